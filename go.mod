@@ -1,0 +1,3 @@
+module github.com/conclave-project/conclave
+
+go 1.26
