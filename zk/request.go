@@ -1,0 +1,59 @@
+package zk
+
+// Request is a client's wish. One type serves every operation; which fields an
+// operation uses stands beside them. Byte slices may alias the frame they were
+// decoded from: whoever keeps a Request beyond its frame copies them.
+type Request struct {
+	Op   Op
+	Xid  Xid
+	Path string // all with a path; sync; getEphemerals (prefix)
+
+	Data    []byte      // create*, setData; auth (credential), sasl (token); nil is null
+	ACL     []ACL       // create*, setACL
+	Version int32       // delete, setData, setACL, check; -1 is any
+	Mode    CreateMode  // create*
+	TTL     int64       // createTTL, ms
+	Watch   bool        // exists, getData, getChildren, getChildren2
+	Watcher WatcherType // checkWatches, removeWatches
+	Watches WatchMode   // addWatch
+
+	Ops []Request // multi, multiRead
+
+	SetWatches *SetWatches // setWatches, setWatches2
+	Reconfig   *Reconfig   // reconfig
+	Scheme     string      // auth
+}
+
+// SetWatches is the body of setWatches and setWatches2: the watches a client
+// held when it lost its connection.
+type SetWatches struct {
+	RelativeZxid Zxid // last zxid the client saw
+	Data         []string
+	Exist        []string
+	Child        []string
+	Persistent   []string // setWatches2
+	Recursive    []string // setWatches2
+}
+
+// Reconfig is the body of a reconfig request. A nil string is null on the wire.
+type Reconfig struct {
+	Joining    *string
+	Leaving    *string
+	NewMembers *string // not nil replaces everything
+	ConfigID   int64   // -1, or the version the change rests on
+}
+
+// Result is what an operation gives back. Which fields are set follows from
+// the operation; a Code other than OK excludes all others, except for a multi.
+type Result struct {
+	Op       Op // the operation; in a multi also what its entry is typed as
+	Code     Code
+	Path     string
+	Data     []byte // nil is null
+	Stat     Stat
+	ACL      []ACL
+	Children []string // getChildren*, getEphemerals
+	Count    int32    // getAllChildrenNumber
+	Sub      []Result // multi, multiRead
+	Who      []Identity
+}
