@@ -1,0 +1,142 @@
+//go:build linux
+
+package servers
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+)
+
+//go:embed pom.xml
+var pom []byte
+
+//go:embed logback.xml
+var logback []byte
+
+// Versions of Apache ZooKeeper that the suites run against.
+const (
+	Apache39 = "3.9.5"
+	Apache38 = "3.8.6"
+)
+
+// defaultHeapMiB is enough for every suite here and small enough to run two.
+const defaultHeapMiB = 256
+
+type apache struct{ version string }
+
+// Apache is the ZooKeeper server of that release, such as Apache39. It needs
+// java and mvn. The jars lie in Maven's own repository; their list is kept in
+// the user's cache directory, so Maven runs once.
+func Apache(version string) Kind { return apache{version} }
+
+func (a apache) Name() string { return "apache-" + a.version }
+
+// installing keeps two tests of one process from running Maven twice.
+var installing sync.Mutex
+
+// Install resolves the jars with Maven, unless all of them are there.
+func (a apache) Install(ctx context.Context) error {
+	installing.Lock()
+	defer installing.Unlock()
+	if _, err := a.classPath(); err == nil {
+		return nil
+	}
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"pom.xml": pom, "logback.xml": logback} {
+		if err := os.WriteFile(filepath.Join(home, name), data, 0o644); err != nil {
+			return fmt.Errorf("servers: install %s: %w", a.Name(), err)
+		}
+	}
+	mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(home, "pom.xml"),
+		"-Dzookeeper.version="+a.version, "dependency:build-classpath",
+		"-Dmdep.outputFile="+filepath.Join(home, "classpath"))
+	if out, err := mvn.CombinedOutput(); err != nil {
+		return fmt.Errorf("servers: install %s with mvn: %w\n%s", a.Name(), err, out)
+	}
+	_, err = a.classPath()
+	return err
+}
+
+// home is where the version's list of jars and its logging configuration lie.
+func (a apache) home() (string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	home := filepath.Join(cache, a.Name())
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return "", fmt.Errorf("servers: install %s: %w", a.Name(), err)
+	}
+	return home, nil
+}
+
+// classPath reads the cached list and checks that every jar is still there.
+func (a apache) classPath() (string, error) {
+	home, err := a.home()
+	if err != nil {
+		return "", err
+	}
+	list, err := os.ReadFile(filepath.Join(home, "classpath"))
+	if err != nil {
+		return "", fmt.Errorf("servers: class path of %s: %w", a.Name(), err)
+	}
+	jars := strings.TrimSpace(string(list))
+	for _, jar := range strings.Split(jars, ":") {
+		if _, err := os.Stat(jar); err != nil {
+			return "", fmt.Errorf("servers: class path of %s: %w", a.Name(), err)
+		}
+	}
+	return home + ":" + jars, nil
+}
+
+func (a apache) command(_ context.Context, configFile string, o Options) ([]string, error) {
+	classPath, err := a.classPath()
+	if err != nil {
+		return nil, err
+	}
+	heap := o.HeapMiB
+	if heap == 0 {
+		heap = defaultHeapMiB
+	}
+	args := []string{"java", fmt.Sprintf("-Xmx%dm", heap), "-XX:+ExitOnOutOfMemoryError"}
+	args = append(args, o.JavaFlags...)
+	for _, name := range sortedNames(o.Properties) {
+		args = append(args, "-D"+name+"="+o.Properties[name])
+	}
+	// No JMX: it opens ports and threads that nobody here looks at.
+	args = append(args, "-Dzookeeper.jmx.log4j.disable=true", "-cp", classPath)
+	return append(args, "org.apache.zookeeper.server.quorum.QuorumPeerMain", configFile), nil
+}
+
+func sortedNames(m map[string]string) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// CacheDir is where this package keeps what it has installed: a folder of the
+// user's cache directory, made if it is missing.
+func CacheDir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("servers: cache directory: %w", err)
+	}
+	dir := filepath.Join(base, "conclave-test")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("servers: cache directory: %w", err)
+	}
+	return dir, nil
+}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+// BinaryVariable names the environment variable that gives a Conclave binary to
+// test instead of one built from this tree.
+const BinaryVariable = "CONCLAVE_BINARY"
+
+type conclave struct {
+	once   sync.Once
+	binary string
+	err    error
+}
+
+var built conclave
+
+// Conclave is the server of this tree: the binary is built once per test
+// process, or taken from the environment variable CONCLAVE_BINARY.
+func Conclave() Kind { return &built }
+
+func (c *conclave) Name() string { return "conclave" }
+
+// Install builds the binary.
+func (c *conclave) Install(ctx context.Context) error {
+	_, err := c.Binary(ctx)
+	return err
+}
+
+// Binary is the path of the Conclave binary, built if it has to be.
+func Binary(ctx context.Context) (string, error) { return built.Binary(ctx) }
+
+// Binary is the path of the binary, built at the first call.
+func (c *conclave) Binary(ctx context.Context) (string, error) {
+	c.once.Do(func() { c.binary, c.err = build(ctx) })
+	return c.binary, c.err
+}
+
+// build compiles cmd/conclave into a file that other test processes, which may
+// be building too, do not write.
+func build(ctx context.Context) (string, error) {
+	if binary := os.Getenv(BinaryVariable); binary != "" {
+		return filepath.Abs(binary)
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	scratch, err := os.MkdirTemp(cache, "build-")
+	if err != nil {
+		return "", fmt.Errorf("servers: build conclave: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	fresh := filepath.Join(scratch, "conclave")
+	compile := exec.CommandContext(ctx, "go", "build", "-o", fresh, "./cmd/conclave")
+	compile.Dir = root
+	if out, err := compile.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("servers: build conclave: %w\n%s", err, out)
+	}
+	// A rename replaces a binary that is running elsewhere without harm.
+	binary := filepath.Join(cache, "conclave")
+	if err := os.Rename(fresh, binary); err != nil {
+		return "", fmt.Errorf("servers: build conclave: %w", err)
+	}
+	return binary, nil
+}
+
+// Root is the top of the source tree: the nearest folder above the working
+// directory that holds go.work.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("servers: source tree: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir, nil
+		}
+		if filepath.Dir(dir) == dir {
+			return "", errors.New("servers: source tree: no go.work above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func (c *conclave) command(ctx context.Context, configFile string, _ Options) ([]string, error) {
+	binary, err := c.Binary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []string{binary, "serve", "--config", configFile}, nil
+}

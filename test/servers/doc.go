@@ -1,0 +1,20 @@
+// Package servers starts real server processes for tests: Apache ZooKeeper,
+// whose jars Maven brings by their coordinates, and Conclave, which is built
+// from this tree.
+//
+// In goes a data directory and lines for zoo.cfg, the same file for both kinds.
+// Out comes a process on loopback and a port of its own that already answers,
+// with its log, CPU time and resident memory.
+//
+// What always holds:
+//
+//	S1  A process started here ends with the test process, even if that is
+//	    killed, and is only ever signalled by its own pid.
+//	S2  Start returns a server that has answered "srvr", or an error that
+//	    carries the end of its log.
+//	S3  Stop and Kill return after the process is gone; the data directory is
+//	    left as it is.
+//
+// It knows nothing of ensembles, and it works on Linux only: CPU time and
+// memory are read from /proc.
+package servers

@@ -1,0 +1,289 @@
+//go:build linux
+
+package servers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	defaultStartWithin = 30 * time.Second
+
+	// stopWithin is how long SIGTERM may take before SIGKILL follows.
+	stopWithin = 10 * time.Second
+
+	// ticksPerSecond is the unit of CPU times in /proc: USER_HZ, which Linux
+	// has fixed at 100 for every architecture that Go runs on.
+	ticksPerSecond = 100
+)
+
+// A Server is one running process. Its methods may be called from any
+// goroutine, Stop and Kill from one at a time.
+type Server struct {
+	// Addr is "127.0.0.1:port", where clients connect.
+	Addr string
+
+	// Port is the port of Addr.
+	Port int
+
+	// Kind is what was started.
+	Kind Kind
+
+	// DataDir holds the server's data; LogFile its standard output and error.
+	DataDir, LogFile string
+
+	options Options
+	scratch string
+	command *exec.Cmd
+	ended   chan struct{} // closed after the process has been waited for
+	failure error         // how it ended; read after ended is closed
+}
+
+func start(ctx context.Context, k Kind, o Options) (*Server, error) {
+	scratch, err := os.MkdirTemp("", "conclave-server-")
+	if err != nil {
+		return nil, fmt.Errorf("servers: start %s: %w", k.Name(), err)
+	}
+	s := &Server{Kind: k, Port: o.Port, DataDir: o.DataDir, options: o, scratch: scratch,
+		LogFile: filepath.Join(scratch, "log"), ended: make(chan struct{})}
+	if err := s.launch(ctx); err != nil {
+		os.RemoveAll(scratch)
+		return nil, fmt.Errorf("servers: start %s: %w", k.Name(), err)
+	}
+	if err := s.awaitServing(ctx); err != nil {
+		err = fmt.Errorf("servers: start %s: %w\n%s", k.Name(), err, s.LogTail(4000))
+		return nil, errors.Join(err, s.Kill())
+	}
+	return s, nil
+}
+
+// launch writes the configuration and starts the process.
+func (s *Server) launch(ctx context.Context) error {
+	var err error
+	if s.DataDir == "" {
+		s.DataDir = filepath.Join(s.scratch, "data")
+	}
+	if err = os.MkdirAll(s.DataDir, 0o755); err != nil {
+		return err
+	}
+	if s.Port == 0 {
+		if s.Port, err = FreePort(); err != nil {
+			return err
+		}
+	}
+	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+	file := filepath.Join(s.scratch, "zoo.cfg")
+	text := config(s.Kind, s.DataDir, s.Port, s.options)
+	if err = os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return err
+	}
+	args, err := s.Kind.command(ctx, file, s.options)
+	if err != nil {
+		return err
+	}
+	return s.run(args)
+}
+
+// run starts the process and leaves a goroutine that waits for its end.
+func (s *Server) run(args []string) error {
+	log, err := os.Create(s.LogFile)
+	if err != nil {
+		return err
+	}
+	s.command = exec.Command(args[0], args[1:]...)
+	s.command.Dir = s.scratch
+	s.command.Env = append(os.Environ(), s.options.Environment...)
+	s.command.Stdout, s.command.Stderr = log, log
+	// A group of its own keeps a Ctrl-C at the terminal away from the server
+	// while the test still talks to it; the death signal is S1.
+	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started := make(chan error, 1)
+	go func() {
+		defer log.Close()
+		// The death signal follows the thread that started the process, so
+		// this thread may not end before the process does.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := s.command.Start()
+		started <- err
+		if err == nil {
+			s.failure = s.command.Wait()
+			close(s.ended)
+		}
+	}()
+	return <-started
+}
+
+// awaitServing polls "srvr" until the server says what it is.
+func (s *Server) awaitServing(ctx context.Context) error {
+	within := s.options.StartWithin
+	if within == 0 {
+		within = defaultStartWithin
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		answer, err := FourLetterWord(s.Addr, "srvr")
+		if err == nil && strings.Contains(answer, "Mode:") {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not serving within %v: srvr answered %q, %v", within, answer, err)
+		case <-s.ended:
+			return fmt.Errorf("process ended: %v", s.failure)
+		case <-poll.C:
+		}
+	}
+}
+
+// FourLetterWord sends a four-letter word and returns all that comes back.
+func FourLetterWord(addr, word string) (string, error) {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(c)
+	return string(answer), err
+}
+
+// Pid is the id of the process.
+func (s *Server) Pid() int { return s.command.Process.Pid }
+
+// Ended is closed when the process has ended, for whatever reason.
+func (s *Server) Ended() <-chan struct{} { return s.ended }
+
+// ExitError says how the process ended; nil before that and after exit code 0.
+func (s *Server) ExitError() error {
+	select {
+	case <-s.ended:
+		return s.failure
+	default:
+		return nil
+	}
+}
+
+// Stop ends the server with SIGTERM, or SIGKILL if that takes too long, and
+// removes what Start made, except a data directory that it was given.
+func (s *Server) Stop() error {
+	s.signal(syscall.SIGTERM)
+	select {
+	case <-s.ended:
+	case <-time.After(stopWithin):
+	}
+	return s.Kill()
+}
+
+// Kill ends the server with SIGKILL and removes what Start made, except a data
+// directory that it was given.
+func (s *Server) Kill() error {
+	s.Crash()
+	return os.RemoveAll(s.scratch)
+}
+
+// Crash ends the server with SIGKILL and leaves all its files for Restart.
+func (s *Server) Crash() {
+	s.signal(syscall.SIGKILL)
+	<-s.ended
+}
+
+// signal sends to the process unless it has been waited for already; os.Process
+// itself makes sure that a reused pid is never hit.
+func (s *Server) signal(sig syscall.Signal) {
+	// An error here means that the process has ended, which is what is wanted.
+	_ = s.command.Process.Signal(sig)
+}
+
+// Restart starts the server again after Crash, Stop not having been called, on
+// the same port and data.
+func (s *Server) Restart(ctx context.Context) error {
+	s.ended, s.failure = make(chan struct{}), nil
+	if err := s.launch(ctx); err != nil {
+		close(s.ended)
+		return fmt.Errorf("servers: restart %s: %w", s.Kind.Name(), err)
+	}
+	if err := s.awaitServing(ctx); err != nil {
+		return fmt.Errorf("servers: restart %s: %w\n%s", s.Kind.Name(), err, s.LogTail(4000))
+	}
+	return nil
+}
+
+// Log is all that the process has written to standard output and error since
+// it was started last.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(s.LogFile)
+	if err != nil {
+		return fmt.Sprintf("(no log: %v)", err)
+	}
+	return string(text)
+}
+
+// LogTail is the last bytesMax bytes of Log.
+func (s *Server) LogTail(bytesMax int) string {
+	log := s.Log()
+	return log[max(0, len(log)-bytesMax):]
+}
+
+// CPU is the processor time that the process has used so far, user and system,
+// all threads. Its grain is 10 ms.
+func (s *Server) CPU() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
+	if err != nil {
+		return 0, fmt.Errorf("servers: cpu time: %w", err)
+	}
+	// The program's name, in parentheses, may hold spaces: count after it.
+	// utime and stime are fields 14 and 15 of proc(5), 12 and 13 from there.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("servers: cpu time: short stat line %q", text)
+	}
+	user, err1 := strconv.ParseInt(string(fields[11]), 10, 64)
+	system, err2 := strconv.ParseInt(string(fields[12]), 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, fmt.Errorf("servers: cpu time: %w", err)
+	}
+	return time.Duration(user+system) * time.Second / ticksPerSecond, nil
+}
+
+// RSS is the resident memory of the process in bytes.
+func (s *Server) RSS() (int64, error) { return s.statusBytes("VmRSS:") }
+
+// PeakRSS is the largest resident memory the process has had, in bytes.
+func (s *Server) PeakRSS() (int64, error) { return s.statusBytes("VmHWM:") }
+
+// statusBytes reads one of the lines of /proc/PID/status that are in kB.
+func (s *Server) statusBytes(name string) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Pid()))
+	if err != nil {
+		return 0, fmt.Errorf("servers: memory: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == name {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("servers: memory: no %s in status", name)
+}

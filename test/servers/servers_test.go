@@ -1,0 +1,65 @@
+//go:build linux
+
+package servers
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestALaterLineReplacesADefaultOfTheSameKey(t *testing.T) {
+	text := config(Apache(Apache39), "/d", 2181, Options{Config: []string{"tickTime=100", "snapCount=7"}})
+	if strings.Contains(text, "tickTime=2000") || !strings.Contains(text, "\ntickTime=100\nsnapCount=7\n") {
+		t.Fatalf("zoo.cfg:\n%s", text)
+	}
+}
+
+func TestPropertiesAreConfigLinesOnlyForConclave(t *testing.T) {
+	o := Options{Properties: map[string]string{"zookeeper.b": "2", "jute.maxbuffer": "1"}}
+	if text := config(Apache(Apache39), "/d", 1, o); strings.Contains(text, "jute") {
+		t.Errorf("Apache's zoo.cfg:\n%s", text)
+	}
+	if text := config(Conclave(), "/d", 1, o); !strings.Contains(text, "\njute.maxbuffer=1\nb=2\n") {
+		t.Errorf("Conclave's zoo.cfg:\n%s", text)
+	}
+}
+
+// sleeper is a kind whose process serves nothing: it tests starting and ending
+// without Java or a build.
+type sleeper struct{ script string }
+
+func (sleeper) Name() string                  { return "sleeper" }
+func (sleeper) Install(context.Context) error { return nil }
+func (s sleeper) command(context.Context, string, Options) ([]string, error) {
+	return []string{"/bin/sh", "-c", s.script}, nil
+}
+
+func TestAServerThatEndsAtOnceIsAnErrorWithItsLog(t *testing.T) {
+	_, err := Start(t.Context(), sleeper{"echo no such key; exit 3"}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "no such key") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Fatalf("error: %v", err)
+	}
+}
+
+func TestCPUAndMemoryOfARunningProcessAreRead(t *testing.T) {
+	s := &Server{Kind: sleeper{"read line"}, scratch: t.TempDir(), ended: make(chan struct{})}
+	s.LogFile = filepath.Join(s.scratch, "log")
+	if err := s.run([]string{"/bin/sleep", "60"}); err != nil {
+		t.Fatal(err)
+	}
+	if rss, err := s.RSS(); err != nil || rss < 4096 {
+		t.Errorf("resident memory %d, %v", rss, err)
+	}
+	if cpu, err := s.CPU(); err != nil || cpu < 0 {
+		t.Errorf("cpu time %v, %v", cpu, err)
+	}
+	if err := s.Kill(); err != nil || s.ExitError() == nil {
+		t.Errorf("kill: %v, exit: %v", err, s.ExitError())
+	}
+	if _, err := os.Stat(s.scratch); !os.IsNotExist(err) {
+		t.Errorf("scratch directory after Kill: %v", err)
+	}
+}
