@@ -1,0 +1,115 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// decodeMulti reads the operations of a multi or multiRead: a sequence of
+// MultiHeader (int type, bool done, int err) and body, ended by a header of
+// type -1 with done set. Everything that makes the whole request fail, and not
+// just one of its operations, fails here.
+func decodeMulti(d *jute.Decoder, r *zk.Request) {
+	r.Ops = []zk.Request{}
+	for {
+		op, done := zk.Op(d.Int()), d.Bool()
+		d.Int() // err, of no meaning in a request
+		if d.Err() != nil || done {
+			return
+		}
+		sub := zk.Request{Op: op}
+		switch {
+		case r.Op == zk.OpMulti && (op.IsCreate() || op == zk.OpDelete || op == zk.OpSetData || op == zk.OpCheck):
+		case r.Op == zk.OpMultiRead && (op == zk.OpGetData || op == zk.OpGetChildren):
+		default:
+			d.Fail(fmt.Errorf("wire: %s is not allowed in a %s", op, r.Op))
+			return
+		}
+		decodeBody(d, &sub)
+		if op.IsCreate() {
+			if err := normalizeCreate(&sub); err != nil {
+				d.Fail(err)
+			}
+		}
+		if d.Err() != nil {
+			return
+		}
+		r.Ops = append(r.Ops, sub)
+	}
+}
+
+// normalizeCreate turns a create within a multi into the operation that its
+// flags ask for, as ZooKeeper does while decoding, and refuses those that
+// cannot be.
+func normalizeCreate(r *zk.Request) error {
+	switch {
+	case !r.Mode.Valid():
+		return fmt.Errorf("wire: create flags %d are not 0 to 6", r.Mode)
+	case r.ACL == nil:
+		return fmt.Errorf("wire: acl of a create in a multi is null")
+	case r.Mode.IsTTL() && r.Op != zk.OpCreateTTL:
+		return fmt.Errorf("wire: %s cannot have a ttl", r.Op)
+	case r.Mode == zk.Container:
+		r.Op, r.TTL = zk.OpCreateContainer, -1
+	case r.Op == zk.OpCreateTTL && !r.Mode.IsTTL():
+		r.Op, r.TTL = zk.OpCreate, -1
+	}
+	return nil
+}
+
+func appendMulti(b []byte, ops []zk.Request) []byte {
+	for i := range ops {
+		b = appendMultiHeader(b, ops[i].Op, false, -1)
+		b = appendBody(b, &ops[i])
+	}
+	return appendMultiHeader(b, -1, true, -1)
+}
+
+func appendMultiHeader(b []byte, op zk.Op, done bool, code zk.Code) []byte {
+	b = jute.AppendInt(b, int32(op))
+	b = jute.AppendBool(b, done)
+	return jute.AppendInt(b, int32(code))
+}
+
+// appendMultiResult appends the results of a multi: type -1 and the code twice
+// for a failure, else the type of the operation and its body.
+func appendMultiResult(b []byte, subs []zk.Result) []byte {
+	for i := range subs {
+		s := &subs[i]
+		if s.Op == zk.OpError {
+			b = appendMultiHeader(b, zk.OpError, false, s.Code)
+			b = jute.AppendInt(b, int32(s.Code))
+			continue
+		}
+		b = appendMultiHeader(b, multiType(s.Op), false, zk.OK)
+		b = appendResultBody(b, s)
+	}
+	return appendMultiHeader(b, -1, true, -1)
+}
+
+// multiType is what an entry of a successful multi is typed as: everything
+// created with a stat in the result is a create2.
+func multiType(op zk.Op) zk.Op {
+	if op == zk.OpCreateContainer || op == zk.OpCreateTTL {
+		return zk.OpCreate2
+	}
+	return op
+}
+
+func decodeMultiResult(d *jute.Decoder, r *zk.Result) {
+	for {
+		op, done, code := zk.Op(d.Int()), d.Bool(), zk.Code(d.Int())
+		if d.Err() != nil || done {
+			return
+		}
+		sub := zk.Result{Op: op, Code: code}
+		if op == zk.OpError {
+			sub.Code = zk.Code(d.Int())
+		} else {
+			decodeResultBody(d, &sub)
+		}
+		r.Sub = append(r.Sub, sub)
+	}
+}

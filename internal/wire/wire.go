@@ -1,0 +1,96 @@
+// Package wire holds the bytes of the client port: frames, the handshake,
+// requests, replies and notifications, in both directions.
+//
+// In go byte slices, out come values of package zk, and the other way round.
+// The server decodes requests and appends replies; the client library appends
+// requests and decodes replies. What always holds:
+//
+//	W1  Nothing here panics or takes memory beyond a small multiple of its input.
+//	W2  Decoded strings and byte slices alias the input. Who keeps a value longer
+//	    than the frame keeps the frame, or copies.
+//	W3  Append functions write whole frames, length prefix included.
+//
+// The package does not read sockets and decides nothing: a path is a string
+// here, whether it is a good one is for the room that uses it.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/conclave-project/conclave/internal/jute"
+)
+
+// FrameBytesMax is ZooKeeper's default for the longest frame a peer accepts
+// (jute.maxbuffer). A frame of exactly this many bytes passes.
+const FrameBytesMax = 0xfffff
+
+// PrefixBytes is the size of the length in front of each frame.
+const PrefixBytes = 4
+
+// ErrFrame is the class of frames that cannot be one: their length is negative
+// or above the limit.
+var ErrFrame = errors.New("wire: bad frame length")
+
+// FrameLength reads the length of the frame whose prefix starts b, and checks
+// it against bytesMax. b has at least PrefixBytes bytes.
+func FrameLength(b []byte, bytesMax int) (int, error) {
+	n := int(int32(binary.BigEndian.Uint32(b)))
+	if n < 0 || n > bytesMax {
+		return 0, fmt.Errorf("%w: %d, limit %d (jute.maxbuffer)", ErrFrame, n, bytesMax)
+	}
+	return n, nil
+}
+
+// beginFrame appends room for a length and returns where the frame starts.
+func beginFrame(b []byte) ([]byte, int) {
+	return append(b, 0, 0, 0, 0), len(b)
+}
+
+// endFrame writes the length of the frame that starts at start.
+func endFrame(b []byte, start int) []byte {
+	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-PrefixBytes))
+	return b
+}
+
+// alias returns b as a string without copying it (W2). Decoding is the hottest
+// path of a server, and most paths are only looked up, never kept.
+func alias(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}
+
+// path reads a path, which must not be null.
+func path(d *jute.Decoder) string {
+	b := d.Bytes()
+	if b == nil {
+		d.Fail(errNullPath)
+	}
+	return alias(b)
+}
+
+var errNullPath = errors.New("wire: path is null")
+
+// text reads a string for which null is as good as empty.
+func text(d *jute.Decoder) string { return alias(d.Bytes()) }
+
+// paths reads a vector of paths, none of which may be null, nor the vector.
+func paths(d *jute.Decoder) []string {
+	n := d.Count(4)
+	if n < 0 {
+		d.Fail(errors.New("wire: list of paths is null"))
+		return nil
+	}
+	out := make([]string, 0, n)
+	for range n {
+		out = append(out, path(d))
+		if d.Err() != nil {
+			return nil
+		}
+	}
+	return out
+}
