@@ -1,0 +1,291 @@
+// Package elector decides when one candidate may believe that it leads.
+//
+// A Machine is one candidate's part of an election over some store: a state
+// machine that takes an Event and the time in milliseconds, and returns the
+// Effects to carry out, in order. It starts no goroutine, reads no clock and
+// does no I/O; package election feeds it, and a simulator can.
+//
+// What always holds, by number, so that code and tests can name it:
+//
+//	L1  Between Elect and Lost the store has promised to keep others out: the
+//	    deadline counts from when the last successful request was sent, less
+//	    the drift margin. Time is looked at before every event, so that no
+//	    late answer revives a leadership that ran out.
+//	L2  For every Elect there is exactly one End and exactly one Lost, in this
+//	    order, and the next Elect comes after both.
+//	L3  A claim is released only after the function of its Elect has ended.
+//	L4  Answers are matched by attempt. A grant for an attempt that is over is
+//	    given back, never used.
+//	L5  The tokens of successive Elects grow.
+//	L6  An attempt that failed is withdrawn before the next one begins: its
+//	    reply may have been lost, not its effect.
+//
+// It does not know how a store works, and it does not promise that others
+// cannot act after Lost: that is what the token is for.
+package elector
+
+// Config is fixed for the life of a machine. Times are in milliseconds.
+type Config struct {
+	// GraceMs is how long before the deadline the function is told to end.
+	GraceMs int64
+	// DriftPercent is by how much clocks may differ in rate, 0 to 50.
+	DriftPercent int64
+	// RetryMs is the pause after the first failure and between two
+	// leaderships; RetryMaxMs is the limit to which it doubles.
+	RetryMs, RetryMaxMs int64
+	// ReleaseMs is how long a release or a withdrawal may take.
+	ReleaseMs int64
+	// Forever campaigns again after a leadership has ended.
+	Forever bool
+	// Seed spreads the pauses of different candidates.
+	Seed uint64
+}
+
+type phase uint8
+
+const (
+	idle        phase = iota
+	campaigning       // an attempt is with the backend
+	abandoning        // the attempt was cancelled, its answer is awaited
+	leading           // the function runs
+	ending            // the function was told to end; still leading
+	fenced            // leads no more, the function still runs
+	releasing         // the claim is being given back
+	waiting           // pause before the next campaign
+	finished
+)
+
+// Machine is one candidate. It is not safe for concurrent use.
+type Machine struct {
+	cfg   Config
+	seed  uint64
+	phase phase
+	out   []Effect
+
+	attempt  uint64
+	failures int
+	token    uint64 // of the last Elect, kept for L5
+	reason   Reason
+	final    bool // no further campaign, whatever Forever says
+
+	leaseMs    int64
+	deadlineMs int64
+	endSaidMs  int64
+	stuckSaid  bool
+
+	renewal     uint64
+	renewOpen   bool
+	renewSentMs int64
+	renewNextMs int64
+
+	untilMs int64 // end of the present pause, abandonment or release
+}
+
+// New returns a machine that waits for Start.
+func New(cfg Config) *Machine {
+	if cfg.Seed == 0 {
+		cfg.Seed = 1
+	}
+	return &Machine{cfg: cfg, seed: cfg.Seed}
+}
+
+// Step takes one event at the given time and returns what to do. The slice is
+// valid until the next step. Times must not go back.
+func (m *Machine) Step(nowMs int64, event Event) []Effect {
+	m.out = m.out[:0]
+	m.tick(nowMs)
+	switch e := event.(type) {
+	case Start:
+		m.onStart()
+	case Acquired:
+		m.onAcquired(nowMs, e)
+	case AcquireFailed:
+		m.onAcquireFailed(nowMs, e)
+	case Renewed:
+		m.onRenewed(e)
+	case RenewFailed:
+		m.onRenewFailed(nowMs, e)
+	case LossSeen:
+		m.onLossSeen(nowMs, e)
+	case FunctionEnded:
+		m.onFunctionEnded(nowMs, e)
+	case Released:
+		m.onReleased(nowMs, e)
+	case Resign:
+		m.onResign(nowMs)
+	case Stop:
+		m.onStop(nowMs)
+	}
+	m.tick(nowMs)
+	return m.out
+}
+
+// WakeMs returns when the machine wants its next Tick, and false when only an
+// answer can move it.
+func (m *Machine) WakeMs() (int64, bool) {
+	switch m.phase {
+	case leading:
+		return min(m.renewWake(), m.endMs()), true
+	case ending:
+		return min(m.renewWake(), m.deadlineMs), true
+	case fenced:
+		return m.stuckMs(), !m.stuckSaid
+	case abandoning, releasing, waiting:
+		return m.untilMs, true
+	}
+	return 0, false
+}
+
+// Leads says whether the machine is between Elect and Lost.
+func (m *Machine) Leads() bool { return m.phase == leading || m.phase == ending }
+
+func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
+
+func (m *Machine) onStart() {
+	if m.phase == idle {
+		m.campaign()
+	}
+}
+
+func (m *Machine) campaign() {
+	m.attempt++
+	m.phase = campaigning
+	m.reason = None
+	m.emit(Acquire{m.attempt})
+}
+
+func (m *Machine) onAcquired(nowMs int64, e Acquired) {
+	switch {
+	case e.Attempt != m.attempt:
+		m.emit(Release{e.Attempt}) // L4
+	case m.phase == abandoning:
+		m.release(nowMs)
+	case m.phase != campaigning:
+		// The same grant told twice changes nothing while it is in use, and
+		// is given back when its use is over.
+		if !m.functionRuns() {
+			m.emit(Release{e.Attempt})
+		}
+	case e.Token <= m.token:
+		m.reason, m.final = TokenStale, true // L5
+		m.release(nowMs)
+	default:
+		m.elect(nowMs, e)
+	}
+}
+
+func (m *Machine) elect(nowMs int64, e Acquired) {
+	m.leaseMs = e.LeaseMs
+	m.deadlineMs = deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
+	if nowMs >= m.endMs() {
+		// The answer took so long that nothing is left of the grant.
+		m.failures++
+		m.release(nowMs)
+		return
+	}
+	m.token = e.Token
+	m.failures = 0
+	m.phase = leading
+	m.stuckSaid = false
+	m.renewOpen = false
+	m.renewNextMs = e.SentMs + renewEvery(e.LeaseMs)
+	m.emit(Elect{e.Attempt, e.Token, m.deadlineMs, m.endMs()})
+}
+
+func (m *Machine) onAcquireFailed(nowMs int64, e AcquireFailed) {
+	if e.Attempt != m.attempt || m.phase != campaigning && m.phase != abandoning {
+		return
+	}
+	if e.Final {
+		m.reason, m.final = Refused, true
+	}
+	m.failures++
+	m.release(nowMs) // L6
+}
+
+func (m *Machine) onResign(nowMs int64) {
+	if m.phase == leading {
+		m.end(nowMs, Resigned)
+	}
+}
+
+func (m *Machine) onStop(nowMs int64) {
+	m.final = true
+	switch m.phase {
+	case idle, waiting:
+		m.finish(Stopped)
+	case campaigning:
+		m.reason = Stopped
+		m.phase = abandoning
+		m.untilMs = nowMs + m.cfg.ReleaseMs
+		m.emit(Abandon{m.attempt})
+	case leading:
+		m.end(nowMs, Stopped)
+	case releasing:
+		if m.reason == None {
+			m.reason = Stopped
+		}
+	}
+}
+
+func (m *Machine) onFunctionEnded(nowMs int64, e FunctionEnded) {
+	if e.Attempt != m.attempt || !m.functionRuns() {
+		return
+	}
+	m.final = m.final || e.Final
+	if m.phase == leading {
+		m.end(nowMs, Returned)
+	}
+	if m.phase == ending {
+		m.lose(m.reason)
+	}
+	m.release(nowMs) // L3
+}
+
+func (m *Machine) onReleased(nowMs int64, e Released) {
+	if e.Attempt == m.attempt && m.phase == releasing {
+		m.rest(nowMs)
+	}
+}
+
+// functionRuns says whether there was an Elect whose function has not ended.
+func (m *Machine) functionRuns() bool {
+	return m.phase == leading || m.phase == ending || m.phase == fenced
+}
+
+// end tells the function to end, still leading.
+func (m *Machine) end(nowMs int64, reason Reason) {
+	m.phase = ending
+	m.reason = reason
+	m.endSaidMs = nowMs
+	m.emit(End{m.attempt, reason})
+}
+
+// lose says that this candidate leads no more. The caller sees to the phase.
+func (m *Machine) lose(reason Reason) {
+	m.phase = fenced
+	m.closeRenewal()
+	m.emit(Lost{m.attempt, reason})
+}
+
+func (m *Machine) release(nowMs int64) {
+	m.phase = releasing
+	m.untilMs = nowMs + m.cfg.ReleaseMs
+	m.emit(Release{m.attempt})
+}
+
+// rest follows a release: pause and campaign again, or end the run. An attempt
+// that never led is always followed by another.
+func (m *Machine) rest(nowMs int64) {
+	if m.final || m.reason != None && !m.cfg.Forever {
+		m.finish(m.reason)
+		return
+	}
+	m.phase = waiting
+	m.untilMs = nowMs + m.pause()
+}
+
+func (m *Machine) finish(reason Reason) {
+	m.phase = finished
+	m.emit(Finish{reason})
+}

@@ -1,0 +1,176 @@
+package elector
+
+import "fmt"
+
+// Event is something that happened. The shell sends one at a time.
+type Event interface{ event() }
+
+type (
+	// Start begins the first campaign.
+	Start struct{}
+
+	// Acquired is the store's answer that this candidate leads.
+	Acquired struct {
+		Attempt uint64
+		Token   uint64
+		// SentMs is when the request that proves the grant was sent.
+		SentMs int64
+		// LeaseMs is for how long, from then on, the store keeps everybody
+		// else out.
+		LeaseMs int64
+	}
+
+	// AcquireFailed says that an attempt ended without a grant, as far as the
+	// backend knows. Final failures are not tried again.
+	AcquireFailed struct {
+		Attempt uint64
+		Final   bool
+	}
+
+	// Renewed is the store's answer that the grant still holds.
+	Renewed struct {
+		Attempt uint64
+		Renewal uint64
+		SentMs  int64
+		LeaseMs int64
+	}
+
+	// RenewFailed says that a renewal failed. Lost means that the store said
+	// no; without it nothing is known.
+	RenewFailed struct {
+		Attempt uint64
+		Renewal uint64
+		Lost    bool
+	}
+
+	// LossSeen says that the backend learned, unasked, that the grant is gone.
+	LossSeen struct{ Attempt uint64 }
+
+	// FunctionEnded says that the function of this attempt returned. Final
+	// means that its result ends the run, whatever the configuration.
+	FunctionEnded struct {
+		Attempt uint64
+		Final   bool
+	}
+
+	// Released says that the claim of this attempt was given back, or that
+	// the backend gave up trying.
+	Released struct{ Attempt uint64 }
+
+	// Resign asks to end the present leadership.
+	Resign struct{}
+
+	// Stop asks to end everything, in good order.
+	Stop struct{}
+
+	// Tick says that time has passed.
+	Tick struct{}
+)
+
+func (Start) event()         {}
+func (Acquired) event()      {}
+func (AcquireFailed) event() {}
+func (Renewed) event()       {}
+func (RenewFailed) event()   {}
+func (LossSeen) event()      {}
+func (FunctionEnded) event() {}
+func (Released) event()      {}
+func (Resign) event()        {}
+func (Stop) event()          {}
+func (Tick) event()          {}
+
+// Effect is something to carry out. Effects of one step are carried out in
+// their order.
+type Effect interface {
+	effect()
+	String() string
+}
+
+type (
+	// Acquire asks the backend for the election: one attempt.
+	Acquire struct{ Attempt uint64 }
+
+	// Abandon cancels the attempt. Its answer is still awaited.
+	Abandon struct{ Attempt uint64 }
+
+	// Elect starts the function. From here on this candidate leads.
+	Elect struct {
+		Attempt    uint64
+		Token      uint64
+		DeadlineMs int64
+		EndMs      int64
+	}
+
+	// Renew asks the backend to prove the grant again.
+	Renew struct {
+		Attempt uint64
+		Renewal uint64
+	}
+
+	// CancelRenew gives up waiting for a renewal. A late answer is welcome.
+	CancelRenew struct {
+		Attempt uint64
+		Renewal uint64
+	}
+
+	// Extend moves the deadline of the leadership.
+	Extend struct {
+		Attempt    uint64
+		DeadlineMs int64
+		EndMs      int64
+	}
+
+	// End cancels the context of the function, once per Elect.
+	End struct {
+		Attempt uint64
+		Reason  Reason
+	}
+
+	// Lost says that this candidate leads no more, once per Elect.
+	Lost struct {
+		Attempt uint64
+		Reason  Reason
+	}
+
+	// Stuck says that the function still runs though its time is over.
+	Stuck struct{ Attempt uint64 }
+
+	// Release gives the claim of the attempt back, granted or not.
+	Release struct{ Attempt uint64 }
+
+	// Finish ends the run.
+	Finish struct{ Reason Reason }
+)
+
+func (Acquire) effect()     {}
+func (Abandon) effect()     {}
+func (Elect) effect()       {}
+func (Renew) effect()       {}
+func (CancelRenew) effect() {}
+func (Extend) effect()      {}
+func (End) effect()         {}
+func (Lost) effect()        {}
+func (Stuck) effect()       {}
+func (Release) effect()     {}
+func (Finish) effect()      {}
+
+func (e Acquire) String() string { return fmt.Sprintf("acquire attempt=%d", e.Attempt) }
+func (e Abandon) String() string { return fmt.Sprintf("abandon attempt=%d", e.Attempt) }
+func (e Elect) String() string {
+	return fmt.Sprintf("ELECT attempt=%d token=%d deadline=%d end=%d",
+		e.Attempt, e.Token, e.DeadlineMs, e.EndMs)
+}
+func (e Renew) String() string {
+	return fmt.Sprintf("renew attempt=%d renewal=%d", e.Attempt, e.Renewal)
+}
+func (e CancelRenew) String() string {
+	return fmt.Sprintf("cancel-renew attempt=%d renewal=%d", e.Attempt, e.Renewal)
+}
+func (e Extend) String() string {
+	return fmt.Sprintf("extend attempt=%d deadline=%d end=%d", e.Attempt, e.DeadlineMs, e.EndMs)
+}
+func (e End) String() string     { return fmt.Sprintf("end attempt=%d reason=%v", e.Attempt, e.Reason) }
+func (e Lost) String() string    { return fmt.Sprintf("LOST attempt=%d reason=%v", e.Attempt, e.Reason) }
+func (e Stuck) String() string   { return fmt.Sprintf("STUCK attempt=%d", e.Attempt) }
+func (e Release) String() string { return fmt.Sprintf("release attempt=%d", e.Attempt) }
+func (e Finish) String() string  { return fmt.Sprintf("finish reason=%v", e.Reason) }

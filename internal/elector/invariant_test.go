@@ -1,0 +1,167 @@
+package elector
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// world is a store and a function that misbehave by chance: answers are lost,
+// late or doubled, the clock jumps as after a suspension, functions do not end.
+type world struct {
+	t     *testing.T
+	rng   *rand.Rand
+	m     *Machine
+	nowMs int64
+
+	late    []Event // answers on their way, in any order
+	token   uint64  // last token given out by the store
+	held    uint64  // attempt that holds the store's lease, 0 for none
+	heldTil int64   // when the store gives the lease to others
+
+	running  uint64 // attempt whose function runs, 0 for none
+	leads    bool
+	deadline int64
+	ended    bool // End was said for the running function
+	lastTok  uint64
+	elects   int
+	finished bool
+}
+
+// TestAnyOrderOfEventsKeepsTheInvariants checks L1 to L5 against a store that
+// gives its lease to others as soon as it may.
+func TestAnyOrderOfEventsKeepsTheInvariants(t *testing.T) {
+	elects := 0
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		w := &world{t: t, rng: rng, m: New(Config{GraceMs: 1500, DriftPercent: 5, RetryMs: 100,
+			RetryMaxMs: 1000, ReleaseMs: 800, Forever: rng.IntN(4) > 0, Seed: seed})}
+		w.step(Start{})
+		for range 300 {
+			w.move()
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+		elects += w.elects
+	}
+	if elects < 5000 {
+		t.Fatalf("only %d leaderships in all runs: the test does not test", elects)
+	}
+}
+
+func (w *world) move() {
+	switch pick := w.rng.IntN(100); {
+	case pick < 50 && len(w.late) > 0:
+		i := w.rng.IntN(len(w.late))
+		event := w.late[i]
+		if w.rng.IntN(10) > 0 {
+			w.late = append(w.late[:i], w.late[i+1:]...)
+		}
+		w.step(event)
+	case pick < 80:
+		w.nowMs += w.rng.Int64N(400)
+		w.step(Tick{})
+	case pick < 82:
+		w.nowMs += w.rng.Int64N(20_000) // suspended
+	case pick < 92 && w.running != 0:
+		ended := FunctionEnded{Attempt: w.running}
+		w.running = 0
+		w.step(ended)
+	case pick < 94:
+		w.step(Resign{})
+	case pick < 95 && w.held != 0:
+		gone := LossSeen{w.held}
+		w.held = 0
+		w.step(gone)
+	case pick == 99 && w.rng.IntN(30) == 0:
+		w.step(Stop{})
+	}
+}
+
+func (w *world) step(event Event) {
+	for _, effect := range append([]Effect(nil), w.m.Step(w.nowMs, event)...) {
+		w.carryOut(effect)
+	}
+	if w.leads && w.nowMs >= w.deadline {
+		w.t.Errorf("L1: leads at %d, deadline was %d", w.nowMs, w.deadline)
+	}
+	if w.leads != w.m.Leads() {
+		w.t.Errorf("Leads() is %v, effects say %v", w.m.Leads(), w.leads)
+	}
+}
+
+func (w *world) carryOut(effect Effect) {
+	switch e := effect.(type) {
+	case Acquire:
+		w.acquire(e)
+	case Renew:
+		w.renew(e)
+	case Elect:
+		if w.running != 0 || w.leads {
+			w.t.Errorf("L2: elected while attempt %d still runs", w.running)
+		}
+		if e.Token <= w.lastTok {
+			w.t.Errorf("L5: token %d after %d", e.Token, w.lastTok)
+		}
+		w.running, w.leads, w.ended, w.lastTok = e.Attempt, true, false, e.Token
+		w.deadline = e.DeadlineMs
+		w.elects++
+	case Extend:
+		w.deadline = e.DeadlineMs
+	case End:
+		if w.ended {
+			w.t.Errorf("L2: second End")
+		}
+		w.ended = true
+	case Lost:
+		if !w.leads || !w.ended {
+			w.t.Errorf("L2: Lost with leads=%v ended=%v", w.leads, w.ended)
+		}
+		w.leads = false
+	case Release:
+		if w.running == e.Attempt {
+			w.t.Errorf("L3: released while the function runs")
+		}
+		if w.held == e.Attempt {
+			w.held = 0
+		}
+		w.answer(Released{e.Attempt})
+	case Finish:
+		if w.running != 0 || w.finished {
+			w.t.Errorf("finished with function %d running, twice=%v", w.running, w.finished)
+		}
+		w.finished = true
+	}
+}
+
+// acquire lets the store decide now; the answer may be lost.
+func (w *world) acquire(e Acquire) {
+	if w.held != 0 && w.nowMs < w.heldTil || w.rng.IntN(5) == 0 {
+		w.answer(AcquireFailed{Attempt: e.Attempt})
+		return
+	}
+	w.token++
+	w.held, w.heldTil = e.Attempt, w.nowMs+4000
+	w.answer(Acquired{e.Attempt, w.token, w.nowMs, 4000})
+}
+
+func (w *world) renew(e Renew) {
+	if w.held != e.Attempt || w.nowMs >= w.heldTil {
+		w.answer(RenewFailed{e.Attempt, e.Renewal, true})
+		return
+	}
+	w.heldTil = w.nowMs + 4000
+	w.answer(Renewed{e.Attempt, e.Renewal, w.nowMs, 4000})
+}
+
+// answer puts an answer on its way, unless it is lost; what the machine cannot
+// do without comes as a failure instead, as the shell does it.
+func (w *world) answer(event Event) {
+	if w.rng.IntN(6) > 0 {
+		w.late = append(w.late, event)
+		return
+	}
+	if e, ok := event.(Acquired); ok {
+		w.late = append(w.late, AcquireFailed{Attempt: e.Attempt})
+	}
+}

@@ -1,0 +1,120 @@
+package elector
+
+// endMs is when the function must be told to end so that it has its grace.
+func (m *Machine) endMs() int64 {
+	return m.deadlineMs - min(m.cfg.GraceMs, m.leaseMs/2)
+}
+
+// stuckMs is when a function that still runs is reported. It has its grace
+// even where the leadership ended without warning.
+func (m *Machine) stuckMs() int64 {
+	return max(m.deadlineMs, m.endSaidMs+m.cfg.GraceMs)
+}
+
+// renewWake is when the present renewal has taken too long or the next is due.
+func (m *Machine) renewWake() int64 {
+	if m.renewOpen {
+		return m.renewSentMs + renewEvery(m.leaseMs)
+	}
+	return m.renewNextMs
+}
+
+// tick lets everything happen that is due by now.
+func (m *Machine) tick(nowMs int64) {
+	if m.phase == leading && nowMs >= m.endMs() {
+		m.end(nowMs, Expired)
+	}
+	if m.phase == ending && nowMs >= m.deadlineMs {
+		if m.reason != Stopped {
+			m.reason = Expired
+		}
+		m.lose(Expired)
+	}
+	if m.phase == fenced && !m.stuckSaid && nowMs >= m.stuckMs() {
+		m.stuckSaid = true
+		m.emit(Stuck{m.attempt})
+	}
+	if m.Leads() && nowMs >= m.renewWake() {
+		m.renew(nowMs)
+	}
+	if nowMs < m.untilMs {
+		return
+	}
+	switch m.phase {
+	case abandoning:
+		m.release(nowMs)
+	case releasing:
+		m.rest(nowMs)
+	case waiting:
+		m.campaign()
+	}
+}
+
+func (m *Machine) renew(nowMs int64) {
+	m.closeRenewal()
+	m.renewal++
+	m.renewOpen = true
+	m.renewSentMs = nowMs
+	m.emit(Renew{m.attempt, m.renewal})
+}
+
+func (m *Machine) closeRenewal() {
+	if m.renewOpen {
+		m.renewOpen = false
+		m.emit(CancelRenew{m.attempt, m.renewal})
+	}
+}
+
+// onRenewed moves the deadline. The answer to a renewal that was given up is
+// as true as any other: the store promised its lease when it was asked.
+func (m *Machine) onRenewed(e Renewed) {
+	if e.Attempt != m.attempt || !m.Leads() {
+		return
+	}
+	if m.renewOpen && e.Renewal == m.renewal {
+		m.renewOpen = false
+		// A backend may prove the grant by an older request than the one it
+		// was asked to make; that must not turn into asking without pause.
+		every := renewEvery(e.LeaseMs)
+		m.renewNextMs = max(e.SentMs+every, m.renewSentMs+every/2)
+	}
+	next := deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
+	if next <= m.deadlineMs {
+		return
+	}
+	m.leaseMs, m.deadlineMs = e.LeaseMs, next
+	m.emit(Extend{m.attempt, m.deadlineMs, m.endMs()})
+}
+
+// onRenewFailed asks again soon, at a quarter of the usual pause, unless the
+// store said that the grant is gone.
+func (m *Machine) onRenewFailed(nowMs int64, e RenewFailed) {
+	if e.Attempt != m.attempt || !m.Leads() {
+		return
+	}
+	if e.Lost {
+		m.taken(nowMs)
+		return
+	}
+	if m.renewOpen && e.Renewal == m.renewal {
+		m.renewOpen = false
+		m.renewNextMs = nowMs + max(1, renewEvery(m.leaseMs)/4)
+	}
+}
+
+func (m *Machine) onLossSeen(nowMs int64, e LossSeen) {
+	if e.Attempt == m.attempt && m.Leads() {
+		m.taken(nowMs)
+	}
+}
+
+// taken ends the leadership at once: somebody else may lead already.
+func (m *Machine) taken(nowMs int64) {
+	if m.phase == leading {
+		m.end(nowMs, Taken)
+	}
+	if m.reason != Stopped {
+		m.reason = Taken
+	}
+	m.lose(Taken)
+}

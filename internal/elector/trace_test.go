@@ -1,0 +1,125 @@
+package elector
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the traces of testdata anew")
+
+// TestTraces runs every file of testdata. A file starts with a sentence and
+// then alternates between blocks of "TIME EVENT key=value ..." lines and,
+// behind "----", the effects each block had.
+func TestTraces(t *testing.T) {
+	names, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no traces: %v", err)
+	}
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runTrace(t, string(text))
+			if *rewrite {
+				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != string(text) {
+				t.Errorf("%s differs; got:\n%s", name, got)
+			}
+		})
+	}
+}
+
+func runTrace(t *testing.T, text string) string {
+	t.Helper()
+	m := New(Config{GraceMs: 2000, DriftPercent: 5, RetryMs: 200, RetryMaxMs: 2000, ReleaseMs: 3000})
+	var out strings.Builder
+	for block := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n\n") {
+		commands, _, _ := strings.Cut(block, "----")
+		var effects []string
+		for line := range strings.SplitSeq(strings.TrimSpace(commands), "\n") {
+			if strings.HasPrefix(line, "#") {
+				continue
+			}
+			fields := strings.Fields(line)
+			if fields[0] == "config" {
+				m = New(parseConfig(t, fields[1:]))
+				continue
+			}
+			now, event := parseEvent(t, fields)
+			for _, effect := range m.Step(now, event) {
+				effects = append(effects, effect.String())
+			}
+		}
+		effects = append(effects, fmt.Sprintf("(%s)", describe(m)))
+		fmt.Fprintf(&out, "%s\n----\n%s\n\n", strings.TrimSpace(commands), strings.Join(effects, "\n"))
+	}
+	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+func describe(m *Machine) string {
+	names := [...]string{"idle", "campaigning", "abandoning", "leading", "ending", "fenced",
+		"releasing", "waiting", "finished"}
+	if wake, ok := m.WakeMs(); ok {
+		return fmt.Sprintf("%s, wake %d", names[m.phase], wake)
+	}
+	return names[m.phase]
+}
+
+func parseConfig(t *testing.T, fields []string) Config {
+	v := values(t, fields)
+	return Config{GraceMs: v["grace"], DriftPercent: v["drift"], RetryMs: v["retry"],
+		RetryMaxMs: v["retrymax"], ReleaseMs: v["release"], Forever: v["forever"] != 0}
+}
+
+func parseEvent(t *testing.T, fields []string) (int64, Event) {
+	t.Helper()
+	now, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil || len(fields) < 2 {
+		t.Fatalf("bad line %q", fields)
+	}
+	v := values(t, fields[2:])
+	a, r, final, lost := uint64(v["attempt"]), uint64(v["renewal"]), v["final"] != 0, v["lost"] != 0
+	events := map[string]Event{
+		"start":          Start{},
+		"acquired":       Acquired{a, uint64(v["token"]), v["sent"], v["lease"]},
+		"acquire-failed": AcquireFailed{a, final},
+		"renewed":        Renewed{a, r, v["sent"], v["lease"]},
+		"renew-failed":   RenewFailed{a, r, lost},
+		"loss-seen":      LossSeen{a},
+		"function-ended": FunctionEnded{a, final},
+		"released":       Released{a},
+		"resign":         Resign{},
+		"stop":           Stop{},
+		"tick":           Tick{},
+	}
+	event, ok := events[fields[1]]
+	if !ok {
+		t.Fatalf("unknown event %q", fields[1])
+	}
+	return now, event
+}
+
+func values(t *testing.T, fields []string) map[string]int64 {
+	t.Helper()
+	out := make(map[string]int64)
+	for _, field := range fields {
+		key, text, _ := strings.Cut(field, "=")
+		number, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatalf("bad value %q", field)
+		}
+		out[key] = number
+	}
+	return out
+}
