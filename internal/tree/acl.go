@@ -1,0 +1,94 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// openACL is the number of the list that lets everybody do everything. It is
+// never stored: snapshots write it as -1.
+const openACL uint32 = 0
+
+// aclTable stores each distinct list once. Lists are never changed; one that no
+// znode refers to any more is dropped and its number given again.
+type aclTable struct {
+	lists  []aclList
+	byKey  map[string]uint32
+	unused []uint32
+}
+
+type aclList struct {
+	entries []zk.ACL
+	key     string
+	users   int
+}
+
+func (a *aclTable) init() {
+	a.byKey = map[string]uint32{}
+	a.lists = []aclList{{entries: zk.OpenACL()}}
+}
+
+// add returns the number of the list with these entries, for one more user.
+func (a *aclTable) add(entries []zk.ACL) uint32 {
+	if isOpen(entries) {
+		return openACL // never dropped, so its users need no count
+	}
+	key := aclKey(entries)
+	if id, ok := a.byKey[string(key)]; ok {
+		a.lists[id].users++
+		return id
+	}
+	list := aclList{entries: cloneACL(entries), key: string(key), users: 1}
+	var id uint32
+	if n := len(a.unused); n > 0 {
+		id, a.unused = a.unused[n-1], a.unused[:n-1]
+		a.lists[id] = list
+	} else {
+		id = uint32(len(a.lists))
+		a.lists = append(a.lists, list)
+	}
+	a.byKey[list.key] = id
+	return id
+}
+
+// release takes one user away.
+func (a *aclTable) release(id uint32) {
+	if id == openACL {
+		return
+	}
+	l := &a.lists[id]
+	if l.users--; l.users > 0 {
+		return
+	}
+	delete(a.byKey, l.key)
+	*l = aclList{}
+	a.unused = append(a.unused, id)
+}
+
+func (a *aclTable) list(id uint32) []zk.ACL { return a.lists[id].entries }
+
+func isOpen(entries []zk.ACL) bool {
+	return len(entries) == 1 && entries[0].Perms == zk.PermAll &&
+		entries[0].Scheme == "world" && entries[0].ID == "anyone"
+}
+
+// aclKey is the list's bytes; equal lists have equal keys.
+func aclKey(entries []zk.ACL) []byte {
+	var b []byte
+	for i := range entries {
+		b = jute.AppendInt(b, int32(entries[i].Perms))
+		b = jute.AppendString(jute.AppendString(b, entries[i].Scheme), entries[i].ID)
+	}
+	return b
+}
+
+func cloneACL(entries []zk.ACL) []zk.ACL {
+	out := slices.Clone(entries)
+	for i := range out {
+		out[i].Scheme, out[i].ID = strings.Clone(out[i].Scheme), strings.Clone(out[i].ID)
+	}
+	return out
+}

@@ -1,0 +1,220 @@
+package tree
+
+import (
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Change is one thing that happened to a znode and that watches may wait for.
+type Change struct {
+	Type zk.EventType
+	Path string
+	ACL  []zk.ACL // whose READ permission decides who may be told
+}
+
+// Applied collects what a transaction did. It is reused from one to the next.
+type Applied struct {
+	Result  zk.Result
+	Changes []Change
+}
+
+// Apply carries out a transaction. It cannot fail: what does not fit the tree,
+// as in a replay over a fuzzy snapshot, is left out (N2), and the result has
+// the code that says so. Strings and bytes of the transaction are copied.
+func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
+	out.Changes = out.Changes[:0]
+	out.Result = zk.Result{Op: txn.Op}
+	if txn.Op == zk.OpMulti {
+		t.applyMulti(h, txn, out)
+	} else {
+		t.applyOne(h, txn, &out.Result, out)
+	}
+	if h.Zxid > t.last {
+		t.last = h.Zxid
+	}
+}
+
+// applyMulti applies all parts, or none if one of them is an error. During a
+// replay a part that fails does not stop the others (N2).
+func (t *Tree) applyMulti(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
+	failed := false
+	for i := range txn.Sub {
+		failed = failed || txn.Sub[i].Op == zk.OpError
+	}
+	out.Result.Sub = make([]zk.Result, len(txn.Sub))
+	after := false
+	for i := range txn.Sub {
+		sub, r := &txn.Sub[i], &out.Result.Sub[i]
+		if !failed {
+			r.Op = sub.Op
+			t.applyOne(h, sub, r, out)
+			continue
+		}
+		r.Op = zk.OpError
+		switch {
+		case after:
+			r.Code = zk.ErrRuntimeInconsistency
+		case sub.Op == zk.OpError:
+			r.Code, after = sub.Code, true
+		}
+	}
+}
+
+func (t *Tree) applyOne(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Applied) {
+	switch txn.Op {
+	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
+		t.applyCreate(h, txn, r, out)
+	case zk.OpDelete, zk.OpDeleteContainer:
+		r.Code = t.applyDelete(h, txn.Path, out)
+	case zk.OpSetData, zk.OpReconfig:
+		t.applySetData(h, txn, r, out)
+	case zk.OpSetACL:
+		t.applySetACL(txn, r)
+	case zk.OpCloseSession:
+		t.applyCloseSession(h, txn, out)
+	case zk.OpError:
+		r.Code = txn.Code
+	}
+}
+
+func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Applied) {
+	r.Path = txn.Path
+	parentPath, name := zk.SplitPath(txn.Path)
+	parent, ok := t.find(parentPath)
+	if !ok {
+		r.Code = zk.ErrNoNode
+		return
+	}
+	id, exists := t.child(parent, name)
+	if exists {
+		// The ACL may be one that this tree dropped meanwhile (ZOOKEEPER-4846).
+		t.setACL(t.nodes.at(id), txn.ACL)
+		r.Code = zk.ErrNodeExists
+	} else {
+		id = t.insertUnder(parent, txn.Path, name, txn.Data, t.acls.add(txn.ACL), zk.StatPersisted{
+			Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: ownerWord(h, txn),
+		})
+	}
+	t.raiseParent(parent, h.Zxid, txn.ParentCversion)
+	if exists {
+		return
+	}
+	t.quotaCreated(txn.Path)
+	t.charge(txn.Path, 1, int64(len(txn.Data)))
+	node := Node{t, id}
+	r.Stat = node.Stat()
+	out.add(zk.EventNodeCreated, txn.Path, node.ACL())
+	out.add(zk.EventNodeChildrenChanged, parentPath, Node{t, parent}.ACL())
+}
+
+// ownerWord is what is stored as ephemeralOwner of a new znode.
+func ownerWord(h *zk.TxnHeader, txn *zk.Txn) int64 {
+	switch {
+	case txn.Op == zk.OpCreateContainer:
+		return zk.ContainerOwner
+	case txn.Op == zk.OpCreateTTL:
+		return zk.TTLOwner(txn.TTL)
+	case txn.Ephemeral:
+		return int64(h.Session)
+	}
+	return 0
+}
+
+// raiseParent moves the parent's numbers forward, never back: in a replay they
+// may be ahead already (ZOOKEEPER-3249).
+func (t *Tree) raiseParent(parent uint32, zxid zk.Zxid, cversion int32) {
+	p := t.nodes.at(parent)
+	if cversion == -1 {
+		cversion = p.cversion + 1
+	}
+	if cversion <= p.cversion {
+		return
+	}
+	t.subDigest(parent)
+	p.cversion, p.pzxid = cversion, zxid
+	t.addDigest(parent)
+}
+
+// applyDelete deletes a znode. The parent's pzxid rises even if the znode has
+// gone already (ZOOKEEPER-3125).
+func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
+	parentPath, name := zk.SplitPath(path)
+	parent, ok := t.find(parentPath)
+	if !ok {
+		return zk.ErrNoNode
+	}
+	if p := t.nodes.at(parent); h.Zxid > p.pzxid {
+		t.subDigest(parent)
+		p.pzxid = h.Zxid
+		t.addDigest(parent)
+	}
+	id, ok := t.child(parent, name)
+	if !ok {
+		return zk.ErrNoNode
+	}
+	if t.nodes.at(id).children > 0 {
+		return zk.ErrNotEmpty // a replay meets children that are deleted later
+	}
+	acl := Node{t, id}.ACL()
+	bytes := int64(max(t.nodes.at(id).dataLength, 0))
+	t.remove(id, path)
+	t.quotaDeleted(path)
+	t.charge(path, -1, -bytes)
+	out.add(zk.EventNodeDeleted, path, acl)
+	out.add(zk.EventNodeChildrenChanged, parentPath, Node{t, parent}.ACL())
+	return zk.OK
+}
+
+func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Applied) {
+	id, ok := t.find(txn.Path)
+	if !ok {
+		r.Code = zk.ErrNoNode
+		return
+	}
+	n := t.nodes.at(id)
+	t.subDigest(id)
+	grown := int64(len(txn.Data)) - int64(max(n.dataLength, 0))
+	t.setData(n, txn.Data)
+	n.bodySum = bodySum(txn.Path, txn.Data)
+	n.version, n.mzxid, n.mtime = txn.Version, h.Zxid, h.Time
+	t.addDigest(id)
+	t.textSize += grown
+	t.charge(txn.Path, 0, grown)
+	node := Node{t, id}
+	r.Stat, r.Data = node.Stat(), txn.Data
+	out.add(zk.EventNodeDataChanged, txn.Path, node.ACL())
+}
+
+func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
+	id, ok := t.find(txn.Path)
+	if !ok {
+		r.Code = zk.ErrNoNode
+		return
+	}
+	n := t.nodes.at(id)
+	t.subDigest(id)
+	t.setACL(n, txn.ACL)
+	n.aversion = txn.Version
+	t.addDigest(id)
+	r.Stat = Node{t, id}.Stat()
+}
+
+func (t *Tree) setACL(n *znode, entries []zk.ACL) {
+	old := n.acl
+	n.acl = t.acls.add(entries) // first: the same list must not be dropped between
+	t.acls.release(old)
+}
+
+// applyCloseSession deletes the ephemerals the transaction names, and then
+// whatever the session still owns here.
+func (t *Tree) applyCloseSession(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
+	for _, path := range txn.Paths {
+		t.applyDelete(h, path, out)
+	}
+	for _, path := range t.Ephemerals(h.Session, "") {
+		t.applyDelete(h, path, out)
+	}
+}
+
+func (out *Applied) add(kind zk.EventType, path string, acl []zk.ACL) {
+	out.Changes = append(out.Changes, Change{kind, path, acl})
+}

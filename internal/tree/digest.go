@@ -1,0 +1,84 @@
+package tree
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"unsafe"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// The digest of a tree (version 2, ZOOKEEPER-3114) is the sum modulo 2^64, over
+// all znodes, of the CRC-32 of path, data and 60 bytes of stat. A CRC goes on
+// where it stopped, so the part over path and data, which may be long, is kept
+// with the znode, and a change of the stat costs 60 bytes only.
+
+const statBytes = 60
+
+// bodySum is the CRC-32 of path and data; null data counts as empty.
+func bodySum(path string, data []byte) uint32 {
+	if path == "/" {
+		path = ""
+	}
+	sum := crc32.Update(0, crc32.IEEETable, unsafe.Slice(unsafe.StringData(path), len(path)))
+	return crc32.Update(sum, crc32.IEEETable, data)
+}
+
+// BodySum is the checksum of a path and its data that Checksum goes on from.
+func BodySum(path string, data []byte) uint32 { return bodySum(path, data) }
+
+// Checksum is one znode's part of the digest; zero below /zookeeper, whose
+// content differs between servers.
+func Checksum(path string, bodySum uint32, s *zk.StatPersisted) uint64 {
+	if len(path) > len(zk.SystemPath) && path[:len(zk.SystemPath)+1] == zk.SystemPath+"/" {
+		return 0
+	}
+	return statSum(bodySum, s)
+}
+
+func statSum(bodySum uint32, s *zk.StatPersisted) uint64 {
+	var b [statBytes]byte
+	binary.BigEndian.PutUint64(b[0:], uint64(s.Czxid))
+	binary.BigEndian.PutUint64(b[8:], uint64(s.Mzxid))
+	binary.BigEndian.PutUint64(b[16:], uint64(s.Pzxid))
+	binary.BigEndian.PutUint64(b[24:], uint64(s.Ctime))
+	binary.BigEndian.PutUint64(b[32:], uint64(s.Mtime))
+	binary.BigEndian.PutUint32(b[40:], uint32(s.Version))
+	binary.BigEndian.PutUint32(b[44:], uint32(s.Cversion))
+	binary.BigEndian.PutUint32(b[48:], uint32(s.Aversion))
+	binary.BigEndian.PutUint64(b[52:], uint64(s.EphemeralOwner))
+	return uint64(crc32.Update(bodySum, crc32.IEEETable, b[:]))
+}
+
+// Digest returns the digest of the whole tree.
+func (t *Tree) Digest() zk.Digest { return zk.Digest{Version: zk.DigestVersion, Value: t.digest} }
+
+// addDigest and subDigest stand around every change of a znode.
+func (t *Tree) addDigest(id uint32) { t.digest += t.checksum(id) }
+func (t *Tree) subDigest(id uint32) { t.digest -= t.checksum(id) }
+
+func (t *Tree) checksum(id uint32) uint64 {
+	if t.belowSystem(id) {
+		return 0
+	}
+	n := t.nodes.at(id)
+	s := n.stat()
+	return statSum(n.bodySum, &s)
+}
+
+// systemNode is /zookeeper: the second record of every tree.
+const systemNode = rootNode + 1
+
+func (t *Tree) belowSystem(id uint32) bool {
+	for id != rootNode {
+		parent := t.nodes.at(id).parent
+		if parent == systemNode {
+			return true
+		}
+		if parent == noNode {
+			return false
+		}
+		id = parent
+	}
+	return false
+}

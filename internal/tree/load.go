@@ -1,0 +1,94 @@
+package tree
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Loader fills a new tree from a snapshot. The znodes that always exist may be
+// in it or not; parents come before children.
+type Loader struct {
+	t        *Tree
+	acls     map[int64]uint32
+	held     []uint32 // one use of each list, given back by Finish
+	lastPath string   // parent of the last znode
+	last     uint32
+}
+
+// Load starts to fill t, which must be new.
+func (t *Tree) Load() *Loader { return &Loader{t: t, acls: map[int64]uint32{-1: openACL}} }
+
+// ACL adds a list of the snapshot's table.
+func (l *Loader) ACL(id int64, entries []zk.ACL) {
+	l.acls[id] = l.t.acls.add(entries)
+	l.held = append(l.held, l.acls[id])
+}
+
+// Node adds a znode. It fails for one without a parent, which only a broken
+// snapshot has. A list that the table lacks, which a fuzzy snapshot may have,
+// becomes the empty list: nobody but a super user gets in until the log, which
+// has the list, has been replayed.
+func (l *Loader) Node(path string, data []byte, acl int64, s zk.StatPersisted) error {
+	id, err := l.place(path)
+	if err != nil {
+		return err
+	}
+	list, ok := l.acls[acl]
+	if !ok {
+		list = l.t.acls.add([]zk.ACL{{Identity: zk.Identity{Scheme: "world", ID: "anyone"}}})
+	} else {
+		l.t.acls.lists[list].users++
+	}
+	if id == noNode {
+		_, name := zk.SplitPath(path)
+		l.t.insertUnder(l.last, path, name, data, list, s)
+		return nil
+	}
+	l.replace(id, path, data, list, s)
+	return nil
+}
+
+// place finds a znode that exists already, or makes its parent the last one.
+func (l *Loader) place(path string) (uint32, error) {
+	if path == "" || path == "/" {
+		return rootNode, nil
+	}
+	parentPath, name := zk.SplitPath(path)
+	if l.last == noNode || parentPath != l.lastPath {
+		parent, ok := l.t.find(parentPath)
+		if !ok {
+			return noNode, fmt.Errorf("tree: snapshot has %q before its parent", path)
+		}
+		l.last, l.lastPath = parent, strings.Clone(parentPath)
+	}
+	id, ok := l.t.child(l.last, name)
+	if !ok {
+		return noNode, nil
+	}
+	return id, nil
+}
+
+func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.StatPersisted) {
+	n := l.t.nodes.at(id)
+	l.t.subDigest(id)
+	l.t.disown(id)
+	l.t.textSize += int64(len(data)) - int64(max(n.dataLength, 0))
+	l.t.setData(n, data)
+	n.bodySum = bodySum(path, data)
+	l.t.acls.release(n.acl)
+	n.acl = acl
+	n.setStat(&s)
+	l.t.own(id)
+	l.t.addDigest(id)
+}
+
+// Finish ends the loading: the tree contains all transactions up to last.
+func (l *Loader) Finish(last zk.Zxid) {
+	for _, id := range l.held {
+		l.t.acls.release(id)
+	}
+	l.t.rebuildQuotas()
+	l.t.last = last
+}

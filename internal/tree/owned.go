@@ -1,0 +1,112 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// ownedLists keeps the znodes that go by themselves: ephemerals by session,
+// containers, TTL znodes. Each znode knows its place in its list, so that it
+// leaves by swapping with the last.
+type ownedLists struct {
+	sessions   map[zk.SessionID][]uint32
+	containers []uint32
+	ttls       []uint32
+	ephemerals int
+}
+
+func (o *ownedLists) init() { o.sessions = map[zk.SessionID][]uint32{} }
+
+// own puts a znode on the list that its owner word asks for.
+func (t *Tree) own(id uint32) {
+	n := t.nodes.at(id)
+	switch zk.KindOfOwner(n.owner, t.opts.ExtendedTypes) {
+	case zk.OwnerSession:
+		session := zk.SessionID(n.owner)
+		list := t.owned.sessions[session]
+		n.place = uint32(len(list))
+		t.owned.sessions[session] = append(list, id)
+		t.owned.ephemerals++
+	case zk.OwnerContainer:
+		n.place = uint32(len(t.owned.containers))
+		t.owned.containers = append(t.owned.containers, id)
+	case zk.OwnerTTL:
+		n.place = uint32(len(t.owned.ttls))
+		t.owned.ttls = append(t.owned.ttls, id)
+	}
+}
+
+func (t *Tree) disown(id uint32) {
+	n := t.nodes.at(id)
+	switch zk.KindOfOwner(n.owner, t.opts.ExtendedTypes) {
+	case zk.OwnerSession:
+		session := zk.SessionID(n.owner)
+		if list := t.leave(t.owned.sessions[session], n.place); len(list) > 0 {
+			t.owned.sessions[session] = list
+		} else {
+			delete(t.owned.sessions, session)
+		}
+		t.owned.ephemerals--
+	case zk.OwnerContainer:
+		t.owned.containers = t.leave(t.owned.containers, n.place)
+	case zk.OwnerTTL:
+		t.owned.ttls = t.leave(t.owned.ttls, n.place)
+	}
+}
+
+func (t *Tree) leave(list []uint32, place uint32) []uint32 {
+	last := list[len(list)-1]
+	list[place] = last
+	t.nodes.at(last).place = place
+	return list[:len(list)-1]
+}
+
+// Ephemerals returns the paths of a session's ephemerals that start with
+// prefix, sorted.
+func (t *Tree) Ephemerals(session zk.SessionID, prefix string) []string {
+	var paths []string
+	for _, id := range t.owned.sessions[session] {
+		if path := t.path(id); strings.HasPrefix(path, prefix) {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// EphemeralCount returns the number of all ephemerals.
+func (t *Tree) EphemeralCount() int { return t.owned.ephemerals }
+
+// EphemeralOwners returns the sessions that own ephemerals, sorted.
+func (t *Tree) EphemeralOwners() []zk.SessionID {
+	owners := make([]zk.SessionID, 0, len(t.owned.sessions))
+	for session := range t.owned.sessions {
+		owners = append(owners, session)
+	}
+	slices.Sort(owners)
+	return owners
+}
+
+// Reapable returns up to limit paths of containers and TTL znodes that may be
+// deleted at nowMs: no children, and a container that had some, or never had
+// any for unusedMs (0 is for ever), or a TTL znode unchanged for its TTL.
+func (t *Tree) Reapable(nowMs, unusedMs int64, limit int) []string {
+	var paths []string
+	for _, id := range t.owned.containers {
+		n := t.nodes.at(id)
+		used := n.cversion > 0
+		if len(paths) < limit && n.children == 0 && (used || unusedMs > 0 && nowMs-n.mtime > unusedMs) {
+			paths = append(paths, t.path(id))
+		}
+	}
+	for _, id := range t.owned.ttls {
+		n := t.nodes.at(id)
+		if len(paths) < limit && n.children == 0 && nowMs-n.mtime > zk.TTLOf(n.owner) {
+			paths = append(paths, t.path(id))
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}

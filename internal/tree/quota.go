@@ -1,0 +1,171 @@
+package tree
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Quotas are ordinary znodes under /zookeeper/quota: beside a path's limits
+// stands its usage, which every server rewrites in place, outside transactions:
+// no zxid, no version, no watch.
+const (
+	limitsName = "zookeeper_limits"
+	statsName  = "zookeeper_stats"
+)
+
+// Limits are the quotas of one path; -1 is none. A hard limit takes the soft
+// one's place where it is enforced.
+type Limits struct {
+	Count, Bytes         int64
+	CountHard, BytesHard int64
+}
+
+// Usage is what a quota counts: znodes, the limited path included, and the sum
+// of their data's lengths.
+type Usage struct{ Count, Bytes int64 }
+
+// limitedBy returns the path that the quota znode at path is about.
+func limitedBy(path, name string) (string, bool) {
+	if !strings.HasPrefix(path, zk.QuotaPath+"/") || !strings.HasSuffix(path, "/"+name) {
+		return "", false
+	}
+	return path[len(zk.QuotaPath) : len(path)-len(name)-1], true
+}
+
+// QuotaOf returns the deepest path at or above path that has a quota.
+func (t *Tree) QuotaOf(path string) (limited string, ok bool) {
+	if len(t.quotas) == 0 {
+		return "", false
+	}
+	for at := path; at != "/"; at = zk.ParentPath(at) {
+		if _, ok := t.quotas[at]; ok {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+// QuotaState returns limits and usage of a path that has a quota.
+func (t *Tree) QuotaState(limited string) (Limits, Usage) {
+	limits := Limits{-1, -1, -1, -1}
+	if id, ok := t.find(zk.QuotaPath + limited + "/" + limitsName); ok {
+		limits = parseLimits(string(t.data(t.nodes.at(id))))
+	}
+	return limits, t.usage(limited)
+}
+
+func (t *Tree) usage(limited string) Usage {
+	id, ok := t.find(zk.QuotaPath + limited + "/" + statsName)
+	if !ok {
+		return Usage{}
+	}
+	l := parseLimits(string(t.data(t.nodes.at(id))))
+	return Usage{l.Count, l.Bytes}
+}
+
+// parseLimits reads "count=1,bytes=2=;byteHardLimit=3;countHardLimit=4". What
+// it does not know or cannot read it leaves unset, as ZooKeeper does not fail
+// a transaction over it.
+func parseLimits(text string) Limits {
+	l := Limits{-1, -1, -1, -1}
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {
+		key, value, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseInt(strings.TrimRight(strings.TrimSpace(value), "="), 10, 64)
+		if err != nil {
+			continue
+		}
+		switch strings.TrimSpace(key) {
+		case "count":
+			l.Count = n
+		case "bytes":
+			l.Bytes = n
+		case "countHardLimit":
+			l.CountHard = n
+		case "byteHardLimit":
+			l.BytesHard = n
+		}
+	}
+	return l
+}
+
+// quotaCreated and quotaDeleted keep the table of limited paths, and count a
+// subtree when its usage znode appears.
+func (t *Tree) quotaCreated(path string) {
+	if limited, ok := limitedBy(path, limitsName); ok {
+		t.quotas[limited] = struct{}{}
+	} else if limited, ok := limitedBy(path, statsName); ok {
+		t.recount(limited)
+	}
+}
+
+func (t *Tree) quotaDeleted(path string) {
+	if limited, ok := limitedBy(path, limitsName); ok {
+		delete(t.quotas, limited)
+	}
+}
+
+func (t *Tree) recount(limited string) {
+	var u Usage
+	if top, ok := t.find(limited); ok {
+		for id := top; id != noNode; id = t.following(id, top) {
+			u.Count++
+			u.Bytes += int64(max(t.nodes.at(id).dataLength, 0))
+		}
+	}
+	t.setUsage(limited, u)
+}
+
+// charge adds to the usage of the quota above path, if there is one.
+func (t *Tree) charge(path string, count, bytes int64) {
+	if len(t.quotas) == 0 || strings.HasPrefix(path, zk.SystemPath+"/") {
+		return
+	}
+	if limited, ok := t.QuotaOf(path); ok {
+		u := t.usage(limited)
+		t.setUsage(limited, Usage{u.Count + count, u.Bytes + bytes})
+	}
+}
+
+func (t *Tree) setUsage(limited string, u Usage) {
+	path := zk.QuotaPath + limited + "/" + statsName
+	id, ok := t.find(path)
+	if !ok {
+		return
+	}
+	n := t.nodes.at(id)
+	data := fmt.Appendf(nil, "count=%d,bytes=%d", u.Count, u.Bytes)
+	t.textSize += int64(len(data)) - int64(max(n.dataLength, 0))
+	t.setData(n, data)
+	n.bodySum = bodySum(path, data)
+}
+
+// rebuildQuotas finds all quotas anew after a tree was loaded.
+func (t *Tree) rebuildQuotas() {
+	clear(t.quotas)
+	top, ok := t.find(zk.QuotaPath)
+	if !ok {
+		return
+	}
+	for id := t.nodes.at(top).first; id != noNode; id = t.following(id, top) {
+		if t.name(t.nodes.at(id)) == limitsName {
+			t.quotaCreated(t.path(id))
+		}
+	}
+	for _, limited := range t.Quotas() {
+		t.recount(limited)
+	}
+}
+
+// Quotas returns all paths that have a quota, sorted.
+func (t *Tree) Quotas() []string {
+	paths := make([]string, 0, len(t.quotas))
+	for path := range t.quotas {
+		paths = append(paths, path)
+	}
+	sort.Strings(paths)
+	return paths
+}

@@ -1,0 +1,77 @@
+package tree
+
+import "github.com/conclave-project/conclave/zk"
+
+// Entry is one znode as a snapshot stores it. Data aliases the tree.
+type Entry struct {
+	Path string // "" for the root
+	Data []byte
+	ACL  int64 // number in the table of ACLs, -1 for the open list
+	Stat zk.StatPersisted
+}
+
+// Scan walks over all znodes, parents before children (N4), while transactions
+// go on between its steps: it never shows a znode in the middle of a change,
+// misses nothing that was there at its start and still is, and may show
+// changes made after its start. That is what a fuzzy snapshot needs.
+type Scan struct {
+	t  *Tree
+	at uint32 // the next znode to show
+}
+
+// NewScan starts a walk. Call it with the tree locked for reading, but never
+// while transactions are applied, and End it.
+func (t *Tree) NewScan() *Scan {
+	s := &Scan{t: t, at: rootNode}
+	t.walks = append(t.walks, s)
+	return s
+}
+
+// End takes the walk off the tree. Call it as NewScan.
+func (s *Scan) End() {
+	for i, other := range s.t.walks {
+		if other == s {
+			s.t.walks = append(s.t.walks[:i], s.t.walks[i+1:]...)
+			return
+		}
+	}
+}
+
+// Next shows the next znode; false at the end. Call it with the tree locked for
+// reading.
+func (s *Scan) Next(e *Entry) bool {
+	if s.at == noNode {
+		return false
+	}
+	t, n := s.t, s.t.nodes.at(s.at)
+	e.Path = ""
+	if s.at != rootNode {
+		e.Path = t.path(s.at)
+	}
+	e.Data, e.Stat, e.ACL = t.data(n), n.stat(), -1
+	if n.acl != openACL {
+		e.ACL = int64(n.acl)
+	}
+	s.at = t.following(s.at, rootNode)
+	return true
+}
+
+// leaveWalks moves every walk that is about to show a znode past it, before
+// the znode is removed. It has no children, so nothing below it is missed.
+func (t *Tree) leaveWalks(id uint32) {
+	for _, s := range t.walks {
+		if s.at == id {
+			s.at = t.following(id, rootNode)
+		}
+	}
+}
+
+// ACLs calls visit with every ACL list that is stored, but for the open one,
+// and its number.
+func (t *Tree) ACLs(visit func(id int64, entries []zk.ACL)) {
+	for id, l := range t.acls.lists {
+		if uint32(id) != openACL && l.users > 0 {
+			visit(int64(id), l.entries)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+// Package tree is the data tree: every znode, with its data, stat and ACL, the
+// index that finds it, and the lists that follow from it (ephemerals by
+// session, containers, TTL znodes, quotas, the digest).
+//
+// Transactions go in through Apply, which decides nothing and cannot fail; what
+// changed comes out as results and changes. Readers look at the tree between
+// transactions: Apply is called with the tree locked, Find and what it returns
+// with the tree locked for reading. The one goroutine that applies may also
+// look without a lock, since nobody else writes.
+//
+// What always holds, by number:
+//
+//	N1  A transaction is visible as a whole or not at all (a multi included).
+//	N2  Applying a transaction again, on a tree that already contains it or later
+//	    ones, leads to the same tree once replay has passed the last change
+//	    contained (fuzzy snapshots rest on it).
+//	N3  The digest is the sum over all znodes of their checksums (see digest.go).
+//	N4  Parents come before children in every Scan.
+//
+// Memory. A znode is a fixed record without a pointer in a large slab, its name
+// and data one block in a byte arena: the garbage collector sees some thousand
+// objects where there are ten million znodes, and scans none of them.
+//
+// The package knows no sessions but their ids, no watches and no files.
+package tree
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Options are the settings that change what a tree means.
+type Options struct {
+	ExtendedTypes bool // TTL znodes exist (extendedTypesEnabled)
+}
+
+// Tree is a data tree. See the package comment for who may call what.
+type Tree struct {
+	mu sync.RWMutex
+
+	opts     Options
+	nodes    slab
+	index    index
+	blocks   arena
+	acls     aclTable
+	owned    ownedLists
+	quotas   map[string]struct{} // the paths that have a quota
+	walks    []*Scan             // snapshots under way
+	digest   uint64
+	last     zk.Zxid
+	textSize int64 // bytes of all paths and data
+}
+
+// New returns a tree with the znodes that always exist.
+func New(opts Options) *Tree {
+	t := &Tree{opts: opts, quotas: map[string]struct{}{}}
+	t.index.seed = maphash.MakeSeed()
+	t.acls.init()
+	t.owned.init()
+	t.nodes.init()
+	t.textSize = 1 // ZooKeeper holds the root under two keys, "" and "/"
+	root := t.nodes.take()
+	t.nodes.at(root).parent = noNode
+	t.fill(root, "", "", []byte{}, 0)
+	t.addDigest(root)
+	for _, path := range []string{zk.SystemPath, zk.QuotaPath} {
+		t.insert(path, []byte{}, openACL, zk.StatPersisted{})
+	}
+	t.insert(zk.ConfigPath, []byte{}, t.acls.add(zk.ReadACL()), zk.StatPersisted{Aversion: -1})
+	return t
+}
+
+// Lock keeps readers out: from here on until Unlock transactions are applied
+// and their changes told to whoever watches.
+func (t *Tree) Lock() { t.mu.Lock() }
+
+// Unlock lets readers see what was applied.
+func (t *Tree) Unlock() { t.mu.Unlock() }
+
+// RLock keeps transactions out while a reader looks.
+func (t *Tree) RLock() { t.mu.RLock() }
+
+// RUnlock ends a look.
+func (t *Tree) RUnlock() { t.mu.RUnlock() }
+
+// LastZxid returns the last transaction applied.
+func (t *Tree) LastZxid() zk.Zxid { return t.last }
+
+// SetLastZxid states what the tree contains; used after loading a snapshot.
+func (t *Tree) SetLastZxid(z zk.Zxid) { t.last = z }
+
+// Count returns the number of znodes, the root included.
+func (t *Tree) Count() int { return t.nodes.used }
+
+// TextBytes returns the sum of the lengths of all paths and data, as
+// ZooKeeper's approximate_data_size counts it.
+func (t *Tree) TextBytes() int64 { return t.textSize }
+
+// Extended tells whether TTL znodes exist here.
+func (t *Tree) Extended() bool { return t.opts.ExtendedTypes }
+
+// Find returns the znode at path. The empty path is the root's other name; a
+// path that cannot exist is simply not found.
+func (t *Tree) Find(path string) (Node, bool) {
+	id, ok := t.find(path)
+	return Node{t, id}, ok
+}
+
+func (t *Tree) find(path string) (uint32, bool) {
+	if path == "" || path == "/" {
+		return rootNode, true
+	}
+	if path[0] != '/' {
+		return 0, false
+	}
+	id, start := uint32(rootNode), 1
+	for i := 1; ; i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		child, ok := t.child(id, path[start:i])
+		if !ok || i == len(path) {
+			return child, ok
+		}
+		id, start = child, i+1
+	}
+}
+
+// insert adds a znode whose parent exists and which does not exist yet, and
+// links it everywhere but into its parent's stat.
+func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) uint32 {
+	parentPath, name := zk.SplitPath(path)
+	parent, ok := t.find(parentPath)
+	if !ok {
+		panic("tree: insert without a parent: " + path)
+	}
+	return t.insertUnder(parent, path, name, data, acl, s)
+}
+
+func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl uint32, s zk.StatPersisted) uint32 {
+	id := t.nodes.take()
+	n := t.nodes.at(id)
+	n.parent = parent
+	n.setStat(&s)
+	t.fill(id, path, name, data, acl)
+	t.link(parent, id)
+	t.index.put(t.hash(parent, name), id)
+	t.own(id)
+	t.addDigest(id)
+	return id
+}
+
+// fill stores name, data and ACL of a fresh record.
+func (t *Tree) fill(id uint32, path, name string, data []byte, acl uint32) {
+	n := t.nodes.at(id)
+	n.acl = acl
+	t.store(n, name, data)
+	n.bodySum = bodySum(path, data)
+	t.textSize += int64(len(path) + len(data))
+}
+
+// remove takes a childless znode out, with everything that points at it.
+func (t *Tree) remove(id uint32, path string) {
+	n := t.nodes.at(id)
+	t.subDigest(id)
+	t.disown(id)
+	t.index.remove(t.hash(n.parent, t.name(n)), id)
+	t.leaveWalks(id)
+	t.unlink(n.parent, id)
+	t.textSize -= int64(len(path)) + int64(max(n.dataLength, 0))
+	t.acls.release(n.acl)
+	t.blocks.free(n.block, n.blockBytes())
+	t.nodes.give(id)
+}

@@ -1,0 +1,413 @@
+package tree
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+func TestDigestOfAFreshTreeIsZooKeepers(t *testing.T) {
+	tree := New(Options{})
+	if got := tree.Digest().Value; got != 0x51c6d660 {
+		t.Fatalf("digest %#x, want 0x51c6d660", got)
+	}
+	if tree.Count() != 4 || tree.TextBytes() != 44 {
+		t.Fatalf("count %d, text %d: want 4 and 44", tree.Count(), tree.TextBytes())
+	}
+}
+
+// world makes random transactions as a server would decide them, so that each
+// fits the tree it was decided on.
+type world struct {
+	random *rand.Rand
+	tree   *Tree
+	zxid   zk.Zxid
+	out    Applied
+	log    []logged
+}
+
+type logged struct {
+	h zk.TxnHeader
+	t zk.Txn
+}
+
+func newWorld(seed uint64) *world {
+	return &world{random: rand.New(rand.NewPCG(seed, 1)), tree: New(Options{ExtendedTypes: true})}
+}
+
+func (w *world) randomPath() string {
+	parts := make([]string, 1+w.random.IntN(3))
+	for i := range parts {
+		parts[i] = fmt.Sprintf("n%d", w.random.IntN(6))
+	}
+	return "/" + strings.Join(parts, "/")
+}
+
+func (w *world) data() []byte {
+	switch w.random.IntN(8) {
+	case 0:
+		return nil
+	case 1:
+		return []byte{}
+	case 2:
+		return bytes.Repeat([]byte("L"), w.random.IntN(200_000))
+	}
+	return bytes.Repeat([]byte("d"), w.random.IntN(300))
+}
+
+func (w *world) acl() []zk.ACL {
+	if w.random.IntN(3) > 0 {
+		return zk.OpenACL()
+	}
+	return []zk.ACL{{Perms: zk.Perms(w.random.IntN(32)), Identity: zk.Identity{Scheme: "digest", ID: "u:h="}}}
+}
+
+// step decides and applies one random transaction.
+func (w *world) step() {
+	path := w.randomPath()
+	parent, _ := zk.SplitPath(path)
+	node, exists := w.tree.Find(path)
+	up, hasParent := w.tree.Find(parent)
+	if hasParent && up.Stat().EphemeralOwner != 0 {
+		hasParent = false
+	}
+	txn := zk.Txn{Op: zk.OpError, Code: zk.ErrNoNode}
+	session := zk.SessionID(1 + w.random.IntN(3))
+	switch k := w.random.IntN(10); {
+	case !exists && hasParent:
+		txn = zk.Txn{Op: zk.OpCreate, Path: path, Data: w.data(), ACL: w.acl(), ParentCversion: up.Persisted().Cversion + 1}
+		switch k {
+		case 0:
+			txn.Op = zk.OpCreateContainer
+		case 1:
+			txn.Op, txn.TTL = zk.OpCreateTTL, 1000
+		case 2, 3:
+			txn.Ephemeral = true
+		}
+	case exists && k < 4 && node.NumChildren() == 0:
+		txn = zk.Txn{Op: zk.OpDelete, Path: path}
+	case exists && k < 8:
+		txn = zk.Txn{Op: zk.OpSetData, Path: path, Data: w.data(), Version: node.Persisted().Version + 1}
+	case exists:
+		txn = zk.Txn{Op: zk.OpSetACL, Path: path, ACL: w.acl(), Version: node.Persisted().Aversion + 1}
+	case k == 0:
+		txn = zk.Txn{Op: zk.OpCloseSession, HasPaths: true, Paths: w.tree.Ephemerals(session, "")}
+	}
+	w.apply(session, txn)
+}
+
+func (w *world) apply(session zk.SessionID, txn zk.Txn) {
+	w.zxid++
+	h := zk.TxnHeader{Session: session, Zxid: w.zxid, Time: int64(1000 + w.zxid), Op: txn.Op}
+	w.tree.Apply(&h, &txn, &w.out)
+	w.log = append(w.log, logged{h, txn})
+}
+
+// dump is everything a tree says about itself, by path.
+func dump(t *Tree) map[string]string {
+	all := map[string]string{}
+	s := t.NewScan()
+	defer s.End()
+	var e Entry
+	for s.Next(&e) {
+		n, ok := t.Find(e.Path)
+		if !ok {
+			panic("scan shows " + e.Path + " that is not there")
+		}
+		names := n.Children(nil)
+		slices.Sort(names)
+		all[e.Path] = fmt.Sprintf("%v %x %v %v %v", e.Data == nil, e.Data, n.Stat(), n.ACL(), names)
+	}
+	return all
+}
+
+// sum computes the digest from nothing.
+func sum(t *Tree) uint64 {
+	s := t.NewScan()
+	defer s.End()
+	var total uint64
+	var e Entry
+	for s.Next(&e) {
+		total += Checksum(e.Path, BodySum(e.Path, e.Data), &e.Stat)
+	}
+	return total
+}
+
+func TestTreeEqualsItsNaiveModel(t *testing.T) {
+	w := newWorld(1)
+	model := map[string][]byte{"/": {}, "/zookeeper": {}, "/zookeeper/quota": {}, "/zookeeper/config": {}}
+	for i := range 20000 {
+		w.step()
+		last := w.log[len(w.log)-1]
+		for _, p := range last.t.Paths {
+			delete(model, p)
+		}
+		switch {
+		case last.t.Op.IsCreate() || last.t.Op == zk.OpSetData:
+			model[last.t.Path] = last.t.Data
+		case last.t.Op == zk.OpDelete:
+			delete(model, last.t.Path)
+		}
+		if i%500 != 0 {
+			continue
+		}
+		if w.tree.Count() != len(model) {
+			t.Fatalf("step %d: %d znodes, model has %d", i, w.tree.Count(), len(model))
+		}
+		text := int64(1)
+		for path, data := range model {
+			n, ok := w.tree.Find(path)
+			if !ok || !bytes.Equal(n.Data(), data) || (n.Data() == nil) != (data == nil) {
+				t.Fatalf("step %d: %s differs", i, path)
+			}
+			if path != "/" {
+				text += int64(len(path) + len(data))
+			}
+		}
+		if w.tree.TextBytes() != text {
+			t.Fatalf("step %d: text %d, model %d", i, w.tree.TextBytes(), text)
+		}
+		if w.tree.Digest().Value != sum(w.tree) {
+			t.Fatalf("step %d: running digest differs from the sum", i)
+		}
+	}
+}
+
+// A snapshot taken while transactions go on, and the log from its start, give
+// the tree that the transactions gave (N2).
+func TestFuzzySnapshotAndReplayGiveTheSameTree(t *testing.T) {
+	for seed := range uint64(60) {
+		w := newWorld(seed)
+		for range 100 + w.random.IntN(300) {
+			w.step()
+		}
+		start := w.zxid
+		acls := map[int64][]zk.ACL{}
+		w.tree.ACLs(func(id int64, entries []zk.ACL) { acls[id] = entries })
+		s := w.tree.NewScan()
+		type saved struct {
+			Entry
+			null bool
+		}
+		var snapshot []saved
+		var e Entry
+		for s.Next(&e) {
+			e.Data, snapshot = bytes.Clone(e.Data), append(snapshot, saved{e, e.Data == nil})
+			for range w.random.IntN(6) {
+				w.step()
+			}
+		}
+		s.End()
+		loaded := New(Options{ExtendedTypes: true})
+		l := loaded.Load()
+		for id, entries := range acls {
+			l.ACL(id, entries)
+		}
+		for _, e := range snapshot {
+			if e.null {
+				e.Data = nil
+			}
+			if err := l.Node(e.Path, e.Data, e.Entry.ACL, e.Stat); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		l.Finish(start)
+		var out Applied
+		for _, entry := range w.log[start:] {
+			loaded.Apply(&entry.h, &entry.t, &out)
+		}
+		if loaded.Digest() != w.tree.Digest() {
+			t.Fatalf("seed %d: digests differ", seed)
+		}
+		if a, b := dump(w.tree), dump(loaded); !maps.Equal(a, b) {
+			for path := range a {
+				if a[path] != b[path] {
+					t.Errorf("seed %d: %s\n was %.200s\n got %.200s", seed, path, a[path], b[path])
+				}
+			}
+			t.Fatalf("seed %d: trees differ", seed)
+		}
+	}
+}
+
+func TestMultiAppliesAllOrNothing(t *testing.T) {
+	w := newWorld(1)
+	before := w.tree.Digest()
+	w.apply(1, zk.Txn{Op: zk.OpMulti, Sub: []zk.Txn{
+		{Op: zk.OpCreate, Path: "/a", ACL: zk.OpenACL(), ParentCversion: 1},
+		{Op: zk.OpError, Code: zk.ErrBadVersion}, {Op: zk.OpError, Code: zk.ErrRuntimeInconsistency}}})
+	if w.tree.Digest() != before || len(w.out.Changes) != 0 {
+		t.Fatal("a failed multi changed the tree")
+	}
+	got := []zk.Code{}
+	for _, r := range w.out.Result.Sub {
+		got = append(got, r.Code)
+	}
+	if want := []zk.Code{0, zk.ErrBadVersion, zk.ErrRuntimeInconsistency}; !slices.Equal(got, want) {
+		t.Fatalf("codes %v, want %v", got, want)
+	}
+	w.apply(1, zk.Txn{Op: zk.OpMulti, Sub: []zk.Txn{
+		{Op: zk.OpCreate, Path: "/a", ACL: zk.OpenACL(), ParentCversion: 1},
+		{Op: zk.OpCreate, Path: "/a/b", ACL: zk.OpenACL(), ParentCversion: 1},
+		{Op: zk.OpDelete, Path: "/a/b"}}})
+	if len(w.out.Changes) != 6 {
+		t.Fatalf("%d changes, want 6", len(w.out.Changes))
+	}
+}
+
+func TestStatShowsCreationsAndDeletions(t *testing.T) {
+	w := newWorld(1)
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/p", ACL: zk.OpenACL(), ParentCversion: 1})
+	for i := range int32(3) {
+		w.apply(1, zk.Txn{Op: zk.OpCreate, Path: fmt.Sprintf("/p/%d", i), ACL: zk.OpenACL(), ParentCversion: i + 1})
+	}
+	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/p/1"})
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/p/3", ACL: zk.OpenACL(), ParentCversion: 4})
+	n, _ := w.tree.Find("/p")
+	if s := n.Stat(); s.Cversion != 5 || s.NumChildren != 3 {
+		t.Fatalf("cversion %d with %d children, want 5 and 3", s.Cversion, s.NumChildren)
+	}
+	root, _ := w.tree.Find("")
+	if s := New(Options{}); func() int32 { n, _ := s.Find("/"); return n.Stat().Cversion }() != -1 || root.NumChildren() != 2 {
+		t.Fatal("fresh root must show cversion -1")
+	}
+}
+
+func TestQuotaUsageFollowsTheSubtree(t *testing.T) {
+	w := newWorld(1)
+	create := func(path, data string) {
+		up, _ := w.tree.Find(zk.ParentPath(path))
+		w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, Data: []byte(data), ACL: zk.OpenACL(), ParentCversion: up.Persisted().Cversion + 1})
+	}
+	create("/q", "12345")
+	create("/q/a", "123")
+	create("/zookeeper/quota/q", "")
+	create("/zookeeper/quota/q/zookeeper_limits", "count=4,bytes=20=;byteHardLimit=30")
+	create("/zookeeper/quota/q/zookeeper_stats", "count=0,bytes=0")
+	create("/q/b", "1")
+	w.apply(1, zk.Txn{Op: zk.OpSetData, Path: "/q/b", Data: []byte("1234567"), Version: 1})
+	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/q/a"})
+	limits, usage := w.tree.QuotaState("/q")
+	if limits != (Limits{4, 20, -1, 30}) || usage != (Usage{2, 12}) {
+		t.Fatalf("limits %+v, usage %+v", limits, usage)
+	}
+	n, _ := w.tree.Find("/zookeeper/quota/q/zookeeper_stats")
+	if n.Stat().Version != 0 || string(n.Data()) != "count=2,bytes=12" {
+		t.Fatalf("stats znode %q version %d", n.Data(), n.Stat().Version)
+	}
+	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/zookeeper/quota/q/zookeeper_limits"})
+	if _, ok := w.tree.QuotaOf("/q/b"); ok {
+		t.Fatal("quota outlives its limits")
+	}
+}
+
+func TestReapableNamesUnusedContainersAndExpiredTTLs(t *testing.T) {
+	w := newWorld(1)
+	for i, txn := range []zk.Txn{
+		{Op: zk.OpCreateContainer, Path: "/used"}, {Op: zk.OpCreateContainer, Path: "/fresh"},
+		{Op: zk.OpCreateContainer, Path: "/full"}, {Op: zk.OpCreateTTL, Path: "/ttl", TTL: 500},
+		{Op: zk.OpCreateTTL, Path: "/long", TTL: 5_000_000},
+	} {
+		txn.ACL, txn.ParentCversion = zk.OpenACL(), int32(i)+1
+		w.apply(1, txn)
+	}
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/used/x", ACL: zk.OpenACL(), ParentCversion: 1})
+	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/used/x"})
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/full/x", ACL: zk.OpenACL(), ParentCversion: 1})
+	if got := w.tree.Reapable(2000, 0, 10); !slices.Equal(got, []string{"/ttl", "/used"}) {
+		t.Fatalf("reapable %v", got)
+	}
+	if got := w.tree.Reapable(400_000, 300_000, 10); !slices.Equal(got, []string{"/fresh", "/ttl", "/used"}) {
+		t.Fatalf("reapable later %v", got)
+	}
+}
+
+func TestLookupsOfImpossiblePathsFindNothing(t *testing.T) {
+	tree := New(Options{})
+	for _, path := range []string{"zookeeper", "//", "/zookeeper/", "//zookeeper", "/zookeeper//quota", "x"} {
+		if _, ok := tree.Find(path); ok {
+			t.Errorf("%q found", path)
+		}
+	}
+}
+
+func TestArenaBlocksNeverOverlap(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	var a arena
+	type block struct {
+		at   uint32
+		n    int
+		mark byte
+	}
+	var live []block
+	for i := range 60000 {
+		if len(live) > 0 && random.IntN(5) < 2 {
+			k := random.IntN(len(live))
+			b := live[k]
+			for _, c := range a.bytes(b.at, b.n) {
+				if c != b.mark {
+					t.Fatalf("step %d: block of %d bytes was overwritten", i, b.n)
+				}
+			}
+			a.free(b.at, b.n)
+			live[k] = live[len(live)-1]
+			live = live[:len(live)-1]
+			continue
+		}
+		n := random.IntN(300)
+		if random.IntN(50) == 0 {
+			n = random.IntN(100_000)
+		}
+		b := block{a.alloc(n), n, byte(i)}
+		for j := range a.bytes(b.at, n) {
+			a.bytes(b.at, n)[j] = b.mark
+		}
+		live = append(live, b)
+	}
+}
+
+func TestClassesCoverEverySize(t *testing.T) {
+	for n := 1; n <= classBytes; n++ {
+		class, granules := classOf(n)
+		if int(granules)*granule < n || granulesOf(class) != granules {
+			t.Fatalf("%d bytes: class %d of %d granules, by class %d", n, class, granules, granulesOf(class))
+		}
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	w := newWorld(1)
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/bench", ACL: zk.OpenACL(), ParentCversion: 1})
+	paths := make([]string, 1<<18)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/bench/node-%d", i)
+		w.tree.Apply(&zk.TxnHeader{Zxid: zk.Zxid(i + 5)}, &zk.Txn{Op: zk.OpCreate, Path: paths[i], Data: make([]byte, 100), ACL: zk.OpenACL(), ParentCversion: int32(i)}, &w.out)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, ok := w.tree.Find(paths[(i*7919)&(len(paths)-1)]); !ok {
+			b.Fatal("not found")
+		}
+		i++
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	tree := New(Options{})
+	var out Applied
+	b.ReportAllocs()
+	data := make([]byte, 100)
+	acl := zk.OpenACL()
+	i := 0
+	for b.Loop() {
+		i++
+		tree.Apply(&zk.TxnHeader{Zxid: zk.Zxid(i)}, &zk.Txn{Op: zk.OpCreate, Path: fmt.Sprintf("/node-%d", i), Data: data, ACL: acl, ParentCversion: int32(i)}, &out)
+	}
+}
