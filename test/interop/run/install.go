@@ -1,0 +1,54 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// A need is something that a suite takes from the system: a check that it is
+// there, and the Debian packages that bring it.
+type need struct {
+	what     string
+	check    []string // a command that ends with 0 if it is there
+	packages []string
+}
+
+var (
+	needJava  = need{"a JDK, 11 or later", []string{"javac", "-version"}, []string{"default-jdk-headless"}}
+	needMaven = need{"Maven", []string{"mvn", "-v"}, []string{"maven"}}
+	needCC    = need{"a C compiler", []string{"cc", "--version"}, []string{"gcc", "libc6-dev"}}
+	needVenv  = need{"Python 3 with venv", []string{"python3", "-c", "import venv, ensurepip"},
+		[]string{"python3", "python3-venv"}}
+	needZooKeeperC = need{"the ZooKeeper C client",
+		[]string{"sh", "-c", "echo '#include <zookeeper/zookeeper.h>' | cc -E - -o /dev/null"},
+		[]string{"libzookeeper-mt-dev"}}
+)
+
+// install brings what is missing with apt, as root; else it says what to do.
+func install(ctx context.Context, needs []need) error {
+	var packages []string
+	for _, n := range needs {
+		if exec.CommandContext(ctx, n.check[0], n.check[1:]...).Run() == nil {
+			continue
+		}
+		packages = append(packages, n.packages...)
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
+		return fmt.Errorf("missing: install the equivalent of the Debian packages %s", strings.Join(packages, " "))
+	}
+	script := "apt-get update -qq && apt-get install -y -qq --no-install-recommends " + strings.Join(packages, " ")
+	apt := exec.CommandContext(ctx, "sh", "-c", script)
+	apt.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	if out, err := apt.CombinedOutput(); err != nil {
+		return fmt.Errorf("apt-get install %s: %w\n%s", strings.Join(packages, " "), err, out)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// A suite is one client with its tests.
+type suite struct {
+	name  string
+	needs []need
+
+	// ownServers: the suite starts servers itself and only needs their kind.
+	ownServers bool
+
+	// run runs all tests. The error is for a suite that could not run; a
+	// failing test is a result.
+	run func(ctx context.Context, e *environment) ([]result, error)
+}
+
+// environment is where a suite runs.
+type environment struct {
+	root, cache string   // the source tree; what is kept between runs
+	variables   []string // further environment variables
+}
+
+// suites in the order in which they run: the quick ones first.
+var suites = []suite{
+	{name: "c", needs: []need{needCC, needZooKeeperC}, run: runC},
+	{name: "go", run: runGo},
+	{name: "python", needs: []need{needVenv}, run: runPython},
+	{name: "java", needs: []need{needJava, needMaven}, run: runJava},
+	{name: "directories", needs: []need{needJava, needMaven}, ownServers: true, run: runDirectories},
+}
+
+func suiteNames() []string {
+	var names []string
+	for _, s := range suites {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// command runs a program in a folder of the tree and returns its output and
+// whether it ended with 0. Most test programs say "a test failed" so, which is
+// why that is no error here.
+func (e *environment) command(ctx context.Context, dir string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, args[0], args[1:]...)
+	c.Dir = filepath.Join(e.root, dir)
+	c.Env = append(os.Environ(), e.variables...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := c.Run()
+	return out.String(), err
+}
+
+// scratch is an empty folder for a suite's build and reports.
+func (e *environment) scratch(name string) (string, error) {
+	dir := filepath.Join(e.cache, "interop-"+name)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// runC compiles test/interop/c against the system's C client and reads its
+// lines "ok NAME" and "not ok NAME: WHY".
+func runC(ctx context.Context, e *environment) ([]result, error) {
+	dir, err := e.scratch("c")
+	if err != nil {
+		return nil, err
+	}
+	binary := filepath.Join(dir, "interop")
+	out, err := e.command(ctx, "test/interop/c", "cc", "-O1", "-Wall", "-Werror", "-DTHREADED",
+		"-o", binary, "interop.c", "-lzookeeper_mt", "-lpthread")
+	if err != nil {
+		return nil, fmt.Errorf("compile the C suite: %w\n%s", err, out)
+	}
+	out, err = e.command(ctx, "test/interop/c", binary)
+	results := parseLines(out)
+	if len(results) == 0 {
+		return nil, fmt.Errorf("the C suite printed no result: %v\n%s", err, out)
+	}
+	return endedWell(results, err, out), nil
+}
+
+// runGo runs the module test/interop/gozk on its own, outside the workspace.
+func runGo(ctx context.Context, e *environment) ([]result, error) {
+	e.variables = append(e.variables, "GOWORK=off")
+	out, err := e.command(ctx, "test/interop/gozk", "go", "test", "-count=1", "-json", "-tags=interop", "./...")
+	return parseGoTest(out, err)
+}
+
+// runDirectories runs the Go tests of test/interop that exchange directories.
+func runDirectories(ctx context.Context, e *environment) ([]result, error) {
+	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/interop")
+	return parseGoTest(out, err)
+}
+
+// runPython runs test/interop/python in a virtual environment that is kept.
+func runPython(ctx context.Context, e *environment) ([]result, error) {
+	venv := filepath.Join(e.cache, "venv")
+	python := filepath.Join(venv, "bin", "python")
+	if _, err := os.Stat(python); err != nil {
+		if out, err := e.command(ctx, ".", "python3", "-m", "venv", venv); err != nil {
+			return nil, fmt.Errorf("make a Python environment: %w\n%s", err, out)
+		}
+	}
+	out, err := e.command(ctx, "test/interop/python", python, "-m", "pip", "install", "-q",
+		"--disable-pip-version-check", "-r", "requirements.txt")
+	if err != nil {
+		return nil, fmt.Errorf("install the Python packages: %w\n%s", err, out)
+	}
+	dir, err := e.scratch("python")
+	if err != nil {
+		return nil, err
+	}
+	xml := filepath.Join(dir, "junit.xml")
+	out, err = e.command(ctx, "test/interop/python", python, "-B", "-m", "pytest", "-q",
+		"-p", "no:cacheprovider", "--junitxml="+xml)
+	return parseJUnit([]string{xml}, out, err)
+}
+
+// runJava runs test/interop/java with Maven.
+func runJava(ctx context.Context, e *environment) ([]result, error) {
+	dir, err := e.scratch("java")
+	if err != nil {
+		return nil, err
+	}
+	out, err := e.command(ctx, "test/interop/java", "mvn", "-B", "-ntp", "-Dinterop.build="+dir, "test")
+	files, globErr := filepath.Glob(filepath.Join(dir, "surefire-reports", "TEST-*.xml"))
+	if globErr != nil {
+		return nil, globErr
+	}
+	return parseJUnit(files, out, err)
+}
