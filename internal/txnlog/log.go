@@ -1,0 +1,257 @@
+// Package txnlog keeps transactions in ZooKeeper's append-only log files.
+//
+// In go payloads with their zxids, in the order of the history; Sync makes them
+// durable, all that came since the last Sync with one flush. Out come records,
+// in order, each checked. Recovery tells a torn end, which a crash leaves and
+// which was never acknowledged, from corruption, which is refused with file,
+// offset and remedy.
+//
+// What always holds, by number, so that code and tests can name it:
+//
+//	L1  After Sync returned nil, every record given before survives any crash.
+//	L2  The zxids in the files grow, and a record that does not follow its
+//	    predecessor is refused when it is given.
+//	L3  After an error a Log writes nothing more: no record can stand behind
+//	    a partial one.
+//	L4  A segment that is no longer the newest is synced and holds no torn end.
+//	L5  What lies unsynced at any moment is at most unsyncedBytesMax and one
+//	    record, so that recovery knows how far a crash can reach.
+//	L6  While Ready returns nil, RoomBytes can be appended on a disk that is
+//	    full to the last byte.
+//
+// The package does not know what a transaction says beyond its zxid; it starts
+// no goroutine and reads no clock.
+package txnlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// ErrGap is the error for a record that does not follow its predecessor.
+var ErrGap = errors.New("transaction does not follow the last one")
+
+// ErrClosed is the error of every call behind Close.
+var ErrClosed = errors.New("transaction log is closed")
+
+const (
+	// unsyncedBytesMax: beyond it Append syncs by itself (L5).
+	unsyncedBytesMax = 4 << 20
+	// flushBytes: records are handed to the file in portions of this size.
+	flushBytes = 256 << 10
+	// headroomBytesMax: how much room Ready wants ahead, at most. Smaller
+	// preallocations keep a quarter of theirs.
+	headroomBytesMax = 16 << 20
+)
+
+// Options of a log; the zero value is usable and preallocates nothing.
+type Options struct {
+	PreallocBytes   int64 // room taken at a time (zookeeper.preAllocSize, there in KiB); 0 or less: none ahead
+	SegmentBytesMax int64 // start a new segment beyond it (txnLogSizeLimitInKb); 0 or less: no limit
+	PayloadBytesMax int   // 0: PayloadBytesMax; keep it at least as large as it ever was
+	NoSync          bool  // forceSync=no: nothing is durable, L1 does not hold
+}
+
+func (o Options) payloadBytesMax() int {
+	if o.PayloadBytesMax <= 0 {
+		return PayloadBytesMax
+	}
+	return o.PayloadBytesMax
+}
+
+func (o Options) headroomBytes() int64 { return min(o.PreallocBytes/4, headroomBytesMax) }
+
+// Log writes the transaction log in one directory. One goroutine uses it.
+type Log struct {
+	fs      vfs.FS
+	dir     string
+	options Options
+	err     error // the first error; final (L3)
+
+	last   zk.Zxid // of the last record given
+	synced zk.Zxid // of the last record that is durable
+
+	file      vfs.File // the open segment, nil until the first record
+	name      string
+	position  int64  // end of what was handed to file
+	allocated int64  // end of the room taken for file
+	buffer    []byte // records behind position
+	unsynced  int64  // bytes given since the last Sync
+	dirDirty  bool   // file's name is not durable yet
+	roll      bool   // the next record begins a new segment
+
+	reserve vfs.File // the next segment, made ready; nil when there is none
+}
+
+// Open makes dir ready for records that follow last, the zxid up to which
+// recovery has read (negative or 0 for none). It never appends to an existing
+// segment: the first record begins a new one.
+func Open(fsys vfs.FS, dir string, last zk.Zxid, options Options) (*Log, error) {
+	// A reserve that is left over may hold records that were never
+	// acknowledged; its room is taken anew.
+	err := fsys.Remove(filepath.Join(dir, reserveName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open transaction log in %s: %w", dir, err)
+	}
+	return &Log{fs: fsys, dir: dir, options: options, last: last, synced: last}, nil
+}
+
+// Last is the zxid of the last record given to Append.
+func (l *Log) Last() zk.Zxid { return l.last }
+
+// Synced is the zxid of the last record that Sync made durable.
+func (l *Log) Synced() zk.Zxid { return l.synced }
+
+// Err is the error after which the log refuses everything, or nil.
+func (l *Log) Err() error { return l.err }
+
+// Append gives one record to the log. The payload is copied. It must carry
+// zxid, and zxid must follow Last. Any error is final.
+func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
+	if l.err != nil {
+		return l.err
+	}
+	if err := l.check(zxid, payload); err != nil {
+		return l.fail(fmt.Errorf("append %s: %w", zxid, err))
+	}
+	need := int64(len(payload)) + recordFrameBytes
+	if l.file == nil || l.roll || l.overSize() {
+		if err := l.begin(zxid, need); err != nil {
+			return l.fail(fmt.Errorf("append %s: %w", zxid, err))
+		}
+	}
+	if l.options.PreallocBytes > 0 && l.end()+need > l.allocated {
+		if err := l.extend(l.end() + need); err != nil {
+			return l.fail(fmt.Errorf("append %s: %w", zxid, err))
+		}
+	}
+	l.buffer = appendRecord(l.buffer, payload)
+	l.unsynced += need
+	l.last = zxid
+	if l.unsynced > unsyncedBytesMax {
+		return l.Sync()
+	}
+	if len(l.buffer) >= flushBytes {
+		return l.flush()
+	}
+	return nil
+}
+
+func (l *Log) check(zxid zk.Zxid, payload []byte) error {
+	if len(payload) < payloadBytesMin || len(payload) > l.options.payloadBytesMax() {
+		return fmt.Errorf("payload of %d bytes, must be %d to %d",
+			len(payload), payloadBytesMin, l.options.payloadBytesMax())
+	}
+	if inside := payloadZxid(payload); inside != zxid {
+		return fmt.Errorf("payload carries %s", inside)
+	}
+	if !Follows(l.last, zxid) {
+		return fmt.Errorf("%w: last is %s", ErrGap, l.last)
+	}
+	return nil
+}
+
+// Sync makes every record given so far durable. Without new records it does
+// nothing. Any error is final: after a failed sync nobody knows what is on the
+// disk, so a second try would prove nothing.
+func (l *Log) Sync() error {
+	if l.err != nil {
+		return l.err
+	}
+	if l.unsynced == 0 {
+		return nil
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	if err := l.sync(); err != nil {
+		return l.fail(fmt.Errorf("sync %s: %w", l.name, err))
+	}
+	l.unsynced = 0
+	l.synced = l.last
+	return nil
+}
+
+// sync makes the open segment durable, content first, then its name.
+func (l *Log) sync() error {
+	if l.options.NoSync {
+		return nil
+	}
+	if err := l.file.Sync(); err != nil {
+		return err
+	}
+	if l.dirDirty {
+		if err := l.fs.SyncDir(l.dir); err != nil {
+			return err
+		}
+		l.dirDirty = false
+	}
+	return nil
+}
+
+func (l *Log) flush() error {
+	if len(l.buffer) == 0 {
+		return nil
+	}
+	n, err := l.file.Write(l.buffer)
+	l.position += int64(n)
+	if err != nil {
+		return l.fail(fmt.Errorf("write %s at offset %d: %w", l.name, l.position, err))
+	}
+	l.buffer = l.buffer[:0]
+	return nil
+}
+
+// Roll asks for a new segment: the next record begins one. On a full disk the
+// log stays in the old segment while that has room.
+func (l *Log) Roll() { l.roll = l.file != nil }
+
+// Reset tells that the history now ends at last because a snapshot replaced
+// what was there. The next record begins a new segment and follows last.
+func (l *Log) Reset(last zk.Zxid) error {
+	if err := l.Sync(); err != nil {
+		return err
+	}
+	l.last, l.synced = last, last
+	l.Roll()
+	return nil
+}
+
+// Close syncs, gives the unused room back and closes. The log cannot be used
+// any more. It returns the error that ended the log earlier, if one did.
+func (l *Log) Close() error {
+	if errors.Is(l.err, ErrClosed) {
+		return nil
+	}
+	err := l.Sync()
+	if err == nil && l.file != nil {
+		err = l.retire()
+	}
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+	l.dropReserve()
+	l.file, l.err = nil, ErrClosed
+	return err
+}
+
+// fail notes the first error; later ones only follow from it.
+func (l *Log) fail(err error) error {
+	if l.err != nil {
+		return l.err
+	}
+	l.err = fmt.Errorf("transaction log: %w", err)
+	return l.err
+}
+
+// end is where the next record will stand.
+func (l *Log) end() int64 { return l.position + int64(len(l.buffer)) }
+
+func (l *Log) overSize() bool {
+	return l.options.SegmentBytesMax > 0 && l.end() > l.options.SegmentBytesMax
+}

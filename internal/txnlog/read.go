@@ -1,0 +1,289 @@
+package txnlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"io"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Record is one transaction as it stands in the log.
+type Record struct {
+	Zxid    zk.Zxid
+	Payload []byte // header, body, digest; valid until the next call of Next
+	File    string // full name of its segment
+	Offset  int64  // of the record in File
+}
+
+// Torn is an end that a crash left: from Offset on, File holds nothing that was
+// acknowledged.
+type Torn struct {
+	File   string
+	Offset int64
+	Found  string // what it looks like
+}
+
+// ReadOptions say what a Reader accepts.
+type ReadOptions struct {
+	PayloadBytesMax int  // 0: PayloadBytesMax
+	AllowGaps       bool // do not refuse a record that does not follow its predecessor
+}
+
+// Reader reads the records behind a zxid over all segments, in order. It checks
+// every record it passes, also those it skips. One goroutine uses it.
+type Reader struct {
+	fs       vfs.FS
+	dir      string
+	options  ReadOptions
+	after    zk.Zxid
+	segments []Segment // still to be opened
+	torn     *Torn     // the last torn end seen
+	pending  bool      // torn waits for a record that follows, or for the end
+	last     zk.Zxid   // of the record before, at least after
+	lowest   zk.Zxid   // of the record before, skipped ones included
+	err      error     // sticky, also io.EOF
+
+	file   vfs.File
+	name   string
+	size   int64
+	offset int64 // in the file, of window[0]
+	window []byte
+	buffer []byte // backs window
+}
+
+// readBytes is how much is read from a segment at a time.
+const readBytes = 256 << 10
+
+// NewReader reads from the record behind after. A negative after stands for the
+// beginning, whatever the first zxid is; 0 for the beginning of a history.
+func NewReader(fsys vfs.FS, dir string, after zk.Zxid, options ReadOptions) (*Reader, error) {
+	segments, err := Segments(fsys, dir)
+	if err != nil {
+		return nil, fmt.Errorf("read transaction log in %s: %w", dir, err)
+	}
+	if options.PayloadBytesMax <= 0 {
+		options.PayloadBytesMax = PayloadBytesMax
+	}
+	return &Reader{
+		fs: fsys, dir: dir, options: options, after: after, last: after, lowest: -1,
+		segments: covering(segments, after),
+	}, nil
+}
+
+// Next returns the next record, or io.EOF behind the last one. A damaged log
+// gives a vfs.Corruption. Errors stay.
+func (r *Reader) Next() (Record, error) {
+	for r.err == nil {
+		record, ok, err := r.step()
+		if err != nil {
+			r.err = err
+			break
+		}
+		if ok {
+			return record, nil
+		}
+	}
+	return Record{}, r.err
+}
+
+// Torn tells of a torn end, once Next has returned io.EOF; else, and when the
+// log ends cleanly, it is nil.
+func (r *Reader) Torn() *Torn {
+	if r.err == io.EOF && r.pending {
+		return r.torn
+	}
+	return nil
+}
+
+// Last is the zxid of the last record returned, or the after of NewReader.
+func (r *Reader) Last() zk.Zxid { return r.last }
+
+// Close ends the reading early or late.
+func (r *Reader) Close() error {
+	if r.err == nil {
+		r.err = errors.New("transaction log reader is closed")
+	}
+	return r.closeFile()
+}
+
+func (r *Reader) closeFile() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+// step moves on by one record or one end of a segment. ok is false when there
+// was no record to return.
+func (r *Reader) step() (record Record, ok bool, err error) {
+	if r.file == nil {
+		if len(r.segments) == 0 {
+			return Record{}, false, io.EOF
+		}
+		return Record{}, false, r.openNext()
+	}
+	payload, offset, err := r.record()
+	if err != nil {
+		return Record{}, false, err
+	}
+	if payload == nil {
+		return Record{}, false, r.closeFile()
+	}
+	zxid := payloadZxid(payload)
+	if err := r.admit(zxid, offset); err != nil {
+		return Record{}, false, err
+	}
+	record = Record{Zxid: zxid, Payload: payload, File: r.name, Offset: offset}
+	return record, zxid > r.after, nil
+}
+
+// admit checks the place of a record in the history.
+func (r *Reader) admit(zxid zk.Zxid, offset int64) error {
+	if zxid <= r.lowest {
+		return r.corrupt(offset, "a zxid above "+r.lowest.String(), "zxid "+zxid.String())
+	}
+	r.lowest = zxid
+	if zxid <= r.after {
+		return nil
+	}
+	if !r.options.AllowGaps && !Follows(r.last, zxid) {
+		if r.pending {
+			return r.corruptAt(r.torn.File, r.torn.Offset, "a record behind "+r.last.String(),
+				fmt.Sprintf("%s, while the log goes on with %s in %s", r.torn.Found, zxid, r.name))
+		}
+		return r.corrupt(offset, "the transaction behind "+r.last.String(),
+			fmt.Sprintf("%s: transactions are missing", zxid))
+	}
+	r.last = zxid
+	r.pending = false
+	return nil
+}
+
+// openNext opens the next segment and checks its head.
+func (r *Reader) openNext() error {
+	r.name = filepath.Join(r.dir, r.segments[0].Name)
+	r.segments = r.segments[1:]
+	file, err := r.fs.Open(r.name)
+	if err != nil {
+		return fmt.Errorf("read transaction log: %w", err)
+	}
+	r.file, r.offset, r.window = file, 0, nil
+	if r.size, err = file.Size(); err != nil {
+		return fmt.Errorf("read transaction log: %w", err)
+	}
+	if err := r.fill(segmentHeadBytes); err != nil {
+		return err
+	}
+	if len(r.window) < segmentHeadBytes {
+		return r.endTorn(0, "an incomplete head")
+	}
+	magic, version := binary.BigEndian.Uint32(r.window), binary.BigEndian.Uint32(r.window[4:])
+	if magic == segmentMagic && version == segmentVersion {
+		r.take(segmentHeadBytes)
+		return nil
+	}
+	rest, err := r.readRest()
+	if err != nil {
+		return err
+	}
+	if r.headLost(rest) {
+		return r.endTorn(0, "zeros in the head")
+	}
+	return r.corrupt(0, fmt.Sprintf("magic %08x version %d", segmentMagic, segmentVersion),
+		fmt.Sprintf("magic %08x version %d", magic, version))
+}
+
+// record reads one record at the start of the window. A nil payload is the end
+// of the segment, clean or torn.
+func (r *Reader) record() (payload []byte, offset int64, err error) {
+	offset = r.offset
+	if err := r.fill(recordHeadBytes); err != nil {
+		return nil, offset, err
+	}
+	if len(r.window) < recordHeadBytes {
+		return nil, offset, r.judge(len(r.window), "the end of the file inside a record head")
+	}
+	checksum := binary.BigEndian.Uint64(r.window)
+	length := int32(binary.BigEndian.Uint32(r.window[8:]))
+	if length == 0 {
+		return nil, offset, r.judge(recordHeadBytes, "a record of length 0")
+	}
+	if length < payloadBytesMin || int(length) > r.options.PayloadBytesMax {
+		return nil, offset, r.judge(recordHeadBytes, fmt.Sprintf("a record of length %d (%d to %d are allowed)",
+			length, payloadBytesMin, r.options.PayloadBytesMax))
+	}
+	extent := int(length) + recordFrameBytes
+	if err := r.fill(extent); err != nil {
+		return nil, offset, err
+	}
+	if len(r.window) < extent {
+		return nil, offset, r.judge(extent, "the end of the file inside a record")
+	}
+	payload = r.window[recordHeadBytes : extent-1]
+	if trailer := r.window[extent-1]; trailer != recordTrailer {
+		return nil, offset, r.judge(extent, fmt.Sprintf("%#02x at the end of a record (%#02x is right)", trailer, recordTrailer))
+	}
+	if sum := uint64(adler32.Checksum(payload)); sum != checksum {
+		return nil, offset, r.judge(extent, fmt.Sprintf("a record with checksum %08x (its head says %x)", sum, checksum))
+	}
+	r.take(extent)
+	return payload, offset, nil
+}
+
+// fill makes the window at least n bytes long, or shorter at the end of the file.
+func (r *Reader) fill(n int) error {
+	if len(r.window) >= n {
+		return nil
+	}
+	want := max(n, readBytes)
+	if left := r.size - r.offset; int64(want) > left {
+		want = int(left)
+	}
+	if cap(r.buffer) < want {
+		r.buffer = make([]byte, want)
+	}
+	have := copy(r.buffer[:cap(r.buffer)], r.window)
+	count, err := io.ReadFull(r.file, r.buffer[have:max(want, have)])
+	r.window = r.buffer[:have+count]
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("read transaction log: %w", err)
+	}
+	return nil
+}
+
+// take drops n bytes from the front of the window.
+func (r *Reader) take(n int) {
+	r.window = r.window[n:]
+	r.offset += int64(n)
+}
+
+func (r *Reader) corrupt(offset int64, expected, found string) error {
+	return r.corruptAt(r.name, offset, expected, found)
+}
+
+func (r *Reader) corruptAt(file string, offset int64, expected, found string) error {
+	return &vfs.Corruption{
+		File: file, Offset: offset, Expected: expected, Found: found,
+		Remedy: "put back this directory from a backup, or empty it so that the server fetches everything " +
+			"from its ensemble; a stand-alone server has no other copy",
+	}
+}
+
+func isZero(p []byte) bool {
+	for _, b := range p {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}

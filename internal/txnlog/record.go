@@ -1,0 +1,72 @@
+package txnlog
+
+import (
+	"encoding/binary"
+	"hash/adler32"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// The layout of a segment (storage-format of ZooKeeper 3.4 and later), big endian:
+//
+//	 0  int32  magic "ZKLG"
+//	 4  int32  version 2
+//	 8  int64  dbid 0
+//	16  records, one behind the other
+//	..  zeros up to the allocated end
+//
+// and of a record:
+//
+//	 0  int64  Adler-32 of the payload
+//	 8  int32  length of the payload
+//	12  payload: transaction header (32 bytes, zxid at 12), body, digest
+//	..  byte   0x42
+const (
+	segmentMagic      = 0x5a4b4c47
+	segmentVersion    = 2
+	segmentHeadBytes  = 16
+	recordHeadBytes   = 12
+	recordFrameBytes  = recordHeadBytes + 1
+	recordTrailer     = 0x42
+	payloadZxidOffset = 12
+	payloadBytesMin   = 32 // the transaction header
+)
+
+// PayloadBytesMax is the default limit of one payload: jute.maxbuffer and
+// jute.maxbuffer.extrasize of ZooKeeper at their defaults.
+const PayloadBytesMax = 0xfffff + 0xfffff
+
+func segmentHead() []byte {
+	head := make([]byte, 0, segmentHeadBytes)
+	head = binary.BigEndian.AppendUint32(head, segmentMagic)
+	head = binary.BigEndian.AppendUint32(head, segmentVersion)
+	return binary.BigEndian.AppendUint64(head, 0)
+}
+
+// appendRecord frames payload behind buffer.
+func appendRecord(buffer, payload []byte) []byte {
+	buffer = binary.BigEndian.AppendUint64(buffer, uint64(adler32.Checksum(payload)))
+	buffer = binary.BigEndian.AppendUint32(buffer, uint32(len(payload)))
+	buffer = append(buffer, payload...)
+	return append(buffer, recordTrailer)
+}
+
+// payloadZxid reads the zxid of a payload of at least payloadBytesMin bytes.
+func payloadZxid(payload []byte) zk.Zxid {
+	return zk.Zxid(binary.BigEndian.Uint64(payload[payloadZxidOffset:]))
+}
+
+// Follows tells whether next may stand right behind last in a history without a
+// hole: the next counter of the same epoch, or the first of a later epoch. A
+// negative last stands for "not known": everything follows it.
+func Follows(last, next zk.Zxid) bool {
+	switch {
+	case next <= 0:
+		return false
+	case last < 0:
+		return true
+	case next.Epoch() == last.Epoch():
+		return next == last+1
+	}
+	return next.Epoch() > last.Epoch() && next.Counter() == 1
+}

@@ -1,0 +1,167 @@
+package txnlog
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A full disk must not be met by a record that already has its zxid: such a
+// record cannot be taken back. So room is taken ahead of need. The open segment
+// is allocated in steps, and the next step is taken while a quarter of one is
+// still free; the next segment is made ready, allocated and synced under the
+// name "reserve", before the first record for it comes.
+//
+//	admission:  Ready() == nil ?  accept writes : refuse them, reads go on
+//	disk:       Append, Append, Sync  ->  acknowledge  ->  Ready
+//
+// While the disk is full Ready says so and tries again at each call; what is in
+// flight still finds RoomBytes.
+
+// Ready takes room ahead of need and returns nil when there is enough. On a
+// full disk it returns an error that is vfs.ErrNoSpace, and may be called again
+// at any time; any other error is final. Call it before the first record and
+// after each Sync, when its records were acknowledged.
+func (l *Log) Ready() error {
+	if l.err != nil {
+		return l.err
+	}
+	if l.reserve == nil && (l.file == nil || l.roll || l.overSize()) {
+		err := l.makeReserve()
+		if err != nil && !errors.Is(err, vfs.ErrNoSpace) {
+			return l.fail(err)
+		}
+		if err != nil && l.file == nil {
+			return fmt.Errorf("no room for the transaction log in %s: %w", l.dir, err)
+		}
+	}
+	if l.options.PreallocBytes <= 0 || l.file == nil || l.allocated-l.end() >= l.options.headroomBytes() {
+		return nil
+	}
+	err := l.extend(l.end() + l.options.headroomBytes())
+	if err == nil || (l.reserve != nil && errors.Is(err, vfs.ErrNoSpace)) {
+		return nil
+	}
+	if !errors.Is(err, vfs.ErrNoSpace) {
+		return l.fail(err)
+	}
+	return fmt.Errorf("no room for the transaction log in %s: %w", l.dir, err)
+}
+
+// RoomBytes is how many bytes of records, each with its frame of 13 bytes, can
+// be appended without asking the disk for room. Without preallocation it is 0.
+func (l *Log) RoomBytes() int64 {
+	if l.options.PreallocBytes <= 0 {
+		return 0
+	}
+	if l.reserve != nil {
+		return l.options.PreallocBytes
+	}
+	return max(l.allocated-l.end(), 0)
+}
+
+// extend takes room in whole steps until the segment has end bytes.
+func (l *Log) extend(end int64) error {
+	size := l.allocated
+	for size < end {
+		size += l.options.PreallocBytes
+	}
+	if err := l.file.Allocate(size); err != nil {
+		return fmt.Errorf("allocate %s to %d bytes: %w", l.name, size, err)
+	}
+	l.allocated = size
+	return nil
+}
+
+// makeReserve writes the next segment without records and syncs it, so that its
+// head and its length are on disk before it gets its name.
+func (l *Log) makeReserve() error {
+	file, err := l.fs.Create(filepath.Join(l.dir, reserveName))
+	if err != nil {
+		return fmt.Errorf("create the next segment: %w", err)
+	}
+	l.reserve = file
+	_, err = file.Write(segmentHead())
+	if err == nil && l.options.PreallocBytes > 0 {
+		err = file.Allocate(segmentHeadBytes + l.options.PreallocBytes)
+	}
+	if err == nil && !l.options.NoSync {
+		err = file.Sync()
+	}
+	if err != nil {
+		l.dropReserve()
+		return fmt.Errorf("prepare the next segment: %w", err)
+	}
+	return nil
+}
+
+func (l *Log) dropReserve() {
+	if l.reserve == nil {
+		return
+	}
+	_ = l.reserve.Close()
+	l.reserve = nil
+	// Best effort: Open removes what stays.
+	_ = l.fs.Remove(filepath.Join(l.dir, reserveName))
+}
+
+// begin starts the segment of which zxid, with need bytes, is the first record.
+// Without room for a new one it stays in the old one if the record fits there.
+func (l *Log) begin(zxid zk.Zxid, need int64) error {
+	if l.reserve == nil {
+		err := l.makeReserve()
+		if errors.Is(err, vfs.ErrNoSpace) && l.file != nil && l.end()+need <= l.allocated {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if l.file != nil {
+		if err := l.finish(); err != nil {
+			return err
+		}
+	}
+	name := filepath.Join(l.dir, SegmentName(zxid))
+	if err := l.fs.Rename(filepath.Join(l.dir, reserveName), name); err != nil {
+		return fmt.Errorf("begin segment: %w", err)
+	}
+	l.file, l.name, l.reserve = l.reserve, name, nil
+	l.position = segmentHeadBytes
+	l.allocated = segmentHeadBytes + max(l.options.PreallocBytes, 0)
+	l.dirDirty, l.roll = true, false
+	return nil
+}
+
+// finish makes the old segment durable and closes it (L4).
+func (l *Log) finish() error {
+	if err := l.flush(); err != nil {
+		return err
+	}
+	if err := l.retire(); err != nil {
+		return err
+	}
+	if err := l.sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", l.name, err)
+	}
+	l.unsynced = 0
+	l.synced = l.last
+	err := l.file.Close()
+	l.file = nil
+	return err
+}
+
+// retire gives back the room behind the last record.
+func (l *Log) retire() error {
+	if l.allocated <= l.position {
+		return nil
+	}
+	if err := l.file.Truncate(l.position); err != nil {
+		return fmt.Errorf("give back the room of %s: %w", l.name, err)
+	}
+	l.allocated = l.position
+	return nil
+}

@@ -1,0 +1,61 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+)
+
+// ReadFile reads a whole small file. A file longer than limit bytes is an error,
+// so that a wrong name cannot take all memory.
+func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > limit {
+		return nil, fmt.Errorf("read %s: longer than %d bytes", name, limit)
+	}
+	return content, nil
+}
+
+// ReplaceFile puts content under name so that after a crash either the old or
+// the new content is found, whole: it writes temp in the same directory, syncs
+// it, renames it over name and syncs the directory. On an error before the
+// rename, name is untouched and temp may be left.
+func ReplaceFile(fsys FS, name, temp string, content []byte) error {
+	f, err := fsys.Create(temp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	if err := fsys.Rename(temp, name); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}
+
+// Exists tells whether name is there. An error means that it is not known.
+func Exists(fsys FS, name string) (bool, error) {
+	_, err := fsys.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

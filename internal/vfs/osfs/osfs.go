@@ -1,0 +1,164 @@
+// Package osfs is the real file system behind the door that package vfs
+// describes.
+//
+// In go names and bytes, out come the operating system's errors, with a full
+// disk marked as vfs.ErrNoSpace. V1 to V4 of package vfs hold as far as the
+// kernel and the disk keep their word. It holds no state of its own and starts
+// no goroutine.
+package osfs
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// FS is the file system of this machine. It may be used from many goroutines.
+type FS struct{}
+
+// New returns the file system of this machine.
+func New() FS { return FS{} }
+
+// Modes of new files and directories: what the umask leaves of these. Data of
+// a coordination service is not for other users of the machine.
+const (
+	fileMode = 0o640
+	dirMode  = 0o750
+)
+
+// Open implements vfs.FS.
+func (FS) Open(name string) (vfs.File, error) { return open(name, os.O_RDONLY) }
+
+// OpenReadWrite implements vfs.FS.
+func (FS) OpenReadWrite(name string) (vfs.File, error) { return open(name, os.O_RDWR) }
+
+// Create implements vfs.FS.
+func (FS) Create(name string) (vfs.File, error) {
+	return open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+}
+
+func open(name string, flag int) (vfs.File, error) {
+	f, err := os.OpenFile(name, flag, fileMode)
+	if err != nil {
+		return nil, mark(err)
+	}
+	return &file{f}, nil
+}
+
+// Rename implements vfs.FS.
+func (FS) Rename(source, target string) error { return mark(os.Rename(source, target)) }
+
+// Remove implements vfs.FS.
+func (FS) Remove(name string) error { return mark(os.Remove(name)) }
+
+// MkdirAll implements vfs.FS.
+func (FS) MkdirAll(dir string) error { return mark(os.MkdirAll(dir, dirMode)) }
+
+// List implements vfs.FS.
+func (FS) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, mark(err)
+	}
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name()
+	}
+	return names, nil
+}
+
+// Stat implements vfs.FS.
+func (FS) Stat(name string) (vfs.Info, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return vfs.Info{}, mark(err)
+	}
+	return vfs.Info{Size: info.Size(), Dir: info.IsDir()}, nil
+}
+
+// SyncDir implements vfs.FS.
+func (FS) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return mark(err)
+	}
+	err = syncDir(d)
+	if closeErr := d.Close(); err == nil {
+		err = closeErr
+	}
+	return mark(err)
+}
+
+// Lock implements vfs.FS.
+func (FS) Lock(dir string) (io.Closer, error) { return lock(dir) }
+
+// file is an open file of the operating system.
+type file struct{ *os.File }
+
+func (f *file) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, mark(err)
+}
+
+func (f *file) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, mark(err)
+	}
+	return info.Size(), nil
+}
+
+func (f *file) Sync() error { return mark(datasync(f.File)) }
+
+func (f *file) Truncate(size int64) error { return mark(f.File.Truncate(size)) }
+
+func (f *file) Allocate(size int64) error {
+	old, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if size <= old {
+		return nil
+	}
+	err = allocate(f.File, old, size)
+	if errors.Is(err, errNotSupported) {
+		err = f.fill(old, size)
+	}
+	if err != nil {
+		// What was taken in part is given back: a full disk needs it.
+		_ = f.File.Truncate(old)
+	}
+	return mark(err)
+}
+
+// fill writes zeros where the file system cannot reserve room by itself.
+func (f *file) fill(old, size int64) error {
+	zeros := make([]byte, min(size-old, 1<<20))
+	for old < size {
+		n, err := f.WriteAt(zeros[:min(size-old, int64(len(zeros)))], old)
+		if err != nil {
+			return err
+		}
+		old += int64(n)
+	}
+	return nil
+}
+
+var errNotSupported = errors.New("the file system cannot reserve room")
+
+// noSpace is an operating system's error that means a full disk.
+type noSpace struct{ error }
+
+func (e noSpace) Unwrap() error        { return e.error }
+func (e noSpace) Is(target error) bool { return target == vfs.ErrNoSpace }
+
+// mark gives a full disk its class and leaves every other error as it is.
+func mark(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return noSpace{err}
+	}
+	return err
+}

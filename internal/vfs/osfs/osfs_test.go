@@ -1,0 +1,79 @@
+package osfs
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFilesBehaveAsTheInterfaceSays(t *testing.T) {
+	disk, dir := New(), filepath.Join(t.TempDir(), "version-2")
+	must(t, disk.MkdirAll(dir))
+	name := filepath.Join(dir, "log.1")
+	f, err := disk.Create(name)
+	must(t, err)
+	_, err = f.Write([]byte("head"))
+	must(t, err)
+	must(t, f.Allocate(1<<20))
+	_, err = f.Write([]byte("record"))
+	must(t, err)
+	must(t, f.Sync())
+	must(t, disk.SyncDir(dir))
+	size, err := f.Size()
+	must(t, err)
+	if size != 1<<20 {
+		t.Errorf("size %d", size)
+	}
+	content, err := vfs.ReadFile(disk, name, 1<<20)
+	must(t, err)
+	if string(content[:12]) != "headrecord\x00\x00" {
+		t.Errorf("content %q", content[:12])
+	}
+	must(t, f.Truncate(10))
+	must(t, f.Close())
+	must(t, disk.Rename(name, name+"0"))
+	names, err := disk.List(dir)
+	must(t, err)
+	if len(names) != 1 || names[0] != "log.10" {
+		t.Errorf("names %v", names)
+	}
+	if _, err := disk.Open(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("open of a renamed file: %v", err)
+	}
+	if info, err := disk.Stat(dir); err != nil || !info.Dir {
+		t.Errorf("stat: %v %v", info, err)
+	}
+}
+
+func TestDirectoryIsLockedOnce(t *testing.T) {
+	disk, dir := New(), t.TempDir()
+	lock, err := disk.Lock(dir)
+	must(t, err)
+	if _, err := disk.Lock(dir); !errors.Is(err, vfs.ErrLocked) {
+		t.Errorf("second lock: %v", err)
+	}
+	must(t, lock.Close())
+	lock, err = disk.Lock(dir)
+	must(t, err)
+	must(t, lock.Close())
+}
+
+func TestFillWritesZerosWhereRoomCannotBeReserved(t *testing.T) {
+	f, err := New().Create(filepath.Join(t.TempDir(), "f"))
+	must(t, err)
+	defer f.Close()
+	must(t, f.(*file).fill(0, 3<<20))
+	if size, err := f.Size(); err != nil || size != 3<<20 {
+		t.Errorf("size %d %v", size, err)
+	}
+}
