@@ -1,0 +1,196 @@
+// Package auth says who a connection is and what an ACL lets it do.
+//
+// Schemes turn a credential into identities; Allow meets identities with an
+// access control list; Fix checks and completes a list that a client wants to
+// set. Everything is a pure function of its arguments and of the Rules a server
+// was started with. Which permission an operation needs, on which znode, is
+// decided in the rooms that carry it out.
+package auth
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"strings"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Rules are a server's settings about authentication. The zero Rules know the
+// schemes world, ip and digest, and no super user.
+type Rules struct {
+	SkipACL     bool   // skipACL=yes: everybody may do everything
+	SuperDigest string // the digest identity that is the super user, "" for none
+	NoDigest    bool   // DigestAuthenticationProvider.enabled=false
+}
+
+// Super is the identity that no ACL holds up.
+var Super = zk.Identity{Scheme: "super", ID: ""}
+
+// scheme is what the ACL code must know of one way to prove an identity.
+type scheme struct {
+	valid         func(id string) bool              // may stand in an ACL
+	matches       func(identity, entry string) bool // an identity meets an entry
+	authenticated bool                              // counts for the ACL scheme "auth"
+}
+
+// scheme looks a scheme up. x509 and sasl take their places here.
+func (r *Rules) scheme(name string) (scheme, bool) {
+	switch name {
+	case "ip":
+		return scheme{valid: validIP, matches: matchIP}, true
+	case "digest":
+		return scheme{valid: validDigest, matches: equal, authenticated: true}, !r.NoDigest
+	}
+	return scheme{}, false
+}
+
+func equal(identity, entry string) bool { return identity == entry }
+
+// Connected returns the identities every connection starts with.
+func Connected(remoteIP string) []zk.Identity { return []zk.Identity{{Scheme: "ip", ID: remoteIP}} }
+
+// Authenticate returns the identities that a credential proves, to be added to
+// those of the connection, or ErrAuthFailed.
+func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([]zk.Identity, error) {
+	if _, ok := r.scheme(name); !ok {
+		return nil, zk.ErrAuthFailed
+	}
+	if name == "ip" {
+		return Connected(remoteIP), nil
+	}
+	id := Digest(string(credential))
+	proved := []zk.Identity{{Scheme: "digest", ID: id}}
+	if id == r.SuperDigest {
+		proved = append(proved, Super)
+	}
+	return proved, nil
+}
+
+// Digest returns the identity of a credential "user:password": the user, and a
+// hash of the whole credential.
+func Digest(credential string) string {
+	user, _, _ := strings.Cut(credential, ":")
+	sum := sha1.Sum([]byte(credential))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// validDigest wants two parts around a colon; trailing empty parts do not
+// count, as Java's split drops them.
+func validDigest(id string) bool {
+	parts := strings.Split(strings.TrimRight(id, ":"), ":")
+	return len(parts) == 2
+}
+
+// User returns the name by which whoAmI shows an identity.
+func (r *Rules) User(id zk.Identity) string {
+	if id.Scheme == "digest" {
+		user, _, _ := strings.Cut(id.ID, ":")
+		return user
+	}
+	if _, ok := r.scheme(id.Scheme); !ok {
+		return ""
+	}
+	return id.ID
+}
+
+// Allow tells whether identities may do perm under a list. An empty list keeps
+// nobody out.
+func (r *Rules) Allow(list []zk.ACL, perm zk.Perms, identities []zk.Identity) bool {
+	if r.SkipACL || len(list) == 0 {
+		return true
+	}
+	for i := range list {
+		if list[i].Perms&perm != 0 && list[i].Scheme == "world" && list[i].ID == "anyone" {
+			return true
+		}
+	}
+	for _, id := range identities {
+		if id.Scheme == "super" {
+			return true
+		}
+	}
+	for i := range list {
+		if list[i].Perms&perm != 0 && r.meets(list[i].Identity, identities) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Rules) meets(entry zk.Identity, identities []zk.Identity) bool {
+	s, ok := r.scheme(entry.Scheme)
+	if !ok {
+		return false
+	}
+	for _, id := range identities {
+		if id.Scheme == entry.Scheme && s.matches(id.ID, entry.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// Fix checks a list that a client wants to set and completes it: duplicates go,
+// "auth" becomes the connection's authenticated identities. The error is
+// ErrInvalidACL.
+func (r *Rules) Fix(list []zk.ACL, identities []zk.Identity) ([]zk.ACL, error) {
+	if r.SkipACL {
+		return zk.OpenACL(), nil
+	}
+	if len(list) == 1 && list[0].Scheme == "world" && list[0].ID == "anyone" {
+		return list, nil // nearly every request
+	}
+	var fixed []zk.ACL
+	seen := map[zk.ACL]bool{}
+	for _, entry := range list {
+		if seen[entry] {
+			continue
+		}
+		seen[entry] = true
+		switch {
+		case entry.Scheme == "world" && entry.ID == "anyone":
+			fixed = append(fixed, entry)
+		case entry.Scheme == "auth":
+			added := r.expand(entry.Perms, identities)
+			if len(added) == 0 {
+				return nil, zk.ErrInvalidACL
+			}
+			fixed = append(fixed, added...)
+		default:
+			s, ok := r.scheme(entry.Scheme)
+			if !ok || !s.valid(entry.ID) {
+				return nil, zk.ErrInvalidACL
+			}
+			fixed = append(fixed, entry)
+		}
+	}
+	if len(fixed) == 0 {
+		return nil, zk.ErrInvalidACL
+	}
+	return fixed, nil
+}
+
+func (r *Rules) expand(perms zk.Perms, identities []zk.Identity) []zk.ACL {
+	var out []zk.ACL
+	for _, id := range identities {
+		if s, ok := r.scheme(id.Scheme); ok && s.authenticated {
+			out = append(out, zk.ACL{Perms: perms, Identity: id})
+		}
+	}
+	return out
+}
+
+// Mask hides the hashes of a list from who may not change it: "bob:hash"
+// becomes "bob:x".
+func Mask(list []zk.ACL) []zk.ACL {
+	out := make([]zk.ACL, len(list))
+	for i, entry := range list {
+		out[i] = entry
+		if entry.Scheme == "digest" {
+			if user, _, ok := strings.Cut(entry.ID, ":"); ok {
+				out[i].ID = user + ":x"
+			}
+		}
+	}
+	return out
+}

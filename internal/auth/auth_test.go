@@ -1,0 +1,99 @@
+package auth
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+func entry(perms zk.Perms, scheme, id string) zk.ACL {
+	return zk.ACL{Perms: perms, Identity: zk.Identity{Scheme: scheme, ID: id}}
+}
+
+func TestDigestsAreZooKeepers(t *testing.T) {
+	for credential, want := range map[string]string{
+		"super:admin": "super:xQJmxLMiHGwaqBvst5y6rkB6HQs=",
+		"bob:secret":  "bob:fyVmFCwVbTJYrznoSu1koqYEYF0=",
+	} {
+		if got := Digest(credential); got != want {
+			t.Errorf("%s: %s, want %s", credential, got, want)
+		}
+	}
+}
+
+func TestAllowFollowsTheList(t *testing.T) {
+	bob := zk.Identity{Scheme: "digest", ID: Digest("bob:secret")}
+	r := Rules{SuperDigest: Digest("super:admin")}
+	super, err := r.Authenticate("digest", []byte("super:admin"), "")
+	if err != nil || !slices.Contains(super, Super) {
+		t.Fatalf("super user is %v, %v", super, err)
+	}
+	list := []zk.ACL{entry(zk.PermRead, "world", "anyone"), entry(zk.PermWrite, "digest", bob.ID), entry(zk.PermCreate, "ip", "10.0.0.0/8"), entry(zk.PermAll, "odd", "x")}
+	for _, c := range []struct {
+		name string
+		perm zk.Perms
+		ids  []zk.Identity
+		want bool
+	}{
+		{"anyone reads", zk.PermRead, nil, true},
+		{"anyone writes", zk.PermWrite, Connected("10.1.1.1"), false},
+		{"bob writes", zk.PermWrite, []zk.Identity{bob}, true},
+		{"address in the net creates", zk.PermCreate, Connected("10.200.3.4"), true},
+		{"address outside creates", zk.PermCreate, Connected("11.0.0.1"), false},
+		{"mapped address creates", zk.PermCreate, Connected("::ffff:10.1.1.1"), true},
+		{"super administers", zk.PermAdmin, super, true},
+		{"bob administers", zk.PermAdmin, []zk.Identity{bob}, false},
+		{"identity of an unknown scheme", zk.PermAdmin, []zk.Identity{{Scheme: "odd", ID: "x"}}, false},
+	} {
+		if got := r.Allow(list, c.perm, c.ids); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	if !r.Allow(nil, zk.PermAdmin, nil) {
+		t.Error("an empty list keeps somebody out")
+	}
+}
+
+func TestFixCompletesAndRefuses(t *testing.T) {
+	var r Rules
+	ids := append(Connected("127.0.0.1"), zk.Identity{Scheme: "digest", ID: "a:1"}, zk.Identity{Scheme: "digest", ID: "b:2"})
+	got, err := r.Fix([]zk.ACL{entry(1, "world", "anyone"), entry(31, "auth", "ignored"), entry(1, "world", "anyone")}, ids)
+	want := []zk.ACL{entry(1, "world", "anyone"), entry(31, "digest", "a:1"), entry(31, "digest", "b:2")}
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%v, %v; want %v", got, err, want)
+	}
+	for name, list := range map[string][]zk.ACL{
+		"null": nil, "empty": {}, "world of somebody": {entry(1, "world", "bob")}, "no scheme": {entry(1, "", "x")},
+		"unknown scheme": {entry(1, "x", "y")}, "digest without colon": {entry(1, "digest", "bob")},
+		"digest with two": {entry(1, "digest", "a:b:c")}, "bad address": {entry(1, "ip", "1.2.3")},
+		"bits beyond": {entry(1, "ip", "1.2.3.4/33")}, "mapped": {entry(1, "ip", "::ffff:1.2.3.4")},
+	} {
+		if _, err := r.Fix(list, ids); err != zk.ErrInvalidACL {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := r.Fix([]zk.ACL{entry(31, "auth", "")}, Connected("127.0.0.1")); err != zk.ErrInvalidACL {
+		t.Errorf("auth without an authenticated identity: %v", err)
+	}
+	if _, err := r.Fix([]zk.ACL{entry(31, "ip", "fe80::/10")}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMaskHidesHashes(t *testing.T) {
+	got := Mask([]zk.ACL{entry(1, "digest", "bob:xyz="), entry(1, "ip", "1.2.3.4")})
+	if got[0].ID != "bob:x" || got[1].ID != "1.2.3.4" {
+		t.Fatal(got)
+	}
+}
+
+func FuzzACLIds(f *testing.F) {
+	f.Add("1.2.3.4/8", "a:b")
+	f.Fuzz(func(t *testing.T, ip, digest string) {
+		if validIP(ip) {
+			matchIP("127.0.0.1", ip)
+		}
+		validDigest(digest)
+	})
+}

@@ -1,0 +1,210 @@
+// Package session is the table of sessions: who has one, until when, and which
+// connection it is attached to.
+//
+// It is a machine: milliseconds of a monotonic clock come in with each call,
+// nothing happens by itself. What always holds:
+//
+//	S1  A session never expires earlier than its timeout after its last touch,
+//	    and at most one bucket later (ZooKeeper: one tick).
+//	S2  A session that is closing stays closing: no touch revives it.
+//	S3  An id is never given while a session has it.
+package session
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// ConnID names a connection of a client to this server; 0 is none.
+type ConnID uint64
+
+// Session is one client's lease.
+type Session struct {
+	ID        zk.SessionID
+	TimeoutMs int32  // as negotiated by the connection it is attached to
+	Conn      ConnID // the connection it is attached to, 0 if none
+	Closing   bool   // a closeSession is on its way
+
+	expiresMs int64 // end of the bucket in which it expires
+	bucketMs  int64 // bucket it is listed in; at or before expiresMs
+}
+
+// Table holds all sessions of a server. It is not safe for concurrent use.
+type Table struct {
+	byID    map[zk.SessionID]*Session
+	buckets map[int64][]*Session // by the millisecond at which they end
+	stepMs  int64
+	doneMs  int64 // all buckets up to here are empty
+	nextID  zk.SessionID
+}
+
+// New returns an empty table. stepMs is the width of an expiry bucket; firstID
+// is the first id to give, see FirstID.
+func New(stepMs int64, firstID zk.SessionID, nowMs int64) *Table {
+	t := &Table{byID: map[zk.SessionID]*Session{}, buckets: map[int64][]*Session{}, stepMs: stepMs, nextID: firstID}
+	t.doneMs = t.bucket(nowMs) - stepMs
+	return t
+}
+
+// FirstID is where a server starts to number its sessions: its id in the top
+// byte, then 40 bits of a clock in milliseconds, then zeros to count in.
+func FirstID(server uint8, clockMs int64) zk.SessionID {
+	return zk.SessionID(uint64(clockMs)<<24>>8 | uint64(server)<<56)
+}
+
+// bucket returns the end of the bucket that nowMs lies in.
+func (t *Table) bucket(nowMs int64) int64 { return (nowMs/t.stepMs + 1) * t.stepMs }
+
+// NewID returns an id that no session has (S3).
+func (t *Table) NewID() zk.SessionID {
+	for {
+		id := t.nextID
+		t.nextID++
+		if _, taken := t.byID[id]; !taken && id != 0 && int64(id) != zk.ContainerOwner {
+			return id
+		}
+	}
+}
+
+// Open adds a session, or gives one that exists its timeout anew.
+func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
+	s, ok := t.byID[id]
+	if !ok {
+		s = &Session{ID: id, TimeoutMs: timeoutMs}
+		t.byID[id] = s
+		t.list(s, nowMs)
+		return s
+	}
+	t.Touch(s, nowMs)
+	return s
+}
+
+func (t *Table) list(s *Session, nowMs int64) {
+	s.expiresMs = t.bucket(nowMs + int64(s.TimeoutMs))
+	s.bucketMs = max(s.expiresMs, t.doneMs+t.stepMs)
+	t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
+}
+
+// Get returns a session, nil if there is none.
+func (t *Table) Get(id zk.SessionID) *Session { return t.byID[id] }
+
+// Count returns the number of sessions.
+func (t *Table) Count() int { return len(t.byID) }
+
+// Touch gives a session its full timeout again. The session moves to its new
+// bucket only when the old one ends, so that a touch costs next to nothing.
+func (t *Table) Touch(s *Session, nowMs int64) {
+	if s.Closing {
+		return
+	}
+	expires := t.bucket(nowMs + int64(s.TimeoutMs))
+	s.expiresMs = max(s.expiresMs, expires)
+	if expires < s.bucketMs { // the timeout was negotiated down
+		s.expiresMs = expires
+		t.unlist(s)
+		t.list(s, nowMs)
+	}
+}
+
+// Resume attaches a session with a newly negotiated timeout to a connection.
+func (t *Table) Resume(s *Session, conn ConnID, timeoutMs int32, nowMs int64) {
+	s.Conn, s.TimeoutMs = conn, timeoutMs
+	s.expiresMs = 0
+	t.Touch(s, nowMs)
+}
+
+// Remove takes a session out.
+func (t *Table) Remove(id zk.SessionID) {
+	s, ok := t.byID[id]
+	if !ok {
+		return
+	}
+	delete(t.byID, id)
+	t.unlist(s)
+}
+
+func (t *Table) unlist(s *Session) {
+	list := t.buckets[s.bucketMs]
+	if i := slices.Index(list, s); i >= 0 {
+		list[i] = list[len(list)-1]
+		list[len(list)-1] = nil
+		t.buckets[s.bucketMs] = list[:len(list)-1]
+	}
+	if len(t.buckets[s.bucketMs]) == 0 {
+		delete(t.buckets, s.bucketMs)
+	}
+}
+
+// Expire marks the sessions whose time is over as closing and returns their
+// ids, sorted. Each is returned once; it stays in the table until Remove.
+func (t *Table) Expire(nowMs int64) []zk.SessionID {
+	var expired []zk.SessionID
+	for end := t.doneMs + t.stepMs; end <= nowMs; end += t.stepMs {
+		t.doneMs = end
+		list := t.buckets[end]
+		delete(t.buckets, end)
+		for _, s := range list {
+			switch {
+			case s.Closing:
+			case s.expiresMs > end:
+				s.bucketMs = max(s.expiresMs, end+t.stepMs)
+				t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
+			default:
+				s.Closing = true
+				expired = append(expired, s.ID)
+			}
+		}
+	}
+	slices.Sort(expired)
+	return expired
+}
+
+// RestoreAll gives every session its full timeout again, as a new leader does.
+func (t *Table) RestoreAll(nowMs int64) {
+	for _, s := range t.byID {
+		t.Touch(s, nowMs)
+	}
+}
+
+// Lease is a session as a snapshot stores it.
+type Lease struct {
+	ID        zk.SessionID
+	TimeoutMs int32
+}
+
+// Leases returns all sessions, sorted by id.
+func (t *Table) Leases() []Lease {
+	all := make([]Lease, 0, len(t.byID))
+	for id, s := range t.byID {
+		all = append(all, Lease{id, s.TimeoutMs})
+	}
+	slices.SortFunc(all, func(a, b Lease) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// Bucket is a set of sessions that expire together.
+type Bucket struct {
+	EndsMs   int64
+	Sessions []zk.SessionID
+}
+
+// Buckets returns when which sessions expire if nothing more is heard of them.
+func (t *Table) Buckets() []Bucket {
+	byEnd := map[int64][]zk.SessionID{}
+	for id, s := range t.byID {
+		byEnd[s.expiresMs] = append(byEnd[s.expiresMs], id)
+	}
+	out := make([]Bucket, 0, len(byEnd))
+	for end, ids := range byEnd {
+		slices.Sort(ids)
+		out = append(out, Bucket{end, ids})
+	}
+	slices.SortFunc(out, func(a, b Bucket) int { return int(a.EndsMs - b.EndsMs) })
+	return out
+}

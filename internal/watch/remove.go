@@ -1,0 +1,55 @@
+package watch
+
+import (
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// place is a registry and the modes meant there.
+type place struct {
+	registry Registry
+	modes    modes
+}
+
+// placesOf says where the watches of a type are.
+func placesOf(kind zk.WatcherType) []place {
+	switch kind {
+	case zk.WatcherData:
+		return []place{{Data, standard}}
+	case zk.WatcherChildren:
+		return []place{{Child, standard}}
+	case zk.WatcherPersistent:
+		return []place{{Data, persistent}, {Child, persistent}}
+	case zk.WatcherPersistentRecursive:
+		return []place{{Data, recursive}}
+	}
+	return []place{{Data, standard | persistent | recursive}, {Child, standard | persistent | recursive}}
+}
+
+// Has tells whether a connection has a watch of the type at exactly path.
+func (t *Table) Has(conn session.ConnID, kind zk.WatcherType, path string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range placesOf(kind) {
+		if s := t.mu.registries[p.registry].spots[path]; s != nil {
+			if w := s.find(conn); w != nil && w.modes&p.modes != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Remove takes a connection's watches of the type at exactly path away, and
+// tells whether there were any.
+func (t *Table) Remove(conn session.ConnID, kind zk.WatcherType, path string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := false
+	for _, p := range placesOf(kind) {
+		if t.drop(p.registry, path, conn, p.modes) {
+			found = true
+		}
+	}
+	return found
+}

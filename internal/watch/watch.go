@@ -1,0 +1,207 @@
+// Package watch is the table of who waits on which path.
+//
+// Watches belong to connections. They go in by Add, and come out when Fire says
+// what happened: as the connections to be told, each once per event. What
+// always holds:
+//
+//	V1  A standard watch fires once; it is gone when Fire returns.
+//	V2  A connection is told once per event, in however many modes it waits.
+//	V3  A recursive watch is only in the data registry: it never hears of
+//	    changed children, but of everything at and below its path.
+//	V4  After Forget nothing of a connection is left.
+//
+// The table may be used by many goroutines. Whether a connection may see the
+// event (its READ permission) is not decided here.
+package watch
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// modes is a set of the ways in which one connection waits on one path.
+type modes uint8
+
+const (
+	standard modes = 1 << iota
+	persistent
+	recursive
+)
+
+// Registry says what kind of change a standard watch waits for.
+type Registry uint8
+
+// The two registries.
+const (
+	Data  Registry = iota // the znode itself: exists, getData
+	Child                 // the set of its children: getChildren
+)
+
+// Table holds the watches of all connections.
+type Table struct {
+	mu struct {
+		sync.Mutex
+		registries [2]registry
+		byConn     map[session.ConnID]*waits
+		recursive  int // recursive watches in all
+	}
+}
+
+// registry is one map from paths to those who wait there.
+type registry struct {
+	spots map[string]*spot
+	total int
+}
+
+// spot is one path's watchers. Nearly always there is one, so the first needs
+// no list.
+type spot struct {
+	first watcher
+	more  []watcher
+}
+
+type watcher struct {
+	conn  session.ConnID
+	modes modes
+}
+
+// waits are the paths of one connection, to find them when it goes.
+type waits struct {
+	paths [2]map[string]struct{}
+}
+
+// New returns an empty table.
+func New() *Table {
+	t := &Table{}
+	t.mu.registries[Data].spots = map[string]*spot{}
+	t.mu.registries[Child].spots = map[string]*spot{}
+	t.mu.byConn = map[session.ConnID]*waits{}
+	return t
+}
+
+// Add sets a standard watch. The path is copied if the table keeps it.
+func (t *Table) Add(conn session.ConnID, r Registry, path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(conn, r, path, standard)
+}
+
+// AddMode sets a watch of the given mode on path: persistent ones wait in both
+// registries, recursive ones in the data registry only (V3).
+func (t *Table) AddMode(conn session.ConnID, mode zk.WatchMode, path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if mode == zk.WatchPersistentRecursive {
+		t.add(conn, Data, path, recursive)
+		return
+	}
+	t.add(conn, Data, path, persistent)
+	t.add(conn, Child, path, persistent)
+}
+
+func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
+	reg := &t.mu.registries[r]
+	w := t.mu.byConn[conn]
+	if w == nil {
+		w = &waits{}
+		t.mu.byConn[conn] = w
+	}
+	s := reg.spots[path]
+	if s == nil {
+		path = strings.Clone(path)
+		s = &spot{}
+		reg.spots[path] = s
+	}
+	at := s.find(conn)
+	if at == nil {
+		at = s.put(conn)
+		if w.paths[r] == nil {
+			w.paths[r] = map[string]struct{}{}
+		}
+		w.paths[r][strings.Clone(path)] = struct{}{}
+		reg.total++
+	}
+	if m == recursive && at.modes&recursive == 0 {
+		t.mu.recursive++
+	}
+	at.modes |= m
+}
+
+func (s *spot) find(conn session.ConnID) *watcher {
+	if s.first.conn == conn {
+		return &s.first
+	}
+	for i := range s.more {
+		if s.more[i].conn == conn {
+			return &s.more[i]
+		}
+	}
+	return nil
+}
+
+func (s *spot) put(conn session.ConnID) *watcher {
+	if s.first.conn == 0 {
+		s.first.conn = conn
+		return &s.first
+	}
+	s.more = append(s.more, watcher{conn: conn})
+	return &s.more[len(s.more)-1]
+}
+
+// drop takes modes away from a watcher, and the watcher, the spot and the
+// connection's note of it when nothing is left.
+func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool {
+	reg := &t.mu.registries[r]
+	s := reg.spots[path]
+	if s == nil {
+		return false
+	}
+	at := s.find(conn)
+	if at == nil || at.modes&m == 0 {
+		return false
+	}
+	if at.modes&m&recursive != 0 {
+		t.mu.recursive--
+	}
+	at.modes &^= m
+	if at.modes != 0 {
+		return true
+	}
+	reg.total--
+	if w := t.mu.byConn[conn]; w != nil {
+		delete(w.paths[r], path)
+	}
+	if s.take(conn) {
+		delete(reg.spots, path)
+	}
+	return true
+}
+
+// take removes a watcher; true if it was the last one.
+func (s *spot) take(conn session.ConnID) bool {
+	if s.first.conn == conn {
+		return !s.promote()
+	}
+	s.more = slices.DeleteFunc(s.more, func(w watcher) bool { return w.conn == conn })
+	return false
+}
+
+// Forget removes all watches of a connection.
+func (t *Table) Forget(conn session.ConnID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.mu.byConn[conn]
+	if w == nil {
+		return
+	}
+	for r := range w.paths {
+		for path := range w.paths[r] {
+			t.drop(Registry(r), path, conn, standard|persistent|recursive)
+		}
+	}
+	delete(t.mu.byConn, conn)
+}

@@ -1,0 +1,109 @@
+package watch
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// naive is the table as its documentation says it: a list of watches.
+type naive struct{ all []wish }
+
+type wish struct {
+	conn session.ConnID
+	r    Registry
+	path string
+	mode modes
+}
+
+func (n *naive) add(w wish) {
+	if !slices.Contains(n.all, w) {
+		n.all = append(n.all, w)
+	}
+}
+
+func (n *naive) fire(kind zk.EventType, path string) []session.ConnID {
+	var to []session.ConnID
+	var kept []wish
+	for _, w := range n.all {
+		data := w.r == Data && kind != zk.EventNodeChildrenChanged
+		child := w.r == Child && (kind == zk.EventNodeChildrenChanged || kind == zk.EventNodeDeleted)
+		at := w.path == path && (data || child)
+		above := w.mode == recursive && kind != zk.EventNodeChildrenChanged &&
+			(w.path == "/" || strings.HasPrefix(path, w.path+"/"))
+		if (at || above) && !slices.Contains(to, w.conn) {
+			to = append(to, w.conn)
+		}
+		if !at || w.mode != standard {
+			kept = append(kept, w)
+		}
+	}
+	n.all = kept
+	slices.Sort(to)
+	return to
+}
+
+func TestTableEqualsItsNaiveModel(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 3))
+	paths := []string{"/", "/a", "/a/b", "/a/b/c", "/d"}
+	kinds := []zk.EventType{zk.EventNodeCreated, zk.EventNodeDeleted, zk.EventNodeDataChanged, zk.EventNodeChildrenChanged}
+	table, model := New(), &naive{}
+	for i := range 50000 {
+		conn := session.ConnID(1 + random.IntN(40))
+		path := paths[random.IntN(len(paths))]
+		switch random.IntN(10) {
+		case 0, 1, 2:
+			r := Registry(random.IntN(2))
+			table.Add(conn, r, path)
+			model.add(wish{conn, r, path, standard})
+		case 3:
+			table.AddMode(conn, zk.WatchPersistent, path)
+			model.add(wish{conn, Data, path, persistent})
+			model.add(wish{conn, Child, path, persistent})
+		case 4:
+			table.AddMode(conn, zk.WatchPersistentRecursive, path)
+			model.add(wish{conn, Data, path, recursive})
+		case 5:
+			kind := zk.WatcherType(1 + random.IntN(5))
+			had := false
+			for _, p := range placesOf(kind) {
+				model.all = slices.DeleteFunc(model.all, func(w wish) bool {
+					hit := w.conn == conn && w.path == path && w.r == p.registry && w.mode&p.modes != 0
+					had = had || hit
+					return hit
+				})
+			}
+			if table.Has(conn, kind, path) != had || table.Remove(conn, kind, path) != had || table.Has(conn, kind, path) {
+				t.Fatalf("step %d: removal of type %d at %s by %d differs", i, kind, path, conn)
+			}
+		case 6:
+			table.Forget(conn)
+			model.all = slices.DeleteFunc(model.all, func(w wish) bool { return w.conn == conn })
+		default:
+			kind := kinds[random.IntN(len(kinds))]
+			got := table.Fire(kind, path, nil)
+			slices.Sort(got)
+			if want := model.fire(kind, path); !slices.Equal(got, want) {
+				t.Fatalf("step %d: %s at %s tells %v, want %v", i, kind, path, got, want)
+			}
+		}
+		spots := map[wish]bool{}
+		for _, w := range model.all {
+			w.mode = 0
+			spots[w] = true
+		}
+		if got := table.Counts().All; got != len(spots) {
+			t.Fatalf("step %d: counts %d watches, model has %d", i, got, len(spots))
+		}
+	}
+	for conn := range session.ConnID(41) {
+		table.Forget(conn)
+	}
+	if c := table.Counts(); c != (Counts{}) || len(table.mu.byConn) != 0 || table.mu.recursive != 0 {
+		t.Fatalf("something is left: %+v", c)
+	}
+}
