@@ -1,3 +1,5 @@
 module github.com/conclave-project/conclave
 
 go 1.26
+
+require github.com/golang/snappy v1.0.0

@@ -1,0 +1,366 @@
+package snap
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"hash/adler32"
+	"io"
+	"unsafe"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// windowBytes is how much is read at a time.
+const windowBytes = 256 << 10
+
+// decoder reads one snapshot. What was read and not yet taken is
+// buffer[start:end]; what was taken and not yet summed is buffer[summed:start].
+type decoder struct {
+	name string
+	r    io.Reader
+	disk *diskReader
+	sink Sink
+	max  int
+	info Info
+
+	buffer             []byte
+	summed, start, end int
+	sum                hash.Hash32
+	offset             int64 // of buffer[0] in the uncompressed stream
+}
+
+func (d *decoder) load() (Info, error) {
+	if d.max <= 0 {
+		d.max = bufferBytesLimit
+	}
+	d.sum = adler32.New()
+	d.buffer = make([]byte, windowBytes)
+	d.info.Last = -1
+	for _, part := range []func() error{d.header, d.sessions, d.acls, d.nodes, d.tail} {
+		if err := part(); err != nil {
+			return Info{}, err
+		}
+	}
+	d.info.Bytes = d.position()
+	return d.info, nil
+}
+
+func (d *decoder) header() error {
+	p, err := d.next(16)
+	if err != nil {
+		return err
+	}
+	if m, v := binary.BigEndian.Uint32(p), binary.BigEndian.Uint32(p[4:]); m != magic || v != version {
+		return d.corrupt(0, fmt.Sprintf("magic %08x version %d", magic, version),
+			fmt.Sprintf("magic %08x version %d", m, v))
+	}
+	return nil
+}
+
+func (d *decoder) sessions() error {
+	count, err := d.count("sessions")
+	if err != nil {
+		return err
+	}
+	for ; d.info.Sessions < count; d.info.Sessions++ {
+		p, err := d.next(sessionBytes)
+		if err != nil {
+			return err
+		}
+		id, timeoutMs := zk.SessionID(binary.BigEndian.Uint64(p)), int32(binary.BigEndian.Uint32(p[8:]))
+		if err := d.sink.Session(id, timeoutMs); err != nil {
+			return d.sinkError(err)
+		}
+	}
+	return nil
+}
+
+func (d *decoder) acls() error {
+	count, err := d.count("ACL lists")
+	if err != nil {
+		return err
+	}
+	for ; d.info.ACLs < count; d.info.ACLs++ {
+		p, err := d.next(8)
+		if err != nil {
+			return err
+		}
+		id := int64(binary.BigEndian.Uint64(p))
+		entries, err := d.acl()
+		if err != nil {
+			return err
+		}
+		if err := d.sink.ACL(id, entries); err != nil {
+			return d.sinkError(err)
+		}
+	}
+	return nil
+}
+
+// acl reads one list. It grows with what is read, not with what is claimed.
+func (d *decoder) acl() ([]zk.ACL, error) {
+	at := d.position()
+	p, err := d.next(4)
+	if err != nil {
+		return nil, err
+	}
+	count := int(int32(binary.BigEndian.Uint32(p)))
+	if count < -1 || count > d.max/aclBytesMin {
+		return nil, d.corrupt(at, "a count of ACL entries", fmt.Sprint(count))
+	}
+	var entries []zk.ACL
+	for range max(count, 0) {
+		p, err := d.next(4)
+		if err != nil {
+			return nil, err
+		}
+		entry := zk.ACL{Perms: zk.Perms(binary.BigEndian.Uint32(p))}
+		if entry.Scheme, err = d.text(); err != nil {
+			return nil, err
+		}
+		if entry.ID, err = d.text(); err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+// nodes reads the znodes and the end mark behind them. This is the loop that
+// decides how long a start takes: no allocation, one look at the window for
+// each length, one call of the sink.
+func (d *decoder) nodes() error {
+	var stat zk.StatPersisted
+	for {
+		at := d.position()
+		p, err := d.peek(4)
+		if err != nil {
+			return err
+		}
+		pathLen := int(int32(binary.BigEndian.Uint32(p)))
+		if pathLen < 0 || pathLen > d.max {
+			return d.corrupt(at, "the length of a path", fmt.Sprint(pathLen))
+		}
+		if p, err = d.peek(4 + pathLen + 4); err != nil {
+			return err
+		}
+		path := p[4 : 4+pathLen]
+		if pathLen > 0 && path[0] != '/' {
+			return d.corrupt(at, "a path", fmt.Sprintf("%.40q", path))
+		}
+		if pathLen == 1 {
+			d.start += 4 + len(endMark)
+			return d.seal()
+		}
+		dataLen := int(int32(binary.BigEndian.Uint32(p[4+pathLen:])))
+		if dataLen < -1 || dataLen > d.max {
+			return d.corrupt(at, fmt.Sprintf("the length of the data of %.200q", path), fmt.Sprint(dataLen))
+		}
+		size := 4 + pathLen + 4 + max(dataLen, 0) + 8 + statBytes
+		if p, err = d.peek(size); err != nil {
+			return err
+		}
+		var data []byte
+		if dataLen >= 0 {
+			data = p[8+pathLen : 8+pathLen+dataLen : 8+pathLen+dataLen]
+		}
+		numbers := p[size-statBytes-8 : size]
+		readStat(numbers[8:], &stat)
+		acl := int64(binary.BigEndian.Uint64(numbers))
+		if err := d.sink.Node(aliasText(p[4:4+pathLen]), data, acl, stat); err != nil {
+			return d.sinkError(fmt.Errorf("znode %.200q at offset %d: %w", p[4:4+pathLen], at, err))
+		}
+		d.start += size
+		d.info.Nodes++
+	}
+}
+
+// tail reads what stands behind the first seal; its length tells what it is (P3).
+func (d *decoder) tail() error {
+	at := d.position()
+	p, err := d.upTo(tailBytesMax + 1)
+	if err != nil {
+		return err
+	}
+	switch len(p) {
+	case 0:
+		return nil
+	case digestPartBytes:
+		return d.digestPart()
+	case lastPartBytes:
+		return d.lastPart()
+	case tailBytesMax:
+		if err := d.digestPart(); err != nil {
+			return err
+		}
+		return d.lastPart()
+	}
+	found := fmt.Sprintf("%d", len(p))
+	if len(p) > tailBytesMax {
+		found = "more"
+	}
+	return d.corrupt(at, "0, 21, 33 or 54 bytes behind the znodes", found)
+}
+
+func (d *decoder) digestPart() error {
+	p, err := d.next(20)
+	if err != nil {
+		return err
+	}
+	d.info.DigestZxid = zk.Zxid(binary.BigEndian.Uint64(p))
+	d.info.Digest = zk.Digest{
+		Version: int32(binary.BigEndian.Uint32(p[8:])), Value: binary.BigEndian.Uint64(p[12:]),
+	}
+	return d.seal()
+}
+
+func (d *decoder) lastPart() error {
+	p, err := d.next(8)
+	if err != nil {
+		return err
+	}
+	d.info.Last = zk.Zxid(binary.BigEndian.Uint64(p))
+	return d.seal()
+}
+
+// seal compares the checksum of everything taken so far with the one that stands next.
+func (d *decoder) seal() error {
+	at := d.position()
+	d.digest()
+	sum := uint64(d.sum.Sum32())
+	p, err := d.next(sealBytes)
+	if err != nil {
+		return err
+	}
+	if found := binary.BigEndian.Uint64(p); found != sum {
+		return d.corrupt(at, fmt.Sprintf("checksum %x", sum), fmt.Sprintf("%x", found))
+	}
+	if mark := string(p[12:]); binary.BigEndian.Uint32(p[8:]) != uint32(len(endMark)) || mark != endMark {
+		return d.corrupt(at, "the end mark of a seal", fmt.Sprintf("%x", p[8:]))
+	}
+	return nil
+}
+
+// count reads how many of something follow. The number itself takes no memory.
+func (d *decoder) count(what string) (int, error) {
+	at := d.position()
+	p, err := d.next(4)
+	if err != nil {
+		return 0, err
+	}
+	count := int(int32(binary.BigEndian.Uint32(p)))
+	if count < 0 {
+		return 0, d.corrupt(at, "a count of "+what, fmt.Sprint(count))
+	}
+	return count, nil
+}
+
+// text reads a string, which is copied. A null string is the empty one.
+func (d *decoder) text() (string, error) {
+	at := d.position()
+	p, err := d.next(4)
+	if err != nil {
+		return "", err
+	}
+	length := int(int32(binary.BigEndian.Uint32(p)))
+	if length < -1 || length > d.max {
+		return "", d.corrupt(at, "the length of a text", fmt.Sprint(length))
+	}
+	p, err = d.next(max(length, 0))
+	return string(p), err
+}
+
+// position is the offset of what is taken next.
+func (d *decoder) position() int64 { return d.offset + int64(d.start) }
+
+// next takes n bytes, valid until the next call of anything.
+func (d *decoder) next(n int) ([]byte, error) {
+	p, err := d.peek(n)
+	if err == nil {
+		d.start += n
+	}
+	return p, err
+}
+
+// peek looks at the next n bytes; fewer are corruption.
+func (d *decoder) peek(n int) ([]byte, error) {
+	if d.end-d.start < n {
+		p, err := d.upTo(n)
+		if err != nil {
+			return nil, err
+		}
+		if len(p) < n {
+			return nil, d.corrupt(d.position(), fmt.Sprintf("%d bytes more", n),
+				fmt.Sprintf("the end of the file after %d", len(p)))
+		}
+	}
+	return d.buffer[d.start : d.start+n], nil
+}
+
+// upTo looks at the next n bytes, or at fewer at the end of the stream.
+func (d *decoder) upTo(n int) ([]byte, error) {
+	if d.end-d.start < n {
+		if err := d.fill(n); err != nil {
+			return nil, err
+		}
+	}
+	return d.buffer[d.start:min(d.start+n, d.end)], nil
+}
+
+// fill moves what is left to the front, sums what was taken, and reads until n
+// bytes are there or the stream ends.
+func (d *decoder) fill(n int) error {
+	d.digest()
+	d.offset += int64(d.start)
+	left := d.buffer[d.start:d.end]
+	if len(d.buffer) < n {
+		d.buffer = make([]byte, n+windowBytes)
+	}
+	d.end = copy(d.buffer, left)
+	d.start, d.summed = 0, 0
+	for idle := 0; d.end < n; {
+		count, err := d.r.Read(d.buffer[d.end:])
+		d.end += count
+		if count > 0 {
+			idle = 0
+		} else if idle++; err == nil && idle > 100 {
+			err = io.ErrNoProgress
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return d.unpackError(err)
+		}
+	}
+	return nil
+}
+
+func (d *decoder) digest() {
+	_, _ = d.sum.Write(d.buffer[d.summed:d.start]) // a hash never fails
+	d.summed = d.start
+}
+
+// aliasText gives p as a string without copying it.
+func aliasText(p []byte) string { return unsafe.String(unsafe.SliceData(p), len(p)) }
+
+func (d *decoder) sinkError(err error) error {
+	return fmt.Errorf("load snapshot %s: %w", d.name, err)
+}
+
+// unpackError tells a disk that cannot be read from a stream that cannot be unpacked.
+func (d *decoder) unpackError(err error) error {
+	if d.disk.err != nil {
+		return fmt.Errorf("load snapshot %s: %w", d.name, d.disk.err)
+	}
+	return d.corrupt(d.position(), "a compressed stream", err.Error())
+}
+
+func (d *decoder) corrupt(offset int64, expected, found string) error {
+	return &vfs.Corruption{
+		File: d.name, Offset: offset, Expected: expected, Found: found,
+		Remedy: "an older snapshot with the logs behind it serves as well; move this file away to keep it",
+	}
+}

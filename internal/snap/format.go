@@ -1,0 +1,131 @@
+// Package snap writes and loads ZooKeeper's snapshot files: the sessions, the
+// ACL lists and all znodes at about one zxid.
+//
+// In go values, one call each, in the order of the format; out come the same
+// values through a Sink. A snapshot may be fuzzy: taken while transactions went
+// on, it misses nothing at or below the zxid in its name and may hold any later
+// change.
+//
+// What always holds, by number, so that code and tests can name it:
+//
+//	P1  A file gets its final name only when its content is durable: neither a
+//	    crash nor an error leaves a partial file under a final name.
+//	P2  A load succeeds only when every length fits, every seal is right and
+//	    not a byte is left over. Before that nothing of it may be used.
+//	P3  Which sections stand behind the znodes is decided by what is left of
+//	    the file, never by an option: servers with other options share
+//	    directories.
+//	P4  A load takes memory for one znode at a time, within the limit of a
+//	    buffer, whatever the file claims.
+//
+// The package knows nothing of the tree; it starts no goroutine and reads no
+// clock.
+package snap
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// The layout of a snapshot, big endian, before compression:
+//
+//	header    int32 magic "ZKSN", int32 version 2, int64 dbid -1
+//	sessions  int32 count, count * (int64 session, int32 timeout ms)
+//	acls      int32 count, count * (int64 id, vector of ACL)
+//	znodes    (ustring path, buffer data, int64 acl id, stat of 60 bytes)*, ustring "/"
+//	seal      int64 Adler-32 of every byte so far, ustring "/"
+//	digest    int64 zxid, int32 version, int64 digest, seal            since 3.6
+//	last      int64 zxid, seal                                         since 3.9
+const (
+	magic            = 0x5a4b534e
+	version          = 2
+	dbid             = -1
+	statBytes        = 60
+	sealBytes        = 13
+	digestPartBytes  = 20 + sealBytes
+	lastPartBytes    = 8 + sealBytes
+	tailBytesMax     = digestPartBytes + lastPartBytes
+	sessionBytes     = 12
+	aclBytesMin      = 12 // perms and two empty strings
+	endMark          = "/"
+	namePrefix       = "snapshot."
+	tempPrefix       = "tmp."
+	bufferBytesLimit = 0xfffff + 0xfffff // jute.maxbuffer and its extra size
+)
+
+// Compression is how the stream of a snapshot is packed; the end of the file's
+// name tells.
+type Compression string
+
+// The compressions of ZooKeeper 3.6 and later, by the value of
+// zookeeper.snapshot.compression.method.
+const (
+	Plain  Compression = ""
+	Gzip   Compression = "gz"
+	Snappy Compression = "snappy"
+)
+
+// Valid tells whether c is known.
+func (c Compression) Valid() bool { return c == Plain || c == Gzip || c == Snappy }
+
+// File is one snapshot in a directory.
+type File struct {
+	Name        string // without the directory
+	Zxid        zk.Zxid
+	Compression Compression
+}
+
+// Name is the file name of a snapshot of zxid.
+func Name(zxid zk.Zxid, c Compression) string {
+	name := namePrefix + strconv.FormatUint(uint64(zxid), 16)
+	if c != Plain {
+		name += "." + string(c)
+	}
+	return name
+}
+
+// ParseName reads a name of the form snapshot.<hex zxid>[.gz|.snappy]. A number
+// with the top bit set is not a zxid.
+func ParseName(name string) (File, bool) {
+	rest, ok := strings.CutPrefix(name, namePrefix)
+	if !ok {
+		return File{}, false
+	}
+	digits, suffix, _ := strings.Cut(rest, ".")
+	zxid, err := strconv.ParseUint(digits, 16, 63)
+	c := Compression(suffix)
+	if err != nil || !c.Valid() || c == Plain && strings.HasSuffix(name, ".") {
+		return File{}, false
+	}
+	return File{Name: name, Zxid: zk.Zxid(zxid), Compression: c}, true
+}
+
+// Files lists the snapshots in dir, newest first; of several with one zxid the
+// plain one comes first. Other files are ignored.
+func Files(fsys vfs.FS, dir string) ([]File, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	var files []File
+	for _, name := range names {
+		if file, ok := ParseName(name); ok {
+			files = append(files, file)
+		}
+	}
+	sort.SliceStable(files, func(i, j int) bool {
+		if files[i].Zxid != files[j].Zxid {
+			return files[i].Zxid > files[j].Zxid
+		}
+		return files[i].Compression < files[j].Compression
+	})
+	return files, nil
+}
+
+// IsTemp tells whether a name is one that an unfinished Writer leaves.
+func IsTemp(name string) bool { return strings.HasPrefix(name, tempPrefix+namePrefix) }

@@ -1,0 +1,100 @@
+package snap
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Sink takes what a snapshot holds, in the order of the file. Until the load
+// has returned without an error, nothing of it may be used (P2). An error of
+// the Sink ends the load.
+type Sink interface {
+	Session(id zk.SessionID, timeoutMs int32) error
+	// ACL takes a list that the Sink may keep.
+	ACL(id int64, entries []zk.ACL) error
+	// Node takes a znode. Path and data are valid only during the call: they
+	// alias the read buffer. Data is nil when it is null.
+	Node(path string, data []byte, acl int64, stat zk.StatPersisted) error
+}
+
+// Discard is a Sink for a load that only verifies.
+type Discard struct{}
+
+// Session implements Sink.
+func (Discard) Session(zk.SessionID, int32) error { return nil }
+
+// ACL implements Sink.
+func (Discard) ACL(int64, []zk.ACL) error { return nil }
+
+// Node implements Sink.
+func (Discard) Node(string, []byte, int64, zk.StatPersisted) error { return nil }
+
+// Info is what a load tells beside what it gave to the Sink.
+type Info struct {
+	Sessions int
+	ACLs     int
+	Nodes    int
+	Bytes    int64 // before compression
+
+	DigestZxid zk.Zxid   // where the tree had Digest
+	Digest     zk.Digest // version 0: the section is absent (3.5 and older)
+	Last       zk.Zxid   // last zxid applied when the writer ended; -1: absent (3.8 and older)
+}
+
+// Options of a load.
+type Options struct {
+	BufferBytesMax int // longest path or data accepted; 0: ZooKeeper's default limit
+}
+
+// LoadFile loads a snapshot, verifying all of it. A vfs.Corruption tells of a
+// damaged file, any other error of the disk or the Sink.
+func LoadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (Info, error) {
+	name := filepath.Join(dir, file.Name)
+	f, err := fsys.Open(name)
+	if err != nil {
+		return Info{}, fmt.Errorf("load snapshot: %w", err)
+	}
+	defer f.Close()
+	disk := &diskReader{r: f}
+	d := &decoder{name: name, disk: disk, max: options.BufferBytesMax, sink: sink}
+	if d.r, err = decompressor(file.Compression, disk); err != nil {
+		return Info{}, d.unpackError(err)
+	}
+	info, err := d.load()
+	if err != nil {
+		return Info{}, err
+	}
+	return info, nil
+}
+
+// Load loads a plain stream, for example one that came over the network. The
+// name stands in errors.
+func Load(r io.Reader, name string, options Options, sink Sink) (Info, error) {
+	disk := &diskReader{r: r}
+	d := &decoder{name: name, r: disk, disk: disk, max: options.BufferBytesMax, sink: sink}
+	return d.load()
+}
+
+// Verify loads a snapshot to nowhere.
+func Verify(fsys vfs.FS, dir string, file File, options Options) (Info, error) {
+	return LoadFile(fsys, dir, file, options, Discard{})
+}
+
+// diskReader remembers the error of what it reads from, to tell a disk that
+// cannot be read from a stream that cannot be unpacked.
+type diskReader struct {
+	r   io.Reader
+	err error
+}
+
+func (d *diskReader) Read(p []byte) (int, error) {
+	n, err := d.r.Read(p)
+	if err != nil && err != io.EOF {
+		d.err = err
+	}
+	return n, err
+}

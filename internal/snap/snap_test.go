@@ -1,0 +1,423 @@
+package snap
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+const dir = "version-2"
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// printer is a Sink that writes down what it is given.
+type printer struct{ strings.Builder }
+
+func (p *printer) Session(id zk.SessionID, timeoutMs int32) error {
+	fmt.Fprintf(p, "session %s %d\n", id, timeoutMs)
+	return nil
+}
+
+func (p *printer) ACL(id int64, entries []zk.ACL) error {
+	fmt.Fprintf(p, "acl %d %v\n", id, entries)
+	return nil
+}
+
+func (p *printer) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
+	text := fmt.Sprintf("%q", data)
+	if data == nil {
+		text = "null"
+	}
+	fmt.Fprintf(p, "node %q %s %d %v\n", path, text, acl, stat)
+	return nil
+}
+
+// fill writes a small snapshot of everything.
+func fill(e *Encoder) error {
+	_ = e.Begin(2, 2)
+	_ = e.Session(-5, 30000)
+	_ = e.Session(0x100000000000001, 4000)
+	_ = e.ACL(1, zk.ReadACL())
+	_ = e.ACL(7, []zk.ACL{{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "digest", ID: "a:b"}}, {Perms: 1}})
+	_ = e.Node("", []byte{}, -1, &zk.StatPersisted{})
+	_ = e.Node("/zookeeper", []byte{}, -1, &zk.StatPersisted{})
+	_ = e.Node("/null", nil, 7, &zk.StatPersisted{Czxid: 1, Mzxid: 2, Ctime: 3, Mtime: 4, Version: -5, Cversion: 6,
+		Aversion: 7, EphemeralOwner: -8, Pzxid: 9})
+	_ = e.Node("/\U0001F600\xed\xa0\xbd", bytes.Repeat([]byte("data"), 100), 1, &zk.StatPersisted{})
+	return e.End(0x100000009, zk.Digest{Version: 2, Value: 0x1234567890}, 0x10000000a)
+}
+
+func stream(t testing.TB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, fill(NewEncoder(&b)))
+	return b.Bytes()
+}
+
+func newDisk(t testing.TB) *vfs.Mem {
+	t.Helper()
+	disk := vfs.NewMem()
+	must(t, disk.MkdirAll(dir))
+	must(t, disk.SyncDir("."))
+	return disk
+}
+
+// The first snapshot of an empty ensemble, as ZooKeeper writes it; its reference
+// stands in storage-format, section 12.1.
+func TestBytesAreThoseOfZooKeeper(t *testing.T) {
+	zero60 := strings.Repeat("00", 60)
+	open := "ffffffffffffffff"
+	text := func(s string) string { return fmt.Sprintf("%08x%x", len(s), s) }
+	config := "version=0"
+	body := "5a4b534e00000002ffffffffffffffff" + "00000000" +
+		"00000001" + "0000000000000001" + "00000001" + "00000001" + text("world") + text("anyone") +
+		text("") + "00000000" + open + zero60 +
+		text("/zookeeper") + "00000000" + open + zero60 +
+		text("/zookeeper/config") + text(config) + "0000000000000001" +
+		"0000000000000000" + "0000000000000000" + "0000000000000000" + "000001a1fac0ee69" +
+		"ffffffff" + "00000000" + "ffffffff" + "0000000000000000" + "0000000000000000" +
+		text("/zookeeper/quota") + "00000000" + open + zero60 +
+		text("/")
+	want, err := hex.DecodeString(body)
+	must(t, err)
+	seal := func() {
+		want = binary.BigEndian.AppendUint64(want, uint64(adler32.Checksum(want)))
+		want = append(want, 0, 0, 0, 1, '/')
+	}
+	seal()
+	want = append(want, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0)
+	seal()
+	want = append(want, make([]byte, 8)...)
+	seal()
+
+	var got bytes.Buffer
+	e := NewEncoder(&got)
+	must(t, e.Begin(0, 1))
+	must(t, e.ACL(1, zk.ReadACL()))
+	must(t, e.Node("", []byte{}, -1, &zk.StatPersisted{}))
+	must(t, e.Node("/zookeeper", []byte{}, -1, &zk.StatPersisted{}))
+	must(t, e.Node("/zookeeper/config", []byte(config), 1, &zk.StatPersisted{Mtime: 0x1a1fac0ee69, Version: -1, Aversion: -1}))
+	must(t, e.Node("/zookeeper/quota", []byte{}, -1, &zk.StatPersisted{}))
+	must(t, e.End(0, zk.Digest{}, 0))
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("got\n%x\nwant\n%x", got.Bytes(), want)
+	}
+}
+
+func TestWhatWasWrittenIsLoadedInEveryCompression(t *testing.T) {
+	for _, c := range []Compression{Plain, Gzip, Snappy} {
+		disk := newDisk(t)
+		w, err := Create(disk, dir, 0x100000009, c)
+		must(t, err)
+		must(t, fill(w.Encoder))
+		must(t, w.Commit())
+		w.Abort()
+		disk = disk.CrashClone(0, 1)
+		files, err := Files(disk, dir)
+		must(t, err)
+		if len(files) != 1 || files[0].Zxid != 0x100000009 || files[0].Compression != c {
+			t.Fatalf("files %v", files)
+		}
+		var got printer
+		info, err := LoadFile(disk, dir, files[0], Options{}, &got)
+		must(t, err)
+		want := `session 0xfffffffffffffffb 30000
+session 0x100000000000001 4000
+acl 1 [{1 {world anyone}}]
+acl 7 [{31 {digest a:b}} {1 { }}]
+node "" "" -1 {0x0 0x0 0 0 0 0 0 0 0x0}
+node "/zookeeper" "" -1 {0x0 0x0 0 0 0 0 0 0 0x0}
+node "/null" null 7 {0x1 0x2 3 4 -5 6 7 -8 0x9}
+node "/😀\xed\xa0\xbd" "` + strings.Repeat("data", 100) + `" 1 {0x0 0x0 0 0 0 0 0 0 0x0}
+`
+		if got.String() != want {
+			t.Errorf("%q:\n%s", c, got.String())
+		}
+		if info != (Info{Sessions: 2, ACLs: 2, Nodes: 4, Bytes: info.Bytes, DigestZxid: 0x100000009,
+			Digest: zk.Digest{Version: 2, Value: 0x1234567890}, Last: 0x10000000a}) {
+			t.Errorf("%q: %+v", c, info)
+		}
+	}
+}
+
+func TestLargeSnapshotsPassTheWindows(t *testing.T) {
+	for _, c := range []Compression{Plain, Gzip, Snappy} {
+		disk := newDisk(t)
+		w, err := Create(disk, dir, 1, c)
+		must(t, err)
+		must(t, w.Begin(0, 0))
+		for i := range 400 {
+			must(t, w.Node(fmt.Sprintf("/n%d", i), bytes.Repeat([]byte{byte(i)}, i*7), -1, &zk.StatPersisted{}))
+		}
+		must(t, w.Node("/big", bytes.Repeat([]byte("x"), 1<<20), -1, &zk.StatPersisted{}))
+		must(t, w.End(0, zk.Digest{}, 1))
+		must(t, w.Commit())
+		info, err := Verify(disk, dir, File{Name: w.Name(), Compression: c}, Options{})
+		if err != nil || info.Nodes != 401 || info.Bytes != w.Bytes() {
+			t.Errorf("%q: %+v %v, written %d", c, info, err, w.Bytes())
+		}
+	}
+}
+
+// ZooKeeper 3.5 ends behind the first seal, 3.6 to 3.8 behind the digest; a
+// server without digests leaves only that section out.
+func TestSectionsAreToldByTheirLength(t *testing.T) {
+	whole := stream(t)
+	body := whole[:len(whole)-tailBytesMax]
+	lastOnly := binary.BigEndian.AppendUint64(append([]byte(nil), body...), 42)
+	lastOnly = binary.BigEndian.AppendUint64(lastOnly, uint64(adler32.Checksum(lastOnly)))
+	lastOnly = append(lastOnly, 0, 0, 0, 1, '/')
+	for _, c := range []struct {
+		name    string
+		p       []byte
+		version int32
+		last    zk.Zxid
+	}{
+		{"3.5", body, 0, -1}, {"3.8", whole[:len(whole)-lastPartBytes], 2, -1}, {"3.9", whole, 2, 0x10000000a}, {"3.9 without digest", lastOnly, 0, 42},
+	} {
+		info, err := Load(bytes.NewReader(c.p), c.name, Options{}, Discard{})
+		if err != nil || info.Digest.Version != c.version || info.Last != c.last {
+			t.Errorf("%s: %+v %v", c.name, info, err)
+		}
+	}
+}
+
+func TestSnapshotCutAnywhereIsCorrupt(t *testing.T) {
+	whole := stream(t)
+	older := map[int]bool{len(whole) - tailBytesMax: true, len(whole) - lastPartBytes: true}
+	for at := range whole {
+		_, err := Load(bytes.NewReader(whole[:at]), "cut", Options{}, Discard{})
+		if older[at] != (err == nil) || err != nil && !vfs.IsCorruption(err) {
+			t.Fatalf("cut at %d of %d: %v", at, len(whole), err)
+		}
+	}
+	if _, err := Load(bytes.NewReader(append(whole, 0)), "longer", Options{}, Discard{}); !vfs.IsCorruption(err) {
+		t.Errorf("a byte too many: %v", err)
+	}
+}
+
+func TestEveryChangedByteIsCorrupt(t *testing.T) {
+	whole := stream(t)
+	for at := range whole {
+		for _, mask := range []byte{1, 0x80, 0xff} {
+			damaged := append([]byte(nil), whole...)
+			damaged[at] ^= mask
+			if _, err := Load(bytes.NewReader(damaged), "flipped", Options{}, Discard{}); !vfs.IsCorruption(err) {
+				t.Fatalf("byte %d ^ %#x: %v", at, mask, err)
+			}
+		}
+	}
+}
+
+func TestCompressedSnapshotCutAnywhereIsCorrupt(t *testing.T) {
+	for _, c := range []Compression{Gzip, Snappy} {
+		disk := newDisk(t)
+		w, err := Create(disk, dir, 1, c)
+		must(t, err)
+		must(t, fill(w.Encoder))
+		must(t, w.Commit())
+		whole, err := vfs.ReadFile(disk, filepath.Join(dir, w.Name()), 1<<20)
+		must(t, err)
+		for at := range whole {
+			f, err := disk.Create(filepath.Join(dir, w.Name()))
+			must(t, err)
+			_, err = f.Write(whole[:at])
+			must(t, err)
+			if _, err := Verify(disk, dir, File{Name: w.Name(), Compression: c}, Options{}); !vfs.IsCorruption(err) {
+				t.Fatalf("%s cut at %d of %d: %v", c, at, len(whole), err)
+			}
+		}
+	}
+}
+
+func TestErrorsOfDiskAndSinkAreNotCorruption(t *testing.T) {
+	disk := newDisk(t)
+	w, err := Create(disk, dir, 1, Gzip)
+	must(t, err)
+	must(t, fill(w.Encoder))
+	must(t, w.Commit())
+	eio := errors.New("input/output error")
+	faulty := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+		if op.Kind == vfs.KindRead {
+			return eio
+		}
+		return nil
+	}}
+	file := File{Name: w.Name(), Compression: Gzip}
+	if _, err := Verify(faulty, dir, file, Options{}); !errors.Is(err, eio) || vfs.IsCorruption(err) {
+		t.Errorf("unreadable disk: %v", err)
+	}
+	if _, err := LoadFile(disk, dir, file, Options{}, refusing{}); !errors.Is(err, io.ErrShortBuffer) || !strings.Contains(err.Error(), `"/null"`) {
+		t.Errorf("refusing sink: %v", err)
+	}
+}
+
+type refusing struct{ Discard }
+
+func (refusing) Node(path string, _ []byte, _ int64, _ zk.StatPersisted) error {
+	if path == "/null" {
+		return io.ErrShortBuffer
+	}
+	return nil
+}
+
+func TestEncoderRefusesTheWrongOrder(t *testing.T) {
+	for name, use := range map[string]func(*Encoder) error{
+		"node first":        func(e *Encoder) error { return e.Node("", nil, -1, &zk.StatPersisted{}) },
+		"session missing":   func(e *Encoder) error { _ = e.Begin(1, 0); return e.Node("", nil, -1, &zk.StatPersisted{}) },
+		"one too many":      func(e *Encoder) error { _ = e.Begin(0, 0); return e.Session(1, 1) },
+		"acl missing":       func(e *Encoder) error { _ = e.Begin(0, 1); return e.End(0, zk.Digest{}, 0) },
+		"the mark as path":  func(e *Encoder) error { _ = e.Begin(0, 0); return e.Node("/", nil, -1, &zk.StatPersisted{}) },
+		"begun twice":       func(e *Encoder) error { _ = e.Begin(0, 0); return e.Begin(0, 0) },
+		"error does not go": func(e *Encoder) error { _ = e.End(0, zk.Digest{}, 0); return e.Begin(0, 0) },
+	} {
+		if use(NewEncoder(io.Discard)) == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestCrashOrFailureAtEveryOperationLeavesNoPartialSnapshot(t *testing.T) {
+	write := func(fsys vfs.FS) error {
+		w, err := Create(fsys, dir, 5, Plain)
+		if err != nil {
+			return err
+		}
+		_ = fill(w.Encoder)
+		return w.Commit()
+	}
+	check := func(disk *vfs.Mem, title string) {
+		t.Helper()
+		files, err := Files(disk, dir)
+		must(t, err)
+		for _, file := range files {
+			if _, err := Verify(disk, dir, file, Options{}); err != nil {
+				t.Fatalf("%s: %v", title, err)
+			}
+		}
+	}
+	disk, trace := newDisk(t), &vfs.Trace{}
+	must(t, write(&vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+		for seed := int64(0); seed < 30; seed++ {
+			check(disk.CrashClone(50, seed), op.String())
+		}
+		return trace.Before(op)
+	}}))
+	size := len(stream(t))
+	want := fmt.Sprintf(`create tmp.snapshot.5
+write tmp.snapshot.5 %d
+sync tmp.snapshot.5
+rename tmp.snapshot.5 -> snapshot.5
+syncdir version-2
+`, size)
+	if got := trace.Take(); got != want {
+		t.Errorf("protocol:\n%s", got)
+	}
+	for fail := 1; ; fail++ {
+		disk, count := newDisk(t), 0
+		err := write(&vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+			if count++; count == fail {
+				return vfs.ErrNoSpace
+			}
+			return nil
+		}})
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, vfs.ErrNoSpace) {
+			t.Fatalf("operation %d: %v", fail, err)
+		}
+		check(disk, err.Error())
+		names, _ := disk.List(dir)
+		for _, name := range names {
+			if IsTemp(name) {
+				t.Errorf("operation %d left %s", fail, name)
+			}
+		}
+	}
+}
+
+func TestNamesOfOtherFilesAreIgnored(t *testing.T) {
+	for _, name := range []string{"snapshot.", "snapshot.x", "snapshot.1.tmp", "snapshot.1.", "snapshot.ffffffffffffffff",
+		"tmp.snapshot.1", "log.1", "snapshot.1.gz.1", "snapshot"} {
+		if file, ok := ParseName(name); ok {
+			t.Errorf("%s is %v", name, file)
+		}
+	}
+	file, ok := ParseName("snapshot.100000002.snappy")
+	if !ok || file.Zxid != 0x100000002 || file.Compression != Snappy {
+		t.Errorf("%v %v", file, ok)
+	}
+}
+
+func FuzzLoadNeverPanics(f *testing.F) {
+	f.Add(byte(0), stream(f))
+	f.Add(byte(1), []byte{0x1f, 0x8b})
+	f.Add(byte(2), []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x02\x01\x00"))
+	f.Fuzz(func(t *testing.T, kind byte, p []byte) {
+		c := []Compression{Plain, Gzip, Snappy}[kind%3]
+		disk := newDisk(t)
+		w, err := disk.Create(dir + "/snapshot.1")
+		must(t, err)
+		_, err = w.Write(p)
+		must(t, err)
+		_, err = Verify(disk, dir, File{Name: "snapshot.1", Compression: c}, Options{BufferBytesMax: 1 << 16})
+		if err != nil && !vfs.IsCorruption(err) {
+			t.Fatalf("not marked: %v", err)
+		}
+	})
+}
+
+// nodes100 is a stream of a million znodes of 100 bytes.
+func nodes100(b *testing.B, count int) []byte {
+	b.Helper()
+	var stream bytes.Buffer
+	e := NewEncoder(&stream)
+	must(b, e.Begin(0, 0))
+	data := make([]byte, 100)
+	for i := range count {
+		must(b, e.Node(fmt.Sprintf("/bench/n%08d", i), data, -1, &zk.StatPersisted{Czxid: zk.Zxid(i)}))
+	}
+	must(b, e.End(0, zk.Digest{}, 1))
+	return stream.Bytes()
+}
+
+func BenchmarkLoad(b *testing.B) {
+	const count = 100_000
+	p := nodes100(b, count)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(p)))
+	for b.Loop() {
+		if _, err := Load(bytes.NewReader(p), "bench", Options{}, Discard{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(count)*float64(b.N)/b.Elapsed().Seconds(), "znodes/s")
+}
+
+func BenchmarkEncode(b *testing.B) {
+	data, stat := make([]byte, 100), zk.StatPersisted{}
+	e := NewEncoder(io.Discard)
+	must(b, e.Begin(0, 0))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := e.Node("/bench/n00000000", data, -1, &stat); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
