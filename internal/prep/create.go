@@ -1,0 +1,104 @@
+package prep
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// create decides the four creates. The order of the checks is visible to
+// clients and is ZooKeeper's.
+func (p *Prep) create(r *zk.Request, o *Origin) (zk.Txn, error) {
+	if err := p.createFlags(r); err != nil {
+		return zk.Txn{}, err
+	}
+	if !o.Alive {
+		return zk.Txn{}, zk.ErrSessionExpired
+	}
+	if !strings.Contains(r.Path, "/") || strings.ContainsRune(r.Path, 0) {
+		return zk.Txn{}, fmt.Errorf("%w: path %q", zk.ErrBadArguments, r.Path)
+	}
+	acl, err := p.opts.Auth.Fix(r.ACL, o.Identities)
+	if err != nil {
+		return zk.Txn{}, err
+	}
+	parentPath, _ := zk.SplitPath(r.Path)
+	parent, ok := p.look(parentPath)
+	if !ok {
+		return zk.Txn{}, zk.ErrNoNode
+	}
+	if !p.allow(&parent, zk.PermCreate, o) {
+		return zk.Txn{}, zk.ErrNoAuth
+	}
+	path := r.Path
+	if r.Mode.IsSequential() {
+		path += sequence(parent.stat.Cversion)
+	}
+	if err := zk.ValidatePath(path); err != nil {
+		return zk.Txn{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
+	}
+	if _, exists := p.look(path); exists {
+		return zk.Txn{}, zk.ErrNodeExists
+	}
+	if zk.KindOfOwner(parent.stat.EphemeralOwner, p.tree.Extended()) == zk.OwnerSession {
+		return zk.Txn{}, zk.ErrNoChildrenForEphemerals
+	}
+	if err := p.quota(path, int64(len(r.Data)), 1); err != nil {
+		return zk.Txn{}, err
+	}
+	txn := zk.Txn{
+		Op: r.Op, Path: path, Data: r.Data, ACL: acl, ParentCversion: parent.stat.Cversion + 1, TTL: r.TTL,
+		Ephemeral: r.Mode.IsEphemeral() && (r.Op == zk.OpCreate || r.Op == zk.OpCreate2),
+	}
+	p.recordCreate(&txn, &parent, o)
+	return txn, nil
+}
+
+// createFlags checks what a create asks for before anything else is looked at.
+func (p *Prep) createFlags(r *zk.Request) error {
+	switch {
+	case !r.Mode.Valid():
+		return fmt.Errorf("%w: create flags %d", zk.ErrBadArguments, r.Mode)
+	case r.Mode.IsTTL() && !p.tree.Extended():
+		return fmt.Errorf("%w: ttl znodes need extendedTypesEnabled=true", zk.ErrUnimplemented)
+	case r.Mode.IsTTL() && (r.TTL < 1 || r.TTL > zk.TTLMax):
+		return fmt.Errorf("%w: ttl %d ms is not within 1 to %d", zk.ErrBadArguments, r.TTL, zk.TTLMax)
+	case !r.Mode.IsTTL() && r.Op == zk.OpCreateTTL:
+		// With a negative ttl this passes ZooKeeper's check and kills the server.
+		return fmt.Errorf("%w: createTTL with flags %d", zk.ErrBadArguments, r.Mode)
+	}
+	return nil
+}
+
+func (p *Prep) recordCreate(txn *zk.Txn, parent *change, o *Origin) {
+	owner := int64(0)
+	switch {
+	case txn.Op == zk.OpCreateContainer:
+		owner = zk.ContainerOwner
+	case txn.Op == zk.OpCreateTTL:
+		owner = zk.TTLOwner(txn.TTL)
+	case txn.Ephemeral:
+		owner = int64(o.Session)
+	}
+	up := *parent
+	up.stat.Cversion = txn.ParentCversion
+	up.stat.Pzxid = o.Zxid
+	up.children++
+	if txn.ParentCversion <= parent.stat.Cversion { // the counter is at its end
+		up.stat.Cversion, up.stat.Pzxid = parent.stat.Cversion, parent.stat.Pzxid
+	}
+	p.change(*parent, up, o.Zxid)
+	p.change(change{path: txn.Path}, change{
+		path: txn.Path, exists: true, acl: txn.ACL, dataLen: int32(len(txn.Data)),
+		bodySum: tree.BodySum(txn.Path, txn.Data),
+		stat: zk.StatPersisted{
+			Czxid: o.Zxid, Mzxid: o.Zxid, Pzxid: o.Zxid, Ctime: o.TimeMs, Mtime: o.TimeMs, EphemeralOwner: owner,
+		},
+	}, o.Zxid)
+}
+
+// sequence is what a sequential name ends in: the parent's count of creations,
+// in at least ten characters, the sign among them.
+func sequence(cversion int32) string { return fmt.Sprintf("%010d", cversion) }

@@ -1,0 +1,159 @@
+package prep
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// change is one znode as it will be once a transaction has been applied.
+type change struct {
+	path     string
+	zxid     zk.Zxid
+	exists   bool
+	stat     zk.StatPersisted
+	children int32
+	dataLen  int32
+	acl      []zk.ACL
+	bodySum  uint32
+	before   *change // what path was when this change was decided, nil if as in the tree
+	current  bool    // no later change of the path
+}
+
+// outstanding are the changes that are decided but not applied, in order, and
+// by path the last one of each.
+type outstanding struct {
+	queue  []*change // from head on
+	head   int
+	byPath map[string]*change
+	unused []*change
+}
+
+func newOutstanding() outstanding { return outstanding{byPath: map[string]*change{}} }
+
+func (o *outstanding) size() int { return len(o.queue) - o.head }
+
+// record takes a slot for a change of path and makes it the path's last one.
+func (o *outstanding) record(c change) *change {
+	slot := o.slot()
+	before := o.byPath[c.path]
+	if before != nil {
+		before.current = false
+	}
+	c.before, c.current = before, true
+	*slot = c
+	o.queue = append(o.queue, slot)
+	o.byPath[c.path] = slot
+	return slot
+}
+
+func (o *outstanding) slot() *change {
+	if n := len(o.unused); n > 0 {
+		c := o.unused[n-1]
+		o.unused = o.unused[:n-1]
+		return c
+	}
+	return &change{}
+}
+
+// drop forgets the changes up to zxid.
+func (o *outstanding) drop(zxid zk.Zxid) {
+	for o.head < len(o.queue) && o.queue[o.head].zxid <= zxid {
+		c := o.queue[o.head]
+		o.queue[o.head] = nil
+		o.head++
+		if c.current {
+			delete(o.byPath, c.path)
+		}
+		*c = change{}
+		o.unused = append(o.unused, c)
+	}
+	if o.head == len(o.queue) {
+		o.queue, o.head = o.queue[:0], 0
+	} else if o.head > 4096 && o.head > len(o.queue)/2 {
+		n := copy(o.queue, o.queue[o.head:])
+		clear(o.queue[n:])
+		o.queue, o.head = o.queue[:n], 0
+	}
+}
+
+// mark and rollback undo what a multi has decided so far.
+func (o *outstanding) mark() int { return len(o.queue) - o.head }
+
+func (o *outstanding) rollback(mark int) {
+	for len(o.queue)-o.head > mark {
+		last := len(o.queue) - 1
+		c := o.queue[last]
+		o.queue[last] = nil
+		o.queue = o.queue[:last]
+		if c.before != nil {
+			o.byPath[c.path] = c.before
+			c.before.current = true
+		} else {
+			delete(o.byPath, c.path)
+		}
+		*c = change{}
+		o.unused = append(o.unused, c)
+	}
+}
+
+// look returns a znode as it will be: from the outstanding changes, else from
+// the tree. It does not record anything.
+func (p *Prep) look(path string) (change, bool) {
+	if path == "" {
+		path = zk.RootPath
+	}
+	if c, ok := p.outstanding.byPath[path]; ok {
+		return *c, c.exists
+	}
+	n, ok := p.tree.Find(path)
+	if !ok {
+		return change{path: path}, false
+	}
+	return fromTree(path, n), true
+}
+
+func fromTree(path string, n tree.Node) change {
+	s := n.Stat()
+	return change{
+		path: path, exists: true, stat: n.Persisted(), children: s.NumChildren, dataLen: s.DataLength,
+		acl: n.ACL(), bodySum: n.BodySum(),
+	}
+}
+
+// change records what a znode will be, and moves the digest along (D3). old is
+// what it was; not existing counts as nothing.
+func (p *Prep) change(old, c change, zxid zk.Zxid) {
+	c.zxid = zxid
+	p.digest += c.checksum() - old.checksum()
+	p.outstanding.record(c)
+}
+
+func (c *change) checksum() uint64 {
+	if !c.exists {
+		return 0
+	}
+	return tree.Checksum(c.path, c.bodySum, &c.stat)
+}
+
+// ephemerals returns the paths a session will own once all outstanding changes
+// are applied, sorted.
+func (p *Prep) ephemerals(session zk.SessionID) []string {
+	paths := p.tree.Ephemerals(session, "")
+	if p.outstanding.size() == 0 {
+		return paths
+	}
+	paths = slices.DeleteFunc(paths, func(path string) bool {
+		c, ok := p.outstanding.byPath[path]
+		return ok && (!c.exists || c.stat.EphemeralOwner != int64(session))
+	})
+	for _, c := range p.outstanding.queue[p.outstanding.head:] {
+		if c.current && c.exists && c.stat.EphemeralOwner == int64(session) {
+			paths = append(paths, c.path)
+		}
+	}
+	slices.SortFunc(paths, strings.Compare)
+	return slices.Compact(paths)
+}

@@ -1,0 +1,158 @@
+// Package prep turns a request into a transaction: it decides.
+//
+// It checks a request against the tree and against the outstanding changes,
+// which are decided but not yet applied, and gives back a transaction that holds
+// every decision (resulting versions, sequence numbers, the ephemerals that go
+// with a session), so that applying it is the same everywhere. A request that
+// is refused becomes an error transaction: it has its place in the order, too.
+//
+// What always holds:
+//
+//	D1  Preparing changes nothing but the outstanding changes.
+//	D2  A transaction prepared here applies without an error, once those before
+//	    it have been applied.
+//	D3  The digest of a transaction is that of the tree once it has been applied.
+//	D4  A multi that is refused leaves no outstanding change behind.
+//
+// The room knows no connections, no zxid order (the caller gives the zxid) and
+// no disk. It is not safe for concurrent use.
+package prep
+
+import (
+	"errors"
+
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Options are the settings that decisions depend on.
+type Options struct {
+	Auth         *auth.Rules
+	EnforceQuota bool
+	NoDigest     bool // digest.enabled=false: transactions carry none
+}
+
+// Prep decides requests for one tree.
+type Prep struct {
+	opts        Options
+	tree        *tree.Tree
+	outstanding outstanding
+	digest      uint64 // of the tree with all outstanding changes
+}
+
+// New returns a Prep for a tree without outstanding changes.
+func New(t *tree.Tree, opts Options) *Prep {
+	return &Prep{opts: opts, tree: t, outstanding: newOutstanding(), digest: t.Digest().Value}
+}
+
+// Origin says on whose behalf and when a request is decided.
+type Origin struct {
+	Session    zk.SessionID
+	Alive      bool // the session exists and is not closing
+	Identities []zk.Identity
+	Zxid       zk.Zxid
+	TimeMs     int64
+}
+
+// Decide prepares a write. What it returns may alias the request.
+func (p *Prep) Decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
+	var txn zk.Txn
+	var err error
+	switch {
+	case r.Op == zk.OpCloseSession:
+		txn = p.closeSession(o)
+	case r.Op == zk.OpCreateSession:
+		txn = zk.Txn{Op: zk.OpCreateSession, TimeoutMs: int32(r.TTL)}
+	case r.Op == zk.OpMulti:
+		txn, err = p.multi(r, o)
+	default:
+		txn, err = p.one(r, o)
+	}
+	if err != nil {
+		return zk.Txn{Op: zk.OpError, Code: code(err)}, zk.Digest{}
+	}
+	if p.opts.NoDigest {
+		return txn, zk.Digest{}
+	}
+	return txn, zk.Digest{Version: zk.DigestVersion, Value: p.digest}
+}
+
+// Refuse gives the transaction of a request that is refused before any
+// decision, for instance because it cannot be decoded.
+func Refuse(code zk.Code) zk.Txn { return zk.Txn{Op: zk.OpError, Code: code} }
+
+// code returns the protocol's code of an error made in this room.
+func code(err error) zk.Code {
+	var c zk.Code
+	if errors.As(err, &c) {
+		return c
+	}
+	return zk.ErrMarshalling
+}
+
+// one prepares a write that may also be part of a multi.
+func (p *Prep) one(r *zk.Request, o *Origin) (zk.Txn, error) {
+	switch r.Op {
+	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
+		return p.create(r, o)
+	case zk.OpDelete:
+		return p.delete(r, o)
+	case zk.OpDeleteContainer:
+		return p.deleteContainer(r, o)
+	case zk.OpSetData:
+		return p.setData(r, o)
+	case zk.OpSetACL:
+		return p.setACL(r, o)
+	case zk.OpCheck:
+		return p.check(r, o)
+	}
+	return zk.Txn{}, zk.ErrUnimplemented
+}
+
+// multi prepares its parts one after the other, each upon the changes of those
+// before it. The first refusal refuses all (D4).
+func (p *Prep) multi(r *zk.Request, o *Origin) (zk.Txn, error) {
+	txn := zk.Txn{Op: zk.OpMulti, Sub: make([]zk.Txn, len(r.Ops))}
+	mark, digest := p.outstanding.mark(), p.digest
+	for i := range r.Ops {
+		sub, err := p.one(&r.Ops[i], o)
+		if err == nil {
+			txn.Sub[i] = sub
+			continue
+		}
+		p.outstanding.rollback(mark)
+		p.digest = digest
+		txn.Sub[i] = zk.Txn{Op: zk.OpError, Code: code(err)}
+		for j := i + 1; j < len(txn.Sub); j++ {
+			txn.Sub[j] = zk.Txn{Op: zk.OpError, Code: zk.ErrRuntimeInconsistency}
+		}
+		return txn, nil
+	}
+	return txn, nil
+}
+
+// Applied drops the outstanding changes up to zxid, which the tree now has.
+func (p *Prep) Applied(zxid zk.Zxid) { p.outstanding.drop(zxid) }
+
+// Outstanding returns the number of outstanding changes.
+func (p *Prep) Outstanding() int { return p.outstanding.size() }
+
+// Digest returns the digest of the tree once all that was decided is applied.
+func (p *Prep) Digest() uint64 { return p.digest }
+
+func (p *Prep) allow(n *change, perm zk.Perms, o *Origin) bool {
+	return p.opts.Auth.Allow(n.acl, perm, o.Identities)
+}
+
+// nextVersion is the version after v. -1 is skipped: a client could not tell it
+// from "any" (ZOOKEEPER-4743).
+func nextVersion(v int32) int32 {
+	if v++; v == -1 {
+		return 0
+	}
+	return v
+}
+
+// versionMatches tells whether a client's expectation holds; -1 is any.
+func versionMatches(want, have int32) bool { return want == -1 || want == have }

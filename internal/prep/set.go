@@ -1,0 +1,112 @@
+package prep
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// target makes the checks that setData, setACL and check have in common, and
+// returns the znode.
+func (p *Prep) target(r *zk.Request, o *Origin) (change, error) {
+	if !o.Alive {
+		return change{}, zk.ErrSessionExpired
+	}
+	if err := zk.ValidatePath(r.Path); err != nil {
+		return change{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
+	}
+	node, ok := p.look(r.Path)
+	if !ok {
+		return change{}, zk.ErrNoNode
+	}
+	return node, nil
+}
+
+func (p *Prep) setData(r *zk.Request, o *Origin) (zk.Txn, error) {
+	node, err := p.target(r, o)
+	if err != nil {
+		return zk.Txn{}, err
+	}
+	if !p.allow(&node, zk.PermWrite, o) {
+		return zk.Txn{}, zk.ErrNoAuth
+	}
+	if grown := int64(len(r.Data)) - int64(node.dataLen); grown != 0 {
+		if err := p.quota(r.Path, grown, 0); err != nil {
+			return zk.Txn{}, err
+		}
+	}
+	if !versionMatches(r.Version, node.stat.Version) {
+		return zk.Txn{}, zk.ErrBadVersion
+	}
+	next := node
+	next.stat.Version = nextVersion(node.stat.Version)
+	next.stat.Mzxid, next.stat.Mtime = o.Zxid, o.TimeMs
+	next.dataLen = int32(len(r.Data))
+	next.bodySum = tree.BodySum(r.Path, r.Data)
+	p.change(node, next, o.Zxid)
+	return zk.Txn{Op: zk.OpSetData, Path: r.Path, Data: r.Data, Version: next.stat.Version}, nil
+}
+
+func (p *Prep) setACL(r *zk.Request, o *Origin) (zk.Txn, error) {
+	if !o.Alive {
+		return zk.Txn{}, zk.ErrSessionExpired
+	}
+	if err := zk.ValidatePath(r.Path); err != nil {
+		return zk.Txn{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
+	}
+	acl, err := p.opts.Auth.Fix(r.ACL, o.Identities)
+	if err != nil {
+		return zk.Txn{}, err
+	}
+	node, ok := p.look(r.Path)
+	if !ok {
+		return zk.Txn{}, zk.ErrNoNode
+	}
+	if !p.allow(&node, zk.PermAdmin, o) {
+		return zk.Txn{}, zk.ErrNoAuth
+	}
+	if !versionMatches(r.Version, node.stat.Aversion) {
+		return zk.Txn{}, zk.ErrBadVersion
+	}
+	next := node
+	next.stat.Aversion = nextVersion(node.stat.Aversion)
+	next.acl = acl
+	p.change(node, next, o.Zxid)
+	return zk.Txn{Op: zk.OpSetACL, Path: r.Path, ACL: acl, Version: next.stat.Aversion}, nil
+}
+
+func (p *Prep) check(r *zk.Request, o *Origin) (zk.Txn, error) {
+	node, err := p.target(r, o)
+	if err != nil {
+		return zk.Txn{}, err
+	}
+	if !p.allow(&node, zk.PermRead, o) {
+		return zk.Txn{}, zk.ErrNoAuth
+	}
+	if !versionMatches(r.Version, node.stat.Version) {
+		return zk.Txn{}, zk.ErrBadVersion
+	}
+	return zk.Txn{Op: zk.OpCheck, Path: r.Path, Version: nextVersion(node.stat.Version)}, nil
+}
+
+// quota refuses a change that would lead beyond the hard limits of the quota
+// above path. It looks at the applied usage, as ZooKeeper does: writes on their
+// way may overshoot.
+func (p *Prep) quota(path string, bytes, count int64) error {
+	if !p.opts.EnforceQuota {
+		return nil
+	}
+	limited, ok := p.tree.QuotaOf(path)
+	if !ok {
+		return nil
+	}
+	limits, usage := p.tree.QuotaState(limited)
+	if count > 0 && limits.CountHard >= 0 && usage.Count+count > limits.CountHard {
+		return fmt.Errorf("%w: %s may have %d znodes", zk.ErrQuotaExceeded, limited, limits.CountHard)
+	}
+	if limits.BytesHard >= 0 && usage.Bytes+bytes > limits.BytesHard {
+		return fmt.Errorf("%w: %s may have %d bytes", zk.ErrQuotaExceeded, limited, limits.BytesHard)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package replica
+
+import (
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/internal/watch"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Reader answers what needs no transaction. Connections use it from their own
+// goroutines, each with the tree locked for reading, so that reads scale with
+// cores; a watch is set under the same lock as the read that sets it, so that
+// no change falls between the two.
+type Reader struct {
+	Tree    *tree.Tree
+	Watches *watch.Table
+	Auth    *auth.Rules
+}
+
+// Caller says for whom a read is done.
+type Caller struct {
+	Conn       session.ConnID
+	Session    zk.SessionID
+	Identities []zk.Identity
+}
+
+// Answer is what a read gives: events to be sent before the reply (setWatches),
+// and the reply. Its slices alias the tree.
+type Answer struct {
+	Code   zk.Code
+	Result zk.Result
+	Events []zk.Event
+}
+
+// Header returns the reply header of an answer to req at zxid.
+func (a *Answer) Header(req *zk.Request, zxid zk.Zxid) wire.ReplyHeader {
+	if req.Op == zk.OpAuth || req.Op == zk.OpSASL {
+		zxid = 0
+	}
+	return wire.ReplyHeader{Xid: req.Xid, Zxid: zxid, Code: a.Code}
+}
+
+// Read answers req into a, whose former content is lost but for the room of its
+// slices. The tree is locked for reading, or its owner calls.
+func (v *Reader) Read(req *zk.Request, who Caller, a *Answer) {
+	children := a.Result.Children[:0]
+	*a = Answer{Result: zk.Result{Op: req.Op, Children: children}, Events: a.Events[:0]}
+	a.Code = v.read(req, who, a)
+}
+
+func (v *Reader) read(req *zk.Request, who Caller, a *Answer) zk.Code {
+	switch req.Op {
+	case zk.OpExists:
+		return v.exists(req, who, &a.Result)
+	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetAllChildrenNumber:
+		return v.get(req, who, &a.Result)
+	case zk.OpGetACL:
+		return v.getACL(req, who, &a.Result)
+	case zk.OpMultiRead:
+		return v.multiRead(req, who, &a.Result)
+	case zk.OpGetEphemerals:
+		a.Result.Children = v.Tree.Ephemerals(who.Session, ephemeralPrefix(req.Path))
+	case zk.OpSync:
+		a.Result.Path = req.Path
+	case zk.OpWhoAmI:
+		a.Result.Who = v.whoAmI(who)
+	case zk.OpAddWatch:
+		if req.Watches != zk.WatchPersistent && req.Watches != zk.WatchPersistentRecursive {
+			return zk.ErrMarshalling
+		}
+		v.Watches.AddMode(who.Conn, req.Watches, req.Path)
+	case zk.OpCheckWatches, zk.OpRemoveWatches:
+		return v.watches(req, who)
+	case zk.OpSetWatches, zk.OpSetWatches2:
+		a.Events = v.setWatches(req.SetWatches, who, a.Events)
+	}
+	return zk.OK // ping, auth and sasl have nothing more to do here
+}
+
+// exists sets its watch on a missing znode, too: it waits for the creation.
+func (v *Reader) exists(req *zk.Request, who Caller, res *zk.Result) zk.Code {
+	for i := range len(req.Path) {
+		if req.Path[i] == 0 {
+			return zk.ErrBadArguments
+		}
+	}
+	n, ok := v.Tree.Find(req.Path)
+	if ok && !v.Auth.Allow(n.ACL(), zk.PermRead, who.Identities) {
+		return zk.ErrNoAuth
+	}
+	if req.Watch {
+		v.Watches.Add(who.Conn, watch.Data, req.Path)
+	}
+	if !ok {
+		return zk.ErrNoNode
+	}
+	res.Stat = n.Stat()
+	return zk.OK
+}
+
+// get serves what needs READ on a znode that exists.
+func (v *Reader) get(req *zk.Request, who Caller, res *zk.Result) zk.Code {
+	n, ok := v.Tree.Find(req.Path)
+	if !ok {
+		return zk.ErrNoNode
+	}
+	if !v.Auth.Allow(n.ACL(), zk.PermRead, who.Identities) {
+		return zk.ErrNoAuth
+	}
+	registry := watch.Child
+	switch req.Op {
+	case zk.OpGetData:
+		res.Data, res.Stat = n.Data(), n.Stat()
+		registry = watch.Data
+	case zk.OpGetAllChildrenNumber:
+		res.Count = int32(n.Descendants())
+	default:
+		res.Children, res.Stat = n.Children(res.Children), n.Stat()
+	}
+	if req.Watch {
+		v.Watches.Add(who.Conn, registry, req.Path)
+	}
+	return zk.OK
+}
+
+// getACL hides the hashes of a list from who may not change it.
+func (v *Reader) getACL(req *zk.Request, who Caller, res *zk.Result) zk.Code {
+	n, ok := v.Tree.Find(req.Path)
+	if !ok {
+		return zk.ErrNoNode
+	}
+	list := n.ACL()
+	if !v.Auth.Allow(list, zk.PermRead|zk.PermAdmin, who.Identities) {
+		return zk.ErrNoAuth
+	}
+	if !v.Auth.Allow(list, zk.PermAdmin, who.Identities) {
+		list = auth.Mask(list)
+	}
+	res.ACL, res.Stat = list, n.Stat()
+	return zk.OK
+}
+
+// multiRead answers each part by itself and sets no watch.
+func (v *Reader) multiRead(req *zk.Request, who Caller, res *zk.Result) zk.Code {
+	if len(req.Ops) == 0 {
+		return zk.OK
+	}
+	res.Sub = make([]zk.Result, len(req.Ops))
+	for i := range req.Ops {
+		op := &req.Ops[i]
+		op.Watch = false
+		sub := &res.Sub[i]
+		sub.Op = op.Op
+		if code := v.get(op, who, sub); code != zk.OK {
+			*sub = zk.Result{Op: zk.OpError, Code: code}
+		}
+	}
+	return zk.OK
+}
+
+// ephemeralPrefix treats a blank prefix as all paths.
+func ephemeralPrefix(prefix string) string {
+	for i := range len(prefix) {
+		if prefix[i] != ' ' && prefix[i] != '\t' {
+			return prefix
+		}
+	}
+	return "/"
+}
+
+func (v *Reader) whoAmI(who Caller) []zk.Identity {
+	out := make([]zk.Identity, len(who.Identities))
+	for i, id := range who.Identities {
+		out[i] = zk.Identity{Scheme: id.Scheme, ID: v.Auth.User(id)}
+	}
+	return out
+}
+
+func (v *Reader) watches(req *zk.Request, who Caller) zk.Code {
+	if !req.Watcher.Valid() {
+		return zk.ErrMarshalling
+	}
+	found := false
+	if req.Op == zk.OpRemoveWatches {
+		found = v.Watches.Remove(who.Conn, req.Watcher, req.Path)
+	} else {
+		found = v.Watches.Has(who.Conn, req.Watcher, req.Path)
+	}
+	if !found {
+		return zk.ErrNoWatcher
+	}
+	return zk.OK
+}
+
+// setWatches sets again what a client had on its former connection; what has
+// changed since becomes an event at once. Their zxid is -1.
+func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) []zk.Event {
+	tell := func(kind zk.EventType, path string) {
+		events = append(events, zk.Event{Type: kind, State: zk.StateSyncConnected, Path: path, Zxid: zk.NoZxid})
+	}
+	for _, path := range w.Data {
+		n, ok := v.Tree.Find(path)
+		switch {
+		case !ok:
+			tell(zk.EventNodeDeleted, path)
+		case n.Stat().Mzxid > w.RelativeZxid:
+			tell(zk.EventNodeDataChanged, path)
+		default:
+			v.Watches.Add(who.Conn, watch.Data, path)
+		}
+	}
+	for _, path := range w.Exist {
+		if _, ok := v.Tree.Find(path); ok {
+			tell(zk.EventNodeCreated, path)
+		} else {
+			v.Watches.Add(who.Conn, watch.Data, path)
+		}
+	}
+	for _, path := range w.Child {
+		n, ok := v.Tree.Find(path)
+		switch {
+		case !ok:
+			tell(zk.EventNodeDeleted, path)
+		case n.Stat().Pzxid > w.RelativeZxid:
+			tell(zk.EventNodeChildrenChanged, path)
+		default:
+			v.Watches.Add(who.Conn, watch.Child, path)
+		}
+	}
+	for _, path := range w.Persistent {
+		v.Watches.AddMode(who.Conn, zk.WatchPersistent, path)
+	}
+	for _, path := range w.Recursive {
+		v.Watches.AddMode(who.Conn, zk.WatchPersistentRecursive, path)
+	}
+	return events
+}
