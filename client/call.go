@@ -1,0 +1,199 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// call is one request and the place of its result. Whoever completes it owns
+// the result until wake; after wake it belongs to the caller.
+type call struct {
+	clientsession.Call
+	done    chan struct{} // one element when completed
+	replied bool
+	code    zk.Code
+	zxid    zk.Zxid
+	body    []byte // of the reply, until it is decoded
+	result  zk.Result
+	err     error
+	outcome Outcome
+	ctxErr  error // set by the caller before it cancels
+}
+
+var calls = sync.Pool{New: func() any {
+	c := &call{done: make(chan struct{}, 1)}
+	c.Owner = c
+	return c
+}}
+
+// newCall takes a call from the pool. w is the watch that the request arms.
+func newCall(r *zk.Request, w *clientsession.Watch) *call {
+	c := calls.Get().(*call)
+	c.Request, c.Watch = *r, w
+	return c
+}
+
+// release gives the call back, if nobody else can hold it any more.
+func (c *call) release() {
+	if c.Reset() {
+		*c = call{Call: c.Call, done: c.done}
+		calls.Put(c)
+	}
+}
+
+// complete takes what the machine says of the call's end.
+func (c *call) complete(e *clientsession.Effect) {
+	c.replied, c.code, c.zxid, c.outcome, c.err = e.Replied, e.Code, e.Zxid, e.Outcome, e.Err
+	switch {
+	case e.Replied:
+		c.err = e.Code.Err()
+	case c.err == nil:
+		c.err = c.ctxErr
+	}
+}
+
+// decode reads the body of a successful reply. Its error is the connection's:
+// what follows such a reply cannot be trusted.
+func (c *call) decode() error {
+	body := c.body
+	c.body = nil
+	if c.err != nil {
+		return nil
+	}
+	var err error
+	if c.result, err = wire.DecodeResult(c.Request.Op, body); err != nil {
+		c.err = fmt.Errorf("%w: %w", zk.ErrConnectionLoss, err)
+		if !c.Request.Op.IsWrite() {
+			c.outcome = NotApplied
+		}
+	}
+	return err
+}
+
+func (c *call) wake() { c.done <- struct{}{} }
+
+// wait waits for the end of the call and returns its error. When ctx ends first
+// the call is cancelled.
+func (c *call) wait(ctx context.Context, client *Client) error {
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		client.mu.Lock()
+		c.ctxErr = ctx.Err()
+		client.step(&clientsession.Event{Kind: clientsession.Cancel, Call: &c.Call}, nil)
+		client.mu.Unlock()
+		<-c.done // completed now, or before and about to be decoded
+	}
+	return c.err
+}
+
+// submit sends a call, or makes it wait for a connection. Room is not asked
+// for: see submitWhenRoom.
+func (c *Client) submit(call *call) {
+	c.post(&clientsession.Event{Kind: clientsession.Submit, Call: &call.Call})
+}
+
+// submitWhenRoom submits a call as soon as there is room for it. The error is
+// the context's.
+func (c *Client) submitWhenRoom(ctx context.Context, call *call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	event := clientsession.Event{Kind: clientsession.Submit, Call: &call.Call}
+	for {
+		c.mu.Lock()
+		if !c.full() {
+			c.step(&event, nil)
+			c.mu.Unlock()
+			return nil
+		}
+		if c.room == nil {
+			c.room = make(chan struct{})
+		}
+		room := c.room
+		c.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// do sends a request and waits for its result. shown is the path for the error.
+// A request that was lost with its connection and surely not applied is sent
+// again (A2): the caller has no other request under way whose order it could
+// upset.
+func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {
+	if n := requestBytes(r); n > c.options.RequestBytesMax {
+		return zk.Result{}, refusal(r.Op, shown, fmt.Errorf(
+			"request of %d bytes is above the limit of %d (jute.maxbuffer)", n, c.options.RequestBytesMax))
+	}
+	for {
+		call := newCall(r, w)
+		if err := c.submitWhenRoom(ctx, call); err != nil {
+			call.release()
+			return zk.Result{}, &Error{r.Op, shown, err, NotApplied}
+		}
+		err := call.wait(ctx, c)
+		result, outcome, replied := call.result, call.outcome, call.replied
+		call.release()
+		if err == nil {
+			return result, nil
+		}
+		if !replied && outcome == NotApplied && isLoss(err) && ctx.Err() == nil {
+			continue
+		}
+		return result, &Error{r.Op, shown, err, outcome}
+	}
+}
+
+// Future is the result of a request that was submitted without waiting.
+type Future struct {
+	client *Client
+	call   *call
+	shown  string
+}
+
+// Submit sends a request without waiting for its reply. Requests of one
+// goroutine are sent in order; a request lost with its connection fails with
+// all that were submitted after it, so that none overtakes another. Path is
+// relative to the chroot as everywhere and is not checked here. Requests that
+// arm watches or belong to the session itself have their own methods and are
+// refused. ctx bounds the wait for room, see Options.InFlightMax. r and what it
+// refers to must not change until the result is there.
+func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
+	shown := r.Path
+	if err := submittable(&r); err != nil {
+		return nil, refusal(r.Op, shown, err)
+	}
+	if n := requestBytes(&r); n > c.options.RequestBytesMax {
+		return nil, refusal(r.Op, shown, fmt.Errorf("request of %d bytes is above the limit of %d (jute.maxbuffer)",
+			n, c.options.RequestBytesMax))
+	}
+	c.mapRequest(&r)
+	call := newCall(&r, nil)
+	if err := c.submitWhenRoom(ctx, call); err != nil {
+		call.release()
+		return nil, &Error{r.Op, shown, err, NotApplied}
+	}
+	return &Future{c, call, shown}, nil
+}
+
+// Wait returns the request's result. It may be called once. When ctx ends
+// first, the request is given up; if it was sent, it may still be applied.
+func (f *Future) Wait(ctx context.Context) (zk.Result, error) {
+	err := f.call.wait(ctx, f.client)
+	result, outcome, op := f.call.result, f.call.outcome, f.call.Request.Op
+	f.call.release()
+	if err != nil {
+		return result, &Error{op, f.shown, err, outcome}
+	}
+	f.client.unmapResult(&result)
+	return result, nil
+}

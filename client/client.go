@@ -1,0 +1,245 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Client is one session with an ensemble. All methods may be called by several
+// goroutines at once.
+type Client struct {
+	options Options
+	chroot  string
+	clock   clock.Clock
+
+	// mu guards all below, and is never held over I/O.
+	mu          sync.Mutex
+	machine     *clientsession.Machine
+	servers     []string          // as written
+	names       map[string]string // of each address last resolved, for TLS
+	link        *link             // being dialled or in use
+	timerMs     int64             // when the timer goroutine wakes
+	room        chan struct{}     // closed when there is room for another request; nil if nobody waits
+	subscribers []*Subscription
+	err         error // why the session has ended
+
+	kick   chan struct{} // one element: the timer is to be set anew
+	done   chan struct{} // closed at the session's end
+	ctx    context.Context
+	cancel context.CancelFunc // of dials and look-ups
+	group  sync.WaitGroup     // every goroutine of this client
+
+	closing sync.Once
+}
+
+// New starts a session with the servers of "host:port,host:port/chroot" and
+// returns at once; requests wait until a server is reached. Paths are taken and
+// given relative to the chroot, which must exist before anything is created in
+// it.
+func New(servers string, o Options) (*Client, error) {
+	list, chroot, err := parseServers(servers)
+	if err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	config := clientsession.Config{
+		TimeoutMs:    int32(min(o.SessionTimeout.Milliseconds(), 1<<31-1)),
+		ReadOnly:     o.AllowReadOnly,
+		Seed:         o.Seed,
+		BackoffMinMs: o.BackoffMin.Milliseconds(),
+		BackoffMaxMs: o.BackoffMax.Milliseconds(),
+		ConnectMs:    o.ConnectTimeout.Milliseconds(),
+	}
+	if o.Resume != nil {
+		config.Session, config.Password, config.LastZxid = o.Resume.ID, o.Resume.Password, o.Resume.LastZxid
+	}
+	c := &Client{
+		options: o, chroot: chroot, clock: o.clock, servers: list,
+		machine: clientsession.New(config, o.clock.Now().Millis()),
+		kick:    make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	for _, credential := range o.Auth {
+		c.submit(newCall(authRequest(credential), nil))
+	}
+	c.group.Go(c.keepTime)
+	return c, nil
+}
+
+// Dial starts a session as New does and waits until a server is reached. When
+// ctx ends first, the attempt is given up.
+func Dial(ctx context.Context, servers string, o Options) (*Client, error) {
+	c, err := New(servers, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.WaitConnected(ctx); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("client: connecting to %s: %w", servers, err)
+	}
+	return c, nil
+}
+
+// WaitConnected waits until the session is attached to a server. It returns
+// the session's error if that has ended, or the context's.
+func (c *Client) WaitConnected(ctx context.Context) error {
+	s := c.Subscribe()
+	defer s.Close()
+	for {
+		select {
+		case event, ok := <-s.Events():
+			if !ok {
+				return c.Err()
+			}
+			if event.State == Connected || event.State == ReadOnly {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Done is closed when the session has ended: lost, refused or closed.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err tells why the session has ended: zk.ErrSessionExpired, zk.ErrAuthFailed
+// or zk.ErrClosing. It is nil while the session may live.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// State returns the session's state now. Use Subscribe to follow it.
+func (c *Client) State() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.machine.State()
+}
+
+// SessionID returns the session's id, 0 before the first server was reached.
+func (c *Client) SessionID() zk.SessionID { return c.Session().ID }
+
+// Session returns what it takes to attach to this session again. Treat it as a
+// secret.
+func (c *Client) Session() Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id, password := c.machine.Session()
+	return Session{id, password, c.machine.LastZxid()}
+}
+
+// Timeout returns the session timeout that the servers have granted; before the
+// first was reached, the one asked for.
+func (c *Client) Timeout() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Duration(c.machine.TimeoutMs()) * time.Millisecond
+}
+
+// Server returns the address of the server in use, "" if there is none.
+func (c *Client) Server() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.machine.Address()
+}
+
+// ProvenUntil returns the instant until which the session is known to live, on
+// the clock that counts suspension too: the moment the last acknowledged
+// request or ping was sent, plus the timeout. It reports false before the first
+// server was reached.
+//
+// A server counts from when a request reached it, so this is a lower bound on a
+// stand-alone server and on a leader. A follower tells its leader of signs of
+// life every half tick: if it dies in between, up to half a tick of the server
+// (tickTime/2, at most an eighth of the timeout unless minSessionTimeout was
+// lowered below four ticks) may be missing. Whoever must not be wrong takes
+// that off.
+func (c *Client) ProvenUntil() (clock.Instant, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ms, proven := c.machine.ProvenMs()
+	return clock.FromMillis(ms), proven
+}
+
+// SessionDeadline is ProvenUntil as a time on Go's monotonic clock, zero before
+// the first server was reached. On that clock a suspension of the machine does
+// not count, so ask again after anything that may have taken long.
+func (c *Client) SessionDeadline() time.Time {
+	now := time.Now()
+	until, proven := c.ProvenUntil()
+	if !proven {
+		return time.Time{}
+	}
+	return now.Add(until.Sub(c.clock.Now()))
+}
+
+// SetServers replaces the list of servers, which must have no other chroot than
+// the present one or none. The client moves, keeping its session, if its
+// server is not in the new list, or by chance to spread clients over a list
+// that has grown.
+func (c *Client) SetServers(servers string) error {
+	list, chroot, err := parseServers(servers)
+	if err != nil {
+		return err
+	}
+	if chroot != "" && chroot != c.chroot {
+		return fmt.Errorf("client: chroot %s cannot become %s", c.chroot, chroot)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers = list
+	c.step(&clientsession.Event{Kind: clientsession.Reseat}, nil)
+	return nil
+}
+
+// closeWait bounds how long Close waits for the server's answer.
+const closeWait = 5 * time.Second
+
+// Close ends the session on the server, which deletes its ephemeral znodes, and
+// waits until nothing of the client is left running. All other calls end. The
+// error tells that no server could be told: the session then lives on until it
+// expires.
+func (c *Client) Close() error {
+	var err error
+	c.closing.Do(func() { err = c.close() })
+	return err
+}
+
+func (c *Client) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	last := newCall(&zk.Request{Op: zk.OpCloseSession}, nil)
+	c.mu.Lock()
+	ended := c.err != nil
+	c.step(&clientsession.Event{Kind: clientsession.Close, Call: &last.Call}, nil)
+	c.mu.Unlock()
+	err := last.wait(ctx, c)
+	c.Detach()
+	if err != nil && !ended {
+		return &Error{zk.OpCloseSession, "", err, last.outcome}
+	}
+	return nil
+}
+
+// Detach ends the client and leaves the session, which lives on until it
+// expires. Options.Resume attaches to it again. It waits until nothing of the
+// client is left running.
+func (c *Client) Detach() Session {
+	c.mu.Lock()
+	c.step(&clientsession.Event{Kind: clientsession.Detach}, nil)
+	c.mu.Unlock()
+	c.group.Wait()
+	return c.Session()
+}

@@ -1,0 +1,33 @@
+// Package client talks to ZooKeeper servers, Conclave's and Apache's.
+//
+// A Client is one session. It finds a server, attaches, pings, finds another
+// server when the connection is lost, attaches to the same session again, and
+// sets its watches and credentials anew. Every request is a method with a
+// context; any number of goroutines may call at once, and what they send goes
+// out together in few writes.
+//
+//	c, err := client.Dial(ctx, "host1:2181,host2:2181/app", client.Options{})
+//	if err != nil { ... }
+//	defer c.Close()
+//	path, _, err := c.Create(ctx, "/jobs/job-", data, client.CreateOptions{Mode: zk.PersistentSequential})
+//
+// What always holds:
+//
+//	A1  A failed request is an *Error that says whether it was applied, was not,
+//	    or may have been (Outcome). errors.Is finds the zk.Code within.
+//	A2  What can be repeated without harm is: a method whose request was lost
+//	    with its connection and surely not applied waits for the next connection
+//	    and sends it again, until its context ends. A write that was sent and
+//	    not answered is never repeated: the caller decides.
+//	A3  A session that has expired, or must be taken for expired, is never
+//	    replaced in silence: all calls fail with zk.ErrSessionExpired, watches
+//	    end, Done is closed. A new session is a new Client.
+//	A4  No watch event is lost in silence. A watch of one shot delivers its event
+//	    even if it happened while no server was reached; a persistent watch says
+//	    where events may be missing (an event of type zk.EventNone).
+//	A5  No callback of the program runs on the client's goroutines, so no
+//	    program can block it. Close returns when all of them have ended.
+//
+// The decisions are made by internal/clientsession, a machine without clock or
+// sockets; this package moves the bytes.
+package client

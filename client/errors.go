@@ -1,0 +1,71 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Outcome is what is known about the effect of a request that has failed.
+type Outcome = clientsession.Outcome
+
+// The outcomes.
+const (
+	// Unknown is a write that was sent and whose reply was lost.
+	Unknown = clientsession.Unknown
+	// NotApplied is a request that changed nothing: a read, a request that never
+	// left, or one that the server refused.
+	NotApplied = clientsession.NotApplied
+	// Applied is a write that succeeded, but whose reply could not be read.
+	Applied = clientsession.Applied
+)
+
+// Error is how a request fails. errors.Is finds in it the zk.Code of the server
+// or of the library (zk.ErrConnectionLoss, zk.ErrSessionExpired,
+// zk.ErrClosing), or the context's error.
+type Error struct {
+	Op      zk.Op
+	Path    string // as the program gave it
+	Err     error
+	Outcome Outcome
+}
+
+// Error tells what was done, to what, why it failed, and, where it is in
+// doubt, what has become of it.
+func (e *Error) Error() string {
+	text := e.Op.String()
+	if e.Path != "" {
+		text += " " + e.Path
+	}
+	text += ": " + e.Err.Error()
+	if e.Outcome != NotApplied {
+		text += " (" + e.Outcome.String() + ")"
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// OutcomeOf tells what err says about the effect of the request that returned
+// it: Applied for nil, Unknown if err is not from this package.
+func OutcomeOf(err error) Outcome {
+	var e *Error
+	switch {
+	case err == nil:
+		return Applied
+	case errors.As(err, &e):
+		return e.Outcome
+	}
+	return Unknown
+}
+
+// refusal is the error of a request that is wrong before it is sent.
+func refusal(op zk.Op, path string, err error) error {
+	return &Error{op, path, fmt.Errorf("%w: %w", zk.ErrBadArguments, err), NotApplied}
+}
+
+// ErrWatchClosed is why a watch has ended that the program has closed.
+var ErrWatchClosed = errors.New("client: watch was closed")

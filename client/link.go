@@ -1,0 +1,249 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// link is one connection, from the first attempt to its end. Its own goroutine
+// dials and then reads; another one writes. out and socket are guarded by
+// Client.mu, the rest belongs to the reader.
+type link struct {
+	c       *Client
+	conn    int64 // the machine's number of it
+	address string
+	ctx     context.Context // ends when the link is dropped
+	cancel  context.CancelFunc
+	wait    time.Duration
+
+	socket  net.Conn // nil while dialling
+	dropped bool
+	out     []byte        // frames for the writer
+	outWake chan struct{} // one element: there is something in out
+
+	buffer  []byte // buffer[start:end] was received and not parsed
+	start   int
+	end     int
+	greeted bool
+	ready   []*call
+}
+
+func newLink(c *Client, conn int64, address string, waitMs int64) *link {
+	l := &link{c: c, conn: conn, address: address, outWake: make(chan struct{}, 1),
+		wait: time.Duration(waitMs) * time.Millisecond}
+	l.ctx, l.cancel = context.WithCancel(c.ctx)
+	return l
+}
+
+// drop ends the link. Client.mu is held. Closing may take its time with TLS.
+func (l *link) drop() {
+	if l.dropped {
+		return
+	}
+	l.dropped = true
+	l.cancel()
+	if socket := l.socket; socket != nil {
+		l.c.group.Go(func() { _ = socket.Close() })
+	}
+}
+
+// greet puts the handshake out. Client.mu is held.
+func (l *link) greet(e *clientsession.Effect) {
+	l.out = wire.AppendConnectRequest(l.out, &wire.ConnectRequest{
+		LastZxidSeen: e.LastZxid, TimeoutMs: e.Greeting.TimeoutMs, Session: e.Greeting.Session,
+		Password: e.Greeting.Password[:], ReadOnly: e.Greeting.ReadOnly, HasReadOnly: true,
+	})
+	signal(l.outWake)
+}
+
+// send puts a request out. Client.mu is held.
+func (l *link) send(r *zk.Request) {
+	l.out = wire.AppendRequest(l.out, r)
+	signal(l.outWake)
+}
+
+// run is the link's goroutine.
+func (l *link) run() {
+	defer l.cancel()
+	err := l.open()
+	if err == nil {
+		err = l.read()
+	}
+	l.c.post(&clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err})
+}
+
+// open dials and hands the socket over.
+func (l *link) open() error {
+	ctx, cancel := context.WithTimeout(l.ctx, l.wait)
+	defer cancel()
+	socket, err := l.c.dial(ctx, l.address)
+	if err != nil {
+		return err
+	}
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if l.dropped {
+		l.c.group.Go(func() { _ = socket.Close() })
+		return errors.New("dropped while dialling")
+	}
+	l.socket = socket
+	l.c.step(&clientsession.Event{Kind: clientsession.Dialed, Conn: l.conn}, nil)
+	l.c.group.Go(l.write)
+	return nil
+}
+
+// spareBytesMax is the largest output buffer that is kept for the next batch.
+const spareBytesMax = 1 << 20
+
+// write sends what the machine put out, all that has gathered in one write. It
+// ends with the link; an error of the socket is the reader's to report, who
+// gets it too once the socket is closed.
+func (l *link) write() {
+	var spare []byte
+	for {
+		select {
+		case <-l.outWake:
+		case <-l.ctx.Done():
+			return
+		}
+		l.c.mu.Lock()
+		batch := l.out
+		l.out = spare[:0]
+		l.c.step(&clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
+		l.c.mu.Unlock()
+		if _, err := l.socket.Write(batch); err != nil {
+			l.c.post(&clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err})
+			return
+		}
+		spare = batch
+		if cap(spare) > spareBytesMax {
+			spare = nil
+		}
+	}
+}
+
+const readBufferBytes = 16 << 10
+
+// read takes frames until the socket ends or sends nonsense.
+func (l *link) read() error {
+	l.buffer = make([]byte, readBufferBytes)
+	for {
+		if err := l.fill(); err != nil {
+			return err
+		}
+		if err := l.parse(); err != nil {
+			return err
+		}
+	}
+}
+
+// fill reads what is there. The buffer grows only when it is full of one
+// frame's beginning, so a length alone takes no memory.
+func (l *link) fill() error {
+	if l.start > 0 {
+		copy(l.buffer, l.buffer[l.start:l.end])
+		l.start, l.end = 0, l.end-l.start
+	}
+	if l.end == len(l.buffer) {
+		grown := make([]byte, 2*len(l.buffer))
+		copy(grown, l.buffer)
+		l.buffer = grown
+	}
+	n, err := l.socket.Read(l.buffer[l.end:])
+	l.end += n
+	if n > 0 || err == nil {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("server closed the connection: %w", err)
+	}
+	return err
+}
+
+// next returns the next whole frame, false if there is none yet.
+func (l *link) next() ([]byte, bool, error) {
+	rest := l.buffer[l.start:l.end]
+	if len(rest) < wire.PrefixBytes {
+		return nil, false, nil
+	}
+	n, err := wire.FrameLength(rest, l.c.options.ReplyBytesMax)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(rest) < wire.PrefixBytes+n {
+		return nil, false, nil
+	}
+	l.start += wire.PrefixBytes + n
+	return rest[wire.PrefixBytes : wire.PrefixBytes+n], true, nil
+}
+
+// parse gives all whole frames to the machine, decodes the results of the
+// calls that they complete, and wakes their callers. Bodies are decoded after
+// the lock is gone.
+func (l *link) parse() error {
+	l.ready = l.ready[:0]
+	l.c.mu.Lock()
+	var err error
+	for err == nil {
+		var frame []byte
+		var whole bool
+		if frame, whole, err = l.next(); !whole {
+			break
+		}
+		err = l.take(frame)
+	}
+	l.c.mu.Unlock()
+	for i, call := range l.ready {
+		if decodeErr := call.decode(); decodeErr != nil && err == nil {
+			err = decodeErr
+		}
+		call.wake()
+		l.ready[i] = nil
+	}
+	return err
+}
+
+// take gives one frame to the machine. Client.mu is held.
+func (l *link) take(frame []byte) error {
+	if !l.greeted {
+		return l.takeGreeting(frame)
+	}
+	h, body, err := wire.DecodeReplyHeader(frame)
+	if err != nil {
+		return err
+	}
+	if h.Xid == zk.XidNotification {
+		watched, err := wire.DecodeEvent(h, body)
+		if err == nil {
+			l.c.step(&clientsession.Event{Kind: clientsession.Notified, Conn: l.conn, Watched: watched}, nil)
+		}
+		return err
+	}
+	before := len(l.ready)
+	e := clientsession.Event{Kind: clientsession.Replied, Conn: l.conn, Xid: h.Xid, Zxid: h.Zxid, Code: h.Code}
+	l.c.step(&e, &l.ready)
+	if len(l.ready) > before {
+		l.ready[before].body = body
+	}
+	return nil
+}
+
+func (l *link) takeGreeting(frame []byte) error {
+	r, err := wire.DecodeConnectResponse(frame)
+	if err != nil {
+		return err
+	}
+	l.greeted = true
+	l.c.step(&clientsession.Event{Kind: clientsession.Greeted, Conn: l.conn, Greeting: clientsession.Greeting{
+		TimeoutMs: r.TimeoutMs, Session: r.Session, Password: r.Password, ReadOnly: r.ReadOnly,
+	}}, nil)
+	return nil
+}

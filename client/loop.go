@@ -1,0 +1,111 @@
+package client
+
+import (
+	"math"
+
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// step gives the machine an event and carries out what follows. Client.mu is
+// held. Calls that a reply has completed are appended to ready, whose reader
+// still has to decode them.
+func (c *Client) step(e *clientsession.Event, ready *[]*call) {
+	e.NowMs = c.clock.Now().Millis()
+	effects := c.machine.Step(e)
+	for i := range effects {
+		c.carryOut(&effects[i], ready)
+	}
+	if c.machine.WakeMs() < c.timerMs {
+		signal(c.kick)
+	}
+	if c.room != nil && !c.full() {
+		close(c.room)
+		c.room = nil
+	}
+}
+
+// post is step for those who do not hold Client.mu.
+func (c *Client) post(e *clientsession.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.step(e, nil)
+}
+
+func (c *Client) carryOut(e *clientsession.Effect, ready *[]*call) {
+	switch e.Kind {
+	case clientsession.Resolve:
+		servers := c.servers
+		c.group.Go(func() { c.resolve(servers) })
+	case clientsession.Dial:
+		c.link = newLink(c, e.Conn, e.Address, e.WaitMs)
+		c.group.Go(c.link.run)
+	case clientsession.Greet:
+		c.link.greet(e)
+	case clientsession.Send:
+		c.link.send(e.Request)
+	case clientsession.Drop:
+		c.link.drop()
+	case clientsession.Complete:
+		done := e.Call.Owner.(*call)
+		done.complete(e)
+		if e.Replied && ready != nil {
+			*ready = append(*ready, done)
+		} else {
+			done.wake()
+		}
+	case clientsession.Notify:
+		e.Watch.Owner.(*Watch).notify(e.Watched)
+	case clientsession.EndWatch:
+		e.Watch.Owner.(*Watch).end(e.Err)
+	case clientsession.EnterState:
+		c.enterState(e.State, e.Err)
+	case clientsession.Probe:
+		address := e.Address
+		c.group.Go(func() { c.probe(address) })
+	}
+}
+
+// full tells whether another request has to wait. Client.mu is held.
+func (c *Client) full() bool {
+	return c.machine.Backlog() >= c.options.InFlightMax || c.link != nil && len(c.link.out) > outBytesMax
+}
+
+// keepTime is the goroutine that tells the machine the time when it wants to
+// know it.
+func (c *Client) keepTime() {
+	for {
+		c.mu.Lock()
+		c.timerMs = c.machine.WakeMs()
+		at := c.timerMs
+		c.mu.Unlock()
+		var fired <-chan struct{}
+		var timer clock.Timer
+		if at != math.MaxInt64 {
+			timer = c.clock.Timer(clock.FromMillis(at))
+			fired = timer.C()
+		}
+		select {
+		case <-fired:
+			c.post(&clientsession.Event{Kind: clientsession.Tick})
+		case <-c.kick:
+		case <-c.done:
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		select {
+		case <-c.done:
+			return
+		default:
+		}
+	}
+}
+
+// signal puts an element into a channel of one, unless there is one.
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

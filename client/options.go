@@ -1,0 +1,151 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Options are how a session is opened. The zero value is a new session of ten
+// seconds over plain TCP.
+type Options struct {
+	// SessionTimeout is asked for; the server may give another, see
+	// Client.Timeout. 0 is 10 s.
+	SessionTimeout time.Duration
+
+	// Resume attaches to a session that was left by Detach, or by a process
+	// that is gone. Nil is a new session.
+	Resume *Session
+
+	// AllowReadOnly lets the client use a server that is cut off from its
+	// quorum, while no other answers. Writes fail with zk.ErrNotReadOnly there.
+	AllowReadOnly bool
+
+	// Auth are credentials to show on every connection, as by AddAuth.
+	Auth []Credential
+
+	// TLS turns on TLS. ServerName is set to each server's name if empty.
+	TLS *tls.Config
+
+	// Dialer opens connections in place of net.Dialer. It is given the names as
+	// written in the list of servers, which are then not looked up here.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Resolver looks names up; nil is net.DefaultResolver. Names are looked up
+	// anew for each round of attempts.
+	Resolver *net.Resolver
+
+	// ConnectTimeout bounds the attempt to reach one server, handshake included.
+	// 0 is the session timeout divided by the number of servers.
+	ConnectTimeout time.Duration
+
+	// BackoffMin and BackoffMax bound the pause after all servers were tried in
+	// vain. 0 is 100 ms and 5 s; a pause is never above a quarter of the timeout.
+	BackoffMin, BackoffMax time.Duration
+
+	// RequestBytesMax is the longest request sent, 0 is ZooKeeper's default of
+	// 1 MiB less one byte (jute.maxbuffer). A server answers a longer one by
+	// closing the connection, so it is refused here.
+	RequestBytesMax int
+
+	// ReplyBytesMax is the longest reply accepted, 0 is 16 MiB.
+	ReplyBytesMax int
+
+	// InFlightMax is how many requests may wait for a server at once; further
+	// callers wait for room. 0 is 4096.
+	InFlightMax int
+
+	// WatchQueue is how many events a persistent watch keeps for a reader that
+	// is behind. 0 is 256.
+	WatchQueue int
+
+	// Seed makes the order of servers and the pauses repeatable; 0 is random.
+	Seed uint64
+
+	clock clock.Clock // tests only
+}
+
+// Credential is what AddAuth shows to a server.
+type Credential struct {
+	Scheme string // digest, or another scheme the servers know
+	Data   []byte // "user:password" for digest
+}
+
+// Session is what it takes to attach to a session again.
+type Session struct {
+	ID       zk.SessionID
+	Password zk.Password
+	LastZxid zk.Zxid // highest zxid seen: no server behind it will be used
+}
+
+const (
+	sessionTimeout = 10 * time.Second
+	replyBytesMax  = 16 << 20
+	inFlightMax    = 4096
+	watchQueue     = 256
+	outBytesMax    = 4 << 20 // not handed to the socket yet; further callers wait
+)
+
+// withDefaults returns o with every zero replaced.
+func (o Options) withDefaults() Options {
+	set := func(field *int, value int) {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	if o.SessionTimeout <= 0 {
+		o.SessionTimeout = sessionTimeout
+	}
+	set(&o.RequestBytesMax, wire.FrameBytesMax)
+	set(&o.ReplyBytesMax, replyBytesMax)
+	set(&o.InFlightMax, inFlightMax)
+	set(&o.WatchQueue, watchQueue)
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
+	if o.clock == nil {
+		o.clock = clock.System()
+	}
+	return o
+}
+
+// defaultPort is added to servers that are written without one.
+const defaultPort = "2181"
+
+// parseServers reads "host:port,host:port/chroot". Servers without a port get
+// 2181; the chroot is "" if there is none.
+func parseServers(list string) (servers []string, chroot string, err error) {
+	if i := strings.IndexByte(list, '/'); i >= 0 {
+		list, chroot = list[:i], list[i:]
+		if chroot == "/" {
+			chroot = ""
+		} else if err := zk.ValidatePath(chroot); err != nil {
+			return nil, "", fmt.Errorf("client: chroot: %w", err)
+		}
+	}
+	for server := range strings.SplitSeq(list, ",") {
+		server = strings.TrimSpace(server)
+		if server == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(server)
+		if err != nil {
+			host, port = strings.Trim(server, "[]"), defaultPort
+		}
+		if host == "" || port == "" {
+			return nil, "", fmt.Errorf("client: server %q: want host:port", server)
+		}
+		servers = append(servers, net.JoinHostPort(host, port))
+	}
+	if len(servers) == 0 {
+		return nil, "", fmt.Errorf("client: no server in %q: want host:port,host:port/chroot", list)
+	}
+	return servers, chroot, nil
+}

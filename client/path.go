@@ -1,0 +1,124 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// absolute turns a path of the program into the server's.
+func (c *Client) absolute(path string) string {
+	switch {
+	case c.chroot == "":
+		return path
+	case path == zk.RootPath || path == "":
+		return c.chroot
+	}
+	return c.chroot + path
+}
+
+// relative turns a path of the server into the program's.
+func (c *Client) relative(path string) string {
+	switch {
+	case c.chroot == "":
+		return path
+	case path == c.chroot:
+		return zk.RootPath
+	case strings.HasPrefix(path, c.chroot+"/"):
+		return path[len(c.chroot):]
+	}
+	return path
+}
+
+// mapRequest puts the chroot before every path of r.
+func (c *Client) mapRequest(r *zk.Request) {
+	if c.chroot == "" {
+		return
+	}
+	switch r.Op {
+	case zk.OpMulti, zk.OpMultiRead:
+		r.Ops = append([]zk.Request(nil), r.Ops...)
+		for i := range r.Ops {
+			r.Ops[i].Path = c.absolute(r.Ops[i].Path)
+		}
+	case zk.OpWhoAmI, zk.OpReconfig, zk.OpAuth, zk.OpCloseSession:
+	default:
+		r.Path = c.absolute(r.Path)
+	}
+}
+
+// unmapResult takes the chroot off every path of a result.
+func (c *Client) unmapResult(r *zk.Result) {
+	if c.chroot == "" {
+		return
+	}
+	switch {
+	case r.Op.IsCreate() || r.Op == zk.OpSync:
+		r.Path = c.relative(r.Path)
+	case r.Op == zk.OpGetEphemerals:
+		r.Children = c.inChroot(r.Children)
+	}
+	for i := range r.Sub {
+		c.unmapResult(&r.Sub[i])
+	}
+}
+
+// inChroot keeps the paths below the chroot. A server compares getEphemerals'
+// prefix by bytes, so "/app" brings those of "/apple" as well.
+func (c *Client) inChroot(paths []string) []string {
+	kept := paths[:0]
+	for _, path := range paths {
+		if c.chroot == "" || path == c.chroot || strings.HasPrefix(path, c.chroot+"/") {
+			kept = append(kept, c.relative(path))
+		}
+	}
+	return kept
+}
+
+// validate is the check of a path; that of a sequential znode may end in "/".
+func validate(path string, sequential bool) error {
+	if sequential {
+		path += "1"
+	}
+	return zk.ValidatePath(path)
+}
+
+// submittable tells why r cannot be submitted as it is.
+func submittable(r *zk.Request) error {
+	switch r.Op {
+	case zk.OpAuth, zk.OpPing, zk.OpCloseSession, zk.OpSetWatches, zk.OpSetWatches2,
+		zk.OpAddWatch, zk.OpRemoveWatches, zk.OpSASL:
+		return fmt.Errorf("%s has a method of its own, or none", r.Op)
+	case zk.OpReconfig:
+		if r.Reconfig == nil {
+			return errors.New("reconfig without Reconfig")
+		}
+	}
+	if !r.Op.Known() {
+		return fmt.Errorf("%s is not for clients", r.Op)
+	}
+	if r.Watch {
+		return errors.New("a watch needs GetW, ExistsW or ChildrenW")
+	}
+	return nil
+}
+
+// requestBytes is an upper bound of the size of r's frame, length excluded. It
+// is exact enough: fixed fields count a little more than they take.
+func requestBytes(r *zk.Request) int {
+	n := 48 + len(r.Path) + len(r.Data) + len(r.Scheme)
+	for i := range r.ACL {
+		n += 12 + len(r.ACL[i].Scheme) + len(r.ACL[i].ID)
+	}
+	for i := range r.Ops {
+		n += requestBytes(&r.Ops[i])
+	}
+	return n
+}
+
+// isCode tells whether err is, or wraps, a code.
+func isCode(err error, code zk.Code) bool { return err != nil && errors.Is(err, code) }
+
+func isLoss(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) }

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// CreateProtected is Create that survives a lost reply (K01, CURATOR-498). The
+// name gets a prefix that nobody else has, "_c_" and an id and "-" as Curator's
+// protection gives it; when the outcome is unknown, the znode is looked for by
+// that prefix once there is a connection again, and created anew only if it is
+// not there. When ctx ends first, the error's outcome is Unknown and the znode
+// may be there: prefix, also returned with an error, finds it with
+// FindProtected.
+func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, o CreateOptions) (created string, stat zk.Stat, prefix string, err error) {
+	parent, name := zk.SplitPath(path)
+	prefix = newPrefix()
+	protected := zk.JoinPath(parent, prefix+name)
+	for {
+		created, stat, err = c.Create(ctx, protected, data, o)
+		if err == nil || OutcomeOf(err) == NotApplied || !isLoss(err) || ctx.Err() != nil {
+			return created, stat, prefix, err
+		}
+		found, findErr := c.FindProtected(ctx, parent, prefix)
+		switch {
+		case findErr == nil:
+			stat, err := c.protectedStat(ctx, found)
+			return found, stat, prefix, err
+		case !errors.Is(findErr, zk.ErrNoNode):
+			return "", zk.Stat{}, prefix, &Error{zk.OpCreate2, protected, findErr, Unknown}
+		}
+	}
+}
+
+func (c *Client) protectedStat(ctx context.Context, path string) (zk.Stat, error) {
+	stat, found, err := c.Exists(ctx, path)
+	if err == nil && !found {
+		err = &Error{zk.OpCreate2, path, zk.ErrNoNode, Unknown}
+	}
+	return stat, err
+}
+
+// FindProtected returns the path of the child of parent whose name starts with
+// prefix. It asks the leader's state (sync): a create whose reply was lost may
+// not have reached the server in use yet. zk.ErrNoNode is no such child.
+func (c *Client) FindProtected(ctx context.Context, parent, prefix string) (string, error) {
+	if err := c.Sync(ctx, parent); err != nil {
+		return "", err
+	}
+	names, _, err := c.Children(ctx, parent)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			return zk.JoinPath(parent, name), nil
+		}
+	}
+	return "", fmt.Errorf("client: no child of %s starts with %s: %w", parent, prefix, zk.ErrNoNode)
+}
+
+// newPrefix returns a prefix that nobody else has.
+func newPrefix() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails
+	h := hex.EncodeToString(id[:])
+	return "_c_" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:] + "-"
+}

@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// read sends a request with nothing but a path.
+func (c *Client) read(ctx context.Context, op zk.Op, path string) (zk.Result, error) {
+	return c.readWatched(ctx, op, path, nil)
+}
+
+// readWatched is read that arms w, if w is not nil.
+func (c *Client) readWatched(ctx context.Context, op zk.Op, path string, w *Watch) (zk.Result, error) {
+	if err := zk.ValidatePath(path); err != nil {
+		return zk.Result{}, refusal(op, path, err)
+	}
+	r := zk.Request{Op: op, Path: c.absolute(path)}
+	var inner *clientsession.Watch
+	if w != nil {
+		r.Watch, inner = true, &w.inner
+	}
+	return c.do(ctx, &r, inner, path)
+}
+
+// Get returns the data and stat of a znode.
+func (c *Client) Get(ctx context.Context, path string) ([]byte, zk.Stat, error) {
+	r, err := c.read(ctx, zk.OpGetData, path)
+	return r.Data, r.Stat, err
+}
+
+// GetW is Get, and sets a watch that tells once when the data changes or the
+// znode is deleted.
+func (c *Client) GetW(ctx context.Context, path string) ([]byte, zk.Stat, *Watch, error) {
+	w := c.newWatch(path, clientsession.DataWatch)
+	r, err := c.readWatched(ctx, zk.OpGetData, path, w)
+	if err != nil {
+		return nil, zk.Stat{}, nil, err
+	}
+	return r.Data, r.Stat, w, nil
+}
+
+// Exists tells whether a znode exists, and its stat if it does.
+func (c *Client) Exists(ctx context.Context, path string) (zk.Stat, bool, error) {
+	r, err := c.read(ctx, zk.OpExists, path)
+	return existing(r, err)
+}
+
+// ExistsW is Exists, and sets a watch that tells once when the znode is
+// created, changed or deleted.
+func (c *Client) ExistsW(ctx context.Context, path string) (zk.Stat, bool, *Watch, error) {
+	w := c.newWatch(path, clientsession.DataWatch)
+	r, err := c.readWatched(ctx, zk.OpExists, path, w)
+	stat, found, err := existing(r, err)
+	if err != nil {
+		return stat, false, nil, err
+	}
+	return stat, found, w, nil
+}
+
+func existing(r zk.Result, err error) (zk.Stat, bool, error) {
+	if isCode(err, zk.ErrNoNode) {
+		return zk.Stat{}, false, nil
+	}
+	return r.Stat, err == nil, err
+}
+
+// Children returns the names of a znode's children, in no particular order, and
+// its stat.
+func (c *Client) Children(ctx context.Context, path string) ([]string, zk.Stat, error) {
+	r, err := c.read(ctx, zk.OpGetChildren2, path)
+	return r.Children, r.Stat, err
+}
+
+// ChildrenW is Children, and sets a watch that tells once when a child is
+// created or deleted, or the znode itself is deleted.
+func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, zk.Stat, *Watch, error) {
+	w := c.newWatch(path, clientsession.ChildWatch)
+	r, err := c.readWatched(ctx, zk.OpGetChildren2, path, w)
+	if err != nil {
+		return nil, zk.Stat{}, nil, err
+	}
+	return r.Children, r.Stat, w, nil
+}
+
+// GetACL returns the access control list of a znode and its stat.
+func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, zk.Stat, error) {
+	r, err := c.read(ctx, zk.OpGetACL, path)
+	return r.ACL, r.Stat, err
+}
+
+// CountDescendants returns how many znodes there are below path.
+func (c *Client) CountDescendants(ctx context.Context, path string) (int, error) {
+	r, err := c.read(ctx, zk.OpGetAllChildrenNumber, path)
+	return int(r.Count), err
+}
+
+// Ephemerals returns the paths of this session's ephemeral znodes that start
+// with prefix, compared by bytes; "/" is all of them (in the chroot).
+func (c *Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
+	r, err := c.do(ctx, &zk.Request{Op: zk.OpGetEphemerals, Path: c.absolute(prefix)}, nil, prefix)
+	return c.inChroot(r.Children), err
+}
+
+// Sync waits until the server in use has caught up with its leader. Reads that
+// start after it see all that was committed before it.
+func (c *Client) Sync(ctx context.Context, path string) error {
+	_, err := c.do(ctx, &zk.Request{Op: zk.OpSync, Path: c.absolute(path)}, nil, path)
+	return err
+}
+
+// WhoAmI returns the identities that the connection has proved.
+func (c *Client) WhoAmI(ctx context.Context) ([]zk.Identity, error) {
+	r, err := c.do(ctx, &zk.Request{Op: zk.OpWhoAmI}, nil, "")
+	return r.Who, err
+}
+
+// AddAuth shows a credential to the server, on this connection and all later
+// ones. It returns when a server has taken it. A refused credential ends the
+// client with zk.ErrAuthFailed. A server takes any digest credential: whether
+// it opens anything is seen when it is used.
+func (c *Client) AddAuth(ctx context.Context, scheme string, data []byte) error {
+	if scheme == "" {
+		return refusal(zk.OpAuth, "", fmt.Errorf("credential without a scheme"))
+	}
+	_, err := c.do(ctx, authRequest(Credential{scheme, data}), nil, "")
+	return err
+}
+
+// authRequest owns its data: it is sent again on every connection.
+func authRequest(a Credential) *zk.Request {
+	return &zk.Request{Op: zk.OpAuth, Scheme: a.Scheme, Data: append([]byte{}, a.Data...)}
+}

@@ -1,0 +1,115 @@
+package client
+
+import (
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// State is what a program is told about its session.
+type State = clientsession.State
+
+// The states. Lost, AuthFailed and Closed are final.
+const (
+	// Connecting: no server has been reached yet.
+	Connecting = clientsession.Connecting
+	// Connected: attached to a server.
+	Connected = clientsession.Connected
+	// ReadOnly: attached to a server that is cut off from its quorum.
+	ReadOnly = clientsession.ReadOnly
+	// Suspended: attached to no server; the session may live on.
+	Suspended = clientsession.Suspended
+	// Lost: the session has expired, or must be taken for expired.
+	Lost = clientsession.LostState
+	// AuthFailed: a server has refused a credential.
+	AuthFailed = clientsession.AuthFailed
+	// Closed: by Close or Detach.
+	Closed = clientsession.Closed
+)
+
+// SessionEvent is a change of the session's state.
+type SessionEvent struct {
+	State   State
+	Session zk.SessionID
+	Server  string // in use, "" if none
+	Err     error  // why the last connection or the session has ended; else nil
+}
+
+// Subscription follows the session's state.
+type Subscription struct {
+	c      *Client
+	events chan SessionEvent
+}
+
+// subscriptionEvents is how many states are kept for a reader that is behind.
+const subscriptionEvents = 16
+
+// Subscribe follows the session's state from now on; the first event is the
+// present state. A reader that falls behind loses the oldest states, never the
+// newest.
+func (c *Client) Subscribe() *Subscription {
+	s := &Subscription{c, make(chan SessionEvent, subscriptionEvents)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.put(c.sessionEvent(c.machine.State(), c.err))
+	if c.err != nil {
+		close(s.events)
+		return s
+	}
+	c.subscribers = append(c.subscribers, s)
+	return s
+}
+
+// Events returns the states. It is closed after a final one, and by Close.
+func (s *Subscription) Events() <-chan SessionEvent { return s.events }
+
+// Close ends the subscription.
+func (s *Subscription) Close() {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	for i, other := range s.c.subscribers {
+		if other == s {
+			s.c.subscribers = append(s.c.subscribers[:i], s.c.subscribers[i+1:]...)
+			close(s.events)
+			return
+		}
+	}
+}
+
+// put adds an event, in place of the oldest if there is no room. Client.mu is
+// held, so nobody else puts.
+func (s *Subscription) put(event SessionEvent) {
+	for {
+		select {
+		case s.events <- event:
+			return
+		default:
+		}
+		select {
+		case <-s.events:
+		default:
+		}
+	}
+}
+
+func (c *Client) sessionEvent(state State, err error) SessionEvent {
+	id, _ := c.machine.Session()
+	return SessionEvent{state, id, c.machine.Address(), err}
+}
+
+// enterState tells everybody. Client.mu is held.
+func (c *Client) enterState(state State, err error) {
+	event := c.sessionEvent(state, err)
+	for _, s := range c.subscribers {
+		s.put(event)
+	}
+	if !state.Final() {
+		return
+	}
+	for _, s := range c.subscribers {
+		close(s.events)
+	}
+	c.subscribers = nil
+	c.err = err
+	close(c.done)
+	c.cancel()
+}

@@ -1,0 +1,167 @@
+package clientsession
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// queueCall keeps a call until there is a connection.
+func (m *Machine) queueCall(e *Event) {
+	e.Call.stage = stageWaiting
+	if e.Call.Request.Op == zk.OpAuth {
+		m.keepAuth(e.Call)
+		return
+	}
+	m.waiting.push(e.Call)
+}
+
+func (m *Machine) sendCall(e *Event) {
+	if e.Call.Request.Op == zk.OpAuth {
+		if m.keepAuth(e.Call) {
+			m.sendAuth(e.Call)
+		}
+		return
+	}
+	m.send(e.Call)
+}
+
+// send gives the call its number and its place.
+func (m *Machine) send(call *Call) {
+	if m.xid == math.MaxInt32 {
+		m.xid = 0
+	}
+	m.xid++
+	m.seq++
+	call.Request.Xid = m.xid
+	call.seq, call.sentMs, call.stage = m.seq, m.nowMs, stagePending
+	m.pending.push(call)
+	m.transmit(&call.Request)
+}
+
+func (m *Machine) transmit(r *zk.Request) {
+	m.sentMs = m.nowMs
+	m.emit(Effect{Kind: Send, Conn: m.conn, Request: r})
+}
+
+func (m *Machine) flushed(*Event) { m.flushedSeq = m.seq }
+
+// refuse completes a call that comes too late.
+func (m *Machine) refuse(e *Event) {
+	err := error(zk.ErrClosing)
+	switch m.state {
+	case LostState:
+		err = zk.ErrSessionExpired
+	case AuthFailed:
+		err = zk.ErrAuthFailed
+	}
+	m.complete(e.Call, err, NotApplied)
+}
+
+// complete ends a call without a reply, once (C1).
+func (m *Machine) complete(call *Call, err error, outcome Outcome) {
+	switch call.stage {
+	case stageDone:
+		return
+	case stageGone:
+		call.stage = stageDone
+		return
+	}
+	call.stage = stageDone
+	if call.Owner != nil {
+		m.emit(Effect{Kind: Complete, Call: call, Err: err, Outcome: outcome})
+	}
+}
+
+// outcome says what a call has done that will not be answered (C3).
+func (m *Machine) outcome(call *Call) Outcome {
+	if call.stage == stagePending && call.Request.Op.IsWrite() && call.seq <= m.flushedSeq {
+		return Unknown
+	}
+	return NotApplied
+}
+
+// cancel ends a call that nobody waits for. If it was sent, its reply is still
+// to come and is swallowed; its place in the order stays.
+func (m *Machine) cancel(e *Event) {
+	call := e.Call
+	switch call.stage {
+	case stageWaiting:
+		m.waiting.remove(call)
+		m.complete(call, nil, NotApplied)
+	case stagePending:
+		outcome := m.outcome(call)
+		if call.Request.Op.IsWrite() {
+			outcome = Unknown // in the buffer, and on its way from there
+		}
+		call.stage = stageGone
+		m.emit(Effect{Kind: Complete, Call: call, Outcome: outcome})
+	}
+}
+
+// failAll ends every call, sent and waiting (C2).
+func (m *Machine) failAll(err error) {
+	for call := m.pending.pop(); call != nil; call = m.pending.pop() {
+		m.complete(call, err, m.outcome(call))
+	}
+	for call := m.waiting.pop(); call != nil; call = m.waiting.pop() {
+		m.complete(call, err, NotApplied)
+	}
+}
+
+// replied takes the header of a reply: to a ping, a credential, a setWatches,
+// or else to the oldest call, as replies come in order.
+func (m *Machine) replied(e *Event) {
+	m.seenMs = m.nowMs
+	if e.Zxid > m.lastZxid {
+		m.lastZxid = e.Zxid
+	}
+	switch e.Xid {
+	case zk.XidPing:
+		m.repliedPing()
+	case zk.XidAuth:
+		m.repliedAuth(e)
+	case zk.XidSetWatches:
+		m.repliedRearm(e)
+	default:
+		m.repliedCall(e)
+	}
+}
+
+func (m *Machine) repliedPing() {
+	if len(m.pings) > 0 {
+		m.acked(m.pings[0])
+		m.pings = append(m.pings[:0], m.pings[1:]...)
+	}
+}
+
+func (m *Machine) repliedCall(e *Event) {
+	call := m.pending.pop()
+	if call == nil || call.Request.Xid != e.Xid {
+		if call != nil {
+			m.complete(call, zk.ErrConnectionLoss, m.outcome(call))
+		}
+		m.lose(fmt.Errorf("reply with xid %d is out of order", e.Xid))
+		return
+	}
+	if e.Code != zk.ErrSessionExpired {
+		m.acked(call.sentMs)
+	}
+	gone := call.stage == stageGone
+	call.stage = stageDone
+	if gone {
+		return
+	}
+	m.settleWatches(call, e.Code)
+	if call.Owner != nil {
+		outcome := Applied
+		if e.Code != zk.OK {
+			outcome = NotApplied
+		}
+		m.emit(Effect{Kind: Complete, Call: call, Replied: true, Code: e.Code, Zxid: e.Zxid, Outcome: outcome})
+	}
+	if call.Request.Op == zk.OpCloseSession {
+		m.end(Closed, zk.ErrClosing)
+	}
+}

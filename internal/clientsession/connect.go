@@ -1,0 +1,160 @@
+package clientsession
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A round tries every server once, in random order, on addresses looked up
+// anew. Within a round the next server is tried at once; a pause with jitter,
+// doubled from round to round, stands between rounds.
+
+func (m *Machine) pausingTick(e *Event) {
+	if m.nowMs >= m.wakeMs {
+		m.startRound(e)
+	}
+}
+
+func (m *Machine) startRound(*Event) {
+	m.phase = resolving
+	m.emit(Effect{Kind: Resolve})
+}
+
+// pause waits before the next round: up to the current backoff, at least half
+// of it, but any time from 0 after a connection that had lasted, so that a
+// restarted server is not met by all its clients at the same moment.
+func (m *Machine) pause(lasted bool) {
+	m.phase = pausing
+	longest := min(m.config.BackoffMaxMs, max(m.timeoutMs/4, 1))
+	backoff := m.config.BackoffMinMs
+	for range min(m.rounds, 20) {
+		backoff *= 2
+	}
+	backoff = max(min(backoff, longest), 1)
+	m.rounds++
+	if lasted {
+		m.wakeMs = m.nowMs + m.random.below(backoff)
+		return
+	}
+	m.wakeMs = m.nowMs + backoff/2 + m.random.below(backoff/2+1)
+}
+
+func (m *Machine) resolvingResolved(e *Event) {
+	if len(e.Addresses) == 0 {
+		m.pause(false)
+		return
+	}
+	m.addresses = append(m.addresses[:0], e.Addresses...)
+	m.random.shuffle(m.addresses)
+	// The server that was just lost comes last: it is the likeliest to be down.
+	if i := slices.Index(m.addresses, m.address); i >= 0 {
+		last := len(m.addresses) - 1
+		m.addresses[i], m.addresses[last] = m.addresses[last], m.addresses[i]
+	}
+	m.next = 0
+	m.dialNext()
+}
+
+// dialNext tries the next server of the round, or ends the round.
+func (m *Machine) dialNext() {
+	if m.next >= len(m.addresses) {
+		m.pause(false)
+		return
+	}
+	m.address = m.addresses[m.next]
+	m.next++
+	m.conn++
+	m.phase = dialling
+	wait := m.config.ConnectMs
+	if wait <= 0 {
+		wait = max(m.timeoutMs/int64(len(m.addresses)), connectMinMs)
+	}
+	m.attemptMs = m.nowMs + wait
+	m.emit(Effect{Kind: Dial, Conn: m.conn, Address: m.address, WaitMs: wait})
+}
+
+// drop lets go of the current connection: what still comes from it is stale.
+func (m *Machine) drop() {
+	m.emit(Effect{Kind: Drop, Conn: m.conn})
+	m.conn++
+}
+
+func (m *Machine) attemptTick(*Event) {
+	if m.nowMs >= m.attemptMs {
+		m.drop()
+		m.dialNext()
+	}
+}
+
+func (m *Machine) attemptLost(*Event) {
+	m.drop()
+	m.dialNext()
+}
+
+func (m *Machine) attemptReseat(e *Event) {
+	m.drop()
+	m.startRound(e)
+}
+
+func (m *Machine) diallingDialed(*Event) {
+	m.phase = greeting
+	m.greetMs = m.nowMs
+	hello := Greeting{TimeoutMs: m.config.TimeoutMs, ReadOnly: m.config.ReadOnly}
+	// A session that only a read-only server knows cannot be moved: the next
+	// server gives a new one.
+	if m.seenWritable {
+		hello.Session, hello.Password = m.session, m.password
+	}
+	m.emit(Effect{Kind: Greet, Conn: m.conn, Greeting: hello, LastZxid: m.lastZxid})
+}
+
+func (m *Machine) greetingGreeted(e *Event) {
+	g := &e.Greeting
+	refused := g.TimeoutMs <= 0 || g.Session == 0
+	switch {
+	case m.seenWritable && (refused || g.Session != m.session):
+		// Another id is what some servers answer instead of a refusal: the
+		// session, and with it its ephemerals, is gone all the same.
+		m.end(LostState, zk.ErrSessionExpired)
+		return
+	case refused:
+		m.drop()
+		m.dialNext()
+		return
+	}
+	m.session, m.password, m.timeoutMs = g.Session, g.Password, int64(g.TimeoutMs)
+	m.seenWritable = m.seenWritable || !g.ReadOnly
+	m.acked(m.greetMs)
+	m.attach(g.ReadOnly)
+}
+
+// attach brings the connection to where the last one was: credentials first,
+// then watches, then the calls that waited (C5).
+func (m *Machine) attach(readOnly bool) {
+	m.phase = attached
+	m.attachedMs, m.sentMs, m.seenMs = m.nowMs, m.nowMs, m.nowMs
+	m.pings, m.authsSent, m.rearming = m.pings[:0], m.authsSent[:0], 0
+	m.probeGapMs = probeMinMs
+	m.probeMs = m.nowMs + m.probeGapMs
+	state := Connected
+	if readOnly {
+		state = ReadOnly
+	}
+	for _, call := range m.auths {
+		m.sendAuth(call)
+	}
+	m.rearm()
+	for call := m.waiting.pop(); call != nil; call = m.waiting.pop() {
+		m.send(call)
+	}
+	m.enter(state, nil)
+}
+
+func (m *Machine) enter(state State, cause error) {
+	if m.state == state {
+		return
+	}
+	m.state = state
+	m.emit(Effect{Kind: EnterState, State: state, Err: cause})
+}

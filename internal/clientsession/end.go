@@ -1,0 +1,46 @@
+package clientsession
+
+import "github.com/conclave-project/conclave/zk"
+
+// closeUnattached ends a session that no server can be told about: it lives on
+// there until it expires.
+func (m *Machine) closeUnattached(e *Event) {
+	if m.session == 0 {
+		m.complete(e.Call, nil, Applied)
+	} else {
+		m.complete(e.Call, zk.ErrConnectionLoss, NotApplied)
+	}
+	m.end(Closed, zk.ErrClosing)
+}
+
+// attachedClose sends the last request: what was sent before it is answered
+// first, what comes later is refused.
+func (m *Machine) attachedClose(e *Event) {
+	m.send(e.Call)
+	m.phase = closing
+}
+
+func (m *Machine) closingTick(*Event) {
+	if m.nowMs-m.seenMs >= m.readTimeoutMs() {
+		m.end(Closed, lossOf(errSilent))
+	}
+}
+
+// closingLost is a server that went away before it answered closeSession.
+func (m *Machine) closingLost(e *Event) { m.end(Closed, lossOf(e.Cause)) }
+
+func (m *Machine) detach(*Event) { m.end(Closed, zk.ErrClosing) }
+
+// end is the end of all calls, watches and attempts.
+func (m *Machine) end(state State, err error) {
+	switch m.phase {
+	case dialling, greeting, attached, closing:
+		m.drop()
+	}
+	m.phase = ended
+	m.failAll(err)
+	m.failAuths(err)
+	m.registry.each(func(w *Watch) { m.emit(Effect{Kind: EndWatch, Watch: w, Err: err}) })
+	m.registry = newRegistry()
+	m.enter(state, err)
+}

@@ -1,0 +1,119 @@
+package clientsession
+
+import "github.com/conclave-project/conclave/zk"
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The events. Those of a connection carry its number in Conn; what comes from
+// a connection that was dropped already is ignored.
+const (
+	Tick     EventKind = iota // time has passed, see Machine.WakeMs
+	Resolved                  // Addresses of the servers; none if the lookup failed, with Cause
+	Dialed                    // Conn is open
+	Greeted                   // Conn: the server answered the handshake with Greeting
+	Replied                   // Conn: a reply came, with Xid, Zxid and Code
+	Notified                  // Conn: a notification came, in Watched
+	Flushed                   // Conn: everything sent so far was handed to the socket
+	Lost                      // Conn could not be opened or has ended, by Cause
+	Probed                    // the server at Addresses[0] is read-write if Found
+	Submit                    // Call is to be sent
+	Cancel                    // nobody waits for Call any more
+	Unwatch                   // nobody wants Watch any more
+	Reseat                    // the list of servers has changed: resolve it anew
+	Close                     // end the session; Call is a closeSession request
+	Detach                    // end without closing the session
+	kindCount
+)
+
+// Event is one thing that happened. Which fields are used stands at its kind.
+type Event struct {
+	Kind  EventKind
+	NowMs int64 // monotonic, ms since any start; never goes back
+	Conn  int64
+
+	Addresses []string
+	Found     bool
+	Greeting  Greeting
+	Xid       zk.Xid
+	Zxid      zk.Zxid
+	Code      zk.Code
+	Watched   zk.Event
+	Call      *Call
+	Watch     *Watch
+	Cause     error
+}
+
+// Greeting is the server's side of the handshake. All zero means that the
+// session was refused.
+type Greeting struct {
+	TimeoutMs int32
+	Session   zk.SessionID
+	Password  zk.Password
+	ReadOnly  bool
+}
+
+// EffectKind says what to do.
+type EffectKind uint8
+
+// The effects.
+const (
+	Resolve    EffectKind = iota // look the servers' names up, answer with Resolved
+	Dial                         // open Conn to Address within WaitMs, answer with Dialed or Lost
+	Greet                        // send Greeting's fields, and LastZxid, as the handshake of Conn
+	Send                         // send Request on Conn
+	Drop                         // close Conn, or stop dialling it
+	Complete                     // Call has ended: with a reply (Code), or by Err, with Outcome
+	Notify                       // tell Watch of Watched
+	EndWatch                     // Watch has ended, by Err
+	EnterState                   // the session's state is State now, by Err
+	Probe                        // ask the server at Address whether it is read-write (isro)
+)
+
+// Effect is one thing to do. Which fields are used stands at its kind.
+type Effect struct {
+	Kind    EffectKind
+	Conn    int64
+	Address string
+	WaitMs  int64
+
+	Greeting Greeting // TimeoutMs is the one asked for, ReadOnly whether such a server will do
+	LastZxid zk.Zxid
+	Request  *zk.Request
+	Call     *Call
+	Replied  bool // Complete: Code and Zxid are the server's
+	Code     zk.Code
+	Zxid     zk.Zxid
+	Outcome  Outcome
+	Err      error
+	Watch    *Watch
+	Watched  zk.Event
+	State    State
+}
+
+// State is what a program is told about its session.
+type State uint8
+
+// The states. Lost, AuthFailed and Closed are final.
+const (
+	Connecting State = iota // no server has been reached yet
+	Connected
+	ReadOnly   // connected to a server that is cut off from its quorum
+	Suspended  // not connected; the session may live on
+	LostState  // the session has expired, or must be taken for expired
+	AuthFailed // a credential was refused
+	Closed     // closed or detached by this program
+)
+
+var stateNames = [...]string{"connecting", "connected", "read-only", "suspended", "lost", "auth failed", "closed"}
+
+// String returns the state in a word or two.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "unknown state"
+}
+
+// Final tells whether s is never left.
+func (s State) Final() bool { return s >= LostState }

@@ -1,0 +1,250 @@
+package clientsession
+
+import (
+	"math"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Config is what a session is opened with.
+type Config struct {
+	TimeoutMs int32        // session timeout to ask for; the server may change it
+	Session   zk.SessionID // to attach to again; 0 for a new session
+	Password  zk.Password  // of Session
+	LastZxid  zk.Zxid      // last zxid seen in Session; 0 if not known
+	ReadOnly  bool         // a server that is cut off from its quorum will do
+	Seed      uint64       // of the order of servers and of the backoff
+
+	BackoffMinMs  int64 // first pause after all servers were tried; 0 is 100
+	BackoffMaxMs  int64 // longest pause; 0 is 5000; never above a quarter of the timeout
+	ConnectMs     int64 // for one server to connect and greet; 0 is timeout / servers
+	RearmBytesMax int   // size of one setWatches request; 0 is 128 KiB
+}
+
+const (
+	backoffMinMs  = 100
+	backoffMaxMs  = 5000
+	connectMinMs  = 200
+	rearmBytesMax = 128 << 10
+	never         = math.MaxInt64
+)
+
+// phase is where the machine is with its connection.
+type phase uint8
+
+const (
+	pausing   phase = iota // until wakeMs, then a new round begins
+	resolving              // the addresses for a round are being looked up
+	dialling
+	greeting // connection open, handshake sent
+	attached
+	closing // closeSession sent
+	ended
+	phaseCount
+)
+
+// Machine is one session, from the client's side. It is not safe for
+// concurrent use. What always holds is stated in the package comment.
+type Machine struct {
+	config  Config
+	phase   phase
+	state   State
+	nowMs   int64
+	random  random
+	effects []Effect // of the current step
+
+	session      zk.SessionID
+	password     zk.Password
+	timeoutMs    int64 // negotiated, or asked for
+	lastZxid     zk.Zxid
+	ackedMs      int64 // when the last acknowledged request was sent, or the session resumed
+	proven       bool  // ackedMs comes from a server
+	seenWritable bool  // the session exists on the quorum, not just on a read-only server
+
+	conn       int64 // number of the current connection
+	address    string
+	attemptMs  int64 // dialling, greeting: when to give this server up
+	greetMs    int64 // when the handshake was sent
+	attachedMs int64
+	sentMs     int64 // when anything was last sent
+	seenMs     int64 // when anything was last received
+	pings      []int64
+	rearming   int // setWatches requests not answered yet
+	probeMs    int64
+	probeGapMs int64
+
+	addresses []string
+	next      int // index of the server to try next
+	rounds    int // failed in a row
+	wakeMs    int64
+
+	waiting    queue // not sent
+	pending    queue // sent, in order
+	seq        int64 // of the last call sent
+	flushedSeq int64 // of the last call handed to the socket
+	xid        zk.Xid
+	auths      []*Call // every credential
+	authsSent  []*Call // not answered yet on this connection
+	registry   registry
+}
+
+// New returns the machine of one session. It does nothing before the first
+// Tick.
+func New(config Config, nowMs int64) *Machine {
+	if config.BackoffMinMs <= 0 {
+		config.BackoffMinMs = backoffMinMs
+	}
+	if config.BackoffMaxMs <= 0 {
+		config.BackoffMaxMs = backoffMaxMs
+	}
+	if config.RearmBytesMax <= 0 {
+		config.RearmBytesMax = rearmBytesMax
+	}
+	return &Machine{
+		config: config, nowMs: nowMs, random: random(config.Seed), wakeMs: nowMs,
+		session: config.Session, password: config.Password, lastZxid: config.LastZxid,
+		timeoutMs: int64(config.TimeoutMs), ackedMs: nowMs, seenWritable: config.Session != 0,
+		registry: newRegistry(),
+	}
+}
+
+// handlers says what is done about an event in a phase; nil is nothing.
+// TestEveryEmptyCellIsMeantToBeEmpty lists the empty ones with their reasons.
+var handlers = [phaseCount][kindCount]func(*Machine, *Event){
+	pausing: {
+		Tick: (*Machine).pausingTick, Submit: (*Machine).queueCall, Cancel: (*Machine).cancel,
+		Unwatch: (*Machine).unwatch, Reseat: (*Machine).startRound, Close: (*Machine).closeUnattached,
+		Detach: (*Machine).detach,
+	},
+	resolving: {
+		Resolved: (*Machine).resolvingResolved, Submit: (*Machine).queueCall, Cancel: (*Machine).cancel,
+		Unwatch: (*Machine).unwatch, Close: (*Machine).closeUnattached, Detach: (*Machine).detach,
+	},
+	dialling: {
+		Tick: (*Machine).attemptTick, Dialed: (*Machine).diallingDialed, Lost: (*Machine).attemptLost,
+		Submit: (*Machine).queueCall, Cancel: (*Machine).cancel, Unwatch: (*Machine).unwatch,
+		Reseat: (*Machine).attemptReseat, Close: (*Machine).closeUnattached, Detach: (*Machine).detach,
+	},
+	greeting: {
+		Tick: (*Machine).attemptTick, Greeted: (*Machine).greetingGreeted, Lost: (*Machine).attemptLost,
+		Submit: (*Machine).queueCall, Cancel: (*Machine).cancel, Unwatch: (*Machine).unwatch,
+		Reseat: (*Machine).attemptReseat, Close: (*Machine).closeUnattached, Detach: (*Machine).detach,
+	},
+	attached: {
+		Tick: (*Machine).attachedTick, Resolved: (*Machine).attachedResolved,
+		Replied: (*Machine).replied, Notified: (*Machine).notified, Flushed: (*Machine).flushed,
+		Lost: (*Machine).attachedLost, Probed: (*Machine).attachedProbed, Submit: (*Machine).sendCall,
+		Cancel: (*Machine).cancel, Unwatch: (*Machine).unwatch, Reseat: (*Machine).attachedReseat,
+		Close: (*Machine).attachedClose, Detach: (*Machine).detach,
+	},
+	closing: {
+		Tick: (*Machine).closingTick, Replied: (*Machine).replied, Notified: (*Machine).notified,
+		Flushed: (*Machine).flushed, Lost: (*Machine).closingLost, Submit: (*Machine).refuse,
+		Cancel: (*Machine).cancel, Unwatch: (*Machine).forget, Close: (*Machine).refuse,
+		Detach: (*Machine).detach,
+	},
+	ended: {Submit: (*Machine).refuse, Close: (*Machine).refuse},
+}
+
+// Step takes one event and returns what to do about it, in order. The effects
+// are valid until the next step.
+func (m *Machine) Step(e *Event) []Effect {
+	clear(m.effects) // so that ended calls and watches are not kept alive
+	m.effects = m.effects[:0]
+	m.nowMs = max(m.nowMs, e.NowMs)
+	if m.stale(e) {
+		return nil
+	}
+	// A reply may prove the session alive after all; every other event finds a
+	// session whose time is over already lost (C4).
+	if e.Kind != Replied && e.Kind != Greeted {
+		m.expireIfOver()
+	}
+	if handle := handlers[m.phase][e.Kind]; handle != nil {
+		handle(m, e)
+	}
+	m.expireIfOver()
+	return m.effects
+}
+
+// stale tells whether e comes from a connection that is not the current one.
+func (m *Machine) stale(e *Event) bool {
+	switch e.Kind {
+	case Dialed, Greeted, Replied, Notified, Flushed, Lost:
+		return e.Conn != m.conn
+	}
+	return false
+}
+
+func (m *Machine) emit(e Effect) { m.effects = append(m.effects, e) }
+
+// deadlineMs is when the session must be taken for expired.
+func (m *Machine) deadlineMs() int64 {
+	if m.session == 0 || !m.seenWritable || m.phase == ended {
+		return never
+	}
+	return m.ackedMs + m.timeoutMs
+}
+
+func (m *Machine) expireIfOver() {
+	if m.nowMs >= m.deadlineMs() {
+		m.end(LostState, zk.ErrSessionExpired)
+	}
+}
+
+// acked notes that a request sent at sentMs has reached the session.
+func (m *Machine) acked(sentMs int64) {
+	m.ackedMs, m.proven = max(m.ackedMs, sentMs), true
+}
+
+// readTimeoutMs is how long a server may be silent before it is left. Pings go
+// out at half of it, so that a second one still has time to be answered.
+func (m *Machine) readTimeoutMs() int64 { return m.timeoutMs * 2 / 3 }
+
+// WakeMs returns when the machine wants a Tick at the latest.
+func (m *Machine) WakeMs() int64 {
+	at := m.deadlineMs()
+	switch m.phase {
+	case pausing:
+		at = min(at, m.wakeMs)
+	case dialling, greeting:
+		at = min(at, m.attemptMs)
+	case attached:
+		at = min(at, m.sentMs+m.readTimeoutMs()/2, m.seenMs+m.readTimeoutMs())
+		if m.state == ReadOnly {
+			at = min(at, m.probeMs)
+		}
+	case closing:
+		at = min(at, m.seenMs+m.readTimeoutMs())
+	}
+	return at
+}
+
+// Session returns what the session is known by; the id is 0 before the first
+// server was reached.
+func (m *Machine) Session() (zk.SessionID, zk.Password) { return m.session, m.password }
+
+// TimeoutMs returns the negotiated timeout, before that the one asked for.
+func (m *Machine) TimeoutMs() int64 { return m.timeoutMs }
+
+// LastZxid returns the highest zxid seen.
+func (m *Machine) LastZxid() zk.Zxid { return m.lastZxid }
+
+// State returns the session's state.
+func (m *Machine) State() State { return m.state }
+
+// ProvenMs returns until when the session is known to live, and whether
+// anything is known: the moment the last acknowledged request was sent, plus
+// the timeout. It stays where it was when the session has ended.
+func (m *Machine) ProvenMs() (int64, bool) { return m.ackedMs + m.timeoutMs, m.proven }
+
+// Address returns the server the session is attached to, "" if none.
+func (m *Machine) Address() string {
+	if m.phase == attached || m.phase == closing {
+		return m.address
+	}
+	return ""
+}
+
+// Backlog returns how many calls are waiting for a connection or a reply.
+func (m *Machine) Backlog() int { return m.waiting.len() + m.pending.len() }

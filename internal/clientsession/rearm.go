@@ -1,0 +1,126 @@
+package clientsession
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// rearm sends the watches to the server of a new connection, in requests of
+// limited size. setWatches2 came with 3.6 and an older server closes the
+// connection on it, so setWatches is used while it suffices.
+func (m *Machine) rearm() {
+	var request *zk.Request
+	size := 0
+	send := func() {
+		if request != nil {
+			m.rearming++
+			m.transmit(request)
+		}
+		request, size = nil, 0
+	}
+	for _, path := range m.registry.paths() {
+		for kind, watches := range m.registry.slots[path] {
+			if len(watches) == 0 {
+				continue
+			}
+			if size+4+len(path) > m.config.RearmBytesMax {
+				send()
+			}
+			if request == nil {
+				set := &zk.SetWatches{RelativeZxid: m.lastZxid}
+				request = &zk.Request{Op: zk.OpSetWatches, Xid: zk.XidSetWatches, SetWatches: set}
+			}
+			addRearmed(request, path, WatchKind(kind))
+			size += 4 + len(path)
+		}
+	}
+	send()
+}
+
+func addRearmed(r *zk.Request, path string, kind WatchKind) {
+	set := r.SetWatches
+	switch kind {
+	case DataWatch:
+		set.Data = append(set.Data, path)
+	case ExistWatch:
+		set.Exist = append(set.Exist, path)
+	case ChildWatch:
+		set.Child = append(set.Child, path)
+	case PersistentWatch:
+		set.Persistent = append(set.Persistent, path)
+		r.Op = zk.OpSetWatches2
+	case RecursiveWatch:
+		set.Recursive = append(set.Recursive, path)
+		r.Op = zk.OpSetWatches2
+	}
+}
+
+// repliedRearm waits for the last answer; then every persistent watch is told
+// that events may be missing: setWatches replays them for the other kinds only.
+// What is read after that is complete, the watch being armed.
+func (m *Machine) repliedRearm(e *Event) {
+	if e.Code != zk.OK {
+		m.lose(fmt.Errorf("setting the watches again: %w", e.Code))
+		return
+	}
+	if m.rearming == 0 {
+		return
+	}
+	m.rearming--
+	if m.rearming > 0 {
+		return
+	}
+	m.registry.each(func(w *Watch) {
+		if w.stale {
+			w.stale = false
+			m.emit(Effect{Kind: Notify, Watch: w, Watched: missed(w.Path)})
+		}
+	})
+}
+
+// missed is the event that tells a persistent watch of a gap.
+func missed(path string) zk.Event {
+	return zk.Event{Type: zk.EventNone, State: zk.StateSyncConnected, Path: path, Zxid: zk.NoZxid}
+}
+
+// forget drops a watch without telling the server, who would fire it for
+// nobody at most.
+func (m *Machine) forget(e *Event) { m.registry.remove(e.Watch) }
+
+// unwatch drops a watch. A watch of one shot may stay on the server, where it
+// fires at most once; a persistent one is removed there when it was the last
+// of its kind at its path.
+func (m *Machine) unwatch(e *Event) {
+	w := e.Watch
+	if !m.registry.remove(w) || w.Kind.OneShot() || m.phase != attached {
+		return
+	}
+	alone := true
+	if s := m.registry.slots[w.Path]; s != nil {
+		if len(s[w.Kind]) > 0 {
+			return
+		}
+		alone = false
+	}
+	// A watch that is being armed there now would be removed with it.
+	for i := range m.pending.len() {
+		r := &m.pending.at(i).Request
+		if r.Path == w.Path && (r.Watch || r.Op == zk.OpAddWatch) {
+			return
+		}
+	}
+	m.send(&Call{Request: zk.Request{Op: zk.OpRemoveWatches, Path: w.Path, Watcher: removerOf(w.Kind, alone)}})
+}
+
+// removerOf is the type of watcher to remove. Servers before 3.9 do not know
+// the types of persistent watches; a watch alone at its path is removed as any.
+func removerOf(kind WatchKind, alone bool) zk.WatcherType {
+	switch {
+	case alone:
+		return zk.WatcherAny
+	case kind == RecursiveWatch:
+		return zk.WatcherPersistentRecursive
+	}
+	return zk.WatcherPersistent
+}
