@@ -22,6 +22,10 @@ import (
 const (
 	defaultStartWithin = 30 * time.Second
 
+	// pollWithin bounds one question to a server that is starting: Apache now
+	// and then accepts a connection and forgets it.
+	pollWithin = 300 * time.Millisecond
+
 	// stopWithin is how long SIGTERM may take before SIGKILL follows.
 	stopWithin = 10 * time.Second
 
@@ -138,7 +142,7 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		answer, err := FourLetterWord(s.Addr, "srvr")
+		answer, err := fourLetterWord(s.Addr, "srvr", pollWithin)
 		if err == nil && strings.Contains(answer, "Mode:") {
 			return nil
 		}
@@ -154,12 +158,16 @@ func (s *Server) awaitServing(ctx context.Context) error {
 
 // FourLetterWord sends a four-letter word and returns all that comes back.
 func FourLetterWord(addr, word string) (string, error) {
+	return fourLetterWord(addr, word, 5*time.Second)
+}
+
+func fourLetterWord(addr, word string, within time.Duration) (string, error) {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
 		return "", err
 	}
 	if _, err := io.WriteString(c, word); err != nil {

@@ -1,0 +1,107 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+const (
+	// replyWithin bounds the wait for one frame. A server that needs longer
+	// has not answered.
+	replyWithin = 10 * time.Second
+
+	// framesMax bounds the frames that wait to be looked at on a connection.
+	framesMax = 1 << 16
+)
+
+var (
+	errEnd     = errors.New("closed by the server")
+	errSilence = errors.New("no answer")
+)
+
+// A conn is one connection to a server, with a goroutine that reads frames
+// until the end. The runner owns all the rest.
+type conn struct {
+	net     net.Conn
+	frames  chan []byte // closed at the end of the stream
+	session int         // script's number of the session, -1 for the observer
+	id      zk.SessionID
+	seen    zk.Zxid // largest zxid of a reply
+}
+
+// dial connects and sends first, the bytes of a handshake and perhaps more.
+func dial(addr string, first []byte) (*conn, error) {
+	n, err := net.DialTimeout("tcp", addr, replyWithin)
+	if err != nil {
+		return nil, fmt.Errorf("diff: connect: %w", err)
+	}
+	if _, err := n.Write(first); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("diff: handshake: %w", err)
+	}
+	c := &conn{net: n, frames: make(chan []byte, framesMax)}
+	go c.read()
+	return c, nil
+}
+
+// read passes frames on until the stream ends or is no stream of frames. It
+// ends when the connection is closed by either side.
+func (c *conn) read() {
+	defer close(c.frames)
+	r := bufio.NewReaderSize(c.net, 1<<16)
+	var prefix [wire.PrefixBytes]byte
+	for {
+		if _, err := io.ReadFull(r, prefix[:]); err != nil {
+			return
+		}
+		n, err := wire.FrameLength(prefix[:], 64<<20)
+		if err != nil {
+			return
+		}
+		frame := make([]byte, n)
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return
+		}
+		c.frames <- frame
+	}
+}
+
+// next is the next frame, errEnd or errSilence.
+func (c *conn) next(within time.Duration) ([]byte, error) {
+	select { // the common case needs no timer
+	case frame, ok := <-c.frames:
+		return frame, endUnless(ok)
+	default:
+	}
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case frame, ok := <-c.frames:
+		return frame, endUnless(ok)
+	case <-timer.C:
+		return nil, errSilence
+	}
+}
+
+func endUnless(ok bool) error {
+	if ok {
+		return nil
+	}
+	return errEnd
+}
+
+// close ends the connection from this side.
+func (c *conn) close() {
+	c.net.Close()
+	for range c.frames { // until the reader has ended
+	}
+}

@@ -1,0 +1,114 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/conclave-project/conclave/test/servers"
+)
+
+// commonConfig makes both servers quick to expire sessions, slow to expire all
+// else, and strict about quotas. super:admin is the super user.
+var commonConfig = []string{
+	"tickTime=100",
+	"maxSessionTimeout=600000",
+	"enforceQuota=true",
+	"DigestAuthenticationProvider.superDigest=super:xQJmxLMiHGwaqBvst5y6rkB6HQs=",
+}
+
+// javaFlags make a server that lives for seconds start sooner.
+var javaFlags = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"}
+
+// A pool starts fresh servers of one kind, the next one while the last is used.
+type pool struct {
+	kind    servers.Kind
+	options servers.Options
+	ready   chan *servers.Server
+	failed  chan error
+	stopped chan struct{}
+	ended   chan struct{}
+}
+
+// newPool starts servers whose containers and TTL znodes are looked at every
+// reapMs; an hour keeps them out of a run.
+func newPool(ctx context.Context, kind servers.Kind, reapMs int) (*pool, error) {
+	if err := kind.Install(ctx); err != nil {
+		return nil, err
+	}
+	p := &pool{kind: kind, ready: make(chan *servers.Server), failed: make(chan error),
+		stopped: make(chan struct{}), ended: make(chan struct{})}
+	p.options = servers.Options{Config: commonConfig, JavaFlags: javaFlags, HeapMiB: 128,
+		Properties: map[string]string{"znode.container.checkIntervalMs": fmt.Sprint(reapMs)}}
+	go p.run(ctx)
+	return p, nil
+}
+
+// run is the pool's goroutine; stop waits for its end.
+func (p *pool) run(ctx context.Context) {
+	defer close(p.ended)
+	for {
+		s, err := servers.Start(ctx, p.kind, p.options)
+		if err != nil {
+			select {
+			case p.failed <- err:
+			case <-p.stopped:
+				return
+			}
+			continue
+		}
+		select {
+		case p.ready <- s:
+		case <-p.stopped:
+			_ = s.Kill() // nobody is left to tell
+			return
+		}
+	}
+}
+
+// fresh is a server that nobody has talked to.
+func (p *pool) fresh() (*servers.Server, error) {
+	select {
+	case s := <-p.ready:
+		return s, nil
+	case err := <-p.failed:
+		return nil, err
+	}
+}
+
+func (p *pool) stop() {
+	close(p.stopped)
+	<-p.ended
+}
+
+// play runs a script, or part of it, on a fresh server.
+func (p *pool) play(s *script, keep []int) (transcript, error) {
+	server, err := p.fresh()
+	if err != nil {
+		return nil, err
+	}
+	defer server.Kill()
+	out, err := play(server.Addr, s, keep)
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, server.LogTail(2000))
+	}
+	select {
+	case <-server.Ended():
+		return nil, fmt.Errorf("diff: %s ended by itself: %v\n%s", p.kind.Name(), server.ExitError(), server.LogTail(4000))
+	default:
+		return out, nil
+	}
+}
+
+// kindOf is the server kind of a name such as apache-3.9.5 or conclave.
+func kindOf(name string) (servers.Kind, error) {
+	if version, ok := strings.CutPrefix(name, "apache-"); ok {
+		return servers.Apache(version), nil
+	}
+	if name == "conclave" {
+		return servers.Conclave(), nil
+	}
+	return nil, fmt.Errorf("diff: no server %q: say conclave or apache-VERSION, such as apache-%s", name, servers.Apache39)
+}

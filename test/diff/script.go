@@ -1,0 +1,111 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// stepKind is what a step does.
+type stepKind int
+
+const (
+	stepConnect stepKind = iota // new session on a new connection
+	stepResume                  // known session on a new connection
+	stepDrop                    // close a connection without a word
+	stepRequest                 // one request
+	stepBytes                   // raw bytes, then wait for a reply or the end
+	stepExpire                  // let a session expire
+	stepSettle                  // wait until the server changes nothing any more
+)
+
+// resumeMode is how a session is taken up again.
+type resumeMode int
+
+const (
+	resumeGood        resumeMode = iota
+	resumeBadPassword            // one byte wrong
+	resumeNoPassword             // zero bytes long
+	resumeAhead                  // claims to have seen a zxid that is yet to come
+	resumeUnknown                // an id that was never given out
+)
+
+// A step is one line of a script. Which fields count follows from the kind.
+type step struct {
+	kind stepKind
+	conn int // connection slot
+
+	// connect, resume
+	timeoutMs  int32
+	noReadOnly bool // leave out the byte, as old clients do
+	mode       resumeMode
+	session    int // resume, expire: index of the connect step that made it
+
+	// request, bytes
+	op      zk.Op
+	xid     zk.Xid
+	body    []byte // without header; bytes: all of it
+	text    string // for people
+	alone   bool   // not pipelined with its neighbours
+	seen    bool   // setWatches: the first 8 bytes become the zxid last seen less back
+	back    int64
+	settleN int // settle: zxids to wait for at most
+}
+
+// A script is what one seed means.
+type script struct {
+	seed  uint64
+	steps []step
+}
+
+// String is the step as a person reads it.
+func (s *step) String() string {
+	switch s.kind {
+	case stepConnect:
+		return fmt.Sprintf("c%d connect timeout=%d%s", s.conn, s.timeoutMs, when(s.noReadOnly, " no-read-only-byte"))
+	case stepResume:
+		mode := [...]string{"", " bad-password", " no-password", " zxid-ahead", " unknown-session"}[s.mode]
+		return fmt.Sprintf("c%d resume s%d timeout=%d%s%s", s.conn, s.session, s.timeoutMs, mode,
+			when(s.noReadOnly, " no-read-only-byte"))
+	case stepDrop:
+		return fmt.Sprintf("c%d drop", s.conn)
+	case stepRequest:
+		return fmt.Sprintf("c%d %s xid=%d%s%s", s.conn, s.text, s.xid,
+			when(s.seen, fmt.Sprintf(" seen=last-%d", s.back)), when(s.alone, " (alone)"))
+	case stepBytes:
+		return fmt.Sprintf("c%d bytes %s", s.conn, s.text)
+	case stepExpire:
+		return fmt.Sprintf("expire s%d by %s", s.session, [...]string{"disconnecting", "silence"}[s.mode])
+	case stepSettle:
+		return "settle"
+	}
+	return "?"
+}
+
+func when(on bool, text string) string {
+	if on {
+		return text
+	}
+	return ""
+}
+
+// print writes the steps of keep, all if nil, numbered.
+func (s *script) print(b *strings.Builder, keep []int) {
+	for i := range s.steps {
+		if keep == nil || contains(keep, i) {
+			fmt.Fprintf(b, "%5d  %s\n", i, s.steps[i].String())
+		}
+	}
+}
+
+func contains(sorted []int, n int) bool {
+	for _, k := range sorted {
+		if k == n {
+			return true
+		}
+	}
+	return false
+}
