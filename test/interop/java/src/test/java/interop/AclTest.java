@@ -150,7 +150,7 @@ class AclTest {
         owner.setACL(path, Arrays.asList(digest(Perms.ALL)), -1);
         owner.setData(path, null, -1);
         allowed.expect(EventType.NodeDataChanged, path);
-        stranger.exists(path, false);
+        stranger.exists(base, false);
         denied.expectNone();
     }
 }
