@@ -28,7 +28,7 @@ package elector
 type Config struct {
 	// GraceMs is how long before the deadline the function is told to end.
 	GraceMs int64
-	// DriftPercent is by how much clocks may differ in rate, 0 to 50.
+	// DriftPercent is by how much clocks may differ in rate, 0 to 25.
 	DriftPercent int64
 	// RetryMs is the pause after the first failure and between two
 	// leaderships; RetryMaxMs is the limit to which it doubles.

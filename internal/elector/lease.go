@@ -1,8 +1,10 @@
 package elector
 
-// endMs is when the function must be told to end so that it has its grace.
+// endMs is when the function must be told to end so that it has its grace, of
+// which a short lease leaves half of itself at most.
 func (m *Machine) endMs() int64 {
-	return m.deadlineMs - min(m.cfg.GraceMs, m.leaseMs/2)
+	span := deadline(0, m.leaseMs, m.cfg.DriftPercent)
+	return m.deadlineMs - min(m.cfg.GraceMs, span/2)
 }
 
 // stuckMs is when a function that still runs is reported. It has its grace

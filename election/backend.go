@@ -1,0 +1,120 @@
+package election
+
+import (
+	"context"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// Token is a fencing token. Within one election every leadership has a greater
+// token than all before it, for the whole life of the election, across
+// crashes, restarts and restores of the store. Zero is no token.
+type Token uint64
+
+// Instant is a point on the clock of this machine, suspension included. It
+// means nothing elsewhere.
+type Instant = clock.Instant
+
+// Now returns the present instant of this machine's clock.
+func Now() Instant { return clock.System().Now() }
+
+// Backend is what an Elector rests on: a store that grants an election to one
+// claim at a time. Implementations are safe for use by several goroutines and
+// several Electors at once, and pass package electiontest. They return soon
+// after their context has ended.
+type Backend interface {
+	// Traits says what this backend promises. It does no I/O.
+	Traits() Traits
+
+	// Acquire waits in line until the claim is granted. It returns an error
+	// only when it could not stay in line. An error may leave the claim
+	// behind, granted or in line, because its answer was lost: the Elector
+	// then calls Release with the bare claim before it tries again.
+	Acquire(ctx context.Context, claim Claim) (Grant, error)
+
+	// Renew asks the store to prove that the grant holds, and to hold it for
+	// another lease. It makes one attempt. ErrLost means that the store said
+	// no; any other error means that nothing is known.
+	Renew(ctx context.Context, grant Grant) (Grant, error)
+
+	// Release gives the claim back, whether granted, in line or unknown to
+	// the store. It may be called again after any error, and never touches a
+	// grant of another claim. Only a store that holds nothing of this claim
+	// any more lets it return nil.
+	Release(ctx context.Context, grant Grant) error
+
+	// Observe yields the present View and then each one that differs, until
+	// the context ends or the range does. An error says that the election
+	// cannot be seen now; the View beside it is the last one known. After an
+	// error Observe goes on when it can.
+	Observe(ctx context.Context, election string) iter.Seq2[View, error]
+}
+
+// Traits is what a backend promises.
+type Traits struct {
+	// Name is the name of the backend in messages and in the docs.
+	Name string
+	// Exclusive: never two grants of one election at a time. A backend
+	// without it (an algorithm that may elect two under a partition) says so
+	// here and in its documentation.
+	Exclusive bool
+	// Expires: a holder that is frozen or cut off loses its grant when its
+	// lease has passed. Without it the grant lasts as long as the process.
+	Expires bool
+	// LeaseMin is the shortest lease that makes sense.
+	LeaseMin time.Duration
+}
+
+// Claim is one attempt of one candidate.
+type Claim struct {
+	// Election is the name of the election; ValidateName accepts it.
+	Election string
+	// ID names the candidate to people. Two candidates may share it.
+	ID string
+	// Nonce is random, of 32 hexadecimal digits, and differs between any two
+	// attempts: by it a backend knows what it made itself.
+	Nonce string
+	// Lease is the lease wished for.
+	Lease time.Duration
+}
+
+// Grant is the store's word that a claim leads.
+type Grant struct {
+	Claim Claim
+	// Token is greater than that of every earlier grant of this election. In
+	// a Grant given to Release it may be zero: the claim never got an answer.
+	Token Token
+	// Sent is the instant before which the request that proves the grant had
+	// not been sent.
+	Sent Instant
+	// Lease is for how long, counted from Sent, the store keeps others out.
+	// It may be shorter or longer than what was wished for.
+	Lease time.Duration
+	// Lost is closed when the backend learns, without being asked, that the
+	// grant is gone. It may be nil.
+	Lost <-chan struct{}
+	// Files keep the grant as long as anybody has them open. A process that
+	// must not outlive the leadership inherits them. May be empty.
+	Files []*os.File
+}
+
+// View is what an observer sees of an election.
+type View struct {
+	Election string
+	// Leader is the id of the candidate that leads, empty when none does.
+	Leader string
+	// Token is the token of the leader, or of the last one.
+	Token Token
+	// Since is when the leader was elected, by the wall clock of whoever
+	// wrote it: for people only. Zero when there is no leader.
+	Since time.Time
+	// Candidates are the ids of those in line, next one first, as far as the
+	// backend knows an order. The leader is not among them.
+	Candidates []string
+	// Err is not nil when the election cannot be seen now. The rest is then
+	// the last that was known.
+	Err error
+}

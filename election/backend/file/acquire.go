@@ -1,0 +1,197 @@
+package file
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+const (
+	// hurryMin is the first pause after a sign that the lock may be free: the
+	// kernel tells of a closed file a moment before it unlocks it.
+	hurryMin = 2 * time.Millisecond
+	// turnPause is what each candidate ahead in line is worth in waiting,
+	// turnMax the most: a frozen one ahead must not keep the others waiting.
+	turnPause = 4 * time.Millisecond
+	turnMax   = 100 * time.Millisecond
+	// draftAge is after how long a half-written file is taken for abandoned.
+	draftAge = time.Minute
+)
+
+// wallNow is the wall clock: for people, and to tell old drafts from new.
+func wallNow() time.Time { return time.Now() }
+
+// seat is a grant: the lock, open and held, and the ticket of its holder.
+type seat struct {
+	place  place
+	lock   *os.File
+	ticket *ticket
+	lost   chan struct{}
+	left   chan struct{}
+	once   sync.Once
+	worker sync.WaitGroup
+}
+
+// Acquire waits for the lock, then stores the next token.
+func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
+	p, err := b.place(claim.Election)
+	if err != nil {
+		return election.Grant{}, err
+	}
+	if err := p.prepare(); err != nil {
+		return election.Grant{}, err
+	}
+	if _, err := p.readState(); err != nil {
+		return election.Grant{}, err // better told now than after a long wait
+	}
+	mine, err := p.join(claim.ID, claim.Nonce)
+	if err != nil {
+		return election.Grant{}, err
+	}
+	s := &seat{place: p, ticket: mine, lost: make(chan struct{}), left: make(chan struct{})}
+	grant, err := b.wait(ctx, s, claim)
+	if err != nil {
+		s.leave()
+		return election.Grant{}, err
+	}
+	return grant, nil
+}
+
+// wait tries the lock, first at once and then whenever something happens in
+// the directory.
+func (b *Backend) wait(ctx context.Context, s *seat, claim election.Claim) (election.Grant, error) {
+	if held, err := s.try(); err != nil || held {
+		return b.takeIf(ctx, s, claim, err)
+	}
+	signs := b.watch(s.place.dir)
+	defer signs.stop()
+	pause := hurryMin
+	for {
+		if held, err := s.try(); err != nil || held {
+			return b.takeIf(ctx, s, claim, err)
+		}
+		select {
+		case <-ctx.Done():
+			return election.Grant{}, context.Cause(ctx)
+		case <-signs.seen:
+			pause = hurryMin + min(turnMax, turnPause*time.Duration(s.place.ahead(s.ticket)))
+		case <-time.After(pause):
+			pause = min(pause*2, signs.patience())
+		}
+	}
+}
+
+func (b *Backend) takeIf(ctx context.Context, s *seat, claim election.Claim, err error,
+) (election.Grant, error) {
+	if err != nil {
+		return election.Grant{}, err
+	}
+	return b.take(ctx, s, claim)
+}
+
+// try opens the lock of the directory, if it is not open already, and tries to
+// take it.
+func (s *seat) try() (bool, error) {
+	if s.lock != nil && !same(s.lock, s.place.path(lockFile)) {
+		_ = s.lock.Close()
+		s.lock = nil
+	}
+	if s.lock == nil {
+		lock, err := s.place.openLock()
+		if err != nil {
+			return false, err
+		}
+		s.lock = lock
+	}
+	held, err := tryLock(s.lock)
+	if err != nil || !held {
+		return false, err
+	}
+	// It may have been replaced between the look and the lock.
+	return same(s.lock, s.place.path(lockFile)), nil
+}
+
+// take turns the lock into a grant: the next token, stored.
+func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (election.Grant, error) {
+	p := s.place
+	old, err := p.readState()
+	if err != nil {
+		return election.Grant{}, err
+	}
+	id := lockID(s.lock)
+	if old.token > 0 && old.lockID != id {
+		if err := b.waitOut(ctx, old.lease); err != nil {
+			return election.Grant{}, err
+		}
+	}
+	if old.token == math.MaxUint64 {
+		return election.Grant{}, election.Permanent(fmt.Errorf("file: election %q: no token is left", p.name))
+	}
+	next := state{election: p.name, token: old.token + 1, leader: claim.ID, nonce: claim.Nonce,
+		lockID: id, lease: claim.Lease, since: wallNow()}
+	if err := p.writeState(next); err != nil {
+		return election.Grant{}, err
+	}
+	if !s.holds() {
+		return election.Grant{}, fmt.Errorf("file: %s was replaced during the election", p.path(lockFile))
+	}
+	p.sweep()
+	s.worker.Go(func() { b.guard(s) })
+	b.mu.Lock()
+	b.seats[claim.Nonce] = s
+	b.mu.Unlock()
+	return election.Grant{Claim: claim, Token: next.token, Sent: b.clock.Now(), Lease: claim.Lease,
+		Lost: s.lost, Files: []*os.File{s.lock}}, nil
+}
+
+// waitOut waits until a holder whose lock file was taken away has noticed
+// (F4). After a restore from a backup it waits for nobody, once.
+func (b *Backend) waitOut(ctx context.Context, lease time.Duration) error {
+	timer := b.clock.Timer(b.clock.Now().Add(lease))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// holds says whether the lock of this seat is the one in the directory.
+func (s *seat) holds() bool { return same(s.lock, s.place.path(lockFile)) }
+
+// guard tells the holder at once when its lock file is taken away.
+func (b *Backend) guard(s *seat) {
+	signs := b.watch(s.place.dir)
+	defer signs.stop()
+	for {
+		if !s.holds() {
+			close(s.lost)
+			return
+		}
+		select {
+		case <-signs.seen:
+		case <-time.After(signs.patience()):
+		case <-s.left:
+			return
+		}
+	}
+}
+
+// leave gives the seat up: ticket first, so that an observer does not see a
+// leader who has gone.
+func (s *seat) leave() {
+	s.once.Do(func() {
+		close(s.left)
+		s.worker.Wait()
+		s.ticket.leave()
+		if s.lock != nil {
+			_ = s.lock.Close()
+		}
+	})
+}

@@ -1,0 +1,160 @@
+// Package file elects among processes of one machine, with nothing but a
+// directory. It is the default of the command line.
+//
+// In goes a local directory; every election has a directory of its own in it:
+//
+//	billing%2fnightly/
+//	    lock      whoever holds the kernel's lock (flock) on it leads
+//	    state     the last token given out, and to whom; checked by a CRC
+//	    line/     one ticket for each candidate, locked while it lives
+//
+// What always holds:
+//
+//	F1  The kernel's lock decides who leads, nothing else. It is gone with the
+//	    last process that has the file open, however that process ended, and
+//	    not before: a child that inherits Grant.Files keeps others out.
+//	F2  A token is on disk, synced with its directory, before it is given out.
+//	    When it cannot be stored nobody leads; no token is given out twice.
+//	F3  A state file that is damaged or missing is never replaced: the error
+//	    says what to do. Restore sets a token by hand.
+//	F4  A lock file that was removed and made anew does not hurry anybody: its
+//	    next holder waits until the last holder has noticed.
+//
+// A holder that is frozen keeps its grant (Traits.Expires is false); it loses
+// it when it is killed. Network file systems are refused: their locks can be
+// lost without a word.
+package file
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// Backend is a directory of elections. It holds open files and watches while
+// grants, candidates or observers need them, and nothing else.
+type Backend struct {
+	dir   string
+	clock clock.Clock
+	// fault, when a test sets it, fails a file operation by name.
+	fault func(operation string) error
+
+	mu    sync.Mutex
+	seats map[string]*seat // grants by nonce of their claim
+	hubs  map[string]*hub  // watched directories
+}
+
+// DefaultDir returns the directory that serves when none is named:
+// elections in $XDG_STATE_HOME/conclave or in ~/.local/state/conclave.
+func DefaultDir() (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) { // the specification says to ignore relative ones
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("file: no directory for elections: %w; set XDG_STATE_HOME", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "conclave", "elections"), nil
+}
+
+// New returns a backend on the given directory, which is made if it does not
+// exist. All candidates of an election must be given the same directory.
+func New(dir string) (*Backend, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("file: directory %q: %w", dir, err)
+	}
+	if err := makeDir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := refuseNetwork(dir); err != nil {
+		return nil, err
+	}
+	return &Backend{dir: dir, clock: clock.System(), seats: make(map[string]*seat),
+		hubs: make(map[string]*hub)}, nil
+}
+
+// Traits says: exclusive, without expiry.
+func (b *Backend) Traits() election.Traits {
+	return election.Traits{Name: "file", Exclusive: true, Expires: false,
+		LeaseMin: 100 * time.Millisecond}
+}
+
+// Renew looks whether the lock still is the one in the directory and the state
+// still tells of this grant. It writes nothing.
+func (b *Backend) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
+	s := b.seat(grant.Claim)
+	if s == nil {
+		return grant, fmt.Errorf("file: renew %q: %w: released", grant.Claim.Election, election.ErrLost)
+	}
+	sent := b.clock.Now()
+	if !s.holds() {
+		return grant, fmt.Errorf("file: renew %q: %w: %s was removed or replaced",
+			grant.Claim.Election, election.ErrLost, s.place.path(lockFile))
+	}
+	now, err := s.place.readState()
+	if err != nil {
+		return grant, err
+	}
+	if now.token != grant.Token || now.nonce != grant.Claim.Nonce {
+		return grant, fmt.Errorf("file: renew %q: %w: %s tells of token %d",
+			grant.Claim.Election, election.ErrLost, s.place.path(stateFile), now.token)
+	}
+	grant.Sent = sent
+	return grant, nil
+}
+
+// Release closes the lock. Others may lead as soon as nobody else has it open:
+// it is not unlocked, because that would take it from children that inherited
+// it.
+func (b *Backend) Release(_ context.Context, grant election.Grant) error {
+	b.mu.Lock()
+	s := b.seats[grant.Claim.Nonce]
+	delete(b.seats, grant.Claim.Nonce)
+	b.mu.Unlock()
+	if s != nil {
+		s.leave()
+	}
+	return nil
+}
+
+func (b *Backend) seat(claim election.Claim) *seat {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seats[claim.Nonce]
+}
+
+// Restore stores a token by hand, after the state file of an election was lost
+// or damaged. Give it at least the greatest token that anybody has ever seen;
+// the next leader has a greater one. It refuses to lower a token that can be
+// read, and to act while somebody leads.
+func (b *Backend) Restore(ctx context.Context, name string, token election.Token) error {
+	p, err := b.place(name)
+	if err != nil {
+		return err
+	}
+	lock, err := p.openLock()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if held, err := tryLock(lock); err != nil || !held {
+		return fmt.Errorf("file: restore %q: somebody leads, stop all candidates first (lock: %v)", name, err)
+	}
+	old, err := p.readState()
+	if err == nil && old.token > token {
+		return fmt.Errorf("file: restore %q: token %d is stored and must not be lowered to %d",
+			name, old.token, token)
+	}
+	return p.writeState(state{election: name, token: token})
+}

@@ -1,0 +1,141 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ticket is a candidate's place in line: a file that it keeps locked. Its name
+// is the instant of joining, padded so that names sort by it, and the nonce of
+// the claim; its content the quoted id. The kernel unlocks it with the death
+// of the candidate, and then it counts no more. The order is a courtesy; the
+// lock alone decides.
+type ticket struct {
+	file *os.File
+	path string
+}
+
+// join puts a ticket into the line, locked before anybody can see it.
+func (p place) join(id, nonce string) (*ticket, error) {
+	name := fmt.Sprintf("%020d-%s", p.backend.clock.Now(), nonce)
+	draft := p.path(name + newSuffix)
+	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
+	if err != nil {
+		return nil, explain("join the line", err)
+	}
+	_, errWrite := file.WriteString(strconv.Quote(id) + "\n")
+	_, errLock := tryLock(file)
+	t := &ticket{file: file, path: p.path(lineDir, name)}
+	if err := errors.Join(p.fail("join"), errWrite, errLock, os.Rename(draft, t.path)); err != nil {
+		_ = os.Remove(draft)
+		t.leave()
+		return nil, explain("join the line", err)
+	}
+	return t, nil
+}
+
+func (t *ticket) leave() {
+	_ = os.Remove(t.path)
+	_ = t.file.Close()
+}
+
+// waiter is one living ticket, read.
+type waiter struct{ id, nonce string }
+
+// names returns the names of all tickets, in the order of joining.
+func (p place) tickets() ([]string, error) {
+	entries, err := os.ReadDir(p.path(lineDir))
+	if err != nil {
+		return nil, explain("read the line", err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// ahead counts the tickets before the given one.
+func (p place) ahead(mine *ticket) int {
+	names, err := p.tickets()
+	if err != nil {
+		return 0
+	}
+	at, _ := slices.BinarySearch(names, mine.path[strings.LastIndexByte(mine.path, os.PathSeparator)+1:])
+	return at
+}
+
+// waiters returns the living, in the order of joining.
+func (p place) waiters() ([]waiter, error) {
+	names, err := p.tickets()
+	if err != nil {
+		return nil, err
+	}
+	var living []waiter
+	for _, name := range names {
+		if w, ok := p.living(name, tryShare); ok {
+			living = append(living, w)
+		}
+	}
+	return living, nil
+}
+
+// sweep removes the tickets of the dead and what they left half written. Only
+// the holder of the lock does it.
+func (p place) sweep() {
+	names, _ := p.tickets()
+	for _, name := range names {
+		p.living(name, func(file *os.File) (bool, error) {
+			dead, err := tryLock(file)
+			if dead {
+				_ = os.Remove(file.Name())
+			}
+			return dead, err
+		})
+	}
+	entries, _ := os.ReadDir(p.dir)
+	for _, entry := range entries {
+		if path := p.path(entry.Name()); strings.HasSuffix(path, newSuffix) {
+			p.sweepDraft(path)
+		}
+	}
+}
+
+// sweepDraft removes a draft unless somebody works on it: tickets are locked
+// while they are drafts, and the others take no longer than a write.
+func (p place) sweepDraft(path string) {
+	file, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil || wallNow().Sub(info.ModTime()) < draftAge {
+		return
+	}
+	if free, _ := tryLock(file); free {
+		_ = os.Remove(path)
+	}
+}
+
+// living reads a ticket; a ticket that can be locked belongs to nobody.
+func (p place) living(name string, try func(*os.File) (bool, error)) (waiter, bool) {
+	file, err := os.Open(p.path(lineDir, name))
+	if err != nil {
+		return waiter{}, false
+	}
+	defer func() { _ = file.Close() }() // gives the trial lock back, too
+	if dead, err := try(file); err != nil || dead {
+		return waiter{}, false
+	}
+	text := make([]byte, 1024)
+	n, _ := file.ReadAt(text, 0)
+	id, err := strconv.Unquote(strings.TrimSuffix(string(text[:n]), "\n"))
+	_, nonce, ok := strings.Cut(name, "-")
+	return waiter{id, nonce}, ok && err == nil
+}

@@ -1,0 +1,30 @@
+//go:build unix
+
+package file
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// tryLock takes the kernel's lock on an open file if nobody has it.
+func tryLock(file *os.File) (bool, error) { return flock(file, syscall.LOCK_EX) }
+
+// tryShare takes it beside others that only share it.
+func tryShare(file *os.File) (bool, error) { return flock(file, syscall.LOCK_SH) }
+
+func flock(file *os.File, how int) (bool, error) {
+	for {
+		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, nil
+		case errors.Is(err, syscall.EINTR):
+		default:
+			return false, os.NewSyscallError("flock", err)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package file
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// Longest file name made of the name itself, and how much of a longer one is
+// kept before its hash. File systems allow 255 bytes.
+const (
+	plainMax  = 200
+	prefixMax = 120
+)
+
+const hexDigits = "0123456789abcdef"
+
+// escape turns the name of an election into a file name. Two names never share
+// one, not even where the file system ignores case: all but lower-case letters,
+// digits, '-', '_' and inner dots becomes %xx. A name that would grow too long
+// keeps its beginning, then %% (which nothing else has) and its SHA-256.
+func escape(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(hexDigits[c>>4])
+			b.WriteByte(hexDigits[c&15])
+		}
+	}
+	if b.Len() <= plainMax {
+		return b.String()
+	}
+	sum := sha256.Sum256([]byte(name))
+	return b.String()[:prefixMax] + "%%" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,89 @@
+package file
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Observe yields the view whenever it has changed. It reads only; it does not
+// make an election that does not exist.
+func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
+	return func(yield func(election.View, error) bool) {
+		p, err := b.place(name)
+		if err != nil {
+			yield(election.View{Election: name}, err)
+			return
+		}
+		last, first, failed := election.View{Election: name}, true, false
+		for ctx.Err() == nil {
+			signs := b.watch(p.dir, p.path(lineDir))
+			for again := true; again && ctx.Err() == nil; again = signs.wait(ctx) {
+				view, err := p.view()
+				if err != nil {
+					view = last
+				}
+				if first || failed != (err != nil) || !equal(view, last) {
+					if !yield(view, err) {
+						signs.stop()
+						return
+					}
+				}
+				last, first, failed = view, false, err != nil
+			}
+			signs.stop()
+		}
+	}
+}
+
+// view puts together what the files tell. Whoever is named in the state leads
+// if its ticket lives.
+func (p place) view() (election.View, error) {
+	view := election.View{Election: p.name}
+	if !exists(p.path(stateFile)) && !exists(p.path(lockFile)) {
+		return view, nil // nobody has ever campaigned
+	}
+	s, err := p.readState()
+	if err != nil {
+		return view, err
+	}
+	view.Token = s.token
+	living, err := p.waiters()
+	if err != nil {
+		return view, err
+	}
+	for _, w := range living {
+		if w.nonce == s.nonce {
+			view.Leader, view.Since = s.leader, s.since
+		} else {
+			view.Candidates = append(view.Candidates, w.id)
+		}
+	}
+	return view, nil
+}
+
+func equal(a, b election.View) bool {
+	return a.Leader == b.Leader && a.Token == b.Token && a.Since.Equal(b.Since) &&
+		slices.Equal(a.Candidates, b.Candidates)
+}
+
+// settle is how long an observer lets changes gather, so that a handover of
+// several files is seen as one.
+const settle = 3 * time.Millisecond
+
+// wait returns true after a sign or its patience, and false when the watch
+// should be set up anew.
+func (s *subscription) wait(ctx context.Context) bool {
+	select {
+	case <-s.seen:
+		time.Sleep(settle)
+		return true
+	case <-time.After(s.patience()):
+		return s.watching()
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,234 @@
+package file
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Names in the directory of an election.
+const (
+	lockFile  = "lock"
+	stateFile = "state"
+	lineDir   = "line"
+	newSuffix = ".new" // files that are being written
+)
+
+// place is the directory of one election.
+type place struct {
+	backend *Backend
+	name    string
+	dir     string
+}
+
+func (b *Backend) place(name string) (place, error) {
+	if err := election.ValidateName(name); err != nil {
+		return place{}, election.Permanent(err)
+	}
+	return place{backend: b, name: name, dir: filepath.Join(b.dir, escape(name))}, nil
+}
+
+func (p place) path(elements ...string) string {
+	return filepath.Join(append([]string{p.dir}, elements...)...)
+}
+
+// fail lets a test break an operation.
+func (p place) fail(operation string) error {
+	if p.backend.fault == nil {
+		return nil
+	}
+	return p.backend.fault(operation)
+}
+
+// prepare makes the election if it does not exist. The state comes before the
+// lock, so that a lock without a state means that a token was lost.
+func (p place) prepare() error {
+	if err := makeDir(p.path(lineDir), 0o770); err != nil {
+		return err
+	}
+	if exists(p.path(lockFile)) {
+		return nil // then the state must be there, which its reader checks
+	}
+	if !exists(p.path(stateFile)) {
+		if err := p.create(stateFile, state{election: p.name}.encode()); err != nil {
+			return err
+		}
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	return p.create(lockFile, []byte(hex.EncodeToString(id[:])+"\n"))
+}
+
+// makeDir makes a directory with all above it, and syncs each parent: a token
+// in a directory that a power failure takes away would be given out again.
+func makeDir(path string, mode os.FileMode) error {
+	if exists(path) {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if err := makeDir(parent, mode); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return explain("make the directory "+path, err)
+	}
+	return syncDir(parent)
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return explain("sync "+path, err)
+	}
+	defer func() { _ = dir.Close() }()
+	if err := dir.Sync(); err != nil {
+		return explain("sync "+path, err)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// create makes a file with its content at one stroke, synced. That it exists
+// already is no error: somebody else was faster.
+func (p place) create(name string, content []byte) error {
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:])
+	draft := p.path(name + "." + hex.EncodeToString(nonce[:]) + newSuffix)
+	defer func() { _ = os.Remove(draft) }()
+	if err := p.writeSynced(draft, content); err != nil {
+		return err
+	}
+	if err := os.Link(draft, p.path(name)); err != nil && !exists(p.path(name)) {
+		return explain("create "+p.path(name), err)
+	}
+	return p.syncDir()
+}
+
+func (p place) writeSynced(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o660)
+	if err != nil {
+		return explain("create "+path, err)
+	}
+	_, errWrite := file.Write(content)
+	errSync := file.Sync()
+	if err := errors.Join(p.fail("write"), errWrite, p.fail("sync"), errSync, file.Close()); err != nil {
+		return explain("write "+path, err)
+	}
+	return nil
+}
+
+func (p place) syncDir() error {
+	if err := p.fail("syncdir"); err != nil {
+		return explain("sync "+p.dir, err)
+	}
+	return syncDir(p.dir)
+}
+
+// writeState replaces the state. Only the holder of the lock may call it.
+func (p place) writeState(s state) error {
+	draft := p.path(stateFile + newSuffix)
+	if err := p.writeSynced(draft, s.encode()); err != nil {
+		_ = os.Remove(draft) // the space may be what others wait for
+		return err
+	}
+	if err := errors.Join(p.fail("rename"), os.Rename(draft, p.path(stateFile))); err != nil {
+		return explain("replace "+p.path(stateFile), err)
+	}
+	return p.syncDir()
+}
+
+func (p place) readState() (state, error) {
+	path := p.path(stateFile)
+	text, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("is missing")
+		return state{}, p.unusable(path, err)
+	}
+	if err != nil {
+		return state{}, explain("read the state", err)
+	}
+	s, err := decodeState(text)
+	if err == nil && s.election != p.name {
+		err = fmt.Errorf("belongs to election %q", s.election)
+	}
+	if err != nil {
+		return state{}, p.unusable(path, err)
+	}
+	return s, nil
+}
+
+// unusable says that the last token is unknown, and what to do about it.
+func (p place) unusable(path string, err error) error {
+	return election.Permanent(fmt.Errorf("file: election %q: state file %s %w; "+
+		"the tokens given out so far are unknown, so nobody can be elected safely. "+
+		"Put the file back from a backup that is not older than the last election, or find the greatest "+
+		"token ever used and set it with the Restore function of the file backend", p.name, path, err))
+}
+
+func readSmall(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, stateBytesMax+1))
+}
+
+// openLock opens the lock file that is in the directory now.
+func (p place) openLock() (*os.File, error) {
+	if err := p.prepare(); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(p.path(lockFile), os.O_RDWR, 0)
+	if err != nil {
+		return nil, explain("open the lock", err)
+	}
+	return file, nil
+}
+
+// lockID returns the content of a lock file: random, given when it was made.
+func lockID(lock *os.File) string {
+	text := make([]byte, 64)
+	n, _ := lock.ReadAt(text, 0)
+	id := bytes.TrimSpace(text[:n])
+	if _, err := hex.DecodeString(string(id)); err != nil || len(id) != 32 {
+		return "" // never equal to that of a state
+	}
+	return string(id)
+}
+
+// same says whether an open file is the one that the path names.
+func same(file *os.File, path string) bool {
+	mine, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+// explain gives an error of the file system its marks: no space, no right.
+func explain(what string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("file: %s: %w: %w; nobody is elected and no token is lost, free some space",
+			what, election.ErrNoSpace, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return election.Permanent(fmt.Errorf("file: %s: %w; choose a directory that may be written to",
+			what, err))
+	}
+	return fmt.Errorf("file: %s: %w", what, err)
+}

@@ -1,0 +1,239 @@
+package election
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/elector"
+)
+
+// minRelease is the least time that a release is given.
+const minRelease = 500 * time.Millisecond
+
+// releasePause is the pause between two tries to release.
+const releasePause = 50 * time.Millisecond
+
+// step moves the machine and carries out what it asks for.
+func (r *run) step(event elector.Event) {
+	for _, effect := range r.machine.Step(r.nowMs(), event) {
+		r.carryOut(effect)
+	}
+}
+
+func (r *run) nowMs() int64 { return r.elector.options.Clock.Now().Millis() }
+
+func (r *run) carryOut(effect elector.Effect) {
+	switch e := effect.(type) {
+	case elector.Acquire:
+		r.acquire(e)
+	case elector.Abandon:
+		r.attempts[e.Attempt].cancel()
+	case elector.Elect:
+		r.elect(e)
+	case elector.Renew:
+		r.renew(e)
+	case elector.CancelRenew:
+		r.dropRenewal(e.Renewal)
+	case elector.Extend:
+		r.term.deadlineMs.Store(e.DeadlineMs)
+		r.term.endMs.Store(e.EndMs)
+	case elector.End:
+		r.end(e)
+	case elector.Lost:
+		r.tell(Event{Kind: EventLost, Attempt: e.Attempt, Reason: e.Reason})
+	case elector.Stuck:
+		r.stuck(e)
+	case elector.Release:
+		r.release(e)
+	case elector.Finish:
+		r.finished, r.reason = true, e.Reason
+	}
+}
+
+// acquire asks the backend in a goroutine of its own. The attempt is not bound
+// to the context of Run: only the machine ends it, and always with a release.
+func (r *run) acquire(e elector.Acquire) {
+	options := r.elector.options
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	claim := Claim{Election: r.elector.name, ID: options.ID, Nonce: newNonce(), Lease: options.Lease}
+	r.attempts[e.Attempt] = &attempt{claim: claim, cancel: cancel, grant: Grant{Claim: claim}}
+	r.outcome = outcome{} // that of the leadership before is no longer of interest
+	r.tell(Event{Kind: EventCampaigning, Attempt: e.Attempt})
+	r.workers.Go(func() {
+		grant, err := r.elector.backend.Acquire(ctx, claim)
+		if err == nil {
+			err = grant.check()
+		}
+		if err != nil {
+			r.report(report{elector.AcquireFailed{Attempt: e.Attempt, Final: errors.Is(err, ErrPermanent)},
+				Grant{}, err})
+			return
+		}
+		if !r.report(report{elector.Acquired{Attempt: e.Attempt, Token: uint64(grant.Token),
+			SentMs: grant.Sent.Millis(), LeaseMs: grant.Lease.Milliseconds()}, grant, nil}) {
+			_ = r.giveBack(grant) // nobody waits for it any more
+		}
+	})
+}
+
+// check refuses a grant that no honest backend gives.
+func (g Grant) check() error {
+	if g.Token == 0 || g.Lease < time.Millisecond {
+		return Permanent(fmt.Errorf("the backend gave token %d with lease %v", g.Token, g.Lease))
+	}
+	return nil
+}
+
+func (r *run) elect(e elector.Elect) {
+	r.lastErr = nil
+	a := r.attempts[e.Attempt]
+	t := &term{claim: a.claim, attempt: e.Attempt, token: a.grant.Token, files: a.grant.Files,
+		clock: r.elector.options.Clock}
+	t.resign = func() { r.report(report{event: elector.Resign{}}) }
+	t.deadlineMs.Store(e.DeadlineMs)
+	t.endMs.Store(e.EndMs)
+	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
+	r.setTerm(t)
+	r.tell(Event{Kind: EventElected, Attempt: e.Attempt})
+	lost := a.grant.Lost
+	r.workers.Go(func() { r.watchLoss(t, lost) })
+	r.workers.Go(func() {
+		call(&leaderContext{t.ctx, t}, Leadership{t}, r.function, func(o outcome) { r.functionEnded(t, o) })
+	})
+}
+
+// watchLoss reports a grant that the backend saw go.
+func (r *run) watchLoss(t *term, lost <-chan struct{}) {
+	select {
+	case <-lost:
+		r.report(report{event: elector.LossSeen{Attempt: t.attempt}})
+	case <-t.ctx.Done():
+		// A loss may still be told while the function is ending.
+		select {
+		case <-lost:
+			r.report(report{event: elector.LossSeen{Attempt: t.attempt}})
+		case <-r.overOf(t):
+		}
+	}
+}
+
+// overOf returns a channel that is closed when the leadership is given back.
+func (r *run) overOf(t *term) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.term == t {
+		return r.over
+	}
+	closed := make(chan struct{})
+	close(closed)
+	return closed
+}
+
+// functionEnded runs in the goroutine of the function. The loop waits for the
+// event, so it may hand the outcome over without a lock.
+func (r *run) functionEnded(t *term, o outcome) {
+	byItself := t.ctx.Err() == nil
+	final := o.panicked || byItself && o.err != nil
+	r.outcome = o
+	r.report(report{event: elector.FunctionEnded{Attempt: t.attempt, Final: final}})
+}
+
+func (r *run) renew(e elector.Renew) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	r.renewals[e.Renewal] = cancel
+	old := r.attempts[e.Attempt].grant
+	r.workers.Go(func() {
+		grant, err := r.elector.backend.Renew(ctx, old)
+		if err == nil && grant.Token != old.Token {
+			err = fmt.Errorf("%w: renewed with token %d instead of %d", ErrLost, grant.Token, old.Token)
+		}
+		if err != nil {
+			r.report(report{elector.RenewFailed{Attempt: e.Attempt, Renewal: e.Renewal,
+				Lost: errors.Is(err, ErrLost)}, Grant{}, err})
+			return
+		}
+		r.report(report{elector.Renewed{Attempt: e.Attempt, Renewal: e.Renewal,
+			SentMs: grant.Sent.Millis(), LeaseMs: grant.Lease.Milliseconds()}, grant, nil})
+	})
+}
+
+// dropRenewal cancels a renewal, if it still runs, and forgets it.
+func (r *run) dropRenewal(number uint64) {
+	if cancel := r.renewals[number]; cancel != nil {
+		cancel()
+		delete(r.renewals, number)
+	}
+}
+
+// end cancels the function's context with a cause that says why.
+func (r *run) end(e elector.End) {
+	r.tell(Event{Kind: EventEnding, Attempt: e.Attempt, Reason: e.Reason})
+	switch e.Reason {
+	case elector.Resigned:
+		r.term.cancel(ErrResigned)
+	case elector.Stopped:
+		r.term.cancel(context.Cause(r.ctx))
+	case elector.Returned:
+		r.term.cancel(context.Canceled)
+	default:
+		r.term.cancel(&LostError{r.elector.name, r.term.token, e.Reason, r.lastErr})
+	}
+}
+
+func (r *run) stuck(e elector.Stuck) {
+	r.tell(Event{Kind: EventStuck, Attempt: e.Attempt})
+	if onStuck := r.elector.options.OnStuck; onStuck != nil {
+		lead := Leadership{r.term}
+		go onStuck(lead) // ends the process, as a rule; nobody can wait for it
+	}
+}
+
+// release gives an attempt back, again and again until the backend agrees or
+// the time for it is over; then the store expires it.
+func (r *run) release(e elector.Release) {
+	a := r.attempts[e.Attempt]
+	if a == nil {
+		return
+	}
+	a.cancel()
+	grant := a.grant
+	r.workers.Go(func() {
+		err := r.giveBack(grant)
+		r.report(report{elector.Released{Attempt: e.Attempt}, Grant{}, err})
+	})
+}
+
+func (r *run) giveBack(grant Grant) error {
+	limit := max(r.elector.options.Lease/2, minRelease)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), limit)
+	defer cancel()
+	for {
+		err := r.elector.backend.Release(ctx, grant)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(releasePause):
+		}
+	}
+}
+
+// newNonce returns 16 random bytes in hexadecimal. crypto/rand never fails.
+func newNonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+func randomSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return binary.NativeEndian.Uint64(b[:])
+}

@@ -1,0 +1,184 @@
+// Package election elects one leader among candidates, over any store.
+//
+// In go a Backend, the name of an election and a function; the function runs
+// while this candidate leads. What always holds, over a backend whose Traits
+// say Exclusive:
+//
+//	1  The context of the function ends before anybody else may lead, also
+//	   when the process was frozen or the machine suspended: the deadline
+//	   counts from when the last successful request was sent, less a margin
+//	   for clocks that differ in rate, on a clock that counts suspension.
+//	2  Token grows with every leadership. Whoever is acted upon can refuse
+//	   an older token, which covers what no deadline can: a request already
+//	   on its way, a function that does not end.
+//	3  The election is given back only after the function has returned.
+//	4  One EventLost follows every EventElected.
+//
+// The package does not stop a function that ignores its context; it reports it
+// (Options.OnStuck). It never compares the clocks of two machines.
+package election
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// Defaults of Options.
+const (
+	LeaseDefault        = 10 * time.Second
+	ClockDriftDefault   = 5
+	ClockDriftMax       = 25
+	RetryDefault        = 200 * time.Millisecond
+	RetryMaxDefault     = 5 * time.Second
+	leaseMax            = 24 * time.Hour
+	idBytesMax          = 200
+	graceDefaultPerCent = 20
+)
+
+// Options of an Elector. The zero value is good.
+type Options struct {
+	// ID names this candidate to people: 1 to 200 bytes of UTF-8 without
+	// control characters. Default: host name and process id.
+	ID string
+	// Lease is for how long a leader that is no longer heard of keeps others
+	// out. Default 10 s, at least Traits.LeaseMin, at most 24 h.
+	Lease time.Duration
+	// Grace is how long before the deadline the function's context ends, so
+	// that the function can finish. Default a fifth of the lease, at most
+	// half of it.
+	Grace time.Duration
+	// ClockDrift is by how many per cent clocks may differ in rate. Default
+	// 5; at most 25; negative means none at all.
+	ClockDrift int
+	// Retry is the pause after a failed attempt and between two leaderships
+	// of this candidate; it doubles with every failure up to RetryMax.
+	// Defaults 200 ms and 5 s.
+	Retry, RetryMax time.Duration
+	// Forever lets Run campaign again after a leadership has ended, unless
+	// the function returned an error by itself.
+	Forever bool
+	// OnEvent is called with everything that happens, one call at a time, by
+	// the goroutine that keeps the leadership: it must return at once.
+	OnEvent func(Event)
+	// OnStuck is called, in a goroutine of its own, when the function still
+	// runs though its time is over: others may lead beside it. A careful
+	// program ends its process here.
+	OnStuck func(Leadership)
+	// Clock is the clock to count on; nil is that of this machine. It serves
+	// tests and simulations.
+	Clock clock.Clock
+}
+
+// Elector is one candidate in one election. Its methods may be called by
+// several goroutines.
+type Elector struct {
+	backend Backend
+	name    string
+	options Options
+
+	mu  sync.Mutex
+	run *run // the Run in progress, nil for none
+}
+
+// New returns a candidate for the named election. It does no I/O.
+func New(backend Backend, name string, options Options) (*Elector, error) {
+	if err := ValidateName(name); err != nil {
+		return nil, err
+	}
+	options, err := options.withDefaults(backend.Traits())
+	if err != nil {
+		return nil, fmt.Errorf("election %q: %w", name, err)
+	}
+	return &Elector{backend: backend, name: name, options: options}, nil
+}
+
+// Name returns the name of the election.
+func (e *Elector) Name() string { return e.name }
+
+// ID returns the id of this candidate.
+func (e *Elector) ID() string { return e.options.ID }
+
+// Options returns the options in force, defaults filled in.
+func (e *Elector) Options() Options { return e.options }
+
+// Resign asks to end the present leadership and waits until it has been given
+// back or the context ends. Without a leadership it returns ErrNotLeader.
+func (e *Elector) Resign(ctx context.Context) error {
+	e.mu.Lock()
+	r := e.run
+	e.mu.Unlock()
+	if r == nil {
+		return ErrNotLeader
+	}
+	return r.resign(ctx)
+}
+
+// Observe yields what can be seen of the election: the present View first,
+// then each that differs, until the context ends. Views with Err set tell that
+// the store cannot be asked now. Candidates and mere observers may call it.
+func (e *Elector) Observe(ctx context.Context) iter.Seq[View] {
+	return func(yield func(View) bool) {
+		for view, err := range e.backend.Observe(ctx, e.name) {
+			view.Err = err
+			if ctx.Err() != nil || !yield(view) {
+				return
+			}
+		}
+	}
+}
+
+func (o Options) withDefaults(traits Traits) (Options, error) {
+	if o.ID == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return o, fmt.Errorf("no id given and no host name: %w", err)
+		}
+		o.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	setDefault(&o.Lease, LeaseDefault)
+	setDefault(&o.Grace, o.Lease*graceDefaultPerCent/100)
+	setDefault(&o.Retry, RetryDefault)
+	setDefault(&o.RetryMax, max(RetryMaxDefault, o.Retry))
+	if o.ClockDrift == 0 {
+		o.ClockDrift = ClockDriftDefault
+	}
+	o.ClockDrift = max(0, o.ClockDrift)
+	if o.Clock == nil {
+		o.Clock = clock.System()
+	}
+	return o, o.validate(traits)
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+func (o Options) validate(traits Traits) error {
+	leaseMin := max(traits.LeaseMin, 10*time.Millisecond)
+	if len(o.ID) > idBytesMax {
+		return fmt.Errorf("id has %d bytes, at most %d are allowed", len(o.ID), idBytesMax)
+	}
+	if err := checkText(o.ID); err != nil {
+		return fmt.Errorf("id %q: %w", o.ID, err)
+	}
+	switch {
+	case o.Lease < leaseMin || o.Lease > leaseMax:
+		return fmt.Errorf("lease %v: must be from %v to %v", o.Lease, leaseMin, leaseMax)
+	case o.Grace < 0 || o.Grace > o.Lease/2:
+		return fmt.Errorf("grace %v: must be from 0 to half of the lease, %v", o.Grace, o.Lease/2)
+	case o.ClockDrift > ClockDriftMax:
+		return fmt.Errorf("clock drift %d %%: must be at most %d %%", o.ClockDrift, ClockDriftMax)
+	case o.Retry < 0 || o.RetryMax < o.Retry:
+		return fmt.Errorf("retry %v, at most %v: must not be negative, and the limit not less",
+			o.Retry, o.RetryMax)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package election
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/elector"
+)
+
+// Errors that callers may compare with errors.Is.
+var (
+	// ErrLost matches every error that tells of a leadership that ended
+	// against the holder's will. A Backend returns it, wrapped or not, when
+	// the store said that a grant is gone.
+	ErrLost = errors.New("leadership lost")
+	// ErrPermanent marks failures that no further attempt can mend; see
+	// Permanent.
+	ErrPermanent = errors.New("permanent failure")
+	// ErrResigned is the cause of a context that ended because of Resign.
+	ErrResigned = errors.New("leadership resigned")
+	// ErrNotLeader is returned by Resign when there is nothing to give up.
+	ErrNotLeader = errors.New("this candidate does not lead")
+	// ErrRunning is returned by Run while another Run of the same Elector has
+	// not returned.
+	ErrRunning = errors.New("this elector is running already")
+	// ErrNoSpace matches failures for want of disk space.
+	ErrNoSpace = errors.New("no space left")
+)
+
+// Reason says why a leadership ended.
+type Reason = elector.Reason
+
+// The reasons why a leadership ends.
+const (
+	ReasonReturned   = elector.Returned   // the function returned by itself
+	ReasonResigned   = elector.Resigned   // Resign was called
+	ReasonStopped    = elector.Stopped    // the context given to Run ended
+	ReasonExpired    = elector.Expired    // the store could not be asked in time
+	ReasonTaken      = elector.Taken      // the store said that the grant is gone
+	ReasonTokenStale = elector.TokenStale // the store gave a token that had not grown
+)
+
+// LostError tells how a leadership was lost. It matches ErrLost.
+type LostError struct {
+	Election string
+	Token    Token
+	Reason   Reason
+	// Err is the last error of the backend, nil when there was none.
+	Err error
+}
+
+// Error says what was lost and what the backend said.
+func (e *LostError) Error() string {
+	text := fmt.Sprintf("election %q: leadership with token %d lost: %v", e.Election, e.Token, e.Reason)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is matches ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap returns the last error of the backend.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// Permanent marks an error as one that no further attempt can mend: a damaged
+// state file, a refused name, a missing right. Run returns it instead of
+// trying again.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string        { return e.err.Error() }
+func (e *permanentError) Unwrap() error        { return e.err }
+func (e *permanentError) Is(target error) bool { return target == ErrPermanent }

@@ -1,0 +1,50 @@
+package election
+
+// EventKind says what an Event tells.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// EventCampaigning: this candidate asks for the election.
+	EventCampaigning EventKind = iota
+	// EventElected: this candidate leads from here on.
+	EventElected
+	// EventEnding: the function was told to end.
+	EventEnding
+	// EventLost: this candidate leads no more. Exactly one follows every
+	// EventElected, whatever the reason.
+	EventLost
+	// EventStuck: the function still runs though its time is over.
+	EventStuck
+	// EventCampaignFailed: an attempt failed; Err says why.
+	EventCampaignFailed
+	// EventRenewFailed: a renewal failed; Err says why.
+	EventRenewFailed
+	// EventReleaseFailed: a release failed; the store will expire it.
+	EventReleaseFailed
+)
+
+var eventNames = [...]string{"campaigning", "elected", "ending", "lost", "stuck",
+	"campaign-failed", "renew-failed", "release-failed"}
+
+// String returns the kind in a word or two.
+func (k EventKind) String() string {
+	if int(k) >= len(eventNames) {
+		return "unknown"
+	}
+	return eventNames[k]
+}
+
+// Event tells what happened to a candidate.
+type Event struct {
+	Kind     EventKind
+	Election string
+	// Attempt counts the campaigns of this Run, from 1.
+	Attempt uint64
+	// Token is that of the leadership concerned, else zero.
+	Token Token
+	// Reason is set with EventEnding and EventLost.
+	Reason Reason
+	// Err is set with the kinds that tell of a failure.
+	Err error
+}

@@ -1,0 +1,270 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/elector"
+)
+
+// Run campaigns, runs the function while this candidate leads, and returns
+// when all is over: the function has returned and the election was given back
+// or is left to expire.
+//
+// The function's context ends before anybody else may lead, with the reason as
+// its cause. Run returns
+//
+//   - the function's error, when it returned by itself;
+//   - a *LostError, when the leadership was lost;
+//   - nil after Resign, and the cause of ctx after ctx ended, unless the
+//     function returned an error of its own;
+//   - an error that matches ErrPermanent, when no attempt can succeed.
+//
+// With Options.Forever only the last two, and an error that the function
+// returned by itself, end it. A panic of the function comes out of Run, after
+// the election was given back.
+func (e *Elector) Run(ctx context.Context, function func(context.Context, Leadership) error) error {
+	r := newRun(e, ctx, function)
+	e.mu.Lock()
+	busy := e.run != nil
+	if !busy {
+		e.run = r
+	}
+	e.mu.Unlock()
+	if busy {
+		return fmt.Errorf("election %q: %w", e.name, ErrRunning)
+	}
+	defer func() {
+		e.mu.Lock()
+		e.run = nil
+		e.mu.Unlock()
+	}()
+	r.loop()
+	return r.result()
+}
+
+// reportsMax bounds the reports that wait for the loop. Those who report are
+// few and wait their turn.
+const reportsMax = 64
+
+// run is one call of Run. The loop owns everything but what the mutex guards.
+type run struct {
+	elector  *Elector
+	ctx      context.Context
+	function func(context.Context, Leadership) error
+
+	machine  *elector.Machine
+	reports  chan report
+	done     chan struct{} // closed when the machine has finished
+	workers  sync.WaitGroup
+	attempts map[uint64]*attempt
+	renewals map[uint64]context.CancelFunc
+
+	finished bool
+	reason   elector.Reason
+	lastErr  error
+	outcome  outcome
+
+	mu   sync.Mutex
+	term *term // the present leadership until it is given back
+	over chan struct{}
+}
+
+// attempt is one campaign: its claim, and the grant when there is one.
+type attempt struct {
+	claim  Claim
+	cancel context.CancelFunc
+	grant  Grant
+}
+
+// report is an event for the machine with what the machine does not need.
+type report struct {
+	event elector.Event
+	grant Grant
+	err   error
+}
+
+func newRun(e *Elector, ctx context.Context, function func(context.Context, Leadership) error) *run {
+	o := e.options
+	return &run{
+		elector:  e,
+		ctx:      ctx,
+		function: function,
+		machine: elector.New(elector.Config{
+			GraceMs:      o.Grace.Milliseconds(),
+			DriftPercent: int64(o.ClockDrift),
+			RetryMs:      o.Retry.Milliseconds(),
+			RetryMaxMs:   o.RetryMax.Milliseconds(),
+			ReleaseMs:    max(o.Lease/2, minRelease).Milliseconds(),
+			Forever:      o.Forever,
+			Seed:         randomSeed(),
+		}),
+		reports:  make(chan report, reportsMax),
+		done:     make(chan struct{}),
+		attempts: make(map[uint64]*attempt),
+		renewals: make(map[uint64]context.CancelFunc),
+	}
+}
+
+// loop owns the machine until it finishes.
+func (r *run) loop() {
+	stop := r.ctx.Done()
+	r.step(elector.Start{})
+	for !r.finished {
+		timer := r.timer()
+		select {
+		case one := <-r.reports:
+			r.receive(one)
+		case <-stop:
+			stop = nil
+			r.step(elector.Stop{})
+		case <-timer.C():
+			r.step(elector.Tick{})
+		}
+		timer.Stop()
+	}
+	close(r.done)
+	for _, a := range r.attempts {
+		a.cancel()
+	}
+	r.setTerm(nil)
+	r.workers.Wait()
+}
+
+func (r *run) timer() clock.Timer {
+	if wakeMs, ok := r.machine.WakeMs(); ok {
+		return r.elector.options.Clock.Timer(clock.FromMillis(wakeMs))
+	}
+	return noTimer{}
+}
+
+// noTimer never fires.
+type noTimer struct{}
+
+func (noTimer) C() <-chan struct{} { return nil }
+func (noTimer) Stop()              {}
+
+// report hands an event to the loop; false when the loop has ended.
+func (r *run) report(one report) bool {
+	select {
+	case r.reports <- one:
+		return true
+	case <-r.done:
+		return false
+	}
+}
+
+// receive notes what the shell must know of a report and steps the machine.
+func (r *run) receive(one report) {
+	switch e := one.event.(type) {
+	case elector.Acquired:
+		r.attempts[e.Attempt].grant = one.grant
+	case elector.AcquireFailed:
+		r.note(EventCampaignFailed, e.Attempt, one.err)
+	case elector.RenewFailed:
+		r.dropRenewal(e.Renewal)
+		r.note(EventRenewFailed, e.Attempt, one.err)
+	case elector.Renewed:
+		r.dropRenewal(e.Renewal)
+		if a := r.attempts[e.Attempt]; a != nil && one.grant.Sent > a.grant.Sent {
+			a.grant = one.grant
+		}
+	case elector.Released:
+		if one.err != nil {
+			r.note(EventReleaseFailed, e.Attempt, one.err)
+		}
+		r.forget(e.Attempt)
+	}
+	r.step(one.event)
+}
+
+// note keeps an error for the result and tells of it. That a cancelled call
+// says it was cancelled is no news.
+func (r *run) note(kind EventKind, attempt uint64, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	r.lastErr = err
+	r.tell(Event{Kind: kind, Attempt: attempt, Err: err})
+}
+
+func (r *run) tell(event Event) {
+	event.Election = r.elector.name
+	if a := r.attempts[event.Attempt]; a != nil && event.Token == 0 {
+		event.Token = a.grant.Token
+	}
+	if r.elector.options.OnEvent != nil {
+		r.elector.options.OnEvent(event)
+	}
+}
+
+// forget drops an attempt that was given back.
+func (r *run) forget(number uint64) {
+	if a := r.attempts[number]; a != nil {
+		a.cancel()
+		delete(r.attempts, number)
+	}
+	r.mu.Lock()
+	mine := r.term != nil && r.term.attempt == number
+	r.mu.Unlock()
+	if mine {
+		r.setTerm(nil)
+	}
+}
+
+// setTerm makes a leadership the present one, or tells those who wait in
+// resign that there is none any more.
+func (r *run) setTerm(t *term) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over != nil {
+		close(r.over)
+		r.over = nil
+	}
+	r.term = t
+	if t != nil {
+		r.over = make(chan struct{})
+	}
+}
+
+// resign asks for the end of the present leadership and waits for it.
+func (r *run) resign(ctx context.Context) error {
+	r.mu.Lock()
+	over := r.over
+	r.mu.Unlock()
+	if over == nil || !r.report(report{event: elector.Resign{}}) {
+		return ErrNotLeader
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// result says how the run ended.
+func (r *run) result() error {
+	r.outcome.repanic()
+	own := r.outcome.own()
+	lost := &LostError{r.elector.name, r.outcome.token, r.reason, r.lastErr}
+	switch r.reason {
+	case elector.Refused:
+		return fmt.Errorf("election %q: %w", r.elector.name, r.lastErr)
+	case elector.TokenStale:
+		return Permanent(lost)
+	case elector.Expired, elector.Taken:
+		return errors.Join(lost, own)
+	case elector.Stopped:
+		if own == nil {
+			return context.Cause(r.ctx)
+		}
+		return own
+	case elector.Resigned:
+		return own
+	}
+	return r.outcome.err
+}
