@@ -1,0 +1,265 @@
+// Package probe is a small ZooKeeper client for tests that talk to a server as
+// bytes.
+//
+// It shares no code with the server or with package client: a mistake made in
+// both directions at once would pass unseen otherwise. In go requests as typed
+// calls, or any bytes at all; out come replies, in order, and events apart from
+// them.
+//
+// What always holds:
+//
+//	P1  Each call has a deadline; a test never hangs here.
+//	P2  Send and Receive may be used by one goroutine each at the same time, so
+//	    that a test can keep many requests on their way.
+//	P3  It never reconnects and never pings by itself.
+package probe
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// Deadline bounds each wait for the server.
+const Deadline = 30 * time.Second
+
+// frameBytesMax is the longest frame a server may send here; more is a mistake.
+const frameBytesMax = 64 << 20
+
+// Op codes of the requests that tests send, by their numbers in the protocol.
+const (
+	OpCreate          = 1
+	OpDelete          = 2
+	OpExists          = 3
+	OpGetData         = 4
+	OpSetData         = 5
+	OpGetACL          = 6
+	OpSetACL          = 7
+	OpPing            = 11
+	OpGetChildren2    = 12
+	OpCheck           = 13
+	OpMulti           = 14
+	OpCreate2         = 15
+	OpCreateContainer = 19
+	OpCreateTTL       = 21
+	OpAuth            = 100
+	OpGetEphemerals   = 103
+	OpClose           = -11
+)
+
+// Xids with a meaning of their own.
+const (
+	xidEvent = -1
+	xidPing  = -2
+	xidAuth  = -4
+)
+
+// A Conn is one connection with a session.
+type Conn struct {
+	// Session and Password re-attach the session from another connection.
+	Session  int64
+	Password []byte
+
+	// TimeoutMs is what the server has granted.
+	TimeoutMs int32
+
+	// Events are the notifications received so far; Receive appends to it.
+	Events []Event
+
+	socket net.Conn
+	in     *bufio.Reader
+	xid    int32
+}
+
+// An Event is one notification.
+type Event struct {
+	Type int32 // 1 created, 2 deleted, 3 data changed, 4 children changed
+	Path string
+}
+
+// A Code is an error number of the protocol, below zero.
+type Code int32
+
+// Codes that tests ask for.
+const (
+	NoNode     Code = -101
+	NodeExists Code = -110
+	BadVersion Code = -103
+)
+
+func (c Code) Error() string { return fmt.Sprintf("zookeeper error %d", int32(c)) }
+
+// ErrRefused says that the server did not accept the session: it has expired or
+// the password is wrong.
+var ErrRefused = errors.New("probe: session refused")
+
+// Dial opens a new session.
+func Dial(addr string, timeout time.Duration) (*Conn, error) {
+	return Attach(addr, timeout, 0, make([]byte, 16))
+}
+
+// Attach opens a connection for a session that exists already.
+func Attach(addr string, timeout time.Duration, session int64, password []byte) (*Conn, error) {
+	socket, err := net.DialTimeout("tcp", addr, Deadline)
+	if err != nil {
+		return nil, fmt.Errorf("probe: %w", err)
+	}
+	c := &Conn{socket: socket, in: bufio.NewReaderSize(socket, 512)}
+	if err := c.handshake(timeout, session, password); err != nil {
+		socket.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Conn) handshake(timeout time.Duration, session int64, password []byte) error {
+	if err := c.write(ConnectRequest(timeout, session, password)); err != nil {
+		return fmt.Errorf("probe: handshake: %w", err)
+	}
+	frame, err := c.frame()
+	if err != nil {
+		return fmt.Errorf("probe: handshake: %w", err)
+	}
+	d := decoder{frame, nil}
+	d.int32() // protocol version
+	c.TimeoutMs = d.int32()
+	c.Session = d.int64()
+	c.Password = d.buffer()
+	if d.err != nil {
+		return fmt.Errorf("probe: handshake: %w", d.err)
+	}
+	if c.TimeoutMs <= 0 {
+		return ErrRefused
+	}
+	return nil
+}
+
+// ConnectRequest is the first frame of a connection, with its length.
+func ConnectRequest(timeout time.Duration, session int64, password []byte) []byte {
+	var e encoder
+	e.int32(0)
+	e.int64(0) // last zxid seen
+	e.int32(int32(timeout.Milliseconds()))
+	e.int64(session)
+	e.buffer(password)
+	e.bool(false)
+	return e.framed()
+}
+
+// Send writes a request without waiting for its reply and returns its xid.
+func (c *Conn) Send(op int32, body []byte) (int32, error) {
+	c.xid++
+	xid := c.xid
+	switch op {
+	case OpPing:
+		xid = xidPing
+	case OpAuth:
+		xid = xidAuth
+	}
+	return xid, c.write(Request(xid, op, body))
+}
+
+// Request is a frame with a request, with its length.
+func Request(xid, op int32, body []byte) []byte {
+	var e encoder
+	e.int32(xid)
+	e.int32(op)
+	e.bytes = append(e.bytes, body...)
+	return e.framed()
+}
+
+// A Reply is what the server answered to one request.
+type Reply struct {
+	Xid  int32
+	Zxid int64
+	Code Code // 0 for success
+	Body []byte
+}
+
+// Receive returns the next reply; events before it go to Events.
+func (c *Conn) Receive() (Reply, error) {
+	for {
+		frame, err := c.frame()
+		if err != nil {
+			return Reply{}, fmt.Errorf("probe: receive: %w", err)
+		}
+		d := decoder{frame, nil}
+		r := Reply{Xid: d.int32(), Zxid: d.int64(), Code: Code(d.int32())}
+		if r.Xid == xidEvent {
+			e := Event{Type: d.int32()}
+			d.int32() // the state, always "connected"
+			e.Path = d.string()
+			c.Events = append(c.Events, e)
+		}
+		if d.err != nil {
+			return Reply{}, fmt.Errorf("probe: receive: %w", d.err)
+		}
+		if r.Xid != xidEvent {
+			r.Body = d.rest
+			return r, nil
+		}
+	}
+}
+
+// Call sends a request and waits for its reply. The error is the reply's Code,
+// if that is not success.
+func (c *Conn) Call(op int32, body []byte) ([]byte, error) {
+	xid, err := c.Send(op, body)
+	if err != nil {
+		return nil, fmt.Errorf("probe: send: %w", err)
+	}
+	r, err := c.Receive()
+	if err != nil {
+		return nil, err
+	}
+	if r.Xid != xid {
+		return nil, fmt.Errorf("probe: reply to xid %d in place of %d", r.Xid, xid)
+	}
+	if r.Code != 0 {
+		return nil, r.Code
+	}
+	return r.Body, nil
+}
+
+// Write sends any bytes at all.
+func (c *Conn) Write(b []byte) error { return c.write(b) }
+
+// Cut closes the socket and leaves the session to its timeout.
+func (c *Conn) Cut() { c.socket.Close() }
+
+// Close ends the session and then the connection.
+func (c *Conn) Close() error {
+	defer c.socket.Close()
+	_, err := c.Call(OpClose, nil)
+	return err
+}
+
+func (c *Conn) write(b []byte) error {
+	if err := c.socket.SetWriteDeadline(time.Now().Add(Deadline)); err != nil {
+		return err
+	}
+	_, err := c.socket.Write(b)
+	return err
+}
+
+// frame reads one frame without its length.
+func (c *Conn) frame() ([]byte, error) {
+	if err := c.socket.SetReadDeadline(time.Now().Add(Deadline)); err != nil {
+		return nil, err
+	}
+	var length [4]byte
+	if _, err := io.ReadFull(c.in, length[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n > frameBytesMax {
+		return nil, fmt.Errorf("the server sent a frame of %d bytes", n)
+	}
+	frame := make([]byte, n)
+	_, err := io.ReadFull(c.in, frame)
+	return frame, err
+}
