@@ -75,6 +75,17 @@ func NewReader(fsys vfs.FS, dir string, after zk.Zxid, options ReadOptions) (*Re
 	}, nil
 }
 
+// NewSegmentReader reads one segment from its beginning, for tools that look at
+// files one by one. A torn end of it is reported whatever follows elsewhere.
+func NewSegmentReader(fsys vfs.FS, dir string, segment Segment, options ReadOptions) *Reader {
+	if options.PayloadBytesMax <= 0 {
+		options.PayloadBytesMax = PayloadBytesMax
+	}
+	return &Reader{
+		fs: fsys, dir: dir, options: options, after: -1, last: -1, lowest: -1, segments: []Segment{segment},
+	}
+}
+
 // Next returns the next record, or io.EOF behind the last one. A damaged log
 // gives a vfs.Corruption. Errors stay.
 func (r *Reader) Next() (Record, error) {

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txnlog"
+)
+
+// Purged tells what Purge deleted, names without directories.
+type Purged struct {
+	Snapshots []string
+	Logs      []string
+}
+
+// Purge keeps the newest snapshots that are whole, keep of them and at least
+// one, and what is needed behind the oldest of these (S5). Snapshots that
+// cannot be loaded do not count (ZOOKEEPER-3231). With fewer whole ones than
+// keep it deletes nothing. It reads each snapshot once to its end. It may run
+// beside the writing of logs and snapshots.
+func (s *Store) Purge(keep int) (Purged, error) {
+	var purged Purged
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return purged, fmt.Errorf("purge: %w", err)
+	}
+	oldest, found := s.oldestKept(files, max(keep, 1))
+	if !found {
+		return purged, nil
+	}
+	limit := files[oldest].Zxid
+	if purged.Logs, err = txnlog.Purge(s.fs, s.logDir, limit); err != nil {
+		return purged, fmt.Errorf("purge: %w", err)
+	}
+	for i := len(files) - 1; i > oldest; i-- {
+		if files[i].Zxid == limit {
+			continue // another packing of the oldest kept
+		}
+		if err := s.fs.Remove(filepath.Join(s.snapDir, files[i].Name)); err != nil {
+			return purged, fmt.Errorf("purge: %w", err)
+		}
+		s.forget(files[i])
+		purged.Snapshots = append(purged.Snapshots, files[i].Name)
+	}
+	return purged, nil
+}
+
+// oldestKept is the index of the last of keep whole snapshots, newest first.
+func (s *Store) oldestKept(files []snap.File, keep int) (index int, found bool) {
+	for i, file := range files {
+		if s.verify(file) != nil {
+			continue
+		}
+		if keep--; keep == 0 {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// verify reads a snapshot whole, once for each name and size.
+func (s *Store) verify(file snap.File) error {
+	size, err := s.size(file)
+	if err != nil {
+		return err
+	}
+	s.verified.Lock()
+	known, ok := s.verified.sizes[file.Name]
+	s.verified.Unlock()
+	if ok && known == size {
+		return nil
+	}
+	if _, err := snap.Verify(s.fs, s.snapDir, file, s.snapOptions()); err != nil {
+		return err
+	}
+	s.noteVerified(file)
+	return nil
+}
+
+func (s *Store) size(file snap.File) (int64, error) {
+	info, err := s.fs.Stat(filepath.Join(s.snapDir, file.Name))
+	if err == nil && info.Dir {
+		err = errors.New("is a directory")
+	}
+	return info.Size, err
+}
+
+func (s *Store) noteVerified(file snap.File) {
+	size, err := s.size(file)
+	if err != nil {
+		return
+	}
+	s.verified.Lock()
+	defer s.verified.Unlock()
+	s.verified.sizes[file.Name] = size
+}
+
+func (s *Store) forget(file snap.File) {
+	s.verified.Lock()
+	defer s.verified.Unlock()
+	delete(s.verified.sizes, file.Name)
+}
