@@ -75,6 +75,7 @@ func passOn(t *testing.T, method string, chain ...servers.Kind) {
 		if err != nil {
 			t.Errorf("%s: %v", who, err)
 		}
+		checkLoggedDigest(t, who, dir, left.tree)
 	}
 	checkSnapshots(t, dir, method)
 }

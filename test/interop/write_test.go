@@ -12,6 +12,9 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
+// ttlMs keeps TTL znodes for longer than a chain of servers lives.
+const ttlMs = 3_600_000
+
 // A writer fills one branch of the tree and fails the test on any surprise.
 type writer struct {
 	t    *testing.T
@@ -81,7 +84,7 @@ func (w *writer) kinds() {
 	}
 	w.create("/container", []byte("c"), probe.World, probe.Container)
 	w.create("/container/kid", nil, probe.World, probe.Persistent)
-	w.must(w.c.CreateTTL(w.base+"/ttl", []byte("t"), probe.World, 3_600_000))
+	w.must(w.c.CreateTTL(w.base+"/ttl", []byte("t"), probe.World, ttlMs))
 	deep := ""
 	for depth := range 20 {
 		deep += fmt.Sprintf("/level-%d", depth)
