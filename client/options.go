@@ -43,7 +43,7 @@ type Options struct {
 	Resolver *net.Resolver
 
 	// ConnectTimeout bounds the attempt to reach one server, handshake included.
-	// 0 is the session timeout divided by the number of servers.
+	// 0 is the session timeout divided by the number of servers and one.
 	ConnectTimeout time.Duration
 
 	// BackoffMin and BackoffMax bound the pause after all servers were tried in

@@ -53,6 +53,11 @@ func (m *Machine) lose(cause error) {
 	if lasted {
 		m.rounds = 0
 	}
+	// While watches are still being set again, the replies to the first of them
+	// say nothing about the others: the next server must look back as far.
+	if m.rearming == 0 {
+		m.sinceZxid = m.lastZxid
+	}
 	m.drop()
 	m.registry.markStale()
 	m.failAll(lossOf(cause))

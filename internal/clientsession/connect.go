@@ -68,7 +68,7 @@ func (m *Machine) dialNext() {
 	m.phase = dialling
 	wait := m.config.ConnectMs
 	if wait <= 0 {
-		wait = max(m.timeoutMs/int64(len(m.addresses)), connectMinMs)
+		wait = max(m.timeoutMs/int64(len(m.addresses)+1), connectMinMs)
 	}
 	m.attemptMs = m.nowMs + wait
 	m.emit(Effect{Kind: Dial, Conn: m.conn, Address: m.address, WaitMs: wait})

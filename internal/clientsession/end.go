@@ -40,7 +40,10 @@ func (m *Machine) end(state State, err error) {
 	m.phase = ended
 	m.failAll(err)
 	m.failAuths(err)
-	m.registry.each(func(w *Watch) { m.emit(Effect{Kind: EndWatch, Watch: w, Err: err}) })
+	m.registry.each(func(w *Watch) {
+		w.registered = false
+		m.emit(Effect{Kind: EndWatch, Watch: w, Err: err})
+	})
 	m.registry = newRegistry()
 	m.enter(state, err)
 }

@@ -17,7 +17,7 @@ type Config struct {
 
 	BackoffMinMs  int64 // first pause after all servers were tried; 0 is 100
 	BackoffMaxMs  int64 // longest pause; 0 is 5000; never above a quarter of the timeout
-	ConnectMs     int64 // for one server to connect and greet; 0 is timeout / servers
+	ConnectMs     int64 // for one server to connect and greet; 0 is timeout / (servers + 1)
 	RearmBytesMax int   // size of one setWatches request; 0 is 128 KiB
 }
 
@@ -69,7 +69,8 @@ type Machine struct {
 	sentMs     int64 // when anything was last sent
 	seenMs     int64 // when anything was last received
 	pings      []int64
-	rearming   int // setWatches requests not answered yet
+	rearming   int     // setWatches requests not answered yet
+	sinceZxid  zk.Zxid // up to which every watch of one shot has been told of changes
 	probeMs    int64
 	probeGapMs int64
 

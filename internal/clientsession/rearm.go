@@ -28,7 +28,7 @@ func (m *Machine) rearm() {
 				send()
 			}
 			if request == nil {
-				set := &zk.SetWatches{RelativeZxid: m.lastZxid}
+				set := &zk.SetWatches{RelativeZxid: m.sinceZxid}
 				request = &zk.Request{Op: zk.OpSetWatches, Xid: zk.XidSetWatches, SetWatches: set}
 			}
 			addRearmed(request, path, WatchKind(kind))
