@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/jute"
@@ -161,6 +162,11 @@ func (g *generator) acl() aclList {
 		return pick(g, goodACLs)
 	}
 	return pick(g, badACLs)
+}
+
+// hasNull tells whether a scheme or an id is null.
+func (l aclList) hasNull() bool {
+	return slices.ContainsFunc(l, func(a acl) bool { return a.scheme.null || a.id.null })
 }
 
 func (l aclList) append(b []byte) []byte {

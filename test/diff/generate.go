@@ -151,7 +151,7 @@ func (g *generator) disturb(slot int) {
 		g.resume(g.rand.IntN(slotsMax), pick(g, g.alive),
 			pick(g, []resumeMode{resumeBadPassword, resumeNoPassword, resumeAhead, resumeUnknown}))
 	case 6:
-		g.add(slot, step{op: zk.OpCloseSession, text: "closeSession", alone: true})
+		g.add(slot, step{op: zk.OpCloseSession, text: "closeSession", alone: true, ends: true})
 		g.forget(session)
 	case 7:
 		g.expire(slot, session)
@@ -215,7 +215,7 @@ func (g *generator) garbage(slot int) {
 func (g *generator) unknownOp(slot int) {
 	op := pick(g, []zk.Op{zk.OpNotification, zk.OpError, zk.OpCheck, 10, 23, 99, 108, 1000, -5, -0x80000000, 0x7fffffff})
 	s := pathStep(op, "/a", u32(0))
-	s.text, s.alone = fmt.Sprintf("unknown op %d", op), true
+	s.text, s.alone, s.ends = fmt.Sprintf("unknown op %d", op), true, true
 	g.add(slot, s)
 	g.open[slot] = -1
 }

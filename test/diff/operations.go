@@ -61,15 +61,22 @@ func (g *generator) request(slot int) {
 var createOps = []zk.Op{zk.OpCreate, zk.OpCreate, zk.OpCreate, zk.OpCreate2, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL}
 
 func (g *generator) create() step {
+	s, _ := g.createWith()
+	return s
+}
+
+// createWith also tells the ACL list.
+func (g *generator) createWith() (step, aclList) {
 	op := pick(g, createOps)
 	flags, ttl := g.flags(op)
 	path := g.path(true)
 	if flags >= 2 && flags != 4 && !g.one(4) {
 		path = nullable{text: pick(g, sequentialPaths)}
 	}
-	s := createOf(op, path, g.data(), g.acl(), flags, ttl)
+	data, list := g.data(), g.acl()
+	s := createOf(op, path, data, list, flags, ttl)
 	s.alone = underQuota(path.text)
-	return s
+	return s, list
 }
 
 // flags are mostly those that fit the operation. Never a createTTL with flags 0
@@ -213,7 +220,8 @@ func (g *generator) auth(slot int) {
 	}
 	refused := []struct{ scheme, credential string }{{"nonsense", "x"}, {"world", "anyone"}, {"auth", ""}, {"", ""}, {"super", "x"}}
 	c := pick(g, known)
-	if g.one(8) {
+	bad := g.one(8)
+	if bad {
 		c = pick(g, refused)
 		g.open[slot] = -1
 	}
@@ -222,7 +230,7 @@ func (g *generator) auth(slot int) {
 	if g.one(3) {
 		xid = 0 // numbered as other requests, as go-zookeeper does
 	}
-	g.add(slot, step{op: zk.OpAuth, xid: xid, body: b, alone: true, text: fmt.Sprintf("auth %s %q", c.scheme, c.credential)})
+	g.add(slot, step{op: zk.OpAuth, xid: xid, body: b, alone: true, ends: bad, text: fmt.Sprintf("auth %s %q", c.scheme, c.credential)})
 }
 
 // quota makes, changes, reads or removes the quota of /q.

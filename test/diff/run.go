@@ -132,17 +132,25 @@ func (r *run) step(at int) {
 	}
 }
 
-// drop closes a connection from this side, if there is one.
+// drop closes a connection from this side, if there is one, and waits until the
+// server has noticed. Apache may otherwise take the end of this connection for
+// the end of the next one of the same session.
 func (r *run) drop(slot int) {
-	if c := r.conns[slot]; c != nil {
-		c.close()
-		delete(r.conns, slot)
+	if r.conns[slot] != nil {
+		r.remove(slot)
+		r.awaitConnections(len(r.conns))
 	}
+}
+
+// remove closes a connection from this side. It is in r.conns.
+func (r *run) remove(slot int) {
+	r.conns[slot].close()
+	delete(r.conns, slot)
 }
 
 func (r *run) closeAll() {
 	for slot := range r.conns {
-		r.drop(slot)
+		r.remove(slot)
 	}
 }
 
@@ -273,7 +281,7 @@ func (r *run) awaitEnd(at, slot int) {
 			continue
 		}
 		r.say(at, "c%d: %v", slot, err)
-		r.drop(slot)
+		r.remove(slot)
 		return
 	}
 }
@@ -302,7 +310,7 @@ func (r *run) await(at, slot int, op zk.Op) (wire.ReplyHeader, bool) {
 		case err != nil:
 			r.sayEvents(at, slot, events)
 			r.say(at, "c%d: %v", slot, err)
-			r.drop(slot)
+			r.remove(slot)
 			return h, false
 		case h.Xid == zk.XidNotification:
 			events = append(events, r.event(at, h, body))
@@ -360,8 +368,11 @@ func appendStep(b []byte, s *step, seen zk.Zxid) []byte {
 
 // after finds out whether the connection has survived a request that may end it.
 func (r *run) after(at, slot int) {
-	if r.script.steps[at].op == zk.OpCloseSession {
+	s := &r.script.steps[at]
+	if s.op == zk.OpCloseSession {
 		r.sessions[r.conns[slot].session].gone = true
+	}
+	if s.ends {
 		r.awaitEnd(at, slot)
 		return
 	}
@@ -392,7 +403,7 @@ func (r *run) ping(at int) (zk.Zxid, bool) {
 	h, _, err := r.frame(observerSlot, replyWithin)
 	if err != nil {
 		r.say(at, "observer: %v", err)
-		r.drop(observerSlot)
+		r.remove(observerSlot)
 	}
 	return h.Zxid, err == nil
 }

@@ -50,6 +50,7 @@ type step struct {
 	body    []byte // without header; bytes: all of it
 	text    string // for people
 	alone   bool   // not pipelined with its neighbours
+	ends    bool   // alone, and the server has to close the connection
 	seen    bool   // setWatches: the first 8 bytes become the zxid last seen less back
 	back    int64
 	settleN int // settle: zxids to wait for at most
