@@ -31,7 +31,7 @@ func (r *Replica) newSession(c *conn, req *wire.ConnectRequest) {
 		r.drop(c)
 		return
 	}
-	s := r.sessions.Open(r.sessions.NewID(), r.timeout(req.TimeoutMs), r.now.MonoMs)
+	s := r.sessions.Open(r.sessions.NewID(), r.timeout(req.TimeoutMs), r.touchedMs())
 	r.proposeOwn(s.ID, &zk.Request{Op: zk.OpCreateSession, TTL: int64(s.TimeoutMs)}, proposal{conn: c, connect: req})
 }
 
@@ -49,7 +49,7 @@ func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 		r.drop(c)
 		return
 	}
-	r.sessions.Resume(s, c.id, r.timeout(req.TimeoutMs), r.now.MonoMs)
+	r.sessions.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
 	r.attach(c, s, req)
 }
 
@@ -69,7 +69,7 @@ func (r *Replica) drop(c *conn) {
 
 func (r *Replica) onTouch(e *Event) {
 	if c := r.conns[e.Conn]; c != nil && c.session != nil {
-		r.sessions.Touch(c.session, r.now.MonoMs)
+		r.sessions.Touch(c.session, r.touchedMs())
 	}
 }
 

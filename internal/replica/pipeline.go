@@ -13,7 +13,7 @@ func (r *Replica) onRequest(e *Event) {
 		return // the connection is closed when the session's end is delivered
 	}
 	c.identities = e.Identities
-	r.sessions.Touch(c.session, r.now.MonoMs)
+	r.sessions.Touch(c.session, r.touchedMs())
 	req := e.Request
 	switch {
 	case req.Op.IsWrite() && req.Op.Known() && (e.Code == zk.OK || req.Op == zk.OpMulti):

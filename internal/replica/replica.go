@@ -51,6 +51,11 @@ type Options struct {
 	ContainerUnusedMs int64 // a container that never had children goes after this; 0 is never
 }
 
+// TouchIntervalMs is how far apart the signs of life may be that a shell passes
+// on: requests it answers itself need not all be told. Every touch counts for
+// so much longer, so that no session expires early (S1).
+func TouchIntervalMs(tickMs int64) int64 { return tickMs / 2 }
+
 // Now is the time of a Step. Mono only ever grows and counts everything that
 // expires; Wall becomes ctime and mtime.
 type Now struct {
@@ -154,6 +159,9 @@ func (r *Replica) Step(batch []Event, now Now, clients Clients) *Effects {
 	r.clients = nil
 	return &r.effects
 }
+
+// touchedMs is when a session that gives a sign of life now counts as touched.
+func (r *Replica) touchedMs() int64 { return r.now.MonoMs + TouchIntervalMs(r.opts.TickMs) }
 
 // handlers says who takes which event.
 var handlers = [...]func(*Replica, *Event){

@@ -96,7 +96,7 @@ func parseLimits(text string) Limits {
 // subtree when its usage znode appears.
 func (t *Tree) quotaCreated(path string) {
 	if limited, ok := limitedBy(path, limitsName); ok {
-		t.quotas[limited] = struct{}{}
+		t.quotas[strings.Clone(limited)] = struct{}{}
 	} else if limited, ok := limitedBy(path, statsName); ok {
 		t.recount(limited)
 	}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
+)
+
+// Config is everything a server is started with. Default gives ZooKeeper's
+// defaults; only DataDir must be set.
+type Config struct {
+	FS         vfs.FS
+	DataDir    string // snapshots and epochs, in its version-2
+	DataLogDir string // transaction log; "" is DataDir
+
+	ClientAddr     string        // host:port of the client port; "" opens none
+	Listener       net.Listener  // instead of ClientAddr, for tests
+	ConnsPerIPMax  int           // maxClientCnxns; 0 is no limit
+	ConnsMax       int           // maxCnxns; 0 is no limit
+	FrameBytesMax  int           // jute.maxbuffer
+	HandshakeTime  time.Duration // nio.sessionlessCnxnTimeout: a connection without a session goes after this
+	OutboxBytesMax int           // a client that does not read is disconnected beyond this
+	InFlightMax    int           // globalOutstandingLimit: requests on their way before connections are not read any more
+
+	TickTime   time.Duration
+	SessionMin time.Duration // 0 is 2 ticks
+	SessionMax time.Duration // 0 is 20 ticks
+
+	Auth            auth.Rules
+	ExtendedTypes   bool // TTL znodes
+	EnforceQuota    bool
+	NoDigest        bool
+	ReconfigEnabled bool
+	ReapInterval    time.Duration // znode.container.checkIntervalMs
+	ReapPerMinute   int           // znode.container.maxPerMinute
+	ContainerUnused time.Duration // znode.container.maxNeverUsedIntervalMs
+
+	NoSync        bool  // forceSync=no
+	PreallocBytes int64 // preAllocSize
+	LogBytesMax   int64 // txnLogSizeLimitInKb; 0 is no limit
+	SnapCount     int   // a snapshot after half to all of so many transactions
+	SnapBytes     int64 // or after half to all of so many bytes of log; 0 is no limit
+	Compression   snap.Compression
+	TrustEmpty    bool          // snapshot.trust.empty
+	NoAutoCreate  bool          // db.autocreate=false
+	NoMkdir       bool          // datadir.autocreate=false
+	PurgeInterval time.Duration // autopurge.purgeInterval; 0 is never
+	PurgeRetain   int           // autopurge.snapRetainCount
+
+	FourLetterWords []string // enabled beside srvr; "*" is all
+	Words           Words    // answers them; nil answers none
+
+	Clock  clock.Clock
+	Wall   func() time.Time
+	Logger *slog.Logger
+}
+
+// Default returns ZooKeeper's defaults.
+func Default() Config {
+	return Config{
+		ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
+		OutboxBytesMax: 64 << 20, InFlightMax: 1000, TickTime: 3 * time.Second,
+		ReapInterval: time.Minute, ReapPerMinute: 10000, ContainerUnused: 5 * time.Minute,
+		PreallocBytes: 64 << 20, SnapCount: 100000, SnapBytes: 4 << 30, PurgeRetain: 3,
+		Clock: clock.System(), Wall: time.Now, Logger: slog.Default(),
+	}
+}

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// conn is one connection of a client. Its goroutine owns the reading side and
+// answers reads; everything else goes to the loop.
+//
+// The order of replies (R3) rests on inFlight: while the loop has requests of
+// this connection, every request goes to the loop, behind them. When it has
+// none, all their replies are in the outbox, and a read may be answered here.
+type conn struct {
+	server *Server
+	id     session.ConnID
+	socket net.Conn
+	remote netip.AddrPort
+	input  input
+	out    outbox
+
+	identities []zk.Identity // owned by the goroutine; replaced, never changed
+
+	sessionID atomic.Int64
+	timeoutMs atomic.Int32
+	inFlight  atomic.Int32  // requests that the loop has not answered
+	resumed   chan struct{} // a token when the loop has answered something
+	woken     bool          // of the loop: it is in the list of those to flush
+	sinceMs   int64         // when it was accepted
+	touchedMs int64         // when the loop last heard of it
+	ended     bool          // the client closed its session: nothing more is read
+
+	stats connStats // guarded by out.mu
+}
+
+// scratch is what handling a batch of requests needs. It is shared by all
+// connections, so that an idle one holds none.
+type scratch struct {
+	buffer  []byte
+	request zk.Request
+	answer  replica.Answer
+	events  []replica.Event
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{buffer: make([]byte, inputBytes)} }}
+
+func newConn(s *Server, socket net.Conn) *conn {
+	c := &conn{server: s, socket: socket, remote: remoteAddr(socket), sinceMs: s.monoMs(), resumed: make(chan struct{}, 1)}
+	c.identities = auth.Connected(c.remote.Addr().String())
+	c.input.init(socket)
+	return c
+}
+
+// serve runs the connection to its end.
+func (c *conn) serve() {
+	defer c.close()
+	if !c.handshake() {
+		return
+	}
+	for !c.ended && c.step() {
+	}
+	if c.ended {
+		c.input.drain()
+	}
+}
+
+func (c *conn) close() {
+	c.socket.Close()
+	c.server.inbox.put(replica.Event{Kind: replica.EventDisconnect, Conn: c.id})
+}
+
+// handshake reads the first frame, or a four-letter word, and waits for the
+// loop's answer. The budget before a session is small.
+func (c *conn) handshake() bool {
+	payload, err := c.input.first()
+	if err != nil {
+		return false
+	}
+	if word, ok := c.fourLetterWord(); ok {
+		c.answerWord(word)
+		return false
+	}
+	req, err := wire.DecodeConnectRequest(payload)
+	if err != nil || c.server.done.Err() != nil {
+		return false
+	}
+	c.touchedMs = c.server.monoMs()
+	c.begin(1)
+	c.server.stats.connects.Add(1)
+	c.server.inbox.put(replica.Event{Kind: replica.EventConnect, Conn: c.id, Connect: &req, Identities: c.identities})
+	for c.inFlight.Load() > 0 {
+		if !c.await() {
+			return false
+		}
+	}
+	return c.sessionID.Load() != 0
+}
+
+// await waits until the loop has answered something, or the server ends.
+func (c *conn) await() bool {
+	select {
+	case <-c.resumed:
+		return !c.out.isEnded()
+	case <-c.server.done.Done():
+		return false
+	}
+}
+
+// begin counts requests that go to the loop.
+func (c *conn) begin(n int) {
+	c.inFlight.Add(int32(n))
+	c.server.inFlight.Add(int64(n))
+}
+
+// finish counts one that the loop has answered. The loop calls it, after the
+// reply is in the outbox.
+func (c *conn) finish() {
+	c.inFlight.Add(-1)
+	c.server.inFlight.Add(-1)
+}
+
+// gone forgets a connection whose goroutine has ended. The loop calls it, so
+// that what is left on its way is counted off once.
+func (s *Server) gone(c *conn) {
+	s.conns.remove(c)
+	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
+	c.out.mu.Lock()
+	s.stats.sentGone.Add(c.stats.sent)
+	c.out.mu.Unlock()
+}
+
+// resume wakes the goroutine if it waits for the loop.
+func (c *conn) resume() {
+	select {
+	case c.resumed <- struct{}{}:
+	default:
+	}
+}
+
+func (o *outbox) isEnded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended || o.over
+}
+
+// The limits of what may be on its way: beyond them a connection that has
+// requests with the loop is not read until they are answered.
+const inFlightBytesMax = 16 << 20
+
+func (c *conn) mayRead() bool {
+	s := c.server
+	for c.out.crowded() {
+		if !c.await() {
+			return false
+		}
+	}
+	if s.inFlight.Load() <= int64(s.cfg.InFlightMax) && s.inFlightBytes.Load() <= inFlightBytesMax {
+		return true
+	}
+	for c.inFlight.Load() > 0 {
+		if !c.await() {
+			return false
+		}
+	}
+	return true
+}
+
+// step reads what has come and handles every whole request in it.
+func (c *conn) step() bool {
+	if !c.mayRead() {
+		return false
+	}
+	// Waiting for input holds no scratch: most connections are idle.
+	w, err := c.input.read()
+	if err != nil {
+		return false
+	}
+	defer scratches.Put(w)
+	ok := c.handle(w)
+	c.input.keep(w)
+	return ok
+}

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/session"
+)
+
+// conns are the connections of clients, those without a session included.
+type conns struct {
+	mu struct {
+		sync.RWMutex
+		byID  map[session.ConnID]*conn
+		perIP map[netip.Addr]int
+	}
+	nextID   atomic.Uint64
+	rejected atomic.Int64
+}
+
+func (c *conns) init() {
+	c.mu.byID = map[session.ConnID]*conn{}
+	c.mu.perIP = map[netip.Addr]int{}
+}
+
+func (c *conns) get(id session.ConnID) *conn {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.mu.byID[id]
+}
+
+// add takes a connection in unless one of the limits (0 is none) is reached.
+func (c *conns) add(n *conn, perIPMax, max int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if max > 0 && len(c.mu.byID) >= max || perIPMax > 0 && c.mu.perIP[n.remote.Addr()] >= perIPMax {
+		c.rejected.Add(1)
+		return false
+	}
+	n.id = session.ConnID(c.nextID.Add(1))
+	c.mu.byID[n.id] = n
+	c.mu.perIP[n.remote.Addr()]++
+	return true
+}
+
+func (c *conns) remove(n *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.mu.byID[n.id]; !ok {
+		return
+	}
+	delete(c.mu.byID, n.id)
+	if c.mu.perIP[n.remote.Addr()]--; c.mu.perIP[n.remote.Addr()] == 0 {
+		delete(c.mu.perIP, n.remote.Addr())
+	}
+}
+
+// all returns the connections in the order in which they came.
+func (c *conns) all() []*conn {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out := make([]*conn, 0, len(c.mu.byID))
+	for _, n := range c.mu.byID {
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b *conn) int { return int(int64(a.id) - int64(b.id)) })
+	return out
+}
+
+func (c *conns) count() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.mu.byID)
+}
+
+func (c *conns) closeAll() {
+	for _, n := range c.all() {
+		n.socket.Close()
+		n.resume()
+	}
+}
+
+// accept takes connections until the listener is closed.
+func (s *Server) accept() {
+	for {
+		socket, err := s.listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || s.done.Err() != nil {
+				return
+			}
+			// Out of file descriptors, most likely: those who are here go on.
+			s.cfg.Logger.Warn("accept", "error", err)
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-s.done.Done():
+				return
+			}
+			continue
+		}
+		c := newConn(s, socket)
+		if !s.conns.add(c, s.cfg.ConnsPerIPMax, s.cfg.ConnsMax) {
+			reset(socket)
+			continue
+		}
+		if s.done.Err() != nil {
+			socket.Close()
+		}
+		s.task(c.serve)
+	}
+}
+
+// reset closes a socket the hard way, so that nothing lingers.
+func reset(socket net.Conn) {
+	if tcp, ok := socket.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	socket.Close()
+}
+
+// expireHandshakes closes the connections that have had their time to begin a
+// session. One pass for all costs less than a timer for each.
+func (s *Server) expireHandshakes() {
+	if s.cfg.HandshakeTime <= 0 {
+		return
+	}
+	limit := s.monoMs() - s.cfg.HandshakeTime.Milliseconds()
+	s.conns.mu.RLock()
+	defer s.conns.mu.RUnlock()
+	for _, c := range s.conns.mu.byID {
+		if c.sessionID.Load() == 0 && c.sinceMs < limit {
+			c.socket.Close()
+		}
+	}
+}
+
+func remoteAddr(socket net.Conn) netip.AddrPort {
+	if tcp, ok := socket.RemoteAddr().(*net.TCPAddr); ok {
+		a := tcp.AddrPort()
+		return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	}
+	return netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
+}

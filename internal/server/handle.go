@@ -1,0 +1,187 @@
+package server
+
+import (
+	"bytes"
+
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// handle takes every whole request of the input: reads are answered here while
+// the loop has nothing of this connection, the others are submitted together.
+func (c *conn) handle(w *scratch) bool {
+	start := c.server.cfg.Clock.Now()
+	h := handling{conn: c, w: w, nowMs: start.Millis()}
+	ok := h.all()
+	h.unlock()
+	h.submit()
+	c.flush()
+	if h.reads > 0 {
+		c.server.stats.latency.note(c.server.cfg.Clock.Now().Sub(start), h.reads)
+	}
+	return ok
+}
+
+// handling is the work on one batch of input.
+type handling struct {
+	conn   *conn
+	w      *scratch
+	nowMs  int64
+	owned  []byte // a copy of the input from here on, for requests that are kept
+	locked bool   // the tree for reading, and the outbox
+	reads  int    // answered here
+	sent   int    // submitted
+}
+
+// lockedReads is how many reads are answered before writers get their turn.
+const lockedReads = 64
+
+func (h *handling) all() bool {
+	in := &h.conn.input
+	for len(in.rest) >= wire.PrefixBytes && !h.conn.ended {
+		n, err := wire.FrameLength(in.rest, h.conn.server.cfg.FrameBytesMax)
+		if err != nil || n < wire.HeaderBytes {
+			return false // ZooKeeper closes without a word, too
+		}
+		if len(in.rest) < wire.PrefixBytes+n {
+			break
+		}
+		h.one(in.rest[wire.PrefixBytes : wire.PrefixBytes+n])
+		in.rest = in.rest[wire.PrefixBytes+n:]
+		if h.owned != nil {
+			h.owned = h.owned[wire.PrefixBytes+n:]
+		}
+		if h.locked && h.reads%lockedReads == 0 {
+			h.unlock()
+		}
+	}
+	return true
+}
+
+// one handles a request.
+func (h *handling) one(payload []byte) {
+	c := h.conn
+	c.server.stats.received.Add(1)
+	_, op, _ := wire.DecodeHeader(payload)
+	if op.Known() && !op.IsWrite() && op != zk.OpAuth && h.sent == 0 && c.inFlight.Load() == 0 {
+		if h.read(payload) {
+			return
+		}
+	}
+	h.toLoop(payload, op)
+}
+
+// read answers a read at once, from the tree, into the outbox: with both
+// locked, so that no event can come between a watch and its reply. It returns
+// false for what cannot be decoded.
+func (h *handling) read(payload []byte) bool {
+	c, w := h.conn, h.w
+	if wire.DecodeRequest(payload, recordBytesMax(c.server.cfg.FrameBytesMax), &w.request) != nil {
+		return false
+	}
+	h.lock()
+	reader := c.server.reader
+	who := replica.Caller{Conn: c.id, Session: zk.SessionID(c.sessionID.Load()), Identities: c.identities}
+	reader.Read(&w.request, who, &w.answer)
+	o := &c.out
+	if !o.ended && !o.over {
+		for i := range w.answer.Events {
+			o.bytes = wire.AppendEvent(o.bytes, &w.answer.Events[i])
+		}
+		o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, reader.Tree.LastZxid()), &w.answer.Result)
+		c.checkOutbox()
+	}
+	h.reads++
+	c.stats.note(&w.request, reader.Tree.LastZxid(), h.nowMs)
+	c.stats.sent += int64(1 + len(w.answer.Events))
+	return true
+}
+
+func (h *handling) lock() {
+	if !h.locked {
+		h.conn.server.reader.Tree.RLock()
+		h.conn.out.mu.Lock()
+		h.locked = true
+	}
+}
+
+func (h *handling) unlock() {
+	if h.locked {
+		h.conn.out.mu.Unlock()
+		h.conn.server.reader.Tree.RUnlock()
+		h.locked = false
+	}
+}
+
+// toLoop prepares a request for the loop. It is kept there for a while, so it
+// is decoded from a copy; one copy serves all of a batch.
+func (h *handling) toLoop(payload []byte, op zk.Op) {
+	h.unlock()
+	c := h.conn
+	if h.owned == nil {
+		h.owned = bytes.Clone(c.input.rest)
+	}
+	own := h.owned[wire.PrefixBytes : wire.PrefixBytes+len(payload) : wire.PrefixBytes+len(payload)]
+	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request)}
+	if wire.DecodeRequest(own, recordBytesMax(c.server.cfg.FrameBytesMax), e.Request) != nil {
+		e.Code = zk.ErrMarshalling
+	}
+	switch op {
+	case zk.OpAuth:
+		e.Kind = replica.EventAuth
+		e.Code = c.authenticate(e.Request)
+	case zk.OpCloseSession:
+		c.ended = true
+	}
+	if !op.Known() {
+		c.ended = true // the answer is the last one
+	}
+	e.Identities = c.identities
+	h.w.events = append(h.w.events, e)
+	h.sent++
+	c.out.mu.Lock()
+	c.stats.note(e.Request, 0, h.nowMs)
+	c.stats.wait(h.nowMs)
+	c.out.mu.Unlock()
+}
+
+// authenticate adds what a credential proves to the connection's identities.
+func (c *conn) authenticate(r *zk.Request) zk.Code {
+	proved, err := c.server.reader.Auth.Authenticate(r.Scheme, r.Data, c.remote.Addr().String())
+	if err != nil {
+		c.server.stats.authFailed.Add(1)
+		c.ended = true
+		return zk.ErrAuthFailed
+	}
+	all := append([]zk.Identity{}, c.identities...)
+	for _, id := range proved {
+		known := false
+		for _, have := range all {
+			known = known || have == id
+		}
+		if !known {
+			all = append(all, id)
+		}
+	}
+	c.identities = all
+	return zk.OK
+}
+
+// submit gives the gathered requests to the loop. If there are none, a sign of
+// life goes there now and then.
+func (h *handling) submit() {
+	c := h.conn
+	if h.sent > 0 {
+		c.begin(h.sent)
+		c.touchedMs = h.nowMs
+		c.server.inbox.put(h.w.events...)
+		clear(h.w.events)
+		h.w.events = h.w.events[:0]
+		return
+	}
+	if h.nowMs-c.touchedMs >= replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds()) {
+		c.touchedMs = h.nowMs
+		c.server.inbox.put(replica.Event{Kind: replica.EventTouch, Conn: c.id})
+	}
+}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/conclave-project/conclave/internal/wire"
+)
+
+const (
+	inputBytes = 64 << 10 // of one read
+	firstMax   = 4 << 10  // longest first frame: a handshake takes 45 bytes
+)
+
+// input is the reading side of a connection. Between reads it keeps only the
+// beginning of a frame that has not come whole.
+type input struct {
+	socket  net.Conn
+	raw     syscall.RawConn // nil if the socket cannot be polled
+	partial []byte          // begun, but not whole
+	rest    []byte          // of the scratch buffer: still to be handled
+	poll    func(fd uintptr) bool
+	w       *scratch
+	n       int
+	err     error
+}
+
+func (in *input) init(socket net.Conn) {
+	in.socket = socket
+	if tcp, ok := socket.(*net.TCPConn); ok {
+		if raw, err := tcp.SyscallConn(); err == nil {
+			in.raw = raw
+			in.poll = in.tryRead
+		}
+	}
+}
+
+// first reads the first frame of a connection into memory of its own. What
+// comes behind it stays for later.
+func (in *input) first() ([]byte, error) {
+	in.partial = make([]byte, 0, 64)
+	for {
+		if len(in.partial) >= wire.PrefixBytes {
+			if isFourLetterWord(in.partial) {
+				return nil, nil
+			}
+			n, err := wire.FrameLength(in.partial, firstMax)
+			if err != nil {
+				return nil, err
+			}
+			if len(in.partial) >= wire.PrefixBytes+n {
+				payload := in.partial[wire.PrefixBytes : wire.PrefixBytes+n : wire.PrefixBytes+n]
+				in.partial = append([]byte(nil), in.partial[wire.PrefixBytes+n:]...)
+				return payload, nil
+			}
+		}
+		if len(in.partial) == cap(in.partial) {
+			in.partial = append(in.partial, 0)[:len(in.partial)]
+		}
+		n, err := in.socket.Read(in.partial[len(in.partial):cap(in.partial)])
+		if err != nil {
+			return nil, err
+		}
+		in.partial = in.partial[:len(in.partial)+n]
+	}
+}
+
+// read waits for input and returns a scratch whose rest holds it, behind what
+// was kept. Only when something has come does it take a scratch.
+func (in *input) read() (*scratch, error) {
+	if w := in.pending(); w != nil {
+		return w, nil
+	}
+	in.n, in.err = 0, nil
+	if in.raw == nil {
+		in.readPlain()
+	} else if err := in.raw.Read(in.poll); err != nil && in.err == nil {
+		in.err = err
+	}
+	w := in.w
+	in.w = nil
+	if in.err == nil && in.n == 0 {
+		in.err = io.EOF
+	}
+	if in.err != nil {
+		if w != nil {
+			scratches.Put(w)
+		}
+		return nil, in.err
+	}
+	in.rest = w.buffer[:len(in.partial)+in.n]
+	return w, nil
+}
+
+// pending returns a scratch with a frame that came whole behind the handshake.
+func (in *input) pending() *scratch {
+	if len(in.partial) < wire.PrefixBytes {
+		return nil
+	}
+	n, err := wire.FrameLength(in.partial, 1<<31-1)
+	if err == nil && len(in.partial) < wire.PrefixBytes+n {
+		return nil
+	}
+	w := in.take()
+	in.rest = w.buffer[:len(in.partial)]
+	return w
+}
+
+// take gets a scratch with room behind the kept bytes, which it copies. The
+// room for a long frame grows with what has really come.
+func (in *input) take() *scratch {
+	w := scratches.Get().(*scratch)
+	if need := 2 * len(in.partial); need > len(w.buffer) {
+		w.buffer = make([]byte, need+inputBytes)
+	}
+	copy(w.buffer, in.partial)
+	return w
+}
+
+// tryRead is called when the socket may have input; false waits for more.
+func (in *input) tryRead(fd uintptr) bool {
+	w := in.take()
+	n, err := syscall.Read(int(fd), w.buffer[len(in.partial):])
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
+		scratches.Put(w)
+		return errors.Is(err, syscall.EINTR) && in.tryRead(fd)
+	}
+	in.w, in.n, in.err = w, max(n, 0), err
+	return true
+}
+
+func (in *input) readPlain() {
+	in.w = in.take()
+	in.n, in.err = in.socket.Read(in.w.buffer[len(in.partial):])
+}
+
+// keep stores what was not handled until more comes.
+func (in *input) keep(w *scratch) {
+	in.partial = append(in.partial[:0], in.rest...)
+	if len(in.partial) == 0 && cap(in.partial) > 1024 {
+		in.partial = nil
+	}
+	in.rest = nil
+	if len(w.buffer) > inputBytes {
+		w.buffer = make([]byte, inputBytes)
+	}
+}
+
+// drain reads and forgets until the client closes, so that closing our side
+// does not destroy what it has not read yet.
+func (in *input) drain() {
+	io.Copy(io.Discard, in.socket)
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// runLoop owns the replica: it takes what has arrived, steps, stores, wakes.
+func (s *Server) runLoop() {
+	out := &delivery{server: s}
+	var spare []replica.Event
+	for {
+		select {
+		case <-s.done.Done():
+			return
+		case <-s.inbox.ready:
+		case question := <-s.questions:
+			question()
+			continue
+		}
+		batch := s.inbox.take(spare)
+		now := s.now()
+		s.loopMs = now.MonoMs
+		effects := s.replica.Step(batch, now, out)
+		if len(effects.Append) > 0 {
+			s.persist(effects.Append)
+		}
+		out.flush()
+		s.bury(batch)
+		s.maybeSnapshot()
+		clear(batch)
+		spare = batch
+	}
+}
+
+// persist gives records to the disk.
+func (s *Server) persist(records []replica.Record) {
+	bytes := int64(0)
+	for i := range records {
+		bytes += int64(len(records[i].Payload))
+	}
+	s.inFlightBytes.Add(bytes)
+	s.disk.append(records)
+}
+
+// bury forgets the connections that have ended.
+func (s *Server) bury(batch []replica.Event) {
+	for i := range batch {
+		if batch[i].Kind != replica.EventDisconnect {
+			continue
+		}
+		if c := s.conns.get(batch[i].Conn); c != nil {
+			s.gone(c)
+		}
+	}
+}
+
+// inspect lets f look at what the loop owns; false if the loop has ended.
+func (s *Server) inspect(f func(*replica.Replica)) bool {
+	answered := make(chan struct{})
+	select {
+	case s.questions <- func() { f(s.replica); close(answered) }:
+		<-answered
+		return true
+	case <-s.done.Done():
+		return false
+	}
+}
+
+// delivery carries what the replica tells clients to their outboxes, and
+// remembers which have something to send.
+type delivery struct {
+	server *Server
+	dirty  []*conn
+	last   *conn // the connection looked up last
+}
+
+func (d *delivery) conn(id session.ConnID) *conn {
+	if d.last == nil || d.last.id != id {
+		d.last = d.server.conns.get(id)
+	}
+	return d.last
+}
+
+// wake notes that a connection has something to send.
+func (d *delivery) wake(c *conn) {
+	if !c.woken {
+		c.woken = true
+		d.dirty = append(d.dirty, c)
+	}
+}
+
+// Connected implements replica.Clients.
+func (d *delivery) Connected(id session.ConnID, r *wire.ConnectResponse) {
+	if c := d.conn(id); c != nil {
+		c.connected(r)
+		d.wake(c)
+	}
+}
+
+// Reply implements replica.Clients.
+func (d *delivery) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
+	if c := d.conn(id); c != nil {
+		c.reply(h, r)
+		d.wake(c)
+	}
+}
+
+// Notify implements replica.Clients.
+func (d *delivery) Notify(id session.ConnID, e *zk.Event) {
+	if c := d.conn(id); c != nil {
+		c.notify(e)
+		d.wake(c)
+	}
+}
+
+// Close implements replica.Clients.
+func (d *delivery) Close(id session.ConnID) {
+	if c := d.conn(id); c != nil {
+		c.out.end()
+		d.wake(c)
+	}
+}
+
+// flush has the outboxes written. One connection's is written here, without a
+// detour; several are written side by side.
+func (d *delivery) flush() {
+	for _, c := range d.dirty {
+		c.woken = false
+		c.resume()
+		if len(d.dirty) == 1 {
+			c.flushOnce()
+		} else {
+			c.flushAside()
+		}
+	}
+	clear(d.dirty)
+	d.dirty, d.last = d.dirty[:0], nil
+}

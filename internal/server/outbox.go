@@ -1,0 +1,193 @@
+package server
+
+import (
+	"sync"
+	"syscall"
+
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// outbox holds what a connection is to be sent, as bytes, in order (H3). The
+// loop and the connection's own goroutine put things in; whoever finds it not
+// being written writes it.
+type outbox struct {
+	mu      sync.Mutex
+	bytes   []byte
+	writing bool
+	ended   bool // nothing more is taken; the socket closes when all is sent
+	over    bool // the limit was passed: the connection is to be closed
+}
+
+// outboxKeep is the buffer a quiet connection may keep.
+const outboxKeep = 1 << 10
+
+// outboxCrowded is how many bytes may wait behind a write before the
+// connection's requests are not read any more.
+const outboxCrowded = 1 << 20
+
+// end lets what is in the outbox be the last.
+func (o *outbox) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+}
+
+// crowded tells whether the client lags so far behind that it must not be given
+// more work.
+func (o *outbox) crowded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writing && len(o.bytes) > outboxCrowded && !o.ended && !o.over
+}
+
+// take hands the bytes to a writer; false if there is nothing to do or another
+// writes already. A writer calls take again until it returns false.
+func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writing && !again {
+		return nil, false, false
+	}
+	o.writing = false
+	if o.over {
+		return nil, true, true
+	}
+	if len(o.bytes) == 0 {
+		return nil, o.ended, o.ended
+	}
+	o.writing = true
+	bytes = o.bytes
+	o.bytes = spare[:0]
+	return bytes, false, true
+}
+
+// checkOutbox closes a connection whose client does not read: what it misses
+// cannot be left out, so it must connect anew. Called with out.mu held.
+func (c *conn) checkOutbox() {
+	if len(c.out.bytes) > c.server.cfg.OutboxBytesMax {
+		c.out.over = true
+		c.socket.Close()
+	}
+}
+
+// connected answers the handshake.
+func (c *conn) connected(r *wire.ConnectResponse) {
+	c.out.mu.Lock()
+	if !c.out.ended {
+		c.out.bytes = wire.AppendConnectResponse(c.out.bytes, r)
+	}
+	c.stats.sent++
+	c.out.mu.Unlock()
+	c.timeoutMs.Store(r.TimeoutMs)
+	c.sessionID.Store(int64(r.Session))
+	c.finish()
+}
+
+// reply answers a request that the loop had.
+func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) {
+	c.out.mu.Lock()
+	if !c.out.ended && !c.out.over {
+		c.out.bytes = wire.AppendReply(c.out.bytes, h, r)
+		c.checkOutbox()
+	}
+	c.stats.answered(h.Zxid, c.server)
+	c.out.mu.Unlock()
+	c.finish()
+}
+
+// notify sends a watch event.
+func (c *conn) notify(e *zk.Event) {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	if !c.out.ended && !c.out.over {
+		c.out.bytes = wire.AppendEvent(c.out.bytes, e)
+		c.checkOutbox()
+	}
+	c.stats.sent++
+}
+
+// flush writes until the outbox is empty, and closes the socket if it is over.
+// It may be called by several goroutines; one of them writes.
+func (c *conn) flush() { c.flushFrom(false) }
+
+// flushMore goes on as the one who writes.
+func (c *conn) flushMore() { c.flushFrom(true) }
+
+func (c *conn) flushFrom(again bool) {
+	var spare []byte
+	for ; ; again = true {
+		bytes, closing, ok := c.out.take(spare, again)
+		if !ok {
+			return
+		}
+		if closing {
+			c.socket.Close()
+			return
+		}
+		if !c.write(bytes) {
+			return
+		}
+		spare = nil
+		if cap(bytes) <= outboxKeep {
+			spare = bytes
+		}
+	}
+}
+
+// write sends bytes, however long the client takes.
+func (c *conn) write(bytes []byte) bool {
+	_, err := c.socket.Write(bytes)
+	c.resume() // it may wait for room in the outbox
+	if err != nil {
+		c.out.end()
+		c.socket.Close()
+	}
+	return err == nil
+}
+
+// flushOnce writes what the socket takes without waiting, and leaves the rest
+// to a goroutine. The loop calls it: it must not wait for a client.
+func (c *conn) flushOnce() {
+	if c.input.raw == nil {
+		c.flushAside()
+		return
+	}
+	bytes, closing, ok := c.out.take(nil, false)
+	switch {
+	case !ok:
+		return
+	case closing:
+		c.socket.Close()
+		return
+	}
+	n := 0
+	err := c.input.raw.Write(func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), bytes)
+		return true
+	})
+	n = max(n, 0)
+	if err == nil && n == len(bytes) && c.out.rest() {
+		return
+	}
+	c.server.task(func() {
+		if c.write(bytes[n:]) {
+			c.flushMore()
+		}
+	})
+}
+
+// rest ends the writing if there is nothing more.
+func (o *outbox) rest() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.bytes) > 0 || o.ended || o.over {
+		return false
+	}
+	o.writing = false
+	return true
+}
+
+// flushAside writes in a goroutine of its own, which ends when the outbox is
+// empty: an idle connection has no writer.
+func (c *conn) flushAside() { c.server.task(c.flush) }

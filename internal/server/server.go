@@ -1,0 +1,199 @@
+// Package server is the shell around a replica: sockets, disk, clock and
+// goroutines.
+//
+// One goroutine, the loop, owns the replica. Connections, the disk and the
+// timer put events into its inbox; it takes all that has come, steps the
+// replica once, gives the records to the disk goroutine, and wakes the
+// connections that have something to send. While the disk writes and syncs one
+// batch, the next one gathers: that is the group commit.
+//
+//	conns.go      accepts connections, within their limits
+//	conn.go       one connection: handshake, then requests until its end
+//	inbox.go      gathers events for the loop
+//	loop.go       the loop
+//	disk.go       appends and syncs, tells the loop
+//	handle.go     one batch of requests of a connection
+//	input.go      the bytes of a connection, without a buffer for idle ones
+//	outbox.go     gathers replies and events of a connection, writes them
+//	recover.go    from the files to a replica
+//	snapshots.go  writes fuzzy snapshots and purges, beside everything else
+//
+// What always holds:
+//
+//	H1  A record is on disk before the loop hears of it.
+//	H2  Any error of the log ends the server, with its reason, before another
+//	    reply leaves.
+//	H3  A connection's replies and events leave in the order in which they were
+//	    put into its outbox; what does not fit ends the connection.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/store"
+)
+
+// Server is one running server. New recovers its data, Run serves.
+type Server struct {
+	cfg      Config
+	store    *store.Store
+	replica  *replica.Replica
+	reader   *replica.Reader
+	listener net.Listener
+	inbox    inbox
+	disk     *disk
+	snaps    *snapshots
+	conns    conns
+	stats    stats
+	startMs  int64
+	loopMs   int64 // when the loop began its step; of the loop
+	recovery Recovery
+
+	questions chan func() // to be answered by the loop, see inspect
+
+	inFlight      atomic.Int64 // requests that the loop has not answered yet
+	inFlightBytes atomic.Int64
+	diskFull      atomic.Bool
+
+	stop   context.CancelCauseFunc // ends Run
+	done   context.Context
+	closed sync.Once
+	tasks  sync.WaitGroup
+}
+
+// New opens and recovers the data directory and listens on the client port. It
+// does not serve yet. Errors say what was wrong with which file or address.
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg}
+	s.done, s.stop = context.WithCancelCause(context.Background())
+	s.inbox.init()
+	s.questions = make(chan func())
+	s.conns.init()
+	s.startMs = s.monoMs()
+	if err := s.recover(); err != nil {
+		s.close()
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.SessionMin <= 0 {
+		c.SessionMin = 2 * c.TickTime
+	}
+	if c.SessionMax <= 0 {
+		c.SessionMax = 20 * c.TickTime
+	}
+	return c
+}
+
+// Addr is where the server listens for clients; nil if it does not.
+func (s *Server) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
+// errStopped is why an orderly stop ends the tasks.
+var errStopped = errors.New("server stopped")
+
+// Run serves until ctx ends, which is an orderly stop and no error, or until
+// something fatal happens. It returns when everything has ended. Call it once.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.close()
+	unhook := context.AfterFunc(ctx, func() { s.stop(errStopped) })
+	defer unhook()
+	s.task(s.runDisk)
+	s.task(s.runTicks)
+	if s.listener != nil {
+		s.task(s.accept)
+	}
+	s.runLoop()
+	s.conns.closeAll()
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	s.disk.stop()
+	s.tasks.Wait()
+	if err := context.Cause(s.done); !errors.Is(err, errStopped) {
+		return err
+	}
+	return s.disk.err
+}
+
+// task runs f in a goroutine that Run waits for.
+func (s *Server) task(f func()) {
+	s.tasks.Add(1)
+	go func() {
+		defer s.tasks.Done()
+		f()
+	}()
+}
+
+// fail ends the server with a reason (H2).
+func (s *Server) fail(err error) { s.stop(err) }
+
+func (s *Server) close() {
+	s.closed.Do(func() {
+		if s.listener != nil {
+			s.listener.Close()
+		}
+		if s.disk != nil && s.disk.log != nil {
+			if err := s.disk.log.Close(); err != nil && s.disk.err == nil {
+				s.disk.err = err
+			}
+		}
+		if s.store != nil {
+			s.store.Close()
+		}
+	})
+}
+
+func (s *Server) listen() error {
+	switch {
+	case s.cfg.Listener != nil:
+		s.listener = s.cfg.Listener
+	case s.cfg.ClientAddr != "":
+		l, err := net.Listen("tcp", s.cfg.ClientAddr)
+		if err != nil {
+			return fmt.Errorf("listen for clients on %s (clientPort): %w", s.cfg.ClientAddr, err)
+		}
+		s.listener = l
+	}
+	return nil
+}
+
+func (s *Server) monoMs() int64 { return s.cfg.Clock.Now().Millis() }
+
+func (s *Server) now() replica.Now {
+	return replica.Now{MonoMs: s.monoMs(), WallMs: s.cfg.Wall().UnixMilli()}
+}
+
+// runTicks tells the loop that time has passed, at least four times a tick.
+func (s *Server) runTicks() {
+	step := min(max(s.cfg.TickTime/4, 10*time.Millisecond), time.Second)
+	for {
+		timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(step))
+		select {
+		case <-timer.C():
+			s.inbox.put(replica.Event{Kind: replica.EventTick})
+			s.expireHandshakes()
+		case <-s.done.Done():
+			timer.Stop()
+			return
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package server
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/watch"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// stats are a server's totals since the start or the last reset.
+type stats struct {
+	received   atomic.Int64
+	sentGone   atomic.Int64 // by connections that have ended
+	connects   atomic.Int64
+	authFailed atomic.Int64
+	latency    latency
+}
+
+// latency keeps the shortest, longest and mean time of requests.
+type latency struct {
+	mu                    sync.Mutex
+	count                 int64
+	totalMs, minMs, maxMs int64
+}
+
+func (l *latency) note(d time.Duration, n int) { l.noteMs(d.Milliseconds(), n) }
+
+func (l *latency) noteMs(ms int64, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count == 0 || ms < l.minMs {
+		l.minMs = ms
+	}
+	l.count += int64(n)
+	l.totalMs += ms * int64(n)
+	l.maxMs = max(l.maxMs, ms)
+}
+
+func (l *latency) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count, l.totalMs, l.minMs, l.maxMs = 0, 0, 0, 0
+}
+
+// Latency is the time requests took in this server.
+type Latency struct {
+	MinMs, MaxMs int64
+	AvgMs        float64
+}
+
+func (l *latency) report() Latency {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := Latency{MinMs: l.minMs, MaxMs: l.maxMs}
+	if l.count > 0 {
+		out.AvgMs = float64(l.totalMs) / float64(l.count)
+	}
+	return out
+}
+
+// connStats are one connection's figures, guarded by its out.mu.
+type connStats struct {
+	received, sent int64
+	lastOp         zk.Op
+	hasOp          bool
+	lastXid        zk.Xid
+	lastZxid       zk.Zxid
+	respondedMs    int64
+	latency        connLatency
+	waiting        []int64 // when the requests came that the loop has, in order
+}
+
+type connLatency struct{ count, total, min, max, last int64 }
+
+func (l *connLatency) note(ms int64) {
+	if l.count == 0 || ms < l.min {
+		l.min = ms
+	}
+	l.count++
+	l.total += ms
+	l.max = max(l.max, ms)
+	l.last = ms
+}
+
+// note counts a request; one that is answered at once has its zxid already.
+func (t *connStats) note(r *zk.Request, zxid zk.Zxid, nowMs int64) {
+	t.received++
+	t.lastOp, t.hasOp, t.lastXid = r.Op, true, r.Xid
+	if zxid != 0 {
+		t.lastZxid, t.respondedMs = zxid, nowMs
+		t.latency.note(0)
+	}
+}
+
+func (t *connStats) wait(nowMs int64) { t.waiting = append(t.waiting, nowMs) }
+
+// answered counts a reply of the loop, to the request that waited longest.
+func (t *connStats) answered(zxid zk.Zxid, s *Server) {
+	t.sent++
+	t.lastZxid = zxid
+	if len(t.waiting) == 0 {
+		return
+	}
+	nowMs := s.loopMs
+	ms := nowMs - t.waiting[0]
+	t.waiting = t.waiting[1:]
+	if len(t.waiting) == 0 {
+		t.waiting = nil
+	}
+	t.respondedMs = nowMs
+	t.latency.note(ms)
+	s.stats.latency.noteMs(ms, 1)
+}
+
+// Status is what a server says about itself.
+type Status struct {
+	Mode             string
+	Last             zk.Zxid
+	Latency          Latency
+	Received, Sent   int64
+	Connections      int
+	Outstanding      int64
+	Uptime           time.Duration
+	Znodes           int // the root counted once
+	Ephemerals       int
+	TextBytes        int64
+	Sessions         int
+	Watches          watch.Counts
+	Counts           replica.Counts
+	Rejected         int64 // connections beyond the limits
+	Connects         int64 // handshakes
+	AuthFailed       int64
+	DiskFull         bool
+	SnapshotsFailed  int64
+	SnapshotLast     zk.Zxid
+	Syncs            int64
+	SyncAvg, SyncMax time.Duration
+	Recovery         Recovery
+}
+
+// Status looks at everything at once.
+func (s *Server) Status() Status {
+	st := Status{
+		Mode: "standalone", Latency: s.stats.latency.report(), Received: s.stats.received.Load(),
+		Sent: s.stats.sentGone.Load(), Outstanding: s.inFlight.Load(),
+		Uptime:   time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
+		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(),
+		DiskFull: s.diskFull.Load(), SnapshotsFailed: s.snaps.failed.Load(),
+		SnapshotLast: zk.Zxid(s.snaps.last.Load()), Recovery: s.recovery,
+	}
+	for _, c := range s.conns.all() {
+		c.out.mu.Lock()
+		st.Sent += c.stats.sent
+		c.out.mu.Unlock()
+		st.Connections++
+	}
+	st.Syncs, st.SyncAvg, st.SyncMax = s.disk.sync.report()
+	s.inspect(func(r *replica.Replica) {
+		t := r.Tree()
+		st.Last, st.Znodes, st.Ephemerals, st.TextBytes = t.LastZxid(), t.Count(), t.EphemeralCount(), t.TextBytes()
+		st.Sessions, st.Watches, st.Counts = r.Sessions().Count(), r.Watches().Counts(), r.Counts()
+	})
+	return st
+}
+
+func (t *syncStats) report() (count int64, avg, max time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count > 0 {
+		avg = t.total / time.Duration(t.count)
+	}
+	return t.count, avg, t.max
+}
+
+// ResetStats starts the totals anew.
+func (s *Server) ResetStats() {
+	s.stats.received.Store(0)
+	s.stats.sentGone.Store(0)
+	s.stats.latency.reset()
+	s.ResetConnStats()
+}
+
+// ResetConnStats starts every connection's figures anew.
+func (s *Server) ResetConnStats() {
+	for _, c := range s.conns.all() {
+		c.out.mu.Lock()
+		waiting := c.stats.waiting
+		c.stats = connStats{waiting: waiting, lastXid: -1}
+		c.out.mu.Unlock()
+	}
+}
+
+// Conn is what is known about one connection.
+type Conn struct {
+	ID             session.ConnID
+	Remote         netip.AddrPort
+	Session        zk.SessionID // 0 before the handshake
+	Queued         int          // requests with the loop
+	Received, Sent int64
+	LastOp         zk.Op
+	HasOp          bool
+	Since          time.Duration // for how long it has been here
+	TimeoutMs      int32
+	LastXid        zk.Xid
+	LastZxid       zk.Zxid
+	Responded      time.Duration // since the last reply
+	LatencyMs      struct{ Last, Min, Avg, Max int64 }
+}
+
+// Conns lists the connections, oldest first.
+func (s *Server) Conns() []Conn {
+	nowMs := s.monoMs()
+	var out []Conn
+	for _, c := range s.conns.all() {
+		c.out.mu.Lock()
+		t := c.stats
+		c.out.mu.Unlock()
+		n := Conn{
+			ID: c.id, Remote: c.remote, Session: zk.SessionID(c.sessionID.Load()), Queued: int(c.inFlight.Load()),
+			Received: t.received, Sent: t.sent, LastOp: t.lastOp, HasOp: t.hasOp, TimeoutMs: c.timeoutMs.Load(),
+			Since: time.Duration(nowMs-c.sinceMs) * time.Millisecond, LastXid: t.lastXid, LastZxid: t.lastZxid,
+			Responded: time.Duration(nowMs-t.respondedMs) * time.Millisecond,
+		}
+		n.LatencyMs.Last, n.LatencyMs.Min, n.LatencyMs.Max = t.latency.last, t.latency.min, t.latency.max
+		if t.latency.count > 0 {
+			n.LatencyMs.Avg = t.latency.total / t.latency.count
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// Dump is the state of sessions and their ephemerals.
+type Dump struct {
+	NowMs      int64 // of the clock that the buckets count on
+	Buckets    []session.Bucket
+	Ephemerals map[zk.SessionID][]string
+}
+
+// Dump lists sessions by the time they expire, and their ephemerals.
+func (s *Server) Dump() Dump {
+	d := Dump{NowMs: s.monoMs(), Ephemerals: map[zk.SessionID][]string{}}
+	s.inspect(func(r *replica.Replica) {
+		d.Buckets = r.Sessions().Buckets()
+		for _, id := range r.Tree().EphemeralOwners() {
+			d.Ephemerals[id] = r.Tree().Ephemerals(id, "")
+		}
+	})
+	return d
+}
+
+// Watches gives the watch table, for reports.
+func (s *Server) Watches() *watch.Table { return s.replica.Watches() }
+
+// SessionOf tells which session each connection serves.
+func (s *Server) SessionOf() map[session.ConnID]zk.SessionID {
+	out := map[session.ConnID]zk.SessionID{}
+	for _, c := range s.conns.all() {
+		out[c.id] = zk.SessionID(c.sessionID.Load())
+	}
+	return out
+}
+
+// Config returns what the server was started with.
+func (s *Server) Config() Config { return s.cfg }
+
+// SnapDir and LogDir are where the files are.
+func (s *Server) SnapDir() string { return s.store.SnapDir() }
+
+// LogDir is where the transaction log is.
+func (s *Server) LogDir() string { return s.store.LogDir() }
+
+// DirBytes is the size of the files in a directory.
+func (s *Server) DirBytes(dir string) int64 { return dirBytes(s.cfg.FS, dir) }
+
+func dirBytes(fsys vfs.FS, dir string) int64 {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return 0
+	}
+	total := int64(0)
+	for _, name := range names {
+		if info, err := fsys.Stat(dir + "/" + name); err == nil {
+			total += info.Size
+		}
+	}
+	return total
+}
