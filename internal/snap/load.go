@@ -35,14 +35,14 @@ func (Discard) Node(string, []byte, int64, zk.StatPersisted) error { return nil 
 
 // Info is what a load tells beside what it gave to the Sink.
 type Info struct {
-	Sessions int
-	ACLs     int
-	Nodes    int
-	Bytes    int64 // before compression
+	Sessions int   `json:"sessions"`
+	ACLs     int   `json:"acls"`
+	Nodes    int   `json:"znodes"`
+	Bytes    int64 `json:"bytes"` // before compression
 
-	DigestZxid zk.Zxid   // where the tree had Digest
-	Digest     zk.Digest // version 0: the section is absent (3.5 and older)
-	Last       zk.Zxid   // last zxid applied when the writer ended; -1: absent (3.8 and older)
+	DigestZxid zk.Zxid   `json:"digestZxid"` // where the tree had Digest
+	Digest     zk.Digest `json:"digest"`     // version 0: the section is absent (3.5 and older)
+	Last       zk.Zxid   `json:"last"`       // last zxid applied when the writer ended; -1: absent (3.8 and older)
 }
 
 // Options of a load.

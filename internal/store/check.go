@@ -65,7 +65,11 @@ func (r *Report) Sound() bool { return len(r.Problems) == 0 }
 // with what is in them stands in the Report.
 func Check(fsys vfs.FS, options Options, newTarget func() Target) (*Report, error) {
 	s := newStore(fsys, options)
-	r := &Report{SnapDir: s.snapDir, LogDir: s.logDir, Last: -1}
+	r := &Report{
+		SnapDir: s.snapDir, LogDir: s.logDir, Last: -1,
+		// Empty lists, not null, for who reads the report as JSON.
+		Snapshots: []SnapshotReport{}, Segments: []SegmentReport{}, Problems: []string{}, Notes: []string{},
+	}
 	for _, dir := range s.dirs() {
 		if _, err := fsys.List(dir); err != nil {
 			return nil, fmt.Errorf("check data directory: %w", err)

@@ -139,7 +139,7 @@ func (l *life) check(disk *vfs.Mem) error {
 		return fmt.Errorf("second start: %w", err)
 	}
 	if second.Last != first.Last || second.Torn != nil {
-		return fmt.Errorf("recovered %s, after another crash %s, torn %v", first.Last, second.Last, second.Torn)
+		return fmt.Errorf("recovered %s, after a crash %s, torn %v", first.Last, second.Last, second.Torn)
 	}
 	return nil
 }
@@ -156,6 +156,11 @@ func TestCrashAtEveryOperationIsRecovered(t *testing.T) {
 			if err := l.check(l.disk.CrashClone(keep, crashes)); err != nil {
 				t.Fatalf("crash %d before %s, %d %% kept: %v", crashes, op, keep, err)
 			}
+		}
+		// The process is killed, the next one starts, and only then the power
+		// goes: what the second one gave out must be durable by then.
+		if err := l.check(l.disk.KillClone()); err != nil {
+			t.Fatalf("killed before %s: %v", op, err)
 		}
 		return nil
 	}}

@@ -157,6 +157,24 @@ func TestRecoveryGivesSnapshotAndLog(t *testing.T) {
 	must(t, r.Target.(*model).holds(zxids(1, 25), 25))
 }
 
+// ZooKeeper does not sync most of its snapshots, nor the directory.
+func TestSnapshotOfAnotherServerIsDurableOnceItWasRecovered(t *testing.T) {
+	disk := vfs.NewMem()
+	must(t, open(t, disk).Close())
+	content, err := vfs.ReadFile(directory(t), "data/version-2/snapshot.14", 1<<20)
+	must(t, err)
+	f, err := disk.Create("data/version-2/snapshot.14")
+	must(t, err)
+	_, err = f.Write(content)
+	must(t, err)
+	must(t, f.Close())
+	_, err = open(t, disk).Recover(newModel)
+	must(t, err)
+	if r, err := open(t, disk.CrashClone(0, 1)).Recover(newModel); err != nil || r.Last != 20 {
+		t.Errorf("after a power loss: %+v %v", r, err)
+	}
+}
+
 func TestDamagedSnapshotIsPassedOverWithAFreshTarget(t *testing.T) {
 	disk := directory(t)
 	damage(t, disk, "data/version-2/snapshot.14", 2500)

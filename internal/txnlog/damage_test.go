@@ -454,6 +454,33 @@ func benchmarkAppend(b *testing.B, size int) {
 	}
 }
 
+func BenchmarkRead100(b *testing.B) {
+	disk := newDisk(b)
+	log, err := Open(disk, dir, 0, Options{})
+	must(b, err)
+	const count = 50_000
+	for zxid := zk.Zxid(1); zxid <= count; zxid++ {
+		must(b, log.Append(zxid, payload(zxid, 100)))
+	}
+	must(b, log.Close())
+	b.ReportAllocs()
+	for b.Loop() {
+		reader, err := NewReader(disk, dir, 0, ReadOptions{})
+		must(b, err)
+		records := 0
+		for {
+			if _, err := reader.Next(); err != nil {
+				break
+			}
+			records++
+		}
+		if records != count {
+			b.Fatal(records)
+		}
+	}
+	b.ReportMetric(float64(count)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}
+
 func ExampleSegmentName() {
 	fmt.Println(SegmentName(zk.MakeZxid(1, 1)))
 	// Output: log.100000001

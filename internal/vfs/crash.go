@@ -23,6 +23,51 @@ func (m *Mem) CrashClone(keepPercent int, seed int64) *Mem {
 	return twin
 }
 
+// KillClone is the disk as the next process finds it when this one is killed at
+// this moment and the machine goes on: all that was written is there, and no
+// more of it is durable than before. Locks are free.
+func (m *Mem) KillClone() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	twin := NewMem()
+	twin.mu.root = killed(m.mu.root, map[*memNode]*memNode{})
+	twin.mu.capacity, twin.mu.used = m.mu.capacity, m.mu.used
+	return twin
+}
+
+func killed(node *memNode, done map[*memNode]*memNode) *memNode {
+	if node == nil || done[node] != nil {
+		return done[node]
+	}
+	if node.entries == nil {
+		twin := newMemFile()
+		done[node] = twin
+		twin.size, twin.charge, twin.syncedSize = node.size, node.charge, node.syncedSize
+		copySectors(twin.sectors, node.sectors)
+		copySectors(twin.unsynced, node.unsynced)
+		copySectors(twin.lost, node.lost)
+		return twin
+	}
+	twin := newMemDir()
+	done[node] = twin
+	for name, child := range node.entries {
+		twin.entries[name] = killed(child, done)
+	}
+	for name, child := range node.durable {
+		twin.durable[name] = killed(child, done)
+	}
+	for _, c := range node.changes {
+		twin.changes = append(twin.changes, dirChange{source: c.source, target: c.target, node: killed(c.node, done)})
+	}
+	return twin
+}
+
+func copySectors(target, source map[int64]*[SectorBytes]byte) {
+	for index, sector := range source {
+		target[index] = copySector(sector)
+	}
+}
+
 // crash carries one CrashClone over the tree. Files are visited in a fixed order
 // so that a seed gives the same disk every time.
 type crash struct {
