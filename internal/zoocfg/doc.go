@@ -1,0 +1,20 @@
+// Package zoocfg reads zoo.cfg as Apache ZooKeeper reads it and turns it into
+// what a server is started with.
+//
+// In go the text of the file, settings from the command line (Apache's -D
+// properties, or its short form "<port> <dataDir> [tickTime [maxClientCnxns]]");
+// out come a server.Config and remarks for the operator, or errors that name
+// file, line, key and the nearest known key. What always holds:
+//
+//	C1  A key that Apache knows is known here. It has an effect, or it has none
+//	    because of how this server is built, or it asks for something that this
+//	    version does not serve: then it is said so, and where going on would be
+//	    less safe than what was asked for, it is an error.
+//	C2  A key that is nearly a known one is an error: Apache would make it a
+//	    property that nobody reads. Other unknown keys are remarks, because a
+//	    file that starts Apache ZooKeeper must start this server.
+//	C3  All errors of a file are told at once.
+//
+// The package opens no files of its own: a function is passed in for the
+// dynamic configuration file.
+package zoocfg

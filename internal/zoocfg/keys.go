@@ -1,0 +1,297 @@
+package zoocfg
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/snap"
+)
+
+// setting is what one key means here.
+type setting struct {
+	read    func(string) error // checks the value, and takes it if it has an effect
+	without string             // why the key has no effect; "" if it has one
+	served  string             // with a value other than this ("|" between several), the key asks for what is not served
+	refuse  bool               // then it is an error and not a remark
+}
+
+// used has an effect.
+func used(read func(string) error) setting { return setting{read: read} }
+
+// idle is accepted and changes nothing here, and why.
+func idle(read func(string) error, why string) setting { return setting{read: read, without: why} }
+
+// later asks, with another value than served, for what this version does not
+// have yet; the server starts without it and says so.
+func later(read func(string) error, served, what string) setting {
+	return setting{read: read, without: what, served: served}
+}
+
+// refused is later for what it would be less safe to start without.
+func refused(read func(string) error, served, what string) setting {
+	return setting{read: read, without: what, served: served, refuse: true}
+}
+
+// asks tells whether a value asks for what is not served.
+func (s *setting) asks(value string) bool {
+	if s.served == "" {
+		return false
+	}
+	for known := range strings.SplitSeq(s.served, "|") {
+		if known == "*" || strings.EqualFold(known, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// Reasons why a key has no effect, as docs/configuration.md explains them.
+const (
+	whyEnsemble = "only in an ensemble"
+	whyLoop     = "requests are batched by what has arrived, not by time and number"
+	whyThreads  = "there are no pools of threads to size"
+	whyCache    = "replies are read from the tree, there is no cache of them"
+	whyLimits   = "requests are bounded by globalOutstandingLimit and jute.maxbuffer"
+	whyTLS      = "this version serves no TLS"
+	whySASL     = "this version serves no SASL"
+	whyAdmin    = "this version serves no HTTP admin port"
+	whyMetrics  = "this version has no metrics provider; mntr gives the figures"
+	whyJava     = "only of the Java process"
+	whyAudit    = "this version writes no audit log"
+	whyDigest   = "this version knows SHA1"
+	whyFormat   = "files are written as ZooKeeper 3.9 writes them by default"
+)
+
+// keys is the table of all keys with a name of their own, for one reader.
+func (r *reader) keys() map[string]setting {
+	table := map[string]setting{}
+	for _, part := range []map[string]setting{
+		r.placeKeys(), r.clientKeys(), r.storageKeys(), r.authKeys(), r.ensembleKeys(), r.tuningKeys(),
+	} {
+		for name, s := range part {
+			table[name] = s
+		}
+	}
+	return table
+}
+
+// placeKeys say where data is and where clients connect.
+func (r *reader) placeKeys() map[string]setting {
+	c := &r.out.Server
+	return map[string]setting{
+		"dataDir":                 used(text(&c.DataDir)),
+		"dataLogDir":              used(text(&c.DataLogDir)),
+		"clientPort":              used(port(&r.clientPort)),
+		"clientPortAddress":       used(text(&r.clientHost)),
+		"clientPortListenBacklog": idle(number[int](nil, -1, math.MaxInt32), "the system's own backlog is used"),
+		"secureClientPort":        refused(port(nil), "0", whyTLS),
+		"secureClientPortAddress": idle(text(nil), whyTLS),
+		"client.portUnification":  later(flag(nil), "false", whyTLS),
+		"client.certReload":       idle(flag(nil), whyTLS),
+		"serverCnxnFactory":       idle(text(nil), whyThreads),
+	}
+}
+
+// clientKeys are about sessions, connections and requests.
+func (r *reader) clientKeys() map[string]setting {
+	c := &r.out.Server
+	return map[string]setting{
+		"tickTime":                               used(millis(&c.TickTime, 1)),
+		"minSessionTimeout":                      used(millis(&c.SessionMin, -1)),
+		"maxSessionTimeout":                      used(millis(&c.SessionMax, -1)),
+		"maxClientCnxns":                         used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32)),
+		"maxCnxns":                               used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32)),
+		"jute.maxbuffer":                         used(number(&c.FrameBytesMax, 1, 1<<30)),
+		"jute.maxbuffer.extrasize":               idle(number[int](nil, 0, math.MaxInt32), "records in files may be as large as ZooKeeper's default allows"),
+		"nio.sessionlessCnxnTimeout":             used(millis(&c.HandshakeTime, 1)),
+		"globalOutstandingLimit":                 used(number(&c.InFlightMax, 1, 1<<20)),
+		"extendedTypesEnabled":                   used(flag(&c.ExtendedTypes)),
+		"emulate353TTLNodes":                     refused(flag(nil), "false", "TTL znodes of ZooKeeper 3.5.3 are not read"),
+		"enforceQuota":                           used(flag(&c.EnforceQuota)),
+		"4lw.commands.whitelist":                 used(r.fourLetterWords),
+		"znode.container.checkIntervalMs":        used(millis(&c.ReapInterval, 1)),
+		"znode.container.maxPerMinute":           used(number(&c.ReapPerMinute, 1, math.MaxInt32)),
+		"znode.container.maxNeverUsedIntervalMs": used(millis(&c.ContainerUnused, 0)),
+		"readonlymode.enabled":                   idle(flag(nil), whyEnsemble),
+		"localSessionsEnabled":                   idle(flag(nil), whyEnsemble),
+		"localSessionsUpgradingEnabled":          idle(flag(nil), whyEnsemble),
+		"closeSessionTxn.enabled":                later(flag(nil), "true", whyFormat),
+		"request_stale_connection_check":         idle(flag(nil), whyLimits),
+		"request_stale_latency_check":            idle(flag(nil), whyLimits),
+		"largeRequestMaxBytes":                   idle(number[int64](nil, math.MinInt32, math.MaxInt64), whyLimits),
+		"largeRequestThreshold":                  idle(number[int64](nil, math.MinInt32, math.MaxInt64), whyLimits),
+		"throttled_op_wait_time":                 idle(number[int](nil, 0, math.MaxInt32), whyLimits),
+		"enableEagerACLCheck":                    idle(flag(nil), whyEnsemble),
+		"watchManagerName":                       idle(text(nil), "there is one kind of watch table"),
+		"bitHashCacheSize":                       idle(number[int](nil, 0, math.MaxInt32), "there is one kind of watch table"),
+		"maxResponseCacheSize":                   idle(number[int](nil, math.MinInt32, math.MaxInt32), whyCache),
+		"maxGetChildrenResponseCacheSize":        idle(number[int](nil, math.MinInt32, math.MaxInt32), whyCache),
+	}
+}
+
+// storageKeys are about files.
+func (r *reader) storageKeys() map[string]setting {
+	c := &r.out.Server
+	const kib = 1 << 10
+	return map[string]setting{
+		"preAllocSize":                       used(scaled(&c.PreallocBytes, 0, 1<<31-1, kib)),
+		"snapCount":                          used(number(&c.SnapCount, 2, math.MaxInt32)),
+		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib)),
+		"txnLogSizeLimitInKb":                used(scaled(&c.LogBytesMax, math.MinInt32, 1<<40, kib)),
+		"forceSync":                          used(word(&c.NoSync, "no", "yes")),
+		"fsync.warningthresholdms":           idle(number[int64](nil, 0, math.MaxInt32), "a slow sync is seen in mntr"),
+		"autopurge.snapRetainCount":          used(number(&c.PurgeRetain, 0, math.MaxInt32)),
+		"autopurge.purgeInterval":            used(purgeInterval(&c.PurgeInterval)),
+		"digest.enabled":                     used(notFlag(&c.NoDigest)),
+		"serializeLastProcessedZxid.enabled": later(flag(nil), "true", whyFormat),
+		"snapshot.trust.empty":               used(flag(&c.TrustEmpty)),
+		"snapshot.compression.method":        used(r.compression),
+		"db.autocreate":                      used(notFlag(&c.NoAutoCreate)),
+		"datadir.autocreate":                 used(notFlag(&c.NoMkdir)),
+		"commitLogCount":                     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"snapshotSizeFactor":                 idle(decimal, whyEnsemble),
+		"syncEnabled":                        idle(flag(nil), whyEnsemble),
+		"flushDelay":                         idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
+		"maxWriteQueuePollTime":              idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
+		"maxBatchSize":                       idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
+	}
+}
+
+// authKeys are about who may do what.
+func (r *reader) authKeys() map[string]setting {
+	c := &r.out.Server
+	return map[string]setting{
+		"skipACL": used(word(&c.Auth.SkipACL, "yes", "no")),
+		"DigestAuthenticationProvider.superDigest": used(r.superDigest),
+		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.Auth.NoDigest)),
+		"DigestAuthenticationProvider.digestAlg":   refused(text(nil), "SHA1|SHA-1", whyDigest),
+		"X509AuthenticationProvider.superUser":     idle(text(nil), whyTLS),
+		"superUser":                                idle(text(nil), whySASL),
+		"allowSaslFailedClients":                   idle(flag(nil), whySASL),
+		"sessionRequireClientSASLAuth":             refused(flag(nil), "false", whySASL),
+		"enforce.auth.enabled":                     refused(flag(nil), "false", "this version does not enforce a scheme"),
+		"enforce.auth.schemes":                     idle(text(nil), "it has a meaning only with enforce.auth.enabled"),
+		"fips-mode":                                idle(flag(nil), whyTLS),
+		"audit.enable":                             later(flag(nil), "false", whyAudit),
+		"kerberos.removeHostFromPrincipal":         idle(flag(nil), whySASL),
+		"kerberos.removeRealmFromPrincipal":        idle(flag(nil), whySASL),
+	}
+}
+
+// ensembleKeys matter among several servers. The server lines are read by
+// memberLine.
+func (r *reader) ensembleKeys() map[string]setting {
+	return map[string]setting{
+		"initLimit":                     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"syncLimit":                     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"connectToLearnerMasterLimit":   idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"dynamicConfigFile":             used(r.dynamicFile),
+		"standaloneEnabled":             used(flag(&r.standalone)),
+		"reconfigEnabled":               used(flag(&r.out.Server.ReconfigEnabled)),
+		"peerType":                      idle(word(nil, "participant", "observer"), whyEnsemble),
+		"electionAlg":                   idle(number[int](nil, 3, 3), whyEnsemble),
+		"electionPortBindRetry":         idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"cnxTimeout":                    idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"observerMasterPort":            idle(port(nil), whyEnsemble),
+		"observer.reconnectDelayMs":     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"observer.election.DelayMs":     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"quorumListenOnAllIPs":          idle(flag(nil), whyEnsemble),
+		"leaderServes":                  idle(word(nil, "no", "yes"), whyEnsemble),
+		"learner.asyncSending":          idle(flag(nil), whyEnsemble),
+		"learner.closeSocketAsync":      idle(flag(nil), whyEnsemble),
+		"leader.closeSocketAsync":       idle(flag(nil), whyEnsemble),
+		"leader.maxConcurrentSnapSyncs": idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"leader.maxConcurrentDiffSyncs": idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"forward_learner_requests_to_commit_processor_disabled": idle(flag(nil), whyEnsemble),
+		"sslQuorum":                               idle(flag(nil), whyEnsemble),
+		"portUnification":                         idle(flag(nil), whyEnsemble),
+		"sslQuorumReloadCertFiles":                idle(flag(nil), whyEnsemble),
+		"multiAddress.enabled":                    idle(flag(nil), whyEnsemble),
+		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyEnsemble),
+		"multiAddress.reachabilityCheckTimeoutMs": idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"oraclePath":                              idle(text(nil), whyEnsemble),
+	}
+}
+
+// tuningKeys shape the Java process.
+func (r *reader) tuningKeys() map[string]setting {
+	count := number[int64](nil, math.MinInt32, math.MaxInt64)
+	return map[string]setting{
+		"metricsProvider.className":               later(text(nil), builtInMetrics, whyMetrics),
+		"admin.enableServer":                      later(flag(nil), "false", whyAdmin),
+		"jvm.pause.monitor":                       idle(flag(nil), whyJava),
+		"jvm.pause.info-threshold.ms":             idle(count, whyJava),
+		"jvm.pause.warn-threshold.ms":             idle(count, whyJava),
+		"jvm.pause.sleep.time.ms":                 idle(count, whyJava),
+		"commitProcessor.numWorkerThreads":        idle(count, whyThreads),
+		"commitProcessor.shutdownTimeout":         idle(count, whyThreads),
+		"commitProcessor.maxReadBatchSize":        idle(count, whyThreads),
+		"commitProcessor.maxCommitBatchSize":      idle(count, whyThreads),
+		"nio.numSelectorThreads":                  idle(count, whyThreads),
+		"nio.numWorkerThreads":                    idle(count, whyThreads),
+		"nio.directBufferBytes":                   idle(count, whyThreads),
+		"nio.workerShutdownTimeout":               idle(count, whyThreads),
+		"nio.shutdownTimeout":                     idle(count, whyThreads),
+		"netty.advancedFlowControl.enabled":       idle(flag(nil), whyThreads),
+		"netty.server.outstandingHandshake.limit": idle(count, whyThreads),
+		"requestThrottler.shutdownTimeout":        idle(count, whyThreads),
+	}
+}
+
+// families are keys known by how they begin.
+var families = []struct {
+	prefix string
+	setting
+}{
+	{"metricsProvider.", idle(text(nil), whyMetrics)},
+	{"ssl.", idle(text(nil), whyTLS)},
+	{"quorum.", idle(text(nil), whyEnsemble)},
+	{"admin.", idle(text(nil), whyAdmin)},
+	{"connection_throttle_", idle(text(nil), whyLimits)},
+	{"request_throttle_", idle(text(nil), whyLimits)},
+	{"superUser.", idle(text(nil), whySASL)},
+	{"X509AuthenticationProvider.", idle(text(nil), whyTLS)},
+	{"sasl.", idle(text(nil), whySASL)},
+	{"authProvider.", setting{read: text(nil), served: builtInProviders, refuse: true,
+		without: "only the schemes world, ip and digest are built in"}},
+}
+
+// builtInMetrics are the providers that come to what mntr shows, or to nothing.
+const builtInMetrics = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider" +
+	"|org.apache.zookeeper.metrics.impl.NullMetricsProvider"
+
+// builtInProviders are the classes that authProvider.N may name because what
+// they do is here anyway, or idles without SASL and TLS.
+const builtInProviders = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider" +
+	"|org.apache.zookeeper.server.auth.IPAuthenticationProvider" +
+	"|org.apache.zookeeper.server.auth.SASLAuthenticationProvider" +
+	"|org.apache.zookeeper.server.auth.X509AuthenticationProvider"
+
+func (r *reader) fourLetterWords(v string) error {
+	r.out.Server.FourLetterWords = nil
+	for name := range strings.SplitSeq(v, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			r.out.Server.FourLetterWords = append(r.out.Server.FourLetterWords, name)
+		}
+	}
+	return nil
+}
+
+func (r *reader) compression(v string) error {
+	c := snap.Compression(strings.ToLower(v))
+	if !c.Valid() {
+		return fmt.Errorf("%q is not gz or snappy", v)
+	}
+	r.out.Server.Compression = c
+	return nil
+}
+
+func (r *reader) superDigest(v string) error {
+	user, hash, ok := strings.Cut(v, ":")
+	if v != "" && (!ok || user == "" || hash == "") {
+		return fmt.Errorf("want user:hash, where hash is the Base64 of the SHA1 of user:password")
+	}
+	r.out.Server.Auth.SuperDigest = v
+	return nil
+}

@@ -1,0 +1,178 @@
+package zoocfg
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+)
+
+// Entry is one setting and where it was given.
+type Entry struct {
+	Key, Value string
+	File       string // as the operator wrote it; "" is the command line
+	Line       int    // of the start of the key, from 1; 0 is the command line
+}
+
+// where names the place of an entry at the front of a message.
+func (e *Entry) where() string {
+	if e.Line == 0 {
+		return "command line"
+	}
+	return fmt.Sprintf("%s:%d", e.File, e.Line)
+}
+
+// fileBytesMax is far above any configuration, and far below what would hurt.
+const fileBytesMax = 1 << 20
+
+// Parse splits the text of a file into its entries, in order, keys and values
+// trimmed. The syntax is that of java.util.Properties.load, which reads bytes
+// as ISO-8859-1:
+//
+//	# comment, as is ! comment
+//	key=value    key:value    key value
+//	key = a value \
+//	      that goes on, with \t \n \r \f \u00e9 and any other \character
+func Parse(file string, text []byte) ([]Entry, error) {
+	if len(text) > fileBytesMax {
+		return nil, fmt.Errorf("%s: %d bytes are no configuration, at most %d are read", file, len(text), fileBytesMax)
+	}
+	var entries []Entry
+	var errs []error
+	lines := lineReader{text: text, line: 1}
+	for lines.next() {
+		entry, err := split(lines.logical)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", file, lines.start, err))
+			continue
+		}
+		entry.File, entry.Line = file, lines.start
+		entries = append(entries, entry)
+	}
+	return entries, errors.Join(errs...)
+}
+
+// lineReader cuts a text into logical lines: without comments, blank lines and
+// leading white space, joined where a line ends in a backslash. It follows the
+// LineReader within java.util.Properties.
+type lineReader struct {
+	text    []byte
+	at      int
+	line    int    // number of the line at is in
+	logical []byte // the logical line found
+	start   int    // number of its first line
+}
+
+// next finds the next logical line; false at the end of the text.
+func (r *lineReader) next() bool {
+	r.logical = r.logical[:0]
+	for r.at < len(r.text) {
+		if len(r.logical) == 0 {
+			r.start = r.line
+		}
+		natural := r.natural()
+		if len(r.logical) == 0 && len(natural) > 0 && (natural[0] == '#' || natural[0] == '!') {
+			continue
+		}
+		goesOn := endsInBackslash(natural)
+		if goesOn {
+			natural = natural[:len(natural)-1]
+		}
+		r.logical = append(r.logical, natural...)
+		if !goesOn && len(r.logical) > 0 {
+			return true
+		}
+	}
+	return len(r.logical) > 0
+}
+
+// natural returns the rest of the present line without the white space in
+// front of it and the line end, and goes on to the next line.
+func (r *lineReader) natural() []byte {
+	for r.at < len(r.text) && isWhite(r.text[r.at]) {
+		r.at++
+	}
+	from := r.at
+	for r.at < len(r.text) && r.text[r.at] != '\n' && r.text[r.at] != '\r' {
+		r.at++
+	}
+	natural := r.text[from:r.at]
+	if r.at < len(r.text) {
+		if r.text[r.at] == '\r' && r.at+1 < len(r.text) && r.text[r.at+1] == '\n' {
+			r.at++
+		}
+		r.at++
+		r.line++
+	}
+	return natural
+}
+
+func isWhite(c byte) bool { return c == ' ' || c == '\t' || c == '\f' }
+
+// endsInBackslash tells whether the last backslash of a line is not itself
+// escaped.
+func endsInBackslash(line []byte) bool {
+	n := 0
+	for n < len(line) && line[len(line)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// split cuts a logical line at the first '=', ':' or white space that no
+// backslash precedes, and unescapes both sides.
+func split(line []byte) (Entry, error) {
+	end := 0
+	for end < len(line) && line[end] != '=' && line[end] != ':' && !isWhite(line[end]) {
+		if line[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	end = min(end, len(line))
+	value := end
+	for separated := false; value < len(line); value++ {
+		if isWhite(line[value]) {
+			continue
+		}
+		if separated || line[value] != '=' && line[value] != ':' {
+			break
+		}
+		separated = true
+	}
+	k, errKey := unescape(line[:end])
+	v, errValue := unescape(line[value:])
+	return Entry{Key: strings.TrimSpace(k), Value: strings.TrimSpace(v)}, errors.Join(errKey, errValue)
+}
+
+var escapes = map[byte]uint16{'t': '\t', 'n': '\n', 'r': '\r', 'f': '\f'}
+
+// unescape reads ISO-8859-1 with backslash escapes. \uXXXX are UTF-16 units, of
+// which two may make one character.
+func unescape(b []byte) (string, error) {
+	units := make([]uint16, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' || i+1 == len(b) {
+			units = append(units, uint16(b[i]))
+			continue
+		}
+		i++
+		unit, escaped := escapes[b[i]]
+		switch {
+		case escaped:
+		case b[i] != 'u':
+			unit = uint16(b[i])
+		case i+4 >= len(b):
+			return "", fmt.Errorf("\\u in %q: want four hexadecimal digits", b)
+		default:
+			number, err := strconv.ParseUint(string(b[i+1:i+5]), 16, 16)
+			if err != nil {
+				return "", fmt.Errorf("\\u%s: want four hexadecimal digits", b[i+1:i+5])
+			}
+			unit, i = uint16(number), i+4
+		}
+		units = append(units, unit)
+	}
+	return string(utf16.Decode(units)), nil
+}

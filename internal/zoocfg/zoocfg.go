@@ -1,0 +1,209 @@
+package zoocfg
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// Config is what the settings come to.
+type Config struct {
+	Server server.Config
+
+	// Remarks are for the operator: keys that are not known, values that ask
+	// for what is not served. Each is one line without its end.
+	Remarks []string
+}
+
+// Problem is a setting that cannot be taken.
+type Problem struct {
+	Entry
+	Text string // what is wrong
+	Near string // the known key that was probably meant, "" if none is near
+}
+
+// Error names the place, the key, what is wrong and the nearest known key.
+func (p *Problem) Error() string {
+	text := fmt.Sprintf("%s: %s: %s", p.where(), p.Key, p.Text)
+	if p.Near != "" {
+		text += fmt.Sprintf("; did you mean %s?", p.Near)
+	}
+	return text
+}
+
+// Read turns settings into a Config; where a key is given twice, the last one
+// counts. readFile opens the file that dynamicConfigFile names. The error joins
+// a *Problem for each setting that cannot be taken.
+func Read(entries []Entry, readFile func(name string) ([]byte, error)) (*Config, error) {
+	r := &reader{out: &Config{Server: server.Default()}, readFile: readFile, standalone: true, seen: map[string]Entry{}}
+	r.table = r.keys()
+	for _, e := range entries {
+		e.Key = strings.TrimSpace(e.Key)
+		r.take(e)
+	}
+	r.finish()
+	return r.out, errors.Join(r.errs...)
+}
+
+// reader is one call of Read.
+type reader struct {
+	out      *Config
+	errs     []error
+	table    map[string]setting
+	seen     map[string]Entry // the last entry of each key
+	readFile func(string) ([]byte, error)
+
+	clientPort int
+	clientHost string
+	standalone bool // standaloneEnabled
+	members    []member
+	dynamic    []Entry // of the dynamic configuration file
+}
+
+// take reads one entry.
+func (r *reader) take(e Entry) {
+	if e.Line == 0 {
+		e.Key = strings.TrimPrefix(e.Key, "zookeeper.")
+	}
+	if before, twice := r.seen[e.Key]; twice && before.Line != 0 && e.Line != 0 {
+		r.remark(&e, "stands twice, line %d is not used", before.Line)
+	}
+	r.seen[e.Key] = e
+	if memberKey(e.Key) {
+		r.memberLine(e)
+		return
+	}
+	s, known := r.lookUp(e.Key)
+	if !known {
+		r.unknown(&e)
+		return
+	}
+	if err := s.read(e.Value); err != nil {
+		r.problem(e, err.Error(), "")
+		return
+	}
+	switch {
+	case !s.asks(e.Value):
+	case s.refuse:
+		r.problem(e, fmt.Sprintf("%q is refused: %s", e.Value, s.without), "")
+	default:
+		r.remark(&e, "%q has no effect: %s", e.Value, s.without)
+	}
+}
+
+// lookUp finds a key by its name or its family.
+func (r *reader) lookUp(key string) (setting, bool) {
+	if s, ok := r.table[key]; ok {
+		return s, true
+	}
+	for _, family := range families {
+		if strings.HasPrefix(key, family.prefix) && len(key) > len(family.prefix) {
+			return family.setting, true
+		}
+	}
+	return setting{}, false
+}
+
+// unknown decides about a key that nobody knows: C2.
+func (r *reader) unknown(e *Entry) {
+	if short, ok := strings.CutPrefix(e.Key, "zookeeper."); ok {
+		if _, known := r.lookUp(short); known {
+			r.remark(e, "has no effect in a file, as in Apache ZooKeeper, which puts zookeeper. in front itself; write %s", short)
+			return
+		}
+	}
+	near, distance := nearest(e.Key, r.table)
+	if near != "" && distance <= typoMax(e.Key) {
+		r.problem(*e, "unknown key", near)
+		return
+	}
+	hint := ""
+	if near != "" && distance <= len(e.Key)/2 {
+		hint = "; the nearest known key is " + near
+	}
+	r.remark(e, "unknown key, it has no effect%s", hint)
+}
+
+func (r *reader) problem(e Entry, text, near string) {
+	r.errs = append(r.errs, &Problem{Entry: e, Text: text, Near: near})
+}
+
+func (r *reader) remark(e *Entry, format string, args ...any) {
+	r.out.Remarks = append(r.out.Remarks, e.where()+": "+e.Key+": "+fmt.Sprintf(format, args...))
+}
+
+// finish checks what several keys say together.
+func (r *reader) finish() {
+	c := &r.out.Server
+	r.checkMembers()
+	if c.DataDir == "" {
+		r.missing("dataDir", "is not set: name the directory for snapshots and logs")
+	} else if !filepath.IsAbs(c.DataDir) {
+		e := r.seen["dataDir"]
+		r.remark(&e, "%s is relative to the working directory", c.DataDir)
+	}
+	switch {
+	case r.clientPort == 0 && r.clientHost != "":
+		r.missing("clientPort", "is not set though clientPortAddress is")
+	case r.clientPort == 0:
+		r.missing("clientPort", "is not set: no client could connect")
+	default:
+		c.ClientAddr = net.JoinHostPort(strings.Trim(r.clientHost, "[]"), strconv.Itoa(r.clientPort))
+	}
+	r.limits()
+}
+
+// limits gives the forms of "none" that keys have their one form, and compares
+// the session timeouts.
+func (r *reader) limits() {
+	c := &r.out.Server
+	c.ConnsPerIPMax, c.ConnsMax = max(0, c.ConnsPerIPMax), max(0, c.ConnsMax)
+	c.SnapBytes, c.LogBytesMax = max(0, c.SnapBytes), max(0, c.LogBytesMax)
+	c.SessionMin, c.SessionMax = max(0, c.SessionMin), max(0, c.SessionMax)
+	c.PurgeRetain = max(3, c.PurgeRetain)
+	low, high := c.SessionMin, c.SessionMax
+	if low == 0 {
+		low = 2 * c.TickTime
+	}
+	if high == 0 {
+		high = 20 * c.TickTime
+	}
+	if low > high {
+		key := "maxSessionTimeout"
+		if _, given := r.seen[key]; !given {
+			key = "minSessionTimeout"
+		}
+		r.missing(key, fmt.Sprintf("the shortest session (%d ms) is longer than the longest (%d ms)",
+			low/time.Millisecond, high/time.Millisecond))
+	}
+}
+
+// missing is a problem with a key that may not have been given at all.
+func (r *reader) missing(key, text string) {
+	e, given := r.seen[key]
+	if !given {
+		e = Entry{Key: key, File: r.firstFile()}
+	}
+	if !given && e.File != "" {
+		r.errs = append(r.errs, fmt.Errorf("%s: %s %s", e.File, key, text))
+		return
+	}
+	r.problem(e, text, "")
+}
+
+// firstFile names the file that settings came from, "" if none did.
+func (r *reader) firstFile() string {
+	for _, e := range r.seen {
+		if e.File != "" && !slices.ContainsFunc(r.dynamic, func(d Entry) bool { return d.File == e.File }) {
+			return e.File
+		}
+	}
+	return ""
+}
