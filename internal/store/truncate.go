@@ -20,6 +20,9 @@ var ErrNeedSnapshot = errors.New("the history cannot be cut there")
 // come back with them (ZOOKEEPER-4837). The log must be closed. It first proves
 // that recovery will end at last, and changes nothing when it will not; then
 // the state must be recovered anew, nothing of the old one may be used.
+//
+// Where a leader sent its whole state, commit that as a snapshot and truncate to
+// its zxid: records behind it belong to a history that was given up.
 func (s *Store) Truncate(last zk.Zxid) error {
 	base, newer, err := s.baseFor(last)
 	if err != nil {
