@@ -47,6 +47,10 @@ func (l Leadership) Deadline() Instant {
 	return clock.FromMillis(l.term.deadlineMs.Load())
 }
 
+// End returns the instant at which the function is told to end, unless a
+// renewal moves it: some grace before Deadline.
+func (l Leadership) End() Instant { return clock.FromMillis(l.term.endMs.Load()) }
+
 // Remaining returns the time from now to the deadline, zero when it has passed.
 func (l Leadership) Remaining() time.Duration {
 	return max(0, l.Deadline().Sub(l.term.clock.Now()))

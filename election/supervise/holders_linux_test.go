@@ -1,0 +1,28 @@
+package supervise_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// holders returns the processes whose command line names the path.
+func holders(t *testing.T, path string) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		text, _ := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
+		environ, _ := os.ReadFile("/proc/" + entry.Name() + "/environ")
+		if err == nil && strings.Contains(string(text), path) &&
+			strings.Contains(string(environ), "CONCLAVE_TOKEN=1\x00") {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

@@ -1,0 +1,217 @@
+//go:build unix
+
+package supervise_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/file"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/supervise"
+)
+
+// orderEnv makes this test binary a supervisor.
+const orderEnv = "CONCLAVE_TEST_SUPERVISE"
+
+type testOrder struct {
+	Dir     string
+	ID      string
+	Args    []string
+	Lease   time.Duration
+	Grace   time.Duration
+	Forever bool
+	// CutAfter makes the store unreachable after this time: a store that
+	// expires leases, in memory.
+	CutAfter time.Duration
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
+		os.Exit(supervise.Guardian())
+	}
+	if text := os.Getenv(orderEnv); text != "" {
+		os.Exit(superviseAsTold(text))
+	}
+	os.Exit(m.Run())
+}
+
+func superviseAsTold(text string) int {
+	var o testOrder
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		panic(err)
+	}
+	_ = os.Unsetenv(orderEnv)
+	backend, err := o.backend()
+	if err != nil {
+		panic(err)
+	}
+	elector, err := election.New(backend, "test", election.Options{ID: o.ID, Lease: o.Lease,
+		Forever: o.Forever, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+	if err != nil {
+		panic(err)
+	}
+	code, err := supervise.Run(context.Background(), elector, supervise.Command{Args: o.Args, Grace: o.Grace})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
+}
+
+func (o testOrder) backend() (election.Backend, error) {
+	if o.CutAfter == 0 {
+		return file.New(o.Dir)
+	}
+	store := electiontest.NewFaulty(electiontest.NewStore(nil))
+	time.AfterFunc(o.CutAfter, store.Cut)
+	return store, nil
+}
+
+// runner is a supervisor process seen from a test.
+type runner struct {
+	t       *testing.T
+	command *exec.Cmd
+	output  bytes.Buffer
+	ended   chan struct{}
+}
+
+func start(t *testing.T, o testOrder) *runner {
+	t.Helper()
+	if o.Lease == 0 {
+		o.Lease = time.Second
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{t: t, command: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	r.command.Env = append(os.Environ(), orderEnv+"="+string(text))
+	output := filepath.Join(t.TempDir(), "output")
+	file, err := os.Create(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.command.Stdout, r.command.Stderr = file, file
+	if err := r.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = r.command.Wait()
+		text, _ := os.ReadFile(output)
+		r.output.Write(text)
+		close(r.ended)
+	}()
+	t.Cleanup(func() {
+		_ = r.command.Process.Signal(syscall.SIGCONT)
+		_ = r.command.Process.Kill()
+		<-r.ended
+	})
+	return r
+}
+
+func (r *runner) pid() int { return r.command.Process.Pid }
+
+func (r *runner) signal(s syscall.Signal) { _ = r.command.Process.Signal(s) }
+
+// code waits for the end and returns the exit code.
+func (r *runner) code() int {
+	r.t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(20 * time.Second):
+		r.t.Fatal("the supervisor does not end")
+	}
+	return r.command.ProcessState.ExitCode()
+}
+
+// guardian returns the process id of the guardian.
+func (r *runner) guardian() int {
+	r.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", r.pid(), r.pid()))
+	for _, thread := range threads(r.pid()) {
+		if len(text) > 0 || err != nil {
+			break
+		}
+		text, err = os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", r.pid(), thread))
+	}
+	pid, errPid := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || errPid != nil {
+		r.t.Fatalf("no guardian: %q %v", text, err)
+	}
+	return pid
+}
+
+func threads(pid int) []string {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// await waits until the condition holds.
+func await(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+		if condition() {
+			return
+		}
+	}
+	t.Fatalf("never came: %s", what)
+}
+
+// lines returns the lines of a file, none when it does not exist.
+func lines(path string) []string {
+	text, _ := os.ReadFile(path)
+	return strings.Fields(string(text))
+}
+
+// acting is a script that writes its token to the file for as long as it lives,
+// with a child that does it too, in a session of its own and deaf to SIGTERM.
+// It ends by itself some time after any test has.
+func acting(path string) []string {
+	beat := `i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo $CONCLAVE_TOKEN >> ` + path + `; sleep 0.01; done`
+	return []string{"sh", "-c", `setsid sh -c 'trap "" TERM; ` + beat + `' & ` + beat}
+}
+
+// judgeActing fails when somebody acted with an old token after a newer one.
+func judgeActing(t *testing.T, path string) {
+	t.Helper()
+	last := 0
+	for i, line := range lines(path) {
+		token, err := strconv.Atoi(line)
+		if err != nil {
+			t.Fatalf("line %d: %q", i, line)
+		}
+		if token < last {
+			t.Fatalf("line %d: token %d acted after %d", i, token, last)
+		}
+		last = token
+	}
+}
+
+func acts(path, token string) func() bool {
+	return func() bool {
+		all := lines(path)
+		return len(all) > 0 && all[len(all)-1] == token
+	}
+}
+
+// silent says whether nobody writes to the file any more.
+func silent(path string) bool {
+	before := len(lines(path))
+	time.Sleep(100 * time.Millisecond)
+	return len(lines(path)) == before
+}

@@ -1,0 +1,119 @@
+// Package supervise runs a command while a candidate leads, and not a moment
+// longer.
+//
+// In goes an Elector and a command, out comes an exit code. Two processes watch
+// over the command, each on its own:
+//
+//	supervisor   campaigns, renews, forwards signals (this process)
+//	  guardian   the same binary anew, in a session of its own: starts the
+//	             command and adopts all its orphans
+//	    command  in a session of its own, with the lock files inherited
+//
+// What always holds on Linux:
+//
+//	S1  The election is given back only when the command and all its
+//	    descendants are gone, also those that made a session of their own.
+//	S2  A supervisor that dies, whatever the way, takes the command with it:
+//	    the guardian sees its pipe close.
+//	S3  A supervisor that is frozen takes it too: the guardian knows until when
+//	    the leadership is proved, on a clock that counts suspension, and kills
+//	    in time by itself.
+//	S4  A guardian that dies takes the command with it (parent-death signal),
+//	    and the supervisor, which inherits the orphans, kills the rest.
+//	S5  Where the backend has lock files, the guardian and every descendant
+//	    that did not close them hold the lock, so that nobody else leads even
+//	    if supervisor and guardian are killed at once.
+//
+// It cannot kill what it has no right to kill (set-user-id programs), and
+// with a store that expires leases nothing stands behind S2 to S4 if
+// supervisor and guardian are killed at the same instant: the token does.
+// Without Linux's subreaper the process group is all that can be found.
+//
+// Run takes the process over: signals, and children that are nobody's. Call it
+// from main, as `conclave run` does.
+package supervise
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Exit codes of Run's own. All others are the command's: its exit code, or 128
+// and the number of the signal that ended it.
+const (
+	// ExitError: the election could not be held; the error says why.
+	ExitError = 1
+	// ExitLost: the leadership was lost and the command stopped. It is
+	// EX_TEMPFAIL of sysexits.h, "try again later": for a service manager the
+	// right thing is to start again, and no shell, signal or common program
+	// uses it.
+	ExitLost = 75
+	// ExitNotExecutable and ExitNotFound: the command could not be started,
+	// with the codes that shells use.
+	ExitNotExecutable = 126
+	ExitNotFound      = 127
+	// exitSignal is added to the number of a signal.
+	exitSignal = 128
+)
+
+// GuardianArg is the first argument of the process that Run starts from its own
+// executable. A program that calls Run must call Guardian when it sees it:
+//
+//	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
+//		os.Exit(supervise.Guardian())
+//	}
+const GuardianArg = "guard-leader-command"
+
+// GraceDefault is the time between SIGTERM and SIGKILL.
+const GraceDefault = 10 * time.Second
+
+// Command is what to run while leading.
+type Command struct {
+	// Args are the program and its arguments; the program is looked for in
+	// PATH.
+	Args []string
+	// Dir is the working directory; empty is the present one.
+	Dir string
+	// Env is the environment, nil that of this process. CONCLAVE_TOKEN,
+	// CONCLAVE_ELECTION and CONCLAVE_ID are added.
+	Env []string
+	// Grace is how long the command may take to end when it is told to while
+	// the leadership holds. A leadership that is being lost leaves it the
+	// Grace of the election's Options at most. Default GraceDefault.
+	Grace time.Duration
+	// Stdin, Stdout, Stderr are those of the command; nil is that of this
+	// process.
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Run campaigns, runs the command while leading, and returns the exit code for
+// this process, with an error when there is something to tell.
+//
+// SIGTERM, SIGINT and SIGQUIT are passed on to the command and then end the
+// run, by SIGKILL after the grace; so does the end of the context, with
+// SIGTERM. SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT are only passed on;
+// in line, SIGHUP ends the run and the others do nothing.
+//
+// If the Elector was made with Forever, only these end the run: a command that
+// ends, or a lost leadership, is followed by another campaign.
+func Run(ctx context.Context, elector *election.Elector, command Command) (int, error) {
+	if command.Grace <= 0 {
+		command.Grace = GraceDefault
+	}
+	if command.Env == nil {
+		command.Env = os.Environ()
+	}
+	setDefault(&command.Stdin, os.Stdin)
+	setDefault(&command.Stdout, os.Stdout)
+	setDefault(&command.Stderr, os.Stderr)
+	return run(ctx, elector, command)
+}
+
+func setDefault(file **os.File, value *os.File) {
+	if *file == nil {
+		*file = value
+	}
+}

@@ -1,0 +1,213 @@
+//go:build linux
+
+package supervise_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election/supervise"
+)
+
+func TestExitCodesArePassedOn(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"true"}, 0},
+		{[]string{"sh", "-c", "exit 7"}, 7},
+		{[]string{"sh", "-c", "exit 255"}, 255},
+		{[]string{"sh", "-c", "kill -9 $$"}, 128 + 9},
+		{[]string{"sh", "-c", "kill -USR1 $$"}, 128 + 10},
+		{[]string{"no-such-command-anywhere"}, supervise.ExitNotFound},
+		{[]string{"/no/such/command"}, supervise.ExitNotFound},
+		{[]string{"/etc/passwd"}, supervise.ExitNotExecutable},
+	} {
+		r := start(t, testOrder{Dir: t.TempDir(), Args: test.args})
+		if code := r.code(); code != test.code {
+			t.Errorf("%q: code %d, expected %d\n%s", test.args, code, test.code, &r.output)
+		}
+	}
+}
+
+func TestCommandKnowsItsElection(t *testing.T) {
+	dir := t.TempDir()
+	script := []string{"sh", "-c", `echo "$CONCLAVE_ELECTION $CONCLAVE_ID $CONCLAVE_TOKEN"`}
+	for token := 1; token <= 3; token++ {
+		r := start(t, testOrder{Dir: dir, ID: "me", Args: script})
+		r.code()
+		if want := fmt.Sprintf("test me %d\n", token); r.output.String() != want {
+			t.Errorf("got %q, expected %q", r.output.String(), want)
+		}
+	}
+}
+
+func TestSignalsReachTheCommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "heard")
+	script := `for s in HUP USR1 USR2 WINCH; do trap "echo $s >> ` + path + `" $s; done
+		trap "echo TERM >> ` + path + `; exit 3" TERM; echo ready >> ` + path + `
+		while :; do sleep 0.01; done`
+	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"bash", "-c", script}})
+	heard := func(s string) func() bool {
+		return func() bool { return strings.Contains(strings.Join(lines(path), " ")+" ", s+" ") }
+	}
+	await(t, "ready", heard("ready"))
+	for name, s := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1,
+		"USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH} {
+		r.signal(s)
+		await(t, name, heard(name))
+	}
+	r.signal(syscall.SIGTERM)
+	if code := r.code(); code != 3 {
+		t.Errorf("code %d, expected the command's own, 3\n%s", code, &r.output)
+	}
+}
+
+func TestInterruptEndsTheCommandByItsOwnName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "acting")
+	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sh", "-c", "echo 1 > " + path + "; exec sleep 1000"}})
+	await(t, "command", acts(path, "1"))
+	r.signal(syscall.SIGINT)
+	if code := r.code(); code != 128+2 {
+		t.Errorf("code %d\n%s", code, &r.output)
+	}
+}
+
+func TestSignalInLineEndsTheRun(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(t.TempDir(), "acting")
+	start(t, testOrder{Dir: dir, Args: acting(path)})
+	await(t, "first", acts(path, "1"))
+	r := start(t, testOrder{Dir: dir, Args: []string{"true"}})
+	await(t, "ticket", func() bool { found, _ := filepath.Glob(dir + "/test/line/*"); return len(found) == 2 })
+	r.signal(syscall.SIGTERM)
+	if code := r.code(); code != 128+15 {
+		t.Errorf("code %d\n%s", code, &r.output)
+	}
+}
+
+// TestEverybodyIsGoneBeforeTheNextLeads: the grandchild has a session of its
+// own and ignores SIGTERM.
+func TestEverybodyIsGoneBeforeTheNextLeads(t *testing.T) {
+	for name, end := range map[string]func(*runner){
+		"terminated": func(r *runner) { r.signal(syscall.SIGTERM) },
+		"killed":     func(r *runner) { r.signal(syscall.SIGKILL) },
+		"frozen":     func(r *runner) { r.signal(syscall.SIGSTOP) },
+		"guardian killed": func(r *runner) {
+			_ = syscall.Kill(r.guardian(), syscall.SIGKILL)
+		},
+		"guardian frozen, then terminated": func(r *runner) {
+			_ = syscall.Kill(r.guardian(), syscall.SIGSTOP)
+			r.signal(syscall.SIGTERM)
+		},
+		"both killed": func(r *runner) {
+			guardian := r.guardian()
+			_ = syscall.Kill(guardian, syscall.SIGSTOP) // so that it cannot act between the two
+			r.signal(syscall.SIGKILL)
+			_ = syscall.Kill(guardian, syscall.SIGKILL)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(t.TempDir(), "acting")
+			first := start(t, testOrder{Dir: dir, ID: "a", Args: acting(path), Grace: 200 * time.Millisecond})
+			await(t, "first", acts(path, "1"))
+			second := start(t, testOrder{Dir: dir, ID: "b", Args: acting(path), Grace: 200 * time.Millisecond})
+			end(first)
+			if name == "both killed" {
+				bothKilled(t, path)
+			}
+			await(t, "second", acts(path, "2"))
+			judgeActing(t, path)
+			second.signal(syscall.SIGTERM)
+			second.code()
+			if !silent(path) {
+				t.Error("somebody still acts after the end of all")
+			}
+			judgeActing(t, path)
+		})
+	}
+}
+
+// bothKilled: nobody is left to kill the grandchild, but it holds the lock, so
+// nobody else leads until it is gone.
+func bothKilled(t *testing.T, path string) {
+	t.Helper()
+	time.Sleep(1500 * time.Millisecond)
+	if !acts(path, "1")() {
+		t.Fatal("another leads while a descendant of the first lives")
+	}
+	found := holders(t, path)
+	if len(found) == 0 {
+		t.Fatal("the grandchild is not found")
+	}
+	for _, pid := range found {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// TestLostLeadershipEndsTheCommandBeforeTheDeadline rests on a store that
+// expires leases and is cut off.
+func TestLostLeadershipEndsTheCommandBeforeTheDeadline(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "acting")
+	before := time.Now()
+	r := start(t, testOrder{Args: acting(path), Lease: time.Second, CutAfter: 300 * time.Millisecond})
+	await(t, "command", acts(path, "1"))
+	if code := r.code(); code != supervise.ExitLost {
+		t.Errorf("code %d, expected %d\n%s", code, supervise.ExitLost, &r.output)
+	}
+	if took := time.Since(before); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if !silent(path) {
+		t.Error("the command still acts")
+	}
+	if !strings.Contains(r.output.String(), "lost") {
+		t.Errorf("output %q does not say what happened", &r.output)
+	}
+}
+
+// TestFrozenSupervisorCannotKeepTheCommandPastTheLease rests on a store that
+// expires leases: only the guardian's own clock can act.
+func TestFrozenSupervisorCannotKeepTheCommandPastTheLease(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "acting")
+	r := start(t, testOrder{Args: acting(path), Lease: time.Second, CutAfter: time.Hour})
+	await(t, "command", acts(path, "1"))
+	r.signal(syscall.SIGSTOP)
+	time.Sleep(time.Second) // the lease
+	if !silent(path) {
+		t.Error("the command acts beyond the lease")
+	}
+	time.Sleep(4 * time.Second) // more than the guardian lingers
+	r.signal(syscall.SIGCONT)
+	if code := r.code(); code != supervise.ExitLost {
+		t.Errorf("code %d, expected %d: a store that expires needs no kill\n%s", code, supervise.ExitLost, &r.output)
+	}
+}
+
+func TestForeverCampaignsAgainUntilTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	r := start(t, testOrder{Dir: t.TempDir(), Forever: true,
+		Args: []string{"sh", "-c", "echo $CONCLAVE_TOKEN >> " + path + "; exit 5"}})
+	await(t, "five turns", func() bool { return len(lines(path)) >= 5 })
+	r.signal(syscall.SIGTERM)
+	r.code()
+	judgeActing(t, path)
+}
+
+func TestGraceIsGivenAndNotExceeded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "acting")
+	r := start(t, testOrder{Dir: t.TempDir(), Args: acting(path), Grace: 700 * time.Millisecond})
+	await(t, "command", acts(path, "1"))
+	before := time.Now()
+	r.signal(syscall.SIGTERM)
+	r.code()
+	if took := time.Since(before); took < 700*time.Millisecond || took > 5*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}

@@ -1,0 +1,136 @@
+//go:build unix
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// signalsMax bounds the signals that wait; more of them are lost, as the kernel
+// loses them.
+const signalsMax = 16
+
+// supervisor is one call of Run.
+type supervisor struct {
+	elector *election.Elector
+	command Command
+	path    string
+	signals chan os.Signal
+	cancel  context.CancelCauseFunc
+
+	code    int   // of the last command
+	stopped bool  // the last command ended because the run was to end
+	failure error // that ends the run, whatever else
+}
+
+// stopError says by which signal the run was ended.
+type stopError struct{ signal syscall.Signal }
+
+func (e *stopError) Error() string { return "stopped by signal " + e.signal.String() }
+
+func run(ctx context.Context, elector *election.Elector, command Command) (int, error) {
+	if len(command.Args) == 0 {
+		return ExitError, errors.New("supervise: no command given; put it behind \"--\"")
+	}
+	path, err := lookup(command.Args[0])
+	if err != nil {
+		return startCode(err), fmt.Errorf("supervise: %w; give a program of PATH or its path", err)
+	}
+	if err := becomeSubreaper(); err != nil {
+		return ExitError, fmt.Errorf("supervise: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &supervisor{elector: elector, command: command, path: path, cancel: cancel,
+		signals: make(chan os.Signal, signalsMax)}
+	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT)
+	defer signal.Stop(s.signals)
+	return s.result(s.campaign(ctx))
+}
+
+// lookup finds the program as a shell does. Its error tells not found from not
+// executable.
+func lookup(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("command %q: %w", name, fs.ErrNotExist)
+	}
+	if err != nil {
+		return "", fmt.Errorf("command %q: %w", name, err)
+	}
+	return filepath.Abs(path)
+}
+
+// campaign runs the elector, and takes the signals while nobody leads.
+func (s *supervisor) campaign(ctx context.Context) error {
+	turns := make(chan *turn)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+			t := &turn{supervisor: s, ctx: ctx, lead: lead, done: make(chan error, 1)}
+			turns <- t
+			return <-t.done
+		})
+	}()
+	for {
+		select {
+		case t := <-turns:
+			t.done <- t.run()
+		case one := <-s.signals:
+			if ends, how := endsRun(one, false); ends {
+				s.cancel(&stopError{how})
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// endsRun says whether a signal ends the run, while leading or in line.
+func endsRun(one os.Signal, leading bool) (bool, syscall.Signal) {
+	how := one.(syscall.Signal)
+	switch how {
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT:
+		return true, how
+	case syscall.SIGHUP:
+		return !leading, how
+	}
+	return false, how
+}
+
+// result turns the end of the run into an exit code.
+func (s *supervisor) result(err error) (int, error) {
+	var stopped *stopError
+	switch {
+	case s.failure != nil:
+		return s.code, s.failure
+	case errors.Is(err, election.ErrLost) && !errors.Is(err, election.ErrPermanent):
+		return ExitLost, err
+	case err == nil, s.stopped:
+		return s.code, nil
+	case errors.As(err, &stopped):
+		return exitSignal + int(stopped.signal), nil
+	default:
+		return ExitError, err
+	}
+}
+
+// environment is what the command gets beside its own.
+func (s *supervisor) environment(lead election.Leadership) []string {
+	return append(append([]string(nil), s.command.Env...),
+		"CONCLAVE_TOKEN="+strconv.FormatUint(uint64(lead.Token()), 10),
+		"CONCLAVE_ELECTION="+lead.Election(),
+		"CONCLAVE_ID="+lead.ID())
+}

@@ -1,0 +1,19 @@
+//go:build unix && !linux
+
+package supervise
+
+import "syscall"
+
+// becomeSubreaper: there is no such thing here.
+func becomeSubreaper() error { return nil }
+
+func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// groupLives says whether anybody of the command's process group lives.
+func groupLives(group int) bool { return syscall.Kill(-group, 0) == nil }
+
+// relative is a process among the descendants.
+type relative struct{ pid, parent, group int }
+
+// descendants cannot be found here; the process group is all there is.
+func descendants(int) []relative { return nil }

@@ -1,0 +1,216 @@
+//go:build unix
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+const (
+	// forceAfter is how long after the grace a guardian may take to report the
+	// end of the command before the supervisor kills by itself.
+	forceAfter = 500 * time.Millisecond
+	// killPauseMax is to what the pause between rounds of killing grows, when
+	// there is somebody who may not be killed or does not die.
+	killPauseMax = 100 * time.Millisecond
+)
+
+// turn is one leadership: a guardian, and the command under it. The goroutine
+// of campaign owns it.
+type turn struct {
+	supervisor *supervisor
+	ctx        context.Context
+	lead       election.Leadership
+	done       chan error
+
+	clock    clock.Clock
+	guardian *exec.Cmd
+	control  *os.File
+	reports  chan status
+	told     leaseTimes // what the guardian knows
+
+	stopSignal syscall.Signal // by which the run was ended, 0 for none
+	stopping   bool
+	forceAt    election.Instant // valid when stopping
+	gone       bool
+}
+
+// run returns when nothing of the command lives any more. It returns an error
+// only for what must end the run even with Forever.
+func (t *turn) run() error {
+	s := t.supervisor
+	t.clock = clock.System()
+	if err := t.startGuardian(); err != nil {
+		s.code, s.failure = ExitError, err
+		return err
+	}
+	ended := t.ctx.Done()
+	for !t.gone {
+		timer := t.clock.Timer(t.wake())
+		select {
+		case report, ok := <-t.reports:
+			t.onReport(report, ok)
+		case one := <-s.signals:
+			t.onSignal(one)
+		case <-ended:
+			ended = nil
+			if t.stopSignal == 0 {
+				t.stop(syscall.SIGTERM)
+			}
+		case <-timer.C():
+			t.onTime()
+		}
+		timer.Stop()
+	}
+	t.closeGuardian()
+	s.stopped = t.ctx.Err() != nil && !errors.Is(t.lead.Err(), election.ErrLost)
+	return s.failure
+}
+
+func (t *turn) times() leaseTimes { return leaseTimes{t.lead.End(), t.lead.Deadline()} }
+
+// startGuardian starts this executable anew with the pipes and the locks.
+func (t *turn) startGuardian() error {
+	s := t.supervisor
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("supervise: find this program: %w", err)
+	}
+	controlSeen, controlSent, err1 := os.Pipe()
+	statusSeen, statusSent, err2 := os.Pipe()
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("supervise: %w", err)
+	}
+	locks := t.lead.Files()
+	t.guardian = exec.Command(self, GuardianArg)
+	t.guardian.Stdin, t.guardian.Stdout, t.guardian.Stderr = s.command.Stdin, s.command.Stdout, s.command.Stderr
+	t.guardian.ExtraFiles = append([]*os.File{controlSeen, statusSent}, locks...)
+	t.guardian.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = t.guardian.Start()
+	_, _ = controlSeen.Close(), statusSent.Close()
+	t.control, t.reports = controlSent, make(chan status, messagesMax)
+	if err != nil {
+		_, _ = controlSent.Close(), statusSeen.Close()
+		return fmt.Errorf("supervise: start the guardian: %w", err)
+	}
+	go func() {
+		receive(statusSeen, t.reports)
+		_ = statusSeen.Close()
+	}()
+	t.told = t.times()
+	t.send(message{Start: &startOrder{Path: s.path, Args: s.command.Args, Env: s.environment(t.lead),
+		Dir: s.command.Dir, Locks: len(locks), Grace: s.command.Grace, Lease: t.told}})
+	return nil
+}
+
+// send tells the guardian. A guardian that cannot be told is dead, and the end
+// of its pipe says so.
+func (t *turn) send(m message) { _ = send(t.control, m) }
+
+// wake is when the guardian is to hear of the lease again, or when the
+// patience with it is over.
+func (t *turn) wake() election.Instant {
+	every := min(max(t.supervisor.elector.Options().Lease/20, 5*time.Millisecond), time.Second)
+	at := t.clock.Now().Add(every)
+	if t.stopping {
+		at = min(at, t.forceTime())
+	}
+	return at
+}
+
+// forceTime is when this process kills by itself: some time after the guardian
+// should have, and before the lease can pass to another.
+func (t *turn) forceTime() election.Instant {
+	lease := t.times()
+	return min(t.forceAt, lease.Deadline.Add(-lease.Deadline.Sub(lease.End)/8))
+}
+
+func (t *turn) onTime() {
+	if t.stopping && t.clock.Now() >= t.forceTime() {
+		t.killAll()
+		return
+	}
+	if now := t.times(); now.Deadline > t.told.Deadline {
+		t.told = now
+		t.send(message{Lease: &now})
+	}
+}
+
+func (t *turn) onReport(report status, ok bool) {
+	s := t.supervisor
+	switch {
+	case !ok:
+		// The guardian died without having said that all are gone.
+		t.killAll()
+	case report.Failed != "":
+		s.code, s.failure = report.Code, fmt.Errorf("supervise: %s", report.Failed)
+		t.gone = true
+	case report.Gone:
+		s.code = report.Code
+		t.gone = true
+	}
+}
+
+func (t *turn) onSignal(one os.Signal) {
+	ends, how := endsRun(one, true)
+	if !ends {
+		t.send(message{Signal: int(how)})
+		return
+	}
+	t.stopSignal = how
+	t.stop(how)
+	t.supervisor.cancel(&stopError{how})
+}
+
+// stop tells the guardian to end the command. The whole grace is given while
+// the leadership holds; the guardian cuts it short when the lease runs out.
+func (t *turn) stop(how syscall.Signal) {
+	grace := t.supervisor.command.Grace
+	if errors.Is(t.lead.Err(), election.ErrLost) {
+		grace = min(grace, max(0, t.times().killAt().Sub(t.clock.Now())))
+	}
+	if at := t.clock.Now().Add(grace + forceAfter); !t.stopping || at < t.forceAt {
+		t.forceAt = at
+	}
+	t.stopping = true
+	t.send(message{Stop: &stopOrder{Signal: int(how), Grace: grace}})
+}
+
+// killAll kills everything below this process, guardian included: it did not
+// do its work. Orphans of a dead guardian are children of this process now. It
+// does not return before all are gone.
+func (t *turn) killAll() {
+	for pause := killPause; ; pause = min(2*pause, killPauseMax) {
+		living := descendants(os.Getpid())
+		if len(living) == 0 {
+			break
+		}
+		for _, one := range living {
+			_ = syscall.Kill(one.pid, syscall.SIGKILL)
+		}
+		time.Sleep(pause)
+	}
+	t.supervisor.code = exitSignal + int(syscall.SIGKILL)
+	t.gone = true
+}
+
+// closeGuardian waits for the guardian, then for the orphans that it left.
+func (t *turn) closeGuardian() {
+	_ = t.control.Close()
+	_ = t.guardian.Wait()
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
