@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type options struct {
 	keep        string
 	printOnly   bool
 	transcript  bool
+	skipKnown   bool
 	shrink      time.Duration
 	failuresMax int
 }
@@ -40,6 +42,7 @@ func main() {
 	flag.IntVar(&o.ops, "ops", 2000, "requests in each script")
 	flag.StringVar(&o.keep, "keep", "", "play only these steps, such as 0,3,7-9")
 	flag.BoolVar(&o.printOnly, "print", false, "print the script of the first seed and play nothing")
+	flag.BoolVar(&o.skipKnown, "skip-known", false, "do not play the table of known differences")
 	flag.BoolVar(&o.transcript, "transcript", false, "print what the left server answered at each step")
 	flag.DurationVar(&o.shrink, "shrink", 2*time.Minute, "how long to look for a smaller script that differs")
 	flag.IntVar(&o.failuresMax, "failures", 3, "stop after so many scripts that differ")
@@ -67,6 +70,14 @@ func compare(ctx context.Context, o options) error {
 	var kinds [2]servers.Kind
 	for i, name := range []string{o.left, o.right} {
 		if kinds[i], err = kindOf(name); err != nil {
+			return err
+		}
+	}
+	for _, k := range slices.Compact(kinds[:]) {
+		if o.skipKnown || keep != nil || k.Name() == "apache-"+servers.Apache38 {
+			continue
+		}
+		if err := checkKnown(ctx, k); err != nil {
 			return err
 		}
 	}

@@ -176,15 +176,24 @@ func (g *generator) setACL() step {
 	return s
 }
 
+// watchPath is a path that is not null, see known.go; mostly one of a few, so
+// that removals find what was added.
+func (g *generator) watchPath(echoed bool) nullable {
+	if path := g.path(echoed); !path.null && g.one(2) {
+		return path
+	}
+	return nullable{text: goodPaths[g.rand.IntN(6)]}
+}
+
 func (g *generator) addWatch() step {
-	path, mode := g.path(true), pick(g, []int32{0, 0, 1, 1, 2, -1})
+	path, mode := g.watchPath(true), pick(g, []int32{0, 0, 1, 1, 2, -1})
 	return step{op: zk.OpAddWatch, body: jute.AppendInt(path.append(nil), mode),
 		text: fmt.Sprintf("addWatch %s mode=%d", path, mode)}
 }
 
 func (g *generator) removeWatches() step {
 	op := pick(g, []zk.Op{zk.OpRemoveWatches, zk.OpRemoveWatches, zk.OpCheckWatches})
-	path, kind := g.path(false), pick(g, []int32{1, 2, 3, 3, 4, 5, 0, 6, -1})
+	path, kind := g.watchPath(false), pick(g, []int32{1, 2, 3, 3, 4, 5, 0, 6, -1})
 	return step{op: op, body: jute.AppendInt(path.append(nil), kind), text: fmt.Sprintf("%s %s type=%d", op, path, kind)}
 }
 

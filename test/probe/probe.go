@@ -183,26 +183,41 @@ type Reply struct {
 // Receive returns the next reply; events before it go to Events.
 func (c *Conn) Receive() (Reply, error) {
 	for {
-		frame, err := c.frame()
-		if err != nil {
-			return Reply{}, fmt.Errorf("probe: receive: %w", err)
-		}
-		d := decoder{frame, nil}
-		r := Reply{Xid: d.int32(), Zxid: d.int64(), Code: Code(d.int32())}
-		if r.Xid == xidEvent {
-			e := Event{Type: d.int32()}
-			d.int32() // the state, always "connected"
-			e.Path = d.string()
-			c.Events = append(c.Events, e)
-		}
-		if d.err != nil {
-			return Reply{}, fmt.Errorf("probe: receive: %w", d.err)
-		}
-		if r.Xid != xidEvent {
-			r.Body = d.rest
-			return r, nil
+		if r, event, err := c.next(); err != nil || !event {
+			return r, err
 		}
 	}
+}
+
+// ReceiveEvent waits for one event, which goes to Events. A reply is an error:
+// call it when none is on its way.
+func (c *Conn) ReceiveEvent() error {
+	r, event, err := c.next()
+	if err == nil && !event {
+		err = fmt.Errorf("probe: reply to xid %d where an event was due", r.Xid)
+	}
+	return err
+}
+
+// next reads one frame; it keeps an event and returns a reply.
+func (c *Conn) next() (r Reply, event bool, err error) {
+	frame, err := c.frame()
+	if err != nil {
+		return Reply{}, false, fmt.Errorf("probe: receive: %w", err)
+	}
+	d := decoder{frame, nil}
+	r = Reply{Xid: d.int32(), Zxid: d.int64(), Code: Code(d.int32())}
+	r.Body = d.rest
+	if r.Xid == xidEvent {
+		e := Event{Type: d.int32()}
+		d.int32() // the state, always "connected"
+		e.Path = d.string()
+		c.Events = append(c.Events, e)
+	}
+	if d.err != nil {
+		return Reply{}, false, fmt.Errorf("probe: receive: %w", d.err)
+	}
+	return r, r.Xid == xidEvent, nil
 }
 
 // Call sends a request and waits for its reply. The error is the reply's Code,

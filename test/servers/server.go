@@ -213,8 +213,9 @@ func (s *Server) Kill() error {
 
 // Crash ends the server with SIGKILL and leaves all its files for Restart.
 func (s *Server) Crash() {
+	ended := s.ended // Restart, which may follow in another goroutine, makes a new one
 	s.signal(syscall.SIGKILL)
-	<-s.ended
+	<-ended
 }
 
 // signal sends to the process unless it has been waited for already; os.Process

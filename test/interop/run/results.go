@@ -79,18 +79,21 @@ func parseGoTest(out string, runErr error) ([]result, error) {
 	return endedWell(leaves(results), runErr, output[""]+rest.String()), lines.Err()
 }
 
+// leaves are the results without those of parents. A parent that failed by
+// itself, none of its subtests having failed, stays.
 func leaves(results []result) []result {
-	parents := map[string]bool{}
+	parents, blamed := map[string]bool{}, map[string]bool{}
 	for _, r := range results {
 		for i, c := range r.name {
 			if c == '/' {
 				parents[r.name[:i]] = true
+				blamed[r.name[:i]] = blamed[r.name[:i]] || !r.passed
 			}
 		}
 	}
 	var kept []result
 	for _, r := range results {
-		if !parents[r.name] || !r.passed {
+		if !parents[r.name] || !r.passed && !blamed[r.name] {
 			kept = append(kept, r)
 		}
 	}

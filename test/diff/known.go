@@ -1,0 +1,150 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A known is a place where the two servers differ and are meant to. Random
+// scripts stay away from it; this is what each of them must answer there.
+type known struct {
+	// heading is that of the entry in docs/differences.md with the reason.
+	heading string
+
+	steps []step
+
+	// apache is what the last step says on Apache ZooKeeper 3.9.5; nil if it
+	// is not played there, because its answer depends on luck or kills it.
+	apache []string
+
+	// conclave is what the last step says on Conclave.
+	conclave []string
+}
+
+// request is a step on connection 0.
+func request(s step, xid zk.Xid) step {
+	s.kind, s.xid = stepRequest, xid
+	return s
+}
+
+func alone(s step) step {
+	s.alone = true
+	return s
+}
+
+func connected(steps ...step) []step {
+	return append([]step{{kind: stepConnect, timeoutMs: sessionTimeoutMs}}, steps...)
+}
+
+// knowns is the table. Session s0 is the one of the script.
+var knowns = []known{
+	{
+		heading: "Operations that clients must not send",
+		steps: connected(request(alone(step{op: zk.OpDeleteContainer, text: "deleteContainer /missing",
+			body: jute.AppendString(nil, "/missing"), ends: true}), 1)),
+		apache:   []string{"xid=1 zxid=3 err=-101", "c0: no answer"},
+		conclave: []string{"xid=1 zxid=-1 err=-6", "c0: closed by the server"},
+	},
+	{
+		heading: "Operations that clients must not send",
+		steps: connected(request(alone(step{op: zk.OpCreateSession, text: "createSession",
+			body: u32(30000), ends: true}), 1)),
+		conclave: []string{"xid=1 zxid=-1 err=-6", "c0: closed by the server"},
+	},
+	{
+		heading:  "createTTL without a TTL flag and with a negative ttl",
+		steps:    connected(request(createStep(zk.OpCreateTTL, "/t", nil, openACL, 0, -1), 1)),
+		conclave: []string{"xid=1 zxid=3 err=-8"},
+	},
+	{
+		heading: "A pipelined setACL",
+		steps: connected(
+			request(createStep(zk.OpCreate, "/t", nil, openACL, 0, 0), 1),
+			request(step{op: zk.OpSetACL, text: "setACL /t to none",
+				body: append(aclList{entry(0, "world", "anyone")}.append(jute.AppendString(nil, "/t")), u32(-1)...)}, 2),
+			request(createStep(zk.OpCreate, "/t/u", nil, openACL, 0, 0), 3)),
+		conclave: []string{"xid=3 zxid=5 err=-102"},
+	},
+	{
+		heading: "A multi that fails as a whole",
+		steps: connected(
+			request(multiOf(createStep(zk.OpCreate, "/n-", nil, openACL, 2, 0),
+				createStep(zk.OpCreate, "/t", nil, aclList{{31, nullable{text: "world"}, nullable{null: true}}}, 0, 0)), 1),
+			request(createStep(zk.OpCreate, "/n-", nil, openACL, 2, 0), 2)),
+		conclave: []string{`xid=2 zxid=4 err=0 path="/n-0000000000"`},
+	},
+	{
+		heading:  "A null SASL token",
+		steps:    connected(request(alone(step{op: zk.OpSASL, text: "sasl null", body: jute.AppendBytes(nil, nil)}), 1)),
+		apache:   []string{"c0: closed by the server"},
+		conclave: []string{"xid=1 zxid=0 err=0 token=null", "xid=-2 zxid=2 err=0"},
+	},
+	{
+		heading:  "Paths that are not UTF-8, or above U+FFFF",
+		steps:    connected(request(pathStep(zk.OpSync, "/\xff", nil), 1)),
+		apache:   []string{`xid=1 zxid=2 err=0 path="/\ufffd"`},
+		conclave: []string{`xid=1 zxid=2 err=0 path="/\xff"`},
+	},
+	{
+		heading:  "A watch on a null path",
+		steps:    connected(request(step{op: zk.OpAddWatch, text: "addWatch null", body: append(u32(-1), u32(0)...)}, 1)),
+		apache:   []string{"xid=1 zxid=2 err=0"},
+		conclave: []string{"xid=1 zxid=2 err=-5"},
+	},
+}
+
+// multiOf is a multi of the steps.
+func multiOf(subs ...step) step {
+	s := step{op: zk.OpMulti}
+	var texts []string
+	for _, sub := range subs {
+		s.body = append(header(s.body, sub.op, false, -1), sub.body...)
+		texts = append(texts, sub.text)
+	}
+	s.body = header(s.body, -1, true, -1)
+	s.text = "multi {" + strings.Join(texts, "; ") + "}"
+	return s
+}
+
+// checkKnown plays the table on a server of the kind and tells what is not as
+// the table says.
+func checkKnown(ctx context.Context, kind servers.Kind) error {
+	p, err := newPool(ctx, kind, never)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	wrong := 0
+	for i := range knowns {
+		k := &knowns[i]
+		want := k.conclave
+		if strings.HasPrefix(kind.Name(), "apache") {
+			want = k.apache
+		}
+		if want == nil {
+			continue
+		}
+		t, err := p.play(&script{steps: k.steps}, nil)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.heading, err)
+		}
+		last := len(k.steps) - 1
+		if got := t[last]; !slices.Equal(got, want) {
+			wrong++
+			fmt.Printf("%s: %s\n  %s\n  says %q\n  not  %q\n", kind.Name(), k.heading, k.steps[last].String(), got, want)
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("diff: %d known differences of %s are not as known.go says", wrong, kind.Name())
+	}
+	fmt.Printf("%s: known differences are as known.go says\n", kind.Name())
+	return nil
+}
