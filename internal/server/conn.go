@@ -63,6 +63,10 @@ func newConn(s *Server, socket net.Conn) *conn {
 func (c *conn) serve() {
 	defer c.close()
 	if !c.handshake() {
+		if c.touchedMs != 0 { // refused: the loop has answered, and closes the socket
+			c.flush()
+			c.input.drain()
+		}
 		return
 	}
 	for !c.ended && c.step() {
