@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/conclave-project/conclave/internal/clientsession"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -25,26 +24,28 @@ type call struct {
 	ctxErr  error // set by the caller before it cancels
 }
 
-var calls = sync.Pool{New: func() any {
-	c := &call{done: make(chan struct{}, 1)}
-	c.Owner = c
-	return c
-}}
-
-// newCall takes a call from the pool. w is the watch that the request arms.
-func newCall(r *zk.Request, w *clientsession.Watch) *call {
-	c := calls.Get().(*call)
-	c.Request, c.Watch = *r, w
-	return c
+// newCall takes a call from the pool. w is the watch that the request arms. The
+// pool is the client's own: a channel must not leave the synctest bubble of a
+// program's test.
+func (c *Client) newCall(r *zk.Request, w *clientsession.Watch) *call {
+	next, ok := c.calls.Get().(*call)
+	if !ok {
+		next = &call{done: make(chan struct{}, 1)}
+		next.Owner = next
+	}
+	next.Request, next.Watch = *r, w
+	return next
 }
 
 // release gives the call back, if nobody else can hold it any more.
-func (c *call) release() {
-	if c.Reset() {
-		*c = call{Call: c.Call, done: c.done}
-		calls.Put(c)
+func (c *Client) release(call *call) {
+	if call.Reset() {
+		call.clear()
+		c.calls.Put(call)
 	}
 }
+
+func (c *call) clear() { *c = call{Call: c.Call, done: c.done} }
 
 // complete takes what the machine says of the call's end.
 func (c *call) complete(e *clientsession.Effect) {
@@ -135,14 +136,14 @@ func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, 
 			"request of %d bytes is above the limit of %d (jute.maxbuffer)", n, c.options.RequestBytesMax))
 	}
 	for {
-		call := newCall(r, w)
+		call := c.newCall(r, w)
 		if err := c.submitWhenRoom(ctx, call); err != nil {
-			call.release()
+			c.release(call)
 			return zk.Result{}, &Error{r.Op, shown, err, NotApplied}
 		}
 		err := call.wait(ctx, c)
 		result, outcome, replied := call.result, call.outcome, call.replied
-		call.release()
+		c.release(call)
 		if err == nil {
 			return result, nil
 		}
@@ -177,9 +178,9 @@ func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 			n, c.options.RequestBytesMax))
 	}
 	c.mapRequest(&r)
-	call := newCall(&r, nil)
+	call := c.newCall(&r, nil)
 	if err := c.submitWhenRoom(ctx, call); err != nil {
-		call.release()
+		c.release(call)
 		return nil, &Error{r.Op, shown, err, NotApplied}
 	}
 	return &Future{c, call, shown}, nil
@@ -190,7 +191,7 @@ func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 func (f *Future) Wait(ctx context.Context) (zk.Result, error) {
 	err := f.call.wait(ctx, f.client)
 	result, outcome, op := f.call.result, f.call.outcome, f.call.Request.Op
-	f.call.release()
+	f.client.release(f.call)
 	if err != nil {
 		return result, &Error{op, f.shown, err, outcome}
 	}

@@ -37,6 +37,7 @@ type Client struct {
 	group  sync.WaitGroup     // every goroutine of this client
 
 	closing sync.Once
+	calls   sync.Pool // of *call
 }
 
 // New starts a session with the servers of "host:port,host:port/chroot" and
@@ -70,7 +71,7 @@ func New(servers string, o Options) (*Client, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for _, credential := range o.Auth {
-		c.submit(newCall(authRequest(credential), nil))
+		c.submit(c.newCall(authRequest(credential), nil))
 	}
 	c.group.Go(c.keepTime)
 	return c, nil
@@ -220,7 +221,7 @@ func (c *Client) Close() error {
 func (c *Client) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	last := newCall(&zk.Request{Op: zk.OpCloseSession}, nil)
+	last := c.newCall(&zk.Request{Op: zk.OpCloseSession}, nil)
 	c.mu.Lock()
 	ended := c.err != nil
 	c.step(&clientsession.Event{Kind: clientsession.Close, Call: &last.Call}, nil)

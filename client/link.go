@@ -103,9 +103,13 @@ func (l *link) open() error {
 // spareBytesMax is the largest output buffer that is kept for the next batch.
 const spareBytesMax = 1 << 20
 
+// drainWait is how long replies may still come in after a write has failed.
+const drainWait = time.Second
+
 // write sends what the machine put out, all that has gathered in one write. It
-// ends with the link; an error of the socket is the reader's to report, who
-// gets it too once the socket is closed.
+// ends with the link. A failed write is not the end yet: the server may have
+// answered much before it went away, and whoever forgets those answers has
+// unknown outcomes in their place. So the end is the reader's to find.
 func (l *link) write() {
 	var spare []byte
 	for {
@@ -120,7 +124,7 @@ func (l *link) write() {
 		l.c.step(&clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
 		l.c.mu.Unlock()
 		if _, err := l.socket.Write(batch); err != nil {
-			l.c.post(&clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err})
+			_ = l.socket.SetReadDeadline(time.Now().Add(drainWait))
 			return
 		}
 		spare = batch
