@@ -255,6 +255,14 @@ func (s *Server) Dump() Dump {
 	return d
 }
 
+// Digest returns the digest of the tree and the transaction it is of.
+func (s *Server) Digest() (zk.Zxid, uint64) {
+	t := s.replica.Tree()
+	t.RLock()
+	defer t.RUnlock()
+	return t.LastZxid(), t.Digest().Value
+}
+
 // Watches gives the watch table, for reports.
 func (s *Server) Watches() *watch.Table { return s.replica.Watches() }
 
@@ -270,7 +278,7 @@ func (s *Server) SessionOf() map[session.ConnID]zk.SessionID {
 // Config returns what the server was started with.
 func (s *Server) Config() Config { return s.cfg }
 
-// SnapDir and LogDir are where the files are.
+// SnapDir is where the snapshots are.
 func (s *Server) SnapDir() string { return s.store.SnapDir() }
 
 // LogDir is where the transaction log is.

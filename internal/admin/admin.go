@@ -1,0 +1,116 @@
+// Package admin answers operators: the four-letter words of ZooKeeper, as text,
+// in the form that its tools and client libraries parse.
+//
+// It only looks: what it tells comes from a server's reports. Which words are
+// enabled is the server's business.
+package admin
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// Words answers the four-letter words. It implements server.Words.
+type Words struct {
+	Version string // of the program
+	Built   string // when, as 2006-01-02 15:04 UTC
+}
+
+// words are all words this server knows.
+var words = map[string]func(Words, *server.Server) string{
+	"ruok": func(Words, *server.Server) string { return "imok" },
+	"isro": func(Words, *server.Server) string { return "rw" },
+	"srvr": Words.srvr, "stat": Words.stat, "mntr": Words.mntr, "conf": conf, "cons": cons,
+	"crst": func(_ Words, s *server.Server) string { s.ResetConnStats(); return "Connection stats reset.\n" },
+	"srst": func(_ Words, s *server.Server) string { s.ResetStats(); return "Server stats reset.\n" },
+	"dump": dump, "envi": Words.envi, "wchs": wchs, "wchc": wchc, "wchp": wchp, "dirs": dirs, "hash": hash,
+}
+
+// Known implements server.Words.
+func (Words) Known(word string) bool {
+	_, ok := words[word]
+	return ok
+}
+
+// Answer implements server.Words.
+func (w Words) Answer(s *server.Server, word string) string { return words[word](w, s) }
+
+// protocolVersion is the ZooKeeper whose protocol is spoken. Clients cut digits
+// and dots from the front of the version and decide by them what they may ask.
+const protocolVersion = "3.9.5"
+
+func (w Words) version() string {
+	return fmt.Sprintf("%s-conclave-%s, built on %s", protocolVersion, w.Version, w.Built)
+}
+
+func (w Words) head() string { return "Zookeeper version: " + w.version() + "\n" }
+
+func (w Words) srvr(s *server.Server) string { return w.head() + figures(s) }
+
+func (w Words) stat(s *server.Server) string {
+	var b strings.Builder
+	b.WriteString(w.head() + "Clients:\n")
+	for _, c := range s.Conns() {
+		b.WriteString(line(&c, false))
+	}
+	b.WriteString("\n" + figures(s))
+	return b.String()
+}
+
+// figures is what srvr and stat have in common. The root counts twice among the
+// znodes, as ZooKeeper holds it under two names.
+func figures(s *server.Server) string {
+	st := s.Status()
+	var b strings.Builder
+	fmt.Fprintf(&b, "Latency min/avg/max: %d/%s/%d\n", st.Latency.MinMs, decimal(st.Latency.AvgMs), st.Latency.MaxMs)
+	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n", st.Received, st.Sent, st.Connections, st.Outstanding)
+	fmt.Fprintf(&b, "Zxid: %s\nMode: %s\nNode count: %d\n", st.Last, st.Mode, st.Znodes+1)
+	return b.String()
+}
+
+// decimal prints at least one and at most four places.
+func decimal(v float64) string {
+	s := strings.TrimRight(fmt.Sprintf("%.4f", v), "0")
+	if strings.HasSuffix(s, ".") {
+		s += "0"
+	}
+	return s
+}
+
+func dirs(_ Words, s *server.Server) string {
+	return fmt.Sprintf("datadir_size: %d\nlogdir_size: %d\n", s.DirBytes(s.SnapDir()), s.DirBytes(s.LogDir()))
+}
+
+// hash gives the digest of the tree at the last transaction.
+func hash(_ Words, s *server.Server) string {
+	zxid, digest := s.Digest()
+	return fmt.Sprintf("%x: %d\n", uint64(zxid), digest)
+}
+
+func conf(_ Words, s *server.Server) string {
+	c := s.Config()
+	port := "-1"
+	if a := s.Addr(); a != nil {
+		_, port, _ = net.SplitHostPort(a.String())
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "clientPort=%s\nsecureClientPort=-1\n", port)
+	fmt.Fprintf(&b, "dataDir=%s\ndataDirSize=%d\n", s.SnapDir(), s.DirBytes(s.SnapDir()))
+	fmt.Fprintf(&b, "dataLogDir=%s\ndataLogSize=%d\n", s.LogDir(), s.DirBytes(s.LogDir()))
+	fmt.Fprintf(&b, "tickTime=%d\nmaxClientCnxns=%d\n", c.TickTime.Milliseconds(), c.ConnsPerIPMax)
+	fmt.Fprintf(&b, "minSessionTimeout=%d\nmaxSessionTimeout=%d\n", c.SessionMin.Milliseconds(), c.SessionMax.Milliseconds())
+	b.WriteString("clientPortListenBacklog=-1\nserverId=0\n")
+	return b.String()
+}
+
+func (w Words) envi(*server.Server) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Environment:\nzookeeper.version=%s\n", w.version())
+	for _, kv := range environment() {
+		fmt.Fprintf(&b, "%s=%s\n", kv[0], kv[1])
+	}
+	return b.String()
+}

@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// opCodes are the short names of operations in connection lines.
+var opCodes = map[zk.Op]string{
+	zk.OpCreateSession: "SESS", zk.OpPing: "PING", zk.OpCreate: "CREA", zk.OpCreate2: "CREA",
+	zk.OpCreateContainer: "CREA", zk.OpCreateTTL: "CREA", zk.OpDelete: "DELE", zk.OpExists: "EXIS",
+	zk.OpGetData: "GETD", zk.OpSetData: "SETD", zk.OpGetACL: "GETA", zk.OpSetACL: "SETA",
+	zk.OpGetChildren: "GETC", zk.OpGetChildren2: "GETC", zk.OpGetAllChildrenNumber: "GETACN",
+	zk.OpSync: "SYNC", zk.OpCheck: "CHEC", zk.OpMulti: "MULT", zk.OpMultiRead: "MLTR",
+	zk.OpReconfig: "RECO", zk.OpCloseSession: "CLOS", zk.OpSetWatches: "SETW", zk.OpSetWatches2: "STW2",
+	zk.OpAddWatch: "ADDW", zk.OpCheckWatches: "CHKW", zk.OpRemoveWatches: "REMW", zk.OpWhoAmI: "HOMI",
+	zk.OpGetEphemerals: "GETE",
+}
+
+func opCode(c *server.Conn) string {
+	if !c.HasOp {
+		return "SESS"
+	}
+	if code, ok := opCodes[c.LastOp]; ok {
+		return code
+	}
+	return "NA"
+}
+
+// line is one connection as stat (brief) and cons (full) show it. The leading
+// space matters to those who parse it.
+func line(c *server.Conn, full bool) string {
+	interest := 1 // a connection is read all the time
+	if c.Session == 0 {
+		interest = 0
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, " /%s[%d](queued=%d,recved=%d,sent=%d", c.Remote, interest, c.Queued, c.Received, c.Sent)
+	if full && c.Session != 0 {
+		now := time.Now()
+		fmt.Fprintf(&b, ",sid=%s,lop=%s,est=%d,to=%d", c.Session, opCode(c), now.Add(-c.Since).UnixMilli(), c.TimeoutMs)
+		if c.LastXid != -1 {
+			fmt.Fprintf(&b, ",lcxid=0x%x", uint32(c.LastXid))
+		}
+		l := c.LatencyMs
+		fmt.Fprintf(&b, ",lzxid=%s,lresp=%d,llat=%d,minlat=%d,avglat=%d,maxlat=%d", c.LastZxid,
+			now.Add(-c.Responded).UnixMilli(), l.Last, l.Min, l.Avg, l.Max)
+	}
+	b.WriteString(")\n")
+	return b.String()
+}
+
+func cons(_ Words, s *server.Server) string {
+	var b strings.Builder
+	for _, c := range s.Conns() {
+		b.WriteString(line(&c, true))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// dateForm is how dump prints moments.
+const dateForm = "Mon Jan 02 15:04:05 MST 2006"
+
+func dump(_ Words, s *server.Server) string {
+	d := s.Dump()
+	var b strings.Builder
+	total := 0
+	for _, bucket := range d.Buckets {
+		total += len(bucket.Sessions)
+	}
+	fmt.Fprintf(&b, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(d.Buckets), total)
+	for _, bucket := range d.Buckets {
+		at := time.Now().Add(time.Duration(bucket.EndsMs-d.NowMs) * time.Millisecond)
+		fmt.Fprintf(&b, "%d expire at %s:\n", len(bucket.Sessions), at.Format(dateForm))
+		for _, id := range bucket.Sessions {
+			fmt.Fprintf(&b, "\t%s\n", id)
+		}
+	}
+	fmt.Fprintf(&b, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(d.Ephemerals))
+	for _, id := range slices.Sorted(maps.Keys(d.Ephemerals)) {
+		fmt.Fprintf(&b, "%s:\n", id)
+		for _, path := range d.Ephemerals[id] {
+			fmt.Fprintf(&b, "\t%s\n", path)
+		}
+	}
+	conns := s.Conns()
+	fmt.Fprintf(&b, "Connections dump:\nConnections Sets (%d)/(%d):\n", min(1, len(conns)), len(conns))
+	if len(conns) > 0 {
+		fmt.Fprintf(&b, "%d expire at %s:\n", len(conns), time.Now().Format(dateForm))
+	}
+	for _, c := range conns {
+		fmt.Fprintf(&b, "\tip: /%s sessionId: %s\n", c.Remote, c.Session)
+	}
+	return b.String()
+}
+
+func wchs(_ Words, s *server.Server) string {
+	c := s.Watches().Counts()
+	return fmt.Sprintf("%d connections watching %d paths\nTotal watches:%d\n", c.Conns, c.Paths, c.Data)
+}
+
+func wchc(_ Words, s *server.Server) string {
+	sessions, byConn := s.SessionOf(), s.Watches().ByConn()
+	var b strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(byConn)) {
+		fmt.Fprintf(&b, "%s\n", sessions[id])
+		for _, path := range byConn[id] {
+			fmt.Fprintf(&b, "\t%s\n", path)
+		}
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func wchp(_ Words, s *server.Server) string {
+	sessions, byPath := s.SessionOf(), s.Watches().ByPath()
+	var b strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(byPath)) {
+		fmt.Fprintf(&b, "%s\n", path)
+		for _, id := range byPath[path] {
+			fmt.Fprintf(&b, "\t%s\n", sessions[id])
+		}
+	}
+	b.WriteString("\n")
+	return b.String()
+}
