@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command diff runs the same random sequence of operations against two servers
 // and compares what comes back: Apache ZooKeeper and Conclave, or any two of
 // the kinds in test/servers.

@@ -90,7 +90,7 @@ var knowns = []known{
 	{
 		heading:  "Paths that are not UTF-8, or above U+FFFF",
 		steps:    connected(request(pathStep(zk.OpSync, "/\xff", nil), 1)),
-		apache:   []string{`xid=1 zxid=2 err=0 path="/\ufffd"`},
+		apache:   []string{"xid=1 zxid=2 err=0 path=\"/\ufffd\""},
 		conclave: []string{`xid=1 zxid=2 err=0 path="/\xff"`},
 	},
 	{

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,8 +72,8 @@ func compare(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	for _, k := range slices.Compact(kinds[:]) {
-		if o.skipKnown || keep != nil || k.Name() == "apache-"+servers.Apache38 {
+	for i, k := range kinds {
+		if o.skipKnown || i > 0 && k == kinds[0] || keep != nil || k.Name() == "apache-"+servers.Apache38 {
 			continue
 		}
 		if err := checkKnown(ctx, k); err != nil {
