@@ -86,7 +86,7 @@ func (c *call) wait(ctx context.Context, client *Client) error {
 	case <-ctx.Done():
 		client.mu.Lock()
 		c.ctxErr = ctx.Err()
-		client.step(&clientsession.Event{Kind: clientsession.Cancel, Call: &c.Call}, nil)
+		client.step(clientsession.Event{Kind: clientsession.Cancel, Call: &c.Call}, nil)
 		client.mu.Unlock()
 		<-c.done // completed now, or before and about to be decoded
 	}
@@ -96,7 +96,7 @@ func (c *call) wait(ctx context.Context, client *Client) error {
 // submit sends a call, or makes it wait for a connection. Room is not asked
 // for: see submitWhenRoom.
 func (c *Client) submit(call *call) {
-	c.post(&clientsession.Event{Kind: clientsession.Submit, Call: &call.Call})
+	c.post(clientsession.Event{Kind: clientsession.Submit, Call: &call.Call})
 }
 
 // submitWhenRoom submits a call as soon as there is room for it. The error is
@@ -109,7 +109,7 @@ func (c *Client) submitWhenRoom(ctx context.Context, call *call) error {
 	for {
 		c.mu.Lock()
 		if !c.full() {
-			c.step(&event, nil)
+			c.step(event, nil)
 			c.mu.Unlock()
 			return nil
 		}

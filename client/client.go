@@ -22,11 +22,12 @@ type Client struct {
 	// mu guards all below, and is never held over I/O.
 	mu          sync.Mutex
 	machine     *clientsession.Machine
-	servers     []string          // as written
-	names       map[string]string // of each address last resolved, for TLS
-	link        *link             // being dialled or in use
-	timerMs     int64             // when the timer goroutine wakes
-	room        chan struct{}     // closed when there is room for another request; nil if nobody waits
+	event       clientsession.Event // of the current step
+	servers     []string            // as written
+	names       map[string]string   // of each address last resolved, for TLS
+	link        *link               // being dialled or in use
+	timerMs     int64               // when the timer goroutine wakes
+	room        chan struct{}       // closed when there is room for another request; nil if nobody waits
 	subscribers []*Subscription
 	err         error // why the session has ended
 
@@ -201,7 +202,7 @@ func (c *Client) SetServers(servers string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers = list
-	c.step(&clientsession.Event{Kind: clientsession.Reseat}, nil)
+	c.step(clientsession.Event{Kind: clientsession.Reseat}, nil)
 	return nil
 }
 
@@ -224,7 +225,7 @@ func (c *Client) close() error {
 	last := c.newCall(&zk.Request{Op: zk.OpCloseSession}, nil)
 	c.mu.Lock()
 	ended := c.err != nil
-	c.step(&clientsession.Event{Kind: clientsession.Close, Call: &last.Call}, nil)
+	c.step(clientsession.Event{Kind: clientsession.Close, Call: &last.Call}, nil)
 	c.mu.Unlock()
 	err := last.wait(ctx, c)
 	c.Detach()
@@ -239,7 +240,7 @@ func (c *Client) close() error {
 // client is left running.
 func (c *Client) Detach() Session {
 	c.mu.Lock()
-	c.step(&clientsession.Event{Kind: clientsession.Detach}, nil)
+	c.step(clientsession.Event{Kind: clientsession.Detach}, nil)
 	c.mu.Unlock()
 	c.group.Wait()
 	return c.Session()

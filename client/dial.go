@@ -45,7 +45,7 @@ func (c *Client) resolve(servers []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.names = names
-	c.step(&event, nil)
+	c.step(event, nil)
 }
 
 // dial opens a connection to an address, with TLS if that is asked for.
@@ -76,7 +76,7 @@ func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 func (c *Client) probe(address string) {
 	event := clientsession.Event{Kind: clientsession.Probed, Addresses: []string{address}}
 	event.Found = c.isWritable(address)
-	c.post(&event)
+	c.post(event)
 }
 
 func (c *Client) isWritable(address string) bool {

@@ -77,7 +77,7 @@ func (l *link) run() {
 	if err == nil {
 		err = l.read()
 	}
-	l.c.post(&clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err})
+	l.c.post(clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err})
 }
 
 // open dials and hands the socket over.
@@ -95,7 +95,7 @@ func (l *link) open() error {
 		return errors.New("dropped while dialling")
 	}
 	l.socket = socket
-	l.c.step(&clientsession.Event{Kind: clientsession.Dialed, Conn: l.conn}, nil)
+	l.c.step(clientsession.Event{Kind: clientsession.Dialed, Conn: l.conn}, nil)
 	l.c.group.Go(l.write)
 	return nil
 }
@@ -121,7 +121,7 @@ func (l *link) write() {
 		l.c.mu.Lock()
 		batch := l.out
 		l.out = spare[:0]
-		l.c.step(&clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
+		l.c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
 		l.c.mu.Unlock()
 		if _, err := l.socket.Write(batch); err != nil {
 			_ = l.socket.SetReadDeadline(time.Now().Add(drainWait))
@@ -227,13 +227,13 @@ func (l *link) take(frame []byte) error {
 	if h.Xid == zk.XidNotification {
 		watched, err := wire.DecodeEvent(h, body)
 		if err == nil {
-			l.c.step(&clientsession.Event{Kind: clientsession.Notified, Conn: l.conn, Watched: watched}, nil)
+			l.c.step(clientsession.Event{Kind: clientsession.Notified, Conn: l.conn, Watched: watched}, nil)
 		}
 		return err
 	}
 	before := len(l.ready)
 	e := clientsession.Event{Kind: clientsession.Replied, Conn: l.conn, Xid: h.Xid, Zxid: h.Zxid, Code: h.Code}
-	l.c.step(&e, &l.ready)
+	l.c.step(e, &l.ready)
 	if len(l.ready) > before {
 		l.ready[before].body = body
 	}
@@ -246,7 +246,7 @@ func (l *link) takeGreeting(frame []byte) error {
 		return err
 	}
 	l.greeted = true
-	l.c.step(&clientsession.Event{Kind: clientsession.Greeted, Conn: l.conn, Greeting: clientsession.Greeting{
+	l.c.step(clientsession.Event{Kind: clientsession.Greeted, Conn: l.conn, Greeting: clientsession.Greeting{
 		TimeoutMs: r.TimeoutMs, Session: r.Session, Password: r.Password, ReadOnly: r.ReadOnly,
 	}}, nil)
 	return nil

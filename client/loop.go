@@ -10,9 +10,10 @@ import (
 // step gives the machine an event and carries out what follows. Client.mu is
 // held. Calls that a reply has completed are appended to ready, whose reader
 // still has to decode them.
-func (c *Client) step(e *clientsession.Event, ready *[]*call) {
-	e.NowMs = c.clock.Now().Millis()
-	effects := c.machine.Step(e)
+func (c *Client) step(e clientsession.Event, ready *[]*call) {
+	c.event = e // not on the heap each time
+	c.event.NowMs = c.clock.Now().Millis()
+	effects := c.machine.Step(&c.event)
 	for i := range effects {
 		c.carryOut(&effects[i], ready)
 	}
@@ -26,7 +27,7 @@ func (c *Client) step(e *clientsession.Event, ready *[]*call) {
 }
 
 // post is step for those who do not hold Client.mu.
-func (c *Client) post(e *clientsession.Event) {
+func (c *Client) post(e clientsession.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.step(e, nil)
@@ -87,7 +88,7 @@ func (c *Client) keepTime() {
 		}
 		select {
 		case <-fired:
-			c.post(&clientsession.Event{Kind: clientsession.Tick})
+			c.post(clientsession.Event{Kind: clientsession.Tick})
 		case <-c.kick:
 		case <-c.done:
 		}
