@@ -1,0 +1,184 @@
+package arch
+
+import (
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestEveryRoomIsOnTheMap(t *testing.T) {
+	for _, s := range sources(t) {
+		if _, known := rooms[s.dir]; s.onMap() && !known {
+			t.Errorf("%s: not in the table of rooms: give it a floor and a kind", s.dir)
+		}
+	}
+}
+
+func TestRoomsImportOnlyLowerFloorsAndNoHigherKind(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.onMap() {
+			continue
+		}
+		from := rooms[s.dir]
+		for path, at := range s.imports() {
+			target, our := ours(path)
+			to, known := rooms[target]
+			switch {
+			case !our:
+			case !known:
+				t.Errorf("%v: %s imports %s, which is no room", at, s.dir, target)
+			case to.floor >= from.floor:
+				t.Errorf("%v: %s on floor %d imports %s on floor %d", at, s.dir, from.floor, target, to.floor)
+			case rank[to.kind] > rank[from.kind]:
+				t.Errorf("%v: %s of kind %c imports %s of kind %c", at, s.dir, from.kind, target, to.kind)
+			}
+		}
+	}
+}
+
+func TestMachinesAndStorageTakeNothingFromTheAir(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.onMap() {
+			continue
+		}
+		for path, at := range s.imports() {
+			_, reasoned := excused[s.dir][path]
+			if isForbidden(rooms[s.dir].kind, path) && !reasoned {
+				t.Errorf("%v: %s of kind %c imports %s", at, s.dir, rooms[s.dir].kind, path)
+			}
+		}
+		for path := range excused[s.dir] {
+			if _, used := s.imports()[path]; !used {
+				t.Errorf("%s: excused for %s, which it does not import", s.dir, path)
+			}
+		}
+	}
+}
+
+func isForbidden(k kind, path string) bool {
+	return slices.ContainsFunc(forbidden[k], func(p string) bool {
+		return path == p || strings.HasPrefix(path, p+"/")
+	})
+}
+
+func TestGoroutinesStartInShellsOnly(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.onMap() || rooms[s.dir].kind == shell {
+			continue
+		}
+		for _, f := range s.files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if g, ok := n.(*ast.GoStmt); ok {
+					t.Errorf("%v: a goroutine in a room of kind %c", s.set.Position(g.Pos()), rooms[s.dir].kind)
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestNothingRegistersItself(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, f := range s.files {
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+					t.Errorf("%v: an init function: let cmd/conclave wire it", s.set.Position(fn.Pos()))
+				}
+			}
+		}
+	}
+}
+
+// commentBytesMin is less than any sentence that says what a package is.
+const commentBytesMin = 60
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	for _, s := range sources(t) {
+		longest := 0
+		for _, f := range s.files {
+			longest = max(longest, len(f.Doc.Text()))
+		}
+		if longest < commentBytesMin {
+			t.Errorf("%s: no package comment that says what it is", s.dir)
+		}
+	}
+}
+
+func TestExportedNamesAreDocumented(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.onMap() {
+			continue
+		}
+		for _, f := range s.files {
+			for _, d := range f.Decls {
+				fn, ok := d.(*ast.FuncDecl)
+				if ok && fn.Recv == nil && fn.Name.IsExported() && fn.Doc == nil {
+					t.Errorf("%v: %s has no comment", s.set.Position(fn.Pos()), fn.Name.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestTheRootModuleRequiresLittle(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^(?:require |\t)([a-z0-9.-]+\.[a-z]+/\S+) v`).FindAllSubmatch(text, -1) {
+		if required[string(m[1])] == "" {
+			t.Errorf("go.mod requires %s: give the reason in rooms_test.go and docs/decisions", m[1])
+		}
+	}
+}
+
+var sourceName = regexp.MustCompile("`((?:[A-Za-z0-9_.-]+/)+[A-Za-z0-9_.-]+\\.(?:go|md|txt|mod|xml|py|c|java))`")
+
+func TestFilesNamedInTheDocumentsExist(t *testing.T) {
+	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		documents = append(documents, filepath.Join(root, name))
+	}
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range sourceName.FindAllSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(string(m[1])))); err != nil {
+				t.Errorf("%s names %s: %v", filepath.Base(document), m[1], err)
+			}
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+
+func TestLinksInTheDocumentsLead(t *testing.T) {
+	var documents []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, found...)
+	}
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(document), string(m[1]))); err != nil {
+				t.Errorf("%s links to %s: %v", document, m[1], err)
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package arch
+
+// A kind says what a room may do.
+type kind byte
+
+const (
+	machine kind = 'M' // pure: values in, values out
+	storage kind = 'S' // files through vfs alone; no goroutine, no clock
+	shell   kind = 'H' // goroutines, sockets, clocks
+)
+
+// rank orders kinds: a room imports no kind above its own.
+var rank = map[kind]int{machine: 0, storage: 1, shell: 2}
+
+// A room is a package's place: it imports only rooms of lower floors.
+type room struct {
+	floor int
+	kind  kind
+}
+
+// rooms is the map of the root module, by path below the module's.
+var rooms = map[string]room{
+	"zk":                         {0, machine},
+	"internal/invariant":         {0, machine},
+	"internal/jute":              {0, machine},
+	"internal/vfs":               {0, storage},
+	"internal/clock":             {0, shell},
+	"internal/wire":              {1, machine},
+	"internal/txn":               {1, machine},
+	"internal/session":           {1, machine},
+	"internal/auth":              {1, machine},
+	"internal/tree":              {1, machine},
+	"internal/clientsession":     {1, machine},
+	"internal/elector":           {1, machine},
+	"internal/txnlog":            {1, storage},
+	"internal/vfs/osfs":          {1, shell},
+	"internal/watch":             {2, machine},
+	"internal/prep":              {2, machine},
+	"internal/snap":              {2, storage},
+	"internal/replica":           {3, machine},
+	"internal/store":             {3, storage},
+	"client":                     {4, shell},
+	"election":                   {4, shell},
+	"internal/server":            {4, shell},
+	"election/backend/file":      {5, shell},
+	"election/backend/zookeeper": {5, shell},
+	"election/electiontest":      {5, shell},
+	"election/supervise":         {5, shell},
+	"internal/admin":             {5, shell},
+	"internal/zoocfg":            {5, shell},
+	"internal/loadgen":           {5, shell},
+	"internal/cli":               {6, shell},
+	"internal/arch":              {7, shell},
+}
+
+// forbidden are the packages of the standard library that bring a clock, a
+// network, files, locks or chance from the air.
+var forbidden = map[kind][]string{
+	machine: {"time", "os", "net", "sync", "log", "math/rand", "crypto", "syscall", "hash/maphash", "context", "runtime"},
+	storage: {"time", "os", "net", "log", "math/rand", "crypto", "syscall", "context", "runtime"},
+}
+
+// excused are the imports that a room has though its kind forbids them.
+var excused = map[string]map[string]string{
+	"internal/tree": {
+		"sync":         "the one loop writes, all connections read: the tree is shared by design",
+		"hash/maphash": "the hash of the index needs no stable values; nothing depends on its order",
+	},
+	"internal/watch": {
+		"sync": "connections arm watches while the loop fires them",
+	},
+	"internal/auth": {
+		"crypto/sha1": "a pure function: the digest of a password",
+		"net/netip":   "a pure function: the text of an address",
+	},
+	"internal/session": {
+		"crypto/subtle": "a pure function: compares passwords in constant time",
+	},
+	"internal/vfs": {
+		"math/rand": "the memory disk takes a seed: what a crash keeps must be repeatable",
+	},
+}
+
+// required are the modules that the root module may use, and why.
+var required = map[string]string{
+	"github.com/golang/snappy": "snapshots of ZooKeeper may be packed with it",
+}

@@ -1,0 +1,28 @@
+// Package cli is what the subcommands of conclave share: how answers are
+// printed, how errors become text with a hint and an exit code, and how
+// servers and credentials are written on the command line.
+//
+// In go values and errors, out come bytes on the two streams. What always
+// holds:
+//
+//	L1  Answers go to the standard output, everything else to the standard
+//	    error.
+//	L2  With JSON chosen, the standard output holds JSON alone: one value, or
+//	    one value a line where answers keep coming. Times are RFC 3339, zxids
+//	    and session ids are strings as ZooKeeper prints them.
+//	L3  Every error is one line "conclave: what was being done: why" and one
+//	    line "hint: what to do about it".
+//
+// It knows no flags and no commands; those are in cmd/conclave, so that who
+// imports the root module does not resolve what they need.
+package cli
+
+// Exit codes. `conclave run` has its own beside these, see docs/commands.md.
+const (
+	ExitOK       = 0
+	ExitFailed   = 1 // the operation failed or was refused
+	ExitUsage    = 2 // wrong command line or configuration
+	ExitNoServer = 3 // no server, or not all, could be reached; or the connection was lost
+	ExitNotFound = 4 // what was asked for does not exist: no such znode, nobody leads
+	ExitDamaged  = 5 // check found damage
+)

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Error is an error with what to do about it.
+type Error struct {
+	Err  error
+	Hint string
+	Exit int
+}
+
+// Error is the text of Err.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Failed is an error with a hint of its own.
+func Failed(err error, hint string) error { return &Error{err, hint, ExitFailed} }
+
+// NotFound says that what was asked for does not exist.
+func NotFound(err error, hint string) error { return &Error{err, hint, ExitNotFound} }
+
+// Usage is an error in how a command was called.
+func Usage(hint, format string, args ...any) error {
+	return &Error{fmt.Errorf(format, args...), hint, ExitUsage}
+}
+
+// Report prints an error and returns the exit code; nil prints nothing.
+func Report(w io.Writer, err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	hint, exit := explain(err)
+	text := strings.TrimRight(err.Error(), "\n")
+	fmt.Fprintf(w, "conclave: %s\nhint: %s\n", strings.ReplaceAll(text, "\n", "\nconclave: "), hint)
+	return exit
+}
+
+// explain finds the hint and the exit code of an error.
+func explain(err error) (hint string, exit int) {
+	var own *Error
+	if errors.As(err, &own) {
+		return own.Hint, own.Exit
+	}
+	var refused *client.Error
+	if errors.As(err, &refused) && refused.Outcome == client.Unknown {
+		return "the write may have happened or not: look with `conclave stat` before you repeat it", ExitNoServer
+	}
+	for _, known := range hints {
+		if errors.Is(err, known.err) {
+			return known.hint, known.exit
+		}
+	}
+	return "conclave COMMAND --help shows what the command expects; docs/commands.md explains it", ExitFailed
+}
+
+// hints tell what to do about the errors that servers and the client give.
+var hints = []struct {
+	err  error
+	hint string
+	exit int
+}{
+	{zk.ErrNoNode, "`conclave ls` of the parent shows what is there; create -p makes missing parents", ExitNotFound},
+	{zk.ErrNodeExists, "`conclave set` changes the data of a znode that exists", ExitFailed},
+	{zk.ErrNotEmpty, "rm -r deletes a znode with all below it", ExitFailed},
+	{zk.ErrBadVersion, "somebody else changed it: read it again with `conclave stat`, or leave --version out", ExitFailed},
+	{zk.ErrNoAuth, "give the credential that the ACL asks for: --auth digest:USER:PASSWORD", ExitFailed},
+	{zk.ErrAuthFailed, "the server does not know the scheme or refuses the credential: --auth digest:USER:PASSWORD", ExitFailed},
+	{zk.ErrInvalidACL, "write an ACL as world:anyone:cdrwa, digest:USER:HASH:cdrwa or auth::cdrwa (with --auth)", ExitUsage},
+	{zk.ErrNoChildrenForEphemerals, "choose a parent that is not ephemeral", ExitFailed},
+	{zk.ErrQuotaExceeded, "the quota of a parent is used up: delete something, or raise it below /zookeeper/quota", ExitFailed},
+	{zk.ErrNotReadOnly, "the server takes no writes now: its disk may be full (`conclave status`), or it is cut off from its ensemble", ExitFailed},
+	{zk.ErrUnimplemented, "the server does not serve this operation: TTL znodes need extendedTypesEnabled=true there", ExitFailed},
+	{zk.ErrReconfigDisabled, "set reconfigEnabled=true in the server's configuration", ExitFailed},
+	{zk.ErrBadArguments, "paths begin with / and have no empty, . or .. segments; conclave COMMAND --help shows the rest", ExitUsage},
+	{zk.ErrSessionExpired, "the server forgot the session because it heard nothing for too long: try again", ExitNoServer},
+	{zk.ErrConnectionLoss, noServerHint, ExitNoServer},
+	{context.DeadlineExceeded, noServerHint, ExitNoServer},
+	{context.Canceled, "it was interrupted; call it again", ExitFailed},
+}
+
+const noServerHint = "no server answers: name one with --server HOST:PORT or CONCLAVE_STORE, or start one with `conclave dev`"

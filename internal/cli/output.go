@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Printer prints answers for people or as JSON.
+type Printer struct {
+	Out  io.Writer
+	JSON bool
+}
+
+// Answer prints the one answer of a command: value as JSON, or what text writes.
+func (p *Printer) Answer(value any, text func(w io.Writer) error) error {
+	if !p.JSON {
+		return text(p.Out)
+	}
+	out := json.NewEncoder(p.Out)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(value)
+}
+
+// Line prints one of many answers, as one line of JSON or of text.
+func (p *Printer) Line(value any, text string) error {
+	if !p.JSON {
+		_, err := fmt.Fprintln(p.Out, text)
+		return err
+	}
+	out := json.NewEncoder(p.Out)
+	out.SetEscapeHTML(false)
+	return out.Encode(value)
+}
+
+// Table writes rows in columns, the header first.
+func Table(w io.Writer, header []string, rows [][]string) error {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			end := "\t"
+			if i == len(row)-1 {
+				end = "\n"
+			}
+			if _, err := io.WriteString(columns, visible(cell)+end); err != nil {
+				return err
+			}
+		}
+	}
+	return columns.Flush()
+}
+
+// visible replaces what would move the cursor of a terminal: names of znodes
+// are written by anybody.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// Visible is a name for people, without characters that move a cursor.
+func Visible(name string) string { return visible(name) }
+
+// Stat is a znode's numbers as JSON shows them.
+type Stat struct {
+	Czxid          string `json:"czxid"`
+	Mzxid          string `json:"mzxid"`
+	Pzxid          string `json:"pzxid"`
+	Ctime          string `json:"ctime"`
+	Mtime          string `json:"mtime"`
+	Version        int32  `json:"version"`
+	Cversion       int32  `json:"cversion"`
+	Aversion       int32  `json:"aversion"`
+	EphemeralOwner string `json:"ephemeralOwner,omitempty"`
+	DataLength     int32  `json:"dataLength"`
+	NumChildren    int32  `json:"numChildren"`
+}
+
+// NewStat turns the protocol's numbers into text.
+func NewStat(s zk.Stat) Stat {
+	return Stat{
+		Czxid: s.Czxid.String(), Mzxid: s.Mzxid.String(), Pzxid: s.Pzxid.String(),
+		Ctime: Time(s.Ctime), Mtime: Time(s.Mtime),
+		Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
+		EphemeralOwner: Owner(s), DataLength: s.DataLength, NumChildren: s.NumChildren,
+	}
+}
+
+// Owner is the session that owns an ephemeral, "" for others.
+func Owner(s zk.Stat) string {
+	if s.EphemeralOwner == 0 {
+		return ""
+	}
+	return zk.SessionID(s.EphemeralOwner).String()
+}
+
+// Text writes the numbers one a line, under the names that ZooKeeper's own
+// command line uses.
+func (s *Stat) Text(w io.Writer) error {
+	owner := s.EphemeralOwner
+	if owner == "" {
+		owner = "0x0"
+	}
+	_, err := fmt.Fprintf(w, "cZxid = %s\nctime = %s\nmZxid = %s\nmtime = %s\npZxid = %s\ncversion = %d\n"+
+		"dataVersion = %d\naclVersion = %d\nephemeralOwner = %s\ndataLength = %d\nnumChildren = %d\n",
+		s.Czxid, s.Ctime, s.Mzxid, s.Mtime, s.Pzxid, s.Cversion, s.Version, s.Aversion, owner, s.DataLength, s.NumChildren)
+	return err
+}
+
+// Time is milliseconds since 1970 in UTC.
+func Time(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// Data is a znode's data in JSON: as text where it is text, else in Base64.
+type Data struct {
+	Text   *string `json:"data,omitempty"`
+	Base64 string  `json:"dataBase64,omitempty"`
+}
+
+// NewData chooses between text and Base64. Null data has neither.
+func NewData(b []byte) Data {
+	switch {
+	case b == nil:
+		return Data{}
+	case utf8.Valid(b):
+		text := string(b)
+		return Data{Text: &text}
+	}
+	return Data{Base64: base64.StdEncoding.EncodeToString(b)}
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// StoreVariable is the environment variable that names the store, or the
+// servers, when no flag does.
+const StoreVariable = "CONCLAVE_STORE"
+
+// Store is what --store, --server and CONCLAVE_STORE name.
+type Store struct {
+	Kind    string // "zk" or "file"
+	Servers string // zk: host:port,host:port/chroot
+	Dir     string // file; "" is the default directory
+}
+
+// storeForms shows the forms that ParseStore takes.
+const storeForms = "write zk://HOST:PORT[,HOST:PORT...][/CHROOT] for servers, or file:///DIR for a directory of this machine"
+
+// ParseStore reads zk://host:port,host:port/chroot or file:///dir. A list of
+// servers without a scheme is taken for zk.
+func ParseStore(text string) (Store, error) {
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found {
+		scheme, rest = "zk", text
+	}
+	switch scheme {
+	case "zk":
+		if rest == "" || rest[0] == '/' {
+			return Store{}, Usage(storeForms, "store %q names no server", text)
+		}
+		return Store{Kind: "zk", Servers: rest}, nil
+	case "file":
+		u, err := url.Parse(text)
+		if err != nil || u.Host != "" || u.Path == "" {
+			return Store{}, Usage(storeForms, "store %q is not file:///DIR", text)
+		}
+		return Store{Kind: "file", Dir: u.Path}, nil
+	}
+	return Store{}, Usage(storeForms, "store %q: this version has no backend %q", text, scheme)
+}
+
+// DefaultServers is where commands look for a server when nothing names one.
+const DefaultServers = "127.0.0.1:2181"
+
+// Servers finds the servers to talk to: the flag, else CONCLAVE_STORE, else
+// this machine.
+func Servers(flag string) (string, error) {
+	if flag == "" {
+		flag = os.Getenv(StoreVariable)
+	}
+	if flag == "" {
+		return DefaultServers, nil
+	}
+	store, err := ParseStore(flag)
+	if err != nil {
+		return "", err
+	}
+	if store.Kind != "zk" {
+		return "", Usage("name a server with --server HOST:PORT", "store %q has no znodes", flag)
+	}
+	return store.Servers, nil
+}
+
+// ServerList splits a list of servers into addresses with ports, without the
+// chroot.
+func ServerList(servers string) []string {
+	list, _, _ := strings.Cut(servers, "/")
+	var out []string
+	for one := range strings.SplitSeq(list, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(one); err != nil {
+			one = net.JoinHostPort(strings.Trim(one, "[]"), "2181")
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// ParseAuth reads scheme:credential, as digest:user:password.
+func ParseAuth(text string) (client.Credential, error) {
+	scheme, data, ok := strings.Cut(text, ":")
+	if !ok || scheme == "" {
+		return client.Credential{}, Usage("write --auth digest:USER:PASSWORD", "credential %q has no scheme", scheme)
+	}
+	return client.Credential{Scheme: scheme, Data: []byte(data)}, nil
+}
+
+var permLetters = map[rune]zk.Perms{
+	'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin,
+}
+
+// ParseACL reads entries scheme:id:perms parted by commas, as ZooKeeper's own
+// command line writes them: world:anyone:cdrwa.
+func ParseACL(text string) ([]zk.ACL, error) {
+	var list []zk.ACL
+	for entry := range strings.SplitSeq(text, ",") {
+		scheme, rest, ok := strings.Cut(entry, ":")
+		last := strings.LastIndexByte(rest, ':')
+		if !ok || last < 0 {
+			return nil, fmt.Errorf("%q is not scheme:id:perms: %w", entry, zk.ErrInvalidACL)
+		}
+		var perms zk.Perms
+		for _, letter := range rest[last+1:] {
+			bit, known := permLetters[letter]
+			if !known {
+				return nil, fmt.Errorf("%q in %q is none of c d r w a: %w", letter, entry, zk.ErrInvalidACL)
+			}
+			perms |= bit
+		}
+		list = append(list, zk.ACL{Perms: perms, Identity: zk.Identity{Scheme: scheme, ID: rest[:last]}})
+	}
+	return list, nil
+}
