@@ -30,6 +30,7 @@ type Client struct {
 	room        chan struct{}       // closed when there is room for another request; nil if nobody waits
 	subscribers []*Subscription
 	err         error // why the session has ended
+	cause       error // why the last attempt to reach a server has failed
 
 	kick   chan struct{} // one element: the timer is to be set anew
 	done   chan struct{} // closed at the session's end
@@ -87,9 +88,24 @@ func Dial(ctx context.Context, servers string, o Options) (*Client, error) {
 	}
 	if err := c.WaitConnected(ctx); err != nil {
 		c.Close()
+		if c.cause != nil {
+			return nil, fmt.Errorf("client: connecting to %s: %w (last attempt: %w)", servers, err, c.cause)
+		}
 		return nil, fmt.Errorf("client: connecting to %s: %w", servers, err)
 	}
 	return c, nil
+}
+
+// Go runs f on a goroutine that Close and Detach wait for. The context of f
+// ends with the session. It is for work that belongs to the session, such as
+// removing what an abandoned request may have left. After the session's end f
+// does not run.
+func (c *Client) Go(f func(context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.group.Go(func() { f(c.ctx) })
+	}
 }
 
 // WaitConnected waits until the session is attached to a server. It returns
@@ -165,8 +181,8 @@ func (c *Client) Server() string {
 // A server counts from when a request reached it, so this is a lower bound on a
 // stand-alone server and on a leader. A follower tells its leader of signs of
 // life every half tick: if it dies in between, up to half a tick of the server
-// (tickTime/2, at most an eighth of the timeout unless minSessionTimeout was
-// lowered below four ticks) may be missing. Whoever must not be wrong takes
+// (tickTime/2, at most a quarter of the timeout unless minSessionTimeout was
+// lowered below two ticks) may be missing. Whoever must not be wrong takes
 // that off.
 func (c *Client) ProvenUntil() (clock.Instant, bool) {
 	c.mu.Lock()

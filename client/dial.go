@@ -45,6 +45,9 @@ func (c *Client) resolve(servers []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.names = names
+	if event.Cause != nil {
+		c.cause = event.Cause
+	}
 	c.step(event, nil)
 }
 
@@ -60,9 +63,7 @@ func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 	config := c.options.TLS.Clone()
 	if config.ServerName == "" {
-		c.mu.Lock()
-		config.ServerName = c.names[address]
-		c.mu.Unlock()
+		config.ServerName = c.nameOf(address)
 	}
 	secure := tls.Client(socket, config)
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -70,6 +71,17 @@ func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, err
 	}
 	return secure, nil
+}
+
+// nameOf returns the name by which the server at address is listed.
+func (c *Client) nameOf(address string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if name, ok := c.names[address]; ok {
+		return name
+	}
+	host, _, _ := net.SplitHostPort(address) // the list has changed meanwhile
+	return host
 }
 
 // probe asks a server by four-letter word whether it is read-write.

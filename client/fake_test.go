@@ -81,6 +81,12 @@ func (f *fake) setDown(down bool) {
 	}
 }
 
+func (f *fake) isReadOnly(address string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.readOnly[address]
+}
+
 func (f *fakeConn) readFrame() ([]byte, error) {
 	var prefix [4]byte
 	if _, err := io.ReadFull(f, prefix[:]); err != nil {
@@ -88,7 +94,7 @@ func (f *fakeConn) readFrame() ([]byte, error) {
 	}
 	if string(prefix[:]) == "isro" {
 		answer := "rw"
-		if f.readOnly[f.address] {
+		if f.isReadOnly(f.address) {
 			answer = "ro"
 		}
 		_, _ = io.WriteString(f, answer)
@@ -133,7 +139,7 @@ func (f *fakeConn) greet() bool {
 	if r.TimeoutMs == 0 {
 		r.TimeoutMs = f.hello.TimeoutMs
 	}
-	r.ReadOnly = f.readOnly[f.address]
+	r.ReadOnly = f.isReadOnly(f.address)
 	if r.Session == 0 {
 		r.Session = 0x77
 	}

@@ -77,7 +77,12 @@ func (l *link) run() {
 	if err == nil {
 		err = l.read()
 	}
-	l.c.post(clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err})
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if !l.dropped {
+		l.c.cause = fmt.Errorf("server %s: %w", l.address, err)
+	}
+	l.c.step(clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err}, nil)
 }
 
 // open dials and hands the socket over.

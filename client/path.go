@@ -105,10 +105,13 @@ func submittable(r *zk.Request) error {
 	return nil
 }
 
-// requestBytes is an upper bound of the size of r's frame, length excluded. It
-// is exact enough: fixed fields count a little more than they take.
+// fixedBytes is the most that the fields of fixed size of a request take: 32
+// with a header of eight, 33 as part of a multi.
+const fixedBytes = 33
+
+// requestBytes is the size of r's frame, length excluded, or some bytes more.
 func requestBytes(r *zk.Request) int {
-	n := 48 + len(r.Path) + len(r.Data) + len(r.Scheme)
+	n := fixedBytes + len(r.Path) + len(r.Data) + len(r.Scheme)
 	for i := range r.ACL {
 		n += 12 + len(r.ACL[i].Scheme) + len(r.ACL[i].ID)
 	}
