@@ -1,0 +1,18 @@
+//go:build linux
+
+// Command bench puts the same load on Apache ZooKeeper and on Conclave, on this
+// machine, one after the other, and prints what each needs for it:
+//
+//	go run ./test/bench compare
+//
+// In goes a list of parts to measure, out comes a table: throughput, latency,
+// the server's CPU time per operation, resident memory with a million znodes,
+// and the time until they are served again after a kill. CPU time is what the
+// kernel has counted for the server's process, all threads, user and system, in
+// the measured interval. Servers take turns and each figure is the median of
+// its repetitions, so that what else the machine does hits both alike.
+//
+// A server starts on an empty directory of the same disk and gets the same
+// warm-up; the Java process may use a heap of 4 GiB and logs warnings only.
+// The load generator shares the machine; what it costs is in the table too.
+package main

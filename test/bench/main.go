@@ -1,0 +1,121 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/test/servers"
+)
+
+// A plan is the command line.
+type plan struct {
+	kinds       []servers.Kind
+	parts       []string
+	repetitions int
+	duration    time.Duration
+	warmUp      time.Duration
+	connections int
+	inFlight    int
+	dataBytes   int
+	znodes      int
+	heapMiB     int
+	config      []string
+	json        bool
+}
+
+const usage = `usage: bench compare [flags]
+
+compares servers on this machine; bench compare -h shows the flags`
+
+func main() {
+	if len(os.Args) < 2 || os.Args[1] != "compare" {
+		fmt.Fprintln(os.Stderr, usage)
+		os.Exit(2)
+	}
+	p, err := parse(os.Args[2:])
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		err = compare(ctx, p)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (*plan, error) {
+	p := &plan{}
+	f := flag.NewFlagSet("bench compare", flag.ExitOnError)
+	names := f.String("servers", "apache-"+servers.Apache39+",conclave", "what to compare; ratios are to the first")
+	chosen := f.String("parts", strings.Join(partNames(), ","), "what to measure")
+	config := f.String("config", "", "further lines of zoo.cfg, separated by commas")
+	f.IntVar(&p.repetitions, "repetitions", 3, "how often; each figure is the median")
+	f.DurationVar(&p.duration, "duration", 5*time.Second, "how long each load is measured")
+	f.DurationVar(&p.warmUp, "warm-up", 10*time.Second, "load before anything is measured")
+	f.IntVar(&p.connections, "connections", 8, "connections")
+	f.IntVar(&p.inFlight, "in-flight", 64, "requests in flight on each connection")
+	f.IntVar(&p.dataBytes, "data-bytes", 100, "data of each znode")
+	f.IntVar(&p.znodes, "znodes", 1_000_000, "znodes for memory and restart")
+	f.IntVar(&p.heapMiB, "heap", 4096, "heap limit of a Java server, MiB")
+	f.BoolVar(&p.json, "json", false, "print JSON, every repetition included")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if *config != "" {
+		p.config = strings.Split(*config, ",")
+	}
+	p.parts = strings.Split(*chosen, ",")
+	for _, name := range p.parts {
+		if !slices.Contains(partNames(), name) {
+			return nil, fmt.Errorf("bench: no part %q: say some of %s", name, strings.Join(partNames(), ","))
+		}
+	}
+	for _, name := range strings.Split(*names, ",") {
+		k, err := servers.Named(name)
+		if err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+		p.kinds = append(p.kinds, k)
+	}
+	if p.repetitions < 1 || p.znodes < 1 || p.duration <= 0 {
+		return nil, fmt.Errorf("bench: repetitions, znodes and duration must be positive")
+	}
+	return p, nil
+}
+
+// compare measures each server in turn, again and again, and reports.
+func compare(ctx context.Context, p *plan) error {
+	for _, k := range p.kinds {
+		if err := k.Install(ctx); err != nil {
+			return err
+		}
+	}
+	r := newReport(p)
+	for n := range p.repetitions {
+		for _, k := range p.kinds {
+			fmt.Fprintf(os.Stderr, "%s, %d of %d\n", k.Name(), n+1, p.repetitions)
+			m, err := measure(ctx, p, k)
+			if err != nil {
+				return fmt.Errorf("bench: %s: %w", k.Name(), err)
+			}
+			r.add(k.Name(), m)
+		}
+	}
+	if p.json {
+		out := json.NewEncoder(os.Stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	}
+	fmt.Print(r.text())
+	return nil
+}

@@ -1,0 +1,201 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/loadgen"
+	"github.com/conclave-project/conclave/test/servers"
+)
+
+// The figures of a load, as parts of their names.
+const (
+	perSecond  = "operations/s"
+	median     = "p50 µs"
+	tail       = "p99 µs"
+	serverCPU  = "server CPU µs/op"
+	clientCPU  = "load generator CPU µs/op"
+	resident   = "resident MiB"
+	untilServe = "start to serving ms"
+)
+
+// A part is one load that is measured while a server runs.
+type part struct {
+	name     string
+	workload loadgen.Workload
+	alone    bool // one connection, one request at a time
+}
+
+var loads = []part{
+	{"get", loadgen.Get, false},
+	{"set", loadgen.Set, false},
+	{"create", loadgen.Create, false},
+	{"mix", loadgen.Mix, false},
+	{"single", loadgen.Set, true},
+}
+
+func partNames() []string {
+	var names []string
+	for _, l := range loads {
+		names = append(names, l.name)
+	}
+	return append(names, "memory", "restart")
+}
+
+// loadZnodes is how many znodes are read and set.
+const loadZnodes = 10_000
+
+// settle is how long a server is left alone before its memory is read: a
+// snapshot may be on its way.
+const settle = 5 * time.Second
+
+// measured is one repetition: figures by "part figure".
+type measured map[string]float64
+
+// measure starts a server for the loads and another for a large tree.
+func measure(ctx context.Context, p *plan, k servers.Kind) (measured, error) {
+	m := measured{}
+	if slices.ContainsFunc(loads, func(l part) bool { return slices.Contains(p.parts, l.name) }) {
+		if err := p.with(ctx, k, func(s *servers.Server) error { return p.loads(ctx, s, m) }); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(p.parts, "memory") || slices.Contains(p.parts, "restart") {
+		if err := p.with(ctx, k, func(s *servers.Server) error { return p.tree(ctx, s, m) }); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// with runs f with a fresh server and stops it.
+func (p *plan) with(ctx context.Context, k servers.Kind, f func(*servers.Server) error) error {
+	s, err := servers.Start(ctx, k, servers.Options{HeapMiB: p.heapMiB, Config: p.config,
+		JavaFlags: []string{"-Dconclave.log.level=WARN"}, StartWithin: 5 * time.Minute})
+	if err != nil {
+		return err
+	}
+	defer s.Kill()
+	if err := f(s); err != nil {
+		return fmt.Errorf("%w\n%s", err, s.LogTail(2000))
+	}
+	return s.Stop()
+}
+
+func (p *plan) options(s *servers.Server) loadgen.Options {
+	return loadgen.Options{Addrs: []string{s.Addr}, Connections: p.connections, InFlight: p.inFlight,
+		DataBytes: p.dataBytes, Znodes: loadZnodes, Duration: p.duration}
+}
+
+// loads warms the server up and measures the chosen loads.
+func (p *plan) loads(ctx context.Context, s *servers.Server, m measured) error {
+	if err := loadgen.Fill(ctx, p.options(s)); err != nil {
+		return err
+	}
+	for _, w := range []loadgen.Workload{loadgen.Get, loadgen.Set, loadgen.Create} {
+		o := p.options(s)
+		o.Workload, o.Duration, o.Prefix = w, p.warmUp/3, "/bench"
+		if o.Duration == 0 {
+			break
+		}
+		if _, err := loadgen.Run(ctx, o); err != nil {
+			return err
+		}
+	}
+	for _, l := range loads {
+		if !slices.Contains(p.parts, l.name) {
+			continue
+		}
+		if err := p.load(ctx, s, l, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load measures one load.
+func (p *plan) load(ctx context.Context, s *servers.Server, l part, m measured) error {
+	o := p.options(s)
+	o.Workload = l.workload
+	if l.alone {
+		o.Connections, o.InFlight = 1, 1
+	}
+	before, err := s.CPU()
+	if err != nil {
+		return err
+	}
+	own := ownCPU()
+	r, err := loadgen.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	after, err := s.CPU()
+	if err != nil {
+		return err
+	}
+	if r.Refused > 0 {
+		return fmt.Errorf("%s: %d of %d operations refused, the first with %q", l.name, r.Refused, r.Operations, r.FirstCode)
+	}
+	perOp := func(d time.Duration) float64 { return micros(d) / float64(r.Operations) }
+	m[l.name+" "+perSecond] = r.PerSecond()
+	m[l.name+" "+median] = micros(r.Latencies.Quantile(0.5))
+	m[l.name+" "+tail] = micros(r.Latencies.Quantile(0.99))
+	m[l.name+" "+serverCPU] = perOp(after - before)
+	m[l.name+" "+clientCPU] = perOp(ownCPU() - own)
+	return nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// ownCPU is the CPU time of this process so far.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	// It cannot fail with these arguments.
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// tree makes the large tree, reads the server's memory, kills it and waits
+// until it serves the last znode again.
+func (p *plan) tree(ctx context.Context, s *servers.Server, m measured) error {
+	last, err := loadgen.Tree(ctx, p.options(s), p.znodes)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if slices.Contains(p.parts, "memory") {
+		bytes, err := s.RSS()
+		if err != nil {
+			return err
+		}
+		m["memory "+resident] = float64(bytes) / (1 << 20)
+	}
+	if !slices.Contains(p.parts, "restart") {
+		return nil
+	}
+	s.Crash()
+	start := time.Now()
+	if err := s.Restart(ctx); err != nil {
+		return err
+	}
+	for {
+		if err = loadgen.Answers(ctx, s.Addr, last); err == nil || time.Since(start) > 5*time.Minute || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond) // until the server is ready, nothing tells
+	}
+	m["restart "+untilServe] = micros(time.Since(start)) / 1000
+	if bytes, err := s.RSS(); err == nil {
+		m["restart "+resident] = float64(bytes) / (1 << 20)
+	}
+	return err
+}

@@ -1,0 +1,148 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A report collects what was measured, by server.
+type report struct {
+	Machine string                `json:"machine"`
+	Load    string                `json:"load"`
+	Servers []string              `json:"servers"`
+	Figures []string              `json:"figures"` // in the order of the table
+	Samples map[string][]measured `json:"samples"` // by server, one for each repetition
+}
+
+func newReport(p *plan) *report {
+	r := &report{Machine: machine(), Samples: map[string][]measured{},
+		Load: fmt.Sprintf("%d connections, %d requests in flight on each, %d bytes of data, %v each, median of %d",
+			p.connections, p.inFlight, p.dataBytes, p.duration, p.repetitions)}
+	for _, k := range p.kinds {
+		r.Servers = append(r.Servers, k.Name())
+	}
+	for _, name := range p.parts {
+		switch name {
+		case "memory":
+			r.Figures = append(r.Figures, "memory "+resident)
+		case "restart":
+			r.Figures = append(r.Figures, "restart "+untilServe, "restart "+resident)
+		default:
+			for _, figure := range []string{perSecond, median, tail, serverCPU, clientCPU} {
+				r.Figures = append(r.Figures, name+" "+figure)
+			}
+		}
+	}
+	return r
+}
+
+func (r *report) add(server string, m measured) { r.Samples[server] = append(r.Samples[server], m) }
+
+// median of a figure of a server; false if it was not measured.
+func (r *report) median(server, figure string) (float64, bool) {
+	var values []float64
+	for _, m := range r.Samples[server] {
+		if v, ok := m[figure]; ok {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return 0, false
+	}
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2, true
+}
+
+// goals are the largest ratios that the project has set itself for now.
+var goals = map[string]float64{
+	"get " + serverCPU: 1. / 3, "set " + serverCPU: 1. / 3, "create " + serverCPU: 1. / 4,
+	"single " + tail: 1, "memory " + resident: 1. / 5, "restart " + untilServe: 1. / 5,
+}
+
+// text is the table. A ratio is to the first server.
+func (r *report) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n\n", r.Machine, r.Load)
+	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "\t")
+	for i, s := range r.Servers {
+		fmt.Fprintf(w, "%s\t", s)
+		if i > 0 {
+			fmt.Fprint(w, "ratio\tgoal\t")
+		}
+	}
+	fmt.Fprintln(w)
+	for _, figure := range r.Figures {
+		fmt.Fprintf(w, "%s\t", figure)
+		first, _ := r.median(r.Servers[0], figure)
+		for i, s := range r.Servers {
+			value, ok := r.median(s, figure)
+			if !ok {
+				value = 0
+			}
+			fmt.Fprintf(w, "%s\t", show(value))
+			if i > 0 {
+				fmt.Fprintf(w, "%s\t%s\t", ratio(value, first), goal(figure, value, first))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	w.Flush()
+	return b.String()
+}
+
+// show writes a figure with about three digits.
+func show(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func ratio(value, first float64) string {
+	if first == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", value/first)
+}
+
+// goal says whether a ratio is as small as it should be.
+func goal(figure string, value, first float64) string {
+	limit, ok := goals[figure]
+	if !ok || first == 0 {
+		return ""
+	}
+	if value/first <= limit {
+		return fmt.Sprintf("<= %.2f met", limit)
+	}
+	return fmt.Sprintf("<= %.2f MISSED", limit)
+}
+
+// machine describes where the figures were taken.
+func machine() string {
+	model := "unknown processor"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	java := "no java"
+	if out, err := exec.Command("java", "-version").CombinedOutput(); err == nil {
+		java, _, _ = strings.Cut(string(out), "\n")
+	}
+	return fmt.Sprintf("%d x %s, %s, %s", runtime.NumCPU(), model, runtime.Version(), java)
+}
