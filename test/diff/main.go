@@ -68,7 +68,7 @@ func compare(ctx context.Context, o options) error {
 	}
 	var kinds [2]servers.Kind
 	for i, name := range []string{o.left, o.right} {
-		if kinds[i], err = kindOf(name); err != nil {
+		if kinds[i], err = servers.Named(name); err != nil {
 			return err
 		}
 	}

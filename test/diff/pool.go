@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -100,15 +99,4 @@ func (p *pool) play(s *script, keep []int) (transcript, error) {
 	default:
 		return out, nil
 	}
-}
-
-// kindOf is the server kind of a name such as apache-3.9.5 or conclave.
-func kindOf(name string) (servers.Kind, error) {
-	if version, ok := strings.CutPrefix(name, "apache-"); ok {
-		return servers.Apache(version), nil
-	}
-	if name == "conclave" {
-		return servers.Conclave(), nil
-	}
-	return nil, fmt.Errorf("diff: no server %q: say conclave or apache-VERSION, such as apache-%s", name, servers.Apache39)
 }

@@ -1,0 +1,246 @@
+package loadgen
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+const (
+	// sessionTimeoutMs is asked for; servers bound it. A connection under load
+	// needs no pings.
+	sessionTimeoutMs = 30_000
+
+	// readBytes is the size of a connection's first read buffer.
+	readBytes = 1 << 16
+
+	// replyBytesMax is the longest reply that is taken.
+	replyBytesMax = 64 << 20
+)
+
+// A conn is one session. It belongs to one goroutine.
+type conn struct {
+	net  net.Conn
+	in   []byte // read buffer; what is between from and to is not parsed yet
+	from int
+	to   int
+	out  []byte
+	xid  zk.Xid
+	stop func() bool // ends the watch over the context
+}
+
+// dial opens a connection and a session. It is closed when ctx ends.
+func dial(ctx context.Context, addr string) (*conn, error) {
+	var d net.Dialer
+	n, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("loadgen: connect: %w", err)
+	}
+	c := &conn{net: n, in: make([]byte, readBytes)}
+	c.stop = context.AfterFunc(ctx, func() { n.Close() })
+	request := wire.ConnectRequest{TimeoutMs: sessionTimeoutMs, Password: make([]byte, zk.PasswordBytes), HasReadOnly: true}
+	if _, err := n.Write(wire.AppendConnectRequest(nil, &request)); err != nil {
+		c.close()
+		return nil, fmt.Errorf("loadgen: handshake with %s: %w", addr, err)
+	}
+	frame, err := c.frame()
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("loadgen: handshake with %s: %w", addr, err)
+	}
+	response, err := wire.DecodeConnectResponse(frame)
+	if err == nil && response.Session == 0 {
+		err = fmt.Errorf("the session was refused")
+	}
+	if err != nil {
+		c.close()
+		return nil, fmt.Errorf("loadgen: handshake with %s: %w", addr, err)
+	}
+	return c, nil
+}
+
+// close ends the connection; the session runs out by itself.
+func (c *conn) close() {
+	c.stop()
+	c.net.Close()
+}
+
+// end closes the session, so that the server need not wait for its timeout.
+func (c *conn) end() {
+	// If the session cannot be closed it runs out.
+	_, _ = c.call(&zk.Request{Op: zk.OpCloseSession})
+	c.close()
+}
+
+// parsed returns the next frame that is in the buffer, nil if it is not whole.
+func (c *conn) parsed() ([]byte, error) {
+	if c.to-c.from < wire.PrefixBytes {
+		return nil, nil
+	}
+	n, err := wire.FrameLength(c.in[c.from:], replyBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	end := c.from + wire.PrefixBytes + n
+	if end > c.to {
+		c.room(wire.PrefixBytes + n)
+		return nil, nil
+	}
+	frame := c.in[c.from+wire.PrefixBytes : end]
+	c.from = end
+	return frame, nil
+}
+
+// room makes the buffer hold a frame of n bytes with its prefix.
+func (c *conn) room(n int) {
+	if n > len(c.in) {
+		c.in = append(c.in, make([]byte, n-len(c.in))...)
+	}
+}
+
+// fill reads what has arrived, at least a byte.
+func (c *conn) fill() error {
+	if c.from > 0 {
+		c.to = copy(c.in, c.in[c.from:c.to])
+		c.from = 0
+	}
+	n, err := c.net.Read(c.in[c.to:])
+	c.to += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// frame waits for the next frame. It is good until the next read.
+func (c *conn) frame() ([]byte, error) {
+	for {
+		frame, err := c.parsed()
+		if frame != nil || err != nil {
+			return frame, err
+		}
+		if err := c.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// call sends one request and waits for its reply.
+func (c *conn) call(r *zk.Request) (zk.Result, error) {
+	c.xid++
+	r.Xid = c.xid
+	c.out = wire.AppendRequest(c.out[:0], r)
+	if _, err := c.net.Write(c.out); err != nil {
+		return zk.Result{}, err
+	}
+	frame, err := c.frame()
+	if err != nil {
+		return zk.Result{}, err
+	}
+	h, body, err := wire.DecodeReplyHeader(frame)
+	if err != nil {
+		return zk.Result{}, err
+	}
+	if h.Code != zk.OK {
+		return zk.Result{}, fmt.Errorf("%s %s: %w", r.Op, r.Path, h.Code)
+	}
+	return wire.DecodeResult(r.Op, body)
+}
+
+// replyCode reads the code of a reply without its zxid.
+func replyCode(frame []byte) (zk.Code, error) {
+	if len(frame) < wire.ReplyHeaderBytes {
+		return 0, fmt.Errorf("loadgen: reply of %d bytes", len(frame))
+	}
+	return zk.Code(binary.BigEndian.Uint32(frame[12:])), nil
+}
+
+// A window is what pump has sent and seen.
+type window struct {
+	latencies Histogram
+	refused   int64
+	code      zk.Code // of the first refusal
+}
+
+// pump keeps inFlight requests on their way until more says no, then waits for
+// the rest. more is asked before every batch, with its size at most, and tells
+// how many to send. append writes one request.
+func (c *conn) pump(inFlight int, more func(n int) int, next func(b []byte, xid zk.Xid) []byte) (window, error) {
+	var w window
+	sent := make([]time.Time, 0, inFlight) // a ring, oldest at head
+	sent = sent[:inFlight]
+	head, flying, free := 0, 0, inFlight
+	for {
+		if n := more(free); n > 0 {
+			c.out = c.out[:0]
+			for range n {
+				c.xid++
+				c.out = next(c.out, c.xid)
+			}
+			now := time.Now()
+			for i := range n {
+				sent[(head+flying+i)%inFlight] = now
+			}
+			if _, err := c.net.Write(c.out); err != nil {
+				return w, err
+			}
+			flying += n
+		}
+		if flying == 0 {
+			return w, nil
+		}
+		n, err := c.replies(&w, sent, head, flying)
+		if err != nil {
+			return w, err
+		}
+		head = (head + n) % inFlight
+		flying -= n
+		free = inFlight - flying
+	}
+}
+
+// replies waits for at least one reply and takes all that have arrived.
+func (c *conn) replies(w *window, sent []time.Time, head, flying int) (int, error) {
+	n := 0
+	var now time.Time
+	for {
+		frame, err := c.parsed()
+		switch {
+		case err != nil:
+			return n, err
+		case frame == nil && n > 0:
+			return n, nil
+		case frame == nil:
+			if err := c.fill(); err != nil {
+				return n, err
+			}
+			now = time.Now()
+			continue
+		case n == flying:
+			return n, fmt.Errorf("loadgen: a reply nobody asked for")
+		}
+		code, err := replyCode(frame)
+		if err != nil {
+			return n, err
+		}
+		if code != zk.OK {
+			if w.refused++; w.code == zk.OK {
+				w.code = code
+			}
+		}
+		if now.IsZero() { // it had arrived with an earlier read
+			now = time.Now()
+		}
+		w.latencies.Add(now.Sub(sent[(head+n)%len(sent)]), 1)
+		n++
+	}
+}

@@ -1,0 +1,20 @@
+// Package loadgen puts load on servers that speak ZooKeeper's client protocol,
+// and measures how they bear it.
+//
+// In go addresses, a workload and a number of connections, each of which keeps
+// a window of requests in flight. Out come operations per second, latencies and
+// refusals. It is made to cost little itself, since it often shares a machine
+// with the server: one goroutine per connection, frames copied from a template,
+// all that fits the window in one write, of replies only the headers decoded.
+//
+// What always holds:
+//
+//	L1  Every request is answered before Run returns without an error, and
+//	    latency counts from the write of a request to the read of its reply.
+//	L2  All znodes are below Options.Prefix; nothing else is touched.
+//	L3  Memory is bounded: Options.Validate refuses sizes above the limits.
+//
+// It knows no watches, no ACLs, no TLS and does not connect again: a connection
+// that ends is the end of the run. Its zeal is its own; whoever wants a gentle
+// load asks for one connection with one request in flight.
+package loadgen

@@ -1,0 +1,162 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// fillInFlight is how many creates are on their way while filling.
+const fillInFlight = 1024
+
+// ensure makes a persistent znode unless it is there.
+func (c *conn) ensure(path string) error {
+	_, err := c.call(&zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		return fmt.Errorf("loadgen: %w", err)
+	}
+	return nil
+}
+
+// Fill makes the znodes that Get, Set and Mix visit: Options.Znodes of
+// Options.DataBytes each, below Options.Prefix. Those that exist are left.
+func Fill(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	c, err := dial(ctx, o.Addrs[0])
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.ensure(o.Prefix); err != nil {
+		return err
+	}
+	create := newTemplate(zk.Request{Op: zk.OpCreate, Path: dataPath(o.Prefix), Data: payload(o.DataBytes), ACL: zk.OpenACL()})
+	n := 0
+	more := func(free int) int { return min(free, o.Znodes-n) }
+	w, err := c.pump(fillInFlight, more, func(b []byte, xid zk.Xid) []byte {
+		n++
+		return create.append(b, xid, n-1)
+	})
+	if err == nil && w.code != zk.OK && w.code != zk.ErrNodeExists {
+		err = w.code
+	}
+	if err != nil {
+		return fmt.Errorf("loadgen: fill: %w", err)
+	}
+	return nil
+}
+
+// Tree makes n znodes with data, a thousand below each parent, one create each,
+// so that the server takes its snapshots as it would in the field. It returns
+// the path of the last one. What it makes must not be there yet.
+func Tree(ctx context.Context, o Options, n int) (string, error) {
+	if err := o.Validate(); err != nil {
+		return "", err
+	}
+	o = o.withDefaults()
+	c, err := dial(ctx, o.Addrs[0])
+	if err != nil {
+		return "", err
+	}
+	defer c.end()
+	if err := c.ensure(o.Prefix); err != nil {
+		return "", err
+	}
+	request := zk.Request{Op: zk.OpCreate, ACL: zk.OpenACL()}
+	data, made, parents := payload(o.DataBytes), 0, 0
+	more := func(free int) int { return min(free, n+(n+treeWidth-1)/treeWidth-made-parents) }
+	w, err := c.pump(fillInFlight, more, func(b []byte, xid zk.Xid) []byte {
+		request.Xid, request.Path, request.Data = xid, treePath(o.Prefix, made), data
+		if made == parents*treeWidth {
+			request.Path, request.Data = zk.ParentPath(request.Path), nil
+			parents++
+		} else {
+			made++
+		}
+		return wire.AppendRequest(b, &request)
+	})
+	if err == nil && w.code != zk.OK {
+		err = w.code
+	}
+	if err != nil {
+		return "", fmt.Errorf("loadgen: tree: %w", err)
+	}
+	return treePath(o.Prefix, n-1), nil
+}
+
+// treeWidth is how many children a parent of Tree has.
+const treeWidth = 1000
+
+func treePath(prefix string, n int) string {
+	return fmt.Sprintf("%s/t%06d/n%06d", prefix, n/treeWidth, n%treeWidth)
+}
+
+// Answers asks a server for the data of one znode, with a session of its own,
+// and returns nil when it has answered.
+func Answers(ctx context.Context, addr, path string) error {
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if _, err := c.call(&zk.Request{Op: zk.OpGetData, Path: path}); err != nil {
+		return fmt.Errorf("loadgen: %w", err)
+	}
+	return nil
+}
+
+// Clean deletes everything below Options.Prefix, and it.
+func Clean(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	o = o.withDefaults()
+	c, err := dial(ctx, o.Addrs[0])
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	return c.remove(o.Prefix)
+}
+
+// remove deletes a znode and what is below it, children first.
+func (c *conn) remove(path string) error {
+	result, err := c.call(&zk.Request{Op: zk.OpGetChildren2, Path: path})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case err != nil:
+		return fmt.Errorf("loadgen: clean: %w", err)
+	}
+	var inner []string
+	i := 0
+	names := result.Children
+	more := func(free int) int { return min(free, len(names)-i) }
+	// First what has no children, pipelined; what has some is refused.
+	_, err = c.pump(fillInFlight, more, func(b []byte, xid zk.Xid) []byte {
+		i++
+		return wire.AppendRequest(b, &zk.Request{Xid: xid, Op: zk.OpDelete, Path: zk.JoinPath(path, names[i-1]), Version: -1})
+	})
+	if err != nil {
+		return fmt.Errorf("loadgen: clean: %w", err)
+	}
+	if result, err = c.call(&zk.Request{Op: zk.OpGetChildren2, Path: path}); err != nil {
+		return fmt.Errorf("loadgen: clean: %w", err)
+	}
+	inner = result.Children
+	for _, name := range inner {
+		if err := c.remove(zk.JoinPath(path, name)); err != nil {
+			return err
+		}
+	}
+	if _, err := c.call(&zk.Request{Op: zk.OpDelete, Path: path, Version: -1}); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return fmt.Errorf("loadgen: clean: %w", err)
+	}
+	return nil
+}

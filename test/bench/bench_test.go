@@ -1,0 +1,65 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func reportOf(t *testing.T, args ...string) *report {
+	t.Helper()
+	p, err := parse(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newReport(p)
+}
+
+func TestTableShowsMediansRatiosAndGoals(t *testing.T) {
+	r := reportOf(t, "-parts", "get,memory")
+	for _, v := range []float64{30, 10, 20} {
+		r.add("apache-3.9.5", measured{"get " + serverCPU: v, "memory " + resident: 1000})
+	}
+	for _, v := range []float64{5, 4, 600} {
+		r.add("conclave", measured{"get " + serverCPU: v, "memory " + resident: 250})
+	}
+	text := r.text()
+	for _, want := range [][]string{
+		{"get server CPU", "20.0", "5.00", "0.25", "<= 0.33 met"},
+		{"memory resident MiB", "1000", "250", "0.25", "<= 0.20 MISSED"},
+	} {
+		found := false
+		for line := range strings.Lines(text) {
+			hit := true
+			for _, w := range want {
+				hit = hit && strings.Contains(line, w)
+			}
+			found = found || hit
+		}
+		if !found {
+			t.Errorf("no line with %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestMedianOfAnEvenNumberIsTheMiddle(t *testing.T) {
+	r := reportOf(t)
+	r.add("conclave", measured{"x": 1})
+	r.add("conclave", measured{"x": 4})
+	r.add("conclave", measured{})
+	if v, ok := r.median("conclave", "x"); v != 2.5 || !ok {
+		t.Errorf("median %v", v)
+	}
+	if _, ok := r.median("conclave", "y"); ok {
+		t.Error("a figure that nobody measured")
+	}
+}
+
+func TestUnknownPartsAndServersAreRefused(t *testing.T) {
+	for _, args := range [][]string{{"-parts", "x"}, {"-servers", "x"}, {"-repetitions", "0"}} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%v was taken", args)
+		}
+	}
+}
