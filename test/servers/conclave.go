@@ -96,10 +96,14 @@ func Root() (string, error) {
 	}
 }
 
-func (c *conclave) command(ctx context.Context, configFile string, _ Options) ([]string, error) {
+func (c *conclave) command(ctx context.Context, configFile string, o Options) ([]string, error) {
 	binary, err := c.Binary(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []string{binary, "serve", "--config", configFile}, nil
+	args := []string{binary, "serve", "--config", configFile}
+	for _, name := range sortedNames(o.Properties) {
+		args = append(args, "-D", name+"="+o.Properties[name])
+	}
+	return args, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // config is the text of zoo.cfg. Keys that Apache does not know itself become
 // its properties "zookeeper.<key>", which is how extended types are turned on.
-func config(k Kind, dataDir string, port int, o Options) string {
+func config(dataDir string, port int, o Options) string {
 	lines := []string{
 		"tickTime=2000",
 		"dataDir=" + dataDir,
@@ -22,12 +22,6 @@ func config(k Kind, dataDir string, port int, o Options) string {
 		"admin.enableServer=false",
 		"4lw.commands.whitelist=*",
 		"extendedTypesEnabled=true",
-	}
-	if _, ok := k.(apache); !ok {
-		for _, name := range sortedNames(o.Properties) {
-			key := strings.TrimPrefix(name, "zookeeper.")
-			lines = append(lines, key+"="+o.Properties[name])
-		}
 	}
 	return strings.Join(mergeLines(lines, o.Config), "\n") + "\n"
 }

@@ -90,7 +90,7 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
 	file := filepath.Join(s.scratch, "zoo.cfg")
-	text := config(s.Kind, s.DataDir, s.Port, s.options)
+	text := config(s.DataDir, s.Port, s.options)
 	if err = os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type Options struct {
 
 	// Properties are process properties that cannot be written in Apache's
 	// zoo.cfg, such as jute.maxbuffer or znode.container.checkIntervalMs.
-	// Apache gets them with -D, Conclave as lines of its zoo.cfg.
+	// Both kinds get them with -D on the command line.
 	Properties map[string]string
 
 	// HeapMiB is the Java heap limit; 0 is 256. Conclave ignores it.

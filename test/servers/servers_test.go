@@ -11,19 +11,19 @@ import (
 )
 
 func TestALaterLineReplacesADefaultOfTheSameKey(t *testing.T) {
-	text := config(Apache(Apache39), "/d", 2181, Options{Config: []string{"tickTime=100", "snapCount=7"}})
+	text := config("/d", 2181, Options{Config: []string{"tickTime=100", "snapCount=7"}})
 	if strings.Contains(text, "tickTime=2000") || !strings.Contains(text, "\ntickTime=100\nsnapCount=7\n") {
 		t.Fatalf("zoo.cfg:\n%s", text)
 	}
 }
 
-func TestPropertiesAreConfigLinesOnlyForConclave(t *testing.T) {
+func TestPropertiesAreDefinedOnTheCommandLine(t *testing.T) {
+	t.Setenv(BinaryVariable, "/usr/bin/conclave")
 	o := Options{Properties: map[string]string{"zookeeper.b": "2", "jute.maxbuffer": "1"}}
-	if text := config(Apache(Apache39), "/d", 1, o); strings.Contains(text, "jute") {
-		t.Errorf("Apache's zoo.cfg:\n%s", text)
-	}
-	if text := config(Conclave(), "/d", 1, o); !strings.Contains(text, "\njute.maxbuffer=1\nb=2\n") {
-		t.Errorf("Conclave's zoo.cfg:\n%s", text)
+	args, err := new(conclave).command(t.Context(), "zoo.cfg", o)
+	want := "/usr/bin/conclave serve --config zoo.cfg -D jute.maxbuffer=1 -D zookeeper.b=2"
+	if got := strings.Join(args, " "); err != nil || got != want {
+		t.Fatalf("%s, %v", got, err)
 	}
 }
 
