@@ -21,7 +21,7 @@ type call struct {
 	result  zk.Result
 	err     error
 	outcome Outcome
-	ctxErr  error // set by the caller before it cancels
+	ctxErr  error // set by the caller before it cancels: the machine may hold the call from then on
 }
 
 // newCall takes a call from the pool. w is the watch that the request arms. The
@@ -39,7 +39,7 @@ func (c *Client) newCall(r *zk.Request, w *clientsession.Watch) *call {
 
 // release gives the call back, if nobody else can hold it any more.
 func (c *Client) release(call *call) {
-	if call.Reset() {
+	if call.ctxErr == nil && call.Reset() {
 		call.clear()
 		c.calls.Put(call)
 	}

@@ -41,6 +41,7 @@ var rooms = map[string]room{
 	"internal/store":             {3, storage},
 	"client":                     {4, shell},
 	"election":                   {4, shell},
+	"client/recipes":             {5, shell},
 	"internal/server":            {4, shell},
 	"election/backend/file":      {5, shell},
 	"election/backend/zookeeper": {5, shell},

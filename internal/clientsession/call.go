@@ -49,8 +49,9 @@ const (
 )
 
 // Reset makes a completed call usable again, for pools. It tells whether that
-// is allowed: the machine may still hold a call that was cancelled, and keeps
-// credentials for good.
+// is allowed: the machine keeps credentials for good, and a call that was
+// cancelled until its reply comes. The latter must not be asked about while the
+// machine may be at work.
 func (c *Call) Reset() bool {
 	if c.Request.Op == zk.OpAuth || c.stage != stageDone && c.stage != stageNew {
 		return false

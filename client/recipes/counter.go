@@ -1,0 +1,73 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Counter is a number that many change at once. It is stored as decimal text.
+type Counter struct {
+	c    *client.Client
+	path string
+	o    Options
+}
+
+// NewCounter is the counter of a path, 0 if that does not exist.
+func NewCounter(c *client.Client, path string, o Options) *Counter { return &Counter{c, path, o} }
+
+// Value returns the counter's value.
+func (c *Counter) Value(ctx context.Context) (int64, error) {
+	value, _, err := c.read(ctx)
+	return value, err
+}
+
+// Add adds delta and returns the new value. An error whose outcome is
+// client.Unknown leaves open whether it was added.
+func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
+	for {
+		value, version, err := c.read(ctx)
+		if err != nil {
+			return 0, err
+		}
+		value += delta
+		text := strconv.AppendInt(nil, value, 10)
+		if version < 0 {
+			if err = makeDir(ctx, c.c, zk.ParentPath(c.path), c.o.ACL); err == nil {
+				_, _, err = c.c.Create(ctx, c.path, text, client.CreateOptions{ACL: c.o.ACL})
+			}
+		} else {
+			_, err = c.c.Set(ctx, c.path, text, version)
+		}
+		switch {
+		case err == nil:
+			return value, nil
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode):
+			// Somebody was faster: read again.
+		default:
+			return 0, err
+		}
+	}
+}
+
+// read returns value and version; version is -1 if there is no znode yet.
+func (c *Counter) read(ctx context.Context) (int64, int32, error) {
+	data, stat, err := c.c.Get(ctx, c.path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return 0, -1, nil
+	case err != nil:
+		return 0, 0, err
+	case len(data) == 0:
+		return 0, stat.Version, nil
+	}
+	value, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return 0, 0, fmt.Errorf("recipes: counter %s holds %q, want a decimal number", c.path, data)
+	}
+	return value, stat.Version, nil
+}

@@ -1,0 +1,22 @@
+// Package recipes holds what is usually built on a client.Client: a lock, a
+// lock for readers and writers, a queue, barriers and a counter.
+//
+// What goes in is a client and a path; what comes out is the recipe's outcome,
+// or an error of the client. What always holds:
+//
+//	R1  Who waits in a line watches the one before it, and nobody else: one
+//	    release wakes one waiter (no herd).
+//	R2  A contender whose create was answered by a lost connection finds its
+//	    znode again; one that gives up leaves nothing behind that blocks others
+//	    for longer than its client lives.
+//	R3  A waiter neither hangs over a lost connection, nor beyond its context or
+//	    the end of its session.
+//
+// The names of the znodes are Curator's (locks) and kazoo's (counter), so that
+// programs of all three can share a path.
+//
+// A lock is a promise of the servers, not of this process: a program that was
+// stopped for longer than the session timeout may still believe that it holds a
+// lock that somebody else has. Held.Token only grows from holder to holder:
+// check it at the resource. For leadership with deadlines use package election.
+package recipes

@@ -1,0 +1,217 @@
+package recipes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Options are common to the recipes.
+type Options struct {
+	ACL  []zk.ACL // of all znodes made; nil is zk.OpenACL
+	Data []byte   // of a contender's znode: who it is, for people
+}
+
+// ErrGone is why a contender has lost its place: somebody has deleted its
+// znode.
+var ErrGone = errors.New("recipes: the znode of this contender is gone")
+
+// line is a directory whose children stand in line, by their numbers.
+type line struct {
+	c   *client.Client
+	dir string
+	o   Options
+}
+
+// place is one contender's znode in a line.
+type place struct {
+	line
+	path string
+	name string
+	stat zk.Stat
+}
+
+// member is a child of a line.
+type member struct {
+	name   string
+	kind   string // what stands before the number, without Curator's protection
+	number int32
+}
+
+// join adds a contender of a kind at the end of the line (R2).
+func (l line) join(ctx context.Context, kind string) (*place, error) {
+	o := client.CreateOptions{Mode: zk.EphemeralSequential, ACL: l.o.ACL}
+	for {
+		path, stat, prefix, err := l.c.CreateProtected(ctx, zk.JoinPath(l.dir, kind), l.o.Data, o)
+		switch {
+		case err == nil:
+			_, name := zk.SplitPath(path)
+			return &place{l, path, name, stat}, nil
+		case errors.Is(err, zk.ErrNoNode) && client.OutcomeOf(err) == client.NotApplied:
+			if err := makeDir(ctx, l.c, l.dir, l.o.ACL); err != nil {
+				return nil, err
+			}
+		default:
+			if client.OutcomeOf(err) == client.Unknown {
+				l.c.Go(func(ctx context.Context) { l.sweep(ctx, prefix) })
+			}
+			return nil, err
+		}
+	}
+}
+
+// sweep removes what an abandoned join may have left.
+func (l line) sweep(ctx context.Context, prefix string) {
+	path, err := l.c.FindProtected(ctx, l.dir, prefix)
+	if err == nil {
+		remove(ctx, l.c, path)
+	}
+}
+
+// remove deletes a znode however often the answer is lost.
+func remove(ctx context.Context, c *client.Client, path string) error {
+	for {
+		err := c.Delete(ctx, path, -1)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
+		default:
+			return err
+		}
+	}
+}
+
+// leave gives the place up in the background: whoever leaves has no time left.
+func (p *place) leave() {
+	p.c.Go(func(ctx context.Context) { _ = remove(ctx, p.c, p.path) })
+}
+
+// await waits until blocks says of nobody that it stands in the way (R1, R3).
+// blocks is given those before this contender, first to last, and returns the
+// index of the one to wait for, -1 for nobody.
+func (p *place) await(ctx context.Context, blocks func(before []member) int) error {
+	for {
+		before, err := p.before(ctx)
+		if err != nil {
+			return err
+		}
+		i := blocks(before)
+		if i < 0 {
+			return nil
+		}
+		if err := p.awaitEnd(ctx, zk.JoinPath(p.dir, before[i].name)); err != nil {
+			return err
+		}
+	}
+}
+
+// before returns who stands before this contender. A list may be old, but
+// whoever is missing from it before this contender is gone for good.
+func (p *place) before(ctx context.Context) ([]member, error) {
+	names, _, err := p.c.Children(ctx, p.dir)
+	if err != nil {
+		return nil, err
+	}
+	members := inOrder(names)
+	i := slices.IndexFunc(members, func(m member) bool { return m.name == p.name })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %s", ErrGone, p.path)
+	}
+	return members[:i], nil
+}
+
+// awaitEnd waits until something happens to a znode. The watch is set by
+// reading: exists would leave one behind on a znode that is gone already.
+func (p *place) awaitEnd(ctx context.Context, path string) error {
+	_, _, w, err := p.c.GetW(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	select {
+	case _, ok := <-w.Events():
+		if !ok {
+			return w.Err()
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// numberDigits is how many characters a server's number has at least. Once its
+// counter has wrapped the first is a sign, or there are eleven.
+const numberDigits = 10
+
+// inOrder returns the contenders among names in the order of their numbers. The
+// server's counter wraps around; the difference, which wraps too, is right as
+// long as contenders are less than 2^31 creates apart.
+func inOrder(names []string) []member {
+	members := make([]member, 0, len(names))
+	for _, name := range names {
+		at := len(name) - numberDigits
+		if at > 1 && name[at-1] == '-' && (name[at-2] == '-' || name[at-2] == '_') {
+			at-- // an eleventh character, behind a kind that ends in - or _
+		}
+		if at <= 0 {
+			continue
+		}
+		number, err := strconv.ParseInt(name[at:], 10, 32)
+		if err != nil {
+			continue
+		}
+		kind := name[:at]
+		if rest, protected := strings.CutPrefix(kind, "_c_"); protected && len(rest) > 37 {
+			kind = rest[37:]
+		}
+		members = append(members, member{name, kind, int32(number)})
+	}
+	slices.SortFunc(members, func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.number-b.number, 0), cmp.Compare(a.name, b.name))
+	})
+	return members
+}
+
+// makeDir makes a directory and all above it, as containers, which go by
+// themselves when nobody uses them any more, where servers know them.
+func makeDir(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) error {
+	if dir == zk.RootPath {
+		return nil
+	}
+	for at := 1; at <= len(dir); at++ {
+		if at < len(dir) && dir[at] != '/' {
+			continue
+		}
+		if err := makeOne(ctx, c, dir[:at], acl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func makeOne(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) error {
+	o := client.CreateOptions{Mode: zk.Container, ACL: acl}
+	for {
+		_, _, err := c.Create(ctx, dir, nil, o)
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case errors.Is(err, zk.ErrUnimplemented) && o.Mode == zk.Container:
+			o.Mode = zk.Persistent
+		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// itemKind is how the znodes of a queue's items are named.
+const itemKind = "item-"
+
+// Queue hands items out in the order in which they were put in, each to one
+// taker.
+type Queue struct{ line line }
+
+// NewQueue is the queue of a directory, which is made when it is needed.
+func NewQueue(c *client.Client, dir string, o Options) *Queue { return &Queue{line{c, dir, o}} }
+
+// Put adds an item. It is there once even if the answer was lost on the way.
+// An error whose outcome is client.Unknown leaves open whether it is there.
+func (q *Queue) Put(ctx context.Context, item []byte) error {
+	o := client.CreateOptions{Mode: zk.PersistentSequential, ACL: q.line.o.ACL}
+	for {
+		_, _, _, err := q.line.c.CreateProtected(ctx, zk.JoinPath(q.line.dir, itemKind), item, o)
+		if !errors.Is(err, zk.ErrNoNode) || client.OutcomeOf(err) != client.NotApplied {
+			return err
+		}
+		if err := makeDir(ctx, q.line.c, q.line.dir, q.line.o.ACL); err != nil {
+			return err
+		}
+	}
+}
+
+// Take waits for an item and takes it out. An error whose outcome is
+// client.Unknown comes with the item: it was taken out, by this taker or by
+// another one, and its own delete is the one whose answer was lost.
+func (q *Queue) Take(ctx context.Context) ([]byte, error) {
+	for {
+		names, w, err := q.items(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range inOrder(names) {
+			item, taken, err := q.take(ctx, zk.JoinPath(q.line.dir, m.name))
+			if taken || err != nil {
+				w.Close()
+				return item, err
+			}
+		}
+		if err := wait(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// items returns the names of the items, with a watch.
+func (q *Queue) items(ctx context.Context) ([]string, *client.Watch, error) {
+	for {
+		names, _, w, err := q.line.c.ChildrenW(ctx, q.line.dir)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return names, w, err
+		}
+		if err := makeDir(ctx, q.line.c, q.line.dir, q.line.o.ACL); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// take takes one item, unless another taker has.
+func (q *Queue) take(ctx context.Context, path string) (item []byte, taken bool, err error) {
+	item, stat, err := q.line.c.Get(ctx, path)
+	if err == nil {
+		err = q.line.c.Delete(ctx, path, stat.Version)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, false, nil
+	}
+	return item, err == nil, err
+}
+
+// wait waits for a watch of one shot.
+func wait(ctx context.Context, w *client.Watch) error {
+	defer w.Close()
+	select {
+	case _, ok := <-w.Events():
+		if !ok {
+			return w.Err()
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
