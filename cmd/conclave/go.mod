@@ -2,6 +2,18 @@ module github.com/conclave-project/conclave/cmd/conclave
 
 go 1.26
 
-require github.com/conclave-project/conclave v0.0.0
+require (
+	github.com/conclave-project/conclave v0.0.0
+	github.com/spf13/cobra v1.10.2
+)
+
+require (
+	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
+	github.com/golang/snappy v1.0.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+	go.yaml.in/yaml/v3 v3.0.4 // indirect
+)
 
 replace github.com/conclave-project/conclave => ../..

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// seen is a view of an election as JSON.
+type seen struct {
+	Election   string   `json:"election"`
+	Leader     string   `json:"leader,omitempty"`
+	Token      uint64   `json:"token"`
+	Since      string   `json:"since,omitempty"`
+	Candidates []string `json:"candidates"`
+	Error      string   `json:"error,omitempty"`
+}
+
+func newSeen(v election.View) seen {
+	s := seen{Election: v.Election, Leader: v.Leader, Token: uint64(v.Token), Candidates: append([]string{}, v.Candidates...)}
+	if !v.Since.IsZero() {
+		s.Since = v.Since.UTC().Format(time.RFC3339)
+	}
+	if v.Err != nil {
+		s.Error = v.Err.Error()
+	}
+	return s
+}
+
+func newLeader() *cobra.Command {
+	var b ballot
+	var output outputFlag
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "leader --election NAME",
+		Short: "Print who leads an election",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			backend, closeBackend, err := b.open()
+			if err != nil {
+				return err
+			}
+			defer closeBackend()
+			ctx, cancel := context.WithTimeout(c.Context(), timeout)
+			defer cancel()
+			v, err := view(ctx, backend, b.name)
+			if err != nil {
+				return err
+			}
+			if v.Leader == "" && !p.JSON {
+				return cli.NotFound(fmt.Errorf("nobody leads %q", b.name), "conclave run or conclave elect --election "+b.name+" stands for it")
+			}
+			s := newSeen(v)
+			return p.Answer(s, func(w io.Writer) error {
+				return cli.Table(w, []string{"LEADER", "TOKEN", "SINCE", "IN LINE"},
+					[][]string{{s.Leader, strconv.FormatUint(s.Token, 10), s.Since, strconv.Itoa(len(s.Candidates))}})
+			})
+		},
+	}
+	b.add(c)
+	output.add(c)
+	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for the store")
+	return c
+}
+
+func newObserve() *cobra.Command {
+	var b ballot
+	var output outputFlag
+	c := &cobra.Command{
+		Use:   "observe --election NAME",
+		Short: "Print every change of an election until interrupted",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			backend, closeBackend, err := b.open()
+			if err != nil {
+				return err
+			}
+			defer closeBackend()
+			ctx, stop := untilInterrupted(c.Context())
+			defer stop()
+			for v, err := range backend.Observe(ctx, b.name) {
+				v.Err = err
+				if err := p.Line(newSeen(v), viewText(v)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	b.add(c)
+	output.add(c)
+	return c
+}
+
+// viewText tells a view in one line.
+func viewText(v election.View) string {
+	at := time.Now().UTC().Format("15:04:05.000")
+	line := ""
+	if len(v.Candidates) > 0 {
+		line = ", in line: " + strings.Join(v.Candidates, " ")
+	}
+	switch {
+	case v.Err != nil:
+		return fmt.Sprintf("%s cannot be seen: %v", at, v.Err)
+	case v.Leader == "":
+		return fmt.Sprintf("%s nobody leads%s", at, cli.Visible(line))
+	}
+	return fmt.Sprintf("%s %s leads with token %d%s", at, cli.Visible(v.Leader), v.Token, cli.Visible(line))
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/admin"
+	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/conclave-project/conclave/internal/zoocfg"
+	"github.com/spf13/cobra"
+)
+
+// serve is the flags of `conclave serve`.
+type serve struct {
+	config     string
+	properties []string
+	check      bool
+}
+
+// settings are the flags that stand for one key of zoo.cfg.
+var settings = []struct{ flag, key, help string }{
+	{"data-dir", "dataDir", "directory for snapshots, and for the log unless --data-log-dir is given"},
+	{"data-log-dir", "dataLogDir", "directory for the transaction log"},
+	{"port", "clientPort", "client port"},
+	{"address", "clientPortAddress", "address to open the client port on (default all)"},
+	{"tick-time", "tickTime", "milliseconds of a tick; sessions last 2 to 20 of them"},
+	{"max-conns-per-ip", "maxClientCnxns", "connections from one address, 0 for no limit"},
+	{"words", "4lw.commands.whitelist", "four-letter words to answer beside srvr, * for all"},
+}
+
+func newServe() *cobra.Command {
+	v := &serve{}
+	c := &cobra.Command{
+		Use:   "serve [PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]]]",
+		Short: "Serve ZooKeeper's clients from a data directory",
+		Long: `Serves ZooKeeper's client protocol, stand-alone, from ZooKeeper's own files.
+
+The configuration is a zoo.cfg, flags, or Apache's short form; what stands on
+the command line wins over the file. docs/configuration.md has every key.`,
+		Example: `  conclave serve --config /etc/zookeeper/zoo.cfg
+  conclave serve --data-dir /var/lib/zookeeper --port 2181
+  conclave serve --config zoo.cfg -D zookeeper.snapCount=50000`,
+		Args: cobra.MaximumNArgs(4),
+		RunE: v.run,
+	}
+	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg to read")
+	c.Flags().StringArrayVarP(&v.properties, "define", "D", nil, "name=value: a Java property of ZooKeeper, or any key of zoo.cfg; may be repeated")
+	c.Flags().BoolVar(&v.check, "check", false, "read the configuration, tell what is wrong with it, and do not serve")
+	for _, s := range settings {
+		c.Flags().String(s.flag, "", s.help)
+	}
+	return c
+}
+
+func (v *serve) run(c *cobra.Command, args []string) error {
+	logger := newLogger(c.ErrOrStderr())
+	config, err := v.read(c, args)
+	if err != nil {
+		return err
+	}
+	for _, remark := range config.Remarks {
+		logger.Warn(remark)
+	}
+	if v.check {
+		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s\n", config.Server.ClientAddr, config.Server.DataDir)
+		return nil
+	}
+	cfg := config.Server
+	cfg.FS, cfg.Logger = osfs.New(), logger
+	cfg.Words = admin.Words{Version: version, Built: built()}
+	s, err := server.New(cfg)
+	if err != nil {
+		return cli.Failed(err, startHint)
+	}
+	status := s.Status()
+	logger.Info("serving", "address", s.Addr().String(), "dir", cfg.DataDir, "zxid", status.Last.String(), "znodes", status.Znodes)
+	return serveUntilInterrupted(c.Context(), s, logger)
+}
+
+const startHint = "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
+
+// serveUntilInterrupted runs a server until a signal asks for its orderly end.
+func serveUntilInterrupted(parent context.Context, s *server.Server, logger *slog.Logger) error {
+	ctx, stop := untilInterrupted(parent)
+	defer stop()
+	if err := s.Run(ctx); err != nil {
+		return cli.Failed(fmt.Errorf("the server has stopped: %w", err),
+			"what was acknowledged is on disk up to here; start it again when the cause is gone, see docs/operations.md")
+	}
+	logger.Info("stopped")
+	return nil
+}
+
+// read joins file, arguments and flags.
+func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
+	var entries []zoocfg.Entry
+	if v.config != "" {
+		text, err := os.ReadFile(v.config)
+		if err != nil {
+			return nil, cli.Usage("--config names a file in the form of ZooKeeper's zoo.cfg", "read configuration: %w", err)
+		}
+		if entries, err = zoocfg.Parse(v.config, text); err != nil {
+			return nil, cli.Usage(configHint, "%w", err)
+		}
+	}
+	given, err := v.commandLine(c, args)
+	if err != nil {
+		return nil, err
+	}
+	entries = append(entries, given...)
+	if v.config == "" && len(args) == 0 {
+		// Without a file the port has ZooKeeper's usual value.
+		entries = append([]zoocfg.Entry{{Key: "clientPort", Value: "2181"}}, entries...)
+	}
+	config, err := zoocfg.Read(entries, readBeside(v.config))
+	if err != nil {
+		return nil, cli.Usage(configHint, "%w", err)
+	}
+	return config, nil
+}
+
+const configHint = "docs/configuration.md lists every key with its form; `conclave dev` needs no configuration"
+
+// commandLine turns arguments, flags and properties into settings, in this
+// order: the later ones win.
+func (v *serve) commandLine(c *cobra.Command, args []string) ([]zoocfg.Entry, error) {
+	var entries []zoocfg.Entry
+	if len(args) > 0 {
+		short, err := zoocfg.Arguments(args)
+		if err != nil {
+			return nil, cli.Usage("or name a file: conclave serve --config zoo.cfg", "%w", err)
+		}
+		entries = short
+	}
+	for _, s := range settings {
+		if c.Flags().Changed(s.flag) {
+			value, err := c.Flags().GetString(s.flag)
+			if err != nil {
+				return nil, err
+			}
+			entries = append(entries, zoocfg.Entry{Key: s.key, Value: value})
+		}
+	}
+	for _, text := range v.properties {
+		entry, err := zoocfg.Property(text)
+		if err != nil {
+			return nil, cli.Usage("as in -D zookeeper.snapCount=50000", "%w", err)
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+// readBeside opens files that a configuration names; relative names are looked
+// for in the working directory, as Apache does.
+func readBeside(config string) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		text, err := os.ReadFile(filepath.Clean(name))
+		if err != nil {
+			return nil, fmt.Errorf("read the file that %s names: %w", config, err)
+		}
+		return text, nil
+	}
+}
+
+// newLogger writes lines for people and machines alike.
+func newLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
