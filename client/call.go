@@ -162,8 +162,9 @@ type Future struct {
 }
 
 // Submit sends a request without waiting for its reply. Requests of one
-// goroutine are sent in order; a request lost with its connection fails with
-// all that were submitted after it, so that none overtakes another. Path is
+// goroutine are sent in order. When a connection is lost, all requests under way
+// fail together, the sent and those still waiting; what is submitted after that
+// goes to the next server. So wait for what must have happened before. Path is
 // relative to the chroot as everywhere and is not checked here. Requests that
 // arm watches or belong to the session itself have their own methods and are
 // refused. ctx bounds the wait for room, see Options.InFlightMax. r and what it

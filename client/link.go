@@ -161,6 +161,9 @@ func (l *link) fill() error {
 		copy(l.buffer, l.buffer[l.start:l.end])
 		l.start, l.end = 0, l.end-l.start
 	}
+	if l.end == 0 && len(l.buffer) > spareBytesMax {
+		l.buffer = make([]byte, readBufferBytes) // a large reply is no reason to keep its room
+	}
 	if l.end == len(l.buffer) {
 		grown := make([]byte, 2*len(l.buffer))
 		copy(grown, l.buffer)

@@ -35,6 +35,7 @@ var suite = []struct {
 	{"a thousand pipelined requests stay in order", suitePipeline},
 	{"many goroutines at once", suiteGoroutines},
 	{"a protected create is found again", suiteProtected},
+	{"outcomes are true though connections are cut", suiteOutcomes},
 }
 
 func runSuite(t *testing.T, addr string) {
@@ -518,4 +519,76 @@ func suiteProtected(t *testing.T, addr string) {
 		}
 		must(t, c.Delete(ctx, path, -1))
 	}
+}
+
+// suiteOutcomes creates znodes of different names while connections are cut, by
+// themselves and pipelined, and then looks which of them are there.
+func suiteOutcomes(t *testing.T, addr string) {
+	c, ctx := dialed(t, addr, Options{BackoffMax: 5 * time.Millisecond}), within(t)
+	top := home(t, c)
+	stop := make(chan struct{})
+	var cutter sync.WaitGroup
+	cutter.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(8 * time.Millisecond):
+				cut(c)
+			}
+		}
+	})
+	var mu sync.Mutex
+	outcomes := map[string]Outcome{}
+	count := map[Outcome]int{}
+	note := func(name string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		outcomes[name] = OutcomeOf(err)
+		count[OutcomeOf(err)]++
+		if err != nil && !errors.Is(err, zk.ErrConnectionLoss) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var group sync.WaitGroup
+	for g := range 3 {
+		group.Go(func() {
+			for i := range 100 {
+				name := fmt.Sprintf("s%d-%d", g, i)
+				_, _, err := c.Create(ctx, top+"/"+name, nil, CreateOptions{})
+				note(name, err)
+			}
+		})
+		group.Go(func() {
+			for batch := range 10 {
+				futures := map[string]*Future{}
+				for i := range 40 {
+					name := fmt.Sprintf("p%d-%d-%d", g, batch, i)
+					r := zk.Request{Op: zk.OpCreate2, Path: top + "/" + name, ACL: zk.OpenACL()}
+					f, err := c.Submit(ctx, r)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					futures[name] = f
+				}
+				for name, f := range futures {
+					_, err := f.Wait(ctx)
+					note(name, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	close(stop)
+	cutter.Wait()
+	must(t, c.Sync(ctx, top))
+	names, _, err := c.Children(ctx, top)
+	must(t, err)
+	for name, outcome := range outcomes {
+		if there := slices.Contains(names, name); outcome == Applied && !there || outcome == NotApplied && there {
+			t.Errorf("%s was %v, is there: %v", name, outcome, there)
+		}
+	}
+	t.Logf("%d applied, %d not, %d unknown", count[Applied], count[NotApplied], count[Unknown])
 }
