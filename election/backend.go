@@ -43,7 +43,8 @@ type Backend interface {
 	// Release gives the claim back, whether granted, in line or unknown to
 	// the store. It may be called again after any error, and never touches a
 	// grant of another claim. Only a store that holds nothing of this claim
-	// any more lets it return nil.
+	// any more lets it return nil. The Elector gives up after some time; the
+	// backend sees to it that the claim goes when it can, or expires.
 	Release(ctx context.Context, grant Grant) error
 
 	// Observe yields the present View and then each one that differs, until

@@ -24,6 +24,10 @@ type Suite struct {
 	Open func(t testing.TB, url string) election.Backend
 	// URL returns the address of an empty store, for Open and for Main.
 	URL func(t testing.TB) string
+	// OpenCut opens a backend whose link to the store can be cut for good, so
+	// that nothing of it reaches the store any more, also nothing that the
+	// backend does by itself to stay alive. Nil cuts the calls only.
+	OpenCut func(t testing.TB, url string) (backend election.Backend, cut func())
 	// Lease is the lease to test with: short, but longer than hiccups of a
 	// busy machine. Default 1 s.
 	Lease time.Duration

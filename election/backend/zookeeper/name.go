@@ -1,0 +1,81 @@
+package zookeeper
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Parts of a candidate's name, those of Curator's protected creates and of its
+// LeaderLatch.
+const (
+	protectedMark = "_c_"
+	latchMark     = "-latch-"
+	sequenceLen   = 10
+)
+
+const hexDigits = "0123456789ABCDEF"
+
+// parent returns the znode of an election: its name as one segment, with all
+// but plain ASCII, and the slash and the percent sign, as %XX.
+func (b *Backend) parent(name string) string {
+	var out strings.Builder
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c > '~' || c == '/' || c == '%' {
+			out.WriteByte('%')
+			out.WriteByte(hexDigits[c>>4])
+			out.WriteByte(hexDigits[c&15])
+		} else {
+			out.WriteByte(c)
+		}
+	}
+	return zk.JoinPath(b.options.Root, out.String())
+}
+
+// prefix is how the names of a claim's znode begin.
+func prefix(claim election.Claim) string { return protectedMark + guid(claim.Nonce) + latchMark }
+
+// guid writes 32 digits as Curator writes its ids: it takes the first 36
+// characters behind its mark for one.
+func guid(nonce string) string {
+	if len(nonce) != 32 {
+		return nonce
+	}
+	return nonce[:8] + "-" + nonce[8:12] + "-" + nonce[12:16] + "-" + nonce[16:20] + "-" + nonce[20:]
+}
+
+// candidates returns those among the children that are candidates, in the
+// order of their numbers.
+func candidates(children []string) []string {
+	queue := slices.DeleteFunc(slices.Clone(children), func(name string) bool {
+		_, ok := sequence(name)
+		return !ok
+	})
+	slices.SortFunc(queue, func(a, b string) int {
+		x, _ := sequence(a)
+		y, _ := sequence(b)
+		// The server's counter is an int32 that wraps around. The difference,
+		// which wraps too, is right as long as candidates are less than 2^31
+		// creates apart.
+		return int(x - y)
+	})
+	return queue
+}
+
+// sequence returns the number that the server gave to a name: ten digits, or
+// after a wrap a minus sign and ten digits.
+func sequence(name string) (int32, bool) {
+	at := strings.LastIndex(name, latchMark)
+	if at < 0 {
+		return 0, false
+	}
+	digits := name[at+len(latchMark):]
+	if len(strings.TrimPrefix(digits, "-")) != sequenceLen {
+		return 0, false
+	}
+	number, err := strconv.ParseInt(digits, 10, 32)
+	return int32(number), err == nil
+}

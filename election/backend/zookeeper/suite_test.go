@@ -1,0 +1,118 @@
+package zookeeper_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		return zookeeper.New(url, zookeeper.Options{})
+	}))
+}
+
+// startServer runs a server of Conclave on a memory disk until the test ends.
+func startServer(t testing.TB) string {
+	t.Helper()
+	config := server.Default()
+	config.FS, config.DataDir, config.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
+	config.PreallocBytes, config.TickTime, config.ConnsPerIPMax = 1<<20, 100*time.Millisecond, 0
+	config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := server.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return s.Addr().String()
+}
+
+func open(t testing.TB, url string) election.Backend {
+	t.Helper()
+	backend, err := zookeeper.New(url, zookeeper.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = backend.Close() })
+	return backend
+}
+
+func TestZooKeeperBackendPassesTheSuiteOnConclave(t *testing.T) {
+	electiontest.Run(t, electiontest.Suite{Open: open, OpenCut: openCut, URL: startServer})
+}
+
+// wire is a link that can be cut for good: what is sent is swallowed, what
+// arrives is not seen, and no new connection is made.
+type wire struct {
+	cut  chan struct{}
+	once sync.Once
+}
+
+type wireConn struct {
+	net.Conn
+	wire *wire
+}
+
+func openCut(t testing.TB, url string) (election.Backend, func()) {
+	t.Helper()
+	w := &wire{cut: make(chan struct{})}
+	backend, err := zookeeper.New(url, zookeeper.Options{Client: client.Options{Dialer: w.dial}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = backend.Close() })
+	return backend, func() { w.once.Do(func() { close(w.cut) }) }
+}
+
+func (w *wire) isCut() bool {
+	select {
+	case <-w.cut:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if w.isCut() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	return &wireConn{conn, w}, err
+}
+
+func (c *wireConn) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if err != nil || !c.wire.isCut() {
+			return n, err
+		}
+	}
+}
+
+func (c *wireConn) Write(p []byte) (int, error) {
+	if c.wire.isCut() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
