@@ -78,8 +78,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Failed(err, startHint)
 	}
-	status := s.Status()
-	logger.Info("serving", "address", s.Addr().String(), "dir", cfg.DataDir, "zxid", status.Last.String(), "znodes", status.Znodes)
+	logger.Info("serving", "address", s.Addr().String(), "dir", cfg.DataDir)
 	return serveUntilInterrupted(c.Context(), s, logger)
 }
 

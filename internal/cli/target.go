@@ -87,11 +87,12 @@ func ServerList(servers string) []string {
 	return out
 }
 
-// ParseAuth reads scheme:credential, as digest:user:password.
+// ParseAuth reads scheme:credential, as digest:user:password. Its error does not
+// show the credential.
 func ParseAuth(text string) (client.Credential, error) {
 	scheme, data, ok := strings.Cut(text, ":")
 	if !ok || scheme == "" {
-		return client.Credential{}, Usage("write --auth digest:USER:PASSWORD", "credential %q has no scheme", scheme)
+		return client.Credential{}, Usage("write --auth digest:USER:PASSWORD", "a credential has no scheme")
 	}
 	return client.Credential{Scheme: scheme, Data: []byte(data)}, nil
 }

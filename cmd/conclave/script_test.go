@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets this test binary be the command, and the guardian that `run`
+// starts from it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
+		os.Exit(supervise.Guardian())
+	}
+	testscript.Main(m, map[string]func(){"conclave": main})
+}
+
+// TestScripts are shell sessions as a user would type them.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
+			e.Setenv("PORT", fmt.Sprint(freePort(t)))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode},
+	})
+}
+
+// freePort is one on which nobody listens.
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// patience bounds every wait of a script.
+const patience = 20 * time.Second
+
+// waitFor waits until a file has a line with a text, or a port is open:
+//
+//	waitfor FILE TEXT
+//	waitfor port PORT
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: waitfor FILE TEXT | waitfor port PORT")
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if args[0] == "port" {
+			if conn, err := net.Dial("tcp", "127.0.0.1:"+args[1]); err == nil {
+				conn.Close()
+				return
+			}
+			continue
+		}
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && strings.Contains(string(text), args[1]) {
+			return
+		}
+	}
+	ts.Fatalf("waited %v in vain for %v", patience, args)
+}
+
+// exitCode runs a command and checks how it ends:
+//
+//	exitcode CODE COMMAND...
+func exitCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exitcode CODE COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("%v ended with %s, want %s", args[1:], got, args[0])
+	}
+}
