@@ -145,7 +145,7 @@ func (s *Server) writeNodes(w *snap.Writer, scan *tree.Scan) error {
 			if more = scan.Next(&e); !more {
 				break
 			}
-			if e.Data != nil {
+			if len(e.Data) > 0 { // null stays null, empty stays empty
 				start := len(data)
 				data = append(data, e.Data...)
 				e.Data = data[start:len(data):len(data)]

@@ -91,7 +91,10 @@ func (l *connLatency) note(ms int64) {
 // note counts a request; one that is answered at once has its zxid already.
 func (t *connStats) note(r *zk.Request, zxid zk.Zxid, nowMs int64) {
 	t.received++
-	t.lastOp, t.hasOp, t.lastXid = r.Op, true, r.Xid
+	t.lastOp, t.hasOp = r.Op, true
+	if r.Xid >= 0 {
+		t.lastXid = r.Xid // of the client's last real request
+	}
 	if zxid != 0 {
 		t.lastZxid, t.respondedMs = zxid, nowMs
 		t.latency.note(0)
