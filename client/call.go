@@ -143,12 +143,16 @@ func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, 
 		}
 		err := call.wait(ctx, c)
 		result, outcome, replied := call.result, call.outcome, call.replied
+		armed := err != nil && replied && call.code == zk.OK // but the reply cannot be read
 		c.release(call)
 		if err == nil {
 			return result, nil
 		}
 		if !replied && outcome == NotApplied && isLoss(err) && ctx.Err() == nil {
 			continue
+		}
+		if armed && w != nil {
+			c.post(clientsession.Event{Kind: clientsession.Unwatch, Watch: w})
 		}
 		return result, &Error{r.Op, shown, err, outcome}
 	}

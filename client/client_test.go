@@ -21,8 +21,11 @@ func TestAnIdleSessionIsKeptAliveByPings(t *testing.T) {
 		f := &fake{timeoutMs: 9000}
 		c := f.start(t, nil)
 		time.Sleep(time.Hour)
-		if c.State() != Connected || f.pings < 1199 || f.pings > 1201 {
-			t.Errorf("state %v after %d pings", c.State(), f.pings)
+		f.mu.Lock()
+		pings := f.pings
+		f.mu.Unlock()
+		if c.State() != Connected || pings < 1198 || pings > 1201 {
+			t.Errorf("state %v after %d pings", c.State(), pings)
 		}
 		if left := time.Until(c.SessionDeadline()); left < 5*time.Second || left > 9*time.Second {
 			t.Errorf("session is proven for %v", left)
@@ -54,10 +57,10 @@ func TestASessionIsGivenUpWhenNoServerAnswers(t *testing.T) {
 		if _, open := <-w.Events(); open || !errors.Is(w.Err(), zk.ErrSessionExpired) {
 			t.Errorf("the watch did not end: %v", w.Err())
 		}
+		c.Close()
 		if len(f.dials) < 10 {
 			t.Errorf("%d attempts only", len(f.dials))
 		}
-		c.Close()
 	})
 }
 
@@ -105,6 +108,27 @@ func TestWhatBecameOfARequestIsTold(t *testing.T) {
 		_, err := c.Set(t.Context(), "/a", nil, -1)
 		if !errors.Is(err, zk.ErrConnectionLoss) || OutcomeOf(err) != Applied {
 			t.Errorf("%v, %v", err, OutcomeOf(err))
+		}
+		c.Close()
+	})
+	bubble("a watch whose reply cannot be read is not kept", t, func(t *testing.T) {
+		f := &fake{script: func(f *fakeConn, r *zk.Request) bool {
+			if r.Op == zk.OpGetData {
+				r.Op = zk.OpDelete // no body
+				f.reply(r, zk.OK)
+				return true
+			}
+			return false
+		}}
+		c := f.start(t, nil)
+		_, _, _, err := c.GetW(t.Context(), "/a")
+		if !errors.Is(err, zk.ErrConnectionLoss) || OutcomeOf(err) != NotApplied {
+			t.Errorf("%v, %v", err, OutcomeOf(err))
+		}
+		_, err = c.Set(t.Context(), "/a", nil, -1) // on the next connection
+		must(t, err)
+		if n := f.seen(zk.OpSetWatches); n != 0 {
+			t.Errorf("%d setWatches for a watch that nobody has", n)
 		}
 		c.Close()
 	})
@@ -179,7 +203,10 @@ func TestClosingAtAnyInstantEndsEverything(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			f := &fake{script: func(f *fakeConn, _ *zk.Request) bool {
-				time.Sleep(time.Duration(f.zxid%5) * time.Millisecond)
+				f.mu.Lock()
+				wait := f.zxid % 5
+				f.mu.Unlock()
+				time.Sleep(time.Duration(wait) * time.Millisecond)
 				return false
 			}}
 			c, err := New("a:1,b:1", f.options())

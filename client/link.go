@@ -77,6 +77,11 @@ func (l *link) run() {
 	if err == nil {
 		err = l.read()
 	}
+	l.lost(err)
+}
+
+// lost tells the machine that the link has ended. Once is enough.
+func (l *link) lost(err error) {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
 	if !l.dropped {
@@ -216,6 +221,7 @@ func (l *link) parse() error {
 	for i, call := range l.ready {
 		if decodeErr := call.decode(); decodeErr != nil && err == nil {
 			err = decodeErr
+			l.lost(err) // before the caller can send on this connection again
 		}
 		call.wake()
 		l.ready[i] = nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -29,6 +30,7 @@ func (m *Machine) sendCall(e *Event) {
 
 // send gives the call its number and its place.
 func (m *Machine) send(call *Call) {
+	invariant.Check(call.stage <= stageWaiting, "C1: a call is sent twice")
 	if m.xid == math.MaxInt32 {
 		m.xid = 0
 	}
@@ -45,6 +47,7 @@ func (m *Machine) transmit(r *zk.Request) {
 	m.emit(Effect{Kind: Send, Conn: m.conn, Request: r})
 }
 
+// flushed notes that all calls sent so far may reach the server (C3).
 func (m *Machine) flushed(*Event) { m.flushedSeq = m.seq }
 
 // refuse completes a call that comes too late.
@@ -108,6 +111,7 @@ func (m *Machine) failAll(err error) {
 	for call := m.waiting.pop(); call != nil; call = m.waiting.pop() {
 		m.complete(call, err, NotApplied)
 	}
+	invariant.Check(m.Backlog() == 0, "C2: a call outlives its connection")
 }
 
 // replied takes the header of a reply: to a ping, a credential, a setWatches,

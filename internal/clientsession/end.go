@@ -1,6 +1,9 @@
 package clientsession
 
-import "github.com/conclave-project/conclave/zk"
+import (
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/zk"
+)
 
 // closeUnattached ends a session that no server can be told about: it lives on
 // there until it expires.
@@ -33,6 +36,7 @@ func (m *Machine) detach(*Event) { m.end(Closed, zk.ErrClosing) }
 
 // end is the end of all calls, watches and attempts.
 func (m *Machine) end(state State, err error) {
+	invariant.Check(state.Final() && m.phase != ended, "a session ends once, in a final state")
 	switch m.phase {
 	case dialling, greeting, attached, closing:
 		m.drop()

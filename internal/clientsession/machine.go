@@ -3,6 +3,7 @@ package clientsession
 import (
 	"math"
 
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -150,6 +151,7 @@ var handlers = [phaseCount][kindCount]func(*Machine, *Event){
 // Step takes one event and returns what to do about it, in order. The effects
 // are valid until the next step.
 func (m *Machine) Step(e *Event) []Effect {
+	invariant.Check(e.Kind < kindCount, "an event has a kind")
 	clear(m.effects) // so that ended calls and watches are not kept alive
 	m.effects = m.effects[:0]
 	m.nowMs = max(m.nowMs, e.NowMs)
@@ -195,6 +197,7 @@ func (m *Machine) expireIfOver() {
 
 // acked notes that a request sent at sentMs has reached the session.
 func (m *Machine) acked(sentMs int64) {
+	invariant.Check(sentMs <= m.nowMs, "C4: an answer is younger than its request")
 	m.ackedMs, m.proven = max(m.ackedMs, sentMs), true
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -51,6 +52,7 @@ type registry struct {
 func newRegistry() registry { return registry{slots: map[string]*slot{}} }
 
 func (r *registry) add(w *Watch) {
+	invariant.Check(!w.registered, "C5: a watch is registered once")
 	s := r.slots[w.Path]
 	if s == nil {
 		s = &slot{}
@@ -70,6 +72,7 @@ func (r *registry) remove(w *Watch) bool {
 	}
 	s := r.slots[w.Path]
 	i := slices.Index(s[w.Kind], w)
+	invariant.Check(i >= 0, "C5: a registered watch is at its path")
 	s[w.Kind] = slices.Delete(s[w.Kind], i, i+1)
 	r.released(w.Path, s, w)
 	return true
