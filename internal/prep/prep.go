@@ -12,7 +12,7 @@
 //	D2  A transaction prepared here applies without an error, once those before
 //	    it have been applied.
 //	D3  The digest of a transaction is that of the tree once it has been applied.
-//	D4  A multi that is refused leaves no outstanding change behind.
+//	D4  A request that is refused, a multi too, leaves no outstanding change behind.
 //
 // The room knows no connections, no zxid order (the caller gives the zxid) and
 // no disk. It is not safe for concurrent use.
@@ -20,6 +20,7 @@ package prep
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/tree"
@@ -31,6 +32,7 @@ type Options struct {
 	Auth         *auth.Rules
 	EnforceQuota bool
 	NoDigest     bool // digest.enabled=false: transactions carry none
+	TxnBytesMax  int  // longest transaction that can be stored; 0 is no limit
 }
 
 // Prep decides requests for one tree.
@@ -59,6 +61,7 @@ type Origin struct {
 func (p *Prep) Decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 	var txn zk.Txn
 	var err error
+	mark, digest := p.outstanding.mark(), p.digest
 	switch {
 	case r.Op == zk.OpCloseSession:
 		txn = p.closeSession(o)
@@ -68,6 +71,16 @@ func (p *Prep) Decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 		txn, err = p.multi(r, o)
 	default:
 		txn, err = p.one(r, o)
+	}
+	if err == nil && p.tooLong(&txn) {
+		if txn.Op == zk.OpCloseSession {
+			// Applying deletes what the session owns, named or not. Without the
+			// names there can be no digest: servers before 3.6 write it so.
+			return zk.Txn{Op: zk.OpCloseSession}, zk.Digest{}
+		}
+		p.outstanding.rollback(mark)
+		p.digest = digest
+		err = fmt.Errorf("%w: transaction is longer than %d bytes", zk.ErrBadArguments, p.opts.TxnBytesMax)
 	}
 	if err != nil {
 		return zk.Txn{Op: zk.OpError, Code: code(err)}, zk.Digest{}

@@ -73,4 +73,9 @@ func (r *Replica) onTouch(e *Event) {
 	}
 }
 
-func (r *Replica) onDisconnect(e *Event) { r.forget(e.Conn) }
+// onDisconnect is the last of a connection: nobody sets a watch for it any more,
+// as its own goroutine may have done even after it was closed from here.
+func (r *Replica) onDisconnect(e *Event) {
+	r.forget(e.Conn)
+	r.watches.Forget(e.Conn)
+}

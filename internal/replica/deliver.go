@@ -77,7 +77,7 @@ func (r *Replica) reply(p *proposal) {
 
 // sessionCreated answers the handshake that waited for it.
 func (r *Replica) sessionCreated(p *proposal) {
-	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.now.MonoMs)
+	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.touchedMs())
 	if p.conn == nil || r.conns[p.conn.id] != p.conn {
 		return // the client is gone; the session expires
 	}

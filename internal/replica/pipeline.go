@@ -73,4 +73,7 @@ func (r *Replica) answer(c *conn, req *zk.Request, identities []zk.Identity, cod
 
 func (r *Replica) refuse(c *conn, req *zk.Request, code zk.Code) {
 	r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid(), Code: code}, nil)
+	if req.Op == zk.OpCloseSession {
+		r.clients.Close(c.id) // it ends its connection in any case; the session expires later
+	}
 }

@@ -142,12 +142,17 @@ func (v *Reader) getACL(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	return zk.OK
 }
 
+// multiReadBytesMax bounds a reply to a multiRead: some thousand times the same
+// long znode fit in one short request.
+const multiReadBytesMax = 32 << 20
+
 // multiRead answers each part by itself and sets no watch.
 func (v *Reader) multiRead(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	if len(req.Ops) == 0 {
 		return zk.OK
 	}
 	res.Sub = make([]zk.Result, len(req.Ops))
+	bytes := 0
 	for i := range req.Ops {
 		op := &req.Ops[i]
 		op.Watch = false
@@ -155,6 +160,13 @@ func (v *Reader) multiRead(req *zk.Request, who Caller, res *zk.Result) zk.Code 
 		sub.Op = op.Op
 		if code := v.get(op, who, sub); code != zk.OK {
 			*sub = zk.Result{Op: zk.OpError, Code: code}
+		}
+		bytes += len(sub.Data)
+		for _, name := range sub.Children {
+			bytes += 4 + len(name)
+		}
+		if bytes > multiReadBytesMax {
+			return zk.ErrMarshalling
 		}
 	}
 	return zk.OK

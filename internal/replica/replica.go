@@ -46,6 +46,7 @@ type Options struct {
 	EnforceQuota      bool
 	NoDigest          bool
 	ReconfigEnabled   bool
+	TxnBytesMax       int   // longest transaction that can be stored; 0 is no limit
 	ReapIntervalMs    int64 // between looks for containers and TTL znodes; 0 is never
 	ReapPerMinute     int
 	ContainerUnusedMs int64 // a container that never had children goes after this; 0 is never
@@ -141,6 +142,7 @@ func (r *Replica) Start(now Now) {
 	r.last = r.tree.LastZxid()
 	r.prep = prep.New(r.tree, prep.Options{
 		Auth: &r.opts.Auth, EnforceQuota: r.opts.EnforceQuota, NoDigest: r.opts.NoDigest,
+		TxnBytesMax: r.opts.TxnBytesMax,
 	})
 	r.sessions.RestoreAll(now.MonoMs)
 	r.reapMs = now.MonoMs + r.opts.ReapIntervalMs

@@ -36,6 +36,7 @@ type conn struct {
 	woken     bool          // of the loop: it is in the list of those to flush
 	sinceMs   int64         // when it was accepted
 	touchedMs int64         // when the loop last heard of it
+	behind    int           // reads that went to the loop since it last had nothing; of the goroutine
 	ended     bool          // the client closed its session: nothing more is read
 
 	stats connStats // guarded by out.mu
@@ -161,15 +162,23 @@ const inFlightBytesMax = 16 << 20
 
 func (c *conn) mayRead() bool {
 	s := c.server
-	for c.out.crowded() {
-		if !c.await() {
-			return false
-		}
+	if !c.uncrowded() {
+		return false
 	}
 	if s.inFlight.Load() <= int64(s.cfg.InFlightMax) && s.inFlightBytes.Load() <= inFlightBytesMax {
 		return true
 	}
 	for c.inFlight.Load() > 0 {
+		if !c.await() {
+			return false
+		}
+	}
+	return true
+}
+
+// uncrowded waits until the outbox is not crowded.
+func (c *conn) uncrowded() bool {
+	for c.out.crowded() {
 		if !c.await() {
 			return false
 		}

@@ -91,8 +91,8 @@ func (s *Server) runDisk() {
 			s.fail(err)
 			return
 		}
-		if ended && len(records) == 0 {
-			return
+		if ended {
+			return // nothing is given after the end
 		}
 		clear(records)
 		spare = records
@@ -117,12 +117,57 @@ func (s *Server) writeRecords(records []replica.Record, roll bool) error {
 	if roll {
 		s.disk.log.Roll()
 	}
-	if len(records) > 0 {
-		if err := s.commitRecords(records); err != nil {
+	for len(records) > 0 {
+		n := s.fitting(records)
+		if n == 0 {
+			if err := s.checkRoom(); err != nil {
+				return err
+			}
+			if s.disk.full {
+				if !s.pause() {
+					return nil // nobody was told of these records
+				}
+				continue
+			}
+			n = max(1, s.fitting(records))
+		}
+		if err := s.commitRecords(records[:n]); err != nil {
 			return fmt.Errorf("transaction log: %w", err)
 		}
+		records = records[n:]
 	}
 	return s.checkRoom()
+}
+
+// fitting is how many records the log takes without asking the disk for room.
+// The others wait: they have their places in the order already, so a full disk
+// must not fail them.
+func (s *Server) fitting(records []replica.Record) int {
+	if s.cfg.PreallocBytes <= 0 {
+		return len(records) // the log takes no room ahead
+	}
+	room := s.disk.log.RoomBytes()
+	for i := range records {
+		if room -= int64(len(records[i].Payload)) + recordOverhead; room < 0 {
+			return i
+		}
+	}
+	return len(records)
+}
+
+// recordOverhead is at least what the log puts around a record.
+const recordOverhead = 16
+
+// pause waits for the disk to get room; false if the server ends meanwhile.
+func (s *Server) pause() bool {
+	timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(roomRetry))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-s.done.Done():
+		return false
+	}
 }
 
 func (s *Server) commitRecords(records []replica.Record) error {

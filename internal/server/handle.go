@@ -47,29 +47,69 @@ func (h *handling) all() bool {
 		if len(in.rest) < wire.PrefixBytes+n {
 			break
 		}
-		h.one(in.rest[wire.PrefixBytes : wire.PrefixBytes+n])
+		if !h.one(in.rest[wire.PrefixBytes : wire.PrefixBytes+n]) {
+			return false
+		}
 		in.rest = in.rest[wire.PrefixBytes+n:]
 		if h.owned != nil {
 			h.owned = h.owned[wire.PrefixBytes+n:]
 		}
-		if h.locked && h.reads%lockedReads == 0 {
+		if h.locked && len(h.conn.out.bytes) > outboxCrowded {
+			if !h.ebb() {
+				return false
+			}
+		} else if h.locked && h.reads%lockedReads == 0 {
 			h.unlock()
 		}
 	}
 	return true
 }
 
-// one handles a request.
-func (h *handling) one(payload []byte) {
+// ebb writes what has gathered and waits until the client has taken it: one
+// batch of small requests may ask for more than any outbox holds.
+func (h *handling) ebb() bool {
+	h.unlock()
+	h.conn.flush()
+	return h.conn.uncrowded()
+}
+
+// one handles a request; false if the connection has ended.
+func (h *handling) one(payload []byte) bool {
 	c := h.conn
 	c.server.stats.received.Add(1)
 	_, op, _ := wire.DecodeHeader(payload)
-	if op.Known() && !op.IsWrite() && op != zk.OpAuth && h.sent == 0 && c.inFlight.Load() == 0 {
-		if h.read(payload) {
-			return
+	if op.Known() && !op.IsWrite() && op != zk.OpAuth {
+		if h.sent > 0 || c.inFlight.Load() > 0 {
+			if c.behind++; c.behind > readsBehindMax && !h.catchUp() {
+				return false
+			}
+		}
+		if h.sent == 0 && c.inFlight.Load() == 0 {
+			c.behind = 0
+			if h.read(payload) {
+				return true
+			}
 		}
 	}
 	h.toLoop(payload, op)
+	return true
+}
+
+// readsBehindMax is how many reads of a connection may wait in the loop behind
+// its writes. Their replies, of up to a frame each, come all at once: they must
+// fit in the outbox.
+const readsBehindMax = 32
+
+// catchUp waits until the loop has answered all that it has of the connection.
+func (h *handling) catchUp() bool {
+	h.unlock()
+	h.submit()
+	for h.conn.inFlight.Load() > 0 {
+		if !h.conn.await() {
+			return false
+		}
+	}
+	return true
 }
 
 // read answers a read at once, from the tree, into the outbox: with both
@@ -81,17 +121,18 @@ func (h *handling) read(payload []byte) bool {
 		return false
 	}
 	h.lock()
+	if c.out.ended || c.out.over {
+		return true // nobody hears the answer, and no watch may be left behind
+	}
 	reader := c.server.reader
 	who := replica.Caller{Conn: c.id, Session: zk.SessionID(c.sessionID.Load()), Identities: c.identities}
 	reader.Read(&w.request, who, &w.answer)
 	o := &c.out
-	if !o.ended && !o.over {
-		for i := range w.answer.Events {
-			o.bytes = wire.AppendEvent(o.bytes, &w.answer.Events[i])
-		}
-		o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, reader.Tree.LastZxid()), &w.answer.Result)
-		c.checkOutbox()
+	for i := range w.answer.Events {
+		o.bytes = wire.AppendEvent(o.bytes, &w.answer.Events[i])
 	}
+	o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, reader.Tree.LastZxid()), &w.answer.Result)
+	c.checkOutbox()
 	h.reads++
 	c.stats.note(&w.request, reader.Tree.LastZxid(), h.nowMs)
 	c.stats.sent += int64(1 + len(w.answer.Events))
@@ -146,6 +187,10 @@ func (h *handling) toLoop(payload []byte, op zk.Op) {
 	c.out.mu.Unlock()
 }
 
+// identitiesMax is how many identities a connection may prove. Every check of an
+// ACL goes through all of them.
+const identitiesMax = 256
+
 // authenticate adds what a credential proves to the connection's identities.
 func (c *conn) authenticate(r *zk.Request) zk.Code {
 	proved, err := c.server.reader.Auth.Authenticate(r.Scheme, r.Data, c.remote.Addr().String())
@@ -164,6 +209,10 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 			all = append(all, id)
 		}
 	}
+	if len(all) > identitiesMax {
+		c.ended = true
+		return zk.ErrAuthFailed
+	}
 	c.identities = all
 	return zk.OK
 }
@@ -178,6 +227,7 @@ func (h *handling) submit() {
 		c.server.inbox.put(h.w.events...)
 		clear(h.w.events)
 		h.w.events = h.w.events[:0]
+		h.sent = 0
 		return
 	}
 	if h.nowMs-c.touchedMs >= replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds()) {

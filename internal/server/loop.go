@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -19,6 +21,9 @@ func (s *Server) runLoop() {
 		case question := <-s.questions:
 			question()
 			continue
+		}
+		if s.done.Err() != nil {
+			return // nothing leaves after a fatal error (H2)
 		}
 		batch := s.inbox.take(spare)
 		now := s.now()
@@ -120,9 +125,14 @@ func (d *delivery) Notify(id session.ConnID, e *zk.Event) {
 func (d *delivery) Close(id session.ConnID) {
 	if c := d.conn(id); c != nil {
 		c.out.end()
+		c.socket.SetWriteDeadline(time.Now().Add(closeGrace))
 		d.wake(c)
 	}
 }
+
+// closeGrace is how long a client may take to read what comes before the end. A
+// writer that waits for one that does not read must not wait for ever.
+const closeGrace = 5 * time.Second
 
 // flush has the outboxes written. One connection's is written here, without a
 // detour; several are written side by side.

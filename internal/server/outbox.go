@@ -138,11 +138,11 @@ func (c *conn) flushFrom(again bool) {
 // write sends bytes, however long the client takes.
 func (c *conn) write(bytes []byte) bool {
 	_, err := c.socket.Write(bytes)
-	c.resume() // it may wait for room in the outbox
 	if err != nil {
 		c.out.end()
 		c.socket.Close()
 	}
+	c.resume() // it may wait for room in the outbox, or must see that it is over
 	return err == nil
 }
 

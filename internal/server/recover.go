@@ -179,7 +179,7 @@ func (c *Config) replicaOptions() replica.Options {
 		ServerID: 1, TickMs: c.TickTime.Milliseconds(),
 		SessionMinMs: int32(c.SessionMin.Milliseconds()), SessionMaxMs: int32(c.SessionMax.Milliseconds()),
 		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest,
-		ReconfigEnabled: c.ReconfigEnabled, ReapIntervalMs: c.ReapInterval.Milliseconds(),
+		ReconfigEnabled: c.ReconfigEnabled, TxnBytesMax: recordBytesMax(c.FrameBytesMax), ReapIntervalMs: c.ReapInterval.Milliseconds(),
 		ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(),
 	}
 }
