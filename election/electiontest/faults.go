@@ -30,6 +30,28 @@ func testKilled(t *testing.T, s Suite) {
 	verify(t, h, 2)
 }
 
+// testKilledAgain kills each holder some moments after its election, the first
+// at once.
+func testKilledAgain(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	rounds := 20
+	if s.Open(t, url).Traits().Expires {
+		rounds = 3 // each costs a lease
+	}
+	var last election.Token
+	for i := range rounds {
+		p := startProcess(t, h, order{url, "again", fmt.Sprint("p", i), s.Lease})
+		token := p.awaitElected(patience)
+		if token <= last {
+			t.Fatalf("round %d: token %d after %d", i, token, last)
+		}
+		last = token
+		time.Sleep(time.Duration(i) * time.Millisecond)
+		p.kill()
+	}
+	verify(t, h, rounds)
+}
+
 // testFrozen freezes the leader for three leases. Where leases expire, the
 // other leads meanwhile; where they do not, it leads after the thaw. In both
 // the frozen one must not believe for one moment longer.

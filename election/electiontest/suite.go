@@ -51,6 +51,7 @@ func Run(t *testing.T, s Suite) {
 		test    func(*testing.T, Suite)
 	}{
 		{"HolderKilledHandsOverWithAGreaterToken", true, testKilled},
+		{"HoldersKilledAgainAndAgainLoseNoToken", true, testKilledAgain},
 		{"HolderFrozenPastItsLeaseFindsItLost", true, testFrozen},
 		{"ResigningHandsOver", true, testResigned},
 		{"StoppedWaiterLeavesNothingBehind", false, testStoppedWaiter},

@@ -1,0 +1,285 @@
+//go:build unix
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func open(t testing.TB, dir string) *Backend {
+	t.Helper()
+	b, err := New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+var claims int
+
+func claim(lease time.Duration) election.Claim {
+	claims++
+	return election.Claim{Election: "jobs", ID: fmt.Sprint("c", claims), Nonce: fmt.Sprintf("%032x", claims),
+		Lease: lease}
+}
+
+// elect acquires and releases, and returns the token.
+func elect(t testing.TB, b *Backend) election.Token {
+	t.Helper()
+	grant, err := b.Acquire(within(t), claim(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Release(within(t), grant); err != nil {
+		t.Fatal(err)
+	}
+	return grant.Token
+}
+
+// TestFailingDiskElectsNobodyAndLosesNoToken fails each operation in turn with
+// a full disk, in a new and in an old election.
+func TestFailingDiskElectsNobodyAndLosesNoToken(t *testing.T) {
+	for _, operation := range []string{"write", "sync", "rename", "syncdir", "join"} {
+		for _, elections := range []int{0, 3} {
+			t.Run(fmt.Sprintf("%s after %d", operation, elections), func(t *testing.T) {
+				b := open(t, t.TempDir())
+				var last election.Token
+				for range elections {
+					last = elect(t, b)
+				}
+				b.fault = func(now string) error {
+					if now == operation {
+						return syscall.ENOSPC
+					}
+					return nil
+				}
+				if _, err := b.Acquire(within(t), claim(time.Second)); !errors.Is(err, election.ErrNoSpace) {
+					t.Fatalf("Acquire returned %v", err)
+				}
+				for view, err := range b.Observe(within(t), "jobs") {
+					if err != nil || view.Leader != "" || len(view.Candidates) != 0 {
+						t.Errorf("an observer sees %+v, %v", view, err)
+					}
+					break
+				}
+				b.fault = nil
+				if next := elect(t, b); next <= last {
+					t.Errorf("token %d after %d", next, last)
+				}
+			})
+		}
+	}
+}
+
+// TestDamagedStateIsRefusedWithARemedy damages the file in many ways.
+func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":         func([]byte) []byte { return nil },
+		"cut":           func(s []byte) []byte { return s[:len(s)/2] },
+		"one bit":       func(s []byte) []byte { s[20] ^= 1; return s },
+		"token changed": func(s []byte) []byte { return []byte(strings.Replace(string(s), "token 2", "token 1", 1)) },
+		"more behind":   func(s []byte) []byte { return append(s, "crc32c 00000000\n"...) },
+		"huge":          func(s []byte) []byte { return append(s, make([]byte, 1<<20)...) },
+		"zeros":         func(s []byte) []byte { return make([]byte, len(s)) },
+		"of another":    func([]byte) []byte { return state{election: "other", token: 9}.encode() },
+		"missing":       nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, t.TempDir())
+			elect(t, b)
+			elect(t, b)
+			path := filepath.Join(b.dir, "jobs", stateFile)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if damage == nil {
+				text, err = nil, os.Remove(path)
+			} else {
+				text = damage(text)
+				err = os.WriteFile(path, text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = b.Acquire(within(t), claim(time.Second))
+			if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "Restore") ||
+				!strings.Contains(err.Error(), path) {
+				t.Fatalf("Acquire returned %v", err)
+			}
+			if now, _ := os.ReadFile(path); string(now) != string(text) {
+				t.Error("the state file was touched")
+			}
+			for _, err := range b.Observe(within(t), "jobs") {
+				if err == nil {
+					t.Error("an observer sees no error")
+				}
+				break
+			}
+			if err := b.Restore(within(t), "jobs", 100); err != nil {
+				t.Fatal(err)
+			}
+			if next := elect(t, b); next != 101 {
+				t.Errorf("token %d after a restore to 100", next)
+			}
+		})
+	}
+}
+
+func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
+	b := open(t, t.TempDir())
+	for range 5 {
+		elect(t, b)
+	}
+	if err := b.Restore(within(t), "jobs", 4); err == nil {
+		t.Error("the token was lowered")
+	}
+	grant, err := b.Acquire(within(t), claim(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, b.dir).Restore(within(t), "jobs", 100); err == nil {
+		t.Error("a state was replaced under a leader")
+	}
+	if _, err := b.Renew(within(t), grant); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRemovedLockFileIsNoticedByTheHolderFirst (F4, E10).
+func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
+	b := open(t, t.TempDir())
+	const lease = 400 * time.Millisecond
+	first, err := b.Acquire(within(t), claim(lease))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := election.Now()
+	if err := os.Remove(filepath.Join(b.dir, "jobs", lockFile)); err != nil {
+		t.Fatal(err)
+	}
+	second, err := open(t, b.dir).Acquire(within(t), claim(lease))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waited := election.Now().Sub(began); waited < lease {
+		t.Errorf("the next holder waited %v only", waited)
+	}
+	select {
+	case <-first.Lost:
+	default:
+		t.Error("the first holder was not told")
+	}
+	if _, err := b.Renew(within(t), first); !errors.Is(err, election.ErrLost) {
+		t.Errorf("Renew returned %v", err)
+	}
+	if second.Token <= first.Token {
+		t.Errorf("token %d after %d", second.Token, first.Token)
+	}
+}
+
+// TestInheritedLockOutlivesItsHolder: a release does not unlock.
+func TestInheritedLockOutlivesItsHolder(t *testing.T) {
+	b := open(t, t.TempDir())
+	grant, err := b.Acquire(within(t), claim(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Dup(int(grant.Files[0].Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Release(within(t), grant); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := b.Acquire(ctx, claim(time.Second)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Acquire beside an heir returned %v", err)
+	}
+	if err := syscall.Close(fd); err != nil {
+		t.Fatal(err)
+	}
+	elect(t, b)
+}
+
+func TestTicketsOfTheDeadAreNotSeenAndSweptAway(t *testing.T) {
+	b := open(t, t.TempDir())
+	p, err := b.place("jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elect(t, b)
+	dead, err := p.join("dead", "0123")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = dead.file.Close() // as the kernel does it
+	for view := range b.Observe(within(t), "jobs") {
+		if len(view.Candidates) != 0 {
+			t.Errorf("the dead are in line: %v", view.Candidates)
+		}
+		break
+	}
+	elect(t, b)
+	if exists(dead.path) {
+		t.Error("the ticket is still there")
+	}
+}
+
+func TestDirectoryWithoutRightsIsRefusedForGood(t *testing.T) {
+	if err := explain("create x", fmt.Errorf("open: %w", syscall.EACCES)); !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New("/proc/no/such"); err == nil {
+		t.Error("a directory in /proc was made")
+	}
+}
+
+func FuzzDecodeState(f *testing.F) {
+	f.Add(state{election: "jobs", token: 7, leader: "a b\"c", nonce: "12", lockID: "34", lease: time.Second,
+		since: time.Unix(1, 2)}.encode())
+	f.Add([]byte("conclave election 1\ncrc32c 00000000\n"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := decodeState(text)
+		if err != nil {
+			return
+		}
+		again, err := decodeState(s.encode())
+		if err != nil || again.token != s.token || again.election != s.election || again.leader != s.leader {
+			t.Errorf("%+v became %+v, %v", s, again, err)
+		}
+	})
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("billing/nightly", "billing%2fnightly")
+	f.Add("A", "a")
+	f.Add(strings.Repeat("/", 200), strings.Repeat("/", 199))
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, y := escape(a), escape(b)
+		if a != b && strings.EqualFold(x, y) {
+			t.Errorf("%q and %q share %q", a, b, x)
+		}
+		if len(x) > 255 || strings.ContainsAny(x, "/\x00") || x == "." || x == ".." {
+			t.Errorf("%q became %q", a, x)
+		}
+	})
+}

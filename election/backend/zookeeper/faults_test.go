@@ -1,0 +1,260 @@
+package zookeeper_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// freshChroot returns a maker of empty stores on one server.
+func freshChroot(t testing.TB, addr string) func(testing.TB) string {
+	var count atomic.Int64
+	c, err := client.Dial(within(t), addr, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return func(t testing.TB) string {
+		t.Helper()
+		path := fmt.Sprintf("/store-%d", count.Add(1))
+		if _, _, err := c.Create(within(t), path, nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return addr + path
+	}
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func claim(id string, lease time.Duration) election.Claim {
+	nonce := fmt.Sprintf("%032x", []byte(fmt.Sprintf("%16s", id)))
+	return election.Claim{Election: "e", ID: id, Nonce: nonce[:32], Lease: lease}
+}
+
+func operator(t testing.TB, addr string) *client.Client {
+	t.Helper()
+	c, err := client.Dial(within(t), addr, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// TestLeaderWhoseZnodeIsDeletedStepsDown (CURATOR-724).
+func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
+	addr := startServer(t)
+	elector, err := election.New(open(t, addr), "e", election.Options{ID: "a", Lease: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := operator(t, addr)
+	began := time.Now()
+	err = elector.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		names, _, err := c.Children(ctx, "/conclave/elections/e")
+		if err != nil || len(names) != 1 {
+			t.Errorf("queue %v, %v", names, err)
+		}
+		if err := c.Delete(ctx, "/conclave/elections/e/"+names[0], -1); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		return nil
+	})
+	var lost *election.LostError
+	if !errors.As(err, &lost) || lost.Reason != election.ReasonTaken {
+		t.Errorf("Run returned %v", err)
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("stepping down took %v", took)
+	}
+}
+
+// TestWaiterWhoseZnodeIsDeletedDoesNotWaitForEver: nothing else would wake it.
+func TestWaiterWhoseZnodeIsDeletedDoesNotWaitForEver(t *testing.T) {
+	addr := startServer(t)
+	a, b := open(t, addr), open(t, addr)
+	if _, err := a.Acquire(within(t), claim("a", 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(within(t), claim("b", 20*time.Second))
+		ended <- err
+	}()
+	c := operator(t, addr)
+	names := awaitQueue(t, c, 2)
+	if err := c.Delete(within(t), "/conclave/elections/e/"+names[1], -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, election.ErrLost) {
+		t.Errorf("Acquire returned %v", err)
+	}
+}
+
+// awaitQueue returns the names in line, of which claim("b") comes after "a".
+func awaitQueue(t testing.TB, c *client.Client, count int) []string {
+	t.Helper()
+	for range 5000 {
+		names, _, err := c.Children(within(t), "/conclave/elections/e")
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Fatal(err)
+		}
+		if len(names) == count {
+			sortBySequence(names)
+			return names
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("there never were %d candidates", count)
+	return nil
+}
+
+func sortBySequence(names []string) {
+	for i := range names {
+		for j := i; j > 0 && names[j][len(names[j])-10:] < names[j-1][len(names[j-1])-10:]; j-- {
+			names[j], names[j-1] = names[j-1], names[j]
+		}
+	}
+}
+
+// tap counts what arrives on a link and can end it after a create was sent.
+type tap struct {
+	bytes     atomic.Int64
+	dropAfter atomic.Bool // the reply to the next create of a candidate is lost
+}
+
+type tapConn struct {
+	net.Conn
+	tap *tap
+}
+
+func (p *tap) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &tapConn{conn, p}, nil
+}
+
+func (c *tapConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.tap.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c *tapConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if bytes.Contains(b, []byte("-latch-")) && c.tap.dropAfter.CompareAndSwap(true, false) {
+		time.Sleep(50 * time.Millisecond) // let the server act, and swallow its answer
+		_ = c.Close()
+	}
+	return n, err
+}
+
+func openTapped(t testing.TB, addr string) (*zookeeper.Backend, *tap) {
+	t.Helper()
+	p := &tap{}
+	backend, err := zookeeper.New(addr, zookeeper.Options{Client: client.Options{Dialer: p.dial}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = backend.Close() })
+	return backend, p
+}
+
+// TestCreateWithoutAnAnswerIsFoundAndUsed (CURATOR-498).
+func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
+	addr := startServer(t)
+	a, p := openTapped(t, addr)
+	first, err := a.Acquire(within(t), claim("x", 10*time.Second)) // makes the parents
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Release(within(t), first); err != nil {
+		t.Fatal(err)
+	}
+	p.dropAfter.Store(true)
+	grant, err := a.Acquire(within(t), claim("a", 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.dropAfter.Load() {
+		t.Fatal("the fault was not injected")
+	}
+	c := operator(t, addr)
+	awaitQueue(t, c, 1)
+	if err := a.Release(within(t), grant); err != nil {
+		t.Fatal(err)
+	}
+	awaitQueue(t, c, 0)
+}
+
+// TestDeathOfALeaderWakesOneCandidate: nobody else even hears of it (E15).
+func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
+	addr := startServer(t)
+	const waiting = 20
+	leader := open(t, addr)
+	held, err := leader.Acquire(within(t), claim("leader", time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := operator(t, addr)
+	granted := make(chan int, waiting)
+	var taps [waiting]*tap
+	for i := range waiting {
+		var b *zookeeper.Backend
+		b, taps[i] = openTapped(t, addr)
+		go func() {
+			if _, err := b.Acquire(within(t), claim(fmt.Sprint("w", i), time.Minute)); err == nil {
+				granted <- i
+			}
+		}()
+		awaitQueue(t, c, i+2)
+	}
+	awaitQuiet(taps[:])
+	var before [waiting]int64
+	for i := range taps {
+		before[i] = taps[i].bytes.Load()
+	}
+	if err := leader.Release(within(t), held); err != nil {
+		t.Fatal(err)
+	}
+	if first := <-granted; first != 0 {
+		t.Errorf("candidate %d was granted first", first)
+	}
+	awaitQuiet(taps[:])
+	for i := 1; i < waiting; i++ {
+		if heard := taps[i].bytes.Load() - before[i]; heard != 0 {
+			t.Errorf("candidate %d heard %d bytes", i, heard)
+		}
+	}
+}
+
+// awaitQuiet returns when nothing has arrived for a while.
+func awaitQuiet(taps []*tap) {
+	sum := func() (all int64) {
+		for _, p := range taps {
+			all += p.bytes.Load()
+		}
+		return all
+	}
+	for last := int64(-1); sum() != last; time.Sleep(100 * time.Millisecond) {
+		last = sum()
+	}
+}

@@ -1,0 +1,47 @@
+package zookeeper
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/zk"
+)
+
+func TestCandidatesAreSortedByNumberAcrossTheWrap(t *testing.T) {
+	id := prefix(election.Claim{Nonce: "0123456789abcdef0123456789abcdef"})
+	got := candidates([]string{
+		id + "-2147483648", id + "2147483646", id + "-2147483647", id + "2147483647",
+		"config", id, id + "12", "_c_-lock-0000000001",
+	})
+	want := []string{id + "2147483646", id + "2147483647", id + "-2147483648", id + "-2147483647"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestEveryElectionNameIsAZnodeOfItsOwn(t *testing.T) {
+	b, err := New("localhost", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, name := range []string{"a", "a/b", "a%2Fb", "a%2fb", "ä", ".a", "a.b", "a b", "\U0010ffff"} {
+		path := b.parent(name)
+		if err := zk.ValidatePath(path); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if other, taken := seen[path]; taken {
+			t.Errorf("%q and %q share %s", name, other, path)
+		}
+		seen[path] = name
+	}
+}
+
+func TestWrongRootsAreRefused(t *testing.T) {
+	for _, root := range []string{"/", "a", "/a/", "/a//b"} {
+		if _, err := New("localhost", Options{Root: root}); err == nil {
+			t.Errorf("root %q was taken", root)
+		}
+	}
+}

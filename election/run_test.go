@@ -1,0 +1,302 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// log keeps the kinds of events.
+type log struct {
+	mu     sync.Mutex
+	events []election.Event
+}
+
+func (l *log) add(e election.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, e)
+}
+
+func (l *log) count(kind election.EventKind) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.events {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *log) kinds() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var kinds []string
+	for _, e := range l.events {
+		kinds = append(kinds, e.Kind.String())
+	}
+	return kinds
+}
+
+func elector(t *testing.T, b election.Backend, o election.Options) *election.Elector {
+	t.Helper()
+	if o.Lease == 0 {
+		o.Lease = 10 * time.Second
+	}
+	o.Retry, o.RetryMax = 5*time.Millisecond, 20*time.Millisecond
+	e, err := election.New(b, "jobs", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestFunctionsErrorComesOutOfRunAfterTheRelease(t *testing.T) {
+	store, l := electiontest.NewStore(nil), &log{}
+	own := errors.New("my own")
+	e := elector(t, store, election.Options{ID: "a", OnEvent: l.add, Forever: true})
+	err := e.Run(within(t), func(context.Context, election.Leadership) error { return own })
+	if !errors.Is(err, own) {
+		t.Fatalf("Run returned %v", err)
+	}
+	want := []string{"campaigning", "elected", "ending", "lost"}
+	if !slices.Equal(l.kinds(), want) {
+		t.Errorf("events %v, expected %v", l.kinds(), want)
+	}
+	for view := range e.Observe(within(t)) {
+		if view.Leader != "" {
+			t.Errorf("still led by %s", view.Leader)
+		}
+		break
+	}
+}
+
+func TestStoppingWaitsForTheFunction(t *testing.T) {
+	ctx, cancel := context.WithCancel(within(t))
+	e := elector(t, electiontest.NewStore(nil), election.Options{})
+	returned := false
+	err := e.Run(ctx, func(ctx context.Context, _ election.Leadership) error {
+		cancel()
+		<-ctx.Done()
+		time.Sleep(20 * time.Millisecond)
+		returned = true
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) || !returned {
+		t.Errorf("Run returned %v, the function had returned: %v", err, returned)
+	}
+}
+
+func TestResignWaitsUntilTheElectionIsGivenBack(t *testing.T) {
+	store := electiontest.NewStore(nil)
+	e := elector(t, store, election.Options{})
+	if err := e.Resign(within(t)); !errors.Is(err, election.ErrNotLeader) {
+		t.Errorf("without a leadership: %v", err)
+	}
+	leads, ran := make(chan struct{}), make(chan error)
+	go func() {
+		ran <- e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+			close(leads)
+			<-ctx.Done()
+			if cause := context.Cause(ctx); !errors.Is(cause, election.ErrResigned) {
+				t.Errorf("the cause is %v", cause)
+			}
+			return ctx.Err()
+		})
+	}()
+	<-leads
+	if err := e.Resign(within(t)); err != nil {
+		t.Error(err)
+	}
+	for view := range e.Observe(within(t)) {
+		if view.Leader != "" {
+			t.Errorf("still led by %s", view.Leader)
+		}
+		break
+	}
+	if err := <-ran; err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestOneElectorRunsOnce(t *testing.T) {
+	e := elector(t, electiontest.NewStore(nil), election.Options{})
+	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		return e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
+	})
+	if !errors.Is(err, election.ErrRunning) {
+		t.Errorf("the second Run returned %v", err)
+	}
+}
+
+func TestOneLostForEveryElected(t *testing.T) {
+	store, l := electiontest.NewStore(nil), &log{}
+	ctx, cancel := context.WithCancel(within(t))
+	e := elector(t, store, election.Options{OnEvent: l.add, Forever: true, Lease: 80 * time.Millisecond})
+	turns := 0
+	_ = e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+		turns++
+		switch turns % 4 {
+		case 0:
+			store.Take("jobs")
+			<-ctx.Done()
+		case 1:
+			lead.Resign()
+			<-ctx.Done()
+		case 2:
+			store.Take("jobs") // and return before anybody notices
+		}
+		if turns == 40 {
+			cancel()
+		}
+		return nil
+	})
+	elected, lost := l.count(election.EventElected), l.count(election.EventLost)
+	if elected != turns || lost != turns || l.count(election.EventEnding) != turns {
+		t.Errorf("%d turns: %d elected, %d ending, %d lost", turns, elected, l.count(election.EventEnding), lost)
+	}
+}
+
+// TestFirstCallAfterAFreezeTellsTheTruth: the clock has moved, and no goroutine
+// of the Elector has run yet (E05).
+func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
+	manual := clock.NewManual(clock.Instant(time.Hour))
+	store := electiontest.NewFaulty(electiontest.NewStore(manual))
+	e := elector(t, store, election.Options{Clock: frozen{manual}, Lease: 10 * time.Second})
+	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+		if lead.Err() != nil || ctx.Err() != nil || lead.Remaining() <= 0 {
+			t.Errorf("lost at once: %v, %v", lead.Err(), lead.Remaining())
+		}
+		manual.Advance(9 * time.Second)
+		if !errors.Is(lead.Err(), election.ErrLost) || ctx.Err() == nil {
+			t.Errorf("after the freeze: %v, %v", lead.Err(), ctx.Err())
+		}
+		select {
+		case <-lead.Done():
+		default:
+			t.Error("Done is open though Err is not nil")
+		}
+		return nil
+	})
+	if err == nil {
+		return // the elector saw the function return before the timers: no loss to tell of
+	}
+	if !errors.Is(err, election.ErrLost) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// frozen is a clock whose timers never fire.
+type frozen struct{ *clock.Manual }
+
+func (frozen) Timer(clock.Instant) clock.Timer { return never{} }
+
+type never struct{}
+
+func (never) C() <-chan struct{} { return nil }
+func (never) Stop()              {}
+
+func TestStuckFunctionIsReportedOnce(t *testing.T) {
+	store, l := electiontest.NewStore(nil), &log{}
+	stuck := make(chan election.Token, 10)
+	e := elector(t, store, election.Options{OnEvent: l.add, Lease: 100 * time.Millisecond,
+		OnStuck: func(lead election.Leadership) { stuck <- lead.Token() }})
+	err := e.Run(within(t), func(context.Context, election.Leadership) error {
+		store.Take("jobs")
+		<-stuck
+		return nil
+	})
+	if !errors.Is(err, election.ErrLost) || l.count(election.EventStuck) != 1 || len(stuck) != 0 {
+		t.Errorf("Run returned %v; stuck told %d times and %d", err, l.count(election.EventStuck), len(stuck)+1)
+	}
+}
+
+func TestPanicComesOutOfRunAfterTheRelease(t *testing.T) {
+	store := electiontest.NewStore(nil)
+	e := elector(t, store, election.Options{})
+	defer func() {
+		if text, _ := recover().(string); !strings.Contains(text, "boom") || !strings.Contains(text, "run_test.go") {
+			t.Errorf("recovered %q", text)
+		}
+		next := elector(t, store, election.Options{})
+		if err := next.Run(within(t), func(context.Context, election.Leadership) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}()
+	_ = e.Run(within(t), func(context.Context, election.Leadership) error { panic("boom") })
+	t.Error("Run returned")
+}
+
+func TestGoexitOfTheFunctionEndsTheLeadership(t *testing.T) {
+	e := elector(t, electiontest.NewStore(nil), election.Options{})
+	err := e.Run(within(t), func(context.Context, election.Leadership) error { runtime.Goexit(); return nil })
+	if err == nil || !strings.Contains(err.Error(), "Goexit") {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// TestResignWhileTheStoreIsCutOffDoesNotHang (E14).
+func TestResignWhileTheStoreIsCutOffDoesNotHang(t *testing.T) {
+	store, l := electiontest.NewFaulty(electiontest.NewStore(nil)), &log{}
+	e := elector(t, store, election.Options{Lease: 500 * time.Millisecond, OnEvent: l.add})
+	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+		store.Cut()
+		lead.Resign()
+		<-ctx.Done()
+		return nil
+	})
+	if err != nil || l.count(election.EventLost) != 1 {
+		t.Errorf("Run returned %v, lost told %d times", err, l.count(election.EventLost))
+	}
+}
+
+type refusing struct{ *electiontest.Store }
+
+var errBroken = errors.New("state file is damaged")
+
+func (refusing) Acquire(context.Context, election.Claim) (election.Grant, error) {
+	return election.Grant{}, election.Permanent(errBroken)
+}
+
+func TestPermanentFailureEndsTheRun(t *testing.T) {
+	e := elector(t, refusing{electiontest.NewStore(nil)}, election.Options{Forever: true})
+	err := e.Run(within(t), func(context.Context, election.Leadership) error { return nil })
+	if !errors.Is(err, errBroken) || !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestWrongNamesAndOptionsAreRefused(t *testing.T) {
+	store := electiontest.NewStore(nil)
+	for _, name := range []string{"", "/", "/a", "a/", "a//b", ".", "a/..", "a\x00b", "a\nb", "a\xffb",
+		strings.Repeat("x", election.NameBytesMax+1)} {
+		if _, err := election.New(store, name, election.Options{}); err == nil {
+			t.Errorf("name %q was taken", name)
+		}
+	}
+	for _, o := range []election.Options{
+		{ID: "a\nb"}, {ID: strings.Repeat("x", 201)}, {Lease: time.Millisecond}, {Lease: -1},
+		{Lease: 48 * time.Hour}, {Grace: 6 * time.Second}, {ClockDrift: 26}, {Retry: -1},
+		{Retry: time.Second, RetryMax: time.Millisecond},
+	} {
+		if _, err := election.New(store, "a", o); err == nil {
+			t.Errorf("options %+v were taken", o)
+		}
+	}
+}
