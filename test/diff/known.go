@@ -82,6 +82,27 @@ var knowns = []known{
 		conclave: []string{`xid=2 zxid=4 err=0 path="/n-0000000000"`},
 	},
 	{
+		heading: "Null ids in ACLs",
+		steps: connected(request(createStep(zk.OpCreate, "/t", nil,
+			aclList{{31, nullable{text: "world"}, nullable{null: true}}}, 0, 0), 1)),
+		apache:   []string{"xid=1 zxid=3 err=-5"},
+		conclave: []string{"xid=1 zxid=3 err=-114"},
+	},
+	{
+		heading: "The null path of a write",
+		steps: connected(request(step{op: zk.OpSetData, text: "setData null",
+			body: append(jute.AppendBytes(u32(-1), nil), u32(-1)...)}, 1)),
+		apache:   []string{"xid=1 zxid=3 err=-8"},
+		conclave: []string{"xid=1 zxid=2 err=-5"},
+	},
+	{
+		heading: "setWatches with a null list",
+		steps: connected(request(step{op: zk.OpSetWatches, text: "setWatches [/missing] null null", body: append(
+			jute.AppendStrings(jute.AppendLong(nil, 0), []string{"/missing"}), append(u32(-1), u32(-1)...)...)}, 1)),
+		apache:   []string{`c0: event NodeDeleted "/missing" zxid=-1 state=3`, "xid=1 zxid=2 err=-5"},
+		conclave: []string{"xid=1 zxid=2 err=-5"},
+	},
+	{
 		heading:  "A null SASL token",
 		steps:    connected(request(alone(step{op: zk.OpSASL, text: "sasl null", body: jute.AppendBytes(nil, nil)}), 1)),
 		apache:   []string{"c0: closed by the server"},

@@ -65,7 +65,7 @@ func (g *generator) subWrite() step {
 	case 6, 7, 8:
 		return g.setData()
 	case 9, 10:
-		return g.versioned(zk.OpCheck, g.path(false), nil)
+		return g.versioned(zk.OpCheck, g.target(false), nil)
 	}
 	return createStep(zk.OpCreate2, pick(g, sequentialPaths), g.data(), openACL, 2, 0)
 }

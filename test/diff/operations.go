@@ -69,7 +69,7 @@ func (g *generator) create() step {
 func (g *generator) createWith() (step, aclList) {
 	op := pick(g, createOps)
 	flags, ttl := g.flags(op)
-	path := g.path(true)
+	path := g.target(true)
 	if flags >= 2 && flags != 4 && !g.one(4) {
 		path = nullable{text: pick(g, sequentialPaths)}
 	}
@@ -111,7 +111,7 @@ func underQuota(path string) bool {
 }
 
 func (g *generator) delete() step {
-	path := g.path(false)
+	path := g.target(false)
 	return g.versioned(zk.OpDelete, path, nil)
 }
 
@@ -122,7 +122,7 @@ func (g *generator) versioned(op zk.Op, path nullable, middle []byte) step {
 }
 
 func (g *generator) setData() step {
-	path, data := g.path(false), g.data()
+	path, data := g.target(false), g.data()
 	s := g.versioned(zk.OpSetData, path, jute.AppendBytes(nil, data))
 	s.text += " data=" + showData(data)
 	s.alone = underQuota(path.text)
@@ -164,7 +164,7 @@ func (g *generator) ephemerals() step {
 
 // setACL is awaited, see below; it does not lock the root: nothing could be done any more.
 func (g *generator) setACL() step {
-	path, list := g.path(false), g.acl()
+	path, list := g.target(false), g.acl()
 	if path.text == "/" || path.text == "" {
 		list = openACL
 	}
@@ -281,12 +281,12 @@ func (g *generator) setWatches(slot int) {
 	back := pick(g, []int64{0, 0, 1, 3, 10, 1000})
 	b := jute.AppendLong(nil, 0)
 	text := op.String()
-	for range lists {
+	for i := range lists {
 		var list []nullable
 		for range g.rand.IntN(4) {
 			list = append(list, nullable{text: pick(g, goodPaths)})
 		}
-		if g.one(40) {
+		if i == 0 && g.one(15) { // only the first, see known.go
 			b = jute.AppendInt(b, -1)
 			text += " null"
 			continue

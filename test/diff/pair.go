@@ -55,16 +55,16 @@ func (p *pair) play(s *script, keep []int) (left, right transcript, err error) {
 	return left, a.t, err
 }
 
-// shrink drops steps as long as the two servers still differ, in halves, then
+// shrink drops steps as long as the first difference is still at the same step,
+// so that one difference does not turn into another: in halves, then
 // quarters, and so on down to single steps (delta debugging). It stops after
-// the given time; what it has by then is returned, with the index of the first
-// step that differs in it.
+// the given time and returns what it has by then.
 func (p *pair) shrink(s *script, at int, within time.Duration) []int {
 	deadline := time.Now().Add(within)
 	keep := all(min(at+1, len(s.steps)))
 	differs := func(keep []int) bool {
 		left, right, err := p.play(s, keep)
-		return err == nil && firstDifference(left, right) >= 0
+		return err == nil && firstDifference(left, right) == at
 	}
 	for size := max(1, len(keep)/2); ; size /= 2 {
 		for start := 0; start < len(keep); {

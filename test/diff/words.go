@@ -195,7 +195,7 @@ func watchLines(r *run, answer string) []string {
 var monitorExact = map[string]bool{
 	"zk_server_state": true, "zk_znode_count": true, "zk_watch_count": true, "zk_ephemerals_count": true,
 	"zk_approximate_data_size": true, "zk_num_alive_connections": true, "zk_global_sessions": true,
-	"zk_local_sessions": true, "zk_outstanding_requests": true, "zk_last_client_response_size": true,
+	"zk_local_sessions": true, "zk_outstanding_requests": true,
 }
 
 func monitorLines(_ *run, answer string) []string {
