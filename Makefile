@@ -1,0 +1,75 @@
+# make prints what can be made. Everything here is one command that can be
+# typed by hand as well.
+
+STATICCHECK_VERSION = v0.8.2
+FUZZTIME ?= 30s
+SEEDS ?= 50
+KILLS ?= 100
+# Rooms with goroutines or with state that goroutines share.
+RACE_ROOMS = ./client/... ./election/... ./internal/server ./internal/tree ./internal/watch ./internal/store ./internal/loadgen ./cmd/conclave
+
+.PHONY: help
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+.PHONY: build
+build: ## bin/conclave
+	go build -o bin/conclave ./cmd/conclave
+
+.PHONY: test
+test: ## all tests of all modules, about ten minutes at most
+	go test work
+
+.PHONY: race
+race: ## the rooms with goroutines under the race detector
+	go test -race $(RACE_ROOMS)
+
+.PHONY: lint
+lint: bin/staticcheck ## gofmt, go vet and staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet work
+	bin/staticcheck $$(go list work)
+
+bin/staticcheck:
+	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME=30s each
+	@for f in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p' $$f); do \
+			echo "$$(dirname $$f) $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$f) || exit 1; \
+		done; \
+	done
+
+.PHONY: interop
+interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C) and directories of Apache ZooKeeper; installs what is missing
+	go run ./test/interop/run
+
+.PHONY: differential
+differential: ## SEEDS=50 random scripts on Apache ZooKeeper and on Conclave, compared
+	go run ./test/diff -seeds $(SEEDS)
+
+.PHONY: robust
+robust: ## KILLS=100 times kill -9 under load, 10,000 sessions, a million watches, garbage on the port
+	ROBUST_KILLS=$(KILLS) go test -tags robust -count=1 -v -timeout 60m ./test/robust
+
+.PHONY: crash
+crash: ## simulated crash at every operation on the disk
+	go test -count=1 -run 'Crash|Failing|Failure' ./internal/txnlog ./internal/store ./internal/server ./internal/vfs
+
+.PHONY: bench
+bench: ## the benchmarks within the rooms
+	go test -run '^$$' -bench . -benchmem ./internal/... ./client ./election/...
+
+.PHONY: bench-compare
+bench-compare: ## Apache ZooKeeper and Conclave under the same load, a table with ratios
+	go run ./test/bench compare
+
+.PHONY: figures
+figures: ## the figures of the source beside those we aim at
+	go run ./test/figures
+
+.PHONY: man
+man: ## bin/man: the man pages
+	go run ./cmd/conclave man bin/man
