@@ -18,6 +18,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/file"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/supervise"
 )
@@ -32,6 +33,8 @@ type testOrder struct {
 	Lease   time.Duration
 	Grace   time.Duration
 	Forever bool
+	// Servers is a store that expires leases.
+	Servers string
 	// CutAfter makes the store unreachable after this time: a store that
 	// expires leases, in memory.
 	CutAfter time.Duration
@@ -70,6 +73,9 @@ func superviseAsTold(text string) int {
 }
 
 func (o testOrder) backend() (election.Backend, error) {
+	if o.Servers != "" {
+		return zookeeper.New(o.Servers, zookeeper.Options{})
+	}
 	if o.CutAfter == 0 {
 		return file.New(o.Dir)
 	}

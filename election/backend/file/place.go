@@ -79,7 +79,7 @@ func makeDir(path string, mode os.FileMode) error {
 		return err
 	}
 	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return explain("make the directory "+path, err)
+		return explain("make a directory", err)
 	}
 	return syncDir(parent)
 }
@@ -87,11 +87,11 @@ func makeDir(path string, mode os.FileMode) error {
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
-		return explain("sync "+path, err)
+		return explain("sync a directory", err)
 	}
 	defer func() { _ = dir.Close() }()
 	if err := dir.Sync(); err != nil {
-		return explain("sync "+path, err)
+		return explain("sync a directory", err)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (p place) create(name string, content []byte) error {
 		return err
 	}
 	if err := os.Link(draft, p.path(name)); err != nil && !exists(p.path(name)) {
-		return explain("create "+p.path(name), err)
+		return explain("create a file", err)
 	}
 	return p.syncDir()
 }
@@ -120,19 +120,19 @@ func (p place) create(name string, content []byte) error {
 func (p place) writeSynced(path string, content []byte) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o660)
 	if err != nil {
-		return explain("create "+path, err)
+		return explain("create a file", err)
 	}
 	_, errWrite := file.Write(content)
 	errSync := file.Sync()
 	if err := errors.Join(p.fail("write"), errWrite, p.fail("sync"), errSync, file.Close()); err != nil {
-		return explain("write "+path, err)
+		return explain("write a file", err)
 	}
 	return nil
 }
 
 func (p place) syncDir() error {
 	if err := p.fail("syncdir"); err != nil {
-		return explain("sync "+p.dir, err)
+		return explain("sync a directory", err)
 	}
 	return syncDir(p.dir)
 }
@@ -145,7 +145,7 @@ func (p place) writeState(s state) error {
 		return err
 	}
 	if err := errors.Join(p.fail("rename"), os.Rename(draft, p.path(stateFile))); err != nil {
-		return explain("replace "+p.path(stateFile), err)
+		return explain("replace the state", err)
 	}
 	return p.syncDir()
 }
@@ -224,7 +224,7 @@ func same(file *os.File, path string) bool {
 func explain(what string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("file: %s: %w: %w; nobody is elected and no token is lost, free some space",
+		return fmt.Errorf("file: %s: %w (%w); nobody is elected and no token is lost, free some space",
 			what, election.ErrNoSpace, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return election.Permanent(fmt.Errorf("file: %s: %w; choose a directory that may be written to",

@@ -1,0 +1,82 @@
+//go:build linux
+
+package supervise_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// startServer runs a server on a memory disk until the test ends.
+func startServer(t *testing.T) string {
+	t.Helper()
+	config := server.Default()
+	config.FS, config.DataDir, config.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
+	config.PreallocBytes, config.TickTime = 1<<20, 100*time.Millisecond
+	config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := server.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return s.Addr().String()
+}
+
+// TestNobodyActsBesideANewLeaderOfAStore: here the lock is on another machine
+// and passes on by itself when the lease has run out, so the command must be
+// dead by then. Its grandchild has a session of its own and ignores SIGTERM.
+func TestNobodyActsBesideANewLeaderOfAStore(t *testing.T) {
+	for name, end := range map[string]func(*runner){
+		"terminated": func(r *runner) { r.signal(syscall.SIGTERM) },
+		"killed":     func(r *runner) { r.signal(syscall.SIGKILL) },
+		"frozen":     func(r *runner) { r.signal(syscall.SIGSTOP) },
+		"guardian killed": func(r *runner) {
+			_ = syscall.Kill(r.guardian(), syscall.SIGKILL)
+		},
+		"guardian frozen, then terminated": func(r *runner) {
+			_ = syscall.Kill(r.guardian(), syscall.SIGSTOP)
+			r.signal(syscall.SIGTERM)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := startServer(t)
+			path := filepath.Join(t.TempDir(), "acting")
+			o := testOrder{Servers: servers, ID: "a", Args: acting(path), Lease: 2 * time.Second,
+				Grace: 200 * time.Millisecond}
+			first := start(t, o)
+			await(t, "first", func() bool { return len(lines(path)) > 0 })
+			old := lines(path)[0]
+			second := start(t, o)
+			end(first)
+			await(t, "second", func() bool { all := lines(path); return all[len(all)-1] != old })
+			before, _ := strconv.Atoi(old)
+			if after, _ := strconv.Atoi(lines(path)[len(lines(path))-1]); after <= before {
+				t.Errorf("token %d after %d", after, before)
+			}
+			time.Sleep(200 * time.Millisecond)
+			judgeActing(t, path)
+			second.signal(syscall.SIGTERM)
+			second.code()
+			if !silent(path) {
+				t.Error("somebody still acts after the end of all")
+			}
+			judgeActing(t, path)
+		})
+	}
+}
