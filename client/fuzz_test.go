@@ -75,7 +75,8 @@ func TestALengthAloneTakesNoMemory(t *testing.T) {
 		_, _ = far.Write([]byte{0x00, 0xff, 0xff, 0xff, 1, 2, 3})
 		_ = far.Close()
 	}()
-	l := &link{c: &Client{options: Options{}.withDefaults()}, socket: near}
+	o := Options{}.withDefaults()
+	l := &link{c: &Client{options: o, clock: o.clock}, socket: near}
 	if err := l.read(); !errors.Is(err, io.EOF) || len(l.buffer) > readBufferBytes {
 		t.Errorf("%v with a buffer of %d bytes", err, len(l.buffer))
 	}

@@ -131,7 +131,7 @@ func (l *link) write() {
 		l.c.mu.Lock()
 		batch := l.out
 		l.out = spare[:0]
-		l.c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
+		l.c.stepAtOnce(clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
 		l.c.mu.Unlock()
 		if _, err := l.socket.Write(batch); err != nil {
 			_ = l.socket.SetReadDeadline(time.Now().Add(drainWait))
@@ -207,6 +207,7 @@ func (l *link) next() ([]byte, bool, error) {
 // the lock is gone.
 func (l *link) parse() error {
 	l.ready = l.ready[:0]
+	now := l.c.clock.Now().Millis()
 	l.c.mu.Lock()
 	var err error
 	for err == nil {
@@ -215,7 +216,7 @@ func (l *link) parse() error {
 		if frame, whole, err = l.next(); !whole {
 			break
 		}
-		err = l.take(frame)
+		err = l.take(frame, now)
 	}
 	l.c.mu.Unlock()
 	for i, call := range l.ready {
@@ -230,7 +231,7 @@ func (l *link) parse() error {
 }
 
 // take gives one frame to the machine. Client.mu is held.
-func (l *link) take(frame []byte) error {
+func (l *link) take(frame []byte, now int64) error {
 	if !l.greeted {
 		return l.takeGreeting(frame)
 	}
@@ -241,13 +242,14 @@ func (l *link) take(frame []byte) error {
 	if h.Xid == zk.XidNotification {
 		watched, err := wire.DecodeEvent(h, body)
 		if err == nil {
-			l.c.step(clientsession.Event{Kind: clientsession.Notified, Conn: l.conn, Watched: watched}, nil)
+			l.c.stepAtOnce(clientsession.Event{Kind: clientsession.Notified, NowMs: now, Conn: l.conn, Watched: watched}, nil)
 		}
 		return err
 	}
 	before := len(l.ready)
-	e := clientsession.Event{Kind: clientsession.Replied, Conn: l.conn, Xid: h.Xid, Zxid: h.Zxid, Code: h.Code}
-	l.c.step(e, &l.ready)
+	e := clientsession.Event{Kind: clientsession.Replied, NowMs: now, Conn: l.conn,
+		Xid: h.Xid, Zxid: h.Zxid, Code: h.Code}
+	l.c.stepAtOnce(e, &l.ready)
 	if len(l.ready) > before {
 		l.ready[before].body = body
 	}

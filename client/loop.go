@@ -11,8 +11,14 @@ import (
 // held. Calls that a reply has completed are appended to ready, whose reader
 // still has to decode them.
 func (c *Client) step(e clientsession.Event, ready *[]*call) {
+	e.NowMs = c.clock.Now().Millis()
+	c.stepAtOnce(e, ready)
+}
+
+// stepAtOnce is step for an event just after another one: reading the clock is
+// a system call, and e.NowMs of 0 means that no time has passed.
+func (c *Client) stepAtOnce(e clientsession.Event, ready *[]*call) {
 	c.event = e // not on the heap each time
-	c.event.NowMs = c.clock.Now().Millis()
 	effects := c.machine.Step(&c.event)
 	for i := range effects {
 		c.carryOut(&effects[i], ready)

@@ -368,10 +368,10 @@ func suiteChroot(t *testing.T, addr string) {
 // cut breaks the connection under the client.
 func cut(c *Client) {
 	c.mu.Lock()
-	link := c.link
+	socket := c.link.socket
 	c.mu.Unlock()
-	if link.socket != nil {
-		_ = link.socket.Close()
+	if socket != nil {
+		_ = socket.Close()
 	}
 }
 

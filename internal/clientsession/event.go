@@ -29,7 +29,7 @@ const (
 // Event is one thing that happened. Which fields are used stands at its kind.
 type Event struct {
 	Kind  EventKind
-	NowMs int64 // monotonic, ms since any start; never goes back
+	NowMs int64 // monotonic, ms since any start; an earlier one than the last means no time has passed
 	Conn  int64
 
 	Addresses []string
