@@ -61,7 +61,7 @@ func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) 
 	})
 }
 
-// drop closes a connection that has no session.
+// drop closes a connection; its session, if it has one, stays.
 func (r *Replica) drop(c *conn) {
 	r.clients.Close(c.id)
 	r.forget(c.id)

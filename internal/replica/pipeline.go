@@ -53,11 +53,11 @@ func (r *Replica) answer(c *conn, req *zk.Request, identities []zk.Identity, cod
 	switch {
 	case !req.Op.Known():
 		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Zxid: zk.NoZxid, Code: zk.ErrUnimplemented}, nil)
-		r.clients.Close(c.id)
+		r.drop(c) // the session stays
 		return
 	case code == zk.ErrAuthFailed:
 		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Code: code}, nil)
-		r.clients.Close(c.id) // the session stays
+		r.drop(c)
 		return
 	case code != zk.OK:
 		r.refuse(c, req, code)
@@ -74,6 +74,6 @@ func (r *Replica) answer(c *conn, req *zk.Request, identities []zk.Identity, cod
 func (r *Replica) refuse(c *conn, req *zk.Request, code zk.Code) {
 	r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid(), Code: code}, nil)
 	if req.Op == zk.OpCloseSession {
-		r.clients.Close(c.id) // it ends its connection in any case; the session expires later
+		r.drop(c) // it ends its connection in any case; the session expires later
 	}
 }

@@ -1,0 +1,76 @@
+package replica
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the traces of testdata anew")
+
+// TestTraces runs every file of testdata. A file starts with a sentence, and
+// often a drawing, in lines with #. Then come blocks: commands, one a line,
+// each a step of its own (or all of them one step, below "together"), and
+// behind "----" what the replica did: the records it gave to the disk and what
+// it told whom, in order. script_test.go has the commands.
+func TestTraces(t *testing.T) {
+	names, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no traces: %v", err)
+	}
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := runTrace(t, string(text))
+			if *rewrite {
+				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != string(text) {
+				t.Errorf("%s differs; -rewrite writes it anew. Got:\n%s", name, got)
+			}
+		})
+	}
+}
+
+func runTrace(t *testing.T, text string) string {
+	t.Helper()
+	s := newScript(t)
+	var out strings.Builder
+	for block := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n\n") {
+		commands, _, _ := strings.Cut(block, "\n----")
+		lines := strings.Split(strings.TrimSpace(commands), "\n")
+		fmt.Fprintf(&out, "%s\n----\n", strings.Join(lines, "\n"))
+		together := false
+		for _, line := range lines {
+			switch fields := strings.Fields(line); {
+			case strings.HasPrefix(line, "#"):
+			case line == "together":
+				together = true
+			default:
+				s.command(fields)
+				if !together {
+					s.step()
+				}
+			}
+		}
+		s.step()
+		for _, line := range s.seen {
+			out.WriteString(line + "\n")
+		}
+		if len(s.seen) == 0 {
+			out.WriteString("nothing\n")
+		}
+		s.seen = s.seen[:0]
+		out.WriteString("\n")
+	}
+	return strings.TrimRight(out.String(), "\n") + "\n"
+}
