@@ -56,7 +56,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{buffer: make([]byte,
 func newConn(s *Server, socket net.Conn) *conn {
 	c := &conn{server: s, socket: socket, remote: remoteAddr(socket), sinceMs: s.monoMs(), resumed: make(chan struct{}, 1)}
 	c.identities = auth.Connected(c.remote.Addr().String())
-	c.input.init(socket)
+	c.input.init(socket, s.cfg.FrameBytesMax)
 	return c
 }
 

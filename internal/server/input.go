@@ -17,18 +17,19 @@ const (
 // input is the reading side of a connection. Between reads it keeps only the
 // beginning of a frame that has not come whole.
 type input struct {
-	socket  net.Conn
-	raw     syscall.RawConn // nil if the socket cannot be polled
-	partial []byte          // begun, but not whole
-	rest    []byte          // of the scratch buffer: still to be handled
-	poll    func(fd uintptr) bool
-	w       *scratch
-	n       int
-	err     error
+	socket   net.Conn
+	frameMax int             // jute.maxbuffer
+	raw      syscall.RawConn // nil if the socket cannot be polled
+	partial  []byte          // begun, but not whole
+	rest     []byte          // of the scratch buffer: still to be handled
+	poll     func(fd uintptr) bool
+	w        *scratch
+	n        int
+	err      error
 }
 
-func (in *input) init(socket net.Conn) {
-	in.socket = socket
+func (in *input) init(socket net.Conn, frameMax int) {
+	in.socket, in.frameMax = socket, frameMax
 	if tcp, ok := socket.(*net.TCPConn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			in.raw = raw
@@ -94,12 +95,13 @@ func (in *input) read() (*scratch, error) {
 	return w, nil
 }
 
-// pending returns a scratch with a frame that came whole behind the handshake.
+// pending returns a scratch with a frame that came whole behind the handshake,
+// or with the length of one that cannot be.
 func (in *input) pending() *scratch {
 	if len(in.partial) < wire.PrefixBytes {
 		return nil
 	}
-	n, err := wire.FrameLength(in.partial, 1<<31-1)
+	n, err := wire.FrameLength(in.partial, in.frameMax)
 	if err == nil && len(in.partial) < wire.PrefixBytes+n {
 		return nil
 	}
