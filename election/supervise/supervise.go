@@ -29,6 +29,11 @@
 // supervisor and guardian are killed at the same instant: the token does.
 // Without Linux's subreaper the process group is all that can be found.
 //
+// A command stays in the foreground: when its first process ends, those it has
+// left behind are ended too. A supervisor that is stopped (Ctrl-Z) loses the
+// leadership when its lease runs out; one that holds a lock file and stays
+// stopped is then killed, because nobody else could ever lead.
+//
 // Run takes the process over: signals, and children that are nobody's. Call it
 // from main, as `conclave run` does.
 package supervise
@@ -70,7 +75,9 @@ const GuardianArg = "guard-leader-command"
 // GraceDefault is the time between SIGTERM and SIGKILL.
 const GraceDefault = 10 * time.Second
 
-// Command is what to run while leading.
+// Command is what to run while leading. It inherits, from descriptor 3 on, the
+// lock files of the backend, if it has any: they need not be used, only not be
+// closed.
 type Command struct {
 	// Args are the program and its arguments; the program is looked for in
 	// PATH.

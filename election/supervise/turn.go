@@ -49,6 +49,9 @@ type turn struct {
 func (t *turn) run() error {
 	s := t.supervisor
 	t.clock = clock.System()
+	if t.ctx.Err() != nil {
+		return nil // ended before it began: nothing was started
+	}
 	if err := t.startGuardian(); err != nil {
 		s.code, s.failure = ExitError, err
 		return err

@@ -25,7 +25,8 @@
 //	K6  The lease is three quarters of the session timeout, from when the
 //	    transaction that proves it was sent. A follower tells its leader of
 //	    signs of life only every half tick, and a session may be as short as
-//	    two ticks: the missing quarter.
+//	    two ticks: the missing quarter. Servers grant no session shorter than
+//	    their minSessionTimeout, which then is how long a handover takes.
 //
 // Tokens start again if the servers' data is lost or taken back to an older
 // copy; no client can notice that.
