@@ -76,7 +76,7 @@ func newRoot() *cobra.Command {
 		}
 	}
 	add(groupServe, newDev(), newServe(), newStatus(), newBench())
-	add(groupElect, newRun(), newElect(), newLeader(), newObserve())
+	add(groupElect, newRun(), newElect(), newLeader(), newObserve(), newRestoreToken())
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch())
 	add(groupFiles, newCheck(), newLog())
 	root.AddCommand(newVersion(), newMan())

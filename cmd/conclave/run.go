@@ -61,7 +61,7 @@ func runHint(code int) string {
 	case supervise.ExitNotFound, supervise.ExitNotExecutable:
 		return "the command behind -- must be a program in PATH or a path to one"
 	case supervise.ExitError:
-		return "is the store there? name it with --store or CONCLAVE_STORE; without, this machine's own directory is used"
+		return "is the store there? name it with --store or CONCLAVE_STORE; `conclave restore-token` mends a lost or damaged state file"
 	}
 	return "conclave run --help lists the exit codes"
 }

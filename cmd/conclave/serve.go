@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/cli"
@@ -87,7 +88,10 @@ const startHint = "`conclave check DIR` looks at a data directory without changi
 // serveUntilInterrupted runs a server until a signal asks for its orderly end.
 func serveUntilInterrupted(parent context.Context, s *server.Server, logger *slog.Logger) error {
 	ctx, stop := untilInterrupted(parent)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
 	defer stop()
+	helpers.Go(func() { server.TightenHeap(ctx) })
 	if err := s.Run(ctx); err != nil {
 		return cli.Failed(fmt.Errorf("the server has stopped: %w", err),
 			"what was acknowledged is on disk up to here; start it again when the cause is gone, see docs/operations.md")

@@ -182,3 +182,25 @@ func TestLinksInTheDocumentsLead(t *testing.T) {
 		}
 	}
 }
+
+func TestTheMapInTheDocumentIsThatOfTheTests(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| ([0-9])([MSH]) \\|")
+	drawn := map[string]room{}
+	for _, m := range row.FindAllSubmatch(text, -1) {
+		drawn[string(m[1])] = room{int(m[2][0] - '0'), kind(m[3][0])}
+	}
+	for name, r := range rooms {
+		if drawn[name] != r {
+			t.Errorf("ARCHITECTURE.md: %s is on floor %d%c of the map in rooms_test.go", name, r.floor, r.kind)
+		}
+	}
+	for name := range drawn {
+		if _, known := rooms[name]; !known {
+			t.Errorf("ARCHITECTURE.md has a room %s that is not in rooms_test.go", name)
+		}
+	}
+}
