@@ -2,43 +2,61 @@ package server
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 // heapHeadroom is how much garbage may gather between two collections.
-const heapHeadroom = 40 << 20
+const heapHeadroom = 32 << 20
 
 // TightenHeap keeps the garbage between two collections at a fixed size instead
-// of Go's fixed share, until ctx ends. The tree holds nearly all of the memory
-// and nothing for the collector to scan, so collecting costs the same however
-// large the tree is, and a share of it would only be memory for nothing. It
-// sets the whole process's collector: for programs that are a server and
-// nothing else.
+// of Go's fixed share, until ctx ends; it returns then. The tree holds nearly
+// all of the memory and nothing for the collector to scan, so collecting costs
+// the same however large the tree is, and a share of it would only be memory
+// for nothing. It sets the whole process's collector: for programs that are a
+// server and nothing else.
 func TightenHeap(ctx context.Context) {
-	ticker := time.NewTicker(250 * time.Millisecond)
-	defer ticker.Stop()
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	collected := make(chan struct{}, 1)
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
 	now := 100
-	for {
-		metrics.Read(live)
-		if want := gcPercent(live[0].Value.Uint64()); want < now-now/8 || want > now+now/8 {
-			debug.SetGCPercent(want)
-			now = want
-		}
+	for watchCollection(collected); ; watchCollection(collected) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-collected:
+		}
+		if want := gcPercent(liveBytes()); want != now {
+			debug.SetGCPercent(want)
+			now = want
 		}
 	}
 }
 
+// watchCollection signals the end of the next collection: it is told of each,
+// rather than asking now and then, since a server that is being filled grows
+// many times over between two questions.
+func watchCollection(collected chan<- struct{}) {
+	type sentinel struct{ _ [16]byte }
+	runtime.AddCleanup(&sentinel{}, func(c chan<- struct{}) {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}, collected)
+}
+
+func liveBytes() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return live[0].Value.Uint64()
+}
+
 // gcPercent is the share of live bytes that makes the headroom.
-func gcPercent(liveBytes uint64) int {
-	if liveBytes == 0 {
+func gcPercent(live uint64) int {
+	if live == 0 {
 		return 100
 	}
-	return int(min(max(heapHeadroom*100/liveBytes, 4), 400))
+	return int(min(max(heapHeadroom*100/live, 4), 400))
 }
