@@ -50,7 +50,29 @@ func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 		return
 	}
 	r.sessions.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
+	if r.queue.size() > 0 {
+		// What the session asked for on its former connection may still be on its
+		// way. A read or a sync on the new one must not be answered before it: a
+		// client that looks for a create whose reply was lost would not find it,
+		// and create it twice.
+		c.resuming = s
+		r.queue.park(r.last, parked{conn: c, connect: req})
+		return
+	}
 	r.attach(c, s, req)
+}
+
+// resumed attaches a session when what was on its way has been delivered.
+func (r *Replica) resumed(c *conn, req *wire.ConnectRequest) {
+	s := r.sessions.Get(req.Session)
+	switch {
+	case r.conns[c.id] != c: // gone while it waited
+	case s == nil || s.Closing:
+		r.clients.Connected(c.id, &wire.ConnectResponse{HasReadOnly: req.HasReadOnly})
+		r.drop(c)
+	default:
+		r.attach(c, s, req)
+	}
 }
 
 // attach binds a connection and a session, and answers the handshake.

@@ -39,13 +39,14 @@ func (r *Replica) deliver(p *proposal) {
 		r.sessionCreated(p)
 	case zk.OpCloseSession:
 		r.sessionClosed(p)
-		return
 	default:
 		r.reply(p)
 	}
 	for i := range p.behind {
 		b := &p.behind[i]
-		if r.conns[b.conn.id] == b.conn {
+		if b.connect != nil {
+			r.resumed(b.conn, b.connect)
+		} else if r.conns[b.conn.id] == b.conn {
 			r.answer(b.conn, b.request, b.identities, b.code)
 		}
 	}
@@ -107,5 +108,8 @@ func (r *Replica) forget(id session.ConnID) {
 	r.watches.Forget(id)
 	if c.session != nil && c.session.Conn == id {
 		c.session.Conn = 0
+	}
+	if c.resuming != nil && c.resuming.Conn == id {
+		c.resuming.Conn = 0
 	}
 }

@@ -19,7 +19,7 @@ func (r *Replica) onRequest(e *Event) {
 	case req.Op.IsWrite() && req.Op.Known() && (e.Code == zk.OK || req.Op == zk.OpMulti):
 		r.write(c, req, e.Code)
 	case r.queue.pending(c.pending):
-		r.queue.park(c.pending, parked{c, req, e.Identities, e.Code})
+		r.queue.park(c.pending, parked{c, req, e.Identities, e.Code, nil})
 	default:
 		r.answer(c, req, e.Identities, e.Code)
 	}
@@ -35,7 +35,7 @@ func (r *Replica) onAuth(e *Event) {
 func (r *Replica) write(c *conn, req *zk.Request, code zk.Code) {
 	if r.full {
 		if r.queue.pending(c.pending) {
-			r.queue.park(c.pending, parked{c, req, c.identities, zk.ErrNotReadOnly})
+			r.queue.park(c.pending, parked{c, req, c.identities, zk.ErrNotReadOnly, nil})
 		} else {
 			r.refuse(c, req, zk.ErrNotReadOnly)
 		}

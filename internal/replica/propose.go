@@ -20,12 +20,14 @@ type proposal struct {
 }
 
 // parked is a request without a transaction that waits behind a write of its
-// connection.
+// connection, or the handshake of a session's new connection that waits behind
+// everything on its way.
 type parked struct {
 	conn       *conn
 	request    *zk.Request
 	identities []zk.Identity
 	code       zk.Code
+	connect    *wire.ConnectRequest // nil for a request
 }
 
 // propose decides a client's write and puts it on its way. A code stands for a

@@ -93,7 +93,8 @@ type conn struct {
 	id         session.ConnID
 	session    *session.Session
 	identities []zk.Identity
-	pending    zk.Zxid // its last proposal; its reads wait until this is delivered
+	pending    zk.Zxid          // its last proposal; its reads wait until this is delivered
+	resuming   *session.Session // the session it will be attached to, see resume
 }
 
 // Counts are totals since the start.
