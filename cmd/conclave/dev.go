@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/cli"
@@ -53,8 +54,10 @@ func (v *dev) run(c *cobra.Command, _ []string) error {
 	defer remove()
 	cfg := server.Default()
 	cfg.FS, cfg.Logger, cfg.DataDir, cfg.Listener = osfs.New(), logger, dir, listener
-	// A server to try things on answers every word and knows every znode.
+	// A server to try things on answers every word, knows every znode, and
+	// allows sessions, and so leases, from one second up.
 	cfg.FourLetterWords, cfg.ExtendedTypes = []string{"*"}, true
+	cfg.TickTime, cfg.SessionMin, cfg.SessionMax = devTick, time.Second, time.Minute
 	cfg.Words = admin.Words{Version: version, Built: built()}
 	s, err := server.New(cfg)
 	if err != nil {
@@ -65,6 +68,7 @@ func (v *dev) run(c *cobra.Command, _ []string) error {
 }
 
 const (
+	devTick       = 200 * time.Millisecond
 	devPort       = 2181
 	devPortsTried = 100
 )
