@@ -30,7 +30,9 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 		found, findErr := c.FindProtected(ctx, parent, prefix)
 		switch {
 		case findErr == nil:
-			stat, err := c.protectedStat(ctx, found)
+			if stat, err = c.protectedStat(ctx, found); err != nil {
+				err = &Error{zk.OpCreate2, protected, err, Unknown}
+			}
 			return found, stat, prefix, err
 		case !errors.Is(findErr, zk.ErrNoNode):
 			return "", zk.Stat{}, prefix, &Error{zk.OpCreate2, protected, findErr, Unknown}
@@ -41,7 +43,7 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 func (c *Client) protectedStat(ctx context.Context, path string) (zk.Stat, error) {
 	stat, found, err := c.Exists(ctx, path)
 	if err == nil && !found {
-		err = &Error{zk.OpCreate2, path, zk.ErrNoNode, Unknown}
+		err = fmt.Errorf("client: %s was deleted at once: %w", path, zk.ErrNoNode)
 	}
 	return stat, err
 }

@@ -63,3 +63,23 @@ func TestTheSuitePassesAgainstConclave(t *testing.T) {
 	addr, _ := serveUntil(t, vfs.NewMem())
 	runSuite(t, addr)
 }
+
+// slow is a disk whose syncs take their time, as real ones do.
+type slow struct{ vfs.FS }
+
+type slowFile struct{ vfs.File }
+
+func (s slow) Create(name string) (vfs.File, error) {
+	f, err := s.FS.Create(name)
+	return slowFile{f}, err
+}
+
+func (f slowFile) Sync() error {
+	time.Sleep(5 * time.Millisecond)
+	return f.File.Sync()
+}
+
+func TestTheSuitePassesAgainstConclaveWithASlowDisk(t *testing.T) {
+	addr, _ := serveUntil(t, slow{vfs.NewMem()})
+	runSuite(t, addr)
+}

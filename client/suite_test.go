@@ -36,6 +36,7 @@ var suite = []struct {
 	{"many goroutines at once", suiteGoroutines},
 	{"a protected create is found again", suiteProtected},
 	{"outcomes are true though connections are cut", suiteOutcomes},
+	{"a session sees the writes of its former connection", suiteFormer},
 }
 
 func runSuite(t *testing.T, addr string) {
@@ -591,4 +592,36 @@ func suiteOutcomes(t *testing.T, addr string) {
 		}
 	}
 	t.Logf("%d applied, %d not, %d unknown", count[Applied], count[NotApplied], count[Unknown])
+}
+
+// suiteFormer sends a create, cuts the connection under it, and looks for the
+// znode from the next connection of the session, after a sync. What is not
+// there then must never come: whoever looks for a create whose reply was lost
+// would create it twice.
+func suiteFormer(t *testing.T, addr string) {
+	c, ctx := dialed(t, addr, Options{BackoffMin: time.Millisecond, BackoffMax: time.Millisecond}), within(t)
+	top := home(t, c)
+	missing := map[string]bool{}
+	for i := range 60 {
+		name := fmt.Sprintf("n%d", i)
+		f, err := c.Submit(ctx, zk.Request{Op: zk.OpCreate2, Path: top + "/" + name, ACL: zk.OpenACL()})
+		must(t, err)
+		time.Sleep(time.Duration(i%6) * 200 * time.Microsecond)
+		cut(c)
+		if _, err := f.Wait(ctx); err == nil {
+			continue
+		}
+		must(t, c.Sync(ctx, top))
+		_, found, err := c.Exists(ctx, top+"/"+name)
+		must(t, err)
+		missing[name] = !found
+	}
+	time.Sleep(100 * time.Millisecond)
+	names, _, err := c.Children(ctx, top)
+	must(t, err)
+	for _, name := range names {
+		if missing[name] {
+			t.Errorf("%s was not there after a sync, and came later", name)
+		}
+	}
 }
