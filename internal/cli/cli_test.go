@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+func TestEveryErrorHasAHintAndACode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		exit int
+		hint string
+	}{
+		{nil, ExitOK, ""},
+		{fmt.Errorf("get /a: %w", zk.ErrNoNode), ExitNotFound, "conclave ls"},
+		{&client.Error{Op: zk.OpSetData, Path: "/a", Err: zk.ErrConnectionLoss, Outcome: client.Unknown}, ExitNoServer, "may have happened or not"},
+		{&client.Error{Op: zk.OpGetData, Path: "/a", Err: zk.ErrConnectionLoss, Outcome: client.NotApplied}, ExitNoServer, "no server answers"},
+		{fmt.Errorf("dial: %w", context.DeadlineExceeded), ExitNoServer, "no server answers"},
+		{Usage("do that", "not %s", "this"), ExitUsage, "do that"},
+		{errors.New("something else"), ExitFailed, "--help"},
+		{errors.Join(errors.New("one"), errors.New("two")), ExitFailed, "--help"},
+	} {
+		var out bytes.Buffer
+		if exit := Report(&out, c.err); exit != c.exit {
+			t.Errorf("%v: exit code %d, want %d", c.err, exit, c.exit)
+		}
+		for line := range strings.Lines(out.String()) {
+			if !strings.HasPrefix(line, "conclave: ") && !strings.HasPrefix(line, "hint: ") {
+				t.Errorf("%v: line %q", c.err, line)
+			}
+		}
+		if !strings.Contains(out.String(), c.hint) || c.err != nil && strings.Count(out.String(), "hint: ") != 1 {
+			t.Errorf("%v: %q has no hint %q", c.err, out.String(), c.hint)
+		}
+	}
+}
+
+func TestStoresAreParsed(t *testing.T) {
+	for text, want := range map[string]Store{
+		"zk://a:1,b:2/app": {Kind: "zk", Servers: "a:1,b:2/app"},
+		"a:1":              {Kind: "zk", Servers: "a:1"},
+		"file:///var/x%20": {Kind: "file", Dir: "/var/x "},
+	} {
+		if got, err := ParseStore(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"zk://", "zk:///a", "", "file://host/dir", "file://", "etcd://a:1", "/dir"} {
+		if got, err := ParseStore(text); err == nil {
+			t.Errorf("%q was taken for %+v", text, got)
+		}
+	}
+}
+
+func TestServersComeFromTheFlagThenTheEnvironmentThenThisMachine(t *testing.T) {
+	t.Setenv(StoreVariable, "")
+	if got, _ := Servers(""); got != DefaultServers {
+		t.Error(got)
+	}
+	t.Setenv(StoreVariable, "zk://a:1/x")
+	if got, _ := Servers(""); got != "a:1/x" {
+		t.Error(got)
+	}
+	if got, _ := Servers("b:2"); got != "b:2" {
+		t.Error(got)
+	}
+	t.Setenv(StoreVariable, "file:///dir")
+	if got, err := Servers(""); err == nil {
+		t.Error("a directory was taken for a server:", got)
+	}
+	if got := strings.Join(ServerList("a, [::1],b:3/x"), " "); got != "a:2181 [::1]:2181 b:3" {
+		t.Error(got)
+	}
+}
+
+func TestACLsAreParsed(t *testing.T) {
+	got, err := ParseACL("world:anyone:r,digest:bob:h:cdrwa,auth::w")
+	want := []zk.ACL{
+		{Perms: zk.PermRead, Identity: zk.Identity{Scheme: "world", ID: "anyone"}},
+		{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "digest", ID: "bob:h"}},
+		{Perms: zk.PermWrite, Identity: zk.Identity{Scheme: "auth"}},
+	}
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, text := range []string{"", "world", "world:anyone", "world:anyone:x"} {
+		if _, err := ParseACL(text); !errors.Is(err, zk.ErrInvalidACL) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestTablesHaveColumnsAndNoControlCharacters(t *testing.T) {
+	var out bytes.Buffer
+	if err := Table(&out, []string{"A", "NAME"}, [][]string{{"1", "x\x1b[2Jy\tz"}, {"22", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "A   NAME\n1   x\uFFFD[2Jy\uFFFDz\n22  b\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+func TestDataIsTextOrBase64(t *testing.T) {
+	var out bytes.Buffer
+	p := Printer{Out: &out, JSON: true}
+	for _, data := range [][]byte{nil, {}, []byte("a<b"), {0xff}} {
+		if err := p.Line(NewData(data), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "{}\n{\"data\":\"\"}\n{\"data\":\"a<b\"}\n{\"dataBase64\":\"/w==\"}\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
