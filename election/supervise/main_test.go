@@ -186,10 +186,13 @@ func lines(path string) []string {
 
 // acting is a script that writes its token to the file for as long as it lives,
 // with a child that does it too, in a session of its own and deaf to SIGTERM.
-// It ends by itself some time after any test has.
+// The child is ready before anything is written. All ends by itself some time
+// after any test has.
 func acting(path string) []string {
 	beat := `i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo $CONCLAVE_TOKEN >> ` + path + `; sleep 0.01; done`
-	return []string{"sh", "-c", `setsid sh -c 'trap "" TERM; ` + beat + `' & ` + beat}
+	ready := path + ".$CONCLAVE_TOKEN.ready"
+	return []string{"sh", "-c", `setsid sh -c 'trap "" TERM; : > ` + ready + `; ` + beat + `' &
+		while [ ! -e ` + ready + ` ]; do sleep 0.01; done; ` + beat}
 }
 
 // judgeActing fails when somebody acted with an old token after a newer one.

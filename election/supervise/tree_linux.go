@@ -32,8 +32,10 @@ func groupLives(int) bool { return false }
 // relative is a process among the descendants.
 type relative struct{ pid, parent, group int }
 
-// descendants returns all living descendants of a process, children first. What
-// it finds may be outdated at once; whoever wants an end looks again.
+// descendants returns all descendants of a process, parents first. Zombies are
+// among them: a process whose first thread has ended looks like one, while the
+// others still have children. What it finds may be outdated at once; whoever
+// wants an end looks again.
 func descendants(of int) []relative {
 	children := make(map[int][]relative)
 	for _, one := range processes() {
@@ -46,7 +48,7 @@ func descendants(of int) []relative {
 	return found
 }
 
-// processes reads /proc. Zombies are left out: they are dead.
+// processes reads /proc.
 func processes() []relative {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -81,5 +83,5 @@ func parseStat(pid int, text []byte) (relative, bool) {
 	one := relative{pid: pid}
 	var state string
 	_, err := fmt.Sscan(string(text[at+1:]), &state, &one.parent, &one.group)
-	return one, err == nil && state != "Z" && state != "X"
+	return one, err == nil
 }

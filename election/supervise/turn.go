@@ -37,6 +37,7 @@ type turn struct {
 	control  *os.File
 	reports  chan status
 	told     leaseTimes // what the guardian knows
+	group    int        // the command's process group, 0 until it was started
 
 	stopSignal syscall.Signal // by which the run was ended, 0 for none
 	stopping   bool
@@ -160,6 +161,8 @@ func (t *turn) onReport(report status, ok bool) {
 	case report.Gone:
 		s.code = report.Code
 		t.gone = true
+	case report.Started != 0:
+		t.group = report.Started
 	}
 }
 
@@ -189,31 +192,53 @@ func (t *turn) stop(how syscall.Signal) {
 }
 
 // killAll kills everything below this process, guardian included: it did not
-// do its work. Orphans of a dead guardian are children of this process now. It
-// does not return before all are gone.
+// do its work. It does not return before all are gone.
+//
+// The guardian is waited for first, because only then are its orphans children
+// of this process: it closes its pipe, and may even look like a zombie, while
+// some of its threads still have children. After that, no children means no
+// descendants, as for every subreaper. A look at /proc could not say so, for it
+// is not taken at one instant.
 func (t *turn) killAll() {
-	for pause := killPause; ; pause = min(2*pause, killPauseMax) {
-		living := descendants(os.Getpid())
-		if len(living) == 0 {
-			break
-		}
-		for _, one := range living {
-			_ = syscall.Kill(one.pid, syscall.SIGKILL)
-		}
+	t.killDescendants()
+	_ = t.guardian.Process.Kill()
+	_ = t.guardian.Wait()
+	for pause := killPause; reapChildren() || t.groupLives(); pause = min(2*pause, killPauseMax) {
+		t.killDescendants()
 		time.Sleep(pause)
 	}
 	t.supervisor.code = exitSignal + int(syscall.SIGKILL)
 	t.gone = true
 }
 
-// closeGuardian waits for the guardian, then for the orphans that it left.
-func (t *turn) closeGuardian() {
-	_ = t.control.Close()
-	_ = t.guardian.Wait()
+func (t *turn) killDescendants() {
+	if t.groupLives() {
+		_ = syscall.Kill(-t.group, syscall.SIGKILL)
+	}
+	for _, one := range descendants(os.Getpid()) {
+		_ = syscall.Kill(one.pid, syscall.SIGKILL)
+	}
+}
+
+func (t *turn) groupLives() bool { return t.group != 0 && groupLives(t.group) }
+
+// reapChildren takes note of children that have ended, and returns false when
+// there are none left.
+func reapChildren() bool {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
-		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
-			return
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return false
+		case pid == 0:
+			return true
 		}
 	}
+}
+
+// closeGuardian waits for the guardian. It had no descendants left.
+func (t *turn) closeGuardian() {
+	_ = t.control.Close()
+	_ = t.guardian.Wait() // fails when killAll has waited already
 }
