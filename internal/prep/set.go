@@ -105,7 +105,8 @@ func (p *Prep) quota(path string, bytes, count int64) error {
 	if count > 0 && limits.CountHard >= 0 && usage.Count+count > limits.CountHard {
 		return fmt.Errorf("%w: %s may have %d znodes", zk.ErrQuotaExceeded, limited, limits.CountHard)
 	}
-	if limits.BytesHard >= 0 && usage.Bytes+bytes > limits.BytesHard {
+	// What adds no bytes may be made even if there are too many already.
+	if bytes != 0 && limits.BytesHard >= 0 && usage.Bytes+bytes > limits.BytesHard {
 		return fmt.Errorf("%w: %s may have %d bytes", zk.ErrQuotaExceeded, limited, limits.BytesHard)
 	}
 	return nil

@@ -1,0 +1,161 @@
+package prep
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// TestRefusedRequestsLeaveNoTrace decides the same random requests twice: once
+// all of them, once without those that are refused. The decisions, the digests
+// and the outstanding changes must be the same (D1, D4), every transaction must
+// apply without an error (D2), and to the digest it has (D3).
+func TestRefusedRequestsLeaveNoTrace(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 11))
+			all, only := newTwin(), newTwin()
+			refused := 0
+			for i := range 3000 {
+				r := randomWrite(random, 0)
+				zxid := zk.Zxid(i + 1)
+				txn, digest := all.decide(&r, zxid)
+				if isRefusal(&txn) {
+					refused++
+				} else if again, same := only.decide(&r, zxid); !reflect.DeepEqual(again, txn) || same != digest {
+					t.Fatalf("%d %s: decided %+v, without the refused ones %+v", i, r.Op, txn, again)
+				}
+				compareTwins(t, all, only)
+				for len(all.queue) > random.IntN(8) {
+					all.apply(t)
+				}
+				for len(only.queue) > 0 && (len(all.queue) == 0 || only.queue[0].head.Zxid < all.queue[0].head.Zxid) {
+					only.apply(t)
+				}
+			}
+			if refused < 300 {
+				t.Errorf("only %d were refused", refused)
+			}
+		})
+	}
+}
+
+type twin struct {
+	tree  *tree.Tree
+	prep  *Prep
+	queue []decided
+}
+
+type decided struct {
+	head   zk.TxnHeader
+	txn    zk.Txn
+	digest zk.Digest
+}
+
+func newTwin() *twin {
+	tr := tree.New(tree.Options{ExtendedTypes: true})
+	return &twin{tree: tr, prep: New(tr, Options{Auth: &auth.Rules{}, TxnBytesMax: 600})}
+}
+
+func (w *twin) decide(r *zk.Request, zxid zk.Zxid) (zk.Txn, zk.Digest) {
+	session := zk.SessionID(1 + zxid%3)
+	o := &Origin{Session: session, Alive: true, Identities: bob(), Zxid: zxid, TimeMs: int64(zxid) * 10}
+	txn, digest := w.prep.Decide(r, o)
+	w.queue = append(w.queue, decided{zk.TxnHeader{Session: session, Zxid: zxid, Time: o.TimeMs, Op: txn.Op}, txn, digest})
+	return txn, digest
+}
+
+func (w *twin) apply(t *testing.T) {
+	t.Helper()
+	d := &w.queue[0]
+	var out tree.Applied
+	w.tree.Apply(&d.head, &d.txn, &out)
+	w.prep.Applied(d.head.Zxid)
+	w.queue = w.queue[1:]
+	if isRefusal(&d.txn) {
+		return
+	}
+	if out.Result.Code != zk.OK {
+		t.Fatalf("D2: %s fails with %v when it is applied", d.txn.Op, out.Result.Code)
+	}
+	for i := range out.Result.Sub {
+		if out.Result.Sub[i].Code != zk.OK {
+			t.Fatalf("D2: part %d fails with %v when it is applied", i, out.Result.Sub[i].Code)
+		}
+	}
+	if d.digest.Version != 0 && d.digest != w.tree.Digest() {
+		t.Fatalf("D3: %s has digest %d, the tree %d", d.txn.Op, d.digest.Value, w.tree.Digest().Value)
+	}
+}
+
+func isRefusal(t *zk.Txn) bool {
+	if t.Op == zk.OpError {
+		return true
+	}
+	for i := range t.Sub {
+		if t.Sub[i].Op == zk.OpError {
+			return true
+		}
+	}
+	return false
+}
+
+// compareTwins compares what is outstanding, change by change.
+func compareTwins(t *testing.T, a, b *twin) {
+	t.Helper()
+	if a.prep.Digest() != b.prep.Digest() || a.prep.Outstanding() != b.prep.Outstanding() {
+		t.Fatalf("%d changes to digest %d, without the refused ones %d to %d",
+			a.prep.Outstanding(), a.prep.Digest(), b.prep.Outstanding(), b.prep.Digest())
+	}
+	if len(a.prep.outstanding.byPath) != len(b.prep.outstanding.byPath) {
+		t.Fatal("different paths are outstanding")
+	}
+	for path, c := range a.prep.outstanding.byPath {
+		d := b.prep.outstanding.byPath[path]
+		if d == nil || !c.current || !d.current {
+			t.Fatalf("%s is outstanding in one only", path)
+		}
+		x, y := *c, *d
+		x.before, y.before = nil, nil
+		if !reflect.DeepEqual(x, y) {
+			t.Fatalf("%s: %+v, without the refused ones %+v", path, x, y)
+		}
+	}
+}
+
+func randomWrite(random *rand.Rand, depth int) zk.Request {
+	paths := []string{"/a", "/a/x", "/a/x/y", "/b", "/b/z", "/c", "/zookeeper/new"}
+	r := node(paths[random.IntN(len(paths))], data(random.IntN(150)))
+	if random.IntN(4) == 0 {
+		r.Version = int32(random.IntN(4))
+	}
+	switch n := random.IntN(20); {
+	case n < 6:
+		r.Mode = zk.CreateMode(random.IntN(4))
+	case n < 7:
+		r.Op = zk.OpCreateContainer
+	case n < 8:
+		r.Op, r.Mode, r.TTL = zk.OpCreateTTL, zk.PersistentTTL, 5000
+	case n < 11:
+		r.Op = zk.OpSetData
+	case n < 15:
+		r.Op = zk.OpDelete
+	case n < 16 && depth == 0:
+		r.Op = zk.OpSetACL
+	case n < 17 && depth == 0:
+		r.Op = zk.OpCloseSession
+	case depth == 0:
+		r = zk.Request{Op: zk.OpMulti, Ops: []zk.Request{}}
+		for range random.IntN(6) {
+			r.Ops = append(r.Ops, randomWrite(random, 1))
+		}
+	default:
+		r.Op = zk.OpCheck
+	}
+	return r
+}
