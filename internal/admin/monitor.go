@@ -2,9 +2,7 @@ package admin
 
 import (
 	"fmt"
-	"os"
 	"strings"
-	"syscall"
 
 	"github.com/conclave-project/conclave/internal/server"
 )
@@ -50,16 +48,4 @@ func (w Words) mntr(s *server.Server) string {
 	put("startup_time", st.Recovery.Time.Milliseconds())
 	put("disk_full", st.DiskFull)
 	return b.String()
-}
-
-// descriptors returns how many file descriptors are open and may be.
-func descriptors() (open int, limit uint64) {
-	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
-		open = len(entries)
-	}
-	var l syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil {
-		limit = l.Cur
-	}
-	return open, limit
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"io"
 	"net"
 	"syscall"
@@ -30,7 +29,7 @@ type input struct {
 
 func (in *input) init(socket net.Conn, frameMax int) {
 	in.socket, in.frameMax = socket, frameMax
-	if tcp, ok := socket.(*net.TCPConn); ok {
+	if tcp, ok := socket.(*net.TCPConn); ok && polled {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			in.raw = raw
 			in.poll = in.tryRead
@@ -124,12 +123,12 @@ func (in *input) take() *scratch {
 // tryRead is called when the socket may have input; false waits for more.
 func (in *input) tryRead(fd uintptr) bool {
 	w := in.take()
-	n, err := syscall.Read(int(fd), w.buffer[len(in.partial):])
-	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
+	n, again, err := readSocket(fd, w.buffer[len(in.partial):])
+	if again {
 		scratches.Put(w)
-		return errors.Is(err, syscall.EINTR) && in.tryRead(fd)
+		return false
 	}
-	in.w, in.n, in.err = w, max(n, 0), err
+	in.w, in.n, in.err = w, n, err
 	return true
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"sync"
-	"syscall"
 
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -163,10 +162,9 @@ func (c *conn) flushOnce() {
 	}
 	n := 0
 	err := c.input.raw.Write(func(fd uintptr) bool {
-		n, _ = syscall.Write(int(fd), bytes)
+		n = writeSocket(fd, bytes)
 		return true
 	})
-	n = max(n, 0)
 	if err == nil && n == len(bytes) && c.out.rest() {
 		return
 	}

@@ -1,0 +1,28 @@
+//go:build unix
+
+package server
+
+import (
+	"errors"
+	"syscall"
+)
+
+// polled tells that a socket's descriptor can be read and written directly, so
+// that an idle connection needs no buffer.
+const polled = true
+
+// readSocket reads what is there; again if there is nothing yet.
+func readSocket(fd uintptr, b []byte) (n int, again bool, err error) {
+	for {
+		n, err = syscall.Read(int(fd), b)
+		if !errors.Is(err, syscall.EINTR) {
+			return max(n, 0), errors.Is(err, syscall.EAGAIN), err
+		}
+	}
+}
+
+// writeSocket writes what the socket takes without waiting.
+func writeSocket(fd uintptr, b []byte) int {
+	n, _ := syscall.Write(int(fd), b)
+	return max(n, 0)
+}
