@@ -91,6 +91,9 @@ func (l *connLatency) note(ms int64) {
 // note counts a request; one that is answered at once has its zxid already.
 func (t *connStats) note(r *zk.Request, zxid zk.Zxid, nowMs int64) {
 	t.received++
+	if r.Op == zk.OpAuth || r.Op == zk.OpSASL {
+		return // ZooKeeper answers these before it looks at the connection's numbers
+	}
 	t.lastOp, t.hasOp = r.Op, true
 	if r.Xid >= 0 {
 		t.lastXid = r.Xid // of the client's last real request

@@ -42,19 +42,26 @@ func decodeMulti(d *jute.Decoder, r *zk.Request) {
 
 // normalizeCreate turns a create within a multi into the operation that its
 // flags ask for, as ZooKeeper does while decoding, and refuses those that
-// cannot be.
+// cannot be. Of a createTTL it refuses none: prep does when its turn comes.
 func normalizeCreate(r *zk.Request) error {
+	if r.Op == zk.OpCreateTTL {
+		switch {
+		case r.Mode == zk.Container:
+			r.Op, r.TTL = zk.OpCreateContainer, -1
+		case r.Mode.Valid() && !r.Mode.IsTTL():
+			r.Op, r.TTL = zk.OpCreate, -1
+		}
+		return nil
+	}
 	switch {
 	case !r.Mode.Valid():
 		return fmt.Errorf("wire: create flags %d are not 0 to 6", r.Mode)
 	case r.ACL == nil:
 		return fmt.Errorf("wire: acl of a create in a multi is null")
-	case r.Mode.IsTTL() && r.Op != zk.OpCreateTTL:
+	case r.Mode.IsTTL():
 		return fmt.Errorf("wire: %s cannot have a ttl", r.Op)
 	case r.Mode == zk.Container:
 		r.Op, r.TTL = zk.OpCreateContainer, -1
-	case r.Op == zk.OpCreateTTL && !r.Mode.IsTTL():
-		r.Op, r.TTL = zk.OpCreate, -1
 	}
 	return nil
 }

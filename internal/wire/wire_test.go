@@ -151,6 +151,20 @@ func TestMultiRefusesAsAWholeWhatZooKeeperRefuses(t *testing.T) {
 	}
 }
 
+// As seen on 3.9.5: of a createTTL only the operation itself fails.
+func TestMultiLeavesCreateTTLToItsTurn(t *testing.T) {
+	for mode, want := range map[zk.CreateMode]zk.Op{
+		0: zk.OpCreate, 3: zk.OpCreate, 4: zk.OpCreateContainer, 5: zk.OpCreateTTL, 6: zk.OpCreateTTL, 7: zk.OpCreateTTL, -1: zk.OpCreateTTL,
+	} {
+		r := zk.Request{Op: zk.OpMulti, Ops: []zk.Request{{Op: zk.OpCreateTTL, Path: "/a", Mode: mode, TTL: 5}}}
+		var got zk.Request
+		err := DecodeRequest(AppendRequest(nil, &r)[PrefixBytes:], FrameBytesMax, &got)
+		if err != nil || got.Ops[0].Op != want {
+			t.Errorf("createTTL with flags %d: %v, %v", mode, got.Ops, err)
+		}
+	}
+}
+
 func TestFrameLengthIsInclusive(t *testing.T) {
 	for n, ok := range map[uint32]bool{0: true, 100: true, 101: false, 1 << 31: false} {
 		_, err := FrameLength([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, 100)

@@ -17,23 +17,42 @@ func firstDifference(left, right transcript) int {
 	return -1
 }
 
-// describe shows what the two servers said at a step, equal lines once.
+// describe shows what the two servers said at a step: the lines that both have
+// if they are few, and those that only one has.
 func describe(left, right transcript, at int, names [2]string) string {
+	const bothMax = 20
 	var b strings.Builder
 	l, r := left[at], right[at]
-	for len(l) > 0 && len(r) > 0 && l[0] == r[0] {
-		b.WriteString("       both  " + l[0] + "\n")
-		l, r = l[1:], r[1:]
+	if len(l) <= bothMax {
+		for _, line := range common(l, r) {
+			b.WriteString("       both  " + line + "\n")
+		}
 	}
-	common := 0
-	for common < len(l) && common < len(r) && l[len(l)-1-common] == r[len(r)-1-common] {
-		common++
-	}
-	for _, line := range l[:len(l)-common] {
+	for _, line := range without(l, r) {
 		b.WriteString("  " + names[0] + "  " + line + "\n")
 	}
-	for _, line := range r[:len(r)-common] {
+	for _, line := range without(r, l) {
 		b.WriteString("  " + names[1] + "  " + line + "\n")
 	}
+	if len(without(l, r)) == 0 && len(without(r, l)) == 0 {
+		b.WriteString("  the order differs: " + names[0] + " " + strings.Join(l, "; ") + "\n")
+	}
 	return b.String()
+}
+
+// common are the lines of a that b has too.
+func common(a, b []string) []string { return without(a, without(a, b)) }
+
+// without are the lines of a that b has not, each as often as it is missing.
+func without(a, b []string) []string {
+	rest := slices.Clone(b)
+	var out []string
+	for _, line := range a {
+		if i := slices.Index(rest, line); i >= 0 {
+			rest = slices.Delete(rest, i, i+1)
+		} else {
+			out = append(out, line)
+		}
+	}
+	return out
 }

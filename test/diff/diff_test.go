@@ -89,7 +89,7 @@ func TestFirstDifferenceIsFoundAndShown(t *testing.T) {
 		t.Fatalf("first difference at %d", at)
 	}
 	text := describe(left, right, 1, [2]string{"L", "R"})
-	if !strings.Contains(text, "both  b") || !strings.Contains(text, "L  c") || !strings.Contains(text, "R  x") || strings.Contains(text, "  d") {
+	if !strings.Contains(text, "both  b") || !strings.Contains(text, "L  c") || !strings.Contains(text, "R  x") || !strings.Contains(text, "both  d") {
 		t.Errorf("shown as:\n%s", text)
 	}
 	if firstDifference(left, left) != -1 {

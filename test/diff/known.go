@@ -103,6 +103,25 @@ var knowns = []known{
 		conclave: []string{"xid=1 zxid=2 err=-5"},
 	},
 	{
+		heading: "A null ACL list in a multi",
+		steps: connected(request(multiOf(createStep(zk.OpCreate, "/t", nil, nil, 0, 0)), 1),
+			request(step{op: zk.OpPing, text: "ping"}, zk.XidPing)),
+		apache:   []string{"xid=-2 zxid=2 err=0"},
+		conclave: []string{"xid=-2 zxid=3 err=0"},
+	},
+	{
+		heading:  "The empty path in getAllChildrenNumber",
+		steps:    connected(request(pathStep(zk.OpGetAllChildrenNumber, "", nil), 1)),
+		apache:   []string{"xid=1 zxid=2 err=0 count=4"},
+		conclave: []string{"xid=1 zxid=2 err=0 count=3"},
+	},
+	{
+		heading:  "sync of a null path",
+		steps:    connected(request(step{op: zk.OpSync, text: "sync null", body: u32(-1)}, 1)),
+		apache:   []string{`xid=1 zxid=2 err=0 raw=ffffffff path=""`},
+		conclave: []string{`xid=1 zxid=2 err=0 path=""`},
+	},
+	{
 		heading:  "A null SASL token",
 		steps:    connected(request(alone(step{op: zk.OpSASL, text: "sasl null", body: jute.AppendBytes(nil, nil)}), 1)),
 		apache:   []string{"c0: closed by the server"},

@@ -127,7 +127,7 @@ func (p *pair) one(s *script, keep []int, o options) (bool, error) {
 		fmt.Printf("seed %d: %d steps equal, %.1f s\n", s.seed, len(s.steps), time.Since(start).Seconds())
 		return true, nil
 	}
-	fmt.Printf("seed %d: differs at step %d\n%s", s.seed, at, describe(left, right, at, p.names))
+	fmt.Printf("seed %d: differs at step %d: %s\n%s", s.seed, at, s.at(at), describe(left, right, at, p.names))
 	if keep == nil && o.shrink > 0 {
 		keep = p.shrink(s, at, o.shrink)
 		if left, right, err = p.play(s, keep); err != nil {

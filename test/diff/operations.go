@@ -150,9 +150,16 @@ func (g *generator) onPath(op zk.Op, path nullable) step {
 
 func (g *generator) getACL() step { return g.onPath(zk.OpGetACL, g.path(false)) }
 
-func (g *generator) sync() step { return g.onPath(zk.OpSync, g.path(true)) }
+func (g *generator) sync() step { return g.onPath(zk.OpSync, g.target(true)) }
 
-func (g *generator) count() step { return g.onPath(zk.OpGetAllChildrenNumber, g.path(false)) }
+// count asks for no empty path, see known.go.
+func (g *generator) count() step {
+	path := g.path(false)
+	if !path.null && path.text == "" {
+		path.text = "/"
+	}
+	return g.onPath(zk.OpGetAllChildrenNumber, path)
+}
 
 func (g *generator) ephemerals() step {
 	path := g.path(false)

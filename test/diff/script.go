@@ -93,6 +93,14 @@ func when(on bool, text string) string {
 	return ""
 }
 
+// at is the step of an index as a person reads it.
+func (s *script) at(i int) string {
+	if i == len(s.steps) {
+		return "the end"
+	}
+	return s.steps[i].String()
+}
+
 // print writes the steps of keep, all if nil, numbered.
 func (s *script) print(b *strings.Builder, keep []int) {
 	for i := range s.steps {

@@ -21,7 +21,7 @@ type word struct {
 // words in the order they are asked. The last two reset counters.
 var words = []word{
 	{"ruok", exact}, {"isro", exact}, {"srvr", serverLines}, {"conf", confLines}, {"cons", connectionLines},
-	{"stat", statLines}, {"dump", dumpLines}, {"wchs", exact}, {"wchc", watchLines}, {"wchp", watchLines},
+	{"stat", statLines}, {"dump", dumpLines}, {"wchs", watchSummary}, {"wchc", watchLines}, {"wchp", watchLines},
 	{"mntr", monitorLines}, {"dirs", keysOnly(":")}, {"envi", environmentLines},
 	{"gtmk", exact}, {"xxxx", exact}, {"crst", exact}, {"srst", exact},
 }
@@ -42,13 +42,13 @@ func (r *run) words(at int) {
 	}
 }
 
-// awaitConnections waits until "cons" shows n connections and its own. Servers
-// notice a closed socket when they get to it.
+// awaitConnections waits until "cons" shows n connections with a session.
+// Servers notice a closed socket when they get to it.
 func (r *run) awaitConnections(n int) {
 	deadline := time.Now().Add(closeWithin)
 	for time.Now().Before(deadline) {
 		answer, err := servers.FourLetterWord(r.addr, "cons")
-		if err == nil && strings.Count(answer, "queued=") == n+1 {
+		if err == nil && strings.Count(answer, ",sid=") == n {
 			return
 		}
 		time.Sleep(20 * time.Millisecond) // the clock that runs is the server's
@@ -63,8 +63,9 @@ func lines(answer string) []string { return strings.Split(strings.TrimRight(answ
 
 var number = regexp.MustCompile(`\d+(\.\d+)?`)
 
-// serverLines keeps zxid, mode, counts of znodes and connections; latencies and
-// packets depend on the machine, the version on who it is.
+// serverLines keeps zxid, mode and the count of znodes; latencies and packets
+// depend on the machine, the version on who it is, and the connections include
+// those of earlier four-letter words that are not gone yet.
 func serverLines(_ *run, answer string) []string {
 	var out []string
 	for _, l := range lines(answer) {
@@ -72,7 +73,7 @@ func serverLines(_ *run, answer string) []string {
 		switch key {
 		case "Zookeeper version":
 			l = key
-		case "Latency min/avg/max", "Received", "Sent":
+		case "Latency min/avg/max", "Received", "Sent", "Connections":
 			l = number.ReplaceAllString(l, "N")
 		}
 		out = append(out, l)
@@ -85,6 +86,9 @@ func statLines(r *run, answer string) []string {
 	var clients, rest []string
 	for _, l := range lines(answer) {
 		if strings.HasPrefix(l, " /") {
+			if strings.Contains(l, "[0]") {
+				continue // a four-letter word
+			}
 			clients = append(clients, brief(l))
 		} else {
 			rest = append(rest, l)
@@ -109,11 +113,21 @@ func brief(line string) string {
 func connectionLines(r *run, answer string) []string {
 	var out []string
 	for _, l := range lines(answer) {
-		out = append(out, r.named(brief(l)))
+		if strings.Contains(l, ",sid=") { // the others are four-letter words
+			out = append(out, r.named(brief(l)))
+		}
 	}
 	sort.Strings(out)
 	return out
 }
+
+// watchSummary leaves out how many connections watch: Apache counts those too
+// that have no watch left.
+func watchSummary(_ *run, answer string) []string {
+	return []string{strings.ReplaceAll(leadingNumber.ReplaceAllString(answer, "N"), "\n", "\\n")}
+}
+
+var leadingNumber = regexp.MustCompile(`^\d+`)
 
 // named puts the script's names in place of session ids.
 func (r *run) named(line string) string {
@@ -149,25 +163,28 @@ func confLines(_ *run, answer string) []string {
 	return out
 }
 
-// dumpLines sorts the lines of each section; when sessions expire, and in how
-// many steps, depends on the clock.
+// dumpLines keeps the headings, the sessions, and the ephemerals as pairs with
+// their session: Apache goes on to list a session that has none left. When
+// sessions expire, and in how many steps, depends on the clock; connections
+// that are closed stay in Apache's list until their time is over.
 func dumpLines(r *run, answer string) []string {
 	var out, section []string
+	session := ""
 	flush := func() {
 		sort.Strings(section)
 		out, section = append(out, section...), nil
 	}
 	for _, l := range lines(answer) {
-		switch {
-		case strings.Contains(l, " expire at "):
-		case strings.HasPrefix(l, "Session Sets"), strings.HasPrefix(l, "Connections Sets"):
-			out = append(out, number.ReplaceAllString(l, "N"))
-		case strings.HasSuffix(l, "dump:"):
+		switch indented := strings.HasPrefix(l, "\t"); {
+		case strings.Contains(l, " expire at "), strings.HasPrefix(l, "\tip: "):
+		case strings.HasSuffix(l, "dump:"), strings.Contains(l, "Sets ("), strings.Contains(l, "with Ephemerals ("):
 			flush()
-			out = append(out, l)
-		case strings.HasPrefix(l, "\tip: "): // those already closed stay until their time is over
+			out = append(out, number.ReplaceAllString(l, "N"))
+			session = ""
+		case indented:
+			section = append(section, session+r.named(l))
 		default:
-			section = append(section, r.named(l))
+			session = r.named(l)
 		}
 	}
 	flush()
@@ -194,8 +211,8 @@ func watchLines(r *run, answer string) []string {
 // monitorExact are the keys of mntr whose values depend on the script alone.
 var monitorExact = map[string]bool{
 	"zk_server_state": true, "zk_znode_count": true, "zk_watch_count": true, "zk_ephemerals_count": true,
-	"zk_approximate_data_size": true, "zk_num_alive_connections": true, "zk_global_sessions": true,
-	"zk_local_sessions": true, "zk_outstanding_requests": true,
+	"zk_global_sessions": true,
+	"zk_local_sessions":  true, "zk_outstanding_requests": true,
 }
 
 func monitorLines(_ *run, answer string) []string {
