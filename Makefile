@@ -17,7 +17,7 @@ build: ## bin/conclave
 	go build -o bin/conclave ./cmd/conclave
 
 .PHONY: test
-test: ## all tests of all modules, about ten minutes at most
+test: ## all tests of all modules, in about a minute
 	go test work
 
 .PHONY: race
