@@ -31,6 +31,7 @@ func (r *Replica) deliver(p *proposal) {
 	if p.digest.Version != 0 && p.digest != r.tree.Digest() {
 		r.counts.DigestMismatches++
 	}
+	r.effects.OverQuota = append(r.effects.OverQuota, r.applied.OverQuota...)
 	for i := range r.applied.Changes {
 		r.notify(p.header.Zxid, i)
 	}

@@ -30,9 +30,10 @@ type Record struct {
 // Effects are what a Step wants done: the records must be appended and synced
 // in order, and their sync told by EventSynced.
 type Effects struct {
-	Append []Record
+	Append    []Record
+	OverQuota []string // paths whose quota was exceeded, to be told to the operator
 }
 
 // reset starts a new step. Payloads are given away with the records: the disk
 // writes them while the next step goes on.
-func (e *Effects) reset() { e.Append = nil }
+func (e *Effects) reset() { e.Append, e.OverQuota = nil, e.OverQuota[:0] }

@@ -13,15 +13,16 @@ type Change struct {
 
 // Applied collects what a transaction did. It is reused from one to the next.
 type Applied struct {
-	Result  zk.Result
-	Changes []Change
+	Result    zk.Result
+	Changes   []Change
+	OverQuota []string // paths whose quota it has led beyond
 }
 
 // Apply carries out a transaction. It cannot fail: what does not fit the tree,
 // as in a replay over a fuzzy snapshot, is left out (N2), and the result has
 // the code that says so. Strings and bytes of the transaction are copied.
 func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
-	out.Changes = out.Changes[:0]
+	out.Changes, out.OverQuota = out.Changes[:0], out.OverQuota[:0]
 	out.Result = zk.Result{Op: txn.Op}
 	if txn.Op == zk.OpMulti {
 		t.applyMulti(h, txn, out)
@@ -99,7 +100,7 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Appl
 		return
 	}
 	t.quotaCreated(txn.Path)
-	t.charge(txn.Path, 1, int64(len(txn.Data)))
+	t.charge(txn.Path, 1, int64(len(txn.Data)), out)
 	node := Node{t, id}
 	r.Stat = node.Stat()
 	out.add(zk.EventNodeCreated, txn.Path, node.ACL())
@@ -158,7 +159,7 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	bytes := int64(max(t.nodes.at(id).dataLength, 0))
 	t.remove(id, path)
 	t.quotaDeleted(path)
-	t.charge(path, -1, -bytes)
+	t.charge(path, -1, -bytes, out)
 	out.add(zk.EventNodeDeleted, path, acl)
 	out.add(zk.EventNodeChildrenChanged, parentPath, Node{t, parent}.ACL())
 	return zk.OK
@@ -178,7 +179,7 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *App
 	n.version, n.mzxid, n.mtime = txn.Version, h.Zxid, h.Time
 	t.addDigest(id)
 	t.textSize += grown
-	t.charge(txn.Path, 0, grown)
+	t.charge(txn.Path, 0, grown, out)
 	node := Node{t, id}
 	r.Stat, r.Data = node.Stat(), txn.Data
 	out.add(zk.EventNodeDataChanged, txn.Path, node.ACL())

@@ -119,15 +119,28 @@ func (t *Tree) recount(limited string) {
 	t.setUsage(limited, u)
 }
 
-// charge adds to the usage of the quota above path, if there is one.
-func (t *Tree) charge(path string, count, bytes int64) {
+// charge adds to the usage of the quota above path, if there is one, and notes
+// when growth has led beyond a limit.
+func (t *Tree) charge(path string, count, bytes int64, out *Applied) {
 	if len(t.quotas) == 0 || strings.HasPrefix(path, zk.SystemPath+"/") {
 		return
 	}
-	if limited, ok := t.QuotaOf(path); ok {
-		u := t.usage(limited)
-		t.setUsage(limited, Usage{u.Count + count, u.Bytes + bytes})
+	limited, ok := t.QuotaOf(path)
+	if !ok {
+		return
 	}
+	u := t.usage(limited)
+	u = Usage{u.Count + count, u.Bytes + bytes}
+	t.setUsage(limited, u)
+	if limits, _ := t.QuotaState(limited); (count > 0 || bytes > 0) && limits.Exceeded(u) {
+		out.OverQuota = append(out.OverQuota, strings.Clone(limited))
+	}
+}
+
+// Exceeded tells whether a usage is beyond a limit, soft or hard.
+func (l Limits) Exceeded(u Usage) bool {
+	beyond := func(limit, used int64) bool { return limit >= 0 && used > limit }
+	return beyond(l.Count, u.Count) || beyond(l.Bytes, u.Bytes) || beyond(l.CountHard, u.Count) || beyond(l.BytesHard, u.Bytes)
 }
 
 func (t *Tree) setUsage(limited string, u Usage) {

@@ -291,7 +291,14 @@ func TestQuotaUsageFollowsTheSubtree(t *testing.T) {
 	create("/zookeeper/quota/q/zookeeper_limits", "count=4,bytes=20=;byteHardLimit=30")
 	create("/zookeeper/quota/q/zookeeper_stats", "count=0,bytes=0")
 	create("/q/b", "1")
-	w.apply(1, zk.Txn{Op: zk.OpSetData, Path: "/q/b", Data: []byte("1234567"), Version: 1})
+	if len(w.out.OverQuota) != 0 {
+		t.Fatalf("within its quota, but noted: %v", w.out.OverQuota)
+	}
+	w.apply(1, zk.Txn{Op: zk.OpSetData, Path: "/q/b", Data: []byte("1234567890123"), Version: 1})
+	if !slices.Equal(w.out.OverQuota, []string{"/q"}) {
+		t.Fatalf("beyond the soft limit of 20 bytes, noted %v", w.out.OverQuota)
+	}
+	w.apply(1, zk.Txn{Op: zk.OpSetData, Path: "/q/b", Data: []byte("1234567"), Version: 2})
 	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/q/a"})
 	limits, usage := w.tree.QuotaState("/q")
 	if limits != (Limits{4, 20, -1, 30}) || usage != (Usage{2, 12}) {
