@@ -34,8 +34,7 @@ type conn struct {
 	net     net.Conn
 	frames  chan []byte // closed at the end of the stream
 	session int         // script's number of the session, -1 for the observer
-	id      zk.SessionID
-	seen    zk.Zxid // largest zxid of a reply
+	seen    zk.Zxid     // largest zxid of a reply
 }
 
 // dial connects and sends first, the bytes of a handshake and perhaps more.

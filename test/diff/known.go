@@ -74,6 +74,13 @@ var knowns = []known{
 		conclave: []string{"xid=3 zxid=5 err=-102"},
 	},
 	{
+		heading: "createContainer with an ephemeral flag",
+		steps: connected(
+			request(createStep(zk.OpCreateContainer, "/t", nil, openACL, 1, 0), 1),
+			request(createStep(zk.OpCreate, "/t/u", nil, openACL, 0, 0), 2)),
+		conclave: []string{`xid=2 zxid=4 err=0 path="/t/u"`},
+	},
+	{
 		heading: "A multi that fails as a whole",
 		steps: connected(
 			request(multiOf(createStep(zk.OpCreate, "/n-", nil, openACL, 2, 0),

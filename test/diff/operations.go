@@ -75,7 +75,7 @@ func (g *generator) createWith() (step, aclList) {
 	}
 	data, list := g.data(), g.acl()
 	s := createOf(op, path, data, list, flags, ttl)
-	s.alone = underQuota(path.text)
+	s.alone = underQuota(path.text) || op == zk.OpCreateContainer && (flags == 1 || flags == 3) // see docs/differences.md
 	return s, list
 }
 
@@ -162,7 +162,7 @@ func (g *generator) count() step {
 }
 
 func (g *generator) ephemerals() step {
-	path := g.path(false)
+	path := g.path(true)
 	if g.one(2) {
 		path = pick(g, []nullable{{text: "/"}, {text: ""}, {text: " "}, {null: true}, {text: "/a/n"}, {text: "a"}})
 	}

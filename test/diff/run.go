@@ -316,7 +316,8 @@ func (r *run) await(at, slot int, op zk.Op) (wire.ReplyHeader, bool) {
 			events = append(events, r.event(at, h, body))
 			continue
 		}
-		if op != zk.OpCloseSession && op.IsWrite() {
+		// A write that cannot be decoded has the zxid of another.
+		if op != zk.OpCloseSession && op.IsWrite() && h.Code != zk.ErrMarshalling {
 			r.ordered[h.Zxid] = true
 		}
 		r.sayEvents(at, slot, events)

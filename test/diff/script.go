@@ -45,15 +45,14 @@ type step struct {
 	session    int // resume, expire: index of the connect step that made it
 
 	// request, bytes
-	op      zk.Op
-	xid     zk.Xid
-	body    []byte // without header; bytes: all of it
-	text    string // for people
-	alone   bool   // not pipelined with its neighbours
-	ends    bool   // alone, and the server has to close the connection
-	seen    bool   // setWatches: the first 8 bytes become the zxid last seen less back
-	back    int64
-	settleN int // settle: zxids to wait for at most
+	op    zk.Op
+	xid   zk.Xid
+	body  []byte // without header; bytes: all of it
+	text  string // for people
+	alone bool   // not pipelined with its neighbours
+	ends  bool   // alone, and the server has to close the connection
+	seen  bool   // setWatches: the first 8 bytes become the zxid last seen less back
+	back  int64
 }
 
 // A script is what one seed means.
