@@ -72,12 +72,6 @@ func (c *conns) all() []*conn {
 	return out
 }
 
-func (c *conns) count() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return len(c.mu.byID)
-}
-
 func (c *conns) closeAll() {
 	for _, n := range c.all() {
 		n.socket.Close()

@@ -13,6 +13,7 @@ import (
 func (s *Server) runLoop() {
 	out := &delivery{server: s}
 	var spare []replica.Event
+	quotasTold := map[string]int64{}
 	for {
 		select {
 		case <-s.done.Done():
@@ -33,6 +34,7 @@ func (s *Server) runLoop() {
 			s.persist(effects.Append)
 		}
 		out.flush()
+		s.warnQuotas(effects.OverQuota, quotasTold)
 		s.bury(batch)
 		s.maybeSnapshot()
 		clear(batch)
@@ -125,14 +127,10 @@ func (d *delivery) Notify(id session.ConnID, e *zk.Event) {
 func (d *delivery) Close(id session.ConnID) {
 	if c := d.conn(id); c != nil {
 		c.out.end()
-		c.socket.SetWriteDeadline(time.Now().Add(closeGrace))
+		c.socket.SetWriteDeadline(time.Now().Add(d.server.closeGrace))
 		d.wake(c)
 	}
 }
-
-// closeGrace is how long a client may take to read what comes before the end. A
-// writer that waits for one that does not read must not wait for ever.
-const closeGrace = 5 * time.Second
 
 // flush has the outboxes written. One connection's is written here, without a
 // detour; several are written side by side.

@@ -58,6 +58,10 @@ type Server struct {
 
 	questions chan func() // to be answered by the loop, see inspect
 
+	// closeGrace is how long a client may take to read what comes before the
+	// end: a writer must not wait for ever for one that does not read.
+	closeGrace time.Duration
+
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
 	inFlightBytes atomic.Int64
 	diskFull      atomic.Bool
@@ -72,7 +76,7 @@ type Server struct {
 // does not serve yet. Errors say what was wrong with which file or address.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, closeGrace: 5 * time.Second}
 	s.done, s.stop = context.WithCancelCause(context.Background())
 	s.inbox.init()
 	s.questions = make(chan func())

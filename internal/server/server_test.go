@@ -19,23 +19,9 @@ import (
 // start runs a server on a memory disk until the test ends.
 func start(t *testing.T, fs vfs.FS, change func(*Config)) *Server {
 	t.Helper()
-	cfg := Default()
-	cfg.FS, cfg.DataDir, cfg.ClientAddr = fs, "/data", "127.0.0.1:0"
-	cfg.PreallocBytes, cfg.TickTime = 1<<20, 200*time.Millisecond
-	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	if change != nil {
-		change(&cfg)
-	}
-	s, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	s, stop := launch(t, fs, change)
 	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil && !t.Failed() {
+		if err := stop(); err != nil && !t.Failed() {
 			t.Errorf("server ended with %v", err)
 		}
 	})
@@ -76,15 +62,21 @@ func dial(t *testing.T, s *Server, old *peer) *peer {
 func (p *peer) frame() []byte {
 	p.t.Helper()
 	p.socket.SetReadDeadline(time.Now().Add(20 * time.Second))
-	head := make([]byte, 4)
-	if _, err := io.ReadFull(p.socket, head); err != nil {
-		p.t.Fatalf("read: %v", err)
-	}
-	payload := make([]byte, binary.BigEndian.Uint32(head))
-	if _, err := io.ReadFull(p.socket, payload); err != nil {
+	payload, err := readFrame(p.socket)
+	if err != nil {
 		p.t.Fatalf("read: %v", err)
 	}
 	return payload
+}
+
+func readFrame(r io.Reader) ([]byte, error) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	payload := make([]byte, binary.BigEndian.Uint32(head))
+	_, err := io.ReadFull(r, payload)
+	return payload, err
 }
 
 // send sends requests in one write.

@@ -1,0 +1,225 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// eventually waits for a condition that other goroutines bring about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 15 s: %s", what)
+		}
+	}
+}
+
+// isLog tells operations on the transaction log from those on snapshots.
+func isLog(op vfs.Op) bool { return strings.Contains(op.Name, "/log.") }
+
+func TestFailedSyncEndsTheServerWithoutAReply(t *testing.T) {
+	disk := vfs.NewMem()
+	var broken atomic.Bool
+	faulty := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+		if broken.Load() && op.Kind == vfs.KindSync && isLog(op) {
+			broken.Store(false) // a second try would succeed: there must be none
+			return syscall.EIO
+		}
+		return nil
+	}}
+	s, stop := launch(t, faulty, nil)
+	p := dial(t, s, nil)
+	if code, _ := p.do(create("/kept", "", 0)); code != zk.OK {
+		t.Fatal(code)
+	}
+	broken.Store(true)
+	p.send(create("/unknown", "", 0), zk.Request{Op: zk.OpGetData, Path: "/unknown"}, zk.Request{Op: zk.OpPing})
+	if n, err := io.Copy(io.Discard, p.socket); n != 0 {
+		t.Fatalf("%d bytes left after the failed sync, %v", n, err)
+	}
+	<-s.done.Done() // nobody stopped it
+	if err := stop(); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "sync") {
+		t.Fatalf("ended with %v", err)
+	}
+	again, err := New(testConfig(disk.CrashClone(0, 1), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if _, ok := again.replica.Tree().Find("/kept"); !ok {
+		t.Error("what was acknowledged is lost")
+	}
+}
+
+// fills has a disk on which nothing more fits.
+func fills(disk *vfs.Mem) { disk.SetCapacity(disk.Used()) }
+
+func TestFullDiskRefusesWritesAndTheServiceResumesByItself(t *testing.T) {
+	disk, now := vfs.NewMem(), clock.NewManual(0)
+	s := start(t, disk, func(c *Config) { c.Clock, c.PreallocBytes = now, 32<<10 })
+	a, silent := dial(t, s, nil), dial(t, s, nil)
+	a.do(create("/n", "", 0))
+	silent.do(create("/e", "", zk.Ephemeral))
+	fills(disk)
+	code := zk.OK
+	for i := 0; code == zk.OK; i++ {
+		if code, _ = a.do(zk.Request{Op: zk.OpSetData, Path: "/n", Data: make([]byte, 1000), Version: -1}); i > 100 {
+			t.Fatal("the disk does not fill")
+		}
+	}
+	if code != zk.ErrNotReadOnly {
+		t.Fatalf("a write on a full disk: %v", code)
+	}
+	for range 100 { // far beyond every session's timeout
+		now.Advance(s.cfg.TickTime)
+		if code, _ := a.do(zk.Request{Op: zk.OpPing}); code != zk.OK {
+			t.Fatalf("ping: %v", code)
+		}
+		if code, res := a.do(zk.Request{Op: zk.OpGetData, Path: "/n"}); code != zk.OK || len(res.Data) != 1000 {
+			t.Fatalf("read: %v", code)
+		}
+	}
+	if st := s.Status(); !st.DiskFull || st.Counts.Expired != 0 {
+		t.Fatalf("%+v", st)
+	}
+	// A client that was cut off comes back to its session, and keeps it.
+	silent.socket.Close()
+	silent = dial(t, s, silent)
+	if code, _ := silent.do(zk.Request{Op: zk.OpGetData, Path: "/e"}); code != zk.OK {
+		t.Fatalf("the session did not survive: %v", code)
+	}
+	disk.SetCapacity(-1)
+	eventually(t, "writes are accepted again", func() bool {
+		now.Advance(roomRetry / 4)
+		silent.do(zk.Request{Op: zk.OpPing})
+		code, _ := a.do(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
+		return code == zk.OK
+	})
+	if code, _ := silent.do(zk.Request{Op: zk.OpGetData, Path: "/e"}); code != zk.OK {
+		t.Fatalf("the session did not survive: %v", code)
+	}
+}
+
+// What is on its way when the disk fills has its place in the order already: it
+// waits, it does not end the server.
+func TestDiskThatFillsUnderLoadLosesNothingAndEndsNothing(t *testing.T) {
+	disk := vfs.NewMem()
+	s := start(t, disk, func(c *Config) { c.PreallocBytes, c.TickTime = 64<<10, 2*time.Second })
+	const clients, writes = 8, 60
+	var peers []*peer
+	for i := range clients {
+		peers = append(peers, dial(t, s, nil))
+		peers[i].do(create(fmt.Sprintf("/c%d", i), "", 0))
+	}
+	disk.SetCapacity(disk.Used() + 256<<10)
+	var ok, refused atomic.Int64
+	var all sync.WaitGroup
+	for i, p := range peers {
+		all.Go(func() {
+			var batch []zk.Request
+			for range writes {
+				batch = append(batch, zk.Request{Op: zk.OpSetData, Path: fmt.Sprintf("/c%d", i), Data: make([]byte, 4000), Version: -1})
+			}
+			go p.send(batch...)
+			for range writes {
+				h, answered := (&worker{peer: *p}).answer()
+				switch {
+				case answered && h.Code == zk.OK:
+					ok.Add(1)
+				case answered && h.Code == zk.ErrNotReadOnly:
+					refused.Add(1)
+				default:
+					t.Errorf("answer %t %v", answered, h.Code)
+					return
+				}
+			}
+		})
+	}
+	eventually(t, "the disk is full", s.diskFull.Load)
+	disk.SetCapacity(-1)
+	all.Wait()
+	if ok.Load()+refused.Load() != clients*writes || s.done.Err() != nil {
+		t.Fatalf("%d written, %d refused, server %v", ok.Load(), refused.Load(), s.done.Err())
+	}
+	t.Logf("%d written, %d refused", ok.Load(), refused.Load())
+}
+
+func TestStopWithWritesOnTheirWayEnds(t *testing.T) {
+	var held atomic.Bool
+	reached, release := make(chan struct{}, 1), make(chan struct{})
+	faulty := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+		if held.Load() && op.Kind == vfs.KindSync && isLog(op) {
+			select {
+			case reached <- struct{}{}:
+			default:
+			}
+			<-release
+		}
+		return nil
+	}}
+	s, stop := launch(t, faulty, nil)
+	p := dial(t, s, nil)
+	p.do(create("/n", "", 0))
+	held.Store(true)
+	p.send(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
+	<-reached
+	p.send(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1}) // behind the sync under way
+	eventually(t, "the second write is with the disk", func() bool {
+		s.disk.mu.Lock()
+		defer s.disk.mu.Unlock()
+		return len(s.disk.mu.records) > 0
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	eventually(t, "the stop has reached the disk", func() bool {
+		s.disk.mu.Lock()
+		defer s.disk.mu.Unlock()
+		return s.disk.mu.ended
+	})
+	close(release)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the server does not end")
+	}
+}
+
+func TestSnapshotThatFindsNoRoomIsLeftOut(t *testing.T) {
+	var full atomic.Bool
+	faulty := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+		if full.Load() && !isLog(op) && (op.Kind == vfs.KindCreate || op.Kind == vfs.KindWrite) && strings.Contains(op.Name, "snapshot") {
+			return vfs.ErrNoSpace
+		}
+		return nil
+	}}
+	s := start(t, faulty, func(c *Config) { c.SnapCount = 10 })
+	p := dial(t, s, nil)
+	full.Store(true)
+	for i := 0; s.Status().SnapshotsFailed == 0; i++ {
+		if code, _ := p.do(create(fmt.Sprintf("/n%d", i), "", 0)); code != zk.OK || i > 1000 {
+			t.Fatalf("%d: %v", i, code)
+		}
+	}
+	full.Store(false)
+	before := s.Status().SnapshotLast
+	for i := 0; s.Status().SnapshotLast == before; i++ {
+		if code, _ := p.do(create(fmt.Sprintf("/m%d", i), "", 0)); code != zk.OK || i > 1000 {
+			t.Fatalf("%d: %v", i, code)
+		}
+	}
+}
