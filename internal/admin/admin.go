@@ -27,6 +27,8 @@ var words = map[string]func(Words, *server.Server) string{
 	"crst": func(_ Words, s *server.Server) string { s.ResetConnStats(); return "Connection stats reset.\n" },
 	"srst": func(_ Words, s *server.Server) string { s.ResetStats(); return "Server stats reset.\n" },
 	"dump": dump, "envi": Words.envi, "wchs": wchs, "wchc": wchc, "wchp": wchp, "dirs": dirs, "hash": hash,
+	// The trace mask of a Java server at its default; there is nothing to trace here.
+	"gtmk": func(Words, *server.Server) string { return "306" },
 }
 
 // Known implements server.Words.
