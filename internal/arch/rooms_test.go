@@ -23,6 +23,7 @@ var rooms = map[string]room{
 	"zk":                         {0, machine},
 	"internal/invariant":         {0, machine},
 	"internal/jute":              {0, machine},
+	"internal/quorum":            {0, machine},
 	"internal/vfs":               {0, storage},
 	"internal/clock":             {0, shell},
 	"internal/wire":              {1, machine},

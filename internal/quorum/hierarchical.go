@@ -1,0 +1,60 @@
+package quorum
+
+import "slices"
+
+// Hierarchical is enough when in more than half of the groups the set has more
+// than half of the group's weight. Groups without weight are left out of the
+// count: they are data centers that follow but decide nothing.
+//
+// Q1 holds because two majorities of groups share a group, and in it two
+// majorities of weight share a voter.
+type Hierarchical struct {
+	all    Weighted
+	groups []Weighted // those with weight
+}
+
+// NewHierarchical returns the rule for these voters, by their groups. It
+// refuses what NewWeighted refuses; so no server is in two groups.
+func NewHierarchical(voters ...Voter) (Hierarchical, error) {
+	all, err := NewWeighted(voters...)
+	if err != nil {
+		return Hierarchical{}, err
+	}
+	h := Hierarchical{all: all}
+	members := make(map[int64][]Voter)
+	var order []int64
+	for _, v := range voters {
+		if members[v.Group] == nil {
+			order = append(order, v.Group)
+		}
+		members[v.Group] = append(members[v.Group], v)
+	}
+	slices.Sort(order)
+	for _, number := range order {
+		group, err := NewWeighted(members[number]...)
+		if err != nil {
+			return Hierarchical{}, err
+		}
+		if group.total > 0 {
+			h.groups = append(h.groups, group)
+		}
+	}
+	return h, nil
+}
+
+// Enough implements Set.
+func (h Hierarchical) Enough(servers IDs) bool {
+	count := 0
+	for _, group := range h.groups {
+		if group.Enough(servers) {
+			count++
+		}
+	}
+	return count > len(h.groups)/2
+}
+
+// Voters implements Set.
+func (h Hierarchical) Voters() IDs { return h.all.voters }
+
+// Weight implements Set.
+func (h Hierarchical) Weight(id ID) int64 { return h.all.Weight(id) }
