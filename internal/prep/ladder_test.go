@@ -31,8 +31,6 @@ func newBench(t *testing.T, extended bool, opts Options) *bench {
 
 func bob() []zk.Identity { return []zk.Identity{{Scheme: "digest", ID: auth.Digest("bob:secret")}} }
 
-func bobOnly(perms zk.Perms) []zk.ACL { return []zk.ACL{{Perms: perms, Identity: bob()[0]}} }
-
 // origin is bob's next request.
 func (b *bench) origin() *Origin {
 	b.zxid++

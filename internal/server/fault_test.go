@@ -132,9 +132,10 @@ func TestDiskThatFillsUnderLoadLosesNothingAndEndsNothing(t *testing.T) {
 			for range writes {
 				batch = append(batch, zk.Request{Op: zk.OpSetData, Path: fmt.Sprintf("/c%d", i), Data: make([]byte, 4000), Version: -1})
 			}
+			reader := worker{peer: *p}
 			go p.send(batch...)
 			for range writes {
-				h, answered := (&worker{peer: *p}).answer()
+				h, answered := reader.answer()
 				switch {
 				case answered && h.Code == zk.OK:
 					ok.Add(1)

@@ -1,0 +1,241 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// big makes a znode of n bytes.
+func big(p *peer, path string, n int) {
+	p.t.Helper()
+	if code, _ := p.do(create(path, strings.Repeat("x", n), 0)); code != zk.OK {
+		p.t.Fatal(code)
+	}
+}
+
+// One packet of small requests may ask for more than the outbox holds: the
+// client that reads gets it all, in order.
+func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBytesMax = 4 << 20 })
+	p := dial(t, s, nil)
+	big(p, "/big", 100_000)
+	for _, behindWrite := range []bool{false, true} {
+		var batch []zk.Request
+		if behindWrite {
+			batch = append(batch, zk.Request{Op: zk.OpSetData, Path: "/zookeeper", Version: -1})
+		}
+		for range 300 {
+			batch = append(batch, zk.Request{Op: zk.OpGetData, Path: "/big"})
+		}
+		first := p.xid + 1
+		p.send(batch...)
+		for i := range batch {
+			h, res := p.reply(batch[i].Op)
+			if h.Xid != first+int32(i) || batch[i].Op == zk.OpGetData && len(res.Data) != 100_000 {
+				t.Fatalf("behind a write %t: reply %d is %+v with %d bytes", behindWrite, i, h, len(res.Data))
+			}
+		}
+	}
+}
+
+// A thousand times the same long znode fit in one short multiRead.
+func TestMultiReadBeyondAllBoundsIsRefused(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	big(p, "/big", 100_000)
+	var ops []zk.Request
+	for range 40_000 {
+		ops = append(ops, zk.Request{Op: zk.OpGetData, Path: "/big"})
+	}
+	if code, _ := p.do(zk.Request{Op: zk.OpMultiRead, Ops: ops}); code != zk.ErrMarshalling {
+		t.Fatalf("answered %v", code)
+	}
+	if code, res := p.do(zk.Request{Op: zk.OpMultiRead, Ops: ops[:20]}); code != zk.OK || len(res.Sub) != 20 {
+		t.Fatalf("answered %v", code)
+	}
+}
+
+// "auth" stands for every identity of the connection, so a short request can
+// become a transaction that no log takes.
+func TestRequestThatBecomesTooLongATransactionIsRefused(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	for i := range 100 {
+		p.do(zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: fmt.Appendf(nil, "user%d:secret", i)})
+	}
+	r := create("/bomb", "", 0)
+	r.ACL = nil
+	for perms := range zk.Perms(10_000) {
+		r.ACL = append(r.ACL, zk.ACL{Perms: perms, Identity: zk.Identity{Scheme: "auth"}})
+	}
+	if code, _ := p.do(r); code != zk.ErrBadArguments {
+		t.Fatalf("answered %v", code)
+	}
+	if code, _ := p.do(create("/fine", "", 0)); code != zk.OK {
+		t.Fatalf("answered %v", code)
+	}
+}
+
+// The list of ephemerals of a session may be longer than any transaction.
+func TestSessionWithVeryManyEphemeralsEnds(t *testing.T) {
+	disk := vfs.NewMem()
+	s, stop := launch(t, disk, func(c *Config) { c.TickTime = 2 * time.Second })
+	p, q := dial(t, s, nil), dial(t, s, nil)
+	const parts, each = 10, 3000
+	for part := range parts {
+		r := zk.Request{Op: zk.OpMulti}
+		for i := range each {
+			r.Ops = append(r.Ops, create(fmt.Sprintf("/ephemeral-%s-%d-%d", strings.Repeat("n", 80), part, i), "", zk.Ephemeral))
+		}
+		if code, _ := p.do(r); code != zk.OK {
+			t.Fatal(code)
+		}
+	}
+	if code, _ := p.do(zk.Request{Op: zk.OpCloseSession}); code != zk.OK {
+		t.Fatal(code)
+	}
+	code, res := q.do(zk.Request{Op: zk.OpExists, Path: "/"})
+	if code != zk.OK || res.Stat.NumChildren != 1 {
+		t.Fatalf("%v, %d children left", code, res.Stat.NumChildren)
+	}
+	zxid, digest := s.Digest()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, disk, nil)
+	if z, d := again.Digest(); z != zxid || d != digest {
+		t.Fatalf("restart at %s with digest %d, was at %s with %d", z, d, zxid, digest)
+	}
+}
+
+// A client that never reads is disconnected when too much waits for it, and
+// nobody else notices.
+func TestClientThatDoesNotReadItsEventsIsDisconnected(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBytesMax, c.TickTime = 2<<20, 2*time.Second })
+	slow, p := dial(t, s, nil), dial(t, s, nil)
+	slow.socket.(*net.TCPConn).SetReadBuffer(4 << 10)
+	slow.do(zk.Request{Op: zk.OpAddWatch, Path: "/", Watches: zk.WatchPersistentRecursive})
+	path := "/" + strings.Repeat("p", 4000)
+	p.do(create(path, "", 0))
+	for i := 0; len(s.conns.all()) > 1; i++ {
+		batch := make([]zk.Request, 100)
+		for j := range batch {
+			batch[j] = zk.Request{Op: zk.OpSetData, Path: path, Version: -1}
+		}
+		p.send(batch...)
+		for range batch {
+			if h, _ := p.reply(zk.OpSetData); h.Code != zk.OK {
+				t.Fatal(h)
+			}
+		}
+		if i > 200 {
+			t.Fatal("80 MB of events later the client is still here")
+		}
+	}
+	if again := dial(t, s, slow); again.id != slow.id {
+		t.Fatal("the session went with the connection")
+	}
+}
+
+// A reader that stops in the middle of long replies is not read any more, holds
+// a bounded outbox, and does not outlive its session.
+func TestStuckReaderGoesWithItsSession(t *testing.T) {
+	s, stop := launch(t, vfs.NewMem(), nil)
+	s.closeGrace = 50 * time.Millisecond
+	stuck := dial(t, s, nil)
+	big(stuck, "/big", 500_000)
+	var batch []zk.Request
+	for range 400 {
+		batch = append(batch, zk.Request{Op: zk.OpGetData, Path: "/big"})
+	}
+	stuck.send(batch...)
+	c := s.conns.all()[0]
+	queued := func() int {
+		c.out.mu.Lock()
+		defer c.out.mu.Unlock()
+		if !c.out.writing {
+			return 0
+		}
+		return max(1, len(c.out.bytes))
+	}
+	eventually(t, "the writer waits for the client", func() bool { return queued() > 0 })
+	if n := queued(); n > outboxCrowded+1_000_000 {
+		t.Errorf("%d bytes wait for a client that does not read", n)
+	}
+	dial(t, s, stuck) // takes the session over; the stuck connection must go
+	eventually(t, "the stuck connection has gone", func() bool { return s.conns.get(c.id) == nil })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRefusedCloseOnAFullDiskEndsTheConnection(t *testing.T) {
+	disk := vfs.NewMem()
+	s := start(t, disk, func(c *Config) { c.PreallocBytes = 32 << 10 })
+	p := dial(t, s, nil)
+	p.do(create("/n", "", 0))
+	fills(disk)
+	for i := 0; !s.diskFull.Load(); i++ {
+		p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Data: make([]byte, 1000), Version: -1})
+	}
+	p.send(zk.Request{Op: zk.OpCloseSession})
+	if h, _ := p.reply(zk.OpCloseSession); h.Code != zk.ErrNotReadOnly {
+		t.Fatal(h)
+	}
+	if n, err := io.Copy(io.Discard, p.socket); n != 0 || err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	disk.SetCapacity(-1)
+}
+
+// Reads that are answered beside the loop and requests that go through it come
+// back in one order, whatever the mixture and however the bytes are cut.
+func TestEveryMixtureIsAnsweredInOrder(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	p.do(create("/n", "", 0))
+	var b []byte
+	var ops []zk.Op
+	for i := range 4000 {
+		r := zk.Request{Op: zk.OpGetData, Path: "/n"}
+		switch {
+		case i%97 == 0:
+			r = zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")}
+		case i*i%13 == 1:
+			r = zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1}
+		case i%11 == 0:
+			r = zk.Request{Op: zk.OpMulti}
+		case i%7 == 0:
+			r = zk.Request{Op: zk.OpExists, Path: "/missing", Watch: true}
+		}
+		r.Xid = p.xid + int32(i) + 1
+		ops = append(ops, r.Op)
+		b = wire.AppendRequest(b, &r)
+	}
+	go func() {
+		for cut := 1; len(b) > 0; cut = cut*7%1000 + 1 {
+			n := min(cut, len(b))
+			p.socket.Write(b[:n])
+			b = b[n:]
+		}
+	}()
+	for i, op := range ops {
+		if h, _ := p.reply(op); h.Xid != p.xid+int32(i)+1 {
+			t.Fatalf("reply %d has xid %d", i, h.Xid)
+		}
+	}
+	c := s.conns.all()[0]
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	if len(c.stats.waiting) != 0 || s.inFlight.Load() != 0 {
+		t.Errorf("%d of the connection and %d of all are still counted", len(c.stats.waiting), s.inFlight.Load())
+	}
+}

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+func knock(t *testing.T, s *Server) net.Conn {
+	t.Helper()
+	socket, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	socket.SetDeadline(time.Now().Add(20 * time.Second))
+	return socket
+}
+
+// closes tells whether the server ends a connection without another byte.
+func closes(socket net.Conn) error {
+	n, err := socket.Read(make([]byte, 64))
+	if n > 0 {
+		return fmt.Errorf("%d bytes came", n)
+	}
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		return fmt.Errorf("it stays open")
+	}
+	return nil
+}
+
+func length(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
+
+func TestImpossibleFramesCloseTheConnectionWithoutAWord(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	healthy := dial(t, s, nil)
+	cases := map[string][]byte{
+		"negative": length(-1), "smallest": length(-1 << 31), "beyond the limit": length(wire.FrameBytesMax + 1),
+		"largest": length(1<<31 - 1), "empty": length(0), "shorter than a header": append(length(7), make([]byte, 7)...),
+	}
+	for name, b := range cases {
+		t.Run(name, func(t *testing.T) {
+			first := knock(t, s)
+			first.Write(b)
+			if err := closes(first); err != nil {
+				t.Errorf("as the first frame: %v", err)
+			}
+			p := dial(t, s, nil)
+			p.socket.Write(b)
+			if err := closes(p.socket); err != nil {
+				t.Errorf("behind the handshake: %v", err)
+			}
+			if again := dial(t, s, p); again.id != p.id {
+				t.Error("the session went with the connection")
+			}
+		})
+	}
+	if code, _ := healthy.do(zk.Request{Op: zk.OpPing}); code != zk.OK {
+		t.Error(code)
+	}
+}
+
+// Random bytes, and random bodies behind the header of every operation, whole
+// and cut off: the healthy client goes on, and nothing is left.
+func TestGarbageHurtsNobody(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	healthy := dial(t, s, nil)
+	healthy.do(create("/n", "", 0))
+	before := runtime.NumGoroutine()
+	random := rand.New(rand.NewPCG(5, 5))
+	noise := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(random.Uint32())
+			if random.IntN(3) > 0 {
+				b[i] = 0 // lengths that are small enough to be believed
+			}
+		}
+		return b
+	}
+	for i := range 300 {
+		socket := knock(t, s)
+		if i%3 != 0 {
+			socket.Write(wire.AppendConnectRequest(nil, &wire.ConnectRequest{TimeoutMs: 5000, Password: make([]byte, 16)}))
+			if _, err := readFrame(socket); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range random.IntN(20) {
+			body := noise(random.IntN(60))
+			frame := binary.BigEndian.AppendUint32(length(int32(8+len(body))), uint32(i))
+			frame = binary.BigEndian.AppendUint32(frame, uint32(int32(random.IntN(125)-12)))
+			frame = append(frame, body...)
+			socket.Write(frame[:len(frame)-random.IntN(2)*random.IntN(8)])
+		}
+		if i%4 == 0 {
+			socket.Write(noise(1000))
+		}
+		if i%10 == 0 {
+			if code, _ := healthy.do(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1}); code != zk.OK {
+				t.Fatalf("the healthy client: %v", code)
+			}
+		}
+		socket.Close()
+	}
+	eventually(t, "only the healthy client is left", func() bool { return len(s.conns.all()) == 1 })
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
+	if n := s.inFlight.Load(); n != 0 {
+		t.Errorf("%d requests are still counted", n)
+	}
+	if s.Status().Counts.DigestMismatches != 0 {
+		t.Error("digests differ")
+	}
+}
+
+// Connections that say nothing, or half a thing, cost little and go.
+func TestSilentConnectionsCostLittleAndGo(t *testing.T) {
+	const many = 1000
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax, c.HandshakeTime = 0, time.Hour })
+	healthy := dial(t, s, nil)
+	var first, second runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&first)
+	for i := range many {
+		socket := knock(t, s)
+		switch i % 3 {
+		case 1:
+			socket.Write([]byte{0, 0})
+		case 2: // claims a long first frame and brings a part of it
+			socket.Write(append(length(4000), make([]byte, 900)...))
+		}
+	}
+	eventually(t, "all are here", func() bool { return len(s.conns.all()) == many+1 })
+	runtime.GC()
+	runtime.ReadMemStats(&second)
+	used := int64(second.HeapInuse+second.StackInuse) - int64(first.HeapInuse+first.StackInuse)
+	if each := used / many; each > 16<<10 {
+		t.Errorf("%d bytes for each, both ends of it", each)
+	} else {
+		t.Logf("%d bytes for each, both ends of it", each)
+	}
+	if code, _ := healthy.do(zk.Request{Op: zk.OpPing}); code != zk.OK {
+		t.Error(code)
+	}
+}
+
+func TestConnectionWithoutAHandshakeGoesInTime(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.HandshakeTime = 50 * time.Millisecond })
+	p, silent, half := dial(t, s, nil), knock(t, s), knock(t, s)
+	half.Write(length(45))
+	for _, socket := range []net.Conn{silent, half} {
+		if err := closes(socket); err != nil {
+			t.Error(err)
+		}
+	}
+	if code, _ := p.do(zk.Request{Op: zk.OpPing}); code != zk.OK {
+		t.Errorf("one with a session: %v", code)
+	}
+}
+
+func TestConnectionsBeyondTheLimitsAreRefused(t *testing.T) {
+	for name, limit := range map[string]func(*Config){
+		"per address": func(c *Config) { c.ConnsPerIPMax = 2 },
+		"in all":      func(c *Config) { c.ConnsPerIPMax, c.ConnsMax = 0, 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, vfs.NewMem(), limit)
+			a, b := dial(t, s, nil), dial(t, s, nil)
+			if err := closes(knock(t, s)); err != nil {
+				t.Fatal(err)
+			}
+			a.socket.Close()
+			eventually(t, "the first has gone", func() bool { return len(s.conns.all()) == 1 })
+			if again := dial(t, s, a); again.id != a.id {
+				t.Error("no room for one more")
+			}
+			if code, _ := b.do(zk.Request{Op: zk.OpPing}); code != zk.OK || s.Status().Rejected != 1 {
+				t.Errorf("%v, %d rejected", code, s.Status().Rejected)
+			}
+		})
+	}
+}
+
+// vocabulary answers one word.
+type vocabulary struct{}
+
+func (vocabulary) Known(word string) bool            { return word == "ruok" || word == "srvr" }
+func (vocabulary) Answer(_ *Server, w string) string { return "answer to " + w }
+
+func TestFourLetterWordsAreAnsweredInsteadOfAHandshake(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Words, c.FourLetterWords = vocabulary{}, []string{"stat"} })
+	for word, want := range map[string]string{
+		"srvr": "answer to srvr", "srvr\n": "answer to srvr", "stat": "",
+		"ruok": "ruok is not executed because it is not in the whitelist.\n", "nope": "",
+	} {
+		socket := knock(t, s)
+		socket.Write([]byte(word[:2])) // a terminal may send letter by letter
+		socket.Write([]byte(word[2:]))
+		if got, err := io.ReadAll(socket); string(got) != want {
+			t.Errorf("%q is answered with %q, %v", word, got, err)
+		}
+	}
+	p := dial(t, s, nil)
+	p.socket.Write([]byte("srvr")) // behind the handshake it is a length, an impossible one
+	if err := closes(p.socket); err != nil {
+		t.Error(err)
+	}
+}
