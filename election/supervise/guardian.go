@@ -36,7 +36,6 @@ type guardian struct {
 	clock   clock.Clock
 	control chan message
 	status  *os.File
-	locks   []uintptr
 	parent  int
 	order   startOrder
 
