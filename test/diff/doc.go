@@ -28,6 +28,9 @@
 // The client here is its own; a bug in package client cannot hide one in the
 // server. It runs on Linux, as test/servers does.
 //
+// What random scripts cannot hold comes first: the table of known differences,
+// and the reaping of containers and TTL znodes, whose moment a server chooses.
+//
 // Two servers may differ where docs/differences.md says so. The generator does
 // not walk into those places; each has a script of its own in known.go, with
 // what either server must answer.

@@ -41,7 +41,7 @@ func main() {
 	flag.IntVar(&o.ops, "ops", 2000, "requests in each script")
 	flag.StringVar(&o.keep, "keep", "", "play only these steps, such as 0,3,7-9")
 	flag.BoolVar(&o.printOnly, "print", false, "print the script of the first seed and play nothing")
-	flag.BoolVar(&o.skipKnown, "skip-known", false, "do not play the table of known differences")
+	flag.BoolVar(&o.skipKnown, "skip-known", false, "play random scripts only, neither known differences nor reaping")
 	flag.BoolVar(&o.transcript, "transcript", false, "print what the left server answered at each step")
 	flag.DurationVar(&o.shrink, "shrink", 2*time.Minute, "how long to look for a smaller script that differs")
 	flag.IntVar(&o.failuresMax, "failures", 3, "stop after so many scripts that differ")
@@ -77,6 +77,11 @@ func compare(ctx context.Context, o options) error {
 			continue
 		}
 		if err := checkKnown(ctx, k); err != nil {
+			return err
+		}
+	}
+	if !o.skipKnown && keep == nil {
+		if err := checkReaping(ctx, kinds); err != nil {
 			return err
 		}
 	}
