@@ -47,6 +47,7 @@ func (s *Server) recover() error {
 	}
 	t := found.Target.(*target)
 	s.use(t.replica)
+	s.snaps.size.Store(found.Info.Bytes)
 	s.recovery = Recovery{max(found.Last, 0), found.Snapshot.Name, found.Records, t.mismatches, time.Since(start)}
 	s.reportRecovery(found, t)
 	log, err := s.openLog(found)

@@ -17,6 +17,9 @@ import (
 // snapshots decides when one is due. One is written at a time.
 type snapshots struct {
 	trigger *store.Trigger // of the disk goroutine
+	logged  int64          // bytes of log since the last one began; of the disk goroutine
+	wanted  bool           // the trigger has fired; of the disk goroutine
+	size    atomic.Int64   // bytes of the last one, before compression
 	due     atomic.Bool
 	busy    atomic.Bool
 	last    atomic.Int64 // zxid of the last one
@@ -27,11 +30,23 @@ type snapshots struct {
 
 func newSnapshots(trigger *store.Trigger) *snapshots { return &snapshots{trigger: trigger} }
 
-// note counts what the log got.
+// snapshotShare is the part of a snapshot's size that the log must have grown by
+// before the next one. snapCount alone would have a large tree written whole for
+// a few changes; so what is written for snapshots stays within a few times of
+// what is logged, and what a restart replays within a part of what it loads.
+const snapshotShare = 4
+
+// note counts what the log got. A snapshot is due when the trigger (snapCount,
+// snapSizeLimitInKb) has fired and the log has grown by its share.
 func (n *snapshots) note(txns int, bytes int64) {
+	n.logged += bytes
 	if n.trigger.Note(txns, bytes) {
-		n.due.Store(true)
+		n.wanted = true
 		n.trigger.Reset()
+	}
+	if n.wanted && n.logged >= n.size.Load()/snapshotShare {
+		n.wanted, n.logged = false, 0
+		n.due.Store(true)
 	}
 }
 
@@ -120,6 +135,7 @@ func (s *Server) writeSnapshot(b *beginning) error {
 		return err
 	}
 	s.snaps.last.Store(int64(b.zxid))
+	s.snaps.size.Store(w.Bytes())
 	s.snaps.ready.Store(true)
 	return nil
 }
