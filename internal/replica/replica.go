@@ -9,9 +9,9 @@
 //
 // A request takes this way. Arrive: its session is looked up and its place
 // found (pipeline.go). A write is decided by prep, gets its zxid and is
-// proposed (propose.go). When a quorum has it on disk it is committed
-// (commit.go) and delivered: applied to the tree, its changes told to watches,
-// its reply given (deliver.go). A stand-alone server is a replica whose quorum
+// proposed (propose.go). When a quorum has it on disk it is committed and
+// delivered: applied to the tree, its changes told to watches, its reply given
+// (deliver.go). A stand-alone server is a replica whose quorum
 // is itself. A read is answered in its place behind the writes of its
 // connection (read.go).
 //

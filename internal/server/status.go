@@ -150,7 +150,8 @@ type Status struct {
 	Recovery         Recovery
 }
 
-// Status looks at everything at once.
+// Status looks at everything at once. What the loop owns is told only while Run
+// is running: until then Status waits.
 func (s *Server) Status() Status {
 	st := Status{
 		Mode: "standalone", Latency: s.stats.latency.report(), Received: s.stats.received.Load(),

@@ -17,6 +17,9 @@ type Entry struct {
 type Scan struct {
 	t  *Tree
 	at uint32 // the next znode to show
+
+	parent uint32 // of the last one shown, noNode if that is not known
+	prefix string // its path and a slash: siblings share it
 }
 
 // NewScan starts a walk. Call it with the tree locked for reading, but never
@@ -46,7 +49,10 @@ func (s *Scan) Next(e *Entry) bool {
 	t, n := s.t, s.t.nodes.at(s.at)
 	e.Path = ""
 	if s.at != rootNode {
-		e.Path = t.path(s.at)
+		if n.parent != s.parent {
+			s.parent, s.prefix = n.parent, zk.JoinPath(t.path(n.parent), "")
+		}
+		e.Path = s.prefix + t.name(n)
 	}
 	e.Data, e.Stat, e.ACL = t.data(n), n.stat(), -1
 	if n.acl != openACL {
@@ -57,9 +63,13 @@ func (s *Scan) Next(e *Entry) bool {
 }
 
 // leaveWalks moves every walk that is about to show a znode past it, before
-// the znode is removed. It has no children, so nothing below it is missed.
+// the znode is removed. It has no children, so nothing below it is missed. What
+// a walk remembers of it is forgotten: its number will name another znode.
 func (t *Tree) leaveWalks(id uint32) {
 	for _, s := range t.walks {
+		if s.parent == id {
+			s.parent = noNode
+		}
 		if s.at == id {
 			s.at = t.following(id, rootNode)
 		}
