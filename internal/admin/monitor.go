@@ -46,6 +46,14 @@ func (w Words) mntr(s *server.Server) string {
 	put("cnt_fsynctime", st.Syncs)
 	put("startup_txns_loaded", st.Recovery.Records)
 	put("startup_time", st.Recovery.Time.Milliseconds())
-	put("disk_full", st.DiskFull)
+	put("disk_full", oneIf(st.DiskFull))
 	return b.String()
+}
+
+// oneIf prints a condition as agents want it: everything is a number to them.
+func oneIf(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
 }

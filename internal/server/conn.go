@@ -98,6 +98,7 @@ func (c *conn) handshake() bool {
 		return false
 	}
 	c.touchedMs = c.server.monoMs()
+	c.received()
 	c.begin(1)
 	c.server.stats.connects.Add(1)
 	c.server.inbox.put(replica.Event{Kind: replica.EventConnect, Conn: c.id, Connect: &req, Identities: c.identities})
@@ -117,6 +118,14 @@ func (c *conn) await() bool {
 	case <-c.server.done.Done():
 		return false
 	}
+}
+
+// received counts what comes before the first request: a handshake, a word.
+func (c *conn) received() {
+	c.server.stats.received.Add(1)
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.stats.received++
 }
 
 // begin counts requests that go to the loop.

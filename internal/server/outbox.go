@@ -77,6 +77,7 @@ func (c *conn) connected(r *wire.ConnectResponse) {
 		c.out.bytes = wire.AppendConnectResponse(c.out.bytes, r)
 	}
 	c.stats.sent++
+	c.stats.lastZxid, c.stats.respondedMs = c.server.reader.Tree.LastZxid(), c.server.loopMs
 	c.out.mu.Unlock()
 	c.timeoutMs.Store(r.TimeoutMs)
 	c.sessionID.Store(int64(r.Session))

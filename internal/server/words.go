@@ -37,7 +37,7 @@ func (c *conn) answerWord(word string) {
 	if words == nil || !words.Known(word) {
 		return
 	}
-	c.server.stats.received.Add(1)
+	c.received()
 	answer := strings.TrimSpace(word) + " is not executed because it is not in the whitelist.\n"
 	if c.server.cfg.WordEnabled(word) {
 		answer = words.Answer(c.server, word)

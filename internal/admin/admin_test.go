@@ -1,0 +1,250 @@
+package admin
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the answers of testdata anew")
+
+// scene is a server with two clients: one has znodes, an ephemeral and watches,
+// the other has only connected. Its clocks stand still.
+type scene struct {
+	t      *testing.T
+	server *server.Server
+	peers  []net.Conn
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	cfg := server.Default()
+	cfg.FS, cfg.DataDir, cfg.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
+	cfg.PreallocBytes, cfg.FourLetterWords, cfg.Words = 64<<10, []string{"*"}, Words{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
+	cfg.Clock, cfg.Wall = clock.NewManual(0), func() time.Time { return time.UnixMilli(1_700_000_000_000) }
+	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := server.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	c := &scene{t: t, server: s}
+	c.connect()
+	c.connect()
+	open := zk.OpenACL()
+	for i, r := range []zk.Request{
+		{Op: zk.OpCreate, Path: "/a", Data: []byte("data"), ACL: open},
+		{Op: zk.OpCreate, Path: "/e", ACL: open, Mode: zk.Ephemeral},
+		{Op: zk.OpGetData, Path: "/a", Watch: true},
+		{Op: zk.OpExists, Path: "/missing", Watch: true},
+		{Op: zk.OpGetChildren, Path: "/", Watch: true}, // not in the data registry
+	} {
+		r.Xid = zk.Xid(i + 1)
+		c.do(0, &r)
+	}
+	return c
+}
+
+func (c *scene) dial() net.Conn {
+	c.t.Helper()
+	socket, err := net.Dial("tcp", c.server.Addr().String())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { socket.Close() })
+	socket.SetDeadline(time.Now().Add(20 * time.Second))
+	return socket
+}
+
+func (c *scene) connect() {
+	socket := c.dial()
+	socket.Write(wire.AppendConnectRequest(nil, &wire.ConnectRequest{TimeoutMs: 30000, Password: make([]byte, 16)}))
+	c.frame(socket)
+	c.peers = append(c.peers, socket)
+}
+
+func (c *scene) frame(socket net.Conn) []byte {
+	c.t.Helper()
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(socket, head); err != nil {
+		c.t.Fatal(err)
+	}
+	payload := make([]byte, binary.BigEndian.Uint32(head))
+	if _, err := io.ReadFull(socket, payload); err != nil {
+		c.t.Fatal(err)
+	}
+	return payload
+}
+
+func (c *scene) do(peer int, r *zk.Request) {
+	c.t.Helper()
+	c.peers[peer].Write(wire.AppendRequest(nil, r))
+	if _, _, err := wire.DecodeReplyHeader(c.frame(c.peers[peer])); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// ask sends a word as tools do.
+func (c *scene) ask(word string) string {
+	c.t.Helper()
+	socket := c.dial()
+	socket.Write([]byte(word + "\n"))
+	answer, err := io.ReadAll(socket)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(answer)
+}
+
+// steady replaces what differs from run to run: ports, moments, sizes of the
+// process.
+var steady = []struct {
+	pattern     *regexp.Regexp
+	replacement string
+}{
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:PORT"},
+	{regexp.MustCompile(`clientPort=\d+`), "clientPort=PORT"},
+	{regexp.MustCompile(`(est|lresp)=\d{13}`), "$1=MOMENT"},
+	{regexp.MustCompile(`expire at \w{3} \w{3} \d\d \d\d:\d\d:\d\d \S+ \d{4}:`), "expire at DATE:"},
+	{regexp.MustCompile(`(?m)^(zk_(?:open|max)_file_descriptor_count)\t\d+$`), "$1\tN"},
+	{regexp.MustCompile(`(?m)^(zk_(?:uptime|startup_time|snapshot_last_ms))\t\d+$`), "$1\tN"},
+	{regexp.MustCompile(`(?m)^(host\.name|java\.vendor|java\.io\.tmpdir|os\.name|os\.arch|os\.version|user\.\w+|jvm\.memory\.\w+)=.*$`), "$1=LOCAL"},
+}
+
+// TestAnswers compares every word's answer with testdata/WORD.txt.
+func TestAnswers(t *testing.T) {
+	for _, word := range []string{
+		"ruok", "isro", "srvr", "stat", "mntr", "conf", "cons", "crst", "srst", "dump", "envi", "wchs", "wchc", "wchp",
+		"dirs", "hash", "gtmk",
+	} {
+		t.Run(word, func(t *testing.T) {
+			c := newScene(t)
+			got := c.ask(word)
+			for _, s := range steady {
+				got = s.pattern.ReplaceAllString(got, s.replacement)
+			}
+			name := "testdata/" + word + ".txt"
+			if *rewrite {
+				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(name)
+			if err != nil || got != string(want) {
+				t.Errorf("%s differs (%v); got:\n%s", name, err, got)
+			}
+		})
+	}
+}
+
+func TestEveryWordHasItsAnswerInTestdata(t *testing.T) {
+	for word := range words {
+		if _, err := os.Stat("testdata/" + word + ".txt"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The patterns by which go-zookeeper takes cons apart, and srvr behind its
+// version line (of which it expects a form that ZooKeeper gave up with 3.5).
+func TestGoZookeeperUnderstandsTheAnswers(t *testing.T) {
+	c := newScene(t)
+	srvr := regexp.MustCompile(`(?m:\A^Zookeeper version: ([A-Za-z0-9\.\-]+), built on .*\n` +
+		`^Latency min/avg/max: (\d+)/([0-9.]+)/(\d+).*\n` +
+		`^Received: (\d+).*\n^Sent: (\d+).*\n^Connections: (\d+).*\n^Outstanding: (\d+).*\n` +
+		`^Zxid: (0x[A-Za-z0-9]+).*\n^Mode: (\w+).*\n^Node count: (\d+))`)
+	m := srvr.FindStringSubmatch(c.ask("srvr"))
+	if m == nil || m[9] != "0x4" || m[10] != "standalone" || m[11] != "7" || m[7] != "3" {
+		t.Errorf("srvr: %q", m)
+	}
+	cons := regexp.MustCompile(`^ /((?:(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)\.){3}(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?):(?:\d+))\[\d+\]` +
+		`\(queued=(\d+),recved=(\d+),sent=(\d+),sid=(0x[A-Za-z0-9]+),lop=(\w+),est=(\d+),to=(\d+),` +
+		`lcxid=(0x[A-Za-z0-9]+),lzxid=(0x[A-Za-z0-9]+),lresp=(\d+),llat=(\d+),minlat=(\d+),avglat=(\d+),maxlat=(\d+)\)`)
+	lines := strings.Split(c.ask("cons"), "\n")
+	if m := cons.FindStringSubmatch(lines[0]); m == nil || m[6] != "GETC" || m[8] != "30000" || m[9] != "0x5" {
+		t.Errorf("cons: %q of %q", m, lines[0])
+	}
+}
+
+// kazoo reads the version from envi, in one read of 8 KiB, and cuts it at the
+// first dash.
+func TestKazooFindsTheVersion(t *testing.T) {
+	answer := newScene(t).ask("envi")
+	version := ""
+	for line := range strings.SplitSeq(answer[:min(len(answer), 8192)], "\n") {
+		if key, value, ok := strings.Cut(line, "="); ok && key == "zookeeper.version" {
+			version, _, _ = strings.Cut(value, "-")
+		}
+	}
+	if !regexp.MustCompile(`^\d+(\.\d+)+$`).MatchString(version) {
+		t.Errorf("version %q", version)
+	}
+}
+
+// Agents split every line of mntr at its only tab.
+func TestEveryLineOfMntrIsAKeyAndAValue(t *testing.T) {
+	var keys []string
+	for line := range strings.SplitSeq(strings.TrimSuffix(newScene(t).ask("mntr"), "\n"), "\n") {
+		key, value, ok := strings.Cut(line, "\t")
+		if !ok || !strings.HasPrefix(key, "zk_") || value == "" || strings.Contains(value, "\t") || slices.Contains(keys, key) {
+			t.Errorf("line %q", line)
+		}
+		keys = append(keys, key)
+	}
+	for _, key := range []string{
+		"version", "server_state", "avg_latency", "min_latency", "max_latency", "packets_received", "packets_sent",
+		"num_alive_connections", "outstanding_requests", "uptime", "znode_count", "watch_count", "ephemerals_count",
+		"approximate_data_size", "global_sessions", "open_file_descriptor_count", "max_file_descriptor_count",
+	} {
+		if !slices.Contains(keys, "zk_"+key) {
+			t.Errorf("%s is missing", key)
+		}
+	}
+}
+
+func TestResetStartsTheFiguresAnew(t *testing.T) {
+	c := newScene(t)
+	if got := c.ask("crst"); got != "Connection stats reset.\n" {
+		t.Fatal(got)
+	}
+	first, _, _ := strings.Cut(c.ask("cons"), "\n")
+	if !strings.Contains(first, "recved=0,sent=0,") || strings.Contains(first, "lcxid") {
+		t.Errorf("after crst: %q", first)
+	}
+	c.ask("srst")
+	if st := c.server.Status(); st.Received != 0 || st.Latency.MaxMs != 0 {
+		t.Errorf("after srst: %+v", st)
+	}
+}
+
+func TestAverageHasOneToFourPlaces(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.0", 1.25: "1.25", 2: "2.0", 1.0 / 3: "0.3333", 100: "100.0"} {
+		if got := decimal(v); got != want {
+			t.Errorf("%v is printed as %s, want %s", v, got, want)
+		}
+	}
+}
