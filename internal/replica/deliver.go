@@ -83,6 +83,10 @@ func (r *Replica) sessionCreated(p *proposal) {
 	if p.conn == nil || r.conns[p.conn.id] != p.conn {
 		return // the client is gone; the session expires
 	}
+	if s.Conn != 0 {
+		r.drop(p.conn) // somebody guessed the session before it was there, and has it
+		return
+	}
 	r.attach(p.conn, s, p.connect)
 }
 

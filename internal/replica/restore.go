@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -35,5 +37,15 @@ func (r *Replica) findOrphans() []zk.SessionID {
 	return ids
 }
 
-// Leases returns the sessions as a snapshot stores them.
-func (r *Replica) Leases() []session.Lease { return r.sessions.Leases() }
+// Leases returns the sessions as a snapshot stores them: those whose creation
+// has been delivered. One that is still on its way may be lost in a crash, and
+// a snapshot must not have it then.
+func (r *Replica) Leases() []session.Lease {
+	coming := map[zk.SessionID]bool{}
+	for i := r.queue.head; i < len(r.queue.all); i++ {
+		if p := &r.queue.all[i]; p.txn.Op == zk.OpCreateSession {
+			coming[p.header.Session] = true
+		}
+	}
+	return slices.DeleteFunc(r.sessions.Leases(), func(l session.Lease) bool { return coming[l.ID] })
+}

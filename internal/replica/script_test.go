@@ -250,6 +250,9 @@ func (s *script) restart(f []string) {
 
 func (s *script) state() {
 	r := s.replica
+	for _, l := range r.Leases() {
+		s.say("a snapshot has %s timeout=%d", s.sessionName(l.ID), l.TimeoutMs)
+	}
 	s.say("zxid %d, %d znodes, %d ephemerals, %d sessions, %d watches, %d proposals, %d outstanding changes, %d digests differ",
 		r.Tree().LastZxid(), r.Tree().Count(), r.Tree().EphemeralCount(), r.Sessions().Count(), r.Watches().Counts().All,
 		r.Outstanding(), r.prep.Outstanding(), r.Counts().DigestMismatches)
