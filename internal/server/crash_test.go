@@ -304,6 +304,7 @@ type scene struct {
 	what     string
 	disk     *vfs.Mem
 	promised *promises
+	killed   bool // the process only: all that was written is there, unsynced
 }
 
 // A power loss at every operation of the disk, with nothing, a part or all of
@@ -321,9 +322,11 @@ func TestCrashAtEveryOperationOfTheDisk(t *testing.T) {
 		defer mu.Unlock()
 		promised := p.clone() // first: what is promised later may be on the disk or not
 		for _, percent := range []int{0, 50, 100} {
-			what := fmt.Sprintf("operation %d, %s %s, %d%% kept", len(scenes)/3, op.Kind, op.Name, percent)
-			scenes = append(scenes, scene{what, disk.CrashClone(percent, int64(len(scenes))), promised})
+			what := fmt.Sprintf("operation %d, %s %s, %d%% kept", len(scenes)/4, op.Kind, op.Name, percent)
+			scenes = append(scenes, scene{what, disk.CrashClone(percent, int64(len(scenes))), promised, false})
 		}
+		what := fmt.Sprintf("operation %d, %s %s, killed", len(scenes)/4, op.Kind, op.Name)
+		scenes = append(scenes, scene{what, disk.KillClone(), promised, true})
 		return nil
 	}}
 	s, stop := launch(t, faulty, func(c *Config) {
@@ -346,6 +349,9 @@ func TestCrashAtEveryOperationOfTheDisk(t *testing.T) {
 		t.Fatalf("only %d writes and %d scenes", p.writes, len(scenes))
 	}
 	for _, c := range scenes {
+		if c.killed {
+			recoverThenCrash(t, c) // first: it needs the disk as it was left
+		}
 		recoverTwice(t, c)
 		if t.Failed() {
 			return
@@ -373,5 +379,29 @@ func recoverTwice(t *testing.T, c scene) {
 		}
 		first, digest = zxid, sum
 		s.close()
+	}
+}
+
+// recoverThenCrash starts a server behind one that was killed. What it would
+// show to clients must survive a power loss, although its predecessor never
+// synced it.
+func recoverThenCrash(t *testing.T, c scene) {
+	t.Helper()
+	offline := func(c *Config) { c.ClientAddr = "" }
+	s, err := New(testConfig(c.disk, offline))
+	if err != nil {
+		t.Errorf("%s: %v", c.what, err)
+		return
+	}
+	defer s.close()
+	again, err := New(testConfig(c.disk.CrashClone(0, 1), offline))
+	if err != nil {
+		t.Errorf("%s, then a power loss: %v", c.what, err)
+		return
+	}
+	defer again.close()
+	shown, sum := s.Digest()
+	if zxid, digest := again.Digest(); zxid != shown || digest != sum {
+		t.Errorf("%s: shows %s, after a power loss %s", c.what, shown, zxid)
 	}
 }
