@@ -239,3 +239,30 @@ func TestEveryMixtureIsAnsweredInOrder(t *testing.T) {
 		t.Errorf("%d of the connection and %d of all are still counted", len(c.stats.waiting), s.inFlight.Load())
 	}
 }
+
+// Who waits for room in the outbox hears of it when the writer fails.
+func TestFailedWriteWakesWhoWaitsForRoom(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	for range 200 {
+		server, client := net.Pipe()
+		c := newConn(s, server)
+		c.out.bytes = []byte("blocks the writer")
+		go c.flush()
+		eventually(t, "the writer has begun", func() bool {
+			c.out.mu.Lock()
+			defer c.out.mu.Unlock()
+			return c.out.writing
+		})
+		c.out.mu.Lock()
+		c.out.bytes = make([]byte, outboxCrowded+1)
+		c.out.mu.Unlock()
+		woken := make(chan bool, 1)
+		go func() { woken <- c.uncrowded() }()
+		client.Close()
+		select {
+		case <-woken:
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody woke the one who waits")
+		}
+	}
+}

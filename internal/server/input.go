@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net"
+	"slices"
 	"syscall"
 
 	"github.com/conclave-project/conclave/internal/wire"
@@ -70,6 +71,9 @@ func (in *input) first() ([]byte, error) {
 // read waits for input and returns a scratch whose rest holds it, behind what
 // was kept. Only when something has come does it take a scratch.
 func (in *input) read() (*scratch, error) {
+	if err := in.gather(); err != nil {
+		return nil, err
+	}
 	if w := in.pending(); w != nil {
 		return w, nil
 	}
@@ -92,6 +96,48 @@ func (in *input) read() (*scratch, error) {
 	}
 	in.rest = w.buffer[:len(in.partial)+in.n]
 	return w, nil
+}
+
+// gather reads a long frame that has begun until it is whole, to where it is
+// kept: to carry it into a scratch and back with every byte that comes would
+// let a slow sender cost any amount of work.
+func (in *input) gather() error {
+	for len(in.partial) >= wire.PrefixBytes {
+		n, err := wire.FrameLength(in.partial, in.frameMax)
+		missing := wire.PrefixBytes + n - len(in.partial)
+		if err != nil || n <= inputBytes/2 || missing <= 0 {
+			return nil
+		}
+		if len(in.partial) == cap(in.partial) {
+			in.partial = slices.Grow(in.partial, min(len(in.partial), missing))
+		}
+		room := in.partial[len(in.partial):cap(in.partial)]
+		got, err := in.readInto(room[:min(len(room), missing)])
+		if err != nil {
+			return err
+		}
+		in.partial = in.partial[:len(in.partial)+got]
+	}
+	return nil
+}
+
+// readInto waits until something has come; nothing is the end.
+func (in *input) readInto(b []byte) (n int, err error) {
+	if in.raw == nil {
+		return in.socket.Read(b)
+	}
+	waitErr := in.raw.Read(func(fd uintptr) bool {
+		var again bool
+		n, again, err = readSocket(fd, b)
+		return !again
+	})
+	switch {
+	case waitErr != nil:
+		return 0, waitErr
+	case err == nil && n == 0:
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 // pending returns a scratch with a frame that came whole behind the handshake,

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -215,3 +216,53 @@ func TestFourLetterWordsAreAnsweredInsteadOfAHandshake(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A long frame that comes byte by byte costs what its bytes cost, not what it
+// would cost to take it up anew with each.
+func TestTrickledFrameCostsLittle(t *testing.T) {
+	pipes := &pipeListener{conns: make(chan net.Conn)}
+	start(t, vfs.NewMem(), func(c *Config) { c.TickTime, c.Listener = 2*time.Second, pipes })
+	ours, theirs := net.Pipe() // every write is read by itself
+	pipes.conns <- theirs
+	p := &peer{t: t, socket: ours}
+	ours.Write(wire.AppendConnectRequest(nil, &wire.ConnectRequest{TimeoutMs: 5000, Password: make([]byte, 16)}))
+	p.frame()
+	r := create("/long", "", 0)
+	r.Data, r.Xid = make([]byte, 1_000_000), 1
+	frame := wire.AppendRequest(nil, &r)
+	const last = 500
+	p.socket.Write(frame[:len(frame)-last])
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range last {
+		p.socket.Write(frame[len(frame)-last+i:][:1])
+	}
+	if h, _ := p.reply(zk.OpCreate); h.Code != zk.OK || h.Xid != 1 {
+		t.Fatal(h)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+		t.Errorf("%d MiB were allocated for the last %d bytes", used>>20, last)
+	}
+}
+
+// pipeListener accepts what a test hands it.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	c, ok := <-l.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (l *pipeListener) Close() error {
+	l.closed.Do(func() { close(l.conns) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
