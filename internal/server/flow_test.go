@@ -266,3 +266,23 @@ func TestFailedWriteWakesWhoWaitsForRoom(t *testing.T) {
 		}
 	}
 }
+
+func TestConnectionProvesABoundedNumberOfIdentities(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	proved := 0
+	for ; ; proved++ {
+		r := zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: fmt.Appendf(nil, "user%d:secret", proved)}
+		if code, _ := p.do(r); code == zk.ErrAuthFailed {
+			break
+		} else if code != zk.OK || proved > 1000 {
+			t.Fatalf("%d: %v", proved, code)
+		}
+	}
+	if proved < 100 {
+		t.Errorf("only %d", proved)
+	}
+	if again := dial(t, s, p); again.id != p.id {
+		t.Error("the session went with the connection")
+	}
+}
