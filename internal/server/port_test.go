@@ -176,9 +176,14 @@ func TestConnectionsBeyondTheLimitsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, vfs.NewMem(), limit)
 			a, b := dial(t, s, nil), dial(t, s, nil)
-			if err := closes(knock(t, s)); err != nil {
-				t.Fatal(err)
+			if third, err := net.Dial("tcp", s.Addr().String()); err == nil { // else it was reset already
+				defer third.Close()
+				third.SetDeadline(time.Now().Add(20 * time.Second))
+				if err := closes(third); err != nil {
+					t.Fatal(err)
+				}
 			}
+			eventually(t, "it is counted", func() bool { return s.conns.rejected.Load() == 1 })
 			a.socket.Close()
 			eventually(t, "the first has gone", func() bool { return len(s.conns.all()) == 1 })
 			if again := dial(t, s, a); again.id != a.id {
