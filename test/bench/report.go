@@ -72,7 +72,11 @@ func (r *report) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n\n", r.Machine, r.Load)
 	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "\t")
+	width := 0
+	for _, figure := range r.Figures {
+		width = max(width, len([]rune(figure)))
+	}
+	fmt.Fprintf(w, "%-*s\t", width, "")
 	for i, s := range r.Servers {
 		fmt.Fprintf(w, "%s\t", s)
 		if i > 0 {
@@ -81,7 +85,7 @@ func (r *report) text() string {
 	}
 	fmt.Fprintln(w)
 	for _, figure := range r.Figures {
-		fmt.Fprintf(w, "%s\t", figure)
+		fmt.Fprintf(w, "%-*s\t", width, figure)
 		first, _ := r.median(r.Servers[0], figure)
 		for i, s := range r.Servers {
 			value, ok := r.median(s, figure)
