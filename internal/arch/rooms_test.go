@@ -33,6 +33,7 @@ var rooms = map[string]room{
 	"internal/tree":              {1, machine},
 	"internal/clientsession":     {1, machine},
 	"internal/elector":           {1, machine},
+	"internal/fle":               {1, machine},
 	"internal/txnlog":            {1, storage},
 	"internal/vfs/osfs":          {1, shell},
 	"internal/watch":             {2, machine},

@@ -1,0 +1,261 @@
+package fle
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// alone is one machine of voters 1 to n that heard nobody yet.
+type alone struct {
+	t *testing.T
+	m *Machine
+}
+
+func newAlone(t *testing.T, id quorum.ID, voters ...quorum.ID) *alone {
+	cfg := Config{ID: id, ResendMinMs: 200, ResendMaxMs: 60_000}
+	return &alone{t, New(cfg, Ensemble{Committed: quorum.NewMajority(voters...), Version: 5})}
+}
+
+func (a *alone) look(zxid zk.Zxid, epoch int64) []Effect { return a.m.Step(0, Look{zxid, epoch}) }
+
+func (a *alone) hear(from quorum.ID, state State, leader quorum.ID, zxid zk.Zxid, epoch, round int64) []Effect {
+	return a.m.Step(0, Received{from, Notification{State: state, Vote: Vote{leader, zxid, epoch}, Round: round, Version: 2}})
+}
+
+func (a *alone) is(state State, leader quorum.ID) {
+	a.t.Helper()
+	if a.m.State() != state || a.m.Vote().Leader != leader {
+		a.t.Fatalf("is %v %v, want %v %d", a.m.State(), a.m.Vote(), state, leader)
+	}
+}
+
+// A server whose data directory was wiped votes with zxid -1: it is neither
+// counted nor does it count.
+func TestZookeeper261ServersWithoutHistoryElectNobody(t *testing.T) {
+	a := newAlone(t, 1, 1, 2, 3)
+	a.look(-1, 0)
+	a.hear(2, Looking, 2, -1, 0, 1)
+	a.hear(3, Looking, 3, -1, 0, 1)
+	a.is(Looking, 1)
+	a.hear(2, Looking, 2, 7, 0, 1)
+	a.hear(3, Looking, 2, 7, 0, 1)
+	a.is(Looking, 1)
+
+	b := newAlone(t, 1, 1, 2, 3)
+	b.look(4, 0)
+	b.hear(2, Looking, 1, 4, 0, 2) // raises the round to 2, a quorum with 1
+	b.is(Leading, 1)
+	c := newAlone(t, 1, 1, 2, 3)
+	c.look(4, 0)
+	c.hear(3, Looking, 3, -1, 9, 1)
+	c.is(Looking, 1)
+}
+
+// 2 and 4 still follow 5, which has died: there is nobody to join.
+func TestZookeeper569ALeaderMustBeHeardLeading(t *testing.T) {
+	a := newAlone(t, 1, 1, 2, 3, 4, 5)
+	a.look(4, 1)
+	a.hear(2, Following, 5, 4, 2, 7)
+	a.hear(4, Following, 5, 4, 2, 7)
+	a.hear(3, Following, 5, 4, 2, 7)
+	a.is(Looking, 1)
+	a.hear(5, Leading, 5, 4, 2, 7)
+	a.is(Following, 5)
+}
+
+// 1 led once; the others have not noticed that it restarted.
+func TestZookeeper975And1514AnOldVoteMakesNobodyLeader(t *testing.T) {
+	a := newAlone(t, 1, 1, 2, 3)
+	a.look(4, 1)
+	a.hear(2, Following, 1, 4, 1, 3)
+	a.hear(3, Following, 1, 4, 1, 3)
+	a.is(Looking, 1)
+	if a.m.Round() != 1 {
+		t.Fatalf("round %d was taken from an old vote", a.m.Round())
+	}
+}
+
+// The order of votes is total and transitive: no circle of votes that beat each
+// other.
+func TestZookeeper1419TheOrderOfVotesIsTransitive(t *testing.T) {
+	r := rand.New(rand.NewSource(1))
+	set, err := quorum.NewHierarchical(quorum.Voter{ID: 1, Weight: 1}, quorum.Voter{ID: 2, Weight: 1},
+		quorum.Voter{ID: 3, Weight: 0}, quorum.Voter{ID: 4, Weight: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draw := func() Vote {
+		if r.Intn(9) == 0 {
+			return noVote
+		}
+		return Vote{quorum.ID(r.Intn(5)), zk.Zxid(r.Intn(3) - 1), int64(r.Intn(3) - 1)}
+	}
+	for range 200_000 {
+		a, b, c := draw(), draw(), draw()
+		if a.beats(b, set) && b.beats(a, set) || a.beats(a, set) {
+			t.Fatalf("%v and %v beat each other", a, b)
+		}
+		if a.beats(b, set) && b.beats(c, set) && !a.beats(c, set) {
+			t.Fatalf("%v beats %v beats %v, but not the last", a, b, c)
+		}
+		if able := set.Weight(a.Leader) > 0 && set.Weight(b.Leader) > 0; able && a != b && !a.beats(b, set) && !b.beats(a, set) {
+			t.Fatalf("%v and %v have no order", a, b)
+		}
+	}
+}
+
+// Servers that joined on different days remember different zxids and rounds of
+// the same leadership; and in the vote the epoch is the established one.
+func TestZookeeper1732And1818ZxidAndRoundOfAFollowerDoNotCount(t *testing.T) {
+	a := newAlone(t, 1, 1, 2, 3, 4, 5)
+	a.look(4, 1)
+	a.hear(2, Following, 5, 3, 2, 7)
+	a.hear(3, Following, 5, 9, 2, 8)
+	a.is(Looking, 1)
+	a.hear(5, Leading, 5, 4, 2, 6)
+	a.is(Following, 5)
+
+	b := newAlone(t, 1, 1, 2, 3)
+	b.look(4, 1)
+	b.hear(2, Following, 3, 4, 1, 7) // not in step yet
+	b.hear(3, Leading, 3, 4, 2, 7)
+	b.is(Looking, 1)
+
+	c := newAlone(t, 2, 1, 2, 3)
+	c.look(4, 1)
+	c.hear(3, Looking, 3, 4, 1, 1)
+	c.is(Following, 3)
+	c.m.Step(0, Synced{2})
+	for _, e := range c.hear(1, Looking, 1, 4, 1, 1) {
+		if send, ok := e.(Send); !ok || send.Epoch != 2 || send.Leader != 3 {
+			t.Fatalf("a latecomer is told %v", e)
+		}
+	}
+}
+
+// Observers speak to voters only, and an observer's word is not counted.
+func TestZookeeper1807ObserversDialNobodyButVoters(t *testing.T) {
+	observer := New(Config{ID: 9, Observer: true, ResendMinMs: 1}, Ensemble{Committed: quorum.NewMajority(1, 2, 3)})
+	for _, e := range observer.Step(0, Look{4, 1}) {
+		if send, ok := e.(Send); !ok || send.To > 3 {
+			t.Fatalf("%v", e)
+		}
+	}
+	if sent := observer.Step(0, Received{8, Notification{State: Observing, Vote: Vote{3, 4, 1}, Round: 1}}); len(sent) != 0 {
+		t.Fatalf("observers talk: %v", sent)
+	}
+	a := newAlone(t, 1, 1, 2, 3)
+	a.look(4, 1)
+	a.hear(9, Looking, 1, 4, 1, 1)
+	a.hear(2, Observing, 1, 4, 1, 1)
+	a.hear(9, Following, 1, 4, 1, 1)
+	a.is(Looking, 1)
+}
+
+// Servers of the oldest format send no epoch; leader is all there is to compare.
+func TestZookeeper1810OldAndNewFormatsAreCountedTogether(t *testing.T) {
+	a := newAlone(t, 1, 1, 2, 3, 4, 5)
+	a.look(4, 1)
+	for _, from := range []quorum.ID{2, 3} {
+		a.m.Step(0, Received{from, Notification{State: Following, Vote: Vote{5, 4, 0}, Round: 7}})
+	}
+	a.hear(5, Leading, 5, 4, 2, 7)
+	a.is(Following, 5)
+}
+
+// A newer configuration is taken from a peer only while looking, once, and an
+// older or unknown one never (ZOOKEEPER-1783).
+func TestZookeeper2212And1783ConfigurationsAreAdoptedOnlyWhileLooking(t *testing.T) {
+	with := func(version, round int64) Received {
+		return Received{2, Notification{State: Looking, Vote: Vote{2, 9, 1}, Round: round, ConfigVersion: version, Version: 2}}
+	}
+	a := newAlone(t, 1, 1, 2, 3, 4, 5)
+	a.look(4, 1)
+	adopts := func(effects []Effect) int {
+		n := 0
+		for _, e := range effects {
+			if _, ok := e.(Adopt); ok {
+				n++
+			}
+		}
+		return n
+	}
+	for i, c := range []struct {
+		version int64
+		want    int
+	}{{0, 0}, {4, 0}, {5, 0}, {6, 1}, {6, 0}, {7, 1}} {
+		if got := adopts(a.m.Step(0, with(c.version, 1))); got != c.want {
+			t.Fatalf("case %d: %d", i, got)
+		}
+	}
+	a.hear(3, Looking, 2, 9, 1, 1)
+	a.is(Following, 2)
+	if adopts(a.m.Step(0, with(99, 9))) != 0 {
+		t.Fatal("adopted while following")
+	}
+}
+
+// A voter that elected this server and looks again is told of; the vote that
+// elected it, delivered late, is not.
+func TestZookeeper3109ALeaderHearsOfDisloyalVoters(t *testing.T) {
+	disloyal := func(effects []Effect) bool {
+		for _, e := range effects {
+			if _, ok := e.(Disloyal); ok {
+				return true
+			}
+		}
+		return false
+	}
+	a := newAlone(t, 3, 1, 2, 3)
+	a.look(4, 1)
+	a.hear(2, Looking, 3, 4, 1, 1)
+	a.is(Leading, 3)
+	if disloyal(a.hear(2, Looking, 3, 4, 1, 1)) || disloyal(a.hear(1, Looking, 1, 4, 1, 9)) {
+		t.Fatal("no supporter has left")
+	}
+	if !disloyal(a.hear(2, Looking, 1, 9, 1, 1)) || !disloyal(a.hear(2, Looking, 2, 4, 1, 2)) {
+		t.Fatal("a supporter left unseen")
+	}
+}
+
+// Votes of this round are judged by this round's votes: that the leader was
+// heard LEADING in another round is no proof in this one.
+func TestZookeeper3537VotesOfThisRoundAreJudgedAmongThemselves(t *testing.T) {
+	a := newAlone(t, 1, 1, 2, 3, 4, 5)
+	a.look(4, 1)
+	a.hear(5, Leading, 5, 4, 8, 6) // another round and epoch
+	a.hear(2, Following, 5, 4, 2, 1)
+	a.hear(3, Following, 5, 4, 2, 1)
+	a.hear(4, Following, 5, 4, 2, 1)
+	a.is(Looking, 1)
+	a.hear(5, Leading, 5, 4, 2, 1)
+	a.is(Following, 5)
+}
+
+func TestWhatNoPeerWouldSayIsDropped(t *testing.T) {
+	a := newAlone(t, 1, 1, 2, 3)
+	if got := a.hear(2, Looking, 2, 4, 1, 1); len(got) != 0 {
+		t.Fatal("acted before the first Look")
+	}
+	a.look(4, 1)
+	for _, n := range []Notification{
+		{State: 4, Round: 1, Vote: Vote{2, 9, 1}}, {State: -1, Round: 1, Vote: Vote{2, 9, 1}},
+		{Round: -1, Vote: Vote{2, 9, 1}}, {Round: roundMax + 1, Vote: Vote{2, 9, 1}},
+	} {
+		if got := a.m.Step(0, Received{2, n}); len(got) != 0 {
+			t.Fatalf("%+v: %v", n, got)
+		}
+	}
+	a.hear(1, Looking, 3, 9, 9, 9) // from itself
+	a.hear(2, Looking, 77, 9, 9, 1)
+	a.is(Looking, 1)
+	for id := range quorum.ID(1000) {
+		a.hear(id+100, Looking, 1, 4, 1, 1)
+	}
+	if len(a.m.asked) > AskersMax+3 {
+		t.Fatalf("F7: %d askers are remembered", len(a.m.asked))
+	}
+}

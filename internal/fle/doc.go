@@ -1,0 +1,43 @@
+// Package fle elects a leader among the voters of an ensemble: ZooKeeper's fast
+// leader election.
+//
+// A Machine is one server's part: a state machine that takes an Event and the
+// time in milliseconds, and returns the Effects to carry out, in order. It
+// starts no goroutine, reads no clock and does no I/O. Peers tell each other
+// their votes in notifications, in numbered rounds; each takes over the best
+// vote it hears of, by (epoch, zxid, id), and who finds a quorum of equal votes
+// is done. Servers that already follow or lead answer with whom, so that a
+// latecomer joins them instead of holding an election.
+//
+// What always holds, by number, so that code and tests can name it:
+//
+//	F1  The round never decreases in the life of a machine, and a machine
+//	    decides by votes at most once in a round. Hence for one round at most
+//	    one leader has a quorum of peers that decided for it.
+//	F2  Within a round the proposal only grows in the order of votes.
+//	F3  A decision by votes rests on a quorum of the configuration in force, and
+//	    of the next one if there is one, that voted the same in the same round;
+//	    the own vote is among the equal ones. So the leader's history is not
+//	    older than that of any member of the quorum.
+//	F4  Whoever joins a leadership that others tell of has heard a quorum of
+//	    followers, and the leader itself as LEADING (ZOOKEEPER-569).
+//	F5  A server makes itself leader only as a voter with weight, and only in
+//	    the round it is in (ZOOKEEPER-975, 1514).
+//	F6  Votes with zxid -1, of servers without a history that can be trusted,
+//	    are neither counted nor taken over (ZOOKEEPER-261).
+//	F7  What is remembered is bounded by the number of voters and AskersMax.
+//	F8  Only a voter's word is counted, and only for a voter.
+//
+// The election promises liveness and a leader with a history that is recent
+// enough; it does not promise one leader at a time. That is zab's: a leader is
+// nobody until a quorum accepted its epoch.
+//
+// # What differs from Apache's, inside the protocol
+//
+// FinalizeMs is a courtesy that avoids a second try when a better vote is still
+// on its way. It may be 0, and is skipped when every voter agrees. Whoever asked
+// during an election, an observer or a late voter, is told of the outcome when
+// there is one, and does not have to ask again. A peer that elected a server
+// which then votes for another one says so (Doubt) instead of dialing in vain.
+// The round is not set back when an ensemble with a lower one is joined (F1).
+package fle

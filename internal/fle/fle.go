@@ -1,0 +1,215 @@
+package fle
+
+import (
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Config is fixed for the life of a machine. Times are in milliseconds.
+type Config struct {
+	ID quorum.ID
+	// Observer makes a server without a vote observe and not follow. A
+	// participant that is not in the configuration yet follows.
+	Observer bool
+	// FinalizeMs is how long to wait for a better vote once there is a quorum.
+	// 0 ends elections in round trips; Apache waits 200.
+	FinalizeMs int64
+	// ResendMinMs is after how long without a decision the vote is sent again;
+	// the pause doubles up to ResendMaxMs. Apache has 200 and 60,000.
+	ResendMinMs, ResendMaxMs int64
+}
+
+// roundMax is the highest round that is believed. Counting up there takes
+// longer than any ensemble lives; a peer that says more would make it overflow.
+const roundMax = 1 << 62
+
+// Machine is one server's part in elections. It is not safe for concurrent use.
+type Machine struct {
+	cfg      Config
+	ensemble Ensemble
+	set      quorum.Set // the joint of what is in force and what is proposed
+	out      []Effect
+
+	state State
+	look  *Look // what the present or last election began with; nil before it
+	round int64 // the logical clock (F1)
+
+	// While looking.
+	initial     Vote  // own vote at the start
+	proposal    Vote  // own vote now (F2)
+	heard       tally // of this round
+	established tally // of servers that follow or lead, of any round
+	resendMs    int64 // when the proposal is sent again
+	resendGapMs int64
+	finalizeMs  int64 // when the quorum is final; 0 without one
+	adopted     int64 // highest version that Adopt was said for
+
+	// While following, leading or observing.
+	current      Vote
+	currentRound int64
+	supporters   quorum.IDs // who voted for this leader, itself included
+	synced       bool
+	doubted      bool // Doubt was said
+
+	asked []asker
+}
+
+// New returns a machine that waits for Look.
+func New(cfg Config, ensemble Ensemble) *Machine {
+	checkHandlers()
+	m := &Machine{cfg: cfg}
+	m.cfg.ResendMinMs = max(1, cfg.ResendMinMs)
+	m.cfg.ResendMaxMs = max(m.cfg.ResendMinMs, cfg.ResendMaxMs)
+	m.configure(ensemble)
+	return m
+}
+
+// handler is the reaction to one notification of a voter.
+type handler func(m *Machine, nowMs int64, from quorum.ID, n *Notification)
+
+// handlers has a reaction for each own state and each state of the sender. All
+// cells are filled: what is ignored is ignored by name.
+var handlers = [states][states]handler{
+	Looking: {
+		Looking:   (*Machine).lookingHearsLooking,
+		Following: (*Machine).lookingHearsDecided,
+		Leading:   (*Machine).lookingHearsDecided,
+		Observing: (*Machine).ignore,
+	},
+	Following: {
+		Looking:   (*Machine).followingHearsLooking,
+		Following: (*Machine).followingHearsFollowing,
+		Leading:   (*Machine).ignore,
+		Observing: (*Machine).ignore,
+	},
+	Leading: {
+		Looking:   (*Machine).leadingHearsLooking,
+		Following: (*Machine).ignore,
+		Leading:   (*Machine).ignore,
+		Observing: (*Machine).ignore,
+	},
+	Observing: {
+		Looking:   (*Machine).followingHearsLooking,
+		Following: (*Machine).followingHearsFollowing,
+		Leading:   (*Machine).ignore,
+		Observing: (*Machine).ignore,
+	},
+}
+
+func checkHandlers() {
+	for _, row := range handlers {
+		for _, cell := range row {
+			invariant.Check(cell != nil, "fle: a pair of states has no handler")
+		}
+	}
+}
+
+// ignore is for what says nothing new: the word of an observer, and of servers
+// that are settled when this one is too.
+func (m *Machine) ignore(int64, quorum.ID, *Notification) {}
+
+// Step takes one event at the given time and returns what to do. The slice is
+// valid until the next step. Times must not go back.
+func (m *Machine) Step(nowMs int64, event Event) []Effect {
+	m.out = m.out[:0]
+	switch e := event.(type) {
+	case Look:
+		m.onLook(nowMs, e)
+	case Received:
+		m.onReceived(nowMs, e.From, &e.Notification)
+	case Synced:
+		m.onSynced(nowMs, e)
+	case Reconfigured:
+		m.onReconfigured(nowMs, e)
+	case Appointed:
+		m.onAppointed(nowMs, e)
+	}
+	m.tick(nowMs)
+	return m.out
+}
+
+// State returns what this server does, as far as elections go. It is Looking
+// before the first Look.
+func (m *Machine) State() State { return m.state }
+
+// Vote returns the vote that others are told: the proposal while looking,
+// afterwards that for the leader.
+func (m *Machine) Vote() Vote {
+	if m.state == Looking {
+		return m.proposal
+	}
+	return m.current
+}
+
+// Round returns the logical clock.
+func (m *Machine) Round() int64 { return m.round }
+
+// WakeMs returns when the machine wants its next Tick, and false when only
+// another event can move it.
+func (m *Machine) WakeMs() (int64, bool) {
+	switch {
+	case m.state != Looking || m.look == nil:
+		return 0, false
+	case m.finalizeMs != 0:
+		return min(m.finalizeMs, m.resendMs), true
+	}
+	return m.resendMs, true
+}
+
+// voter says whether this server votes.
+func (m *Machine) voter() bool { return m.set.Voters().Has(m.cfg.ID) }
+
+// configure takes over a configuration.
+func (m *Machine) configure(e Ensemble) {
+	m.ensemble = e
+	m.set = quorum.NewJoint(e.Committed, e.Seen)
+}
+
+// onReconfigured takes over a configuration. An election that is under way
+// begins anew, for its votes were counted by other rules; the round goes on, so
+// that votes of before do not count (Apache starts again at 1, and so peers must
+// not rely on another one's round to grow).
+func (m *Machine) onReconfigured(nowMs int64, e Reconfigured) {
+	m.configure(e.Ensemble)
+	if m.state == Looking && m.look != nil {
+		m.onLook(nowMs, *m.look)
+	}
+}
+
+// onAppointed takes a role that a reconfiguration gave. A leader that could not
+// be elected is not taken.
+func (m *Machine) onAppointed(nowMs int64, e Appointed) {
+	if m.look == nil || m.set.Weight(e.Leader) == 0 {
+		return
+	}
+	epoch, round := m.current.Epoch, m.currentRound
+	if m.state == Looking {
+		epoch, round = m.look.Epoch, m.round
+	}
+	m.settle(nowMs, Elected{Vote: Vote{e.Leader, e.Zxid, epoch}, Round: round, Joined: true}, nil)
+}
+
+// onSynced puts the established epoch into the vote: else a latecomer would see
+// two different votes and never join (ZOOKEEPER-1732).
+func (m *Machine) onSynced(nowMs int64, e Synced) {
+	if m.state == Looking {
+		return
+	}
+	m.current.Epoch = e.Epoch
+	m.synced = true
+	m.tellAsked(nowMs)
+}
+
+// notification returns what this server says at present.
+func (m *Machine) notification() Notification {
+	n := Notification{State: m.state, Vote: m.Vote(), Round: m.currentRound, Version: versionSent,
+		Config: m.ensemble.Config, ConfigVersion: m.ensemble.Version}
+	if m.state == Looking {
+		n.Round = m.round
+	}
+	return n
+}
+
+// trusted says whether a zxid may be voted for (F6).
+func trusted(z zk.Zxid) bool { return z != untrusted }

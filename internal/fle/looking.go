@@ -1,0 +1,211 @@
+package fle
+
+import (
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// onLook begins an election in a new round.
+func (m *Machine) onLook(nowMs int64, e Look) {
+	m.look = &e
+	m.state = Looking
+	m.established = make(tally)
+	m.asked = m.asked[:0]
+	m.synced = false
+	m.initial = noVote
+	if m.voter() {
+		m.initial = Vote{m.cfg.ID, e.Zxid, e.Epoch}
+	}
+	m.startRound(nowMs, m.round+1, m.initial)
+}
+
+// startRound enters a round with a first proposal.
+func (m *Machine) startRound(nowMs, round int64, first Vote) {
+	invariant.Check(round > m.round, "F1: the round does not grow")
+	m.round = round
+	m.heard = make(tally)
+	m.propose(nowMs, first)
+}
+
+// propose makes a vote the own one and tells all voters.
+func (m *Machine) propose(nowMs int64, v Vote) {
+	m.proposal = v
+	m.finalizeMs = 0
+	m.resendGapMs = m.cfg.ResendMinMs
+	if m.voter() && trusted(m.initial.Zxid) {
+		m.heard[m.cfg.ID] = ballot{v, m.round, Looking, versionSent}
+	}
+	m.broadcast(nowMs)
+	m.count(nowMs)
+}
+
+// broadcast tells all voters the present proposal. Nobody else is told without
+// asking: observers that dial each other make storms (ZOOKEEPER-1807).
+func (m *Machine) broadcast(nowMs int64) {
+	n := m.notification()
+	for _, id := range m.set.Voters() {
+		if id != m.cfg.ID {
+			m.out = append(m.out, Send{id, n})
+		}
+	}
+	m.resendMs = nowMs + m.resendGapMs
+}
+
+// onReceived filters before the table: who has no vote gets an answer and is
+// not counted (F8).
+func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
+	switch {
+	case m.look == nil, from == m.cfg.ID:
+		return
+	case n.State < 0 || n.State >= states, n.Round < 0 || n.Round > roundMax:
+		return
+	}
+	if m.adopt(from, n) {
+		return
+	}
+	if !m.set.Voters().Has(from) {
+		if n.State == Looking {
+			m.answer(nowMs, from, n.Round)
+		}
+		return
+	}
+	handlers[m.state][n.State](m, nowMs, from, n)
+}
+
+// adopt asks for a newer configuration, and says whether the message is used up
+// by that. Only while looking: otherwise the leader brings it (ZOOKEEPER-2212).
+// Once per version, so that a text which cannot be used does not block the
+// election.
+func (m *Machine) adopt(from quorum.ID, n *Notification) bool {
+	if m.state != Looking || n.ConfigVersion <= max(m.ensemble.Version, m.adopted) {
+		return false
+	}
+	m.adopted = n.ConfigVersion
+	m.out = append(m.out, Adopt{from, n.ConfigVersion, n.Config})
+	return true
+}
+
+// lookingHearsLooking counts the vote of a peer in this round, and takes over a
+// better one.
+func (m *Machine) lookingHearsLooking(nowMs int64, from quorum.ID, n *Notification) {
+	delete(m.established, from) // it follows nobody any more
+	if n.Round < m.round {
+		delete(m.heard, from)
+		m.out = append(m.out, Send{from, m.notification()})
+		m.count(nowMs)
+		return
+	}
+	if !m.set.Voters().Has(n.Leader) || !trusted(n.Zxid) || !trusted(m.initial.Zxid) {
+		return
+	}
+	b := ballotOf(n)
+	switch {
+	case n.Round > m.round:
+		// Compared with the first vote, not with the proposal: that one was
+		// taken over in a round that is past.
+		first := m.initial
+		if n.beats(first, m.set) {
+			first = n.Vote
+		}
+		m.startRound(nowMs, n.Round, first)
+	case n.beats(m.proposal, m.set):
+		m.propose(nowMs, n.Vote)
+	case n.Vote != m.proposal && m.heard[from] == b:
+		// It repeats a vote that is not the best: what was sent did not reach
+		// it, and the own pause may be long by now.
+		m.answer(nowMs, from, n.Round)
+	}
+	if m.state == Looking {
+		m.heard[from] = b
+		m.count(nowMs)
+	}
+}
+
+// count looks for a quorum of votes equal to the proposal.
+func (m *Machine) count(nowMs int64) {
+	agreed := m.agreed()
+	if agreed == nil {
+		m.finalizeMs = 0
+		return
+	}
+	if m.cfg.FinalizeMs == 0 || len(agreed) == len(m.set.Voters()) {
+		m.decide(nowMs, agreed)
+		return
+	}
+	if m.finalizeMs == 0 {
+		m.finalizeMs = nowMs + m.cfg.FinalizeMs
+	}
+}
+
+// agreed returns who votes as this server does; nil if that is not enough.
+func (m *Machine) agreed() quorum.IDs {
+	own := ballot{m.proposal, m.round, Looking, versionSent}
+	agreed := m.heard.agreeing(m.set.Voters(), own, sameVote)
+	if m.set.Weight(m.proposal.Leader) == 0 || !m.set.Enough(agreed) {
+		return nil
+	}
+	return agreed
+}
+
+// lookingHearsDecided counts the word of a server that follows or leads: in
+// this round as a vote like others, and in any round as news of an ensemble
+// that can be joined.
+func (m *Machine) lookingHearsDecided(nowMs int64, from quorum.ID, n *Notification) {
+	if !m.set.Voters().Has(n.Leader) {
+		return
+	}
+	b := ballotOf(n)
+	if n.Round == m.round {
+		// Judged by this round's own votes, not by those of any round
+		// (ZOOKEEPER-3537).
+		m.heard[from] = b
+		if m.joins(nowMs, m.heard, b, sameInRound) {
+			return
+		}
+	}
+	m.established[from] = b
+	if m.joins(nowMs, m.established, b, sameLeadership) {
+		return
+	}
+	m.count(nowMs)
+}
+
+// joins joins the leadership that b tells of if a quorum does, and the leader
+// says so itself (F4).
+func (m *Machine) joins(nowMs int64, t tally, b ballot, same func(a, b ballot) bool) bool {
+	agreed := t.agreeing(m.set.Voters(), b, same)
+	if m.set.Weight(b.Leader) == 0 || !m.set.Enough(agreed) {
+		return false
+	}
+	switch {
+	case b.Leader == m.cfg.ID && b.round != m.round:
+		return false // what it once was, in a round that is past (F5)
+	case b.Leader == m.cfg.ID:
+	case !agreed.Has(b.Leader) || t[b.Leader].state != Leading:
+		return false
+	}
+	// A lower round is not taken over: it could be one in which this machine
+	// decided before (F1).
+	if b.round > m.round {
+		m.round = b.round
+	}
+	m.settle(nowMs, Elected{Vote: b.Vote, Round: b.round, Joined: true}, agreed)
+	return true
+}
+
+// tick does what is due while looking.
+func (m *Machine) tick(nowMs int64) {
+	if m.state != Looking || m.look == nil {
+		return
+	}
+	if m.finalizeMs != 0 && nowMs >= m.finalizeMs {
+		agreed := m.agreed()
+		invariant.Check(agreed != nil, "F3: the quorum went while it was waited on")
+		m.decide(nowMs, agreed)
+		return
+	}
+	if nowMs >= m.resendMs {
+		m.resendGapMs = min(2*m.resendGapMs, m.cfg.ResendMaxMs)
+		m.broadcast(nowMs)
+	}
+}

@@ -1,0 +1,55 @@
+package fle
+
+import "fmt"
+
+// State is what a server does at present. The values are those on the wire.
+type State int32
+
+// The states of a server.
+const (
+	Looking   State = 0 // takes part in an election
+	Following State = 1
+	Leading   State = 2
+	Observing State = 3 // follows without a vote
+	states          = 4
+)
+
+// String returns the name of a state in traces.
+func (s State) String() string {
+	names := [states]string{"looking", "following", "leading", "observing"}
+	if s < 0 || s >= states {
+		return fmt.Sprintf("state(%d)", int32(s))
+	}
+	return names[s]
+}
+
+// Notification is what peers tell each other.
+type Notification struct {
+	State State
+	Vote
+	// Round is the sender's logical clock; from a server that does not look,
+	// the round in which its vote was decided.
+	Round int64
+	// Version is the format that the sender speaks: 0 the oldest, 1 with the
+	// vote's epoch, 2 with its configuration (ZOOKEEPER-1810).
+	Version int32
+	// Config is the text of the sender's configuration in force, empty if it
+	// sent none; ConfigVersion is its version, 0 without one.
+	Config        string
+	ConfigVersion int64
+}
+
+// versionSent is the format of what this package sends.
+const versionSent = 2
+
+// String prints a notification for traces.
+func (n Notification) String() string {
+	text := fmt.Sprintf("%v for %v round=%d", n.State, n.Vote, n.Round)
+	if n.State != Looking {
+		text = fmt.Sprintf("%v %v round=%d", n.State, n.Vote, n.Round)
+	}
+	if n.ConfigVersion != 0 {
+		text += fmt.Sprintf(" config=%d", n.ConfigVersion)
+	}
+	return text
+}

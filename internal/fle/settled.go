@@ -1,0 +1,126 @@
+package fle
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// AskersMax is how many servers without a vote are remembered as having asked.
+const AskersMax = 64
+
+// asker is a server that was looking when this one had something to say.
+type asker struct {
+	id    quorum.ID
+	round int64        // in which it asked last
+	last  Notification // what it was told
+	atMs  int64
+}
+
+// decide ends the election by votes.
+func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
+	if m.voter() && trusted(m.initial.Zxid) {
+		invariant.Check(agreed.Has(m.cfg.ID), "F3: the own vote is not among the equal ones")
+	}
+	invariant.Check(m.set.Enough(agreed), "F3: decided without a quorum")
+	m.settle(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
+	// Who was not heard to agree may have missed something, and would ask
+	// only when its patience is over.
+	n := m.notification()
+	for _, id := range m.set.Voters() {
+		if id != m.cfg.ID && !agreed.Has(id) {
+			m.out = append(m.out, Send{id, n})
+		}
+	}
+}
+
+// settle takes the role that follows from a vote; e lacks only the state.
+func (m *Machine) settle(nowMs int64, e Elected, supporters quorum.IDs) {
+	switch {
+	case e.Leader == m.cfg.ID:
+		invariant.Check(m.set.Weight(m.cfg.ID) > 0, "F5: a server without weight leads")
+		m.state = Leading
+	case m.cfg.Observer:
+		m.state = Observing
+	default:
+		m.state = Following
+	}
+	m.current, m.currentRound, m.supporters = e.Vote, e.Round, supporters
+	m.synced, m.doubted = false, false
+	m.finalizeMs = 0
+	m.heard, m.established = nil, nil
+	e.State = m.state
+	m.out = append(m.out, e)
+	m.tellAsked(nowMs)
+}
+
+// followingHearsLooking answers with whom this server follows. If it is the
+// leader itself that looks for another, or has gone on to a later round, there
+// is nobody to follow.
+func (m *Machine) followingHearsLooking(nowMs int64, from quorum.ID, n *Notification) {
+	if from == m.current.Leader && (n.Round > m.currentRound || n.Round == m.currentRound && n.Leader != from) {
+		m.doubt()
+		return
+	}
+	if m.state == Following {
+		m.answer(nowMs, from, n.Round)
+	}
+}
+
+// followingHearsFollowing finds out that the leader follows another one.
+func (m *Machine) followingHearsFollowing(_ int64, from quorum.ID, n *Notification) {
+	if from == m.current.Leader && n.Round >= m.currentRound && n.Leader != from {
+		m.doubt()
+	}
+}
+
+// doubt says that the leader will not lead, once. After Synced the connection
+// to the leader knows better.
+func (m *Machine) doubt() {
+	if !m.synced && !m.doubted {
+		m.doubted = true
+		m.out = append(m.out, Doubt{m.current.Leader})
+	}
+}
+
+// leadingHearsLooking answers, and notes who has left.
+func (m *Machine) leadingHearsLooking(nowMs int64, from quorum.ID, n *Notification) {
+	// The very vote that elected this server, delivered late, is not news.
+	if m.supporters.Has(from) && (n.Round != m.currentRound || n.Leader != m.cfg.ID) {
+		m.out = append(m.out, Disloyal{from})
+	}
+	m.answer(nowMs, from, n.Round)
+}
+
+// answer tells a server that asked, and remembers it. The same thing is said at
+// most once in half a resend pause to who asks in the same round: a peer may say
+// much in one round, and two servers that take each other for strangers would
+// answer answers for ever.
+func (m *Machine) answer(nowMs int64, id quorum.ID, round int64) {
+	n := m.notification()
+	at := slices.IndexFunc(m.asked, func(a asker) bool { return a.id == id })
+	if at < 0 {
+		if len(m.asked) >= AskersMax+len(m.set.Voters()) {
+			m.asked = slices.Delete(m.asked, 0, 1)
+		}
+		m.asked = append(m.asked, asker{})
+		at = len(m.asked) - 1
+	} else if a := m.asked[at]; a.last == n && a.round == round && nowMs-a.atMs < m.cfg.ResendMinMs/2 {
+		return
+	}
+	m.asked[at] = asker{id, round, n, nowMs}
+	m.out = append(m.out, Send{id, n})
+}
+
+// tellAsked tells all that asked in this election or after it what has changed
+// since.
+func (m *Machine) tellAsked(nowMs int64) {
+	n := m.notification()
+	for i := range m.asked {
+		if a := &m.asked[i]; a.last != n {
+			a.last, a.atMs = n, nowMs
+			m.out = append(m.out, Send{a.id, n})
+		}
+	}
+}

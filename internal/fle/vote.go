@@ -1,0 +1,63 @@
+package fle
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// nobody is the leader in the vote of a server that does not vote itself.
+const nobody quorum.ID = math.MinInt64
+
+// untrusted is the zxid of a server whose history may be gone: an empty data
+// directory that nobody marked as new.
+const untrusted zk.Zxid = -1
+
+// Vote says whom a server wants as leader, or has.
+type Vote struct {
+	Leader quorum.ID
+	// Zxid is the last one in the leader's history when the election began.
+	Zxid zk.Zxid
+	// Epoch is the leader's current epoch, and once a server is in step with
+	// its leader, the epoch that was established then (ZOOKEEPER-1732).
+	Epoch int64
+}
+
+// noVote is the first vote of a server that has none.
+var noVote = Vote{nobody, math.MinInt64, math.MinInt64}
+
+// compare orders votes by (epoch, zxid, id), all signed as Apache does. The
+// epoch comes first in every case: without it the order was not transitive
+// and five servers never agreed (ZOOKEEPER-1419).
+func (v Vote) compare(other Vote) int {
+	return cmp.Or(cmp.Compare(v.Epoch, other.Epoch), cmp.Compare(v.Zxid, other.Zxid),
+		cmp.Compare(v.Leader, other.Leader))
+}
+
+// beats says whether v is the better vote. A leader without weight loses to
+// one with weight: it could never be elected.
+func (v Vote) beats(other Vote, set quorum.Set) bool {
+	mine, theirs := set.Weight(v.Leader) > 0, set.Weight(other.Leader) > 0
+	if mine != theirs {
+		return mine
+	}
+	return mine && v.compare(other) > 0
+}
+
+// String prints a vote for traces: the leader, zxid as epoch.counter, epoch.
+func (v Vote) String() string {
+	if v.Leader == nobody {
+		return "nobody"
+	}
+	return fmt.Sprintf("%d zxid=%s epoch=%d", v.Leader, shortZxid(v.Zxid), v.Epoch)
+}
+
+func shortZxid(z zk.Zxid) string {
+	if z < 0 {
+		return fmt.Sprint(int64(z))
+	}
+	return fmt.Sprintf("%d.%d", z.Epoch(), z.Counter())
+}
