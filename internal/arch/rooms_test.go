@@ -34,6 +34,8 @@ var rooms = map[string]room{
 	"internal/clientsession":     {1, machine},
 	"internal/elector":           {1, machine},
 	"internal/fle":               {1, machine},
+	"internal/zab":               {1, machine},
+	"internal/zab/zabtest":       {2, machine},
 	"internal/txnlog":            {1, storage},
 	"internal/vfs/osfs":          {1, shell},
 	"internal/watch":             {2, machine},

@@ -1,0 +1,185 @@
+package zab
+
+import (
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// NextZxid returns the zxid that the leader's next proposal must have. It is of
+// use only while the leader serves.
+func (p *Peer) NextZxid() zk.Zxid {
+	if p.lead == nil {
+		return zk.NoZxid
+	}
+	return p.lead.proposed + 1
+}
+
+// onPropose puts a transaction on its way: to all learners and to the leader's
+// own log. One that was decided before the leader left is dropped; its client
+// does not get an answer.
+func (p *Peer) onPropose(e *Event) {
+	if p.lead == nil || p.lead.stage != leaderServing {
+		return
+	}
+	ld := p.lead
+	if e.Record.Zxid.Counter() >= p.opts.CounterMax {
+		p.leave(ReasonCounter, false) // a new epoch counts anew
+		return
+	}
+	invariant.Check(e.Record.Zxid == ld.proposed+1, "zab: proposals are not in order (Z4)")
+	if e.Config != nil {
+		p.proposeConfig(e)
+	}
+	ld.proposed = e.Record.Zxid
+	p.append(e.Record)
+	for _, l := range ld.links {
+		if l.stage >= linkSyncing && !l.observer {
+			p.propose(l, e.Record)
+		}
+	}
+}
+
+// leaderAck counts an ack. The second answer to NEWLEADER has no counter and
+// is passed over.
+func (p *Peer) leaderAck(l *link, m *Message) {
+	p.noteAck(l, m.Zxid)
+	p.tryCommit()
+}
+
+// noteAck remembers how far a learner's log goes. Acks come in the order of the
+// log, so one stands for all before it; one for what was never sent is refused.
+func (p *Peer) noteAck(l *link, zxid zk.Zxid) {
+	if zxid.Counter() == 0 || zxid <= l.acked || l.observer {
+		return
+	}
+	if zxid > l.queued {
+		p.drop(l)
+		return
+	}
+	l.acked = zxid
+	if l.waitsFor == 0 || zxid < l.waitsFor {
+		return
+	}
+	l.waitsFor, l.waitsMs = 0, p.nowMs
+	if zxid < l.queued {
+		l.waitsFor = zxid + 1
+	}
+}
+
+// tryCommit commits, in order, what a quorum has on disk (Z7). An ack counts
+// only of a learner that has taken over the history: the paper's leader hears
+// nobody before.
+func (p *Peer) tryCommit() {
+	if p.lead == nil || p.lead.stage != leaderServing {
+		return
+	}
+	for {
+		rest := p.history.after(p.lead.committed)
+		if len(rest) == 0 {
+			break
+		}
+		r := rest[0]
+		have := p.participants(p.durable >= r.Zxid, func(l *link) bool {
+			return l.stage >= linkSynced && l.acked >= r.Zxid
+		})
+		if !p.verifier(r.Zxid).Enough(have) {
+			break
+		}
+		if !p.commit(r) {
+			return
+		}
+	}
+	p.history.trim(p.opts.HistoryMax, p.delivered)
+	p.trySyncs()
+}
+
+// commit tells everybody. It returns false when the leader has to leave.
+func (p *Peer) commit(r Record) bool {
+	p.lead.committed = r.Zxid
+	kind, designated := KindCommit, p.opts.ID
+	if p.next != nil && int64(r.Zxid) == p.next.Version {
+		kind, designated = KindCommitAndActivate, p.designated(r.Zxid)
+	}
+	for _, l := range p.lead.links {
+		switch {
+		case l.observer && l.stage >= linkSyncing:
+			p.send(l.id, informOf(kind, r, designated))
+		case !l.observer && l.stage == linkServing:
+			p.send(l.id, commitOf(kind, r, designated))
+		}
+	}
+	p.deliver(r)
+	return kind == KindCommit || p.activate(designated)
+}
+
+func commitOf(kind Kind, r Record, designated quorum.ID) Message {
+	m := Message{Kind: kind, Zxid: r.Zxid}
+	if kind == KindCommitAndActivate {
+		m.Leader = designated
+	}
+	return m
+}
+
+func informOf(kind Kind, r Record, designated quorum.ID) Message {
+	m := Message{Kind: KindInform, Zxid: r.Zxid, Payload: r.Payload}
+	if kind == KindCommitAndActivate {
+		m.Kind, m.Leader = KindInformAndActivate, designated
+	}
+	return m
+}
+
+// syncing is a sync that waits.
+type syncing struct {
+	link  LinkID  // 0 for the leader's own client
+	after zk.Zxid // what had been proposed when it came
+	round uint64  // of pings, begun after it came
+}
+
+// onSync queues a sync. It is answered when all that was proposed before it is
+// committed and a quorum has answered a ping sent after it. The latter is more
+// than ZooKeeper does (ZOOKEEPER-1675): a learner that answers has not left for
+// a newer leader, so a quorum of such answers says that no newer leader was
+// established when the sync came, and a read behind it is linearizable.
+func (p *Peer) onSync(e *Event) {
+	if p.lead == nil || p.lead.stage != leaderServing {
+		return
+	}
+	p.lead.syncs = append(p.lead.syncs, syncing{e.Link, p.history.last, p.lead.round + 1})
+	p.lead.asked = true
+}
+
+// askForSyncs begins one round of pings for all syncs of a step.
+func (p *Peer) askForSyncs() {
+	if p.lead == nil || !p.lead.asked {
+		return
+	}
+	p.lead.asked = false
+	p.lead.round++
+	for _, l := range p.lead.links {
+		if !l.observer && l.stage == linkServing {
+			p.ping(l)
+		}
+	}
+	p.trySyncs()
+}
+
+// trySyncs answers the syncs that have waited long enough, in the order in which
+// they came: a learner matches answers by order.
+func (p *Peer) trySyncs() {
+	ld := p.lead
+	for len(ld.syncs) > 0 {
+		s := ld.syncs[0]
+		heard := p.participants(true, func(l *link) bool { return l.stage == linkServing && l.round >= s.round })
+		if ld.committed < s.after || ld.round < s.round || !p.verifier(p.history.last).Enough(heard) {
+			return
+		}
+		ld.syncs = ld.syncs[1:]
+		switch {
+		case s.link == 0:
+			p.emit(Effect{Kind: EffectSynced})
+		case ld.byID[s.link] != nil:
+			p.send(s.link, Message{Kind: KindSync})
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package zab
+
+import (
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// leaderHello takes a learner's hello. Its accepted epoch raises the new one,
+// also that of an observer, which does not count for the quorum.
+func (p *Peer) leaderHello(l *link, m *Message) {
+	if m.Hello.ConfigVersion > p.config.Version {
+		p.drop(l) // it knows a newer ensemble; who leads must know it as well
+		return
+	}
+	for _, old := range p.lead.links {
+		if old != l && old.stage > linkHello && old.server == m.Hello.Server {
+			// One link a server: an ack of the old one, on its way still, could
+			// be for a record that the learner is about to cut off.
+			p.drop(old)
+			break
+		}
+	}
+	l.server, l.observer, l.accepted = m.Hello.Server, m.Kind == KindObserverInfo, m.epochOf()
+	l.stage = linkGreeted
+	if p.lead.stage == leaderGathering {
+		// Above every promise seen, its equal included (ZOOKEEPER-1343).
+		p.lead.epoch = max(p.lead.epoch, l.accepted+1)
+		p.tryEpoch()
+		return
+	}
+	if p.lead.stage >= leaderComparing {
+		p.askEpoch(l)
+	}
+}
+
+// tryEpoch ends the gathering when a quorum is connected: the new epoch is above
+// all that they have accepted, so above all that any leader may have begun.
+func (p *Peer) tryEpoch() {
+	here := p.participants(true, func(l *link) bool { return l.stage >= linkGreeted })
+	if p.lead.stage != leaderGathering || !p.config.Quorum.Enough(here) {
+		return
+	}
+	p.lead.enter(leaderPromising, p.nowMs)
+	// On disk before the first learner hears of it: else a crash lets the epoch
+	// be used twice (ZOOKEEPER-1291).
+	p.accept(p.lead.epoch)
+}
+
+// askEpoch sends LEADERINFO.
+func (p *Peer) askEpoch(l *link) {
+	invariant.Check(p.accepted >= p.lead.epoch, "zab: LEADERINFO before the promise is on disk (Z2)")
+	l.stage = linkAsked
+	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.lead.epoch, 0)})
+}
+
+// leaderAckEpoch compares a learner's history with the leader's own. A learner
+// that is ahead is refused while discovery goes on: its history may be the
+// committed one. Afterwards a quorum has confirmed the leader's, so what a late
+// learner has more was never committed, and it is cut off.
+func (p *Peer) leaderAckEpoch(l *link, m *Message) {
+	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
+	switch p.lead.stage {
+	case leaderComparing:
+		l.counted = m.Epoch != NoEpoch && m.Zxid >= 0
+		if l.counted && p.isAhead(m.Epoch, m.Zxid) {
+			p.drop(l)
+			return
+		}
+		p.tryDiscovered()
+	case leaderSyncing, leaderServing:
+		p.synchronize(l)
+	}
+}
+
+func (p *Peer) isAhead(current int64, last zk.Zxid) bool {
+	own := int64(p.current)
+	return current > own || current == own && last > p.history.last
+}
+
+// tryDiscovered ends discovery when a quorum has accepted the epoch.
+func (p *Peer) tryDiscovered() {
+	agreed := p.participants(true, func(l *link) bool { return l.counted && l.stage >= linkAgreed })
+	if p.lead.stage != leaderComparing || !p.config.Quorum.Enough(agreed) {
+		return
+	}
+	p.lead.enter(leaderNoting, p.nowMs)
+	p.establish(p.lead.epoch) // before it counts its own NEWLEADER
+}
+
+// hello begins discovery on the learner's side.
+func (p *Peer) hello(link LinkID) {
+	ln := p.learn
+	ln.link, ln.stage, ln.heardMs = link, learnerGreeting, p.nowMs
+	kind := KindFollowerInfo
+	if p.opts.Observer {
+		kind = KindObserverInfo
+	}
+	p.send(link, Message{
+		Kind: kind, Zxid: zk.MakeZxid(p.accepted, 0),
+		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version},
+	})
+}
+
+// learnerLeaderInfo promises an epoch, or refuses an old one.
+func (p *Peer) learnerLeaderInfo(m *Message) {
+	ln := p.learn
+	ln.epoch = m.epochOf()
+	switch {
+	case ln.epoch > p.accepted:
+		ln.stage = learnerPromising
+		p.accept(ln.epoch) // on disk before ACKEPOCH
+	case ln.epoch == p.accepted:
+		// Promised before, perhaps to another: not to be counted again.
+		p.ackEpoch(NoEpoch)
+	default:
+		p.leave(ReasonOldLeader, false)
+	}
+}
+
+// ackEpoch answers with the history. One whose log could not be cut asks for
+// everything: it claims no history and no epoch, so that it is not counted.
+func (p *Peer) ackEpoch(current int64) {
+	invariant.Check(p.accepted >= p.learn.epoch, "zab: ACKEPOCH before the promise is on disk (Z2)")
+	last := p.history.last
+	if p.needSnapshot {
+		last, current = 0, NoEpoch
+	}
+	p.learn.stage = learnerAgreed
+	p.send(p.learn.link, Message{Kind: KindAckEpoch, Zxid: last, Epoch: current})
+}

@@ -1,0 +1,69 @@
+package zab
+
+import (
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// LinkID names one connection between two servers, for the life of the process.
+// A server that comes back has a new link, so that late frames of the old one
+// cannot be mistaken (ZOOKEEPER-4712 is of this family). 0 is no link.
+type LinkID uint64
+
+// Ticket names a disk operation. Tickets grow; a completion stands for all
+// operations up to its ticket.
+type Ticket uint64
+
+// Record is a transaction: its place in the order and its bytes.
+type Record struct {
+	Zxid    zk.Zxid
+	Payload []byte
+}
+
+// EventKind says what an event is.
+type EventKind uint8
+
+// The kinds of events, and which fields each uses.
+const (
+	EventTick        EventKind = iota // time has passed
+	EventElected                      // an election has ended: Server leads
+	EventLinkUp                       // a connection: Link; Outgoing if Connect made it
+	EventLinkDown                     // it is gone, or Connect failed (Link 0)
+	EventReceive                      // Link, Message
+	EventDone                         // the disk has done everything up to Ticket
+	EventFailed                       // the log cannot be cut as Truncate said: Ticket
+	EventLogRead                      // answer to ReadLog: Link, Records; OK false if they cannot be had
+	EventPropose                      // the leader's replica has decided Record; Config if it is a reconfig
+	EventForward                      // a learner's client wants Request decided
+	EventRevalidate                   // a client came to this learner: Session, TimeoutMs
+	EventRevalidated                  // the leader's answer to it: Link, Session, TimeoutMs, OK
+	EventSync                         // somebody wants a sync: Link, 0 for the leader's own client
+	EventStop                         // the server leaves its role: it shuts down, or a reconfig moved it
+
+	eventKinds
+)
+
+// Event is something that has happened.
+type Event struct {
+	Kind      EventKind
+	Outgoing  bool
+	OK        bool
+	TimeoutMs int32
+	Link      LinkID
+	Server    quorum.ID
+	Ticket    Ticket
+	Session   zk.SessionID
+	Record    Record
+	Records   []Record
+	Config    *Config
+	Request   *Request
+	Message   *Message
+}
+
+// Config is one configuration of the ensemble, as far as Zab cares. Its version
+// is the zxid of the reconfig that made it, 0 for that of the first start.
+type Config struct {
+	Version int64
+	Quorum  quorum.Set
+	Text    []byte // what NEWLEADER carries
+}

@@ -1,0 +1,64 @@
+package zab
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// history is the newest part of the log, in memory: what a learner that was
+// away for a short time is brought up with, and what is not committed yet.
+type history struct {
+	records []Record // in zxid order, without a hole
+	last    zk.Zxid  // of the whole log; of the newest record if there is one
+}
+
+// follows says whether a transaction may stand behind another in a log: the
+// next of its epoch, or the first of a later one. Java accepts any counter with
+// a later epoch; no leader sends one.
+func follows(last, next zk.Zxid) bool {
+	if next.Epoch() == last.Epoch() {
+		return next == last+1
+	}
+	return next > last && next.Counter() == 1
+}
+
+// append adds a record behind the last one (Z4).
+func (h *history) append(r Record) {
+	invariant.Check(follows(h.last, r.Zxid), "zab: the log gets a hole (Z4)")
+	h.records = append(h.records, r)
+	h.last = r.Zxid
+}
+
+// after returns the records behind zxid.
+func (h *history) after(zxid zk.Zxid) []Record { return h.records[h.indexAfter(zxid):] }
+
+// upTo returns the records up to zxid.
+func (h *history) upTo(zxid zk.Zxid) []Record { return h.records[:h.indexAfter(zxid)] }
+
+func (h *history) indexAfter(zxid zk.Zxid) int {
+	return sort.Search(len(h.records), func(i int) bool { return h.records[i].Zxid > zxid })
+}
+
+// truncate forgets everything behind zxid, which is in the log.
+func (h *history) truncate(zxid zk.Zxid) {
+	n := h.indexAfter(zxid)
+	clear(h.records[n:])
+	h.records, h.last = h.records[:n], zxid
+}
+
+// reset begins anew behind a snapshot.
+func (h *history) reset(zxid zk.Zxid) { h.records, h.last = nil, zxid }
+
+// trim forgets the oldest records beyond the limit, none of them behind keep.
+// It waits until as many again have come, so that the copy costs little.
+func (h *history) trim(limit int, keep zk.Zxid) {
+	if len(h.records) < 2*limit {
+		return
+	}
+	if n := min(len(h.records)-limit, h.indexAfter(keep)); n > 0 {
+		h.records = slices.Delete(h.records, 0, n)
+	}
+}

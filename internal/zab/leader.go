@@ -1,0 +1,258 @@
+package zab
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// leaderStage is how far a leader has come.
+type leaderStage uint8
+
+const (
+	leaderGathering leaderStage = iota // hellos come, until a quorum of participants is there
+	leaderPromising                    // its own accepted epoch is being stored
+	leaderComparing                    // ACKEPOCHs come
+	leaderNoting                       // its current epoch is being stored
+	leaderSyncing                      // NEWLEADER acks come
+	leaderServing                      // broadcast
+)
+
+// linkStage is how far a leader has come with one learner.
+type linkStage uint8
+
+const (
+	linkHello   linkStage = iota // nothing heard
+	linkGreeted                  // hello came, the epoch is not ready
+	linkAsked                    // LEADERINFO sent
+	linkAgreed                   // ACKEPOCH came, discovery is not over
+	linkReading                  // the log is being read for it
+	linkSyncing                  // everything up to NEWLEADER sent
+	linkSynced                   // NEWLEADER acknowledged
+	linkServing                  // UPTODATE sent
+
+	linkStages
+)
+
+// leader is what a server knows while it leads.
+type leader struct {
+	stage     leaderStage
+	sinceMs   int64 // of the stage
+	checkMs   int64 // when to look for the quorum next
+	pingMs    int64 // when to ping next
+	epoch     uint32
+	committed zk.Zxid // in broadcast: by a quorum. Before: the end of the history it began with
+	proposed  zk.Zxid // epoch<<32 before the first proposal
+	links     []*link // in the order in which they came up
+	byID      map[LinkID]*link
+	syncs     []syncing
+	round     uint64 // of pings for syncs
+	asked     bool   // a sync waits for a round that has not begun
+	scratch   quorum.IDs
+}
+
+// link is what a leader knows of one learner.
+type link struct {
+	id        LinkID
+	server    quorum.ID
+	observer  bool
+	counted   bool // its ACKEPOCH stands for a history, and so for the quorum of discovery
+	stage     linkStage
+	heardMs   int64
+	accepted  uint32
+	peer      zk.Zxid // last record in its log
+	queued    zk.Zxid // last record sent (Z8)
+	told      zk.Zxid // what it was told of as committed when it was brought up
+	acked     zk.Zxid // it has everything up to here
+	waitsFor  zk.Zxid // the proposal whose ack is timed
+	waitsMs   int64   // since when
+	pingsSent []uint64
+	round     uint64 // last round of pings it has answered
+}
+
+// becomeLeader begins discovery. The leader's own log is its history: all of it
+// will be committed once a quorum has it (paper, section 4.3).
+func (p *Peer) becomeLeader() {
+	p.state = Leading
+	p.lead = &leader{
+		sinceMs: p.nowMs, epoch: p.accepted + 1, committed: p.history.last,
+		byID: map[LinkID]*link{},
+	}
+	p.tryEpoch()
+}
+
+// welcome takes a connection in.
+func (p *Peer) welcome(id LinkID) {
+	l := &link{id: id, heardMs: p.nowMs}
+	p.lead.links = append(p.lead.links, l)
+	p.lead.byID[id] = l
+}
+
+func (ld *leader) remove(id LinkID) {
+	if ld.byID[id] != nil {
+		delete(ld.byID, id)
+		ld.links = slices.DeleteFunc(ld.links, func(l *link) bool { return l.id == id })
+	}
+}
+
+// drop closes a link; its learner comes back with a new one.
+func (p *Peer) drop(l *link) {
+	p.lead.remove(l.id)
+	p.emit(Effect{Kind: EffectClose, Link: l.id})
+}
+
+// enter begins a stage and its time limit.
+func (ld *leader) enter(stage leaderStage, nowMs int64) { ld.stage, ld.sinceMs = stage, nowMs }
+
+// participants collects the learners for which has holds, and the leader itself
+// if self. Observers and servers outside the configuration are in no quorum
+// (Z7, ZOOKEEPER-2959): quorum.Set counts voters alone, and the role said in
+// the hello is checked here as well.
+func (p *Peer) participants(self bool, has func(*link) bool) quorum.IDs {
+	ld := p.lead
+	ld.scratch = ld.scratch[:0]
+	if self {
+		ld.scratch.Add(p.opts.ID)
+	}
+	for _, l := range ld.links {
+		if !l.observer && has(l) {
+			ld.scratch.Add(l.server)
+		}
+	}
+	return ld.scratch
+}
+
+// verifier is what is enough at zxid: from a reconfig on, both ensembles must
+// agree (ZOOKEEPER-1699).
+func (p *Peer) verifier(zxid zk.Zxid) quorum.Set {
+	if p.next != nil && int64(zxid) >= p.next.Version {
+		return quorum.NewJoint(p.config.Quorum, p.next.Quorum)
+	}
+	return p.config.Quorum
+}
+
+// leaderStored continues what waited for the disk.
+func (p *Peer) leaderStored(op operation) {
+	switch op.kind {
+	case EffectSetAccepted:
+		p.lead.enter(leaderComparing, p.nowMs)
+		for _, l := range p.lead.links {
+			if l.stage == linkGreeted {
+				p.askEpoch(l)
+			}
+		}
+		p.tryDiscovered()
+	case EffectSetCurrent:
+		p.phase = Synchronization
+		p.lead.enter(leaderSyncing, p.nowMs)
+		for _, l := range slices.Clone(p.lead.links) {
+			if l.stage == linkAgreed {
+				p.synchronize(l)
+			}
+		}
+		p.tryEstablished()
+	case EffectSync:
+		p.tryCommit()
+	}
+}
+
+// leaderTick looks at the clock: limits, the quorum, pings.
+func (p *Peer) leaderTick() {
+	if reason := p.overdue(); reason != ReasonNone {
+		p.leave(reason, false)
+		return
+	}
+	p.dropSilent()
+	ld := p.lead
+	if ld.stage == leaderServing && p.nowMs >= ld.checkMs {
+		ld.checkMs = p.nowMs + p.opts.TickMs
+		synced := p.participants(true, func(l *link) bool { return l.stage >= linkSynced })
+		if !p.verifier(p.history.last).Enough(synced) {
+			p.leave(ReasonQuorumLost, false)
+			return
+		}
+	}
+	if ld.stage >= leaderSyncing && p.nowMs >= ld.pingMs {
+		ld.pingMs = p.nowMs + p.opts.TickMs/2
+		for _, l := range ld.links {
+			p.ping(l)
+		}
+	}
+}
+
+// overdue tells which wait of a leader that does not serve yet took too long.
+func (p *Peer) overdue() Reason {
+	if p.lead.stage == leaderServing || p.nowMs-p.lead.sinceMs <= p.opts.InitMs {
+		return ReasonNone
+	}
+	switch p.lead.stage {
+	case leaderGathering:
+		return ReasonNoEpochQuorum
+	case leaderComparing:
+		return ReasonNoAckEpoch
+	case leaderSyncing:
+		return ReasonNoNewLeaderAcks
+	}
+	return ReasonNone // its own disk works; that has no limit
+}
+
+// dropSilent closes the links of learners that are not heard, or leave a
+// proposal without its ack.
+func (p *Peer) dropSilent() {
+	for _, l := range slices.Clone(p.lead.links) {
+		limit := p.opts.InitMs
+		if l.stage == linkServing {
+			limit = p.opts.SyncMs
+		}
+		late := l.waitsFor != 0 && l.stage == linkServing && p.nowMs-l.waitsMs > p.opts.SyncMs
+		if p.nowMs-l.heardMs > limit || late {
+			p.drop(l)
+		}
+	}
+}
+
+// pingsMax bounds the pings of one link that are not answered.
+const pingsMax = 1024
+
+// ping asks a learner for a sign of life. Learners that wait for NEWLEADER's
+// quorum are pinged as well: they count silence already.
+func (p *Peer) ping(l *link) {
+	if l.stage < linkSyncing || len(l.pingsSent) >= pingsMax {
+		return
+	}
+	if l.stage == linkServing { // before that a learner does not answer
+		l.pingsSent = append(l.pingsSent, p.lead.round)
+	}
+	p.send(l.id, Message{Kind: KindPing, Zxid: p.lead.proposed})
+}
+
+// leaderPing takes a learner's answer, and the signs of life in it.
+func (p *Peer) leaderPing(l *link, m *Message) {
+	if len(l.pingsSent) > 0 {
+		l.round = l.pingsSent[0]
+		l.pingsSent = l.pingsSent[1:]
+	}
+	if len(m.Touches) > 0 {
+		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
+	}
+	p.trySyncs()
+}
+
+// leaderRequest hands a learner's request to the replica, which decides it.
+func (p *Peer) leaderRequest(l *link, m *Message) {
+	p.emit(Effect{Kind: EffectRequest, Link: l.id, Server: l.server, Request: m.Request})
+}
+
+func (p *Peer) leaderRevalidate(l *link, m *Message) {
+	p.emit(Effect{Kind: EffectRevalidate, Link: l.id, Session: m.Session, TimeoutMs: m.TimeoutMs})
+}
+
+// onRevalidated passes the replica's answer on. It is not ordered with
+// transactions.
+func (p *Peer) onRevalidated(e *Event) {
+	if p.lead == nil || p.lead.byID[e.Link] == nil {
+		return
+	}
+	p.send(e.Link, Message{Kind: KindRevalidate, Zxid: zk.NoZxid, Session: e.Session, TimeoutMs: e.TimeoutMs, Valid: e.OK})
+}

@@ -1,0 +1,285 @@
+package zab
+
+import (
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// learnerStage is how far a learner has come.
+type learnerStage uint8
+
+const (
+	learnerConnecting learnerStage = iota // Connect was asked for
+	learnerGreeting                       // hello sent
+	learnerPromising                      // the accepted epoch is being stored
+	learnerAgreed                         // ACKEPOCH sent
+	learnerSyncing                        // history comes
+	learnerStoring                        // NEWLEADER came; history and epoch are being stored
+	learnerReady                          // NEWLEADER acknowledged
+	learnerServing                        // UPTODATE came
+
+	learnerStages
+)
+
+// learner is what a server knows while it follows or observes.
+type learner struct {
+	leader  quorum.ID
+	link    LinkID
+	stage   learnerStage
+	heardMs int64
+	epoch   uint32 // the leader's
+	pending pending
+	acked   zk.Zxid // of proposals in broadcast
+
+	snapshot     bool // brought up by SNAP
+	treeReplaced bool // by a snapshot that is not on disk: nothing of the tree may be kept
+	cutting      bool // the log is being truncated
+	hasNewLeader bool // NEWLEADER came meanwhile
+}
+
+// becomeLearner looks for the leader. Phase and silence count from now.
+func (p *Peer) becomeLearner(leader quorum.ID) {
+	p.state = Following
+	if p.opts.Observer {
+		p.state = Observing
+	}
+	p.learn = &learner{leader: leader, heardMs: p.nowMs}
+	p.emit(Effect{Kind: EffectConnect, Server: leader})
+}
+
+// learnerTick leaves a leader that is silent. The limit changes exactly with
+// the ack of NEWLEADER, on both sides: a large snapshot takes its time.
+func (p *Peer) learnerTick() {
+	limit := p.opts.InitMs
+	if p.learn.stage >= learnerReady {
+		limit = p.opts.SyncMs
+	}
+	// Its own disk's time is not the leader's silence.
+	if p.learn.stage != learnerPromising && p.learn.stage != learnerStoring && p.nowMs-p.learn.heardMs > limit {
+		p.leave(ReasonSilence, false)
+	}
+}
+
+// learnerDiff says that the learner's log is the beginning of the leader's
+// history. The zxid in it is where the leader is, not where the learner will be
+// (ZOOKEEPER-2355).
+func (p *Peer) learnerDiff(*Message) { p.beginSync() }
+
+// learnerTrunc cuts the log. Nothing is logged before that is done.
+func (p *Peer) learnerTrunc(m *Message) {
+	if m.Zxid > p.history.last {
+		p.leave(ReasonIllegal, false)
+		return
+	}
+	p.beginSync()
+	p.learn.cutting = true
+	p.store(Effect{Kind: EffectTruncate, Zxid: m.Zxid})
+	p.history.truncate(m.Zxid)
+	p.delivered = m.Zxid // the tree is reloaded from what is left
+}
+
+// learnerSnap takes the leader's whole tree in place of its own. What the log
+// has stays there until the new state is a durable snapshot at NEWLEADER: a
+// crash on the way must not lose what this server has acknowledged.
+func (p *Peer) learnerSnap(m *Message) {
+	p.beginSync()
+	p.learn.snapshot, p.learn.treeReplaced = true, true
+	p.emit(Effect{Kind: EffectLoadSnapshot, Link: p.learn.link, Zxid: m.Zxid})
+	p.history.reset(m.Zxid)
+	p.delivered = m.Zxid
+}
+
+func (p *Peer) beginSync() {
+	p.phase = Synchronization
+	p.learn.stage = learnerSyncing
+}
+
+// learnerProposal keeps a proposal that comes before UPTODATE. It must continue
+// the history, the first one too: Java checks neither (ZOOKEEPER-4925).
+func (p *Peer) learnerProposal(m *Message) {
+	ln := p.learn
+	if !follows(ln.pending.last(p.history.last), m.Zxid) {
+		p.leave(ReasonHole, false)
+		return
+	}
+	ln.pending.records = append(ln.pending.records, Record{m.Zxid, m.Payload})
+}
+
+// learnerCommit marks a proposal that comes before UPTODATE. It may come at any
+// point of the synchronization (ZOOKEEPER-4394).
+func (p *Peer) learnerCommit(m *Message) {
+	if !p.learn.pending.commit(m.Zxid) {
+		p.leave(ReasonDivergence, false)
+	}
+}
+
+// learnerNewLeader ends the history.
+func (p *Peer) learnerNewLeader(m *Message) {
+	if m.epochOf() != p.learn.epoch {
+		p.leave(ReasonIllegal, false)
+		return
+	}
+	if p.learn.cutting {
+		p.learn.hasNewLeader = true
+		return
+	}
+	p.takeHistory()
+}
+
+// takeHistory makes the leader's history this server's own: first the history,
+// then the epoch, then, when both are durable, the ack (Z3). Any other order
+// has lost data (ZOOKEEPER-3911, 4643, 4646, 4785). Proposals that are not
+// committed wait for UPTODATE and are acknowledged one by one.
+func (p *Peer) takeHistory() {
+	ln := p.learn
+	ln.stage = learnerStoring
+	for _, r := range p.history.after(p.delivered) {
+		p.deliver(r) // logged in an older role; the leader's history has them
+	}
+	for _, r := range ln.pending.takeCommitted() {
+		if ln.snapshot {
+			p.history.append(r) // the snapshot will hold it
+		} else {
+			p.append(r)
+		}
+		p.deliver(r)
+	}
+	if ln.snapshot {
+		p.store(Effect{Kind: EffectSaveSnapshot, Zxid: p.delivered})
+	}
+	p.establish(ln.epoch)
+}
+
+// learnerStored continues what waited for the disk.
+func (p *Peer) learnerStored(op operation) {
+	ln := p.learn
+	switch op.kind {
+	case EffectSetAccepted:
+		p.heard()
+		p.ackEpoch(int64(p.current))
+	case EffectTruncate:
+		ln.cutting = false
+		if ln.hasNewLeader {
+			p.takeHistory()
+		}
+	case EffectSaveSnapshot:
+		ln.treeReplaced, p.needSnapshot = false, false
+	case EffectSetCurrent:
+		p.heard()
+		ln.stage = learnerReady
+		p.ackNewLeader()
+	case EffectSync:
+		p.ackDurable()
+	}
+}
+
+// heard counts silence from now on.
+func (p *Peer) heard() { p.learn.heardMs = p.nowMs }
+
+// ackNewLeader answers NEWLEADER (Z3).
+func (p *Peer) ackNewLeader() {
+	invariant.Check(p.durable == p.history.last, "zab: NEWLEADER acknowledged before its history is durable (Z3)")
+	invariant.Check(p.current == p.learn.epoch, "zab: NEWLEADER acknowledged before its epoch is durable (Z3)")
+	p.learn.acked = p.durable
+	p.send(p.learn.link, Message{Kind: KindAck, Zxid: zk.MakeZxid(p.learn.epoch, 0)})
+}
+
+// learnerUpToDate ends the synchronization: the leader is established. What was
+// proposed meanwhile is logged now, like all that follows.
+func (p *Peer) learnerUpToDate(*Message) {
+	ln := p.learn
+	p.phase, ln.stage = Broadcast, learnerServing
+	p.send(ln.link, Message{Kind: KindAck, Zxid: zk.MakeZxid(ln.epoch, 0)})
+	committed := ln.pending.committed
+	for i, r := range ln.pending.records {
+		p.append(r)
+		if i < committed {
+			p.deliver(r)
+		}
+	}
+	ln.pending = pending{}
+	p.emit(Effect{Kind: EffectServe, Epoch: ln.epoch})
+}
+
+// followProposal logs a proposal; its ack waits for the disk (Z5).
+func (p *Peer) followProposal(m *Message) {
+	if !follows(p.history.last, m.Zxid) || m.Zxid.Epoch() != p.learn.epoch {
+		p.leave(ReasonHole, false)
+		return
+	}
+	p.append(Record{m.Zxid, m.Payload})
+}
+
+// ackDurable acknowledges what has become durable: each proposal by itself, in
+// order. Observers acknowledge nothing.
+func (p *Peer) ackDurable() {
+	ln := p.learn
+	if ln.stage != learnerServing || p.opts.Observer {
+		return
+	}
+	for _, r := range p.history.after(ln.acked) {
+		if r.Zxid > p.durable {
+			break
+		}
+		ln.acked = r.Zxid
+		p.send(ln.link, Message{Kind: KindAck, Zxid: r.Zxid})
+	}
+}
+
+// followCommit delivers the oldest proposal. Its own sync may still be on the
+// way: a quorum has it. Anything but the oldest one is another history: there
+// is nothing to search for.
+func (p *Peer) followCommit(m *Message) {
+	waiting := p.history.after(p.delivered)
+	if len(waiting) == 0 || waiting[0].Zxid != m.Zxid {
+		p.leave(ReasonDivergence, false)
+		return
+	}
+	p.deliver(waiting[0])
+	p.trimHistory()
+}
+
+// trimHistory keeps what is not acknowledged, too.
+func (p *Peer) trimHistory() {
+	p.history.trim(p.opts.HistoryMax, min(p.delivered, p.durable))
+}
+
+// learnerPing answers at once, also while the disk is slow. The touches are
+// put in by whoever sends it.
+func (p *Peer) learnerPing(m *Message) {
+	p.send(p.learn.link, Message{Kind: KindPing, Zxid: m.Zxid})
+}
+
+// learnerSync answers the oldest sync: all that was committed before it has
+// come before it on this link.
+func (p *Peer) learnerSync(*Message) { p.emit(Effect{Kind: EffectSynced}) }
+
+func (p *Peer) learnerRevalidate(m *Message) {
+	p.emit(Effect{Kind: EffectRevalidated, Session: m.Session, TimeoutMs: m.TimeoutMs, OK: m.Valid})
+}
+
+// onForward sends a client's request to the leader. One that comes when there
+// is none is dropped, with its client's connection.
+func (p *Peer) onForward(e *Event) {
+	if p.learn != nil && p.learn.stage == learnerServing {
+		p.send(p.learn.link, Message{Kind: KindRequest, Zxid: zk.NoZxid, Request: e.Request})
+	}
+}
+
+func (p *Peer) onRevalidate(e *Event) {
+	if p.learn != nil && p.learn.stage == learnerServing {
+		p.send(p.learn.link, Message{Kind: KindRevalidate, Zxid: zk.NoZxid, Session: e.Session, TimeoutMs: e.TimeoutMs})
+	}
+}
+
+// onFailed hears that the log could not be cut where the leader said. Tree and
+// log are read anew, and the next leader is asked for everything.
+func (p *Peer) onFailed(e *Event) {
+	if p.learn == nil || !p.learn.cutting {
+		return
+	}
+	p.leave(ReasonCannotTruncate, true)
+}
+
+func learnerIgnore(*Peer, *Message) {}

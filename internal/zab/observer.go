@@ -1,0 +1,46 @@
+package zab
+
+// An observer is a learner that does not vote: it says so in its hello, logs
+// what it hears and acknowledges nothing but NEWLEADER and UPTODATE. In
+// synchronization it gets proposals and commits like a follower, and already
+// the informs of what is committed meanwhile; in broadcast informs alone.
+
+// learnerInform keeps a committed transaction that comes before UPTODATE.
+func (p *Peer) learnerInform(m *Message) {
+	if !p.opts.Observer {
+		p.leave(ReasonIllegal, false)
+		return
+	}
+	p.learnerProposal(m)
+	if p.learn != nil {
+		p.learnerCommit(m)
+	}
+}
+
+// observeInform logs and delivers a committed transaction.
+func (p *Peer) observeInform(m *Message) {
+	if !p.opts.Observer {
+		p.leave(ReasonIllegal, false)
+		return
+	}
+	p.followProposal(m)
+	if p.learn == nil {
+		return
+	}
+	p.deliver(Record{m.Zxid, m.Payload})
+	p.trimHistory()
+}
+
+// serveProposal and serveCommit are the follower's; an observer passes them
+// over, as ZooKeeper's does.
+func (p *Peer) serveProposal(m *Message) {
+	if !p.opts.Observer {
+		p.followProposal(m)
+	}
+}
+
+func (p *Peer) serveCommit(m *Message) {
+	if !p.opts.Observer {
+		p.followCommit(m)
+	}
+}

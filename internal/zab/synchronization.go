@@ -1,0 +1,206 @@
+package zab
+
+import (
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// plan is how a learner is brought up.
+type plan struct {
+	mode   Kind     // KindDiff, KindTrunc or KindSnap; 0 to read the log on disk first
+	target zk.Zxid  // what the message of the mode carries
+	rest   []Record // committed records behind it
+}
+
+// choose decides from the learner's last zxid and the history in memory, case by
+// case as ZooKeeper does (protocol C.5), so that Java learners see nothing new.
+func (p *Peer) choose(peer zk.Zxid) plan {
+	last := p.lead.committed
+	committed := p.history.upTo(last)
+	low, high := last, last
+	if len(committed) > 0 {
+		low, high = committed[0].Zxid, committed[len(committed)-1].Zxid
+	}
+	switch {
+	case p.opts.ForceSnapshot:
+		return plan{mode: KindSnap}
+	case peer == last:
+		return plan{mode: KindDiff, target: peer}
+	case peer > high && peer.Counter() != 0:
+		// What it has more was never committed. Its log has the place to cut
+		// at: both begin with the history of the last established epoch.
+		return plan{mode: KindTrunc, target: high}
+	case low <= peer && peer <= high:
+		return walk(committed, peer, high)
+	case peer < low && !p.opts.NoLogSync:
+		return plan{target: low}
+	}
+	return plan{mode: KindSnap}
+}
+
+// walk looks for the learner's place in the committed records (rule Q of C.5).
+func walk(committed []Record, peer, high zk.Zxid) plan {
+	before := zk.NoZxid
+	for i, r := range committed {
+		switch {
+		case r.Zxid < peer:
+			before = r.Zxid
+		case r.Zxid == peer:
+			return plan{KindDiff, high, committed[i+1:]}
+		case peer.Counter() == 0:
+			// The learner led and proposed nothing: no record has this zxid.
+			return plan{KindDiff, high, committed[i:]}
+		case r.Zxid.Epoch() == peer.Epoch() && before != zk.NoZxid:
+			return plan{KindTrunc, before, committed[i:]}
+		default:
+			// Never cut across an epoch, nor where the place to cut at is not
+			// known to be in the learner's log.
+			return plan{mode: KindSnap}
+		}
+	}
+	return plan{mode: KindSnap}
+}
+
+// synchronize brings a learner up, or has the log read for that.
+func (p *Peer) synchronize(l *link) {
+	pl := p.choose(l.peer)
+	if pl.mode != 0 {
+		p.bringUp(l, pl)
+		return
+	}
+	l.stage = linkReading
+	p.emit(Effect{Kind: EffectReadLog, Link: l.id, Zxid: l.peer, To: pl.target})
+}
+
+// onLogRead goes on with records from disk. The history in memory has moved on
+// meanwhile; if both do not meet any more (ZOOKEEPER-2418), or the disk's part
+// does not hold the learner's place, a snapshot is sent.
+func (p *Peer) onLogRead(e *Event) {
+	if p.lead == nil {
+		return
+	}
+	l := p.lead.byID[e.Link]
+	if l == nil || l.stage != linkReading {
+		return
+	}
+	pl := plan{mode: KindSnap}
+	if joined := p.join(e.Records); e.OK && joined != nil && joined[0].Zxid <= l.peer {
+		pl = walk(joined, l.peer, p.lead.committed)
+	}
+	p.bringUp(l, pl)
+}
+
+// join puts the records from disk before the committed ones in memory. It
+// returns nil if there is a hole anywhere.
+func (p *Peer) join(disk []Record) []Record {
+	var all []Record
+	committed := p.history.upTo(p.lead.committed)
+	for _, part := range [][]Record{disk, committed} {
+		for _, r := range part {
+			switch {
+			case len(all) == 0 || follows(all[len(all)-1].Zxid, r.Zxid):
+				all = append(all, r)
+			case r.Zxid > all[len(all)-1].Zxid:
+				return nil
+			}
+		}
+	}
+	if len(all) == 0 || all[len(all)-1].Zxid != p.lead.committed {
+		return nil
+	}
+	return all
+}
+
+// bringUp sends everything up to NEWLEADER and lets the learner take part in
+// what is proposed from now on. All of it happens in one step, so that nothing
+// falls between history and stream (ZOOKEEPER-962).
+func (p *Peer) bringUp(l *link, pl plan) {
+	if pl.mode == KindSnap {
+		pl.target = p.delivered
+		pl.rest = p.history.after(p.delivered)
+		pl.rest = pl.rest[:len(pl.rest)-len(p.history.after(p.lead.committed))]
+	}
+	p.send(l.id, Message{Kind: pl.mode, Zxid: pl.target})
+	l.queued = pl.target
+	if pl.mode == KindDiff {
+		l.queued = l.peer
+	}
+	if pl.mode == KindSnap {
+		p.emit(Effect{Kind: EffectSendSnapshot, Link: l.id, Zxid: pl.target})
+	}
+	for _, r := range pl.rest {
+		p.propose(l, r)
+		p.send(l.id, Message{Kind: KindCommit, Zxid: r.Zxid})
+	}
+	if !l.observer {
+		for _, r := range p.history.after(p.lead.committed) {
+			p.propose(l, r)
+		}
+	}
+	l.stage, l.told = linkSyncing, p.lead.committed
+	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.lead.epoch, 0), Payload: p.config.Text})
+}
+
+// propose sends one record to one learner (Z8).
+func (p *Peer) propose(l *link, r Record) {
+	invariant.Check(follows(l.queued, r.Zxid), "zab: hole in what a learner is sent (Z8)")
+	l.queued = r.Zxid
+	if l.waitsFor == 0 && !l.observer && r.Zxid > p.lead.committed {
+		l.waitsFor, l.waitsMs = r.Zxid, p.nowMs
+	}
+	p.send(l.id, Message{Kind: KindProposal, Zxid: r.Zxid, Payload: r.Payload})
+}
+
+// leaderAckNewLeader waits for the ack of NEWLEADER. Java 3.6 to 3.9.1 may send
+// the acks of proposals before it (ZOOKEEPER-4685): these are remembered and
+// count when the learner is in.
+func (p *Peer) leaderAckNewLeader(l *link, m *Message) {
+	if m.Zxid != zk.MakeZxid(p.lead.epoch, 0) {
+		p.noteAck(l, m.Zxid)
+		return
+	}
+	l.stage = linkSynced
+	if p.lead.stage == leaderServing {
+		p.admit(l)
+		p.tryCommit()
+		return
+	}
+	p.tryEstablished()
+}
+
+// tryEstablished begins the broadcast when a quorum has the leader's history:
+// with that, all of it is committed.
+func (p *Peer) tryEstablished() {
+	ld := p.lead
+	synced := p.participants(true, func(l *link) bool { return l.stage >= linkSynced })
+	if ld.stage != leaderSyncing || !p.verifier(p.history.last).Enough(synced) {
+		return
+	}
+	ld.enter(leaderServing, p.nowMs)
+	ld.checkMs = p.nowMs + p.opts.TickMs
+	p.phase = Broadcast
+	ld.proposed = zk.MakeZxid(ld.epoch, 0) // ZOOKEEPER-1319
+	for _, r := range p.history.after(p.delivered) {
+		p.deliver(r)
+	}
+	p.emit(Effect{Kind: EffectServe, Epoch: ld.epoch})
+	for _, l := range ld.links {
+		if l.stage == linkSynced {
+			p.admit(l)
+		}
+	}
+}
+
+// admit lets a synced learner serve its clients. The commits that it has missed
+// follow: between NEWLEADER and UPTODATE they would end the synchronization of
+// older Java followers (ZOOKEEPER-4394).
+func (p *Peer) admit(l *link) {
+	l.stage, l.heardMs, l.waitsMs = linkServing, p.nowMs, p.nowMs
+	p.send(l.id, Message{Kind: KindUpToDate, Zxid: zk.NoZxid})
+	if l.observer {
+		return
+	}
+	for z := max(l.told, zk.MakeZxid(p.lead.epoch, 0)) + 1; z <= p.lead.committed; z++ {
+		p.send(l.id, Message{Kind: KindCommit, Zxid: z})
+	}
+}

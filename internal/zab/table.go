@@ -1,0 +1,138 @@
+package zab
+
+import "github.com/conclave-project/conclave/internal/invariant"
+
+type (
+	leaderHandler  func(*Peer, *link, *Message)
+	learnerHandler func(*Peer, *Message)
+)
+
+// leaderTable says what a leader does with what a learner sends, by how far it
+// has come with it. What is not named is passed over once the history is sent,
+// and ends the link before: the handshake has fixed places.
+var leaderTable = [linkStages][kinds]leaderHandler{
+	linkHello: {
+		KindFollowerInfo: (*Peer).leaderHello,
+		KindObserverInfo: (*Peer).leaderHello,
+	},
+	linkAsked:   {KindAckEpoch: (*Peer).leaderAckEpoch},
+	linkSyncing: {KindAck: (*Peer).leaderAckNewLeader},
+	linkSynced:  {KindAck: (*Peer).leaderAck},
+	linkServing: {
+		KindAck:        (*Peer).leaderAck,
+		KindPing:       (*Peer).leaderPing,
+		KindRequest:    (*Peer).leaderRequest,
+		KindRevalidate: (*Peer).leaderRevalidate,
+	},
+}
+
+// whileSyncing is what may come between the choice of synchronization and
+// UPTODATE, in every order (ZOOKEEPER-4394). Pings are a sign of life alone.
+var whileSyncing = [kinds]learnerHandler{
+	KindProposal:          (*Peer).learnerProposal,
+	KindCommit:            (*Peer).learnerCommit,
+	KindInform:            (*Peer).learnerInform,
+	KindCommitAndActivate: (*Peer).learnerCommit,
+	KindInformAndActivate: (*Peer).learnerInform,
+	KindPing:              learnerIgnore,
+}
+
+// learnerTable says what a learner does with what its leader sends. What is not
+// named ends the role.
+var learnerTable = [learnerStages][kinds]learnerHandler{
+	learnerGreeting: {KindLeaderInfo: (*Peer).learnerLeaderInfo},
+	learnerAgreed: {
+		KindDiff:  (*Peer).learnerDiff,
+		KindTrunc: (*Peer).learnerTrunc,
+		KindSnap:  (*Peer).learnerSnap,
+		KindPing:  learnerIgnore,
+	},
+	learnerSyncing: with(KindNewLeader, (*Peer).learnerNewLeader),
+	learnerStoring: whileSyncing,
+	learnerReady:   with(KindUpToDate, (*Peer).learnerUpToDate),
+	learnerServing: {
+		KindProposal:          (*Peer).serveProposal,
+		KindCommit:            (*Peer).serveCommit,
+		KindInform:            (*Peer).observeInform,
+		KindCommitAndActivate: (*Peer).serveCommit,
+		KindInformAndActivate: (*Peer).observeInform,
+		KindPing:              (*Peer).learnerPing,
+		KindSync:              (*Peer).learnerSync,
+		KindRevalidate:        (*Peer).learnerRevalidate,
+	},
+}
+
+// with is whileSyncing and one kind more, which ends the stage.
+func with(kind Kind, h learnerHandler) [kinds]learnerHandler {
+	row := whileSyncing
+	row[kind] = h
+	return row
+}
+
+// fromLearnerTo hands a message to the leader's handler.
+func (p *Peer) fromLearnerTo(l *link, m *Message) {
+	l.heardMs = p.nowMs
+	h := leaderTable[l.stage][m.Kind]
+	switch {
+	case h != nil:
+		h(p, l, m)
+	case l.stage < linkSyncing:
+		p.drop(l)
+	}
+}
+
+// fromLeaderTo hands a message to the learner's handler.
+func (p *Peer) fromLeaderTo(m *Message) {
+	p.heard()
+	h := learnerTable[p.learn.stage][m.Kind]
+	if h == nil {
+		p.leave(ReasonIllegal, false)
+		return
+	}
+	h(p, m)
+}
+
+// These are the kinds that only a learner sends, and those only a leader
+// sends: in the other's table they must have no handler of their own.
+var (
+	fromLearner = []Kind{KindRequest, KindAck, KindFollowerInfo, KindObserverInfo, KindAckEpoch}
+	fromLeader  = []Kind{
+		KindProposal, KindCommit, KindSync, KindInform, KindCommitAndActivate, KindNewLeader, KindUpToDate,
+		KindDiff, KindTrunc, KindSnap, KindLeaderInfo, KindInformAndActivate,
+	}
+)
+
+// checkTables looks at every start that each event has a handler and each kind
+// of message one in exactly the tables it belongs to: a slip there is a protocol
+// that nobody wrote.
+func checkTables() {
+	for _, h := range eventHandlers {
+		invariant.Check(h != nil, "zab: an event without a handler")
+	}
+	for _, kind := range fromLearner {
+		invariant.Check(leaderKnows(kind) && !learnerKnows(kind), "zab: a learner's message in the wrong table")
+	}
+	for _, kind := range fromLeader {
+		invariant.Check(learnerKnows(kind) && !leaderKnows(kind), "zab: a leader's message in the wrong table")
+	}
+}
+
+// leaderKnows says whether a leader has a handler for kind at any stage.
+func leaderKnows(kind Kind) bool {
+	for stage := range leaderTable {
+		if leaderTable[stage][kind] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// learnerKnows says whether a learner has.
+func learnerKnows(kind Kind) bool {
+	for stage := range learnerTable {
+		if learnerTable[stage][kind] != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,312 @@
+// Package zab orders transactions across an ensemble.
+//
+// A Peer is one server's part of the protocol: a state machine that takes
+// Events and returns the Effects to carry out, in order. It starts no
+// goroutine, reads no clock and does no I/O; a shell feeds it, and zabtest runs
+// many of them in one thread. An election (package fle) says who leads; Zab is
+// safe whatever it says. Then come discovery (discovery.go: an epoch that no
+// quorum has seen), synchronization (synchronization.go, learner.go: everybody
+// gets the leader's history) and broadcast (broadcast.go). It is Zab 1.0 as
+// Apache ZooKeeper runs it, so that servers of both kinds can be mixed.
+//
+// What always holds, by number, so that code and tests can name it:
+//
+//	Z1  accepted epoch >= current epoch, and >= the epoch of every record.
+//	Z2  Neither epoch ever falls.
+//	Z3  The current epoch is stored behind the history it stands for, and
+//	    NEWLEADER is answered when both are durable.
+//	Z4  The log has no hole: a record is the next of its epoch or the first of
+//	    a later one.
+//	Z5  A proposal is acknowledged only when it is durable, and in order; the
+//	    leader counts itself only when its own log has it.
+//	Z6  Transactions are delivered in zxid order, each once, none before it
+//	    is in the log, or on its way there.
+//	Z7  A leader commits in order, at most what it has proposed, and only what
+//	    a quorum of participants has; observers never count.
+//	Z8  On every link proposals leave in zxid order without a hole.
+//	Z9  No election begins while the disk still works for the last role
+//	    (ZOOKEEPER-4712): Look comes after the last completion.
+//
+// It does not know what a transaction means, how bytes look, or who should
+// lead. A disk that fails is not its business: such a server must be stopped
+// and recovered, never asked to go on.
+package zab
+
+import (
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// State is a server's role.
+type State uint8
+
+// The states.
+const (
+	Looking State = iota
+	Following
+	Leading
+	Observing
+)
+
+// Phase is where a server stands in the protocol.
+type Phase uint8
+
+// The phases.
+const (
+	Election Phase = iota
+	Discovery
+	Synchronization
+	Broadcast
+)
+
+// Options are the settings of a peer. Times are in milliseconds.
+type Options struct {
+	ID            quorum.ID
+	Observer      bool  // takes part, does not vote
+	TickMs        int64 // pings go out twice a tick
+	InitMs        int64 // limit for each step of discovery and synchronization
+	SyncMs        int64 // limit for silence afterwards
+	HistoryMax    int   // committed records kept in memory for DIFF; 0 is 500
+	CounterMax    uint32
+	ForceSnapshot bool // every learner gets SNAP
+	NoLogSync     bool // the log on disk is not read for learners
+}
+
+// historyMax is ZooKeeper's commitLogCount; counterMax is never proposed: the
+// next would carry into the epoch (ZOOKEEPER-1277).
+const (
+	historyMax = 500
+	counterMax = 0xffffffff
+)
+
+// Stored is what recovery found on disk. The tree has all of it.
+type Stored struct {
+	Accepted, Current uint32
+	Last              zk.Zxid  // of the log, or of the snapshot if that is newer
+	Recent            []Record // the newest records, ending at Last; may be empty
+	NeedSnapshot      bool     // the peer before this one left with ReasonCannotTruncate
+}
+
+// Peer is one server. One goroutine owns it.
+type Peer struct {
+	opts   Options
+	config Config  // committed
+	next   *Config // proposed by a reconfig that is not committed
+
+	state State
+	phase Phase
+	ended bool // left with Reload: the peer is of no use any more
+
+	accepted, current uint32
+	history           history
+	durable           zk.Zxid // the log is on disk up to here
+	delivered         zk.Zxid // the tree has everything up to here
+	unsynced          bool    // appended without a sync
+	needSnapshot      bool    // the log could not be cut: the whole state must come
+
+	ticket Ticket
+	disk   []operation
+	lead   *leader
+	learn  *learner
+
+	nowMs   int64
+	effects []Effect
+}
+
+// New returns a server that is looking.
+func New(opts Options, config Config, stored Stored) *Peer {
+	checkTables()
+	if opts.HistoryMax == 0 {
+		opts.HistoryMax = historyMax
+	}
+	if opts.CounterMax == 0 {
+		opts.CounterMax = counterMax
+	}
+	p := &Peer{
+		opts: opts, config: config,
+		accepted: stored.Accepted, current: stored.Current,
+		durable: stored.Last, delivered: stored.Last, needSnapshot: stored.NeedSnapshot,
+		history: history{records: append([]Record(nil), stored.Recent...), last: stored.Last},
+	}
+	if n := len(stored.Recent); n > 0 {
+		invariant.Check(stored.Recent[n-1].Zxid == stored.Last, "zab: the recent records do not end the log (Z4)")
+	}
+	p.check()
+	return p
+}
+
+// Step takes what has happened and returns what to do. The slice is valid until
+// the next step. Time must not go back.
+func (p *Peer) Step(batch []Event, nowMs int64) []Effect {
+	invariant.Check(nowMs >= p.nowMs, "zab: time runs backwards")
+	p.nowMs = nowMs
+	clear(p.effects)
+	p.effects = p.effects[:0]
+	for i := range batch {
+		if !p.ended {
+			eventHandlers[batch[i].Kind](p, &batch[i])
+		}
+	}
+	p.flush()
+	p.askForSyncs()
+	p.check()
+	return p.effects
+}
+
+// eventHandlers says who takes which event.
+var eventHandlers = [eventKinds]func(*Peer, *Event){
+	EventTick:        (*Peer).onTick,
+	EventElected:     (*Peer).onElected,
+	EventLinkUp:      (*Peer).onLinkUp,
+	EventLinkDown:    (*Peer).onLinkDown,
+	EventReceive:     (*Peer).onReceive,
+	EventDone:        (*Peer).onDone,
+	EventFailed:      (*Peer).onFailed,
+	EventLogRead:     (*Peer).onLogRead,
+	EventPropose:     (*Peer).onPropose,
+	EventForward:     (*Peer).onForward,
+	EventRevalidate:  (*Peer).onRevalidate,
+	EventRevalidated: (*Peer).onRevalidated,
+	EventSync:        (*Peer).onSync,
+	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
+}
+
+// State returns the server's role.
+func (p *Peer) State() State { return p.state }
+
+// Phase returns where it stands in the protocol.
+func (p *Peer) Phase() Phase { return p.phase }
+
+// Last returns the zxid of the last record in the log: what a vote claims.
+func (p *Peer) Last() zk.Zxid { return p.history.last }
+
+// Epochs returns the accepted and the current epoch, as they are on disk.
+func (p *Peer) Epochs() (accepted, current uint32) { return p.accepted, p.current }
+
+// Delivered returns the zxid up to which transactions were delivered.
+func (p *Peer) Delivered() zk.Zxid { return p.delivered }
+
+// Quiet says whether an election may begin.
+func (p *Peer) Quiet() bool { return p.state == Looking && len(p.disk) == 0 && !p.ended }
+
+func (p *Peer) emit(e Effect) { p.effects = append(p.effects, e) }
+
+func (p *Peer) send(link LinkID, m Message) {
+	p.emit(Effect{Kind: EffectSend, Link: link, Message: m})
+}
+
+// onElected takes up a role (Z9).
+func (p *Peer) onElected(e *Event) {
+	invariant.Check(p.Quiet(), "zab: elected while the disk works for an older role (Z9)")
+	p.phase = Discovery
+	if e.Server == p.opts.ID && !p.opts.Observer {
+		p.becomeLeader()
+		return
+	}
+	p.becomeLearner(e.Server)
+}
+
+// onLinkUp greets a connection: a learner's own goes to its leader, one from
+// elsewhere is a learner that wants to be led.
+func (p *Peer) onLinkUp(e *Event) {
+	switch {
+	case e.Outgoing && p.learn != nil && p.learn.stage == learnerConnecting:
+		p.hello(e.Link)
+	case !e.Outgoing && p.lead != nil:
+		p.welcome(e.Link)
+	default:
+		p.emit(Effect{Kind: EffectClose, Link: e.Link})
+	}
+}
+
+func (p *Peer) onLinkDown(e *Event) {
+	switch {
+	case p.lead != nil:
+		p.lead.remove(e.Link)
+	case p.learn != nil && (e.Link == p.learn.link):
+		p.leave(ReasonLinkLost, false)
+	}
+}
+
+// onReceive looks the message up in the table of the role. Frames of links that
+// are not ours any more are dropped.
+func (p *Peer) onReceive(e *Event) {
+	if e.Message.Kind >= kinds {
+		return // as ZooKeeper: unknown packets are passed over
+	}
+	if p.lead != nil {
+		if l := p.lead.byID[e.Link]; l != nil {
+			p.fromLearnerTo(l, e.Message)
+		}
+		return
+	}
+	if p.learn != nil && e.Link == p.learn.link {
+		p.fromLeaderTo(e.Message)
+	}
+}
+
+func (p *Peer) onTick(*Event) {
+	switch {
+	case p.lead != nil:
+		p.leaderTick()
+	case p.learn != nil:
+		p.learnerTick()
+	}
+}
+
+// leave ends a role. Clients and links are cut off at once; the next election
+// waits until the log is quiet, so that nothing of this role lands in it later
+// (Z9, ZOOKEEPER-4712) and the vote counts what was logged (ZOOKEEPER-2845).
+// With reload the tree and the log do not agree any more: the server must be
+// recovered from disk and this peer thrown away (ZOOKEEPER-3642, 4882).
+func (p *Peer) leave(reason Reason, reload bool) {
+	if p.state == Looking {
+		return
+	}
+	p.flush()
+	if p.learn != nil {
+		reload = reload || p.learn.treeReplaced
+		if p.learn.link != 0 {
+			p.emit(Effect{Kind: EffectClose, Link: p.learn.link})
+		}
+	}
+	if p.lead != nil {
+		for _, l := range p.lead.links {
+			p.emit(Effect{Kind: EffectClose, Link: l.id})
+		}
+	}
+	p.lead, p.learn = nil, nil
+	p.state, p.phase = Looking, Election
+	p.ended = reload
+	p.emit(Effect{Kind: EffectLeave, Reason: reason, Reload: reload})
+	if len(p.disk) == 0 {
+		p.quiet()
+	}
+}
+
+// quiet says that an election may begin, if the server is between roles.
+func (p *Peer) quiet() {
+	if p.state == Looking && !p.ended {
+		p.emit(Effect{Kind: EffectLook})
+	}
+}
+
+// deliver gives a transaction to the tree (Z6).
+func (p *Peer) deliver(r Record) {
+	invariant.Check(follows(p.delivered, r.Zxid), "zab: delivery out of order (Z6)")
+	p.delivered = r.Zxid
+	p.emit(Effect{Kind: EffectDeliver, Record: r})
+}
+
+// check is what must hold between two steps.
+func (p *Peer) check() {
+	invariant.Check(p.accepted >= p.current, "zab: current epoch above the accepted one (Z1)")
+	invariant.Check(p.history.last.Epoch() <= p.accepted, "zab: a record of an epoch that was never accepted (Z1)")
+	invariant.Check(p.delivered <= p.history.last, "zab: delivered what is not in the log (Z6)")
+	if p.lead != nil {
+		invariant.Check(p.lead.committed <= p.history.last, "zab: committed what was not proposed (Z7)")
+		invariant.Check(p.lead.stage < leaderServing || p.delivered == p.lead.committed,
+			"zab: the leader's tree is not at what it committed (Z7)")
+	}
+}

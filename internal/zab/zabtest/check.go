@@ -1,0 +1,110 @@
+package zabtest
+
+import (
+	"bytes"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// order is what the ensemble has shown to clients: one sequence, of which every
+// serving server shows a beginning (total order, agreement, integrity). It only
+// grows, and a new leader must have all of it (nothing acknowledged is lost).
+type order struct {
+	records []zab.Record
+	epochs  map[uint32]quorum.ID // who was established in it
+}
+
+func (w *World) check(holds bool, format string, args ...any) {
+	if !holds {
+		w.fail(format, args...)
+	}
+}
+
+// served is a server that begins to show its tree.
+func (w *World) served(s *server, epoch uint32) {
+	w.tally.Serves++
+	if s.peer.State() == zab.Leading {
+		other, known := w.order.epochs[epoch]
+		w.check(!known || other == s.id, "servers %d and %d lead epoch %d", other, s.id, epoch)
+		w.order.epochs[epoch] = s.id
+		w.check(len(s.tree) >= len(w.order.records),
+			"LOST: leader %d of epoch %d has %d transactions, %d were shown", s.id, epoch, len(s.tree), len(w.order.records))
+	}
+	for i := range s.tree {
+		w.shown(s, i)
+	}
+}
+
+// delivered is one more transaction in a tree; only a serving server shows it.
+func (w *World) delivered(s *server) {
+	if s.serving {
+		w.shown(s, len(s.tree)-1)
+	}
+}
+
+// shown compares the transaction at a place of a tree with the order.
+func (w *World) shown(s *server, at int) {
+	r := s.tree[at]
+	if at < len(w.order.records) {
+		want := w.order.records[at]
+		w.check(r.Zxid == want.Zxid && bytes.Equal(r.Payload, want.Payload),
+			"DIVERGED: server %d has %s at place %d, another has %s", s.id, zab.FormatZxid(r.Zxid), at, zab.FormatZxid(want.Zxid))
+		return
+	}
+	if at > 0 {
+		before := w.order.records[at-1].Zxid
+		next := r.Zxid.Epoch() == before.Epoch() && r.Zxid == before+1
+		later := r.Zxid.Epoch() > before.Epoch() && r.Zxid.Counter() == 1
+		w.check(next || later, "ORDER: %s is shown behind %s", zab.FormatZxid(r.Zxid), zab.FormatZxid(before))
+	}
+	w.order.records = append(w.order.records, r)
+	w.tally.Committed++
+}
+
+// checkSend looks at what must be on disk before a message leaves. With a
+// mutant it does not look: the mutant must be found by what it does to clients.
+func (w *World) checkSend(s *server, m *zab.Message) {
+	d := &s.disk
+	epoch := m.Zxid.Epoch()
+	switch {
+	case w.opts.Mutant != None:
+	case m.Kind == zab.KindAck && m.Zxid.Counter() != 0:
+		w.check(d.durable() >= m.Zxid, "server %d acknowledges %s before it is durable", s.id, zab.FormatZxid(m.Zxid))
+	case m.Kind == zab.KindAck:
+		w.check(d.current == epoch, "server %d acknowledges NEWLEADER before epoch %d is durable", s.id, epoch)
+	case m.Kind == zab.KindLeaderInfo:
+		w.check(d.accepted >= epoch, "server %d promises epoch %d before it is durable", s.id, epoch)
+	}
+}
+
+// askSync has a client of a server ask for a sync: what was shown anywhere
+// before must be seen behind it.
+func (s *server) askSync() {
+	if !s.serving {
+		return
+	}
+	s.syncs = append(s.syncs, len(s.w.order.records))
+	if s.peer.State() == zab.Leading {
+		if s.w.opts.Mutant == SyncWithoutQuorum {
+			s.w.synced(s)
+			return
+		}
+		s.push(zab.Event{Kind: zab.EventSync})
+		return
+	}
+	s.push(zab.Event{Kind: zab.EventForward, Request: &zab.Request{Op: zk.OpSync}})
+}
+
+// synced is the answer to the oldest sync.
+func (w *World) synced(s *server) {
+	if len(s.syncs) == 0 {
+		w.fail("server %d answers a sync that nobody asked for", s.id)
+		return
+	}
+	w.tally.Syncs++
+	want := s.syncs[0]
+	s.syncs = s.syncs[1:]
+	w.check(len(s.tree) >= want, "STALE: server %d has %d transactions behind a sync, %d were shown before it", s.id, len(s.tree), want)
+}
