@@ -8,7 +8,7 @@ import (
 )
 
 // heapHeadroom is how much garbage may gather between two collections.
-const heapHeadroom = 32 << 20
+const heapHeadroom = 24 << 20
 
 // TightenHeap keeps the garbage between two collections at a fixed size instead
 // of Go's fixed share, until ctx ends; it returns then. The tree holds nearly

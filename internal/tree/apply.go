@@ -123,7 +123,7 @@ func ownerWord(h *zk.TxnHeader, txn *zk.Txn) int64 {
 // raiseParent moves the parent's numbers forward, never back: in a replay they
 // may be ahead already (ZOOKEEPER-3249).
 func (t *Tree) raiseParent(parent uint32, zxid zk.Zxid, cversion int32) {
-	p := t.nodes.at(parent)
+	p := t.needRest(t.nodes.at(parent))
 	if cversion == -1 {
 		cversion = p.cversion + 1
 	}
@@ -143,20 +143,20 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	if !ok {
 		return zk.ErrNoNode
 	}
-	if p := t.nodes.at(parent); h.Zxid > p.pzxid {
+	if p := t.nodes.at(parent); h.Zxid > t.pzxid(p) {
 		t.subDigest(parent)
-		p.pzxid = h.Zxid
+		t.needRest(p).pzxid = h.Zxid
 		t.addDigest(parent)
 	}
 	id, ok := t.child(parent, name)
 	if !ok {
 		return zk.ErrNoNode
 	}
-	if t.nodes.at(id).children > 0 {
+	if t.restOf(t.nodes.at(id)).children > 0 {
 		return zk.ErrNotEmpty // a replay meets children that are deleted later
 	}
 	acl := Node{t, id}.ACL()
-	bytes := int64(max(t.nodes.at(id).dataLength, 0))
+	bytes := int64(t.nodes.at(id).dataBytes())
 	t.remove(id, path)
 	t.quotaDeleted(path)
 	t.charge(path, -1, -bytes, out)
@@ -173,7 +173,7 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *App
 	}
 	n := t.nodes.at(id)
 	t.subDigest(id)
-	grown := int64(len(txn.Data)) - int64(max(n.dataLength, 0))
+	grown := int64(len(txn.Data)) - int64(n.dataBytes())
 	t.setData(n, txn.Data)
 	n.bodySum = bodySum(txn.Path, txn.Data)
 	n.version, n.mzxid, n.mtime = txn.Version, h.Zxid, h.Time
@@ -194,14 +194,14 @@ func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
 	n := t.nodes.at(id)
 	t.subDigest(id)
 	t.setACL(n, txn.ACL)
-	n.aversion = txn.Version
+	t.needRest(n).aversion = txn.Version
 	t.addDigest(id)
 	r.Stat = Node{t, id}.Stat()
 }
 
 func (t *Tree) setACL(n *znode, entries []zk.ACL) {
-	old := n.acl
-	n.acl = t.acls.add(entries) // first: the same list must not be dropped between
+	old := t.restOf(n).acl
+	t.useACL(n, t.acls.add(entries)) // first: the same list must not be dropped between
 	t.acls.release(old)
 }
 

@@ -62,7 +62,7 @@ func (t *Tree) checksum(id uint32) uint64 {
 		return 0
 	}
 	n := t.nodes.at(id)
-	s := n.stat()
+	s := t.stat(n)
 	return statSum(n.bodySum, &s)
 }
 

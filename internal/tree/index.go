@@ -3,9 +3,10 @@ package tree
 import "hash/maphash"
 
 // The index finds a child by its parent and name. It is a hash table in shards,
-// each of which grows by itself, so that growing never holds up a server for
-// the time of a whole table. A slot holds the upper 32 bits of the hash and the
-// znode's number; what it really names is asked of the tree.
+// each of which grows by itself and by a quarter, so that growing neither holds
+// up a server for the time of a whole table nor leaves half of it empty. A slot
+// holds the upper 32 bits of the hash and the znode's number; what it really
+// names is asked of the tree.
 const indexShards = 64
 
 type index struct {
@@ -14,7 +15,7 @@ type index struct {
 }
 
 type shard struct {
-	slots []uint64 // 0 is empty; a power of two of them, or none
+	slots []uint64 // 0 is empty
 	used  int
 }
 
@@ -29,9 +30,17 @@ func (t *Tree) hash(parent uint32, name string) uint64 {
 
 func (x *index) shard(hash uint64) *shard { return &x.shards[hash%indexShards] }
 
-// home is where a hash belongs in a table of the given mask. Only the upper 32
-// bits count, since only they are kept.
-func home(hash uint64, mask int) int { return int(hash>>38) & mask }
+// home is where a hash belongs among so many slots. Only the upper 32 bits
+// count, since only they are kept.
+func home(hash uint64, slots int) int { return int((hash >> 32) * uint64(slots) >> 32) }
+
+// after is the slot behind i.
+func (s *shard) after(i int) int {
+	if i++; i == len(s.slots) {
+		return 0
+	}
+	return i
+}
 
 // child looks up a name under parent.
 func (t *Tree) child(parent uint32, name string) (uint32, bool) {
@@ -40,8 +49,7 @@ func (t *Tree) child(parent uint32, name string) (uint32, bool) {
 	if len(s.slots) == 0 {
 		return 0, false
 	}
-	mask := len(s.slots) - 1
-	for i := home(hash, mask); s.slots[i] != 0; i = (i + 1) & mask {
+	for i := home(hash, len(s.slots)); s.slots[i] != 0; i = s.after(i) {
 		if s.slots[i]>>32 != hash>>32 {
 			continue
 		}
@@ -63,17 +71,16 @@ func (x *index) put(hash uint64, id uint32) {
 }
 
 func (s *shard) place(slot uint64) {
-	mask := len(s.slots) - 1
-	i := home(slot, mask)
+	i := home(slot, len(s.slots))
 	for s.slots[i] != 0 {
-		i = (i + 1) & mask
+		i = s.after(i)
 	}
 	s.slots[i] = slot
 }
 
 func (s *shard) grow() {
 	old := s.slots
-	s.slots = make([]uint64, max(8, 2*len(old)))
+	s.slots = make([]uint64, max(8, len(old)+len(old)/4))
 	for _, slot := range old {
 		if slot != 0 {
 			s.place(slot)
@@ -85,17 +92,18 @@ func (s *shard) grow() {
 // lengthen later searches.
 func (x *index) remove(hash uint64, id uint32) {
 	s := x.shard(hash)
-	mask := len(s.slots) - 1
-	i := home(hash, mask)
+	n := len(s.slots)
+	i := home(hash, n)
 	for uint32(s.slots[i]) != id {
 		if s.slots[i] == 0 {
 			panic("tree: znode is not in the index")
 		}
-		i = (i + 1) & mask
+		i = s.after(i)
 	}
 	s.used--
-	for j := (i + 1) & mask; s.slots[j] != 0; j = (j + 1) & mask {
-		if (j-home(s.slots[j], mask))&mask >= (j-i)&mask {
+	for j := s.after(i); s.slots[j] != 0; j = s.after(j) {
+		// What lies behind the gap may fill it unless its home is behind it, too.
+		if (j-home(s.slots[j], n)+n)%n >= (j-i+n)%n {
 			s.slots[i] = s.slots[j]
 			i = j
 		}

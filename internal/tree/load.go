@@ -74,12 +74,12 @@ func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.S
 	n := l.t.nodes.at(id)
 	l.t.subDigest(id)
 	l.t.disown(id)
-	l.t.textSize += int64(len(data)) - int64(max(n.dataLength, 0))
+	l.t.textSize += int64(len(data)) - int64(n.dataBytes())
 	l.t.setData(n, data)
 	n.bodySum = bodySum(path, data)
-	l.t.acls.release(n.acl)
-	n.acl = acl
-	n.setStat(&s)
+	l.t.acls.release(l.t.restOf(n).acl)
+	l.t.useACL(n, acl)
+	l.t.setStat(n, &s)
 	l.t.own(id)
 	l.t.addDigest(id)
 }

@@ -21,7 +21,10 @@ func (o *ownedLists) init() { o.sessions = map[zk.SessionID][]uint32{} }
 
 // own puts a znode on the list that its owner word asks for.
 func (t *Tree) own(id uint32) {
-	n := t.nodes.at(id)
+	if t.nodes.at(id).rest == 0 {
+		return // nobody's
+	}
+	n := t.restOf(t.nodes.at(id))
 	switch zk.KindOfOwner(n.owner, t.opts.ExtendedTypes) {
 	case zk.OwnerSession:
 		session := zk.SessionID(n.owner)
@@ -39,7 +42,7 @@ func (t *Tree) own(id uint32) {
 }
 
 func (t *Tree) disown(id uint32) {
-	n := t.nodes.at(id)
+	n := t.restOf(t.nodes.at(id))
 	switch zk.KindOfOwner(n.owner, t.opts.ExtendedTypes) {
 	case zk.OwnerSession:
 		session := zk.SessionID(n.owner)
@@ -59,7 +62,7 @@ func (t *Tree) disown(id uint32) {
 func (t *Tree) leave(list []uint32, place uint32) []uint32 {
 	last := list[len(list)-1]
 	list[place] = last
-	t.nodes.at(last).place = place
+	t.needRest(t.nodes.at(last)).place = place
 	return list[:len(list)-1]
 }
 
@@ -96,14 +99,15 @@ func (t *Tree) Reapable(nowMs, unusedMs int64, limit int) []string {
 	var paths []string
 	for _, id := range t.owned.containers {
 		n := t.nodes.at(id)
-		used := n.cversion > 0
-		if len(paths) < limit && n.children == 0 && (used || unusedMs > 0 && nowMs-n.mtime > unusedMs) {
+		r := t.restOf(n)
+		used := r.cversion > 0
+		if len(paths) < limit && r.children == 0 && (used || unusedMs > 0 && nowMs-n.mtime > unusedMs) {
 			paths = append(paths, t.path(id))
 		}
 	}
 	for _, id := range t.owned.ttls {
 		n := t.nodes.at(id)
-		if len(paths) < limit && n.children == 0 && nowMs-n.mtime > zk.TTLOf(n.owner) {
+		if r := t.restOf(n); len(paths) < limit && r.children == 0 && nowMs-n.mtime > zk.TTLOf(r.owner) {
 			paths = append(paths, t.path(id))
 		}
 	}

@@ -113,7 +113,7 @@ func (t *Tree) recount(limited string) {
 	if top, ok := t.find(limited); ok {
 		for id := top; id != noNode; id = t.following(id, top) {
 			u.Count++
-			u.Bytes += int64(max(t.nodes.at(id).dataLength, 0))
+			u.Bytes += int64(t.nodes.at(id).dataBytes())
 		}
 	}
 	t.setUsage(limited, u)
@@ -151,7 +151,7 @@ func (t *Tree) setUsage(limited string, u Usage) {
 	}
 	n := t.nodes.at(id)
 	data := fmt.Appendf(nil, "count=%d,bytes=%d", u.Count, u.Bytes)
-	t.textSize += int64(len(data)) - int64(max(n.dataLength, 0))
+	t.textSize += int64(len(data)) - int64(n.dataBytes())
 	t.setData(n, data)
 	n.bodySum = bodySum(path, data)
 }
@@ -163,7 +163,7 @@ func (t *Tree) rebuildQuotas() {
 	if !ok {
 		return
 	}
-	for id := t.nodes.at(top).first; id != noNode; id = t.following(id, top) {
+	for id := t.first(top); id != noNode; id = t.following(id, top) {
 		if t.name(t.nodes.at(id)) == limitsName {
 			t.quotaCreated(t.path(id))
 		}

@@ -54,9 +54,9 @@ func (s *Scan) Next(e *Entry) bool {
 		}
 		e.Path = s.prefix + t.name(n)
 	}
-	e.Data, e.Stat, e.ACL = t.data(n), n.stat(), -1
-	if n.acl != openACL {
-		e.ACL = int64(n.acl)
+	e.Data, e.Stat, e.ACL = t.data(n), t.stat(n), -1
+	if acl := t.restOf(n).acl; acl != openACL {
+		e.ACL = int64(acl)
 	}
 	s.at = t.following(s.at, rootNode)
 	return true

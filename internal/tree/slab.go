@@ -1,41 +1,38 @@
 package tree
 
-// chunkNodes is how many records one chunk of the slab holds, about 850 KiB.
-const chunkNodes = 8192
+// chunkRecords is how many records one chunk of a slab holds.
+const chunkRecords = 8192
 
-// slab holds the records of all znodes in chunks that never move, so that a
-// pointer to a record stays good while the slab grows. Record 0 is never used.
-type slab struct {
-	chunks []*[chunkNodes]znode
-	fresh  uint32 // first record never taken
-	idle   uint32 // head of the list of returned records, linked by next
+// slab holds records in chunks that never move, so that a pointer to a record
+// stays good while the slab grows. Record 0 is never used: 0 says "none".
+type slab[T any] struct {
+	chunks []*[chunkRecords]T
+	fresh  uint32   // last record ever taken
+	idle   []uint32 // returned records
 	used   int
 }
 
-func (s *slab) init() { s.fresh = rootNode }
-
-func (s *slab) at(id uint32) *znode { return &s.chunks[id/chunkNodes][id%chunkNodes] }
+func (s *slab[T]) at(id uint32) *T { return &s.chunks[id/chunkRecords][id%chunkRecords] }
 
 // take returns a zeroed record.
-func (s *slab) take() uint32 {
+func (s *slab[T]) take() uint32 {
 	s.used++
-	if id := s.idle; id != noNode {
-		n := s.at(id)
-		s.idle = n.next
-		*n = znode{}
+	if n := len(s.idle); n > 0 {
+		id := s.idle[n-1]
+		s.idle = s.idle[:n-1]
 		return id
 	}
-	id := s.fresh
 	s.fresh++
-	if int(id/chunkNodes) == len(s.chunks) {
-		s.chunks = append(s.chunks, new([chunkNodes]znode))
+	if int(s.fresh/chunkRecords) == len(s.chunks) {
+		s.chunks = append(s.chunks, new([chunkRecords]T))
 	}
-	return id
+	return s.fresh
 }
 
 // give takes a record back.
-func (s *slab) give(id uint32) {
+func (s *slab[T]) give(id uint32) {
 	s.used--
-	*s.at(id) = znode{next: s.idle}
-	s.idle = id
+	var zero T
+	*s.at(id) = zero
+	s.idle = append(s.idle, id)
 }

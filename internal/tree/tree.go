@@ -17,9 +17,9 @@
 //	N3  The digest is the sum over all znodes of their checksums (see digest.go).
 //	N4  Parents come before children in every Scan.
 //
-// Memory. A znode is a fixed record without a pointer in a large slab, its name
-// and data one block in a byte arena: the garbage collector sees some thousand
-// objects where there are ten million znodes, and scans none of them.
+// Memory. A znode is one fixed record, or two, without a pointer in large slabs,
+// its name and data one block in a byte arena: the garbage collector sees some
+// thousand objects where there are ten million znodes, and scans none of them.
 //
 // The package knows no sessions but their ids, no watches and no files.
 package tree
@@ -41,7 +41,8 @@ type Tree struct {
 	mu sync.RWMutex
 
 	opts     Options
-	nodes    slab
+	nodes    slab[znode]
+	rests    slab[rest]
 	index    index
 	blocks   arena
 	acls     aclTable
@@ -59,7 +60,6 @@ func New(opts Options) *Tree {
 	t.index.seed = maphash.MakeSeed()
 	t.acls.init()
 	t.owned.init()
-	t.nodes.init()
 	t.textSize = 1 // ZooKeeper holds the root under two keys, "" and "/"
 	root := t.nodes.take()
 	t.nodes.at(root).parent = noNode
@@ -143,7 +143,7 @@ func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl ui
 	id := t.nodes.take()
 	n := t.nodes.at(id)
 	n.parent = parent
-	n.setStat(&s)
+	t.setStat(n, &s)
 	t.fill(id, path, name, data, acl)
 	t.link(parent, id)
 	t.index.put(t.hash(parent, name), id)
@@ -155,7 +155,7 @@ func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl ui
 // fill stores name, data and ACL of a fresh record.
 func (t *Tree) fill(id uint32, path, name string, data []byte, acl uint32) {
 	n := t.nodes.at(id)
-	n.acl = acl
+	t.useACL(n, acl)
 	t.store(n, name, data)
 	n.bodySum = bodySum(path, data)
 	t.textSize += int64(len(path) + len(data))
@@ -169,8 +169,11 @@ func (t *Tree) remove(id uint32, path string) {
 	t.index.remove(t.hash(n.parent, t.name(n)), id)
 	t.leaveWalks(id)
 	t.unlink(n.parent, id)
-	t.textSize -= int64(len(path)) + int64(max(n.dataLength, 0))
-	t.acls.release(n.acl)
-	t.blocks.free(n.block, n.blockBytes())
+	t.textSize -= int64(len(path)) + int64(n.dataBytes())
+	t.acls.release(t.restOf(n).acl)
+	t.blocks.free(n.block, t.blockBytes(n))
+	if n.rest != 0 {
+		t.rests.give(n.rest)
+	}
 	t.nodes.give(id)
 }

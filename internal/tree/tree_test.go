@@ -344,6 +344,51 @@ func TestLookupsOfImpossiblePathsFindNothing(t *testing.T) {
 	}
 }
 
+func TestNamesOfEveryLengthAreKept(t *testing.T) {
+	w := newWorld(1)
+	// Of the built-in znodes three have a rest: the root, /zookeeper and its config.
+	lengths := []int{1, 253, 254, 255, 256, 300, 5000, 70_000}
+	for i, n := range lengths {
+		path := "/" + strings.Repeat("n", n)
+		w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, Data: []byte("first"), ACL: zk.OpenACL(), ParentCversion: int32(i) + 1})
+		w.apply(1, zk.Txn{Op: zk.OpSetData, Path: path, Data: []byte("other"), Version: 1})
+		w.apply(1, zk.Txn{Op: zk.OpSetData, Path: path, Data: bytes.Repeat([]byte("L"), 1000), Version: 2})
+		node, ok := w.tree.Find(path)
+		if !ok || len(node.Data()) != 1000 || w.tree.path(node.id) != path {
+			t.Fatalf("name of %d bytes is not kept", n)
+		}
+	}
+	if w.tree.Digest().Value != sum(w.tree) {
+		t.Fatal("digest differs")
+	}
+	for _, n := range lengths {
+		w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/" + strings.Repeat("n", n)})
+	}
+	if w.tree.Count() != 4 || w.tree.rests.used != 3 {
+		t.Fatalf("%d znodes and %d rests are left", w.tree.Count(), w.tree.rests.used)
+	}
+}
+
+func TestIndexFindsWhatItHolds(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 5))
+	w := newWorld(1)
+	live := map[string]bool{}
+	for i := range 60000 {
+		path := fmt.Sprintf("/k%d", random.IntN(3000))
+		if live[path] {
+			w.apply(1, zk.Txn{Op: zk.OpDelete, Path: path})
+		} else {
+			w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), ParentCversion: int32(i) + 1})
+		}
+		live[path] = !live[path]
+		if probe := fmt.Sprintf("/k%d", random.IntN(3000)); i%7 == 0 {
+			if _, ok := w.tree.Find(probe); ok != live[probe] {
+				t.Fatalf("step %d: %s found: %v", i, probe, ok)
+			}
+		}
+	}
+}
+
 func TestArenaBlocksNeverOverlap(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	var a arena

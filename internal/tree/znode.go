@@ -6,65 +6,135 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// znode is one record of the slab: fixed size, no pointers. Its name and data
-// lie one behind the other in one block of the arena.
+// znode is one record of the slab: 64 bytes, no pointers. Its name and data lie
+// one behind the other in one block of the arena:
+//
+//	1 byte   length of the name, longName if that does not fit
+//	n bytes  name
+//	m bytes  data
+//
+// What most znodes do not have is in another record, the rest.
 type znode struct {
-	czxid, mzxid, pzxid zk.Zxid
-	ctime, mtime        int64
-	owner               int64 // stored ephemeralOwner word
+	czxid, mzxid zk.Zxid
+	ctime, mtime int64
 
-	version, cversion, aversion int32
-	children                    int32
-
+	version    int32
+	dataLength int32  // -1 for null
 	parent     uint32 // noNode for the root
-	first      uint32 // head of the children's list
-	next, prev uint32 // in the parent's list; next also links free records
-	place      uint32 // in the list of its owner, see owned.go
-	acl        uint32 // in the ACL table
+	next, prev uint32 // in the list of the parent's children
+	rest       uint32 // 0 for none
 	block      uint32 // in the arena
 	bodySum    uint32 // CRC-32 of path and data, see digest.go
-	nameLength uint32
-	dataLength int32 // -1 for null
+}
+
+// rest is what a znode has beyond a leaf that was created and written: children
+// now or once, an owner, an ACL of its own, a name of more than 254 bytes.
+type rest struct {
+	owner      int64   // stored ephemeralOwner word
+	pzxid      zk.Zxid // that of a znode without a rest is its czxid
+	aversion   int32
+	cversion   int32
+	children   int32
+	first      uint32 // head of the children's list
+	place      uint32 // in the list of its owner, see owned.go
+	acl        uint32 // in the ACL table
+	nameLength uint32 // if it is a longName
 }
 
 const (
 	noNode   uint32 = 0 // the record that is never used
 	rootNode uint32 = 1
+	longName        = 255
 )
 
-func (n *znode) setStat(s *zk.StatPersisted) {
-	n.czxid, n.mzxid, n.pzxid = s.Czxid, s.Mzxid, s.Pzxid
-	n.ctime, n.mtime, n.owner = s.Ctime, s.Mtime, s.EphemeralOwner
-	n.version, n.cversion, n.aversion = s.Version, s.Cversion, s.Aversion
-}
+// plain is the rest of a znode that has none. It is only read.
+var plain rest
 
-func (n *znode) stat() zk.StatPersisted {
-	return zk.StatPersisted{
-		Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime, Version: n.version,
-		Cversion: n.cversion, Aversion: n.aversion, EphemeralOwner: n.owner, Pzxid: n.pzxid,
+// restOf returns a znode's rest to be read.
+func (t *Tree) restOf(n *znode) *rest {
+	if n.rest == 0 {
+		return &plain
 	}
+	return t.rests.at(n.rest)
 }
 
-func (n *znode) blockBytes() int { return int(n.nameLength) + int(max(n.dataLength, 0)) }
-
-// store puts name and data into a block, in place when the old one fits.
-func (t *Tree) store(n *znode, name string, data []byte) {
-	n.block = t.blocks.alloc(len(name) + len(data))
-	n.nameLength, n.dataLength = uint32(len(name)), dataLength(data)
-	b := t.blocks.bytes(n.block, n.blockBytes())
-	copy(b, name)
-	copy(b[len(name):], data)
+// needRest returns a znode's rest to be changed.
+func (t *Tree) needRest(n *znode) *rest {
+	if n.rest == 0 {
+		n.rest = t.rests.take()
+		t.rests.at(n.rest).pzxid = n.czxid
+	}
+	return t.rests.at(n.rest)
 }
 
-// setData replaces the data of a znode and keeps its name.
-func (t *Tree) setData(n *znode, data []byte) {
-	size := int(n.nameLength) + len(data)
-	if t.blocks.sameClass(n.blockBytes(), size) {
-		n.dataLength = dataLength(data)
-		copy(t.blocks.bytes(n.block, size)[n.nameLength:], data)
+func (t *Tree) pzxid(n *znode) zk.Zxid {
+	if n.rest == 0 {
+		return n.czxid
+	}
+	return t.rests.at(n.rest).pzxid
+}
+
+func (t *Tree) setStat(n *znode, s *zk.StatPersisted) {
+	n.czxid, n.mzxid, n.ctime, n.mtime, n.version = s.Czxid, s.Mzxid, s.Ctime, s.Mtime, s.Version
+	if n.rest == 0 && s.EphemeralOwner == 0 && s.Pzxid == s.Czxid && s.Cversion == 0 && s.Aversion == 0 {
 		return
 	}
-	block, bytes := n.block, n.blockBytes()
+	r := t.needRest(n)
+	r.owner, r.pzxid, r.cversion, r.aversion = s.EphemeralOwner, s.Pzxid, s.Cversion, s.Aversion
+}
+
+func (t *Tree) stat(n *znode) zk.StatPersisted {
+	r := t.restOf(n)
+	return zk.StatPersisted{
+		Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime, Version: n.version,
+		Cversion: r.cversion, Aversion: r.aversion, EphemeralOwner: r.owner, Pzxid: t.pzxid(n),
+	}
+}
+
+// useACL makes a znode refer to a list of the table.
+func (t *Tree) useACL(n *znode, acl uint32) {
+	if n.rest != 0 || acl != openACL {
+		t.needRest(n).acl = acl
+	}
+}
+
+// dataBytes is the length of a znode's data.
+func (n *znode) dataBytes() int { return int(max(n.dataLength, 0)) }
+
+// nameBytes is the length of a znode's name.
+func (t *Tree) nameBytes(n *znode) int {
+	if b := t.blocks.bytes(n.block, 1)[0]; b != longName {
+		return int(b)
+	}
+	return int(t.rests.at(n.rest).nameLength)
+}
+
+func (t *Tree) blockBytes(n *znode) int { return 1 + t.nameBytes(n) + n.dataBytes() }
+
+// store puts name and data into a new block.
+func (t *Tree) store(n *znode, name string, data []byte) {
+	size := 1 + len(name) + len(data)
+	n.block = t.blocks.alloc(size)
+	n.dataLength = dataLength(data)
+	b := t.blocks.bytes(n.block, size)
+	b[0] = byte(min(len(name), longName))
+	if len(name) >= longName {
+		t.needRest(n).nameLength = uint32(len(name))
+	}
+	copy(b[1:], name)
+	copy(b[1+len(name):], data)
+}
+
+// setData replaces the data of a znode and keeps its name: in place, if the
+// block has the room.
+func (t *Tree) setData(n *znode, data []byte) {
+	head := 1 + t.nameBytes(n)
+	block, bytes := n.block, t.blockBytes(n)
+	if t.blocks.sameClass(bytes, head+len(data)) {
+		n.dataLength = dataLength(data)
+		copy(t.blocks.bytes(block, head+len(data))[head:], data)
+		return
+	}
 	t.store(n, t.name(n), data) // copies the name before the old block is free
 	t.blocks.free(block, bytes)
 }
@@ -78,23 +148,25 @@ func dataLength(data []byte) int32 {
 
 // name returns a znode's last path component; it aliases the arena.
 func (t *Tree) name(n *znode) string {
-	if n.nameLength == 0 {
+	size := t.nameBytes(n)
+	if size == 0 {
 		return ""
 	}
-	b := t.blocks.bytes(n.block, int(n.nameLength))
-	return unsafe.String(&b[0], len(b))
+	b := t.blocks.bytes(n.block, 1+size)[1:]
+	return unsafe.String(&b[0], size)
 }
 
 func (t *Tree) data(n *znode) []byte {
 	if n.dataLength < 0 {
 		return nil
 	}
-	return t.blocks.bytes(n.block, n.blockBytes())[n.nameLength:]
+	head := 1 + t.nameBytes(n)
+	return t.blocks.bytes(n.block, head+n.dataBytes())[head:]
 }
 
 // link puts child at the head of parent's list.
 func (t *Tree) link(parent, child uint32) {
-	p, c := t.nodes.at(parent), t.nodes.at(child)
+	p, c := t.needRest(t.nodes.at(parent)), t.nodes.at(child)
 	c.next, c.prev = p.first, noNode
 	if p.first != noNode {
 		t.nodes.at(p.first).prev = child
@@ -104,7 +176,7 @@ func (t *Tree) link(parent, child uint32) {
 }
 
 func (t *Tree) unlink(parent, child uint32) {
-	p, c := t.nodes.at(parent), t.nodes.at(child)
+	p, c := t.needRest(t.nodes.at(parent)), t.nodes.at(child)
 	if c.prev == noNode {
 		p.first = c.next
 	} else {
@@ -123,7 +195,7 @@ func (t *Tree) path(id uint32) string {
 	}
 	size := 0
 	for at := id; at != rootNode; at = t.nodes.at(at).parent {
-		size += 1 + int(t.nodes.at(at).nameLength)
+		size += 1 + t.nameBytes(t.nodes.at(at))
 	}
 	b := make([]byte, size)
 	for at := id; at != rootNode; at = t.nodes.at(at).parent {
@@ -147,27 +219,27 @@ type Node struct {
 func (n Node) Data() []byte { return n.t.data(n.t.nodes.at(n.id)) }
 
 // Persisted returns the stored part of the stat.
-func (n Node) Persisted() zk.StatPersisted { return n.t.nodes.at(n.id).stat() }
+func (n Node) Persisted() zk.StatPersisted { return n.t.stat(n.t.nodes.at(n.id)) }
 
 // Stat returns the stat a client sees.
 func (n Node) Stat() zk.Stat {
 	z := n.t.nodes.at(n.id)
-	s := z.stat()
-	return s.Client(max(z.dataLength, 0), z.children, n.t.opts.ExtendedTypes)
+	s := n.t.stat(z)
+	return s.Client(int32(z.dataBytes()), n.t.restOf(z).children, n.t.opts.ExtendedTypes)
 }
 
 // ACL returns the znode's access control list. The list is never changed.
-func (n Node) ACL() []zk.ACL { return n.t.acls.list(n.t.nodes.at(n.id).acl) }
+func (n Node) ACL() []zk.ACL { return n.t.acls.list(n.t.restOf(n.t.nodes.at(n.id)).acl) }
 
 // NumChildren returns the number of direct children.
-func (n Node) NumChildren() int { return int(n.t.nodes.at(n.id).children) }
+func (n Node) NumChildren() int { return int(n.t.restOf(n.t.nodes.at(n.id)).children) }
 
 // BodySum returns the checksum of path and data that the digest rests on.
 func (n Node) BodySum() uint32 { return n.t.nodes.at(n.id).bodySum }
 
 // Children appends the names of the direct children, in no particular order.
 func (n Node) Children(names []string) []string {
-	for id := n.t.nodes.at(n.id).first; id != noNode; {
+	for id := n.t.first(n.id); id != noNode; {
 		c := n.t.nodes.at(id)
 		names = append(names, n.t.name(c))
 		id = c.next
@@ -182,17 +254,20 @@ func (n Node) Descendants() int {
 	}
 	count := 0
 	t := n.t
-	for id := t.nodes.at(n.id).first; id != noNode; {
+	for id := t.first(n.id); id != noNode; {
 		count++
 		id = t.following(id, n.id)
 	}
 	return count
 }
 
+// first returns the head of a znode's list of children.
+func (t *Tree) first(id uint32) uint32 { return t.restOf(t.nodes.at(id)).first }
+
 // following returns the znode after id in a walk, parents first, of what is
 // below top, or noNode at its end.
 func (t *Tree) following(id, top uint32) uint32 {
-	if first := t.nodes.at(id).first; first != noNode {
+	if first := t.first(id); first != noNode {
 		return first
 	}
 	for id != top {
