@@ -28,6 +28,14 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.tryEpoch()
 		return
 	}
+	if l.accepted > p.lead.epoch && !l.observer && p.config.Quorum.Voters().Has(l.server) {
+		// It has promised an epoch, to a leader that did not come to lead, and
+		// could never follow this one: ZooKeeper's ensemble would stay one
+		// server short until the next election. So let that be now; the new
+		// epoch is above the promise.
+		p.leave(ReasonNewerPromise, false)
+		return
+	}
 	if p.lead.stage >= leaderComparing {
 		p.askEpoch(l)
 	}
@@ -109,8 +117,9 @@ func (p *Peer) learnerLeaderInfo(m *Message) {
 	case ln.epoch > p.accepted:
 		ln.stage = learnerPromising
 		p.accept(ln.epoch) // on disk before ACKEPOCH
-	case ln.epoch == p.accepted:
-		// Promised before, perhaps to another: not to be counted again.
+	case ln.epoch == p.accepted, p.opts.Observer && ln.epoch >= p.current:
+		// Promised before, perhaps to another: not to be counted again. What an
+		// observer has promised keeps nobody out, since it never counts.
 		p.ackEpoch(NoEpoch)
 	default:
 		p.leave(ReasonOldLeader, false)

@@ -76,6 +76,7 @@ const (
 	ReasonNoAckEpoch             // leader: too few accepted the epoch in time
 	ReasonNoNewLeaderAcks        // leader: too few took over the history in time
 	ReasonQuorumLost             // leader: too few synced learners are heard
+	ReasonNewerPromise           // leader: a participant has accepted a later epoch
 	ReasonCounter                // leader: the epoch has no zxid left (ZOOKEEPER-1277)
 	ReasonLinkLost               // learner: the connection to the leader is gone
 	ReasonSilence                // learner: nothing heard from the leader
@@ -90,7 +91,7 @@ const (
 
 var reasonNames = [reasons]string{
 	"none", "stopped", "no quorum for an epoch", "no quorum of ACKEPOCH", "no quorum of NEWLEADER acks",
-	"quorum lost", "counter used up", "link lost", "leader silent", "old leader", "illegal message",
+	"quorum lost", "a later epoch is promised", "counter used up", "link lost", "leader silent", "old leader", "illegal message",
 	"hole in proposals", "commit of another proposal", "cannot truncate",
 }
 

@@ -93,7 +93,7 @@ func (w *World) crashAtEpoch(s *server) {
 	}
 	life, other := s.life, w.server(w.anybody())
 	w.after(w.delay(8), func() {
-		if s.life != life {
+		if s.life != life || !w.wrong {
 			return
 		}
 		w.Crash(s.id)
