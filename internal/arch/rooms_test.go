@@ -39,6 +39,7 @@ var rooms = map[string]room{
 	"internal/txnlog":            {1, storage},
 	"internal/vfs/osfs":          {1, shell},
 	"internal/watch":             {2, machine},
+	"internal/peerwire":          {2, machine},
 	"internal/prep":              {2, machine},
 	"internal/snap":              {2, storage},
 	"internal/replica":           {3, machine},

@@ -1,0 +1,126 @@
+package peerwire
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A frame of the election port is an int32 length and that many bytes, a
+// notification:
+//
+//	 0  int32  state
+//	 4  int64  leader
+//	12  int64  zxid
+//	20  int64  round
+//	28  int64  epoch of the vote       not in the oldest form, which ends here
+//	36  int32  version                 0 in a form of exactly 40 bytes
+//	40  int32  length of the text      version 2
+//	44  bytes  configuration
+const (
+	notificationOldest = 28
+	notificationShort  = 40
+	versionWithConfig  = 2
+)
+
+// ElectionFrameMax is the longest frame on an election port.
+const ElectionFrameMax = 512 * 1024
+
+// ErrElectionFrame is the class of frame lengths that cannot be one: the
+// connection is to be closed.
+var ErrElectionFrame = errors.New("peerwire: bad frame length on the election port")
+
+// ErrNotification is the class of frames that are no notification. They are
+// passed over, the connection stays (ZOOKEEPER-3769).
+var ErrNotification = errors.New("peerwire: bad notification")
+
+// ElectionFrameLength reads the length of a frame from its first 4 bytes, and
+// checks it. b has at least 4 bytes.
+func ElectionFrameLength(b []byte) (int, error) {
+	d := jute.NewDecoder(b, 0)
+	n := int(d.Int())
+	if n <= 0 || n > ElectionFrameMax || d.Err() != nil {
+		return 0, fmt.Errorf("%w: %d, want 1 to %d", ErrElectionFrame, n, ElectionFrameMax)
+	}
+	return n, nil
+}
+
+// AppendNotification appends a frame. Without a configuration it takes the form
+// of 40 bytes: a version 2 whose text cannot be parsed ends the receiver of a
+// Java server for good. It refuses a configuration that makes the frame too
+// long.
+func AppendNotification(b []byte, n *fle.Notification) ([]byte, error) {
+	length := notificationShort
+	if n.Config != "" {
+		length += 4 + len(n.Config)
+	}
+	if length > ElectionFrameMax {
+		return b, fmt.Errorf("peerwire: a configuration of %d bytes does not fit in a notification", len(n.Config))
+	}
+	b = jute.AppendInt(b, int32(length))
+	b = jute.AppendInt(b, int32(n.State))
+	b = jute.AppendLong(b, int64(n.Leader))
+	b = jute.AppendLong(b, int64(n.Zxid))
+	b = jute.AppendLong(b, n.Round)
+	b = jute.AppendLong(b, n.Epoch)
+	if n.Config == "" {
+		return jute.AppendInt(b, 1), nil // as 3.4.6; the reader looks at the length alone
+	}
+	b = jute.AppendInt(b, versionWithConfig)
+	return jute.AppendString(b, n.Config), nil
+}
+
+// DecodeNotification reads a frame without its length.
+func DecodeNotification(b []byte) (fle.Notification, error) {
+	d := jute.NewDecoder(b, ElectionFrameMax)
+	var n fle.Notification
+	n.State = fle.State(d.Int())
+	n.Leader = quorum.ID(d.Long())
+	n.Zxid = zk.Zxid(d.Long())
+	n.Round = d.Long()
+	switch {
+	case d.Err() != nil, len(b) > notificationOldest && len(b) < notificationShort:
+		return fle.Notification{}, fmt.Errorf("%w: %d bytes", ErrNotification, len(b))
+	case n.State < fle.Looking || n.State > fle.Observing:
+		return fle.Notification{}, fmt.Errorf("%w: state %d", ErrNotification, n.State)
+	case len(b) == notificationOldest:
+		n.Epoch = int64(n.Zxid) >> 32
+		return n, nil
+	}
+	n.Epoch = d.Long()
+	if len(b) == notificationShort {
+		return n, nil
+	}
+	n.Version = d.Int()
+	if n.Version >= versionWithConfig {
+		n.Config = d.StringNotNull()
+		n.ConfigVersion = ConfigVersion(n.Config)
+	}
+	if err := d.Err(); err != nil {
+		return fle.Notification{}, fmt.Errorf("%w: %w", ErrNotification, err)
+	}
+	return n, nil
+}
+
+// ConfigVersion returns the version in the text of a configuration: the line
+// "version=" with a number in hex. 0 is that of a configuration that never went
+// through the ensemble, and of a text that has none that can be read: neither
+// is newer than any other (ZOOKEEPER-1783).
+func ConfigVersion(text string) int64 {
+	for line := range strings.SplitSeq(text, "\n") {
+		if digits, ok := strings.CutPrefix(strings.TrimSpace(line), "version="); ok {
+			version, err := strconv.ParseInt(strings.TrimSpace(digits), 16, 64)
+			if err != nil || version < 0 {
+				return 0
+			}
+			return version
+		}
+	}
+	return 0
+}

@@ -1,0 +1,125 @@
+package peerwire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A packet of the quorum port has no length in front:
+//
+//	int32   type
+//	int64   zxid
+//	buffer  data     -1 is null
+//	vector  auth     -1 is null; each a ustring scheme and a ustring id
+const packetHead = 16 // up to the data
+
+// DataBytesMax is the longest data of a packet with Apache's defaults:
+// jute.maxbuffer and as much again for what a server adds to a request
+// (ZOOKEEPER-3496).
+const DataBytesMax = 2 * 0xfffff
+
+// AuthBytesMax is the longest list of identities of one packet.
+const AuthBytesMax = 1 << 20
+
+// ErrPacket is the class of bytes that cannot be a packet: the connection is to
+// be closed, for nobody knows where the next one begins.
+var ErrPacket = errors.New("peerwire: bad packet")
+
+// Packet is a unit of bytes between a learner and its leader.
+type Packet struct {
+	Type int32
+	Zxid zk.Zxid
+	Data []byte        // nil is null, which is not the same as empty
+	Auth []zk.Identity // nil is null
+}
+
+// AppendPacket appends a packet.
+func AppendPacket(b []byte, p *Packet) []byte {
+	b = appendHead(b, p.Type, p.Zxid)
+	b = jute.AppendBytes(b, p.Data)
+	return appendAuth(b, p.Auth)
+}
+
+func appendHead(b []byte, kind int32, zxid zk.Zxid) []byte {
+	return jute.AppendLong(jute.AppendInt(b, kind), int64(zxid))
+}
+
+func appendAuth(b []byte, auth []zk.Identity) []byte {
+	if auth == nil {
+		return jute.AppendInt(b, -1)
+	}
+	b = jute.AppendInt(b, int32(len(auth)))
+	for _, who := range auth {
+		b = jute.AppendString(jute.AppendString(b, who.Scheme), who.ID)
+	}
+	return b
+}
+
+// PacketBytes says how much of b is the first packet. While whole is false at
+// least n bytes are needed to say more: n > len(b), and at most dataMax +
+// AuthBytesMax and a few.
+func PacketBytes(b []byte, dataMax int) (n int, whole bool, err error) {
+	at, ok, err := skipBuffer(b, packetHead-4, dataMax)
+	if err != nil || !ok {
+		return at, false, err
+	}
+	start := at
+	if len(b) < at+4 {
+		return at + 4, false, nil
+	}
+	count := int(int32(binary.BigEndian.Uint32(b[at:])))
+	at += 4
+	if count < -1 || count > AuthBytesMax/8 {
+		return 0, false, fmt.Errorf("%w: %d identities", ErrPacket, count)
+	}
+	for range 2 * max(0, count) {
+		if at, ok, err = skipBuffer(b, at, AuthBytesMax); err != nil || !ok {
+			return at, false, err
+		}
+		if at-start > AuthBytesMax {
+			return 0, false, fmt.Errorf("%w: identities above the limit of %d bytes", ErrPacket, AuthBytesMax)
+		}
+	}
+	return at, true, nil
+}
+
+// skipBuffer returns where the buffer whose length stands at b[at] ends, and
+// false if more bytes are needed, up to the place returned, to say or have it.
+func skipBuffer(b []byte, at, bytesMax int) (int, bool, error) {
+	if len(b) < at+4 {
+		return at + 4, false, nil
+	}
+	length := int(int32(binary.BigEndian.Uint32(b[at:])))
+	if length < -1 || length > bytesMax {
+		return 0, false, fmt.Errorf("%w: length %d, limit %d (jute.maxbuffer)", ErrPacket, length, bytesMax)
+	}
+	end := at + 4 + max(0, length)
+	return end, len(b) >= end, nil
+}
+
+// DecodePacket reads a whole packet, no more and no less.
+func DecodePacket(b []byte, dataMax int) (Packet, error) {
+	d := jute.NewDecoder(b, dataMax)
+	p := Packet{Type: d.Int(), Zxid: zk.Zxid(d.Long()), Data: d.Bytes()}
+	count := d.Count(8)
+	if count >= 0 {
+		p.Auth = make([]zk.Identity, 0, min(count, 16))
+	}
+	for range count {
+		p.Auth = append(p.Auth, zk.Identity{Scheme: d.String(), ID: d.String()})
+		if d.Err() != nil {
+			break
+		}
+	}
+	if d.Err() == nil && d.Len() > 0 {
+		d.Fail(fmt.Errorf("%d bytes behind it", d.Len()))
+	}
+	if err := d.Err(); err != nil {
+		return Packet{}, fmt.Errorf("%w: %w", ErrPacket, err)
+	}
+	return p, nil
+}
