@@ -99,7 +99,7 @@ func (r *run) elect(e elector.Elect) {
 	t.endMs.Store(e.EndMs)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
 	r.setTerm(t)
-	r.tell(Event{Kind: EventElected, Attempt: e.Attempt})
+	r.tell(Event{Kind: EventElected, Attempt: e.Attempt, Lease: r.attempts[e.Attempt].grant.Lease})
 	lost := a.grant.Lost
 	r.workers.Go(func() { r.watchLoss(t, lost) })
 	r.workers.Go(func() {

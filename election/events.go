@@ -1,5 +1,7 @@
 package election
 
+import "time"
+
 // EventKind says what an Event tells.
 type EventKind uint8
 
@@ -43,6 +45,9 @@ type Event struct {
 	Attempt uint64
 	// Token is that of the leadership concerned, else zero.
 	Token Token
+	// Lease is set with EventElected: for how long the store keeps others out.
+	// It may differ from Options.Lease, as stores have limits of their own.
+	Lease time.Duration
 	// Reason is set with EventEnding and EventLost.
 	Reason Reason
 	// Err is set with the kinds that tell of a failure.

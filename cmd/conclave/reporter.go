@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 )
@@ -14,12 +15,13 @@ const newsMax = 64
 // that keeps the leadership, which may not wait for a terminal: lines that find
 // the queue full are dropped.
 type reporter struct {
+	lease time.Duration // wished for
 	lines chan string
 	done  chan struct{}
 }
 
-func newReporter(w io.Writer, quiet bool) *reporter {
-	r := &reporter{lines: make(chan string, newsMax), done: make(chan struct{})}
+func newReporter(w io.Writer, quiet bool, lease time.Duration) *reporter {
+	r := &reporter{lease: lease, lines: make(chan string, newsMax), done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		for line := range r.lines {
@@ -37,19 +39,27 @@ func (r *reporter) close() {
 	<-r.done
 }
 
+// event tells of an event, unless it is the ordinary end of a command, which
+// its exit code tells.
 func (r *reporter) event(e election.Event) {
+	if e.Reason == election.ReasonReturned {
+		return
+	}
 	select {
-	case r.lines <- "conclave: " + e.Election + ": " + describe(e):
+	case r.lines <- "conclave: " + e.Election + ": " + r.describe(e):
 	default:
 	}
 }
 
 // describe tells an event in words.
-func describe(e election.Event) string {
+func (r *reporter) describe(e election.Event) string {
 	switch e.Kind {
 	case election.EventCampaigning:
 		return "in line"
 	case election.EventElected:
+		if e.Lease > r.lease && r.lease > 0 {
+			return fmt.Sprintf("leading with token %d (the store keeps a lease for %v, not %v: should this host die, others wait so long)", e.Token, e.Lease, r.lease)
+		}
 		return fmt.Sprintf("leading with token %d", e.Token)
 	case election.EventEnding:
 		return fmt.Sprintf("leadership with token %d is ending: %v", e.Token, e.Reason)

@@ -104,7 +104,7 @@ func (v *candidate) elector(c *cobra.Command) (*election.Elector, func(), error)
 	if err != nil {
 		return nil, nil, err
 	}
-	news := newReporter(c.ErrOrStderr(), v.quiet)
+	news := newReporter(c.ErrOrStderr(), v.quiet, v.lease)
 	elector, err := election.New(backend, v.name, election.Options{
 		ID: v.id, Lease: v.lease, Forever: v.forever, OnEvent: news.event,
 	})
