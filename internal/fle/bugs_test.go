@@ -155,6 +155,19 @@ func TestZookeeper1807ObserversDialNobodyButVoters(t *testing.T) {
 	a.is(Looking, 1)
 }
 
+// Seen with ZooKeeper 3.8.6: voters that look answer an observer with the vote
+// for the leader that has just died, and with the new round.
+func TestAnObserverDoesNotElectTheDeadLeaderOfOthers(t *testing.T) {
+	o := &alone{t, New(Config{ID: 9, Observer: true, ResendMinMs: 200}, Ensemble{Committed: quorum.NewMajority(1, 2, 3)})}
+	o.look(4, 1)
+	o.hear(1, Looking, 3, 4, 1, 2)
+	o.hear(2, Looking, 3, 4, 1, 2)
+	o.is(Looking, nobody)
+	o.hear(1, Following, 2, 4, 1, 2)
+	o.hear(2, Leading, 2, 4, 1, 2)
+	o.is(Observing, 2)
+}
+
 // Servers of the oldest format send no epoch; leader is all there is to compare.
 func TestZookeeper1810OldAndNewFormatsAreCountedTogether(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
@@ -237,7 +250,7 @@ func TestZookeeper3537VotesOfThisRoundAreJudgedAmongThemselves(t *testing.T) {
 
 func TestWhatNoPeerWouldSayIsDropped(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3)
-	if got := a.hear(2, Looking, 2, 4, 1, 1); len(got) != 0 {
+	if got := a.hear(9, Looking, 2, 4, 1, 1); len(got) != 0 {
 		t.Fatal("acted before the first Look")
 	}
 	a.look(4, 1)

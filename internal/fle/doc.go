@@ -26,7 +26,9 @@
 //	F6  Votes with zxid -1, of servers without a history that can be trusted,
 //	    are neither counted nor taken over (ZOOKEEPER-261).
 //	F7  What is remembered is bounded by the number of voters and AskersMax.
-//	F8  Only a voter's word is counted, and only for a voter.
+//	F8  Only a voter's word is counted, and only for a voter. A server without
+//	    a vote does not count votes, it joins a leadership: Apache's servers
+//	    answer it with their last leader while they look for another.
 //
 // The election promises liveness and a leader with a history that is recent
 // enough; it does not promise one leader at a time. That is zab's: a leader is
@@ -37,7 +39,8 @@
 // FinalizeMs is a courtesy that avoids a second try when a better vote is still
 // on its way. It may be 0, and is skipped when every voter agrees. Whoever asked
 // during an election, an observer or a late voter, is told of the outcome when
-// there is one, and does not have to ask again. A peer that elected a server
+// there is one, and does not have to ask again. A vote that comes while this
+// server does not look yet is heard when it does. A peer that elected a server
 // which then votes for another one says so (Doubt) instead of dialing in vain.
 // The round is not set back when an ensemble with a lower one is joined (F1).
 package fle

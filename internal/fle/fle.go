@@ -1,6 +1,8 @@
 package fle
 
 import (
+	"maps"
+
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/zk"
@@ -53,12 +55,13 @@ type Machine struct {
 	doubted      bool // Doubt was said
 
 	asked []asker
+	early map[quorum.ID]early // votes heard while this server did not look
 }
 
 // New returns a machine that waits for Look.
 func New(cfg Config, ensemble Ensemble) *Machine {
 	checkHandlers()
-	m := &Machine{cfg: cfg}
+	m := &Machine{cfg: cfg, early: make(map[quorum.ID]early)}
 	m.cfg.ResendMinMs = max(1, cfg.ResendMinMs)
 	m.cfg.ResendMaxMs = max(m.cfg.ResendMinMs, cfg.ResendMaxMs)
 	m.configure(ensemble)
@@ -172,6 +175,7 @@ func (m *Machine) configure(e Ensemble) {
 // not rely on another one's round to grow).
 func (m *Machine) onReconfigured(nowMs int64, e Reconfigured) {
 	m.configure(e.Ensemble)
+	maps.DeleteFunc(m.early, func(id quorum.ID, _ early) bool { return !m.set.Voters().Has(id) })
 	if m.state == Looking && m.look != nil {
 		m.onLook(nowMs, *m.look)
 	}

@@ -1,6 +1,8 @@
 package fle
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/quorum"
 )
@@ -10,13 +12,43 @@ func (m *Machine) onLook(nowMs int64, e Look) {
 	m.look = &e
 	m.state = Looking
 	m.established = make(tally)
-	m.asked = m.asked[:0]
+	m.asked = slices.DeleteFunc(m.asked, func(a asker) bool { return m.set.Voters().Has(a.id) })
 	m.synced = false
 	m.initial = noVote
 	if m.voter() {
 		m.initial = Vote{m.cfg.ID, e.Zxid, e.Epoch}
 	}
 	m.startRound(nowMs, m.round+1, m.initial)
+	m.hearEarly(nowMs)
+}
+
+// early is a vote that came before this server looked.
+type early struct {
+	n    Notification
+	atMs int64
+}
+
+// keepEarly remembers the last vote of a voter that looks, while this server
+// does not: servers notice the loss of a leader one after the other, and the
+// first one's vote would be lost until it is patient no more.
+func (m *Machine) keepEarly(nowMs int64, from quorum.ID, n *Notification) {
+	if n.State == Looking {
+		m.early[from] = early{*n, nowMs}
+	} else {
+		delete(m.early, from)
+	}
+}
+
+// hearEarly hears those votes now. One that is older than the longest pause
+// would have been repeated if it were still meant.
+func (m *Machine) hearEarly(nowMs int64) {
+	heard := m.early
+	m.early = make(map[quorum.ID]early)
+	for _, id := range m.set.Voters() {
+		if e, ok := heard[id]; ok && nowMs-e.atMs <= m.cfg.ResendMaxMs && m.state == Looking {
+			m.onReceived(nowMs, id, &e.n)
+		}
+	}
 }
 
 // startRound enters a round with a first proposal.
@@ -32,7 +64,7 @@ func (m *Machine) propose(nowMs int64, v Vote) {
 	m.proposal = v
 	m.finalizeMs = 0
 	m.resendGapMs = m.cfg.ResendMinMs
-	if m.voter() && trusted(m.initial.Zxid) {
+	if m.voter() && trusted(v.Zxid) {
 		m.heard[m.cfg.ID] = ballot{v, m.round, Looking, versionSent}
 	}
 	m.broadcast(nowMs)
@@ -54,16 +86,17 @@ func (m *Machine) broadcast(nowMs int64) {
 // onReceived filters before the table: who has no vote gets an answer and is
 // not counted (F8).
 func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
-	switch {
-	case m.look == nil, from == m.cfg.ID:
-		return
-	case n.State < 0 || n.State >= states, n.Round < 0 || n.Round > roundMax:
+	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > roundMax {
 		return
 	}
-	if m.adopt(from, n) {
+	voter := m.set.Voters().Has(from)
+	if voter && (m.look == nil || m.state != Looking) {
+		m.keepEarly(nowMs, from, n)
+	}
+	if m.look == nil || m.adopt(from, n) {
 		return
 	}
-	if !m.set.Voters().Has(from) {
+	if !voter {
 		if n.State == Looking {
 			m.answer(nowMs, from, n.Round)
 		}
@@ -89,6 +122,9 @@ func (m *Machine) adopt(from quorum.ID, n *Notification) bool {
 // better one.
 func (m *Machine) lookingHearsLooking(nowMs int64, from quorum.ID, n *Notification) {
 	delete(m.established, from) // it follows nobody any more
+	if !m.voter() {
+		return // it waits for an outcome (F8)
+	}
 	if n.Round < m.round {
 		delete(m.heard, from)
 		m.out = append(m.out, Send{from, m.notification()})

@@ -124,6 +124,9 @@ func (w *world) elected(id quorum.ID, e Elected) {
 		}
 		return
 	}
+	if !w.voters.Has(id) {
+		w.fail("F8: %d elects %d without a vote", id, e.Leader)
+	}
 	key := cast{id, w.life[id], e.Round}
 	if leader, twice := w.decided[key]; twice {
 		w.fail("F1: %d decides for %d and for %d in round %d", id, leader, e.Leader, e.Round)

@@ -20,9 +20,7 @@ type asker struct {
 
 // decide ends the election by votes.
 func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
-	if m.voter() && trusted(m.initial.Zxid) {
-		invariant.Check(agreed.Has(m.cfg.ID), "F3: the own vote is not among the equal ones")
-	}
+	invariant.Check(agreed.Has(m.cfg.ID), "F3: the own vote is not among the equal ones")
 	invariant.Check(m.set.Enough(agreed), "F3: decided without a quorum")
 	m.settle(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
 	// Who was not heard to agree may have missed something, and would ask
