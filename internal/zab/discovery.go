@@ -8,7 +8,7 @@ import (
 // leaderHello takes a learner's hello. Its accepted epoch raises the new one,
 // also that of an observer, which does not count for the quorum.
 func (p *Peer) leaderHello(l *link, m *Message) {
-	if m.Hello.ConfigVersion > p.config.Version {
+	if m.Hello.ConfigVersion > p.config.Version || m.epochOf() >= epochMax {
 		p.drop(l) // it knows a newer ensemble; who leads must know it as well
 		return
 	}
@@ -28,11 +28,14 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.tryEpoch()
 		return
 	}
-	if l.accepted > p.lead.epoch && !l.observer && p.config.Quorum.Voters().Has(l.server) {
+	if !l.observer && p.config.Quorum.Voters().Has(l.server) {
+		p.promised = max(p.promised, l.accepted)
+	}
+	if p.promised > p.lead.epoch {
 		// It has promised an epoch, to a leader that did not come to lead, and
 		// could never follow this one: ZooKeeper's ensemble would stay one
-		// server short until the next election. So let that be now; the new
-		// epoch is above the promise.
+		// server short until the next election. So let that be now; the next
+		// epoch of this server is above the promise, whoever comes first.
 		p.leave(ReasonNewerPromise, false)
 		return
 	}
@@ -114,6 +117,8 @@ func (p *Peer) learnerLeaderInfo(m *Message) {
 	ln := p.learn
 	ln.epoch = m.epochOf()
 	switch {
+	case ln.epoch > epochMax:
+		p.leave(ReasonIllegal, false)
 	case ln.epoch > p.accepted:
 		ln.stage = learnerPromising
 		p.accept(ln.epoch) // on disk before ACKEPOCH

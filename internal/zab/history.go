@@ -25,6 +25,10 @@ func follows(last, next zk.Zxid) bool {
 	return next > last && next.Counter() == 1
 }
 
+// epochMax is the last epoch that a zxid can carry: peers compare zxids as
+// signed numbers.
+const epochMax = 0x7fffffff
+
 // append adds a record behind the last one (Z4).
 func (h *history) append(r Record) {
 	invariant.Check(follows(h.last, r.Zxid), "zab: the log gets a hole (Z4)")

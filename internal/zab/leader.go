@@ -76,7 +76,7 @@ type link struct {
 func (p *Peer) becomeLeader() {
 	p.state = Leading
 	p.lead = &leader{
-		sinceMs: p.nowMs, epoch: p.accepted + 1, committed: p.history.last,
+		sinceMs: p.nowMs, epoch: max(p.accepted, p.promised) + 1, committed: p.history.last,
 		byID: map[LinkID]*link{},
 	}
 	p.tryEpoch()

@@ -68,7 +68,7 @@ func (p *Peer) learnerDiff(*Message) { p.beginSync() }
 
 // learnerTrunc cuts the log. Nothing is logged before that is done.
 func (p *Peer) learnerTrunc(m *Message) {
-	if m.Zxid > p.history.last {
+	if m.Zxid < 0 || m.Zxid > p.history.last {
 		p.leave(ReasonIllegal, false)
 		return
 	}
@@ -83,6 +83,10 @@ func (p *Peer) learnerTrunc(m *Message) {
 // has stays there until the new state is a durable snapshot at NEWLEADER: a
 // crash on the way must not lose what this server has acknowledged.
 func (p *Peer) learnerSnap(m *Message) {
+	if m.Zxid < 0 || m.epochOf() > p.learn.epoch {
+		p.leave(ReasonIllegal, false)
+		return
+	}
 	p.beginSync()
 	p.learn.snapshot, p.learn.treeReplaced = true, true
 	p.emit(Effect{Kind: EffectLoadSnapshot, Link: p.learn.link, Zxid: m.Zxid})
@@ -99,7 +103,7 @@ func (p *Peer) beginSync() {
 // the history, the first one too: Java checks neither (ZOOKEEPER-4925).
 func (p *Peer) learnerProposal(m *Message) {
 	ln := p.learn
-	if !follows(ln.pending.last(p.history.last), m.Zxid) {
+	if !follows(ln.pending.last(p.history.last), m.Zxid) || m.epochOf() > ln.epoch {
 		p.leave(ReasonHole, false)
 		return
 	}

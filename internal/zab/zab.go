@@ -103,6 +103,7 @@ type Peer struct {
 	durable           zk.Zxid // the log is on disk up to here
 	delivered         zk.Zxid // the tree has everything up to here
 	unsynced          bool    // appended without a sync
+	promised          uint32  // highest epoch that a participant was heard to have accepted
 	needSnapshot      bool    // the log could not be cut: the whole state must come
 
 	ticket Ticket
@@ -224,7 +225,8 @@ func (p *Peer) onLinkDown(e *Event) {
 	switch {
 	case p.lead != nil:
 		p.lead.remove(e.Link)
-	case p.learn != nil && (e.Link == p.learn.link):
+	case p.learn != nil && e.Link == p.learn.link:
+		p.learn.link = 0 // there is nothing to close
 		p.leave(ReasonLinkLost, false)
 	}
 }

@@ -1,0 +1,264 @@
+package zab_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// One test for each bug of ZooKeeper's Zab that formal work or users have found.
+// Those that need several servers are stories in testdata; what only shows in
+// many runs is a mutant (zabtest/mutant.go).
+
+// ZOOKEEPER-2845: a proposal that was logged and not committed must count in the
+// next vote, and be gone from the tree when the next leader cuts it off.
+func TestZK2845LoggedProposalsCountInTheVoteAndNotInTheTree(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(propose(z(1, 1))...)
+	s.want("close link 2; LEAVE: stopped", zab.Event{Kind: zab.EventStop})
+	s.want("look", s.done())
+	if s.p.Last() != z(1, 1) || s.p.Delivered() != 0 {
+		t.Errorf("last %s, delivered %s", zab.FormatZxid(s.p.Last()), zab.FormatZxid(s.p.Delivered()))
+	}
+	s.follows(2)
+	s.want("truncate 0.0", said(zab.KindTrunc, 0))
+	s.want("", s.done(), said(zab.KindProposal, z(2, 1)), said(zab.KindCommit, z(2, 1)))
+	s.want("append 2.1; deliver 2.1; sync; current=2", said(zab.KindNewLeader, z(2, 0)))
+}
+
+// ZOOKEEPER-3911, 4646, 4785: nothing is acknowledged before it is on disk, in
+// whatever pieces the disk tells of it. ZOOKEEPER-4643: history before epoch.
+func TestZK3911And4643NewLeaderIsAcknowledgedWhenHistoryThenEpochAreDurable(t *testing.T) {
+	s := newSolo(t, stored())
+	s.follows(1)
+	s.step(said(zab.KindDiff, z(1, 1)), said(zab.KindProposal, z(1, 1)), said(zab.KindCommit, z(1, 1)))
+	s.want("append 1.1; deliver 1.1; sync; current=1", said(zab.KindNewLeader, z(1, 0)))
+	s.want("", zab.Event{Kind: zab.EventDone, Ticket: s.ticket - 1})
+	if _, current := s.p.Epochs(); current != 0 {
+		t.Error("the epoch is taken before the disk has it")
+	}
+	s.want("link 100 <- ACK 1.0", s.done())
+}
+
+// ZOOKEEPER-3642: a tree that came by SNAP and is not on disk is of no use when
+// the leader is lost.
+func TestZK3642TheTreeOfABrokenSnapIsThrownAway(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	s.follows(2)
+	s.want("load-snapshot 1.9 link 100", said(zab.KindSnap, z(1, 9)))
+	s.want("LEAVE: link lost, reload from disk",
+		zab.Event{Kind: zab.EventLinkDown, Link: toLeader})
+	s.want("", elected(2)) // the peer is of no use any more
+}
+
+// ZOOKEEPER-3104: NEWLEADER goes behind the snapshot and behind all that was
+// committed since.
+func TestZK3104NewLeaderComesBehindTheWholeSnapshot(t *testing.T) {
+	s := newSoloOf(t, zab.Options{ForceSnapshot: true}, stored(z(1, 1)))
+	s.leads()
+	s.step(propose(z(2, 1))...)
+	s.step(up(3), hello(3, 0))
+	s.want("link 3 <- SNAP 1.1; send-snapshot 1.1 link 3; link 3 <- PROPOSAL 2.1; link 3 <- NEWLEADER epoch=2", ackEpoch(3, 0, 0))
+}
+
+// ZOOKEEPER-3023: UPTODATE does not stand for the acks of proposals.
+func TestZK3023ProposalsOfTheSynchronizationAreAcknowledgedOneByOne(t *testing.T) {
+	s := newSolo(t, stored())
+	s.follows(1)
+	s.step(said(zab.KindDiff, 0), said(zab.KindProposal, z(1, 1)), said(zab.KindNewLeader, z(1, 0)))
+	s.want("link 100 <- ACK 1.0", s.done())
+	s.want("link 100 <- ACK 1.0; append 1.1; SERVE epoch 1; sync", said(zab.KindUpToDate, zk.NoZxid))
+	s.want("link 100 <- ACK 1.1", s.done())
+}
+
+// ZOOKEEPER-4394, 4785: a COMMIT may come anywhere behind its PROPOSAL.
+func TestZK4394CommitsComeAnywhereInTheSynchronization(t *testing.T) {
+	p, c := said(zab.KindProposal, z(1, 1)), said(zab.KindCommit, z(1, 1))
+	newLeader, upToDate := said(zab.KindNewLeader, z(1, 0)), said(zab.KindUpToDate, zk.NoZxid)
+	for name, order := range map[string][]zab.Event{
+		"PCNU": {p, c, newLeader, upToDate},
+		"PNCU": {p, newLeader, c, upToDate},
+		"PNUC": {p, newLeader, upToDate, c},
+		"NPCU": {newLeader, p, c, upToDate},
+		"NPUC": {newLeader, p, upToDate, c},
+		"NUPC": {newLeader, upToDate, p, c},
+	} {
+		s := newSolo(t, stored())
+		s.follows(1)
+		all := s.step(said(zab.KindDiff, 0))
+		for _, e := range order {
+			if e.Message.Kind == zab.KindUpToDate {
+				all += s.step(s.done()) // the leader has the ack before
+			}
+			all += s.step(e)
+		}
+		if strings.Count(all, "deliver 1.1") != 1 || strings.Count(all, "append 1.1") != 1 || strings.Contains(all, "LEAVE") {
+			t.Errorf("%s: %s", name, all)
+		}
+	}
+}
+
+// ZOOKEEPER-4685: older Java followers acknowledge proposals before NEWLEADER.
+func TestZK4685LeaderTakesAcksInEitherOrder(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(up(3), hello(3, 0), zab.Event{Kind: zab.EventLinkDown, Link: 2})
+	s.step(propose(z(1, 1))...)
+	s.step(s.done())
+	s.step(ackEpoch(3, 0, 0))
+	s.want("", ack(3, z(1, 1)))
+	s.want("link 3 <- UPTODATE; link 3 <- COMMIT 1.1; deliver 1.1", ack(3, z(1, 0)))
+}
+
+// ZOOKEEPER-4712: nothing of an old role is logged in a new one.
+func TestZK4712NoElectionWhileTheDiskWorks(t *testing.T) {
+	s := newSolo(t, stored())
+	s.serves(1)
+	s.want("append 1.1; sync; close link 100; LEAVE: stopped", said(zab.KindProposal, z(1, 1)), zab.Event{Kind: zab.EventStop})
+	if s.p.Quiet() {
+		t.Error("looks while the disk works")
+	}
+	s.want("look", s.done())
+	s.want("", said(zab.KindProposal, z(1, 2)))
+}
+
+// ZOOKEEPER-4925: a stream with a hole ends the role, at its first record and at
+// any other, in synchronization and in broadcast.
+func TestZK4925HolesAreRefused(t *testing.T) {
+	const hole = "close link 100; LEAVE: hole in proposals; look"
+	s := newSolo(t, stored(z(1, 1)))
+	s.follows(2)
+	s.step(said(zab.KindDiff, z(1, 4)))
+	s.want(hole, said(zab.KindProposal, z(1, 3)))
+
+	s = newSolo(t, stored(z(1, 1)))
+	s.follows(2)
+	s.step(said(zab.KindDiff, z(1, 4)), said(zab.KindProposal, z(1, 2)))
+	s.want(hole, said(zab.KindProposal, z(1, 4)))
+
+	s = newSolo(t, stored(z(1, 1)))
+	s.follows(3)
+	s.step(said(zab.KindDiff, z(1, 1)))
+	s.want(hole, said(zab.KindProposal, z(2, 2)))
+
+	s = newSolo(t, stored())
+	s.serves(1)
+	s.want(hole, said(zab.KindProposal, z(1, 2)))
+}
+
+// ZOOKEEPER-4311: an epoch that is not on disk is no promise: nothing is sent
+// until the disk has told, however long that takes.
+func TestZK4311NoPromiseWithoutTheDisk(t *testing.T) {
+	s := newSolo(t, stored())
+	s.step(elected(1), up(2), up(3), hello(2, 0))
+	s.want("", hello(3, 0))
+	s.want("", s.wait(1900))
+	s.want("link 2 <- LEADERINFO epoch=1; link 3 <- LEADERINFO epoch=1", s.done())
+}
+
+// ZOOKEEPER-1413, 2418: records from disk that do not meet those in memory, or do
+// not hold the learner's place, are not sent.
+func TestZK2418AGapBetweenLogAndMemoryMeansASnapshot(t *testing.T) {
+	for name, read := range map[string]zab.Event{
+		"gap":       {OK: true, Records: records(z(1, 1), z(1, 2))},
+		"hole":      {OK: true, Records: records(z(1, 1), z(1, 3))},
+		"too late":  {OK: true, Records: records(z(1, 2), z(1, 3))},
+		"unusable":  {},
+		"no record": {OK: true},
+	} {
+		s := newSolo(t, stored(z(1, 4), z(1, 5)))
+		s.leads()
+		s.step(up(3), hello(3, 1))
+		s.want("read-log 1.1 to 1.4 for link 3", ackEpoch(3, z(1, 1), 1))
+		read.Kind, read.Link = zab.EventLogRead, 3
+		if got := s.step(read); !strings.HasPrefix(got, "link 3 <- SNAP 1.5; send-snapshot 1.5 link 3") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func TestALearnerBehindTheMemoryIsBroughtUpFromTheLog(t *testing.T) {
+	s := newSolo(t, stored(z(1, 4), z(1, 5)))
+	s.leads()
+	s.step(up(3), hello(3, 1))
+	s.step(ackEpoch(3, z(1, 2), 1))
+	s.want("link 3 <- DIFF 1.5; link 3 <- PROPOSAL 1.3; link 3 <- COMMIT 1.3; link 3 <- PROPOSAL 1.4; link 3 <- COMMIT 1.4; "+
+		"link 3 <- PROPOSAL 1.5; link 3 <- COMMIT 1.5; link 3 <- NEWLEADER epoch=2",
+		zab.Event{Kind: zab.EventLogRead, Link: 3, OK: true, Records: records(z(1, 2), z(1, 3), z(1, 4))})
+}
+
+// ZOOKEEPER-2355: the zxid in DIFF is not that of the learner's data.
+func TestZK2355DiffDoesNotMoveTheLearner(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	s.follows(2)
+	s.step(said(zab.KindDiff, z(1, 9)))
+	if s.p.Last() != z(1, 1) {
+		t.Errorf("last is %s", zab.FormatZxid(s.p.Last()))
+	}
+}
+
+// ZOOKEEPER-1699: while the ensemble changes, both the old and the new one must
+// have what is proposed.
+func TestZK1699AReconfigNeedsBothQuorums(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(up(4), on(4, zab.Message{Kind: zab.KindFollowerInfo, Hello: zab.Hello{Server: 4}}))
+	s.step(ackEpoch(4, 0, 0))
+	s.step(ack(4, z(1, 0)))
+	change := propose(z(1, 1))[0]
+	change.Config = &zab.Config{Version: int64(z(1, 1)), Quorum: quorum.NewMajority(1, 4, 5)}
+	s.step(change)
+	s.want("", s.done())
+	s.want("", ack(2, z(1, 1)))
+	s.want("link 2 <- COMMITANDACTIVATE 1.1; link 4 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate version 0x100000001 leader 1",
+		ack(4, z(1, 1)))
+}
+
+// A message is written by others: whatever it says, and whenever it comes, a
+// peer may drop the link or leave its role, but it does not stop.
+func TestNoMessageStopsAPeer(t *testing.T) {
+	values := []zk.Zxid{-1, 0, 1, z(1, 0), z(1, 1), z(1, 2), z(1, 3), z(2, 0), z(2, 1), z(2, 2), z(3, 1), z(1<<31, 0), 1<<63 - 1, -1 << 63}
+	var state uint64 = 1
+	below := func(n int) int {
+		state = state*6364136223846793005 + 1442695040888963407
+		return int(state>>33) % n
+	}
+	for range 20_000 {
+		s := newSoloOf(t, zab.Options{Observer: below(4) == 0, HistoryMax: 1}, stored(z(1, 1), z(1, 2)))
+		switch below(4) {
+		case 0:
+			s.leads()
+		case 1:
+			s.follows(2)
+		case 2:
+			s.serves(2)
+		default:
+			s.step(elected(quorum.ID(1 + below(2))))
+			s.step(up(toLeader))
+		}
+		s.step(up(2), up(3))
+		for range 25 {
+			m := zab.Message{Kind: zab.Kind(below(21)), Zxid: values[below(len(values))], Epoch: int64(below(4) - 1)}
+			m.Hello.Server = quorum.ID(below(5) - 1)
+			if below(3) == 0 { // further along, so that all stages are met
+				m.Kind = zab.KindLeaderInfo + zab.Kind(below(2))
+			}
+			link := []zab.LinkID{2, 3, toLeader}[below(3)]
+			s.step(on(link, m))
+			switch below(8) {
+			case 0, 1, 2, 3:
+				s.step(s.done())
+			case 4:
+				s.step(zab.Event{Kind: zab.EventSync}, s.wait(100))
+			case 5:
+				if s.p.State() == zab.Leading && s.p.Phase() == zab.Broadcast {
+					s.step(propose(s.p.NextZxid())...)
+				}
+			}
+		}
+	}
+}
