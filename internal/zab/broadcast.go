@@ -99,7 +99,7 @@ func (p *Peer) commit(r Record) bool {
 	p.lead.committed = r.Zxid
 	kind, designated := KindCommit, p.opts.ID
 	if p.next != nil && int64(r.Zxid) == p.next.Version {
-		kind, designated = KindCommitAndActivate, p.designated(r.Zxid)
+		kind, designated = KindCommitAndActivate, p.designated()
 	}
 	for _, l := range p.lead.links {
 		switch {

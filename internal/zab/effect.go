@@ -30,7 +30,7 @@ const (
 	EffectSend                           // Message goes out on Link
 	EffectClose                          // Link is closed
 	EffectServe                          // clients may be served: Epoch is established
-	EffectActivate                       // the configuration Config is in force; Server is the designated leader
+	EffectActivate                       // the configuration of Zxid is in force, Server leads in it; a learner reads it from the record, and answers with EventConfig
 	EffectLeave                          // the role is over, clients are cut off: Reason, Reload
 	EffectLook                           // the log is quiet: an election may begin
 	EffectRequest                        // a learner's Request is to be decided: Link
@@ -62,7 +62,6 @@ type Effect struct {
 	Message   Message // a learner's PING leaves with the sessions touched since the last; the sender fills them in
 	Touches   []Touch
 	Request   *Request
-	Config    *Config
 }
 
 // Reason says why a role ended.
@@ -132,7 +131,7 @@ func (e *Effect) String() string {
 	case EffectServe:
 		return fmt.Sprintf("%s epoch %d", name, e.Epoch)
 	case EffectActivate:
-		return fmt.Sprintf("%s version %#x leader %d", name, e.Config.Version, e.Server)
+		return fmt.Sprintf("%s %s leader %d", name, FormatZxid(e.Zxid), e.Server)
 	case EffectLeave:
 		return leaveText(e)
 	}

@@ -38,6 +38,7 @@ const (
 	EventRevalidate                   // a client came to this learner: Session, TimeoutMs
 	EventRevalidated                  // the leader's answer to it: Link, Session, TimeoutMs, OK
 	EventSync                         // somebody wants a sync: Link, 0 for the leader's own client
+	EventConfig                       // Config is in force if OK, else proposed: its record is in the log
 	EventStop                         // the server leaves its role: it shuts down, or a reconfig moved it
 
 	eventKinds

@@ -76,6 +76,7 @@ func (p *Peer) learnerTrunc(m *Message) {
 	p.learn.cutting = true
 	p.store(Effect{Kind: EffectTruncate, Zxid: m.Zxid})
 	p.history.truncate(m.Zxid)
+	p.forgetConfig(m.Zxid)
 	p.delivered = m.Zxid // the tree is reloaded from what is left
 }
 
@@ -91,6 +92,7 @@ func (p *Peer) learnerSnap(m *Message) {
 	p.learn.snapshot, p.learn.treeReplaced = true, true
 	p.emit(Effect{Kind: EffectLoadSnapshot, Link: p.learn.link, Zxid: m.Zxid})
 	p.history.reset(m.Zxid)
+	p.forgetConfig(m.Zxid)
 	p.delivered = m.Zxid
 }
 

@@ -19,31 +19,81 @@ func (p *Peer) proposeConfig(e *Event) {
 // designated chooses who leads the new ensemble: this server if it votes there,
 // else the one of its voters that has the most of what is proposed. It has the
 // reconfig itself, or there would be no quorum.
-func (p *Peer) designated(zxid zk.Zxid) quorum.ID {
+func (p *Peer) designated() quorum.ID {
 	voters := p.next.Quorum.Voters()
 	if voters.Has(p.opts.ID) {
 		return p.opts.ID
 	}
-	best, most := p.opts.ID, zxid-1
+	best, most := p.opts.ID, zk.NoZxid
 	for _, l := range p.lead.links {
-		if !l.observer && voters.Has(l.server) && l.acked > most {
+		if !l.observer && l.stage >= linkSynced && voters.Has(l.server) && l.acked > most {
 			best, most = l.server, l.acked
 		}
 	}
 	return best
 }
 
-// activate puts a committed configuration in force. A leader that has no vote
-// in it commits nothing more; it returns false then; its learners leave for
-// the designated one. A learner's peer does not read configurations: its shell
-// does, and stops the role with EventStop when that or the leader changes.
+// activate puts a committed configuration in force on the leader. One that has no
+// vote in it commits nothing more; it returns false then, and its learners leave
+// for the designated one.
 func (p *Peer) activate(designated quorum.ID) bool {
 	p.config, p.next = *p.next, nil
-	config := p.config
-	p.emit(Effect{Kind: EffectActivate, Config: &config, Server: designated})
+	p.emit(Effect{Kind: EffectActivate, Zxid: zk.Zxid(p.config.Version), Server: designated})
 	if designated != p.opts.ID {
 		p.leave(ReasonStopped, false)
 		return false
 	}
 	return true
+}
+
+// onConfig tells a peer of a configuration that it does not read itself: those in
+// a learner's records. If role or leader change with it, EventStop comes too.
+func (p *Peer) onConfig(e *Event) {
+	config := *e.Config
+	switch {
+	case !e.OK && config.Version > p.config.Version:
+		p.next = &config
+	case e.OK && config.Version >= p.config.Version:
+		p.config = config
+		if p.next != nil && p.next.Version <= config.Version {
+			p.next = nil
+		}
+	}
+}
+
+// forgetConfig drops a proposed configuration whose record is cut off.
+func (p *Peer) forgetConfig(last zk.Zxid) {
+	if p.next != nil && p.next.Version > int64(last) {
+		p.next = nil
+	}
+}
+
+// serveActivate is a reconfig's commit. What comes before UPTODATE is a plain
+// commit: the configuration is that of NEWLEADER then.
+func (p *Peer) serveActivate(m *Message) {
+	p.serveCommit(m)
+	p.learnerActivated(m)
+}
+
+// observeActivate is a reconfig's inform.
+func (p *Peer) observeActivate(m *Message) {
+	p.observeInform(m)
+	p.learnerActivated(m)
+}
+
+// learnerActivated tells the shell, if the record was delivered.
+func (p *Peer) learnerActivated(m *Message) {
+	if p.learn != nil && p.delivered == m.Zxid {
+		p.emit(Effect{Kind: EffectActivate, Zxid: m.Zxid, Server: m.Leader})
+	}
+}
+
+// activateOld puts a configuration in force that an older leader has proposed:
+// it is in the history, which is committed now. It returns false if this leader
+// has to leave.
+func (p *Peer) activateOld() bool {
+	if p.next == nil || p.next.Version > int64(p.history.last) {
+		return true
+	}
+	return p.activate(p.designated())
 }

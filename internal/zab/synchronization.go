@@ -183,6 +183,9 @@ func (p *Peer) tryEstablished() {
 	for _, r := range p.history.after(p.delivered) {
 		p.deliver(r)
 	}
+	if !p.activateOld() {
+		return
+	}
 	p.emit(Effect{Kind: EffectServe, Epoch: ld.epoch})
 	for _, l := range ld.links {
 		if l.stage == linkSynced {

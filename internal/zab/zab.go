@@ -170,6 +170,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventRevalidate:  (*Peer).onRevalidate,
 	EventRevalidated: (*Peer).onRevalidated,
 	EventSync:        (*Peer).onSync,
+	EventConfig:      (*Peer).onConfig,
 	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
 }
 

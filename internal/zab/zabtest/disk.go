@@ -41,7 +41,13 @@ func (d *disk) durable() zk.Zxid {
 
 // state is what recovery makes of the disk.
 func (d *disk) state() []zab.Record {
-	return append(append([]zab.Record(nil), d.snap...), d.log...)
+	all := append([]zab.Record(nil), d.snap...)
+	for _, r := range d.log {
+		if n := len(all); n == 0 || all[n-1].Zxid < r.Zxid { // the snapshot may be fuzzy
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // do carries an operation out. It returns false if the log cannot be cut there.

@@ -1,6 +1,8 @@
 package zabtest
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/zab"
 )
@@ -98,6 +100,10 @@ func (p *pipe) arrive(f frame) {
 		delete(t.pipes, p.toLink)
 		t.push(zab.Event{Kind: zab.EventLinkDown, Link: p.toLink})
 	case f.isTree:
+		if p.from.life == p.fromLife && p.from.pipes[p.fromLink] != nil {
+			// Fuzzy: what was delivered while the tree was on its way is in it.
+			f.snapshot = slices.Clone(p.from.tree)
+		}
 		t.takeTree(p.toLink, f.snapshot)
 	default:
 		m := p.from.w.opts.Mutant.message(*f.message)

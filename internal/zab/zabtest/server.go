@@ -159,8 +159,10 @@ func (s *server) carryOut(e *zab.Effect) {
 func (s *server) carryOutForClients(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectDeliver:
-		s.tree = append(s.tree, e.Record)
-		s.w.delivered(s)
+		if n := len(s.tree); n == 0 || s.tree[n-1].Zxid < e.Record.Zxid { // else the snapshot had it
+			s.tree = append(s.tree, e.Record)
+			s.w.delivered(s)
+		}
 	case zab.EffectServe:
 		s.serving = true
 		s.w.served(s, e.Epoch)

@@ -1,0 +1,67 @@
+package zab_test
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// reconfig is the proposal of an ensemble of these servers at 1.1.
+func reconfig(ids ...quorum.ID) zab.Event {
+	e := propose(z(1, 1))[0]
+	e.Config = &zab.Config{Version: int64(z(1, 1)), Quorum: quorum.NewMajority(ids...)}
+	return e
+}
+
+func TestLeaderWithoutAVoteInTheNewEnsembleDesignatesAnotherAndLeaves(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(up(3), hello(3, 0))
+	s.step(ackEpoch(3, 0, 0))
+	s.step(ack(3, z(1, 0)))
+	s.step(reconfig(2, 3))
+	s.step(s.done())
+	s.want("", ack(3, z(1, 1)))
+	s.want("link 2 <- COMMITANDACTIVATE 1.1; link 3 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 2; "+
+		"close link 2; close link 3; LEAVE: stopped; look", ack(2, z(1, 1)))
+}
+
+func TestFollowerTellsOfAReconfigBehindItsRecord(t *testing.T) {
+	s := newSolo(t, stored())
+	s.serves(1)
+	s.step(said(zab.KindProposal, z(1, 1)))
+	s.step(s.done())
+	s.want("deliver 1.1; activate 1.1 leader 3",
+		on(toLeader, zab.Message{Kind: zab.KindCommitAndActivate, Zxid: z(1, 1), Leader: 3}))
+}
+
+func TestANewLeaderBringsTheReconfigOfAnOldOneIntoForce(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	change := reconfig(1, 2, 3, 4, 5)
+	change.Kind = zab.EventConfig
+	s.step(change)
+	s.step(elected(1), up(2), up(3), hello(2, 1), hello(3, 1))
+	s.step(s.done())
+	s.step(ackEpoch(2, z(1, 1), 1), ackEpoch(3, z(1, 1), 1))
+	s.step(s.done())
+	s.want("", ack(2, z(2, 0))) // enough of the old ensemble, not of the new one
+	s.want("activate 1.1 leader 1; SERVE epoch 2; link 2 <- UPTODATE; link 3 <- UPTODATE", ack(3, z(2, 0)))
+}
+
+func TestAReconfigThatIsCutOffIsForgotten(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	change := reconfig(1, 2, 3, 4, 5)
+	change.Kind = zab.EventConfig
+	s.step(change)
+	s.follows(2)
+	s.step(said(zab.KindTrunc, 0))
+	s.step(s.done())
+	s.step(said(zab.KindNewLeader, z(2, 0)), zab.Event{Kind: zab.EventStop})
+	s.step(s.done())
+	s.step(elected(1), up(2), hello(2, 2))
+	s.step(s.done())
+	s.step(ackEpoch(2, 0, 2))
+	s.step(s.done())
+	s.want("SERVE epoch 3; link 2 <- UPTODATE", ack(2, z(3, 0)))
+}
