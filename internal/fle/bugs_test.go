@@ -2,6 +2,7 @@ package fle
 
 import (
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -229,8 +230,21 @@ func TestZookeeper3109ALeaderHearsOfDisloyalVoters(t *testing.T) {
 	if disloyal(a.hear(2, Looking, 3, 4, 1, 1)) || disloyal(a.hear(1, Looking, 1, 4, 1, 9)) {
 		t.Fatal("no supporter has left")
 	}
-	if !disloyal(a.hear(2, Looking, 1, 9, 1, 1)) || !disloyal(a.hear(2, Looking, 2, 4, 1, 2)) {
+	left := a.hear(2, Looking, 1, 9, 1, 1)
+	if !disloyal(left) {
 		t.Fatal("a supporter left unseen")
+	}
+	// 3 alone is no quorum, and nobody could join it: it gives up at once.
+	if !slices.Contains(left, Effect(Doubt{3})) {
+		t.Fatalf("goes on alone: %v", left)
+	}
+
+	b := newAlone(t, 3, 1, 2, 3)
+	b.look(4, 1)
+	b.hear(2, Looking, 3, 4, 1, 1)
+	b.hear(1, Following, 3, 4, 1, 1)
+	if left := b.hear(2, Looking, 2, 4, 1, 2); !disloyal(left) || slices.Contains(left, Effect(Doubt{3})) {
+		t.Fatalf("1 and 3 are a quorum: %v", left)
 	}
 }
 

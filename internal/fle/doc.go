@@ -19,8 +19,9 @@
 //	    of the next one if there is one, that voted the same in the same round;
 //	    the own vote is among the equal ones. So the leader's history is not
 //	    older than that of any member of the quorum.
-//	F4  Whoever joins a leadership that others tell of has heard a quorum of
-//	    followers, and the leader itself as LEADING (ZOOKEEPER-569).
+//	F4  Whoever joins a leadership that others tell of has heard a quorum that
+//	    follows it, or in this round votes for it, and the leader itself as
+//	    LEADING (ZOOKEEPER-569).
 //	F5  A server makes itself leader only as a voter with weight, and only in
 //	    the round it is in (ZOOKEEPER-975, 1514).
 //	F6  Votes with zxid -1, of servers without a history that can be trusted,

@@ -100,12 +100,13 @@ type (
 		Config  string
 	}
 
-	// Doubt says that the leader which this server elected wants another one,
-	// and will not lead: leave, and say Look. It comes only before Synced.
+	// Doubt says that the leader will not lead: leave, and say Look. A follower
+	// heard its leader vote for another; a leader, which is named itself, lost
+	// so many supporters that nobody else can join. It comes only before Synced.
 	Doubt struct{ Leader quorum.ID }
 
-	// Disloyal says that a voter which elected this server is looking again
-	// (ZOOKEEPER-3109). A leader that waits for its quorum may give up.
+	// Disloyal says that a voter which was for this leader is looking again, or
+	// follows another (ZOOKEEPER-3109).
 	Disloyal struct{ Voter quorum.ID }
 )
 

@@ -50,7 +50,7 @@ type Machine struct {
 	// While following, leading or observing.
 	current      Vote
 	currentRound int64
-	supporters   quorum.IDs // who voted for this leader, itself included
+	supporters   quorum.IDs // who is for this leader, itself included, as far as it was heard
 	synced       bool
 	doubted      bool // Doubt was said
 
@@ -88,7 +88,7 @@ var handlers = [states][states]handler{
 	},
 	Leading: {
 		Looking:   (*Machine).leadingHearsLooking,
-		Following: (*Machine).ignore,
+		Following: (*Machine).leadingHearsFollowing,
 		Leading:   (*Machine).ignore,
 		Observing: (*Machine).ignore,
 	},

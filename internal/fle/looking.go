@@ -151,9 +151,13 @@ func (m *Machine) lookingHearsLooking(nowMs int64, from quorum.ID, n *Notificati
 		// it, and the own pause may be long by now.
 		m.answer(nowMs, from, n.Round)
 	}
-	if m.state == Looking {
-		m.heard[from] = b
-		m.count(nowMs)
+	if m.state != Looking {
+		return
+	}
+	m.heard[from] = b
+	m.count(nowMs)
+	if leader := m.heard[m.proposal.Leader]; m.state == Looking && leader.state == Leading {
+		m.joins(nowMs, m.heard, leader, sameInRound) // the last vote that was missing
 	}
 }
 

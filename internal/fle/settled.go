@@ -24,10 +24,10 @@ func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 	invariant.Check(m.set.Enough(agreed), "F3: decided without a quorum")
 	m.settle(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
 	// Who was not heard to agree may have missed something, and would ask
-	// only when its patience is over.
+	// only when its patience is over. The leader's word all need (F4).
 	n := m.notification()
 	for _, id := range m.set.Voters() {
-		if id != m.cfg.ID && !agreed.Has(id) {
+		if id != m.cfg.ID && (m.state == Leading || !agreed.Has(id)) {
 			m.out = append(m.out, Send{id, n})
 		}
 	}
@@ -82,13 +82,37 @@ func (m *Machine) doubt() {
 	}
 }
 
-// leadingHearsLooking answers, and notes who has left.
+// leadingHearsLooking answers, and notes who has left. The very vote that
+// elected this server, delivered late, is support and not news.
 func (m *Machine) leadingHearsLooking(nowMs int64, from quorum.ID, n *Notification) {
-	// The very vote that elected this server, delivered late, is not news.
-	if m.supporters.Has(from) && (n.Round != m.currentRound || n.Leader != m.cfg.ID) {
-		m.out = append(m.out, Disloyal{from})
+	if n.Round == m.currentRound && n.Leader == m.cfg.ID {
+		m.supporters.Add(from)
+	} else {
+		m.leaves(from)
 	}
 	m.answer(nowMs, from, n.Round)
+}
+
+// leadingHearsFollowing notes who has come or left.
+func (m *Machine) leadingHearsFollowing(_ int64, from quorum.ID, n *Notification) {
+	if n.Leader == m.cfg.ID {
+		m.supporters.Add(from)
+	} else if n.Round >= m.currentRound {
+		m.leaves(from)
+	}
+}
+
+// leaves notes that a voter supports this leader no more. When the rest is no
+// quorum, nobody can join any more either (F4), and all would wait until this
+// leader's patience with its followers ends (ZOOKEEPER-3109).
+func (m *Machine) leaves(id quorum.ID) {
+	if !m.supporters.Remove(id) {
+		return
+	}
+	m.out = append(m.out, Disloyal{id})
+	if !m.set.Enough(m.supporters) {
+		m.doubt()
+	}
 }
 
 // answer tells a server that asked, and remembers it. The same thing is said at
