@@ -26,6 +26,7 @@ type Config struct {
 	FrameBytesMax  int           // jute.maxbuffer
 	HandshakeTime  time.Duration // nio.sessionlessCnxnTimeout: a connection without a session goes after this
 	OutboxBytesMax int           // a client that does not read is disconnected beyond this
+	OutboxBudget   int64         // for all clients together; beyond it those who lag are disconnected
 	InFlightMax    int           // globalOutstandingLimit: requests on their way before connections are not read any more
 
 	TickTime   time.Duration
@@ -65,7 +66,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
-		OutboxBytesMax: 64 << 20, InFlightMax: 1000, TickTime: 3 * time.Second,
+		OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, TickTime: 3 * time.Second,
 		ReapInterval: time.Minute, ReapPerMinute: 10000, ContainerUnused: 5 * time.Minute,
 		PreallocBytes: 64 << 20, SnapCount: 100000, SnapBytes: 4 << 30, PurgeRetain: 3,
 		Clock: clock.System(), Wall: time.Now, Logger: slog.Default(),

@@ -56,6 +56,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{buffer: make([]byte,
 func newConn(s *Server, socket net.Conn) *conn {
 	c := &conn{server: s, socket: socket, remote: remoteAddr(socket), sinceMs: s.monoMs(), resumed: make(chan struct{}, 1)}
 	c.identities = auth.Connected(c.remote.Addr().String())
+	c.out.total = &s.outboxBytes
 	c.input.init(socket, s.cfg.FrameBytesMax)
 	return c
 }
@@ -146,6 +147,7 @@ func (c *conn) finish() {
 func (s *Server) gone(c *conn) {
 	s.conns.remove(c)
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
+	c.out.bury()
 	c.out.mu.Lock()
 	s.stats.sentGone.Add(c.stats.sent)
 	c.out.mu.Unlock()

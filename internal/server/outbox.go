@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -16,6 +17,25 @@ type outbox struct {
 	writing bool
 	ended   bool // nothing more is taken; the socket closes when all is sent
 	over    bool // the limit was passed: the connection is to be closed
+	flying  int  // bytes with the writer
+	counted int  // bytes in the total of all outboxes
+	total   *atomic.Int64
+}
+
+// count keeps the total of all outboxes. Called with mu held.
+func (o *outbox) count() {
+	n := len(o.bytes) + o.flying
+	o.total.Add(int64(n - o.counted))
+	o.counted = n
+}
+
+// bury takes the outbox of a connection that has ended out of the total.
+func (o *outbox) bury() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+	o.total.Add(int64(-o.counted))
+	o.total, o.counted = new(atomic.Int64), 0 // a writer may still be at its end
 }
 
 // outboxKeep is the buffer a quiet connection may keep.
@@ -48,7 +68,8 @@ func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool)
 	if o.writing && !again {
 		return nil, false, false
 	}
-	o.writing = false
+	o.writing, o.flying = false, 0
+	defer o.count()
 	if o.over {
 		return nil, true, true
 	}
@@ -57,14 +78,18 @@ func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool)
 	}
 	o.writing = true
 	bytes = o.bytes
-	o.bytes = spare[:0]
+	o.bytes, o.flying = spare[:0], len(o.bytes)
 	return bytes, false, true
 }
 
 // checkOutbox closes a connection whose client does not read: what it misses
-// cannot be left out, so it must connect anew. Called with out.mu held.
+// cannot be left out, so it must connect anew. When all outboxes together are
+// beyond their budget, whoever lags at all has to go. Called with out.mu held.
 func (c *conn) checkOutbox() {
-	if len(c.out.bytes) > c.server.cfg.OutboxBytesMax {
+	cfg := &c.server.cfg
+	c.out.count()
+	crowd := c.server.outboxBytes.Load() > cfg.OutboxBudget && len(c.out.bytes) > outboxCrowded
+	if len(c.out.bytes) > cfg.OutboxBytesMax || crowd {
 		c.out.over = true
 		c.socket.Close()
 	}
@@ -183,7 +208,8 @@ func (o *outbox) rest() bool {
 	if len(o.bytes) > 0 || o.ended || o.over {
 		return false
 	}
-	o.writing = false
+	o.writing, o.flying = false, 0
+	o.count()
 	return true
 }
 

@@ -64,6 +64,7 @@ type Server struct {
 
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
 	inFlightBytes atomic.Int64
+	outboxBytes   atomic.Int64 // in all outboxes, and with their writers
 	diskFull      atomic.Bool
 
 	stop   context.CancelCauseFunc // ends Run
