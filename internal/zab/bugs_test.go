@@ -218,6 +218,13 @@ func TestZK1699AReconfigNeedsBothQuorums(t *testing.T) {
 		ack(4, z(1, 1)))
 }
 
+// Two servers with one number, by a mistake of configuration, are not two votes.
+func TestALearnerWithTheLeadersOwnNumberIsRefused(t *testing.T) {
+	s := newSolo(t, stored())
+	s.step(elected(1), up(2))
+	s.want("close link 2", on(2, zab.Message{Kind: zab.KindFollowerInfo, Hello: zab.Hello{Server: 1}}))
+}
+
 // A message is written by others: whatever it says, and whenever it comes, a
 // peer may drop the link or leave its role, but it does not stop.
 func TestNoMessageStopsAPeer(t *testing.T) {

@@ -12,8 +12,12 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.drop(l) // it knows a newer ensemble; who leads must know it as well
 		return
 	}
+	if m.Hello.Server == p.opts.ID {
+		p.drop(l) // two servers with one number: its acks would count as the leader's own
+		return
+	}
 	for _, old := range p.lead.links {
-		if old != l && old.stage > linkHello && old.server == m.Hello.Server {
+		if old != l && old.server >= 0 && old.stage > linkHello && old.server == m.Hello.Server {
 			// One link a server: an ack of the old one, on its way still, could
 			// be for a record that the learner is about to cut off.
 			p.drop(old)

@@ -1,6 +1,9 @@
 package zabtest
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -14,6 +17,7 @@ type disk struct {
 	log               []zab.Record
 	written           int // of the log: the rest is not synced
 	pending           []operation
+	cut               []zab.Record // of a mutant: what comes back
 	busy, held        bool
 }
 
@@ -66,18 +70,21 @@ func (d *disk) do(s *server, op *operation) bool {
 	case zab.EffectSaveSnapshot:
 		d.snap, d.base, d.log, d.written = op.tree, op.Zxid, nil, 0
 	case zab.EffectTruncate:
-		return d.truncate(op.Zxid)
+		return d.truncate(s, op.Zxid)
 	}
 	return true
 }
 
-func (d *disk) truncate(zxid zk.Zxid) bool {
+func (d *disk) truncate(s *server, zxid zk.Zxid) bool {
 	if zxid == d.base {
 		d.log, d.written = nil, 0
 		return true
 	}
 	for i, r := range d.log {
 		if r.Zxid == zxid {
+			if s.w.opts.Mutant == CutComesBack {
+				d.cut = append([]zab.Record(nil), d.log[i+1:]...)
+			}
 			d.log = d.log[:i+1]
 			d.written = i + 1
 			return true
@@ -101,6 +108,19 @@ func (d *disk) crash(s *server) {
 	d.log = d.log[:keep:keep]
 	d.written = keep
 	d.pending, d.busy = nil, false
+	d.bringBack()
+}
+
+// bringBack is a mutant's: what was cut off stands in the log again, before what
+// was logged since.
+func (d *disk) bringBack() {
+	if len(d.cut) == 0 || d.base >= d.cut[0].Zxid {
+		return
+	}
+	d.log = append(d.log, d.cut...)
+	slices.SortStableFunc(d.log, func(a, b zab.Record) int { return cmp.Compare(a.Zxid, b.Zxid) })
+	d.log = slices.CompactFunc(d.log, func(a, b zab.Record) bool { return a.Zxid == b.Zxid })
+	d.written, d.cut = len(d.log), nil
 }
 
 // put queues an operation for the disk of a server.

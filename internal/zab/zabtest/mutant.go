@@ -19,6 +19,7 @@ const (
 	EpochForgotten           // ZOOKEEPER-1291, 1343: the accepted epoch is not durable
 	CommitAlone              // the leader alone is a quorum
 	ObserversCount           // ZOOKEEPER-2959: observers count
+	CutComesBack             // ZOOKEEPER-4837: what TRUNC has cut off is there again after a crash
 	SyncWithoutQuorum        // ZOOKEEPER-1675: a sync is answered without asking anybody
 
 	mutants
@@ -37,7 +38,7 @@ func Mutants() []Mutant {
 func (m Mutant) String() string {
 	return [...]string{
 		"none", "ack before sync", "epoch before log", "tree kept", "ahead not refused", "epoch forgotten",
-		"commit alone", "observers count", "sync without quorum",
+		"commit alone", "observers count", "cut comes back", "sync without quorum",
 	}[m]
 }
 
