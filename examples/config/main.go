@@ -1,0 +1,62 @@
+// Command config keeps a configuration up to date: it prints /examples/config
+// whenever that changes, and is told, not asked for.
+//
+//	go run ./cmd/conclave dev                                      # in one terminal
+//	go run ./examples/config                                       # in another
+//	go run ./cmd/conclave create -p /examples/config 'limit=10'    # in a third
+//	go run ./cmd/conclave set /examples/config 'limit=20'
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+const path = "/examples/config"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	c, err := client.Dial(ctx, "127.0.0.1:2181", client.Options{})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// The watch comes first: what changes after the first look is told.
+	watch, err := c.Watch(ctx, path, zk.WatchPersistent)
+	if err != nil {
+		return err
+	}
+	for {
+		data, stat, err := c.Get(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			fmt.Println("no configuration")
+		case err != nil:
+			return err
+		default:
+			fmt.Printf("version %d: %s\n", stat.Version, data)
+		}
+		select {
+		case _, ok := <-watch.Events():
+			if !ok {
+				return watch.Err()
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// Command workers is a master and its workers in one program: every process
+// works on what it is given, and the one that leads gives. Start it several
+// times and stop some of them: the tasks move to those that are left.
+//
+//	go run ./cmd/conclave dev          # in one terminal
+//	go run ./examples/workers          # in others
+//
+// Workers are ephemeral znodes below /examples/workers/members. The leader writes
+// to each, below /examples/workers/given, which of the twelve tasks are its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/zk"
+)
+
+const (
+	server  = "127.0.0.1:2181"
+	members = "/examples/workers/members"
+	given   = "/examples/workers/given"
+	tasks   = 12
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	c, err := client.Dial(ctx, server, client.Options{SessionTimeout: 5 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := ensure(ctx, c, members, given); err != nil {
+		return err
+	}
+	me, _, err := c.Create(ctx, members+"/w-", nil, client.CreateOptions{Mode: zk.EphemeralSequential})
+	if err != nil {
+		return err
+	}
+	name := strings.TrimPrefix(me, members+"/")
+	fmt.Println("here as", name)
+	ended := make(chan error, 2)
+	go func() { ended <- lead(ctx, c, name) }()
+	go func() { ended <- work(ctx, c, name) }()
+	return <-ended
+}
+
+// lead deals the tasks out anew whenever the members change, while it leads.
+func lead(ctx context.Context, c *client.Client, name string) error {
+	backend, err := zookeeper.New(server, zookeeper.Options{})
+	if err != nil {
+		return err
+	}
+	elector, err := election.New(backend, "examples/workers", election.Options{ID: name, Lease: 5 * time.Second, Forever: true})
+	if err != nil {
+		return err
+	}
+	return elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+		fmt.Printf("%s deals the tasks out, token %d\n", name, lead.Token())
+		for {
+			names, _, watch, err := c.ChildrenW(ctx, members)
+			if err != nil {
+				return err
+			}
+			slices.Sort(names)
+			for i, worker := range names {
+				var own []string
+				for t := i; t < tasks; t += len(names) {
+					own = append(own, fmt.Sprint(t))
+				}
+				if err := put(ctx, c, given+"/"+worker, strings.Join(own, " ")); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-watch.Events():
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+}
+
+// work prints what this worker is given.
+func work(ctx context.Context, c *client.Client, name string) error {
+	watch, err := c.Watch(ctx, given+"/"+name, zk.WatchPersistent)
+	if err != nil {
+		return err
+	}
+	for last := ""; ; {
+		data, _, err := c.Get(ctx, given+"/"+name)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		if string(data) != last {
+			last = string(data)
+			fmt.Printf("%s works on %s\n", name, last)
+		}
+		select {
+		case _, ok := <-watch.Events():
+			if !ok {
+				return watch.Err()
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// put writes a znode, which may be there or not.
+func put(ctx context.Context, c *client.Client, path, text string) error {
+	_, err := c.Set(ctx, path, []byte(text), -1)
+	if errors.Is(err, zk.ErrNoNode) {
+		_, _, err = c.Create(ctx, path, []byte(text), client.CreateOptions{})
+	}
+	return err
+}
+
+// ensure makes paths and all that is above them.
+func ensure(ctx context.Context, c *client.Client, paths ...string) error {
+	for _, path := range paths {
+		for i := 1; i <= len(path); i++ {
+			if i < len(path) && path[i] != '/' {
+				continue
+			}
+			_, _, err := c.Create(ctx, path[:i], nil, client.CreateOptions{})
+			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+		}
+	}
+	return nil
+}
