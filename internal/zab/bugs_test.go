@@ -201,6 +201,19 @@ func TestZK2355DiffDoesNotMoveTheLearner(t *testing.T) {
 	}
 }
 
+// A Java leader takes the zxid of SNAP when it writes the snapshot, after it has
+// begun to forward: what is in the snapshot comes once more.
+func TestWhatTheSnapshotHasMayComeOnceMore(t *testing.T) {
+	s := newSolo(t, stored())
+	s.follows(1)
+	s.step(said(zab.KindSnap, z(1, 2)))
+	s.want("", said(zab.KindProposal, z(1, 1)), said(zab.KindCommit, z(1, 1)), said(zab.KindProposal, z(1, 2)), said(zab.KindProposal, z(1, 3)))
+	s.want("save-snapshot 1.2; current=1", said(zab.KindNewLeader, z(1, 0)))
+	s.step(s.done())
+	s.want("link 100 <- ACK 1.0; append 1.3; SERVE epoch 1; sync", said(zab.KindUpToDate, zk.NoZxid))
+	s.want("deliver 1.3", said(zab.KindCommit, z(1, 2)), said(zab.KindCommit, z(1, 3)))
+}
+
 // ZOOKEEPER-1699: while the ensemble changes, both the old and the new one must
 // have what is proposed.
 func TestZK1699AReconfigNeedsBothQuorums(t *testing.T) {

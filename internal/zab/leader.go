@@ -146,6 +146,7 @@ func (p *Peer) leaderStored(op operation) {
 	case EffectSetCurrent:
 		p.phase = Synchronization
 		p.lead.enter(leaderSyncing, p.nowMs)
+		p.lead.pingMs = p.nowMs + p.opts.TickMs/2
 		for _, l := range slices.Clone(p.lead.links) {
 			if l.stage == linkAgreed {
 				p.synchronize(l)
@@ -200,16 +201,19 @@ func (p *Peer) overdue() Reason {
 // dropSilent closes the links of learners that are not heard, or leave a
 // proposal without its ack.
 func (p *Peer) dropSilent() {
-	for _, l := range slices.Clone(p.lead.links) {
-		limit := p.opts.InitMs
-		if l.stage == linkServing {
-			limit = p.opts.SyncMs
-		}
-		late := l.waitsFor != 0 && l.stage == linkServing && p.nowMs-l.waitsMs > p.opts.SyncMs
-		if p.nowMs-l.heardMs > limit || late {
+	for at := len(p.lead.links) - 1; at >= 0; at-- { // from the end: drop moves what is behind
+		if l := p.lead.links[at]; p.isSilent(l) {
 			p.drop(l)
 		}
 	}
+}
+
+func (p *Peer) isSilent(l *link) bool {
+	if l.stage != linkServing {
+		return p.nowMs-l.heardMs > p.opts.InitMs
+	}
+	late := l.waitsFor != 0 && p.nowMs-l.waitsMs > p.opts.SyncMs
+	return late || p.nowMs-l.heardMs > p.opts.SyncMs
 }
 
 // pingsMax bounds the pings of one link that are not answered.

@@ -32,10 +32,11 @@ type learner struct {
 	pending pending
 	acked   zk.Zxid // of proposals in broadcast
 
-	snapshot     bool // brought up by SNAP
-	treeReplaced bool // by a snapshot that is not on disk: nothing of the tree may be kept
-	cutting      bool // the log is being truncated
-	hasNewLeader bool // NEWLEADER came meanwhile
+	snapshot     bool    // brought up by SNAP
+	base         zk.Zxid // of that
+	treeReplaced bool    // by a snapshot that is not on disk: nothing of the tree may be kept
+	cutting      bool    // the log is being truncated
+	hasNewLeader bool    // NEWLEADER came meanwhile
 }
 
 // becomeLearner looks for the leader. Phase and silence count from now.
@@ -89,7 +90,7 @@ func (p *Peer) learnerSnap(m *Message) {
 		return
 	}
 	p.beginSync()
-	p.learn.snapshot, p.learn.treeReplaced = true, true
+	p.learn.snapshot, p.learn.base, p.learn.treeReplaced = true, m.Zxid, true
 	p.emit(Effect{Kind: EffectLoadSnapshot, Link: p.learn.link, Zxid: m.Zxid})
 	p.history.reset(m.Zxid)
 	p.forgetConfig(m.Zxid)
@@ -105,6 +106,9 @@ func (p *Peer) beginSync() {
 // the history, the first one too: Java checks neither (ZOOKEEPER-4925).
 func (p *Peer) learnerProposal(m *Message) {
 	ln := p.learn
+	if p.inSnapshot(m) {
+		return
+	}
 	if !follows(ln.pending.last(p.history.last), m.Zxid) || m.epochOf() > ln.epoch {
 		p.leave(ReasonHole, false)
 		return
@@ -115,10 +119,14 @@ func (p *Peer) learnerProposal(m *Message) {
 // learnerCommit marks a proposal that comes before UPTODATE. It may come at any
 // point of the synchronization (ZOOKEEPER-4394).
 func (p *Peer) learnerCommit(m *Message) {
-	if !p.learn.pending.commit(m.Zxid) {
+	if !p.inSnapshot(m) && !p.learn.pending.commit(m.Zxid) {
 		p.leave(ReasonDivergence, false)
 	}
 }
+
+// inSnapshot says whether a proposal or commit is of something that the snapshot
+// has: Java takes the zxid of SNAP after it has begun to forward.
+func (p *Peer) inSnapshot(m *Message) bool { return p.learn.snapshot && m.Zxid <= p.learn.base }
 
 // learnerNewLeader ends the history.
 func (p *Peer) learnerNewLeader(m *Message) {
@@ -198,6 +206,9 @@ func (p *Peer) learnerUpToDate(*Message) {
 	p.phase, ln.stage = Broadcast, learnerServing
 	p.send(ln.link, Message{Kind: KindAck, Zxid: zk.MakeZxid(ln.epoch, 0)})
 	committed := ln.pending.committed
+	if p.opts.Observer {
+		ln.pending.records = ln.pending.records[:committed] // the others come as INFORM
+	}
 	for i, r := range ln.pending.records {
 		p.append(r)
 		if i < committed {
@@ -237,6 +248,9 @@ func (p *Peer) ackDurable() {
 // way: a quorum has it. Anything but the oldest one is another history: there
 // is nothing to search for.
 func (p *Peer) followCommit(m *Message) {
+	if p.inSnapshot(m) {
+		return
+	}
 	waiting := p.history.after(p.delivered)
 	if len(waiting) == 0 || waiting[0].Zxid != m.Zxid {
 		p.leave(ReasonDivergence, false)

@@ -138,12 +138,17 @@ func New(opts Options, config Config, stored Stored) *Peer {
 }
 
 // Step takes what has happened and returns what to do. The slice is valid until
-// the next step. Time must not go back.
+// the next step. Time must not go back. It is looked at before the events: what
+// a process hears when it wakes from a suspension is too late to save a role
+// that has run out.
 func (p *Peer) Step(batch []Event, nowMs int64) []Effect {
 	invariant.Check(nowMs >= p.nowMs, "zab: time runs backwards")
-	p.nowMs = nowMs
 	clear(p.effects)
 	p.effects = p.effects[:0]
+	if nowMs > p.nowMs {
+		p.nowMs = nowMs
+		p.tick()
+	}
 	for i := range batch {
 		if !p.ended {
 			eventHandlers[batch[i].Kind](p, &batch[i])
@@ -157,7 +162,7 @@ func (p *Peer) Step(batch []Event, nowMs int64) []Effect {
 
 // eventHandlers says who takes which event.
 var eventHandlers = [eventKinds]func(*Peer, *Event){
-	EventTick:        (*Peer).onTick,
+	EventTick:        func(*Peer, *Event) {}, // Step has looked at the time
 	EventElected:     (*Peer).onElected,
 	EventLinkUp:      (*Peer).onLinkUp,
 	EventLinkDown:    (*Peer).onLinkDown,
@@ -249,7 +254,7 @@ func (p *Peer) onReceive(e *Event) {
 	}
 }
 
-func (p *Peer) onTick(*Event) {
+func (p *Peer) tick() {
 	switch {
 	case p.lead != nil:
 		p.leaderTick()

@@ -61,6 +61,8 @@ func (w *World) act(s, t *server) {
 		}
 	case pick < 96:
 		w.isolate(s)
+	case pick < 98:
+		s.untilMs = w.nowMs + int64(w.chance.below(1500))
 	case pick == 99 && w.chance.oneIn(10):
 		for _, s := range w.servers { // the whole room loses power
 			w.Crash(s.id)

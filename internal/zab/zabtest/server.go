@@ -27,6 +27,7 @@ type server struct {
 	wanted   int   // proposals to make at the next step
 	syncs    []int // of its clients: what must be seen by each
 	needAll  bool
+	untilMs  int64 // the process stands still
 }
 
 func newServer(w *World, id quorum.ID, observer bool) *server {
@@ -88,9 +89,15 @@ func (s *server) wake() {
 		pause = int64(s.w.chance.below(3))
 	}
 	s.w.after(pause, func() {
-		if s.life == life && s.up {
-			s.step()
+		if s.life != life || !s.up {
+			return
 		}
+		if s.untilMs > s.w.nowMs { // stopped: everything waits, and comes at once
+			s.woken = false
+			s.w.after(s.untilMs-s.w.nowMs, s.wake)
+			return
+		}
+		s.step()
 	})
 }
 
