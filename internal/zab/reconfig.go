@@ -61,6 +61,14 @@ func (p *Peer) onConfig(e *Event) {
 	}
 }
 
+// lastSeen is the newest configuration, in force or not: what NEWLEADER carries.
+func (p *Peer) lastSeen() *Config {
+	if p.next != nil {
+		return p.next
+	}
+	return &p.config
+}
+
 // forgetConfig drops a proposed configuration whose record is cut off.
 func (p *Peer) forgetConfig(last zk.Zxid) {
 	if p.next != nil && p.next.Version > int64(last) {

@@ -65,3 +65,24 @@ func TestAReconfigThatIsCutOffIsForgotten(t *testing.T) {
 	s.step(s.done())
 	s.want("SERVE epoch 3; link 2 <- UPTODATE", ack(2, z(3, 0)))
 }
+
+func TestALearnerBroughtUpDuringAReconfigHearsOfItsCommit(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	change := reconfig(1, 2, 3, 4)
+	change.Config.Text = []byte("new")
+	s.step(change)
+	s.step(up(3), hello(3, 0))
+	effects := s.p.Step([]zab.Event{ackEpoch(3, 0, 0)}, s.nowMs)
+	last := effects[len(effects)-1].Message
+	if last.Kind != zab.KindNewLeader || string(last.Payload) != "new" {
+		t.Errorf("the last one is %s %q", last.String(), last.Payload)
+	}
+	s.step(up(4), on(4, zab.Message{Kind: zab.KindFollowerInfo, Hello: zab.Hello{Server: 4}}))
+	s.step(ackEpoch(4, 0, 0))
+	s.step(ack(4, z(1, 0)))
+	s.step(s.done())
+	s.step(ack(2, z(1, 1)))
+	s.want("link 2 <- COMMITANDACTIVATE 1.1; link 4 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 1", ack(4, z(1, 1)))
+	s.want("link 3 <- UPTODATE; link 3 <- COMMITANDACTIVATE 1.1", ack(3, z(1, 0)))
+}

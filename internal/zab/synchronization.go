@@ -138,7 +138,7 @@ func (p *Peer) bringUp(l *link, pl plan) {
 		}
 	}
 	l.stage, l.told = linkSyncing, p.lead.committed
-	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.lead.epoch, 0), Payload: p.config.Text})
+	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.lead.epoch, 0), Payload: p.lastSeen().Text})
 }
 
 // propose sends one record to one learner (Z8).
@@ -204,6 +204,10 @@ func (p *Peer) admit(l *link) {
 		return
 	}
 	for z := max(l.told, zk.MakeZxid(p.lead.epoch, 0)) + 1; z <= p.lead.committed; z++ {
-		p.send(l.id, Message{Kind: KindCommit, Zxid: z})
+		kind := KindCommit
+		if int64(z) == p.config.Version {
+			kind = KindCommitAndActivate
+		}
+		p.send(l.id, commitOf(kind, Record{Zxid: z}, p.opts.ID))
 	}
 }
