@@ -39,23 +39,19 @@ func (p *Peer) choose(peer zk.Zxid) plan {
 }
 
 // walk looks for the learner's place in the committed records (rule Q of C.5).
+// ZooKeeper's walk can also find a place inside an epoch of which it has a later
+// record, and cuts there; in records without a hole (Z4) there is no such place.
 func walk(committed []Record, peer, high zk.Zxid) plan {
-	before := zk.NoZxid
 	for i, r := range committed {
 		switch {
 		case r.Zxid < peer:
-			before = r.Zxid
 		case r.Zxid == peer:
 			return plan{KindDiff, high, committed[i+1:]}
 		case peer.Counter() == 0:
 			// The learner led and proposed nothing: no record has this zxid.
 			return plan{KindDiff, high, committed[i:]}
-		case r.Zxid.Epoch() == peer.Epoch() && before != zk.NoZxid:
-			return plan{KindTrunc, before, committed[i:]}
 		default:
-			// Never cut across an epoch, nor where the place to cut at is not
-			// known to be in the learner's log.
-			return plan{mode: KindSnap}
+			return plan{mode: KindSnap} // a tail of an epoch that has ended: never cut across epochs
 		}
 	}
 	return plan{mode: KindSnap}

@@ -80,7 +80,8 @@ const (
 	counterMax = 0xffffffff
 )
 
-// Stored is what recovery found on disk. The tree has all of it.
+// Stored is what recovery found on disk. The tree has all of it, and recovery
+// has seen to it that the log has no hole (Z4).
 type Stored struct {
 	Accepted, Current uint32
 	Last              zk.Zxid  // of the log, or of the snapshot if that is newer
@@ -132,6 +133,9 @@ func New(opts Options, config Config, stored Stored) *Peer {
 	}
 	if n := len(stored.Recent); n > 0 {
 		invariant.Check(stored.Recent[n-1].Zxid == stored.Last, "zab: the recent records do not end the log (Z4)")
+	}
+	for i := 1; i < len(stored.Recent); i++ {
+		invariant.Check(follows(stored.Recent[i-1].Zxid, stored.Recent[i].Zxid), "zab: the log has a hole (Z4)")
 	}
 	p.check()
 	return p
