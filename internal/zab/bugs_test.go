@@ -111,6 +111,8 @@ func TestZK4685LeaderTakesAcksInEitherOrder(t *testing.T) {
 	s.step(s.done())
 	s.step(ackEpoch(3, 0, 0))
 	s.want("", ack(3, z(1, 1)))
+	s.step(propose(z(1, 2))...)
+	s.want("", s.done()) // it has 1.1, but not yet the history before it
 	s.want("link 3 <- UPTODATE; link 3 <- COMMIT 1.1; deliver 1.1", ack(3, z(1, 0)))
 }
 
@@ -229,6 +231,45 @@ func TestZK1699AReconfigNeedsBothQuorums(t *testing.T) {
 	s.want("", ack(2, z(1, 1)))
 	s.want("link 2 <- COMMITANDACTIVATE 1.1; link 4 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 1",
 		ack(4, z(1, 1)))
+}
+
+// A learner that comes back has one link: an ack on its way on the old one may be
+// for a record that is cut off now.
+func TestTheOldLinkOfALearnerIsClosedAtItsHello(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.want("close link 2; link 5 <- LEADERINFO epoch=1", up(5),
+		on(5, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 2}}))
+	s.step(propose(z(1, 1))...)
+	s.step(s.done())
+	s.want("", ack(2, z(1, 1)))
+}
+
+// ZOOKEEPER-2959: who observes is in no quorum, also if it has a vote.
+func TestZK2959ObserversAreNotCounted(t *testing.T) {
+	s := newSolo(t, stored())
+	s.want("", elected(1), up(2), on(2, zab.Message{Kind: zab.KindObserverInfo, Hello: zab.Hello{Server: 2}}))
+	s.want("accepted=1", up(3), hello(3, 0))
+	s.step(s.done())
+	s.want("", ackEpoch(2, 0, 0))
+	s.step(ackEpoch(3, 0, 0))
+	s.step(s.done())
+	s.want("", ack(2, z(1, 0)))
+	s.want("SERVE epoch 1; link 2 <- UPTODATE; link 3 <- UPTODATE", ack(3, z(1, 0)))
+}
+
+// ZOOKEEPER-1675, and what a sync has always promised.
+func TestASyncWaitsForWhatWasProposedBeforeAndForAQuorum(t *testing.T) {
+	pong := on(2, zab.Message{Kind: zab.KindPing})
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(propose(z(1, 1))...)
+	s.want("link 2 <- PING 1.1", zab.Event{Kind: zab.EventSync, Link: 2})
+	s.want("", pong)
+	s.step(s.done())
+	s.want("link 2 <- COMMIT 1.1; deliver 1.1; link 2 <- SYNC", ack(2, z(1, 1)))
+	s.want("link 2 <- PING 1.1", zab.Event{Kind: zab.EventSync})
+	s.want("synced", pong)
 }
 
 // Two servers with one number, by a mistake of configuration, are not two votes.
