@@ -2,19 +2,15 @@ package clientsession
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/tracetest"
 	"github.com/conclave-project/conclave/zk"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the traces of testdata anew")
 
 // TestTraces runs every file of testdata: a title, then blocks of commands
 // ("MS EVENT ..."), each followed by "----" and the effects it had. Commands:
@@ -34,28 +30,7 @@ var rewrite = flag.Bool("rewrite", false, "write the traces of testdata anew")
 //	MS unwatch NAME
 //	MS reseat | detach | close NAME
 func TestTraces(t *testing.T) {
-	names, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no traces: %v", err)
-	}
-	for _, name := range names {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := runTrace(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(text) {
-				t.Errorf("%s differs; got:\n%s", name, got)
-			}
-		})
-	}
+	tracetest.Run(t, runTrace)
 }
 
 // stage of a trace: the machine and the names of what it was given.

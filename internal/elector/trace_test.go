@@ -1,43 +1,19 @@
 package elector
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write the traces of testdata anew")
+	"github.com/conclave-project/conclave/internal/tracetest"
+)
 
 // TestTraces runs every file of testdata. A file starts with a sentence and
 // then alternates between blocks of "TIME EVENT key=value ..." lines and,
 // behind "----", the effects each block had.
 func TestTraces(t *testing.T) {
-	names, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no traces: %v", err)
-	}
-	for _, name := range names {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := runTrace(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(text) {
-				t.Errorf("%s differs; got:\n%s", name, got)
-			}
-		})
-	}
+	tracetest.Run(t, runTrace)
 }
 
 func runTrace(t *testing.T, text string) string {

@@ -1,48 +1,23 @@
 package fle
 
 import (
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/tracetest"
 	"github.com/conclave-project/conclave/zk"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the traces of testdata anew")
 
 // TestTraces runs every file of testdata. A file starts with a sentence, and
 // often a drawing, in lines with #. Then come blocks: commands, one a line, and
 // behind "----" what the servers did, in order. The commands are the cases of
 // script.command.
 func TestTraces(t *testing.T) {
-	names, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no traces: %v", err)
-	}
-	for _, name := range names {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := runTrace(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(text) {
-				t.Errorf("%s differs; -rewrite writes it anew. Got:\n%s", name, got)
-			}
-		})
-	}
+	tracetest.Run(t, runTrace)
 }
 
 // script is one trace that runs.

@@ -1,15 +1,12 @@
 package replica
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write the traces of testdata anew")
+	"github.com/conclave-project/conclave/internal/tracetest"
+)
 
 // TestTraces runs every file of testdata. A file starts with a sentence, and
 // often a drawing, in lines with #. Then come blocks: commands, one a line,
@@ -17,28 +14,7 @@ var rewrite = flag.Bool("rewrite", false, "write the traces of testdata anew")
 // behind "----" what the replica did: the records it gave to the disk and what
 // it told whom, in order. script_test.go has the commands.
 func TestTraces(t *testing.T) {
-	names, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no traces: %v", err)
-	}
-	for _, name := range names {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := runTrace(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(text) {
-				t.Errorf("%s differs; -rewrite writes it anew. Got:\n%s", name, got)
-			}
-		})
-	}
+	tracetest.Run(t, runTrace)
 }
 
 func runTrace(t *testing.T, text string) string {

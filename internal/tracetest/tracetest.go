@@ -1,0 +1,44 @@
+// Package tracetest plays stories: text files in a test's testdata, each a title
+// and then commands to a machine with what the machine did, which are compared
+// with what it does now.
+//
+// A story goes in as text and comes out of the room's own player as text; here
+// is only what all rooms share: finding the files, comparing, and writing them
+// anew with -rewrite. Commit rewritten stories only if you know why they changed.
+package tracetest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the stories of testdata anew")
+
+// Run plays every testdata/*.txt, each as a test of its own name.
+func Run(t *testing.T, play func(t *testing.T, story string) string) {
+	names, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no stories in testdata: %v", err)
+	}
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(text))
+			switch {
+			case got == string(text):
+			case *rewrite:
+				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				t.Errorf("%s differs; -rewrite writes it anew. Got:\n%s", name, got)
+			}
+		})
+	}
+}
