@@ -18,7 +18,11 @@ func (c *conn) handle(w *scratch) bool {
 	h.submit()
 	c.flush()
 	if h.reads > 0 {
-		c.server.stats.latency.note(c.server.cfg.Clock.Now().Sub(start), h.reads)
+		took := c.server.cfg.Clock.Now().Sub(start)
+		c.server.stats.latency.note(took, h.reads)
+		c.out.mu.Lock()
+		c.stats.latency.note(took.Milliseconds(), int64(h.reads))
+		c.out.mu.Unlock()
 	}
 	return ok
 }

@@ -17,14 +17,9 @@ func TestEmptyContainersAndOldTTLZnodesGo(t *testing.T) {
 	p.do(zk.Request{Op: zk.OpCreateTTL, Path: "/t", Mode: zk.PersistentTTL, ACL: zk.OpenACL(), TTL: 1})
 	p.do(create("/c/x", "", 0))
 	p.do(zk.Request{Op: zk.OpDelete, Path: "/c/x", Version: -1})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	eventually(t, "container and ttl znode gone", func() bool {
 		c, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/c"})
 		ttl, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/t"})
-		if c == zk.ErrNoNode && ttl == zk.ErrNoNode {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("container %v, ttl znode %v", c, ttl)
-		}
-	}
+		return c == zk.ErrNoNode && ttl == zk.ErrNoNode
+	})
 }

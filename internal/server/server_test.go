@@ -195,10 +195,10 @@ func TestSilentSessionExpiresWithItsEphemeralsInOneTransaction(t *testing.T) {
 		a.do(create(fmt.Sprintf("/e%d", i), "", zk.Ephemeral))
 	}
 	b.do(zk.Request{Op: zk.OpAddWatch, Path: "/", Watches: zk.WatchPersistentRecursive})
-	for len(b.events) < 5 { // b's own requests keep it alive, a is silent
-		b.do(zk.Request{Op: zk.OpPing})
-		time.Sleep(5 * time.Millisecond)
-	}
+	eventually(t, "five ephemerals deleted", func() bool {
+		b.do(zk.Request{Op: zk.OpPing}) // its own requests keep b alive, a is silent
+		return len(b.events) >= 5
+	})
 	for _, e := range b.events {
 		if e.Type != zk.EventNodeDeleted || e.Zxid != b.events[0].Zxid {
 			t.Fatalf("events %v", b.events)

@@ -78,17 +78,19 @@ type connStats struct {
 
 type connLatency struct{ count, total, min, max, last int64 }
 
-func (l *connLatency) note(ms int64) {
+// note counts n requests that took ms each.
+func (l *connLatency) note(ms, n int64) {
 	if l.count == 0 || ms < l.min {
 		l.min = ms
 	}
-	l.count++
-	l.total += ms
+	l.count += n
+	l.total += ms * n
 	l.max = max(l.max, ms)
 	l.last = ms
 }
 
-// note counts a request; one that is answered at once has its zxid already.
+// note counts a request; one that is answered at once has its zxid already, and
+// its latency is known when its batch has been handled.
 func (t *connStats) note(r *zk.Request, zxid zk.Zxid, nowMs int64) {
 	t.received++
 	if r.Op == zk.OpAuth || r.Op == zk.OpSASL {
@@ -100,7 +102,6 @@ func (t *connStats) note(r *zk.Request, zxid zk.Zxid, nowMs int64) {
 	}
 	if zxid != 0 {
 		t.lastZxid, t.respondedMs = zxid, nowMs
-		t.latency.note(0)
 	}
 }
 
@@ -120,7 +121,7 @@ func (t *connStats) answered(zxid zk.Zxid, s *Server) {
 		t.waiting = nil
 	}
 	t.respondedMs = nowMs
-	t.latency.note(ms)
+	t.latency.note(ms, 1)
 	s.stats.latency.noteMs(ms, 1)
 }
 
