@@ -12,7 +12,17 @@ func (p *Peer) NextZxid() zk.Zxid {
 	if p.lead == nil {
 		return zk.NoZxid
 	}
-	return p.lead.proposed + 1
+	return p.After(p.lead.proposed)
+}
+
+// After returns the zxid of the proposal behind the one of zxid. A server that
+// stands alone goes on in a new epoch when one is used up; a leader must be
+// elected anew (ZOOKEEPER-1277).
+func (p *Peer) After(zxid zk.Zxid) zk.Zxid {
+	if p.opts.Solo && zxid.Counter() >= p.opts.CounterMax-1 {
+		return zk.MakeZxid(zxid.Epoch()+1, 1)
+	}
+	return zxid + 1
 }
 
 // onPropose puts a transaction on its way: to all learners and to the leader's
@@ -27,7 +37,10 @@ func (p *Peer) onPropose(e *Event) {
 		p.leave(ReasonCounter, false) // a new epoch counts anew
 		return
 	}
-	invariant.Check(e.Record.Zxid == ld.proposed+1, "zab: proposals are not in order (Z4)")
+	invariant.Check(e.Record.Zxid == p.NextZxid(), "zab: proposals are not in order (Z4)")
+	if p.opts.Solo && e.Record.Zxid.Epoch() > p.accepted {
+		p.accepted, p.current = e.Record.Zxid.Epoch(), e.Record.Zxid.Epoch()
+	}
 	if e.Config != nil {
 		p.proposeConfig(e)
 	}
@@ -90,7 +103,7 @@ func (p *Peer) tryCommit() {
 			return
 		}
 	}
-	p.history.trim(p.opts.HistoryMax, p.delivered)
+	p.history.trim(p.opts.HistoryMax, p.opts.HistoryBytes, p.delivered)
 	p.trySyncs()
 }
 

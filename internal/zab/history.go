@@ -13,6 +13,21 @@ import (
 type history struct {
 	records []Record // in zxid order, without a hole
 	last    zk.Zxid  // of the whole log; of the newest record if there is one
+	bytes   int64    // of all payloads
+}
+
+func newHistory(recent []Record, last zk.Zxid) history {
+	h := history{records: slices.Clone(recent), last: last}
+	h.bytes = payloadBytes(h.records)
+	return h
+}
+
+func payloadBytes(records []Record) int64 {
+	n := int64(0)
+	for i := range records {
+		n += int64(len(records[i].Payload))
+	}
+	return n
 }
 
 // follows says whether a transaction may stand behind another in a log: the
@@ -34,6 +49,7 @@ func (h *history) append(r Record) {
 	invariant.Check(follows(h.last, r.Zxid), "zab: the log gets a hole (Z4)")
 	h.records = append(h.records, r)
 	h.last = r.Zxid
+	h.bytes += int64(len(r.Payload))
 }
 
 // after returns the records behind zxid.
@@ -49,20 +65,27 @@ func (h *history) indexAfter(zxid zk.Zxid) int {
 // truncate forgets everything behind zxid, which is in the log.
 func (h *history) truncate(zxid zk.Zxid) {
 	n := h.indexAfter(zxid)
+	h.bytes -= payloadBytes(h.records[n:])
 	clear(h.records[n:])
 	h.records, h.last = h.records[:n], zxid
 }
 
 // reset begins anew behind a snapshot.
-func (h *history) reset(zxid zk.Zxid) { h.records, h.last = nil, zxid }
+func (h *history) reset(zxid zk.Zxid) { h.records, h.last, h.bytes = nil, zxid, 0 }
 
-// trim forgets the oldest records beyond the limit, none of them behind keep.
+// trim forgets the oldest records beyond the limits, none of them behind keep.
 // It waits until as many again have come, so that the copy costs little.
-func (h *history) trim(limit int, keep zk.Zxid) {
-	if len(h.records) < 2*limit {
+func (h *history) trim(limit int, bytesMax int64, keep zk.Zxid) {
+	if len(h.records) < 2*limit && h.bytes < 2*bytesMax {
 		return
 	}
-	if n := min(len(h.records)-limit, h.indexAfter(keep)); n > 0 {
-		h.records = slices.Delete(h.records, 0, n)
+	last := h.indexAfter(keep)
+	n, rest := 0, h.bytes
+	for n < last && (len(h.records)-n > limit || rest > bytesMax) {
+		rest -= int64(len(h.records[n].Payload))
+		n++
+	}
+	if n > 0 {
+		h.records, h.bytes = slices.Delete(h.records, 0, n), rest
 	}
 }

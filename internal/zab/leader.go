@@ -82,6 +82,19 @@ func (p *Peer) becomeLeader() {
 	p.tryEpoch()
 }
 
+// serveAlone makes a server that stands alone a leader whose quorum is itself.
+// It promises nobody an epoch, so it stores none, as ZooKeeper's stand-alone
+// server, and goes on in that of its last record.
+func (p *Peer) serveAlone() {
+	p.accepted = max(p.accepted, p.history.last.Epoch())
+	p.current = p.accepted
+	p.state, p.phase = Leading, Broadcast
+	p.lead = &leader{
+		stage: leaderServing, epoch: p.current, committed: p.history.last, proposed: p.history.last,
+		byID: map[LinkID]*link{},
+	}
+}
+
 // welcome takes a connection in.
 func (p *Peer) welcome(id LinkID) {
 	l := &link{id: id, heardMs: p.nowMs}

@@ -262,7 +262,7 @@ func (p *Peer) followCommit(m *Message) {
 
 // trimHistory keeps what is not acknowledged, too.
 func (p *Peer) trimHistory() {
-	p.history.trim(p.opts.HistoryMax, min(p.delivered, p.durable))
+	p.history.trim(p.opts.HistoryMax, p.opts.HistoryBytes, min(p.delivered, p.durable))
 }
 
 // learnerPing answers at once, also while the disk is slow. The touches are

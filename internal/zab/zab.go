@@ -68,16 +68,19 @@ type Options struct {
 	InitMs        int64 // limit for each step of discovery and synchronization
 	SyncMs        int64 // limit for silence afterwards
 	HistoryMax    int   // committed records kept in memory for DIFF; 0 is 500
+	HistoryBytes  int64 // and at most so many bytes of them; 0 is 64 MiB
 	CounterMax    uint32
 	ForceSnapshot bool // every learner gets SNAP
 	NoLogSync     bool // the log on disk is not read for learners
+	Solo          bool // stands alone: leads from the start, without an election or an epoch of its own
 }
 
 // historyMax is ZooKeeper's commitLogCount; counterMax is never proposed: the
 // next would carry into the epoch (ZOOKEEPER-1277).
 const (
-	historyMax = 500
-	counterMax = 0xffffffff
+	historyMax   = 500
+	historyBytes = 64 << 20
+	counterMax   = 0xffffffff
 )
 
 // Stored is what recovery found on disk. The tree has all of it, and recovery
@@ -122,6 +125,9 @@ func New(opts Options, config Config, stored Stored) *Peer {
 	if opts.HistoryMax == 0 {
 		opts.HistoryMax = historyMax
 	}
+	if opts.HistoryBytes == 0 {
+		opts.HistoryBytes = historyBytes
+	}
 	if opts.CounterMax == 0 {
 		opts.CounterMax = counterMax
 	}
@@ -129,13 +135,16 @@ func New(opts Options, config Config, stored Stored) *Peer {
 		opts: opts, config: config,
 		accepted: stored.Accepted, current: stored.Current,
 		durable: stored.Last, delivered: stored.Last, needSnapshot: stored.NeedSnapshot,
-		history: history{records: append([]Record(nil), stored.Recent...), last: stored.Last},
+		history: newHistory(stored.Recent, stored.Last),
 	}
 	if n := len(stored.Recent); n > 0 {
 		invariant.Check(stored.Recent[n-1].Zxid == stored.Last, "zab: the recent records do not end the log (Z4)")
 	}
 	for i := 1; i < len(stored.Recent); i++ {
 		invariant.Check(follows(stored.Recent[i-1].Zxid, stored.Recent[i].Zxid), "zab: the log has a hole (Z4)")
+	}
+	if opts.Solo {
+		p.serveAlone()
 	}
 	p.check()
 	return p
