@@ -9,7 +9,7 @@ import (
 )
 
 func FuzzInitial(f *testing.F) {
-	b, err := AppendInitial(nil, Initial{3, []Address{{"a", 1}, {"::1", 2}}})
+	b, err := AppendInitial(nil, Initial{3, []Address{{Host: "a", Port: 1}, {Host: "::1", Port: 2}}})
 	if err != nil {
 		f.Fatal(err)
 	}

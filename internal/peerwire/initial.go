@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/quorum"
 )
@@ -32,26 +33,8 @@ const InitialBytesMax = initialHead + addressMax
 // Whoever accepts it gives it a negative number; NoID itself names nobody.
 const NoID quorum.ID = math.MaxInt64
 
-// Address is where a server listens. The host is a name or a literal as the
-// configuration has it, without brackets, not resolved.
-type Address struct {
-	Host string
-	Port uint16
-}
-
-// String is host:port, with an IPv6 literal in brackets.
-func (a Address) String() string {
-	port := strconv.Itoa(int(a.Port))
-	if strings.Contains(a.Host, ":") {
-		return "[" + a.Host + "]:" + port
-	}
-	return a.Host + ":" + port
-}
-
-// wildcard says whether a stands for every address, and so leads nowhere.
-func (a Address) wildcard() bool {
-	return strings.Trim(a.Host, "0.:") == "" && strings.ContainsAny(a.Host, ".:")
-}
+// Address is where a server listens.
+type Address = ensemble.Address
 
 // Initial is the first word of a connection to the election port.
 type Initial struct {
@@ -136,7 +119,7 @@ func DecodeInitial(b []byte) (Initial, error) {
 		if err != nil {
 			return Initial{}, err
 		}
-		if !address.wildcard() {
+		if !address.Wildcard() {
 			in.Addresses = append(in.Addresses, address)
 		}
 	}
@@ -162,5 +145,5 @@ func parseAddress(text string) (Address, error) {
 	if err != nil || port == 0 || host == "" || strings.ContainsAny(host, "[]| \x00") {
 		return Address{}, fmt.Errorf("%w: %q is not host:port", ErrInitial, text)
 	}
-	return Address{host, uint16(port)}, nil
+	return Address{Host: host, Port: uint16(port)}, nil
 }

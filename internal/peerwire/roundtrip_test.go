@@ -156,9 +156,9 @@ func TestWhatApacheReadsWithoutAskingIsNotNull(t *testing.T) {
 
 func TestInitialMessagesSurviveARoundTrip(t *testing.T) {
 	for _, in := range []Initial{
-		{Server: 3, Addresses: []Address{{"zk3.example.org", 3888}}},
-		{Server: NoID, Addresses: []Address{{"::1", 3888}}},
-		{Server: -2, Addresses: []Address{{"10.0.0.1", 1}, {"fe80::1%eth0", 65535}}},
+		{Server: 3, Addresses: []Address{{Host: "zk3.example.org", Port: 3888}}},
+		{Server: NoID, Addresses: []Address{{Host: "::1", Port: 3888}}},
+		{Server: -2, Addresses: []Address{{Host: "10.0.0.1", Port: 1}, {Host: "fe80::1%eth0", Port: 65535}}},
 	} {
 		b, err := AppendInitial(nil, in)
 		if err != nil {
@@ -184,9 +184,9 @@ func TestInitialMessagesOfAllFormsAreRead(t *testing.T) {
 		"0000000000000005": {Server: 5},
 		"ffffffffffff0000 0000000000000002 0000000c" + hex.EncodeToString([]byte("0.0.0.0:3888")):  {Server: 2},
 		"ffffffffffff0000 0000000000000002 00000007" + hex.EncodeToString([]byte("[::]:38")):       {Server: 2},
-		"ffffffffffff0001 0000000000000002 0000000d" + hex.EncodeToString([]byte("a:1|0.0.0.0:2")): {Server: 2, Addresses: []Address{{"a", 1}}},
-		"ffffffffffff0001 0000000000000002 00000007" + hex.EncodeToString([]byte("a:1|b:3")):       {Server: 2, Addresses: []Address{{"a", 1}, {"b", 3}}},
-		"ffffffffffff0000 7fffffffffffffff 0000000a" + hex.EncodeToString([]byte("[::1]:3888")):    {Server: NoID, Addresses: []Address{{"::1", 3888}}},
+		"ffffffffffff0001 0000000000000002 0000000d" + hex.EncodeToString([]byte("a:1|0.0.0.0:2")): {Server: 2, Addresses: []Address{{Host: "a", Port: 1}}},
+		"ffffffffffff0001 0000000000000002 00000007" + hex.EncodeToString([]byte("a:1|b:3")):       {Server: 2, Addresses: []Address{{Host: "a", Port: 1}, {Host: "b", Port: 3}}},
+		"ffffffffffff0000 7fffffffffffffff 0000000a" + hex.EncodeToString([]byte("[::1]:3888")):    {Server: NoID, Addresses: []Address{{Host: "::1", Port: 3888}}},
 	} {
 		if got, err := DecodeInitial(unhex(t, text)); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", text, got, err)

@@ -1,0 +1,149 @@
+package ensemble
+
+import (
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Rules are the settings of a leader that decide which changes it takes.
+type Rules struct {
+	// VotersMin is 2 unless standaloneEnabled is false: an ensemble must not
+	// shrink to a server that would start on its own.
+	VotersMin int
+	// MultiAddress is multiAddress.enabled: servers may have several addresses.
+	MultiAddress bool
+}
+
+// Change returns what a reconfig asks for, still without a version: the given
+// servers taken out and others put in or exchanged, or a whole new list. A code
+// other than OK says why it cannot be done, the same that Apache ZooKeeper 3.9
+// answers:
+//
+//	BadVersion    the request is for another version than c's
+//	Marshalling   the number of a server, group or version is none
+//	BadArguments  all else: the form of a line, an address that two servers
+//	              would have, a joining server without a client port, too few
+//	              participants, servers put in or out where groups count
+//
+// Whether a change is under way, and whether a quorum of the new configuration
+// follows, is for the caller to know.
+func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code) {
+	if request.ConfigID != -1 && request.ConfigID != c.Version {
+		return nil, zk.ErrBadVersion
+	}
+	next, err := c.changed(request)
+	switch {
+	case errors.Is(err, errNumber):
+		return nil, zk.ErrMarshalling
+	case err != nil, len(next.Voters()) < rules.VotersMin:
+		return nil, zk.ErrBadArguments
+	}
+	for i := range next.Members {
+		if len(next.Members[i].Quorum) > 1 && !rules.MultiAddress {
+			return nil, zk.ErrBadArguments
+		}
+	}
+	return next.WithVersion(0), zk.OK
+}
+
+// changed is the new configuration, as far as it can be read.
+func (c *Config) changed(request *zk.Reconfig) (*Config, error) {
+	if request.NewMembers != nil {
+		return Parse(strings.ReplaceAll(*request.NewMembers, ",", "\n"))
+	}
+	if c.Groups != nil {
+		return nil, errors.New("where groups count, only a whole new list says which group a server is in")
+	}
+	b := Builder{members: make(map[quorum.ID]Member)}
+	for _, m := range c.Members {
+		b.members[m.ID] = m
+	}
+	for _, digits := range list(request.Leaving) {
+		id, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			return nil, errNumber
+		}
+		delete(b.members, quorum.ID(id))
+	}
+	for _, line := range list(request.Joining) {
+		if err := b.join(line); err != nil {
+			return nil, err
+		}
+	}
+	return b.Config()
+}
+
+// list cuts a list at its commas.
+func list(text *string) []string {
+	if text == nil {
+		return nil
+	}
+	var items []string
+	for item := range strings.SplitSeq(*text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// join takes a server in, in place of one of the same number. Of its key only
+// the number behind the last dot matters.
+func (b *Builder) join(line string) error {
+	key, value, ok := strings.Cut(line, "=")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	if !ok || key == "" || value == "" {
+		return errors.New("want server.N=host:port:port;clientPort")
+	}
+	id, err := idOf(key[strings.LastIndexByte(key, '.')+1:])
+	if err != nil {
+		return err
+	}
+	m, err := ParseMember(id, value)
+	if err != nil {
+		return err
+	}
+	b.members[id] = m
+	if m.Client.Port == 0 && m.Secure.Port == 0 {
+		return errors.New("a server that joins needs a client port")
+	}
+	for other := range maps.Values(b.members) {
+		if other.ID != m.ID && overlap(&m, &other) {
+			return errors.New("an address is that of another server")
+		}
+	}
+	return nil
+}
+
+// overlap says whether two servers have an address in common. Addresses that
+// mean another place on each machine do not count, and neither do names that
+// lead to one place: they are not resolved.
+func overlap(a, b *Member) bool {
+	theirs := make(map[Address]bool)
+	for _, address := range b.all() {
+		theirs[address] = true
+	}
+	for _, address := range a.all() {
+		if theirs[address] && !address.local() {
+			return true
+		}
+	}
+	return false
+}
+
+// all returns every address of a server.
+func (m *Member) all() []Address {
+	var all []Address
+	all = append(append(all, m.Quorum...), m.Election...)
+	for _, address := range []Address{m.Client, m.Secure} {
+		if address.Port != 0 {
+			all = append(all, address)
+		}
+	}
+	return all
+}

@@ -1,0 +1,167 @@
+package ensemble
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// Member is one server of an ensemble.
+type Member struct {
+	ID quorum.ID
+	// Quorum and Election are where the other servers reach it, pairwise: one
+	// of each, or several for a server with several networks. In the order of
+	// their text.
+	Quorum, Election []Address
+	Observer         bool
+	// Client and Secure are where clients reach it. Port 0: the configuration
+	// does not say, as when a server takes its client port from its own file.
+	Client, Secure Address
+}
+
+// Config is the configuration of an ensemble. It is a value: nothing changes
+// one that is shared, see E1 to E4.
+type Config struct {
+	// Version is the zxid of the reconfig that made it, or of the first epoch
+	// that began with it; 0 before that.
+	Version int64
+	Members []Member
+	// Groups holds the group of each voter, nil where a plain majority counts.
+	Groups map[quorum.ID]int64
+	// Weights holds what each voter's vote is worth, nil where Groups is. It
+	// may name servers that do not vote; those count nothing.
+	Weights map[quorum.ID]int64
+}
+
+// Member returns a server, nil if there is none of that number. The caller does
+// not change it.
+func (c *Config) Member(id quorum.ID) *Member {
+	at, found := slices.BinarySearchFunc(c.Members, id, func(m Member, id quorum.ID) int {
+		return int(min(1, max(-1, m.ID-id)))
+	})
+	if !found {
+		return nil
+	}
+	return &c.Members[at]
+}
+
+// Voters returns who votes.
+func (c *Config) Voters() quorum.IDs {
+	var voters quorum.IDs
+	for i := range c.Members {
+		if !c.Members[i].Observer {
+			voters = append(voters, c.Members[i].ID)
+		}
+	}
+	return voters
+}
+
+// Quorum returns which voters together are enough.
+func (c *Config) Quorum() quorum.Set {
+	if c.Groups == nil {
+		return quorum.NewMajority(c.Voters()...)
+	}
+	set, err := c.hierarchy()
+	invariant.Check(err == nil, "ensemble E3: a configuration that cannot be counted")
+	return set
+}
+
+// hierarchy is the quorum of a configuration with groups.
+func (c *Config) hierarchy() (quorum.Set, error) {
+	var voters []quorum.Voter
+	for _, id := range c.Voters() {
+		voters = append(voters, quorum.Voter{ID: id, Group: c.Groups[id], Weight: c.Weights[id]})
+	}
+	return quorum.NewHierarchical(voters...)
+}
+
+// WithVersion returns the same configuration as of another version.
+func (c *Config) WithVersion(version int64) *Config {
+	other := *c
+	other.Version = version
+	return &other
+}
+
+// Equal says whether two configurations differ in nothing but the version.
+func (c *Config) Equal(other *Config) bool {
+	return slices.EqualFunc(c.Members, other.Members, equalMembers) &&
+		maps.Equal(c.Groups, other.Groups) && maps.Equal(c.Weights, other.Weights)
+}
+
+func equalMembers(a, b Member) bool {
+	return a.ID == b.ID && a.Observer == b.Observer && a.Client == b.Client && a.Secure == b.Secure &&
+		slices.Equal(a.Quorum, b.Quorum) && slices.Equal(a.Election, b.Election)
+}
+
+// Text is the configuration as Apache ZooKeeper prints it: a line for each
+// server, group and weight, and the version in hexadecimal, which has no line
+// end.
+func (c *Config) Text() string {
+	var s strings.Builder
+	for _, line := range c.Lines() {
+		s.WriteString(line)
+		s.WriteByte('\n')
+	}
+	s.WriteString("version=" + strconv.FormatUint(uint64(c.Version), 16))
+	return s.String()
+}
+
+// Lines are the lines of Text without that of the version and without line
+// ends, in ascending order of kind and number.
+func (c *Config) Lines() []string {
+	var lines []string
+	for i := range c.Members {
+		lines = append(lines, fmt.Sprintf("server.%d=%s", c.Members[i].ID, c.Members[i].String()))
+	}
+	groups := make(map[int64][]string)
+	for _, id := range slices.Sorted(maps.Keys(c.Groups)) {
+		groups[c.Groups[id]] = append(groups[c.Groups[id]], strconv.FormatInt(int64(id), 10))
+	}
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		lines = append(lines, fmt.Sprintf("group.%d=%s", group, strings.Join(groups[group], ":")))
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Weights)) {
+		lines = append(lines, fmt.Sprintf("weight.%d=%d", id, c.Weights[id]))
+	}
+	return lines
+}
+
+// String is what stands behind server.N=, with the role always.
+func (m *Member) String() string {
+	invariant.Check(len(m.Quorum) == len(m.Election), "ensemble: quorum and election addresses are not pairs")
+	var s strings.Builder
+	for i, address := range m.Quorum {
+		if i > 0 {
+			s.WriteByte('|')
+		}
+		s.WriteString(address.String() + ":" + strconv.Itoa(int(m.Election[i].Port)))
+	}
+	if m.Observer {
+		s.WriteString(":observer")
+	} else {
+		s.WriteString(":participant")
+	}
+	if m.Client.Port != 0 {
+		s.WriteString(";" + withHost(m.Client).String())
+	}
+	if m.Secure.Port != 0 {
+		if m.Client.Port == 0 {
+			s.WriteByte(';')
+		}
+		s.WriteString(";" + withHost(m.Secure).String())
+	}
+	return s.String()
+}
+
+// withHost is a client address in full.
+func withHost(a Address) Address {
+	if a.Host == "" {
+		a.Host = anyHost
+	}
+	return a
+}
