@@ -23,6 +23,7 @@ type decoder struct {
 	disk *diskReader
 	sink Sink
 	max  int
+	bare bool // a stream of a link: no header, no seals, and not a byte behind it is read
 	info Info
 
 	buffer             []byte
@@ -38,7 +39,11 @@ func (d *decoder) load() (Info, error) {
 	d.sum = adler32.New()
 	d.buffer = make([]byte, windowBytes)
 	d.info.Last = -1
-	for _, part := range []func() error{d.header, d.sessions, d.acls, d.nodes, d.tail} {
+	parts := []func() error{d.header, d.sessions, d.acls, d.nodes, d.tail}
+	if d.bare {
+		parts = []func() error{d.sessions, d.acls, d.nodes}
+	}
+	for _, part := range parts {
 		if err := part(); err != nil {
 			return Info{}, err
 		}
@@ -143,16 +148,19 @@ func (d *decoder) nodes() error {
 		if pathLen < 0 || pathLen > d.max {
 			return d.corrupt(at, "the length of a path", fmt.Sprint(pathLen))
 		}
-		if p, err = d.peek(4 + pathLen + 4); err != nil {
+		behind := 4 // the length of the data
+		if pathLen == len(endMark) {
+			behind = 0 // only the end mark is so short, and a stream may end with it
+		}
+		if p, err = d.peek(4 + pathLen + behind); err != nil {
 			return err
 		}
 		path := p[4 : 4+pathLen]
 		if pathLen > 0 && path[0] != '/' {
 			return d.corrupt(at, "a path", fmt.Sprintf("%.40q", path))
 		}
-		if pathLen == 1 {
-			d.start += 4 + len(endMark)
-			return d.seal()
+		if pathLen == len(endMark) {
+			return d.endOfNodes()
 		}
 		dataLen := int(int32(binary.BigEndian.Uint32(p[4+pathLen:])))
 		if dataLen < -1 || dataLen > d.max {
@@ -175,6 +183,15 @@ func (d *decoder) nodes() error {
 		d.start += size
 		d.info.Nodes++
 	}
+}
+
+// endOfNodes takes the end mark, and the seal of a file behind it.
+func (d *decoder) endOfNodes() error {
+	d.start += 4 + len(endMark)
+	if d.bare {
+		return nil
+	}
+	return d.seal()
 }
 
 // tail reads what stands behind the first seal; its length tells what it is (P3).
@@ -320,8 +337,12 @@ func (d *decoder) fill(n int) error {
 	}
 	d.end = copy(d.buffer, left)
 	d.start, d.summed = 0, 0
+	limit := len(d.buffer)
+	if d.bare {
+		limit = n
+	}
 	for idle := 0; d.end < n; {
-		count, err := d.r.Read(d.buffer[d.end:])
+		count, err := d.r.Read(d.buffer[d.end:limit])
 		d.end += count
 		if count > 0 {
 			idle = 0
@@ -339,6 +360,9 @@ func (d *decoder) fill(n int) error {
 }
 
 func (d *decoder) digest() {
+	if d.bare {
+		return
+	}
 	_, _ = d.sum.Write(d.buffer[d.summed:d.start]) // a hash never fails
 	d.summed = d.start
 }
@@ -359,8 +383,9 @@ func (d *decoder) unpackError(err error) error {
 }
 
 func (d *decoder) corrupt(offset int64, expected, found string) error {
-	return &vfs.Corruption{
-		File: d.name, Offset: offset, Expected: expected, Found: found,
-		Remedy: "an older snapshot with the logs behind it serves as well; move this file away to keep it",
+	c := &vfs.Corruption{File: d.name, Offset: offset, Expected: expected, Found: found}
+	if !d.bare {
+		c.Remedy = "an older snapshot with the logs behind it serves as well; move this file away to keep it"
 	}
+	return c
 }

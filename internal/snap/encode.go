@@ -33,6 +33,7 @@ var errOrder = errors.New("snapshot written out of order")
 // is enough to look at that of End. One goroutine uses it.
 type Encoder struct {
 	w       io.Writer
+	bare    bool // for a link: no header, no sections behind the znodes
 	buffer  []byte
 	sum     hash.Hash32
 	summed  int // bytes of buffer that sum has
@@ -48,6 +49,15 @@ func NewEncoder(w io.Writer) *Encoder {
 	return &Encoder{w: w, sum: adler32.New(), buffer: make([]byte, 0, portionBytes+portionBytes/4)}
 }
 
+// NewStreamEncoder writes to w what one server sends to another behind a SNAP:
+// the sessions, the ACL lists and the znodes of a snapshot, with their end mark,
+// but no header, no seals and no further sections. LoadStream reads it.
+func NewStreamEncoder(w io.Writer) *Encoder {
+	e := NewEncoder(w)
+	e.bare = true
+	return e
+}
+
 // Bytes is how long the stream is so far, before compression.
 func (e *Encoder) Bytes() int64 { return e.written + int64(len(e.buffer)) }
 
@@ -59,9 +69,11 @@ func (e *Encoder) Begin(sessions, acls int) error {
 	if !e.enter(stageStart) {
 		return e.err
 	}
-	e.int32(magic)
-	e.int32(version)
-	e.int64(dbid)
+	if !e.bare {
+		e.int32(magic)
+		e.int32(version)
+		e.int64(dbid)
+	}
 	e.int32(int32(sessions))
 	e.stage, e.left, e.acls = stageSessions, sessions, acls
 	e.advance()
@@ -135,7 +147,8 @@ func (e *Encoder) Node(path string, data []byte, acl int64, stat *zk.StatPersist
 
 // End closes the stream with all sections: the znodes' seal, the digest that
 // the tree had at digestZxid, and the last zxid applied. An unknown digest has
-// version 0 and is written as ZooKeeper writes it: zxid 0, value 0.
+// version 0 and is written as ZooKeeper writes it: zxid 0, value 0. A stream for
+// a link has no place for any of it, and ends with the end mark.
 func (e *Encoder) End(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) error {
 	if !e.enter(stageNodes) {
 		return e.err
@@ -144,6 +157,16 @@ func (e *Encoder) End(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) error 
 		digestZxid, digest = 0, zk.Digest{Version: zk.DigestVersion}
 	}
 	e.text(endMark)
+	if !e.bare {
+		e.sections(digestZxid, digest, last)
+	}
+	e.flush()
+	e.stage = stageEnded
+	return e.err
+}
+
+// sections writes what stands behind the znodes of a file.
+func (e *Encoder) sections(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) {
 	e.seal()
 	e.int64(int64(digestZxid))
 	e.int32(digest.Version)
@@ -151,9 +174,6 @@ func (e *Encoder) End(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) error 
 	e.seal()
 	e.int64(int64(last))
 	e.seal()
-	e.flush()
-	e.stage = stageEnded
-	return e.err
 }
 
 // enter checks that a call belongs into the stage that was reached.
@@ -180,6 +200,9 @@ func (e *Encoder) seal() {
 }
 
 func (e *Encoder) digest() {
+	if e.bare {
+		return
+	}
 	_, _ = e.sum.Write(e.buffer[e.summed:]) // a hash never fails
 	e.summed = len(e.buffer)
 }

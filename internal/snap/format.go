@@ -41,6 +41,8 @@ import (
 //	seal      int64 Adler-32 of every byte so far, ustring "/"
 //	digest    int64 zxid, int32 version, int64 digest, seal            since 3.6
 //	last      int64 zxid, seal                                         since 3.9
+//
+// Between servers go only sessions, acls and znodes.
 const (
 	magic            = 0x5a4b534e
 	version          = 2

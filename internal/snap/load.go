@@ -79,6 +79,26 @@ func Load(r io.Reader, name string, options Options, sink Sink) (Info, error) {
 	return d.load()
 }
 
+// LoadStream loads what an Encoder for a stream wrote, and reads not a byte behind it:
+// other things follow on the same link. It asks r for a few bytes at a time, so
+// r should have a buffer. Nothing guards the content but its lengths; of Info it
+// fills in the counts. The name stands in errors: a vfs.Corruption tells of a
+// stream that is none, any other error is that of r, where an end is
+// io.ErrUnexpectedEOF, or of the Sink.
+func LoadStream(r io.Reader, name string, options Options, sink Sink) (Info, error) {
+	link := &diskReader{r: wholeReader{r}}
+	d := &decoder{name: name, r: link, disk: link, max: options.BufferBytesMax, sink: sink, bare: true}
+	return d.load()
+}
+
+// wholeReader reads from what must not end yet.
+type wholeReader struct{ r io.Reader }
+
+func (w wholeReader) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	return n, unexpected(err)
+}
+
 // Verify loads a snapshot to nowhere.
 func Verify(fsys vfs.FS, dir string, file File, options Options) (Info, error) {
 	return LoadFile(fsys, dir, file, options, Discard{})

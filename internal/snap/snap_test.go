@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -365,6 +366,72 @@ func TestNamesOfOtherFilesAreIgnored(t *testing.T) {
 	}
 }
 
+// bareStream is what goes between servers.
+func bareStream(t testing.TB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, fill(NewStreamEncoder(&b)))
+	return b.Bytes()
+}
+
+func TestStreamForALinkIsTheFileWithoutHeaderAndSections(t *testing.T) {
+	file := stream(t)
+	want := file[16 : len(file)-tailBytesMax-sealBytes]
+	if got := bareStream(t); !bytes.Equal(got, want) {
+		t.Errorf("got\n%x\nwant\n%x", got, want)
+	}
+}
+
+func TestStreamIsReadToItsEndAndNoFurther(t *testing.T) {
+	var want printer
+	_, err := Load(bytes.NewReader(stream(t)), "file", Options{}, &want)
+	must(t, err)
+	bare := bareStream(t)
+	for _, behind := range []string{"", "BenWasHere"} {
+		for _, wrap := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
+			var got printer
+			rest := strings.NewReader(string(bare) + behind)
+			info, err := LoadStream(wrap(rest), "link", Options{}, &got)
+			must(t, err)
+			if got.String() != want.String() {
+				t.Errorf("got\n%s\nwant\n%s", got.String(), want.String())
+			}
+			if info.Sessions != 2 || info.ACLs != 2 || info.Nodes != 4 || info.Bytes != int64(len(bare)) {
+				t.Errorf("info %+v of %d bytes", info, len(bare))
+			}
+			if rest.Len() != len(behind) {
+				t.Errorf("%d bytes are left, want %d", rest.Len(), len(behind))
+			}
+		}
+	}
+}
+
+func TestStreamThatEndsEarlyIsNotCorruption(t *testing.T) {
+	bare := bareStream(t)
+	for n := range bare {
+		_, err := LoadStream(bytes.NewReader(bare[:n]), "link", Options{}, Discard{})
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+	}
+	if _, err := LoadStream(strings.NewReader("\xff\xff\xff\xfe"), "link", Options{}, Discard{}); !vfs.IsCorruption(err) {
+		t.Errorf("a negative count: %v", err)
+	}
+}
+
+func FuzzLoadStreamNeverPanics(f *testing.F) {
+	f.Add(bareStream(f))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		info, err := LoadStream(bytes.NewReader(p), "link", Options{BufferBytesMax: 1 << 16}, Discard{})
+		if err != nil && !vfs.IsCorruption(err) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("not marked: %v", err)
+		}
+		if err == nil && info.Bytes > int64(len(p)) {
+			t.Fatalf("%d bytes of %d", info.Bytes, len(p))
+		}
+	})
+}
+
 func FuzzLoadNeverPanics(f *testing.F) {
 	f.Add(byte(0), stream(f))
 	f.Add(byte(1), []byte{0x1f, 0x8b})
@@ -404,6 +471,22 @@ func BenchmarkLoad(b *testing.B) {
 	b.SetBytes(int64(len(p)))
 	for b.Loop() {
 		if _, err := Load(bytes.NewReader(p), "bench", Options{}, Discard{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(count)*float64(b.N)/b.Elapsed().Seconds(), "znodes/s")
+}
+
+func BenchmarkLoadStream(b *testing.B) {
+	const count = 100_000
+	file := nodes100(b, count)
+	p := file[16 : len(file)-tailBytesMax-sealBytes]
+	r := bytes.NewReader(nil)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(p)))
+	for b.Loop() {
+		r.Reset(p)
+		if _, err := LoadStream(r, "bench", Options{}, Discard{}); err != nil {
 			b.Fatal(err)
 		}
 	}
