@@ -1,0 +1,113 @@
+package ensemble
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+const three = "server.1=10.0.0.1:2888:3888;2181\nserver.2=10.0.0.2:2888:3888;2181\nserver.3=10.0.0.3:2888:3888;2181\nversion=100000000"
+
+const (
+	line1 = "server.1=10.0.0.1:2888:3888:participant;0.0.0.0:2181\n"
+	line2 = "server.2=10.0.0.2:2888:3888:participant;0.0.0.0:2181\n"
+	line3 = "server.3=10.0.0.3:2888:3888:participant;0.0.0.0:2181\n"
+	end   = "version=0"
+)
+
+// ask is a reconfig; - is a list that was not given.
+func ask(joining, leaving, members string) *zk.Reconfig {
+	given := func(text string) *string {
+		if text == "-" {
+			return nil
+		}
+		return &text
+	}
+	return &zk.Reconfig{Joining: given(joining), Leaving: given(leaving), NewMembers: given(members), ConfigID: -1}
+}
+
+func TestReconfigMakes(t *testing.T) {
+	for _, c := range []struct{ name, joining, leaving, members, want string }{
+		{"nothing new", "-", "-", "-", line1 + line2 + line3 + end},
+		{"nothing new, of empty lists", "", " , ", "-", line1 + line2 + line3 + end},
+		{"one server less", "-", "3", "-", line1 + line2 + end},
+		{"one server less that was none", "-", "9, 3", "-", line1 + line2 + end},
+		{"one server more", "server.4=d:1:2;3", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
+		{"one more by its bare number", " 4 = d:1:2;3 ", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
+		{"one that only TLS reaches", "server.4=d:1:2;;3", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;;0.0.0.0:3\n" + end},
+		{"another in place of one", "server.3=d:1:2;3", "3", "-", line1 + line2 + "server.3=d:1:2:participant;0.0.0.0:3\n" + end},
+		{"the place of one that left", "server.4=10.0.0.3:2888:3888;2181", "3", "-", line1 + line2 + "server.4=10.0.0.3:2888:3888:participant;0.0.0.0:2181\n" + end},
+		{"a voter that becomes an observer", "server.3=10.0.0.3:2888:3888:observer;2181", "-", "-", line1 + line2 + "server.3=10.0.0.3:2888:3888:observer;0.0.0.0:2181\n" + end},
+		{"two at once", "server.4=d:1:2;3,server.5=e:1:2:observer;3", "1", "-", line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\nserver.5=e:1:2:observer;0.0.0.0:3\n" + end},
+		{"addresses of the loopback and of all", "server.4=localhost:2888:3888;2181,server.5=localhost:2888:3888;127.0.0.1:2181,server.6=f:1:2;127.0.0.1:2181", "1", "-",
+			line2 + line3 + "server.4=localhost:2888:3888:participant;0.0.0.0:2181\nserver.5=localhost:2888:3888:participant;127.0.0.1:2181\nserver.6=f:1:2:participant;127.0.0.1:2181\n" + end},
+		{"a whole list", "-", "-", "server.7=a:1:2;3,server.8=b:1:2", "server.7=a:1:2:participant;0.0.0.0:3\nserver.8=b:1:2:participant\n" + end},
+		{"a whole list by lines, others ignored", "server.9=x:1:2;3", "7", "server.7=a:1:2\nserver.8=b:1:2\nversion=77", "server.7=a:1:2:participant\nserver.8=b:1:2:participant\n" + end},
+		{"groups", "-", "-", "server.1=a:1:2,server.2=b:1:2,group.1=1:2,weight.2=3", "server.1=a:1:2:participant\nserver.2=b:1:2:participant\ngroup.1=1:2\nweight.1=1\nweight.2=3\n" + end},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := mustParse(t, three)
+			next, code := before.Change(ask(c.joining, c.leaving, c.members), Rules{VotersMin: 2})
+			if code != zk.OK || next.Text() != c.want {
+				t.Errorf("%v\n%s", code, next.Text())
+			}
+			if before.Text() != mustParse(t, three).Text() {
+				t.Error("the old configuration has changed")
+			}
+		})
+	}
+}
+
+func TestReconfigIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, joining, leaving, members string
+		want                            zk.Code
+	}{
+		{"one participant left", "-", "2,3", "-", zk.ErrBadArguments},
+		{"nobody left", "-", "1,2,3", "-", zk.ErrBadArguments},
+		{"an empty list", "-", "-", "", zk.ErrBadArguments},
+		{"observers alone", "-", "-", "server.1=a:1:2:observer,server.2=b:1:2:observer", zk.ErrBadArguments},
+		{"no number that leaves", "-", "server.3", "-", zk.ErrMarshalling},
+		{"no number that joins", "server.x=d:1:2;3", "-", "-", zk.ErrMarshalling},
+		{"no number in the list", "-", "-", "server.x=d:1:2;3", zk.ErrMarshalling},
+		{"no client port", "server.4=d:1:2", "-", "-", zk.ErrBadArguments},
+		{"no election port", "server.4=d:1;3", "-", "-", zk.ErrBadArguments},
+		{"no value", "server.4", "-", "-", zk.ErrBadArguments},
+		{"two lines in one", "server.4=d:1:2;3\nserver.5=e:1:2;3", "-", "-", zk.ErrBadArguments},
+		{"an address of another", "server.4=10.0.0.3:2888:3888;2181", "-", "-", zk.ErrBadArguments},
+		{"an address of another as client port", "server.4=d:1:2;10.0.0.3:3888", "-", "-", zk.ErrBadArguments},
+		{"an address of another that joins", "server.4=d:1:2;3,server.5=d:2:5;3", "-", "-", zk.ErrBadArguments},
+		{"several addresses", "server.4=d:1:2|e:1:2;3", "-", "-", zk.ErrBadArguments},
+		{"a key that is none", "-", "-", "server.1=a:1:2,server.2=b:1:2,tickTime=5", zk.ErrBadArguments},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, code := mustParse(t, three).Change(ask(c.joining, c.leaving, c.members), Rules{VotersMin: 2}); code != c.want {
+				t.Errorf("got %v, want %v", code, c.want)
+			}
+		})
+	}
+}
+
+func TestReconfigFollowsTheRules(t *testing.T) {
+	c := mustParse(t, three)
+	if next, code := c.Change(ask("-", "2,3", "-"), Rules{VotersMin: 1}); code != zk.OK || len(next.Members) != 1 {
+		t.Error("one server alone:", code)
+	}
+	if _, code := c.Change(ask("server.4=d:1:2|e:1:2;3", "-", "-"), Rules{VotersMin: 2, MultiAddress: true}); code != zk.OK {
+		t.Error("several addresses:", code)
+	}
+	for version, want := range map[int64]zk.Code{-1: zk.OK, 0x100000000: zk.OK, 0: zk.ErrBadVersion, 0x100000001: zk.ErrBadVersion} {
+		request := ask("-", "3", "-")
+		request.ConfigID = version
+		if _, code := c.Change(request, Rules{VotersMin: 2}); code != want {
+			t.Errorf("version %x: %v", version, code)
+		}
+	}
+	groups := mustParse(t, three+"\ngroup.1=1:2:3")
+	if _, code := groups.Change(ask("-", "3", "-"), Rules{VotersMin: 2}); code != zk.ErrBadArguments {
+		t.Error("out of a group:", code)
+	}
+	if next, code := groups.Change(ask("-", "-", three), Rules{VotersMin: 2}); code != zk.OK || next.Groups != nil {
+		t.Error("from groups to a majority:", code)
+	}
+}
