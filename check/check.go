@@ -1,0 +1,45 @@
+// Package check decides whether what was seen of an ensemble is what ZooKeeper
+// promises.
+//
+// In go facts, one at a time, as they are seen: a server has logged, applied or
+// shown a transaction, a client has sent a request or got a reply. Out comes nil
+// or a Violation, which names the property and what broke it. One file holds one
+// property:
+//
+//	zab        Order: one sequence of transactions, of which every serving server shows a beginning
+//	digest     Digests: servers with the same last zxid have the same tree
+//	model      Model: each transaction is possible where it stands; what the tree was at every zxid
+//	ephemeral  within Model: an ephemeral goes exactly once, at the latest with its session
+//	read       within Model: a read shows the tree of the zxid it claims
+//	write      within Model: the reply to a write is what the write did
+//	kept       Kept: what was acknowledged is there in the end
+//	session    Session: replies in order, never back in time, also on another server
+//	recent     Recent: writes take place between request and reply, a read behind a sync is as new as the sync
+//	watch      Watches: each event once, and before the reply that shows the change
+//	sequence   Sequences: no name is given twice
+//	expiry     Expiry: no session is ended before its time
+//	linear     Linearizable: the operations on a key have one order that explains them all
+//
+// All but the last take constant or logarithmic time for each fact, so that they
+// can run beside a simulation or a test of real processes. A checker that has
+// returned a Violation must not be used any more.
+//
+// The package knows no bytes, sockets or clocks; times are milliseconds that the
+// caller gives. A checker is used by one goroutine at a time.
+package check
+
+import "fmt"
+
+// Violation is a promise that was broken.
+type Violation struct {
+	Property string // a word, as in the list above
+	Detail   string // who, where, what was expected
+}
+
+// Error implements error.
+func (v *Violation) Error() string { return v.Property + ": " + v.Detail }
+
+// broken makes a Violation.
+func broken(property, format string, args ...any) error {
+	return &Violation{Property: property, Detail: fmt.Sprintf(format, args...)}
+}

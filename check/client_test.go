@@ -1,0 +1,107 @@
+package check
+
+import "testing"
+
+func TestSessions(t *testing.T) {
+	play(t, []history{
+		{"two servers", "connected 1 7\nsent 1\nsent 2\ngot 1 1.4\ngot -2 1.4\ngot 2 1.5\nsent 3\nconnected 2 7\nsent 4\ngot 4 1.5", ""},
+		{"zxids that say nothing", "connected 1 7\nsent 1\nsent 2\ngot 1 1.4\ngot 2 -", ""},
+		{"S1 out of order", "connected 1 7\nsent 1\nsent 2\ngot 2 1.4", "S1"},
+		{"S1 twice", "connected 1 7\nsent 1\ngot 1 1.4\ngot 1 1.4", "S1"},
+		{"S1 never asked", "connected 1 7\ngot 3 1.4", "S1"},
+		{"S1 of the former connection", "connected 1 7\nsent 1\nconnected 2 7\ngot 1 1.4", "S1"},
+		{"S2 back on one server", "connected 1 7\nsent 1\nsent 2\ngot 1 1.4\ngot 2 1.3", "S2"},
+		{"S2 back on another", "connected 1 7\nsent 1\ngot 1 1.4\nconnected 2 7\ngot -2 1.3", "S2"},
+		{"S2 back to an older epoch", "connected 1 7\nsent 1\ngot 1 2.1\nconnected 2 7\nsent 2\ngot 2 1.9", "S2"},
+		{"S3 alive again", "connected 1 7\nended\nconnected 2 7", "S3"},
+		{"S3 refused, then alive", "connected 1 7\nconnected 2 0\nconnected 3 7", "S3"},
+		{"S3 another's session", "connected 1 7\nconnected 2 8", "S3"},
+	})
+}
+
+func TestRecent(t *testing.T) {
+	play(t, []history{
+		{"writes and reads", "shown 1.1\nwrite 1.1 1.2\nsynced 1.2 1.2\nsynced 1.1 1.3", ""},
+		{"a write before its request", "shown 1.4\nwrite 1.4 1.4", "recent"},
+		{"a write in an old epoch", "shown 2.1\nwrite 2.1 1.9", "recent"},
+		{"a stale read", "shown 1.4\nsynced 1.4 1.3", "behind a sync"},
+	})
+}
+
+func TestSequences(t *testing.T) {
+	play(t, []history{
+		{"in any order", "named /q/n0000000001 1.1 1.3\nnamed /q/n0000000003 1.1 1.6\nnamed /q/n0000000002 1.1 1.4", ""},
+		{"two parents", "named /q/n0000000001 1.1 1.3\nnamed /r/n0000000001 1.2 1.4", ""},
+		{"a parent's second life", "named /q/n0000000001 1.1 1.3\nnamed /q/n0000000001 1.5 1.6", ""},
+		{"twice in one transaction", "named /q/n0000000001 1.1 1.3\nnamed /q/n0000000002 1.1 1.3", ""},
+		{"the same name", "named /q/n0000000001 1.1 1.3\nnamed /q/n0000000001 1.1 1.4", "was given"},
+		{"the same number under another prefix", "named /q/n0000000001 1.1 1.3\nnamed /q/m0000000001 1.1 1.4", "was given"},
+		{"a smaller number later", "named /q/n0000000005 1.1 1.3\nnamed /q/n0000000004 1.1 1.4", "order"},
+		{"a larger number earlier", "named /q/n0000000005 1.1 1.3\nnamed /q/n0000000006 1.1 1.2", "order"},
+		{"no number", "named /q/node 1.1 1.3", "no number"},
+		{"half a number", "named /q/n12345x7890 1.1 1.3", "no number"},
+	})
+}
+
+func TestExpiry(t *testing.T) {
+	play(t, []history{
+		{"in time", "leads 1 100\nalive 1 7 500\nexpired 1 7 1000 1500", ""},
+		{"one of a former leader", "leads 1 100\nexpired 1 7 1000 1100", ""},
+		{"too early", "leads 1 100\nalive 1 7 500\nexpired 1 7 1000 1499", "expiry"},
+		{"a new leader gives the full time", "leads 1 100\nalive 1 7 150\nleads 2 900\nexpired 2 7 1000 1500", "expiry"},
+		{"by nobody's leader", "leads 1 100\nexpired 2 7 1000 5000", "does not lead"},
+		{"heard of anew", "leads 1 100\nalive 1 7 500\nalive 1 7 1400\nexpired 1 7 1000 1600", "expiry"},
+	})
+}
+
+func TestKept(t *testing.T) {
+	play(t, []history{
+		{"as told", "creating /a\ncreated /a\ncreating /b\ncreating /c\ncreated /c\ndeleting /c\ndeleted /c\nfinal /a", ""},
+		{"unknown ones may be there", "creating /a\ncreating /b\nfinal /b", ""},
+		{"an unknown deletion", "creating /a\ncreated /a\ndeleting /a\nfinal", ""},
+		{"an unknown deletion that was not", "creating /a\ncreated /a\ndeleting /a\nfinal /a", ""},
+		{"lost", "creating /a\ncreated /a\ncreating /b\ncreated /b\nfinal /b", "/a is gone"},
+		{"back from the dead", "creating /a\ncreated /a\ndeleting /a\ndeleted /a\nfinal /a", "deletion was acknowledged"},
+		{"from nowhere", "creating /a\ncreated /a\nfinal /a /x", "nobody has created"},
+		{"refused, and there", "creating /a\nnot-created /a\nfinal /a", "nobody has created"},
+		{"a deletion that was refused", "creating /a\ncreated /a\ndeleting /a\nnot-deleted /a\nfinal", "/a is gone"},
+	})
+}
+
+func TestWatches(t *testing.T) {
+	const some = open + "txn 1.2 create /a data=x\ntxn 1.3 set /a 1\ntxn 1.4 create /a/b\ntxn 1.5 acl /a 1\ntxn 1.6 delete /a/b\ntxn 1.7 delete /a\ntxn 1.8 create /a\n"
+	play(t, []history{
+		{"data", some + "armed data /a 1.2\nreply 1.2\nevent changed /a 1.3\nreply 1.4", ""},
+		{"existence", some + "armed missing /a 1.1\nevent created /a 1.2\nreply 1.3", ""},
+		{"children", some + "armed child /a 1.3\nreply 1.3\nevent children /a 1.4\nreply 1.6", ""},
+		{"deletion ends both", some + "armed child /a 1.6\narmed data /a 1.6\nevent deleted /a 1.7\nreply 1.8", ""},
+		{"an ACL is no change", some + "armed data /a 1.4\nreply 1.6", ""},
+		{"one entry for two watches", some + "armed data /a 1.3\narmed data /a 1.5\nevent deleted /a 1.7\nevent deleted /a 1.7", "V1"},
+		{"V1 of no watch", some + "event changed /a 1.3", "V1"},
+		{"V1 twice", some + "armed data /a 1.2\nevent changed /a 1.3\nevent changed /a 1.3", "V1"},
+		{"V1 of another kind", some + "armed data /a 1.3\nevent children /a 1.4", "V1"},
+		{"V1 of another path", some + "armed data /b 1.1\nevent changed /a 1.3", "V1"},
+		{"V1 deletion of what was missing", some + "armed missing /a 1.1\nevent deleted /a 1.7", "V1"},
+		{"V1 the first change was not told", some + "armed child /a 1.3\nevent children /a 1.6", "not told"},
+		{"V1 of a watch that is not wanted", some + "armed data /a 1.2\nunwatch data /a\nevent changed /a 1.3", "V1"},
+		{"V2 has not happened", some + "armed data /a 1.3\nevent changed /a 1.6", "V2"},
+		{"V2 not then", some + "armed missing /a 1.1\nevent created /a 1.3", "V2"},
+		{"V2 before the watch", some + "armed data /a 1.3\nevent changed /a 1.3", "V2"},
+		{"V2 children that have not changed", some + "armed child /a 1.4\nevent children /a 1.5", "V2"},
+		{"V2 without a zxid", some + "armed data /a 1.2\nevent changed /a -", "V2"},
+		{"V3 a reply shows it first", some + "armed data /a 1.2\nreply 1.3", "V3"},
+		{"V3 much later", some + "armed child /a 1.4\nreply 1.5\nreply 1.8", "V3"},
+		{"V3 a deletion", some + "armed data /a 1.6\nreply 1.7", "V3"},
+		{"V3 a creation", some + "armed missing /a 1.7\nreply 1.8", "V3"},
+		{"V4 set again and told", some + "armed data /a 1.2\naway\nrearming data=/a\nevent changed /a -\nrearmed 1.3\nreply 1.4", ""},
+		{"V4 set again and nothing missed", some + "armed data /a 1.3\naway\nrearming data=/a\nrearmed 1.6\nevent deleted /a 1.7\nreply 1.8", ""},
+		{"V4 in two requests", some + "armed data /a 1.3\narmed child /a 1.4\naway\nrearming data=/a\nrearming child=/a\nrearmed 1.5\nrearmed 1.5\nevent children /a 1.6", ""},
+		{"V4 missed", some + "armed data /a 1.2\naway\nrearming data=/a\nrearmed 1.3", "V4"},
+		{"V4 missed children", some + "armed child /a 1.3\naway\nrearming child=/a\nrearmed 1.6", "V4"},
+		{"V4 missed creation", some + "armed missing /a 1.1\naway\nrearming missing=/a\nrearmed 1.8", "V4"},
+		{"V4 come and gone", some + "armed missing /a 1.1\naway\nrearming missing=/a\nrearmed 1.7\nevent created /a 1.8", ""},
+		{"V4 missed between two servers", some + "armed data /a 1.2\naway\nrearming data=/a\naway\nrearming data=/a\nrearmed 1.5", "V4"},
+		{"V3 never set again", some + "armed data /a 1.2\naway\nreply 1.4", "V3"},
+		{"V4 not named", some + "armed data /a 1.2\naway\nrearming child=/a\nrearmed 1.4\nevent deleted /a 1.7", "V1"},
+	})
+}

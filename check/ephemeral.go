@@ -1,0 +1,93 @@
+package check
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+const propertyEphemeral = "ephemeral"
+
+// The life of sessions and their ephemerals, as the transactions show it:
+//
+//	E1  A session's id is given once.
+//	E2  An ephemeral comes only while its session exists.
+//	E3  The end of a session takes all its ephemerals, in one transaction, and
+//	    nobody else's.
+//	E4  A session ends once; what is proposed twice finds nothing the second time.
+
+func (m *Model) createSession(h *zk.TxnHeader, t *zk.Txn) error {
+	if m.sessions[h.Session] != nil {
+		return broken(propertyEphemeral, "E1: %s gives the id of session %v again", number(h.Zxid), h.Session)
+	}
+	m.sessions[h.Session] = &life{created: h.Zxid, timeoutMs: t.TimeoutMs, ephemerals: map[string]bool{}}
+	return nil
+}
+
+func (m *Model) ephemeralComes(zxid zk.Zxid, session zk.SessionID, path string) error {
+	s := m.sessions[session]
+	if s == nil || s.closed != 0 {
+		return broken(propertyEphemeral, "E2: %s creates %s for session %v, which does not exist", number(zxid), path, session)
+	}
+	s.ephemerals[path] = true
+	return nil
+}
+
+func (m *Model) ephemeralGoes(session zk.SessionID, path string) {
+	delete(m.sessions[session].ephemerals, path)
+}
+
+func (m *Model) closeSession(h *zk.TxnHeader, t *zk.Txn) error {
+	s := m.sessions[h.Session]
+	if s == nil {
+		return broken(propertyEphemeral, "E4: %s ends session %v, which never was", number(h.Zxid), h.Session)
+	}
+	if t.HasPaths {
+		gone := slices.Clone(t.Paths)
+		slices.Sort(gone)
+		if want := slices.Sorted(maps.Keys(s.ephemerals)); !slices.Equal(gone, want) {
+			return broken(propertyEphemeral, "E3: the end of session %v at %s takes %q, its ephemerals are %q",
+				h.Session, number(h.Zxid), gone, want)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(s.ephemerals)) {
+		if err := m.remove(h.Zxid, path); err != nil {
+			return err
+		}
+	}
+	if s.closed == 0 {
+		s.closed = h.Zxid
+	}
+	return nil
+}
+
+// Alive tells whether a session exists at the end of what is known.
+func (m *Model) Alive(session zk.SessionID) bool {
+	s := m.sessions[session]
+	return s != nil && s.closed == 0
+}
+
+// Sessions returns the sessions that exist at the end of what is known.
+func (m *Model) Sessions() []zk.SessionID {
+	var alive []zk.SessionID
+	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
+		if m.Alive(id) {
+			alive = append(alive, id)
+		}
+	}
+	return alive
+}
+
+// Owned compares the ephemerals that a server's tree has for a session, at the
+// end of what is known, with those that it should have.
+func (m *Model) Owned(session zk.SessionID, paths []string) error {
+	var want []string
+	if s := m.sessions[session]; s != nil {
+		want = slices.Sorted(maps.Keys(s.ephemerals))
+	}
+	if got := slices.Sorted(slices.Values(paths)); !slices.Equal(got, want) {
+		return broken(propertyEphemeral, "E3: session %v has the ephemerals %q in a tree, and should have %q", session, got, want)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Operation is one operation on one key, as a client saw it: it was asked for at
+// CallMs and answered at ReturnMs. Reads are those that must be recent (behind a
+// sync, or of a server with linearizable reads).
+type Operation struct {
+	Client   int
+	Key      string
+	Op       zk.Op // create, delete, setData, getData
+	Version  int32 // asked for by delete and setData, -1 is any
+	Data     uint64
+	Code     zk.Code
+	Found    int32 // version that the answer shows
+	CallMs   int64
+	ReturnMs int64 // Never if there was no answer
+}
+
+// Never is the return of an operation without an answer: it may take effect
+// at any later time, or not at all.
+const Never = int64(1) << 62
+
+// register is a key's state.
+type register struct {
+	exists  bool
+	version int32
+	data    uint64
+}
+
+// Linearizable looks for an order of the operations on each key that respects
+// real time and explains every answer. It is exponential in the worst case: give
+// it some hundreds of operations for each key, of which few overlap.
+func Linearizable(history []Operation) error {
+	keys := map[string][]porcupine.Operation{}
+	for _, op := range history {
+		keys[op.Key] = append(keys[op.Key], porcupine.Operation{
+			ClientId: op.Client, Input: op, Output: op, Call: op.CallMs, Return: op.ReturnMs,
+		})
+	}
+	registers := porcupine.NondeterministicModel{
+		Init:  func() []any { return []any{register{}} },
+		Step:  func(state, input, _ any) []any { return step(state.(register), input.(Operation)) },
+		Equal: func(a, b any) bool { return a == b },
+	}
+	model := registers.ToModel()
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !porcupine.CheckOperations(model, keys[key]) {
+			return broken("linear", "no order explains the %d operations on %s", len(keys[key]), key)
+		}
+	}
+	return nil
+}
+
+// step is what an operation makes of a key: nothing if its answer does not fit.
+// Without an answer it has happened or not.
+func step(r register, op Operation) []any {
+	next, code := r.after(op)
+	switch {
+	case op.ReturnMs == Never && next != r:
+		return []any{r, next}
+	case op.ReturnMs == Never:
+		return []any{r}
+	case code != op.Code:
+		return nil
+	case op.Op == zk.OpGetData && code == zk.OK && (op.Data != r.data || op.Found != r.version),
+		op.Op == zk.OpSetData && code == zk.OK && op.Found != next.version:
+		return nil
+	}
+	return []any{next}
+}
+
+// after is the key behind an operation, and its answer.
+func (r register) after(op Operation) (register, zk.Code) {
+	if op.Op == zk.OpCreate {
+		if r.exists {
+			return r, zk.ErrNodeExists
+		}
+		return register{exists: true, data: op.Data}, zk.OK
+	}
+	if !r.exists {
+		return r, zk.ErrNoNode
+	}
+	if op.Op == zk.OpGetData {
+		return r, zk.OK
+	}
+	if op.Version != -1 && op.Version != r.version {
+		return r, zk.ErrBadVersion
+	}
+	if op.Op == zk.OpDelete {
+		return register{}, zk.OK
+	}
+	return register{exists: true, version: r.version + 1, data: op.Data}, zk.OK
+}
+
+// String is the operation as a line of a trace.
+func (o Operation) String() string {
+	return fmt.Sprintf("%d-%d client %d: %v %s version %d = %v, version %d", o.CallMs, o.ReturnMs, o.Client, o.Op, o.Key, o.Version, o.Code, o.Found)
+}
+
+// Hash is what stands for data in an Operation.
+func Hash(data []byte) uint64 { return hashOf(data) }

@@ -1,0 +1,74 @@
+package check
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// operations reads lines: CALL-RETURN OP CODE [v=asked] [version=found] [data=],
+// all of one key; a return of ? never came.
+func operations(text string) []Operation {
+	var all []Operation
+	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		words := strings.Fields(line)
+		call, end, _ := strings.Cut(words[0], "-")
+		o := options(words)
+		op := Operation{Client: i, Key: "/k", CallMs: integer(call), ReturnMs: Never, Version: -1, Data: Hash([]byte(o["data"]))}
+		if end != "?" {
+			op.ReturnMs = integer(end)
+		}
+		op.Op = map[string]zk.Op{"create": zk.OpCreate, "set": zk.OpSetData, "delete": zk.OpDelete, "get": zk.OpGetData}[words[1]]
+		op.Code = codeOf(words[2])
+		if v, given := o["v"]; given {
+			op.Version = int32(integer(v))
+		}
+		if v, given := o["version"]; given {
+			op.Found = int32(integer(v))
+		}
+		all = append(all, op)
+	}
+	return all
+}
+
+func TestLinearizable(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		holds      bool
+	}{
+		{"in turn", "1-2 create ok data=a\n3-4 set ok version=1 data=b\n5-6 get ok version=1 data=b\n7-8 delete ok\n9-10 get nonode", true},
+		{"at once", "1-9 create ok data=a\n1-9 get nonode\n1-9 get ok data=a", true},
+		{"no answer, and it happened", "1-2 create ok data=a\n3-? set loss data=b\n8-9 get ok version=1 data=b", true},
+		{"no answer, and it did not happen", "1-2 create ok data=a\n3-? set loss data=b\n8-9 get ok data=a", true},
+		{"no answer, and it happened late", "1-2 create ok data=a\n3-? set loss data=b\n4-5 get ok data=a\n8-9 get ok version=1 data=b", true},
+		{"a race", "1-2 create ok data=a\n3-9 set ok v=0 version=1 data=b\n3-9 set refused v=0 data=c\n10-11 get ok version=1 data=b", true},
+		{"a stale read", "1-2 create ok data=a\n3-4 set ok version=1 data=b\n5-6 get ok data=a", false},
+		{"a read from the future", "1-2 create ok data=a\n3-4 get ok version=1 data=b\n5-6 set ok version=1 data=b", false},
+		{"a lost write", "1-2 create ok data=a\n3-4 get nonode", false},
+		{"created twice", "1-2 create ok data=a\n3-4 create ok data=b", false},
+		{"both win the race", "1-2 create ok data=a\n3-9 set ok v=0 version=1 data=b\n3-9 set ok v=0 version=1 data=c", false},
+		{"both lose the race", "1-2 create ok data=a\n3-9 set refused v=0 data=b\n3-9 set refused v=0 data=c\n10-11 get ok data=a", false},
+		{"undone", "1-2 create ok data=a\n3-? set loss data=b\n4-5 get ok version=1 data=b\n8-9 get ok data=a", false},
+		{"back from the dead", "1-2 create ok data=a\n3-4 delete ok\n5-6 get ok data=a", false},
+		{"deleted twice", "1-2 create ok data=a\n3-9 delete ok\n3-9 delete ok", false},
+		{"a version told wrong", "1-2 create ok data=a\n3-4 set ok version=2 data=b", false},
+		{"never written", "1-2 create ok data=a\n3-4 get ok data=x", false},
+		{"refused without a reason", "1-2 create exists data=a", false},
+		{"refused, and there", "1-2 create ok data=a\n3-4 delete nonode\n5-6 get ok data=a", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := Linearizable(operations(c.text)); (err == nil) != c.holds {
+				t.Errorf("it holds: %v, but: %v", c.holds, err)
+			}
+		})
+	}
+}
+
+func TestKeysAreLinearizableByThemselves(t *testing.T) {
+	all := operations("1-2 create ok data=a\n3-4 get ok data=a")
+	all[1].Key = "/other"
+	if err := Linearizable(all); err == nil || !strings.Contains(err.Error(), "/other") {
+		t.Errorf("a read of another key: %v", err)
+	}
+}

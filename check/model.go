@@ -1,0 +1,270 @@
+package check
+
+import (
+	"sort"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+const propertyModel = "model"
+
+// Model is what the tree was at every zxid, made from the transactions that
+// were shown. It refuses a transaction that is not possible where it stands: a
+// server decides a request against the tree with all that was decided before,
+// so a create never meets its znode and a setData never misses it. What always
+// holds:
+//
+//	M1  Transactions come in the order of their zxid.
+//	M2  A znode is created once in its life, under a parent that may have
+//	    children, and is deleted without children.
+//	M3  Data and ACL versions count changes, one by one.
+//	M4  Only a session that exists has ephemerals (see ephemeral.go).
+//
+// ACLs themselves, quotas and the numbers of a parent's children are left to
+// the digest of the tree.
+type Model struct {
+	last     zk.Zxid
+	nodes    map[string]*timeline
+	sessions map[zk.SessionID]*life
+	by       map[zk.Zxid]origin
+}
+
+// origin is whose request a transaction was.
+type origin struct {
+	session zk.SessionID
+	xid     zk.Xid
+}
+
+// timeline is what a path was, oldest first.
+type timeline struct {
+	states   []state
+	children []childChange
+}
+
+// state is a znode from a zxid on. Czxid 0 is none: it was deleted.
+type state struct {
+	zxid         zk.Zxid
+	exists       bool
+	data         uint64 // hash
+	dataBytes    int
+	czxid, mzxid zk.Zxid
+	version      int32
+	aversion     int32
+	owner        zk.SessionID
+	kind         zk.OwnerKind
+}
+
+// childChange is a child that came or went.
+type childChange struct {
+	zxid  zk.Zxid
+	name  string
+	sum   uint64 // of the names of all children
+	count int
+}
+
+// life is a session as transactions show it.
+type life struct {
+	created, closed zk.Zxid
+	timeoutMs       int32
+	ephemerals      map[string]bool
+}
+
+// NewModel returns the tree of a new ensemble.
+func NewModel() *Model {
+	m := &Model{nodes: map[string]*timeline{}, sessions: map[zk.SessionID]*life{}, by: map[zk.Zxid]origin{}}
+	for _, path := range []string{zk.RootPath, zk.SystemPath, zk.QuotaPath, zk.ConfigPath} {
+		m.at(path).states = []state{{exists: true}}
+		if path != zk.RootPath {
+			m.changeChild(path, 0, true)
+		}
+	}
+	return m
+}
+
+func (m *Model) at(path string) *timeline {
+	t := m.nodes[path]
+	if t == nil {
+		t = &timeline{}
+		m.nodes[path] = t
+	}
+	return t
+}
+
+// now is a znode's newest state.
+func (t *timeline) now() *state {
+	if t == nil || len(t.states) == 0 {
+		return &state{}
+	}
+	return &t.states[len(t.states)-1]
+}
+
+// when is a znode's state at a zxid.
+func (t *timeline) when(zxid zk.Zxid) *state {
+	if t == nil {
+		return &state{}
+	}
+	n := sort.Search(len(t.states), func(i int) bool { return t.states[i].zxid > zxid })
+	if n == 0 {
+		return &state{}
+	}
+	return &t.states[n-1]
+}
+
+// childrenWhen is how many children there were at a zxid, and the sum of their names.
+func (t *timeline) childrenWhen(zxid zk.Zxid) (count int, sum uint64) {
+	if t == nil {
+		return 0, 0
+	}
+	n := sort.Search(len(t.children), func(i int) bool { return t.children[i].zxid > zxid })
+	if n == 0 {
+		return 0, 0
+	}
+	return t.children[n-1].count, t.children[n-1].sum
+}
+
+// put adds a state, or replaces that of the same transaction: a multi may change
+// a znode twice, and nobody sees what is between.
+func (t *timeline) put(s state) {
+	if n := len(t.states); n > 0 && t.states[n-1].zxid == s.zxid && s.zxid != 0 {
+		t.states[n-1] = s
+		return
+	}
+	t.states = append(t.states, s)
+}
+
+func (m *Model) changeChild(path string, zxid zk.Zxid, comes bool) {
+	parent, name := zk.SplitPath(path)
+	t := m.at(parent)
+	count, sum := t.childrenWhen(zxid)
+	sum ^= hashOf(name)
+	if count--; comes {
+		count += 2
+	}
+	t.children = append(t.children, childChange{zxid, name, sum, count})
+}
+
+// hashOf is FNV-1a, with the bits well mixed so that sums of names are.
+func hashOf[T string | []byte](b T) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(b) {
+		h = (h ^ uint64(b[i])) * 1099511628211
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// Last is the zxid up to which the model knows the tree.
+func (m *Model) Last() zk.Zxid { return m.last }
+
+// Apply takes the next transaction that was shown.
+func (m *Model) Apply(h *zk.TxnHeader, t *zk.Txn) error {
+	if h.Zxid <= m.last {
+		return broken(propertyModel, "M1: %s comes behind %s", number(h.Zxid), number(m.last))
+	}
+	m.last = h.Zxid
+	m.by[h.Zxid] = origin{h.Session, h.Cxid}
+	if t.Op != zk.OpMulti {
+		return m.applyOne(h, t)
+	}
+	for i := range t.Sub {
+		if t.Sub[i].Op == zk.OpError {
+			return nil // all of it has failed
+		}
+	}
+	for i := range t.Sub {
+		if err := m.applyOne(h, &t.Sub[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Model) applyOne(h *zk.TxnHeader, t *zk.Txn) error {
+	switch t.Op {
+	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
+		return m.create(h, t)
+	case zk.OpDelete, zk.OpDeleteContainer:
+		return m.remove(h.Zxid, t.Path)
+	case zk.OpSetData, zk.OpReconfig:
+		return m.setData(h, t)
+	case zk.OpSetACL:
+		return m.setACL(h, t)
+	case zk.OpCreateSession:
+		return m.createSession(h, t)
+	case zk.OpCloseSession:
+		return m.closeSession(h, t)
+	}
+	return nil
+}
+
+func (m *Model) create(h *zk.TxnHeader, t *zk.Txn) error {
+	node, parent := m.at(t.Path), m.nodes[zk.ParentPath(t.Path)].now()
+	switch {
+	case node.now().exists:
+		return broken(propertyModel, "M2: %s creates %s, which is there since %s", number(h.Zxid), t.Path, number(node.now().czxid))
+	case !parent.exists:
+		return broken(propertyModel, "M2: %s creates %s without a parent", number(h.Zxid), t.Path)
+	case parent.kind == zk.OwnerSession:
+		return broken(propertyModel, "M2: %s creates %s under an ephemeral", number(h.Zxid), t.Path)
+	}
+	s := state{zxid: h.Zxid, exists: true, czxid: h.Zxid, mzxid: h.Zxid, data: hashOf(t.Data), dataBytes: len(t.Data)}
+	switch {
+	case t.Op == zk.OpCreateContainer:
+		s.kind = zk.OwnerContainer
+	case t.Op == zk.OpCreateTTL:
+		s.kind = zk.OwnerTTL
+	case t.Ephemeral:
+		s.kind, s.owner = zk.OwnerSession, h.Session
+		if err := m.ephemeralComes(h.Zxid, h.Session, t.Path); err != nil {
+			return err
+		}
+	}
+	node.put(s)
+	m.changeChild(t.Path, h.Zxid, true)
+	return nil
+}
+
+func (m *Model) remove(zxid zk.Zxid, path string) error {
+	node := m.at(path)
+	now := *node.now()
+	if !now.exists {
+		return broken(propertyModel, "M2: %s deletes %s, which is not there", number(zxid), path)
+	}
+	if count, _ := node.childrenWhen(zxid); count > 0 {
+		return broken(propertyModel, "M2: %s deletes %s, which has %d children", number(zxid), path, count)
+	}
+	if now.kind == zk.OwnerSession {
+		m.ephemeralGoes(now.owner, path)
+	}
+	node.put(state{zxid: zxid})
+	m.changeChild(path, zxid, false)
+	return nil
+}
+
+func (m *Model) setData(h *zk.TxnHeader, t *zk.Txn) error {
+	node := m.at(t.Path)
+	s := *node.now()
+	switch {
+	case !s.exists:
+		return broken(propertyModel, "M3: %s sets %s, which is not there", number(h.Zxid), t.Path)
+	case t.Op == zk.OpSetData && t.Version != s.version+1:
+		return broken(propertyModel, "M3: %s sets %s to version %d, it had version %d", number(h.Zxid), t.Path, t.Version, s.version)
+	}
+	s.zxid, s.mzxid, s.version = h.Zxid, h.Zxid, t.Version
+	s.data, s.dataBytes = hashOf(t.Data), len(t.Data)
+	node.put(s)
+	return nil
+}
+
+func (m *Model) setACL(h *zk.TxnHeader, t *zk.Txn) error {
+	node := m.at(t.Path)
+	s := *node.now()
+	if !s.exists || t.Version != s.aversion+1 {
+		return broken(propertyModel, "M3: %s sets the ACL of %s to version %d, it had version %d",
+			number(h.Zxid), t.Path, t.Version, s.aversion)
+	}
+	s.zxid, s.aversion = h.Zxid, t.Version
+	node.put(s)
+	return nil
+}

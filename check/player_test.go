@@ -1,0 +1,354 @@
+package check
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// history is a case: one fact a line, of which only the last is wrong, for a
+// reason that contains want. Without want all is as it should be.
+type history struct {
+	name, facts, want string
+}
+
+// play tells the facts of each case to new checkers.
+func play(t *testing.T, cases []history) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPlayer()
+			lines := strings.Split(strings.TrimSpace(c.facts), "\n")
+			for i, line := range lines {
+				err := p.tell(strings.Fields(line))
+				switch last := i == len(lines)-1; {
+				case err == nil && (!last || c.want == ""):
+				case err == nil:
+					t.Fatalf("%q is accepted, should be refused: %s", line, c.want)
+				case !last || c.want == "":
+					t.Fatalf("%q is refused: %v", line, err)
+				case !strings.Contains(err.Error(), c.want):
+					t.Fatalf("%q is refused with %q, should contain %q", line, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// player holds one checker of each kind.
+type player struct {
+	order     *Order
+	digests   *Digests
+	model     *Model
+	kept      *Kept
+	session   Session
+	recent    Recent
+	watches   *Watches
+	sequences *Sequences
+	expiry    *Expiry
+}
+
+func newPlayer() *player {
+	m := NewModel()
+	return &player{
+		order: NewOrder(quorum.NewMajority(1, 2, 3)), digests: NewDigests(), model: m, kept: NewKept(),
+		watches: NewWatches(m), sequences: NewSequences(), expiry: NewExpiry(),
+	}
+}
+
+func integer(text string) int64 {
+	n, err := strconv.ParseInt(text, 0, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// zxidOf reads 1.4; - is one that says nothing.
+func zxidOf(text string) zk.Zxid {
+	if text == "-" {
+		return zk.NoZxid
+	}
+	epoch, counter, _ := strings.Cut(text, ".")
+	return zk.MakeZxid(uint32(integer(epoch)), uint32(integer(counter)))
+}
+
+var codes = map[string]zk.Code{
+	"ok": zk.OK, "nonode": zk.ErrNoNode, "exists": zk.ErrNodeExists, "refused": zk.ErrBadVersion, "notempty": zk.ErrNotEmpty,
+	"ephemeral": zk.ErrNoChildrenForEphemerals, "loss": zk.ErrConnectionLoss,
+}
+
+// codeOf panics on a word that is none, so that no case means ok by mistake.
+func codeOf(word string) zk.Code {
+	code, known := codes[word]
+	if !known {
+		panic(word)
+	}
+	return code
+}
+
+var eventTypes = map[string]zk.EventType{
+	"created": zk.EventNodeCreated, "deleted": zk.EventNodeDeleted, "changed": zk.EventNodeDataChanged, "children": zk.EventNodeChildrenChanged,
+}
+
+// options are the words with an equals sign.
+func options(words []string) map[string]string {
+	o := map[string]string{}
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		o[key] = value
+	}
+	return o
+}
+
+func (p *player) tell(words []string) error {
+	switch verb, args := words[0], words[1:]; verb {
+	case "append", "durable", "recover", "truncate", "copy", "leave", "serve", "lead", "show", "equal":
+		return p.tellOrder(verb, args)
+	case "txn":
+		return p.tellTxn(zxidOf(args[0]), args[1:])
+	case "read", "wrote":
+		return p.tellReply(verb, args)
+	case "armed", "event", "reply", "rearming", "rearmed", "away", "unwatch":
+		return p.tellWatch(verb, args)
+	case "connected", "sent", "got", "ended":
+		return p.tellSession(verb, args)
+	case "digest":
+		return p.digests.Seen(quorum.ID(integer(args[0])), zxidOf(args[1]), zk.Digest{Version: 2, Value: uint64(integer(args[2]))})
+	case "owned":
+		return p.model.Owned(zk.SessionID(integer(args[0])), args[1:])
+	case "shown":
+		p.recent.Shown(zxidOf(args[0]))
+		return nil
+	case "write":
+		return p.recent.Wrote(zxidOf(args[0]), zxidOf(args[1]))
+	case "synced":
+		return p.recent.Read(zxidOf(args[0]), zxidOf(args[1]))
+	case "named":
+		return p.sequences.Created(args[0], zxidOf(args[1]), zxidOf(args[2]))
+	case "leads":
+		p.expiry.Leads(quorum.ID(integer(args[0])), integer(args[1]))
+		return nil
+	case "alive":
+		p.expiry.Alive(quorum.ID(integer(args[0])), zk.SessionID(integer(args[1])), integer(args[2]))
+		return nil
+	case "expired":
+		return p.expiry.Expired(quorum.ID(integer(args[0])), zk.SessionID(integer(args[1])), integer(args[2]), integer(args[3]))
+	}
+	return p.tellKept(words)
+}
+
+// tellOrder: server, and what the verb takes.
+func (p *player) tellOrder(verb string, args []string) error {
+	id := quorum.ID(integer(args[0]))
+	switch verb {
+	case "append": // several zxids, x of another content
+		for _, word := range args[1:] {
+			text, other := strings.CutSuffix(word, "x")
+			hash := hashOf(text)
+			if other {
+				hash++
+			}
+			if err := p.order.Append(id, zxidOf(text), hash); err != nil {
+				return err
+			}
+		}
+	case "durable":
+		p.order.Durable(id, zxidOf(args[1]))
+	case "recover":
+		return p.order.Recover(id, zxidOf(args[1]))
+	case "truncate":
+		return p.order.Truncate(id, zxidOf(args[1]))
+	case "copy":
+		return p.order.Copy(id, quorum.ID(integer(args[1])), zxidOf(args[2]))
+	case "leave":
+		p.order.Leave(id)
+	case "serve", "lead":
+		_, err := p.order.Serve(id, uint32(integer(args[1])), verb == "lead", zxidOf(args[2]))
+		return err
+	case "show":
+		_, err := p.order.Show(id, zxidOf(args[1]))
+		return err
+	case "equal":
+		return p.order.Equal(1, 2, 3)
+	}
+	return nil
+}
+
+// txnOf reads: create PATH [data=] [eph] [container], delete PATH, set PATH VERSION
+// [data=], acl PATH VERSION, open, close PATH..., error CODE.
+func txnOf(words []string) zk.Txn {
+	o := options(words)
+	_, ephemeral := o["eph"]
+	_, container := o["container"]
+	path := ""
+	if len(words) > 1 {
+		path = words[1]
+	}
+	switch words[0] {
+	case "create":
+		op := zk.OpCreate
+		if container {
+			op = zk.OpCreateContainer
+		}
+		return zk.Txn{Op: op, Path: path, Data: []byte(o["data"]), Ephemeral: ephemeral}
+	case "delete":
+		return zk.Txn{Op: zk.OpDelete, Path: path}
+	case "set":
+		return zk.Txn{Op: zk.OpSetData, Path: path, Version: int32(integer(words[2])), Data: []byte(o["data"])}
+	case "acl":
+		return zk.Txn{Op: zk.OpSetACL, Path: path, Version: int32(integer(words[2]))}
+	case "open":
+		return zk.Txn{Op: zk.OpCreateSession, TimeoutMs: 1000}
+	case "close":
+		t := zk.Txn{Op: zk.OpCloseSession, HasPaths: true}
+		for _, word := range words[1:] {
+			if strings.HasPrefix(word, "/") {
+				t.Paths = append(t.Paths, word)
+			}
+		}
+		return t
+	case "error":
+		return zk.Txn{Op: zk.OpError, Code: codeOf(words[1])}
+	}
+	panic(fmt.Sprintf("no transaction: %q", words))
+}
+
+// tellTxn: ZXID TXN [; TXN ...] [session=] [xid=].
+func (p *player) tellTxn(zxid zk.Zxid, words []string) error {
+	o := options(words)
+	h := zk.TxnHeader{Zxid: zxid, Session: 1}
+	if text, given := o["session"]; given {
+		h.Session = zk.SessionID(integer(text))
+	}
+	if text, given := o["xid"]; given {
+		h.Cxid = zk.Xid(integer(text))
+	}
+	parts := strings.Split(strings.Join(words, " "), " ; ")
+	if len(parts) == 1 {
+		t := txnOf(words)
+		return p.model.Apply(&h, &t)
+	}
+	t := zk.Txn{Op: zk.OpMulti}
+	for _, part := range parts {
+		t.Sub = append(t.Sub, txnOf(strings.Fields(part)))
+	}
+	return p.model.Apply(&h, &t)
+}
+
+// tellReply: read OP PATH ZXID CODE ..., wrote OP PATH ZXID CODE ....
+func (p *player) tellReply(verb string, args []string) error {
+	o := options(args)
+	zxid, code := zxidOf(args[2]), codeOf(args[3])
+	number := func(key string, otherwise int64) int64 {
+		if text, given := o[key]; given {
+			return integer(text)
+		}
+		return otherwise
+	}
+	req := zk.Request{Path: args[1], Data: []byte(o["data"]), Version: int32(number("v", -1)), Xid: zk.Xid(number("xid", 0))}
+	res := zk.Result{Path: args[1], Data: []byte(o["data"])}
+	res.Stat = zk.Stat{
+		Version: int32(number("version", 0)), NumChildren: int32(number("count", 0)), DataLength: int32(len(o["data"])),
+		EphemeralOwner: number("owner", 0), Aversion: int32(number("acl", 0)),
+	}
+	if text, given := o["c"]; given {
+		res.Stat.Czxid, res.Stat.Mzxid = zxidOf(text), zxidOf(text)
+	}
+	if text, given := o["m"]; given {
+		res.Stat.Mzxid = zxidOf(text)
+	}
+	if o["names"] != "" {
+		res.Children = strings.Split(o["names"], ",")
+		res.Stat.NumChildren = int32(len(res.Children))
+	}
+	if made, given := o["made"]; given {
+		res.Path, req.Mode = made, zk.PersistentSequential
+	}
+	if _, ephemeral := o["eph"]; ephemeral {
+		req.Mode = zk.Ephemeral
+	}
+	req.Op = map[string]zk.Op{
+		"get": zk.OpGetData, "exists": zk.OpExists, "children": zk.OpGetChildren2, "create": zk.OpCreate, "set": zk.OpSetData,
+		"delete": zk.OpDelete, "check": zk.OpCheck, "multi": zk.OpMulti,
+	}[args[0]]
+	if verb == "read" {
+		return p.model.Read(&req, zxid, code, &res)
+	}
+	if req.Op == zk.OpMulti { // creates of the paths
+		for _, path := range strings.Split(args[1], ",") {
+			req.Ops = append(req.Ops, zk.Request{Op: zk.OpCreate, Path: path})
+			res.Sub = append(res.Sub, zk.Result{Op: zk.OpCreate, Path: path})
+		}
+	}
+	return p.model.Wrote(1, &req, zxid, code, &res)
+}
+
+// tellWatch: armed data|missing|child PATH ZXID, event TYPE PATH ZXID, reply ZXID,
+// away, rearming data|missing|child=PATH,..., rearmed ZXID.
+func (p *player) tellWatch(verb string, args []string) error {
+	switch verb {
+	case "armed":
+		p.watches.Armed(args[1], args[0] == "child", args[0] == "missing", zxidOf(args[2]))
+	case "event":
+		return p.watches.Event(&zk.Event{Type: eventTypes[args[0]], Path: args[1], Zxid: zxidOf(args[2])})
+	case "reply":
+		return p.watches.Replied(zxidOf(args[0]))
+	case "away":
+		p.watches.Connected()
+	case "rearming":
+		o := options(args)
+		list := func(key string) []string {
+			if o[key] == "" {
+				return nil
+			}
+			return strings.Split(o[key], ",")
+		}
+		p.watches.Rearming(&zk.SetWatches{Data: list("data"), Exist: list("missing"), Child: list("child")})
+	case "rearmed":
+		return p.watches.Rearmed(zxidOf(args[0]))
+	case "unwatch":
+		p.watches.Removed(args[1], args[0] == "child")
+	}
+	return nil
+}
+
+func (p *player) tellSession(verb string, args []string) error {
+	switch verb {
+	case "connected":
+		return p.session.Connected(quorum.ID(integer(args[0])), zk.SessionID(integer(args[1])))
+	case "sent":
+		p.session.Sent(zk.Xid(integer(args[0])))
+	case "got":
+		return p.session.Replied(zk.Xid(integer(args[0])), zxidOf(args[1]))
+	case "ended":
+		p.session.Ended()
+	}
+	return nil
+}
+
+func (p *player) tellKept(words []string) error {
+	switch words[0] {
+	case "creating":
+		p.kept.Creating(words[1])
+	case "created":
+		p.kept.Created(words[1])
+	case "not-created":
+		p.kept.NotCreated(words[1])
+	case "deleting":
+		p.kept.Deleting(words[1])
+	case "deleted":
+		p.kept.Deleted(words[1])
+	case "not-deleted":
+		p.kept.NotDeleted(words[1])
+	case "final":
+		return p.kept.Final(words[1:])
+	default:
+		panic(words[0])
+	}
+	return nil
+}

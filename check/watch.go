@@ -1,0 +1,232 @@
+package check
+
+import (
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+const propertyWatch = "watch"
+
+// Watches follows one client's watches of one shot, at the bytes of its
+// connections:
+//
+//	V1  An event comes for a watch that is armed, and ends it.
+//	V2  An event is about a change that has happened, after the watch was armed.
+//	V3  The event comes before any reply that shows its change.
+//	V4  A change while the client was away is told when the watch is set again;
+//	    only what has come and gone may be missed by a watch for existence.
+//
+// A server keeps two tables, for data and for children; several watches of one
+// path are one entry there.
+type Watches struct {
+	model *Model
+	armed map[watchKey]armed
+
+	rearming int               // setWatches requests that are not answered
+	wanted   map[watchKey]bool // that they name
+}
+
+type watchKey struct {
+	path     string
+	children bool
+}
+
+// armed is an entry of a server's table, as the client may think of it.
+type armed struct {
+	since   zk.Zxid // the tree that the client saw
+	missing bool    // the znode was not there: only its creation counts
+}
+
+// NewWatches returns the watches of a client that has set none.
+func NewWatches(m *Model) *Watches {
+	return &Watches{model: m, armed: map[watchKey]armed{}, wanted: map[watchKey]bool{}}
+}
+
+// Armed says that a read was answered at zxid and has set its watch: children is
+// true for getChildren, missing if there was no such znode.
+func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
+	key := watchKey{path, children}
+	if _, here := w.armed[key]; !here {
+		w.armed[key] = armed{zxid, missing}
+	}
+}
+
+// Removed says that the client does not want a watch any more. It may fire once
+// more before the server has heard of it, so it must be told behind the answer.
+func (w *Watches) Removed(path string, children bool) { delete(w.armed, watchKey{path, children}) }
+
+// Connected says that there is a new connection: the server knows no watch yet.
+func (w *Watches) Connected() { w.rearming, w.wanted = 0, map[watchKey]bool{} }
+
+// Rearming says that the client sends a setWatches on a new connection. What
+// none of them names is gone.
+func (w *Watches) Rearming(set *zk.SetWatches) {
+	w.rearming++
+	for _, path := range slices.Concat(set.Data, set.Exist) {
+		w.wanted[watchKey{path, false}] = true
+	}
+	for _, path := range set.Child {
+		w.wanted[watchKey{path, true}] = true
+	}
+}
+
+// Rearmed says that a setWatches was answered at zxid.
+func (w *Watches) Rearmed(zxid zk.Zxid) error {
+	if w.rearming--; w.rearming > 0 {
+		return nil
+	}
+	for _, key := range w.keys() {
+		a := w.armed[key]
+		s := w.model.nodes[key.path].when(zxid)
+		switch at := w.firstChange(key, a, zxid); {
+		case !w.wanted[key]:
+			delete(w.armed, key)
+		case at != 0 && (!a.missing || s.exists):
+			return broken(propertyWatch, "V4: %s has changed at %s while the client was away, and no event comes", key, number(at))
+		default:
+			w.armed[key] = armed{zxid, a.missing}
+		}
+	}
+	return nil
+}
+
+// String is the key for people.
+func (k watchKey) String() string {
+	if k.children {
+		return "the children of " + k.path
+	}
+	return k.path
+}
+
+func (w *Watches) keys() []watchKey {
+	return slices.SortedFunc(maps.Keys(w.armed), func(a, b watchKey) int {
+		switch {
+		case a.path < b.path || a.path == b.path && !a.children && b.children:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+}
+
+// firstChange is the first zxid behind that of the watch, and not behind to, at
+// which it should have fired; 0 if none.
+func (w *Watches) firstChange(key watchKey, a armed, to zk.Zxid) zk.Zxid {
+	t := w.model.nodes[key.path]
+	if t == nil {
+		return 0
+	}
+	if key.children {
+		n := sort.Search(len(t.children), func(i int) bool { return t.children[i].zxid > a.since })
+		at := zk.Zxid(0)
+		if n < len(t.children) && t.children[n].zxid <= to {
+			at = t.children[n].zxid
+		}
+		if gone := t.firstState(a.since, to, func(s *state) bool { return !s.exists }); gone != 0 && (at == 0 || gone < at) {
+			at = gone
+		}
+		return at
+	}
+	if a.missing {
+		return t.firstState(a.since, to, func(s *state) bool { return s.exists })
+	}
+	return t.firstState(a.since, to, func(s *state) bool { return !s.exists || s.mzxid == s.zxid })
+}
+
+// firstState finds the first state behind from, and not behind to, that holds.
+func (t *timeline) firstState(from, to zk.Zxid, holds func(*state) bool) zk.Zxid {
+	n := sort.Search(len(t.states), func(i int) bool { return t.states[i].zxid > from })
+	for ; n < len(t.states) && t.states[n].zxid <= to; n++ {
+		if holds(&t.states[n]) {
+			return t.states[n].zxid
+		}
+	}
+	return 0
+}
+
+// Event says that an event has come.
+func (w *Watches) Event(e *zk.Event) error {
+	data, children := watchKey{e.Path, false}, watchKey{e.Path, true}
+	var ended []watchKey
+	for _, key := range []watchKey{data, children} {
+		a, here := w.armed[key]
+		switch {
+		case !here:
+		case e.Type == zk.EventNodeDeleted && !a.missing,
+			e.Type == zk.EventNodeChildrenChanged && key.children,
+			e.Type == zk.EventNodeCreated && !key.children,
+			e.Type == zk.EventNodeDataChanged && !key.children:
+			ended = append(ended, key)
+		}
+	}
+	if len(ended) == 0 {
+		return broken(propertyWatch, "V1: %v %s at %s comes, and no such watch is set", e.Type, e.Path, number(e.Zxid))
+	}
+	for _, key := range ended {
+		if err := w.happened(e, key); err != nil {
+			return err
+		}
+		delete(w.armed, key)
+	}
+	return nil
+}
+
+// happened checks V2. While watches are set again events carry no zxid.
+func (w *Watches) happened(e *zk.Event, key watchKey) error {
+	if e.Zxid <= 0 {
+		if w.rearming == 0 {
+			return broken(propertyWatch, "V2: %v %s comes without a zxid, and no watches are being set again", e.Type, e.Path)
+		}
+		return nil
+	}
+	a := w.armed[key]
+	t := w.model.nodes[e.Path]
+	s := t.when(e.Zxid)
+	var real bool
+	switch e.Type {
+	case zk.EventNodeCreated:
+		real = s.czxid == e.Zxid
+	case zk.EventNodeDataChanged:
+		real = s.mzxid == e.Zxid
+	case zk.EventNodeDeleted:
+		real = s.zxid == e.Zxid
+	case zk.EventNodeChildrenChanged:
+		real = t != nil && t.childChanged(e.Zxid)
+	}
+	if !real || e.Zxid <= a.since {
+		return broken(propertyWatch, "V2: %v %s of %s comes for a watch set at %s; it has not happened then", e.Type, e.Path, number(e.Zxid), number(a.since))
+	}
+	if at := w.firstChange(key, a, e.Zxid-1); at != 0 {
+		return broken(propertyWatch, "V1: %v %s of %s comes, and the change of %s was not told", e.Type, e.Path, number(e.Zxid), number(at))
+	}
+	return nil
+}
+
+func (t *timeline) childChanged(zxid zk.Zxid) bool {
+	n := sort.Search(len(t.children), func(i int) bool { return t.children[i].zxid >= zxid })
+	return n < len(t.children) && t.children[n].zxid == zxid
+}
+
+// Replied says that a reply of zxid has come on a connection whose watches are set.
+func (w *Watches) Replied(zxid zk.Zxid) error {
+	if w.rearming > 0 || zxid <= 0 || len(w.armed) == 0 {
+		return nil
+	}
+	late, first := watchKey{}, zk.Zxid(0)
+	for key, a := range w.armed {
+		if at := w.firstChange(key, a, zxid); at != 0 && (first == 0 || at < first || at == first && key.path < late.path) {
+			late, first = key, at
+		}
+	}
+	if first != 0 {
+		return broken(propertyWatch, "V3: a reply shows %s, and the event of %s for %s has not come", number(zxid), number(first), late)
+	}
+	return nil
+}
+
+// Ended says that the session is over, its watches with it.
+func (w *Watches) Ended() { clear(w.armed) }

@@ -1,0 +1,249 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+const propertyZab = "zab"
+
+// Order follows the histories of all servers of an ensemble. What always holds:
+//
+//	O1  Agreement: a zxid stands for one transaction, whoever logs it.
+//	O2  Each history is without a hole: the next record continues the epoch, or
+//	    is the first of a later one.
+//	O3  Total order: what serving servers show are beginnings of one sequence.
+//	O4  One server is established as the leader of an epoch.
+//	O5  Who is established as a leader has all that was shown in older epochs.
+//	O6  What is shown is on the disks of a quorum.
+//	O7  A server that stays in its role never shows less than it has shown.
+type Order struct {
+	quorum  quorum.Set
+	hashes  map[zk.Zxid]uint64
+	shown   []zk.Zxid // by anybody, in order
+	servers map[quorum.ID]*standing
+	leaders map[uint32]quorum.ID
+}
+
+// standing is what is known of a server.
+type standing struct {
+	history []zk.Zxid
+	before  []zk.Zxid // what a crash may bring back, until the history is durable
+	shown   int       // so much of the history
+	durable zk.Zxid
+	serving bool
+}
+
+// NewOrder returns the order of an ensemble that has shown nothing yet. A nil
+// quorum leaves O6 out.
+func NewOrder(q quorum.Set) *Order {
+	return &Order{
+		quorum: q, hashes: map[zk.Zxid]uint64{}, servers: map[quorum.ID]*standing{}, leaders: map[uint32]quorum.ID{},
+	}
+}
+
+// SetQuorum changes what is enough, after a reconfig.
+func (o *Order) SetQuorum(q quorum.Set) { o.quorum = q }
+
+func (o *Order) server(id quorum.ID) *standing {
+	s := o.servers[id]
+	if s == nil {
+		s = &standing{}
+		o.servers[id] = s
+	}
+	return s
+}
+
+// Shown returns how many transactions were shown, and the last of them.
+func (o *Order) Shown() (int, zk.Zxid) {
+	if len(o.shown) == 0 {
+		return 0, 0
+	}
+	return len(o.shown), o.shown[len(o.shown)-1]
+}
+
+// Last returns the end of a server's history.
+func (o *Order) Last(id quorum.ID) zk.Zxid { return o.server(id).last() }
+
+func (s *standing) last() zk.Zxid {
+	if len(s.history) == 0 {
+		return 0
+	}
+	return s.history[len(s.history)-1]
+}
+
+// Append says that a server has put a transaction behind its history, on disk
+// or on the way there. The hash is of the transaction's bytes.
+func (o *Order) Append(id quorum.ID, zxid zk.Zxid, hash uint64) error {
+	if known, seen := o.hashes[zxid]; seen && known != hash {
+		return broken(propertyZab, "O1: server %d has another transaction at %s than was logged before", id, number(zxid))
+	}
+	o.hashes[zxid] = hash
+	s := o.server(id)
+	last := s.last()
+	continues := zxid == last+1 && zxid.Epoch() == last.Epoch()
+	begins := zxid.Epoch() > last.Epoch() && zxid.Counter() == 1
+	if !continues && !begins {
+		return broken(propertyZab, "O2: server %d logs %s behind %s", id, number(zxid), number(last))
+	}
+	s.history = append(s.history, zxid)
+	return nil
+}
+
+// Durable says that a server's history is on its disk up to zxid.
+func (o *Order) Durable(id quorum.ID, zxid zk.Zxid) {
+	s := o.server(id)
+	s.durable = max(s.durable, zxid)
+	if s.durable == s.last() {
+		s.before = nil
+	}
+}
+
+// Recover says that a server has come back from its disk with a history up to
+// zxid, all of it durable. It does not serve.
+func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
+	s := o.server(id)
+	if !s.has(zxid) && s.before != nil {
+		s.history = s.before
+	}
+	if !s.has(zxid) {
+		return broken(propertyZab, "O2: server %d comes back with %s, which is not in its history up to %s",
+			id, number(zxid), number(s.last()))
+	}
+	keep := s.upTo(zxid)
+	*s = standing{history: s.history[:keep:keep], durable: zxid, shown: min(s.shown, keep)}
+	return nil
+}
+
+// Truncate says that the end of a server's history is being cut off behind
+// zxid. It does not serve.
+func (o *Order) Truncate(id quorum.ID, zxid zk.Zxid) error {
+	s := o.server(id)
+	if !s.has(zxid) {
+		return broken(propertyZab, "O2: server %d is cut to %s, which is not in its history", id, number(zxid))
+	}
+	s.replace(s.history[:s.upTo(zxid)])
+	return nil
+}
+
+// Copy says that a server has taken over the history of another up to zxid,
+// with a snapshot. It is not durable yet, and the server does not serve.
+func (o *Order) Copy(id, from quorum.ID, zxid zk.Zxid) error {
+	s, t := o.server(id), o.server(from)
+	if !t.has(zxid) {
+		return broken(propertyZab, "O2: server %d takes a snapshot of %s from server %d, which does not have it",
+			id, number(zxid), from)
+	}
+	s.replace(t.history[:t.upTo(zxid)])
+	s.durable = 0
+	return nil
+}
+
+// replace gives a server another history, of which a crash may know nothing.
+func (s *standing) replace(history []zk.Zxid) {
+	if s.before == nil {
+		s.before = s.history
+	}
+	s.history = slices.Clone(history)
+	s.durable = min(s.durable, s.last())
+	s.shown = min(s.shown, len(history))
+	s.serving = false
+}
+
+// has says whether a history can end at zxid.
+func (s *standing) has(zxid zk.Zxid) bool {
+	n := s.upTo(zxid)
+	return zxid == 0 || n > 0 && s.history[n-1] == zxid
+}
+
+// upTo counts the records of a history that are not behind zxid.
+func (s *standing) upTo(zxid zk.Zxid) int {
+	return sort.Search(len(s.history), func(i int) bool { return s.history[i] > zxid })
+}
+
+// Serve says that a server begins to serve in an epoch, with everything up to
+// zxid applied. It returns what was never shown before.
+func (o *Order) Serve(id quorum.ID, epoch uint32, leading bool, zxid zk.Zxid) ([]zk.Zxid, error) {
+	s := o.server(id)
+	s.serving = true
+	if leading {
+		if other, known := o.leaders[epoch]; known && other != id {
+			return nil, broken(propertyZab, "O4: servers %d and %d lead epoch %d", other, id, epoch)
+		}
+		o.leaders[epoch] = id
+		older := sort.Search(len(o.shown), func(i int) bool { return o.shown[i].Epoch() >= epoch })
+		if older > 0 && zxid < o.shown[older-1] {
+			return nil, broken(propertyZab, "O5: leader %d of epoch %d is at %s, and %s was shown before: it is lost",
+				id, epoch, number(zxid), number(o.shown[older-1]))
+		}
+	}
+	s.shown = min(s.shown, s.upTo(zxid))
+	return o.Show(id, zxid)
+}
+
+// Show says that a serving server shows everything up to zxid. It returns what
+// was never shown before.
+func (o *Order) Show(id quorum.ID, zxid zk.Zxid) ([]zk.Zxid, error) {
+	s := o.server(id)
+	upTo := s.upTo(zxid)
+	switch {
+	case !s.serving:
+		return nil, broken(propertyZab, "O3: server %d shows %s and does not serve", id, number(zxid))
+	case !s.has(zxid):
+		return nil, broken(propertyZab, "O3: server %d shows %s, which is not in its history", id, number(zxid))
+	case upTo < s.shown:
+		return nil, broken(propertyZab, "O7: server %d shows %s, and has shown more before", id, number(zxid))
+	}
+	before := len(o.shown)
+	for i := s.shown; i < upTo; i++ {
+		if err := o.showOne(id, i, s.history[i]); err != nil {
+			return nil, err
+		}
+	}
+	s.shown = upTo
+	return o.shown[before:], nil
+}
+
+// showOne compares the transaction at a place of a history with the sequence.
+func (o *Order) showOne(id quorum.ID, at int, zxid zk.Zxid) error {
+	if at < len(o.shown) {
+		if o.shown[at] != zxid {
+			return broken(propertyZab, "O3: server %d shows %s where another has shown %s", id, number(zxid), number(o.shown[at]))
+		}
+		return nil
+	}
+	if o.quorum != nil {
+		var have quorum.IDs
+		for server, s := range o.servers {
+			if s.durable >= zxid && s.has(zxid) {
+				have.Add(server)
+			}
+		}
+		if !o.quorum.Enough(have) {
+			return broken(propertyZab, "O6: server %d shows %s, which is on the disks of %v only", id, number(zxid), have)
+		}
+	}
+	o.shown = append(o.shown, zxid)
+	return nil
+}
+
+// Leave says that a server does not serve any more.
+func (o *Order) Leave(id quorum.ID) { o.server(id).serving = false }
+
+// Equal says whether the servers have all shown the whole sequence.
+func (o *Order) Equal(ids ...quorum.ID) error {
+	for _, id := range ids {
+		if s := o.server(id); !s.serving || s.shown != len(o.shown) {
+			_, last := o.Shown()
+			return broken(propertyZab, "O3: server %d has shown %d of %d transactions, the last is %s", id, s.shown, len(o.shown), number(last))
+		}
+	}
+	return nil
+}
+
+// number prints a zxid as people read it: epoch and counter.
+func number(z zk.Zxid) string { return fmt.Sprintf("%d.%d", z.Epoch(), z.Counter()) }
