@@ -26,6 +26,17 @@ func (a Address) Wildcard() bool {
 	return err == nil && ip.IsUnspecified()
 }
 
+// Same says whether two hosts are the same name, or the same address in
+// whatever form. The ports do not count.
+func (a Address) Same(b Address) bool {
+	if strings.EqualFold(a.Host, b.Host) {
+		return true
+	}
+	x, errA := netip.ParseAddr(a.Host)
+	y, errB := netip.ParseAddr(b.Host)
+	return errA == nil && errB == nil && x.Unmap() == y.Unmap()
+}
+
 // local says whether a means something else on every machine: what two servers
 // may both have.
 func (a Address) local() bool {
@@ -111,7 +122,7 @@ func fields(text string) ([]string, error) {
 	}
 	host, ports, closed := strings.Cut(rest, "]:")
 	if !closed {
-		return nil, fmt.Errorf("%q: [ without ]:", text)
+		return nil, fmt.Errorf("%q has no ]: behind its [", text)
 	}
 	return append([]string{host}, strings.Split(ports, ":")...), nil
 }
