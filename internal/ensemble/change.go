@@ -27,7 +27,8 @@ type Rules struct {
 //	BadVersion    the request is for another version than c's
 //	Marshalling   the number of a server, group or version is none
 //	BadArguments  all else: the form of a line, an address that two servers
-//	              would have, a joining server without a client port, too few
+//	              would have, a joining server without a client port, a secure
+//	              client port (no release of Apache's reads one yet), too few
 //	              participants, servers put in or out where groups count
 //
 // Whether a change is under way, and whether a quorum of the new configuration
@@ -44,7 +45,8 @@ func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code) {
 		return nil, zk.ErrBadArguments
 	}
 	for i := range next.Members {
-		if len(next.Members[i].Quorum) > 1 && !rules.MultiAddress {
+		m := &next.Members[i]
+		if len(m.Quorum) > 1 && !rules.MultiAddress || m.Secure.Port != 0 {
 			return nil, zk.ErrBadArguments
 		}
 	}
@@ -109,7 +111,7 @@ func (b *Builder) join(line string) error {
 		return err
 	}
 	b.members[id] = m
-	if m.Client.Port == 0 && m.Secure.Port == 0 {
+	if m.Client.Port == 0 {
 		return errors.New("a server that joins needs a client port")
 	}
 	for other := range maps.Values(b.members) {

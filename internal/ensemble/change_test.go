@@ -34,7 +34,6 @@ func TestReconfigMakes(t *testing.T) {
 		{"one server less that was none", "-", "9, 3", "-", line1 + line2 + end},
 		{"one server more", "server.4=d:1:2;3", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"one more by its bare number", " 4 = d:1:2;3 ", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
-		{"one that only TLS reaches", "server.4=d:1:2;;3", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;;0.0.0.0:3\n" + end},
 		{"another in place of one", "server.3=d:1:2;3", "3", "-", line1 + line2 + "server.3=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"the place of one that left", "server.4=10.0.0.3:2888:3888;2181", "3", "-", line1 + line2 + "server.4=10.0.0.3:2888:3888:participant;0.0.0.0:2181\n" + end},
 		{"a voter that becomes an observer", "server.3=10.0.0.3:2888:3888:observer;2181", "-", "-", line1 + line2 + "server.3=10.0.0.3:2888:3888:observer;0.0.0.0:2181\n" + end},
@@ -77,6 +76,9 @@ func TestReconfigIsRefused(t *testing.T) {
 		{"an address of another", "server.4=10.0.0.3:2888:3888;2181", "-", "-", zk.ErrBadArguments},
 		{"an address of another as client port", "server.4=d:1:2;10.0.0.3:3888", "-", "-", zk.ErrBadArguments},
 		{"an address of another that joins", "server.4=d:1:2;3,server.5=d:2:5;3", "-", "-", zk.ErrBadArguments},
+		{"a secure client port", "server.4=d:1:2;3;4", "-", "-", zk.ErrBadArguments},
+		{"a secure client port alone", "server.4=d:1:2;;4", "-", "-", zk.ErrBadArguments},
+		{"a secure client port in the list", "-", "-", "server.1=a:1:2;3,server.2=b:1:2;;4", zk.ErrBadArguments},
 		{"several addresses", "server.4=d:1:2|e:1:2;3", "-", "-", zk.ErrBadArguments},
 		{"a key that is none", "-", "-", "server.1=a:1:2,server.2=b:1:2,tickTime=5", zk.ErrBadArguments},
 	} {
