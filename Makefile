@@ -46,6 +46,10 @@ fuzz: ## every fuzz target for FUZZTIME=30s each
 interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C) and directories of Apache ZooKeeper; installs what is missing
 	go run ./test/interop/run
 
+.PHONY: interop-ensemble
+interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture, under load; rolling replacement; reconfig
+	go test -tags interop -count=1 -v -timeout 30m ./test/ensemble
+
 .PHONY: differential
 differential: ## SEEDS=50 random scripts on Apache ZooKeeper and on Conclave, compared
 	go run ./test/diff -seeds $(SEEDS)

@@ -3,6 +3,7 @@
 package servers
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
@@ -45,17 +46,17 @@ var installing sync.Mutex
 func (a apache) Install(ctx context.Context) error {
 	installing.Lock()
 	defer installing.Unlock()
-	if _, err := a.classPath(); err == nil {
-		return nil
-	}
 	home, err := a.home()
 	if err != nil {
 		return err
 	}
 	for name, data := range map[string][]byte{"pom.xml": pom, "logback.xml": logback} {
-		if err := os.WriteFile(filepath.Join(home, name), data, 0o644); err != nil {
+		if err := replace(filepath.Join(home, name), data); err != nil {
 			return fmt.Errorf("servers: install %s: %w", a.Name(), err)
 		}
+	}
+	if _, err := a.classPath(); err == nil {
+		return nil
 	}
 	mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(home, "pom.xml"),
 		"-Dzookeeper.version="+a.version, "dependency:build-classpath",
@@ -65,6 +66,28 @@ func (a apache) Install(ctx context.Context) error {
 	}
 	_, err = a.classPath()
 	return err
+}
+
+// ClassPath is what a Java program needs to use that release's client: the
+// server's jars have it. Maven brings them if they are not there.
+func ClassPath(ctx context.Context, version string) (string, error) {
+	a := apache{version}
+	if err := a.Install(ctx); err != nil {
+		return "", err
+	}
+	return a.classPath()
+}
+
+// replace gives a file a content at once: another process may be reading it.
+func replace(name string, data []byte) error {
+	if there, err := os.ReadFile(name); err == nil && bytes.Equal(there, data) {
+		return nil
+	}
+	fresh := fmt.Sprintf("%s.%d", name, os.Getpid())
+	if err := os.WriteFile(fresh, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(fresh, name)
 }
 
 // home is where the version's list of jars and its logging configuration lie.

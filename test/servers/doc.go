@@ -4,7 +4,9 @@
 //
 // In goes a data directory and lines for zoo.cfg, the same file for both kinds.
 // Out comes a process on loopback and a port of its own that already answers,
-// with its log, CPU time and resident memory.
+// with its log, CPU time and resident memory. An Ensemble is several of them that
+// know each other, of any kinds; a Network is what they reach each other through,
+// where it is to be cut.
 //
 // What always holds:
 //
@@ -15,6 +17,8 @@
 //	S3  Stop and Kill return after the process is gone; the data directory is
 //	    left as it is.
 //
-// It knows nothing of ensembles, and it works on Linux only: CPU time and
-// memory are read from /proc.
+//	S4  A member of an ensemble has the same id, ports and directory whichever
+//	    kind runs there.
+//
+// It works on Linux only: CPU time and memory are read from /proc.
 package servers

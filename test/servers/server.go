@@ -57,19 +57,31 @@ type Server struct {
 }
 
 func start(ctx context.Context, k Kind, o Options) (*Server, error) {
+	s, err := begin(ctx, k, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.awaitServing(ctx); err != nil {
+		err = fmt.Errorf("servers: start %s: %w\n%s", k.Name(), err, s.LogTail(4000))
+		return nil, errors.Join(err, s.Kill())
+	}
+	return s, nil
+}
+
+// begin starts the process and does not wait until it serves.
+func begin(ctx context.Context, k Kind, o Options) (*Server, error) {
 	scratch, err := os.MkdirTemp("", "conclave-server-")
 	if err != nil {
 		return nil, fmt.Errorf("servers: start %s: %w", k.Name(), err)
 	}
 	s := &Server{Kind: k, Port: o.Port, DataDir: o.DataDir, options: o, scratch: scratch,
-		LogFile: filepath.Join(scratch, "log"), ended: make(chan struct{})}
+		LogFile: o.LogFile, ended: make(chan struct{})}
+	if s.LogFile == "" {
+		s.LogFile = filepath.Join(scratch, "log")
+	}
 	if err := s.launch(ctx); err != nil {
 		os.RemoveAll(scratch)
 		return nil, fmt.Errorf("servers: start %s: %w", k.Name(), err)
-	}
-	if err := s.awaitServing(ctx); err != nil {
-		err = fmt.Errorf("servers: start %s: %w\n%s", k.Name(), err, s.LogTail(4000))
-		return nil, errors.Join(err, s.Kill())
 	}
 	return s, nil
 }
@@ -89,10 +101,13 @@ func (s *Server) launch(ctx context.Context) error {
 		}
 	}
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
-	file := filepath.Join(s.scratch, "zoo.cfg")
-	text := config(s.DataDir, s.Port, s.options)
-	if err = os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return err
+	file := s.options.ConfigFile
+	if file == "" {
+		file = filepath.Join(s.scratch, "zoo.cfg")
+		text := config(s.DataDir, s.Port, s.options)
+		if err = os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	args, err := s.Kind.command(ctx, file, s.options)
 	if err != nil {
@@ -103,7 +118,7 @@ func (s *Server) launch(ctx context.Context) error {
 
 // run starts the process and leaves a goroutine that waits for its end.
 func (s *Server) run(args []string) error {
-	log, err := os.Create(s.LogFile)
+	log, err := s.openLog()
 	if err != nil {
 		return err
 	}
@@ -129,6 +144,15 @@ func (s *Server) run(args []string) error {
 		}
 	}()
 	return <-started
+}
+
+// openLog begins the log anew, or goes on with one that was asked for.
+func (s *Server) openLog() (*os.File, error) {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if s.options.LogFile != "" {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	}
+	return os.OpenFile(s.LogFile, flags, 0o644)
 }
 
 // awaitServing polls "srvr" until the server says what it is.
@@ -218,6 +242,13 @@ func (s *Server) Crash() {
 	<-ended
 }
 
+// Pause stops the process where it stands, with SIGSTOP; Resume lets it go on.
+// Both return at once. Crash ends a paused process too.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
 // signal sends to the process unless it has been waited for already; os.Process
 // itself makes sure that a reused pid is never hit.
 func (s *Server) signal(sig syscall.Signal) {
@@ -240,7 +271,7 @@ func (s *Server) Restart(ctx context.Context) error {
 }
 
 // Log is all that the process has written to standard output and error since
-// it was started last.
+// it was started last, or all that is in Options.LogFile.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.LogFile)
 	if err != nil {

@@ -35,6 +35,14 @@ type Options struct {
 	// come last and so win over the defaults written by this package.
 	Config []string
 
+	// ConfigFile is a zoo.cfg that is there, in place of one written from
+	// DataDir, Port and Config. It must name the same directory and port.
+	ConfigFile string
+
+	// LogFile gets standard output and error, behind what is in it. Empty: a
+	// file of the scratch directory, anew at each start.
+	LogFile string
+
 	// Properties are process properties that cannot be written in Apache's
 	// zoo.cfg, such as jute.maxbuffer or znode.container.checkIntervalMs.
 	// Both kinds get them with -D on the command line.

@@ -1,0 +1,219 @@
+//go:build linux && interop
+
+package ensemble
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/test/workload"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// behind are who is brought up by whom: the first two servers have the leader's
+// kind, the third joins.
+var behind = []struct{ leader, learner string }{
+	{"J9", "G"}, {"J8", "G"}, {"G", "J9"}, {"G", "J8"},
+}
+
+// beyondHistory is more than a leader keeps in memory for servers that are
+// behind (500 transactions), and within is less.
+const (
+	beyondHistory = 1200
+	withinHistory = 200
+)
+
+// A server joins with nothing and gets a snapshot, since the leader has neither
+// the history in memory nor leave to read it from its log; then it is killed,
+// misses a few transactions and gets just these.
+func TestJoiningEmptyAndBehind(t *testing.T) {
+	for _, b := range behind {
+		t.Run(b.learner+" joins "+b.leader, func(t *testing.T) {
+			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, strings.Join([]string{b.leader, b.leader, b.learner}, " ")),
+				Config: []string{"snapshotSizeFactor=-1"}})
+			s.startUnder(2)
+			s.work(workload.Options{Writers: 2, Pause: 10 * time.Millisecond})
+			s.fill(beyondHistory)
+			learner := s.e.Member(3)
+			s.join(learner, "SNAP")
+			s.await(withinHistory)
+			must(t, learner.Kill())
+			s.await(withinHistory / 4)
+			s.join(learner, "DIFF")
+			s.await(withinHistory)
+			s.check()
+		})
+	}
+}
+
+// fill makes many transactions at once.
+func (s *scene) fill(transactions int) {
+	s.t.Helper()
+	c, err := client.Dial(s.t.Context(), s.e.Addrs(), client.Options{})
+	must(s.t, err)
+	defer c.Close()
+	futures := make([]*client.Future, transactions)
+	for i := range futures {
+		futures[i], err = c.Submit(s.t.Context(), zk.Request{Op: zk.OpSetData, Path: workload.Root, Version: -1})
+		must(s.t, err)
+	}
+	for _, f := range futures {
+		_, err := f.Wait(s.t.Context())
+		must(s.t, err)
+	}
+}
+
+// join starts a server under load and checks how it was brought up.
+func (s *scene) join(learner *servers.Member, how string) {
+	s.t.Helper()
+	leader := s.leader()
+	before, leaderBefore := len(learner.Log()), len(leader.Log())
+	must(s.t, learner.Start(s.t.Context()))
+	s.settle(learner)
+	if got := synchronization(tailFrom(learner, before), tailFrom(leader, leaderBefore)); got != how {
+		s.t.Errorf("server %d was brought up by %q, not by %s", learner.ID, got, how)
+	}
+}
+
+func tailFrom(m *servers.Member, offset int) string {
+	log := m.Log()
+	return log[min(offset, len(log)):]
+}
+
+// synchronization reads from the logs how a learner was brought up. At least
+// one of the two is Apache's.
+func synchronization(learner, leader string) string {
+	for _, line := range []struct{ log, text, how string }{
+		{learner, "Getting a snapshot from leader", "SNAP"},
+		{learner, "Getting a diff from the leader", "DIFF"},
+		{learner, "Truncating log to get in sync with the leader", "TRUNC"},
+		{leader, "Sending snapshot last zxid of peer", "SNAP"},
+		{leader, "Sending TRUNC zxid", "TRUNC"},
+		{leader, "Sending DIFF zxid", "DIFF"},
+	} {
+		if strings.Contains(line.log, line.text) {
+			return line.how
+		}
+	}
+	return "nothing known"
+}
+
+// ahead are who is cut back by whom: the old leader has the first kind, the
+// other two the second.
+var ahead = []struct{ old, others string }{
+	{"G", "J9"}, {"J9", "G"}, {"J8", "G"}, {"G", "J8"},
+}
+
+// The leader logs a transaction that nobody else gets, and dies. The others go
+// on without it; when it comes back it must forget.
+func TestJoiningAhead(t *testing.T) {
+	for _, a := range ahead {
+		t.Run(a.old+" joins "+a.others, func(t *testing.T) {
+			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, strings.Join([]string{a.others, a.others, a.old}, " "))})
+			s.startUnder(3)
+			s.startRest()
+			s.work(workload.Options{Writers: 2})
+			s.await(withinHistory)
+			s.load.Close()
+			old := s.e.Member(3)
+			s.strand(old, "/stranded")
+			for _, m := range s.e.Members {
+				must(t, m.Kill())
+			}
+			must(t, servers.StartAll(t.Context(), s.e.Member(1), s.e.Member(2)))
+			s.leader()
+			// Nobody has written in the new epoch, so its leader's history ends
+			// below the stranded transaction.
+			s.join(old, "TRUNC")
+			s.load = nil
+			s.work(workload.Options{Writers: 2, Prefix: "b"})
+			s.await(withinHistory)
+			s.check()
+			for _, addr := range s.addrs() {
+				c, err := client.Dial(t.Context(), addr, client.Options{})
+				must(t, err)
+				_, there, err := c.Exists(t.Context(), "/stranded")
+				must(t, err)
+				if there {
+					t.Errorf("%s has the transaction that nobody committed", addr)
+				}
+				must(t, c.Close())
+			}
+		})
+	}
+}
+
+// strand lets a leader log the creation of a znode that no follower can get.
+func (s *scene) strand(leader *servers.Member, path string) {
+	s.t.Helper()
+	c, err := client.Dial(s.t.Context(), leader.Addr, client.Options{})
+	must(s.t, err)
+	for _, m := range s.e.Members {
+		if m != leader {
+			m.Pause()
+		}
+	}
+	_, err = c.Submit(s.t.Context(), zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
+	must(s.t, err)
+	waitFor(s.t, "the leader logs what it proposes", func() bool {
+		return logged(s.t, filepath.Join(leader.DataDir(), "version-2"), path)
+	})
+	must(s.t, leader.Kill())
+	c.Detach()
+}
+
+// logged tells whether a transaction log has the creation of a znode.
+func logged(t *testing.T, dir, path string) bool {
+	t.Helper()
+	segments, err := txnlog.Segments(osfs.New(), dir)
+	must(t, err)
+	for _, segment := range segments {
+		r := txnlog.NewSegmentReader(osfs.New(), dir, segment, txnlog.ReadOptions{AllowGaps: true})
+		for {
+			record, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			must(t, err)
+			_, change, _, err := txn.Decode(record.Payload)
+			must(t, err)
+			if change.Path == path {
+				must(t, r.Close())
+				return true
+			}
+		}
+		must(t, r.Close())
+	}
+	return false
+}
+
+// A server that has lost its disk joins as a new one does.
+func TestJoiningAfterTheLossOfADisk(t *testing.T) {
+	for _, line := range []string{"J9 J9 G", "G G J9"} {
+		t.Run(line, func(t *testing.T) {
+			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, line)})
+			s.startUnder(2)
+			s.startRest()
+			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond})
+			s.await(withinHistory)
+			m := s.e.Member(3)
+			must(t, m.Kill())
+			must(t, os.RemoveAll(m.DataDir()))
+			s.await(withinHistory)
+			must(t, m.Start(t.Context()))
+			s.settle(m)
+			s.await(withinHistory)
+			s.check()
+		})
+	}
+}

@@ -1,0 +1,82 @@
+//go:build linux && interop
+
+package ensemble
+
+import (
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/test/workload"
+)
+
+// Every server is replaced by one of another kind, on its directory, and back,
+// while clients of Go and Java write. What that costs is compared with a rolling
+// restart of Apache's servers, measured in the same way just before.
+func TestRollingReplacement(t *testing.T) {
+	java := []string{"J9", "J8", "J9"}
+	var allowed int64
+	t.Run("Java restarted, for comparison", func(t *testing.T) {
+		s := rolling(t, java)
+		s.replaceAll(java)
+		s.finishRolling()
+		allowed = s.lost()
+	})
+	t.Run("Java replaced and back", func(t *testing.T) {
+		s := rolling(t, java)
+		s.replaceAll([]string{"G", "G", "G"})
+		for _, m := range s.e.Members {
+			everyOperation(t, m)
+		}
+		s.replaceAll(java)
+		s.finishRolling()
+		if n := s.lost(); n > allowed {
+			t.Errorf("%d sessions were lost; a rolling restart of Java servers lost %d", n, allowed)
+		}
+	})
+}
+
+// rolling starts an ensemble of three and its clients.
+func rolling(t *testing.T, line []string) *scene {
+	t.Helper()
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, line[0]+" "+line[1]+" "+line[2])})
+	must(t, s.e.Start(t.Context()))
+	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond})
+	s.java = startJava(t, servers.Apache38, s.load, s.e.Addrs())
+	s.await(200)
+	return s
+}
+
+// replaceAll makes each server another kind: the followers, then the leader.
+func (s *scene) replaceAll(line []string) {
+	s.t.Helper()
+	leader := s.leader()
+	order := []*servers.Member{}
+	for _, m := range s.e.Members {
+		if m != leader {
+			order = append(order, m)
+		}
+	}
+	for _, m := range append(order, leader) {
+		began, from := time.Now(), m.Kind.Name()
+		must(s.t, m.Become(s.t.Context(), kind(s.t, line[m.ID-1])))
+		s.settleAny(m)
+		s.await(100)
+		s.t.Logf("server %d, %s to %s: %.1f s, longest gap of one client %d ms", m.ID, from, m.Kind.Name(),
+			time.Since(began).Seconds(), s.load.GapSince(began).Milliseconds())
+	}
+}
+
+// settleAny waits until a server serves in any role.
+func (s *scene) settleAny(m *servers.Member) {
+	s.t.Helper()
+	if s.leader() != m {
+		s.settle(m)
+	}
+}
+
+func (s *scene) finishRolling() {
+	s.t.Helper()
+	s.check()
+	s.t.Logf("%d sessions lost", s.lost())
+}

@@ -1,0 +1,280 @@
+//go:build linux
+
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// EnsembleOptions say how to make an ensemble. Kinds is required.
+type EnsembleOptions struct {
+	// Kinds are the programs of servers 1, 2 and so on.
+	Kinds []Kind
+
+	// Observers are the ids of servers that do not vote.
+	Observers []int
+
+	// Config are further lines of zoo.cfg for every server; see Options.Config.
+	// The default is a tick of 500 ms with 20 ticks to join and 4 to be silent.
+	Config []string
+
+	// Properties, HeapMiB, JavaFlags and StartWithin are those of Options.
+	Properties  map[string]string
+	HeapMiB     int
+	JavaFlags   []string
+	StartWithin time.Duration
+
+	// Dir holds the servers' folders, 1, 2 and so on. Empty: a new temporary
+	// directory, removed by Close.
+	Dir string
+
+	// Proxied puts proxies between all servers, see Ensemble.Network.
+	Proxied bool
+
+	// Reconfig lets the ensemble's configuration change: the servers' addresses
+	// for clients stand in it, and each server keeps its zoo.cfg over a start.
+	// It cannot be had with Proxied, where addresses differ from server to server.
+	Reconfig bool
+}
+
+// An Ensemble is some servers that know each other. Members may be of different
+// kinds, and of another kind after each stop.
+type Ensemble struct {
+	// Members by id: Members[0] has the id 1.
+	Members []*Member
+
+	// Network is nil unless the ensemble is proxied.
+	Network *Network
+
+	options EnsembleOptions
+	scratch string // to be removed
+	ports   map[int]bool
+}
+
+// ensembleDefaults are shorter times than Apache's examples have, so that tests
+// of failures do not wait long.
+var ensembleDefaults = []string{"tickTime=500", "initLimit=20", "syncLimit=4"}
+
+// NewEnsemble makes directories and finds ports; nothing is started yet.
+func NewEnsemble(ctx context.Context, o EnsembleOptions) (*Ensemble, error) {
+	if o.Proxied && o.Reconfig {
+		return nil, errors.New("servers: an ensemble cannot be proxied and change its configuration")
+	}
+	e := &Ensemble{options: o, ports: map[int]bool{}}
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "conclave-ensemble-")
+		if err != nil {
+			return nil, fmt.Errorf("servers: new ensemble: %w", err)
+		}
+		e.options.Dir, e.scratch = dir, dir
+	}
+	for _, k := range o.Kinds {
+		if _, err := e.Grow(ctx, k); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	for _, id := range o.Observers {
+		e.Member(id).Observer = true
+	}
+	if o.Proxied {
+		if err := e.proxy(); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	return e, nil
+}
+
+// Grow adds a member with the next id, which is not started. The configurations
+// of the others are not changed by it, unless they have never been started.
+func (e *Ensemble) Grow(ctx context.Context, k Kind) (*Member, error) {
+	if err := k.Install(ctx); err != nil {
+		return nil, err
+	}
+	m := &Member{ID: len(e.Members) + 1, Kind: k, ensemble: e, links: map[int]link{}}
+	m.Dir = filepath.Join(e.options.Dir, fmt.Sprint(m.ID))
+	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("servers: new ensemble: %w", err)
+	}
+	for _, port := range []*int{&m.clientPort, &m.quorumPort, &m.electionPort} {
+		var err error
+		if *port, err = e.freePort(); err != nil {
+			return nil, err
+		}
+	}
+	m.Addr = loopback(m.clientPort)
+	e.Members = append(e.Members, m)
+	return m, nil
+}
+
+// freePort is a port that no other member has been given either.
+func (e *Ensemble) freePort() (int, error) {
+	for {
+		port, err := FreePort()
+		if err != nil || !e.ports[port] {
+			e.ports[port] = true
+			return port, err
+		}
+	}
+}
+
+// proxy puts a proxy between every two members.
+func (e *Ensemble) proxy() error {
+	e.Network = newNetwork()
+	for _, from := range e.Members {
+		for _, to := range e.Members {
+			if from == to {
+				continue
+			}
+			quorum, election, err := e.Network.link(from, to)
+			if err != nil {
+				return err
+			}
+			from.links[to.ID] = link{quorum, election}
+		}
+	}
+	return nil
+}
+
+// Member is the server of that id.
+func (e *Ensemble) Member(id int) *Member { return e.Members[id-1] }
+
+// Addrs is the list of all servers for a client.
+func (e *Ensemble) Addrs() string {
+	var addrs []string
+	for _, m := range e.Members {
+		addrs = append(addrs, m.Addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Start starts all members at once and waits until each serves.
+func (e *Ensemble) Start(ctx context.Context) error { return StartAll(ctx, e.Members...) }
+
+// StartAll starts members at once and waits until each serves.
+func StartAll(ctx context.Context, members ...*Member) error {
+	for _, m := range members {
+		if err := m.Launch(ctx); err != nil {
+			return err
+		}
+	}
+	for _, m := range members {
+		if err := m.AwaitServing(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Leader is the running member that says it leads, nil if none does. If several
+// do, as one that was paused may for a moment, it is one with the highest epoch.
+func (e *Ensemble) Leader() *Member {
+	var leader *Member
+	var best int64
+	for _, m := range e.Members {
+		if s, err := m.Status(); err == nil && s.Leads() && (leader == nil || s.Zxid>>32 > best) {
+			leader, best = m, s.Zxid>>32
+		}
+	}
+	return leader
+}
+
+// AwaitLeader waits until a member leads.
+func (e *Ensemble) AwaitLeader(ctx context.Context) (*Member, error) {
+	var leader *Member
+	err := e.await(ctx, "no server leads", func() bool {
+		leader = e.Leader()
+		return leader != nil
+	})
+	return leader, err
+}
+
+// AwaitEqual waits until all running members have applied the same last
+// transaction, and returns its zxid. Clients should be quiet then.
+func (e *Ensemble) AwaitEqual(ctx context.Context) (int64, error) {
+	var zxid int64
+	err := e.await(ctx, "the servers' zxids differ", func() bool {
+		first := true
+		for _, m := range e.Members {
+			if !m.Running() {
+				continue
+			}
+			s, err := m.Status()
+			if err != nil || !first && s.Zxid != zxid {
+				return false
+			}
+			zxid, first = s.Zxid, false
+		}
+		return !first
+	})
+	return zxid, err
+}
+
+// await polls a condition, which is all that 4lw offers.
+func (e *Ensemble) await(ctx context.Context, otherwise string, condition func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, e.within())
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for !condition() {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("servers: %s: %s", otherwise, e.Describe())
+		}
+	}
+	return nil
+}
+
+func (e *Ensemble) within() time.Duration {
+	if e.options.StartWithin != 0 {
+		return e.options.StartWithin
+	}
+	return defaultStartWithin
+}
+
+// Describe is a line that says what each member is.
+func (e *Ensemble) Describe() string {
+	var parts []string
+	for _, m := range e.Members {
+		s, err := m.Status()
+		what := fmt.Sprintf("%s 0x%x", s.Mode, s.Zxid)
+		switch {
+		case !m.Running():
+			what = "down"
+		case err != nil:
+			what = "not serving"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s %s", m.ID, m.Kind.Name(), what))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// LogTails are the ends of all members' logs, for a test that has failed.
+func (e *Ensemble) LogTails(bytesMax int) string {
+	var b strings.Builder
+	for _, m := range e.Members {
+		fmt.Fprintf(&b, "--- server %d, %s:\n%s\n", m.ID, m.Kind.Name(), m.LogTail(bytesMax))
+	}
+	return b.String()
+}
+
+// Close kills all members and removes what NewEnsemble made.
+func (e *Ensemble) Close() error {
+	var errs []error
+	for _, m := range e.Members {
+		errs = append(errs, m.Kill())
+	}
+	if e.Network != nil {
+		e.Network.close()
+	}
+	if e.scratch != "" {
+		errs = append(errs, os.RemoveAll(e.scratch))
+	}
+	return errors.Join(errs...)
+}

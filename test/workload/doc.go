@@ -1,0 +1,22 @@
+// Package workload is clients that write to an ensemble without pause, remember
+// what they were told, and check afterwards that the ensemble kept its word.
+//
+// In goes a list of servers; out come figures (writes, gaps, sessions) and, from
+// Verify, every broken promise. The clients are those of package client; what a
+// program in another language was told is added with a Ledger.
+//
+// What is checked:
+//
+//	K1  Every acknowledged write is there, on every server, and nothing is there
+//	    that was not written, or was told to have failed.
+//	K2  The zxids of acknowledged writes are all different, and grow within a
+//	    session: no two leaders have both committed.
+//	K3  A read that follows a sync shows every write that was acknowledged before
+//	    the sync was asked for.
+//	K4  No session sees a value older than one it has seen before, on whichever
+//	    servers.
+//	K5  An ephemeral znode lives as long as its session, and not longer.
+//	K6  Servers with the same last zxid have the same tree, stats included.
+//
+// It kills nobody: see test/servers.
+package workload

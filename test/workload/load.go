@@ -1,0 +1,230 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Root is the znode above all that a load makes.
+const Root = "/load"
+
+// Options say what load. Servers is required.
+type Options struct {
+	// Servers is the connect string of all clients.
+	Servers string
+
+	// Writers is how many clients write; default 3. Readers is how many read
+	// after a sync what the writers have written; default 0.
+	Writers, Readers int
+
+	// Pause is what a client waits after each operation; default none.
+	Pause time.Duration
+
+	// Kept is how many of its newest znodes a writer leaves standing; it deletes
+	// the older ones. 0 is all.
+	Kept int
+
+	// SessionTimeout is asked for; default 10 s.
+	SessionTimeout time.Duration
+
+	// ConnectTimeout bounds the attempt to reach one server; default 500 ms.
+	ConnectTimeout time.Duration
+
+	// CallTimeout bounds one operation; default 30 s. What was sent and not
+	// answered by then has an unknown outcome.
+	CallTimeout time.Duration
+
+	// StaleAllowed says that a read after a sync may be stale, as Apache's sync
+	// allows when the leader is cut off: it is counted, and no breach.
+	StaleAllowed bool
+
+	// Prefix is the znode below Root for this load; default "a". Loads at the
+	// same time need different ones.
+	Prefix string
+}
+
+func (o Options) withDefaults() Options {
+	if o.Writers == 0 {
+		o.Writers = 3
+	}
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = 10 * time.Second
+	}
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = 500 * time.Millisecond
+	}
+	if o.CallTimeout == 0 {
+		o.CallTimeout = 30 * time.Second
+	}
+	if o.Prefix == "" {
+		o.Prefix = "a"
+	}
+	return o
+}
+
+// A Load is clients at work.
+type Load struct {
+	Ledger *Ledger
+
+	options Options
+	writers []*writer
+	readers []*reader
+	started time.Time
+	stop    chan struct{}
+	once    sync.Once
+	running sync.WaitGroup
+	stale   atomic.Int64
+	reads   atomic.Int64
+}
+
+// Start makes the znodes that the clients use and lets them work. The context
+// bounds the beginning only.
+func Start(ctx context.Context, o Options) (*Load, error) {
+	o = o.withDefaults()
+	l := &Load{Ledger: NewLedger(), options: o, stop: make(chan struct{})}
+	if err := l.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("workload: start: %w", err)
+	}
+	for id := range o.Writers {
+		w := &writer{load: l, id: id}
+		if err := w.open(ctx); err != nil {
+			l.abandon()
+			return nil, fmt.Errorf("workload: start: %w", err)
+		}
+		l.writers = append(l.writers, w)
+	}
+	for id := range o.Readers {
+		l.readers = append(l.readers, &reader{load: l, id: id})
+	}
+	l.started = time.Now()
+	for _, w := range l.writers {
+		l.running.Go(w.run)
+	}
+	for _, r := range l.readers {
+		l.running.Go(r.run)
+	}
+	return l, nil
+}
+
+func (l *Load) abandon() {
+	for _, w := range l.writers {
+		w.client.Close()
+	}
+}
+
+// prepare makes the znodes that all clients need.
+func (l *Load) prepare(ctx context.Context) error {
+	c, err := l.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	paths := []string{Root, l.path("")}
+	for id := range l.options.Writers {
+		paths = append(paths, l.path(fmt.Sprintf("/w%d", id)), l.register(id))
+	}
+	for _, path := range append(paths, l.path("/sessions")) {
+		if _, _, err := c.Create(ctx, path, []byte("0"), client.CreateOptions{}); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Guest makes a znode below which a client that is not of this package writes,
+// and notes in the Ledger what it was told; it is checked with the rest.
+func (l *Load) Guest(ctx context.Context, name string) (string, error) {
+	c, err := l.dial(ctx)
+	if err != nil {
+		return "", fmt.Errorf("workload: guest: %w", err)
+	}
+	defer c.Close()
+	path, _, err := c.Create(ctx, l.path("/w-"+name), nil, client.CreateOptions{})
+	return path, err
+}
+
+func (l *Load) path(rest string) string { return Root + "/" + l.options.Prefix + rest }
+
+// register is the znode that a writer counts in.
+func (l *Load) register(id int) string { return l.path(fmt.Sprintf("/r%d", id)) }
+
+func (l *Load) dial(ctx context.Context) (*client.Client, error) {
+	return client.Dial(ctx, l.options.Servers, client.Options{SessionTimeout: l.options.SessionTimeout,
+		ConnectTimeout: l.options.ConnectTimeout, BackoffMax: 200 * time.Millisecond, BackoffMin: 10 * time.Millisecond})
+}
+
+// context bounds one operation. It does not end with the load: the outcome of
+// what was begun is to be known.
+func (l *Load) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), l.options.CallTimeout)
+}
+
+func (l *Load) stopped() bool {
+	select {
+	case <-l.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits between operations; false if the load is to end.
+func (l *Load) pause(d time.Duration) bool {
+	if d == 0 {
+		return !l.stopped()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.stop:
+		return false
+	}
+}
+
+// Acknowledged is how many writes were acknowledged so far.
+func (l *Load) Acknowledged() int64 {
+	var sum int64
+	for _, w := range l.writers {
+		sum += w.acknowledged.Load()
+	}
+	return sum
+}
+
+// Await waits until so many more writes were acknowledged.
+func (l *Load) Await(ctx context.Context, writes int64) error {
+	goal := l.Acknowledged() + writes
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for l.Acknowledged() < goal {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("workload: %d of %d writes acknowledged: %w", writes-goal+l.Acknowledged(), writes, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Finish lets the clients end their operations and stop writing. Their sessions
+// stay open until Close: Verify looks at what belongs to them.
+func (l *Load) Finish() {
+	l.once.Do(func() { close(l.stop) })
+	l.running.Wait()
+}
+
+// Close ends all sessions.
+func (l *Load) Close() {
+	l.Finish()
+	for _, w := range l.writers {
+		w.client.Close()
+	}
+}

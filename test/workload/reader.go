@@ -1,0 +1,69 @@
+package workload
+
+import (
+	"strconv"
+
+	"github.com/conclave-project/conclave/client"
+)
+
+// A reader looks, after a sync, at what the writers count.
+type reader struct {
+	load   *Load
+	id     int
+	client *client.Client
+	seen   map[int]int64 // count by writer, in this session
+}
+
+// run works until the load ends.
+func (r *reader) run() {
+	for n := r.id; r.load.pause(r.load.options.Pause); n++ {
+		if r.client != nil && r.client.Err() != nil {
+			r.client.Close()
+			r.client = nil
+		}
+		if r.client == nil {
+			ctx, cancel := r.load.context()
+			r.client, _ = r.load.dial(ctx) // tried again in the next round
+			cancel()
+			r.seen = map[int]int64{}
+			continue
+		}
+		r.read(n % len(r.load.writers))
+	}
+	if r.client != nil {
+		r.client.Close()
+	}
+}
+
+// read compares one register with what was acknowledged before the sync.
+func (r *reader) read(writer int) {
+	ctx, cancel := r.load.context()
+	defer cancel()
+	path := r.load.register(writer)
+	before := r.load.writers[writer].counted.Load()
+	if r.client.Sync(ctx, path) != nil {
+		return
+	}
+	server := r.client.Server()
+	data, _, err := r.client.Get(ctx, path)
+	if err != nil {
+		return
+	}
+	count, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		r.load.Ledger.Breach("%s holds %q", path, data)
+	}
+	r.load.reads.Add(1)
+	// The read may have gone to another server than the sync: then nothing is
+	// promised but the order of the session.
+	if count < before && server == r.client.Server() {
+		r.load.stale.Add(1)
+		if !r.load.options.StaleAllowed {
+			r.load.Ledger.Breach("%s held %d at %s after a sync, %d was acknowledged before", path, count, server, before)
+		}
+	}
+	if count < r.seen[writer] {
+		r.load.Ledger.Breach("%s held %d at %s, the session had seen %d", path, count, r.client.Server(), r.seen[writer])
+	}
+	r.seen[writer] = max(r.seen[writer], count)
+}
