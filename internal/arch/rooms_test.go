@@ -47,6 +47,7 @@ var rooms = map[string]room{
 	"internal/snap":              {2, storage},
 	"internal/replica":           {3, machine},
 	"internal/store":             {3, storage},
+	"internal/peernet":           {4, shell},
 	"client":                     {4, shell},
 	"election":                   {4, shell},
 	"client/recipes":             {5, shell},

@@ -1,0 +1,141 @@
+package peernet
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until a condition holds.
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain waited for: %s", what)
+		}
+	}
+}
+
+// get takes what must come on a channel.
+func get[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("in vain waited for %s", what)
+		panic("not reached")
+	}
+}
+
+// none checks that nothing comes on a channel for a while.
+func none[T any](t testing.TB, what string, c <-chan T) {
+	t.Helper()
+	select {
+	case v := <-c:
+		t.Fatalf("%s: %v", what, v)
+	case <-time.After(30 * time.Millisecond):
+	}
+}
+
+// leavesNothing checks at the end of the test that no goroutine of this package
+// is left (N6).
+func leavesNothing(t testing.TB) {
+	t.Cleanup(func() {
+		var left string
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if left = goroutines(); left == "" {
+				return
+			}
+		}
+		t.Errorf("goroutines are left:\n%s", left)
+	})
+}
+
+// goroutines returns the stacks of the package's goroutines but the tests' own.
+func goroutines() string {
+	all := make([]byte, 1<<20)
+	var left []string
+	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
+		if strings.Contains(stack, "internal/peernet.") && !strings.Contains(stack, "testing.") {
+			left = append(left, stack)
+		}
+	}
+	return strings.Join(left, "\n\n")
+}
+
+func listen(t testing.TB, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func addressOf(l net.Listener) peerwire.Address {
+	a := l.Addr().(*net.TCPAddr)
+	return peerwire.Address{Host: a.IP.String(), Port: uint16(a.Port)}
+}
+
+// closedPort is an address where nobody listens.
+func closedPort(t testing.TB) peerwire.Address {
+	t.Helper()
+	l := listen(t, "127.0.0.1:0")
+	l.Close()
+	return addressOf(l)
+}
+
+// dialRaw connects by hand.
+func dialRaw(t testing.TB, a peerwire.Address) *net.TCPConn {
+	t.Helper()
+	socket, err := net.DialTimeout("tcp", a.String(), patience)
+	must(t, err)
+	t.Cleanup(func() { socket.Close() })
+	must(t, socket.SetDeadline(time.Now().Add(patience)))
+	return socket.(*net.TCPConn)
+}
+
+// ends checks that the peer closes a connection, in whichever way.
+func ends(t testing.TB, socket net.Conn) {
+	t.Helper()
+	_, err := io.Copy(io.Discard, socket)
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		t.Error("the connection was not closed")
+	}
+}
+
+// flaky is a listener whose first connections fail.
+type flaky struct {
+	net.Listener
+	mu    sync.Mutex
+	fails int
+}
+
+func (f *flaky) Accept() (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails > 0 {
+		f.fails--
+		return nil, &net.OpError{Op: "accept", Err: io.ErrNoProgress}
+	}
+	return f.Listener.Accept()
+}

@@ -1,0 +1,255 @@
+package peernet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// input is what was read and not yet handed over: buffer[start:end].
+type input struct {
+	buffer     []byte
+	start, end int
+}
+
+// The memory of an input: what it begins with and goes back to, and beyond
+// which it does so.
+const (
+	inputBytes     = 64 << 10
+	inputBytesKept = 1 << 20
+)
+
+// lingerMax is how long a peer has to end a connection that this side closed.
+// What it still sends meanwhile is thrown away: closing the socket on it would
+// reset the connection, and what was sent last would be lost.
+const lingerMax = time.Second
+
+// run serves the link to its end.
+func (k *link) run() {
+	err := k.read()
+	l := k.owner
+	l.leave(k)
+	if k.out.isClosing() {
+		err = nil
+	} else {
+		k.cut()
+	}
+	if k.up {
+		l.o.Handler.Down(k.id)
+	}
+	if err != nil && err != io.EOF && l.done.Err() == nil {
+		l.o.Logger.Info("a link of the quorum port ended", slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
+	}
+	if k.settle() {
+		_ = k.socket.SetReadDeadline(time.Now().Add(lingerMax))
+		_, _ = io.Copy(io.Discard, k.socket)
+	}
+	k.cut()
+	k.still()
+}
+
+func (o *output) isClosing() bool {
+	o.Lock()
+	defer o.Unlock()
+	return o.closing
+}
+
+// errClosing ends the reading of a link that was closed.
+var errClosing = errors.New("peernet: the link was closed")
+
+// read hands over what comes until it fails.
+func (k *link) read() error {
+	k.input.buffer = make([]byte, inputBytes)
+	for need := 0; ; {
+		if err := k.fill(need); err != nil {
+			return err
+		}
+		for again := true; again; {
+			var err error
+			if need, again, err = k.deliver(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// fill reads at least one byte behind what is there. A message of need bytes is
+// not whole yet; memory for it grows with what has come, not with what it
+// claims.
+func (k *link) fill(need int) error {
+	in := &k.input
+	if in.start > 0 {
+		in.end = copy(in.buffer, in.buffer[in.start:in.end])
+		in.start = 0
+	}
+	switch size := len(in.buffer); {
+	case in.end == size:
+		in.buffer = append(make([]byte, 0, min(need, 2*size)), in.buffer...)
+		in.buffer = in.buffer[:cap(in.buffer)]
+	case in.end == 0 && size > inputBytesKept:
+		in.buffer = make([]byte, inputBytes)
+	}
+	n, err := k.socket.Read(in.buffer[in.end:])
+	in.end += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// deliver hands over the whole packets that are there, up to a SNAP, and then
+// the snapshot. It tells how many bytes the packet needs that is not whole, or
+// that there may be more whole ones.
+func (k *link) deliver() (need int, again bool, err error) {
+	in := &k.input
+	b := in.buffer[in.start:in.end]
+	found := scan(b, k.owner.o.DataBytesMax, bool(k.from))
+	batch, err := k.decode(b[:found.end], found)
+	in.start += found.end
+	if len(batch) > 0 {
+		if err := k.receive(batch); err != nil {
+			return 0, false, err
+		}
+	}
+	if err == nil {
+		err = found.err
+	}
+	if err == nil && found.snapshot {
+		err = k.snapshot()
+	}
+	return found.need - found.end, found.snapshot, err
+}
+
+// receive hands a batch over; the first of a link that came in makes it one.
+func (k *link) receive(batch []zab.Message) error {
+	l := k.owner
+	if !k.up {
+		if !l.enter(k) {
+			return fmt.Errorf("peernet: more than %d links", linksMax)
+		}
+		k.up = true
+		l.lobby.leave(k.socket)
+		l.o.Handler.Up(k.id, false)
+		if !k.unhurried() {
+			return errClosing
+		}
+	}
+	if k.out.isClosing() {
+		return errClosing
+	}
+	l.o.Handler.Receive(k.id, batch)
+	return nil
+}
+
+// unhurried takes the deadline off that a connection has for its first message.
+func (k *link) unhurried() bool {
+	k.out.Lock()
+	defer k.out.Unlock()
+	if k.out.closing {
+		return false
+	}
+	return k.socket.SetReadDeadline(time.Time{}) == nil
+}
+
+// found is what scan says of bytes.
+type found struct {
+	packets  int   // whole ones
+	data     int   // bytes of those that have data
+	end      int   // where they end
+	need     int   // bytes that the next one needs at least, counted from the start of all
+	snapshot bool  // the last one is a SNAP
+	err      error // behind them stands no packet
+}
+
+// scan finds the whole packets in b, up to a SNAP if one can come.
+func scan(b []byte, dataMax int, snaps bool) (f found) {
+	for !f.snapshot {
+		n, whole, err := peerwire.PacketBytes(b[f.end:], dataMax)
+		if err != nil || !whole {
+			f.need, f.err = f.end+n, err
+			return f
+		}
+		packet := b[f.end : f.end+n]
+		if hasData(packet) {
+			f.data += n
+		}
+		f.snapshot = snaps && binary.BigEndian.Uint32(packet) == uint32(zab.KindSnap)
+		f.end += n
+		f.packets++
+	}
+	return f
+}
+
+// hasData tells whether a packet has data, to which its message may point.
+func hasData(packet []byte) bool { return int32(binary.BigEndian.Uint32(packet[12:])) > 0 }
+
+// decode turns packets into messages. What these point at is copied, once for
+// all: the input's memory is used again. Packets of unknown kinds are passed
+// over.
+func (k *link) decode(b []byte, f found) ([]zab.Message, error) {
+	if f.packets == 0 {
+		return nil, nil
+	}
+	batch := make([]zab.Message, 0, f.packets)
+	copies := make([]byte, 0, f.data)
+	for len(b) > 0 {
+		n, _, _ := peerwire.PacketBytes(b, k.owner.o.DataBytesMax)
+		packet := b[:n]
+		b = b[n:]
+		if hasData(packet) {
+			copies = append(copies, packet...)
+			packet = copies[len(copies)-n:]
+		}
+		m, err := peerwire.DecodeMessage(packet, k.owner.o.DataBytesMax, k.from)
+		switch {
+		case err == nil:
+			batch = append(batch, m)
+		case !errors.Is(err, peerwire.ErrUnknownKind):
+			return batch, err
+		}
+	}
+	return batch, nil
+}
+
+// errSnapshotEnd says that a snapshot was not read to its end, or has none.
+var errSnapshotEnd = errors.New("peernet: the mark behind a snapshot is missing")
+
+// snapshot has the snapshot read that stands next, and checks its end.
+func (k *link) snapshot() error {
+	if err := k.owner.o.Handler.Snapshot(k.id, (*snapshotReader)(k)); err != nil {
+		return err
+	}
+	var mark [4 + len(peerwire.SnapshotEnd)]byte
+	if _, err := io.ReadFull((*snapshotReader)(k), mark[:]); err != nil {
+		return err
+	}
+	if string(mark[4:]) != peerwire.SnapshotEnd || binary.BigEndian.Uint32(mark[:]) != uint32(len(mark)-4) {
+		return fmt.Errorf("%w: found %q", errSnapshotEnd, mark[:])
+	}
+	return nil
+}
+
+// snapshotReader reads what is not packets.
+type snapshotReader link
+
+func (s *snapshotReader) Read(p []byte) (int, error) {
+	k := (*link)(s)
+	if k.input.start == k.input.end {
+		k.input.start, k.input.end = 0, 0
+		if err := k.fill(0); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, err
+		}
+	}
+	n := copy(p, k.input.buffer[k.input.start:k.input.end])
+	k.input.start += n
+	return n, nil
+}

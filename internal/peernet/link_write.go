@@ -1,0 +1,308 @@
+package peernet
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// link is one connection of the quorum port. Its goroutine reads (link_read.go).
+// It is written by whoever finds it not being written: Flush, or a goroutine
+// that Flush leaves the rest to.
+type link struct {
+	owner  *Links
+	id     zab.LinkID // 0: came in, and has said nothing yet
+	socket net.Conn
+	from   peerwire.Sender // of what is read
+	up     bool            // the handler was told; of the link's goroutine
+	dirty  bool            // in Links.mu.dirty; guarded by Links.mu
+	input  input
+	direct direct // of who writes
+	out    output
+}
+
+// output is what is to be written: parts, then tail.
+type output struct {
+	sync.Mutex
+	changed sync.Cond // writing has ended, or dead was set
+	parts   []part    // used only when there are snapshots
+	tail    []byte    // gathered last
+	spare   []byte    // memory for tail
+	ahead   int64     // bytes in parts and with the writer
+	streams int       // snapshots in parts and with the writer
+	writing bool
+	closing bool // nothing more is taken
+	dead    bool // nothing more is written
+}
+
+// A part is bytes, or a snapshot.
+type part struct {
+	bytes    []byte
+	snapshot func(io.Writer) error
+}
+
+// spareBytesMax is how much memory a link keeps when nothing waits.
+const spareBytesMax = 1 << 20
+
+func newLink(l *Links, socket net.Conn, from peerwire.Sender) *link {
+	k := &link{owner: l, socket: socket, from: from}
+	k.out.changed.L = &k.out.Mutex
+	k.direct.init(socket)
+	return k
+}
+
+// gather puts a message at the end of what is to be written. It is false if the
+// link takes nothing more.
+func (k *link) gather(m *zab.Message, from peerwire.Sender) bool {
+	o := &k.out
+	o.Lock()
+	defer o.Unlock()
+	if o.closing || o.dead {
+		return false
+	}
+	o.tail = peerwire.AppendMessage(o.tail, m, from)
+	if waiting := o.ahead + int64(len(o.tail)); waiting > k.owner.o.QueueBytesMax {
+		k.owner.o.Logger.Warn("cut off a peer that does not read what it is sent",
+			slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", waiting))
+		forgetUnsent(k.socket)
+		k.die()
+		return false
+	}
+	return true
+}
+
+// gatherSnapshot puts a snapshot and its end mark there.
+func (k *link) gatherSnapshot(write func(io.Writer) error) bool {
+	o := &k.out
+	o.Lock()
+	defer o.Unlock()
+	if o.closing || o.dead {
+		return false
+	}
+	if len(o.tail) > 0 {
+		o.ahead += int64(len(o.tail))
+		o.parts = append(o.parts, part{bytes: o.tail})
+	}
+	o.parts = append(o.parts, part{snapshot: write})
+	o.streams++
+	o.tail = jute.AppendString(nil, peerwire.SnapshotEnd)
+	return true
+}
+
+// next takes what is to be written next. Called with out held.
+func (o *output) next() (part, bool) {
+	if len(o.parts) > 0 {
+		p := o.parts[0]
+		o.parts[0] = part{}
+		if o.parts = o.parts[1:]; len(o.parts) == 0 {
+			o.parts = nil
+		}
+		return p, true
+	}
+	p := part{bytes: o.tail}
+	if len(p.bytes) == 0 {
+		return part{}, false
+	}
+	o.ahead += int64(len(p.bytes))
+	o.tail, o.spare = o.spare[:0], nil
+	return p, true
+}
+
+// wrote gives back what was written. Called with out held.
+func (o *output) wrote(p part) {
+	o.ahead -= int64(len(p.bytes))
+	if p.snapshot != nil {
+		o.streams--
+	}
+	if o.spare == nil && cap(p.bytes) <= spareBytesMax {
+		o.spare = p.bytes[:0]
+	}
+}
+
+// rest ends the writing. Called with out held.
+func (o *output) rest() {
+	o.writing = false
+	o.changed.Broadcast()
+}
+
+// flush writes what the socket takes at once, and leaves the rest to a goroutine.
+func (k *link) flush() {
+	o := &k.out
+	o.Lock()
+	if o.writing || o.dead {
+		o.Unlock()
+		return
+	}
+	p, ok := o.next()
+	if !ok {
+		o.Unlock()
+		return
+	}
+	o.writing = true
+	o.Unlock()
+	n := 0
+	if p.snapshot == nil {
+		n = k.direct.write(p.bytes)
+	}
+	if p.snapshot == nil && n == len(p.bytes) {
+		o.Lock()
+		defer o.Unlock()
+		o.wrote(p)
+		if p, ok = o.next(); !ok || o.dead {
+			o.rest()
+			return
+		}
+		n = 0
+	}
+	k.owner.tasks.Add(1) // the link's own goroutine is among them until nobody writes
+	go k.write(p, n)
+}
+
+// write writes a part but for its first bytes, and all that comes behind it.
+func (k *link) write(p part, done int) {
+	defer k.owner.tasks.Done()
+	o := &k.out
+	for ok := true; ok; done = 0 {
+		err := k.writePart(p, done)
+		o.Lock()
+		o.wrote(p)
+		if err != nil && !o.dead {
+			k.owner.o.Logger.Info("a peer is lost", slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
+			k.die()
+		}
+		if o.dead {
+			ok = false
+		} else {
+			p, ok = o.next()
+		}
+		if !ok {
+			o.rest()
+		}
+		o.Unlock()
+	}
+}
+
+func (k *link) writePart(p part, done int) error {
+	if p.snapshot != nil {
+		return p.snapshot(patient{k})
+	}
+	_, err := patient{k}.Write(p.bytes[done:])
+	return err
+}
+
+// patient writes to a link as long as the peer takes something now and then.
+type patient struct{ k *link }
+
+// stepBytes is how much a peer must take within SilenceMax.
+const stepBytes = 64 << 10
+
+func (w patient) Write(b []byte) (int, error) {
+	done := 0
+	for done < len(b) {
+		_ = w.k.socket.SetWriteDeadline(time.Now().Add(w.k.owner.o.SilenceMax))
+		n, err := w.k.socket.Write(b[done:min(done+stepBytes, len(b))])
+		done += n
+		if err != nil {
+			return done, err
+		}
+	}
+	_ = w.k.socket.SetWriteDeadline(time.Time{})
+	return done, nil
+}
+
+// closeBehind ends the link behind what was gathered.
+func (k *link) closeBehind() {
+	o := &k.out
+	o.Lock()
+	if o.closing || o.dead {
+		o.Unlock()
+		return
+	}
+	o.closing = true
+	if o.streams > 0 {
+		k.die()
+	}
+	_ = k.socket.SetReadDeadline(time.Unix(1, 0)) // nothing more is read
+	o.Unlock()
+	k.flush()
+}
+
+// cut ends the link at once.
+func (k *link) cut() {
+	k.out.Lock()
+	defer k.out.Unlock()
+	k.die()
+}
+
+// die ends the link: what was not written is lost. Called with out held.
+func (k *link) die() {
+	o := &k.out
+	if o.dead {
+		return
+	}
+	o.dead = true
+	o.parts, o.tail, o.spare, o.ahead = nil, nil, nil, 0
+	bare(k.socket).Close()
+	o.changed.Broadcast()
+}
+
+// settle waits until everything was written that came before a Close, and
+// tells the peer of the end. False: the link was not closed, or died.
+func (k *link) settle() bool {
+	o := &k.out
+	o.Lock()
+	for o.closing && !o.dead && (o.writing || len(o.parts) > 0 || len(o.tail) > 0) {
+		o.changed.Wait()
+	}
+	closed := o.closing && !o.dead
+	o.Unlock()
+	if !closed {
+		return false
+	}
+	half, ok := k.socket.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil
+}
+
+// still waits until nobody writes.
+func (k *link) still() {
+	k.out.Lock()
+	defer k.out.Unlock()
+	for k.out.writing {
+		k.out.changed.Wait()
+	}
+}
+
+// direct writes to a socket without waiting. It belongs to who writes, and
+// holds the arguments of its one function, which so takes no memory per call.
+type direct struct {
+	raw   syscall.RawConn // nil: there is no such way
+	bytes []byte
+	n     int
+	call  func(fd uintptr) bool
+}
+
+func (d *direct) init(socket net.Conn) {
+	d.raw = rawConn(socket)
+	d.call = func(fd uintptr) bool {
+		d.n = writeSocket(fd, d.bytes)
+		return true
+	}
+}
+
+// write returns how much the socket took.
+func (d *direct) write(b []byte) int {
+	if d.raw == nil {
+		return 0
+	}
+	d.bytes, d.n = b, 0
+	_ = d.raw.Write(d.call) // an error is met again by who writes the rest
+	d.bytes = nil
+	return d.n
+}

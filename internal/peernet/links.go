@@ -1,0 +1,208 @@
+package peernet
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// LinksOptions are what Links need.
+type LinksOptions struct {
+	Listener      net.Listener // of the quorum port
+	DataBytesMax  int          // longest data of a packet; 0: peerwire.DataBytesMax
+	QueueBytesMax int64        // what may wait on one link; beyond it the link is cut. 0: 256 MiB
+	// SilenceMax is how long a peer may take to say its first word, and to take
+	// 64 KiB of what is sent. 0: 10 s.
+	SilenceMax time.Duration
+	Handler    Handler
+	Dial       DialFunc     // nil: net.Dialer
+	Logger     *slog.Logger // nil: slog.Default
+}
+
+// Handler is told what happens on links. Each link has a goroutine that makes
+// all its calls, one after the other; while a call lasts nothing more is read
+// from that link. A call may use Links, but not Shutdown.
+type Handler interface {
+	// Up tells of a link: outgoing if Connect made it. One that came in is told
+	// of with its first message.
+	Up(link zab.LinkID, outgoing bool)
+	// Down tells that a link is gone. Nothing of it comes later. Down(0) tells
+	// that the latest Connect failed.
+	Down(link zab.LinkID)
+	// Receive takes all messages of one read, and may keep them. Behind Close
+	// comes at most what was on its way to here.
+	Receive(link zab.LinkID, batch []zab.Message)
+	// Snapshot reads the snapshot behind a SNAP, which was the last of a batch,
+	// and not a byte more; see snap.LoadStream. The reader has a buffer. Packets
+	// go on when it returns; an error ends the link.
+	Snapshot(link zab.LinkID, r io.Reader) error
+}
+
+// Links are the connections between a learner and its leader, in either role.
+// All methods may be called by any goroutine. What one goroutine sends on one
+// link arrives in that order.
+type Links struct {
+	o      LinksOptions
+	dialer dialer
+	lobby  lobby
+	tasks  sync.WaitGroup
+	done   context.Context
+	end    context.CancelFunc
+
+	mu struct {
+		sync.Mutex
+		closed  bool
+		last    zab.LinkID // given last
+		links   map[zab.LinkID]*link
+		dirty   []*link    // to be flushed
+		spare   []*link    // memory for dirty
+		dialing zab.LinkID // the number of the link that Connect is after; 0: none
+		cancel  context.CancelFunc
+	}
+}
+
+// linksMax is how many links may have come in. An ensemble has as many as it has
+// servers.
+const linksMax = 1024
+
+// NewLinks begins to listen.
+func NewLinks(o LinksOptions) *Links {
+	o.DataBytesMax = cmp.Or(o.DataBytesMax, peerwire.DataBytesMax)
+	o.QueueBytesMax = cmp.Or(o.QueueBytesMax, 256<<20)
+	o.SilenceMax = cmp.Or(o.SilenceMax, 10*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
+	}
+	l := &Links{o: o}
+	l.done, l.end = context.WithCancel(context.Background())
+	l.dialer = dialer{o.Dial, &l.tasks}
+	l.mu.links = make(map[zab.LinkID]*link)
+	l.tasks.Add(1)
+	go func() {
+		defer l.tasks.Done()
+		accept(l.done, o.Listener, o.Logger, l.welcome)
+	}()
+	return l
+}
+
+// Send puts a message behind what was sent on the link before; Flush makes it
+// leave. It never blocks. A link on which too much waits is cut; on one that is
+// closed or gone nothing happens.
+func (l *Links) Send(id zab.LinkID, m *zab.Message, from peerwire.Sender) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.mu.links[id]; k != nil && k.gather(m, from) && !k.dirty {
+		k.dirty = true
+		l.mu.dirty = append(l.mu.dirty, k)
+	}
+}
+
+// SendSnapshot puts a snapshot behind what was sent before, and the mark that
+// ends it. A goroutine of the link calls write; an error cuts the link.
+func (l *Links) SendSnapshot(id zab.LinkID, write func(io.Writer) error) {
+	if k := l.link(id); k != nil && k.gatherSnapshot(write) {
+		k.flush()
+	}
+}
+
+// Flush writes what was sent: at once what the sockets take, the rest when they
+// take it. Call it when nothing more is to be sent for the moment.
+func (l *Links) Flush() {
+	l.mu.Lock()
+	dirty := l.mu.dirty
+	l.mu.dirty, l.mu.spare = l.mu.spare, nil
+	for _, k := range dirty {
+		k.dirty = false
+	}
+	l.mu.Unlock()
+	if len(dirty) == 0 {
+		return
+	}
+	for _, k := range dirty {
+		k.flush()
+	}
+	clear(dirty)
+	l.mu.Lock()
+	l.mu.spare = dirty[:0]
+	l.mu.Unlock()
+}
+
+// Close ends a link when everything sent before has left; behind a snapshot
+// that has not, at once. Its number may be one that Connect returned: then the
+// attempt ends, and nobody is told.
+func (l *Links) Close(id zab.LinkID) {
+	l.mu.Lock()
+	if id != 0 && id == l.mu.dialing {
+		l.mu.cancel()
+		l.mu.dialing = 0
+	}
+	k := l.mu.links[id]
+	l.mu.Unlock()
+	if k != nil {
+		k.closeBehind()
+	}
+}
+
+// Shutdown ends all links at once and waits until they are gone. What has not
+// left yet is lost.
+func (l *Links) Shutdown() {
+	l.mu.Lock()
+	l.mu.closed = true
+	for _, k := range l.mu.links {
+		k.cut()
+	}
+	l.mu.Unlock()
+	l.end()
+	l.o.Listener.Close()
+	l.lobby.close()
+	l.tasks.Wait()
+}
+
+func (l *Links) link(id zab.LinkID) *link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.links[id]
+}
+
+// welcome takes a connection in. It becomes a link with its first message.
+func (l *Links) welcome(socket net.Conn) {
+	if !l.lobby.enter(socket) {
+		socket.Close()
+		return
+	}
+	l.tasks.Add(1)
+	go func() {
+		defer l.tasks.Done()
+		defer l.lobby.leave(socket)
+		_ = socket.SetReadDeadline(time.Now().Add(l.o.SilenceMax))
+		newLink(l, socket, peerwire.FromLearner).run()
+	}()
+}
+
+// enter makes a connection that came in a link, unless there are too many.
+func (l *Links) enter(k *link) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed || len(l.mu.links) >= linksMax {
+		return false
+	}
+	l.mu.last++
+	k.id = l.mu.last
+	l.mu.links[k.id] = k
+	return true
+}
+
+// leave forgets a link.
+func (l *Links) leave(k *link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.mu.links, k.id)
+}

@@ -1,0 +1,92 @@
+package peernet
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// The times of Connect: between attempts the pause grows to connectPause, and
+// one attempt takes no longer than attemptMax, for the host may start meanwhile.
+const (
+	connectPause = 100 * time.Millisecond
+	attemptMax   = 5 * time.Second
+)
+
+// Connect dials a leader's quorum port, the first of its addresses that answers,
+// again and again until it succeeds or the limit is over. It ends in
+// Up(outgoing) or in Down(0). It returns the number that the link will have, so
+// that the Up of an older Connect can be told from this one's. A new Connect
+// cancels an unfinished one, and so does Close with its number; nobody is told.
+func (l *Links) Connect(addresses []peerwire.Address, limit time.Duration) zab.LinkID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return 0
+	}
+	if l.mu.dialing != 0 {
+		l.mu.cancel()
+	}
+	ctx, cancel := context.WithTimeout(l.done, limit)
+	l.mu.last++
+	l.mu.dialing, l.mu.cancel = l.mu.last, cancel
+	l.tasks.Add(1)
+	go l.connect(ctx, l.mu.last, addresses)
+	return l.mu.last
+}
+
+func (l *Links) connect(ctx context.Context, id zab.LinkID, addresses []peerwire.Address) {
+	defer l.tasks.Done()
+	k, err := l.dial(ctx, addresses)
+	if k != nil {
+		k.id = id
+	}
+	if !l.connected(id, k) {
+		if k != nil {
+			k.cut()
+		}
+		return
+	}
+	if k == nil {
+		l.o.Logger.Warn("connect to the leader's quorum port", slog.Any("addresses", addresses), slog.Any("error", err))
+		l.o.Handler.Down(0)
+		return
+	}
+	k.up = true
+	l.o.Handler.Up(id, true)
+	k.run()
+}
+
+// connected ends the Connect of a number, with its link if there is one; false
+// if it was cancelled.
+func (l *Links) connected(id zab.LinkID, k *link) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.dialing != id || l.mu.closed {
+		return false
+	}
+	l.mu.cancel()
+	l.mu.dialing = 0
+	if k != nil {
+		l.mu.links[id] = k
+	}
+	return true
+}
+
+// dial tries until ctx ends.
+func (l *Links) dial(ctx context.Context, addresses []peerwire.Address) (*link, error) {
+	for pause := pauseMin; ; pause = min(2*pause, connectPause) {
+		attempt, cancel := context.WithTimeout(ctx, attemptMax)
+		socket, err := l.dialer.first(attempt, addresses)
+		cancel()
+		if err == nil {
+			return newLink(l, socket, peerwire.FromLeader), nil
+		}
+		if !sleep(ctx, pause, nil) {
+			return nil, err
+		}
+	}
+}

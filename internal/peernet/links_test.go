@@ -1,0 +1,732 @@
+package peernet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// call is what a handler was told.
+type call struct {
+	what     string // up, down, message, snapshot
+	link     zab.LinkID
+	outgoing bool
+	message  zab.Message
+	snapshot string
+}
+
+// server has a quorum port. Its handler checks N4, and passes all on.
+type server struct {
+	*Links
+	t       testing.TB
+	address peerwire.Address
+	calls   chan call
+	load    func(io.Reader) (string, error) // nil: loadSnapshot
+
+	mu    sync.Mutex
+	state map[zab.LinkID]string
+}
+
+func startServer(t testing.TB, change func(*LinksOptions)) *server {
+	t.Helper()
+	return newServer(t, listen(t, "127.0.0.1:0"), change)
+}
+
+func newServer(t testing.TB, l net.Listener, change func(*LinksOptions)) *server {
+	t.Helper()
+	s := &server{t: t, address: addressOf(l), calls: make(chan call, 1<<16), state: make(map[zab.LinkID]string)}
+	o := LinksOptions{Listener: l, Handler: s, Logger: quiet}
+	if change != nil {
+		change(&o)
+	}
+	s.Links = NewLinks(o)
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+// expect checks and changes the state of a link.
+func (s *server) expect(link zab.LinkID, want, next string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state[link] != want {
+		s.t.Errorf("link %d is %q, want %q before %q", link, s.state[link], want, next)
+	}
+	s.state[link] = next
+}
+
+func (s *server) Up(link zab.LinkID, outgoing bool) {
+	s.expect(link, "", "up")
+	s.calls <- call{what: "up", link: link, outgoing: outgoing}
+}
+
+func (s *server) Down(link zab.LinkID) {
+	if link != 0 {
+		s.expect(link, "up", "down")
+	}
+	s.calls <- call{what: "down", link: link}
+}
+
+func (s *server) Receive(link zab.LinkID, batch []zab.Message) {
+	s.expect(link, "up", "up")
+	for _, m := range batch {
+		s.calls <- call{what: "message", link: link, message: m}
+	}
+}
+
+func (s *server) Snapshot(link zab.LinkID, r io.Reader) error {
+	s.expect(link, "up", "up")
+	load := s.load
+	if load == nil {
+		load = loadSnapshot
+	}
+	text, err := load(r)
+	s.calls <- call{what: "snapshot", link: link, snapshot: text}
+	return err
+}
+
+// next takes the next call, which must be of that kind.
+func (s *server) next(what string) call {
+	s.t.Helper()
+	c := get(s.t, what, s.calls)
+	if c.what != what {
+		s.t.Fatalf("%+v, want %s", c, what)
+	}
+	return c
+}
+
+// receives checks what the next message is.
+func (s *server) receives(kind zab.Kind, zxid zk.Zxid) zab.Message {
+	s.t.Helper()
+	m := s.next("message").message
+	if m.Kind != kind || m.Zxid != zxid {
+		s.t.Fatalf("%s, want %v %d", m.String(), kind, zxid)
+	}
+	return m
+}
+
+// join links a learner to a leader, both ways up.
+func join(learner, leader *server) (toLeader, toLearner zab.LinkID) {
+	learner.t.Helper()
+	learner.Connect([]peerwire.Address{leader.address}, patience)
+	toLeader = learner.next("up").link
+	learner.Send(toLeader, &zab.Message{Kind: zab.KindFollowerInfo}, peerwire.FromLearner)
+	learner.Flush()
+	c := leader.next("up")
+	leader.receives(zab.KindFollowerInfo, 0)
+	if c.outgoing {
+		learner.t.Error("a link that came in is outgoing")
+	}
+	return toLeader, c.link
+}
+
+// pair is a learner joined to a leader.
+func pair(t testing.TB) (learner, leader *server, toLeader, toLearner zab.LinkID) {
+	t.Helper()
+	learner, leader = startServer(t, nil), startServer(t, nil)
+	toLeader, toLearner = join(learner, leader)
+	return
+}
+
+func proposal(zxid int, payload string) *zab.Message {
+	return &zab.Message{Kind: zab.KindProposal, Zxid: zk.Zxid(zxid), Payload: []byte(payload)}
+}
+
+// writeSnapshot writes count znodes and an end.
+func writeSnapshot(w io.Writer, count int) error {
+	e := snap.NewStreamEncoder(w)
+	_ = e.Begin(1, 0)
+	_ = e.Session(7, 4000)
+	_ = e.Node("", nil, -1, &zk.StatPersisted{})
+	for i := range count {
+		_ = e.Node(fmt.Sprintf("/n%d", i), bytes.Repeat([]byte{byte(i)}, 100), -1, &zk.StatPersisted{})
+	}
+	return e.End(0, zk.Digest{}, 0)
+}
+
+func loadSnapshot(r io.Reader) (string, error) {
+	info, err := snap.LoadStream(r, "leader", snap.Options{}, snap.Discard{})
+	return fmt.Sprintf("%d sessions %d znodes", info.Sessions, info.Nodes), err
+}
+
+func TestTenThousandMessagesArriveInOrderUnharmed(t *testing.T) {
+	leavesNothing(t)
+	learner, leader, toLeader, toLearner := pair(t)
+	const count = 10_000
+	go func() {
+		for i := 1; i <= count; i++ {
+			leader.Send(toLearner, proposal(i, strings.Repeat(fmt.Sprintf("<%d>", i), 1+i%97)), peerwire.FromLeader)
+			if i%7 == 0 || i == count {
+				leader.Flush()
+			}
+		}
+	}()
+	for i := 1; i <= count; i++ {
+		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)}, peerwire.FromLearner)
+		if i%11 == 0 || i == count {
+			learner.Flush()
+		}
+	}
+	var kept []zab.Message
+	for i := 1; i <= count; i++ {
+		kept = append(kept, learner.receives(zab.KindProposal, zk.Zxid(i)))
+		leader.receives(zab.KindAck, zk.Zxid(i))
+	}
+	for i, m := range kept { // later reads have not touched it
+		if want := strings.Repeat(fmt.Sprintf("<%d>", i+1), 1+(i+1)%97); string(m.Payload) != want {
+			t.Fatalf("payload %d is %q", i+1, m.Payload)
+		}
+	}
+}
+
+func TestLargeMessagesPass(t *testing.T) {
+	leavesNothing(t)
+	learner, leader, _, toLearner := pair(t)
+	sizes := []int{0, 1, inputBytes - 21, inputBytes - 20, inputBytes, 1 << 20, peerwire.DataBytesMax, 5, 3 << 17}
+	for i, size := range sizes {
+		leader.Send(toLearner, proposal(i, strings.Repeat(string(rune('a'+i)), size)), peerwire.FromLeader)
+	}
+	leader.Flush()
+	for i, size := range sizes {
+		m := learner.receives(zab.KindProposal, zk.Zxid(i))
+		if string(m.Payload) != strings.Repeat(string(rune('a'+i)), size) {
+			t.Errorf("payload %d of %d bytes came as %d", i, size, len(m.Payload))
+		}
+	}
+}
+
+// dialServer connects by hand, and says hello.
+func dialServer(t testing.TB, s *server) (*net.TCPConn, zab.LinkID) {
+	t.Helper()
+	socket := dialRaw(t, s.address)
+	_, err := socket.Write(bytesOf(&zab.Message{Kind: zab.KindFollowerInfo}))
+	must(t, err)
+	id := s.next("up").link
+	s.receives(zab.KindFollowerInfo, 0)
+	return socket, id
+}
+
+// bytesOf are the packets of messages of a learner.
+func bytesOf(messages ...*zab.Message) (b []byte) {
+	for _, m := range messages {
+		b = peerwire.AppendMessage(b, m, peerwire.FromLearner)
+	}
+	return b
+}
+
+func TestPacketsInPieces(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	socket, _ := dialServer(t, s)
+	request := &zab.Message{Kind: zab.KindRequest, Request: &zab.Request{Op: zk.OpCreate, Body: []byte("body"),
+		Identities: []zk.Identity{{Scheme: "ip", ID: "127.0.0.1"}}}}
+	b := bytesOf(&zab.Message{Kind: zab.KindAck, Zxid: 1}, request, &zab.Message{Kind: zab.KindPing, Zxid: 2})
+	for _, step := range []int{1, 2, 3, 7, 25, len(b) - 1} {
+		for at := 0; at < len(b); at += step {
+			_, err := socket.Write(b[at:min(at+step, len(b))])
+			must(t, err)
+		}
+		s.receives(zab.KindAck, 1)
+		if m := s.receives(zab.KindRequest, -1); string(m.Request.Body) != "body" || m.Request.Identities[0].ID != "127.0.0.1" {
+			t.Errorf("%+v", m.Request)
+		}
+		s.receives(zab.KindPing, 2)
+	}
+}
+
+func TestUnknownKindIsPassedOver(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	socket, _ := dialServer(t, s)
+	for _, kind := range []int32{0, 20, 99, -1} {
+		_, err := socket.Write(peerwire.AppendPacket(nil, &peerwire.Packet{Type: kind, Data: []byte("new")}))
+		must(t, err)
+	}
+	_, err := socket.Write(bytesOf(&zab.Message{Kind: zab.KindAck, Zxid: 1}))
+	must(t, err)
+	s.receives(zab.KindAck, 1)
+}
+
+func TestSnapshotStandsInItsPlaceAmongMessages(t *testing.T) {
+	leavesNothing(t)
+	for _, count := range []int{0, 20_000} {
+		learner, leader, _, toLearner := pair(t)
+		leader.Send(toLearner, proposal(1, "before"), peerwire.FromLeader)
+		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9}, peerwire.FromLeader)
+		leader.SendSnapshot(toLearner, func(w io.Writer) error { return writeSnapshot(w, count) })
+		for i := range 1000 {
+			leader.Send(toLearner, proposal(10+i, "behind"), peerwire.FromLeader)
+			leader.Flush()
+		}
+		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9}, peerwire.FromLeader)
+		leader.SendSnapshot(toLearner, func(w io.Writer) error { return writeSnapshot(w, 1) })
+		leader.Send(toLearner, proposal(2, "last"), peerwire.FromLeader)
+		leader.Flush()
+
+		learner.receives(zab.KindProposal, 1)
+		learner.receives(zab.KindSnap, 9)
+		if c, want := learner.next("snapshot"), fmt.Sprintf("1 sessions %d znodes", count+1); c.snapshot != want {
+			t.Errorf("%s, want %s", c.snapshot, want)
+		}
+		for i := range 1000 {
+			learner.receives(zab.KindProposal, zk.Zxid(10+i))
+		}
+		learner.receives(zab.KindSnap, 9)
+		if c := learner.next("snapshot"); c.snapshot != "1 sessions 2 znodes" {
+			t.Error(c.snapshot)
+		}
+		learner.receives(zab.KindProposal, 2)
+		learner.Shutdown()
+		leader.Shutdown()
+	}
+}
+
+func TestCloseDoesNotWaitForASnapshot(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	socket, id := dialServer(t, s)
+	ended := make(chan error, 1)
+	s.SendSnapshot(id, func(w io.Writer) error {
+		for {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				ended <- err
+				return err
+			}
+		}
+	})
+	_, err := io.ReadFull(socket, make([]byte, 100))
+	must(t, err)
+	s.Close(id)
+	get(t, "the end of the snapshot", ended)
+	s.next("down")
+}
+
+func TestSnapshotThatFailsEndsTheLink(t *testing.T) {
+	leavesNothing(t)
+	fault := errors.New("fault")
+	mark := string(jute.AppendString(nil, peerwire.SnapshotEnd))
+	for name, test := range map[string]struct {
+		send func(io.Writer) error
+		load func(io.Reader) (string, error)
+		ok   bool
+	}{
+		"good":                {send: text("data"), load: four, ok: true},
+		"not read to its end": {send: text("data and more"), load: four},
+		"read too far":        {send: text("dat"), load: four},
+		"refused":             {send: text("data"), load: func(io.Reader) (string, error) { return "", fault }},
+		"not written": {send: func(w io.Writer) error {
+			_, _ = io.WriteString(w, "da")
+			return fault
+		}, load: four},
+		"other mark": {send: text("data" + strings.Replace(mark, "Was", "was", 1)), load: four},
+	} {
+		t.Run(name, func(t *testing.T) {
+			learner, leader := startServer(t, nil), startServer(t, nil)
+			learner.load = test.load
+			_, toLearner := join(learner, leader)
+			leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap}, peerwire.FromLeader)
+			leader.SendSnapshot(toLearner, test.send)
+			leader.Send(toLearner, &zab.Message{Kind: zab.KindUpToDate}, peerwire.FromLeader)
+			leader.Flush()
+			learner.receives(zab.KindSnap, 0)
+			learner.next("snapshot")
+			if test.ok {
+				learner.receives(zab.KindUpToDate, -1)
+				return
+			}
+			learner.next("down")
+			leader.next("down")
+		})
+	}
+}
+
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+func four(r io.Reader) (string, error) {
+	var b [4]byte
+	_, err := io.ReadFull(r, b[:])
+	return string(b[:]), err
+}
+
+func TestLearnerCannotSendASnapshot(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	socket, _ := dialServer(t, s)
+	_, err := socket.Write(bytesOf(&zab.Message{Kind: zab.KindSnap, Zxid: 1}, &zab.Message{Kind: zab.KindAck, Zxid: 2}))
+	must(t, err)
+	s.receives(zab.KindSnap, 1)
+	s.receives(zab.KindAck, 2)
+}
+
+func TestPeerThatDoesNotReadIsCutAtTheLimit(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, func(o *LinksOptions) { o.QueueBytesMax = 20 << 20 })
+	_, deaf := dialServer(t, s)
+	learner := startServer(t, nil)
+	_, well := join(learner, s)
+	payload := strings.Repeat("x", 100_000)
+	down := false
+	for i := 0; !down; i++ {
+		if i > 10_000 {
+			t.Fatal("a gigabyte waits")
+		}
+		s.Send(deaf, proposal(i, payload), peerwire.FromLeader)
+		s.Send(well, proposal(i, "small"), peerwire.FromLeader)
+		s.Flush()
+		learner.receives(zab.KindProposal, zk.Zxid(i))
+		select {
+		case c := <-s.calls:
+			down = c.what == "down" && c.link == deaf
+		default:
+		}
+	}
+	s.Send(well, proposal(-1, "still there"), peerwire.FromLeader)
+	s.Flush()
+	learner.receives(zab.KindProposal, -1)
+}
+
+func TestPeerThatTakesNothingIsCutAfterSilence(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = 100 * time.Millisecond })
+	_, deaf := dialServer(t, s)
+	for range 200 {
+		s.Send(deaf, proposal(1, strings.Repeat("x", 100_000)), peerwire.FromLeader)
+	}
+	s.Flush()
+	if c := s.next("down"); c.link != deaf {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCloseComesBehindWhatWasSent(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	for _, count := range []int{1, 5000} {
+		socket, id := dialServer(t, s)
+		stop := make(chan struct{})
+		go func() { // a peer that talks on must not make the kernel forget what is sent to it
+			defer close(stop)
+			for {
+				if _, err := socket.Write(bytesOf(&zab.Message{Kind: zab.KindAck})); err != nil {
+					return
+				}
+			}
+		}()
+		var want []byte
+		for i := range count {
+			m := proposal(i, strings.Repeat("x", 1000))
+			want = peerwire.AppendMessage(want, m, peerwire.FromLeader)
+			s.Send(id, m, peerwire.FromLeader)
+		}
+		s.Close(id)
+		s.Send(id, proposal(-1, "late"), peerwire.FromLeader)
+		s.Flush()
+		got := make([]byte, len(want))
+		_, err := io.ReadFull(socket, got)
+		must(t, err)
+		if !bytes.Equal(got, want) {
+			t.Error("other bytes came")
+		}
+		if n, err := socket.Read(got); n != 0 || err != io.EOF {
+			t.Errorf("behind it came %d bytes, %v", n, err)
+		}
+		socket.Close()
+		<-stop
+		for c := get(t, "down", s.calls); c.what != "down"; c = get(t, "down", s.calls) {
+			if c.what != "message" {
+				t.Fatalf("%+v", c)
+			}
+		}
+	}
+}
+
+func TestEndOfAPeerIsSeenAtOnce(t *testing.T) {
+	leavesNothing(t)
+	learner, leader, toLeader, toLearner := pair(t)
+	leader.Shutdown()
+	if c := learner.next("down"); c.link != toLeader {
+		t.Errorf("%+v", c)
+	}
+	if c := leader.next("down"); c.link != toLearner {
+		t.Errorf("%+v", c)
+	}
+	learner.Send(toLeader, &zab.Message{Kind: zab.KindAck}, peerwire.FromLearner)
+	learner.Flush()
+	learner.Close(toLeader)
+	none(t, "a second down", learner.calls)
+}
+
+func TestConnectWaitsForAPortThatOpensLater(t *testing.T) {
+	leavesNothing(t)
+	learner := startServer(t, nil)
+	port := closedPort(t)
+	want := learner.Connect([]peerwire.Address{port, closedPort(t)}, patience)
+	none(t, "an answer of nobody", learner.calls)
+	leader := newServer(t, listen(t, port.String()), nil)
+	if c := learner.next("up"); !c.outgoing || c.link != want {
+		t.Errorf("%+v, want link %d", c, want)
+	}
+	learner.Send(want, &zab.Message{Kind: zab.KindObserverInfo}, peerwire.FromLearner)
+	learner.Flush()
+	leader.next("up")
+}
+
+func TestConnectThatFailsIsToldOnce(t *testing.T) {
+	leavesNothing(t)
+	learner := startServer(t, nil)
+	for _, addresses := range [][]peerwire.Address{{closedPort(t)}, {}, {closedPort(t), closedPort(t)}} {
+		learner.Connect(addresses, 30*time.Millisecond)
+		if c := learner.next("down"); c.link != 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+	none(t, "a second answer", learner.calls)
+}
+
+func TestConnectThatHangsEndsAtItsLimit(t *testing.T) {
+	leavesNothing(t)
+	learner := startServer(t, func(o *LinksOptions) {
+		o.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	})
+	learner.Connect([]peerwire.Address{{Host: "nowhere", Port: 1}}, 30*time.Millisecond)
+	if c := learner.next("down"); c.link != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCancelledConnectIsNotTold(t *testing.T) {
+	leavesNothing(t)
+	learner, leader := startServer(t, nil), startServer(t, nil)
+	first := learner.Connect([]peerwire.Address{closedPort(t)}, patience)
+	second := learner.Connect([]peerwire.Address{leader.address}, patience)
+	if c := learner.next("up"); c.link != second || second == first {
+		t.Errorf("%+v", c)
+	}
+	third := learner.Connect([]peerwire.Address{closedPort(t)}, 50*time.Millisecond)
+	learner.Close(third)
+	none(t, "the end of a cancelled Connect", learner.calls)
+	learner.Connect([]peerwire.Address{closedPort(t)}, patience)
+}
+
+func TestUpAndDownOnceWhoeverClosesFirst(t *testing.T) {
+	leavesNothing(t)
+	learner, leader := startServer(t, nil), startServer(t, nil)
+	for i := range 100 {
+		toLeader, toLearner := join(learner, leader)
+		var all sync.WaitGroup
+		for _, end := range []func(){
+			func() { learner.Close(toLeader) },
+			func() { leader.Close(toLearner) },
+			func() {
+				leader.Send(toLearner, proposal(1, "x"), peerwire.FromLeader)
+				leader.Flush()
+			},
+			func() {
+				learner.Send(toLeader, &zab.Message{Kind: zab.KindAck}, peerwire.FromLearner)
+				learner.Flush()
+			},
+		}[i%2:] {
+			all.Go(end)
+		}
+		all.Wait()
+		for _, s := range []*server{learner, leader} {
+			for c := get(t, "down", s.calls); c.what != "down"; c = get(t, "down", s.calls) {
+				if c.what != "message" {
+					t.Fatalf("%+v", c)
+				}
+			}
+		}
+	}
+	none(t, "more at the learner", learner.calls)
+	none(t, "more at the leader", leader.calls)
+}
+
+// strangePackets are first bytes that no learner sends.
+var strangePackets = map[string]string{
+	"a client":         "\x00\x00\x00\x2d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x75\x30",
+	"http":             "GET / HTTP/1.1\r\nHost: conclave\r\n\r\n",
+	"ruok":             "ruok",
+	"nothing":          "",
+	"negative length":  "\x00\x00\x00\x0b\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xfe",
+	"length too large": "\x00\x00\x00\x0b\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xff\xff\xff",
+	"length not there": "\x00\x00\x00\x0b\x00\x00\x00\x00\x00\x00\x00\x00\x00\x1f\xff\xfehello",
+	"many identities":  "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x7f\xff\xff\xff",
+	"old hello":        "\x00\x00\x00\x0b\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff",
+	"short touches":    "\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01x\xff\xff\xff\xff",
+	"many zeroes":      strings.Repeat("\x00", 1000) + "\xff",
+	"many ones":        strings.Repeat("\xff", 200_000),
+}
+
+func TestGarbageOnTheQuorumPortComesToNobodysNotice(t *testing.T) {
+	leavesNothing(t)
+	learner, leader, toLeader, _ := pair(t)
+	for name, bytes := range strangePackets {
+		t.Run(name, func(t *testing.T) {
+			socket := dialRaw(t, leader.address)
+			_, _ = socket.Write([]byte(bytes))
+			_ = socket.CloseWrite()
+			ends(t, socket)
+			learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: 1}, peerwire.FromLearner)
+			learner.Flush()
+			leader.receives(zab.KindAck, 1)
+		})
+	}
+}
+
+func TestGarbageBehindGoodMessagesEndsTheLink(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	for name, bytes := range strangePackets {
+		t.Run(name, func(t *testing.T) {
+			socket, id := dialServer(t, s)
+			_, _ = socket.Write(append(bytesOf(&zab.Message{Kind: zab.KindAck, Zxid: 1}), bytes...))
+			_ = socket.CloseWrite()
+			s.receives(zab.KindAck, 1)
+			if c := s.next("down"); c.link != id {
+				t.Errorf("%+v", c)
+			}
+			ends(t, socket)
+		})
+	}
+}
+
+func TestSilentConnectionsKeepNoLearnerOut(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	for range 3 * lobbyMax {
+		_, err := dialRaw(t, s.address).Write([]byte{0, 0, 0})
+		must(t, err)
+	}
+	join(startServer(t, nil), s)
+	if n := len(s.lobby.waiting()); n > lobbyMax {
+		t.Errorf("%d connections wait", n)
+	}
+}
+
+func TestConnectionWithoutAMessageEnds(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = 30 * time.Millisecond })
+	socket := dialRaw(t, s.address)
+	_, err := socket.Write([]byte{0, 0, 0, 11})
+	must(t, err)
+	ends(t, socket)
+
+	// One that has said something may be silent.
+	_, id := dialServer(t, s)
+	none(t, "the end of a silent link", s.calls)
+	s.Close(id)
+}
+
+// plain is a connection without the shortcut to its descriptor, as one of TLS.
+type plain struct{ net.Conn }
+
+func TestConnectionsWithoutDescriptorCarryAllInOrder(t *testing.T) {
+	leavesNothing(t)
+	learner := startServer(t, func(o *LinksOptions) {
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			socket, err := new(net.Dialer).DialContext(ctx, network, address)
+			return plain{socket}, err
+		}
+	})
+	leader := startServer(t, nil)
+	toLeader, _ := join(learner, leader)
+	for i := range 1000 {
+		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)}, peerwire.FromLearner)
+		learner.Flush()
+	}
+	learner.Close(toLeader)
+	for i := range 1000 {
+		leader.receives(zab.KindAck, zk.Zxid(i))
+	}
+	leader.next("down")
+}
+
+// sink takes messages and counts them.
+type sink struct {
+	links chan zab.LinkID
+	done  chan struct{}
+	left  int
+}
+
+func (s *sink) Up(link zab.LinkID, _ bool)               { s.links <- link }
+func (s *sink) Down(zab.LinkID)                          {}
+func (s *sink) Snapshot(_ zab.LinkID, _ io.Reader) error { return nil }
+
+func (s *sink) Receive(_ zab.LinkID, batch []zab.Message) {
+	if s.left -= len(batch); s.left == 0 {
+		s.done <- struct{}{}
+	}
+}
+
+// benchmarkLink sends batches of messages from a learner to a leader, with a
+// Flush behind each.
+func benchmarkLink(b *testing.B, batch int, m *zab.Message) {
+	leader := &sink{links: make(chan zab.LinkID, 1), done: make(chan struct{}, 1)}
+	learner := &sink{links: make(chan zab.LinkID, 1)}
+	to := NewLinks(LinksOptions{Listener: listen(b, "127.0.0.1:0"), Handler: leader, Logger: quiet, QueueBytesMax: 1 << 40})
+	defer to.Shutdown()
+	from := NewLinks(LinksOptions{Listener: listen(b, "127.0.0.1:0"), Handler: learner, Logger: quiet, QueueBytesMax: 1 << 40})
+	defer from.Shutdown()
+	from.Connect([]peerwire.Address{addressOf(to.o.Listener)}, patience)
+	link := <-learner.links
+	leader.left = b.N
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		from.Send(link, m, peerwire.FromLearner)
+		if (i+1)%batch == 0 || i+1 == b.N {
+			from.Flush()
+		}
+	}
+	<-leader.done
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+}
+
+func BenchmarkLink(b *testing.B) {
+	for _, batch := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("ack/batch=%d", batch), func(b *testing.B) {
+			benchmarkLink(b, batch, &zab.Message{Kind: zab.KindAck, Zxid: 5})
+		})
+		b.Run(fmt.Sprintf("proposal/batch=%d", batch), func(b *testing.B) {
+			benchmarkLink(b, batch, proposal(5, strings.Repeat("x", 200)))
+		})
+	}
+}
+
+// A Send and its share of a Flush, without what the peer does.
+func BenchmarkSendAndFlush(b *testing.B) {
+	l := &Links{o: LinksOptions{QueueBytesMax: 1 << 40}}
+	near, far := net.Pipe()
+	defer near.Close()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	k := newLink(l, near, peerwire.FromLeader)
+	l.mu.links = map[zab.LinkID]*link{1: k}
+	m := proposal(5, strings.Repeat("x", 200))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		l.Send(1, m, peerwire.FromLeader)
+		if i%64 == 0 {
+			k.out.tail = k.out.tail[:0]
+		}
+	}
+}

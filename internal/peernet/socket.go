@@ -1,0 +1,206 @@
+package peernet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+)
+
+// DialFunc opens a connection to host:port, as net.Dialer does. What it returns
+// is ready for use: a TLS connection has shaken hands.
+type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialer opens connections; what it starts is counted in tasks.
+type dialer struct {
+	dial  DialFunc
+	tasks *sync.WaitGroup
+}
+
+// errNoAddress says that a server's address is not known.
+var errNoAddress = errors.New("peernet: the server has no address")
+
+// first connects to whichever address answers first: a server may have several,
+// and some of them may lie behind a network that is down.
+func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Conn, error) {
+	switch len(addresses) {
+	case 0:
+		return nil, errNoAddress
+	case 1:
+		return d.one(ctx, addresses[0])
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	type answer struct {
+		socket net.Conn
+		err    error
+	}
+	answers := make(chan answer, len(addresses))
+	for _, a := range addresses {
+		d.tasks.Add(1)
+		go func() {
+			defer d.tasks.Done()
+			socket, err := d.one(ctx, a)
+			answers <- answer{socket, err}
+		}()
+	}
+	var errs []error
+	for range addresses {
+		a := <-answers
+		if a.err != nil {
+			errs = append(errs, a.err)
+			continue
+		}
+		cancel()
+		late := len(addresses) - len(errs) - 1
+		d.tasks.Add(1)
+		go func() { // whoever comes second is not needed
+			defer d.tasks.Done()
+			for range late {
+				if a := <-answers; a.err == nil {
+					a.socket.Close()
+				}
+			}
+		}()
+		return a.socket, nil
+	}
+	cancel()
+	return nil, errors.Join(errs...)
+}
+
+func (d dialer) one(ctx context.Context, a peerwire.Address) (net.Conn, error) {
+	socket, err := d.dial(ctx, "tcp", a.String())
+	if err != nil {
+		return nil, err
+	}
+	tune(socket)
+	return socket, nil
+}
+
+// keepAlive is after how much silence the kernel asks whether the peer's machine
+// is still there.
+const keepAlive = 15 * time.Second
+
+// tune makes small messages leave at once and dead machines be noticed.
+func tune(socket net.Conn) {
+	if tcp, ok := bare(socket).(*net.TCPConn); ok {
+		_ = tcp.SetNoDelay(true)
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive})
+	}
+}
+
+// forgetUnsent makes the kernel drop what it still has to send when the socket
+// is closed: the peer does not read it.
+func forgetUnsent(socket net.Conn) {
+	if tcp, ok := bare(socket).(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
+// bare returns the connection below TLS. Closing it never waits.
+func bare(socket net.Conn) net.Conn {
+	if wrapped, ok := socket.(interface{ NetConn() net.Conn }); ok {
+		return wrapped.NetConn()
+	}
+	return socket
+}
+
+// The pauses between attempts: the first is short, for a server that is being
+// started will be there soon, and each is twice the one before.
+const (
+	pauseMin = 10 * time.Millisecond
+	pauseMax = time.Second
+)
+
+// sleep waits for d, for a word on wake or for the end of ctx; it is false at
+// the end of ctx.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-wake:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// accept hands every connection to take, until done. No error ends it but that
+// of a listener that somebody closed: a server that does not listen any more
+// would find out only in the next election (ZOOKEEPER-2836).
+func accept(done context.Context, listener net.Listener, log *slog.Logger, take func(net.Conn)) {
+	pause := pauseMin
+	for {
+		socket, err := listener.Accept()
+		switch {
+		case err == nil:
+			pause = pauseMin
+			tune(socket)
+			take(socket)
+			continue
+		case done.Err() != nil:
+			return
+		case errors.Is(err, net.ErrClosed):
+			log.Error("no more connections from peers: the listener was closed", slog.Any("address", listener.Addr()))
+			return
+		}
+		log.Warn("accept a connection from a peer", slog.Any("error", err), slog.Duration("retry", pause))
+		if !sleep(done, pause, nil) {
+			return
+		}
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+// lobbyMax is how many connections may stand in a lobby.
+const lobbyMax = 64
+
+// lobby holds the connections that have not said yet who they are. Who comes to
+// a full one takes the place of the one that has waited longest: peers say who
+// they are at once.
+type lobby struct {
+	mu struct {
+		sync.Mutex
+		closed  bool
+		waiting []net.Conn
+	}
+}
+
+// enter takes a connection in; false if the lobby is closed.
+func (l *lobby) enter(socket net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return false
+	}
+	if len(l.mu.waiting) >= lobbyMax {
+		bare(l.mu.waiting[0]).Close()
+		l.mu.waiting = slices.Delete(l.mu.waiting, 0, 1)
+	}
+	l.mu.waiting = append(l.mu.waiting, socket)
+	return true
+}
+
+// leave lets a connection out, which has introduced itself or ended.
+func (l *lobby) leave(socket net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.waiting = slices.DeleteFunc(l.mu.waiting, func(c net.Conn) bool { return c == socket })
+}
+
+// close ends all that wait.
+func (l *lobby) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.closed = true
+	for _, socket := range l.mu.waiting {
+		bare(socket).Close()
+	}
+	l.mu.waiting = nil
+}

@@ -1,0 +1,263 @@
+package peernet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/internal/peerwire"
+)
+
+// voteConn is one connection, behind the initial message. A goroutine reads it
+// and another writes it; whoever fails first ends it.
+type voteConn struct {
+	socket net.Conn
+	peer   *votePeer
+	ready  chan struct{} // holds a word when there may be something to write
+	done   context.Context
+	end    context.CancelFunc
+}
+
+func (c *voteConn) close() {
+	c.end()
+	bare(c.socket).Close()
+}
+
+// welcome takes a connection in until it has said who it is.
+func (v *Votes) welcome(socket net.Conn) {
+	if !v.lobby.enter(socket) {
+		socket.Close()
+		return
+	}
+	v.accepted++
+	place := v.accepted
+	v.tasks.Add(1)
+	go func() {
+		defer v.tasks.Done()
+		_ = socket.SetReadDeadline(time.Now().Add(v.o.ConnectTimeout))
+		in, err := readInitial(socket)
+		v.lobby.leave(socket)
+		if err == nil {
+			err = v.introduced(socket, in, place)
+		}
+		if err != nil {
+			socket.Close()
+			v.o.Logger.Debug("refuse a connection to the election port", slog.Any("remote", socket.RemoteAddr()),
+				slog.Any("error", err))
+		}
+	}()
+}
+
+var (
+	errNegative = errors.New("peernet: a negative server number")
+	errClosed   = errors.New("peernet: closed")
+	errStale    = errors.New("peernet: the peer has a newer connection")
+)
+
+// introduced does what the verdict on a connection says, which has its place
+// among those accepted. The connection is kept or closed, unless there is an
+// error.
+func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) error {
+	if err := socket.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if in.Server < 0 {
+		return errNegative
+	}
+	verdict := peerwire.Accepted(v.o.ID, in.Server)
+	if verdict == peerwire.SameNumber {
+		socket.Close()
+		v.o.Logger.Warn("a peer has the number of this server: two servers of an ensemble may not have the same myid",
+			slog.Int64("id", int64(v.o.ID)), slog.Any("remote", socket.RemoteAddr()))
+		return nil
+	}
+	addresses := v.o.Addresses(in.Server)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.closed {
+		return errClosed
+	}
+	p := v.meet(in.Server, addresses)
+	if place < p.place {
+		return errStale
+	}
+	p.place = place
+	if len(in.Addresses) > 0 {
+		p.advertised = in.Addresses
+	}
+	if verdict == peerwire.Keep {
+		v.adopt(p, socket)
+		return nil
+	}
+	socket.Close()
+	v.callBack(p)
+	return nil
+}
+
+// callBack dials a peer that dialed. Its older connection is of no use: it would
+// not dial if it knew of one. Called with mu held.
+func (v *Votes) callBack(p *votePeer) {
+	p.disconnect()
+	if len(p.addresses) == 0 && len(p.advertised) == 0 {
+		if !p.dialing {
+			v.forget(p)
+		}
+		return
+	}
+	p.called = true
+	poke(p.wake)
+	v.push(p)
+}
+
+// adopt makes a connection that of p. It begins with the newest message, be it
+// one that was sent before (N2). Called with mu held.
+func (v *Votes) adopt(p *votePeer, socket net.Conn) {
+	p.disconnect()
+	c := &voteConn{socket: socket, peer: p, ready: make(chan struct{}, 1)}
+	c.done, c.end = context.WithCancel(v.done)
+	p.conn, p.called = c, false
+	if p.unsent == nil {
+		p.unsent = p.last
+	}
+	poke(p.wake)
+	v.tasks.Add(2)
+	go v.read(c)
+	go v.write(c)
+}
+
+// write sends what waits for the peer until the connection ends.
+func (v *Votes) write(c *voteConn) {
+	defer v.tasks.Done()
+	for {
+		frame := v.take(c)
+		if frame == nil {
+			select {
+			case <-c.ready:
+				continue
+			case <-c.done.Done():
+				return
+			}
+		}
+		_ = c.socket.SetWriteDeadline(time.Now().Add(v.o.ConnectTimeout))
+		if _, err := c.socket.Write(frame); err != nil {
+			v.lost(c, frame)
+			return
+		}
+	}
+}
+
+// take returns what the connection is to send, nil if there is nothing.
+func (v *Votes) take(c *voteConn) []byte {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p := c.peer
+	if p.conn != c || p.unsent == nil {
+		return nil
+	}
+	p.last, p.unsent = p.unsent, nil
+	return p.last
+}
+
+// read hands over what comes until the connection ends. It may be silent for as
+// long as it likes.
+func (v *Votes) read(c *voteConn) {
+	defer v.tasks.Done()
+	defer v.lost(c, nil)
+	r := bufio.NewReaderSize(c.socket, 4<<10)
+	var frame []byte
+	for {
+		var err error
+		if frame, err = readFrame(r, frame[:0]); err != nil {
+			if errors.Is(err, peerwire.ErrElectionFrame) {
+				v.o.Logger.Warn("end a connection of the election port", slog.Int64("peer", int64(c.peer.id)),
+					slog.Any("error", err))
+			}
+			return
+		}
+		n, err := peerwire.DecodeNotification(frame)
+		if err != nil {
+			v.o.Logger.Debug("pass over a vote", slog.Int64("peer", int64(c.peer.id)), slog.Any("error", err))
+			continue
+		}
+		if c.done.Err() != nil {
+			return // replaced: what the new connection says may be newer
+		}
+		v.o.Receive(c.peer.id, n)
+		if cap(frame) > frameStep {
+			frame = nil
+		}
+	}
+}
+
+// lost ends a connection. What it may not have delivered is to be sent again.
+func (v *Votes) lost(c *voteConn, frame []byte) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c.close()
+	p := c.peer
+	if p.conn == c {
+		p.conn = nil
+		if p.id > v.o.ID {
+			p.patient = time.Now().Add(pauseMin) // it may have ended it to dial itself
+		}
+		if len(p.addresses) == 0 && !p.dialing {
+			v.forget(p)
+		}
+	}
+	if p.conn == nil && p.unsent == nil {
+		p.unsent = frame
+	}
+	v.push(p)
+}
+
+// readInitial reads the initial message and nothing of what is behind it.
+func readInitial(r io.Reader) (peerwire.Initial, error) {
+	var buffer [peerwire.InitialBytesMax]byte
+	for have := 0; ; {
+		need, whole, err := peerwire.InitialBytes(buffer[:have])
+		if err != nil {
+			return peerwire.Initial{}, err
+		}
+		if whole {
+			return peerwire.DecodeInitial(buffer[:have])
+		}
+		if _, err := io.ReadFull(r, buffer[have:need]); err != nil {
+			return peerwire.Initial{}, err
+		}
+		have = need
+	}
+}
+
+// frameStep is how much memory a frame takes before its bytes have come.
+const frameStep = 16 << 10
+
+// readFrame reads a frame into buffer, without its length.
+func readFrame(r *bufio.Reader, buffer []byte) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	left, err := peerwire.ElectionFrameLength(head[:])
+	for err == nil && left > 0 {
+		step := min(left, frameStep)
+		at := len(buffer)
+		buffer = append(buffer, make([]byte, step)...)
+		_, err = io.ReadFull(r, buffer[at:])
+		left -= step
+	}
+	return buffer, err
+}
+
+// appendInitial makes the initial message; without an address it takes the form
+// of ZooKeeper 3.4, which is the number alone.
+func appendInitial(in peerwire.Initial) ([]byte, error) {
+	if len(in.Addresses) == 0 {
+		return jute.AppendLong(nil, int64(in.Server)), nil
+	}
+	return peerwire.AppendInitial(nil, in)
+}

@@ -1,0 +1,110 @@
+package peernet
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+)
+
+// callBackMin is how long a peer of a larger number, which was told that there
+// is something for it, has to dial back until it is told again.
+const callBackMin = 500 * time.Millisecond
+
+// dial connects to p, again and again as long as something waits for it. It ends
+// when p is connected, no matter by whom.
+func (v *Votes) dial(p *votePeer) {
+	defer v.tasks.Done()
+	pause := pauseMin
+	for attempts := 0; ; attempts++ {
+		ctx, addresses, ok := v.attempt(p)
+		if !ok {
+			return
+		}
+		wait := pause
+		pause = min(2*pause, pauseMax)
+		if len(addresses) > 0 {
+			verdict, err := v.connect(ctx, p, addresses)
+			switch {
+			case err == nil && verdict == peerwire.CloseAndWait:
+				wait = max(wait, callBackMin)
+			case err != nil && attempts == 0 && v.done.Err() == nil:
+				v.o.Logger.Warn("connect to a peer's election port", slog.Int64("peer", int64(p.id)),
+					slog.Any("addresses", addresses), slog.Any("error", err))
+			}
+		}
+		v.mu.Lock()
+		p.abandon()
+		over := !p.wantsDial()
+		v.mu.Unlock()
+		if !over {
+			sleep(v.done, wait, p.wake)
+		}
+	}
+}
+
+// attempt begins an attempt to connect: its context and where to go, nowhere if
+// the peer is to be given time first. False: there is no reason any more, and
+// the goroutine is to end.
+func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool) {
+	addresses := v.o.Addresses(p.id)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.closed || !p.wantsDial() {
+		p.dialing, p.abandon = false, nil
+		if !p.gone && p.conn == nil && len(p.addresses) == 0 {
+			v.forget(p)
+		}
+		return nil, nil, false
+	}
+	select { // a word from before this attempt has been heard with it
+	case <-p.wake:
+	default:
+	}
+	ctx, cancel := context.WithTimeout(v.done, v.o.ConnectTimeout)
+	p.abandon = cancel
+	if !p.called && time.Now().Before(p.patient) {
+		return ctx, nil, true
+	}
+	p.called = false
+	if len(addresses) > 0 && len(p.addresses) > 0 {
+		p.addresses = addresses
+	}
+	if len(p.addresses) == 0 {
+		return ctx, p.advertised, true
+	}
+	// What a peer of the configuration advertises is not asked for: it may
+	// take itself for localhost.
+	return ctx, p.addresses, true
+}
+
+// connect opens a connection, says who this server is, and does what the
+// verdict says.
+func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.Address) (peerwire.Verdict, error) {
+	verdict := peerwire.Connected(v.o.ID, p.id)
+	socket, err := v.dialer.first(ctx, addresses)
+	if err != nil {
+		return verdict, err
+	}
+	_ = socket.SetWriteDeadline(time.Now().Add(v.o.ConnectTimeout))
+	if _, err := socket.Write(v.initial); err != nil || verdict != peerwire.Keep {
+		socket.Close()
+		return verdict, err
+	}
+	v.adoptFor(p, socket)
+	return verdict, nil
+}
+
+// adoptFor makes a connection that was dialed that of p, unless p was forgotten
+// or sent elsewhere meanwhile.
+func (v *Votes) adoptFor(p *votePeer, socket net.Conn) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p.gone || v.mu.closed {
+		socket.Close()
+		return
+	}
+	v.adopt(p, socket)
+}

@@ -1,0 +1,605 @@
+package peernet
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// book is where the servers of a test are.
+type book struct {
+	mu        sync.Mutex
+	addresses map[quorum.ID][]peerwire.Address
+}
+
+func newBook() *book { return &book{addresses: make(map[quorum.ID][]peerwire.Address)} }
+
+func (b *book) of(id quorum.ID) []peerwire.Address {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.addresses[id]
+}
+
+func (b *book) set(id quorum.ID, addresses ...peerwire.Address) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.addresses[id] = addresses
+}
+
+type heard struct {
+	from quorum.ID
+	n    fle.Notification
+}
+
+// voter is a server with its election port.
+type voter struct {
+	*Votes
+	id      quorum.ID
+	address peerwire.Address
+	heard   chan heard
+}
+
+// startVoter opens an election port, and writes it down in the book.
+func startVoter(t testing.TB, id quorum.ID, b *book, change func(*VotesOptions)) *voter {
+	t.Helper()
+	v := newVoter(t, id, listen(t, "127.0.0.1:0"), b, change)
+	b.set(id, v.address)
+	return v
+}
+
+func newVoter(t testing.TB, id quorum.ID, l net.Listener, b *book, change func(*VotesOptions)) *voter {
+	t.Helper()
+	v := &voter{id: id, address: addressOf(l), heard: make(chan heard, 10000)}
+	o := VotesOptions{ID: id, Listener: l, Advertise: []peerwire.Address{v.address}, Addresses: b.of, Logger: quiet,
+		Receive: func(from quorum.ID, n fle.Notification) { v.heard <- heard{from, n} }}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	v.Votes, err = NewVotes(o)
+	must(t, err)
+	t.Cleanup(v.Close)
+	return v
+}
+
+// ballot is a notification that can be told from others by its round.
+func ballot(leader quorum.ID, round int64) fle.Notification {
+	return fle.Notification{Vote: fle.Vote{Leader: leader, Zxid: 0x100000001, Epoch: 1}, Round: round}
+}
+
+// hears waits for a notification of that round from a peer, and passes over
+// others.
+func (v *voter) hears(t testing.TB, from quorum.ID, round int64) {
+	t.Helper()
+	for {
+		h := get(t, fmt.Sprintf("round %d of %d at %d", round, from, v.id), v.heard)
+		if h.from == from && h.n.Round == round {
+			return
+		}
+	}
+}
+
+// connections returns the sockets in use.
+func (v *voter) connections() map[quorum.ID]net.Conn {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m := make(map[quorum.ID]net.Conn)
+	for id, p := range v.mu.peers {
+		if p.conn != nil {
+			m[id] = p.conn.socket
+		}
+	}
+	return m
+}
+
+// paired tells whether each pair has one connection, and both the same.
+func paired(voters []*voter) bool {
+	for _, v := range voters {
+		sockets := v.connections()
+		if len(sockets) != len(voters)-1 {
+			return false
+		}
+		for _, w := range voters {
+			if w.id <= v.id {
+				continue
+			}
+			there := w.connections()[v.id]
+			if there == nil || there.LocalAddr().String() != sockets[w.id].RemoteAddr().String() ||
+				there.RemoteAddr().String() != v.address.String() {
+				return false // the larger number dialed
+			}
+		}
+	}
+	return true
+}
+
+func TestCrossingDialsEndInOneConnectionPerPairAndAllHear(t *testing.T) {
+	leavesNothing(t)
+	for _, size := range []int{2, 3, 5} {
+		for range 10 {
+			b := newBook()
+			var voters []*voter
+			for id := range size {
+				voters = append(voters, startVoter(t, quorum.ID(id), b, nil))
+			}
+			for _, v := range voters {
+				go func() {
+					for _, w := range voters {
+						v.Send(w.id, ballot(v.id, 7))
+					}
+				}()
+			}
+			for _, v := range voters {
+				missing := size - 1
+				seen := make(map[quorum.ID]bool)
+				for missing > 0 {
+					if h := get(t, "a vote", v.heard); !seen[h.from] {
+						seen[h.from] = true
+						missing--
+					}
+				}
+				if seen[v.id] {
+					t.Fatalf("%d heard itself", v.id)
+				}
+			}
+			await(t, "one connection per pair", func() bool { return paired(voters) })
+			for _, v := range voters {
+				v.Close()
+			}
+		}
+	}
+}
+
+func TestNewestMessageReplacesTheOneThatWaits(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	gate := make(chan struct{})
+	small := startVoter(t, 1, b, nil)
+	large := startVoter(t, 2, b, func(o *VotesOptions) {
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			<-gate
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	})
+	for round := range int64(100) {
+		large.Send(1, ballot(2, round))
+	}
+	close(gate)
+	if h := get(t, "a vote", small.heard); h.n.Round != 99 {
+		t.Errorf("round %d", h.n.Round)
+	}
+	none(t, "one more message", small.heard)
+}
+
+func TestServerThatComesLateIsTold(t *testing.T) {
+	leavesNothing(t)
+	for _, ids := range [][2]quorum.ID{{1, 2}, {2, 1}} {
+		b := newBook()
+		early := startVoter(t, ids[0], b, nil)
+		port := closedPort(t)
+		b.set(ids[1], port)
+		early.Send(ids[1], ballot(1, 3))
+		await(t, "an attempt that failed", func() bool {
+			early.mu.Lock()
+			defer early.mu.Unlock()
+			return early.mu.peers[ids[1]].abandon != nil
+		})
+		late := newVoter(t, ids[1], listen(t, port.String()), b, nil)
+		late.hears(t, ids[0], 3)
+		late.Close()
+		early.Close()
+	}
+}
+
+func TestRestartedPeerIsTalkedToAgain(t *testing.T) {
+	leavesNothing(t)
+	for _, ids := range [][2]quorum.ID{{1, 2}, {2, 1}} {
+		b := newBook()
+		stays := startVoter(t, ids[0], b, nil)
+		first := startVoter(t, ids[1], b, nil)
+		stays.Send(first.id, ballot(1, 1))
+		first.hears(t, stays.id, 1)
+		first.Close()
+		await(t, "the end of the connection", func() bool { return len(stays.connections()) == 0 })
+		stays.Send(first.id, ballot(1, 2)) // nobody listens
+		second := newVoter(t, ids[1], listen(t, first.address.String()), b, nil)
+		second.hears(t, stays.id, 2)
+		second.Send(stays.id, ballot(1, 3))
+		stays.hears(t, second.id, 3)
+		second.Close()
+		stays.Close()
+	}
+}
+
+// rawPeer is one that speaks by hand.
+type rawPeer struct {
+	t testing.TB
+	*net.TCPConn
+}
+
+func dialVoter(t testing.TB, v *voter, id quorum.ID, advertise ...peerwire.Address) rawPeer {
+	t.Helper()
+	p := rawPeer{t, dialRaw(t, v.address)}
+	b, err := appendInitial(peerwire.Initial{Server: id, Addresses: advertise})
+	must(t, err)
+	_, err = p.Write(b)
+	must(t, err)
+	return p
+}
+
+func (p rawPeer) send(n fle.Notification) {
+	p.t.Helper()
+	b, err := peerwire.AppendNotification(nil, &n)
+	must(p.t, err)
+	_, err = p.Write(b)
+	must(p.t, err)
+}
+
+func (p rawPeer) receive() fle.Notification {
+	p.t.Helper()
+	var head [4]byte
+	_, err := io.ReadFull(p, head[:])
+	must(p.t, err)
+	frame := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, err = io.ReadFull(p, frame)
+	must(p.t, err)
+	n, err := peerwire.DecodeNotification(frame)
+	must(p.t, err)
+	return n
+}
+
+func TestNewConnectionReplacesTheOldAndBeginsWithTheLastMessage(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startVoter(t, 1, b, nil)
+	b.set(9, closedPort(t))
+	first := dialVoter(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
+	first.send(ballot(9, 1))
+	v.hears(t, 9, 1)
+	v.Send(9, ballot(1, 5))
+	if n := first.receive(); n.Round != 5 {
+		t.Fatalf("round %d", n.Round)
+	}
+	second := dialVoter(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
+	if n := second.receive(); n.Round != 5 {
+		t.Errorf("round %d", n.Round)
+	}
+	ends(t, first)
+	second.send(ballot(9, 2))
+	v.hears(t, 9, 2)
+	if len(v.connections()) != 1 {
+		t.Error("not one connection")
+	}
+}
+
+func TestSmallerNumberIsDialedBack(t *testing.T) {
+	leavesNothing(t)
+	for _, known := range []bool{true, false} {
+		b := newBook()
+		v := startVoter(t, 5, b, nil)
+		l := listen(t, "127.0.0.1:0")
+		advertised := addressOf(l)
+		if known {
+			b.set(3, advertised)
+			advertised = closedPort(t) // the configuration knows better
+		}
+		ends(t, dialVoter(t, v, 3, advertised))
+		socket, err := l.Accept()
+		must(t, err)
+		p := rawPeer{t, socket.(*net.TCPConn)}
+		in, err := readInitial(p)
+		must(t, err)
+		if in.Server != 5 || len(in.Addresses) != 1 || in.Addresses[0] != v.address {
+			t.Errorf("%+v", in)
+		}
+		p.send(ballot(3, 4))
+		v.hears(t, 3, 4)
+		v.Send(3, ballot(5, 6))
+		if n := p.receive(); n.Round != 6 {
+			t.Errorf("round %d", n.Round)
+		}
+		p.Close()
+		v.Close()
+	}
+}
+
+func TestStrangersAreHeardAndAnsweredButNotDialed(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	dials := make(chan string, 100)
+	v := startVoter(t, 5, b, func(o *VotesOptions) {
+		o.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
+			dials <- address
+			return nil, io.ErrNoProgress
+		}
+	})
+	v.Send(8, ballot(5, 1))
+	joiner := dialVoter(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
+	joiner.send(ballot(8, 2))
+	v.hears(t, 8, 2)
+	v.Send(8, ballot(5, 3))
+	if n := joiner.receive(); n.Round != 3 {
+		t.Errorf("round %d: what was sent before it came is dropped", n.Round)
+	}
+	joiner.Close()
+	await(t, "nothing of the stranger", func() bool { return len(v.ids()) == 0 })
+	v.Send(8, ballot(5, 4))
+	ends(t, dialVoter(t, v, 4)) // says no address
+	none(t, "a stranger was dialed", dials)
+
+	// Of the smaller number it must be, once.
+	ends(t, dialVoter(t, v, 4, peerwire.Address{Host: "small", Port: 7}))
+	if a := get(t, "a dial", dials); a != "small:7" {
+		t.Errorf("dialed %s", a)
+	}
+	await(t, "nothing of the stranger", func() bool { return len(v.ids()) == 0 })
+	none(t, "a stranger was dialed twice", dials)
+}
+
+func TestObserversWithoutNumberGetNegativeOnes(t *testing.T) {
+	leavesNothing(t)
+	v := startVoter(t, 5, newBook(), nil)
+	for want := quorum.ID(-1); want >= -3; want-- {
+		p := dialVoter(t, v, peerwire.NoID, peerwire.Address{Host: "observer", Port: 1})
+		p.send(ballot(0, 1))
+		v.hears(t, want, 1)
+		v.Send(want, ballot(5, 2))
+		if n := p.receive(); n.Round != 2 {
+			t.Errorf("round %d", n.Round)
+		}
+	}
+}
+
+func TestObserverWithoutNumberHearsItsPeers(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startVoter(t, 5, b, nil)
+	o := startVoter(t, peerwire.NoID, b, nil)
+	b.set(peerwire.NoID) // nobody knows it
+	o.Send(5, ballot(0, 1))
+	v.hears(t, -1, 1)
+	v.Send(-1, ballot(5, 2))
+	o.hears(t, 5, 2)
+}
+
+func TestManyStrangersPushOutEachOtherButNoPeer(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startVoter(t, 1, b, nil)
+	peer := startVoter(t, 2, b, nil)
+	peer.Send(1, ballot(2, 1))
+	v.hears(t, 2, 1)
+	var strangers []rawPeer
+	for id := range quorum.ID(strangersMax + 20) {
+		p := dialVoter(t, v, 1000+id, peerwire.Address{Host: "stranger", Port: 1})
+		p.send(ballot(0, 9))
+		v.hears(t, 1000+id, 9)
+		strangers = append(strangers, p)
+	}
+	for _, p := range strangers[:20] {
+		ends(t, p)
+	}
+	if n := len(v.connections()); n != strangersMax+1 {
+		t.Errorf("%d connections", n)
+	}
+	peer.Send(1, ballot(2, 2))
+	v.hears(t, 2, 2)
+}
+
+func TestSilentConnectionsKeepNoPeerOut(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startVoter(t, 1, b, nil)
+	peer := startVoter(t, 2, b, nil)
+	for range 3 * lobbyMax {
+		socket := dialRaw(t, v.address)
+		_, err := socket.Write([]byte{0xff, 0xff}) // the beginning of something
+		must(t, err)
+	}
+	peer.Send(1, ballot(2, 1))
+	v.hears(t, 2, 1)
+	if n := len(v.lobby.waiting()); n > lobbyMax {
+		t.Errorf("%d connections wait", n)
+	}
+}
+
+func (l *lobby) waiting() []net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]net.Conn(nil), l.mu.waiting...)
+}
+
+func TestConnectionThatDoesNotSayWhoItIsEnds(t *testing.T) {
+	leavesNothing(t)
+	v := startVoter(t, 1, newBook(), func(o *VotesOptions) { o.ConnectTimeout = 20 * time.Millisecond })
+	socket := dialRaw(t, v.address)
+	_, err := socket.Write([]byte("\xff\xff\xff\xff\xff\xff\x00\x00"))
+	must(t, err)
+	ends(t, socket)
+}
+
+// initials are first words that lead to the end of the connection.
+var initials = map[string]string{
+	"a client":            "\x00\x00\x00\x2d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x75\x30",
+	"http":                "GET / HTTP/1.1\r\nHost: conclave\r\n\r\n",
+	"unknown version":     "\xff\xff\xff\xff\xff\xff\x00\x09\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x03a:1",
+	"no address":          "\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x00",
+	"negative length":     "\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\xff\xff\xff\xff",
+	"address too long":    "\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x08\x01",
+	"no port":             "\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x01a",
+	"negative number":     "\xff\xff\xff\xff\xff\xff\x00\x00\xff\xff\xff\xff\xff\xff\xff\xfe\x00\x00\x00\x03a:1",
+	"own number":          "\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x03a:1",
+	"bytes that end":      "\xff\xff\xff",
+	"frame of length 0":   "\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x00",
+	"negative frame":      "\x00\x00\x00\x00\x00\x00\x00\x09\x80\x00\x00\x00",
+	"frame too long":      "\x00\x00\x00\x00\x00\x00\x00\x09\x00\x08\x00\x01",
+	"frame that ends":     "\x00\x00\x00\x00\x00\x00\x00\x09\x00\x08\x00\x00hello",
+	"many zeroes":         strings.Repeat("\x00", 100_000),
+	"many bytes with sid": "\x00\x00\x00\x00\x00\x00\x00\x09" + strings.Repeat("\xff", 100_000),
+}
+
+func TestGarbageOnTheElectionPortEndsTheConnectionAndHarmsNobody(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startVoter(t, 1, b, nil)
+	peer := startVoter(t, 2, b, nil)
+	round := int64(0)
+	for name, bytes := range initials {
+		t.Run(name, func(t *testing.T) {
+			socket := dialRaw(t, v.address)
+			_, _ = socket.Write([]byte(bytes)) // the server may close it first
+			_ = socket.CloseWrite()
+			ends(t, socket)
+			round++
+			peer.Send(1, ballot(2, round))
+			v.hears(t, 2, round)
+		})
+	}
+}
+
+func TestMalformedNotificationIsPassedOver(t *testing.T) {
+	leavesNothing(t)
+	v := startVoter(t, 1, newBook(), nil)
+	p := dialVoter(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
+	for _, frame := range []string{
+		"\x00\x00\x00\x01x", "\x00\x00\x00\x1d" + strings.Repeat("\x00", 29),
+		"\x00\x00\x00\x2c" + strings.Repeat("\xff", 44),
+		"\x00\x01\x00\x00" + strings.Repeat("\x00", 1<<16),
+	} {
+		_, err := p.Write([]byte(frame))
+		must(t, err)
+	}
+	long := ballot(9, 1)
+	long.Config = strings.Repeat("#", 100_000) + "\nversion=100000000"
+	p.send(long)
+	p.send(ballot(9, 2))
+	v.hears(t, 9, 1)
+	v.hears(t, 9, 2)
+	v.Send(9, long)
+	if n := p.receive(); n.Config != long.Config {
+		t.Error("the configuration did not survive")
+	}
+}
+
+func TestErrorsOfAcceptAreGotOver(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	l := listen(t, "127.0.0.1:0")
+	v := newVoter(t, 1, &flaky{Listener: l, fails: 4}, b, nil)
+	b.set(1, v.address)
+	peer := startVoter(t, 2, b, nil)
+	peer.Send(1, ballot(2, 1))
+	v.hears(t, 2, 1)
+}
+
+func TestReconfigurationMovesConnections(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startVoter(t, 5, b, nil)
+	before := startVoter(t, 3, b, nil)
+	stays := startVoter(t, 4, b, nil)
+	for _, p := range []*voter{before, stays} {
+		v.Send(p.id, ballot(5, 1))
+		p.hears(t, 5, 1)
+	}
+	kept := v.connections()[4]
+	after := newVoter(t, 3, listen(t, "127.0.0.1:0"), b, nil)
+	b.set(3, after.address)
+	v.Reconfigured()
+	await(t, "the end of the old connection", func() bool { return len(before.connections()) == 0 })
+	v.Send(3, ballot(5, 2))
+	after.hears(t, 5, 2)
+	if v.connections()[4] != kept {
+		t.Error("the connection to who did not move is another")
+	}
+
+	b.set(3) // it leaves
+	v.Reconfigured()
+	await(t, "the end of the connection", func() bool { return len(after.connections()) == 0 })
+	v.Send(3, ballot(5, 3))
+	none(t, "a message to who left", after.heard)
+}
+
+func TestStrangerThatJoinsKeepsItsConnection(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startVoter(t, 5, b, nil)
+	p := dialVoter(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
+	p.send(ballot(8, 1))
+	v.hears(t, 8, 1)
+	b.set(8, closedPort(t))
+	v.Reconfigured()
+	v.Send(8, ballot(5, 2))
+	if n := p.receive(); n.Round != 2 {
+		t.Errorf("round %d", n.Round)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.mu.strangers) != 0 {
+		t.Error("it is still a stranger")
+	}
+}
+
+func TestFirstOfSeveralAddressesThatAnswersIsTaken(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	small := startVoter(t, 1, b, nil)
+	b.set(1, closedPort(t), small.address, closedPort(t))
+	large := startVoter(t, 2, b, nil)
+	large.Send(1, ballot(2, 1))
+	small.hears(t, 2, 1)
+}
+
+func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startVoter(t, 1, b, func(o *VotesOptions) { o.ConnectTimeout = 50 * time.Millisecond })
+	b.set(9, closedPort(t))
+	deaf := dialVoter(t, v, 9, peerwire.Address{Host: "deaf", Port: 1})
+	deaf.send(ballot(9, 1))
+	v.hears(t, 9, 1)
+	big := ballot(1, 2)
+	big.Config = strings.Repeat("#", 500_000)
+	await(t, "the end of the connection", func() bool {
+		v.Send(9, big)
+		return len(v.connections()) == 0
+	})
+	peer := startVoter(t, 2, b, nil)
+	v.Send(2, ballot(1, 3))
+	peer.hears(t, 1, 3)
+}
+
+// A round trip from nothing: both listen, neither is connected.
+func BenchmarkFirstVoteAndAnswer(b *testing.B) {
+	for b.Loop() {
+		book := newBook()
+		small, large := startVoter(b, 1, book, nil), startVoter(b, 2, book, nil)
+		small.Send(2, ballot(1, 1))
+		large.hears(b, 1, 1)
+		large.Send(1, ballot(2, 2))
+		small.hears(b, 2, 2)
+		small.Close()
+		large.Close()
+	}
+}
+
+func BenchmarkVoteAndAnswer(b *testing.B) {
+	book := newBook()
+	small, large := startVoter(b, 1, book, nil), startVoter(b, 2, book, nil)
+	for round := int64(0); b.Loop(); round++ {
+		small.Send(2, ballot(1, round))
+		large.hears(b, 1, round)
+		large.Send(1, ballot(2, round))
+		small.hears(b, 2, round)
+	}
+}
