@@ -3,14 +3,17 @@ package replica
 import (
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
 // onConnect takes a handshake: a new session, or an old one with its password.
 func (r *Replica) onConnect(e *Event) {
-	c := &conn{id: e.Conn, identities: e.Identities}
+	c := &conn{id: e.Conn, identities: e.Identities, waits: noTicket}
 	r.conns[e.Conn] = c
 	switch {
+	case !r.serving:
+		r.drop(c) // nobody leads, or this server is not in step yet
 	case e.Connect.LastZxidSeen > r.tree.LastZxid():
 		// The client has seen more than this server: it must look elsewhere.
 		r.drop(c)
@@ -31,53 +34,123 @@ func (r *Replica) newSession(c *conn, req *wire.ConnectRequest) {
 		r.drop(c)
 		return
 	}
-	s := r.sessions.Open(r.sessions.NewID(), r.timeout(req.TimeoutMs), r.touchedMs())
-	r.proposeOwn(s.ID, &zk.Request{Op: zk.OpCreateSession, TTL: int64(s.TimeoutMs)}, proposal{conn: c, connect: req})
+	id, timeoutMs := r.sessions.NewID(), r.timeout(req.TimeoutMs)
+	c.waits = ticket{false, r.writes.push(waiting{conn: c, session: id, op: zk.OpCreateSession, connect: req})}
+	if !r.leads() {
+		r.forwardSession(id, timeoutMs)
+		return
+	}
+	r.sessions.Open(id, timeoutMs, r.touchedMs()).Coming = true
+	r.decideOwn(id, &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)})
 }
 
 // resume attaches a session to a new connection. The old connection goes first,
-// even if the password is wrong, as in ZooKeeper.
+// even if the password is wrong, as in ZooKeeper. On a learner the leader has
+// the last word.
 func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 	s := r.sessions.Get(req.Session)
+	r.closeOld(s)
+	if !session.PasswordMatches(req.Session, req.Password) {
+		r.refuseSession(c, req)
+		return
+	}
+	if !r.leads() {
+		r.revalidating = append(r.revalidating, resuming{conn: c, connect: req})
+		r.order(zab.Event{Kind: zab.EventRevalidate, Session: req.Session, TimeoutMs: r.timeout(req.TimeoutMs)})
+		return
+	}
+	if s == nil || s.Closing {
+		r.refuseSession(c, req)
+		return
+	}
+	r.take(c, s, req, r.last)
+}
+
+// closeOld closes the connection that a session has.
+func (r *Replica) closeOld(s *session.Session) {
 	if s != nil && s.Conn != 0 {
 		old := s.Conn
 		r.clients.Close(old)
 		r.forget(old)
 	}
-	if s == nil || s.Closing || !session.PasswordMatches(req.Session, req.Password) {
-		r.clients.Connected(c.id, &wire.ConnectResponse{HasReadOnly: req.HasReadOnly})
-		r.drop(c)
-		return
-	}
-	r.sessions.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
-	if r.queue.size() > 0 {
-		// What the session asked for on its former connection may still be on its
-		// way. A read or a sync on the new one must not be answered before it: a
-		// client that looks for a create whose reply was lost would not find it,
-		// and create it twice.
-		c.resuming = s
-		r.queue.park(r.last, parked{conn: c, connect: req})
-		return
-	}
-	r.attach(c, s, req)
 }
 
-// resumed attaches a session when what was on its way has been delivered.
-func (r *Replica) resumed(c *conn, req *wire.ConnectRequest) {
-	s := r.sessions.Get(req.Session)
-	switch {
-	case r.conns[c.id] != c: // gone while it waited
-	case s == nil || s.Closing:
-		r.clients.Connected(c.id, &wire.ConnectResponse{HasReadOnly: req.HasReadOnly})
-		r.drop(c)
-	default:
-		r.attach(c, s, req)
+func (r *Replica) refuseSession(c *conn, req *wire.ConnectRequest) {
+	r.clients.Connected(c.id, &wire.ConnectResponse{HasReadOnly: req.HasReadOnly})
+	r.drop(c)
+}
+
+// onRevalidated hears from the leader whether a client may have its session.
+// Answers come in the order of the questions.
+func (r *Replica) onRevalidated(e *zab.Effect) {
+	if len(r.revalidating) == 0 {
+		return
 	}
+	w := r.revalidating[0]
+	r.revalidating = r.revalidating[1:]
+	switch {
+	case r.conns[w.conn.id] != w.conn: // gone while it waited
+	case !e.OK:
+		r.refuseSession(w.conn, w.connect)
+	default:
+		s := r.sessions.Open(e.Session, e.TimeoutMs, r.touchedMs())
+		r.closeOld(s)
+		r.take(w.conn, s, w.connect, r.peer.Last())
+	}
+}
+
+// resuming is a connection that waits to have its session back: on a learner
+// for the leader's word, then for what was on its way when it came.
+type resuming struct {
+	conn    *conn
+	connect *wire.ConnectRequest
+	zxid    zk.Zxid
+}
+
+// take attaches a session as soon as everything up to zxid is delivered. What
+// the session asked for on its former connection may still be on its way. A
+// read on the new one must not be answered before it: a client that looks for
+// a create whose reply was lost would not find it, and create it twice.
+func (r *Replica) take(c *conn, s *session.Session, req *wire.ConnectRequest, zxid zk.Zxid) {
+	r.sessions.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
+	c.resuming = s
+	r.resuming = append(r.resuming, resuming{c, req, zxid})
+	r.attachResumed()
+}
+
+// attachResumed attaches the sessions that have waited long enough.
+func (r *Replica) attachResumed() {
+	for len(r.resuming) > 0 && r.resuming[0].zxid <= max(r.tree.LastZxid(), r.idle()) {
+		w := r.resuming[0]
+		r.resuming = r.resuming[1:]
+		s := w.conn.resuming
+		switch {
+		case r.conns[w.conn.id] != w.conn: // gone while it waited
+		case s.Closing || r.sessions.Get(s.ID) != s:
+			r.refuseSession(w.conn, w.connect)
+		default:
+			r.attach(w.conn, s, w.connect)
+		}
+	}
+}
+
+// idle is the last zxid given if nothing is on its way: that of a new leader is
+// above all that there is.
+func (r *Replica) idle() zk.Zxid {
+	if r.proposals.size() == 0 && r.leads() {
+		return r.last
+	}
+	return zk.NoZxid
 }
 
 // attach binds a connection and a session, and answers the handshake.
 func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) {
-	c.session, s.Conn = s, c.id
+	c.session, s.Conn, c.resuming = s, c.id, nil
+	if r.leads() {
+		s.Owner = ownerSelf
+	} else {
+		r.touch(s)
+	}
 	r.clients.Connected(c.id, &wire.ConnectResponse{
 		TimeoutMs: s.TimeoutMs, Session: s.ID, Password: session.PasswordOf(s.ID), HasReadOnly: req.HasReadOnly,
 	})
@@ -91,7 +164,7 @@ func (r *Replica) drop(c *conn) {
 
 func (r *Replica) onTouch(e *Event) {
 	if c := r.conns[e.Conn]; c != nil && c.session != nil {
-		r.sessions.Touch(c.session, r.touchedMs())
+		r.touch(c.session)
 	}
 }
 

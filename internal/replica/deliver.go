@@ -3,54 +3,80 @@ package replica
 import (
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// onSynced commits what the log has on disk. The server is its own quorum, so
-// its own sync is the quorum's.
-func (r *Replica) onSynced(e *Event) {
-	if !r.queue.pending(e.Zxid) {
-		return
-	}
-	r.tree.Lock()
-	for r.queue.size() > 0 && r.queue.all[r.queue.head].header.Zxid <= e.Zxid {
-		r.deliver(r.queue.pop())
-	}
-	r.prep.Applied(e.Zxid)
-	r.tree.Unlock()
-	r.queue.tidy()
-}
-
-// deliver applies a committed transaction, tells those who watch what changed,
-// and answers who asked for it and what was asked behind it.
-func (r *Replica) deliver(p *proposal) {
-	invariant.Check(p.header.Zxid == r.tree.LastZxid()+1, "replica: delivery out of order (R2)")
+// onDeliver applies a committed transaction, tells those who watch what changed,
+// and answers who asked for it here and what was asked behind it.
+func (r *Replica) onDeliver(e *zab.Effect) {
+	r.lockTree()
+	p := r.delivered(&e.Record)
+	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (R2)")
 	r.tree.Apply(&p.header, &p.txn, &r.applied)
 	r.counts.Delivered++
-	if p.digest.Version != 0 && p.digest != r.tree.Digest() {
-		r.counts.DigestMismatches++
-	}
+	r.compare(&p)
 	r.effects.OverQuota = append(r.effects.OverQuota, r.applied.OverQuota...)
 	for i := range r.applied.Changes {
 		r.notify(p.header.Zxid, i)
 	}
+	w, mine := r.asked(&p.header)
 	switch p.txn.Op {
 	case zk.OpCreateSession:
-		r.sessionCreated(p)
+		r.sessionCreated(&p, &w)
 	case zk.OpCloseSession:
-		r.sessionClosed(p)
+		r.sessionClosed(&p, &w)
 	default:
-		r.reply(p)
+		r.reply(&p, &w)
 	}
-	for i := range p.behind {
-		b := &p.behind[i]
-		if b.connect != nil {
-			r.resumed(b.conn, b.connect)
-		} else if r.conns[b.conn.id] == b.conn {
-			r.answer(b.conn, b.request, b.identities, b.code)
-		}
+	if mine {
+		r.release(&w)
 	}
+	r.attachResumed()
+}
+
+// delivered returns a record as a value: what this server has decided itself it
+// need not decode.
+func (r *Replica) delivered(record *zab.Record) proposal {
+	if p := r.proposals.front(); p != nil && p.header.Zxid == record.Zxid {
+		return r.proposals.pop()
+	}
+	var p proposal
+	var err error
+	p.header, p.txn, p.digest, err = txn.Decode(record.Payload)
+	invariant.Check(err == nil, "replica: a committed transaction cannot be read")
+	return p
+}
+
+// compare looks at the digest. Behind a fuzzy snapshot the tree is ahead of its
+// zxid for a while.
+func (r *Replica) compare(p *proposal) {
+	switch {
+	case p.digest.Version != zk.DigestVersion:
+	case p.digest == r.tree.Digest():
+		r.fuzzy = false
+	case !r.fuzzy:
+		r.counts.DigestMismatches++
+	}
+}
+
+// asked takes out the request of this server's own clients that a transaction
+// answers: the oldest one, or none of them.
+func (r *Replica) asked(h *zk.TxnHeader) (waiting, bool) {
+	w := r.writes.front()
+	if w == nil || w.session != h.Session || w.xid != h.Cxid || !sameKind(w.op, h.Op) {
+		return waiting{}, false
+	}
+	return r.writes.pop(), true
+}
+
+// sameKind keeps apart what a client and the server itself ask for a session,
+// both perhaps with xid 0.
+func sameKind(asked, done zk.Op) bool {
+	return done == zk.OpError || (asked == zk.OpCloseSession) == (done == zk.OpCloseSession) &&
+		(asked == zk.OpCreateSession) == (done == zk.OpCreateSession)
 }
 
 // notify tells the connections that wait for a change and may read it.
@@ -66,41 +92,56 @@ func (r *Replica) notify(zxid zk.Zxid, i int) {
 	}
 }
 
-// reply answers the request of a proposal.
-func (r *Replica) reply(p *proposal) {
-	if p.conn == nil || r.conns[p.conn.id] != p.conn {
+// here tells whether the client that waits is still connected.
+func (r *Replica) here(w *waiting) bool { return w.conn != nil && r.conns[w.conn.id] == w.conn }
+
+// reply answers the request of a transaction.
+func (r *Replica) reply(p *proposal, w *waiting) {
+	if !r.here(w) {
+		return
+	}
+	if w.connect != nil {
+		r.drop(w.conn) // its session could not be made
 		return
 	}
 	res := &r.applied.Result
 	h := wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid, Code: res.Code}
-	res.Op = p.op
-	r.clients.Reply(p.conn.id, h, res)
+	res.Op = w.op
+	r.clients.Reply(w.conn.id, h, res)
+	if w.op == zk.OpCloseSession {
+		r.drop(w.conn) // refused, which ends the connection in any case
+	}
 }
 
 // sessionCreated answers the handshake that waited for it.
-func (r *Replica) sessionCreated(p *proposal) {
+func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.touchedMs())
-	if p.conn == nil || r.conns[p.conn.id] != p.conn {
+	s.Coming, s.Local = false, false
+	if !r.here(w) || w.connect == nil {
 		return // the client is gone; the session expires
 	}
 	if s.Conn != 0 {
-		r.drop(p.conn) // somebody guessed the session before it was there, and has it
+		r.drop(w.conn) // somebody guessed the session before it was there, and has it
 		return
 	}
-	r.attach(p.conn, s, p.connect)
+	if r.leads() {
+		s.Owner = ownerSelf
+	}
+	r.attach(w.conn, s, w.connect)
 }
 
 // sessionClosed removes a session and closes the connection it is attached to.
-func (r *Replica) sessionClosed(p *proposal) {
+func (r *Replica) sessionClosed(p *proposal, w *waiting) {
 	s := r.sessions.Get(p.header.Session)
-	if p.conn != nil && r.conns[p.conn.id] == p.conn {
-		r.clients.Reply(p.conn.id, wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid}, nil)
+	if r.here(w) {
+		r.clients.Reply(w.conn.id, wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid}, nil)
 	}
 	if s != nil && s.Conn != 0 {
 		r.clients.Close(s.Conn)
 		r.forget(s.Conn)
 	}
 	r.sessions.Remove(p.header.Session)
+	delete(r.touched, p.header.Session)
 }
 
 // forget drops a connection, its watches with it.

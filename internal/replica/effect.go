@@ -1,8 +1,11 @@
 package replica
 
 import (
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -21,19 +24,55 @@ type Clients interface {
 	Close(session.ConnID)
 }
 
-// Record is one transaction to be stored.
-type Record struct {
+// DiskKind says what the disk is to do.
+type DiskKind uint8
+
+// What a disk does, and which fields of DiskOp it uses. The operations are
+// carried out strictly in order: after a crash a prefix of them is there.
+const (
+	DiskAppend       DiskKind = iota // the record goes to the log: Zxid, Payload
+	DiskSync                         // everything appended becomes durable: Ticket
+	DiskSetAccepted                  // the accepted epoch becomes durable: Epoch, Ticket
+	DiskSetCurrent                   // the current epoch becomes durable: Epoch, Ticket
+	DiskTruncate                     // the log is cut behind Zxid and read anew: Ticket
+	DiskSaveSnapshot                 // the tree as it is becomes a durable snapshot of Zxid that replaces the log: Ticket
+	DiskReload                       // everything is read anew, to be told by EventRecovered
+)
+
+// DiskOp is one operation of the disk. One EventDone stands for all operations
+// up to its ticket, so several syncs in a row may be one.
+type DiskOp struct {
+	Kind    DiskKind
+	Epoch   uint32
+	Ticket  zab.Ticket
 	Zxid    zk.Zxid
 	Payload []byte
 }
 
-// Effects are what a Step wants done: the records must be appended and synced
-// in order, and their sync told by EventSynced.
+// Ballot is a notification to a peer. Of several to the same peer that wait
+// only the last one matters.
+type Ballot struct {
+	To           quorum.ID
+	Notification fle.Notification
+}
+
+// Effects are what a Step wants done, each list in its order. What is sent to
+// peers never rests on an operation of the disk of the same step: that is sent
+// in the step that hears of its end.
 type Effects struct {
-	Append    []Record
-	OverQuota []string // paths whose quota was exceeded, to be told to the operator
+	Disk      []DiskOp
+	Links     []zab.Effect // connect, send, close, send-snapshot, read-log
+	Votes     []Ballot
+	OverQuota []string     // paths whose quota was exceeded, to be told to the operator
+	Left      []zab.Reason // roles that ended in this step, for the log
 }
 
 // reset starts a new step. Payloads are given away with the records: the disk
 // writes them while the next step goes on.
-func (e *Effects) reset() { e.Append, e.OverQuota = nil, e.OverQuota[:0] }
+func (e *Effects) reset() {
+	e.Disk = nil
+	clear(e.Links)
+	clear(e.Votes)
+	e.Links, e.Votes = e.Links[:0], e.Votes[:0]
+	e.OverQuota, e.Left = e.OverQuota[:0], e.Left[:0]
+}

@@ -1,8 +1,11 @@
 package replica
 
 import (
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -11,25 +14,55 @@ type EventKind uint8
 
 // The kinds of events, and which fields each uses.
 const (
-	EventConnect    EventKind = iota // a handshake: Conn, Connect, Identities
-	EventRequest                     // a request: Conn, Request, Identities, Code if it cannot be decoded
-	EventAuth                        // an auth packet was accepted: Conn, Request, Identities (all of them now)
-	EventTouch                       // a sign of life: Conn
-	EventDisconnect                  // the connection is gone: Conn
-	EventTick                        // time has passed
-	EventSynced                      // the log is on disk up to Zxid
-	EventDisk                        // the disk has room, or not: Full
+	EventConnect      EventKind = iota // a handshake: Conn, Connect, Identities
+	EventRequest                       // a request: Conn, Request, Body, Identities, Code if it cannot be decoded
+	EventAuth                          // an auth packet was accepted: Conn, Request, Identities (all of them now)
+	EventTouch                         // a sign of life: Conn
+	EventDisconnect                    // the connection is gone: Conn
+	EventTick                          // time has passed
+	EventDone                          // the disk has done everything up to Ticket; State if the log was cut
+	EventFailed                        // the log cannot be cut where the leader said: Ticket, State
+	EventRecovered                     // what DiskReload asked for: Recovered
+	EventDisk                          // the disk has room, or not: Full
+	EventNotification                  // a vote came: Server, Notification
+	EventLinkUp                        // a connection between servers: Link; Outgoing if this one made it
+	EventLinkDown                      // it is gone, or could not be made (Link 0)
+	EventMessage                       // Link, Message
+	EventLoaded                        // the snapshot behind a SNAP has been read: Link, State, which is not finished
+	EventLogRead                       // answer to zab.EffectReadLog: Link, Records; OK false if they cannot be had
+
+	eventKinds
 )
 
 // Event is something that has happened. A request in an event, and all it
-// points at, belongs to the replica until it is delivered.
+// points at, belongs to the replica until it is delivered; so do messages.
 type Event struct {
-	Kind       EventKind
-	Full       bool
-	Code       zk.Code
-	Conn       session.ConnID
-	Zxid       zk.Zxid
-	Request    *zk.Request
-	Connect    *wire.ConnectRequest
-	Identities []zk.Identity
+	Kind         EventKind
+	Full         bool
+	OK           bool
+	Outgoing     bool
+	Code         zk.Code
+	Conn         session.ConnID
+	Ticket       zab.Ticket
+	Link         zab.LinkID
+	Server       quorum.ID
+	Request      *zk.Request
+	Body         []byte // of the request, without its header: what a leader is sent
+	Connect      *wire.ConnectRequest
+	Identities   []zk.Identity
+	Notification *fle.Notification
+	Message      *zab.Message
+	Records      []zab.Record
+	State        *State
+	Recovered    *Recovered
+}
+
+// Recovered is what a server has found on its disk.
+type Recovered struct {
+	State  *State
+	Stored zab.Stored
+	// Untrusted says that the directory is empty where it should not be: the
+	// server votes for nobody until a leader has sent it everything
+	// (ZOOKEEPER-261).
+	Untrusted bool
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -46,7 +47,8 @@ type model struct {
 	opts    Options
 	now     Now
 	batch   []Event
-	records []Record
+	records []DiskOp
+	syncs   []DiskOp
 	txns    map[zk.Zxid]zk.Txn
 	heads   map[zk.Zxid]zk.TxnHeader
 	synced  zk.Zxid // the disk has told
@@ -75,12 +77,11 @@ func newModel(t *testing.T, seed uint64) *model {
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), now: Now{1, 1_700_000_000_000}, conns: map[session.ConnID]*modelConn{},
 		txns: map[zk.Zxid]zk.Txn{}, heads: map[zk.Zxid]zk.TxnHeader{},
 		opts: Options{
-			ServerID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 9000, ExtendedTypes: true,
+			ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 9000, ExtendedTypes: true,
 			ReapIntervalMs: 3000, ReapPerMinute: 600, ContainerUnusedMs: 9000, TxnBytesMax: 700,
 		},
 	}
-	m.replica = New(m.opts, m.now)
-	m.replica.Start(m.now)
+	m.replica = New(m.opts, nil, Recovered{State: NewState(true)}, m.now)
 	return m
 }
 
@@ -165,28 +166,33 @@ func (m *model) add(e Event) { m.batch = append(m.batch, e) }
 func (m *model) step() {
 	effects := m.replica.Step(m.batch, m.now, m)
 	m.batch = nil
-	for _, r := range effects.Append {
-		if n := len(m.records); n > 0 && m.records[n-1].Zxid+1 != r.Zxid {
-			m.t.Fatalf("R2: record %d behind %d", r.Zxid, m.records[n-1].Zxid)
+	for _, op := range effects.Disk {
+		if op.Kind == DiskSync {
+			m.syncs = append(m.syncs, op)
+			continue
 		}
-		h, tx, _, err := txn.Decode(r.Payload)
+		if n := len(m.records); n > 0 && m.records[n-1].Zxid+1 != op.Zxid {
+			m.t.Fatalf("R2: record %d behind %d", op.Zxid, m.records[n-1].Zxid)
+		}
+		h, tx, _, err := txn.Decode(op.Payload)
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		m.records = append(m.records, r)
-		m.txns[r.Zxid], m.heads[r.Zxid] = tx, h
+		m.records = append(m.records, op)
+		m.txns[op.Zxid], m.heads[op.Zxid] = tx, h
 	}
 }
 
 // sync tells that the disk has a part, or all, of what it was given.
 func (m *model) sync() {
 	m.step()
-	n := len(m.records)
-	if n == 0 || m.records[n-1].Zxid == m.synced {
+	if len(m.syncs) == 0 {
 		return
 	}
-	m.synced += 1 + zk.Zxid(m.random.IntN(int(m.records[n-1].Zxid-m.synced)))
-	m.add(Event{Kind: EventSynced, Zxid: m.synced})
+	n := m.random.IntN(len(m.syncs))
+	op := m.syncs[n]
+	m.synced, m.syncs = op.Zxid, m.syncs[n+1:]
+	m.add(Event{Kind: EventDone, Ticket: op.Ticket})
 	m.step()
 }
 
@@ -219,17 +225,18 @@ func (m *model) settle() {
 
 // replay does what a restart does, and compares.
 func (m *model) replay() {
-	again := New(m.opts, m.now)
+	state := NewState(true)
+	last := zk.Zxid(0)
 	for _, r := range m.records {
 		h, tx, digest, err := txn.Decode(r.Payload)
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		if !again.Replay(&h, &tx, digest) {
+		if last = r.Zxid; !state.Replay(&h, &tx, digest) {
 			m.t.Fatalf("D3: digest differs at %d, %s", r.Zxid, h.Op)
 		}
 	}
-	again.Start(m.now)
+	again := New(m.opts, nil, Recovered{State: state, Stored: zab.Stored{Last: last}}, m.now)
 	if again.Tree().Digest() != m.replica.Tree().Digest() || again.Tree().Count() != m.replica.Tree().Count() {
 		m.t.Error("the replayed tree differs")
 	}

@@ -2,54 +2,182 @@ package replica
 
 import (
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// onRequest finds a request's place. Writes are proposed at once; everything
-// else waits behind the writes of its connection that are on their way (R3).
+// waiting is a client's write or sync that is on its way through the ensemble.
+type waiting struct {
+	conn    *conn
+	session zk.SessionID
+	xid     zk.Xid
+	op      zk.Op
+	path    string               // of a sync
+	connect *wire.ConnectRequest // a handshake waits for its session
+	silent  bool                 // a sync that nobody asked for: see barrier
+	behind  []parked             // what its connection asked for after it
+}
+
+// parked is a request that waits behind another one of its connection.
+type parked struct {
+	request    *zk.Request
+	body       []byte
+	identities []zk.Identity
+	code       zk.Code
+}
+
+// ticket names what a connection waits for: the last of its requests that went
+// into one of the queues.
+type ticket struct {
+	sync   bool
+	number uint64
+}
+
+// onRequest finds a request's place.
 func (r *Replica) onRequest(e *Event) {
 	c := r.conns[e.Conn]
 	if c == nil || c.session == nil || c.session.Closing {
 		return // the connection is closed when the session's end is delivered
 	}
 	c.identities = e.Identities
-	r.sessions.Touch(c.session, r.touchedMs())
-	req := e.Request
-	switch {
-	case req.Op.IsWrite() && req.Op.Known() && (e.Code == zk.OK || req.Op == zk.OpMulti):
-		r.write(c, req, e.Code)
-	case r.queue.pending(c.pending):
-		r.queue.park(c.pending, parked{c, req, e.Identities, e.Code, nil})
-	default:
-		r.answer(c, req, e.Identities, e.Code)
+	r.touch(c.session)
+	p := parked{e.Request, e.Body, e.Identities, e.Code}
+	if r.opts.LinearizableReads && p.isRead() && r.before(c) == nil {
+		r.barrier(c)
 	}
+	r.place(c, p)
 }
 
 // onAuth takes the new identities of a connection; the reply has its place in
 // the order, which not every client needs, but kazoo does.
-func (r *Replica) onAuth(e *Event) {
-	r.onRequest(e)
-}
+func (r *Replica) onAuth(e *Event) { r.onRequest(e) }
 
-// write proposes a write, or refuses it while the disk is full.
-func (r *Replica) write(c *conn, req *zk.Request, code zk.Code) {
-	if r.full {
-		if r.queue.pending(c.pending) {
-			r.queue.park(c.pending, parked{c, req, c.identities, zk.ErrNotReadOnly, nil})
-		} else {
-			r.refuse(c, req, zk.ErrNotReadOnly)
-		}
+// place gives a request its way: writes and syncs into the ensemble at once,
+// all else behind what its connection has there (R3). Behind a sync everything
+// waits: its answer does not stand in the order of transactions.
+func (r *Replica) place(c *conn, p parked) {
+	before := r.before(c)
+	if before != nil && (before.op == zk.OpSync || !r.goesOut(&p)) {
+		before.behind = append(before.behind, p)
 		return
 	}
-	r.propose(c, req, code)
-	if req.Op == zk.OpCloseSession {
+	switch {
+	case !r.goesOut(&p):
+		r.answer(c, &p)
+	case p.request.Op == zk.OpSync:
+		r.sync(c, &p)
+	default:
+		r.write(c, &p)
+	}
+}
+
+// before returns what the connection waits for, nil if nothing.
+func (r *Replica) before(c *conn) *waiting {
+	if c.waits.sync {
+		return r.syncs.at(c.waits.number)
+	}
+	return r.writes.at(c.waits.number)
+}
+
+// goesOut tells whether a request needs the ensemble.
+func (r *Replica) goesOut(p *parked) bool {
+	op := p.request.Op
+	switch {
+	case !op.Known():
+		return false
+	case op == zk.OpSync:
+		return p.code == zk.OK
+	case !op.IsWrite():
+		return false
+	}
+	return !r.full && (p.code == zk.OK || op == zk.OpMulti)
+}
+
+// isRead tells whether a request looks at the tree.
+func (p *parked) isRead() bool {
+	op := p.request.Op
+	return op.Known() && !op.IsWrite() && op != zk.OpSync && op != zk.OpPing && op != zk.OpAuth && op != zk.OpSASL && p.code == zk.OK
+}
+
+// write sends a client's write on its way.
+func (r *Replica) write(c *conn, p *parked) {
+	w := waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: p.request.Op}
+	c.waits = ticket{false, r.writes.push(w)}
+	if r.leads() {
+		r.decide(&wish{session: c.session.ID, xid: w.xid, request: p.request, code: p.code, identities: p.identities, owner: ownerSelf})
+	} else {
+		r.forward(&zab.Request{Session: w.session, Xid: w.xid, Op: w.op, Body: p.body, Identities: p.identities})
+	}
+	if p.request.Op == zk.OpCloseSession {
 		c.session.Closing = true
+	}
+}
+
+// sync asks the ensemble for everything that was committed up to now.
+func (r *Replica) sync(c *conn, p *parked) {
+	r.askSync(waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: zk.OpSync, path: p.request.Path}, p)
+}
+
+func (r *Replica) askSync(w waiting, p *parked) {
+	number := r.syncs.push(w)
+	if w.conn != nil {
+		w.conn.waits = ticket{true, number}
+	}
+	if r.leads() {
+		r.order(zab.Event{Kind: zab.EventSync})
+		return
+	}
+	req := zab.Request{Session: w.session, Xid: w.xid, Op: zk.OpSync}
+	if p != nil {
+		req.Body, req.Identities = p.body, p.identities
+	}
+	r.forward(&req)
+}
+
+// barrier lets the reads that follow wait for a sync (linearizableReads).
+func (r *Replica) barrier(c *conn) {
+	r.askSync(waiting{conn: c, session: c.session.ID, op: zk.OpSync, silent: true}, &parked{body: syncBody})
+}
+
+// onSynced answers the oldest sync of this server.
+func (r *Replica) onSynced(*zab.Effect) {
+	if r.syncs.size() == 0 {
+		return // the learner has left and come back meanwhile
+	}
+	w := r.syncs.pop()
+	switch {
+	case w.conn == nil:
+		r.welcome()
+	case r.conns[w.conn.id] != w.conn:
+	default:
+		if !w.silent {
+			res := zk.Result{Op: zk.OpSync, Path: w.path}
+			r.clients.Reply(w.conn.id, wire.ReplyHeader{Xid: w.xid, Zxid: r.tree.LastZxid()}, &res)
+		}
+		r.release(&w)
+	}
+}
+
+// release goes on with what was asked behind a request that is answered now.
+// Behind a write stands only what needs no ensemble: later writes have gone out
+// at once. Behind a sync everything stands.
+func (r *Replica) release(w *waiting) {
+	for i := range w.behind {
+		switch {
+		case r.conns[w.conn.id] != w.conn:
+			return
+		case w.op == zk.OpSync:
+			r.place(w.conn, w.behind[i])
+		default:
+			r.answer(w.conn, &w.behind[i])
+		}
 	}
 }
 
 // answer does what has no transaction: reads, watches, pings, and what was
 // refused without a decision.
-func (r *Replica) answer(c *conn, req *zk.Request, identities []zk.Identity, code zk.Code) {
+func (r *Replica) answer(c *conn, p *parked) {
+	req, code := p.request, p.code
 	switch {
 	case !req.Op.Known():
 		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Zxid: zk.NoZxid, Code: zk.ErrUnimplemented}, nil)
@@ -59,12 +187,15 @@ func (r *Replica) answer(c *conn, req *zk.Request, identities []zk.Identity, cod
 		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Code: code}, nil)
 		r.drop(c)
 		return
-	case code != zk.OK:
+	case code == zk.OK && req.Op.IsWrite():
+		code = zk.ErrNotReadOnly // the disk is full
+	}
+	if code != zk.OK {
 		r.refuse(c, req, code)
 		return
 	}
 	var a Answer
-	r.reader.Read(req, Caller{c.id, c.session.ID, identities}, &a)
+	r.reader.Read(req, Caller{c.id, c.session.ID, p.identities}, &a)
 	for i := range a.Events {
 		r.clients.Notify(c.id, &a.Events[i])
 	}

@@ -1,84 +1,89 @@
 package replica
 
 import (
-	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/prep"
 	"github.com/conclave-project/conclave/internal/txn"
-	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// proposal is a transaction on its way: decided, but not yet delivered.
+// proposal is a transaction that this server has decided and that is not
+// delivered yet: what the peer keeps as bytes, as a value.
 type proposal struct {
-	header  zk.TxnHeader
-	txn     zk.Txn
-	digest  zk.Digest
-	conn    *conn // who asked for it, nil if the server did
-	op      zk.Op
-	connect *wire.ConnectRequest // a handshake waits for it
-	behind  []parked             // what its connection asked for after it
+	header zk.TxnHeader
+	txn    zk.Txn
+	digest zk.Digest
 }
 
-// parked is a request without a transaction that waits behind a write of its
-// connection, or the handshake of a session's new connection that waits behind
-// everything on its way.
-type parked struct {
-	conn       *conn
+// ownerSelf is the owner of the sessions whose clients are connected to the
+// leader itself; those of a learner are its link's.
+const ownerSelf = ^uint64(0)
+
+// wish is a write that the leader is to decide.
+type wish struct {
+	session    zk.SessionID
+	xid        zk.Xid
 	request    *zk.Request
+	code       zk.Code // what is wrong with it already: it gets its zxid all the same
 	identities []zk.Identity
-	code       zk.Code
-	connect    *wire.ConnectRequest // nil for a request
+	owner      uint64 // who brings it; 0 is the server itself
 }
 
-// propose decides a client's write and puts it on its way. A code stands for a
-// request that could not be decoded: it has its zxid all the same.
-func (r *Replica) propose(c *conn, req *zk.Request, code zk.Code) {
-	o := r.origin(c.session.ID, !c.session.Closing)
-	o.Identities = c.identities
-	p := proposal{conn: c, op: req.Op}
-	switch {
+// decide makes a transaction of a wish and proposes it. Every wish becomes one:
+// who forwarded it finds its answer in the order of transactions.
+func (r *Replica) decide(w *wish) {
+	s := r.sessions.Get(w.session)
+	o := prep.Origin{
+		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing,
+		Identities: w.identities, Zxid: r.nextZxid(), TimeMs: r.now.WallMs,
+	}
+	var p proposal
+	var config *zab.Config
+	switch code := r.objection(w); {
 	case code != zk.OK:
 		p.txn = prep.Refuse(code)
-	case req.Op == zk.OpReconfig:
-		p.txn = prep.Refuse(r.reconfigCode())
+	case w.request.Op == zk.OpReconfig:
+		p.txn, config = r.decideReconfig(w, &o)
 	default:
-		p.txn, p.digest = r.prep.Decide(req, &o)
+		p.txn, p.digest = r.prep.Decide(w.request, &o)
 	}
-	p.header = zk.TxnHeader{Session: o.Session, Cxid: req.Xid, Zxid: o.Zxid, Time: o.TimeMs, Op: p.txn.Op}
-	r.submit(p)
-	c.pending = o.Zxid
+	p.header = zk.TxnHeader{Session: w.session, Cxid: w.xid, Zxid: o.Zxid, Time: o.TimeMs, Op: p.txn.Op}
+	r.propose(p, config)
 }
 
-// reconfigCode is a stand-alone server's answer to every reconfig.
-func (r *Replica) reconfigCode() zk.Code {
-	if r.opts.ReconfigEnabled {
-		return zk.ErrUnimplemented
+// objection is why a wish is refused before it is looked at.
+func (r *Replica) objection(w *wish) zk.Code {
+	if w.code != zk.OK || w.owner == 0 || w.request.Op == zk.OpCloseSession || w.request.Op == zk.OpCreateSession {
+		return w.code
 	}
-	return zk.ErrReconfigDisabled
+	s := r.sessions.Get(w.session)
+	switch {
+	case s == nil || s.Closing:
+		return zk.ErrSessionExpired
+	case s.Owner != 0 && s.Owner != w.owner:
+		return zk.ErrSessionMoved
+	}
+	s.Owner = w.owner
+	return zk.OK
 }
 
-// proposeOwn puts a transaction of the server itself on its way: a session's
-// beginning or end, a container's end.
-func (r *Replica) proposeOwn(id zk.SessionID, req *zk.Request, p proposal) {
-	o := r.origin(id, true)
-	p.op = req.Op
-	p.txn, p.digest = r.prep.Decide(req, &o)
-	p.header = zk.TxnHeader{Session: id, Zxid: o.Zxid, Time: o.TimeMs, Op: p.txn.Op}
-	r.submit(p)
+// decideOwn proposes a transaction of the server itself: a session's beginning
+// or end, a container's end.
+func (r *Replica) decideOwn(id zk.SessionID, req *zk.Request) {
+	r.decide(&wish{session: id, request: req})
 }
 
-// origin gives a write its zxid.
-func (r *Replica) origin(id zk.SessionID, alive bool) prep.Origin {
-	r.last++
-	return prep.Origin{Session: id, Alive: alive, Zxid: r.last, TimeMs: r.now.WallMs}
+func (r *Replica) nextZxid() zk.Zxid {
+	r.last = r.peer.After(r.last)
+	return r.last
 }
 
-// submit queues a proposal and has it stored.
-func (r *Replica) submit(p proposal) {
-	r.queue.push(p)
+// propose gives a transaction to the peer.
+func (r *Replica) propose(p proposal, config *zab.Config) {
+	r.proposals.push(p)
 	r.counts.Proposed++
 	payload := txn.Append(make([]byte, 0, payloadBytes(&p.txn)), &p.header, &p.txn, p.digest)
-	r.effects.Append = append(r.effects.Append, Record{p.header.Zxid, payload})
+	r.order(zab.Event{Kind: zab.EventPropose, Record: zab.Record{Zxid: p.header.Zxid, Payload: payload}, Config: config})
 }
 
 // payloadBytes is about the size of a transaction's bytes.
@@ -88,50 +93,4 @@ func payloadBytes(t *zk.Txn) int {
 		n += payloadBytes(&t.Sub[i])
 	}
 	return n
-}
-
-// proposals are the transactions on their way, in zxid order without a gap.
-type proposals struct {
-	all  []proposal
-	head int
-}
-
-func (q *proposals) size() int { return len(q.all) - q.head }
-
-func (q *proposals) push(p proposal) {
-	if n := len(q.all); n > q.head {
-		invariant.Check(p.header.Zxid == q.all[n-1].header.Zxid+1, "replica: proposal leaves a gap (R2)")
-	}
-	q.all = append(q.all, p)
-}
-
-// pending tells whether the proposal of zxid is still on its way.
-func (q *proposals) pending(zxid zk.Zxid) bool {
-	return q.size() > 0 && zxid >= q.all[q.head].header.Zxid
-}
-
-// park puts a request behind the proposal of zxid, which is on its way.
-func (q *proposals) park(zxid zk.Zxid, p parked) {
-	at := q.head + int(zxid-q.all[q.head].header.Zxid)
-	q.all[at].behind = append(q.all[at].behind, p)
-}
-
-// pop returns the first proposal and forgets it. It is valid until the next
-// push.
-func (q *proposals) pop() *proposal {
-	p := &q.all[q.head]
-	q.head++
-	return p
-}
-
-// tidy gives the room of delivered proposals back.
-func (q *proposals) tidy() {
-	clear(q.all[:q.head])
-	if q.head == len(q.all) {
-		q.all, q.head = q.all[:0], 0
-	} else if q.head > 1024 && q.head > len(q.all)/2 {
-		n := copy(q.all, q.all[q.head:])
-		clear(q.all[n:])
-		q.all, q.head = q.all[:n], 0
-	}
 }

@@ -1,51 +1,70 @@
 // Package replica is one whole server as a machine: what has happened goes in
 // as a batch of events, what must be done about it comes out.
 //
-// A Replica owns the tree, the sessions, the watches and the order of
-// transactions. Step takes everything that has arrived since the last one. It
-// gives back what must be stored, and tells the Clients, while it works, what
-// goes to whom. It starts no goroutine, reads no clock and does no I/O: the
-// server package feeds it, and so can a simulator.
+// A Replica owns the tree, the sessions, the watches, and its part in the order
+// of transactions (a zab.Peer) and in elections (a fle.Machine). Step takes
+// everything that has arrived since the last one. It gives back what is to be
+// stored and what is to be sent to other servers, and tells the Clients, while
+// it works, what goes to whom. It starts no goroutine, reads no clock and does
+// no I/O: the server package feeds it, and so does the simulator.
 //
-// A request takes this way. Arrive: its session is looked up and its place
-// found (pipeline.go). A write is decided by prep, gets its zxid and is
-// proposed (propose.go). When a quorum has it on disk it is committed and
-// delivered: applied to the tree, its changes told to watches, its reply given
-// (deliver.go). A stand-alone server is a replica whose quorum
-// is itself. A read is answered in its place behind the writes of its
-// connection (read.go).
+// A request takes this way. It arrives, and finds its place behind those of its
+// connection (pipeline.go). A write goes to the leader: decided here if that is
+// this server (propose.go), else forwarded (forward.go). What is decided is
+// ordered, stored and committed by the peer (order.go), and delivered on every
+// server in the same order: applied to the tree, told to watches, answered
+// where it was asked (deliver.go). A read is answered in its place from the
+// tree (read.go). A server that stands alone is a leader whose quorum is
+// itself.
 //
 // What always holds, by number:
 //
-//	R1  Nothing is told to a client before it is on disk (quorum).
+//	R1  Nothing is told to a client before a quorum has it on disk.
 //	R2  Transactions are delivered in zxid order, without a gap.
 //	R3  The replies of one connection leave in the order of its requests.
 //	R4  A watch event leaves before any reply that shows the change, on every
 //	    connection: both happen while readers are kept out of the tree.
 //	R5  A session's closing deletes its ephemerals in one transaction.
+//	R6  Clients are served in a role only: between two there are none.
 package replica
 
 import (
 	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/prep"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/watch"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
 // Options are the settings of a replica. Times are milliseconds.
 type Options struct {
-	ServerID          uint8 // top byte of new session ids
+	ID                quorum.ID // its low byte is the top byte of new session ids
+	Observer          bool      // takes part without a vote
 	TickMs            int64
+	InitMs            int64 // limit for each step of discovery and synchronization
+	SyncMs            int64 // limit for silence between servers
+	FinalizeMs        int64 // see fle.Config
+	ResendMinMs       int64
+	ResendMaxMs       int64
+	HistoryMax        int   // committed transactions in memory for learners; 0 is ZooKeeper's 500
+	HistoryBytes      int64 // and their bytes; 0 is 64 MiB
+	CounterMax        uint32
+	ForceSnapshot     bool
 	SessionMinMs      int32
 	SessionMaxMs      int32
 	Auth              auth.Rules
 	ExtendedTypes     bool
 	EnforceQuota      bool
 	NoDigest          bool
+	LinearizableReads bool // every read waits for a sync
 	ReconfigEnabled   bool
+	Reconfig          ensemble.Rules
 	TxnBytesMax       int   // longest transaction that can be stored; 0 is no limit
 	ReapIntervalMs    int64 // between looks for containers and TTL znodes; 0 is never
 	ReapPerMinute     int
@@ -71,15 +90,46 @@ type Replica struct {
 	tree     *tree.Tree
 	watches  *watch.Table
 	sessions *session.Table
-	prep     *prep.Prep
 	reader   Reader
 	conns    map[session.ConnID]*conn
 
-	queue   proposals
-	last    zk.Zxid // last one given
-	full    bool    // the disk has no room: writes are refused
-	reapMs  int64   // when to look for containers next
-	orphans []zk.SessionID
+	// The ensemble. Config and election are nil for a server that stands alone.
+	config   *ensemble.Config // in force
+	next     *ensemble.Config // proposed by a reconfig that is not committed
+	offered  *ensemble.Config // what the leader said with NEWLEADER
+	peer     *zab.Peer
+	election *fle.Machine
+	orders   []zab.Event // for the peer, at the end of the step
+	spare    []zab.Event
+	leader   quorum.ID
+	epoch    uint32 // established, 0 between roles
+
+	// The role.
+	serving      bool
+	untrusted    bool       // see Recovered
+	needSnapshot bool       // see zab.Stored
+	loading      zab.LinkID // a SNAP came on it and its state has not come
+	base         zk.Zxid    // of that SNAP
+	fuzzy        bool       // the tree may be ahead of its zxid, so digests may differ
+	cold         bool       // the same, so clients have to wait
+
+	// Clients' requests on their way.
+	writes       queue[waiting]
+	syncs        queue[waiting]
+	resuming     []resuming
+	revalidating []resuming
+	touched      map[zk.SessionID]int32 // on a learner, since the last ping: timeout in ms
+
+	// The leader's.
+	prep      *prep.Prep
+	proposals queue[proposal]
+	last      zk.Zxid // last one given
+	reapMs    int64   // when to look for containers next
+	orphans   []zk.SessionID
+
+	full    bool // the disk has no room: writes are refused
+	locked  bool // the tree, against readers
+	started bool
 	applied tree.Applied
 	tell    []session.ConnID
 	now     Now
@@ -93,30 +143,67 @@ type conn struct {
 	id         session.ConnID
 	session    *session.Session
 	identities []zk.Identity
-	pending    zk.Zxid          // its last proposal; its reads wait until this is delivered
+	waits      ticket           // its last request that is on its way
 	resuming   *session.Session // the session it will be attached to, see resume
 }
 
+// noTicket is that of a connection that waits for nothing.
+var noTicket = ticket{number: ^uint64(0)}
+
 // Counts are totals since the start.
 type Counts struct {
-	Proposed, Delivered, Expired, Reaped, DigestMismatches int64
+	Proposed, Delivered, Expired, Reaped, DigestMismatches, Elections int64
 }
 
-// New returns a replica with an empty tree. Restore it from disk, then Start.
-func New(opts Options, now Now) *Replica {
+// New returns a replica with what recovery has found. A config of nil is that
+// of a server that stands alone.
+func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Replica {
 	r := &Replica{
 		opts:     opts,
+		config:   config,
 		tree:     tree.New(tree.Options{ExtendedTypes: opts.ExtendedTypes}),
 		watches:  watch.New(),
-		sessions: session.New(max(1, opts.TickMs/2), session.FirstID(opts.ServerID, now.WallMs), now.MonoMs),
+		sessions: session.New(max(1, opts.TickMs/2), session.FirstID(uint8(opts.ID), now.WallMs), now.MonoMs),
 		conns:    map[session.ConnID]*conn{},
+		touched:  map[zk.SessionID]int32{},
 		now:      now,
 	}
 	r.reader = Reader{Tree: r.tree, Watches: r.watches, Auth: &r.opts.Auth}
+	r.adopt(found.State)
+	r.untrusted = found.Untrusted
+	if config == nil {
+		r.peer = zab.New(r.peerOptions(), zab.Config{Quorum: quorum.NewMajority(opts.ID)}, found.Stored)
+		r.lead(r.tree.LastZxid())
+		return r
+	}
+	r.peer = zab.New(r.peerOptions(), r.peerConfig(), found.Stored)
+	r.election = fle.New(fle.Config{
+		ID: opts.ID, Observer: opts.Observer, FinalizeMs: opts.FinalizeMs,
+		ResendMinMs: opts.ResendMinMs, ResendMaxMs: opts.ResendMaxMs,
+	}, r.electionEnsemble())
 	return r
 }
 
-// Tree returns the data tree, to load a snapshot into it and to write one.
+func (r *Replica) peerOptions() zab.Options {
+	o := zab.Options{
+		ID: r.opts.ID, Observer: r.opts.Observer, TickMs: r.opts.TickMs, InitMs: r.opts.InitMs, SyncMs: r.opts.SyncMs,
+		HistoryMax: r.opts.HistoryMax, HistoryBytes: r.opts.HistoryBytes, CounterMax: r.opts.CounterMax, ForceSnapshot: r.opts.ForceSnapshot,
+	}
+	if r.config == nil {
+		// Nobody is ever brought up from the history.
+		o.Solo, o.HistoryMax = true, 64
+	}
+	return o
+}
+
+func (r *Replica) newPrep() {
+	r.prep = prep.New(r.tree, prep.Options{
+		Auth: &r.opts.Auth, EnforceQuota: r.opts.EnforceQuota, NoDigest: r.opts.NoDigest,
+		TxnBytesMax: r.opts.TxnBytesMax,
+	})
+}
+
+// Tree returns the data tree, to write a snapshot of it.
 func (r *Replica) Tree() *tree.Tree { return r.tree }
 
 // Watches returns the watch table, for reports.
@@ -126,54 +213,64 @@ func (r *Replica) Watches() *watch.Table { return r.watches }
 // may use it.
 func (r *Replica) Sessions() *session.Table { return r.sessions }
 
+// Leases returns the sessions as a snapshot stores them.
+func (r *Replica) Leases() []session.Lease { return r.sessions.Leases() }
+
 // Reader returns what answers reads; it may be used by many goroutines.
 func (r *Replica) Reader() *Reader { return &r.reader }
 
 // Counts returns totals since the start.
 func (r *Replica) Counts() Counts { return r.counts }
 
-// Outstanding returns how many proposals are not delivered yet.
-func (r *Replica) Outstanding() int { return r.queue.size() }
-
-// Start ends the restoring: from here on Step may be called. The ephemerals of
-// sessions that do not exist any more are deleted by transactions at the first
-// tick.
-func (r *Replica) Start(now Now) {
-	r.now = now
-	r.last = r.tree.LastZxid()
-	r.prep = prep.New(r.tree, prep.Options{
-		Auth: &r.opts.Auth, EnforceQuota: r.opts.EnforceQuota, NoDigest: r.opts.NoDigest,
-		TxnBytesMax: r.opts.TxnBytesMax,
-	})
-	r.sessions.RestoreAll(now.MonoMs)
-	r.reapMs = now.MonoMs + r.opts.ReapIntervalMs
-	r.orphans = r.findOrphans()
-}
+// Outstanding returns how many proposals of this server are not delivered yet.
+func (r *Replica) Outstanding() int { return r.proposals.size() }
 
 // Step takes a batch of events, tells clients what goes to them, and returns
-// what must be stored. The effects are valid until the next Step.
+// what must be stored and sent. The effects are valid until the next Step, but
+// for Disk, which is given away.
 func (r *Replica) Step(batch []Event, now Now, clients Clients) *Effects {
 	invariant.Check(now.MonoMs >= r.now.MonoMs, "replica: time runs backwards")
 	r.now, r.clients = now, clients
 	r.effects.reset()
+	if !r.started {
+		r.start()
+	}
 	for i := range batch {
 		handlers[batch[i].Kind](r, &batch[i])
 	}
+	r.electionTick()
+	r.settle()
 	r.clients = nil
 	return &r.effects
+}
+
+// start begins the first election.
+func (r *Replica) start() {
+	r.started = true
+	if r.election != nil {
+		r.look()
+	}
 }
 
 // touchedMs is when a session that gives a sign of life now counts as touched.
 func (r *Replica) touchedMs() int64 { return r.now.MonoMs + TouchIntervalMs(r.opts.TickMs) }
 
 // handlers says who takes which event.
-var handlers = [...]func(*Replica, *Event){
-	EventConnect:    (*Replica).onConnect,
-	EventRequest:    (*Replica).onRequest,
-	EventAuth:       (*Replica).onAuth,
-	EventTouch:      (*Replica).onTouch,
-	EventDisconnect: (*Replica).onDisconnect,
-	EventTick:       (*Replica).onTick,
-	EventSynced:     (*Replica).onSynced,
-	EventDisk:       (*Replica).onDisk,
+var handlers = [eventKinds]func(*Replica, *Event){
+	EventConnect:      (*Replica).onConnect,
+	EventRequest:      (*Replica).onRequest,
+	EventAuth:         (*Replica).onAuth,
+	EventTouch:        (*Replica).onTouch,
+	EventDisconnect:   (*Replica).onDisconnect,
+	EventTick:         (*Replica).onTick,
+	EventDone:         (*Replica).onDone,
+	EventFailed:       (*Replica).onFailed,
+	EventRecovered:    (*Replica).onRecovered,
+	EventDisk:         (*Replica).onDisk,
+	EventNotification: (*Replica).onNotification,
+	EventLinkUp:       (*Replica).onLinkUp,
+	EventLinkDown:     (*Replica).onLinkDown,
+	EventMessage:      (*Replica).onMessage,
+	EventLoaded:       (*Replica).onLoaded,
+	EventLogRead:      (*Replica).onLogRead,
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -23,7 +24,8 @@ type script struct {
 	now      Now
 	batch    []Event
 	seen     []string
-	records  []Record
+	records  []DiskOp
+	syncs    []DiskOp // with the zxid that each stands for
 	conns    map[session.ConnID]*scriptConn
 	sessions []zk.SessionID
 }
@@ -36,7 +38,7 @@ type scriptConn struct {
 func newScript(t *testing.T) *script {
 	s := &script{t: t, now: Now{MonoMs: 1000, WallMs: 1_700_000_000_000}, conns: map[session.ConnID]*scriptConn{}}
 	s.opts = Options{
-		ServerID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 20000, ExtendedTypes: true,
+		ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 20000, ExtendedTypes: true,
 		ReapIntervalMs: 10_000, ReapPerMinute: 600, ContainerUnusedMs: 30_000,
 	}
 	s.begin()
@@ -44,8 +46,7 @@ func newScript(t *testing.T) *script {
 }
 
 func (s *script) begin() {
-	s.replica = New(s.opts, s.now)
-	s.replica.Start(s.now)
+	s.replica = New(s.opts, nil, Recovered{State: NewState(s.opts.ExtendedTypes)}, s.now)
 }
 
 // step gives the replica the gathered events, all in one.
@@ -55,13 +56,17 @@ func (s *script) step() {
 	}
 	effects := s.replica.Step(s.batch, s.now, s)
 	s.batch = nil
-	for _, r := range effects.Append {
-		s.records = append(s.records, r)
-		h, t, _, err := txn.Decode(r.Payload)
-		if err != nil || h.Zxid != r.Zxid {
-			s.t.Fatalf("record %d: %v", r.Zxid, err)
+	for _, op := range effects.Disk {
+		if op.Kind == DiskSync {
+			s.syncs = append(s.syncs, op)
+			continue
 		}
-		s.say("append %d %s", r.Zxid, s.txnText(&h, &t))
+		s.records = append(s.records, op)
+		h, t, _, err := txn.Decode(op.Payload)
+		if err != nil || h.Zxid != op.Zxid {
+			s.t.Fatalf("record %d: %v", op.Zxid, err)
+		}
+		s.say("append %d %s", op.Zxid, s.txnText(&h, &t))
 	}
 }
 
@@ -120,7 +125,7 @@ func (s *script) command(f []string) {
 	case "disconnect":
 		s.add(Event{Kind: EventDisconnect, Conn: s.connID(f[1])})
 	case "sync":
-		s.add(Event{Kind: EventSynced, Zxid: s.zxid(f[1:])})
+		s.add(Event{Kind: EventDone, Ticket: s.ticket(s.zxid(f[1:]))})
 	case "tick":
 		s.now.MonoMs += s.number(f[1])
 		s.now.WallMs += s.number(f[1])
@@ -162,6 +167,16 @@ func (s *script) zxid(f []string) zk.Zxid {
 		return 0
 	}
 	return s.records[len(s.records)-1].Zxid
+}
+
+// ticket is that of the last sync of nothing behind zxid.
+func (s *script) ticket(zxid zk.Zxid) (ticket zab.Ticket) {
+	for _, op := range s.syncs {
+		if op.Zxid <= zxid {
+			ticket = op.Ticket
+		}
+	}
+	return ticket
 }
 
 func (s *script) connect(id session.ConnID, f []string) {
@@ -225,11 +240,11 @@ func (s *script) restart(f []string) {
 	for _, arg := range f {
 		forget = s.sessionID(strings.TrimPrefix(arg, "forget="))
 	}
-	last := s.replica.Tree().LastZxid()
-	s.replica = New(s.opts, s.now)
+	found := Recovered{State: NewState(s.opts.ExtendedTypes)}
+	found.Stored.Last = s.replica.Tree().LastZxid()
 	replayed, differ := 0, 0
 	for i, r := range s.records {
-		if r.Zxid > last {
+		if r.Zxid > found.Stored.Last {
 			s.records = s.records[:i]
 			break
 		}
@@ -240,11 +255,11 @@ func (s *script) restart(f []string) {
 		if t.Op == zk.OpCreateSession && h.Session == forget {
 			continue
 		}
-		if replayed++; !s.replica.Replay(&h, &t, digest) {
+		if replayed++; !found.State.Replay(&h, &t, digest) {
 			differ++
 		}
 	}
-	s.replica.Start(s.now)
+	s.replica, s.syncs = New(s.opts, nil, found, s.now), nil
 	s.say("replayed %d, %d digests differ", replayed, differ)
 }
 

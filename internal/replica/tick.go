@@ -3,9 +3,10 @@ package replica
 import "github.com/conclave-project/conclave/zk"
 
 // onTick ends the sessions whose time is over and the containers and TTL znodes
-// that nobody needs any more. While the disk is full both wait.
+// that nobody needs any more: the leader's work alone. While its disk is full
+// both wait.
 func (r *Replica) onTick(*Event) {
-	if r.full {
+	if r.full || !r.leads() {
 		return
 	}
 	for _, id := range r.orphans {
@@ -23,7 +24,7 @@ func (r *Replica) onTick(*Event) {
 }
 
 func (r *Replica) closeSession(id zk.SessionID) {
-	r.proposeOwn(id, &zk.Request{Op: zk.OpCloseSession}, proposal{})
+	r.decideOwn(id, &zk.Request{Op: zk.OpCloseSession})
 }
 
 // reap deletes what may go, at most as many as the limit per minute allows.
@@ -31,7 +32,7 @@ func (r *Replica) reap() {
 	limit := max(1, int(int64(r.opts.ReapPerMinute)*r.opts.ReapIntervalMs/60_000))
 	for _, path := range r.tree.Reapable(r.now.WallMs, r.opts.ContainerUnusedMs, limit) {
 		r.counts.Reaped++
-		r.proposeOwn(0, &zk.Request{Op: zk.OpDeleteContainer, Path: path}, proposal{})
+		r.decideOwn(0, &zk.Request{Op: zk.OpDeleteContainer, Path: path})
 	}
 }
 

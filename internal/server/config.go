@@ -7,6 +7,9 @@ import (
 
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/peernet"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -15,6 +18,32 @@ import (
 // Config is everything a server is started with. Default gives ZooKeeper's
 // defaults; only DataDir must be set.
 type Config struct {
+	// The ensemble. Without one the server stands alone, and the rest of these
+	// has no meaning.
+	Ensemble          *ensemble.Config
+	ID                quorum.ID     // this server's number, 1 if it stands alone
+	Observer          bool          // peerType=observer: takes part without a vote
+	InitLimit         int           // ticks for each step of joining
+	SyncLimit         int           // ticks of silence between servers
+	SilenceTime       time.Duration // instead of SyncLimit, if not 0
+	ElectionFinalize  time.Duration // wait for a better vote when there is a quorum
+	ConnectTime       time.Duration // cnxTimeout: for a connection between servers
+	QuorumAddr        string        // host:port to listen on for learners; "" is the address in Ensemble
+	ElectionAddr      string        // the same for votes
+	QuorumListener    net.Listener  // instead of QuorumAddr, for tests
+	ElectionListener  net.Listener
+	PeerDial          peernet.DialFunc // nil dials; tests cut connections with it
+	HistoryMax        int              // commitLogCount: transactions kept in memory for learners
+	LinearizableReads bool             // every read waits for a sync
+	ReadOnlyMode      bool             // readonlymode.enabled: serve reads while nobody leads
+	LocalSessions     bool             // localSessionsEnabled
+	UpgradeSessions   bool             // localSessionsUpgradingEnabled
+	NoClientsOfLeader bool             // leaderServes=no
+	Reconfig          ensemble.Rules
+	// SaveEnsemble makes a configuration durable: the one in force, or the one
+	// proposed to follow (next). Nil: the files are not touched.
+	SaveEnsemble func(c *ensemble.Config, next bool) error
+
 	FS         vfs.FS
 	DataDir    string // snapshots and epochs, in its version-2
 	DataLogDir string // transaction log; "" is DataDir
@@ -65,6 +94,8 @@ type Config struct {
 // Default returns ZooKeeper's defaults.
 func Default() Config {
 	return Config{
+		ID: 1, InitLimit: 10, SyncLimit: 5, ConnectTime: 5 * time.Second, HistoryMax: 500,
+		Reconfig:      ensemble.Rules{VotersMin: 2},
 		ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
 		OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, TickTime: 3 * time.Second,
 		ReapInterval: time.Minute, ReapPerMinute: 10000, ContainerUnused: 5 * time.Minute,

@@ -6,37 +6,49 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/replica"
-	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// disk owns the open segment of the log. Its goroutine takes all records that
-// have come, appends them, syncs once, and tells the loop (H1).
+// disk owns the data directory. Its goroutine takes all operations that have
+// come and carries them out in order: it appends all records, syncs once, and
+// tells the loop (H1).
 type disk struct {
-	log *txnlog.Log
-	err error // after the goroutine has ended
+	data *durable.Disk
+	err  error // after the goroutine has ended
 
 	mu struct {
 		sync.Mutex
-		records []replica.Record
-		roll    bool // start a new segment: a snapshot begins
-		ended   bool
+		work  []diskWork
+		roll  bool // start a new segment: a snapshot begins
+		ended bool
 	}
 	ready chan struct{}
 	full  bool
 	sync  syncStats
 }
 
-func newDisk(log *txnlog.Log) *disk {
-	return &disk{log: log, ready: make(chan struct{}, 1)}
+// diskWork is one operation. A snapshot that replaces the history was begun when
+// the operation was asked for.
+type diskWork struct {
+	replica.DiskOp
+	snapshot *durable.Snapshot
 }
 
-// append gives records to the disk. What may be on its way is limited by the
+// joins tells whether an operation can be part of one write with one sync.
+func (w *diskWork) joins() bool { return w.Kind == replica.DiskAppend || w.Kind == replica.DiskSync }
+
+func newDisk(data *durable.Disk) *disk {
+	return &disk{data: data, ready: make(chan struct{}, 1)}
+}
+
+// put gives operations to the disk. What may be on its way is limited by the
 // connections.
-func (d *disk) append(records []replica.Record) {
+func (d *disk) put(ops []diskWork) {
 	d.mu.Lock()
-	d.mu.records = append(d.mu.records, records...)
+	d.mu.work = append(d.mu.work, ops...)
 	d.mu.Unlock()
 	d.signal()
 }
@@ -63,12 +75,12 @@ func (d *disk) signal() {
 	}
 }
 
-func (d *disk) take(spare []replica.Record) (records []replica.Record, roll, ended bool) {
+func (d *disk) take(spare []diskWork) (ops []diskWork, roll, ended bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	records, roll, ended = d.mu.records, d.mu.roll, d.mu.ended
-	d.mu.records, d.mu.roll = spare[:0], false
-	return records, roll, ended
+	ops, roll, ended = d.mu.work, d.mu.roll, d.mu.ended
+	d.mu.work, d.mu.roll = spare[:0], false
+	return ops, roll, ended
 }
 
 // roomRetry is how long a full disk is left alone before it is asked again.
@@ -82,11 +94,11 @@ func (s *Server) runDisk() {
 		s.fail(err)
 		return
 	}
-	var spare []replica.Record
+	var spare []diskWork
 	for {
-		s.awaitRecords()
-		records, roll, ended := d.take(spare)
-		if err := s.writeRecords(records, roll); err != nil {
+		s.awaitWork()
+		ops, roll, ended := d.take(spare)
+		if err := s.carryOut(ops, roll); err != nil {
 			d.err = err
 			s.fail(err)
 			return
@@ -94,13 +106,40 @@ func (s *Server) runDisk() {
 		if ended {
 			return // nothing is given after the end
 		}
-		clear(records)
-		spare = records
+		clear(ops)
+		spare = ops
 	}
 }
 
-// awaitRecords waits for records, or while the disk is full for a time.
-func (s *Server) awaitRecords() {
+// carryOut does all operations, in order.
+func (s *Server) carryOut(ops []diskWork, roll bool) error {
+	if roll {
+		s.disk.data.Log().Roll()
+	}
+	for len(ops) > 0 {
+		n := 0
+		for n < len(ops) && ops[n].joins() {
+			n++
+		}
+		if n > 0 {
+			if err := s.writeRecords(ops[:n]); err != nil {
+				return err
+			}
+			ops = ops[n:]
+			continue
+		}
+		event, err := s.disk.data.Do(&ops[0].DiskOp, ops[0].snapshot)
+		if err != nil {
+			return fmt.Errorf("data directory: %w", err)
+		}
+		s.inbox.put(*event)
+		ops = ops[1:]
+	}
+	return s.checkRoom()
+}
+
+// awaitWork waits for operations, or while the disk is full for a time.
+func (s *Server) awaitWork() {
 	if !s.disk.full {
 		<-s.disk.ready
 		return
@@ -113,12 +152,12 @@ func (s *Server) awaitRecords() {
 	}
 }
 
-func (s *Server) writeRecords(records []replica.Record, roll bool) error {
-	if roll {
-		s.disk.log.Roll()
-	}
-	for len(records) > 0 {
-		n := s.fitting(records)
+// writeRecords appends and syncs. Records that the disk has no room for wait:
+// they have their places in the order already, so a full disk must not fail
+// them.
+func (s *Server) writeRecords(ops []diskWork) error {
+	for len(ops) > 0 {
+		n := s.fitting(ops)
 		if n == 0 {
 			if err := s.checkRoom(); err != nil {
 				return err
@@ -129,30 +168,31 @@ func (s *Server) writeRecords(records []replica.Record, roll bool) error {
 				}
 				continue
 			}
-			n = max(1, s.fitting(records))
+			n = max(1, s.fitting(ops))
 		}
-		if err := s.commitRecords(records[:n]); err != nil {
+		if err := s.commitRecords(ops[:n]); err != nil {
 			return fmt.Errorf("transaction log: %w", err)
 		}
-		records = records[n:]
+		ops = ops[n:]
 	}
-	return s.checkRoom()
+	return nil
 }
 
-// fitting is how many records the log takes without asking the disk for room.
-// The others wait: they have their places in the order already, so a full disk
-// must not fail them.
-func (s *Server) fitting(records []replica.Record) int {
+// fitting is how many operations the log can do without asking the disk for
+// room.
+func (s *Server) fitting(ops []diskWork) int {
 	if s.cfg.PreallocBytes <= 0 {
-		return len(records) // the log takes no room ahead
+		return len(ops) // the log takes no room ahead
 	}
-	room := s.disk.log.RoomBytes()
-	for i := range records {
-		if room -= int64(len(records[i].Payload)) + recordOverhead; room < 0 {
-			return i
+	room := s.disk.data.Log().RoomBytes()
+	for i := range ops {
+		if ops[i].Kind == replica.DiskAppend {
+			if room -= int64(len(ops[i].Payload)) + recordOverhead; room < 0 {
+				return i
+			}
 		}
 	}
-	return len(records)
+	return len(ops)
 }
 
 // recordOverhead is at least what the log puts around a record.
@@ -170,30 +210,40 @@ func (s *Server) pause() bool {
 	}
 }
 
-func (s *Server) commitRecords(records []replica.Record) error {
-	bytes := int64(0)
-	for i := range records {
-		if err := s.disk.log.Append(records[i].Zxid, records[i].Payload); err != nil {
+// commitRecords appends records and syncs once for all syncs that were asked
+// for.
+func (s *Server) commitRecords(ops []diskWork) error {
+	log := s.disk.data.Log()
+	bytes, records, ticket := int64(0), 0, zab.Ticket(0)
+	for i := range ops {
+		op := &ops[i]
+		if op.Kind == replica.DiskSync {
+			ticket = op.Ticket
+			continue
+		}
+		if err := log.Append(op.Zxid, op.Payload); err != nil {
 			return err
 		}
-		bytes += int64(len(records[i].Payload))
+		bytes += int64(len(op.Payload))
+		records++
 	}
 	start := s.cfg.Clock.Now()
-	if err := s.disk.log.Sync(); err != nil {
+	if err := log.Sync(); err != nil {
 		return err
 	}
 	s.disk.sync.note(s.cfg.Clock.Now().Sub(start))
 	s.inFlightBytes.Add(-bytes)
-	last := records[len(records)-1].Zxid
-	s.inbox.put(replica.Event{Kind: replica.EventSynced, Zxid: last})
-	s.snaps.note(len(records), bytes)
+	if ticket != 0 {
+		s.inbox.put(replica.Event{Kind: replica.EventDone, Ticket: ticket})
+	}
+	s.snaps.note(records, bytes)
 	return nil
 }
 
 // checkRoom takes room for the next records, and tells the loop when there is
 // none, or some again.
 func (s *Server) checkRoom() error {
-	err := s.disk.log.Ready()
+	err := s.disk.data.Log().Ready()
 	full := errors.Is(err, vfs.ErrNoSpace)
 	if err != nil && !full {
 		return fmt.Errorf("transaction log: %w", err)
@@ -203,9 +253,9 @@ func (s *Server) checkRoom() error {
 		s.diskFull.Store(full)
 		s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
 		if full {
-			s.cfg.Logger.Error("disk is full: writes are refused, reads go on", "dir", s.store.LogDir(), "error", err)
+			s.cfg.Logger.Error("disk is full: writes are refused, reads go on", "dir", s.LogDir(), "error", err)
 		} else {
-			s.cfg.Logger.Info("disk has room again: writes are accepted", "dir", s.store.LogDir())
+			s.cfg.Logger.Info("disk has room again: writes are accepted", "dir", s.LogDir())
 		}
 	}
 	return nil

@@ -180,7 +180,7 @@ func TestStopWithWritesOnTheirWayEnds(t *testing.T) {
 	eventually(t, "the second write is with the disk", func() bool {
 		s.disk.mu.Lock()
 		defer s.disk.mu.Unlock()
-		return len(s.disk.mu.records) > 0
+		return len(s.disk.mu.work) > 0
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()

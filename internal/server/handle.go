@@ -82,7 +82,7 @@ func (h *handling) one(payload []byte) bool {
 	c := h.conn
 	c.server.stats.received.Add(1)
 	_, op, _ := wire.DecodeHeader(payload)
-	if op.Known() && !op.IsWrite() && op != zk.OpAuth {
+	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSync && !c.server.cfg.LinearizableReads {
 		if h.sent > 0 || c.inFlight.Load() > 0 {
 			if c.behind++; c.behind > readsBehindMax && !h.catchUp() {
 				return false
@@ -168,7 +168,7 @@ func (h *handling) toLoop(payload []byte, op zk.Op) {
 		h.owned = bytes.Clone(c.input.rest)
 	}
 	own := h.owned[wire.PrefixBytes : wire.PrefixBytes+len(payload) : wire.PrefixBytes+len(payload)]
-	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request)}
+	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request), Body: own[wire.HeaderBytes:]}
 	if wire.DecodeRequest(own, recordBytesMax(c.server.cfg.FrameBytesMax), e.Request) != nil {
 		e.Code = zk.ErrMarshalling
 	}

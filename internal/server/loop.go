@@ -3,53 +3,74 @@ package server
 import (
 	"time"
 
+	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// runLoop owns the replica: it takes what has arrived, steps, stores, wakes.
+// runLoop owns the replica: it takes what has arrived, steps, stores, sends,
+// wakes.
 func (s *Server) runLoop() {
 	out := &delivery{server: s}
 	var spare []replica.Event
 	quotasTold := map[string]int64{}
-	for {
-		select {
-		case <-s.done.Done():
-			return
-		case <-s.inbox.ready:
-		case question := <-s.questions:
-			question()
-			continue
+	wake := alarm{clock: s.cfg.Clock}
+	defer wake.stop()
+	for first := true; ; first = false {
+		if !first {
+			select {
+			case <-s.done.Done():
+				return
+			case <-s.inbox.ready:
+			case <-wake.ring():
+			case question := <-s.questions:
+				question()
+				continue
+			}
 		}
 		if s.done.Err() != nil {
 			return // nothing leaves after a fatal error (H2)
 		}
 		batch := s.inbox.take(spare)
+		s.dropStale(batch)
 		now := s.now()
 		s.loopMs = now.MonoMs
 		effects := s.replica.Step(batch, now, out)
-		if len(effects.Append) > 0 {
-			s.persist(effects.Append)
-		}
+		s.leads.Store(s.replica.Leads())
+		s.serves.Store(s.replica.Serving())
+		s.persist(effects.Disk)
+		s.tellPeers(effects)
 		out.flush()
 		s.warnQuotas(effects.OverQuota, quotasTold)
 		s.bury(batch)
 		s.maybeSnapshot()
+		wake.set(s.replica.WakeMs())
 		clear(batch)
 		spare = batch
 	}
 }
 
-// persist gives records to the disk.
-func (s *Server) persist(records []replica.Record) {
+// persist gives operations to the disk.
+func (s *Server) persist(ops []replica.DiskOp) {
+	if len(ops) == 0 {
+		return
+	}
 	bytes := int64(0)
-	for i := range records {
-		bytes += int64(len(records[i].Payload))
+	all := s.spareWork[:0]
+	for i := range ops {
+		w := diskWork{DiskOp: ops[i]}
+		if w.Kind == replica.DiskSaveSnapshot {
+			w.snapshot = s.beginSnapshot()
+		}
+		bytes += int64(len(w.Payload))
+		all = append(all, w)
 	}
 	s.inFlightBytes.Add(bytes)
-	s.disk.append(records)
+	s.disk.put(all)
+	clear(all)
+	s.spareWork = all
 }
 
 // bury forgets the connections that have ended.
@@ -146,4 +167,35 @@ func (d *delivery) flush() {
 	}
 	clear(d.dirty)
 	d.dirty, d.last = d.dirty[:0], nil
+}
+
+// alarm wakes the loop at a time that changes.
+type alarm struct {
+	clock clock.Clock
+	timer clock.Timer
+	atMs  int64
+}
+
+// ring is closed when it is time, nil without one.
+func (a *alarm) ring() <-chan struct{} {
+	if a.timer == nil {
+		return nil
+	}
+	return a.timer.C()
+}
+
+func (a *alarm) set(atMs int64, wanted bool) {
+	if a.timer != nil && (!wanted || a.atMs != atMs || a.clock.Now().Millis() >= a.atMs) {
+		a.stop()
+	}
+	if a.timer == nil && wanted {
+		a.timer, a.atMs = a.clock.Timer(clock.FromMillis(atMs)), atMs
+	}
+}
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
 }

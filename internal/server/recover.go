@@ -6,11 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/replica"
-	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/store"
-	"github.com/conclave-project/conclave/internal/tree"
-	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -24,69 +22,37 @@ type Recovery struct {
 	Time             time.Duration
 }
 
-// recover brings the replica to the state that the directory holds, and opens
-// the log behind it.
+// recover opens the data directory and makes a replica of what it holds.
 func (s *Server) recover() error {
 	start := time.Now()
-	st, err := store.Open(s.cfg.FS, store.Options{
-		DataDir: s.cfg.DataDir, LogDir: s.cfg.DataLogDir,
-		Log: txnlog.Options{
-			PreallocBytes: s.cfg.PreallocBytes, SegmentBytesMax: s.cfg.LogBytesMax,
-			PayloadBytesMax: recordBytesMax(s.cfg.FrameBytesMax), NoSync: s.cfg.NoSync,
-		},
-		Compression: s.cfg.Compression, BufferBytesMax: recordBytesMax(s.cfg.FrameBytesMax),
-		NoCreateDirs: s.cfg.NoMkdir, NoCreateDB: s.cfg.NoAutoCreate, TrustEmpty: s.cfg.TrustEmpty,
-	})
+	d, err := durable.Open(s.cfg.FS, s.cfg.durableOptions())
 	if err != nil {
 		return err
 	}
-	s.store = st
-	found, err := st.Recover(func() store.Target { return newTarget(&s.cfg, s.now()) })
+	s.disk = newDisk(d)
+	found, err := d.Recover()
 	if err != nil {
 		return err
 	}
-	t := found.Target.(*target)
-	s.use(t.replica)
-	s.snaps.size.Store(found.Info.Bytes)
-	s.recovery = Recovery{max(found.Last, 0), found.Snapshot.Name, found.Records, t.mismatches, time.Since(start)}
-	s.reportRecovery(found, t)
-	log, err := s.openLog(found)
-	if err != nil {
-		return err
-	}
-	s.disk = newDisk(log)
-	s.replica.Start(s.now())
+	s.snaps = newSnapshots(store.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N))
+	s.snaps.size.Store(found.Store.Info.Bytes)
+	s.replica = replica.New(s.cfg.replicaOptions(), s.cfg.Ensemble, found.Recovered, s.now())
+	s.reader = s.replica.Reader()
+	s.recovery = Recovery{max(found.Store.Last, 0), found.Store.Snapshot.Name, found.Store.Records, found.Mismatches, time.Since(start)}
+	s.reportRecovery(found)
 	return nil
 }
 
-// use makes r the server's replica.
-func (s *Server) use(r *replica.Replica) {
-	s.replica, s.reader = r, r.Reader()
-	s.snaps = newSnapshots(store.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N))
-}
-
-// openLog opens the log; a new history gets its first snapshot before, without
-// which a log is refused.
-func (s *Server) openLog(found *store.Recovered) (*txnlog.Log, error) {
-	last := max(found.Last, 0)
-	if found.Last < 0 || found.Fresh || found.NeedsSnapshot {
-		if err := s.writeSnapshot(s.beginSnapshot()); err != nil {
-			return nil, fmt.Errorf("first snapshot: %w", err)
-		}
-	}
-	return s.store.OpenLog(last)
-}
-
-func (s *Server) reportRecovery(found *store.Recovered, t *target) {
+func (s *Server) reportRecovery(found *durable.Found) {
 	log := s.cfg.Logger
-	for _, err := range found.Rejected {
+	for _, err := range found.Store.Rejected {
 		log.Warn("snapshot cannot be loaded, an older one was used", "error", err)
 	}
-	if found.Torn != nil {
-		log.Warn("the log had a torn end, which was never acknowledged: cut off", "torn", found.Torn)
+	if found.Store.Torn != nil {
+		log.Warn("the log had a torn end, which was never acknowledged: cut off", "torn", found.Store.Torn)
 	}
-	if t.mismatches > 0 {
-		log.Error("digest of the tree differs from the log's", "times", t.mismatches, "first", t.firstMismatch)
+	if found.Mismatches > 0 {
+		log.Error("digest of the tree differs from the log's", "times", found.Mismatches, "first", found.FirstMismatch)
 	}
 	log.Info("recovered", slog.String("zxid", s.recovery.Last.String()), slog.String("snapshot", s.recovery.Snapshot),
 		slog.Int("records", s.recovery.Records), slog.Int("znodes", s.replica.Tree().Count()),
@@ -96,91 +62,51 @@ func (s *Server) reportRecovery(found *store.Recovered, t *target) {
 // recordBytesMax is the longest record that requests of the given size can make.
 func recordBytesMax(frameBytesMax int) int { return 2 * max(frameBytesMax, 0xfffff) }
 
-// target takes a recovered state into a new replica.
-type target struct {
-	replica       *replica.Replica
-	loader        *tree.Loader
-	fuzzy         snap.Info // digests are compared once replay has passed DigestZxid
-	mismatches    int
-	firstMismatch zk.Zxid
-}
-
-func newTarget(cfg *Config, now replica.Now) *target {
-	return &target{replica: replica.New(cfg.replicaOptions(), now)}
-}
-
-func (t *target) load() *tree.Loader {
-	if t.loader == nil {
-		t.loader = t.replica.Tree().Load()
-	}
-	return t.loader
-}
-
-// Session implements store.Target.
-func (t *target) Session(id zk.SessionID, timeoutMs int32) error {
-	t.replica.RestoreSession(id, timeoutMs)
-	return nil
-}
-
-// ACL implements store.Target.
-func (t *target) ACL(id int64, entries []zk.ACL) error {
-	t.load().ACL(id, entries)
-	return nil
-}
-
-// Node implements store.Target.
-func (t *target) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
-	return t.load().Node(path, data, acl, stat)
-}
-
-// Loaded implements store.LoadedTarget: the snapshot is whole. Its digest is
-// that of the tree at a later zxid, if transactions went on while it was taken.
-func (t *target) Loaded(file snap.File, info snap.Info) {
-	t.finish(file.Zxid)
-	t.fuzzy = info
-	if info.DigestZxid <= file.Zxid && info.DigestZxid > 0 {
-		t.compare(file.Zxid, info.Digest == t.replica.Tree().Digest())
+func (c *Config) durableOptions() durable.Options {
+	return durable.Options{
+		Store: store.Options{
+			DataDir: c.DataDir, LogDir: c.DataLogDir,
+			Log: txnlog.Options{
+				PreallocBytes: c.PreallocBytes, SegmentBytesMax: c.LogBytesMax,
+				PayloadBytesMax: recordBytesMax(c.FrameBytesMax), NoSync: c.NoSync,
+			},
+			Compression: c.Compression, BufferBytesMax: recordBytesMax(c.FrameBytesMax),
+			NoCreateDirs: c.NoMkdir, NoCreateDB: c.NoAutoCreate, TrustEmpty: c.TrustEmpty,
+		},
+		ExtendedTypes: c.ExtendedTypes, Ensemble: c.Ensemble != nil, RecentMax: c.HistoryMax,
 	}
 }
-
-// compare counts a digest that differs.
-func (t *target) compare(zxid zk.Zxid, equal bool) {
-	if equal {
-		return
-	}
-	if t.mismatches++; t.mismatches == 1 {
-		t.firstMismatch = zxid
-	}
-}
-
-// finish ends the loading of a snapshot of zxid.
-func (t *target) finish(zxid zk.Zxid) {
-	if t.loader != nil {
-		t.loader.Finish(zxid)
-		t.loader = nil
-	}
-}
-
-// Replay implements store.Target.
-func (t *target) Replay(zxid zk.Zxid, payload []byte) error {
-	h, tx, digest, err := txn.Decode(payload)
-	if err != nil {
-		return err
-	}
-	if equal := t.replica.Replay(&h, &tx, digest); zxid >= t.fuzzy.DigestZxid {
-		t.compare(zxid, equal)
-	}
-	return nil
-}
-
-var _ store.LoadedTarget = (*target)(nil)
 
 func (c *Config) replicaOptions() replica.Options {
+	tickMs := c.TickTime.Milliseconds()
 	return replica.Options{
-		ServerID: 1, TickMs: c.TickTime.Milliseconds(),
+		ID: c.ID, Observer: c.Observer, TickMs: tickMs, InitMs: int64(c.InitLimit) * tickMs, SyncMs: c.silence().Milliseconds(),
+		FinalizeMs: c.ElectionFinalize.Milliseconds(), ResendMinMs: 200, ResendMaxMs: 60_000, HistoryMax: c.HistoryMax,
 		SessionMinMs: int32(c.SessionMin.Milliseconds()), SessionMaxMs: int32(c.SessionMax.Milliseconds()),
 		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest,
-		ReconfigEnabled: c.ReconfigEnabled, TxnBytesMax: recordBytesMax(c.FrameBytesMax), ReapIntervalMs: c.ReapInterval.Milliseconds(),
+		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.Reconfig,
+		TxnBytesMax: recordBytesMax(c.FrameBytesMax), ReapIntervalMs: c.ReapInterval.Milliseconds(),
 		ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(),
 	}
+}
+
+// silence is how long servers may hear nothing of each other.
+func (c *Config) silence() time.Duration {
+	if c.SilenceTime > 0 {
+		return c.SilenceTime
+	}
+	return time.Duration(c.SyncLimit) * c.TickTime
+}
+
+// check refuses a configuration that no ensemble can work with.
+func (c *Config) check() error {
+	switch {
+	case c.Ensemble == nil:
+		return nil
+	case c.Ensemble.Member(c.ID) == nil && !c.ReconfigEnabled:
+		return fmt.Errorf("server %d is not among the servers of the configuration: add the line server.%d=..., or give it another number (myid)", c.ID, c.ID)
+	case c.InitLimit <= 0 || c.silence() <= 0:
+		return fmt.Errorf("initLimit and syncLimit must be positive: they are the ticks that servers wait for each other")
+	}
+	return nil
 }

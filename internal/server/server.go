@@ -37,24 +37,25 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/replica"
-	"github.com/conclave-project/conclave/internal/store"
 )
 
 // Server is one running server. New recovers its data, Run serves.
 type Server struct {
-	cfg      Config
-	store    *store.Store
-	replica  *replica.Replica
-	reader   *replica.Reader
-	listener net.Listener
-	inbox    inbox
-	disk     *disk
-	snaps    *snapshots
-	conns    conns
-	stats    stats
-	startMs  int64
-	loopMs   int64 // when the loop began its step; of the loop
-	recovery Recovery
+	cfg                              Config
+	replica                          *replica.Replica
+	reader                           *replica.Reader
+	listener                         net.Listener
+	quorumListener, electionListener net.Listener // until Run
+	inbox                            inbox
+	disk                             *disk
+	peers                            *peers // nil: the server stands alone
+	snaps                            *snapshots
+	conns                            conns
+	stats                            stats
+	startMs                          int64
+	loopMs                           int64 // when the loop began its step; of the loop
+	recovery                         Recovery
+	spareWork                        []diskWork // of the loop
 
 	questions chan func() // to be answered by the loop, see inspect
 
@@ -66,6 +67,8 @@ type Server struct {
 	inFlightBytes atomic.Int64
 	outboxBytes   atomic.Int64 // in all outboxes, and with their writers
 	diskFull      atomic.Bool
+	leads         atomic.Bool // clients are served, and this server decides
+	serves        atomic.Bool // clients are served
 
 	stop   context.CancelCauseFunc // ends Run
 	done   context.Context
@@ -83,6 +86,9 @@ func New(cfg Config) (*Server, error) {
 	s.questions = make(chan func())
 	s.conns.init()
 	s.startMs = s.monoMs()
+	if err := s.cfg.check(); err != nil {
+		return nil, err
+	}
 	if err := s.recover(); err != nil {
 		s.close()
 		return nil, err
@@ -126,8 +132,12 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.listener != nil {
 		s.task(s.accept)
 	}
+	if err := s.connectPeers(); err != nil {
+		s.fail(err)
+	}
 	s.runLoop()
 	s.conns.closeAll()
+	s.peers.close()
 	if s.listener != nil {
 		s.listener.Close()
 	}
@@ -156,13 +166,11 @@ func (s *Server) close() {
 		if s.listener != nil {
 			s.listener.Close()
 		}
-		if s.disk != nil && s.disk.log != nil {
-			if err := s.disk.log.Close(); err != nil && s.disk.err == nil {
+		s.closePeerListeners()
+		if s.disk != nil {
+			if err := s.disk.data.Close(); err != nil && s.disk.err == nil {
 				s.disk.err = err
 			}
-		}
-		if s.store != nil {
-			s.store.Close()
 		}
 	})
 }
@@ -178,7 +186,7 @@ func (s *Server) listen() error {
 		}
 		s.listener = l
 	}
-	return nil
+	return s.listenForPeers()
 }
 
 func (s *Server) monoMs() int64 { return s.cfg.Clock.Now().Millis() }

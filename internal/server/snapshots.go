@@ -6,12 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/session"
-	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/store"
-	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/vfs"
-	"github.com/conclave-project/conclave/zk"
 )
 
 // snapshots decides when one is due. One is written at a time.
@@ -50,24 +47,11 @@ func (n *snapshots) note(txns int, bytes int64) {
 	}
 }
 
-// beginning is what a snapshot starts with, taken between two transactions:
-// everything at or below its zxid will be in it.
-type beginning struct {
-	zxid   zk.Zxid
-	leases []session.Lease
-	acls   []aclList
-	scan   *tree.Scan
-}
-
-type aclList struct {
-	id      int64
-	entries []zk.ACL
-}
-
 // maybeSnapshot starts a snapshot if one is due and none is under way. The loop
-// calls it: no transaction is being applied.
+// calls it: no transaction is being applied. Between roles there is none: what
+// the tree holds may not be committed then (ZOOKEEPER-1549).
 func (s *Server) maybeSnapshot() {
-	if !s.snaps.due.Load() || s.diskFull.Load() || !s.snaps.busy.CompareAndSwap(false, true) {
+	if !s.snaps.due.Load() || s.diskFull.Load() || !s.replica.Serving() || !s.snaps.busy.CompareAndSwap(false, true) {
 		return
 	}
 	s.snaps.due.Store(false)
@@ -79,101 +63,43 @@ func (s *Server) maybeSnapshot() {
 	})
 }
 
-func (s *Server) beginSnapshot() *beginning {
-	t := s.replica.Tree()
-	b := &beginning{zxid: t.LastZxid(), leases: s.replica.Leases()}
-	t.ACLs(func(id int64, entries []zk.ACL) { b.acls = append(b.acls, aclList{id, entries}) })
-	b.scan = t.NewScan()
-	return b
+func (s *Server) beginSnapshot() *durable.Snapshot {
+	return durable.Begin(s.replica.Tree(), s.replica.Leases())
 }
 
 // takeSnapshot writes a snapshot and purges old ones. A full disk is no reason
 // to stop: the log has what the snapshot would hold.
-func (s *Server) takeSnapshot(b *beginning) {
+func (s *Server) takeSnapshot(b *durable.Snapshot) {
 	start := time.Now()
 	if err := s.writeSnapshot(b); err != nil {
 		s.snaps.failed.Add(1)
-		if errors.Is(err, vfs.ErrNoSpace) || errors.Is(err, errStopped) {
-			s.cfg.Logger.Error("no snapshot was taken", "zxid", b.zxid.String(), "error", err)
+		if errors.Is(err, vfs.ErrNoSpace) || errors.Is(err, errStopped) || errors.Is(err, durable.ErrCut) {
+			s.cfg.Logger.Error("no snapshot was taken", "zxid", b.Zxid().String(), "error", err)
 			return
 		}
-		s.fail(fmt.Errorf("snapshot %s: %w", b.zxid, err))
+		s.fail(fmt.Errorf("snapshot %s: %w", b.Zxid(), err))
 		return
 	}
-	s.cfg.Logger.Info("snapshot taken", "zxid", b.zxid.String(), "time", time.Since(start))
+	s.cfg.Logger.Info("snapshot taken", "zxid", b.Zxid().String(), "time", time.Since(start))
 	s.maybePurge()
 }
 
 // writeSnapshot writes all of it, while transactions go on.
-func (s *Server) writeSnapshot(b *beginning) error {
-	t := s.replica.Tree()
-	defer func() {
-		t.RLock()
-		b.scan.End()
-		t.RUnlock()
-	}()
-	w, err := s.store.NewSnapshot(b.zxid)
+func (s *Server) writeSnapshot(b *durable.Snapshot) error {
+	bytes, err := b.Save(s.disk.data.Store(), s.halted)
 	if err != nil {
 		return err
 	}
-	defer w.Abort()
-	w.Begin(len(b.leases), len(b.acls))
-	for _, l := range b.leases {
-		w.Session(l.ID, l.TimeoutMs)
-	}
-	for _, l := range b.acls {
-		w.ACL(l.id, l.entries)
-	}
-	if err := s.writeNodes(w, b.scan); err != nil {
-		return err
-	}
-	t.RLock()
-	last, digest := t.LastZxid(), t.Digest()
-	t.RUnlock()
-	w.End(last, digest, last)
-	if err := w.Commit(); err != nil {
-		return err
-	}
-	s.snaps.last.Store(int64(b.zxid))
-	s.snaps.size.Store(w.Bytes())
+	s.snaps.last.Store(int64(b.Zxid()))
+	s.snaps.size.Store(bytes)
 	s.snaps.ready.Store(true)
 	return nil
 }
 
-// scanStep bounds how long the tree is kept from the loop at a time: so many
-// bytes of znodes are copied, then written with the tree free.
-const scanStep = 64 << 10
-
-// writeNodes copies znodes out of the tree in steps and writes each step with
-// the tree unlocked: no I/O under the lock.
-func (s *Server) writeNodes(w *snap.Writer, scan *tree.Scan) error {
-	t := s.replica.Tree()
-	var step []tree.Entry
-	var data []byte
-	for more := true; more; {
-		if s.done.Err() != nil {
-			return errStopped
-		}
-		step, data = step[:0], data[:0]
-		t.RLock()
-		for len(data) < scanStep && len(step) < scanStep/64 {
-			var e tree.Entry
-			if more = scan.Next(&e); !more {
-				break
-			}
-			if len(e.Data) > 0 { // null stays null, empty stays empty
-				start := len(data)
-				data = append(data, e.Data...)
-				e.Data = data[start:len(data):len(data)]
-			}
-			step = append(step, e)
-		}
-		t.RUnlock()
-		for i := range step {
-			if err := w.Node(step[i].Path, step[i].Data, step[i].ACL, &step[i].Stat); err != nil {
-				return err
-			}
-		}
+// halted is errStopped once the server ends.
+func (s *Server) halted() error {
+	if s.done.Err() != nil {
+		return errStopped
 	}
 	return nil
 }
@@ -185,7 +111,7 @@ func (s *Server) maybePurge() {
 		return
 	}
 	s.snaps.purgeMs = now + s.cfg.PurgeInterval.Milliseconds()
-	purged, err := s.store.Purge(max(3, s.cfg.PurgeRetain))
+	purged, err := s.disk.data.Store().Purge(max(3, s.cfg.PurgeRetain))
 	if err != nil {
 		s.cfg.Logger.Error("purge failed, nothing that is needed was deleted", "error", err)
 		return

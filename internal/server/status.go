@@ -263,6 +263,12 @@ func (s *Server) Dump() Dump {
 	return d
 }
 
+// Leads tells whether this server leads an established epoch and serves.
+func (s *Server) Leads() bool { return s.leads.Load() }
+
+// Serves tells whether clients are served.
+func (s *Server) Serves() bool { return s.serves.Load() }
+
 // Digest returns the digest of the tree and the transaction it is of.
 func (s *Server) Digest() (zk.Zxid, uint64) {
 	t := s.replica.Tree()
@@ -287,10 +293,10 @@ func (s *Server) SessionOf() map[session.ConnID]zk.SessionID {
 func (s *Server) Config() Config { return s.cfg }
 
 // SnapDir is where the snapshots are.
-func (s *Server) SnapDir() string { return s.store.SnapDir() }
+func (s *Server) SnapDir() string { return s.disk.data.Store().SnapDir() }
 
 // LogDir is where the transaction log is.
-func (s *Server) LogDir() string { return s.store.LogDir() }
+func (s *Server) LogDir() string { return s.disk.data.Store().LogDir() }
 
 // DirBytes is the size of the files in a directory.
 func (s *Server) DirBytes(dir string) int64 { return dirBytes(s.cfg.FS, dir) }

@@ -25,6 +25,9 @@ type Session struct {
 	TimeoutMs int32  // as negotiated by the connection it is attached to
 	Conn      ConnID // the connection it is attached to, 0 if none
 	Closing   bool   // a closeSession is on its way
+	Coming    bool   // its createSession is on its way
+	Local     bool   // known to this server alone, see Options of the replica
+	Owner     uint64 // who serves its client, in the caller's numbers; 0 is not known
 
 	expiresMs int64 // end of the bucket in which it expires
 	bucketMs  int64 // bucket it is listed in; at or before expiresMs
@@ -160,11 +163,26 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 	return expired
 }
 
-// RestoreAll gives every session its full timeout again, as a new leader does.
-func (t *Table) RestoreAll(nowMs int64) {
-	for _, s := range t.byID {
-		t.Touch(s, nowMs)
+// Reset begins anew, as the server does between two roles: sessions that never
+// were created go, none is closing or attached, and every one has its full
+// timeout again.
+func (t *Table) Reset(nowMs int64) {
+	clear(t.buckets)
+	t.doneMs = t.bucket(nowMs) - t.stepMs
+	for id, s := range t.byID {
+		if s.Coming {
+			delete(t.byID, id)
+			continue
+		}
+		s.Closing, s.Conn, s.Owner = false, 0, 0
+		t.list(s, nowMs)
 	}
+}
+
+// Clear removes all sessions.
+func (t *Table) Clear() {
+	clear(t.byID)
+	clear(t.buckets)
 }
 
 // Lease is a session as a snapshot stores it.
@@ -173,11 +191,15 @@ type Lease struct {
 	TimeoutMs int32
 }
 
-// Leases returns all sessions, sorted by id.
+// Leases returns the sessions that a snapshot stores, sorted by id: those whose
+// creation has been delivered (ZOOKEEPER-2926). One that is still on its way may
+// be lost in a crash, and a snapshot must not have it then.
 func (t *Table) Leases() []Lease {
 	all := make([]Lease, 0, len(t.byID))
 	for id, s := range t.byID {
-		all = append(all, Lease{id, s.TimeoutMs})
+		if !s.Coming && !s.Local {
+			all = append(all, Lease{id, s.TimeoutMs})
+		}
 	}
 	slices.SortFunc(all, func(a, b Lease) int {
 		if a.ID < b.ID {

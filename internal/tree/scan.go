@@ -15,8 +15,9 @@ type Entry struct {
 // misses nothing that was there at its start and still is, and may show
 // changes made after its start. That is what a fuzzy snapshot needs.
 type Scan struct {
-	t  *Tree
-	at uint32 // the next znode to show
+	t   *Tree
+	at  uint32 // the next znode to show
+	cut bool   // the tree became another one
 
 	parent uint32 // of the last one shown, noNode if that is not known
 	prefix string // its path and a slash: siblings share it
@@ -39,6 +40,10 @@ func (s *Scan) End() {
 		}
 	}
 }
+
+// Cut tells that the tree became another one before the walk was over: what it
+// has shown is not whole.
+func (s *Scan) Cut() bool { return s.cut }
 
 // Next shows the next znode; false at the end. Call it with the tree locked for
 // reading.

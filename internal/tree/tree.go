@@ -39,7 +39,11 @@ type Options struct {
 // Tree is a data tree. See the package comment for who may call what.
 type Tree struct {
 	mu sync.RWMutex
+	content
+}
 
+// content is all that a tree holds.
+type content struct {
 	opts     Options
 	nodes    slab[znode]
 	rests    slab[rest]
@@ -56,7 +60,7 @@ type Tree struct {
 
 // New returns a tree with the znodes that always exist.
 func New(opts Options) *Tree {
-	t := &Tree{opts: opts, quotas: map[string]struct{}{}}
+	t := &Tree{content: content{opts: opts, quotas: map[string]struct{}{}}}
 	t.index.seed = maphash.MakeSeed()
 	t.acls.init()
 	t.owned.init()
@@ -70,6 +74,21 @@ func New(opts Options) *Tree {
 	}
 	t.insert(zk.ConfigPath, []byte{}, t.acls.add(zk.ReadACL()), zk.StatPersisted{Aversion: -1})
 	return t
+}
+
+// Become takes over all that another tree holds, which must not be used any
+// more. Whoever has this tree, or looks at it, sees the other content from then
+// on: a leader has sent its state, or the log was cut. Scans under way are cut
+// off.
+func (t *Tree) Become(other *Tree) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	walks := t.walks
+	t.content = other.content
+	t.walks = nil
+	for _, s := range walks {
+		s.at, s.cut = noNode, true
+	}
 }
 
 // Lock keeps readers out: from here on until Unlock transactions are applied

@@ -39,6 +39,18 @@ func DecodeRequest(payload []byte, bytesMax int, r *zk.Request) error {
 	return nil
 }
 
+// DecodeBody reads the body of a request, without its header, into r, which has
+// Xid and Op; the rest of its former content is lost. See DecodeRequest.
+func DecodeBody(body []byte, bytesMax int, r *zk.Request) error {
+	d := jute.NewDecoder(body, bytesMax)
+	*r = zk.Request{Xid: r.Xid, Op: r.Op}
+	decodeBody(&d, r)
+	if err := d.Err(); err != nil {
+		return fmt.Errorf("wire: %s request: %w", r.Op, err)
+	}
+	return nil
+}
+
 func decodeBody(d *jute.Decoder, r *zk.Request) {
 	switch r.Op {
 	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:

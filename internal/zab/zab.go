@@ -33,6 +33,8 @@
 package zab
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/zk"
@@ -114,6 +116,7 @@ type Peer struct {
 	disk   []operation
 	lead   *leader
 	learn  *learner
+	early  []earlyLink
 
 	nowMs   int64
 	effects []Effect
@@ -222,9 +225,10 @@ func (p *Peer) onElected(e *Event) {
 	p.phase = Discovery
 	if e.Server == p.opts.ID && !p.opts.Observer {
 		p.becomeLeader()
-		return
+	} else {
+		p.becomeLearner(e.Server)
 	}
-	p.becomeLearner(e.Server)
+	p.takeEarly()
 }
 
 // onLinkUp greets a connection: a learner's own goes to its leader, one from
@@ -235,12 +239,15 @@ func (p *Peer) onLinkUp(e *Event) {
 		p.hello(e.Link)
 	case !e.Outgoing && p.lead != nil:
 		p.welcome(e.Link)
+	case !e.Outgoing && p.state == Looking && len(p.early) < earlyLinksMax:
+		p.early = append(p.early, earlyLink{id: e.Link})
 	default:
 		p.emit(Effect{Kind: EffectClose, Link: e.Link})
 	}
 }
 
 func (p *Peer) onLinkDown(e *Event) {
+	p.early = slices.DeleteFunc(p.early, func(l earlyLink) bool { return l.id == e.Link })
 	switch {
 	case p.lead != nil:
 		p.lead.remove(e.Link)
@@ -264,6 +271,39 @@ func (p *Peer) onReceive(e *Event) {
 	}
 	if p.learn != nil && e.Link == p.learn.link {
 		p.fromLeaderTo(e.Message)
+		return
+	}
+	for i := range p.early {
+		if l := &p.early[i]; l.id == e.Link && l.hello == nil {
+			l.hello = e.Message
+		}
+	}
+}
+
+// earlyLink is a learner's connection that came while this server was looking:
+// the learner knows already who leads. It has said hello, if anything, and
+// waits for an answer.
+type earlyLink struct {
+	id    LinkID
+	hello *Message
+}
+
+// earlyLinksMax bounds them.
+const earlyLinksMax = 1024
+
+// takeEarly lets those in who came before this server knew that it leads.
+func (p *Peer) takeEarly() {
+	early := p.early
+	p.early = nil
+	for _, l := range early {
+		if p.lead == nil {
+			p.emit(Effect{Kind: EffectClose, Link: l.id})
+			continue
+		}
+		p.welcome(l.id)
+		if l.hello != nil {
+			p.onReceive(&Event{Kind: EventReceive, Link: l.id, Message: l.hello})
+		}
 	}
 }
 

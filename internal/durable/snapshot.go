@@ -1,0 +1,150 @@
+package durable
+
+import (
+	"errors"
+	"io"
+
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/store"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Snapshot is a fuzzy snapshot under way: begun between two transactions, it
+// has everything up to its zxid, and perhaps changes that came while it was
+// written.
+type Snapshot struct {
+	zxid   zk.Zxid
+	leases []session.Lease
+	acls   []aclList
+	tree   *tree.Tree
+	scan   *tree.Scan
+	step   []tree.Entry
+	data   []byte
+}
+
+type aclList struct {
+	id      int64
+	entries []zk.ACL
+}
+
+// Begin begins a snapshot. Whoever applies transactions calls it, between two of
+// them; the rest may be done beside them. End it, or let Save or Stream do so.
+func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
+	s := &Snapshot{zxid: t.LastZxid(), leases: leases, tree: t}
+	t.ACLs(func(id int64, entries []zk.ACL) { s.acls = append(s.acls, aclList{id, entries}) })
+	s.scan = t.NewScan()
+	return s
+}
+
+// Zxid is that of the last transaction that is in it for certain.
+func (s *Snapshot) Zxid() zk.Zxid { return s.zxid }
+
+// End gives a snapshot up. It may be called again.
+func (s *Snapshot) End() {
+	s.tree.RLock()
+	defer s.tree.RUnlock()
+	s.scan.End()
+}
+
+// ErrCut says that the tree became another one while the snapshot was taken:
+// the server has left its role.
+var ErrCut = errors.New("the tree was replaced while a snapshot of it was written")
+
+// Save writes the snapshot to a directory and returns its size in bytes before
+// compression. Halt, if not nil, is asked between portions whether to give up.
+func (s *Snapshot) Save(st *store.Store, halt func() error) (int64, error) {
+	defer s.End()
+	w, err := st.NewSnapshot(s.zxid)
+	if err != nil {
+		return 0, err
+	}
+	defer w.Abort()
+	if err := s.write(w.Encoder, halt); err != nil {
+		return 0, err
+	}
+	s.tree.RLock()
+	last, digest := s.tree.LastZxid(), s.tree.Digest()
+	s.tree.RUnlock()
+	w.End(last, digest, last)
+	return w.Bytes(), w.Commit()
+}
+
+// Stream writes the snapshot as it goes to a learner.
+func (s *Snapshot) Stream(out io.Writer, halt func() error) error {
+	defer s.End()
+	e := snap.NewStreamEncoder(out)
+	if err := s.write(e, halt); err != nil {
+		return err
+	}
+	return e.End(0, zk.Digest{}, 0)
+}
+
+func (s *Snapshot) write(e *snap.Encoder, halt func() error) error {
+	s.Head(e)
+	for more := true; more; {
+		if halt != nil {
+			if err := halt(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if more, err = s.Step(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Head writes what comes before the znodes.
+func (s *Snapshot) Head(e *snap.Encoder) {
+	e.Begin(len(s.leases), len(s.acls))
+	for _, l := range s.leases {
+		e.Session(l.ID, l.TimeoutMs)
+	}
+	for _, l := range s.acls {
+		e.ACL(l.id, l.entries)
+	}
+}
+
+// stepBytes bounds how long the tree is kept from transactions at a time: so
+// many bytes of znodes are copied, then written with the tree free.
+const stepBytes = 64 << 10
+
+// Step writes the next portion of znodes; false behind the last one. No I/O is
+// done with the tree locked.
+func (s *Snapshot) Step(e *snap.Encoder) (more bool, err error) {
+	if more, err = s.copyStep(); err != nil {
+		return false, err
+	}
+	for i := range s.step {
+		n := &s.step[i]
+		if err := e.Node(n.Path, n.Data, n.ACL, &n.Stat); err != nil {
+			return false, err
+		}
+	}
+	return more, nil
+}
+
+func (s *Snapshot) copyStep() (more bool, err error) {
+	s.step, s.data = s.step[:0], s.data[:0]
+	s.tree.RLock()
+	defer s.tree.RUnlock()
+	if s.scan.Cut() {
+		return false, ErrCut
+	}
+	for len(s.data) < stepBytes && len(s.step) < stepBytes/64 {
+		var e tree.Entry
+		if !s.scan.Next(&e) {
+			return false, nil
+		}
+		if len(e.Data) > 0 { // null stays null, empty stays empty
+			start := len(s.data)
+			s.data = append(s.data, e.Data...)
+			e.Data = s.data[start:len(s.data):len(s.data)]
+		}
+		s.step = append(s.step, e)
+	}
+	return true, nil
+}

@@ -1,0 +1,80 @@
+package durable
+
+import (
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/store"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// target takes a recovered state, compares digests, and notes where the newest
+// records begin.
+type target struct {
+	*replica.State
+	fuzzy         snap.Info // digests are compared once replay has passed DigestZxid
+	mismatches    int
+	firstMismatch zk.Zxid
+	ring          []zk.Zxid // the zxids before each of the newest records
+	replayed      int
+	last          zk.Zxid
+}
+
+func newTarget(opts Options) *target {
+	t := &target{State: replica.NewState(opts.ExtendedTypes)}
+	if opts.Ensemble {
+		t.ring = make([]zk.Zxid, opts.RecentMax)
+	}
+	return t
+}
+
+var _ store.LoadedTarget = (*target)(nil)
+
+// Loaded implements store.LoadedTarget: the snapshot is whole. Its digest is
+// that of the tree at a later zxid, if transactions went on while it was taken.
+func (t *target) Loaded(file snap.File, info snap.Info) {
+	t.Finish(file.Zxid)
+	t.fuzzy, t.last = info, file.Zxid
+	if info.DigestZxid <= file.Zxid && info.DigestZxid > 0 {
+		t.compare(file.Zxid, info.Digest == t.Tree().Digest())
+	}
+}
+
+// compare counts a digest that differs.
+func (t *target) compare(zxid zk.Zxid, equal bool) {
+	if equal {
+		return
+	}
+	if t.mismatches++; t.mismatches == 1 {
+		t.firstMismatch = zxid
+	}
+}
+
+// Replay implements store.Target.
+func (t *target) Replay(zxid zk.Zxid, payload []byte) error {
+	h, tx, digest, err := txn.Decode(payload)
+	if err != nil {
+		return err
+	}
+	if equal := t.State.Replay(&h, &tx, digest); zxid >= t.fuzzy.DigestZxid {
+		t.compare(zxid, equal)
+	}
+	if len(t.ring) > 0 {
+		t.ring[t.replayed%len(t.ring)] = t.last
+	}
+	t.replayed++
+	t.last = zxid
+	return nil
+}
+
+// firstRecent is the zxid behind which the newest records begin, -1 if none was
+// replayed.
+func (t *target) firstRecent() zk.Zxid {
+	switch {
+	case t.replayed == 0 || len(t.ring) == 0:
+		return zk.NoZxid
+	case t.replayed <= len(t.ring):
+		return t.ring[0]
+	}
+	return t.ring[t.replayed%len(t.ring)]
+}

@@ -1,0 +1,99 @@
+package replica
+
+import (
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// look begins an election with what is in the log, committed or not.
+func (r *Replica) look() {
+	_, current := r.peer.Epochs()
+	last := r.peer.Last()
+	if r.untrusted {
+		last = zk.NoZxid
+	}
+	r.vote(fle.Look{Zxid: last, Epoch: int64(current)})
+}
+
+func (r *Replica) onNotification(e *Event) {
+	if r.election != nil {
+		r.vote(fle.Received{From: e.Server, Notification: *e.Notification})
+	}
+}
+
+// vote gives the election an event and carries out what follows.
+func (r *Replica) vote(event fle.Event) {
+	newer := ""
+	for _, effect := range r.election.Step(r.now.MonoMs, event) {
+		switch e := effect.(type) {
+		case fle.Send:
+			r.effects.Votes = append(r.effects.Votes, Ballot{e.To, e.Notification})
+		case fle.Elected:
+			r.leader = e.Leader
+			r.counts.Elections++
+			r.order(zab.Event{Kind: zab.EventElected, Server: e.Leader})
+		case fle.Doubt:
+			r.order(zab.Event{Kind: zab.EventStop})
+		case fle.Adopt:
+			newer = e.Config
+		case fle.Disloyal:
+			// Zab's leader counts who follows it; who looks elsewhere leaves a
+			// link behind, which is noticed by itself.
+		}
+	}
+	if newer != "" {
+		r.adoptConfig(newer)
+	}
+}
+
+// electionTick lets the election look at the time.
+func (r *Replica) electionTick() {
+	if r.election == nil {
+		return
+	}
+	if wakeMs, ok := r.election.WakeMs(); ok && wakeMs <= r.now.MonoMs {
+		r.vote(fle.Tick{})
+	}
+}
+
+// WakeMs returns when the election wants a step, false if it waits for events
+// alone.
+func (r *Replica) WakeMs() (int64, bool) {
+	if r.election == nil {
+		return 0, false
+	}
+	return r.election.WakeMs()
+}
+
+// electionEnsemble is the configuration as the election sees it.
+func (r *Replica) electionEnsemble() fle.Ensemble {
+	e := fle.Ensemble{Committed: r.config.Quorum(), Version: r.config.Version, Config: r.config.Text()}
+	if r.next != nil && r.next.Version > r.config.Version {
+		e.Seen = r.next.Quorum()
+	}
+	return e
+}
+
+// leads tells whether this server decides.
+func (r *Replica) leads() bool { return r.serving && r.peer.State() == zab.Leading }
+
+// Leads tells whether this server decides, with clients let in.
+func (r *Replica) Leads() bool { return r.leads() }
+
+// Leader returns who leads, and false if nobody is known to.
+func (r *Replica) Leader() (quorum.ID, bool) { return r.leader, r.epoch != 0 }
+
+// Epoch returns the established epoch, 0 without one.
+func (r *Replica) Epoch() uint32 { return r.epoch }
+
+// Serving tells whether clients are served.
+func (r *Replica) Serving() bool { return r.serving }
+
+// Peer returns the server's part in Zab, for reports.
+func (r *Replica) Peer() *zab.Peer { return r.peer }
+
+// Config returns the configuration in force, nil for a server that stands alone.
+func (r *Replica) Config() *ensemble.Config { return r.config }

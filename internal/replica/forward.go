@@ -1,0 +1,126 @@
+package replica
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// syncBody is the body of a sync of the root: an empty path would do as well,
+// but not for every server.
+var syncBody = []byte{0, 0, 0, 1, '/'}
+
+// forward sends a client's request to the leader.
+func (r *Replica) forward(q *zab.Request) {
+	r.order(zab.Event{Kind: zab.EventForward, Request: q})
+}
+
+// forwardSession asks the leader for a session.
+func (r *Replica) forwardSession(id zk.SessionID, timeoutMs int32) {
+	body := binary.BigEndian.AppendUint32(nil, uint32(timeoutMs))
+	r.forward(&zab.Request{Session: id, Op: zk.OpCreateSession, Body: body})
+}
+
+// onForwarded takes a request that a learner brings.
+func (r *Replica) onForwarded(e *zab.Effect) {
+	q, owner := e.Request, uint64(e.Link)
+	switch {
+	case q.Op == zk.OpSync:
+		r.order(zab.Event{Kind: zab.EventSync, Link: e.Link})
+	case q.Op == zk.OpCreateSession:
+		r.createForwarded(q, owner)
+	default:
+		w := wish{session: q.Session, xid: q.Xid, request: new(zk.Request), identities: q.Identities, owner: owner}
+		w.code = r.decodeForwarded(q, w.request)
+		r.decide(&w)
+		if s := r.sessions.Get(q.Session); s != nil && q.Op == zk.OpCloseSession {
+			s.Closing = true
+		}
+	}
+}
+
+// decodeForwarded reads the body of a learner's request. What a client may not
+// ask for is refused: a check from ZooKeeper before 3.8.1 (ZOOKEEPER-2623).
+func (r *Replica) decodeForwarded(q *zab.Request, req *zk.Request) zk.Code {
+	req.Op, req.Xid = q.Op, q.Xid
+	if !q.Op.Known() || !q.Op.IsWrite() {
+		return zk.ErrUnimplemented
+	}
+	if wire.DecodeBody(q.Body, r.bodyBytesMax(), req) != nil {
+		return zk.ErrMarshalling
+	}
+	return zk.OK
+}
+
+func (r *Replica) bodyBytesMax() int {
+	if r.opts.TxnBytesMax > 0 {
+		return r.opts.TxnBytesMax
+	}
+	return wire.FrameBytesMax
+}
+
+// createForwarded opens a session that a learner has given a number.
+func (r *Replica) createForwarded(q *zab.Request, owner uint64) {
+	timeoutMs := r.opts.SessionMinMs
+	if len(q.Body) >= 4 {
+		timeoutMs = int32(binary.BigEndian.Uint32(q.Body))
+	}
+	if r.sessions.Get(q.Session) == nil {
+		s := r.sessions.Open(q.Session, timeoutMs, r.touchedMs())
+		s.Coming, s.Owner = true, owner
+	}
+	r.decide(&wish{session: q.Session, xid: q.Xid, request: &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)}, owner: owner})
+}
+
+// onTouched takes the signs of life that a learner has gathered.
+func (r *Replica) onTouched(e *zab.Effect) {
+	for _, t := range e.Touches {
+		if s := r.sessions.Get(t.Session); s != nil {
+			s.TimeoutMs = t.TimeoutMs
+			r.sessions.Touch(s, r.touchedMs())
+		}
+	}
+}
+
+// onRevalidate answers a learner to which a client has come with a session.
+// Whoever had it before has lost it: its later writes are refused.
+func (r *Replica) onRevalidate(e *zab.Effect) {
+	s := r.sessions.Get(e.Session)
+	valid := s != nil && !s.Closing
+	if valid {
+		r.closeOld(s)
+		r.sessions.Resume(s, 0, e.TimeoutMs, r.touchedMs())
+		s.Owner = uint64(e.Link)
+	}
+	r.order(zab.Event{Kind: zab.EventRevalidated, Link: e.Link, Session: e.Session, TimeoutMs: e.TimeoutMs, OK: valid})
+}
+
+// touch notes a sign of life of a client of this server.
+func (r *Replica) touch(s *session.Session) {
+	if r.leads() {
+		r.sessions.Touch(s, r.touchedMs())
+	} else {
+		r.touched[s.ID] = s.TimeoutMs
+	}
+}
+
+// takeTouches returns the sessions touched since the last time, in an order
+// that depends on nothing else.
+func (r *Replica) takeTouches() []zab.Touch {
+	touches := make([]zab.Touch, 0, len(r.touched))
+	for id, timeoutMs := range r.touched {
+		touches = append(touches, zab.Touch{Session: id, TimeoutMs: timeoutMs})
+	}
+	clear(r.touched)
+	slices.SortFunc(touches, func(a, b zab.Touch) int {
+		if a.Session < b.Session {
+			return -1
+		}
+		return 1
+	})
+	return touches
+}

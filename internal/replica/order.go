@@ -1,0 +1,234 @@
+package replica
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// order gives the peer an event, at the end of the step.
+func (r *Replica) order(e zab.Event) { r.orders = append(r.orders, e) }
+
+// settle steps the peer until nothing more follows from what has happened.
+func (r *Replica) settle() {
+	for again := true; again; again = len(r.orders) > 0 {
+		orders := r.orders
+		r.orders = r.spare[:0]
+		effects := r.peer.Step(orders, r.now.MonoMs)
+		for i := range effects {
+			effectHandlers[effects[i].Kind](r, &effects[i])
+		}
+		r.unlockTree()
+		clear(orders)
+		r.spare = orders
+	}
+}
+
+// effectHandlers says who takes which effect of the peer.
+var effectHandlers = [...]func(*Replica, *zab.Effect){
+	zab.EffectAppend:       (*Replica).onAppend,
+	zab.EffectSync:         disk(DiskSync),
+	zab.EffectSetAccepted:  disk(DiskSetAccepted),
+	zab.EffectSetCurrent:   disk(DiskSetCurrent),
+	zab.EffectTruncate:     disk(DiskTruncate),
+	zab.EffectSaveSnapshot: disk(DiskSaveSnapshot),
+	zab.EffectReadLog:      (*Replica).toLink,
+	zab.EffectLoadSnapshot: (*Replica).onLoadSnapshot,
+	zab.EffectSendSnapshot: (*Replica).toLink,
+	zab.EffectDeliver:      (*Replica).onDeliver,
+	zab.EffectConnect:      (*Replica).toLink,
+	zab.EffectSend:         (*Replica).onSend,
+	zab.EffectClose:        (*Replica).toLink,
+	zab.EffectServe:        (*Replica).onServe,
+	zab.EffectActivate:     (*Replica).onActivate,
+	zab.EffectLeave:        (*Replica).onLeave,
+	zab.EffectLook:         func(r *Replica, _ *zab.Effect) { r.look() },
+	zab.EffectRequest:      (*Replica).onForwarded,
+	zab.EffectTouch:        (*Replica).onTouched,
+	zab.EffectRevalidate:   (*Replica).onRevalidate,
+	zab.EffectRevalidated:  (*Replica).onRevalidated,
+	zab.EffectSynced:       (*Replica).onSynced,
+}
+
+func (r *Replica) onAppend(e *zab.Effect) {
+	r.noteConfig(&e.Record)
+	r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskAppend, Zxid: e.Record.Zxid, Payload: e.Record.Payload})
+}
+
+func disk(kind DiskKind) func(*Replica, *zab.Effect) {
+	return func(r *Replica, e *zab.Effect) {
+		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: kind, Epoch: e.Epoch, Ticket: e.Ticket, Zxid: e.Zxid})
+	}
+}
+
+func (r *Replica) toLink(e *zab.Effect) { r.effects.Links = append(r.effects.Links, *e) }
+
+// onSend completes what the peer says with what it does not know: the sessions
+// that showed life, and the version of the first configuration.
+func (r *Replica) onSend(e *zab.Effect) {
+	switch {
+	case e.Message.Kind == zab.KindPing && r.peer.State() != zab.Leading:
+		e.Message.Touches = r.takeTouches()
+	case e.Message.Kind == zab.KindNewLeader && r.firstConfig():
+		e.Message.Payload = []byte(r.config.WithVersion(int64(e.Message.Zxid)).Text())
+	}
+	r.effects.Links = append(r.effects.Links, *e)
+}
+
+// onLoadSnapshot waits for the state that comes behind a SNAP.
+func (r *Replica) onLoadSnapshot(e *zab.Effect) { r.loading, r.base = e.Link, e.Zxid }
+
+// onLoaded takes a leader's state over. The link has nothing else to say before.
+func (r *Replica) onLoaded(e *Event) {
+	r.settle() // the SNAP itself may be in this batch
+	if r.loading != e.Link {
+		return
+	}
+	r.loading = 0
+	r.fuzzy, r.cold = true, true
+	e.State.Finish(r.base)
+	r.adopt(e.State)
+}
+
+func (r *Replica) onMessage(e *Event) {
+	if e.Message.Kind == zab.KindNewLeader {
+		r.offer(e.Message.Payload)
+	}
+	r.order(zab.Event{Kind: zab.EventReceive, Link: e.Link, Message: e.Message})
+}
+
+func (r *Replica) onLinkUp(e *Event) {
+	r.order(zab.Event{Kind: zab.EventLinkUp, Link: e.Link, Outgoing: e.Outgoing})
+}
+
+func (r *Replica) onLinkDown(e *Event) {
+	if r.loading == e.Link {
+		r.loading = 0
+	}
+	r.order(zab.Event{Kind: zab.EventLinkDown, Link: e.Link})
+}
+
+// onDone hears from the disk. A log that was cut gives the tree that is left.
+func (r *Replica) onDone(e *Event) {
+	if e.State != nil {
+		r.adopt(e.State)
+	}
+	r.order(zab.Event{Kind: zab.EventDone, Ticket: e.Ticket})
+}
+
+func (r *Replica) onFailed(e *Event) {
+	r.order(zab.Event{Kind: zab.EventFailed, Ticket: e.Ticket})
+}
+
+func (r *Replica) onLogRead(e *Event) {
+	r.order(zab.Event{Kind: zab.EventLogRead, Link: e.Link, Records: e.Records, OK: e.OK})
+}
+
+// onServe begins to serve clients.
+func (r *Replica) onServe(e *zab.Effect) {
+	r.untrusted = false
+	r.epoch = e.Epoch
+	r.activateOffered()
+	r.putConfig()
+	if r.election != nil {
+		r.vote(fle.Synced{Epoch: int64(e.Epoch)})
+	}
+	switch {
+	case r.peer.State() == zab.Leading:
+		r.lead(zk.MakeZxid(e.Epoch, 0))
+	case r.cold:
+		// The snapshot may have changes of transactions that come yet: nobody is
+		// to see them now and then older ones. The leader's answer to a sync
+		// comes behind all of them.
+		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody})
+	default:
+		r.welcome()
+	}
+}
+
+// welcome lets clients in.
+func (r *Replica) welcome() { r.serving, r.cold = true, false }
+
+// lead begins to decide: every session has its full timeout again.
+func (r *Replica) lead(last zk.Zxid) {
+	r.last = last
+	r.newPrep()
+	r.sessions.Reset(r.now.MonoMs)
+	r.reapMs = r.now.MonoMs + r.opts.ReapIntervalMs
+	r.orphans = r.findOrphans()
+	r.welcome()
+}
+
+// onLeave ends a role: clients are cut off, and what they asked for is
+// forgotten. Whether it was done they cannot know.
+func (r *Replica) onLeave(e *zab.Effect) {
+	r.unlockTree()
+	r.serving, r.epoch, r.leader, r.loading = false, 0, 0, 0
+	r.dropAll()
+	r.proposals.drop()
+	r.writes.drop()
+	r.syncs.drop()
+	r.resuming, r.revalidating, r.orphans = nil, nil, nil
+	r.offered = nil
+	clear(r.touched)
+	r.sessions.Reset(r.now.MonoMs)
+	r.effects.Left = append(r.effects.Left, e.Reason)
+	if e.Reload {
+		r.needSnapshot = e.Reason == zab.ReasonCannotTruncate
+		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskReload})
+	}
+}
+
+// dropAll closes all connections, in the order of their numbers.
+func (r *Replica) dropAll() {
+	ids := make([]session.ConnID, 0, len(r.conns))
+	for id := range r.conns {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		r.clients.Close(id)
+		r.forget(id)
+	}
+}
+
+// onRecovered begins anew with what is on disk.
+func (r *Replica) onRecovered(e *Event) {
+	r.settle()
+	r.adopt(e.Recovered.State)
+	r.fuzzy, r.cold = false, false
+	stored := e.Recovered.Stored
+	stored.NeedSnapshot = r.needSnapshot
+	r.untrusted = e.Recovered.Untrusted
+	r.peer = zab.New(r.peerOptions(), r.peerConfig(), stored)
+	r.look()
+}
+
+// lockTree keeps readers out while transactions are delivered.
+func (r *Replica) lockTree() {
+	if !r.locked {
+		r.locked = true
+		r.tree.Lock()
+	}
+}
+
+func (r *Replica) unlockTree() {
+	if r.locked {
+		r.locked = false
+		r.tree.Unlock()
+		if r.prep != nil {
+			r.prep.Applied(r.tree.LastZxid())
+		}
+	}
+}
+
+// peerConfig is the configuration in force, as Zab sees it.
+func (r *Replica) peerConfig() zab.Config { return zabConfig(r.config) }
+
+func zabConfig(c *ensemble.Config) zab.Config {
+	return zab.Config{Version: c.Version, Quorum: c.Quorum(), Text: []byte(c.Text())}
+}

@@ -1,0 +1,109 @@
+package replica
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// State is what a server has data of: the tree, and the sessions with their
+// timeouts. It is filled from a snapshot, its own or a leader's, and then from
+// the log; a replica takes it over whole.
+type State struct {
+	tree     *tree.Tree
+	sessions map[zk.SessionID]int32 // timeout in ms
+	loader   *tree.Loader
+	applied  tree.Applied
+}
+
+// NewState returns the state of a new ensemble. ExtendedTypes says whether TTL
+// znodes exist.
+func NewState(extendedTypes bool) *State {
+	return &State{
+		tree:     tree.New(tree.Options{ExtendedTypes: extendedTypes}),
+		sessions: map[zk.SessionID]int32{},
+	}
+}
+
+// Tree returns the tree.
+func (s *State) Tree() *tree.Tree { return s.tree }
+
+// Sessions returns how many sessions there are.
+func (s *State) Sessions() int { return len(s.sessions) }
+
+// Leases returns the sessions as a snapshot stores them, sorted by id.
+func (s *State) Leases() []session.Lease {
+	all := make([]session.Lease, 0, len(s.sessions))
+	for id, timeoutMs := range s.sessions {
+		all = append(all, session.Lease{ID: id, TimeoutMs: timeoutMs})
+	}
+	slices.SortFunc(all, func(a, b session.Lease) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+// Session adds a session of a snapshot.
+func (s *State) Session(id zk.SessionID, timeoutMs int32) error {
+	s.sessions[id] = timeoutMs
+	return nil
+}
+
+// ACL adds a list of a snapshot's table.
+func (s *State) ACL(id int64, entries []zk.ACL) error {
+	s.load().ACL(id, entries)
+	return nil
+}
+
+// Node adds a znode of a snapshot.
+func (s *State) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
+	return s.load().Node(path, data, acl, stat)
+}
+
+func (s *State) load() *tree.Loader {
+	if s.loader == nil {
+		s.loader = s.tree.Load()
+	}
+	return s.loader
+}
+
+// Finish ends the loading of a snapshot of zxid.
+func (s *State) Finish(zxid zk.Zxid) {
+	s.load().Finish(zxid)
+	s.loader = nil
+}
+
+// Replay applies a transaction from the log. It tells whether the digest, if the
+// transaction has one, is that of the tree.
+func (s *State) Replay(h *zk.TxnHeader, t *zk.Txn, digest zk.Digest) (equal bool) {
+	s.tree.Apply(h, t, &s.applied)
+	switch t.Op {
+	case zk.OpCreateSession:
+		s.sessions[h.Session] = t.TimeoutMs
+	case zk.OpCloseSession:
+		delete(s.sessions, h.Session)
+	}
+	return digest.Version != zk.DigestVersion || digest == s.tree.Digest()
+}
+
+// adopt makes a state the replica's own, between two roles.
+func (r *Replica) adopt(s *State) {
+	r.tree.Become(s.tree)
+	r.sessions.Clear()
+	for id, timeoutMs := range s.sessions {
+		r.sessions.Open(id, timeoutMs, r.now.MonoMs)
+	}
+}
+
+// findOrphans returns the sessions that own ephemerals but do not exist: an
+// older server left them. ZooKeeper's leader deletes them in its own tree alone.
+func (r *Replica) findOrphans() []zk.SessionID {
+	var ids []zk.SessionID
+	for _, id := range r.tree.EphemeralOwners() {
+		if r.sessions.Get(id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,230 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+
+	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/peernet"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// peers are the connections to the other servers of the ensemble.
+type peers struct {
+	server *Server
+	votes  *peernet.Votes
+	links  *peernet.Links
+	known  atomic.Pointer[addressBook]
+
+	outgoing zab.LinkID // the link to the leader, or the attempt; of the loop
+}
+
+// addressBook is where the other servers are.
+type addressBook struct{ inForce, proposed *ensemble.Config }
+
+// member finds a server, in the configuration in force first.
+func (b *addressBook) member(id quorum.ID) *ensemble.Member {
+	if m := b.inForce.Member(id); m != nil || b.proposed == nil {
+		return m
+	}
+	return b.proposed.Member(id)
+}
+
+// listenForPeers opens the ports for the other servers.
+func (s *Server) listenForPeers() error {
+	if s.cfg.Ensemble == nil {
+		return nil
+	}
+	var quorumAddr, electionAddr string
+	if m := s.cfg.Ensemble.Member(s.cfg.ID); m != nil {
+		quorumAddr, electionAddr = m.Quorum[0].String(), m.Election[0].String()
+	}
+	var err error
+	s.quorumListener, err = listenPeers(s.cfg.QuorumListener, s.cfg.QuorumAddr, quorumAddr, "learners", "the first port")
+	if err != nil {
+		return err
+	}
+	s.electionListener, err = listenPeers(s.cfg.ElectionListener, s.cfg.ElectionAddr, electionAddr, "votes", "the second port")
+	return err
+}
+
+func listenPeers(given net.Listener, wanted, configured, what, which string) (net.Listener, error) {
+	if given != nil {
+		return given, nil
+	}
+	if wanted == "" {
+		wanted = configured
+	}
+	if wanted == "" {
+		return nil, fmt.Errorf("this server has no line in the configuration that says where to listen for %s", what)
+	}
+	l, err := net.Listen("tcp", wanted)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s on %s (%s of this server's line): %w", what, wanted, which, err)
+	}
+	return l, nil
+}
+
+func (s *Server) closePeerListeners() {
+	for _, l := range []net.Listener{s.quorumListener, s.electionListener} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// connectPeers begins to take part in the ensemble.
+func (s *Server) connectPeers() error {
+	if s.cfg.Ensemble == nil {
+		return nil
+	}
+	p := &peers{server: s}
+	p.known.Store(&addressBook{inForce: s.cfg.Ensemble})
+	o := peernet.VotesOptions{
+		ID: s.cfg.ID, Listener: s.electionListener, Addresses: p.electionAddresses, Receive: p.notified,
+		ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
+	}
+	if m := s.cfg.Ensemble.Member(s.cfg.ID); m != nil {
+		o.Advertise = m.Election
+	}
+	var err error
+	if p.votes, err = peernet.NewVotes(o); err != nil {
+		return err
+	}
+	p.links = peernet.NewLinks(peernet.LinksOptions{
+		Listener: s.quorumListener, DataBytesMax: recordBytesMax(s.cfg.FrameBytesMax), SilenceMax: s.cfg.silence(),
+		Handler: p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
+	})
+	s.peers = p
+	return nil
+}
+
+func (p *peers) close() {
+	if p != nil {
+		p.links.Shutdown()
+		p.votes.Close()
+	}
+}
+
+func (p *peers) electionAddresses(id quorum.ID) []peerwire.Address {
+	m := p.known.Load().member(id)
+	if m == nil {
+		return nil
+	}
+	return m.Election
+}
+
+func (p *peers) notified(from quorum.ID, n fle.Notification) {
+	p.server.inbox.put(replica.Event{Kind: replica.EventNotification, Server: from, Notification: &n})
+}
+
+// Up implements peernet.Handler.
+func (p *peers) Up(link zab.LinkID, outgoing bool) {
+	p.server.inbox.put(replica.Event{Kind: replica.EventLinkUp, Link: link, Outgoing: outgoing})
+}
+
+// Down implements peernet.Handler.
+func (p *peers) Down(link zab.LinkID) {
+	p.server.inbox.put(replica.Event{Kind: replica.EventLinkDown, Link: link})
+}
+
+// Receive implements peernet.Handler.
+func (p *peers) Receive(link zab.LinkID, batch []zab.Message) {
+	events := make([]replica.Event, len(batch))
+	for i := range batch {
+		events[i] = replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i]}
+	}
+	p.server.inbox.put(events...)
+}
+
+// Snapshot implements peernet.Handler.
+func (p *peers) Snapshot(link zab.LinkID, r io.Reader) error {
+	state, err := durable.LoadStream(r, p.server.cfg.durableOptions())
+	if err != nil {
+		return err
+	}
+	p.server.inbox.put(replica.Event{Kind: replica.EventLoaded, Link: link, State: state})
+	return nil
+}
+
+// dropStale takes out the connections to a leader that is not the one any more:
+// they were made while this server changed its mind.
+func (s *Server) dropStale(batch []replica.Event) {
+	if s.peers == nil {
+		return
+	}
+	for i := range batch {
+		e := &batch[i]
+		if e.Kind == replica.EventLinkUp && e.Outgoing && e.Link != s.peers.outgoing {
+			s.peers.links.Close(e.Link)
+			*e = replica.Event{Kind: replica.EventTick}
+		}
+	}
+}
+
+// tellPeers sends what a step has for the other servers.
+func (s *Server) tellPeers(effects *replica.Effects) {
+	for _, reason := range effects.Left {
+		s.cfg.Logger.Info("left the role", "reason", reason.String())
+	}
+	if s.peers == nil {
+		return
+	}
+	for i := range effects.Votes {
+		s.peers.votes.Send(effects.Votes[i].To, effects.Votes[i].Notification)
+	}
+	if len(effects.Links) == 0 {
+		return
+	}
+	for i := range effects.Links {
+		s.peers.carryOut(&effects.Links[i])
+	}
+	s.peers.links.Flush()
+}
+
+// carryOut does one effect on a link.
+func (p *peers) carryOut(e *zab.Effect) {
+	s := p.server
+	switch e.Kind {
+	case zab.EffectSend:
+		from := peerwire.FromLeader
+		if e.Link == p.outgoing {
+			from = peerwire.FromLearner
+		}
+		p.links.Send(e.Link, &e.Message, from)
+	case zab.EffectClose:
+		p.links.Close(e.Link)
+	case zab.EffectConnect:
+		m := p.known.Load().member(e.Server)
+		if m == nil {
+			p.Down(0)
+			return
+		}
+		s.cfg.Logger.Info("following", "leader", int64(e.Server))
+		p.outgoing = p.links.Connect(m.Quorum, s.cfg.silence())
+	case zab.EffectSendSnapshot:
+		snapshot := s.beginSnapshot()
+		s.cfg.Logger.Info("a learner gets a snapshot", "zxid", e.Zxid.String())
+		p.links.SendSnapshot(e.Link, func(out io.Writer) error {
+			err := snapshot.Stream(out, s.halted)
+			if err != nil && !errors.Is(err, errStopped) {
+				s.cfg.Logger.Warn("snapshot for a learner", "error", err)
+			}
+			return err
+		})
+	case zab.EffectReadLog:
+		link, zxid, to := e.Link, e.Zxid, e.To
+		s.task(func() {
+			records, ok := s.disk.data.ReadLog(zxid, to)
+			s.inbox.put(replica.Event{Kind: replica.EventLogRead, Link: link, Records: records, OK: ok})
+		})
+	}
+}
