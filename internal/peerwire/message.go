@@ -100,12 +100,24 @@ func DecodeMessage(b []byte, dataMax int, from Sender) (zab.Message, error) {
 		return zab.Message{}, fmt.Errorf("%w: %d", ErrUnknownKind, p.Type)
 	}
 	m := zab.Message{Kind: zab.Kind(p.Type), Zxid: p.Zxid}
-	if decode := payloads[p.Type].decode; decode != nil {
-		d := jute.NewDecoder(p.Data, dataMax)
-		decode(&d, &m, from, &p)
-		if err := d.Err(); err != nil {
-			return zab.Message{}, fmt.Errorf("%w: %v: %w", ErrMessage, m.Kind, err)
-		}
+	switch {
+	case payloads[m.Kind].decode == nil:
+		return m, nil
+	case m.Kind == zab.KindProposal && p.Data != nil:
+		// As decodePayload, but without taking memory: it is most of what
+		// comes.
+		m.Payload = p.Data
+		return m, nil
+	}
+	return decodeData(m, p, dataMax, from)
+}
+
+// decodeData reads the data of a kind that has some.
+func decodeData(m zab.Message, p Packet, dataMax int, from Sender) (zab.Message, error) {
+	d := jute.NewDecoder(p.Data, dataMax)
+	payloads[m.Kind].decode(&d, &m, from, &p)
+	if err := d.Err(); err != nil {
+		return zab.Message{}, fmt.Errorf("%w: %v: %w", ErrMessage, m.Kind, err)
 	}
 	return m, nil
 }
