@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/conclave-project/conclave/internal/admin"
@@ -40,7 +39,8 @@ func newServe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]]]",
 		Short: "Serve ZooKeeper's clients from a data directory",
-		Long: `Serves ZooKeeper's client protocol, stand-alone, from ZooKeeper's own files.
+		Long: `Serves ZooKeeper's client protocol from ZooKeeper's own files: stand-alone, or
+as one server of an ensemble.
 
 The configuration is a zoo.cfg, flags, or Apache's short form; what stands on
 the command line wins over the file. docs/configuration.md has every key.`,
@@ -69,7 +69,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		logger.Warn(remark)
 	}
 	if v.check {
-		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s\n", config.Server.ClientAddr, config.Server.DataDir)
+		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", config.Server.ClientAddr, config.Server.DataDir, place(&config.Server))
 		return nil
 	}
 	cfg := config.Server
@@ -81,6 +81,18 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	}
 	logger.Info("serving", "address", s.Addr().String(), "dir", cfg.DataDir)
 	return serveUntilInterrupted(c.Context(), s, logger)
+}
+
+// place says where among others a server stands, nothing if it is alone.
+func place(cfg *server.Config) string {
+	if cfg.Ensemble == nil {
+		return ""
+	}
+	role := "participant"
+	if cfg.Observer {
+		role = "observer"
+	}
+	return fmt.Sprintf(" as server %d of %d, %s", cfg.ID, len(cfg.Ensemble.Members), role)
 }
 
 const startHint = "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
@@ -121,7 +133,7 @@ func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
 		// Without a file the port has ZooKeeper's usual value.
 		entries = append([]zoocfg.Entry{{Key: "clientPort", Value: "2181"}}, entries...)
 	}
-	config, err := zoocfg.Read(entries, readBeside(v.config))
+	config, err := zoocfg.Read(entries, osfs.New())
 	if err != nil {
 		return nil, cli.Usage(configHint, "%w", err)
 	}
@@ -158,18 +170,6 @@ func (v *serve) commandLine(c *cobra.Command, args []string) ([]zoocfg.Entry, er
 		entries = append(entries, entry)
 	}
 	return entries, nil
-}
-
-// readBeside opens files that a configuration names; relative names are looked
-// for in the working directory, as Apache does.
-func readBeside(config string) func(string) ([]byte, error) {
-	return func(name string) ([]byte, error) {
-		text, err := os.ReadFile(filepath.Clean(name))
-		if err != nil {
-			return nil, fmt.Errorf("read the file that %s names: %w", config, err)
-		}
-		return text, nil
-	}
 }
 
 // newLogger writes lines for people and machines alike.

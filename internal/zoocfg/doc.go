@@ -4,7 +4,8 @@
 // In go the text of the file, settings from the command line (Apache's -D
 // properties, or its short form "<port> <dataDir> [tickTime [maxClientCnxns]]");
 // out come a server.Config and remarks for the operator, or errors that name
-// file, line, key and the nearest known key. What always holds:
+// file, line, key and the nearest known key. Files writes an ensemble that has
+// changed back to where it was read. What always holds:
 //
 //	C1  A key that Apache knows is known here. It has an effect, or it has none
 //	    because of how this server is built, or it asks for something that this
@@ -14,7 +15,7 @@
 //	    property that nobody reads. Other unknown keys are remarks, because a
 //	    file that starts Apache ZooKeeper must start this server.
 //	C3  All errors of a file are told at once.
-//
-// The package opens no files of its own: a function is passed in for the
-// dynamic configuration file.
+//	C4  What Files has written is read as the same ensemble, here and by Apache,
+//	    and so is what Apache has written. A crash between leaves files that can
+//	    be read.
 package zoocfg

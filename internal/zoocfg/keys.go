@@ -14,6 +14,8 @@ type setting struct {
 	without string             // why the key has no effect; "" if it has one
 	served  string             // with a value other than this ("|" between several), the key asks for what is not served
 	refuse  bool               // then it is an error and not a remark
+
+	inEnsemble bool // that is so in an ensemble; alone a server has no use for it
 }
 
 // used has an effect.
@@ -33,6 +35,12 @@ func refused(read func(string) error, served, what string) setting {
 	return setting{read: read, without: what, served: served, refuse: true}
 }
 
+// inEnsemble is s for an ensemble; a server that stands alone has no use for it.
+func inEnsemble(s setting) setting {
+	s.inEnsemble = true
+	return s
+}
+
 // asks tells whether a value asks for what is not served.
 func (s *setting) asks(value string) bool {
 	if s.served == "" {
@@ -48,19 +56,24 @@ func (s *setting) asks(value string) bool {
 
 // Reasons why a key has no effect, as docs/configuration.md explains them.
 const (
-	whyEnsemble = "only in an ensemble"
-	whyLoop     = "requests are batched by what has arrived, not by time and number"
-	whyThreads  = "there are no pools of threads to size"
-	whyCache    = "replies are read from the tree, there is no cache of them"
-	whyLimits   = "requests are bounded by globalOutstandingLimit and jute.maxbuffer"
-	whyTLS      = "this version serves no TLS"
-	whySASL     = "this version serves no SASL"
-	whyAdmin    = "this version serves no HTTP admin port"
-	whyMetrics  = "this version has no metrics provider; mntr gives the figures"
-	whyJava     = "only of the Java process"
-	whyAudit    = "this version writes no audit log"
-	whyDigest   = "this version knows SHA1"
-	whyFormat   = "files are written as ZooKeeper 3.9 writes them by default"
+	whyLinks     = "links between servers are read and written without waiting for each other"
+	whySync      = "a learner is brought up from memory, from the log or by a snapshot, whichever is enough"
+	whyPlain     = "this version has no TLS and no SASL between servers"
+	whyMaster    = "this version has no observer masters: observers follow the leader"
+	whyAddresses = "all addresses of a server are tried"
+	whyOracle    = "this version asks no oracle"
+	whyLoop      = "requests are batched by what has arrived, not by time and number"
+	whyThreads   = "there are no pools of threads to size"
+	whyCache     = "replies are read from the tree, there is no cache of them"
+	whyLimits    = "requests are bounded by globalOutstandingLimit and jute.maxbuffer"
+	whyTLS       = "this version serves no TLS"
+	whySASL      = "this version serves no SASL"
+	whyAdmin     = "this version serves no HTTP admin port"
+	whyMetrics   = "this version has no metrics provider; mntr gives the figures"
+	whyJava      = "only of the Java process"
+	whyAudit     = "this version writes no audit log"
+	whyDigest    = "this version knows SHA1"
+	whyFormat    = "files are written as ZooKeeper 3.9 writes them by default"
 )
 
 // keys is the table of all keys with a name of their own, for one reader.
@@ -113,16 +126,16 @@ func (r *reader) clientKeys() map[string]setting {
 		"znode.container.checkIntervalMs":        used(millis(&c.ReapInterval, 1)),
 		"znode.container.maxPerMinute":           used(number(&c.ReapPerMinute, 1, math.MaxInt32)),
 		"znode.container.maxNeverUsedIntervalMs": used(millis(&c.ContainerUnused, 0)),
-		"readonlymode.enabled":                   idle(flag(nil), whyEnsemble),
-		"localSessionsEnabled":                   idle(flag(nil), whyEnsemble),
-		"localSessionsUpgradingEnabled":          idle(flag(nil), whyEnsemble),
+		"readonlymode.enabled":                   used(flag(&c.ReadOnlyMode)),
+		"localSessionsEnabled":                   used(flag(&c.LocalSessions)),
+		"localSessionsUpgradingEnabled":          used(flag(&c.UpgradeSessions)),
 		"closeSessionTxn.enabled":                later(flag(nil), "true", whyFormat),
 		"request_stale_connection_check":         idle(flag(nil), whyLimits),
 		"request_stale_latency_check":            idle(flag(nil), whyLimits),
 		"largeRequestMaxBytes":                   idle(number[int64](nil, math.MinInt32, math.MaxInt64), whyLimits),
 		"largeRequestThreshold":                  idle(number[int64](nil, math.MinInt32, math.MaxInt64), whyLimits),
 		"throttled_op_wait_time":                 idle(number[int](nil, 0, math.MaxInt32), whyLimits),
-		"enableEagerACLCheck":                    idle(flag(nil), whyEnsemble),
+		"enableEagerACLCheck":                    idle(flag(nil), "a write is checked once, by the leader"),
 		"watchManagerName":                       idle(text(nil), "there is one kind of watch table"),
 		"bitHashCacheSize":                       idle(number[int](nil, 0, math.MaxInt32), "there is one kind of watch table"),
 		"maxResponseCacheSize":                   idle(number[int](nil, math.MinInt32, math.MaxInt32), whyCache),
@@ -149,9 +162,9 @@ func (r *reader) storageKeys() map[string]setting {
 		"snapshot.compression.method":        used(r.compression),
 		"db.autocreate":                      used(notFlag(&c.NoAutoCreate)),
 		"datadir.autocreate":                 used(notFlag(&c.NoMkdir)),
-		"commitLogCount":                     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"snapshotSizeFactor":                 idle(decimal, whyEnsemble),
-		"syncEnabled":                        idle(flag(nil), whyEnsemble),
+		"commitLogCount":                     used(number(&c.HistoryMax, 0, 1<<20)),
+		"snapshotSizeFactor":                 idle(decimal, whySync),
+		"syncEnabled":                        idle(flag(nil), "an observer keeps its log like any other server"),
 		"flushDelay":                         idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
 		"maxWriteQueuePollTime":              idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
 		"maxBatchSize":                       idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
@@ -179,39 +192,60 @@ func (r *reader) authKeys() map[string]setting {
 	}
 }
 
-// ensembleKeys matter among several servers. The server lines are read by
-// memberLine.
+// ensembleKeys matter among several servers. The server, group and weight lines
+// are read by line.
 func (r *reader) ensembleKeys() map[string]setting {
+	c := &r.out.Server
+	count := number[int](nil, math.MinInt32, math.MaxInt32)
 	return map[string]setting{
-		"initLimit":                     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"syncLimit":                     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"connectToLearnerMasterLimit":   idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
+		"initLimit":                     used(number(&c.InitLimit, 0, math.MaxInt32)),
+		"syncLimit":                     used(number(&c.SyncLimit, 0, math.MaxInt32)),
+		"connectToLearnerMasterLimit":   idle(count, "initLimit bounds the connecting too"),
 		"dynamicConfigFile":             used(r.dynamicFile),
 		"standaloneEnabled":             used(flag(&r.standalone)),
-		"reconfigEnabled":               used(flag(&r.out.Server.ReconfigEnabled)),
-		"peerType":                      idle(word(nil, "participant", "observer"), whyEnsemble),
-		"electionAlg":                   idle(number[int](nil, 3, 3), whyEnsemble),
-		"electionPortBindRetry":         idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"cnxTimeout":                    idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"observerMasterPort":            idle(port(nil), whyEnsemble),
-		"observer.reconnectDelayMs":     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"observer.election.DelayMs":     idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"quorumListenOnAllIPs":          idle(flag(nil), whyEnsemble),
-		"leaderServes":                  idle(word(nil, "no", "yes"), whyEnsemble),
-		"learner.asyncSending":          idle(flag(nil), whyEnsemble),
-		"learner.closeSocketAsync":      idle(flag(nil), whyEnsemble),
-		"leader.closeSocketAsync":       idle(flag(nil), whyEnsemble),
-		"leader.maxConcurrentSnapSyncs": idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"leader.maxConcurrentDiffSyncs": idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"forward_learner_requests_to_commit_processor_disabled": idle(flag(nil), whyEnsemble),
-		"sslQuorum":                               idle(flag(nil), whyEnsemble),
-		"portUnification":                         idle(flag(nil), whyEnsemble),
-		"sslQuorumReloadCertFiles":                idle(flag(nil), whyEnsemble),
-		"multiAddress.enabled":                    idle(flag(nil), whyEnsemble),
-		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyEnsemble),
-		"multiAddress.reachabilityCheckTimeoutMs": idle(number[int](nil, 0, math.MaxInt32), whyEnsemble),
-		"oraclePath":                              idle(text(nil), whyEnsemble),
+		"reconfigEnabled":               used(flag(&c.ReconfigEnabled)),
+		"peerType":                      used(r.peerType),
+		"electionAlg":                   used(fastElection),
+		"electionPortBindRetry":         idle(count, "a port that cannot be opened ends the start"),
+		"cnxTimeout":                    used(millis(&c.ConnectTime, 1)),
+		"observerMasterPort":            inEnsemble(later(port(nil), "0", whyMaster)),
+		"observer.reconnectDelayMs":     idle(count, "an observer looks for the leader at once"),
+		"observer.election.DelayMs":     idle(count, "an observer looks for the leader at once"),
+		"quorumListenOnAllIPs":          used(flag(&r.listenOnAll)),
+		"leaderServes":                  used(word(&c.NoClientsOfLeader, "no", "yes")),
+		"learner.asyncSending":          idle(flag(nil), whyLinks),
+		"learner.closeSocketAsync":      idle(flag(nil), whyLinks),
+		"leader.closeSocketAsync":       idle(flag(nil), whyLinks),
+		"leader.maxConcurrentSnapSyncs": idle(count, whySync),
+		"leader.maxConcurrentDiffSyncs": idle(count, whySync),
+		"forward_learner_requests_to_commit_processor_disabled": idle(flag(nil), whyThreads),
+		"sslQuorum":                               inEnsemble(refused(flag(nil), "false", whyPlain)),
+		"portUnification":                         inEnsemble(refused(flag(nil), "false", whyPlain)),
+		"sslQuorumReloadCertFiles":                idle(flag(nil), whyTLS),
+		"quorum.auth.enableSasl":                  inEnsemble(refused(flag(nil), "false", whyPlain)),
+		"quorum.auth.serverRequireSasl":           inEnsemble(refused(flag(nil), "false", whyPlain)),
+		"quorum.auth.learnerRequireSasl":          inEnsemble(refused(flag(nil), "false", whyPlain)),
+		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress)),
+		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
+		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
+		"oraclePath":                              inEnsemble(later(text(nil), "none", whyOracle)),
+		"conclave.linearizableReads":              used(flag(&c.LinearizableReads)),
+		"conclave.electionFinalizeMs":             used(millis(&c.ElectionFinalize, 0)),
+		"conclave.silenceMs":                      used(millis(&c.SilenceTime, 0)),
 	}
+}
+
+// peerType reads the role that the static file gives this server.
+func (r *reader) peerType(v string) error {
+	return word(&r.observer, "observer", "participant")(strings.ToLower(v))
+}
+
+// fastElection refuses the elections that Apache no longer has either.
+func fastElection(v string) error {
+	if n, err := decode(v); err != nil || n != 3 {
+		return fmt.Errorf("%q is not 3, the fast election: there is no other", v)
+	}
+	return nil
 }
 
 // tuningKeys shape the Java process.
@@ -246,7 +280,7 @@ var families = []struct {
 }{
 	{"metricsProvider.", idle(text(nil), whyMetrics)},
 	{"ssl.", idle(text(nil), whyTLS)},
-	{"quorum.", idle(text(nil), whyEnsemble)},
+	{"quorum.", idle(text(nil), whyPlain)},
 	{"admin.", idle(text(nil), whyAdmin)},
 	{"connection_throttle_", idle(text(nil), whyLimits)},
 	{"request_throttle_", idle(text(nil), whyLimits)},

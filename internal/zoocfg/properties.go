@@ -62,6 +62,7 @@ type lineReader struct {
 	line    int    // number of the line at is in
 	logical []byte // the logical line found
 	start   int    // number of its first line
+	from    int    // offset of its first line; at is its end
 }
 
 // next finds the next logical line; false at the end of the text.
@@ -69,7 +70,7 @@ func (r *lineReader) next() bool {
 	r.logical = r.logical[:0]
 	for r.at < len(r.text) {
 		if len(r.logical) == 0 {
-			r.start = r.line
+			r.start, r.from = r.line, r.at
 		}
 		natural := r.natural()
 		if len(r.logical) == 0 && len(natural) > 0 && (natural[0] == '#' || natural[0] == '!') {

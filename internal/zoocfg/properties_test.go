@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // What java.util.Properties.load makes of each text was tried with OpenJDK 17.
@@ -64,7 +66,7 @@ func FuzzFile(f *testing.F) {
 				t.Fatalf("entry %d is on line %d", i, e.Line)
 			}
 		}
-		config, err := Read(entries, func(string) ([]byte, error) { return text, nil })
+		config, err := Read(entries, vfs.NewMem())
 		if err == nil && (config.Server.DataDir == "" || config.Server.ClientAddr == "") {
 			t.Fatal("a configuration without directory or port was taken")
 		}

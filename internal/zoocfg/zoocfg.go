@@ -10,12 +10,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // Config is what the settings come to.
 type Config struct {
 	Server server.Config
+
+	// Next is the configuration that was proposed when the server stopped and
+	// is newer than Server.Ensemble; nil if there is none.
+	Next *ensemble.Config
 
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
@@ -39,11 +45,15 @@ func (p *Problem) Error() string {
 }
 
 // Read turns settings into a Config; where a key is given twice, the last one
-// counts. readFile opens the file that dynamicConfigFile names. The error joins
-// a *Problem for each setting that cannot be taken.
-func Read(entries []Entry, readFile func(name string) ([]byte, error)) (*Config, error) {
-	r := &reader{out: &Config{Server: server.Default()}, readFile: readFile, standalone: true, seen: map[string]Entry{}}
+// counts. fsys has the files that an ensemble needs beside: the one that
+// dynamicConfigFile names, and myid in the data directory. The error joins a
+// *Problem for each setting that cannot be taken.
+func Read(entries []Entry, fsys vfs.FS) (*Config, error) {
+	r := &reader{out: &Config{Server: server.Default()}, fsys: fsys, standalone: true, seen: map[string]Entry{}}
 	r.table = r.keys()
+	if at := slices.IndexFunc(entries, func(e Entry) bool { return e.File != "" }); at >= 0 {
+		r.file = entries[at].File
+	}
 	for _, e := range entries {
 		e.Key = strings.TrimSpace(e.Key)
 		r.take(e)
@@ -54,17 +64,25 @@ func Read(entries []Entry, readFile func(name string) ([]byte, error)) (*Config,
 
 // reader is one call of Read.
 type reader struct {
-	out      *Config
-	errs     []error
-	table    map[string]setting
-	seen     map[string]Entry // the last entry of each key
-	readFile func(string) ([]byte, error)
+	out   *Config
+	errs  []error
+	table map[string]setting
+	seen  map[string]Entry // the last entry of each key
+	fsys  vfs.FS
+	file  string // the static file, "" if there is none
 
 	clientPort int
 	clientHost string
 	standalone bool // standaloneEnabled
-	members    []member
-	dynamic    []Entry // of the dynamic configuration file
+	observer   bool // peerType
+
+	listenOnAll bool // quorumListenOnAllIPs
+
+	lines       ensemble.Builder
+	lineEntries []Entry // that lines was set from
+	dynamic     []Entry // of the dynamic configuration file
+	dynamicName string  // "" if there is none
+	inEnsemble  []Entry // that are refused in an ensemble only
 }
 
 // take reads one entry.
@@ -76,8 +94,8 @@ func (r *reader) take(e Entry) {
 		r.remark(&e, "stands twice, line %d is not used", before.Line)
 	}
 	r.seen[e.Key] = e
-	if memberKey(e.Key) {
-		r.memberLine(e)
+	if lineKey(e.Key) {
+		r.line(e)
 		return
 	}
 	s, known := r.lookUp(e.Key)
@@ -89,6 +107,15 @@ func (r *reader) take(e Entry) {
 		r.problem(e, err.Error(), "")
 		return
 	}
+	if s.inEnsemble {
+		r.inEnsemble = append(r.inEnsemble, e)
+		return
+	}
+	r.asked(e, s)
+}
+
+// asked refuses or remarks what asks for what is not served.
+func (r *reader) asked(e Entry, s setting) {
 	switch {
 	case !s.asks(e.Value):
 	case s.refuse:
@@ -119,6 +146,10 @@ func (r *reader) unknown(e *Entry) {
 			return
 		}
 	}
+	if line := nearLine(e.Key); line != "" {
+		r.problem(*e, "unknown key", line)
+		return
+	}
 	near, distance := nearest(e.Key, r.table)
 	if near != "" && distance <= typoMax(e.Key) {
 		r.problem(*e, "unknown key", near)
@@ -142,7 +173,9 @@ func (r *reader) remark(e *Entry, format string, args ...any) {
 // finish checks what several keys say together.
 func (r *reader) finish() {
 	c := &r.out.Server
-	r.checkMembers()
+	before := len(r.errs)
+	r.ensemble()
+	understood := len(r.errs) == before
 	if c.DataDir == "" {
 		r.missing("dataDir", "is not set: name the directory for snapshots and logs")
 	} else if !filepath.IsAbs(c.DataDir) {
@@ -152,7 +185,7 @@ func (r *reader) finish() {
 	switch {
 	case r.clientPort == 0 && r.clientHost != "":
 		r.missing("clientPort", "is not set though clientPortAddress is")
-	case r.clientPort == 0:
+	case r.clientPort == 0 && understood:
 		r.missing("clientPort", "is not set: no client could connect")
 	default:
 		c.ClientAddr = net.JoinHostPort(strings.Trim(r.clientHost, "[]"), strconv.Itoa(r.clientPort))
@@ -189,21 +222,11 @@ func (r *reader) limits() {
 func (r *reader) missing(key, text string) {
 	e, given := r.seen[key]
 	if !given {
-		e = Entry{Key: key, File: r.firstFile()}
+		e = Entry{Key: key, File: r.file}
 	}
-	if !given && e.File != "" {
-		r.errs = append(r.errs, fmt.Errorf("%s: %s %s", e.File, key, text))
+	if !given && r.file != "" {
+		r.errs = append(r.errs, fmt.Errorf("%s: %s %s", r.file, key, text))
 		return
 	}
 	r.problem(e, text, "")
-}
-
-// firstFile names the file that settings came from, "" if none did.
-func (r *reader) firstFile() string {
-	for _, e := range r.seen {
-		if e.File != "" && !slices.ContainsFunc(r.dynamic, func(d Entry) bool { return d.File == e.File }) {
-			return e.File
-		}
-	}
-	return ""
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // read reads a file that has dataDir and clientPort and what is given.
@@ -19,12 +21,30 @@ func read(t *testing.T, lines ...string) (*Config, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Read(entries, func(name string) ([]byte, error) {
-		if name == "two.dynamic" {
-			return []byte("server.1=a:1:2;3\nserver.2=b:1:2;3\n"), nil
+	return Read(entries, disk(t, map[string]string{
+		"/data/myid":    "2\n",
+		"/two.dynamic":  "server.1=a:1:2;3\nserver.2=b:1:2;2181\n",
+		"/key.dynamic":  "server.1=a:1:2\nclientPort=1\n",
+		"/with.dynamic": "server.1=a:1:2\nversion=5\n",
+	}))
+}
+
+// disk is a disk in memory with these files.
+func disk(t testing.TB, files map[string]string) *vfs.Mem {
+	t.Helper()
+	mem := vfs.NewMem()
+	for name, text := range files {
+		if err := mem.MkdirAll(filepath.Dir(name)); err != nil {
+			t.Fatal(err)
 		}
-		return nil, errors.New("no such file")
-	})
+		if err := mem.SyncDir(filepath.Dir(filepath.Dir(name))); err != nil {
+			t.Fatal(err)
+		}
+		if err := vfs.ReplaceFile(mem, name, name+".tmp", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return mem
 }
 
 func TestEveryServedKeyReachesTheServer(t *testing.T) {
@@ -66,29 +86,36 @@ func TestEveryServedKeyReachesTheServer(t *testing.T) {
 
 func TestMistakesAreToldWithFileLineAndNearestKey(t *testing.T) {
 	for line, want := range map[string]string{
-		"clientport=2182":                "zoo.cfg:3: clientport: unknown key; did you mean clientPort?",
-		"autopurge.purgeInteval=1":       "zoo.cfg:3: autopurge.purgeInteval: unknown key; did you mean autopurge.purgeInterval?",
-		"snapConut=5":                    "zoo.cfg:3: snapConut: unknown key; did you mean snapCount?",
-		"tickTime=2s":                    `zoo.cfg:3: tickTime: "2s" is not a whole number`,
-		"tickTime=0":                     "zoo.cfg:3: tickTime: 0 is not from 1 to 2147483647",
-		"clientPort=99999":               "zoo.cfg:3: clientPort: 99999 is not from 0 to 65535",
-		"reconfigEnabled=yes":            `zoo.cfg:3: reconfigEnabled: "yes" is not true or false`,
-		"forceSync=false":                `zoo.cfg:3: forceSync: "false" is not no or yes`,
-		"autopurge.purgeInterval=1w":     `zoo.cfg:3: autopurge.purgeInterval: "1w" is not a number of hours, or a number and one of ms s m h d`,
-		"maxSessionTimeout=100":          "zoo.cfg:3: maxSessionTimeout: the shortest session (6000 ms) is longer than the longest (100 ms)",
-		"snapshot.compression.method=xz": `zoo.cfg:3: snapshot.compression.method: "xz" is not gz or snappy`,
-		"secureClientPort=2281":          `zoo.cfg:3: secureClientPort: "2281" is refused: this version serves no TLS`,
-		"authProvider.1=com.example.A":   `zoo.cfg:3: authProvider.1: "com.example.A" is refused: only the schemes world, ip and digest are built in`,
-		"clientPort=0":                   "zoo.cfg:3: clientPort: is not set: no client could connect",
-		"standaloneEnabled=false":        "zoo.cfg:3: standaloneEnabled: false asks for an ensemble; this version serves stand-alone only",
-		"server.x=a:1:2":                 `zoo.cfg:3: server.x: "x" is not the number of a server`,
-		"server.1=a:1":                   `zoo.cfg:3: server.1: "a:1": want host:quorumPort:electionPort[:participant|observer]`,
-		"server.1=a:1:2:leader":          `zoo.cfg:3: server.1: "a:1:2:leader": want host:quorumPort:electionPort[:participant|observer]: "leader" is not a role`,
-		"server.1=a:1:2;2182":            "zoo.cfg:3: server.1: client port 2182 is not clientPort 2181",
-		"server.1=a:1:2:observer":        "zoo.cfg:3: server.1: an observer alone serves nobody",
-		"server.1=a:1:2\nserver.2=b:1:2": "zoo.cfg:4: server.2: the file configures an ensemble of 2 servers; this version serves stand-alone only: remove the server lines, or run Apache ZooKeeper",
-		"dynamicConfigFile=two.dynamic":  "two.dynamic:2: server.2: the file configures an ensemble of 2 servers; this version serves stand-alone only: remove the server lines, or run Apache ZooKeeper",
-		"dynamicConfigFile=none":         "zoo.cfg:3: dynamicConfigFile: no such file",
+		"clientport=2182":                               "zoo.cfg:3: clientport: unknown key; did you mean clientPort?",
+		"autopurge.purgeInteval=1":                      "zoo.cfg:3: autopurge.purgeInteval: unknown key; did you mean autopurge.purgeInterval?",
+		"snapConut=5":                                   "zoo.cfg:3: snapConut: unknown key; did you mean snapCount?",
+		"tickTime=2s":                                   `zoo.cfg:3: tickTime: "2s" is not a whole number`,
+		"tickTime=0":                                    "zoo.cfg:3: tickTime: 0 is not from 1 to 2147483647",
+		"clientPort=99999":                              "zoo.cfg:3: clientPort: 99999 is not from 0 to 65535",
+		"reconfigEnabled=yes":                           `zoo.cfg:3: reconfigEnabled: "yes" is not true or false`,
+		"forceSync=false":                               `zoo.cfg:3: forceSync: "false" is not no or yes`,
+		"autopurge.purgeInterval=1w":                    `zoo.cfg:3: autopurge.purgeInterval: "1w" is not a number of hours, or a number and one of ms s m h d`,
+		"maxSessionTimeout=100":                         "zoo.cfg:3: maxSessionTimeout: the shortest session (6000 ms) is longer than the longest (100 ms)",
+		"snapshot.compression.method=xz":                `zoo.cfg:3: snapshot.compression.method: "xz" is not gz or snappy`,
+		"secureClientPort=2281":                         `zoo.cfg:3: secureClientPort: "2281" is refused: this version serves no TLS`,
+		"authProvider.1=com.example.A":                  `zoo.cfg:3: authProvider.1: "com.example.A" is refused: only the schemes world, ip and digest are built in`,
+		"clientPort=0":                                  "zoo.cfg:3: clientPort: is not set: no client could connect",
+		"standaloneEnabled=false":                       "zoo.cfg:3: standaloneEnabled: false asks for an ensemble, but there are no server lines",
+		"server.x=a:1:2":                                `zoo.cfg:3: server.x: "x" is not the number of a server: not a number`,
+		"server.1=a:1":                                  `zoo.cfg:3: server.1: "a:1": want host:quorumPort:electionPort[:participant|observer]: 2 parts`,
+		"server.1=a:1:2;2182":                           "zoo.cfg:3: server.1: client port 2182 is not clientPort 2181",
+		"server.1=a:1:2;;2182":                          "zoo.cfg:3: server.1: a secure client port is refused: this version serves no TLS",
+		"server.1=a:1:2:observer":                       "zoo.cfg:3: server.1: 1 servers and no participant among them: nobody could vote",
+		"Server.1=a:1:2":                                "zoo.cfg:3: Server.1: unknown key; did you mean server.1?",
+		"sever.1=a:1:2":                                 "zoo.cfg:3: sever.1: unknown key; did you mean server.1?",
+		"wieght.1=2":                                    "zoo.cfg:3: wieght.1: unknown key; did you mean weight.1?",
+		"dynamicConfigFile=none":                        "zoo.cfg:3: dynamicConfigFile: open none: file does not exist",
+		"dynamicConfigFile=key.dynamic":                 "key.dynamic:2: clientPort: only server., group. and weight. lines may stand in a dynamic configuration file",
+		"dynamicConfigFile=with.dynamic":                "with.dynamic:2: version: may not stand in a dynamic configuration file: the end of its name is the version",
+		"electionAlg=0":                                 `zoo.cfg:3: electionAlg: "0" is not 3, the fast election: there is no other`,
+		"peerType=leader":                               `zoo.cfg:3: peerType: "leader" is not observer or participant`,
+		"server.1=a:1:2\nserver.2=a:1:3:observer":       "zoo.cfg:3: server.1: observers need an ensemble of at least two participants, or standaloneEnabled=false",
+		"server.1=a:1:2\ndynamicConfigFile=two.dynamic": "zoo.cfg:3: server.1: may not stand here when dynamicConfigFile is set",
 	} {
 		if _, err := read(t, line); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", line, err, want)
@@ -118,6 +145,8 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 		"metricsProvider.className=a.b.C":     `zoo.cfg:3: metricsProvider.className: "a.b.C" has no effect: this version has no metrics provider; mntr gives the figures`,
 		"metricsProvider.httpPort=7000":       "",
 		"initLimit=10\nsyncLimit=5":           "",
+		"sslQuorum=true\noraclePath=/x":       "",
+		"peerType=observer":                   "",
 		"ssl.keyStore.location=/k":            "",
 		"server.1=a:1:2:participant;2181":     "",
 		"dataDir=data":                        "zoo.cfg:3: dataDir: stands twice, line 1 is not used\nzoo.cfg:3: dataDir: data is relative to the working directory",

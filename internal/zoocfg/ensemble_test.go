@@ -1,0 +1,175 @@
+package zoocfg
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+)
+
+// member reads a static file of server 2 beside these files.
+func member(t testing.TB, lines string, files map[string]string, given ...Entry) (*Config, error) {
+	t.Helper()
+	entries, err := Parse("/etc/zoo.cfg", []byte(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{"/data/myid": "2\n"}
+	for name, text := range files {
+		all[name] = text
+	}
+	return Read(append(entries, given...), disk(t, all))
+}
+
+const (
+	static  = "dataDir=/data\ntickTime=2000\ninitLimit=10\nsyncLimit=5\n"
+	servers = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2182\nserver.3=c:2888:3888;2183\n"
+)
+
+func TestAnEnsembleReachesTheServer(t *testing.T) {
+	c, err := member(t, static+servers+"server.4=d:2888:3888:observer;2184\n"+
+		"readonlymode.enabled=true\nlocalSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true\nleaderServes=no\n"+
+		"cnxTimeout=700\nquorumListenOnAllIPs=true\nelectionAlg=3\nconclave.linearizableReads=true\n"+
+		"conclave.electionFinalizeMs=20\nconclave.silenceMs=90\ncommitLogCount=7\nmultiAddress.enabled=true\nstandaloneEnabled=false", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Server
+	for name, ok := range map[string]bool{
+		"ensemble": s.Ensemble != nil && len(s.Ensemble.Members) == 4 && len(s.Ensemble.Voters()) == 3 && s.Ensemble.Version == 0,
+		"self":     s.ID == 2 && !s.Observer && s.ClientAddr == ":2182",
+		"ticks":    s.InitLimit == 10 && s.SyncLimit == 5,
+		"times":    s.ConnectTime == 700*time.Millisecond && s.ElectionFinalize == 20*time.Millisecond && s.SilenceTime == 90*time.Millisecond,
+		"sessions": s.ReadOnlyMode && s.LocalSessions && s.UpgradeSessions,
+		"leader":   s.NoClientsOfLeader && s.LinearizableReads && s.HistoryMax == 7,
+		"rules":    s.Reconfig == ensemble.Rules{VotersMin: 1, MultiAddress: true},
+		"ports":    s.QuorumAddr == ":2888" && s.ElectionAddr == ":3888",
+		"files":    c.Next == nil && s.SaveEnsemble == nil,
+	} {
+		if !ok {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if len(c.Remarks) > 0 {
+		t.Error(c.Remarks)
+	}
+}
+
+func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
+	for lines, want := range map[string]string{
+		"dataDir=/data\ninitLimit=1\n" + servers:                                        "/etc/zoo.cfg: syncLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks after which a silent server is left",
+		"dataDir=/data\nsyncLimit=1\n" + servers:                                        "/etc/zoo.cfg: initLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks that a server has to join its leader",
+		strings.Replace(static, "/data", "/empty", 1) + servers:                         "/empty/myid: is missing: write this server's number N, that of its line server.N, into it",
+		static + strings.Replace(servers, "server.2", "server.9", 1):                    "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:5 and on): a server that is to join needs a line of its own too",
+		static + "clientPort=2181\n" + servers:                                          "/etc/zoo.cfg:7: server.2: client port 2182 is not clientPort 2181",
+		static + "clientPort=2182\nclientPortAddress=127.0.0.1\n" + servers:             "/etc/zoo.cfg:8: server.2: client address 0.0.0.0 is not clientPortAddress 127.0.0.1",
+		static + strings.ReplaceAll(servers, ";2182", ""):                               "/etc/zoo.cfg: clientPort is not set: no client could connect",
+		static + strings.ReplaceAll(servers, ";2182", ";2182;2282"):                     "/etc/zoo.cfg:6: server.2: a secure client port is refused: this version serves no TLS",
+		static + servers + "server.4=d:1:2|e:1:2":                                       "/etc/zoo.cfg:8: server.4: has several addresses: that needs multiAddress.enabled=true",
+		static + "multiAddress.enabled=true\nserver.1=a:1:2\nserver.2=b:1:2|c:1:3;2182": "/etc/zoo.cfg:7: server.2: all addresses of this server must have the same two ports: this version opens one of each",
+		static + servers + "group.1=1:2":                                                "/etc/zoo.cfg:5: server.1: server 3 is in no group: with group or weight lines each participant must be",
+		static + servers + "sslQuorum=true":                                             `/etc/zoo.cfg:8: sslQuorum: "true" is refused: this version has no TLS and no SASL between servers`,
+		static + servers + "portUnification=true":                                       `/etc/zoo.cfg:8: portUnification: "true" is refused: this version has no TLS and no SASL between servers`,
+		static + servers + "quorum.auth.enableSasl=true":                                `/etc/zoo.cfg:8: quorum.auth.enableSasl: "true" is refused: this version has no TLS and no SASL between servers`,
+	} {
+		if _, err := member(t, lines, nil); err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)
+		}
+	}
+	if _, err := member(t, static+servers, map[string]string{"/data/myid": "two"}); err == nil || !strings.Contains(err.Error(), "/data/myid") {
+		t.Error(err)
+	}
+}
+
+func TestWhatAnEnsembleShouldHaveIsRemarked(t *testing.T) {
+	for lines, want := range map[string]string{
+		strings.Replace(servers, "server.3", "#", 1):         "/etc/zoo.cfg:5: server.1: no failure of a server is survived: that takes three participants, here are 2",
+		servers + "server.4=d:1:2":                           "/etc/zoo.cfg:5: server.1: 4 participants survive no more failures than 3 do",
+		servers + "peerType=observer":                        "/etc/zoo.cfg:8: peerType: is not the role in /etc/zoo.cfg:6, which counts",
+		servers + "sslQuorum=true\nsslQuorum=false":          "/etc/zoo.cfg:9: sslQuorum: stands twice, line 8 is not used",
+		servers + "peerType=participant\nsslQuorum=false":    "",
+		servers + "observerMasterPort=2191":                  `/etc/zoo.cfg:8: observerMasterPort: "2191" has no effect: this version has no observer masters: observers follow the leader`,
+		servers + "oraclePath=/chassis":                      `/etc/zoo.cfg:8: oraclePath: "/chassis" has no effect: this version asks no oracle`,
+		"standaloneEnabled=false\nserver.2=b:2888:3888;2182": "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, here are 1",
+	} {
+		c, err := member(t, static+lines, nil)
+		if err != nil || strings.Join(c.Remarks, "\n") != want || c.Server.Ensemble == nil {
+			t.Errorf("%s:\n got %q, %v\nwant %q", lines, c.Remarks, err, want)
+		}
+	}
+}
+
+func TestTheClientPortIsThatOfTheLineOrOfTheFile(t *testing.T) {
+	for lines, want := range map[string]string{
+		servers:                       ":2182",
+		"clientPort=2182\n" + servers: ":2182",
+		"clientPort=2182\nclientPortAddress=0.0.0.0\n" + servers:                                           ":2182",
+		"clientPort=2182\nclientPortAddress=127.0.0.1\n" + strings.Replace(servers, ";2182", "", 1):        "127.0.0.1:2182",
+		"clientPort=2182\nclientPortAddress=127.0.0.1\n" + strings.Replace(servers, ";", ";127.0.0.1:", 2): "127.0.0.1:2182",
+		"clientPort=2182\nclientPortAddress=::1\n" + strings.Replace(servers, ";2182", ";[0::1]:2182", 1):  "[0:0:0:0:0:0:0:1]:2182",
+	} {
+		c, err := member(t, static+lines, nil)
+		if err != nil || c.Server.ClientAddr != want {
+			t.Errorf("%s: %v, %v", lines, c.Server.ClientAddr, err)
+		}
+	}
+}
+
+func TestAServerOfSeveralAddressesListensOnAll(t *testing.T) {
+	c, err := member(t, static+"multiAddress.enabled=true\nserver.1=a:1:2\nserver.2=b:1:2|c:1:2;2182", nil)
+	if err != nil || c.Server.QuorumAddr != ":1" || c.Server.ElectionAddr != ":2" {
+		t.Error(c.Server.QuorumAddr, c.Server.ElectionAddr, err)
+	}
+}
+
+func TestADynamicFileHasItsVersionInItsName(t *testing.T) {
+	const lines = "server.1=a:2888:3888:participant;2181\nserver.2=b:2888:3888:observer;2182\nserver.3=c:2888:3888:participant;2183"
+	for name, want := range map[string]int64{
+		"/etc/zoo.cfg.dynamic.100000000": 1 << 32,
+		"/etc/zoo.cfg.dynamic":           0,
+		"/etc/zoo.cfg.dynamic.0":         0,
+		"/etc/ensemble":                  0,
+	} {
+		c, err := member(t, static+"dynamicConfigFile="+name, map[string]string{name: lines})
+		if err != nil || c.Server.Ensemble.Version != want || !c.Server.Observer || c.Server.ClientAddr != ":2182" {
+			t.Errorf("%s: %+v, %v", name, c.Server.Ensemble, err)
+		}
+	}
+}
+
+func TestAProposalOutlivesTheServer(t *testing.T) {
+	const name = "/etc/zoo.cfg.dynamic.100000000"
+	for next, want := range map[string]string{
+		"server.2=b:1:2;3\nversion=100000007": "server.2=b:1:2:participant;0.0.0.0:3\nversion=100000007",
+		"server.2=b:1:2;3\nversion=100000000": "",
+		"server.2=b:1:2;3":                    "",
+	} {
+		c, err := member(t, static+"dynamicConfigFile="+name, map[string]string{name: servers, "/etc/zoo.cfg.dynamic.next": next})
+		got := ""
+		if c.Next != nil {
+			got = c.Next.Text()
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v", next, got, err)
+		}
+	}
+	_, err := member(t, static+"dynamicConfigFile="+name, map[string]string{name: servers, "/etc/zoo.cfg.dynamic.next": "server.2=b"})
+	if err == nil || !strings.HasPrefix(err.Error(), "/etc/zoo.cfg.dynamic.next: the configuration that was proposed last: ") {
+		t.Error(err)
+	}
+}
+
+func TestAnEnsembleOfTheCommandLineIsNotKept(t *testing.T) {
+	fromFlags := Entry{Key: "server.2", Value: "b:1:2;2182"}
+	c, err := member(t, static+"standaloneEnabled=false\nreconfigEnabled=true", nil, fromFlags)
+	if err != nil || c.Server.SaveEnsemble != nil || len(c.Remarks) != 2 ||
+		c.Remarks[1] != "command line: server.2: a reconfig is not kept: the next start takes the ensemble from the command line again" {
+		t.Error(c.Remarks, err)
+	}
+	pointer := Entry{Key: "dynamicConfigFile", Value: "/etc/x"}
+	c, err = member(t, static+"reconfigEnabled=true", map[string]string{"/etc/x": servers}, pointer)
+	if err != nil || c.Server.SaveEnsemble != nil || len(c.Remarks) != 1 {
+		t.Error(c.Remarks, err)
+	}
+}
