@@ -67,8 +67,13 @@ bench: ## the benchmarks within the rooms
 	go test -run '^$$' -bench . -benchmem ./internal/... ./client ./election/...
 
 .PHONY: bench-compare
-bench-compare: ## Apache ZooKeeper and Conclave under the same load, a table with ratios
+bench-compare: ## Apache ZooKeeper and Conclave under the same load, one server and ensembles of three, tables with ratios
 	go run ./test/bench compare
+	go run ./test/bench compare -size 3
+
+.PHONY: failover
+failover: ## how long writes stop when the leader of three servers is killed or stopped, Apache ZooKeeper and Conclave
+	go run ./test/bench failover
 
 .PHONY: figures
 figures: ## the figures of the source beside those we aim at

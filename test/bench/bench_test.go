@@ -5,6 +5,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func reportOf(t *testing.T, args ...string) *report {
@@ -57,9 +58,35 @@ func TestMedianOfAnEvenNumberIsTheMiddle(t *testing.T) {
 }
 
 func TestUnknownPartsAndServersAreRefused(t *testing.T) {
-	for _, args := range [][]string{{"-parts", "x"}, {"-servers", "x"}, {"-repetitions", "0"}} {
+	for _, args := range [][]string{{"-parts", "x"}, {"-servers", "x"}, {"-repetitions", "0"}, {"-size", "3", "-parts", "memory"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v was taken", args)
+		}
+	}
+}
+
+func TestAnEnsembleHasGoalsOfItsOwn(t *testing.T) {
+	r := reportOf(t, "-size", "3", "-parts", "mix")
+	r.add("apache-3.9.5", measured{"mix " + perSecond: 1000, "mix " + serverCPU: 100})
+	r.add("conclave", measured{"mix " + perSecond: 2900, "mix " + serverCPU: 30})
+	text := r.text()
+	for _, want := range []string{">= 3.00 MISSED", "<= 0.33 met", "ensemble of 3"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestAFailoverIsTheMedianOfItsRounds(t *testing.T) {
+	f, err := parseFailover([]string{"-rounds", "3", "-servers", "conclave"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.gaps = map[string][]time.Duration{"conclave killed": {9 * time.Millisecond, 70 * time.Millisecond, 30 * time.Millisecond}}
+	text := f.text()
+	for _, want := range []string{"killed", "30.0", "9.0", "70.0", "<= 60 met"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }

@@ -4,6 +4,8 @@
 // machine, one after the other, and prints what each needs for it:
 //
 //	go run ./test/bench compare
+//	go run ./test/bench compare -size 3
+//	go run ./test/bench failover
 //
 // In goes a list of parts to measure, out comes a table: throughput, latency,
 // the server's CPU time per operation, resident memory with a million znodes,
@@ -11,6 +13,10 @@
 // kernel has counted for the server's process, all threads, user and system, in
 // the measured interval. Servers take turns and each figure is the median of
 // its repetitions, so that what else the machine does hits both alike.
+//
+// With -size 3 the load is on an ensemble: connections go to all servers in turn,
+// and CPU time is the sum of theirs. failover measures how long a client that
+// writes without pause waits when the leader is killed, or stopped.
 //
 // A server starts on an empty directory of the same disk and gets the same
 // warm-up; the Java process may use a heap of 4 GiB and logs warnings only.

@@ -20,6 +20,7 @@ import (
 type plan struct {
 	kinds       []servers.Kind
 	parts       []string
+	size        int // servers of an ensemble; 1 is one that stands alone
 	repetitions int
 	duration    time.Duration
 	warmUp      time.Duration
@@ -33,20 +34,41 @@ type plan struct {
 }
 
 const usage = `usage: bench compare [flags]
+       bench failover [flags]
 
-compares servers on this machine; bench compare -h shows the flags`
+compares servers on this machine: under load, and when a leader fails;
+bench compare -h and bench failover -h show the flags`
+
+// commands are what can be measured.
+var commands = map[string]func(ctx context.Context, args []string) error{
+	"compare": func(ctx context.Context, args []string) error {
+		p, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return compare(ctx, p)
+	},
+	"failover": func(ctx context.Context, args []string) error {
+		f, err := parseFailover(args)
+		if err != nil {
+			return err
+		}
+		return f.run(ctx)
+	},
+}
 
 func main() {
-	if len(os.Args) < 2 || os.Args[1] != "compare" {
+	var command func(ctx context.Context, args []string) error
+	if len(os.Args) > 1 {
+		command = commands[os.Args[1]]
+	}
+	if command == nil {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
-	p, err := parse(os.Args[2:])
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		err = compare(ctx, p)
-	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := command(ctx, os.Args[2:])
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -57,7 +79,8 @@ func parse(args []string) (*plan, error) {
 	p := &plan{}
 	f := flag.NewFlagSet("bench compare", flag.ExitOnError)
 	names := f.String("servers", "apache-"+servers.Apache39+",conclave", "what to compare; ratios are to the first")
-	chosen := f.String("parts", strings.Join(partNames(), ","), "what to measure")
+	chosen := f.String("parts", "", "what to measure, some of "+strings.Join(partNames(1), ",")+"; all if empty")
+	f.IntVar(&p.size, "size", 1, "servers of an ensemble; 1 is a server that stands alone")
 	config := f.String("config", "", "further lines of zoo.cfg, separated by commas")
 	f.IntVar(&p.repetitions, "repetitions", 3, "how often; each figure is the median")
 	f.DurationVar(&p.duration, "duration", 5*time.Second, "how long each load is measured")
@@ -74,23 +97,34 @@ func parse(args []string) (*plan, error) {
 	if *config != "" {
 		p.config = strings.Split(*config, ",")
 	}
-	p.parts = strings.Split(*chosen, ",")
+	if p.repetitions < 1 || p.znodes < 1 || p.duration <= 0 || p.size < 1 {
+		return nil, fmt.Errorf("bench: repetitions, znodes, duration and size must be positive")
+	}
+	p.parts = partNames(p.size)
+	if *chosen != "" {
+		p.parts = strings.Split(*chosen, ",")
+	}
 	for _, name := range p.parts {
-		if !slices.Contains(partNames(), name) {
-			return nil, fmt.Errorf("bench: no part %q: say some of %s", name, strings.Join(partNames(), ","))
+		if !slices.Contains(partNames(p.size), name) {
+			return nil, fmt.Errorf("bench: no part %q: say some of %s", name, strings.Join(partNames(p.size), ","))
 		}
 	}
-	for _, name := range strings.Split(*names, ",") {
+	var err error
+	p.kinds, err = named(*names)
+	return p, err
+}
+
+// named are the servers of a list of names.
+func named(names string) ([]servers.Kind, error) {
+	var kinds []servers.Kind
+	for _, name := range strings.Split(names, ",") {
 		k, err := servers.Named(name)
 		if err != nil {
 			return nil, fmt.Errorf("bench: %w", err)
 		}
-		p.kinds = append(p.kinds, k)
+		kinds = append(kinds, k)
 	}
-	if p.repetitions < 1 || p.znodes < 1 || p.duration <= 0 {
-		return nil, fmt.Errorf("bench: repetitions, znodes and duration must be positive")
-	}
-	return p, nil
+	return kinds, nil
 }
 
 // compare measures each server in turn, again and again, and reports.

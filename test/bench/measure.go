@@ -39,12 +39,17 @@ var loads = []part{
 	{"single", loadgen.Set, true},
 }
 
-func partNames() []string {
+// partNames are what can be measured of an ensemble of that size: memory and the
+// time of a start are those of one server.
+func partNames(size int) []string {
 	var names []string
 	for _, l := range loads {
 		names = append(names, l.name)
 	}
-	return append(names, "memory", "restart")
+	if size == 1 {
+		names = append(names, "memory", "restart")
+	}
+	return names
 }
 
 // loadZnodes is how many znodes are read and set.
@@ -61,7 +66,7 @@ type measured map[string]float64
 func measure(ctx context.Context, p *plan, k servers.Kind) (measured, error) {
 	m := measured{}
 	if slices.ContainsFunc(loads, func(l part) bool { return slices.Contains(p.parts, l.name) }) {
-		if err := p.with(ctx, k, func(s *servers.Server) error { return p.loads(ctx, s, m) }); err != nil {
+		if err := p.withTarget(ctx, k, func(on target) error { return p.loads(ctx, on, m) }); err != nil {
 			return nil, err
 		}
 	}
@@ -71,6 +76,46 @@ func measure(ctx context.Context, p *plan, k servers.Kind) (measured, error) {
 		}
 	}
 	return m, nil
+}
+
+// A target is what the loads are put on: one server, or an ensemble.
+type target struct {
+	addrs []string
+	cpu   func() (time.Duration, error) // summed over the servers
+}
+
+// withTarget runs f with a fresh server, or a fresh ensemble, and ends it.
+func (p *plan) withTarget(ctx context.Context, k servers.Kind, f func(target) error) error {
+	if p.size == 1 {
+		return p.with(ctx, k, func(s *servers.Server) error { return f(target{[]string{s.Addr}, s.CPU}) })
+	}
+	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: slices.Repeat([]servers.Kind{k}, p.size),
+		HeapMiB: p.heapMiB, Config: append([]string{"tickTime=2000"}, p.config...),
+		JavaFlags: []string{"-Dconclave.log.level=WARN"}})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if err := e.Start(ctx); err != nil {
+		return err
+	}
+	leader, err := e.AwaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	// Connections go to all servers in turn. The first, which is the only one of
+	// a client alone, is a follower, as for most clients in the field.
+	on := target{cpu: e.CPU}
+	for _, m := range e.Members {
+		if m != leader {
+			on.addrs = append(on.addrs, m.Addr)
+		}
+	}
+	on.addrs = append(on.addrs, leader.Addr)
+	if err := f(on); err != nil {
+		return fmt.Errorf("%w\n%s", err, e.LogTails(2000))
+	}
+	return nil
 }
 
 // with runs f with a fresh server and stops it.
@@ -87,18 +132,18 @@ func (p *plan) with(ctx context.Context, k servers.Kind, f func(*servers.Server)
 	return s.Stop()
 }
 
-func (p *plan) options(s *servers.Server) loadgen.Options {
-	return loadgen.Options{Addrs: []string{s.Addr}, Connections: p.connections, InFlight: p.inFlight,
+func (p *plan) options(addrs ...string) loadgen.Options {
+	return loadgen.Options{Addrs: addrs, Connections: p.connections, InFlight: p.inFlight,
 		DataBytes: p.dataBytes, Znodes: loadZnodes, Duration: p.duration}
 }
 
 // loads warms the server up and measures the chosen loads.
-func (p *plan) loads(ctx context.Context, s *servers.Server, m measured) error {
-	if err := loadgen.Fill(ctx, p.options(s)); err != nil {
+func (p *plan) loads(ctx context.Context, on target, m measured) error {
+	if err := loadgen.Fill(ctx, p.options(on.addrs...)); err != nil {
 		return err
 	}
 	for _, w := range []loadgen.Workload{loadgen.Get, loadgen.Set, loadgen.Create} {
-		o := p.options(s)
+		o := p.options(on.addrs...)
 		o.Workload, o.Duration, o.Prefix = w, p.warmUp/3, "/bench"
 		if o.Duration == 0 {
 			break
@@ -111,7 +156,7 @@ func (p *plan) loads(ctx context.Context, s *servers.Server, m measured) error {
 		if !slices.Contains(p.parts, l.name) {
 			continue
 		}
-		if err := p.load(ctx, s, l, m); err != nil {
+		if err := p.load(ctx, on, l, m); err != nil {
 			return err
 		}
 	}
@@ -119,13 +164,13 @@ func (p *plan) loads(ctx context.Context, s *servers.Server, m measured) error {
 }
 
 // load measures one load.
-func (p *plan) load(ctx context.Context, s *servers.Server, l part, m measured) error {
-	o := p.options(s)
+func (p *plan) load(ctx context.Context, on target, l part, m measured) error {
+	o := p.options(on.addrs...)
 	o.Workload = l.workload
 	if l.alone {
 		o.Connections, o.InFlight = 1, 1
 	}
-	before, err := s.CPU()
+	before, err := on.cpu()
 	if err != nil {
 		return err
 	}
@@ -134,7 +179,7 @@ func (p *plan) load(ctx context.Context, s *servers.Server, l part, m measured) 
 	if err != nil {
 		return err
 	}
-	after, err := s.CPU()
+	after, err := on.cpu()
 	if err != nil {
 		return err
 	}
@@ -163,7 +208,7 @@ func ownCPU() time.Duration {
 // tree makes the large tree, reads the server's memory, kills it and waits
 // until it serves the last znode again.
 func (p *plan) tree(ctx context.Context, s *servers.Server, m measured) error {
-	last, err := loadgen.Tree(ctx, p.options(s), p.znodes)
+	last, err := loadgen.Tree(ctx, p.options(s.Addr), p.znodes)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,7 +117,7 @@ func Start(ctx context.Context, o Options) (*Load, error) {
 
 func (l *Load) abandon() {
 	for _, w := range l.writers {
-		w.client.Close()
+		w.session().Close()
 	}
 }
 
@@ -214,6 +216,34 @@ func (l *Load) Await(ctx context.Context, writes int64) error {
 	return nil
 }
 
+// Avoid moves the writers away from one server, which stays in their list.
+func (l *Load) Avoid(ctx context.Context, addr string) error {
+	all := strings.Split(l.options.Servers, ",")
+	others := strings.Join(slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == addr }), ",")
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for _, w := range l.writers {
+		c := w.session()
+		// A client may by chance move when its list grows: then once more.
+		for c.Server() == addr || c.State() != client.Connected {
+			if err := c.SetServers(others); err != nil {
+				return fmt.Errorf("workload: avoid %s: %w", addr, err)
+			}
+			for c.Server() == addr || c.State() != client.Connected {
+				select {
+				case <-poll.C:
+				case <-ctx.Done():
+					return fmt.Errorf("workload: avoid %s: %w", addr, ctx.Err())
+				}
+			}
+			if err := c.SetServers(l.options.Servers); err != nil {
+				return fmt.Errorf("workload: avoid %s: %w", addr, err)
+			}
+		}
+	}
+	return nil
+}
+
 // Finish lets the clients end their operations and stop writing. Their sessions
 // stay open until Close: Verify looks at what belongs to them.
 func (l *Load) Finish() {
@@ -225,6 +255,6 @@ func (l *Load) Finish() {
 func (l *Load) Close() {
 	l.Finish()
 	for _, w := range l.writers {
-		w.client.Close()
+		w.session().Close()
 	}
 }

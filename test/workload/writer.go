@@ -43,13 +43,22 @@ const (
 	doubtful
 )
 
+// session is the present client; the writer itself replaces it.
+func (w *writer) session() *client.Client {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.client
+}
+
 // open begins a session and marks it by an ephemeral znode.
 func (w *writer) open(ctx context.Context) error {
 	c, err := w.load.dial(ctx)
 	if err != nil {
 		return err
 	}
+	w.mu.Lock()
 	w.client, w.newest = c, 0
+	w.mu.Unlock()
 	path := w.load.path(fmt.Sprintf("/sessions/w%d-%x", w.id, int64(c.SessionID())))
 	_, _, err = c.Create(ctx, path, nil, client.CreateOptions{Mode: zk.Ephemeral})
 	w.mu.Lock()
