@@ -32,11 +32,12 @@ type link struct {
 type output struct {
 	sync.Mutex
 	changed sync.Cond // writing has ended, or dead was set
-	parts   []part    // used only when there are snapshots
-	tail    []byte    // gathered last
-	spare   []byte    // memory for tail
-	ahead   int64     // bytes in parts and with the writer
-	streams int       // snapshots in parts and with the writer
+	parts   []part
+	few     [1]part // memory for parts, which mostly is one
+	tail    []byte  // gathered last
+	spare   []byte  // memory for tail
+	ahead   int64   // bytes in parts and with the writer
+	streams int     // snapshots in parts and with the writer
 	writing bool
 	closing bool // nothing more is taken
 	dead    bool // nothing more is written
@@ -48,12 +49,18 @@ type part struct {
 	snapshot func(io.Writer) error
 }
 
-// spareBytesMax is how much memory a link keeps when nothing waits.
-const spareBytesMax = 1 << 20
+// partBytes is how much is gathered in one piece of memory: growing one for all
+// that waits would copy it again and again. A piece that became larger than
+// spareBytesMax is not used again.
+const (
+	partBytes     = 256 << 10
+	spareBytesMax = 1 << 20
+)
 
 func newLink(l *Links, socket net.Conn, from peerwire.Sender) *link {
 	k := &link{owner: l, socket: socket, from: from}
 	k.out.changed.L = &k.out.Mutex
+	k.out.parts = k.out.few[:0]
 	k.direct.init(socket)
 	return k
 }
@@ -66,6 +73,9 @@ func (k *link) gather(m *zab.Message, from peerwire.Sender) bool {
 	defer o.Unlock()
 	if o.closing || o.dead {
 		return false
+	}
+	if len(o.tail) >= partBytes {
+		o.endPart()
 	}
 	o.tail = peerwire.AppendMessage(o.tail, m, from)
 	if waiting := o.ahead + int64(len(o.tail)); waiting > k.owner.o.QueueBytesMax {
@@ -86,37 +96,42 @@ func (k *link) gatherSnapshot(write func(io.Writer) error) bool {
 	if o.closing || o.dead {
 		return false
 	}
-	if len(o.tail) > 0 {
-		o.ahead += int64(len(o.tail))
-		o.parts = append(o.parts, part{bytes: o.tail})
-	}
+	o.endPart()
 	o.parts = append(o.parts, part{snapshot: write})
 	o.streams++
-	o.tail = jute.AppendString(nil, peerwire.SnapshotEnd)
+	o.tail = jute.AppendString(o.tail, peerwire.SnapshotEnd)
 	return true
+}
+
+// endPart makes the tail a part. Called with out held.
+func (o *output) endPart() {
+	if len(o.tail) == 0 {
+		return
+	}
+	o.ahead += int64(len(o.tail))
+	o.parts = append(o.parts, part{bytes: o.tail})
+	o.tail, o.spare = o.spare[:0], nil
 }
 
 // next takes what is to be written next. Called with out held.
 func (o *output) next() (part, bool) {
-	if len(o.parts) > 0 {
-		p := o.parts[0]
-		o.parts[0] = part{}
-		if o.parts = o.parts[1:]; len(o.parts) == 0 {
-			o.parts = nil
-		}
-		return p, true
+	if len(o.parts) == 0 {
+		o.endPart()
 	}
-	p := part{bytes: o.tail}
-	if len(p.bytes) == 0 {
+	if len(o.parts) == 0 {
 		return part{}, false
 	}
-	o.ahead += int64(len(p.bytes))
-	o.tail, o.spare = o.spare[:0], nil
+	p := o.parts[0]
+	o.parts[0] = part{}
+	if o.parts = o.parts[1:]; len(o.parts) == 0 {
+		o.parts = o.few[:0]
+	}
 	return p, true
 }
 
-// wrote gives back what was written. Called with out held.
-func (o *output) wrote(p part) {
+// free counts off what was written, and keeps some of its memory. Called with
+// out held.
+func (o *output) free(p part) {
 	o.ahead -= int64(len(p.bytes))
 	if p.snapshot != nil {
 		o.streams--
@@ -124,12 +139,6 @@ func (o *output) wrote(p part) {
 	if o.spare == nil && cap(p.bytes) <= spareBytesMax {
 		o.spare = p.bytes[:0]
 	}
-}
-
-// rest ends the writing. Called with out held.
-func (o *output) rest() {
-	o.writing = false
-	o.changed.Broadcast()
 }
 
 // flush writes what the socket takes at once, and leaves the rest to a goroutine.
@@ -141,52 +150,49 @@ func (k *link) flush() {
 		return
 	}
 	p, ok := o.next()
-	if !ok {
-		o.Unlock()
-		return
-	}
-	o.writing = true
+	o.writing = ok
 	o.Unlock()
-	n := 0
-	if p.snapshot == nil {
-		n = k.direct.write(p.bytes)
-	}
-	if p.snapshot == nil && n == len(p.bytes) {
-		o.Lock()
-		defer o.Unlock()
-		o.wrote(p)
-		if p, ok = o.next(); !ok || o.dead {
-			o.rest()
+	for ok {
+		n := 0
+		if p.snapshot == nil {
+			n = k.direct.write(p.bytes)
+		}
+		if p.snapshot != nil || n < len(p.bytes) {
+			k.owner.tasks.Add(1) // the link's own goroutine is among them until nobody writes
+			go k.write(p, n)
 			return
 		}
-		n = 0
+		p, ok = k.wrote(p, nil)
 	}
-	k.owner.tasks.Add(1) // the link's own goroutine is among them until nobody writes
-	go k.write(p, n)
 }
 
 // write writes a part but for its first bytes, and all that comes behind it.
 func (k *link) write(p part, done int) {
 	defer k.owner.tasks.Done()
-	o := &k.out
 	for ok := true; ok; done = 0 {
-		err := k.writePart(p, done)
-		o.Lock()
-		o.wrote(p)
-		if err != nil && !o.dead {
-			k.owner.o.Logger.Info("a peer is lost", slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
-			k.die()
-		}
-		if o.dead {
-			ok = false
-		} else {
-			p, ok = o.next()
-		}
-		if !ok {
-			o.rest()
-		}
-		o.Unlock()
+		p, ok = k.wrote(p, k.writePart(p, done))
 	}
+}
+
+// wrote takes back a part that was written, or was not, and returns the next
+// one. Without one the writing has ended.
+func (k *link) wrote(p part, err error) (next part, ok bool) {
+	o := &k.out
+	o.Lock()
+	defer o.Unlock()
+	if err != nil && !o.dead {
+		k.owner.o.Logger.Info("a peer is lost", slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
+		k.die()
+	}
+	if !o.dead {
+		o.free(p)
+		next, ok = o.next()
+	}
+	if !ok {
+		o.writing = false
+		o.changed.Broadcast()
+	}
+	return next, ok
 }
 
 func (k *link) writePart(p part, done int) error {

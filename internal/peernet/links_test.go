@@ -661,45 +661,54 @@ func TestConnectionsWithoutDescriptorCarryAllInOrder(t *testing.T) {
 	leader.next("down")
 }
 
-// sink takes messages and counts them.
+// sink takes messages, and tells of every sinkStep of them.
 type sink struct {
 	links chan zab.LinkID
-	done  chan struct{}
-	left  int
+	steps chan struct{}
+	count int
 }
+
+const sinkStep = 1024
 
 func (s *sink) Up(link zab.LinkID, _ bool)               { s.links <- link }
 func (s *sink) Down(zab.LinkID)                          {}
 func (s *sink) Snapshot(_ zab.LinkID, _ io.Reader) error { return nil }
 
 func (s *sink) Receive(_ zab.LinkID, batch []zab.Message) {
-	if s.left -= len(batch); s.left == 0 {
-		s.done <- struct{}{}
+	for s.count += len(batch); s.count >= sinkStep; s.count -= sinkStep {
+		s.steps <- struct{}{}
 	}
 }
 
 // benchmarkLink sends batches of messages from a learner to a leader, with a
-// Flush behind each.
+// Flush behind each and at most 8 steps on their way.
 func benchmarkLink(b *testing.B, batch int, m *zab.Message) {
-	leader := &sink{links: make(chan zab.LinkID, 1), done: make(chan struct{}, 1)}
+	leader := &sink{links: make(chan zab.LinkID, 1), steps: make(chan struct{}, 8)}
 	learner := &sink{links: make(chan zab.LinkID, 1)}
-	to := NewLinks(LinksOptions{Listener: listen(b, "127.0.0.1:0"), Handler: leader, Logger: quiet, QueueBytesMax: 1 << 40})
+	to := NewLinks(LinksOptions{Listener: listen(b, "127.0.0.1:0"), Handler: leader, Logger: quiet})
 	defer to.Shutdown()
-	from := NewLinks(LinksOptions{Listener: listen(b, "127.0.0.1:0"), Handler: learner, Logger: quiet, QueueBytesMax: 1 << 40})
+	from := NewLinks(LinksOptions{Listener: listen(b, "127.0.0.1:0"), Handler: learner, Logger: quiet})
 	defer from.Shutdown()
 	from.Connect([]peerwire.Address{addressOf(to.o.Listener)}, patience)
 	link := <-learner.links
-	leader.left = b.N
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i := range b.N {
+	sent, steps := 0, 0
+	for sent < b.N || sent%sinkStep != 0 {
 		from.Send(link, m, peerwire.FromLearner)
-		if (i+1)%batch == 0 || i+1 == b.N {
+		if sent++; sent%batch == 0 {
 			from.Flush()
 		}
+		if sent%sinkStep == 0 && sent/sinkStep > 8 {
+			<-leader.steps
+			steps++
+		}
 	}
-	<-leader.done
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+	from.Flush()
+	for ; steps < sent/sinkStep; steps++ {
+		<-leader.steps
+	}
+	b.ReportMetric(float64(sent)/b.Elapsed().Seconds(), "messages/s")
 }
 
 func BenchmarkLink(b *testing.B) {
@@ -710,23 +719,5 @@ func BenchmarkLink(b *testing.B) {
 		b.Run(fmt.Sprintf("proposal/batch=%d", batch), func(b *testing.B) {
 			benchmarkLink(b, batch, proposal(5, strings.Repeat("x", 200)))
 		})
-	}
-}
-
-// A Send and its share of a Flush, without what the peer does.
-func BenchmarkSendAndFlush(b *testing.B) {
-	l := &Links{o: LinksOptions{QueueBytesMax: 1 << 40}}
-	near, far := net.Pipe()
-	defer near.Close()
-	go func() { _, _ = io.Copy(io.Discard, far) }()
-	k := newLink(l, near, peerwire.FromLeader)
-	l.mu.links = map[zab.LinkID]*link{1: k}
-	m := proposal(5, strings.Repeat("x", 200))
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		l.Send(1, m, peerwire.FromLeader)
-		if i%64 == 0 {
-			k.out.tail = k.out.tail[:0]
-		}
 	}
 }
