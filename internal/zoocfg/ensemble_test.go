@@ -29,7 +29,6 @@ const (
 
 func TestAnEnsembleReachesTheServer(t *testing.T) {
 	c, err := member(t, static+servers+"server.4=d:2888:3888:observer;2184\n"+
-		"readonlymode.enabled=true\nlocalSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true\nleaderServes=no\n"+
 		"cnxTimeout=700\nquorumListenOnAllIPs=true\nelectionAlg=3\nconclave.linearizableReads=true\n"+
 		"conclave.electionFinalizeMs=20\nconclave.silenceMs=90\ncommitLogCount=7\nmultiAddress.enabled=true\nstandaloneEnabled=false", nil)
 	if err != nil {
@@ -41,8 +40,7 @@ func TestAnEnsembleReachesTheServer(t *testing.T) {
 		"self":     s.ID == 2 && !s.Observer && s.ClientAddr == ":2182",
 		"ticks":    s.InitLimit == 10 && s.SyncLimit == 5,
 		"times":    s.ConnectTime == 700*time.Millisecond && s.ElectionFinalize == 20*time.Millisecond && s.SilenceTime == 90*time.Millisecond,
-		"sessions": s.ReadOnlyMode && s.LocalSessions && s.UpgradeSessions,
-		"leader":   s.NoClientsOfLeader && s.LinearizableReads && s.HistoryMax == 7,
+		"leader":   s.LinearizableReads && s.HistoryMax == 7,
 		"rules":    s.Reconfig == ensemble.Rules{VotersMin: 1, MultiAddress: true},
 		"ports":    s.QuorumAddr == ":2888" && s.ElectionAddr == ":3888",
 		"files":    c.Next == nil && s.SaveEnsemble == nil,
@@ -90,6 +88,9 @@ func TestWhatAnEnsembleShouldHaveIsRemarked(t *testing.T) {
 		servers + "sslQuorum=true\nsslQuorum=false":          "/etc/zoo.cfg:9: sslQuorum: stands twice, line 8 is not used",
 		servers + "peerType=participant\nsslQuorum=false":    "",
 		servers + "observerMasterPort=2191":                  `/etc/zoo.cfg:8: observerMasterPort: "2191" has no effect: this version has no observer masters: observers follow the leader`,
+		servers + "localSessionsEnabled=true":                `/etc/zoo.cfg:8: localSessionsEnabled: "true" has no effect: all sessions are known to the whole ensemble`,
+		servers + "readonlymode.enabled=true":                `/etc/zoo.cfg:8: readonlymode.enabled: "true" has no effect: this version serves nobody without a quorum`,
+		servers + "leaderServes=no":                          `/etc/zoo.cfg:8: leaderServes: "no" has no effect: a leader takes clients`,
 		servers + "oraclePath=/chassis":                      `/etc/zoo.cfg:8: oraclePath: "/chassis" has no effect: this version asks no oracle`,
 		"standaloneEnabled=false\nserver.2=b:2888:3888;2182": "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, here are 1",
 	} {
