@@ -84,13 +84,16 @@ type Load struct {
 	running sync.WaitGroup
 	stale   atomic.Int64
 	reads   atomic.Int64
+
+	mu      sync.Mutex
+	servers string // connect string of new sessions
 }
 
 // Start makes the znodes that the clients use and lets them work. The context
 // bounds the beginning only.
 func Start(ctx context.Context, o Options) (*Load, error) {
 	o = o.withDefaults()
-	l := &Load{Ledger: NewLedger(), options: o, stop: make(chan struct{})}
+	l := &Load{Ledger: NewLedger(), options: o, servers: o.Servers, stop: make(chan struct{})}
 	if err := l.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("workload: start: %w", err)
 	}
@@ -158,7 +161,7 @@ func (l *Load) path(rest string) string { return Root + "/" + l.options.Prefix +
 func (l *Load) register(id int) string { return l.path(fmt.Sprintf("/r%d", id)) }
 
 func (l *Load) dial(ctx context.Context) (*client.Client, error) {
-	return client.Dial(ctx, l.options.Servers, client.Options{SessionTimeout: l.options.SessionTimeout,
+	return client.Dial(ctx, l.list(), client.Options{SessionTimeout: l.options.SessionTimeout,
 		ConnectTimeout: l.options.ConnectTimeout, BackoffMax: 200 * time.Millisecond, BackoffMin: 10 * time.Millisecond})
 }
 
@@ -216,9 +219,35 @@ func (l *Load) Await(ctx context.Context, writes int64) error {
 	return nil
 }
 
+// SetServers replaces the list of servers of all clients.
+func (l *Load) SetServers(servers string) error {
+	l.mu.Lock()
+	l.servers = servers
+	l.mu.Unlock()
+	for _, w := range l.writers {
+		if err := w.session().SetServers(servers); err != nil {
+			return fmt.Errorf("workload: set servers: %w", err)
+		}
+	}
+	for _, r := range l.readers {
+		if c := r.session(); c != nil {
+			if err := c.SetServers(servers); err != nil {
+				return fmt.Errorf("workload: set servers: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Load) list() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.servers
+}
+
 // Avoid moves the writers away from one server, which stays in their list.
 func (l *Load) Avoid(ctx context.Context, addr string) error {
-	all := strings.Split(l.options.Servers, ",")
+	all := strings.Split(l.list(), ",")
 	others := strings.Join(slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == addr }), ",")
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
@@ -236,7 +265,7 @@ func (l *Load) Avoid(ctx context.Context, addr string) error {
 					return fmt.Errorf("workload: avoid %s: %w", addr, ctx.Err())
 				}
 			}
-			if err := c.SetServers(l.options.Servers); err != nil {
+			if err := c.SetServers(strings.Join(all, ",")); err != nil {
 				return fmt.Errorf("workload: avoid %s: %w", addr, err)
 			}
 		}

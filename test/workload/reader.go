@@ -2,6 +2,7 @@ package workload
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/conclave-project/conclave/client"
 )
@@ -12,6 +13,24 @@ type reader struct {
 	id     int
 	client *client.Client
 	seen   map[int]int64 // count by writer, in this session
+
+	mu     sync.Mutex
+	public *client.Client // client, for others to see
+}
+
+// session is the present client, nil if there is none.
+func (r *reader) session() *client.Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.public
+}
+
+func (r *reader) use(c *client.Client) {
+	r.client = c
+	r.seen = map[int]int64{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.public = c
 }
 
 // run works until the load ends.
@@ -19,13 +38,14 @@ func (r *reader) run() {
 	for n := r.id; r.load.pause(r.load.options.Pause); n++ {
 		if r.client != nil && r.client.Err() != nil {
 			r.client.Close()
-			r.client = nil
+			r.use(nil)
 		}
 		if r.client == nil {
 			ctx, cancel := r.load.context()
-			r.client, _ = r.load.dial(ctx) // tried again in the next round
+			if c, err := r.load.dial(ctx); err == nil { // else again in the next round
+				r.use(c)
+			}
 			cancel()
-			r.seen = map[int]int64{}
 			continue
 		}
 		r.read(n % len(r.load.writers))

@@ -1,0 +1,153 @@
+//go:build linux && interop
+
+package ensemble
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/test/workload"
+)
+
+const (
+	// superDigest makes super:interop the super user, who may reconfigure.
+	superDigest = "DigestAuthenticationProvider.superDigest=super:/49OUaS/Rm5CIudE7EhYoMwy+PY="
+
+	// reconfigGap is how long writes of a client of Conclave may stop while its
+	// ensemble changes.
+	reconfigGap = time.Second
+)
+
+// An ensemble grows from three to five, shrinks to three, and each of these is
+// replaced by another server, the leader too, while clients write.
+func TestReconfigWhileWriting(t *testing.T) {
+	for _, one := range []struct {
+		name, word string
+		gap        time.Duration // 0: measured only
+	}{{"Java, for comparison", "J9", 0}, {"guest", "G", reconfigGap}} {
+		t.Run(one.name, func(t *testing.T) {
+			k := kind(t, one.word)
+			s := newScene(t, servers.EnsembleOptions{Kinds: []servers.Kind{k, k, k}, Reconfig: true, Config: []string{superDigest}})
+			must(t, s.e.Start(t.Context()))
+			s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond})
+			s.await(200)
+			began := time.Now()
+			s.grow(k, nil)
+			s.grow(k, nil)
+			s.leave(s.e.Member(5))
+			s.leave(s.e.Member(4))
+			for id := 1; id <= 3; id++ {
+				s.grow(k, s.e.Member(id))
+			}
+			s.await(200)
+			if gap := s.load.GapSince(began); one.gap > 0 && gap > one.gap {
+				t.Errorf("writes stopped for %v, at most %v is allowed", gap, one.gap)
+			}
+			s.check()
+			if n := s.lost(); n != 0 && one.gap > 0 {
+				t.Errorf("%d sessions were lost", n)
+			}
+		})
+	}
+}
+
+// grow adds a new server, in the place of another if one is given.
+func (s *scene) grow(k servers.Kind, old *servers.Member) {
+	s.t.Helper()
+	m, err := s.e.Grow(s.t.Context(), k)
+	must(s.t, err)
+	// The newcomer knows those that are there, and itself.
+	must(s.t, m.JoinConfig(append(s.running(), m)...))
+	must(s.t, m.Start(s.t.Context()))
+	s.settle(m)
+	change := client.Change{Joining: []string{m.Line()}}
+	what := fmt.Sprintf("server %d joins", m.ID)
+	if old != nil {
+		change.Leaving = []string{fmt.Sprint(old.ID)}
+		what += fmt.Sprintf(" in the place of %d, a %s", old.ID, mode(old))
+	}
+	s.reconfig(what, change)
+	if old != nil {
+		s.end(old)
+	}
+}
+
+// leave takes a server out of the ensemble and ends it.
+func (s *scene) leave(m *servers.Member) {
+	s.t.Helper()
+	s.reconfig(fmt.Sprintf("server %d, a %s, leaves", m.ID, mode(m)), client.Change{Leaving: []string{fmt.Sprint(m.ID)}})
+	s.end(m)
+}
+
+// end ends a server that is no member any more; its clients go elsewhere.
+func (s *scene) end(m *servers.Member) {
+	s.t.Helper()
+	must(s.t, m.Stop())
+	must(s.t, s.load.SetServers(strings.Join(s.addrs(), ",")))
+	s.leader()
+	s.await(100)
+}
+
+func (s *scene) running() []*servers.Member {
+	var running []*servers.Member
+	for _, m := range s.e.Members {
+		if m.Running() {
+			running = append(running, m)
+		}
+	}
+	return running
+}
+
+func mode(m *servers.Member) string {
+	status, err := m.Status()
+	if err != nil {
+		return "silent one"
+	}
+	return status.Mode
+}
+
+// reconfig changes the ensemble and says what it cost. The leader may refuse it
+// for a moment, while a newcomer is not in sync or an election is on.
+func (s *scene) reconfig(what string, change client.Change) {
+	s.t.Helper()
+	began := time.Now()
+	c, err := client.Dial(s.t.Context(), strings.Join(s.addrs(), ","), client.Options{
+		Auth: []client.Credential{{Scheme: "digest", Data: []byte("super:interop")}}})
+	must(s.t, err)
+	defer c.Close()
+	change.Version = -1
+	var refused error
+	waitFor(s.t, what, func() bool {
+		var config []byte
+		config, _, refused = c.Reconfig(s.t.Context(), change)
+		if refused == nil && !agrees(string(config), change) {
+			s.t.Errorf("%s: the configuration is\n%s", what, config)
+		}
+		if refused != nil {
+			config, _, err := c.GetConfig(s.t.Context())
+			return err == nil && agrees(string(config), change)
+		}
+		return true
+	})
+	s.await(50)
+	s.t.Logf("%s: %d ms, longest gap of one client %d ms", what, time.Since(began).Milliseconds(), s.load.GapSince(began).Milliseconds())
+}
+
+// agrees tells whether a configuration is what a change asked for.
+func agrees(config string, change client.Change) bool {
+	for _, line := range change.Joining {
+		if !strings.Contains(config, line[:strings.Index(line, "=")+1]) {
+			return false
+		}
+	}
+	for _, id := range change.Leaving {
+		if strings.Contains(config, "server."+id+"=") {
+			return false
+		}
+	}
+	return true
+}
