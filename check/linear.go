@@ -11,18 +11,19 @@ import (
 )
 
 // Operation is one operation on one key, as a client saw it: it was asked for at
-// CallMs and answered at ReturnMs. Reads are those that must be recent (behind a
-// sync, or of a server with linearizable reads).
+// Call and answered at Return, moments of one clock that are all different. Reads
+// are those that must be recent (behind a sync, or of a server with linearizable
+// reads).
 type Operation struct {
-	Client   int
-	Key      string
-	Op       zk.Op // create, delete, setData, getData
-	Version  int32 // asked for by delete and setData, -1 is any
-	Data     uint64
-	Code     zk.Code
-	Found    int32 // version that the answer shows
-	CallMs   int64
-	ReturnMs int64 // Never if there was no answer
+	Client  int
+	Key     string
+	Op      zk.Op // create, delete, setData, getData
+	Version int32 // asked for by delete and setData, -1 is any
+	Data    uint64
+	Code    zk.Code
+	Found   int32 // version that the answer shows
+	Call    int64
+	Return  int64 // Never if there was no answer
 }
 
 // Never is the return of an operation without an answer: it may take effect
@@ -43,7 +44,7 @@ func Linearizable(history []Operation) error {
 	keys := map[string][]porcupine.Operation{}
 	for _, op := range history {
 		keys[op.Key] = append(keys[op.Key], porcupine.Operation{
-			ClientId: op.Client, Input: op, Output: op, Call: op.CallMs, Return: op.ReturnMs,
+			ClientId: op.Client, Input: op, Output: op, Call: op.Call, Return: op.Return,
 		})
 	}
 	registers := porcupine.NondeterministicModel{
@@ -65,9 +66,9 @@ func Linearizable(history []Operation) error {
 func step(r register, op Operation) []any {
 	next, code := r.after(op)
 	switch {
-	case op.ReturnMs == Never && next != r:
+	case op.Return == Never && next != r:
 		return []any{r, next}
-	case op.ReturnMs == Never:
+	case op.Return == Never:
 		return []any{r}
 	case code != op.Code:
 		return nil
@@ -103,7 +104,7 @@ func (r register) after(op Operation) (register, zk.Code) {
 
 // String is the operation as a line of a trace.
 func (o Operation) String() string {
-	return fmt.Sprintf("%d-%d client %d: %v %s version %d = %v, version %d", o.CallMs, o.ReturnMs, o.Client, o.Op, o.Key, o.Version, o.Code, o.Found)
+	return fmt.Sprintf("%d-%d client %d: %v %s version %d = %v, version %d", o.Call, o.Return, o.Client, o.Op, o.Key, o.Version, o.Code, o.Found)
 }
 
 // Hash is what stands for data in an Operation.

@@ -15,9 +15,9 @@ func operations(text string) []Operation {
 		words := strings.Fields(line)
 		call, end, _ := strings.Cut(words[0], "-")
 		o := options(words)
-		op := Operation{Client: i, Key: "/k", CallMs: integer(call), ReturnMs: Never, Version: -1, Data: Hash([]byte(o["data"]))}
+		op := Operation{Client: i, Key: "/k", Call: integer(call), Return: Never, Version: -1, Data: Hash([]byte(o["data"]))}
 		if end != "?" {
-			op.ReturnMs = integer(end)
+			op.Return = integer(end)
 		}
 		op.Op = map[string]zk.Op{"create": zk.OpCreate, "set": zk.OpSetData, "delete": zk.OpDelete, "get": zk.OpGetData}[words[1]]
 		op.Code = codeOf(words[2])

@@ -157,6 +157,19 @@ func hashOf[T string | []byte](b T) uint64 {
 // Last is the zxid up to which the model knows the tree.
 func (m *Model) Last() zk.Zxid { return m.last }
 
+// Born is the zxid that made the znode which is at a path at a zxid; 0 for the
+// znodes that every tree has.
+func (m *Model) Born(path string, zxid zk.Zxid) zk.Zxid { return m.nodes[path].when(zxid).czxid }
+
+// TimeoutMs is what a session was promised when it began; false if it never did.
+func (m *Model) TimeoutMs(session zk.SessionID) (int32, bool) {
+	s := m.sessions[session]
+	if s == nil {
+		return 0, false
+	}
+	return s.timeoutMs, true
+}
+
 // Apply takes the next transaction that was shown.
 func (m *Model) Apply(h *zk.TxnHeader, t *zk.Txn) error {
 	if h.Zxid <= m.last {

@@ -164,7 +164,11 @@ func (p *player) tellOrder(verb string, args []string) error {
 	case "truncate":
 		return p.order.Truncate(id, zxidOf(args[1]))
 	case "copy":
-		return p.order.Copy(id, quorum.ID(integer(args[1])), zxidOf(args[2]))
+		history, err := p.order.History(quorum.ID(integer(args[1])), zxidOf(args[2]))
+		if err == nil {
+			p.order.Copy(id, history)
+		}
+		return err
 	case "leave":
 		p.order.Leave(id)
 	case "serve", "lead":
@@ -282,7 +286,11 @@ func (p *player) tellReply(verb string, args []string) error {
 	if req.Op == zk.OpMulti { // creates of the paths
 		for _, path := range strings.Split(args[1], ",") {
 			req.Ops = append(req.Ops, zk.Request{Op: zk.OpCreate, Path: path})
-			res.Sub = append(res.Sub, zk.Result{Op: zk.OpCreate, Path: path})
+			sub := zk.Result{Op: zk.OpCreate, Path: path}
+			if _, failed := o["failed"]; failed {
+				sub = zk.Result{Op: zk.OpError, Code: zk.ErrRuntimeInconsistency}
+			}
+			res.Sub = append(res.Sub, sub)
 		}
 	}
 	return p.model.Wrote(1, &req, zxid, code, &res)

@@ -100,6 +100,8 @@ func TestWrites(t *testing.T) {
 		{"W3 not empty, and was", some + "txn 1.4 error notempty xid=3\nwrote delete /a 1.4 notempty xid=3", "W3"},
 		{"W4 whole", open + "txn 1.2 create /a ; create /b xid=1\nwrote multi /a,/b 1.2 ok xid=1", ""},
 		{"W4 half", open + "txn 1.2 create /a xid=1\nwrote multi /a,/b 1.2 exists xid=1", "W4"},
+		{"W4 half, and said in the parts", open + "txn 1.2 create /a xid=1\nwrote multi /a,/b 1.2 ok failed xid=1", "W4"},
+		{"W4 failed", open + "txn 1.2 create /a ; error nonode xid=1\nwrote multi /a,/b 1.2 ok failed xid=1", ""},
 		{"W4 a part without effect", open + "txn 1.2 create /a xid=1\nwrote multi /a,/b 1.2 ok xid=1", "W2"},
 	})
 }

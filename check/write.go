@@ -39,13 +39,19 @@ func (m *Model) Wrote(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code 
 	return m.wroteOne(session, req, zxid, code, res, false)
 }
 
+// wroteMulti looks at the parts of a multi. One that has failed is answered with
+// OK all the same, and with an error for each part.
 func (m *Model) wroteMulti(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
+	failed := code != zk.OK
+	for i := range res.Sub {
+		failed = failed || res.Sub[i].Op == zk.OpError
+	}
 	seen := map[string]bool{}
 	for i := range req.Ops {
 		op := &req.Ops[i]
-		if code != zk.OK {
+		if failed {
 			if s := m.nodes[op.Path].when(zxid); s.zxid == zxid && zxid != 0 {
-				return broken(propertyWrite, "W4: the multi of %s failed with %v, and has changed %s", number(zxid), code, op.Path)
+				return broken(propertyWrite, "W4: the multi of %s has failed, and has changed %s", number(zxid), op.Path)
 			}
 			continue
 		}

@@ -130,17 +130,22 @@ func (o *Order) Truncate(id quorum.ID, zxid zk.Zxid) error {
 	return nil
 }
 
-// Copy says that a server has taken over the history of another up to zxid,
-// with a snapshot. It is not durable yet, and the server does not serve.
-func (o *Order) Copy(id, from quorum.ID, zxid zk.Zxid) error {
-	s, t := o.server(id), o.server(from)
-	if !t.has(zxid) {
-		return broken(propertyZab, "O2: server %d takes a snapshot of %s from server %d, which does not have it",
-			id, number(zxid), from)
+// History returns what a server has up to zxid, as it goes into a snapshot for
+// another.
+func (o *Order) History(from quorum.ID, zxid zk.Zxid) ([]zk.Zxid, error) {
+	s := o.server(from)
+	if !s.has(zxid) {
+		return nil, broken(propertyZab, "O2: server %d sends a snapshot of %s, which is not in its history", from, number(zxid))
 	}
-	s.replace(t.history[:t.upTo(zxid)])
+	return s.history[:s.upTo(zxid):s.upTo(zxid)], nil
+}
+
+// Copy says that a server has taken over a history with a snapshot. It is not
+// durable yet, and the server does not serve.
+func (o *Order) Copy(id quorum.ID, history []zk.Zxid) {
+	s := o.server(id)
+	s.replace(history)
 	s.durable = 0
-	return nil
 }
 
 // replace gives a server another history, of which a crash may know nothing.

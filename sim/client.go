@@ -1,0 +1,351 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/conclave-project/conclave/check"
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// client is the shell of one session: what package client is in production. Its
+// program is in workload.go.
+type client struct {
+	w       *world
+	place   int // of the clients that follow each other here
+	number  int // of all clients ever
+	node    node
+	random  *random
+	machine *clientsession.Machine
+	gone    bool
+	untilMs int64 // it stands still
+	wakeMs  int64
+
+	conn    int64 // the machine's number of the connection
+	stream  *stream
+	server  quorum.ID
+	greeted bool
+	body    []byte // of the reply that the machine is being told of
+	header  wire.ReplyHeader
+
+	session check.Session
+	watches *check.Watches
+	program program
+	pending []pendingReply
+}
+
+// pendingReply is what was asked for and not answered, to know what a reply is to.
+type pendingReply struct {
+	xid zk.Xid
+	req *zk.Request
+}
+
+func newClient(w *world, place, generation int) *client {
+	c := &client{w: w, place: place, number: generation*1000 + place, node: firstClient + node(place)}
+	c.random = branch(w.plan.Seed, "client", c.number)
+	c.watches = check.NewWatches(w.watcher.model)
+	c.program.begin(c)
+	return c
+}
+
+func (c *client) start() {
+	c.machine = clientsession.New(clientsession.Config{
+		TimeoutMs: int32(c.w.plan.SessionMs), Seed: c.random.next(), BackoffMinMs: 20, BackoffMaxMs: 500,
+	}, c.w.nowMs)
+	c.step(clientsession.Event{Kind: clientsession.Tick})
+	c.program.think()
+}
+
+// later plans something that waits while the client stands still, and is void
+// once it is gone.
+func (c *client) later(ms int64, what func()) {
+	c.w.after(ms, func() {
+		switch {
+		case c.gone:
+		case c.untilMs > c.w.nowMs:
+			c.later(c.untilMs-c.w.nowMs, what)
+		default:
+			what()
+		}
+	})
+}
+
+// step gives the machine an event and carries out what follows.
+func (c *client) step(e clientsession.Event) {
+	e.NowMs = c.w.nowMs
+	effects := c.machine.Step(&e)
+	for i := range effects {
+		c.carryOut(&effects[i])
+	}
+	c.planWake()
+}
+
+// planWake plans the tick that the machine wants.
+func (c *client) planWake() {
+	at := c.machine.WakeMs()
+	if at == c.wakeMs || at == never {
+		return
+	}
+	c.wakeMs = at
+	c.later(at-c.w.nowMs, func() {
+		if c.wakeMs == at {
+			c.wakeMs = 0
+			c.step(clientsession.Event{Kind: clientsession.Tick})
+		}
+	})
+}
+
+// never is what WakeMs returns for a machine that wants nothing.
+const never = math.MaxInt64
+
+func (c *client) carryOut(e *clientsession.Effect) {
+	switch e.Kind {
+	case clientsession.Resolve:
+		var all []string
+		for _, p := range c.w.servers {
+			all = append(all, fmt.Sprint(p.id))
+		}
+		c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Resolved, Addresses: all}) })
+	case clientsession.Dial:
+		c.dial(e)
+	case clientsession.Greet:
+		c.stream.send(wire.AppendConnectRequest(nil, &wire.ConnectRequest{
+			LastZxidSeen: e.LastZxid, TimeoutMs: e.Greeting.TimeoutMs, Session: e.Greeting.Session, Password: e.Greeting.Password[:],
+		}))
+	case clientsession.Send:
+		c.send(e.Request)
+	case clientsession.Drop:
+		c.hangUp()
+	case clientsession.Complete:
+		c.program.complete(e)
+	case clientsession.Notify:
+		c.program.notify(e)
+	case clientsession.EnterState:
+		c.enter(e)
+	}
+}
+
+// errRefused is what dialing a server that is down comes to.
+var errRefused = errors.New("connection refused")
+
+func (c *client) dial(e *clientsession.Effect) {
+	conn, number := e.Conn, 0
+	if _, err := fmt.Sscan(e.Address, &number); err != nil {
+		panic(err) // it is what Resolve has given
+	}
+	c.conn = conn
+	c.later(c.random.between(0, int64(c.w.plan.NetMs)), func() {
+		p := c.w.server(number)
+		switch {
+		case c.conn != conn:
+		case !c.w.reachable(c.node, p.node): // the machine has its own limit
+		case !p.up:
+			c.step(clientsession.Event{Kind: clientsession.Lost, Conn: conn, Cause: errRefused})
+		default:
+			c.connected(p, conn)
+		}
+	})
+}
+
+func (c *client) connected(p *process, conn int64) {
+	near, far := c.w.connect(c.node, p.node, c.random, c.delayMs)
+	far.slowMs, far.random = p.delayMs, p.random
+	c.stream, c.server, c.greeted, c.pending = near, p.id, false, nil
+	near.heard = c.read
+	near.ended = func() {
+		c.later(0, func() {
+			c.step(clientsession.Event{Kind: clientsession.Lost, Conn: conn, Cause: errors.New("connection closed")})
+		})
+	}
+	p.listen(far)
+	c.step(clientsession.Event{Kind: clientsession.Dialed, Conn: conn})
+}
+
+func (c *client) delayMs() int64 {
+	if c.random.oneIn(40) {
+		return 20 * int64(c.w.plan.NetMs)
+	}
+	return int64(c.w.plan.NetMs)
+}
+
+func (c *client) hangUp() {
+	if c.stream != nil {
+		c.stream.close()
+		c.stream = nil
+	}
+	c.conn = 0
+}
+
+func (c *client) send(r *zk.Request) {
+	switch r.Op {
+	case zk.OpSetWatches, zk.OpSetWatches2:
+		c.watches.Rearming(r.SetWatches)
+	case zk.OpPing:
+	default:
+		c.session.Sent(r.Xid)
+		c.pending = append(c.pending, pendingReply{r.Xid, r})
+	}
+	if c.w.tracer.out != nil {
+		c.w.note(c.node, "ask", node(c.server), 0, fmt.Sprintf("%d %v %s", r.Xid, r.Op, r.Path))
+	}
+	conn := c.conn
+	c.stream.send(wire.AppendRequest(nil, r))
+	c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: conn}) })
+}
+
+// read takes whole frames, unless the client stands still.
+func (c *client) read() {
+	if c.untilMs > c.w.nowMs {
+		s := c.stream
+		c.later(0, func() {
+			if s != nil && c.stream == s {
+				c.read()
+			}
+		})
+		return
+	}
+	for c.stream != nil && c.w.err == nil {
+		s := c.stream
+		if len(s.in) < wire.PrefixBytes {
+			return
+		}
+		n, err := wire.FrameLength(s.in, wire.FrameBytesMax)
+		if err != nil {
+			c.w.fail(fmt.Errorf("client %v cannot read what %v sends: %w", c.node, s.far, err))
+			return
+		}
+		if len(s.in) < wire.PrefixBytes+n {
+			return
+		}
+		payload := append([]byte(nil), s.in[wire.PrefixBytes:wire.PrefixBytes+n]...)
+		s.take(wire.PrefixBytes + n)
+		c.frame(payload)
+	}
+}
+
+func (c *client) frame(payload []byte) {
+	if !c.greeted {
+		c.greet(payload)
+		return
+	}
+	h, body, err := wire.DecodeReplyHeader(payload)
+	if err != nil {
+		c.w.fail(err)
+		return
+	}
+	if h.Xid == zk.XidNotification {
+		c.event(h, body)
+		return
+	}
+	c.reply(h, body)
+}
+
+// greet takes the answer to the handshake.
+func (c *client) greet(payload []byte) {
+	c.greeted = true
+	r, err := wire.DecodeConnectResponse(payload)
+	if err != nil {
+		c.w.fail(err)
+		return
+	}
+	c.w.note(c.node, "attached", node(c.server), 0, r.Session.String())
+	c.watches.Connected()
+	c.w.fail(c.session.Connected(c.server, r.Session))
+	c.step(clientsession.Event{Kind: clientsession.Greeted, Conn: c.conn, Greeting: clientsession.Greeting{
+		TimeoutMs: r.TimeoutMs, Session: r.Session, Password: r.Password,
+	}})
+}
+
+func (c *client) event(h wire.ReplyHeader, body []byte) {
+	e, err := wire.DecodeEvent(h, body)
+	c.w.fail(err)
+	c.w.note(c.node, "event", node(c.server), e.Zxid, e.Type.String()+" "+e.Path)
+	c.w.fail(c.session.Saw(e.Zxid))
+	c.w.fail(c.watches.Event(&e))
+	c.w.tally.Watches++
+	c.step(clientsession.Event{Kind: clientsession.Notified, Conn: c.conn, Watched: e})
+}
+
+func (c *client) reply(h wire.ReplyHeader, body []byte) {
+	if c.w.tracer.out != nil {
+		c.w.note(c.node, "answer", node(c.server), h.Zxid, fmt.Sprintf("%d %v", h.Xid, h.Code))
+	} else {
+		c.w.note(c.node, "answer", node(c.server), h.Zxid, "")
+	}
+	c.w.fail(c.session.Replied(h.Xid, h.Zxid))
+	if h.Xid == zk.XidSetWatches {
+		c.w.fail(c.watches.Rearmed(h.Zxid))
+	} else {
+		c.w.fail(c.watches.Replied(h.Zxid))
+	}
+	if c.w.err != nil {
+		return
+	}
+	c.header, c.body = h, body
+	c.w.watcher.recent.Shown(h.Zxid)
+	if h.Xid >= 0 {
+		c.answered(h, body)
+	}
+	c.step(clientsession.Event{Kind: clientsession.Replied, Conn: c.conn, Xid: h.Xid, Zxid: h.Zxid, Code: h.Code})
+}
+
+// answered compares a reply with the tree at its zxid, whatever the machine
+// makes of it.
+func (c *client) answered(h wire.ReplyHeader, body []byte) {
+	p := c.pending[0]
+	c.pending = c.pending[1:]
+	res := zk.Result{Op: p.req.Op}
+	if h.Code == zk.OK || p.req.Op == zk.OpMulti && len(body) > 0 {
+		var err error
+		if res, err = wire.DecodeResult(p.req.Op, body); err != nil {
+			c.w.fail(err)
+			return
+		}
+	}
+	model := c.w.watcher.model
+	switch op := p.req.Op; {
+	case op == zk.OpSync:
+	case op.IsWrite():
+		id, _ := c.machine.Session()
+		c.w.fail(model.Wrote(id, p.req, h.Zxid, h.Code, &res))
+	default:
+		c.w.fail(model.Read(p.req, h.Zxid, h.Code, &res))
+		if p.req.Watch && (h.Code == zk.OK || h.Code == zk.ErrNoNode && op == zk.OpExists) {
+			c.watches.Armed(p.req.Path, op == zk.OpGetChildren || op == zk.OpGetChildren2, h.Code != zk.OK, h.Zxid)
+		}
+	}
+}
+
+func (c *client) enter(e *clientsession.Effect) {
+	c.w.note(c.node, "state", 0, 0, e.State.String())
+	switch {
+	case e.State == clientsession.Connected:
+		c.w.tally.Sessions++
+	case e.State.Final():
+		c.session.Ended()
+		c.watches.Ended()
+		c.later(c.random.between(0, 200), c.again)
+	}
+}
+
+// again has another client come in the place of one whose session is over.
+func (c *client) again() {
+	c.leave()
+	next := newClient(c.w, c.place, c.number/1000+1)
+	c.w.clients[c.place-1] = next
+	next.start()
+}
+
+// leave ends a client without a word.
+func (c *client) leave() {
+	c.gone = true
+	c.program.abandon()
+	if c.stream != nil {
+		c.stream.abandon(c.random.oneIn(2))
+		c.stream = nil
+	}
+}

@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Fault is trouble at a moment. A run's faults are drawn before it begins, so
+// that they can be left out one by one.
+type Fault struct {
+	AtMs  int64
+	Kind  FaultKind
+	A, B  int   // servers from 1 on, or clients; 0 is whoever leads at that moment
+	ForMs int64 // how long it lasts
+	N     int64 // what else the kind needs
+}
+
+// FaultKind says what goes wrong.
+type FaultKind uint8
+
+// The kinds, and what B and N are.
+const (
+	FaultKill        FaultKind = iota // A's process is killed: what it has written stays
+	FaultPower                        // A's machine loses power: what was not synced goes, N percent of it stays
+	FaultPowerAll                     // all machines at once
+	FaultCrashAtOp                    // A loses power at its Nth operation on the disk from now on
+	FaultCrashEpoch                   // whoever next notes an epoch loses power right behind it, and B starts
+	FaultPause                        // A's process stands still
+	FaultCut                          // nothing goes from A to B
+	FaultCutBoth                      // nor back
+	FaultIsolate                      // A reaches no other server, and is reached by none
+	FaultSplit                        // the servers whose bit in N is set, and the others
+	FaultReset                        // A's connections to other servers break
+	FaultSlowNet                      // what A sends takes up to N ms
+	FaultSlowDisk                     // each turn of A's disk takes up to N ms
+	FaultFailSync                     // A's next sync fails
+	FaultFullDisk                     // A's disk has no more room
+	FaultFlip                         // a byte on A's disk changes, then the process is killed
+	FaultWipe                         // A comes back with an empty disk
+	FaultRate                         // A's clock runs at N per mille
+	FaultLeap                         // A's clocks leap N ms ahead
+	FaultWall                         // A's wall clock is set N ms off
+	FaultClientCut                    // client A and server B do not reach each other
+	FaultClientPause                  // client A stands still
+	FaultClientKill                   // client A is gone for good, another comes
+	FaultClientDrop                   // client A's connection breaks
+
+	faultKinds
+)
+
+var faultNames = [faultKinds]string{
+	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
+	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
+	"client-pause", "client-kill", "client-drop",
+}
+
+// String names the kind.
+func (k FaultKind) String() string { return faultNames[k] }
+
+// String is the fault as a line.
+func (f Fault) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d ms: %v", f.AtMs, f.Kind)
+	switch {
+	case f.Kind == FaultPowerAll || f.Kind == FaultCrashEpoch || f.Kind == FaultSplit:
+	case f.A == 0:
+		b.WriteString(" leader")
+	default:
+		fmt.Fprintf(&b, " %d", f.A)
+	}
+	if f.B != 0 {
+		fmt.Fprintf(&b, " %d", f.B)
+	}
+	if f.ForMs != 0 {
+		fmt.Fprintf(&b, ", for %d ms", f.ForMs)
+	}
+	if f.N != 0 {
+		fmt.Fprintf(&b, ", n=%d", f.N)
+	}
+	return b.String()
+}
+
+// Class is a group of kinds that a run has or has not.
+type Class uint8
+
+// The classes.
+const (
+	ClassProcess Class = iota // kills and power losses
+	ClassPause
+	ClassNet
+	ClassSlow
+	ClassDisk // failing syncs, full disks
+	ClassRot  // flipped bytes, lost disks
+	ClassClock
+	ClassClient
+
+	classes
+)
+
+// String names the class.
+func (c Class) String() string {
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client"}[c]
+}
+
+// kindsOf is what a class draws from; a kind that is listed twice is drawn twice
+// as often.
+var kindsOf = [classes][]FaultKind{
+	ClassProcess: {FaultKill, FaultKill, FaultPower, FaultPower, FaultPower, FaultPowerAll, FaultCrashAtOp, FaultCrashAtOp, FaultCrashEpoch, FaultCrashEpoch},
+	ClassPause:   {FaultPause},
+	ClassNet:     {FaultCut, FaultCut, FaultCutBoth, FaultIsolate, FaultIsolate, FaultSplit, FaultReset, FaultReset},
+	ClassSlow:    {FaultSlowNet, FaultSlowDisk},
+	ClassDisk:    {FaultFailSync, FaultFullDisk},
+	ClassRot:     {FaultFlip, FaultWipe},
+	ClassClock:   {FaultRate, FaultLeap, FaultWall},
+	ClassClient:  {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
+}
+
+// classOf finds the class of a kind.
+func classOf(k FaultKind) Class {
+	for c := range classes {
+		for _, kind := range kindsOf[c] {
+			if kind == k {
+				return c
+			}
+		}
+	}
+	return classes
+}

@@ -1,0 +1,244 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// link is one end of a connection between a learner and its leader: packets as
+// bytes, and snapshots between them.
+type link struct {
+	p        *process
+	id       zab.LinkID
+	stream   *stream
+	outgoing bool // the learner's end
+	held     bool // a snapshot is being written: what comes behind waits
+	waiting  []byte
+	closing  bool
+	loading  bool    // the state behind a SNAP has to come
+	snapshot zk.Zxid // of that SNAP
+}
+
+// toLink does what the replica wants done with other servers.
+func (p *process) toLink(e *zab.Effect) {
+	if e.Kind == zab.EffectConnect {
+		p.dialing++
+		p.dial(e.Server, p.dialing, p.w.nowMs+p.w.plan.InitMs)
+		return
+	}
+	l := p.links[e.Link]
+	if l == nil {
+		return
+	}
+	switch e.Kind {
+	case zab.EffectSend:
+		m := e.Message
+		p.w.watcher.sent(p, &m)
+		if !mutantMessage(p, &m) {
+			return
+		}
+		p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
+		l.write(peerwire.AppendMessage(nil, &m, !senderOf(l.outgoing)))
+	case zab.EffectClose:
+		l.closing = true
+		l.finish()
+	case zab.EffectSendSnapshot:
+		l.sendSnapshot(e.Zxid)
+	case zab.EffectReadLog:
+		p.readLog(e)
+	}
+}
+
+// senderOf is who sends what an end of a link hears.
+func senderOf(outgoing bool) peerwire.Sender {
+	if outgoing {
+		return peerwire.FromLeader
+	}
+	return peerwire.FromLearner
+}
+
+// redialMs is the pause between two attempts to reach a leader.
+const redialMs = 50
+
+// dial tries to reach a leader until a time. A newer attempt ends an older one.
+func (p *process) dial(leader quorum.ID, number int, untilMs int64) {
+	p.later(p.random.between(0, p.delayMs()), func() {
+		t := p.w.server(int(leader))
+		switch {
+		case p.dialing != number:
+		case t.up && t != p && p.w.reachable(p.node, t.node):
+			p.linkUp(t)
+		case p.w.nowMs >= untilMs:
+			p.push(replica.Event{Kind: replica.EventLinkDown})
+		default:
+			p.later(redialMs, func() { p.dial(leader, number, untilMs) })
+		}
+	})
+}
+
+func (p *process) linkUp(t *process) {
+	near, far := p.w.connect(p.node, t.node, p.random, p.delayMs)
+	far.slowMs, far.random = t.delayMs, t.random
+	t.accept(far, false)
+	p.accept(near, true)
+}
+
+// accept makes a link of one end of a new connection.
+func (p *process) accept(s *stream, outgoing bool) {
+	p.linkID++
+	l := &link{p: p, id: p.linkID, stream: s, outgoing: outgoing}
+	p.links[l.id] = l
+	s.heard, s.ended = l.read, l.down
+	p.push(replica.Event{Kind: replica.EventLinkUp, Link: l.id, Outgoing: outgoing})
+}
+
+// down is the end of the link.
+func (l *link) down() {
+	if l.p.links[l.id] == l {
+		delete(l.p.links, l.id)
+		l.p.push(replica.Event{Kind: replica.EventLinkDown, Link: l.id})
+	}
+}
+
+// write puts packets on their way, or behind the snapshot that is being written.
+func (l *link) write(b []byte) {
+	if l.held {
+		l.waiting = append(l.waiting, b...)
+		return
+	}
+	l.stream.send(b)
+}
+
+// finish closes the link behind everything sent.
+func (l *link) finish() {
+	if l.closing && !l.held {
+		delete(l.p.links, l.id)
+		l.stream.close()
+	}
+}
+
+// sendSnapshot begins a snapshot for a learner. It is written a while later, so
+// that transactions go on meanwhile: it is fuzzy.
+func (l *link) sendSnapshot(zxid zk.Zxid) {
+	p := l.p
+	s := durable.Begin(p.replica.Tree(), p.replica.Leases())
+	history, err := p.w.watcher.order.History(p.id, zxid)
+	p.w.fail(err)
+	p.w.tally.Snap++
+	l.held = true
+	p.awake(p.random.between(0, 4*int64(p.w.plan.NetMs)), func() {
+		l.held = false
+		if l.stream.closed {
+			return
+		}
+		var b bytes.Buffer
+		if err := s.Stream(&b, nil); err != nil {
+			l.stream.reset()
+			return
+		}
+		written := jute.AppendString(b.Bytes(), peerwire.SnapshotEnd)
+		o := l.stream.other
+		o.parcels = append(o.parcels, &parcel{from: o.passed + int64(len(o.in)+len(l.stream.out)), bytes: int64(len(written)), history: history})
+		l.stream.send(written)
+		l.stream.send(l.waiting)
+		l.waiting = nil
+		l.finish()
+	})
+}
+
+// read takes whole packets, and the snapshot behind a SNAP.
+func (l *link) read() {
+	s := l.stream
+	for !s.closed {
+		if l.loading {
+			if !l.readSnapshot() {
+				return
+			}
+			continue
+		}
+		n, whole, err := peerwire.PacketBytes(s.in, peerwire.DataBytesMax)
+		if err != nil || whole && !l.packet(s.in[:n]) {
+			l.p.w.fail(fmt.Errorf("server %v cannot read what %v sends: %w", s.self, s.far, err))
+			return
+		}
+		if !whole {
+			return
+		}
+		s.take(n)
+	}
+}
+
+// packet hands a message to the replica; false if it cannot be read.
+func (l *link) packet(b []byte) bool {
+	m, err := peerwire.DecodeMessage(bytes.Clone(b), peerwire.DataBytesMax, senderOf(l.outgoing))
+	if errors.Is(err, peerwire.ErrUnknownKind) {
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	p := l.p
+	p.w.note(p.node, "receive", l.stream.far, m.Zxid, m.Kind.String())
+	switch m.Kind {
+	case zab.KindSnap:
+		l.loading, l.snapshot = true, m.Zxid
+	case zab.KindDiff:
+		p.w.tally.Diff++
+	case zab.KindTrunc:
+		p.w.tally.Trunc++
+	}
+	p.push(replica.Event{Kind: replica.EventMessage, Link: l.id, Message: &m})
+	return true
+}
+
+// readSnapshot takes the state behind a SNAP once all of it is here.
+func (l *link) readSnapshot() bool {
+	s := l.stream
+	if len(s.parcels) == 0 || int64(len(s.in)) < s.parcels[0].bytes {
+		return false
+	}
+	parcel := s.parcels[0]
+	s.parcels = s.parcels[1:]
+	p := l.p
+	if parcel.from != s.passed {
+		p.w.fail(fmt.Errorf("server %v waits for a snapshot at byte %d, it is at %d", s.self, s.passed, parcel.from))
+		return false
+	}
+	r := bytes.NewReader(s.in[:parcel.bytes])
+	state, err := durable.LoadStream(r, p.diskOptions())
+	if err == nil && r.Len() != 4+len(peerwire.SnapshotEnd) {
+		err = fmt.Errorf("%d bytes are left", r.Len())
+	}
+	if err != nil {
+		p.w.fail(fmt.Errorf("server %v cannot read the snapshot of %v: %w", s.self, s.far, err))
+		return false
+	}
+	s.take(int(parcel.bytes))
+	p.note("loaded", l.snapshot)
+	l.loading = false
+	p.w.watcher.loading(p, l.id, parcel.history)
+	p.push(replica.Event{Kind: replica.EventLoaded, Link: l.id, State: mutantState(p, state)})
+	return true
+}
+
+// readLog reads the log for a learner. It is done beside everything else.
+func (p *process) readLog(e *zab.Effect) {
+	id, zxid, to := e.Link, e.Zxid, e.To
+	p.awake(p.random.between(0, 4*int64(p.w.plan.DiskMs)), func() {
+		records, ok := p.turns.disk.ReadLog(zxid, to)
+		if p.turns.crashed {
+			p.turns.fatal(errPower)
+			return
+		}
+		p.push(replica.Event{Kind: replica.EventLogRead, Link: id, Records: records, OK: ok})
+	})
+}

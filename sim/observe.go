@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"github.com/conclave-project/conclave/check"
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// observer sees all and tells the checkers.
+type observer struct {
+	w         *world
+	order     *check.Order
+	digests   *check.Digests
+	model     *check.Model
+	kept      *check.Kept
+	recent    check.Recent
+	sequences *check.Sequences
+	expiry    *check.Expiry
+	records   map[zk.Zxid]record
+	snapshots map[*process]arrival
+	history   []check.Operation
+}
+
+// record is a transaction as a value, by its zxid: whoever logs it logs the same.
+type record struct {
+	header zk.TxnHeader
+	txn    zk.Txn
+}
+
+// arrival is a leader's state that is about to be taken over.
+type arrival struct {
+	link    zab.LinkID
+	history []zk.Zxid
+}
+
+func newObserver(w *world) *observer {
+	return &observer{
+		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(),
+		sequences: check.NewSequences(), expiry: check.NewExpiry(), records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{},
+	}
+}
+
+// recovered is a server that has come back from its disk.
+func (o *observer) recovered(p *process, last zk.Zxid) {
+	delete(o.snapshots, p)
+	o.w.fail(o.order.Recover(p.id, max(last, 0)))
+}
+
+// gone is a server that has ended.
+func (o *observer) gone(p *process) {
+	delete(o.snapshots, p)
+	p.serving = false
+	o.order.Leave(p.id)
+}
+
+// loading is a leader's state on its way into a server.
+func (o *observer) loading(p *process, link zab.LinkID, history []zk.Zxid) {
+	o.snapshots[p] = arrival{link, history}
+}
+
+// took is that state, taken over.
+func (o *observer) took(p *process, link zab.LinkID) {
+	if a, here := o.snapshots[p]; here && a.link == link && p.links[link] != nil {
+		o.order.Copy(p.id, a.history)
+	}
+	delete(o.snapshots, p)
+}
+
+// stepped is a server that has taken a step.
+func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.Effects) {
+	for i := range batch {
+		if batch[i].Kind == replica.EventLoaded && len(effects.Left) == 0 {
+			o.took(p, batch[i].Link)
+		}
+	}
+	for i := range effects.Disk {
+		o.disk(p, &effects.Disk[i])
+	}
+	if p.serving {
+		o.show(p) // what was delivered in this step was shown, even if the role has ended
+	}
+	if len(effects.Left) > 0 || !p.replica.Serving() {
+		p.serving = false
+		o.order.Leave(p.id)
+	}
+	if p.replica.Serving() && !p.serving {
+		o.serve(p)
+	}
+}
+
+// disk is what a server is about to store.
+func (o *observer) disk(p *process, op *replica.DiskOp) {
+	switch op.Kind {
+	case replica.DiskAppend:
+		o.append(p, op)
+	case replica.DiskTruncate:
+		o.w.note(p.node, "cut", 0, op.Zxid, "")
+		if o.order.Truncate(p.id, op.Zxid) != nil {
+			return // the server finds out by itself that it has no such place
+		}
+	}
+}
+
+func (o *observer) append(p *process, op *replica.DiskOp) {
+	o.w.note(p.node, "log", 0, op.Zxid, "")
+	if err := o.order.Append(p.id, op.Zxid, check.Hash(op.Payload)); err != nil {
+		o.w.fail(err)
+		return
+	}
+	if _, known := o.records[op.Zxid]; known {
+		return
+	}
+	h, t, _, err := txn.Decode(op.Payload)
+	if err != nil {
+		o.w.fail(err)
+		return
+	}
+	o.records[op.Zxid] = record{h, t}
+	if p.leads() && t.Op == zk.OpCloseSession && h.Cxid == 0 {
+		o.expired(p, &h)
+	}
+}
+
+// expired is a session that a leader ends by itself.
+func (o *observer) expired(p *process, h *zk.TxnHeader) {
+	o.w.tally.Expired++
+	if timeoutMs, known := o.model.TimeoutMs(h.Session); known {
+		o.w.fail(o.expiry.Expired(p.id, h.Session, int64(timeoutMs), p.now().MonoMs))
+	}
+}
+
+// heard is a sign of life that has reached a server.
+func (o *observer) heard(c *port) {
+	if c.p.leads() && c.session != 0 && c.p.untilMs <= o.w.nowMs {
+		o.expiry.Alive(c.p.id, c.session, c.p.now().MonoMs)
+	}
+}
+
+// serve is a server that begins to serve.
+func (o *observer) serve(p *process) {
+	p.serving = true
+	leading := p.replica.Peer().State() == zab.Leading
+	last := p.replica.Tree().LastZxid()
+	what := "serve"
+	if leading {
+		what = "LEAD"
+		o.w.tally.Leaders++
+		o.expiry.Leads(p.id, p.now().MonoMs)
+	}
+	o.w.note(p.node, what, 0, last, "")
+	fresh, err := o.order.Serve(p.id, p.replica.Epoch(), leading, last)
+	o.w.fail(err)
+	o.shown(p, fresh)
+}
+
+// show is a server that shows its tree.
+func (o *observer) show(p *process) {
+	fresh, err := o.order.Show(p.id, p.replica.Tree().LastZxid())
+	o.w.fail(err)
+	o.shown(p, fresh)
+}
+
+func (o *observer) shown(p *process, fresh []zk.Zxid) {
+	for _, zxid := range fresh {
+		r := o.records[zxid]
+		o.w.fail(o.model.Apply(&r.header, &r.txn))
+		if r.txn.Op == zk.OpCreateSession && p.leads() {
+			o.expiry.Alive(p.id, r.header.Session, p.now().MonoMs)
+		}
+	}
+	tree := p.replica.Tree()
+	o.w.fail(o.digests.Seen(p.id, tree.LastZxid(), tree.Digest()))
+	if p.replica.Counts().DigestMismatches > 0 {
+		o.w.fail(&check.Violation{Property: "digest", Detail: "server " + p.node.String() + " finds that its tree is not that of the leader"})
+	}
+}
+
+// sent is a message that leaves a server.
+func (o *observer) sent(*process, *zab.Message) {}
+
+// keeps follows the znodes of names used once.
+func (o *observer) keeps(req *zk.Request, e *clientsession.Effect) {
+	if req.Op != zk.OpCreate || len(req.Path) < 3 || req.Path[:3] != "/k/" {
+		return
+	}
+	switch {
+	case e.Replied && e.Code == zk.OK:
+		o.kept.Created(req.Path)
+	case e.Replied && decided(e.Code), e.Outcome == clientsession.NotApplied:
+		o.kept.NotCreated(req.Path)
+	}
+}
+
+// operation adds to the history that is looked at as a whole in the end.
+func (o *observer) operation(c *client, q *request, e *clientsession.Effect) {
+	req := &e.Call.Request
+	if len(req.Path) != 3 || req.Path[:2] != "/r" {
+		return
+	}
+	op := check.Operation{
+		Client: c.number, Key: req.Path, Op: req.Op, Version: req.Version, Data: check.Hash(req.Data),
+		Code: e.Code, Call: q.asked, Return: o.w.moment(),
+	}
+	switch {
+	case !e.Replied && (e.Outcome == clientsession.NotApplied || !req.Op.IsWrite()):
+		return
+	case !e.Replied:
+		op.Return = check.Never
+	case req.Op.IsWrite() && !decided(e.Code):
+		return
+	case req.Op == zk.OpGetData && !q.recent || req.Op == zk.OpExists || req.Op == zk.OpSync:
+		return
+	case req.Op == zk.OpGetData && q.synced != nil:
+		op.Call = q.synced.asked
+	}
+	if e.Replied && e.Code == zk.OK {
+		res, err := wire.DecodeResult(req.Op, c.body)
+		if err != nil {
+			o.w.fail(err)
+			return
+		}
+		op.Found = res.Stat.Version
+		if req.Op == zk.OpGetData {
+			op.Data = check.Hash(res.Data)
+		}
+	}
+	o.history = append(o.history, op)
+}

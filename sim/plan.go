@@ -1,0 +1,146 @@
+package sim
+
+import "slices"
+
+// Plan is everything about a run that is drawn from its seed before it begins:
+// the size of the ensemble, its settings, the clients, and what goes wrong when.
+// A plan can be made smaller, and run again.
+type Plan struct {
+	Seed         uint64
+	Participants int
+	Observers    int // their numbers follow those of the participants
+	Clients      int
+	WildMs       int64 // how long faults and clients go on; then all is healed
+
+	TickMs, InitMs, SyncMs int64
+	FinalizeMs             int64
+	HistoryMax             int
+	SnapCount              int // transactions between snapshots, at most
+	CounterMax             uint32
+	SessionMs              int64 // what clients ask for
+	Linearizable           bool
+	ForceSnapshot          bool
+	PreallocBytes          int64
+
+	StepMs  int // a process takes up what has come within so many ms
+	NetMs   int // how long a packet takes, mostly
+	DiskMs  int // how long a turn of a disk takes, mostly
+	ThinkMs int // between two requests of a client
+	Depth   int // requests of a client on their way, at most
+
+	Faults []Fault
+	Mutant Mutant // a known bug, put back
+}
+
+// Draw returns the plan of a seed.
+func Draw(seed uint64) Plan {
+	r := branch(seed, "plan", 0)
+	p := Plan{Seed: seed, Participants: 3, Clients: 2 + r.below(4), WildMs: r.between(6_000, 24_000)}
+	switch pick := r.below(20); {
+	case pick < 2:
+		p.Participants = 1
+	case pick < 3:
+		p.Participants = 2
+	case pick < 4:
+		p.Participants = 4
+	case pick < 8:
+		p.Participants = 5
+	}
+	if r.oneIn(4) {
+		p.Observers = 1 + r.below(2)
+	}
+	p.settings(r)
+	p.faults(branch(seed, "faults", 0))
+	return p
+}
+
+func (p *Plan) settings(r *random) {
+	p.TickMs = []int64{100, 200, 200, 400, 1000}[r.below(5)]
+	p.InitMs = p.TickMs * r.between(5, 10)
+	p.SyncMs = p.TickMs * r.between(2, 5)
+	p.FinalizeMs = []int64{0, 0, 20, 200}[r.below(4)]
+	p.HistoryMax = []int{5, 20, 100, 500}[r.below(4)]
+	p.SnapCount = []int{10, 40, 150, 1000}[r.below(4)]
+	p.PreallocBytes = []int64{0, 16 << 10, 64 << 10}[r.below(3)]
+	if r.oneIn(8) {
+		p.CounterMax = uint32(r.between(20, 200))
+	}
+	p.SessionMs = p.TickMs * r.between(10, 40)
+	p.Linearizable = r.oneIn(6)
+	p.ForceSnapshot = r.oneIn(20)
+	p.StepMs = r.below(3)
+	p.NetMs = 1 + r.below(6)
+	p.DiskMs = 1 + r.below(10)
+	p.ThinkMs = 20 + r.below(250)
+	p.Depth = 1 + r.below(4)
+}
+
+// faults draws what goes wrong: half of the runs have little trouble, two in
+// five more, one in ten much, for an ensemble that is always down shows nothing.
+func (p *Plan) faults(r *random) {
+	gapMs := int64(4000)
+	switch pick := r.below(10); {
+	case pick == 0:
+		gapMs = 300
+	case pick < 5:
+		gapMs = 1000
+	}
+	var kinds []FaultKind
+	for c := range classes {
+		if r.percent(60) {
+			kinds = append(kinds, kindsOf[c]...)
+		}
+	}
+	if len(kinds) == 0 {
+		return
+	}
+	for atMs := r.between(1, 2*gapMs); atMs < p.WildMs; atMs += r.between(1, 2*gapMs) {
+		p.Faults = append(p.Faults, p.draw(r, kinds[r.below(len(kinds))], atMs))
+	}
+}
+
+func (p *Plan) servers() int { return p.Participants + p.Observers }
+
+func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
+	f := Fault{AtMs: atMs, Kind: kind, A: 1 + r.below(p.servers()), ForMs: r.between(1, 20) * r.between(10, 300)}
+	if r.oneIn(3) {
+		f.A = 0
+	}
+	switch kind {
+	case FaultPower, FaultPowerAll:
+		f.N = r.between(0, 3) * 30
+	case FaultCrashAtOp:
+		f.N = r.between(1, 60)
+	case FaultCrashEpoch:
+		f.A, f.B = 0, 1+r.below(p.servers())
+	case FaultCut, FaultCutBoth:
+		f.B = 1 + r.below(p.servers())
+	case FaultSplit:
+		f.A, f.N = 0, r.between(1, 1<<p.servers()-1)
+	case FaultReset, FaultFailSync, FaultFlip:
+		f.N = int64(r.next() >> 1)
+	case FaultSlowNet:
+		f.N = r.between(20, 400)
+	case FaultSlowDisk:
+		f.N = r.between(20, 1000)
+	case FaultWipe:
+		f.ForMs += 3 * p.SyncMs
+	case FaultRate:
+		f.N = r.between(900, 1100)
+	case FaultLeap:
+		f.N = r.between(1, 30) * r.between(10, 300)
+	case FaultWall:
+		f.N = r.between(-300_000, 300_000)
+	case FaultClientCut:
+		f.A, f.B = 1+r.below(p.Clients), 1+r.below(p.servers())
+	case FaultClientPause, FaultClientKill, FaultClientDrop:
+		f.A = 1 + r.below(p.Clients)
+	}
+	return f
+}
+
+// Without returns the plan without the faults of a class.
+func (p Plan) Without(c Class) Plan {
+	p.Faults = slices.DeleteFunc(slices.Clone(p.Faults), func(f Fault) bool { return classOf(f.Kind) == c })
+	return p
+}

@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// port is the server's end of a client's connection.
+type port struct {
+	p          *process
+	id         session.ConnID
+	stream     *stream
+	greeted    bool
+	session    zk.SessionID
+	ended      bool // nothing more is read
+	identities []zk.Identity
+	out        []byte
+	closing    bool
+}
+
+// listen takes a client's connection.
+func (p *process) listen(s *stream) {
+	p.connID++
+	c := &port{p: p, id: p.connID, stream: s, identities: auth.Connected("10.0.1." + fmt.Sprint(int(s.far-firstClient)))}
+	p.ports[c.id] = c
+	s.heard, s.ended = c.read, c.lost
+}
+
+func (c *port) lost() { c.p.push(replica.Event{Kind: replica.EventDisconnect, Conn: c.id}) }
+
+// read takes whole frames.
+func (c *port) read() {
+	s := c.stream
+	for !c.ended && len(s.in) >= wire.PrefixBytes {
+		n, err := wire.FrameLength(s.in, wire.FrameBytesMax)
+		if err != nil {
+			c.p.w.fail(fmt.Errorf("server %v cannot read what %v sends: %w", s.self, s.far, err))
+			return
+		}
+		if len(s.in) < wire.PrefixBytes+n {
+			return
+		}
+		c.frame(bytes.Clone(s.in[wire.PrefixBytes : wire.PrefixBytes+n]))
+		s.take(wire.PrefixBytes + n)
+	}
+}
+
+func (c *port) frame(payload []byte) {
+	if !c.greeted {
+		c.greeted = true
+		r, err := wire.DecodeConnectRequest(payload)
+		c.p.w.fail(err)
+		c.p.push(replica.Event{Kind: replica.EventConnect, Conn: c.id, Connect: &r, Identities: c.identities})
+		return
+	}
+	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request), Body: payload[wire.HeaderBytes:], Identities: c.identities}
+	if wire.DecodeRequest(payload, wire.FrameBytesMax, e.Request) != nil {
+		e.Code = zk.ErrMarshalling
+	}
+	c.ended = e.Request.Op == zk.OpCloseSession
+	c.p.w.watcher.heard(c)
+	c.p.push(e)
+}
+
+// put gathers what goes to the client in this step.
+func (p *process) put(id session.ConnID, f func(*port)) {
+	if c := p.ports[id]; c != nil {
+		if len(c.out) == 0 && !c.closing {
+			p.inFlight = append(p.inFlight, c)
+		}
+		f(c)
+	}
+}
+
+// Connected implements replica.Clients.
+func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
+	p.put(id, func(c *port) {
+		c.session = r.Session
+		c.out = wire.AppendConnectResponse(c.out, r)
+	})
+}
+
+// Reply implements replica.Clients.
+func (p *process) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
+	p.put(id, func(c *port) { c.out = wire.AppendReply(c.out, h, mutantReply(p, &h, r)) })
+}
+
+// Notify implements replica.Clients.
+func (p *process) Notify(id session.ConnID, e *zk.Event) {
+	p.put(id, func(c *port) { mutantNotify(c, e) })
+}
+
+// Close implements replica.Clients.
+func (p *process) Close(id session.ConnID) { p.put(id, func(c *port) { c.closing = true }) }
+
+// deliver puts on its way what was gathered, now that the step is over.
+func (p *process) deliver() {
+	if !p.up {
+		return
+	}
+	for _, c := range p.inFlight {
+		c.stream.send(c.out)
+		c.out = nil
+		if c.closing {
+			c.ended = true
+			c.stream.close()
+			c.lost()
+		}
+	}
+	p.inFlight = p.inFlight[:0]
+}
+
+// bury forgets the connections that have ended.
+func (p *process) bury(batch []replica.Event) {
+	for i := range batch {
+		if batch[i].Kind == replica.EventDisconnect {
+			delete(p.ports, batch[i].Conn)
+		}
+	}
+}

@@ -1,0 +1,342 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/store"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// process is a server: what its shell is in production, on virtual time.
+type process struct {
+	w        *world
+	id       quorum.ID
+	node     node
+	observer bool
+	random   *random
+	clock    clock
+	mem      *vfs.Mem // survives the process
+	fs       *vfs.Faulty
+
+	up      bool
+	life    int // grows with every start and end: what was planned for an older one is void
+	untilMs int64
+	slowMs  int64 // of the network, while a fault lasts
+
+	replica *replica.Replica
+	inbox   []replica.Event
+	woken   bool
+	wakeMs  int64 // when a step is planned at the latest
+	serving bool
+	epoch   uint32
+
+	turns    turns
+	links    map[zab.LinkID]*link
+	linkID   zab.LinkID
+	dialing  int // number of the newest Connect
+	ports    map[session.ConnID]*port
+	connID   session.ConnID
+	inFlight []*port // of this step: with something to send
+}
+
+func newProcess(w *world, id quorum.ID, observer bool) *process {
+	p := &process{w: w, id: id, node: node(id), observer: observer, random: branch(w.plan.Seed, "server", int(id)), mem: vfs.NewMem()}
+	p.clock = clock{monoMs: 1_000_000, wallMs: 1_700_000_000_000 + p.random.between(-2000, 2000), perMille: 1000}
+	p.format()
+	return p
+}
+
+// dataDir is where servers keep everything.
+const dataDir = "/data"
+
+// format makes a new disk, marked to begin a history.
+func (p *process) format() {
+	must(p.mem.MkdirAll(dataDir))
+	must(p.mem.SyncDir("/"))
+	f, err := p.mem.Create(dataDir + "/initialize")
+	must(err)
+	must(f.Sync())
+	must(f.Close())
+	must(p.mem.SyncDir(dataDir))
+}
+
+// must is for what cannot fail: a disk in memory without faults.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (p *process) diskOptions() durable.Options {
+	return durable.Options{
+		Store: store.Options{
+			DataDir: dataDir, NoCreateDB: true,
+			Log: txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes, NoSync: p.w.plan.Mutant == LogNotSynced},
+		},
+		ExtendedTypes: true, Ensemble: true, RecentMax: max(p.w.plan.HistoryMax, 1),
+	}
+}
+
+func (p *process) options() replica.Options {
+	plan := &p.w.plan
+	return replica.Options{
+		ID: p.id, Observer: p.observer, TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
+		FinalizeMs: plan.FinalizeMs, ResendMinMs: 200, ResendMaxMs: 2000,
+		HistoryMax: plan.HistoryMax, CounterMax: plan.CounterMax, ForceSnapshot: plan.ForceSnapshot,
+		SessionMinMs: 1, SessionMaxMs: 1 << 30, ExtendedTypes: true, LinearizableReads: plan.Linearizable,
+		ReapIntervalMs: 5000, ReapPerMinute: 600,
+	}
+}
+
+// start begins a process on the disk that is there. A disk that is refused is
+// replaced if it may be damaged; what this project has written is never refused.
+func (p *process) start() {
+	if p.up {
+		return
+	}
+	p.life++
+	p.fs = &vfs.Faulty{Disk: p.mem, Before: p.turns.before}
+	p.turns.begin(p)
+	disk, found, err := p.recover()
+	if err != nil {
+		p.refused(err)
+		return
+	}
+	p.up, p.woken, p.serving, p.epoch, p.wakeMs = true, false, false, 0, 0
+	p.inbox, p.inFlight, p.dialing = nil, nil, 0
+	p.links, p.linkID = map[zab.LinkID]*link{}, 0
+	p.ports, p.connID = map[session.ConnID]*port{}, 0
+	p.turns.disk = disk
+	p.w.watcher.recovered(p, found.Stored.Last)
+	p.w.note(p.node, "start", 0, found.Stored.Last, "")
+	p.replica = replica.New(p.options(), p.w.config, mutantRecovered(p, found.Recovered), p.now())
+	p.tick()
+	p.wake()
+}
+
+func (p *process) recover() (*durable.Disk, *durable.Found, error) {
+	disk, err := durable.Open(p.fs, p.diskOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := disk.Recover()
+	if err != nil {
+		_ = disk.Close()
+		return nil, nil, err
+	}
+	return disk, found, nil
+}
+
+// refused is a server that does not start. A full disk may have room later; one
+// that is damaged is emptied, as an operator is told to.
+func (p *process) refused(err error) {
+	p.w.note(p.node, "refuses", 0, 0, err.Error())
+	life := p.life
+	switch {
+	case p.turns.crashed:
+		p.loseUnsynced(p.turns.keep)
+	case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, errInjected):
+		p.mem = p.mem.KillClone()
+	case p.w.trouble.damaged == p:
+		p.w.tally.Lost++
+		p.mem = vfs.NewMem()
+		must(p.mem.MkdirAll(dataDir))
+	default:
+		p.w.fail(errors.Join(errors.New("a server refuses its own disk"), err))
+		return
+	}
+	p.w.after(500, func() {
+		if p.life == life && !p.up {
+			p.start()
+		}
+	})
+}
+
+func (p *process) now() replica.Now {
+	return replica.Now{MonoMs: p.clock.mono(p.w.nowMs), WallMs: p.clock.wall(p.w.nowMs)}
+}
+
+// later plans something for this life of the process.
+func (p *process) later(ms int64, what func()) {
+	life := p.life
+	p.w.after(ms, func() {
+		if p.life == life {
+			what()
+		}
+	})
+}
+
+// awake plans something that a process which stands still does not do.
+func (p *process) awake(ms int64, what func()) {
+	p.later(ms, func() {
+		if p.untilMs > p.w.nowMs {
+			p.awake(p.untilMs-p.w.nowMs, what)
+			return
+		}
+		what()
+	})
+}
+
+// tick tells the replica the time, four times a tick of its own.
+func (p *process) tick() {
+	p.later(p.clock.wait(p.w.nowMs, p.clock.mono(p.w.nowMs)+max(p.w.plan.TickMs/4, 1)), func() {
+		p.push(replica.Event{Kind: replica.EventTick})
+		p.tick()
+	})
+}
+
+// push adds an event; a moment later the replica is stepped with all there are.
+func (p *process) push(e replica.Event) {
+	if p.up {
+		p.inbox = append(p.inbox, e)
+		p.wake()
+	}
+}
+
+func (p *process) wake() {
+	if !p.woken {
+		p.woken = true
+		p.awake(int64(p.random.below(p.w.plan.StepMs+1)), p.run)
+	}
+}
+
+// run steps the replica with everything that has come.
+func (p *process) run() {
+	p.woken = false
+	p.step()
+	if p.up {
+		p.planElection()
+	}
+}
+
+// planElection plans the step that the replica wants.
+func (p *process) planElection() {
+	at, wanted := p.replica.WakeMs()
+	if !wanted || at == p.wakeMs {
+		return
+	}
+	p.wakeMs = at
+	p.later(p.clock.wait(p.w.nowMs, at), func() {
+		if p.wakeMs == at {
+			p.wakeMs = 0
+			p.wake()
+		}
+	})
+}
+
+// step gives the replica everything that has come, and carries out what it wants.
+func (p *process) step() {
+	batch := p.inbox
+	p.inbox = nil
+	p.w.tally.Steps++
+	before := p.replica.Counts().Elections
+	effects := p.replica.Step(mutantEvents(p, batch), p.now(), p)
+	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
+	p.w.watcher.stepped(p, batch, effects)
+	p.carryOut(effects)
+	p.deliver()
+	p.bury(batch)
+	p.maybeSnapshot()
+}
+
+// carryOut does what the replica wants done. Anything may end the process.
+func (p *process) carryOut(effects *replica.Effects) {
+	life := p.life
+	for i := range effects.Left {
+		p.w.note(p.node, "leave", 0, 0, effects.Left[i].String())
+	}
+	for _, op := range effects.Disk {
+		p.turns.put(op)
+	}
+	for i := range effects.Links {
+		if p.life == life {
+			p.toLink(&effects.Links[i])
+		}
+	}
+	for i := range effects.Votes {
+		p.vote(&effects.Votes[i])
+	}
+}
+
+// leads tells whether the server serves as a leader.
+func (p *process) leads() bool {
+	return p.up && p.replica.Serving() && p.replica.Peer().State() == zab.Leading
+}
+
+// end is the end of the process. Silently: its machine is gone, too, so nobody
+// tells those it was connected to.
+func (p *process) end(silently bool) {
+	p.w.tally.Crashes++
+	p.w.watcher.gone(p)
+	p.up = false
+	p.life++
+	for _, id := range sortedKeys(p.links) {
+		p.links[id].stream.abandon(silently)
+	}
+	for _, id := range sortedKeys(p.ports) {
+		p.ports[id].stream.abandon(silently)
+	}
+	p.forgetVotes()
+	p.turns.end()
+}
+
+// kill ends the process; what it has written is in its machine's memory.
+func (p *process) kill(why string) {
+	if p.up {
+		p.w.note(p.node, "kill", 0, 0, why)
+		p.end(false)
+		p.mem = p.mem.KillClone()
+	}
+}
+
+// power ends the machine: of what was not synced a part stays.
+func (p *process) power(keep int64, silently bool, why string) {
+	if !p.up {
+		return
+	}
+	p.w.note(p.node, "power", 0, 0, why)
+	p.end(silently)
+	p.loseUnsynced(keep)
+}
+
+func (p *process) loseUnsynced(keep int64) {
+	p.mem = p.mem.CrashClone(int(keep), int64(p.random.next()>>1))
+}
+
+// flow lets go on what a cut has stopped.
+func (p *process) flow() {
+	for _, id := range sortedKeys(p.links) {
+		p.links[id].stream.move()
+	}
+	for _, id := range sortedKeys(p.ports) {
+		p.ports[id].stream.move()
+	}
+	p.flowVotes()
+}
+
+// delayMs is how long a packet of this server may take: mostly short, now and
+// then long.
+func (p *process) delayMs() int64 {
+	most := int64(p.w.plan.NetMs)
+	if p.random.oneIn(40) {
+		most *= 20
+	}
+	return max(most, p.slowMs)
+}
+
+// sortedKeys are the keys of a map, in order: nothing may depend on that of maps.
+func sortedKeys[K ~uint64 | ~int64 | ~int, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

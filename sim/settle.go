@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-project/conclave/check"
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// settle is the second phase: everything heals, and within a limit all must be
+// well: every server serves and has the same tree, every client has written once
+// more, and whoever is gone has left no ephemeral.
+func (w *world) settle() {
+	if w.err != nil {
+		return
+	}
+	w.heal()
+	limitMs := w.nowMs + w.limitMs()
+	nextMs := w.nowMs
+	done := false
+	w.until(limitMs, func() bool {
+		if w.nowMs < nextMs {
+			return false
+		}
+		nextMs = w.nowMs + 100
+		for _, c := range w.clients {
+			c.program.finish()
+		}
+		done = w.unsettled() == nil
+		return done
+	})
+	if w.err == nil && !done {
+		w.fail(fmt.Errorf("liveness: %d ms after all was healed %w", w.nowMs-w.plan.WildMs, w.unsettled()))
+	}
+	if w.err == nil {
+		w.last()
+	}
+}
+
+// limitMs is how long an ensemble may take to come to rest: several elections,
+// and the sessions of those who are gone.
+func (w *world) limitMs() int64 {
+	return 10_000 + 6*(w.plan.InitMs+w.plan.SyncMs) + 3*w.plan.SessionMs
+}
+
+// heal ends all trouble.
+func (w *world) heal() {
+	w.note(0, "HEAL", 0, 0, "")
+	clear(w.blocked)
+	for _, p := range w.servers {
+		p.untilMs, p.slowMs, p.turns.slowMs, p.turns.failSync, p.turns.crashIn = 0, 0, 0, false, 0
+		p.mem.SetCapacity(-1)
+		p.clock.settle(w.nowMs)
+		p.clock.perMille = 1000
+		p.start()
+	}
+	for _, c := range w.clients {
+		c.untilMs = 0
+	}
+	w.flow()
+}
+
+// unsettled says what is not well yet.
+func (w *world) unsettled() error {
+	var ids []quorum.ID
+	for _, p := range w.servers {
+		if !p.up || !p.serving {
+			return fmt.Errorf("server %v does not serve", p.node)
+		}
+		ids = append(ids, p.id)
+	}
+	living := map[zk.SessionID]bool{}
+	for _, c := range w.clients {
+		if c.machine.State() != clientsession.Connected || c.program.waiting > 0 {
+			return fmt.Errorf("client %v is %v with %d requests waiting", c.node, c.machine.State(), c.program.waiting)
+		}
+		if !c.program.final {
+			return fmt.Errorf("client %v has not written again", c.node)
+		}
+		id, _ := c.machine.Session()
+		living[id] = true
+	}
+	for _, id := range w.watcher.model.Sessions() {
+		if !living[id] {
+			return fmt.Errorf("session %v of a client that is gone has not ended", id)
+		}
+	}
+	return w.watcher.order.Equal(ids...)
+}
+
+// last looks at what must hold when all is at rest.
+func (w *world) last() {
+	o := w.watcher
+	for _, p := range w.servers {
+		tree := p.replica.Tree()
+		for _, session := range tree.EphemeralOwners() {
+			w.fail(o.model.Owned(session, tree.Ephemerals(session, "/")))
+		}
+		w.fail(o.digests.Seen(p.id, tree.LastZxid(), tree.Digest()))
+		w.fail(w.kept(p))
+		if _, last := o.order.Shown(); last != tree.LastZxid() {
+			w.fail(errors.New("a server's tree is not at the end of the history"))
+		}
+	}
+	w.fail(check.Linearizable(o.history))
+}
+
+// kept compares the znodes of names used once with what was acknowledged.
+func (w *world) kept(p *process) error {
+	node, here := p.replica.Tree().Find("/k")
+	if !here {
+		return w.watcher.kept.Final(nil)
+	}
+	var paths []string
+	for _, name := range node.Children(nil) {
+		paths = append(paths, zk.JoinPath("/k", name))
+	}
+	return w.watcher.kept.Final(paths)
+}

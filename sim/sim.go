@@ -1,0 +1,253 @@
+// Package sim runs whole ensembles in one thread, on virtual time, from one
+// seed: servers with their trees, sessions, watches and disks, the bytes between
+// them, clients with the machine of our own client, and all that may go wrong.
+//
+// In goes a Plan, drawn from a seed or made by hand; out comes a Report: what was
+// done, and the first promise that was broken, if one was. Beside the run goes
+// package check, which is told of every record that a server logs, every tree
+// that it shows and every reply that a client gets.
+//
+//	plan.go     what a run is: drawn from the seed, made smaller by shrink.go
+//	fault.go    what can go wrong; trouble.go does it
+//	agenda.go   virtual time
+//	stream.go   connections: bytes in order that delay, stall and break
+//	process.go  a server: replica, clock, inbox; disk.go its disk, link.go and
+//	            votes.go what it says to others, port.go to clients
+//	client.go   a client's shell; workload.go what it asks for
+//	observe.go  tells the checkers
+//	settle.go   the end: everything heals, and must come to rest
+//	mutant.go   known bugs, put back around a server
+//
+// What always holds: the same plan gives the same trace, on every system. The
+// package starts no goroutine, reads no clock, and nothing depends on the order
+// of a map.
+//
+// It does not know the shells of the server (goroutines, sockets, flow control)
+// nor those of the client; those are for tests with real processes.
+package sim
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Report is what a run has come to.
+type Report struct {
+	Plan  Plan
+	Err   error  // the first thing that was wrong, nil if nothing was
+	AtMs  int64  // when the run ended
+	Trace uint64 // hash of the trace: equal for equal runs
+	Lines int    // of the trace
+	Tally Tally
+}
+
+// Tally counts what a run has done, so that one can see that it tests.
+type Tally struct {
+	Events, Steps                      int
+	Acked, Refused, Unknown, Reads     int
+	Watches, Sessions, Expired         int
+	Elections, Leaders, Faults         int
+	Crashes, Reloads, Snapshots        int
+	Diff, Trunc, Snap, Committed, Lost int
+}
+
+// add sums up runs.
+func (t *Tally) add(o *Tally) {
+	for i, n := range o.numbers() {
+		*t.numbers()[i] += *n
+	}
+}
+
+// numbers are the counts in the order of tallyNames.
+func (t *Tally) numbers() []*int {
+	return []*int{
+		&t.Events, &t.Steps, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
+		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost,
+	}
+}
+
+// Sum adds the tallies of runs.
+func Sum(all ...Tally) Tally {
+	var sum Tally
+	for i := range all {
+		sum.add(&all[i])
+	}
+	return sum
+}
+
+// world is an ensemble, its clients, and all that is around them.
+type world struct {
+	agenda
+	plan    Plan
+	tracer  *tracer
+	config  *ensemble.Config
+	servers []*process
+	clients []*client
+	blocked map[[2]node]int // how many faults stop what goes from one to the other
+	pairs   map[[2]node]*pair
+	watcher *observer
+	trouble trouble
+	tally   Tally
+	err     error
+	moments int64
+	wild    bool // the first phase: faults and requests
+}
+
+// Run carries a plan out, and writes its trace to out if that is not nil.
+func Run(plan Plan, out io.Writer) Report {
+	w := newWorld(plan, out)
+	w.wild = true
+	w.plant()
+	w.until(plan.WildMs, nil)
+	w.wild = false
+	w.settle()
+	if w.err == nil && w.tracer.err != nil {
+		w.err = fmt.Errorf("write the trace: %w", w.tracer.err)
+	}
+	shown, _ := w.watcher.order.Shown()
+	w.tally.Committed = shown
+	return Report{
+		Plan: plan, Err: w.err, AtMs: w.nowMs, Trace: w.tracer.hash, Lines: w.tracer.lines, Tally: w.tally,
+	}
+}
+
+func newWorld(plan Plan, out io.Writer) *world {
+	w := &world{plan: plan, tracer: newTracer(out), blocked: map[[2]node]int{}, pairs: map[[2]node]*pair{}}
+	w.config = configOf(&plan)
+	w.watcher = newObserver(w)
+	for i := range plan.servers() {
+		w.servers = append(w.servers, newProcess(w, quorum.ID(i+1), i >= plan.Participants))
+	}
+	for i := range plan.Clients {
+		w.clients = append(w.clients, newClient(w, i+1, 0))
+	}
+	for _, p := range w.servers {
+		p.start()
+	}
+	for _, c := range w.clients {
+		c.start()
+	}
+	return w
+}
+
+// configOf is the configuration of a plan's ensemble.
+func configOf(plan *Plan) *ensemble.Config {
+	text := ""
+	for i := range plan.servers() {
+		role := "participant"
+		if i >= plan.Participants {
+			role = "observer"
+		}
+		text += fmt.Sprintf("server.%d=10.0.0.%d:2888:3888:%s;10.0.0.%d:2181\n", i+1, i+1, role, i+1)
+	}
+	config, err := ensemble.Parse(text + "version=0")
+	if err != nil {
+		panic(err) // it is our own text
+	}
+	return config
+}
+
+// until lets everything happen up to a time, or until something is wrong or the
+// run is done.
+func (w *world) until(untilMs int64, done func() bool) {
+	for w.err == nil {
+		what := w.next(untilMs)
+		if what == nil {
+			return
+		}
+		w.tally.Events++
+		w.guarded(what)
+		if done != nil && done() {
+			return
+		}
+	}
+}
+
+// guarded turns a broken invariant into the run's error: a machine that stops
+// itself has found what is wrong.
+func (w *world) guarded(what func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			if w.tracer.out != nil && !strings.HasPrefix(fmt.Sprint(r), "invariant broken") {
+				panic(r) // who reads the trace wants to know where
+			}
+			w.fail(fmt.Errorf("stopped itself: %v", r))
+		}
+	}()
+	what()
+}
+
+// fail notes the first thing that is wrong.
+func (w *world) fail(err error) {
+	if err == nil || w.err != nil {
+		return
+	}
+	w.err = err
+	w.note(0, "WRONG", 0, 0, err.Error())
+}
+
+func (w *world) note(who node, what string, whom node, zxid zk.Zxid, detail string) {
+	w.tracer.note(w.nowMs, who, what, whom, zxid, detail)
+}
+
+// moment is a time that comes once: later ones are greater.
+func (w *world) moment() int64 {
+	w.moments++
+	return w.moments
+}
+
+// up tells whether a machine has a process that answers.
+func (w *world) up(n node) bool {
+	if n >= firstClient {
+		return true
+	}
+	return w.servers[n-1].up
+}
+
+func (w *world) server(n int) *process { return w.servers[n-1] }
+
+// leader is the server that serves as the leader of the newest epoch, nil if
+// there is none.
+func (w *world) leader() *process {
+	var best *process
+	for _, p := range w.servers {
+		if p.leads() && (best == nil || p.replica.Epoch() > best.replica.Epoch()) {
+			best = p
+		}
+	}
+	return best
+}
+
+// block stops what goes from one to another; unblock undoes that.
+func (w *world) block(from, to node) { w.blocked[[2]node{from, to}]++ }
+
+func (w *world) unblock(from, to node) {
+	key := [2]node{from, to}
+	if w.blocked[key]--; w.blocked[key] <= 0 {
+		delete(w.blocked, key)
+	}
+	w.flow()
+}
+
+// open tells whether something can go from one to another.
+func (w *world) open(from, to node) bool { return w.blocked[[2]node{from, to}] == 0 }
+
+// reachable tells whether a connection can be made.
+func (w *world) reachable(a, b node) bool { return w.open(a, b) && w.open(b, a) }
+
+// flow lets go on what was stopped.
+func (w *world) flow() {
+	for _, p := range w.servers {
+		p.flow()
+	}
+	for _, c := range w.clients {
+		if c.stream != nil {
+			c.stream.move()
+		}
+	}
+}

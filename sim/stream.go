@@ -1,0 +1,152 @@
+package sim
+
+import (
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// stream is one end of a connection. What is sent arrives at the other end late
+// and in order, in pieces of any size; or, when the connection breaks, not at
+// all. While a direction is cut everything waits, as TCP makes it.
+type stream struct {
+	w         *world
+	random    *random
+	self, far node
+	other     *stream
+	slowMs    func() int64 // how long a packet takes, at most
+
+	out    []byte
+	fin    bool // behind out
+	moving bool
+	closed bool // nothing is sent or heard here any more
+
+	in      []byte
+	passed  int64 // bytes that have left in
+	heard   func()
+	ended   func()
+	parcels []*parcel // of the snapshots that are on their way to this end
+}
+
+// parcel is a snapshot in a stream: where its bytes stand, and what the checkers
+// know of it. The receiver of a real link reads until the snapshot ends; here it
+// is told how long that is, and must come to the same end.
+type parcel struct {
+	from, bytes int64
+	history     []zk.Zxid
+	state       *replica.State
+}
+
+// connect makes a connection; both ends must be given what they do with it.
+func (w *world) connect(a, b node, r *random, slow func() int64) (near, far *stream) {
+	near = &stream{w: w, random: r, self: a, far: b, slowMs: slow}
+	far = &stream{w: w, random: r, self: b, far: a, slowMs: slow}
+	near.other, far.other = far, near
+	return near, far
+}
+
+// send puts bytes on their way.
+func (s *stream) send(b []byte) {
+	if s.closed || s.fin {
+		return
+	}
+	s.out = append(s.out, b...)
+	s.move()
+}
+
+// close ends the connection behind what was sent. This end hears nothing more.
+func (s *stream) close() {
+	if s.closed || s.fin {
+		return
+	}
+	s.fin, s.ended, s.heard = true, nil, nil
+	s.move()
+}
+
+// move has what waits arrive after a while.
+func (s *stream) move() {
+	if s.moving || s.closed || len(s.out) == 0 && !s.fin || !s.w.open(s.self, s.far) {
+		return
+	}
+	s.moving = true
+	s.w.after(s.random.between(0, s.slowMs()), s.arrive)
+}
+
+// arrive brings what has gathered to the other end, or a piece of it.
+func (s *stream) arrive() {
+	s.moving = false
+	if s.closed || !s.w.open(s.self, s.far) {
+		return
+	}
+	n := len(s.out)
+	if n > 1 && s.random.oneIn(16) {
+		n = 1 + s.random.below(n)
+	}
+	o := s.other
+	if o.closed {
+		if s.w.up(s.far) {
+			s.lost() // nobody there knows the connection
+		}
+		return
+	}
+	if n > 0 {
+		o.in = append(o.in, s.out[:n]...)
+		s.out = s.out[:copy(s.out, s.out[n:])]
+		if o.heard != nil {
+			o.heard()
+		}
+	}
+	switch {
+	case s.closed:
+	case len(s.out) > 0:
+		s.move()
+	case s.fin:
+		s.closed = true
+		o.lost()
+	}
+}
+
+// lost is the end of a connection, as this end hears of it.
+func (s *stream) lost() {
+	if s.closed {
+		return
+	}
+	s.closed, s.out = true, nil
+	if s.ended != nil {
+		s.ended()
+	}
+}
+
+// reset breaks the connection: what is on its way is lost. An end that cannot be
+// reached hears nothing.
+func (s *stream) reset() {
+	for _, end := range []*stream{s, s.other} {
+		end.out = nil
+		if s.w.open(end.far, end.self) {
+			end.lost()
+		}
+	}
+}
+
+// abandon is what the other end sees of a machine that is gone: its sockets are
+// closed by its kernel, unless that is gone too.
+func (s *stream) abandon(silently bool) {
+	if s.closed {
+		return
+	}
+	s.closed, s.out = true, nil
+	if silently {
+		return // until the machine is back nobody answers, then what is sent is refused
+	}
+	o := s.other
+	s.w.after(s.random.between(0, s.slowMs()), func() {
+		if s.w.open(s.self, s.far) {
+			o.lost()
+		}
+	})
+}
+
+// take removes what was read from the beginning of in.
+func (s *stream) take(n int) {
+	s.passed += int64(n)
+	s.in = s.in[:copy(s.in, s.in[n:])]
+}

@@ -1,0 +1,263 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// trouble is what the faults of a run need to remember.
+type trouble struct {
+	w *world
+	// damaged is the one server whose disk may have lost or changed something.
+	// There is never a second one before it serves again: nobody promises more
+	// than to survive the loss of a minority.
+	damaged    *process
+	epochCrash *Fault // of whoever notes an epoch next
+	isDown     map[*process]bool
+}
+
+// plant plans the faults of the run.
+func (w *world) plant() {
+	w.trouble = trouble{w: w, isDown: map[*process]bool{}}
+	for i := range w.plan.Faults {
+		f := &w.plan.Faults[i]
+		w.after(f.AtMs-w.nowMs, func() {
+			if w.wild {
+				w.tally.Faults++
+				w.note(0, "FAULT", 0, 0, f.String())
+				w.trouble.strike(f)
+			}
+		})
+	}
+}
+
+// target is the server that a fault means, nil if there is none.
+func (t *trouble) target(n int) *process {
+	if n == 0 {
+		return t.w.leader()
+	}
+	if n > len(t.w.servers) {
+		return nil
+	}
+	return t.w.server(n)
+}
+
+// strike does what a fault says.
+func (t *trouble) strike(f *Fault) {
+	w := t.w
+	switch f.Kind {
+	case FaultPowerAll:
+		for _, p := range w.servers {
+			p.power(f.N, true, "all")
+			t.bringBack(p, f.ForMs/2+p.random.between(0, f.ForMs/2))
+		}
+	case FaultCrashEpoch:
+		t.epochCrash = f
+	case FaultSplit:
+		t.split(f)
+	case FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop:
+		t.strikeClient(f)
+	default:
+		if p := t.target(f.A); p != nil {
+			t.strikeServer(f, p)
+		}
+	}
+}
+
+func (t *trouble) strikeServer(f *Fault, p *process) {
+	switch f.Kind {
+	case FaultKill:
+		p.kill("")
+		t.bringBack(p, f.ForMs)
+	case FaultPower:
+		p.power(f.N, p.random.oneIn(2), "")
+		t.bringBack(p, f.ForMs)
+	case FaultCrashAtOp:
+		p.turns.crashIn, p.turns.keep = f.N, int64(p.random.below(4)*30)
+	case FaultPause:
+		p.untilMs = t.w.nowMs + f.ForMs
+	case FaultCut, FaultCutBoth:
+		if q := t.target(f.B); q != nil && q != p {
+			t.cut(p, q, f.ForMs)
+			if f.Kind == FaultCutBoth {
+				t.cut(q, p, f.ForMs)
+			}
+		}
+	case FaultIsolate:
+		for _, q := range t.w.servers {
+			if q != p {
+				t.cut(p, q, f.ForMs)
+				t.cut(q, p, f.ForMs)
+			}
+		}
+	case FaultReset:
+		for _, id := range sortedKeys(p.links) {
+			if l := p.links[id]; l != nil && (f.N>>uint(id%32))&1 == 1 {
+				l.stream.reset()
+			}
+		}
+	case FaultSlowNet:
+		p.slowMs = f.N
+		t.w.after(f.ForMs, func() { p.slowMs = 0 })
+	default:
+		t.strikeMachine(f, p)
+	}
+}
+
+// strikeMachine is trouble with a server's disk or clocks.
+func (t *trouble) strikeMachine(f *Fault, p *process) {
+	switch f.Kind {
+	case FaultSlowDisk:
+		p.turns.slowMs = f.N
+		t.w.after(f.ForMs, func() { p.turns.slowMs = 0 })
+	case FaultFailSync:
+		p.turns.failSync = p.up
+	case FaultFullDisk:
+		p.mem.SetCapacity(p.mem.Used())
+		t.w.after(f.ForMs, func() { p.mem.SetCapacity(-1) })
+	case FaultFlip:
+		if t.mayDamage(p) {
+			t.flip(p, uint64(f.N))
+			p.kill("flipped")
+			t.bringBack(p, f.ForMs)
+		}
+	case FaultWipe:
+		if t.mayDamage(p) {
+			p.power(0, true, "its disk is lost")
+			p.mem = vfs.NewMem()
+			must(p.mem.MkdirAll(dataDir))
+			t.bringBack(p, f.ForMs)
+		}
+	case FaultRate:
+		p.clock.settle(t.w.nowMs)
+		p.clock.perMille = f.N
+	case FaultLeap:
+		p.clock.settle(t.w.nowMs)
+		p.clock.monoMs += f.N
+		p.clock.wallMs += f.N
+	case FaultWall:
+		p.clock.settle(t.w.nowMs)
+		p.clock.wallMs += f.N
+	}
+}
+
+// mayDamage tells whether a server's disk may be damaged, and notes that it is.
+func (t *trouble) mayDamage(p *process) bool {
+	if !p.observer && t.w.plan.Participants < 3 {
+		return false
+	}
+	if d := t.damaged; d != nil && (!d.serving || t.w.nowMs < d.untilMs) {
+		return d == p && !p.up
+	}
+	if !p.up || !p.serving {
+		return false // it may hold what few have
+	}
+	t.damaged = p
+	return true
+}
+
+// flip changes a byte in a file that is not being written: what a crash may do
+// to the end of a log cannot be told from rot there.
+func (t *trouble) flip(p *process, number uint64) {
+	dir := dataDir + "/version-2"
+	names, err := p.mem.List(dir)
+	if err != nil {
+		return
+	}
+	var files []string
+	segments, _ := txnlog.Segments(p.mem, dir)
+	newest := ""
+	if n := len(segments); n > 0 {
+		newest = segments[n-1].Name
+	}
+	for _, name := range names {
+		if name != newest && !strings.HasSuffix(name, ".tmp") && name != "reserve" {
+			files = append(files, name)
+		}
+	}
+	if len(files) == 0 {
+		return
+	}
+	name := dir + "/" + files[number%uint64(len(files))]
+	info, err := p.mem.Stat(name)
+	if err != nil || info.Size == 0 {
+		return
+	}
+	offset := int64(number >> 8 % uint64(info.Size))
+	t.w.note(p.node, "flip", 0, 0, name)
+	_ = p.mem.FlipByte(name, offset, 1<<(number>>40&7))
+}
+
+// bringBack starts a server again after a while.
+func (t *trouble) bringBack(p *process, afterMs int64) {
+	life := p.life
+	t.w.after(afterMs, func() {
+		if p.life == life && !p.up && t.w.err == nil {
+			p.start()
+		}
+	})
+}
+
+// cut stops what goes from one server to another.
+func (t *trouble) cut(p, q *process, forMs int64) {
+	t.w.block(p.node, q.node)
+	t.w.after(forMs, func() { t.w.unblock(p.node, q.node) })
+}
+
+func (t *trouble) split(f *Fault) {
+	side := func(p *process) bool { return f.N>>(p.node-1)&1 == 1 }
+	for _, p := range t.w.servers {
+		for _, q := range t.w.servers {
+			if side(p) != side(q) {
+				t.cut(p, q, f.ForMs)
+			}
+		}
+	}
+}
+
+// noted is a server that is about to note an epoch: what stands between history
+// and epoch on disk is where most data was ever lost.
+func (t *trouble) noted(p *process) {
+	f := t.epochCrash
+	if f == nil || !t.w.wild {
+		return
+	}
+	t.epochCrash = nil
+	p.later(p.random.between(0, int64(t.w.plan.DiskMs)), func() {
+		p.power(int64(p.random.below(4)*30), p.random.oneIn(2), "at an epoch")
+		t.bringBack(p, f.ForMs)
+		if other := t.target(f.B); other != nil && !other.up {
+			t.bringBack(other, 0)
+		}
+	})
+}
+
+func (t *trouble) strikeClient(f *Fault) {
+	if f.A < 1 || f.A > len(t.w.clients) {
+		return
+	}
+	c := t.w.clients[f.A-1]
+	switch f.Kind {
+	case FaultClientCut:
+		p := t.target(f.B)
+		if p == nil {
+			return
+		}
+		t.w.block(c.node, p.node)
+		t.w.block(p.node, c.node)
+		t.w.after(f.ForMs, func() {
+			t.w.unblock(c.node, p.node)
+			t.w.unblock(p.node, c.node)
+		})
+	case FaultClientPause:
+		c.untilMs = t.w.nowMs + f.ForMs
+	case FaultClientKill:
+		c.again()
+	case FaultClientDrop:
+		if c.stream != nil {
+			c.stream.reset()
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+)
+
+// pair is the connection between the election ports of two servers, one
+// direction of it. One message waits, the newest; a new connection begins with
+// the last one sent.
+type pair struct {
+	from, to *process
+	last     []byte // the frame sent last, by this life of from
+	frames   [][]byte
+	moving   bool
+	made     [2]int // lives of both when the connection was made
+}
+
+func (w *world) pair(from, to *process) *pair {
+	key := [2]node{from.node, to.node}
+	q := w.pairs[key]
+	if q == nil {
+		q = &pair{from: from, to: to}
+		w.pairs[key] = q
+	}
+	return q
+}
+
+// vote sends a notification.
+func (p *process) vote(b *replica.Ballot) {
+	if b.To < 1 || int(b.To) > len(p.w.servers) {
+		return
+	}
+	frame, err := peerwire.AppendNotification(nil, &b.Notification)
+	if err != nil {
+		p.w.fail(fmt.Errorf("server %v: %w", p.node, err))
+		return
+	}
+	q := p.w.pair(p, p.w.server(int(b.To)))
+	q.last = frame
+	q.frames = append(q.frames, frame)
+	if q.connect(); len(q.frames) > 1 && !q.moving {
+		q.frames = q.frames[len(q.frames)-1:]
+	}
+	q.move()
+}
+
+// connect makes the connection anew if one of the two has been started since, or
+// it was cut: then both begin with the last they have said.
+func (q *pair) connect() {
+	now := [2]int{q.from.life, q.to.life}
+	if !q.from.up || !q.to.up || !q.from.w.reachable(q.from.node, q.to.node) || q.made == now {
+		return
+	}
+	back := q.from.w.pair(q.to, q.from)
+	q.made, back.made = now, [2]int{now[1], now[0]}
+	q.frames = nil
+	if q.last != nil {
+		q.frames = [][]byte{q.last}
+	}
+	back.frames = nil
+	if back.last != nil {
+		back.frames = [][]byte{back.last}
+	}
+	back.move()
+}
+
+func (q *pair) move() {
+	w := q.from.w
+	if q.moving || len(q.frames) == 0 || !q.from.up || !w.open(q.from.node, q.to.node) {
+		return
+	}
+	q.moving = true
+	made := q.made
+	w.after(q.from.random.between(0, q.from.delayMs()), func() {
+		q.moving = false
+		if len(q.frames) == 0 || !w.open(q.from.node, q.to.node) {
+			return
+		}
+		if q.made == made && q.to.up && q.to.life == made[1] {
+			frame := q.frames[0]
+			q.frames = q.frames[1:]
+			q.arrive(frame)
+		}
+		q.move()
+	})
+}
+
+func (q *pair) arrive(frame []byte) {
+	n, err := peerwire.ElectionFrameLength(frame)
+	var got fle.Notification
+	if err == nil && n == len(frame)-4 {
+		got, err = peerwire.DecodeNotification(bytes.Clone(frame[4:]))
+	}
+	if err != nil {
+		q.from.w.fail(fmt.Errorf("server %v cannot read the vote of %v: %w", q.to.node, q.from.node, err))
+		return
+	}
+	q.from.w.note(q.to.node, "vote", q.from.node, got.Zxid, got.String())
+	q.to.push(replica.Event{Kind: replica.EventNotification, Server: quorum.ID(q.from.id), Notification: &got})
+}
+
+// forgetVotes is the end of a process: what it has not sent is lost.
+func (p *process) forgetVotes() {
+	for _, t := range p.w.servers {
+		q := p.w.pair(p, t)
+		q.last, q.frames = nil, nil
+	}
+}
+
+// flowVotes lets votes go on that a cut has stopped.
+func (p *process) flowVotes() {
+	for _, t := range p.w.servers {
+		if t != p {
+			p.w.pair(p, t).move()
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/check"
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// program is what a client does: requests of all kinds on a few paths that all
+// clients share, so that they meet.
+//
+//	/r0 ... /r3   registers: create, setData, delete, by version or not; sync and read
+//	/q            sequential children, some of them ephemeral
+//	/e            ephemerals, one name for each client and number
+//	/k            znodes of names used once: what was acknowledged must be there in the end
+//	/b0 ... /b2   changed together by multi
+type program struct {
+	c       *client
+	waiting int // requests without an answer
+	made    int // names used
+	mine    []string
+	calm    bool // nothing new is begun
+	final   bool // the last write was acknowledged
+}
+
+// request is one call of a program.
+type request struct {
+	op       zk.Op
+	floor    zk.Zxid  // newest that anybody had seen when it was asked for
+	asked    int64    // moment
+	synced   *request // the sync in front of a read
+	answered bool
+	recent   bool // answered behind its sync
+	final    bool
+}
+
+const registers = 4
+
+func (p *program) begin(c *client) { p.c = c }
+
+// think plans the next requests.
+func (p *program) think() {
+	p.c.later(p.c.random.between(1, 2*int64(p.c.w.plan.ThinkMs)), func() {
+		if p.calm {
+			return
+		}
+		if p.waiting < p.c.w.plan.Depth && !p.c.machine.State().Final() {
+			p.act()
+		}
+		p.think()
+	})
+}
+
+// act is one thing that a client wants.
+func (p *program) act() {
+	r := p.c.random
+	register := fmt.Sprintf("/r%d", r.below(registers))
+	switch pick := r.below(100); {
+	case pick < 12:
+		p.submit(zk.Request{Op: zk.OpCreate, Path: register, Data: p.data(), ACL: zk.OpenACL()})
+	case pick < 30:
+		p.submit(zk.Request{Op: zk.OpSetData, Path: register, Data: p.data(), Version: p.version()})
+	case pick < 34:
+		p.submit(zk.Request{Op: zk.OpDelete, Path: register, Version: p.version()})
+	case pick < 46:
+		sync := p.submit(zk.Request{Op: zk.OpSync, Path: register})
+		p.submitBehind(sync, zk.Request{Op: zk.OpGetData, Path: register})
+	case pick < 56:
+		p.submit(zk.Request{Op: zk.OpGetData, Path: register, Watch: r.oneIn(2)})
+	case pick < 62:
+		p.submit(zk.Request{Op: zk.OpExists, Path: register, Watch: r.oneIn(2)})
+	case pick < 68:
+		p.submit(zk.Request{Op: zk.OpGetChildren2, Path: []string{"/q", "/e", "/"}[r.below(3)], Watch: r.oneIn(2)})
+	case pick < 76:
+		p.makeSequential()
+	case pick < 84:
+		p.makeEphemeral()
+	case pick < 88:
+		p.unmake()
+	case pick < 94:
+		p.keep()
+	case pick < 97:
+		p.transfer()
+	case pick < 98 && p.c.w.wild:
+		p.submit(zk.Request{Op: zk.OpCloseSession})
+	default:
+		p.makeParents()
+	}
+}
+
+// data is the next value to write: no two are equal.
+func (p *program) data() []byte {
+	p.made++
+	return fmt.Appendf(nil, "%d.%d", p.c.number, p.made)
+}
+
+// version is any, or one that a register may have.
+func (p *program) version() int32 { return int32(p.c.random.below(6)) - 1 }
+
+func (p *program) makeParents() {
+	path := []string{"/q", "/e", "/k", "/b0", "/b1"}[p.c.random.below(5)]
+	p.submit(zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
+}
+
+func (p *program) makeSequential() {
+	mode := zk.PersistentSequential
+	if p.c.random.oneIn(2) {
+		mode = zk.EphemeralSequential
+	}
+	p.submit(zk.Request{Op: zk.OpCreate2, Path: "/q/n-", Data: p.data(), Mode: mode, ACL: zk.OpenACL()})
+}
+
+func (p *program) makeEphemeral() {
+	p.made++
+	path := fmt.Sprintf("/e/c%d-%d", p.c.number, p.made%5)
+	p.mine = append(p.mine, path)
+	p.submit(zk.Request{Op: zk.OpCreate, Path: path, Data: p.data(), Mode: zk.Ephemeral, ACL: zk.OpenACL()})
+}
+
+// unmake deletes something that the client has made, or may have.
+func (p *program) unmake() {
+	if n := len(p.mine); n > 0 {
+		i := p.c.random.below(n)
+		path := p.mine[i]
+		p.mine[i] = p.mine[n-1]
+		p.mine = p.mine[:n-1]
+		p.submit(zk.Request{Op: zk.OpDelete, Path: path, Version: -1})
+	}
+}
+
+// keep makes a znode of a name that is used once.
+func (p *program) keep() {
+	p.made++
+	path := fmt.Sprintf("/k/c%d-%d", p.c.number, p.made)
+	p.c.w.watcher.kept.Creating(path)
+	p.submit(zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
+}
+
+// transfer changes two znodes together, or neither.
+func (p *program) transfer() {
+	data := p.data()
+	p.submit(zk.Request{Op: zk.OpMulti, Ops: []zk.Request{
+		{Op: zk.OpSetData, Path: "/b0", Data: data, Version: -1},
+		{Op: zk.OpSetData, Path: "/b1", Data: data, Version: p.version()},
+		{Op: zk.OpCreate, Path: "/b2", Data: data, ACL: zk.OpenACL()},
+	}[:2+p.c.random.below(2)]})
+}
+
+func (p *program) submit(r zk.Request) *request { return p.submitBehind(nil, r) }
+
+func (p *program) submitBehind(sync *request, r zk.Request) *request {
+	c := p.c
+	q := &request{op: r.Op, floor: c.w.watcher.recent.Floor(), asked: c.w.moment(), synced: sync}
+	call := &clientsession.Call{Request: r, Owner: q}
+	if r.Watch {
+		kind := clientsession.DataWatch
+		if r.Op == zk.OpGetChildren2 {
+			kind = clientsession.ChildWatch
+		}
+		call.Watch = &clientsession.Watch{Path: r.Path, Kind: kind, Owner: new(int)}
+	}
+	p.waiting++
+	if r.Op == zk.OpCloseSession {
+		c.step(clientsession.Event{Kind: clientsession.Close, Call: call})
+	} else {
+		c.step(clientsession.Event{Kind: clientsession.Submit, Call: call})
+	}
+	return q
+}
+
+// notify counts how often a watch is told: once.
+func (p *program) notify(e *clientsession.Effect) {
+	times := e.Watch.Owner.(*int)
+	if *times++; *times > 1 {
+		p.c.w.fail(&check.Violation{Property: "watch", Detail: fmt.Sprintf("client %v is told twice of a watch on %s", p.c.node, e.Watch.Path)})
+	}
+}
+
+// complete takes the end of a request.
+func (p *program) complete(e *clientsession.Effect) {
+	q := e.Call.Owner.(*request)
+	p.waiting--
+	q.answered = e.Replied && e.Code == zk.OK
+	w := p.c.w
+	switch {
+	case !e.Replied:
+		w.tally.Unknown++
+	case q.op.IsWrite() && e.Code == zk.OK:
+		w.tally.Acked++
+	case q.op.IsWrite():
+		w.tally.Refused++
+	default:
+		w.tally.Reads++
+	}
+	p.judge(q, e)
+	w.watcher.operation(p.c, q, e)
+	if q.final && q.answered {
+		p.final = true
+	}
+}
+
+// judge compares what a request has come to with what was shown before it.
+func (p *program) judge(q *request, e *clientsession.Effect) {
+	w, req := p.c.w, &e.Call.Request
+	w.watcher.keeps(req, e)
+	if !e.Replied {
+		return
+	}
+	switch {
+	case q.op.IsWrite() && decided(e.Code):
+		w.fail(w.watcher.recent.Wrote(q.floor, e.Zxid))
+	case q.op == zk.OpGetData && q.synced != nil && q.synced.answered && (e.Code == zk.OK || e.Code == zk.ErrNoNode):
+		q.recent = true
+		w.fail(w.watcher.recent.Read(q.synced.floor, e.Zxid))
+	case w.plan.Linearizable && !q.op.IsWrite() && q.op != zk.OpSync:
+		q.recent = q.op == zk.OpGetData
+		w.fail(w.watcher.recent.Read(q.floor, e.Zxid))
+	}
+	if q.op == zk.OpCreate2 && e.Code == zk.OK && req.Mode.IsSequential() {
+		w.fail(p.named(req, e.Zxid))
+	}
+}
+
+// decided tells whether a code is the answer of a transaction.
+func decided(code zk.Code) bool {
+	switch code {
+	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals:
+		return true
+	}
+	return false
+}
+
+// named looks at the name that a sequential create was given.
+func (p *program) named(req *zk.Request, zxid zk.Zxid) error {
+	res, err := wire.DecodeResult(req.Op, p.c.body)
+	if err != nil {
+		return err
+	}
+	if req.Mode.IsEphemeral() {
+		p.mine = append(p.mine, res.Path)
+	}
+	w := p.c.w.watcher
+	return w.sequences.Created(res.Path, w.model.Born(zk.ParentPath(res.Path), zxid), zxid)
+}
+
+// abandon is the end of a client: its requests have no answer.
+func (p *program) abandon() { p.calm = true }
+
+// finish has the client write and read once more, and then be still.
+func (p *program) finish() {
+	p.calm = true
+	if p.final || p.waiting > 0 || p.c.machine.State() != clientsession.Connected {
+		return
+	}
+	q := p.submit(zk.Request{Op: zk.OpSetData, Path: "/", Data: p.data(), Version: -1})
+	q.final = true
+}
