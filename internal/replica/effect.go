@@ -63,6 +63,7 @@ type Effects struct {
 	Disk      []DiskOp
 	Links     []zab.Effect // connect, send, close, send-snapshot, read-log
 	Votes     []Ballot
+	Ensembles Ensembles    // what has changed about the configuration
 	OverQuota []string     // paths whose quota was exceeded, to be told to the operator
 	Left      []zab.Reason // roles that ended in this step, for the log
 }
@@ -70,7 +71,7 @@ type Effects struct {
 // reset starts a new step. Payloads are given away with the records: the disk
 // writes them while the next step goes on.
 func (e *Effects) reset() {
-	e.Disk = nil
+	e.Disk, e.Ensembles = nil, Ensembles{}
 	clear(e.Links)
 	clear(e.Votes)
 	e.Links, e.Votes = e.Links[:0], e.Votes[:0]

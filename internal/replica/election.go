@@ -10,12 +10,20 @@ import (
 
 // look begins an election with what is in the log, committed or not.
 func (r *Replica) look() {
+	if r.reborn {
+		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskReload})
+		return
+	}
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
 	if r.untrusted {
 		last = zk.NoZxid
 	}
 	r.vote(fle.Look{Zxid: last, Epoch: int64(current)})
+	if a := r.appointed; a != nil {
+		r.appointed = nil
+		r.vote(*a)
+	}
 }
 
 func (r *Replica) onNotification(e *Event) {

@@ -92,6 +92,7 @@ func (r *Replica) onLoaded(e *Event) {
 	r.fuzzy, r.cold = true, true
 	e.State.Finish(r.base)
 	r.adopt(e.State)
+	r.forgetConfig()
 }
 
 func (r *Replica) onMessage(e *Event) {
@@ -116,6 +117,7 @@ func (r *Replica) onLinkDown(e *Event) {
 func (r *Replica) onDone(e *Event) {
 	if e.State != nil {
 		r.adopt(e.State)
+		r.forgetConfig()
 	}
 	r.order(zab.Event{Kind: zab.EventDone, Ticket: e.Ticket})
 }
@@ -132,8 +134,10 @@ func (r *Replica) onLogRead(e *Event) {
 func (r *Replica) onServe(e *zab.Effect) {
 	r.untrusted = false
 	r.epoch = e.Epoch
-	r.activateOffered()
-	r.putConfig()
+	r.activateOffered(e.Epoch)
+	if r.reborn {
+		return // as something else
+	}
 	if r.election != nil {
 		r.vote(fle.Synced{Epoch: int64(e.Epoch)})
 	}
@@ -173,7 +177,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	r.writes.drop()
 	r.syncs.drop()
 	r.resuming, r.revalidating, r.orphans = nil, nil, nil
-	r.offered = nil
+	r.offered, r.deciding = nil, nil
 	clear(r.touched)
 	r.sessions.Reset(r.now.MonoMs)
 	r.effects.Left = append(r.effects.Left, e.Reason)
@@ -204,7 +208,14 @@ func (r *Replica) onRecovered(e *Event) {
 	stored := e.Recovered.Stored
 	stored.NeedSnapshot = r.needSnapshot
 	r.untrusted = e.Recovered.Untrusted
-	r.peer = zab.New(r.peerOptions(), r.peerConfig(), stored)
+	r.next = nil
+	r.recallConfig()
+	r.putConfig()
+	r.newPeer(stored)
+	if r.reborn {
+		r.reborn = false
+		r.newElection()
+	}
 	r.look()
 }
 
@@ -226,9 +237,7 @@ func (r *Replica) unlockTree() {
 	}
 }
 
-// peerConfig is the configuration in force, as Zab sees it.
-func (r *Replica) peerConfig() zab.Config { return zabConfig(r.config) }
-
+// zabConfig is a configuration as Zab sees it.
 func zabConfig(c *ensemble.Config) zab.Config {
 	return zab.Config{Version: c.Version, Quorum: c.Quorum(), Text: []byte(c.Text())}
 }

@@ -43,7 +43,7 @@ func (r *Replica) decide(w *wish) {
 	case code != zk.OK:
 		p.txn = prep.Refuse(code)
 	case w.request.Op == zk.OpReconfig:
-		p.txn, config = r.decideReconfig(w, &o)
+		p.txn, p.digest, config = r.decideReconfig(w, &o)
 	default:
 		p.txn, p.digest = r.prep.Decide(w.request, &o)
 	}

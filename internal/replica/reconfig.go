@@ -1,29 +1,114 @@
 package replica
 
 import (
+	"encoding/binary"
+
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/prep"
+	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// decideReconfig decides a change of the ensemble.
-func (r *Replica) decideReconfig(w *wish, o *prep.Origin) (zk.Txn, *zab.Config) {
-	if !r.opts.ReconfigEnabled {
-		return prep.Refuse(zk.ErrReconfigDisabled), nil
+// Ensembles is what a step has changed about the configuration of the ensemble:
+// nil where nothing changed. Whoever keeps it in files writes Proposed before
+// the record of the change is in the log.
+type Ensembles struct {
+	InForce  *ensemble.Config
+	Proposed *ensemble.Config
+}
+
+// decideReconfig decides a change of the ensemble, with ZooKeeper's checks in
+// its order.
+func (r *Replica) decideReconfig(w *wish, o *prep.Origin) (zk.Txn, zk.Digest, *zab.Config) {
+	next, code := r.reconfigured(w)
+	if code != zk.OK {
+		return prep.Refuse(code), zk.Digest{}, nil
 	}
-	return prep.Refuse(zk.ErrUnimplemented), nil
+	next = next.WithVersion(int64(o.Zxid))
+	config := zabConfig(next)
+	t := zk.Txn{Op: zk.OpReconfig, Path: zk.ConfigPath, Data: config.Text, Version: -1}
+	digest := zk.Digest{Version: zk.DigestVersion, Value: r.prep.Digest()} // what is below /zookeeper is not in it
+	if r.opts.NoDigest {
+		digest = zk.Digest{}
+	}
+	r.deciding = next
+	return t, digest, &config
+}
+
+// reconfigured is the configuration that a request asks for, without a version.
+func (r *Replica) reconfigured(w *wish) (*ensemble.Config, zk.Code) {
+	switch {
+	case !r.opts.ReconfigEnabled:
+		return nil, zk.ErrReconfigDisabled
+	case r.config == nil:
+		return nil, zk.ErrUnimplemented
+	case r.next != nil || r.deciding != nil:
+		return nil, zk.ErrReconfigInProgress
+	}
+	next, code := r.config.Change(w.request.Reconfig, r.opts.Reconfig)
+	if code != zk.OK {
+		return nil, code
+	}
+	if !r.peer.InStep(next.Quorum()) {
+		return nil, zk.ErrNewConfigNoQuorum
+	}
+	node, ok := r.tree.Find(zk.ConfigPath)
+	if !ok || !r.opts.Auth.Allow(node.ACL(), zk.PermWrite, w.identities) {
+		return nil, zk.ErrNoAuth
+	}
+	return next, zk.OK
 }
 
 // firstConfig tells whether the ensemble still has the configuration of its
 // first start, which gets the number of the first epoch (ZOOKEEPER-1783).
 func (r *Replica) firstConfig() bool {
-	return r.opts.ReconfigEnabled && r.config.Version == 0 && r.next == nil
+	return r.opts.ReconfigEnabled && r.config != nil && r.config.Version == 0 && r.next == nil
 }
 
-func (r *Replica) noteConfig(*zab.Record) {}
+// isReconfig tells whether a record's bytes are those of a reconfig.
+func isReconfig(payload []byte) bool {
+	const opAt = 28
+	return len(payload) >= opAt+4 && zk.Op(int32(binary.BigEndian.Uint32(payload[opAt:]))) == zk.OpReconfig
+}
 
+// noteConfig looks for a reconfig in what goes to the log: from here on its
+// quorum counts, too.
+func (r *Replica) noteConfig(record *zab.Record) {
+	if !r.opts.ReconfigEnabled || !isReconfig(record.Payload) {
+		return
+	}
+	_, t, _, err := txn.Decode(record.Payload)
+	invariant.Check(err == nil, "replica: a proposed reconfig cannot be read")
+	c, err := ensemble.Parse(string(t.Data))
+	if err != nil || c.Version <= r.config.Version {
+		return // a server that writes what it cannot read is no reason to end here
+	}
+	r.deciding = nil
+	r.expect(c)
+}
+
+// expect takes note of a configuration that is proposed to follow.
+func (r *Replica) expect(c *ensemble.Config) {
+	r.next = c
+	r.effects.Ensembles.Proposed = c
+	if r.peer.State() != zab.Leading {
+		r.tellPeer(c, false)
+	}
+	r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
+}
+
+func (r *Replica) tellPeer(c *ensemble.Config, inForce bool) {
+	config := zabConfig(c)
+	r.order(zab.Event{Kind: zab.EventConfig, OK: inForce, Config: &config})
+}
+
+// offer remembers the configuration that the leader has: it comes in force with
+// UPTODATE.
 func (r *Replica) offer(text []byte) {
+	r.offered = nil
 	if !r.opts.ReconfigEnabled || len(text) == 0 {
 		return
 	}
@@ -32,10 +117,106 @@ func (r *Replica) offer(text []byte) {
 	}
 }
 
-func (r *Replica) activateOffered() {}
+// activateOffered puts in force what the leader has said, or on the leader
+// itself what it has said to others.
+func (r *Replica) activateOffered(epoch uint32) {
+	leads := r.peer.State() == zab.Leading
+	switch {
+	case leads && r.firstConfig():
+		r.activate(r.config.WithVersion(int64(zk.MakeZxid(epoch, 0))))
+	case !leads && r.offered != nil && r.offered.Version > r.config.Version:
+		r.activate(r.offered)
+	}
+	r.offered = nil
+}
 
-func (r *Replica) putConfig() {}
+// activate puts a configuration in force. It returns false if this server has
+// another part in it than it has now.
+func (r *Replica) activate(c *ensemble.Config) bool {
+	r.config = c
+	if r.next != nil && r.next.Version <= c.Version {
+		r.next = nil
+	}
+	r.effects.Ensembles.InForce = c
+	r.tellPeer(c, true)
+	r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
+	r.putConfig()
+	if m := c.Member(r.opts.ID); m != nil && m.Observer != r.opts.Observer {
+		r.opts.Observer = m.Observer
+		r.reborn = true
+		r.order(zab.Event{Kind: zab.EventStop})
+		return false
+	}
+	return true
+}
 
-func (r *Replica) adoptConfig(string) {}
+// onActivate puts a committed reconfig in force. Where the leader changes with
+// it, everybody goes there without an election.
+func (r *Replica) onActivate(e *zab.Effect) {
+	if r.next == nil || r.next.Version != int64(e.Zxid) {
+		return
+	}
+	leader := r.leader
+	if r.peer.State() == zab.Leading {
+		leader = r.opts.ID
+	}
+	same := r.activate(r.next)
+	if e.Server != leader && r.config.Member(e.Server) != nil {
+		r.appointed = &fle.Appointed{Leader: e.Server, Zxid: e.Zxid}
+		r.order(zab.Event{Kind: zab.EventStop})
+	} else if !same {
+		r.appointed = &fle.Appointed{Leader: leader, Zxid: e.Zxid}
+	}
+}
 
-func (r *Replica) onActivate(*zab.Effect) {}
+// adoptConfig takes over a newer configuration of a peer, while looking.
+func (r *Replica) adoptConfig(text string) {
+	if !r.opts.ReconfigEnabled {
+		return
+	}
+	c, err := ensemble.Parse(text)
+	if err != nil || c.Version <= r.config.Version {
+		return
+	}
+	r.activate(c)
+}
+
+// putConfig writes the configuration in force into the tree, where clients read
+// it. It is this server's own word: no transaction, and not in the digest.
+func (r *Replica) putConfig() {
+	if r.config == nil {
+		return
+	}
+	locked := r.locked
+	if !locked {
+		r.tree.Lock()
+	}
+	r.tree.PutConfig([]byte(r.config.Text()), zk.Zxid(r.config.Version), r.now.WallMs)
+	if !locked {
+		r.tree.Unlock()
+	}
+}
+
+// forgetConfig drops a proposed configuration whose record is not in the history
+// any more.
+func (r *Replica) forgetConfig() {
+	if r.next != nil && r.next.Version > int64(r.tree.LastZxid()) {
+		r.next = nil
+		r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
+	}
+}
+
+// recallConfig finds a reconfig that was logged before a restart: whether it was
+// committed is not known, so its quorum counts as well.
+func (r *Replica) recallConfig() {
+	if r.config == nil || !r.opts.ReconfigEnabled {
+		return
+	}
+	node, ok := r.tree.Find(zk.ConfigPath)
+	if !ok {
+		return
+	}
+	if c, err := ensemble.Parse(string(node.Data())); err == nil && c.Version > r.config.Version {
+		r.next = c
+	}
+}

@@ -94,15 +94,18 @@ type Replica struct {
 	conns    map[session.ConnID]*conn
 
 	// The ensemble. Config and election are nil for a server that stands alone.
-	config   *ensemble.Config // in force
-	next     *ensemble.Config // proposed by a reconfig that is not committed
-	offered  *ensemble.Config // what the leader said with NEWLEADER
-	peer     *zab.Peer
-	election *fle.Machine
-	orders   []zab.Event // for the peer, at the end of the step
-	spare    []zab.Event
-	leader   quorum.ID
-	epoch    uint32 // established, 0 between roles
+	config    *ensemble.Config // in force
+	next      *ensemble.Config // proposed by a reconfig that is not committed
+	deciding  *ensemble.Config // decided here, on its way into the log
+	offered   *ensemble.Config // what the leader said with NEWLEADER
+	appointed *fle.Appointed   // who leads next, without an election
+	reborn    bool             // this server has another part: its machines are to be made anew
+	peer      *zab.Peer
+	election  *fle.Machine
+	orders    []zab.Event // for the peer, at the end of the step
+	spare     []zab.Event
+	leader    quorum.ID
+	epoch     uint32 // established, 0 between roles
 
 	// The role.
 	serving      bool
@@ -176,12 +179,29 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 		r.lead(r.tree.LastZxid())
 		return r
 	}
-	r.peer = zab.New(r.peerOptions(), r.peerConfig(), found.Stored)
-	r.election = fle.New(fle.Config{
-		ID: opts.ID, Observer: opts.Observer, FinalizeMs: opts.FinalizeMs,
-		ResendMinMs: opts.ResendMinMs, ResendMaxMs: opts.ResendMaxMs,
-	}, r.electionEnsemble())
+	if m := config.Member(opts.ID); m != nil && opts.ReconfigEnabled {
+		r.opts.Observer = m.Observer // a reconfig may have changed it since
+	}
+	r.recallConfig()
+	r.putConfig()
+	r.newPeer(found.Stored)
+	r.newElection()
 	return r
+}
+
+// newPeer makes the server's part in Zab anew, from what is on disk.
+func (r *Replica) newPeer(stored zab.Stored) {
+	r.peer = zab.New(r.peerOptions(), zabConfig(r.config), stored)
+	if r.next != nil {
+		r.tellPeer(r.next, false)
+	}
+}
+
+func (r *Replica) newElection() {
+	r.election = fle.New(fle.Config{
+		ID: r.opts.ID, Observer: r.opts.Observer, FinalizeMs: r.opts.FinalizeMs,
+		ResendMinMs: r.opts.ResendMinMs, ResendMaxMs: r.opts.ResendMaxMs,
+	}, r.electionEnsemble())
 }
 
 func (r *Replica) peerOptions() zab.Options {

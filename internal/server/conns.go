@@ -80,9 +80,9 @@ func (c *conns) closeAll() {
 }
 
 // accept takes connections until the listener is closed.
-func (s *Server) accept() {
+func (s *Server) accept(listener net.Listener) {
 	for {
-		socket, err := s.listener.Accept()
+		socket, err := listener.Accept()
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) || s.done.Err() != nil {
 				return

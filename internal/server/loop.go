@@ -40,6 +40,7 @@ func (s *Server) runLoop() {
 		effects := s.replica.Step(batch, now, out)
 		s.leads.Store(s.replica.Leads())
 		s.serves.Store(s.replica.Serving())
+		s.reconfigure(&effects.Ensembles)
 		s.persist(effects.Disk)
 		s.tellPeers(effects)
 		out.flush()

@@ -88,27 +88,34 @@ func (s *Server) connectPeers() error {
 	}
 	p := &peers{server: s}
 	p.known.Store(&addressBook{inForce: s.cfg.Ensemble})
+	s.peers = p
+	return p.open(s.quorumListener, s.electionListener)
+}
+
+// open takes the ports into use.
+func (p *peers) open(quorumPort, electionPort net.Listener) error {
+	s := p.server
 	o := peernet.VotesOptions{
-		ID: s.cfg.ID, Listener: s.electionListener, Addresses: p.electionAddresses, Receive: p.notified,
+		ID: s.cfg.ID, Listener: electionPort, Addresses: p.electionAddresses, Receive: p.notified,
 		ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
 	}
-	if m := s.cfg.Ensemble.Member(s.cfg.ID); m != nil {
+	if m := p.known.Load().member(s.cfg.ID); m != nil {
 		o.Advertise = m.Election
 	}
-	var err error
-	if p.votes, err = peernet.NewVotes(o); err != nil {
+	votes, err := peernet.NewVotes(o)
+	if err != nil {
 		return err
 	}
+	p.votes = votes
 	p.links = peernet.NewLinks(peernet.LinksOptions{
-		Listener: s.quorumListener, DataBytesMax: recordBytesMax(s.cfg.FrameBytesMax), SilenceMax: s.cfg.silence(),
+		Listener: quorumPort, DataBytesMax: recordBytesMax(s.cfg.FrameBytesMax), SilenceMax: s.cfg.silence(),
 		Handler: p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
 	})
-	s.peers = p
 	return nil
 }
 
 func (p *peers) close() {
-	if p != nil {
+	if p != nil && p.votes != nil {
 		p.links.Shutdown()
 		p.votes.Close()
 	}

@@ -44,6 +44,7 @@ type Server struct {
 	cfg                              Config
 	replica                          *replica.Replica
 	reader                           *replica.Reader
+	listening                        sync.Mutex // guards listener once Run runs
 	listener                         net.Listener
 	quorumListener, electionListener net.Listener // until Run
 	inbox                            inbox
@@ -110,8 +111,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Addr is where the server listens for clients; nil if it does not.
+// Addr is where the server listens for clients; nil if it does not. A reconfig
+// may move it.
 func (s *Server) Addr() net.Addr {
+	s.listening.Lock()
+	defer s.listening.Unlock()
 	if s.listener == nil {
 		return nil
 	}
@@ -130,7 +134,8 @@ func (s *Server) Run(ctx context.Context) error {
 	s.task(s.runDisk)
 	s.task(s.runTicks)
 	if s.listener != nil {
-		s.task(s.accept)
+		listener := s.listener
+		s.task(func() { s.accept(listener) })
 	}
 	if err := s.connectPeers(); err != nil {
 		s.fail(err)

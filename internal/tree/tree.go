@@ -91,6 +91,21 @@ func (t *Tree) Become(other *Tree) {
 	}
 }
 
+// PutConfig writes what a server says of its ensemble into the znode for it. It
+// is no transaction: the content is the server's own, and not in the digest
+// (ZOOKEEPER-2819).
+func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
+	id, ok := t.find(zk.ConfigPath)
+	if !ok {
+		return
+	}
+	n := t.nodes.at(id)
+	t.textSize += int64(len(text)) - int64(n.dataBytes())
+	t.setData(n, text)
+	n.bodySum = bodySum(zk.ConfigPath, text)
+	n.version, n.mzxid, n.mtime = -1, version, timeMs
+}
+
 // Lock keeps readers out: from here on until Unlock transactions are applied
 // and their changes told to whoever watches.
 func (t *Tree) Lock() { t.mu.Lock() }

@@ -16,6 +16,13 @@ func (p *Peer) proposeConfig(e *Event) {
 	p.next = &next
 }
 
+// InStep tells whether the participants that are in step with this leader,
+// itself included, are a quorum of a set: a change to an ensemble that could
+// not commit would be its end.
+func (p *Peer) InStep(set quorum.Set) bool {
+	return p.lead != nil && set.Enough(p.participants(true, func(l *link) bool { return l.stage >= linkSynced }))
+}
+
 // designated chooses who leads the new ensemble: this server if it votes there,
 // else the one of its voters that has the most of what is proposed. It has the
 // reconfig itself, or there would be no quorum.

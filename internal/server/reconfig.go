@@ -1,0 +1,93 @@
+package server
+
+import (
+	"net"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/replica"
+)
+
+// reconfigure carries out what a step has changed about the configuration of the
+// ensemble, before the disk hears of the record of the change.
+func (s *Server) reconfigure(e *replica.Ensembles) {
+	if e.Proposed != nil {
+		s.saveEnsemble(e.Proposed, true)
+		s.learn(&addressBook{inForce: s.replica.Config(), proposed: e.Proposed})
+	}
+	if e.InForce == nil {
+		return
+	}
+	s.saveEnsemble(e.InForce, false)
+	before := s.peers.known.Load().inForce
+	s.learn(&addressBook{inForce: e.InForce})
+	s.cfg.Logger.Info("configuration in force", "version", s.replica.Config().Version, "servers", e.InForce.Lines())
+	s.move(before.Member(s.cfg.ID), e.InForce.Member(s.cfg.ID))
+}
+
+func (s *Server) learn(book *addressBook) {
+	s.peers.known.Store(book)
+	s.peers.votes.Reconfigured()
+}
+
+// saveEnsemble keeps a configuration for the next start. Without it the server
+// would start with an older one, and hear of the newer one from its peers.
+func (s *Server) saveEnsemble(c *ensemble.Config, next bool) {
+	if s.cfg.SaveEnsemble == nil {
+		return
+	}
+	if err := s.cfg.SaveEnsemble(c, next); err != nil {
+		s.cfg.Logger.Error("the configuration was not saved: this server starts with the older one next time", "error", err)
+	}
+}
+
+// move opens other ports if this server's addresses have changed. One that is
+// not in the configuration any more stays where it is.
+func (s *Server) move(before, now *ensemble.Member) {
+	if before == nil || now == nil {
+		return
+	}
+	if now.Client.Port != 0 && now.Client != before.Client && s.listener != nil {
+		s.moveClients(now.Client)
+	}
+	if !slices.Equal(now.Quorum, before.Quorum) || !slices.Equal(now.Election, before.Election) {
+		s.movePeers(now)
+	}
+}
+
+// moveClients takes clients on another port from now on. Those who are here
+// stay.
+func (s *Server) moveClients(a ensemble.Address) {
+	l, err := net.Listen("tcp", a.String())
+	if err != nil {
+		s.cfg.Logger.Error("the new client port cannot be opened, the old one stays open", "address", a.String(), "error", err)
+		return
+	}
+	s.listening.Lock()
+	old := s.listener
+	s.listener = l
+	s.listening.Unlock()
+	s.task(func() { s.accept(l) })
+	old.Close()
+	s.cfg.Logger.Info("clients are served on another port", "address", a.String())
+}
+
+// movePeers opens the ports for servers at other addresses. All connections to
+// them begin anew.
+func (s *Server) movePeers(m *ensemble.Member) {
+	quorumPort, err := net.Listen("tcp", m.Quorum[0].String())
+	if err != nil {
+		s.cfg.Logger.Error("the new quorum port cannot be opened, the old one stays open", "address", m.Quorum[0].String(), "error", err)
+		return
+	}
+	electionPort, err := net.Listen("tcp", m.Election[0].String())
+	if err != nil {
+		quorumPort.Close()
+		s.cfg.Logger.Error("the new election port cannot be opened, the old one stays open", "address", m.Election[0].String(), "error", err)
+		return
+	}
+	s.peers.close()
+	if err := s.peers.open(quorumPort, electionPort); err != nil {
+		s.fail(err)
+	}
+}

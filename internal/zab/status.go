@@ -1,0 +1,97 @@
+package zab
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Learner is what a leader knows of one of its learners, for reports.
+type Learner struct {
+	Server   quorum.ID
+	Observer bool // by its own word: it has no vote
+	InSync   bool // it has the leader's history and takes part in broadcast
+	Stage    LearnerStage
+	Acked    zk.Zxid // its log has everything up to here; an observer acknowledges nothing
+	Queued   zk.Zxid // the last proposal sent to it
+	HeardMs  int64   // since it was last heard
+}
+
+// LearnerStage is how far a learner has come.
+type LearnerStage uint8
+
+// The stages, in their order.
+const (
+	LearnerJoining LearnerStage = iota // the epoch is being agreed on
+	LearnerSyncing                     // history is on its way to it
+	LearnerSynced                      // it has the history; the leader is not established, or has not said so yet
+	LearnerServing                     // it takes part in broadcast
+)
+
+var learnerStageNames = [...]string{"joining", "syncing", "synced", "serving"}
+
+// String is the stage as reports name it.
+func (s LearnerStage) String() string { return learnerStageNames[s] }
+
+var stageOfLink = [linkStages]LearnerStage{
+	linkSyncing: LearnerSyncing, linkReading: LearnerSyncing, linkSynced: LearnerSynced, linkServing: LearnerServing,
+}
+
+// Learners lists who follows or observes this server, by number; nil if it does
+// not lead. A server that has said no hello yet is not among them.
+func (p *Peer) Learners() []Learner {
+	if p.lead == nil {
+		return nil
+	}
+	out := make([]Learner, 0, len(p.lead.links))
+	for _, l := range p.lead.links {
+		if l.stage == linkHello {
+			continue
+		}
+		out = append(out, Learner{
+			Server: l.server, Observer: l.observer, InSync: l.stage >= linkSynced, Stage: stageOfLink[l.stage],
+			Acked: l.acked, Queued: l.queued, HeardMs: p.nowMs - l.heardMs,
+		})
+	}
+	slices.SortStableFunc(out, func(a, b Learner) int { return int(a.Server - b.Server) })
+	return out
+}
+
+// Committed returns the last transaction that a leader has committed; elsewhere
+// the last one that was delivered.
+func (p *Peer) Committed() zk.Zxid {
+	if p.lead == nil {
+		return p.delivered
+	}
+	return p.lead.committed
+}
+
+// PendingSyncs returns how many syncs wait for an answer of this leader.
+func (p *Peer) PendingSyncs() int {
+	if p.lead == nil {
+		return 0
+	}
+	return len(p.lead.syncs)
+}
+
+// LeaderHeardMs returns for how long a learner has not heard its leader, 0 in
+// another role.
+func (p *Peer) LeaderHeardMs() int64 {
+	if p.learn == nil {
+		return 0
+	}
+	return p.nowMs - p.learn.heardMs
+}
+
+var stateNames = [...]string{Looking: "looking", Following: "following", Leading: "leading", Observing: "observing"}
+
+// String is the state as ZooKeeper names it.
+func (s State) String() string { return stateNames[s] }
+
+var phaseNames = [...]string{
+	Election: "election", Discovery: "discovery", Synchronization: "synchronization", Broadcast: "broadcast",
+}
+
+// String is the phase as ZooKeeper names it.
+func (p Phase) String() string { return phaseNames[p] }
