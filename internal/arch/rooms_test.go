@@ -58,6 +58,7 @@ var rooms = map[string]room{
 	"election/electiontest":      {5, shell},
 	"election/supervise":         {5, shell},
 	"internal/local":             {6, shell},
+	"sim":                        {5, storage},
 	"internal/admin":             {6, shell},
 	"internal/zoocfg":            {6, shell},
 	"internal/loadgen":           {5, shell},
