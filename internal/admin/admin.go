@@ -8,8 +8,10 @@ package admin
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/server"
 )
 
@@ -19,26 +21,51 @@ type Words struct {
 	Built   string // when, as 2006-01-02 15:04 UTC
 }
 
+// A word is a question of an operator.
+type word struct {
+	answer func(Words, *server.Server) string
+	idle   string // said instead while no clients are served; "" answers always
+}
+
+// notServing is what a server says that looks for a leader.
+const notServing = "This ZooKeeper instance is not currently serving requests"
+
 // words are all words this server knows.
-var words = map[string]func(Words, *server.Server) string{
-	"ruok": func(Words, *server.Server) string { return "imok" },
-	"isro": func(Words, *server.Server) string { return "rw" },
-	"srvr": Words.srvr, "stat": Words.stat, "mntr": Words.mntr, "conf": conf, "cons": cons,
-	"crst": func(_ Words, s *server.Server) string { s.ResetConnStats(); return "Connection stats reset.\n" },
-	"srst": func(_ Words, s *server.Server) string { s.ResetStats(); return "Server stats reset.\n" },
-	"dump": dump, "envi": Words.envi, "wchs": wchs, "wchc": wchc, "wchp": wchp, "dirs": dirs, "hash": hash,
+var words = map[string]word{
+	"ruok": {answer: func(Words, *server.Server) string { return "imok" }},
+	"isro": {func(Words, *server.Server) string { return "rw" }, "null"},
+	"srvr": {Words.srvr, notServing + "\n"},
+	"stat": {Words.stat, notServing + "\n"},
+	"mntr": {Words.mntr, notServing + "\n"},
+	"conf": {conf, notServing + "\n"},
+	"cons": {cons, notServing + "\n"},
+	"crst": {func(_ Words, s *server.Server) string { s.ResetConnStats(); return "Connection stats reset.\n" }, notServing + "\n"},
+	"srst": {func(_ Words, s *server.Server) string { s.ResetStats(); return "Server stats reset.\n" }, notServing + "\n"},
+	"dump": {dump, notServing + "\n"},
+	"envi": {answer: Words.envi},
+	"wchs": {wchs, notServing + "\n"},
+	"wchc": {wchc, notServing + "\n"},
+	"wchp": {wchp, notServing + "\n"},
+	"dirs": {dirs, notServing + "\n"},
+	"hash": {hash, notServing},
 	// The trace mask of a Java server at its default; there is nothing to trace here.
-	"gtmk": func(Words, *server.Server) string { return "306" },
+	"gtmk": {answer: func(Words, *server.Server) string { return "306" }},
 }
 
 // Known implements server.Words.
-func (Words) Known(word string) bool {
-	_, ok := words[word]
+func (Words) Known(name string) bool {
+	_, ok := words[name]
 	return ok
 }
 
 // Answer implements server.Words.
-func (w Words) Answer(s *server.Server, word string) string { return words[word](w, s) }
+func (w Words) Answer(s *server.Server, name string) string {
+	known := words[name]
+	if known.idle != "" && s.Role().Mode == server.ModeLooking {
+		return known.idle
+	}
+	return known.answer(w, s)
+}
 
 // protocolVersion is the ZooKeeper whose protocol is spoken. Clients cut digits
 // and dots from the front of the version and decide by them what they may ask.
@@ -70,6 +97,10 @@ func figures(s *server.Server) string {
 	fmt.Fprintf(&b, "Latency min/avg/max: %d/%s/%d\n", st.Latency.MinMs, decimal(st.Latency.AvgMs), st.Latency.MaxMs)
 	fmt.Fprintf(&b, "Received: %d\nSent: %d\nConnections: %d\nOutstanding: %d\n", st.Received, st.Sent, st.Connections, st.Outstanding)
 	fmt.Fprintf(&b, "Zxid: %s\nMode: %s\nNode count: %d\n", st.Last, st.Mode, st.Znodes+1)
+	if st.Mode == server.ModeLeader {
+		p := st.ProposalBytes
+		fmt.Fprintf(&b, "Proposal sizes last/min/max: %d/%d/%d\n", p.Last, p.Min, p.Max)
+	}
 	return b.String()
 }
 
@@ -104,8 +135,36 @@ func conf(_ Words, s *server.Server) string {
 	fmt.Fprintf(&b, "dataLogDir=%s\ndataLogSize=%d\n", s.LogDir(), s.DirBytes(s.LogDir()))
 	fmt.Fprintf(&b, "tickTime=%d\nmaxClientCnxns=%d\n", c.TickTime.Milliseconds(), c.ConnsPerIPMax)
 	fmt.Fprintf(&b, "minSessionTimeout=%d\nmaxSessionTimeout=%d\n", c.SessionMin.Milliseconds(), c.SessionMax.Milliseconds())
-	b.WriteString("clientPortListenBacklog=-1\nserverId=0\n")
+	b.WriteString("clientPortListenBacklog=-1\n")
+	b.WriteString(membership(s))
 	return b.String()
+}
+
+// membership is the part of conf that tells of the ensemble. The text of the
+// configuration is the end, without a newline, as in ZooKeeper.
+func membership(s *server.Server) string {
+	c, config := s.Config(), s.Status().Ensemble
+	if config == nil {
+		return "serverId=0\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "serverId=%d\ninitLimit=%d\nsyncLimit=%d\nelectionAlg=3\n", c.ID, c.InitLimit, c.SyncLimit)
+	peerType := oneIf(c.Observer)
+	if m := config.Member(c.ID); m != nil {
+		fmt.Fprintf(&b, "electionPort=%s\nquorumPort=%s\n", ports(m.Election), ports(m.Quorum))
+		peerType = oneIf(m.Observer)
+	}
+	fmt.Fprintf(&b, "peerType=%d\nmembership: \n%s", peerType, config.Text())
+	return b.String()
+}
+
+// ports joins the ports of a server that has several addresses.
+func ports(addresses []ensemble.Address) string {
+	var all []string
+	for _, a := range addresses {
+		all = append(all, strconv.Itoa(int(a.Port)))
+	}
+	return strings.Join(all, "|")
 }
 
 func (w Words) envi(*server.Server) string {

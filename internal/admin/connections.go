@@ -71,17 +71,12 @@ const dateForm = "Mon Jan 02 15:04:05 MST 2006"
 func dump(_ Words, s *server.Server) string {
 	d := s.Dump()
 	var b strings.Builder
-	total := 0
-	for _, bucket := range d.Buckets {
-		total += len(bucket.Sessions)
-	}
-	fmt.Fprintf(&b, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(d.Buckets), total)
-	for _, bucket := range d.Buckets {
-		at := time.Now().Add(time.Duration(bucket.EndsMs-d.NowMs) * time.Millisecond)
-		fmt.Fprintf(&b, "%d expire at %s:\n", len(bucket.Sessions), at.Format(dateForm))
-		for _, id := range bucket.Sessions {
-			fmt.Fprintf(&b, "\t%s\n", id)
-		}
+	b.WriteString("SessionTracker dump:\n")
+	switch s.Role().Mode {
+	case server.ModeFollower, server.ModeObserver:
+		dumpKnown(&b, &d)
+	default:
+		dumpTracked(&b, &d)
 	}
 	fmt.Fprintf(&b, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(d.Ephemerals))
 	for _, id := range slices.Sorted(maps.Keys(d.Ephemerals)) {
@@ -99,6 +94,30 @@ func dump(_ Words, s *server.Server) string {
 		fmt.Fprintf(&b, "\tip: /%s sessionId: %s\n", c.Remote, c.Session)
 	}
 	return b.String()
+}
+
+// dumpTracked lists the sessions of a server that decides when they expire.
+func dumpTracked(b *strings.Builder, d *server.Dump) {
+	total := 0
+	for _, bucket := range d.Buckets {
+		total += len(bucket.Sessions)
+	}
+	fmt.Fprintf(b, "Session Sets (%d)/(%d):\n", len(d.Buckets), total)
+	for _, bucket := range d.Buckets {
+		at := time.Now().Add(time.Duration(bucket.EndsMs-d.NowMs) * time.Millisecond)
+		fmt.Fprintf(b, "%d expire at %s:\n", len(bucket.Sessions), at.Format(dateForm))
+		for _, id := range bucket.Sessions {
+			fmt.Fprintf(b, "\t%s\n", id)
+		}
+	}
+}
+
+// dumpKnown lists the sessions of a learner, which are the leader's to expire.
+func dumpKnown(b *strings.Builder, d *server.Dump) {
+	fmt.Fprintf(b, "Global Sessions(%d):\n", len(d.Sessions))
+	for _, l := range d.Sessions {
+		fmt.Fprintf(b, "%s\t%dms\n", l.ID, l.TimeoutMs)
+	}
 }
 
 func wchs(_ Words, s *server.Server) string {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // mntr prints what a server measures, one key a line. Keys of things that this
@@ -17,6 +19,9 @@ func (w Words) mntr(s *server.Server) string {
 	put := func(key string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", key, value) }
 	put("version", w.version())
 	put("server_state", st.Mode)
+	if st.Ensemble != nil {
+		put("peer_state", st.Phase)
+	}
 	put("avg_latency", decimal(st.Latency.AvgMs))
 	put("min_latency", st.Latency.MinMs)
 	put("max_latency", st.Latency.MaxMs)
@@ -47,7 +52,71 @@ func (w Words) mntr(s *server.Server) string {
 	put("startup_txns_loaded", st.Recovery.Records)
 	put("startup_time", st.Recovery.Time.Milliseconds())
 	put("disk_full", oneIf(st.DiskFull))
+	put("tree_digest", st.Digest)
+	if st.Ensemble != nil {
+		ensembleFigures(&st, put)
+	}
 	return b.String()
+}
+
+// ensembleFigures are those of a server that does not stand alone: first under
+// ZooKeeper's names, then what only Conclave tells.
+func ensembleFigures(st *server.Status, put func(key string, value any)) {
+	put("quorum_size", st.Voters)
+	put("looking_count", st.Elections)
+	switch st.Mode {
+	case server.ModeLeader:
+		leaderFigures(st, put)
+	case server.ModeFollower:
+		put("synced_observers", 0) // observers follow the leader alone
+	}
+	put("server_id", st.ID)
+	put("leader_id", st.Leader)
+	put("epoch", st.Epoch)
+	put("role_uptime", st.RoleTime.Milliseconds())
+	if st.Mode != server.ModeLeader {
+		put("leader_heard_ms", st.LeaderHeard.Milliseconds())
+	}
+	for _, l := range st.Learners {
+		put(fmt.Sprintf("learner_%d_in_sync", l.Server), oneIf(l.InSync))
+		if !l.Observer {
+			put(fmt.Sprintf("learner_%d_lag", l.Server), lag(st.Committed, l.Acked))
+		}
+		put(fmt.Sprintf("learner_%d_heard_ms", l.Server), l.HeardMs)
+	}
+}
+
+func leaderFigures(st *server.Status, put func(key string, value any)) {
+	followers, observers, others := 0, 0, 0
+	for _, l := range st.Learners {
+		switch {
+		case l.Stage != zab.LearnerServing:
+		case l.Observer:
+			observers++
+		case st.Ensemble.Voters().Has(l.Server):
+			followers++
+		default:
+			others++
+		}
+	}
+	put("learners", len(st.Learners))
+	put("synced_followers", followers)
+	put("synced_non_voting_followers", others)
+	put("synced_observers", observers)
+	put("pending_syncs", st.PendingSyncs)
+	put("leader_uptime", st.RoleTime.Milliseconds())
+	put("last_proposal_size", st.ProposalBytes.Last)
+	put("min_proposal_size", st.ProposalBytes.Min)
+	put("max_proposal_size", st.ProposalBytes.Max)
+}
+
+// lag is how many committed transactions a follower has not acknowledged. One
+// that is an epoch behind lags by all of this one.
+func lag(committed, acked zk.Zxid) int64 {
+	if acked.Epoch() != committed.Epoch() {
+		acked = zk.MakeZxid(committed.Epoch(), 0)
+	}
+	return max(0, int64(committed-acked))
 }
 
 // oneIf prints a condition as agents want it: everything is a number to them.

@@ -83,8 +83,9 @@ type Config struct {
 	PurgeInterval time.Duration // autopurge.purgeInterval; 0 is never
 	PurgeRetain   int           // autopurge.snapRetainCount
 
-	FourLetterWords []string // enabled beside srvr; "*" is all
-	Words           Words    // answers them; nil answers none
+	FourLetterWords []string   // enabled beside srvr; "*" is all
+	Words           Words      // answers them; nil answers none
+	RoleChanged     func(Role) // told by the loop, which waits for it; nil if nobody wants to know
 
 	Clock  clock.Clock
 	Wall   func() time.Time

@@ -38,8 +38,7 @@ func (s *Server) runLoop() {
 		now := s.now()
 		s.loopMs = now.MonoMs
 		effects := s.replica.Step(batch, now, out)
-		s.leads.Store(s.replica.Leads())
-		s.serves.Store(s.replica.Serving())
+		s.noteStep(effects)
 		s.reconfigure(&effects.Ensembles)
 		s.persist(effects.Disk)
 		s.tellPeers(effects)

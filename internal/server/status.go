@@ -6,10 +6,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/watch"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -127,7 +130,19 @@ func (t *connStats) answered(zxid zk.Zxid, s *Server) {
 
 // Status is what a server says about itself.
 type Status struct {
-	Mode             string
+	Role
+	RoleTime         time.Duration // since the role was taken up
+	ID               quorum.ID
+	Phase            string // of Zab, as "following - broadcast"; "" for a server that stands alone
+	Elections        int64  // decided since the start
+	Voters           int    // in the configuration in force
+	Learners         []zab.Learner
+	PendingSyncs     int
+	Committed        zk.Zxid // by this leader; elsewhere as Last
+	LeaderHeard      time.Duration
+	ProposalBytes    Sizes // of this leader
+	Ensemble         *ensemble.Config
+	Digest           uint64 // of the tree at Last
 	Last             zk.Zxid
 	Latency          Latency
 	Received, Sent   int64
@@ -155,7 +170,7 @@ type Status struct {
 // is running: until then Status waits.
 func (s *Server) Status() Status {
 	st := Status{
-		Mode: "standalone", Latency: s.stats.latency.report(), Received: s.stats.received.Load(),
+		ID: s.cfg.ID, Latency: s.stats.latency.report(), Received: s.stats.received.Load(),
 		Sent: s.stats.sentGone.Load(), Outstanding: s.inFlight.Load(),
 		Uptime:   time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
 		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(),
@@ -173,8 +188,28 @@ func (s *Server) Status() Status {
 		t := r.Tree()
 		st.Last, st.Znodes, st.Ephemerals, st.TextBytes = t.LastZxid(), t.Count(), t.EphemeralCount(), t.TextBytes()
 		st.Sessions, st.Watches, st.Counts = r.Sessions().Count(), r.Watches().Counts(), r.Counts()
+		st.Digest = t.Digest().Value
+		st.place(r)
 	})
+	st.Role, st.RoleTime = s.role()
+	st.ProposalBytes = s.place.proposals.report()
 	return st
+}
+
+// place tells where the server stands among others.
+func (st *Status) place(r *replica.Replica) {
+	p := r.Peer()
+	st.Elections, st.Learners, st.PendingSyncs = st.Counts.Elections, p.Learners(), p.PendingSyncs()
+	st.Committed, st.LeaderHeard = p.Committed(), time.Duration(p.LeaderHeardMs())*time.Millisecond
+	if st.Ensemble = r.Config(); st.Ensemble == nil {
+		st.Voters = 1
+		return
+	}
+	st.Voters = len(st.Ensemble.Voters())
+	st.Phase = p.State().String()
+	if p.Phase() != zab.Election {
+		st.Phase += " - " + p.Phase().String()
+	}
 }
 
 func (t *syncStats) report() (count int64, avg, max time.Duration) {
@@ -191,6 +226,7 @@ func (s *Server) ResetStats() {
 	s.stats.received.Store(0)
 	s.stats.sentGone.Store(0)
 	s.stats.latency.reset()
+	s.place.proposals.reset()
 	s.ResetConnStats()
 }
 
@@ -248,6 +284,7 @@ func (s *Server) Conns() []Conn {
 type Dump struct {
 	NowMs      int64 // of the clock that the buckets count on
 	Buckets    []session.Bucket
+	Sessions   []session.Lease // the same by id, with their timeouts
 	Ephemerals map[zk.SessionID][]string
 }
 
@@ -255,7 +292,7 @@ type Dump struct {
 func (s *Server) Dump() Dump {
 	d := Dump{NowMs: s.monoMs(), Ephemerals: map[zk.SessionID][]string{}}
 	s.inspect(func(r *replica.Replica) {
-		d.Buckets = r.Sessions().Buckets()
+		d.Buckets, d.Sessions = r.Sessions().Buckets(), r.Sessions().Leases()
 		for _, id := range r.Tree().EphemeralOwners() {
 			d.Ephemerals[id] = r.Tree().Ephemerals(id, "")
 		}

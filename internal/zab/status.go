@@ -13,7 +13,7 @@ type Learner struct {
 	Observer bool // by its own word: it has no vote
 	InSync   bool // it has the leader's history and takes part in broadcast
 	Stage    LearnerStage
-	Acked    zk.Zxid // its log has everything up to here; an observer acknowledges nothing
+	Acked    zk.Zxid // in sync, its log has everything up to here; of an observer, what it had then
 	Queued   zk.Zxid // the last proposal sent to it
 	HeardMs  int64   // since it was last heard
 }
@@ -51,7 +51,7 @@ func (p *Peer) Learners() []Learner {
 		}
 		out = append(out, Learner{
 			Server: l.server, Observer: l.observer, InSync: l.stage >= linkSynced, Stage: stageOfLink[l.stage],
-			Acked: l.acked, Queued: l.queued, HeardMs: p.nowMs - l.heardMs,
+			Acked: max(l.acked, l.told), Queued: l.queued, HeardMs: p.nowMs - l.heardMs,
 		})
 	}
 	slices.SortStableFunc(out, func(a, b Learner) int { return int(a.Server - b.Server) })

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// Mode is what a server is to its clients, as ZooKeeper names it.
+type Mode string
+
+// The modes. A server that is looking for a leader, or not in step with it yet,
+// serves nobody.
+const (
+	ModeLooking    Mode = "looking"
+	ModeStandalone Mode = "standalone"
+	ModeLeader     Mode = "leader"
+	ModeFollower   Mode = "follower"
+	ModeObserver   Mode = "observer"
+)
+
+// Role is a server's place in its ensemble.
+type Role struct {
+	Mode   Mode
+	Epoch  uint32    // established; 0 while looking
+	Leader quorum.ID // 0 while looking
+}
+
+// Sizes are the last, the least and the largest of some sizes in bytes, -1
+// before the first.
+type Sizes struct{ Last, Min, Max int }
+
+// place is the server's role as the loop last saw it.
+type place struct {
+	mu        sync.Mutex
+	role      Role
+	sinceMs   int64
+	proposals proposalSizes
+}
+
+type proposalSizes struct {
+	mu  sync.Mutex
+	now Sizes
+	any bool
+}
+
+func (p *proposalSizes) note(bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.any {
+		p.now, p.any = Sizes{bytes, bytes, bytes}, true
+		return
+	}
+	p.now = Sizes{bytes, min(bytes, p.now.Min), max(bytes, p.now.Max)}
+}
+
+func (p *proposalSizes) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.any = false
+}
+
+func (p *proposalSizes) report() Sizes {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.any {
+		return Sizes{-1, -1, -1}
+	}
+	return p.now
+}
+
+// role returns the server's role and for how long it has had it.
+func (s *Server) role() (Role, time.Duration) {
+	s.place.mu.Lock()
+	defer s.place.mu.Unlock()
+	return s.place.role, time.Duration(s.monoMs()-s.place.sinceMs) * time.Millisecond
+}
+
+// Role returns the server's role.
+func (s *Server) Role() Role {
+	role, _ := s.role()
+	return role
+}
+
+// noteStep looks at what a step has made of the role. The loop calls it.
+func (s *Server) noteStep(effects *replica.Effects) {
+	s.leads.Store(s.replica.Leads())
+	s.serves.Store(s.replica.Serving())
+	role := roleOf(s.replica, s.cfg.ID)
+	s.place.mu.Lock()
+	before := s.place.role
+	if role != before {
+		s.place.role, s.place.sinceMs = role, s.loopMs
+	}
+	s.place.mu.Unlock()
+	if role != before {
+		if role.Mode == ModeLeader {
+			s.place.proposals.reset() // each leader counts its own, as in ZooKeeper
+		}
+		if s.cfg.RoleChanged != nil {
+			s.cfg.RoleChanged(role)
+		}
+	}
+	if role.Mode != ModeLeader {
+		return
+	}
+	for i := range effects.Disk {
+		if effects.Disk[i].Kind == replica.DiskAppend {
+			s.place.proposals.note(len(effects.Disk[i].Payload))
+		}
+	}
+}
+
+// roleOf tells a replica's role.
+func roleOf(r *replica.Replica, id quorum.ID) Role {
+	leader, known := r.Leader()
+	switch {
+	case !r.Serving():
+		return Role{Mode: ModeLooking}
+	case r.Config() == nil:
+		return Role{Mode: ModeStandalone, Epoch: r.Tree().LastZxid().Epoch(), Leader: id}
+	case r.Leads():
+		return Role{Mode: ModeLeader, Epoch: r.Epoch(), Leader: id}
+	}
+	role := Role{Mode: ModeFollower, Epoch: r.Epoch()}
+	if known {
+		role.Leader = leader
+	}
+	if r.Peer().State() == zab.Observing {
+		role.Mode = ModeObserver
+	}
+	return role
+}
