@@ -12,13 +12,18 @@ func (r *Replica) onConnect(e *Event) {
 	c := &conn{id: e.Conn, identities: e.Identities, waits: noTicket}
 	r.conns[e.Conn] = c
 	switch {
-	case !r.serving:
+	case r.readOnly:
+		r.connectReadOnly(c, e.Connect)
+	case !r.serving, r.opts.NoClientsOfLeader && r.leads():
 		r.drop(c) // nobody leads, or this server is not in step yet
 	case e.Connect.LastZxidSeen > r.tree.LastZxid():
 		// The client has seen more than this server: it must look elsewhere.
 		r.drop(c)
+	case e.Connect.Session == 0 && r.opts.LocalSessions:
+		r.newLocal(c, e.Connect)
 	case e.Connect.Session == 0:
 		r.newSession(c, e.Connect)
+	case r.resumeLocal(c, e.Connect):
 	default:
 		r.resume(c, e.Connect)
 	}
@@ -34,14 +39,18 @@ func (r *Replica) newSession(c *conn, req *wire.ConnectRequest) {
 		r.drop(c)
 		return
 	}
-	id, timeoutMs := r.sessions.NewID(), r.timeout(req.TimeoutMs)
-	c.waits = ticket{false, r.writes.push(waiting{conn: c, session: id, op: zk.OpCreateSession, connect: req})}
+	r.askSession(waiting{conn: c, session: r.sessions.NewID(), op: zk.OpCreateSession, connect: req}, r.timeout(req.TimeoutMs))
+}
+
+// askSession asks the ensemble for a session.
+func (r *Replica) askSession(w waiting, timeoutMs int32) {
+	w.conn.waits = ticket{false, r.writes.push(w)}
 	if !r.leads() {
-		r.forwardSession(id, timeoutMs)
+		r.forwardSession(w.session, timeoutMs)
 		return
 	}
-	r.sessions.Open(id, timeoutMs, r.touchedMs()).Coming = true
-	r.decideOwn(id, &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)})
+	r.sessions.Open(w.session, timeoutMs, r.touchedMs()).Coming = true
+	r.decideOwn(w.session, &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)})
 }
 
 // resume attaches a session to a new connection. The old connection goes first,
@@ -152,7 +161,8 @@ func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) 
 		r.touch(s)
 	}
 	r.clients.Connected(c.id, &wire.ConnectResponse{
-		TimeoutMs: s.TimeoutMs, Session: s.ID, Password: session.PasswordOf(s.ID), HasReadOnly: req.HasReadOnly,
+		TimeoutMs: s.TimeoutMs, Session: s.ID, Password: session.PasswordOf(s.ID),
+		ReadOnly: r.readOnly, HasReadOnly: req.HasReadOnly,
 	})
 }
 

@@ -116,7 +116,11 @@ func (r *Replica) reply(p *proposal, w *waiting) {
 // sessionCreated answers the handshake that waited for it.
 func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.touchedMs())
-	s.Coming, s.Local = false, false
+	s.Coming = false
+	if w.upgrade {
+		r.upgraded(w, s)
+		return
+	}
 	if !r.here(w) || w.connect == nil {
 		return // the client is gone; the session expires
 	}

@@ -40,6 +40,7 @@ func (r *Replica) vote(event fle.Event) {
 		case fle.Send:
 			r.effects.Votes = append(r.effects.Votes, Ballot{e.To, e.Notification})
 		case fle.Elected:
+			r.endReadOnly()
 			r.leader = e.Leader
 			r.counts.Elections++
 			r.order(zab.Event{Kind: zab.EventElected, Server: e.Leader})

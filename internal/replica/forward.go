@@ -101,9 +101,13 @@ func (r *Replica) onRevalidate(e *zab.Effect) {
 
 // touch notes a sign of life of a client of this server.
 func (r *Replica) touch(s *session.Session) {
-	if r.leads() {
+	switch {
+	case s.Local:
+		r.locals.Touch(s, r.touchedMs())
+	case r.readOnly:
+	case r.leads():
 		r.sessions.Touch(s, r.touchedMs())
-	} else {
+	default:
 		r.touched[s.ID] = s.TimeoutMs
 	}
 }

@@ -180,6 +180,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	r.offered, r.deciding = nil, nil
 	clear(r.touched)
 	r.sessions.Reset(r.now.MonoMs)
+	r.lookingMs = r.now.MonoMs
 	r.effects.Left = append(r.effects.Left, e.Reason)
 	if e.Reload {
 		r.needSnapshot = e.Reason == zab.ReasonCannotTruncate

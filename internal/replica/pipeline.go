@@ -15,6 +15,7 @@ type waiting struct {
 	path    string               // of a sync
 	connect *wire.ConnectRequest // a handshake waits for its session
 	silent  bool                 // a sync that nobody asked for: see barrier
+	upgrade bool                 // of a local session
 	behind  []parked             // what its connection asked for after it
 }
 
@@ -42,7 +43,7 @@ func (r *Replica) onRequest(e *Event) {
 	c.identities = e.Identities
 	r.touch(c.session)
 	p := parked{e.Request, e.Body, e.Identities, e.Code}
-	if r.opts.LinearizableReads && p.isRead() && r.before(c) == nil {
+	if r.opts.LinearizableReads && p.isRead() && r.before(c) == nil && !r.readOnly {
 		r.barrier(c)
 	}
 	r.place(c, p)
@@ -57,12 +58,13 @@ func (r *Replica) onAuth(e *Event) { r.onRequest(e) }
 // waits: its answer does not stand in the order of transactions.
 func (r *Replica) place(c *conn, p parked) {
 	before := r.before(c)
-	if before != nil && (before.op == zk.OpSync || !r.goesOut(&p)) {
+	out := r.goesOut(c, &p)
+	if before != nil && (before.op == zk.OpSync || !out) {
 		before.behind = append(before.behind, p)
 		return
 	}
 	switch {
-	case !r.goesOut(&p):
+	case !out:
 		r.answer(c, &p)
 	case p.request.Op == zk.OpSync:
 		r.sync(c, &p)
@@ -80,10 +82,12 @@ func (r *Replica) before(c *conn) *waiting {
 }
 
 // goesOut tells whether a request needs the ensemble.
-func (r *Replica) goesOut(p *parked) bool {
+func (r *Replica) goesOut(c *conn, p *parked) bool {
 	op := p.request.Op
 	switch {
-	case !op.Known():
+	case !op.Known(), r.readOnly:
+		return false
+	case op == zk.OpCloseSession && c.session.Local && !c.upgrading:
 		return false
 	case op == zk.OpSync:
 		return p.code == zk.OK
@@ -101,6 +105,11 @@ func (p *parked) isRead() bool {
 
 // write sends a client's write on its way.
 func (r *Replica) write(c *conn, p *parked) {
+	if !r.upgrade(c, p.request) {
+		p.code = zk.ErrEphemeralOnLocalSession
+		r.place(c, *p)
+		return
+	}
 	w := waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: p.request.Op}
 	c.waits = ticket{false, r.writes.push(w)}
 	if r.leads() {
@@ -187,8 +196,12 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Code: code}, nil)
 		r.drop(c)
 		return
-	case code == zk.OK && req.Op.IsWrite():
-		code = zk.ErrNotReadOnly // the disk is full
+	case req.Op == zk.OpCloseSession && c.session.Local:
+		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid()}, nil)
+		r.closeLocal(c.session.ID)
+		return
+	case code == zk.OK && (req.Op.IsWrite() || r.readOnly && req.Op == zk.OpSync):
+		code = zk.ErrNotReadOnly // the disk is full, or nobody leads
 	}
 	if code != zk.OK {
 		r.refuse(c, req, code)

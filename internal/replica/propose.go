@@ -34,7 +34,7 @@ type wish struct {
 func (r *Replica) decide(w *wish) {
 	s := r.sessions.Get(w.session)
 	o := prep.Origin{
-		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing,
+		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing, // a local session owns no ephemerals
 		Identities: w.identities, Zxid: r.nextZxid(), TimeMs: r.now.WallMs,
 	}
 	var p proposal
@@ -58,6 +58,8 @@ func (r *Replica) objection(w *wish) zk.Code {
 	}
 	s := r.sessions.Get(w.session)
 	switch {
+	case s == nil && (r.locals.Get(w.session) != nil || r.unknownElsewhere(w.session)):
+		return zk.OK
 	case s == nil || s.Closing:
 		return zk.ErrSessionExpired
 	case s.Owner != 0 && s.Owner != w.owner:

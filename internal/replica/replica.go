@@ -63,6 +63,10 @@ type Options struct {
 	EnforceQuota      bool
 	NoDigest          bool
 	LinearizableReads bool // every read waits for a sync
+	LocalSessions     bool // see local.go
+	UpgradeSessions   bool
+	ReadOnly          bool // see readonly.go
+	NoClientsOfLeader bool // a leader takes no clients
 	ReconfigEnabled   bool
 	Reconfig          ensemble.Rules
 	TxnBytesMax       int   // longest transaction that can be stored; 0 is no limit
@@ -90,6 +94,7 @@ type Replica struct {
 	tree     *tree.Tree
 	watches  *watch.Table
 	sessions *session.Table
+	locals   *session.Table // sessions of this server alone
 	reader   Reader
 	conns    map[session.ConnID]*conn
 
@@ -109,6 +114,8 @@ type Replica struct {
 
 	// The role.
 	serving      bool
+	readOnly     bool
+	lookingMs    int64      // since when
 	untrusted    bool       // see Recovered
 	needSnapshot bool       // see zab.Stored
 	loading      zab.LinkID // a SNAP came on it and its state has not come
@@ -148,6 +155,7 @@ type conn struct {
 	identities []zk.Identity
 	waits      ticket           // its last request that is on its way
 	resuming   *session.Session // the session it will be attached to, see resume
+	upgrading  bool             // its local session is on its way to be one that all know
 }
 
 // noTicket is that of a connection that waits for nothing.
@@ -162,14 +170,16 @@ type Counts struct {
 // of a server that stands alone.
 func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Replica {
 	r := &Replica{
-		opts:     opts,
-		config:   config,
-		tree:     tree.New(tree.Options{ExtendedTypes: opts.ExtendedTypes}),
-		watches:  watch.New(),
-		sessions: session.New(max(1, opts.TickMs/2), session.FirstID(uint8(opts.ID), now.WallMs), now.MonoMs),
-		conns:    map[session.ConnID]*conn{},
-		touched:  map[zk.SessionID]int32{},
-		now:      now,
+		opts:      opts,
+		config:    config,
+		tree:      tree.New(tree.Options{ExtendedTypes: opts.ExtendedTypes}),
+		watches:   watch.New(),
+		sessions:  session.New(max(1, opts.TickMs/2), session.FirstID(uint8(opts.ID), now.WallMs), now.MonoMs),
+		locals:    session.New(max(1, opts.TickMs/2), 1, now.MonoMs),
+		lookingMs: now.MonoMs,
+		conns:     map[session.ConnID]*conn{},
+		touched:   map[zk.SessionID]int32{},
+		now:       now,
 	}
 	r.reader = Reader{Tree: r.tree, Watches: r.watches, Auth: &r.opts.Auth}
 	r.adopt(found.State)

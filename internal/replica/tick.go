@@ -6,6 +6,8 @@ import "github.com/conclave-project/conclave/zk"
 // that nobody needs any more: the leader's work alone. While its disk is full
 // both wait.
 func (r *Replica) onTick(*Event) {
+	r.expireLocals()
+	r.readOnlyTick()
 	if r.full || !r.leads() {
 		return
 	}

@@ -84,6 +84,7 @@ func (c *Config) replicaOptions() replica.Options {
 		FinalizeMs: c.ElectionFinalize.Milliseconds(), ResendMinMs: 200, ResendMaxMs: 60_000, HistoryMax: c.HistoryMax,
 		SessionMinMs: int32(c.SessionMin.Milliseconds()), SessionMaxMs: int32(c.SessionMax.Milliseconds()),
 		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest,
+		LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader,
 		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.Reconfig,
 		TxnBytesMax: recordBytesMax(c.FrameBytesMax), ReapIntervalMs: c.ReapInterval.Milliseconds(),
 		ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(),

@@ -1,0 +1,95 @@
+package replica
+
+import (
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A local session is known to one server alone (localSessionsEnabled): it costs
+// the ensemble no transaction, it ends with its server, it cannot move, and it
+// cannot own ephemerals unless it is upgraded first to one that all know
+// (localSessionsUpgradingEnabled).
+
+// newLocal opens a local session and attaches it at once.
+func (r *Replica) newLocal(c *conn, req *wire.ConnectRequest) {
+	s := r.locals.Open(r.sessions.NewID(), r.timeout(req.TimeoutMs), r.touchedMs())
+	s.Local = true
+	r.attach(c, s, req)
+}
+
+// resumeLocal gives a local session back to its client; false if there is none.
+func (r *Replica) resumeLocal(c *conn, req *wire.ConnectRequest) bool {
+	s := r.locals.Get(req.Session)
+	if s == nil || !session.PasswordMatches(req.Session, req.Password) {
+		return false
+	}
+	r.closeOld(s)
+	r.locals.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
+	r.attach(c, s, req)
+	return true
+}
+
+// closeLocal ends a local session, with its connection.
+func (r *Replica) closeLocal(id zk.SessionID) {
+	s := r.locals.Get(id)
+	if s == nil {
+		return
+	}
+	r.closeOld(s)
+	r.locals.Remove(id)
+}
+
+// expireLocals ends the local sessions whose time is over.
+func (r *Replica) expireLocals() {
+	for _, id := range r.locals.Expire(r.now.MonoMs) {
+		r.counts.Expired++
+		r.closeLocal(id)
+	}
+}
+
+// upgrade makes the session of a connection one that all servers know, before a
+// request that needs it (ZOOKEEPER-1147). It returns false if that may not be.
+// The decision falls here, where requests have their order: those behind the
+// upgrade are not local any more (ZOOKEEPER-3471).
+func (r *Replica) upgrade(c *conn, req *zk.Request) bool {
+	if !c.session.Local || c.upgrading || !ownsEphemeral(req) {
+		return true
+	}
+	if !r.opts.UpgradeSessions {
+		return false
+	}
+	c.upgrading = true
+	r.askSession(waiting{conn: c, session: c.session.ID, op: zk.OpCreateSession, upgrade: true}, c.session.TimeoutMs)
+	return true
+}
+
+// ownsEphemeral tells whether a request creates an ephemeral, in a multi too
+// (ZOOKEEPER-2725).
+func ownsEphemeral(req *zk.Request) bool {
+	for i := range req.Ops {
+		if ownsEphemeral(&req.Ops[i]) {
+			return true
+		}
+	}
+	return req.Op.IsCreate() && req.Mode.IsEphemeral()
+}
+
+// upgraded hands the connection of a local session over to the one that all
+// servers know now.
+func (r *Replica) upgraded(w *waiting, s *session.Session) {
+	r.locals.Remove(s.ID)
+	if !r.here(w) {
+		return
+	}
+	s.Conn, w.conn.session = w.conn.id, s
+	if r.leads() {
+		s.Owner = ownerSelf
+	}
+}
+
+// unknownElsewhere tells whether a session that the leader does not know may be
+// a local one of the learner that brings its request.
+func (r *Replica) unknownElsewhere(id zk.SessionID) bool {
+	return r.opts.LocalSessions && uint8(uint64(id)>>56) != uint8(r.opts.ID)
+}

@@ -1,0 +1,55 @@
+package replica
+
+import (
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// While nobody leads, a server may serve reads to clients that have said that
+// they can live with it (readonlymode.enabled). What they see may be older than
+// what they have seen elsewhere, and newer than what will be: the end of the
+// log may not be committed. No session is opened, touched or expired: a client
+// keeps the one it has, and gets a local one if it has none (ZOOKEEPER-3863).
+
+// readOnlyAfterMs is how long a server looks for a leader at least before it
+// serves reads.
+const readOnlyAfterMs = 2000
+
+// readOnlyTick begins the reading when nobody has led for long enough.
+func (r *Replica) readOnlyTick() {
+	if !r.opts.ReadOnly || r.readOnly || r.serving || r.peer.State() != zab.Looking || r.untrusted {
+		return
+	}
+	if r.now.MonoMs-r.lookingMs >= max(readOnlyAfterMs, r.opts.TickMs) {
+		r.readOnly = true
+	}
+}
+
+// endReadOnly cuts the readers off: there is a leader, or the tree changes.
+func (r *Replica) endReadOnly() {
+	if r.readOnly {
+		r.readOnly = false
+		r.dropAll()
+	}
+}
+
+// connectReadOnly takes a client in that wants to read.
+func (r *Replica) connectReadOnly(c *conn, req *wire.ConnectRequest) {
+	switch {
+	case !req.ReadOnly:
+		r.drop(c)
+	case req.Session == 0:
+		r.newLocal(c, req)
+	case r.resumeLocal(c, req):
+	case r.sessions.Get(req.Session) == nil || !session.PasswordMatches(req.Session, req.Password):
+		r.drop(c) // whether it has expired the leader will say
+	default:
+		s := r.sessions.Get(req.Session)
+		r.closeOld(s)
+		r.attach(c, s, req)
+	}
+}
+
+// ReadOnly tells whether only reads are served, for want of a leader.
+func (r *Replica) ReadOnly() bool { return r.readOnly }
