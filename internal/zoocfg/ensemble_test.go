@@ -88,9 +88,6 @@ func TestWhatAnEnsembleShouldHaveIsRemarked(t *testing.T) {
 		servers + "sslQuorum=true\nsslQuorum=false":          "/etc/zoo.cfg:9: sslQuorum: stands twice, line 8 is not used",
 		servers + "peerType=participant\nsslQuorum=false":    "",
 		servers + "observerMasterPort=2191":                  `/etc/zoo.cfg:8: observerMasterPort: "2191" has no effect: this version has no observer masters: observers follow the leader`,
-		servers + "localSessionsEnabled=true":                `/etc/zoo.cfg:8: localSessionsEnabled: "true" has no effect: all sessions are known to the whole ensemble`,
-		servers + "readonlymode.enabled=true":                `/etc/zoo.cfg:8: readonlymode.enabled: "true" has no effect: this version serves nobody without a quorum`,
-		servers + "leaderServes=no":                          `/etc/zoo.cfg:8: leaderServes: "no" has no effect: a leader takes clients`,
 		servers + "oraclePath=/chassis":                      `/etc/zoo.cfg:8: oraclePath: "/chassis" has no effect: this version asks no oracle`,
 		"standaloneEnabled=false\nserver.2=b:2888:3888;2182": "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, here are 1",
 	} {

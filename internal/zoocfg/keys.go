@@ -61,9 +61,6 @@ const (
 	whyPlain     = "this version has no TLS and no SASL between servers"
 	whyMaster    = "this version has no observer masters: observers follow the leader"
 	whyAddresses = "all addresses of a server are tried"
-	whyReadOnly  = "this version serves nobody without a quorum"
-	whyLocal     = "all sessions are known to the whole ensemble"
-	whyServes    = "a leader takes clients"
 	whyOracle    = "this version asks no oracle"
 	whyLoop      = "requests are batched by what has arrived, not by time and number"
 	whyThreads   = "there are no pools of threads to size"
@@ -129,9 +126,9 @@ func (r *reader) clientKeys() map[string]setting {
 		"znode.container.checkIntervalMs":        used(millis(&c.ReapInterval, 1)),
 		"znode.container.maxPerMinute":           used(number(&c.ReapPerMinute, 1, math.MaxInt32)),
 		"znode.container.maxNeverUsedIntervalMs": used(millis(&c.ContainerUnused, 0)),
-		"readonlymode.enabled":                   inEnsemble(later(flag(&c.ReadOnlyMode), "false", whyReadOnly)),
-		"localSessionsEnabled":                   inEnsemble(later(flag(&c.LocalSessions), "false", whyLocal)),
-		"localSessionsUpgradingEnabled":          inEnsemble(later(flag(&c.UpgradeSessions), "false", whyLocal)),
+		"readonlymode.enabled":                   inEnsemble(used(flag(&c.ReadOnlyMode))),
+		"localSessionsEnabled":                   inEnsemble(used(flag(&c.LocalSessions))),
+		"localSessionsUpgradingEnabled":          inEnsemble(used(flag(&c.UpgradeSessions))),
 		"closeSessionTxn.enabled":                later(flag(nil), "true", whyFormat),
 		"request_stale_connection_check":         idle(flag(nil), whyLimits),
 		"request_stale_latency_check":            idle(flag(nil), whyLimits),
@@ -215,7 +212,7 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"observer.reconnectDelayMs":     idle(count, "an observer looks for the leader at once"),
 		"observer.election.DelayMs":     idle(count, "an observer looks for the leader at once"),
 		"quorumListenOnAllIPs":          used(flag(&r.listenOnAll)),
-		"leaderServes":                  inEnsemble(later(word(&c.NoClientsOfLeader, "no", "yes"), "yes", whyServes)),
+		"leaderServes":                  inEnsemble(used(word(&c.NoClientsOfLeader, "no", "yes"))),
 		"learner.asyncSending":          idle(flag(nil), whyLinks),
 		"learner.closeSocketAsync":      idle(flag(nil), whyLinks),
 		"leader.closeSocketAsync":       idle(flag(nil), whyLinks),
