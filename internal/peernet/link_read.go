@@ -32,8 +32,10 @@ const lingerMax = time.Second
 
 // run serves the link to its end.
 func (k *link) run() {
-	err := k.read()
 	l := k.owner
+	l.begin(k)
+	defer l.forget(k)
+	err := k.read()
 	l.leave(k)
 	if k.out.isClosing() {
 		err = nil

@@ -61,9 +61,10 @@ type Links struct {
 		closed  bool
 		last    zab.LinkID // given last
 		links   map[zab.LinkID]*link
-		dirty   []*link    // to be flushed
-		spare   []*link    // memory for dirty
-		dialing zab.LinkID // the number of the link that Connect is after; 0: none
+		running map[*link]struct{} // links too, and what is none yet or not any more
+		dirty   []*link            // to be flushed
+		spare   []*link            // memory for dirty
+		dialing zab.LinkID         // the number of the link that Connect is after; 0: none
 		cancel  context.CancelFunc
 	}
 }
@@ -85,6 +86,7 @@ func NewLinks(o LinksOptions) *Links {
 	l.done, l.end = context.WithCancel(context.Background())
 	l.dialer = dialer{o.Dial, &l.tasks}
 	l.mu.links = make(map[zab.LinkID]*link)
+	l.mu.running = make(map[*link]struct{})
 	l.tasks.Add(1)
 	go func() {
 		defer l.tasks.Done()
@@ -156,7 +158,7 @@ func (l *Links) Close(id zab.LinkID) {
 func (l *Links) Shutdown() {
 	l.mu.Lock()
 	l.mu.closed = true
-	for _, k := range l.mu.links {
+	for k := range l.mu.running {
 		k.cut()
 	}
 	l.mu.Unlock()
@@ -185,6 +187,22 @@ func (l *Links) welcome(socket net.Conn) {
 		_ = socket.SetReadDeadline(time.Now().Add(l.o.SilenceMax))
 		newLink(l, socket, peerwire.FromLearner).run()
 	}()
+}
+
+// begin keeps a connection in mind until its end, for Shutdown.
+func (l *Links) begin(k *link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.running[k] = struct{}{}
+	if l.mu.closed {
+		k.cut()
+	}
+}
+
+func (l *Links) forget(k *link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.mu.running, k)
 }
 
 // enter makes a connection that came in a link, unless there are too many.

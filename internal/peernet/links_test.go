@@ -457,6 +457,27 @@ func TestCloseComesBehindWhatWasSent(t *testing.T) {
 	}
 }
 
+func TestShutdownWaitsForNoPeer(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = time.Hour })
+	_, closed := dialServer(t, s)
+	for range 200 {
+		s.Send(closed, proposal(1, strings.Repeat("x", 100_000)), peerwire.FromLeader)
+	}
+	s.Close(closed)
+	s.next("down")
+	_, silent := dialServer(t, s)
+	dialRaw(t, s.address)
+	begun := time.Now()
+	s.Shutdown()
+	if took := time.Since(begun); took > lingerMax {
+		t.Errorf("it took %v", took)
+	}
+	if c := s.next("down"); c.link != silent {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestEndOfAPeerIsSeenAtOnce(t *testing.T) {
 	leavesNothing(t)
 	learner, leader, toLeader, toLearner := pair(t)

@@ -1,0 +1,90 @@
+package peernet
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// certified returns a listener and a dialer of TLS with one certificate.
+func certified(t *testing.T) (func() net.Listener, DialFunc) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	must(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	dialer := &tls.Dialer{Config: config}
+	return func() net.Listener { return tls.NewListener(listen(t, "127.0.0.1:0"), config) },
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, address)
+		}
+}
+
+func TestLinksOverTLS(t *testing.T) {
+	leavesNothing(t)
+	listenTLS, dial := certified(t)
+	leader := newServer(t, listenTLS(), nil)
+	learner := startServer(t, func(o *LinksOptions) { o.Dial = dial })
+	ends(t, garbage(t, leader.address))
+	toLeader, toLearner := join(learner, leader)
+	for i := range 1000 {
+		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)}, peerwire.FromLearner)
+		learner.Flush()
+		leader.receives(zab.KindAck, zk.Zxid(i))
+	}
+	leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9}, peerwire.FromLeader)
+	leader.SendSnapshot(toLearner, func(w io.Writer) error { return writeSnapshot(w, 1000) })
+	learner.receives(zab.KindSnap, 9)
+	if c := learner.next("snapshot"); c.snapshot != "1 sessions 1001 znodes" {
+		t.Error(c.snapshot)
+	}
+	leader.Send(toLearner, proposal(10, "last"), peerwire.FromLeader)
+	leader.Close(toLearner)
+	learner.receives(zab.KindProposal, 10)
+	learner.next("down")
+	leader.next("down")
+}
+
+func TestVotesOverTLS(t *testing.T) {
+	leavesNothing(t)
+	listenTLS, dial := certified(t)
+	b := newBook()
+	change := func(o *VotesOptions) { o.Dial = dial }
+	small, large := newVoter(t, 1, listenTLS(), b, change), newVoter(t, 2, listenTLS(), b, change)
+	b.set(1, small.address)
+	b.set(2, large.address)
+	ends(t, garbage(t, small.address))
+	small.Send(2, ballot(1, 1))
+	large.hears(t, 1, 1)
+	large.Send(1, ballot(2, 2))
+	small.hears(t, 2, 2)
+}
+
+// garbage says something else than TLS.
+func garbage(t *testing.T, a peerwire.Address) net.Conn {
+	t.Helper()
+	socket := dialRaw(t, a)
+	_, err := socket.Write([]byte("not TLS at all, but a few bytes more than the head of a record"))
+	must(t, err)
+	return socket
+}
