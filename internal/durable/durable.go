@@ -208,7 +208,7 @@ func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
 	if err := d.closeLog(); err != nil {
 		return err
 	}
-	if err := d.store.Truncate(zxid); err != nil {
+	if err := d.store.Replace(zxid); err != nil {
 		return err
 	}
 	var err error

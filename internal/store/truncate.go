@@ -20,9 +20,6 @@ var ErrNeedSnapshot = errors.New("the history cannot be cut there")
 // come back with them (ZOOKEEPER-4837). The log must be closed. It first proves
 // that recovery will end at last, and changes nothing when it will not; then
 // the state must be recovered anew, nothing of the old one may be used.
-//
-// Where a leader sent its whole state, commit that as a snapshot and truncate to
-// its zxid: records behind it belong to a history that was given up.
 func (s *Store) Truncate(last zk.Zxid) error {
 	base, newer, err := s.baseFor(last)
 	if err != nil {
@@ -41,6 +38,52 @@ func (s *Store) Truncate(last zk.Zxid) error {
 		return txnlog.DropBehind(s.fs, s.logDir, last, s.readOptions())
 	}
 	return txnlog.Truncate(s.fs, s.logDir, last, s.readOptions())
+}
+
+// Replace makes the snapshot of last, which a leader's state was saved as, the
+// whole history: what else is there belongs to one that was given up. Else, if
+// that snapshot rotted, an older one and both logs would pass for one history.
+// The log must be closed. Wherever a crash falls, recovery gives the old history
+// or the new one.
+func (s *Store) Replace(last zk.Zxid) error {
+	if err := s.Truncate(last); err != nil {
+		return err
+	}
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	var old []string
+	for _, file := range files {
+		if file.Zxid != last {
+			old = append(old, file.Name)
+		}
+	}
+	if err := s.removeAll(s.snapDir, old); err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	segments, err := txnlog.Segments(s.fs, s.logDir)
+	if err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	old = old[:0]
+	for _, segment := range segments {
+		old = append(old, segment.Name)
+	}
+	if err := s.removeAll(s.logDir, old); err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	return nil
+}
+
+// removeAll removes files of a directory, durably.
+func (s *Store) removeAll(dir string, names []string) error {
+	for _, name := range names {
+		if err := s.fs.Remove(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return s.fs.SyncDir(dir)
 }
 
 // baseFor finds the newest whole snapshot from which the log leads to last
