@@ -29,6 +29,10 @@ type Options struct {
 	Change func(id int, c *server.Config) // what a server has for itself
 	Ended  func(id int, reason error)     // a server has ended by itself
 	Logger func(id int) *slog.Logger      // nil: none
+	// RoleChanged hears of every change of a role, from the server's own loop,
+	// which waits for it: it must not ask the ensemble. A server that ends is
+	// looking from then on.
+	RoleChanged func(id int, role server.Role)
 }
 
 // Ensemble is a running ensemble. Its methods may be called by any goroutine.
@@ -37,6 +41,11 @@ type Ensemble struct {
 	config  *ensemble.Config // nil: one server alone
 	members []*member        // by number, from 1
 	net     *network
+
+	news struct {
+		sync.Mutex
+		changed chan struct{} // closed with the next change of a role
+	}
 }
 
 // member is one place in the ensemble: a server, or the place it will have
@@ -51,7 +60,6 @@ type member struct {
 	server *server.Server
 	stop   context.CancelFunc
 	done   chan struct{} // closed when Run has returned
-	err    error         // of Run
 }
 
 // Start starts all servers. It does not wait for a leader.
@@ -60,6 +68,7 @@ func Start(o Options) (*Ensemble, error) {
 		return nil, errors.New("an ensemble has one server or more")
 	}
 	e := &Ensemble{opts: o, net: newNetwork()}
+	e.news.changed = make(chan struct{})
 	if err := e.reserve(); err != nil {
 		e.Close()
 		return nil, err
@@ -91,7 +100,7 @@ func (e *Ensemble) reserve() error {
 			role = "observer"
 		}
 		_, vote, _ := net.SplitHostPort(m.vote.addr())
-		text += fmt.Sprintf("server.%d=%s:%s:%s\n", id, m.quorum.addr(), vote, role)
+		text += fmt.Sprintf("server.%d=%s:%s:%s;%s\n", id, m.quorum.addr(), vote, role, m.client.addr())
 		e.net.place(m.quorum.addr(), id)
 		e.net.place(m.vote.addr(), id)
 	}
@@ -143,6 +152,7 @@ func (e *Ensemble) start(m *member) error {
 	if e.opts.Logger != nil {
 		cfg.Logger = e.opts.Logger(m.id)
 	}
+	cfg.RoleChanged = func(role server.Role) { e.tell(m.id, role) }
 	if e.opts.Change != nil {
 		e.opts.Change(m.id, &cfg)
 	}
@@ -155,13 +165,57 @@ func (e *Ensemble) start(m *member) error {
 	done := m.done
 	go func() {
 		err := s.Run(ctx)
-		m.err = err
 		close(done)
+		if s.Role().Mode != server.ModeLooking {
+			e.tell(m.id, server.Role{Mode: server.ModeLooking})
+		}
 		if err != nil && e.opts.Ended != nil {
 			e.opts.Ended(m.id, err)
 		}
 	}()
 	return nil
+}
+
+// tell spreads a change of a role.
+func (e *Ensemble) tell(id int, role server.Role) {
+	if e.opts.RoleChanged != nil {
+		e.opts.RoleChanged(id, role)
+	}
+	e.news.Lock()
+	defer e.news.Unlock()
+	close(e.news.changed)
+	e.news.changed = make(chan struct{})
+}
+
+// Await returns when ready holds. It asks again with every change of a role.
+func (e *Ensemble) Await(ctx context.Context, ready func() bool) error {
+	for {
+		e.news.Lock()
+		changed := e.news.changed
+		e.news.Unlock()
+		if ready() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// running is the place's server, nil if it is down or has ended by itself.
+// Called with m.mu held.
+func (m *member) running() *server.Server {
+	if m.server == nil {
+		return nil
+	}
+	select {
+	case <-m.done:
+		return nil
+	default:
+		return m.server
+	}
 }
 
 func (e *Ensemble) member(id int) (*member, error) {
@@ -182,7 +236,7 @@ func (e *Ensemble) Server(id int) *server.Server {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.server
+	return m.running()
 }
 
 // Addr is where a server serves clients.
@@ -227,7 +281,7 @@ func (e *Ensemble) end(id int, before func(*member)) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.server == nil {
+	if m.running() == nil {
 		return fmt.Errorf("server %d is down already", id)
 	}
 	before(m)
@@ -245,7 +299,7 @@ func (e *Ensemble) Start(id int) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.server != nil {
+	if m.running() != nil {
 		return fmt.Errorf("server %d is running already", id)
 	}
 	e.net.join(m.id)
@@ -261,6 +315,9 @@ func (e *Ensemble) Cut(a, b int) error {
 	if _, err := e.member(b); err != nil {
 		return err
 	}
+	if a == b {
+		return fmt.Errorf("server %d cannot be cut off from itself", a)
+	}
 	e.net.cut(a, b)
 	return nil
 }
@@ -269,14 +326,20 @@ func (e *Ensemble) Cut(a, b int) error {
 func (e *Ensemble) Heal() { e.net.heal() }
 
 // Leader returns the number of the server that leads and serves, 0 if none
-// does.
+// does. Of two that both think so it is the one of the later epoch: the other
+// is cut off and can commit nothing.
 func (e *Ensemble) Leader() int {
+	leader, epoch := 0, uint32(0)
 	for id := 1; id <= len(e.members); id++ {
-		if s := e.Server(id); s != nil && s.Leads() {
-			return id
+		s := e.Server(id)
+		if s == nil || !s.Leads() {
+			continue
+		}
+		if role := s.Role(); leader == 0 || role.Epoch > epoch {
+			leader, epoch = id, role.Epoch
 		}
 	}
-	return 0
+	return leader
 }
 
 // Close stops all servers.

@@ -34,13 +34,12 @@ func begin(t *testing.T, servers, observers int) *Ensemble {
 // lead waits for a leader.
 func lead(t *testing.T, e *Ensemble) int {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if id := e.Leader(); id != 0 {
-			return id
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := e.Await(ctx, func() bool { return e.Leader() != 0 }); err != nil {
+		t.Fatal("nobody leads")
 	}
-	t.Fatal("nobody leads")
-	return 0
+	return e.Leader()
 }
 
 func TestThreeServersElectServeAndSurviveTheirLeader(t *testing.T) {

@@ -76,7 +76,16 @@ func (p *proposalSizes) report() Sizes {
 func (s *Server) role() (Role, time.Duration) {
 	s.place.mu.Lock()
 	defer s.place.mu.Unlock()
-	return s.place.role, time.Duration(s.monoMs()-s.place.sinceMs) * time.Millisecond
+	return s.place.current(), time.Duration(s.monoMs()-s.place.sinceMs) * time.Millisecond
+}
+
+// current is the role; before the first step the server is looking. Called with
+// mu held.
+func (p *place) current() Role {
+	if p.role.Mode == "" {
+		return Role{Mode: ModeLooking}
+	}
+	return p.role
 }
 
 // Role returns the server's role.
@@ -91,7 +100,7 @@ func (s *Server) noteStep(effects *replica.Effects) {
 	s.serves.Store(s.replica.Serving())
 	role := roleOf(s.replica, s.cfg.ID)
 	s.place.mu.Lock()
-	before := s.place.role
+	before := s.place.current()
 	if role != before {
 		s.place.role, s.place.sinceMs = role, s.loopMs
 	}
