@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/anishathalye/porcupine"
 
@@ -55,10 +56,24 @@ func Linearizable(history []Operation) error {
 	model := registers.ToModel()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if !porcupine.CheckOperations(model, keys[key]) {
-			return broken("linear", "no order explains the %d operations on %s", len(keys[key]), key)
+			return broken("linear", "no order explains the %d operations on %s: %s", len(keys[key]), key, list(history, key))
 		}
 	}
 	return nil
+}
+
+// listMax is how many operations a Violation names.
+const listMax = 40
+
+// list names the operations on a key, the last ones if there are many.
+func list(history []Operation, key string) string {
+	var lines []string
+	for i := range history {
+		if history[i].Key == key {
+			lines = append(lines, history[i].String())
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-listMax):], "; ")
 }
 
 // step is what an operation makes of a key: nothing if its answer does not fit.
@@ -102,9 +117,13 @@ func (r register) after(op Operation) (register, zk.Code) {
 	return register{exists: true, version: r.version + 1, data: op.Data}, zk.OK
 }
 
-// String is the operation as a line of a trace.
+// String is the operation as a line.
 func (o Operation) String() string {
-	return fmt.Sprintf("%d-%d client %d: %v %s version %d = %v, version %d", o.Call, o.Return, o.Client, o.Op, o.Key, o.Version, o.Code, o.Found)
+	end := fmt.Sprint(o.Return)
+	if o.Return == Never {
+		end = "never"
+	}
+	return fmt.Sprintf("%d to %s, client %d: %v of version %d: %v, found version %d, data %x", o.Call, end, o.Client, o.Op, o.Version, o.Code, o.Found, o.Data&0xffff)
 }
 
 // Hash is what stands for data in an Operation.

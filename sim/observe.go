@@ -102,6 +102,14 @@ func (o *observer) disk(p *process, op *replica.DiskOp) {
 		if o.order.Truncate(p.id, op.Zxid) != nil {
 			return // the server finds out by itself that it has no such place
 		}
+	case replica.DiskSaveSnapshot:
+		// What came behind the SNAP is in the tree that is saved, not in the log.
+		leader, _ := p.replica.Leader()
+		if history, err := o.order.History(leader, op.Zxid); err == nil {
+			o.order.Copy(p.id, history)
+		} else {
+			o.w.fail(err)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func TestSeeds(t *testing.T) {
 		}
 		sum = Sum(sum, r.Tally)
 		if r.Err != nil {
-			t.Errorf("seed %d at %d ms: %v", seed, r.AtMs, r.Err)
+			t.Errorf("seed %d at %d ms (linearizable %v): %v", seed, r.AtMs, r.Plan.Linearizable, r.Err)
 		}
 	}
 	t.Logf("%+v", sum)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/clientsession"
@@ -20,6 +21,7 @@ import (
 type program struct {
 	c       *client
 	waiting int // requests without an answer
+	open    []*clientsession.Call
 	made    int // names used
 	mine    []string
 	calm    bool // nothing new is begun
@@ -163,6 +165,7 @@ func (p *program) submitBehind(sync *request, r zk.Request) *request {
 		call.Watch = &clientsession.Watch{Path: r.Path, Kind: kind, Owner: new(int)}
 	}
 	p.waiting++
+	p.open = append(p.open, call)
 	if r.Op == zk.OpCloseSession {
 		c.step(clientsession.Event{Kind: clientsession.Close, Call: call})
 	} else {
@@ -183,6 +186,7 @@ func (p *program) notify(e *clientsession.Effect) {
 func (p *program) complete(e *clientsession.Effect) {
 	q := e.Call.Owner.(*request)
 	p.waiting--
+	p.open = slices.DeleteFunc(p.open, func(call *clientsession.Call) bool { return call == e.Call })
 	q.answered = e.Replied && e.Code == zk.OK
 	w := p.c.w
 	switch {
@@ -247,7 +251,12 @@ func (p *program) named(req *zk.Request, zxid zk.Zxid) error {
 }
 
 // abandon is the end of a client: its requests have no answer.
-func (p *program) abandon() { p.calm = true }
+func (p *program) abandon() {
+	p.calm = true
+	for _, call := range p.open {
+		p.c.w.watcher.operation(p.c, call.Owner.(*request), &clientsession.Effect{Call: call})
+	}
+}
 
 // finish has the client write and read once more, and then be still.
 func (p *program) finish() {
