@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/session"
@@ -38,10 +39,10 @@ func (s *script) request(f []string) {
 	case op == zk.OpMulti || op == zk.OpMultiRead:
 		r.Op, r.Ops = op, []zk.Request{}
 		for part := range strings.SplitSeq(strings.Join(f[3:], " "), ";") {
-			r.Ops = append(r.Ops, *s.single(strings.Fields(part)))
+			r.Ops = append(r.Ops, *ParseRequest(s.t, strings.Fields(part)))
 		}
 	default:
-		r = s.single(f[2:])
+		r = ParseRequest(s.t, f[2:])
 	}
 	if f[0] == "undecodable" {
 		e.Code = zk.ErrMarshalling
@@ -55,7 +56,8 @@ var scriptModes = map[string]zk.CreateMode{
 	"container": zk.Container,
 }
 
-func (s *script) single(f []string) *zk.Request {
+// ParseRequest reads "OP [PATH] [DATA] [key=value ...]".
+func ParseRequest(t *testing.T, f []string) *zk.Request {
 	r := &zk.Request{Op: opsByName[f[0]], Version: -1, TTL: -1}
 	if r.Op.IsCreate() {
 		r.ACL, r.Data = zk.OpenACL(), []byte{}
@@ -69,7 +71,7 @@ func (s *script) single(f []string) *zk.Request {
 		case arg == "watch":
 			r.Watch = true
 		case pair:
-			s.argument(r, key, value)
+			argument(t, r, key, value)
 		case r.Path == "":
 			r.Path = arg
 		default:
@@ -79,24 +81,24 @@ func (s *script) single(f []string) *zk.Request {
 	return r
 }
 
-func (s *script) argument(r *zk.Request, key, value string) {
+func argument(t *testing.T, r *zk.Request, key, value string) {
 	paths := func() []string { return strings.Split(value, ",") }
 	if slices.Contains([]string{"since", "data", "exist", "child", "persistent", "recursive"}, key) && r.SetWatches == nil {
 		r.SetWatches = &zk.SetWatches{}
 	}
 	switch key {
 	case "version":
-		r.Version = int32(s.number(value))
+		r.Version = int32(number(t, value))
 	case "ttl":
-		r.TTL, r.Mode = s.number(value), zk.PersistentTTL
+		r.TTL, r.Mode = number(t, value), zk.PersistentTTL
 	case "mode":
-		r.Watches = zk.WatchMode(s.number(value))
+		r.Watches = zk.WatchMode(number(t, value))
 	case "type":
-		r.Watcher = zk.WatcherType(s.number(value))
+		r.Watcher = zk.WatcherType(number(t, value))
 	case "acl":
 		r.ACL = scriptACL(value)
 	case "since":
-		r.SetWatches.RelativeZxid = zk.Zxid(s.number(value))
+		r.SetWatches.RelativeZxid = zk.Zxid(number(t, value))
 	case "data":
 		r.SetWatches.Data = paths()
 	case "exist":
@@ -108,7 +110,7 @@ func (s *script) argument(r *zk.Request, key, value string) {
 	case "recursive":
 		r.SetWatches.Recursive = paths()
 	default:
-		s.t.Fatalf("unknown argument %q", key)
+		t.Fatalf("unknown argument %q", key)
 	}
 }
 
@@ -143,7 +145,7 @@ func (s *script) Connected(id session.ConnID, r *wire.ConnectResponse) {
 func (s *script) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 	body := ""
 	if h.Code == zk.OK && r != nil {
-		body = s.resultText(r)
+		body = ResultText(r)
 	}
 	s.say("-> %d xid=%d zxid=%d %s%s", id, h.Xid, h.Zxid, h.Code.Error(), body)
 }
@@ -156,7 +158,8 @@ func (s *script) Notify(id session.ConnID, e *zk.Event) {
 // Close implements Clients.
 func (s *script) Close(id session.ConnID) { s.say("-> %d close", id) }
 
-func (s *script) resultText(r *zk.Result) string {
+// ResultText is the body of a reply.
+func ResultText(r *zk.Result) string {
 	var b strings.Builder
 	switch r.Op {
 	case zk.OpCreate, zk.OpSync:
@@ -179,28 +182,29 @@ func (s *script) resultText(r *zk.Result) string {
 			if sub.Op == zk.OpError {
 				fmt.Fprintf(&b, " [%s]", sub.Code.Error())
 			} else {
-				fmt.Fprintf(&b, " [%s%s]", sub.Op, s.resultText(sub))
+				fmt.Fprintf(&b, " [%s%s]", sub.Op, ResultText(sub))
 			}
 		}
 	}
 	return b.String()
 }
 
-func (s *script) txnText(h *zk.TxnHeader, t *zk.Txn) string {
+// TxnText is a transaction; name names a session.
+func TxnText(name func(zk.SessionID) string, h *zk.TxnHeader, t *zk.Txn) string {
 	switch t.Op {
 	case zk.OpCreateSession:
-		return fmt.Sprintf("createSession %s timeout=%d", s.sessionName(h.Session), t.TimeoutMs)
+		return fmt.Sprintf("createSession %s timeout=%d", name(h.Session), t.TimeoutMs)
 	case zk.OpCloseSession:
 		if !t.HasPaths {
-			return fmt.Sprintf("closeSession %s", s.sessionName(h.Session))
+			return fmt.Sprintf("closeSession %s", name(h.Session))
 		}
-		return fmt.Sprintf("closeSession %s %v", s.sessionName(h.Session), t.Paths)
+		return fmt.Sprintf("closeSession %s %v", name(h.Session), t.Paths)
 	case zk.OpError:
 		return "error: " + t.Code.Error()
 	case zk.OpMulti:
 		var parts []string
 		for i := range t.Sub {
-			parts = append(parts, s.txnText(h, &t.Sub[i]))
+			parts = append(parts, TxnText(name, h, &t.Sub[i]))
 		}
 		return "multi [" + strings.Join(parts, "] [") + "]"
 	case zk.OpSetData, zk.OpSetACL, zk.OpCheck:

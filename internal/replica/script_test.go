@@ -66,7 +66,7 @@ func (s *script) step() {
 		if err != nil || h.Zxid != op.Zxid {
 			s.t.Fatalf("record %d: %v", op.Zxid, err)
 		}
-		s.say("append %d %s", op.Zxid, s.txnText(&h, &t))
+		s.say("append %d %s", op.Zxid, TxnText(s.sessionName, &h, &t))
 	}
 }
 
@@ -119,7 +119,7 @@ func (s *script) command(f []string) {
 		s.auth(s.connID(f[1]), strings.Join(f[2:], ""))
 	case "read":
 		var a Answer
-		s.replica.Reader().Read(s.single(f[2:]), Caller{Conn: s.connID(f[1])}, &a)
+		s.replica.Reader().Read(ParseRequest(s.t, f[2:]), Caller{Conn: s.connID(f[1])}, &a)
 	case "touch":
 		s.add(Event{Kind: EventTouch, Conn: s.connID(f[1])})
 	case "disconnect":
@@ -149,10 +149,12 @@ func (s *script) command(f []string) {
 
 func (s *script) add(e Event) { s.batch = append(s.batch, e) }
 
-func (s *script) number(text string) int64 {
+func (s *script) number(text string) int64 { return number(s.t, text) }
+
+func number(t *testing.T, text string) int64 {
 	n, err := strconv.ParseInt(strings.TrimPrefix(text, "+"), 10, 64)
 	if err != nil {
-		s.t.Fatalf("not a number: %q", text)
+		t.Fatalf("not a number: %q", text)
 	}
 	return n
 }
