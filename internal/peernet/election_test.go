@@ -1,0 +1,128 @@
+package peernet
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// elector is a machine of package fle on an election port. It never repeats a
+// message: whatever it says must arrive, or be replaced by something newer.
+type elector struct {
+	*voter
+	machine *fle.Machine
+	events  chan fle.Event
+	look    fle.Look
+	changed chan<- struct{} // holds a word when role has changed
+	stop    chan struct{}
+	done    sync.WaitGroup
+
+	mu   sync.Mutex
+	role fle.Elected // Looking: none
+}
+
+func startElector(t testing.TB, id quorum.ID, b *book, voters []quorum.ID, changed chan<- struct{}) *elector {
+	e := &elector{events: make(chan fle.Event, 10000), changed: changed, stop: make(chan struct{}),
+		look: fle.Look{Zxid: zk.MakeZxid(1, uint32(id)), Epoch: 1}}
+	e.machine = fle.New(fle.Config{ID: id, ResendMinMs: 1 << 40, ResendMaxMs: 1 << 40}, fle.Ensemble{Committed: quorum.NewMajority(voters...)})
+	e.voter = newVoter(t, id, listen(t, b.of(id)[0].String()), b, func(o *VotesOptions) {
+		o.Receive = func(from quorum.ID, n fle.Notification) { e.events <- fle.Received{From: from, Notification: n} }
+	})
+	e.events <- e.look
+	e.done.Go(e.run)
+	return e
+}
+
+func (e *elector) run() {
+	for {
+		select {
+		case event := <-e.events:
+			for _, effect := range e.machine.Step(0, event) {
+				switch effect := effect.(type) {
+				case fle.Send:
+					e.Send(effect.To, effect.Notification)
+				case fle.Elected:
+					e.become(effect)
+				case fle.Doubt:
+					e.become(fle.Elected{})
+					e.events <- e.look
+				}
+			}
+		case <-e.stop:
+			return
+		}
+	}
+}
+
+func (e *elector) end() {
+	e.Close()
+	close(e.stop)
+	e.done.Wait()
+}
+
+func (e *elector) become(role fle.Elected) {
+	e.mu.Lock()
+	e.role = role
+	e.mu.Unlock()
+	poke(e.changed)
+}
+
+// agreed tells whether all are for one leader, which leads.
+func agreed(electors []*elector) bool {
+	leaders := make(map[quorum.ID]bool)
+	leading := 0
+	for _, e := range electors {
+		e.mu.Lock()
+		leaders[e.role.Leader] = true
+		switch e.role.State {
+		case fle.Looking:
+			leading = -len(electors)
+		case fle.Leading:
+			leading++
+		}
+		e.mu.Unlock()
+	}
+	return len(leaders) == 1 && leading == 1
+}
+
+// elect starts all servers at once, not connected, and waits until they agree.
+func elect(t testing.TB, size quorum.ID) {
+	t.Helper()
+	b := newBook()
+	var voters []quorum.ID
+	for id := quorum.ID(1); id <= size; id++ {
+		voters = append(voters, id)
+		b.set(id, closedPort(t))
+	}
+	changed := make(chan struct{}, 1)
+	var electors []*elector
+	for _, id := range voters {
+		electors = append(electors, startElector(t, id, b, voters, changed))
+	}
+	for !agreed(electors) {
+		get(t, "an agreement", changed)
+	}
+	for _, e := range electors {
+		e.end()
+	}
+}
+
+// With a FinalizeMs of 0 it may take a doubt, but all agree, though no message
+// is said twice.
+func TestElectionNeedsNoRepeatedMessage(t *testing.T) {
+	leavesNothing(t)
+	for range 20 {
+		for _, size := range []quorum.ID{2, 3, 5} {
+			elect(t, size)
+		}
+	}
+}
+
+func BenchmarkElectionOfThree(b *testing.B) {
+	for b.Loop() {
+		elect(b, 3)
+	}
+}
