@@ -68,13 +68,17 @@ func (r *Replica) electionTick() {
 	}
 }
 
-// WakeMs returns when the election wants a step, false if it waits for events
-// alone.
+// WakeMs returns when the replica wants a step at the latest, false if it waits
+// for events alone. A shell gives it a tick now and then besides.
 func (r *Replica) WakeMs() (int64, bool) {
 	if r.election == nil {
 		return 0, false
 	}
-	return r.election.WakeMs()
+	wakeMs, ok := r.election.WakeMs()
+	if peerMs, peerOK := r.peer.WakeMs(); peerOK && (!ok || peerMs < wakeMs) {
+		return peerMs, true
+	}
+	return wakeMs, ok
 }
 
 // electionEnsemble is the configuration as the election sees it.

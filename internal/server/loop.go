@@ -169,7 +169,8 @@ func (d *delivery) flush() {
 	d.dirty, d.last = d.dirty[:0], nil
 }
 
-// alarm wakes the loop at a time that changes.
+// alarm wakes the loop at a time that changes. Mostly it moves on, as with every
+// word of a leader: then the timer is left alone and set anew when it has fired.
 type alarm struct {
 	clock clock.Clock
 	timer clock.Timer
@@ -185,7 +186,7 @@ func (a *alarm) ring() <-chan struct{} {
 }
 
 func (a *alarm) set(atMs int64, wanted bool) {
-	if a.timer != nil && (!wanted || a.atMs != atMs || a.clock.Now().Millis() >= a.atMs) {
+	if a.timer != nil && (!wanted || atMs < a.atMs || a.clock.Now().Millis() >= a.atMs) {
 		a.stop()
 	}
 	if a.timer == nil && wanted {

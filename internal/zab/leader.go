@@ -195,6 +195,20 @@ func (p *Peer) leaderTick() {
 	}
 }
 
+// leaderWakeMs is when the leader looks at the clock next.
+func (p *Peer) leaderWakeMs() (int64, bool) {
+	ld := p.lead
+	switch ld.stage {
+	case leaderServing:
+		return min(ld.checkMs, ld.pingMs), true
+	case leaderSyncing:
+		return min(ld.sinceMs+p.opts.InitMs+1, ld.pingMs), true
+	case leaderGathering, leaderComparing:
+		return ld.sinceMs + p.opts.InitMs + 1, true
+	}
+	return 0, false
+}
+
 // overdue tells which wait of a leader that does not serve yet took too long.
 func (p *Peer) overdue() Reason {
 	if p.lead.stage == leaderServing || p.nowMs-p.lead.sinceMs <= p.opts.InitMs {

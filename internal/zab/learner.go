@@ -49,17 +49,24 @@ func (p *Peer) becomeLearner(leader quorum.ID) {
 	p.emit(Effect{Kind: EffectConnect, Server: leader})
 }
 
-// learnerTick leaves a leader that is silent. The limit changes exactly with
-// the ack of NEWLEADER, on both sides: a large snapshot takes its time.
+// learnerTick leaves a leader that is silent.
 func (p *Peer) learnerTick() {
-	limit := p.opts.InitMs
-	if p.learn.stage >= learnerReady {
-		limit = p.opts.SyncMs
-	}
-	// Its own disk's time is not the leader's silence.
-	if p.learn.stage != learnerPromising && p.learn.stage != learnerStoring && p.nowMs-p.learn.heardMs > limit {
+	if !p.learn.storing() && p.nowMs-p.learn.heardMs > p.silenceMs() {
 		p.leave(ReasonSilence, false)
 	}
+}
+
+// storing tells whether the learner waits for its own disk, whose time is not the
+// leader's silence.
+func (ln *learner) storing() bool { return ln.stage == learnerPromising || ln.stage == learnerStoring }
+
+// silenceMs is how long the leader may say nothing. It changes exactly with the
+// ack of NEWLEADER, on both sides: a large snapshot takes its time.
+func (p *Peer) silenceMs() int64 {
+	if p.learn.stage >= learnerReady {
+		return p.opts.SyncMs
+	}
+	return p.opts.InitMs
 }
 
 // learnerDiff says that the learner's log is the beginning of the leader's

@@ -195,6 +195,18 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
 }
 
+// WakeMs returns when the peer wants a step at the latest, for what it does by
+// the clock alone; false if only an event can move it.
+func (p *Peer) WakeMs() (int64, bool) {
+	switch {
+	case p.lead != nil:
+		return p.leaderWakeMs()
+	case p.learn != nil && !p.learn.storing():
+		return p.learn.heardMs + p.silenceMs() + 1, true
+	}
+	return 0, false // what waits for its own disk has no limit
+}
+
 // State returns the server's role.
 func (p *Peer) State() State { return p.state }
 
