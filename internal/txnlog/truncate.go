@@ -111,23 +111,27 @@ func shorten(fsys vfs.FS, name string, size int64) error {
 
 // Settle makes what a Reader has read to its end the durable state of the log.
 // It cuts a torn end off, so that it can never stand before later records, and
-// syncs the newest segment: a process that was killed may have left records
-// that were read now from memory and would be gone after a power loss.
+// writes the end of the newest segment again and syncs it: a process that was
+// killed may have left records that were read now from memory and would be gone
+// after a power loss. A sync alone would not do: after one that has failed, which
+// may be why the process ended, the next says yes and saves nothing (vfs.V3).
 func Settle(fsys vfs.FS, dir string, torn *Torn) error {
 	segments, err := Segments(fsys, dir)
 	if err != nil || len(segments) == 0 {
 		return err
 	}
 	newest := filepath.Join(dir, segments[len(segments)-1].Name)
-	switch {
-	case torn == nil:
-		err = syncFile(fsys, newest)
-	case torn.Offset <= segmentHeadBytes:
-		if err = fsys.Remove(torn.File); err == nil && torn.File == newest && len(segments) > 1 {
-			err = syncFile(fsys, filepath.Join(dir, segments[len(segments)-2].Name))
+	if torn != nil {
+		if torn.Offset <= segmentHeadBytes {
+			if err = fsys.Remove(torn.File); torn.File == newest {
+				segments = segments[:len(segments)-1]
+			}
+		} else {
+			err = shorten(fsys, torn.File, torn.Offset)
 		}
-	default:
-		err = shorten(fsys, torn.File, torn.Offset)
+	}
+	if err == nil && len(segments) > 0 {
+		err = renew(fsys, filepath.Join(dir, segments[len(segments)-1].Name))
 	}
 	if err != nil {
 		return fmt.Errorf("settle transaction log: %w", err)
@@ -135,14 +139,60 @@ func Settle(fsys vfs.FS, dir string, torn *Torn) error {
 	return fsys.SyncDir(dir)
 }
 
-func syncFile(fsys vfs.FS, name string) error {
+// renewBytes is how much may lie unsynced (L5), with the default limits.
+const renewBytes = unsyncedBytesMax + PayloadBytesMax + recordFrameBytes
+
+// renew writes what may never have been synced again, as it is, and syncs.
+func renew(fsys vfs.FS, name string) error {
 	file, err := fsys.OpenReadWrite(name)
 	if err != nil {
 		return err
 	}
-	err = file.Sync()
+	err = rewrite(file)
+	if err == nil {
+		err = file.Sync()
+	}
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
 	return err
+}
+
+func rewrite(file vfs.File) error {
+	end, err := writtenEnd(file)
+	if err != nil {
+		return err
+	}
+	start := max(end-renewBytes, 0)
+	content := make([]byte, end-start)
+	if _, err := file.ReadAt(content, start); err != nil && err != io.EOF {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, file, start); err != nil { // moves the offset there
+		return err
+	}
+	_, err = file.Write(content)
+	return err
+}
+
+// writtenEnd is where the zeros behind the records begin.
+func writtenEnd(file vfs.File) (int64, error) {
+	end, err := file.Size()
+	if err != nil {
+		return 0, err
+	}
+	buffer := make([]byte, readBytes)
+	for end > 0 {
+		part := buffer[:min(int64(len(buffer)), end)]
+		if _, err := file.ReadAt(part, end-int64(len(part))); err != nil && err != io.EOF {
+			return 0, err
+		}
+		for i := len(part) - 1; i >= 0; i-- {
+			if part[i] != 0 {
+				return end - int64(len(part)-1-i), nil
+			}
+		}
+		end -= int64(len(part))
+	}
+	return 0, nil
 }
