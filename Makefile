@@ -27,8 +27,8 @@ race: ## the rooms with goroutines under the race detector
 .PHONY: lint
 lint: bin/staticcheck ## gofmt, go vet and staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	go vet -tags interop,robust work
-	bin/staticcheck -tags interop,robust $$(go list work)
+	go vet -tags interop,robust,chaos work
+	bin/staticcheck -tags interop,robust,chaos $$(go list work)
 
 bin/staticcheck:
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
@@ -57,6 +57,10 @@ differential: ## SEEDS=50 random scripts on Apache ZooKeeper and on Conclave, co
 .PHONY: robust
 robust: ## KILLS=100 times kill -9 under load, 10,000 sessions, a million watches, garbage on the port
 	ROBUST_KILLS=$(KILLS) go test -tags robust -count=1 -v -timeout 60m ./test/robust
+
+.PHONY: chaos
+chaos: ## CHAOS_MINUTES=30 of kills, pauses, cut links, full, slow, broken and lost disks on an ensemble of real processes; 1 is a smoke test
+	go test -tags chaos -count=1 -v -timeout $$(($${CHAOS_MINUTES:-30} + 10))m ./test/chaos
 
 .PHONY: crash
 crash: ## simulated crash at every operation on the disk

@@ -34,8 +34,8 @@ type Member struct {
 	// Data, if set, is the data directory in place of a folder of Dir.
 	Data string
 
-	// Wrap, if set, is a command that the server's command line is handed to.
-	Wrap func(o *Options)
+	// Disk, if set, is what the process's syncs go through.
+	Disk *Disk
 
 	ensemble                             *Ensemble
 	clientPort, quorumPort, electionPort int
@@ -132,10 +132,7 @@ func (m *Member) Launch(ctx context.Context) error {
 	}
 	eo := &m.ensemble.options
 	o := Options{DataDir: m.DataDir(), Port: m.clientPort, ConfigFile: m.configFile(), LogFile: filepath.Join(m.Dir, "log"),
-		Properties: eo.Properties, HeapMiB: eo.HeapMiB, JavaFlags: eo.JavaFlags, StartWithin: eo.StartWithin}
-	if m.Wrap != nil {
-		m.Wrap(&o)
-	}
+		Properties: eo.Properties, HeapMiB: eo.HeapMiB, JavaFlags: eo.JavaFlags, StartWithin: eo.StartWithin, Disk: m.Disk}
 	s, err := begin(ctx, m.Kind, o)
 	if err != nil {
 		return fmt.Errorf("servers: start server %d: %w", m.ID, err)

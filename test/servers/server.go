@@ -129,6 +129,13 @@ func (s *Server) run(args []string) error {
 	// A group of its own keeps a Ctrl-C at the terminal away from the server
 	// while the test still talks to it; the death signal is S1.
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	ready := func(err error) error { return err }
+	if s.options.Disk != nil {
+		if ready, err = s.options.Disk.attach(s); err != nil {
+			log.Close()
+			return err
+		}
+	}
 	started := make(chan error, 1)
 	go func() {
 		defer log.Close()
@@ -143,7 +150,14 @@ func (s *Server) run(args []string) error {
 			close(s.ended)
 		}
 	}()
-	return <-started
+	err = <-started
+	if err == nil {
+		if err = ready(nil); err != nil {
+			s.signal(syscall.SIGKILL)
+		}
+		return err
+	}
+	return ready(err)
 }
 
 // openLog begins the log anew, or goes on with one that was asked for.

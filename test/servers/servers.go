@@ -54,6 +54,9 @@ type Options struct {
 	// JavaFlags are further flags of the JVM. Conclave ignores them.
 	JavaFlags []string
 
+	// Disk, if set, is what the process's syncs go through.
+	Disk *Disk
+
 	// Environment are further variables, "NAME=value".
 	Environment []string
 

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestALaterLineReplacesADefaultOfTheSameKey(t *testing.T) {
@@ -25,6 +27,11 @@ func TestPropertiesAreDefinedOnTheCommandLine(t *testing.T) {
 	if got := strings.Join(args, " "); err != nil || got != want {
 		t.Fatalf("%s, %v", got, err)
 	}
+}
+
+func TestMain(m *testing.M) {
+	Supervised()
+	os.Exit(m.Run())
 }
 
 // sleeper is a kind whose process serves nothing: it tests starting and ending
@@ -61,5 +68,44 @@ func TestCPUAndMemoryOfARunningProcessAreRead(t *testing.T) {
 	}
 	if _, err := os.Stat(s.scratch); !os.IsNotExist(err) {
 		t.Errorf("scratch directory after Kill: %v", err)
+	}
+}
+
+// syncing is a process that makes a sync for each line it reads, and says how it
+// went. dd exists everywhere.
+func syncing(t *testing.T, d *Disk) func() (time.Duration, string) {
+	t.Helper()
+	dir := t.TempDir()
+	return func() (time.Duration, string) {
+		s := &Server{Kind: sleeper{}, scratch: dir, LogFile: filepath.Join(dir, "log"), ended: make(chan struct{}), options: Options{Disk: d}}
+		started := time.Now()
+		script := "dd if=/dev/zero of=" + dir + "/file bs=1 count=1 conv=fsync 2>&1 || echo failed"
+		if err := s.run([]string{"/bin/sh", "-c", script}); err != nil {
+			t.Fatal(err)
+		}
+		<-s.ended
+		return time.Since(started), s.Log()
+	}
+}
+
+func TestADiskIsSlowOrFailsAndHeals(t *testing.T) {
+	d := &Disk{}
+	sync := syncing(t, d)
+	if _, log := sync(); strings.Contains(log, "failed") {
+		t.Fatalf("a healthy disk: %s", log)
+	}
+	const delay = 300 * time.Millisecond
+	d.Slow(delay)
+	if took, log := sync(); took < delay || strings.Contains(log, "failed") {
+		t.Errorf("a slow disk took %v: %s", took, log)
+	}
+	d.Heal()
+	d.Fail(syscall.EIO)
+	if _, log := sync(); !strings.Contains(log, "failed") || d.Failed() != 1 {
+		t.Errorf("a broken disk, %d syncs failed: %s", d.Failed(), log)
+	}
+	d.Heal()
+	if _, log := sync(); strings.Contains(log, "failed") {
+		t.Errorf("a healed disk: %s", log)
 	}
 }

@@ -17,6 +17,8 @@
 //	    servers.
 //	K5  An ephemeral znode lives as long as its session, and not longer.
 //	K6  Servers with the same last zxid have the same tree, stats included.
+//	K7  What clients that contend for the same keys were answered has one order
+//	    that explains it.
 //
 // It kills nobody: see test/servers.
 package workload

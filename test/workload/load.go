@@ -26,6 +26,9 @@ type Options struct {
 	// after a sync what the writers have written; default 0.
 	Writers, Readers int
 
+	// Contenders is how many clients work on the same keys; see Contended.
+	Contenders int
+
 	// Pause is what a client waits after each operation; default none.
 	Pause time.Duration
 
@@ -84,6 +87,7 @@ type Load struct {
 	running sync.WaitGroup
 	stale   atomic.Int64
 	reads   atomic.Int64
+	contest contest
 
 	mu      sync.Mutex
 	servers string // connect string of new sessions
@@ -109,11 +113,16 @@ func Start(ctx context.Context, o Options) (*Load, error) {
 		l.readers = append(l.readers, &reader{load: l, id: id})
 	}
 	l.started = time.Now()
+	l.contest.started = l.started
 	for _, w := range l.writers {
 		l.running.Go(w.run)
 	}
 	for _, r := range l.readers {
 		l.running.Go(r.run)
+	}
+	for id := range o.Contenders {
+		c := &contender{load: l, id: id}
+		l.running.Go(c.run)
 	}
 	return l, nil
 }

@@ -1,0 +1,95 @@
+//go:build linux && chaos
+
+package chaos
+
+import (
+	"errors"
+	"hash/maphash"
+	"io"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// histories compares the logs of all servers with each other and with what the
+// clients were told. An epoch has one leader, so even a transaction that was
+// never committed is the only one of its zxid.
+func (s *storm) histories() {
+	seed := maphash.MakeSeed()
+	hashes := map[zk.Zxid]uint64{}
+	owner := map[zk.Zxid]int{}
+	acknowledged := s.load.Ledger.Zxids()
+	found := map[zk.Zxid]bool{}
+	records := 0
+	for _, m := range s.e.Members {
+		s.eachRecord(m, func(r *txnlog.Record) {
+			records++
+			hash := maphash.Bytes(seed, r.Payload)
+			if other, ok := hashes[r.Zxid]; ok && other != hash {
+				s.breach("%v is one transaction in the log of server %d and another in that of server %d", r.Zxid, owner[r.Zxid], m.ID)
+			}
+			hashes[r.Zxid], owner[r.Zxid] = hash, m.ID
+			what, ok := acknowledged[r.Zxid]
+			if !ok {
+				return
+			}
+			found[r.Zxid] = true
+			if got := describe(r.Payload); got != what {
+				s.breach("%v was acknowledged as %q, server %d has %q", r.Zxid, what, m.ID, got)
+			}
+		})
+	}
+	for zxid, what := range acknowledged {
+		if !found[zxid] {
+			s.breach("%v, acknowledged as %q, is in no server's log", zxid, what)
+		}
+	}
+	s.t.Logf("%d records in the logs of %d servers, %d different zxids, %d of them acknowledged to a client with their zxid",
+		records, len(s.e.Members), len(hashes), len(acknowledged))
+}
+
+// describe is a transaction in the words of the ledger.
+func describe(payload []byte) string {
+	_, t, _, err := txn.Decode(payload)
+	switch {
+	case err != nil:
+		return err.Error()
+	case t.Op.IsCreate():
+		return "create " + t.Path
+	case t.Op == zk.OpSetData:
+		return "set " + t.Path
+	}
+	return t.Op.String() + " " + t.Path
+}
+
+// eachRecord reads a server's log. Damage is a breach: what a kill or a full disk
+// leaves behind is at the end of the newest file, and no damage. Apache's server
+// leaves some in the middle after a full disk; the rest of that file is passed
+// over.
+func (s *storm) eachRecord(m *servers.Member, f func(*txnlog.Record)) {
+	s.t.Helper()
+	dir := filepath.Join(m.DataDir(), "version-2")
+	segments, err := txnlog.Segments(osfs.New(), dir)
+	s.must(err)
+	for _, segment := range segments {
+		r := txnlog.NewSegmentReader(osfs.New(), dir, segment, txnlog.ReadOptions{AllowGaps: true})
+		for {
+			record, err := r.Next()
+			if err != nil && !errors.Is(err, io.EOF) {
+				if m.Kind == servers.Conclave() {
+					s.breach("the log of server %d: %v", m.ID, err)
+				}
+				s.t.Logf("the log of server %d: %v", m.ID, err)
+			}
+			if err != nil {
+				break
+			}
+			f(&record)
+		}
+		s.must(r.Close())
+	}
+}

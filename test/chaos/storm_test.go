@@ -1,0 +1,274 @@
+//go:build linux && chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/test/workload"
+)
+
+const (
+	// healedWithin bounds the time from the end of all faults until every server
+	// serves and clients write.
+	healedWithin = 20 * time.Second
+
+	// calmEvery is after how many faults everything is healed and looked at.
+	calmEvery = 12
+
+	// together is how many faults may be on at the same time.
+	together = 2
+)
+
+// A storm is an ensemble, its clients, and what is broken at the moment. It
+// belongs to the test's goroutine.
+type storm struct {
+	t      *testing.T
+	ctx    context.Context
+	e      *servers.Ensemble
+	load   *workload.Load
+	random *rand.Rand
+
+	touched map[*servers.Member]bool // a fault is on it
+	mayEnd  map[*servers.Member]bool
+	on      []ongoing
+	counts  map[string]int
+	done    int           // faults so far
+	slowest time.Duration // until all was well again
+	broken  int
+}
+
+// An ongoing fault is to be healed.
+type ongoing struct {
+	name, what string
+	began      time.Time
+	heal       func() error
+}
+
+func TestChaos(t *testing.T) {
+	minutes, voters, seed := number(t, "CHAOS_MINUTES", 30), number(t, "CHAOS_SERVERS", 5), number(t, "CHAOS_SEED", int64(rand.Uint32()))
+	t.Logf("CHAOS_MINUTES=%d CHAOS_SERVERS=%d CHAOS_SEED=%d", minutes, voters, seed)
+	s := &storm{t: t, ctx: t.Context(), random: rand.New(rand.NewPCG(uint64(seed), 1)), counts: map[string]int{},
+		touched: map[*servers.Member]bool{}, mayEnd: map[*servers.Member]bool{}}
+	s.start(int(voters))
+	began := time.Now()
+	end := began.Add(time.Duration(minutes) * time.Minute)
+	for time.Now().Before(end) && !t.Failed() {
+		s.next()
+		s.watch()
+		if s.done%calmEvery == calmEvery-1 {
+			s.calm()
+		}
+	}
+	s.calm()
+	s.finish(began)
+	// One each six seconds, less a little for the last of a run.
+	if goal := int(minutes)*10 - 5; s.done < goal && !t.Failed() {
+		t.Errorf("%d faults, at least %d are asked for", s.done, goal)
+	}
+}
+
+// number reads a variable of the environment.
+func number(t *testing.T, name string, otherwise int64) int64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q: say a number", name, text)
+	}
+	return n
+}
+
+// start makes an ensemble in which everything can break, and puts load on it.
+func (s *storm) start(voters int) {
+	s.t.Helper()
+	name := os.Getenv("CHAOS_KIND")
+	if name == "" {
+		name = servers.Conclave().Name()
+	}
+	kind, err := servers.Named(name)
+	s.must(err)
+	s.e, err = servers.NewEnsemble(s.ctx, servers.EnsembleOptions{
+		Kinds: slices.Repeat([]servers.Kind{kind}, voters+1), Observers: []int{voters + 1}, Proxied: true,
+		Config: []string{"tickTime=250", "initLimit=20", "syncLimit=4", "snapCount=3000", "preAllocSize=1024"},
+	})
+	s.must(err)
+	for _, m := range s.e.Members {
+		m.Disk = &servers.Disk{}
+		s.must(mountDisk(m.DataDir()))
+	}
+	s.t.Cleanup(func() {
+		if s.t.Failed() {
+			s.t.Logf("%s\n%s", s.e.Describe(), s.e.LogTails(5000))
+		}
+		for _, m := range s.e.Members {
+			s.must(m.Kill())
+			s.must(unmountDisk(m.DataDir()))
+		}
+		s.must(s.e.Close())
+	})
+	s.must(s.e.Start(s.ctx))
+	s.load, err = workload.Start(s.ctx, workload.Options{Servers: s.e.Addrs(), Writers: 4, Readers: 2, Contenders: 3,
+		Pause: 3 * time.Millisecond, Kept: 2000, SessionTimeout: 4 * time.Second, CallTimeout: 20 * time.Second})
+	s.must(err)
+	s.t.Cleanup(s.load.Close)
+}
+
+func (s *storm) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *storm) breach(format string, args ...any) {
+	s.t.Helper()
+	s.broken++
+	s.t.Errorf(format, args...)
+}
+
+// sleep lets a fault last.
+func (s *storm) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.ctx.Done():
+	}
+}
+
+// next begins a fault, lets time pass, and heals the oldest if there are enough.
+func (s *storm) next() {
+	f := s.choose()
+	what, heal := f.begin(s)
+	if what == "" {
+		s.sleep(50 * time.Millisecond) // a leader may be there in a moment
+		return
+	}
+	s.done++
+	s.counts[f.name]++
+	s.t.Logf("%4d %s: %s", s.done, f.name, what)
+	s.on = append(s.on, ongoing{f.name, what, time.Now(), heal})
+	// From a blink to longer than a server may be silent.
+	s.sleep(time.Duration(100+s.random.IntN(100)*s.random.IntN(60)) * time.Millisecond)
+	for len(s.on) >= together || len(s.on) > 0 && s.random.IntN(2) == 0 {
+		s.heal()
+	}
+}
+
+// choose draws a fault.
+func (s *storm) choose() fault {
+	sum := 0
+	for _, f := range faults {
+		sum += f.share
+	}
+	n := s.random.IntN(sum)
+	for _, f := range faults {
+		if n -= f.share; n < 0 {
+			return f
+		}
+	}
+	return faults[0]
+}
+
+// heal ends the oldest fault.
+func (s *storm) heal() {
+	s.must(s.on[0].heal())
+	s.on = s.on[1:]
+	if len(s.on) == 0 {
+		clear(s.touched)
+	}
+}
+
+// watch looks for servers that have ended by themselves.
+func (s *storm) watch() {
+	for _, m := range s.e.Members {
+		p := m.Server()
+		if p == nil || s.mayEnd[m] {
+			continue
+		}
+		select {
+		case <-p.Ended():
+			s.breach("server %d has ended by itself: %v\n%s", m.ID, p.ExitError(), m.LogTail(3000))
+		default:
+		}
+	}
+}
+
+// calm heals everything, and holds the ensemble to X3.
+func (s *storm) calm() {
+	for len(s.on) > 0 {
+		s.heal()
+	}
+	s.e.Network.Heal()
+	s.watch()
+	if s.t.Failed() {
+		return
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(s.ctx, healedWithin)
+	defer cancel()
+	for _, m := range s.e.Members {
+		if err := m.AwaitServing(ctx); err != nil {
+			s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
+			return
+		}
+	}
+	if err := s.load.Await(ctx, 100); err != nil {
+		s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
+		return
+	}
+	for _, m := range s.e.Members {
+		metrics, err := servers.Metrics(m.Addr)
+		s.must(err)
+		if n := metrics["zk_digest_mismatches_count"]; n != 0 {
+			s.breach("server %d has counted %v mismatches of the digest", m.ID, n)
+		}
+	}
+	s.slowest = max(s.slowest, time.Since(began))
+}
+
+// finish ends the load and looks at what is left.
+func (s *storm) finish(began time.Time) {
+	s.load.Finish()
+	figures := s.load.Figures()
+	var names []string
+	for name, n := range s.counts {
+		names = append(names, fmt.Sprintf("%d %s", n, name))
+	}
+	slices.Sort(names)
+	s.t.Logf("%d faults in %v: %s", s.done, time.Since(began).Round(time.Second), strings.Join(names, ", "))
+	s.t.Logf("%v; slowest to be well again %v", figures, s.slowest.Round(time.Millisecond))
+	breaches, err := s.load.Verify(s.ctx, strings.Split(s.e.Addrs(), ","))
+	s.must(err)
+	for _, breach := range breaches {
+		s.breach("%s", breach)
+	}
+	s.must(s.load.Contended())
+	s.histories()
+	s.readLogs()
+}
+
+// readLogs looks for what a server says when it does not understand itself.
+func (s *storm) readLogs() {
+	for _, m := range s.e.Members {
+		log := m.Log()
+		for _, word := range []string{"panic:", "fatal error:", "runtime error", "invariant", "DATA RACE"} {
+			if at := strings.Index(log, word); at >= 0 {
+				s.breach("server %d: %q in its log: %s", m.ID, word, log[at:min(len(log), at+1500)])
+			}
+		}
+	}
+}
