@@ -104,6 +104,7 @@ func (d *Disk) Recover() (*Found, error) {
 	last := max(f.Store.Last, 0)
 	f.Untrusted = f.Store.Last < 0
 	f.Stored.Last = last
+	f.Fuzzy = f.Store.Info.DigestZxid > last
 	if d.opts.Ensemble {
 		epochs, err := d.store.LoadEpochs(last)
 		if err != nil {

@@ -65,4 +65,7 @@ type Recovered struct {
 	// server votes for nobody until a leader has sent it everything
 	// (ZOOKEEPER-261).
 	Untrusted bool
+	// Fuzzy says that the tree may be ahead of the log: its snapshot was taken
+	// while the disk was behind what a quorum had committed.
+	Fuzzy bool
 }

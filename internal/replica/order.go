@@ -205,7 +205,7 @@ func (r *Replica) dropAll() {
 func (r *Replica) onRecovered(e *Event) {
 	r.settle()
 	r.adopt(e.Recovered.State)
-	r.fuzzy, r.cold = false, false
+	r.fuzzy, r.cold = e.Recovered.Fuzzy, false
 	stored := e.Recovered.Stored
 	stored.NeedSnapshot = r.needSnapshot
 	r.untrusted = e.Recovered.Untrusted

@@ -14,7 +14,8 @@ type waiting struct {
 	op      zk.Op
 	path    string               // of a sync
 	connect *wire.ConnectRequest // a handshake waits for its session
-	silent  bool                 // a sync that nobody asked for: see barrier
+	silent  bool                 // a sync that nobody asked for: see fence
+	step    uint64               // in which it was asked for
 	upgrade bool                 // of a local session
 	behind  []parked             // what its connection asked for after it
 }
@@ -25,6 +26,7 @@ type parked struct {
 	body       []byte
 	identities []zk.Identity
 	code       zk.Code
+	fenced     bool // it stands behind a sync that was asked for after it came
 }
 
 // ticket names what a connection waits for: the last of its requests that went
@@ -42,11 +44,7 @@ func (r *Replica) onRequest(e *Event) {
 	}
 	c.identities = e.Identities
 	r.touch(c.session)
-	p := parked{e.Request, e.Body, e.Identities, e.Code}
-	if r.opts.LinearizableReads && p.isRead() && r.before(c) == nil && !r.readOnly {
-		r.barrier(c)
-	}
-	r.place(c, p)
+	r.place(c, parked{request: e.Request, body: e.Body, identities: e.Identities, code: e.Code})
 }
 
 // onAuth takes the new identities of a connection; the reply has its place in
@@ -58,19 +56,58 @@ func (r *Replica) onAuth(e *Event) { r.onRequest(e) }
 // waits: its answer does not stand in the order of transactions.
 func (r *Replica) place(c *conn, p parked) {
 	before := r.before(c)
-	out := r.goesOut(c, &p)
-	if before != nil && (before.op == zk.OpSync || !out) {
-		before.behind = append(before.behind, p)
-		return
-	}
 	switch {
-	case !out:
-		r.answer(c, &p)
-	case p.request.Op == zk.OpSync:
-		r.sync(c, &p)
+	case before == nil && r.wantsFence(&p):
+		r.fence(c, p)
+	case before == nil:
+		r.begin(c, &p)
+	case r.wantsFence(&p) && r.fencedBy(before):
+		p.fenced = true
+		before.behind = append(before.behind, p)
+	case before.op == zk.OpSync, !r.goesOut(c, &p), r.opts.LinearizableReads && len(before.behind) > 0:
+		before.behind = append(before.behind, p)
 	default:
-		r.write(c, &p)
+		r.begin(c, &p)
 	}
+}
+
+// begin lets a request go its way.
+func (r *Replica) begin(c *conn, p *parked) {
+	switch {
+	case !r.goesOut(c, p):
+		r.answer(c, p)
+	case p.request.Op == zk.OpSync:
+		r.sync(c, p)
+	default:
+		r.write(c, p)
+	}
+}
+
+// wantsFence tells whether a read has to wait for a sync of its own
+// (linearizableReads): asked for after it has come, so that it sees what was
+// acknowledged to anybody before.
+func (r *Replica) wantsFence(p *parked) bool {
+	return r.opts.LinearizableReads && p.isRead() && !p.fenced && !r.readOnly
+}
+
+// fence lets a read wait for a sync. Reads of the same step share it.
+func (r *Replica) fence(c *conn, p parked) {
+	p.fenced = true
+	w := waiting{conn: c, session: c.session.ID, op: zk.OpSync, silent: true, step: r.steps, behind: []parked{p}}
+	r.askSync(w, &parked{body: syncBody})
+}
+
+// fencedBy tells whether a sync was asked for in this step, and only for reads.
+func (r *Replica) fencedBy(w *waiting) bool {
+	if !w.silent || w.step != r.steps {
+		return false
+	}
+	for i := range w.behind {
+		if !w.behind[i].fenced {
+			return false
+		}
+	}
+	return true
 }
 
 // before returns what the connection waits for, nil if nothing.
@@ -143,11 +180,6 @@ func (r *Replica) askSync(w waiting, p *parked) {
 	r.forward(&req)
 }
 
-// barrier lets the reads that follow wait for a sync (linearizableReads).
-func (r *Replica) barrier(c *conn) {
-	r.askSync(waiting{conn: c, session: c.session.ID, op: zk.OpSync, silent: true}, &parked{body: syncBody})
-}
-
 // onSynced answers the oldest sync of this server.
 func (r *Replica) onSynced(*zab.Effect) {
 	if r.syncs.size() == 0 {
@@ -175,7 +207,7 @@ func (r *Replica) release(w *waiting) {
 		switch {
 		case r.conns[w.conn.id] != w.conn:
 			return
-		case w.op == zk.OpSync:
+		case w.op == zk.OpSync, r.opts.LinearizableReads:
 			r.place(w.conn, w.behind[i])
 		default:
 			r.answer(w.conn, &w.behind[i])

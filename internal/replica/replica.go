@@ -140,6 +140,7 @@ type Replica struct {
 	full    bool // the disk has no room: writes are refused
 	locked  bool // the tree, against readers
 	started bool
+	steps   uint64
 	applied tree.Applied
 	tell    []session.ConnID
 	now     Now
@@ -183,7 +184,7 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 	}
 	r.reader = Reader{Tree: r.tree, Watches: r.watches, Auth: &r.opts.Auth}
 	r.adopt(found.State)
-	r.untrusted = found.Untrusted
+	r.untrusted, r.fuzzy = found.Untrusted, found.Fuzzy
 	if config == nil {
 		r.peer = zab.New(r.peerOptions(), zab.Config{Quorum: quorum.NewMajority(opts.ID)}, found.Stored)
 		r.lead(r.tree.LastZxid())
@@ -262,6 +263,7 @@ func (r *Replica) Step(batch []Event, now Now, clients Clients) *Effects {
 	invariant.Check(now.MonoMs >= r.now.MonoMs, "replica: time runs backwards")
 	r.now, r.clients = now, clients
 	r.effects.reset()
+	r.steps++
 	if !r.started {
 		r.start()
 	}
