@@ -209,6 +209,7 @@ func (t *turns) done(o *operation, event *replica.Event) {
 		}
 	case replica.DiskReload:
 		p.w.tally.Reloads++
+		p.fuzzy = true // it may be
 		p.note("reloaded", event.Recovered.Stored.Last)
 		p.w.watcher.recovered(p, event.Recovered.Stored.Last)
 	}

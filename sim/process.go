@@ -34,6 +34,7 @@ type process struct {
 	inbox   []replica.Event
 	woken   bool
 	wakeMs  int64 // when a step is planned at the latest
+	fuzzy   bool  // it began with a snapshot that is ahead of its log
 	serving bool
 	epoch   uint32
 
@@ -114,6 +115,7 @@ func (p *process) start() {
 	p.links, p.linkID = map[zab.LinkID]*link{}, 0
 	p.ports, p.connID = map[session.ConnID]*port{}, 0
 	p.turns.disk = disk
+	p.fuzzy = found.Store.Info.DigestZxid > found.Stored.Last
 	p.w.watcher.recovered(p, found.Stored.Last)
 	p.w.note(p.node, "start", 0, found.Stored.Last, "")
 	p.replica = replica.New(p.options(), p.w.config, mutantRecovered(p, found.Recovered), p.now())

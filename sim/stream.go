@@ -19,6 +19,7 @@ type stream struct {
 	fin    bool // behind out
 	moving bool
 	closed bool // nothing is sent or heard here any more
+	broken bool // the connection is no more, and this end has not heard of it
 
 	in      []byte
 	passed  int64 // bytes that have left in
@@ -82,7 +83,7 @@ func (s *stream) arrive() {
 		n = 1 + s.random.below(n)
 	}
 	o := s.other
-	if o.closed {
+	if o.closed || s.broken {
 		if s.w.up(s.far) {
 			s.lost() // nobody there knows the connection
 		}
@@ -120,7 +121,7 @@ func (s *stream) lost() {
 // reached hears nothing.
 func (s *stream) reset() {
 	for _, end := range []*stream{s, s.other} {
-		end.out = nil
+		end.out, end.broken = nil, true
 		if s.w.open(end.far, end.self) {
 			end.lost()
 		}
