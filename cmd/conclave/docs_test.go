@@ -18,5 +18,10 @@ func TestEveryCommandIsInTheDocsAndHasAnExplanation(t *testing.T) {
 		if c.Name() != "help" && !strings.Contains(string(docs), "`conclave "+c.Name()) {
 			t.Errorf("docs/commands.md does not name %s", c.Name())
 		}
+		for _, sub := range c.Commands() {
+			if sub.Name() != "help" && c.Name() != "completion" && !strings.Contains(string(docs), "`conclave "+c.Name()+" "+sub.Name()) {
+				t.Errorf("docs/commands.md does not name %s %s", c.Name(), sub.Name())
+			}
+		}
 	}
 }

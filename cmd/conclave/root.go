@@ -22,7 +22,7 @@ const (
 
 const rootLong = `Conclave elects leaders, and serves ZooKeeper's clients.
 
-  conclave dev                                   a server to try things on
+  conclave dev                                   three servers to try things on
   conclave run --election NAME -- COMMAND...     run a command on one machine at a time
   conclave ls / --server HOST:2181               look into any ZooKeeper
 

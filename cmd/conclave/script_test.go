@@ -27,6 +27,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
+			e.Setenv("XDG_RUNTIME_DIR", e.Getenv("WORK")+"/run")
 			e.Setenv("PORT", fmt.Sprint(freePort(t)))
 			return nil
 		},

@@ -228,6 +228,9 @@ func (e *Ensemble) member(id int) (*member, error) {
 // Size is the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.members) }
 
+// Votes tells whether a server has a vote.
+func (e *Ensemble) Votes(id int) bool { return id >= 1 && id <= e.opts.Servers }
+
 // Server returns a running server, nil if it is down.
 func (e *Ensemble) Server(id int) *server.Server {
 	m, err := e.member(id)
