@@ -26,6 +26,7 @@ type disk struct {
 		ended bool
 	}
 	ready chan struct{}
+	eased chan struct{} // a token when something has been written
 	full  bool
 	sync  syncStats
 }
@@ -41,7 +42,7 @@ type diskWork struct {
 func (w *diskWork) joins() bool { return w.Kind == replica.DiskAppend || w.Kind == replica.DiskSync }
 
 func newDisk(data *durable.Disk) *disk {
-	return &disk{data: data, ready: make(chan struct{}, 1)}
+	return &disk{data: data, ready: make(chan struct{}, 1), eased: make(chan struct{}, 1)}
 }
 
 // put gives operations to the disk. What may be on its way is limited by the
@@ -233,11 +234,39 @@ func (s *Server) commitRecords(ops []diskWork) error {
 	}
 	s.disk.sync.note(s.cfg.Clock.Now().Sub(start))
 	s.inFlightBytes.Add(-bytes)
+	s.disk.ease()
 	if ticket != 0 {
 		s.inbox.put(replica.Event{Kind: replica.EventDone, Ticket: ticket})
 	}
 	s.snaps.note(records, bytes)
 	return nil
+}
+
+// peerBytesMax is how much may wait for the disk before other servers are not
+// heard any more.
+const peerBytesMax = 64 << 20
+
+// awaitDisk waits until the disk has less to do, or the server ends. Whoever is
+// woken wakes the next.
+func (s *Server) awaitDisk() {
+	for s.inFlightBytes.Load() > peerBytesMax {
+		select {
+		case <-s.disk.eased:
+		case <-s.done.Done():
+			return
+		}
+		if s.inFlightBytes.Load() <= peerBytesMax {
+			s.disk.ease() // for the next who waits
+		}
+	}
+}
+
+// ease wakes one who waits.
+func (d *disk) ease() {
+	select {
+	case d.eased <- struct{}{}:
+	default:
+	}
 }
 
 // checkRoom takes room for the next records, and tells the loop when there is

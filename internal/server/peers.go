@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/ensemble"
@@ -108,8 +109,9 @@ func (p *peers) open(quorumPort, electionPort net.Listener) error {
 	}
 	p.votes = votes
 	p.links = peernet.NewLinks(peernet.LinksOptions{
-		Listener: quorumPort, DataBytesMax: recordBytesMax(s.cfg.FrameBytesMax), SilenceMax: s.cfg.silence(),
-		Handler: p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
+		Listener: quorumPort, DataBytesMax: recordBytesMax(s.cfg.FrameBytesMax),
+		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
+		Handler:    p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
 	})
 	return nil
 }
@@ -143,8 +145,10 @@ func (p *peers) Down(link zab.LinkID) {
 	p.server.inbox.put(replica.Event{Kind: replica.EventLinkDown, Link: link})
 }
 
-// Receive implements peernet.Handler.
+// Receive implements peernet.Handler. While the disk has too much to do nothing
+// more is read, so that who sends has to wait.
 func (p *peers) Receive(link zab.LinkID, batch []zab.Message) {
+	p.server.awaitDisk()
 	events := make([]replica.Event, len(batch))
 	for i := range batch {
 		events[i] = replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i]}
