@@ -199,7 +199,8 @@ func word(ctx context.Context, server, text string) (string, error) {
 }
 
 // compare tells how far each server is behind the leader, where both tell their
-// zxid. One of an older epoch is behind by at least all of this one.
+// zxid. One of an older epoch is behind by at least all of this one, if there is
+// any: a leader begins its epoch with a zxid that no transaction has.
 func compare(all []standing) {
 	leader, led := uint64(0), false
 	for _, s := range all {
@@ -211,6 +212,7 @@ func compare(all []standing) {
 		zxid, err := strconv.ParseUint(all[i].Zxid, 0, 64)
 		switch {
 		case !led || err != nil || all[i].Mode == "leader":
+		case zxid>>32 < leader>>32 && leader&0xffffffff == 0:
 		case zxid>>32 < leader>>32:
 			all[i].Lag = strconv.FormatUint(leader&0xffffffff, 10) + "+"
 		default:
@@ -259,10 +261,14 @@ func dash(text string) string {
 // unanswered is the error of servers that did not answer.
 func unanswered(all []standing) error {
 	for _, s := range all {
-		if s.Error != "" {
-			return &cli.Error{Err: fmt.Errorf("%s: %s", s.Server, s.Error), Exit: cli.ExitNoServer,
-				Hint: "is it running, and is this the client port? start one with `conclave dev`"}
+		if s.Error == "" {
+			continue
 		}
+		hint := "is it running, and is this the client port? start one with `conclave dev`"
+		if s.Mode != "" {
+			hint = "it has no leader: more than half of the servers must run and hear each other"
+		}
+		return &cli.Error{Err: fmt.Errorf("%s: %s", s.Server, s.Error), Exit: cli.ExitNoServer, Hint: hint}
 	}
 	return nil
 }
