@@ -1,6 +1,7 @@
 package peernet
 
 import (
+	"net"
 	"sync"
 	"testing"
 
@@ -19,20 +20,22 @@ type elector struct {
 	changed chan<- struct{} // holds a word when role has changed
 	stop    chan struct{}
 	done    sync.WaitGroup
+	once    sync.Once
 
 	mu   sync.Mutex
 	role fle.Elected // Looking: none
 }
 
-func startElector(t testing.TB, id quorum.ID, b *book, voters []quorum.ID, changed chan<- struct{}) *elector {
+func startElector(t testing.TB, id quorum.ID, l net.Listener, b *book, voters []quorum.ID, changed chan<- struct{}) *elector {
 	e := &elector{events: make(chan fle.Event, 10000), changed: changed, stop: make(chan struct{}),
 		look: fle.Look{Zxid: zk.MakeZxid(1, uint32(id)), Epoch: 1}}
 	e.machine = fle.New(fle.Config{ID: id, ResendMinMs: 1 << 40, ResendMaxMs: 1 << 40}, fle.Ensemble{Committed: quorum.NewMajority(voters...)})
-	e.voter = newVoter(t, id, listen(t, b.of(id)[0].String()), b, func(o *VotesOptions) {
+	e.voter = newVoter(t, id, l, b, func(o *VotesOptions) {
 		o.Receive = func(from quorum.ID, n fle.Notification) { e.events <- fle.Received{From: from, Notification: n} }
 	})
 	e.events <- e.look
 	e.done.Go(e.run)
+	t.Cleanup(e.end)
 	return e
 }
 
@@ -59,7 +62,7 @@ func (e *elector) run() {
 
 func (e *elector) end() {
 	e.Close()
-	close(e.stop)
+	e.once.Do(func() { close(e.stop) })
 	e.done.Wait()
 }
 
@@ -93,14 +96,16 @@ func elect(t testing.TB, size quorum.ID) {
 	t.Helper()
 	b := newBook()
 	var voters []quorum.ID
+	var listeners []net.Listener
 	for id := quorum.ID(1); id <= size; id++ {
-		voters = append(voters, id)
-		b.set(id, closedPort(t))
+		l := listen(t, "127.0.0.1:0")
+		voters, listeners = append(voters, id), append(listeners, l)
+		b.set(id, addressOf(l))
 	}
 	changed := make(chan struct{}, 1)
 	var electors []*elector
-	for _, id := range voters {
-		electors = append(electors, startElector(t, id, b, voters, changed))
+	for i, id := range voters {
+		electors = append(electors, startElector(t, id, listeners[i], b, voters, changed))
 	}
 	for !agreed(electors) {
 		get(t, "an agreement", changed)
