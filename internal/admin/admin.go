@@ -33,7 +33,7 @@ const notServing = "This ZooKeeper instance is not currently serving requests"
 // words are all words this server knows.
 var words = map[string]word{
 	"ruok": {answer: func(Words, *server.Server) string { return "imok" }},
-	"isro": {func(Words, *server.Server) string { return "rw" }, "null"},
+	"isro": {isro, "null"},
 	"srvr": {Words.srvr, notServing + "\n"},
 	"stat": {Words.stat, notServing + "\n"},
 	"mntr": {Words.mntr, notServing + "\n"},
@@ -75,13 +75,26 @@ func (w Words) version() string {
 	return fmt.Sprintf("%s-conclave-%s, built on %s", protocolVersion, w.Version, w.Built)
 }
 
-func (w Words) head() string { return "Zookeeper version: " + w.version() + "\n" }
+func (w Words) head(s *server.Server) string {
+	head := "Zookeeper version: " + w.version() + "\n"
+	if s.Role().Mode == server.ModeReadOnly {
+		head += "READ-ONLY mode; serving only read-only clients\n"
+	}
+	return head
+}
 
-func (w Words) srvr(s *server.Server) string { return w.head() + figures(s) }
+func isro(_ Words, s *server.Server) string {
+	if s.Role().Mode == server.ModeReadOnly {
+		return "ro"
+	}
+	return "rw"
+}
+
+func (w Words) srvr(s *server.Server) string { return w.head(s) + figures(s) }
 
 func (w Words) stat(s *server.Server) string {
 	var b strings.Builder
-	b.WriteString(w.head() + "Clients:\n")
+	b.WriteString(w.head(s) + "Clients:\n")
 	for _, c := range s.Conns() {
 		b.WriteString(line(&c, false))
 	}
@@ -154,7 +167,10 @@ func membership(s *server.Server) string {
 		fmt.Fprintf(&b, "electionPort=%s\nquorumPort=%s\n", ports(m.Election), ports(m.Quorum))
 		peerType = oneIf(m.Observer)
 	}
-	fmt.Fprintf(&b, "peerType=%d\nmembership: \n%s", peerType, config.Text())
+	fmt.Fprintf(&b, "peerType=%d\n", peerType)
+	if s.Role().Mode != server.ModeReadOnly {
+		fmt.Fprintf(&b, "membership: \n%s", config.Text())
+	}
 	return b.String()
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -72,11 +73,17 @@ func dump(_ Words, s *server.Server) string {
 	d := s.Dump()
 	var b strings.Builder
 	b.WriteString("SessionTracker dump:\n")
-	switch s.Role().Mode {
-	case server.ModeFollower, server.ModeObserver:
+	switch mode := s.Role().Mode; {
+	case mode == server.ModeFollower || mode == server.ModeObserver:
+		if s.Config().LocalSessions {
+			dumpTracked(&b, "Local ", d.NowMs, d.Local)
+		}
 		dumpKnown(&b, &d)
+	case s.Config().LocalSessions:
+		dumpTracked(&b, "Local ", d.NowMs, d.Local)
+		dumpTracked(&b, "Global ", d.NowMs, d.Buckets)
 	default:
-		dumpTracked(&b, &d)
+		dumpTracked(&b, "", d.NowMs, d.Buckets)
 	}
 	fmt.Fprintf(&b, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(d.Ephemerals))
 	for _, id := range slices.Sorted(maps.Keys(d.Ephemerals)) {
@@ -96,15 +103,15 @@ func dump(_ Words, s *server.Server) string {
 	return b.String()
 }
 
-// dumpTracked lists the sessions of a server that decides when they expire.
-func dumpTracked(b *strings.Builder, d *server.Dump) {
+// dumpTracked lists sessions of which this server decides when they expire.
+func dumpTracked(b *strings.Builder, which string, nowMs int64, buckets []session.Bucket) {
 	total := 0
-	for _, bucket := range d.Buckets {
+	for _, bucket := range buckets {
 		total += len(bucket.Sessions)
 	}
-	fmt.Fprintf(b, "Session Sets (%d)/(%d):\n", len(d.Buckets), total)
-	for _, bucket := range d.Buckets {
-		at := time.Now().Add(time.Duration(bucket.EndsMs-d.NowMs) * time.Millisecond)
+	fmt.Fprintf(b, "%sSession Sets (%d)/(%d):\n", which, len(buckets), total)
+	for _, bucket := range buckets {
+		at := time.Now().Add(time.Duration(bucket.EndsMs-nowMs) * time.Millisecond)
 		fmt.Fprintf(b, "%d expire at %s:\n", len(bucket.Sessions), at.Format(dateForm))
 		for _, id := range bucket.Sessions {
 			fmt.Fprintf(b, "\t%s\n", id)

@@ -35,7 +35,7 @@ func (w Words) mntr(s *server.Server) string {
 	put("ephemerals_count", st.Ephemerals)
 	put("approximate_data_size", st.TextBytes)
 	put("global_sessions", st.Sessions)
-	put("local_sessions", 0)
+	put("local_sessions", st.LocalSessions)
 	put("open_file_descriptor_count", open)
 	put("max_file_descriptor_count", limit)
 	put("connection_rejected", st.Rejected)

@@ -20,6 +20,7 @@ const (
 	ModeLeader     Mode = "leader"
 	ModeFollower   Mode = "follower"
 	ModeObserver   Mode = "observer"
+	ModeReadOnly   Mode = "read-only" // looking, but clients that want it may read
 )
 
 // Role is a server's place in its ensemble.
@@ -127,6 +128,8 @@ func (s *Server) noteStep(effects *replica.Effects) {
 func roleOf(r *replica.Replica, id quorum.ID) Role {
 	leader, known := r.Leader()
 	switch {
+	case r.ReadOnly():
+		return Role{Mode: ModeReadOnly}
 	case !r.Serving():
 		return Role{Mode: ModeLooking}
 	case r.Config() == nil:

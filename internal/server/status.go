@@ -153,6 +153,7 @@ type Status struct {
 	Ephemerals       int
 	TextBytes        int64
 	Sessions         int
+	LocalSessions    int
 	Watches          watch.Counts
 	Counts           replica.Counts
 	Rejected         int64 // connections beyond the limits
@@ -188,7 +189,7 @@ func (s *Server) Status() Status {
 		t := r.Tree()
 		st.Last, st.Znodes, st.Ephemerals, st.TextBytes = t.LastZxid(), t.Count(), t.EphemeralCount(), t.TextBytes()
 		st.Sessions, st.Watches, st.Counts = r.Sessions().Count(), r.Watches().Counts(), r.Counts()
-		st.Digest = t.Digest().Value
+		st.Digest, st.LocalSessions = t.Digest().Value, r.Locals().Count()
 		st.place(r)
 	})
 	st.Role, st.RoleTime = s.role()
@@ -285,6 +286,7 @@ type Dump struct {
 	NowMs      int64 // of the clock that the buckets count on
 	Buckets    []session.Bucket
 	Sessions   []session.Lease // the same by id, with their timeouts
+	Local      []session.Bucket
 	Ephemerals map[zk.SessionID][]string
 }
 
@@ -292,7 +294,7 @@ type Dump struct {
 func (s *Server) Dump() Dump {
 	d := Dump{NowMs: s.monoMs(), Ephemerals: map[zk.SessionID][]string{}}
 	s.inspect(func(r *replica.Replica) {
-		d.Buckets, d.Sessions = r.Sessions().Buckets(), r.Sessions().Leases()
+		d.Buckets, d.Sessions, d.Local = r.Sessions().Buckets(), r.Sessions().Leases(), r.Locals().Buckets()
 		for _, id := range r.Tree().EphemeralOwners() {
 			d.Ephemerals[id] = r.Tree().Ephemerals(id, "")
 		}
