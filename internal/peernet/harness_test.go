@@ -1,6 +1,7 @@
 package peernet
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -96,12 +97,44 @@ func addressOf(l net.Listener) peerwire.Address {
 	return peerwire.Address{Host: a.IP.String(), Port: uint16(a.Port)}
 }
 
-// closedPort is an address where nobody listens.
-func closedPort(t testing.TB) peerwire.Address {
+// nobody is an address where nobody listens: a port that only root may take.
+var nobody = peerwire.Address{Host: "127.0.0.1", Port: 1}
+
+// switchboard leads from the names of servers to where they listen at present.
+// A server that stops and starts cannot have its port back for sure: another
+// process may have taken it.
+type switchboard struct {
+	mu    sync.Mutex
+	lines map[string]string // by host:port
+	tried chan struct{}     // holds a word when an attempt has failed
+}
+
+func newSwitchboard() *switchboard {
+	return &switchboard{lines: make(map[string]string), tried: make(chan struct{}, 1)}
+}
+
+// plug has a name lead to a new listener.
+func (s *switchboard) plug(t testing.TB, name peerwire.Address) net.Listener {
 	t.Helper()
 	l := listen(t, "127.0.0.1:0")
-	l.Close()
-	return addressOf(l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines[name.String()] = l.Addr().String()
+	return l
+}
+
+func (s *switchboard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	s.mu.Lock()
+	target, ok := s.lines[address]
+	s.mu.Unlock()
+	if !ok {
+		target = nobody.String()
+	}
+	socket, err := new(net.Dialer).DialContext(ctx, network, target)
+	if err != nil {
+		poke(s.tried)
+	}
+	return socket, err
 }
 
 // dialRaw connects by hand.

@@ -496,11 +496,12 @@ func TestEndOfAPeerIsSeenAtOnce(t *testing.T) {
 
 func TestConnectWaitsForAPortThatOpensLater(t *testing.T) {
 	leavesNothing(t)
-	learner := startServer(t, nil)
-	port := closedPort(t)
-	want := learner.Connect([]peerwire.Address{port, closedPort(t)}, patience)
+	board, name := newSwitchboard(), peerwire.Address{Host: "leader", Port: 1}
+	learner := startServer(t, func(o *LinksOptions) { o.Dial = board.dial })
+	want := learner.Connect([]peerwire.Address{name, nobody}, patience)
+	get(t, "an attempt that failed", board.tried)
 	none(t, "an answer of nobody", learner.calls)
-	leader := newServer(t, listen(t, port.String()), nil)
+	leader := newServer(t, board.plug(t, name), nil)
 	if c := learner.next("up"); !c.outgoing || c.link != want {
 		t.Errorf("%+v, want link %d", c, want)
 	}
@@ -512,7 +513,7 @@ func TestConnectWaitsForAPortThatOpensLater(t *testing.T) {
 func TestConnectThatFailsIsToldOnce(t *testing.T) {
 	leavesNothing(t)
 	learner := startServer(t, nil)
-	for _, addresses := range [][]peerwire.Address{{closedPort(t)}, {}, {closedPort(t), closedPort(t)}} {
+	for _, addresses := range [][]peerwire.Address{{nobody}, {}, {nobody, nobody}} {
 		learner.Connect(addresses, 30*time.Millisecond)
 		if c := learner.next("down"); c.link != 0 {
 			t.Errorf("%+v", c)
@@ -538,15 +539,15 @@ func TestConnectThatHangsEndsAtItsLimit(t *testing.T) {
 func TestCancelledConnectIsNotTold(t *testing.T) {
 	leavesNothing(t)
 	learner, leader := startServer(t, nil), startServer(t, nil)
-	first := learner.Connect([]peerwire.Address{closedPort(t)}, patience)
+	first := learner.Connect([]peerwire.Address{nobody}, patience)
 	second := learner.Connect([]peerwire.Address{leader.address}, patience)
 	if c := learner.next("up"); c.link != second || second == first {
 		t.Errorf("%+v", c)
 	}
-	third := learner.Connect([]peerwire.Address{closedPort(t)}, 50*time.Millisecond)
+	third := learner.Connect([]peerwire.Address{nobody}, 50*time.Millisecond)
 	learner.Close(third)
 	none(t, "the end of a cancelled Connect", learner.calls)
-	learner.Connect([]peerwire.Address{closedPort(t)}, patience)
+	learner.Connect([]peerwire.Address{nobody}, patience)
 }
 
 func TestUpAndDownOnceWhoeverClosesFirst(t *testing.T) {

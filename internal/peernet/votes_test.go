@@ -184,17 +184,15 @@ func TestNewestMessageReplacesTheOneThatWaits(t *testing.T) {
 func TestServerThatComesLateIsTold(t *testing.T) {
 	leavesNothing(t)
 	for _, ids := range [][2]quorum.ID{{1, 2}, {2, 1}} {
-		b := newBook()
-		early := startVoter(t, ids[0], b, nil)
-		port := closedPort(t)
-		b.set(ids[1], port)
+		b, board := newBook(), newSwitchboard()
+		change := func(o *VotesOptions) { o.Dial = board.dial }
+		names := []peerwire.Address{{Host: "early", Port: 1}, {Host: "late", Port: 1}}
+		b.set(ids[0], names[0])
+		b.set(ids[1], names[1])
+		early := newVoter(t, ids[0], board.plug(t, names[0]), b, change)
 		early.Send(ids[1], ballot(1, 3))
-		await(t, "an attempt that failed", func() bool {
-			early.mu.Lock()
-			defer early.mu.Unlock()
-			return early.mu.peers[ids[1]].abandon != nil
-		})
-		late := newVoter(t, ids[1], listen(t, port.String()), b, nil)
+		get(t, "an attempt that failed", board.tried)
+		late := newVoter(t, ids[1], board.plug(t, names[1]), b, change)
 		late.hears(t, ids[0], 3)
 		late.Close()
 		early.Close()
@@ -204,15 +202,20 @@ func TestServerThatComesLateIsTold(t *testing.T) {
 func TestRestartedPeerIsTalkedToAgain(t *testing.T) {
 	leavesNothing(t)
 	for _, ids := range [][2]quorum.ID{{1, 2}, {2, 1}} {
-		b := newBook()
-		stays := startVoter(t, ids[0], b, nil)
-		first := startVoter(t, ids[1], b, nil)
+		b, board := newBook(), newSwitchboard()
+		change := func(o *VotesOptions) { o.Dial = board.dial }
+		names := []peerwire.Address{{Host: "stays", Port: 1}, {Host: "restarts", Port: 1}}
+		b.set(ids[0], names[0])
+		b.set(ids[1], names[1])
+		stays := newVoter(t, ids[0], board.plug(t, names[0]), b, change)
+		first := newVoter(t, ids[1], board.plug(t, names[1]), b, change)
 		stays.Send(first.id, ballot(1, 1))
 		first.hears(t, stays.id, 1)
 		first.Close()
 		await(t, "the end of the connection", func() bool { return len(stays.connections()) == 0 })
-		stays.Send(first.id, ballot(1, 2)) // nobody listens
-		second := newVoter(t, ids[1], listen(t, first.address.String()), b, nil)
+		stays.Send(first.id, ballot(1, 2))
+		get(t, "an attempt that failed", board.tried)
+		second := newVoter(t, ids[1], board.plug(t, names[1]), b, change)
 		second.hears(t, stays.id, 2)
 		second.Send(stays.id, ballot(1, 3))
 		stays.hears(t, second.id, 3)
@@ -262,7 +265,7 @@ func TestNewConnectionReplacesTheOldAndBeginsWithTheLastMessage(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
 	v := startVoter(t, 1, b, nil)
-	b.set(9, closedPort(t))
+	b.set(9, nobody)
 	first := dialVoter(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
 	first.send(ballot(9, 1))
 	v.hears(t, 9, 1)
@@ -291,7 +294,7 @@ func TestSmallerNumberIsDialedBack(t *testing.T) {
 		advertised := addressOf(l)
 		if known {
 			b.set(3, advertised)
-			advertised = closedPort(t) // the configuration knows better
+			advertised = nobody // the configuration knows better
 		}
 		ends(t, dialVoter(t, v, 3, advertised))
 		socket, err := l.Accept()
@@ -537,7 +540,7 @@ func TestStrangerThatJoinsKeepsItsConnection(t *testing.T) {
 	p := dialVoter(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
 	p.send(ballot(8, 1))
 	v.hears(t, 8, 1)
-	b.set(8, closedPort(t))
+	b.set(8, nobody)
 	v.Reconfigured()
 	v.Send(8, ballot(5, 2))
 	if n := p.receive(); n.Round != 2 {
@@ -554,7 +557,7 @@ func TestFirstOfSeveralAddressesThatAnswersIsTaken(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
 	small := startVoter(t, 1, b, nil)
-	b.set(1, closedPort(t), small.address, closedPort(t))
+	b.set(1, nobody, small.address, nobody)
 	large := startVoter(t, 2, b, nil)
 	large.Send(1, ballot(2, 1))
 	small.hears(t, 2, 1)
@@ -564,7 +567,7 @@ func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
 	v := startVoter(t, 1, b, func(o *VotesOptions) { o.ConnectTimeout = 50 * time.Millisecond })
-	b.set(9, closedPort(t))
+	b.set(9, nobody)
 	deaf := dialVoter(t, v, 9, peerwire.Address{Host: "deaf", Port: 1})
 	deaf.send(ballot(9, 1))
 	v.hears(t, 9, 1)
