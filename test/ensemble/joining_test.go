@@ -204,7 +204,7 @@ func TestJoiningAfterTheLossOfADisk(t *testing.T) {
 			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, line)})
 			s.startUnder(2)
 			s.startRest()
-			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond})
+			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond, StaleAllowed: true})
 			s.await(withinHistory)
 			m := s.e.Member(3)
 			must(t, m.Kill())

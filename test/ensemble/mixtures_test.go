@@ -39,7 +39,7 @@ func TestMixtures(t *testing.T) {
 		t.Run(mix.name, func(t *testing.T) {
 			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, mix.kinds), Observers: mix.observers})
 			s.startUnder(mix.leader)
-			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond})
+			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond, StaleAllowed: true})
 			s.java = startJava(t, servers.Apache39, s.load, s.e.Addrs())
 			s.await(200)
 			s.startRest()

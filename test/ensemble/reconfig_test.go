@@ -33,7 +33,8 @@ func TestReconfigWhileWriting(t *testing.T) {
 			k := kind(t, one.word)
 			s := newScene(t, servers.EnsembleOptions{Kinds: []servers.Kind{k, k, k}, Reconfig: true, Config: []string{superDigest}})
 			must(t, s.e.Start(t.Context()))
-			s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond})
+			s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond,
+				StaleAllowed: k != servers.Conclave()})
 			s.await(200)
 			began := time.Now()
 			s.grow(k, nil)

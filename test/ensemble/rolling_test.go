@@ -41,7 +41,7 @@ func rolling(t *testing.T, line []string) *scene {
 	t.Helper()
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, line[0]+" "+line[1]+" "+line[2])})
 	must(t, s.e.Start(t.Context()))
-	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond})
+	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
 	s.java = startJava(t, servers.Apache38, s.load, s.e.Addrs())
 	s.await(200)
 	return s
