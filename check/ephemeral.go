@@ -16,6 +16,7 @@ const propertyEphemeral = "ephemeral"
 //	E3  The end of a session takes all its ephemerals, in one transaction, and
 //	    nobody else's.
 //	E4  A session ends once; what is proposed twice finds nothing the second time.
+//	E5  No server attaches a session that has ended in its tree.
 
 func (m *Model) createSession(h *zk.TxnHeader, t *zk.Txn) error {
 	if m.sessions[h.Session] != nil {
@@ -58,6 +59,14 @@ func (m *Model) closeSession(h *zk.TxnHeader, t *zk.Txn) error {
 	}
 	if s.closed == 0 {
 		s.closed = h.Zxid
+	}
+	return nil
+}
+
+// Attached says that a server whose tree is at zxid has attached a session.
+func (m *Model) Attached(session zk.SessionID, zxid zk.Zxid) error {
+	if s := m.sessions[session]; s != nil && s.closed != 0 && s.closed <= zxid {
+		return broken(propertyEphemeral, "E5: session %v is attached at %s, and has ended at %s", session, number(zxid), number(s.closed))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ const propertyModel = "model"
 //	    children, and is deleted without children.
 //	M3  Data and ACL versions count changes, one by one.
 //	M4  Only a session that exists has ephemerals (see ephemeral.go).
+//	M5  A request of a client makes one transaction.
 //
 // ACLs themselves, quotas and the numbers of a parent's children are left to
 // the digest of the tree.
@@ -27,6 +28,7 @@ type Model struct {
 	nodes    map[string]*timeline
 	sessions map[zk.SessionID]*life
 	by       map[zk.Zxid]origin
+	made     map[origin]zk.Zxid
 }
 
 // origin is whose request a transaction was.
@@ -71,7 +73,7 @@ type life struct {
 
 // NewModel returns the tree of a new ensemble.
 func NewModel() *Model {
-	m := &Model{nodes: map[string]*timeline{}, sessions: map[zk.SessionID]*life{}, by: map[zk.Zxid]origin{}}
+	m := &Model{nodes: map[string]*timeline{}, sessions: map[zk.SessionID]*life{}, by: map[zk.Zxid]origin{}, made: map[origin]zk.Zxid{}}
 	for _, path := range []string{zk.RootPath, zk.SystemPath, zk.QuotaPath, zk.ConfigPath} {
 		m.at(path).states = []state{{exists: true}}
 		if path != zk.RootPath {
@@ -176,7 +178,11 @@ func (m *Model) Apply(h *zk.TxnHeader, t *zk.Txn) error {
 		return broken(propertyModel, "M1: %s comes behind %s", number(h.Zxid), number(m.last))
 	}
 	m.last = h.Zxid
-	m.by[h.Zxid] = origin{h.Session, h.Cxid}
+	o := origin{h.Session, h.Cxid}
+	if other, made := m.made[o]; made && h.Cxid > 0 {
+		return broken(propertyModel, "M5: request %d of session %v has made %s and %s", h.Cxid, h.Session, number(other), number(h.Zxid))
+	}
+	m.by[h.Zxid], m.made[o] = o, h.Zxid
 	if t.Op != zk.OpMulti {
 		return m.applyOne(h, t)
 	}

@@ -119,6 +119,8 @@ func (p *player) tell(words []string) error {
 		return p.tellSession(verb, args)
 	case "digest":
 		return p.digests.Seen(quorum.ID(integer(args[0])), zxidOf(args[1]), zk.Digest{Version: 2, Value: uint64(integer(args[2]))})
+	case "attached":
+		return p.model.Attached(zk.SessionID(integer(args[0])), zxidOf(args[1]))
 	case "owned":
 		return p.model.Owned(zk.SessionID(integer(args[0])), args[1:])
 	case "shown":

@@ -22,6 +22,8 @@ func TestModel(t *testing.T) {
 		{"M3 an ACL's version", open + "txn 1.2 create /a\ntxn 1.3 acl /a 2", "M3"},
 		{"M2 in a multi", open + "txn 1.2 create /a ; create /a", "M2"},
 		{"a multi that failed changes nothing", open + "txn 1.2 create /a ; error nonode\ntxn 1.3 create /a", ""},
+		{"M5 a request done twice", open + "txn 1.2 create /a xid=3\ntxn 1.3 error exists xid=3", "M5"},
+		{"M5 what the server asks itself", open + "txn 1.2 close\ntxn 1.3 close", ""},
 		{"a container has children", open + "txn 1.2 create /a container\ntxn 1.3 create /a/b", ""},
 	})
 }
@@ -41,6 +43,7 @@ func TestEphemerals(t *testing.T) {
 		{"E3 a persistent one", open + "txn 1.2 create /a\ntxn 1.3 close /a", "E3"},
 		{"E3 a tree with an orphan", open + "txn 1.2 create /a eph\ntxn 1.3 close /a\nowned 1 /a", "E3"},
 		{"E3 a tree without one", open + "txn 1.2 create /a eph\nowned 1", "E3"},
+		{"E5 before and after", open + "txn 1.2 close\nattached 1 1.1\nattached 1 1.2", "E5"},
 		{"E4 a session that never was", "txn 1.1 close session=5", "E4"},
 	})
 }

@@ -23,6 +23,7 @@ type client struct {
 	machine *clientsession.Machine
 	gone    bool
 	untilMs int64 // it stands still
+	lagMs   int64 // so much its clock has lost while it stood still
 	wakeMs  int64
 
 	conn    int64 // the machine's number of the connection
@@ -55,7 +56,7 @@ func newClient(w *world, place, generation int) *client {
 func (c *client) start() {
 	c.machine = clientsession.New(clientsession.Config{
 		TimeoutMs: int32(c.w.plan.SessionMs), Seed: c.random.next(), BackoffMinMs: 20, BackoffMaxMs: 500,
-	}, c.w.nowMs)
+	}, c.nowMs())
 	c.step(clientsession.Event{Kind: clientsession.Tick})
 	c.program.think()
 }
@@ -74,9 +75,12 @@ func (c *client) later(ms int64, what func()) {
 	})
 }
 
+// nowMs is the client's clock.
+func (c *client) nowMs() int64 { return c.w.nowMs - c.lagMs }
+
 // step gives the machine an event and carries out what follows.
 func (c *client) step(e clientsession.Event) {
-	e.NowMs = c.w.nowMs
+	e.NowMs = c.nowMs()
 	effects := c.machine.Step(&e)
 	for i := range effects {
 		c.carryOut(&effects[i])
@@ -91,7 +95,7 @@ func (c *client) planWake() {
 		return
 	}
 	c.wakeMs = at
-	c.later(at-c.w.nowMs, func() {
+	c.later(at-c.nowMs(), func() {
 		if c.wakeMs == at {
 			c.wakeMs = 0
 			c.step(clientsession.Event{Kind: clientsession.Tick})
@@ -193,7 +197,7 @@ func (c *client) send(r *zk.Request) {
 		c.w.note(c.node, "ask", node(c.server), 0, fmt.Sprintf("%d %v %s", r.Xid, r.Op, r.Path))
 	}
 	conn := c.conn
-	c.stream.send(wire.AppendRequest(nil, r))
+	c.stream.send(wire.AppendRequest(nil, c.mutateSend(r)))
 	c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: conn}) })
 }
 

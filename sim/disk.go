@@ -22,6 +22,7 @@ type turns struct {
 	saving bool // a snapshot is under way
 
 	// faults
+	holdMs   int64 // of a mutant: before the next turn
 	failSync bool
 	crashIn  int64 // operations until the machine loses power, 0 for never
 	crashed  bool
@@ -81,11 +82,12 @@ func (t *turns) put(op replica.DiskOp) {
 	if op.Kind == replica.DiskSetCurrent {
 		t.p.w.trouble.noted(t.p)
 	}
-	mutantPut(t, o)
-	t.turn()
+	t.p.mutateRecord(&o.DiskOp)
+	t.mutate(o)
+	if t.p.up {
+		t.turn()
+	}
 }
-
-func (t *turns) queueUp(o operation) { t.queue = append(t.queue, o) }
 
 // turn has the disk do what waits, after a while.
 func (t *turns) turn() {
@@ -97,7 +99,8 @@ func (t *turns) turn() {
 	if t.p.random.oneIn(50) {
 		most *= 10
 	}
-	t.p.awake(t.p.random.between(0, most), t.work)
+	t.p.awake(t.holdMs+t.p.random.between(0, most), t.work)
+	t.holdMs = 0
 }
 
 // retryMs is how long a full disk is left alone.
@@ -174,14 +177,14 @@ func (p *process) note(what string, zxid zk.Zxid) { p.w.note(p.node, what, 0, zx
 
 // do carries one operation out; false if that was the end of the process.
 func (t *turns) do(o *operation) bool {
-	event, err := t.disk.Do(&o.DiskOp, o.snapshot)
+	event, err := t.keepOld(o, func() (*replica.Event, error) { return t.disk.Do(&o.DiskOp, o.snapshot) })
 	if err != nil {
 		t.fatal(err)
 		return false
 	}
 	t.done(o, event)
 	if event != nil {
-		t.p.push(mutantDone(t, o, *event))
+		t.p.push(t.mutateDone(o, *event))
 	}
 	return true
 }

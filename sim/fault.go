@@ -28,7 +28,7 @@ const (
 	FaultPause                        // A's process stands still
 	FaultCut                          // nothing goes from A to B
 	FaultCutBoth                      // nor back
-	FaultIsolate                      // A reaches no other server, and is reached by none
+	FaultIsolate                      // A reaches no other server, and is reached by none; if N, the others see their connections break
 	FaultSplit                        // the servers whose bit in N is set, and the others
 	FaultReset                        // A's connections to other servers break
 	FaultSlowNet                      // what A sends takes up to N ms
@@ -41,7 +41,7 @@ const (
 	FaultLeap                         // A's clocks leap N ms ahead
 	FaultWall                         // A's wall clock is set N ms off
 	FaultClientCut                    // client A and server B do not reach each other
-	FaultClientPause                  // client A stands still
+	FaultClientPause                  // client A stands still; if N, its clock, too
 	FaultClientKill                   // client A is gone for good, another comes
 	FaultClientDrop                   // client A's connection breaks
 

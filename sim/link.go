@@ -42,12 +42,10 @@ func (p *process) toLink(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectSend:
 		m := e.Message
-		p.w.watcher.sent(p, &m)
-		if !mutantMessage(p, &m) {
-			return
+		for range p.mutateMessage(&m) {
+			p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
+			l.write(peerwire.AppendMessage(nil, &m, !senderOf(l.outgoing)))
 		}
-		p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
-		l.write(peerwire.AppendMessage(nil, &m, !senderOf(l.outgoing)))
 	case zab.EffectClose:
 		l.closing = true
 		l.finish()
@@ -214,7 +212,7 @@ func (l *link) readSnapshot() bool {
 		return false
 	}
 	r := bytes.NewReader(s.in[:parcel.bytes])
-	state, err := durable.LoadStream(r, p.diskOptions())
+	state, err := p.loadState(r)
 	if err == nil && r.Len() != 4+len(peerwire.SnapshotEnd) {
 		err = fmt.Errorf("%d bytes are left", r.Len())
 	}
@@ -226,7 +224,7 @@ func (l *link) readSnapshot() bool {
 	p.note("loaded", l.snapshot)
 	l.loading = false
 	p.w.watcher.loading(p, l.id, parcel.history)
-	p.push(replica.Event{Kind: replica.EventLoaded, Link: l.id, State: mutantState(p, state)})
+	p.push(replica.Event{Kind: replica.EventLoaded, Link: l.id, State: state})
 	return true
 }
 

@@ -1,37 +1,119 @@
 package sim
 
-import (
-	"github.com/conclave-project/conclave/internal/replica"
-	"github.com/conclave-project/conclave/internal/wire"
-	"github.com/conclave-project/conclave/internal/zab"
-	"github.com/conclave-project/conclave/zk"
-)
-
 // Mutant is a known bug, put back around a server: at its disk, on its links, in
-// what it hears and in what it says to clients. The code of the server itself
-// knows nothing of them.
+// what it hears and in what it says to clients. The code of servers and clients
+// knows nothing of them. A simulator that does not find them proves nothing.
 type Mutant uint8
 
 // The mutants.
 const (
 	None Mutant = iota
+
+	// The disk (mutant_disk.go).
 	LogNotSynced
+	AckBeforeSync
+	AckWithoutLog
+	EpochBeforeLog
+	PromiseForgotten
+	EpochsNotSynced
+	DirsNotSynced
+	SyncErrorIgnored
+	SettledFromMemory
+	SnapshotSavedLate
+	OldHistoryKept
+	TreeKept
+	EmptyDiskVotes
+
+	// Between servers (mutant_peer.go).
+	MajorityOfOne
+	SyncWithoutQuorum
+	RequestTwice
+	TxnAppliedWrong
+	SnapshotLosesNode
+	SnapshotLosesSession
+	SnapshotFreesEphemeral
+
+	// Sessions and watches (mutant_client.go).
+	SessionRevived
+	SessionIDsRepeat
+	SessionsNeverEnd
+	TouchesLost
+	RepliesSwapped
+	ReadPassesWrite
+	WatchLost
+	WatchTwice
+	WatchBehindReply
+	WatchesNotSetAgain
+	WatchesSetTooNew
 
 	mutants
 )
 
-func mutantRecovered(_ *process, r replica.Recovered) replica.Recovered { return r }
+// mutantTexts are the name of each mutant, where it was met, and what it does.
+var mutantTexts = [mutants]struct{ name, id, what string }{
+	None:              {"none", "", "nothing is wrong"},
+	LogNotSynced:      {"log-not-synced", "etcd 14370", "the log is never synced"},
+	AckBeforeSync:     {"ack-before-sync", "ZOOKEEPER-3911, 4646", "a sync is said to be done when it is asked for"},
+	AckWithoutLog:     {"ack-without-log", "ZOOKEEPER-3023", "a follower acknowledges records that it does not log"},
+	EpochBeforeLog:    {"epoch-before-log", "ZOOKEEPER-4643", "the current epoch is on disk before the history it stands for"},
+	PromiseForgotten:  {"promise-forgotten", "ZOOKEEPER-1291, 1343", "the accepted epoch is not stored"},
+	EpochsNotSynced:   {"epochs-not-synced", "ZOOKEEPER-4311", "the epoch files are not synced"},
+	DirsNotSynced:     {"dirs-not-synced", "ALICE (OSDI 2014)", "names of new files are not synced"},
+	SyncErrorIgnored:  {"sync-error-ignored", "ATC 2020, ZOOKEEPER-2247", "the server goes on after a sync that failed"},
+	SettledFromMemory: {"settled-from-memory", "found here", "after a failed sync recovery takes what is in memory for durable"},
+	SnapshotSavedLate: {"snapshot-saved-late", "ZOOKEEPER-3642, 2872", "a leader's state is acknowledged before it is saved"},
+	OldHistoryKept:    {"old-history-kept", "found here", "the history that a SNAP replaces stays, and is fallen back to"},
+	TreeKept:          {"tree-kept", "ZOOKEEPER-2845", "the tree is not read anew when the log is cut"},
+	EmptyDiskVotes:    {"empty-disk-votes", "ZOOKEEPER-261, FAST 2018", "a server that has lost its disk votes"},
 
-func mutantEvents(_ *process, batch []replica.Event) []replica.Event { return batch }
+	MajorityOfOne:          {"majority-of-one", "ZOOKEEPER-1419", "every server takes itself for a quorum"},
+	SyncWithoutQuorum:      {"sync-without-quorum", "ZOOKEEPER-1675", "a leader answers a sync without asking anybody"},
+	RequestTwice:           {"request-twice", "ZOOKEEPER-2845 (retry)", "a forwarded request is decided twice"},
+	TxnAppliedWrong:        {"txn-applied-wrong", "ZOOKEEPER-2355", "one server misses an ephemeral at the end of a session"},
+	SnapshotLosesNode:      {"snapshot-loses-node", "ZOOKEEPER-3127", "a leader's state comes without one of its znodes"},
+	SnapshotLosesSession:   {"snapshot-loses-session", "ZOOKEEPER-3306", "a leader's state comes without one of its sessions"},
+	SnapshotFreesEphemeral: {"snapshot-frees-ephemeral", "ZOOKEEPER-3144, 3471", "a leader's state comes with an ephemeral that nobody owns"},
 
-func mutantPut(t *turns, o operation) { t.queueUp(o) }
+	SessionRevived:     {"session-revived", "ZOOKEEPER-710", "a leader confirms sessions that have ended"},
+	SessionIDsRepeat:   {"session-ids-repeat", "N07", "a server that starts again gives the same session numbers"},
+	SessionsNeverEnd:   {"sessions-never-end", "ZOOKEEPER-1412", "a learner reports life of sessions that have gone"},
+	TouchesLost:        {"touches-lost", "ZOOKEEPER-1049", "the signs of life that a learner reports are lost"},
+	RepliesSwapped:     {"replies-swapped", "ZOOKEEPER-1863", "two replies of a connection change places"},
+	ReadPassesWrite:    {"read-passes-write", "ZOOKEEPER-2024", "a read is answered before the write in front of it"},
+	WatchLost:          {"watch-lost", "zk-ruby 3", "an event is lost now and then"},
+	WatchTwice:         {"watch-twice", "W01", "an event comes twice now and then"},
+	WatchBehindReply:   {"watch-behind-reply", "W01", "events leave behind the replies of the same step"},
+	WatchesNotSetAgain: {"watches-not-set-again", "zk-ruby 3", "a client does not set its watches on a new server"},
+	WatchesSetTooNew:   {"watches-set-too-new", "ZOOKEEPER-706, 1412", "a client says that it has seen more than it has"},
+}
 
-func mutantDone(_ *turns, _ *operation, e replica.Event) replica.Event { return e }
+// String names the mutant.
+func (m Mutant) String() string { return mutantTexts[m].name }
 
-func mutantMessage(*process, *zab.Message) bool { return true }
+// Origin is where the bug was met: an issue, a paper, a scenario.
+func (m Mutant) Origin() string { return mutantTexts[m].id }
 
-func mutantState(_ *process, s *replica.State) *replica.State { return s }
+// What says what the mutant does.
+func (m Mutant) What() string { return mutantTexts[m].what }
 
-func mutantReply(_ *process, _ *wire.ReplyHeader, r *zk.Result) *zk.Result { return r }
+// Mutants are all of them.
+func Mutants() []Mutant {
+	var all []Mutant
+	for m := None + 1; m < mutants; m++ {
+		all = append(all, m)
+	}
+	return all
+}
 
-func mutantNotify(c *port, e *zk.Event) { c.out = wire.AppendEvent(c.out, e) }
+// MutantNamed finds a mutant by its name, None for one that there is not.
+func MutantNamed(name string) Mutant {
+	for _, m := range Mutants() {
+		if m.String() == name {
+			return m
+		}
+	}
+	return None
+}
+
+// is tells whether a run has a mutant.
+func (w *world) is(m Mutant) bool { return w.plan.Mutant == m }

@@ -136,6 +136,9 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 // expired is a session that a leader ends by itself.
 func (o *observer) expired(p *process, h *zk.TxnHeader) {
 	o.w.tally.Expired++
+	if o.w.still {
+		o.w.fail(&check.Violation{Property: "expiry", Detail: "session " + h.Session.String() + " is ended, and its client lives"})
+	}
 	if timeoutMs, known := o.model.TimeoutMs(h.Session); known {
 		o.w.fail(o.expiry.Expired(p.id, h.Session, int64(timeoutMs), p.now().MonoMs))
 	}
@@ -186,9 +189,6 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 		o.w.fail(&check.Violation{Property: "digest", Detail: "server " + p.node.String() + " finds that its tree is not that of the leader"})
 	}
 }
-
-// sent is a message that leaves a server.
-func (o *observer) sent(*process, *zab.Message) {}
 
 // keeps follows the znodes of names used once.
 func (o *observer) keeps(req *zk.Request, e *clientsession.Effect) {

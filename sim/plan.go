@@ -67,7 +67,7 @@ func (p *Plan) settings(r *random) {
 	}
 	p.SessionMs = p.TickMs * r.between(10, 40)
 	p.Linearizable = r.oneIn(6)
-	p.ForceSnapshot = r.oneIn(20)
+	p.ForceSnapshot = r.oneIn(12)
 	p.StepMs = r.below(3)
 	p.NetMs = 1 + r.below(6)
 	p.DiskMs = 1 + r.below(10)
@@ -133,8 +133,13 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 		f.N = r.between(-300_000, 300_000)
 	case FaultClientCut:
 		f.A, f.B = 1+r.below(p.Clients), 1+r.below(p.servers())
+	case FaultIsolate:
+		f.N = r.between(0, 1)
 	case FaultClientPause, FaultClientKill, FaultClientDrop:
 		f.A = 1 + r.below(p.Clients)
+		if kind == FaultClientPause {
+			f.N = r.between(0, 1)
+		}
 	}
 	return f
 }

@@ -21,6 +21,9 @@ type port struct {
 	ended      bool // nothing more is read
 	identities []zk.Identity
 	out        []byte
+	late       []byte // of a mutant: events behind out
+	lastReply  int    // where the last reply begins in out
+	unanswered int
 	closing    bool
 }
 
@@ -65,13 +68,15 @@ func (c *port) frame(payload []byte) {
 	}
 	c.ended = e.Request.Op == zk.OpCloseSession
 	c.p.w.watcher.heard(c)
-	c.p.push(e)
+	if c.mutateRequest(&e) {
+		c.p.push(e)
+	}
 }
 
 // put gathers what goes to the client in this step.
 func (p *process) put(id session.ConnID, f func(*port)) {
 	if c := p.ports[id]; c != nil {
-		if len(c.out) == 0 && !c.closing {
+		if len(c.out) == 0 && len(c.late) == 0 && !c.closing {
 			p.inFlight = append(p.inFlight, c)
 		}
 		f(c)
@@ -82,18 +87,19 @@ func (p *process) put(id session.ConnID, f func(*port)) {
 func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
 	p.put(id, func(c *port) {
 		c.session = r.Session
+		p.w.fail(p.w.watcher.model.Attached(r.Session, p.replica.Tree().LastZxid()))
 		c.out = wire.AppendConnectResponse(c.out, r)
 	})
 }
 
 // Reply implements replica.Clients.
 func (p *process) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
-	p.put(id, func(c *port) { c.out = wire.AppendReply(c.out, h, mutantReply(p, &h, r)) })
+	p.put(id, func(c *port) { c.mutateReply(wire.AppendReply(nil, h, r)) })
 }
 
 // Notify implements replica.Clients.
 func (p *process) Notify(id session.ConnID, e *zk.Event) {
-	p.put(id, func(c *port) { mutantNotify(c, e) })
+	p.put(id, func(c *port) { c.mutateNotify(wire.AppendEvent(nil, e)) })
 }
 
 // Close implements replica.Clients.
@@ -106,7 +112,8 @@ func (p *process) deliver() {
 	}
 	for _, c := range p.inFlight {
 		c.stream.send(c.out)
-		c.out = nil
+		c.stream.send(c.late)
+		c.out, c.late, c.lastReply = nil, nil, 0
 		if c.closing {
 			c.ended = true
 			c.stream.close()

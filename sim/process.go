@@ -44,7 +44,8 @@ type process struct {
 	dialing  int // number of the newest Connect
 	ports    map[session.ConnID]*port
 	connID   session.ConnID
-	inFlight []*port // of this step: with something to send
+	inFlight []*port     // of this step: with something to send
+	touches  []zab.Touch // of a mutant: of all sessions ever
 }
 
 func newProcess(w *world, id quorum.ID, observer bool) *process {
@@ -79,7 +80,7 @@ func (p *process) diskOptions() durable.Options {
 	return durable.Options{
 		Store: store.Options{
 			DataDir: dataDir, NoCreateDB: true,
-			Log: txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes, NoSync: p.w.plan.Mutant == LogNotSynced},
+			Log: txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes},
 		},
 		ExtendedTypes: true, Ensemble: true, RecentMax: max(p.w.plan.HistoryMax, 1),
 	}
@@ -118,13 +119,13 @@ func (p *process) start() {
 	p.fuzzy = found.Store.Info.DigestZxid > found.Stored.Last
 	p.w.watcher.recovered(p, found.Stored.Last)
 	p.w.note(p.node, "start", 0, found.Stored.Last, "")
-	p.replica = replica.New(p.options(), p.w.config, mutantRecovered(p, found.Recovered), p.now())
+	p.replica = replica.New(p.options(), p.mutateConfig(p.w.config), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
 	p.tick()
 	p.wake()
 }
 
 func (p *process) recover() (*durable.Disk, *durable.Found, error) {
-	disk, err := durable.Open(p.fs, p.diskOptions())
+	disk, err := durable.Open(p.mutateFS(p.fs), p.diskOptions())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -239,7 +240,7 @@ func (p *process) step() {
 	p.inbox = nil
 	p.w.tally.Steps++
 	before := p.replica.Counts().Elections
-	effects := p.replica.Step(mutantEvents(p, batch), p.now(), p)
+	effects := p.replica.Step(batch, p.now(), p)
 	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
 	p.w.watcher.stepped(p, batch, effects)
 	p.carryOut(effects)
@@ -255,7 +256,9 @@ func (p *process) carryOut(effects *replica.Effects) {
 		p.w.note(p.node, "leave", 0, 0, effects.Left[i].String())
 	}
 	for _, op := range effects.Disk {
-		p.turns.put(op)
+		if p.life == life {
+			p.turns.put(op)
+		}
 	}
 	for i := range effects.Links {
 		if p.life == life {

@@ -12,7 +12,8 @@ import (
 
 // settle is the second phase: everything heals, and within a limit all must be
 // well: every server serves and has the same tree, every client has written once
-// more, and whoever is gone has left no ephemeral.
+// more, and whoever is gone has left no ephemeral. Some runs go on for a while in
+// which nothing happens, and nothing may end.
 func (w *world) settle() {
 	if w.err != nil {
 		return
@@ -37,6 +38,11 @@ func (w *world) settle() {
 	}
 	if w.err == nil {
 		w.last()
+	}
+	if w.err == nil && branch(w.plan.Seed, "still", 0).oneIn(3) {
+		w.note(0, "STILL", 0, 0, "")
+		w.still = true
+		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
 	}
 }
 

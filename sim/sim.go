@@ -96,6 +96,7 @@ type world struct {
 	err     error
 	moments int64
 	wild    bool // the first phase: faults and requests
+	still   bool // the last one: nothing is asked for, and all clients live
 }
 
 // Run carries a plan out, and writes its trace to out if that is not nil.

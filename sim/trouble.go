@@ -86,12 +86,7 @@ func (t *trouble) strikeServer(f *Fault, p *process) {
 			}
 		}
 	case FaultIsolate:
-		for _, q := range t.w.servers {
-			if q != p {
-				t.cut(p, q, f.ForMs)
-				t.cut(q, p, f.ForMs)
-			}
-		}
+		t.isolate(f, p)
 	case FaultReset:
 		for _, id := range sortedKeys(p.links) {
 			if l := p.links[id]; l != nil && (f.N>>uint(id%32))&1 == 1 {
@@ -206,6 +201,27 @@ func (t *trouble) cut(p, q *process, forMs int64) {
 	t.w.after(forMs, func() { t.w.unblock(p.node, q.node) })
 }
 
+// isolate takes a server off the net. Often the others hear of it at once and it
+// does not: their connections break, its own seem to be there.
+func (t *trouble) isolate(f *Fault, p *process) {
+	others := func(what func(*process)) {
+		for _, q := range t.w.servers {
+			if q != p {
+				what(q)
+			}
+		}
+	}
+	others(func(q *process) { t.cut(q, p, f.ForMs) })
+	if f.N == 1 {
+		for _, id := range sortedKeys(p.links) {
+			if l := p.links[id]; l != nil {
+				l.stream.reset()
+			}
+		}
+	}
+	others(func(q *process) { t.cut(p, q, f.ForMs) })
+}
+
 func (t *trouble) split(f *Fault) {
 	side := func(p *process) bool { return f.N>>(p.node-1)&1 == 1 }
 	for _, p := range t.w.servers {
@@ -253,6 +269,9 @@ func (t *trouble) strikeClient(f *Fault) {
 		})
 	case FaultClientPause:
 		c.untilMs = t.w.nowMs + f.ForMs
+		if f.N == 1 { // its clock stands still, too
+			t.w.after(f.ForMs, func() { c.lagMs += f.ForMs })
+		}
 	case FaultClientKill:
 		c.again()
 	case FaultClientDrop:

@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// mutate is a mutant's disk: it queues an operation, or does something else with it.
+func (t *turns) mutate(o operation) {
+	w := t.p.w
+	done := replica.Event{Kind: replica.EventDone, Ticket: o.Ticket}
+	switch {
+	case w.is(AckBeforeSync) && o.Kind == replica.DiskSync:
+		t.p.push(done)
+	case w.is(AckWithoutLog) && !t.p.leads() && o.Kind == replica.DiskAppend && t.p.serving:
+		return // the sync behind it is told all the same
+	case w.is(EpochBeforeLog) && o.Kind == replica.DiskSetCurrent:
+		if _, err := t.disk.Do(&o.DiskOp, nil); err != nil {
+			t.fatal(err)
+			return
+		}
+	case w.is(PromiseForgotten) && o.Kind == replica.DiskSetAccepted:
+		o.Epoch = t.disk.Store().Epochs().Accepted // as it was
+	case w.is(PromiseForgotten) && o.Kind == replica.DiskSetCurrent:
+		t.queue = append(t.queue, operation{DiskOp: replica.DiskOp{Kind: replica.DiskSetAccepted, Epoch: o.Epoch}})
+	case w.is(SnapshotSavedLate) && o.Kind == replica.DiskSaveSnapshot:
+		t.p.push(done)
+		t.holdMs = 200
+	}
+	t.queue = append(t.queue, o)
+}
+
+// mutateDone is what a mutant's disk tells of an operation.
+func (t *turns) mutateDone(o *operation, e replica.Event) replica.Event {
+	if t.p.w.is(TreeKept) && o.Kind == replica.DiskTruncate {
+		e.State = nil
+	}
+	return e
+}
+
+// mutateRecovered is what a mutant makes of what recovery has found.
+func (p *process) mutateRecovered(r replica.Recovered) replica.Recovered {
+	if p.w.is(EmptyDiskVotes) {
+		r.Untrusted = false
+	}
+	return r
+}
+
+// mutateFS is a mutant's way to its disk.
+func (p *process) mutateFS(fsys vfs.FS) vfs.FS {
+	named := func(part string) func(string) bool {
+		return func(name string) bool { return strings.Contains(filepath.Base(name), part) }
+	}
+	switch p.w.plan.Mutant {
+	case LogNotSynced:
+		return &lying{FS: fsys, unsynced: func(name string) bool { return named("log.")(name) || named("reserve")(name) }}
+	case EpochsNotSynced:
+		return &lying{FS: fsys, unsynced: named("Epoch")}
+	case DirsNotSynced:
+		return &lying{FS: fsys, dirs: true}
+	case SyncErrorIgnored:
+		return &lying{FS: fsys, blind: true}
+	case SettledFromMemory:
+		return &lying{FS: fsys, unwritten: named("log.")}
+	}
+	return fsys
+}
+
+// lying is a file system that does not do all it says.
+type lying struct {
+	vfs.FS
+	unsynced  func(name string) bool // whose files are not synced
+	unwritten func(name string) bool // whose files, opened again, are not written
+	dirs      bool                   // directories are not synced
+	blind     bool                   // errors of syncs are not told
+}
+
+// SyncDir implements vfs.FS.
+func (l *lying) SyncDir(dir string) error {
+	if l.dirs {
+		return nil
+	}
+	return l.FS.SyncDir(dir)
+}
+
+// Create implements vfs.FS.
+func (l *lying) Create(name string) (vfs.File, error) {
+	f, err := l.FS.Create(name)
+	return l.file(f, name, err, false)
+}
+
+// OpenReadWrite implements vfs.FS.
+func (l *lying) OpenReadWrite(name string) (vfs.File, error) {
+	f, err := l.FS.OpenReadWrite(name)
+	return l.file(f, name, err, true)
+}
+
+func (l *lying) file(f vfs.File, name string, err error, again bool) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &lyingFile{
+		File: f, blind: l.blind, unsynced: l.unsynced != nil && l.unsynced(name), unwritten: again && l.unwritten != nil && l.unwritten(name),
+	}, nil
+}
+
+type lyingFile struct {
+	vfs.File
+	unsynced, unwritten, blind bool
+}
+
+func (f *lyingFile) Sync() error {
+	if f.unsynced {
+		return nil
+	}
+	err := f.File.Sync()
+	if f.blind {
+		return nil
+	}
+	return err
+}
+
+func (f *lyingFile) Write(p []byte) (int, error) {
+	if f.unwritten {
+		return len(p), nil
+	}
+	return f.File.Write(p)
+}
+
+// keepOld is a mutant's way to replace a history: what was there is there again.
+func (t *turns) keepOld(o *operation, do func() (*replica.Event, error)) (*replica.Event, error) {
+	if !t.p.w.is(OldHistoryKept) || o.Kind != replica.DiskSaveSnapshot {
+		return do()
+	}
+	dir := dataDir + "/version-2"
+	old := map[string][]byte{}
+	names, err := t.p.mem.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "log.") || strings.HasPrefix(name, "snapshot.") {
+			content, err := vfs.ReadFile(t.p.mem, filepath.Join(dir, name), 1<<30)
+			if err != nil {
+				return nil, err
+			}
+			old[name] = content
+		}
+	}
+	event, err := do()
+	for _, name := range names {
+		full := filepath.Join(dir, name)
+		if content, was := old[name]; was && err == nil {
+			if _, missing := t.p.mem.Stat(full); missing != nil {
+				must(vfs.ReplaceFile(t.p.mem, full, full+".tmp", content))
+			}
+		}
+	}
+	return event, err
+}

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// mutateConfig is what a mutant takes for the configuration.
+func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
+	if !p.w.is(MajorityOfOne) || p.observer || p.w.plan.Participants == 1 {
+		return c
+	}
+	text := c.Text()
+	group := "\ngroup.1="
+	weights := ""
+	for i := range p.w.plan.Participants {
+		if i > 0 {
+			group += ":"
+		}
+		weight := "1"
+		if i+1 == int(p.id) {
+			weight = "100"
+		}
+		group += string(rune('1' + i))
+		weights += "\nweight." + string(rune('1'+i)) + "=" + weight
+	}
+	mutated, err := ensemble.Parse(text + group + weights)
+	must(err)
+	return mutated
+}
+
+// mutateMessage is what a mutant makes of a message that leaves; how often it is
+// sent.
+func (p *process) mutateMessage(m *zab.Message) (times int) {
+	switch {
+	case p.w.is(SessionRevived) && m.Kind == zab.KindRevalidate && p.leads():
+		m.Valid = true
+	case p.w.is(TouchesLost) && m.Kind == zab.KindPing:
+		m.Touches = nil
+	case p.w.is(SessionsNeverEnd) && m.Kind == zab.KindPing && !p.leads():
+		p.touchAgain(m)
+	case p.w.is(RequestTwice) && m.Kind == zab.KindRequest && m.Request.Op != zk.OpSync && p.random.oneIn(20):
+		return 2
+	}
+	return 1
+}
+
+// touchAgain adds all sessions ever touched here.
+func (p *process) touchAgain(m *zab.Message) {
+	here := map[zk.SessionID]bool{}
+	for _, t := range m.Touches {
+		here[t.Session] = true
+	}
+	for _, t := range p.touches {
+		if !here[t.Session] {
+			here[t.Session] = true
+			m.Touches = append(m.Touches, t)
+		}
+	}
+	p.touches = m.Touches
+}
+
+// mutateRecord changes, in memory and behind the log, what a server is going to
+// apply.
+func (p *process) mutateRecord(op *replica.DiskOp) {
+	if !p.w.is(TxnAppliedWrong) || op.Kind != replica.DiskAppend {
+		return
+	}
+	_, t, _, err := txn.Decode(op.Payload)
+	if err != nil || t.Op != zk.OpCloseSession || len(t.Paths) == 0 || !p.random.oneIn(3) {
+		return
+	}
+	logged := bytes.Clone(op.Payload)
+	path := []byte(t.Paths[0])
+	if at := bytes.Index(op.Payload, path); at >= 0 {
+		op.Payload[at+len(path)-1] ^= 1
+	}
+	op.Payload = logged
+}
+
+// loadState reads the state behind a SNAP, or what a mutant makes of it.
+func (p *process) loadState(r io.Reader) (*replica.State, error) {
+	switch p.w.plan.Mutant {
+	case SnapshotLosesNode, SnapshotLosesSession, SnapshotFreesEphemeral:
+		s := &spoiling{State: replica.NewState(true), mutant: p.w.plan.Mutant}
+		_, err := snap.LoadStream(r, "the leader's snapshot", snap.Options{}, s)
+		return s.State, err
+	}
+	return durable.LoadStream(r, p.diskOptions())
+}
+
+// spoiling takes a snapshot with a mistake.
+type spoiling struct {
+	*replica.State
+	mutant Mutant
+	done   bool
+}
+
+// Session implements snap.Sink.
+func (s *spoiling) Session(id zk.SessionID, timeoutMs int32) error {
+	if s.mutant == SnapshotLosesSession && !s.done {
+		s.done = true
+		return nil
+	}
+	return s.State.Session(id, timeoutMs)
+}
+
+// Node implements snap.Sink.
+func (s *spoiling) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
+	switch {
+	case s.mutant == SnapshotLosesNode && len(path) > 4 && path[:3] == "/k/" && !s.done:
+		s.done = true
+		return nil
+	case s.mutant == SnapshotFreesEphemeral && zk.KindOfOwner(stat.EphemeralOwner, true) == zk.OwnerSession && !s.done:
+		s.done = true
+		stat.EphemeralOwner = 0
+	}
+	return s.State.Node(path, data, acl, stat)
+}
