@@ -203,6 +203,7 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 
 // replace makes a leader's state the whole history (D3).
 func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
+	s.ahead = true
 	if _, err := s.Save(d.store, nil); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type Snapshot struct {
 	scan   *tree.Scan
 	step   []tree.Entry
 	data   []byte
+	ahead  bool // the tree came from a leader: it may be ahead of its zxid, so its digest says nothing
 }
 
 type aclList struct {
@@ -67,6 +68,9 @@ func (s *Snapshot) Save(st *store.Store, halt func() error) (int64, error) {
 	s.tree.RLock()
 	last, digest := s.tree.LastZxid(), s.tree.Digest()
 	s.tree.RUnlock()
+	if s.ahead {
+		digest = zk.Digest{}
+	}
 	w.End(last, digest, last)
 	return w.Bytes(), w.Commit()
 }

@@ -13,6 +13,7 @@ import (
 type target struct {
 	*replica.State
 	fuzzy         snap.Info // digests are compared once replay has passed DigestZxid
+	ahead         bool      // by how much is not known: digests count from the first that is equal
 	mismatches    int
 	firstMismatch zk.Zxid
 	ring          []zk.Zxid // the zxids before each of the newest records
@@ -32,9 +33,11 @@ var _ store.LoadedTarget = (*target)(nil)
 
 // Loaded implements store.LoadedTarget: the snapshot is whole. Its digest is
 // that of the tree at a later zxid, if transactions went on while it was taken.
+// One that came from a leader has none: how far it is ahead nobody has noted.
 func (t *target) Loaded(file snap.File, info snap.Info) {
 	t.Finish(file.Zxid)
 	t.fuzzy, t.last = info, file.Zxid
+	t.ahead = info.DigestZxid == 0 && file.Zxid > 0
 	if info.DigestZxid <= file.Zxid && info.DigestZxid > 0 {
 		t.compare(file.Zxid, info.Digest == t.Tree().Digest())
 	}
@@ -56,7 +59,11 @@ func (t *target) Replay(zxid zk.Zxid, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	if equal := t.State.Replay(&h, &tx, digest); zxid >= t.fuzzy.DigestZxid {
+	equal := t.State.Replay(&h, &tx, digest)
+	if equal && digest.Version == zk.DigestVersion {
+		t.ahead = false
+	}
+	if !t.ahead && zxid >= t.fuzzy.DigestZxid {
 		t.compare(zxid, equal)
 	}
 	if len(t.ring) > 0 {

@@ -188,6 +188,7 @@ func (r *Replica) onSynced(*zab.Effect) {
 	w := r.syncs.pop()
 	switch {
 	case w.conn == nil:
+		r.fuzzy = false // all that the snapshot was ahead by has come
 		r.welcome()
 	case r.conns[w.conn.id] != w.conn:
 	default:
