@@ -14,16 +14,31 @@ func (r *Replica) look() {
 		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskReload})
 		return
 	}
+	if r.appointed != nil && r.election.State() != fle.Looking && r.appoint() {
+		return
+	}
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
 	if r.untrusted {
 		last = zk.NoZxid
 	}
 	r.vote(fle.Look{Zxid: last, Epoch: int64(current)})
-	if a := r.appointed; a != nil {
-		r.appointed = nil
-		r.vote(*a)
+	if r.appointed != nil && r.election.State() == fle.Looking { // else the votes heard before have decided
+		r.appoint()
 	}
+	r.appointed = nil
+}
+
+// appoint takes the role that a reconfiguration gave; false if it cannot be
+// taken. Nobody is asked: a vote on the way would only make others doubt.
+func (r *Replica) appoint() bool {
+	elections := r.counts.Elections
+	r.vote(*r.appointed)
+	if r.counts.Elections == elections {
+		return false
+	}
+	r.appointed = nil
+	return true
 }
 
 func (r *Replica) onNotification(e *Event) {
