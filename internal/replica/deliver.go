@@ -105,6 +105,10 @@ func (r *Replica) reply(p *proposal, w *waiting) {
 		return
 	}
 	res := &r.applied.Result
+	if res.Code == zk.ErrSessionMoved {
+		r.drop(w.conn) // its client is elsewhere; ZooKeeper says nothing either (ZOOKEEPER-710)
+		return
+	}
 	h := wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid, Code: res.Code}
 	res.Op = w.op
 	r.clients.Reply(w.conn.id, h, res)

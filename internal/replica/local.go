@@ -88,8 +88,8 @@ func (r *Replica) upgraded(w *waiting, s *session.Session) {
 	}
 }
 
-// unknownElsewhere tells whether a session that the leader does not know may be
-// a local one of the learner that brings its request.
-func (r *Replica) unknownElsewhere(id zk.SessionID) bool {
-	return r.opts.LocalSessions && uint8(uint64(id)>>56) != uint8(r.opts.ID)
+// isLocal tells whether a session that the leader does not know is a local one of
+// its own, or may be one of the learner that brings its request.
+func (r *Replica) isLocal(id zk.SessionID) bool {
+	return r.locals.Get(id) != nil || r.opts.LocalSessions && uint8(uint64(id)>>56) != uint8(r.opts.ID)
 }

@@ -34,7 +34,7 @@ type wish struct {
 func (r *Replica) decide(w *wish) {
 	s := r.sessions.Get(w.session)
 	o := prep.Origin{
-		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing, // a local session owns no ephemerals
+		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing || s == nil && r.isLocal(w.session) && !ownsEphemeral(w.request),
 		Identities: w.identities, Zxid: r.nextZxid(), TimeMs: r.now.WallMs,
 	}
 	var p proposal
@@ -58,7 +58,7 @@ func (r *Replica) objection(w *wish) zk.Code {
 	}
 	s := r.sessions.Get(w.session)
 	switch {
-	case s == nil && (r.locals.Get(w.session) != nil || r.unknownElsewhere(w.session)):
+	case s == nil && r.isLocal(w.session):
 		return zk.OK
 	case s == nil || s.Closing:
 		return zk.ErrSessionExpired
