@@ -18,10 +18,13 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the stories of testdata anew")
 
 // Run plays every testdata/*.txt, each as a test of its own name.
-func Run(t *testing.T, play func(t *testing.T, story string) string) {
-	names, err := filepath.Glob("testdata/*.txt")
+func Run(t *testing.T, play func(t *testing.T, story string) string) { RunDir(t, "testdata", play) }
+
+// RunDir plays every *.txt of a directory.
+func RunDir(t *testing.T, dir string, play func(t *testing.T, story string) string) {
+	names, err := filepath.Glob(dir + "/*.txt")
 	if err != nil || len(names) == 0 {
-		t.Fatalf("no stories in testdata: %v", err)
+		t.Fatalf("no stories in %s: %v", dir, err)
 	}
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {

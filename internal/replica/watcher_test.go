@@ -1,0 +1,118 @@
+package replica_test
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// watcher sees everything that servers do, and checks what must hold of all of
+// them together, in stories and in random runs.
+type watcher struct {
+	brief   bool                     // stories tell only the outcome
+	digests map[zk.Zxid]zk.Digest    // of the tree, by the first server that was there
+	records map[zk.Zxid]string       // the bytes of each transaction: no number has two
+	durable map[quorum.ID]zk.Zxid    // on disk
+	seen    map[zk.SessionID]zk.Zxid // by its client
+	shown   zk.Zxid                  // to anybody
+	spoilt  map[quorum.ID]bool       // somebody has changed its tree
+	wiped   bool                     // a disk was exchanged: what was on a quorum may not be on one
+}
+
+func newWatcher() watcher {
+	return watcher{
+		digests: map[zk.Zxid]zk.Digest{}, records: map[zk.Zxid]string{}, durable: map[quorum.ID]zk.Zxid{},
+		spoilt: map[quorum.ID]bool{}, seen: map[zk.SessionID]zk.Zxid{},
+	}
+}
+
+func (v *watcher) recovered(s *server, last zk.Zxid) { v.durable[s.id] = last }
+
+// appended checks that a zxid stands for one transaction.
+func (v *watcher) appended(s *server, op *replica.DiskOp) {
+	if text, known := v.records[op.Zxid]; known && text != string(op.Payload) {
+		s.w.t.Errorf("server %d logs another transaction as %s than was logged before", s.id, zab.FormatZxid(op.Zxid))
+	}
+	v.records[op.Zxid] = string(op.Payload)
+}
+
+// done notes what is durable.
+func (v *watcher) done(s *server, o *operation, event *replica.Event) {
+	switch {
+	case o.Kind == replica.DiskSync:
+		v.durable[s.id] = s.disk.Log().Synced()
+	case event == nil || event.Kind == replica.EventFailed:
+	case event.Kind == replica.EventRecovered:
+		v.durable[s.id] = event.Recovered.Stored.Last
+	case o.Kind == replica.DiskTruncate || o.Kind == replica.DiskSaveSnapshot:
+		v.durable[s.id] = o.Zxid
+	}
+}
+
+// stepped checks that servers at one zxid have one tree (R2), and that none has
+// found a difference itself.
+func (v *watcher) stepped(s *server) {
+	r := s.replica
+	if r.Fuzzy() || !r.Serving() || v.spoilt[s.id] {
+		return
+	}
+	zxid, digest := r.Tree().LastZxid(), r.Tree().Digest()
+	if known, ok := v.digests[zxid]; ok && known != digest {
+		s.w.t.Errorf("R2: the tree of server %d differs at %s", s.id, zab.FormatZxid(zxid))
+	}
+	v.digests[zxid] = digest
+	if n := r.Counts().DigestMismatches; n != 0 {
+		s.w.t.Errorf("server %d counts %d digests that differ", s.id, n)
+	}
+}
+
+// tells checks what may be told to a client at zxid (R1, R6).
+func (v *watcher) tells(s *server, what string, zxid zk.Zxid) {
+	if s.replica.ReadOnly() {
+		return
+	}
+	if !s.replica.Serving() {
+		s.w.t.Errorf("R6: server %d tells a client %s without a role", s.id, what)
+	}
+	var have quorum.IDs
+	for id, durable := range v.durable {
+		if durable >= zxid {
+			have.Add(id)
+		}
+	}
+	if !v.wiped && !s.replica.Config().Quorum().Enough(have) {
+		s.w.t.Errorf("R1: server %d tells a client %s of %s, which only %v have on disk", s.id, what, zab.FormatZxid(zxid), have)
+	}
+	v.shown = max(v.shown, zxid)
+}
+
+// sees checks that a session's client is not led back.
+func (v *watcher) sees(c *client, zxid zk.Zxid) {
+	if zxid == zk.NoZxid {
+		return // the answer to an operation that does not exist
+	}
+	if zxid < v.seen[c.session] {
+		c.w.t.Errorf("connection %d of %s sees %s, it has seen %s before", c.id, c.w.name(c.session), zab.FormatZxid(zxid), zab.FormatZxid(v.seen[c.session]))
+	}
+	v.seen[c.session] = zxid
+}
+
+// show says where every server is.
+func (w *world) show() {
+	for _, s := range w.all() {
+		if s.replica == nil {
+			s.say("down")
+			continue
+		}
+		r := s.replica
+		role := r.Peer().State().String()
+		if r.Serving() {
+			role = fmt.Sprintf("%s in epoch %d", role, r.Epoch())
+		}
+		s.say("%s, %s, %d znodes, %d sessions, %d watches, %d digests differ", role, zab.FormatZxid(r.Tree().LastZxid()), r.Tree().Count(),
+			r.Sessions().Count(), r.Watches().Counts().All, r.Counts().DigestMismatches)
+	}
+}

@@ -1,0 +1,660 @@
+package replica_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/store"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// world is an ensemble in one thread. Each server has a disk in memory, and a
+// queue of what that is to do; between servers are queues of what is on its
+// way. Nothing moves by itself: somebody says which queue goes on.
+type world struct {
+	t       *testing.T
+	opts    replica.Options // of all; ID and Observer are set for each
+	config  *ensemble.Config
+	now     replica.Now
+	servers map[quorum.ID]*server
+	lanes   []*lane
+	cuts    map[[2]quorum.ID]bool
+	clients map[session.ConnID]*client
+	names   []zk.SessionID // by the order in which they were seen
+	say     func(format string, args ...any)
+	watcher watcher
+}
+
+// server is one process, or the machine that waits for one.
+type server struct {
+	w        *world
+	id       quorum.ID
+	observer bool
+	mem      *vfs.Mem
+	saved    *ensemble.Config // in its configuration file
+
+	replica *replica.Replica // nil while it is down
+	disk    *durable.Disk
+	work    []operation
+	full    bool
+	inbox   []replica.Event
+	ends    map[zab.LinkID]*end
+	linkID  zab.LinkID
+	dialing quorum.ID // 0: nobody
+	untilMs int64
+	role    string // told last
+}
+
+// operation is one of the disk, with the snapshot that was begun for it.
+type operation struct {
+	replica.DiskOp
+	snapshot *durable.Snapshot
+}
+
+// lane is what is on its way from one server to another: votes, or one end of a
+// link.
+type lane struct {
+	from, to *server
+	parcels  []parcel
+	end      *end              // where it comes in, nil for votes
+	last     *fle.Notification // sent by this life of a server; a new connection begins with it
+}
+
+// parcel is one thing on its way.
+type parcel struct {
+	vote     *fle.Notification
+	message  *zab.Message
+	snapshot *durable.Snapshot
+	closes   bool
+}
+
+// end is one server's end of a link.
+type end struct {
+	id       zab.LinkID
+	outgoing bool
+	told     bool // of its being up
+	closed   bool
+	out      *lane // to the other end
+}
+
+func newWorld(t *testing.T, say func(string, ...any)) *world {
+	return &world{
+		t: t, say: say, now: replica.Now{MonoMs: 1_000_000, WallMs: 1_700_000_000_000},
+		opts: replica.Options{
+			TickMs: 1000, InitMs: 5000, SyncMs: 3000, ResendMinMs: 200, ResendMaxMs: 2000,
+			SessionMinMs: 2000, SessionMaxMs: 20000, ExtendedTypes: true,
+		},
+		servers: map[quorum.ID]*server{}, cuts: map[[2]quorum.ID]bool{}, clients: map[session.ConnID]*client{},
+		watcher: newWatcher(),
+	}
+}
+
+// found makes n servers with empty disks and the configuration of all of them.
+func (w *world) found(n int, observers ...quorum.ID) {
+	text := ""
+	for id := quorum.ID(1); id <= quorum.ID(n); id++ {
+		text += w.line(id, slices.Contains(observers, id)) + "\n"
+	}
+	var err error
+	w.config, err = ensemble.Parse(text + "version=0")
+	must(w.t, err)
+	for id := quorum.ID(1); id <= quorum.ID(n); id++ {
+		w.add(id, slices.Contains(observers, id))
+	}
+}
+
+// line is a server's line in a configuration.
+func (w *world) line(id quorum.ID, observer bool) string {
+	role := "participant"
+	if observer {
+		role = "observer"
+	}
+	return fmt.Sprintf("server.%d=10.0.0.%d:2888:3888:%s;2181", id, id, role)
+}
+
+// add makes a server with an empty disk.
+func (w *world) add(id quorum.ID, observer bool) *server {
+	s := &server{w: w, id: id, observer: observer, saved: w.config}
+	w.servers[id] = s
+	s.format(true)
+	for _, other := range w.all() {
+		if other != s {
+			w.lanes = append(w.lanes, &lane{from: s, to: other}, &lane{from: other, to: s})
+		}
+	}
+	return s
+}
+
+// with is the configuration with a server more.
+func (w *world) with(s *server) *ensemble.Config {
+	text := w.line(s.id, s.observer)
+	for i := range w.config.Members {
+		text += "\n" + w.line(w.config.Members[i].ID, w.config.Members[i].Observer)
+	}
+	config, err := ensemble.Parse(text + "\nversion=0")
+	must(w.t, err)
+	return config
+}
+
+// all are the servers by number.
+func (w *world) all() []*server {
+	var all []*server
+	for _, s := range w.servers {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *server) int { return int(a.id - b.id) })
+	return all
+}
+
+const dataDir = "/data"
+
+// format empties the disk. One that is not marked may not begin a history: its
+// server has lost what it had.
+func (s *server) format(marked bool) {
+	s.mem = vfs.NewMem()
+	must(s.w.t, s.mem.MkdirAll(dataDir))
+	must(s.w.t, s.mem.SyncDir("/"))
+	if marked {
+		f, err := s.mem.Create(dataDir + "/initialize")
+		must(s.w.t, err)
+		must(s.w.t, f.Sync())
+		must(s.w.t, f.Close())
+	}
+	must(s.w.t, s.mem.SyncDir(dataDir))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *server) diskOptions() durable.Options {
+	return durable.Options{
+		Store:         store.Options{DataDir: dataDir, NoCreateDB: true, Log: txnlog.Options{}},
+		ExtendedTypes: true, Ensemble: true, RecentMax: s.w.opts.HistoryMax,
+	}
+}
+
+// start begins a process on the disk that is there.
+func (s *server) start() {
+	var err error
+	s.disk, err = durable.Open(s.mem, s.diskOptions())
+	must(s.w.t, err)
+	found, err := s.disk.Recover()
+	must(s.w.t, err)
+	if found.Mismatches > 0 {
+		s.w.t.Errorf("server %d: %d digests differ in its log, first at %s", s.id, found.Mismatches, zab.FormatZxid(found.FirstMismatch))
+	}
+	s.w.watcher.recovered(s, found.Stored.Last)
+	opts := s.w.opts
+	opts.ID, opts.Observer = s.id, s.observer
+	s.replica = replica.New(opts, s.saved, found.Recovered, s.w.now)
+	s.work, s.full, s.inbox, s.dialing, s.role = nil, false, nil, 0, ""
+	s.ends, s.linkID = map[zab.LinkID]*end{}, 0
+	for _, l := range s.w.lanes {
+		if l.end == nil && l.to == s && l.last != nil {
+			l.parcels = append(l.parcels[:0], parcel{vote: l.last})
+		}
+	}
+	s.once()
+	s.step()
+}
+
+// stop ends the process. What it has sent arrives; then its links close.
+func (s *server) stop() {
+	s.replica = nil
+	for _, o := range s.work {
+		if o.snapshot != nil {
+			o.snapshot.End()
+		}
+	}
+	for _, e := range s.ends {
+		if !e.closed {
+			e.closed = true
+			e.out.parcels = append(e.out.parcels, parcel{closes: true})
+		}
+	}
+	for _, l := range s.w.lanes {
+		if l.to == s {
+			l.drop()
+		}
+		if l.from == s {
+			l.last = nil
+		}
+	}
+	for _, c := range s.w.sortedClients() {
+		if c.server == s && !c.closed {
+			c.lost()
+		}
+	}
+	must(s.w.t, s.disk.Close())
+}
+
+// kill ends the process; the machine keeps what it has written, and sends it.
+func (s *server) kill() {
+	old := s.mem
+	s.mem = old.KillClone()
+	s.stop()
+}
+
+// crash ends the machine: what it has not sent is lost, and what was not synced,
+// but for a part.
+func (s *server) crash(keepPercent int, seed int64) {
+	old := s.mem
+	s.mem = old.CrashClone(keepPercent, seed)
+	for _, l := range s.w.lanes {
+		if l.from == s {
+			l.drop()
+		}
+	}
+	s.stop()
+}
+
+// pass lets time go by in steps of a tick, in which everything settles.
+func (w *world) pass(ms int64) {
+	for ; ms > 0; ms -= w.opts.TickMs {
+		w.tick(min(ms, w.opts.TickMs), w.all())
+		w.settle()
+	}
+}
+
+// push adds an event and has the replica step.
+func (s *server) push(events ...replica.Event) {
+	if s.replica != nil {
+		s.inbox = append(s.inbox, events...)
+		s.step()
+	}
+}
+
+// step steps the replica until nothing has come in.
+func (s *server) step() {
+	for s.replica != nil && len(s.inbox) > 0 {
+		s.once()
+	}
+}
+
+func (s *server) once() {
+	batch := s.inbox
+	s.inbox = nil
+	effects := s.replica.Step(batch, s.w.now, s)
+	s.w.watcher.stepped(s)
+	for _, reason := range effects.Left {
+		s.say("leaves: %s", reason)
+	}
+	for _, op := range effects.Disk {
+		s.queue(op)
+	}
+	for i := range effects.Links {
+		s.link(&effects.Links[i])
+	}
+	for i := range effects.Votes {
+		s.w.vote(s, &effects.Votes[i])
+	}
+	if c := effects.Ensembles.InForce; c != nil {
+		s.saved = c
+		s.say("configuration %s: %s", zab.FormatZxid(zk.Zxid(c.Version)), rolesOf(c))
+	}
+	s.tellRole()
+}
+
+// rolesOf names the servers of a configuration, observers in brackets.
+func rolesOf(c *ensemble.Config) string {
+	text := ""
+	for i := range c.Members {
+		if i > 0 {
+			text += " "
+		}
+		if c.Members[i].Observer {
+			text += fmt.Sprintf("[%d]", c.Members[i].ID)
+		} else {
+			text += fmt.Sprint(c.Members[i].ID)
+		}
+	}
+	return text
+}
+
+func (s *server) say(format string, args ...any) {
+	s.w.say("%d: "+format, append([]any{s.id}, args...)...)
+}
+
+var roles = map[zab.State]string{zab.Leading: "LEADS", zab.Following: "FOLLOWS", zab.Observing: "OBSERVES"}
+
+// tellRole says when the server begins to serve.
+func (s *server) tellRole() {
+	role := ""
+	if s.replica.Serving() {
+		role = fmt.Sprintf("%s epoch %d", roles[s.replica.Peer().State()], s.replica.Epoch())
+	}
+	if role != s.role && role != "" {
+		s.say("%s", role)
+	}
+	s.role = role
+}
+
+// queue takes an operation for the disk.
+func (s *server) queue(op replica.DiskOp) {
+	o := operation{DiskOp: op}
+	switch op.Kind {
+	case replica.DiskAppend:
+		h, t, _, err := txn.Decode(op.Payload)
+		must(s.w.t, err)
+		s.w.watcher.appended(s, &op)
+		s.detail("append %s %s", zab.FormatZxid(op.Zxid), replica.TxnText(s.w.name, &h, &t))
+	case replica.DiskSetAccepted:
+		s.detail("store accepted=%d", op.Epoch)
+	case replica.DiskSetCurrent:
+		s.detail("store current=%d", op.Epoch)
+	case replica.DiskTruncate:
+		s.detail("cut the log behind %s", zab.FormatZxid(op.Zxid))
+	case replica.DiskSaveSnapshot:
+		o.snapshot = durable.Begin(s.replica.Tree(), s.replica.Leases())
+		s.detail("replace the history by a snapshot of %s", zab.FormatZxid(op.Zxid))
+	case replica.DiskReload:
+		s.detail("read everything anew")
+	}
+	s.work = append(s.work, o)
+}
+
+// detail says what is of interest only while things go one by one.
+func (s *server) detail(format string, args ...any) {
+	if !s.w.watcher.brief {
+		s.say(format, args...)
+	}
+}
+
+// works does the oldest operation of the disk; false if there is none, or no
+// room for it.
+func (s *server) works() bool {
+	if s.replica == nil || len(s.work) == 0 || s.full && s.work[0].Kind == replica.DiskAppend {
+		return false
+	}
+	o := s.work[0]
+	s.work = s.work[1:]
+	event, err := s.disk.Do(&o.DiskOp, o.snapshot)
+	must(s.w.t, err)
+	s.w.watcher.done(s, &o, event)
+	switch {
+	case o.Kind == replica.DiskSync:
+		s.detail("disk has %s", zab.FormatZxid(s.disk.Log().Synced()))
+	case event != nil && event.Kind == replica.EventFailed:
+		s.say("cannot cut the log there")
+	case event != nil && event.Kind == replica.EventRecovered:
+		s.say("recovered %s", zab.FormatZxid(event.Recovered.Stored.Last))
+	}
+	if event != nil {
+		s.push(*event)
+	}
+	return true
+}
+
+// link does what the replica wants done with another server.
+func (s *server) link(effect *zab.Effect) {
+	if effect.Kind == zab.EffectConnect {
+		s.dialing, s.untilMs = effect.Server, s.w.now.MonoMs+s.w.opts.InitMs
+		return
+	}
+	e := s.ends[effect.Link]
+	if effect.Kind == zab.EffectReadLog {
+		records, ok := s.disk.ReadLog(effect.Zxid, effect.To)
+		s.detail("reads its log for a learner at %s: %s", zab.FormatZxid(effect.Zxid), recordsText(records, ok))
+		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLogRead, Link: effect.Link, Records: records, OK: ok})
+		return
+	}
+	if e == nil || e.closed {
+		return
+	}
+	switch effect.Kind {
+	case zab.EffectSend:
+		m := effect.Message
+		e.out.parcels = append(e.out.parcels, parcel{message: &m})
+	case zab.EffectClose:
+		e.closed = true
+		e.out.parcels = append(e.out.parcels, parcel{closes: true})
+		s.down(e)
+	case zab.EffectSendSnapshot:
+		e.out.parcels = append(e.out.parcels, parcel{snapshot: durable.Begin(s.replica.Tree(), s.replica.Leases())})
+	}
+}
+
+func recordsText(records []zab.Record, ok bool) string {
+	if !ok || len(records) == 0 {
+		return "nothing of use"
+	}
+	return fmt.Sprintf("%s to %s", zab.FormatZxid(records[0].Zxid), zab.FormatZxid(records[len(records)-1].Zxid))
+}
+
+// down tells of the end of a link, if its beginning was told.
+func (s *server) down(e *end) {
+	delete(s.ends, e.id)
+	e.closed = true
+	if e.told {
+		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLinkDown, Link: e.id})
+	}
+}
+
+// dial makes the link that a server asks for; false if that is not possible now.
+func (s *server) dial() bool {
+	if s.replica == nil || s.dialing == 0 {
+		return false
+	}
+	leader := s.w.servers[s.dialing]
+	if leader == nil || leader.replica == nil || s.w.cut(s, leader) {
+		if s.w.now.MonoMs < s.untilMs {
+			return false
+		}
+		s.dialing = 0
+		s.push(replica.Event{Kind: replica.EventLinkDown})
+		return true
+	}
+	s.dialing = 0
+	near, far := s.newEnd(true), leader.newEnd(false)
+	near.out = &lane{from: s, to: leader, end: far}
+	far.out = &lane{from: leader, to: s, end: near}
+	s.w.lanes = append(s.w.lanes, near.out, far.out)
+	near.told = true
+	s.push(replica.Event{Kind: replica.EventLinkUp, Link: near.id, Outgoing: true})
+	return true
+}
+
+func (s *server) newEnd(outgoing bool) *end {
+	s.linkID++
+	e := &end{id: s.linkID, outgoing: outgoing}
+	s.ends[e.id] = e
+	return e
+}
+
+// vote puts a notification on its way: of several that wait the newest counts.
+func (w *world) vote(s *server, b *replica.Ballot) {
+	for _, l := range w.lanes {
+		if l.end == nil && l.from == s && l.to.id == b.To {
+			n := b.Notification
+			l.last = &n
+			l.parcels = append(l.parcels[:0], parcel{vote: &n})
+		}
+	}
+}
+
+func pairOf(a, b *server) [2]quorum.ID { return [2]quorum.ID{min(a.id, b.id), max(a.id, b.id)} }
+
+func (w *world) cut(a, b *server) bool { return w.cuts[pairOf(a, b)] }
+
+// moves takes the oldest parcel of a lane out; false if there is none.
+func (l *lane) moves() bool {
+	if len(l.parcels) == 0 || l.from.w.cut(l.from, l.to) {
+		return false
+	}
+	p := l.parcels[0]
+	l.parcels = l.parcels[1:]
+	if l.to.replica == nil {
+		return true
+	}
+	if p.vote != nil {
+		l.from.toldTo(l.to, p.vote.String())
+		l.to.push(replica.Event{Kind: replica.EventNotification, Server: l.from.id, Notification: p.vote})
+		return true
+	}
+	l.arrive(&p)
+	return true
+}
+
+func (s *server) toldTo(other *server, what string) {
+	if !s.w.watcher.brief {
+		s.w.say("%d -> %d %s", s.id, other.id, what)
+	}
+}
+
+// arrive takes what comes on a link.
+func (l *lane) arrive(p *parcel) {
+	s, e := l.to, l.end
+	if e.closed {
+		p.end()
+		return
+	}
+	if !e.told {
+		e.told = true
+		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLinkUp, Link: e.id})
+	}
+	switch {
+	case p.closes:
+		s.down(e)
+	case p.message != nil:
+		l.from.toldTo(s, messageText(l.from.w, p.message))
+		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventMessage, Link: e.id, Message: p.message})
+	case p.snapshot != nil:
+		s.load(e, p.snapshot)
+	}
+	s.step()
+}
+
+// load reads a snapshot that is written while it is read: it may have changes of
+// transactions behind its zxid.
+func (s *server) load(e *end, snapshot *durable.Snapshot) {
+	var b bytes.Buffer
+	if err := snapshot.Stream(&b, nil); err != nil {
+		s.down(e) // its server has left the role
+		return
+	}
+	state, err := durable.LoadStream(&b, s.diskOptions())
+	must(s.w.t, err)
+	s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLoaded, Link: e.id, State: state})
+}
+
+func (p *parcel) end() {
+	if p.snapshot != nil {
+		p.snapshot.End()
+	}
+}
+
+func (l *lane) drop() {
+	for i := range l.parcels {
+		l.parcels[i].end()
+	}
+	l.parcels = nil
+}
+
+// messageText is a message with what a reader of stories wants to know of it.
+func messageText(w *world, m *zab.Message) string {
+	switch {
+	case m.Kind == zab.KindRequest:
+		return fmt.Sprintf("REQUEST %s %s", m.Request.Op, w.name(m.Request.Session))
+	case m.Kind == zab.KindRevalidate && m.Valid:
+		return "REVALIDATE " + w.name(m.Session) + " valid"
+	case m.Kind == zab.KindRevalidate:
+		return "REVALIDATE " + w.name(m.Session)
+	case len(m.Touches) > 0:
+		text := m.String() + " touched"
+		for _, t := range m.Touches {
+			text += " " + w.name(t.Session)
+		}
+		return text
+	}
+	return m.String()
+}
+
+// breakLinks ends the links between two servers; what is on its way is lost.
+func (w *world) breakLinks(a, b *server) {
+	for _, s := range []*server{a, b} {
+		for _, e := range s.sortedEnds() {
+			if e.out.to == a || e.out.to == b {
+				e.out.drop()
+				s.down(e)
+			}
+		}
+		s.step()
+	}
+}
+
+func (s *server) sortedEnds() []*end {
+	var all []*end
+	for _, e := range s.ends {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b *end) int { return int(a.id) - int(b.id) })
+	return all
+}
+
+// deliver moves everything between servers until nothing is left to move.
+func (w *world) deliver() {
+	for moved := true; moved; {
+		moved = false
+		for _, s := range w.all() {
+			moved = s.dial() || moved
+		}
+		for i := 0; i < len(w.lanes); i++ {
+			moved = w.lanes[i].moves() || moved
+		}
+		w.sweep()
+	}
+}
+
+// sweep forgets lanes on which nothing can come any more.
+func (w *world) sweep() {
+	w.lanes = slices.DeleteFunc(w.lanes, func(l *lane) bool { return l.end != nil && len(l.parcels) == 0 && l.end.closed })
+}
+
+// settle has disks and lanes go on until nothing is left to do.
+func (w *world) settle() {
+	for again := true; again; {
+		w.deliver()
+		again = false
+		for _, s := range w.all() {
+			again = s.works() || again
+		}
+	}
+}
+
+// tick lets time pass and tells it to servers.
+func (w *world) tick(ms int64, servers []*server) {
+	w.now.MonoMs += ms
+	w.now.WallMs += ms
+	for _, s := range servers {
+		s.push(replica.Event{Kind: replica.EventTick})
+	}
+}
+
+// name is a session's name in stories.
+func (w *world) name(id zk.SessionID) string {
+	if id == 0 {
+		return "nobody"
+	}
+	at := slices.Index(w.names, id)
+	if at < 0 {
+		at = len(w.names)
+		w.names = append(w.names, id)
+	}
+	return fmt.Sprintf("S%d", at+1)
+}
