@@ -82,6 +82,8 @@ type votePeer struct {
 	wake    chan struct{}
 	abandon context.CancelFunc // ends the attempt under way; nil: there is none
 	patient time.Time          // until then the peer is given the time to dial
+
+	receiving sync.Mutex // not guarded by Votes.mu: held while Receive lasts
 }
 
 // strangersMax is how many strangers are known at a time; one more takes the

@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/peerwire"
 )
@@ -145,7 +146,7 @@ func (v *Votes) write(c *voteConn) {
 		}
 		_ = c.socket.SetWriteDeadline(time.Now().Add(v.o.ConnectTimeout))
 		if _, err := c.socket.Write(frame); err != nil {
-			v.lost(c, frame)
+			v.lost(c, true)
 			return
 		}
 	}
@@ -167,7 +168,7 @@ func (v *Votes) take(c *voteConn) []byte {
 // long as it likes.
 func (v *Votes) read(c *voteConn) {
 	defer v.tasks.Done()
-	defer v.lost(c, nil)
+	defer v.lost(c, false)
 	r := bufio.NewReaderSize(c.socket, 4<<10)
 	var frame []byte
 	for {
@@ -184,18 +185,30 @@ func (v *Votes) read(c *voteConn) {
 			v.o.Logger.Debug("pass over a vote", slog.Int64("peer", int64(c.peer.id)), slog.Any("error", err))
 			continue
 		}
-		if c.done.Err() != nil {
-			return // replaced: what the new connection says may be newer
+		if !v.receive(c, n) {
+			return
 		}
-		v.o.Receive(c.peer.id, n)
 		if cap(frame) > frameStep {
 			frame = nil
 		}
 	}
 }
 
-// lost ends a connection. What it may not have delivered is to be sent again.
-func (v *Votes) lost(c *voteConn, frame []byte) {
+// receive hands a notification over, unless the connection was replaced: what the
+// new one says is newer, and must not be overtaken by what the old one said.
+func (v *Votes) receive(c *voteConn, n fle.Notification) bool {
+	c.peer.receiving.Lock()
+	defer c.peer.receiving.Unlock()
+	if c.done.Err() != nil {
+		return false
+	}
+	v.o.Receive(c.peer.id, n)
+	return true
+}
+
+// lost ends a connection. If it was lost in sending, the newest message may not
+// have been delivered, and is to be sent again.
+func (v *Votes) lost(c *voteConn, sending bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	c.close()
@@ -209,8 +222,8 @@ func (v *Votes) lost(c *voteConn, frame []byte) {
 			v.forget(p)
 		}
 	}
-	if p.conn == nil && p.unsent == nil {
-		p.unsent = frame
+	if sending && p.conn == nil && p.unsent == nil {
+		p.unsent = p.last
 	}
 	v.push(p)
 }
