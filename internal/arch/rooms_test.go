@@ -63,6 +63,7 @@ var rooms = map[string]room{
 	"internal/zoocfg":            {6, shell},
 	"internal/loadgen":           {5, shell},
 	"internal/cli":               {6, shell},
+	"conclavetest":               {7, shell},
 	"internal/arch":              {7, shell},
 }
 

@@ -140,6 +140,7 @@ type Status struct {
 	PendingSyncs     int
 	Committed        zk.Zxid // by this leader; elsewhere as Last
 	LeaderHeard      time.Duration
+	SteppedMs        int64 // by the clock, when the loop last looked at it: what Learners and LeaderHeard count from
 	ProposalBytes    Sizes // of this leader
 	Ensemble         *ensemble.Config
 	Digest           uint64 // of the tree at Last
@@ -201,6 +202,7 @@ func (s *Server) Status() Status {
 func (st *Status) place(r *replica.Replica) {
 	p := r.Peer()
 	st.Elections, st.Learners, st.PendingSyncs = st.Counts.Elections, p.Learners(), p.PendingSyncs()
+	st.SteppedMs = p.NowMs()
 	st.Committed, st.LeaderHeard = p.Committed(), time.Duration(p.LeaderHeardMs())*time.Millisecond
 	if st.Ensemble = r.Config(); st.Ensemble == nil {
 		st.Voters = 1

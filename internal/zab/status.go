@@ -15,7 +15,7 @@ type Learner struct {
 	Stage    LearnerStage
 	Acked    zk.Zxid // in sync, its log has everything up to here; of an observer, what it had then
 	Queued   zk.Zxid // the last proposal sent to it
-	HeardMs  int64   // since it was last heard
+	HeardMs  int64   // from when it was last heard to the last step
 }
 
 // LearnerStage is how far a learner has come.
@@ -75,8 +75,11 @@ func (p *Peer) PendingSyncs() int {
 	return len(p.lead.syncs)
 }
 
-// LeaderHeardMs returns for how long a learner has not heard its leader, 0 in
-// another role.
+// NowMs returns the time of the last step.
+func (p *Peer) NowMs() int64 { return p.nowMs }
+
+// LeaderHeardMs returns the time from when a learner last heard its leader to the
+// last step, 0 in another role.
 func (p *Peer) LeaderHeardMs() int64 {
 	if p.learn == nil {
 		return 0

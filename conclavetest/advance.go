@@ -1,0 +1,115 @@
+package conclavetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// Advance moves the clock of the servers. They see every part of it: those that
+// hear each other go on hearing each other, and those that are cut off miss each
+// other. Sessions of Client stay alive; all others are silent meanwhile, and
+// expire when their timeout has passed. An hour takes some seconds.
+func (e *Ensemble) Advance(d time.Duration) {
+	e.t.Helper()
+	e.journal.note("the clock is moved by %v", d)
+	silence := silenceTicks * e.opts.tick
+	step, keepAlive := silence*2/5, e.keepAliveEvery()
+	for since := time.Duration(0); d > 0; d -= step {
+		step = min(step, d)
+		e.clock.advance(step)
+		e.pulse()
+		if since += step; since >= keepAlive {
+			since = 0
+			e.keepAlive()
+		}
+	}
+	e.keepAlive()
+}
+
+// pulseTime bounds the wait for one pulse, by the real clock: after it the
+// servers are taken not to hear each other.
+const pulseTime = 100 * time.Millisecond
+
+// pulse waits until the leader and its learners have heard each other since the
+// clock was moved, if there is a leader and enough of them are there.
+func (e *Ensemble) pulse() {
+	from := e.clock.Now().Millis()
+	for end := time.Now().Add(pulseTime); time.Now().Before(end); time.Sleep(pause) {
+		leader := e.local.Leader()
+		if leader == 0 && !e.mayElect() {
+			return
+		}
+		if leader != 0 && e.heard(leader, from) {
+			return
+		}
+	}
+}
+
+// mayElect tells whether enough servers run to elect one.
+func (e *Ensemble) mayElect() bool {
+	running := 0
+	for id := 1; id <= e.opts.servers; id++ {
+		if e.local.Server(id) != nil {
+			running++
+		}
+	}
+	return 2*running > e.opts.servers
+}
+
+// heard tells whether a leader and those near it have heard each other since
+// then, by their clock.
+func (e *Ensemble) heard(leader int, fromMs int64) bool {
+	for _, s := range e.near(leader) {
+		st := s.Status()
+		switch st.Mode {
+		case server.ModeLooking, server.ModeReadOnly:
+			return false
+		case server.ModeFollower, server.ModeObserver:
+			if st.SteppedMs-st.LeaderHeard.Milliseconds() < fromMs {
+				return false
+			}
+		default:
+			if st.SteppedMs < fromMs {
+				return false
+			}
+		}
+		for _, l := range st.Learners {
+			if e.reaches(leader, int(l.Server)) && st.SteppedMs-l.HeardMs < fromMs {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// reaches tells whether two running servers hear each other.
+func (e *Ensemble) reaches(a, b int) bool {
+	return e.local.Server(b) != nil && !e.cuts[[2]int{min(a, b), max(a, b)}]
+}
+
+// keepAliveEvery is how far the clock is moved until clients must be heard.
+func (e *Ensemble) keepAliveEvery() time.Duration {
+	every := time.Duration(1<<63 - 1)
+	for _, c := range e.clients {
+		if c.State() == client.Connected {
+			every = min(every, c.Timeout()/8)
+		}
+	}
+	return every
+}
+
+// keepAlive has the servers hear from the clients of Client. One that is not
+// connected is left alone: its session may expire.
+func (e *Ensemble) keepAlive() {
+	for _, c := range e.clients {
+		if c.State() != client.Connected {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), pulseTime)
+		_, _, _ = c.Exists(ctx, "/") // what counts is that it was asked
+		cancel()
+	}
+}
