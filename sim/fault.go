@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +57,19 @@ var faultNames = [faultKinds]string{
 
 // String names the kind.
 func (k FaultKind) String() string { return faultNames[k] }
+
+// MarshalText implements encoding.TextMarshaler, for plans in files.
+func (k FaultKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *FaultKind) UnmarshalText(text []byte) error {
+	at := slices.Index(faultNames[:], string(text))
+	if at < 0 {
+		return fmt.Errorf("no kind of fault is called %q", text)
+	}
+	*k = FaultKind(at)
+	return nil
+}
 
 // String is the fault as a line.
 func (f Fault) String() string {

@@ -1,5 +1,7 @@
 package sim
 
+import "fmt"
+
 // Mutant is a known bug, put back around a server: at its disk, on its links, in
 // what it hears and in what it says to clients. The code of servers and clients
 // knows nothing of them. A simulator that does not find them proves nothing.
@@ -105,14 +107,18 @@ func Mutants() []Mutant {
 	return all
 }
 
-// MutantNamed finds a mutant by its name, None for one that there is not.
-func MutantNamed(name string) Mutant {
-	for _, m := range Mutants() {
-		if m.String() == name {
-			return m
+// MarshalText implements encoding.TextMarshaler, for plans in files.
+func (m Mutant) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Mutant) UnmarshalText(text []byte) error {
+	for n := range mutants {
+		if n.String() == string(text) {
+			*m = n
+			return nil
 		}
 	}
-	return None
+	return fmt.Errorf("no mutant is called %q", text)
 }
 
 // is tells whether a run has a mutant.

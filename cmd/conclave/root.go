@@ -75,7 +75,7 @@ func newRoot() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServe, newDev(), newServe(), newStatus(), newBench())
+	add(groupServe, newDev(), newServe(), newStatus(), newBench(), newSim())
 	add(groupElect, newRun(), newElect(), newLeader(), newObserve(), newRestoreToken())
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch())
 	add(groupFiles, newCheck(), newLog())

@@ -1,0 +1,121 @@
+package sim
+
+// Shrink makes a failing plan smaller for as long as it fails: whole classes of
+// faults are left out, then halves, quarters and single faults, then clients and
+// servers, then time. Told, if not nil, hears of every plan that is tried. A
+// smaller plan may fail in another way; it is as good.
+func Shrink(plan Plan, told func(tried int, smallest Plan)) Report {
+	s := shrinking{best: Run(plan, nil), told: told}
+	if s.best.Err == nil {
+		return s.best
+	}
+	for again := true; again && s.tried < shrinkRuns; {
+		before := s.tried
+		again = s.end() || s.classes() || s.faults() || s.people()
+		if s.tried == before {
+			break
+		}
+	}
+	return s.best
+}
+
+// shrinkRuns is how many runs Shrink makes at most.
+const shrinkRuns = 2000
+
+type shrinking struct {
+	best  Report
+	tried int
+	told  func(int, Plan)
+}
+
+// try runs a smaller plan; if it fails as well it is the best from now on.
+func (s *shrinking) try(plan Plan) bool {
+	if s.tried++; s.tried > shrinkRuns {
+		return false
+	}
+	r := Run(plan, nil)
+	if r.Err != nil {
+		s.best = r
+	}
+	if s.told != nil {
+		s.told(s.tried, s.best.Plan)
+	}
+	return r.Err != nil
+}
+
+// end leaves out what comes behind the failure.
+func (s *shrinking) end() bool {
+	p := s.best.Plan
+	if s.best.AtMs >= p.WildMs {
+		return s.half()
+	}
+	p.WildMs = s.best.AtMs + 1
+	p.Faults = before(p.Faults, p.WildMs)
+	return s.try(p)
+}
+
+// half leaves out the second half of the time.
+func (s *shrinking) half() bool {
+	p := s.best.Plan
+	if p.WildMs < 100 {
+		return false
+	}
+	p.WildMs /= 2
+	p.Faults = before(p.Faults, p.WildMs)
+	return s.try(p)
+}
+
+func before(faults []Fault, ms int64) []Fault {
+	var kept []Fault
+	for _, f := range faults {
+		if f.AtMs < ms {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+func (s *shrinking) classes() (smaller bool) {
+	for c := range classes {
+		if p := s.best.Plan.Without(c); len(p.Faults) < len(s.best.Plan.Faults) {
+			smaller = s.try(p) || smaller
+		}
+	}
+	return smaller
+}
+
+// faults leaves out runs of faults, long ones first (delta debugging).
+func (s *shrinking) faults() (smaller bool) {
+	for size := (len(s.best.Plan.Faults) + 1) / 2; size > 0; size /= 2 {
+		for from := 0; from < len(s.best.Plan.Faults); {
+			p := s.best.Plan
+			all := p.Faults
+			to := min(from+size, len(all))
+			p.Faults = append(append([]Fault(nil), all[:from]...), all[to:]...)
+			if s.try(p) {
+				smaller = true
+			} else {
+				from = to
+			}
+		}
+	}
+	return smaller
+}
+
+// people leaves out clients, observers and participants, and has those that stay
+// do one thing at a time.
+func (s *shrinking) people() (smaller bool) {
+	for _, less := range []func(*Plan) bool{
+		func(p *Plan) bool { p.Clients--; return p.Clients > 0 },
+		func(p *Plan) bool { p.Observers--; return p.Observers >= 0 },
+		func(p *Plan) bool { p.Participants -= 2; return p.Participants > 0 },
+		func(p *Plan) bool { was := p.Depth; p.Depth = 1; return was > 1 },
+		func(p *Plan) bool { was := p.NetMs; p.NetMs = 1; return was > 1 },
+		func(p *Plan) bool { was := p.DiskMs; p.DiskMs = 1; return was > 1 },
+	} {
+		for p := s.best.Plan; less(&p) && s.try(p); p = s.best.Plan {
+			smaller = true
+		}
+	}
+	return smaller
+}
