@@ -98,7 +98,7 @@ func synchronization(learner, leader string) string {
 		{learner, "Getting a diff from the leader", "DIFF"},
 		{learner, "Truncating log to get in sync with the leader", "TRUNC"},
 		{leader, "Sending snapshot last zxid of peer", "SNAP"},
-		{leader, "Sending TRUNC zxid", "TRUNC"},
+		{leader, "Sending TRUNC", "TRUNC"},
 		{leader, "Sending DIFF zxid", "DIFF"},
 	} {
 		if strings.Contains(line.log, line.text) {
@@ -119,7 +119,8 @@ var ahead = []struct{ old, others string }{
 func TestJoiningAhead(t *testing.T) {
 	for _, a := range ahead {
 		t.Run(a.old+" joins "+a.others, func(t *testing.T) {
-			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, strings.Join([]string{a.others, a.others, a.old}, " "))})
+			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, strings.Join([]string{a.others, a.others, a.old}, " ")),
+				JavaFlags: []string{"-Dconclave.log.learners=DEBUG"}})
 			s.startUnder(3)
 			s.startRest()
 			s.work(workload.Options{Writers: 2})
