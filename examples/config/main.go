@@ -5,12 +5,15 @@
 //	go run ./examples/config                                       # in another
 //	go run ./cmd/conclave create -p /examples/config 'limit=10'    # in a third
 //	go run ./cmd/conclave set /examples/config 'limit=20'
+//
+// An argument names other servers: 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 
@@ -23,14 +26,18 @@ const path = "/examples/config"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx); err != nil && ctx.Err() == nil {
+	servers := "127.0.0.1:2181"
+	if len(os.Args) > 1 {
+		servers = os.Args[1]
+	}
+	if err := run(ctx, servers, os.Stdout); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
-	c, err := client.Dial(ctx, "127.0.0.1:2181", client.Options{})
+func run(ctx context.Context, servers string, out io.Writer) error {
+	c, err := client.Dial(ctx, servers, client.Options{})
 	if err != nil {
 		return err
 	}
@@ -44,11 +51,11 @@ func run(ctx context.Context) error {
 		data, stat, err := c.Get(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			fmt.Println("no configuration")
+			fmt.Fprintln(out, "no configuration")
 		case err != nil:
 			return err
 		default:
-			fmt.Printf("version %d: %s\n", stat.Version, data)
+			fmt.Fprintf(out, "version %d: %s\n", stat.Version, data)
 		}
 		select {
 		case _, ok := <-watch.Events():

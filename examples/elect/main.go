@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -21,14 +22,18 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx); err != nil && ctx.Err() == nil {
+	servers := ""
+	if len(os.Args) > 1 {
+		servers = os.Args[1]
+	}
+	if err := run(ctx, servers, os.Stdout); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
-	backend, err := open()
+func run(ctx context.Context, servers string, out io.Writer) error {
+	backend, err := open(servers)
 	if err != nil {
 		return err
 	}
@@ -36,11 +41,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("in line")
+	fmt.Fprintln(out, "in line")
 	return elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
-		fmt.Printf("leading with token %d\n", lead.Token())
+		fmt.Fprintf(out, "leading with token %d\n", lead.Token())
 		for ctx.Err() == nil { // it ends before anybody else may lead
-			fmt.Printf("working, %v are left\n", lead.Remaining().Round(100*time.Millisecond))
+			fmt.Fprintf(out, "working, %v are left\n", lead.Remaining().Round(100*time.Millisecond))
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second):
@@ -50,9 +55,9 @@ func run(ctx context.Context) error {
 	})
 }
 
-func open() (election.Backend, error) {
-	if len(os.Args) > 1 {
-		return zookeeper.New(os.Args[1], zookeeper.Options{})
+func open(servers string) (election.Backend, error) {
+	if servers != "" {
+		return zookeeper.New(servers, zookeeper.Options{})
 	}
 	dir, err := file.DefaultDir()
 	if err != nil {

@@ -3,11 +3,14 @@
 //
 //	go run ./cmd/conclave dev          # in one terminal
 //	go run ./examples/lock             # in others
+//
+// An argument names other servers: 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183.
 package main
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -19,26 +22,30 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx); err != nil {
+	servers := "127.0.0.1:2181"
+	if len(os.Args) > 1 {
+		servers = os.Args[1]
+	}
+	if err := run(ctx, servers, 5*time.Second, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
-	c, err := client.Dial(ctx, "127.0.0.1:2181", client.Options{})
+func run(ctx context.Context, servers string, hold time.Duration, out io.Writer) error {
+	c, err := client.Dial(ctx, servers, client.Options{})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	fmt.Println("waiting for the lock")
+	fmt.Fprintln(out, "waiting for the lock")
 	held, err := recipes.NewLock(c, "/examples/lock", recipes.Options{}).Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("held with token %d: whoever is acted upon can refuse a smaller one\n", held.Token())
+	fmt.Fprintf(out, "held with token %d: whoever is acted upon can refuse a smaller one\n", held.Token())
 	select {
-	case <-time.After(5 * time.Second):
+	case <-time.After(hold):
 	case <-held.Lost():
 		return fmt.Errorf("the session is gone, and the lock with it")
 	case <-ctx.Done():

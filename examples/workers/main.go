@@ -7,12 +7,14 @@
 //
 // Workers are ephemeral znodes below /examples/workers/members. The leader writes
 // to each, below /examples/workers/given, which of the twelve tasks are its own.
+// An argument names other servers: 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -26,7 +28,6 @@ import (
 )
 
 const (
-	server  = "127.0.0.1:2181"
 	members = "/examples/workers/members"
 	given   = "/examples/workers/given"
 	tasks   = 12
@@ -35,14 +36,18 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx); err != nil && ctx.Err() == nil {
+	servers := "127.0.0.1:2181"
+	if len(os.Args) > 1 {
+		servers = os.Args[1]
+	}
+	if err := run(ctx, servers, os.Stdout); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
-	c, err := client.Dial(ctx, server, client.Options{SessionTimeout: 5 * time.Second})
+func run(ctx context.Context, servers string, out io.Writer) error {
+	c, err := client.Dial(ctx, servers, client.Options{SessionTimeout: 5 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -55,16 +60,16 @@ func run(ctx context.Context) error {
 		return err
 	}
 	name := strings.TrimPrefix(me, members+"/")
-	fmt.Println("here as", name)
+	fmt.Fprintln(out, "here as", name)
 	ended := make(chan error, 2)
-	go func() { ended <- lead(ctx, c, name) }()
-	go func() { ended <- work(ctx, c, name) }()
+	go func() { ended <- lead(ctx, c, servers, name, out) }()
+	go func() { ended <- work(ctx, c, name, out) }()
 	return <-ended
 }
 
 // lead deals the tasks out anew whenever the members change, while it leads.
-func lead(ctx context.Context, c *client.Client, name string) error {
-	backend, err := zookeeper.New(server, zookeeper.Options{})
+func lead(ctx context.Context, c *client.Client, servers, name string, out io.Writer) error {
+	backend, err := zookeeper.New(servers, zookeeper.Options{})
 	if err != nil {
 		return err
 	}
@@ -73,7 +78,7 @@ func lead(ctx context.Context, c *client.Client, name string) error {
 		return err
 	}
 	return elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
-		fmt.Printf("%s deals the tasks out, token %d\n", name, lead.Token())
+		fmt.Fprintf(out, "%s deals the tasks out, token %d\n", name, lead.Token())
 		for {
 			names, _, watch, err := c.ChildrenW(ctx, members)
 			if err != nil {
@@ -99,7 +104,7 @@ func lead(ctx context.Context, c *client.Client, name string) error {
 }
 
 // work prints what this worker is given.
-func work(ctx context.Context, c *client.Client, name string) error {
+func work(ctx context.Context, c *client.Client, name string, out io.Writer) error {
 	watch, err := c.Watch(ctx, given+"/"+name, zk.WatchPersistent)
 	if err != nil {
 		return err
@@ -111,7 +116,7 @@ func work(ctx context.Context, c *client.Client, name string) error {
 		}
 		if string(data) != last {
 			last = string(data)
-			fmt.Printf("%s works on %s\n", name, last)
+			fmt.Fprintf(out, "%s works on %s\n", name, last)
 		}
 		select {
 		case _, ok := <-watch.Events():
