@@ -23,11 +23,14 @@ func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 	invariant.Check(agreed.Has(m.cfg.ID), "F3: the own vote is not among the equal ones")
 	invariant.Check(m.set.Enough(agreed), "F3: decided without a quorum")
 	m.settle(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
+	if m.state == Leading {
+		return
+	}
 	// Who was not heard to agree may have missed something, and would ask
-	// only when its patience is over. The leader's word all need (F4).
+	// only when its patience is over.
 	n := m.notification()
 	for _, id := range m.set.Voters() {
-		if id != m.cfg.ID && (m.state == Leading || !agreed.Has(id)) {
+		if id != m.cfg.ID && !agreed.Has(id) {
 			m.out = append(m.out, Send{id, n})
 		}
 	}
@@ -50,7 +53,25 @@ func (m *Machine) settle(nowMs int64, e Elected, supporters quorum.IDs) {
 	m.heard, m.established = nil, nil
 	e.State = m.state
 	m.out = append(m.out, e)
+	if m.state == Leading {
+		m.tellVoters(nowMs)
+	}
 	m.tellAsked(nowMs)
+}
+
+// tellVoters says that this server leads to all who vote: they need its own word
+// (F4), however it has come to lead.
+func (m *Machine) tellVoters(nowMs int64) {
+	n := m.notification()
+	for _, id := range m.set.Voters() {
+		if id == m.cfg.ID {
+			continue
+		}
+		m.out = append(m.out, Send{id, n})
+		if at := slices.IndexFunc(m.asked, func(a asker) bool { return a.id == id }); at >= 0 {
+			m.asked[at].last, m.asked[at].atMs = n, nowMs
+		}
+	}
 }
 
 // followingHearsLooking answers with whom this server follows. If it is the
