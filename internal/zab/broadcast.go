@@ -96,7 +96,7 @@ func (p *Peer) tryCommit() {
 		have := p.participants(p.durable >= r.Zxid, func(l *link) bool {
 			return l.stage >= linkSynced && l.acked >= r.Zxid
 		})
-		if !p.verifier(r.Zxid).Enough(have) {
+		if !p.verifier(r.Zxid).Enough(have) || p.syncBefore(r.Zxid) {
 			break
 		}
 		if !p.commit(r) {
@@ -105,6 +105,15 @@ func (p *Peer) tryCommit() {
 	}
 	p.history.trim(p.opts.HistoryMax, p.opts.HistoryBytes, p.delivered)
 	p.trySyncs()
+}
+
+// syncBefore tells whether a sync waits that came before the proposal of zxid. It
+// is answered before that is committed: a learner of Apache's has one queue for
+// writes and syncs, and an answer out of place would stop it for good. The wait
+// is short: who acknowledges a proposal has answered the pings before it.
+func (p *Peer) syncBefore(zxid zk.Zxid) bool {
+	p.trySyncs()
+	return len(p.lead.syncs) > 0 && p.lead.syncs[0].after < zxid
 }
 
 // commit tells everybody. It returns false when the leader has to leave.
@@ -174,7 +183,7 @@ func (p *Peer) askForSyncs() {
 			p.ping(l)
 		}
 	}
-	p.trySyncs()
+	p.tryCommit()
 }
 
 // trySyncs answers the syncs that have waited long enough, in the order in which

@@ -267,7 +267,7 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 	if len(m.Touches) > 0 {
 		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
 	}
-	p.trySyncs()
+	p.tryCommit()
 }
 
 // leaderRequest hands a learner's request to the replica, which decides it.
