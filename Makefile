@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 SEEDS ?= 50
 KILLS ?= 100
 # Rooms with goroutines or with state that goroutines share.
-RACE_ROOMS = ./client/... ./election/... ./internal/server ./internal/tree ./internal/watch ./internal/store ./internal/loadgen ./cmd/conclave
+RACE_ROOMS = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/local ./internal/tree ./internal/watch ./internal/store ./internal/loadgen ./conclavetest ./cmd/conclave
 
 .PHONY: help
 help: ## print this list
