@@ -1,0 +1,16 @@
+package zookeeper_test
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/conclavetest"
+	"github.com/conclave-project/conclave/election/electiontest"
+)
+
+// Candidates are spread over three servers here: what one writes another reads
+// elsewhere.
+func TestZooKeeperBackendPassesTheSuiteOnAnEnsemble(t *testing.T) {
+	electiontest.Run(t, electiontest.Suite{Open: open, OpenCut: openCut, URL: func(t testing.TB) string {
+		return conclavetest.Start(t).Servers()
+	}})
+}
