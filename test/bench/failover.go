@@ -96,7 +96,7 @@ func (f *failover) measure(ctx context.Context, k servers.Kind) error {
 	// The session must outlive a stopped leader. A client that is attached to it
 	// notices only after two thirds of its timeout: see Avoid in round.
 	l, err := workload.Start(ctx, workload.Options{Servers: e.Addrs(), Writers: 1, Kept: 1000,
-		SessionTimeout: 8 * f.silence(), ConnectTimeout: 200 * time.Millisecond})
+		SessionTimeout: 8 * f.silence(), ConnectTimeout: 50 * time.Millisecond})
 	if err != nil {
 		return err
 	}

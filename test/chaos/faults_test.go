@@ -273,7 +273,20 @@ func (s *storm) fullDisk() (string, func() error) {
 		return "", nil
 	}
 	s.must(fillDisk(m.DataDir()))
-	return server(m), func() error { return emptyDisk(m.DataDir()) }
+	s.full[m] = true
+	return server(m), func() error {
+		if err := emptyDisk(m.DataDir()); err != nil {
+			return err
+		}
+		s.watch()
+		delete(s.full, m)
+		if !s.mayEnd[m] {
+			return nil
+		}
+		delete(s.mayEnd, m)
+		s.must(m.Kill())
+		return m.Launch(s.ctx)
+	}
 }
 
 func (s *storm) slowDisk() (string, func() error) {

@@ -40,6 +40,8 @@ type storm struct {
 
 	touched map[*servers.Member]bool // a fault is on it
 	mayEnd  map[*servers.Member]bool
+	full    map[*servers.Member]bool // its disk is full
+	gaveUp  int                      // servers that have ended because of that
 	on      []ongoing
 	counts  map[string]int
 	done    int           // faults so far
@@ -58,7 +60,7 @@ func TestChaos(t *testing.T) {
 	minutes, voters, seed := number(t, "CHAOS_MINUTES", 30), number(t, "CHAOS_SERVERS", 5), number(t, "CHAOS_SEED", int64(rand.Uint32()))
 	t.Logf("CHAOS_MINUTES=%d CHAOS_SERVERS=%d CHAOS_SEED=%d", minutes, voters, seed)
 	s := &storm{t: t, ctx: t.Context(), random: rand.New(rand.NewPCG(uint64(seed), 1)), counts: map[string]int{},
-		touched: map[*servers.Member]bool{}, mayEnd: map[*servers.Member]bool{}}
+		touched: map[*servers.Member]bool{}, mayEnd: map[*servers.Member]bool{}, full: map[*servers.Member]bool{}}
 	s.start(int(voters))
 	began := time.Now()
 	end := began.Add(time.Duration(minutes) * time.Minute)
@@ -163,6 +165,7 @@ func (s *storm) next() {
 	s.on = append(s.on, ongoing{f.name, what, time.Now(), heal})
 	// From a blink to longer than a server may be silent.
 	s.sleep(time.Duration(100+s.random.IntN(100)*s.random.IntN(60)) * time.Millisecond)
+	s.watch()
 	for len(s.on) >= together || len(s.on) > 0 && s.random.IntN(2) == 0 {
 		s.heal()
 	}
@@ -201,6 +204,12 @@ func (s *storm) watch() {
 		}
 		select {
 		case <-p.Ended():
+			if s.full[m] && strings.Contains(m.LogTail(1000), "no space left on device") {
+				// Heal starts it again.
+				s.gaveUp++
+				s.mayEnd[m] = true
+				continue
+			}
 			s.breach("server %d has ended by itself: %v\n%s", m.ID, p.ExitError(), m.LogTail(3000))
 		default:
 		}
@@ -209,6 +218,7 @@ func (s *storm) watch() {
 
 // calm heals everything, and holds the ensemble to X3.
 func (s *storm) calm() {
+	s.watch()
 	for len(s.on) > 0 {
 		s.heal()
 	}
@@ -250,7 +260,7 @@ func (s *storm) finish(began time.Time) {
 	}
 	slices.Sort(names)
 	s.t.Logf("%d faults in %v: %s", s.done, time.Since(began).Round(time.Second), strings.Join(names, ", "))
-	s.t.Logf("%v; slowest to be well again %v", figures, s.slowest.Round(time.Millisecond))
+	s.t.Logf("%v; slowest to be well again %v; %d servers gave up on a full disk", figures, s.slowest.Round(time.Millisecond), s.gaveUp)
 	breaches, err := s.load.Verify(s.ctx, strings.Split(s.e.Addrs(), ","))
 	s.must(err)
 	for _, breach := range breaches {

@@ -45,6 +45,7 @@ func TestMixtures(t *testing.T) {
 			s.startRest()
 			for _, m := range s.e.Members {
 				everyOperation(t, m)
+				syncsAmongWrites(t, m)
 			}
 			must(t, s.e.Member(mix.leader).Kill())
 			s.leader()
@@ -112,4 +113,55 @@ func everyOperation(t *testing.T, m *servers.Member) {
 	if !slices.Equal(names, want) {
 		t.Errorf("server %d: %q below %s, expected %q", m.ID, names, top, want)
 	}
+}
+
+// syncsAmongWrites sends syncs and writes of several sessions through one server,
+// many at a time. Apache's follower matches what comes from its leader with one
+// queue of both, so a leader that answers a sync out of turn leaves all its
+// clients without answers, for good.
+func syncsAmongWrites(t *testing.T, m *servers.Member) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const sessions, requests = 4, 200
+	path := fmt.Sprintf("/every-%d", m.ID)
+	failures := make(chan error, sessions)
+	for range sessions {
+		go func() {
+			c, err := client.Dial(ctx, m.Addr, client.Options{})
+			if err != nil {
+				failures <- err
+				return
+			}
+			defer c.Close()
+			failures <- alternate(ctx, c, path, requests)
+		}()
+	}
+	for range sessions {
+		if err := <-failures; err != nil {
+			t.Fatalf("server %d, %s: syncs among writes: %v", m.ID, m.Kind.Name(), err)
+		}
+	}
+}
+
+// alternate sends syncs and writes in turn, all at once, and awaits the answers.
+func alternate(ctx context.Context, c *client.Client, path string, requests int) error {
+	var futures []*client.Future
+	for i := range requests {
+		r := zk.Request{Op: zk.OpSetData, Path: path, Version: -1}
+		if i%2 == 0 {
+			r = zk.Request{Op: zk.OpSync, Path: path}
+		}
+		f, err := c.Submit(ctx, r)
+		if err != nil {
+			return err
+		}
+		futures = append(futures, f)
+	}
+	for i, f := range futures {
+		if _, err := f.Wait(ctx); err != nil {
+			return fmt.Errorf("answer %d: %w", i, err)
+		}
+	}
+	return nil
 }

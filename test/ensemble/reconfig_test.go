@@ -134,8 +134,9 @@ func (s *scene) reconfig(what string, change client.Change) {
 		}
 		return true
 	})
-	s.await(50)
-	s.t.Logf("%s: %d ms, longest gap of one client %d ms", what, time.Since(began).Milliseconds(), s.load.GapSince(began).Milliseconds())
+	took := time.Since(began)
+	s.await(500)
+	s.t.Logf("%s: %d ms, longest gap of one client %d ms", what, took.Milliseconds(), s.load.GapSince(began).Milliseconds())
 }
 
 // agrees tells whether a configuration is what a change asked for.
