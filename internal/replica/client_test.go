@@ -22,7 +22,9 @@ type client struct {
 	xid        zk.Xid
 	asked      []question // not answered yet, in order (R3)
 	watched    map[string]zk.Zxid
+	seen       zk.Zxid
 	closed     bool // nothing more comes
+	ended      bool // it asks for nothing more
 }
 
 // question is a request that waits for its answer.
@@ -51,7 +53,7 @@ func (w *world) sortedClients() []*client {
 
 // connect opens a connection to a server that is up.
 func (w *world) connect(id session.ConnID, s *server, h handshake) *client {
-	c := &client{w: w, id: id, server: s, identities: auth.Connected(fmt.Sprintf("10.1.0.%d", id)), xid: zk.Xid(id) * 1000, watched: map[string]zk.Zxid{}}
+	c := &client{w: w, id: id, server: s, identities: auth.Connected(fmt.Sprintf("10.1.0.%d", id)), xid: zk.Xid(id) * 1000, seen: h.seen, watched: map[string]zk.Zxid{}}
 	w.clients[id] = c
 	r := &wire.ConnectRequest{TimeoutMs: h.timeoutMs, Session: h.session, LastZxidSeen: h.seen, ReadOnly: h.readOnly, Password: make([]byte, 16)}
 	if h.session != 0 && !h.wrong {
@@ -134,6 +136,9 @@ func (s *server) Reply(id session.ConnID, h wire.ReplyHeader, res *zk.Result) {
 	if q.request.Op == zk.OpSync && h.Code == zk.OK && h.Zxid < q.shown {
 		s.w.t.Errorf("connection %d: a sync ends at %s, before it somebody saw %s", id, zab.FormatZxid(h.Zxid), zab.FormatZxid(q.shown))
 	}
+	if q.request.Op == zk.OpCreate && h.Code == zk.OK && isMark(q.request.Path) {
+		s.w.watcher.acked[q.request.Path] = h.Zxid
+	}
 	if q.request.Op == zk.OpGetData {
 		c.looks(q.request, h.Code, res)
 	}
@@ -145,7 +150,11 @@ func (c *client) looks(r *zk.Request, code zk.Code, res *zk.Result) {
 		delete(c.watched, r.Path)
 		return
 	}
-	if at, watched := c.watched[r.Path]; watched && res.Stat.Mzxid > at {
+	at, watched := c.watched[r.Path]
+	if watched {
+		c.w.watcher.looked++
+	}
+	if watched && res.Stat.Mzxid > at {
 		c.w.t.Errorf("R4: connection %d sees %s of %s, its watch of %s has not told", c.id, zab.FormatZxid(res.Stat.Mzxid), r.Path, zab.FormatZxid(at))
 	}
 	if r.Watch {

@@ -49,16 +49,13 @@ func (r *Replica) onNotification(e *Event) {
 
 // vote gives the election an event and carries out what follows.
 func (r *Replica) vote(event fle.Event) {
-	newer := ""
+	newer, elected := "", quorum.ID(0)
 	for _, effect := range r.election.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
 		case fle.Send:
 			r.effects.Votes = append(r.effects.Votes, Ballot{e.To, e.Notification})
 		case fle.Elected:
-			r.endReadOnly()
-			r.leader = e.Leader
-			r.counts.Elections++
-			r.order(zab.Event{Kind: zab.EventElected, Server: e.Leader})
+			elected = e.Leader
 		case fle.Doubt:
 			r.order(zab.Event{Kind: zab.EventStop})
 		case fle.Adopt:
@@ -70,6 +67,11 @@ func (r *Replica) vote(event fle.Event) {
 	}
 	if newer != "" {
 		r.adoptConfig(newer)
+	}
+	if elected != 0 && !r.reborn {
+		r.leader = elected
+		r.counts.Elections++
+		r.order(zab.Event{Kind: zab.EventElected, Server: elected})
 	}
 }
 

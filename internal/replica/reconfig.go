@@ -178,7 +178,9 @@ func (r *Replica) adoptConfig(text string) {
 	if err != nil || c.Version <= r.config.Version {
 		return
 	}
-	r.activate(c)
+	if !r.activate(c) && r.election.State() == fle.Looking && r.peer.Quiet() {
+		r.look() // there is no role that ends
+	}
 }
 
 // putConfig writes the configuration in force into the tree, where clients read

@@ -12,20 +12,25 @@ import (
 // watcher sees everything that servers do, and checks what must hold of all of
 // them together, in stories and in random runs.
 type watcher struct {
-	brief   bool                     // stories tell only the outcome
-	digests map[zk.Zxid]zk.Digest    // of the tree, by the first server that was there
-	records map[zk.Zxid]string       // the bytes of each transaction: no number has two
-	durable map[quorum.ID]zk.Zxid    // on disk
-	seen    map[zk.SessionID]zk.Zxid // by its client
-	shown   zk.Zxid                  // to anybody
-	spoilt  map[quorum.ID]bool       // somebody has changed its tree
-	wiped   bool                     // a disk was exchanged: what was on a quorum may not be on one
+	brief     bool                     // stories tell only the outcome
+	digests   map[zk.Zxid]zk.Digest    // of the tree, by the first server that was there
+	records   map[zk.Zxid]string       // the bytes of each transaction: no number has two
+	durable   map[quorum.ID]zk.Zxid    // on disk
+	seen      map[zk.SessionID]zk.Zxid // by its client
+	order     []zk.SessionID           // as they were connected first
+	acked     map[string]zk.Zxid       // marks that were created, see isMark
+	looked    int                      // reads with a watch on their path
+	kinds     [32]int                  // messages that have arrived
+	elections int                      // roles begun
+	shown     zk.Zxid                  // to anybody
+	spoilt    map[quorum.ID]bool       // somebody has changed its tree
+	wiped     bool                     // a disk was exchanged: what was on a quorum may not be on one
 }
 
 func newWatcher() watcher {
 	return watcher{
 		digests: map[zk.Zxid]zk.Digest{}, records: map[zk.Zxid]string{}, durable: map[quorum.ID]zk.Zxid{},
-		spoilt: map[quorum.ID]bool{}, seen: map[zk.SessionID]zk.Zxid{},
+		spoilt: map[quorum.ID]bool{}, acked: map[string]zk.Zxid{}, seen: map[zk.SessionID]zk.Zxid{},
 	}
 }
 
@@ -89,15 +94,20 @@ func (v *watcher) tells(s *server, what string, zxid zk.Zxid) {
 	v.shown = max(v.shown, zxid)
 }
 
-// sees checks that a session's client is not led back.
+// sees checks that a client is not led back: neither on its connection nor from
+// what it has seen on an older one.
 func (v *watcher) sees(c *client, zxid zk.Zxid) {
 	if zxid == zk.NoZxid {
 		return // the answer to an operation that does not exist
 	}
-	if zxid < v.seen[c.session] {
-		c.w.t.Errorf("connection %d of %s sees %s, it has seen %s before", c.id, c.w.name(c.session), zab.FormatZxid(zxid), zab.FormatZxid(v.seen[c.session]))
+	if zxid < c.seen {
+		c.w.t.Errorf("connection %d of %s sees %s, it has seen %s before", c.id, c.w.name(c.session), zab.FormatZxid(zxid), zab.FormatZxid(c.seen))
 	}
-	v.seen[c.session] = zxid
+	c.seen = zxid
+	if _, known := v.seen[c.session]; !known {
+		v.order = append(v.order, c.session)
+	}
+	v.seen[c.session] = max(v.seen[c.session], zxid)
 }
 
 // show says where every server is.

@@ -340,6 +340,7 @@ func (s *server) tellRole() {
 		role = fmt.Sprintf("%s epoch %d", roles[s.replica.Peer().State()], s.replica.Epoch())
 	}
 	if role != s.role && role != "" {
+		s.w.watcher.elections++
 		s.say("%s", role)
 	}
 	s.role = role
@@ -532,6 +533,7 @@ func (l *lane) arrive(p *parcel) {
 	case p.closes:
 		s.down(e)
 	case p.message != nil:
+		s.w.watcher.kinds[p.message.Kind]++
 		l.from.toldTo(s, messageText(l.from.w, p.message))
 		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventMessage, Link: e.id, Message: p.message})
 	case p.snapshot != nil:
@@ -607,9 +609,17 @@ func (s *server) sortedEnds() []*end {
 	return all
 }
 
+// roundsMax is how often everything may move before it must be quiet: time
+// stands still meanwhile.
+const roundsMax = 1000
+
 // deliver moves everything between servers until nothing is left to move.
 func (w *world) deliver() {
-	for moved := true; moved; {
+	rounds := 0
+	for moved := true; moved; rounds++ {
+		if rounds > roundsMax {
+			w.t.Fatalf("servers still have something to say to each other after %d rounds in no time", rounds)
+		}
 		moved = false
 		for _, s := range w.all() {
 			moved = s.dial() || moved
