@@ -129,14 +129,36 @@ func (s *Server) carryOut(ops []diskWork, roll bool) error {
 			ops = ops[n:]
 			continue
 		}
-		event, err := s.disk.data.Do(&ops[0].DiskOp, ops[0].snapshot)
+		event, err := s.do(&ops[0])
 		if err != nil {
 			return fmt.Errorf("data directory: %w", err)
+		}
+		if event == nil {
+			return nil // the server ends
 		}
 		s.inbox.put(*event)
 		ops = ops[1:]
 	}
 	return s.checkRoom()
+}
+
+// do carries out one operation. An epoch that finds no room waits for it: until
+// the file has its new name nothing has changed, and until then nobody is
+// promised anything.
+func (s *Server) do(w *diskWork) (*replica.Event, error) {
+	for told := false; ; told = true {
+		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
+		epoch := w.Kind == replica.DiskSetAccepted || w.Kind == replica.DiskSetCurrent
+		if !epoch || !errors.Is(err, vfs.ErrNoSpace) {
+			return event, err
+		}
+		if !told {
+			s.cfg.Logger.Error("disk is full: this server follows nobody until there is room", "error", err)
+		}
+		if !s.pause() {
+			return nil, nil
+		}
+	}
 }
 
 // awaitWork waits for operations, or while the disk is full for a time.

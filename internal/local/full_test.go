@@ -1,0 +1,47 @@
+package local
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// A disk without room for an epoch keeps its server out of elections until there
+// is room; it does not end it.
+func TestServerWithoutRoomForAnEpochWaitsForIt(t *testing.T) {
+	var full, refused atomic.Int32 // the server whose disk is full, how often it said so
+	base := server.Default()
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	e, err := Start(Options{Servers: 3, Base: base, FS: func(id int) vfs.FS {
+		return &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+			if int(full.Load()) == id && strings.Contains(op.Name, "acceptedEpoch") && op.Kind == vfs.KindCreate {
+				refused.Add(1)
+				return vfs.ErrNoSpace
+			}
+			return nil
+		}}
+	}, Ended: func(id int, reason error) { t.Errorf("server %d has ended: %v", id, reason) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	first := lead(t, e)
+	full.Store(int32(first%3 + 1))
+	if err := e.Kill(first); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); refused.Load() < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the full disk was not asked a second time")
+		}
+	}
+	if id := e.Leader(); id != 0 {
+		t.Fatalf("server %d leads without a quorum of promises", id)
+	}
+	full.Store(0)
+	lead(t, e)
+}
