@@ -11,8 +11,8 @@ import (
 // Advance moves the clock of the servers. They see every part of it: those that
 // hear each other go on hearing each other, and those that are cut off miss each
 // other. Sessions of Client stay alive; all others are silent meanwhile, and
-// expire when their timeout has passed. A minute takes a
-// quarter of a second or less.
+// expire when their timeout has passed. A minute takes a quarter of a second or
+// so.
 func (e *Ensemble) Advance(d time.Duration) {
 	e.t.Helper()
 	e.journal.note("the clock is moved by %v", d)
