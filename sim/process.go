@@ -49,7 +49,7 @@ type process struct {
 }
 
 func newProcess(w *world, id quorum.ID, observer bool) *process {
-	p := &process{w: w, id: id, node: node(id), observer: observer, random: branch(w.plan.Seed, "server", int(id)), mem: vfs.NewMem()}
+	p := &process{w: w, id: id, node: node(id), observer: observer, random: branch(w.plan.Seed, "server", int(id))}
 	p.clock = clock{monoMs: 1_000_000, wallMs: 1_700_000_000_000 + p.random.between(-2000, 2000), perMille: 1000}
 	p.format()
 	return p
@@ -58,10 +58,16 @@ func newProcess(w *world, id quorum.ID, observer bool) *process {
 // dataDir is where servers keep everything.
 const dataDir = "/data"
 
-// format makes a new disk, marked to begin a history.
-func (p *process) format() {
+// replaceDisk gives the server an empty disk.
+func (p *process) replaceDisk() {
+	p.mem = vfs.NewMem()
 	must(p.mem.MkdirAll(dataDir))
 	must(p.mem.SyncDir("/"))
+}
+
+// format makes a new disk, marked to begin a history.
+func (p *process) format() {
+	p.replaceDisk()
 	f, err := p.mem.Create(dataDir + "/initialize")
 	must(err)
 	must(f.Sync())
@@ -149,8 +155,7 @@ func (p *process) refused(err error) {
 		p.mem = p.mem.KillClone()
 	case p.w.trouble.damaged == p:
 		p.w.tally.Lost++
-		p.mem = vfs.NewMem()
-		must(p.mem.MkdirAll(dataDir))
+		p.replaceDisk()
 	default:
 		p.w.fail(errors.Join(errors.New("a server refuses its own disk"), err))
 		return

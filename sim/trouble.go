@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/txnlog"
-	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // trouble is what the faults of a run need to remember.
@@ -121,8 +120,7 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	case FaultWipe:
 		if t.mayDamage(p) {
 			p.power(0, true, "its disk is lost")
-			p.mem = vfs.NewMem()
-			must(p.mem.MkdirAll(dataDir))
+			p.replaceDisk()
 			t.bringBack(p, f.ForMs)
 		}
 	case FaultRate:
