@@ -186,7 +186,7 @@ func (e *Ensemble) WaitSynced() {
 			return false
 		}
 		for _, s := range e.near(leader) {
-			if !s.Serves() || s.Status().Last < committed {
+			if st := s.Status(); int(st.Leader) != leader || st.Last < committed {
 				return false
 			}
 		}

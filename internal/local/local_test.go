@@ -112,10 +112,13 @@ func TestCutLeaderIsReplacedAndFollowsWhenHealed(t *testing.T) {
 		t.Fatal("nobody else leads")
 	}
 	e.Heal()
-	serve(t, e)
-	if role := e.Server(first).Role(); role.Mode != server.ModeFollower || int(role.Leader) != e.Leader() {
-		t.Errorf("server %d is %+v", first, role)
+	if err := e.Await(ctx, func() bool {
+		role := e.Server(first).Role()
+		return role.Mode == server.ModeFollower && int(role.Leader) == e.Leader()
+	}); err != nil {
+		t.Errorf("server %d is %+v", first, e.Server(first).Role())
 	}
+	serve(t, e)
 	if role := e.Server(4).Role(); role.Mode != server.ModeObserver || e.Votes(4) || !e.Votes(3) {
 		t.Errorf("server 4 is %+v", role)
 	}
