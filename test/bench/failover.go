@@ -94,7 +94,8 @@ func (f *failover) measure(ctx context.Context, k servers.Kind) error {
 		return err
 	}
 	// The session must outlive a stopped leader. A client that is attached to it
-	// notices only after two thirds of its timeout: see Avoid in round.
+	// notices only after two thirds of its timeout: see Avoid in round. Nor is it
+	// to wait long for a stopped server that it tries: its port still accepts.
 	l, err := workload.Start(ctx, workload.Options{Servers: e.Addrs(), Writers: 1, Kept: 1000,
 		SessionTimeout: 8 * f.silence(), ConnectTimeout: 50 * time.Millisecond})
 	if err != nil {

@@ -204,8 +204,8 @@ func (s *storm) watch() {
 		}
 		select {
 		case <-p.Ended():
-			if s.full[m] && strings.Contains(m.LogTail(1000), "no space left on device") {
-				// Heal starts it again.
+			if s.full[m] && strings.Contains(m.LogTail(1000), "snapshot") && strings.Contains(m.LogTail(1000), "no space left on device") {
+				// It had no room for what its leader sent. Heal starts it again.
 				s.gaveUp++
 				s.mayEnd[m] = true
 				continue
