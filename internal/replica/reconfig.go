@@ -118,13 +118,16 @@ func (r *Replica) offer(text []byte) {
 }
 
 // activateOffered puts in force what the leader has said, or on the leader
-// itself what it has said to others.
+// itself what it has said to others. What the leader has said may be on its way
+// still, if it served already when this server came: then its commit comes.
 func (r *Replica) activateOffered(epoch uint32) {
+	first := zk.MakeZxid(epoch, 0)
 	leads := r.peer.State() == zab.Leading
 	switch {
 	case leads && r.firstConfig():
-		r.activate(r.config.WithVersion(int64(zk.MakeZxid(epoch, 0))))
-	case !leads && r.offered != nil && r.offered.Version > r.config.Version:
+		r.activate(r.config.WithVersion(int64(first)))
+	case leads || r.offered == nil || r.offered.Version <= r.config.Version:
+	case r.offered.Version <= int64(max(first, r.tree.LastZxid())):
 		r.activate(r.offered)
 	}
 	r.offered = nil
