@@ -140,11 +140,11 @@ func (m *Machine) lookingHearsLooking(nowMs int64, from quorum.ID, n *Notificati
 		// Compared with the first vote, not with the proposal: that one was
 		// taken over in a round that is past.
 		first := m.initial
-		if n.beats(first, m.set) {
+		if n.beats(first, m.ensemble.Committed) {
 			first = n.Vote
 		}
 		m.startRound(nowMs, n.Round, first)
-	case n.beats(m.proposal, m.set):
+	case n.beats(m.proposal, m.ensemble.Committed):
 		m.propose(nowMs, n.Vote)
 	case n.Vote != m.proposal && m.heard[from] == b:
 		// It repeats a vote that is not the best: what was sent did not reach

@@ -37,10 +37,12 @@ func (v Vote) compare(other Vote) int {
 		cmp.Compare(v.Leader, other.Leader))
 }
 
-// beats says whether v is the better vote. A leader without weight loses to
-// one with weight: it could never be elected.
-func (v Vote) beats(other Vote, set quorum.Set) bool {
-	mine, theirs := set.Weight(v.Leader) > 0, set.Weight(other.Leader) > 0
+// beats says whether v is the better vote. A leader without weight in the
+// configuration in force loses to one with weight: it could never be elected, or
+// only by those who have heard that another configuration is proposed; the others
+// would wait for ever for a vote that they may count.
+func (v Vote) beats(other Vote, inForce quorum.Set) bool {
+	mine, theirs := inForce.Weight(v.Leader) > 0, inForce.Weight(other.Leader) > 0
 	if mine != theirs {
 		return mine
 	}

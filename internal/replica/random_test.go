@@ -74,6 +74,7 @@ func newDice(t *testing.T, seed uint64) *dice {
 		say = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	}
 	d := &dice{world: newWorld(t, say), random: rand.New(rand.NewPCG(seed, 3))}
+	d.patient = true
 	d.opts.HistoryMax = []int{0, 1, 4}[d.below(3)]
 	d.opts.CounterMax = []uint32{0, 0, 40}[d.below(3)]
 	d.opts.ForceSnapshot = d.oneIn(6)

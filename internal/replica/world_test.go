@@ -35,6 +35,7 @@ type world struct {
 	names   []zk.SessionID // by the order in which they were seen
 	say     func(format string, args ...any)
 	watcher watcher
+	patient bool // with servers that try again and again in no time
 }
 
 // server is one process, or the machine that waits for one.
@@ -617,6 +618,9 @@ const roundsMax = 1000
 func (w *world) deliver() {
 	rounds := 0
 	for moved := true; moved; rounds++ {
+		if rounds > roundsMax && w.patient {
+			return
+		}
 		if rounds > roundsMax {
 			w.t.Fatalf("servers still have something to say to each other after %d rounds in no time", rounds)
 		}
