@@ -66,6 +66,15 @@ chaos: ## CHAOS_MINUTES=30 of kills, pauses, cut links, full, slow, broken and l
 crash: ## simulated crash at every operation on the disk
 	go test -count=1 -run 'Crash|Failing|Failure' ./internal/txnlog ./internal/store ./internal/server ./internal/vfs
 
+.PHONY: sim
+sim: ## 2,000 seeds of the simulator, in a minute
+	go run ./cmd/conclave sim --seeds 2000
+
+.PHONY: sim-long
+sim-long: ## 20,000 seeds, and every known bug put back
+	go run ./cmd/conclave sim --seeds 20000
+	go run ./cmd/conclave sim --mutants --seeds 2000
+
 .PHONY: bench
 bench: ## the benchmarks within the rooms
 	go test -run '^$$' -bench . -benchmem ./internal/... ./client ./election/...

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/clientsession"
@@ -193,9 +194,7 @@ func (c *client) send(r *zk.Request) {
 		c.session.Sent(r.Xid)
 		c.pending = append(c.pending, pendingReply{r.Xid, r})
 	}
-	if c.w.tracer.out != nil {
-		c.w.note(c.node, "ask", node(c.server), 0, fmt.Sprintf("%d %v %s", r.Xid, r.Op, r.Path))
-	}
+	c.w.note(c.node, "ask", node(c.server), 0, strconv.Itoa(int(r.Xid))+" "+r.Op.String()+" "+r.Path)
 	conn := c.conn
 	c.stream.send(wire.AppendRequest(nil, c.mutateSend(r)))
 	c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: conn}) })
@@ -275,11 +274,7 @@ func (c *client) event(h wire.ReplyHeader, body []byte) {
 }
 
 func (c *client) reply(h wire.ReplyHeader, body []byte) {
-	if c.w.tracer.out != nil {
-		c.w.note(c.node, "answer", node(c.server), h.Zxid, fmt.Sprintf("%d %v", h.Xid, h.Code))
-	} else {
-		c.w.note(c.node, "answer", node(c.server), h.Zxid, "")
-	}
+	c.w.note(c.node, "answer", node(c.server), h.Zxid, strconv.Itoa(int(h.Xid))+" "+h.Code.Error())
 	c.w.fail(c.session.Replied(h.Xid, h.Zxid))
 	if h.Xid == zk.XidSetWatches {
 		c.w.fail(c.watches.Rearmed(h.Zxid))

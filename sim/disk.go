@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -22,7 +23,7 @@ type turns struct {
 	saving bool // a snapshot is under way
 
 	// faults
-	holdMs   int64 // of a mutant: before the next turn
+	late     *operation // of a mutant: still to be done
 	failSync bool
 	crashIn  int64 // operations until the machine loses power, 0 for never
 	crashed  bool
@@ -99,8 +100,7 @@ func (t *turns) turn() {
 	if t.p.random.oneIn(50) {
 		most *= 10
 	}
-	t.p.awake(t.holdMs+t.p.random.between(0, most), t.work)
-	t.holdMs = 0
+	t.p.awake(t.p.random.between(0, most), t.work)
 }
 
 // retryMs is how long a full disk is left alone.
@@ -114,8 +114,7 @@ func (t *turns) work() {
 	life := t.p.life
 	for len(t.queue) > 0 && tickets > 0 {
 		if !t.fits(&t.queue[0]) {
-			t.busy = true
-			t.p.later(retryMs, func() { t.busy = false; t.ready(); t.turn() })
+			t.wait()
 			return
 		}
 		o := t.queue[0]
@@ -130,6 +129,17 @@ func (t *turns) work() {
 	if t.ready() {
 		t.turn()
 	}
+}
+
+// wait leaves a disk without room alone for a while.
+func (t *turns) wait() {
+	t.busy = true
+	t.p.later(retryMs, func() {
+		t.busy = false
+		if t.ready() {
+			t.turn()
+		}
+	})
 }
 
 // fits tells whether the log has room for a record; if not it must wait, for it
@@ -175,9 +185,14 @@ func (t *turns) retry() {
 
 func (p *process) note(what string, zxid zk.Zxid) { p.w.note(p.node, what, 0, zxid, "") }
 
-// do carries one operation out; false if that was the end of the process.
+// do carries one operation out; false if nothing more is to be done now.
 func (t *turns) do(o *operation) bool {
 	event, err := t.keepOld(o, func() (*replica.Event, error) { return t.disk.Do(&o.DiskOp, o.snapshot) })
+	if epoch := o.Kind == replica.DiskSetAccepted || o.Kind == replica.DiskSetCurrent; epoch && errors.Is(err, vfs.ErrNoSpace) {
+		t.queue = slices.Insert(t.queue, 0, *o) // until it is there nobody is promised anything
+		t.wait()
+		return false
+	}
 	if err != nil {
 		t.fatal(err)
 		return false

@@ -28,9 +28,26 @@ func (t *turns) mutate(o operation) {
 		t.queue = append(t.queue, operation{DiskOp: replica.DiskOp{Kind: replica.DiskSetAccepted, Epoch: o.Epoch}})
 	case w.is(SnapshotSavedLate) && o.Kind == replica.DiskSaveSnapshot:
 		t.p.push(done)
-		t.holdMs = 200
+		t.late = &o
+		t.p.later(lateMs, t.catchUp)
+		return
+	case o.Kind == replica.DiskAppend:
+		t.catchUp()
 	}
 	t.queue = append(t.queue, o)
+}
+
+// lateMs is how long a mutant leaves a snapshot unsaved, unless the log goes on
+// behind it.
+const lateMs = 500
+
+// catchUp saves what a mutant has left.
+func (t *turns) catchUp() {
+	if t.late != nil {
+		t.queue = append(t.queue, *t.late)
+		t.late = nil
+		t.turn()
+	}
 }
 
 // mutateDone is what a mutant's disk tells of an operation.

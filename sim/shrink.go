@@ -10,11 +10,7 @@ func Shrink(plan Plan, told func(tried int, smallest Plan)) Report {
 		return s.best
 	}
 	for again := true; again && s.tried < shrinkRuns; {
-		before := s.tried
 		again = s.end() || s.classes() || s.faults() || s.people()
-		if s.tried == before {
-			break
-		}
 	}
 	return s.best
 }
@@ -46,7 +42,7 @@ func (s *shrinking) try(plan Plan) bool {
 // end leaves out what comes behind the failure.
 func (s *shrinking) end() bool {
 	p := s.best.Plan
-	if s.best.AtMs >= p.WildMs {
+	if s.best.AtMs+1 >= p.WildMs {
 		return s.half()
 	}
 	p.WildMs = s.best.AtMs + 1
