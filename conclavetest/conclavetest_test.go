@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -227,8 +228,8 @@ func TestFailedTestSaysWhoLedAndWhatTheServersLogged(t *testing.T) {
 	second := e.Leader()
 	out := f.end()
 	for _, want := range []string{
-		"who led:", fmt.Sprintf("server %d leads, epoch 1", first), fmt.Sprintf("server %d is killed", first),
-		fmt.Sprintf("server %d leads, epoch 2", second), "level=INFO",
+		"who led:", fmt.Sprintf("server %d leads, epoch ", first), fmt.Sprintf("server %d is killed", first),
+		fmt.Sprintf("server %d leads, epoch ", second), "level=INFO",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
@@ -244,5 +245,41 @@ func TestJournalKeepsTheLastLines(t *testing.T) {
 	text := j.text()
 	if !strings.Contains(text, fmt.Sprintf("line %d\n", 3*journalLines-1)) || strings.Contains(text, "line 0\n") || len(j.lines) > journalLines {
 		t.Errorf("%d lines:\n%s", len(j.lines), text)
+	}
+}
+
+// talking is a test that must not be spoken to once it has ended.
+type talking struct {
+	testing.TB
+	cleanup []func()
+	lines   []string
+	mu      sync.Mutex
+	over    bool
+}
+
+func (l *talking) Cleanup(g func()) { l.cleanup = append(l.cleanup, g) }
+func (l *talking) Helper()          {}
+func (l *talking) Log(args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		l.TB.Errorf("said after the end: %v", args)
+	}
+	l.lines = append(l.lines, fmt.Sprint(args...))
+}
+
+func TestLogSaysEverythingAndNothingAfterTheEnd(t *testing.T) {
+	for range 5 {
+		l := &talking{TB: t}
+		e := Start(l, Log(l), TickTime(100*time.Millisecond), SessionMin(time.Second))
+		leader := e.Leader()
+		l.cleanup[0]()
+		l.mu.Lock()
+		l.over = true
+		said := strings.Join(l.lines, "\n")
+		l.mu.Unlock()
+		if !strings.Contains(said, fmt.Sprintf("server %d leads, epoch ", leader)) {
+			t.Errorf("it said:\n%s", said)
+		}
 	}
 }

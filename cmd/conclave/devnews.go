@@ -59,6 +59,7 @@ func (n *devNews) end() {
 
 // close waits until all lines are printed. No news come after it.
 func (n *devNews) close() {
+	n.end()
 	close(n.lines)
 	<-n.done
 }

@@ -142,8 +142,8 @@ func TestMntrTellsWhoLeadsWhoFollowsAndHowFar(t *testing.T) {
 		}
 		f := figuresOf(t, e.Addr(id))
 		want := map[string]string{
-			"zk_quorum_size": "3", "zk_server_id": fmt.Sprint(id), "zk_leader_id": fmt.Sprint(leader), "zk_epoch": "1",
-			"zk_looking_count": "1", "zk_server_state": "follower", "zk_peer_state": "following - broadcast",
+			"zk_quorum_size": "3", "zk_server_id": fmt.Sprint(id), "zk_leader_id": fmt.Sprint(leader),
+			"zk_epoch": fmt.Sprint(e.Server(leader).Role().Epoch), "zk_server_state": "follower", "zk_peer_state": "following - broadcast",
 		}
 		switch id {
 		case 4:

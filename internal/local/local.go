@@ -41,6 +41,7 @@ type Ensemble struct {
 	config  *ensemble.Config // nil: one server alone
 	members []*member        // by number, from 1
 	net     *network
+	tasks   sync.WaitGroup // what runs the servers and tells of them
 
 	news struct {
 		sync.Mutex
@@ -163,7 +164,7 @@ func (e *Ensemble) start(m *member) error {
 	ctx, stop := context.WithCancel(context.Background())
 	m.server, m.stop, m.done = s, stop, make(chan struct{})
 	done := m.done
-	go func() {
+	e.tasks.Go(func() {
 		err := s.Run(ctx)
 		close(done)
 		if s.Role().Mode != server.ModeLooking {
@@ -172,7 +173,7 @@ func (e *Ensemble) start(m *member) error {
 		if err != nil && e.opts.Ended != nil {
 			e.opts.Ended(m.id, err)
 		}
-	}()
+	})
 	return nil
 }
 
@@ -345,7 +346,7 @@ func (e *Ensemble) Leader() int {
 	return leader
 }
 
-// Close stops all servers.
+// Close stops all servers. Nothing is told after it has returned.
 func (e *Ensemble) Close() {
 	e.Heal()
 	var all sync.WaitGroup
@@ -353,6 +354,7 @@ func (e *Ensemble) Close() {
 		all.Go(func() { _ = e.Stop(m.id) })
 	}
 	all.Wait()
+	e.tasks.Wait()
 	for _, m := range e.members {
 		for _, p := range []*port{m.client, m.quorum, m.vote} {
 			if p != nil {

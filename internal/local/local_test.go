@@ -137,15 +137,15 @@ func TestRolesAreToldToWhoWantsToKnow(t *testing.T) {
 	defer e.Close()
 	serve(t, e)
 	leader := lead(t, e)
-	follower := 3 - leader
+	follower, epoch := 3-leader, e.Server(leader).Role().Epoch
 	if err := e.Stop(leader); err != nil {
 		t.Fatal(err)
 	}
 	missing := map[string]bool{
-		fmt.Sprintf("%d leader 1 %d", leader, leader):     true,
-		fmt.Sprintf("%d follower 1 %d", follower, leader): true,
-		fmt.Sprintf("%d looking 0 0", follower):           true,
-		fmt.Sprintf("%d looking 0 0", leader):             true,
+		fmt.Sprintf("%d leader %d %d", leader, epoch, leader):     true,
+		fmt.Sprintf("%d follower %d %d", follower, epoch, leader): true,
+		fmt.Sprintf("%d looking 0 0", follower):                   true,
+		fmt.Sprintf("%d looking 0 0", leader):                     true,
 	}
 	for late := time.After(20 * time.Second); len(missing) > 0; {
 		select {
