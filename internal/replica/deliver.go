@@ -12,6 +12,7 @@ import (
 // onDeliver applies a committed transaction, tells those who watch what changed,
 // and answers who asked for it here and what was asked behind it.
 func (r *Replica) onDeliver(e *zab.Effect) {
+	r.noteConfig(&e.Record)
 	r.lockTree()
 	p := r.delivered(&e.Record)
 	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (R2)")

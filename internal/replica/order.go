@@ -93,6 +93,9 @@ func (r *Replica) onLoaded(e *Event) {
 	e.State.Finish(r.base)
 	r.adopt(e.State)
 	r.forgetConfig()
+	if c := r.recalled(); c != nil {
+		r.expect(c)
+	}
 }
 
 func (r *Replica) onMessage(e *Event) {
@@ -209,8 +212,7 @@ func (r *Replica) onRecovered(e *Event) {
 	stored := e.Recovered.Stored
 	stored.NeedSnapshot = r.needSnapshot
 	r.untrusted = e.Recovered.Untrusted
-	r.next = nil
-	r.recallConfig()
+	r.next = r.recalled()
 	r.putConfig()
 	r.newPeer(stored)
 	if r.reborn {

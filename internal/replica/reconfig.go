@@ -74,16 +74,16 @@ func isReconfig(payload []byte) bool {
 	return len(payload) >= opAt+4 && zk.Op(int32(binary.BigEndian.Uint32(payload[opAt:]))) == zk.OpReconfig
 }
 
-// noteConfig looks for a reconfig in what goes to the log: from here on its
-// quorum counts, too.
+// noteConfig looks for a reconfig in what goes to the log, or into the tree by a
+// snapshot: from here on its quorum counts, too.
 func (r *Replica) noteConfig(record *zab.Record) {
-	if !r.opts.ReconfigEnabled || !isReconfig(record.Payload) {
+	if !r.opts.ReconfigEnabled || r.config == nil || !isReconfig(record.Payload) {
 		return
 	}
 	_, t, _, err := txn.Decode(record.Payload)
 	invariant.Check(err == nil, "replica: a proposed reconfig cannot be read")
 	c, err := ensemble.Parse(string(t.Data))
-	if err != nil || c.Version <= r.config.Version {
+	if err != nil || c.Version <= r.config.Version || r.next != nil && c.Version <= r.next.Version {
 		return // a server that writes what it cannot read is no reason to end here
 	}
 	r.deciding = nil
@@ -189,8 +189,8 @@ func (r *Replica) adoptConfig(text string) {
 // putConfig writes the configuration in force into the tree, where clients read
 // it. It is this server's own word: no transaction, and not in the digest.
 func (r *Replica) putConfig() {
-	if r.config == nil {
-		return
+	if r.config == nil || r.next != nil && r.next.Version <= int64(r.tree.LastZxid()) {
+		return // the tree has the one that follows: a snapshot must, too
 	}
 	locked := r.locked
 	if !locked {
@@ -211,17 +211,20 @@ func (r *Replica) forgetConfig() {
 	}
 }
 
-// recallConfig finds a reconfig that was logged before a restart: whether it was
-// committed is not known, so its quorum counts as well.
-func (r *Replica) recallConfig() {
+// recalled is a configuration that the tree has, newer than that in force: a
+// reconfig was logged before a restart, or is in a leader's snapshot. Whether it
+// was committed is not known, so its quorum counts as well.
+func (r *Replica) recalled() *ensemble.Config {
 	if r.config == nil || !r.opts.ReconfigEnabled {
-		return
+		return nil
 	}
 	node, ok := r.tree.Find(zk.ConfigPath)
 	if !ok {
-		return
+		return nil
 	}
-	if c, err := ensemble.Parse(string(node.Data())); err == nil && c.Version > r.config.Version {
-		r.next = c
+	c, err := ensemble.Parse(string(node.Data()))
+	if err != nil || c.Version <= r.config.Version {
+		return nil
 	}
+	return c
 }

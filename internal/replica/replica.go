@@ -193,7 +193,7 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 	if m := config.Member(opts.ID); m != nil && opts.ReconfigEnabled {
 		r.opts.Observer = m.Observer // a reconfig may have changed it since
 	}
-	r.recallConfig()
+	r.next = r.recalled()
 	r.putConfig()
 	r.newPeer(found.Stored)
 	r.newElection()
