@@ -17,6 +17,27 @@ func (r *Replica) look() {
 	if r.appointed != nil && r.election.State() != fle.Looking && r.appoint() {
 		return
 	}
+	r.fruitless++
+	if pauseMs := r.pauseMs(); pauseMs > 0 {
+		r.lookAtMs = r.now.MonoMs + pauseMs
+		return
+	}
+	r.lookNow()
+}
+
+// pauseMs is how long to wait before another election, when several have come to
+// nothing: a leader that refuses this server, for one, does so as fast as it is
+// asked. The first two need no pause, then it doubles.
+func (r *Replica) pauseMs() int64 {
+	const free, firstMs = 2, 10
+	if r.fruitless <= free {
+		return 0
+	}
+	return min(firstMs<<min(r.fruitless-free-1, 10), r.opts.ResendMinMs)
+}
+
+func (r *Replica) lookNow() {
+	r.lookAtMs = 0
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
 	if r.untrusted {
@@ -49,6 +70,9 @@ func (r *Replica) onNotification(e *Event) {
 
 // vote gives the election an event and carries out what follows.
 func (r *Replica) vote(event fle.Event) {
+	if _, ok := event.(fle.Synced); ok {
+		r.fruitless = 0
+	}
 	newer, elected := "", quorum.ID(0)
 	for _, effect := range r.election.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
@@ -80,6 +104,9 @@ func (r *Replica) electionTick() {
 	if r.election == nil {
 		return
 	}
+	if r.lookAtMs != 0 && r.lookAtMs <= r.now.MonoMs {
+		r.lookNow()
+	}
 	if wakeMs, ok := r.election.WakeMs(); ok && wakeMs <= r.now.MonoMs {
 		r.vote(fle.Tick{})
 	}
@@ -92,6 +119,9 @@ func (r *Replica) WakeMs() (int64, bool) {
 		return 0, false
 	}
 	wakeMs, ok := r.election.WakeMs()
+	if r.lookAtMs != 0 {
+		wakeMs, ok = r.lookAtMs, true // it looks no sooner
+	}
 	if peerMs, peerOK := r.peer.WakeMs(); peerOK && (!ok || peerMs < wakeMs) {
 		return peerMs, true
 	}

@@ -110,6 +110,8 @@ type Replica struct {
 	orders    []zab.Event // for the peer, at the end of the step
 	spare     []zab.Event
 	leader    quorum.ID
+	fruitless int    // elections since this server last had a role that was established
+	lookAtMs  int64  // when to begin the next one, 0: none waits
 	epoch     uint32 // established, 0 between roles
 
 	// The role.
