@@ -223,7 +223,7 @@ func (l *link) readSnapshot() bool {
 	s.take(int(parcel.bytes))
 	p.note("loaded", l.snapshot)
 	l.loading = false
-	p.w.watcher.loading(p, l.id, parcel.history)
+	p.w.watcher.loading(p, l.id, quorum.ID(s.far), parcel.history)
 	p.push(replica.Event{Kind: replica.EventLoaded, Link: l.id, State: state})
 	return true
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -22,6 +23,7 @@ type observer struct {
 	expiry    *check.Expiry
 	records   map[zk.Zxid]record
 	snapshots map[*process]arrival
+	sources   map[*process]quorum.ID // whose state a server has taken over last
 	history   []check.Operation
 }
 
@@ -40,7 +42,7 @@ type arrival struct {
 func newObserver(w *world) *observer {
 	return &observer{
 		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(),
-		sequences: check.NewSequences(), expiry: check.NewExpiry(), records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{},
+		sequences: check.NewSequences(), expiry: check.NewExpiry(), records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{},
 	}
 }
 
@@ -58,8 +60,8 @@ func (o *observer) gone(p *process) {
 }
 
 // loading is a leader's state on its way into a server.
-func (o *observer) loading(p *process, link zab.LinkID, history []zk.Zxid) {
-	o.snapshots[p] = arrival{link, history}
+func (o *observer) loading(p *process, link zab.LinkID, from quorum.ID, history []zk.Zxid) {
+	o.snapshots[p], o.sources[p] = arrival{link, history}, from
 }
 
 // took is that state, taken over.
@@ -90,6 +92,7 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	if p.replica.Serving() && !p.serving {
 		o.serve(p)
 	}
+	o.heard(p, batch)
 }
 
 // disk is what a server is about to store.
@@ -104,12 +107,9 @@ func (o *observer) disk(p *process, op *replica.DiskOp) {
 		}
 	case replica.DiskSaveSnapshot:
 		// What came behind the SNAP is in the tree that is saved, not in the log.
-		leader, _ := p.replica.Leader()
-		if history, err := o.order.History(leader, op.Zxid); err == nil {
-			o.order.Copy(p.id, history)
-		} else {
-			o.w.fail(err)
-		}
+		history, err := o.order.History(o.sources[p], op.Zxid)
+		o.w.fail(err)
+		o.order.Copy(p.id, history)
 	}
 }
 
@@ -144,10 +144,14 @@ func (o *observer) expired(p *process, h *zk.TxnHeader) {
 	}
 }
 
-// heard is a sign of life that has reached a server.
-func (o *observer) heard(c *port) {
-	if c.p.leads() && c.session != 0 && c.p.untilMs <= o.w.nowMs {
-		o.expiry.Alive(c.p.id, c.session, c.p.now().MonoMs)
+// heard are the signs of life in a batch, once it is done with: what stands in
+// it behind a tick came too late for that.
+func (o *observer) heard(p *process, batch []replica.Event) {
+	for i := range batch {
+		c := p.ports[batch[i].Conn]
+		if batch[i].Kind == replica.EventRequest && c != nil && c.session != 0 && !c.ended && p.leads() {
+			o.expiry.Alive(p.id, c.session, p.now().MonoMs)
+		}
 	}
 }
 

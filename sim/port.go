@@ -67,7 +67,6 @@ func (c *port) frame(payload []byte) {
 		e.Code = zk.ErrMarshalling
 	}
 	c.ended = e.Request.Op == zk.OpCloseSession
-	c.p.w.watcher.heard(c)
 	if c.mutateRequest(&e) {
 		c.p.push(e)
 	}

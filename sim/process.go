@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/durable"
@@ -29,6 +30,7 @@ type process struct {
 	life    int // grows with every start and end: what was planned for an older one is void
 	untilMs int64
 	slowMs  int64 // of the network, while a fault lasts
+	downMs  int64 // it is not started before
 
 	replica *replica.Replica
 	inbox   []replica.Event
@@ -157,7 +159,7 @@ func (p *process) refused(err error) {
 		p.w.tally.Lost++
 		p.replaceDisk()
 	default:
-		p.w.fail(errors.Join(errors.New("a server refuses its own disk"), err))
+		p.w.fail(fmt.Errorf("server %v refuses its own disk: %w", p.node, err))
 		return
 	}
 	p.w.after(500, func() {

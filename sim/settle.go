@@ -19,7 +19,7 @@ func (w *world) settle() {
 		return
 	}
 	w.heal()
-	limitMs := w.nowMs + w.limitMs()
+	limitMs := w.asleepMs() + w.limitMs()
 	nextMs := w.nowMs
 	done := false
 	w.until(limitMs, func() bool {
@@ -52,25 +52,37 @@ func (w *world) limitMs() int64 {
 	return 10_000 + 6*(w.plan.InitMs+w.plan.SyncMs) + 3*w.plan.SessionMs
 }
 
-// heal ends all trouble.
+// asleepMs is when the last one wakes that stands still.
+func (w *world) asleepMs() int64 {
+	untilMs := w.nowMs
+	for _, p := range w.servers {
+		untilMs = max(untilMs, p.untilMs)
+	}
+	for _, c := range w.clients {
+		untilMs = max(untilMs, c.untilMs)
+	}
+	return untilMs
+}
+
+// heal ends all trouble, but for those who stand still: they wake in their time.
 func (w *world) heal() {
 	w.note(0, "HEAL", 0, 0, "")
 	clear(w.blocked)
 	for _, p := range w.servers {
-		p.untilMs, p.slowMs, p.turns.slowMs, p.turns.failSync, p.turns.crashIn = 0, 0, 0, false, 0
+		p.slowMs, p.turns.slowMs, p.turns.failSync, p.turns.crashIn, p.downMs = 0, 0, false, 0, 0
 		p.mem.SetCapacity(-1)
 		p.clock.settle(w.nowMs)
 		p.clock.perMille = 1000
 		p.start()
-	}
-	for _, c := range w.clients {
-		c.untilMs = 0
 	}
 	w.flow()
 }
 
 // unsettled says what is not well yet.
 func (w *world) unsettled() error {
+	if w.asleepMs() > w.nowMs {
+		return errors.New("not everybody is awake")
+	}
 	var ids []quorum.ID
 	for _, p := range w.servers {
 		if !p.up || !p.serving {

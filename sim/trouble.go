@@ -121,6 +121,7 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 		if t.mayDamage(p) {
 			p.power(0, true, "its disk is lost")
 			p.replaceDisk()
+			p.downMs = t.w.nowMs + f.ForMs
 			t.bringBack(p, f.ForMs)
 		}
 	case FaultRate:
@@ -186,7 +187,7 @@ func (t *trouble) flip(p *process, number uint64) {
 // bringBack starts a server again after a while.
 func (t *trouble) bringBack(p *process, afterMs int64) {
 	life := p.life
-	t.w.after(afterMs, func() {
+	t.w.after(max(afterMs, p.downMs-t.w.nowMs), func() {
 		if p.life == life && !p.up && t.w.err == nil {
 			p.start()
 		}

@@ -261,7 +261,7 @@ func (p *program) abandon() {
 // finish has the client write and read once more, and then be still.
 func (p *program) finish() {
 	p.calm = true
-	if p.final || p.waiting > 0 || p.c.machine.State() != clientsession.Connected {
+	if p.c.untilMs > p.c.w.nowMs || p.final || p.waiting > 0 || p.c.machine.State() != clientsession.Connected {
 		return
 	}
 	q := p.submit(zk.Request{Op: zk.OpSetData, Path: "/", Data: p.data(), Version: -1})
