@@ -105,6 +105,11 @@ func (d *Disk) Recover() (*Found, error) {
 	f.Untrusted = f.Store.Last < 0
 	f.Stored.Last = last
 	f.Fuzzy = f.Store.Info.DigestZxid > last
+	if d.opts.Ensemble && f.Untrusted {
+		if err := d.store.BeginRejoining(); err != nil {
+			return nil, err
+		}
+	}
 	if d.opts.Ensemble {
 		epochs, err := d.store.LoadEpochs(last)
 		if err != nil {
@@ -180,11 +185,15 @@ func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error
 
 // truncate cuts the history behind a zxid and reads what is left.
 func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
+	last := d.log.Last()
 	if err := d.closeLog(); err != nil {
 		return nil, err
 	}
 	if err := d.store.Truncate(op.Zxid); errors.Is(err, store.ErrNeedSnapshot) {
-		return &replica.Event{Kind: replica.EventFailed, Ticket: op.Ticket}, nil
+		// Nothing has changed. The server reads its directory anew before it goes
+		// on; whoever looks at the log until then finds one.
+		d.log, err = d.store.OpenLog(last)
+		return &replica.Event{Kind: replica.EventFailed, Ticket: op.Ticket}, err
 	} else if err != nil {
 		return nil, err
 	}

@@ -104,11 +104,15 @@ func (s *Store) SetAccepted(epoch uint32) error {
 }
 
 // SetCurrent notes that a leader's history was taken over; that history is
-// durable already. An error is as fatal as that of SetAccepted.
+// durable already, and is this server's own from now on. An error is as fatal as
+// that of SetAccepted.
 func (s *Store) SetCurrent(epoch uint32) error {
 	if epoch < s.epochs.Current || epoch > s.epochs.Accepted {
 		return fmt.Errorf("set %s to %d: it is %d, and %d is promised",
 			currentName, epoch, s.epochs.Current, s.epochs.Accepted)
+	}
+	if err := s.endRejoining(); err != nil {
+		return err
 	}
 	if err := s.writeEpoch(currentName, epoch); err != nil {
 		return err

@@ -34,7 +34,7 @@ type LoadedTarget interface {
 // Recovered is where a server stands after recovery.
 type Recovered struct {
 	Target   Target       // holds the state; nil only in an error
-	Last     zk.Zxid      // the history ends here; -1: nothing is known and the server must not vote
+	Last     zk.Zxid      // the history ends here; -1: nothing is known, and the server must not vote before SetCurrent
 	Snapshot snap.File    // what was loaded; an empty name: nothing was
 	Info     snap.Info    // of Snapshot
 	Records  int          // transactions replayed behind it
@@ -54,6 +54,9 @@ var ErrNoHistory = errors.New("no usable snapshot")
 // Recover gives the state that the directory holds (S1 to S3). newTarget makes
 // an empty Target for each attempt. Call it once, before OpenLog.
 func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
+	if err := s.resumeRejoining(); err != nil {
+		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
+	}
 	r, err := s.recover(newTarget)
 	if err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
@@ -193,7 +196,10 @@ func (s *Store) replay(r *Recovered) error {
 // settle makes what was recovered durable (S3).
 func (s *Store) settle(r *Recovered) error {
 	if r.Fresh || r.Last < 0 {
-		_, err := s.takeInitialize()
+		marked, err := s.takeInitialize()
+		if err == nil && marked {
+			err = s.endRejoining() // it is the first of its history after all
+		}
 		return err
 	}
 	if err := txnlog.Settle(s.fs, s.logDir, r.Torn); err != nil {
