@@ -30,7 +30,9 @@ type history struct {
 	created map[string]int32 // children that a znode has ever had
 }
 
-func newHistory(t testing.TB) *history { return &history{t: t, state: replica.NewState(true), created: map[string]int32{}} }
+func newHistory(t testing.TB) *history {
+	return &history{t: t, state: replica.NewState(true), created: map[string]int32{}}
+}
 
 // zx is epoch and counter.
 func zx(epoch, counter uint32) zk.Zxid { return zk.MakeZxid(epoch, counter) }

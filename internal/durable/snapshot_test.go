@@ -133,11 +133,14 @@ func TestASnapshotOfALeadersStateHasNoDigest(t *testing.T) {
 		h := wide(t)
 		zxid := h.last()
 		h.changed() // what the leader's stream had already
+		var b bytes.Buffer
+		must(t, Begin(h.state.Tree(), h.state.Leases()).Stream(&b, nil))
+		state, err := LoadStream(&b, options())
+		must(t, err)
+		state.Finish(zxid)
 		op := replica.DiskOp{Kind: replica.DiskSaveSnapshot, Zxid: zxid}
-		s := Begin(h.state.Tree(), h.state.Leases())
-		s.zxid = zxid
 		must(t, d.store.SetAccepted(1))
-		_, err := d.Do(&op, s)
+		_, err = d.Do(&op, Begin(state.Tree(), state.Leases()))
 		must(t, err)
 		must(t, h.log(d, zxid))
 		want := 0
