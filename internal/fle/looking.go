@@ -211,10 +211,11 @@ func (m *Machine) lookingHearsDecided(nowMs int64, from quorum.ID, n *Notificati
 }
 
 // joins joins the leadership that b tells of if a quorum does, and the leader
-// says so itself (F4).
+// says so itself (F4). A quorum of the configuration in force is enough: one that
+// is proposed may be in this server's log alone, and never come.
 func (m *Machine) joins(nowMs int64, t tally, b ballot, same func(a, b ballot) bool) bool {
 	agreed := t.agreeing(m.set.Voters(), b, same)
-	if m.set.Weight(b.Leader) == 0 || !m.set.Enough(agreed) {
+	if m.set.Weight(b.Leader) == 0 || !m.ensemble.Committed.Enough(agreed) {
 		return false
 	}
 	switch {
