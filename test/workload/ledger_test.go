@@ -83,3 +83,45 @@ func TestTheLongestGapIsThatBetweenNeighbours(t *testing.T) {
 		t.Errorf("a gap that ends later counts whole: %v", gap)
 	}
 }
+
+func TestAStaleReadAndAStepBackInTimeAreBreaches(t *testing.T) {
+	for _, one := range []struct {
+		name    string
+		sights  []sight
+		allowed bool
+		want    string
+	}{
+		{"as new as the sync", []sight{{count: 3, before: 3, same: true}}, false, ""},
+		{"newer", []sight{{count: 4, before: 3, same: true}}, false, ""},
+		{"stale", []sight{{count: 2, before: 3, same: true}}, false, "3 was acknowledged before"},
+		{"stale where that is allowed", []sight{{count: 2, before: 3, same: true}}, true, ""},
+		{"another server", []sight{{count: 2, before: 3}}, false, ""},
+		{"back in time", []sight{{count: 5, before: 3, same: true}, {count: 4, before: 3, same: true}}, false, "the session had seen 5"},
+		{"back in time at another server", []sight{{count: 5, before: 3, same: true}, {count: 4, before: 3}}, true, "the session had seen 5"},
+	} {
+		l := &Load{Ledger: NewLedger(), options: Options{StaleAllowed: one.allowed}}
+		r := &reader{load: l, seen: map[int]int64{}}
+		for _, s := range one.sights {
+			r.saw(0, s)
+		}
+		got := strings.Join(l.Ledger.Breaches(), "; ")
+		if one.want == "" && got != "" || !strings.Contains(got, one.want) {
+			t.Errorf("%s: %q, expected %q", one.name, got, one.want)
+		}
+	}
+}
+
+func TestAZxidThatFallsWithinASessionIsABreach(t *testing.T) {
+	l := &Load{Ledger: NewLedger()}
+	w := &writer{load: l}
+	w.ack(5)
+	w.ack(6)
+	w.ack(0) // a delete tells none
+	if got := l.Ledger.Breaches(); len(got) != 0 {
+		t.Errorf("breaches %q", got)
+	}
+	w.ack(6)
+	if got := l.Ledger.Breaches(); len(got) != 1 {
+		t.Errorf("breaches %q", got)
+	}
+}

@@ -74,16 +74,28 @@ func (r *reader) read(writer int) {
 		r.load.Ledger.Breach("%s holds %q", path, data)
 	}
 	r.load.reads.Add(1)
-	// The read may have gone to another server than the sync: then nothing is
-	// promised but the order of the session.
-	if count < before && server == r.client.Server() {
+	r.saw(writer, sight{count: count, before: before, server: server, same: server == r.client.Server()})
+}
+
+// A sight is what one read behind a sync has shown.
+type sight struct {
+	count, before int64  // shown; acknowledged before the sync was asked for
+	server        string // that has synced
+	same          bool   // the read went there too
+}
+
+// saw holds a read to K3 and K4. A read that may have gone to another server
+// than its sync is promised nothing but the order of the session.
+func (r *reader) saw(writer int, s sight) {
+	path := r.load.register(writer)
+	if s.count < s.before && s.same {
 		r.load.stale.Add(1)
 		if !r.load.options.StaleAllowed {
-			r.load.Ledger.Breach("%s held %d at %s after a sync, %d was acknowledged before", path, count, server, before)
+			r.load.Ledger.Breach("%s held %d at %s after a sync, %d was acknowledged before", path, s.count, s.server, s.before)
 		}
 	}
-	if count < r.seen[writer] {
-		r.load.Ledger.Breach("%s held %d at %s, the session had seen %d", path, count, r.client.Server(), r.seen[writer])
+	if s.count < r.seen[writer] {
+		r.load.Ledger.Breach("%s held %d at %s, the session had seen %d", path, s.count, s.server, r.seen[writer])
 	}
-	r.seen[writer] = max(r.seen[writer], count)
+	r.seen[writer] = max(r.seen[writer], s.count)
 }
