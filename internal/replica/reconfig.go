@@ -117,20 +117,29 @@ func (r *Replica) offer(text []byte) {
 	}
 }
 
-// activateOffered puts in force what the leader has said, or on the leader
-// itself what it has said to others. What the leader has said may be on its way
-// still, if it served already when this server came: then its commit comes.
+// activateOffered puts in force, when this server begins to serve, what the leader
+// has said, or on the leader itself what it has said to others. What the leader
+// has said may be on its way still, if it served already when this server came:
+// then its commit comes. And a commit may have come since.
 func (r *Replica) activateOffered(epoch uint32) {
-	first := zk.MakeZxid(epoch, 0)
-	leads := r.peer.State() == zab.Leading
-	switch {
-	case leads && r.firstConfig():
-		r.activate(r.config.WithVersion(int64(first)))
-	case leads || r.offered == nil || r.offered.Version <= r.config.Version:
-	case r.offered.Version <= int64(max(first, r.tree.LastZxid())):
-		r.activate(r.offered)
-	}
+	first, last := zk.MakeZxid(epoch, 0), r.tree.LastZxid()
+	newest := r.offered
 	r.offered = nil
+	if r.peer.State() == zab.Leading {
+		if r.firstConfig() {
+			r.activate(r.config.WithVersion(int64(first)))
+		}
+		return
+	}
+	if newest != nil && newest.Version > int64(max(first, last)) {
+		newest = nil
+	}
+	if c := r.next; c != nil && c.Version <= int64(last) && (newest == nil || newest.Version < c.Version) {
+		newest = c
+	}
+	if newest != nil && newest.Version > r.config.Version {
+		r.activate(newest)
+	}
 }
 
 // activate puts a configuration in force. It returns false if this server has

@@ -84,7 +84,7 @@ func (p *Peer) forgetConfig(last zk.Zxid) {
 }
 
 // serveActivate is a reconfig's commit. What comes before UPTODATE is a plain
-// commit: the configuration is that of NEWLEADER then.
+// commit: it comes in force when the learner serves.
 func (p *Peer) serveActivate(m *Message) {
 	p.serveCommit(m)
 	p.learnerActivated(m)
