@@ -25,7 +25,7 @@ const (
 	FaultPower                        // A's machine loses power: what was not synced goes, N percent of it stays
 	FaultPowerAll                     // all machines at once
 	FaultCrashAtOp                    // A loses power at its Nth operation on the disk from now on
-	FaultCrashEpoch                   // whoever next notes an epoch loses power right behind it, and B starts
+	FaultCrashEpoch                   // whoever next notes an epoch loses power right behind it, and B starts; if N, its leader goes with it
 	FaultPause                        // A's process stands still
 	FaultCut                          // nothing goes from A to B
 	FaultCutBoth                      // nor back
@@ -37,7 +37,7 @@ const (
 	FaultFailSync                     // A's next sync fails
 	FaultFullDisk                     // A's disk has no more room
 	FaultFlip                         // a byte on A's disk changes, then the process is killed
-	FaultWipe                         // A comes back with an empty disk
+	FaultWipe                         // A comes back with an empty disk; if N, it meets those that were down, and not those that were up
 	FaultRate                         // A's clock runs at N per mille
 	FaultLeap                         // A's clocks leap N ms ahead
 	FaultWall                         // A's wall clock is set N ms off

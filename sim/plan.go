@@ -112,7 +112,7 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 	case FaultCrashAtOp:
 		f.N = r.between(1, 60)
 	case FaultCrashEpoch:
-		f.A, f.B = 0, 1+r.below(p.servers())
+		f.A, f.B, f.N = 0, 1+r.below(p.servers()), r.between(0, 1)
 	case FaultCut, FaultCutBoth:
 		f.B = 1 + r.below(p.servers())
 	case FaultSplit:
@@ -125,6 +125,7 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 		f.N = r.between(20, 1000)
 	case FaultWipe:
 		f.ForMs += 3 * p.SyncMs
+		f.N = r.between(0, 1)
 	case FaultRate:
 		f.N = r.between(900, 1100)
 	case FaultLeap:

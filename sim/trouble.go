@@ -123,6 +123,9 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 			p.replaceDisk()
 			p.downMs = t.w.nowMs + f.ForMs
 			t.bringBack(p, f.ForMs)
+			if f.N == 1 {
+				t.exchange(p, f.ForMs)
+			}
 		}
 	case FaultRate:
 		p.clock.settle(t.w.nowMs)
@@ -134,6 +137,21 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	case FaultWall:
 		p.clock.settle(t.w.nowMs)
 		p.clock.wallMs += f.N
+	}
+}
+
+// exchange takes down who is up, and starts who is down, for as long as a server
+// with an empty disk may come back: it meets those who know least.
+func (t *trouble) exchange(p *process, forMs int64) {
+	for _, q := range t.w.servers {
+		switch {
+		case q == p:
+		case q.up:
+			q.power(0, true, "another's disk is lost")
+			t.bringBack(q, forMs+q.random.between(1000, 4000))
+		default:
+			t.bringBack(q, 0)
+		}
 	}
 }
 
@@ -241,6 +259,11 @@ func (t *trouble) noted(p *process) {
 	}
 	t.epochCrash = nil
 	p.later(p.random.between(0, int64(t.w.plan.DiskMs)), func() {
+		if leader, _ := p.replica.Leader(); f.N == 1 && leader != 0 && leader != p.id {
+			l := t.w.server(int(leader))
+			l.power(0, true, "with a follower at an epoch")
+			t.bringBack(l, f.ForMs+2000)
+		}
 		p.power(int64(p.random.below(4)*30), p.random.oneIn(2), "at an epoch")
 		t.bringBack(p, f.ForMs)
 		if other := t.target(f.B); other != nil && !other.up {
