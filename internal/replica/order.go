@@ -92,7 +92,8 @@ func (r *Replica) onLoaded(e *Event) {
 	r.fuzzy, r.cold = true, true
 	e.State.Finish(r.base)
 	r.adopt(e.State)
-	r.forgetConfig()
+	r.next = nil // it was in a history that is given up, whatever its number
+	r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
 	if c := r.recalled(); c != nil {
 		r.expect(c)
 	}

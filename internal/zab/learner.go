@@ -100,7 +100,7 @@ func (p *Peer) learnerSnap(m *Message) {
 	p.learn.snapshot, p.learn.base, p.learn.treeReplaced = true, m.Zxid, true
 	p.emit(Effect{Kind: EffectLoadSnapshot, Link: p.learn.link, Zxid: m.Zxid})
 	p.history.reset(m.Zxid)
-	p.forgetConfig(m.Zxid)
+	p.next = nil // of a history that is given up; a newer one is in the snapshot, or follows
 	p.delivered = m.Zxid
 }
 
