@@ -114,7 +114,9 @@ func (t *turns) work() {
 	life := t.p.life
 	for len(t.queue) > 0 && tickets > 0 {
 		if !t.fits(&t.queue[0]) {
-			t.wait()
+			if t.p.life == life {
+				t.wait()
+			}
 			return
 		}
 		o := t.queue[0]

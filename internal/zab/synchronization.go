@@ -1,6 +1,8 @@
 package zab
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -87,18 +89,29 @@ func (p *Peer) onLogRead(e *Event) {
 }
 
 // join puts the records from disk before the committed ones in memory. It
-// returns nil if there is a hole anywhere.
+// returns nil if there is a hole anywhere. Both must have a record in common, or
+// two neighbours of one epoch: the first record of an epoch follows any, so that
+// it cannot be seen how many stood before it when memory has moved on.
 func (p *Peer) join(disk []Record) []Record {
-	var all []Record
-	committed := p.history.upTo(p.lead.committed)
-	for _, part := range [][]Record{disk, committed} {
-		for _, r := range part {
-			switch {
-			case len(all) == 0 || follows(all[len(all)-1].Zxid, r.Zxid):
-				all = append(all, r)
-			case r.Zxid > all[len(all)-1].Zxid:
-				return nil
-			}
+	for i := 1; i < len(disk); i++ {
+		if !follows(disk[i-1].Zxid, disk[i].Zxid) {
+			return nil
+		}
+	}
+	all := slices.Clone(disk)
+	meets := len(disk) == 0
+	for _, r := range p.history.upTo(p.lead.committed) {
+		last := zk.NoZxid
+		if len(all) > 0 {
+			last = all[len(all)-1].Zxid
+		}
+		switch {
+		case r.Zxid <= last:
+			meets = meets || r.Zxid == last
+		case len(all) == 0, follows(last, r.Zxid) && (meets || r.Zxid.Epoch() == last.Epoch()):
+			all, meets = append(all, r), true
+		default:
+			return nil
 		}
 	}
 	if len(all) == 0 || all[len(all)-1].Zxid != p.lead.committed {
