@@ -136,7 +136,13 @@ func (r *Replica) onLogRead(e *Event) {
 
 // onServe begins to serve clients.
 func (r *Replica) onServe(e *zab.Effect) {
-	r.untrusted = false
+	if r.untrusted {
+		// It has followed without a vote until now, for it has forgotten what it
+		// had promised; with the history it has come to a promise again.
+		r.untrusted, r.reborn, r.fruitless = false, true, 0
+		r.order(zab.Event{Kind: zab.EventStop})
+		return
+	}
 	r.epoch = e.Epoch
 	r.activateOffered(e.Epoch)
 	if r.reborn {
@@ -216,8 +222,8 @@ func (r *Replica) onRecovered(e *Event) {
 	r.next = r.recalled()
 	r.putConfig()
 	r.newPeer(stored)
-	if r.reborn {
-		r.reborn = false
+	r.reborn = false
+	if r.observes != r.opts.Observer {
 		r.newElection()
 	}
 	r.look()

@@ -107,6 +107,7 @@ type Replica struct {
 	reborn    bool             // this server has another part: its machines are to be made anew
 	peer      *zab.Peer
 	election  *fle.Machine
+	observes  bool        // what the election takes this server for
 	orders    []zab.Event // for the peer, at the end of the step
 	spare     []zab.Event
 	leader    quorum.ID
@@ -211,6 +212,7 @@ func (r *Replica) newPeer(stored zab.Stored) {
 }
 
 func (r *Replica) newElection() {
+	r.observes = r.opts.Observer
 	r.election = fle.New(fle.Config{
 		ID: r.opts.ID, Observer: r.opts.Observer, FinalizeMs: r.opts.FinalizeMs,
 		ResendMinMs: r.opts.ResendMinMs, ResendMaxMs: r.opts.ResendMaxMs,
@@ -219,7 +221,7 @@ func (r *Replica) newElection() {
 
 func (r *Replica) peerOptions() zab.Options {
 	o := zab.Options{
-		ID: r.opts.ID, Observer: r.opts.Observer, TickMs: r.opts.TickMs, InitMs: r.opts.InitMs, SyncMs: r.opts.SyncMs,
+		ID: r.opts.ID, Observer: r.opts.Observer || r.untrusted && r.config != nil, TickMs: r.opts.TickMs, InitMs: r.opts.InitMs, SyncMs: r.opts.SyncMs,
 		HistoryMax: r.opts.HistoryMax, HistoryBytes: r.opts.HistoryBytes, CounterMax: r.opts.CounterMax, ForceSnapshot: r.opts.ForceSnapshot,
 	}
 	if r.config == nil {
