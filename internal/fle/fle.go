@@ -53,6 +53,7 @@ type Machine struct {
 	supporters   quorum.IDs // who is for this leader, itself included, as far as it was heard
 	synced       bool
 	doubted      bool // Doubt was said
+	doubts       int  // since Synced
 
 	asked []asker
 	early map[quorum.ID]early // votes heard while this server did not look
@@ -202,6 +203,7 @@ func (m *Machine) onSynced(nowMs int64, e Synced) {
 	}
 	m.current.Epoch = e.Epoch
 	m.synced = true
+	m.doubts = 0
 	m.tellAsked(nowMs)
 }
 

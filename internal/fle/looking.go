@@ -168,13 +168,22 @@ func (m *Machine) count(nowMs int64) {
 		m.finalizeMs = 0
 		return
 	}
-	if m.cfg.FinalizeMs == 0 || len(agreed) == len(m.set.Voters()) {
+	if m.waitMs() == 0 || len(agreed) == len(m.set.Voters()) {
 		m.decide(nowMs, agreed)
 		return
 	}
 	if m.finalizeMs == 0 {
-		m.finalizeMs = nowMs + m.cfg.FinalizeMs
+		m.finalizeMs = nowMs + m.waitMs()
 	}
+}
+
+// waitMs is how long to wait for a better vote. Who has had to doubt its leader
+// twice decides too early: perhaps others need a quorum of another ensemble, too.
+func (m *Machine) waitMs() int64 {
+	if m.doubts < 2 {
+		return m.cfg.FinalizeMs
+	}
+	return max(m.cfg.FinalizeMs, m.cfg.ResendMinMs/4)
 }
 
 // agreed returns who votes as this server does; nil if that is not enough.

@@ -99,6 +99,7 @@ func (m *Machine) followingHearsFollowing(_ int64, from quorum.ID, n *Notificati
 func (m *Machine) doubt() {
 	if !m.synced && !m.doubted {
 		m.doubted = true
+		m.doubts++
 		m.out = append(m.out, Doubt{m.current.Leader})
 	}
 }
