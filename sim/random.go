@@ -4,8 +4,6 @@ package sim
 // same seed on every system.
 type random struct{ state uint64 }
 
-func newRandom(seed uint64) *random { return &random{seed} }
-
 func (r *random) next() uint64 {
 	r.state += 0x9e3779b97f4a7c15
 	return mix(r.state)

@@ -1,9 +1,6 @@
 package sim
 
-import (
-	"github.com/conclave-project/conclave/internal/replica"
-	"github.com/conclave-project/conclave/zk"
-)
+import "github.com/conclave-project/conclave/zk"
 
 // stream is one end of a connection. What is sent arrives at the other end late
 // and in order, in pieces of any size; or, when the connection breaks, not at
@@ -34,7 +31,6 @@ type stream struct {
 type parcel struct {
 	from, bytes int64
 	history     []zk.Zxid
-	state       *replica.State
 }
 
 // connect makes a connection; both ends must be given what they do with it.

@@ -283,7 +283,7 @@ func (v *simFlags) hunt(c *cobra.Command, p *cli.Printer) error {
 // find runs seeds with a mutant until one fails. Time is that of one core.
 func (v *simFlags) find(m sim.Mutant) foundMutant {
 	f := foundMutant{Mutant: m.String(), Origin: m.Origin(), What: m.What()}
-	start := time.Now()
+	start, wall := cpuSince(0), time.Now()
 	for seed := v.from; f.Seeds < v.seeds && !f.Found; seed++ {
 		plan := sim.Draw(seed)
 		plan.Mutant = m
@@ -293,8 +293,19 @@ func (v *simFlags) find(m sim.Mutant) foundMutant {
 			f.By, _, _ = strings.Cut(r.Err.Error(), "\n")
 		}
 	}
-	f.TimeS = time.Since(start).Seconds()
+	if f.TimeS = cpuSince(start); f.TimeS <= 0 {
+		f.TimeS = time.Since(wall).Seconds()
+	}
 	return f
+}
+
+// cpuSince is the processor time used since a moment of it, 0 where it is not known.
+func cpuSince(start float64) float64 {
+	now, known := cpuSeconds()
+	if !known {
+		return 0
+	}
+	return now - start
 }
 
 func mutantTable(w io.Writer, results []foundMutant) error {
