@@ -48,6 +48,8 @@ interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C) and direc
 
 .PHONY: interop-ensemble
 interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture, under load; rolling replacement; reconfig
+	go run ./test/interop/run -ensemble conclave,conclave,conclave
+	go run ./test/interop/run -ensemble conclave,apache-3.9.5,apache-3.8.6
 	go test -tags interop -count=1 -v -timeout 30m ./test/ensemble
 
 .PHONY: differential

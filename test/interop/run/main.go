@@ -5,7 +5,8 @@
 // exchanges data directories with Apache ZooKeeper.
 //
 // In goes the kind of server (Conclave of this tree, or an Apache release for
-// comparison) or the address of one that runs already. Out come a line for each
+// comparison), the kinds of an ensemble of which the clients use a follower, or
+// the address of one that runs already. Out come a line for each
 // test and, last, the plain line "N passed, N failed". What a suite needs
 // (Java, Maven, Python packages, the C library) is installed by name when it is
 // missing, with apt as root; on other systems the missing names are printed.
@@ -15,6 +16,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -51,12 +53,13 @@ func run(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	kind := flags.String("kind", "conclave", "server to start: conclave or apache-VERSION")
 	server := flags.String("server", "", "host:port of a server that runs already; it is not started")
+	ensemble := flags.String("ensemble", "", "comma-separated kinds of an ensemble to start; the clients use the first, which follows")
 	chosen := flags.String("suites", "", "comma-separated suites; empty: all of "+strings.Join(suiteNames(), ","))
 	verbose := flags.Bool("v", false, "print the output of failing suites whole")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	program, err := kindByName(*kind)
+	kinds, err := kindsByName(*kind, *ensemble)
 	if err == nil {
 		err = checkSuites(*chosen)
 	}
@@ -66,14 +69,33 @@ func run(ctx context.Context, args []string) int {
 	}
 	r := &report{out: os.Stdout, verbose: *verbose}
 	for _, s := range suites {
-		if *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), s.name) {
+		if *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), s.name) || len(kinds) > 1 && s.ownServers {
 			continue
 		}
 		started := time.Now()
-		results, err := runSuite(ctx, s, program, *server)
+		results, err := runSuite(ctx, s, target{kinds, *server})
 		r.suite(s.name, results, err, time.Since(started))
 	}
 	return r.finish()
+}
+
+// kindsByName are the servers to start: one, or an ensemble.
+func kindsByName(one, ensemble string) ([]servers.Kind, error) {
+	if ensemble == "" {
+		ensemble = one
+	}
+	var kinds []servers.Kind
+	for _, name := range strings.Split(ensemble, ",") {
+		k, err := kindByName(name)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, k)
+	}
+	if len(kinds) == 2 {
+		return nil, fmt.Errorf("run: an ensemble of two: say three kinds or more, for the first joins the others")
+	}
+	return kinds, nil
 }
 
 // kindByName turns the name of a server into what starts it.
@@ -100,9 +122,49 @@ func checkSuites(chosen string) error {
 	return nil
 }
 
-// runSuite installs what the suite needs, starts a fresh server for it and runs
-// it. The suite sees the server's address as ZK_ADDRESS.
-func runSuite(ctx context.Context, s suite, k servers.Kind, addr string) ([]result, error) {
+// A target is what a suite runs against.
+type target struct {
+	kinds []servers.Kind // one server, or an ensemble
+	addr  string         // of what runs already
+}
+
+// start starts it, unless it runs already, and returns the address for clients
+// and what ends it.
+func (t target) start(ctx context.Context) (addr string, end func() error, err error) {
+	if t.addr != "" {
+		return t.addr, func() error { return nil }, nil
+	}
+	if len(t.kinds) == 1 {
+		s, err := servers.Start(ctx, t.kinds[0], servers.Options{Config: serverConfig, Properties: serverProperties})
+		if err != nil {
+			return "", nil, err
+		}
+		return s.Addr, s.Stop, nil
+	}
+	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: t.kinds, Config: serverConfig, Properties: serverProperties})
+	if err != nil {
+		return "", nil, err
+	}
+	if err := startBehind(ctx, e); err != nil {
+		return "", nil, errors.Join(err, e.Close())
+	}
+	return e.Member(1).Addr, e.Close, nil
+}
+
+// startBehind starts the first server when the others have a leader.
+func startBehind(ctx context.Context, e *servers.Ensemble) error {
+	if err := servers.StartAll(ctx, e.Members[1:]...); err != nil {
+		return err
+	}
+	if err := e.Member(1).Start(ctx); err != nil {
+		return err
+	}
+	return e.Member(1).AwaitMode(ctx, "follower")
+}
+
+// runSuite installs what the suite needs, starts fresh servers for it and runs
+// it. The suite sees the address for clients as ZK_ADDRESS.
+func runSuite(ctx context.Context, s suite, t target) ([]result, error) {
 	if err := install(ctx, s.needs); err != nil {
 		return nil, err
 	}
@@ -116,17 +178,14 @@ func runSuite(ctx context.Context, s suite, k servers.Kind, addr string) ([]resu
 	}
 	e := &environment{root: root, cache: cache}
 	if s.ownServers {
-		e.variables = append(e.variables, "INTEROP_KIND="+k.Name())
+		e.variables = append(e.variables, "INTEROP_KIND="+t.kinds[0].Name())
 		return s.run(ctx, e)
 	}
-	if addr == "" {
-		server, err := servers.Start(ctx, k, servers.Options{Config: serverConfig, Properties: serverProperties})
-		if err != nil {
-			return nil, err
-		}
-		addr = server.Addr
-		defer func() { err = server.Stop() }()
+	addr, end, err := t.start(ctx)
+	if err != nil {
+		return nil, err
 	}
 	e.variables = append(e.variables, "ZK_ADDRESS="+addr)
-	return s.run(ctx, e)
+	results, err := s.run(ctx, e)
+	return results, errors.Join(err, end())
 }
