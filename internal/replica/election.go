@@ -93,6 +93,7 @@ func (r *Replica) vote(event fle.Event) {
 		r.adoptConfig(newer)
 	}
 	if elected != 0 && !r.reborn {
+		r.endReadOnly()
 		r.leader = elected
 		r.counts.Elections++
 		r.order(zab.Event{Kind: zab.EventElected, Server: elected})
