@@ -58,9 +58,12 @@ func TestLinksOverTLS(t *testing.T) {
 	if c := learner.next("snapshot"); c.snapshot != "1 sessions 1001 znodes" {
 		t.Error(c.snapshot)
 	}
-	leader.Send(toLearner, proposal(10, "last"), peerwire.FromLeader)
-	leader.Close(toLearner)
+	leader.Send(toLearner, proposal(10, "behind it"), peerwire.FromLeader)
+	leader.Flush()
 	learner.receives(zab.KindProposal, 10)
+	leader.Send(toLearner, proposal(11, "last"), peerwire.FromLeader)
+	leader.Close(toLearner)
+	learner.receives(zab.KindProposal, 11)
 	learner.next("down")
 	leader.next("down")
 }
