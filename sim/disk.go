@@ -258,7 +258,7 @@ func (p *process) maybeSnapshot() {
 	}
 	t.nextAt = int(p.replica.Counts().Delivered) + 1 + t.draw()
 	t.disk.Log().Roll()
-	s := durable.Begin(p.replica.Tree(), p.replica.Leases())
+	s := durable.BeginLogged(p.replica)
 	t.saving = true
 	p.note("snapshot", s.Zxid())
 	p.awake(p.random.between(0, 10*int64(p.w.plan.DiskMs)), func() {

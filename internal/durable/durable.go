@@ -104,7 +104,7 @@ func (d *Disk) Recover() (*Found, error) {
 	last := max(f.Store.Last, 0)
 	f.Untrusted = f.Store.Last < 0
 	f.Stored.Last = last
-	f.Fuzzy = f.Store.Info.DigestZxid > last
+	f.Fuzzy = f.Store.Info.DigestZxid > last || f.Store.Target.(*target).ahead
 	if d.opts.Ensemble && f.Untrusted {
 		if err := d.store.BeginRejoining(); err != nil {
 			return nil, err

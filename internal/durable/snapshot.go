@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/store"
@@ -36,6 +37,16 @@ func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
 	s := &Snapshot{zxid: t.LastZxid(), leases: leases, tree: t}
 	t.ACLs(func(id int64, entries []zk.ACL) { s.acls = append(s.acls, aclList{id, entries}) })
 	s.scan = t.NewScan()
+	return s
+}
+
+// BeginLogged begins a snapshot that stands beside the log. It is of no later
+// zxid than the log on disk, though it may hold later changes: else a crash
+// would leave a hole between the log and what follows the snapshot, and a
+// learner would be brought up across it.
+func BeginLogged(r *replica.Replica) *Snapshot {
+	s := Begin(r.Tree(), r.Leases())
+	s.zxid = min(s.zxid, r.Peer().Durable())
 	return s
 }
 

@@ -56,7 +56,7 @@ func (s *Server) maybeSnapshot() {
 	}
 	s.snaps.due.Store(false)
 	s.disk.roll()
-	b := s.beginSnapshot()
+	b := durable.BeginLogged(s.replica)
 	s.task(func() {
 		defer s.snaps.busy.Store(false)
 		s.takeSnapshot(b)

@@ -222,6 +222,10 @@ func (p *Peer) Epochs() (accepted, current uint32) { return p.accepted, p.curren
 // Delivered returns the zxid up to which transactions were delivered.
 func (p *Peer) Delivered() zk.Zxid { return p.delivered }
 
+// Durable returns the zxid up to which this server's own log is on disk. A
+// follower may have delivered more: a quorum has it.
+func (p *Peer) Durable() zk.Zxid { return p.durable }
+
 // Quiet says whether an election may begin.
 func (p *Peer) Quiet() bool { return p.state == Looking && len(p.disk) == 0 && !p.ended }
 
