@@ -45,7 +45,9 @@ func (r *Reader) judge(extent int, found string) error {
 	case rest.stop == 0:
 		return nil // zeros
 	case r.lostSector(rest, extent):
-		return r.endTorn(offset, found)
+		err := r.endTorn(offset, found)
+		r.torn.sector = true
+		return err
 	case extent > recordHeadBytes && rest.stop < int64(extent) && !r.wholeRecordIn(rest.head):
 		return r.endTorn(offset, found)
 	case extent <= recordHeadBytes && rest.stop < recordHeadBytes:
@@ -114,10 +116,15 @@ func (r *Reader) reach() int64 {
 	return int64(unsyncedBytesMax + r.options.PayloadBytesMax + recordFrameBytes)
 }
 
+// checksumBytes is how much of a record its checksum takes.
+const checksumBytes = 8
+
 // lostSector tells whether a sector that the record reaches into is zero from
 // the record on, with something behind it, so that a crash explains the damage.
 // A whole record between the two shows that the sector belongs to another one
 // and that the length is wrong.
+// The first bytes of a checksum are zero in every record: a sector that ends
+// among them shows nothing.
 func (r *Reader) lostSector(rest remainder, extent int) bool {
 	if rest.stop > r.reach() {
 		return false
@@ -128,7 +135,7 @@ func (r *Reader) lostSector(rest remainder, extent int) bool {
 		if int64(end) > rest.stop || end > len(rest.head) {
 			return false
 		}
-		if isZero(rest.head[start:end]) {
+		if isZero(rest.head[start:end]) && end >= checksumBytes {
 			return !r.wholeRecordIn(rest.head[:start])
 		}
 		start = end

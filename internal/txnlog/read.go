@@ -26,6 +26,7 @@ type Torn struct {
 	File   string
 	Offset int64
 	Found  string // what it looks like
+	sector bool   // a sector of zeros tells of the crash: data may have one, too
 }
 
 // ReadOptions say what a Reader accepts.
@@ -164,7 +165,11 @@ func (r *Reader) admit(zxid zk.Zxid, offset int64) error {
 	if zxid <= r.after {
 		return nil
 	}
-	if !r.options.AllowGaps && !Follows(r.last, zxid) {
+	// The first record of an epoch follows any: behind an end that is perhaps
+	// not torn but damaged it does not show that nothing is missing. Settle cuts
+	// torn ends, so such a one is not ours to expect.
+	lost := r.pending && r.torn.sector && zxid.Epoch() != r.last.Epoch()
+	if !r.options.AllowGaps && (lost || !Follows(r.last, zxid)) {
 		if r.pending {
 			return r.corruptAt(r.torn.File, r.torn.Offset, "a record behind "+r.last.String(),
 				fmt.Sprintf("%s, while the log goes on with %s in %s", r.torn.Found, zxid, r.name))
