@@ -66,7 +66,8 @@ func TestNobodyActsBesideANewLeaderOfAStore(t *testing.T) {
 			end(first)
 			await(t, "second", func() bool { all := lines(path); return all[len(all)-1] != old })
 			before, _ := strconv.Atoi(old)
-			if after, _ := strconv.Atoi(lines(path)[len(lines(path))-1]); after <= before {
+			all := lines(path) // read once: it grows meanwhile
+			if after, _ := strconv.Atoi(all[len(all)-1]); after <= before {
 				t.Errorf("token %d after %d", after, before)
 			}
 			time.Sleep(200 * time.Millisecond)
