@@ -13,13 +13,14 @@ import (
 // A disk without room for an epoch keeps its server out of elections until there
 // is room; it does not end it.
 func TestServerWithoutRoomForAnEpochWaitsForIt(t *testing.T) {
-	var full, refused atomic.Int32 // the server whose disk is full, how often it said so
+	var full atomic.Int32 // the server whose disk is full
+	refused := make(chan struct{}, 100)
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
 	e, err := Start(Options{Servers: 3, Base: base, FS: func(id int) vfs.FS {
 		return &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
 			if int(full.Load()) == id && strings.Contains(op.Name, "acceptedEpoch") && op.Kind == vfs.KindCreate {
-				refused.Add(1)
+				refused <- struct{}{}
 				return vfs.ErrNoSpace
 			}
 			return nil
@@ -34,8 +35,10 @@ func TestServerWithoutRoomForAnEpochWaitsForIt(t *testing.T) {
 	if err := e.Kill(first); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); refused.Load() < 2; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	for range 2 {
+		select {
+		case <-refused:
+		case <-time.After(20 * time.Second):
 			t.Fatal("the full disk was not asked a second time")
 		}
 	}
