@@ -65,8 +65,29 @@ type Traits struct {
 	// Expires: a holder that is frozen or cut off loses its grant when its
 	// lease has passed. Without it the grant lasts as long as the process.
 	Expires bool
+	// Line: a View shows the candidates that wait, and Grant.Rival those that
+	// outrank the holder, both as far as the backend's documentation says.
+	Line bool
 	// LeaseMin is the shortest lease that makes sense.
 	LeaseMin time.Duration
+	// Guarantees is what people read before they choose a backend.
+	Guarantees Guarantees
+}
+
+// Guarantees says in words what a backend rests on. The table of backends in
+// the documentation is made of them.
+type Guarantees struct {
+	// Failover: what a failover of the store does to the promises.
+	Failover string
+	// Clocks: which clocks must keep which pace for Exclusive to hold.
+	Clocks string
+	// Token: where the fencing token comes from, and when it could go back.
+	Token string
+	// Renewal and Waiting: what one renewal and one waiting candidate cost.
+	Renewal, Waiting string
+	// Notice: how a candidate learns that the leader is gone, "watch" or
+	// "poll" and how often.
+	Notice string
 }
 
 // Claim is one attempt of one candidate.
@@ -80,6 +101,12 @@ type Claim struct {
 	Nonce string
 	// Lease is the lease wished for.
 	Lease time.Duration
+	// Priority is how much this candidate is preferred, 0 to 1000.
+	Priority int
+	// Warm, if not nil, makes this candidate ready to lead; a backend calls it
+	// once when the claim is nominated (see Nominator) and tells the holder
+	// when it has returned nil. Nil is ready at once.
+	Warm func(context.Context) error
 }
 
 // Grant is the store's word that a claim leads.
@@ -97,9 +124,68 @@ type Grant struct {
 	// Lost is closed when the backend learns, without being asked, that the
 	// grant is gone. It may be nil.
 	Lost <-chan struct{}
+	// Rival is the candidate in line that the backend would nominate: the one
+	// of the highest priority above that of the claim. Empty when there is
+	// none, or when the backend cannot tell.
+	Rival string
+	// Request is what an operator has asked of this leadership, nil for
+	// nothing. A backend repeats it until the grant is released.
+	Request *Request
+	// Ended is why the grant is given back, set in a Grant given to Release
+	// after a leadership; for the history only.
+	Ended Reason
 	// Files keep the grant as long as anybody has them open. A process that
 	// must not outlive the leadership inherits them. May be empty.
 	Files []*os.File
+}
+
+// Nominator is a Backend that can hand a grant over to a chosen candidate.
+type Nominator interface {
+	// Nominate chooses the candidate in line with this id to lead next, lets
+	// it warm up, and returns nil when it has said that it is ready. From then
+	// on Release of the grant, and nothing else, elects it before all others,
+	// if it is still in line. A later Nominate replaces it. ErrNoCandidate:
+	// nobody with this id is in line.
+	Nominate(ctx context.Context, grant Grant, id string) error
+}
+
+// Operator is a Backend that answers operators.
+type Operator interface {
+	// Elections returns the names of the elections that the store knows, in
+	// order, those without a leader included.
+	Elections(ctx context.Context) ([]string, error)
+	// History returns the latest leaderships of an election, oldest first, at
+	// least the last HistoryMin as far as there were so many.
+	History(ctx context.Context, election string) ([]Change, error)
+	// Ask leaves a request for the present leader. ErrNoLeader: there is none.
+	Ask(ctx context.Context, election string, request Request) error
+}
+
+// HistoryMin is how many leaderships an Operator remembers at least.
+const HistoryMin = 32
+
+// Request is what an operator asks of a leader.
+type Request struct {
+	// Transfer is the id of the candidate that shall lead next; empty asks the
+	// leader to resign.
+	Transfer string `json:"transfer,omitempty"`
+	// Token is the leadership that is asked; zero is the present one.
+	Token Token `json:"token"`
+	// By says to people who asks.
+	By string `json:"by,omitempty"`
+}
+
+// Change is one leadership in the history of an election.
+type Change struct {
+	Leader string `json:"leader"`
+	Token  Token  `json:"token"`
+	// Since and Until are wall clock times of whoever wrote them, for people
+	// only. Until is zero while the leadership lasts.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"`
+	// Reason is why it ended: the words of Reason, and "expired" for one that
+	// was never given back, whose holder was killed, cut off or frozen.
+	Reason string `json:"reason,omitempty"`
 }
 
 // View is what an observer sees of an election.

@@ -23,6 +23,10 @@ var (
 	// ErrRunning is returned by Run while another Run of the same Elector has
 	// not returned.
 	ErrRunning = errors.New("this elector is running already")
+	// ErrNoCandidate is returned when nobody with the wanted id is in line.
+	ErrNoCandidate = errors.New("no such candidate is in line")
+	// ErrNoLeader is returned when a request finds nobody who leads.
+	ErrNoLeader = errors.New("nobody leads")
 	// ErrNoSpace matches failures for want of disk space.
 	ErrNoSpace = errors.New("no space left")
 )
@@ -38,6 +42,10 @@ const (
 	ReasonExpired    = elector.Expired    // the store could not be asked in time
 	ReasonTaken      = elector.Taken      // the store said that the grant is gone
 	ReasonTokenStale = elector.TokenStale // the store gave a token that had not grown
+	// ReasonTransferred: another candidate was chosen to lead.
+	ReasonTransferred = elector.Transferred
+	// ReasonUnhealthy: the health check has failed.
+	ReasonUnhealthy = elector.Unhealthy
 )
 
 // LostError tells how a leadership was lost. It matches ErrLost.

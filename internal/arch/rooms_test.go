@@ -53,6 +53,7 @@ var rooms = map[string]room{
 	"election":                   {4, shell},
 	"client/recipes":             {5, shell},
 	"internal/server":            {5, shell},
+	"election/record":            {5, shell},
 	"election/backend/file":      {5, shell},
 	"election/backend/zookeeper": {5, shell},
 	"election/electiontest":      {5, shell},

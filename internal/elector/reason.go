@@ -21,10 +21,14 @@ const (
 	Refused
 	// TokenStale: the store gave a token that had not grown.
 	TokenStale
+	// Transferred: another candidate was chosen to lead, and is ready.
+	Transferred
+	// Unhealthy: the health check has failed too often in a row.
+	Unhealthy
 )
 
 var reasonNames = [...]string{
-	"none", "returned", "resigned", "stopped", "expired", "taken", "refused", "token-stale",
+	"none", "returned", "resigned", "stopped", "expired", "taken", "refused", "token-stale", "transferred", "unhealthy",
 }
 
 // String returns the reason in one word.

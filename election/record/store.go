@@ -1,0 +1,87 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Store is what this package needs of a store: one small record for each
+// election, read as it is now and changed by compare and set. Implementations
+// are safe for use by several goroutines, and return soon after their context
+// has ended.
+type Store interface {
+	// Traits names the store and says what it rests on: Name, LeaseMin and
+	// Guarantees; the rest is filled in by this package. It does no I/O.
+	Traits() election.Traits
+
+	// Read returns the latest record of the election and its version; a zero
+	// Record and the version "" when there is none. The read is linearizable:
+	// it shows every write that was answered before it was sent.
+	Read(ctx context.Context, name string) (Record, string, error)
+
+	// Write puts the record if the stored one still has the version, "" being
+	// none at all, and returns the new version, which differs from every
+	// earlier one. ErrConflict says that it had another version and that
+	// nothing was written; after any other error nobody knows. It makes one
+	// attempt: no retries below it, which would turn a success whose answer
+	// was lost into a conflict.
+	Write(ctx context.Context, name string, record Record, version string) (string, error)
+
+	// Wait returns nil once the record may have another version than the one
+	// given, or after the limit, which is at most the lease. A store that
+	// cannot be watched sleeps for its pause between polls, if that is
+	// shorter than the limit.
+	Wait(ctx context.Context, name, version string, limit time.Duration) error
+
+	// Names returns the names of the elections that have a record.
+	Names(ctx context.Context) ([]string, error)
+}
+
+// ErrConflict is what Write returns when the record had another version.
+var ErrConflict = errors.New("the record has another version")
+
+// Record is what a store keeps of one election. Its JSON is the form for
+// stores that keep bytes; unknown fields of later versions are kept out.
+type Record struct {
+	// Holder is the id of the candidate that leads, empty for nobody. Nonce
+	// is that of its claim.
+	Holder string `json:"holder,omitempty"`
+	Nonce  string `json:"nonce,omitempty"`
+	// Token of the holder, or of the last one.
+	Token election.Token `json:"token"`
+	// Lease of the holder in milliseconds: whoever sees Beat and Nonce
+	// unchanged for so long, by its own clock, may take over.
+	LeaseMs int64 `json:"leaseMs,omitempty"`
+	// Beat grows with every renewal.
+	Beat uint64 `json:"beat"`
+	// Priority of the holder.
+	Priority int `json:"priority,omitempty"`
+	// Next is the candidate next in line, nil for none.
+	Next *Next `json:"next,omitempty"`
+	// Request is what an operator has asked of the holder.
+	Request *election.Request `json:"request,omitempty"`
+	// History holds the latest leaderships, oldest first; the last one is
+	// that of the holder.
+	History []election.Change `json:"history,omitempty"`
+}
+
+// Next is the candidate next in line: the one place in a record for those who
+// wait, taken by the one of the highest priority.
+type Next struct {
+	ID       string `json:"id"`
+	Nonce    string `json:"nonce"`
+	Priority int    `json:"priority,omitempty"`
+	// Beat grows as long as the candidate waits.
+	Beat uint64 `json:"beat"`
+	// State is "", StateNominated or StateReady.
+	State string `json:"state,omitempty"`
+}
+
+// States of Next.
+const (
+	StateNominated = "nominated" // the holder wants it to lead next
+	StateReady     = "ready"     // it has warmed up
+)
