@@ -19,6 +19,10 @@
 //	L5  The tokens of successive Elects grow.
 //	L6  An attempt that failed is withdrawn before the next one begins: its
 //	    reply may have been lost, not its effect.
+//	L7  A leadership is handed over to a chosen candidate only after that
+//	    candidate was said to be ready; until then this one leads on.
+//	L8  An unhealthy candidate does not begin to campaign, and none begins
+//	    before its first health check has passed.
 //
 // It does not know how a store works, and it does not promise that others
 // cannot act after Lost: that is what the token is for.
@@ -37,6 +41,10 @@ type Config struct {
 	ReleaseMs int64
 	// Forever campaigns again after a leadership has ended.
 	Forever bool
+	// HealthFailures is how many health checks in a row must fail before this
+	// candidate counts as unhealthy: it neither leads nor campaigns then, until
+	// one passes. Zero: there are no checks.
+	HealthFailures int
 	// Seed spreads the pauses of different candidates.
 	Seed uint64
 }
@@ -79,6 +87,14 @@ type Machine struct {
 	renewNextMs int64
 
 	untilMs int64 // end of the present pause, abandonment or release
+
+	unhealthy  bool
+	checksLost int // health checks failed in a row
+
+	nomination     uint64
+	nominationOpen bool
+	outranked      int // renewals in a row that told of a rival, less those to let pass
+	refused        int // nominations of rivals in a row that came to nothing
 }
 
 // New returns a machine that waits for Start.
@@ -86,7 +102,7 @@ func New(cfg Config) *Machine {
 	if cfg.Seed == 0 {
 		cfg.Seed = 1
 	}
-	return &Machine{cfg: cfg, seed: cfg.Seed}
+	return &Machine{cfg: cfg, seed: cfg.Seed, unhealthy: cfg.HealthFailures > 0}
 }
 
 // Step takes one event at the given time and returns what to do. The slice is
@@ -96,7 +112,7 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 	m.tick(nowMs)
 	switch e := event.(type) {
 	case Start:
-		m.onStart()
+		m.onStart(nowMs)
 	case Acquired:
 		m.onAcquired(nowMs, e)
 	case AcquireFailed:
@@ -113,6 +129,12 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 		m.onReleased(nowMs, e)
 	case Resign:
 		m.onResign(nowMs)
+	case Transfer:
+		m.onTransfer()
+	case Nominated:
+		m.onNominated(nowMs, e)
+	case Health:
+		m.onHealth(nowMs, e)
 	case Stop:
 		m.onStop(nowMs)
 	}
@@ -130,8 +152,10 @@ func (m *Machine) WakeMs() (int64, bool) {
 		return min(m.renewWake(), m.deadlineMs), true
 	case fenced:
 		return m.stuckMs(), !m.stuckSaid
-	case abandoning, releasing, waiting:
+	case abandoning, releasing:
 		return m.untilMs, true
+	case waiting:
+		return m.untilMs, !m.unhealthy
 	}
 	return 0, false
 }
@@ -141,9 +165,9 @@ func (m *Machine) Leads() bool { return m.phase == leading || m.phase == ending 
 
 func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
 
-func (m *Machine) onStart() {
+func (m *Machine) onStart(nowMs int64) {
 	if m.phase == idle {
-		m.campaign()
+		m.phase, m.untilMs = waiting, nowMs // tick begins the campaign, or L8 forbids it
 	}
 }
 
@@ -188,6 +212,7 @@ func (m *Machine) elect(nowMs int64, e Acquired) {
 	m.phase = leading
 	m.stuckSaid = false
 	m.renewOpen = false
+	m.nominationOpen, m.outranked, m.refused = false, 0, 0
 	m.renewNextMs = e.SentMs + renewEvery(e.LeaseMs)
 	m.emit(Elect{e.Attempt, e.Token, m.deadlineMs, m.endMs()})
 }
@@ -216,9 +241,7 @@ func (m *Machine) onStop(nowMs int64) {
 		m.finish(Stopped)
 	case campaigning:
 		m.reason = Stopped
-		m.phase = abandoning
-		m.untilMs = nowMs + m.cfg.ReleaseMs
-		m.emit(Abandon{m.attempt})
+		m.abandon(nowMs)
 	case leading:
 		m.end(nowMs, Stopped)
 	case releasing:
@@ -226,6 +249,13 @@ func (m *Machine) onStop(nowMs int64) {
 			m.reason = Stopped
 		}
 	}
+}
+
+// abandon cancels the attempt; what becomes of it is awaited and given back.
+func (m *Machine) abandon(nowMs int64) {
+	m.phase = abandoning
+	m.untilMs = nowMs + m.cfg.ReleaseMs
+	m.emit(Abandon{m.attempt})
 }
 
 func (m *Machine) onFunctionEnded(nowMs int64, e FunctionEnded) {

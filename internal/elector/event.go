@@ -27,12 +27,14 @@ type (
 		Final   bool
 	}
 
-	// Renewed is the store's answer that the grant still holds.
+	// Renewed is the store's answer that the grant still holds. Rival says
+	// that a candidate is in line that outranks this one.
 	Renewed struct {
 		Attempt uint64
 		Renewal uint64
 		SentMs  int64
 		LeaseMs int64
+		Rival   bool
 	}
 
 	// RenewFailed says that a renewal failed. Lost means that the store said
@@ -60,6 +62,21 @@ type (
 	// Resign asks to end the present leadership.
 	Resign struct{}
 
+	// Transfer asks to hand the present leadership over to the candidate that
+	// the shell has in mind.
+	Transfer struct{}
+
+	// Nominated is the answer to Nominate: that the chosen candidate is ready,
+	// or that nothing came of it.
+	Nominated struct {
+		Attempt    uint64
+		Nomination uint64
+		Ready      bool
+	}
+
+	// Health is the outcome of a health check.
+	Health struct{ Passed bool }
+
 	// Stop asks to end everything, in good order.
 	Stop struct{}
 
@@ -76,6 +93,9 @@ func (LossSeen) event()      {}
 func (FunctionEnded) event() {}
 func (Released) event()      {}
 func (Resign) event()        {}
+func (Transfer) event()      {}
+func (Nominated) event()     {}
+func (Health) event()        {}
 func (Stop) event()          {}
 func (Tick) event()          {}
 
@@ -135,6 +155,14 @@ type (
 	// Stuck says that the function still runs though its time is over.
 	Stuck struct{ Attempt uint64 }
 
+	// Nominate asks the backend to choose who leads next and to let it warm
+	// up: the candidate that was asked for, or else the rival.
+	Nominate struct {
+		Attempt    uint64
+		Nomination uint64
+		Rival      bool
+	}
+
 	// Release gives the claim of the attempt back, granted or not.
 	Release struct{ Attempt uint64 }
 
@@ -151,6 +179,7 @@ func (Extend) effect()      {}
 func (End) effect()         {}
 func (Lost) effect()        {}
 func (Stuck) effect()       {}
+func (Nominate) effect()    {}
 func (Release) effect()     {}
 func (Finish) effect()      {}
 
@@ -169,8 +198,11 @@ func (e CancelRenew) String() string {
 func (e Extend) String() string {
 	return fmt.Sprintf("extend attempt=%d deadline=%d end=%d", e.Attempt, e.DeadlineMs, e.EndMs)
 }
-func (e End) String() string     { return fmt.Sprintf("end attempt=%d reason=%v", e.Attempt, e.Reason) }
-func (e Lost) String() string    { return fmt.Sprintf("LOST attempt=%d reason=%v", e.Attempt, e.Reason) }
-func (e Stuck) String() string   { return fmt.Sprintf("STUCK attempt=%d", e.Attempt) }
+func (e End) String() string   { return fmt.Sprintf("end attempt=%d reason=%v", e.Attempt, e.Reason) }
+func (e Lost) String() string  { return fmt.Sprintf("LOST attempt=%d reason=%v", e.Attempt, e.Reason) }
+func (e Stuck) String() string { return fmt.Sprintf("STUCK attempt=%d", e.Attempt) }
+func (e Nominate) String() string {
+	return fmt.Sprintf("nominate attempt=%d nomination=%d rival=%t", e.Attempt, e.Nomination, e.Rival)
+}
 func (e Release) String() string { return fmt.Sprintf("release attempt=%d", e.Attempt) }
 func (e Finish) String() string  { return fmt.Sprintf("finish reason=%v", e.Reason) }

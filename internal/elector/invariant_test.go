@@ -24,17 +24,23 @@ type world struct {
 	ended    bool // End was said for the running function
 	lastTok  uint64
 	elects   int
+	sick     bool            // no check has passed since too many failed
+	failed   int             // checks failed in a row
+	ready    map[uint64]bool // attempts whose nominee said it was ready
 	finished bool
 }
 
-// TestAnyOrderOfEventsKeepsTheInvariants checks L1 to L5 against a store that
+// TestAnyOrderOfEventsKeepsTheInvariants checks L1 to L8 against a store that
 // gives its lease to others as soon as it may.
 func TestAnyOrderOfEventsKeepsTheInvariants(t *testing.T) {
 	elects := 0
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := &world{t: t, rng: rng, m: New(Config{GraceMs: 1500, DriftPercent: 5, RetryMs: 100,
-			RetryMaxMs: 1000, ReleaseMs: 800, Forever: rng.IntN(4) > 0, Seed: seed})}
+			RetryMaxMs: 1000, ReleaseMs: 800, Forever: rng.IntN(4) > 0, Seed: seed,
+			HealthFailures: rng.IntN(3)})}
+		w.ready = make(map[uint64]bool)
+		w.sick = w.m.cfg.HealthFailures > 0
 		w.step(Start{})
 		for range 300 {
 			w.move()
@@ -67,9 +73,13 @@ func (w *world) move() {
 		ended := FunctionEnded{Attempt: w.running}
 		w.running = 0
 		w.step(ended)
-	case pick < 94:
+	case pick < 93:
 		w.step(Resign{})
-	case pick < 95 && w.held != 0:
+	case pick < 94:
+		w.step(Transfer{})
+	case pick < 97 && w.m.cfg.HealthFailures > 0:
+		w.check(w.rng.IntN(2) == 0)
+	case pick < 98 && w.held != 0:
 		gone := LossSeen{w.held}
 		w.held = 0
 		w.step(gone)
@@ -78,7 +88,22 @@ func (w *world) move() {
 	}
 }
 
+// check is a health check.
+func (w *world) check(passed bool) {
+	w.failed++
+	if passed {
+		w.sick, w.failed = false, 0
+	}
+	w.step(Health{passed}) // what was due before the check still happens
+	if w.failed >= w.m.cfg.HealthFailures {
+		w.sick = true
+	}
+}
+
 func (w *world) step(event Event) {
+	if e, ok := event.(Nominated); ok && e.Ready {
+		w.ready[e.Attempt] = true
+	}
 	for _, effect := range append([]Effect(nil), w.m.Step(w.nowMs, event)...) {
 		w.carryOut(effect)
 	}
@@ -93,7 +118,12 @@ func (w *world) step(event Event) {
 func (w *world) carryOut(effect Effect) {
 	switch e := effect.(type) {
 	case Acquire:
+		if w.sick {
+			w.t.Error("L8: an unhealthy candidate campaigns")
+		}
 		w.acquire(e)
+	case Nominate:
+		w.answer(Nominated{e.Attempt, e.Nomination, w.rng.IntN(2) == 0})
 	case Renew:
 		w.renew(e)
 	case Elect:
@@ -113,6 +143,9 @@ func (w *world) carryOut(effect Effect) {
 			w.t.Errorf("L2: second End")
 		}
 		w.ended = true
+		if e.Reason == Transferred && !w.ready[e.Attempt] {
+			w.t.Error("L7: handed over to one that was not ready")
+		}
 	case Lost:
 		if !w.leads || !w.ended {
 			w.t.Errorf("L2: Lost with leads=%v ended=%v", w.leads, w.ended)
@@ -151,7 +184,7 @@ func (w *world) renew(e Renew) {
 		return
 	}
 	w.heldTil = w.nowMs + 4000
-	w.answer(Renewed{e.Attempt, e.Renewal, w.nowMs, 4000})
+	w.answer(Renewed{e.Attempt, e.Renewal, w.nowMs, 4000, w.rng.IntN(3) == 0})
 }
 
 // answer puts an answer on its way, unless it is lost; what the machine cannot

@@ -48,7 +48,9 @@ func (m *Machine) tick(nowMs int64) {
 	case releasing:
 		m.rest(nowMs)
 	case waiting:
-		m.campaign()
+		if !m.unhealthy {
+			m.campaign()
+		}
 	}
 }
 
@@ -81,11 +83,11 @@ func (m *Machine) onRenewed(e Renewed) {
 		m.renewNextMs = max(e.SentMs+every, m.renewSentMs+every/2)
 	}
 	next := deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
-	if next <= m.deadlineMs {
-		return
+	if next > m.deadlineMs {
+		m.leaseMs, m.deadlineMs = e.LeaseMs, next
+		m.emit(Extend{m.attempt, m.deadlineMs, m.endMs()})
 	}
-	m.leaseMs, m.deadlineMs = e.LeaseMs, next
-	m.emit(Extend{m.attempt, m.deadlineMs, m.endMs()})
+	m.heedRival(e.Rival)
 }
 
 // onRenewFailed asks again soon, at a quarter of the usual pause, unless the

@@ -55,7 +55,8 @@ func describe(m *Machine) string {
 func parseConfig(t *testing.T, fields []string) Config {
 	v := values(t, fields)
 	return Config{GraceMs: v["grace"], DriftPercent: v["drift"], RetryMs: v["retry"],
-		RetryMaxMs: v["retrymax"], ReleaseMs: v["release"], Forever: v["forever"] != 0}
+		RetryMaxMs: v["retrymax"], ReleaseMs: v["release"], Forever: v["forever"] != 0,
+		HealthFailures: int(v["health"])}
 }
 
 func parseEvent(t *testing.T, fields []string) (int64, Event) {
@@ -70,12 +71,15 @@ func parseEvent(t *testing.T, fields []string) (int64, Event) {
 		"start":          Start{},
 		"acquired":       Acquired{a, uint64(v["token"]), v["sent"], v["lease"]},
 		"acquire-failed": AcquireFailed{a, final},
-		"renewed":        Renewed{a, r, v["sent"], v["lease"]},
+		"renewed":        Renewed{a, r, v["sent"], v["lease"], v["rival"] != 0},
 		"renew-failed":   RenewFailed{a, r, lost},
 		"loss-seen":      LossSeen{a},
 		"function-ended": FunctionEnded{a, final},
 		"released":       Released{a},
 		"resign":         Resign{},
+		"transfer":       Transfer{},
+		"nominated":      Nominated{a, uint64(v["nomination"]), v["ready"] != 0},
+		"health":         Health{v["passed"] != 0},
 		"stop":           Stop{},
 		"tick":           Tick{},
 	}

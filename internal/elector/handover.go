@@ -1,0 +1,70 @@
+package elector
+
+// rivalRenewals is how many renewals in a row must tell of a rival before it
+// is nominated: one that comes and goes moves nobody.
+const rivalRenewals = 2
+
+// onTransfer has the candidate nominated that somebody asked for. One
+// nomination at a time: whoever asks while one runs gets its outcome.
+func (m *Machine) onTransfer() {
+	if m.phase == leading {
+		m.nominate(false)
+	}
+}
+
+func (m *Machine) nominate(rival bool) {
+	if m.nominationOpen {
+		return
+	}
+	m.nomination++
+	m.nominationOpen = true
+	m.emit(Nominate{m.attempt, m.nomination, rival})
+}
+
+// onNominated gives way once the other is ready (L7).
+func (m *Machine) onNominated(nowMs int64, e Nominated) {
+	if e.Attempt != m.attempt || e.Nomination != m.nomination || !m.nominationOpen {
+		return
+	}
+	m.nominationOpen = false
+	if !e.Ready {
+		// Each rival that comes to nothing makes us wait longer for the next.
+		m.refused++
+		m.outranked = -min(m.refused, 8) * rivalRenewals
+		return
+	}
+	if m.phase == leading {
+		m.end(nowMs, Transferred)
+	}
+}
+
+// heedRival nominates a rival that stays.
+func (m *Machine) heedRival(there bool) {
+	if !there {
+		m.outranked, m.refused = 0, 0
+		return
+	}
+	m.outranked++
+	if m.outranked >= rivalRenewals && m.phase == leading {
+		m.nominate(true)
+	}
+}
+
+// onHealth counts checks. The first that passes makes a candidate healthy.
+func (m *Machine) onHealth(nowMs int64, e Health) {
+	if e.Passed {
+		m.checksLost, m.unhealthy = 0, false
+		return
+	}
+	m.checksLost++
+	if m.unhealthy || m.checksLost < m.cfg.HealthFailures {
+		return
+	}
+	m.unhealthy = true
+	switch m.phase {
+	case leading:
+		m.end(nowMs, Unhealthy)
+	case campaigning:
+		m.abandon(nowMs)
+	}
+}
