@@ -1,0 +1,14 @@
+// Command kube-apiserver is the Kubernetes API server, built from its module
+// for tests: nothing is added and nothing is left out.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+func main() {
+	os.Exit(cli.Run(app.NewAPIServerCommand()))
+}

@@ -1,0 +1,215 @@
+//go:build linux
+
+package stores
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/test/servers"
+)
+
+// CacheVariable names the environment variable that says where built stores
+// are kept.
+const CacheVariable = "CONCLAVE_STORES"
+
+const (
+	buildWithin = 25 * time.Minute // Consul and Kubernetes take five on two idle cores
+	startWithin = time.Minute
+)
+
+// A recipe says how one store is had and started.
+type recipe struct {
+	// name is that of the store, and of its file and module.
+	name string
+	// version is what is built, for people and for the cache.
+	version string
+	// slow: building takes more than two minutes on two cores.
+	slow bool
+	// fresh: build again in every process, as with what is built from this tree.
+	fresh bool
+	// build puts what is needed into the directory, which is empty or holds
+	// the remains of a build that failed. It is not called again once it has
+	// returned nil, unless fresh. Nil: there is nothing to build.
+	build func(ctx context.Context, cache string) error
+	// start runs the store with its data and logs in dir, which is empty, and
+	// returns when it answers; cache is what build has filled.
+	start func(ctx context.Context, cache, dir string) (*Server, error)
+}
+
+var recipes = map[string]recipe{}
+
+// register makes a recipe known. Each recipe's file calls it from init.
+func register(r recipe) {
+	if _, twice := recipes[r.name]; twice {
+		panic("stores: two recipes for " + r.name)
+	}
+	recipes[r.name] = r
+}
+
+// Names returns the names of all stores, in order.
+func Names() []string {
+	var names []string
+	for name := range recipes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Slow says whether building that store takes more than two minutes.
+func Slow(name string) bool { return recipes[name].slow }
+
+// Version returns what is built, empty for a store that is not known.
+func Version(name string) string { return recipes[name].version }
+
+// Build builds or installs a store, unless that was done before.
+func Build(ctx context.Context, name string) error {
+	_, err := ready(ctx, name)
+	return err
+}
+
+// ready returns the directory of a store that is built.
+func ready(ctx context.Context, name string) (string, error) {
+	r, known := recipes[name]
+	if !known {
+		return "", fmt.Errorf("stores: no store %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	cache, err := r.cacheDir()
+	if err != nil {
+		return "", fmt.Errorf("stores: build %s: %w", name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, buildWithin)
+	defer cancel()
+	if err := r.buildOnce(ctx, cache); err != nil {
+		return "", fmt.Errorf("stores: build %s %s: %w", name, r.version, err)
+	}
+	return cache, nil
+}
+
+// buildOnce builds under a lock that other processes heed (R2).
+func (r recipe) buildOnce(ctx context.Context, cache string) error {
+	if r.build == nil {
+		return nil
+	}
+	lock, err := os.OpenFile(cache+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	complete := filepath.Join(cache, "complete")
+	if _, err := os.Stat(complete); err == nil && !r.fresh {
+		return nil
+	}
+	if err := r.build(ctx, cache); err != nil {
+		return err
+	}
+	return os.WriteFile(complete, []byte(r.version+"\n"), 0o644)
+}
+
+// cacheDir returns the recipe's own directory (R1), made if it is missing.
+func (r recipe) cacheDir() (string, error) {
+	base, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	sum, err := r.moduleSum()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, r.name+"-"+r.version+sum)
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// moduleSum returns a short sum of the files of the recipe's module, empty
+// without one.
+func (r recipe) moduleSum() (string, error) {
+	dir, err := r.moduleDir()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(path), len(data), data)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return "-" + hex.EncodeToString(sum.Sum(nil)[:4]), err
+}
+
+// moduleDir is where the recipe's module lies, if it has one.
+func (r recipe) moduleDir() (string, error) {
+	root, err := servers.Root()
+	return filepath.Join(root, "test", "stores", "src", r.name), err
+}
+
+// CacheDir is where built stores are kept, made if it is missing.
+func CacheDir() (string, error) {
+	dir := os.Getenv(CacheVariable)
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("cache directory: %w; set %s", err, CacheVariable)
+		}
+		dir = filepath.Join(base, "conclave", "stores")
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// Launch builds a store if need be and starts it with its data in dir.
+func Launch(ctx context.Context, name, dir string) (*Server, error) {
+	cache, err := ready(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	s, err := recipes[name].start(ctx, cache, dir)
+	if err != nil {
+		return nil, fmt.Errorf("stores: start %s %s: %w", name, recipes[name].version, err)
+	}
+	s.Name = name
+	if s.Version == "" {
+		s.Version = recipes[name].version
+	}
+	return s, nil
+}
+
+// Start is Launch for a test: the store runs until the test has ended. It
+// fails the test when the store cannot be had; a test that needs a store is
+// never skipped for want of it.
+func Start(t testing.TB, name string) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := Launch(t.Context(), name, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.LogTail(4000))
+		}
+		s.Stop()
+	})
+	return s
+}
