@@ -1,0 +1,68 @@
+package election_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+)
+
+func TestEventsAreLoggedWithTheirReasons(t *testing.T) {
+	var text strings.Builder
+	l := &log{}
+	logger := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+	store := electiontest.NewStore(nil)
+	e := elector(t, store, election.Options{ID: "a", Lease: 600 * time.Millisecond,
+		OnEvent: election.LogEvents(logger, l.add)})
+	_ = e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		store.Take("jobs")
+		<-ctx.Done()
+		return nil
+	})
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	want := []string{
+		`level=INFO msg="election elected" election=jobs attempt=1 token=1 lease=600ms`,
+		`level=WARN msg="election lost" election=jobs attempt=1 token=1 reason=`,
+	}
+	for i, prefix := range want {
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, prefix) })
+		if at < i {
+			t.Errorf("no line in its place begins with %s:\n%s", prefix, text.String())
+		}
+	}
+	if l.count(election.EventLost) != 1 {
+		t.Errorf("the next function was told %v", l.kinds())
+	}
+}
+
+func TestContextOfTheFunctionKnowsItsLeadership(t *testing.T) {
+	if _, ok := election.FromContext(context.Background()); ok {
+		t.Error("a context of nobody has a leadership")
+	}
+	type key struct{}
+	ctx := context.WithValue(within(t), key{}, "mine")
+	e := elector(t, electiontest.NewStore(nil), election.Options{ID: "a"})
+	err := e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+		deep, cancel := context.WithCancel(ctx)
+		defer cancel()
+		found, ok := election.FromContext(deep)
+		if !ok || found.Token() != lead.Token() || deep.Value(key{}) != "mine" {
+			t.Errorf("leadership %v of token %v, value %v", ok, found, deep.Value(key{}))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
