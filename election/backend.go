@@ -131,6 +131,9 @@ type Grant struct {
 	// Request is what an operator has asked of this leadership, nil for
 	// nothing. A backend repeats it until the grant is released.
 	Request *Request
+	// News receives when a renewal would bring news, a Request or a Rival; the
+	// Elector then renews at once. It may be nil.
+	News <-chan struct{}
 	// Ended is why the grant is given back, set in a Grant given to Release
 	// after a leadership; for the history only.
 	Ended Reason

@@ -44,7 +44,12 @@ func (r *run) carryOut(effect elector.Effect) {
 		r.term.endMs.Store(e.EndMs)
 	case elector.End:
 		r.end(e)
+	case elector.Nominate:
+		r.nominate(e)
 	case elector.Lost:
+		if a := r.attempts[e.Attempt]; a != nil {
+			a.grant.Ended = e.Reason
+		}
 		r.tell(Event{Kind: EventLost, Attempt: e.Attempt, Reason: e.Reason})
 	case elector.Stuck:
 		r.stuck(e)
@@ -60,7 +65,8 @@ func (r *run) carryOut(effect elector.Effect) {
 func (r *run) acquire(e elector.Acquire) {
 	options := r.elector.options
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
-	claim := Claim{Election: r.elector.name, ID: options.ID, Nonce: newNonce(), Lease: options.Lease}
+	claim := Claim{Election: r.elector.name, ID: options.ID, Nonce: newNonce(), Lease: options.Lease,
+		Priority: options.Priority, Warm: options.Warm}
 	r.attempts[e.Attempt] = &attempt{claim: claim, cancel: cancel, grant: Grant{Claim: claim}}
 	r.outcome = outcome{} // that of the leadership before is no longer of interest
 	r.tell(Event{Kind: EventCampaigning, Attempt: e.Attempt})
@@ -70,12 +76,12 @@ func (r *run) acquire(e elector.Acquire) {
 			err = grant.check()
 		}
 		if err != nil {
-			r.report(report{elector.AcquireFailed{Attempt: e.Attempt, Final: errors.Is(err, ErrPermanent)},
-				Grant{}, err})
+			r.report(report{event: elector.AcquireFailed{Attempt: e.Attempt, Final: errors.Is(err, ErrPermanent)},
+				err: err})
 			return
 		}
-		if !r.report(report{elector.Acquired{Attempt: e.Attempt, Token: uint64(grant.Token),
-			SentMs: grant.Sent.Millis(), LeaseMs: grant.Lease.Milliseconds()}, grant, nil}) {
+		if !r.report(report{event: elector.Acquired{Attempt: e.Attempt, Token: uint64(grant.Token),
+			SentMs: grant.Sent.Millis(), LeaseMs: grant.Lease.Milliseconds()}, grant: grant}) {
 			_ = r.giveBack(grant) // nobody waits for it any more
 		}
 	})
@@ -100,8 +106,11 @@ func (r *run) elect(e elector.Elect) {
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
 	r.setTerm(t)
 	r.tell(Event{Kind: EventElected, Attempt: e.Attempt, Lease: r.attempts[e.Attempt].grant.Lease})
-	lost := a.grant.Lost
+	lost, news := a.grant.Lost, a.grant.News
 	r.workers.Go(func() { r.watchLoss(t, lost) })
+	if news != nil {
+		r.workers.Go(func() { r.watchNews(t, news) })
+	}
 	r.workers.Go(func() {
 		call(&leaderContext{t.ctx, t}, Leadership{t}, r.function, func(o outcome) { r.functionEnded(t, o) })
 	})
@@ -118,6 +127,20 @@ func (r *run) watchLoss(t *term, lost <-chan struct{}) {
 		case <-lost:
 			r.report(report{event: elector.LossSeen{Attempt: t.attempt}})
 		case <-r.overOf(t):
+		}
+	}
+}
+
+// watchNews asks for a renewal whenever one would bring news.
+func (r *run) watchNews(t *term, news <-chan struct{}) {
+	for {
+		select {
+		case _, open := <-news:
+			if !open || !r.report(report{event: elector.Hurry{Attempt: t.attempt}}) {
+				return
+			}
+		case <-t.ctx.Done():
+			return
 		}
 	}
 }
@@ -153,12 +176,12 @@ func (r *run) renew(e elector.Renew) {
 			err = fmt.Errorf("%w: renewed with token %d instead of %d", ErrLost, grant.Token, old.Token)
 		}
 		if err != nil {
-			r.report(report{elector.RenewFailed{Attempt: e.Attempt, Renewal: e.Renewal,
-				Lost: errors.Is(err, ErrLost)}, Grant{}, err})
+			r.report(report{event: elector.RenewFailed{Attempt: e.Attempt, Renewal: e.Renewal,
+				Lost: errors.Is(err, ErrLost)}, err: err})
 			return
 		}
-		r.report(report{elector.Renewed{Attempt: e.Attempt, Renewal: e.Renewal,
-			SentMs: grant.Sent.Millis(), LeaseMs: grant.Lease.Milliseconds()}, grant, nil})
+		r.report(report{event: elector.Renewed{Attempt: e.Attempt, Renewal: e.Renewal,
+			SentMs: grant.Sent.Millis(), LeaseMs: grant.Lease.Milliseconds(), Rival: grant.Rival != ""}, grant: grant})
 	})
 }
 
@@ -176,10 +199,14 @@ func (r *run) end(e elector.End) {
 	switch e.Reason {
 	case elector.Resigned:
 		r.term.cancel(ErrResigned)
+	case elector.Transferred:
+		r.term.cancel(ErrTransferred)
 	case elector.Stopped:
 		r.term.cancel(context.Cause(r.ctx))
 	case elector.Returned:
 		r.term.cancel(context.Canceled)
+	case elector.Unhealthy:
+		r.term.cancel(&LostError{r.elector.name, r.term.token, e.Reason, r.healthErr})
 	default:
 		r.term.cancel(&LostError{r.elector.name, r.term.token, e.Reason, r.lastErr})
 	}
@@ -204,7 +231,7 @@ func (r *run) release(e elector.Release) {
 	grant := a.grant
 	r.workers.Go(func() {
 		err := r.giveBack(grant)
-		r.report(report{elector.Released{Attempt: e.Attempt}, Grant{}, err})
+		r.report(report{event: elector.Released{Attempt: e.Attempt}, err: err})
 	})
 }
 

@@ -20,6 +20,7 @@ package election
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -39,6 +40,10 @@ const (
 	leaseMax            = 24 * time.Hour
 	idBytesMax          = 200
 	graceDefaultPerCent = 20
+	// PriorityMax is the highest Options.Priority.
+	PriorityMax = 1000
+	// HealthFailuresDefault is how many checks in a row must fail.
+	HealthFailuresDefault = 3
 )
 
 // Options of an Elector. The zero value is good.
@@ -63,6 +68,25 @@ type Options struct {
 	// Forever lets Run campaign again after a leadership has ended, unless
 	// the function returned an error by itself.
 	Forever bool
+	// Priority is how much this candidate is preferred: a leader hands over to
+	// a candidate in line whose priority is higher than its own, once that one
+	// has warmed up. 0 to 1000, default 0. Backends whose Traits lack Line do
+	// not heed it.
+	Priority int
+	// Warm makes this candidate ready to lead, caches filled and connections
+	// open. It is called when this candidate is the next to lead by a
+	// transfer, while the old leader leads on; only after it has returned nil
+	// does that one stop. It is not called when a leader was lost.
+	Warm func(context.Context) error
+	// Health is a check that must pass for this candidate to campaign and to
+	// go on leading; see DiskCheck for one. It is called every HealthEvery,
+	// default a quarter of the lease, one call at a time, and has failed when
+	// it returns an error or takes longer than that. HealthFailures checks
+	// failed in a row, default 3, make the candidate unhealthy: it gives up
+	// its leadership with ReasonUnhealthy, and one that passes mends it.
+	Health         func(context.Context) error
+	HealthEvery    time.Duration
+	HealthFailures int
 	// OnEvent is called with everything that happens, one call at a time, by
 	// the goroutine that keeps the leadership: it must return at once.
 	OnEvent func(Event)
@@ -119,6 +143,25 @@ func (e *Elector) Resign(ctx context.Context) error {
 	return r.resign(ctx)
 }
 
+// TransferTo hands the present leadership over to the candidate in line with
+// the given id, and waits until this one has been given back or the context
+// ends. This candidate leads on while the other warms up (Options.Warm), and
+// stays the leader if that comes to nothing: ErrNoCandidate says that nobody
+// with this id is in line. Without a leadership it returns ErrNotLeader, and an
+// error that matches errors.ErrUnsupported where the backend cannot hand over.
+func (e *Elector) TransferTo(ctx context.Context, id string) error {
+	if _, ok := e.backend.(Nominator); !ok {
+		return fmt.Errorf("election %q: hand over on %s: %w", e.name, e.backend.Traits().Name, errors.ErrUnsupported)
+	}
+	e.mu.Lock()
+	r := e.run
+	e.mu.Unlock()
+	if r == nil {
+		return ErrNotLeader
+	}
+	return r.transfer(ctx, id)
+}
+
 // Observe yields what can be seen of the election: the present View first,
 // then each that differs, until the context ends. Views with Err set tell that
 // the store cannot be asked now. Candidates and mere observers may call it.
@@ -145,6 +188,10 @@ func (o Options) withDefaults(traits Traits) (Options, error) {
 	setDefault(&o.Grace, o.Lease*graceDefaultPerCent/100)
 	setDefault(&o.Retry, RetryDefault)
 	setDefault(&o.RetryMax, max(RetryMaxDefault, o.Retry))
+	setDefault(&o.HealthEvery, max(o.Lease/4, time.Millisecond))
+	if o.HealthFailures == 0 {
+		o.HealthFailures = HealthFailuresDefault
+	}
 	if o.ClockDrift == 0 {
 		o.ClockDrift = ClockDriftDefault
 	}
@@ -176,6 +223,10 @@ func (o Options) validate(traits Traits) error {
 		return fmt.Errorf("grace %v: must be from 0 to half of the lease, %v", o.Grace, o.Lease/2)
 	case o.ClockDrift > ClockDriftMax:
 		return fmt.Errorf("clock drift %d %%: must be at most %d %%", o.ClockDrift, ClockDriftMax)
+	case o.Priority < 0 || o.Priority > PriorityMax:
+		return fmt.Errorf("priority %d: must be from 0 to %d", o.Priority, PriorityMax)
+	case o.HealthEvery < 0 || o.HealthFailures < 0:
+		return fmt.Errorf("health checks every %v, %d failures: must not be negative", o.HealthEvery, o.HealthFailures)
 	case o.Retry < 0 || o.RetryMax < o.Retry:
 		return fmt.Errorf("retry %v, at most %v: must not be negative, and the limit not less",
 			o.Retry, o.RetryMax)

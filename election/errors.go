@@ -18,7 +18,11 @@ var (
 	ErrPermanent = errors.New("permanent failure")
 	// ErrResigned is the cause of a context that ended because of Resign.
 	ErrResigned = errors.New("leadership resigned")
-	// ErrNotLeader is returned by Resign when there is nothing to give up.
+	// ErrTransferred is the cause of a context that ended because another
+	// candidate was chosen to lead.
+	ErrTransferred = errors.New("leadership transferred")
+	// ErrNotLeader is returned by Resign and TransferTo when there is nothing
+	// to give up.
 	ErrNotLeader = errors.New("this candidate does not lead")
 	// ErrRunning is returned by Run while another Run of the same Elector has
 	// not returned.

@@ -24,10 +24,16 @@ const (
 	EventRenewFailed
 	// EventReleaseFailed: a release failed; the store will expire it.
 	EventReleaseFailed
+	// EventNominated: this leader has chosen who leads next, and that one is
+	// ready; Err says why when nothing came of it.
+	EventNominated
+	// EventHealthFailed: a health check failed; Err says why.
+	EventHealthFailed
 )
 
 var eventNames = [...]string{"campaigning", "elected", "ending", "lost", "stuck",
-	"campaign-failed", "renew-failed", "release-failed"}
+	"campaign-failed", "renew-failed", "release-failed",
+	"nominated", "health-failed"}
 
 // String returns the kind in a word or two.
 func (k EventKind) String() string {

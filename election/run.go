@@ -18,8 +18,8 @@ import (
 // its cause. Run returns
 //
 //   - the function's error, when it returned by itself;
-//   - a *LostError, when the leadership was lost;
-//   - nil after Resign, and the cause of ctx after ctx ended, unless the
+//   - a *LostError, when the leadership was lost, for want of health too;
+//   - nil after Resign and after a transfer, and the cause of ctx after ctx ended, unless the
 //     function returned an error of its own;
 //   - an error that matches ErrPermanent, when no attempt can succeed.
 //
@@ -63,10 +63,14 @@ type run struct {
 	attempts map[uint64]*attempt
 	renewals map[uint64]context.CancelFunc
 
-	finished bool
-	reason   elector.Reason
-	lastErr  error
-	outcome  outcome
+	finished  bool
+	reason    elector.Reason
+	lastErr   error
+	healthErr error
+	outcome   outcome
+
+	transfers []*transfer // asked for and not answered
+	nominee   string      // the candidate chosen last
 
 	mu   sync.Mutex
 	term *term // the present leadership until it is given back
@@ -78,13 +82,15 @@ type attempt struct {
 	claim  Claim
 	cancel context.CancelFunc
 	grant  Grant
+	heeded Request // the last request of an operator that was acted upon
 }
 
 // report is an event for the machine with what the machine does not need.
 type report struct {
-	event elector.Event
-	grant Grant
-	err   error
+	event    elector.Event
+	grant    Grant
+	err      error
+	transfer *transfer
 }
 
 func newRun(e *Elector, ctx context.Context, function func(context.Context, Leadership) error) *run {
@@ -101,6 +107,8 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 			ReleaseMs:    max(o.Lease/2, minRelease).Milliseconds(),
 			Forever:      o.Forever,
 			Seed:         randomSeed(),
+
+			HealthFailures: healthFailures(o),
 		}),
 		reports:  make(chan report, reportsMax),
 		done:     make(chan struct{}),
@@ -113,6 +121,7 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 func (r *run) loop() {
 	stop := r.ctx.Done()
 	r.step(elector.Start{})
+	endChecks := r.startChecks()
 	for !r.finished {
 		timer := r.timer()
 		select {
@@ -127,6 +136,8 @@ func (r *run) loop() {
 		timer.Stop()
 	}
 	close(r.done)
+	endChecks()
+	r.refuseTransfers()
 	for _, a := range r.attempts {
 		a.cancel()
 	}
@@ -172,6 +183,17 @@ func (r *run) receive(one report) {
 		if a := r.attempts[e.Attempt]; a != nil && one.grant.Sent > a.grant.Sent {
 			a.grant = one.grant
 		}
+		defer r.heed(e.Attempt)
+	case elector.Transfer:
+		r.transfers = append(r.transfers, one.transfer)
+		if !r.machine.Leads() { // the step would do nothing
+			r.refuseTransfers()
+		}
+	case elector.Nominated:
+		r.nominated(e, one.err)
+	case elector.Health:
+		r.healthErr = one.err
+		r.note(EventHealthFailed, 0, one.err)
 	case elector.Released:
 		if one.err != nil {
 			r.note(EventReleaseFailed, e.Attempt, one.err)
@@ -211,6 +233,7 @@ func (r *run) forget(number uint64) {
 	mine := r.term != nil && r.term.attempt == number
 	r.mu.Unlock()
 	if mine {
+		r.refuseTransfers()
 		r.setTerm(nil)
 	}
 }
@@ -258,12 +281,15 @@ func (r *run) result() error {
 		return Permanent(lost)
 	case elector.Expired, elector.Taken:
 		return errors.Join(lost, own)
+	case elector.Unhealthy:
+		lost.Err = r.healthErr
+		return errors.Join(lost, own)
 	case elector.Stopped:
 		if own == nil {
 			return context.Cause(r.ctx)
 		}
 		return own
-	case elector.Resigned:
+	case elector.Resigned, elector.Transferred:
 		return own
 	}
 	return r.outcome.err

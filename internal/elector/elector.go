@@ -85,6 +85,7 @@ type Machine struct {
 	renewOpen   bool
 	renewSentMs int64
 	renewNextMs int64
+	renewHurry  bool // news came while a renewal was on its way
 
 	untilMs int64 // end of the present pause, abandonment or release
 
@@ -119,6 +120,8 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 		m.onAcquireFailed(nowMs, e)
 	case Renewed:
 		m.onRenewed(e)
+	case Hurry:
+		m.onHurry(nowMs, e)
 	case RenewFailed:
 		m.onRenewFailed(nowMs, e)
 	case LossSeen:
@@ -211,7 +214,7 @@ func (m *Machine) elect(nowMs int64, e Acquired) {
 	m.failures = 0
 	m.phase = leading
 	m.stuckSaid = false
-	m.renewOpen = false
+	m.renewOpen, m.renewHurry = false, false
 	m.nominationOpen, m.outranked, m.refused = false, 0, 0
 	m.renewNextMs = e.SentMs + renewEvery(e.LeaseMs)
 	m.emit(Elect{e.Attempt, e.Token, m.deadlineMs, m.endMs()})

@@ -37,6 +37,9 @@ type (
 		Rival   bool
 	}
 
+	// Hurry asks for a renewal at once, because it would bring news.
+	Hurry struct{ Attempt uint64 }
+
 	// RenewFailed says that a renewal failed. Lost means that the store said
 	// no; without it nothing is known.
 	RenewFailed struct {
@@ -88,6 +91,7 @@ func (Start) event()         {}
 func (Acquired) event()      {}
 func (AcquireFailed) event() {}
 func (Renewed) event()       {}
+func (Hurry) event()         {}
 func (RenewFailed) event()   {}
 func (LossSeen) event()      {}
 func (FunctionEnded) event() {}

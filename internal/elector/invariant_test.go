@@ -77,6 +77,8 @@ func (w *world) move() {
 		w.step(Resign{})
 	case pick < 94:
 		w.step(Transfer{})
+	case pick < 95:
+		w.step(Hurry{w.running})
 	case pick < 97 && w.m.cfg.HealthFailures > 0:
 		w.check(w.rng.IntN(2) == 0)
 	case pick < 98 && w.held != 0:

@@ -81,6 +81,9 @@ func (m *Machine) onRenewed(e Renewed) {
 		// was asked to make; that must not turn into asking without pause.
 		every := renewEvery(e.LeaseMs)
 		m.renewNextMs = max(e.SentMs+every, m.renewSentMs+every/2)
+		if m.renewHurry {
+			m.renewHurry, m.renewNextMs = false, m.renewSentMs+1
+		}
 	}
 	next := deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
 	if next > m.deadlineMs {
@@ -88,6 +91,18 @@ func (m *Machine) onRenewed(e Renewed) {
 		m.emit(Extend{m.attempt, m.deadlineMs, m.endMs()})
 	}
 	m.heedRival(e.Rival)
+}
+
+// onHurry renews at once. A renewal on its way may have been sent before the
+// news, so that another must follow it.
+func (m *Machine) onHurry(nowMs int64, e Hurry) {
+	switch {
+	case e.Attempt != m.attempt || m.phase != leading:
+	case m.renewOpen:
+		m.renewHurry = true
+	default:
+		m.renewNextMs = nowMs
+	}
 }
 
 // onRenewFailed asks again soon, at a quarter of the usual pause, unless the

@@ -77,6 +77,7 @@ func parseEvent(t *testing.T, fields []string) (int64, Event) {
 		"function-ended": FunctionEnded{a, final},
 		"released":       Released{a},
 		"resign":         Resign{},
+		"hurry":          Hurry{a},
 		"transfer":       Transfer{},
 		"nominated":      Nominated{a, uint64(v["nomination"]), v["ready"] != 0},
 		"health":         Health{v["passed"] != 0},

@@ -1,0 +1,118 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/elector"
+)
+
+// transfer is one call of TransferTo, or a request of an operator, for which
+// nobody waits.
+type transfer struct {
+	to       string
+	answered chan error // one error, nil once the nominee is ready
+}
+
+// transfer asks for a hand-over and waits for the end of the leadership.
+func (r *run) transfer(ctx context.Context, to string) error {
+	r.mu.Lock()
+	over := r.over
+	r.mu.Unlock()
+	t := &transfer{to: to, answered: make(chan error, 1)}
+	if over == nil || !r.report(report{event: elector.Transfer{}, transfer: t}) {
+		return ErrNotLeader
+	}
+	select {
+	case err := <-t.answered:
+		if err != nil {
+			return fmt.Errorf("election %q: hand over to %q: %w", r.elector.name, to, err)
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// answerTransfers tells everybody who asked for this candidate what came of
+// it; the others are told that it was not theirs.
+func (r *run) answerTransfers(to string, err error) {
+	for _, t := range r.transfers {
+		if t.to == to {
+			t.answered <- err
+		} else {
+			t.answered <- errOtherAsked
+		}
+	}
+	r.transfers = nil
+}
+
+// refuseTransfers tells everybody who asked that there is nothing to give.
+func (r *run) refuseTransfers() {
+	for _, t := range r.transfers {
+		t.answered <- ErrNotLeader
+	}
+	r.transfers = nil
+}
+
+// nominate asks the backend to choose. It may take as long as the other needs
+// to warm up; the end of the leadership ends it.
+func (r *run) nominate(e elector.Nominate) {
+	grant := r.attempts[e.Attempt].grant
+	r.nominee = grant.Rival
+	if !e.Rival {
+		r.nominee = r.transfers[0].to
+	}
+	t, to := r.term, r.nominee
+	r.workers.Go(func() {
+		err := r.nominateOne(t.ctx, grant, to)
+		r.report(report{event: elector.Nominated{Attempt: e.Attempt, Nomination: e.Nomination, Ready: err == nil}, err: err})
+	})
+}
+
+var errOtherAsked = errors.New("another candidate was asked for at the same time")
+
+func (r *run) nominateOne(ctx context.Context, grant Grant, to string) error {
+	nominator, ok := r.elector.backend.(Nominator)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	if to == r.elector.options.ID {
+		return fmt.Errorf("%w: %q is the leader itself", ErrNoCandidate, to)
+	}
+	return nominator.Nominate(ctx, grant, to)
+}
+
+// nominated tells what came of it, unless the leadership is over.
+func (r *run) nominated(e elector.Nominated, err error) {
+	if r.term == nil || r.term.attempt != e.Attempt {
+		return
+	}
+	r.tell(Event{Kind: EventNominated, Attempt: e.Attempt, Err: err})
+	r.answerTransfers(r.nominee, err)
+}
+
+// heed does what an operator has asked of this leadership, once.
+func (r *run) heed(number uint64) {
+	a := r.attempts[number]
+	if a == nil || a.grant.Request == nil || !r.machine.Leads() {
+		return
+	}
+	request := *a.grant.Request
+	if request.Token != 0 && request.Token != a.grant.Token || a.heeded == request {
+		return
+	}
+	a.heeded = request
+	if request.Transfer == "" {
+		r.step(elector.Resign{})
+		return
+	}
+	r.receive(report{event: elector.Transfer{},
+		transfer: &transfer{to: request.Transfer, answered: make(chan error, 1)}})
+}

@@ -1,0 +1,112 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/elector"
+)
+
+// DiskCheck returns a health check that passes when a small file in the
+// directory can be written, synced and removed. A leader whose disk is full,
+// read-only or stuck gives way with it.
+func DiskCheck(directory string) func(context.Context) error {
+	return func(context.Context) error {
+		if err := probe(directory); err != nil {
+			return fmt.Errorf("check the disk of %s: %w", directory, err)
+		}
+		return nil
+	}
+}
+
+func probe(directory string) error {
+	file, err := os.CreateTemp(directory, ".conclave-health-*")
+	if err != nil {
+		return err
+	}
+	_, errWrite := file.WriteString("healthy\n")
+	errSync := file.Sync()
+	errClose := file.Close()
+	return errors.Join(errWrite, errSync, errClose, os.Remove(filepath.Clean(file.Name())))
+}
+
+// Checks returns a health check that passes when all of the given ones do.
+func Checks(checks ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for _, check := range checks {
+			if err := check(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func healthFailures(o Options) int {
+	if o.Health == nil {
+		return 0
+	}
+	return o.HealthFailures
+}
+
+// startChecks begins the health checks and returns how to end them.
+func (r *run) startChecks() (end func()) {
+	if r.elector.options.Health == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
+	r.workers.Go(func() { r.check(ctx) })
+	return cancel
+}
+
+// check runs one check after the other until the context ends. While one hangs
+// it counts as failed, once for every pause.
+func (r *run) check(ctx context.Context) {
+	every := r.elector.options.HealthEvery
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	for ctx.Err() == nil {
+		one, cancel := context.WithTimeout(ctx, every)
+		result := make(chan error, 1)
+		go func() { result <- callCheck(one, r.elector.options.Health) }()
+		r.awaitCheck(one, result, ticks.C)
+		cancel()
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// awaitCheck reports the outcome of one check.
+func (r *run) awaitCheck(ctx context.Context, result <-chan error, ticks <-chan time.Time) {
+	for {
+		select {
+		case err := <-result:
+			r.report(report{event: elector.Health{Passed: err == nil}, err: err})
+			return
+		case <-r.done:
+			return
+		case <-ticks:
+			if ctx.Err() != nil {
+				r.report(report{event: elector.Health{}, err: errCheckHangs})
+			}
+		}
+	}
+}
+
+var errCheckHangs = errors.New("the health check takes longer than the pause between two checks")
+
+// callCheck turns a panic of the check into a failure.
+func callCheck(ctx context.Context, check func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the health check panicked: %v", p)
+		}
+	}()
+	return check(ctx)
+}
