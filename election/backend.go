@@ -165,7 +165,7 @@ type Operator interface {
 }
 
 // HistoryMin is how many leaderships an Operator remembers at least.
-const HistoryMin = 32
+const HistoryMin = 16
 
 // Request is what an operator asks of a leader.
 type Request struct {

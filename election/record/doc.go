@@ -2,5 +2,26 @@
 //
 // In goes a Store, out comes an election.Backend. All that such backends have
 // in common is here: who may write what into the record, when a lease has run
-// out, who is next in line, handing over, the history.
+// out, who is next in line, handing over, the history. What always holds:
+//
+//	R1  The record changes by compare and set alone. Whoever takes the election
+//	    does it with a write that fails if the holder has renewed since it was
+//	    last seen.
+//	R2  A lease has run out when a candidate has seen the holder's Nonce and
+//	    Beat unchanged for the whole lease on its own clock, counted from the
+//	    arrival of the answer that showed them first. The holder counts its
+//	    lease from before it sent the write, so it stops earlier, as long as
+//	    the clocks differ in rate by no more than Options.ClockDrift of the
+//	    Elector. No clock is compared with another, and the store's is not
+//	    asked: a step of any wall clock changes nothing.
+//	R3  A record has one place for the next in line. Whoever holds it goes
+//	    first when the election is vacant, and shows by a beat of its own that
+//	    it still waits. All others only read: a hundred candidates write no
+//	    more than two.
+//	R4  A token is greater than the one in the record, and not less than the
+//	    milliseconds of the writer's wall clock since 1970: it grows also when
+//	    the record was deleted, or restored from an older copy.
+//	R5  A write whose answer was lost is looked for by the claim's nonce. A
+//	    claim is released only when no write of it can take effect any more:
+//	    the record has another version than the one that write expects.
 package record

@@ -36,9 +36,14 @@ type Store interface {
 	// shorter than the limit.
 	Wait(ctx context.Context, name, version string, limit time.Duration) error
 
-	// Names returns the names of the elections that have a record.
+	// Names returns the names of the elections that have a record, in any
+	// order.
 	Names(ctx context.Context) ([]string, error)
 }
+
+// Watcher is a Store whose Wait is told of changes and does not poll. Holders
+// then hear of requests at once.
+type Watcher interface{ Watches() bool }
 
 // ErrConflict is what Write returns when the record had another version.
 var ErrConflict = errors.New("the record has another version")
@@ -61,6 +66,10 @@ type Record struct {
 	Priority int `json:"priority,omitempty"`
 	// Next is the candidate next in line, nil for none.
 	Next *Next `json:"next,omitempty"`
+	// Wanted is the id of the candidate that the holder wants to be next.
+	Wanted string `json:"wanted,omitempty"`
+	// Touch grows when a write serves only to change the version.
+	Touch uint64 `json:"touch,omitempty"`
 	// Request is what an operator has asked of the holder.
 	Request *election.Request `json:"request,omitempty"`
 	// History holds the latest leaderships, oldest first; the last one is
@@ -74,9 +83,12 @@ type Next struct {
 	ID       string `json:"id"`
 	Nonce    string `json:"nonce"`
 	Priority int    `json:"priority,omitempty"`
+	// LeaseMs is after how many milliseconds without a new Beat it counts as
+	// gone.
+	LeaseMs int64 `json:"leaseMs"`
 	// Beat grows as long as the candidate waits.
 	Beat uint64 `json:"beat"`
-	// State is "", StateNominated or StateReady.
+	// State is "", StateNominated, StateReady or StateCold.
 	State string `json:"state,omitempty"`
 }
 
@@ -84,4 +96,5 @@ type Next struct {
 const (
 	StateNominated = "nominated" // the holder wants it to lead next
 	StateReady     = "ready"     // it has warmed up
+	StateCold      = "cold"      // it could not warm up
 )

@@ -1,0 +1,261 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// retryPause is the pause after a failed read or write of a candidate in line.
+const retryPause = 100 * time.Millisecond
+
+// candidate is one call of Acquire.
+type candidate struct {
+	backend *Backend
+	claim   election.Claim
+	state   *state
+
+	version  string           // of the record when it was looked at last
+	answered election.Instant // when the store has answered last
+	beaten   election.Instant // when this candidate's beat was written last
+	warmth   warmth
+	warmed   chan error // the outcome of Warm
+
+	behind bool             // it has stood behind the next in line
+	joinAt election.Instant // before when it leaves the place to others
+}
+
+// Acquire waits until the election is vacant and this claim first in line.
+func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &state{stop: stop}
+	b.mu.Lock()
+	b.claims[claim.Nonce] = s
+	b.mu.Unlock()
+	c := &candidate{backend: b, claim: claim, state: s, warmed: make(chan error, 1), answered: b.now()}
+	for {
+		grant, again, err := c.turn(ctx, work)
+		switch {
+		case err == nil && grant.Token != 0:
+			b.watchNews(work, &grant)
+			return grant, nil
+		case err == nil:
+			c.answered = b.now()
+		case c.hopeless(ctx, err):
+			return election.Grant{}, b.fail("wait for", claim.Election, err)
+		}
+		if err := c.wait(ctx, again, err != nil); err != nil {
+			return election.Grant{}, b.fail("wait for", claim.Election, err)
+		}
+	}
+}
+
+// hopeless says whether the candidate has to leave the line: a store that does
+// not answer is asked again for the time of a lease.
+func (c *candidate) hopeless(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, election.ErrPermanent) ||
+		c.backend.now().Sub(c.answered) > c.claim.Lease
+}
+
+// turn looks at the record and makes one move. It returns a grant with a token
+// when this claim leads, and otherwise when to look again at the latest, the
+// zero Instant being at once.
+func (c *candidate) turn(ctx, work context.Context) (election.Grant, election.Instant, error) {
+	b, name := c.backend, c.claim.Election
+	seen, err := b.read(ctx, name)
+	if err != nil {
+		return election.Grant{}, 0, err
+	}
+	if seen.record.Nonce == c.claim.Nonce {
+		return c.granted(seen), 0, nil // by a write whose answer was lost
+	}
+	c.version = seen.version
+	c.hearNomination(work, seen)
+	move, again := seen.decide(c.claim, c.warmth, c.beaten, b.now())
+	if move == join {
+		move, again = c.giveRoom(seen)
+	}
+	record := seen.record
+	switch move {
+	case stay:
+		if next := record.Next; next != nil && next.Nonce != c.claim.Nonce {
+			c.behind, c.joinAt = true, 0
+		}
+		return election.Grant{}, again, nil
+	case take:
+		return c.take(ctx, seen)
+	case join:
+		record = record.with(joined(c.claim, c.beat(record)))
+	case touch:
+		record = record.with(record.Next.in(record.Next.State))
+	case ready:
+		record = record.with(record.Next.in(StateReady))
+	case cold:
+		record = record.with(record.Next.in(StateCold))
+	}
+	sent := b.now()
+	if err := b.write(ctx, name, record, seen.version, c.state); err != nil && !errors.Is(err, ErrConflict) {
+		return election.Grant{}, 0, err
+	} else if err == nil {
+		c.beaten = sent
+	}
+	return election.Grant{}, 0, nil
+}
+
+// giveRoom lets those who stood in line together come to the free place one
+// after the other: the first that does spares the others a write (R3).
+func (c *candidate) giveRoom(seen sight) (move, election.Instant) {
+	now := c.backend.now()
+	free := now >= seen.nextGoneAt()
+	switch {
+	case !free || !c.behind || seen.record.Wanted == c.claim.ID:
+		return join, now
+	case c.joinAt == 0:
+		c.joinAt = now.Add(rand.N(c.claim.Lease/8 + 1))
+	}
+	if now < c.joinAt {
+		return stay, c.joinAt
+	}
+	c.joinAt = 0
+	return join, now
+}
+
+// beat returns one that differs from that of the candidate displaced.
+func (c *candidate) beat(record Record) uint64 {
+	if record.Next == nil {
+		return 1
+	}
+	return record.Next.Beat + 1
+}
+
+func (c *candidate) take(ctx context.Context, seen sight) (election.Grant, election.Instant, error) {
+	b := c.backend
+	sent := b.now()
+	c.state.mu.Lock()
+	if !c.state.pending[seen.version] {
+		c.state.takeSent = sent // else an earlier one may be what takes it
+	}
+	c.state.mu.Unlock()
+	record := seen.record.taken(c.claim, wall())
+	err := b.write(ctx, c.claim.Election, record, seen.version, c.state)
+	if errors.Is(err, ErrConflict) {
+		return election.Grant{}, 0, nil
+	}
+	if err != nil {
+		return election.Grant{}, 0, err
+	}
+	seen.record = record
+	return c.granted(seen), 0, nil
+}
+
+// granted is the grant that the record tells of.
+func (c *candidate) granted(seen sight) election.Grant {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return seen.fill(election.Grant{Claim: c.claim, Sent: c.state.takeSent})
+}
+
+// fill puts what the record says of its holder into the grant.
+func (s *sight) fill(grant election.Grant) election.Grant {
+	grant.Token = s.record.Token
+	grant.Lease = milliseconds(s.record.LeaseMs)
+	grant.Request = s.record.Request
+	grant.Rival = ""
+	if next := s.record.Next; next != nil && next.Priority > s.record.Priority {
+		grant.Rival = next.ID
+	}
+	return grant
+}
+
+// hearNomination begins to warm up when the record says so, and notes how that
+// went. A nomination that was withdrawn may come again.
+func (c *candidate) hearNomination(work context.Context, seen sight) {
+	select {
+	case err := <-c.warmed:
+		c.warmth = warm
+		if err != nil {
+			c.warmth = failed
+		}
+	default:
+	}
+	next := seen.record.Next
+	mine := next != nil && next.Nonce == c.claim.Nonce
+	switch {
+	case mine && next.State == StateNominated && c.warmth == notAsked:
+		c.warmth = warming
+		go func() { c.warmed <- c.warm(work) }()
+	case c.warmth == failed && (!mine || next.State == ""):
+		c.warmth = notAsked
+	}
+}
+
+func (c *candidate) warm(ctx context.Context) error {
+	if c.claim.Warm == nil {
+		return nil
+	}
+	return c.claim.Warm(ctx)
+}
+
+// wait returns when the record may have changed or the time has come. The end
+// of a warm-up ends it too.
+func (c *candidate) wait(ctx context.Context, at election.Instant, failed bool) error {
+	limit := at.Sub(c.backend.now())
+	switch {
+	case failed:
+		limit = min(retryPause, c.claim.Lease/10)
+		return c.sleep(ctx, limit)
+	case at == 0 || limit <= 0:
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if c.warmth == warming {
+		done := make(chan struct{})
+		defer close(done)
+		go c.wakeWhenWarm(cancel, done)
+	}
+	err := c.backend.store.Wait(ctx, c.claim.Election, c.version, min(limit, c.claim.Lease))
+	if context.Cause(ctx) == errWarm {
+		return nil
+	}
+	if err != nil && ctx.Err() == nil {
+		return c.sleep(ctx, min(retryPause, c.claim.Lease/10)) // the next read tells more
+	}
+	return err
+}
+
+var errWarm = errors.New("warm")
+
+// wakeWhenWarm hands the outcome on and ends the wait.
+func (c *candidate) wakeWhenWarm(cancel context.CancelCauseFunc, done <-chan struct{}) {
+	select {
+	case err := <-c.warmed:
+		c.warmed <- err
+		cancel(errWarm)
+	case <-done:
+	}
+}
+
+func (c *candidate) sleep(ctx context.Context, d time.Duration) error {
+	b := c.backend
+	timer := b.options.Clock.Timer(b.now().Add(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (b *Backend) lastSeen(name string) sight {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.sights[name]; s != nil {
+		return *s
+	}
+	return sight{}
+}

@@ -1,0 +1,210 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// Options of a Backend. The zero value is good.
+type Options struct {
+	// Clock is the clock to count on; nil is that of this machine. It serves
+	// tests and simulations.
+	Clock clock.Clock
+	// Close is called by Backend.Close; nil for nothing.
+	Close func() error
+}
+
+// Backend elects on a Store. Its methods may be called by several goroutines.
+type Backend struct {
+	store   Store
+	options Options
+
+	mu     sync.Mutex
+	sights map[string]*sight // by election
+	claims map[string]*state // by nonce, from Acquire to Release
+}
+
+// state is what is known of one claim.
+type state struct {
+	mu sync.Mutex
+	// stop ends what goes on in the background for this claim.
+	stop func()
+	// takeSent is when the first of the writes was sent that may have made it
+	// the holder.
+	takeSent election.Instant
+	// pending are the versions that writes expect whose answer has not come.
+	// Any answer to a write tells that the version it expected is gone for
+	// good, and so are all other writes that expect it.
+	pending map[string]bool
+	// version of the record as this claim wrote it last, known only if
+	// fresh.
+	record  Record
+	version string
+	fresh   bool
+}
+
+// New returns a backend on the store.
+func New(store Store, options Options) *Backend {
+	if options.Clock == nil {
+		options.Clock = clock.System()
+	}
+	return &Backend{store: store, options: options,
+		sights: make(map[string]*sight), claims: make(map[string]*state)}
+}
+
+// Close lets go of the store. Grants that were not released run out.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	for _, s := range b.claims {
+		s.stop()
+	}
+	b.mu.Unlock()
+	if b.options.Close == nil {
+		return nil
+	}
+	return b.options.Close()
+}
+
+// Traits are those of the store, with what this package brings.
+func (b *Backend) Traits() election.Traits {
+	traits := b.store.Traits()
+	traits.Exclusive, traits.Expires, traits.Line = true, true, true
+	const clocks = "rates within Options.ClockDrift (5 %); wall clocks do not matter"
+	const token = "the record, and not less than the writer's wall clock in ms: grows over deletion and restore " +
+		"unless that clock went back"
+	setDefault(&traits.Guarantees.Clocks, clocks)
+	setDefault(&traits.Guarantees.Token, token)
+	return traits
+}
+
+func setDefault(text *string, value string) {
+	if *text == "" {
+		*text = value
+	}
+}
+
+func (b *Backend) now() election.Instant { return b.options.Clock.Now() }
+
+func (b *Backend) name() string { return b.store.Traits().Name }
+
+// fail says what was being done, on which store, to which election.
+func (b *Backend) fail(what, name string, err error) error {
+	return fmt.Errorf("%s: %s %q: %w", b.name(), what, name, err)
+}
+
+// read reads the record and notes what it has seen.
+func (b *Backend) read(ctx context.Context, name string) (sight, error) {
+	record, version, err := b.store.Read(ctx, name)
+	if err != nil {
+		return sight{}, err
+	}
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.sights[name]
+	if s == nil {
+		s = &sight{}
+		b.sights[name] = s
+	}
+	s.see(record, version, now)
+	return *s, nil
+}
+
+// write makes one compare and set for a claim, and remembers a write of which
+// nobody knows whether it took effect.
+func (b *Backend) write(ctx context.Context, name string, record Record, version string, s *state) error {
+	s.mu.Lock()
+	if s.pending == nil {
+		s.pending = make(map[string]bool)
+	}
+	s.pending[version] = true
+	s.mu.Unlock()
+	after, err := b.store.Write(ctx, name, record, version)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh = false
+	switch {
+	case err == nil:
+		s.record, s.version, s.fresh = record, after, true
+		delete(s.pending, version)
+	case errors.Is(err, ErrConflict):
+		delete(s.pending, version)
+	}
+	return err
+}
+
+// change reads, lets edit say what to write, and writes, until it is done.
+// Edit returns false when there is nothing to write. It returns the version
+// that edit saw last.
+func (b *Backend) change(ctx context.Context, name string, s *state, edit func(sight) (Record, bool, error)) (string, error) {
+	for {
+		seen, err := b.read(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		record, needed, err := edit(seen)
+		if err != nil || !needed {
+			return seen.version, err
+		}
+		err = b.write(ctx, name, record, seen.version, s)
+		if !errors.Is(err, ErrConflict) {
+			return seen.version, err
+		}
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+func (b *Backend) claim(nonce string) *state {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.claims[nonce]
+}
+
+// Elections returns the names of all elections that have a record.
+func (b *Backend) Elections(ctx context.Context) ([]string, error) {
+	names, err := b.store.Names(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: list elections: %w", b.name(), err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// History returns the latest leaderships.
+func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
+	seen, err := b.read(ctx, name)
+	if err != nil {
+		return nil, b.fail("read the history of", name, err)
+	}
+	return seen.record.History, nil
+}
+
+// Ask leaves a request in the record. The holder finds it when it renews.
+func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
+	_, err := b.change(ctx, name, &state{}, func(seen sight) (Record, bool, error) {
+		record := seen.record
+		if record.Nonce == "" || request.Token != 0 && request.Token != record.Token {
+			return record, false, election.ErrNoLeader
+		}
+		asked := request
+		asked.Token = record.Token
+		record.Request = &asked
+		return record, true, nil
+	})
+	if err != nil {
+		return b.fail("ask the leader of", name, err)
+	}
+	return nil
+}
+
+// wall is the time for people, and the floor of tokens.
+func wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

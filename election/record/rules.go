@@ -1,0 +1,184 @@
+package record
+
+import (
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// sight is what this process has seen of one record. Others' leases are
+// counted by it (R2).
+type sight struct {
+	record  Record
+	version string
+	holder  mark // of Nonce and Beat
+	next    mark // of Next
+}
+
+// mark is a sign of life and the instant at which it was seen first.
+type mark struct {
+	nonce string
+	beat  uint64
+	since election.Instant
+}
+
+func (m *mark) see(nonce string, beat uint64, now election.Instant) {
+	if m.nonce != nonce || m.beat != beat {
+		*m = mark{nonce, beat, now}
+	}
+}
+
+// see notes what an answer that arrived at now has shown.
+func (s *sight) see(record Record, version string, now election.Instant) {
+	s.record, s.version = record, version
+	s.holder.see(record.Nonce, record.Beat, now)
+	if next := record.Next; next != nil {
+		s.next.see(next.Nonce, next.Beat, now)
+	}
+}
+
+// vacantAt is when the election is free for the taking, as far as the holder
+// is concerned: at once if there is none.
+func (s *sight) vacantAt() election.Instant {
+	if s.record.Nonce == "" {
+		return 0
+	}
+	return s.holder.since.Add(milliseconds(s.record.LeaseMs))
+}
+
+// nextGoneAt is when the next in line has given no sign of life for so long
+// that it counts as gone: at once if there is none. One that was written and
+// not seen since has just come.
+func (s *sight) nextGoneAt() election.Instant {
+	next := s.record.Next
+	switch {
+	case next == nil:
+		return 0
+	case s.next.nonce != next.Nonce || s.next.beat != next.Beat:
+		return never
+	}
+	return s.next.since.Add(milliseconds(s.record.Next.LeaseMs))
+}
+
+const never = election.Instant(1<<63 - 1)
+
+func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// move is what a candidate in line does next.
+type move uint8
+
+const (
+	stay  move = iota
+	take       // lead
+	join       // become the next in line
+	touch      // show that it still waits
+	ready      // say that it has warmed up
+	cold       // say that it has not
+)
+
+// warmth is how far a candidate that was nominated is.
+type warmth uint8
+
+const (
+	notAsked warmth = iota
+	warming
+	warm
+	failed
+)
+
+// decide returns what the claim does at now, and when it decides anew if the
+// record does not change before. beaten is when it last wrote its own beat.
+func (s *sight) decide(claim election.Claim, state warmth, beaten, now election.Instant) (move, election.Instant) {
+	next := s.record.Next
+	mine := next != nil && next.Nonce == claim.Nonce
+	vacantAt, goneAt := s.vacantAt(), s.nextGoneAt()
+	if now >= vacantAt && (mine || now >= goneAt) {
+		return take, now
+	}
+	if mine {
+		touchAt := beaten.Add(claim.Lease / 3)
+		switch {
+		case next.State == StateNominated && state == warm:
+			return ready, now
+		case next.State == StateNominated && state == failed:
+			return cold, now
+		case now >= touchAt:
+			return touch, now
+		}
+		return stay, later(min(vacantAt, touchAt), touchAt, now)
+	}
+	if now >= goneAt || s.displaces(claim) {
+		return join, now
+	}
+	return stay, goneAt
+}
+
+// later returns at if it is still to come, else the other.
+func later(at, other, now election.Instant) election.Instant {
+	if at > now {
+		return at
+	}
+	return other
+}
+
+// displaces says whether the claim may take the place of a next in line that
+// is alive: the one that the holder wants, and else the higher priority,
+// unless the holder has made its choice.
+func (s *sight) displaces(claim election.Claim) bool {
+	next, wanted := s.record.Next, s.record.Wanted
+	switch {
+	case wanted != "":
+		return claim.ID == wanted && next.ID != wanted
+	case next.State != "":
+		return false
+	}
+	return claim.Priority > next.Priority
+}
+
+// taken returns the record with the claim as its holder.
+func (r Record) taken(claim election.Claim, wall time.Time) Record {
+	token := max(r.Token+1, election.Token(max(0, wall.UnixMilli())))
+	next := r.Next
+	if next != nil && next.Nonce == claim.Nonce {
+		next = nil
+	}
+	return Record{
+		Holder: claim.ID, Nonce: claim.Nonce, Token: token, LeaseMs: claim.Lease.Milliseconds(),
+		Beat: r.Beat + 1, Priority: claim.Priority, Next: next,
+		History: append(r.closed(wall, election.ReasonExpired), election.Change{Leader: claim.ID, Token: token, Since: wall}),
+	}
+}
+
+// released returns the record without its holder. Who was next in line stays.
+func (r Record) released(wall time.Time, reason election.Reason) Record {
+	return Record{Token: r.Token, Beat: r.Beat + 1, Next: r.Next, History: r.closed(wall, reason)}
+}
+
+// closed returns the latest leaderships, the last one ended if it was not.
+func (r Record) closed(wall time.Time, reason election.Reason) []election.Change {
+	keep := max(0, len(r.History)+1-election.HistoryMin)
+	history := append([]election.Change(nil), r.History[keep:]...)
+	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
+		history[last].Until, history[last].Reason = wall, reason.String()
+	}
+	return history
+}
+
+// with returns the record with another next in line.
+func (r Record) with(next *Next) Record {
+	r.Next = next
+	return r
+}
+
+// joined returns the claim as the next in line.
+func joined(claim election.Claim, beat uint64) *Next {
+	return &Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority,
+		LeaseMs: claim.Lease.Milliseconds(), Beat: beat}
+}
+
+// in returns the next in line in another state, with a beat.
+func (n Next) in(state string) *Next {
+	n.State = state
+	n.Beat++
+	return &n
+}
