@@ -29,11 +29,14 @@ const (
 	EventNominated
 	// EventHealthFailed: a health check failed; Err says why.
 	EventHealthFailed
+	// EventRenewed: the store has proved the leadership again; Remaining says
+	// how close it was.
+	EventRenewed
 )
 
 var eventNames = [...]string{"campaigning", "elected", "ending", "lost", "stuck",
 	"campaign-failed", "renew-failed", "release-failed",
-	"nominated", "health-failed"}
+	"nominated", "health-failed", "renewed"}
 
 // String returns the kind in a word or two.
 func (k EventKind) String() string {
@@ -54,6 +57,9 @@ type Event struct {
 	// Lease is set with EventElected: for how long the store keeps others out.
 	// It may differ from Options.Lease, as stores have limits of their own.
 	Lease time.Duration
+	// Remaining is set with EventRenewed: the time that was left to the old
+	// deadline when the answer came, zero if the leadership was over.
+	Remaining time.Duration
 	// Reason is set with EventEnding and EventLost.
 	Reason Reason
 	// Err is set with the kinds that tell of a failure.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/elector"
@@ -182,6 +183,7 @@ func (r *run) receive(one report) {
 		r.dropRenewal(e.Renewal)
 		if a := r.attempts[e.Attempt]; a != nil && one.grant.Sent > a.grant.Sent {
 			a.grant = one.grant
+			r.tell(Event{Kind: EventRenewed, Attempt: e.Attempt, Remaining: r.remaining()})
 		}
 		defer r.heed(e.Attempt)
 	case elector.Transfer:
@@ -201,6 +203,14 @@ func (r *run) receive(one report) {
 		r.forget(e.Attempt)
 	}
 	r.step(one.event)
+}
+
+// remaining is the time to the deadline of the present leadership.
+func (r *run) remaining() time.Duration {
+	if r.term == nil {
+		return 0
+	}
+	return Leadership{r.term}.Remaining()
 }
 
 // note keeps an error for the result and tells of it. That a cancelled call
