@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -145,8 +146,13 @@ func (r Record) taken(claim election.Claim, wall time.Time) Record {
 	return Record{
 		Holder: claim.ID, Nonce: claim.Nonce, Token: token, LeaseMs: claim.Lease.Milliseconds(),
 		Beat: r.Beat + 1, Priority: claim.Priority, Next: next,
-		History: append(r.closed(wall, election.ReasonExpired), election.Change{Leader: claim.ID, Token: token, Since: wall}),
+		History: latest(append(r.closed(wall, election.ReasonExpired),
+			election.Change{Leader: claim.ID, Token: token, Since: wall})),
 	}
+}
+
+func latest(history []election.Change) []election.Change {
+	return history[max(0, len(history)-election.HistoryMin):]
 }
 
 // released returns the record without its holder. Who was next in line stays.
@@ -156,8 +162,7 @@ func (r Record) released(wall time.Time, reason election.Reason) Record {
 
 // closed returns the latest leaderships, the last one ended if it was not.
 func (r Record) closed(wall time.Time, reason election.Reason) []election.Change {
-	keep := max(0, len(r.History)+1-election.HistoryMin)
-	history := append([]election.Change(nil), r.History[keep:]...)
+	history := slices.Clone(r.History)
 	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
 		history[last].Until, history[last].Reason = wall, reason.String()
 	}
