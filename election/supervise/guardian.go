@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -31,18 +32,31 @@ const (
 	messagesMax = 16
 )
 
-// guardian starts the command and sees to its end. One goroutine owns it.
+// guardian starts the hooks and the command, one after the other, and sees to
+// their ends. One goroutine owns it.
 type guardian struct {
-	clock   clock.Clock
-	control chan message
-	status  *os.File
-	parent  int
-	order   startOrder
+	clock    clock.Clock
+	control  chan message
+	status   *os.File
+	parent   int
+	order    startOrder
+	orphaned bool   // the supervisor has gone
+	reason   string // why the leadership ends, "" while it does not
 
-	pid      int
-	code     int
-	exited   bool
-	orphaned bool // the supervisor has gone
+	task task
+}
+
+// task is what runs at present: a hook or the command.
+type task struct {
+	pid    int
+	code   int
+	exited bool
+	// leased: it must not outlive the leadership, and ends when it does.
+	leased bool
+	// limited: it is killed at limit.
+	limited bool
+	limit   election.Instant
+	overran bool // the limit came before its end
 
 	stopping bool
 	stopAt   election.Instant // SIGKILL after a stop; valid when stopping
@@ -69,16 +83,72 @@ func Guardian() int {
 		return ExitError
 	}
 	g.order = *first.Start
-	if err := g.start(); err != nil {
-		_ = send(g.status, status{Failed: err.Error(), Gone: true, Code: startCode(err)})
+	for i := range g.order.Locks {
+		syscall.CloseOnExec(locksFD + i) // this number; what is started has its own
+	}
+	if err := becomeSubreaper(); err != nil {
+		g.tell(status{Failed: err.Error(), Gone: true, Code: ExitError})
 		return ExitError
 	}
-	_ = send(g.status, status{Started: g.pid})
-	g.watch()
-	_ = send(g.status, status{Gone: true, Code: g.code})
+	g.tell(status{Begun: true})
+	last := g.lead()
+	g.farewell()
+	g.tell(last)
 	g.linger()
 	return 0
 }
+
+func (g *guardian) tell(s status) { _ = send(g.status, s) }
+
+// lead runs the hook and the command, and returns what to report when all is
+// over.
+func (g *guardian) lead() status {
+	if g.order.Hooks.Elected != "" {
+		if err := g.run(g.hookTask(true), shell(g.order.Hooks.Elected), g.env("CONCLAVE_EVENT=elected")); err != nil {
+			g.end("returned")
+			return status{Gone: true, Hook: true, Code: ExitError, Failed: "on-elected: " + err.Error()}
+		}
+		if g.reason != "" {
+			return status{Gone: true, Code: g.task.code} // told to end before there was a command
+		}
+		if err := g.task.failure(g.order.Hooks.Limit); err != nil {
+			g.end("returned")
+			return status{Gone: true, Hook: true, Code: ExitError, Failed: "on-elected " + err.Error()}
+		}
+	}
+	err := g.run(task{leased: true}, program{g.order.Path, g.order.Args}, g.order.Env)
+	g.end("returned")
+	if err != nil {
+		return status{Gone: true, Code: startCode(err), Failed: err.Error()}
+	}
+	return status{Gone: true, Code: g.task.code}
+}
+
+// farewell runs the hook that hears of the end, once the command has gone. It
+// is not bound to the leadership, which may be over.
+func (g *guardian) farewell() {
+	if g.order.Hooks.Lost == "" {
+		return
+	}
+	g.tell(status{Losing: true})
+	err := g.run(g.hookTask(false), shell(g.order.Hooks.Lost), g.env("CONCLAVE_EVENT=lost", "CONCLAVE_REASON="+g.reason))
+	if err == nil {
+		err = g.task.failure(g.order.Hooks.Limit)
+	}
+	if err != nil {
+		g.tell(status{Remark: "on-lost " + err.Error()})
+	}
+}
+
+// end notes why the leadership ends, if nobody has said so before.
+func (g *guardian) end(reason string) {
+	if g.reason == "" {
+		g.reason = reason
+	}
+}
+
+// env is that of the command and more.
+func (g *guardian) env(more ...string) []string { return slices.Concat(g.order.Env, more) }
 
 func startCode(err error) int {
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,26 +157,66 @@ func startCode(err error) int {
 	return ExitNotExecutable
 }
 
-func (g *guardian) start() error {
-	if err := becomeSubreaper(); err != nil {
-		return err
+// program is what to start.
+type program struct {
+	path string
+	args []string
+}
+
+func shell(command string) program { return program{"/bin/sh", []string{"sh", "-c", command}} }
+
+func (g *guardian) hookTask(leased bool) task {
+	return task{leased: leased, limited: true, limit: g.clock.Now().Add(g.order.Hooks.Limit)}
+}
+
+// failure says how a task ended that ought to have ended with code 0 by itself.
+func (t *task) failure(limit time.Duration) error {
+	switch {
+	case t.overran:
+		return fmt.Errorf("was killed after %v", limit)
+	case t.code != 0:
+		return fmt.Errorf("ended with code %d", t.code)
 	}
-	files := []uintptr{0, 1, 2}
-	for i := range g.order.Locks {
-		files = append(files, uintptr(locksFD+i))
-		syscall.CloseOnExec(locksFD + i) // this number; the command has its own
-	}
-	pid, err := syscall.ForkExec(g.order.Path, g.order.Args, &syscall.ProcAttr{
-		Dir: g.order.Dir, Env: g.order.Env, Files: files, Sys: commandAttr(),
-	})
-	if err != nil {
-		return fmt.Errorf("start %s: %w", g.order.Path, err)
-	}
-	g.pid = pid
 	return nil
 }
 
-// watch returns when the command and all its descendants are gone.
+// run starts a program and returns when it and all its descendants are gone.
+func (g *guardian) run(as task, p program, env []string) error {
+	g.task = as
+	if err := g.start(p, env); err != nil {
+		return err
+	}
+	g.tell(status{Started: g.task.pid})
+	g.watch()
+	return nil
+}
+
+func (g *guardian) start(p program, env []string) error {
+	in, out := uintptr(0), uintptr(1)
+	if g.task.limited {
+		// A hook: the standard output and input belong to the command.
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return fmt.Errorf("start a hook: %w", err)
+		}
+		defer func() { _ = null.Close() }()
+		in, out = null.Fd(), 2
+	}
+	files := []uintptr{in, out, 2}
+	for i := range g.order.Locks {
+		files = append(files, uintptr(locksFD+i))
+	}
+	pid, err := syscall.ForkExec(p.path, p.args, &syscall.ProcAttr{
+		Dir: g.order.Dir, Env: env, Files: files, Sys: commandAttr(),
+	})
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.path, err)
+	}
+	g.task.pid = pid
+	return nil
+}
+
+// watch returns when the task and all its descendants are gone.
 func (g *guardian) watch() {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -130,35 +240,51 @@ func (g *guardian) watch() {
 // act does what is due.
 func (g *guardian) act() {
 	now := g.clock.Now()
+	t := &g.task
+	if t.limited && now >= t.limit && !t.exited {
+		t.overran = true
+	}
 	switch {
 	case now >= g.killAt():
-		g.killing = true
-	case now >= g.order.Lease.End && !g.stopping:
+		t.killing = true
+	case t.leased && now >= g.order.Lease.End && !t.stopping:
+		g.end("expired")
 		g.stop(syscall.SIGTERM, g.order.Lease.Deadline.Sub(now))
-	case g.exited && !g.stopping:
-		// Only those are left whom the command left behind.
+	case t.exited && !t.stopping:
+		// Only those are left whom it left behind.
 		g.stop(syscall.SIGTERM, g.order.Grace)
 	}
-	if g.killing {
+	if t.killing {
 		g.signalAll(syscall.SIGKILL)
 	}
 }
 
-// killAt is the earlier of the two ends: that of a stop and that of the lease.
+// farFuture is later than any end.
+const farFuture = election.Instant(1<<63 - 1)
+
+// killAt is the earliest of the ends: that of a stop, of the lease and of the
+// time for a hook.
 func (g *guardian) killAt() election.Instant {
-	at := g.order.Lease.killAt()
-	if g.stopping {
-		at = min(at, g.stopAt)
+	at := farFuture
+	if g.task.leased {
+		at = g.order.Lease.killAt()
+	}
+	if g.task.limited {
+		at = min(at, g.task.limit)
+	}
+	if g.task.stopping {
+		at = min(at, g.task.stopAt)
 	}
 	return at
 }
 
 func (g *guardian) wake() election.Instant {
-	if g.killing {
-		g.pause = min(max(killPause, 2*g.pause), killPauseMax)
-		return g.clock.Now().Add(g.pause)
+	t := &g.task
+	if t.killing {
+		t.pause = min(max(killPause, 2*t.pause), killPauseMax)
+		return g.clock.Now().Add(t.pause)
 	}
-	if g.stopping {
+	if t.stopping || !t.leased {
 		return g.killAt()
 	}
 	return min(g.order.Lease.End, g.killAt())
@@ -169,15 +295,21 @@ func (g *guardian) onMessage(m message, ok bool) {
 	case !ok:
 		// The supervisor is dead. A closed channel would be ready for ever.
 		g.control, g.orphaned = nil, true
-		g.stop(syscall.SIGTERM, g.order.Grace)
+		g.end("killed")
+		if g.task.leased {
+			g.stop(syscall.SIGTERM, g.order.Grace)
+		}
 	case m.Lease != nil:
 		if m.Lease.Deadline > g.order.Lease.Deadline {
 			g.order.Lease = *m.Lease
 		}
 	case m.Stop != nil:
-		g.stop(syscall.Signal(m.Stop.Signal), m.Stop.Grace)
-	case m.Signal != 0 && !g.exited:
-		_ = syscall.Kill(-g.pid, syscall.Signal(m.Signal))
+		g.end(m.Stop.Reason)
+		if g.task.leased {
+			g.stop(syscall.Signal(m.Stop.Signal), m.Stop.Grace)
+		}
+	case m.Signal != 0 && !g.task.limited && !g.task.exited:
+		_ = syscall.Kill(-g.task.pid, syscall.Signal(m.Signal))
 	}
 }
 
@@ -185,21 +317,22 @@ func (g *guardian) onMessage(m message, ok bool) {
 // can only shorten it.
 func (g *guardian) stop(how syscall.Signal, grace time.Duration) {
 	at := g.clock.Now().Add(max(0, grace))
-	if !g.stopping || at < g.stopAt {
-		g.stopAt = at
+	if !g.task.stopping || at < g.task.stopAt {
+		g.task.stopAt = at
 	}
-	g.stopping = true
+	g.task.stopping = true
 	g.signalAll(how)
 	g.signalAll(syscall.SIGCONT) // the stopped must wake up to hear it
 }
 
-// signalAll signals the command's process group and every other descendant.
+// signalAll signals the task's process group and every other descendant.
 func (g *guardian) signalAll(how syscall.Signal) {
-	if !g.exited || groupLives(g.pid) {
-		_ = syscall.Kill(-g.pid, how)
+	t := &g.task
+	if !t.exited || groupLives(t.pid) {
+		_ = syscall.Kill(-t.pid, how)
 	}
 	for _, process := range descendants(os.Getpid()) {
-		if process.group != g.pid || g.exited {
+		if process.group != t.pid || t.exited {
 			_ = syscall.Kill(process.pid, how)
 		}
 	}
@@ -214,11 +347,11 @@ func (g *guardian) reap() bool {
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
-			return groupLives(g.pid)
+			return groupLives(g.task.pid)
 		case pid == 0:
 			return true
-		case pid == g.pid:
-			g.exited, g.code = true, exitCode(ws)
+		case pid == g.task.pid:
+			g.task.exited, g.task.code = true, exitCode(ws)
 		}
 	}
 }

@@ -31,6 +31,13 @@ type startOrder struct {
 	Locks int // how many lock files follow the pipes
 	Grace time.Duration
 	Lease leaseTimes
+	Hooks hooks
+}
+
+// hooks are what to run around the command, as arguments of a shell.
+type hooks struct {
+	Elected, Lost string        // "" for none
+	Limit         time.Duration // for each
 }
 
 // leaseTimes says until when the leadership is proved.
@@ -45,21 +52,33 @@ func (l leaseTimes) killAt() election.Instant {
 	return l.Deadline.Add(-l.Deadline.Sub(l.End) / 4)
 }
 
-// stopOrder says how to end the command.
+// stopOrder says how to end the command, and why, which is for the hook.
 type stopOrder struct {
 	Signal int
 	Grace  time.Duration
+	Reason string
 }
 
 // status is what the guardian tells the supervisor.
 type status struct {
-	// Started is the process id of the command.
+	// Begun: from now on the end of this leadership is told to the hook.
+	Begun bool `json:",omitempty"`
+	// Started is the process id of a hook or of the command.
 	Started int `json:",omitempty"`
-	// Failed says why the command could not be started, with the exit code.
-	Failed string `json:",omitempty"`
-	// Gone: nothing of the command lives any more. Code is its exit code.
+	// Losing: the command has gone and the hook is about to be told. Nobody
+	// else needs to, whatever becomes of the guardian.
+	Losing bool `json:",omitempty"`
+	// Remark is what went wrong with a hook and changes nothing.
+	Remark string `json:",omitempty"`
+	// Gone: nothing of the command and the hooks lives any more. Code is the
+	// exit code of the command.
 	Gone bool `json:",omitempty"`
 	Code int  `json:",omitempty"`
+	// Failed says, with Gone, why the command was not started, and Code what
+	// the supervisor shall end with. Hook: it was because of the hook, so the
+	// next attempt may succeed.
+	Failed string `json:",omitempty"`
+	Hook   bool   `json:",omitempty"`
 }
 
 func send(w io.Writer, value any) error {

@@ -35,9 +35,14 @@ type testOrder struct {
 	Forever bool
 	// Servers is a store that expires leases.
 	Servers string
-	// CutAfter makes the store unreachable after this time: a store that
-	// expires leases, in memory.
-	CutAfter time.Duration
+	// Expires makes it a store in memory that expires leases.
+	Expires bool
+	// CutWhen and ResignWhen name files: the store becomes unreachable, or the
+	// leadership is given up, when there is one.
+	CutWhen, ResignWhen string
+
+	OnElected, OnLost, Health string
+	HookLimit, Wait           time.Duration
 }
 
 func TestMain(m *testing.M) {
@@ -60,12 +65,20 @@ func superviseAsTold(text string) int {
 	if err != nil {
 		panic(err)
 	}
-	elector, err := election.New(backend, "test", election.Options{ID: o.ID, Lease: o.Lease,
-		Forever: o.Forever, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+	command := supervise.Command{Args: o.Args, Grace: o.Grace, OnElected: o.OnElected, OnLost: o.OnLost,
+		HookLimit: o.HookLimit, Wait: o.Wait, OnRemark: func(err error) { fmt.Fprintln(os.Stderr, "remark:", err) }}
+	options := election.Options{ID: o.ID, Lease: o.Lease,
+		Forever: o.Forever, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond}
+	if o.Health != "" {
+		command.Health = &supervise.Health{Command: o.Health}
+		options.Health, options.HealthEvery = command.Health.Check, 100*time.Millisecond
+	}
+	elector, err := election.New(backend, "test", options)
 	if err != nil {
 		panic(err)
 	}
-	code, err := supervise.Run(context.Background(), elector, supervise.Command{Args: o.Args, Grace: o.Grace})
+	when(o.ResignWhen, func() { _ = elector.Resign(context.Background()) })
+	code, err := supervise.Run(context.Background(), elector, command)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -76,12 +89,28 @@ func (o testOrder) backend() (election.Backend, error) {
 	if o.Servers != "" {
 		return zookeeper.New(o.Servers, zookeeper.Options{})
 	}
-	if o.CutAfter == 0 {
+	if !o.Expires {
 		return file.New(o.Dir)
 	}
 	store := electiontest.NewFaulty(electiontest.NewStore(nil))
-	time.AfterFunc(o.CutAfter, store.Cut)
+	when(o.CutWhen, store.Cut)
 	return store, nil
+}
+
+// when calls the function once the file exists, if one is named.
+func when(path string, function func()) {
+	if path == "" {
+		return
+	}
+	go func() {
+		for {
+			if _, err := os.Stat(path); err == nil {
+				function()
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
 }
 
 // runner is a supervisor process seen from a test.

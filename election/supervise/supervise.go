@@ -6,7 +6,7 @@
 //
 //	supervisor   campaigns, renews, forwards signals (this process)
 //	  guardian   the same binary anew, in a session of its own: starts the
-//	             command and adopts all its orphans
+//	             hooks and the command and adopts all their orphans
 //	    command  in a session of its own, with the lock files inherited
 //
 // What always holds on Linux:
@@ -24,6 +24,12 @@
 //	    that did not close them hold the lock, so that nobody else leads even
 //	    if supervisor and guardian are killed at once.
 //
+//	S6  OnLost runs once for every leadership for which OnElected was begun,
+//	    after S1's "gone", whatever ended it: the guardian sees to it, and the
+//	    supervisor if the guardian dies before. Only if both are killed at once,
+//	    or one of them in the moment between saying that the hook begins and
+//	    starting it, it does not run. It never runs twice.
+//
 // It cannot kill what it has no right to kill (set-user-id programs), and
 // with a store that expires leases nothing stands behind S2 to S4 if
 // supervisor and guardian are killed at the same instant: the token does.
@@ -34,8 +40,9 @@
 // leadership when its lease runs out; one that holds a lock file and stays
 // stopped is then killed, because nobody else could ever lead.
 //
-// Run takes the process over: signals, and children that are nobody's. Call it
-// from main, as `conclave run` does.
+// Run takes the process over: signals, and children that are nobody's, so it
+// may be the first process of a container. Call it from main, as `conclave run`
+// does.
 package supervise
 
 import (
@@ -51,11 +58,14 @@ import (
 const (
 	// ExitError: the election could not be held; the error says why.
 	ExitError = 1
-	// ExitLost: the leadership was lost and the command stopped. It is
-	// EX_TEMPFAIL of sysexits.h, "try again later": for a service manager the
-	// right thing is to start again, and no shell, signal or common program
-	// uses it.
+	// ExitLost: the leadership was lost or given up (resigned, transferred,
+	// unhealthy) and the command stopped. It is EX_TEMPFAIL of sysexits.h,
+	// "try again later": for a service manager the right thing is to start
+	// again, and no shell, signal or common program uses it.
 	ExitLost = 75
+	// ExitWaited: this candidate was not elected within Command.Wait. It is
+	// EX_UNAVAILABLE of sysexits.h.
+	ExitWaited = 69
 	// ExitNotExecutable and ExitNotFound: the command could not be started,
 	// with the codes that shells use.
 	ExitNotExecutable = 126
@@ -72,8 +82,12 @@ const (
 //	}
 const GuardianArg = "guard-leader-command"
 
-// GraceDefault is the time between SIGTERM and SIGKILL.
-const GraceDefault = 10 * time.Second
+// GraceDefault is the time between SIGTERM and SIGKILL, HookLimitDefault the
+// time that a hook may take.
+const (
+	GraceDefault     = 10 * time.Second
+	HookLimitDefault = 10 * time.Second
+)
 
 // Command is what to run while leading. It inherits, from descriptor 3 on, the
 // lock files of the backend, if it has any: they need not be used, only not be
@@ -84,8 +98,10 @@ type Command struct {
 	Args []string
 	// Dir is the working directory; empty is the present one.
 	Dir string
-	// Env is the environment, nil that of this process. CONCLAVE_TOKEN,
-	// CONCLAVE_ELECTION and CONCLAVE_ID are added.
+	// Env is the environment, nil that of this process. Added are
+	// CONCLAVE_TOKEN, CONCLAVE_ELECTION, CONCLAVE_ID and CONCLAVE_DEADLINE: the
+	// seconds since boot, as in /proc/uptime, until which the leadership was
+	// proved when this turn began; renewals move it on.
 	Env []string
 	// Grace is how long the command may take to end when it is told to while
 	// the leadership holds. A leadership that is being lost leaves it the
@@ -94,6 +110,32 @@ type Command struct {
 	// Stdin, Stdout, Stderr are those of the command; nil is that of this
 	// process.
 	Stdin, Stdout, Stderr *os.File
+
+	// OnElected and OnLost, if not empty, are run by /bin/sh before the command
+	// starts and after it and all its descendants have gone. Their environment
+	// is that of the command with CONCLAVE_EVENT, "elected" or "lost", and for
+	// OnLost CONCLAVE_REASON: the word of election.Reason, or "killed" when
+	// this process was. Their output goes to Stderr, and what they leave behind
+	// is ended.
+	//
+	// OnElected must end with code 0, else the command is not started and the
+	// leadership is given back. A lost leadership ends it as it ends the
+	// command. OnLost delays the giving back; when the leadership was lost
+	// without warning, another may lead beside it.
+	OnElected, OnLost string
+	// HookLimit is the time that a hook may take before it is killed. Default
+	// HookLimitDefault.
+	HookLimit time.Duration
+	// Health, if not nil, is the check that the Elector was given as
+	// Options.Health, so that it does not run while processes that must not
+	// outlive a leadership are searched for.
+	Health *Health
+	// Wait is how long to stand in line for the first leadership; zero is
+	// without end.
+	Wait time.Duration
+	// OnRemark, if not nil, is told of what went wrong with a hook while the
+	// run goes on. It must return at once.
+	OnRemark func(error)
 }
 
 // Run campaigns, runs the command while leading, and returns the exit code for
@@ -112,6 +154,12 @@ func Run(ctx context.Context, elector *election.Elector, command Command) (int, 
 	}
 	if command.Env == nil {
 		command.Env = os.Environ()
+	}
+	if command.HookLimit <= 0 {
+		command.HookLimit = HookLimitDefault
+	}
+	if command.OnRemark == nil {
+		command.OnRemark = func(error) {}
 	}
 	setDefault(&command.Stdin, os.Stdin)
 	setDefault(&command.Stdout, os.Stdout)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 )
@@ -31,8 +32,13 @@ type supervisor struct {
 
 	code    int   // of the last command
 	stopped bool  // the last command ended because the run was to end
+	givenUp error // why the last leadership ended before its command did; nil if it did not
+	hook    error // the last turn came to nothing because of this
 	failure error // that ends the run, whatever else
 }
+
+// errWaited ends a run that was not elected in time.
+var errWaited = errors.New("not elected in time")
 
 // stopError says by which signal the run was ended.
 type stopError struct{ signal syscall.Signal }
@@ -57,6 +63,8 @@ func run(ctx context.Context, elector *election.Elector, command Command) (int, 
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT)
 	defer signal.Stop(s.signals)
+	defer startReaper()()
+	defer func() { command.Health.pause() }() // and never resume
 	return s.result(s.campaign(ctx))
 }
 
@@ -84,10 +92,19 @@ func (s *supervisor) campaign(ctx context.Context) error {
 			return <-t.done
 		})
 	}()
+	patience := make(<-chan time.Time)
+	if s.command.Wait > 0 {
+		timer := time.NewTimer(s.command.Wait)
+		defer timer.Stop()
+		patience = timer.C
+	}
 	for {
 		select {
 		case t := <-turns:
+			patience = nil
 			t.done <- t.run()
+		case <-patience:
+			s.cancel(errWaited)
 		case one := <-s.signals:
 			if ends, how := endsRun(one, false); ends {
 				s.cancel(&stopError{how})
@@ -116,8 +133,14 @@ func (s *supervisor) result(err error) (int, error) {
 	switch {
 	case s.failure != nil:
 		return s.code, s.failure
+	case errors.Is(err, errWaited):
+		return ExitWaited, fmt.Errorf("supervise: %w: others lead", err)
 	case errors.Is(err, election.ErrLost) && !errors.Is(err, election.ErrPermanent):
 		return ExitLost, err
+	case s.hook != nil && !s.stopped:
+		return ExitError, fmt.Errorf("supervise: %w", s.hook)
+	case s.givenUp != nil && !s.stopped:
+		return ExitLost, s.givenUp
 	case err == nil, s.stopped:
 		return s.code, nil
 	case errors.As(err, &stopped):
@@ -132,5 +155,6 @@ func (s *supervisor) environment(lead election.Leadership) []string {
 	return append(append([]string(nil), s.command.Env...),
 		"CONCLAVE_TOKEN="+strconv.FormatUint(uint64(lead.Token()), 10),
 		"CONCLAVE_ELECTION="+lead.Election(),
-		"CONCLAVE_ID="+lead.ID())
+		"CONCLAVE_ID="+lead.ID(),
+		fmt.Sprintf("CONCLAVE_DEADLINE=%.3f", time.Duration(lead.Deadline()).Seconds()))
 }

@@ -30,7 +30,10 @@ func commandAttr() *syscall.SysProcAttr {
 func groupLives(int) bool { return false }
 
 // relative is a process among the descendants.
-type relative struct{ pid, parent, group int }
+type relative struct {
+	pid, parent, group int
+	dead               bool // a zombie, or one that looks so
+}
 
 // descendants returns all descendants of a process, parents first. Zombies are
 // among them: a process whose first thread has ended looks like one, while the
@@ -83,5 +86,6 @@ func parseStat(pid int, text []byte) (relative, bool) {
 	one := relative{pid: pid}
 	var state string
 	_, err := fmt.Sscan(string(text[at+1:]), &state, &one.parent, &one.group)
+	one.dead = state == "Z"
 	return one, err == nil
 }

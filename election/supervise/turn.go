@@ -41,7 +41,10 @@ type turn struct {
 
 	stopSignal syscall.Signal // by which the run was ended, 0 for none
 	stopping   bool
+	cutShort   bool             // the leadership ended before the command
 	forceAt    election.Instant // valid when stopping
+	begun      bool             // the hook is to hear of the end
+	losing     bool             // and does
 	gone       bool
 }
 
@@ -66,7 +69,7 @@ func (t *turn) run() error {
 		case one := <-s.signals:
 			t.onSignal(one)
 		case <-ended:
-			ended = nil
+			ended, t.cutShort = nil, !t.losing
 			if t.stopSignal == 0 {
 				t.stop(syscall.SIGTERM)
 			}
@@ -76,7 +79,11 @@ func (t *turn) run() error {
 		timer.Stop()
 	}
 	t.closeGuardian()
-	s.stopped = t.ctx.Err() != nil && !errors.Is(t.lead.Err(), election.ErrLost)
+	s.stopped = t.ctx.Err() != nil && t.reason() == election.ReasonStopped
+	s.givenUp = nil
+	if t.cutShort && !s.stopped {
+		s.givenUp = t.lead.Err()
+	}
 	return s.failure
 }
 
@@ -112,7 +119,8 @@ func (t *turn) startGuardian() error {
 	}()
 	t.told = t.times()
 	t.send(message{Start: &startOrder{Path: s.path, Args: s.command.Args, Env: s.environment(t.lead),
-		Dir: s.command.Dir, Locks: len(locks), Grace: s.command.Grace, Lease: t.told}})
+		Dir: s.command.Dir, Locks: len(locks), Grace: s.command.Grace, Lease: t.told,
+		Hooks: hooks{s.command.OnElected, s.command.OnLost, s.command.HookLimit}}})
 	return nil
 }
 
@@ -134,6 +142,9 @@ func (t *turn) wake() election.Instant {
 // forceTime is when this process kills by itself: some time after the guardian
 // should have, and before the lease can pass to another.
 func (t *turn) forceTime() election.Instant {
+	if t.losing {
+		return t.forceAt // the command is gone, the hook may take its time
+	}
 	lease := t.times()
 	return min(t.forceAt, lease.Deadline.Add(-lease.Deadline.Sub(lease.End)/8))
 }
@@ -155,14 +166,22 @@ func (t *turn) onReport(report status, ok bool) {
 	case !ok:
 		// The guardian died without having said that all are gone.
 		t.killAll()
+	case report.Hook:
+		s.code, s.hook, t.gone = report.Code, errors.New(report.Failed), true
+		s.command.OnRemark(s.hook)
 	case report.Failed != "":
-		s.code, s.failure = report.Code, fmt.Errorf("supervise: %s", report.Failed)
-		t.gone = true
+		s.code, s.failure, t.gone = report.Code, fmt.Errorf("supervise: %s", report.Failed), true
 	case report.Gone:
-		s.code = report.Code
-		t.gone = true
+		s.code, t.gone = report.Code, true
 	case report.Started != 0:
 		t.group = report.Started
+	case report.Begun:
+		t.begun = true
+	case report.Losing:
+		t.losing, t.stopping = true, true
+		t.forceAt = t.clock.Now().Add(s.command.HookLimit + forceAfter)
+	case report.Remark != "":
+		s.command.OnRemark(errors.New(report.Remark))
 	}
 }
 
@@ -181,14 +200,30 @@ func (t *turn) onSignal(one os.Signal) {
 // the leadership holds; the guardian cuts it short when the lease runs out.
 func (t *turn) stop(how syscall.Signal) {
 	grace := t.supervisor.command.Grace
-	if errors.Is(t.lead.Err(), election.ErrLost) {
+	why := t.reason()
+	if why == election.ReasonExpired || why == election.ReasonTaken {
 		grace = min(grace, max(0, t.times().killAt().Sub(t.clock.Now())))
 	}
-	if at := t.clock.Now().Add(grace + forceAfter); !t.stopping || at < t.forceAt {
+	if at := t.clock.Now().Add(grace + forceAfter); !t.losing && (!t.stopping || at < t.forceAt) {
 		t.forceAt = at
 	}
 	t.stopping = true
-	t.send(message{Stop: &stopOrder{Signal: int(how), Grace: grace}})
+	t.send(message{Stop: &stopOrder{Signal: int(how), Grace: grace, Reason: why.String()}})
+}
+
+// reason says why the command is told to end.
+func (t *turn) reason() election.Reason {
+	err := t.lead.Err()
+	var lost *election.LostError
+	switch {
+	case errors.As(err, &lost):
+		return lost.Reason
+	case errors.Is(err, election.ErrResigned):
+		return election.ReasonResigned
+	case errors.Is(err, election.ErrTransferred):
+		return election.ReasonTransferred
+	}
+	return election.ReasonStopped
 }
 
 // killAll kills everything below this process, guardian included: it did not
@@ -200,15 +235,42 @@ func (t *turn) stop(how syscall.Signal) {
 // descendants, as for every subreaper. A look at /proc could not say so, for it
 // is not taken at one instant.
 func (t *turn) killAll() {
+	s := t.supervisor
+	defer s.command.Health.pause()()
 	t.killDescendants()
 	_ = t.guardian.Process.Kill()
 	_ = t.guardian.Wait()
+	t.killOrphans()
+	if t.begun && !t.losing && s.command.OnLost != "" {
+		t.tellLost()
+		t.killOrphans()
+	}
+	s.code = exitSignal + int(syscall.SIGKILL)
+	t.gone = true
+}
+
+// killOrphans returns when this process has no descendants any more.
+func (t *turn) killOrphans() {
 	for pause := killPause; reapChildren() || t.groupLives(); pause = min(2*pause, killPauseMax) {
 		t.killDescendants()
 		time.Sleep(pause)
 	}
-	t.supervisor.code = exitSignal + int(syscall.SIGKILL)
-	t.gone = true
+}
+
+// tellLost runs the hook in place of a guardian that died before it could.
+func (t *turn) tellLost() {
+	s := t.supervisor
+	why := "killed"
+	if t.lead.Err() != nil {
+		why = t.reason().String()
+	}
+	hook := shellCommand{text: s.command.OnLost, dir: s.command.Dir, stdout: s.command.Stderr, stderr: s.command.Stderr,
+		env: append(s.environment(t.lead), "CONCLAVE_EVENT=lost", "CONCLAVE_REASON="+why)}
+	ctx, cancel := context.WithTimeout(context.Background(), s.command.HookLimit)
+	defer cancel()
+	if err := hook.run(ctx); err != nil {
+		s.command.OnRemark(fmt.Errorf("on-lost: %w", err))
+	}
 }
 
 func (t *turn) killDescendants() {

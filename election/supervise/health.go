@@ -1,0 +1,76 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+)
+
+// Health is a health check that runs a command by /bin/sh: it passes when the
+// command ends with code 0. Its Check is an election.Options.Health. It may be
+// used by several goroutines.
+type Health struct {
+	// Command is what the shell runs, in the environment of this process.
+	Command string
+
+	mu sync.Mutex // held while the command runs, and by who forbids it
+	// end cancels the command that runs.
+	endMu sync.Mutex
+	end   context.CancelFunc
+}
+
+// outputMax is how much of what a check says is kept, from its end.
+const outputMax = 500
+
+// Check runs the command once. When the context ends, the command and its
+// process group are killed, and the check has failed.
+func (h *Health) Check(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h.endMu.Lock()
+	h.end = cancel
+	h.endMu.Unlock()
+	var said tail
+	check := shellCommand{text: h.Command, env: os.Environ(), stdout: &said, stderr: &said}
+	err := check.run(ctx)
+	switch text := strings.TrimSpace(said.String()); {
+	case err == nil:
+		return nil
+	case text == "":
+		return fmt.Errorf("health check %q: %w", h.Command, err)
+	default:
+		return fmt.Errorf("health check %q: %w: %s", h.Command, err, text)
+	}
+}
+
+// pause ends the command that runs, and lets none begin until the returned
+// function is called. A nil Health has none to end.
+func (h *Health) pause() (resume func()) {
+	if h == nil {
+		return func() {}
+	}
+	h.endMu.Lock()
+	if h.end != nil {
+		h.end()
+	}
+	h.endMu.Unlock()
+	h.mu.Lock()
+	return h.mu.Unlock
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ text []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	if len(t.text) > outputMax {
+		t.text = t.text[len(t.text)-outputMax:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.ToValidUTF8(string(t.text), "\uFFFD") }

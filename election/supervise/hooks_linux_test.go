@@ -1,0 +1,252 @@
+package supervise_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election/supervise"
+)
+
+// told is a hook that writes what it knows to the file, as one word.
+func told(path string) string {
+	return `echo $CONCLAVE_EVENT:$CONCLAVE_TOKEN:$CONCLAVE_REASON >> ` + path
+}
+
+func TestHooksSurroundTheCommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "told")
+	script := `echo "command:$CONCLAVE_TOKEN:$CONCLAVE_EVENT" >> ` + path + `; exit 4`
+	o := testOrder{Dir: t.TempDir(), Args: []string{"sh", "-c", script}, OnElected: told(path), OnLost: told(path)}
+	for range 2 {
+		if code := start(t, o).code(); code != 4 {
+			t.Errorf("code %d, expected the command's", code)
+		}
+	}
+	want := []string{"elected:1:", "command:1:", "lost:1:returned", "elected:2:", "command:2:", "lost:2:returned"}
+	if got := lines(path); !slices.Equal(got, want) {
+		t.Errorf("told %v, expected %v", got, want)
+	}
+}
+
+// TestLossIsToldOnceAfterTheCommandHasGone: the grandchild has a session of its
+// own and ignores SIGTERM.
+func TestLossIsToldOnceAfterTheCommandHasGone(t *testing.T) {
+	signs := t.TempDir()
+	resign, cut := filepath.Join(signs, "resign"), filepath.Join(signs, "cut")
+	freeze := func(pid int) { _ = syscall.Kill(pid, syscall.SIGSTOP) }
+	for name, test := range map[string]struct {
+		order  testOrder
+		end    func(*runner)
+		reason string
+	}{
+		"terminated":    {testOrder{}, func(r *runner) { r.signal(syscall.SIGTERM) }, "stopped"},
+		"killed":        {testOrder{}, func(r *runner) { r.signal(syscall.SIGKILL) }, "killed"},
+		"frozen":        {testOrder{Expires: true}, func(r *runner) { freeze(r.pid()) }, "expired"},
+		"resigned":      {testOrder{ResignWhen: resign}, func(*runner) { write(t, resign) }, "resigned"},
+		"expired":       {testOrder{Expires: true, CutWhen: cut}, func(*runner) { write(t, cut) }, "expired"},
+		"guardian dead": {testOrder{}, func(r *runner) { _ = syscall.Kill(r.guardian(), syscall.SIGKILL) }, "killed"},
+		"guardian frozen, then terminated": {testOrder{}, func(r *runner) {
+			freeze(r.guardian())
+			r.signal(syscall.SIGTERM)
+		}, "stopped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "acting")
+			o := test.order
+			o.Dir, o.Args, o.Lease, o.Grace = t.TempDir(), acting(path), 3*time.Second, 200*time.Millisecond
+			o.OnElected, o.OnLost = told(path), told(path)
+			r := start(t, o)
+			await(t, "command", acts(path, "1"))
+			test.end(r)
+			lost := "lost:1:" + test.reason
+			await(t, lost, func() bool { return slices.Contains(lines(path), lost) })
+			r.signal(syscall.SIGCONT)
+			r.code()
+			all := lines(path)
+			if at := slices.Index(all, lost); at != len(all)-1 {
+				t.Errorf("after the loss was told came %v", all[at+1:])
+			}
+			if all[0] != "elected:1:" {
+				t.Errorf("the first word is %s", all[0])
+			}
+		})
+	}
+}
+
+func TestFailedHookKeepsTheCommandFromStarting(t *testing.T) {
+	for name, test := range map[string]struct{ hook, want string }{
+		"fails": {"exit 3", "on-elected ended with code 3"},
+		"hangs": {"sleep 1000", "on-elected was killed after 300ms"},
+	} {
+		path := filepath.Join(t.TempDir(), "told")
+		r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sh", "-c", "echo command >> " + path},
+			OnElected: test.hook, OnLost: told(path), HookLimit: 300 * time.Millisecond})
+		if code := r.code(); code != supervise.ExitError {
+			t.Errorf("%s: code %d", name, code)
+		}
+		if got := lines(path); !slices.Equal(got, []string{"lost:1:returned"}) {
+			t.Errorf("%s: told %v", name, got)
+		}
+		if !strings.Contains(r.output.String(), test.want) {
+			t.Errorf("%s: output %q does not say %q", name, &r.output, test.want)
+		}
+	}
+}
+
+func TestFailedHookIsTriedAgainForever(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "told")
+	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sh", "-c", "echo command >> " + path + "; sleep 1000"},
+		OnElected: "test $CONCLAVE_TOKEN -gt 2", Forever: true})
+	await(t, "command", acts(path, "command"))
+	r.signal(syscall.SIGTERM)
+	r.code()
+	if !strings.Contains(r.output.String(), "remark: on-elected ended with code 1") {
+		t.Errorf("output %q", &r.output)
+	}
+}
+
+// TestLossHookHasItsTime: the one that hangs is killed, and whom it left behind
+// too; the election is given back afterwards.
+func TestLossHookHasItsTime(t *testing.T) {
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "left")
+	o := testOrder{Dir: dir, Args: []string{"true"}, HookLimit: 400 * time.Millisecond,
+		OnLost: "setsid sh -c 'while :; do echo x >> " + path + "; sleep 0.01; done' & sleep 1000"}
+	r := start(t, o)
+	if code := r.code(); code != 0 {
+		t.Errorf("code %d", code)
+	}
+	if len(lines(path)) == 0 || !silent(path) {
+		t.Error("what the hook left behind still acts, or never did")
+	}
+	if !strings.Contains(r.output.String(), "remark: on-lost was killed after 400ms") {
+		t.Errorf("output %q", &r.output)
+	}
+	o.OnLost = ""
+	if code := start(t, o).code(); code != 0 {
+		t.Errorf("the next one ended with code %d", code)
+	}
+}
+
+func TestCommandKnowsUntilWhenItsLeadershipIsProved(t *testing.T) {
+	script := `read up idle < /proc/uptime; echo "$up $CONCLAVE_DEADLINE"`
+	r := start(t, testOrder{Expires: true, Args: []string{"sh", "-c", script}, Lease: 20 * time.Second})
+	r.code()
+	var up, deadline float64
+	if _, err := fmt.Sscan(r.output.String(), &up, &deadline); err != nil {
+		t.Fatalf("%q: %v", &r.output, err)
+	}
+	if left := deadline - up; left < 10 || left > 20 {
+		t.Errorf("%v seconds are left of a lease of 20", left)
+	}
+}
+
+func TestLeadershipGivenUpEndsWithItsOwnCode(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	r := start(t, testOrder{Dir: t.TempDir(), ResignWhen: ready,
+		Args: []string{"bash", "-c", "trap 'exit 0' TERM; : > " + ready + "; while :; do sleep 0.01; done"}})
+	if code := r.code(); code != supervise.ExitLost {
+		t.Errorf("code %d, expected %d\n%s", code, supervise.ExitLost, &r.output)
+	}
+}
+
+func TestWaitingInLineHasAnEnd(t *testing.T) {
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "acting")
+	first := start(t, testOrder{Dir: dir, Args: acting(path)})
+	await(t, "first", acts(path, "1"))
+	second := start(t, testOrder{Dir: dir, Wait: 200 * time.Millisecond, Args: []string{"true"}})
+	if code := second.code(); code != supervise.ExitWaited {
+		t.Errorf("code %d, expected %d\n%s", code, supervise.ExitWaited, &second.output)
+	}
+	first.signal(syscall.SIGTERM)
+	first.code()
+	third := start(t, testOrder{Dir: dir, Wait: 200 * time.Millisecond, Args: []string{"sleep", "0.5"}})
+	if code := third.code(); code != 0 {
+		t.Errorf("code %d: the wait ends with the election, not with the command\n%s", code, &third.output)
+	}
+}
+
+func TestUnhealthyLeaderGivesUpAndStaysOut(t *testing.T) {
+	dir, store, path := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "acting")
+	sign := filepath.Join(dir, "healthy")
+	o := testOrder{Dir: store, Args: acting(path), Forever: true, Grace: 200 * time.Millisecond,
+		Health: "test -e " + sign + " || { echo no sign; exit 1; }", OnLost: told(path)}
+	r := start(t, o)
+	other := start(t, testOrder{Dir: store, Args: []string{"true"}})
+	if code := other.code(); code != 0 {
+		t.Fatalf("the unhealthy one kept another out: code %d", code)
+	}
+	write(t, sign)
+	await(t, "command", acts(path, "2"))
+	if err := os.Remove(sign); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "loss", acts(path, "lost:2:unhealthy"))
+	write(t, sign)
+	await(t, "command again", acts(path, "3"))
+	r.signal(syscall.SIGTERM)
+	r.code()
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHangingHealthCheckIsKilledAndFails with its child.
+func TestHangingHealthCheckIsKilledAndFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "checks")
+	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sleep", "1000"}, Forever: true,
+		Health: "echo $$ >> " + path + "; sleep 1000 & wait"})
+	await(t, "three checks", func() bool { return len(lines(path)) >= 3 })
+	r.signal(syscall.SIGTERM)
+	if code := r.code(); code != 128+15 {
+		t.Errorf("code %d\n%s", code, &r.output)
+	}
+	for _, pid := range lines(path) {
+		await(t, "end of group "+pid, func() bool { return len(groupOf(t, pid)) == 0 })
+	}
+}
+
+var groupField = regexp.MustCompile(`\) \S \d+ (\d+) `)
+
+// groupOf returns the processes of a group that live.
+func groupOf(t *testing.T, group string) (pids []string) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stat := range stats {
+		text, _ := os.ReadFile(stat)
+		if found := groupField.FindSubmatch(text); found != nil && string(found[1]) == group {
+			pids = append(pids, stat)
+		}
+	}
+	return pids
+}
+
+// TestOrphansAreTakenNoteOf: the health check leaves a process behind that
+// becomes a child of the supervisor, as all orphans of a container do.
+func TestOrphansAreTakenNoteOf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "orphans")
+	once := "test -e " + path + " || setsid sh -c 'echo $$ > " + path + "; exec sleep 0.2' &"
+	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sleep", "1000"}, Health: once})
+	await(t, "orphan", func() bool { return len(lines(path)) == 1 })
+	orphan := "/proc/" + lines(path)[0]
+	await(t, "zombie", func() bool { return zombieOf(orphan, r.pid()) })
+	await(t, "end of the zombie", func() bool { return !zombieOf(orphan, r.pid()) })
+}
+
+func zombieOf(process string, parent int) bool {
+	text, _ := os.ReadFile(process + "/stat")
+	return strings.Contains(string(text), fmt.Sprintf(") Z %d ", parent))
+}

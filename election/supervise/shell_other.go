@@ -1,0 +1,20 @@
+//go:build !unix
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// shellCommand needs process groups.
+type shellCommand struct {
+	text, dir      string
+	env            []string
+	stdout, stderr io.Writer
+}
+
+func (shellCommand) run(context.Context) error {
+	return errors.New("supervise: this system is not supported")
+}
