@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,21 +12,23 @@ import (
 
 func testKilled(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	a := startProcess(t, h, order{url, "killed", "a", s.Lease})
-	first := a.awaitElected(patience)
-	b := startProcess(t, h, order{url, "killed", "b", s.Lease})
-	awaitView(t, s, url, "killed", func(v election.View) bool { return slices.Equal(v.Candidates, []string{"b"}) })
+	a := s.startProcess(t, h, order{URL: url, Election: "killed", ID: "a"})
+	first := a.awaitElected()
+	b := s.startProcess(t, h, order{URL: url, Election: "killed", ID: "b"})
+	b.awaitInLine(url, "killed")
 	a.kill()
 	killed := election.Now()
-	second := b.awaitElected(patience)
-	if took := election.Now().Sub(killed); took > 2*s.Lease+time.Second {
+	second := b.awaitElected()
+	took := election.Now().Sub(killed)
+	s.recorder.sampleMs(FigureKill, took)
+	if took > s.handover() {
 		t.Errorf("the handover took %v with a lease of %v", took, s.Lease)
 	}
 	if second <= first {
 		t.Errorf("token %d after %d", second, first)
 	}
 	b.stop()
-	verify(t, h, 2)
+	s.verify(t, h, 2)
 }
 
 // testKilledAgain kills each holder some moments after its election, the first
@@ -35,13 +36,13 @@ func testKilled(t *testing.T, s Suite) {
 func testKilledAgain(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	rounds := 20
-	if s.Open(t, url).Traits().Expires {
+	if s.recorder.report.Traits.Expires {
 		rounds = 3 // each costs a lease
 	}
 	var last election.Token
 	for i := range rounds {
-		p := startProcess(t, h, order{url, "again", fmt.Sprint("p", i), s.Lease})
-		token := p.awaitElected(patience)
+		p := s.startProcess(t, h, order{URL: url, Election: "again", ID: fmt.Sprint("p", i)})
+		token := p.awaitElected()
 		if token <= last {
 			t.Fatalf("round %d: token %d after %d", i, token, last)
 		}
@@ -49,74 +50,98 @@ func testKilledAgain(t *testing.T, s Suite) {
 		time.Sleep(time.Duration(i) * time.Millisecond)
 		p.kill()
 	}
-	verify(t, h, rounds)
+	s.verify(t, h, rounds)
 }
 
-// testFrozen freezes the leader for three leases. Where leases expire, the
-// other leads meanwhile; where they do not, it leads after the thaw. In both
-// the frozen one must not believe for one moment longer.
+// testFrozen freezes the leader until its lease is over. Where leases expire,
+// the other leads meanwhile; where they do not, it leads after the thaw. In
+// both the frozen one must not believe for one moment longer.
 func testFrozen(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	a := startProcess(t, h, order{url, "frozen", "a", s.Lease})
-	first := a.awaitElected(patience)
-	b := startProcess(t, h, order{url, "frozen", "b", s.Lease})
-	awaitView(t, s, url, "frozen", func(v election.View) bool { return slices.Equal(v.Candidates, []string{"b"}) })
+	a := s.startProcess(t, h, order{URL: url, Election: "frozen", ID: "a"})
+	first := a.awaitElected()
+	b := s.startProcess(t, h, order{URL: url, Election: "frozen", ID: "b"})
+	b.awaitInLine(url, "frozen")
 	a.freeze()
-	if s.Open(t, url).Traits().Expires {
-		if second := b.awaitElected(patience); second <= first {
+	if s.recorder.report.Traits.Expires {
+		if second := b.awaitElected(); second <= first {
 			t.Errorf("token %d after %d", second, first)
 		}
 		a.thaw()
 	} else {
 		time.Sleep(3 * s.Lease)
 		a.thaw()
-		b.awaitElected(patience)
+		b.awaitElected()
 	}
 	b.stop()
-	a.awaitElected(patience) // it campaigns again
+	a.awaitElected() // it campaigns again
 	a.stop()
-	verify(t, h, 3)
+	s.verify(t, h, 3)
 }
 
+// testResigned lets two candidates resign in turns.
 func testResigned(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	a := startProcess(t, h, order{url, "resigned", "a", s.Lease})
-	a.awaitElected(patience)
-	b := startProcess(t, h, order{url, "resigned", "b", s.Lease})
-	awaitView(t, s, url, "resigned", func(v election.View) bool { return slices.Equal(v.Candidates, []string{"b"}) })
-	a.resign()
-	b.awaitElected(patience)
-	a.stop()
-	b.stop()
-	verify(t, h, 2)
+	leader := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "a"})
+	leader.awaitElected()
+	<-leader.campaigning
+	other := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "b"})
+	const rounds = 5
+	inLine := false
+	for range rounds {
+		if !inLine {
+			other.awaitInLine(url, "resigned")
+		}
+		leader.ask("resign")
+		if refused := await(t, s, "the leader has resigned", leader.answers); refused != "" {
+			t.Fatalf("resign: %s", refused)
+		}
+		if inLine = s.nextOf(t, leader, other) == leader; !inLine {
+			leader, other = other, leader
+		}
+	}
+	leader.stop()
+	other.stop()
+	s.verify(t, h, -1)
+	for _, gap := range h.gaps() {
+		s.recorder.sampleMs(FigureResign, gap)
+	}
+}
+
+// nextOf returns which of two is elected next. Where the line is seen it must
+// be the one that waits.
+func (s Suite) nextOf(t *testing.T, resigned, waits *process) *process {
+	t.Helper()
+	select {
+	case <-waits.elected:
+		return waits
+	case <-resigned.elected:
+		if s.recorder.report.Traits.Line {
+			t.Error("the one that resigned was elected again before the one in line")
+		}
+		<-resigned.campaigning
+		return resigned
+	case <-time.After(s.patience()):
+		t.Fatal("nobody is elected after a resignation")
+		return nil
+	}
 }
 
 func testStoppedWaiter(t *testing.T, s Suite) {
 	url := s.URL(t)
-	a := s.Open(t, url)
-	held := acquire(t, a, newClaim("waiter", "a"))
-	ctx, cancel := context.WithCancel(t.Context())
-	claim := newClaim("waiter", "b")
-	ended := make(chan error, 1)
-	b := s.Open(t, url)
-	go func() {
-		_, err := b.Acquire(ctx, claim)
-		ended <- err
-	}()
-	awaitView(t, s, url, "waiter", func(v election.View) bool { return slices.Equal(v.Candidates, []string{"b"}) })
-	cancel()
-	select {
-	case err := <-ended:
-		if err == nil {
-			t.Fatal("granted beside a holder")
-		}
-	case <-time.After(patience):
-		t.Fatal("Acquire does not heed its context")
+	a, b := s.Open(t, url), s.Open(t, url)
+	held := s.acquire(t, a, s.newClaim("waiter", "a"))
+	claim := s.newClaim("waiter", "b")
+	granted, stop := s.acquiring(t, b, claim)
+	s.awaitInLine(t, url, "waiter", "b")
+	stop()
+	if grant := await(t, s, "Acquire heeds its context", granted); grant.Token != 0 {
+		t.Fatal("granted beside a holder")
 	}
-	release(t, b, election.Grant{Claim: claim})
-	release(t, a, held)
-	awaitView(t, s, url, "waiter", func(v election.View) bool { return v.Leader == "" && len(v.Candidates) == 0 })
-	release(t, a, acquire(t, a, newClaim("waiter", "c")))
+	s.release(t, b, election.Grant{Claim: claim})
+	s.release(t, a, held)
+	s.awaitNobody(t, url, "waiter")
+	s.release(t, a, s.acquire(t, a, s.newClaim("waiter", "c")))
 }
 
 // testLostReplies loses the reply to a grant: the elector withdraws the claim
@@ -126,16 +151,15 @@ func testLostReplies(t *testing.T, s Suite) {
 	backend := NewFaulty(s.Open(t, url))
 	backend.LoseReplies("acquire", 2)
 	backend.LoseReplies("release", 1)
-	elector := newElector(t, backend, "lost", "a", s.Lease, false)
-	err := elector.Run(t.Context(), h.leads(func(context.Context, election.Leadership) error { return nil }))
-	if err != nil {
+	elector := s.newElector(t, backend, "lost", election.Options{ID: "a"})
+	if err := elector.Run(s.within(t), h.leads(atOnce)); err != nil {
 		t.Fatal(err)
 	}
 	if calls := backend.Calls("acquire"); calls != 3 {
 		t.Errorf("%d attempts, expected 3", calls)
 	}
-	verify(t, h, 1)
-	awaitView(t, s, url, "lost", func(v election.View) bool { return v.Leader == "" && len(v.Candidates) == 0 })
+	s.verify(t, h, 1)
+	s.awaitNobody(t, url, "lost")
 }
 
 // testLateReplies delays the answers of renewals beyond the lease: they arrive
@@ -143,11 +167,12 @@ func testLostReplies(t *testing.T, s Suite) {
 func testLateReplies(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	backend := NewFaulty(s.Open(t, url))
-	elector := newElector(t, backend, "late", "a", s.Lease, false)
-	err := elector.Run(t.Context(), h.leads(func(ctx context.Context, lead election.Leadership) error {
-		backend.Delay("renew", 2*s.Lease)
+	elector := s.newElector(t, backend, "late", election.Options{ID: "a"})
+	err := elector.Run(s.within(t), h.leads(func(ctx context.Context, lead election.Leadership) error {
+		lease := lead.Remaining() // the store's own may be longer than what was wished for
+		backend.Delay("renew", 2*lease)
 		<-ctx.Done()
-		if lead.Remaining() > s.Lease/2 {
+		if lead.Remaining() > lease/2 {
 			t.Errorf("told to end %v before the deadline", lead.Remaining())
 		}
 		return nil
@@ -155,21 +180,19 @@ func testLateReplies(t *testing.T, s Suite) {
 	if !errors.Is(err, election.ErrLost) {
 		t.Fatalf("Run returned %v", err)
 	}
-	verify(t, h, 1)
+	s.verify(t, h, 1)
 }
 
 // testCut cuts the leader off and lets another campaign.
 func testCut(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	backend, cut, clear := s.cuttable(t, url)
-	first := newElector(t, backend, "cut", "a", s.Lease, false)
-	second := newElector(t, s.Open(t, url), "cut", "b", s.Lease, false)
+	first := s.newElector(t, backend, "cut", election.Options{ID: "a"})
+	second := s.newElector(t, s.Open(t, url), "cut", election.Options{ID: "b"})
 	ran := make(chan error, 1)
 	err := first.Run(t.Context(), h.leads(func(ctx context.Context, _ election.Leadership) error {
 		cut()
-		go func() {
-			ran <- second.Run(t.Context(), h.leads(func(context.Context, election.Leadership) error { return nil }))
-		}()
+		go func() { ran <- second.Run(t.Context(), h.leads(atOnce)) }()
 		<-ctx.Done()
 		return nil
 	}))
@@ -177,15 +200,75 @@ func testCut(t *testing.T, s Suite) {
 		t.Fatalf("the one that was cut off returned %v", err)
 	}
 	clear()
-	select {
-	case err := <-ran:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(patience):
-		t.Fatal("nobody is elected after the one that was cut off")
+	if err := await(t, s, "somebody leads after the one that was cut off", ran); err != nil {
+		t.Fatal(err)
 	}
-	verify(t, h, 2)
+	s.verify(t, h, 2)
+}
+
+// testResignedCut resigns when the store cannot be told (E14): it takes no
+// longer than a lease, and the others lead when it has expired.
+func testResignedCut(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	backend, cut, clear := s.cuttable(t, url)
+	a := s.run(t, h, backend, "cut", election.Options{ID: "a"})
+	await(t, s, "a is elected", a.events.elected)
+	cut()
+	began := election.Now()
+	if err := a.elector.Resign(s.within(t)); err != nil {
+		t.Errorf("Resign returned %v", err)
+	}
+	if took := election.Now().Sub(began); took > s.handover() {
+		t.Errorf("resigning took %v", took)
+	}
+	await(t, s, "Run of a returns", a.ended)
+	clear()
+	b := s.run(t, h, s.Open(t, url), "cut", election.Options{ID: "b"})
+	await(t, s, "b is elected", b.events.elected)
+	b.end(t, s)
+	for _, m := range []*member{a, b} {
+		if elected, lost := m.events.count(election.EventElected), m.events.count(election.EventLost); elected != 1 || lost != 1 {
+			t.Errorf("%s was told %d times that it leads, %d times that it lost", m.elector.ID(), elected, lost)
+		}
+	}
+	s.verify(t, h, 2)
+}
+
+// testOneLoss ends leaderships in many ways.
+func testOneLoss(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	backend := NewFaulty(s.Open(t, url))
+	m := s.run(t, h, backend, "loss", election.Options{ID: "a", Forever: true})
+	faults := []func(){
+		func() { _ = m.elector.Resign(s.within(t)) },
+		func() {
+			backend.LoseReplies("release", 2)
+			_ = m.elector.Resign(s.within(t))
+		},
+		func() {
+			backend.LoseReplies("acquire", 1) // the next campaign
+			_ = m.elector.Resign(s.within(t))
+		},
+		func() {
+			backend.Cut()
+			go func() { _ = m.elector.Resign(context.Background()) }()
+		},
+		func() { backend.LoseReplies("renew", 1<<30) },
+	}
+	for i, fault := range faults {
+		await(t, s, fmt.Sprintf("a is elected before fault %d", i), m.events.elected)
+		fault()
+		await(t, s, fmt.Sprintf("a loses by fault %d", i), m.events.lost)
+		backend.Heal()
+		backend.LoseReplies("renew", 0)
+	}
+	await(t, s, "a is elected at last", m.events.elected)
+	m.end(t, s)
+	elected, lost := m.events.count(election.EventElected), m.events.count(election.EventLost)
+	if elected != lost || elected != len(faults)+1 {
+		t.Errorf("elected %d times, lost %d times, expected %d", elected, lost, len(faults)+1)
+	}
+	s.verify(t, h, elected)
 }
 
 // cuttable opens a backend with a way to cut it off. Clear lets others lead
@@ -195,6 +278,11 @@ func (s Suite) cuttable(t *testing.T, url string) (backend election.Backend, cut
 		backend, cut = s.OpenCut(t, url)
 		return backend, cut, func() {}
 	}
+	if s.Proxy != nil {
+		through, link := s.Proxy(t, url)
+		t.Cleanup(link.Heal) // before the backend is closed, which may have to say so
+		return s.Open(t, through), link.Cut, func() {}
+	}
 	faulty := NewFaulty(s.Open(t, url))
 	return faulty, faulty.Cut, func() {
 		if faulty.Traits().Expires {
@@ -202,7 +290,7 @@ func (s Suite) cuttable(t *testing.T, url string) (backend election.Backend, cut
 		}
 		faulty.Heal()
 		for _, grant := range faulty.abandoned() {
-			release(t, faulty, grant)
+			s.release(t, faulty, grant)
 		}
 	}
 }
@@ -210,27 +298,25 @@ func (s Suite) cuttable(t *testing.T, url string) (backend election.Backend, cut
 func testReleaseRaces(t *testing.T, s Suite) {
 	h := &history{}
 	const candidates, turns = 8, 5
-	compete(t, s, h, "races", candidates, turns)
-	verify(t, h, candidates*turns)
+	s.compete(t, h, "races", candidates, turns)
+	s.verify(t, h, candidates*turns)
 }
 
 func testHundred(t *testing.T, s Suite) {
 	h := &history{}
-	compete(t, s, h, "hundred", 100, 1)
-	verify(t, h, 100)
+	s.compete(t, h, "hundred", 100, 1)
+	s.verify(t, h, 100)
 }
 
 // compete lets candidates lead a number of times each, as briefly as possible.
-func compete(t *testing.T, s Suite, h *history, name string, candidates, turns int) {
+func (s Suite) compete(t *testing.T, h *history, name string, candidates, turns int) {
 	url := s.URL(t)
 	results := make(chan error, candidates)
 	for i := range candidates {
-		backend := s.Open(t, url)
+		elector := s.newElector(t, s.Open(t, url), name, election.Options{ID: fmt.Sprintf("c%03d", i)})
 		go func() {
-			elector := newElector(t, backend, name, fmt.Sprintf("c%03d", i), s.Lease, false)
 			for range turns {
-				err := elector.Run(t.Context(), h.leads(func(context.Context, election.Leadership) error { return nil }))
-				if err != nil {
+				if err := elector.Run(t.Context(), h.leads(atOnce)); err != nil {
 					results <- err
 					return
 				}
@@ -238,13 +324,14 @@ func compete(t *testing.T, s Suite, h *history, name string, candidates, turns i
 			results <- nil
 		}()
 	}
+	limit := time.After(4 * s.patience())
 	for range candidates {
 		select {
 		case err := <-results:
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(4 * patience):
+		case <-limit:
 			t.Fatalf("not all have led: %d leaderships", h.len())
 		}
 	}

@@ -50,8 +50,8 @@ func (f *Faulty) Heal() {
 	f.healed = make(chan struct{})
 }
 
-// LoseReplies loses the next n replies to an operation ("acquire", "renew" or
-// "release"): it takes effect, the caller gets ErrFault.
+// LoseReplies loses the next n replies to an operation ("acquire", "renew",
+// "release" or "nominate"): it takes effect, the caller gets ErrFault.
 func (f *Faulty) LoseReplies(operation string, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,6 +145,19 @@ func (f *Faulty) Release(ctx context.Context, grant election.Grant) error {
 		f.mu.Unlock()
 	}
 	return f.after("release", err)
+}
+
+// Nominate passes the call on, subject to the faults ("nominate"). A backend
+// that cannot hand over says so.
+func (f *Faulty) Nominate(ctx context.Context, grant election.Grant, id string) error {
+	nominator, ok := f.Backend.(election.Nominator)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	if err := f.before(ctx, "nominate"); err != nil {
+		return err
+	}
+	return f.after("nominate", nominator.Nominate(ctx, grant, id))
 }
 
 // abandoned returns the grants that were never released.

@@ -24,6 +24,9 @@ const candidateEnv = "CONCLAVE_ELECTIONTEST_CANDIDATE"
 type order struct {
 	URL, Election, ID string
 	Lease             time.Duration
+	Priority          int
+	// WarmFor is how long it takes to warm up; below zero for ever.
+	WarmFor time.Duration
 }
 
 // Main runs the tests, or a candidate if this process was started as one. Call
@@ -51,18 +54,14 @@ func Main(m *testing.M, open func(url string) (election.Backend, error)) int {
 }
 
 // candidate campaigns until its standard input ends, and tells on its standard
-// output when it leads and until when it believed so. A line "resign" on the
-// input makes it resign.
+// output when it leads and until when it believed so. The input may say
+// "resign" and "transfer ID".
 func candidate(o order, backend election.Backend) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	elector, err := election.New(backend, o.Election, election.Options{ID: o.ID, Lease: o.Lease,
 		Forever: true, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond,
-		OnEvent: func(e election.Event) {
-			if e.Err != nil {
-				fmt.Fprintln(os.Stderr, o.ID, e.Kind, e.Err)
-			}
-		}})
+		Priority: o.Priority, Warm: o.warm, OnEvent: o.tell})
 	if err != nil {
 		fmt.Println("error", err)
 		return 1
@@ -70,14 +69,53 @@ func candidate(o order, backend election.Backend) int {
 	go func() {
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
-			if lines.Text() == "resign" {
-				_ = elector.Resign(ctx)
-			}
+			obey(ctx, elector, lines.Text())
 		}
 		cancel()
 	}()
 	_ = elector.Run(ctx, believe)
 	return 0
+}
+
+// obey does what a line of the input says, and tells what came of it.
+func obey(ctx context.Context, elector *election.Elector, line string) {
+	word, id, _ := strings.Cut(line, " ")
+	var err error
+	if word == "resign" {
+		err = elector.Resign(ctx)
+	} else {
+		err = elector.TransferTo(ctx, id)
+	}
+	if err != nil {
+		fmt.Println("refused", strings.ReplaceAll(err.Error(), "\n", " "))
+		return
+	}
+	fmt.Println("done")
+}
+
+func (o order) tell(e election.Event) {
+	if e.Err != nil {
+		fmt.Fprintln(os.Stderr, o.ID, e.Kind, e.Err)
+	}
+	if e.Kind == election.EventCampaigning {
+		fmt.Println("campaigning")
+	}
+}
+
+// warm takes its time and tells when it is done.
+func (o order) warm(ctx context.Context) error {
+	fmt.Println("warming")
+	var done <-chan time.Time
+	if o.WarmFor >= 0 {
+		done = time.After(o.WarmFor)
+	}
+	select {
+	case <-done:
+		fmt.Println("warm 0", int64(election.Now()))
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // believe asks the leadership as often as it can whether it holds, so that the
@@ -91,7 +129,10 @@ func believe(_ context.Context, lead election.Leadership) error {
 			break
 		}
 		last = now
-		time.Sleep(time.Millisecond)
+		select {
+		case <-lead.Done():
+		case <-time.After(time.Millisecond):
+		}
 	}
 	fmt.Println("ended", uint64(lead.Token()), int64(last))
 	return nil
@@ -100,19 +141,31 @@ func believe(_ context.Context, lead election.Leadership) error {
 // process is a candidate process seen from the suite.
 type process struct {
 	t       testing.TB
+	suite   Suite
 	id      string
 	history *history
 	command *exec.Cmd
 	stdin   io.WriteCloser
-	elected chan election.Token
 	ended   chan struct{}
+
+	// What it has told: tokens, answers to what it was asked ("" for done),
+	// and that it campaigns, warms up and has warmed up.
+	elected     chan election.Token
+	answers     chan string
+	campaigning chan struct{}
+	warming     chan struct{}
+	warm        chan election.Instant
 
 	mu   sync.Mutex
 	open *belief
 }
 
-func startProcess(t testing.TB, h *history, o order) *process {
+// toldMax bounds what a process may tell before anybody asks for it.
+const toldMax = 10000
+
+func (s Suite) startProcess(t testing.TB, h *history, o order) *process {
 	t.Helper()
+	o.Lease = s.Lease
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -128,8 +181,10 @@ func startProcess(t testing.TB, h *history, o order) *process {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, id: o.ID, history: h, command: command, stdin: stdin,
-		elected: make(chan election.Token, 1000), ended: make(chan struct{})}
+	p := &process{t: t, suite: s, id: o.ID, history: h, command: command, stdin: stdin, ended: make(chan struct{}),
+		elected: make(chan election.Token, toldMax), answers: make(chan string, toldMax),
+		campaigning: make(chan struct{}, toldMax), warming: make(chan struct{}, toldMax),
+		warm: make(chan election.Instant, toldMax)}
 	go p.read(stdout)
 	t.Cleanup(p.kill)
 	return p
@@ -139,21 +194,36 @@ func (p *process) read(stdout io.Reader) {
 	defer close(p.ended)
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		word, rest, _ := strings.Cut(lines.Text(), " ")
-		var token uint64
-		var at int64
-		_, _ = fmt.Sscan(rest, &token, &at)
-		p.mu.Lock()
-		switch word {
-		case "elected":
-			p.open = &belief{p.id, election.Token(token), election.Instant(at), 0}
-			p.elected <- election.Token(token)
-		case "ended":
-			p.close(election.Instant(at))
-		case "error":
-			p.t.Errorf("candidate %s: %s", p.id, rest)
-		}
-		p.mu.Unlock()
+		p.hear(lines.Text())
+	}
+}
+
+// hear files one line.
+func (p *process) hear(line string) {
+	word, rest, _ := strings.Cut(line, " ")
+	var token uint64
+	var at int64
+	_, _ = fmt.Sscan(rest, &token, &at)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch word {
+	case "campaigning":
+		p.campaigning <- struct{}{}
+	case "warming":
+		p.warming <- struct{}{}
+	case "warm":
+		p.warm <- election.Instant(at)
+	case "done":
+		p.answers <- ""
+	case "refused":
+		p.answers <- rest
+	case "elected":
+		p.open = &belief{p.id, election.Token(token), election.Instant(at), 0}
+		p.elected <- election.Token(token)
+	case "ended":
+		p.close(election.Instant(at))
+	case "error":
+		p.t.Errorf("candidate %s: %s", p.id, rest)
 	}
 }
 
@@ -167,14 +237,27 @@ func (p *process) close(to election.Instant) {
 }
 
 // awaitElected returns the token of the next leadership of this candidate.
-func (p *process) awaitElected(limit time.Duration) election.Token {
+func (p *process) awaitElected() election.Token {
 	p.t.Helper()
+	return await(p.t, p.suite, p.id+" is elected", p.elected)
+}
+
+// awaitInLine returns when the candidate waits, as far as can be seen.
+func (p *process) awaitInLine(url, name string) {
+	p.t.Helper()
+	await(p.t, p.suite, p.id+" campaigns", p.campaigning)
+	p.suite.awaitInLine(p.t, url, name, p.id)
+}
+
+// await returns the next value of a channel.
+func await[T any](t testing.TB, s Suite, what string, values <-chan T) T {
+	t.Helper()
 	select {
-	case token := <-p.elected:
-		return token
-	case <-time.After(limit):
-		p.t.Fatalf("%s was not elected within %v", p.id, limit)
-		return 0
+	case value := <-values:
+		return value
+	case <-time.After(s.patience()):
+		t.Fatalf("waited %v in vain until %s", s.patience(), what)
+		panic("unreachable")
 	}
 }
 
@@ -195,4 +278,6 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-func (p *process) resign() { _, _ = io.WriteString(p.stdin, "resign\n") }
+// ask tells the process to "resign" or "transfer ID"; the answer comes in
+// answers.
+func (p *process) ask(what string) { _, _ = io.WriteString(p.stdin, what+"\n") }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,8 @@ import (
 
 // Store is a store of leases in memory, the plainest correct backend: the
 // reference for the suite, and a backend for tests of programs that elect. It
-// gives a lease to the next in line as soon as it has run out.
+// gives a lease to the next in line as soon as it has run out, or to the
+// candidate that the holder has nominated.
 type Store struct {
 	clock clock.Clock
 
@@ -29,7 +31,18 @@ type lease struct {
 	token   election.Token
 	expires election.Instant
 	since   time.Time
-	line    []election.Claim
+	line    []election.Claim // first come, first served
+	nominee nominee
+	request *election.Request
+	history []election.Change
+	news    chan struct{} // to the holder
+}
+
+// nominee is the candidate that the holder has chosen.
+type nominee struct {
+	nonce  string // empty: nobody
+	warmed bool   // Warm has returned
+	err    error  // what it returned
 }
 
 // NewStore returns an empty store that counts on the given clock, nil being
@@ -41,9 +54,15 @@ func NewStore(c clock.Clock) *Store {
 	return &Store{clock: c, elections: make(map[string]*lease), changed: make(chan struct{})}
 }
 
-// Traits says: exclusive, with expiry.
+// Traits says: exclusive, with expiry and a line.
 func (s *Store) Traits() election.Traits {
-	return election.Traits{Name: "memory", Exclusive: true, Expires: true, LeaseMin: 10 * time.Millisecond}
+	return election.Traits{Name: "memory", Exclusive: true, Expires: true, Line: true, LeaseMin: 10 * time.Millisecond,
+		Guarantees: election.Guarantees{
+			Failover: "none: it lives in one process",
+			Clocks:   "one clock",
+			Token:    "a counter; back to 1 with a new Store",
+			Renewal:  "a mutex", Waiting: "a goroutine", Notice: "watch",
+		}}
 }
 
 // at returns the election, after what has run out has been taken away.
@@ -54,8 +73,7 @@ func (s *Store) at(name string) *lease {
 		s.elections[name] = l
 	}
 	if l.holder.Nonce != "" && s.clock.Now() >= l.expires {
-		l.holder = election.Claim{}
-		s.tell()
+		s.vacate(l, election.ReasonExpired)
 	}
 	return l
 }
@@ -65,28 +83,93 @@ func (s *Store) tell() {
 	s.changed = make(chan struct{})
 }
 
+// vacate ends the leadership of the holder.
+func (s *Store) vacate(l *lease, reason election.Reason) {
+	l.holder, l.request, l.news = election.Claim{}, nil, nil
+	if !l.nominee.warmed || l.nominee.err != nil {
+		l.nominee = nominee{}
+	}
+	last := &l.history[len(l.history)-1]
+	last.Until, last.Reason = time.Now(), reason.String()
+	s.tell()
+}
+
+// next returns the nonce of the claim that the grant is due to.
+func (l *lease) next() string {
+	if l.nominee.warmed && slices.ContainsFunc(l.line, isClaim(l.nominee.nonce)) {
+		return l.nominee.nonce
+	}
+	return l.line[0].Nonce
+}
+
+func isClaim(nonce string) func(election.Claim) bool {
+	return func(c election.Claim) bool { return c.Nonce == nonce }
+}
+
 // Acquire waits in line.
 func (s *Store) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.at(claim.Election)
 	l.line = append(l.line, claim)
+	if l.holder.Nonce != "" && claim.Priority > l.holder.Priority {
+		l.inform()
+	}
 	s.tell()
 	for {
-		if l := s.at(claim.Election); l.holder.Nonce == "" && l.line[0].Nonce == claim.Nonce {
-			l.line = l.line[1:]
-			l.holder, l.token, l.since = claim, l.token+1, time.Now()
-			sent := s.clock.Now()
-			l.expires = sent.Add(claim.Lease)
-			s.tell()
-			return election.Grant{Claim: claim, Token: l.token, Sent: sent, Lease: claim.Lease}, nil
+		if l := s.at(claim.Election); l.holder.Nonce == "" && l.next() == claim.Nonce {
+			return s.grant(l, claim), nil
 		}
 		if err := s.wait(ctx, s.at(claim.Election), s.changed); err != nil {
-			l.line = slices.DeleteFunc(l.line, func(c election.Claim) bool { return c.Nonce == claim.Nonce })
-			s.tell()
+			s.leave(s.at(claim.Election), claim.Nonce)
 			return election.Grant{}, err
 		}
 	}
+}
+
+// grant makes the first in line the holder.
+func (s *Store) grant(l *lease, claim election.Claim) election.Grant {
+	l.line = slices.DeleteFunc(l.line, isClaim(claim.Nonce))
+	l.holder, l.nominee, l.since = claim, nominee{}, time.Now()
+	l.token++
+	l.news = make(chan struct{}, 1)
+	l.history = append(l.history, election.Change{Leader: claim.ID, Token: l.token, Since: l.since})
+	l.history = l.history[max(0, len(l.history)-2*election.HistoryMin):]
+	sent := s.clock.Now()
+	l.expires = sent.Add(claim.Lease)
+	s.tell()
+	return election.Grant{Claim: claim, Token: l.token, Sent: sent, Lease: claim.Lease, News: l.news, Rival: l.rival()}
+}
+
+// leave takes a claim out of the line.
+func (s *Store) leave(l *lease, nonce string) {
+	l.line = slices.DeleteFunc(l.line, isClaim(nonce))
+	if l.nominee.nonce == nonce {
+		l.nominee = nominee{}
+	}
+	s.tell()
+}
+
+// inform lets the holder ask for news.
+func (l *lease) inform() {
+	select {
+	case l.news <- struct{}{}:
+	default: // it has been told already
+	}
+}
+
+// rival returns the id of the highest priority above that of the holder.
+func (l *lease) rival() string {
+	best := l.holder
+	for _, claim := range l.line {
+		if claim.Priority > best.Priority {
+			best = claim
+		}
+	}
+	if best.Nonce == l.holder.Nonce {
+		return ""
+	}
+	return best.ID
 }
 
 // wait lets go of the mutex until something changes or the lease runs out.
@@ -108,15 +191,25 @@ func (s *Store) wait(ctx context.Context, l *lease, changed <-chan struct{}) err
 	return nil
 }
 
+// held returns the election if the grant still holds.
+func (s *Store) held(grant election.Grant) (*lease, error) {
+	l := s.at(grant.Claim.Election)
+	if l.holder.Nonce != grant.Claim.Nonce {
+		return l, fmt.Errorf("memory: election %q: %w", grant.Claim.Election, election.ErrLost)
+	}
+	return l, nil
+}
+
 // Renew makes the lease begin anew.
 func (s *Store) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.at(grant.Claim.Election)
-	if l.holder.Nonce != grant.Claim.Nonce {
-		return grant, fmt.Errorf("memory: renew: %w", election.ErrLost)
+	l, err := s.held(grant)
+	if err != nil {
+		return grant, err
 	}
 	grant.Sent = s.clock.Now()
+	grant.Rival, grant.Request = l.rival(), l.request
 	l.expires = grant.Sent.Add(grant.Lease)
 	return grant, nil
 }
@@ -125,11 +218,88 @@ func (s *Store) Renew(_ context.Context, grant election.Grant) (election.Grant, 
 func (s *Store) Release(_ context.Context, grant election.Grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.at(grant.Claim.Election)
-	if l.holder.Nonce == grant.Claim.Nonce {
-		l.holder = election.Claim{}
+	l, err := s.held(grant)
+	if err != nil {
+		s.leave(l, grant.Claim.Nonce)
+		return nil
+	}
+	s.vacate(l, grant.Ended)
+	return nil
+}
+
+// Nominate lets the candidate warm up in a goroutine of the call.
+func (s *Store) Nominate(ctx context.Context, grant election.Grant, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, err := s.held(grant)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(l.line, func(c election.Claim) bool { return c.ID == id })
+	if at < 0 {
+		return fmt.Errorf("memory: nominate %q: %w", id, election.ErrNoCandidate)
+	}
+	claim := l.line[at]
+	l.nominee = nominee{nonce: claim.Nonce}
+	warming, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go s.warm(warming, l, claim)
+	for {
+		changed := s.changed
+		switch {
+		case l.nominee.nonce != claim.Nonce:
+			return fmt.Errorf("memory: nominate %q: it is not in line any more: %w", id, election.ErrNoCandidate)
+		case l.nominee.warmed:
+			return l.nominee.err
+		}
+		if err := s.wait(ctx, l, changed); err != nil {
+			return err
+		}
+		if _, err := s.held(grant); err != nil {
+			return err
+		}
+	}
+}
+
+// warm lets a nominee warm up and notes what came of it.
+func (s *Store) warm(ctx context.Context, l *lease, claim election.Claim) {
+	var err error
+	if claim.Warm != nil {
+		err = claim.Warm(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.nominee.nonce == claim.Nonce {
+		l.nominee.warmed, l.nominee.err = true, err
 		s.tell()
 	}
+}
+
+// Elections returns the names of those that were ever led.
+func (s *Store) Elections(context.Context) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := slices.Sorted(maps.Keys(s.elections))
+	return slices.DeleteFunc(names, func(name string) bool { return s.elections[name].token == 0 }), nil
+}
+
+// History returns what is remembered.
+func (s *Store) History(_ context.Context, name string) ([]election.Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.at(name).history), nil
+}
+
+// Ask leaves a request for the leader, which is told of it at once.
+func (s *Store) Ask(_ context.Context, name string, request election.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.at(name)
+	if l.holder.Nonce == "" || request.Token != 0 && request.Token != l.token {
+		return fmt.Errorf("memory: election %q: %w", name, election.ErrNoLeader)
+	}
+	l.request = &request
+	l.inform()
 	return nil
 }
 
@@ -137,8 +307,9 @@ func (s *Store) Release(_ context.Context, grant election.Grant) error {
 func (s *Store) Take(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at(name).holder = election.Claim{}
-	s.tell()
+	if l := s.at(name); l.holder.Nonce != "" {
+		s.vacate(l, election.ReasonTaken)
+	}
 }
 
 // Observe yields the view whenever it has changed.
@@ -177,4 +348,18 @@ func (l *lease) view(name string) election.View {
 
 func sameView(a, b election.View) bool {
 	return a.Leader == b.Leader && a.Token == b.Token && slices.Equal(a.Candidates, b.Candidates)
+}
+
+// Len returns how many claims are held or in line, over all elections.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := 0
+	for _, l := range s.elections {
+		count += len(l.line)
+		if l.holder.Nonce != "" {
+			count++
+		}
+	}
+	return count
 }

@@ -2,7 +2,6 @@ package electiontest_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
@@ -16,7 +15,8 @@ func TestMemoryStorePassesTheSuite(t *testing.T) {
 			stores[t.Name()] = electiontest.NewStore(nil)
 			return t.Name()
 		},
-		Lease:    300 * time.Millisecond,
+		Delete:   func(_ testing.TB, url, name string) { stores[url].Take(name) },
+		Left:     func(_ testing.TB, url string) int { return stores[url].Len() },
 		InMemory: true,
 	})
 }

@@ -3,8 +3,13 @@
 // In goes a way to open the backend, out come the same tests with the same
 // faults for each: holders killed and frozen (real processes: the suite starts
 // the test binary anew), replies lost and late, links cut, release races, a
-// hundred candidates, tokens over thousands of elections, observers. It judges
-// by what must always hold: nobody leads beside another, tokens grow.
+// hundred candidates, tokens over thousands of elections, observers, hand-over
+// to a chosen candidate, operators, health. It judges by what must always hold:
+// nobody leads beside another, tokens grow, one loss follows every election.
+//
+// What a backend does not offer (Traits, Nominator, Operator) is not asked of
+// it, and the report of the run says so. The report is a file of JSON in the
+// directory that the environment variable CONCLAVE_REPORTS names.
 //
 // It also has a store in memory (Store) and faults on call around any backend
 // (Faulty), for tests of programs that elect.
@@ -26,8 +31,23 @@ type Suite struct {
 	URL func(t testing.TB) string
 	// OpenCut opens a backend whose link to the store can be cut for good, so
 	// that nothing of it reaches the store any more, also nothing that the
-	// backend does by itself to stay alive. Nil cuts the calls only.
+	// backend does by itself to stay alive. Nil: through Proxy, or without
+	// one the calls only.
 	OpenCut func(t testing.TB, url string) (backend election.Backend, cut func())
+	// Proxy returns another address of the same store, on a link of its own
+	// that can be cut and whose traffic is counted. Nil where there is none.
+	Proxy func(t testing.TB, url string) (proxied string, link Link)
+	// Delete takes away all that the store keeps of an election, as an
+	// operator does who tidies up. Nil leaves the test of it out.
+	Delete func(t testing.TB, url, election string)
+	// Left counts what the store keeps of candidates: sessions, leases, keys
+	// of those in line. Nil leaves the test of it out.
+	Left func(t testing.TB, url string) int
+	// Restart kills the store and starts it again with what it keeps on disk.
+	// Nil leaves the test of it out; a store that forgets does so.
+	Restart func(t testing.TB, url string)
+	// Store is the name and version of the store, for the report.
+	Store string
 	// Lease is the lease to test with: short, but longer than hiccups of a
 	// busy machine. Default 1 s.
 	Lease time.Duration
@@ -35,9 +55,110 @@ type Suite struct {
 	Elections int
 	// InMemory leaves out what needs a second process.
 	InMemory bool
+
+	recorder *recorder
 }
 
-// Run runs all tests.
+// Link is a way to a store that can be cut. Methods may be called at any time.
+type Link interface {
+	// Cut lets nothing through any more, in either direction, and closes
+	// nothing; Heal ends it.
+	Cut()
+	Heal()
+	// Replies is how many pieces have come from the store so far, and how
+	// many bytes: a candidate that got one was woken.
+	Replies() (pieces, bytes int64)
+}
+
+// A test is one of the suite. Its function returns by t.Fatal or normally.
+type test struct {
+	name string
+	// needs says why a backend has no use for the test, empty if it has.
+	needs func(s Suite, traits election.Traits, backend election.Backend) string
+	run   func(*testing.T, Suite)
+}
+
+var tests = []test{
+	{"HolderKilledHandsOverWithAGreaterToken", processes, testKilled},
+	{"HoldersKilledAgainAndAgainLoseNoToken", processes, testKilledAgain},
+	{"HolderFrozenPastItsLeaseFindsItLost", processes, testFrozen},
+	{"ResigningHandsOver", processes, testResigned},
+	{"StoppedWaiterLeavesNothingBehind", always, testStoppedWaiter},
+	{"LostRepliesLeaveNobodyBehind", always, testLostReplies},
+	{"LateRepliesAreNotBelieved", always, testLateReplies},
+	{"CutOffHolderStopsBeforeItsDeadline", always, testCut},
+	{"ResigningWhileCutOffEnds", always, testResignedCut},
+	{"OneLossFollowsEveryElection", always, testOneLoss},
+	{"ReleaseRacesElectOneAtATime", always, testReleaseRaces},
+	{"HundredCandidatesAllGetTheirTurn", always, testHundred},
+	{"TokensGrowOverThousandsOfElections", always, testTokens},
+	{"ElectionsDoNotTouchEachOther", always, testNames},
+	{"ObserverSeesEveryChange", always, testObserve},
+	{"ReleaseIsIdempotentAndTouchesNobodyElse", always, testRelease},
+	{"TransferElectsTheChosenOneAfterItHasWarmedUp", nominating, testTransfer},
+	{"TransferToNobodyChangesNothing", nominating, testTransferToNobody},
+	{"NomineeThatDiesHoldsNobodyUp", nominating, testNomineeDies},
+	{"NomineeThatIsNotReadyDoesNotLead", nominating, testNomineeNotReady},
+	{"PreferredCandidateGetsTheElectionBack", preferring, testPriority},
+	{"OperatorIsHeeded", operating, testRequests},
+	{"HistorySaysWhoLedAndWhyItEnded", operating, testHistory},
+	{"HistoryRemembersTheLatest", operating, testLongHistory},
+	{"OperatorSeesAllElections", operating, testElections},
+	{"UnhealthyLeaderGivesUpUntilItIsWell", always, testHealth},
+	{"DeletedElectionIsLostAndItsTokensGrowOn", deleting, testDeleted},
+	{"RestartedStoreElectsNoTwo", restarting, testRestarted},
+	{"NothingIsLeftBehind", counting, testLeft},
+	{"WaitingAndHandingOverCostLittle", proxied, testCost},
+}
+
+func always(Suite, election.Traits, election.Backend) string { return "" }
+
+func processes(s Suite, _ election.Traits, _ election.Backend) string {
+	return unless(!s.InMemory, "no other process can reach it")
+}
+
+func nominating(_ Suite, _ election.Traits, b election.Backend) string {
+	_, ok := b.(election.Nominator)
+	return unless(ok, "it does not hand over to a chosen candidate")
+}
+
+func preferring(s Suite, traits election.Traits, b election.Backend) string {
+	if why := nominating(s, traits, b); why != "" {
+		return why
+	}
+	return unless(traits.Line, "a holder does not see who is in line")
+}
+
+func operating(_ Suite, _ election.Traits, b election.Backend) string {
+	_, ok := b.(election.Operator)
+	return unless(ok, "it answers no operators")
+}
+
+func deleting(s Suite, _ election.Traits, _ election.Backend) string {
+	return unless(s.Delete != nil, "the suite was not told how to delete an election")
+}
+
+func restarting(s Suite, _ election.Traits, _ election.Backend) string {
+	return unless(s.Restart != nil, "the store is not restarted by the suite")
+}
+
+func counting(s Suite, _ election.Traits, _ election.Backend) string {
+	return unless(s.Left != nil, "the suite was not told how to count what is left")
+}
+
+func proxied(s Suite, _ election.Traits, _ election.Backend) string {
+	return unless(s.Proxy != nil, "there is no link to listen on")
+}
+
+// unless returns why when the condition does not hold.
+func unless(holds bool, why string) string {
+	if holds {
+		return ""
+	}
+	return why
+}
+
+// Run runs all tests, and writes the report.
 func Run(t *testing.T, s Suite) {
 	if s.Lease == 0 {
 		s.Lease = time.Second
@@ -45,34 +166,26 @@ func Run(t *testing.T, s Suite) {
 	if s.Elections == 0 {
 		s.Elections = 2000
 	}
-	tests := []struct {
-		name    string
-		process bool
-		test    func(*testing.T, Suite)
-	}{
-		{"HolderKilledHandsOverWithAGreaterToken", true, testKilled},
-		{"HoldersKilledAgainAndAgainLoseNoToken", true, testKilledAgain},
-		{"HolderFrozenPastItsLeaseFindsItLost", true, testFrozen},
-		{"ResigningHandsOver", true, testResigned},
-		{"StoppedWaiterLeavesNothingBehind", false, testStoppedWaiter},
-		{"LostRepliesLeaveNobodyBehind", false, testLostReplies},
-		{"LateRepliesAreNotBelieved", false, testLateReplies},
-		{"CutOffHolderStopsBeforeItsDeadline", false, testCut},
-		{"ReleaseRacesElectOneAtATime", false, testReleaseRaces},
-		{"HundredCandidatesAllGetTheirTurn", false, testHundred},
-		{"TokensGrowOverThousandsOfElections", false, testTokens},
-		{"ElectionsDoNotTouchEachOther", false, testNames},
-		{"ObserverSeesEveryChange", false, testObserve},
-		{"ReleaseIsIdempotentAndTouchesNobodyElse", false, testRelease},
-	}
-	for _, test := range tests {
-		if test.process && s.InMemory {
+	backend := s.Open(t, s.URL(t))
+	traits := backend.Traits()
+	s.recorder = newRecorder(s, traits, backend)
+	for _, one := range tests {
+		if why := one.needs(s, traits, backend); why != "" {
+			s.recorder.leaveOut(one.name, why)
 			continue
 		}
-		t.Run(test.name, func(t *testing.T) { test.test(t, s) })
+		began := time.Now()
+		passed := t.Run(one.name, func(t *testing.T) { one.run(t, s) })
+		s.recorder.ran(one.name, passed, time.Since(began))
+	}
+	if err := s.recorder.write(t.Name()); err != nil {
+		t.Error(err)
 	}
 }
 
 // patience is how long the suite waits for what must happen. It is far above
 // what it takes, so that a busy machine does not fail.
-const patience = 30 * time.Second
+func (s Suite) patience() time.Duration { return max(30*time.Second, 6*s.Lease) }
+
+// handover is the most that a handover may take after a death.
+func (s Suite) handover() time.Duration { return 3*s.Lease + 2*time.Second }

@@ -67,5 +67,22 @@ func (l *Link) Reset() { l.network.Reset(linkClient, linkServer) }
 // Heal opens both directions and takes the delays away. What was held arrives.
 func (l *Link) Heal() { l.network.Heal() }
 
+// Requests is how many pieces have gone to the server and how many bytes,
+// Replies what has come from it. A piece is what one read has brought.
+func (l *Link) Requests() (pieces, bytes int64) {
+	return l.network.gate(direction{linkClient, linkServer}).counted()
+}
+
+// Replies is the counterpart of Requests.
+func (l *Link) Replies() (pieces, bytes int64) {
+	return l.network.gate(direction{linkServer, linkClient}).counted()
+}
+
+func (g *gate) counted() (pieces, bytes int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pieces, g.bytes
+}
+
 // Close ends all connections and the proxy.
 func (l *Link) Close() { l.network.close() }

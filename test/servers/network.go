@@ -235,6 +235,7 @@ func (p *passage) pump(target, source net.Conn, g *gate, first []byte) {
 		if !p.sleep(time.Until(c.due)) || !g.wait(p.ended) {
 			return
 		}
+		g.count(len(c.data))
 		if _, err := target.Write(c.data); err != nil {
 			return
 		}
@@ -259,9 +260,11 @@ func (p *passage) sleep(d time.Duration) bool {
 
 // A gate is one direction: open or cut, fast or slow.
 type gate struct {
-	mu    sync.Mutex
-	shut  chan struct{} // nil if open; closed when it opens
-	delay time.Duration
+	mu     sync.Mutex
+	shut   chan struct{} // nil if open; closed when it opens
+	delay  time.Duration
+	pieces int64 // what has been let through: reads of the sender's end
+	bytes  int64
 }
 
 func (n *Network) gate(d direction) *gate {
@@ -290,6 +293,13 @@ func (g *gate) wait(ended <-chan struct{}) bool {
 			return false
 		}
 	}
+}
+
+func (g *gate) count(bytes int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pieces++
+	g.bytes += int64(bytes)
 }
 
 func (g *gate) slowness() time.Duration {

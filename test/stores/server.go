@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"testing"
 
+	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/test/servers"
 )
 
@@ -109,6 +111,24 @@ func (s *Server) add(ctx context.Context, p *process) error {
 	killed := p.Kill()
 	s.Stop()
 	return errors.Join(err, killed)
+}
+
+// Title is the name and version, for reports.
+func (s *Server) Title() string { return s.Name + " " + s.Version }
+
+// Proxy opens a link to the store for a test, and returns the URL with the
+// link's address in place of the store's. It is what electiontest.Suite wants.
+func (s *Server) Proxy(t testing.TB, url string) (string, electiontest.Link) {
+	t.Helper()
+	if !strings.Contains(url, s.Addr) {
+		t.Fatalf("the URL %s has no address %s to put a proxy before", url, s.Addr)
+	}
+	link, err := s.Link()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
+	return strings.ReplaceAll(url, s.Addr, link.Addr), link
 }
 
 // Link opens a proxy to the store, which can be cut, slowed and healed in each

@@ -133,6 +133,9 @@ func TestLinkIsCutAndHealedInOneDirection(t *testing.T) {
 	defer link.Close()
 	answers := make(chan string, 1)
 	link.CutReplies()
+	if pieces, _ := link.Replies(); pieces != 0 {
+		t.Errorf("%d replies before anything was asked", pieces)
+	}
 	go func() {
 		answer, err := servers.FourLetterWord(link.Addr, "ruok")
 		if err != nil {
@@ -151,5 +154,8 @@ func TestLinkIsCutAndHealedInOneDirection(t *testing.T) {
 	link.Heal()
 	if answer := <-answers; answer != "imok" {
 		t.Errorf("answer %q after healing", answer)
+	}
+	if _, bytes := link.Replies(); bytes != int64(len("imok")) {
+		t.Errorf("%d bytes of replies were counted", bytes)
 	}
 }

@@ -1,0 +1,271 @@
+package electiontest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// warmer is a candidate's Options.Warm that counts its calls and can fail.
+type warmer struct {
+	mu    sync.Mutex
+	calls int
+	fail  error
+	last  election.Instant // when the last call returned nil
+}
+
+// warmFor is how long warming up takes: long enough to be seen.
+const warmFor = 30 * time.Millisecond
+
+func (w *warmer) warm(context.Context) error {
+	time.Sleep(warmFor)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	if w.fail == nil {
+		w.last = election.Now()
+	}
+	return w.fail
+}
+
+func (w *warmer) failWith(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fail = err
+}
+
+func (w *warmer) state() (calls int, last election.Instant) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls, w.last
+}
+
+// transfer hands over to a candidate that has said that it campaigns; the
+// store may come to know of it a little later.
+func (s Suite) transfer(t testing.TB, from *member, to string) {
+	t.Helper()
+	ctx := s.within(t)
+	for {
+		err := from.elector.TransferTo(ctx, to)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, election.ErrNoCandidate) || ctx.Err() != nil {
+			t.Fatalf("transfer from %s to %s: %v", from.elector.ID(), to, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// testTransfer hands over to and fro between two while a third is in line
+// before both.
+func testTransfer(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	var warmers [2]warmer
+	var members [2]*member
+	start := func(i int, id string) {
+		members[i] = s.run(t, h, s.Open(t, url), "transfer",
+			election.Options{ID: id, Forever: true, Warm: warmers[i].warm})
+	}
+	start(0, "a")
+	await(t, s, "a is elected", members[0].events.elected)
+	await(t, s, "a has campaigned", members[0].events.campaign)
+	between := s.run(t, h, s.Open(t, url), "transfer", election.Options{ID: "between"})
+	s.awaitInLine(t, url, "transfer", "between")
+	start(1, "c")
+	const rounds = 6
+	for i := range rounds {
+		from, to := members[i%2], members[1-i%2]
+		await(t, s, "the next one campaigns", to.events.campaign)
+		s.transfer(t, from, to.elector.ID())
+		await(t, s, "the chosen one is elected", to.events.elected)
+		if reason := await(t, s, "the old one loses", from.events.lost); reason != election.ReasonTransferred {
+			t.Errorf("round %d: the old leader lost for the reason %v", i, reason)
+		}
+		calls, warm := warmers[1-i%2].state()
+		if calls != i/2+1 {
+			t.Errorf("round %d: warmed up %d times, expected %d", i, calls, i/2+1)
+		}
+		if old := h.sorted()[i]; warm == 0 || old.to < warm {
+			t.Errorf("round %d: the old leader ended %v before the new one had warmed up", i, warm.Sub(old.to))
+		}
+	}
+	between.end(t, s)
+	members[1].end(t, s)
+	members[0].end(t, s)
+	s.verify(t, h, rounds+1)
+	for _, gap := range h.gaps() {
+		s.recorder.sampleMs(FigureTransfer, gap)
+		if gap > s.Lease {
+			t.Errorf("nobody led for %v at a transfer", gap)
+		}
+	}
+}
+
+func testTransferToNobody(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	a := s.run(t, h, s.Open(t, url), "nobody", election.Options{ID: "a"})
+	await(t, s, "a is elected", a.events.elected)
+	b := s.run(t, h, s.Open(t, url), "nobody", election.Options{ID: "b"})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitInLine(t, url, "nobody", "b")
+	for _, id := range []string{"nobody", "a"} {
+		if err := a.elector.TransferTo(s.within(t), id); !errors.Is(err, election.ErrNoCandidate) {
+			t.Errorf("transfer to %q returned %v", id, err)
+		}
+	}
+	if err := b.elector.TransferTo(s.within(t), "a"); !errors.Is(err, election.ErrNotLeader) {
+		t.Errorf("a transfer by one that does not lead returned %v", err)
+	}
+	if a.events.count(election.EventLost) != 0 {
+		t.Error("the leader has lost by it")
+	}
+	b.end(t, s)
+	a.end(t, s)
+	s.verify(t, h, 1)
+}
+
+// testNomineeDies kills the chosen candidate while it warms up, and another
+// that has said that it is ready.
+func testNomineeDies(t *testing.T, s Suite) {
+	if s.InMemory {
+		testNomineeLeaves(t, s)
+		return
+	}
+	h, url := &history{}, s.URL(t)
+	backend := s.Open(t, url)
+	leader := s.run(t, h, backend, "dying", election.Options{ID: "leader"})
+	await(t, s, "the leader is elected", leader.events.elected)
+	b := s.startProcess(t, h, order{URL: url, Election: "dying", ID: "b", WarmFor: -1})
+	b.awaitInLine(url, "dying")
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			err := leader.elector.TransferTo(s.within(t), "b")
+			if !errors.Is(err, election.ErrNoCandidate) || len(b.warming) > 0 {
+				ended <- err
+				return
+			}
+		}
+	}()
+	await(t, s, "b warms up", b.warming)
+	b.warming <- struct{}{} // for the loop above
+	b.kill()
+	if err := await(t, s, "the transfer to a dead candidate ends", ended); err == nil {
+		t.Error("the transfer to a dead candidate has succeeded")
+	}
+	if leader.events.count(election.EventLost) != 0 {
+		t.Error("the leader has lost by it")
+	}
+	leader.end(t, s)
+	s.verify(t, h, 1)
+	s.nomineeDiesReady(t)
+}
+
+// nomineeDiesReady kills a nominee that is ready before it can be granted.
+func (s Suite) nomineeDiesReady(t *testing.T) {
+	h, url := &history{}, s.URL(t)
+	backend := s.Open(t, url)
+	grant := s.acquire(t, backend, s.newClaim("ready", "leader"))
+	c := s.startProcess(t, h, order{URL: url, Election: "ready", ID: "c"})
+	c.awaitInLine(url, "ready")
+	s.nominate(t, backend, grant, "c")
+	c.kill()
+	d := s.startProcess(t, h, order{URL: url, Election: "ready", ID: "d"})
+	await(t, s, "d campaigns", d.campaigning)
+	s.release(t, backend, grant)
+	if token := d.awaitElected(); token <= grant.Token {
+		t.Errorf("token %d after %d", token, grant.Token)
+	}
+	d.stop()
+	s.verify(t, h, 1)
+}
+
+// nominate nominates a candidate that campaigns.
+func (s Suite) nominate(t testing.TB, b election.Backend, grant election.Grant, id string) {
+	t.Helper()
+	ctx := s.within(t)
+	for {
+		err := b.(election.Nominator).Nominate(ctx, grant, id)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, election.ErrNoCandidate) || ctx.Err() != nil {
+			t.Fatalf("nominate %s: %v", id, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// testNomineeLeaves is testNomineeDies where there are no processes: the
+// nominee withdraws.
+func testNomineeLeaves(t *testing.T, s Suite) {
+	url := s.URL(t)
+	backend := s.Open(t, url)
+	grant := s.acquire(t, backend, s.newClaim("leaving", "leader"))
+	b, c := s.newClaim("leaving", "b"), s.newClaim("leaving", "c")
+	_, stop := s.acquiring(t, s.Open(t, url), b)
+	s.awaitInLine(t, url, "leaving", "b")
+	s.nominate(t, backend, grant, "b")
+	stop()
+	s.release(t, backend, election.Grant{Claim: b})
+	granted, _ := s.acquiring(t, s.Open(t, url), c)
+	s.release(t, backend, grant)
+	s.release(t, backend, await(t, s, "c is granted", granted))
+}
+
+// testNomineeNotReady lets the chosen one fail to warm up, and be chosen again
+// when it can.
+func testNomineeNotReady(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	cold := &warmer{fail: errors.New("no cache")}
+	a := s.run(t, h, s.Open(t, url), "cold", election.Options{ID: "a"})
+	await(t, s, "a is elected", a.events.elected)
+	b := s.run(t, h, s.Open(t, url), "cold", election.Options{ID: "b", Warm: cold.warm})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitInLine(t, url, "cold", "b")
+	calls := 0
+	for calls == 0 { // until the store knows of b
+		err := a.elector.TransferTo(s.within(t), "b")
+		if calls, _ = cold.state(); err == nil || calls == 0 && !errors.Is(err, election.ErrNoCandidate) {
+			t.Fatalf("after %d calls of Warm the transfer returned %v", calls, err)
+		}
+	}
+	if a.events.count(election.EventLost) != 0 || b.events.count(election.EventElected) != 0 {
+		t.Error("a leadership has changed by it")
+	}
+	cold.failWith(nil)
+	s.transfer(t, a, "b")
+	await(t, s, "b is elected", b.events.elected)
+	b.end(t, s)
+	s.verify(t, h, 2)
+}
+
+func testPriority(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	a := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "a", Forever: true})
+	await(t, s, "a is elected", a.events.elected)
+	for round := range 2 {
+		warm := &warmer{}
+		b := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "b", Priority: 10, Warm: warm.warm})
+		await(t, s, "the preferred one is elected", b.events.elected)
+		if reason := await(t, s, "the other gives way", a.events.lost); reason != election.ReasonTransferred {
+			t.Errorf("the other gave way for the reason %v", reason)
+		}
+		if calls, _ := warm.state(); calls != 1 {
+			t.Errorf("round %d: the preferred one warmed up %d times", round, calls)
+		}
+		c := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "c", Priority: 5})
+		await(t, s, "c campaigns", c.events.campaign)
+		s.awaitInLine(t, url, "priority", "c")
+		c.end(t, s)
+		b.end(t, s)
+		await(t, s, "a is elected again", a.events.elected)
+	}
+	a.end(t, s)
+	s.verify(t, h, 5)
+}

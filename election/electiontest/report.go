@@ -1,0 +1,143 @@
+package electiontest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// ReportsVariable names the environment variable with the directory that gets
+// the reports. It must be there.
+const ReportsVariable = "CONCLAVE_REPORTS"
+
+// Report is what a run of the suite has found, and what the backend promises.
+type Report struct {
+	// Suite is the name of the Go test that ran it.
+	Suite string `json:"suite"`
+	// Store is the name and version of the store.
+	Store string `json:"store,omitempty"`
+	// Date is the day of the run.
+	Date string `json:"date"`
+	// Traits are those of the backend.
+	Traits election.Traits `json:"traits"`
+	// Nominator and Operator: the backend is one.
+	Nominator bool `json:"nominator"`
+	Operator  bool `json:"operator"`
+	// LeaseMs is the lease that was tested with.
+	LeaseMs int64 `json:"leaseMs"`
+	// Tests in their order.
+	Tests []TestResult `json:"tests"`
+	// Leaderships is how many were judged; OverlapMaxMs the longest time for
+	// which two believed to lead at once; TokensBack how many tokens were not
+	// greater than the one before.
+	Leaderships  int     `json:"leaderships"`
+	OverlapMaxMs float64 `json:"overlapMaxMs"`
+	TokensBack   int     `json:"tokensBack"`
+	// Figures by name; the name says the unit.
+	Figures map[string]Figure `json:"figures"`
+}
+
+// TestResult is the outcome of one test.
+type TestResult struct {
+	Name    string  `json:"name"`
+	Passed  bool    `json:"passed"`
+	Seconds float64 `json:"seconds"`
+	// LeftOut says why the test was not run, empty if it was.
+	LeftOut string `json:"leftOut,omitempty"`
+}
+
+// Figure sums up what was measured several times.
+type Figure struct {
+	Count  int     `json:"count"`
+	Median float64 `json:"median"`
+	Max    float64 `json:"max"`
+}
+
+// Names of figures.
+const (
+	FigureKill     = "from the kill of a holder to the next, ms"
+	FigureResign   = "gap after resigning, ms"
+	FigureTransfer = "gap after a transfer, ms"
+	FigureRelease  = "from a release to the next grant, ms"
+	FigureRequest  = "from an operator's request to the next leader, ms"
+	FigureWaiting  = "bytes per second to a waiting candidate"
+	FigureWoken    = "per cent of those who wait on that hear of a handover"
+)
+
+// recorder collects a report. Its methods may be called by several goroutines.
+type recorder struct {
+	mu      sync.Mutex
+	report  Report
+	samples map[string][]float64
+}
+
+func newRecorder(s Suite, traits election.Traits, backend election.Backend) *recorder {
+	_, nominator := backend.(election.Nominator)
+	_, operator := backend.(election.Operator)
+	return &recorder{samples: map[string][]float64{}, report: Report{
+		Store: s.Store, Date: time.Now().UTC().Format(time.DateOnly), Traits: traits,
+		Nominator: nominator, Operator: operator, LeaseMs: s.Lease.Milliseconds()}}
+}
+
+func (r *recorder) leaveOut(name, why string) {
+	r.report.Tests = append(r.report.Tests, TestResult{Name: name, LeftOut: why})
+}
+
+func (r *recorder) ran(name string, passed bool, took time.Duration) {
+	r.report.Tests = append(r.report.Tests, TestResult{Name: name, Passed: passed, Seconds: took.Seconds()})
+}
+
+// sample adds to a figure.
+func (r *recorder) sample(name string, value float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.samples[name] = append(r.samples[name], value)
+}
+
+func (r *recorder) sampleMs(name string, value time.Duration) {
+	r.sample(name, float64(value)/float64(time.Millisecond))
+}
+
+// judged adds what a history has shown.
+func (r *recorder) judged(v verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Leaderships += v.leaderships
+	r.report.OverlapMaxMs = max(r.report.OverlapMaxMs, float64(v.overlapMax)/float64(time.Millisecond))
+	r.report.TokensBack += v.tokensBack
+}
+
+// write puts the report into the directory for reports, if there is one.
+func (r *recorder) write(suite string) error {
+	dir := os.Getenv(ReportsVariable)
+	if dir == "" {
+		return nil
+	}
+	r.report.Suite, r.report.Figures = suite, map[string]Figure{}
+	for _, name := range slices.Sorted(maps.Keys(r.samples)) {
+		values := slices.Sorted(slices.Values(r.samples[name]))
+		r.report.Figures[name] = Figure{len(values), values[len(values)/2], values[len(values)-1]}
+	}
+	text, err := json.MarshalIndent(r.report, "", "\t")
+	if err != nil {
+		return fmt.Errorf("electiontest: report: %w", err)
+	}
+	name := strings.Map(plain, r.report.Traits.Name+"-"+suite) + ".json"
+	return os.WriteFile(filepath.Join(dir, name), append(text, '\n'), 0o644)
+}
+
+// plain keeps file names simple.
+func plain(r rune) rune {
+	if r == '/' || r == ' ' || r == os.PathSeparator {
+		return '-'
+	}
+	return r
+}
