@@ -17,30 +17,45 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	if err != nil {
 		return election.Grant{}, err
 	}
-	s := &seat{session: c, parent: b.parent(claim.Election)}
+	s := &seat{session: c, parent: b.parent(claim.Election), claim: claim}
 	s.ctx, s.leave = context.WithCancel(context.Background())
 	b.setSeat(claim.Nonce, s)
-	if err := b.join(ctx, s, claim); err != nil {
+	for {
+		grant, err := b.standInLine(ctx, s)
+		if !errors.Is(err, errGone) || s.session.Err() != nil || ctx.Err() != nil {
+			return grant, err
+		}
+		// Taken out of the queue by a transfer, or by an operator: at its end
+		// there is room.
+		s.spot.Store(nil)
+	}
+}
+
+// standInLine joins the queue and waits until all before this claim have gone.
+func (b *Backend) standInLine(ctx context.Context, s *seat) (election.Grant, error) {
+	if err := b.join(ctx, s); err != nil {
 		return election.Grant{}, fmt.Errorf("zookeeper: join %s: %w", s.parent, mark(err))
 	}
 	gone, err := b.awaitTurn(ctx, s)
 	if err != nil {
 		return election.Grant{}, fmt.Errorf("zookeeper: wait in %s: %w", s.parent, mark(err))
 	}
-	grant, err := b.prove(ctx, s, election.Grant{Claim: claim})
+	grant, err := b.enter(ctx, s)
 	if err != nil {
 		gone.Close()
 		return election.Grant{}, err
 	}
-	lost := make(chan struct{})
-	grant.Lost = lost
+	lost, news := make(chan struct{}), make(chan struct{}, 1)
+	grant.Lost, grant.News = lost, news
 	b.group.Go(func() { s.guard(gone, lost) })
+	b.group.Go(func() { s.hearRequests(news) })
 	return grant, nil
 }
 
 // join creates the candidate's znode. When the answer is lost it looks whether
 // the znode is there (K4).
-func (b *Backend) join(ctx context.Context, s *seat, claim election.Claim) error {
+func (b *Backend) join(ctx context.Context, s *seat) error {
+	claim := s.claim
 	options := client.CreateOptions{Mode: zk.EphemeralSequential, ACL: b.options.ACL}
 	for {
 		path, stat, err := s.session.Create(ctx, zk.JoinPath(s.parent, prefix(claim)), []byte(claim.ID), options)
@@ -96,13 +111,20 @@ func (b *Backend) makeParents(ctx context.Context, c *client.Client, path string
 // own znode.
 func (b *Backend) awaitTurn(ctx context.Context, s *seat) (*client.Watch, error) {
 	for {
-		_, found, own, err := s.session.ExistsW(ctx, s.spot.Load().path)
+		stat, found, own, err := s.session.ExistsW(ctx, s.spot.Load().path)
 		if err != nil {
 			return nil, err
 		}
 		if !found {
 			own.Close()
 			return nil, errGone
+		}
+		if stat.Version > 0 {
+			err = s.hearNomination(ctx)
+		}
+		if err != nil {
+			own.Close()
+			return nil, err
 		}
 		first, err := s.awaitFirst(ctx, own)
 		if first {
@@ -180,9 +202,9 @@ func (s *seat) awaitGone(ctx context.Context, path string, own *client.Watch) (b
 //
 // A read would not do, nor would a sync: a follower that is cut off answers
 // reads for some time, and a leader that was deposed answers a sync.
-func (b *Backend) prove(ctx context.Context, s *seat, grant election.Grant) (election.Grant, error) {
+func (b *Backend) prove(ctx context.Context, s *seat, grant election.Grant, more ...client.Operation) (election.Grant, error) {
 	spot, sent := s.spot.Load(), b.clock.Now()
-	if _, err := s.session.Multi(ctx, client.CheckOp(spot.path, -1)); err != nil {
+	if _, err := s.session.Multi(ctx, append([]client.Operation{client.CheckOp(spot.path, -1)}, more...)...); err != nil {
 		return grant, fmt.Errorf("zookeeper: prove %s: %w", spot.path, s.judge(err))
 	}
 	stat, found, err := s.session.Exists(ctx, spot.path)
@@ -213,7 +235,12 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 	if s == nil || s.spot.Load() == nil {
 		return grant, fmt.Errorf("zookeeper: renew %q: %w: released", grant.Claim.Election, election.ErrLost)
 	}
-	return b.prove(ctx, s, grant)
+	grant, err := b.prove(ctx, s, grant)
+	if err == nil {
+		grant.Request = s.request.Load()
+		grant.Rival = s.rival(ctx)
+	}
+	return grant, err
 }
 
 // guard tells when the znode or the session goes, until the seat is left.

@@ -85,25 +85,35 @@ func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
 	}
 }
 
-// TestWaiterWhoseZnodeIsDeletedDoesNotWaitForEver: nothing else would wake it.
-func TestWaiterWhoseZnodeIsDeletedDoesNotWaitForEver(t *testing.T) {
+// TestWaiterWhoseZnodeIsDeletedStandsInLineAnew: nothing else would wake it.
+func TestWaiterWhoseZnodeIsDeletedStandsInLineAnew(t *testing.T) {
 	addr := startServer(t)
 	a, b := open(t, addr), open(t, addr)
-	if _, err := a.Acquire(within(t), claim("a", 20*time.Second)); err != nil {
+	first, err := a.Acquire(within(t), claim("a", 20*time.Second))
+	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	granted := make(chan election.Grant, 1)
 	go func() {
-		_, err := b.Acquire(within(t), claim("b", 20*time.Second))
-		ended <- err
+		grant, err := b.Acquire(within(t), claim("b", 20*time.Second))
+		if err != nil {
+			t.Error(err)
+		}
+		granted <- grant
 	}()
 	c := operator(t, addr)
 	names := awaitQueue(t, c, 2)
 	if err := c.Delete(within(t), "/conclave/elections/e/"+names[1], -1); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; !errors.Is(err, election.ErrLost) {
-		t.Errorf("Acquire returned %v", err)
+	if again := awaitQueue(t, c, 2); again[1] == names[1] {
+		t.Fatalf("the queue is %v still", again)
+	}
+	if err := a.Release(within(t), first); err != nil {
+		t.Fatal(err)
+	}
+	if second := <-granted; second.Token <= first.Token {
+		t.Errorf("token %d after %d", second.Token, first.Token)
 	}
 }
 

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 // LeaderLatch.
 const (
 	protectedMark = "_c_"
+	priorityMark  = "-p"
 	latchMark     = "-latch-"
 	sequenceLen   = 10
 )
@@ -35,8 +37,32 @@ func (b *Backend) parent(name string) string {
 	return zk.JoinPath(b.options.Root, out.String())
 }
 
-// prefix is how the names of a claim's znode begin.
-func prefix(claim election.Claim) string { return protectedMark + guid(claim.Nonce) + latchMark }
+// unescape turns a segment back into the name of an election.
+func unescape(segment string) string {
+	name, err := url.PathUnescape(segment)
+	if err != nil {
+		return segment
+	}
+	return name
+}
+
+// prefix is how the names of a claim's znode begin. The priority in it is what
+// Curator's names lack: by it a candidate of this package is known.
+func prefix(claim election.Claim) string {
+	return protectedMark + guid(claim.Nonce) + priorityMark + strconv.Itoa(claim.Priority) + latchMark
+}
+
+// priority returns that of a candidate of this package, and false for one of
+// another client in the same queue.
+func priority(name string) (int, bool) {
+	head, _, _ := strings.Cut(name, latchMark)
+	_, digits, ok := strings.Cut(head, priorityMark)
+	if !ok {
+		return 0, false
+	}
+	number, err := strconv.Atoi(digits)
+	return number, err == nil
+}
 
 // guid writes 32 digits as Curator writes its ids: it takes the first 36
 // characters behind its mark for one.

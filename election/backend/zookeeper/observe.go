@@ -137,7 +137,7 @@ func (o *observer) member(ctx context.Context, c *client.Client, name string) (m
 	if err != nil {
 		return member{}, false, err
 	}
-	m := member{id: string(data), czxid: stat.Czxid, ctime: stat.Ctime}
+	m := member{id: idOf(data), czxid: stat.Czxid, ctime: stat.Ctime}
 	o.members[name] = m
 	return m, true, nil
 }

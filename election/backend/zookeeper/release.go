@@ -15,7 +15,8 @@ import (
 // has left.
 const clearPause = 200 * time.Millisecond
 
-// Release deletes the claim's znode. Where it is not known whether there is
+// Release deletes the claim's znode; that of a leader with one transaction that
+// closes its entry in the book and lets the nominee pass. Where it is not known whether there is
 // one, it is looked for by its nonce first. With a session that is over it is
 // looked for, too: the servers may think otherwise.
 //
@@ -27,6 +28,10 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 		return nil // nothing was ever sent for it
 	}
 	s.leave()
+	if b.leaveOffice(ctx, s, grant) {
+		b.setSeat(grant.Claim.Nonce, nil)
+		return nil
+	}
 	err := b.remove(ctx, s, grant.Claim)
 	if err != nil {
 		s.clearing.Do(func() { b.group.Go(func() { b.clear(s, grant.Claim) }) })

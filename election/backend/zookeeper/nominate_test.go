@@ -1,0 +1,133 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// inLine starts candidates one after the other, so that they stand in this
+// order, and returns where each tells of its leaderships.
+func inLine(t *testing.T, addr string, ids ...string) (electors map[string]*election.Elector, led chan string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	electors, led = make(map[string]*election.Elector), make(chan string, 100)
+	c := operator(t, addr)
+	ended := make(chan struct{}, len(ids))
+	for i, id := range ids {
+		elector, err := election.New(open(t, addr), "e", election.Options{ID: id, Lease: 20 * time.Second, Forever: true,
+			Retry: time.Millisecond, RetryMax: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		electors[id] = elector
+		go func() {
+			_ = elector.Run(ctx, func(ctx context.Context, _ election.Leadership) error {
+				led <- id
+				<-ctx.Done()
+				return nil
+			})
+			ended <- struct{}{}
+		}()
+		awaitQueue(t, c, i+1)
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range ids {
+			<-ended
+		}
+	})
+	return electors, led
+}
+
+// TestTransferPassesThoseBetween: b and c stand before the chosen one. They are
+// taken out of the queue, stand in line anew and lead later.
+func TestTransferPassesThoseBetween(t *testing.T) {
+	electors, led := inLine(t, startServer(t), "a", "b", "c", "d")
+	if first := <-led; first != "a" {
+		t.Fatalf("%s leads first", first)
+	}
+	if err := electors["a"].TransferTo(within(t), "d"); err != nil {
+		t.Fatal(err)
+	}
+	if next := <-led; next != "d" {
+		t.Fatalf("%s leads after a transfer to d", next)
+	}
+	var later []string
+	leader := "d"
+	for range 3 {
+		if err := electors[leader].Resign(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		leader = <-led
+		later = append(later, leader)
+	}
+	slices.Sort(later)
+	if !slices.Equal(slices.Compact(later), []string{"a", "b", "c"}) {
+		t.Errorf("after that %v led", later)
+	}
+}
+
+// TestTransferDoesNotPassOtherClients: a candidate of Curator that stands
+// between would believe to lead, so the transfer is refused and nobody moves.
+func TestTransferDoesNotPassOtherClients(t *testing.T) {
+	addr := startServer(t)
+	c := operator(t, addr)
+	electors, led := inLine(t, addr, "a")
+	<-led
+	curator := "/conclave/elections/e/_c_00000000-0000-0000-0000-000000000000-latch-"
+	if _, _, err := c.Create(within(t), curator, []byte("curator"), client.CreateOptions{Mode: zk.EphemeralSequential}); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = open(t, addr).Acquire(t.Context(), claim("z", 20*time.Second))
+	}()
+	awaitQueue(t, c, 3)
+	err := electors["a"].TransferTo(within(t), "z")
+	if err == nil || !strings.Contains(err.Error(), "other clients") {
+		t.Errorf("TransferTo returned %v", err)
+	}
+	if err := electors["a"].TransferTo(within(t), "nobody"); !errors.Is(err, election.ErrNoCandidate) {
+		t.Errorf("TransferTo nobody returned %v", err)
+	}
+	select {
+	case id := <-led:
+		t.Errorf("%s was elected", id)
+	default:
+	}
+}
+
+// TestBookOfAnotherProgramIsLeftAlone: the data of the election's znode may be
+// in use; there is no history then, and elections go on.
+func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
+	addr := startServer(t)
+	c := operator(t, addr)
+	for _, path := range []string{"/conclave", "/conclave/elections", "/conclave/elections/e"} {
+		if _, _, err := c.Create(within(t), path, []byte("somebody's"), client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open(t, addr)
+	grant, err := b.Acquire(within(t), claim("a", 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Release(within(t), grant); err != nil {
+		t.Fatal(err)
+	}
+	data, _, err := c.Get(within(t), "/conclave/elections/e")
+	if err != nil || string(data) != "somebody's" {
+		t.Errorf("the data is %q, %v", data, err)
+	}
+	if _, err := b.(*zookeeper.Backend).History(within(t), "e"); err == nil {
+		t.Error("a history was made up")
+	}
+}
