@@ -1,0 +1,198 @@
+// Package algo says what an election algorithm without a store is.
+//
+// A Machine is one member's part of one election: a state machine that takes
+// an Event and the time in milliseconds, and returns the Effects to carry out,
+// in order. It starts no goroutine, reads no clock and does no I/O. Package
+// algo/algotest runs many of them in one thread, election/backend/peers puts
+// them on TCP.
+//
+// What always holds of every machine, by number:
+//
+//	A1  Time is looked at before the event: nothing that ran out is revived
+//	    by what came late.
+//	A2  A Persist is among the effects before all that depends on it, and what
+//	    follows it is carried out only when it is on disk.
+//	A3  Lead and Lost come in turn, Lead first.
+//	A4  Only a member that campaigns leads.
+//
+// The algorithms are in the packages below this one. Of these only raft
+// promises that no two members lead at a time.
+package algo
+
+import "fmt"
+
+// ID names a member. Where an algorithm orders members, it is as text.
+type ID string
+
+// Machine is one member's part of one election. It is not safe for concurrent
+// use. A machine may be asked for its status at any time.
+type Machine interface {
+	// Step takes one event and returns what to do. The slice is valid until
+	// the next step. Times must not go back.
+	Step(nowMs int64, event Event) []Effect
+	// WakeMs returns when the machine wants its next Tick at the latest, and
+	// false when only another event can move it.
+	WakeMs() (int64, bool)
+	// Status returns how things are after the last step.
+	Status() Status
+}
+
+// Status is what a member believes.
+type Status struct {
+	// Leader is the member that leads as far as this one knows, empty for
+	// nobody. It may be this one.
+	Leader ID
+	// Term is the highest term seen; 0 where an algorithm has none.
+	Term uint64
+	// Leads is whether this member leads: between Lead and Lost.
+	Leads bool
+	// UntilMs is until when it may believe so without a further proof. It is
+	// 0 where an algorithm has no proof.
+	UntilMs int64
+}
+
+// State is what a machine keeps on disk.
+type State struct {
+	// Term is the highest term seen, and Vote who has this member's vote in
+	// it, empty for nobody.
+	Term uint64 `json:"term"`
+	Vote ID     `json:"vote,omitempty"`
+	// Config is the newest configuration that this member has taken over.
+	Config Config `json:"config,omitzero"`
+}
+
+// Config is who votes. Configurations are ordered by Term, then Version.
+type Config struct {
+	Term    uint64 `json:"term"`
+	Version uint64 `json:"version"`
+	Members []ID   `json:"members"`
+}
+
+// Less is the order of configurations.
+func (c Config) Less(d Config) bool {
+	return c.Term < d.Term || c.Term == d.Term && c.Version < d.Version
+}
+
+// String is what traces show.
+func (c Config) String() string { return fmt.Sprintf("%d.%d%v", c.Term, c.Version, c.Members) }
+
+// Event is something that happened.
+type Event interface{ event() }
+
+type (
+	// Campaign says that this member wants to lead, until Withdraw.
+	Campaign struct{}
+
+	// Withdraw says that it does not want to lead any more. A leader steps
+	// down and lets the others know.
+	Withdraw struct{}
+
+	// Transfer makes a leader step down in favour of another member, or of
+	// itself with a new term. Only raft heeds the choice.
+	Transfer struct{ To ID }
+
+	// Reconfigure asks a leader for other members, of which one at most comes
+	// or goes. Only raft knows it; it is dropped when it cannot be done now.
+	Reconfigure struct{ Members []ID }
+
+	// Received is a message of another member.
+	Received struct {
+		From ID
+		Message
+	}
+
+	// Tick says that time has passed.
+	Tick struct{}
+)
+
+func (Campaign) event()    {}
+func (Withdraw) event()    {}
+func (Transfer) event()    {}
+func (Reconfigure) event() {}
+func (Received) event()    {}
+func (Tick) event()        {}
+
+// Effect is something to carry out.
+type Effect interface {
+	effect()
+	String() string
+}
+
+type (
+	// Persist puts the state on disk before the effects that follow (A2).
+	Persist struct{ State }
+
+	// Send gives a message to another member. It may be lost.
+	Send struct {
+		To ID
+		Message
+	}
+
+	// Lead says that this member leads from here on. Term is 0 where an
+	// algorithm has no fencing token. SentMs is when the request was sent by
+	// which a quorum proved it, UntilMs until when that may be believed; both
+	// are 0 where an algorithm has no proof.
+	Lead struct {
+		Term            uint64
+		SentMs, UntilMs int64
+	}
+
+	// Extend says that the leadership was proved again.
+	Extend struct{ SentMs, UntilMs int64 }
+
+	// Lost says that this member leads no more.
+	Lost struct{ Term uint64 }
+
+	// Follow says that another member leads, or nobody as far as is known.
+	Follow struct {
+		Leader ID
+		Term   uint64
+	}
+
+	// Reconfigured says that a quorum of a configuration has taken it over.
+	Reconfigured struct{ Config }
+)
+
+func (Persist) effect()      {}
+func (Send) effect()         {}
+func (Lead) effect()         {}
+func (Extend) effect()       {}
+func (Lost) effect()         {}
+func (Follow) effect()       {}
+func (Reconfigured) effect() {}
+
+func (e Persist) String() string {
+	text := fmt.Sprintf("persist term=%d vote=%s", e.Term, orNobody(e.Vote))
+	if e.Config.Term > 0 || e.Config.Version > 1 {
+		text += " config=" + e.Config.String()
+	}
+	return text
+}
+func (e Send) String() string { return fmt.Sprintf("-> %s %v", e.To, e.Message) }
+func (e Lead) String() string {
+	if e.Term == 0 {
+		return "LEAD"
+	}
+	return fmt.Sprintf("LEAD term=%d until=%d", e.Term, e.UntilMs)
+}
+func (e Extend) String() string { return fmt.Sprintf("extend until=%d", e.UntilMs) }
+func (e Lost) String() string {
+	if e.Term == 0 {
+		return "LOST"
+	}
+	return fmt.Sprintf("LOST term=%d", e.Term)
+}
+func (e Follow) String() string {
+	if e.Term == 0 {
+		return "follow " + orNobody(e.Leader)
+	}
+	return fmt.Sprintf("follow %s term=%d", orNobody(e.Leader), e.Term)
+}
+func (e Reconfigured) String() string { return "RECONFIGURED " + e.Config.String() }
+
+func orNobody(id ID) string {
+	if id == "" {
+		return "nobody"
+	}
+	return string(id)
+}

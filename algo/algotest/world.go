@@ -1,0 +1,436 @@
+// Package algotest runs many members of an election in one thread, in a time of
+// its own, from one seed.
+//
+// In go an algorithm and faults: messages late, lost, doubled, overtaken, links
+// cut in one or both directions, members crashed between two effects, frozen,
+// with clocks of different pace. Out come traces, counts of messages, and
+// whatever was seen that must not be: two leaders in one term, two that believe
+// at one moment. Two runs with the same seed are the same run.
+package algotest
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/algo"
+)
+
+// Maker makes a member of an algorithm that starts at the given local time,
+// with what it had on disk. The seed differs with each start.
+type Maker func(nowMs int64, id algo.ID, state algo.State, seed uint64) algo.Machine
+
+// Network is how messages fare. Times are in microseconds.
+type Network struct {
+	DelayMinUs, DelayMaxUs int64
+	// LossPerMille and TwicePerMille are the shares that are lost and doubled.
+	LossPerMille, TwicePerMille int
+}
+
+// World holds the members, the messages on their way, and the time.
+type World struct {
+	Network Network
+	// Exclusive lets the world check that no two members lead at a time.
+	Exclusive bool
+	// Wrong is what was seen that must not be.
+	Wrong []string
+	// Sent counts messages by word, Elections how often a member began to lead.
+	Sent      map[algo.Word]int
+	Elections int
+	// Trace, if not nil, is called with each thing that happens.
+	Trace func(Record)
+	// CrashPerMille is how often a member dies between two effects of a step.
+	CrashPerMille int
+
+	make    Maker
+	random  *Random
+	nowUs   int64
+	queue   queue
+	order   int // breaks ties in the queue
+	members []*member
+	cut     map[[2]algo.ID]bool
+	terms   map[uint64]algo.ID // who led in it
+}
+
+// Record is one thing that happened: an effect of a member, a message on its
+// way from it, or what was done to it.
+type Record struct {
+	AtMs   int64 // by the time of the world
+	Member algo.ID
+	Text   string
+	// Of a message: to whom, and when it arrives; 0 for never.
+	To        algo.ID
+	Word      algo.Word
+	ArrivesMs int64
+}
+
+// member is one of them, dead or alive.
+type member struct {
+	id      algo.ID
+	machine algo.Machine // nil while it is dead
+	disk    algo.State
+	wants   bool // was given Campaign last
+	told    bool // and has taken it
+	frozen  bool
+	late    []func() // what came while it was frozen
+	startUs int64    // its clock showed 0 then
+	ppm     int64    // its clock gains so many microseconds in a second
+	wake    int      // number of its last wake-up call
+	lead    *algo.Lead
+	untilMs int64
+}
+
+// New returns a world with these members, all dead.
+func New(seed uint64, maker Maker, ids []algo.ID) *World {
+	w := &World{Network: Network{DelayMinUs: 1000, DelayMaxUs: 1000}, make: maker, random: NewRandom(seed),
+		nowUs: 1_000_000, Sent: make(map[algo.Word]int), cut: make(map[[2]algo.ID]bool),
+		terms: make(map[uint64]algo.ID)}
+	for _, id := range ids {
+		w.members = append(w.members, &member{id: id})
+	}
+	return w
+}
+
+// Random returns the world's source of chance.
+func (w *World) Random() *Random { return w.random }
+
+// NowMs is the time of the world.
+func (w *World) NowMs() int64 { return w.nowUs / 1000 }
+
+func (w *World) member(id algo.ID) *member {
+	for _, m := range w.members {
+		if m.id == id {
+			return m
+		}
+	}
+	panic("algotest: no member " + string(id))
+}
+
+// nowMs is the time on a member's clock.
+func (m *member) nowMs(nowUs int64) int64 {
+	return (nowUs + (nowUs-m.startUs)*m.ppm/1_000_000) / 1000
+}
+
+// worldUs is when the member's clock shows the given time, rounded up.
+func (m *member) worldUs(localMs, nowUs int64) int64 {
+	ahead := localMs*1000 - (nowUs + (nowUs-m.startUs)*m.ppm/1_000_000)
+	if ahead <= 0 {
+		return nowUs
+	}
+	return nowUs + ahead*1_000_000/(1_000_000+m.ppm) + 2
+}
+
+// SetClock makes a member's clock gain so many microseconds in a second.
+func (w *World) SetClock(id algo.ID, ppm int64) {
+	m := w.member(id)
+	m.startUs, m.ppm = w.nowUs, ppm
+}
+
+// Start starts a dead member with what it has on disk.
+func (w *World) Start(id algo.ID) {
+	m := w.member(id)
+	if m.machine != nil {
+		return
+	}
+	m.machine = w.make(m.nowMs(w.nowUs), id, m.disk, w.random.Next())
+	m.frozen, m.late = false, nil
+	w.note(id, "starts")
+	if m.wants {
+		w.step(m, algo.Campaign{})
+		return
+	}
+	w.schedule(m)
+}
+
+// Crash kills a member. Its disk stays.
+func (w *World) Crash(id algo.ID) {
+	m := w.member(id)
+	if m.machine != nil {
+		w.note(id, "dies")
+		w.kill(m)
+	}
+}
+
+func (w *World) kill(m *member) {
+	m.machine, m.lead, m.late, m.frozen, m.told = nil, nil, nil, false, false
+	m.wake++
+}
+
+// Forget empties the disk of a dead member.
+func (w *World) Forget(id algo.ID, state algo.State) {
+	w.note(id, "loses its disk")
+	w.member(id).disk = state
+}
+
+// SetDisk puts a state on a member's disk, before its first start.
+func (w *World) SetDisk(id algo.ID, state algo.State) { w.member(id).disk = state }
+
+// Freeze stops a member; what comes for it waits.
+func (w *World) Freeze(id algo.ID) {
+	if m := w.member(id); m.machine != nil && !m.frozen {
+		w.note(id, "freezes")
+		m.frozen = true
+	}
+}
+
+// Thaw lets it go on.
+func (w *World) Thaw(id algo.ID) {
+	m := w.member(id)
+	if m.machine == nil || !m.frozen {
+		return
+	}
+	w.note(id, "thaws")
+	m.frozen = false
+	late := m.late
+	m.late = nil
+	for _, one := range late {
+		one()
+	}
+	if m.machine != nil {
+		w.step(m, algo.Tick{})
+	}
+}
+
+// Cut cuts the way from one member to another; Heal mends all ways.
+func (w *World) Cut(from, to algo.ID) { w.cut[[2]algo.ID{from, to}] = true }
+
+// Heal mends all ways.
+func (w *World) Heal() { clear(w.cut) }
+
+// Up says whether a member is alive and not frozen.
+func (w *World) Up(id algo.ID) bool {
+	m := w.member(id)
+	return m.machine != nil && !m.frozen
+}
+
+// Status returns what a living member believes.
+func (w *World) Status(id algo.ID) algo.Status {
+	if m := w.member(id); m.machine != nil {
+		return m.machine.Status()
+	}
+	return algo.Status{}
+}
+
+// Do gives an event to a member that is up. Campaign and Withdraw outlast its
+// death.
+func (w *World) Do(id algo.ID, event algo.Event) {
+	m := w.member(id)
+	switch event.(type) {
+	case algo.Campaign:
+		m.wants = true
+	case algo.Withdraw:
+		m.wants = false
+	}
+	w.hand(m, event)
+}
+
+// hand lets a member take an event, later if it is frozen.
+func (w *World) hand(m *member, event algo.Event) {
+	switch {
+	case m.machine == nil:
+	case m.frozen:
+		m.late = append(m.late, func() {
+			if m.machine != nil {
+				w.step(m, event)
+			}
+		})
+	default:
+		w.step(m, event)
+	}
+}
+
+func (w *World) step(m *member, event algo.Event) {
+	switch event.(type) {
+	case algo.Campaign:
+		m.told = true
+	case algo.Withdraw:
+		m.told = false
+	}
+	for _, effect := range slices.Clone(m.machine.Step(m.nowMs(w.nowUs), event)) {
+		if w.CrashPerMille > 0 && w.random.Below(1000) < w.CrashPerMille {
+			w.note(m.id, "dies")
+			w.kill(m)
+			return
+		}
+		w.carryOut(m, effect)
+	}
+	w.schedule(m)
+}
+
+func (w *World) carryOut(m *member, effect algo.Effect) {
+	if send, ok := effect.(algo.Send); ok {
+		w.send(m, send)
+		return
+	}
+	w.note(m.id, effect.String())
+	switch e := effect.(type) {
+	case algo.Persist:
+		m.disk = e.State
+	case algo.Lead:
+		w.onLead(m, e)
+	case algo.Extend:
+		m.untilMs = e.UntilMs
+	case algo.Lost:
+		m.lead = nil
+	}
+}
+
+// onLead notes a leadership and looks for another one at the same moment.
+func (w *World) onLead(m *member, e algo.Lead) {
+	w.Elections++
+	if m.lead != nil {
+		w.wrong("A3: %s is told twice to lead", m.id)
+	}
+	if !m.told {
+		w.wrong("A4: %s leads and does not want to", m.id)
+	}
+	if w.Exclusive {
+		if other, ok := w.terms[e.Term]; ok {
+			w.wrong("T1: %s and %s lead in term %d", other, m.id, e.Term)
+		}
+		w.terms[e.Term] = m.id
+		for _, id := range w.Believers() {
+			w.wrong("T3: %s leads in term %d while %s believes to", m.id, e.Term, id)
+		}
+	}
+	m.lead, m.untilMs = &e, e.UntilMs
+}
+
+// Believers are the members that believe to lead at this moment, frozen ones
+// included: what they do next they may do before they look at the clock.
+func (w *World) Believers() []algo.ID {
+	var ids []algo.ID
+	for _, m := range w.members {
+		if m.lead != nil && (m.untilMs == 0 || m.nowMs(w.nowUs) < m.untilMs) {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
+}
+
+func (w *World) wrong(format string, args ...any) {
+	w.Wrong = append(w.Wrong, fmt.Sprintf("%d ms: ", w.NowMs())+fmt.Sprintf(format, args...))
+}
+
+func (w *World) note(id algo.ID, text string) {
+	if w.Trace != nil {
+		w.Trace(Record{AtMs: w.NowMs(), Member: id, Text: text})
+	}
+}
+
+// send puts a message on its way, once, twice or not at all.
+func (w *World) send(m *member, e algo.Send) {
+	w.Sent[e.Word]++
+	cut := w.cut[[2]algo.ID{m.id, e.To}]
+	copies := 1
+	switch pick := w.random.Below(1000); {
+	case cut || pick < w.Network.LossPerMille:
+		copies = 0
+	case pick < w.Network.LossPerMille+w.Network.TwicePerMille:
+		copies = 2
+	}
+	record := Record{AtMs: w.NowMs(), Member: m.id, Text: e.Message.String(), To: e.To, Word: e.Word}
+	message := algo.Received{From: m.id, Message: e.Message}
+	message.Config.Members = slices.Clone(message.Config.Members)
+	for range copies {
+		atUs := w.nowUs + w.Network.DelayMinUs
+		if span := w.Network.DelayMaxUs - w.Network.DelayMinUs; span > 0 {
+			atUs += int64(w.random.Below(int(span)))
+		}
+		record.ArrivesMs = atUs / 1000
+		w.at(atUs, func() { w.hand(w.member(e.To), message) })
+	}
+	if w.Trace != nil {
+		w.Trace(record)
+	}
+}
+
+// schedule wakes the member when it wants.
+func (w *World) schedule(m *member) {
+	m.wake++
+	if m.machine == nil {
+		return
+	}
+	wakeMs, ok := m.machine.WakeMs()
+	if !ok {
+		return
+	}
+	number := m.wake
+	w.at(max(w.nowUs+1, m.worldUs(wakeMs, w.nowUs)), func() {
+		if m.wake == number {
+			w.hand(m, algo.Tick{})
+		}
+	})
+}
+
+// At does something at a time of the world, given in milliseconds from now.
+func (w *World) At(inMs int64, do func()) { w.at(w.nowUs+inMs*1000, do) }
+
+func (w *World) at(us int64, do func()) {
+	w.order++
+	heap.Push(&w.queue, timed{us, w.order, do})
+}
+
+// Run lets this much time pass.
+func (w *World) Run(ms int64) {
+	endUs := w.nowUs + ms*1000
+	for len(w.queue) > 0 && w.queue[0].us <= endUs {
+		next := heap.Pop(&w.queue).(timed)
+		w.nowUs = next.us
+		next.do()
+	}
+	w.nowUs = endUs
+}
+
+// Messages is how many were sent, beats and their answers left out.
+func (w *World) Messages() int {
+	n := 0
+	for word, count := range w.Sent {
+		if !IsBeat(word) {
+			n += count
+		}
+	}
+	return n
+}
+
+// IsBeat says whether a word is one that is repeated without end.
+func IsBeat(word algo.Word) bool {
+	return word == algo.Beat || word == algo.BeatReply || word == algo.Alive
+}
+
+// String shows who is up and who believes to lead.
+func (w *World) String() string {
+	var b strings.Builder
+	for _, m := range w.members {
+		state := "dead"
+		if m.machine != nil {
+			s := m.machine.Status()
+			state = fmt.Sprintf("leader=%s term=%d leads=%v frozen=%v", s.Leader, s.Term, s.Leads, m.frozen)
+		}
+		fmt.Fprintf(&b, "%s: %s\n", m.id, state)
+	}
+	return b.String()
+}
+
+// timed is something to do at a time.
+type timed struct {
+	us    int64
+	order int
+	do    func()
+}
+
+type queue []timed
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	return q[i].us < q[j].us || q[i].us == q[j].us && q[i].order < q[j].order
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(timed)) }
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
+}

@@ -1,0 +1,232 @@
+// Package bully elects the member of the greatest id that is alive: the Bully
+// algorithm.
+//
+// After H. Garcia-Molina, "Elections in a Distributed Computing System", IEEE
+// Transactions on Computers C-31(1), 1982. Who misses the leader asks all
+// greater members (ELECTION). Those who are alive answer (ANSWER) and hold an
+// election of their own; who gets no answer in AnswerMs leads and tells all
+// (COORDINATOR), and then again and again (BEAT).
+//
+// What always holds, by number:
+//
+//	B1  A member leads only if no greater one answered it for AnswerMs.
+//	B2  A leader that hears of a greater one leads no more.
+//
+// What is promised: when all messages arrive within AnswerMs/2 and nobody is
+// frozen, one member leads a while after the last change. What is not: cut in
+// two, each part elects its greatest member, and both lead until the cut is
+// mended. A greater member that comes back takes the leadership, and the other
+// leads beside it until it hears so. There is no fencing token.
+//
+// Cost: n(n-1) messages at worst, when the least member misses the leader
+// first; 2(n-1) at best, when the greatest of the others does: hence O(n²) and
+// O(n). Time: the silence after which the leader is missed, and one AnswerMs.
+package bully
+
+import "github.com/conclave-project/conclave/algo"
+
+// Config is fixed for the life of a machine. Times are in milliseconds.
+type Config struct {
+	ID      algo.ID
+	Members []algo.ID // all, this one included
+	// BeatMs is the pause between beats, SilenceMs how long a leader may be
+	// silent, AnswerMs how long to wait for an answer.
+	BeatMs, SilenceMs, AnswerMs int64
+}
+
+type phase uint8
+
+const (
+	idle     phase = iota // follows, or has nobody to follow
+	electing              // asked those who are greater
+	waiting               // one of them answered and will lead
+	leading
+)
+
+// Machine is one member. It is not safe for concurrent use.
+type Machine struct {
+	cfg    Config
+	out    []algo.Effect
+	wants  bool
+	phase  phase
+	leader algo.ID
+	// untilMs is when the phase has lasted too long; while leading, when to
+	// beat; while idle, when the leader was silent too long.
+	untilMs int64
+}
+
+// New returns a member.
+func New(cfg Config) *Machine { return &Machine{cfg: cfg} }
+
+// Step takes one event and returns what to do, until the next step.
+func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
+	m.out = m.out[:0]
+	m.tick(nowMs)
+	switch e := event.(type) {
+	case algo.Campaign:
+		m.onCampaign(nowMs)
+	case algo.Withdraw:
+		m.wants = false
+		m.stepDown(nowMs)
+	case algo.Transfer:
+		m.stepDown(nowMs)
+	case algo.Received:
+		m.onReceived(nowMs, e.From, e.Word)
+	}
+	return m.out
+}
+
+// Status returns what this member believes.
+func (m *Machine) Status() algo.Status {
+	return algo.Status{Leader: m.leader, Leads: m.phase == leading}
+}
+
+// WakeMs returns when something is due.
+func (m *Machine) WakeMs() (int64, bool) {
+	return m.untilMs, m.phase != idle || m.leader != ""
+}
+
+func (m *Machine) tick(nowMs int64) {
+	if _, ok := m.WakeMs(); !ok || nowMs < m.untilMs {
+		return
+	}
+	switch m.phase {
+	case idle:
+		m.follow("")
+		m.elect(nowMs)
+	case electing:
+		m.win(nowMs)
+	case waiting:
+		m.elect(nowMs)
+	case leading:
+		m.beat(nowMs)
+	}
+}
+
+func (m *Machine) onCampaign(nowMs int64) {
+	m.wants = true
+	if m.phase == idle && m.leader < m.cfg.ID {
+		m.elect(nowMs)
+	}
+}
+
+// elect asks all that are greater; without any this member leads.
+func (m *Machine) elect(nowMs int64) {
+	if !m.wants {
+		return
+	}
+	m.phase, m.untilMs = electing, nowMs+m.cfg.AnswerMs
+	asked := false
+	for _, id := range m.cfg.Members {
+		if id > m.cfg.ID {
+			m.send(id, algo.Election)
+			asked = true
+		}
+	}
+	if !asked {
+		m.win(nowMs)
+	}
+}
+
+func (m *Machine) win(nowMs int64) {
+	m.phase, m.untilMs = leading, nowMs+m.cfg.BeatMs
+	m.sendAll(algo.Coordinator)
+	m.follow(m.cfg.ID)
+	m.out = append(m.out, algo.Lead{})
+}
+
+func (m *Machine) beat(nowMs int64) {
+	m.untilMs = nowMs + m.cfg.BeatMs
+	m.sendAll(algo.Beat)
+}
+
+// stepDown tells the others that nobody leads, if this member did.
+func (m *Machine) stepDown(nowMs int64) {
+	led := m.phase == leading
+	m.leave()
+	if led {
+		m.follow("")
+		m.sendAll(algo.Free)
+	}
+	if m.wants {
+		m.phase, m.untilMs = waiting, nowMs+2*m.cfg.AnswerMs
+	}
+}
+
+// leave ends whatever this member does, a leadership with Lost.
+func (m *Machine) leave() {
+	if m.phase == leading {
+		m.out = append(m.out, algo.Lost{})
+	}
+	m.phase = idle
+}
+
+func (m *Machine) onReceived(nowMs int64, from algo.ID, word algo.Word) {
+	switch word {
+	case algo.Election:
+		m.onElection(nowMs, from)
+	case algo.Answer:
+		if m.phase == electing {
+			m.phase, m.untilMs = waiting, nowMs+2*m.cfg.AnswerMs
+		}
+	case algo.Coordinator, algo.Beat:
+		m.onLeader(nowMs, from)
+	case algo.Free:
+		if from == m.leader {
+			m.follow("")
+			m.elect(nowMs)
+		}
+	}
+}
+
+// onElection answers a lesser member, and sees to it that there is a leader.
+func (m *Machine) onElection(nowMs int64, from algo.ID) {
+	if !m.wants || from > m.cfg.ID {
+		return
+	}
+	m.send(from, algo.Answer)
+	switch m.phase {
+	case leading:
+		m.send(from, algo.Coordinator)
+	case idle:
+		m.elect(nowMs)
+	}
+}
+
+// onLeader follows a leader that is greater, and bullies one that is not.
+func (m *Machine) onLeader(nowMs int64, from algo.ID) {
+	if m.wants && from < m.cfg.ID {
+		switch m.phase {
+		case leading:
+			m.send(from, algo.Coordinator)
+		case idle:
+			m.elect(nowMs)
+		}
+		return
+	}
+	if from < m.leader && m.phase == idle {
+		return // the greater one has not been silent for too long yet
+	}
+	m.leave()
+	m.untilMs = nowMs + m.cfg.SilenceMs
+	m.follow(from)
+}
+
+func (m *Machine) follow(id algo.ID) {
+	if m.leader != id {
+		m.leader = id
+		m.out = append(m.out, algo.Follow{Leader: id})
+	}
+}
+
+func (m *Machine) send(to algo.ID, word algo.Word) {
+	m.out = append(m.out, algo.Send{To: to, Message: algo.Message{Word: word}})
+}
+
+func (m *Machine) sendAll(word algo.Word) {
+	for _, id := range m.cfg.Members {
+		if id != m.cfg.ID {
+			m.send(id, word)
+		}
+	}
+}

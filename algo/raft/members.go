@@ -1,0 +1,80 @@
+package raft
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/algo"
+)
+
+// onReconfigure begins a change of members, or drops it: one at a time, and
+// only what differs by one member.
+func (m *Machine) onReconfigure(nowMs int64, members []algo.ID) {
+	if !m.leads || m.pending != nil || !oneApart(m.state.Config.Members, members) {
+		return
+	}
+	m.pending = slices.Clone(members)
+	if m.state.Config.Term != m.state.Term {
+		m.install(nowMs, m.state.Config.Version, m.state.Config.Members)
+	}
+	m.settle(nowMs)
+}
+
+// oneApart says whether all majorities of both meet, by the rule that one
+// member at most came or went.
+func oneApart(from, to []algo.ID) bool {
+	if len(to) == 0 || len(to) > algo.MembersMax {
+		return false
+	}
+	apart := 0
+	for i, id := range to {
+		if slices.Contains(to[:i], id) {
+			return false
+		}
+		if !slices.Contains(from, id) {
+			apart++
+		}
+	}
+	for _, id := range from {
+		if !slices.Contains(to, id) {
+			apart++
+		}
+	}
+	return apart <= 1
+}
+
+// install makes a configuration of this leader's term and spreads it.
+func (m *Machine) install(nowMs int64, version uint64, members []algo.ID) {
+	m.state.Config = algo.Config{Term: m.state.Term, Version: version, Members: members}
+	m.settled = false
+	m.persist()
+	m.beat(nowMs)
+}
+
+// settle goes on when a quorum has the present configuration (T5). Each of them
+// has told of it in answer to a beat, so that its promise is younger than the
+// configuration.
+func (m *Machine) settle(nowMs int64) {
+	if m.role != leader || m.state.Config.Term != m.state.Term || m.settled && m.pending == nil {
+		return
+	}
+	have := 0
+	for _, id := range m.state.Config.Members {
+		if id == m.cfg.ID || m.adopted[id] == nameOf(m.state.Config) {
+			have++
+		}
+	}
+	if have < m.quorum() {
+		return
+	}
+	if m.pending != nil {
+		members := m.pending
+		m.pending = nil
+		m.install(nowMs, m.state.Config.Version+1, members)
+		m.settle(nowMs) // a quorum of one
+		return
+	}
+	m.settled = true
+	config := m.state.Config
+	config.Members = slices.Clone(config.Members)
+	m.emit(algo.Reconfigured{Config: config})
+}

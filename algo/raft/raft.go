@@ -1,0 +1,323 @@
+package raft
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/internal/invariant"
+)
+
+// Config is fixed for the life of a machine. Times are in milliseconds.
+type Config struct {
+	ID algo.ID
+	// State is what was on disk. At the very first start it holds no more than
+	// the founding configuration, the same for all founders, with version 1;
+	// a member that is added later starts without any.
+	State algo.State
+	// LeaseMs is for how long an answered beat keeps others out: the same for
+	// all members, or the leader's must be the least.
+	LeaseMs int64
+	// DriftPercent is by how much the rates of two clocks may differ, 0 to 25.
+	DriftPercent int64
+	// BeatMs is the pause between two beats, by default a fifth of the lease.
+	BeatMs int64
+	// SpreadMs is over how long candidates spread when a leader is gone, by
+	// default a quarter of the lease.
+	SpreadMs int64
+	// Seed differs among members.
+	Seed uint64
+}
+
+type role uint8
+
+const (
+	follower  role = iota
+	asking         // would others vote for this member (pre-vote)?
+	candidate      // asks for votes
+	leader         // has the votes; leads when a quorum has answered a beat
+)
+
+// promise keeps a leader's rivals out until its time has passed (T2).
+type promise struct {
+	term    uint64
+	to      algo.ID // empty after a restart: somebody, up to this term
+	untilMs int64
+}
+
+// Machine is one member. It is not safe for concurrent use.
+type Machine struct {
+	cfg   Config
+	state algo.State // on disk, but for what Persist of this step says
+	seed  uint64
+	out   []algo.Effect
+
+	role    role
+	wants   bool
+	leader  algo.ID // of this term
+	promise promise
+
+	// When to begin to ask, while this member wants to lead and nobody does.
+	askAtMs  int64
+	failures int
+
+	// While asking or candidate.
+	round    uint64
+	permit   uint64
+	yes, no  []algo.ID
+	giveUpMs int64
+
+	// While leader.
+	leads    bool
+	beatAtMs int64
+	beatMs   int64                  // when the last beat was sent
+	answered map[algo.ID]int64      // the youngest beat each has answered, by when it was sent
+	adopted  map[algo.ID]configName // the configuration each has told of, in this term
+	provenMs int64                  // the youngest beat that a quorum has answered
+	untilMs  int64
+	pending  []algo.ID // members to be made the configuration next; nil for none
+	settled  bool      // Reconfigured was said for the present configuration
+}
+
+// configName is a configuration without its members.
+type configName struct{ term, version uint64 }
+
+func nameOf(c algo.Config) configName { return configName{c.Term, c.Version} }
+
+// New returns a member that starts at the given time.
+func New(nowMs int64, cfg Config) *Machine {
+	cfg.BeatMs = max(1, cmp.Or(cfg.BeatMs, cfg.LeaseMs/5))
+	cfg.SpreadMs = max(1, cmp.Or(cfg.SpreadMs, cfg.LeaseMs/4))
+	invariant.Check(cfg.ID != "" && cfg.LeaseMs > 0, "raft: a member needs an id and a lease")
+	m := &Machine{cfg: cfg, state: cfg.State, seed: cfg.Seed*0x9e3779b97f4a7c15 | 1}
+	m.state.Config.Members = slices.Clone(cfg.State.Config.Members)
+	if m.state.Term > 0 {
+		m.promise = promise{term: m.state.Term, untilMs: nowMs + cfg.LeaseMs}
+	}
+	m.random()
+	return m
+}
+
+// Step takes one event at the given time and returns what to do. The slice is
+// valid until the next step.
+func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
+	m.out = m.out[:0]
+	m.tick(nowMs)
+	switch e := event.(type) {
+	case algo.Campaign:
+		m.onCampaign(nowMs)
+	case algo.Withdraw:
+		m.onWithdraw(nowMs)
+	case algo.Transfer:
+		m.onTransfer(nowMs, e.To)
+	case algo.Reconfigure:
+		m.onReconfigure(nowMs, e.Members)
+	case algo.Received:
+		m.onReceived(nowMs, e.From, &e.Message)
+	}
+	return m.out
+}
+
+// Status returns what this member believes.
+func (m *Machine) Status() algo.Status {
+	s := algo.Status{Leader: m.leader, Term: m.state.Term, Leads: m.leads}
+	if m.leads {
+		s.UntilMs = m.untilMs
+	}
+	return s
+}
+
+// State returns what is on disk when the last step's effects are carried out.
+func (m *Machine) State() algo.State { return m.state }
+
+// WakeMs returns when something is due.
+func (m *Machine) WakeMs() (int64, bool) {
+	switch m.role {
+	case leader:
+		if !m.leads {
+			return min(m.beatAtMs, m.giveUpMs), true
+		}
+		return min(m.beatAtMs, m.untilMs), true
+	case asking, candidate:
+		return m.giveUpMs, true
+	}
+	wakeMs, ok := int64(0), false
+	if m.leader != "" {
+		wakeMs, ok = m.promise.untilMs, true
+	}
+	if m.wants && len(m.state.Config.Members) > 0 && (!ok || m.askAtMs < wakeMs) {
+		wakeMs, ok = m.askAtMs, true
+	}
+	return wakeMs, ok
+}
+
+// tick lets everything happen that is due by now.
+func (m *Machine) tick(nowMs int64) {
+	switch m.role {
+	case leader:
+		if m.leads && nowMs >= m.untilMs || !m.leads && nowMs >= m.giveUpMs {
+			m.letGo(nowMs, "")
+			break
+		}
+		if nowMs >= m.beatAtMs {
+			m.beat(nowMs)
+		}
+	case asking, candidate:
+		if nowMs >= m.giveUpMs {
+			m.fail(nowMs)
+		}
+	}
+	if m.role != follower {
+		return
+	}
+	if m.leader != "" && nowMs >= m.promise.untilMs {
+		m.follow("")
+	}
+	if m.wants && nowMs >= m.askAtMs {
+		m.ask(nowMs)
+	}
+}
+
+// handlers has a reaction for every word of this algorithm.
+var handlers = map[algo.Word]func(*Machine, int64, algo.ID, *algo.Message){
+	algo.AskFirst:      (*Machine).onAskFirst,
+	algo.AskFirstReply: (*Machine).onAskFirstReply,
+	algo.Ask:           (*Machine).onAsk,
+	algo.AskReply:      (*Machine).onAskReply,
+	algo.Beat:          (*Machine).onBeat,
+	algo.BeatReply:     (*Machine).onBeatReply,
+	algo.Now:           (*Machine).onNow,
+	algo.Free:          (*Machine).onFree,
+}
+
+func (m *Machine) onReceived(nowMs int64, from algo.ID, message *algo.Message) {
+	if handler := handlers[message.Word]; handler != nil && from != m.cfg.ID {
+		handler(m, nowMs, from, message)
+	}
+}
+
+func (m *Machine) onCampaign(nowMs int64) {
+	if m.wants {
+		return
+	}
+	m.wants = true
+	if m.role != follower {
+		return
+	}
+	m.askAtMs = nowMs
+	if m.promised(nowMs, m.cfg.ID, 0) {
+		m.askAtMs = m.promise.untilMs + m.chance(m.cfg.SpreadMs)
+	}
+	m.tick(nowMs)
+}
+
+func (m *Machine) onWithdraw(nowMs int64) {
+	m.wants = false
+	switch m.role {
+	case leader:
+		m.letGo(nowMs, "")
+	case asking, candidate:
+		m.become(follower)
+	}
+}
+
+// onTransfer lets go in favour of another, or of itself in a new term.
+func (m *Machine) onTransfer(nowMs int64, to algo.ID) {
+	if m.role == leader {
+		m.letGo(nowMs, to)
+	}
+}
+
+// letGo ends the own leadership, first here, then for the others (T4). With a
+// successor only that one is told, so that it comes before all others.
+func (m *Machine) letGo(nowMs int64, to algo.ID) {
+	term := m.state.Term
+	m.become(follower)
+	m.promise = promise{}
+	m.follow("")
+	m.askAtMs = nowMs + m.cfg.SpreadMs/2 + m.chance(m.cfg.SpreadMs)
+	switch to {
+	case "":
+		m.tellAll(algo.Message{Word: algo.Free, Term: term})
+	case m.cfg.ID:
+		m.vote(nowMs, term)
+	default:
+		m.askAtMs += m.cfg.LeaseMs
+		m.send(to, algo.Message{Word: algo.Now, Term: term})
+	}
+}
+
+// become leaves the present role. A leader is Lost by it.
+func (m *Machine) become(r role) {
+	if m.leads {
+		m.leads = false
+		m.emit(algo.Lost{Term: m.state.Term})
+	}
+	m.role, m.yes, m.no, m.permit = r, nil, nil, 0
+	m.answered, m.adopted, m.pending = nil, nil, nil
+}
+
+// adopt takes over a higher term, which ends whatever this member did in its.
+func (m *Machine) adopt(term uint64) {
+	invariant.Check(term > m.state.Term, "raft: a term went back")
+	m.become(follower)
+	m.state.Term, m.state.Vote = term, ""
+	m.follow("")
+}
+
+// follow notes who leads in this term.
+func (m *Machine) follow(id algo.ID) {
+	if m.leader != id {
+		m.leader = id
+		m.emit(algo.Follow{Leader: id, Term: m.state.Term})
+	}
+}
+
+// promised says whether a promise keeps this candidate from being voted for.
+func (m *Machine) promised(nowMs int64, id algo.ID, permit uint64) bool {
+	if m.role == leader && id != m.cfg.ID {
+		return true // tick has seen to it that the lease holds
+	}
+	return nowMs < m.promise.untilMs && m.promise.to != id && permit < m.promise.term
+}
+
+func (m *Machine) quorum() int { return len(m.state.Config.Members)/2 + 1 }
+
+func (m *Machine) member(id algo.ID) bool { return slices.Contains(m.state.Config.Members, id) }
+
+func (m *Machine) emit(e algo.Effect) { m.out = append(m.out, e) }
+
+func (m *Machine) persist() {
+	state := m.state
+	state.Config.Members = slices.Clone(state.Config.Members)
+	m.emit(algo.Persist{State: state})
+}
+
+func (m *Machine) send(to algo.ID, message algo.Message) {
+	m.emit(algo.Send{To: to, Message: message})
+}
+
+// tellAll sends to all other members of the configuration.
+func (m *Machine) tellAll(message algo.Message) {
+	for _, id := range m.state.Config.Members {
+		if id != m.cfg.ID {
+			m.send(id, message)
+		}
+	}
+}
+
+// configName is the own configuration as questions and answers carry it.
+func (m *Machine) configName() algo.Config {
+	return algo.Config{Term: m.state.Config.Term, Version: m.state.Config.Version}
+}
+
+// random is xorshift64, the same in every run with the same seed.
+func (m *Machine) random() uint64 {
+	m.seed ^= m.seed << 13
+	m.seed ^= m.seed >> 7
+	m.seed ^= m.seed << 17
+	return m.seed
+}
+
+// chance returns a random time from 0 to the limit.
+func (m *Machine) chance(limitMs int64) int64 { return int64(m.random() % uint64(limitMs+1)) }

@@ -1,0 +1,116 @@
+package raft_test
+
+import (
+	"flag"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/algo/algotest"
+	"github.com/conclave-project/conclave/algo/raft"
+)
+
+var elections = flag.Int("elections", 3000, "how many elections TestNeverTwoLeaders simulates")
+
+// driftPercent and the greatest gain of one clock that keeps two within it.
+const (
+	driftPercent = 5
+	driftPpm     = 24_000
+)
+
+// founded makes members that are founders or come later.
+func founded(edit func(*int64, *raft.Config)) func(founders []algo.ID) algotest.Maker {
+	return func(founders []algo.ID) algotest.Maker {
+		return func(nowMs int64, id algo.ID, state algo.State, seed uint64) algo.Machine {
+			if state.Config.Version == 0 && slices.Contains(founders, id) {
+				state.Config = algo.Config{Version: 1, Members: founders}
+			}
+			cfg := raft.Config{ID: id, State: state, LeaseMs: 300, DriftPercent: driftPercent, Seed: seed}
+			if edit != nil {
+				edit(&nowMs, &cfg)
+			}
+			return raft.New(nowMs, cfg)
+		}
+	}
+}
+
+// runs are the shapes of the runs, by turns.
+var runs = []algotest.Chaos{
+	{Members: 3, DriftPpm: driftPpm},
+	{Members: 5, DriftPpm: driftPpm},
+	{Members: 3, DriftPpm: driftPpm, Reconfigure: true},
+	{Members: 1, DriftPpm: driftPpm, Reconfigure: true},
+	{Members: 4, DriftPpm: driftPpm, Reconfigure: true},
+	{Members: 7, Calm: true},
+	{Members: 2, DriftPpm: driftPpm},
+}
+
+// TestNeverTwoLeaders runs elections under all faults and looks for two leaders
+// in a term (T1) and for two that believe at one moment (T3).
+func TestNeverTwoLeaders(t *testing.T) {
+	const workers = 2
+	var mu sync.Mutex
+	total, seed := 0, uint64(0)
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(func() {
+			for {
+				mu.Lock()
+				seed++
+				mine, done := seed, total >= *elections || t.Failed()
+				mu.Unlock()
+				if done {
+					return
+				}
+				chaos := runs[mine%uint64(len(runs))]
+				chaos.Elections, chaos.MovesMax = 100, 3000
+				w := chaos.Run(mine, founded(nil))
+				for _, wrong := range w.Wrong {
+					t.Errorf("seed %d: %s", mine, wrong)
+				}
+				mu.Lock()
+				total += w.Elections
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	t.Logf("%d elections in %d runs", total, seed)
+	if uint64(total) < seed*20 {
+		t.Errorf("only %d elections in %d runs: the test does not test", total, seed)
+	}
+}
+
+// The checks see what they are there for: each of these breaks one rule.
+func TestBrokenRulesAreSeen(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rule  string
+		chaos algotest.Chaos
+		edit  func(*int64, *raft.Config)
+	}{
+		{"clocks differ by more than the bound", "T3", algotest.Chaos{Members: 3, DriftPpm: 400_000}, nil},
+		{"a member comes back without its disk", "T1", algotest.Chaos{Members: 3, Forget: true}, nil},
+		{"a leader leaves out no margin", "T3", algotest.Chaos{Members: 3, DriftPpm: 150_000},
+			func(_ *int64, c *raft.Config) { c.DriftPercent = 0 }},
+		{"a restarted member votes at once", "T3", algotest.Chaos{Members: 3},
+			func(nowMs *int64, c *raft.Config) { *nowMs -= c.LeaseMs }},
+		{"a restarted member forgets its configuration", "T1", algotest.Chaos{Members: 3, Reconfigure: true},
+			func(_ *int64, c *raft.Config) { c.State.Config.Version = min(1, c.State.Config.Version) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.chaos.Elections, c.chaos.MovesMax = 200, 5000
+			for seed := range uint64(300) {
+				for _, wrong := range c.chaos.Run(seed, founded(c.edit)).Wrong {
+					if strings.Contains(wrong, c.rule) {
+						t.Logf("seed %d: %s", seed, wrong)
+						return
+					}
+				}
+			}
+			t.Error("nothing was seen in 300 runs")
+		})
+	}
+}

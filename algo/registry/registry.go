@@ -1,0 +1,86 @@
+// Package registry knows the election algorithms by name.
+//
+// In goes what all of them need, out comes a machine with the times that suit a
+// lease. It is for the command line, the laboratory and backends that let their
+// user choose.
+package registry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/algo/bully"
+	"github.com/conclave-project/conclave/algo/lowest"
+	"github.com/conclave-project/conclave/algo/raft"
+	"github.com/conclave-project/conclave/algo/ring"
+)
+
+// Options is what all algorithms need. Times are in milliseconds.
+type Options struct {
+	ID      algo.ID
+	Members []algo.ID // all, this one included; of a ring in its order
+	// State is what was on disk; empty at the first start.
+	State algo.State
+	// LeaseMs is for how long a leader that is not heard of keeps others out,
+	// or is waited for.
+	LeaseMs      int64
+	DriftPercent int64
+	Seed         uint64
+}
+
+// Algorithm is one of them.
+type Algorithm struct {
+	Name string
+	// Exclusive says that no two members lead at a time, and that terms are
+	// fencing tokens.
+	Exclusive bool
+	// New returns a member that starts at the given time.
+	New func(nowMs int64, o Options) algo.Machine
+}
+
+var algorithms = []Algorithm{
+	{"raft", true, newRaft},
+	{"bully", false, newBully},
+	{"ring", false, newRing},
+	{"lowest", false, newLowest},
+}
+
+// All returns all algorithms, the safe one first.
+func All() []Algorithm { return slices.Clone(algorithms) }
+
+// Get returns the algorithm of this name.
+func Get(name string) (Algorithm, error) {
+	var names []string
+	for _, a := range algorithms {
+		if a.Name == name {
+			return a, nil
+		}
+		names = append(names, a.Name)
+	}
+	return Algorithm{}, fmt.Errorf("no algorithm is called %q; there are %s", name, strings.Join(names, ", "))
+}
+
+func newRaft(nowMs int64, o Options) algo.Machine {
+	if o.State.Config.Version == 0 {
+		o.State.Config = algo.Config{Version: 1, Members: o.Members}
+	}
+	return raft.New(nowMs, raft.Config{ID: o.ID, State: o.State, LeaseMs: o.LeaseMs,
+		DriftPercent: o.DriftPercent, Seed: o.Seed})
+}
+
+func newBully(_ int64, o Options) algo.Machine {
+	return bully.New(bully.Config{ID: o.ID, Members: o.Members, BeatMs: max(1, o.LeaseMs/5),
+		SilenceMs: o.LeaseMs, AnswerMs: max(2, o.LeaseMs/5)})
+}
+
+func newRing(_ int64, o Options) algo.Machine {
+	return ring.New(ring.Config{ID: o.ID, Members: o.Members, BeatMs: max(1, o.LeaseMs/5),
+		SilenceMs: o.LeaseMs, PassMs: max(2, o.LeaseMs/10)})
+}
+
+func newLowest(_ int64, o Options) algo.Machine {
+	return lowest.New(lowest.Config{ID: o.ID, Members: o.Members, BeatMs: max(1, o.LeaseMs/5),
+		SilenceMs: o.LeaseMs})
+}

@@ -1,0 +1,278 @@
+// Package ring elects the member of the greatest id on a ring: the algorithm of
+// Chang and Roberts.
+//
+// After E. Chang, R. Roberts, "An improved algorithm for decentralized
+// extrema-finding in circular configurations of processes", CACM 22(5), 1979. A
+// member that misses the leader sends its id to its successor (TOKEN). Each
+// passes on an id greater than its own and swallows a lesser one, after it has
+// sent its own. Whose id comes back leads, and tells all around the ring
+// (ELECTED), and then again and again (ALIVE).
+//
+// The paper's ring does not break. Here every message is confirmed (PASSED); a
+// successor that does not confirm in PassMs is skipped for SilenceMs, so that the
+// ring closes around the dead. A message that has gone around twice is dropped,
+// or the id of a member that has died would go around forever.
+//
+// What always holds, by number:
+//
+//	C1  A member leads only if its id came back to it, or nobody confirms.
+//	C2  A leader that hears of a greater one leads no more.
+//
+// What is promised: when all messages arrive within PassMs/2 and nobody is
+// frozen, one member leads a while after the last change. What is not: cut in
+// two, the ring closes into two rings with a leader each. There is no fencing
+// token.
+//
+// Cost: n(n+1)/2 + n messages at worst, when all begin at once and ids fall
+// along the ring; about n ln n on average; 3n-1 when the last before the
+// greatest begins alone: hence O(n²), O(n log n), O(n). Confirmations double
+// that. Time: the silence after which the leader is missed, and up to 3n-1
+// messages in a row, and PassMs for each of the dead.
+package ring
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/algo"
+)
+
+// Config is fixed for the life of a machine. Times are in milliseconds.
+type Config struct {
+	ID      algo.ID
+	Members []algo.ID // all, this one included, in the order of the ring
+	// BeatMs is the pause between beats, SilenceMs how long a leader may be
+	// silent, PassMs how long to wait for a confirmation.
+	BeatMs, SilenceMs, PassMs int64
+}
+
+// passing is a message that was sent and not confirmed yet.
+type passing struct {
+	to      algo.ID
+	message algo.Message
+	untilMs int64
+}
+
+// Machine is one member. It is not safe for concurrent use. In its messages
+// Member is the id that goes around, Term how often it was passed on, Round the
+// number of the message.
+type Machine struct {
+	cfg         Config
+	out         []algo.Effect
+	wants       bool
+	participant bool // its own id, or a greater one, has gone on
+	leads       bool
+	leader      algo.ID
+	untilMs     int64 // leading: when to beat; else when the leader was silent too long
+	electMs     int64 // participant: when the election has taken too long
+	round       uint64
+	passing     []passing
+	dead        map[algo.ID]int64 // until when each is skipped
+}
+
+// New returns a member.
+func New(cfg Config) *Machine { return &Machine{cfg: cfg, dead: make(map[algo.ID]int64)} }
+
+// Step takes one event and returns what to do, until the next step.
+func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
+	m.out = m.out[:0]
+	m.tick(nowMs)
+	switch e := event.(type) {
+	case algo.Campaign:
+		m.wants = true
+		if m.leader < m.cfg.ID {
+			m.elect(nowMs)
+		}
+	case algo.Withdraw:
+		m.wants, m.participant = false, false
+		m.stepDown()
+	case algo.Transfer:
+		m.stepDown()
+		m.participant, m.electMs = m.wants, nowMs+m.electionMs()
+	case algo.Received:
+		m.onReceived(nowMs, e.From, e.Message)
+	}
+	return m.out
+}
+
+// Status returns what this member believes.
+func (m *Machine) Status() algo.Status { return algo.Status{Leader: m.leader, Leads: m.leads} }
+
+// WakeMs returns when something is due.
+func (m *Machine) WakeMs() (int64, bool) {
+	wakeMs, ok := m.untilMs, m.leader != ""
+	due := func(ms int64) {
+		if !ok || ms < wakeMs {
+			wakeMs, ok = ms, true
+		}
+	}
+	if m.participant && m.wants {
+		due(m.electMs)
+	}
+	for _, p := range m.passing {
+		due(p.untilMs)
+	}
+	return wakeMs, ok
+}
+
+// electionMs is how long an election may take before it begins anew.
+func (m *Machine) electionMs() int64 { return m.cfg.SilenceMs + m.cfg.PassMs*int64(len(m.cfg.Members)) }
+
+func (m *Machine) tick(nowMs int64) {
+	m.repair(nowMs)
+	switch {
+	case m.leads && nowMs >= m.untilMs:
+		m.untilMs = nowMs + m.cfg.BeatMs
+		m.pass(nowMs, algo.Message{Word: algo.Alive, Member: m.cfg.ID})
+	case !m.leads && m.leader != "" && nowMs >= m.untilMs:
+		m.follow("")
+		m.elect(nowMs)
+	case m.wants && m.participant && nowMs >= m.electMs:
+		m.participant = false
+		m.elect(nowMs)
+	}
+}
+
+// elect sends the own id around.
+func (m *Machine) elect(nowMs int64) {
+	if !m.wants || m.participant || m.leads {
+		return
+	}
+	m.participant, m.electMs = true, nowMs+m.electionMs()
+	m.pass(nowMs, algo.Message{Word: algo.Token, Member: m.cfg.ID})
+}
+
+// pass gives a message to the next member that is not skipped. With nobody left
+// it has come around to this one.
+func (m *Machine) pass(nowMs int64, message algo.Message) {
+	to := m.successor(nowMs)
+	if to == m.cfg.ID {
+		m.take(nowMs, message)
+		return
+	}
+	m.round++
+	message.Round = m.round
+	m.passing = append(m.passing, passing{to, message, nowMs + m.cfg.PassMs})
+	m.out = append(m.out, algo.Send{To: to, Message: message})
+}
+
+func (m *Machine) successor(nowMs int64) algo.ID {
+	own := slices.Index(m.cfg.Members, m.cfg.ID)
+	for i := range m.cfg.Members {
+		id := m.cfg.Members[(own+1+i)%len(m.cfg.Members)]
+		if id == m.cfg.ID || nowMs >= m.dead[id] {
+			return id
+		}
+	}
+	return m.cfg.ID
+}
+
+// repair skips members that did not confirm, and passes their messages on.
+func (m *Machine) repair(nowMs int64) {
+	var again []algo.Message
+	m.passing = slices.DeleteFunc(m.passing, func(p passing) bool {
+		if nowMs < p.untilMs {
+			return false
+		}
+		m.dead[p.to] = nowMs + m.cfg.SilenceMs
+		again = append(again, p.message)
+		return true
+	})
+	for _, message := range again {
+		m.pass(nowMs, message)
+	}
+}
+
+func (m *Machine) onReceived(nowMs int64, from algo.ID, e algo.Message) {
+	delete(m.dead, from)
+	switch e.Word {
+	case algo.Passed:
+		m.passing = slices.DeleteFunc(m.passing, func(p passing) bool {
+			return p.to == from && p.message.Round == e.Round
+		})
+	case algo.Free:
+		if from == m.leader {
+			m.follow("")
+			m.elect(nowMs)
+		}
+	case algo.Token, algo.Elected, algo.Alive:
+		m.out = append(m.out, algo.Send{To: from, Message: algo.Message{Word: algo.Passed, Round: e.Round}})
+		if e.Term++; e.Term <= uint64(2*len(m.cfg.Members)) {
+			m.take(nowMs, e)
+		}
+	}
+}
+
+// take is what a member does with an id that comes around.
+func (m *Machine) take(nowMs int64, e algo.Message) {
+	if e.Word == algo.Token {
+		m.takeToken(nowMs, e)
+		return
+	}
+	switch {
+	case e.Member == m.cfg.ID:
+	case m.wants && e.Member < m.cfg.ID:
+		if m.leads { // the other one has not heard of this one
+			m.pass(nowMs, algo.Message{Word: algo.Elected, Member: m.cfg.ID})
+			return
+		}
+		m.elect(nowMs)
+	case e.Member < m.leader && nowMs < m.untilMs:
+	default:
+		m.leave()
+		m.participant = false
+		m.untilMs = nowMs + m.cfg.SilenceMs
+		m.follow(e.Member)
+		m.pass(nowMs, e)
+	}
+}
+
+func (m *Machine) takeToken(nowMs int64, e algo.Message) {
+	switch {
+	case !m.wants || e.Member > m.cfg.ID:
+		if m.wants {
+			m.participant, m.electMs = true, nowMs+m.electionMs()
+		}
+		m.pass(nowMs, e)
+	case e.Member < m.cfg.ID:
+		if m.leads {
+			m.pass(nowMs, algo.Message{Word: algo.Elected, Member: m.cfg.ID})
+		} else {
+			m.elect(nowMs)
+		}
+	case m.participant && !m.leads:
+		m.participant, m.leads = false, true
+		m.untilMs = nowMs + m.cfg.BeatMs
+		m.follow(m.cfg.ID)
+		m.out = append(m.out, algo.Lead{})
+		m.pass(nowMs, algo.Message{Word: algo.Elected, Member: m.cfg.ID})
+	}
+}
+
+// leave ends a leadership.
+func (m *Machine) leave() {
+	if m.leads {
+		m.leads = false
+		m.out = append(m.out, algo.Lost{})
+	}
+}
+
+// stepDown tells the others that nobody leads, if this member did.
+func (m *Machine) stepDown() {
+	if !m.leads {
+		return
+	}
+	m.leave()
+	m.follow("")
+	for _, id := range m.cfg.Members {
+		if id != m.cfg.ID {
+			m.out = append(m.out, algo.Send{To: id, Message: algo.Message{Word: algo.Free}})
+		}
+	}
+}
+
+func (m *Machine) follow(id algo.ID) {
+	if m.leader != id {
+		m.leader = id
+		m.out = append(m.out, algo.Follow{Leader: id})
+	}
+}
