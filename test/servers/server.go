@@ -257,8 +257,31 @@ func (s *Server) Crash() {
 }
 
 // Pause stops the process where it stands, with SIGSTOP; Resume lets it go on.
-// Both return at once. Crash ends a paused process too.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+// Pause returns when no thread runs any more. Crash ends a paused process too.
+func (s *Server) Pause() {
+	s.signal(syscall.SIGSTOP)
+	// The signal only asks: on a busy machine a thread may run on for a while
+	// and answer what is sent after this call.
+	for end := time.Now().Add(pauseWithin); time.Now().Before(end) && !s.stopped(); {
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+const pauseWithin = 5 * time.Second
+
+// stopped says whether no thread of the process runs any more.
+func (s *Server) stopped() bool {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.command.Process.Pid))
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		// The state follows the name, which is in parentheses and may contain any.
+		at := bytes.LastIndexByte(text, ')')
+		if err == nil && at >= 0 && at+2 < len(text) && !bytes.ContainsRune([]byte("TtZX"), rune(text[at+2])) {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume lets a paused process go on.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
