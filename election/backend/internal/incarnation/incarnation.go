@@ -1,0 +1,95 @@
+// Package incarnation keeps elections apart from leaderships that a store has
+// forgotten.
+//
+// A store that fails over to a copy that lagged behind, is restored, or loses
+// what it had not written to disk, may forget a grant or a renewal whose
+// holder knows nothing of that. Where a store has a name for the course of its
+// history that changes whenever that may have happened (its incarnation), this
+// is what follows from it:
+//
+//	I1  Nobody takes an election under an incarnation that is not settled. It
+//	    is settled when one candidate has seen it for LeaseMax by its own
+//	    clock: whatever was granted before it has run out. The store keeps
+//	    which incarnation is settled beside its records, and compares it in
+//	    the same atomic step as the version.
+//	I2  No lease is longer than LeaseMax.
+//	I3  Renewals, releases and places in line do not wait: a leader whose
+//	    record is still there goes on.
+package incarnation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// LeaseMaxDefault is the longest lease unless another is chosen.
+const LeaseMaxDefault = 15 * time.Second
+
+// Watch is what one process has seen of the incarnations of a store. Its
+// methods may be called by several goroutines.
+type Watch struct {
+	leaseMax time.Duration
+	now      func() election.Instant
+
+	mu      sync.Mutex
+	current string
+	since   election.Instant
+}
+
+// NewWatch returns one for leases of at most leaseMax, zero being the default.
+func NewWatch(leaseMax time.Duration) *Watch {
+	if leaseMax == 0 {
+		leaseMax = LeaseMaxDefault
+	}
+	return &Watch{leaseMax: leaseMax, now: election.Now}
+}
+
+// See notes that an answer of the store came under this incarnation, and
+// returns how long it is to be watched still until it may be settled.
+func (w *Watch) See(incarnation string) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	if w.current != incarnation {
+		w.current, w.since = incarnation, now
+	}
+	return max(0, w.leaseMax-now.Sub(w.since))
+}
+
+// await returns when the incarnation that was seen last has been watched for
+// long enough; false if another one has come meanwhile.
+func (w *Watch) await(ctx context.Context, incarnation string) (bool, error) {
+	for {
+		w.mu.Lock()
+		same, left := w.current == incarnation, w.leaseMax-w.now().Sub(w.since)
+		w.mu.Unlock()
+		if !same || left <= 0 {
+			return same, nil
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// check refuses a lease that is too long (I2).
+func (w *Watch) check(r record.Record) error {
+	lease := time.Duration(r.LeaseMs) * time.Millisecond
+	if r.Nonce == "" || lease <= w.leaseMax {
+		return nil
+	}
+	return election.Permanent(fmt.Errorf("%w: %v, at most %v is allowed here; ask for a shorter lease, or raise "+
+		"LeaseMax (lease-max in the URL) in all candidates alike", errLease, lease, w.leaseMax))
+}
+
+var errLease = errors.New("the lease is too long")

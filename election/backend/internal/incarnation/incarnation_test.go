@@ -1,0 +1,71 @@
+package incarnation
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+func TestIncarnationIsWatchedForTheLongestLease(t *testing.T) {
+	now := election.Instant(0)
+	w := NewWatch(10 * time.Second)
+	w.now = func() election.Instant { return now }
+	steps := []struct {
+		later       time.Duration
+		incarnation string
+		left        time.Duration
+	}{
+		{0, "a", 10 * time.Second},
+		{9 * time.Second, "a", time.Second},
+		{time.Second, "a", 0},
+		{time.Hour, "a", 0},
+		{0, "b", 10 * time.Second},
+		{9 * time.Second, "a", 10 * time.Second}, // back and forth begins anew each time
+		{time.Second, "b", 10 * time.Second},
+		{10 * time.Second, "b", 0},
+	}
+	for i, step := range steps {
+		now = now.Add(step.later)
+		if got := w.See(step.incarnation); got != step.left {
+			t.Errorf("step %d: %v left, expected %v", i, got, step.left)
+		}
+	}
+}
+
+func TestAwaitEndsWhenWatchedOrReplacedOrToldTo(t *testing.T) {
+	w := NewWatch(20 * time.Millisecond)
+	w.See("a")
+	if same, err := w.await(t.Context(), "a"); !same || err != nil {
+		t.Errorf("%v, %v", same, err)
+	}
+	if left := w.See("a"); left != 0 {
+		t.Errorf("%v left after Await", left)
+	}
+	if same, err := w.await(t.Context(), "b"); same || err != nil {
+		t.Errorf("of another incarnation: %v, %v", same, err)
+	}
+	w.leaseMax = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.await(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLeaseThatIsTooLongIsRefusedForGood(t *testing.T) {
+	w := NewWatch(0)
+	if err := w.check(record.Record{Nonce: "n", LeaseMs: LeaseMaxDefault.Milliseconds()}); err != nil {
+		t.Error(err)
+	}
+	if err := w.check(record.Record{LeaseMs: 1 << 40}); err != nil {
+		t.Errorf("a vacant record: %v", err)
+	}
+	err := w.check(record.Record{Nonce: "n", LeaseMs: LeaseMaxDefault.Milliseconds() + 1})
+	if !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("error %v", err)
+	}
+}
