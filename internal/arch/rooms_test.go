@@ -67,6 +67,8 @@ var rooms = map[string]room{
 	"election/backend/internal/incarnation": {6, shell},
 	"election/electiontest":                 {5, shell},
 	"election/supervise":                    {5, shell},
+	"election/fence":                        {5, shell},
+	"election/fence/fencetest":              {6, shell},
 	"internal/local":                        {6, shell},
 	"sim":                                   {5, storage},
 	"internal/admin":                        {6, shell},

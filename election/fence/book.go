@@ -1,0 +1,136 @@
+package fence
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// book is the file of a Fence, text that a person can read:
+//
+//	conclave fence 1
+//	token 42 "orders"
+//	token 7 "reports"
+//	crc32c 1a2b3c4d           of all bytes before this line
+//
+// It is written when a token is raised, that is once for each leadership and
+// resource.
+type book struct {
+	path   string
+	locked io.Closer
+
+	mu     sync.Mutex // held over the write: one after the other
+	tokens map[string]election.Token
+}
+
+const bookHeader = "conclave fence 1\n"
+
+// Open returns a fence that keeps its tokens in a file, which is made if it
+// does not exist. The file belongs to it until Close: no other process can open
+// it, and a second Open fails. A damaged file is refused.
+func Open(path string) (*Fence, error) {
+	b, err := openBook(path)
+	if err != nil {
+		return nil, fmt.Errorf("fence: open %s: %w", path, err)
+	}
+	f := New()
+	f.book = b
+	for resource, token := range b.tokens {
+		f.gates[resource] = &gate{seen: token}
+	}
+	return f, nil
+}
+
+// Close lets another process open the file. The fence accepts nothing new from
+// then on. A fence in memory has nothing to close.
+func (f *Fence) Close() error {
+	if f.book == nil {
+		return nil
+	}
+	f.book.mu.Lock()
+	defer f.book.mu.Unlock()
+	if f.book.locked == nil {
+		return nil
+	}
+	err := f.book.locked.Close()
+	f.book.locked = nil
+	return err
+}
+
+func openBook(path string) (*book, error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("one process at a time may have it open")) // one try
+	locked, err := lock(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := readFile(path)
+	tokens := make(map[string]election.Token)
+	if err == nil && text != nil {
+		tokens, err = decodeBook(text)
+	}
+	if err != nil {
+		_ = locked.Close()
+		return nil, err
+	}
+	return &book{path: path, locked: locked, tokens: tokens}, nil
+}
+
+var errClosed = errors.New("the fence was closed")
+
+// raise stores a token if it is higher than the stored one.
+func (b *book) raise(resource string, token election.Token) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.locked == nil {
+		return errClosed
+	}
+	if token <= b.tokens[resource] {
+		return nil
+	}
+	next := maps.Clone(b.tokens)
+	next[resource] = token
+	if err := replace(b.path, encodeBook(next)); err != nil {
+		return fmt.Errorf("store token %d: %w", token, err)
+	}
+	b.tokens = next
+	return nil
+}
+
+func encodeBook(tokens map[string]election.Token) []byte {
+	var b bytes.Buffer
+	b.WriteString(bookHeader)
+	for _, resource := range slices.Sorted(maps.Keys(tokens)) {
+		fmt.Fprintf(&b, "token %d %q\n", tokens[resource], resource)
+	}
+	fmt.Fprintf(&b, "crc32c %08x\n", crc32.Checksum(b.Bytes(), castagnoli))
+	return b.Bytes()
+}
+
+// decodeBook takes nothing but what encodeBook has written.
+func decodeBook(text []byte) (map[string]election.Token, error) {
+	at := bytes.LastIndex(text, []byte("\ncrc32c ")) + 1
+	sum := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text[:at], castagnoli))
+	if at == 0 || string(text[at:]) != sum || !bytes.HasPrefix(text, []byte(bookHeader)) {
+		return nil, fmt.Errorf("the file (%d bytes) %w", len(text), errDamaged)
+	}
+	tokens := make(map[string]election.Token)
+	for line := range strings.Lines(string(text[len(bookHeader):at])) {
+		var token election.Token
+		var resource string
+		if _, err := fmt.Sscanf(line, "token %d %q\n", &token, &resource); err != nil {
+			return nil, fmt.Errorf("the line %q %w", line, errDamaged)
+		}
+		tokens[resource] = token
+	}
+	return tokens, nil
+}

@@ -1,0 +1,97 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errDamaged marks a file whose bytes are not those that were written.
+var errDamaged = errors.New("is damaged; restore it from a copy of later than the last leadership")
+
+const (
+	lockSuffix = ".lock" // never removed: two processes would lock two files
+	newSuffix  = ".new"  // what is being written, by whoever holds the lock
+)
+
+// Pauses between two tries to lock, the first and the longest.
+const (
+	lockPause    = time.Millisecond
+	lockPauseMax = 50 * time.Millisecond
+)
+
+// lock holds the lock of a path until the result is closed.
+func lock(ctx context.Context, path string) (io.Closer, error) {
+	file, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE, 0o660)
+	if err != nil {
+		return nil, err
+	}
+	for pause := lockPause; ; pause = min(2*pause, lockPauseMax) {
+		locked, err := tryLock(file)
+		if locked {
+			return file, nil
+		}
+		if err == nil {
+			// The kernel's waiting lock cannot be interrupted.
+			select {
+			case <-ctx.Done():
+				err = fmt.Errorf("%s%s is held by another process: %w", path, lockSuffix, context.Cause(ctx))
+			case <-time.After(pause):
+				continue
+			}
+		}
+		_ = file.Close()
+		return nil, err
+	}
+}
+
+// replace puts data in place of a file: after a crash at any point there is the
+// old file or the new one, and when it returns nil the new one. Whoever calls
+// it holds the lock.
+func replace(path string, data []byte) (err error) {
+	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o660)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if errClose := file.Close(); err == nil {
+		err = errClose
+	}
+	if err == nil {
+		err = os.Rename(path+newSuffix, path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	return dir.Sync()
+}
+
+// readFile returns the bytes of a file, nil if there is none.
+func readFile(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}

@@ -1,0 +1,220 @@
+// Package fence refuses a leader that is not the leader any more, where it
+// counts: at what it acts upon.
+//
+// In goes the token of a leadership with everything that is done in its name,
+// out comes ErrStale for every token that is older than one seen before. A
+// deadline cannot do that: a request may be on its way when the deadline
+// passes, and a process may be frozen between its last look at the clock and
+// its write. What always holds, for one resource:
+//
+//	F1  After a token was accepted, no lower one is ever accepted. What is
+//	    kept of it is durable before it is accepted, where the resource is.
+//	F2  The comparison and the act are one step: nothing newer can come
+//	    between them.
+//	F3  The token that was accepted last is accepted again: a leader may act
+//	    as often as it likes.
+//
+// For each kind of resource there is a form: Fence for what a process does
+// (with Handler and Transport for HTTP; package grpcfence for gRPC), SQL for
+// tables, File for a file, UpdateObject for objects with ETags. Package znode
+// does it in a coordination server. A new leader should touch each of its
+// resources first, which closes them to its predecessor; until then only the
+// conditional write protects them, and it does.
+//
+// A fence trusts who talks to it: whoever may write may also send a token so
+// high that nobody else may write any more. It is no authentication.
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Errors that callers may compare with errors.Is.
+var (
+	// ErrStale matches every refusal of a token that is older than another.
+	ErrStale = errors.New("the token is stale: a later leader has been here")
+	// ErrNoToken says that a token was expected and there was none.
+	ErrNoToken = errors.New("no fencing token")
+	// ErrChanged says that what was to be replaced has changed meanwhile.
+	ErrChanged = errors.New("changed by somebody else meanwhile")
+)
+
+// StaleError tells which token was refused, and because of which. It matches
+// ErrStale.
+type StaleError struct {
+	Resource string
+	Token    election.Token // refused
+	Seen     election.Token // the highest that was accepted; zero if not known
+}
+
+// Error says what was refused.
+func (e *StaleError) Error() string {
+	if e.Seen == 0 {
+		return fmt.Sprintf("fence %q: token %d: %v", e.Resource, e.Token, ErrStale)
+	}
+	return fmt.Sprintf("fence %q: token %d, seen %d: %v", e.Resource, e.Token, e.Seen, ErrStale)
+}
+
+// Is matches ErrStale.
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// Check compares a token with the highest seen: a *StaleError for an older one,
+// ErrNoToken for zero. It remembers nothing: who calls it stores the token in
+// the same step as what it guards.
+func Check(resource string, seen, token election.Token) error {
+	switch {
+	case token == 0:
+		return fmt.Errorf("fence %q: %w", resource, ErrNoToken)
+	case token < seen:
+		return &StaleError{resource, token, seen}
+	}
+	return nil
+}
+
+// Fence remembers the highest token of each resource, in memory (New) or also
+// in a file (Open). It may be used by several goroutines. It keeps an entry
+// for each resource for ever, so resources are few, and not named by strangers.
+type Fence struct {
+	book *book // nil for memory only
+
+	mu    sync.Mutex
+	gates map[string]*gate
+}
+
+// gate is one resource.
+type gate struct {
+	seen election.Token // only grows
+	in   *party         // who acts now, nil for nobody
+}
+
+// party is all that act at the same time: all with one token.
+type party struct {
+	token   election.Token
+	running int
+	gone    chan struct{} // closed when the last one has left
+	ctx     context.Context
+	dismiss context.CancelCauseFunc // a newer token has come
+}
+
+// New returns a fence that forgets with the process. It is for resources that
+// do the same.
+func New() *Fence { return &Fence{gates: make(map[string]*gate)} }
+
+// Check accepts a token, and remembers it, or returns a *StaleError. Between a
+// Check and what follows it a newer token may come (F2 is the caller's): Do has
+// no such gap.
+func (f *Fence) Check(resource string, token election.Token) error {
+	if err := f.raise(resource, token); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Check(resource, f.gates[resource].seen, token)
+}
+
+// Do runs act if the token is not stale. While it runs no newer token is let
+// in: one that comes ends the context of act, with a *StaleError as its cause,
+// and waits until act has returned. Acts with the same token run side by side.
+func (f *Fence) Do(ctx context.Context, resource string, token election.Token,
+	act func(context.Context) error) error {
+	p, err := f.enter(ctx, resource, token)
+	if err != nil {
+		return err
+	}
+	defer f.leave(resource, p)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })()
+	return act(ctx)
+}
+
+// Seen returns the highest token that was accepted, zero for none.
+func (f *Fence) Seen(resource string) election.Token {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if g := f.gates[resource]; g != nil {
+		return g.seen
+	}
+	return 0
+}
+
+// raise makes the token the highest one, if it is, after it has been stored
+// (F1). It does not judge older ones.
+func (f *Fence) raise(resource string, token election.Token) error {
+	if token == 0 {
+		return fmt.Errorf("fence %q: %w", resource, ErrNoToken)
+	}
+	if token <= f.Seen(resource) {
+		return nil
+	}
+	if f.book != nil {
+		if err := f.book.raise(resource, token); err != nil {
+			return fmt.Errorf("fence %q: %w", resource, err)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := f.gates[resource]
+	if g == nil {
+		g = &gate{}
+		f.gates[resource] = g
+	}
+	g.seen = max(g.seen, token)
+	if g.in != nil && g.in.token < g.seen {
+		g.in.dismiss(&StaleError{resource, g.in.token, g.seen})
+	}
+	return nil
+}
+
+// enter waits until all with older tokens have left, and joins those with the
+// same one (F2).
+func (f *Fence) enter(ctx context.Context, resource string, token election.Token) (*party, error) {
+	if err := f.raise(resource, token); err != nil {
+		return nil, err
+	}
+	for {
+		p, err := f.join(resource, token)
+		if err != nil || p.token == token {
+			return p, err
+		}
+		select {
+		case <-p.gone:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("fence %q: wait for token %d to leave: %w", resource, p.token, context.Cause(ctx))
+		}
+	}
+}
+
+// join returns the party that it has joined, or the older one that is in.
+func (f *Fence) join(resource string, token election.Token) (*party, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := f.gates[resource]
+	if err := Check(resource, g.seen, token); err != nil {
+		return nil, err
+	}
+	if g.in == nil {
+		g.in = &party{token: token, gone: make(chan struct{})}
+		g.in.ctx, g.in.dismiss = context.WithCancelCause(context.Background())
+	}
+	if g.in.token == token {
+		g.in.running++
+	}
+	return g.in, nil
+}
+
+func (f *Fence) leave(resource string, p *party) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.running--
+	if p.running == 0 {
+		f.gates[resource].in = nil
+		close(p.gone)
+		p.dismiss(nil)
+	}
+}

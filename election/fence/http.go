@@ -1,0 +1,119 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Header is the HTTP header that carries a token, in decimal digits. In an
+// answer of status 412 it is the token because of which the request was
+// refused.
+const Header = "Conclave-Token"
+
+// Handler lets requests pass to next whose Header has the newest token, and
+// keeps that token in their context (TokenOf). Others get
+//
+//	412 Precondition Failed    the token is stale
+//	428 Precondition Required  there is none
+//	400 Bad Request            it is no number
+//	503 Service Unavailable    the token could not be stored, or older requests
+//	                           did not end while this one waited
+//
+// When a newer token comes, the contexts of older requests that are still being
+// served end, and the newer one waits for them.
+func (f *Fence) Handler(resource string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, err := FromRequest(r)
+		if err == nil {
+			err = f.Do(r.Context(), resource, token, func(ctx context.Context) error {
+				next.ServeHTTP(w, r.WithContext(WithToken(ctx, token)))
+				return nil
+			})
+		}
+		if err != nil {
+			refuse(w, err)
+		}
+	})
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusServiceUnavailable
+	var stale *StaleError
+	switch {
+	case errors.As(err, &stale):
+		status = http.StatusPreconditionFailed
+		w.Header().Set(Header, format(stale.Seen))
+	case errors.Is(err, ErrNoToken):
+		status = http.StatusPreconditionRequired
+	case errors.Is(err, strconv.ErrSyntax), errors.Is(err, strconv.ErrRange):
+		status = http.StatusBadRequest
+	}
+	http.Error(w, err.Error(), status)
+}
+
+// FromRequest returns the token of a request, ErrNoToken if it has none.
+func FromRequest(r *http.Request) (election.Token, error) {
+	return parse(r.Header.Get(Header))
+}
+
+func parse(text string) (election.Token, error) {
+	if text == "" {
+		return 0, fmt.Errorf("header %s: %w", Header, ErrNoToken)
+	}
+	token, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("header %s: %w", Header, err)
+	}
+	if token == 0 {
+		return 0, fmt.Errorf("header %s: %w", Header, ErrNoToken)
+	}
+	return election.Token(token), nil
+}
+
+func format(token election.Token) string { return strconv.FormatUint(uint64(token), 10) }
+
+// Transport is an http.RoundTripper that sends the token of the request's
+// context (TokenOf) along. It sends nothing without a token, and nothing after
+// the leadership has ended.
+type Transport struct {
+	// Base does the work; nil is http.DefaultTransport.
+	Base http.RoundTripper
+}
+
+// RoundTrip sends the request with its token.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	token, err := TokenOf(r.Context())
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set(Header, format(token))
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return base.RoundTrip(r)
+}
+
+// CheckResponse returns a *StaleError if the answer is that of a Handler that
+// has refused a stale token, else nil. Who gets it should stop to lead.
+func CheckResponse(r *http.Response) error {
+	seen, err := parse(r.Header.Get(Header))
+	if r.StatusCode != http.StatusPreconditionFailed || err != nil {
+		return nil
+	}
+	stale := &StaleError{Seen: seen}
+	if r.Request != nil {
+		stale.Resource = r.Request.URL.Redacted()
+		stale.Token, _ = FromRequest(r.Request)
+	}
+	return stale
+}

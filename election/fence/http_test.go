@@ -1,0 +1,160 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/fence"
+	"github.com/conclave-project/conclave/election/fence/fencetest"
+)
+
+// numbers serves a number behind a fence: GET reads it, PUT replaces it.
+func numbers(t *testing.T, f *fence.Fence) *httptest.Server {
+	number := "0"
+	s := httptest.NewServer(f.Handler("number", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			number = string(text)
+		}
+		_, _ = io.WriteString(w, number)
+	})))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// send sends a request and returns the number, or why it was refused.
+func send(ctx context.Context, c *http.Client, method, url, body string) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	answer, err := c.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if err := fence.CheckResponse(answer); err != nil {
+		return 0, err
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s: %s (%v)", answer.Status, text, err)
+	}
+	return strconv.Atoi(string(text))
+}
+
+func TestFenceOverHTTPLosesNoUpdate(t *testing.T) {
+	fencetest.Run(t, func(t *testing.T) fencetest.Resource {
+		f := fence.New()
+		s := numbers(t, f)
+		c := &http.Client{Transport: &fence.Transport{}}
+		return fencetest.Resource{
+			Claim: func(ctx context.Context, token election.Token) (int, error) {
+				return send(fence.WithToken(ctx, token), c, http.MethodGet, s.URL, "")
+			},
+			Write: func(ctx context.Context, token election.Token, value int) error {
+				_, err := send(fence.WithToken(ctx, token), c, http.MethodPut, s.URL, strconv.Itoa(value))
+				return err
+			},
+			Read: func(ctx context.Context) (int, error) {
+				return send(fence.WithToken(ctx, f.Seen("number")), c, http.MethodGet, s.URL, "")
+			},
+		}
+	})
+}
+
+func TestHandlerAnswersWhyItRefuses(t *testing.T) {
+	f := fence.New()
+	s := numbers(t, f)
+	if err := f.Check("number", 34); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		token  string
+		status int
+		seen   string
+	}{
+		{"34", http.StatusOK, ""},
+		{"35", http.StatusOK, ""},
+		{"34", http.StatusPreconditionFailed, "35"},
+		{"", http.StatusPreconditionRequired, ""},
+		{"0", http.StatusPreconditionRequired, ""},
+		{"-1", http.StatusBadRequest, ""},
+		{"18446744073709551616", http.StatusBadRequest, ""},
+		{"7 ", http.StatusPreconditionFailed, "35"}, // spaces around a header are nothing
+		{"1e3", http.StatusBadRequest, ""},
+	} {
+		r, _ := http.NewRequest(http.MethodGet, s.URL, nil)
+		if c.token != "" {
+			r.Header.Set(fence.Header, c.token)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != c.status || answer.Header.Get(fence.Header) != c.seen {
+			t.Errorf("token %q: %s, seen %q", c.token, answer.Status, answer.Header.Get(fence.Header))
+		}
+	}
+}
+
+func TestTokenThatCannotBeStoredIsNotAccepted(t *testing.T) {
+	f, err := fence.Open(filepath.Join(t.TempDir(), "tokens"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := numbers(t, f)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := fence.WithToken(within(t), 5)
+	_, err = send(ctx, &http.Client{Transport: &fence.Transport{}}, http.MethodPut, s.URL, "1")
+	if err == nil || !strings.HasPrefix(err.Error(), "503") {
+		t.Errorf("answered %v", err)
+	}
+}
+
+// The context of the leader's function is all that a client needs, and after
+// the leadership nothing is sent any more.
+func TestTransportSendsTheTokenOfTheLeadership(t *testing.T) {
+	f := fence.New()
+	s := numbers(t, f)
+	c := &http.Client{Transport: &fence.Transport{}}
+	if _, err := send(within(t), c, http.MethodPut, s.URL, "1"); !errors.Is(err, fence.ErrNoToken) {
+		t.Errorf("without a leadership: %v", err)
+	}
+	e, err := election.New(electiontest.NewStore(nil), "number", election.Options{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+		if _, err := send(ctx, c, http.MethodPut, s.URL, "7"); err != nil {
+			t.Error(err)
+		}
+		lead.Resign()
+		<-ctx.Done()
+		late := context.WithoutCancel(ctx)
+		if _, err := send(late, c, http.MethodPut, s.URL, "8"); !errors.Is(err, election.ErrResigned) {
+			t.Errorf("after the end: %v", err)
+		}
+		return nil
+	})
+	if err != nil || f.Seen("number") != 1 {
+		t.Errorf("%v, seen %d", err, f.Seen("number"))
+	}
+}

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package fence
+
+import (
+	"errors"
+	"os"
+)
+
+func tryLock(*os.File) (bool, error) {
+	return false, errors.New("this system has no lock on files that goes with its process; keep the resource in a store")
+}
