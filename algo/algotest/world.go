@@ -84,7 +84,7 @@ type member struct {
 // New returns a world with these members, all dead.
 func New(seed uint64, maker Maker, ids []algo.ID) *World {
 	w := &World{Network: Network{DelayMinUs: 1000, DelayMaxUs: 1000}, make: maker, random: NewRandom(seed),
-		nowUs: 1_000_000, Sent: make(map[algo.Word]int), cut: make(map[[2]algo.ID]bool),
+		Sent: make(map[algo.Word]int), cut: make(map[[2]algo.ID]bool),
 		terms: make(map[uint64]algo.ID)}
 	for _, id := range ids {
 		w.members = append(w.members, &member{id: id})
@@ -241,11 +241,8 @@ func (w *World) hand(m *member, event algo.Event) {
 }
 
 func (w *World) step(m *member, event algo.Event) {
-	switch event.(type) {
-	case algo.Campaign:
+	if _, ok := event.(algo.Campaign); ok {
 		m.told = true
-	case algo.Withdraw:
-		m.told = false
 	}
 	for _, effect := range slices.Clone(m.machine.Step(m.nowMs(w.nowUs), event)) {
 		if w.CrashPerMille > 0 && w.random.Below(1000) < w.CrashPerMille {
@@ -254,6 +251,9 @@ func (w *World) step(m *member, event algo.Event) {
 			return
 		}
 		w.carryOut(m, effect)
+	}
+	if _, ok := event.(algo.Withdraw); ok {
+		m.told = false // what was due before it came first
 	}
 	w.schedule(m)
 }

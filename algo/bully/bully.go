@@ -18,9 +18,8 @@
 // mended. A greater member that comes back takes the leadership, and the other
 // leads beside it until it hears so. There is no fencing token.
 //
-// Cost: n(n-1) messages at worst, when the least member misses the leader
-// first; 2(n-1) at best, when the greatest of the others does: hence O(n²) and
-// O(n). Time: the silence after which the leader is missed, and one AnswerMs.
+// Cost: n(n-1) messages at worst, when all of the others hold an election; n at
+// best, when only the greatest of them does: hence O(n²) and O(n). Time: the silence after which the leader is missed, and one AnswerMs.
 package bully
 
 import "github.com/conclave-project/conclave/algo"

@@ -24,9 +24,8 @@
 // token.
 //
 // Cost: n(n+1)/2 + n messages at worst, when all begin at once and ids fall
-// along the ring; about n ln n on average; 3n-1 when the last before the
-// greatest begins alone: hence O(n²), O(n log n), O(n). Confirmations double
-// that. Time: the silence after which the leader is missed, and up to 3n-1
+// along the ring; n(1 + 1/2 + ... + 1/n) + n on average; 2n when the greatest
+// begins alone: hence O(n²), O(n log n), O(n). Confirmations double that. Time: the silence after which the leader is missed, and up to 3n-1
 // messages in a row, and PassMs for each of the dead.
 package ring
 
@@ -142,11 +141,13 @@ func (m *Machine) elect(nowMs int64) {
 }
 
 // pass gives a message to the next member that is not skipped. With nobody left
-// it has come around to this one.
+// the own id has come around, and another one's goes nowhere.
 func (m *Machine) pass(nowMs int64, message algo.Message) {
 	to := m.successor(nowMs)
 	if to == m.cfg.ID {
-		m.take(nowMs, message)
+		if message.Word == algo.Token && message.Member == m.cfg.ID {
+			m.takeToken(nowMs, message)
+		}
 		return
 	}
 	m.round++
@@ -228,6 +229,8 @@ func (m *Machine) take(nowMs int64, e algo.Message) {
 
 func (m *Machine) takeToken(nowMs int64, e algo.Message) {
 	switch {
+	case e.Member == m.cfg.ID:
+		m.comeHome(nowMs)
 	case !m.wants || e.Member > m.cfg.ID:
 		if m.wants {
 			m.participant, m.electMs = true, nowMs+m.electionMs()
@@ -239,13 +242,20 @@ func (m *Machine) takeToken(nowMs int64, e algo.Message) {
 		} else {
 			m.elect(nowMs)
 		}
-	case m.participant && !m.leads:
-		m.participant, m.leads = false, true
-		m.untilMs = nowMs + m.cfg.BeatMs
-		m.follow(m.cfg.ID)
-		m.out = append(m.out, algo.Lead{})
-		m.pass(nowMs, algo.Message{Word: algo.Elected, Member: m.cfg.ID})
 	}
+}
+
+// comeHome makes this member the leader when its own id has gone around, unless
+// it has given up or led already.
+func (m *Machine) comeHome(nowMs int64) {
+	if !m.wants || !m.participant || m.leads {
+		return
+	}
+	m.participant, m.leads = false, true
+	m.untilMs = nowMs + m.cfg.BeatMs
+	m.follow(m.cfg.ID)
+	m.out = append(m.out, algo.Lead{})
+	m.pass(nowMs, algo.Message{Word: algo.Elected, Member: m.cfg.ID})
 }
 
 // leave ends a leadership.
