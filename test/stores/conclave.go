@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-func init() {
+func registerZooKeepers(register func(recipe)) {
 	register(recipe{
 		name: "conclave", version: "tree", fresh: true,
 		build: func(ctx context.Context, _ string) error { return servers.Conclave().Install(ctx) },

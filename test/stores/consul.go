@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func init() {
+func registerConsul(register func(recipe)) {
 	register(recipe{name: "consul", version: "1.22.3", slow: true, build: buildConsul, start: startConsul})
 }
 

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-func init() {
+func registerEtcd(register func(recipe)) {
 	register(recipe{name: "etcd", version: "3.7.3", build: buildEtcd, start: startEtcd})
 }
 

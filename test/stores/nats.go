@@ -19,7 +19,7 @@ const natsVersion = "2.15.2"
 // natsServers is how many make the cluster of the recipe "nats-cluster".
 const natsServers = 3
 
-func init() {
+func registerNATS(register func(recipe)) {
 	register(recipe{name: "nats", version: natsVersion, build: buildNATS, start: startNATS})
 	register(recipe{name: "nats-cluster", version: natsVersion, build: buildNATS, start: startNATSCluster})
 }

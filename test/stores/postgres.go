@@ -17,7 +17,7 @@ import (
 	"syscall"
 )
 
-func init() {
+func registerPostgres(register func(recipe)) {
 	register(recipe{name: "postgres", version: "15", build: buildPostgres, start: startPostgres})
 }
 

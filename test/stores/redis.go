@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func init() {
+func registerRedis(register func(recipe)) {
 	register(recipe{name: "redis", version: "7.0", build: buildRedis, start: startRedis})
 }
 

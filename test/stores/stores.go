@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -48,31 +50,44 @@ type recipe struct {
 	start func(ctx context.Context, cache, dir string) (*Server, error)
 }
 
-var recipes = map[string]recipe{}
-
-// register makes a recipe known. Each recipe's file calls it from init.
-func register(r recipe) {
-	if _, twice := recipes[r.name]; twice {
-		panic("stores: two recipes for " + r.name)
-	}
-	recipes[r.name] = r
+// registrations lists the functions that make recipes known, one of each
+// recipe's file.
+var registrations = []func(register func(recipe)){
+	registerAzureBlob,
+	registerConsul,
+	registerDynamoDB,
+	registerEtcd,
+	registerNATS,
+	registerPostgres,
+	registerRedis,
+	registerS3,
+	registerZooKeepers,
 }
+
+// recipes returns all of them by name.
+var recipes = sync.OnceValue(func() map[string]recipe {
+	all := map[string]recipe{}
+	for _, registration := range registrations {
+		registration(func(r recipe) {
+			if _, twice := all[r.name]; twice {
+				panic("stores: two recipes for " + r.name)
+			}
+			all[r.name] = r
+		})
+	}
+	return all
+})
 
 // Names returns the names of all stores, in order.
 func Names() []string {
-	var names []string
-	for name := range recipes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(recipes()))
 }
 
 // Slow says whether building that store takes more than two minutes.
-func Slow(name string) bool { return recipes[name].slow }
+func Slow(name string) bool { return recipes()[name].slow }
 
 // Version returns what is built, empty for a store that is not known.
-func Version(name string) string { return recipes[name].version }
+func Version(name string) string { return recipes()[name].version }
 
 // Build builds or installs a store, unless that was done before.
 func Build(ctx context.Context, name string) error {
@@ -82,7 +97,7 @@ func Build(ctx context.Context, name string) error {
 
 // ready returns the directory of a store that is built.
 func ready(ctx context.Context, name string) (string, error) {
-	r, known := recipes[name]
+	r, known := recipes()[name]
 	if !known {
 		return "", fmt.Errorf("stores: no store %q; there are %s", name, strings.Join(Names(), ", "))
 	}
@@ -184,13 +199,13 @@ func Launch(ctx context.Context, name, dir string) (*Server, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	s, err := recipes[name].start(ctx, cache, dir)
+	s, err := recipes()[name].start(ctx, cache, dir)
 	if err != nil {
-		return nil, fmt.Errorf("stores: start %s %s: %w", name, recipes[name].version, err)
+		return nil, fmt.Errorf("stores: start %s %s: %w", name, recipes()[name].version, err)
 	}
 	s.Name = name
 	if s.Version == "" {
-		s.Version = recipes[name].version
+		s.Version = recipes()[name].version
 	}
 	return s, nil
 }
