@@ -29,12 +29,15 @@ func wallNow() time.Time { return time.Now() }
 // seat is a grant: the lock, open and held, and the ticket of its holder.
 type seat struct {
 	place  place
+	claim  election.Claim
 	lock   *os.File
 	ticket *ticket
 	lost   chan struct{}
+	news   chan struct{}
 	left   chan struct{}
 	once   sync.Once
 	worker sync.WaitGroup
+	warmth warmth
 }
 
 // Acquire waits for the lock, then stores the next token.
@@ -49,11 +52,11 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	if _, err := p.readState(); err != nil {
 		return election.Grant{}, err // better told now than after a long wait
 	}
-	mine, err := p.join(claim.ID, claim.Nonce)
+	mine, err := p.join(claim)
 	if err != nil {
 		return election.Grant{}, err
 	}
-	s := &seat{place: p, ticket: mine, lost: make(chan struct{}), left: make(chan struct{})}
+	s := &seat{place: p, claim: claim, ticket: mine, news: make(chan struct{}, 1), lost: make(chan struct{}), left: make(chan struct{})}
 	grant, err := b.wait(ctx, s, claim)
 	if err != nil {
 		s.leave()
@@ -65,14 +68,14 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 // wait tries the lock, first at once and then whenever something happens in
 // the directory.
 func (b *Backend) wait(ctx context.Context, s *seat, claim election.Claim) (election.Grant, error) {
-	if held, err := s.try(); err != nil || held {
+	if held, err := s.tryInTurn(); err != nil || held {
 		return b.takeIf(ctx, s, claim, err)
 	}
 	signs := b.watch(s.place.dir)
 	defer signs.stop()
 	pause := hurryMin
 	for {
-		if held, err := s.try(); err != nil || held {
+		if held, err := s.tryInTurn(); err != nil || held {
 			return b.takeIf(ctx, s, claim, err)
 		}
 		select {
@@ -140,13 +143,14 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 	if !s.holds() {
 		return election.Grant{}, fmt.Errorf("file: %s was replaced during the election", p.path(lockFile))
 	}
+	p.enterBook(next)
 	p.sweep()
 	s.worker.Go(func() { b.guard(s) })
 	b.mu.Lock()
 	b.seats[claim.Nonce] = s
 	b.mu.Unlock()
 	return election.Grant{Claim: claim, Token: next.token, Sent: b.clock.Now(), Lease: claim.Lease,
-		Lost: s.lost, Files: []*os.File{s.lock}}, nil
+		Lost: s.lost, News: s.news, Files: []*os.File{s.lock}}, nil
 }
 
 // waitOut waits until a holder whose lock file was taken away has noticed
@@ -173,6 +177,9 @@ func (b *Backend) guard(s *seat) {
 		if !s.holds() {
 			close(s.lost)
 			return
+		}
+		if exists(s.place.path(requestFile)) {
+			s.tellNews()
 		}
 		select {
 		case <-signs.seen:

@@ -226,7 +226,7 @@ func TestTicketsOfTheDeadAreNotSeenAndSweptAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	elect(t, b)
-	dead, err := p.join("dead", "0123")
+	dead, err := p.join(election.Claim{ID: "dead", Nonce: "0123"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@
 //	    lock      whoever holds the kernel's lock (flock) on it leads
 //	    state     the last token given out, and to whom; checked by a CRC
 //	    line/     one ticket for each candidate, locked while it lives
+//	    history   who led when; beside it come and go the requests of operators
+//	              and who was chosen to lead next
 //
 // What always holds:
 //
@@ -83,8 +85,16 @@ func New(dir string) (*Backend, error) {
 
 // Traits says: exclusive, without expiry.
 func (b *Backend) Traits() election.Traits {
-	return election.Traits{Name: "file", Exclusive: true, Expires: false,
-		LeaseMin: 100 * time.Millisecond}
+	return election.Traits{Name: "file", Exclusive: true, Expires: false, Line: true,
+		LeaseMin: 100 * time.Millisecond,
+		Guarantees: election.Guarantees{
+			Failover: "there is none: one machine, one directory on a local disk",
+			Clocks:   "none: the kernel frees the lock of a process that has ended",
+			Token:    "the state file, synced before it is given out; a lost one elects nobody until it is restored",
+			Renewal:  "two looks at files, nothing is written",
+			Waiting:  "one file and one watch of a directory",
+			Notice:   "watch",
+		}}
 }
 
 // Renew looks whether the lock still is the one in the directory and the state
@@ -108,6 +118,8 @@ func (b *Backend) Renew(_ context.Context, grant election.Grant) (election.Grant
 			grant.Claim.Election, election.ErrLost, s.place.path(stateFile), now.token)
 	}
 	grant.Sent = sent
+	grant.Request = s.place.readRequest(grant.Token)
+	grant.Rival = s.rival()
 	return grant, nil
 }
 
@@ -120,6 +132,9 @@ func (b *Backend) Release(_ context.Context, grant election.Grant) error {
 	delete(b.seats, grant.Claim.Nonce)
 	b.mu.Unlock()
 	if s != nil {
+		if grant.Token != 0 && s.holds() {
+			s.place.closeBook(grant)
+		}
 		s.leave()
 	}
 	return nil

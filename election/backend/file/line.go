@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/conclave-project/conclave/election"
 )
 
 // ticket is a candidate's place in line: a file that it keeps locked. Its name
 // is the instant of joining, padded so that names sort by it, and the nonce of
-// the claim; its content the quoted id. The kernel unlocks it with the death
+// the claim; its content the quoted id and the priority. The kernel unlocks it with the death
 // of the candidate, and then it counts no more. The order is a courtesy; the
 // lock alone decides.
 type ticket struct {
@@ -20,14 +21,14 @@ type ticket struct {
 }
 
 // join puts a ticket into the line, locked before anybody can see it.
-func (p place) join(id, nonce string) (*ticket, error) {
-	name := fmt.Sprintf("%020d-%s", p.backend.clock.Now(), nonce)
+func (p place) join(claim election.Claim) (*ticket, error) {
+	name := fmt.Sprintf("%020d-%s", p.backend.clock.Now(), claim.Nonce)
 	draft := p.path(name + newSuffix)
 	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
 	if err != nil {
 		return nil, explain("join the line", err)
 	}
-	_, errWrite := file.WriteString(strconv.Quote(id) + "\n")
+	_, errWrite := fmt.Fprintf(file, "%q %d\n", claim.ID, claim.Priority)
 	_, errLock := tryLock(file)
 	t := &ticket{file: file, path: p.path(lineDir, name)}
 	if err := errors.Join(p.fail("join"), errWrite, errLock, os.Rename(draft, t.path)); err != nil {
@@ -44,7 +45,10 @@ func (t *ticket) leave() {
 }
 
 // waiter is one living ticket, read.
-type waiter struct{ id, nonce string }
+type waiter struct {
+	id, nonce string
+	priority  int
+}
 
 // names returns the names of all tickets, in the order of joining.
 func (p place) tickets() ([]string, error) {
@@ -100,8 +104,11 @@ func (p place) sweep() {
 	}
 	entries, _ := os.ReadDir(p.dir)
 	for _, entry := range entries {
-		if path := p.path(entry.Name()); strings.HasSuffix(path, newSuffix) {
+		switch path := p.path(entry.Name()); {
+		case strings.HasSuffix(path, newSuffix):
 			p.sweepDraft(path)
+		case strings.HasPrefix(entry.Name(), warmPrefix):
+			_ = os.Remove(path) // of a leadership that is over
 		}
 	}
 }
@@ -135,7 +142,9 @@ func (p place) living(name string, try func(*os.File) (bool, error)) (waiter, bo
 	}
 	text := make([]byte, 1024)
 	n, _ := file.ReadAt(text, 0)
-	id, err := strconv.Unquote(strings.TrimSuffix(string(text[:n]), "\n"))
+	var w waiter
+	_, err = fmt.Sscanf(string(text[:n]), "%q %d\n", &w.id, &w.priority)
 	_, nonce, ok := strings.Cut(name, "-")
-	return waiter{id, nonce}, ok && err == nil
+	w.nonce = nonce
+	return w, ok && err == nil
 }

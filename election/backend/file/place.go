@@ -21,6 +21,11 @@ const (
 	stateFile = "state"
 	lineDir   = "line"
 	newSuffix = ".new" // files that are being written
+
+	historyFile = "history" // the latest leaderships, a line each
+	requestFile = "request" // what an operator asks of the leader
+	nextFile    = "next"    // nonce of the candidate that shall lead next
+	warmPrefix  = "warm-"   // and the nonce of a nominee: how it is
 )
 
 // place is the directory of one election.
