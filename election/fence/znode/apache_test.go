@@ -1,0 +1,27 @@
+//go:build linux && interop
+
+package znode_test
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/test/servers"
+)
+
+func TestGuardInApacheZooKeeperLosesNoUpdate(t *testing.T) {
+	s, err := servers.Start(t.Context(), servers.Apache(servers.Apache39), servers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Kill() })
+	fencetest.Run(t, numbers(t, func() *client.Client {
+		c, err := client.Dial(within(t), s.Addr, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}))
+}

@@ -1,0 +1,129 @@
+// Package znode refuses a stale token in the coordination server itself:
+// Conclave or Apache ZooKeeper.
+//
+// In go a client, the path of a guard znode and the token of a leadership, from
+// any backend; out comes a Guard, whose Multi changes znodes only as long as no
+// later leader has claimed the guard. What always holds:
+//
+//	Z1  The guard znode holds the highest token that has claimed it, as a
+//	    decimal number, and its version changes with the token and with
+//	    nothing else.
+//	Z2  A Multi checks that version in the same transaction in which it
+//	    changes anything (F2 of package fence).
+//
+// The guard is never to be deleted: the versions of a new one would begin anew,
+// and could fit a zombie. What is written around the guard, by Set or Create
+// of the client, is not protected.
+package znode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/fence"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Guard is a claim of one leadership. It may be used by several goroutines.
+type Guard struct {
+	client  *client.Client
+	path    string
+	token   election.Token
+	version int32
+}
+
+// Claim writes the token into the guard znode, which from then on refuses all
+// earlier leaders, and returns the guard. The znode and those above it are made
+// if they do not exist, with the ACL, nil being open to everybody. ErrStale of
+// package fence says that a later leader has claimed it.
+func Claim(ctx context.Context, c *client.Client, path string, token election.Token, acl []zk.ACL) (*Guard, error) {
+	if err := fence.Check(path, 0, token); err != nil {
+		return nil, err
+	}
+	for {
+		version, err := raise(ctx, c, path, token)
+		switch {
+		case err == nil:
+			return &Guard{c, path, token, version}, nil
+		case errors.Is(err, zk.ErrNoNode):
+			if err := create(ctx, c, path, acl); err != nil {
+				return nil, fmt.Errorf("fence: make the guard %s: %w", path, err)
+			}
+		case errors.Is(err, zk.ErrBadVersion), lost(ctx, c, err):
+			// Somebody else has written, or perhaps we have: look again.
+		default:
+			return nil, err
+		}
+	}
+}
+
+// raise writes the token, unless it is there, and returns the guard's version.
+func raise(ctx context.Context, c *client.Client, path string, token election.Token) (int32, error) {
+	data, stat, err := c.Get(ctx, path)
+	if err != nil {
+		return 0, fmt.Errorf("fence: read the guard: %w", err)
+	}
+	var seen uint64 // an empty guard was made and not claimed
+	if len(data) > 0 {
+		if seen, err = strconv.ParseUint(string(data), 10, 64); err != nil {
+			return 0, fmt.Errorf("fence: the guard %s holds no token: %w; choose a znode of its own", path, err)
+		}
+	}
+	if err := fence.Check(path, election.Token(seen), token); err != nil {
+		return 0, err
+	}
+	if election.Token(seen) == token {
+		return stat.Version, nil
+	}
+	stat, err = c.Set(ctx, path, strconv.AppendUint(nil, uint64(token), 10), stat.Version)
+	if err != nil {
+		return 0, fmt.Errorf("fence: write the guard: %w", err)
+	}
+	return stat.Version, nil
+}
+
+// create makes the guard, empty, and all above it.
+func create(ctx context.Context, c *client.Client, path string, acl []zk.ACL) error {
+	for at := 1; at <= len(path); at++ {
+		if at < len(path) && path[at] != '/' {
+			continue
+		}
+		_, _, err := c.Create(ctx, path[:at], nil, client.CreateOptions{ACL: acl})
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) && !lost(ctx, c, err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// lost tells whether only the answer was lost, so that another look is worth
+// it.
+func lost(ctx context.Context, c *client.Client, err error) bool {
+	return errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil && c.Err() == nil
+}
+
+// Token returns the token of the claim.
+func (g *Guard) Token() election.Token { return g.token }
+
+// Op is the check that a multi must contain to be refused to a zombie, for those
+// who put their multi together themselves. It fails with zk.ErrBadVersion.
+func (g *Guard) Op() client.Operation { return client.CheckOp(g.path, g.version) }
+
+// Multi applies all operations or none, as Client.Multi does, and only if no
+// later leader has claimed the guard: else it returns an error that matches
+// fence.ErrStale, and nothing was done. The results are those of ops. In an
+// error the guard counts as operation 1.
+func (g *Guard) Multi(ctx context.Context, ops ...client.Operation) ([]zk.Result, error) {
+	results, err := g.client.Multi(ctx, append([]client.Operation{g.Op()}, ops...)...)
+	if len(results) > 0 {
+		if results[0].Code == zk.ErrBadVersion {
+			return nil, &fence.StaleError{Resource: g.path, Token: g.token}
+		}
+		results = results[1:]
+	}
+	return results, err
+}
