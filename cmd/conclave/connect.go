@@ -11,10 +11,14 @@ import (
 )
 
 // outputFlag is -o of every command that gives an answer.
-type outputFlag struct{ form string }
+type outputFlag struct {
+	form string
+	json bool
+}
 
 func (o *outputFlag) add(c *cobra.Command) {
 	c.Flags().StringVarP(&o.form, "output", "o", "text", "text or json")
+	c.Flags().BoolVar(&o.json, "json", false, "short for --output json")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -22,7 +26,7 @@ func (o *outputFlag) printer(c *cobra.Command) (*cli.Printer, error) {
 	if o.form != "text" && o.form != "json" {
 		return nil, cli.Usage("write -o text or -o json", "unknown output form %q", o.form)
 	}
-	return &cli.Printer{Out: c.OutOrStdout(), JSON: o.form == "json"}, nil
+	return &cli.Printer{Out: c.OutOrStdout(), JSON: o.json || o.form == "json"}, nil
 }
 
 // connection is the flags of every command that talks to servers.

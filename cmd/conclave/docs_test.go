@@ -25,3 +25,18 @@ func TestEveryCommandIsInTheDocsAndHasAnExplanation(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryStoreIsInTheDocs(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range backends {
+		if row := "| `" + k.example + "` | "; !strings.Contains(string(docs), row) {
+			t.Errorf("docs/commands.md has no row that begins with %s", row)
+		}
+		if !strings.HasPrefix(k.example, k.scheme+"://") || k.about == "" {
+			t.Errorf("%s: example %q, about %q", k.scheme, k.example, k.about)
+		}
+	}
+}

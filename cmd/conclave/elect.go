@@ -13,25 +13,27 @@ func newElect() *cobra.Command {
 	v := &candidate{}
 	var output outputFlag
 	c := &cobra.Command{
-		Use:   "elect --election NAME",
+		Use:   "elect NAME",
 		Short: "Stand for an election, and lead until interrupted",
 		Long: `Stands in line, prints the token when this process leads, and keeps the
 leadership until it is interrupted. It is for trying elections out; to have
 something done by the leader, use conclave run.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := v.only(c, args); err != nil {
+				return err
+			}
 			p, err := output.printer(c)
 			if err != nil {
 				return err
 			}
-			elector, end, err := v.elector(c)
+			s, err := v.elector(c)
 			if err != nil {
 				return err
 			}
-			defer end()
+			defer s.close()
 			ctx, stop := untilInterrupted(c.Context())
 			defer stop()
-			err = elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+			err = s.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 				if err := p.Line(newLead(lead), fmt.Sprintf("%s leads %s with token %d", lead.ID(), lead.Election(), lead.Token())); err != nil {
 					return err
 				}
@@ -45,6 +47,7 @@ something done by the leader, use conclave run.`,
 		},
 	}
 	v.add(c)
+	addForever(c, &v.options.Forever)
 	output.add(c)
 	return c
 }

@@ -39,27 +39,29 @@ func newLeader() *cobra.Command {
 	var output outputFlag
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use:   "leader --election NAME",
+		Use:   "leader NAME",
 		Short: "Print who leads an election",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := b.only(c, args); err != nil {
+				return err
+			}
 			p, err := output.printer(c)
 			if err != nil {
 				return err
 			}
-			backend, closeBackend, err := b.open()
+			store, err := b.open(c.Context())
 			if err != nil {
 				return err
 			}
-			defer closeBackend()
+			defer store.close()
 			ctx, cancel := context.WithTimeout(c.Context(), timeout)
 			defer cancel()
-			v, err := view(ctx, backend, b.name)
+			v, err := view(ctx, store, b.name)
 			if err != nil {
 				return err
 			}
 			if v.Leader == "" && !p.JSON {
-				return cli.NotFound(fmt.Errorf("nobody leads %q", b.name), "conclave run or conclave elect --election "+b.name+" stands for it")
+				return cli.NotFound(fmt.Errorf("nobody leads %q", b.name), "conclave elect "+b.name+", or conclave run, stands for it")
 			}
 			s := newSeen(v)
 			return p.Answer(s, func(w io.Writer) error {
@@ -78,22 +80,24 @@ func newObserve() *cobra.Command {
 	var b ballot
 	var output outputFlag
 	c := &cobra.Command{
-		Use:   "observe --election NAME",
+		Use:   "observe NAME",
 		Short: "Print every change of an election until interrupted",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := b.only(c, args); err != nil {
+				return err
+			}
 			p, err := output.printer(c)
 			if err != nil {
 				return err
 			}
-			backend, closeBackend, err := b.open()
+			store, err := b.open(c.Context())
 			if err != nil {
 				return err
 			}
-			defer closeBackend()
+			defer store.close()
 			ctx, stop := untilInterrupted(c.Context())
 			defer stop()
-			for v, err := range backend.Observe(ctx, b.name) {
+			for v, err := range store.Observe(ctx, b.name) {
 				v.Err = err
 				if err := p.Line(newSeen(v), viewText(v)); err != nil {
 					return err

@@ -16,6 +16,7 @@ const newsMax = 64
 // the queue full are dropped.
 type reporter struct {
 	lease time.Duration // wished for
+	sick  string        // what the last health check said that failed
 	lines chan string
 	done  chan struct{}
 }
@@ -42,16 +43,32 @@ func (r *reporter) close() {
 // event tells of an event, unless it is the ordinary end of a command, which
 // its exit code tells.
 func (r *reporter) event(e election.Event) {
-	if e.Reason == election.ReasonReturned {
+	switch {
+	case e.Reason == election.ReasonReturned:
 		return
+	case e.Kind == election.EventHealthFailed && e.Err.Error() == r.sick:
+		return // told already; it fails every time now
+	case e.Kind == election.EventHealthFailed:
+		r.sick = e.Err.Error()
+	case e.Kind == election.EventCampaigning:
+		r.sick = ""
 	}
+	if text := r.describe(e); text != "" {
+		r.say("conclave: " + e.Election + ": " + text)
+	}
+}
+
+// remark tells of what went wrong with a hook.
+func (r *reporter) remark(err error) { r.say("conclave: " + err.Error()) }
+
+func (r *reporter) say(line string) {
 	select {
-	case r.lines <- "conclave: " + e.Election + ": " + r.describe(e):
+	case r.lines <- line:
 	default:
 	}
 }
 
-// describe tells an event in words.
+// describe tells an event in words, with none for what is no news.
 func (r *reporter) describe(e election.Event) string {
 	switch e.Kind {
 	case election.EventCampaigning:
@@ -65,6 +82,15 @@ func (r *reporter) describe(e election.Event) string {
 		return fmt.Sprintf("leadership with token %d is ending: %v", e.Token, e.Reason)
 	case election.EventLost:
 		return fmt.Sprintf("leadership with token %d has ended: %v", e.Token, e.Reason)
+	case election.EventRenewed:
+		return ""
+	case election.EventNominated:
+		if e.Err != nil {
+			return fmt.Sprintf("handing over came to nothing: %v", e.Err)
+		}
+		return "the next one is ready, handing over"
+	case election.EventHealthFailed:
+		return fmt.Sprintf("unwell: %v", e.Err)
 	case election.EventStuck:
 		return fmt.Sprintf("time is over and what led with token %d still runs", e.Token)
 	}

@@ -16,20 +16,22 @@ func newRestoreToken() *cobra.Command {
 	var token uint64
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use:   "restore-token --election NAME --token N",
+		Use:   "restore-token NAME --token N",
 		Short: "Set the last token of an election whose state file was lost",
 		Long: `The directory of an election holds the last token that was given out. When
 that file is lost or damaged nobody may lead, for a token would be given out
 twice. This command sets it by hand: to a number that is at least the greatest
 token ever used. It lowers nothing, and refuses while somebody leads.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			backend, closeBackend, err := b.open()
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := b.only(c, args); err != nil {
+				return err
+			}
+			store, err := b.open(c.Context())
 			if err != nil {
 				return err
 			}
-			defer closeBackend()
-			dir, ok := backend.(*file.Backend)
+			defer store.close()
+			dir, ok := store.Backend.(*file.Backend)
 			if !ok {
 				return cli.Usage("servers keep their own count", "only elections in a directory have a state file")
 			}

@@ -23,7 +23,7 @@ const (
 const rootLong = `Conclave elects leaders, and serves ZooKeeper's clients.
 
   conclave dev                                   three servers to try things on
-  conclave run --election NAME -- COMMAND...     run a command on one machine at a time
+  conclave run NAME -- COMMAND...                run a command on one machine at a time
   conclave ls / --server HOST:2181               look into any ZooKeeper
 
 Answers go to the standard output, everything else to the standard error.
@@ -76,7 +76,8 @@ func newRoot() *cobra.Command {
 		}
 	}
 	add(groupServe, newDev(), newServe(), newStatus(), newBench(), newSim())
-	add(groupElect, newRun(), newElect(), newLeader(), newObserve(), newRestoreToken())
+	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
+		newResign(), newTransfer(), newRestoreToken())
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch())
 	add(groupFiles, newCheck(), newLog())
 	root.AddCommand(newVersion(), newMan())

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -22,13 +23,29 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts are shell sessions as a user would type them.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script", "") }
+
+// TestElectionScripts are sessions that go the same way on every store.
+func TestElectionScripts(t *testing.T) {
+	for name, store := range map[string]func(t *testing.T) string{
+		"conclave": func(t *testing.T) string { return "zk://" + conclavetest.Start(t).Servers() },
+	} {
+		t.Run(name, func(t *testing.T) { runScripts(t, "testdata/election", store(t)) })
+	}
+}
+
+// runScripts runs the scripts of a directory, with CONCLAVE_STORE set to the
+// store if there is one.
+func runScripts(t *testing.T, dir, store string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
 			e.Setenv("XDG_RUNTIME_DIR", e.Getenv("WORK")+"/run")
 			e.Setenv("PORT", fmt.Sprint(freePort(t)))
+			if store != "" {
+				e.Setenv("CONCLAVE_STORE", strings.ReplaceAll(store, "$WORK", e.Getenv("WORK")))
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode},

@@ -2,117 +2,198 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
-	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/file"
-	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 
-// ballot is the flags of every command about an election.
-type ballot struct {
-	name  string
+// storeFlags name the store of elections.
+type storeFlags struct {
 	store string
 	auth  []string
 }
 
-func (b *ballot) add(c *cobra.Command) {
-	c.Flags().StringVarP(&b.name, "election", "e", "", "name of the election, such as billing/nightly")
-	c.Flags().StringVar(&b.store, "store", "", "zk://host:port[,host:port...][/chroot] or file:///dir (default $CONCLAVE_STORE, else a directory of this machine and user)")
-	c.Flags().StringArrayVar(&b.auth, "auth", nil, "credential to show to servers, as digest:user:password; may be repeated")
-	_ = c.MarkFlagRequired("election")
+func (s *storeFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&s.store, "store", "", "URL of the store: zk://host:port[,host:port...][/chroot], file:///dir or another, see `conclave help run` (default $CONCLAVE_STORE, else a directory of this machine and user)")
+	c.Flags().StringArrayVar(&s.auth, "auth", nil, "credential to show to ZooKeeper's servers, as digest:user:password; may be repeated")
+	_ = c.RegisterFlagCompletionFunc("store", completeStore)
 }
 
-// open returns the backend and what ends it.
-func (b *ballot) open() (election.Backend, func(), error) {
-	if err := election.ValidateName(b.name); err != nil {
-		return nil, nil, cli.Usage("--election takes a name such as billing/nightly", "%w", err)
-	}
-	text := b.store
+// opened is a backend in use.
+type opened struct {
+	election.Backend
+	kind
+	close func()
+}
+
+// open returns the backend that the flags or the environment name.
+func (s *storeFlags) open(ctx context.Context) (*opened, error) {
+	text := s.store
 	if text == "" {
 		text = os.Getenv(cli.StoreVariable)
 	}
-	store := cli.Store{Kind: "file"}
+	t := target{Store: cli.Store{Scheme: "file"}}
 	if text != "" {
 		var err error
-		if store, err = cli.ParseStore(text); err != nil {
-			return nil, nil, err
+		if t.Store, err = cli.ParseStore(text); err != nil {
+			return nil, err
 		}
 	}
-	if store.Kind == "zk" {
-		return b.openServers(store.Servers)
+	k, err := findBackend(t.Store)
+	if err != nil {
+		return nil, err
 	}
-	return openDir(store.Dir)
-}
-
-func (b *ballot) openServers(servers string) (election.Backend, func(), error) {
-	var options client.Options
-	for _, text := range b.auth {
+	if len(s.auth) > 0 && k.scheme != "zookeeper" {
+		return nil, cli.Usage("other stores find their credentials where their own tools do", "--auth is for ZooKeeper's servers, not for %s", k.scheme)
+	}
+	for _, text := range s.auth {
 		credential, err := cli.ParseAuth(text)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		options.Auth = append(options.Auth, credential)
+		t.auth = append(t.auth, credential)
 	}
-	backend, err := zookeeper.New(servers, zookeeper.Options{Client: options})
+	b, closeBackend, err := k.open(ctx, t)
 	if err != nil {
-		return nil, nil, cli.Usage("write --store zk://HOST:PORT", "%w", err)
+		return nil, explainOpen(k, err)
 	}
 	// What was not given back when the process ends expires by itself.
-	return backend, func() { _ = backend.Close() }, nil
+	return &opened{b, k, func() { _ = closeBackend() }}, nil
 }
 
-func openDir(dir string) (election.Backend, func(), error) {
-	if dir == "" {
-		var err error
-		if dir, err = file.DefaultDir(); err != nil {
-			return nil, nil, cli.Failed(err, "or name a directory with --store file:///DIR")
+func explainOpen(k kind, err error) error {
+	var own *cli.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	return cli.Failed(err, "a URL of this store looks like "+k.example)
+}
+
+// operator returns the backend as one that answers operators.
+func (o *opened) operator() (election.Operator, error) {
+	if op, ok := o.Backend.(election.Operator); ok {
+		return op, nil
+	}
+	return nil, cli.Failed(fmt.Errorf("%s does not answer operators: %w", o.Traits().Name, errors.ErrUnsupported),
+		"these do: "+operators()+"; `conclave leader` and `conclave observe` work with every store")
+}
+
+// ballot is the flags of every command about one election.
+type ballot struct {
+	storeFlags
+	name string
+}
+
+func (b *ballot) add(c *cobra.Command) {
+	b.storeFlags.add(c)
+	c.Flags().StringVarP(&b.name, "election", "e", "", "name of the election, such as billing/nightly, if it is not the first argument")
+	_ = c.RegisterFlagCompletionFunc("election", b.complete)
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 || b.name != "" {
+			return nil, cobra.ShellCompDirectiveDefault
 		}
+		return b.complete(c, args, start)
 	}
-	backend, err := file.New(dir)
-	if err != nil {
-		return nil, nil, cli.Failed(err, "name a directory of a local disk with --store file:///DIR, or servers with --store zk://HOST:PORT")
+}
+
+// take makes the first of the arguments the name of the election, unless a flag
+// has named it, and returns the others.
+func (b *ballot) take(c *cobra.Command, args []string) ([]string, error) {
+	if b.name == "" {
+		if len(args) == 0 {
+			return nil, cli.Usage("write "+c.CommandPath()+" NAME, with a name such as billing/nightly", "no election named")
+		}
+		b.name, args = args[0], args[1:]
 	}
-	return backend, func() {}, nil
+	if err := election.ValidateName(b.name); err != nil {
+		return nil, cli.Usage("an election has a name such as billing/nightly", "%w", err)
+	}
+	return args, nil
+}
+
+// only is take for commands without further arguments.
+func (b *ballot) only(c *cobra.Command, args []string) error {
+	rest, err := b.take(c, args)
+	if err == nil && len(rest) > 0 {
+		err = cli.Usage(c.CommandPath()+" --help shows what it takes", "%q is one argument too many", rest[0])
+	}
+	return err
+}
+
+// takeCommand makes what stands before the two dashes the name of the election
+// and returns the command behind them. With --election, the dashes may be left
+// out.
+func (b *ballot) takeCommand(c *cobra.Command, args []string) ([]string, error) {
+	hint := fmt.Sprintf("put it behind two dashes: %s NAME -- COMMAND", c.CommandPath())
+	named, command := args, []string(nil)
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		named, command = args[:dash], args[dash:]
+	} else if b.name != "" {
+		named, command = nil, args
+	}
+	if len(named) > 1 {
+		return nil, cli.Usage(hint, "%q is neither an election nor a command", named[1])
+	}
+	if _, err := b.take(c, named); err != nil {
+		return nil, err
+	}
+	if len(command) == 0 {
+		return nil, cli.Usage(hint, "no command given")
+	}
+	return command, nil
 }
 
 // candidate is the flags of the commands that want to lead.
 type candidate struct {
 	ballot
-	id      string
-	lease   time.Duration
-	forever bool
-	quiet   bool
+	id       string
+	lease    time.Duration
+	priority int
+	quiet    bool
+	options  election.Options // what only some commands set
 }
 
 func (v *candidate) add(c *cobra.Command) {
 	v.ballot.add(c)
 	c.Flags().StringVar(&v.id, "id", "", "name of this candidate (default host and process id)")
 	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "for how long a leader that is not heard of any more keeps others out")
-	c.Flags().BoolVar(&v.forever, "forever", false, "campaign again after every leadership")
+	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to one in line that has more", election.PriorityMax))
 	c.Flags().BoolVarP(&v.quiet, "quiet", "q", false, "say nothing about the election on the standard error")
 }
 
-// elector makes the candidate. The returned function ends it.
-func (v *candidate) elector(c *cobra.Command) (*election.Elector, func(), error) {
-	backend, closeBackend, err := v.open()
+// elector makes the candidate.
+func (v *candidate) elector(c *cobra.Command) (*running, error) {
+	b, err := v.open(c.Context())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	news := newReporter(c.ErrOrStderr(), v.quiet, v.lease)
-	elector, err := election.New(backend, v.name, election.Options{
-		ID: v.id, Lease: v.lease, Forever: v.forever, OnEvent: news.event,
-	})
+	options := v.options
+	options.ID, options.Lease, options.Priority, options.OnEvent = v.id, v.lease, v.priority, news.event
+	elector, err := election.New(b.Backend, v.name, options)
 	if err != nil {
-		closeBackend()
-		return nil, nil, cli.Usage("see --id and --lease", "%w", err)
+		b.close()
+		news.close()
+		return nil, cli.Usage("see --id, --lease and --priority", "%w", err)
 	}
-	return elector, func() { closeBackend(); news.close() }, nil
+	return &running{elector, news, b}, nil
+}
+
+// running is a candidate, and where its news go.
+type running struct {
+	*election.Elector
+	news *reporter
+	open *opened
+}
+
+func (s *running) close() {
+	s.open.close()
+	s.news.close()
 }
 
 // view waits for the first view of an election.

@@ -156,6 +156,25 @@ func TestLeadershipGivenUpEndsWithItsOwnCode(t *testing.T) {
 	}
 }
 
+// TestStoppedInLineAfterALeadershipGivenUp: what counts is how the run ended.
+func TestStoppedInLineAfterALeadershipGivenUp(t *testing.T) {
+	dir, store := t.TempDir(), t.TempDir()
+	path, sign := filepath.Join(dir, "acting"), filepath.Join(dir, "resign")
+	first := start(t, testOrder{Dir: store, Args: acting(path), ResignWhen: sign, Forever: true, Grace: 100 * time.Millisecond})
+	await(t, "first", acts(path, "1"))
+	second := start(t, testOrder{Dir: store, Args: acting(path)})
+	await(t, "line", func() bool { found, _ := filepath.Glob(store + "/test/line/*"); return len(found) == 2 })
+	write(t, sign)
+	await(t, "second", acts(path, "2"))
+	await(t, "line", func() bool { found, _ := filepath.Glob(store + "/test/line/*"); return len(found) == 2 })
+	first.signal(syscall.SIGTERM)
+	if code := first.code(); code != 128+15 {
+		t.Errorf("code %d\n%s", code, &first.output)
+	}
+	second.signal(syscall.SIGTERM)
+	second.code()
+}
+
 func TestWaitingInLineHasAnEnd(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "acting")
 	first := start(t, testOrder{Dir: dir, Args: acting(path)})

@@ -137,9 +137,9 @@ func (s *supervisor) result(err error) (int, error) {
 		return ExitWaited, fmt.Errorf("supervise: %w: others lead", err)
 	case errors.Is(err, election.ErrLost) && !errors.Is(err, election.ErrPermanent):
 		return ExitLost, err
-	case s.hook != nil && !s.stopped:
+	case err == nil && s.hook != nil:
 		return ExitError, fmt.Errorf("supervise: %w", s.hook)
-	case s.givenUp != nil && !s.stopped:
+	case err == nil && s.givenUp != nil:
 		return ExitLost, s.givenUp
 	case err == nil, s.stopped:
 		return s.code, nil

@@ -53,6 +53,7 @@ type turn struct {
 func (t *turn) run() error {
 	s := t.supervisor
 	t.clock = clock.System()
+	s.givenUp, s.hook = nil, nil
 	if t.ctx.Err() != nil {
 		return nil // ended before it began: nothing was started
 	}
@@ -80,7 +81,6 @@ func (t *turn) run() error {
 	}
 	t.closeGuardian()
 	s.stopped = t.ctx.Err() != nil && t.reason() == election.ReasonStopped
-	s.givenUp = nil
 	if t.cutShort && !s.stopped {
 		s.givenUp = t.lead.Err()
 	}

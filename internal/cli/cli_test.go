@@ -44,15 +44,17 @@ func TestEveryErrorHasAHintAndACode(t *testing.T) {
 
 func TestStoresAreParsed(t *testing.T) {
 	for text, want := range map[string]Store{
-		"zk://a:1,b:2/app": {Kind: "zk", Servers: "a:1,b:2/app"},
-		"a:1":              {Kind: "zk", Servers: "a:1"},
-		"file:///var/x%20": {Kind: "file", Dir: "/var/x "},
+		"zk://a:1,b:2/app": {Scheme: "zookeeper", URL: "zookeeper://a:1,b:2/app", Servers: "a:1,b:2/app"},
+		"zookeeper://a:1":  {Scheme: "zookeeper", URL: "zookeeper://a:1", Servers: "a:1"},
+		"a:1":              {Scheme: "zookeeper", URL: "zookeeper://a:1", Servers: "a:1"},
+		"file:///var/x%20": {Scheme: "file", URL: "file:///var/x%20", Dir: "/var/x "},
+		"etcd://a:1":       {Scheme: "etcd", URL: "etcd://a:1"},
 	} {
 		if got, err := ParseStore(text); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"zk://", "zk:///a", "", "file://host/dir", "file://", "etcd://a:1", "/dir"} {
+	for _, text := range []string{"zk://", "zk:///a", "", "file://host/dir", "file://", "/dir"} {
 		if got, err := ParseStore(text); err == nil {
 			t.Errorf("%q was taken for %+v", text, got)
 		}
@@ -71,9 +73,11 @@ func TestServersComeFromTheFlagThenTheEnvironmentThenThisMachine(t *testing.T) {
 	if got, _ := Servers("b:2"); got != "b:2" {
 		t.Error(got)
 	}
-	t.Setenv(StoreVariable, "file:///dir")
-	if got, err := Servers(""); err == nil {
-		t.Error("a directory was taken for a server:", got)
+	for _, store := range []string{"file:///dir", "etcd://a:1"} {
+		t.Setenv(StoreVariable, store)
+		if got, err := Servers(""); err == nil {
+			t.Errorf("%s was taken for the server %s", store, got)
+		}
 	}
 	if got := strings.Join(ServerList("a, [::1],b:3/x"), " "); got != "a:2181 [::1]:2181 b:3" {
 		t.Error(got)

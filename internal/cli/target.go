@@ -17,35 +17,37 @@ const StoreVariable = "CONCLAVE_STORE"
 
 // Store is what --store, --server and CONCLAVE_STORE name.
 type Store struct {
-	Kind    string // "zk" or "file"
-	Servers string // zk: host:port,host:port/chroot
-	Dir     string // file; "" is the default directory
+	Scheme  string // "zookeeper", "file" or that of another backend
+	URL     string // with its scheme
+	Servers string // zookeeper: host:port,host:port/chroot
+	Dir     string // file
 }
 
-// storeForms shows the forms that ParseStore takes.
+// storeForms shows the forms of the stores that every command understands.
 const storeForms = "write zk://HOST:PORT[,HOST:PORT...][/CHROOT] for servers, or file:///DIR for a directory of this machine"
 
-// ParseStore reads zk://host:port,host:port/chroot or file:///dir. A list of
-// servers without a scheme is taken for zk.
+// ParseStore reads SCHEME://REST. A list of servers without a scheme is taken
+// for zookeeper, whose short form is zk. What stands in the URLs of backends
+// other than zookeeper and file is for them to check.
 func ParseStore(text string) (Store, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
 		scheme, rest = "zk", text
 	}
 	switch scheme {
-	case "zk":
+	case "zk", "zookeeper":
 		if rest == "" || rest[0] == '/' {
 			return Store{}, Usage(storeForms, "store %q names no server", text)
 		}
-		return Store{Kind: "zk", Servers: rest}, nil
+		return Store{Scheme: "zookeeper", URL: "zookeeper://" + rest, Servers: rest}, nil
 	case "file":
 		u, err := url.Parse(text)
 		if err != nil || u.Host != "" || u.Path == "" {
 			return Store{}, Usage(storeForms, "store %q is not file:///DIR", text)
 		}
-		return Store{Kind: "file", Dir: u.Path}, nil
+		return Store{Scheme: "file", URL: text, Dir: u.Path}, nil
 	}
-	return Store{}, Usage(storeForms, "store %q: this version has no backend %q", text, scheme)
+	return Store{Scheme: scheme, URL: text}, nil
 }
 
 // DefaultServers is where commands look for a server when nothing names one.
@@ -64,7 +66,7 @@ func Servers(flag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if store.Kind != "zk" {
+	if store.Scheme != "zookeeper" {
 		return "", Usage("name a server with --server HOST:PORT", "store %q has no znodes", flag)
 	}
 	return store.Servers, nil

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/file"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/internal/cli"
+)
+
+// kind is a backend as the command line knows it.
+type kind struct {
+	scheme  string // of its URLs
+	example string // a URL
+	about   string // what it is, in one line
+	// operator: it answers elections, history, resign and transfer.
+	operator bool
+	// wholeLine: its views show everybody in line.
+	wholeLine bool
+	open      opener
+}
+
+// opener makes a backend from a URL, and the function that ends it.
+type opener func(ctx context.Context, t target) (election.Backend, func() error, error)
+
+// target is what names a store on the command line.
+type target struct {
+	cli.Store
+	auth []client.Credential
+}
+
+// backend describes one whose package gives T.
+func backend[T election.Backend](scheme, example, about string, open opener) kind {
+	var none T
+	_, operator := any(none).(election.Operator)
+	return kind{scheme: scheme, example: example, about: about, operator: operator, open: open}
+}
+
+// showsLine marks a backend whose views show everybody in line.
+func (k kind) showsLine() kind {
+	k.wholeLine = true
+	return k
+}
+
+// backends are all that can be named with --store, in the order of the help.
+var backends = []kind{
+	backend[*file.Backend]("file", "file:///var/lib/conclave/elections",
+		"a directory of a local disk, for the processes of one machine", openDir).showsLine(),
+	backend[*zookeeper.Backend]("zookeeper", "zookeeper://zk1:2181,zk2:2181/chroot",
+		"Conclave or Apache ZooKeeper; zk:// for short", openServers).showsLine(),
+}
+
+// findBackend returns the backend for a URL.
+func findBackend(store cli.Store) (kind, error) {
+	for _, k := range backends {
+		if k.scheme == store.Scheme {
+			return k, nil
+		}
+	}
+	var schemes []string
+	for _, k := range backends {
+		schemes = append(schemes, k.scheme+"://")
+	}
+	return kind{}, cli.Usage("write zk://HOST:PORT or a URL with one of "+strings.Join(schemes, " "),
+		"store %q: there is no backend %q", store.URL, store.Scheme)
+}
+
+// storeTable is the list of backends for the help.
+func storeTable() string {
+	var b strings.Builder
+	for _, k := range backends {
+		fmt.Fprintf(&b, "  %s\n      %s\n", k.example, k.about)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// operators names the backends that answer operators.
+func operators() string {
+	var names []string
+	for _, k := range backends {
+		if k.operator {
+			names = append(names, k.scheme)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func openServers(_ context.Context, t target) (election.Backend, func() error, error) {
+	b, err := zookeeper.New(t.Servers, zookeeper.Options{Client: client.Options{Auth: t.auth}})
+	if err != nil {
+		return nil, nil, cli.Usage("write --store zk://HOST:PORT", "%w", err)
+	}
+	return b, b.Close, nil
+}
+
+func openDir(_ context.Context, t target) (election.Backend, func() error, error) {
+	dir := t.Dir
+	if dir == "" {
+		var err error
+		if dir, err = file.DefaultDir(); err != nil {
+			return nil, nil, cli.Failed(err, "or name a directory with --store file:///DIR")
+		}
+	}
+	b, err := file.New(dir)
+	if err != nil {
+		return nil, nil, cli.Failed(err, "name a directory of a local disk with --store file:///DIR, or servers with --store zk://HOST:PORT")
+	}
+	return b, func() error { return nil }, nil
+}
