@@ -1,0 +1,165 @@
+// Package kubernetes elects on Lease objects of a Kubernetes API server.
+//
+// In goes the address of an API server, as kubectl finds it; every election is
+// one Lease (coordination.k8s.io/v1) of the election's name in one namespace.
+// Candidates that use client-go's leaderelection on the same Lease take part:
+//
+//	metadata:
+//	  name: demo
+//	  annotations:
+//	    conclave-project.github.io/record: {"election":"demo","record":{...},"mark":{...}}
+//	spec:                                  what client-go expects
+//	  holderIdentity: web-1_4f1c...        id and nonce of the holder's claim
+//	  leaseDurationSeconds: 10
+//	  acquireTime, renewTime, leaseTransitions
+//
+// What always holds:
+//
+//	G1  Every write is an update of the resourceVersion that was read, or a
+//	    create. It is sent once: nothing below retries it.
+//	G2  The annotation is believed only beside the spec that was written with
+//	    it. Beside another one the spec says who leads: a client-go candidate
+//	    that acquired, renewed or released. What client-go knows nothing of,
+//	    the last token above all, still comes from the annotation.
+//	G3  The spec changes only when somebody acquires, renews or releases. A
+//	    candidate that waits, and an operator, write the annotation alone: they
+//	    prolong nobody's lease, neither for us nor for client-go, which looks
+//	    at the spec only.
+//	G4  Each renewal carries a renewTime in a later second than the one before,
+//	    whatever the clock says, because client-go compares whole seconds: a
+//	    renewal that it could not tell from an earlier one would let it count
+//	    our lease from the earlier one. With leases below 4 s renewTime
+//	    therefore runs ahead of the clock. Nobody compares it with one.
+//	G5  leaseDurationSeconds is the lease rounded up; the lease of another's is
+//	    taken for a second more than it says, because client-go rounds down.
+//	G6  Whatever is in the Lease beside that is kept as it was.
+//
+// A holder that uses client-go has no fencing token, does not see priorities
+// and hears no operator, and is as safe as client-go is: it goes on until its
+// RenewDeadline, counted from the answer to its last renewal, and it releases
+// before it has told its function to end. Give it a LeaseDuration well above
+// RenewDeadline + RetryPeriod. Candidates of client-go before v0.27 count their
+// own LeaseDuration, not the holder's: give them one that is not shorter.
+//
+// The Role that it needs is in examples/deploy/kubernetes.
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Namespace is where the Leases are. Default "default"; Open's default is
+	// that of the kubeconfig's context, or of the pod.
+	Namespace string
+	// Labels are put on every Lease that is written, beside those it has.
+	Labels map[string]string
+}
+
+// scheme knows Leases and what comes with a watch.
+var (
+	scheme    = newScheme()
+	parameter = runtime.NewParameterCodec(scheme)
+)
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	meta.AddToGroupVersion(s, coordination.SchemeGroupVersion)
+	if err := coordination.AddToScheme(s); err != nil {
+		panic(err) // the types above are registered once, here
+	}
+	return s
+}
+
+// New returns a backend on the API server of a configuration, which is copied.
+// It connects when it is used; close it when no candidate uses it any more.
+func New(config *rest.Config, options Options) (*record.Backend, error) {
+	s, err := newStore(config, options)
+	if err != nil {
+		return nil, err
+	}
+	return record.New(s, record.Options{Close: s.close}), nil
+}
+
+func newStore(config *rest.Config, options Options) (*store, error) {
+	if options.Namespace == "" {
+		options.Namespace = meta.NamespaceDefault
+	}
+	if wrong := validation.IsDNS1123Label(options.Namespace); len(wrong) > 0 {
+		return nil, fmt.Errorf("kubernetes: namespace %q: %s", options.Namespace, strings.Join(wrong, ", "))
+	}
+	for _, key := range slices.Sorted(maps.Keys(options.Labels)) {
+		wrong := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(options.Labels[key])...)
+		if len(wrong) > 0 {
+			return nil, fmt.Errorf("kubernetes: label %s=%s: %s", key, options.Labels[key], strings.Join(wrong, ", "))
+		}
+	}
+	client, transport, err := connect(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: %w", err)
+	}
+	s := &store{client: client, transport: transport, namespace: options.Namespace, labels: maps.Clone(options.Labels),
+		now: time.Now, done: make(chan struct{}),
+		known: map[string]*coordination.Lease{}, watches: map[string]*watch{}}
+	return s, nil
+}
+
+// connect returns a client for Leases alone, over HTTP/1.1: there a request
+// that is not answered in time takes its connection with it, and the next one
+// has a new one. One dead connection shared by all requests, as with HTTP/2,
+// would cost every leadership before it is noticed.
+func connect(config *rest.Config) (*rest.RESTClient, *http.Client, error) {
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &coordination.SchemeGroupVersion
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	config.QPS = -1 // renewals are not to wait for each other
+	config.NextProtos = []string{"http/1.1"}
+	config.WarningHandler = rest.NoWarnings{} // standard error is not ours
+	if config.UserAgent == "" {
+		config.UserAgent = "conclave " + rest.DefaultKubernetesUserAgent()
+	}
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := rest.RESTClientForConfigAndClient(config, transport)
+	return client, transport, err
+}
+
+// Traits says what a Lease rests on.
+func (s *store) Traits() election.Traits {
+	return election.Traits{
+		Name:     "kubernetes",
+		LeaseMin: time.Second,
+		Guarantees: election.Guarantees{
+			Failover: "none: an API server answers a write when a quorum of etcd has it. Elections stand still while there is no quorum; " +
+				"a restored backup of etcd may bring an old holder back, tokens grow nevertheless",
+			Clocks:  "rate only: a Lease expires when a candidate has seen it unchanged for a whole lease on its own clock",
+			Token:   "last token + 1, or milliseconds since 1970 of the new holder's clock if that is more; kept in an annotation. Goes back only if the Lease is deleted and the clock set back",
+			Renewal: "one update (one write in etcd), four in a lease",
+			Waiting: "one watch on the Lease and one read for each change of it",
+			Notice:  "watch; polls every second where watching is not allowed",
+		},
+	}
+}
+
+var errClosed = election.Permanent(errors.New("kubernetes: this backend was closed"))

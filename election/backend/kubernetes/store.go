@@ -1,0 +1,222 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	api "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+const (
+	resource = "leases"
+	// requestMax is how long one request may take, whatever its context says.
+	requestMax = 15 * time.Second
+	// pageMax is how many Leases are listed in one request.
+	pageMax = 500
+	// knownMax is for how many elections the last Lease is kept.
+	knownMax = 1000
+)
+
+// store is a record.Store of the Leases in one namespace.
+type store struct {
+	client    *rest.RESTClient
+	transport *http.Client
+	namespace string
+	labels    map[string]string
+	now       func() time.Time
+	// served is set once the server has let us do anything: from then on a
+	// refusal is taken for a passing one.
+	served atomic.Bool
+
+	// done is closed when the store is.
+	done chan struct{}
+
+	mu      sync.Mutex
+	known   map[string]*coordination.Lease // by election; never changed in place
+	watches map[string]*watch              // by election
+	closed  bool
+	group   sync.WaitGroup // of the watches' goroutines
+}
+
+// close ends all watches and lets go of the connections.
+func (s *store) close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+	}
+	for _, w := range s.watches {
+		w.cancel()
+		if w.idle != nil {
+			w.idle.Stop()
+		}
+	}
+	s.mu.Unlock()
+	s.group.Wait()
+	s.transport.CloseIdleConnections()
+	return nil
+}
+
+// Read gets the Lease without a resourceVersion, which is a quorum read.
+func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
+	lease, err := s.get(ctx, name)
+	switch {
+	case api.IsNotFound(err):
+		s.served.Store(true)
+		return record.Record{}, "", nil
+	case err != nil:
+		return record.Record{}, "", s.failed("get", name, err)
+	}
+	return recordOf(lease), lease.ResourceVersion, nil
+}
+
+func (s *store) get(ctx context.Context, name string) (*coordination.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestMax)
+	defer cancel()
+	lease := &coordination.Lease{}
+	err := s.client.Get().MaxRetries(0).Namespace(s.namespace).Resource(resource).Name(object(name)).Do(ctx).Into(lease)
+	if err != nil {
+		return nil, err
+	}
+	s.keep(name, lease)
+	return lease, nil
+}
+
+// Write updates the Lease whose version was read, or creates it.
+func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	lease, err := s.base(ctx, name, version)
+	if err != nil {
+		return "", err
+	}
+	if err := put(lease, name, r, s.labels, s.now()); err != nil {
+		return "", fmt.Errorf("kubernetes: write Lease %s: %w", s.path(name), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestMax)
+	defer cancel()
+	request, verb := s.client.Post(), "create"
+	if version != "" {
+		request, verb = s.client.Put().Name(lease.Name), "update"
+	}
+	written := &coordination.Lease{}
+	err = request.MaxRetries(0).Namespace(s.namespace).Resource(resource).Body(lease).Do(ctx).Into(written)
+	switch {
+	case err == nil:
+		s.keep(name, written)
+		return written.ResourceVersion, nil
+	case api.IsConflict(err), api.IsAlreadyExists(err), version != "" && api.IsNotFound(err):
+		return "", fmt.Errorf("kubernetes: %s Lease %s: %w", verb, s.path(name), record.ErrConflict)
+	case api.IsNotFound(err):
+		return "", election.Permanent(fmt.Errorf("kubernetes: create Lease %s: %w; create the namespace first", s.path(name), err))
+	}
+	return "", s.failed(verb, name, err)
+}
+
+// base returns a copy of the Lease with that version, to be changed (G6). It
+// was seen just now as a rule.
+func (s *store) base(ctx context.Context, name, version string) (*coordination.Lease, error) {
+	if version == "" {
+		return &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: object(name), Namespace: s.namespace}}, nil
+	}
+	s.mu.Lock()
+	lease := s.known[name]
+	s.mu.Unlock()
+	if lease == nil || lease.ResourceVersion != version {
+		var err error
+		if lease, err = s.get(ctx, name); err != nil && !api.IsNotFound(err) {
+			return nil, s.failed("get", name, err)
+		}
+	}
+	if lease == nil || lease.ResourceVersion != version {
+		return nil, fmt.Errorf("kubernetes: update Lease %s: %w", s.path(name), record.ErrConflict)
+	}
+	return lease.DeepCopy(), nil
+}
+
+// keep remembers the Lease as it was seen last.
+func (s *store) keep(name string, lease *coordination.Lease) {
+	s.served.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[name] == nil && len(s.known) >= knownMax {
+		for other := range s.known {
+			delete(s.known, other) // any: it is read again when it is needed
+			break
+		}
+	}
+	s.known[name] = lease
+}
+
+// Names lists the Leases that carry our label.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	var names []string
+	for next := ""; ; {
+		list, err := s.page(ctx, next)
+		if err != nil {
+			return nil, s.failed("list", "", err)
+		}
+		for i := range list.Items {
+			if name, ok := electionOf(&list.Items[i]); ok {
+				names = append(names, name)
+			}
+		}
+		if next = list.Continue; next == "" {
+			slices.Sort(names)
+			return slices.Compact(names), nil
+		}
+	}
+}
+
+func (s *store) page(ctx context.Context, next string) (*coordination.LeaseList, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestMax)
+	defer cancel()
+	list := &coordination.LeaseList{}
+	options := &meta.ListOptions{LabelSelector: label, Limit: pageMax, Continue: next}
+	err := s.client.Get().MaxRetries(0).Namespace(s.namespace).Resource(resource).
+		VersionedParams(options, parameter).Do(ctx).Into(list)
+	return list, err
+}
+
+// electionOf returns the election of a Lease.
+func electionOf(lease *coordination.Lease) (string, bool) {
+	if name := noteOf(lease).Election; object(name) == lease.Name {
+		return name, true
+	}
+	return nameOf(lease.Name)
+}
+
+func (s *store) path(name string) string { return s.namespace + "/" + object(name) }
+
+// failed says what was being done, and what to do about it where that is known.
+func (s *store) failed(verb, name string, err error) error {
+	what := "Leases in " + s.namespace
+	if name != "" {
+		what = "Lease " + s.path(name)
+	}
+	text := fmt.Errorf("kubernetes: %s %s: %w", verb, what, err)
+	switch {
+	case api.IsUnauthorized(err):
+		text = fmt.Errorf("%w; the credentials are refused: see what kubectl auth whoami says with the same kubeconfig", text)
+	case api.IsForbidden(err):
+		text = fmt.Errorf("%w; bind a Role that allows get, create, update, watch and list of leases in coordination.k8s.io", text)
+	case api.IsInvalid(err), api.IsBadRequest(err):
+		return election.Permanent(text)
+	default:
+		return text
+	}
+	// An API server that starts refuses for a moment what it allows later.
+	if s.served.Load() {
+		return text
+	}
+	return election.Permanent(text)
+}

@@ -1,0 +1,205 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		backend, _, err := Open(context.Background(), url)
+		return backend, err
+	}))
+}
+
+func openStore(t testing.TB, a *apiServer) *store {
+	t.Helper()
+	s, err := newStore(a.config(), Options{Labels: map[string]string{"app": "web"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.close() })
+	return s
+}
+
+func write(t testing.TB, s *store, name string, r record.Record, version string) string {
+	t.Helper()
+	version, err := s.Write(t.Context(), name, r, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+func TestWriteComparesTheVersion(t *testing.T) {
+	s := openStore(t, newAPIServer(t))
+	if r, version, err := s.Read(t.Context(), "demo"); err != nil || version != "" || r.Holder != "" {
+		t.Fatalf("%+v %q %v", r, version, err)
+	}
+	first := write(t, s, "demo", held(1), "")
+	second := write(t, s, "demo", held(2), first)
+	for _, version := range []string{"", first, "7"} {
+		if _, err := s.Write(t.Context(), "demo", held(3), version); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("write at version %q: %v", version, err)
+		}
+	}
+	r, version, err := s.Read(t.Context(), "demo")
+	if err != nil || version != second || r.Beat != 2 {
+		t.Errorf("%+v %q %v", r, version, err)
+	}
+}
+
+func TestWriteByAnotherIsAConflictAndThenKept(t *testing.T) {
+	a := newAPIServer(t)
+	s, other := openStore(t, a), openStore(t, a)
+	version := write(t, s, "demo", held(1), "")
+	theirs := write(t, other, "demo", held(2), version)
+	if _, err := s.Write(t.Context(), "demo", held(3), version); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("%v", err)
+	}
+	write(t, s, "demo", held(3), theirs) // of a version that this process has not seen
+}
+
+func TestWriteToADeletedLeaseIsAConflict(t *testing.T) {
+	a := newAPIServer(t)
+	s := openStore(t, a)
+	version := write(t, s, "demo", held(1), "")
+	a.delete(t, "demo")
+	if _, err := s.Write(t.Context(), "demo", held(2), version); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("%v", err)
+	}
+	if _, version, err := s.Read(t.Context(), "demo"); version != "" || err != nil {
+		t.Errorf("%q %v", version, err)
+	}
+	write(t, s, "demo", held(3), "")
+}
+
+// A retry below would turn the lost answer into a conflict.
+func TestWriteIsSentOnce(t *testing.T) {
+	a := newAPIServer(t)
+	s := openStore(t, a)
+	version := write(t, s, "demo", held(1), "")
+	a.mu.Lock()
+	a.drop = 1
+	a.mu.Unlock()
+	if _, err := s.Write(t.Context(), "demo", held(2), version); err == nil || errors.Is(err, record.ErrConflict) {
+		t.Errorf("a lost answer is %v", err)
+	}
+	a.mu.Lock()
+	a.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Retry-After", "1")
+		reply(w, http.StatusInternalServerError, "ServerTimeout")
+		return true
+	}
+	a.mu.Unlock()
+	if _, err := s.Write(t.Context(), "demo", held(3), version); err == nil || errors.Is(err, record.ErrConflict) {
+		t.Errorf("a server that asks to try again is %v", err)
+	}
+	if _, _, err := s.Read(t.Context(), "demo"); err == nil {
+		t.Error("no error")
+	}
+	if puts, gets := a.count("PUT"), a.count("GET"); puts != 2 || gets != 1 {
+		t.Errorf("%d updates and %d reads for 2 and 1", puts, gets)
+	}
+}
+
+func TestRefusalIsFinalAtFirstAndPassingLater(t *testing.T) {
+	for code, word := range map[int]string{http.StatusForbidden: "bind a Role", http.StatusUnauthorized: "whoami"} {
+		a := newAPIServer(t)
+		s := openStore(t, a)
+		refuse := func(w http.ResponseWriter, _ *http.Request) bool {
+			reply(w, code, map[int]string{403: "Forbidden", 401: "Unauthorized"}[code])
+			return true
+		}
+		a.refuse = refuse
+		_, _, err := s.Read(t.Context(), "demo")
+		if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), word) {
+			t.Errorf("%d: %v", code, err)
+		}
+		a.refuse = nil
+		write(t, s, "demo", held(1), "")
+		a.refuse = refuse
+		if _, _, err := s.Read(t.Context(), "demo"); err == nil || errors.Is(err, election.ErrPermanent) {
+			t.Errorf("%d after a success: %v", code, err)
+		}
+		if _, err := s.Names(t.Context()); err == nil {
+			t.Errorf("%d: names were listed", code)
+		}
+	}
+}
+
+func TestMissingNamespaceIsNamed(t *testing.T) {
+	a := newAPIServer(t)
+	a.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		reply(w, http.StatusNotFound, "NotFound")
+		return true
+	}
+	_, err := openStore(t, a).Write(t.Context(), "demo", held(1), "")
+	if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "namespace") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNamesAreThoseOfAllPages(t *testing.T) {
+	a := newAPIServer(t)
+	s := openStore(t, a)
+	want := []string{"a", "b/c", "Demo", "demo", strings.Repeat("Ä", 100)}
+	for _, name := range want {
+		write(t, s, name, held(1), "")
+	}
+	slices.Sort(want)
+	got, err := s.Names(t.Context())
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+func TestRequestEndsWithItsContext(t *testing.T) {
+	a := newAPIServer(t)
+	s := openStore(t, a)
+	a.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		return true
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, _, err := s.Read(ctx, "demo"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A connection that answers no more must not be used for the next request.
+func TestRequestBehindADeadConnectionHasANewOne(t *testing.T) {
+	a := newAPIServer(t)
+	s := openStore(t, a)
+	version := write(t, s, "demo", held(1), "")
+	a.mu.Lock()
+	a.refuse = func(_ http.ResponseWriter, r *http.Request) bool {
+		a.mu.Lock()
+		a.refuse = nil
+		a.mu.Unlock()
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done() // only the first: its connection is dead
+		return true
+	}
+	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Write(ctx, "demo", held(2), version); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := s.Write(t.Context(), "demo", held(2), version); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,229 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	api "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	events "k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// pollEvery is the pause between two reads where the Lease is not watched.
+	pollEvery = time.Second
+	// linger is how long a watch goes on when nobody waits for it.
+	linger = 5 * time.Second
+	// watchMax is how long the server keeps one watch open.
+	watchMax = 10 * time.Minute
+)
+
+// watch is the one watch that all who wait for an election share. Its
+// goroutine ends some time after the last one has left.
+type watch struct {
+	cancel context.CancelFunc
+
+	// Guarded by the store's mutex:
+
+	// version is the last one seen, "" before the first; gone says that the
+	// Lease was deleted with it.
+	version string
+	gone    bool
+	// resets counts how often the server had forgotten the version.
+	resets int
+	// broken says that nothing is watched now: those who wait poll.
+	broken  bool
+	changed chan struct{} // closed, and replaced, with every change of the above
+	// restart ends the present stream, so that another one begins.
+	restart context.CancelFunc
+	waiting int
+	idle    *time.Timer // ends the watch; nil while somebody waits
+}
+
+// Watches says that Wait is told of changes.
+func (s *store) Watches() bool { return true }
+
+// Wait returns when the watch has seen another version than the one given.
+func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	w, err := s.enter(name, version)
+	if err != nil {
+		return err
+	}
+	defer s.leave(w)
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	poll := time.NewTimer(pollEvery)
+	defer poll.Stop()
+	resets := s.look(w).resets
+	for polled := false; ; {
+		now := s.look(w)
+		order := compare(now.version, version)
+		if now.resets != resets || order > 0 || version == "" && now.version != "" && !now.gone || polled && now.broken {
+			return nil
+		}
+		if polled && order < 0 {
+			now.restart() // it is behind what was read a second ago
+			return nil
+		}
+		select {
+		case <-now.changed:
+		case <-poll.C:
+			polled = true
+		case <-end.C:
+			return nil
+		case <-s.done:
+			return errClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// look returns a copy of what is known.
+func (s *store) look(w *watch) watch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *w
+}
+
+// compare says which version is the later one: 1 if it is seen, -1 if it is
+// given, 0 if neither or if one is missing.
+func compare(seen, given string) int {
+	a, err1 := strconv.ParseUint(seen, 10, 64)
+	b, err2 := strconv.ParseUint(given, 10, 64)
+	switch {
+	case seen == "" || given == "" || seen == given:
+		return 0
+	case err1 != nil || err2 != nil:
+		return 1 // versions that are no numbers: what differs is news
+	}
+	return cmp.Compare(a, b)
+}
+
+// enter returns the election's watch, a new one that begins at the version if
+// there is none.
+func (s *store) enter(name, version string) (*watch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	w := s.watches[name]
+	if w == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		w = &watch{cancel: cancel, version: version, changed: make(chan struct{}), restart: func() {}}
+		s.watches[name] = w
+		s.group.Go(func() { s.follow(ctx, name, w) })
+	}
+	w.waiting++
+	if w.idle != nil {
+		w.idle.Stop()
+		w.idle = nil
+	}
+	return w, nil
+}
+
+func (s *store) leave(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.waiting--; w.waiting == 0 && !s.closed {
+		w.idle = time.AfterFunc(linger, func() { s.expire(w) })
+	}
+}
+
+// expire ends a watch unless somebody has come meanwhile.
+func (s *store) expire(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.waiting > 0 {
+		return
+	}
+	for name, other := range s.watches {
+		if other == w {
+			delete(s.watches, name)
+		}
+	}
+	w.cancel()
+}
+
+// follow keeps a watch open until its context ends. A stream that ends is
+// resumed behind the last version seen; where the server has forgotten that
+// version, everybody is told to read, and the watch begins with what is there.
+func (s *store) follow(ctx context.Context, name string, w *watch) {
+	from := w.version // nobody else changes it
+	for {
+		begun := time.Now()
+		err := s.stream(ctx, name, &from, w)
+		if ctx.Err() != nil {
+			return
+		}
+		if forgotten(err) {
+			from = ""
+			s.tell(w, func() { w.version, w.resets = "", w.resets+1 })
+		}
+		if err == nil && time.Since(begun) > pollEvery {
+			continue
+		}
+		s.tell(w, func() { w.broken = true })
+		pause := time.NewTimer(pollEvery)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		}
+	}
+}
+
+// stream watches once and tells of each event, until the stream ends.
+func (s *store) stream(ctx context.Context, name string, from *string, w *watch) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seconds := int64(watchMax / time.Second)
+	options := &meta.ListOptions{Watch: true, ResourceVersion: *from, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", object(name)).String()}
+	stream, err := s.client.Get().MaxRetries(0).Namespace(s.namespace).Resource(resource).
+		VersionedParams(options, parameter).Watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Stop()
+	s.tell(w, func() { w.broken, w.restart = false, cancel })
+	for event := range stream.ResultChan() {
+		if event.Type == events.Error {
+			return api.FromObject(event.Object)
+		}
+		lease, ok := event.Object.(*coordination.Lease)
+		if !ok {
+			return fmt.Errorf("watch: an event of type %s carries a %T", event.Type, event.Object)
+		}
+		*from = lease.ResourceVersion
+		if event.Type != events.Bookmark {
+			s.tell(w, func() { w.version, w.gone = lease.ResourceVersion, event.Type == events.Deleted })
+		}
+	}
+	return nil
+}
+
+// tell changes the watch and wakes all who wait.
+func (s *store) tell(w *watch, change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// forgotten says whether the server no longer knows the version.
+func forgotten(err error) bool {
+	var status api.APIStatus
+	return api.IsResourceExpired(err) || api.IsGone(err) ||
+		errors.As(err, &status) && status.Status().Code == http.StatusGone
+}
