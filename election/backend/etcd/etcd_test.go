@@ -1,0 +1,112 @@
+package etcd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+func TestURLAndEnvironmentMakeTheClient(t *testing.T) {
+	env := map[string]string{"ETCDCTL_USER": "ann:secret"}
+	config, options, err := parse("etcd://a:2379,[::1]:2379/services/x/", func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(config.Endpoints, []string{"http://a:2379", "http://[::1]:2379"}) || options.Prefix != "services/x/" {
+		t.Errorf("servers %q, prefix %q", config.Endpoints, options.Prefix)
+	}
+	if config.Username != "ann" || config.Password != "secret" || config.TLS != nil {
+		t.Errorf("user %q, password %q, TLS %v", config.Username, config.Password, config.TLS)
+	}
+	config, _, err = parse("etcd://a:1?tls=true", func(string) string { return "" })
+	if err != nil || config.TLS == nil || config.Endpoints[0] != "https://a:1" {
+		t.Errorf("with TLS: %v, servers %q, TLS %v", err, config.Endpoints, config.TLS)
+	}
+}
+
+func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {
+	for _, url := range []string{"", "http://a:1", "etcd://", "etcd://a", "etcd://a:1,", "etcd://a:1?x=y", "etcd://u:p@a:1"} {
+		_, _, err := Open(t.Context(), url)
+		if err == nil || !strings.Contains(err.Error(), "etcd://127.0.0.1:2379") {
+			t.Errorf("%q: error %v", url, err)
+		}
+	}
+}
+
+func TestSideKeysAreInNoQueue(t *testing.T) {
+	for _, prefix := range []string{"", "services/", "/conclave/"} {
+		b := New(nil, Options{Prefix: prefix})
+		for _, name := range []string{"a", "conclave", "conclave/history", "conclave/line/a"} {
+			from, end := b.queue(name)
+			for _, key := range []string{b.historyKey("a"), b.requestKey("a"), b.nominationKey("a"), b.lineKeys("a") + "1f"} {
+				if from <= key && key < end {
+					t.Errorf("prefix %q: the key %q is in the queue of %q", prefix, key, name)
+				}
+			}
+		}
+	}
+}
+
+func TestQueuesOfNestedNamesAreToldApart(t *testing.T) {
+	b := New(nil, Options{})
+	key := b.candidate("a", leaseID("one"))
+	from, end := b.queue("a")
+	if key < from || key >= end || !b.isCandidate("a", key) {
+		t.Errorf("%q is not in its own queue", key)
+	}
+	if nested := b.candidate("a/b", leaseID("one")); b.isCandidate("a", nested) {
+		t.Errorf("%q counts for the election \"a\"", nested)
+	}
+	if side := b.line("a", key); !strings.HasPrefix(side, b.lineKeys("a")) || strings.HasPrefix(side, b.lineKeys("a/b")) {
+		t.Errorf("side key %q", side)
+	}
+}
+
+func TestLeaseNumbersAreMadeOfTheWholeNonce(t *testing.T) {
+	seen := map[int64]bool{}
+	for i := range 1000 {
+		id := int64(leaseID(strings.Repeat("0", i)))
+		if id <= 0 || seen[id] {
+			t.Fatalf("nonce of %d zeros: lease %d", i, id)
+		}
+		seen[id] = true
+	}
+}
+
+func TestLineValuesCompareAsPriorities(t *testing.T) {
+	for _, priority := range []int{0, 9, 10, 500, 1000} {
+		value := lineValue(priority, "a b")
+		if got, id := parseLine(value); got != priority || id != "a b" {
+			t.Errorf("%q is read as %d %q", value, got, id)
+		}
+		if value >= lineValue(priority+1, "") {
+			t.Errorf("%q does not come before the next priority", value)
+		}
+	}
+}
+
+func TestHistoryTellsHowLeadershipsEnded(t *testing.T) {
+	at := func(second int64) time.Time { return time.Unix(second, 0).UTC() }
+	l := ledger{}.begin("a", 1, at(1)).end(1, election.ReasonResigned, at(2)).begin("b", 5, at(3)).begin("c", 9, at(8))
+	want := []election.Change{
+		{Leader: "a", Token: 1, Since: at(1), Until: at(2), Reason: "resigned"},
+		{Leader: "b", Token: 5, Since: at(3), Until: at(8), Reason: reasonExpired},
+		{Leader: "c", Token: 9, Since: at(8)},
+	}
+	if !slices.Equal(l.changes, want) {
+		t.Errorf("history %+v", l.changes)
+	}
+	late := l.end(5, election.ReasonTaken, at(20))
+	if c, _ := late.has(5); c.Reason != "taken" || !c.Until.Equal(at(8)) {
+		t.Errorf("the word of the loser made it %+v", c)
+	}
+	for i := range 2 * historyMax {
+		l = l.begin("x", election.Token(100+i), at(100))
+	}
+	if len(l.changes) != historyMax || l.last() != election.Token(100+2*historyMax-1) {
+		t.Errorf("%d leaderships are kept, the last with token %d", len(l.changes), l.last())
+	}
+}

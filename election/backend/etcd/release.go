@@ -1,0 +1,52 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Release deletes the key, with a note in the history if it has led, and then
+// revokes the lease, which takes away whatever there is of the claim (D4). A
+// lease that cannot be revoked ends by itself: nobody keeps it alive any more.
+func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
+	if s := b.take(grant.Claim.Nonce); s != nil {
+		s.leave()
+		if granted, history := s.isGranted(); granted {
+			b.resign(ctx, s, history, grant.Ended)
+		}
+	}
+	_, err := b.client.Revoke(ctx, leaseID(grant.Claim.Nonce))
+	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return fmt.Errorf("etcd: release in election %q: %w", grant.Claim.Election, mark(err))
+	}
+	return nil
+}
+
+// resign deletes the key and notes in the history why. Its errors do not
+// matter: the lease is revoked next.
+func (b *Backend) resign(ctx context.Context, s *seat, history ledger, reason election.Reason) {
+	name, token := s.claim.Election, election.Token(s.revision())
+	answer, err := b.client.Txn(ctx).
+		If(append(history.unchanged(b, name), s.mine())...).
+		Then(append(history.end(token, reason, time.Now()).op(b, name), clientv3.OpDelete(s.key))...).
+		Commit()
+	if err != nil || answer.Succeeded {
+		return
+	}
+	// The leadership was lost, and others have led since.
+	history, err = b.readLedger(ctx, name)
+	if c, found := history.has(token); err != nil || !found || c.Reason != "" && c.Reason != reasonExpired {
+		return
+	}
+	_, _ = b.client.Txn(ctx).
+		If(history.unchanged(b, name)...).
+		Then(history.end(token, reason, time.Now()).op(b, name)...).
+		Commit()
+}
