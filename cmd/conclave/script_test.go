@@ -28,6 +28,7 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script", "") }
 // TestElectionScripts are sessions that go the same way on every store.
 func TestElectionScripts(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T) string{
+		"file":     func(*testing.T) string { return "file://$WORK/elections" },
 		"conclave": func(t *testing.T) string { return "zk://" + conclavetest.Start(t).Servers() },
 	} {
 		t.Run(name, func(t *testing.T) { runScripts(t, "testdata/election", store(t)) })
