@@ -1,0 +1,177 @@
+// Package grpcfence carries fencing tokens over gRPC, and refuses stale ones.
+//
+// In goes a fence.Fence and the name of the resource that a server is, out come
+// interceptors for the server; the interceptors for clients take the token from
+// the context of the leader's function (fence.TokenOf). What always holds is
+// what package fence says; a call with an older token than one seen before ends
+// with codes.FailedPrecondition.
+package grpcfence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/fence"
+)
+
+// Key is the metadata that carries a token, in decimal digits. In the trailer of
+// a call that was refused it is the token because of which that was.
+const Key = "conclave-token"
+
+// UnaryServer lets calls pass that have the newest token, and keeps it in their
+// context (fence.TokenOf). When a newer one comes, the contexts of older calls
+// that still run end, and the newer one waits for them. Refused calls end with
+//
+//	FailedPrecondition   the token is stale
+//	InvalidArgument      there is none, or it is no number
+//	Unavailable          it could not be stored, or older calls did not end
+//	                     while this one waited
+func UnaryServer(f *fence.Fence, resource string) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+		err = do(ctx, f, resource, func(ctx context.Context) (err error) {
+			answer, err = handle(ctx, request)
+			return err
+		}, func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) })
+		return answer, err
+	}
+}
+
+// StreamServer is UnaryServer for streams: the token is that with which the
+// stream was opened, and a newer one ends the stream's context.
+func StreamServer(f *fence.Fence, resource string) grpc.StreamServerInterceptor {
+	return func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		return do(s.Context(), f, resource, func(ctx context.Context) error {
+			return handle(server, &stream{s, ctx})
+		}, s.SetTrailer)
+	}
+}
+
+// stream is a ServerStream with another context.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *stream) Context() context.Context { return s.ctx }
+
+// do runs act behind the fence. What act returns comes out as it is, a refusal
+// as a status.
+func do(ctx context.Context, f *fence.Fence, resource string, act func(context.Context) error,
+	trailer func(metadata.MD)) error {
+	token, err := incoming(ctx)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	var own error
+	err = f.Do(ctx, resource, token, func(ctx context.Context) error {
+		own = act(fence.WithToken(ctx, token))
+		return nil
+	})
+	var stale *fence.StaleError
+	switch {
+	case err == nil:
+		return own
+	case errors.As(err, &stale):
+		trailer(metadata.Pairs(Key, format(stale.Seen)))
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
+// incoming returns the token of a call.
+func incoming(ctx context.Context) (election.Token, error) {
+	values := metadata.ValueFromIncomingContext(ctx, Key)
+	if len(values) != 1 {
+		return 0, fmt.Errorf("metadata %s: %w (%d values)", Key, fence.ErrNoToken, len(values))
+	}
+	return parse(values[0])
+}
+
+func parse(text string) (election.Token, error) {
+	token, err := strconv.ParseUint(text, 10, 64)
+	if err == nil && token == 0 {
+		err = fence.ErrNoToken
+	}
+	if err != nil {
+		return 0, fmt.Errorf("metadata %s: %w", Key, err)
+	}
+	return election.Token(token), nil
+}
+
+func format(token election.Token) string { return strconv.FormatUint(uint64(token), 10) }
+
+// UnaryClient sends the token of the context along (fence.TokenOf). It sends
+// nothing without one, and nothing after the leadership has ended. A refusal
+// comes out as a *fence.StaleError: who gets it should stop to lead.
+func UnaryClient(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	token, err := fence.TokenOf(ctx)
+	if err != nil {
+		return err
+	}
+	var trailer metadata.MD
+	options = append(options, grpc.Trailer(&trailer))
+	err = invoke(outgoing(ctx, token), method, request, answer, conn, options...)
+	return judge(err, method, token, trailer)
+}
+
+// StreamClient is UnaryClient for streams. A refusal comes out of RecvMsg.
+func StreamClient(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+	open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	token, err := fence.TokenOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(outgoing(ctx, token), desc, conn, method, options...)
+	if err != nil {
+		return nil, err
+	}
+	return &clientStream{s, method, token}, nil
+}
+
+// clientStream tells a refusal as what it is.
+type clientStream struct {
+	grpc.ClientStream
+	method string
+	token  election.Token
+}
+
+func (s *clientStream) RecvMsg(message any) error {
+	err := s.ClientStream.RecvMsg(message)
+	if status.Code(err) != codes.FailedPrecondition {
+		return err
+	}
+	return judge(err, s.method, s.token, s.Trailer())
+}
+
+func outgoing(ctx context.Context, token election.Token) context.Context {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	md = md.Copy()
+	if md == nil {
+		md = metadata.MD{}
+	}
+	md.Set(Key, format(token)) // not a second value beside one of before
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+// judge makes a *fence.StaleError of a refusal by a fence. A server may have
+// reasons of its own for FailedPrecondition: they have no such trailer.
+func judge(err error, method string, token election.Token, trailer metadata.MD) error {
+	values := trailer.Get(Key)
+	if status.Code(err) != codes.FailedPrecondition || len(values) != 1 {
+		return err
+	}
+	seen, errParse := parse(values[0])
+	if errParse != nil {
+		return err
+	}
+	return &fence.StaleError{Resource: method, Token: token, Seen: seen}
+}
