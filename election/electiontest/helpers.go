@@ -66,8 +66,10 @@ func newTally() *tally {
 func (c *tally) add(e election.Event) {
 	c.mu.Lock()
 	c.kinds[e.Kind]++
-	c.story = append(c.story, fmt.Sprintf("%s %v token=%d reason=%v error=%v",
-		time.Now().Format("15:04:05.000"), e.Kind, e.Token, e.Reason, e.Err))
+	if e.Kind != election.EventRenewed { // there are too many
+		c.story = append(c.story, fmt.Sprintf("%s %v token=%d reason=%v error=%v",
+			time.Now().Format("15:04:05.000"), e.Kind, e.Token, e.Reason, e.Err))
+	}
 	c.mu.Unlock()
 	switch e.Kind {
 	case election.EventCampaigning:

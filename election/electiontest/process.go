@@ -27,6 +27,8 @@ type order struct {
 	Priority          int
 	// WarmFor is how long it takes to warm up; below zero for ever.
 	WarmFor time.Duration
+	// Registers is where a leader updates registers, empty if it does not.
+	Registers string
 }
 
 // Main runs the tests, or a candidate if this process was started as one. Call
@@ -73,7 +75,14 @@ func candidate(o order, backend election.Backend) int {
 		}
 		cancel()
 	}()
-	_ = elector.Run(ctx, believe)
+	function := believe
+	if o.Registers != "" {
+		function = o.update
+	}
+	if err := elector.Run(ctx, function); ctx.Err() == nil {
+		fmt.Println("error", strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
+		return 1
+	}
 	return 0
 }
 
@@ -165,13 +174,7 @@ const toldMax = 10000
 
 func (s Suite) startProcess(t testing.TB, h *history, o order) *process {
 	t.Helper()
-	o.Lease = s.Lease
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(os.Args[0], "-test.run=^$")
-	command.Env = append(os.Environ(), candidateEnv+"="+string(text))
+	command := s.command(t, o)
 	command.Stderr = os.Stderr
 	stdin, errIn := command.StdinPipe()
 	stdout, errOut := command.StdoutPipe()
@@ -188,6 +191,18 @@ func (s Suite) startProcess(t testing.TB, h *history, o order) *process {
 	go p.read(stdout)
 	t.Cleanup(p.kill)
 	return p
+}
+
+// command returns how to start a candidate process.
+func (s Suite) command(t testing.TB, o order) *exec.Cmd {
+	o.Lease = s.Lease
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(os.Args[0], "-test.run=^$")
+	command.Env = append(os.Environ(), candidateEnv+"="+string(text))
+	return command
 }
 
 func (p *process) read(stdout io.Reader) {

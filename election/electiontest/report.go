@@ -12,11 +12,16 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest/lostupdate"
 )
 
 // ReportsVariable names the environment variable with the directory that gets
 // the reports. It must be there.
 const ReportsVariable = "CONCLAVE_REPORTS"
+
+// LostUpdatesVariable names the environment variable that asks for the
+// experiment with pauses and says how many seconds it takes, at least.
+const LostUpdatesVariable = "CONCLAVE_LOST_UPDATES_SECONDS"
 
 // Report is what a run of the suite has found, and what the backend promises.
 type Report struct {
@@ -41,6 +46,8 @@ type Report struct {
 	Leaderships  int     `json:"leaderships"`
 	OverlapMaxMs float64 `json:"overlapMaxMs"`
 	TokensBack   int     `json:"tokensBack"`
+	// LostUpdates is the outcome of the experiment with pauses, nil without.
+	LostUpdates *lostupdate.Result `json:"lostUpdates,omitempty"`
 	// Figures by name; the name says the unit.
 	Figures map[string]Figure `json:"figures"`
 }

@@ -2,7 +2,22 @@
 
 package electiontest
 
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+)
+
 // freeze is not possible here.
 func (p *process) freeze() { p.t.Skip("this system cannot freeze a process") }
 
 func (p *process) thaw() {}
+
+// testLostUpdates is not possible without freezing.
+func testLostUpdates(t *testing.T, _ Suite) { t.Skip("this system cannot freeze a process") }
+
+func (o order) update(context.Context, election.Leadership) error {
+	return errors.ErrUnsupported
+}

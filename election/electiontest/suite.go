@@ -16,6 +16,7 @@
 package electiontest
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -109,12 +110,20 @@ var tests = []test{
 	{"RestartedStoreElectsNoTwo", restarting, testRestarted},
 	{"NothingIsLeftBehind", counting, testLeft},
 	{"WaitingAndHandingOverCostLittle", proxied, testCost},
+	{"NoFencedUpdateIsLostUnderPauses", pausing, testLostUpdates},
 }
 
 func always(Suite, election.Traits, election.Backend) string { return "" }
 
 func processes(s Suite, _ election.Traits, _ election.Backend) string {
 	return unless(!s.InMemory, "no other process can reach it")
+}
+
+func pausing(s Suite, traits election.Traits, b election.Backend) string {
+	if why := processes(s, traits, b); why != "" {
+		return why
+	}
+	return unless(os.Getenv(LostUpdatesVariable) != "", LostUpdatesVariable+" asks for it")
 }
 
 func nominating(_ Suite, _ election.Traits, b election.Backend) string {
