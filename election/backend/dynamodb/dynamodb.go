@@ -1,0 +1,122 @@
+// Package dynamodb elects in a table of Amazon DynamoDB.
+//
+// In goes a client and the name of a table, out comes an election.Backend. Each
+// election is one item:
+//
+//	election  S  its name: the partition key, whose name can be chosen
+//	version   S  random, another one with every write
+//	record    S  what package record keeps, as JSON
+//	token     N  the token of the holder, or of the last one
+//	holder    S  the id of the holder; missing when nobody leads
+//
+// What always holds:
+//
+//	D1  An item is changed only by PutItem under the condition that its version
+//	    is still the one that was read, and read only with ConsistentRead.
+//	D2  A version never comes back, also not after the item was deleted.
+//	D3  A write is sent once. The SDK's retries are switched off, because a
+//	    second try after a lost answer reports a conflict with oneself; an
+//	    answer "conflict" beside one's own version is taken for the success
+//	    that it is.
+//	D4  No clock is compared. A lease has run out for a candidate that has seen
+//	    the same version for the whole lease, on its own clock, as in AWS's own
+//	    lock client. A candidate that comes late therefore waits a whole lease
+//	    for a holder that has died, and no renewal costs a read.
+//
+// Nothing may delete items: leave the table's own time to live switched off. If
+// somebody does, the election goes on with a greater token, but whoever led may
+// believe it for the rest of its lease beside the next. Global tables must be
+// used in one Region by all candidates, unless they are of the strongly
+// consistent kind: the others merge what two Regions have written.
+//
+// Fence puts the token where it protects most: in the transaction that writes
+// what the leader has to say, if that goes to DynamoDB too.
+package dynamodb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// KeyDefault is the name of the partition key when none is given.
+const KeyDefault = "election"
+
+// Options say where the elections are. Table is needed, the rest has defaults.
+type Options struct {
+	// Table is the name or the ARN of the table. CreateTable makes one.
+	Table string
+	// Key is the name of its partition key, of type string; the table has no
+	// sort key. Default KeyDefault.
+	Key string
+	// Poll is the pause between two looks of whoever waits or observes. Each
+	// look is one consistent GetItem. Default a fifth of the leader's lease,
+	// from 100 ms to 5 s.
+	Poll time.Duration
+}
+
+func (o Options) validate() (Options, error) {
+	o.Key = cmp.Or(o.Key, KeyDefault)
+	switch {
+	case o.Table == "":
+		return o, errors.New("dynamodb: Options.Table is empty; name the table of the elections")
+	case o.Key == attributeVersion || o.Key == attributeRecord || o.Key == attributeToken ||
+		o.Key == attributeHolder:
+		return o, fmt.Errorf("dynamodb: the partition key cannot be %q, an attribute of that name is needed", o.Key)
+	case o.Poll < 0:
+		return o, fmt.Errorf("dynamodb: poll %v: must not be negative", o.Poll)
+	}
+	return o, nil
+}
+
+// New returns a backend on the table. It does no I/O; the client is not closed,
+// it has nothing to close.
+func New(client *dynamodb.Client, options Options) (*record.Backend, error) {
+	s, err := newStore(client, options)
+	if err != nil {
+		return nil, err
+	}
+	return record.New(s, record.Options{}), nil
+}
+
+// Traits names the store and says what it rests on.
+func (s *store) Traits() election.Traits {
+	return election.Traits{Name: "dynamodb", LeaseMin: time.Second, Guarantees: election.Guarantees{
+		Failover: "Within a Region a write is on two of three zones before it is answered, and a failover loses nothing. " +
+			"Between Regions none: all candidates use one Region, except with strongly consistent global tables.",
+		Clocks: "Only the rate at which candidates' clocks run, within Options.ClockDrift. Clocks are never compared.",
+		Token: "One more than in the item, and at least the writer's Unix time in ms, so that it grows after a deleted " +
+			"item or a restored backup too; it could go back only if in that case clocks are wrong as well.",
+		Renewal: "One PutItem, 1 write unit per started KB of the item (1 to 6 with a full history): " +
+			"about $0.2 to $3 a month with a lease of 10 s.",
+		Waiting: "One consistent GetItem per poll, 1 read unit per started 4 KB: about $0.2 to $0.4 a month with polls " +
+			"every 2 s. Who is next in line also writes as the leader does.",
+		Notice: "poll, a fifth of the lease (100 ms to 5 s) or Options.Poll",
+	}}
+}
+
+// pollOf returns the pause between two looks for a leader with such a lease.
+func (o Options) pollOf(lease time.Duration) time.Duration {
+	if o.Poll > 0 {
+		return o.Poll
+	}
+	return min(max(lease/5, 100*time.Millisecond), 5*time.Second)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,39 @@
+package dynamodb
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// explain says what was being done, and which errors are final. What is not
+// known here (throttling, time-outs, the service's own trouble) passes, and a
+// write that ended so may or may not have been carried out.
+func (s *store) explain(what string, err error) error {
+	var refused *types.ConditionalCheckFailedException
+	if errors.As(err, &refused) {
+		err = record.ErrConflict
+	}
+	err = fmt.Errorf("%s table %q: %w", what, s.options.Table, err)
+	if errors.Is(err, errNotOurs) {
+		return election.Permanent(err)
+	}
+	var answer smithy.APIError
+	if !errors.As(err, &answer) {
+		return err
+	}
+	switch answer.ErrorCode() {
+	case "ResourceNotFoundException":
+		return election.Permanent(fmt.Errorf("%w (no such table in this Region; make it with CreateTable, or open the URL with create=true)", err))
+	case "ValidationException":
+		return election.Permanent(fmt.Errorf("%w (the table must have the partition key %q of type S and no sort key)", err, s.options.Key))
+	case "AccessDeniedException":
+		return election.Permanent(fmt.Errorf("%w (needed: dynamodb:GetItem and PutItem; Scan to list; CreateTable and DescribeTable to make the table)", err))
+	}
+	return err
+}

@@ -1,0 +1,30 @@
+package dynamodb
+
+import (
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Fence returns a check for a TransactWriteItems: the transaction is carried
+// out only if nobody has been elected since the leadership with this token. It
+// goes into the same transaction as the writes that only a leader may do. A
+// stale leader gets a TransactionCanceledException with the reason
+// ConditionalCheckFailed. It costs two write units per KB of the item.
+func Fence(options Options, name string, token election.Token) (types.TransactWriteItem, error) {
+	options, err := options.validate()
+	if err != nil {
+		return types.TransactWriteItem{}, err
+	}
+	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName:                &options.Table,
+		Key:                      map[string]types.AttributeValue{options.Key: text(name)},
+		ConditionExpression:      aws.String("#t = :t"),
+		ExpressionAttributeNames: map[string]string{"#t": attributeToken},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":t": &types.AttributeValueMemberN{Value: strconv.FormatUint(uint64(token), 10)}},
+	}}, nil
+}

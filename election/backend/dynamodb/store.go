@@ -1,0 +1,186 @@
+package dynamodb
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	randv2 "math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// The attributes of an item, beside its key.
+const (
+	attributeVersion = "version"
+	attributeRecord  = "record"
+	attributeToken   = "token"
+	attributeHolder  = "holder"
+)
+
+// store is a record.Store.
+type store struct {
+	client  *dynamodb.Client
+	options Options
+
+	mu     sync.Mutex
+	leases map[string]time.Duration // of the leader last read, by election
+}
+
+func newStore(client *dynamodb.Client, options Options) (*store, error) {
+	options, err := options.validate()
+	if err != nil {
+		return nil, err
+	}
+	return &store{client: client, options: options, leases: make(map[string]time.Duration)}, nil
+}
+
+// Read gets the item.
+func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName:      &s.options.Table,
+		Key:            s.key(name),
+		ConsistentRead: aws.Bool(true),
+	}, once)
+	if err != nil {
+		return record.Record{}, "", s.explain("read from", err)
+	}
+	if len(out.Item) == 0 {
+		return record.Record{}, "", nil
+	}
+	r, version, err := decode(out.Item)
+	if err != nil {
+		return record.Record{}, "", s.explain("read from", err)
+	}
+	s.noteLease(name, time.Duration(r.LeaseMs)*time.Millisecond)
+	return r, version, nil
+}
+
+// Write puts the item if its version is still the one given (D1, D2).
+func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	next := rand.Text()
+	item, err := s.encode(name, r, next)
+	if err != nil {
+		return "", s.explain("write to", err)
+	}
+	input := &dynamodb.PutItemInput{
+		TableName:                           &s.options.Table,
+		Item:                                item,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}
+	if version == "" {
+		input.ConditionExpression = aws.String("attribute_not_exists(#a)")
+		input.ExpressionAttributeNames = map[string]string{"#a": s.options.Key}
+	} else {
+		input.ConditionExpression = aws.String("#a = :v")
+		input.ExpressionAttributeNames = map[string]string{"#a": attributeVersion}
+		input.ExpressionAttributeValues = map[string]types.AttributeValue{":v": text(version)}
+	}
+	if _, err = s.client.PutItem(ctx, input, once); err != nil && !isOwn(err, next) {
+		return "", s.explain("write to", err)
+	}
+	return next, nil
+}
+
+// isOwn says that a write was refused because it had been carried out before:
+// the service tried twice by itself (D3).
+func isOwn(err error, version string) bool {
+	var refused *types.ConditionalCheckFailedException
+	if !errors.As(err, &refused) {
+		return false
+	}
+	stored, ok := refused.Item[attributeVersion].(*types.AttributeValueMemberS)
+	return ok && stored.Value == version
+}
+
+// Wait sleeps for the pause between two looks, a little more or less so that
+// candidates that were started together do not stay together.
+func (s *store) Wait(ctx context.Context, name, _ string, limit time.Duration) error {
+	s.mu.Lock()
+	lease := s.leases[name]
+	s.mu.Unlock()
+	if lease == 0 {
+		lease = limit
+	}
+	poll := s.options.pollOf(lease)
+	poll += time.Duration((randv2.Float64() - 0.5) / 5 * float64(poll))
+	return pause(ctx, min(poll, limit))
+}
+
+func (s *store) noteLease(name string, lease time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leases[name] = lease
+}
+
+// Names scans the table, page by page.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
+		TableName:                &s.options.Table,
+		ConsistentRead:           aws.Bool(true),
+		ProjectionExpression:     aws.String("#k"),
+		FilterExpression:         aws.String("attribute_exists(#r)"),
+		ExpressionAttributeNames: map[string]string{"#k": s.options.Key, "#r": attributeRecord},
+	})
+	var names []string
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, s.explain("scan", err)
+		}
+		for _, item := range page.Items {
+			if name, ok := item[s.options.Key].(*types.AttributeValueMemberS); ok {
+				names = append(names, name.Value)
+			}
+		}
+	}
+	return names, nil
+}
+
+// once switches the retries of one call off (D3). Who calls tries again when
+// it still makes sense.
+func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+func (s *store) key(name string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{s.options.Key: text(name)}
+}
+
+func (s *store) encode(name string, r record.Record, version string) (map[string]types.AttributeValue, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	item := s.key(name)
+	item[attributeVersion] = text(version)
+	item[attributeRecord] = text(string(data))
+	item[attributeToken] = &types.AttributeValueMemberN{Value: strconv.FormatUint(uint64(r.Token), 10)}
+	if r.Holder != "" {
+		item[attributeHolder] = text(r.Holder)
+	}
+	return item, nil
+}
+
+// errNotOurs marks an item that something else has written.
+var errNotOurs = errors.New("the item is not of an election; use a table, or a key, of its own")
+
+func decode(item map[string]types.AttributeValue) (r record.Record, version string, err error) {
+	v, hasVersion := item[attributeVersion].(*types.AttributeValueMemberS)
+	data, hasRecord := item[attributeRecord].(*types.AttributeValueMemberS)
+	if !hasVersion || !hasRecord || v.Value == "" {
+		return r, "", errNotOurs
+	}
+	if err := json.Unmarshal([]byte(data.Value), &r); err != nil {
+		return r, "", fmt.Errorf("%w: %w", errNotOurs, err)
+	}
+	return r, v.Value, nil
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

@@ -1,0 +1,64 @@
+package dynamodb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// tablePoll is how often CreateTable looks whether the table is there. The
+// SDK's own waiter begins with twenty seconds.
+const tablePoll = 200 * time.Millisecond
+
+// CreateTable makes the table of the options, unless it exists, and returns
+// when it can be used. It is billed on demand and protected against deletion
+// by nothing but the account's rights.
+func CreateTable(ctx context.Context, client *dynamodb.Client, options Options) error {
+	options, err := options.validate()
+	if err != nil {
+		return err
+	}
+	_, err = client.CreateTable(ctx, &dynamodb.CreateTableInput{
+		TableName:   &options.Table,
+		BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: &options.Key, AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema: []types.KeySchemaElement{
+			{AttributeName: &options.Key, KeyType: types.KeyTypeHash}},
+	})
+	var exists *types.ResourceInUseException
+	if err != nil && !errors.As(err, &exists) {
+		return fmt.Errorf("dynamodb: create table %q: %w", options.Table, err)
+	}
+	return awaitTable(ctx, client, options)
+}
+
+// awaitTable returns when the table is active and has the right key.
+func awaitTable(ctx context.Context, client *dynamodb.Client, options Options) error {
+	for {
+		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &options.Table})
+		var missing *types.ResourceNotFoundException // for a moment after CreateTable
+		if err != nil && !errors.As(err, &missing) {
+			return fmt.Errorf("dynamodb: wait for table %q: %w", options.Table, err)
+		}
+		if err == nil && out.Table.TableStatus == types.TableStatusActive {
+			return checkSchema(out.Table, options)
+		}
+		if err := pause(ctx, tablePoll); err != nil {
+			return fmt.Errorf("dynamodb: wait for table %q: %w", options.Table, err)
+		}
+	}
+}
+
+func checkSchema(table *types.TableDescription, options Options) error {
+	if len(table.KeySchema) == 1 && aws.ToString(table.KeySchema[0].AttributeName) == options.Key {
+		return nil
+	}
+	return fmt.Errorf("dynamodb: table %q exists with another key; it must have the partition key %q and no sort key",
+		options.Table, options.Key)
+}
