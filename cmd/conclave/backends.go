@@ -7,8 +7,11 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/file"
+	"github.com/conclave-project/conclave/election/backend/kubernetes"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/cli"
 )
 
@@ -52,6 +55,10 @@ var backends = []kind{
 		"a directory of a local disk, for the processes of one machine", openDir).showsLine(),
 	backend[*zookeeper.Backend]("zookeeper", "zookeeper://zk1:2181,zk2:2181/chroot",
 		"Conclave or Apache ZooKeeper; zk:// for short", openServers).showsLine(),
+	backend[*etcd.Backend]("etcd", "etcd://etcd1:2379,etcd2:2379/elections",
+		"etcd, in the queue that etcdctl elect stands in too; as whom by ETCDCTL_USER, TLS by ETCDCTL_CACERT, _CERT, _KEY", byURL(etcd.Open)).showsLine(),
+	backend[*record.Backend]("kubernetes", "kubernetes://NAMESPACE?context=NAME",
+		"Lease objects, shared with client-go; the API server is found as kubectl finds it", byURL(kubernetes.Open)),
 }
 
 // findBackend returns the backend for a URL.
@@ -87,6 +94,12 @@ func operators() string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// byURL is the opener of a backend that reads its URL and finds its credentials
+// by itself.
+func byURL(open func(ctx context.Context, url string) (election.Backend, func() error, error)) opener {
+	return func(ctx context.Context, t target) (election.Backend, func() error, error) { return open(ctx, t.URL) }
 }
 
 func openServers(_ context.Context, t target) (election.Backend, func() error, error) {

@@ -70,7 +70,7 @@ func (s *storeFlags) names(ctx context.Context) (*opened, []string, error) {
 		if names, err = operator.Elections(ctx); err == nil {
 			return store, names, nil
 		}
-		err = fmt.Errorf("list elections: %w", err)
+		err = store.unanswered(fmt.Errorf("list elections: %w", err))
 	}
 	store.close()
 	return nil, nil, err
@@ -95,7 +95,7 @@ func (s *storeFlags) list(ctx context.Context, prefix string) ([]seen, error) {
 		places <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-places }()
-			v, err := view(ctx, store, all[i].Election)
+			v, err := store.view(ctx, all[i].Election)
 			v.Election, v.Err = all[i].Election, err
 			all[i] = newSeen(v)
 		})
@@ -192,7 +192,7 @@ func (b *ballot) history(ctx context.Context) ([]election.Change, error) {
 	}
 	changes, err := operator.History(ctx, b.name)
 	if err != nil {
-		return nil, fmt.Errorf("history of election %q: %w", b.name, err)
+		return nil, store.unanswered(fmt.Errorf("history of election %q: %w", b.name, err))
 	}
 	if len(changes) == 0 {
 		return nil, cli.NotFound(fmt.Errorf("nobody has ever led %q", b.name), "`conclave elections` lists those that the store knows")

@@ -56,7 +56,7 @@ func newLeader() *cobra.Command {
 			defer store.close()
 			ctx, cancel := context.WithTimeout(c.Context(), timeout)
 			defer cancel()
-			v, err := view(ctx, store, b.name)
+			v, err := store.view(ctx, b.name)
 			if err != nil {
 				return err
 			}

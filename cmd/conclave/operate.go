@@ -121,7 +121,7 @@ func (a *asking) ask(c *cobra.Command, to string) error {
 	case errors.Is(err, election.ErrNoLeader):
 		return nobodyLeads(a.name)
 	case err != nil:
-		return fmt.Errorf("ask %s, who leads %q: %w", before.Leader, a.name, err)
+		return store.unanswered(fmt.Errorf("ask %s, who leads %q: %w", before.Leader, a.name, err))
 	case a.noWait:
 		return a.answer(p, before, nil)
 	}
@@ -143,7 +143,7 @@ const comingMax = 2 * time.Second
 // before returns the view in which a leader can be asked, with the wanted
 // candidate in line if the store would show it.
 func (a *asking) before(ctx context.Context, store *opened, to string) (election.View, error) {
-	now, err := view(ctx, store, a.name)
+	now, err := store.view(ctx, a.name)
 	switch {
 	case err != nil:
 		return now, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -64,6 +65,19 @@ func (s *storeFlags) open(ctx context.Context) (*opened, error) {
 	}
 	// What was not given back when the process ends expires by itself.
 	return &opened{b, k, func() { _ = closeBackend() }}, nil
+}
+
+// unanswered gives an error of a store its exit code and a hint.
+func (o *opened) unanswered(err error) error {
+	var refused *net.OpError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &refused):
+		return &cli.Error{Err: err, Exit: cli.ExitNoServer,
+			Hint: "the store does not answer: is it there? --store or CONCLAVE_STORE names it, as in " + o.example}
+	case o.scheme == "zookeeper", errors.Is(err, context.Canceled):
+		return err // cli knows what its errors mean
+	}
+	return cli.Failed(err, "is it the right store? --store or CONCLAVE_STORE names it, as in "+o.example)
 }
 
 func explainOpen(k kind, err error) error {
@@ -197,12 +211,12 @@ func (s *running) close() {
 }
 
 // view waits for the first view of an election.
-func view(ctx context.Context, backend election.Backend, name string) (election.View, error) {
-	for v, err := range backend.Observe(ctx, name) {
+func (o *opened) view(ctx context.Context, name string) (election.View, error) {
+	for v, err := range o.Observe(ctx, name) {
 		if err != nil {
-			return v, fmt.Errorf("look at election %q: %w", name, err)
+			return v, o.unanswered(fmt.Errorf("look at election %q: %w", name, err))
 		}
 		return v, nil
 	}
-	return election.View{}, fmt.Errorf("look at election %q: %w", name, context.Cause(ctx))
+	return election.View{}, o.unanswered(fmt.Errorf("look at election %q: %w", name, context.Cause(ctx)))
 }
