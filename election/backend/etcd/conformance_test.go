@@ -81,7 +81,7 @@ func within(t testing.TB) context.Context {
 
 func TestEtcdBackendPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
-		Open: open, URL: start, Lease: lease, Store: storeName,
+		Open: open, URL: start, Lease: lease, Store: storeName, Elections: 1000,
 		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
 			link, err := server(url).Link()
 			if err != nil {

@@ -4,9 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/conclave-project/conclave/election"
 )
 
 func TestURLAndEnvironmentMakeTheClient(t *testing.T) {
@@ -85,28 +82,5 @@ func TestLineValuesCompareAsPriorities(t *testing.T) {
 		if value >= lineValue(priority+1, "") {
 			t.Errorf("%q does not come before the next priority", value)
 		}
-	}
-}
-
-func TestHistoryTellsHowLeadershipsEnded(t *testing.T) {
-	at := func(second int64) time.Time { return time.Unix(second, 0).UTC() }
-	l := ledger{}.begin("a", 1, at(1)).end(1, election.ReasonResigned, at(2)).begin("b", 5, at(3)).begin("c", 9, at(8))
-	want := []election.Change{
-		{Leader: "a", Token: 1, Since: at(1), Until: at(2), Reason: "resigned"},
-		{Leader: "b", Token: 5, Since: at(3), Until: at(8), Reason: reasonExpired},
-		{Leader: "c", Token: 9, Since: at(8)},
-	}
-	if !slices.Equal(l.changes, want) {
-		t.Errorf("history %+v", l.changes)
-	}
-	late := l.end(5, election.ReasonTaken, at(20))
-	if c, _ := late.has(5); c.Reason != "taken" || !c.Until.Equal(at(8)) {
-		t.Errorf("the word of the loser made it %+v", c)
-	}
-	for i := range 2 * historyMax {
-		l = l.begin("x", election.Token(100+i), at(100))
-	}
-	if len(l.changes) != historyMax || l.last() != election.Token(100+2*historyMax-1) {
-		t.Errorf("%d leaderships are kept, the last with token %d", len(l.changes), l.last())
 	}
 }

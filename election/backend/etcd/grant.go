@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/ledger"
 )
 
 // takeUp proves that the claim leads, nobody being before it, and writes it
@@ -21,28 +22,27 @@ func (b *Backend) takeUp(ctx context.Context, s *seat) (election.Grant, error) {
 	if grant.Sent, grant.Lease, err = b.keepAlive(ctx, s); err != nil {
 		return grant, err
 	}
-	for range ledgerTries {
-		var old ledger
-		if old, err = b.readLedger(ctx, s.claim.Election); err != nil {
+	name := s.claim.Election
+	for range historyTries {
+		var old history
+		if old, err = b.readHistory(ctx, name); err != nil {
 			return grant, err
 		}
-		next := old.begin(s.claim.ID, grant.Token, time.Now())
+		next := history{changes: ledger.Begin(old.changes, s.claim.ID, grant.Token, time.Now())}
 		var proved election.Grant
-		var written int64
-		proved, written, err = b.prove(ctx, s, grant, old.unchanged(b, s.claim.Election), next.op(b, s.claim.Election))
+		proved, next.revision, err = b.prove(ctx, s, grant, old.unchanged(b, name), b.write(name, next.changes))
 		if err == nil {
-			next.revision = written
 			s.setGranted(next)
 			return proved, nil
 		}
-		if !errors.Is(err, errLedgerMoved) {
+		if !errors.Is(err, errHistoryMoved) {
 			break
 		}
 	}
-	if errors.Is(err, errLedgerMoved) || errors.Is(err, rpctypes.ErrNoSpace) {
+	if errors.Is(err, errHistoryMoved) || errors.Is(err, rpctypes.ErrNoSpace) {
 		// Nobody is kept from leading because the history cannot be written.
 		if grant, _, err = b.prove(ctx, s, grant, nil, nil); err == nil {
-			s.setGranted(ledger{})
+			s.setGranted(history{})
 		}
 	}
 	return grant, err
@@ -71,8 +71,8 @@ func (b *Backend) renew(ctx context.Context, s *seat, grant election.Grant) (ele
 	return grant, err
 }
 
-// errLedgerMoved says that somebody else has written the history meanwhile.
-var errLedgerMoved = errors.New("the history was written by somebody else")
+// errHistoryMoved says that somebody else has written the history meanwhile.
+var errHistoryMoved = errors.New("the history was written by somebody else")
 
 // prove has a quorum decide a transaction that fails without the candidate's
 // key (D3), under further conditions and with further writes. It fills in what
@@ -94,7 +94,7 @@ func (b *Backend) prove(ctx context.Context, s *seat, grant election.Grant, also
 	if !answer.Succeeded {
 		there := answer.Responses[0].GetResponseRange().Kvs
 		if len(there) == 1 && there[0].CreateRevision == s.revision() {
-			return grant, 0, errLedgerMoved
+			return grant, 0, errHistoryMoved
 		}
 		return grant, 0, errNoKey
 	}

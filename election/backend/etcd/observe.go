@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/ledger"
 )
 
 const (
@@ -54,16 +55,16 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 
 // view returns what can be seen of an election, its history, and the revision.
 // When a candidate of another program was elected nobody knows.
-func (b *Backend) view(ctx context.Context, name string) (election.View, ledger, int64, error) {
+func (b *Backend) view(ctx context.Context, name string) (election.View, []election.Change, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, observeLimit)
 	defer cancel()
 	view := election.View{Election: name}
 	answer, err := b.client.Txn(ctx).Then(b.opQueue(name), clientv3.OpGet(b.historyKey(name))).Commit()
 	if err != nil {
-		return view, ledger{}, 0, err
+		return view, nil, 0, err
 	}
-	history := decodeLedger(answer.Responses[1].GetResponseRange().Kvs)
-	view.Token = history.last()
+	changes := decodeHistory(answer.Responses[1].GetResponseRange().Kvs).changes
+	view.Token = ledger.Last(changes)
 	first := true
 	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
 		switch {
@@ -74,10 +75,10 @@ func (b *Backend) view(ctx context.Context, name string) (election.View, ledger,
 			view.Candidates = append(view.Candidates, string(kv.Value))
 		}
 	}
-	if c, known := history.has(view.Token); known && view.Leader != "" {
+	if c, known := ledger.Find(changes, view.Token); known && view.Leader != "" {
 		view.Since = c.Since
 	}
-	return view, history, answer.Header.Revision, nil
+	return view, changes, answer.Header.Revision, nil
 }
 
 func equal(a, b election.View) bool {
@@ -102,7 +103,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 
 // History returns the latest leaderships of candidates of this package.
 func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
-	view, history, _, err := b.view(ctx, name)
+	view, changes, _, err := b.view(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("etcd: read the history of election %q: %w", name, mark(err))
 	}
@@ -110,7 +111,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 	if view.Leader == "" {
 		present = 0
 	}
-	return history.expire(present, time.Now()), nil
+	return ledger.Expire(changes, present, time.Now()), nil
 }
 
 // Ask leaves a request that goes with the leader's lease, and wakes the leader.

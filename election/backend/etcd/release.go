@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/ledger"
 )
 
 // Release deletes the key, with a note in the history if it has led, and then
@@ -18,8 +19,8 @@ import (
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	if s := b.take(grant.Claim.Nonce); s != nil {
 		s.leave()
-		if granted, history := s.isGranted(); granted {
-			b.resign(ctx, s, history, grant.Ended)
+		if granted, h := s.isGranted(); granted {
+			b.resign(ctx, s, h, grant.Ended)
 		}
 	}
 	_, err := b.client.Revoke(ctx, leaseID(grant.Claim.Nonce))
@@ -31,22 +32,23 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 
 // resign deletes the key and notes in the history why. Its errors do not
 // matter: the lease is revoked next.
-func (b *Backend) resign(ctx context.Context, s *seat, history ledger, reason election.Reason) {
+func (b *Backend) resign(ctx context.Context, s *seat, h history, reason election.Reason) {
 	name, token := s.claim.Election, election.Token(s.revision())
+	note := b.write(name, ledger.End(h.changes, token, reason, time.Now()))
 	answer, err := b.client.Txn(ctx).
-		If(append(history.unchanged(b, name), s.mine())...).
-		Then(append(history.end(token, reason, time.Now()).op(b, name), clientv3.OpDelete(s.key))...).
+		If(append(h.unchanged(b, name), s.mine())...).
+		Then(append(note, clientv3.OpDelete(s.key))...).
 		Commit()
 	if err != nil || answer.Succeeded {
 		return
 	}
 	// The leadership was lost, and others have led since.
-	history, err = b.readLedger(ctx, name)
-	if c, found := history.has(token); err != nil || !found || c.Reason != "" && c.Reason != reasonExpired {
+	h, err = b.readHistory(ctx, name)
+	if c, found := ledger.Find(h.changes, token); err != nil || !found || c.Reason != "" && c.Reason != ledger.Expired {
 		return
 	}
 	_, _ = b.client.Txn(ctx).
-		If(history.unchanged(b, name)...).
-		Then(history.end(token, reason, time.Now()).op(b, name)...).
+		If(h.unchanged(b, name)...).
+		Then(b.write(name, ledger.End(h.changes, token, reason, time.Now()))...).
 		Commit()
 }

@@ -28,7 +28,7 @@ type seat struct {
 	granted bool
 	lost    chan struct{} // closed when the key of a grant is seen to go
 	gone    bool          // lost is closed
-	history ledger        // as it was when the grant was taken up
+	history history       // as it was when the grant was taken up
 }
 
 func newSeat(claim election.Claim, key string) *seat {
@@ -58,13 +58,13 @@ func (s *seat) setRevision(created int64) {
 }
 
 // setGranted notes that the claim leads and what the history was then.
-func (s *seat) setGranted(history ledger) {
+func (s *seat) setGranted(h history) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.granted, s.history = true, history
+	s.granted, s.history = true, h
 }
 
-func (s *seat) isGranted() (bool, ledger) {
+func (s *seat) isGranted() (bool, history) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.granted, s.history
