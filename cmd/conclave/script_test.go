@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -50,6 +51,17 @@ func runScripts(t *testing.T, dir, store string) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode},
+		Condition: func(condition string) (bool, error) {
+			if condition != "wholeline" {
+				return false, fmt.Errorf("unknown condition %q", condition)
+			}
+			named, err := cli.ParseStore(store)
+			if err != nil {
+				return false, err
+			}
+			k, err := findBackend(named)
+			return k.wholeLine, err
+		},
 	})
 }
 

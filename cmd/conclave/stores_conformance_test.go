@@ -1,0 +1,27 @@
+//go:build conformance && linux
+
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// TestElectionScriptsOnRealStores runs the sessions of testdata/election on a
+// real server of every kind that the command knows. CONCLAVE_ONLY names the
+// stores to run on, parted by commas; empty is all.
+func TestElectionScriptsOnRealStores(t *testing.T) {
+	only := strings.FieldsFunc(os.Getenv("CONCLAVE_ONLY"), func(r rune) bool { return r == ',' })
+	for _, name := range stores.Names() {
+		if len(only) > 0 && !slices.Contains(only, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			runScripts(t, "testdata/election", stores.Start(t, name).URL)
+		})
+	}
+}
