@@ -1,0 +1,456 @@
+//go:build conformance && linux
+
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/test/stores"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func open(t testing.TB, url string) election.Backend {
+	t.Helper()
+	backend, end, err := Open(within(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return backend
+}
+
+var databases atomic.Int64
+
+// newDatabase makes an empty database and returns its URL.
+func newDatabase(t testing.TB, server string) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	execute(t, server, "create database "+name)
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// execute runs statements one by one, outside of the backend.
+func execute(t testing.TB, server string, statements ...string) {
+	t.Helper()
+	c, err := pgx.Connect(within(t), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(within(t))
+	for _, statement := range statements {
+		if _, err := c.Exec(within(t), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// lookUp returns the one value that a query gives.
+func lookUp(t testing.TB, server, query string, args ...any) string {
+	t.Helper()
+	c, err := pgx.Connect(within(t), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(within(t))
+	var text string
+	if err := c.QueryRow(within(t), query, args...).Scan(&text); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return text
+}
+
+func openStore(t testing.TB, text string) *store {
+	t.Helper()
+	config, options, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := stdlib.OpenDB(*config)
+	s, err := newStore(db, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.hub.Close()
+		_ = db.Close()
+	})
+	return s
+}
+
+func TestPostgresPassesTheSuite(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	electiontest.Run(t, electiontest.Suite{
+		Open:  open,
+		Store: "PostgreSQL " + server.Version,
+		URL: func(t testing.TB) string {
+			leaseMax := "2m" // for claims that are never renewed
+			if strings.Contains(t.Name(), "Restart") {
+				leaseMax = "3s"
+			}
+			return newDatabase(t, server.URL) + "&lease-max=" + leaseMax
+		},
+		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
+			link, err := server.Link()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(link.Close)
+			return strings.Replace(url, server.Addr, link.Addr, 1), link
+		},
+		Delete: func(t testing.TB, url, name string) {
+			plain, _, _ := strings.Cut(url, "&lease-max")
+			execute(t, plain, "delete from conclave_elections where name = '"+name+"'")
+		},
+		Left: func(t testing.TB, url string) int {
+			plain, _, _ := strings.Cut(url, "&lease-max")
+			count, err := strconv.Atoi(lookUp(t, plain, "select count(*)::text from conclave_elections where name <> '' "+
+				"and (record ? 'holder' or record ? 'next' or record ? 'request')"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return count
+		},
+		Restart: func(t testing.TB, _ string) {
+			if err := server.Restart(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+func TestPostgresStore(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	pooled, err := url.Parse(server.Note["pooled"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, addr, parameters string }{
+		{"Listening", "", ""},
+		{"Polling", "", "&poll=true"},
+		{"SimpleProtocol", "", "&default_query_exec_mode=simple_protocol"},
+		{"PreparedStatements", "", "&default_query_exec_mode=cache_statement"},
+		{"Serializable", "", "&default_transaction_isolation=serializable"},
+		{"OtherTable", "", "&table=public.Who+leads%3F"},
+		{"PooledByTransaction", pooled.Host, ""},
+		{"PooledSimpleProtocol", pooled.Host, "&default_query_exec_mode=simple_protocol"},
+		{"PooledButListeningDirectly", pooled.Host, "&listen="},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			direct := newDatabase(t, server.URL)
+			text := direct + test.parameters
+			if test.addr != "" {
+				text = strings.Replace(text, server.Addr, test.addr, 1)
+			}
+			if strings.HasSuffix(text, "listen=") {
+				text += url.QueryEscape(direct)
+			}
+			table := openStore(t, text).sql.table
+			quoted, err := quoteTable(table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Run(t, storetest.Suite{
+				Open: func(t testing.TB) record.Store { return openStore(t, text) },
+				Delete: func(t testing.TB, name string) {
+					execute(t, direct, "delete from "+quoted+" where name = '"+name+"'")
+				},
+			})
+		})
+	}
+}
+
+// TestRestartInTheMiddleOfALeadership: the leader goes on, and nobody is
+// elected beside it.
+func TestRestartInTheMiddleOfALeadership(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	url := newDatabase(t, server.URL) + "&lease-max=5s"
+	a, b := open(t, url), open(t, url)
+	elector := newElector(t, a, "a", 4*time.Second)
+	other := newElector(t, b, "b", 4*time.Second)
+	var leading, both atomic.Int64
+	lead := func(work func(context.Context)) func(context.Context, election.Leadership) error {
+		return func(ctx context.Context, _ election.Leadership) error {
+			both.Store(max(both.Load(), leading.Add(1)))
+			defer leading.Add(-1)
+			work(ctx)
+			return nil
+		}
+	}
+	var group sync.WaitGroup
+	restarted := make(chan struct{})
+	err := elector.Run(within(t), lead(func(ctx context.Context) {
+		group.Go(func() {
+			<-restarted
+			if err := other.Run(within(t), lead(func(context.Context) {})); err != nil {
+				t.Error(err)
+			}
+		})
+		server.Crash()
+		if err := server.Revive(within(t)); err != nil {
+			t.Error(err)
+		}
+		close(restarted)
+		select {
+		case <-ctx.Done():
+			t.Errorf("the leader lost the election: %v", context.Cause(ctx))
+		case <-time.After(5 * time.Second): // longer than the lease: it renews
+		}
+	}))
+	if err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if both.Load() != 1 {
+		t.Errorf("%d led at once", both.Load())
+	}
+}
+
+func newElector(t testing.TB, b election.Backend, id string, lease time.Duration) *election.Elector {
+	t.Helper()
+	e, err := election.New(b, "e", election.Options{ID: id, Lease: lease, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestCommitsSurviveACrashWhereTheDatabaseHasItOff (P3): the control group, a
+// statement without our precaution, is lost.
+func TestCommitsSurviveACrashWhereTheDatabaseHasItOff(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	url := newDatabase(t, server.URL)
+	execute(t, server.URL, "alter system set synchronous_commit = off", "alter system set wal_writer_delay = '10s'",
+		"alter system set autovacuum = off", "select pg_reload_conf()")
+	s := openStore(t, url)
+	if got := lookUp(t, url, "show synchronous_commit"); got != "off" {
+		t.Fatalf("synchronous_commit is %s", got)
+	}
+	r, version := record.Record{Token: 1}, ""
+	lost := 0
+	for range 3 {
+		version = writeStore(t, s, r, version)
+		execute(t, url, "update conclave_elections set changed = '1999-01-01' where name = 'e'") // without
+		server.Crash()
+		if err := server.Revive(within(t)); err != nil {
+			t.Fatal(err)
+		}
+		got, now := readStore(t, s)
+		if now != version || got.Token != r.Token {
+			t.Fatalf("token %d, version %s after a crash; %d, %s was answered", got.Token, now, r.Token, version)
+		}
+		if lookUp(t, url, "select (changed < '2000-01-01')::text from conclave_elections where name = 'e'") == "false" {
+			lost++
+		}
+		r.Token++
+	}
+	if lost == 0 {
+		t.Error("the control group has lost nothing: the test shows nothing")
+	}
+}
+
+func writeStore(t testing.TB, s *store, r record.Record, version string) string {
+	t.Helper()
+	for range 100 {
+		next, err := s.Write(within(t), "e", r, version)
+		if err == nil {
+			return next
+		}
+		if errors.Is(err, record.ErrConflict) {
+			t.Fatalf("write: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond) // the server has just been restarted
+	}
+	t.Fatal("no answer to a write")
+	return ""
+}
+
+func readStore(t testing.TB, s *store) (record.Record, string) {
+	t.Helper()
+	var last error
+	for range 100 {
+		r, version, err := s.Read(within(t), "e")
+		if err == nil {
+			return r, version
+		}
+		last = err
+		time.Sleep(20 * time.Millisecond) // the server has just been restarted
+	}
+	t.Fatal(last)
+	return record.Record{}, ""
+}
+
+// TestNobodyIsElectedByAStoreThatHasForgotten: the row is taken back to what
+// it was before the grant, as a failover to a standby that lagged behind does,
+// and the server starts anew.
+func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	const leaseMax = 3 * time.Second
+	url := newDatabase(t, server.URL) + "&lease-max=3s"
+	plain := strings.TrimSuffix(url, "&lease-max=3s")
+	a, b := open(t, url), open(t, url)
+	first := acquire(t, a, "a", leaseMax)
+	if err := a.Release(within(t), first); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, plain, "create table copy as select * from conclave_elections where name = 'e'")
+	held := acquire(t, a, "a", leaseMax)
+	until := held.Sent.Add(held.Lease)
+	if err := server.Restart(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, plain, "delete from conclave_elections where name = 'e'", "insert into conclave_elections select * from copy")
+	next := acquire(t, b, "b", leaseMax)
+	if now := election.Now(); now < until {
+		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
+	}
+	if next.Token <= held.Token {
+		t.Errorf("token %d after %d", next.Token, held.Token)
+	}
+	if _, err := a.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
+		t.Errorf("the renewal of what was forgotten: %v", err)
+	}
+	// Settled now: the next one does not wait.
+	if err := b.Release(within(t), next); err != nil {
+		t.Fatal(err)
+	}
+	began := election.Now()
+	acquire(t, a, "c", leaseMax)
+	if took := election.Now().Sub(began); took > leaseMax/2 {
+		t.Errorf("elected after %v, though nothing was forgotten since", took)
+	}
+}
+
+func acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
+	t.Helper()
+	nonce := strings.ReplaceAll(newVersion(), "-", "")
+	for range 100 {
+		grant, err := b.Acquire(within(t), election.Claim{Election: "e", ID: id, Nonce: nonce, Lease: lease})
+		if err == nil {
+			return grant
+		}
+		t.Log(err) // a connection that the restart has broken
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("not elected")
+	return election.Grant{}
+}
+
+func TestPromotedStandbyIsAnotherIncarnation(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	first := lookUp(t, server.URL, "select "+incarnationSQL)
+	if again := lookUp(t, server.URL, "select "+incarnationSQL); again != first || !strings.HasPrefix(first, "00000001/") {
+		t.Errorf("incarnations %s, %s", first, again)
+	}
+	if err := server.Restart(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if again := lookUp(t, server.URL, "select "+incarnationSQL); again == first {
+		t.Errorf("incarnation %s after a restart", again)
+	}
+}
+
+func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	url := newDatabase(t, server.URL)
+	execute(t, url, "create role app login", "revoke all on schema public from public", "grant usage on schema public to app")
+	asApp := strings.Replace(url, "postgres@", "app@", 1)
+	s := openStore(t, asApp)
+	if _, _, err := s.Read(within(t), "e"); err != nil {
+		t.Errorf("a read without a table: %v", err)
+	}
+	_, err := s.Write(within(t), "e", record.Record{}, "")
+	if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "create table") {
+		t.Errorf("without the right to make the table: %v", err)
+	}
+	ddl, err := DDL("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, url, slices.DeleteFunc(strings.Split(ddl, ";\n"), func(s string) bool { return s == "" })...)
+	if _, _, err = s.Read(within(t), "e"); !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "grant select") {
+		t.Errorf("without the right to read: %v", err)
+	}
+	execute(t, url, "grant select, insert, update on conclave_elections to app")
+	writeStore(t, s, record.Record{}, "") // incarnation and all
+	_, _, err = openStore(t, strings.Replace(asApp, "/test_", "/none_", 1)).Read(within(t), "e")
+	if !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("without a database: %v", err)
+	}
+	execute(t, url, "alter database "+strings.Split(strings.Split(url, "/")[3], "?")[0]+" set default_transaction_read_only = on")
+	_, err = openStore(t, asApp).Write(within(t), "other", record.Record{}, "")
+	if !errors.Is(err, errStandby) || errors.Is(err, election.ErrPermanent) {
+		t.Errorf("where nothing may be written: %v", err)
+	}
+}
+
+// TestPoolsOfTheUserServe: database/sql without anything of ours, and pgxpool.
+func TestPoolsOfTheUserServe(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	url := newDatabase(t, server.URL)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	pool, err := pgxpool.New(within(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	a, err := New(db, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := NewPool(pool, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	held := acquire(t, a, "a", 10*time.Second)
+	ended := make(chan election.Grant, 1)
+	go func() { ended <- acquire(t, b, "b", 10*time.Second) }()
+	for view := range b.Observe(within(t), "e") {
+		if slices.Equal(view.Candidates, []string{"b"}) {
+			break
+		}
+	}
+	if err := a.Release(within(t), held); err != nil {
+		t.Fatal(err)
+	}
+	if next := <-ended; next.Token <= held.Token {
+		t.Errorf("token %d after %d", next.Token, held.Token)
+	}
+}

@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+const (
+	// echoWithin is how soon a NOTIFY must be heard for LISTEN to count.
+	echoWithin = 2 * time.Second
+	// proveEvery is how often a silent connection is proved alive.
+	proveEvery = 10 * time.Second
+)
+
+var errNoListen = errors.New("no connection of its own for LISTEN")
+
+// listen tells of changes until the connection breaks. It counts as live only
+// after it has heard what was sent by the way that writes take: through
+// PgBouncer in transaction mode LISTEN is accepted and nothing is ever heard.
+func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
+	config, err := s.listenConfig(ctx)
+	if err != nil {
+		<-ctx.Done() // it would fail again
+		return err
+	}
+	connection, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connect for LISTEN: %w", err)
+	}
+	defer func() { _ = connection.Close(context.Background()) }() // at once if it is broken
+	if _, err := connection.Exec(ctx, "listen "+pgx.Identifier{s.sql.channel}.Sanitize()); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if err := s.hearEcho(ctx, connection); err != nil {
+		return err
+	}
+	live()
+	for {
+		payload, err := s.hear(ctx, connection)
+		if err != nil {
+			return err
+		}
+		if version, name, ok := strings.Cut(payload, " "); ok {
+			tell(name, version)
+		}
+	}
+}
+
+// hearEcho returns when a NOTIFY of our own has come back.
+func (s *store) hearEcho(ctx context.Context, connection *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, echoWithin)
+	defer cancel()
+	echo := newVersion()
+	if _, err := s.db.ExecContext(ctx, "select pg_notify($1::text, $2::text)", s.sql.channel, echo); err != nil {
+		return fmt.Errorf("notify: %w", err)
+	}
+	for {
+		notification, err := connection.WaitForNotification(ctx)
+		if err != nil {
+			return fmt.Errorf("LISTEN does not hear NOTIFY: %w", err)
+		}
+		if notification != nil && notification.Payload == echo {
+			return nil
+		}
+	}
+}
+
+// hear returns the next news, and proves the connection alive meanwhile.
+func (s *store) hear(ctx context.Context, connection *pgx.Conn) (string, error) {
+	for {
+		silence, cancel := context.WithTimeout(ctx, proveEvery)
+		notification, err := connection.WaitForNotification(silence)
+		cancel()
+		switch {
+		case err == nil && notification == nil: // woken for something else
+			continue
+		case err == nil:
+			return notification.Payload, nil
+		}
+		if ctx.Err() != nil || silence.Err() == nil || connection.IsClosed() {
+			return "", err
+		}
+		proof, cancel := s.within(ctx)
+		err = connection.Ping(proof)
+		cancel()
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+// listenConfig is how to connect for LISTEN: as told, or as the driver does if
+// that is pgx.
+func (s *store) listenConfig(ctx context.Context) (*pgx.ConnConfig, error) {
+	if s.options.Poll {
+		return nil, errNoListen
+	}
+	if s.options.Listen != nil {
+		return s.options.Listen, nil
+	}
+	pooled, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = pooled.Close() }() // back to the pool
+	var config *pgx.ConnConfig
+	err = pooled.Raw(func(driver any) error {
+		if c, ok := driver.(*stdlib.Conn); ok {
+			config = c.Conn().Config()
+			return nil
+		}
+		return errNoListen
+	})
+	return config, err
+}

@@ -1,0 +1,234 @@
+// Package postgres elects on PostgreSQL, 13 and later.
+//
+// In goes a *sql.DB, of whichever driver, or a URL; every election is one row of
+// a table that any number of elections share:
+//
+//	create table conclave_elections (
+//	    name     text primary key,      -- of the election
+//	    version  uuid not null,         -- of the record, random, new with each write
+//	    record   jsonb not null,        -- who leads, with which token, who is next
+//	    changed  timestamptz not null default clock_timestamp()  -- for people
+//	);
+//
+// The table is made when it is needed; see DDL for those who may not. What
+// always holds:
+//
+//	P1  A write is one statement that compares the version and sets the record.
+//	    It needs no transaction, no session and no lock that outlives it, so it
+//	    may go through any pool, PgBouncer in transaction mode included.
+//	P2  The version of a write is random and chosen before it is sent. So a
+//	    version never comes back, whatever is deleted, restored or made anew;
+//	    and a statement that a driver sends twice does the same once.
+//	P3  A commit is on disk before it is answered: every write turns
+//	    synchronous_commit on for itself where a role or database has it off.
+//	P4  The clock of the database decides nothing. It fills the column
+//	    "changed", for people. A lease judged by it would end early for
+//	    everybody if that clock were set forward, under a leader that still
+//	    believes; candidates count on their own clocks instead.
+//	P5  After a restart, a failover or a restore of the server nobody is elected
+//	    for LeaseMax; leaders whose row is still there go on. A failover to an
+//	    asynchronous standby may forget the last commits: what they granted has
+//	    run out by then. (The row with the empty name tells which start of the
+//	    server, and which timeline, has been watched for so long.)
+//
+// Not promised: two servers that both take writes, the old primary cut off with
+// some of the clients, elect one leader each. Configure synchronous standbys,
+// or a failover that stops the old primary first, as Patroni does; tokens
+// protect what is fenced all the same. Nor is a table that an operator drops or
+// truncates under a leader, and fsync = off with a loss of power.
+//
+// Why not advisory locks: a lock of a session ends with the connection, which
+// its holder may notice much later or, behind a pool, never: pools recycle
+// connections by age, PgBouncer in transaction mode hands the session to
+// others, and the leader goes on beside the next one. A lock has no lease and
+// no token. A row has both.
+//
+// News come by LISTEN on a connection of its own. Where there is none, or where
+// it is not heard what NOTIFY says (behind PgBouncer in transaction mode),
+// candidates poll every second.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/feed"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// TableDefault is the name of the table unless another is chosen.
+const TableDefault = "conclave_elections"
+
+const (
+	timeoutDefault = 5 * time.Second
+	pollPause      = time.Second
+)
+
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Table is the name of the table, which may have a schema before it
+	// ("app.elections"). Default TableDefault.
+	Table string
+	// LeaseMax is the longest lease that may be asked for, and for how long
+	// nobody is elected after a restart or failover of the server. All
+	// candidates have to agree on it. Default 15 s.
+	LeaseMax time.Duration
+	// Timeout is how long one statement may take. Default 5 s.
+	Timeout time.Duration
+	// Listen is where to connect for LISTEN: directly to the server, not
+	// through PgBouncer. Nil: as the driver connects, if that is pgx.
+	Listen *pgx.ConnConfig
+	// Poll turns LISTEN off.
+	Poll bool
+}
+
+// New returns a backend on a database. It makes no connection before it is
+// used. The database stays the caller's: Close of the backend does not close it.
+func New(db *sql.DB, options Options) (*record.Backend, error) {
+	s, err := newStore(db, options)
+	if err != nil {
+		return nil, err
+	}
+	return record.New(s, record.Options{Close: func() error {
+		s.hub.Close()
+		return nil
+	}}), nil
+}
+
+// NewPool is New for those who have a pool of pgx.
+func NewPool(pool *pgxpool.Pool, options Options) (*record.Backend, error) {
+	if options.Listen == nil {
+		options.Listen = pool.Config().ConnConfig.Copy()
+	}
+	return New(stdlib.OpenDBFromPool(pool), options)
+}
+
+// example is what errors about URLs show.
+const example = "postgres://user@host:5432/database?sslmode=verify-full"
+
+// connectionsMax bounds the pool of Open.
+const connectionsMax = 4
+
+// Open returns a backend on the database of a URL, and what closes it. All that
+// libpq understands may stand in the URL or in the environment (PGHOST,
+// PGPASSWORD, ~/.pgpass), and besides:
+//
+//	table=NAME        see Options.Table
+//	lease-max=15s     see Options.LeaseMax
+//	listen=URL        see Options.Listen
+//	poll=true         see Options.Poll
+//
+// It makes no connection. Statements are sent unnamed, as poolers like them.
+func Open(_ context.Context, text string) (election.Backend, func() error, error) {
+	config, options, err := parse(text)
+	if err != nil {
+		return nil, nil, election.Permanent(err)
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(connectionsMax)
+	db.SetMaxIdleConns(1)
+	db.SetConnMaxIdleTime(time.Minute)
+	backend, err := New(db, options)
+	if err != nil {
+		return nil, nil, errors.Join(election.Permanent(err), db.Close())
+	}
+	return backend, func() error { return errors.Join(backend.Close(), db.Close()) }, nil
+}
+
+// parse takes our own parameters out of the URL and the rest as libpq would.
+func parse(text string) (*pgx.ConnConfig, Options, error) {
+	var options Options
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, options, fmt.Errorf("postgres: URL: %w; write for example %s", hideURL(err), example)
+	}
+	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, options, fmt.Errorf("postgres: URL has the scheme %q; write for example %s", u.Scheme, example)
+	}
+	query := u.Query()
+	listen := take(query, "listen")
+	options.Table = take(query, "table")
+	if value := take(query, "lease-max"); value != "" {
+		if options.LeaseMax, err = time.ParseDuration(value); err != nil || options.LeaseMax <= 0 {
+			return nil, options, fmt.Errorf("postgres: URL: lease-max=%q is no duration; write for example lease-max=15s", value)
+		}
+	}
+	switch value := take(query, "poll"); value {
+	case "", "false":
+	case "true":
+		options.Poll = true
+	default:
+		return nil, options, fmt.Errorf("postgres: URL: poll=%q; write poll=true or leave it out", value)
+	}
+	chosen := query.Has("default_query_exec_mode")
+	u.RawQuery = query.Encode()
+	config, err := parseConfig(u.String())
+	if err != nil {
+		return nil, options, err
+	}
+	if !chosen {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	options.Listen = config
+	if listen != "" {
+		if options.Listen, err = parseConfig(listen); err != nil {
+			return nil, options, err
+		}
+	}
+	return config, options, nil
+}
+
+// take returns a parameter and deletes it.
+func take(query url.Values, name string) string {
+	value := query.Get(name)
+	query.Del(name)
+	return value
+}
+
+func parseConfig(text string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(text)
+	if err != nil { // pgx hides the password
+		return nil, fmt.Errorf("postgres: %w; write for example %s", err, example)
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = timeoutDefault
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "conclave"
+	}
+	return config, nil
+}
+
+// hideURL keeps a password out of the message.
+func hideURL(err error) error {
+	var wrong *url.Error
+	if errors.As(err, &wrong) {
+		return wrong.Err
+	}
+	return err
+}
+
+func newStore(db *sql.DB, options Options) (*store, error) {
+	if options.Table == "" {
+		options.Table = TableDefault
+	}
+	if options.Timeout == 0 {
+		options.Timeout = timeoutDefault
+	}
+	s := &store{db: db, options: options, watch: incarnation.NewWatch(options.LeaseMax)}
+	var err error
+	if s.sql, err = statementsFor(options.Table); err != nil {
+		return nil, err
+	}
+	s.hub = feed.New(s.listen, pollPause)
+	return s, nil
+}

@@ -1,0 +1,196 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/feed"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// store is a record.Store on one table.
+type store struct {
+	db      *sql.DB
+	options Options
+	sql     *statements
+	watch   *incarnation.Watch
+	hub     *feed.Hub
+}
+
+var _ record.Watcher = (*store)(nil)
+
+// Traits names the store.
+func (s *store) Traits() election.Traits {
+	return election.Traits{Name: "postgres", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
+		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their row is there. " +
+			"An asynchronous standby may forget grants: they have run out by then. " +
+			"An old primary that still takes writes from some clients elects a second leader",
+		Renewal: "1 statement, 1 commit with sync, 1 NOTIFY",
+		Waiting: "1 connection that listens; 1 select by primary key after each change",
+		Notice:  "watch (LISTEN); poll every 1 s where it cannot be heard",
+	}}
+}
+
+// Watches says that changes are told.
+func (s *store) Watches() bool { return !s.options.Poll }
+
+// within bounds a statement: a link that swallows everything must not hold a
+// candidate for longer than its connection is worth.
+func (s *store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.options.Timeout)
+}
+
+// Read returns the row of the election. A table that does not exist yet has
+// none.
+func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	var r record.Record
+	var standby bool
+	var now, version, text string
+	err := s.db.QueryRowContext(ctx, s.sql.read, name).Scan(&standby, &now, &version, &text)
+	switch {
+	case isState(err, undefinedTable):
+		return r, "", nil
+	case err != nil:
+		return r, "", s.explain("read", err)
+	case standby:
+		return r, "", errStandby
+	}
+	s.watch.See(now)
+	if version == "" {
+		return r, "", nil
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return r, "", election.Permanent(fmt.Errorf("row %q of table %s: %w; delete it, or repair it", name, s.sql.table, err))
+	}
+	return r, version, nil
+}
+
+// Write puts the record by one statement, and makes the table if there is none.
+func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	return s.watch.Write(ctx, s, name, r, version)
+}
+
+// Put is one compare and set.
+func (s *store) Put(ctx context.Context, name string, r record.Record, version string) (incarnation.Outcome, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return incarnation.Outcome{}, err
+	}
+	args := []any{name, newVersion(), string(text), r.Nonce}
+	statement := s.sql.insert
+	if version != "" {
+		statement, args = s.sql.update, append(args, version)
+	}
+	outcome, err := s.put(ctx, statement, args, version, r.Nonce)
+	if isState(err, undefinedTable) { // nothing was written
+		if err := s.makeTable(ctx); err != nil {
+			return outcome, err
+		}
+		outcome, err = s.put(ctx, statement, args, version, r.Nonce)
+	}
+	if isState(err, serializationFailure) { // as when the default isolation is not read committed
+		return outcome, record.ErrConflict
+	}
+	return outcome, s.explain("write", err)
+}
+
+func (s *store) put(ctx context.Context, statement string, args []any, expected, nonce string) (incarnation.Outcome, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	var outcome incarnation.Outcome
+	var written, told int
+	var settled bool
+	var durable, present, holder string
+	err := s.db.QueryRowContext(ctx, statement, args...).Scan(
+		&written, &outcome.Incarnation, &settled, &present, &holder, &told, &durable)
+	switch {
+	case err != nil:
+	case written > 0:
+		outcome.Version, _ = args[1].(string)
+	default:
+		outcome.Refused = !settled && present == expected && nonce != "" && nonce != holder
+	}
+	return outcome, err
+}
+
+// Settle writes the incarnation into the row with the empty name.
+func (s *store) Settle(ctx context.Context, incarnation string) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	_, err := s.db.ExecContext(ctx, s.sql.settle, incarnation, newVersion())
+	return s.explain("write", err)
+}
+
+// makeTable makes the table, as others may be doing at the same moment.
+func (s *store) makeTable(ctx context.Context) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	for _, statement := range s.sql.ddl {
+		_, err := s.db.ExecContext(ctx, statement)
+		if isState(err, duplicateTable, duplicateObject, uniqueViolation) {
+			err = nil
+		}
+		if err != nil {
+			return s.explain("make the", err)
+		}
+	}
+	return nil
+}
+
+// Wait waits for news of the row.
+func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
+		_, now, err := s.Read(ctx, name)
+		return now, err
+	})
+}
+
+// Names returns the names of all rows.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	rows, err := s.db.QueryContext(ctx, s.sql.names)
+	if isState(err, undefinedTable) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.explain("read", err)
+	}
+	defer func() { _ = rows.Close() }() // Err tells
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, s.explain("read", err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); isState(err, undefinedTable) {
+		return nil, nil
+	} else if err != nil {
+		return nil, s.explain("read", err)
+	}
+	return names, nil
+}
+
+// newVersion returns a random UUID.
+func newVersion() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	text := hex.EncodeToString(b[:])
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
+}
+
+var errStandby = errors.New("this server is a standby, which shows the past; name the primary, " +
+	"or all servers with target_session_attrs=read-write")
