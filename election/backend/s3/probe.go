@@ -1,0 +1,103 @@
+package s3
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// ErrConditions is what Probe finds: the store takes conditional writes and
+// ignores their conditions, or does not take them.
+var ErrConditions = errors.New("the store does not honour If-None-Match and If-Match on writes, so everybody " +
+	"would lead; use a store or a version that does")
+
+// probeTries is how often Probe begins anew when others probe at the same time.
+const probeTries = 20
+
+// Probe makes sure that the store refuses a write whose condition does not
+// hold: it writes an object of its own in the prefix, conditions.probe, and
+// then tries to write over the version before, and to make it once more. It
+// costs four requests. A backend does so by itself before its first write.
+func Probe(ctx context.Context, client *s3.Client, options Options) error {
+	s, err := newStore(client, options)
+	if err != nil {
+		return err
+	}
+	return s.probe(ctx)
+}
+
+// probeOnce probes until the store has passed.
+func (s *store) probeOnce(ctx context.Context) error {
+	s.probing.Lock()
+	defer s.probing.Unlock()
+	if s.probed {
+		return nil
+	}
+	if err := s.probe(ctx); err != nil {
+		return err
+	}
+	s.probed = true
+	return nil
+}
+
+func (s *store) probe(ctx context.Context) error {
+	key := s.options.probeKey()
+	stale, err := s.outdated(ctx, key)
+	if err != nil {
+		return fmt.Errorf("probe the store: %w", err)
+	}
+	for _, condition := range []struct{ name, version string }{{"If-Match", stale}, {"If-None-Match", ""}} {
+		_, err := s.put(ctx, key, probeContent(), condition.version)
+		if err == nil {
+			return election.Permanent(fmt.Errorf("probe the store: bucket %q accepted a write of %s although its %s "+
+				"forbade it: %w", s.options.Bucket, key, condition.name, ErrConditions))
+		}
+		if !errors.Is(err, record.ErrConflict) {
+			return fmt.Errorf("probe the store: %w", err)
+		}
+	}
+	return nil
+}
+
+// outdated returns an ETag of the object that it had and has no more.
+func (s *store) outdated(ctx context.Context, key string) (string, error) {
+	for range probeTries {
+		version, err := s.put(ctx, key, probeContent(), "")
+		if errors.Is(err, record.ErrConflict) {
+			version, err = s.etag(ctx, key)
+		}
+		if err == nil && version != "" {
+			_, err = s.put(ctx, key, probeContent(), version)
+		}
+		if err == nil && version != "" {
+			return version, nil
+		}
+		if err != nil && !errors.Is(err, record.ErrConflict) {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("put %s in bucket %q: others write it all the time", key, s.options.Bucket)
+}
+
+// etag returns the ETag of an object, empty if there is none.
+func (s *store) etag(ctx context.Context, key string) (string, error) {
+	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.options.Bucket, Key: &key}, once)
+	if isCode(err, "NotFound", "NoSuchKey") {
+		return "", nil
+	}
+	if err != nil {
+		return "", s.explain("look at", key, err)
+	}
+	return aws.ToString(out.ETag), nil
+}
+
+func probeContent() []byte {
+	return []byte("written by conclave to see whether this store honours conditions; " + rand.Text() + "\n")
+}

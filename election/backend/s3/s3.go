@@ -1,0 +1,118 @@
+// Package s3 elects in a bucket of Amazon S3, or of a store that speaks its
+// protocol and honours its conditions.
+//
+// In goes a client and a bucket, out comes an election.Backend. Each election
+// is one object, PREFIX/NAME.json, of a random nonce and what package record
+// keeps.
+//
+// What always holds:
+//
+//	O1  An object is made with If-None-Match: * and changed with If-Match on the
+//	    ETag that was read; nothing else is ever written to it.
+//	O2  It is never deleted: there are stores that ignore conditions on DELETE.
+//	    Giving an election back is one more conditional write.
+//	O3  An ETag never comes back: it is a sum of the content, and every content
+//	    has a nonce of its own.
+//	O4  A write is sent once. The SDK's retries are switched off, because a
+//	    second try after a lost answer reports a conflict with oneself.
+//	O5  Before the first write of a process Probe makes sure that the store
+//	    refuses what its conditions forbid. Many stores accept the headers and
+//	    ignore them: on those everybody would lead.
+//	O6  No clock is compared. A lease has run out for a candidate that has seen
+//	    the same ETag for the whole lease, on its own clock.
+//
+// Versions are of no use here and cost: every renewal leaves one. Use a bucket
+// without versioning, or let a rule expire them after a day. If somebody
+// deletes an object the election goes on with a greater token, but whoever led
+// may believe it for the rest of its lease beside the next.
+//
+// S3 answers in tens of milliseconds, and sometimes in seconds: leases below
+// ten seconds are for stores that are near.
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// PrefixDefault is the folder of the elections when none is given.
+const PrefixDefault = "elections"
+
+// Options say where the elections are. Bucket is needed, the rest has defaults.
+type Options struct {
+	// Bucket must exist.
+	Bucket string
+	// Prefix is the folder of the elections in it, without a slash at either
+	// end. Nothing else should write there. Default PrefixDefault.
+	Prefix string
+	// Poll is the pause between two looks of whoever waits or observes. Each
+	// look is one GetObject. Default a fifth of the leader's lease, from
+	// 200 ms to 5 s.
+	Poll time.Duration
+}
+
+func (o Options) validate() (Options, error) {
+	if o.Prefix == "" {
+		o.Prefix = PrefixDefault
+	}
+	switch {
+	case o.Bucket == "":
+		return o, errors.New("s3: Options.Bucket is empty; name the bucket of the elections")
+	case strings.HasPrefix(o.Prefix, "/") || strings.HasSuffix(o.Prefix, "/") || strings.Contains(o.Prefix, "//"):
+		return o, fmt.Errorf("s3: prefix %q: write it without slashes at its ends and without empty parts", o.Prefix)
+	case o.Poll < 0:
+		return o, fmt.Errorf("s3: poll %v: must not be negative", o.Poll)
+	}
+	return o, nil
+}
+
+// New returns a backend on the bucket. It does no I/O; the client has nothing
+// to close. For stores that are not AWS's own, the client is best told
+// RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired, and
+// UsePathStyle where buckets have no host names.
+func New(client *s3.Client, options Options) (*record.Backend, error) {
+	s, err := newStore(client, options)
+	if err != nil {
+		return nil, err
+	}
+	return record.New(s, record.Options{}), nil
+}
+
+// Traits names the store and says what it rests on.
+func (s *store) Traits() election.Traits {
+	return election.Traits{Name: "s3", LeaseMin: time.Second, Guarantees: election.Guarantees{
+		Failover: "Within a Region an answered write is kept and seen by every later read, across zones. A bucket " +
+			"replicated to another Region is another election. Stores that ignore conditions are refused.",
+		Renewal: "One PutObject: about $1.3 a month per election at $5 per million with a lease of 30 s, $4 with 10 s.",
+		Waiting: "One GetObject per poll: about $0.2 a month at $0.4 per million with polls every 5 s. Who is next in " +
+			"line also writes as the leader does.",
+		Notice: "poll, a fifth of the lease (200 ms to 5 s) or Options.Poll",
+	}}
+}
+
+// pollOf returns the pause between two looks for a leader with such a lease.
+func (o Options) pollOf(lease time.Duration) time.Duration {
+	if o.Poll > 0 {
+		return o.Poll
+	}
+	return min(max(lease/5, 200*time.Millisecond), 5*time.Second)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

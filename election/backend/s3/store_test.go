@@ -1,0 +1,175 @@
+package s3
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// onServer returns a store on a server that a test makes up, and a count of
+// the requests.
+func onServer(t *testing.T, handle http.HandlerFunc) (*store, *atomic.Int64) {
+	t.Helper()
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		handle(w, r)
+	}))
+	t.Cleanup(server.Close)
+	client := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: &server.URL, UsePathStyle: true,
+		Logger: logging.Nop{}, Credentials: aws.AnonymousCredentials{}})
+	s, err := newStore(client, Options{Bucket: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, &calls
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
+}
+
+// TestErrorsAreTriedOnceAndToldApart: nobody may take a conflict for a
+// failure, a failure for a conflict, or one that passes for one that does not.
+func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
+	for _, test := range []struct {
+		status              int
+		code                string
+		conflict, permanent bool
+	}{
+		{412, "PreconditionFailed", true, false},
+		{404, "NoSuchKey", true, false},
+		{409, "ConditionalRequestConflict", false, false},
+		{404, "NoSuchBucket", false, true},
+		{403, "AccessDenied", false, true},
+		{501, "NotImplemented", false, true},
+		{503, "SlowDown", false, false},
+		{500, "InternalError", false, false},
+	} {
+		s, calls := onServer(t, func(w http.ResponseWriter, _ *http.Request) { refuse(w, test.status, test.code) })
+		s.probed = true
+		_, err := s.Write(t.Context(), "e", record.Record{}, `"v"`)
+		if err == nil || errors.Is(err, record.ErrConflict) != test.conflict ||
+			errors.Is(err, election.ErrPermanent) != test.permanent {
+			t.Errorf("%s: %v", test.code, err)
+		}
+		if calls.Load() != 1 {
+			t.Errorf("%s: %d requests", test.code, calls.Load())
+		}
+	}
+}
+
+// pretender keeps objects and honours the conditions it is told to.
+type pretender struct {
+	ifNoneMatch, ifMatch bool
+	etag                 int
+	puts                 []string
+}
+
+func (p *pretender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	current := fmt.Sprintf("%q", fmt.Sprint(p.etag))
+	w.Header().Set("ETag", current)
+	if r.Method == http.MethodHead {
+		return
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	p.puts = append(p.puts, r.URL.Path)
+	match := r.Header.Get("If-Match")
+	if p.ifNoneMatch && r.Header.Get("If-None-Match") == "*" && p.etag > 0 || p.ifMatch && match != "" && match != current {
+		w.Header().Del("ETag")
+		refuse(w, 412, "PreconditionFailed")
+		return
+	}
+	p.etag++
+	w.Header().Set("ETag", fmt.Sprintf("%q", fmt.Sprint(p.etag)))
+}
+
+// TestStoreThatPretendsIsRefused (O5).
+func TestStoreThatPretendsIsRefused(t *testing.T) {
+	for _, test := range []struct{ ifNoneMatch, ifMatch, good bool }{
+		{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false},
+	} {
+		p := &pretender{ifNoneMatch: test.ifNoneMatch, ifMatch: test.ifMatch}
+		s, _ := onServer(t, p.ServeHTTP)
+		for range 2 {
+			_, err := s.Write(t.Context(), "e", record.Record{}, fmt.Sprintf("%q", fmt.Sprint(p.etag)))
+			if !test.good && (!errors.Is(err, ErrConditions) || !errors.Is(err, election.ErrPermanent)) {
+				t.Errorf("%+v: %v", test, err)
+			}
+		}
+		wrote := 0
+		for _, path := range p.puts {
+			if strings.HasSuffix(path, "/e.json") {
+				wrote++
+			}
+		}
+		if test.good && wrote != 2 || !test.good && wrote != 0 {
+			t.Errorf("%+v: the election was written %d times, requests %q", test, wrote, p.puts)
+		}
+	}
+}
+
+func TestProbeGoesOnWhereAnotherOneStopped(t *testing.T) {
+	p := &pretender{ifNoneMatch: true, ifMatch: true, etag: 7}
+	s, calls := onServer(t, p.ServeHTTP)
+	if err := s.probeOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	made := calls.Load()
+	if err := s.probeOnce(t.Context()); err != nil || calls.Load() != made {
+		t.Errorf("%v; %d requests more for what is known", err, calls.Load()-made)
+	}
+}
+
+func TestObjectOfSomethingElseIsNotOverwritten(t *testing.T) {
+	for _, body := range []string{"", "hello", "{}", `{"nonce":"x"}`, `{"record":{}}`, strings.Repeat(" ", bytesMax+1)} {
+		s, _ := onServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		if _, _, err := s.Read(t.Context(), "e"); !errors.Is(err, election.ErrPermanent) {
+			t.Errorf("%.20q: %v", body, err)
+		}
+	}
+}
+
+func TestEveryElectionNameIsAnObjectOfItsOwn(t *testing.T) {
+	o, err := Options{Bucket: "b"}.validate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("ü", election.NameBytesMax/2)
+	seen := map[string]string{o.probeKey(): "the probe"}
+	for _, name := range []string{"a", "a/b", "a%2Fb", "a%2fb", "ä", ".a", "a.json", "a b", "a+b", "a+/b",
+		"conditions.probe", "\U0010ffff", long, long[2:], strings.Repeat("x", partBytesMax), strings.Repeat("x", 100) + ".json"} {
+		key := o.keyOf(name)
+		if other, taken := seen[key]; taken {
+			t.Errorf("%q and %q share %s", name, other, key)
+		}
+		seen[key] = name
+		if back, ours := o.nameOf(key); !ours || back != name {
+			t.Errorf("%q comes back as %q, %v", name, back, ours)
+		}
+		for part := range strings.SplitSeq(key, "/") {
+			if len(part) > 255 {
+				t.Errorf("%q: part of %d bytes", name, len(part))
+			}
+		}
+	}
+	for _, key := range []string{"elections/", "elections/a", "elections/a%2fb.json", "x/a.json", o.probeKey(), "elections/%zz.json"} {
+		if name, ours := o.nameOf(key); ours {
+			t.Errorf("%s passes for the election %q", key, name)
+		}
+	}
+}
