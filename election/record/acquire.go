@@ -97,7 +97,7 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, election.In
 		record = record.with(record.Next.in(StateCold))
 	}
 	sent := b.now()
-	if err := b.write(ctx, name, record, seen.version, c.state); err != nil && !errors.Is(err, ErrConflict) {
+	if err := c.write(ctx, record, seen.version); err != nil && !errors.Is(err, ErrConflict) {
 		return election.Grant{}, 0, err
 	} else if err == nil {
 		c.beaten = sent
@@ -123,6 +123,23 @@ func (c *candidate) giveRoom(seen sight) (move, election.Instant) {
 	return join, now
 }
 
+// write writes unless the claim was released meanwhile, or Acquire is to end.
+func (c *candidate) write(ctx context.Context, record Record, version string) error {
+	s := c.state
+	s.mu.Lock()
+	over := s.over || ctx.Err() != nil
+	if !over {
+		s.expect(version)
+	}
+	s.mu.Unlock()
+	if over {
+		return errReleased
+	}
+	return c.backend.write(ctx, c.claim.Election, record, version, s)
+}
+
+var errReleased = errors.New("the claim was withdrawn")
+
 // beat returns one that differs from that of the candidate displaced.
 func (c *candidate) beat(record Record) uint64 {
 	if record.Next == nil {
@@ -139,8 +156,8 @@ func (c *candidate) take(ctx context.Context, seen sight) (election.Grant, elect
 		c.state.takeSent = sent // else an earlier one may be what takes it
 	}
 	c.state.mu.Unlock()
-	record := seen.record.taken(c.claim, wall())
-	err := b.write(ctx, c.claim.Election, record, seen.version, c.state)
+	record := seen.record.taken(c.claim, seen.token, wall())
+	err := c.write(ctx, record, seen.version)
 	if errors.Is(err, ErrConflict) {
 		return election.Grant{}, 0, nil
 	}

@@ -36,6 +36,8 @@ type state struct {
 	mu sync.Mutex
 	// stop ends what goes on in the background for this claim.
 	stop func()
+	// over: released, no longer a candidate.
+	over bool
 	// takeSent is when the first of the writes was sent that may have made it
 	// the holder.
 	takeSent election.Instant
@@ -121,10 +123,7 @@ func (b *Backend) read(ctx context.Context, name string) (sight, error) {
 // nobody knows whether it took effect.
 func (b *Backend) write(ctx context.Context, name string, record Record, version string, s *state) error {
 	s.mu.Lock()
-	if s.pending == nil {
-		s.pending = make(map[string]bool)
-	}
-	s.pending[version] = true
+	s.expect(version)
 	s.mu.Unlock()
 	after, err := b.store.Write(ctx, name, record, version)
 	s.mu.Lock()
@@ -138,6 +137,14 @@ func (b *Backend) write(ctx context.Context, name string, record Record, version
 		delete(s.pending, version)
 	}
 	return err
+}
+
+// expect notes a write that is about to be sent. The caller holds the mutex.
+func (s *state) expect(version string) {
+	if s.pending == nil {
+		s.pending = make(map[string]bool)
+	}
+	s.pending[version] = true
 }
 
 // change reads, lets edit say what to write, and writes, until it is done.

@@ -24,4 +24,7 @@
 //	R5  A write whose answer was lost is looked for by the claim's nonce. A
 //	    claim is released only when no write of it can take effect any more:
 //	    the record has another version than the one that write expects.
+//	R6  A record that vanishes under a holder, or is taken back to an older
+//	    copy, hurries nobody who has seen the holder: its lease is waited out,
+//	    because it finds out with its next renewal only.
 package record

@@ -79,10 +79,13 @@ func describe(record Record) string {
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	nonce, name := grant.Claim.Nonce, grant.Claim.Election
 	s := b.claim(nonce)
-	if s == nil {
-		return nil // nothing was ever written for it
+	if s == nil { // not ours, or released before
+		s = &state{stop: func() {}}
 	}
 	s.stop()
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
 	_, err := b.change(ctx, name, s, func(seen sight) (Record, bool, error) {
 		record, changed := seen.record, false
 		if record.Next != nil && record.Next.Nonce == nonce {

@@ -43,7 +43,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 func (s *sight) view(name string, now election.Instant) (election.View, election.Instant) {
 	view := election.View{Election: name, Token: s.record.Token}
 	again := now.Add(milliseconds(observeLimit))
-	if at := s.vacantAt(); now < at {
+	if at := s.vacantAt(); now < at && s.record.Nonce != "" {
 		view.Leader = s.record.Holder
 		if h := s.record.History; len(h) > 0 {
 			view.Since = h[len(h)-1].Since

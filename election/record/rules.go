@@ -12,8 +12,11 @@ import (
 type sight struct {
 	record  Record
 	version string
-	holder  mark // of Nonce and Beat
+	holder  mark // of Nonce and Beat; empty after a release
 	next    mark // of Next
+	// leaseMs and token are those of the holder, also while its record is gone.
+	leaseMs int64
+	token   election.Token
 }
 
 // mark is a sign of life and the instant at which it was seen first.
@@ -32,19 +35,27 @@ func (m *mark) see(nonce string, beat uint64, now election.Instant) {
 // see notes what an answer that arrived at now has shown.
 func (s *sight) see(record Record, version string, now election.Instant) {
 	s.record, s.version = record, version
-	s.holder.see(record.Nonce, record.Beat, now)
+	switch {
+	case record.Nonce != "":
+		s.holder.see(record.Nonce, record.Beat, now)
+		s.leaseMs, s.token = record.LeaseMs, max(s.token, record.Token)
+	case version != "" && record.Token >= s.token:
+		s.holder = mark{} // released
+	}
 	if next := record.Next; next != nil {
 		s.next.see(next.Nonce, next.Beat, now)
 	}
 }
 
 // vacantAt is when the election is free for the taking, as far as the holder
-// is concerned: at once if there is none.
+// is concerned: at once if there is none. The lease of a holder whose record
+// was deleted or taken back to an older copy is waited out: it does not know
+// yet (R6).
 func (s *sight) vacantAt() election.Instant {
-	if s.record.Nonce == "" {
+	if s.holder.nonce == "" {
 		return 0
 	}
-	return s.holder.since.Add(milliseconds(s.record.LeaseMs))
+	return s.holder.since.Add(milliseconds(s.leaseMs))
 }
 
 // nextGoneAt is when the next in line has given no sign of life for so long
@@ -136,9 +147,10 @@ func (s *sight) displaces(claim election.Claim) bool {
 	return claim.Priority > next.Priority
 }
 
-// taken returns the record with the claim as its holder.
-func (r Record) taken(claim election.Claim, wall time.Time) Record {
-	token := max(r.Token+1, election.Token(max(0, wall.UnixMilli())))
+// taken returns the record with the claim as its holder. Known is the greatest
+// token that was seen.
+func (r Record) taken(claim election.Claim, known election.Token, wall time.Time) Record {
+	token := max(max(r.Token, known)+1, election.Token(max(0, wall.UnixMilli())))
 	next := r.Next
 	if next != nil && next.Nonce == claim.Nonce {
 		next = nil
