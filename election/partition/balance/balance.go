@@ -1,0 +1,96 @@
+// Package balance decides which member of a group owns which partition.
+//
+// In goes who is a member and who owns what now, out comes who should own what,
+// and which partitions may change hands at once. It is a function of its
+// arguments: members that see the same decide the same, so nobody has to
+// coordinate them. What always holds:
+//
+//	B1  Every partition has a member to own it, if there are members.
+//	B2  What two members should own differs by at most one partition.
+//	B3  Of a member's partitions only those above its share go elsewhere, and
+//	    the shares are chosen so that the fewest go. Once this is carried out,
+//	    nothing goes any more.
+//	B4  Carried out in part and decided anew, it needs no more moves in all.
+//	B5  No partition is taken from its owner while as many as the limit have
+//	    none: those that are on their way count.
+package balance
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Nobody owns a partition.
+const Nobody = ""
+
+// Plan returns the member that should own each partition. The members have
+// names that differ, in any order; owners that are no members are leaving. It
+// returns Nobody for each when there are no members.
+func Plan(members, owners []string) []string {
+	targets := make([]string, len(owners))
+	if len(members) == 0 {
+		return targets
+	}
+	room := shares(members, owners)
+	var free []int
+	for p, owner := range owners {
+		if room[owner] == 0 {
+			free = append(free, p)
+			continue
+		}
+		room[owner]--
+		targets[p] = owner
+	}
+	for _, p := range free {
+		targets[p] = roomiest(room)
+		room[targets[p]]--
+	}
+	return targets
+}
+
+// shares returns how many partitions each member should own. The larger shares
+// go to those that own most (B3).
+func shares(members, owners []string) map[string]int {
+	owned := make(map[string]int, len(members))
+	for _, owner := range owners {
+		owned[owner]++
+	}
+	ranked := slices.Clone(members)
+	slices.SortFunc(ranked, func(a, b string) int {
+		return cmp.Or(cmp.Compare(owned[b], owned[a]), cmp.Compare(a, b))
+	})
+	room := make(map[string]int, len(members))
+	for rank, member := range ranked {
+		room[member] = len(owners) / len(members)
+		if rank < len(owners)%len(members) {
+			room[member]++
+		}
+	}
+	return room
+}
+
+// roomiest returns the member with the most room, the first by name of several.
+func roomiest(room map[string]int) string {
+	best := Nobody
+	for member, n := range room {
+		if best == Nobody || n > room[best] || n == room[best] && member < best {
+			best = member
+		}
+	}
+	return best
+}
+
+// Moves returns the partitions that their owners should hand over now, in order:
+// at most limit, less those that nobody owns (B5).
+func Moves(owners, targets []string, limit int) []int {
+	var moves []int
+	for p, owner := range owners {
+		switch {
+		case owner == Nobody:
+			limit--
+		case owner != targets[p] && targets[p] != Nobody:
+			moves = append(moves, p)
+		}
+	}
+	return moves[:max(0, min(limit, len(moves)))]
+}

@@ -1,0 +1,176 @@
+package balance
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+const (
+	partitionsMax = 5
+	membersMax    = 4
+)
+
+// every calls f for every way in which some partitions can be owned by some of
+// four, by one that leaves, or by nobody, for every group of the four.
+func every(t *testing.T, f func(t *testing.T, members, owners []string)) {
+	names := []string{Nobody, "a", "b", "c", "d", "leaving"}
+	for n := range partitionsMax + 1 {
+		owners := make([]string, n)
+		var fill func(p int)
+		fill = func(p int) {
+			if p < n {
+				for _, name := range names {
+					owners[p] = name
+					fill(p + 1)
+				}
+				return
+			}
+			for m := 1; m <= membersMax; m++ {
+				f(t, names[1:1+m], owners)
+			}
+		}
+		fill(0)
+	}
+}
+
+func count(members, owners []string) (owned []int) {
+	for _, m := range members {
+		n := 0
+		for _, owner := range owners {
+			if owner == m {
+				n++
+			}
+		}
+		owned = append(owned, n)
+	}
+	return owned
+}
+
+// mustMove is the fewest partitions that must leave their owner so that no two
+// members differ by more than one, by trying every choice of larger shares.
+func mustMove(members, owners []string) int {
+	owned := count(members, owners)
+	small, larger := len(owners)/len(members), len(owners)%len(members)
+	fewest := len(owners) + 1
+	for choice := range 1 << len(members) {
+		moves, chosen := 0, 0
+		for i, n := range owned {
+			share := small + choice>>i&1
+			chosen += choice >> i & 1
+			moves += max(0, n-share)
+		}
+		if chosen == larger {
+			fewest = min(fewest, moves)
+		}
+	}
+	return fewest
+}
+
+func differences(members, owners, targets []string) (n int) {
+	for p, owner := range owners {
+		if owner != targets[p] && slices.Contains(members, owner) {
+			n++
+		}
+	}
+	return n
+}
+
+// B1, B2 and B3, in every situation of up to five partitions and four members.
+func TestPlanIsWholeEvenAndMovesTheFewest(t *testing.T) {
+	situations := 0
+	every(t, func(t *testing.T, members, owners []string) {
+		situations++
+		targets := Plan(members, owners)
+		owned := count(members, targets)
+		sum := 0
+		for _, n := range owned {
+			sum += n
+		}
+		if sum != len(owners) {
+			t.Fatalf("members %q, owners %q: targets %q", members, owners, targets)
+		}
+		if slices.Max(owned)-slices.Min(owned) > 1 {
+			t.Fatalf("members %q, owners %q: uneven targets %q", members, owners, targets)
+		}
+		if got, want := differences(members, owners, targets), mustMove(members, owners); got != want {
+			t.Fatalf("members %q, owners %q: %d moves to %q, %d would do", members, owners, got, targets, want)
+		}
+		if again := Plan(members, targets); !slices.Equal(again, targets) {
+			t.Fatalf("members %q: %q is moved on to %q", members, targets, again)
+		}
+	})
+	t.Logf("%d situations", situations)
+}
+
+// B4: whichever partition changes hands first, by way of nobody or at once, no
+// more have to move than before.
+func TestPlanCarriedOutInAnyOrderNeedsNoMoreMoves(t *testing.T) {
+	every(t, func(t *testing.T, members, owners []string) {
+		targets := Plan(members, owners)
+		before := differences(members, owners, targets)
+		for p, owner := range owners {
+			if owner == targets[p] {
+				continue
+			}
+			moved := 0
+			if slices.Contains(members, owner) {
+				moved = 1
+			}
+			for _, next := range []string{Nobody, targets[p]} {
+				now := slices.Clone(owners)
+				now[p] = next
+				if left := differences(members, now, Plan(members, now)); left > before-moved {
+					t.Fatalf("members %q, owners %q: after %d went to %q, %d moves instead of %d",
+						members, owners, p, next, left, before-moved)
+				}
+			}
+		}
+	})
+}
+
+// B5, and that moves come to an end whatever the limit is.
+func TestMovesKeepToTheLimitAndEnd(t *testing.T) {
+	every(t, func(t *testing.T, members, owners []string) {
+		for limit := 1; limit <= 2; limit++ {
+			now := slices.Clone(owners)
+			for steps := 0; ; steps++ {
+				targets := Plan(members, now)
+				if slices.Equal(now, targets) {
+					break
+				}
+				moves, free := Moves(now, targets, limit), 0
+				for p, owner := range now {
+					if owner == Nobody {
+						free++
+						now[p] = targets[p] // whoever should own it takes it
+					}
+				}
+				if len(moves) > max(0, limit-free) || free == 0 && len(moves) == 0 || steps > 2*len(owners) {
+					t.Fatalf("members %q, owners %q, limit %d: step %d: moves %v with %d free", members, now, limit, steps, moves, free)
+				}
+				for _, p := range moves {
+					now[p] = Nobody
+				}
+			}
+		}
+	})
+}
+
+func TestWithoutMembersNobodyOwnsAnything(t *testing.T) {
+	owners := []string{"gone", Nobody}
+	targets := Plan(nil, owners)
+	if !slices.Equal(targets, []string{Nobody, Nobody}) || len(Moves(owners, targets, 5)) != 0 {
+		t.Errorf("targets %q", targets)
+	}
+}
+
+func ExamplePlan() {
+	owners := []string{"a", "a", "a", "b", "b", "b"}
+	targets := Plan([]string{"a", "b", "c"}, owners)
+	fmt.Println(targets)
+	fmt.Println(Moves(owners, targets, 1))
+	// Output:
+	// [a a c b b c]
+	// [2]
+}

@@ -1,0 +1,236 @@
+// Package partition shares partitions out among the members of a group: each
+// partition is an election of its own, and its leader is its owner.
+//
+// In go a Backend, the name of the group and a function; the function runs for
+// each partition that this member owns. Nobody coordinates: every member
+// watches all elections of the group, works out by the same rule who should own
+// what (package balance), and does its own part of it.
+//
+//	billing/seats/0 ...      who leads one of them is a member
+//	billing/partitions/0 ... who leads one of them owns the partition
+//
+// What always holds, over a backend whose Traits say Exclusive and Expires:
+//
+//	P1  Never two owners of a partition, and its token grows: it is an
+//	    election like any other.
+//	P2  While there is a member and the store can be reached, every partition
+//	    is owned, except for a lease and a look at the store after its owner
+//	    was lost, or the gap of a move.
+//	P3  When members have not changed for some time, what two of them own
+//	    differs by at most one.
+//	P4  A partition moves only if its owner leaves, or owns more than its
+//	    share; as few move as will do.
+//	P5  At most MaxMoves are on the move at a time, those without an owner
+//	    counted, as far as members see the same. What lost its owner is not
+//	    held up by that.
+//
+// The owner of a partition that is to move hands it over to the member that
+// stands in line for it (Elector.TransferTo), after Options.Warm has returned
+// there; on a backend that cannot hand over it resigns.
+//
+// The cost: each member observes Partitions + MembersMax elections, and has a
+// claim for its seat and for each partition that it owns or waits for.
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Limits and defaults of Options.
+const (
+	PartitionsMax     = 10_000
+	MembersMaxDefault = 32
+	membersMaxMax     = 1000
+	MaxMovesDefault   = 1
+)
+
+// Options of a Member. All members of a group have the same Partitions,
+// MembersMax and MaxMoves.
+type Options struct {
+	// Partitions is how many there are: 1 to PartitionsMax, numbered from 0.
+	Partitions int
+	// MembersMax is how many members there may be: those above wait for a
+	// seat. Default 32, at most 1000.
+	MembersMax int
+	// MaxMoves is how many partitions may move at a time. Default 1.
+	MaxMoves int
+	// Warm makes this member ready for a partition while another one still
+	// owns it; see election.Options.
+	Warm func(ctx context.Context, partition int) error
+	// OnView is called with every change of what this member sees, one call
+	// at a time; it must return at once and may keep the View.
+	OnView func(View)
+	// Election is how each election is held. Its ID names this member and
+	// differs from those of all others. Its Health is called once for all
+	// elections. Warm, Priority and Forever are ignored.
+	Election election.Options
+}
+
+// View is what a member sees of its group.
+type View struct {
+	// Members that have a seat, in order of their names.
+	Members []string
+	// Owners of the partitions, empty for none, and their latest tokens.
+	Owners []string
+	Tokens []election.Token
+}
+
+// Function is what runs for a partition, as in Elector.Run. One that returns
+// nil gives the partition back, for anybody to take. One that returns an error
+// by itself ends the Run of the member.
+type Function func(ctx context.Context, partition int, lead election.Leadership) error
+
+// Member is one candidate of a group. Its methods may be called by several
+// goroutines.
+type Member struct {
+	name       string
+	options    Options
+	id         string
+	seats      []*election.Elector
+	partitions []*election.Elector
+
+	running  atomic.Bool
+	leaving  chan struct{} // closed by Leave
+	leaveOne sync.Once
+	healthy  atomic.Pointer[error] // what the last check of the seat found
+
+	mu   sync.Mutex
+	view View // replaced, never changed
+}
+
+// New returns a member of the named group. It does no I/O.
+func New(backend election.Backend, name string, options Options) (*Member, error) {
+	if err := options.setDefaults(); err != nil {
+		return nil, fmt.Errorf("group %q: %w", name, err)
+	}
+	m := &Member{name: name, options: options, leaving: make(chan struct{})}
+	for i := range options.MembersMax {
+		e, err := election.New(backend, name+"/seats/"+strconv.Itoa(i), m.seatOptions())
+		if err != nil {
+			return nil, err
+		}
+		m.seats = append(m.seats, e)
+		m.options.Election.ID = e.ID() // the default differs from call to call
+	}
+	m.id = m.options.Election.ID
+	for p := range options.Partitions {
+		e, err := election.New(backend, name+"/partitions/"+strconv.Itoa(p), m.partitionOptions(p))
+		if err != nil {
+			return nil, err
+		}
+		m.partitions = append(m.partitions, e)
+	}
+	return m, nil
+}
+
+func (o *Options) setDefaults() error {
+	if o.MembersMax == 0 {
+		o.MembersMax = MembersMaxDefault
+	}
+	if o.MaxMoves == 0 {
+		o.MaxMoves = MaxMovesDefault
+	}
+	switch {
+	case o.Partitions < 1 || o.Partitions > PartitionsMax:
+		return fmt.Errorf("%d partitions: must be from 1 to %d", o.Partitions, PartitionsMax)
+	case o.MembersMax < 1 || o.MembersMax > membersMaxMax:
+		return fmt.Errorf("at most %d members: must be from 1 to %d", o.MembersMax, membersMaxMax)
+	case o.MaxMoves < 0:
+		return fmt.Errorf("at most %d moves: must be 1 or more", o.MaxMoves)
+	}
+	return nil
+}
+
+// seatOptions are those of the elections for seats. The seat's health check is
+// that of the member.
+func (m *Member) seatOptions() election.Options {
+	o := m.options.Election
+	o.Warm, o.Priority, o.Forever = nil, 0, false
+	if check := o.Health; check != nil {
+		o.Health = func(ctx context.Context) error {
+			err := check(ctx)
+			m.healthy.Store(&err)
+			return err
+		}
+	}
+	return o
+}
+
+// partitionOptions are those of a partition's election. Its health is that
+// which the check of the seat has found.
+func (m *Member) partitionOptions(p int) election.Options {
+	o := m.seatOptions()
+	if o.Health != nil {
+		o.Health = func(context.Context) error {
+			if err := m.healthy.Load(); err != nil {
+				return *err
+			}
+			return nil
+		}
+	}
+	if warm := m.options.Warm; warm != nil {
+		o.Warm = func(ctx context.Context) error { return warm(ctx, p) }
+	}
+	return o
+}
+
+// ID returns the name of this member.
+func (m *Member) ID() string { return m.id }
+
+// View returns what this member sees now, the zero View before it has seen
+// everything once.
+func (m *Member) View() View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view
+}
+
+// Leave gives the member's seat up and hands its partitions over, MaxMoves at a
+// time; then Run returns nil. It does not wait. What nobody takes is given back.
+func (m *Member) Leave() { m.leaveOne.Do(func() { close(m.leaving) }) }
+
+// ErrRunning is returned by Run while another Run of the same Member has not
+// returned.
+var ErrRunning = errors.New("this member is running already")
+
+// Run takes part in the group until ctx ends, Leave has been carried out, or an
+// error that no further attempt can mend, and returns when all functions have
+// returned and all is given back. When ctx ends everything is given back at
+// once, and the cause of ctx is returned. A panic of a function comes out of
+// Run. A Member that has left does not run again.
+func (m *Member) Run(ctx context.Context, function Function) error {
+	if !m.running.CompareAndSwap(false, true) {
+		return fmt.Errorf("group %q: %w", m.name, ErrRunning)
+	}
+	defer m.running.Store(false)
+	return newRun(m, function).loop(ctx)
+}
+
+// setView keeps a view, and tells it, if it differs from the last one.
+func (m *Member) setView(view View) {
+	m.mu.Lock()
+	same := slices.Equal(view.Members, m.view.Members) && slices.Equal(view.Owners, m.view.Owners) &&
+		slices.Equal(view.Tokens, m.view.Tokens)
+	if !same {
+		m.view = view
+	}
+	m.mu.Unlock()
+	if !same && m.options.OnView != nil {
+		m.options.OnView(view)
+	}
+}
+
+// retry is the pause after a failure, which doubles with each up to RetryMax.
+func (m *Member) retry(failures int) time.Duration {
+	o := m.seats[0].Options()
+	return min(o.Retry<<min(failures, 10), o.RetryMax)
+}

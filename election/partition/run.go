@@ -1,0 +1,406 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/partition/balance"
+)
+
+// refusalsMax is after how many refusals to hand over, because the other is not
+// in line, an owner resigns: some backends see nobody in line.
+const refusalsMax = 3
+
+// run is one call of Run. The loop owns everything; the others report.
+type run struct {
+	member   *Member
+	function Function
+	reports  chan func()
+	done     chan struct{} // closed when the loop has ended
+	workers  sync.WaitGroup
+	watchers sync.WaitGroup
+
+	leaders []sighting // of partitions, then of seats
+	unseen  int        // how many of them nothing is known of yet
+
+	jobs    []job // of partitions
+	seat    int   // the seat that this member has or wants, -1 for none
+	seated  bool
+	sitting context.CancelFunc // ends the campaign for the seat, nil for none
+	tries   int                // seats that were tried in vain
+
+	leaving  bool
+	stopping bool
+	active   int // goroutines that report their end: jobs and the seat
+	err      error
+	panicked any
+}
+
+// sighting is what was last seen of an election.
+type sighting struct {
+	seen   bool
+	leader string
+	token  election.Token
+}
+
+// job is this member's part in a partition.
+type job struct {
+	cancel   context.CancelFunc // nil when it does not campaign
+	leads    bool
+	token    election.Token // with which it leads
+	moving   bool
+	refusals int       // to hand over
+	failures int       // of campaigns, in a row
+	after    time.Time // not to campaign, or to hand over, before
+}
+
+func newRun(m *Member, function Function) *run {
+	n := len(m.partitions) + len(m.seats)
+	return &run{member: m, function: function, reports: make(chan func(), 64), done: make(chan struct{}),
+		leaders: make([]sighting, n), unseen: n, jobs: make([]job, len(m.partitions)), seat: -1}
+}
+
+// loop owns the run until it is over.
+func (r *run) loop(ctx context.Context) error {
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	r.watch(watching)
+	ended, leaving := ctx.Done(), r.member.leaving
+	for {
+		timer := r.decide()
+		if r.stopping && r.active == 0 {
+			break
+		}
+		select {
+		case report := <-r.reports:
+			report()
+			r.drain()
+		case <-ended:
+			ended = nil
+			r.stop(context.Cause(ctx))
+		case <-leaving:
+			leaving = nil
+			r.leave()
+		case <-timer:
+		}
+	}
+	close(r.done)
+	stopWatching()
+	r.watchers.Wait()
+	r.workers.Wait()
+	if r.panicked != nil {
+		panic(r.panicked)
+	}
+	return r.err
+}
+
+// drain takes all reports that have come, so that one decision serves them all.
+func (r *run) drain() {
+	for {
+		select {
+		case report := <-r.reports:
+			report()
+		default:
+			return
+		}
+	}
+}
+
+// report hands something to the loop, unless that has ended.
+func (r *run) report(f func()) {
+	select {
+	case r.reports <- f:
+	case <-r.done:
+	}
+}
+
+// watch observes all elections.
+func (r *run) watch(ctx context.Context) {
+	for i, e := range slices.Concat(r.member.partitions, r.member.seats) {
+		r.watchers.Go(func() {
+			for view := range e.Observe(ctx) {
+				if view.Err == nil {
+					r.report(func() { r.see(i, view) })
+				}
+			}
+		})
+	}
+}
+
+func (r *run) see(i int, view election.View) {
+	if !r.leaders[i].seen {
+		r.unseen--
+	}
+	r.leaders[i] = sighting{true, view.Leader, view.Token}
+}
+
+// stop ends everything at once; the first reason counts.
+func (r *run) stop(err error) {
+	if !r.stopping {
+		r.stopping, r.err = true, err
+	}
+	for p := range r.jobs {
+		r.cancel(p)
+	}
+	if r.sitting != nil {
+		r.sitting()
+	}
+}
+
+func (r *run) cancel(p int) {
+	if r.jobs[p].cancel != nil {
+		r.jobs[p].cancel()
+	}
+}
+
+// leave gives the seat up; the partitions go when others are in line for them.
+func (r *run) leave() {
+	r.leaving = true
+	if r.sitting != nil {
+		r.sitting()
+	}
+}
+
+// decide does this member's part of what should be, and returns when to look
+// again though nothing has happened.
+func (r *run) decide() <-chan time.Time {
+	if r.unseen > 0 || r.stopping {
+		if r.leaving && !r.stopping {
+			r.stop(nil) // before anything was taken
+		}
+		return nil
+	}
+	members, owners := r.group()
+	r.show(members, owners)
+	if r.leaving && !slices.ContainsFunc(r.jobs, func(j job) bool { return j.leads }) || r.leaving && len(members) == 0 {
+		r.stop(nil)
+		return nil
+	}
+	r.takeSeat()
+	targets := balance.Plan(members, owners)
+	next := r.campaign(targets)
+	if slices.Contains(members, r.member.id) || r.leaving {
+		for _, p := range balance.Moves(owners, targets, r.member.options.MaxMoves) {
+			next = earlier(next, r.move(p, targets[p]))
+		}
+	}
+	if next.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(next))
+}
+
+// group returns the members, and the owners of the partitions. Of itself a
+// member knows better than what it has seen last.
+func (r *run) group() (members, owners []string) {
+	me := r.member.id
+	for i, s := range r.leaders {
+		switch p := i; {
+		case p >= len(r.jobs):
+			if s.leader != "" && s.leader != me {
+				members = append(members, s.leader)
+			}
+		case r.jobs[p].leads:
+			owners = append(owners, me)
+		case s.leader == me:
+			owners = append(owners, balance.Nobody)
+		default:
+			owners = append(owners, s.leader)
+		}
+	}
+	if r.seated && !r.leaving {
+		members = append(members, me)
+	}
+	slices.Sort(members)
+	return slices.Compact(members), owners
+}
+
+func (r *run) show(members, owners []string) {
+	tokens := make([]election.Token, len(owners))
+	for p := range tokens {
+		tokens[p] = r.leaders[p].token
+	}
+	r.member.setView(View{members, owners, tokens})
+}
+
+// takeSeat campaigns for a seat that nobody has.
+func (r *run) takeSeat() {
+	first := len(r.jobs)
+	if r.sitting != nil {
+		other := r.leaders[first+r.seat].leader
+		if !r.seated && other != "" && other != r.member.id {
+			r.sitting() // somebody was faster
+		}
+		return
+	}
+	if r.leaving {
+		return
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(r.member.id))
+	seats := len(r.member.seats)
+	for i := range seats {
+		seat := (int(hash.Sum32()%uint32(seats)) + r.tries + i) % seats
+		if leader := r.leaders[first+seat].leader; leader == "" || leader == r.member.id {
+			r.sit(seat)
+			return
+		}
+	}
+}
+
+func (r *run) sit(seat int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.seat, r.sitting = seat, cancel
+	r.start(func() error {
+		return r.member.seats[seat].Run(ctx, func(ctx context.Context, _ election.Leadership) error {
+			r.report(func() { r.seated = true })
+			<-ctx.Done()
+			r.report(func() { r.seated = false })
+			return nil
+		})
+	}, func(err error) {
+		cancel()
+		r.seated, r.sitting = false, nil
+		r.tries++
+		if errors.Is(err, election.ErrPermanent) {
+			r.stop(err)
+		}
+	})
+}
+
+// start runs something whose end the loop awaits.
+func (r *run) start(f func() error, ended func(error)) {
+	r.active++
+	r.workers.Go(func() {
+		var err error
+		var panicked any
+		func() {
+			defer func() { panicked = recover() }()
+			err = f()
+		}()
+		r.report(func() {
+			r.active--
+			if panicked != nil {
+				r.panicked = panicked
+				r.stop(nil)
+			}
+			ended(err)
+		})
+	})
+}
+
+// campaign starts and ends this member's campaigns, and returns when to look
+// again.
+func (r *run) campaign(targets []string) (next time.Time) {
+	now := time.Now()
+	for p := range r.jobs {
+		j := &r.jobs[p]
+		switch wanted := targets[p] == r.member.id; {
+		case wanted && j.cancel == nil && now.Before(j.after):
+			next = earlier(next, j.after)
+		case wanted && j.cancel == nil:
+			r.stand(p)
+		case !wanted && j.cancel != nil && !j.leads:
+			j.cancel()
+		}
+	}
+	return next
+}
+
+// stand stands for a partition, and leads it.
+func (r *run) stand(p int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.jobs[p].cancel = cancel
+	r.start(func() error {
+		return r.member.partitions[p].Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+			r.report(func() { r.elected(p, lead.Token()) })
+			return r.function(ctx, p, lead)
+		})
+	}, func(err error) {
+		stopped := ctx.Err() != nil
+		cancel()
+		r.stood(p, err, stopped)
+	})
+}
+
+func (r *run) elected(p int, token election.Token) {
+	j := &r.jobs[p]
+	*j = job{cancel: j.cancel, leads: true, token: token}
+	if token > r.leaders[p].token {
+		r.leaders[p].token = token
+	}
+}
+
+// stood notes how a campaign or a leadership has ended.
+func (r *run) stood(p int, err error, stopped bool) {
+	j := &r.jobs[p]
+	failures := j.failures
+	*j = job{failures: failures + 1, after: time.Now().Add(r.member.retry(failures))}
+	lost := errors.Is(err, election.ErrLost) && !errors.Is(err, election.ErrPermanent)
+	switch {
+	case stopped:
+		*j = job{}
+		if err != nil && !errors.Is(err, context.Canceled) && !lost {
+			r.stop(fmt.Errorf("partition %d: %w", p, err))
+		}
+	case err != nil && !lost:
+		r.stop(fmt.Errorf("partition %d: %w", p, err))
+	}
+}
+
+// move hands a partition over, if it is this member's, and returns when to try
+// again.
+func (r *run) move(p int, to string) (next time.Time) {
+	j := &r.jobs[p]
+	if !j.leads || j.moving {
+		return time.Time{}
+	}
+	if time.Now().Before(j.after) {
+		return j.after
+	}
+	j.moving = true
+	e, token, resign := r.member.partitions[p], j.token, j.refusals >= refusalsMax
+	limit := 2 * e.Options().Lease
+	r.workers.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		err := handOver(ctx, e, to, resign)
+		r.report(func() { r.moved(p, token, err) })
+	})
+	return time.Time{}
+}
+
+func handOver(ctx context.Context, e *election.Elector, to string, resign bool) error {
+	if !resign {
+		if err := e.TransferTo(ctx, to); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+	}
+	return e.Resign(ctx)
+}
+
+// moved notes what came of handing over. In the good case the leadership has
+// ended, or is about to.
+func (r *run) moved(p int, token election.Token, err error) {
+	j := &r.jobs[p]
+	if err == nil || !j.leads || j.token != token {
+		return
+	}
+	j.moving, j.after = false, time.Now().Add(r.member.retry(j.refusals))
+	if errors.Is(err, election.ErrNoCandidate) {
+		j.refusals++
+	}
+}
+
+// earlier returns the earlier of two times, zero being none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
