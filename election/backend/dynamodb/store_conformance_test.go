@@ -5,17 +5,17 @@ package dynamodb
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/test/stores"
 )
@@ -34,8 +34,9 @@ func realStore(t *testing.T) *store {
 	}
 	client := dynamodb.NewFromConfig(loaded, func(o *dynamodb.Options) {
 		o.BaseEndpoint = aws.String(u.Query().Get("endpoint"))
+		o.Logger = logging.Nop{} // it warns of every conflict
 	})
-	options := Options{Table: u.Host}
+	options := Options{Table: u.Host, Poll: 50 * time.Millisecond}
 	for range 2 { // the second finds it there
 		if err := CreateTable(t.Context(), client, options); err != nil {
 			t.Fatal(err)
@@ -48,70 +49,23 @@ func realStore(t *testing.T) *store {
 	return s
 }
 
-// TestOneOfEightWritersWinsEachRound, from an election that does not exist on.
-func TestOneOfEightWritersWinsEachRound(t *testing.T) {
+func TestStoreOnDynamoDBLocal(t *testing.T) {
 	s := realStore(t)
-	seen := map[string]bool{}
-	for round := range 30 {
-		_, version, err := s.Read(t.Context(), "race")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if next := raceOf(t, s, version, 8); seen[next] {
-			t.Fatalf("round %d: version %q came back", round, next)
-		} else {
-			seen[next] = true
-		}
-	}
-}
-
-// raceOf lets so many write over the same version and returns the winner's.
-func raceOf(t *testing.T, s *store, version string, writers int) string {
-	t.Helper()
-	var group sync.WaitGroup
-	results := make(chan string, writers)
-	for i := range writers {
-		group.Go(func() {
-			next, err := s.Write(t.Context(), "race", record.Record{Holder: fmt.Sprint(i)}, version)
-			if err == nil {
-				results <- next
-			} else if !errors.Is(err, record.ErrConflict) {
-				t.Error(err)
+	storetest.Run(t, storetest.Suite{
+		Open: func(t testing.TB) record.Store {
+			other, err := newStore(s.client, s.options)
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-	group.Wait()
-	close(results)
-	if len(results) != 1 {
-		t.Fatalf("%d writers won", len(results))
-	}
-	next := <-results
-	if _, now, err := s.Read(t.Context(), "race"); err != nil || now != next {
-		t.Fatalf("version %q, %v; the winner's is %q", now, err, next)
-	}
-	return next
-}
-
-// TestVersionDoesNotComeBackAfterDeletion, and neither does a write that
-// expected it.
-func TestVersionDoesNotComeBackAfterDeletion(t *testing.T) {
-	s := realStore(t)
-	same := record.Record{Holder: "a", Token: 7}
-	first, err := s.Write(t.Context(), "e", same, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &s.options.Table, Key: s.key("e")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Write(t.Context(), "e", same, first); !errors.Is(err, record.ErrConflict) {
-		t.Errorf("write over a deleted item: %v", err)
-	}
-	second, err := s.Write(t.Context(), "e", same, "")
-	if err != nil || second == first {
-		t.Errorf("version %q after %q, %v", second, first, err)
-	}
+			return other
+		},
+		Delete: func(t testing.TB, name string) {
+			_, err := s.client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &s.options.Table, Key: s.key(name)})
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
 }
 
 func TestMissingTableIsFinalAndSaysWhatToDo(t *testing.T) {
