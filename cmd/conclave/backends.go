@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/dynamodb"
 	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/file"
 	"github.com/conclave-project/conclave/election/backend/kubernetes"
@@ -59,6 +60,8 @@ var backends = []kind{
 		"etcd, in the queue that etcdctl elect stands in too; as whom by ETCDCTL_USER, TLS by ETCDCTL_CACERT, _CERT, _KEY", byURL(etcd.Open)).showsLine(),
 	backend[*record.Backend]("kubernetes", "kubernetes://NAMESPACE?context=NAME",
 		"Lease objects, shared with client-go; the API server is found as kubectl finds it", byURL(kubernetes.Open)),
+	backend[*record.Backend]("dynamodb", "dynamodb://conclave-elections?region=eu-central-1",
+		"a table of DynamoDB; credentials are found as AWS's tools find them", byURL(dynamodb.Open)),
 }
 
 // findBackend returns the backend for a URL.

@@ -37,14 +37,15 @@ func TestElectionScripts(t *testing.T) {
 }
 
 // runScripts runs the scripts of a directory, with CONCLAVE_STORE set to the
-// store if there is one.
-func runScripts(t *testing.T, dir, store string) {
+// store if there is one, and with more in the environment.
+func runScripts(t *testing.T, dir, store string, more ...string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
 			e.Setenv("XDG_RUNTIME_DIR", e.Getenv("WORK")+"/run")
 			e.Setenv("PORT", fmt.Sprint(freePort(t)))
+			e.Vars = append(e.Vars, more...)
 			if store != "" {
 				e.Setenv("CONCLAVE_STORE", strings.ReplaceAll(store, "$WORK", e.Getenv("WORK")))
 			}

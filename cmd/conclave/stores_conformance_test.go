@@ -21,7 +21,14 @@ func TestElectionScriptsOnRealStores(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			runScripts(t, "testdata/election", stores.Start(t, name).URL)
+			server := stores.Start(t, name)
+			runScripts(t, "testdata/election", server.URL, credentials[name]...)
 		})
 	}
+}
+
+// credentials are what the servers started by package stores accept.
+var credentials = map[string][]string{
+	"dynamodb": {"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true"},
+	"s3":       {"AWS_ACCESS_KEY_ID=conclave-test", "AWS_SECRET_ACCESS_KEY=conclave-test-secret", "AWS_EC2_METADATA_DISABLED=true"},
 }
