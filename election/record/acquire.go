@@ -101,6 +101,9 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, election.In
 		return election.Grant{}, 0, err
 	} else if err == nil {
 		c.beaten = sent
+		if move == cold {
+			c.warmth = notAsked // to be nominated from here on is to be asked anew
+		}
 	}
 	return election.Grant{}, 0, nil
 }
@@ -188,7 +191,7 @@ func (s *sight) fill(grant election.Grant) election.Grant {
 }
 
 // hearNomination begins to warm up when the record says so, and notes how that
-// went. A nomination that was withdrawn may come again.
+// went.
 func (c *candidate) hearNomination(work context.Context, seen sight) {
 	select {
 	case err := <-c.warmed:
@@ -200,12 +203,9 @@ func (c *candidate) hearNomination(work context.Context, seen sight) {
 	}
 	next := seen.record.Next
 	mine := next != nil && next.Nonce == c.claim.Nonce
-	switch {
-	case mine && next.State == StateNominated && c.warmth == notAsked:
+	if mine && next.State == StateNominated && c.warmth == notAsked {
 		c.warmth = warming
 		go func() { c.warmed <- c.warm(work) }()
-	case c.warmth == failed && (!mine || next.State == ""):
-		c.warmth = notAsked
 	}
 }
 

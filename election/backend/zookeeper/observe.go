@@ -109,7 +109,23 @@ func (o *observer) look(ctx context.Context) (election.View, *client.Watch, erro
 		}
 	}
 	o.forget(queue)
+	if view.Leader == "" {
+		view.Token = o.lastToken(ctx, c)
+	}
 	return view, watch, nil
+}
+
+// lastToken is that of the last leader, as far as the book knows.
+func (o *observer) lastToken(ctx context.Context, c *client.Client) election.Token {
+	data, _, err := c.Get(ctx, o.parent)
+	if err != nil {
+		return 0
+	}
+	page, err := readBook(data)
+	if last := len(page.History) - 1; err == nil && last >= 0 {
+		return page.History[last].Token
+	}
+	return 0
 }
 
 // lookAtNothing waits for the election's first candidate.
