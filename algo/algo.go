@@ -80,8 +80,10 @@ func (c Config) String() string { return fmt.Sprintf("%d.%d%v", c.Term, c.Versio
 type Event interface{ event() }
 
 type (
-	// Campaign says that this member wants to lead, until Withdraw.
-	Campaign struct{}
+	// Campaign says that this member wants to lead, until Withdraw. When the
+	// leader has gone it lets others come first for LaterMs, which a later
+	// Campaign changes. Only raft heeds that.
+	Campaign struct{ LaterMs int64 }
 
 	// Withdraw says that it does not want to lead any more. A leader steps
 	// down and lets the others know.

@@ -68,7 +68,7 @@ func (m *Machine) onBeat(nowMs int64, from algo.ID, e *algo.Message) {
 	}
 	m.failures = 0
 	m.promise = promise{term: e.Term, to: from, untilMs: nowMs + m.cfg.LeaseMs}
-	m.askAtMs = m.promise.untilMs + m.chance(m.cfg.SpreadMs)
+	m.askAtMs = m.afterPromise()
 	m.follow(from)
 	reply.Term, reply.Yes, reply.Config = m.state.Term, true, m.configName()
 	m.send(from, reply)

@@ -54,6 +54,7 @@ type Machine struct {
 
 	role    role
 	wants   bool
+	laterMs int64
 	leader  algo.ID // of this term
 	promise promise
 
@@ -105,7 +106,7 @@ func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
 	m.tick(nowMs)
 	switch e := event.(type) {
 	case algo.Campaign:
-		m.onCampaign(nowMs)
+		m.onCampaign(nowMs, e.LaterMs)
 	case algo.Withdraw:
 		m.onWithdraw(nowMs)
 	case algo.Transfer:
@@ -196,7 +197,8 @@ func (m *Machine) onReceived(nowMs int64, from algo.ID, message *algo.Message) {
 	}
 }
 
-func (m *Machine) onCampaign(nowMs int64) {
+func (m *Machine) onCampaign(nowMs, laterMs int64) {
+	m.laterMs = max(0, laterMs)
 	if m.wants {
 		return
 	}
@@ -206,7 +208,7 @@ func (m *Machine) onCampaign(nowMs int64) {
 	}
 	m.askAtMs = nowMs
 	if m.promised(nowMs, m.cfg.ID, 0) {
-		m.askAtMs = m.promise.untilMs + m.chance(m.cfg.SpreadMs)
+		m.askAtMs = m.afterPromise()
 	}
 	m.tick(nowMs)
 }
@@ -235,7 +237,7 @@ func (m *Machine) letGo(nowMs int64, to algo.ID) {
 	m.become(follower)
 	m.promise = promise{}
 	m.follow("")
-	m.askAtMs = nowMs + m.cfg.SpreadMs/2 + m.chance(m.cfg.SpreadMs)
+	m.askAtMs = nowMs + m.laterMs + m.cfg.SpreadMs/2 + m.chance(m.cfg.SpreadMs)
 	switch to {
 	case "":
 		m.tellAll(algo.Message{Word: algo.Free, Term: term})
@@ -309,6 +311,11 @@ func (m *Machine) tellAll(message algo.Message) {
 // configName is the own configuration as questions and answers carry it.
 func (m *Machine) configName() algo.Config {
 	return algo.Config{Term: m.state.Config.Term, Version: m.state.Config.Version}
+}
+
+// afterPromise is when to ask once the leader is not heard of any more.
+func (m *Machine) afterPromise() int64 {
+	return m.promise.untilMs + m.laterMs + m.chance(m.cfg.SpreadMs)
 }
 
 // random is xorshift64, the same in every run with the same seed.

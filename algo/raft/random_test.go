@@ -90,19 +90,21 @@ func TestBrokenRulesAreSeen(t *testing.T) {
 		rule  string
 		chaos algotest.Chaos
 		edit  func(*int64, *raft.Config)
+		first uint64
 	}{
-		{"clocks differ by more than the bound", "T3", algotest.Chaos{Members: 3, DriftPpm: 400_000}, nil},
-		{"a member comes back without its disk", "T1", algotest.Chaos{Members: 3, Forget: true}, nil},
-		{"a leader leaves out no margin", "T3", algotest.Chaos{Members: 3, DriftPpm: 150_000},
-			func(_ *int64, c *raft.Config) { c.DriftPercent = 0 }},
+		{"clocks differ by more than the bound", "T3", algotest.Chaos{Members: 3, DriftPpm: 400_000}, nil, 10},
+		{"a member comes back without its disk", "T1", algotest.Chaos{Members: 3, Forget: true}, nil, 1},
+		{"a leader leaves out no margin", "T3", algotest.Chaos{Members: 3, DriftPpm: 300_000},
+			func(_ *int64, c *raft.Config) { c.DriftPercent = 0 }, 8},
 		{"a restarted member votes at once", "T3", algotest.Chaos{Members: 3},
-			func(nowMs *int64, c *raft.Config) { *nowMs -= c.LeaseMs }},
+			func(nowMs *int64, c *raft.Config) { *nowMs -= c.LeaseMs }, 132},
 		{"a restarted member forgets its configuration", "T1", algotest.Chaos{Members: 3, Reconfigure: true},
-			func(_ *int64, c *raft.Config) { c.State.Config.Version = min(1, c.State.Config.Version) }},
+			func(_ *int64, c *raft.Config) { c.State.Config.Version = min(1, c.State.Config.Version) }, 52},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.chaos.Elections, c.chaos.MovesMax = 200, 5000
-			for seed := range uint64(300) {
+			for i := range uint64(300) {
+				seed := (c.first + i) % 300 // begin with one that is known to show it
 				for _, wrong := range c.chaos.Run(seed, founded(c.edit)).Wrong {
 					if strings.Contains(wrong, c.rule) {
 						t.Logf("seed %d: %s", seed, wrong)

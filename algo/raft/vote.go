@@ -13,7 +13,7 @@ func (m *Machine) ask(nowMs int64) {
 		return
 	}
 	if m.promised(nowMs, m.cfg.ID, 0) {
-		m.askAtMs = m.promise.untilMs + m.chance(m.cfg.SpreadMs)
+		m.askAtMs = m.afterPromise()
 		return
 	}
 	m.begin(nowMs, asking, 0)
@@ -165,7 +165,7 @@ func (m *Machine) onFree(nowMs int64, _ algo.ID, e *algo.Message) {
 	}
 	m.release(e.Term)
 	if m.role == follower && m.wants {
-		m.askAtMs = nowMs + m.chance(m.cfg.SpreadMs/4)
+		m.askAtMs = nowMs + m.laterMs + m.chance(m.cfg.SpreadMs/4)
 	}
 }
 

@@ -1,0 +1,270 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
+)
+
+// Acquire waits in line until this member leads for the claim.
+func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant, error) {
+	if err := election.ValidateName(c.Election); err != nil {
+		return election.Grant{}, election.Permanent(err)
+	}
+	one := &claim{Claim: c, granted: make(chan election.Grant, 1), lost: make(chan struct{})}
+	var full error
+	err := b.call(ctx, func() {
+		if full = b.room(c.Election); full == nil {
+			b.contest(c.Election).join(one)
+		}
+	})
+	if err = errors.Join(err, full); err != nil {
+		return election.Grant{}, fmt.Errorf("peers: acquire %q: %w", c.Election, err)
+	}
+	select {
+	case grant := <-one.granted:
+		return grant, nil
+	case <-b.done:
+		return election.Grant{}, fmt.Errorf("peers: acquire %q: %w", c.Election, b.err)
+	case <-ctx.Done():
+	}
+	b.post(func() { b.contest(c.Election).withdraw(one) })
+	return election.Grant{}, fmt.Errorf("peers: wait for %q: %w", c.Election, context.Cause(ctx))
+}
+
+// withdraw takes a claim out whose Acquire has ended; a grant that came at the
+// same moment goes too, for nobody has it.
+func (c *contest) withdraw(one *claim) { c.leave(one.Nonce, "stopped") }
+
+// Renew waits for a beat that a quorum has answered and that was sent after the
+// one that the grant was proved by.
+func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
+	for {
+		var now election.Grant
+		var held bool
+		var next <-chan struct{}
+		err := b.call(ctx, func() {
+			c := b.contest(grant.Claim.Election)
+			if held = c.holder != nil && c.holder.Nonce == grant.Claim.Nonce; held {
+				now = c.proof(c.holder)
+				next = wait(&c.proven)
+			}
+		})
+		switch {
+		case err != nil:
+			return grant, fmt.Errorf("peers: renew %q: %w", grant.Claim.Election, b.lostIf(err))
+		case !held:
+			return grant, fmt.Errorf("peers: renew %q: %w", grant.Claim.Election, election.ErrLost)
+		case now.Sent > grant.Sent:
+			return now, nil
+		}
+		select {
+		case <-next:
+		case <-grant.Lost:
+		case <-ctx.Done():
+			return grant, fmt.Errorf("peers: renew %q: no quorum has answered: %w", grant.Claim.Election,
+				context.Cause(ctx))
+		}
+	}
+}
+
+// lostIf adds that the grant is lost where the member has ended.
+func (b *Backend) lostIf(err error) error {
+	select {
+	case <-b.done:
+		return errors.Join(err, election.ErrLost)
+	default:
+		return err
+	}
+}
+
+// Release gives a claim back; if it leads, it hands over to the nominee or to
+// who is next in line. It needs nobody else for that.
+func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
+	reason := grant.Ended.String()
+	err := b.call(ctx, func() {
+		if c := b.contests[grant.Claim.Election]; c != nil {
+			c.leave(grant.Claim.Nonce, reason)
+		}
+	})
+	select {
+	case <-b.done:
+		return nil // an ended member holds nothing
+	default:
+	}
+	if err != nil {
+		return fmt.Errorf("peers: release %q: %w", grant.Claim.Election, err)
+	}
+	return nil
+}
+
+// Nominate chooses who leads next, and waits until it is warm.
+func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
+	n := new(nominee)
+	var err error
+	step := func() { err = b.contest(grant.Claim.Election).nominate(grant.Claim.Nonce, id, n) }
+	for {
+		if failed := b.call(ctx, step); failed != nil {
+			err = failed
+		}
+		if err != nil {
+			return fmt.Errorf("peers: nominate %q in %q: %w", id, grant.Claim.Election, err)
+		}
+		var ready bool
+		var next <-chan struct{}
+		step = func() {
+			c := b.contest(grant.Claim.Election)
+			ready, err = c.nomination(grant.Claim.Nonce, n)
+			next = wait(&c.changed)
+		}
+		if failed := b.call(ctx, step); failed != nil {
+			err = failed
+		}
+		if err != nil || ready {
+			if err != nil {
+				err = fmt.Errorf("peers: nominate %q in %q: %w", id, grant.Claim.Election, err)
+			}
+			return err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return fmt.Errorf("peers: %q warms up to lead %q: %w", id, grant.Claim.Election, context.Cause(ctx))
+		}
+		step = func() { err = nil }
+	}
+}
+
+// errHolder is for calls by somebody who does not lead.
+var errHolder = fmt.Errorf("the grant is not held any more: %w", election.ErrLost)
+
+// nominate begins to warm up the first candidate with this id.
+func (c *contest) nominate(holder, id string, n *nominee) error {
+	if c.holder == nil || c.holder.Nonce != holder {
+		return errHolder
+	}
+	if !c.b.algorithm.Exclusive {
+		return fmt.Errorf("%s elects whom it will: it cannot hand over to a chosen one", c.b.algorithm.Name)
+	}
+	for _, one := range c.candidates() {
+		if one.ID != id {
+			continue
+		}
+		n.nonce, n.member = one.Nonce, one.member
+		c.nominee = n
+		if one.member == c.b.options.ID {
+			c.warm(one.Nonce, func(failed string) { c.onWarm(one.Nonce, failed) })
+		} else if l := c.b.links[one.member]; l != nil {
+			l.note(c.name, note{Kind: noteWarm, Nonce: one.Nonce})
+		}
+		return nil
+	}
+	return election.ErrNoCandidate
+}
+
+// nomination says how far it is.
+func (c *contest) nomination(holder string, n *nominee) (ready bool, err error) {
+	switch {
+	case c.holder == nil || c.holder.Nonce != holder:
+		return false, errHolder
+	case c.nominee != n:
+		return false, errors.New("another candidate was nominated since")
+	case n.failed != "":
+		return false, errors.New(n.failed)
+	}
+	return n.ready, nil
+}
+
+// warm lets a candidate of this member make itself ready, and reports in the
+// loop; an empty text is good.
+func (c *contest) warm(nonce string, report func(failed string)) {
+	for _, one := range c.line {
+		if one.Nonce != nonce {
+			continue
+		}
+		if one.Warm == nil {
+			report("")
+			return
+		}
+		c.b.workers.Go(func() {
+			failed := ""
+			if err := one.Warm(c.b.life); err != nil {
+				failed = "the candidate could not warm up: " + err.Error()
+			}
+			c.b.post(func() { report(failed) })
+		})
+		return
+	}
+	report("the candidate is in line no more")
+}
+
+func (c *contest) onWarm(nonce, failed string) {
+	if n := c.nominee; n != nil && n.nonce == nonce {
+		n.ready, n.failed = failed == "", failed
+		c.touch()
+	}
+}
+
+// checkNominee fails a nomination whose candidate has left.
+func (c *contest) checkNominee(member algo.ID) {
+	n := c.nominee
+	if n == nil || n.member != member {
+		return
+	}
+	for _, one := range c.others[member].Line {
+		if one.Nonce == n.nonce {
+			return
+		}
+	}
+	n.ready, n.failed = false, "the candidate is in line no more"
+}
+
+// onNote is what another member has to tell.
+func (c *contest) onNote(from algo.ID, n *note) {
+	switch n.Kind {
+	case noteFirst:
+		c.first = n.Nonce
+	case noteWarm:
+		c.warm(n.Nonce, func(failed string) {
+			if l := c.b.links[from]; l != nil {
+				l.note(c.name, note{Kind: noteReady, Nonce: n.Nonce, Error: failed})
+			}
+		})
+	case noteReady:
+		c.onWarm(n.Nonce, n.Error)
+	case noteAsk:
+		refused := ""
+		if n.Request != nil && !c.take(*n.Request) {
+			refused = noLeader
+		}
+		if l := c.b.links[from]; l != nil {
+			l.note(c.name, note{Kind: noteAnswer, Serial: n.Serial, Error: refused})
+		}
+	case noteRecall:
+		if l := c.b.links[from]; l != nil {
+			l.note(c.name, note{Kind: noteAnswer, Serial: n.Serial, History: c.history})
+		}
+	case notePast:
+		c.learn(n.History)
+	case noteAnswer:
+		c.learn(n.History)
+		if answer := c.b.asked[n.Serial]; answer != nil {
+			select {
+			case answer <- n.Error:
+			default: // more answers than questions
+			}
+		}
+	}
+}
+
+// since is a time of a member's wall clock, for people.
+func since(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}

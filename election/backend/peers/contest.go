@@ -1,0 +1,376 @@
+package peers
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// contest is this member's part in one election: the machine, the candidates of
+// this member, and what the others say. The loop owns it.
+type contest struct {
+	b       *Backend
+	name    string
+	machine algo.Machine
+	wakeMs  int64
+	alarm   int // place among the alarms, -1 for none
+	touched bool
+
+	// What the machine was told last, and what it said.
+	campaigns bool
+	laterMs   int64
+	leads     bool
+	term      uint64
+	sentMs    int64
+
+	line   []*claim // candidates of this member that wait
+	holder *claim   // the one that leads
+	first  string   // nonce of the one that a leader let go for
+	token  election.Token
+
+	nominee *nominee
+	request *election.Request
+
+	others map[algo.ID]*said
+	own    said
+	ownSaw string            // own as it was last told
+	seen   map[string]uint64 // when each waiting claim was first seen
+	serial uint64
+
+	history []election.Change
+	changed chan struct{} // closed at the next change; nil when nobody waits
+	proven  chan struct{} // closed at the next proof; nil when nobody waits
+}
+
+// claim is a candidate of this member.
+type claim struct {
+	election.Claim
+	granted chan election.Grant // of 1
+	lost    chan struct{}
+	sinceMs int64
+	token   election.Token
+	warming bool
+}
+
+// nominee is who is to lead next.
+type nominee struct {
+	nonce  string
+	member algo.ID
+	ready  bool
+	failed string
+}
+
+// candidate is one in line, here or at another member.
+type candidate struct {
+	waiting
+	member algo.ID
+	seen   uint64
+}
+
+// step gives the machine an event and carries out what it says. What others
+// are told leaves only when the state is on disk (Backend.flush).
+func (c *contest) step(event algo.Event) {
+	for _, effect := range c.machine.Step(c.b.nowMs(), event) {
+		switch e := effect.(type) {
+		case algo.Persist:
+			c.b.state.Elections[c.name] = algo.State{Term: e.Term, Vote: e.Vote}
+			c.b.dirty = true
+		case algo.Send:
+			if l := c.b.links[e.To]; l != nil {
+				l.message(c.name, e.Message)
+			}
+		case algo.Lead:
+			c.leads, c.term, c.sentMs = true, e.Term, e.SentMs
+			c.touch()
+		case algo.Extend:
+			c.sentMs = e.SentMs
+			c.proven = release(c.proven)
+		case algo.Lost:
+			c.leads = false
+			c.lost("expired")
+			c.touch()
+		case algo.Follow:
+			c.touch()
+		}
+	}
+	wakeMs, ok := c.machine.WakeMs()
+	c.b.alarms.set(c, wakeMs, ok)
+}
+
+func (c *contest) touch() {
+	if !c.touched {
+		c.touched = true
+		c.b.touched = append(c.b.touched, c)
+	}
+}
+
+// lost tells the holder, if there is one, that its grant is gone.
+func (c *contest) lost(reason string) {
+	if c.holder != nil {
+		close(c.holder.lost)
+		c.drop(reason)
+	}
+}
+
+// drop ends the leadership of the holder.
+func (c *contest) drop(reason string) {
+	c.own.Ended = &election.Change{Leader: c.holder.ID, Token: c.holder.token, Since: since(c.holder.sinceMs),
+		Until: time.Now(), Reason: reason}
+	c.remember(*c.own.Ended)
+	c.holder, c.request, c.nominee = nil, nil, nil
+	c.touch()
+}
+
+// settle lets the machine know whether there are candidates here.
+func (c *contest) settle() {
+	wants := len(c.line) > 0 || c.holder != nil
+	laterMs := int64(0)
+	if wants && c.holder == nil && c.outranked() {
+		laterMs = c.b.leaseMs / 4
+	}
+	switch {
+	case wants && (!c.campaigns || laterMs != c.laterMs):
+		c.campaigns, c.laterMs = true, laterMs
+		c.step(algo.Campaign{LaterMs: laterMs})
+	case !wants && c.campaigns:
+		c.campaigns = false
+		c.step(algo.Withdraw{})
+	}
+}
+
+// outranked says whether another member has a candidate of a higher priority
+// than all here.
+func (c *contest) outranked() bool {
+	all := c.candidates()
+	return len(all) > 0 && all[0].member != c.b.options.ID && all[0].Priority > c.best().Priority
+}
+
+// best is the candidate here that comes first.
+func (c *contest) best() *claim {
+	best := c.line[0]
+	for _, one := range c.line {
+		if one.Nonce == c.first {
+			return one
+		}
+		if one.Priority > best.Priority {
+			best = one
+		}
+	}
+	return best
+}
+
+// grant gives the leadership to the first candidate here.
+func (c *contest) grant() {
+	if !c.leads || c.holder != nil || len(c.line) == 0 {
+		return
+	}
+	one := c.best()
+	c.line = slices.DeleteFunc(c.line, func(other *claim) bool { return other == one })
+	c.first = ""
+	c.holder = one
+	one.sinceMs = time.Now().UnixMilli()
+	one.token = election.Token(c.term)
+	if !c.b.algorithm.Exclusive {
+		one.token = max(c.token+1, election.Token(one.sinceMs))
+	}
+	c.remember(election.Change{Leader: one.ID, Token: one.token, Since: since(one.sinceMs)})
+	one.granted <- c.proof(one)
+}
+
+// proof is the grant of the holder as it can be proved now.
+func (c *contest) proof(one *claim) election.Grant {
+	sent := clock.FromMillis(c.sentMs)
+	if !c.b.algorithm.Exclusive {
+		sent = c.b.clock.Now()
+	}
+	g := election.Grant{Claim: one.Claim, Token: one.token, Sent: sent, Lease: c.b.options.Lease,
+		Lost: one.lost, Request: c.request}
+	if all := c.candidates(); len(all) > 0 && all[0].Priority > one.Priority {
+		g.Rival = all[0].ID
+	}
+	return g
+}
+
+// letGo hands over from the holder to who is next.
+func (c *contest) letGo(reason string) {
+	next := c.next()
+	c.drop(reason)
+	switch {
+	case next == nil: // settle withdraws
+	case next.member == c.b.options.ID:
+		c.first = next.Nonce
+		c.step(algo.Transfer{To: next.member})
+	default:
+		if l := c.b.links[next.member]; l != nil {
+			l.note(c.name, note{Kind: noteFirst, Nonce: next.Nonce})
+		}
+		c.step(algo.Transfer{To: next.member})
+	}
+}
+
+// abandon gives up all that this member has in the election.
+func (c *contest) abandon(reason string) {
+	c.line = nil
+	c.lost(reason)
+	c.touch()
+}
+
+// next is the nominee if it is ready, or the first in line.
+func (c *contest) next() *candidate {
+	all := c.candidates()
+	if n := c.nominee; n != nil && n.ready {
+		for i := range all {
+			if all[i].Nonce == n.nonce {
+				return &all[i]
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[0]
+}
+
+// candidates are all in line, the next one first.
+func (c *contest) candidates() []candidate {
+	var all []candidate
+	for _, one := range c.line {
+		all = append(all, candidate{waiting{one.ID, one.Nonce, one.Priority}, c.b.options.ID, c.seen[one.Nonce]})
+	}
+	for member, s := range c.others {
+		for _, one := range s.Line {
+			all = append(all, candidate{one, member, c.seen[one.Nonce]})
+		}
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		if a.Priority != b.Priority {
+			return b.Priority - a.Priority
+		}
+		return int(int64(a.seen) - int64(b.seen))
+	})
+	return all
+}
+
+// join puts a claim in line.
+func (c *contest) join(one *claim) {
+	c.line = append(c.line, one)
+	c.notice(one.Nonce)
+	c.touch()
+}
+
+// notice remembers when a waiting claim was first seen.
+func (c *contest) notice(nonce string) {
+	if _, ok := c.seen[nonce]; !ok {
+		c.serial++
+		c.seen[nonce] = c.serial
+	}
+}
+
+// leave takes a claim out, wherever it is. The reason is that of its leadership.
+func (c *contest) leave(nonce, reason string) {
+	if c.holder != nil && c.holder.Nonce == nonce {
+		c.letGo(reason)
+		return
+	}
+	before := len(c.line)
+	c.line = slices.DeleteFunc(c.line, func(one *claim) bool { return one.Nonce == nonce })
+	if len(c.line) != before {
+		c.touch()
+	}
+}
+
+// hear takes what another member says, nil for nothing any more.
+func (c *contest) hear(from algo.ID, s *said) {
+	if s == nil {
+		old := c.others[from]
+		if old == nil {
+			return
+		}
+		s = &said{Leader: old.Leader, Nonce: old.Nonce, Token: old.Token, SinceMs: old.SinceMs}
+	}
+	c.others[from] = s
+	for _, one := range s.Line {
+		c.notice(one.Nonce)
+	}
+	if s.Ended != nil {
+		c.remember(*s.Ended)
+	}
+	if s.Leader != "" {
+		c.remember(election.Change{Leader: s.Leader, Token: s.Token, Since: since(s.SinceMs)})
+	}
+	c.checkNominee(from)
+	c.touch()
+}
+
+// tell tells the others what has changed here, and those who watch.
+func (c *contest) tell() {
+	c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs = "", "", 0, 0
+	if h := c.holder; h != nil {
+		c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs = h.ID, h.Nonce, h.token, h.sinceMs
+	}
+	c.own.Line = nil
+	for _, one := range c.line {
+		if c.b.joined {
+			c.own.Line = append(c.own.Line, waiting{one.ID, one.Nonce, one.Priority})
+		}
+	}
+	text, err := json.Marshal(c.own)
+	if err == nil && string(text) != c.ownSaw {
+		c.ownSaw = string(text)
+		for _, l := range c.b.links {
+			l.json(itemSaid, c.name, text)
+		}
+		c.forget()
+	}
+	c.close()
+	c.changed = release(c.changed)
+}
+
+// tellNew tells a member that has just connected.
+func (c *contest) tellNew(l *link) {
+	if c.ownSaw != "" {
+		l.json(itemSaid, c.name, []byte(c.ownSaw))
+	}
+	if len(c.history) > 0 {
+		l.note(c.name, note{Kind: notePast, History: c.history})
+	}
+}
+
+// forget drops from memory the claims that are in line no more.
+func (c *contest) forget() {
+	all := c.candidates()
+	if len(c.seen) < 2*len(all)+16 {
+		return
+	}
+	kept := make(map[string]uint64, len(all))
+	for _, one := range all {
+		kept[one.Nonce] = one.seen
+	}
+	c.seen = kept
+}
+
+// wake lets go of all who wait for anything here.
+func (c *contest) wake() {
+	c.changed = release(c.changed)
+	c.proven = release(c.proven)
+}
+
+// release closes a channel that somebody may wait on.
+func release(ch chan struct{}) chan struct{} {
+	if ch != nil {
+		close(ch)
+	}
+	return nil
+}
+
+// wait returns a channel that is closed at the next event of its kind.
+func wait(ch *chan struct{}) <-chan struct{} {
+	if *ch == nil {
+		*ch = make(chan struct{})
+	}
+	return *ch
+}

@@ -1,0 +1,46 @@
+// Package peers elects among processes, with no store: they connect to each
+// other over TCP and elect with one of the algorithms of package algo, by
+// default that of Raft.
+//
+// In goes the list of members, the same for all, of which one is this process;
+// out comes an election.Backend. Every member votes in every election; only one
+// that has a candidate can lead. Two members can do without none, three without
+// one, five without two.
+//
+//	peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/billing
+//
+// The first in a URL is this process itself.
+//
+// What always holds with raft, by number:
+//
+//	P1  The token is the term. A term and a vote are in the directory, synced,
+//	    before any byte of the step leaves (raft T1); a grant is given after.
+//	P2  The lease counts from when the beat was sent that a quorum has answered
+//	    (raft T3). It is the same for all elections and all members; a member
+//	    with another one is not let in. The lease of a claim is not heeded.
+//	P3  A member that lost its directory is not let in again under its id by any
+//	    member that knew it before: it could vote twice. It comes back as a new
+//	    member of a new group.
+//	P4  A restarted member votes, in elections in which it has voted before, only
+//	    when a lease is over (raft T2).
+//	P5  Between two members there is one connection for all elections. What all
+//	    elections have to say at a moment goes as one packet. An election that
+//	    nobody campaigns in costs nothing but its line in the state file.
+//	P6  Queues are bounded. A member that does not read is cut off.
+//
+// The members are fixed: their ids cannot be changed while there is state in the
+// directory. Their addresses may change with each start. (algo/raft can change
+// members, one election at a time; a change for all elections at once is another
+// protocol, which is not here.)
+//
+// With Algorithm "bully", "ring" or "lowest" two may lead under a partition, and
+// for a moment at every change: Traits.Exclusive is false, tokens grow on one
+// member but fence nothing, Grants say nothing about others.
+//
+// Without Options.TLS everybody who reaches the port can vote. With it, members
+// prove who they are: the certificate of each must be valid for its id.
+//
+// The line of candidates is what the members tell each other; who is next is
+// decided by priority, then by who was seen first. History is kept in memory,
+// as far as this member has seen it since its start.
+package peers

@@ -1,0 +1,446 @@
+package peers
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/algo"
+)
+
+// link is the connection to another member, for all elections.
+type link struct {
+	peer algo.ID
+	conn net.Conn
+	writer
+	queue  chan []byte // frames that wait to be written
+	ending atomic.Bool // Close waits for it
+	closed chan struct{}
+	once   sync.Once
+}
+
+// queueMax bounds the frames that wait for a member. Each carries what all
+// elections had to say at a moment, so that many of them are many moments.
+const queueMax = 256
+
+// close ends the connection, for whatever reason.
+func (l *link) close() {
+	l.once.Do(func() {
+		close(l.closed)
+		_ = l.conn.Close()
+	})
+}
+
+// note gathers a note.
+func (l *link) note(name string, n note) {
+	if text, err := json.Marshal(n); err == nil {
+		l.json(itemNote, name, text)
+	}
+	if len(l.frame) > frameBytesAim {
+		l.flush()
+	}
+}
+
+// message gathers a message of a machine.
+func (l *link) message(name string, m algo.Message) {
+	l.writer.message(name, m)
+	if len(l.frame) > frameBytesAim {
+		l.flush()
+	}
+}
+
+// flush hands what was gathered to the connection, and cuts a member off that
+// does not read (P6).
+func (l *link) flush() {
+	if len(l.frame) == 0 {
+		return
+	}
+	select {
+	case l.queue <- l.take():
+	default:
+		l.close()
+	}
+}
+
+// lastWords is how long Close waits for a member to read them.
+const lastWords = 500 * time.Millisecond
+
+// finish lets what waits go out and ends the connection.
+func (l *link) finish() {
+	l.ending.Store(true)
+	_ = l.conn.SetWriteDeadline(time.Now().Add(lastWords))
+	select {
+	case l.queue <- nil:
+	default:
+		l.close()
+	}
+}
+
+// write writes frames, and signs of life between them, until the link ends.
+func (l *link) write(pause time.Duration) {
+	defer l.close()
+	idle := time.NewTicker(pause)
+	defer idle.Stop()
+	for {
+		frame := []byte{0, 0, 0, 0}
+		select {
+		case frame = <-l.queue:
+		case <-idle.C:
+		case <-l.closed:
+			return
+		}
+		if frame == nil {
+			return
+		}
+		if l.ending.Load() {
+			pause = lastWords
+		}
+		_ = l.conn.SetWriteDeadline(time.Now().Add(4 * pause))
+		if _, err := l.conn.Write(frame); err != nil {
+			return
+		}
+		idle.Reset(pause)
+	}
+}
+
+// read hands frames to the loop until the link ends, and returns why.
+func (b *Backend) read(l *link, r *bufio.Reader) error {
+	var d decoder
+	for {
+		_ = l.conn.SetReadDeadline(time.Now().Add(4 * b.pause()))
+		body, err := readFrame(r, frameBytesMax)
+		if err != nil {
+			return err
+		}
+		items, err := d.decode(body)
+		if err != nil {
+			return err
+		}
+		if len(items) > 0 && !b.post(func() { b.receive(l, items) }) {
+			return ErrClosed
+		}
+	}
+}
+
+// pause is after how much silence a sign of life is due.
+func (b *Backend) pause() time.Duration { return max(b.options.Lease/2, 100*time.Millisecond) }
+
+// serve runs a connection until it ends.
+func (b *Backend) serve(conn net.Conn, dialed algo.ID) error {
+	stop := context.AfterFunc(b.life, func() { _ = conn.SetReadDeadline(time.Now()) })
+	defer stop()
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(max(b.options.Lease, time.Second)))
+	conn, err := b.secure(conn, dialed)
+	if err != nil {
+		return err
+	}
+	r := bufio.NewReader(conn)
+	peer, err := b.greet(conn, r, dialed)
+	if err != nil || peer.Knock {
+		return err
+	}
+	_ = conn.SetDeadline(time.Time{})
+	l := &link{peer: peer.From, conn: conn, queue: make(chan []byte, queueMax), closed: make(chan struct{}),
+		writer: writer{numbers: make(map[string]uint64)}}
+	if err := b.call(b.life, func() { b.attach(l) }); err != nil {
+		return err
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		l.write(b.pause())
+	}()
+	err = b.read(l, r)
+	if b.life.Err() != nil {
+		<-written // let the last words go out
+	}
+	l.close()
+	<-written
+	b.post(func() { b.detach(l, err) })
+	return err
+}
+
+// secure puts TLS around the connection. A member that dials wants a
+// certificate for the id it dials.
+func (b *Backend) secure(conn net.Conn, dialed algo.ID) (net.Conn, error) {
+	if b.options.TLS == nil {
+		return conn, nil
+	}
+	var secured *tls.Conn
+	if dialed == "" {
+		secured = tls.Server(conn, b.options.TLS)
+	} else {
+		config := b.options.TLS.Clone()
+		config.ServerName = string(dialed)
+		secured = tls.Client(conn, config)
+	}
+	return secured, secured.HandshakeContext(b.life)
+}
+
+// greet exchanges hellos and verdicts. It returns the other one's hello.
+func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, error) {
+	if dialed != "" {
+		if err := writeJSON(conn, b.hello(dialed)); err != nil {
+			return hello{}, err
+		}
+	}
+	var theirs hello
+	if err := readJSON(r, &theirs); err != nil {
+		return theirs, err
+	}
+	if theirs.Knock {
+		b.kick(theirs.From)
+		return theirs, nil
+	}
+	if dialed == "" {
+		if err := writeJSON(conn, b.hello(theirs.From)); err != nil {
+			return theirs, err
+		}
+	}
+	refused := b.judge(conn, theirs, dialed)
+	v := verdict{}
+	if refused != nil {
+		v.Refused = refused.Error()
+	}
+	if err := writeJSON(conn, v); err != nil {
+		return theirs, err
+	}
+	var answer verdict
+	if err := readJSON(r, &answer); err != nil {
+		return theirs, errors.Join(refused, err)
+	}
+	if answer.Refused != "" {
+		return theirs, errors.Join(refused, fmt.Errorf("%s refuses this member: %s", theirs.From, answer.Refused))
+	}
+	return theirs, refused
+}
+
+// helloBytesMax bounds what is read of somebody who is not known yet.
+const helloBytesMax = 128 << 10
+
+func readJSON(r *bufio.Reader, value any) error {
+	body, err := readFrame(r, helloBytesMax)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, value); err != nil {
+		return fmt.Errorf("%w: %w", errFrame, err)
+	}
+	return nil
+}
+
+func (b *Backend) hello(to algo.ID) hello {
+	return hello{Protocol: protocol, From: b.options.ID, To: to, Members: b.options.ids(),
+		Algorithm: b.algorithm.Name, LeaseMs: b.leaseMs, Birth: b.state.Birth}
+}
+
+// judge says why the other one is not let in, nil if it is.
+func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
+	switch {
+	case h.Protocol != protocol:
+		return fmt.Errorf("it speaks %q, not %q", h.Protocol, protocol)
+	case h.To != b.options.ID:
+		return fmt.Errorf("it wants %q, this is %q", h.To, b.options.ID)
+	case dialed != "" && h.From != dialed:
+		return fmt.Errorf("it is %q, and should be %q", h.From, dialed)
+	case h.From == b.options.ID || !slices.Contains(b.options.ids(), h.From):
+		return fmt.Errorf("%q is no other member", h.From)
+	case !slices.Equal(h.Members, b.options.ids()):
+		return fmt.Errorf("its members are %v, not %v", h.Members, b.options.ids())
+	case h.Algorithm != b.algorithm.Name || h.LeaseMs != b.leaseMs:
+		return fmt.Errorf("it has %s with a lease of %d ms, not %s with %d ms", h.Algorithm, h.LeaseMs,
+			b.algorithm.Name, b.leaseMs)
+	}
+	if secured, ok := conn.(*tls.Conn); ok && dialed == "" {
+		certificates := secured.ConnectionState().PeerCertificates
+		if len(certificates) == 0 {
+			return errors.New("it shows no certificate")
+		}
+		if err := certificates[0].VerifyHostname(string(h.From)); err != nil {
+			return err
+		}
+	}
+	var refused error
+	if err := b.call(b.life, func() { refused = b.recognize(h) }); err != nil {
+		return err
+	}
+	return refused
+}
+
+// recognize refuses a member that has lost its directory since it was first met
+// (P3). The first time is written down before anything else goes to it.
+func (b *Backend) recognize(h hello) error {
+	if !b.algorithm.Exclusive {
+		return nil
+	}
+	known, ok := b.state.Births[h.From]
+	if ok && known != h.Birth {
+		return fmt.Errorf("%s is not the member that was met before: it lost its directory, and could vote twice; "+
+			"restore the directory, or found the group anew", h.From)
+	}
+	if !ok {
+		b.state.Births[h.From] = h.Birth
+		b.dirty = true
+	}
+	return nil
+}
+
+// attach takes a link into use, in the place of an older one.
+func (b *Backend) attach(l *link) {
+	if old := b.links[l.peer]; old != nil {
+		old.close()
+	}
+	b.links[l.peer] = l
+	delete(b.broken, l.peer)
+	b.try(l.peer)
+	b.options.Log(fmt.Sprintf("connected to %s", l.peer))
+	for _, c := range b.contests {
+		c.tellNew(l)
+		c.touch() // some may wait for a quorum
+	}
+}
+
+// try notes that a member is connected, or was found not to answer.
+func (b *Backend) try(id algo.ID) {
+	b.tried[id] = true
+	if len(b.tried) == len(b.options.Members)-1 {
+		b.join()
+	}
+}
+
+// join lets this member speak of its candidates. Before it has met all who can
+// be met, a leader that it has not met could let go and know nothing of them.
+func (b *Backend) join() {
+	if b.joined {
+		return
+	}
+	b.joined = true
+	for _, c := range b.contests {
+		c.touch()
+	}
+}
+
+// detach forgets a link that has ended, and what its member said of candidates.
+func (b *Backend) detach(l *link, err error) {
+	if b.links[l.peer] != l {
+		return
+	}
+	delete(b.links, l.peer)
+	b.broken[l.peer] = fmt.Sprint(err)
+	b.options.Log(fmt.Sprintf("lost %s: %v", l.peer, err))
+	b.kick(l.peer)
+	for _, c := range b.contests {
+		c.hear(l.peer, nil)
+		c.touch()
+	}
+}
+
+// accept takes the connections of others.
+func (b *Backend) accept() {
+	for {
+		conn, err := b.listener.Accept()
+		if errors.Is(err, net.ErrClosed) || b.life.Err() != nil {
+			return
+		}
+		if err != nil {
+			b.sleep(50 * time.Millisecond) // out of files, for example
+			continue
+		}
+		if b.cut.Load() {
+			_ = conn.Close()
+			continue
+		}
+		b.workers.Go(func() {
+			if err := b.serve(conn, ""); err != nil {
+				b.options.Log(fmt.Sprintf("connection from %s: %v", conn.RemoteAddr(), err))
+			}
+		})
+	}
+}
+
+// keepLink connects to a member again and again. Of two members the one with
+// the lesser id dials; the other one knocks, so as not to wait for it.
+func (b *Backend) keepLink(m Member) {
+	pauseMax := min(max(b.options.Lease/4, 50*time.Millisecond), time.Second)
+	pauseMin := pauseMax / 8
+	pause := pauseMin
+	for b.life.Err() == nil {
+		linked, err := b.connect(m)
+		if err != nil {
+			b.post(func() {
+				if b.links[m.ID] == nil {
+					b.broken[m.ID] = err.Error()
+					b.try(m.ID)
+				}
+			})
+		}
+		var again <-chan time.Time // a link that ends kicks
+		if linked {
+			pause = pauseMin
+		} else {
+			again = time.After(pause)
+			pause = min(2*pause, pauseMax)
+		}
+		select {
+		case <-b.kicks[m.ID]:
+		case <-again:
+		case <-b.life.Done():
+		}
+	}
+}
+
+// connect dials and serves the connection, or knocks if it is the other one's
+// turn to dial and it has not. It says whether there is a link already.
+func (b *Backend) connect(m Member) (linked bool, err error) {
+	if b.cut.Load() {
+		return false, errors.New("cut")
+	}
+	if err := b.call(b.life, func() { linked = b.links[m.ID] != nil }); err != nil || linked {
+		return linked, err
+	}
+	dialer := net.Dialer{Timeout: max(b.options.Lease, time.Second)}
+	conn, err := dialer.DialContext(b.life, "tcp", m.Addr)
+	if err != nil {
+		return false, err
+	}
+	if b.options.ID < m.ID {
+		return false, b.serve(conn, m.ID)
+	}
+	return false, b.knock(conn, m.ID)
+}
+
+func (b *Backend) knock(conn net.Conn, id algo.ID) error {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(max(b.options.Lease, time.Second)))
+	conn, err := b.secure(conn, id)
+	if err != nil {
+		return err
+	}
+	h := b.hello(id)
+	h.Knock = true
+	return writeJSON(conn, h)
+}
+
+// kick lets the dialer of a member try at once.
+func (b *Backend) kick(id algo.ID) {
+	select {
+	case b.kicks[id] <- struct{}{}:
+	default: // no such member, or kicked already
+	}
+}
+
+func (b *Backend) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-b.life.Done():
+	}
+}

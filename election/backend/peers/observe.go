@@ -1,0 +1,278 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Observe yields what this member sees, which is all that a quorum can know if
+// it is connected to one; otherwise with an error that says who is missing.
+func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
+	return func(yield func(election.View, error) bool) {
+		var last election.View
+		var lastErr string
+		for first := true; ; first = false {
+			var view election.View
+			var unseen error
+			var next <-chan struct{}
+			if err := b.call(ctx, func() {
+				if unseen = b.room(name); unseen != nil {
+					return
+				}
+				c := b.contest(name)
+				view, unseen = c.view(), b.quorate()
+				next = wait(&c.changed)
+			}); err != nil {
+				if ctx.Err() == nil {
+					yield(last, err)
+				}
+				return
+			}
+			if text := fmt.Sprint(unseen); first || text != lastErr || !same(view, last) {
+				last, lastErr = view, text
+				if !yield(view, unseen) {
+					return
+				}
+			}
+			select {
+			case <-next:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func same(a, b election.View) bool {
+	return a.Leader == b.Leader && a.Token == b.Token && a.Since.Equal(b.Since) &&
+		slices.Equal(a.Candidates, b.Candidates)
+}
+
+// quorate says whether this member is connected to a quorum.
+func (b *Backend) quorate() error {
+	members := len(b.options.Members)
+	if len(b.links)+1 > members/2 {
+		return nil
+	}
+	return fmt.Errorf("peers: connected to %d of the %d other members: %v", len(b.links), members-1, b.broken)
+}
+
+// view is the election as this member sees it.
+func (c *contest) view() election.View {
+	v := election.View{Election: c.name, Token: c.token}
+	s := c.leader()
+	if s != nil {
+		v.Leader, v.Token, v.Since = s.Leader, s.Token, since(s.SinceMs)
+	}
+	for _, one := range c.candidates() {
+		v.Candidates = append(v.Candidates, one.ID)
+	}
+	return v
+}
+
+// leader is what the member that leads says of it, nil while nobody leads or it
+// has not said so yet.
+func (c *contest) leader() *said {
+	status := c.machine.Status()
+	var s *said
+	switch {
+	case status.Leader == "":
+	case status.Leader == c.b.options.ID:
+		if c.holder != nil {
+			s = &c.own
+		}
+	default:
+		s = c.others[status.Leader]
+	}
+	if s == nil || s.Leader == "" || c.b.algorithm.Exclusive && uint64(s.Token) != status.Term {
+		return nil
+	}
+	return s
+}
+
+// historyMax is how many leaderships are remembered.
+const historyMax = 2 * election.HistoryMin
+
+// remember puts a leadership into the history, or what is better known of it:
+// its end, or its end in its own member's words.
+func (c *contest) remember(one election.Change) {
+	if one.Token == 0 {
+		return
+	}
+	c.token = max(c.token, one.Token)
+	at, known := slices.BinarySearchFunc(c.history, one.Token, func(old election.Change, token election.Token) int {
+		return cmp.Compare(old.Token, token)
+	})
+	switch {
+	case !known:
+		c.history = slices.Insert(c.history, at, one)
+	case c.history[at].Reason == "" || c.history[at].Reason == expired && one.Reason != "":
+		c.history[at] = one
+	}
+	if len(c.history) > historyMax {
+		c.history = slices.Delete(c.history, 0, len(c.history)-historyMax)
+	}
+}
+
+// expired is why a leadership ended of which nobody has said why.
+const expired = "expired"
+
+// close ends what the history says to last though it does not.
+func (c *contest) close() {
+	s := c.leader()
+	for i := range c.history {
+		if one := &c.history[i]; one.Until.IsZero() && (s == nil && !c.held(one.Token) || s != nil && one.Token < s.Token) {
+			one.Until, one.Reason = time.Now(), expired
+		}
+	}
+}
+
+// held says whether a leadership is known to last: here, or at the leader that
+// is followed.
+func (c *contest) held(token election.Token) bool {
+	status := c.machine.Status()
+	return c.holder != nil && c.holder.token == token || status.Leader != "" && uint64(token) == status.Term
+}
+
+// Elections returns the elections that this member has heard of.
+func (b *Backend) Elections(ctx context.Context) ([]string, error) {
+	var names []string
+	err := b.call(ctx, func() {
+		for name, c := range b.contests {
+			if c.known() {
+				names = append(names, name)
+			}
+		}
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// known says whether anybody has ever campaigned, as far as this member knows.
+func (c *contest) known() bool {
+	return c.token > 0 || c.machine.Status().Term > 0 || len(c.candidates()) > 0
+}
+
+// History returns the leaderships that this member, or one that is connected to
+// it, has seen since its start.
+func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
+	questions := 0
+	serial, answer, err := b.ask(ctx, func(serial string) error {
+		if c := b.contests[name]; c != nil {
+			for _, l := range b.links {
+				l.note(name, note{Kind: noteRecall, Serial: serial})
+				questions++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer b.forget(serial)
+	patience := time.After(b.options.Lease) // a member that is frozen is not waited for
+	for range questions {
+		select {
+		case <-answer:
+		case <-patience:
+		case <-b.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	var history []election.Change
+	err = b.call(ctx, func() {
+		if c := b.contests[name]; c != nil {
+			history = slices.Clone(c.history)
+		}
+	})
+	return history, err
+}
+
+// ask puts a question in the loop, which others may answer under the serial.
+func (b *Backend) ask(ctx context.Context, put func(serial string) error) (string, <-chan string, error) {
+	var random [8]byte
+	_, _ = rand.Read(random[:])
+	serial := hex.EncodeToString(random[:])
+	answer := make(chan string, len(b.options.Members))
+	var refused error
+	err := b.call(ctx, func() {
+		if refused = put(serial); refused == nil {
+			b.asked[serial] = answer
+		}
+	})
+	return serial, answer, errors.Join(err, refused)
+}
+
+func (b *Backend) forget(serial string) { b.post(func() { delete(b.asked, serial) }) }
+
+// learn takes over what another member remembers.
+func (c *contest) learn(history []election.Change) {
+	for _, one := range history {
+		c.remember(one)
+	}
+}
+
+// noLeader is the answer of a member that does not lead (any more).
+const noLeader = "nobody leads here"
+
+// Ask tells the leader, wherever it is, what an operator wants.
+func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
+	if err := b.askLeader(ctx, name, request); err != nil {
+		return fmt.Errorf("peers: ask the leader of %q: %w", name, err)
+	}
+	return nil
+}
+
+func (b *Backend) askLeader(ctx context.Context, name string, request election.Request) error {
+	here := false
+	serial, answer, err := b.ask(ctx, func(serial string) error {
+		c := b.contests[name]
+		if c == nil {
+			return election.ErrNoLeader
+		}
+		if here = c.take(request); here {
+			return nil
+		}
+		l := b.links[c.machine.Status().Leader]
+		if l == nil {
+			return election.ErrNoLeader
+		}
+		l.note(name, note{Kind: noteAsk, Serial: serial, Request: &request})
+		return nil
+	})
+	if err != nil || here {
+		return err
+	}
+	defer b.forget(serial)
+	select {
+	case text := <-answer:
+		if text != "" {
+			return election.ErrNoLeader
+		}
+		return nil
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// take notes a request for the holder; false if it is for somebody else.
+func (c *contest) take(request election.Request) bool {
+	if c.holder == nil || request.Token != 0 && request.Token != c.holder.token {
+		return false
+	}
+	request.Token = c.holder.token
+	c.request = &request
+	return true
+}

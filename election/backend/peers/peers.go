@@ -1,0 +1,337 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/algo/registry"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+)
+
+// ErrClosed is returned after Close.
+var ErrClosed = errors.New("peers: this member is closed")
+
+// inboxMax bounds what waits for the loop: calls, and frames of members. Who
+// has more waits, a connection too.
+const inboxMax = 1024
+
+// driftPercent is what the machines allow for clocks of different pace. The
+// Elector has its own margin on top.
+const driftPercent = 5
+
+// Backend is one member: its part in all elections, on connections to all
+// other members. The loop owns everything but what is marked.
+type Backend struct {
+	options   Options
+	algorithm registry.Algorithm
+	clock     clock.Clock
+	leaseMs   int64
+	store     *store
+	listener  net.Listener
+
+	inbox   chan func()     // for the loop
+	life    context.Context // ends with Close or when the loop fails
+	end     context.CancelFunc
+	done    chan struct{}  // closed when the loop has ended
+	err     error          // why, before done is closed
+	workers sync.WaitGroup // of the connections
+	kicks   map[algo.ID]chan struct{}
+	cut     atomic.Bool // for tests: no connections
+
+	state    *state
+	dirty    bool // the state differs from what is on disk
+	joined   bool // all members are connected, or were found not to answer
+	tried    map[algo.ID]bool
+	links    map[algo.ID]*link
+	broken   map[algo.ID]string // why there is no link
+	contests map[string]*contest
+	alarms   alarms
+	touched  []*contest // looked at before the loop rests
+	asked    map[string]chan string
+}
+
+// New starts the member. It returns when it listens and has read its state; the
+// connections come later.
+func New(options Options) (*Backend, error) {
+	b, err := start(options)
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	return b, nil
+}
+
+func start(options Options) (*Backend, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	algorithm, err := registry.Get(options.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	store, state, err := openStore(osfs.New(), options.Dir, options.ID, options.ids())
+	if err != nil {
+		return nil, err
+	}
+	listener := options.Listener
+	if listener == nil {
+		if listener, err = net.Listen("tcp", options.addr(options.ID)); err != nil {
+			return nil, errors.Join(fmt.Errorf("listen for the other members: %w", err), store.close())
+		}
+	}
+	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(),
+		leaseMs: options.Lease.Milliseconds(), store: store, listener: listener,
+		inbox: make(chan func(), inboxMax), done: make(chan struct{}), kicks: make(map[algo.ID]chan struct{}),
+		state: state, links: make(map[algo.ID]*link), broken: make(map[algo.ID]string),
+		tried: make(map[algo.ID]bool), joined: len(options.Members) == 1,
+		contests: make(map[string]*contest), asked: make(map[string]chan string)}
+	b.life, b.end = context.WithCancel(context.Background())
+	for name := range state.Elections {
+		b.contest(name)
+	}
+	for _, m := range options.Members {
+		if m.ID != options.ID {
+			b.broken[m.ID] = "not connected yet"
+			b.kicks[m.ID] = make(chan struct{}, 1)
+		}
+	}
+	for _, m := range options.Members {
+		if m.ID != options.ID {
+			b.workers.Go(func() { b.keepLink(m) })
+		}
+	}
+	b.workers.Go(b.accept)
+	b.workers.Go(func() {
+		b.sleep(options.Lease / 2)
+		b.post(b.join)
+	})
+	go b.loop()
+	return b, nil
+}
+
+// Close steps down everywhere, tells the others, and ends the member. Grants
+// that are held are lost.
+func (b *Backend) Close() error {
+	b.end()
+	<-b.done
+	if errors.Is(b.err, ErrClosed) {
+		return nil
+	}
+	return b.err
+}
+
+// Traits says what this backend promises.
+func (b *Backend) Traits() election.Traits {
+	t := election.Traits{Name: "peers", Exclusive: b.algorithm.Exclusive, Expires: true, Line: true,
+		LeaseMin: LeaseMin, Guarantees: guarantees}
+	if !b.algorithm.Exclusive {
+		t.Name = "peers/" + b.algorithm.Name
+		t.Guarantees = unsafeGuarantees
+	}
+	return t
+}
+
+var guarantees = election.Guarantees{
+	Failover: "no store; a minority of members may die at any time; with half of them gone nobody leads",
+	Clocks:   "pace only: those of two members differ by 5 % at most",
+	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories",
+	Renewal:  "none of its own: beats of all elections go together, 2(n-1) messages a fifth of the lease",
+	Waiting:  "nothing while the leader is heard of",
+	Notice:   "watch",
+}
+
+var unsafeGuarantees = election.Guarantees{
+	Failover: "no store; under a partition each part has a leader",
+	Clocks:   "none",
+	Token:    "grows on each member, fences nothing",
+	Renewal:  "none of its own",
+	Waiting:  "the beats of the algorithm",
+	Notice:   "watch",
+}
+
+func (b *Backend) nowMs() int64 { return b.clock.Now().Millis() }
+
+// post hands a function to the loop; false when the loop has ended.
+func (b *Backend) post(f func()) bool {
+	select {
+	case b.inbox <- f:
+		return true
+	case <-b.done:
+		return false
+	}
+}
+
+// call runs a function in the loop and waits for it.
+func (b *Backend) call(ctx context.Context, f func()) error {
+	ran := make(chan struct{})
+	one := func() {
+		f()
+		close(ran)
+	}
+	select {
+	case b.inbox <- one:
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-ran:
+		return nil
+	case <-b.done:
+		return b.err
+	}
+}
+
+// loop owns the member. It takes all that has come, then writes the state once
+// if it has changed, and only then lets anything out (P1).
+func (b *Backend) loop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for b.err == nil {
+		b.arm(timer)
+		select {
+		case f := <-b.inbox:
+			f()
+			b.drain()
+		case <-timer.C:
+		case <-b.life.Done():
+			b.stepDown()
+			b.err = ErrClosed
+		}
+		b.tick()
+		b.flush()
+	}
+	b.shut()
+}
+
+// drain takes what has come meanwhile, up to as much as can wait.
+func (b *Backend) drain() {
+	for range inboxMax {
+		select {
+		case f := <-b.inbox:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+// arm sets the timer to when the next machine wants to be woken. Go's timers
+// stop while the computer sleeps; the lease does not. So it looks at least once
+// a beat, and each step reads the clock that goes on.
+func (b *Backend) arm(timer *time.Timer) {
+	wait := time.Hour
+	if at, ok := b.alarms.next(); ok {
+		wait = min(clock.FromMillis(at).Sub(b.clock.Now()), b.options.Lease/5)
+	}
+	timer.Reset(max(0, wait))
+}
+
+// tick wakes the machines whose time has come.
+func (b *Backend) tick() {
+	nowMs := b.nowMs()
+	for _, c := range b.alarms.due(nowMs) {
+		c.step(algo.Tick{})
+	}
+}
+
+// flush carries out what the steps have left: first the disk, then grants, then
+// what others are told.
+func (b *Backend) flush() {
+	done := 0
+	for ; done < len(b.touched); done++ { // settling may touch more
+		b.touched[done].settle()
+	}
+	if b.dirty {
+		if err := b.store.save(b.state); err != nil {
+			b.err = election.Permanent(fmt.Errorf("peers: write the state of this member to %s: %w; "+
+				"it takes no further part", b.store.dir, err))
+			return // nothing of this leaves
+		}
+		b.dirty = false
+	}
+	touched := b.touched
+	b.touched = nil
+	for _, c := range touched {
+		c.touched = false
+		c.grant()
+		c.tell()
+	}
+	for _, l := range b.links {
+		l.flush()
+	}
+}
+
+// stepDown gives up all leaderships, so that others need not wait for a lease.
+func (b *Backend) stepDown() {
+	for _, c := range b.contests {
+		c.abandon("stopped")
+	}
+}
+
+// shut ends what the loop owns and lets those who wait go.
+func (b *Backend) shut() {
+	b.end()
+	_ = b.listener.Close()
+	for _, l := range b.links {
+		l.finish()
+	}
+	for _, c := range b.contests {
+		c.lost("lost")
+		c.wake()
+	}
+	close(b.done)
+	b.workers.Wait()
+	_ = b.store.close()
+}
+
+// contest returns this member's part in an election.
+func (b *Backend) contest(name string) *contest {
+	if c := b.contests[name]; c != nil {
+		return c
+	}
+	c := &contest{b: b, name: name, others: make(map[algo.ID]*said), seen: make(map[string]uint64), alarm: -1}
+	c.machine = b.algorithm.New(b.nowMs(), registry.Options{ID: b.options.ID, Members: b.options.ids(),
+		State: b.state.Elections[name], LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
+	b.contests[name] = c
+	return c
+}
+
+// room says whether this member can take part in one more election.
+func (b *Backend) room(name string) error {
+	if len(b.contests) >= electionsMax && b.contests[name] == nil {
+		return fmt.Errorf("peers: this member knows %d elections, and that is the limit", electionsMax)
+	}
+	return nil
+}
+
+// receive takes the items of a frame.
+func (b *Backend) receive(l *link, items []item) {
+	if b.links[l.peer] != l {
+		return // replaced
+	}
+	for _, one := range items {
+		if b.room(one.election) != nil {
+			continue
+		}
+		c := b.contest(one.election)
+		switch one.kind {
+		case itemMessage:
+			c.step(algo.Received{From: l.peer, Message: one.message})
+		case itemSaid:
+			c.hear(l.peer, one.said)
+		case itemNote:
+			c.onNote(l.peer, one.note)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package peers_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/peers"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// suiteLease is the lease of the suite's groups.
+const suiteLease = time.Second
+
+// group is five members: a, b and c in this process, d and e for others.
+type group struct {
+	members []peers.Member
+	opened  []*peers.Backend
+	next    int
+}
+
+var groups struct {
+	sync.Mutex
+	byDir map[string]*group
+}
+
+// newGroup founds a group and returns the directory that names it.
+func newGroup(t testing.TB) string {
+	dir := stateDir(t)
+	g := &group{}
+	var listeners []net.Listener
+	for _, id := range []algo.ID{"a", "b", "c", "d", "e"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+		g.members = append(g.members, peers.Member{ID: id, Addr: l.Addr().String()})
+	}
+	for _, l := range listeners[3:] {
+		_ = l.Close() // for another process
+	}
+	var list []string
+	for _, m := range g.members {
+		list = append(list, fmt.Sprintf("%s@%s", m.ID, m.Addr))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "members"), []byte(strings.Join(list, ",")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range listeners[:3] {
+		b, err := peers.New(peers.Options{ID: g.members[i].ID, Members: g.members, Listener: l, Lease: suiteLease,
+			Dir: filepath.Join(dir, string(g.members[i].ID))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		g.opened = append(g.opened, b)
+	}
+	groups.Lock()
+	defer groups.Unlock()
+	if groups.byDir == nil {
+		groups.byDir = make(map[string]*group)
+	}
+	groups.byDir[dir] = g
+	return dir
+}
+
+// stateDir is on a disk, except for the test that elects thousands of times:
+// each election waits for the disks of a quorum.
+func stateDir(t testing.TB) string {
+	if !strings.Contains(t.Name(), "Thousands") {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "conclave-test-")
+	if err != nil {
+		return t.TempDir() // a system without it
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// openMember takes the members of this process in turn.
+func openMember(_ testing.TB, dir string) election.Backend {
+	groups.Lock()
+	defer groups.Unlock()
+	g := groups.byDir[dir]
+	g.next++
+	return g.opened[g.next%len(g.opened)]
+}
+
+// openProcess makes this process the member d or e, whichever is free.
+func openProcess(dir string) (election.Backend, error) {
+	list, err := os.ReadFile(filepath.Join(dir, "members"))
+	if err != nil {
+		return nil, err
+	}
+	options, err := peers.ParseURL("peers://" + string(list))
+	if err != nil {
+		return nil, err
+	}
+	options.Lease = suiteLease
+	for {
+		for _, id := range []algo.ID{"d", "e"} {
+			options.ID, options.Dir = id, filepath.Join(dir, string(id))
+			b, err := peers.New(options)
+			if !errors.Is(err, vfs.ErrLocked) {
+				return b, err
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // until one of them has died
+	}
+}
+
+// openCut opens the member d in this process, with a way to cut it off.
+func openCut(t testing.TB, dir string) (election.Backend, func()) {
+	backend, err := openProcess(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := backend.(*peers.Backend)
+	t.Cleanup(func() { _ = b.Close() })
+	return b, b.Cut
+}
+
+func TestMain(m *testing.M) { os.Exit(electiontest.Main(m, openProcess)) }
+
+func TestPeersPassTheSuite(t *testing.T) {
+	electiontest.Run(t, electiontest.Suite{Open: openMember, URL: newGroup, OpenCut: openCut, Lease: suiteLease,
+		Store: "none: five members, Raft"})
+}

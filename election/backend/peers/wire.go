@@ -1,0 +1,238 @@
+package peers
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
+)
+
+// Bytes between members: frames of a length (4 bytes, big endian) and a body.
+// The first two frames in each direction are a hello and a verdict, in JSON.
+// From then on a body is a row of items; an empty one is a sign of life.
+//
+//	kind (1 byte) | election (uvarint) | name, where the number is new | payload
+//
+// Elections are numbered by the sender as they come up, from 0; a number that is
+// new is followed by the name (a length byte, and bytes). The payload of
+// itemMessage is an algo.Message; of the others it is JSON with its length as
+// uvarint in front.
+const (
+	frameBytesMax = 4 << 20
+	frameBytesAim = 256 << 10 // after which the next frame is begun
+	electionsMax  = 100_000   // numbers of elections on a connection, and elections of a member
+
+	itemMessage = 1
+	itemSaid    = 2
+	itemNote    = 3
+)
+
+// hello is how members introduce themselves.
+type hello struct {
+	Protocol  string    `json:"protocol"`
+	From      algo.ID   `json:"from"`
+	To        algo.ID   `json:"to"`
+	Members   []algo.ID `json:"members"`
+	Algorithm string    `json:"algorithm"`
+	LeaseMs   int64     `json:"leaseMs"`
+	Birth     string    `json:"birth"`
+	// Knock asks the other one to connect, and nothing more.
+	Knock bool `json:"knock,omitempty"`
+}
+
+const protocol = "conclave-peers/1"
+
+// verdict says whether a hello is accepted; empty is yes.
+type verdict struct {
+	Refused string `json:"refused,omitempty"`
+}
+
+// said is what a member says about an election: the whole of it, again with
+// every change.
+type said struct {
+	// Leader is the id of its candidate that leads, empty for none; Nonce,
+	// Token and SinceMs, in Unix milliseconds, are those of this leadership.
+	Leader  string         `json:"leader,omitempty"`
+	Nonce   string         `json:"nonce,omitempty"`
+	Token   election.Token `json:"token,omitempty"`
+	SinceMs int64          `json:"sinceMs,omitempty"`
+	// Ended is its last leadership that has ended.
+	Ended *election.Change `json:"ended,omitempty"`
+	// Line holds its candidates that wait.
+	Line []waiting `json:"line,omitempty"`
+}
+
+// waiting is a candidate in line.
+type waiting struct {
+	ID       string `json:"id"`
+	Nonce    string `json:"nonce"`
+	Priority int    `json:"priority,omitempty"`
+}
+
+// note is what one member has to tell another.
+type note struct {
+	// Kind is one of the notes below.
+	Kind  string `json:"kind"`
+	Nonce string `json:"nonce,omitempty"`
+	// Serial matches an answer with its question.
+	Serial  string            `json:"serial,omitempty"`
+	Request *election.Request `json:"request,omitempty"`
+	Error   string            `json:"error,omitempty"`
+	History []election.Change `json:"history,omitempty"`
+}
+
+// The notes.
+const (
+	noteFirst  = "first"  // the claim is to lead next: comes before a Now of raft
+	noteWarm   = "warm"   // the claim is nominated: let it warm up
+	noteReady  = "ready"  // it has, or Error says why not
+	noteAsk    = "ask"    // an operator's request for the leader
+	noteAnswer = "answer" // Error is why it was refused
+	notePast   = "past"   // the history, for a member that was not there
+	noteRecall = "recall" // asks for the history, to be sent with the answer
+)
+
+// item is one decoded item.
+type item struct {
+	kind     byte
+	election string
+	message  algo.Message
+	said     *said
+	note     *note
+}
+
+// writer gathers items for one connection.
+type writer struct {
+	numbers map[string]uint64
+	frame   []byte
+}
+
+// head begins an item.
+func (w *writer) head(kind byte, name string) {
+	w.frame = append(w.frame, kind)
+	number, known := w.numbers[name]
+	if !known {
+		number = uint64(len(w.numbers))
+		w.numbers[name] = number
+	}
+	w.frame = binary.AppendUvarint(w.frame, number)
+	if !known {
+		w.frame = append(w.frame, byte(len(name)))
+		w.frame = append(w.frame, name...)
+	}
+}
+
+func (w *writer) message(name string, m algo.Message) {
+	w.head(itemMessage, name)
+	w.frame = m.Append(w.frame)
+}
+
+func (w *writer) json(kind byte, name string, text []byte) {
+	w.head(kind, name)
+	w.frame = binary.AppendUvarint(w.frame, uint64(len(text)))
+	w.frame = append(w.frame, text...)
+}
+
+// take returns the frame gathered so far, with its length in front.
+func (w *writer) take() []byte {
+	frame := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(w.frame)), uint32(len(w.frame)))
+	frame = append(frame, w.frame...)
+	w.frame = w.frame[:0]
+	return frame
+}
+
+// errFrame is for bytes that no member sends.
+var errFrame = errors.New("these bytes are not of a member")
+
+// readFrame reads one frame; the length is checked before memory is taken.
+func readFrame(r io.Reader, limit uint32) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	if length > limit {
+		return nil, fmt.Errorf("%w: a frame of %d bytes, at most %d are allowed", errFrame, length, limit)
+	}
+	body := make([]byte, length)
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
+func writeJSON(w io.Writer, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	return err
+}
+
+// decoder holds the names of the sender's numbers.
+type decoder struct{ names []string }
+
+// decode takes a body apart.
+func (d *decoder) decode(body []byte) ([]item, error) {
+	var items []item
+	for len(body) > 0 {
+		one := item{kind: body[0]}
+		var err error
+		if one.election, body, err = d.name(body[1:]); err != nil {
+			return nil, err
+		}
+		if body, err = one.payload(body); err != nil {
+			return nil, err
+		}
+		items = append(items, one)
+	}
+	return items, nil
+}
+
+// name reads the number of an election, and its name where the number is new.
+func (d *decoder) name(body []byte) (string, []byte, error) {
+	number, size := binary.Uvarint(body)
+	if size <= 0 || number > uint64(len(d.names)) || number >= electionsMax {
+		return "", nil, fmt.Errorf("%w: the number of an election", errFrame)
+	}
+	body = body[size:]
+	if number < uint64(len(d.names)) {
+		return d.names[number], body, nil
+	}
+	if len(body) == 0 || len(body)-1 < int(body[0]) {
+		return "", nil, fmt.Errorf("%w: the name of an election", errFrame)
+	}
+	end := 1 + int(body[0])
+	name := string(body[1:end])
+	if err := election.ValidateName(name); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", errFrame, err)
+	}
+	d.names = append(d.names, name)
+	return name, body[end:], nil
+}
+
+// payload reads what follows the name.
+func (i *item) payload(body []byte) ([]byte, error) {
+	if i.kind == itemMessage {
+		var err error
+		i.message, body, err = algo.DecodeMessage(body)
+		return body, err
+	}
+	length, size := binary.Uvarint(body)
+	if size <= 0 || length > uint64(len(body)-size) {
+		return nil, fmt.Errorf("%w: the length of an item", errFrame)
+	}
+	text, rest := body[size:size+int(length)], body[size+int(length):]
+	switch i.kind {
+	case itemSaid:
+		i.said = new(said)
+		return rest, json.Unmarshal(text, i.said)
+	case itemNote:
+		i.note = new(note)
+		return rest, json.Unmarshal(text, i.note)
+	}
+	return nil, fmt.Errorf("%w: an item of kind %d", errFrame, i.kind)
+}
