@@ -11,6 +11,8 @@ import (
 	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/file"
 	"github.com/conclave-project/conclave/election/backend/kubernetes"
+	"github.com/conclave-project/conclave/election/backend/postgres"
+	"github.com/conclave-project/conclave/election/backend/s3"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/cli"
@@ -62,6 +64,10 @@ var backends = []kind{
 		"Lease objects, shared with client-go; the API server is found as kubectl finds it", byURL(kubernetes.Open)),
 	backend[*record.Backend]("dynamodb", "dynamodb://conclave-elections?region=eu-central-1",
 		"a table of DynamoDB; credentials are found as AWS's tools find them", byURL(dynamodb.Open)),
+	backend[*record.Backend]("postgres", "postgres://user@db/app",
+		"a table of PostgreSQL; the password and TLS are found as libpq finds them", byURL(postgres.Open)),
+	backend[*record.Backend]("s3", "s3://my-bucket/elections?region=eu-central-1",
+		"objects of a bucket, written on condition; credentials are found as AWS's tools find them", byURL(s3.Open)),
 }
 
 // findBackend returns the backend for a URL.
