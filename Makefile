@@ -52,6 +52,14 @@ interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture
 	go run ./test/interop/run -ensemble conclave,apache-3.9.5,apache-3.8.6
 	go test -tags interop -count=1 -v -timeout 30m ./test/ensemble
 
+.PHONY: conformance
+conformance: ## every election backend on its real store, built and kept in a cache; writes docs/backends.md; ARGS="-only etcd" or "-without consul"
+	go run ./test/conformance $(ARGS)
+
+.PHONY: lock-experiment
+lock-experiment: ## five processes, pauses longer than the lease: which updates are lost, with each backend and with others' locks
+	go run ./test/conformance lock-experiment $(ARGS)
+
 .PHONY: differential
 differential: ## SEEDS=50 random scripts on Apache ZooKeeper and on Conclave, compared
 	go run ./test/diff -seeds $(SEEDS)

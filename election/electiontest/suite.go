@@ -183,9 +183,14 @@ func Run(t *testing.T, s Suite) {
 			s.recorder.leaveOut(one.name, why)
 			continue
 		}
-		began := time.Now()
-		passed := t.Run(one.name, func(t *testing.T) { one.run(t, s) })
-		s.recorder.ran(one.name, passed, time.Since(began))
+		began, ran := time.Now(), false
+		passed := t.Run(one.name, func(t *testing.T) {
+			ran = true
+			one.run(t, s)
+		})
+		if ran { // -run may have chosen others
+			s.recorder.ran(one.name, passed, time.Since(began))
+		}
 	}
 	if err := s.recorder.write(t.Name()); err != nil {
 		t.Error(err)

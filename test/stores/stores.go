@@ -26,6 +26,10 @@ import (
 // are kept.
 const CacheVariable = "CONCLAVE_STORES"
 
+// WithoutVariable names the environment variable with the stores that are left
+// out by name, separated by commas: tests that start one of them are skipped.
+const WithoutVariable = "CONCLAVE_WITHOUT"
+
 const (
 	buildWithin = 25 * time.Minute // Consul and Kubernetes take five on two idle cores
 	startWithin = time.Minute
@@ -57,6 +61,7 @@ var registrations = []func(register func(recipe)){
 	registerConsul,
 	registerDynamoDB,
 	registerEtcd,
+	registerKubernetes,
 	registerNATS,
 	registerPostgres,
 	registerRedis,
@@ -211,10 +216,13 @@ func Launch(ctx context.Context, name, dir string) (*Server, error) {
 }
 
 // Start is Launch for a test: the store runs until the test has ended. It
-// fails the test when the store cannot be had; a test that needs a store is
-// never skipped for want of it.
+// fails the test when the store cannot be had: a test that needs a store is
+// skipped only if somebody has left the store out by name.
 func Start(t testing.TB, name string) *Server {
 	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv(WithoutVariable), ","), name) {
+		t.Skipf("%s is left out by name, by %s", name, WithoutVariable)
+	}
 	dir := t.TempDir()
 	s, err := Launch(t.Context(), name, dir)
 	if err != nil {

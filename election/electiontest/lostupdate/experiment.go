@@ -61,7 +61,8 @@ func (e Experiment) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	counts, err := registers.Judge()
-	return Result{counts, t.elections(), pauses, time.Since(began).Seconds(), e.Lease.Milliseconds()}, err
+	return Result{counts, t.elections(), pauses, began.UTC().Format(time.DateOnly), time.Since(began).Seconds(),
+		e.Lease.Milliseconds()}, err
 }
 
 // pause stops processes until it is time to end.

@@ -35,6 +35,8 @@ type Result struct {
 	// Leaderships and Pauses are how many there were.
 	Leaderships int `json:"leaderships"`
 	Pauses      int `json:"pauses"`
+	// Date is the day.
+	Date string `json:"date"`
 	// Seconds is how long it took, LeaseMs the lease.
 	Seconds float64 `json:"seconds"`
 	LeaseMs int64   `json:"leaseMs"`

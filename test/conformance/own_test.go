@@ -1,0 +1,156 @@
+//go:build linux && conformance
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/file"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/test/stores"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// open opens a backend by the URLs of this file: a directory, or servers.
+func open(url string) (election.Backend, func() error, error) {
+	if strings.HasPrefix(url, "/") {
+		b, err := file.New(url)
+		return b, func() error { return nil }, err
+	}
+	b, err := zookeeper.New(strings.TrimPrefix(url, "zookeeper://"), zookeeper.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, b.Close, nil
+}
+
+func openFor(t testing.TB, url string) election.Backend {
+	t.Helper()
+	b, end, err := open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = end() })
+	return b
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		b, _, err := open(url)
+		return b, err
+	}))
+}
+
+func TestFilePassesTheSuite(t *testing.T) {
+	electiontest.Run(t, electiontest.Suite{
+		Open: openFor,
+		URL: func(t testing.TB) string {
+			if strings.Contains(t.Name(), "Thousands") {
+				return memoryDir(t) // each election waits twice for the disk
+			}
+			return t.TempDir()
+		},
+		Store: "a directory, " + fileSystem,
+	})
+}
+
+// fileSystem says what the directory is on; nobody mounts another for it.
+const fileSystem = "local disk"
+
+func memoryDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "conclave-conformance-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func TestZooKeeperOnConclavePassesTheSuite(t *testing.T) { runZooKeeper(t, "conclave", "Conclave") }
+func TestZooKeeperOnApachePassesTheSuite(t *testing.T) {
+	runZooKeeper(t, "zookeeper", "Apache ZooKeeper "+stores.Version("zookeeper"))
+}
+
+func runZooKeeper(t *testing.T, name, title string) {
+	server := stores.Start(t, name)
+	var count atomic.Int64
+	electiontest.Run(t, electiontest.Suite{
+		Open:  openFor,
+		Proxy: server.Proxy,
+		Store: title,
+		URL: func(t testing.TB) string {
+			path := fmt.Sprintf("/store-%d", count.Add(1))
+			if _, _, err := dial(t, server.Addr).Create(within(t), path, nil, client.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			return server.URL + path
+		},
+		Delete: func(t testing.TB, url, name string) {
+			c, path := dial(t, strings.TrimPrefix(url, "zookeeper://")), electionsPath+"/"+name
+			for _, child := range children(t, c, path) {
+				remove(t, c, path+"/"+child)
+			}
+			remove(t, c, path)
+		},
+		Left: func(t testing.TB, url string) int {
+			c, left := dial(t, strings.TrimPrefix(url, "zookeeper://")), 0
+			for _, name := range children(t, c, electionsPath) {
+				left += len(children(t, c, electionsPath+"/"+name))
+			}
+			return left
+		},
+		Restart: func(t testing.TB, _ string) {
+			if err := server.Restart(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+// electionsPath is where the backend keeps its elections.
+const electionsPath = "/conclave/elections"
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func dial(t testing.TB, servers string) *client.Client {
+	t.Helper()
+	c, err := client.Dial(within(t), servers, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func children(t testing.TB, c *client.Client, path string) []string {
+	t.Helper()
+	names, _, err := c.Children(within(t), path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// remove deletes a znode that a candidate may delete at the same time, or make
+// children of.
+func remove(t testing.TB, c *client.Client, path string) {
+	t.Helper()
+	err := c.Delete(within(t), path, -1)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) {
+		t.Fatal(err)
+	}
+}

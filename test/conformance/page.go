@@ -1,0 +1,238 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/electiontest/lostupdate"
+)
+
+const head = `# Backends
+
+Written by ` + "`make conformance`" + ` from what it has found, kept in [backends.json](backends.json). Every backend passes one suite,
+` + "`election/electiontest`" + `, on a real store that is started for it: candidates are killed and frozen, links cut, replies lost and late. A backend
+promises what its row says and nothing else; what it does not offer is not tested, and named below.
+
+`
+
+// page returns docs/backends.md.
+func (b book) page() string {
+	var text strings.Builder
+	text.WriteString(head)
+	b.offers(&text)
+	b.guarantees(&text)
+	b.proved(&text)
+	b.figures(&text)
+	b.lost(&text)
+	b.leftOut(&text)
+	return text.String()
+}
+
+// backends returns one report of each backend, for what it promises.
+func (b book) backends() []electiontest.Report {
+	var firsts []electiontest.Report
+	for _, r := range b.Reports {
+		if len(firsts) == 0 || firsts[len(firsts)-1].Traits.Name != r.Traits.Name {
+			firsts = append(firsts, r)
+		}
+	}
+	return firsts
+}
+
+func (b book) offers(text *strings.Builder) {
+	t := table{text: text}
+	t.row("backend", "one leader at a time", "the lease expires", "who waits is seen", "transfer to a chosen one",
+		"operators: list, history, requests", "shortest lease")
+	for _, r := range b.backends() {
+		t.row(r.Traits.Name, mark(r.Traits.Exclusive), mark(r.Traits.Expires), mark(r.Traits.Line),
+			mark(r.Nominator), mark(r.Operator), r.Traits.LeaseMin.String())
+	}
+}
+
+func (b book) guarantees(text *strings.Builder) {
+	text.WriteString("\n## What each rests on\n\n")
+	t := table{text: text}
+	t.row("backend", "when the store fails over", "clocks", "token", "one renewal", "one who waits", "how one learns")
+	for _, r := range b.backends() {
+		g := r.Traits.Guarantees
+		t.row(r.Traits.Name, g.Failover, g.Clocks, g.Token, g.Renewal, g.Waiting, g.Notice)
+	}
+}
+
+func (b book) proved(text *strings.Builder) {
+	text.WriteString("\n## What was proved\n\n")
+	t := table{text: text}
+	t.row("backend", "store", "date", "lease", "tests passed", "failed", "left out", "leaderships judged", "longest overlap", "tokens that went back")
+	for _, r := range b.Reports {
+		passed, failed, left := tally(r)
+		t.row(r.Traits.Name, r.Store, r.Date, (time.Duration(r.LeaseMs) * time.Millisecond).String(), fmt.Sprint(passed), fmt.Sprint(failed),
+			fmt.Sprint(left), fmt.Sprint(r.Leaderships), fmt.Sprintf("%.0f ms", r.OverlapMaxMs), fmt.Sprint(r.TokensBack))
+	}
+}
+
+// columns are the figures of the page with their headings.
+var columns = []struct{ name, heading string }{
+	{electiontest.FigureKill, "holder killed: next leads after"},
+	{electiontest.FigureResign, "gap after resigning"},
+	{electiontest.FigureTransfer, "gap after a transfer"},
+	{electiontest.FigureRequest, "operator asks: next leads after"},
+	{electiontest.FigureWaiting, "bytes/s to one who waits"},
+	{electiontest.FigureWoken, "others that hear of a handover"},
+}
+
+func (b book) figures(text *strings.Builder) {
+	text.WriteString("\n## Figures\n\nMedians, and the greatest in parentheses, in milliseconds, on two cores that do other work too: " +
+		"they compare stores, and are no promise.\n\n")
+	t := table{text: text}
+	headings := []string{"backend", "store"}
+	for _, c := range columns {
+		headings = append(headings, c.heading)
+	}
+	t.row(headings...)
+	for _, r := range b.Reports {
+		cells := []string{r.Traits.Name, r.Store}
+		for _, c := range columns {
+			cells = append(cells, show(r.Figures[c.name]))
+		}
+		t.row(cells...)
+	}
+}
+
+// show prints a figure, "-" for none.
+func show(f electiontest.Figure) string {
+	switch {
+	case f.Count == 0:
+		return "-"
+	case f.Count == 1:
+		return number(f.Median)
+	}
+	return fmt.Sprintf("%s (%s)", number(f.Median), number(f.Max))
+}
+
+// number prints three digits or all before the point.
+func number(value float64) string {
+	if value < 10 {
+		return fmt.Sprintf("%.1f", value)
+	}
+	return fmt.Sprintf("%.0f", value)
+}
+
+func (b book) lost(text *strings.Builder) {
+	text.WriteString(`
+## Updates lost under pauses
+
+Five processes, of which the leader reads, changes and writes three registers as fast as it can, a millisecond between reading and writing. About
+every five seconds a process, mostly the leader, is stopped for 1.1 to 2 leases and goes on where it stood. An update is lost if it was acknowledged
+and is not in the history of the final value. The *naive* register is written without another look; before the *checked* one the process
+asks whether it still leads; the *fenced* one refuses tokens older than it has seen. Only fencing can promise zero: between a check and a write there
+is always time enough for a pause. How to fence is in ` + "`election/fence`" + `. (` + "`go run ./test/conformance lock-experiment`" + `)
+
+`)
+	t := table{text: text}
+	t.row("lock", "store", "date", "lease", "pauses", "leaderships", "naive: lost of", "checked: lost of", "fenced: lost of", "refused by the fence")
+	row := func(name, store string, r *lostupdate.Result) {
+		cells := []string{name, store, r.Date, (time.Duration(r.LeaseMs) * time.Millisecond).String(),
+			fmt.Sprint(r.Pauses), fmt.Sprint(r.Leaderships)}
+		for _, register := range lostupdate.Registers {
+			cells = append(cells, lostOf(r.Registers[register]))
+		}
+		t.row(append(cells, fmt.Sprint(r.Registers[lostupdate.Fenced].Refused))...)
+	}
+	for _, r := range b.Reports {
+		if r.LostUpdates != nil {
+			row("Conclave, "+r.Traits.Name, r.Store, r.LostUpdates)
+		}
+	}
+	fenced := b.fenced()
+	for _, o := range b.Others {
+		row(o.Name, "", &o.Result)
+	}
+	fmt.Fprintf(text, "\nWith fencing, over all backends of Conclave: %d of %d updates lost.\n", fenced.Lost, fenced.Updates)
+}
+
+// fenced is the sum of the fenced registers over our own backends.
+func (b book) fenced() (sum lostupdate.Count) {
+	for _, r := range b.Reports {
+		if r.LostUpdates != nil {
+			c := r.LostUpdates.Registers[lostupdate.Fenced]
+			sum.Updates += c.Updates
+			sum.Lost += c.Lost
+			sum.Refused += c.Refused
+		}
+	}
+	return sum
+}
+
+// lostOf prints "3 of 1,000", "no token" where there was nothing to fence with.
+func lostOf(c lostupdate.Count) string {
+	if c.Updates == 0 {
+		return "no token"
+	}
+	return fmt.Sprintf("%d of %d", c.Lost, c.Updates)
+}
+
+// counts prints a result in one line.
+func counts(r *lostupdate.Result) string {
+	var parts []string
+	for _, name := range lostupdate.Registers {
+		parts = append(parts, name+" "+lostOf(r.Registers[name]))
+	}
+	return strings.Join(parts, ", ") + fmt.Sprintf("; %d pauses, %d leaderships", r.Pauses, r.Leaderships)
+}
+
+func (b book) leftOut(text *strings.Builder) {
+	text.WriteString("\n## What was left out, and why\n\n")
+	t := table{text: text}
+	t.row("backend", "store", "test", "why")
+	for _, r := range b.Reports {
+		for _, test := range r.Tests {
+			if test.LeftOut != "" && !strings.HasPrefix(test.LeftOut, electiontest.LostUpdatesVariable) {
+				t.row(r.Traits.Name, r.Store, test.Name, test.LeftOut)
+			}
+		}
+	}
+}
+
+func mark(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+// table writes rows of Markdown; the first is the heading.
+type table struct {
+	text  *strings.Builder
+	begun bool
+}
+
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = cmp.Or(strings.NewReplacer("|", `\|`, "\n", " ").Replace(cell), "-")
+	}
+	fmt.Fprintf(t.text, "| %s |\n", strings.Join(cells, " | "))
+	if !t.begun {
+		fmt.Fprintf(t.text, "|%s\n", strings.Repeat("---|", len(cells)))
+		t.begun = true
+	}
+}
+
+// summary is the table for the terminal.
+func summary(reports []electiontest.Report) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "BACKEND\tSTORE\tPASSED\tFAILED\tLEFT OUT\tONE LEADER\tEXPIRES\tLINE\tTRANSFER\tOPERATORS")
+	for _, r := range reports {
+		passed, failed, left := tally(r)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", r.Traits.Name, r.Store, passed, failed, left,
+			mark(r.Traits.Exclusive), mark(r.Traits.Expires), mark(r.Traits.Line), mark(r.Nominator), mark(r.Operator))
+	}
+	w.Flush()
+	return text.String()
+}

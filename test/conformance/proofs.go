@@ -1,0 +1,77 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// A proof is the suite of one backend on the stores it is for.
+type proof struct {
+	// name is that of the backend.
+	name string
+	// stores are those that its tests start; none for a backend without one.
+	stores []string
+	// dir is where the tests are, from the top of the tree.
+	dir string
+	// lost is how long the experiment with pauses takes in seconds: enough for
+	// some pauses with the store's shortest lease.
+	lost int
+}
+
+// proofs lists the backends, as the page does.
+var proofs = []proof{
+	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},
+	{"etcd", []string{"etcd"}, "election/backend/etcd", 45},
+	{"consul", []string{"consul"}, "election/backend/consul", 45},
+	{"kubernetes", []string{"kubernetes"}, "election/backend/kubernetes", 45},
+	{"postgres", []string{"postgres"}, "election/backend/postgres", 45},
+	{"redis", []string{"redis"}, "election/backend/redis", 45},
+	{"nats", []string{"nats", "nats-cluster"}, "election/backend/nats", 45},
+	{"dynamodb", []string{"dynamodb"}, "election/backend/dynamodb", 45},
+	{"s3", []string{"s3", "minio"}, "election/backend/s3", 45},
+	{"azureblob", []string{"azureblob"}, "election/backend/azureblob", 180},
+	{"file", nil, "test/conformance", 45},
+	{"peers", nil, "election/backend/peers", 45},
+}
+
+// slow says whether a store of the proof takes long to build.
+func (p proof) slow() bool { return slices.ContainsFunc(p.stores, stores.Slow) }
+
+// pattern is which tests belong to the proof.
+func (p proof) pattern() string {
+	if strings.HasPrefix(p.dir, "test/") {
+		return "(?i)" + p.name + ".*Suite"
+	}
+	return "."
+}
+
+// choose returns the proofs that are asked for.
+func choose(only, without string, quick bool) ([]proof, error) {
+	wanted, left := names(only), names(without)
+	for _, name := range slices.Concat(wanted, left) {
+		if !slices.ContainsFunc(proofs, func(p proof) bool { return p.name == name || slices.Contains(p.stores, name) }) {
+			return nil, fmt.Errorf("no backend or store is called %q", name)
+		}
+	}
+	var chosen []proof
+	for _, p := range proofs {
+		switch {
+		case len(wanted) > 0 && !slices.Contains(wanted, p.name):
+		case quick && p.slow():
+		case slices.Contains(left, p.name):
+		default:
+			chosen = append(chosen, p)
+		}
+	}
+	return chosen, nil
+}
+
+// names splits a list at its commas.
+func names(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(s string) bool { return s == "" })
+}

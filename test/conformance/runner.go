@@ -1,0 +1,177 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// testsWithin bounds the tests of one backend.
+const testsWithin = "40m"
+
+// errNotAll says that something failed; what, has been printed.
+var errNotAll = errors.New("not everything was proved")
+
+// runner carries out proofs one after the other.
+type runner struct {
+	out     io.Writer
+	chosen  []proof
+	without []string // names of backends and stores
+	lost    bool     // the experiment with pauses in place of the suite
+	docs    bool
+
+	logs string
+}
+
+// run carries out all that was chosen, and writes the page.
+func (r *runner) run(ctx context.Context) error {
+	var err error
+	if r.logs, err = logDir(); err != nil {
+		return err
+	}
+	proved, failed := 0, 0
+	var found []electiontest.Report
+	for _, p := range r.chosen {
+		reports, ok := r.prove(ctx, p)
+		found = append(found, reports...)
+		if ok {
+			proved++
+		} else {
+			failed++
+		}
+	}
+	all, err := load()
+	if err != nil {
+		return err
+	}
+	all.add(found)
+	if r.lost {
+		others, bad := r.foreign(ctx)
+		for _, o := range others {
+			all.addOther(o)
+		}
+		proved, failed = proved+len(others), failed+bad
+	}
+	if len(r.chosen) > 0 {
+		fmt.Fprint(r.out, "\n", summary(found))
+	}
+	if r.docs {
+		if err := all.save(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed; logs in %s\n", proved, failed, r.logs)
+	if failed > 0 {
+		return errNotAll
+	}
+	return nil
+}
+
+// prove builds the stores of one backend and runs its tests.
+func (r *runner) prove(ctx context.Context, p proof) ([]electiontest.Report, bool) {
+	began := time.Now()
+	var leave []string
+	for _, name := range p.stores {
+		if slices.Contains(r.without, name) {
+			leave = append(leave, name)
+			continue
+		}
+		if err := stores.Build(ctx, name); err != nil {
+			fmt.Fprintf(r.out, "NOT PROVED  %s: %v\n            (-without %s leaves it out)\n", p.name, err, name)
+			return nil, false
+		}
+	}
+	built := time.Since(began)
+	began = time.Now()
+	reports, err := r.test(ctx, p, leave)
+	result := "ok"
+	if err != nil {
+		result = "FAILED"
+	}
+	fmt.Fprintf(r.out, "%-11s %-10s %6.1f s, stores built in %.1f s\n", result, p.name, time.Since(began).Seconds(), built.Seconds())
+	for _, report := range reports {
+		fmt.Fprintf(r.out, "            %s\n", line(report))
+	}
+	if err != nil {
+		fmt.Fprintf(r.out, "            %v\n", err)
+	}
+	return reports, err == nil
+}
+
+// test runs the tests of a proof and reads the reports that they leave.
+func (r *runner) test(ctx context.Context, p proof, leave []string) ([]electiontest.Report, error) {
+	reports := filepath.Join(r.logs, p.name)
+	if err := os.MkdirAll(reports, 0o755); err != nil {
+		return nil, err
+	}
+	args := []string{"test", "-tags", "conformance", "-count=1", "-v", "-timeout", testsWithin, "-run", r.pattern(p)}
+	command := exec.CommandContext(ctx, "go", append(args, "./"+p.dir+"/...")...)
+	command.Env = append(os.Environ(), electiontest.ReportsVariable+"="+reports,
+		stores.WithoutVariable+"="+strings.Join(leave, ","))
+	if r.lost {
+		command.Env = append(command.Env, fmt.Sprintf("%s=%d", electiontest.LostUpdatesVariable, p.lost))
+	}
+	out, failure := command.CombinedOutput()
+	log := filepath.Join(r.logs, p.name+".log")
+	if err := os.WriteFile(log, out, 0o644); err != nil {
+		return nil, err
+	}
+	if failure != nil {
+		failure = fmt.Errorf("%w: %s", failure, log)
+	}
+	found, err := read(reports)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("no test of %s ran the suite: %s", p.dir, log)
+	}
+	return found, errors.Join(failure, err)
+}
+
+// pattern is which tests to run: all of a backend, or the one experiment of
+// each suite.
+func (r *runner) pattern(p proof) string {
+	if !r.lost {
+		return p.pattern()
+	}
+	if own := p.pattern(); own != "." {
+		return own + "/NoFencedUpdate"
+	}
+	return "Suite/NoFencedUpdate"
+}
+
+// line sums up one report.
+func line(r electiontest.Report) string {
+	passed, failed, left := tally(r)
+	text := fmt.Sprintf("%s: %d passed, %d failed, %d left out; %d leaderships, overlap %.0f ms, tokens back %d",
+		r.Store, passed, failed, left, r.Leaderships, r.OverlapMaxMs, r.TokensBack)
+	if r.LostUpdates != nil {
+		text = fmt.Sprintf("%s: lost updates: %s", r.Store, counts(r.LostUpdates))
+	}
+	return text
+}
+
+// tally counts the tests of a report.
+func tally(r electiontest.Report) (passed, failed, left int) {
+	for _, test := range r.Tests {
+		switch {
+		case test.LeftOut != "":
+			left++
+		case test.Passed:
+			passed++
+		default:
+			failed++
+		}
+	}
+	return passed, failed, left
+}
