@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -18,7 +19,7 @@ func claim(id string) election.Claim {
 // only (R6). A record that was released is free at once.
 func TestDeletedRecordHurriesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := skewed{time.Now(), 1}
+		c := electiontest.VirtualClock(1)
 		store := record.NewMemory(c)
 		a, b := record.New(store, record.Options{Clock: c}), record.New(store, record.Options{Clock: c})
 		defer b.Close()

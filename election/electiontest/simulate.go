@@ -1,0 +1,257 @@
+package electiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// Simulation lets candidates fight for one election on virtual time: clocks
+// run at different rates, by the whole drift that is allowed; links to the
+// store delay and lose requests and answers, bring them late and are cut.
+// Every leadership is held to the last moment of its deadline. In real time no
+// two may overlap, and tokens must grow.
+type Simulation struct {
+	// Begin starts a store, in the bubble of virtual time. It returns how a
+	// candidate opens its backend, over a link of its own and counting on a
+	// clock of its own.
+	Begin func() (open func(*BadLink) election.Backend)
+	// Meddle, if not nil, is called now and then while elections go on, as an
+	// operator would do something to the store.
+	Meddle func(rng *rand.Rand)
+	// Damage says that Meddle takes away what the store must not lose. Then
+	// leaderships may overlap, and tokens grow all the same.
+	Damage bool
+	// Elections is how many to simulate, in runs of 500. Candidates is how
+	// many take part, default 5.
+	Elections, Candidates int
+}
+
+const (
+	simulationRun   = 500
+	simulationLease = time.Second
+	simulationName  = "simulated"
+)
+
+// Simulate runs the simulation with seeds from the first one on.
+func Simulate(t *testing.T, s Simulation) {
+	if s.Candidates == 0 {
+		s.Candidates = 5
+	}
+	for seed := range uint64((s.Elections + simulationRun - 1) / simulationRun) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &simulationRound{Simulation: s, want: min(simulationRun, s.Elections)}
+			r.play(t, seed)
+			r.judge(t, seed)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// VirtualClock is a clock on the time of a bubble of testing/synctest that runs
+// at another rate, 1 being the right one.
+func VirtualClock(rate float64) clock.Clock { return virtualClock{time.Now(), rate} }
+
+type virtualClock struct {
+	start time.Time
+	rate  float64
+}
+
+func (c virtualClock) Now() clock.Instant {
+	return clock.Instant(c.rate * float64(time.Since(c.start)))
+}
+
+func (c virtualClock) Timer(at clock.Instant) clock.Timer {
+	t := &virtualTimer{fired: make(chan struct{})}
+	wait := time.Duration(float64(at.Sub(c.Now()))/c.rate) + 1 // no earlier than at
+	t.timer = time.AfterFunc(wait, func() { close(t.fired) })
+	return t
+}
+
+type virtualTimer struct {
+	timer *time.Timer
+	fired chan struct{}
+}
+
+func (t *virtualTimer) C() <-chan struct{} { return t.fired }
+func (t *virtualTimer) Stop()              { t.timer.Stop() }
+
+// BadLink is the way of one candidate to the store, in a simulation.
+type BadLink struct {
+	// Clock is that of the candidate.
+	Clock clock.Clock
+
+	mu  sync.Mutex
+	rng *rand.Rand
+	cut time.Time // until when nothing passes
+}
+
+// ErrLink is what a call gets whose request or answer was lost.
+var ErrLink = errors.New("electiontest: the request or its answer was lost")
+
+// Pass makes a call over the link: it has its effect after a delay, once or not
+// at all, also when the caller does not wait any more.
+func (l *BadLink) Pass(ctx context.Context, call func()) error {
+	l.mu.Lock()
+	cut := time.Now().Before(l.cut)
+	l.mu.Unlock()
+	there, back, fate := l.delay(), l.delay(), l.chance(40)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(there)
+		if !cut && fate != 0 {
+			call()
+			time.Sleep(back)
+		}
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if cut || fate < 2 {
+		return ErrLink
+	}
+	return nil
+}
+
+func (l *BadLink) chance(n int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rng.Int64N(n)
+}
+
+// delay is mostly a millisecond or two, and sometimes more than a lease.
+func (l *BadLink) delay() time.Duration {
+	switch pick := l.chance(100); {
+	case pick < 90:
+		return time.Duration(l.chance(2000)) * time.Microsecond
+	case pick < 98:
+		return time.Duration(l.chance(400)) * time.Millisecond
+	}
+	return time.Duration(l.chance(3000)) * time.Millisecond
+}
+
+// cutNowAndThen cuts the link for up to three leases.
+func (l *BadLink) cutNowAndThen(ctx context.Context) {
+	for ctx.Err() == nil {
+		nap(ctx, time.Duration(l.chance(20_000))*time.Millisecond)
+		length := time.Duration(l.chance(int64(3 * simulationLease)))
+		l.mu.Lock()
+		l.cut = time.Now().Add(length)
+		l.mu.Unlock()
+	}
+}
+
+func nap(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// simulationRound is one seed.
+type simulationRound struct {
+	Simulation
+	want int
+	over context.CancelFunc
+
+	mu   sync.Mutex
+	past []simulated
+}
+
+// simulated is a time during which a candidate believed to lead.
+type simulated struct {
+	who      string
+	token    election.Token
+	from, to time.Time
+}
+
+func (r *simulationRound) play(t *testing.T, seed uint64) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r.over = cancel
+	open := r.Begin()
+	var group sync.WaitGroup
+	for i := range r.Candidates {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		// Two and a half per cent on either side are five between two clocks.
+		rate := []float64{0.975, 1.025, 1}[rng.IntN(3)]
+		link := &BadLink{Clock: VirtualClock(rate), rng: rand.New(rand.NewPCG(seed, 100+uint64(i)))}
+		elector, err := election.New(open(link), simulationName, election.Options{ID: fmt.Sprint("c", i),
+			Lease: simulationLease, Forever: true, Clock: link.Clock, Retry: 20 * time.Millisecond, Priority: i % 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() { _ = elector.Run(ctx, r.lead(rng)) })
+		group.Go(func() { link.cutNowAndThen(ctx) })
+	}
+	if r.Meddle != nil {
+		rng := rand.New(rand.NewPCG(seed, 99))
+		group.Go(func() {
+			for ctx.Err() == nil {
+				nap(ctx, time.Duration(rng.IntN(10_000))*time.Millisecond)
+				r.Meddle(rng)
+			}
+		})
+	}
+	group.Wait()
+	time.Sleep(time.Minute) // what is late arrives
+}
+
+// lead leads for a while, or to the very last moment.
+func (r *simulationRound) lead(rng *rand.Rand) func(context.Context, election.Leadership) error {
+	return func(ctx context.Context, lead election.Leadership) error {
+		b := simulated{who: lead.ID(), token: lead.Token(), from: time.Now()}
+		enough := time.NewTimer(time.Duration(rng.Int64N(int64(3 * simulationLease))))
+		defer enough.Stop()
+		select {
+		case <-ctx.Done():
+			var lost *election.LostError
+			for errors.As(context.Cause(ctx), &lost) && lost.Reason == election.ReasonExpired && lead.Remaining() > 0 {
+				time.Sleep(lead.Remaining()/2 + time.Microsecond)
+			}
+		case <-enough.C:
+		}
+		b.to = time.Now()
+		r.file(b)
+		return nil
+	}
+}
+
+func (r *simulationRound) file(b simulated) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.past = append(r.past, b); len(r.past) == r.want {
+		r.over()
+	}
+}
+
+func (r *simulationRound) judge(t *testing.T, seed uint64) {
+	slices.SortFunc(r.past, func(a, b simulated) int { return a.from.Compare(b.from) })
+	for i := 1; i < len(r.past); i++ {
+		before, after := r.past[i-1], r.past[i]
+		beside := after.from.Before(before.to)
+		if beside && r.Damage {
+			continue // granted in one order, told in another
+		}
+		if beside {
+			t.Errorf("seed %d: %s (token %d) led beside %s (token %d) for %v", seed, after.who, after.token,
+				before.who, before.token, before.to.Sub(after.from))
+		}
+		if after.token <= before.token {
+			t.Errorf("seed %d: token %d after %d", seed, after.token, before.token)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package electiontest_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+)
+
+var elections = flag.Int("elections", 2000, "how many elections a simulation simulates")
+
+// remote is a candidate's backend on a store that expires leases by its own
+// clock, as etcd, Consul, ZooKeeper and the leases of Azure do. A grant is
+// proved by a renewal whose sending this candidate's clock has seen.
+type remote struct {
+	*electiontest.Store
+	link *electiontest.BadLink
+}
+
+func (r remote) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
+	var grant election.Grant
+	var err error
+	lost := r.link.Pass(ctx, func() { grant, err = r.Store.Acquire(ctx, claim) })
+	if err := errors.Join(lost, err); err != nil {
+		return election.Grant{}, err
+	}
+	return r.Renew(ctx, grant)
+}
+
+func (r remote) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
+	sent := r.link.Clock.Now()
+	answer := make(chan error, 1)
+	renewed := grant
+	if err := r.link.Pass(ctx, func() {
+		g, err := r.Store.Renew(context.WithoutCancel(ctx), grant)
+		if err == nil {
+			renewed = g
+		}
+		answer <- err
+	}); err != nil {
+		return grant, err
+	}
+	if err := <-answer; err != nil {
+		return grant, err
+	}
+	renewed.Sent = sent
+	return renewed, nil
+}
+
+func (r remote) Release(ctx context.Context, grant election.Grant) error {
+	answer := make(chan error, 1)
+	if err := r.link.Pass(ctx, func() { answer <- r.Store.Release(context.WithoutCancel(ctx), grant) }); err != nil {
+		return err
+	}
+	return <-answer
+}
+
+// TestServerSideLeasesOverABadNetwork (E02, E04, E08, E09, E14).
+func TestServerSideLeasesOverABadNetwork(t *testing.T) {
+	var store *electiontest.Store
+	electiontest.Simulate(t, electiontest.Simulation{
+		Elections: *elections,
+		Begin: func() func(*electiontest.BadLink) election.Backend {
+			store = electiontest.NewStore(electiontest.VirtualClock(1))
+			return func(link *electiontest.BadLink) election.Backend { return remote{store, link} }
+		},
+		Meddle: func(rng *rand.Rand) {
+			_ = store.Ask(context.Background(), "simulated", election.Request{})
+		},
+	})
+}
