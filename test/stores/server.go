@@ -83,6 +83,17 @@ func (s *Server) Pause() {
 	}
 }
 
+// Part returns one process of the store as a server, to crash or pause it
+// alone; nil if there is none of that name.
+func (s *Server) Part(name string) *Server {
+	for _, m := range s.members {
+		if p, ok := m.(*process); ok && p.name == name {
+			return &Server{Name: name, Version: s.Version, URL: s.URL, Addr: s.Addr, Note: s.Note, members: []member{m}}
+		}
+	}
+	return nil
+}
+
 // Resume ends Pause.
 func (s *Server) Resume() {
 	for _, m := range s.members {
