@@ -60,6 +60,7 @@ type Machine struct {
 
 	// When to begin to ask, while this member wants to lead and nobody does.
 	askAtMs  int64
+	restMs   int64 // not before: it let go in favour of another
 	failures int
 
 	// While asking or candidate.
@@ -206,7 +207,7 @@ func (m *Machine) onCampaign(nowMs, laterMs int64) {
 	if m.role != follower {
 		return
 	}
-	m.askAtMs = nowMs
+	m.askAtMs = max(nowMs, m.restMs)
 	if m.promised(nowMs, m.cfg.ID, 0) {
 		m.askAtMs = m.afterPromise()
 	}
@@ -244,6 +245,7 @@ func (m *Machine) letGo(nowMs int64, to algo.ID) {
 	case m.cfg.ID:
 		m.vote(nowMs, term)
 	default:
+		m.restMs = nowMs + m.cfg.LeaseMs
 		m.askAtMs += m.cfg.LeaseMs
 		m.send(to, algo.Message{Word: algo.Now, Term: term})
 	}

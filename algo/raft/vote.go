@@ -164,6 +164,7 @@ func (m *Machine) onFree(nowMs int64, _ algo.ID, e *algo.Message) {
 		return
 	}
 	m.release(e.Term)
+	m.restMs = 0
 	if m.role == follower && m.wants {
 		m.askAtMs = nowMs + m.laterMs + m.chance(m.cfg.SpreadMs/4)
 	}
