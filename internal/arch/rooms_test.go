@@ -63,6 +63,7 @@ var rooms = map[string]room{
 	"internal/server":                       {5, shell},
 	"election/record":                       {5, shell},
 	"election/backend/file":                 {5, shell},
+	"election/backend/peers":                {5, shell},
 	"election/backend/zookeeper":            {5, shell},
 	"election/backend/internal/feed":        {5, shell},
 	"election/backend/internal/incarnation": {6, shell},
