@@ -24,7 +24,7 @@ func buildConsul(ctx context.Context, cache string) error {
 
 // consulConfig is one server with nothing on but HTTP and what Raft and gossip
 // need. Sessions may be as short as two seconds, so that tests need not wait
-// for ten.
+// for ten, and one address may have many connections: all candidates have it.
 const consulConfig = `
 server           = true
 bootstrap_expect = 1
@@ -36,6 +36,7 @@ session_ttl_min  = "2s"
 disable_update_check = true
 connect { enabled = false }
 performance { raft_multiplier = 1 }
+limits { http_max_conns_per_client = 2000 }
 ports {
   http     = %s
   server   = %s

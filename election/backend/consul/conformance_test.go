@@ -1,0 +1,122 @@
+//go:build conformance
+
+package consul_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/consul"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		backend, _, err := consul.Open(context.Background(), url)
+		return backend, err
+	}))
+}
+
+// lease is the session_ttl_min of the servers under test.
+const lease = 2 * time.Second
+
+var (
+	running  sync.Mutex
+	serverOf = map[string]*stores.Server{} // by URL
+)
+
+// start runs an empty server for one test.
+func start(t testing.TB) string {
+	t.Helper()
+	s := stores.Start(t, "consul")
+	running.Lock()
+	defer running.Unlock()
+	serverOf[s.URL] = s
+	return s.URL
+}
+
+func server(url string) *stores.Server {
+	running.Lock()
+	defer running.Unlock()
+	return serverOf[url]
+}
+
+func open(t testing.TB, url string) election.Backend {
+	t.Helper()
+	backend, end, err := consul.Open(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = end() })
+	return backend
+}
+
+// operator is a client beside all candidates.
+func operator(t testing.TB, url string) *api.Client {
+	t.Helper()
+	config := api.DefaultConfig()
+	config.Address = server(url).Addr
+	client, err := api.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestConsulBackendPassesTheSuite(t *testing.T) {
+	electiontest.Run(t, electiontest.Suite{
+		Open: open, URL: start, Lease: lease, Store: "Consul " + stores.Version("consul"), Elections: 1000,
+		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
+			link, err := server(url).Link()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(link.Close)
+			return strings.Replace(url, server(url).Addr, link.Addr, 1), link
+		},
+		Delete: func(t testing.TB, url, name string) {
+			for _, prefix := range []string{name + "/.lock", "conclave/elections/" + name + "/"} {
+				if _, err := operator(t, url).KV().DeleteTree(prefix, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		Left: func(t testing.TB, url string) int {
+			client := operator(t, url)
+			sessions, _, err := client.Session().List(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pairs, _, err := client.KV().List("", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := len(sessions)
+			for _, pair := range pairs {
+				if !strings.HasSuffix(pair.Key, "/history") && (!strings.HasSuffix(pair.Key, "/.lock") || pair.Session != "") {
+					count++
+				}
+			}
+			return count
+		},
+		Restart: func(t testing.TB, url string) {
+			if err := server(url).Restart(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}

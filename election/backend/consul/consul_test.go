@@ -1,0 +1,114 @@
+package consul
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+func TestURLMakesTheClient(t *testing.T) {
+	config := &api.Config{Scheme: "http"}
+	options, err := parse("consul://a:8500/services/x/?lease-min=2s&lock-delay=5s&tls=true", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Options{Prefix: "services/x/", LeaseMin: 2 * time.Second, LockDelay: 5 * time.Second}
+	if options != want || config.Address != "a:8500" || config.Scheme != "https" {
+		t.Errorf("options %+v, agent %s://%s", options, config.Scheme, config.Address)
+	}
+	if b := New(nil, Options{}); b.Traits().LeaseMin != LeaseMinDefault || b.options.LockDelay != time.Millisecond {
+		t.Errorf("defaults %+v", b.options)
+	}
+}
+
+func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {
+	for _, url := range []string{"", "http://a:1", "consul://", "consul://a", "consul://u:p@a:1", "consul://a:1?x=y",
+		"consul://a:1?lease-min=soon", "consul://%zz"} {
+		_, _, err := Open(t.Context(), url)
+		if err == nil || !strings.Contains(err.Error(), "consul://127.0.0.1:8500") {
+			t.Errorf("%q: error %v", url, err)
+		}
+	}
+}
+
+func TestKeysOfDifferentElectionsAreDifferent(t *testing.T) {
+	b := New(nil, Options{Prefix: "p/"})
+	seen := map[string]string{}
+	for _, name := range []string{"a", "a/b", "a%2Fb", "a%252Fb", "a/.lock", "conclave/elections/a"} {
+		for _, key := range []string{b.lockKey(name), b.requestKey(name), b.historyKey(name), b.lineKeys(name)} {
+			if other, taken := seen[key]; taken {
+				t.Errorf("%q and %q share the key %q", name, other, key)
+			}
+			seen[key] = name
+		}
+		if back := unescaper.Replace(escaper.Replace(name)); back != name {
+			t.Errorf("%q comes back as %q", name, back)
+		}
+	}
+	if b.lockKey("a/b") != "p/a/b/.lock" {
+		t.Errorf("the key is %q, which \"consul lock p/a/b\" does not use", b.lockKey("a/b"))
+	}
+	claim := election.Claim{Election: "a/b", Nonce: "n", Priority: 70}
+	if key := b.ticketKey(claim); b.priorityOf("a/b", key) != 70 || !strings.HasSuffix(key, "/0070/n") {
+		t.Errorf("ticket %q", key)
+	}
+}
+
+func TestLineIsInTheOrderOfComing(t *testing.T) {
+	tickets := line([]*api.KVPair{
+		{Key: "x/0500/c", CreateIndex: 30, Value: ticket{ID: "third"}.encode()},
+		{Key: "x/0000/b", CreateIndex: 10, Value: ticket{ID: "first"}.encode(), Session: "s1", ModifyIndex: 11},
+		{Key: "x/0000/a", CreateIndex: 20, Value: []byte("damaged")},
+	})
+	ids := []string{tickets[0].ID, tickets[1].ID, tickets[2].ID}
+	if !slices.Equal(ids, []string{"first", "", "third"}) {
+		t.Errorf("line %q", ids)
+	}
+	if tickets[0].session != "s1" || tickets[0].modified != 11 || tickets[0].key != "x/0000/b" {
+		t.Errorf("ticket %+v", tickets[0])
+	}
+}
+
+func TestValuesOfOtherProgramsAreNotOurs(t *testing.T) {
+	for _, value := range []string{"", "host-a", "{}", `{"leader":""}`, "[1]"} {
+		if h, ours := decodeHolder([]byte(value)); ours {
+			t.Errorf("%q is taken for ours: %+v", value, h)
+		}
+	}
+	if h, ours := decodeHolder(holder{ID: "a"}.encode()); !ours || h.ID != "a" {
+		t.Errorf("our own value is read as %+v, %v", h, ours)
+	}
+}
+
+// TestRefusalsArePermanent with the two forms in which Consul says no: as the
+// status of an answer, and as the error of an operation in a transaction.
+func TestRefusalsArePermanent(t *testing.T) {
+	forms := map[string]http.HandlerFunc{
+		"status": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "Permission denied: token lacks permission", http.StatusForbidden)
+		},
+		"operation": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"Results":null,"Errors":[{"OpIndex":0,"What":"Permission denied: token lacks permission"}]}`))
+		},
+	}
+	for form, answer := range forms {
+		agent := httptest.NewServer(answer)
+		b, _, err := Open(t.Context(), "consul://"+strings.TrimPrefix(agent.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.(*Backend).Ask(t.Context(), "e", election.Request{}); !errors.Is(err, election.ErrPermanent) {
+			t.Errorf("%s: error %v", form, err)
+		}
+		agent.Close()
+	}
+}
