@@ -27,7 +27,7 @@ func recorded() (*tracing.Spans, *trace.TracerProvider, *tracetest.SpanRecorder)
 func attributes(list []attribute.KeyValue) map[string]string {
 	m := make(map[string]string)
 	for _, a := range list {
-		m[string(a.Key)] = a.Value.Emit()
+		m[string(a.Key)] = a.Value.String()
 	}
 	return m
 }
