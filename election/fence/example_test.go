@@ -127,8 +127,8 @@ func ExampleUpdateObject() {
 	}
 	fmt.Println(add(leader, "by the leader"))
 	fmt.Println(add(zombie, "by a zombie"))
-	object, _ := store.Get(ctx, "report")
-	fmt.Print(string(object.Data))
+	content, _ := fence.ReadObject(ctx, store, "report")
+	fmt.Print(string(content.Data))
 	// Output:
 	// <nil>
 	// fence "report": token 33, seen 34: the token is stale: a later leader has been here

@@ -1,78 +1,80 @@
 package fence
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
-	"strconv"
-	"strings"
 
 	"github.com/conclave-project/conclave/election"
 )
 
-// Metadata of an object: the token of its writer, and a random mark of the
-// write. The names are letters alone, because Azure takes no others.
-const (
-	MetadataToken = "conclavetoken"
-	MetadataWrite = "conclavewrite"
-)
-
-// Object is an object of a store with conditional writes: S3, Azure blobs,
-// Google Cloud Storage and their like.
-type Object struct {
-	Data []byte
-	// Metadata is what the user keeps beside the data. Stores may change the
-	// case of its names.
-	Metadata map[string]string
-	// ETag names the present state of the object in a condition.
-	ETag string
-}
-
-// Objects is a store of objects as any client library gives it: ten lines each,
-// see the examples.
+// Objects is a store of objects with conditional writes (S3, Azure blobs, Google
+// Cloud Storage and their like) as any client library gives it: ten lines each,
+// see the examples of the module election/fence/integration.
 type Objects interface {
-	// Get returns an object, ErrNoObject if there is none.
-	Get(ctx context.Context, key string) (Object, error)
-	// Put writes data and metadata if the object still has the ETag (If-Match),
-	// or, if the ETag is empty, if there is none (If-None-Match: *).
-	// ErrChanged says that the condition did not hold. It makes one attempt:
-	// switch off the retries of the client library, which turn a write whose
-	// answer was lost into ErrChanged. UpdateObject sees through that unless
-	// somebody else has written since.
-	Put(ctx context.Context, key string, object Object) error
+	// Get returns the bytes of an object and its ETag, ErrNoObject if there is
+	// none.
+	Get(ctx context.Context, key string) (data []byte, etag string, err error)
+	// Put writes the bytes if the object still has the ETag (If-Match), or, if
+	// the ETag is empty, if there is none (If-None-Match: *). ErrChanged says
+	// that the condition did not hold. It makes one attempt: switch off the
+	// retries of the client library, which turn a write whose answer was lost
+	// into ErrChanged. UpdateObject sees through that unless somebody else has
+	// written since.
+	Put(ctx context.Context, key string, data []byte, etag string) error
 }
 
 // ErrNoObject is what Get of Objects returns when there is no such object.
 var ErrNoObject = errors.New("no such object")
 
+// An object that UpdateObject has written begins with a line, then comes the
+// data:
+//
+//	conclave object 1 token=42 write=8c1f0a...
+//
+// The line is not metadata, because the ETag of S3 is a sum of the bytes alone:
+// if a new leader wrote the same data with a new token beside it, the ETag
+// would stay, and the zombie's condition would hold. The mark of the write,
+// which is random, makes every ETag another.
+const (
+	objectHeader         = "conclave object 1 token=%d write=%s\n"
+	objectPrefix         = "conclave object "
+	objectHeaderBytesMax = 120
+)
+
+// ObjectContent is what an object holds.
+type ObjectContent struct {
+	Data  []byte
+	Token election.Token // of who wrote it; zero for one written without
+	write string
+	etag  string
+}
+
 // objectTries bounds the attempts of UpdateObject. Each that is in vain means
 // that somebody else has written: with one leader, one or two.
 const objectTries = 100
 
-// UpdateObject replaces an object by what change makes of it (nil if it is not
-// there), with the token in its metadata. ErrStale says that a later leader has
-// written it; an error of change comes out as it is; then nothing was written.
-// After another error nobody knows. The condition on the ETag holds what was compared together with what is
-// written (F2). change may be called several times.
+// UpdateObject replaces the data of an object by what change makes of it (nil if
+// it is not there). ErrStale says that a later leader has written it; an error
+// of change comes out as it is; then nothing was written. After another error
+// nobody knows. The condition on the ETag holds what was compared together
+// with what is written (F2). change may be called several times. An object that
+// was written without a fence is taken as data of token zero.
 func UpdateObject(ctx context.Context, objects Objects, key string, token election.Token,
 	change func(old []byte) ([]byte, error)) error {
 	mine := ""
 	for range objectTries {
-		old, err := objects.Get(ctx, key)
-		if err != nil && !errors.Is(err, ErrNoObject) {
-			return fmt.Errorf("fence %q: read: %w", key, err)
+		old, err := ReadObject(ctx, objects, key)
+		if err != nil {
+			return err
 		}
-		if mine != "" && metadata(old, MetadataWrite) == mine {
+		if mine != "" && old.write == mine {
 			return nil // it was written, but a retry below has hidden that
 		}
-		seen, err := TokenOfObject(old)
-		if err == nil {
-			err = Check(key, seen, token)
-		}
-		if err != nil {
+		if err := Check(key, old.Token, token); err != nil {
 			return err
 		}
 		data, err := change(old.Data)
@@ -80,7 +82,8 @@ func UpdateObject(ctx context.Context, objects Objects, key string, token electi
 			return err
 		}
 		mine = newMark()
-		err = objects.Put(ctx, key, marked(old, data, token, mine))
+		data = append(fmt.Appendf(nil, objectHeader, token, mine), data...)
+		err = objects.Put(ctx, key, data, old.etag)
 		if err == nil {
 			return nil
 		}
@@ -91,40 +94,29 @@ func UpdateObject(ctx context.Context, objects Objects, key string, token electi
 	return fmt.Errorf("fence %q: %d writes in vain: %w", key, objectTries, ErrChanged)
 }
 
-// TokenOfObject returns the token with which an object was written, zero for
-// one that was written without.
-func TokenOfObject(o Object) (election.Token, error) {
-	text := metadata(o, MetadataToken)
-	if text == "" {
-		return 0, nil
+// ReadObject returns what an object holds, the zero ObjectContent if it is not
+// there.
+func ReadObject(ctx context.Context, objects Objects, key string) (ObjectContent, error) {
+	data, etag, err := objects.Get(ctx, key)
+	if errors.Is(err, ErrNoObject) {
+		return ObjectContent{}, nil
 	}
-	token, err := strconv.ParseUint(text, 10, 64)
+	if err == nil && etag == "" {
+		err = errors.New("it has no ETag")
+	}
 	if err != nil {
-		return 0, fmt.Errorf("fence: metadata %s: %w", MetadataToken, err)
+		return ObjectContent{}, fmt.Errorf("fence %q: read: %w", key, err)
 	}
-	return election.Token(token), nil
-}
-
-func metadata(o Object, name string) string {
-	for key, value := range o.Metadata {
-		if strings.EqualFold(key, name) {
-			return value
-		}
+	if !bytes.HasPrefix(data, []byte(objectPrefix)) {
+		return ObjectContent{Data: data, etag: etag}, nil
 	}
-	return ""
-}
-
-// marked is what takes the place of old.
-func marked(old Object, data []byte, token election.Token, mark string) Object {
-	kept := maps.Clone(old.Metadata)
-	maps.DeleteFunc(kept, func(name, _ string) bool {
-		return strings.EqualFold(name, MetadataToken) || strings.EqualFold(name, MetadataWrite)
-	})
-	if kept == nil {
-		kept = make(map[string]string)
+	c := ObjectContent{etag: etag}
+	at := bytes.IndexByte(data[:min(len(data), objectHeaderBytesMax)], '\n') + 1
+	if _, err := fmt.Sscanf(string(data[:at]), objectHeader, &c.Token, &c.write); err != nil {
+		return ObjectContent{}, fmt.Errorf("fence %q: its first line is not that of a fence: %w", key, err)
 	}
-	kept[MetadataToken], kept[MetadataWrite] = format(token), mark
-	return Object{Data: data, Metadata: kept, ETag: old.ETag}
+	c.Data = data[at:]
+	return c, nil
 }
 
 func newMark() string {

@@ -2,10 +2,10 @@ package fence_test
 
 import (
 	"context"
+	"crypto/md5"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -14,11 +14,11 @@ import (
 	"github.com/conclave-project/conclave/election/fence/fencetest"
 )
 
-// bucket is a store of objects in memory.
+// bucket is a store of objects in memory. As in S3, an ETag is a sum of the
+// bytes.
 type bucket struct {
 	mu      sync.Mutex
-	objects map[string]fence.Object
-	writes  int
+	objects map[string][]byte
 	// hide loses the answers of so many writes, and tries them again, as client
 	// libraries do.
 	hide int
@@ -26,35 +26,32 @@ type bucket struct {
 	before func()
 }
 
-func (b *bucket) Get(_ context.Context, key string) (fence.Object, error) {
+func etag(data []byte) string { return fmt.Sprintf("%x", md5.Sum(data)) }
+
+func (b *bucket) Get(_ context.Context, key string) ([]byte, string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	object, found := b.objects[key]
+	data, found := b.objects[key]
 	if !found {
-		return object, fence.ErrNoObject
+		return nil, "", fence.ErrNoObject
 	}
-	return object, nil
+	return data, etag(data), nil
 }
 
-func (b *bucket) Put(_ context.Context, key string, object fence.Object) error {
+func (b *bucket) Put(_ context.Context, key string, data []byte, match string) error {
 	if b.before != nil {
 		b.before()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.objects[key].ETag != object.ETag {
+	old, found := b.objects[key]
+	if found != (match != "") || found && etag(old) != match {
 		return fmt.Errorf("412: %w", fence.ErrChanged)
 	}
-	b.writes++
-	upper := map[string]string{} // as HTTP headers come back
-	for name, value := range object.Metadata {
-		upper[strings.ToUpper(name[:1])+name[1:]] = value
-	}
-	object.ETag, object.Metadata = strconv.Itoa(b.writes), upper
 	if b.objects == nil {
-		b.objects = map[string]fence.Object{}
+		b.objects = map[string][]byte{}
 	}
-	b.objects[key] = object
+	b.objects[key] = data
 	if b.hide > 0 {
 		b.hide--
 		return fmt.Errorf("412 at the second try: %w", fence.ErrChanged)
@@ -82,8 +79,8 @@ func inObject(objects fence.Objects) fencetest.Resource {
 			})
 		},
 		Read: func(ctx context.Context) (int, error) {
-			object, err := objects.Get(ctx, "number")
-			return number(object.Data), err
+			content, err := fence.ReadObject(ctx, objects, "number")
+			return number(content.Data), err
 		},
 	}
 }
@@ -92,18 +89,26 @@ func TestFencedObjectLosesNoUpdate(t *testing.T) {
 	fencetest.Run(t, func(*testing.T) fencetest.Resource { return inObject(&bucket{}) })
 }
 
-// Between a zombie's look at the object and its write a new leader writes.
+// keep leaves the data as they are, which a new leader does that claims them.
+func keep(old []byte) ([]byte, error) { return old, nil }
+
+// Between a zombie's look at the object and its write a new leader claims the
+// object and changes nothing: the condition must not hold any more.
 func TestConditionHoldsTheTokenThatWasCompared(t *testing.T) {
 	b, ctx := &bucket{}, within(t)
+	if err := fence.UpdateObject(ctx, b, "k", 1, func([]byte) ([]byte, error) { return []byte("data"), nil }); err != nil {
+		t.Fatal(err)
+	}
 	b.before = func() {
 		b.before = nil
-		if err := fence.UpdateObject(ctx, b, "k", 2, func([]byte) ([]byte, error) { return []byte("new"), nil }); err != nil {
+		if err := fence.UpdateObject(ctx, b, "k", 2, keep); err != nil {
 			t.Error(err)
 		}
 	}
-	err := fence.UpdateObject(ctx, b, "k", 1, func([]byte) ([]byte, error) { return []byte("old"), nil })
-	if !errors.Is(err, fence.ErrStale) || string(b.objects["k"].Data) != "new" {
-		t.Errorf("%v, object %q", err, b.objects["k"].Data)
+	err := fence.UpdateObject(ctx, b, "k", 1, func([]byte) ([]byte, error) { return []byte("zombie's"), nil })
+	content, errRead := fence.ReadObject(ctx, b, "k")
+	if !errors.Is(err, fence.ErrStale) || errRead != nil || string(content.Data) != "data" || content.Token != 2 {
+		t.Errorf("%v, content %+v (%v)", err, content, errRead)
 	}
 }
 
@@ -113,29 +118,25 @@ func TestWriteThatWasHiddenByARetryIsNotDoneTwice(t *testing.T) {
 	if err := fence.UpdateObject(ctx, b, "k", 1, add); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(b.objects["k"].Data); got != "x" {
-		t.Errorf("object %q", got)
+	if content, err := fence.ReadObject(ctx, b, "k"); err != nil || string(content.Data) != "x" {
+		t.Errorf("content %+v, %v", content, err)
 	}
 }
 
-func TestMetadataOfOthersIsKept(t *testing.T) {
+func TestObjectWrittenWithoutAFenceIsTakenOver(t *testing.T) {
 	b, ctx := &bucket{}, within(t)
-	if err := b.Put(ctx, "k", fence.Object{Metadata: map[string]string{"owner": "me"}}); err != nil {
+	if err := b.Put(ctx, "k", []byte("from before\n"), ""); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if err := fence.UpdateObject(ctx, b, "k", 3, func(old []byte) ([]byte, error) { return old, nil }); err != nil {
-			t.Fatal(err)
-		}
+	if err := fence.UpdateObject(ctx, b, "k", 3, keep); err != nil {
+		t.Fatal(err)
 	}
-	object := b.objects["k"]
-	token, err := fence.TokenOfObject(object)
-	if err != nil || token != 3 || object.Metadata["Owner"] != "me" || len(object.Metadata) != 3 {
-		t.Errorf("token %d (%v), metadata %v", token, err, object.Metadata)
+	content, err := fence.ReadObject(ctx, b, "k")
+	if err != nil || content.Token != 3 || string(content.Data) != "from before\n" {
+		t.Errorf("content %+v, %v", content, err)
 	}
-	object.Metadata = map[string]string{fence.MetadataToken: "seven"}
-	b.objects["k"] = object
-	if err := fence.UpdateObject(ctx, b, "k", 3, nil); err == nil {
+	b.objects["k"] = []byte("conclave object 1 token=x write=y\n")
+	if err := fence.UpdateObject(ctx, b, "k", 3, keep); err == nil {
 		t.Error("a token that is no number was overlooked")
 	}
 }
