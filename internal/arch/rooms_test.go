@@ -68,6 +68,7 @@ var rooms = map[string]room{
 	"election/backend/internal/feed":        {5, shell},
 	"election/backend/internal/incarnation": {6, shell},
 	"election/backend/internal/storetest":   {6, shell},
+	"election/backend/internal/witness":     {6, shell},
 	"election/backend/internal/ledger":      {6, shell},
 	"election/electiontest":                 {5, shell},
 	"election/electiontest/lostupdate":      {4, shell},
