@@ -7,10 +7,12 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/consul"
 	"github.com/conclave-project/conclave/election/backend/dynamodb"
 	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/file"
 	"github.com/conclave-project/conclave/election/backend/kubernetes"
+	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/election/backend/postgres"
 	"github.com/conclave-project/conclave/election/backend/s3"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
@@ -27,7 +29,9 @@ type kind struct {
 	operator bool
 	// wholeLine: its views show everybody in line.
 	wholeLine bool
-	open      opener
+	// membersOnly: its processes are the store, so only candidates can use it.
+	membersOnly bool
+	open        opener
 }
 
 // opener makes a backend from a URL, and the function that ends it.
@@ -52,6 +56,12 @@ func (k kind) showsLine() kind {
 	return k
 }
 
+// byMembers marks a backend whose processes are the store.
+func (k kind) byMembers() kind {
+	k.membersOnly = true
+	return k
+}
+
 // backends are all that can be named with --store, in the order of the help.
 var backends = []kind{
 	backend[*file.Backend]("file", "file:///var/lib/conclave/elections",
@@ -68,6 +78,10 @@ var backends = []kind{
 		"a table of PostgreSQL; the password and TLS are found as libpq finds them", byURL(postgres.Open)),
 	backend[*record.Backend]("s3", "s3://my-bucket/elections?region=eu-central-1",
 		"objects of a bucket, written on condition; credentials are found as AWS's tools find them", byURL(s3.Open)),
+	backend[*consul.Backend]("consul", "consul://127.0.0.1:8500/elections",
+		"a key and a session, shared with consul lock; token and TLS by CONSUL_HTTP_TOKEN and its like", byURL(consul.Open)).showsLine(),
+	backend[*peers.Backend]("peers", "peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app",
+		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", byURL(peers.Open)).byMembers(),
 }
 
 // findBackend returns the backend for a URL.
@@ -98,7 +112,7 @@ func storeTable() string {
 func operators() string {
 	var names []string
 	for _, k := range backends {
-		if k.operator {
+		if k.operator && !k.membersOnly {
 			names = append(names, k.scheme)
 		}
 	}

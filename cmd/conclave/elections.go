@@ -60,7 +60,7 @@ func addTimeout(c *cobra.Command, timeout *time.Duration) {
 
 // names returns the elections that the store knows.
 func (s *storeFlags) names(ctx context.Context) (*opened, []string, error) {
-	store, err := s.open(ctx)
+	store, err := s.look(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -181,7 +181,7 @@ are those of the clocks of whoever wrote them. Why a leadership ended:
 }
 
 func (b *ballot) history(ctx context.Context) ([]election.Change, error) {
-	store, err := b.open(ctx)
+	store, err := b.look(ctx)
 	if err != nil {
 		return nil, err
 	}

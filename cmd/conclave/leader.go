@@ -49,7 +49,7 @@ func newLeader() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			store, err := b.open(c.Context())
+			store, err := b.look(c.Context())
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func newObserve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			store, err := b.open(c.Context())
+			store, err := b.look(c.Context())
 			if err != nil {
 				return err
 			}

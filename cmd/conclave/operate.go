@@ -96,7 +96,7 @@ func (a *asking) ask(c *cobra.Command, to string) error {
 	if err != nil {
 		return err
 	}
-	store, err := a.open(c.Context())
+	store, err := a.look(c.Context())
 	if err != nil {
 		return err
 	}

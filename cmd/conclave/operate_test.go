@@ -37,7 +37,7 @@ func TestBackendWithoutOperatorIsToldFromThoseWith(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for _, k := range backends {
-		if strings.Contains(hinted.Hint, k.scheme) != k.operator {
+		if strings.Contains(hinted.Hint, k.scheme) != (k.operator && !k.membersOnly) {
 			t.Errorf("the hint %q is wrong about %s", hinted.Hint, k.scheme)
 		}
 	}

@@ -26,7 +26,7 @@ token ever used. It lowers nothing, and refuses while somebody leads.`,
 			if err := b.only(c, args); err != nil {
 				return err
 			}
-			store, err := b.open(c.Context())
+			store, err := b.look(c.Context())
 			if err != nil {
 				return err
 			}

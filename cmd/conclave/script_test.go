@@ -44,7 +44,9 @@ func runScripts(t *testing.T, dir, store string, more ...string) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
 			e.Setenv("XDG_RUNTIME_DIR", e.Getenv("WORK")+"/run")
-			e.Setenv("PORT", fmt.Sprint(freePort(t)))
+			for _, name := range []string{"PORT", "PORT2", "PORT3"} {
+				e.Setenv(name, fmt.Sprint(freePort(t)))
+			}
 			e.Vars = append(e.Vars, more...)
 			if store != "" {
 				e.Setenv("CONCLAVE_STORE", strings.ReplaceAll(store, "$WORK", e.Getenv("WORK")))

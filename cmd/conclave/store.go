@@ -34,6 +34,29 @@ type opened struct {
 
 // open returns the backend that the flags or the environment name.
 func (s *storeFlags) open(ctx context.Context) (*opened, error) {
+	k, t, err := s.named()
+	if err != nil {
+		return nil, err
+	}
+	b, closeBackend, err := k.open(ctx, t)
+	if err != nil {
+		return nil, explainOpen(k, err)
+	}
+	// What was not given back when the process ends expires by itself.
+	return &opened{b, k, func() { _ = closeBackend() }}, nil
+}
+
+// look is open for commands that only look at elections, or ask leaders.
+func (s *storeFlags) look(ctx context.Context) (*opened, error) {
+	if k, _, err := s.named(); err == nil && k.membersOnly {
+		return nil, cli.Usage("use it with conclave run, lock or elect; what each of them says shows who leads",
+			"the elections of %s are known to their candidates alone", k.scheme)
+	}
+	return s.open(ctx)
+}
+
+// named returns what the flags or the environment name.
+func (s *storeFlags) named() (kind, target, error) {
 	text := s.store
 	if text == "" {
 		text = os.Getenv(cli.StoreVariable)
@@ -42,29 +65,24 @@ func (s *storeFlags) open(ctx context.Context) (*opened, error) {
 	if text != "" {
 		var err error
 		if t.Store, err = cli.ParseStore(text); err != nil {
-			return nil, err
+			return kind{}, t, err
 		}
 	}
 	k, err := findBackend(t.Store)
 	if err != nil {
-		return nil, err
+		return kind{}, t, err
 	}
 	if len(s.auth) > 0 && k.scheme != "zookeeper" {
-		return nil, cli.Usage("other stores find their credentials where their own tools do", "--auth is for ZooKeeper's servers, not for %s", k.scheme)
+		return kind{}, t, cli.Usage("other stores find their credentials where their own tools do", "--auth is for ZooKeeper's servers, not for %s", k.scheme)
 	}
 	for _, text := range s.auth {
 		credential, err := cli.ParseAuth(text)
 		if err != nil {
-			return nil, err
+			return kind{}, t, err
 		}
 		t.auth = append(t.auth, credential)
 	}
-	b, closeBackend, err := k.open(ctx, t)
-	if err != nil {
-		return nil, explainOpen(k, err)
-	}
-	// What was not given back when the process ends expires by itself.
-	return &opened{b, k, func() { _ = closeBackend() }}, nil
+	return k, t, nil
 }
 
 // unanswered gives an error of a store its exit code and a hint.
