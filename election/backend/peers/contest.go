@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/invariant"
 )
 
 // contest is this member's part in one election: the machine, the candidates of
@@ -30,7 +31,9 @@ type contest struct {
 	line   []*claim // candidates of this member that wait
 	holder *claim   // the one that leads
 	first  string   // nonce of the one that a leader let go for
-	token  election.Token
+
+	token   election.Token // the greatest that was heard of
+	granted election.Token // of the last grant here
 
 	nominee *nominee
 	request *election.Request
@@ -177,6 +180,8 @@ func (c *contest) grant() {
 	if !c.b.algorithm.Exclusive {
 		one.token = max(c.token+1, election.Token(one.sinceMs))
 	}
+	invariant.Check(one.token > c.granted, "peers: a second grant in one term")
+	c.granted = one.token
 	c.remember(election.Change{Leader: one.ID, Token: one.token, Since: since(one.sinceMs)})
 	one.granted <- c.proof(one)
 }
@@ -200,7 +205,10 @@ func (c *contest) letGo(reason string) {
 	next := c.next()
 	c.drop(reason)
 	switch {
-	case next == nil: // settle withdraws
+	case next == nil:
+		// At once: another claim that comes in the same batch needs a new term.
+		c.campaigns = false
+		c.step(algo.Withdraw{})
 	case next.member == c.b.options.ID:
 		c.first = next.Nonce
 		c.step(algo.Transfer{To: next.member})

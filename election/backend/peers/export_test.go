@@ -1,5 +1,7 @@
 package peers
 
+import "github.com/conclave-project/conclave/internal/vfs"
+
 // Cut ends all connections of this member and lets no new one come to be.
 func (b *Backend) Cut() {
 	b.cut.Store(true)
@@ -21,3 +23,6 @@ func (b *Backend) Links() (n int) {
 
 // StateFile is where this member keeps its votes.
 func (b *Backend) StateFile() string { return b.store.dir + "/" + stateName }
+
+// NewOn starts a member on another disk than this machine's.
+func NewOn(options Options, disk vfs.FS) (*Backend, error) { return start(options, disk) }

@@ -135,9 +135,10 @@ func (b *Backend) pause() time.Duration { return max(b.options.Lease/2, 100*time
 
 // serve runs a connection until it ends.
 func (b *Backend) serve(conn net.Conn, dialed algo.ID) error {
-	stop := context.AfterFunc(b.life, func() { _ = conn.SetReadDeadline(time.Now()) })
+	raw := conn
+	stop := context.AfterFunc(b.life, func() { _ = raw.SetReadDeadline(time.Now()) })
 	defer stop()
-	defer conn.Close()
+	defer raw.Close()
 	_ = conn.SetDeadline(time.Now().Add(max(b.options.Lease, time.Second)))
 	conn, err := b.secure(conn, dialed)
 	if err != nil {

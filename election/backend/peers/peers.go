@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/algo/registry"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
@@ -38,14 +39,17 @@ type Backend struct {
 	store     *store
 	listener  net.Listener
 
-	inbox   chan func()     // for the loop
-	life    context.Context // ends with Close or when the loop fails
-	end     context.CancelFunc
-	done    chan struct{}  // closed when the loop has ended
-	err     error          // why, before done is closed
-	workers sync.WaitGroup // of the connections
-	kicks   map[algo.ID]chan struct{}
-	cut     atomic.Bool // for tests: no connections
+	inbox chan func()     // for the loop
+	life  context.Context // ends with Close or when the loop fails
+	end   context.CancelFunc
+	done  chan struct{} // closed when the loop has ended
+	err   error         // why, before done is closed
+	// shutDown is closed when the connections have ended too, and the
+	// directory is free.
+	shutDown chan struct{}
+	workers  sync.WaitGroup // of the connections
+	kicks    map[algo.ID]chan struct{}
+	cut      atomic.Bool // for tests: no connections
 
 	state    *state
 	dirty    bool // the state differs from what is on disk
@@ -62,14 +66,14 @@ type Backend struct {
 // New starts the member. It returns when it listens and has read its state; the
 // connections come later.
 func New(options Options) (*Backend, error) {
-	b, err := start(options)
+	b, err := start(options, osfs.New())
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
 	return b, nil
 }
 
-func start(options Options) (*Backend, error) {
+func start(options Options, disk vfs.FS) (*Backend, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
@@ -78,7 +82,7 @@ func start(options Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, state, err := openStore(osfs.New(), options.Dir, options.ID, options.ids())
+	store, state, err := openStore(disk, options.Dir, options.ID, options.ids())
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +94,7 @@ func start(options Options) (*Backend, error) {
 	}
 	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(),
 		leaseMs: options.Lease.Milliseconds(), store: store, listener: listener,
-		inbox: make(chan func(), inboxMax), done: make(chan struct{}), kicks: make(map[algo.ID]chan struct{}),
+		inbox: make(chan func(), inboxMax), done: make(chan struct{}), shutDown: make(chan struct{}), kicks: make(map[algo.ID]chan struct{}),
 		state: state, links: make(map[algo.ID]*link), broken: make(map[algo.ID]string),
 		tried: make(map[algo.ID]bool), joined: len(options.Members) == 1,
 		contests: make(map[string]*contest), asked: make(map[string]chan string)}
@@ -122,7 +126,7 @@ func start(options Options) (*Backend, error) {
 // that are held are lost.
 func (b *Backend) Close() error {
 	b.end()
-	<-b.done
+	<-b.shutDown
 	if errors.Is(b.err, ErrClosed) {
 		return nil
 	}
@@ -293,6 +297,7 @@ func (b *Backend) shut() {
 	close(b.done)
 	b.workers.Wait()
 	_ = b.store.close()
+	close(b.shutDown)
 }
 
 // contest returns this member's part in an election.

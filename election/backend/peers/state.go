@@ -61,6 +61,9 @@ func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID) (*store, *s
 	if err := fs.MkdirAll(dir); err != nil {
 		return nil, nil, fmt.Errorf("make the directory of this member: %w", err)
 	}
+	if err := fs.SyncDir(filepath.Dir(dir)); err != nil {
+		return nil, nil, fmt.Errorf("make the directory of this member: %w", err)
+	}
 	lock, err := fs.Lock(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock %s: %w; each member needs a directory of its own", dir, err)

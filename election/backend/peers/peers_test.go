@@ -1,0 +1,407 @@
+package peers_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/peers"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+)
+
+// patience is how long these tests wait for what must happen.
+const patience = 30 * time.Second
+
+// found starts a group of n members, a, b and so on. Edit may change the options
+// of each.
+func found(t *testing.T, n int, edit func(*peers.Options)) []*peers.Backend {
+	t.Helper()
+	dir := t.TempDir()
+	var members []peers.Member
+	listeners := make([]net.Listener, n)
+	for i := range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners[i] = l
+		members = append(members, peers.Member{ID: algo.ID(rune('a' + i)), Addr: l.Addr().String()})
+	}
+	var started []*peers.Backend
+	for i, l := range listeners {
+		id := members[i].ID
+		o := peers.Options{ID: id, Members: members, Dir: filepath.Join(dir, string(id)), Lease: time.Second, Listener: l}
+		if edit != nil {
+			edit(&o)
+		}
+		started = append(started, open(t, o))
+	}
+	return started
+}
+
+func open(t *testing.T, o peers.Options) *peers.Backend {
+	t.Helper()
+	b, err := peers.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+var nonces atomic.Uint64
+
+func claim(name, id string, priority int) election.Claim {
+	return election.Claim{Election: name, ID: id, Nonce: fmt.Sprintf("%032x", nonces.Add(1)), Lease: patience,
+		Priority: priority}
+}
+
+func acquire(t *testing.T, b *peers.Backend, c election.Claim) election.Grant {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	grant, err := b.Acquire(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grant
+}
+
+// await returns when a member sees what is wanted.
+func await(t *testing.T, b *peers.Backend, name string, want func(election.View, error) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var last string
+	for view, err := range b.Observe(ctx, name) {
+		if want(view, err) {
+			return
+		}
+		last = fmt.Sprintf("%+v %v", view, err)
+	}
+	t.Fatalf("not seen; last: %s", last)
+}
+
+func whole(v election.View, err error) bool { return err == nil }
+
+// Half of the members are gone: the leader stops before its lease is over, and
+// nobody leads; when they are back, somebody does.
+func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
+	g := found(t, 3, nil)
+	grant := acquire(t, g[0], claim("x", "a", 0))
+	g[1].Cut()
+	if _, err := g[0].Renew(t.Context(), grant); err != nil {
+		t.Fatalf("one of three is gone: %v", err)
+	}
+	g[2].Cut()
+	select {
+	case <-grant.Lost:
+	case <-time.After(patience):
+		t.Fatal("leads without a quorum")
+	}
+	if _, err := g[0].Renew(t.Context(), grant); !errors.Is(err, election.ErrLost) {
+		t.Errorf("renewed: %v", err)
+	}
+	await(t, g[0], "x", func(v election.View, err error) bool { return v.Leader == "" && err != nil })
+	again := make(chan election.Grant, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		grant, _ := g[0].Acquire(ctx, claim("x", "a", 0))
+		again <- grant
+	}()
+	g[1].Heal()
+	if second := <-again; second.Token <= grant.Token {
+		t.Errorf("token %d after %d", second.Token, grant.Token)
+	}
+}
+
+// A member that comes back with an empty directory could vote twice (P3).
+func TestMemberThatLostItsDirectoryIsNotLetIn(t *testing.T) {
+	var mu sync.Mutex
+	var options []peers.Options
+	var said []string
+	g := found(t, 3, func(o *peers.Options) {
+		o.Log = func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, text)
+		}
+		options = append(options, *o)
+	})
+	acquire(t, g[0], claim("x", "a", 0))
+	await(t, g[2], "x", func(v election.View, err error) bool { return v.Leader == "a" })
+	if err := g[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := options[2]
+	o.Listener = nil
+	back := open(t, o)
+	await(t, back, "x", func(v election.View, err error) bool { return err == nil && v.Leader == "a" })
+	_ = back.Close()
+
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	lost := open(t, o)
+	refused := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Contains(strings.Join(said, "\n"), "lost its directory")
+	}
+	for start := time.Now(); !refused(); time.Sleep(time.Millisecond) {
+		if time.Since(start) > patience {
+			t.Fatalf("not refused; said: %q", said)
+		}
+	}
+	if n := lost.Links(); n != 0 {
+		t.Errorf("%d members have let it in", n)
+	}
+}
+
+// A member whose disk fails takes no further part; its grants are lost.
+func TestMemberWhoseDiskFailsEnds(t *testing.T) {
+	var full atomic.Bool
+	disk := &vfs.Faulty{Disk: osfs.New(), Before: func(op vfs.Op) error {
+		if full.Load() && op.Changes() {
+			return vfs.ErrNoSpace
+		}
+		return nil
+	}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := peers.NewOn(peers.Options{ID: "a", Members: []peers.Member{{ID: "a", Addr: "127.0.0.1:0"}},
+		Dir: t.TempDir(), Listener: l, Lease: time.Second}, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	grant := acquire(t, b, claim("x", "a", 0))
+	full.Store(true)
+	_, err = b.Acquire(t.Context(), claim("y", "a", 0))
+	if !errors.Is(err, election.ErrPermanent) || !errors.Is(err, vfs.ErrNoSpace) {
+		t.Errorf("acquired on a full disk: %v", err)
+	}
+	<-grant.Lost
+	if err := b.Close(); !errors.Is(err, vfs.ErrNoSpace) {
+		t.Errorf("closed with %v", err)
+	}
+}
+
+// Beats of all elections of a member go as one frame (P5).
+func TestManyElectionsBeatInOnePacket(t *testing.T) {
+	const elections = 200
+	var writes atomic.Int64
+	g := found(t, 3, func(o *peers.Options) { o.Listener = countingListener{o.Listener, &writes} })
+	for i := range elections {
+		acquire(t, g[0], claim(fmt.Sprintf("shard/%03d", i), "a", 0))
+	}
+	grant := acquire(t, g[0], claim("last", "a", 0))
+	before, start := writes.Load(), time.Now()
+	for range 10 {
+		var err error
+		if grant, err = g[0].Renew(t.Context(), grant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beats := int64(time.Since(start)/(time.Second/5)) + 2
+	// b and c answer a on connections that they accepted, b and c beat nobody.
+	if n := writes.Load() - before; n > 6*beats {
+		t.Errorf("%d writes for %d beats of %d elections", n, beats, elections)
+	}
+}
+
+// countingListener counts what is written on the connections it takes.
+type countingListener struct {
+	net.Listener
+	writes *atomic.Int64
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return countingConn{conn, l.writes}, err
+}
+
+type countingConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countingConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// Whoever dies, the one of the highest priority comes first.
+func TestPriorityDecidesWhoIsNext(t *testing.T) {
+	g := found(t, 3, nil)
+	held := acquire(t, g[0], claim("x", "first", 0))
+	granted := make(chan string, 3)
+	for _, c := range []struct {
+		member, priority int
+		id               string
+	}{{1, 0, "low"}, {2, 7, "high"}, {0, 3, "middle"}} {
+		go func() {
+			grant, err := g[c.member].Acquire(t.Context(), claim("x", c.id, c.priority))
+			if err == nil {
+				granted <- grant.Claim.ID
+				err = g[c.member].Release(t.Context(), grant)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	await(t, g[0], "x", func(v election.View, err error) bool {
+		return fmt.Sprint(v.Candidates) == "[high middle low]"
+	})
+	renewed, err := g[0].Renew(t.Context(), held)
+	if err != nil || renewed.Rival != "high" {
+		t.Errorf("rival %q, %v", renewed.Rival, err)
+	}
+	if err := g[0].Release(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"high", "middle", "low"} {
+		select {
+		case got := <-granted:
+			if got != want {
+				t.Errorf("%s leads, not %s", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s does not get its turn", want)
+		}
+	}
+}
+
+// The other algorithms say that they are not exclusive, and elect.
+func TestOtherAlgorithmsElectAndPromiseLess(t *testing.T) {
+	for _, name := range []string{"bully", "ring", "lowest"} {
+		t.Run(name, func(t *testing.T) {
+			g := found(t, 3, func(o *peers.Options) { o.Algorithm, o.Dir = name, "" })
+			for _, b := range g {
+				await(t, b, "x", whole)
+			}
+			if g[0].Traits().Exclusive {
+				t.Error("says that it is exclusive")
+			}
+			first := acquire(t, g[1], claim("x", "b", 0))
+			if _, err := g[1].Renew(t.Context(), first); err != nil {
+				t.Error(err)
+			}
+			await(t, g[2], "x", func(v election.View, err error) bool { return v.Leader == "b" && v.Token == first.Token })
+			if err := g[1].Release(t.Context(), first); err != nil {
+				t.Error(err)
+			}
+			second := acquire(t, g[2], claim("x", "c", 0))
+			if err := g[2].Nominate(t.Context(), second, "b"); err == nil {
+				t.Error("hands over to a chosen one")
+			}
+		})
+	}
+}
+
+// With TLS a member must have the certificate of its id.
+func TestCertificatesSayWhoAMemberIs(t *testing.T) {
+	authority := newAuthority(t)
+	g := found(t, 3, func(o *peers.Options) { o.TLS = authority.member(t, string(o.ID)) })
+	grant := acquire(t, g[0], claim("x", "a", 0))
+	await(t, g[1], "x", func(v election.View, err error) bool { return v.Token == grant.Token })
+
+	impostor := found(t, 2, func(o *peers.Options) {
+		o.TLS = authority.member(t, "a") // b has it too
+	})
+	await(t, impostor[0], "x", func(_ election.View, err error) bool {
+		return err != nil && strings.Contains(err.Error(), "certificate")
+	})
+}
+
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pool *x509.CertPool
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{key: newKey(t), pool: x509.NewCertPool()}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err == nil {
+		a.cert, err = x509.ParseCertificate(der)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pool.AddCert(a.cert)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (a *authority) member(t *testing.T, id string) *tls.Config {
+	key := newKey(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{id},
+		NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		RootCAs: a.pool, ClientCAs: a.pool, ClientAuth: tls.RequireAndVerifyClientCert}
+}
+
+func TestURLs(t *testing.T) {
+	o, err := peers.ParseURL("peers://b@10.0.0.2:7400,a@[::1]:7400?dir=/var/lib/x&lease=2s&algorithm=raft")
+	if err != nil || o.ID != "b" || len(o.Members) != 2 || o.Members[1].Addr != "[::1]:7400" ||
+		o.Dir != "/var/lib/x" || o.Lease != 2*time.Second || o.Algorithm != "raft" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for url, want := range map[string]string{
+		"peer://a@h:1":                          "no URL of peers",
+		"peers://":                              "not ID@HOST:PORT",
+		"peers://h:1?dir=/x":                    "not ID@HOST:PORT",
+		"peers://a@h?dir=/x":                    "not ID@HOST:PORT",
+		"peers://a@h:1?color=red":               "unknown parameter",
+		"peers://a@h:1?lease=soon":              "not a time",
+		"peers://a@h:1?tls-cert=x":              "go together",
+		"peers://a@h:1":                         "no directory",
+		"peers://a@h:1,a@h:2?dir=/x":            "two members",
+		"peers://a@h:1?dir=/x&lease=1ms":        "whole milliseconds",
+		"peers://a@h:1?algorithm=paxos&dir=/x":  "no algorithm is called",
+		"peers://a b@h:1?algorithm=bully&dir=/": "has the character",
+	} {
+		_, _, err := peers.Open(t.Context(), url)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", url, err, want)
+		}
+	}
+}
