@@ -41,15 +41,16 @@ func (w *Worker) Close() error { return w.conn.Close() }
 // tokens cannot use it. ErrStale says that another process leads.
 func (w *Worker) Lead(token uint64, holds func() bool) error {
 	for holds() {
-		if err := w.update(token, holds); err != nil {
+		if err := w.Turn(token, holds); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// update is one turn: read, think, write.
-func (w *Worker) update(token uint64, holds func() bool) error {
+// Turn is one turn: read, think, write, having asked holds before the write of
+// the checked register.
+func (w *Worker) Turn(token uint64, holds func() bool) error {
 	w.turns++
 	id := fmt.Sprintf("%x.%d", w.name, w.turns)
 	read := map[string]string{}

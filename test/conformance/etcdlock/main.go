@@ -76,14 +76,16 @@ func once(ctx context.Context, client *clientv3.Client, worker *lostupdate.Worke
 	}
 	token := uint64(lock.Header().Revision)
 	fmt.Println("elected", token)
-	end := time.Now().Add(holdFor)
-	err = worker.Lead(token, func() bool {
+	held := func() bool {
 		select {
 		case <-session.Done():
 			return false
 		default:
-			return ctx.Err() == nil && time.Now().Before(end)
+			return true
 		}
-	})
+	}
+	for end := time.Now().Add(holdFor); err == nil && ctx.Err() == nil && held() && time.Now().Before(end); {
+		err = worker.Turn(token, held)
+	}
 	return errors.Join(err, lock.Unlock(context.WithoutCancel(ctx)))
 }
