@@ -1,0 +1,134 @@
+//go:build conformance
+
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+func TestMain(m *testing.M) {
+	if order := os.Getenv(candidateEnv); order != "" {
+		os.Exit(runCandidate(order))
+	}
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		backend, _, err := Open(context.Background(), url)
+		return backend, err
+	}))
+}
+
+// cluster is a real API server. Each test has a namespace of its own.
+type cluster struct {
+	server *stores.Server
+	last   atomic.Int64 // of the namespaces
+}
+
+func startCluster(t testing.TB) *cluster { return &cluster{server: stores.Start(t, "kubernetes")} }
+
+// namespace makes one and returns its URL.
+func (c *cluster) namespace(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test-%d", c.last.Add(1))
+	config, _, err := parse(c.url("default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Post(config.Host+"/api/v1/namespaces", "application/json",
+		strings.NewReader(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+name+`"}}`))
+	if err != nil || response.StatusCode != 201 {
+		t.Fatal(response, err)
+	}
+	response.Body.Close()
+	return c.url(name)
+}
+
+func (c *cluster) url(namespace string) string {
+	return "kubernetes://" + namespace + "?kubeconfig=" + url.QueryEscape(c.server.Note["kubeconfig"])
+}
+
+func openURL(t testing.TB, address string) election.Backend {
+	t.Helper()
+	backend, end, err := Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = end() })
+	return backend
+}
+
+// operator is a store beside all candidates.
+func operator(t testing.TB, address string) *store {
+	t.Helper()
+	config, options, err := parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newStore(config, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.close() })
+	return s
+}
+
+func TestKubernetesBackendPassesTheSuite(t *testing.T) {
+	c := startCluster(t)
+	electiontest.Run(t, electiontest.Suite{
+		Open: openURL, URL: c.namespace, Store: "Kubernetes API server " + c.server.Version,
+		Proxy: func(t testing.TB, address string) (string, electiontest.Link) {
+			link, err := c.server.Link()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(link.Close)
+			return address + "&server=" + url.QueryEscape("https://"+link.Addr), link
+		},
+		Delete: func(t testing.TB, address, name string) {
+			s := operator(t, address)
+			if err := s.client.Delete().Namespace(s.namespace).Resource(resource).Name(object(name)).Do(t.Context()).Error(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Left: func(t testing.TB, address string) int { return left(t, operator(t, address)) },
+		Restart: func(t testing.TB, _ string) {
+			if err := c.server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+// left counts the candidates in the Leases of a namespace.
+func left(t testing.TB, s *store) int {
+	t.Helper()
+	list, err := s.page(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for i := range list.Items {
+		r := recordOf(&list.Items[i])
+		if r.Nonce != "" {
+			count++
+		}
+		if r.Next != nil {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,325 @@
+//go:build conformance
+
+package kubernetes
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// candidateEnv makes the test binary a candidate: "URL ID".
+const candidateEnv = "CONCLAVE_KUBERNETES_CANDIDATE"
+
+// The leases of both kinds. Ours is rounded up for client-go, which waits 3 s.
+const (
+	ourLease      = 2500 * time.Millisecond
+	leaseDuration = 3 * time.Second
+	renewDeadline = 2 * time.Second
+	retryPeriod   = 500 * time.Millisecond
+)
+
+// runCandidate campaigns until the standard input ends, and writes what
+// test/interop/clientgo writes, with the token behind it.
+func runCandidate(order string) int {
+	address, id, _ := strings.Cut(order, " ")
+	backend, end, err := Open(context.Background(), address)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = end() }()
+	elector, err := election.New(backend, "shared", election.Options{ID: id, Lease: ourLease, Forever: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		lines := bufio.NewScanner(os.Stdin)
+		for lines.Scan() {
+			if lines.Text() == "resign" {
+				_ = elector.Resign(ctx)
+			}
+		}
+		cancel()
+	}()
+	_ = elector.Run(ctx, func(_ context.Context, lead election.Leadership) error {
+		fmt.Println("elected", int64(election.Now()), uint64(lead.Token()))
+		last := election.Now()
+		for now := last; lead.Err() == nil; now = election.Now() {
+			last = now
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println("ended", int64(last))
+		return nil
+	})
+	return 0
+}
+
+// peer is a candidate process of either kind.
+type peer struct {
+	t       testing.TB
+	id      string
+	history *history
+	elected chan<- *peer
+	command *exec.Cmd
+	stdin   io.WriteCloser
+	done    chan struct{}
+
+	mu   sync.Mutex
+	open *belief // nil while it does not lead
+}
+
+func startPeer(t testing.TB, h *history, elected chan<- *peer, id string, command *exec.Cmd) *peer {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	command.Stderr = log
+	p := &peer{t: t, id: id, history: h, elected: elected, command: command, done: make(chan struct{})}
+	var errIn, errOut error
+	p.stdin, errIn = command.StdinPipe()
+	stdout, errOut := command.StdoutPipe()
+	if errIn != nil || errOut != nil {
+		t.Fatal(errIn, errOut)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go p.read(stdout)
+	t.Cleanup(func() {
+		p.kill()
+		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("%s:\n%s", id, text[max(0, len(text)-4000):])
+		}
+	})
+	return p
+}
+
+func (p *peer) read(stdout io.Reader) {
+	defer close(p.done)
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		var word string
+		var at int64
+		var token uint64
+		if n, _ := fmt.Sscan(lines.Text(), &word, &at, &token); n < 2 {
+			p.t.Errorf("%s wrote %q", p.id, lines.Text())
+			continue
+		}
+		if word == "ended" {
+			p.end(election.Instant(at))
+			continue
+		}
+		p.mu.Lock()
+		p.open = &belief{who: p.id, token: election.Token(token), from: election.Instant(at)}
+		p.mu.Unlock()
+		p.elected <- p
+	}
+}
+
+// end files the belief that is open, if one is.
+func (p *peer) end(at election.Instant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open != nil {
+		p.open.to = at
+		p.history.add(*p.open)
+		p.open = nil
+	}
+}
+
+// kill ends the process with SIGKILL. It believed until then.
+func (p *peer) kill() {
+	before := election.Now()
+	_ = p.command.Process.Kill()
+	<-p.done
+	_ = p.command.Wait()
+	p.end(before)
+}
+
+// stop ends the process in good order, which gives a leadership back.
+func (p *peer) stop() {
+	_ = p.stdin.Close()
+	<-p.done
+	_ = p.command.Wait()
+}
+
+// buildClientGo builds the other side.
+func buildClientGo(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "clientgo")
+	command := exec.Command("go", "build", "-o", file, ".")
+	command.Dir = filepath.Join("..", "..", "..", "test", "interop", "clientgo")
+	command.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", command.Dir, err, out)
+	}
+	return file
+}
+
+// shared is one Lease and its candidates of both kinds.
+type shared struct {
+	t         *testing.T
+	address   string
+	namespace string
+	clientGo  string // program
+	cluster   *cluster
+	history   history
+	elected   chan *peer
+	started   int
+	alive     map[string][]*peer // by kind
+}
+
+// The kinds of candidates, as their ids begin.
+const (
+	ours   = "ours"
+	theirs = "client-go"
+)
+
+func kindOf(id string) string { return strings.TrimRight(id, "-0123456789") }
+
+// start starts one more candidate of a kind.
+func (s *shared) start(kind string) {
+	s.started++
+	id := fmt.Sprintf("%s-%d", kind, s.started)
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), candidateEnv+"="+s.address+" "+id)
+	if kind == theirs {
+		command = exec.Command(s.clientGo,
+			"-kubeconfig", s.cluster.server.Note["kubeconfig"], "-namespace", s.namespace, "-lease", "shared",
+			"-id", id, "-lease-duration", leaseDuration.String(), "-renew-deadline", renewDeadline.String(),
+			"-retry-period", retryPeriod.String())
+	}
+	s.alive[kind] = append(s.alive[kind], startPeer(s.t, &s.history, s.elected, id, command))
+}
+
+// end ends a candidate, by kill -9 or in good order.
+func (s *shared) end(p *peer, kill bool) {
+	if kill {
+		p.kill()
+	} else {
+		p.stop()
+	}
+	kind := kindOf(p.id)
+	s.alive[kind] = slices.DeleteFunc(s.alive[kind], func(other *peer) bool { return other == p })
+}
+
+// leader returns the next that is elected.
+func (s *shared) leader() *peer {
+	s.t.Helper()
+	select {
+	case p := <-s.elected:
+		return p
+	case <-time.After(time.Minute):
+		s.t.Fatal("nobody is elected within a minute")
+		return nil
+	}
+}
+
+// TestClientGoAndWeShareALease lets two candidates of each kind take a Lease
+// from each other. In each round the leader is killed, stopped or told to
+// resign: in one of three with all others in line, else with only those of the
+// other kind, so that both kinds get it again and again.
+func TestClientGoAndWeShareALease(t *testing.T) {
+	c := startCluster(t)
+	s := &shared{t: t, cluster: c, clientGo: buildClientGo(t), address: c.namespace(t), elected: make(chan *peer, 1000),
+		alive: map[string][]*peer{}}
+	s.namespace = operator(t, s.address).namespace
+	for _, kind := range []string{ours, theirs, ours, theirs} {
+		s.start(kind)
+	}
+	const rounds = 30
+	for round := range rounds {
+		leader := s.leader()
+		kind, other := kindOf(leader.id), theirs
+		if kind == theirs {
+			other = ours
+			s.awaitLine()
+		}
+		alone := round%3 == 2
+		if !alone {
+			for _, p := range slices.Clone(s.alive[kind]) {
+				if p != leader {
+					s.end(p, true)
+				}
+			}
+		}
+		switch action := rand.IntN(3); {
+		case action == 0:
+			s.end(leader, true)
+		case action == 1 && alone:
+			_, _ = io.WriteString(leader.stdin, "resign\n")
+		default:
+			s.end(leader, false)
+		}
+		if !alone {
+			next := s.leader()
+			if kindOf(next.id) != other {
+				t.Fatalf("round %d: %s follows %s, and no candidate of its kind was there", round, next.id, leader.id)
+			}
+			s.elected <- next // is the leader of the next round
+		}
+		for len(s.alive[kind]) < 2 {
+			s.start(kind)
+		}
+	}
+	s.leader()
+	for _, kind := range []string{theirs, ours} {
+		for _, p := range slices.Clone(s.alive[kind]) {
+			s.end(p, false)
+		}
+	}
+	s.verdict(rounds)
+}
+
+// awaitLine returns when one of ours is next in line.
+func (s *shared) awaitLine() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	for view := range openURL(s.t, s.address).Observe(ctx, "shared") {
+		if len(view.Candidates) > 0 {
+			return
+		}
+	}
+	s.t.Fatal("none of ours is in line within a minute")
+}
+
+// verdict judges what was believed and counts who followed whom.
+func (s *shared) verdict(rounds int) {
+	s.t.Helper()
+	beliefs := s.history.judge(s.t)
+	counts := map[string]int{}
+	for i := 1; i < len(beliefs); i++ {
+		counts[kindOf(beliefs[i-1].who)+" -> "+kindOf(beliefs[i].who)]++
+	}
+	s.t.Logf("%d leaderships: %v", len(beliefs), counts)
+	if counts["client-go -> ours"] < rounds/4 || counts["ours -> client-go"] < rounds/4 || len(beliefs) < rounds {
+		s.t.Errorf("too few handovers: %v", counts)
+	}
+	store := operator(s.t, s.address)
+	lease, err := store.get(s.t.Context(), "shared")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	// One for every time that the holder has changed, but for the first.
+	if got := *lease.Spec.LeaseTransitions; int(got) < len(beliefs)-1 {
+		s.t.Errorf("leaseTransitions %d after %d leaderships", got, len(beliefs))
+	}
+}
