@@ -1,29 +1,36 @@
-//go:build conformance
+//go:build conformance && linux
 
 package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/etcd"
+	"github.com/conclave-project/conclave/election/backend/internal/witness"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+	fresh := func(url string) (election.Backend, error) {
 		backend, _, err := etcd.Open(context.Background(), url)
 		return backend, err
-	}))
+	}
+	if child, code := witness.Main(fresh); child {
+		os.Exit(code)
+	}
+	os.Exit(electiontest.Main(m, fresh))
 }
 
 // lease is the shortest that a server with default timeouts grants.
@@ -32,7 +39,6 @@ const lease = 2 * time.Second
 var (
 	running   sync.Mutex
 	serverOf  = map[string]*stores.Server{} // by URL
-	etcdctl   string
 	storeName = "etcd " + stores.Version("etcd")
 )
 
@@ -42,7 +48,7 @@ func start(t testing.TB) string {
 	s := stores.Start(t, "etcd")
 	running.Lock()
 	defer running.Unlock()
-	serverOf[s.URL], etcdctl = s, s.Note["etcdctl"]
+	serverOf[s.URL] = s
 	return s.URL
 }
 
@@ -126,4 +132,31 @@ func TestEtcdBackendPassesTheSuite(t *testing.T) {
 			}
 		},
 	})
+}
+
+func claim(id string, lease time.Duration) election.Claim {
+	return election.Claim{Election: "e", ID: id, Nonce: fmt.Sprintf("%032x", id), Lease: lease}
+}
+
+// queue returns the candidates in the election "e", the first one first.
+func queue(t testing.TB, c *clientv3.Client) []*mvccpb.KeyValue {
+	t.Helper()
+	answer, err := c.Get(within(t), "e/", clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Kvs
+}
+
+// awaitQueue returns the queue once it has that many candidates.
+func awaitQueue(t testing.TB, c *clientv3.Client, count int) []*mvccpb.KeyValue {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(time.Millisecond) {
+		if now := queue(t, c); len(now) == count {
+			return now
+		}
+	}
+	t.Fatalf("there never were %d candidates", count)
+	return nil
 }

@@ -27,8 +27,8 @@ type order struct {
 	Lease                   time.Duration
 }
 
-// Environment returns what makes a start of the test binary write, until it is
-// ended, that this candidate leads.
+// Environment returns what makes a start of the test binary write that this
+// candidate leads, until it or its parent is ended.
 func Environment(id, file string) []string { return environment(order{ID: id, File: file}) }
 
 // Campaign returns what makes a start of the test binary a candidate. It
@@ -66,7 +66,9 @@ func Main(open func(url string) (election.Backend, error)) (child bool, code int
 
 func (o order) run(open func(url string) (election.Backend, error)) error {
 	if o.URL == "" {
-		return sight(o.File, o.ID, func() bool { return true })
+		// Who is killed cannot end what it has started.
+		parent := os.Getppid()
+		return sight(o.File, o.ID, func() bool { return os.Getppid() == parent })
 	}
 	backend, err := open(o.URL)
 	if err != nil {

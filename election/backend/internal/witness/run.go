@@ -1,0 +1,220 @@
+//go:build linux
+
+package witness
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Shared is an election that our candidates share with those of another
+// program.
+type Shared struct {
+	// Backend is one of ours, by which the run follows who leads.
+	Backend election.Backend
+	// URL, Election and Lease are those of our candidates.
+	URL, Election string
+	Lease         time.Duration
+	// Other makes the command of one candidate of the other program. Views
+	// name it by the id. If Spans is nil it runs a start of the test binary
+	// with Environment(id, file) as long as it leads.
+	Other func(id, file string) *exec.Cmd
+	// OtherLeads, if not nil, says what the other program prints when it
+	// leads, for a program that runs nothing meanwhile.
+	OtherLeads func(id, line string) bool
+	// Handovers is how many there shall be.
+	Handovers int
+	// Patience is how long it may take until somebody leads after anything.
+	Patience time.Duration
+	// OtherKills is how often a leader of the other program is killed; each
+	// may cost its lease.
+	OtherKills int
+}
+
+const (
+	// candidates of each program.
+	candidates = 3
+	// spare is how many more hand-overs are awaited than there shall be: a
+	// leader may be killed before it has begun to believe.
+	spare = 4
+)
+
+// run is one Run.
+type run struct {
+	Shared
+	t       *testing.T
+	file    string
+	random  *rand.Rand
+	members map[string]*member
+	kills   int
+	frozen  []*child
+	seen    []Span // of other programs that write nothing themselves
+}
+
+// member is one candidate, over all its processes.
+type member struct {
+	id    string
+	ours  bool
+	start func() *exec.Cmd
+	child *child
+}
+
+// Run lets candidates of both programs lead, resign, be frozen (ours) and be
+// killed, and judges them: never two at a time, tokens grow.
+func Run(t *testing.T, s Shared) {
+	r := &run{Shared: s, t: t, file: filepath.Join(t.TempDir(), "beliefs"), members: map[string]*member{},
+		random: rand.New(rand.NewPCG(1, 2))}
+	for i := range candidates {
+		r.add(fmt.Sprint("ours-", i), true)
+		r.add(fmt.Sprint("other-", i), false)
+	}
+	tokens := r.lead()
+	for _, m := range r.members {
+		m.child.end(syscall.SIGKILL)
+	}
+	spans, err := Read(r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlaps, handovers := Judge(append(spans, r.seen...))
+	for _, overlap := range overlaps {
+		t.Error(overlap)
+	}
+	for i := 1; i < len(tokens); i++ {
+		if tokens[i] <= tokens[i-1] {
+			t.Errorf("token %d after %d", tokens[i], tokens[i-1])
+		}
+	}
+	if handovers < s.Handovers {
+		t.Errorf("only %d hand-overs", handovers)
+	}
+	t.Logf("%d leaderships, %d hand-overs, %d overlaps", len(spans)+len(r.seen), handovers, len(overlaps))
+}
+
+func (r *run) add(id string, ours bool) {
+	m := &member{id: id, ours: ours}
+	m.start = func() *exec.Cmd {
+		if !ours {
+			return r.Other(id, r.file)
+		}
+		command := exec.Command(os.Args[0], "-test.run=^$")
+		command.Env = Campaign(r.URL, r.Election, id, r.file, r.Lease)
+		return command
+	}
+	r.members[id] = m
+	r.restart(m)
+}
+
+func (r *run) restart(m *member) {
+	var leads func(line string) bool
+	if !m.ours && r.OtherLeads != nil {
+		leads = func(line string) bool { return r.OtherLeads(m.id, line) }
+	}
+	c, err := spawn(m.start(), leads)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m.child = c
+	r.t.Cleanup(func() { c.end(syscall.SIGKILL) })
+}
+
+// lead follows who leads and disturbs each leader, until there were enough. It
+// returns the tokens in their order.
+func (r *run) lead() []election.Token {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	leaders := make(chan election.View)
+	go func() {
+		defer close(leaders)
+		for view, err := range r.Backend.Observe(ctx, r.Election) {
+			if err == nil && view.Leader != "" {
+				select {
+				case leaders <- view:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}()
+	var tokens []election.Token
+	last, changes := "", 0
+	for changes < r.Handovers+spare {
+		view := r.await(leaders, tokens)
+		m := r.members[view.Leader]
+		if m == nil {
+			r.t.Fatalf("%q leads, whom nobody knows", view.Leader)
+		}
+		if view.Leader != last {
+			changes++
+		}
+		tokens, last = append(tokens, view.Token), view.Leader
+		r.thaw()
+		r.disturb(m)
+	}
+	return tokens
+}
+
+// await returns the view of the next leadership.
+func (r *run) await(leaders <-chan election.View, tokens []election.Token) election.View {
+	r.t.Helper()
+	limit := time.After(r.Patience)
+	for {
+		select {
+		case view, open := <-leaders:
+			if !open {
+				r.t.Fatal("the election cannot be observed any more")
+			}
+			if len(tokens) == 0 || view.Token != tokens[len(tokens)-1] {
+				return view
+			}
+		case <-limit:
+			r.t.Fatalf("nobody leads within %v, after %d leaderships", r.Patience, len(tokens))
+		}
+	}
+}
+
+// disturb lets a leader lead for a moment and then ends its leadership.
+func (r *run) disturb(m *member) {
+	from := m.child.leads(r.t, r.Patience)
+	time.Sleep(time.Duration(50+r.random.IntN(100)) * time.Millisecond)
+	until := election.Now()
+	choice := r.random.IntN(4)
+	switch {
+	case m.ours && choice == 0:
+		m.child.end(syscall.SIGKILL)
+		r.restart(m)
+	case m.ours && choice == 1:
+		m.child.signal(syscall.SIGSTOP)
+		r.frozen = append(r.frozen, m.child)
+	case m.ours:
+		m.child.signal(syscall.SIGUSR1)
+	case r.kills < r.OtherKills:
+		r.kills++
+		m.child.end(syscall.SIGKILL)
+		r.restart(m)
+	default:
+		m.child.end(syscall.SIGTERM)
+		r.restart(m)
+	}
+	if from != 0 {
+		r.seen = append(r.seen, Span{m.id, from, until})
+	}
+}
+
+// thaw lets those go on that were frozen while they led. By now another one
+// leads, and they must not believe for a moment longer that they do.
+func (r *run) thaw() {
+	for _, c := range r.frozen {
+		c.signal(syscall.SIGCONT)
+	}
+	r.frozen = nil
+}
