@@ -3,7 +3,6 @@
 package stores
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -37,6 +36,8 @@ func startRedis(ctx context.Context, cache, dir string) (*Server, error) {
 		return nil, err
 	}
 	replica := redisServer(cache, dir, "replica", addrs[1], "--replicaof", primary, primaryPort)
+	// Until it has copied everything it changes the primary's replication id.
+	replica.answers = redisAnswers(addrs[1], "INFO replication", "master_link_status:up")
 	if err := s.add(ctx, replica); err != nil {
 		return nil, err
 	}
@@ -51,11 +52,11 @@ func redisServer(cache, dir, name, addr string, more ...string) *process {
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--repl-diskless-sync-delay", "0"}, more...)
 	return &process{name: name, dir: dir, args: args, environment: []string{
 		"LD_LIBRARY_PATH=" + filepath.Join(root, "lib", "x86_64-linux-gnu")},
-		answers: redisAnswers(addr)}
+		answers: redisAnswers(addr, "PING", "+PONG")}
 }
 
-// redisAnswers returns a check that the server there has loaded its data.
-func redisAnswers(addr string) func(context.Context) error {
+// redisAnswers returns a check that the server there answers a command so.
+func redisAnswers(addr, command, want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d net.Dialer
 		c, err := d.DialContext(ctx, "tcp", addr)
@@ -64,12 +65,12 @@ func redisAnswers(addr string) func(context.Context) error {
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(2 * time.Second))
-		if _, err := io.WriteString(c, "PING\r\n"); err != nil {
+		if _, err := io.WriteString(c, command+"\r\nQUIT\r\n"); err != nil {
 			return err
 		}
-		answer, err := bufio.NewReader(c).ReadString('\n')
-		if err == nil && strings.TrimSpace(answer) != "+PONG" {
-			return fmt.Errorf("it answers %q", answer)
+		answer, err := io.ReadAll(c)
+		if err == nil && !strings.Contains(string(answer), want) {
+			return fmt.Errorf("it answers %q to %s", answer, command)
 		}
 		return err
 	}

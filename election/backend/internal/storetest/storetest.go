@@ -286,7 +286,7 @@ func awaitVersion(ctx context.Context, s record.Store, name, version string) err
 			return err
 		}
 	}
-	return fmt.Errorf("Wait has returned 1000 times and version %q is still there", version)
+	return fmt.Errorf("1000 waits have ended and version %q is still there", version)
 }
 
 func testContext(t *testing.T, s Suite) {

@@ -1,0 +1,375 @@
+//go:build conformance && linux
+
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/test/stores"
+	"github.com/redis/go-redis/v9"
+)
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func open(t testing.TB, url string) election.Backend {
+	t.Helper()
+	backend, end, err := Open(within(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return backend
+}
+
+func openStore(t testing.TB, url string) *store {
+	t.Helper()
+	client, options, err := parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newStore(client, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.hub.Close()
+		_ = client.Close()
+	})
+	return s
+}
+
+// operator runs a command beside all candidates.
+func operator(t testing.TB, url string, args ...any) *redis.Cmd {
+	t.Helper()
+	url, _, _ = strings.Cut(url, "?")
+	config, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(config)
+	t.Cleanup(func() { _ = client.Close() })
+	command := client.Do(within(t), args...)
+	if command.Err() != nil {
+		t.Fatalf("%v: %v", args, command.Err())
+	}
+	return command
+}
+
+var hashes atomic.Int64
+
+// newHash returns the URL of an empty hash on the server, which is settled if
+// nobody is to wait for that.
+func newHash(t testing.TB, server string, leaseMax time.Duration, settled bool) string {
+	t.Helper()
+	url := fmt.Sprintf("%s?key=test%d&lease-max=%v", server, hashes.Add(1), leaseMax)
+	if settled {
+		settle(t, url)
+	}
+	return url
+}
+
+func settle(t testing.TB, url string) {
+	t.Helper()
+	s := openStore(t, url)
+	outcome, err := s.Put(within(t), "settled", record.Record{Nonce: "aa"}, "")
+	if err != nil || !outcome.Refused {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	if err := s.Settle(within(t), outcome.Incarnation); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keyOf(url string) string {
+	_, rest, _ := strings.Cut(url, "key=")
+	key, _, _ := strings.Cut(rest, "&")
+	return key
+}
+
+func TestRedisPassesTheSuite(t *testing.T) {
+	server := stores.Start(t, "redis")
+	electiontest.Run(t, electiontest.Suite{
+		Open:  open,
+		Store: "Redis " + server.Version,
+		URL: func(t testing.TB) string {
+			leaseMax := 2 * time.Minute // for claims that are never renewed
+			if strings.Contains(t.Name(), "Restart") {
+				leaseMax = 3 * time.Second
+			}
+			return newHash(t, server.URL, leaseMax, true)
+		},
+		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
+			link, err := server.Link()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(link.Close)
+			return strings.Replace(url, server.Addr, link.Addr, 1), link
+		},
+		Delete: func(t testing.TB, url, name string) { operator(t, url, "hdel", keyOf(url), name) },
+		Left: func(t testing.TB, url string) int {
+			fields, err := operator(t, url, "hgetall", keyOf(url)).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := fmt.Sprint(fields)
+			return strings.Count(text, `"next":{`) + strings.Count(text, `"holder":"`) + strings.Count(text, `"request":{`)
+		},
+		Restart: func(t testing.TB, _ string) {
+			if err := server.Restart(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+func TestRedisStore(t *testing.T) {
+	server := stores.Start(t, "redis")
+	for name, parameters := range map[string]string{"Plain": "", "Confirmed": "&replicas=1", "Retrying": "&max_retries=3"} {
+		t.Run(name, func(t *testing.T) {
+			url := newHash(t, server.URL, time.Minute, true) + parameters
+			storetest.Run(t, storetest.Suite{
+				Open:   func(t testing.TB) record.Store { return openStore(t, url) },
+				Delete: func(t testing.TB, name string) { operator(t, url, "hdel", keyOf(url), name) },
+			})
+		})
+	}
+}
+
+func acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
+	t.Helper()
+	grant, err := b.Acquire(within(t), election.Claim{Election: "e", ID: id, Nonce: newVersion(), Lease: lease})
+	if err != nil {
+		t.Fatalf("%s: %v", id, err)
+	}
+	return grant
+}
+
+// TestNobodyIsElectedByAServerThatHasForgotten: whatever the server loses, the
+// next leader comes after the lease that nobody remembers.
+func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
+	const leaseMax = 3 * time.Second
+	cases := []struct {
+		name   string
+		forget func(t *testing.T, server *stores.Server, url string)
+	}{
+		{"Flushed", func(t *testing.T, _ *stores.Server, url string) { operator(t, url, "flushall") }},
+		{"HashDeletedOrEvicted", func(t *testing.T, _ *stores.Server, url string) { operator(t, url, "del", keyOf(url)) }},
+		{"RestartedWithoutItsData", func(t *testing.T, server *stores.Server, url string) {
+			operator(t, url, "config", "set", "appendonly", "no") // the log is not read at the next start
+			operator(t, url, "flushall")
+			if err := server.Restart(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"RestartedWithOlderData", func(t *testing.T, server *stores.Server, url string) {
+			now := operator(t, url, "hget", keyOf(url), "e").Val()
+			operator(t, url, "hset", keyOf(url), "e", operator(t, url, "hget", keyOf(url), "older").Val())
+			if again := operator(t, url, "hget", keyOf(url), "e").Val(); again == now {
+				t.Fatal("nothing was forgotten")
+			}
+			if err := server.Restart(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			server := stores.Start(t, "redis")
+			url := newHash(t, server.URL, leaseMax, true)
+			a, b := open(t, url), open(t, url)
+			first := acquire(t, a, "a", leaseMax)
+			if err := a.Release(within(t), first); err != nil {
+				t.Fatal(err)
+			}
+			operator(t, url, "hset", keyOf(url), "older", operator(t, url, "hget", keyOf(url), "e").Val())
+			held := acquire(t, a, "a", leaseMax)
+			until := held.Sent.Add(held.Lease)
+			c.forget(t, server, url)
+			next := acquire(t, b, "b", leaseMax)
+			if now := election.Now(); now < until {
+				t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
+			}
+			if next.Token <= held.Token {
+				t.Errorf("token %d after %d", next.Token, held.Token)
+			}
+			if _, err := a.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
+				t.Errorf("the renewal of what was forgotten: %v", err)
+			}
+			if err := b.Release(within(t), next); err != nil {
+				t.Fatal(err)
+			}
+			began := election.Now()
+			acquire(t, a, "c", leaseMax)
+			if took := election.Now().Sub(began); took > leaseMax/2 {
+				t.Errorf("elected after %v, though nothing was forgotten since", took)
+			}
+		})
+	}
+}
+
+// TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly: a renewal and a
+// grant that were answered never reached the replica.
+func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
+	const leaseMax = 3 * time.Second
+	server := stores.Start(t, "redis")
+	url := newHash(t, server.URL, leaseMax, true)
+	replicaURL := strings.Replace(url, server.URL, server.Note["replica"], 1)
+	a := open(t, url)
+	first := acquire(t, a, "a", leaseMax)
+	if err := a.Release(within(t), first); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := operator(t, url, "wait", "1", "10000").Int(); err != nil || got != 1 {
+		t.Fatalf("%d replicas have it, %v", got, err)
+	}
+	_, _, err := openStore(t, replicaURL).Read(within(t), "e")
+	if !errors.Is(err, errReplica) {
+		t.Errorf("a read from a replica: %v", err)
+	}
+	if _, err := openStore(t, replicaURL).Write(within(t), "e", record.Record{}, ""); !errors.Is(err, errReplica) {
+		t.Errorf("a write to a replica: %v", err)
+	}
+	operator(t, replicaURL, "replicaof", "127.0.0.1", "1") // cut off: it knows nothing of what follows
+	held := acquire(t, a, "a", leaseMax)
+	until := held.Sent.Add(held.Lease)
+	operator(t, replicaURL, "replicaof", "no", "one")
+	next := acquire(t, open(t, replicaURL), "b", leaseMax)
+	if now := election.Now(); now < until {
+		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
+	}
+	if next.Token <= held.Token {
+		t.Errorf("token %d after %d", next.Token, held.Token)
+	}
+}
+
+// TestWriteThatNoReplicaConfirmsDoesNotCount: so a primary that is cut off
+// from its replicas renews nobody.
+func TestWriteThatNoReplicaConfirmsDoesNotCount(t *testing.T) {
+	server := stores.Start(t, "redis")
+	client, options, err := parse(newHash(t, server.URL, time.Minute, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	options.Replicas, options.Timeout = 1, time.Second
+	backend, err := New(client, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	held := acquire(t, backend, "a", 10*time.Second)
+	operator(t, server.Note["replica"], "replicaof", "no", "one")
+	if _, err := backend.Renew(within(t), held); err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
+		t.Errorf("renewed: %v", err)
+	}
+	_, port, _ := strings.Cut(server.Addr, ":")
+	operator(t, server.Note["replica"], "replicaof", "127.0.0.1", port)
+	for {
+		if _, err := backend.Renew(within(t), held); err == nil {
+			break
+		} else if errors.Is(err, election.ErrLost) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRestartInTheMiddleOfALeadership: the leader goes on, and nobody is
+// elected beside it.
+func TestRestartInTheMiddleOfALeadership(t *testing.T) {
+	server := stores.Start(t, "redis")
+	url := newHash(t, server.URL, 5*time.Second, true)
+	elector, other := newElector(t, open(t, url), "a"), newElector(t, open(t, url), "b")
+	var leading, both atomic.Int64
+	lead := func(work func(context.Context)) func(context.Context, election.Leadership) error {
+		return func(ctx context.Context, _ election.Leadership) error {
+			both.Store(max(both.Load(), leading.Add(1)))
+			defer leading.Add(-1)
+			work(ctx)
+			return nil
+		}
+	}
+	var group sync.WaitGroup
+	restarted := make(chan struct{})
+	err := elector.Run(within(t), lead(func(ctx context.Context) {
+		group.Go(func() {
+			<-restarted
+			if err := other.Run(within(t), lead(func(context.Context) {})); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := server.Restart(within(t)); err != nil {
+			t.Error(err)
+		}
+		close(restarted)
+		select {
+		case <-ctx.Done():
+			t.Errorf("the leader lost the election: %v", context.Cause(ctx))
+		case <-time.After(5 * time.Second): // longer than the lease: it renews
+		}
+	}))
+	if err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if both.Load() != 1 {
+		t.Errorf("%d led at once", both.Load())
+	}
+}
+
+func newElector(t testing.TB, b election.Backend, id string) *election.Elector {
+	t.Helper()
+	e, err := election.New(b, "e", election.Options{ID: id, Lease: 4 * time.Second, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
+	server := stores.Start(t, "redis")
+	url := newHash(t, server.URL, time.Minute, true)
+	key := keyOf(url)
+	operator(t, url, "acl", "setuser", "app", "on", ">pw", "~"+key, "&"+key, "+@hash", "+eval", "+evalsha", "+publish", "+subscribe", "+@connection")
+	as := func(credentials string) *store {
+		return openStore(t, strings.Replace(url, "redis://", "redis://"+credentials+"@", 1))
+	}
+	s := as("app:pw")
+	if _, err := s.Write(within(t), "e", record.Record{}, ""); !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "+info") {
+		t.Errorf("without the right to INFO: %v", err)
+	}
+	operator(t, url, "acl", "setuser", "app", "+info")
+	if _, err := s.Write(within(t), "e", record.Record{}, ""); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := as("app:wrong").Read(within(t), "e"); !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	operator(t, url, "set", "string", "x")
+	if _, err := openStore(t, server.URL+"?key=string").Write(within(t), "e", record.Record{}, ""); !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("on a key of another type: %v", err)
+	}
+	operator(t, url, "hset", key, "damaged", "x")
+	if _, _, err := s.Read(within(t), "damaged"); !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("a damaged field: %v", err)
+	}
+}

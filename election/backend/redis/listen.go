@@ -1,0 +1,84 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// echoWithin is how soon what we publish ourselves must be heard.
+	echoWithin = 2 * time.Second
+	// proveEvery is how often a silent connection is proved alive.
+	proveEvery = 10 * time.Second
+)
+
+// listen tells of changes until the connection breaks. It counts as live only
+// after it has heard what was published by the way that writes take.
+func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
+	subscription := s.client.Subscribe(ctx, s.options.Key)
+	defer func() { _ = subscription.Close() }()
+	// A receive does not heed its context.
+	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
+	if err := s.hearEcho(ctx, subscription); err != nil {
+		return err
+	}
+	live()
+	for {
+		payload, err := hear(ctx, subscription)
+		if err != nil {
+			return err
+		}
+		if version, name, ok := strings.Cut(payload, " "); ok {
+			tell(name, version)
+		}
+	}
+}
+
+// hearEcho returns when our own message has come back.
+func (s *store) hearEcho(ctx context.Context, subscription *redis.PubSub) error {
+	echo, deadline := newVersion(), time.Now().Add(echoWithin)
+	for {
+		news, err := subscription.ReceiveTimeout(ctx, max(time.Millisecond, time.Until(deadline)))
+		if err != nil {
+			return fmt.Errorf("SUBSCRIBE does not hear PUBLISH: %w", err)
+		}
+		switch news := news.(type) {
+		case *redis.Subscription:
+			if err := s.client.Publish(ctx, s.options.Key, echo).Err(); err != nil {
+				return fmt.Errorf("publish: %w", err)
+			}
+		case *redis.Message:
+			if news.Payload == echo {
+				return nil
+			}
+		}
+	}
+}
+
+// hear returns the next news, and proves the connection alive meanwhile.
+func hear(ctx context.Context, subscription *redis.PubSub) (string, error) {
+	for proving := false; ; {
+		news, err := subscription.ReceiveTimeout(ctx, proveEvery)
+		var slow net.Error
+		switch {
+		case err == nil:
+			proving = false
+			if message, ok := news.(*redis.Message); ok {
+				return message.Payload, nil
+			}
+		case proving || !errors.As(err, &slow) || !slow.Timeout():
+			return "", err
+		default:
+			proving = true
+			if err := subscription.Ping(ctx); err != nil {
+				return "", err
+			}
+		}
+	}
+}

@@ -1,0 +1,200 @@
+// Package redis elects on one Redis primary, or Valkey, 5 and later.
+//
+// In goes a client, or a URL; all elections are fields of one hash:
+//
+//	conclave:elections
+//	    billing/nightly    <version> <nonce of the holder> <record as JSON>
+//	    (empty name)       the incarnation of the server that is settled
+//
+// What always holds:
+//
+//	D1  A write is one script that compares the version and sets the field; the
+//	    server runs it as one step. The version is random and chosen before it
+//	    is sent: none comes back, and a script that is sent twice does the
+//	    same once.
+//	D2  Nothing expires by the server. A key with a time to live is gone by the
+//	    clock of a server that may be set forward; whoever waits counts the
+//	    lease on a clock of its own.
+//	D3  Under an incarnation of the server (its run id and its replication id,
+//	    which a restart or a promotion change) that was not watched for
+//	    LeaseMax nobody is elected; leaders whose record is still there go on.
+//	    What the server may have forgotten has run out by then. That the
+//	    incarnation is settled stands in the same hash: a server that was
+//	    flushed, or has evicted the hash, has forgotten that as well. A server
+//	    that is used for the first time makes its first candidate wait too.
+//
+// So one primary elects one leader at a time, with or without persistence, and
+// also when a replica that lagged behind is promoted. Not promised: a primary
+// that is cut off from its replicas, while one of them is promoted, goes on to
+// serve the clients on its side, and two lead for as long as it does. Let it
+// refuse writes that no replica confirms (Options.Replicas, or
+// min-replicas-to-write with a min-replicas-max-lag below Sentinel's
+// down-after-milliseconds); tokens protect what is fenced all the same. Nor is
+// the hash field that an operator deletes under a leader.
+//
+// Why not Redlock: it counts a majority of keys with a time to live on servers
+// that forget when they restart, by their clocks, and gives no token: what it
+// excludes depends on timing alone. One record with compare and set, on one
+// primary, needs no clock but that of who waits.
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/feed"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/redis/go-redis/v9"
+)
+
+// KeyDefault is the key of the hash, and the channel of news, unless another
+// is chosen.
+const KeyDefault = "conclave:elections"
+
+const (
+	timeoutDefault = 5 * time.Second
+	pollPause      = time.Second
+)
+
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Key of the hash, and name of the channel. Default KeyDefault.
+	Key string
+	// LeaseMax is the longest lease that may be asked for, and for how long
+	// nobody is elected after a restart or failover of the server. All
+	// candidates have to agree on it. Default 15 s.
+	LeaseMax time.Duration
+	// Replicas is how many replicas have to confirm each write, by WAIT,
+	// before it counts. It does not go with a cluster. Default 0.
+	Replicas int
+	// Timeout is how long one command may take. Default 5 s.
+	Timeout time.Duration
+}
+
+// New returns a backend on a client, which must reach the primary: a client of
+// one server, of Sentinels, or of a cluster, where the hash lies on one shard.
+// It makes no connection before it is used. The client stays the caller's:
+// Close of the backend does not close it.
+func New(client redis.UniversalClient, options Options) (*record.Backend, error) {
+	s, err := newStore(client, options)
+	if err != nil {
+		return nil, err
+	}
+	return record.New(s, record.Options{Close: func() error {
+		s.hub.Close()
+		return nil
+	}}), nil
+}
+
+func newStore(client redis.UniversalClient, options Options) (*store, error) {
+	if options.Key == "" {
+		options.Key = KeyDefault
+	}
+	if options.Timeout == 0 {
+		options.Timeout = timeoutDefault
+	}
+	if _, cluster := client.(*redis.ClusterClient); cluster && options.Replicas > 0 {
+		return nil, errors.New("redis: Replicas does not go with a cluster: WAIT has no key by which to find the shard")
+	}
+	s := &store{client: client, options: options, watch: incarnation.NewWatch(options.LeaseMax)}
+	s.hub = feed.New(s.listen, pollPause)
+	return s, nil
+}
+
+// example is what errors about URLs show.
+const example = "redis://user:password@host:6379/0 (rediss:// with TLS, or redis://sentinel:26379?master_name=NAME)"
+
+// Open returns a backend on the server of a URL, and what closes it. The
+// password may stand in REDISCLI_AUTH, as for redis-cli. With master_name=NAME
+// the URL is that of a Sentinel (addr=host:port names more of them). What
+// go-redis takes as parameters is taken, and besides:
+//
+//	key=NAME          see Options.Key
+//	lease-max=15s     see Options.LeaseMax
+//	replicas=1        see Options.Replicas
+//
+// It makes no connection, and sends nothing twice.
+func Open(_ context.Context, text string) (election.Backend, func() error, error) {
+	client, options, err := parse(text)
+	if err != nil {
+		return nil, nil, election.Permanent(err)
+	}
+	backend, err := New(client, options)
+	if err != nil {
+		return nil, nil, errors.Join(election.Permanent(err), client.Close())
+	}
+	return backend, func() error { return errors.Join(backend.Close(), client.Close()) }, nil
+}
+
+// parse makes a client of a URL. Making one makes no connection.
+func parse(text string) (*redis.Client, Options, error) {
+	var options Options
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, options, fmt.Errorf("redis: URL: %w; write for example %s", hideURL(err), example)
+	}
+	query := u.Query()
+	options.Key = take(query, "key")
+	if value := take(query, "lease-max"); value != "" {
+		if options.LeaseMax, err = time.ParseDuration(value); err != nil || options.LeaseMax <= 0 {
+			return nil, options, fmt.Errorf("redis: URL: lease-max=%q is no duration; write for example lease-max=15s", value)
+		}
+	}
+	if value := take(query, "replicas"); value != "" {
+		if options.Replicas, err = strconv.Atoi(value); err != nil || options.Replicas < 0 {
+			return nil, options, fmt.Errorf("redis: URL: replicas=%q is no count; write for example replicas=1", value)
+		}
+	}
+	u.RawQuery = query.Encode()
+	if query.Has("master_name") {
+		return sentinelClient(u.String(), options)
+	}
+	config, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, options, fmt.Errorf("redis: URL: %w; write for example %s", hideURL(err), example)
+	}
+	setDefault(&config.Password, os.Getenv("REDISCLI_AUTH"))
+	setDefault(&config.ClientName, "conclave")
+	config.MaxRetries, config.ContextTimeoutEnabled, config.DisableIdentity = -1, true, true
+	return redis.NewClient(config), options, nil
+}
+
+func sentinelClient(text string, options Options) (*redis.Client, Options, error) {
+	config, err := redis.ParseFailoverURL(text)
+	if err != nil {
+		return nil, options, fmt.Errorf("redis: URL: %w; write for example %s", hideURL(err), example)
+	}
+	setDefault(&config.Password, os.Getenv("REDISCLI_AUTH"))
+	setDefault(&config.ClientName, "conclave")
+	config.MaxRetries, config.ContextTimeoutEnabled, config.DisableIdentity = -1, true, true
+	return redis.NewFailoverClient(config), options, nil
+}
+
+func setDefault(text *string, value string) {
+	if *text == "" {
+		*text = value
+	}
+}
+
+// take returns a parameter and deletes it.
+func take(query url.Values, name string) string {
+	value := query.Get(name)
+	query.Del(name)
+	return value
+}
+
+// hideURL keeps a password out of the message.
+func hideURL(err error) error {
+	var wrong *url.Error
+	if errors.As(err, &wrong) {
+		return wrong.Err
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		backend, _, err := Open(context.Background(), url)
+		return backend, err
+	}))
+}
+
+func TestURLSaysHowToConnect(t *testing.T) {
+	t.Setenv("REDISCLI_AUTH", "from the environment")
+	client, options, err := parse("rediss://ann@db.example:6390/3?key=app%3Aelections&lease-max=30s&replicas=2&read_timeout=2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := client.Options()
+	if config.Addr != "db.example:6390" || config.DB != 3 || config.Username != "ann" || config.TLSConfig == nil ||
+		config.ReadTimeout != 2*time.Second {
+		t.Errorf("%+v", config)
+	}
+	if config.Password != "from the environment" || config.MaxRetries != 0 { // the client's word for none
+		t.Errorf("password %q, %d retries", config.Password, config.MaxRetries)
+	}
+	if options.Key != "app:elections" || options.LeaseMax != 30*time.Second || options.Replicas != 2 {
+		t.Errorf("options %+v", options)
+	}
+	if _, _, err := parse("redis://sentinel:26379?master_name=main&addr=other:26379&lease-max=5s"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadURLsAreRefusedWithAGoodOneAndWithoutThePassword(t *testing.T) {
+	for _, url := range []string{
+		"mysql://a:secret@b/c", "redis://a:secret@b:6379/x", "redis://a:secret@b?lease-max=10", "redis://a:secret@b?replicas=-1",
+		"redis://a:secret@b?replicas=x", "redis://a:secret@b?unknown=1", "redis://a:secret@ b", "redis://a:secret@b?master_name=m&nope=1",
+	} {
+		_, _, err := Open(t.Context(), url)
+		switch {
+		case err == nil:
+			t.Errorf("%s: no error", url)
+		case !errors.Is(err, election.ErrPermanent):
+			t.Errorf("%s: not permanent: %v", url, err)
+		case !strings.Contains(err.Error(), "write for example"):
+			t.Errorf("%s: no advice: %v", url, err)
+		case strings.Contains(err.Error(), "secret"):
+			t.Errorf("%s: tells the password: %v", url, err)
+		}
+	}
+}
+
+func TestReplicasDoNotGoWithACluster(t *testing.T) {
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer client.Close()
+	if _, err := New(client, Options{Replicas: 1}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := New(client, Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorsOfTheServerAreExplained(t *testing.T) {
+	s := &store{options: Options{Key: "k"}}
+	for text, want := range map[string]struct {
+		permanent bool
+		says      string
+	}{
+		"NOAUTH Authentication required.":                                 {true, "REDISCLI_AUTH"},
+		"WRONGPASS invalid username-password pair":                        {true, "REDISCLI_AUTH"},
+		"NOPERM this user has no permissions to run the 'info' command":   {true, "+info"},
+		"WRONGTYPE Operation against a key holding the wrong kind":        {true, "key=NAME"},
+		"READONLY You can't write against a read only replica.":           {false, "primary"},
+		"OOM command not allowed when used memory > 'maxmemory'.":         {false, "memory"},
+		"LOADING Redis is loading the dataset in memory":                  {false, "LOADING"},
+		"ERR WRONGTYPE Operation against a key, script: 0, on @user_s:3.": {true, "key=NAME"},
+	} {
+		err := s.explain("write", errors.New(text))
+		if errors.Is(err, election.ErrPermanent) != want.permanent || !strings.Contains(err.Error(), want.says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if s.explain("write", nil) != nil {
+		t.Error("an error out of nothing")
+	}
+}
+
+func TestAnswersOfAnotherShapeAreErrors(t *testing.T) {
+	for _, answer := range [][]any{nil, {int64(1)}, {"1", "i", "t"}, {int64(1), int64(2), "t"}, {int64(1), "i", nil}} {
+		if _, _, _, err := readAnswer(answer); err == nil {
+			t.Errorf("%v: no error", answer)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package redis
+
+// serverLua is what all scripts begin with: which server this is. INFO says it
+// in the same step as the rest.
+const serverLua = `
+local replication = redis.call('INFO', 'replication')
+local incarnation = (string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '') .. '/' ..
+	(string.match(replication, 'master_replid:(%w+)') or '')
+local primary = string.match(replication, 'role:(%w+)') == 'master'
+`
+
+// readLua: KEYS the hash; ARGV the name. It answers with the role, the
+// incarnation and the field.
+const readLua = serverLua + `
+return {primary and 1 or 0, incarnation, redis.call('HGET', KEYS[1], ARGV[1]) or ''}
+`
+
+// What putLua answers first.
+const (
+	wasConflict = 0
+	wasWritten  = 1
+	wasRefused  = 2
+)
+
+// putLua: KEYS the hash; ARGV name, new version, nonce of the holder, record,
+// version that is expected, channel. A script that is sent twice finds its own
+// version and has written already (D1). News that cannot be told are no
+// failure: who waits polls.
+const putLua = serverLua + `
+if not primary then
+	return redis.error_reply('READONLY this server is a replica')
+end
+local stored = redis.call('HGET', KEYS[1], ARGV[1])
+local version, nonce = '', ''
+if stored then
+	version, nonce = string.match(stored, '^(%w+) (%w*) ')
+end
+if version == ARGV[2] then
+	return {1, incarnation}
+end
+if version ~= ARGV[5] then
+	return {0, incarnation}
+end
+if ARGV[3] ~= '' and ARGV[3] ~= nonce and redis.call('HGET', KEYS[1], '') ~= incarnation then
+	return {2, incarnation}
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4])
+redis.pcall('PUBLISH', ARGV[6], ARGV[2] .. ' ' .. ARGV[1])
+return {1, incarnation}
+`
+
+// settleLua: KEYS the hash; ARGV the incarnation, which is marked as settled if
+// it still is the server's.
+const settleLua = serverLua + `
+if incarnation == ARGV[1] then
+	redis.call('HSET', KEYS[1], '', incarnation)
+end
+return 1
+`

@@ -1,0 +1,226 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/feed"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/redis/go-redis/v9"
+)
+
+// store is a record.Store on one hash.
+type store struct {
+	client  redis.UniversalClient
+	options Options
+	watch   *incarnation.Watch
+	hub     *feed.Hub
+}
+
+var (
+	readScript   = redis.NewScript(readLua)
+	putScript    = redis.NewScript(putLua)
+	settleScript = redis.NewScript(settleLua)
+)
+
+var _ record.Watcher = (*store)(nil)
+
+// Traits names the store.
+func (s *store) Traits() election.Traits {
+	return election.Traits{Name: "redis", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
+		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover, whatever was forgotten; leaders go on " +
+			"if their record is there. An old primary that is cut off and still takes writes elects a second leader: " +
+			"set Replicas, or min-replicas-to-write",
+		Renewal: "1 script, and 1 append to the log if there is one",
+		Waiting: "1 connection that subscribes; 1 script after each change",
+		Notice:  "watch (PUBLISH); poll every 1 s where it cannot be heard",
+	}}
+}
+
+// Watches says that changes are told.
+func (s *store) Watches() bool { return true }
+
+// within bounds a command: a link that swallows everything must not hold a
+// candidate for longer than its connection is worth.
+func (s *store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.options.Timeout)
+}
+
+// Read returns the field of the election.
+func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	var r record.Record
+	answer, err := readScript.Run(ctx, s.client, []string{s.options.Key}, name).Slice()
+	if err != nil {
+		return r, "", s.explain("read", err)
+	}
+	role, now, text, err := readAnswer(answer)
+	switch {
+	case err != nil:
+		return r, "", s.explain("read", err)
+	case role != 1:
+		return r, "", errReplica
+	}
+	s.watch.See(now)
+	if text == "" {
+		return r, "", nil
+	}
+	version, rest, _ := strings.Cut(text, " ")
+	_, body, found := strings.Cut(rest, " ")
+	if !found {
+		err = errors.New("no version and nonce before the record")
+	} else {
+		err = json.Unmarshal([]byte(body), &r)
+	}
+	if err != nil {
+		return r, "", election.Permanent(fmt.Errorf("field %q of %s: %w; delete it with HDEL", name, s.options.Key, err))
+	}
+	return r, version, nil
+}
+
+var errAnswer = errors.New("the script has answered something else than it should")
+
+func readAnswer(answer []any) (role int64, incarnation, text string, err error) {
+	if len(answer) != 3 {
+		return 0, "", "", errAnswer
+	}
+	role, isRole := answer[0].(int64)
+	incarnation, isIncarnation := answer[1].(string)
+	text, isText := answer[2].(string)
+	if !isRole || !isIncarnation || !isText {
+		return 0, "", "", errAnswer
+	}
+	return role, incarnation, text, nil
+}
+
+// Write puts the record by one script.
+func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	return s.watch.Write(ctx, s, name, r, version)
+}
+
+// Put is one compare and set.
+func (s *store) Put(ctx context.Context, name string, r record.Record, version string) (incarnation.Outcome, error) {
+	var outcome incarnation.Outcome
+	text, err := json.Marshal(r)
+	if err != nil {
+		return outcome, err
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	next := newVersion()
+	answer, err := s.run(ctx, name, next, r.Nonce, string(text), version, s.options.Key)
+	if err != nil {
+		return outcome, s.explain("write", err)
+	}
+	if len(answer) != 2 {
+		return outcome, s.explain("write", errAnswer)
+	}
+	was, isWord := answer[0].(int64)
+	now, isText := answer[1].(string)
+	if !isWord || !isText {
+		return outcome, s.explain("write", errAnswer)
+	}
+	outcome.Incarnation, outcome.Refused = now, was == wasRefused
+	if was == wasWritten {
+		outcome.Version = next
+	}
+	return outcome, nil
+}
+
+// run runs putLua, and waits for the replicas if that was asked for: on the
+// same connection, to whose last write WAIT refers.
+func (s *store) run(ctx context.Context, args ...any) ([]any, error) {
+	keys := []string{s.options.Key}
+	if s.options.Replicas == 0 {
+		return putScript.Run(ctx, s.client, keys, args...).Slice()
+	}
+	var script, confirmed *redis.Cmd
+	if _, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		script = putScript.Eval(ctx, p, keys, args...)
+		confirmed = p.Do(ctx, "wait", s.options.Replicas, (s.options.Timeout / 2).Milliseconds())
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	got, err := confirmed.Int()
+	if err == nil && got < s.options.Replicas {
+		err = fmt.Errorf("%d of %d replicas have confirmed it", got, s.options.Replicas)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return script.Slice()
+}
+
+// Settle marks the incarnation as settled.
+func (s *store) Settle(ctx context.Context, incarnation string) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return s.explain("write", settleScript.Run(ctx, s.client, []string{s.options.Key}, incarnation).Err())
+}
+
+// Wait waits for news of the field.
+func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
+		_, now, err := s.Read(ctx, name)
+		return now, err
+	})
+}
+
+// Names returns the names of all fields.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	names, err := s.client.HKeys(ctx, s.options.Key).Result()
+	if err != nil {
+		return nil, s.explain("read", err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), nil
+}
+
+// newVersion returns 32 random hexadecimal digits.
+func newVersion() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+var errReplica = errors.New("this server is a replica, which shows the past; name the primary, " +
+	"or the Sentinels that know it (redis://sentinel:26379?master_name=NAME)")
+
+// explain says what was being done and what to do about it, and marks what no
+// further attempt can mend.
+func (s *store) explain(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	kind, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "ERR "), " ")
+	if strings.Contains(err.Error(), "can't run this command") { // said of what a script calls
+		kind = "NOPERM"
+	}
+	err = fmt.Errorf("%s hash %s: %w", what, s.options.Key, err)
+	switch kind {
+	case "NOAUTH", "WRONGPASS":
+		return election.Permanent(fmt.Errorf("%w; credentials come from the URL or REDISCLI_AUTH", err))
+	case "NOPERM":
+		return election.Permanent(fmt.Errorf("%w; candidates need ACL rules like ~%s &%s +@hash +eval +evalsha +info +publish +subscribe",
+			err, s.options.Key, s.options.Key))
+	case "WRONGTYPE":
+		return election.Permanent(fmt.Errorf("%w; the key holds something else, choose another with key=NAME", err))
+	case "READONLY":
+		return fmt.Errorf("%w: %w", errReplica, err)
+	case "OOM", "MISCONF":
+		return fmt.Errorf("%w; the server refuses writes: give it memory and disk", err)
+	}
+	return err
+}
