@@ -23,6 +23,12 @@ type seen struct {
 	Error      string   `json:"error,omitempty"`
 }
 
+// observed is a view with the time at which it was seen here.
+type observed struct {
+	Time string `json:"time"`
+	seen
+}
+
 func newSeen(v election.View) seen {
 	s := seen{Election: v.Election, Leader: v.Leader, Token: uint64(v.Token), Candidates: append([]string{}, v.Candidates...)}
 	if !v.Since.IsZero() {
@@ -99,7 +105,8 @@ func newObserve() *cobra.Command {
 			defer stop()
 			for v, err := range store.Observe(ctx, b.name) {
 				v.Err = err
-				if err := p.Line(newSeen(v), viewText(v)); err != nil {
+				at := time.Now()
+				if err := p.Line(observed{cli.Time(at.UnixMilli()), newSeen(v)}, viewText(at, v)); err != nil {
 					return err
 				}
 			}
@@ -112,8 +119,8 @@ func newObserve() *cobra.Command {
 }
 
 // viewText tells a view in one line.
-func viewText(v election.View) string {
-	at := time.Now().UTC().Format("15:04:05.000")
+func viewText(seen time.Time, v election.View) string {
+	at := seen.UTC().Format("15:04:05.000")
 	line := ""
 	if len(v.Candidates) > 0 {
 		line = ", in line: " + strings.Join(v.Candidates, " ")
