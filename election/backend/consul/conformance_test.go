@@ -1,4 +1,4 @@
-//go:build conformance
+//go:build conformance && linux
 
 package consul_test
 
@@ -14,15 +14,20 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/consul"
+	"github.com/conclave-project/conclave/election/backend/internal/witness"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+	fresh := func(url string) (election.Backend, error) {
 		backend, _, err := consul.Open(context.Background(), url)
 		return backend, err
-	}))
+	}
+	if child, code := witness.Main(fresh); child {
+		os.Exit(code)
+	}
+	os.Exit(electiontest.Main(m, fresh))
 }
 
 // lease is the session_ttl_min of the servers under test.

@@ -46,6 +46,9 @@ const (
 	// spare is how many more hand-overs are awaited than there shall be: a
 	// leader may be killed before it has begun to believe.
 	spare = 4
+	// betweenMin is how many hand-overs there must be from one program to the
+	// other.
+	betweenMin = 5
 )
 
 // run is one Run.
@@ -85,7 +88,14 @@ func Run(t *testing.T, s Shared) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlaps, handovers := Judge(append(spans, r.seen...))
+	spans = append(spans, r.seen...)
+	overlaps, handovers := Judge(spans)
+	between := 0
+	for i := 1; i < len(spans); i++ {
+		if r.members[spans[i].ID].ours != r.members[spans[i-1].ID].ours {
+			between++
+		}
+	}
 	for _, overlap := range overlaps {
 		t.Error(overlap)
 	}
@@ -94,10 +104,11 @@ func Run(t *testing.T, s Shared) {
 			t.Errorf("token %d after %d", tokens[i], tokens[i-1])
 		}
 	}
-	if handovers < s.Handovers {
-		t.Errorf("only %d hand-overs", handovers)
+	if handovers < s.Handovers || between < betweenMin {
+		t.Errorf("only %d hand-overs, %d of them between the programs", handovers, between)
 	}
-	t.Logf("%d leaderships, %d hand-overs, %d overlaps", len(spans)+len(r.seen), handovers, len(overlaps))
+	t.Logf("%d leaderships, %d hand-overs, %d of them between the programs, %d overlaps",
+		len(spans), handovers, between, len(overlaps))
 }
 
 func (r *run) add(id string, ours bool) {
