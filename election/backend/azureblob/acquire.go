@@ -1,0 +1,249 @@
+package azureblob
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+const (
+	// retryPause is the pause after a request that failed.
+	retryPause = 200 * time.Millisecond
+	// readyPause is the pause between two tries of a candidate that was told
+	// that it leads next, for a lease at most.
+	readyPause = 50 * time.Millisecond
+	// courtesyMax is how long an election may be held up by the line.
+	courtesyMax = 2 * time.Second
+)
+
+// candidate is one call of Acquire.
+type candidate struct {
+	backend *Backend
+	claim   election.Claim
+	claimed *claimed
+	lease   time.Duration
+
+	answered election.Instant // when the service has answered last
+	beaten   election.Instant // when this candidate's beat was written last
+	next     mark
+	warmth   warmth
+	warmed   chan error       // the outcome of Warm
+	hurry    election.Instant // until when it tries in quick succession
+}
+
+// warmth is how far a candidate that was nominated is.
+type warmth uint8
+
+const (
+	notAsked warmth = iota
+	warming
+	warm
+	failed
+)
+
+// Acquire tries to acquire the lease until it has it, then stores the next
+// token.
+func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &candidate{backend: b, claim: claim, claimed: &claimed{stop: stop}, lease: leaseOf(claim),
+		answered: election.Now(), warmed: make(chan error, 1)}
+	b.mu.Lock()
+	b.claims[claim.Nonce] = c.claimed
+	b.mu.Unlock()
+	for {
+		grant, err := c.try(ctx)
+		switch {
+		case err == nil && grant.Token != 0:
+			return grant, nil
+		case err == nil:
+			c.answered = election.Now()
+			c.attend(ctx, work)
+		case c.hopeless(ctx, err):
+			return election.Grant{}, b.fail("wait for", claim.Election, err)
+		}
+		if err := c.wait(ctx, err != nil); err != nil {
+			return election.Grant{}, b.fail("wait for", claim.Election, err)
+		}
+	}
+}
+
+// hopeless says whether the candidate has to leave the line: a service that
+// does not answer is asked again for the time of a lease.
+func (c *candidate) hopeless(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, election.ErrPermanent) ||
+		election.Now().Sub(c.answered) > c.lease
+}
+
+// try asks for the lease once. A grant without a token means that another has
+// it.
+func (c *candidate) try(ctx context.Context) (election.Grant, error) {
+	lock := c.backend.lock(c.claim.Election)
+	work, cancel := lingering(ctx)
+	defer cancel()
+	sent := election.Now()
+	err := lock.acquire(work, idOf(c.claim), c.lease)
+	if isCode(err, bloberror.BlobNotFound) {
+		if err := lock.make(ctx); err != nil {
+			return election.Grant{}, err
+		}
+		sent = election.Now()
+		err = lock.acquire(work, idOf(c.claim), c.lease)
+	}
+	if isCode(err, codesTaken...) {
+		return election.Grant{}, nil
+	}
+	if err != nil {
+		return election.Grant{}, err
+	}
+	return c.take(ctx, sent)
+}
+
+// take turns the lease into a grant: the next token, stored (A3). A token that
+// an earlier try has stored, and whose answer was lost, is as good.
+func (c *candidate) take(ctx context.Context, sent election.Instant) (election.Grant, error) {
+	b, name := c.backend, c.claim.Election
+	found, err := b.readLock(ctx, name)
+	if err != nil {
+		return election.Grant{}, err
+	}
+	now := found.state
+	if now.Nonce != c.claim.Nonce {
+		now = now.taken(c.claim, wall())
+		err := b.writeLock(ctx, name, now, found.etag, idOf(c.claim))
+		if isCode(err, codesNoLease...) || isCode(err, codesChanged...) {
+			return election.Grant{}, nil // it took so long that another has it
+		}
+		if err != nil {
+			return election.Grant{}, err
+		}
+	}
+	c.tidy(ctx)
+	return election.Grant{Claim: c.claim, Token: now.Token, Sent: sent, Lease: c.lease}, nil
+}
+
+// tidy takes out of the line what belongs to the election that has ended. The
+// new leadership does not depend on it.
+func (c *candidate) tidy(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, courtesyMax)
+	defer cancel()
+	_ = c.backend.changeLine(ctx, c.claim.Election, c.claimed, func(l line) (line, bool, error) {
+		mine := l.Next != nil && l.Next.Nonce == c.claim.Nonce
+		needed := mine || l.Wanted != "" || l.Request != nil
+		if mine {
+			l.Next = nil
+		} else if l.Next != nil && l.Next.State != "" {
+			l, needed = l.in(""), true
+		}
+		l.Wanted, l.Request = "", nil
+		return l, needed, nil
+	})
+}
+
+// attend does what is to be done in the line while another leads. A line that
+// cannot be read or written is looked at again with the next try.
+func (c *candidate) attend(ctx, work context.Context) {
+	b, name := c.backend, c.claim.Election
+	l, etag, err := b.readLine(ctx, name)
+	if err != nil {
+		return
+	}
+	now := election.Now()
+	alive := c.next.alive(l.Next, now)
+	mine := l.Next != nil && l.Next.Nonce == c.claim.Nonce
+	c.hearNomination(work, l, mine)
+	switch {
+	case mine && l.Next.State == record.StateNominated && c.warmth == warm:
+		l = l.beatAs(c.claim, record.StateReady)
+		c.hurry = now.Add(c.lease)
+	case mine && l.Next.State == record.StateNominated && c.warmth == failed:
+		l = l.beatAs(c.claim, record.StateCold)
+	case mine && now >= c.beaten.Add(c.lease/3):
+		l = l.beatAs(c.claim, l.Next.State)
+	case !mine && (!alive || l.yieldsTo(c.claim)):
+		l = l.beatAs(c.claim, "")
+	default:
+		return
+	}
+	if b.writeLine(ctx, name, l, etag, c.claimed) != nil {
+		return
+	}
+	c.beaten = now
+	if l.Next.State == record.StateCold {
+		c.warmth = notAsked // whoever nominates again asks again
+	}
+}
+
+// yieldsTo says whether the claim may take the place of a next in line that is
+// alive: the one that the holder wants, and else the higher priority, unless
+// the holder has made its choice.
+func (l line) yieldsTo(claim election.Claim) bool {
+	switch {
+	case l.Wanted != "":
+		return claim.ID == l.Wanted && l.Next.ID != l.Wanted
+	case l.Next.State != "":
+		return false
+	}
+	return claim.Priority > l.Next.Priority
+}
+
+// hearNomination begins to warm up when the line says so, and notes how that
+// went.
+func (c *candidate) hearNomination(work context.Context, l line, mine bool) {
+	select {
+	case err := <-c.warmed:
+		c.warmth = warm
+		if err != nil {
+			c.warmth = failed
+		}
+	default:
+	}
+	if mine && l.Next.State == record.StateNominated && c.warmth == notAsked {
+		c.warmth = warming
+		go func() { c.warmed <- c.warm(work) }()
+	}
+}
+
+func (c *candidate) warm(ctx context.Context) error {
+	if c.claim.Warm == nil {
+		return nil
+	}
+	return c.claim.Warm(ctx)
+}
+
+// wait returns when it is time to try again. The end of a warm-up ends it too.
+func (c *candidate) wait(ctx context.Context, broken bool) error {
+	poll := c.backend.pollOf(c.lease)
+	d := jitter(poll)
+	switch {
+	case broken:
+		d = min(retryPause, poll)
+	case election.Now() < c.hurry:
+		d = min(readyPause, poll)
+	}
+	if c.warmth != warming {
+		return pause(ctx, d)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case err := <-c.warmed:
+		c.warmed <- err
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// jitter returns d give or take a tenth, so that candidates that were started
+// together do not stay together.
+func jitter(d time.Duration) time.Duration {
+	return d + time.Duration((rand.Float64()-0.5)/5*float64(d))
+}

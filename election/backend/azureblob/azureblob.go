@@ -1,0 +1,169 @@
+// Package azureblob elects by leases on blobs of Azure Storage.
+//
+// In goes a client of a container, out comes an election.Backend. An election
+// is two block blobs:
+//
+//	NAME.lock   whoever holds its lease leads. Content: the last token, the
+//	            holder and the history, as JSON; the token is in the metadata
+//	            too. Only the holder of the lease can write it.
+//	NAME.line   who is next in line, and what an operator has asked. Everybody
+//	            writes it, on the condition that its ETag is the one read.
+//
+// What always holds:
+//
+//	A1  The service's lease decides who leads, nothing else. It lasts 15 to 60
+//	    seconds, is renewed at a third of that, and runs out by the service's
+//	    own clock.
+//	A2  The lease id is the nonce of the claim. To acquire with the id that has
+//	    the lease renews it: an answer that was lost is found by asking again,
+//	    and what a claim may have acquired is released without knowing.
+//	A3  A token is greater than the one stored, and not less than the writer's
+//	    wall clock in ms. It is stored under the lease, on the condition that
+//	    nobody has written since, before it is given out.
+//	A4  Requests are sent once: the SDK's retries would go on behind the end of
+//	    the lease. Who calls tries again while it makes sense.
+//	A5  Handing over to a chosen candidate changes the id of the lease to that
+//	    of its claim. There is no moment in which a third could acquire it.
+//
+// The lock's blob is fenced by the service itself: a write with the id of a
+// lease that is gone is refused (412), however late it comes, and one without
+// an id too while there is a lease. Everything else needs the token.
+//
+// Who waits tries to acquire, again and again, with pauses of Options.Poll. A
+// lease that was given back is free at once, one whose holder is gone when it
+// has run out. Break ends a lease in an operator's name: renewals fail from
+// then on, and others are kept out for what remains of the lease, so that the
+// holder has stopped before. To break it with a shorter period, as other tools
+// can, or to delete the blob takes that away: the next leader may begin while
+// the last one still believes, and only tokens tell them apart.
+package azureblob
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// LeaseMin and LeaseMax are the shortest and the longest lease that the service
+// gives. A longer one that is wished for becomes LeaseMax.
+const (
+	LeaseMin = 15 * time.Second
+	LeaseMax = 60 * time.Second
+)
+
+// PrefixDefault is the folder of the elections when none is given.
+const PrefixDefault = "elections"
+
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Prefix is the folder of the elections in the container, without a slash
+	// at either end. Default PrefixDefault.
+	Prefix string
+	// Poll is the pause between two tries of whoever waits, and between two
+	// looks of an observer, give or take a tenth. Default a fifth of the lease:
+	// 3 to 12 s.
+	Poll time.Duration
+}
+
+// Backend is a container of elections.
+type Backend struct {
+	container *container.Client
+	options   Options
+
+	mu     sync.Mutex
+	claims map[string]*claimed // by nonce, from Acquire to Release
+}
+
+// claimed is what is known of one claim.
+type claimed struct {
+	// stop ends what goes on in the background for this claim.
+	stop context.CancelFunc
+
+	mu sync.Mutex
+	// unknown: a write of the line was sent and not answered. It may still
+	// take effect, as long as the line has the ETag that it expects.
+	unknown bool
+	// next is when the next in line was seen to be alive.
+	next mark
+	// rival and request are what the line said last.
+	rival   string
+	request *election.Request
+}
+
+// New returns a backend on the container, which must exist. It does no I/O; the
+// client has nothing to close.
+func New(client *container.Client, options Options) (*Backend, error) {
+	options.Prefix = cmp.Or(options.Prefix, PrefixDefault)
+	switch {
+	case client == nil:
+		return nil, errors.New("azureblob: no client")
+	case strings.HasPrefix(options.Prefix, "/") || strings.HasSuffix(options.Prefix, "/") ||
+		strings.Contains(options.Prefix, "//"):
+		return nil, fmt.Errorf("azureblob: prefix %q: write it without slashes at its ends and without empty parts",
+			options.Prefix)
+	case options.Poll < 0:
+		return nil, fmt.Errorf("azureblob: poll %v: must not be negative", options.Poll)
+	}
+	return &Backend{container: client, options: options, claims: make(map[string]*claimed)}, nil
+}
+
+// Traits says what the backend rests on.
+func (b *Backend) Traits() election.Traits {
+	return election.Traits{Name: "azureblob", Exclusive: true, Expires: true, Line: true, LeaseMin: LeaseMin,
+		Guarantees: election.Guarantees{
+			Failover: "Within a region an answered request is kept by three copies, and leases go with the blob. A failover " +
+				"of the account to its secondary region may bring back an older state, lease and token included: the token " +
+				"grows on by the clock, but two may lead for one lease.",
+			Clocks: "The service's clock, and the holder's, must run at rates within Options.ClockDrift; wall clocks do not matter.",
+			Token: "The lock's blob, and not less than the writer's wall clock in ms: grows over deletion and restore " +
+				"unless that clock went back.",
+			Renewal: "One lease request and one read, $0.4 per million each: about $0.1 a month per election with a lease of " +
+				"60 s, $0.4 with 15 s.",
+			Waiting: "One lease request and one read per poll: about $0.2 to $0.7 a month per candidate. Who is next in line " +
+				"also writes at a third of its lease, $5 per million: $0.7 to $2.6.",
+			Notice: "poll, a fifth of the lease or Options.Poll",
+		}}
+}
+
+// Break ends the present lease as an operator: the holder cannot renew it, and
+// it is free after what remains of it, by when the holder has stopped. It
+// returns how long that is. Without a lease it returns ErrNoLeader.
+func (b *Backend) Break(ctx context.Context, name string) (time.Duration, error) {
+	left, err := b.lock(name).breakLease(ctx)
+	if isCode(err, codesNoLease...) {
+		err = election.ErrNoLeader
+	}
+	if err != nil {
+		return 0, b.fail("break the lease of", name, err)
+	}
+	return left, nil
+}
+
+// leaseOf is the lease that the service gives: whole seconds within its limits.
+func leaseOf(claim election.Claim) time.Duration {
+	return min(max(claim.Lease.Truncate(time.Second), LeaseMin), LeaseMax)
+}
+
+// pollOf is the pause between two tries.
+func (b *Backend) pollOf(lease time.Duration) time.Duration {
+	return cmp.Or(b.options.Poll, lease/5)
+}
+
+func (b *Backend) claimed(nonce string) *claimed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.claims[nonce]
+}
+
+// fail says what was being done, to which election.
+func (b *Backend) fail(what, name string, err error) error {
+	return fmt.Errorf("azureblob: %s %q: %w", what, name, err)
+}

@@ -1,0 +1,236 @@
+package azureblob
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// bytesMax is the greatest blob that is read. Ours have some KB.
+const bytesMax = 1 << 20
+
+// object is one blob. Each method is one request.
+type object struct {
+	name   string
+	client *blockblob.Client
+}
+
+func (b *Backend) lock(name string) object { return b.object(b.blobOf(name, lockSuffix)) }
+func (b *Backend) line(name string) object { return b.object(b.blobOf(name, lineSuffix)) }
+
+func (b *Backend) object(blob string) object {
+	return object{blob, b.container.NewBlockBlobClient(blob)}
+}
+
+// once switches the SDK's retries off (A4).
+func once(ctx context.Context) context.Context {
+	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
+}
+
+// The answers of the service that tell something. All others tell nothing of
+// what has become of a request.
+var (
+	// codesTaken: another lease is there.
+	codesTaken = []bloberror.Code{bloberror.LeaseAlreadyPresent, bloberror.LeaseIsBreakingAndCannotBeAcquired}
+	// codesNoLease: the lease asked about is not there, or no more.
+	codesNoLease = []bloberror.Code{bloberror.LeaseIDMismatchWithLeaseOperation,
+		bloberror.LeaseNotPresentWithLeaseOperation, bloberror.LeaseIsBrokenAndCannotBeRenewed,
+		bloberror.LeaseIsBreakingAndCannotBeChanged, bloberror.LeaseAlreadyBroken, bloberror.LeaseLost,
+		bloberror.LeaseIDMismatchWithBlobOperation, bloberror.LeaseNotPresentWithBlobOperation,
+		bloberror.BlobNotFound}
+	// codesChanged: the blob is not as it was read.
+	codesChanged = []bloberror.Code{bloberror.ConditionNotMet, bloberror.BlobAlreadyExists,
+		bloberror.TargetConditionNotMet}
+	// codesFinal: no further attempt mends it.
+	codesFinal = []bloberror.Code{bloberror.ContainerNotFound, bloberror.AuthenticationFailed,
+		bloberror.AuthorizationFailure, bloberror.AuthorizationPermissionMismatch,
+		bloberror.InsufficientAccountPermissions, bloberror.AccountIsDisabled, bloberror.InvalidBlobType,
+		bloberror.BlobImmutableDueToPolicy}
+)
+
+func isCode(err error, codes ...bloberror.Code) bool { return bloberror.HasCode(err, codes...) }
+
+// explain says what was being done to which blob, and which errors are final.
+func (o object) explain(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	short := err
+	var answer *azcore.ResponseError
+	if errors.As(err, &answer) { // its own text is that of a whole exchange
+		short = &answerError{answer}
+	}
+	err = fmt.Errorf("%s %s: %w", what, o.name, short)
+	if isCode(err, bloberror.ContainerNotFound) {
+		err = fmt.Errorf("%w (make the container first, or open the URL with create=true)", err)
+	}
+	if isCode(err, codesFinal...) {
+		return election.Permanent(err)
+	}
+	return err
+}
+
+// answerError is an answer of the service in one line.
+type answerError struct{ answer *azcore.ResponseError }
+
+func (e *answerError) Error() string {
+	return fmt.Sprintf("status %d, %s", e.answer.StatusCode, e.answer.ErrorCode)
+}
+
+func (e *answerError) Unwrap() error { return e.answer }
+
+// read returns what a blob holds, with its ETag and whether a lease is on it.
+// A blob that does not exist is empty and has no ETag.
+type seen struct {
+	data   []byte
+	etag   azcore.ETag
+	leased bool
+}
+
+func (o object) read(ctx context.Context) (seen, error) {
+	out, err := o.client.DownloadStream(once(ctx), nil)
+	if isCode(err, bloberror.BlobNotFound) {
+		return seen{}, nil
+	}
+	if err != nil {
+		return seen{}, o.explain("read", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(out.Body, bytesMax+1))
+	if err := errors.Join(err, out.Body.Close()); err != nil {
+		return seen{}, o.explain("read", err)
+	}
+	if len(data) > bytesMax {
+		return seen{}, o.explain("read", errNotOurs)
+	}
+	s := seen{data: data}
+	if out.ETag != nil {
+		s.etag = *out.ETag
+	}
+	s.leased = out.LeaseStatus != nil && *out.LeaseStatus == lease.StatusTypeLocked
+	return s, nil
+}
+
+// write puts the blob if it still has the ETag, empty for none at all, and, if
+// an id is given, only under that lease.
+func (o object) write(ctx context.Context, data []byte, etag azcore.ETag, id string, metadata map[string]*string) error {
+	conditions := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{}}
+	if etag == "" {
+		conditions.ModifiedAccessConditions.IfNoneMatch = to.Ptr(azcore.ETagAny)
+	} else {
+		conditions.ModifiedAccessConditions.IfMatch = &etag
+	}
+	if id != "" {
+		conditions.LeaseAccessConditions = &blob.LeaseAccessConditions{LeaseID: &id}
+	}
+	_, err := o.client.Upload(once(ctx), streaming.NopCloser(bytes.NewReader(data)), &blockblob.UploadOptions{
+		AccessConditions: conditions, Metadata: metadata,
+		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")}})
+	return o.explain("write", err)
+}
+
+// make makes an empty blob unless there is one.
+func (o object) make(ctx context.Context) error {
+	err := o.write(ctx, nil, "", "", nil)
+	if isCode(err, bloberror.BlobAlreadyExists, bloberror.LeaseIDMissing, bloberror.ConditionNotMet) {
+		return nil
+	}
+	return err
+}
+
+func (o object) lease(id string) (*lease.BlobClient, error) {
+	return lease.NewBlobClient(o.client, &lease.BlobClientOptions{LeaseID: &id})
+}
+
+// acquire takes the lease, or renews it if the id has it (A2).
+func (o object) acquire(ctx context.Context, id string, length time.Duration) error {
+	client, err := o.lease(id)
+	if err == nil {
+		_, err = client.AcquireLease(once(ctx), int32(length/time.Second), nil)
+	}
+	return o.explain("acquire the lease of", err)
+}
+
+func (o object) renew(ctx context.Context, id string) error {
+	client, err := o.lease(id)
+	if err == nil {
+		_, err = client.RenewLease(once(ctx), nil)
+	}
+	return o.explain("renew the lease of", err)
+}
+
+// release gives the lease back; it is free at once.
+func (o object) release(ctx context.Context, id string) error {
+	client, err := o.lease(id)
+	if err == nil {
+		_, err = client.ReleaseLease(once(ctx), nil)
+	}
+	return o.explain("release the lease of", err)
+}
+
+// handOver gives the lease another id (A5).
+func (o object) handOver(ctx context.Context, id, successor string) error {
+	client, err := o.lease(id)
+	if err == nil {
+		_, err = client.ChangeLease(once(ctx), successor, nil)
+	}
+	return o.explain("change the lease of", err)
+}
+
+// breakLease ends the lease after what remains of it.
+func (o object) breakLease(ctx context.Context) (time.Duration, error) {
+	client, err := o.lease("")
+	if err != nil {
+		return 0, err
+	}
+	out, err := client.BreakLease(once(ctx), nil)
+	if err != nil {
+		return 0, o.explain("break the lease of", err)
+	}
+	if out.LeaseTime == nil {
+		return 0, nil
+	}
+	return time.Duration(*out.LeaseTime) * time.Second, nil
+}
+
+// linger is how long a request may go on after its context has ended, so that
+// its answer is known: a request that nobody waits for could take the lease
+// after it was released.
+const linger = time.Second
+
+// lingering returns a context that ends a moment after the given one.
+func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(linger, func() { cancel(context.Cause(ctx)) })
+	})
+	return work, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,337 @@
+//go:build linux && conformance
+
+package azureblob_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/azureblob"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		backend, _, err := azureblob.Open(context.Background(), url)
+		return backend, err
+	}))
+}
+
+// start runs an emulator, and lets this process and its children use it.
+func start(t testing.TB) *stores.Server {
+	t.Helper()
+	server := stores.Start(t, "azureblob")
+	if err := os.Setenv("AZURE_STORAGE_KEY", server.Note["key"]); err != nil {
+		t.Fatal(err)
+	}
+	return server
+}
+
+// containers returns a maker of URLs of containers that are not there yet.
+func containers(server *stores.Server) func(testing.TB) string {
+	var count atomic.Int64
+	return func(testing.TB) string {
+		return strings.Replace(server.URL, "/elections?", fmt.Sprintf("/elections%d?", count.Add(1)), 1)
+	}
+}
+
+// TestAzureBlobBackendPassesTheSuite takes its time: no lease is shorter than
+// 15 s. The emulator is not restarted: it forgets the last seconds before it
+// was killed, which the service does not.
+func TestAzureBlobBackendPassesTheSuite(t *testing.T) {
+	server := start(t)
+	fresh := containers(server)
+	electiontest.Run(t, electiontest.Suite{
+		Store: "Azurite " + strings.TrimPrefix(server.Version, "azurite-"),
+		Lease: azureblob.LeaseMin, Elections: 300,
+		Open: open,
+		URL:  func(t testing.TB) string { return fresh(t) + "&poll=200ms" },
+		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
+			link, err := server.Link()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(link.Close)
+			return strings.Replace(url, server.Addr, link.Addr, 1), link
+		},
+		Delete: func(t testing.TB, url, name string) {
+			lock := operator(t, url).NewBlockBlobClient("elections/" + name + ".lock")
+			leased, err := lease.NewBlobClient(lock, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = leased.BreakLease(within(t), &lease.BlobBreakOptions{BreakPeriod: new(int32)})
+			if err != nil && !bloberror.HasCode(err, bloberror.LeaseNotPresentWithLeaseOperation) {
+				t.Fatal(err)
+			}
+			if _, err := lock.Delete(within(t), nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Left: left,
+	})
+}
+
+// left counts leases and candidates in all blobs of the URL.
+func left(t testing.TB, url string) int {
+	client, count := operator(t, url), 0
+	pages := client.NewListBlobsFlatPager(nil)
+	for pages.More() {
+		page, err := pages.NextPage(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range page.Segment.BlobItems {
+			if item.Properties.LeaseStatus != nil && *item.Properties.LeaseStatus == lease.StatusTypeLocked {
+				count++
+			}
+			var text [64 << 10]byte
+			n, err := client.NewBlockBlobClient(*item.Name).DownloadBuffer(within(t), text[:], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count += strings.Count(string(text[:n]), `"holder":`) + strings.Count(string(text[:n]), `"next":`)
+		}
+	}
+	return count
+}
+
+func open(t testing.TB, url string) election.Backend {
+	t.Helper()
+	backend, end, err := azureblob.Open(within(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = end() })
+	return backend
+}
+
+// operator is a client beside all candidates.
+func operator(t testing.TB, text string) *container.Client {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	credential, err := container.NewSharedKeyCredential(u.Host, os.Getenv("AZURE_STORAGE_KEY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := container.NewClientWithSharedKeyCredential(u.Query().Get("endpoint")+u.Path, credential, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestAzureBlobBackendOnAzurite(t *testing.T) {
+	fresh := containers(start(t))
+	for _, test := range []struct {
+		name string
+		test func(t *testing.T, url string)
+	}{
+		{"LockIsFencedByTheService", testLockIsFencedByTheService},
+		{"GrantWhoseAnswerWasLostIsFoundByAskingAgain", testGrantWhoseAnswerWasLostIsFoundByAskingAgain},
+		{"BreakStopsTheHolderAndWaitsForTheLease", testBreakStopsTheHolderAndWaitsForTheLease},
+		{"ThirdDoesNotGetBetween", testThirdDoesNotGetBetween},
+		{"BlobOfSomethingElseIsNotOverwritten", testBlobOfSomethingElseIsNotOverwritten},
+		{"MissingContainerAndWrongKeyAreFinal", testMissingContainerAndWrongKeyAreFinal},
+		{"TaskIsCancelledWhenItsLeaseIsBroken", testTaskIsCancelledWhenItsLeaseIsBroken},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.test(t, fresh(t)) })
+	}
+}
+
+func claim(id string) election.Claim {
+	return election.Claim{Election: "e", ID: id, Nonce: fmt.Sprintf("%032x", id), Lease: azureblob.LeaseMin}
+}
+
+func acquire(t testing.TB, b election.Backend, c election.Claim) election.Grant {
+	t.Helper()
+	grant, err := b.Acquire(within(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grant
+}
+
+// idOf is the lease id of a claim, as the service writes it.
+func idOf(c election.Claim) *string {
+	n := c.Nonce
+	id := strings.Join([]string{n[:8], n[8:12], n[12:16], n[16:20], n[20:]}, "-")
+	return &id
+}
+
+// testLockIsFencedByTheService: the blob of the lock refuses who does not lead,
+// without any token.
+func testLockIsFencedByTheService(t *testing.T, url string) {
+	backend := open(t, url)
+	old := acquire(t, backend, claim("a"))
+	if err := backend.Release(within(t), old); err != nil {
+		t.Fatal(err)
+	}
+	now := acquire(t, backend, claim("b"))
+	lock := operator(t, url).NewBlockBlobClient("elections/e.lock")
+	write := func(id *string) error {
+		_, err := lock.SetMetadata(within(t), map[string]*string{"by": id}, &blob.SetMetadataOptions{
+			AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: id}}})
+		return err
+	}
+	if err := write(idOf(old.Claim)); !bloberror.HasCode(err, bloberror.LeaseIDMismatchWithBlobOperation) {
+		t.Errorf("a stale leader: %v", err)
+	}
+	if err := write(nil); !bloberror.HasCode(err, bloberror.LeaseIDMissing) {
+		t.Errorf("a stranger: %v", err)
+	}
+	if err := write(idOf(now.Claim)); err != nil {
+		t.Errorf("the leader: %v", err)
+	}
+	if _, err := backend.Renew(within(t), election.Grant{Claim: old.Claim, Token: old.Token}); !errors.Is(err, election.ErrLost) {
+		t.Errorf("renewing what was released: %v", err)
+	}
+}
+
+// testGrantWhoseAnswerWasLostIsFoundByAskingAgain (A2): with another backend,
+// as if nothing were known of the first try.
+func testGrantWhoseAnswerWasLostIsFoundByAskingAgain(t *testing.T, url string) {
+	first := acquire(t, open(t, url), claim("a"))
+	again := acquire(t, open(t, url), claim("a"))
+	if again.Token != first.Token {
+		t.Errorf("token %d after %d", again.Token, first.Token)
+	}
+}
+
+// testBreakStopsTheHolderAndWaitsForTheLease: nobody leads before the broken
+// holder has stopped.
+func testBreakStopsTheHolderAndWaitsForTheLease(t *testing.T, url string) {
+	backend := open(t, url+"&poll=200ms").(*azureblob.Backend)
+	if _, err := backend.Break(within(t), "e"); !errors.Is(err, election.ErrNoLeader) {
+		t.Errorf("nothing to break: %v", err)
+	}
+	held := acquire(t, backend, claim("a"))
+	left, err := backend.Break(within(t), "e")
+	if err != nil || left < azureblob.LeaseMin-3*time.Second || left > azureblob.LeaseMin {
+		t.Fatalf("%v is left, %v", left, err)
+	}
+	if _, err := backend.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
+		t.Errorf("renewing a broken lease: %v", err)
+	}
+	next := acquire(t, backend, claim("b"))
+	if next.Sent < held.Sent.Add(held.Lease-2*time.Second) {
+		t.Errorf("the next one was elected %v after the holder's last request", next.Sent.Sub(held.Sent))
+	}
+	if next.Token <= held.Token {
+		t.Errorf("token %d after %d", next.Token, held.Token)
+	}
+}
+
+// testThirdDoesNotGetBetween (A5): while the election goes over to the chosen
+// one, another tries as fast as it can.
+func testThirdDoesNotGetBetween(t *testing.T, url string) {
+	slow, fast := open(t, url+"&poll=300ms"), open(t, url+"&poll=5ms")
+	held := acquire(t, slow, claim("a"))
+	granted := make(chan string, 2)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	campaign := func(b election.Backend, id string) {
+		if _, err := b.Acquire(ctx, claim(id)); err == nil {
+			granted <- id
+		}
+	}
+	go campaign(slow, "chosen")
+	awaitInLine(t, slow, "chosen")
+	go campaign(fast, "third")
+	if err := slow.(election.Nominator).Nominate(within(t), held, "chosen"); err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.Release(within(t), held); err != nil {
+		t.Fatal(err)
+	}
+	if first := <-granted; first != "chosen" {
+		t.Errorf("%q was elected", first)
+	}
+}
+
+func awaitInLine(t testing.TB, b election.Backend, id string) {
+	t.Helper()
+	for view := range b.Observe(within(t), "e") {
+		if len(view.Candidates) == 1 && view.Candidates[0] == id {
+			return
+		}
+	}
+	t.Fatalf("%q is not in line", id)
+}
+
+func testBlobOfSomethingElseIsNotOverwritten(t *testing.T, url string) {
+	backend := open(t, url)
+	other := operator(t, url).NewBlockBlobClient("elections/e.lock")
+	if _, err := other.UploadBuffer(within(t), []byte("a letter"), &blockblob.UploadBufferOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backend.Acquire(within(t), claim("a")); !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("error %v", err)
+	}
+	if err := backend.Release(within(t), election.Grant{Claim: claim("a")}); err != nil {
+		t.Error(err)
+	}
+	var text [100]byte
+	if n, err := other.DownloadBuffer(within(t), text[:], nil); err != nil || string(text[:n]) != "a letter" {
+		t.Errorf("it reads %q, %v", text[:n], err)
+	}
+}
+
+func testMissingContainerAndWrongKeyAreFinal(t *testing.T, url string) {
+	backend := open(t, strings.Replace(url, "create=true", "create=false", 1))
+	if _, err := backend.Acquire(within(t), claim("a")); !errors.Is(err, election.ErrPermanent) ||
+		!strings.Contains(err.Error(), "create=true") {
+		t.Errorf("no container: %v", err)
+	}
+	t.Setenv("AZURE_STORAGE_KEY", base64.StdEncoding.EncodeToString([]byte("another")))
+	_, _, err := azureblob.Open(within(t), url)
+	if !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("wrong key: %v", err)
+	}
+}
+
+// testTaskIsCancelledWhenItsLeaseIsBroken: the mutex of the cloud's pattern,
+// with an operator who breaks it.
+func testTaskIsCancelledWhenItsLeaseIsBroken(t *testing.T, url string) {
+	backend := open(t, url).(*azureblob.Backend)
+	elector, err := election.New(backend, "e", election.Options{ID: "worker", Lease: azureblob.LeaseMin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = elector.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		if _, err := backend.Break(ctx, "e"); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done()
+		return nil
+	})
+	var lost *election.LostError
+	if !errors.As(err, &lost) || lost.Reason != election.ReasonTaken {
+		t.Errorf("Run returned %v", err)
+	}
+}

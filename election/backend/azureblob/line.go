@@ -1,0 +1,135 @@
+package azureblob
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// line is what the line's blob holds. It orders and informs; the lease decides.
+type line struct {
+	// Next is the candidate next in line, nil for none: the one place for
+	// those who wait, taken by the one of the highest priority.
+	Next *record.Next `json:"next,omitempty"`
+	// Wanted is the id of the candidate that the holder wants to be next.
+	Wanted string `json:"wanted,omitempty"`
+	// Request is what an operator has asked of the leadership with its token.
+	Request *election.Request `json:"request,omitempty"`
+	// Touch grows when a write serves only to change the ETag.
+	Touch uint64 `json:"touch,omitempty"`
+}
+
+// readLine reads the line. One that cannot be understood is an empty one: it
+// was not written by us, and nothing depends on it.
+func (b *Backend) readLine(ctx context.Context, name string) (line, azcore.ETag, error) {
+	s, err := b.line(name).read(ctx)
+	if err != nil {
+		return line{}, "", err
+	}
+	var l line
+	if json.Unmarshal(s.data, &l) != nil {
+		l = line{}
+	}
+	return l, s.etag, nil
+}
+
+// changeLine reads, lets edit say what to write, and writes, until it is done.
+// Edit returns false when there is nothing to write.
+func (b *Backend) changeLine(ctx context.Context, name string, c *claimed, edit func(line) (line, bool, error)) error {
+	for {
+		old, etag, err := b.readLine(ctx, name)
+		if err != nil {
+			return err
+		}
+		l, needed, err := edit(old)
+		if err != nil || !needed {
+			return err
+		}
+		err = b.writeLine(ctx, name, l, etag, c)
+		if !isCode(err, codesChanged...) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// writeLine writes the line if it still has the ETag, and remembers a write of
+// which nobody knows whether it takes effect.
+func (b *Backend) writeLine(ctx context.Context, name string, l line, etag azcore.ETag, c *claimed) error {
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	work, cancel := lingering(ctx)
+	defer cancel()
+	err = b.line(name).write(work, data, etag, "", nil)
+	if c != nil && err != nil && !isCode(err, codesChanged...) {
+		c.mu.Lock()
+		c.unknown = true
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// leaveLine takes a claim out of the line, and makes sure that no write of it
+// can put it back.
+func (b *Backend) leaveLine(ctx context.Context, name, nonce string, c *claimed) error {
+	return b.changeLine(ctx, name, c, func(l line) (line, bool, error) {
+		c.mu.Lock()
+		needed := c.unknown
+		c.mu.Unlock()
+		if needed {
+			l.Touch++
+		}
+		if l.Next != nil && l.Next.Nonce == nonce {
+			l.Next, needed = nil, true
+		}
+		return l, needed, nil
+	})
+}
+
+// mark is a sign of life of a next in line and when it was seen first.
+type mark struct {
+	nonce string
+	beat  uint64
+	since election.Instant
+}
+
+// alive says whether the next in line has shown itself within its lease, on
+// this machine's clock.
+func (m *mark) alive(next *record.Next, now election.Instant) bool {
+	if next == nil {
+		return false
+	}
+	if m.nonce != next.Nonce || m.beat != next.Beat {
+		*m = mark{next.Nonce, next.Beat, now}
+	}
+	return now < m.since.Add(time.Duration(next.LeaseMs)*time.Millisecond)
+}
+
+// beatAs returns the claim as the next in line, in the given state, with a beat
+// that differs from the one before.
+func (l line) beatAs(claim election.Claim, state string) line {
+	next := record.Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority,
+		LeaseMs: leaseOf(claim).Milliseconds(), Beat: 1, State: state}
+	if l.Next != nil {
+		next.Beat = l.Next.Beat + 1
+	}
+	l.Next = &next
+	return l
+}
+
+// in returns the line with its next in another state.
+func (l line) in(state string) line {
+	next := *l.Next
+	next.State = state
+	l.Next = &next
+	return l
+}

@@ -1,0 +1,87 @@
+package azureblob
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/ledger"
+)
+
+// state is what the lock's blob holds.
+type state struct {
+	// Token of the holder, or of the last one.
+	Token election.Token `json:"token"`
+	// Holder is the id of who leads, empty for nobody; Nonce that of its
+	// claim. They count only while there is a lease.
+	Holder string `json:"holder,omitempty"`
+	Nonce  string `json:"nonce,omitempty"`
+	// History holds the latest leaderships, oldest first.
+	History []election.Change `json:"history,omitempty"`
+}
+
+// lockSeen is the lock's blob as it was read.
+type lockSeen struct {
+	state  state
+	etag   azcore.ETag
+	leased bool
+}
+
+// errNotOurs marks a blob that something else has written.
+var errNotOurs = errors.New("the blob is not of an election; use a prefix or a container of its own")
+
+// readLock reads the state. An empty blob is an election that nobody has won.
+func (b *Backend) readLock(ctx context.Context, name string) (lockSeen, error) {
+	o := b.lock(name)
+	s, err := o.read(ctx)
+	if err != nil {
+		return lockSeen{}, permanentIfNotOurs(err)
+	}
+	found := lockSeen{etag: s.etag, leased: s.leased}
+	if len(s.data) == 0 {
+		return found, nil
+	}
+	if err := json.Unmarshal(s.data, &found.state); err != nil || found.state.Token == 0 {
+		return lockSeen{}, permanentIfNotOurs(o.explain("read", errNotOurs))
+	}
+	return found, nil
+}
+
+func permanentIfNotOurs(err error) error {
+	if errors.Is(err, errNotOurs) {
+		return election.Permanent(err)
+	}
+	return err
+}
+
+// writeLock stores the state under a lease, if nobody has written since (A3).
+func (b *Backend) writeLock(ctx context.Context, name string, s state, etag azcore.ETag, id string) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	token := strconv.FormatUint(uint64(s.Token), 10)
+	return b.lock(name).write(ctx, data, etag, id, map[string]*string{"token": to.Ptr(token)})
+}
+
+// taken returns the state with the claim as its holder, and a token of its own
+// (A3).
+func (s state) taken(claim election.Claim, now time.Time) state {
+	token := max(s.Token+1, election.Token(max(0, now.UnixMilli())))
+	return state{Token: token, Holder: claim.ID, Nonce: claim.Nonce,
+		History: ledger.Begin(s.History, claim.ID, token, now)}
+}
+
+// released returns the state without its holder.
+func (s state) released(reason election.Reason, now time.Time) state {
+	return state{Token: s.Token, History: ledger.End(s.History, s.Token, reason, now)}
+}
+
+// wall is the time for people, and the floor of tokens.
+func wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
