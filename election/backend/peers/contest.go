@@ -56,7 +56,6 @@ type claim struct {
 	lost    chan struct{}
 	sinceMs int64
 	token   election.Token
-	warming bool
 }
 
 // nominee is who is to lead next.
