@@ -180,7 +180,15 @@ func (r *Replica) onTouch(e *Event) {
 
 // onDisconnect is the last of a connection: nobody sets a watch for it any more,
 // as its own goroutine may have done even after it was closed from here.
+//
+// On a learner the last sign of life goes to the leader at once: the client may
+// have been killed, and others wait for the end of its session.
 func (r *Replica) onDisconnect(e *Event) {
+	if c := r.conns[e.Conn]; c != nil && c.session != nil {
+		if _, untold := r.touched[c.session.ID]; untold {
+			r.order(zab.Event{Kind: zab.EventTouched})
+		}
+	}
 	r.forget(e.Conn)
 	r.watches.Forget(e.Conn)
 }

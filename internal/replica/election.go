@@ -116,17 +116,16 @@ func (r *Replica) electionTick() {
 // WakeMs returns when the replica wants a step at the latest, false if it waits
 // for events alone. A shell gives it a tick now and then besides.
 func (r *Replica) WakeMs() (int64, bool) {
+	wakeMs, ok := r.expiryMs()
 	if r.election == nil {
-		return 0, false
+		return wakeMs, ok
 	}
-	wakeMs, ok := r.election.WakeMs()
 	if r.lookAtMs != 0 {
-		wakeMs, ok = r.lookAtMs, true // it looks no sooner
+		wakeMs, ok = earlier(wakeMs, ok, func() (int64, bool) { return r.lookAtMs, true }) // it looks no sooner
+	} else {
+		wakeMs, ok = earlier(wakeMs, ok, r.election.WakeMs)
 	}
-	if peerMs, peerOK := r.peer.WakeMs(); peerOK && (!ok || peerMs < wakeMs) {
-		return peerMs, true
-	}
-	return wakeMs, ok
+	return earlier(wakeMs, ok, r.peer.WakeMs)
 }
 
 // electionEnsemble is the configuration as the election sees it.

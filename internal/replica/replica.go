@@ -77,8 +77,12 @@ type Options struct {
 
 // TouchIntervalMs is how far apart the signs of life may be that a shell passes
 // on: requests it answers itself need not all be told. Every touch counts for
-// so much longer, so that no session expires early (S1).
-func TouchIntervalMs(tickMs int64) int64 { return tickMs / 2 }
+// so much longer, so that no session expires early (S1). It is short, because
+// it adds to the time until others learn that a client was killed.
+func TouchIntervalMs(tickMs int64) int64 { return min(tickMs/2, 20) }
+
+// expiryStepMs is the width of an expiry bucket, which adds to it as well.
+func expiryStepMs(tickMs int64) int64 { return min(max(1, tickMs/2), 10) }
 
 // Now is the time of a Step. Mono only ever grows and counts everything that
 // expires; Wall becomes ctime and mtime.
@@ -178,8 +182,8 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 		config:    config,
 		tree:      tree.New(tree.Options{ExtendedTypes: opts.ExtendedTypes}),
 		watches:   watch.New(),
-		sessions:  session.New(max(1, opts.TickMs/2), session.FirstID(uint8(opts.ID), now.WallMs), now.MonoMs),
-		locals:    session.New(max(1, opts.TickMs/2), 1, now.MonoMs),
+		sessions:  session.New(expiryStepMs(opts.TickMs), session.FirstID(uint8(opts.ID), now.WallMs), now.MonoMs),
+		locals:    session.New(expiryStepMs(opts.TickMs), 1, now.MonoMs),
 		lookingMs: now.MonoMs,
 		conns:     map[session.ConnID]*conn{},
 		touched:   map[zk.SessionID]int32{},
@@ -274,6 +278,7 @@ func (r *Replica) Step(batch []Event, now Now, clients Clients) *Effects {
 	for i := range batch {
 		handlers[batch[i].Kind](r, &batch[i])
 	}
+	r.expire()
 	r.electionTick()
 	r.settle()
 	r.clients = nil

@@ -2,11 +2,10 @@ package replica
 
 import "github.com/conclave-project/conclave/zk"
 
-// onTick ends the sessions whose time is over and the containers and TTL znodes
+// onTick ends the sessions that nobody owns and the containers and TTL znodes
 // that nobody needs any more: the leader's work alone. While its disk is full
 // both wait.
 func (r *Replica) onTick(*Event) {
-	r.expireLocals()
 	r.readOnlyTick()
 	if r.full || !r.leads() {
 		return
@@ -15,14 +14,40 @@ func (r *Replica) onTick(*Event) {
 		r.closeSession(id)
 	}
 	r.orphans = nil
-	for _, id := range r.sessions.Expire(r.now.MonoMs) {
-		r.counts.Expired++
-		r.closeSession(id)
-	}
 	if r.opts.ReapIntervalMs > 0 && r.now.MonoMs >= r.reapMs {
 		r.reapMs = r.now.MonoMs + r.opts.ReapIntervalMs
 		r.reap()
 	}
+}
+
+// expire ends the sessions whose time is over, the leader those of all servers,
+// unless its disk is full.
+func (r *Replica) expire() {
+	r.expireLocals()
+	if r.full || !r.leads() {
+		return
+	}
+	for _, id := range r.sessions.Expire(r.now.MonoMs) {
+		r.counts.Expired++
+		r.closeSession(id)
+	}
+}
+
+// expiryMs returns when expire has something to do, false for never.
+func (r *Replica) expiryMs() (int64, bool) {
+	atMs, ok := r.locals.NextMs()
+	if r.full || !r.leads() {
+		return atMs, ok
+	}
+	return earlier(atMs, ok, r.sessions.NextMs)
+}
+
+// earlier returns the earlier of two times, either of which may not be.
+func earlier(atMs int64, ok bool, other func() (int64, bool)) (int64, bool) {
+	if otherMs, otherOK := other(); otherOK && (!ok || otherMs < atMs) {
+		return otherMs, true
+	}
+	return atMs, ok
 }
 
 func (r *Replica) closeSession(id zk.SessionID) {

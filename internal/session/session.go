@@ -39,6 +39,7 @@ type Table struct {
 	buckets map[int64][]*Session // by the millisecond at which they end
 	stepMs  int64
 	doneMs  int64 // all buckets up to here are empty
+	nextMs  int64 // no session is listed before; 0: none is listed
 	nextID  zk.SessionID
 }
 
@@ -87,7 +88,14 @@ func (t *Table) list(s *Session, nowMs int64) {
 	s.expiresMs = t.bucket(nowMs + int64(s.TimeoutMs))
 	s.bucketMs = max(s.expiresMs, t.doneMs+t.stepMs)
 	t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
+	if t.nextMs == 0 || s.bucketMs < t.nextMs {
+		t.nextMs = s.bucketMs
+	}
 }
+
+// NextMs returns when Expire is worth a call, and false if there is no session.
+// It may be too early, never too late.
+func (t *Table) NextMs() (int64, bool) { return t.nextMs, t.nextMs != 0 }
 
 // Get returns a session, nil if there is none.
 func (t *Table) Get(id zk.SessionID) *Session { return t.byID[id] }
@@ -143,7 +151,12 @@ func (t *Table) unlist(s *Session) {
 // ids, sorted. Each is returned once; it stays in the table until Remove.
 func (t *Table) Expire(nowMs int64) []zk.SessionID {
 	var expired []zk.SessionID
-	for end := t.doneMs + t.stepMs; end <= nowMs; end += t.stepMs {
+	last := t.bucket(nowMs) - t.stepMs
+	if t.nextMs == 0 || t.nextMs > last {
+		t.doneMs = max(t.doneMs, last)
+		return nil
+	}
+	for end := t.nextMs; end <= last; end += t.stepMs {
 		t.doneMs = end
 		list := t.buckets[end]
 		delete(t.buckets, end)
@@ -159,6 +172,12 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 			}
 		}
 	}
+	t.nextMs = 0
+	for end := range t.buckets {
+		if t.nextMs == 0 || end < t.nextMs {
+			t.nextMs = end
+		}
+	}
 	slices.Sort(expired)
 	return expired
 }
@@ -168,7 +187,7 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 // timeout again.
 func (t *Table) Reset(nowMs int64) {
 	clear(t.buckets)
-	t.doneMs = t.bucket(nowMs) - t.stepMs
+	t.doneMs, t.nextMs = t.bucket(nowMs)-t.stepMs, 0
 	for id, s := range t.byID {
 		if s.Coming {
 			delete(t.byID, id)
@@ -183,6 +202,7 @@ func (t *Table) Reset(nowMs int64) {
 func (t *Table) Clear() {
 	clear(t.byID)
 	clear(t.buckets)
+	t.nextMs = 0
 }
 
 // Lease is a session as a snapshot stores it.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/hex"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -38,6 +39,45 @@ func TestSessionExpiresAfterItsTimeoutAndWithinOneStep(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestNextIsWhenExpireHasSomethingToDo: a table that is asked only when it says
+// so expires as early as one that is asked all the time.
+func TestNextIsWhenExpireHasSomethingToDo(t *testing.T) {
+	const step = 10
+	rng := rand.New(rand.NewPCG(1, 2))
+	lazy, eager := New(step, 1, 0), New(step, 1, 0)
+	asked, expired := 0, 0
+	for now := int64(0); now < 20_000; now++ {
+		id := zk.SessionID(1 + rng.IntN(20))
+		switch rng.IntN(40) {
+		case 0:
+			timeout := int32(50 + rng.IntN(500))
+			lazy.Open(id, timeout, now)
+			eager.Open(id, timeout, now)
+		case 1:
+			if a, b := lazy.Get(id), eager.Get(id); a != nil {
+				lazy.Touch(a, now)
+				eager.Touch(b, now)
+			}
+		case 2:
+			lazy.Remove(id)
+			eager.Remove(id)
+		}
+		want := eager.Expire(now)
+		var got []zk.SessionID
+		if at, ok := lazy.NextMs(); ok && at <= now {
+			asked++
+			got = lazy.Expire(now)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("at %d: %v expired, expected %v", now, got, want)
+		}
+		expired += len(want)
+	}
+	if expired < 100 || asked > 2000 {
+		t.Errorf("%d expired, asked %d times", expired, asked)
 	}
 }
 

@@ -260,7 +260,7 @@ func (p *Peer) ping(l *link) {
 
 // leaderPing takes a learner's answer, and the signs of life in it.
 func (p *Peer) leaderPing(l *link, m *Message) {
-	if len(l.pingsSent) > 0 {
+	if len(l.pingsSent) > 0 && m.Zxid != zk.NoZxid {
 		l.round = l.pingsSent[0]
 		l.pingsSent = l.pingsSent[1:]
 	}

@@ -278,6 +278,14 @@ func (p *Peer) learnerPing(m *Message) {
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: m.Zxid})
 }
 
+// onTouched sends a ping that answers none. Its zxid says so to a leader of this
+// kind; others do not look at it.
+func (p *Peer) onTouched(*Event) {
+	if p.learn != nil && p.learn.stage == learnerServing {
+		p.send(p.learn.link, Message{Kind: KindPing, Zxid: zk.NoZxid})
+	}
+}
+
 // learnerSync answers the oldest sync: all that was committed before it has
 // come before it on this link.
 func (p *Peer) learnerSync(*Message) { p.emit(Effect{Kind: EffectSynced}) }

@@ -189,6 +189,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventPropose:     (*Peer).onPropose,
 	EventForward:     (*Peer).onForward,
 	EventRevalidate:  (*Peer).onRevalidate,
+	EventTouched:     (*Peer).onTouched,
 	EventRevalidated: (*Peer).onRevalidated,
 	EventSync:        (*Peer).onSync,
 	EventConfig:      (*Peer).onConfig,

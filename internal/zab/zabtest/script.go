@@ -20,6 +20,7 @@ import (
 //	elect ID [IDs]                                  everybody, or these, hear that ID leads
 //	propose ID [N]                                  clients of a leader write
 //	forward ID, sync ID                             a client of a server writes, syncs
+//	touched ID                                      a client of a learner is gone
 //	cut A B, oneway A B, heal                       links stall, and go on
 //	crash ID, restart ID, hold ID, release ID       processes; disks that stand still
 //	tick MS                                         time passes, and everybody is told
@@ -136,6 +137,8 @@ func (p *player) toServer(words []string, numbers []int) error {
 		s.push(zab.Event{Kind: zab.EventForward, Request: &zab.Request{}})
 	case "sync":
 		s.askSync()
+	case "touched":
+		s.push(zab.Event{Kind: zab.EventTouched})
 	case "crash":
 		p.w.Crash(s.id)
 	case "restart":
