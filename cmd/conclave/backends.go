@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/kubernetes"
 	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/election/backend/postgres"
+	"github.com/conclave-project/conclave/election/backend/redis"
 	"github.com/conclave-project/conclave/election/backend/s3"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/record"
@@ -23,6 +24,7 @@ import (
 // kind is a backend as the command line knows it.
 type kind struct {
 	scheme  string // of its URLs
+	also    string // another scheme of theirs, "" for none
 	example string // a URL
 	about   string // what it is, in one line
 	// operator: it answers elections, history, resign and transfer.
@@ -56,6 +58,12 @@ func (k kind) showsLine() kind {
 	return k
 }
 
+// orAs gives a backend another scheme.
+func (k kind) orAs(scheme string) kind {
+	k.also = scheme
+	return k
+}
+
 // byMembers marks a backend whose processes are the store.
 func (k kind) byMembers() kind {
 	k.membersOnly = true
@@ -75,19 +83,21 @@ var backends = []kind{
 	backend[*record.Backend]("dynamodb", "dynamodb://conclave-elections?region=eu-central-1",
 		"a table of DynamoDB; credentials are found as AWS's tools find them", byURL(dynamodb.Open)),
 	backend[*record.Backend]("postgres", "postgres://user@db/app",
-		"a table of PostgreSQL; the password and TLS are found as libpq finds them", byURL(postgres.Open)),
+		"a table of PostgreSQL; the password and TLS are found as libpq finds them", byURL(postgres.Open)).orAs("postgresql"),
 	backend[*record.Backend]("s3", "s3://my-bucket/elections?region=eu-central-1",
 		"objects of a bucket, written on condition; credentials are found as AWS's tools find them", byURL(s3.Open)),
 	backend[*consul.Backend]("consul", "consul://127.0.0.1:8500/elections",
 		"a key and a session, shared with consul lock; token and TLS by CONSUL_HTTP_TOKEN and its like", byURL(consul.Open)).showsLine(),
 	backend[*peers.Backend]("peers", "peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app",
 		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", byURL(peers.Open)).byMembers(),
+	backend[*record.Backend]("redis", "redis://redis1:6379/0",
+		"one primary of Redis, or Valkey; rediss:// with TLS. a failover can elect two, see docs/backends.md", byURL(redis.Open)).orAs("rediss"),
 }
 
 // findBackend returns the backend for a URL.
 func findBackend(store cli.Store) (kind, error) {
 	for _, k := range backends {
-		if k.scheme == store.Scheme {
+		if k.scheme == store.Scheme || k.also != "" && k.also == store.Scheme {
 			return k, nil
 		}
 	}

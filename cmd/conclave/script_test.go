@@ -58,7 +58,7 @@ func runScripts(t *testing.T, dir, store string, more ...string) {
 			if condition != "wholeline" {
 				return false, fmt.Errorf("unknown condition %q", condition)
 			}
-			named, err := cli.ParseStore(store)
+			named, err := cli.ParseStore(strings.ReplaceAll(store, "$WORK", "/work"))
 			if err != nil {
 				return false, err
 			}
