@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
 	"github.com/conclave-project/conclave/election"
@@ -35,6 +36,7 @@ type candidate struct {
 	warmth   warmth
 	warmed   chan error       // the outcome of Warm
 	hurry    election.Instant // until when it tries in quick succession
+	unsure   bool             // whether a try has taken the lease
 }
 
 // warmth is how far a candidate that was nominated is.
@@ -47,8 +49,8 @@ const (
 	failed
 )
 
-// Acquire tries to acquire the lease until it has it, then stores the next
-// token.
+// Acquire waits in line until it is this claim's turn and the lease is free,
+// then stores the next token.
 func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &candidate{backend: b, claim: claim, claimed: &claimed{stop: stop}, lease: leaseOf(claim),
@@ -57,13 +59,12 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	b.claims[claim.Nonce] = c.claimed
 	b.mu.Unlock()
 	for {
-		grant, err := c.try(ctx)
+		grant, err := c.turn(ctx, work)
 		switch {
 		case err == nil && grant.Token != 0:
 			return grant, nil
 		case err == nil:
 			c.answered = election.Now()
-			c.attend(ctx, work)
 		case c.hopeless(ctx, err):
 			return election.Grant{}, b.fail("wait for", claim.Election, err)
 		}
@@ -71,6 +72,26 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 			return election.Grant{}, b.fail("wait for", claim.Election, err)
 		}
 	}
+}
+
+// turn looks at the line and does what is this claim's to do. A grant without
+// a token means that it has to wait.
+func (c *candidate) turn(ctx, work context.Context) (election.Grant, error) {
+	l, etag, err := c.backend.readLine(ctx, c.claim.Election)
+	if err != nil {
+		return election.Grant{}, err
+	}
+	now := election.Now()
+	alive := c.next.alive(l.Next, now)
+	mine := l.Next != nil && l.Next.Nonce == c.claim.Nonce
+	if mine || !alive || c.unsure || now < c.hurry {
+		grant, err := c.try(ctx)
+		if err != nil || grant.Token != 0 {
+			return grant, err
+		}
+	}
+	c.hearNomination(work, l, mine)
+	return election.Grant{}, c.stand(ctx, l, etag, alive, mine)
 }
 
 // hopeless says whether the candidate has to leave the line: a service that
@@ -86,16 +107,18 @@ func (c *candidate) try(ctx context.Context) (election.Grant, error) {
 	lock := c.backend.lock(c.claim.Election)
 	work, cancel := lingering(ctx)
 	defer cancel()
+	c.unsure = true // until it is known what has become of it
 	sent := election.Now()
 	err := lock.acquire(work, idOf(c.claim), c.lease)
 	if isCode(err, bloberror.BlobNotFound) {
-		if err := lock.make(ctx); err != nil {
+		if err := lock.make(work); err != nil {
 			return election.Grant{}, err
 		}
 		sent = election.Now()
 		err = lock.acquire(work, idOf(c.claim), c.lease)
 	}
 	if isCode(err, codesTaken...) {
+		c.unsure = false
 		return election.Grant{}, nil
 	}
 	if err != nil {
@@ -117,6 +140,7 @@ func (c *candidate) take(ctx context.Context, sent election.Instant) (election.G
 		now = now.taken(c.claim, wall())
 		err := b.writeLock(ctx, name, now, found.etag, idOf(c.claim))
 		if isCode(err, codesNoLease...) || isCode(err, codesChanged...) {
+			c.unsure = false
 			return election.Grant{}, nil // it took so long that another has it
 		}
 		if err != nil {
@@ -145,18 +169,10 @@ func (c *candidate) tidy(ctx context.Context) {
 	})
 }
 
-// attend does what is to be done in the line while another leads. A line that
-// cannot be read or written is looked at again with the next try.
-func (c *candidate) attend(ctx, work context.Context) {
-	b, name := c.backend, c.claim.Election
-	l, etag, err := b.readLine(ctx, name)
-	if err != nil {
-		return
-	}
+// stand does what is to be done in the line while another leads. That somebody
+// else has written it first is seen in the next turn.
+func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, mine bool) error {
 	now := election.Now()
-	alive := c.next.alive(l.Next, now)
-	mine := l.Next != nil && l.Next.Nonce == c.claim.Nonce
-	c.hearNomination(work, l, mine)
 	switch {
 	case mine && l.Next.State == record.StateNominated && c.warmth == warm:
 		l = l.beatAs(c.claim, record.StateReady)
@@ -168,15 +184,20 @@ func (c *candidate) attend(ctx, work context.Context) {
 	case !mine && (!alive || l.yieldsTo(c.claim)):
 		l = l.beatAs(c.claim, "")
 	default:
-		return
+		return nil
 	}
-	if b.writeLine(ctx, name, l, etag, c.claimed) != nil {
-		return
+	err := c.backend.writeLine(ctx, c.claim.Election, l, etag, c.claimed)
+	if isCode(err, codesChanged...) {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	c.beaten = now
 	if l.Next.State == record.StateCold {
 		c.warmth = notAsked // whoever nominates again asks again
 	}
+	return nil
 }
 
 // yieldsTo says whether the claim may take the place of a next in line that is

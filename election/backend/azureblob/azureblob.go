@@ -24,14 +24,19 @@
 //	    the lease. Who calls tries again while it makes sense.
 //	A5  Handing over to a chosen candidate changes the id of the lease to that
 //	    of its claim. There is no moment in which a third could acquire it.
+//	A6  The line has one place for the next in line, who shows by a beat that
+//	    it still waits. It alone tries to acquire, and who is preferred takes
+//	    the place from others; all others only read. With the place empty
+//	    everybody tries.
 //
 // The lock's blob is fenced by the service itself: a write with the id of a
 // lease that is gone is refused (412), however late it comes, and one without
 // an id too while there is a lease. Everything else needs the token.
 //
-// Who waits tries to acquire, again and again, with pauses of Options.Poll. A
-// lease that was given back is free at once, one whose holder is gone when it
-// has run out. Break ends a lease in an operator's name: renewals fail from
+// The next in line tries with pauses of Options.Poll. A lease that was given
+// back is free at once, one whose holder is gone when it has run out. If the
+// next in line is gone too, others follow when its beat has stood still for its
+// lease. Break ends a lease in an operator's name: renewals fail from
 // then on, and others are kept out for what remains of the lease, so that the
 // holder has stopped before. To break it with a shorter period, as other tools
 // can, or to delete the blob takes that away: the next leader may begin while
@@ -127,8 +132,8 @@ func (b *Backend) Traits() election.Traits {
 				"unless that clock went back.",
 			Renewal: "One lease request and one read, $0.4 per million each: about $0.1 a month per election with a lease of " +
 				"60 s, $0.4 with 15 s.",
-			Waiting: "One lease request and one read per poll: about $0.2 to $0.7 a month per candidate. Who is next in line " +
-				"also writes at a third of its lease, $5 per million: $0.7 to $2.6.",
+			Waiting: "One read per poll: about $0.1 to $0.4 a month per candidate. Who is next in line also asks for the lease " +
+				"with each poll, and writes at a third of its lease ($5 per million): $0.9 to $3 a month.",
 			Notice: "poll, a fifth of the lease or Options.Poll",
 		}}
 }

@@ -1,0 +1,233 @@
+package azureblob
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// service answers what a test tells it to, and notes what it was asked.
+type service struct {
+	answer func(r *http.Request) (status int, code string)
+
+	mu    sync.Mutex
+	asked []string // "PUT acquire elections/e.lock"
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	what := r.Method + " " + r.Header.Get("x-ms-lease-action") + strings.TrimPrefix(r.URL.Path, "/box")
+	s.mu.Lock()
+	s.asked = append(s.asked, what)
+	s.mu.Unlock()
+	status, code := s.answer(r)
+	if code != "" {
+		w.Header().Set("x-ms-error-code", code)
+	}
+	w.WriteHeader(status)
+}
+
+// count returns how many requests contain the text.
+func (s *service) count(text string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, what := range s.asked {
+		if strings.Contains(what, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func onService(t *testing.T, answer func(r *http.Request) (status int, code string)) (*Backend, *service) {
+	t.Helper()
+	s := &service{answer: answer}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	client, err := container.NewClientWithNoCredential(server.URL+"/box", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(client, Options{Poll: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, s
+}
+
+func aClaim() election.Claim {
+	return election.Claim{Election: "e", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: LeaseMin}
+}
+
+// known makes the backend believe that the claim was granted.
+func known(b *Backend, claim election.Claim) election.Grant {
+	b.claims[claim.Nonce] = &claimed{stop: func() {}}
+	return election.Grant{Claim: claim, Token: 1, Lease: LeaseMin}
+}
+
+// TestRenewalIsSentOnceAndBelievesOnlyAClearNo (A4).
+func TestRenewalIsSentOnceAndBelievesOnlyAClearNo(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		code   string
+		lost   bool
+	}{
+		{409, "LeaseIdMismatchWithLeaseOperation", true},
+		{409, "LeaseNotPresentWithLeaseOperation", true},
+		{409, "LeaseIsBrokenAndCannotBeRenewed", true},
+		{404, "BlobNotFound", true},
+		{500, "InternalError", false},
+		{500, "OperationTimedOut", false},
+		{503, "ServerBusy", false},
+		{408, "", false},
+		{403, "AuthenticationFailed", false},
+	} {
+		b, s := onService(t, func(*http.Request) (int, string) { return test.status, test.code })
+		_, err := b.Renew(t.Context(), known(b, aClaim()))
+		if err == nil || errors.Is(err, election.ErrLost) != test.lost {
+			t.Errorf("%s: %v", test.code, err)
+		}
+		if n := s.count("PUT renew"); n != 1 {
+			t.Errorf("%s: %d requests", test.code, n)
+		}
+	}
+}
+
+// TestRenewalDoesNotWaitForTheLine: the lease counts, the line informs.
+func TestRenewalDoesNotWaitForTheLine(t *testing.T) {
+	gone := make(chan struct{})
+	b, _ := onService(t, func(r *http.Request) (int, string) {
+		if strings.HasSuffix(r.URL.Path, lineSuffix) {
+			<-gone
+		}
+		return 200, ""
+	})
+	defer close(gone)
+	grant := known(b, aClaim())
+	grant.Lease = time.Second // the look at the line ends after a tenth
+	before := election.Now()
+	renewed, err := b.Renew(t.Context(), grant)
+	if err != nil || renewed.Sent < before {
+		t.Errorf("sent %v, %v", renewed.Sent, err)
+	}
+}
+
+// TestReleaseOfWhatWasNeverGrantedAsksTheServiceAndIsDone (A2).
+func TestReleaseOfWhatWasNeverGrantedAsksTheServiceAndIsDone(t *testing.T) {
+	b, s := onService(t, func(r *http.Request) (int, string) {
+		if r.Method == http.MethodGet {
+			return 404, "BlobNotFound"
+		}
+		return 409, "LeaseIdMismatchWithLeaseOperation"
+	})
+	claim := aClaim()
+	known(b, claim)
+	if err := b.Release(t.Context(), election.Grant{Claim: claim}); err != nil {
+		t.Error(err)
+	}
+	if s.count("PUT release/elections/e.lock") != 1 {
+		t.Errorf("asked %q", s.asked)
+	}
+	if err := b.Release(t.Context(), election.Grant{Claim: claim}); err != nil || s.count("PUT release") != 1 {
+		t.Errorf("the second time: %v, asked %q", err, s.asked)
+	}
+}
+
+// TestReleaseThatIsNotAnsweredIsAnError: the Elector calls it again.
+func TestReleaseThatIsNotAnsweredIsAnError(t *testing.T) {
+	status, code := 503, "ServerBusy"
+	b, _ := onService(t, func(r *http.Request) (int, string) {
+		if r.Method == http.MethodGet {
+			return 404, "BlobNotFound"
+		}
+		return status, code
+	})
+	claim := aClaim()
+	known(b, claim)
+	if err := b.Release(t.Context(), election.Grant{Claim: claim}); err == nil {
+		t.Error("no error")
+	}
+	status, code = 200, ""
+	if err := b.Release(t.Context(), election.Grant{Claim: claim}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWriteOfTheLineWithoutAnAnswerIsMadeHarmless: it may come late, and the
+// line must have another ETag by then.
+func TestWriteOfTheLineWithoutAnAnswerIsMadeHarmless(t *testing.T) {
+	b, s := onService(t, func(r *http.Request) (int, string) {
+		switch {
+		case r.Method == http.MethodGet:
+			return 404, "BlobNotFound"
+		case r.Header.Get("x-ms-lease-action") != "":
+			return 409, "LeaseNotPresentWithLeaseOperation"
+		}
+		return 201, ""
+	})
+	claim := aClaim()
+	known(b, claim)
+	b.claims[claim.Nonce].unknown = true
+	if err := b.Release(t.Context(), election.Grant{Claim: claim}); err != nil {
+		t.Error(err)
+	}
+	if s.count("PUT /elections/e.line") != 1 {
+		t.Errorf("asked %q", s.asked)
+	}
+}
+
+func TestCandidateGivesUpAtOnceWhenNoTryCanHelp(t *testing.T) {
+	b, s := onService(t, func(*http.Request) (int, string) { return 404, "ContainerNotFound" })
+	_, err := b.Acquire(t.Context(), aClaim())
+	if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "create=true") {
+		t.Errorf("error %v", err)
+	}
+	if n := s.count(""); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestCandidateTriesOnWhileTheServiceIsBusy(t *testing.T) {
+	tries := make(chan struct{}, 100)
+	b, _ := onService(t, func(r *http.Request) (int, string) {
+		tries <- struct{}{}
+		return 503, "ServerBusy"
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(ctx, aClaim())
+		ended <- err
+	}()
+	for range 3 {
+		<-tries
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "ServerBusy") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestRequestMayEndAfterItsContext: for a moment, so that its answer is known.
+func TestRequestMayEndAfterItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	work, done := lingering(ctx)
+	defer done()
+	cancel()
+	if work.Err() != nil {
+		t.Error("it ended at once")
+	}
+	select {
+	case <-work.Done():
+	case <-time.After(20 * linger):
+		t.Error("it does not end")
+	}
+}

@@ -1,0 +1,48 @@
+package azureblob_test
+
+import (
+	"context"
+	"errors"
+	"log"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/azureblob"
+)
+
+// A task runs on one of many machines, while the mutex is held, and is
+// cancelled when the lease is lost: what the cloud pattern's
+// RunTaskWhenMutexAcquired does. Here the task also ends before the lease does
+// when the service cannot be reached, gets a token, and has ended before the
+// mutex is given back.
+func Example_runTaskWhenMutexAcquired() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	backend, end, err := azureblob.Open(ctx, "azureblob://myaccount/mycontainer")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = end() }()
+	mutex, err := election.New(backend, "nightly-report", election.Options{
+		Lease:   azureblob.LeaseMax, // others wait that long for a machine that died
+		Forever: true,               // try again when it was lost
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	task := func(ctx context.Context, lead election.Leadership) error {
+		for {
+			log.Printf("working with token %d", lead.Token())
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return context.Cause(ctx) // lost, or told to stop
+			}
+		}
+	}
+	if err := mutex.Run(ctx, task); err != nil && !errors.Is(err, context.Canceled) {
+		log.Fatal(err)
+	}
+}
