@@ -22,7 +22,7 @@ type Outcome struct {
 	// because it had another version, or because it was Refused (I1).
 	Version string
 	Refused bool
-	// Incarnation is that of the store.
+	// Incarnation is that of the store, empty if it did not matter.
 	Incarnation string
 }
 
@@ -37,7 +37,9 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	if err != nil {
 		return "", err
 	}
-	w.See(outcome.Incarnation)
+	if outcome.Incarnation != "" {
+		w.See(outcome.Incarnation)
+	}
 	switch {
 	case outcome.Version != "":
 		return outcome.Version, nil

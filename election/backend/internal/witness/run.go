@@ -16,8 +16,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Shared is an election that our candidates share with those of another
-// program.
+// Shared is an election that our candidates share, with each other or with
+// those of another program.
 type Shared struct {
 	// Backend is one of ours, by which the run follows who leads.
 	Backend election.Backend
@@ -25,8 +25,9 @@ type Shared struct {
 	URL, Election string
 	Lease         time.Duration
 	// Other makes the command of one candidate of the other program. Views
-	// name it by the id. If Spans is nil it runs a start of the test binary
-	// with Environment(id, file) as long as it leads.
+	// name it by the id. It runs a start of the test binary with
+	// Environment(id, file) as long as it leads, or see OtherLeads. Nil for an
+	// election of ours alone.
 	Other func(id, file string) *exec.Cmd
 	// OtherLeads, if not nil, says what the other program prints when it
 	// leads, for a program that runs nothing meanwhile.
@@ -38,6 +39,8 @@ type Shared struct {
 	// OtherKills is how often a leader of the other program is killed; each
 	// may cost its lease.
 	OtherKills int
+	// Leads, if not nil, is called after each election, with its number.
+	Leads func(number int)
 }
 
 const (
@@ -78,7 +81,9 @@ func Run(t *testing.T, s Shared) {
 		random: rand.New(rand.NewPCG(1, 2))}
 	for i := range candidates {
 		r.add(fmt.Sprint("ours-", i), true)
-		r.add(fmt.Sprint("other-", i), false)
+		if s.Other != nil {
+			r.add(fmt.Sprint("other-", i), false)
+		}
 	}
 	tokens := r.lead()
 	for _, m := range r.members {
@@ -104,7 +109,7 @@ func Run(t *testing.T, s Shared) {
 			t.Errorf("token %d after %d", tokens[i], tokens[i-1])
 		}
 	}
-	if handovers < s.Handovers || between < betweenMin {
+	if handovers < s.Handovers || s.Other != nil && between < betweenMin {
 		t.Errorf("only %d hand-overs, %d of them between the programs", handovers, between)
 	}
 	t.Logf("%d leaderships, %d hand-overs, %d of them between the programs, %d overlaps",
@@ -169,6 +174,9 @@ func (r *run) lead() []election.Token {
 		}
 		tokens, last = append(tokens, view.Token), view.Leader
 		r.thaw()
+		if r.Leads != nil {
+			r.Leads(len(tokens))
+		}
 		r.disturb(m)
 	}
 	return tokens

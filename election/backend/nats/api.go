@@ -1,0 +1,163 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// message is the last one of a key.
+type message struct {
+	revision uint64
+	data     []byte
+	deleted  bool
+}
+
+// streamInfo is what matters here of a stream.
+type streamInfo struct {
+	Config struct {
+		MaxAge   time.Duration `json:"max_age"`
+		Replicas int           `json:"num_replicas"`
+	} `json:"config"`
+	Created time.Time `json:"created"`
+	Cluster struct {
+		Leader string    `json:"leader"`
+		Since  time.Time `json:"leader_since"`
+	} `json:"cluster"`
+}
+
+// request asks JetStream, past the client library: that one reads from any
+// replica where the bucket allows it (J3), and does not tell of leaders.
+func (s *store) request(ctx context.Context, what string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	options := s.js.Options()
+	prefix := jetstream.DefaultAPIPrefix
+	switch {
+	case options.APIPrefix != "":
+		prefix = options.APIPrefix
+	case options.Domain != "":
+		prefix = fmt.Sprintf("$JS.%s.API.", options.Domain)
+	}
+	reply, err := s.js.Conn().RequestWithContext(ctx, prefix+what+"."+s.stream(), text)
+	if err != nil {
+		return err
+	}
+	var failure struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(reply.Data, &failure); err != nil {
+		return fmt.Errorf("answer to %s: %w", what, err)
+	}
+	if failure.Error != nil {
+		return failure.Error
+	}
+	return json.Unmarshal(reply.Data, answer)
+}
+
+func (s *store) stream() string { return "KV_" + s.options.Bucket }
+
+func (s *store) subject(key string) string { return "$KV." + s.options.Bucket + "." + key }
+
+// last returns the last message of a key from the leader of the stream,
+// revision 0 if there is none, or no bucket.
+func (s *store) last(ctx context.Context, key string) (message, error) {
+	var answer struct {
+		Message struct {
+			Sequence uint64 `json:"seq"`
+			Header   []byte `json:"hdrs"`
+			Data     []byte `json:"data"`
+		} `json:"message"`
+	}
+	err := s.request(ctx, "STREAM.MSG.GET", map[string]string{"last_by_subj": s.subject(key)}, &answer)
+	if hasCode(err, jetstream.JSErrCodeMessageNotFound, jetstream.JSErrCodeStreamNotFound) {
+		return message{}, nil
+	}
+	m := message{revision: answer.Message.Sequence, data: answer.Message.Data}
+	if err == nil && len(answer.Message.Header) > 0 {
+		var header nats.Header
+		header, err = nats.DecodeHeadersMsg(answer.Message.Header)
+		m.deleted = header.Get("KV-Operation") != "" || header.Get("Nats-Marker-Reason") != ""
+	}
+	return m, err
+}
+
+// publish puts a message if the last one of its key has the revision.
+func (s *store) publish(ctx context.Context, key string, data []byte, revision uint64) (uint64, error) {
+	m := &nats.Msg{Subject: s.subject(key), Data: data}
+	ack, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+func isConflict(err error) bool {
+	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+func hasCode(err error, codes ...jetstream.ErrorCode) bool {
+	var coded jetstream.JetStreamError
+	if !errors.As(err, &coded) || coded.APIError() == nil {
+		return false
+	}
+	for _, code := range codes {
+		if coded.APIError().ErrorCode == code {
+			return true
+		}
+	}
+	return false
+}
+
+// info tells what incarnation the bucket is of, and refuses one that cannot
+// serve. Without a bucket it makes one.
+func (s *store) info(ctx context.Context) (string, error) {
+	var info streamInfo
+	err := s.request(ctx, "STREAM.INFO", struct{}{}, &info)
+	if hasCode(err, jetstream.JSErrCodeStreamNotFound) {
+		if err := s.makeBucket(ctx); err != nil {
+			return "", err
+		}
+		err = s.request(ctx, "STREAM.INFO", struct{}{}, &info)
+	}
+	if err != nil {
+		return "", err
+	}
+	if info.Config.MaxAge != 0 {
+		return "", election.Permanent(fmt.Errorf("its values expire after %v by the server's clock; choose another with bucket=NAME, "+
+			"or take the TTL away", info.Config.MaxAge))
+	}
+	incarnation := info.Created.UTC().Format(time.RFC3339Nano)
+	if info.Config.Replicas > 1 {
+		return incarnation, nil
+	}
+	incarnation += "/" + info.Cluster.Leader + "/" + info.Cluster.Since.UTC().Format(time.RFC3339Nano)
+	if connection := s.js.Conn(); connection.ConnectedClusterName() == "" { // the one server, by the id of this start
+		incarnation += "/" + connection.ConnectedServerId()
+	}
+	return incarnation, nil
+}
+
+// makeBucket makes a stream as the client library would make it for a bucket,
+// except that its numbers begin high (J1) and that it has no direct reads.
+func (s *store) makeBucket(ctx context.Context) error {
+	_, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: s.stream(), Subjects: []string{s.subject(">")}, Description: "Leader elections of Conclave",
+		Storage: jetstream.FileStorage, Replicas: s.options.Replicas,
+		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, Duplicates: 2 * time.Minute,
+		Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
+		FirstSeq: uint64(max(1, time.Now().UnixMilli())),
+	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return nil // somebody else was quicker
+	}
+	return err
+}

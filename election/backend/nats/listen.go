@@ -1,0 +1,52 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+var errBroken = errors.New("the connection is broken")
+
+// listen tells of changes until the connection breaks. The library takes up the
+// watch again by itself; meanwhile polls are better than its silence.
+func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
+	connection := s.js.Conn()
+	broken := connection.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
+	defer connection.RemoveStatusListener(broken)
+	opening, cancel := s.within(ctx)
+	bucket, err := s.js.KeyValue(opening, s.options.Bucket)
+	cancel()
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	watcher, err := bucket.WatchAll(ctx, jetstream.UpdatesOnly(), jetstream.MetaOnly())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = watcher.Stop() }() // its consumer ends with the connection otherwise
+	live()
+	for {
+		select {
+		case entry, open := <-watcher.Updates():
+			if !open {
+				return errBroken
+			}
+			if entry == nil {
+				continue
+			}
+			if name, ours := nameOf(entry.Key()); ours {
+				tell(name, strconv.FormatUint(entry.Revision(), 10))
+			}
+		case <-broken:
+			return errBroken
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// Package nats elects on NATS JetStream, 2.10 and later.
+//
+// In goes a connection, or a URL; all elections are keys of one key-value
+// bucket, whose revisions are the versions:
+//
+//	conclave_elections
+//	    billing/nightly    the record as JSON
+//	    =settled           the incarnation of the bucket that is settled
+//
+// What always holds:
+//
+//	J1  A write is one message that names the revision it expects of its key;
+//	    the leader of the stream refuses it if there is a later one. Revisions
+//	    are numbers of the stream and do not come back when a key is deleted.
+//	    Those of a bucket that is made anew begin at the milliseconds of its
+//	    making, beyond those of the one before.
+//	J2  Nothing expires by the server: the bucket has no TTL, and one that has
+//	    is refused. A value that expires by the clock of a server that is set
+//	    forward is gone under its leader; whoever waits counts the lease on a
+//	    clock of its own.
+//	J3  Reads go to the leader of the stream, also where the bucket allows
+//	    direct reads, which any replica answers from the past.
+//	J4  Under an incarnation of the bucket that was not watched for LeaseMax
+//	    nobody is elected; leaders whose record is still there go on. The
+//	    incarnation is when the bucket was made, and, for one that is not
+//	    replicated, which start of which server has it. What may be forgotten
+//	    has run out by then. A bucket that is used for the first time makes its
+//	    first candidate wait too.
+//
+// A server answers before a write is on disk (sync_interval, two minutes by
+// default). A bucket of three replicas forgets what it has answered if most of
+// them lose power at the same time; "sync_interval: always" in their
+// configuration ends that. A replicated bucket keeps its incarnation then, so
+// two could lead for one lease; tokens protect what is fenced.
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/feed"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// BucketDefault is the name of the bucket unless another is chosen.
+const BucketDefault = "conclave_elections"
+
+const (
+	timeoutDefault = 5 * time.Second
+	pollPause      = time.Second
+)
+
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Bucket is the name of the key-value bucket. Default BucketDefault.
+	Bucket string
+	// Replicas is how many copies a bucket has that is made because there is
+	// none: 1, 3 or 5. Default 1; a cluster deserves 3.
+	Replicas int
+	// LeaseMax is the longest lease that may be asked for, and for how long
+	// nobody is elected when the bucket may have forgotten something. All
+	// candidates have to agree on it. Default 15 s.
+	LeaseMax time.Duration
+	// Timeout is how long one request may take. Default 5 s.
+	Timeout time.Duration
+}
+
+// New returns a backend on JetStream. It asks for nothing before it is used.
+// The connection stays the caller's: Close of the backend does not close it.
+// Give it nats.ReconnectBufSize(-1): what cannot be sent now is better not
+// sent later.
+func New(js jetstream.JetStream, options Options) (*record.Backend, error) {
+	s, err := newStore(js, options)
+	if err != nil {
+		return nil, err
+	}
+	return record.New(s, record.Options{Close: func() error {
+		s.hub.Close()
+		return nil
+	}}), nil
+}
+
+func newStore(js jetstream.JetStream, options Options) (*store, error) {
+	if options.Bucket == "" {
+		options.Bucket = BucketDefault
+	}
+	if options.Timeout == 0 {
+		options.Timeout = timeoutDefault
+	}
+	if options.Replicas == 0 {
+		options.Replicas = 1
+	}
+	if strings.Trim(options.Bucket, bucketAlphabet) != "" {
+		return nil, fmt.Errorf("nats: bucket %q: its name may have letters, digits, - and _ only", options.Bucket)
+	}
+	s := &store{js: js, options: options, watch: incarnation.NewWatch(options.LeaseMax), holders: make(map[string]holder)}
+	s.hub = feed.New(s.listen, pollPause)
+	return s, nil
+}
+
+const bucketAlphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+// example is what errors about URLs show.
+const example = "nats://user:password@host:4222,other:4222/?replicas=3 (tls:// and wss:// too)"
+
+// Open returns a backend on the servers of a URL, and what closes it. The
+// credentials are in the URL, or in the file that creds=FILE or NATS_CREDS
+// names. Besides:
+//
+//	bucket=NAME       see Options.Bucket
+//	replicas=3        see Options.Replicas
+//	lease-max=15s     see Options.LeaseMax
+//	domain=NAME       of JetStream
+//
+// It does not wait for a server to answer.
+func Open(_ context.Context, text string) (election.Backend, func() error, error) {
+	target, err := parse(text)
+	if err != nil {
+		return nil, nil, election.Permanent(err)
+	}
+	return target.open()
+}
+
+// target is what a URL names.
+type target struct {
+	servers string
+	creds   string
+	domain  string
+	options Options
+}
+
+var schemes = []string{"nats", "tls", "ws", "wss"}
+
+// parse does by hand what net/url does not: several hosts with ports.
+func parse(text string) (target, error) {
+	wrong := func(what string, args ...any) (target, error) {
+		return target{}, fmt.Errorf("nats: URL: %s; write for example %s", fmt.Sprintf(what, args...), example)
+	}
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found || !slices.Contains(schemes, scheme) {
+		return wrong("it does not begin with %s://", strings.Join(schemes, "://, "))
+	}
+	rest, parameters, _ := strings.Cut(rest, "?")
+	hosts, path, _ := strings.Cut(rest, "/")
+	if path != "" {
+		return wrong("nothing belongs behind the slash")
+	}
+	var t target
+	for host := range strings.SplitSeq(hosts, ",") {
+		u, err := url.Parse(scheme + "://" + host)
+		if err != nil || u.Hostname() == "" {
+			return wrong("a server must be named as host:port")
+		}
+		if t.servers != "" {
+			t.servers += ","
+		}
+		t.servers += u.String()
+	}
+	query, err := url.ParseQuery(parameters)
+	if err != nil {
+		return wrong("%v", err)
+	}
+	t.creds, t.domain, t.options.Bucket = take(query, "creds"), take(query, "domain"), take(query, "bucket")
+	if t.creds == "" {
+		t.creds = os.Getenv("NATS_CREDS")
+	}
+	if value := take(query, "replicas"); value != "" {
+		if t.options.Replicas, err = strconv.Atoi(value); err != nil || t.options.Replicas < 1 {
+			return wrong("replicas=%q is no count", value)
+		}
+	}
+	if value := take(query, "lease-max"); value != "" {
+		if t.options.LeaseMax, err = time.ParseDuration(value); err != nil || t.options.LeaseMax <= 0 {
+			return wrong("lease-max=%q is no duration such as 15s", value)
+		}
+	}
+	for name := range query {
+		return wrong("the parameter %q is unknown", name)
+	}
+	return t, nil
+}
+
+// take returns a parameter and deletes it.
+func take(query url.Values, name string) string {
+	value := query.Get(name)
+	query.Del(name)
+	return value
+}
+
+func (t target) open() (election.Backend, func() error, error) {
+	settings := []nats.Option{nats.Name("conclave"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1), nats.ReconnectWait(100 * time.Millisecond), nats.Timeout(timeoutDefault),
+		nats.PingInterval(5 * time.Second), nats.IgnoreDiscoveredServers()}
+	if t.creds != "" {
+		settings = append(settings, nats.UserCredentials(t.creds))
+	}
+	connection, err := nats.Connect(t.servers, settings...)
+	if err != nil {
+		return nil, nil, election.Permanent(fmt.Errorf("nats: connect: %w; write for example %s", err, example))
+	}
+	var js jetstream.JetStream
+	if t.domain == "" {
+		js, err = jetstream.New(connection)
+	} else {
+		js, err = jetstream.NewWithDomain(connection, t.domain)
+	}
+	var backend *record.Backend
+	if err == nil {
+		backend, err = New(js, t.options)
+	}
+	if err != nil {
+		connection.Close()
+		return nil, nil, election.Permanent(err)
+	}
+	return backend, func() error {
+		err := backend.Close()
+		connection.Close()
+		return err
+	}, nil
+}
+
+var errNoJetStream = errors.New("no answer from JetStream: is it enabled on the servers, and has the stream a leader?")

@@ -1,0 +1,94 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		backend, _, err := Open(context.Background(), url)
+		return backend, err
+	}))
+}
+
+func TestURLSaysHowToConnect(t *testing.T) {
+	t.Setenv("NATS_CREDS", "/from/the/environment")
+	got, err := parse("nats://ann:secret@a:4222,b:4223,[::1]:4224/?bucket=leaders&replicas=3&lease-max=30s&domain=hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.servers != "nats://ann:secret@a:4222,nats://b:4223,nats://[::1]:4224" {
+		t.Errorf("servers %s", got.servers)
+	}
+	if got.creds != "/from/the/environment" || got.domain != "hub" ||
+		got.options != (Options{Bucket: "leaders", Replicas: 3, LeaseMax: 30 * time.Second}) {
+		t.Errorf("%+v", got)
+	}
+	if got, err := parse("tls://a?creds=x.creds"); err != nil || got.creds != "x.creds" || got.servers != "tls://a" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestBadURLsAreRefusedWithAGoodOneAndWithoutThePassword(t *testing.T) {
+	for _, url := range []string{
+		"mysql://a:secret@b", "a:secret@b", "nats://", "nats://a:secret@b:x", "nats://a:secret@b,,c", "nats://a:secret@b/path",
+		"nats://a:secret@b?replicas=0", "nats://a:secret@b?lease-max=15", "nats://a:secret@b?x=1", "nats://a:secret@b?%zz",
+		"nats://a:secret@b?bucket=a.b",
+	} {
+		_, _, err := Open(t.Context(), url)
+		switch {
+		case err == nil:
+			t.Errorf("%s: no error", url)
+		case !errors.Is(err, election.ErrPermanent):
+			t.Errorf("%s: not permanent: %v", url, err)
+		case !strings.Contains(err.Error(), "nats:"):
+			t.Errorf("%s: says not where: %v", url, err)
+		case strings.Contains(err.Error(), "secret"):
+			t.Errorf("%s: tells the password: %v", url, err)
+		}
+	}
+}
+
+func TestKeysOfAllNamesAreValidAndDiffer(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"a", "A", "a/b", "a%2fb", "a=2Fb", "a.b", ".a", "a.", "a..b", "a b", "ä", "a\\b", "a:b", "a*b", "a>b", "=settled", "日本"} {
+		key := keyOf(name)
+		if strings.Trim(key, bucketAlphabet+"/=") != "" || key == settledKey || seen[key] != "" {
+			t.Errorf("%q has the key %q, like %q", name, key, seen[key])
+		}
+		seen[key] = name
+		if back, ok := nameOf(key); !ok || back != name {
+			t.Errorf("%q comes back as %q, %v", name, back, ok)
+		}
+	}
+	for _, key := range []string{settledKey, "=", "=4", "=zz", "=61", "a.b", "=2f"} {
+		if name, ok := nameOf(key); ok {
+			t.Errorf("key %q is taken for the name %q", key, name)
+		}
+	}
+}
+
+func TestOnlyKnownRenewalsCountAsNoTake(t *testing.T) {
+	s := &store{holders: make(map[string]holder)}
+	s.note("e", "7", "a")
+	for _, c := range []struct {
+		nonce, version string
+		takes          bool
+	}{{"a", "7", false}, {"", "7", false}, {"b", "7", true}, {"a", "8", true}} {
+		if got := s.takes("e", record.Record{Nonce: c.nonce}, c.version); got != c.takes {
+			t.Errorf("nonce %q over version %s: %v", c.nonce, c.version, got)
+		}
+	}
+	if !s.takes("another", record.Record{Nonce: "a"}, "7") {
+		t.Error("what was never seen is no renewal")
+	}
+}

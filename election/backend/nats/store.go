@@ -1,0 +1,253 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/feed"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// store is a record.Store on one bucket.
+type store struct {
+	js      jetstream.JetStream
+	options Options
+	watch   *incarnation.Watch
+	hub     *feed.Hub
+
+	mu      sync.Mutex
+	holders map[string]holder // by election, as read or written last
+	settled string            // the incarnation that was seen to be settled
+}
+
+// holder is who led in a version of a record.
+type holder struct{ version, nonce string }
+
+// holdersMax is of how many elections the last holder is remembered.
+const holdersMax = 10_000
+
+var _ record.Watcher = (*store)(nil)
+
+// Traits names the store.
+func (s *store) Traits() election.Traits {
+	return election.Traits{Name: "nats", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
+		Failover: "3 replicas: goes on with the majority; forgets grants if most lose power at once and sync_interval is not always. " +
+			"1 replica: nobody is elected for LeaseMax (15 s) after its server has started anew; leaders go on if their record is there",
+		Renewal: "1 message, stored by a majority of the replicas",
+		Waiting: "1 consumer of the bucket; 1 read from the leader of the stream after each change",
+		Notice:  "watch; poll every 1 s while it is broken",
+	}}
+}
+
+// Watches says that changes are told.
+func (s *store) Watches() bool { return true }
+
+func (s *store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.options.Timeout)
+}
+
+// Read returns the last message of the election's key.
+func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	var r record.Record
+	m, err := s.last(ctx, keyOf(name))
+	if err != nil {
+		return r, "", s.explain("read", err)
+	}
+	if m.revision == 0 || m.deleted {
+		s.note(name, "", "")
+		return r, "", nil
+	}
+	if err := json.Unmarshal(m.data, &r); err != nil {
+		return r, "", election.Permanent(fmt.Errorf("key %q of bucket %s: %w; delete it with nats kv del", keyOf(name), s.options.Bucket, err))
+	}
+	version := strconv.FormatUint(m.revision, 10)
+	s.note(name, version, r.Nonce)
+	return r, version, nil
+}
+
+// note remembers who leads in a version.
+func (s *store) note(name, version, nonce string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.holders) >= holdersMax {
+		clear(s.holders)
+	}
+	s.holders[name] = holder{version, nonce}
+}
+
+// takes says whether the write makes another candidate the holder, as far as
+// is known: if not, it counts as one that does.
+func (s *store) takes(name string, r record.Record, version string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.Nonce != "" && s.holders[name] != holder{version, r.Nonce}
+}
+
+// Write puts the record by one message.
+func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	return s.watch.Write(ctx, s, name, r, version)
+}
+
+// Put is one compare and set. It looks at the incarnation before and not in the
+// same step, which JetStream cannot: a server that starts anew in between takes
+// longer than that.
+func (s *store) Put(ctx context.Context, name string, r record.Record, version string) (incarnation.Outcome, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	var outcome incarnation.Outcome
+	var revision uint64
+	text, err := json.Marshal(r)
+	if err == nil && version != "" {
+		revision, err = strconv.ParseUint(version, 10, 64)
+	}
+	if err != nil {
+		return outcome, err
+	}
+	if s.takes(name, r, version) || version == "" {
+		if outcome, err = s.mayTake(ctx); err != nil {
+			return outcome, s.explain("write", err)
+		}
+		if outcome.Refused = outcome.Refused && r.Nonce != ""; outcome.Refused {
+			return outcome, nil
+		}
+	}
+	written, err := s.publish(ctx, keyOf(name), text, revision)
+	if version == "" && isConflict(err) {
+		written, err = s.publishOverDeleted(ctx, name, text, err)
+	}
+	if isConflict(err) {
+		return outcome, nil
+	}
+	if err != nil {
+		return outcome, s.explain("write", err)
+	}
+	outcome.Version = strconv.FormatUint(written, 10)
+	s.note(name, outcome.Version, r.Nonce)
+	return outcome, nil
+}
+
+// publishOverDeleted writes where the last message of the key says that it was
+// deleted, and otherwise returns the conflict.
+func (s *store) publishOverDeleted(ctx context.Context, name string, text []byte, conflict error) (uint64, error) {
+	m, err := s.last(ctx, keyOf(name))
+	if err != nil {
+		return 0, err
+	}
+	if !m.deleted {
+		return 0, conflict
+	}
+	return s.publish(ctx, keyOf(name), text, m.revision)
+}
+
+// mayTake says whether the incarnation is settled.
+func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
+	now, err := s.info(ctx)
+	outcome := incarnation.Outcome{Incarnation: now}
+	if err != nil {
+		return outcome, err
+	}
+	s.mu.Lock()
+	known := s.settled == now
+	s.mu.Unlock()
+	if known {
+		return outcome, nil
+	}
+	m, err := s.last(ctx, settledKey)
+	if err != nil {
+		return outcome, err
+	}
+	outcome.Refused = string(m.data) != now || m.deleted
+	if !outcome.Refused {
+		s.mu.Lock()
+		s.settled = now
+		s.mu.Unlock()
+	}
+	return outcome, nil
+}
+
+// Settle writes the incarnation to its key.
+func (s *store) Settle(ctx context.Context, incarnation string) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	now, err := s.info(ctx)
+	if err != nil || now != incarnation {
+		return s.explain("write", err)
+	}
+	m, err := s.last(ctx, settledKey)
+	if err == nil {
+		_, err = s.publish(ctx, settledKey, []byte(incarnation), m.revision)
+	}
+	if isConflict(err) {
+		return nil // somebody else was quicker, or the next attempt will tell
+	}
+	return s.explain("write", err)
+}
+
+// Wait waits for news of the key.
+func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
+		_, now, err := s.Read(ctx, name)
+		return now, err
+	})
+}
+
+// Names returns the names of all keys.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	bucket, err := s.js.KeyValue(ctx, s.options.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.explain("read", err)
+	}
+	keys, err := bucket.Keys(ctx)
+	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
+		return nil, s.explain("read", err)
+	}
+	var names []string
+	for _, key := range keys {
+		if name, ours := nameOf(key); ours {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// explain says what was being done and what to do about it, and marks what no
+// further attempt can mend.
+func (s *store) explain(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s bucket %s: %w", what, s.options.Bucket, err)
+	switch {
+	case errors.Is(err, nats.ErrConnectionClosed):
+		if last := s.js.Conn().LastError(); last != nil {
+			err = fmt.Errorf("%w (%w)", err, last)
+		}
+		return election.Permanent(fmt.Errorf("%w; a connection that is closed stays so: mend its credentials", err))
+	case errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("%w: %w", errNoJetStream, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		if last := s.js.Conn().LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+			return election.Permanent(fmt.Errorf("%w: %w; candidates must be allowed to publish to $JS.API.> and %s, and to subscribe to _INBOX.>",
+				err, last, s.subject(">")))
+		}
+	case hasCode(err, jetstream.JSErrCodeJetStreamNotEnabledForAccount, jetstream.JSErrCodeJetStreamNotEnabled):
+		return election.Permanent(fmt.Errorf("%w; enable JetStream for this account", err))
+	}
+	return err
+}
