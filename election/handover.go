@@ -41,16 +41,27 @@ func (r *run) transfer(ctx context.Context, to string) error {
 }
 
 // answerTransfers tells everybody who asked for this candidate what came of
-// it; the others are told that it was not theirs.
+// it. The others come next if it was nothing, and are told if it was not.
 func (r *run) answerTransfers(to string, err error) {
+	var next []*transfer
 	for _, t := range r.transfers {
-		if t.to == to {
+		switch {
+		case t.to == to:
 			t.answered <- err
-		} else {
+		case err == nil:
 			t.answered <- errOtherAsked
+		default:
+			next = append(next, t)
 		}
 	}
-	r.transfers = nil
+	r.transfers = next
+}
+
+// transferNext nominates for those whose turn has come.
+func (r *run) transferNext() {
+	if len(r.transfers) > 0 {
+		r.step(elector.Transfer{})
+	}
 }
 
 // refuseTransfers tells everybody who asked that there is nothing to give.

@@ -193,6 +193,7 @@ func (r *run) receive(one report) {
 		}
 	case elector.Nominated:
 		r.nominated(e, one.err)
+		defer r.transferNext()
 	case elector.Health:
 		r.healthErr = one.err
 		r.note(EventHealthFailed, 0, one.err)

@@ -1,0 +1,102 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+)
+
+// choosy is a store on which a test says what becomes of a nomination.
+type choosy struct {
+	*electiontest.Store
+	asked   chan string
+	outcome chan error
+}
+
+func (c choosy) Nominate(ctx context.Context, _ election.Grant, id string) error {
+	c.asked <- id
+	select {
+	case err := <-c.outcome:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func newChoosy() choosy {
+	return choosy{electiontest.NewStore(nil), make(chan string, 10), make(chan error)}
+}
+
+// leading runs an elector until it leads, and returns how its run ends.
+func leading(t *testing.T, e *election.Elector) <-chan error {
+	t.Helper()
+	led, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+			close(led)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}()
+	<-led
+	return ended
+}
+
+// TestWhoAsksForAnotherComesNext: a hand-over that comes to nothing does not
+// swallow the one that was asked for while it was tried.
+func TestWhoAsksForAnotherComesNext(t *testing.T) {
+	store := newChoosy()
+	e := elector(t, store, election.Options{ID: "a"})
+	ended := leading(t, e)
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- e.TransferTo(within(t), "b") }()
+	if id := <-store.asked; id != "b" {
+		t.Fatalf("%q is nominated", id)
+	}
+	go func() { second <- e.TransferTo(within(t), "c") }()
+	store.outcome <- election.ErrNoCandidate
+	if err := <-first; !errors.Is(err, election.ErrNoCandidate) {
+		t.Errorf("the hand-over to nobody returned %v", err)
+	}
+	if id := <-store.asked; id != "c" {
+		t.Fatalf("%q is nominated next", id)
+	}
+	store.outcome <- nil
+	if err := <-second; err != nil {
+		t.Errorf("the hand-over to c returned %v", err)
+	}
+	if err := <-ended; !errors.Is(err, election.ErrTransferred) {
+		t.Errorf("the function was told %v", err)
+	}
+}
+
+// TestHandOverThatCannotBe: each way says why.
+func TestHandOverThatCannotBe(t *testing.T) {
+	store := newChoosy()
+	e := elector(t, store, election.Options{ID: "a"})
+	if err := e.TransferTo(within(t), "b"); !errors.Is(err, election.ErrNotLeader) {
+		t.Errorf("before it leads: %v", err)
+	}
+	ended := leading(t, e)
+	if err := e.TransferTo(within(t), "a"); err == nil || !strings.Contains(err.Error(), "the leader itself") {
+		t.Errorf("to itself: %v", err)
+	}
+	lost := make(chan error, 1)
+	go func() { lost <- e.TransferTo(within(t), "b") }()
+	<-store.asked
+	if err := e.Resign(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-lost; !errors.Is(err, election.ErrResigned) {
+		t.Errorf("after the leadership has ended meanwhile: %v", err)
+	}
+	<-ended
+	plain := elector(t, struct{ election.Backend }{store}, election.Options{ID: "a"})
+	if err := plain.TransferTo(within(t), "b"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("on a backend that cannot: %v", err)
+	}
+}
