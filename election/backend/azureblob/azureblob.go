@@ -12,7 +12,7 @@
 // What always holds:
 //
 //	A1  The service's lease decides who leads, nothing else. It lasts 15 to 60
-//	    seconds, is renewed at a third of that, and runs out by the service's
+//	    seconds, is renewed at a quarter of that, and runs out by the service's
 //	    own clock.
 //	A2  The lease id is the nonce of the claim. To acquire with the id that has
 //	    the lease renews it: an answer that was lost is found by asking again,
@@ -131,7 +131,7 @@ func (b *Backend) Traits() election.Traits {
 			Token: "The lock's blob, and not less than the writer's wall clock in ms: grows over deletion and restore " +
 				"unless that clock went back.",
 			Renewal: "One lease request and one read, $0.4 per million each: about $0.1 a month per election with a lease of " +
-				"60 s, $0.4 with 15 s.",
+				"60 s, $0.6 with 15 s.",
 			Waiting: "One read per poll: about $0.1 to $0.4 a month per candidate. Who is next in line also asks for the lease " +
 				"with each poll, and writes at a third of its lease ($5 per million): $0.9 to $3 a month.",
 			Notice: "poll, a fifth of the lease or Options.Poll",

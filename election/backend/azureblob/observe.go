@@ -98,7 +98,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 }
 
 // Ask leaves a request in the line. The leader finds it when it renews: within
-// a third of its lease.
+// a quarter of its lease.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
 	found, err := b.readLock(ctx, name)
 	switch token := found.state.Token; {

@@ -94,10 +94,10 @@ func (s *store) Traits() election.Traits {
 		Clocks: "Only the rate at which candidates' clocks run, within Options.ClockDrift. Clocks are never compared.",
 		Token: "One more than in the item, and at least the writer's Unix time in ms, so that it grows after a deleted " +
 			"item or a restored backup too; it could go back only if in that case clocks are wrong as well.",
-		Renewal: "One PutItem, 1 write unit per started KB of the item (1 to 6 with a full history): " +
-			"about $0.2 to $3 a month with a lease of 10 s.",
-		Waiting: "One consistent GetItem per poll, 1 read unit per started 4 KB: about $0.2 to $0.4 a month with polls " +
-			"every 2 s. Who is next in line also writes as the leader does.",
+		Renewal: "One PutItem, 1 write unit per started KB of the item (1 to 4, with a full history): about $0.7 to $2.6 a month " +
+			"per election on demand ($0.63 per million units) with a lease of 10 s.",
+		Waiting: "One consistent GetItem per poll, 1 read unit per started 4 KB: about $0.2 a month per candidate at $0.13 per " +
+			"million, with polls every 2 s. Who is next in line also writes as the leader does.",
 		Notice: "poll, a fifth of the lease (100 ms to 5 s) or Options.Poll",
 	}}
 }

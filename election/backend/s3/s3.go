@@ -91,7 +91,7 @@ func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "s3", LeaseMin: time.Second, Guarantees: election.Guarantees{
 		Failover: "Within a Region an answered write is kept and seen by every later read, across zones. A bucket " +
 			"replicated to another Region is another election. Stores that ignore conditions are refused.",
-		Renewal: "One PutObject: about $1.3 a month per election at $5 per million with a lease of 30 s, $4 with 10 s.",
+		Renewal: "One PutObject: about $1.8 a month per election at $5 per million with a lease of 30 s, $5 with 10 s.",
 		Waiting: "One GetObject per poll: about $0.2 a month at $0.4 per million with polls every 5 s. Who is next in " +
 			"line also writes as the leader does.",
 		Notice: "poll, a fifth of the lease (200 ms to 5 s) or Options.Poll",
