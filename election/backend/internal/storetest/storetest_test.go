@@ -3,8 +3,11 @@ package storetest
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/election"
 
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -33,4 +36,26 @@ func (m memory) Wait(ctx context.Context, name, version string, limit time.Durat
 func TestMemoryStorePasses(t *testing.T) {
 	m := memory{record.NewMemory(nil)}
 	Run(t, Suite{Open: func(testing.TB) record.Store { return m }, Delete: func(_ testing.TB, name string) { m.Delete(name) }})
+}
+
+// tortured returns three candidates on one store in memory.
+func tortured(store record.Store) []election.Backend {
+	var backends []election.Backend
+	for range 3 {
+		backends = append(backends, record.New(store, record.Options{}))
+	}
+	return backends
+}
+
+func TestTortureOfMemory(t *testing.T) {
+	m := record.NewMemory(nil)
+	Torture{Open: tortured(m), Lease: 200 * time.Millisecond, LeadersMin: 3, For: time.Second,
+		Faults: map[string]func(*testing.T, *rand.Rand){"nothing": func(*testing.T, *rand.Rand) {}}}.Run(t)
+}
+
+func TestTortureFindsTwoLeadersAndOldTokens(t *testing.T) {
+	b := &beliefs{list: []belief{{"a", 5, 10, 20}, {"b", 6, 19, 30}, {"c", 6, 30, 40}, {"d", 7, 40, 50}}}
+	if wrong := b.judge(); len(wrong) != 2 {
+		t.Errorf("found %q", wrong)
+	}
 }

@@ -1,0 +1,150 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Torture lets candidates lead in turn while the store suffers faults at
+// random, and looks for two that lead at once and for tokens that do not grow.
+type Torture struct {
+	// Open opens a backend for each candidate.
+	Open []election.Backend
+	// Faults are what may happen, by name. Each returns when it is over.
+	Faults map[string]func(t *testing.T, random *rand.Rand)
+	// Lease of the candidates. LeadersMin is how many leaderships there must
+	// have been at least for the test to show something.
+	Lease      time.Duration
+	LeadersMin int
+	// For is how long it goes on. Seed makes the same faults again, in so far
+	// as real time allows.
+	For  time.Duration
+	Seed uint64
+}
+
+// belief is the time during which somebody believed to lead.
+type belief struct {
+	who      string
+	token    election.Token
+	from, to election.Instant
+}
+
+// beliefs are those of all candidates.
+type beliefs struct {
+	mu   sync.Mutex
+	list []belief
+}
+
+func (b *beliefs) add(one belief) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list = append(b.list, one)
+}
+
+func (b *beliefs) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.list)
+}
+
+// judge returns what is wrong: two that led at once, a token that did not grow.
+func (b *beliefs) judge() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slices.SortFunc(b.list, func(a, b belief) int { return int(a.from - b.from) })
+	var wrong []string
+	for i := 1; i < len(b.list); i++ {
+		before, after := b.list[i-1], b.list[i]
+		if after.from < before.to {
+			wrong = append(wrong, fmt.Sprintf("%s (token %d) led beside %s (token %d) for %v",
+				after.who, after.token, before.who, before.token, before.to.Sub(after.from)))
+		}
+		if after.token <= before.token {
+			wrong = append(wrong, fmt.Sprintf("%s has token %d after %s with %d", after.who, after.token, before.who, before.token))
+		}
+	}
+	return wrong
+}
+
+// Run runs it.
+func (x Torture) Run(t *testing.T) {
+	if x.Seed == 0 {
+		x.Seed = rand.Uint64()
+	}
+	t.Logf("seed %d", x.Seed)
+	all := &beliefs{}
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i, backend := range x.Open {
+		id := fmt.Sprint("c", i)
+		elector, err := election.New(backend, "torture", election.Options{ID: id, Lease: x.Lease, Forever: true,
+			Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		random := rand.New(rand.NewPCG(x.Seed, uint64(i)))
+		group.Go(func() { _ = elector.Run(ctx, x.lead(all, id, random)) }) // it ends with ctx
+	}
+	x.suffer(t)
+	x.awaitLeader(t, all)
+	stop()
+	group.Wait()
+	for _, wrong := range all.judge() {
+		t.Error(wrong)
+	}
+	t.Logf("%d leaderships", all.count())
+	if all.count() < x.LeadersMin {
+		t.Errorf("%d leaderships show nothing", all.count())
+	}
+}
+
+// lead returns what a leader does: it believes for a while, asking as often as
+// it can whether it may.
+func (x Torture) lead(all *beliefs, id string, random *rand.Rand) func(context.Context, election.Leadership) error {
+	return func(_ context.Context, lead election.Leadership) error {
+		one := belief{who: id, token: lead.Token(), from: election.Now()}
+		until := one.from.Add(time.Duration(random.Int64N(int64(3 * x.Lease))))
+		for now := one.from; lead.Err() == nil && now < until; now = election.Now() {
+			one.to = now
+			time.Sleep(time.Millisecond)
+		}
+		all.add(one)
+		return nil
+	}
+}
+
+// suffer makes faults happen one after the other.
+func (x Torture) suffer(t *testing.T) {
+	var names []string
+	for name := range x.Faults {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	random := rand.New(rand.NewPCG(x.Seed, 1<<63))
+	counts := map[string]int{}
+	for began := time.Now(); time.Since(began) < x.For && !t.Failed(); {
+		time.Sleep(time.Duration(random.Int64N(int64(2 * x.Lease)))) // as random as the faults
+		name := names[random.IntN(len(names))]
+		counts[name]++
+		x.Faults[name](t, random)
+	}
+	t.Logf("faults %v", counts)
+}
+
+// awaitLeader returns when somebody has led after the last fault.
+func (x Torture) awaitLeader(t *testing.T, all *beliefs) {
+	before := all.count()
+	for began := time.Now(); all.count() < before+2; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > patience+10*x.Lease {
+			t.Error("nobody leads though all is well again")
+			return
+		}
+	}
+}
