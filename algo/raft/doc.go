@@ -9,8 +9,9 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	T1  A term and a vote are on disk before anybody hears of them. Hence two
-//	    members never lead in one term, and the term is a fencing token.
+//	T1  A vote is on disk, with its term, before it counts and before anybody
+//	    hears of it. Hence two members never lead in one term, and the term is
+//	    a fencing token.
 //	T2  A member that has answered a beat grants no vote for a whole lease, by
 //	    its own clock, to anybody but that leader and those whom it let go
 //	    before (Permit). A restarted member does not know whom it answered and
@@ -46,6 +47,6 @@
 // # Cost
 //
 // Time from a leader's death: the lease, a random part of SpreadMs, three round
-// trips and two writes in a row. After a leader that let go: two round trips
-// and two writes. Messages: 6(n-1) for an election, 2(n-1) for each beat.
+// trips and a write to disk. After a leader that let go: two round trips and a
+// half, and a write. Messages: 6(n-1) for an election, 2(n-1) for each beat.
 package raft

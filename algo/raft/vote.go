@@ -27,9 +27,12 @@ func (m *Machine) vote(nowMs int64, permit uint64) {
 	m.adopt(m.state.Term + 1)
 	m.begin(nowMs, candidate, permit)
 	m.state.Vote = m.cfg.ID
-	m.persist()
+	// The question may overtake the disk: the own vote is counted with answers,
+	// which come later. Who crashes between the two has asked in a term in which
+	// it did not vote, and never won.
 	m.tellAll(algo.Message{Word: algo.Ask, Term: m.state.Term, Round: m.round, Permit: permit,
 		Config: m.configName()})
+	m.persist()
 	m.count(nowMs)
 }
 

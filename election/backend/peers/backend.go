@@ -248,8 +248,6 @@ func (c *contest) onNote(from algo.ID, n *note) {
 		if l := c.b.links[from]; l != nil {
 			l.note(c.name, note{Kind: noteAnswer, Serial: n.Serial, History: c.history})
 		}
-	case notePast:
-		c.learn(n.History)
 	case noteAnswer:
 		c.learn(n.History)
 		if answer := c.b.asked[n.Serial]; answer != nil {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -20,6 +21,7 @@ type contest struct {
 	wakeMs  int64
 	alarm   int // place among the alarms, -1 for none
 	touched bool
+	unsaved bool // has a state that is not on disk yet
 
 	// What the machine was told last, and what it said.
 	campaigns bool
@@ -40,8 +42,9 @@ type contest struct {
 
 	others map[algo.ID]*said
 	own    said
-	ownSaw string            // own as it was last told
-	seen   map[string]uint64 // when each waiting claim was first seen
+	ownSaw string                // own as it was last told
+	shown  map[algo.ID][]waiting // the lines as the leader knows them
+	seen   map[string]uint64     // when each waiting claim was first seen
 	serial uint64
 
 	history []election.Change
@@ -80,10 +83,11 @@ func (c *contest) step(event algo.Event) {
 		switch e := effect.(type) {
 		case algo.Persist:
 			c.b.state.Elections[c.name] = algo.State{Term: e.Term, Vote: e.Vote}
-			c.b.dirty = true
+			c.b.dirty, c.unsaved = true, true
+			c.touch()
 		case algo.Send:
 			if l := c.b.links[e.To]; l != nil {
-				l.message(c.name, e.Message)
+				l.message(c.name, e.Message, e.Word == algo.Ask && !c.unsaved)
 			}
 		case algo.Lead:
 			c.leads, c.term, c.sentMs = true, e.Term, e.SentMs
@@ -242,22 +246,28 @@ func (c *contest) next() *candidate {
 	return &all[0]
 }
 
-// candidates are all in line, the next one first.
+// candidates are all in line as far as this member knows, the next one first.
 func (c *contest) candidates() []candidate {
-	var all []candidate
+	lines := make(map[algo.ID][]waiting, len(c.others)+1)
 	for _, one := range c.line {
-		all = append(all, candidate{waiting{one.ID, one.Nonce, one.Priority}, c.b.options.ID, c.seen[one.Nonce]})
+		lines[c.b.options.ID] = append(lines[c.b.options.ID], waiting{one.ID, one.Nonce, one.Priority})
 	}
 	for member, s := range c.others {
-		for _, one := range s.Line {
+		lines[member] = s.Line
+	}
+	return c.sorted(lines)
+}
+
+// sorted puts the lines of the members into one.
+func (c *contest) sorted(lines map[algo.ID][]waiting) []candidate {
+	var all []candidate
+	for member, line := range lines {
+		for _, one := range line {
 			all = append(all, candidate{one, member, c.seen[one.Nonce]})
 		}
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
-		if a.Priority != b.Priority {
-			return b.Priority - a.Priority
-		}
-		return int(int64(a.seen) - int64(b.seen))
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.seen, b.seen))
 	})
 	return all
 }
@@ -297,7 +307,7 @@ func (c *contest) hear(from algo.ID, s *said) {
 		if old == nil {
 			return
 		}
-		s = &said{Leader: old.Leader, Nonce: old.Nonce, Token: old.Token, SinceMs: old.SinceMs}
+		s = &said{Leader: old.Leader, Nonce: old.Nonce, Token: old.Token, SinceMs: old.SinceMs, Heard: old.Heard}
 	}
 	c.others[from] = s
 	for _, one := range s.Line {
@@ -319,10 +329,12 @@ func (c *contest) tell() {
 	if h := c.holder; h != nil {
 		c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs = h.ID, h.Nonce, h.token, h.sinceMs
 	}
-	c.own.Line = nil
-	for _, one := range c.line {
-		if c.b.joined {
-			c.own.Line = append(c.own.Line, waiting{one.ID, one.Nonce, one.Priority})
+	c.ownLine()
+	c.own.Heard = nil
+	if c.holder != nil {
+		c.own.Heard = make(map[algo.ID]uint64)
+		for id, s := range c.others {
+			c.own.Heard[id] = s.Version
 		}
 	}
 	text, err := json.Marshal(c.own)
@@ -333,17 +345,29 @@ func (c *contest) tell() {
 		}
 		c.forget()
 	}
+	c.show()
 	c.close()
 	c.changed = release(c.changed)
+}
+
+// ownLine puts the candidates here into what is said.
+func (c *contest) ownLine() {
+	var line []waiting
+	for _, one := range c.line {
+		if c.b.joined {
+			line = append(line, waiting{one.ID, one.Nonce, one.Priority})
+		}
+	}
+	if !slices.Equal(line, c.own.Line) {
+		c.own.Line = line
+		c.own.Version++
+	}
 }
 
 // tellNew tells a member that has just connected.
 func (c *contest) tellNew(l *link) {
 	if c.ownSaw != "" {
 		l.json(itemSaid, c.name, []byte(c.ownSaw))
-	}
-	if len(c.history) > 0 {
-		l.note(c.name, note{Kind: notePast, History: c.history})
 	}
 }
 

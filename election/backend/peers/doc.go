@@ -13,8 +13,9 @@
 //
 // What always holds with raft, by number:
 //
-//	P1  The token is the term. A term and a vote are in the directory, synced,
-//	    before any byte of the step leaves (raft T1); a grant is given after.
+//	P1  The token is the term. A vote and its term are in the directory, synced,
+//	    before any byte that depends on them leaves, and before a grant is given
+//	    (raft T1). Only a question for votes goes out while the disk works.
 //	P2  The lease counts from when the beat was sent that a quorum has answered
 //	    (raft T3). It is the same for all elections and all members; a member
 //	    with another one is not let in. The lease of a claim is not heeded.

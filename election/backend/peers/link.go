@@ -44,15 +44,14 @@ func (l *link) note(name string, n note) {
 	if text, err := json.Marshal(n); err == nil {
 		l.json(itemNote, name, text)
 	}
-	if len(l.frame) > frameBytesAim {
-		l.flush()
-	}
 }
 
-// message gathers a message of a machine.
-func (l *link) message(name string, m algo.Message) {
+// message gathers a message of a machine. One that does not depend on the disk
+// may go at once, if nothing that does is before it.
+func (l *link) message(name string, m algo.Message, early bool) {
+	early = early && len(l.frame) == 0 && len(l.full) == 0
 	l.writer.message(name, m)
-	if len(l.frame) > frameBytesAim {
+	if early {
 		l.flush()
 	}
 }
@@ -60,13 +59,13 @@ func (l *link) message(name string, m algo.Message) {
 // flush hands what was gathered to the connection, and cuts a member off that
 // does not read (P6).
 func (l *link) flush() {
-	if len(l.frame) == 0 {
-		return
-	}
-	select {
-	case l.queue <- l.take():
-	default:
-		l.close()
+	for _, frame := range l.frames() {
+		select {
+		case l.queue <- frame:
+		default:
+			l.close()
+			return
+		}
 	}
 }
 

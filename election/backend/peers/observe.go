@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -73,10 +74,28 @@ func (c *contest) view() election.View {
 	if s != nil {
 		v.Leader, v.Token, v.Since = s.Leader, s.Token, since(s.SinceMs)
 	}
-	for _, one := range c.candidates() {
+	for _, one := range c.sorted(c.shown) {
 		v.Candidates = append(v.Candidates, one.ID)
 	}
 	return v
+}
+
+// show takes over the lines that the leader knows in their present form, or all
+// while nobody leads.
+func (c *contest) show() {
+	s := c.leader()
+	lines := make(map[algo.ID][]waiting)
+	take := func(id algo.ID, line []waiting, version uint64) {
+		if s != nil && s != &c.own && s != c.others[id] && s.Heard[id] != version {
+			line = c.shown[id]
+		}
+		lines[id] = line
+	}
+	take(c.b.options.ID, c.own.Line, c.own.Version)
+	for id, other := range c.others {
+		take(id, other.Line, other.Version)
+	}
+	c.shown = lines
 }
 
 // leader is what the member that leads says of it, nil while nobody leads or it

@@ -267,7 +267,7 @@ func (b *Backend) flush() {
 	touched := b.touched
 	b.touched = nil
 	for _, c := range touched {
-		c.touched = false
+		c.touched, c.unsaved = false, false
 		c.grant()
 		c.tell()
 	}

@@ -177,6 +177,30 @@ func TestMemberThatLostItsDirectoryIsNotLetIn(t *testing.T) {
 	}
 }
 
+// All members stop and start again with what is on their disks.
+func TestTokensGrowWhenAllStartAgain(t *testing.T) {
+	var options []peers.Options
+	keep := func(o *peers.Options) { options = append(options, *o) }
+	g := found(t, 3, keep)
+	grant := acquire(t, g[0], claim("x", "a", 0))
+	for range 3 {
+		for _, b := range g {
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range g {
+			options[i].Listener = nil
+			g[i] = open(t, options[i])
+		}
+		again := acquire(t, g[1], claim("x", "b", 0))
+		if again.Token <= grant.Token {
+			t.Fatalf("token %d after %d", again.Token, grant.Token)
+		}
+		grant = again
+	}
+}
+
 // A member whose disk fails takes no further part; its grants are lost.
 func TestMemberWhoseDiskFailsEnds(t *testing.T) {
 	var full atomic.Bool

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +22,8 @@ import (
 // suiteLease is the lease of the suite's groups.
 const suiteLease = time.Second
 
-// group is five members: a, b and c in this process, d and e for others.
+// group is five members: a, b and c in this process, d and e for others. In the
+// experiment, whose processes are frozen all the time, all five are for others.
 type group struct {
 	members []peers.Member
 	opened  []*peers.Backend
@@ -46,17 +48,22 @@ func newGroup(t testing.TB) string {
 		listeners = append(listeners, l)
 		g.members = append(g.members, peers.Member{ID: id, Addr: l.Addr().String()})
 	}
-	for _, l := range listeners[3:] {
+	here, lease := 3, suiteLease
+	if strings.Contains(t.Name(), "UnderPauses") {
+		here, lease = 0, 2*time.Second
+	}
+	for _, l := range listeners[here:] {
 		_ = l.Close() // for another process
 	}
 	var list []string
 	for _, m := range g.members {
 		list = append(list, fmt.Sprintf("%s@%s", m.ID, m.Addr))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "members"), []byte(strings.Join(list, ",")), 0o600); err != nil {
+	url := fmt.Sprintf("peers://%s?lease=%v", strings.Join(list, ","), lease)
+	if err := os.WriteFile(filepath.Join(dir, "url"), []byte(url), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for i, l := range listeners[:3] {
+	for i, l := range listeners[:here] {
 		b, err := peers.New(peers.Options{ID: g.members[i].ID, Members: g.members, Listener: l, Lease: suiteLease,
 			Dir: filepath.Join(dir, string(g.members[i].ID))})
 		if err != nil {
@@ -97,20 +104,19 @@ func openMember(_ testing.TB, dir string) election.Backend {
 	return g.opened[g.next%len(g.opened)]
 }
 
-// openProcess makes this process the member d or e, whichever is free.
+// openProcess makes this process a member, e or d or whichever is free.
 func openProcess(dir string) (election.Backend, error) {
-	list, err := os.ReadFile(filepath.Join(dir, "members"))
+	url, err := os.ReadFile(filepath.Join(dir, "url"))
 	if err != nil {
 		return nil, err
 	}
-	options, err := peers.ParseURL("peers://" + string(list))
+	options, err := peers.ParseURL(string(url))
 	if err != nil {
 		return nil, err
 	}
-	options.Lease = suiteLease
 	for {
-		for _, id := range []algo.ID{"d", "e"} {
-			options.ID, options.Dir = id, filepath.Join(dir, string(id))
+		for _, m := range slices.Backward(options.Members) {
+			options.ID, options.Dir = m.ID, filepath.Join(dir, string(m.ID))
 			b, err := peers.New(options)
 			if !errors.Is(err, vfs.ErrLocked) {
 				return b, err
@@ -120,7 +126,7 @@ func openProcess(dir string) (election.Backend, error) {
 	}
 }
 
-// openCut opens the member d in this process, with a way to cut it off.
+// openCut opens a member more in this process, with a way to cut it off.
 func openCut(t testing.TB, dir string) (election.Backend, func()) {
 	backend, err := openProcess(dir)
 	if err != nil {

@@ -62,8 +62,12 @@ type said struct {
 	SinceMs int64          `json:"sinceMs,omitempty"`
 	// Ended is its last leadership that has ended.
 	Ended *election.Change `json:"ended,omitempty"`
-	// Line holds its candidates that wait.
-	Line []waiting `json:"line,omitempty"`
+	// Line holds its candidates that wait, and Version counts its changes.
+	Line    []waiting `json:"line,omitempty"`
+	Version uint64    `json:"version,omitempty"`
+	// Heard, of the member that leads, is which versions of the others' lines
+	// it knows: observers show no candidate that the leader would pass over.
+	Heard map[algo.ID]uint64 `json:"heard,omitempty"`
 }
 
 // waiting is a candidate in line.
@@ -92,7 +96,6 @@ const (
 	noteReady  = "ready"  // it has, or Error says why not
 	noteAsk    = "ask"    // an operator's request for the leader
 	noteAnswer = "answer" // Error is why it was refused
-	notePast   = "past"   // the history, for a member that was not there
 	noteRecall = "recall" // asks for the history, to be sent with the answer
 )
 
@@ -108,11 +111,15 @@ type item struct {
 // writer gathers items for one connection.
 type writer struct {
 	numbers map[string]uint64
-	frame   []byte
+	full    [][]byte // frames that are long enough
+	frame   []byte   // the one that is being gathered
 }
 
 // head begins an item.
 func (w *writer) head(kind byte, name string) {
+	if len(w.frame) > frameBytesAim {
+		w.full = append(w.full, w.take())
+	}
 	w.frame = append(w.frame, kind)
 	number, known := w.numbers[name]
 	if !known {
@@ -135,6 +142,16 @@ func (w *writer) json(kind byte, name string, text []byte) {
 	w.head(kind, name)
 	w.frame = binary.AppendUvarint(w.frame, uint64(len(text)))
 	w.frame = append(w.frame, text...)
+}
+
+// frames returns what was gathered, in frames.
+func (w *writer) frames() [][]byte {
+	frames := w.full
+	w.full = nil
+	if len(w.frame) > 0 {
+		frames = append(frames, w.take())
+	}
+	return frames
 }
 
 // take returns the frame gathered so far, with its length in front.
