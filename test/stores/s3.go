@@ -36,7 +36,8 @@ func buildMinIO(ctx context.Context, cache string) error {
 	return goBuild(ctx, "minio", "github.com/minio/minio", cache, "minio", "-p=1")
 }
 
-// startMinIO runs a server with one drive.
+// startMinIO runs a server with one drive. It listens on ::1 too, which cannot be
+// switched off.
 func startMinIO(ctx context.Context, cache, dir string) (*Server, error) {
 	return startS3(ctx, dir, func(addr, root string) *process {
 		return &process{name: "minio",

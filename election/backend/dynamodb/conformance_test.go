@@ -37,9 +37,9 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// lease is short, and the polls are a tenth of it: that is what there is to
+// lease is short, and the polls are a twentieth: that is what there is to
 // prove, not the patience of who runs the tests.
-const lease = time.Second
+const lease = 2 * time.Second
 
 func TestDynamoDBBackendPassesTheSuite(t *testing.T) {
 	server := stores.Start(t, "dynamodb")

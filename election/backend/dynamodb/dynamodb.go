@@ -91,9 +91,6 @@ func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "dynamodb", LeaseMin: time.Second, Guarantees: election.Guarantees{
 		Failover: "Within a Region a write is on two of three zones before it is answered, and a failover loses nothing. " +
 			"Between Regions none: all candidates use one Region, except with strongly consistent global tables.",
-		Clocks: "Only the rate at which candidates' clocks run, within Options.ClockDrift. Clocks are never compared.",
-		Token: "One more than in the item, and at least the writer's Unix time in ms, so that it grows after a deleted " +
-			"item or a restored backup too; it could go back only if in that case clocks are wrong as well.",
 		Renewal: "One PutItem, 1 write unit per started KB of the item (1 to 4, with a full history): about $0.7 to $2.6 a month " +
 			"per election on demand ($0.63 per million units) with a lease of 10 s.",
 		Waiting: "One consistent GetItem per poll, 1 read unit per started 4 KB: about $0.2 a month per candidate at $0.13 per " +

@@ -46,7 +46,7 @@ func pass(t *testing.T, name string) {
 	var prefixes atomic.Int64
 	electiontest.Run(t, electiontest.Suite{
 		Store: name + " " + server.Version,
-		Lease: time.Second, Elections: 500,
+		Lease: 2 * time.Second, Elections: 500,
 		Open: open,
 		URL: func(testing.TB) string {
 			prefix := fmt.Sprintf("/store-%d?", prefixes.Add(1))
