@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/file"
 	"github.com/conclave-project/conclave/election/backend/kubernetes"
+	"github.com/conclave-project/conclave/election/backend/nats"
 	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/election/backend/postgres"
 	"github.com/conclave-project/conclave/election/backend/redis"
@@ -92,6 +93,8 @@ var backends = []kind{
 		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", byURL(peers.Open)).byMembers(),
 	backend[*record.Backend]("redis", "redis://redis1:6379/0",
 		"one primary of Redis, or Valkey; rediss:// with TLS. a failover can elect two, see docs/backends.md", byURL(redis.Open)).orAs("rediss"),
+	backend[*record.Backend]("nats", "nats://nats1:4222,nats2:4222/?replicas=3",
+		"keys of a JetStream bucket; credentials by creds=FILE or NATS_CREDS", byURL(nats.Open)),
 }
 
 // findBackend returns the backend for a URL.

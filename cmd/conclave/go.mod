@@ -8,6 +8,7 @@ require (
 	github.com/conclave-project/conclave/election/backend/dynamodb v0.0.0
 	github.com/conclave-project/conclave/election/backend/etcd v0.0.0
 	github.com/conclave-project/conclave/election/backend/kubernetes v0.0.0
+	github.com/conclave-project/conclave/election/backend/nats v0.0.0
 	github.com/conclave-project/conclave/election/backend/postgres v0.0.0
 	github.com/conclave-project/conclave/election/backend/redis v0.0.0
 	github.com/conclave-project/conclave/election/backend/s3 v0.0.0
@@ -66,12 +67,16 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/klauspost/compress v1.20.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.22 // indirect
 	github.com/mitchellh/go-homedir v1.1.0 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/nats-io/nats.go v1.55.0 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
@@ -84,6 +89,7 @@ require (
 	go.uber.org/zap v1.27.1 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
@@ -125,3 +131,5 @@ replace github.com/conclave-project/conclave/election/backend/s3 => ../../electi
 replace github.com/conclave-project/conclave/election/backend/consul => ../../election/backend/consul
 
 replace github.com/conclave-project/conclave/election/backend/redis => ../../election/backend/redis
+
+replace github.com/conclave-project/conclave/election/backend/nats => ../../election/backend/nats

@@ -174,30 +174,48 @@ func notInLine(now election.View, to string) error {
 }
 
 // await returns the view in which the leadership has passed on: to the wanted
-// candidate, or to anybody, or to nobody if there is nobody in line.
+// candidate, or to anybody, or to nobody if nobody comes within comingMax.
 func (a *asking) await(ctx context.Context, store *opened, before election.View, to string) (election.View, error) {
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	var vacant *time.Timer // runs while nobody leads
 	last := before
-	for v, err := range store.Observe(ctx, a.name) {
+	for v, err := range store.Observe(looking, a.name) {
 		if err != nil {
 			continue // it may be seen again
 		}
 		last = v
 		switch {
-		case v.Leader == before.Leader && v.Token == before.Token:
-		case v.Leader == "" && len(v.Candidates) > 0: // in a moment
+		case v.Leader == "" && len(v.Candidates) == 0 && store.wholeLine:
+			stop() // who is not in line does not come
+		case v.Leader == "" && vacant == nil:
+			vacant = time.AfterFunc(comingMax, stop)
+			defer vacant.Stop()
+		case v.Leader == "" || v.Leader == before.Leader && v.Token == before.Token:
 		case to == "" || v.Leader == to:
 			return v, nil
-		case v.Leader != "" && v.Leader != before.Leader:
+		case v.Leader != before.Leader:
 			return v, cli.Failed(fmt.Errorf("%s leads %q now, not %s", v.Leader, a.name, to), "ask again: the leader went before it could hand over")
 		}
 	}
-	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-		return last, fmt.Errorf("wait for the leader of %q: %w", a.name, cause)
+	if ctx.Err() == nil && last.Leader == "" && to == "" {
+		return last, nil
 	}
-	if to != "" && last.Leader == before.Leader && !slices.Contains(last.Candidates, to) {
-		return last, notInLine(last, to)
+	return last, a.inVain(ctx, before, last, to)
+}
+
+// inVain says why nothing came of it.
+func (a *asking) inVain(ctx context.Context, before, last election.View, to string) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause != nil && !errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("wait for the leader of %q: %w", a.name, cause)
+	case last.Leader == "":
+		return cli.Failed(fmt.Errorf("%s has given %q up, and nobody leads", before.Leader, a.name), "start a candidate")
+	case to != "" && last.Leader == before.Leader && !slices.Contains(last.Candidates, to):
+		return notInLine(last, to)
 	}
-	return last, cli.Failed(fmt.Errorf("%s was asked and after %v has not given up %q", before.Leader, a.timeout, a.name),
+	return cli.Failed(fmt.Errorf("%s was asked and after %v has not given up %q", before.Leader, a.timeout, a.name),
 		"what it runs has its --grace to end, and a successor its time to warm up; the request stays, conclave observe "+a.name+" shows what happens")
 }
 

@@ -79,7 +79,7 @@ func freePort(t *testing.T) int {
 }
 
 // patience bounds every wait of a script.
-const patience = 20 * time.Second
+const patience = 40 * time.Second
 
 // waitFor waits until a file has a line with a text, or a port is open:
 //
