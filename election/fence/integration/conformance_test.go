@@ -1,0 +1,88 @@
+//go:build linux && conformance
+
+package integration
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/conclave-project/conclave/election/fence"
+	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+func TestPostgresLosesNoUpdate(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	db, err := sql.Open("pgx", server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		b := &table{db: db, dialect: fence.Postgres, level: level, busy: func(err error) bool {
+			var refused *pgconn.PgError
+			return errors.As(err, &refused) && refused.Code == "40001" // could not serialize
+		}}
+		t.Run(fmt.Sprint("GuardRow", level), func(t *testing.T) { fencetest.Run(t, b.guarded) })
+		t.Run(fmt.Sprint("Column", level), func(t *testing.T) { fencetest.Run(t, b.inColumn) })
+	}
+}
+
+func TestVersityGatewayLosesNoUpdate(t *testing.T) { inS3(t, "s3") }
+
+func TestMinIOLosesNoUpdate(t *testing.T) { inS3(t, "minio") }
+
+func inS3(t *testing.T, name string) {
+	server := stores.Start(t, name)
+	u := parse(t, server.URL)
+	client := s3.New(s3.Options{Region: "us-east-1", UsePathStyle: true, RetryMaxAttempts: 1,
+		BaseEndpoint: aws.String(u.Query().Get("endpoint")), RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
+		Credentials: credentials.NewStaticCredentialsProvider(server.Note["access"], server.Note["secret"], "")})
+	var made atomic.Int32
+	fencetest.Run(t, func(*testing.T) fencetest.Resource {
+		return numbered(s3Objects{client, u.Host}, fmt.Sprint("number-", made.Add(1)))
+	})
+}
+
+func TestAzuriteLosesNoUpdate(t *testing.T) {
+	server := stores.Start(t, "azureblob")
+	endpoint := parse(t, server.URL).Query().Get("endpoint")
+	credential, err := azblob.NewSharedKeyCredential(server.Note["account"], server.Note["key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := azblob.NewClientWithSharedKeyCredential(endpoint, credential,
+		&azblob.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CreateContainer(within(t), "fence", nil); err != nil {
+		t.Fatal(err)
+	}
+	var made atomic.Int32
+	fencetest.Run(t, func(*testing.T) fencetest.Resource {
+		return numbered(azureObjects{client, "fence"}, fmt.Sprint("number-", made.Add(1)))
+	})
+}
+
+func parse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}

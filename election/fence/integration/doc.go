@@ -1,0 +1,5 @@
+// Package integration holds the tests of package fence on real databases and
+// object stores, and the examples that need their clients. Nothing imports it:
+// it is a module of its own so that a program with a fence resolves none of
+// them.
+package integration
