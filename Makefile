@@ -27,8 +27,8 @@ race: ## the rooms with goroutines under the race detector
 .PHONY: lint
 lint: bin/staticcheck ## gofmt, go vet and staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	go vet -tags interop,robust,chaos work
-	bin/staticcheck -tags interop,robust,chaos $$(go list work)
+	go vet -tags interop,robust,chaos,conformance work
+	bin/staticcheck -tags interop,robust,chaos,conformance $$(go list work)
 
 bin/staticcheck:
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)

@@ -26,7 +26,7 @@ type proof struct {
 // proofs lists the backends, as the page does.
 var proofs = []proof{
 	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},
-	{"etcd", []string{"etcd"}, "election/backend/etcd", 45},
+	{"etcd", []string{"etcd", "etcd-cluster"}, "election/backend/etcd", 45},
 	{"consul", []string{"consul"}, "election/backend/consul", 45},
 	{"kubernetes", []string{"kubernetes"}, "election/backend/kubernetes", 45},
 	{"postgres", []string{"postgres"}, "election/backend/postgres", 45},
@@ -39,8 +39,10 @@ var proofs = []proof{
 	{"peers", nil, "election/backend/peers", 45},
 }
 
-// slow says whether a store of the proof takes long to build.
-func (p proof) slow() bool { return slices.ContainsFunc(p.stores, stores.Slow) }
+// slow says whether all stores of the proof take long to build.
+func (p proof) slow() bool {
+	return len(p.stores) > 0 && !slices.ContainsFunc(p.stores, func(name string) bool { return !stores.Slow(name) })
+}
 
 // pattern is which tests belong to the proof.
 func (p proof) pattern() string {
@@ -48,6 +50,11 @@ func (p proof) pattern() string {
 		return "(?i)" + p.name + ".*Suite"
 	}
 	return "."
+}
+
+// slowStores are those that -quick leaves out.
+func slowStores() []string {
+	return slices.DeleteFunc(stores.Names(), func(name string) bool { return !stores.Slow(name) })
 }
 
 // choose returns the proofs that are asked for.
