@@ -20,8 +20,8 @@
 //	    (raft T3). It is the same for all elections and all members; a member
 //	    with another one is not let in. The lease of a claim is not heeded.
 //	P3  A member that lost its directory is not let in again under its id by any
-//	    member that knew it before: it could vote twice. It comes back as a new
-//	    member of a new group.
+//	    member that knew it before: it could vote twice. It comes back in a new
+//	    group.
 //	P4  A restarted member votes, in elections in which it has voted before, only
 //	    when a lease is over (raft T2).
 //	P5  Between two members there is one connection for all elections. What all
@@ -30,9 +30,15 @@
 //	P6  Queues are bounded. A member that does not read is cut off.
 //
 // The members are fixed: their ids cannot be changed while there is state in the
-// directory. Their addresses may change with each start. (algo/raft can change
-// members, one election at a time; a change for all elections at once is another
+// directory. Their addresses may change with each start. To change members, end
+// all of them and found a new group: new directories, and as Options.After a
+// token greater than all that were seen, so that tokens go on growing. Members of
+// the two groups do not let each other in. (algo/raft can change members while it
+// runs, one election at a time; all elections of a process at once is another
 // protocol, which is not here.)
+//
+// The state of all elections is one file, about 100 bytes for each, written anew
+// with every change of a term: fit for thousands of elections, not for millions.
 //
 // With Algorithm "bully", "ring" or "lowest" two may lead under a partition, and
 // for a moment at every change: Traits.Exclusive is false, tokens grow on one

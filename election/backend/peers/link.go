@@ -240,7 +240,7 @@ func readJSON(r *bufio.Reader, value any) error {
 
 func (b *Backend) hello(to algo.ID) hello {
 	return hello{Protocol: protocol, From: b.options.ID, To: to, Members: b.options.ids(),
-		Algorithm: b.algorithm.Name, LeaseMs: b.leaseMs, Birth: b.state.Birth}
+		Algorithm: b.algorithm.Name, LeaseMs: b.leaseMs, After: b.state.After, Birth: b.state.Birth}
 }
 
 // judge says why the other one is not let in, nil if it is.
@@ -256,6 +256,8 @@ func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 		return fmt.Errorf("%q is no other member", h.From)
 	case !slices.Equal(h.Members, b.options.ids()):
 		return fmt.Errorf("its members are %v, not %v", h.Members, b.options.ids())
+	case h.After != b.state.After:
+		return fmt.Errorf("its tokens are after %d, not after %d", h.After, b.state.After)
 	case h.Algorithm != b.algorithm.Name || h.LeaseMs != b.leaseMs:
 		return fmt.Errorf("it has %s with a lease of %d ms, not %s with %d ms", h.Algorithm, h.LeaseMs,
 			b.algorithm.Name, b.leaseMs)

@@ -178,7 +178,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 
 // known says whether anybody has ever campaigned, as far as this member knows.
 func (c *contest) known() bool {
-	return c.token > 0 || c.machine.Status().Term > 0 || len(c.candidates()) > 0
+	return c.token > 0 || c.machine.Status().Term > c.b.state.After || len(c.candidates()) > 0
 }
 
 // History returns the leaderships that this member, or one that is connected to

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +49,10 @@ type Options struct {
 	Lease time.Duration
 	// Algorithm is raft, bully, ring or lowest. Default raft.
 	Algorithm string
+	// After is a token that all of this group are to be greater than, the same
+	// everywhere: that of an older group with other members, whose elections go
+	// on in this one. Default 0.
+	After election.Token
 	// TLS, if not nil, is used on both ends of each connection. It should ask
 	// for certificates of clients (tls.RequireAndVerifyClientCert).
 	TLS *tls.Config
@@ -77,8 +82,8 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 }
 
 // ParseURL reads peers://ME@HOST:PORT,OTHER@HOST:PORT,...?dir=DIR. Further
-// parameters are lease, algorithm, and tls-cert, tls-key, tls-ca, the names of
-// PEM files, which are given together.
+// parameters are lease, algorithm, after, and tls-cert, tls-key, tls-ca, the
+// names of PEM files, which are given together.
 func ParseURL(text string) (Options, error) {
 	rest, ok := strings.CutPrefix(text, "peers://")
 	if !ok {
@@ -116,6 +121,12 @@ func (o *Options) setValues(values url.Values) (err error) {
 			if o.Lease, err = time.ParseDuration(one); err != nil {
 				return fmt.Errorf("lease %q: not a time such as 3s", one)
 			}
+		case "after":
+			after, err := strconv.ParseUint(one, 10, 63)
+			if err != nil {
+				return fmt.Errorf("after %q: not a token", one)
+			}
+			o.After = election.Token(after)
 		case "tls-cert":
 			cert = one
 		case "tls-key":

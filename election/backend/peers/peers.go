@@ -82,7 +82,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, state, err := openStore(disk, options.Dir, options.ID, options.ids())
+	store, state, err := openStore(disk, options.Dir, options.ID, options.ids(), uint64(options.After))
 	if err != nil {
 		return nil, err
 	}
@@ -306,8 +306,12 @@ func (b *Backend) contest(name string) *contest {
 		return c
 	}
 	c := &contest{b: b, name: name, others: make(map[algo.ID]*said), seen: make(map[string]uint64), alarm: -1}
+	known, ok := b.state.Elections[name]
+	if !ok {
+		known.Term = b.state.After
+	}
 	c.machine = b.algorithm.New(b.nowMs(), registry.Options{ID: b.options.ID, Members: b.options.ids(),
-		State: b.state.Elections[name], LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
+		State: known, LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
 	b.contests[name] = c
 	return c
 }

@@ -201,6 +201,23 @@ func TestTokensGrowWhenAllStartAgain(t *testing.T) {
 	}
 }
 
+// A new group goes on with greater tokens, and lets no member of another in.
+func TestNewGroupGoesOnAfterTheTokensOfTheOld(t *testing.T) {
+	g := found(t, 3, func(o *peers.Options) { o.After = 4711 })
+	first := acquire(t, g[0], claim("x", "a", 0))
+	if first.Token != 4712 {
+		t.Errorf("the first token is %d", first.Token)
+	}
+	mixed := found(t, 2, func(o *peers.Options) {
+		if o.ID == "b" {
+			o.After = 4711
+		}
+	})
+	await(t, mixed[0], "x", func(_ election.View, err error) bool {
+		return err != nil && strings.Contains(err.Error(), "its tokens are after 4711")
+	})
+}
+
 // A member whose disk fails takes no further part; its grants are lost.
 func TestMemberWhoseDiskFailsEnds(t *testing.T) {
 	var full atomic.Bool
@@ -416,6 +433,7 @@ func TestURLs(t *testing.T) {
 		"peers://a@h?dir=/x":                    "not ID@HOST:PORT",
 		"peers://a@h:1?color=red":               "unknown parameter",
 		"peers://a@h:1?lease=soon":              "not a time",
+		"peers://a@h:1?after=all":               "not a token",
 		"peers://a@h:1?tls-cert=x":              "go together",
 		"peers://a@h:1":                         "no directory",
 		"peers://a@h:1,a@h:2?dir=/x":            "two members",

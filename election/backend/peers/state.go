@@ -24,6 +24,8 @@ type state struct {
 	Version int       `json:"version"`
 	ID      algo.ID   `json:"id"`
 	Members []algo.ID `json:"members"`
+	// After is the term that elections begin behind.
+	After uint64 `json:"after,omitempty"`
 	// Birth is random, made with the directory. Births are those of the other
 	// members, as they were first met (P3).
 	Birth     string                `json:"birth"`
@@ -38,10 +40,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func newState(id algo.ID, members []algo.ID) *state {
+func newState(id algo.ID, members []algo.ID, after uint64) *state {
 	var birth [16]byte
 	_, _ = rand.Read(birth[:])
-	return &state{Version: stateVersion, ID: id, Members: members, Birth: hex.EncodeToString(birth[:]),
+	return &state{Version: stateVersion, ID: id, Members: members, After: after, Birth: hex.EncodeToString(birth[:]),
 		Births: make(map[algo.ID]string), Elections: make(map[string]algo.State)}
 }
 
@@ -53,10 +55,10 @@ type store struct {
 }
 
 // openStore locks the directory and reads the state, or makes a new one.
-func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID) (*store, *state, error) {
+func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID, after uint64) (*store, *state, error) {
 	s := &store{fs: fs, dir: dir}
 	if dir == "" {
-		return s, newState(id, members), nil
+		return s, newState(id, members, after), nil
 	}
 	if err := fs.MkdirAll(dir); err != nil {
 		return nil, nil, fmt.Errorf("make the directory of this member: %w", err)
@@ -69,7 +71,7 @@ func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID) (*store, *s
 		return nil, nil, fmt.Errorf("lock %s: %w; each member needs a directory of its own", dir, err)
 	}
 	s.lock = lock
-	st, err := s.load(id, members)
+	st, err := s.load(id, members, after)
 	if err != nil {
 		_ = lock.Close()
 		return nil, nil, err
@@ -84,11 +86,11 @@ func (s *store) close() error {
 	return s.lock.Close()
 }
 
-func (s *store) load(id algo.ID, members []algo.ID) (*state, error) {
+func (s *store) load(id algo.ID, members []algo.ID, after uint64) (*state, error) {
 	name := filepath.Join(s.dir, stateName)
 	text, err := s.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		st := newState(id, members)
+		st := newState(id, members, after)
 		return st, s.save(st)
 	}
 	if err != nil {
@@ -97,11 +99,12 @@ func (s *store) load(id algo.ID, members []algo.ID) (*state, error) {
 	st, err := parseState(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; without it this member could vote twice, so it must not be used: "+
-			"restore the file as it was last, or found the group anew with other ids", name, err)
+			"restore the file as it was last, or found the group anew (new directories everywhere, after=TOKEN)", name, err)
 	}
-	if st.ID != id || !slices.Equal(st.Members, members) {
-		return nil, fmt.Errorf("%s is of the member %q among %v, not of %q among %v: members cannot be changed; "+
-			"found a new group with other directories", name, st.ID, st.Members, id, members)
+	if st.ID != id || !slices.Equal(st.Members, members) || st.After != after {
+		return nil, fmt.Errorf("%s is of the member %q among %v with tokens after %d, not of %q among %v after %d: "+
+			"members cannot be changed; found a new group with other directories and after=TOKEN", name,
+			st.ID, st.Members, st.After, id, members, after)
 	}
 	return st, nil
 }

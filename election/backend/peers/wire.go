@@ -39,6 +39,7 @@ type hello struct {
 	Members   []algo.ID `json:"members"`
 	Algorithm string    `json:"algorithm"`
 	LeaseMs   int64     `json:"leaseMs"`
+	After     uint64    `json:"after,omitempty"`
 	Birth     string    `json:"birth"`
 	// Knock asks the other one to connect, and nothing more.
 	Knock bool `json:"knock,omitempty"`

@@ -3,6 +3,7 @@ package peers
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -49,6 +50,32 @@ func TestLengthsAreCheckedBeforeMemoryIsTaken(t *testing.T) {
 	}
 }
 
+// What has been said in a moment may be more than a frame.
+func TestMuchIsSaidInManyFrames(t *testing.T) {
+	w := writer{numbers: make(map[string]uint64)}
+	const messages = 50_000
+	for i := range messages {
+		w.message(fmt.Sprintf("election/%d", i), algo.Message{Word: algo.Beat, Term: 7})
+	}
+	var d decoder
+	items := 0
+	frames := w.frames()
+	for _, frame := range frames {
+		body, err := readFrame(bytes.NewReader(frame), 2*frameBytesAim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some, err := d.decode(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items += len(some)
+	}
+	if items != messages || len(frames) < 4 || w.frames() != nil {
+		t.Errorf("%d items in %d frames", items, len(frames))
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	w := writer{numbers: make(map[string]uint64)}
 	w.message("a", algo.Message{Word: algo.Beat, Term: 7})
@@ -72,7 +99,7 @@ func TestStateIsNeverHalfWritten(t *testing.T) {
 	ids := []algo.ID{"a", "b"}
 	for stop := 0; ; stop++ {
 		disk := vfs.NewMem()
-		s, st, err := openStore(disk, "dir", "a", ids)
+		s, st, err := openStore(disk, "dir", "a", ids, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +113,7 @@ func TestStateIsNeverHalfWritten(t *testing.T) {
 		}}
 		st.Elections["x"] = algo.State{Term: 3, Vote: "b"}
 		saved := s.save(st)
-		again, got, err := openStore(disk.CrashClone(stop*37%101, int64(stop)), "dir", "a", ids)
+		again, got, err := openStore(disk.CrashClone(stop*37%101, int64(stop)), "dir", "a", ids, 0)
 		if err != nil {
 			t.Fatalf("after %d operations: %v", stop, err)
 		}
@@ -106,24 +133,24 @@ func TestStateIsNeverHalfWritten(t *testing.T) {
 func TestDamagedOrForeignStateIsRefused(t *testing.T) {
 	ids := []algo.ID{"a", "b"}
 	disk := vfs.NewMem()
-	s, _, err := openStore(disk, "dir", "a", ids)
+	s, _, err := openStore(disk, "dir", "a", ids, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openStore(disk, "dir", "a", ids); err == nil || !strings.Contains(err.Error(), "lock") {
+	if _, _, err := openStore(disk, "dir", "a", ids, 0); err == nil || !strings.Contains(err.Error(), "lock") {
 		t.Errorf("opened twice: %v", err)
 	}
 	_ = s.close()
-	if _, _, err := openStore(disk, "dir", "b", ids); err == nil {
+	if _, _, err := openStore(disk, "dir", "b", ids, 0); err == nil {
 		t.Error("opened as another member")
 	}
-	if _, _, err := openStore(disk, "dir", "a", []algo.ID{"a", "b", "c"}); err == nil {
+	if _, _, err := openStore(disk, "dir", "a", []algo.ID{"a", "b", "c"}, 0); err == nil {
 		t.Error("opened with other members")
 	}
 	if err := disk.FlipByte("dir/"+stateName, 9, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openStore(disk, "dir", "a", ids); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, _, err := openStore(disk, "dir", "a", ids, 0); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a damaged state was read: %v", err)
 	}
 }
