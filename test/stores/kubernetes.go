@@ -40,7 +40,8 @@ func buildKubernetes(ctx context.Context, cache string) error {
 
 // startKubernetes runs an API server ("kube-apiserver") on an etcd of its own
 // ("etcd"): all that elections need of a cluster. Note["kubeconfig"] is the
-// administrator's.
+// administrator's, Note["token"] the token in it, Note["certificate"] the file
+// with the server's certificate.
 func startKubernetes(ctx context.Context, cache, dir string) (*Server, error) {
 	etcd, err := startEtcd(ctx, cache, dir)
 	if err != nil {
@@ -78,7 +79,7 @@ func (s *Server) startAPIServer(ctx context.Context, cache, dir, etcd string) er
 		return err
 	}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	s.Note = map[string]string{"kubeconfig": kubeconfig}
+	s.Note = map[string]string{"kubeconfig": kubeconfig, "token": kubernetesToken, "certificate": certificate}
 	s.URL = "kubernetes://default?kubeconfig=" + kubeconfig
 	return os.WriteFile(kubeconfig, fmt.Appendf(nil, `apiVersion: v1
 kind: Config
