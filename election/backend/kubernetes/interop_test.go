@@ -8,24 +8,28 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/test/servers"
 )
 
 // candidateEnv makes the test binary a candidate: "URL ID".
 const candidateEnv = "CONCLAVE_KUBERNETES_CANDIDATE"
 
-// The leases of both kinds. Ours is rounded up for client-go, which waits 3 s.
+// The leases of both kinds. Ours leaves client-go the least margin: nothing is
+// rounded up.
 const (
-	ourLease      = 2500 * time.Millisecond
+	ourLease      = 3 * time.Second
 	leaseDuration = 3 * time.Second
 	renewDeadline = 2 * time.Second
 	retryPeriod   = 500 * time.Millisecond
@@ -77,6 +81,7 @@ type peer struct {
 	elected chan<- *peer
 	command *exec.Cmd
 	stdin   io.WriteCloser
+	link    *servers.Link // its own to the server; nil for client-go
 	done    chan struct{}
 
 	mu   sync.Mutex
@@ -153,6 +158,37 @@ func (p *peer) kill() {
 	p.end(before)
 }
 
+// signal reaches the process unless it has ended.
+func (p *peer) signal(sig syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		_ = p.command.Process.Signal(sig)
+	}
+}
+
+// awaitEnd returns when the process has said until when it believed, or has
+// ended.
+func (p *peer) awaitEnd() {
+	p.t.Helper()
+	limit := time.After(time.Minute)
+	for tick := time.NewTicker(time.Millisecond); ; {
+		p.mu.Lock()
+		ended := p.open == nil
+		p.mu.Unlock()
+		if ended {
+			return
+		}
+		select {
+		case <-p.done:
+			return
+		case <-tick.C:
+		case <-limit:
+			p.t.Fatalf("%s believes that it leads a minute after another was elected", p.id)
+		}
+	}
+}
+
 // stop ends the process in good order, which gives a leadership back.
 func (p *peer) stop() {
 	_ = p.stdin.Close()
@@ -196,17 +232,28 @@ func kindOf(id string) string { return strings.TrimRight(id, "-0123456789") }
 
 // start starts one more candidate of a kind.
 func (s *shared) start(kind string) {
+	s.t.Helper()
 	s.started++
 	id := fmt.Sprintf("%s-%d", kind, s.started)
+	var link *servers.Link
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), candidateEnv+"="+s.address+" "+id)
-	if kind == theirs {
+	if kind == ours {
+		var err error
+		if link, err = s.cluster.server.Link(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(link.Close)
+		address := s.address + "&server=" + url.QueryEscape("https://"+link.Addr)
+		command.Env = append(os.Environ(), candidateEnv+"="+address+" "+id)
+	} else {
 		command = exec.Command(s.clientGo,
 			"-kubeconfig", s.cluster.server.Note["kubeconfig"], "-namespace", s.namespace, "-lease", "shared",
 			"-id", id, "-lease-duration", leaseDuration.String(), "-renew-deadline", renewDeadline.String(),
 			"-retry-period", retryPeriod.String())
 	}
-	s.alive[kind] = append(s.alive[kind], startPeer(s.t, &s.history, s.elected, id, command))
+	p := startPeer(s.t, &s.history, s.elected, id, command)
+	p.link = link
+	s.alive[kind] = append(s.alive[kind], p)
 }
 
 // end ends a candidate, by kill -9 or in good order.
@@ -235,7 +282,8 @@ func (s *shared) leader() *peer {
 // TestClientGoAndWeShareALease lets two candidates of each kind take a Lease
 // from each other. In each round the leader is killed, stopped or told to
 // resign: in one of three with all others in line, else with only those of the
-// other kind, so that both kinds get it again and again.
+// other kind, so that both kinds get it again and again. Ours is also cut off
+// or frozen, and believes on as long as it dares; client-go is spared that.
 func TestClientGoAndWeShareALease(t *testing.T) {
 	c := startCluster(t)
 	s := &shared{t: t, cluster: c, clientGo: buildClientGo(t), address: c.namespace(t), elected: make(chan *peer, 1000),
@@ -244,7 +292,7 @@ func TestClientGoAndWeShareALease(t *testing.T) {
 	for _, kind := range []string{ours, theirs, ours, theirs} {
 		s.start(kind)
 	}
-	const rounds = 30
+	const rounds = 36
 	for round := range rounds {
 		leader := s.leader()
 		kind, other := kindOf(leader.id), theirs
@@ -260,20 +308,27 @@ func TestClientGoAndWeShareALease(t *testing.T) {
 				}
 			}
 		}
-		switch action := rand.IntN(3); {
-		case action == 0:
-			s.end(leader, true)
-		case action == 1 && alone:
+		switch action := rand.IntN(4); {
+		case action == 0 && kind == ours:
+			time.Sleep(rand.N(ourLease)) // so that it has renewed at any moment before
+			leader.link.Cut()
+		case action == 1 && kind == ours:
+			time.Sleep(rand.N(ourLease))
+			leader.signal(syscall.SIGSTOP)
+		case action == 2 && alone:
 			_, _ = io.WriteString(leader.stdin, "resign\n")
 		default:
-			s.end(leader, false)
+			s.end(leader, action < 2)
 		}
-		if !alone {
-			next := s.leader()
-			if kindOf(next.id) != other {
-				t.Fatalf("round %d: %s follows %s, and no candidate of its kind was there", round, next.id, leader.id)
-			}
-			s.elected <- next // is the leader of the next round
+		next := s.leader()
+		if !alone && kindOf(next.id) != other {
+			t.Fatalf("round %d: %s follows %s, and no candidate of its kind was there", round, next.id, leader.id)
+		}
+		s.elected <- next // is the leader of the next round
+		if leader.link != nil && next != leader {
+			leader.link.Heal()
+			leader.signal(syscall.SIGCONT)
+			leader.awaitEnd()
 		}
 		for len(s.alive[kind]) < 2 {
 			s.start(kind)
