@@ -14,8 +14,12 @@ import (
 	"time"
 )
 
+const consulVersion = "1.22.3"
+
 func registerConsul(register func(recipe)) {
-	register(recipe{name: "consul", version: "1.22.3", slow: true, build: buildConsul, start: startConsul})
+	register(recipe{name: "consul", version: consulVersion, slow: true, build: buildConsul, start: startConsul})
+	register(recipe{name: "consul-cluster", version: consulVersion, slow: true, build: buildConsul,
+		start: startConsulCluster})
 }
 
 func buildConsul(ctx context.Context, cache string) error {
@@ -26,21 +30,24 @@ func buildConsul(ctx context.Context, cache string) error {
 // need. Sessions may be as short as two seconds, so that tests need not wait
 // for ten, and one address may have many connections: all candidates have it.
 const consulConfig = `
+node_name        = %q
 server           = true
-bootstrap_expect = 1
+bootstrap_expect = %d
+retry_join       = [%q]
+retry_interval   = "1s"
 data_dir         = %q
-bind_addr        = %q
-client_addr      = %q
-advertise_addr   = %q
+bind_addr        = %[5]q
+client_addr      = %[5]q
+advertise_addr   = %[5]q
 session_ttl_min  = "2s"
 disable_update_check = true
 connect { enabled = false }
 performance { raft_multiplier = 1 }
 limits { http_max_conns_per_client = 2000 }
 ports {
-  http     = %s
-  server   = %s
-  serf_lan = %s
+  http     = %[6]s
+  server   = %[7]s
+  serf_lan = %[8]s
   serf_wan = -1
   dns      = -1
   grpc     = -1
@@ -50,24 +57,44 @@ ports {
 
 // startConsul runs one server. Note["consul"] is the path of the program.
 func startConsul(ctx context.Context, cache, dir string) (*Server, error) {
-	addrs, err := freeAddrs(3)
+	return startConsuls(ctx, cache, dir, "consul")
+}
+
+// startConsulCluster runs three, c1 to c3; Addr is the first one's,
+// Note["addrs"] are all in their order.
+func startConsulCluster(ctx context.Context, cache, dir string) (*Server, error) {
+	return startConsuls(ctx, cache, dir, "c1", "c2", "c3")
+}
+
+func startConsuls(ctx context.Context, cache, dir string, names ...string) (*Server, error) {
+	count := len(names)
+	addrs, err := freeAddrs(3 * count)
 	if err != nil {
 		return nil, err
 	}
-	var ports [3]string
-	host := ""
-	for i, addr := range addrs {
-		host, ports[i], _ = net.SplitHostPort(addr)
-	}
-	config := filepath.Join(dir, "consul.hcl")
-	text := fmt.Sprintf(consulConfig, filepath.Join(dir, "data"), host, host, host, ports[0], ports[1], ports[2])
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		return nil, err
-	}
+	clients, servers, gossips := addrs[:count], addrs[count:2*count], addrs[2*count:]
 	program := filepath.Join(cache, "consul")
-	s := &Server{URL: "consul://" + addrs[0] + "?lease-min=2s", Addr: addrs[0], Note: map[string]string{"consul": program}}
-	return s, s.add(ctx, &process{name: "consul", dir: dir, answers: consulAnswers(addrs[0]),
-		args: []string{program, "agent", "-config-file", config, "-log-level", "warn"}})
+	s := &Server{URL: "consul://" + clients[0] + "?lease-min=2s", Addr: clients[0],
+		Note: map[string]string{"consul": program, "addrs": strings.Join(clients, ",")}}
+	for i, name := range names {
+		host, client, _ := net.SplitHostPort(clients[i])
+		_, server, _ := net.SplitHostPort(servers[i])
+		_, gossip, _ := net.SplitHostPort(gossips[i])
+		config := filepath.Join(dir, name+".hcl")
+		text := fmt.Sprintf(consulConfig, name, count, gossips[0], filepath.Join(dir, name), host, client, server, gossip)
+		if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+		p := &process{name: name, dir: dir, answers: consulAnswers(clients[i]),
+			args: []string{program, "agent", "-config-file", config, "-log-level", "warn"}}
+		if i < count-1 {
+			p.answers = listensOn(clients[i]) // no leader before all have come, the first time
+		}
+		if err := s.add(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // consulAnswers returns a check that the server knows a leader and has made the

@@ -5,10 +5,14 @@ package stores
 import (
 	"context"
 	"path/filepath"
+	"strings"
 )
 
+const etcdVersion = "3.7.3"
+
 func registerEtcd(register func(recipe)) {
-	register(recipe{name: "etcd", version: "3.7.3", build: buildEtcd, start: startEtcd})
+	register(recipe{name: "etcd", version: etcdVersion, build: buildEtcd, start: startEtcd})
+	register(recipe{name: "etcd-cluster", version: etcdVersion, build: buildEtcd, start: startEtcdCluster})
 }
 
 func buildEtcd(ctx context.Context, cache string) error {
@@ -21,16 +25,44 @@ func buildEtcd(ctx context.Context, cache string) error {
 // startEtcd runs one server with the default heartbeat and election timeout:
 // its least lease is 2 s. Note["etcdctl"] is the path of the program.
 func startEtcd(ctx context.Context, cache, dir string) (*Server, error) {
-	addrs, err := freeAddrs(2)
+	return startEtcds(ctx, cache, dir, "etcd")
+}
+
+// startEtcdCluster runs three, e1 to e3; Addr is the first one's, Note["addrs"]
+// are all in their order.
+func startEtcdCluster(ctx context.Context, cache, dir string) (*Server, error) {
+	return startEtcds(ctx, cache, dir, "e1", "e2", "e3")
+}
+
+func startEtcds(ctx context.Context, cache, dir string, names ...string) (*Server, error) {
+	addrs, err := freeAddrs(2 * len(names))
 	if err != nil {
 		return nil, err
 	}
-	client, peer := "http://"+addrs[0], "http://"+addrs[1]
-	s := &Server{URL: "etcd://" + addrs[0], Addr: addrs[0],
-		Note: map[string]string{"etcdctl": filepath.Join(cache, "etcdctl")}}
-	return s, s.add(ctx, &process{name: "etcd", dir: dir, answers: answerOf(client + "/health"), args: []string{
-		filepath.Join(cache, "etcd"), "--name", "e1", "--data-dir", filepath.Join(dir, "data"),
+	clients, peers := addrs[:len(names)], addrs[len(names):]
+	var cluster []string
+	for i, name := range names {
+		cluster = append(cluster, name+"=http://"+peers[i])
+	}
+	s := &Server{URL: "etcd://" + strings.Join(clients, ","), Addr: clients[0], Note: map[string]string{
+		"etcdctl": filepath.Join(cache, "etcdctl"), "addrs": strings.Join(clients, ",")}}
+	for i, name := range names {
+		p := etcdServer(cache, dir, name, clients[i], peers[i], strings.Join(cluster, ","))
+		if i < len(names)/2 {
+			p.answers = listensOn(peers[i]) // no leader before there is a majority
+		}
+		if err := s.add(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func etcdServer(cache, dir, name, client, peer, cluster string) *process {
+	client, peer = "http://"+client, "http://"+peer
+	return &process{name: name, dir: dir, answers: answerOf(client + "/health"), args: []string{
+		filepath.Join(cache, "etcd"), "--name", name, "--data-dir", filepath.Join(dir, name+"-data"),
 		"--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "e1=" + peer,
-		"--log-level", "warn"}})
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--initial-cluster", cluster, "--log-level", "warn"}}
 }

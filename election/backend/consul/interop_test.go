@@ -24,7 +24,7 @@ func TestKeyIsSharedWithConsulLock(t *testing.T) {
 	url := start(t)
 	s := server(url)
 	witness.Run(t, witness.Shared{
-		Backend: open(t, url), URL: url, Election: "shared/one", Lease: lease,
+		Backend: open(t, url), URLs: []string{url}, Election: "shared/one", Lease: lease,
 		Other: func(id, file string) *exec.Cmd {
 			command := exec.Command(s.Note["consul"], "lock", "-http-addr", s.Addr, "-name", id, "-shell=false",
 				"shared/one", os.Args[0])

@@ -22,7 +22,7 @@ func TestElectionIsSharedWithEtcdctl(t *testing.T) {
 	url := start(t)
 	s := server(url)
 	witness.Run(t, witness.Shared{
-		Backend: open(t, url), URL: url, Election: "shared/one", Lease: lease,
+		Backend: open(t, url), URLs: []string{url}, Election: "shared/one", Lease: lease,
 		Other: func(id, _ string) *exec.Cmd {
 			return exec.Command(s.Note["etcdctl"], "--endpoints", s.Addr, "elect", "shared/one", id)
 		},

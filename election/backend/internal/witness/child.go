@@ -5,11 +5,12 @@ package witness
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -19,31 +20,31 @@ import (
 type child struct {
 	command *exec.Cmd
 	ended   chan struct{}
-	led     chan election.Instant // when it said so; nil for one that does not say
+	led     chan sign
 }
 
-// spawn starts a process that ends with this one. With a function, which says
-// whether a line tells of leading, its output is read.
+// sign is when a process has said that it leads, and with which token; zero if
+// it does not know.
+type sign struct {
+	at    election.Instant
+	token election.Token
+}
+
+// signsMax is far more than the leaderships of one process in a run.
+const signsMax = 1000
+
+// spawn starts a process that ends with this one. The function says whether a
+// line of its output tells of leading, beside those of a witness.
 func spawn(command *exec.Cmd, leads func(line string) bool) (*child, error) {
-	c := &child{command: command, ended: make(chan struct{})}
+	c := &child{command: command, ended: make(chan struct{}), led: make(chan sign, signsMax)}
 	// The whole group is signalled: what runs the election and what it runs.
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	command.Stderr = os.Stderr
-	if leads != nil {
-		out, err := command.StdoutPipe()
-		if err != nil {
-			return nil, err
-		}
-		c.led = make(chan election.Instant, 1)
-		go func() {
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				if leads(lines.Text()) {
-					c.led <- election.Now()
-					return
-				}
-			}
-		}()
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
 	}
+	go c.listen(out, leads)
 	started := make(chan error, 1)
 	go func() {
 		// The death signal follows the thread that started the process.
@@ -62,19 +63,39 @@ func spawn(command *exec.Cmd, leads func(line string) bool) (*child, error) {
 	return c, nil
 }
 
-// leads waits until the process has said that it leads, and returns when. Zero
-// for one that does not say.
-func (c *child) leads(t *testing.T, patience time.Duration) election.Instant {
-	t.Helper()
-	if c.led == nil {
-		return 0
+// listen notes when the process says that it leads.
+func (c *child) listen(out io.Reader, leads func(line string) bool) {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		now := election.Now()
+		if text, found := strings.CutPrefix(lines.Text(), leadsMark); found {
+			var token election.Token
+			_, _ = fmt.Sscan(text, &token) // our own line
+			c.led <- sign{now, token}
+		} else if leads != nil && leads(lines.Text()) {
+			c.led <- sign{now, 0}
+		}
 	}
-	select {
-	case at := <-c.led:
-		return at
-	case <-time.After(patience):
-		t.Fatalf("%s leads by its key, and does not say so within %v", c.command.Path, patience)
-		return 0
+}
+
+// takeUpLimit is how long a leader by the store's view may take to say so. It
+// may never do: it can lose the election before it knows of it.
+const takeUpLimit = 15 * time.Second
+
+// leads waits until the process has said that it leads with this token, and
+// returns when; false if it does not.
+func (c *child) leads(token election.Token) (election.Instant, bool) {
+	limit := time.After(takeUpLimit)
+	for {
+		select {
+		case s := <-c.led:
+			if s.token == token || s.token == 0 {
+				return s.at, true
+			}
+		case <-c.ended:
+			return 0, false
+		case <-limit:
+			return 0, false
+		}
 	}
 }
 

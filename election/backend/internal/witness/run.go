@@ -21,9 +21,11 @@ import (
 type Shared struct {
 	// Backend is one of ours, by which the run follows who leads.
 	Backend election.Backend
-	// URL, Election and Lease are those of our candidates.
-	URL, Election string
-	Lease         time.Duration
+	// URLs are of the same store; our candidates take them in turn.
+	URLs []string
+	// Election and Lease are those of our candidates.
+	Election string
+	Lease    time.Duration
 	// Other makes the command of one candidate of the other program. Views
 	// name it by the id. It runs a start of the test binary with
 	// Environment(id, file) as long as it leads, or see OtherLeads. Nil for an
@@ -51,7 +53,7 @@ const (
 	spare = 4
 	// betweenMin is how many hand-overs there must be from one program to the
 	// other.
-	betweenMin = 5
+	betweenMin = 3
 )
 
 // run is one Run.
@@ -80,9 +82,9 @@ func Run(t *testing.T, s Shared) {
 	r := &run{Shared: s, t: t, file: filepath.Join(t.TempDir(), "beliefs"), members: map[string]*member{},
 		random: rand.New(rand.NewPCG(1, 2))}
 	for i := range candidates {
-		r.add(fmt.Sprint("ours-", i), true)
+		r.add(fmt.Sprint("ours-", i), s.URLs[i%len(s.URLs)])
 		if s.Other != nil {
-			r.add(fmt.Sprint("other-", i), false)
+			r.add(fmt.Sprint("other-", i), "")
 		}
 	}
 	tokens := r.lead()
@@ -116,14 +118,15 @@ func Run(t *testing.T, s Shared) {
 		len(spans), handovers, between, len(overlaps))
 }
 
-func (r *run) add(id string, ours bool) {
-	m := &member{id: id, ours: ours}
+// add starts a candidate: one of ours on this URL, or one of the other program.
+func (r *run) add(id, url string) {
+	m := &member{id: id, ours: url != ""}
 	m.start = func() *exec.Cmd {
-		if !ours {
+		if !m.ours {
 			return r.Other(id, r.file)
 		}
 		command := exec.Command(os.Args[0], "-test.run=^$")
-		command.Env = Campaign(r.URL, r.Election, id, r.file, r.Lease)
+		command.Env = Campaign(url, r.Election, id, r.file, r.Lease)
 		return command
 	}
 	r.members[id] = m
@@ -177,7 +180,7 @@ func (r *run) lead() []election.Token {
 		if r.Leads != nil {
 			r.Leads(len(tokens))
 		}
-		r.disturb(m)
+		r.disturb(m, view.Token)
 	}
 	return tokens
 }
@@ -202,8 +205,11 @@ func (r *run) await(leaders <-chan election.View, tokens []election.Token) elect
 }
 
 // disturb lets a leader lead for a moment and then ends its leadership.
-func (r *run) disturb(m *member) {
-	from := m.child.leads(r.t, r.Patience)
+func (r *run) disturb(m *member, token election.Token) {
+	from, leads := m.child.leads(token)
+	if !leads {
+		return // it has lost the election before it knew of it
+	}
 	time.Sleep(time.Duration(50+r.random.IntN(100)) * time.Millisecond)
 	until := election.Now()
 	choice := r.random.IntN(4)
@@ -224,7 +230,7 @@ func (r *run) disturb(m *member) {
 		m.child.end(syscall.SIGTERM)
 		r.restart(m)
 	}
-	if from != 0 {
+	if !m.ours && r.OtherLeads != nil {
 		r.seen = append(r.seen, Span{m.id, from, until})
 	}
 }

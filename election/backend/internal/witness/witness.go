@@ -68,7 +68,7 @@ func (o order) run(open func(url string) (election.Backend, error)) error {
 	if o.URL == "" {
 		// Who is killed cannot end what it has started.
 		parent := os.Getppid()
-		return sight(o.File, o.ID, func() bool { return os.Getppid() == parent })
+		return sight(o.File, o.ID, 0, func() bool { return os.Getppid() == parent })
 	}
 	backend, err := open(o.URL)
 	if err != nil {
@@ -89,7 +89,7 @@ func (o order) run(open func(url string) (election.Backend, error)) error {
 		}
 	}()
 	err = elector.Run(ctx, func(_ context.Context, lead election.Leadership) error {
-		return sight(o.File, o.ID, func() bool { return lead.Err() == nil })
+		return sight(o.File, o.ID, lead.Token(), func() bool { return lead.Err() == nil })
 	})
 	if ctx.Err() != nil {
 		return nil
@@ -100,8 +100,14 @@ func (o order) run(open func(url string) (election.Backend, error)) error {
 // pause is how often a belief is written down.
 const pause = 2 * time.Millisecond
 
-// sight writes that a candidate leads as long as it believes so (V1).
-func sight(file, id string, believes func() bool) error {
+// leadsMark begins the line that tells a parent of a leadership. Another
+// program that runs a child passes it on.
+const leadsMark = "witness: leads with token "
+
+// sight tells that a candidate leads, and writes so as long as it believes
+// (V1). The token is zero where the candidate does not know it.
+func sight(file, id string, token election.Token, believes func() bool) error {
+	fmt.Printf("%s%d\n", leadsMark, token)
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func TestBeliefsAreReadBackUpToTheLastOne(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		left := 3
 		before := election.Now()
-		if err := sight(file, id, func() bool { left--; return left >= 0 }); err != nil {
+		if err := sight(file, id, 1, func() bool { left--; return left >= 0 }); err != nil {
 			t.Fatal(err)
 		}
 		spans, err := Read(file)

@@ -1,0 +1,81 @@
+//go:build conformance && linux
+
+package consul_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// TestFailoverOfConsulElectsNoTwo freezes and kills whichever server leads
+// Consul, and with it the agent of one candidate, while candidates lead,
+// resign, are frozen and killed: an old leader of Consul that thaws says yes to
+// renewals of sessions that have ended (C3).
+func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
+	s := stores.Start(t, "consul-cluster")
+	addrs := strings.Split(s.Note["addrs"], ",")
+	var urls []string
+	for _, addr := range addrs {
+		urls = append(urls, strings.Replace(s.URL, s.Addr, addr, 1))
+	}
+	var failovers sync.WaitGroup
+	defer failovers.Wait()
+	witness.Run(t, witness.Shared{
+		Backend: open(t, urls[0]), URLs: urls, Election: "e", Lease: lease, Handovers: 20, Patience: time.Minute,
+		Leads: func(number int) {
+			if number%4 != 2 {
+				return
+			}
+			failovers.Wait() // there must be a majority
+			part := s.Part(leaderOf(t, addrs))
+			failovers.Go(func() {
+				if number%8 == 2 {
+					part.Pause()
+					time.Sleep(3 * lease)
+					part.Resume()
+				} else if err := part.Restart(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		},
+	})
+}
+
+// leaderOf returns the name of the server that leads, by its own word.
+func leaderOf(t testing.TB, addrs []string) string {
+	t.Helper()
+	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		for i, addr := range addrs {
+			if leads(t, addr) {
+				return fmt.Sprint("c", i+1)
+			}
+		}
+	}
+	t.Fatal("no server leads")
+	return ""
+}
+
+func leads(t testing.TB, addr string) bool {
+	config := api.DefaultConfig()
+	config.Address, config.HttpClient = addr, &http.Client{Timeout: time.Second}
+	client, err := api.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := client.Agent().Self()
+	if err != nil {
+		return false
+	}
+	consul, _ := self["Stats"]["consul"].(map[string]any)
+	return consul["leader"] == "true"
+}

@@ -1,0 +1,75 @@
+//go:build conformance && linux
+
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// TestFailoverOfEtcdElectsNoTwo freezes and kills whichever server leads etcd,
+// while candidates lead, resign, are frozen and killed: an old leader of etcd
+// that thaws must not extend a lease that has ended (D5).
+func TestFailoverOfEtcdElectsNoTwo(t *testing.T) {
+	s := stores.Start(t, "etcd-cluster")
+	running.Lock()
+	serverOf[s.URL] = s
+	running.Unlock()
+	var failovers sync.WaitGroup
+	defer failovers.Wait()
+	witness.Run(t, witness.Shared{
+		Backend: open(t, s.URL), URLs: []string{s.URL}, Election: "e", Lease: lease, Handovers: 20, Patience: time.Minute,
+		Leads: func(number int) {
+			if number%4 != 2 {
+				return
+			}
+			failovers.Wait() // there must be a majority
+			part := s.Part(leaderOf(t, s))
+			failovers.Go(func() {
+				if number%8 == 2 {
+					part.Pause()
+					time.Sleep(2 * lease)
+					part.Resume()
+				} else if err := part.Restart(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		},
+	})
+}
+
+// leaderOf returns the name of the server that leads.
+func leaderOf(t testing.TB, s *stores.Server) string {
+	t.Helper()
+	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		for i, addr := range strings.Split(s.Note["addrs"], ",") {
+			if leads(ctx, t, addr) {
+				return fmt.Sprint("e", i+1)
+			}
+		}
+	}
+	t.Fatal("no server leads")
+	return ""
+}
+
+func leads(ctx context.Context, t testing.TB, addr string) bool {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	status, err := client.Status(ctx, addr)
+	return err == nil && status.Leader == status.Header.MemberId
+}
