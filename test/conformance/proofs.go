@@ -27,7 +27,7 @@ type proof struct {
 var proofs = []proof{
 	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},
 	{"etcd", []string{"etcd", "etcd-cluster"}, "election/backend/etcd", 45},
-	{"consul", []string{"consul"}, "election/backend/consul", 45},
+	{"consul", []string{"consul", "consul-cluster"}, "election/backend/consul", 45},
 	{"kubernetes", []string{"kubernetes"}, "election/backend/kubernetes", 45},
 	{"postgres", []string{"postgres"}, "election/backend/postgres", 45},
 	{"redis", []string{"redis"}, "election/backend/redis", 45},
