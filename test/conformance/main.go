@@ -38,6 +38,8 @@ func run(ctx context.Context, args []string) int {
 	only := flags.String("only", "", "comma-separated `names` of backends; empty: all")
 	without := flags.String("without", "", "comma-separated `names` of backends or stores to leave out")
 	quick := flags.Bool("quick", false, "leave out stores that take more than two minutes to build")
+	suite := flags.Bool("suite", false, "run nothing but the suite of each backend")
+	parallel := flags.Int("parallel", 1, "how many `backends` to prove at a time; they wait most of the time")
 	page := flags.Bool("page", false, "write "+pageFile+" from "+reportsFile+" and prove nothing")
 	docs := flags.Bool("docs", true, "write what was found into "+reportsFile+" and "+pageFile)
 	if err := flags.Parse(args); err != nil {
@@ -57,7 +59,7 @@ func run(ctx context.Context, args []string) int {
 	if *page {
 		r.chosen = nil
 	}
-	r.docs, r.without = *docs, names(*without)
+	r.docs, r.suite, r.parallel, r.without = *docs, *suite, *parallel, names(*without)
 	if *quick {
 		r.without = append(r.without, slowStores()...)
 	}

@@ -40,7 +40,7 @@ func TestEveryBackendAndEveryStoreHasAProof(t *testing.T) {
 		}
 	}
 	for _, name := range stores.Names() {
-		if !slices.ContainsFunc(proofs, func(p proof) bool { return slices.Contains(p.stores, name) }) {
+		if !slices.ContainsFunc(proofs, func(p proof) bool { return slices.Contains(p.needs(), name) }) {
 			t.Errorf("the store %s serves no proof", name)
 		}
 	}

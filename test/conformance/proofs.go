@@ -14,7 +14,9 @@ import (
 type proof struct {
 	// name is that of the backend.
 	name string
-	// stores are those that its tests start; none for a backend without one.
+	// stores are those that its tests start, beside those whose name is that
+	// of the backend with an addition, such as "etcd-cluster"; none for a
+	// backend without one.
 	stores []string
 	// dir is where the tests are, from the top of the tree.
 	dir string
@@ -26,17 +28,28 @@ type proof struct {
 // proofs lists the backends, as the page does.
 var proofs = []proof{
 	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},
-	{"etcd", []string{"etcd", "etcd-cluster"}, "election/backend/etcd", 45},
+	{"etcd", []string{"etcd"}, "election/backend/etcd", 45},
 	{"consul", []string{"consul", "consul-cluster"}, "election/backend/consul", 45},
 	{"kubernetes", []string{"kubernetes"}, "election/backend/kubernetes", 45},
 	{"postgres", []string{"postgres"}, "election/backend/postgres", 45},
 	{"redis", []string{"redis"}, "election/backend/redis", 45},
-	{"nats", []string{"nats", "nats-cluster"}, "election/backend/nats", 45},
+	{"nats", []string{"nats"}, "election/backend/nats", 45},
 	{"dynamodb", []string{"dynamodb"}, "election/backend/dynamodb", 45},
 	{"s3", []string{"s3", "minio"}, "election/backend/s3", 45},
 	{"azureblob", []string{"azureblob"}, "election/backend/azureblob", 180},
 	{"file", nil, "test/conformance", 45},
 	{"peers", nil, "election/backend/peers", 45},
+}
+
+// needs returns the names of all stores that the proof's tests start.
+func (p proof) needs() []string {
+	needs := slices.Clone(p.stores)
+	for _, name := range stores.Names() {
+		if strings.HasPrefix(name, p.name+"-") {
+			needs = append(needs, name)
+		}
+	}
+	return needs
 }
 
 // slow says whether all stores of the proof take long to build.
@@ -61,7 +74,7 @@ func slowStores() []string {
 func choose(only, without string, quick bool) ([]proof, error) {
 	wanted, left := names(only), names(without)
 	for _, name := range slices.Concat(wanted, left) {
-		if !slices.ContainsFunc(proofs, func(p proof) bool { return p.name == name || slices.Contains(p.stores, name) }) {
+		if !slices.ContainsFunc(proofs, func(p proof) bool { return p.name == name || slices.Contains(p.needs(), name) }) {
 			return nil, fmt.Errorf("no backend or store is called %q", name)
 		}
 	}

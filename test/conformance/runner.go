@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/conclave-project/conclave/election/electiontest"
@@ -30,7 +31,10 @@ type runner struct {
 	chosen  []proof
 	without []string // names of backends and stores
 	lost    bool     // the experiment with pauses in place of the suite
+	suite   bool     // nothing but the suite
 	docs    bool
+	// parallel is how many proofs are carried out at a time.
+	parallel int
 
 	logs string
 }
@@ -41,17 +45,7 @@ func (r *runner) run(ctx context.Context) error {
 	if r.logs, err = logDir(); err != nil {
 		return err
 	}
-	proved, failed := 0, 0
-	var found []electiontest.Report
-	for _, p := range r.chosen {
-		reports, ok := r.prove(ctx, p)
-		found = append(found, reports...)
-		if ok {
-			proved++
-		} else {
-			failed++
-		}
-	}
+	found, proved, failed := r.proveAll(ctx)
 	all, err := load()
 	if err != nil {
 		return err
@@ -79,17 +73,45 @@ func (r *runner) run(ctx context.Context) error {
 	return nil
 }
 
-// prove builds the stores of one backend and runs its tests.
-func (r *runner) prove(ctx context.Context, p proof) ([]electiontest.Report, bool) {
+// proveAll carries out the proofs, some at a time.
+func (r *runner) proveAll(ctx context.Context) (found []electiontest.Report, proved, failed int) {
+	var mu sync.Mutex // found, proved, failed, and the output
+	var all sync.WaitGroup
+	places := make(chan struct{}, max(1, r.parallel))
+	for _, p := range r.chosen {
+		places <- struct{}{}
+		all.Go(func() {
+			var text strings.Builder
+			reports, ok := r.prove(ctx, p, &text)
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprint(r.out, text.String())
+			found = append(found, reports...)
+			if ok {
+				proved++
+			} else {
+				failed++
+			}
+			<-places
+		})
+	}
+	all.Wait()
+	slices.SortStableFunc(found, func(a, b electiontest.Report) int { return place(a) - place(b) })
+	return found, proved, failed
+}
+
+// prove builds the stores of one backend and runs its tests; what is to be
+// printed goes to out.
+func (r *runner) prove(ctx context.Context, p proof, out io.Writer) ([]electiontest.Report, bool) {
 	began := time.Now()
 	var leave []string
-	for _, name := range p.stores {
+	for _, name := range p.needs() {
 		if slices.Contains(r.without, name) {
 			leave = append(leave, name)
 			continue
 		}
 		if err := stores.Build(ctx, name); err != nil {
-			fmt.Fprintf(r.out, "NOT PROVED  %s: %v\n            (-without %s leaves it out)\n", p.name, err, name)
+			fmt.Fprintf(out, "NOT PROVED  %s: %v\n            (-without %s leaves it out)\n", p.name, err, name)
 			return nil, false
 		}
 	}
@@ -100,12 +122,12 @@ func (r *runner) prove(ctx context.Context, p proof) ([]electiontest.Report, boo
 	if err != nil {
 		result = "FAILED"
 	}
-	fmt.Fprintf(r.out, "%-11s %-10s %6.1f s, stores built in %.1f s\n", result, p.name, time.Since(began).Seconds(), built.Seconds())
+	fmt.Fprintf(out, "%-11s %-10s %6.1f s, stores built in %.1f s\n", result, p.name, time.Since(began).Seconds(), built.Seconds())
 	for _, report := range reports {
-		fmt.Fprintf(r.out, "            %s\n", line(report))
+		fmt.Fprintf(out, "            %s\n", line(report))
 	}
 	if err != nil {
-		fmt.Fprintf(r.out, "            %v\n", err)
+		fmt.Fprintf(out, "            %v\n", err)
 	}
 	return reports, err == nil
 }
@@ -138,16 +160,17 @@ func (r *runner) test(ctx context.Context, p proof, leave []string) ([]electiont
 	return found, errors.Join(failure, err)
 }
 
-// pattern is which tests to run: all of a backend, or the one experiment of
-// each suite.
+// pattern is which tests to run: all of a backend, its suites, or the one
+// experiment of each suite.
 func (r *runner) pattern(p proof) string {
-	if !r.lost {
-		return p.pattern()
+	pattern := p.pattern()
+	if pattern == "." && (r.lost || r.suite) {
+		pattern = "Suite"
 	}
-	if own := p.pattern(); own != "." {
-		return own + "/NoFencedUpdate"
+	if r.lost {
+		pattern += "/NoFencedUpdate"
 	}
-	return "Suite/NoFencedUpdate"
+	return pattern
 }
 
 // line sums up one report.
