@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/azureblob"
 	"github.com/conclave-project/conclave/election/backend/consul"
 	"github.com/conclave-project/conclave/election/backend/dynamodb"
 	"github.com/conclave-project/conclave/election/backend/etcd"
@@ -95,6 +96,8 @@ var backends = []kind{
 		"one primary of Redis, or Valkey; rediss:// with TLS. a failover can elect two, see docs/backends.md", byURL(redis.Open)).orAs("rediss"),
 	backend[*record.Backend]("nats", "nats://nats1:4222,nats2:4222/?replicas=3",
 		"keys of a JetStream bucket; credentials by creds=FILE or NATS_CREDS", byURL(nats.Open)),
+	backend[*azureblob.Backend]("azureblob", "azureblob://myaccount/mycontainer",
+		"the lease of a blob, 15 s to 60 s; credentials are found as the az command finds them", byURL(azureblob.Open)),
 }
 
 // findBackend returns the backend for a URL.

@@ -37,7 +37,8 @@ func TestElectionScripts(t *testing.T) {
 }
 
 // runScripts runs the scripts of a directory, with CONCLAVE_STORE set to the
-// store if there is one, and with more in the environment.
+// store if there is one, and with more in the environment: LEASE is for all
+// candidates, LONG is more.
 func runScripts(t *testing.T, dir, store string, more ...string) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
@@ -47,7 +48,7 @@ func runScripts(t *testing.T, dir, store string, more ...string) {
 			for _, name := range []string{"PORT", "PORT2", "PORT3"} {
 				e.Setenv(name, fmt.Sprint(freePort(t)))
 			}
-			e.Vars = append(e.Vars, more...)
+			e.Vars = append(append(e.Vars, "LEASE=4s", "LONG=7s"), more...)
 			if store != "" {
 				e.Setenv("CONCLAVE_STORE", strings.ReplaceAll(store, "$WORK", e.Getenv("WORK")))
 			}

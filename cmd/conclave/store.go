@@ -204,6 +204,9 @@ func (v *candidate) elector(c *cobra.Command) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !c.Flags().Changed("lease") {
+		v.lease = max(v.lease, b.Traits().LeaseMin)
+	}
 	news := newReporter(c.ErrOrStderr(), v.quiet, v.lease)
 	options := v.options
 	options.ID, options.Lease, options.Priority, options.OnEvent = v.id, v.lease, v.priority, news.event

@@ -22,13 +22,17 @@ func TestElectionScriptsOnRealStores(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			server := stores.Start(t, name)
-			runScripts(t, "testdata/election", server.URL, credentials[name]...)
+			runScripts(t, "testdata/election", server.URL, environments(server)[name]...)
 		})
 	}
 }
 
-// credentials are what the servers started by package stores accept.
-var credentials = map[string][]string{
-	"dynamodb": {"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true"},
-	"s3":       {"AWS_ACCESS_KEY_ID=conclave-test", "AWS_SECRET_ACCESS_KEY=conclave-test-secret", "AWS_EC2_METADATA_DISABLED=true"},
+// environments are the credentials that the servers of package stores accept,
+// and the leases of stores that know no short ones.
+func environments(server *stores.Server) map[string][]string {
+	return map[string][]string{
+		"azureblob": {"AZURE_STORAGE_KEY=" + server.Note["key"], "LEASE=15s", "LONG=25s"},
+		"dynamodb":  {"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true"},
+		"s3":        {"AWS_ACCESS_KEY_ID=conclave-test", "AWS_SECRET_ACCESS_KEY=conclave-test-secret", "AWS_EC2_METADATA_DISABLED=true"},
+	}
 }
