@@ -127,9 +127,21 @@ func (b *Backend) leaveOffice(ctx context.Context, s *seat, grant election.Grant
 	return false
 }
 
+// upToDate returns a session on a server that has seen all that was written
+// before: operators are told what is, not what was.
+func (b *Backend) upToDate(ctx context.Context) (*client.Client, error) {
+	c, err := b.session(ctx, observeLease)
+	if err == nil {
+		if err = c.Sync(ctx, "/"); err != nil {
+			err = fmt.Errorf("zookeeper: sync: %w", mark(err))
+		}
+	}
+	return c, err
+}
+
 // Elections returns the names of the elections that have a znode.
 func (b *Backend) Elections(ctx context.Context) ([]string, error) {
-	c, err := b.session(ctx, observeLease)
+	c, err := b.upToDate(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +158,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 
 // History returns what the book says.
 func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
-	c, err := b.session(ctx, observeLease)
+	c, err := b.upToDate(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +178,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 
 // Ask writes the request into the book, where the leader watches it.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
-	c, err := b.session(ctx, observeLease)
+	c, err := b.upToDate(ctx)
 	if err != nil {
 		return err
 	}

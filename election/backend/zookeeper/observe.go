@@ -17,6 +17,9 @@ import (
 const (
 	observePause  = 500 * time.Millisecond
 	observeSettle = 2 * time.Millisecond
+	// observeBook is the pause before another look at a book that does not
+	// tell of the leader yet.
+	observeBook = 50 * time.Millisecond
 	// observeLease is the session timeout of a backend that only observes.
 	observeLease = 10 * time.Second
 )
@@ -34,6 +37,7 @@ type observer struct {
 	name    string
 	parent  string
 	members map[string]member
+	behind  bool // the book does not tell of the leader yet
 }
 
 // Observe yields the queue whenever it has changed.
@@ -65,9 +69,14 @@ func (o *observer) wait(ctx context.Context, watch *client.Watch) {
 		return
 	}
 	defer watch.Close()
+	var again <-chan time.Time
+	if o.behind {
+		again = time.After(observeBook)
+	}
 	select {
 	case <-watch.Events(): // also closed with the session
 		sleep(ctx, observeSettle)
+	case <-again:
 	case <-ctx.Done():
 	}
 }
@@ -109,23 +118,33 @@ func (o *observer) look(ctx context.Context) (election.View, *client.Watch, erro
 		}
 	}
 	o.forget(queue)
-	if view.Leader == "" {
-		view.Token = o.lastToken(ctx, c)
+	o.consultBook(ctx, c, &view)
+	if o.behind {
+		_, o.behind = priority(queue[0]) // others keep no book
 	}
 	return view, watch, nil
 }
 
-// lastToken is that of the last leader, as far as the book knows.
-func (o *observer) lastToken(ctx context.Context, c *client.Client) election.Token {
+// consultBook adds what the queue does not tell, as far as the book does: since
+// when a leader leads that has waited, and the token of the last one.
+func (o *observer) consultBook(ctx context.Context, c *client.Client, view *election.View) {
+	o.behind = false
 	data, _, err := c.Get(ctx, o.parent)
 	if err != nil {
-		return 0
+		return
 	}
 	page, err := readBook(data)
-	if last := len(page.History) - 1; err == nil && last >= 0 {
-		return page.History[last].Token
+	if err != nil || len(page.History) == 0 {
+		return
 	}
-	return 0
+	switch last := page.History[len(page.History)-1]; {
+	case view.Leader == "":
+		view.Token = last.Token
+	case view.Token == last.Token:
+		view.Since = last.Since
+	default:
+		o.behind = true
+	}
 }
 
 // lookAtNothing waits for the election's first candidate.
