@@ -70,7 +70,7 @@ func run(ctx context.Context, servers string, args []string, takes time.Duration
 		"client": func(c *client.Client) error { return submit(ctx, c, args[1:], out) },
 	}[role]
 	if play == nil {
-		return fmt.Errorf("role %q: say master, worker or client TASK...", role)
+		return fmt.Errorf("role %q: say master, worker, or client with its tasks", role)
 	}
 	c, err := client.Dial(ctx, servers, client.Options{SessionTimeout: 5 * time.Second})
 	if err != nil {

@@ -1,0 +1,163 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/conclavetest"
+	"github.com/conclave-project/conclave/election/fence"
+)
+
+// lease is that of the test, pause the time between two numbers.
+const (
+	lease = time.Second
+	pause = 2 * time.Millisecond
+)
+
+// childEnv makes the test binary the program: servers and file.
+const childEnv = "CONCLAVE_ZOMBIE_TEST"
+
+func TestMain(m *testing.M) {
+	if servers, path, isChild := strings.Cut(os.Getenv(childEnv), " "); isChild {
+		if err := run(context.Background(), servers, path, lease, pause, os.Stdout); err != nil {
+			fmt.Println("ended:", err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// process is one candidate.
+type process struct {
+	command *exec.Cmd
+	lines   chan string
+}
+
+// story is what all processes have printed.
+type story struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	counted int      // numbers that were acknowledged
+	refused int      // zombies
+	leader  *process // who counted last
+	tokens  map[string]bool
+	wrong   []string
+}
+
+func (s *story) tell(p *process, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n int
+	var token string
+	switch {
+	case strings.HasPrefix(line, "counted"):
+		_, _ = fmt.Sscanf(line, "counted %d with token %s", &n, &token)
+		s.counted++
+		s.leader = p
+		s.tokens[token] = true
+	case strings.HasPrefix(line, "refused"):
+		s.refused++
+	case line != "in line":
+		s.wrong = append(s.wrong, line)
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// await waits until something is so.
+func (s *story) await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	late := time.After(time.Minute)
+	for {
+		s.mu.Lock()
+		done, changed := so(), s.changed
+		s.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func (s *story) start(t *testing.T, servers, path string, group *sync.WaitGroup) *process {
+	p := &process{command: exec.Command(os.Args[0])}
+	p.command.Env = append(os.Environ(), childEnv+"="+servers+" "+path)
+	out, err := p.command.StdoutPipe()
+	if err == nil {
+		err = p.command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	group.Go(func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			s.tell(p, lines.Text())
+		}
+		_ = p.command.Wait()
+	})
+	return p
+}
+
+// E01 on real processes: the leader is frozen at random for two leases, and
+// goes on counting when it wakes. Each number was counted once.
+func TestFrozenLeadersLoseNoNumber(t *testing.T) {
+	const freezes = 4
+	e := conclavetest.Start(t)
+	path := filepath.Join(t.TempDir(), "count")
+	s := &story{changed: make(chan struct{}), tokens: map[string]bool{}}
+	var group sync.WaitGroup
+	var all []*process
+	for range 3 {
+		all = append(all, s.start(t, e.Servers(), path, &group))
+	}
+	for range freezes {
+		var frozen *process
+		s.mu.Lock()
+		counted, tokens := s.counted, len(s.tokens)
+		s.mu.Unlock()
+		s.await(t, "some numbers", func() bool { frozen = s.leader; return s.counted > counted+20 })
+		time.Sleep(time.Duration(rand.Int64N(int64(pause)))) // anywhere between two writes, or in one
+		if err := frozen.command.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		thaw := time.After(2 * lease)
+		// A zombie that was frozen within a write holds the lock of the file,
+		// and its successor counts only when it is back.
+		<-thaw
+		if err := frozen.command.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		s.await(t, "the next leader", func() bool { return len(s.tokens) > tokens })
+	}
+	s.await(t, "the zombies to be refused", func() bool { return s.refused >= freezes })
+	for _, p := range all {
+		_ = p.command.Process.Kill()
+	}
+	group.Wait()
+	content, err := fence.NewFile(path).Read()
+	n := 0
+	if _, errScan := fmt.Sscan(string(content.Data), &n); err != nil || errScan != nil {
+		t.Fatal(err, errScan)
+	}
+	// The last write of a process that was killed may not have been told.
+	if lost := s.counted - n; lost > 0 || lost < -1 || len(s.wrong) > 0 {
+		t.Errorf("the file says %d, %d were counted; %d refusals; %q", n, s.counted, s.refused, s.wrong)
+	}
+	t.Logf("%d numbers, %d leaders, %d refusals", n, len(s.tokens), s.refused)
+}
