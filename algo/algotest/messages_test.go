@@ -74,6 +74,7 @@ var measures = []measure{
 	{"Bully, worst", "n(n-1)", func(n float64) float64 { return n * (n - 1) }, 0, bullyWorst, "#b3261e", ""},
 	{"Bully, best", "n", func(n float64) float64 { return n }, 0, bullyBest, "#e58f8a", ""},
 	{"Ring, worst", "n(n+1)/2 + n", func(n float64) float64 { return n*(n+1)/2 + n }, 0, ringWorst, "#2a5db0", ""},
+	{"Ring, best", "2n", func(n float64) float64 { return 2 * n }, 0, ringBest, "#c7d8f2", ""},
 	{"Ring, average", "n(1 + 1/2 + ... + 1/n) + n", ringExpected, 0.1, ringAverage, "#8fb0e6", ""},
 	{"Lowest, each beat", "n(n-1)", func(n float64) float64 { return n * (n - 1) }, 0, lowestBeat, "#8a5a00",
 		` stroke-dasharray="6 6"`},
@@ -126,6 +127,15 @@ func ringWorst(t testing.TB, n int) float64 {
 	slices.Reverse(ids)
 	w := started(t, "ring", 1, ids)
 	campaign(w, ids)
+	w.Run(leaseMs)
+	return float64(count(w, ringWords...))
+}
+
+// ringBest: the greatest begins alone.
+func ringBest(t testing.TB, n int) float64 {
+	ids := algotest.IDs(n)
+	w := started(t, "ring", 1, ids)
+	campaign(w, ids[n-1:])
 	w.Run(leaseMs)
 	return float64(count(w, ringWords...))
 }

@@ -19,7 +19,8 @@
 // leads beside it until it hears so. There is no fencing token.
 //
 // Cost: n(n-1) messages at worst, when all of the others hold an election; n at
-// best, when only the greatest of them does: hence O(n²) and O(n). Time: the silence after which the leader is missed, and one AnswerMs.
+// best, when only the greatest of them does: hence O(n²) and O(n). Time:
+// the silence after which the leader is missed, and one AnswerMs.
 package bully
 
 import "github.com/conclave-project/conclave/algo"

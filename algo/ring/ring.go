@@ -25,8 +25,9 @@
 //
 // Cost: n(n+1)/2 + n messages at worst, when all begin at once and ids fall
 // along the ring; n(1 + 1/2 + ... + 1/n) + n on average; 2n when the greatest
-// begins alone: hence O(n²), O(n log n), O(n). Confirmations double that. Time: the silence after which the leader is missed, and up to 3n-1
-// messages in a row, and PassMs for each of the dead.
+// begins alone: hence O(n²), O(n log n), O(n). Confirmations double that.
+// Time: the silence after which the leader is missed, up to 3n-1 messages in a
+// row, and PassMs for each of the dead.
 package ring
 
 import (

@@ -104,39 +104,36 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 
 // Nominate chooses who leads next, and waits until it is warm.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
+	if err := b.nominate(ctx, grant.Claim, id); err != nil {
+		return fmt.Errorf("peers: nominate %q in %q: %w", id, grant.Claim.Election, err)
+	}
+	return nil
+}
+
+func (b *Backend) nominate(ctx context.Context, holder election.Claim, id string) error {
 	n := new(nominee)
-	var err error
-	step := func() { err = b.contest(grant.Claim.Election).nominate(grant.Claim.Nonce, id, n) }
-	for {
-		if failed := b.call(ctx, step); failed != nil {
-			err = failed
-		}
-		if err != nil {
-			return fmt.Errorf("peers: nominate %q in %q: %w", id, grant.Claim.Election, err)
-		}
+	var refused error
+	err := b.call(ctx, func() { refused = b.contest(holder.Election).nominate(holder.Nonce, id, n) })
+	for err == nil && refused == nil {
 		var ready bool
 		var next <-chan struct{}
-		step = func() {
-			c := b.contest(grant.Claim.Election)
-			ready, err = c.nomination(grant.Claim.Nonce, n)
+		err = b.call(ctx, func() {
+			c := b.contest(holder.Election)
+			ready, refused = c.nomination(holder.Nonce, n)
 			next = wait(&c.changed)
+		})
+		if ready {
+			return nil
 		}
-		if failed := b.call(ctx, step); failed != nil {
-			err = failed
-		}
-		if err != nil || ready {
-			if err != nil {
-				err = fmt.Errorf("peers: nominate %q in %q: %w", id, grant.Claim.Election, err)
+		if err == nil && refused == nil {
+			select {
+			case <-next:
+			case <-ctx.Done():
+				err = context.Cause(ctx)
 			}
-			return err
 		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return fmt.Errorf("peers: %q warms up to lead %q: %w", id, grant.Claim.Election, context.Cause(ctx))
-		}
-		step = func() { err = nil }
 	}
+	return errors.Join(err, refused)
 }
 
 // errHolder is for calls by somebody who does not lead.

@@ -132,19 +132,16 @@ func (b *Backend) read(l *link, r *bufio.Reader) error {
 // pause is after how much silence a sign of life is due.
 func (b *Backend) pause() time.Duration { return max(b.options.Lease/2, 100*time.Millisecond) }
 
-// serve runs a connection until it ends.
-func (b *Backend) serve(conn net.Conn, dialed algo.ID) error {
+// serve runs a connection until it ends. It calls greeted when it is known who
+// is at the other end, or that nobody is.
+func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 	raw := conn
 	stop := context.AfterFunc(b.life, func() { _ = raw.SetReadDeadline(time.Now()) })
 	defer stop()
 	defer raw.Close()
 	_ = conn.SetDeadline(time.Now().Add(max(b.options.Lease, time.Second)))
-	conn, err := b.secure(conn, dialed)
-	if err != nil {
-		return err
-	}
-	r := bufio.NewReader(conn)
-	peer, err := b.greet(conn, r, dialed)
+	conn, r, peer, err := b.meet(conn, dialed)
+	greeted()
 	if err != nil || peer.Knock {
 		return err
 	}
@@ -167,6 +164,17 @@ func (b *Backend) serve(conn net.Conn, dialed algo.ID) error {
 	<-written
 	b.post(func() { b.detach(l, err) })
 	return err
+}
+
+// meet secures a connection and finds out who is at the other end.
+func (b *Backend) meet(conn net.Conn, dialed algo.ID) (net.Conn, *bufio.Reader, hello, error) {
+	conn, err := b.secure(conn, dialed)
+	if err != nil {
+		return conn, nil, hello{}, err
+	}
+	r := bufio.NewReader(conn)
+	peer, err := b.greet(conn, r, dialed)
+	return conn, r, peer, err
 }
 
 // secure puts TLS around the connection. A member that dials wants a
@@ -346,8 +354,13 @@ func (b *Backend) detach(l *link, err error) {
 	}
 }
 
+// strangersMax bounds the connections of which it is not known yet who is at the
+// other end.
+const strangersMax = 64
+
 // accept takes the connections of others.
 func (b *Backend) accept() {
+	strangers := make(chan struct{}, strangersMax)
 	for {
 		conn, err := b.listener.Accept()
 		if errors.Is(err, net.ErrClosed) || b.life.Err() != nil {
@@ -361,8 +374,14 @@ func (b *Backend) accept() {
 			_ = conn.Close()
 			continue
 		}
+		select {
+		case strangers <- struct{}{}:
+		default:
+			_ = conn.Close()
+			continue
+		}
 		b.workers.Go(func() {
-			if err := b.serve(conn, ""); err != nil {
+			if err := b.serve(conn, "", func() { <-strangers }); err != nil {
 				b.options.Log(fmt.Sprintf("connection from %s: %v", conn.RemoteAddr(), err))
 			}
 		})
@@ -415,7 +434,7 @@ func (b *Backend) connect(m Member) (linked bool, err error) {
 		return false, err
 	}
 	if b.options.ID < m.ID {
-		return false, b.serve(conn, m.ID)
+		return false, b.serve(conn, m.ID, func() {})
 	}
 	return false, b.knock(conn, m.ID)
 }

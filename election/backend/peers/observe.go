@@ -128,9 +128,8 @@ func (c *contest) remember(one election.Change) {
 		return
 	}
 	c.token = max(c.token, one.Token)
-	at, known := slices.BinarySearchFunc(c.history, one.Token, func(old election.Change, token election.Token) int {
-		return cmp.Compare(old.Token, token)
-	})
+	byToken := func(old election.Change, token election.Token) int { return cmp.Compare(old.Token, token) }
+	at, known := slices.BinarySearchFunc(c.history, one.Token, byToken)
 	switch {
 	case !known:
 		c.history = slices.Insert(c.history, at, one)
@@ -149,7 +148,9 @@ const expired = "expired"
 func (c *contest) close() {
 	s := c.leader()
 	for i := range c.history {
-		if one := &c.history[i]; one.Until.IsZero() && (s == nil && !c.held(one.Token) || s != nil && one.Token < s.Token) {
+		one := &c.history[i]
+		over := s == nil && !c.held(one.Token) || s != nil && one.Token < s.Token
+		if over && one.Until.IsZero() {
 			one.Until, one.Reason = time.Now(), expired
 		}
 	}

@@ -94,7 +94,8 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 	}
 	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(),
 		leaseMs: options.Lease.Milliseconds(), store: store, listener: listener,
-		inbox: make(chan func(), inboxMax), done: make(chan struct{}), shutDown: make(chan struct{}), kicks: make(map[algo.ID]chan struct{}),
+		inbox: make(chan func(), inboxMax), done: make(chan struct{}), shutDown: make(chan struct{}),
+		kicks: make(map[algo.ID]chan struct{}),
 		state: state, links: make(map[algo.ID]*link), broken: make(map[algo.ID]string),
 		tried: make(map[algo.ID]bool), joined: len(options.Members) == 1,
 		contests: make(map[string]*contest), asked: make(map[string]chan string)}

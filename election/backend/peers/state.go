@@ -55,7 +55,8 @@ type store struct {
 }
 
 // openStore locks the directory and reads the state, or makes a new one.
-func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID, after uint64) (*store, *state, error) {
+func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID, after uint64,
+) (*store, *state, error) {
 	s := &store{fs: fs, dir: dir}
 	if dir == "" {
 		return s, newState(id, members, after), nil
