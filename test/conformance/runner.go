@@ -145,17 +145,19 @@ func (r *runner) test(ctx context.Context, p proof, leave []string) ([]electiont
 	if r.lost {
 		command.Env = append(command.Env, fmt.Sprintf("%s=%d", electiontest.LostUpdatesVariable, p.lost))
 	}
-	out, failure := command.CombinedOutput()
-	log := filepath.Join(r.logs, p.name+".log")
-	if err := os.WriteFile(log, out, 0o644); err != nil {
+	log, err := os.Create(filepath.Join(r.logs, p.name+".log"))
+	if err != nil {
 		return nil, err
 	}
+	defer log.Close()
+	command.Stdout, command.Stderr = log, log
+	failure := command.Run()
 	if failure != nil {
-		failure = fmt.Errorf("%w: %s", failure, log)
+		failure = fmt.Errorf("%w: %s", failure, log.Name())
 	}
 	found, err := read(reports)
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("no test of %s ran the suite: %s", p.dir, log)
+		err = fmt.Errorf("no test of %s ran the suite: %s", p.dir, log.Name())
 	}
 	return found, errors.Join(failure, err)
 }
