@@ -2,6 +2,8 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +84,10 @@ func TestDeadClientGoHolderExpires(t *testing.T) {
 	}
 	backend, begun := openBackend(t, a), election.Now()
 	seen(t, backend, func(v election.View) bool { return v.Leader == "op_1" && v.Since.Equal(now.Truncate(time.Microsecond)) })
+	err = backend.(election.Operator).Ask(t.Context(), "demo", election.Request{})
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "op_1") {
+		t.Errorf("asked to resign, client-go: %v", err)
+	}
 	grant, err := backend.Acquire(t.Context(), claim("web-1", "a1"))
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@
 //	G6  Whatever is in the Lease beside that is kept as it was.
 //
 // A holder that uses client-go has no fencing token, does not see priorities
-// and hears no operator, and is as safe as client-go is: it goes on until its
+// and hears no operator (who is told so), and is as safe as client-go is: it goes on until its
 // RenewDeadline, counted from the answer to its last renewal, and it releases
 // before it has told its function to end. Give it a LeaseDuration well above
 // RenewDeadline + RetryPeriod. Candidates of client-go before v0.27 count their
@@ -155,8 +155,8 @@ func (s *store) Traits() election.Traits {
 				"a restored backup of etcd may bring an old holder back, tokens grow nevertheless",
 			Clocks:  "rate only: a Lease expires when a candidate has seen it unchanged for a whole lease on its own clock",
 			Token:   "last token + 1, or milliseconds since 1970 of the new holder's clock if that is more; kept in an annotation. Goes back only if the Lease is deleted and the clock set back",
-			Renewal: "one update (one write in etcd), four in a lease",
-			Waiting: "one watch on the Lease and one read for each change of it",
+			Renewal: "one update (one write in etcd) and one read by the holder, four in a lease",
+			Waiting: "one watch on the Lease and one read for each change of it; the next in line writes three times in a lease",
 			Notice:  "watch; polls every second where watching is not allowed",
 		},
 	}

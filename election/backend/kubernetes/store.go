@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -98,6 +99,10 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	lease, err := s.base(ctx, name, version)
 	if err != nil {
 		return "", err
+	}
+	if holder := markOf(&lease.Spec).Holder; r.Request != nil && r.Holder == holder && holder != "" {
+		return "", fmt.Errorf("kubernetes: ask the holder of Lease %s: %q uses client-go, which hears no requests; "+
+			"end its process to make it give up: %w", s.path(name), holder, errors.ErrUnsupported)
 	}
 	if err := put(lease, name, r, s.labels, s.now()); err != nil {
 		return "", fmt.Errorf("kubernetes: write Lease %s: %w", s.path(name), err)
