@@ -83,6 +83,32 @@ func TestNeverTwoLeaders(t *testing.T) {
 	}
 }
 
+// When faults end, one leads, whatever was before: nothing gets stuck.
+func TestOneLeadsWhenFaultsEnd(t *testing.T) {
+	for seed := range uint64(150) {
+		chaos := runs[seed%uint64(len(runs))]
+		chaos.Elections, chaos.MovesMax = 20, 200
+		w := chaos.Run(seed, founded(nil))
+		w.Network = algotest.Network{DelayMinUs: 200, DelayMaxUs: 3000}
+		w.CrashPerMille = 0
+		w.Heal()
+		for _, id := range algotest.IDs(chaos.Members + 2) {
+			if !chaos.Reconfigure && int(id[0]-'a') >= chaos.Members {
+				continue
+			}
+			w.Start(id)
+			w.Thaw(id)
+			w.Do(id, algo.Campaign{})
+		}
+		w.Run(4000)
+		leaders := w.Believers()
+		w.Run(4000)
+		if after := w.Believers(); len(leaders) != 1 || !slices.Equal(leaders, after) {
+			t.Fatalf("seed %d: %v lead, and later %v\n%v", seed, leaders, after, w)
+		}
+	}
+}
+
 // The checks see what they are there for: each of these breaks one rule.
 func TestBrokenRulesAreSeen(t *testing.T) {
 	for _, c := range []struct {
