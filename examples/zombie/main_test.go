@@ -42,7 +42,6 @@ func TestMain(m *testing.M) {
 // process is one candidate.
 type process struct {
 	command *exec.Cmd
-	lines   chan string
 }
 
 // story is what all processes have printed.
