@@ -13,6 +13,9 @@
 //	   on its way, a function that does not end.
 //	3  The election is given back only after the function has returned.
 //	4  One EventLost follows every EventElected.
+//	5  A leadership is handed over only to a candidate that is in line and has
+//	   warmed up; until then the leader leads on.
+//	6  A candidate that is not healthy neither campaigns nor leads.
 //
 // The package does not stop a function that ignores its context; it reports it
 // (Options.OnStuck). It never compares the clocks of two machines.
@@ -52,7 +55,8 @@ type Options struct {
 	// control characters. Default: host name and process id.
 	ID string
 	// Lease is for how long a leader that is no longer heard of keeps others
-	// out. Default 10 s, at least Traits.LeaseMin, at most 24 h.
+	// out: at least Traits.LeaseMin, at most 24 h. Default 10 s, or
+	// Traits.LeaseMin if that is more.
 	Lease time.Duration
 	// Grace is how long before the deadline the function's context ends, so
 	// that the function can finish. Default a fifth of the lease, at most
@@ -184,7 +188,7 @@ func (o Options) withDefaults(traits Traits) (Options, error) {
 		}
 		o.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
-	setDefault(&o.Lease, LeaseDefault)
+	setDefault(&o.Lease, max(LeaseDefault, traits.LeaseMin))
 	setDefault(&o.Grace, o.Lease*graceDefaultPerCent/100)
 	setDefault(&o.Retry, RetryDefault)
 	setDefault(&o.RetryMax, max(RetryMaxDefault, o.Retry))

@@ -9,8 +9,12 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// retryPause is the pause after a failed read or write of a candidate in line.
-const retryPause = 100 * time.Millisecond
+// The pause after the first failed read or write of a candidate in line, and the
+// limit to which it doubles: many who wait must not keep an ailing store down.
+const (
+	retryPause    = 100 * time.Millisecond
+	retryPauseMax = 5 * time.Second
+)
 
 // candidate is one call of Acquire.
 type candidate struct {
@@ -20,6 +24,7 @@ type candidate struct {
 
 	version  string           // of the record when it was looked at last
 	answered election.Instant // when the store has answered last
+	failures int              // in a row
 	beaten   election.Instant // when this candidate's beat was written last
 	warmth   warmth
 	warmed   chan error // the outcome of Warm
@@ -40,10 +45,10 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 		grant, again, err := c.turn(ctx, work)
 		switch {
 		case err == nil && grant.Token != 0:
-			b.watchNews(work, &grant)
+			b.watchNews(work, s, &grant)
 			return grant, nil
 		case err == nil:
-			c.answered = b.now()
+			c.answered, c.failures = b.now(), 0
 		case c.hopeless(ctx, err):
 			return election.Grant{}, b.fail("wait for", claim.Election, err)
 		}
@@ -222,8 +227,7 @@ func (c *candidate) wait(ctx context.Context, at election.Instant, failed bool) 
 	limit := at.Sub(c.backend.now())
 	switch {
 	case failed:
-		limit = min(retryPause, c.claim.Lease/10)
-		return c.sleep(ctx, limit)
+		return c.sleepLonger(ctx)
 	case at == 0 || limit <= 0:
 		return nil
 	}
@@ -239,7 +243,7 @@ func (c *candidate) wait(ctx context.Context, at election.Instant, failed bool) 
 		return nil
 	}
 	if err != nil && ctx.Err() == nil {
-		return c.sleep(ctx, min(retryPause, c.claim.Lease/10)) // the next read tells more
+		return c.sleepLonger(ctx) // the next read tells more
 	}
 	return err
 }
@@ -254,6 +258,15 @@ func (c *candidate) wakeWhenWarm(cancel context.CancelCauseFunc, done <-chan str
 		cancel(errWarm)
 	case <-done:
 	}
+}
+
+// sleepLonger sleeps longer with every failure in a row, and not as long as
+// others.
+func (c *candidate) sleepLonger(ctx context.Context) error {
+	pause := min(retryPause, c.claim.Lease/10) << min(c.failures, 10)
+	pause = min(pause, retryPauseMax, max(c.claim.Lease/4, 1))
+	c.failures++
+	return c.sleep(ctx, pause/2+rand.N(pause/2+1))
 }
 
 func (c *candidate) sleep(ctx context.Context, d time.Duration) error {

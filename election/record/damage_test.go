@@ -51,3 +51,47 @@ func TestDeletedRecordHurriesNobody(t *testing.T) {
 		}
 	})
 }
+
+// TestOlderCopyHurriesNobody: a record that is taken back to that of an earlier
+// holder with a short lease does not end the present one's long one.
+func TestOlderCopyHurriesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		store := record.NewMemory(c)
+		open := func() *record.Backend { return record.New(store, record.Options{Clock: c}) }
+		a, b, w := open(), open(), open()
+		defer w.Close()
+		defer b.Close()
+		defer a.Close()
+		brief := claim("a")
+		brief.Lease = 5 * time.Second
+		first, err := a.Acquire(t.Context(), brief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, _, _ := store.Read(t.Context(), "e")
+		if err := a.Release(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Acquire(t.Context(), claim("b")); err != nil {
+			t.Fatal(err)
+		}
+		granted := make(chan struct{})
+		go func() {
+			if _, err := w.Acquire(t.Context(), claim("w")); err != nil {
+				t.Error(err)
+			}
+			close(granted)
+		}()
+		synctest.Wait()
+		began := time.Now()
+		_, version, _ := store.Read(t.Context(), "e")
+		if _, err := store.Write(t.Context(), "e", old, version); err != nil {
+			t.Fatal(err)
+		}
+		<-granted
+		if waited := time.Since(began); waited < time.Minute {
+			t.Errorf("w was granted after %v, b's lease was a minute", waited)
+		}
+	})
+}

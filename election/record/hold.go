@@ -201,32 +201,46 @@ func (n *nomination) withdraw(ctx context.Context) {
 	})
 }
 
-// watchNews tells the holder when its record carries a request, on stores that
-// tell of changes.
-func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
+// watchNews tells the holder when its record carries a request, and when the
+// record is another's, on stores that tell of changes.
+func (b *Backend) watchNews(ctx context.Context, s *state, grant *election.Grant) {
 	watcher, ok := b.store.(Watcher)
 	if !ok || !watcher.Watches() {
 		return
 	}
-	news := make(chan struct{}, 1)
-	grant.News = news
+	news, lost := make(chan struct{}, 1), make(chan struct{})
+	grant.News, grant.Lost = news, lost
 	claim, lease := grant.Claim, grant.Lease
 	go func() {
 		for version := ""; ctx.Err() == nil; {
 			if b.store.Wait(ctx, claim.Election, version, lease) != nil {
 				return // the renewals find out
 			}
-			seen, err := b.read(ctx, claim.Election)
-			if err != nil || seen.record.Nonce != claim.Nonce {
-				return
+			if own, fresh := s.last(); fresh && own != version {
+				version = own // what has changed was our own doing
+				continue
 			}
-			version = seen.version
-			if seen.record.Request != nil {
+			seen, err := b.read(ctx, claim.Election)
+			switch {
+			case err != nil:
+				return
+			case seen.record.Nonce != claim.Nonce:
+				close(lost)
+				return
+			case seen.record.Request != nil:
 				select {
 				case news <- struct{}{}:
 				default:
 				}
 			}
+			version = seen.version
 		}
 	}()
+}
+
+// last is the version that this claim wrote last, if it may still be so.
+func (s *state) last() (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version, s.fresh
 }

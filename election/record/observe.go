@@ -25,7 +25,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			view := last
 			var again election.Instant
 			if err == nil {
-				c.version = seen.version
+				c.version, c.failures = seen.version, 0
 				view, again = seen.view(name, b.now())
 			} else {
 				err = b.fail("observe", name, err)

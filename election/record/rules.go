@@ -14,9 +14,12 @@ type sight struct {
 	version string
 	holder  mark // of Nonce and Beat; empty after a release
 	next    mark // of Next
-	// leaseMs and token are those of the holder, also while its record is gone.
-	leaseMs int64
-	token   election.Token
+	// leaseMs is the holder's, also while its record is gone; token is the
+	// greatest seen; and until notBefore the lease of a holder may last whose
+	// record was taken back to that of an older one.
+	leaseMs   int64
+	token     election.Token
+	notBefore election.Instant
 }
 
 // mark is a sign of life and the instant at which it was seen first.
@@ -35,12 +38,15 @@ func (m *mark) see(nonce string, beat uint64, now election.Instant) {
 // see notes what an answer that arrived at now has shown.
 func (s *sight) see(record Record, version string, now election.Instant) {
 	s.record, s.version = record, version
+	if record.Token < s.token {
+		s.notBefore = max(s.notBefore, s.vacantAt())
+	}
 	switch {
 	case record.Nonce != "":
 		s.holder.see(record.Nonce, record.Beat, now)
 		s.leaseMs, s.token = record.LeaseMs, max(s.token, record.Token)
 	case version != "" && record.Token >= s.token:
-		s.holder = mark{} // released
+		s.holder, s.token = mark{}, record.Token // released
 	}
 	if next := record.Next; next != nil {
 		s.next.see(next.Nonce, next.Beat, now)
@@ -53,9 +59,9 @@ func (s *sight) see(record Record, version string, now election.Instant) {
 // yet (R6).
 func (s *sight) vacantAt() election.Instant {
 	if s.holder.nonce == "" {
-		return 0
+		return s.notBefore
 	}
-	return s.holder.since.Add(milliseconds(s.leaseMs))
+	return max(s.notBefore, s.holder.since.Add(milliseconds(s.leaseMs)))
 }
 
 // nextGoneAt is when the next in line has given no sign of life for so long
@@ -108,7 +114,7 @@ func (s *sight) decide(claim election.Claim, state warmth, beaten, now election.
 		return take, now
 	}
 	if mine {
-		touchAt := beaten.Add(claim.Lease / 3)
+		touchAt := beaten.Add(waitingLease(claim) / 3)
 		switch {
 		case next.State == StateNominated && state == warm:
 			return ready, now
@@ -190,8 +196,15 @@ func (r Record) with(next *Next) Record {
 // joined returns the claim as the next in line.
 func joined(claim election.Claim, beat uint64) *Next {
 	return &Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority,
-		LeaseMs: claim.Lease.Milliseconds(), Beat: beat}
+		LeaseMs: waitingLease(claim).Milliseconds(), Beat: beat}
 }
+
+// waitingLeaseMax bounds for how long a candidate counts as waiting that is not
+// heard of: a long lease of a leader is no reason to wait long for a candidate
+// that has died in line.
+const waitingLeaseMax = 10 * time.Second
+
+func waitingLease(claim election.Claim) time.Duration { return min(claim.Lease, waitingLeaseMax) }
 
 // in returns the next in line in another state, with a beat.
 func (n Next) in(state string) *Next {
