@@ -4,6 +4,7 @@ package lostupdate
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type Experiment struct {
 	// long, until the naive register has had UpdatesMin updates.
 	Length     time.Duration
 	UpdatesMin int
+
+	every time.Duration // between two pauses; 0 is pauseEvery or three leases
 }
 
 const (
@@ -67,7 +70,7 @@ func (e Experiment) Run(ctx context.Context) (Result, error) {
 
 // pause stops processes until it is time to end.
 func (e Experiment) pause(ctx context.Context, t *troop, registers *Server) (pauses int, err error) {
-	every := max(pauseEvery, 3*e.Lease)
+	every := cmp.Or(e.every, max(pauseEvery, 3*e.Lease))
 	for began := time.Now(); ; pauses++ {
 		passed := time.Since(began)
 		if passed > e.Length && (registers.Updates(Naive) >= e.UpdatesMin || passed > 3*e.Length) {
