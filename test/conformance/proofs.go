@@ -21,11 +21,12 @@ type proof struct {
 	// dir is where the tests are, from the top of the tree.
 	dir string
 	// lost is how long the experiment with pauses takes in seconds: enough for
-	// some pauses with the store's shortest lease.
+	// some pauses with the store's shortest lease. Zero is a proof of no backend:
+	// it has tests of its own, and leaves no report.
 	lost int
 }
 
-// proofs lists the backends, as the page does.
+// proofs lists the backends, as the page does, and the fences behind them.
 var proofs = []proof{
 	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},
 	{"etcd", []string{"etcd"}, "election/backend/etcd", 45},
@@ -39,6 +40,7 @@ var proofs = []proof{
 	{"azureblob", []string{"azureblob"}, "election/backend/azureblob", 180},
 	{"file", nil, "test/conformance", 45},
 	{"peers", nil, "election/backend/peers", 45},
+	{"fence", []string{"postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence/integration", 0},
 }
 
 // needs returns the names of all stores that the proof's tests start.

@@ -62,6 +62,7 @@ var registrations = []func(register func(recipe)){
 	registerDynamoDB,
 	registerEtcd,
 	registerKubernetes,
+	registerMariaDB,
 	registerNATS,
 	registerPostgres,
 	registerRedis,

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
@@ -24,6 +25,8 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
+var levels = []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
+
 func TestPostgresLosesNoUpdate(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	db, err := sql.Open("pgx", server.URL)
@@ -31,13 +34,40 @@ func TestPostgresLosesNoUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+	for _, level := range levels {
 		b := &table{db: db, dialect: fence.Postgres, level: level, busy: func(err error) bool {
 			var refused *pgconn.PgError
 			return errors.As(err, &refused) && refused.Code == "40001" // could not serialize
 		}}
 		t.Run(fmt.Sprint("GuardRow", level), func(t *testing.T) { fencetest.Run(t, b.guarded) })
 		t.Run(fmt.Sprint("Column", level), func(t *testing.T) { fencetest.Run(t, b.inColumn) })
+	}
+}
+
+// The column needs a connection that counts rows that were found.
+func TestMariaDBLosesNoUpdate(t *testing.T) {
+	server := stores.Start(t, "mariadb")
+	open := func(rest string) *sql.DB {
+		db, err := sql.Open("mysql", server.URL+rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	if _, err := open("").ExecContext(within(t), "create database fence"); err != nil {
+		t.Fatal(err)
+	}
+	busy := func(err error) bool {
+		var refused *mysql.MySQLError
+		return errors.As(err, &refused) && refused.Number == 1213 // deadlock
+	}
+	changed, found := open("fence"), open("fence?clientFoundRows=true")
+	for _, level := range levels {
+		guarded := &table{db: changed, dialect: fence.MySQL, level: level, busy: busy}
+		t.Run(fmt.Sprint("GuardRow", level), func(t *testing.T) { fencetest.Run(t, guarded.guarded) })
+		column := &table{db: found, dialect: fence.MySQL, level: level, busy: busy}
+		t.Run(fmt.Sprint("Column", level), func(t *testing.T) { fencetest.Run(t, column.inColumn) })
 	}
 }
 
