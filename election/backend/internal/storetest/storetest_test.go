@@ -38,18 +38,13 @@ func TestMemoryStorePasses(t *testing.T) {
 	Run(t, Suite{Open: func(testing.TB) record.Store { return m }, Delete: func(_ testing.TB, name string) { m.Delete(name) }})
 }
 
-// tortured returns three candidates on one store in memory.
-func tortured(store record.Store) []election.Backend {
-	var backends []election.Backend
-	for range 3 {
-		backends = append(backends, record.New(store, record.Options{}))
-	}
-	return backends
-}
-
 func TestTortureOfMemory(t *testing.T) {
 	m := record.NewMemory(nil)
-	Torture{Open: tortured(m), Lease: 200 * time.Millisecond, LeadersMin: 3, For: time.Second,
+	Torture{Candidates: 3, Lease: 200 * time.Millisecond, LeadersMin: 3, For: time.Second,
+		Open: func(context.Context, int) (election.Backend, func() error, error) {
+			b := record.New(m, record.Options{})
+			return b, b.Close, nil
+		},
 		Faults: map[string]func(*testing.T, *rand.Rand){"nothing": func(*testing.T, *rand.Rand) {}}}.Run(t)
 }
 

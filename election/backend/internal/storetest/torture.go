@@ -14,9 +14,13 @@ import (
 
 // Torture lets candidates lead in turn while the store suffers faults at
 // random, and looks for two that lead at once and for tokens that do not grow.
+// A candidate lives for some leases; the next one knows nothing of it.
 type Torture struct {
-	// Open opens a backend for each candidate.
-	Open []election.Backend
+	// Candidates is how many there are at a time.
+	Candidates int
+	// Open opens a backend for a candidate, 0 to Candidates-1, as a new process
+	// would, and returns what closes it.
+	Open func(ctx context.Context, candidate int) (election.Backend, func() error, error)
 	// Faults are what may happen, by name. Each returns when it is over.
 	Faults map[string]func(t *testing.T, random *rand.Rand)
 	// Lease of the candidates. LeadersMin is how many leaderships there must
@@ -82,15 +86,8 @@ func (x Torture) Run(t *testing.T) {
 	all := &beliefs{}
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	for i, backend := range x.Open {
-		id := fmt.Sprint("c", i)
-		elector, err := election.New(backend, "torture", election.Options{ID: id, Lease: x.Lease, Forever: true,
-			Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		random := rand.New(rand.NewPCG(x.Seed, uint64(i)))
-		group.Go(func() { _ = elector.Run(ctx, x.lead(all, id, random)) }) // it ends with ctx
+	for i := range x.Candidates {
+		group.Go(func() { x.campaign(ctx, t, all, i) })
 	}
 	x.suffer(t)
 	x.awaitLeader(t, all)
@@ -102,6 +99,31 @@ func (x Torture) Run(t *testing.T) {
 	t.Logf("%d leaderships", all.count())
 	if all.count() < x.LeadersMin {
 		t.Errorf("%d leaderships show nothing", all.count())
+	}
+}
+
+// campaign lets one candidate after the other live.
+func (x Torture) campaign(ctx context.Context, t *testing.T, all *beliefs, i int) {
+	random := rand.New(rand.NewPCG(x.Seed, uint64(i)))
+	for life := 0; ctx.Err() == nil; life++ {
+		backend, end, err := x.Open(ctx, i)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		id := fmt.Sprintf("c%d.%d", i, life)
+		elector, err := election.New(backend, "torture", election.Options{ID: id, Lease: x.Lease, Forever: true,
+			Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		living, die := context.WithTimeout(ctx, time.Duration(random.Int64N(int64(3*x.Lease))))
+		_ = elector.Run(living, x.lead(all, id, random)) // it ends with its life
+		die()
+		if err := end(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,0 +1,43 @@
+//go:build conformance && linux
+
+package postgres
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// TestNoTwoLeadUnderTorture: whatever happens to the server, its memory and the
+// ways to it.
+func TestNoTwoLeadUnderTorture(t *testing.T) {
+	const lease, candidates = time.Second, 10
+	server := stores.Start(t, "postgres")
+	plain := newDatabase(t, server.URL)
+	url := plain + "&lease-max=1s"
+	links := storetest.NewLinks(t, server, candidates)
+	ddl, err := DDL("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, plain, strings.SplitAfter(strings.TrimSpace(ddl), ";\n")...)
+	faults := links.Faults(lease)
+	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant, whoever got it
+		links.Isolate(func() {
+			execute(t, plain, `update conclave_elections set version = gen_random_uuid(), record = '{"token":1,"beat":1}' where name = 'torture'`)
+			if err := server.Restart(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, For: time.Minute, LeadersMin: 10,
+		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
+			return Open(ctx, strings.Replace(url, server.Addr, links.Addrs()[i], 1))
+		}}.Run(t)
+}

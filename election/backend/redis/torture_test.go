@@ -1,0 +1,38 @@
+//go:build conformance && linux
+
+package redis
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// TestNoTwoLeadUnderTorture: whatever happens to the server, its memory and the
+// ways to it.
+func TestNoTwoLeadUnderTorture(t *testing.T) {
+	const lease, candidates = time.Second, 10
+	server := stores.Start(t, "redis")
+	url := newHash(t, server.URL, lease, true)
+	links := storetest.NewLinks(t, server, candidates)
+	faults := links.Faults(lease)
+	faults["flush"] = func(t *testing.T, _ *rand.Rand) { operator(t, url, "flushall") }
+	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant, whoever got it
+		links.Isolate(func() {
+			operator(t, url, "hset", keyOf(url), "torture", newVersion()+`  {"token":1,"beat":1}`)
+			if err := server.Restart(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, For: time.Minute, LeadersMin: 10,
+		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
+			return Open(ctx, strings.Replace(url, server.Addr, links.Addrs()[i], 1))
+		}}.Run(t)
+}
