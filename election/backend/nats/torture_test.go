@@ -20,7 +20,16 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const lease, candidates = time.Second, 10
 	server := stores.Start(t, "nats")
 	url := newBucket(t, server.URL, "&lease-max=1s")
-	links := storetest.NewLinks(t, server, candidates)
+	links := storetest.Links{Server: server}
+	var addrs []string
+	for range candidates {
+		link, err := server.Link()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(link.Close)
+		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
+	}
 	kv := bucket(t, url)
 	faults := links.Faults(lease)
 	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant, whoever got it
@@ -35,6 +44,6 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, For: time.Minute, LeadersMin: 10,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, links.Addrs()[i], 1))
+			return Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
 		}}.Run(t)
 }

@@ -21,7 +21,16 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	plain := newDatabase(t, server.URL)
 	url := plain + "&lease-max=1s"
-	links := storetest.NewLinks(t, server, candidates)
+	links := storetest.Links{Server: server}
+	var addrs []string
+	for range candidates {
+		link, err := server.Link()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(link.Close)
+		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
+	}
 	ddl, err := DDL("")
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +47,6 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, For: time.Minute, LeadersMin: 10,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, links.Addrs()[i], 1))
+			return Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
 		}}.Run(t)
 }
