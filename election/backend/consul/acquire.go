@@ -21,7 +21,8 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	}
 	ctx, cancel := s.bind(ctx)
 	defer cancel()
-	w := &waiter{backend: b, seat: s, ttl: claim.Lease, kept: election.Now()}
+	now := election.Now()
+	w := &waiter{backend: b, seat: s, ttl: claim.Lease, kept: now, sure: now}
 	defer w.warming.stop()
 	if err := b.join(ctx, s); err != nil {
 		return election.Grant{}, fmt.Errorf("consul: join election %q: %w", claim.Election, mark(err))
@@ -65,6 +66,8 @@ type waiter struct {
 	seat    *seat
 	ttl     time.Duration
 	kept    election.Instant // when the last good renewal was sent
+	sure    election.Instant // the same, of the last one that a quorum has followed
+	refused int              // how often the free key could not be locked, in a row
 	warming warming
 }
 
@@ -88,9 +91,11 @@ func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
 		}
 		if err == nil && token != 0 {
 			w.warming.finish(w.ttl / 4)
-			var grant election.Grant
-			if grant, err = w.backend.takeUp(ctx, w.seat, token); err == nil {
-				return grant, nil
+			if err = w.keep(ctx); err == nil {
+				var grant election.Grant
+				if grant, err = w.backend.takeUp(ctx, w.seat, token, w.kept, w.ttl); err == nil {
+					return grant, nil
+				}
 			}
 		}
 		switch {
@@ -125,6 +130,9 @@ func (w *waiter) look(ctx context.Context) (scene, error) {
 		}
 	}
 	now, err := w.backend.scene(ctx, w.seat)
+	if err == nil {
+		w.sure = w.kept
+	}
 	if err != nil || now.at >= 0 || now.lock.Session == w.seat.sessionID() {
 		return now, err
 	}
@@ -139,13 +147,20 @@ func (w *waiter) look(ctx context.Context) (scene, error) {
 
 func (w *waiter) due() election.Instant { return w.kept.Add(w.ttl / 3) }
 
+// keep renews the session, unless it comes too late to be believed (C3).
 func (w *waiter) keep(ctx context.Context) error {
+	if election.Now().Sub(w.sure) > w.ttl*3/4 {
+		return errPaused
+	}
 	sent, ttl, err := w.backend.keepAlive(ctx, w.seat)
 	if err == nil {
 		w.kept, w.ttl = sent, ttl
 	}
 	return err
 }
+
+// errPaused ends a claim whose process was frozen, or cut off, for too long.
+var errPaused = fmt.Errorf("%w: its session was not renewed in time", election.ErrLost)
 
 // tryLock returns the token if the key is locked by this candidate: by itself,
 // being the first in line and the key free, or by a holder that handed it over.
@@ -171,11 +186,19 @@ func (w *waiter) tryLock(ctx context.Context, now scene) (election.Token, error)
 	if failed >= 0 {
 		// "consul lock" was faster, or there is a lock-delay, or the session
 		// has ended: the next look tells.
-		sleep(ctx, retryPause)
+		sleep(ctx, min(refusedPause<<w.refused, refusedPauseMax))
+		w.refused = min(w.refused+1, 10)
 		return 0, nil
 	}
 	return election.Token(results[0].ModifyIndex), nil
 }
+
+// The pause after a free key could not be locked doubles: a lock-delay may be
+// of a millisecond, as ours, or of 15 seconds, as that of "consul lock".
+const (
+	refusedPause    = 2 * time.Millisecond
+	refusedPauseMax = 500 * time.Millisecond
+)
 
 // await returns when there is a reason to look again (C5).
 func (w *waiter) await(ctx context.Context, now scene) {
@@ -187,6 +210,9 @@ func (w *waiter) await(ctx context.Context, now scene) {
 	w.warm(ctx, own)
 	mine := watched{own.key, own.modified}
 	free := now.lock.Session == ""
+	if !free {
+		w.refused = 0
+	}
 	key := watched{now.lock.Key, now.lock.ModifyIndex}
 	switch {
 	case now.at == 0 && free:

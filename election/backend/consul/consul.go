@@ -22,11 +22,12 @@
 //	    own counter of all writes, which grows on when the key is deleted, as
 //	    "consul lock" does at its end. (The key's LockIndex starts again then.)
 //	C3  The lease is the session's TTL, counted from before the renewal was
-//	    sent. The servers wait twice that long before they end a session. The
-//	    second half covers a server that does not know yet that it leads no
-//	    more and says yes to a renewal: it finds out within its own leader
-//	    lease, 2.5 s unless configured. A leader killed is thus replaced after
-//	    one to two TTL.
+//	    sent, and every renewal is sent within a TTL of the one before and
+//	    followed by a read by quorum. The servers wait two TTL before they end
+//	    a session. The second one is in reserve for a server that was cut off
+//	    or frozen, does not know yet that it leads no more, and says yes to a
+//	    renewal: whoever leads instead has let all sessions begin anew after
+//	    the renewal before. So a leader killed is replaced after up to two TTL.
 //	C4  A session hangs on its TTL alone, not on the health of a node: with the
 //	    default, gossip about a failed agent ends a session long before its TTL,
 //	    while its holder goes on leading.
@@ -127,7 +128,7 @@ func (b *Backend) Traits() election.Traits {
 		Guarantees: election.Guarantees{
 			Failover: "none: everything is decided by a quorum; a new leader of Consul lets all sessions begin anew",
 			Clocks: "rates only, with a whole TTL in reserve: the servers wait twice as long as the candidate; " +
-				"a dead leader is replaced after one to two leases",
+				"a dead leader is replaced after two leases",
 			Token:   "index of the write that locked the key; goes back if the data is lost or restored into a new cluster",
 			Renewal: "one renewal, which is no write, one read by quorum and one list of keys",
 			Waiting: "one renewal and one read every third of the lease, one or two blocking queries; " +

@@ -12,14 +12,11 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/ledger"
 )
 
-// takeUp proves that the claim holds the lock, and writes it into the history
-// in the same transaction.
-func (b *Backend) takeUp(ctx context.Context, s *seat, token election.Token) (election.Grant, error) {
-	grant := election.Grant{Claim: s.claim, Token: token, Lost: s.lost, News: s.news}
-	var err error
-	if grant.Sent, grant.Lease, err = b.keepAlive(ctx, s); err != nil {
-		return grant, err
-	}
+// takeUp proves that the claim holds the lock, after a renewal that was sent at
+// the instant, and writes it into the history in the same transaction.
+func (b *Backend) takeUp(ctx context.Context, s *seat, token election.Token, sent election.Instant, ttl time.Duration,
+) (election.Grant, error) {
+	grant := election.Grant{Claim: s.claim, Token: token, Sent: sent, Lease: ttl, Lost: s.lost, News: s.news}
 	name := s.claim.Election
 	for range historyTries {
 		old, err := b.readHistory(ctx, name)
@@ -39,7 +36,8 @@ func (b *Backend) takeUp(ctx context.Context, s *seat, token election.Token) (el
 		}
 	}
 	// Nobody is kept from leading because the history cannot be written.
-	if grant, err = b.prove(ctx, s, grant); err == nil {
+	grant, err := b.prove(ctx, s, grant)
+	if err == nil {
 		s.setGranted(token, history{})
 	}
 	return grant, err

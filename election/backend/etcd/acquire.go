@@ -246,10 +246,24 @@ func (b *Backend) opBefore(name string, created, limit int64) clientv3.Op {
 // keepAlive extends the lease. It returns the instant before it asked, from
 // which on the lease holds for the time beside it (D5).
 func (b *Backend) keepAlive(ctx context.Context, s *seat) (election.Instant, time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
 	sent := election.Now()
-	answer, err := b.client.KeepAliveOnce(ctx, s.lease)
+	// The client's own KeepAliveOnce tries again without a pause for as long
+	// as there is no server.
+	stream, err := clientv3.RetryLeaseClient(b.client).LeaseKeepAlive(ctx)
+	if err == nil {
+		err = stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(s.lease)})
+	}
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, rpctypes.Error(err)
+	}
+	answer, err := stream.Recv()
+	switch {
+	case err != nil:
+		return 0, 0, rpctypes.Error(err)
+	case answer.TTL <= 0:
+		return 0, 0, rpctypes.ErrLeaseNotFound
 	}
 	return sent, time.Duration(answer.TTL) * time.Second, nil
 }
