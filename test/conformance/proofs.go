@@ -26,7 +26,8 @@ type proof struct {
 	lost int
 }
 
-// proofs lists the backends, as the page does, and the fences behind them.
+// proofs lists the backends, as the page does, and behind them the fences and
+// the examples that are deployed.
 var proofs = []proof{
 	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},
 	{"etcd", []string{"etcd"}, "election/backend/etcd", 45},
@@ -41,6 +42,7 @@ var proofs = []proof{
 	{"file", nil, "test/conformance", 45},
 	{"peers", nil, "election/backend/peers", 45},
 	{"fence", []string{"postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence/integration", 0},
+	{"deploy", []string{"kubernetes"}, "examples/deploy", 0},
 }
 
 // needs returns the names of all stores that the proof's tests start.
