@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -45,6 +46,11 @@ func (b book) backends() []electiontest.Report {
 	return firsts
 }
 
+// suites returns the reports of whole suites.
+func (b book) suites() []electiontest.Report {
+	return slices.DeleteFunc(slices.Clone(b.Reports), onlyLost)
+}
+
 func (b book) offers(text *strings.Builder) {
 	t := table{text: text}
 	t.row("backend", "one leader at a time", "the lease expires", "who waits is seen", "transfer to a chosen one",
@@ -69,7 +75,7 @@ func (b book) proved(text *strings.Builder) {
 	text.WriteString("\n## What was proved\n\n")
 	t := table{text: text}
 	t.row("backend", "store", "date", "lease", "tests passed", "failed", "left out", "leaderships judged", "longest overlap", "tokens that went back")
-	for _, r := range b.Reports {
+	for _, r := range b.suites() {
 		passed, failed, left := tally(r)
 		t.row(r.Traits.Name, r.Store, r.Date, (time.Duration(r.LeaseMs) * time.Millisecond).String(), fmt.Sprint(passed), fmt.Sprint(failed),
 			fmt.Sprint(left), fmt.Sprint(r.Leaderships), fmt.Sprintf("%.0f ms", r.OverlapMaxMs), fmt.Sprint(r.TokensBack))
@@ -95,7 +101,7 @@ func (b book) figures(text *strings.Builder) {
 		headings = append(headings, c.heading)
 	}
 	t.row(headings...)
-	for _, r := range b.Reports {
+	for _, r := range b.suites() {
 		cells := []string{r.Traits.Name, r.Store}
 		for _, c := range columns {
 			cells = append(cells, show(r.Figures[c.name]))
@@ -128,7 +134,7 @@ func (b book) lost(text *strings.Builder) {
 ## Updates lost under pauses
 
 Five processes, of which the leader reads, changes and writes three registers as fast as it can, a millisecond between reading and writing. About
-every five seconds a process, mostly the leader, is stopped for 1.1 to 2 leases and goes on where it stood. An update is lost if it was acknowledged
+every five seconds a process, mostly the leader, is stopped for 1.1 to 2.6 leases and goes on where it stood. An update is lost if it was acknowledged
 and is not in the history of the final value. The *naive* register is written without another look; before the *checked* one the process
 asks whether it still leads; the *fenced* one refuses tokens older than it has seen. Only fencing can promise zero: between a check and a write there
 is always time enough for a pause. How to fence is in ` + "`election/fence`" + `. (` + "`go run ./test/conformance lock-experiment`" + `)
@@ -190,7 +196,7 @@ func (b book) leftOut(text *strings.Builder) {
 	text.WriteString("\n## What was left out, and why\n\n")
 	t := table{text: text}
 	t.row("backend", "store", "test", "why")
-	for _, r := range b.Reports {
+	for _, r := range b.suites() {
 		for _, test := range r.Tests {
 			if test.LeftOut != "" && !strings.HasPrefix(test.LeftOut, electiontest.LostUpdatesVariable) {
 				t.row(r.Traits.Name, r.Store, test.Name, test.LeftOut)

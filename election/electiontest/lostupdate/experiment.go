@@ -23,7 +23,7 @@ type Experiment struct {
 	// Command returns the command of one process that campaigns: id names it,
 	// registers is the address for Dial.
 	Command func(id, registers string) *exec.Cmd
-	// Lease is the lease of the candidates. Pauses last from 1.1 to 2 leases.
+	// Lease is the lease of the candidates. Pauses last from 1.1 to 2.6 leases.
 	Lease time.Duration
 	// Length is how long it takes, at least; it goes on, up to three times as
 	// long, until the naive register has had UpdatesMin updates.
@@ -76,7 +76,7 @@ func (e Experiment) pause(ctx context.Context, t *troop, registers *Server) (pau
 		if passed > e.Length && (registers.Updates(Naive) >= e.UpdatesMin || passed > 3*e.Length) {
 			return pauses, nil
 		}
-		length := e.Lease*11/10 + rand.N(e.Lease*9/10)
+		length := e.Lease*11/10 + rand.N(e.Lease*3/2)
 		if err := sleep(ctx, every-length); err != nil {
 			return pauses, err
 		}
