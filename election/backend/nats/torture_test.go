@@ -14,12 +14,23 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// TestNoTwoLeadUnderTorture: whatever happens to the server, its memory and the
-// ways to it.
+// TestNoTwoLeadUnderTorture: whatever happens to the servers and the ways to
+// them, and to the memory of a server that stands alone.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
+	for _, test := range []struct {
+		store, parameters string
+		forgets           bool
+	}{{"nats", "", true}, {"nats-cluster", "&replicas=3", false}} {
+		t.Run(test.store, func(t *testing.T) {
+			server := stores.Start(t, test.store)
+			url := newBucket(t, server.URL, "&lease-max=1s"+test.parameters)
+			torture(t, server, url, test.forgets)
+		})
+	}
+}
+
+func torture(t *testing.T, server *stores.Server, url string, forgets bool) {
 	const lease, candidates = time.Second, 10
-	server := stores.Start(t, "nats")
-	url := newBucket(t, server.URL, "&lease-max=1s")
 	links := storetest.Links{Server: server}
 	var addrs []string
 	for range candidates {
@@ -30,20 +41,26 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 		t.Cleanup(link.Close)
 		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
 	}
-	kv := bucket(t, url)
+	kv, connection := bucket(t, url), operator(t, url).Conn()
 	faults := links.Faults(lease)
-	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant, whoever got it
-		links.Isolate(func() {
-			if _, err := kv.PutString(within(t), "torture", `{"token":1,"beat":1}`); err != nil {
-				t.Error(err)
-			}
-			if err := server.Restart(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+	if forgets {
+		faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant, whoever got it
+			links.Isolate(func() {
+				if _, err := kv.PutString(within(t), "torture", `{"token":1,"beat":1}`); err != nil {
+					t.Error(err)
+				}
+				if err := server.Restart(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	} else {
+		faults["stepDown"] = func(*testing.T, *rand.Rand) { // the leader of the stream, if there is one now
+			_, _ = connection.Request("$JS.API.STREAM.LEADER.STEPDOWN.KV_"+kv.Bucket(), nil, lease)
+		}
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, For: time.Minute, LeadersMin: 10,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
+			return Open(ctx, strings.Replace(url, strings.TrimPrefix(server.URL, "nats://"), addrs[i], 1))
 		}}.Run(t)
 }
