@@ -52,10 +52,10 @@ func (v *runFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	addForever(c, &v.options.Forever)
 	addGrace(c, &v.command)
-	f.StringVar(&v.command.OnElected, "on-elected", "", "what sh runs before the command")
-	f.StringVar(&v.command.OnLost, "on-lost", "", "what sh runs after the command has gone")
+	f.StringVar(&v.command.OnElected, "on-elected", "", "`LINE` that sh runs before the command")
+	f.StringVar(&v.command.OnLost, "on-lost", "", "`LINE` that sh runs after the command has gone")
 	f.DurationVar(&v.command.HookLimit, "hook-limit", supervise.HookLimitDefault, "time that --on-elected and --on-lost may take each before they are killed")
-	f.StringVar(&v.health, "health", "", "what sh runs again and again, and must end with code 0")
+	f.StringVar(&v.health, "health", "", "`LINE` that sh runs again and again, and that must end with code 0")
 	f.DurationVar(&v.healthEvery, "health-every", 0, "pause between two health checks, and the time that one may take (default a quarter of the lease)")
 	f.IntVar(&v.failures, "health-failures", election.HealthFailuresDefault, "how many health checks must fail in a row")
 }

@@ -20,7 +20,7 @@ type storeFlags struct {
 }
 
 func (s *storeFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&s.store, "store", "", "URL of the store: zk://host:port[,host:port...][/chroot], file:///dir or another, see `conclave help run` (default $CONCLAVE_STORE, else a directory of this machine and user)")
+	c.Flags().StringVar(&s.store, "store", "", "`URL` of the store: zk://host:port[,host:port...][/chroot], file:///dir or one that conclave help run shows (default $CONCLAVE_STORE, else a directory of this machine and user)")
 	c.Flags().StringArrayVar(&s.auth, "auth", nil, "credential to show to ZooKeeper's servers, as digest:user:password; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("store", completeStore)
 }
