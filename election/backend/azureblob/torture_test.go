@@ -1,0 +1,47 @@
+//go:build linux && conformance
+
+package azureblob_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/azureblob"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+)
+
+// TestNoTwoLeadUnderTorture: the service stands still, ways to it are cut and
+// slow, leases are broken. The emulator is not killed: it would forget leases,
+// which the service does not.
+func TestNoTwoLeadUnderTorture(t *testing.T) {
+	const candidates = 4
+	server := start(t)
+	url := containers(server)(t) + "&poll=200ms"
+	links := storetest.Links{Server: server}
+	var addrs []string
+	for range candidates {
+		link, err := server.Link()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(link.Close)
+		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
+	}
+	operator := open(t, url).(*azureblob.Backend) // makes the container
+	url = strings.Replace(url, "create=true", "create=false", 1)
+	faults := links.Faults(azureblob.LeaseMin)
+	delete(faults, "restart")
+	faults["break"] = func(t *testing.T, _ *rand.Rand) {
+		left, err := operator.Break(within(t), "torture")
+		t.Logf("broken, %v left, %v", left, err) // there may be none to break
+	}
+	storetest.Torture{Candidates: candidates, Faults: faults, Lease: azureblob.LeaseMin, For: 3 * time.Minute,
+		LeadersMin: 4,
+		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
+			return azureblob.Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
+		}}.Run(t)
+}

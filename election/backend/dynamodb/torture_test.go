@@ -1,0 +1,37 @@
+//go:build linux && conformance
+
+package dynamodb_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/dynamodb"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// TestNoTwoLeadUnderTorture: whatever happens to the server and the ways to it.
+func TestNoTwoLeadUnderTorture(t *testing.T) {
+	const candidates = 5
+	server := stores.Start(t, "dynamodb")
+	open(t, server.URL) // makes the table
+	url := strings.Replace(server.URL, "create=true", "poll=100ms", 1)
+	links := storetest.Links{Server: server}
+	var addrs []string
+	for range candidates {
+		link, err := server.Link()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(link.Close)
+		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
+	}
+	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, For: time.Minute, LeadersMin: 5,
+		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
+			return dynamodb.Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
+		}}.Run(t)
+}
