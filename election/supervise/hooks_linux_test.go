@@ -147,6 +147,18 @@ func TestCommandKnowsUntilWhenItsLeadershipIsProved(t *testing.T) {
 	}
 }
 
+// TestRunInsideARunHasItsOwnVariables, once each: getenv finds the first.
+func TestRunInsideARunHasItsOwnVariables(t *testing.T) {
+	for _, name := range []string{"TOKEN", "ELECTION", "ID", "DEADLINE", "EVENT", "REASON"} {
+		t.Setenv("CONCLAVE_"+name, "outer")
+	}
+	r := start(t, testOrder{Dir: t.TempDir(), ID: "inner", Args: []string{"env"}})
+	r.code()
+	if text := r.output.String(); strings.Contains(text, "outer") || strings.Count(text, "CONCLAVE_ID=") != 1 {
+		t.Errorf("the command found\n%s", text)
+	}
+}
+
 func TestLeadershipGivenUpEndsWithItsOwnCode(t *testing.T) {
 	ready := filepath.Join(t.TempDir(), "ready")
 	r := start(t, testOrder{Dir: t.TempDir(), ResignWhen: ready,

@@ -11,7 +11,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -150,9 +152,18 @@ func (s *supervisor) result(err error) (int, error) {
 	}
 }
 
-// environment is what the command gets beside its own.
+// ours are the variables that this package sets. Those that it was started with,
+// by another run around it, are not passed on: of two of a name many programs
+// see the first.
+var ours = []string{"CONCLAVE_TOKEN=", "CONCLAVE_ELECTION=", "CONCLAVE_ID=", "CONCLAVE_DEADLINE=",
+	"CONCLAVE_EVENT=", "CONCLAVE_REASON="}
+
+// environment is what the command gets.
 func (s *supervisor) environment(lead election.Leadership) []string {
-	return append(append([]string(nil), s.command.Env...),
+	inherited := slices.DeleteFunc(slices.Clone(s.command.Env), func(one string) bool {
+		return slices.ContainsFunc(ours, func(name string) bool { return strings.HasPrefix(one, name) })
+	})
+	return append(inherited,
 		"CONCLAVE_TOKEN="+strconv.FormatUint(uint64(lead.Token()), 10),
 		"CONCLAVE_ELECTION="+lead.Election(),
 		"CONCLAVE_ID="+lead.ID(),
