@@ -171,8 +171,8 @@ func (w *waiter) tryLock(ctx context.Context, now scene) (election.Token, error)
 	case now.lock.Session == s.sessionID():
 		return election.Token(now.lock.ModifyIndex), nil // also after an answer was lost
 	case now.lock.ModifyIndex != 0 && now.lock.Flags != api.LockFlagValue:
-		return 0, election.Permanent(fmt.Errorf("key %q is in use for something else: its flags are %#x, those of a lock %#x; "+
-			"choose another name", s.lock, now.lock.Flags, uint64(api.LockFlagValue)))
+		return 0, election.Permanent(fmt.Errorf("key %q is in use for something else: its flags are %#x, "+
+			"those of a lock %#x; choose another name", s.lock, now.lock.Flags, uint64(api.LockFlagValue)))
 	case now.at != 0 || now.lock.Session != "":
 		return 0, nil
 	}

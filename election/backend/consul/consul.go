@@ -128,7 +128,8 @@ func (b *Backend) Traits() election.Traits {
 		Guarantees: election.Guarantees{
 			Failover: "none: everything is decided by a quorum; a new leader of Consul lets all sessions begin anew",
 			Clocks: "rates only, with a whole TTL in reserve: the servers wait twice as long as the candidate; " +
-				"a dead leader is replaced after two leases",
+				"a dead leader is replaced after two leases. The least lease is 10 s unless session_ttl_min " +
+				"of the servers says otherwise",
 			Token:   "index of the write that locked the key; goes back if the data is lost or restored into a new cluster",
 			Renewal: "one renewal, which is no write, one read by quorum and one list of keys",
 			Waiting: "one renewal and one read every third of the lease, one or two blocking queries; " +

@@ -97,7 +97,7 @@ func TestRefusalsArePermanent(t *testing.T) {
 		},
 		"operation": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusConflict)
-			_, _ = w.Write([]byte(`{"Results":null,"Errors":[{"OpIndex":0,"What":"Permission denied: token lacks permission"}]}`))
+			_, _ = w.Write([]byte(`{"Errors":[{"OpIndex":0,"What":"Permission denied: token lacks permission"}]}`))
 		},
 	}
 	for form, answer := range forms {

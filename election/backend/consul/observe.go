@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -81,14 +82,16 @@ func (b *Backend) sideIndex(ctx context.Context, name string, index uint64) (uin
 
 // awaitSign returns when something may have changed.
 func (b *Backend) awaitSign(ctx context.Context, name string, lock, side uint64) {
+	var queries sync.WaitGroup
+	defer queries.Wait()
 	ctx, cancel := context.WithTimeout(ctx, observeLimit)
 	defer cancel()
 	changed := make(chan error, 2)
-	b.group.Go(func() {
+	queries.Go(func() {
 		_, _, err := b.get(ctx, b.lockKey(name), lock, observeLimit)
 		changed <- err
 	})
-	b.group.Go(func() {
+	queries.Go(func() {
 		_, err := b.sideIndex(ctx, name, side)
 		changed <- err
 	})

@@ -130,7 +130,8 @@ func (b *Backend) follow(ctx context.Context, key string, show func(*api.KVPair)
 
 // get reads a key by quorum; with an index it waits, for at most the limit,
 // until the key's is another one.
-func (b *Backend) get(ctx context.Context, key string, index uint64, limit time.Duration) (*api.KVPair, uint64, error) {
+func (b *Backend) get(ctx context.Context, key string, index uint64, limit time.Duration,
+) (*api.KVPair, uint64, error) {
 	// Servers wait up to a sixteenth longer. One that has gone silently must
 	// not be waited for.
 	ctx, cancel := context.WithTimeout(ctx, limit+limit/16+answerLimit)
@@ -157,11 +158,13 @@ func (b *Backend) await(ctx context.Context, limit time.Duration, keys ...watche
 	if limit <= 0 {
 		return
 	}
+	var queries sync.WaitGroup
+	defer queries.Wait()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	changed := make(chan struct{}, len(keys))
 	for _, k := range keys {
-		b.group.Go(func() {
+		queries.Go(func() {
 			if _, _, err := b.get(ctx, k.key, k.index, limit); err != nil {
 				sleep(ctx, retryPause)
 			}

@@ -12,7 +12,8 @@ func TestURLAndEnvironmentMakeTheClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(config.Endpoints, []string{"http://a:2379", "http://[::1]:2379"}) || options.Prefix != "services/x/" {
+	servers := []string{"http://a:2379", "http://[::1]:2379"}
+	if !slices.Equal(config.Endpoints, servers) || options.Prefix != "services/x/" {
 		t.Errorf("servers %q, prefix %q", config.Endpoints, options.Prefix)
 	}
 	if config.Username != "ann" || config.Password != "secret" || config.TLS != nil {
@@ -25,7 +26,8 @@ func TestURLAndEnvironmentMakeTheClient(t *testing.T) {
 }
 
 func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {
-	for _, url := range []string{"", "http://a:1", "etcd://", "etcd://a", "etcd://a:1,", "etcd://a:1?x=y", "etcd://u:p@a:1"} {
+	bad := []string{"", "http://a:1", "etcd://", "etcd://a", "etcd://a:1,", "etcd://a:1?x=y", "etcd://u:p@a:1"}
+	for _, url := range bad {
 		_, _, err := Open(t.Context(), url)
 		if err == nil || !strings.Contains(err.Error(), "etcd://127.0.0.1:2379") {
 			t.Errorf("%q: error %v", url, err)
@@ -57,7 +59,8 @@ func TestQueuesOfNestedNamesAreToldApart(t *testing.T) {
 	if nested := b.candidate("a/b", leaseID("one")); b.isCandidate("a", nested) {
 		t.Errorf("%q counts for the election \"a\"", nested)
 	}
-	if side := b.line("a", key); !strings.HasPrefix(side, b.lineKeys("a")) || strings.HasPrefix(side, b.lineKeys("a/b")) {
+	side := b.line("a", key)
+	if !strings.HasPrefix(side, b.lineKeys("a")) || strings.HasPrefix(side, b.lineKeys("a/b")) {
 		t.Errorf("side key %q", side)
 	}
 }

@@ -64,7 +64,8 @@ func (b *Backend) members(ctx context.Context, name string) ([]member, error) {
 	}
 	var line []member
 	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
-		m := member{key: string(kv.Key), id: string(kv.Value), created: kv.CreateRevision, lease: clientv3.LeaseID(kv.Lease)}
+		m := member{key: string(kv.Key), id: string(kv.Value), created: kv.CreateRevision,
+			lease: clientv3.LeaseID(kv.Lease)}
 		if !b.isCandidate(name, m.key) {
 			continue
 		}

@@ -134,9 +134,11 @@ func (b *Backend) ask(ctx context.Context, name string, request election.Request
 		leader := line[0]
 		switch token := election.Token(leader.created); {
 		case request.Token != 0 && request.Token != token:
-			return fmt.Errorf("%w with token %d; %q leads with token %d", election.ErrNoLeader, request.Token, leader.id, token)
+			return fmt.Errorf("%w with token %d; %q leads with token %d",
+				election.ErrNoLeader, request.Token, leader.id, token)
 		case !leader.ours():
-			return fmt.Errorf("%q is a candidate of another program, such as etcdctl, and takes no requests; end it", leader.id)
+			return fmt.Errorf("%q is a candidate of another program, such as etcdctl, and takes no requests; end it",
+				leader.id)
 		}
 		asked := request
 		asked.Token = election.Token(leader.created)

@@ -92,7 +92,8 @@ func parse(address string, env func(string) string) (clientv3.Config, Options, e
 
 // tlsConfig returns nil where TLS is off.
 func tlsConfig(env func(string) string, secure bool) (*tls.Config, error) {
-	info := transport.TLSInfo{TrustedCAFile: env("ETCDCTL_CACERT"), CertFile: env("ETCDCTL_CERT"), KeyFile: env("ETCDCTL_KEY")}
+	info := transport.TLSInfo{TrustedCAFile: env("ETCDCTL_CACERT"),
+		CertFile: env("ETCDCTL_CERT"), KeyFile: env("ETCDCTL_KEY")}
 	if !secure && info.Empty() && info.TrustedCAFile == "" {
 		return nil, nil
 	}
