@@ -179,7 +179,7 @@ func write(path string) {
 // what was acknowledged is there, and nothing of an older token comes after a
 // newer one.
 func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
-	const writers, rounds = 4, 25
+	const writers, rounds = 4, 12
 	path := filepath.Join(t.TempDir(), "f")
 	var group sync.WaitGroup
 	var mu sync.Mutex
