@@ -151,7 +151,12 @@ func (t *turn) forceTime() election.Instant {
 
 func (t *turn) onTime() {
 	if t.stopping && t.clock.Now() >= t.forceTime() {
-		t.killAll()
+		select {
+		case report, ok := <-t.reports: // what it has said already comes first
+			t.onReport(report, ok)
+		default:
+			t.killAll()
+		}
 		return
 	}
 	if now := t.times(); now.Deadline > t.told.Deadline {
@@ -241,12 +246,25 @@ func (t *turn) killAll() {
 	_ = t.guardian.Process.Kill()
 	_ = t.guardian.Wait()
 	t.killOrphans()
+	s.code = exitSignal + int(syscall.SIGKILL)
+	t.hearOut()
 	if t.begun && !t.losing && s.command.OnLost != "" {
 		t.tellLost()
 		t.killOrphans()
 	}
-	s.code = exitSignal + int(syscall.SIGKILL)
 	t.gone = true
+}
+
+// hearOut takes note of what the guardian had said before it was killed: that
+// the hook had begun, or that all was over.
+func (t *turn) hearOut() {
+	for report := range t.reports {
+		t.begun = t.begun || report.Begun
+		t.losing = t.losing || report.Losing
+		if report.Gone {
+			t.supervisor.code = report.Code
+		}
+	}
 }
 
 // killOrphans returns when this process has no descendants any more.
