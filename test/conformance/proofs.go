@@ -18,7 +18,8 @@ type proof struct {
 	// of the backend with an addition, such as "etcd-cluster"; none for a
 	// backend without one.
 	stores []string
-	// dir is where the tests are, from the top of the tree.
+	// dir is where the tests are, from the top of the tree; several, with spaces
+	// between them, where modules part them.
 	dir string
 	// lost is how long the experiment with pauses takes in seconds: enough for
 	// some pauses with the store's shortest lease. Zero is a proof of no backend:
@@ -41,7 +42,7 @@ var proofs = []proof{
 	{"azureblob", []string{"azureblob"}, "election/backend/azureblob", 180},
 	{"file", nil, "test/conformance", 45},
 	{"peers", nil, "election/backend/peers", 45},
-	{"fence", []string{"postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence/integration", 0},
+	{"fence", []string{"zookeeper", "postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence election/fence/integration", 0},
 	{"deploy", []string{"kubernetes"}, "examples/deploy", 0},
 }
 

@@ -139,7 +139,10 @@ func (r *runner) test(ctx context.Context, p proof, leave []string) ([]electiont
 		return nil, err
 	}
 	args := []string{"test", "-tags", "conformance", "-count=1", "-v", "-timeout", testsWithin, "-run", r.pattern(p)}
-	command := exec.CommandContext(ctx, "go", append(args, "./"+p.dir+"/...")...)
+	for dir := range strings.FieldsSeq(p.dir) {
+		args = append(args, "./"+dir+"/...")
+	}
+	command := exec.CommandContext(ctx, "go", args...)
 	command.Env = append(os.Environ(), electiontest.ReportsVariable+"="+reports,
 		stores.WithoutVariable+"="+strings.Join(leave, ","))
 	if r.lost {

@@ -1,4 +1,4 @@
-//go:build linux && interop
+//go:build linux && conformance
 
 package znode_test
 
@@ -7,15 +7,11 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
-	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/test/stores"
 )
 
 func TestGuardInApacheZooKeeperLosesNoUpdate(t *testing.T) {
-	s, err := servers.Start(t.Context(), servers.Apache(servers.Apache39), servers.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Kill() })
+	s := stores.Start(t, "zookeeper")
 	fencetest.Run(t, numbers(t, func() *client.Client {
 		c, err := client.Dial(within(t), s.Addr, client.Options{})
 		if err != nil {
