@@ -21,7 +21,8 @@ type contest struct {
 	wakeMs  int64
 	alarm   int // place among the alarms, -1 for none
 	touched bool
-	unsaved bool // has a state that is not on disk yet
+	version uint64 // of the state file that holds the newest state
+	back    []held // what waits for it to be on disk
 
 	// What the machine was told last, and what it said.
 	campaigns bool
@@ -76,19 +77,14 @@ type candidate struct {
 	seen   uint64
 }
 
-// step gives the machine an event and carries out what it says. What others
-// are told leaves only when the state is on disk (Backend.flush).
+// step gives the machine an event and carries out what it says.
 func (c *contest) step(event algo.Event) {
 	for _, effect := range c.machine.Step(c.b.nowMs(), event) {
 		switch e := effect.(type) {
 		case algo.Persist:
-			c.b.state.Elections[c.name] = algo.State{Term: e.Term, Vote: e.Vote}
-			c.b.dirty, c.unsaved = true, true
-			c.touch()
+			c.persist(algo.State{Term: e.Term, Vote: e.Vote})
 		case algo.Send:
-			if l := c.b.links[e.To]; l != nil {
-				l.message(c.name, e.Message, e.Word == algo.Ask && !c.unsaved)
-			}
+			c.send(e.To, e.Message)
 		case algo.Lead:
 			c.leads, c.term, c.sentMs = true, e.Term, e.SentMs
 			c.touch()
@@ -171,7 +167,7 @@ func (c *contest) best() *claim {
 
 // grant gives the leadership to the first candidate here.
 func (c *contest) grant() {
-	if !c.leads || c.holder != nil || len(c.line) == 0 {
+	if !c.leads || c.holder != nil || len(c.line) == 0 || c.unsaved() {
 		return
 	}
 	one := c.best()

@@ -15,7 +15,7 @@
 //
 //	P1  The token is the term. A vote and its term are in the directory, synced,
 //	    before any byte that depends on them leaves, and before a grant is given
-//	    (raft T1). Only a question for votes goes out while the disk works.
+//	    (raft T1). Elections in which nothing changes do not wait for the disk.
 //	P2  The lease counts from when the beat was sent that a quorum has answered
 //	    (raft T3). It is the same for all elections and all members; a member
 //	    with another one is not let in. The lease of a claim is not heeded.

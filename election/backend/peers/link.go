@@ -46,16 +46,6 @@ func (l *link) note(name string, n note) {
 	}
 }
 
-// message gathers a message of a machine. One that does not depend on the disk
-// may go at once, if nothing that does is before it.
-func (l *link) message(name string, m algo.Message, early bool) {
-	early = early && len(l.frame) == 0 && len(l.full) == 0
-	l.writer.message(name, m)
-	if early {
-		l.flush()
-	}
-}
-
 // flush hands what was gathered to the connection, and cuts a member off that
 // does not read (P6).
 func (l *link) flush() {
@@ -279,29 +269,35 @@ func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 			return err
 		}
 	}
+	var known <-chan struct{}
 	var refused error
-	if err := b.call(b.life, func() { refused = b.recognize(h) }); err != nil {
-		return err
+	if err := b.call(b.life, func() { known, refused = b.recognize(h) }); err != nil || refused != nil {
+		return errors.Join(err, refused)
 	}
-	return refused
+	select {
+	case <-known:
+		return nil
+	case <-b.done:
+		return b.err
+	}
 }
 
 // recognize refuses a member that has lost its directory since it was first met
-// (P3). The first time is written down before anything else goes to it.
-func (b *Backend) recognize(h hello) error {
-	if !b.algorithm.Exclusive {
-		return nil
-	}
+// (P3). The first time is on disk, when the channel is closed, before anything
+// else goes to it.
+func (b *Backend) recognize(h hello) (<-chan struct{}, error) {
 	known, ok := b.state.Births[h.From]
-	if ok && known != h.Birth {
-		return fmt.Errorf("%s is not the member that was met before: it lost its directory, and could vote twice; "+
-			"restore the directory, or found the group anew", h.From)
+	switch {
+	case ok && known != h.Birth && b.algorithm.Exclusive:
+		return nil, fmt.Errorf("%s is not the member that was met before: it lost its directory, and could vote "+
+			"twice; restore the directory, or found the group anew", h.From)
+	case ok || !b.algorithm.Exclusive:
+		at := make(chan struct{})
+		close(at)
+		return at, nil
 	}
-	if !ok {
-		b.state.Births[h.From] = h.Birth
-		b.dirty = true
-	}
-	return nil
+	b.state.Births[h.From] = h.Birth
+	return b.afterSave(), nil
 }
 
 // attach takes a link into use, in the place of an older one.

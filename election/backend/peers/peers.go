@@ -52,7 +52,7 @@ type Backend struct {
 	cut      atomic.Bool // for tests: no connections
 
 	state    *state
-	dirty    bool // the state differs from what is on disk
+	disk     disk
 	joined   bool // all members are connected, or were found not to answer
 	tried    map[algo.ID]bool
 	links    map[algo.ID]*link
@@ -114,6 +114,8 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 			b.workers.Go(func() { b.keepLink(m) })
 		}
 	}
+	b.disk.work = make(chan order, 1)
+	b.workers.Go(b.writeState)
 	b.workers.Go(b.accept)
 	b.workers.Go(func() {
 		b.sleep(options.Lease / 2)
@@ -197,8 +199,8 @@ func (b *Backend) call(ctx context.Context, f func()) error {
 	}
 }
 
-// loop owns the member. It takes all that has come, then writes the state once
-// if it has changed, and only then lets anything out (P1).
+// loop owns the member. It takes all that has come in one go, so that what is to
+// be said and written goes out in one go too.
 func (b *Backend) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -250,31 +252,23 @@ func (b *Backend) tick() {
 	}
 }
 
-// flush carries out what the steps have left: first the disk, then grants, then
-// what others are told.
+// flush carries out what the steps have left: grants, what others are told, and
+// the order to the disk.
 func (b *Backend) flush() {
-	done := 0
-	for ; done < len(b.touched); done++ { // settling may touch more
+	for done := 0; done < len(b.touched); done++ { // settling may touch more
 		b.touched[done].settle()
-	}
-	if b.dirty {
-		if err := b.store.save(b.state); err != nil {
-			b.err = election.Permanent(fmt.Errorf("peers: write the state of this member to %s: %w; "+
-				"it takes no further part", b.store.dir, err))
-			return // nothing of this leaves
-		}
-		b.dirty = false
 	}
 	touched := b.touched
 	b.touched = nil
 	for _, c := range touched {
-		c.touched, c.unsaved = false, false
+		c.touched = false
 		c.grant()
 		c.tell()
 	}
 	for _, l := range b.links {
 		l.flush()
 	}
+	b.giveState()
 }
 
 // stepDown gives up all leaderships, so that others need not wait for a lease.
@@ -295,6 +289,7 @@ func (b *Backend) shut() {
 		c.lost("lost")
 		c.wake()
 	}
+	close(b.disk.work)
 	close(b.done)
 	b.workers.Wait()
 	_ = b.store.close()

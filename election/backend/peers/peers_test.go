@@ -34,6 +34,11 @@ const patience = 30 * time.Second
 // of each.
 func found(t *testing.T, n int, edit func(*peers.Options)) []*peers.Backend {
 	t.Helper()
+	return foundOn(t, osfs.New(), n, edit)
+}
+
+func foundOn(t *testing.T, disk vfs.FS, n int, edit func(*peers.Options)) []*peers.Backend {
+	t.Helper()
 	dir := t.TempDir()
 	var members []peers.Member
 	listeners := make([]net.Listener, n)
@@ -52,14 +57,19 @@ func found(t *testing.T, n int, edit func(*peers.Options)) []*peers.Backend {
 		if edit != nil {
 			edit(&o)
 		}
-		started = append(started, open(t, o))
+		started = append(started, openOn(t, disk, o))
 	}
 	return started
 }
 
 func open(t *testing.T, o peers.Options) *peers.Backend {
 	t.Helper()
-	b, err := peers.New(o)
+	return openOn(t, osfs.New(), o)
+}
+
+func openOn(t *testing.T, disk vfs.FS, o peers.Options) *peers.Backend {
+	t.Helper()
+	b, err := peers.NewOn(o, disk)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +226,49 @@ func TestNewGroupGoesOnAfterTheTokensOfTheOld(t *testing.T) {
 	await(t, mixed[0], "x", func(_ election.View, err error) bool {
 		return err != nil && strings.Contains(err.Error(), "its tokens are after 4711")
 	})
+}
+
+// A disk that hangs holds up the elections in which this member has to write, and
+// no others.
+func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
+	var hangs sync.Mutex
+	slow := &vfs.Faulty{Disk: osfs.New(), Before: func(op vfs.Op) error {
+		if op.Kind == vfs.KindSync {
+			hangs.Lock()
+			defer hangs.Unlock()
+		}
+		return nil
+	}}
+	g := foundOn(t, slow, 3, nil)
+	grant := acquire(t, g[0], claim("x", "a", 0))
+	await(t, g[1], "x", func(v election.View, err error) bool { return v.Leader == "a" && err == nil })
+
+	hangs.Lock()
+	second := make(chan election.Grant, 1)
+	go func() {
+		grant, err := g[1].Acquire(t.Context(), claim("y", "b", 0))
+		if err != nil {
+			t.Error(err)
+		}
+		second <- grant
+	}()
+	for start := time.Now(); time.Since(start) < 2*time.Second; {
+		var err error
+		if grant, err = g[0].Renew(t.Context(), grant); err != nil {
+			t.Fatalf("a leader loses to a disk: %v", err)
+		}
+	}
+	select {
+	case <-second:
+		t.Error("elected with no vote on disk")
+	default:
+	}
+	hangs.Unlock()
+	select {
+	case <-second:
+	case <-time.After(patience):
+		t.Error("not elected when the disk goes on")
+	}
 }
 
 // A member whose disk fails takes no further part; its grants are lost.

@@ -141,17 +141,31 @@ func checksum(line []byte) string {
 	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli))
 }
 
+// encode returns the bytes of the file.
+func (st *state) encode() ([]byte, error) {
+	line, err := json.Marshal(st)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(line, '\n'), checksum(line)...), nil
+}
+
 // save replaces the file and returns when it is on disk (P1).
 func (s *store) save(st *state) error {
-	if s.dir == "" {
-		return nil
-	}
-	line, err := json.Marshal(st)
+	text, err := st.encode()
 	if err != nil {
 		return err
 	}
+	return s.replace(text)
+}
+
+// replace is save for bytes that are encoded already. One goroutine at a time
+// calls it.
+func (s *store) replace(text []byte) error {
+	if s.dir == "" {
+		return nil
+	}
 	name := filepath.Join(s.dir, stateName)
-	text := append(append(line, '\n'), checksum(line)...)
 	if err := s.write(name+".tmp", text); err != nil {
 		return err
 	}

@@ -1,0 +1,139 @@
+package peers
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
+)
+
+// disk is what the loop knows of the state file. Another goroutine writes it,
+// so that a slow disk keeps no beat of elections in which nothing changes. What
+// depends on a change is held back until its version is on disk (P1).
+type disk struct {
+	work    chan order // of 1; the loop gives an order when the last one is done
+	busy    bool
+	dirty   bool   // the state differs from the version that was given last
+	given   uint64 // number of the version that was given last
+	saved   uint64 // and of the one that is on disk
+	waiting []*contest
+	known   []chan struct{} // closed when what is now in the state is on disk
+	knownAt []uint64        // by which version each
+}
+
+// order is a version to be written.
+type order struct {
+	version uint64
+	text    []byte
+}
+
+// held is a message that waits for the disk.
+type held struct {
+	to      algo.ID
+	message algo.Message
+}
+
+// heldMax bounds the messages of an election that wait for the disk.
+const heldMax = 256
+
+// change notes that the state has changed, and returns the version that will
+// hold the change.
+func (d *disk) change() uint64 {
+	d.dirty = true
+	return d.given + 1
+}
+
+// writeState carries out orders until there are no more.
+func (b *Backend) writeState() {
+	for one := range b.disk.work {
+		err := b.store.replace(one.text)
+		b.post(func() { b.onSaved(one.version, err) })
+	}
+}
+
+// giveState orders the present state to be written, if it has changed and the
+// disk has nothing to do.
+func (b *Backend) giveState() {
+	if !b.disk.dirty || b.disk.busy || b.err != nil {
+		return
+	}
+	text, err := b.state.encode()
+	if err != nil {
+		b.failDisk(err)
+		return
+	}
+	b.disk.given++
+	b.disk.dirty, b.disk.busy = false, true
+	b.disk.work <- order{b.disk.given, text}
+}
+
+// onSaved lets out what has waited for this version.
+func (b *Backend) onSaved(version uint64, err error) {
+	b.disk.busy = false
+	if err != nil {
+		b.failDisk(err)
+		return
+	}
+	b.disk.saved = version
+	b.disk.waiting = slices.DeleteFunc(b.disk.waiting, func(c *contest) bool {
+		if c.unsaved() {
+			return false
+		}
+		c.letOut()
+		return true
+	})
+	for len(b.disk.known) > 0 && b.disk.knownAt[0] <= version {
+		close(b.disk.known[0])
+		b.disk.known, b.disk.knownAt = b.disk.known[1:], b.disk.knownAt[1:]
+	}
+}
+
+// failDisk ends the member: nothing that waits for the disk ever leaves.
+func (b *Backend) failDisk(err error) {
+	b.err = election.Permanent(fmt.Errorf("peers: write the state of this member to %s: %w; "+
+		"it takes no further part", b.store.dir, err))
+}
+
+// afterSave returns a channel that is closed when the present state is on disk.
+func (b *Backend) afterSave() <-chan struct{} {
+	ch := make(chan struct{})
+	b.disk.known = append(b.disk.known, ch)
+	b.disk.knownAt = append(b.disk.knownAt, b.disk.change())
+	return ch
+}
+
+// persist takes over a state, and holds back what the contest says from here on.
+func (c *contest) persist(s algo.State) {
+	c.b.state.Elections[c.name] = s
+	if !c.unsaved() {
+		c.b.disk.waiting = append(c.b.disk.waiting, c)
+	}
+	c.version = c.b.disk.change()
+}
+
+// unsaved says whether the newest state of the contest is not on disk yet.
+func (c *contest) unsaved() bool { return c.version > c.b.disk.saved }
+
+// send gives a message to its link, when the disk allows.
+func (c *contest) send(to algo.ID, message algo.Message) {
+	if c.unsaved() {
+		if len(c.back) < heldMax { // more are lost, as messages may be
+			c.back = append(c.back, held{to, message})
+		}
+		return
+	}
+	if l := c.b.links[to]; l != nil {
+		l.message(c.name, message)
+	}
+}
+
+// letOut sends what was held back.
+func (c *contest) letOut() {
+	waited := c.back
+	c.back = nil
+	for _, one := range waited {
+		c.send(one.to, one.message)
+	}
+	c.touch() // a grant may have waited too
+}
