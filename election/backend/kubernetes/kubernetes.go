@@ -153,8 +153,9 @@ func (s *store) Traits() election.Traits {
 		Guarantees: election.Guarantees{
 			Failover: "none: an API server answers a write when a quorum of etcd has it. Elections stand still while there is no quorum; " +
 				"a restored backup of etcd may bring an old holder back, tokens grow nevertheless",
-			Clocks:  "rate only: a Lease expires when a candidate has seen it unchanged for a whole lease on its own clock",
-			Token:   "last token + 1, or milliseconds since 1970 of the new holder's clock if that is more; kept in an annotation. Goes back only if the Lease is deleted and the clock set back",
+			Clocks: "rate only: a Lease expires when a candidate has seen it unchanged for a whole lease on its own clock",
+			Token: "last token + 1, or milliseconds since 1970 of the new holder's clock if that is more; kept in an annotation. " +
+				"Goes back only if the Lease is deleted and the clock set back",
 			Renewal: "one update (one write in etcd) and one read by the holder, four in a lease",
 			Waiting: "one watch on the Lease and one read for each change of it; the next in line writes three times in a lease",
 			Notice:  "watch; polls every second where watching is not allowed",

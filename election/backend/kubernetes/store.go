@@ -100,9 +100,8 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	if err != nil {
 		return "", err
 	}
-	if holder := markOf(&lease.Spec).Holder; r.Request != nil && r.Holder == holder && holder != "" {
-		return "", fmt.Errorf("kubernetes: ask the holder of Lease %s: %q uses client-go, which hears no requests; "+
-			"end its process to make it give up: %w", s.path(name), holder, errors.ErrUnsupported)
+	if err := refused(lease, r); err != nil {
+		return "", fmt.Errorf("kubernetes: write Lease %s: %w", s.path(name), err)
 	}
 	if err := put(lease, name, r, s.labels, s.now()); err != nil {
 		return "", fmt.Errorf("kubernetes: write Lease %s: %w", s.path(name), err)
@@ -125,6 +124,18 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 		return "", election.Permanent(fmt.Errorf("kubernetes: create Lease %s: %w; create the namespace first", s.path(name), err))
 	}
 	return "", s.failed(verb, name, err)
+}
+
+// refused says what we cannot do to a Lease of others.
+func refused(lease *coordination.Lease, r record.Record) error {
+	if strategy := lease.Spec.Strategy; strategy != nil && *strategy != "" {
+		return election.Permanent(fmt.Errorf("its holder is chosen by the control plane (strategy %s); use another name", *strategy))
+	}
+	if holder := markOf(&lease.Spec).Holder; r.Request != nil && r.Holder == holder && holder != "" {
+		return fmt.Errorf("%q uses client-go, which hears no requests; end its process to make it give up: %w",
+			holder, errors.ErrUnsupported)
+	}
+	return nil
 }
 
 // base returns a copy of the Lease with that version, to be changed (G6). It

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
+
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -138,6 +140,19 @@ func TestMissingNamespaceIsNamed(t *testing.T) {
 	}
 	_, err := openStore(t, a).Write(t.Context(), "demo", held(1), "")
 	if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "namespace") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLeaseOfTheControlPlaneIsLeftAlone(t *testing.T) {
+	s := openStore(t, newAPIServer(t))
+	strategy := coordination.OldestEmulationVersion
+	lease := &coordination.Lease{Spec: coordination.LeaseSpec{Strategy: &strategy}}
+	lease.Name = "demo"
+	if err := s.client.Post().Namespace("default").Resource(resource).Body(lease).Do(t.Context()).Into(lease); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write(t.Context(), "demo", held(1), lease.ResourceVersion); !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("%v", err)
 	}
 }

@@ -41,7 +41,8 @@ type watch struct {
 	// broken says that nothing is watched now: those who wait poll.
 	broken  bool
 	changed chan struct{} // closed, and replaced, with every change of the above
-	// restart ends the present stream, so that another one begins.
+	// restart ends the present stream, or the request for it, so that another
+	// one begins.
 	restart context.CancelFunc
 	waiting int
 	idle    *time.Timer // ends the watch; nil while somebody waits
@@ -186,6 +187,9 @@ func (s *store) follow(ctx context.Context, name string, w *watch) {
 func (s *store) stream(ctx context.Context, name string, from *string, w *watch) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	s.mu.Lock()
+	w.restart = cancel // the request may be what gets no answer
+	s.mu.Unlock()
 	seconds := int64(watchMax / time.Second)
 	options := &meta.ListOptions{Watch: true, ResourceVersion: *from, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", object(name)).String()}
@@ -195,7 +199,7 @@ func (s *store) stream(ctx context.Context, name string, from *string, w *watch)
 		return err
 	}
 	defer stream.Stop()
-	s.tell(w, func() { w.broken, w.restart = false, cancel })
+	s.tell(w, func() { w.broken = false })
 	for event := range stream.ResultChan() {
 		if event.Type == events.Error {
 			return api.FromObject(event.Object)

@@ -131,8 +131,15 @@ func TestWithoutARightToWatchItPolls(t *testing.T) {
 	}
 }
 
-// A watch whose connection is dead tells nothing, and is replaced.
+// A watch whose connection is dead tells nothing, and is replaced: whether it
+// died before the answer or after.
 func TestSilentWatchIsReplaced(t *testing.T) {
+	for name, answered := range map[string]bool{"after its answer": true, "before its answer": false} {
+		t.Run(name, func(t *testing.T) { silentWatch(t, answered) })
+	}
+}
+
+func silentWatch(t *testing.T, answered bool) {
 	a := newAPIServer(t)
 	s, other := openStore(t, a), openStore(t, a)
 	version := write(t, other, "demo", held(1), "")
@@ -144,8 +151,10 @@ func TestSilentWatchIsReplaced(t *testing.T) {
 		a.mu.Lock()
 		a.refuse = nil
 		a.mu.Unlock()
-		w.WriteHeader(http.StatusOK)
-		w.(http.Flusher).Flush()
+		if answered {
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+		}
 		<-r.Context().Done()
 		return true
 	}
