@@ -239,7 +239,8 @@ func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
 		}
 		return nil
 	}}
-	g := foundOn(t, slow, 3, nil)
+	const lease = 2 * time.Second
+	g := foundOn(t, slow, 3, func(o *peers.Options) { o.Lease = lease })
 	grant := acquire(t, g[0], claim("x", "a", 0))
 	await(t, g[1], "x", func(v election.View, err error) bool { return v.Leader == "a" && err == nil })
 
@@ -252,7 +253,7 @@ func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
 		}
 		second <- grant
 	}()
-	for start := time.Now(); time.Since(start) < 2*time.Second; {
+	for start := time.Now(); time.Since(start) < 3*lease/2; {
 		var err error
 		if grant, err = g[0].Renew(t.Context(), grant); err != nil {
 			t.Fatalf("a leader loses to a disk: %v", err)
