@@ -4,6 +4,7 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -54,7 +55,8 @@ func startDynamoDB(ctx context.Context, cache, dir string) (*Server, error) {
 	})
 }
 
-// speaksHTTP returns a check that a URL answers anything.
+// speaksHTTP returns a check that a URL answers anything but 503, with which
+// MinIO says that it has not begun yet.
 func speaksHTTP(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -67,6 +69,9 @@ func speaksHTTP(url string) func(context.Context) error {
 		if err != nil {
 			return fmt.Errorf("GET %s: %w", url, err)
 		}
-		return response.Body.Close()
+		if response.StatusCode == http.StatusServiceUnavailable {
+			err = fmt.Errorf("GET %s: %s", url, response.Status)
+		}
+		return errors.Join(err, response.Body.Close())
 	}
 }
