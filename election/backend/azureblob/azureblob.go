@@ -87,6 +87,11 @@ type Backend struct {
 	claims map[string]*claimed // by nonce, from Acquire to Release
 }
 
+var (
+	_ election.Nominator = (*Backend)(nil)
+	_ election.Operator  = (*Backend)(nil)
+)
+
 // claimed is what is known of one claim.
 type claimed struct {
 	// stop ends what goes on in the background for this claim.
@@ -124,17 +129,16 @@ func New(client *container.Client, options Options) (*Backend, error) {
 func (b *Backend) Traits() election.Traits {
 	return election.Traits{Name: "azureblob", Exclusive: true, Expires: true, Line: true, LeaseMin: LeaseMin,
 		Guarantees: election.Guarantees{
-			Failover: "Within a region an answered request is kept by three copies, and leases go with the blob. A failover " +
-				"of the account to its secondary region may bring back an older state, lease and token included: the token " +
-				"grows on by the clock, but two may lead for one lease.",
-			Clocks: "The service's clock, and the holder's, must run at rates within Options.ClockDrift; wall clocks do not matter.",
-			Token: "The lock's blob, and not less than the writer's wall clock in ms: grows over deletion and restore " +
-				"unless that clock went back.",
-			Renewal: "One lease request and one read, $0.4 per million each: about $0.1 a month per election with a lease of " +
-				"60 s, $0.6 with 15 s.",
-			Waiting: "One read per poll: about $0.1 to $0.4 a month per candidate. Who is next in line also asks for the lease " +
-				"with each poll, and writes at a third of its lease ($5 per million): $0.9 to $3 a month.",
-			Notice: "poll, a fifth of the lease or Options.Poll",
+			Failover: "within a region none: an answered request is kept in three copies, leases go with the blob. A failover of " +
+				"the account to its secondary region may forget the last lease and token: two may lead for a lease, tokens " +
+				"grow nevertheless",
+			Clocks: "rates of the service's clock and the holder's within Options.ClockDrift (5 %); wall clocks do not matter",
+			Token: "the lock's blob, and not less than the writer's wall clock in ms: grows over deletion and restore " +
+				"unless that clock went back",
+			Renewal: "1 lease request and 1 read, four in a lease: with 60 s about $0.1 a month at $0.4 per million, with 15 s $0.6",
+			Waiting: "1 read per poll: about $0.1 to $0.4 a month. The next in line also asks for the lease with each poll and " +
+				"writes three times in a lease, at $5 per million: $0.9 to $3 a month",
+			Notice: "poll every fifth of the lease (3 s to 12 s), or Options.Poll",
 		}}
 }
 

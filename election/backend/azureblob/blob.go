@@ -93,14 +93,15 @@ func (e *answerError) Error() string {
 
 func (e *answerError) Unwrap() error { return e.answer }
 
-// read returns what a blob holds, with its ETag and whether a lease is on it.
-// A blob that does not exist is empty and has no ETag.
+// seen is a blob as it was read. One that does not exist is empty and has no
+// ETag.
 type seen struct {
 	data   []byte
 	etag   azcore.ETag
-	leased bool
+	leased bool // there is a lease on it, that has not run out
 }
 
+// read returns what a blob holds.
 func (o object) read(ctx context.Context) (seen, error) {
 	out, err := o.client.DownloadStream(once(ctx), nil)
 	if isCode(err, bloberror.BlobNotFound) {

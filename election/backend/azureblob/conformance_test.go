@@ -154,6 +154,7 @@ func TestAzureBlobBackendOnAzurite(t *testing.T) {
 	}{
 		{"LockIsFencedByTheService", testLockIsFencedByTheService},
 		{"GrantWhoseAnswerWasLostIsFoundByAskingAgain", testGrantWhoseAnswerWasLostIsFoundByAskingAgain},
+		{"GrantThatNobodyGotIsWithdrawn", testGrantThatNobodyGotIsWithdrawn},
 		{"BreakStopsTheHolderAndWaitsForTheLease", testBreakStopsTheHolderAndWaitsForTheLease},
 		{"ThirdDoesNotGetBetween", testThirdDoesNotGetBetween},
 		{"BlobOfSomethingElseIsNotOverwritten", testBlobOfSomethingElseIsNotOverwritten},
@@ -220,6 +221,23 @@ func testGrantWhoseAnswerWasLostIsFoundByAskingAgain(t *testing.T, url string) {
 	again := acquire(t, open(t, url), claim("a"))
 	if again.Token != first.Token {
 		t.Errorf("token %d after %d", again.Token, first.Token)
+	}
+}
+
+// testGrantThatNobodyGotIsWithdrawn: its answer was lost, and the claim is given
+// up.
+func testGrantThatNobodyGotIsWithdrawn(t *testing.T, url string) {
+	backend := open(t, url)
+	held := acquire(t, backend, claim("a"))
+	if err := backend.Release(within(t), election.Grant{Claim: held.Claim}); err != nil {
+		t.Fatal(err)
+	}
+	history, err := backend.(election.Operator).History(within(t), "e")
+	if err != nil || len(history) != 1 || history[0].Reason != "withdrawn" {
+		t.Errorf("history %+v, %v", history, err)
+	}
+	if next := acquire(t, backend, claim("b")); next.Token <= held.Token {
+		t.Errorf("token %d after %d", next.Token, held.Token)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
@@ -85,10 +84,10 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 func (b *Backend) giveUp(ctx context.Context, grant election.Grant, c *claimed) error {
 	name, id := grant.Claim.Election, idOf(grant.Claim)
 	successor := ""
+	if err := b.signOff(ctx, grant); err != nil && grant.Token != 0 {
+		return err
+	}
 	if grant.Token != 0 {
-		if err := b.signOff(ctx, grant); err != nil {
-			return err
-		}
 		successor = b.readyNext(ctx, name, c)
 	}
 	var err error
@@ -104,7 +103,8 @@ func (b *Backend) giveUp(ctx context.Context, grant election.Grant, c *claimed) 
 }
 
 // signOff notes in the lock's blob that the leadership has ended, and why,
-// unless it is another's already.
+// unless it is another's already. A grant whose answer was lost was given out
+// to nobody; it is noted as withdrawn.
 func (b *Backend) signOff(ctx context.Context, grant election.Grant) error {
 	name := grant.Claim.Election
 	found, err := b.readLock(ctx, name)
@@ -216,9 +216,3 @@ func (b *Backend) withdraw(ctx context.Context, name string, c *claimed) {
 		return l, needed, nil
 	})
 }
-
-var _ election.Nominator = (*Backend)(nil)
-var _ election.Operator = (*Backend)(nil)
-
-// observeLease is the lease by which an observer chooses its polls.
-const observeLease = 30 * time.Second

@@ -4,11 +4,15 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/conclave-project/conclave/election"
 )
+
+// observeLease is the lease by which an observer chooses its polls.
+const observeLease = 30 * time.Second
 
 // Observe looks at both blobs again and again. Who has acquired the lease and
 // not stored its token yet is not seen.

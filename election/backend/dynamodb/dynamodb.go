@@ -89,13 +89,13 @@ func New(client *dynamodb.Client, options Options) (*record.Backend, error) {
 // Traits names the store and says what it rests on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "dynamodb", LeaseMin: time.Second, Guarantees: election.Guarantees{
-		Failover: "Within a Region a write is on two of three zones before it is answered, and a failover loses nothing. " +
-			"Between Regions none: all candidates use one Region, except with strongly consistent global tables.",
-		Renewal: "One PutItem, 1 write unit per started KB of the item (1 to 4, with a full history): about $0.7 to $2.6 a month " +
-			"per election on demand ($0.63 per million units) with a lease of 10 s.",
-		Waiting: "One consistent GetItem per poll, 1 read unit per started 4 KB: about $0.2 a month per candidate at $0.13 per " +
-			"million, with polls every 2 s. Who is next in line also writes as the leader does.",
-		Notice: "poll, a fifth of the lease (100 ms to 5 s) or Options.Poll",
+		Failover: "within a Region none: a write is on two of three zones before it is answered. Between Regions only strongly " +
+			"consistent global tables keep the promise; with all others every candidate uses the same Region",
+		Renewal: "1 PutItem: a write unit per started KB of the item, 1 to 4 with its history; with a lease of 10 s about " +
+			"$0.7 to $2.6 a month at $0.63 per million units",
+		Waiting: "1 consistent GetItem per poll: a read unit per started 4 KB; with polls every 2 s about $0.2 a month at " +
+			"$0.13 per million units. The next in line also writes three times in a lease",
+		Notice: "poll every fifth of the lease (100 ms to 5 s), or Options.Poll",
 	}}
 }
 

@@ -29,11 +29,14 @@ func (s *store) explain(what string, err error) error {
 	}
 	switch answer.ErrorCode() {
 	case "ResourceNotFoundException":
-		return election.Permanent(fmt.Errorf("%w (no such table in this Region; make it with CreateTable, or open the URL with create=true)", err))
+		return election.Permanent(fmt.Errorf("%w (no such table in this Region; "+
+			"make it with CreateTable, or open the URL with create=true)", err))
 	case "ValidationException":
-		return election.Permanent(fmt.Errorf("%w (the table must have the partition key %q of type S and no sort key)", err, s.options.Key))
+		return election.Permanent(fmt.Errorf("%w (the table must have the partition key %q "+
+			"of type S and no sort key)", err, s.options.Key))
 	case "AccessDeniedException":
-		return election.Permanent(fmt.Errorf("%w (needed: dynamodb:GetItem and PutItem; Scan to list; CreateTable and DescribeTable to make the table)", err))
+		return election.Permanent(fmt.Errorf("%w (needed: dynamodb:GetItem and PutItem; "+
+			"Scan to list; CreateTable and DescribeTable to make the table)", err))
 	}
 	return err
 }

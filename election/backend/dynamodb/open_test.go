@@ -7,7 +7,8 @@ import (
 )
 
 func TestURLSaysWhereTheElectionsAre(t *testing.T) {
-	got, err := parseURL("dynamodb://Conclave_elections.1?region=eu-central-1&endpoint=http://127.0.0.1:8000&key=id&poll=2s&create=true")
+	got, err := parseURL("dynamodb://Conclave_elections.1?region=eu-central-1&endpoint=http://127.0.0.1:8000" +
+		"&key=id&poll=2s&create=true")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,15 +37,16 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-func TestS3BackendPassesTheSuiteOnVersityGateway(t *testing.T) { pass(t, "s3") }
+func TestS3BackendPassesTheSuiteOnVersityGateway(t *testing.T) { pass(t, "s3", "") }
 
-func TestS3BackendPassesTheSuiteOnMinIO(t *testing.T) { pass(t, "minio") }
+func TestS3BackendPassesTheSuiteOnMinIO(t *testing.T) { pass(t, "minio", "MinIO ") }
 
-func pass(t *testing.T, name string) {
+// pass runs the suite on a store; title goes before its version.
+func pass(t *testing.T, name, title string) {
 	server := stores.Start(t, name)
 	var prefixes atomic.Int64
 	electiontest.Run(t, electiontest.Suite{
-		Store: name + " " + server.Version,
+		Store: strings.Replace(title+server.Version, "versitygw-", "versitygw ", 1),
 		Lease: 2 * time.Second, Elections: 500,
 		Open: open,
 		URL: func(testing.TB) string {

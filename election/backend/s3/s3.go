@@ -89,12 +89,12 @@ func New(client *s3.Client, options Options) (*record.Backend, error) {
 // Traits names the store and says what it rests on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "s3", LeaseMin: time.Second, Guarantees: election.Guarantees{
-		Failover: "Within a Region an answered write is kept and seen by every later read, across zones. A bucket " +
-			"replicated to another Region is another election. Stores that ignore conditions are refused.",
-		Renewal: "One PutObject: about $1.8 a month per election at $5 per million with a lease of 30 s, $5 with 10 s.",
-		Waiting: "One GetObject per poll: about $0.2 a month at $0.4 per million with polls every 5 s. Who is next in " +
-			"line also writes as the leader does.",
-		Notice: "poll, a fifth of the lease (200 ms to 5 s) or Options.Poll",
+		Failover: "within a Region none: every read sees what was answered, across zones. A bucket replicated to another Region " +
+			"is another election. Stores that ignore conditions are refused",
+		Renewal: "1 PutObject: with a lease of 10 s about $5 a month at $5 per million, with 30 s $1.8",
+		Waiting: "1 GetObject per poll: with polls every 5 s about $0.2 a month at $0.4 per million. The next in line also " +
+			"writes three times in a lease",
+		Notice: "poll every fifth of the lease (200 ms to 5 s), or Options.Poll",
 	}}
 }
 

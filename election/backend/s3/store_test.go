@@ -167,7 +167,8 @@ func TestEveryElectionNameIsAnObjectOfItsOwn(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"elections/", "elections/a", "elections/a%2fb.json", "x/a.json", o.probeKey(), "elections/%zz.json"} {
+	for _, key := range []string{"elections/", "elections/a", "elections/a%2fb.json", "x/a.json", o.probeKey(),
+		"elections/%zz.json"} {
 		if name, ours := o.nameOf(key); ours {
 			t.Errorf("%s passes for the election %q", key, name)
 		}
