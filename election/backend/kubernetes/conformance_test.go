@@ -5,6 +5,7 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -134,4 +135,31 @@ func left(t testing.TB, s *store) int {
 		}
 	}
 	return count
+}
+
+func TestWatchesOfManyElectionsShareAConnection(t *testing.T) {
+	config, options, err := parse(startCluster(t).namespace(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dialled atomic.Int64
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialled.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	s, err := newStore(config, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	for i := range 50 {
+		name := fmt.Sprintf("election-%d", i)
+		version := write(t, s, name, held(1), "")
+		ended := await(t, s, name, version)
+		write(t, s, name, held(2), version)
+		returned(t, ended)
+	}
+	if got := dialled.Load(); got != 2 {
+		t.Errorf("%d connections for the requests and watches of 50 elections, want 2", got)
+	}
 }

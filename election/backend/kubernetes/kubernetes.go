@@ -111,28 +111,36 @@ func newStore(config *rest.Config, options Options) (*store, error) {
 			return nil, fmt.Errorf("kubernetes: label %s=%s: %s", key, options.Labels[key], strings.Join(wrong, ", "))
 		}
 	}
-	client, transport, err := connect(config)
+	// A request over HTTP/1.1 that is not answered in time takes its connection
+	// with it, and the next one has a new one. One dead connection shared by all
+	// requests, as with HTTP/2, would cost every leadership before it is noticed.
+	client, transport, err := connect(config, "http/1.1")
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	s := &store{client: client, transport: transport, namespace: options.Namespace, labels: maps.Clone(options.Labels),
-		now: time.Now, done: make(chan struct{}),
-		known: map[string]*coordination.Lease{}, watches: map[string]*watch{}}
-	return s, nil
+	// Watches share one over HTTP/2, however many elections there are; one that
+	// tells nothing for a second is not waited for.
+	watcher, streams, err := connect(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: %w", err)
+	}
+	return &store{client: client, watcher: watcher, transports: []*http.Client{transport, streams},
+		namespace: options.Namespace, labels: maps.Clone(options.Labels), now: time.Now, done: make(chan struct{}),
+		known: map[string]*coordination.Lease{}, watches: map[string]*watch{}}, nil
 }
 
-// connect returns a client for Leases alone, over HTTP/1.1: there a request
-// that is not answered in time takes its connection with it, and the next one
-// has a new one. One dead connection shared by all requests, as with HTTP/2,
-// would cost every leadership before it is noticed.
-func connect(config *rest.Config) (*rest.RESTClient, *http.Client, error) {
+// connect returns a client for Leases alone, over the protocols given, else
+// over the best that the server offers.
+func connect(config *rest.Config, protocols ...string) (*rest.RESTClient, *http.Client, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion = &coordination.SchemeGroupVersion
 	config.APIPath = "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.QPS = -1 // renewals are not to wait for each other
-	config.NextProtos = []string{"http/1.1"}
+	if protocols != nil {
+		config.NextProtos = protocols
+	}
 	config.WarningHandler = rest.NoWarnings{} // standard error is not ours
 	if config.UserAgent == "" {
 		config.UserAgent = "conclave " + rest.DefaultKubernetesUserAgent()

@@ -31,11 +31,12 @@ const (
 
 // store is a record.Store of the Leases in one namespace.
 type store struct {
-	client    *rest.RESTClient
-	transport *http.Client
-	namespace string
-	labels    map[string]string
-	now       func() time.Time
+	client     *rest.RESTClient // for all but watches
+	watcher    *rest.RESTClient
+	transports []*http.Client // of both
+	namespace  string
+	labels     map[string]string
+	now        func() time.Time
 	// served is set once the server has let us do anything: from then on a
 	// refusal is taken for a passing one.
 	served atomic.Bool
@@ -65,7 +66,9 @@ func (s *store) close() error {
 	}
 	s.mu.Unlock()
 	s.group.Wait()
-	s.transport.CloseIdleConnections()
+	for _, transport := range s.transports {
+		transport.CloseIdleConnections()
+	}
 	return nil
 }
 

@@ -193,7 +193,7 @@ func (s *store) stream(ctx context.Context, name string, from *string, w *watch)
 	seconds := int64(watchMax / time.Second)
 	options := &meta.ListOptions{Watch: true, ResourceVersion: *from, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", object(name)).String()}
-	stream, err := s.client.Get().MaxRetries(0).Namespace(s.namespace).Resource(resource).
+	stream, err := s.watcher.Get().MaxRetries(0).Namespace(s.namespace).Resource(resource).
 		VersionedParams(options, parameter).Watch(ctx)
 	if err != nil {
 		return err
