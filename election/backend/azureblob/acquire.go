@@ -140,8 +140,9 @@ func (c *candidate) take(ctx context.Context, sent election.Instant) (election.G
 		now = now.taken(c.claim, wall())
 		err := b.writeLock(ctx, name, now, found.etag, idOf(c.claim))
 		if isCode(err, codesNoLease...) || isCode(err, codesChanged...) {
-			c.unsure = false
-			return election.Grant{}, nil // it took so long that another has it
+			// Another has it by now, or a write of an earlier try came late: the
+			// next try tells which.
+			return election.Grant{}, nil
 		}
 		if err != nil {
 			return election.Grant{}, err

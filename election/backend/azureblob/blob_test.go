@@ -3,6 +3,7 @@ package azureblob
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,6 +19,8 @@ import (
 // service answers what a test tells it to, and notes what it was asked.
 type service struct {
 	answer func(r *http.Request) (status int, code string)
+	// body, if not nil, is what a read brings; nothing leaves it to answer.
+	body func(r *http.Request) string
 
 	mu    sync.Mutex
 	asked []string // "PUT acquire elections/e.lock"
@@ -28,6 +31,13 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked = append(s.asked, what)
 	s.mu.Unlock()
+	if s.body != nil && r.Method == http.MethodGet {
+		if text := s.body(r); text != "" {
+			w.Header().Set("ETag", `"1"`)
+			_, _ = io.WriteString(w, text)
+			return
+		}
+	}
 	status, code := s.answer(r)
 	if code != "" {
 		w.Header().Set("x-ms-error-code", code)
@@ -192,6 +202,38 @@ func TestCandidateGivesUpAtOnceWhenNoTryCanHelp(t *testing.T) {
 	}
 	if n := s.count(""); n != 1 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// TestLateWriteOfAnEarlierTryIsUsed: the token that it stored is as good, though
+// somebody else stands first in line by then.
+func TestLateWriteOfAnEarlierTryIsUsed(t *testing.T) {
+	claim := aClaim()
+	stored := ""
+	b, s := onService(t, func(r *http.Request) (int, string) {
+		switch {
+		case r.Header.Get("x-ms-lease-action") == "acquire":
+			return 201, ""
+		case r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, lockSuffix):
+			stored = `{"token":7,"holder":"a","nonce":"` + claim.Nonce + `"}`
+			return 412, "ConditionNotMet"
+		case r.Method == http.MethodPut:
+			return 201, ""
+		}
+		return 404, "BlobNotFound"
+	})
+	s.body = func(r *http.Request) string {
+		switch {
+		case strings.HasSuffix(r.URL.Path, lockSuffix):
+			return stored
+		case stored != "" && strings.HasSuffix(r.URL.Path, lineSuffix):
+			return `{"next":{"id":"b","nonce":"m","beat":1,"leaseMs":60000}}`
+		}
+		return ""
+	}
+	grant, err := b.Acquire(t.Context(), claim)
+	if err != nil || grant.Token != 7 {
+		t.Errorf("token %d, %v", grant.Token, err)
 	}
 }
 
