@@ -20,20 +20,24 @@ func LogEvents(logger *slog.Logger, next func(Event)) func(Event) {
 }
 
 func (e Event) level() slog.Level {
-	switch e.Kind {
-	case EventElected:
-		return slog.LevelInfo
-	case EventLost:
-		if e.Reason == ReasonExpired || e.Reason == ReasonTaken || e.Reason == ReasonTokenStale {
-			return slog.LevelWarn
-		}
-		return slog.LevelInfo
-	case EventCampaignFailed, EventRenewFailed, EventReleaseFailed:
-		return slog.LevelWarn
-	case EventStuck:
+	switch {
+	case e.Kind == EventStuck:
 		return slog.LevelError
+	case e.Err != nil, e.Kind == EventLost && against(e.Reason):
+		return slog.LevelWarn
+	case e.Kind == EventElected || e.Kind == EventLost:
+		return slog.LevelInfo
 	}
 	return slog.LevelDebug
+}
+
+// against tells whether a leadership ended against the will of all.
+func against(reason Reason) bool {
+	switch reason {
+	case ReasonExpired, ReasonTaken, ReasonTokenStale, ReasonUnhealthy:
+		return true
+	}
+	return false
 }
 
 func (e Event) attrs() []slog.Attr {
@@ -43,6 +47,9 @@ func (e Event) attrs() []slog.Attr {
 	}
 	if e.Lease != 0 {
 		attrs = append(attrs, slog.Duration("lease", e.Lease))
+	}
+	if e.Kind == EventRenewed {
+		attrs = append(attrs, slog.Duration("remaining", e.Remaining))
 	}
 	if e.Kind == EventEnding || e.Kind == EventLost {
 		attrs = append(attrs, slog.String("reason", e.Reason.String()))

@@ -2,6 +2,8 @@ package election_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -64,5 +66,44 @@ func TestContextOfTheFunctionKnowsItsLeadership(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// levels keeps the level of each line.
+type levels struct {
+	slog.Handler
+	seen map[string]slog.Level
+}
+
+func (l *levels) Handle(_ context.Context, r slog.Record) error {
+	l.seen[r.Message] = r.Level
+	return nil
+}
+
+func TestLevelsOfEvents(t *testing.T) {
+	failed := errors.New("no answer")
+	for _, c := range []struct {
+		event election.Event
+		want  slog.Level
+	}{
+		{election.Event{Kind: election.EventCampaigning}, slog.LevelDebug},
+		{election.Event{Kind: election.EventElected}, slog.LevelInfo},
+		{election.Event{Kind: election.EventRenewed}, slog.LevelDebug},
+		{election.Event{Kind: election.EventRenewFailed, Err: failed}, slog.LevelWarn},
+		{election.Event{Kind: election.EventHealthFailed, Err: failed}, slog.LevelWarn},
+		{election.Event{Kind: election.EventNominated}, slog.LevelDebug},
+		{election.Event{Kind: election.EventNominated, Err: failed}, slog.LevelWarn},
+		{election.Event{Kind: election.EventLost, Reason: election.ReasonResigned}, slog.LevelInfo},
+		{election.Event{Kind: election.EventLost, Reason: election.ReasonTransferred}, slog.LevelInfo},
+		{election.Event{Kind: election.EventLost, Reason: election.ReasonExpired}, slog.LevelWarn},
+		{election.Event{Kind: election.EventLost, Reason: election.ReasonUnhealthy}, slog.LevelWarn},
+		{election.Event{Kind: election.EventStuck}, slog.LevelError},
+	} {
+		l := &levels{seen: map[string]slog.Level{}}
+		l.Handler = slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug})
+		election.LogEvents(slog.New(l), nil)(c.event)
+		if got, logged := l.seen["election "+c.event.Kind.String()]; !logged || got != c.want {
+			t.Errorf("%v, reason %v: level %v, expected %v", c.event.Kind, c.event.Reason, got, c.want)
+		}
 	}
 }
