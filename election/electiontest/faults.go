@@ -309,6 +309,7 @@ func testHundred(t *testing.T, s Suite) {
 }
 
 // compete lets candidates lead a number of times each, as briefly as possible.
+// A leadership that a busy store could not end in time is one, too.
 func (s Suite) compete(t *testing.T, h *history, name string, candidates, turns int) {
 	url := s.URL(t)
 	results := make(chan error, candidates)
@@ -316,7 +317,8 @@ func (s Suite) compete(t *testing.T, h *history, name string, candidates, turns 
 		elector := s.newElector(t, s.Open(t, url), name, election.Options{ID: fmt.Sprintf("c%03d", i)})
 		go func() {
 			for range turns {
-				if err := elector.Run(t.Context(), h.leads(atOnce)); err != nil {
+				err := elector.Run(t.Context(), h.leads(atOnce))
+				if err != nil && !errors.Is(err, election.ErrLost) {
 					results <- err
 					return
 				}
@@ -324,7 +326,7 @@ func (s Suite) compete(t *testing.T, h *history, name string, candidates, turns 
 			results <- nil
 		}()
 	}
-	limit := time.After(4 * s.patience())
+	limit := time.After(10 * s.patience()) // where each handover wakes all, it takes long
 	for range candidates {
 		select {
 		case err := <-results:
