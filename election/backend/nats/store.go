@@ -176,6 +176,14 @@ func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
 	return outcome, nil
 }
 
+// Settled compares the incarnation with its key.
+func (s *store) Settled(ctx context.Context) (string, bool, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	outcome, err := s.mayTake(ctx)
+	return outcome.Incarnation, err == nil && !outcome.Refused, s.explain("read", err)
+}
+
 // Settle writes the incarnation to its key.
 func (s *store) Settle(ctx context.Context, incarnation string) error {
 	ctx, cancel := s.within(ctx)

@@ -110,24 +110,28 @@ func openStore(t testing.TB, text string) *store {
 }
 
 func TestPostgresPassesTheSuite(t *testing.T) {
-	server := stores.Start(t, "postgres")
+	shared := stores.Start(t, "postgres")
+	serverOf := map[string]*stores.Server{} // by URL; tests run one after the other
 	electiontest.Run(t, electiontest.Suite{
 		Open:  open,
-		Store: "PostgreSQL " + server.Version,
+		Store: "PostgreSQL " + shared.Version,
+		Lease: 2 * time.Second, // commits wait for a disk that others write to
 		URL: func(t testing.TB) string {
-			leaseMax := "2m" // for claims that are never renewed
+			server, leaseMax := shared, "2m" // for claims that are never renewed
 			if strings.Contains(t.Name(), "Restart") {
-				leaseMax = "3s"
+				server, leaseMax = stores.Start(t, "postgres"), "5s" // with little to recover
 			}
-			return newDatabase(t, server.URL) + "&lease-max=" + leaseMax
+			url := newDatabase(t, server.URL) + "&lease-max=" + leaseMax
+			serverOf[url] = server
+			return url
 		},
 		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
-			link, err := server.Link()
+			link, err := serverOf[url].Link()
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(link.Close)
-			return strings.Replace(url, server.Addr, link.Addr, 1), link
+			return strings.Replace(url, serverOf[url].Addr, link.Addr, 1), link
 		},
 		Delete: func(t testing.TB, url, name string) {
 			plain, _, _ := strings.Cut(url, "&lease-max")
@@ -142,8 +146,8 @@ func TestPostgresPassesTheSuite(t *testing.T) {
 			}
 			return count
 		},
-		Restart: func(t testing.TB, _ string) {
-			if err := server.Restart(within(t)); err != nil {
+		Restart: func(t testing.TB, url string) {
+			if err := serverOf[url].Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -218,7 +222,7 @@ func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 			}
 		})
 		server.Crash()
-		if err := server.Revive(within(t)); err != nil {
+		if err := server.Revive(t.Context()); err != nil {
 			t.Error(err)
 		}
 		close(restarted)
@@ -263,7 +267,7 @@ func TestCommitsSurviveACrashWhereTheDatabaseHasItOff(t *testing.T) {
 		version = writeStore(t, s, r, version)
 		execute(t, url, "update conclave_elections set changed = '1999-01-01' where name = 'e'") // without
 		server.Crash()
-		if err := server.Revive(within(t)); err != nil {
+		if err := server.Revive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got, now := readStore(t, s)
@@ -327,7 +331,7 @@ func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	execute(t, plain, "create table copy as select * from conclave_elections where name = 'e'")
 	held := acquire(t, a, "a", leaseMax)
 	until := held.Sent.Add(held.Lease)
-	if err := server.Restart(within(t)); err != nil {
+	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, plain, "delete from conclave_elections where name = 'e'", "insert into conclave_elections select * from copy")
@@ -373,11 +377,30 @@ func TestPromotedStandbyIsAnotherIncarnation(t *testing.T) {
 	if again := lookUp(t, server.URL, "select "+incarnationSQL); again != first || !strings.HasPrefix(first, "00000001/") {
 		t.Errorf("incarnations %s, %s", first, again)
 	}
-	if err := server.Restart(within(t)); err != nil {
+	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if again := lookUp(t, server.URL, "select "+incarnationSQL); again == first {
 		t.Errorf("incarnation %s after a restart", again)
+	}
+}
+
+// TestManyMakeTheTableAtOnce: nobody sees it half made, and nobody waits.
+func TestManyMakeTheTableAtOnce(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	const candidates = 16
+	for round := range 5 {
+		url := newDatabase(t, server.URL) + "&lease-max=1h"
+		var group sync.WaitGroup
+		for i := range candidates {
+			s := openStore(t, url)
+			group.Go(func() {
+				if _, err := s.Write(within(t), fmt.Sprint("e", i), record.Record{Nonce: "n"}, ""); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		group.Wait()
 	}
 }
 

@@ -25,7 +25,7 @@ const durableSQL = `set_config('synchronous_commit', case
 type statements struct {
 	table, channel string
 
-	read, names            string
+	read, names, settled   string
 	insert, update, settle string
 	ddl                    []string
 }
@@ -66,6 +66,8 @@ const (
 	readSQL = `select pg_is_in_recovery(), ` + incarnationSQL + `, coalesce(t.version::text, ''), coalesce(t.record::text, '{}')
 from (select 1) as one left join @table as t on t.name = $1::text`
 
+	settledSQL = `select ` + incarnationSQL + `, coalesce((select record->>'incarnation' from @table where name = ''), '')`
+
 	settleSQL = `insert into @table as t (name, version, record)
 select '', $2::text::uuid, jsonb_build_object('incarnation', $1::text)
 where $1::text = ` + incarnationSQL + ` and ` + durableSQL + ` <> ''
@@ -80,6 +82,7 @@ func statementsFor(table string) (*statements, error) {
 	s := &statements{table: table, channel: channel(table)}
 	fill := strings.NewReplacer("@table", quoted, "@channel", "'"+s.channel+"'").Replace
 	s.read, s.insert, s.update, s.settle = fill(readSQL), fill(insertSQL), fill(updateSQL), fill(settleSQL)
+	s.settled = fill(settledSQL)
 	s.names = fill(`select name from @table where name <> ''`)
 	s.ddl = ddl(quoted)
 	return s, nil

@@ -123,6 +123,15 @@ func (s *store) put(ctx context.Context, statement string, args []any, expected,
 	return outcome, err
 }
 
+// Settled compares the incarnation with the row that has the empty name.
+func (s *store) Settled(ctx context.Context) (string, bool, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	var now, settled string
+	err := s.db.QueryRowContext(ctx, s.sql.settled).Scan(&now, &settled)
+	return now, err == nil && now == settled, s.explain("read", err)
+}
+
 // Settle writes the incarnation into the row with the empty name.
 func (s *store) Settle(ctx context.Context, incarnation string) error {
 	ctx, cancel := s.within(ctx)
@@ -131,20 +140,24 @@ func (s *store) Settle(ctx context.Context, incarnation string) error {
 	return s.explain("write", err)
 }
 
-// makeTable makes the table, as others may be doing at the same moment.
+// makeTable makes the table, as others may be doing at the same moment, and
+// settles the incarnation in the same transaction: nobody sees it without.
 func (s *store) makeTable(ctx context.Context) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return s.explain("make the", err)
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
 	for _, statement := range s.sql.ddl {
-		_, err := s.db.ExecContext(ctx, statement)
-		if isState(err, duplicateTable, duplicateObject, uniqueViolation) {
-			err = nil
-		}
-		if err != nil {
+		if _, err := tx.ExecContext(ctx, statement); isState(err, duplicateTable, duplicateObject, uniqueViolation) {
+			return nil // somebody else was quicker
+		} else if err != nil {
 			return s.explain("make the", err)
 		}
 	}
-	return nil
+	return s.explain("make the", tx.Commit())
 }
 
 // Wait waits for news of the row.

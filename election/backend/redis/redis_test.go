@@ -84,6 +84,7 @@ func TestErrorsOfTheServerAreExplained(t *testing.T) {
 		"WRONGTYPE Operation against a key holding the wrong kind":        {true, "key=NAME"},
 		"READONLY You can't write against a read only replica.":           {false, "primary"},
 		"OOM command not allowed when used memory > 'maxmemory'.":         {false, "memory"},
+		"NOIDENTITY INFO does not tell run_id":                            {true, "forgotten"},
 		"LOADING Redis is loading the dataset in memory":                  {false, "LOADING"},
 		"ERR WRONGTYPE Operation against a key, script: 0, on @user_s:3.": {true, "key=NAME"},
 	} {

@@ -4,8 +4,12 @@ package redis
 // in the same step as the rest.
 const serverLua = `
 local replication = redis.call('INFO', 'replication')
-local incarnation = (string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or '') .. '/' ..
-	(string.match(replication, 'master_replid:(%w+)') or '')
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+local history = string.match(replication, 'master_replid:(%w+)')
+if not run or not history then
+	return redis.error_reply('NOIDENTITY INFO does not tell run_id and master_replid')
+end
+local incarnation = run .. '/' .. history
 local primary = string.match(replication, 'role:(%w+)') == 'master'
 `
 
@@ -47,6 +51,12 @@ end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4])
 redis.pcall('PUBLISH', ARGV[6], ARGV[2] .. ' ' .. ARGV[1])
 return {1, incarnation}
+`
+
+// settledLua: KEYS the hash. It answers with the incarnation and the one that
+// is settled.
+const settledLua = serverLua + `
+return {incarnation, redis.call('HGET', KEYS[1], '') or ''}
 `
 
 // settleLua: KEYS the hash; ARGV the incarnation, which is marked as settled if

@@ -27,9 +27,10 @@ type store struct {
 }
 
 var (
-	readScript   = redis.NewScript(readLua)
-	putScript    = redis.NewScript(putLua)
-	settleScript = redis.NewScript(settleLua)
+	readScript    = redis.NewScript(readLua)
+	putScript     = redis.NewScript(putLua)
+	settledScript = redis.NewScript(settledLua)
+	settleScript  = redis.NewScript(settleLua)
 )
 
 var _ record.Watcher = (*store)(nil)
@@ -162,6 +163,20 @@ func (s *store) run(ctx context.Context, args ...any) ([]any, error) {
 	return script.Slice()
 }
 
+// Settled compares the incarnation with the field that has the empty name.
+func (s *store) Settled(ctx context.Context) (string, bool, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	answer, err := settledScript.Run(ctx, s.client, []string{s.options.Key}).StringSlice()
+	if err == nil && len(answer) != 2 {
+		err = errAnswer
+	}
+	if err != nil {
+		return "", false, s.explain("read", err)
+	}
+	return answer[0], answer[0] == answer[1], nil
+}
+
 // Settle marks the incarnation as settled.
 func (s *store) Settle(ctx context.Context, incarnation string) error {
 	ctx, cancel := s.within(ctx)
@@ -217,6 +232,8 @@ func (s *store) explain(what string, err error) error {
 			err, s.options.Key, s.options.Key))
 	case "WRONGTYPE":
 		return election.Permanent(fmt.Errorf("%w; the key holds something else, choose another with key=NAME", err))
+	case "NOIDENTITY":
+		return election.Permanent(fmt.Errorf("%w; this server cannot serve: nobody could tell what it has forgotten", err))
 	case "READONLY":
 		return fmt.Errorf("%w: %w", errReplica, err)
 	case "OOM", "MISCONF":

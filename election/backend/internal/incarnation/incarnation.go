@@ -18,7 +18,6 @@
 package incarnation
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -35,6 +34,7 @@ const LeaseMaxDefault = 15 * time.Second
 // methods may be called by several goroutines.
 type Watch struct {
 	leaseMax time.Duration
+	pause    time.Duration // between looks at what others have settled
 	now      func() election.Instant
 
 	mu      sync.Mutex
@@ -47,7 +47,7 @@ func NewWatch(leaseMax time.Duration) *Watch {
 	if leaseMax == 0 {
 		leaseMax = LeaseMaxDefault
 	}
-	return &Watch{leaseMax: leaseMax, now: election.Now}
+	return &Watch{leaseMax: leaseMax, pause: time.Second, now: election.Now}
 }
 
 // See notes that an answer of the store came under this incarnation, and
@@ -60,26 +60,6 @@ func (w *Watch) See(incarnation string) time.Duration {
 		w.current, w.since = incarnation, now
 	}
 	return max(0, w.leaseMax-now.Sub(w.since))
-}
-
-// await returns when the incarnation that was seen last has been watched for
-// long enough; false if another one has come meanwhile.
-func (w *Watch) await(ctx context.Context, incarnation string) (bool, error) {
-	for {
-		w.mu.Lock()
-		same, left := w.current == incarnation, w.leaseMax-w.now().Sub(w.since)
-		w.mu.Unlock()
-		if !same || left <= 0 {
-			return same, nil
-		}
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return false, context.Cause(ctx)
-		}
-	}
 }
 
 // check refuses a lease that is too long (I2).

@@ -1,7 +1,6 @@
 package incarnation
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -33,26 +32,6 @@ func TestIncarnationIsWatchedForTheLongestLease(t *testing.T) {
 		if got := w.See(step.incarnation); got != step.left {
 			t.Errorf("step %d: %v left, expected %v", i, got, step.left)
 		}
-	}
-}
-
-func TestAwaitEndsWhenWatchedOrReplacedOrToldTo(t *testing.T) {
-	w := NewWatch(20 * time.Millisecond)
-	w.See("a")
-	if same, err := w.await(t.Context(), "a"); !same || err != nil {
-		t.Errorf("%v, %v", same, err)
-	}
-	if left := w.See("a"); left != 0 {
-		t.Errorf("%v left after Await", left)
-	}
-	if same, err := w.await(t.Context(), "b"); same || err != nil {
-		t.Errorf("of another incarnation: %v, %v", same, err)
-	}
-	w.leaseMax = time.Hour
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := w.await(ctx, "a"); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
 	}
 }
 

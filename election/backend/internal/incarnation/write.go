@@ -2,6 +2,7 @@ package incarnation
 
 import (
 	"context"
+	"time"
 
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -12,6 +13,8 @@ type Store interface {
 	Read(ctx context.Context, name string) (record.Record, string, error)
 	// Put is one compare and set, which refuses what I1 forbids.
 	Put(ctx context.Context, name string, r record.Record, version string) (Outcome, error)
+	// Settled tells the incarnation of the store, and whether it is settled.
+	Settled(ctx context.Context) (incarnation string, settled bool, err error)
 	// Settle marks the incarnation as settled, if it still is the store's.
 	Settle(ctx context.Context, incarnation string) error
 }
@@ -52,12 +55,26 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	return "", record.ErrConflict
 }
 
-// settle waits as long as it takes and settles the incarnation.
+// settle waits until the incarnation may be settled and settles it, or until
+// another candidate has, or another incarnation has come.
 func (w *Watch) settle(ctx context.Context, s Store, incarnation string) error {
-	if same, err := w.await(ctx, incarnation); err != nil || !same {
-		return err
+	for {
+		left := w.See(incarnation)
+		if left == 0 {
+			return s.Settle(ctx, incarnation)
+		}
+		timer := time.NewTimer(min(left, w.pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		now, settled, err := s.Settled(ctx)
+		if err != nil || settled || now != incarnation {
+			return err
+		}
 	}
-	return s.Settle(ctx, incarnation)
 }
 
 // touch makes the conflict true: whatever the outcome, the version is gone, so

@@ -18,6 +18,8 @@ type forgetful struct {
 	writes      int
 	incarnation string
 	settled     string
+	looks       int
+	onLook      func() // what happens while a candidate waits
 }
 
 func (f *forgetful) Read(context.Context, string) (record.Record, string, error) {
@@ -37,6 +39,14 @@ func (f *forgetful) Put(_ context.Context, _ string, r record.Record, version st
 	f.record, f.version = r, fmt.Sprint("v", f.writes)
 	outcome.Version = f.version
 	return outcome, nil
+}
+
+func (f *forgetful) Settled(context.Context) (string, bool, error) {
+	f.looks++
+	if f.onLook != nil {
+		f.onLook()
+	}
+	return f.incarnation, f.settled == f.incarnation, nil
 }
 
 func (f *forgetful) Settle(_ context.Context, incarnation string) error {
@@ -84,14 +94,47 @@ func TestNobodyTakesAnElectionOfAStoreThatMayHaveForgotten(t *testing.T) {
 	}
 }
 
+// waiting returns a watch that looks often, and a store that has forgotten.
+func waiting(leaseMax time.Duration) (*Watch, *forgetful) {
+	w := NewWatch(leaseMax)
+	w.pause = time.Millisecond
+	return w, &forgetful{incarnation: "2", settled: "1"}
+}
+
 func TestIncarnationThatChangesWhileWaitingIsNotSettled(t *testing.T) {
-	s, w := &forgetful{incarnation: "2", settled: "1"}, NewWatch(300*time.Millisecond)
-	w.See("2")
-	time.AfterFunc(time.Millisecond, func() { w.See("3") })
+	w, s := waiting(time.Hour)
+	s.onLook = func() { s.incarnation = "3" }
 	if _, err := w.Write(t.Context(), s, "e", holder("b"), ""); !errors.Is(err, record.ErrConflict) {
 		t.Fatal(err)
 	}
 	if s.settled != "1" || s.version == "" {
 		t.Errorf("settled %q, version %q", s.settled, s.version)
+	}
+}
+
+func TestWhatAnotherCandidateHasSettledIsNotWaitedFor(t *testing.T) {
+	w, s := waiting(time.Hour)
+	s.onLook = func() {
+		if s.looks == 3 {
+			s.settled = "2"
+		}
+	}
+	if _, err := w.Write(t.Context(), s, "e", holder("b"), ""); !errors.Is(err, record.ErrConflict) {
+		t.Fatal(err)
+	}
+	if s.looks != 3 || s.version == "" {
+		t.Errorf("%d looks, version %q", s.looks, s.version)
+	}
+}
+
+func TestWaitingEndsWithItsContext(t *testing.T) {
+	w, s := waiting(time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.onLook = cancel
+	if _, err := w.Write(ctx, s, "e", holder("b"), ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if s.version != "" {
+		t.Error("something was written")
 	}
 }
