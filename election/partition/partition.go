@@ -71,7 +71,8 @@ type Options struct {
 	OnView func(View)
 	// Election is how each election is held. Its ID names this member and
 	// differs from those of all others. Its Health is called once for all
-	// elections. Warm, Priority and Forever are ignored.
+	// elections, its OnEvent by several goroutines, with Event.Election saying
+	// of which. Warm, Priority and Forever are ignored.
 	Election election.Options
 }
 
