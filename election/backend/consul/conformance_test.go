@@ -100,28 +100,31 @@ func TestConsulBackendPassesTheSuite(t *testing.T) {
 				}
 			}
 		},
-		Left: func(t testing.TB, url string) int {
-			client := operator(t, url)
-			sessions, _, err := client.Session().List(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pairs, _, err := client.KV().List("", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			count := len(sessions)
-			for _, pair := range pairs {
-				if !strings.HasSuffix(pair.Key, "/history") && (!strings.HasSuffix(pair.Key, "/.lock") || pair.Session != "") {
-					count++
-				}
-			}
-			return count
-		},
+		Left: left,
 		Restart: func(t testing.TB, url string) {
 			if err := server(url).Restart(within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
 	})
+}
+
+// left counts what the store keeps of candidates.
+func left(t testing.TB, url string) int {
+	client := operator(t, url)
+	sessions, _, err := client.Session().List(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs, _, err := client.KV().List("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := len(sessions)
+	for _, pair := range pairs {
+		if !strings.HasSuffix(pair.Key, "/history") && (!strings.HasSuffix(pair.Key, "/.lock") || pair.Session != "") {
+			count++
+		}
+	}
+	return count
 }

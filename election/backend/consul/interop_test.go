@@ -3,10 +3,12 @@
 package consul_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,5 +128,48 @@ func TestKeyOfSomethingElseIsLeftAlone(t *testing.T) {
 	}
 	if pair, _, err := client.KV().Get("e/.lock", nil); err != nil || string(pair.Value) != "mine" {
 		t.Errorf("the key became %+v, %v", pair, err)
+	}
+}
+
+// TestClaimWithoutAnAnswerIsFoundAndReleased: its session is made, and nobody is
+// told its number.
+func TestClaimWithoutAnAnswerIsFoundAndReleased(t *testing.T) {
+	url := start(t)
+	link, err := server(url).Link()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
+	b := open(t, strings.Replace(url, server(url).Addr, link.Addr, 1))
+	held, err := b.Acquire(within(t), claim("first", time.Minute)) // opens the connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Release(within(t), held); err != nil {
+		t.Fatal(err)
+	}
+	link.CutReplies()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	lost := claim("lost", time.Minute)
+	go func() {
+		_, err := b.Acquire(ctx, lost)
+		ended <- err
+	}()
+	for began := time.Now(); left(t, url) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("the request has not arrived")
+		}
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Fatal("granted without an answer")
+	}
+	link.Heal()
+	if err := b.Release(within(t), election.Grant{Claim: lost}); err != nil {
+		t.Fatal(err)
+	}
+	if count := left(t, url); count != 0 {
+		t.Errorf("%d things are left", count)
 	}
 }

@@ -108,30 +108,33 @@ func TestEtcdBackendPassesTheSuite(t *testing.T) {
 				}
 			}
 		},
-		Left: func(t testing.TB, url string) int {
-			client := operator(t, url)
-			leases, err := client.Leases(within(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			all, err := client.Get(within(t), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-			if err != nil {
-				t.Fatal(err)
-			}
-			count := len(leases.Leases)
-			for _, kv := range all.Kvs {
-				if !strings.HasPrefix(string(kv.Key), "/conclave/history/") {
-					count++
-				}
-			}
-			return count
-		},
+		Left: left,
 		Restart: func(t testing.TB, url string) {
 			if err := server(url).Restart(within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
 	})
+}
+
+// left counts what the store keeps of candidates.
+func left(t testing.TB, url string) int {
+	client := operator(t, url)
+	leases, err := client.Leases(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := client.Get(within(t), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := len(leases.Leases)
+	for _, kv := range all.Kvs {
+		if !strings.HasPrefix(string(kv.Key), "/conclave/history/") {
+			count++
+		}
+	}
+	return count
 }
 
 func claim(id string, lease time.Duration) election.Claim {
