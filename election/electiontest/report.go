@@ -19,6 +19,10 @@ import (
 // the reports. It must be there.
 const ReportsVariable = "CONCLAVE_REPORTS"
 
+// LeaseVariable names the environment variable with the least lease, such as
+// "3s", for machines that are busier than the suites expect.
+const LeaseVariable = "CONCLAVE_SUITE_LEASE"
+
 // LostUpdatesVariable names the environment variable that asks for the
 // experiment with pauses and says how many seconds it takes, at least.
 const LostUpdatesVariable = "CONCLAVE_LOST_UPDATES_SECONDS"

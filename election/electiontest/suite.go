@@ -50,7 +50,8 @@ type Suite struct {
 	// Store is the name and version of the store, for the report.
 	Store string
 	// Lease is the lease to test with: short, but longer than hiccups of a
-	// busy machine. Default 1 s.
+	// busy machine. Default 1 s; the environment variable CONCLAVE_SUITE_LEASE
+	// makes it longer.
 	Lease time.Duration
 	// Elections is over how many elections tokens are compared. Default 2000.
 	Elections int
@@ -171,6 +172,9 @@ func unless(holds bool, why string) string {
 func Run(t *testing.T, s Suite) {
 	if s.Lease == 0 {
 		s.Lease = time.Second
+	}
+	if least, err := time.ParseDuration(os.Getenv(LeaseVariable)); err == nil {
+		s.Lease = max(s.Lease, least)
 	}
 	if s.Elections == 0 {
 		s.Elections = 2000

@@ -40,6 +40,7 @@ func run(ctx context.Context, args []string) int {
 	quick := flags.Bool("quick", false, "leave out stores that take more than two minutes to build")
 	suite := flags.Bool("suite", false, "run nothing but the suite of each backend")
 	parallel := flags.Int("parallel", 1, "how many `backends` to prove at a time; they wait most of the time")
+	lease := flags.Duration("lease", 0, "the least lease to test with; 0 leaves it to the suites")
 	page := flags.Bool("page", false, "write "+pageFile+" from "+reportsFile+" and prove nothing")
 	docs := flags.Bool("docs", true, "write what was found into "+reportsFile+" and "+pageFile)
 	if err := flags.Parse(args); err != nil {
@@ -60,6 +61,7 @@ func run(ctx context.Context, args []string) int {
 		r.chosen = nil
 	}
 	r.docs, r.suite, r.parallel, r.without = *docs, *suite, *parallel, names(*without)
+	r.lease = *lease
 	if *quick {
 		r.without = append(r.without, slowStores()...)
 	}

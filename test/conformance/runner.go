@@ -35,6 +35,7 @@ type runner struct {
 	docs    bool
 	// parallel is how many proofs are carried out at a time.
 	parallel int
+	lease    time.Duration // the least; 0 leaves it to the suites
 
 	logs string
 }
@@ -145,6 +146,9 @@ func (r *runner) test(ctx context.Context, p proof, leave []string) ([]electiont
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Env = append(os.Environ(), electiontest.ReportsVariable+"="+reports,
 		stores.WithoutVariable+"="+strings.Join(leave, ","))
+	if r.lease > 0 {
+		command.Env = append(command.Env, electiontest.LeaseVariable+"="+r.lease.String())
+	}
 	if r.lost {
 		command.Env = append(command.Env, fmt.Sprintf("%s=%d", electiontest.LostUpdatesVariable, p.lost))
 	}

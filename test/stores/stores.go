@@ -32,7 +32,7 @@ const WithoutVariable = "CONCLAVE_WITHOUT"
 
 const (
 	buildWithin = 25 * time.Minute // Consul and Kubernetes take five on two idle cores
-	startWithin = time.Minute
+	startWithin = 3 * time.Minute  // a Kubernetes API server on a busy machine
 )
 
 // A recipe says how one store is had and started.
