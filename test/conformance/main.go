@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string) int {
 	parallel := flags.Int("parallel", 1, "how many `backends` to prove at a time; they wait most of the time")
 	lease := flags.Duration("lease", 0, "the least lease to test with; 0 leaves it to the suites")
 	page := flags.Bool("page", false, "write "+pageFile+" from "+reportsFile+" and prove nothing")
+	from := flags.String("from", "", "take the reports of an earlier run from its `directory` of logs and prove nothing")
 	docs := flags.Bool("docs", true, "write what was found into "+reportsFile+" and "+pageFile)
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -57,11 +58,11 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		return 2
 	}
-	if *page {
+	if *page || *from != "" {
 		r.chosen = nil
 	}
 	r.docs, r.suite, r.parallel, r.without = *docs, *suite, *parallel, names(*without)
-	r.lease = *lease
+	r.lease, r.from = *lease, *from
 	if *quick {
 		r.without = append(r.without, slowStores()...)
 	}

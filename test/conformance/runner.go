@@ -36,6 +36,7 @@ type runner struct {
 	// parallel is how many proofs are carried out at a time.
 	parallel int
 	lease    time.Duration // the least; 0 leaves it to the suites
+	from     string        // the logs of an earlier run, whose reports are taken
 
 	logs string
 }
@@ -52,6 +53,13 @@ func (r *runner) run(ctx context.Context) error {
 		return err
 	}
 	all.add(found)
+	if r.from != "" {
+		earlier, err := read(filepath.Join(r.from, "*"))
+		if err != nil {
+			return err
+		}
+		all.add(earlier)
+	}
 	if r.lost {
 		others, bad := r.foreign(ctx)
 		for _, o := range others {
