@@ -48,8 +48,8 @@ type Shared struct {
 }
 
 const (
-	// candidates of each program.
-	candidates = 3
+	// Candidates of each program.
+	Candidates = 3
 	// betweenMin is how many hand-overs there must be from one program to the
 	// other.
 	betweenMin = 3
@@ -80,7 +80,7 @@ type member struct {
 func Run(t *testing.T, s Shared) {
 	r := &run{Shared: s, t: t, file: filepath.Join(t.TempDir(), "beliefs"), members: map[string]*member{},
 		random: rand.New(rand.NewPCG(1, 2))}
-	for i := range candidates {
+	for i := range Candidates {
 		r.add(fmt.Sprint("ours-", i), s.URLs[i%len(s.URLs)])
 		if s.Other != nil {
 			r.add(fmt.Sprint("other-", i), "")
@@ -256,4 +256,34 @@ func (r *run) thaw() {
 		c.signal(syscall.SIGCONT)
 	}
 	r.frozen = nil
+}
+
+// Link is the way of one candidate to the store.
+type Link interface {
+	Cut()
+	CutRequests()
+	CutReplies()
+	Delay(requests, replies time.Duration)
+	Heal()
+}
+
+// BadLinks returns a function for Shared.Leads that heals all links and then
+// makes one bad: cut, cut in one direction, or slow.
+func BadLinks(links []Link, lease time.Duration) func(number int) {
+	return func(number int) {
+		for _, l := range links {
+			l.Heal()
+		}
+		l := links[number%len(links)]
+		switch number / len(links) % 4 {
+		case 0:
+			l.CutReplies()
+		case 1:
+			l.Delay(lease/8, lease/3)
+		case 2:
+			l.CutRequests()
+		case 3:
+			l.Cut()
+		}
+	}
 }
