@@ -28,7 +28,7 @@ func buildVersity(ctx context.Context, cache string) error {
 func startVersity(ctx context.Context, cache, dir string) (*Server, error) {
 	return startS3(ctx, dir, func(addr, root string) *process {
 		return &process{name: "versitygw", args: []string{filepath.Join(cache, "versitygw"), "--port", addr,
-			"--access", s3Access, "--secret", s3Secret, "--quiet", "posix", root}}
+			"--access", s3Access, "--secret", s3Secret, "--keep-alive", "--quiet", "posix", root}}
 	})
 }
 

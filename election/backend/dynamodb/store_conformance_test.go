@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,13 @@ import (
 func realStore(t *testing.T) *store {
 	t.Helper()
 	server := stores.Start(t, "dynamodb")
-	u, err := url.Parse(server.URL)
+	return storeAt(t, server, server.Addr)
+}
+
+// storeAt is a store on a server that is reached by the given address.
+func storeAt(t *testing.T, server *stores.Server, addr string) *store {
+	t.Helper()
+	u, err := url.Parse(strings.Replace(server.URL, server.Addr, addr, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,5 +95,43 @@ func TestTableWithAnotherKeyIsRefused(t *testing.T) {
 	defer cancel()
 	if err := CreateTable(ctx, s.client, other); err == nil || ctx.Err() != nil {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestWriteWhoseAnswerIsLostIsNoConflict: nobody knows, and the next read tells.
+func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
+	server := stores.Start(t, "dynamodb")
+	link, err := server.Link()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	direct, far := storeAt(t, server, server.Addr), storeAt(t, server, link.Addr)
+	version, err := direct.Write(t.Context(), "e", record.Record{Beat: 1}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := far.Read(t.Context(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	link.Delay(0, time.Minute) // of replies
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := far.Write(ctx, "e", record.Record{Beat: 2}, version); err == nil || errors.Is(err, record.ErrConflict) {
+		t.Errorf("the write returned %v", err)
+	}
+	patient, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r, now, err := direct.Read(patient, "e")
+	for err == nil && now == version { // it is on its way
+		r, now, err = direct.Read(patient, "e")
+	}
+	if err != nil || r.Beat != 2 {
+		t.Fatalf("read %+v, %v", r, err)
+	}
+	link.Reset()
+	link.Heal()
+	if _, err := far.Write(t.Context(), "e", record.Record{Beat: 3}, version); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("a write over the version before: %v", err)
 	}
 }

@@ -3,7 +3,10 @@
 package s3
 
 import (
+	"context"
+	"errors"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +25,22 @@ func TestStoreOnMinIO(t *testing.T) { testStore(t, "minio") }
 
 func testStore(t *testing.T, name string) {
 	server := stores.Start(t, name)
-	u, err := url.Parse(server.URL)
+	storetest.Run(t, storetest.Suite{
+		Open: func(t testing.TB) record.Store { return storeAt(t, server, server.Addr) },
+		Delete: func(t testing.TB, name string) {
+			s := storeAt(t, server, server.Addr)
+			key := s.options.keyOf(name)
+			if _, err := s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.options.Bucket, Key: &key}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+// storeAt is a store on a server that is reached by the given address.
+func storeAt(t testing.TB, server *stores.Server, addr string) *store {
+	t.Helper()
+	u, err := url.Parse(strings.Replace(server.URL, server.Addr, addr, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,21 +52,48 @@ func testStore(t *testing.T, name string) {
 		o.UsePathStyle = true
 		o.BaseEndpoint = aws.String(u.Query().Get("endpoint"))
 	})
-	options := Options{Bucket: u.Host, Poll: 50 * time.Millisecond}
-	open := func(t testing.TB) *store {
-		s, err := newStore(client, options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+	s, err := newStore(client, Options{Bucket: u.Host, Poll: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
 	}
-	storetest.Run(t, storetest.Suite{
-		Open: func(t testing.TB) record.Store { return open(t) },
-		Delete: func(t testing.TB, name string) {
-			key := open(t).options.keyOf(name)
-			if _, err := client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &options.Bucket, Key: &key}); err != nil {
-				t.Fatal(err)
-			}
-		},
-	})
+	return s
+}
+
+// TestWriteWhoseAnswerIsLostIsNoConflict: nobody knows, and the next read tells.
+func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
+	server := stores.Start(t, "s3")
+	link, err := server.Link()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	direct, far := storeAt(t, server, server.Addr), storeAt(t, server, link.Addr)
+	far.probed = true
+	version, err := direct.Write(t.Context(), "e", record.Record{Beat: 1}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := far.Read(t.Context(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	link.Delay(0, time.Minute) // of replies
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := far.Write(ctx, "e", record.Record{Beat: 2}, version); err == nil || errors.Is(err, record.ErrConflict) {
+		t.Errorf("the write returned %v", err)
+	}
+	patient, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r, now, err := direct.Read(patient, "e")
+	for err == nil && now == version { // it is on its way
+		r, now, err = direct.Read(patient, "e")
+	}
+	if err != nil || r.Beat != 2 {
+		t.Fatalf("read %+v, %v", r, err)
+	}
+	link.Reset()
+	link.Heal()
+	if _, err := far.Write(t.Context(), "e", record.Record{Beat: 3}, version); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("a write over the version before: %v", err)
+	}
 }
