@@ -27,8 +27,8 @@ type proof struct {
 	lost int
 }
 
-// proofs lists the backends, as the page does, and behind them the fences and
-// the examples that are deployed.
+// proofs lists the backends, as the page does, and behind them the fences, the
+// examples that are deployed, and the command line.
 var proofs = []proof{
 	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},
 	{"etcd", []string{"etcd"}, "election/backend/etcd", 45},
@@ -44,6 +44,8 @@ var proofs = []proof{
 	{"peers", nil, "election/backend/peers", 45},
 	{"fence", []string{"zookeeper", "postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence election/fence/integration", 0},
 	{"deploy", []string{"kubernetes"}, "examples/deploy", 0},
+	{"commands", []string{"conclave", "zookeeper", "etcd", "consul", "kubernetes", "dynamodb", "azureblob", "s3",
+		"postgres", "redis", "nats"}, "cmd/conclave", 0},
 }
 
 // needs returns the names of all stores that the proof's tests start.
