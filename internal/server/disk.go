@@ -87,7 +87,10 @@ func (d *disk) take(spare []diskWork) (ops []diskWork, roll, ended bool) {
 // roomRetry is how long a full disk is left alone before it is asked again.
 const roomRetry = time.Second
 
-// runDisk writes until it is stopped. Any error of the log is final (H2).
+// runDisk writes until it is stopped. Any error of the log is final (H2). A stop
+// while the disk is full gives up what waits for room, and all behind it: an
+// epoch must not be on disk without the history it stands for, nor a record
+// without those before it.
 func (s *Server) runDisk() {
 	d := s.disk
 	if err := s.checkRoom(); err != nil {
@@ -100,8 +103,10 @@ func (s *Server) runDisk() {
 		s.awaitWork()
 		ops, roll, ended := d.take(spare)
 		if err := s.carryOut(ops, roll); err != nil {
-			d.err = err
-			s.fail(err)
+			if !errors.Is(err, errStopped) {
+				d.err = err
+				s.fail(err)
+			}
 			return
 		}
 		if ended {
@@ -112,7 +117,8 @@ func (s *Server) runDisk() {
 	}
 }
 
-// carryOut does all operations, in order.
+// carryOut does all operations, in order. It fails with errStopped if the server
+// ends while some of them wait for room.
 func (s *Server) carryOut(ops []diskWork, roll bool) error {
 	if roll {
 		s.disk.data.Log().Roll()
@@ -132,9 +138,6 @@ func (s *Server) carryOut(ops []diskWork, roll bool) error {
 		event, err := s.do(&ops[0])
 		if err != nil {
 			return fmt.Errorf("data directory: %w", err)
-		}
-		if event == nil {
-			return nil // the server ends
 		}
 		s.inbox.put(*event)
 		ops = ops[1:]
@@ -156,7 +159,7 @@ func (s *Server) do(w *diskWork) (*replica.Event, error) {
 			s.cfg.Logger.Error("disk is full: this server follows nobody until there is room", "error", err)
 		}
 		if !s.pause() {
-			return nil, nil
+			return nil, errStopped
 		}
 	}
 }
@@ -187,7 +190,7 @@ func (s *Server) writeRecords(ops []diskWork) error {
 			}
 			if s.disk.full {
 				if !s.pause() {
-					return nil // nobody was told of these records
+					return errStopped // nobody was told of these records
 				}
 				continue
 			}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -222,5 +224,52 @@ func TestSnapshotThatFindsNoRoomIsLeftOut(t *testing.T) {
 		if code, _ := p.do(create(fmt.Sprintf("/m%d", i), "", 0)); code != zk.OK || i > 1000 {
 			t.Fatalf("%d: %v", i, code)
 		}
+	}
+}
+
+// A stop while a record waits for room gives up all that comes behind the
+// record. An epoch on disk without its history would win elections over servers
+// that have it (ZOOKEEPER-4643).
+func TestStopWhileTheDiskIsFullStoresNoEpochWithoutItsHistory(t *testing.T) {
+	disk := vfs.NewMem()
+	config, err := ensemble.Parse("server.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(c *Config) {
+		c.Ensemble, c.PreallocBytes = config, 32<<10
+		c.QuorumAddr, c.ElectionAddr = "127.0.0.1:0", "127.0.0.1:0"
+	}
+	s, err := New(testConfig(disk, change))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.SetCapacity(disk.Used() + 4<<10) // room for an epoch, none for the log
+	s.disk.put([]diskWork{
+		{DiskOp: replica.DiskOp{Kind: replica.DiskAppend, Zxid: zk.MakeZxid(3, 1), Payload: make([]byte, 100)}},
+		{DiskOp: replica.DiskOp{Kind: replica.DiskSync, Ticket: 1}},
+		{DiskOp: replica.DiskOp{Kind: replica.DiskSetAccepted, Ticket: 2, Epoch: 3}},
+		{DiskOp: replica.DiskOp{Kind: replica.DiskSetCurrent, Ticket: 3, Epoch: 3}},
+	})
+	s.stop(errStopped)
+	s.disk.stop()
+	s.runDisk()
+	if s.disk.err != nil {
+		t.Errorf("the stop was no orderly one: %v", s.disk.err)
+	}
+	for _, e := range s.inbox.take(nil) {
+		if e.Kind == replica.EventDone {
+			t.Errorf("operation %d is told to be done", e.Ticket)
+		}
+	}
+	s.close()
+	disk.SetCapacity(-1)
+	again, err := New(testConfig(disk, change))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if accepted, current := again.replica.Peer().Epochs(); accepted != 0 || current != 0 || again.replica.Peer().Last() > 0 {
+		t.Errorf("accepted epoch %d, current epoch %d, last record %s", accepted, current, again.replica.Peer().Last())
 	}
 }
