@@ -22,6 +22,7 @@ type LinksOptions struct {
 	// 64 KiB of what is sent. 0: 10 s.
 	SilenceMax time.Duration
 	Handler    Handler
+	After      zab.LinkID   // links are numbered from the next one
 	Dial       DialFunc     // nil: net.Dialer
 	Logger     *slog.Logger // nil: slog.Default
 }
@@ -87,6 +88,7 @@ func NewLinks(o LinksOptions) *Links {
 	l.dialer = dialer{o.Dial, &l.tasks}
 	l.mu.links = make(map[zab.LinkID]*link)
 	l.mu.running = make(map[*link]struct{})
+	l.mu.last = o.After
 	l.tasks.Add(1)
 	go func() {
 		defer l.tasks.Done()
@@ -166,6 +168,13 @@ func (l *Links) Shutdown() {
 	l.o.Listener.Close()
 	l.lobby.close()
 	l.tasks.Wait()
+}
+
+// Last returns the number given last. Behind Shutdown there comes no other.
+func (l *Links) Last() zab.LinkID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.last
 }
 
 func (l *Links) link(id zab.LinkID) *link {

@@ -95,6 +95,14 @@ func (s *Server) connectPeers() error {
 
 // open takes the ports into use.
 func (p *peers) open(quorumPort, electionPort net.Listener) error {
+	if err := p.openVotes(electionPort); err != nil {
+		return err
+	}
+	p.openLinks(quorumPort)
+	return nil
+}
+
+func (p *peers) openVotes(electionPort net.Listener) error {
 	s := p.server
 	o := peernet.VotesOptions{
 		ID: s.cfg.ID, Listener: electionPort, Addresses: p.electionAddresses, Receive: p.notified,
@@ -108,12 +116,22 @@ func (p *peers) open(quorumPort, electionPort net.Listener) error {
 		return err
 	}
 	p.votes = votes
+	return nil
+}
+
+// openLinks numbers the links on from those there were: the replica, and what is
+// on its way to and from it, knows them by their numbers alone.
+func (p *peers) openLinks(quorumPort net.Listener) {
+	s := p.server
+	var last zab.LinkID
+	if p.links != nil {
+		last = p.links.Last()
+	}
 	p.links = peernet.NewLinks(peernet.LinksOptions{
 		Listener: quorumPort, DataBytesMax: recordBytesMax(s.cfg.FrameBytesMax),
 		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
-		Handler:    p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
+		Handler:    p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger, After: last,
 	})
-	return nil
 }
 
 func (p *peers) close() {

@@ -3,6 +3,7 @@ package server
 import (
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -51,7 +52,7 @@ func (s *Server) move(before, now *ensemble.Member) {
 		s.moveClients(now.Client)
 	}
 	if !slices.Equal(now.Quorum, before.Quorum) || !slices.Equal(now.Election, before.Election) {
-		s.movePeers(now)
+		s.movePeers(before, now)
 	}
 }
 
@@ -72,22 +73,43 @@ func (s *Server) moveClients(a ensemble.Address) {
 	s.cfg.Logger.Info("clients are served on another port", "address", a.String())
 }
 
-// movePeers opens the ports for servers at other addresses. All connections to
-// them begin anew.
-func (s *Server) movePeers(m *ensemble.Member) {
-	quorumPort, err := net.Listen("tcp", m.Quorum[0].String())
+// movePeers opens the ports for servers at other addresses, either or both. All
+// connections to a port that moves begin anew; the other stays as it is.
+func (s *Server) movePeers(before, now *ensemble.Member) {
+	quorumPort, err := reopen(s.cfg.QuorumAddr, before.Quorum[0], now.Quorum[0])
 	if err != nil {
-		s.cfg.Logger.Error("the new quorum port cannot be opened, the old one stays open", "address", m.Quorum[0].String(), "error", err)
+		s.cfg.Logger.Error("the new quorum port cannot be opened, the old one stays open", "address", now.Quorum[0].String(), "error", err)
 		return
 	}
-	electionPort, err := net.Listen("tcp", m.Election[0].String())
+	electionPort, err := reopen(s.cfg.ElectionAddr, before.Election[0], now.Election[0])
 	if err != nil {
-		quorumPort.Close()
-		s.cfg.Logger.Error("the new election port cannot be opened, the old one stays open", "address", m.Election[0].String(), "error", err)
+		if quorumPort != nil {
+			quorumPort.Close()
+		}
+		s.cfg.Logger.Error("the new election port cannot be opened, the old one stays open", "address", now.Election[0].String(), "error", err)
 		return
 	}
-	s.peers.close()
-	if err := s.peers.open(quorumPort, electionPort); err != nil {
-		s.fail(err)
+	if quorumPort != nil {
+		s.peers.links.Shutdown()
+		s.peers.openLinks(quorumPort)
 	}
+	if electionPort != nil {
+		s.peers.votes.Close()
+		if err := s.peers.openVotes(electionPort); err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+// reopen listens where a port moves to, on all addresses if it did so before;
+// nil if it stays.
+func reopen(wanted string, before, now ensemble.Address) (net.Listener, error) {
+	host := ""
+	if !strings.HasPrefix(wanted, ":") {
+		host = now.Host
+	}
+	if now.Port == before.Port && (host == "" || now.Host == before.Host) {
+		return nil, nil
+	}
+	return net.Listen("tcp", ensemble.Address{Host: host, Port: now.Port}.String())
 }

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// freePorts returns ports that nobody listens on at present.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports
+}
+
+// A reconfig may move one of a server's ports and leave the other where it is.
+func TestReconfigMovesEachPortForServersByItself(t *testing.T) {
+	ports := freePorts(t, 6)
+	config := func(quorumPort, electionPort int) *ensemble.Config {
+		c, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d\nserver.2=127.0.0.1:%d:%d\n", quorumPort, electionPort, ports[4], ports[5]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	q, e := ports[0], ports[2]
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, config(q, e) })
+	for _, to := range [][2]int{{ports[1], e}, {ports[1], ports[3]}, {q, e}} {
+		before, now := config(q, e).Member(1), config(to[0], to[1]).Member(1)
+		if !s.inspect(func(*replica.Replica) { s.move(before, now) }) {
+			t.Fatal("the loop has ended")
+		}
+		for _, port := range to {
+			if !answers(port) {
+				t.Errorf("from %d:%d to %d:%d: nobody listens on %d", q, e, to[0], to[1], port)
+			}
+		}
+		for i, old := range []int{q, e} {
+			if old != to[i] && answers(old) {
+				t.Errorf("from %d:%d to %d:%d: somebody listens on %d still", q, e, to[0], to[1], old)
+			}
+		}
+		q, e = to[0], to[1]
+	}
+}
+
+func answers(port int) bool {
+	socket, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+	if err != nil {
+		return false
+	}
+	socket.Close()
+	return true
+}
