@@ -59,7 +59,7 @@ func torture(t *testing.T, server *stores.Server, url string, forgets bool) {
 			_, _ = connection.Request("$JS.API.STREAM.LEADER.STEPDOWN.KV_"+kv.Bucket(), nil, lease)
 		}
 	}
-	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, For: time.Minute, LeadersMin: 10,
+	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
 			return Open(ctx, strings.Replace(url, strings.TrimPrefix(server.URL, "nats://"), addrs[i], 1))
 		}}.Run(t)

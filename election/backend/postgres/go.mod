@@ -1,6 +1,6 @@
 module github.com/conclave-project/conclave/election/backend/postgres
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/conclave-project/conclave v0.0.0
@@ -11,8 +11,9 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/text v0.41.0 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 )
 
 replace github.com/conclave-project/conclave => ../../..

@@ -35,7 +35,8 @@
 // some of the clients, elect one leader each. Configure synchronous standbys,
 // or a failover that stops the old primary first, as Patroni does; tokens
 // protect what is fenced all the same. Nor is a table that an operator drops or
-// truncates under a leader, and fsync = off with a loss of power.
+// truncates under a leader, or that a standby did not have yet when it was
+// promoted: a table that is made is taken for the first one.
 //
 // Why not advisory locks: a lock of a session ends with the connection, which
 // its holder may notice much later or, behind a pool, never: pools recycle
@@ -44,7 +45,7 @@
 // no token. A row has both.
 //
 // News come by LISTEN on a connection of its own. Where there is none, or where
-// it is not heard what NOTIFY says (behind PgBouncer in transaction mode),
+// it does not hear what NOTIFY says (behind PgBouncer in transaction mode),
 // candidates poll every second.
 package postgres
 

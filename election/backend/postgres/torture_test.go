@@ -45,7 +45,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 			}
 		})
 	}
-	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, For: time.Minute, LeadersMin: 10,
+	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
 			return Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
 		}}.Run(t)

@@ -246,7 +246,7 @@ func testWait(t *testing.T, s Suite) {
 		t.Fatal(err)
 	}
 	slowest := time.Duration(0)
-	for i := range 20 {
+	for i := range 8 {
 		ended := make(chan error, 1)
 		waits := func() { ended <- awaitVersion(within(t), waiter, name, version) }
 		if i%2 == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -27,10 +28,30 @@ type Torture struct {
 	// have been at least for the test to show something.
 	Lease      time.Duration
 	LeadersMin int
-	// For is how long it goes on. Seed makes the same faults again, in so far
-	// as real time allows.
+	// For is how long it goes on: 20 s, or what TortureVariable says. Seed makes
+	// the same faults again, in so far as real time allows.
 	For  time.Duration
 	Seed uint64
+}
+
+// TortureVariable is the environment variable that says how long candidates
+// suffer, as "10m".
+const TortureVariable = "CONCLAVE_TORTURE"
+
+// lasts returns for how long faults happen.
+func (x Torture) lasts(t *testing.T) time.Duration {
+	text := os.Getenv(TortureVariable)
+	switch {
+	case x.For > 0:
+		return x.For
+	case text == "":
+		return 20 * time.Second
+	}
+	long, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s: %v", TortureVariable, err)
+	}
+	return long
 }
 
 // belief is the time during which somebody believed to lead.
@@ -82,7 +103,8 @@ func (x Torture) Run(t *testing.T) {
 	if x.Seed == 0 {
 		x.Seed = rand.Uint64()
 	}
-	t.Logf("seed %d", x.Seed)
+	x.For = x.lasts(t)
+	t.Logf("seed %d, %v", x.Seed, x.For)
 	all := &beliefs{}
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
