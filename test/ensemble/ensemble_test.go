@@ -69,10 +69,11 @@ func waitFor(t *testing.T, what string, condition func() bool) {
 
 // A scene is an ensemble and the clients that work on it during one test.
 type scene struct {
-	t    *testing.T
-	e    *servers.Ensemble
-	load *workload.Load
-	java *javaWriter // nil: none
+	t        *testing.T
+	e        *servers.Ensemble
+	load     *workload.Load
+	java     *javaWriter // nil: none
+	electing *electing   // nil: none
 
 	// alarms are mismatches of the digest that Apache's servers have counted
 	// while they took a snapshot, by process. See settle.

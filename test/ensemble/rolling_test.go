@@ -11,7 +11,7 @@ import (
 )
 
 // Every server is replaced by one of another kind, on its directory, and back,
-// while clients of Go and Java write. What that costs is compared with a rolling
+// while clients of Go and Java write and candidates elect. What that costs is compared with a rolling
 // restart of Apache's servers, measured in the same way just before.
 func TestRollingReplacement(t *testing.T) {
 	java := []string{"J9", "J8", "J9"}
@@ -43,6 +43,7 @@ func rolling(t *testing.T, line []string) *scene {
 	must(t, s.e.Start(t.Context()))
 	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
 	s.java = startJava(t, servers.Apache38, s.load, s.e.Addrs())
+	s.electing = startElecting(t, s.e.Addrs())
 	s.await(200)
 	return s
 }
@@ -77,6 +78,10 @@ func (s *scene) settleAny(m *servers.Member) {
 
 func (s *scene) finishRolling() {
 	s.t.Helper()
+	terms := s.electing.finish()
 	s.check()
-	s.t.Logf("%d sessions lost", s.lost())
+	s.t.Logf("%d sessions lost, %d leaderships of candidates", s.lost(), terms)
+	if terms < 10 {
+		s.t.Errorf("%d leaderships: the elections stood still", terms)
+	}
 }
