@@ -158,6 +158,7 @@ func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) 
 	if r.leads() {
 		s.Owner = ownerSelf
 	} else {
+		s.ToldMs = r.now.MonoMs // the leader has just let it in
 		r.touch(s)
 	}
 	r.clients.Connected(c.id, &wire.ConnectResponse{
@@ -186,7 +187,7 @@ func (r *Replica) onTouch(e *Event) {
 func (r *Replica) onDisconnect(e *Event) {
 	if c := r.conns[e.Conn]; c != nil && c.session != nil {
 		if _, untold := r.touched[c.session.ID]; untold {
-			r.order(zab.Event{Kind: zab.EventTouched})
+			r.tellTouches()
 		}
 	}
 	r.forget(e.Conn)

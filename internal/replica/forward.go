@@ -99,7 +99,9 @@ func (r *Replica) onRevalidate(e *zab.Effect) {
 	r.order(zab.Event{Kind: zab.EventRevalidated, Link: e.Link, Session: e.Session, TimeoutMs: e.TimeoutMs, OK: valid})
 }
 
-// touch notes a sign of life of a client of this server.
+// touch notes a sign of life of a client of this server. On a learner it waits
+// for the next ping, twice a tick, which is in time unless the client was silent
+// for long: no timeout is below two ticks.
 func (r *Replica) touch(s *session.Session) {
 	switch {
 	case s.Local:
@@ -109,6 +111,18 @@ func (r *Replica) touch(s *session.Session) {
 		r.sessions.Touch(s, r.touchedMs())
 	default:
 		r.touched[s.ID] = s.TimeoutMs
+		if r.now.MonoMs-s.ToldMs > int64(s.TimeoutMs)/2 {
+			r.tellTouches()
+		}
+	}
+}
+
+// tellTouches has the leader told at once, with others that ask for it in this
+// step.
+func (r *Replica) tellTouches() {
+	if r.toldStep != r.steps {
+		r.toldStep = r.steps
+		r.order(zab.Event{Kind: zab.EventTouched})
 	}
 }
 
@@ -117,6 +131,9 @@ func (r *Replica) touch(s *session.Session) {
 func (r *Replica) takeTouches() []zab.Touch {
 	touches := make([]zab.Touch, 0, len(r.touched))
 	for id, timeoutMs := range r.touched {
+		if s := r.sessions.Get(id); s != nil {
+			s.ToldMs = r.now.MonoMs
+		}
 		touches = append(touches, zab.Touch{Session: id, TimeoutMs: timeoutMs})
 	}
 	clear(r.touched)

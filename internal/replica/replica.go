@@ -136,6 +136,7 @@ type Replica struct {
 	resuming     []resuming
 	revalidating []resuming
 	touched      map[zk.SessionID]int32 // on a learner, since the last ping: timeout in ms
+	toldStep     uint64                 // in which the leader was last told of them before a ping of its own
 
 	// The leader's.
 	prep      *prep.Prep

@@ -21,8 +21,12 @@ func (r *Replica) onTick(*Event) {
 }
 
 // expire ends the sessions whose time is over, the leader those of all servers,
-// unless its disk is full.
+// unless its disk is full. Signs of life that learners have brought in this step
+// count: the server may have been late to hear of them.
 func (r *Replica) expire() {
+	if atMs, ok := r.expiryMs(); ok && atMs <= r.now.MonoMs {
+		r.settle()
+	}
 	r.expireLocals()
 	if r.full || !r.leads() {
 		return

@@ -28,6 +28,7 @@ type Session struct {
 	Coming    bool   // its createSession is on its way
 	Local     bool   // known to this server alone, see Options of the replica
 	Owner     uint64 // who serves its client, in the caller's numbers; 0 is not known
+	ToldMs    int64  // on a learner: when its leader last heard of a sign of life
 
 	expiresMs int64 // end of the bucket in which it expires
 	bucketMs  int64 // bucket it is listed in; at or before expiresMs
