@@ -223,6 +223,11 @@ func (w patient) Write(b []byte) (int, error) {
 	return done, nil
 }
 
+// gone writes to a link that is not there any more.
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, net.ErrClosed }
+
 // closeBehind ends the link behind what was gathered.
 func (k *link) closeBehind() {
 	o := &k.out
@@ -254,14 +259,26 @@ func (k *link) die() {
 		return
 	}
 	o.dead = true
+	for _, p := range o.parts {
+		if p.snapshot != nil {
+			k.owner.tasks.Add(1) // the link's own goroutine is among them: it ends with a dead link
+			go func() {
+				defer k.owner.tasks.Done()
+				_ = p.snapshot(gone{})
+			}()
+		}
+	}
 	o.parts, o.tail, o.spare, o.ahead = nil, nil, nil, 0
 	bare(k.socket).Close()
 	o.changed.Broadcast()
 }
 
-// settle waits until everything was written that came before a Close, and
-// tells the peer of the end. False: the link was not closed, or died.
+// settle waits until everything was written that came before a Close, for
+// SilenceMax at most, and tells the peer of the end. False: the link was not
+// closed, or died.
 func (k *link) settle() bool {
+	limit := time.AfterFunc(k.owner.o.SilenceMax, k.cut)
+	defer limit.Stop()
 	o := &k.out
 	o.Lock()
 	for o.closing && !o.dead && (o.writing || len(o.parts) > 0 || len(o.tail) > 0) {

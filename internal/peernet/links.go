@@ -18,8 +18,8 @@ type LinksOptions struct {
 	Listener      net.Listener // of the quorum port
 	DataBytesMax  int          // longest data of a packet; 0: peerwire.DataBytesMax
 	QueueBytesMax int64        // what may wait on one link; beyond it the link is cut. 0: 256 MiB
-	// SilenceMax is how long a peer may take to say its first word, and to take
-	// 64 KiB of what is sent. 0: 10 s.
+	// SilenceMax is how long a peer may take to say its first word, to take 64
+	// KiB of what is sent, and to take all of it behind a Close. 0: 10 s.
 	SilenceMax time.Duration
 	Handler    Handler
 	After      zab.LinkID   // links are numbered from the next one
@@ -110,10 +110,14 @@ func (l *Links) Send(id zab.LinkID, m *zab.Message, from peerwire.Sender) {
 }
 
 // SendSnapshot puts a snapshot behind what was sent before, and the mark that
-// ends it. A goroutine of the link calls write; an error cuts the link.
+// ends it. A goroutine of the link calls write; an error cuts the link. Write is
+// called once in any case, so that it can end what it holds: if the link is gone,
+// with a writer that fails.
 func (l *Links) SendSnapshot(id zab.LinkID, write func(io.Writer) error) {
 	if k := l.link(id); k != nil && k.gatherSnapshot(write) {
 		k.flush()
+	} else {
+		_ = write(gone{})
 	}
 }
 
@@ -139,8 +143,8 @@ func (l *Links) Flush() {
 	l.mu.Unlock()
 }
 
-// Close ends a link when everything sent before has left; behind a snapshot
-// that has not, at once. Its number may be one that Connect returned: then the
+// Close ends a link when everything sent before has left, after SilenceMax at
+// the latest; behind a snapshot that has not left, at once. Its number may be one that Connect returned: then the
 // attempt ends, and nobody is told.
 func (l *Links) Close(id zab.LinkID) {
 	l.mu.Lock()

@@ -313,6 +313,66 @@ func TestCloseDoesNotWaitForASnapshot(t *testing.T) {
 	s.next("down")
 }
 
+// A snapshot holds on to the tree until it was written, or could not be.
+func TestSnapshotIsAskedForOnceWhateverBecomesOfItsLink(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	asked := make(chan error, 10)
+	ask := func(w io.Writer) error {
+		for {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				asked <- err
+				return err
+			}
+		}
+	}
+	s.SendSnapshot(1234, ask)
+	if err := get(t, "the snapshot of no link", asked); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	_, id := dialServer(t, s)
+	for range 3 {
+		s.SendSnapshot(id, ask) // the first waits for the peer to read, the others for the first
+	}
+	s.Close(id)
+	for range 3 {
+		get(t, "a snapshot that waits", asked)
+	}
+	s.Shutdown()
+	none(t, "a snapshot is asked for again", asked)
+}
+
+// A peer that takes a little now and then does not keep a closed link, and what
+// waits there, for long.
+func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = time.Second })
+	socket, id := dialServer(t, s)
+	must(t, socket.SetReadBuffer(64<<10))
+	for range 600 {
+		s.Send(id, proposal(1, strings.Repeat("x", 100_000)), peerwire.FromLeader)
+	}
+	s.Flush()
+	s.Close(id)
+	began := time.Now()
+	go func() {
+		for ; ; time.Sleep(20 * time.Millisecond) { // it is the peer that is slow
+			if _, err := io.ReadFull(socket, make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	}()
+	s.next("down")
+	await(t, "the link is forgotten", func() bool {
+		s.Links.mu.Lock()
+		defer s.Links.mu.Unlock()
+		return len(s.Links.mu.running) == 0
+	})
+	if took := time.Since(began); took > 10*time.Second { // all of it takes the peer 20 s and more
+		t.Errorf("the link is gone after %v", took)
+	}
+}
+
 func TestSnapshotThatFailsEndsTheLink(t *testing.T) {
 	leavesNothing(t)
 	fault := errors.New("fault")
