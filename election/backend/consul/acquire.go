@@ -256,16 +256,27 @@ func line(pairs []*api.KVPair) []ticket {
 // transact has a quorum decide writes; failed is the operation that did not
 // hold, -1 for none.
 func (b *Backend) transact(ctx context.Context, ops ...*api.KVTxnOp) (results []*api.KVPair, failed int, err error) {
-	return b.txn((&api.QueryOptions{}).WithContext(ctx), ops)
+	return b.txn(ctx, &api.QueryOptions{}, ops)
 }
 
 // consult reads by quorum.
 func (b *Backend) consult(ctx context.Context, ops ...*api.KVTxnOp) (results []*api.KVPair, failed int, err error) {
-	return b.txn((&api.QueryOptions{RequireConsistent: true}).WithContext(ctx), ops)
+	return b.txn(ctx, &api.QueryOptions{RequireConsistent: true}, ops)
 }
 
-func (b *Backend) txn(options *api.QueryOptions, ops api.KVTxnOps) ([]*api.KVPair, int, error) {
-	done, answer, _, err := b.client.KV().Txn(ops, options)
+// crossed says whether a request has failed only because another one was given
+// up at the same moment: net/http may put a connection to new use just before
+// it closes it for the old request's sake. All requests that are repeated for
+// it may be carried out twice.
+func crossed(ctx context.Context, err error) bool {
+	return errors.Is(err, context.Canceled) && ctx.Err() == nil
+}
+
+func (b *Backend) txn(ctx context.Context, options *api.QueryOptions, ops api.KVTxnOps) ([]*api.KVPair, int, error) {
+	done, answer, _, err := b.client.KV().Txn(ops, options.WithContext(ctx))
+	if crossed(ctx, err) {
+		done, answer, _, err = b.client.KV().Txn(ops, options.WithContext(ctx))
+	}
 	switch {
 	case err != nil:
 		return nil, 0, err
@@ -286,7 +297,11 @@ var errNoSession = fmt.Errorf("%w: the session has ended", election.ErrLost)
 // which on the session lives for the time beside it (C3).
 func (b *Backend) keepAlive(ctx context.Context, s *seat) (election.Instant, time.Duration, error) {
 	sent := election.Now()
-	entry, _, err := b.client.Session().Renew(s.sessionID(), (&api.WriteOptions{}).WithContext(ctx))
+	options := (&api.WriteOptions{}).WithContext(ctx)
+	entry, _, err := b.client.Session().Renew(s.sessionID(), options)
+	if crossed(ctx, err) {
+		entry, _, err = b.client.Session().Renew(s.sessionID(), options)
+	}
 	if err != nil {
 		return 0, 0, err
 	}

@@ -1,7 +1,9 @@
 package consul
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -110,5 +112,18 @@ func TestRefusalsArePermanent(t *testing.T) {
 			t.Errorf("%s: error %v", form, err)
 		}
 		agent.Close()
+	}
+}
+
+// TestFailureForAnothersSakeIsToldApart from one's own end.
+func TestFailureForAnothersSakeIsToldApart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	other := fmt.Errorf("Put: %w", context.Canceled)
+	if !crossed(ctx, other) || crossed(ctx, nil) || crossed(ctx, errors.New("refused")) {
+		t.Error("only what another request's end has caused is repeated")
+	}
+	cancel()
+	if crossed(ctx, other) {
+		t.Error("a request that was given up itself is repeated")
 	}
 }

@@ -40,7 +40,11 @@ func (b *Backend) release(ctx context.Context, s *seat, reason election.Reason) 
 	} else if err := b.giveUp(ctx, s, session, reason); err != nil {
 		return err
 	}
-	_, err := b.client.Session().Destroy(session, (&api.WriteOptions{}).WithContext(ctx))
+	options := (&api.WriteOptions{}).WithContext(ctx)
+	_, err := b.client.Session().Destroy(session, options)
+	if crossed(ctx, err) {
+		_, err = b.client.Session().Destroy(session, options)
+	}
 	return err
 }
 

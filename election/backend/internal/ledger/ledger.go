@@ -26,9 +26,14 @@ const (
 	Expired, Withdrawn = "expired", "withdrawn"
 )
 
-// Begin adds a leadership. Those before it that have no end have expired.
+// Begin adds a leadership, unless it is there: the answer to the first try may
+// have been lost. Those before it that have no end have expired.
 func Begin(changes []election.Change, id string, token election.Token, now time.Time) []election.Change {
-	next := append(Expire(changes, token, now), election.Change{Leader: id, Token: token, Since: now})
+	next := Expire(changes, token, now)
+	if _, there := Find(next, token); there {
+		return next
+	}
+	next = append(next, election.Change{Leader: id, Token: token, Since: now})
 	return next[max(0, len(next)-Max):]
 }
 

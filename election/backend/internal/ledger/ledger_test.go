@@ -15,6 +15,7 @@ func TestHistoryTellsHowLeadershipsEnded(t *testing.T) {
 	changes = End(changes, 1, election.ReasonResigned, at(2))
 	changes = Begin(changes, "b", 5, at(3))
 	changes = Begin(changes, "c", 9, at(8))
+	changes = Begin(changes, "c", 9, at(9)) // the answer to the first was lost
 	want := []election.Change{
 		{Leader: "a", Token: 1, Since: at(1), Until: at(2), Reason: "resigned"},
 		{Leader: "b", Token: 5, Since: at(3), Until: at(8), Reason: Expired},
