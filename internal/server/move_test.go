@@ -57,6 +57,30 @@ func TestReconfigMovesEachPortForServersByItself(t *testing.T) {
 	}
 }
 
+// A server that is behind hears of a reconfig and of its commit in one step.
+func TestReconfigProposedAndCommittedInOneStepMovesThePorts(t *testing.T) {
+	ports := freePorts(t, 4)
+	config := func(quorumPort, electionPort int) *ensemble.Config {
+		c, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d\nserver.2=127.0.0.1:1:2\n", quorumPort, electionPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	before, now := config(ports[0], ports[1]), config(ports[2], ports[3])
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.ID, c.Ensemble = 1, now // as the replica has it behind the step
+		c.QuorumAddr, c.ElectionAddr = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	})
+	s.inspect(func(*replica.Replica) {
+		s.peers.known.Store(&addressBook{inForce: before})
+		s.reconfigure(&replica.Ensembles{Proposed: now, InForce: now})
+	})
+	if !answers(ports[2]) || !answers(ports[3]) || answers(ports[0]) || answers(ports[1]) {
+		t.Error("the ports have not moved")
+	}
+}
+
 func answers(port int) bool {
 	socket, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 	if err != nil {

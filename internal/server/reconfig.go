@@ -14,7 +14,8 @@ import (
 func (s *Server) reconfigure(e *replica.Ensembles) {
 	if e.Proposed != nil {
 		s.saveEnsemble(e.Proposed, true)
-		s.learn(&addressBook{inForce: s.replica.Config(), proposed: e.Proposed})
+		// The replica's may be that of InForce already, which is still to come here.
+		s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: e.Proposed})
 	}
 	if e.InForce == nil {
 		return
