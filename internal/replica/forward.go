@@ -101,7 +101,7 @@ func (r *Replica) onRevalidate(e *zab.Effect) {
 
 // touch notes a sign of life of a client of this server. On a learner it waits
 // for the next ping, twice a tick, which is in time unless the client was silent
-// for long: no timeout is below two ticks.
+// for long or its timeout is short.
 func (r *Replica) touch(s *session.Session) {
 	switch {
 	case s.Local:
@@ -111,7 +111,7 @@ func (r *Replica) touch(s *session.Session) {
 		r.sessions.Touch(s, r.touchedMs())
 	default:
 		r.touched[s.ID] = s.TimeoutMs
-		if r.now.MonoMs-s.ToldMs > int64(s.TimeoutMs)/2 {
+		if silent := r.now.MonoMs - s.ToldMs; silent > min(int64(s.TimeoutMs)/2, int64(s.TimeoutMs)-r.opts.TickMs) {
 			r.tellTouches()
 		}
 	}
