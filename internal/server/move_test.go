@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -11,17 +12,20 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// freePorts returns ports that nobody listens on at present.
+// freePorts returns ports that nobody listens on at present, of those that no
+// system gives to connections by itself: they are free still when they are used.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	var ports []int
+	for tries := 0; len(ports) < n; tries++ {
+		port := 12000 + rand.IntN(18000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			defer l.Close()
+			ports = append(ports, port)
+		} else if tries > 1000 {
 			t.Fatal(err)
 		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports
 }
