@@ -47,6 +47,12 @@ func (r *runner) run(ctx context.Context) error {
 	if r.logs, err = logDir(); err != nil {
 		return err
 	}
+	if r.lost || r.suite { // the others have no suite
+		r.chosen = slices.DeleteFunc(r.chosen, func(p proof) bool { return p.lost == 0 })
+	}
+	if r.parallel > 1 { // the longest first
+		slices.SortStableFunc(r.chosen, func(a, b proof) int { return b.lost - a.lost })
+	}
 	found, proved, failed := r.proveAll(ctx)
 	all, err := load()
 	if err != nil {
