@@ -145,8 +145,7 @@ func (k *link) receive(batch []zab.Message) error {
 	if k.out.isClosing() {
 		return errClosing
 	}
-	l.o.Handler.Receive(k.id, batch)
-	return nil
+	return l.o.Handler.Receive(k.id, batch)
 }
 
 // unhurried takes the deadline off that a connection has for its first message.

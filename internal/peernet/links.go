@@ -38,8 +38,8 @@ type Handler interface {
 	// that the latest Connect failed.
 	Down(link zab.LinkID)
 	// Receive takes all messages of one read, and may keep them. Behind Close
-	// comes at most what was on its way to here.
-	Receive(link zab.LinkID, batch []zab.Message)
+	// comes at most what was on its way to here. An error ends the link.
+	Receive(link zab.LinkID, batch []zab.Message) error
 	// Snapshot reads the snapshot behind a SNAP, which was the last of a batch,
 	// and not a byte more; see snap.LoadStream. The reader has a buffer. Packets
 	// go on when it returns; an error ends the link.

@@ -35,6 +35,7 @@ type server struct {
 	address peerwire.Address
 	calls   chan call
 	load    func(io.Reader) (string, error) // nil: loadSnapshot
+	refuses zab.Kind                        // whose messages end the link; 0: none
 
 	mu    sync.Mutex
 	state map[zab.LinkID]string
@@ -79,11 +80,15 @@ func (s *server) Down(link zab.LinkID) {
 	s.calls <- call{what: "down", link: link}
 }
 
-func (s *server) Receive(link zab.LinkID, batch []zab.Message) {
+func (s *server) Receive(link zab.LinkID, batch []zab.Message) error {
 	s.expect(link, "up", "up")
 	for _, m := range batch {
+		if m.Kind == s.refuses {
+			return errors.New("refused")
+		}
 		s.calls <- call{what: "message", link: link, message: m}
 	}
+	return nil
 }
 
 func (s *server) Snapshot(link zab.LinkID, r io.Reader) error {
@@ -410,6 +415,20 @@ func TestSnapshotThatFailsEndsTheLink(t *testing.T) {
 			leader.next("down")
 		})
 	}
+}
+
+func TestMessageThatIsRefusedEndsTheLink(t *testing.T) {
+	leavesNothing(t)
+	learner, leader := startServer(t, nil), startServer(t, nil)
+	learner.refuses = zab.KindProposal
+	_, toLearner := join(learner, leader)
+	for _, kind := range []zab.Kind{zab.KindUpToDate, zab.KindProposal, zab.KindUpToDate} {
+		leader.Send(toLearner, &zab.Message{Kind: kind}, peerwire.FromLeader)
+	}
+	leader.Flush()
+	learner.receives(zab.KindUpToDate, -1)
+	learner.next("down")
+	leader.next("down")
 }
 
 func text(s string) func(io.Writer) error {
@@ -756,10 +775,11 @@ func (s *sink) Up(link zab.LinkID, _ bool)               { s.links <- link }
 func (s *sink) Down(zab.LinkID)                          {}
 func (s *sink) Snapshot(_ zab.LinkID, _ io.Reader) error { return nil }
 
-func (s *sink) Receive(_ zab.LinkID, batch []zab.Message) {
+func (s *sink) Receive(_ zab.LinkID, batch []zab.Message) error {
 	for s.count += len(batch); s.count >= sinkStep; s.count -= sinkStep {
 		s.steps <- struct{}{}
 	}
+	return nil
 }
 
 // benchmarkLink sends batches of messages from a learner to a leader, with a

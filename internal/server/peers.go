@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
@@ -164,14 +165,37 @@ func (p *peers) Down(link zab.LinkID) {
 }
 
 // Receive implements peernet.Handler. While the disk has too much to do nothing
-// more is read, so that who sends has to wait.
-func (p *peers) Receive(link zab.LinkID, batch []zab.Message) {
+// more is read, so that who sends has to wait. A transaction that cannot be read
+// ends the link before it gets into the log, which nobody could read then.
+func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	p.server.awaitDisk()
-	events := make([]replica.Event, len(batch))
+	events := make([]replica.Event, 0, len(batch))
+	var err error
 	for i := range batch {
-		events[i] = replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i]}
+		if err = readable(&batch[i]); err != nil {
+			break
+		}
+		events = append(events, replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i]})
 	}
 	p.server.inbox.put(events...)
+	return err
+}
+
+// readable says what is wrong with a transaction that a leader has sent.
+func readable(m *zab.Message) error {
+	switch m.Kind {
+	case zab.KindProposal, zab.KindInform, zab.KindInformAndActivate:
+	default:
+		return nil
+	}
+	header, _, _, err := txn.Decode(m.Payload)
+	if err == nil && header.Zxid != m.Zxid {
+		err = fmt.Errorf("it says that it is %v", header.Zxid)
+	}
+	if err != nil {
+		return fmt.Errorf("the leader has sent a transaction that this server cannot read, %v: %w; is it of a newer version?", m.Zxid, err)
+	}
+	return nil
 }
 
 // Snapshot implements peernet.Handler.
