@@ -148,7 +148,8 @@ type Nominator interface {
 	// it warm up, and returns nil when it has said that it is ready. From then
 	// on Release of the grant, and nothing else, elects it before all others,
 	// if it is still in line. A later Nominate replaces it. ErrNoCandidate:
-	// nobody with this id is in line.
+	// nobody with this id is in line. A candidate that could not warm up is
+	// an error too, and stays in line as it was.
 	Nominate(ctx context.Context, grant Grant, id string) error
 }
 
