@@ -2,7 +2,6 @@ package electiontest_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"math/rand/v2"
 	"testing"
@@ -22,33 +21,40 @@ type remote struct {
 }
 
 func (r remote) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
-	var grant election.Grant
-	var err error
-	lost := r.link.Pass(ctx, func() { grant, err = r.Store.Acquire(ctx, claim) })
-	if err := errors.Join(lost, err); err != nil {
+	type answer struct {
+		grant election.Grant
+		err   error
+	}
+	got := make(chan answer, 1)
+	if err := r.link.Pass(ctx, func() {
+		grant, err := r.Store.Acquire(ctx, claim)
+		got <- answer{grant, err}
+	}); err != nil {
 		return election.Grant{}, err
 	}
-	return r.Renew(ctx, grant)
+	a := <-got
+	if a.err != nil {
+		return election.Grant{}, a.err
+	}
+	return r.Renew(ctx, a.grant)
 }
 
 func (r remote) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
 	sent := r.link.Clock.Now()
-	answer := make(chan error, 1)
-	renewed := grant
+	type answer struct {
+		grant election.Grant
+		err   error
+	}
+	got := make(chan answer, 1)
 	if err := r.link.Pass(ctx, func() {
-		g, err := r.Store.Renew(context.WithoutCancel(ctx), grant)
-		if err == nil {
-			renewed = g
-		}
-		answer <- err
+		renewed, err := r.Store.Renew(context.WithoutCancel(ctx), grant)
+		got <- answer{renewed, err}
 	}); err != nil {
 		return grant, err
 	}
-	if err := <-answer; err != nil {
-		return grant, err
-	}
-	renewed.Sent = sent
-	return renewed, nil
+	a := <-got
+	a.grant.Sent = sent
+	return a.grant, a.err
 }
 
 func (r remote) Release(ctx context.Context, grant election.Grant) error {
