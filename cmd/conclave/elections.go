@@ -197,7 +197,18 @@ func (b *ballot) history(ctx context.Context) ([]election.Change, error) {
 	if len(changes) == 0 {
 		return nil, cli.NotFound(fmt.Errorf("nobody has ever led %q", b.name), "`conclave elections` lists those that the store knows")
 	}
+	if last := &changes[len(changes)-1]; last.Until.IsZero() && !leads(ctx, store, b.name, last.Token) {
+		last.Reason = election.ReasonExpired.String() // and nobody has led since to note it
+	}
 	return changes, nil
+}
+
+// leads says whether the leadership with the token lasts, as far as can be seen.
+func leads(ctx context.Context, store election.Backend, name string, token election.Token) bool {
+	for view, err := range store.Observe(ctx, name) {
+		return err != nil || view.Leader != "" && view.Token == token
+	}
+	return true
 }
 
 func newPast(changes []election.Change) []past {
@@ -219,9 +230,11 @@ func wallTime(t time.Time) string {
 func historyTable(w io.Writer, changes []election.Change) error {
 	var rows [][]string
 	for i, one := range newPast(changes) {
-		lasted, reason := "", "leads"
+		lasted, reason := "", one.Reason
 		if until := changes[i].Until; !until.IsZero() {
-			lasted, reason = until.Sub(changes[i].Since).Round(time.Millisecond).String(), one.Reason
+			lasted = until.Sub(changes[i].Since).Round(time.Millisecond).String()
+		} else if reason == "" {
+			reason = "leads"
 		}
 		rows = append(rows, []string{strconv.FormatUint(one.Token, 10), one.Leader, one.Since, orDash(one.Until), orDash(lasted), orDash(reason)})
 	}
