@@ -16,6 +16,7 @@ const (
 	protectedMark = "_c_"
 	priorityMark  = "-p"
 	latchMark     = "-latch-"
+	kazooMark     = "__lock__" // of kazoo's Lock and Election
 	sequenceLen   = 10
 )
 
@@ -94,11 +95,16 @@ func candidates(children []string) []string {
 // sequence returns the number that the server gave to a name: ten digits, or
 // after a wrap a minus sign and ten digits.
 func sequence(name string) (int32, bool) {
-	at := strings.LastIndex(name, latchMark)
+	mark := latchMark
+	at := strings.LastIndex(name, mark)
+	if at < 0 {
+		mark = kazooMark
+		at = strings.LastIndex(name, mark)
+	}
 	if at < 0 {
 		return 0, false
 	}
-	digits := name[at+len(latchMark):]
+	digits := name[at+len(mark):]
 	if len(strings.TrimPrefix(digits, "-")) != sequenceLen {
 		return 0, false
 	}

@@ -12,11 +12,24 @@ func TestCandidatesAreSortedByNumberAcrossTheWrap(t *testing.T) {
 	id := prefix(election.Claim{Nonce: "0123456789abcdef0123456789abcdef"})
 	got := candidates([]string{
 		id + "-2147483648", id + "2147483646", id + "-2147483647", id + "2147483647",
-		"config", id, id + "12", "_c_-lock-0000000001",
+		"config", id, id + "12", "_c_-lock-0000000001", "0123456789abcdef__lock__2147483645",
 	})
-	want := []string{id + "2147483646", id + "2147483647", id + "-2147483648", id + "-2147483647"}
+	want := []string{"0123456789abcdef__lock__2147483645", id + "2147483646", id + "2147483647", id + "-2147483648", id + "-2147483647"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestOnlyOwnCandidatesHaveAPriority: the others are never taken out of the queue.
+func TestOnlyOwnCandidatesHaveAPriority(t *testing.T) {
+	own := prefix(election.Claim{Nonce: "0123456789abcdef0123456789abcdef", Priority: 7}) + "0000000001"
+	if p, ours := priority(own); !ours || p != 7 {
+		t.Errorf("%s: %d, %v", own, p, ours)
+	}
+	for _, name := range []string{"_c_01234567-89ab-cdef-0123-456789abcdef-latch-0000000001", "0123456789abcdef__lock__0000000001"} {
+		if _, ours := priority(name); ours {
+			t.Errorf("%s passes for ours", name)
+		}
 	}
 }
 

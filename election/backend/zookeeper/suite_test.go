@@ -18,10 +18,18 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
+// childMain, if not nil, says whether this process is a child of another kind
+// than those of electiontest, and does what it was started for.
+var childMain func(open func(url string) (election.Backend, error)) (child bool, code int)
+
 func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		return zookeeper.New(url, zookeeper.Options{})
-	}))
+	open := func(url string) (election.Backend, error) { return zookeeper.New(url, zookeeper.Options{}) }
+	if childMain != nil {
+		if child, code := childMain(open); child {
+			os.Exit(code)
+		}
+	}
+	os.Exit(electiontest.Main(m, open))
 }
 
 // startServer runs a server of Conclave on a memory disk until the test ends.

@@ -9,7 +9,8 @@
 //	    _c_<nonce of the claim>-p5-latch-0000000019    waits for 18 to go, has priority 5
 //
 // Names and data are such that Curator's LeaderLatch may stand in the same
-// queue. The data of the election's own znode is its book: who led when, and
+// queue, and kazoo's Election if its lock is made with
+// extra_lock_patterns=["-latch-"]. The data of the election's own znode is its book: who led when, and
 // what an operator asks of the leader. What always holds:
 //
 //	K1  Each candidate watches its predecessor and itself, nobody else: the
