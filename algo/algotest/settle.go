@@ -1,0 +1,63 @@
+package algotest
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/algo"
+)
+
+// Settle lets members die, come back, stand for the election and step down at
+// random, while all messages arrive; then nothing changes any more. It returns
+// how many elections there were, and what is wrong: that another leads than the
+// best of the candidates that are up, or that somebody follows another.
+func Settle(seed uint64, found Founder, better func(id, than algo.ID) bool) (elections int, err error) {
+	ids := IDs(2 + int(seed%6))
+	w := New(seed, found(ids), ids)
+	w.Network = Network{DelayMinUs: 100, DelayMaxUs: 2000}
+	for _, id := range ids {
+		w.Start(id)
+	}
+	wants := w.disturb(ids)
+	w.Run(1000)
+	var want algo.ID
+	for _, id := range ids {
+		if w.Up(id) && wants[id] && (want == "" || better(id, want)) {
+			want = id
+		}
+	}
+	got := w.Believers()
+	if len(got) > 1 || len(got) == 1 && got[0] != want || len(got) == 0 && want != "" {
+		return w.Elections, fmt.Errorf("seed %d: %v lead, %q should\n%v", seed, got, want, w)
+	}
+	for _, id := range ids {
+		if w.Up(id) && w.Status(id).Leader != want {
+			return w.Elections, fmt.Errorf("seed %d: %s follows %q, not %q\n%v", seed, id, w.Status(id).Leader, want, w)
+		}
+	}
+	if len(w.Wrong) > 0 {
+		return w.Elections, fmt.Errorf("seed %d: %v", seed, w.Wrong)
+	}
+	return w.Elections, nil
+}
+
+// disturb returns who stands for the election at the end.
+func (w *World) disturb(ids []algo.ID) map[algo.ID]bool {
+	wants := map[algo.ID]bool{}
+	for range 60 {
+		id := ids[w.Random().Below(len(ids))]
+		switch w.Random().Below(6) {
+		case 0, 1:
+			w.Do(id, algo.Campaign{})
+			wants[id] = true
+		case 2:
+			w.Do(id, algo.Withdraw{})
+			wants[id] = false
+		case 3:
+			w.Crash(id)
+		default:
+			w.Start(id)
+		}
+		w.Run(int64(w.Random().Below(120)))
+	}
+	return wants
+}
