@@ -144,8 +144,8 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 		return election.Grant{}, fmt.Errorf("file: %s was replaced during the election", p.path(lockFile))
 	}
 	p.enterBook(next)
-	p.sweep()
-	s.worker.Go(func() { b.guard(s) })
+	p.sweep(next.token)
+	s.worker.Go(func() { b.guard(s, next.token) })
 	b.mu.Lock()
 	b.seats[claim.Nonce] = s
 	b.mu.Unlock()
@@ -169,8 +169,9 @@ func (b *Backend) waitOut(ctx context.Context, lease time.Duration) error {
 // holds says whether the lock of this seat is the one in the directory.
 func (s *seat) holds() bool { return same(s.lock, s.place.path(lockFile)) }
 
-// guard tells the holder at once when its lock file is taken away.
-func (b *Backend) guard(s *seat) {
+// guard tells the holder at once when its lock file is taken away, and when an
+// operator asks for something.
+func (b *Backend) guard(s *seat, token election.Token) {
 	signs := b.watch(s.place.dir)
 	defer signs.stop()
 	for {
@@ -178,7 +179,7 @@ func (b *Backend) guard(s *seat) {
 			close(s.lost)
 			return
 		}
-		if exists(s.place.path(requestFile)) {
+		if exists(s.place.path(requestFile(token))) {
 			s.tellNews()
 		}
 		select {

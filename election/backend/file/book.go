@@ -64,17 +64,16 @@ func (p place) replace(name string, content []byte) error {
 	return err
 }
 
-// enterBook notes a new leader; what was asked of the last one is void. Only
-// the holder of the lock calls it.
+// enterBook notes a new leader. Only the holder of the lock calls it.
 func (p place) enterBook(s state) {
-	p.forget(requestFile, nextFile)
+	p.forget(nextFile)
 	history := closed(p.readHistory(), election.ReasonExpired)
 	p.writeHistory(append(history, election.Change{Leader: s.leader, Token: s.token, Since: s.since.UTC()}))
 }
 
 // closeBook notes the end of a leadership.
 func (p place) closeBook(grant election.Grant) {
-	p.forget(requestFile)
+	p.forget(requestFile(grant.Token))
 	p.writeHistory(closed(p.readHistory(), grant.Ended))
 }
 
@@ -93,7 +92,7 @@ func (p place) forget(names ...string) {
 
 // readRequest returns what was asked of the leadership with the token.
 func (p place) readRequest(token election.Token) *election.Request {
-	text, err := os.ReadFile(p.path(requestFile))
+	text, err := os.ReadFile(p.path(requestFile(token)))
 	if err != nil {
 		return nil
 	}
@@ -152,7 +151,7 @@ func (b *Backend) Ask(_ context.Context, name string, request election.Request) 
 	if err != nil {
 		return err
 	}
-	if err := p.replace(requestFile, text); err != nil {
+	if err := p.replace(requestFile(view.Token), text); err != nil {
 		return explain("ask the leader", err)
 	}
 	return nil

@@ -89,9 +89,10 @@ func (p place) waiters() ([]waiter, error) {
 	return living, nil
 }
 
-// sweep removes the tickets of the dead and what they left half written. Only
-// the holder of the lock does it.
-func (p place) sweep() {
+// sweep removes the tickets of the dead, what they left half written, and what
+// was asked of leaderships before the one with the token. Only the holder of the
+// lock does it.
+func (p place) sweep(token election.Token) {
 	names, _ := p.tickets()
 	for _, name := range names {
 		p.living(name, func(file *os.File) (bool, error) {
@@ -107,7 +108,8 @@ func (p place) sweep() {
 		switch path := p.path(entry.Name()); {
 		case strings.HasSuffix(path, newSuffix):
 			p.sweepDraft(path)
-		case strings.HasPrefix(entry.Name(), warmPrefix):
+		case strings.HasPrefix(entry.Name(), warmPrefix),
+			strings.HasPrefix(entry.Name(), requestPrefix) && entry.Name() != requestFile(token):
 			_ = os.Remove(path) // of a leadership that is over
 		}
 	}

@@ -22,11 +22,18 @@ const (
 	lineDir   = "line"
 	newSuffix = ".new" // files that are being written
 
-	historyFile = "history" // the latest leaderships, a line each
-	requestFile = "request" // what an operator asks of the leader
-	nextFile    = "next"    // nonce of the candidate that shall lead next
-	warmPrefix  = "warm-"   // and the nonce of a nominee: how it is
+	historyFile   = "history"  // the latest leaderships, a line each
+	requestPrefix = "request-" // and a token: what is asked of that leadership
+	nextFile      = "next"     // nonce of the candidate that shall lead next
+	warmPrefix    = "warm-"    // and the nonce of a nominee: how it is
 )
+
+// requestFile names what an operator asks of the leadership with the token.
+// Each leadership has a file of its own: an operator sees a new leader as soon
+// as its token is stored, so a request may be there before the leader has looked
+// at anything else, and one that comes late for the last leadership must not
+// replace it.
+func requestFile(token election.Token) string { return fmt.Sprint(requestPrefix, token) }
 
 // place is the directory of one election.
 type place struct {
