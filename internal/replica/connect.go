@@ -35,7 +35,7 @@ func (r *Replica) timeout(wantMs int32) int32 {
 }
 
 func (r *Replica) newSession(c *conn, req *wire.ConnectRequest) {
-	if r.full {
+	if r.stuck() {
 		r.drop(c)
 		return
 	}

@@ -40,7 +40,7 @@ func (r *Replica) lookNow() {
 	r.lookAtMs = 0
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
-	if r.untrusted {
+	if r.untrusted || r.full {
 		last = zk.NoZxid
 	}
 	r.vote(fle.Look{Zxid: last, Epoch: int64(current)})

@@ -131,8 +131,12 @@ func (r *Replica) goesOut(c *conn, p *parked) bool {
 	case !op.IsWrite():
 		return false
 	}
-	return !r.full && (p.code == zk.OK || op == zk.OpMulti)
+	return !r.stuck() && (p.code == zk.OK || op == zk.OpMulti)
 }
+
+// stuck tells whether nothing can be written: this server decides, and its disk
+// is full. A follower with a full disk needs no room for what the others store.
+func (r *Replica) stuck() bool { return r.full && r.leads() }
 
 // isRead tells whether a request looks at the tree.
 func (p *parked) isRead() bool {

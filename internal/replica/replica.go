@@ -145,7 +145,7 @@ type Replica struct {
 	reapMs    int64   // when to look for containers next
 	orphans   []zk.SessionID
 
-	full    bool // the disk has no room: writes are refused
+	full    bool // the disk has no room
 	locked  bool // the tree, against readers
 	started bool
 	steps   uint64
@@ -213,6 +213,9 @@ func (r *Replica) newPeer(stored zab.Stored) {
 	r.peer = zab.New(r.peerOptions(), zabConfig(r.config), stored)
 	if r.next != nil {
 		r.tellPeer(r.next, false)
+	}
+	if r.full {
+		r.order(zab.Event{Kind: zab.EventRoom})
 	}
 }
 

@@ -1,10 +1,14 @@
 package replica
 
-import "github.com/conclave-project/conclave/zk"
+import (
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
 
 // onTick ends the sessions that nobody owns and the containers and TTL znodes
-// that nobody needs any more: the leader's work alone. While its disk is full
-// both wait.
+// that nobody needs any more: the leader's work alone. While it leads although
+// its disk is full (zab-Z10), nothing can be written, and both wait.
 func (r *Replica) onTick(*Event) {
 	r.readOnlyTick()
 	if r.full || !r.leads() {
@@ -21,7 +25,7 @@ func (r *Replica) onTick(*Event) {
 }
 
 // expire ends the sessions whose time is over, the leader those of all servers,
-// unless its disk is full. Signs of life that learners have brought in this step
+// unless nothing can be written. Signs of life that learners have brought in this step
 // count: the server may have been late to hear of them.
 func (r *Replica) expire() {
 	if atMs, ok := r.expiryMs(); ok && atMs <= r.now.MonoMs {
@@ -67,4 +71,15 @@ func (r *Replica) reap() {
 	}
 }
 
-func (r *Replica) onDisk(e *Event) { r.full = e.Full }
+// onDisk hears whether the disk has room. A server that cannot write has no vote:
+// it could neither lead nor promise an epoch.
+func (r *Replica) onDisk(e *Event) {
+	if r.full == e.Full {
+		return
+	}
+	r.full = e.Full
+	r.order(zab.Event{Kind: zab.EventRoom, OK: !r.full})
+	if r.election != nil && r.started && r.lookAtMs == 0 && r.peer.Quiet() && r.election.State() == fle.Looking && !r.reborn {
+		r.lookNow()
+	}
+}

@@ -38,6 +38,11 @@ type diskWork struct {
 	snapshot *durable.Snapshot
 }
 
+// repeatable tells whether an operation that failed has changed nothing.
+func (w *diskWork) repeatable() bool {
+	return w.Kind == replica.DiskSetAccepted || w.Kind == replica.DiskSetCurrent
+}
+
 // joins tells whether an operation can be part of one write with one sync.
 func (w *diskWork) joins() bool { return w.Kind == replica.DiskAppend || w.Kind == replica.DiskSync }
 
@@ -145,19 +150,16 @@ func (s *Server) carryOut(ops []diskWork, roll bool) error {
 	return s.checkRoom()
 }
 
-// do carries out one operation. An epoch that finds no room waits for it: until
-// the file has its new name nothing has changed, and until then nobody is
-// promised anything.
+// do carries out one operation. One that finds no room waits for it, if it can be
+// done again: until an epoch's file or a snapshot has its name nothing has
+// changed, and until then nobody is promised anything.
 func (s *Server) do(w *diskWork) (*replica.Event, error) {
-	for told := false; ; told = true {
+	for {
 		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
-		epoch := w.Kind == replica.DiskSetAccepted || w.Kind == replica.DiskSetCurrent
-		if !epoch || !errors.Is(err, vfs.ErrNoSpace) {
+		if !w.repeatable() || !errors.Is(err, vfs.ErrNoSpace) {
 			return event, err
 		}
-		if !told {
-			s.cfg.Logger.Error("disk is full: this server follows nobody until there is room", "error", err)
-		}
+		s.noteRoom(err)
 		if !s.pause() {
 			return nil, errStopped
 		}
@@ -302,17 +304,28 @@ func (s *Server) checkRoom() error {
 	if err != nil && !full {
 		return fmt.Errorf("transaction log: %w", err)
 	}
-	if full != s.disk.full {
-		s.disk.full = full
-		s.diskFull.Store(full)
-		s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
-		if full {
-			s.cfg.Logger.Error("disk is full: writes are refused, reads go on", "dir", s.LogDir(), "error", err)
-		} else {
-			s.cfg.Logger.Info("disk has room again: writes are accepted", "dir", s.LogDir())
-		}
-	}
+	s.noteRoom(err)
 	return nil
+}
+
+// noteRoom tells the loop, and the operator, what has changed: why there is no
+// room, or nil.
+func (s *Server) noteRoom(err error) {
+	full := err != nil
+	if full == s.disk.full {
+		return
+	}
+	s.disk.full = full
+	s.diskFull.Store(full)
+	s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
+	switch {
+	case !full:
+		s.cfg.Logger.Info("disk has room again", "dir", s.LogDir())
+	case s.cfg.Ensemble == nil:
+		s.cfg.Logger.Error("disk is full: writes are refused, reads go on", "dir", s.LogDir(), "error", err)
+	default:
+		s.cfg.Logger.Error("disk is full: this server has no vote and does not lead while others can; as a follower it serves on", "dir", s.LogDir(), "error", err)
+	}
 }
 
 // syncStats counts syncs of the log.

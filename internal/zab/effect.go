@@ -84,6 +84,7 @@ const (
 	ReasonHole                   // learner: a proposal does not continue the history
 	ReasonDivergence             // learner: a commit is not that of the oldest proposal
 	ReasonCannotTruncate         // learner: the log does not hold the place to cut at
+	ReasonFull                   // leader: its disk is full, and others can do without it
 
 	reasons
 )
@@ -91,7 +92,7 @@ const (
 var reasonNames = [reasons]string{
 	"none", "stopped", "no quorum for an epoch", "no quorum of ACKEPOCH", "no quorum of NEWLEADER acks",
 	"quorum lost", "a later epoch is promised", "counter used up", "link lost", "leader silent", "old leader", "illegal message",
-	"hole in proposals", "commit of another proposal", "cannot truncate",
+	"hole in proposals", "commit of another proposal", "cannot truncate", "disk full",
 }
 
 // String says the reason for people.

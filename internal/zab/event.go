@@ -41,6 +41,7 @@ const (
 	EventSync                         // somebody wants a sync: Link, 0 for the leader's own client
 	EventConfig                       // Config is in force if OK, else proposed: its record is in the log
 	EventStop                         // the server leaves its role: it shuts down, or a reconfig moved it
+	EventRoom                         // the disk has room for records if OK, else none
 
 	eventKinds
 )

@@ -69,6 +69,7 @@ type link struct {
 	waitsMs   int64   // since when
 	pingsSent []uint64
 	round     uint64 // last round of pings it has answered
+	full      bool   // its disk has no room
 }
 
 // becomeLeader begins discovery. The leader's own log is its history: all of it
@@ -239,7 +240,7 @@ func (p *Peer) isSilent(l *link) bool {
 	if l.stage != linkServing {
 		return p.nowMs-l.heardMs > p.opts.InitMs
 	}
-	late := l.waitsFor != 0 && p.nowMs-l.waitsMs > p.opts.SyncMs
+	late := !l.full && l.waitsFor != 0 && p.nowMs-l.waitsMs > p.opts.SyncMs
 	return late || p.nowMs-l.heardMs > p.opts.SyncMs
 }
 
@@ -260,7 +261,10 @@ func (p *Peer) ping(l *link) {
 
 // leaderPing takes a learner's answer, and the signs of life in it.
 func (p *Peer) leaderPing(l *link, m *Message) {
-	if len(l.pingsSent) > 0 && m.Zxid != zk.NoZxid {
+	switch {
+	case m.Zxid < 0:
+		p.noteFull(l, m)
+	case len(l.pingsSent) > 0:
 		l.round = l.pingsSent[0]
 		l.pingsSent = l.pingsSent[1:]
 	}
@@ -268,6 +272,7 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
 	}
 	p.tryCommit()
+	p.yield()
 }
 
 // leaderRequest hands a learner's request to the replica, which decides it.

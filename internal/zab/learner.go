@@ -224,6 +224,9 @@ func (p *Peer) learnerUpToDate(*Message) {
 	}
 	ln.pending = pending{}
 	p.emit(Effect{Kind: EffectServe, Epoch: ln.epoch})
+	if p.full {
+		p.tellFull()
+	}
 }
 
 // followProposal logs a proposal; its ack waits for the disk (Z5).
@@ -278,11 +281,10 @@ func (p *Peer) learnerPing(m *Message) {
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: m.Zxid})
 }
 
-// onTouched sends a ping that answers none. Its zxid says so to a leader of this
-// kind; others do not look at it.
+// onTouched sends a ping that answers none.
 func (p *Peer) onTouched(*Event) {
 	if p.learn != nil && p.learn.stage == learnerServing {
-		p.send(p.learn.link, Message{Kind: KindPing, Zxid: zk.NoZxid})
+		p.pingUnasked()
 	}
 }
 

@@ -26,6 +26,8 @@
 //	Z8  On every link proposals leave in zxid order without a hole.
 //	Z9  No election begins while the disk still works for the last role
 //	    (ZOOKEEPER-4712): Look comes after the last completion.
+//	Z10 A leader whose disk is full leads only while no quorum without it
+//	    could write.
 //
 // It does not know what a transaction means, how bytes look, or who should
 // lead. A disk that fails is not its business: such a server must be stopped
@@ -111,6 +113,7 @@ type Peer struct {
 	unsynced          bool    // appended without a sync
 	promised          uint32  // highest epoch that a participant was heard to have accepted
 	needSnapshot      bool    // the log could not be cut: the whole state must come
+	full              bool    // the disk has no room for records
 
 	ticket Ticket
 	disk   []operation
@@ -194,6 +197,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventSync:        (*Peer).onSync,
 	EventConfig:      (*Peer).onConfig,
 	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
+	EventRoom:        (*Peer).onRoom,
 }
 
 // WakeMs returns when the peer wants a step at the latest, for what it does by
@@ -246,6 +250,7 @@ func (p *Peer) onElected(e *Event) {
 		p.becomeLearner(e.Server)
 	}
 	p.takeEarly()
+	p.yield()
 }
 
 // onLinkUp greets a connection: a learner's own goes to its leader, one from

@@ -272,10 +272,10 @@ func (s *storm) fullDisk() (string, func() error) {
 	if m == nil {
 		return "", nil
 	}
-	s.must(fillDisk(m.DataDir()))
+	s.must(servers.FillDisk(m.DataDir()))
 	s.full[m] = true
 	return server(m), func() error {
-		if err := emptyDisk(m.DataDir()); err != nil {
+		if err := servers.EmptyDisk(m.DataDir()); err != nil {
 			return err
 		}
 		s.watch()

@@ -109,7 +109,7 @@ func (s *storm) start(voters int) {
 	s.must(err)
 	for _, m := range s.e.Members {
 		m.Disk = &servers.Disk{}
-		s.must(mountDisk(m.DataDir()))
+		s.must(servers.MountDisk(m.DataDir(), diskBytes))
 	}
 	s.t.Cleanup(func() {
 		if s.t.Failed() {
@@ -117,7 +117,7 @@ func (s *storm) start(voters int) {
 		}
 		for _, m := range s.e.Members {
 			s.must(m.Kill())
-			s.must(unmountDisk(m.DataDir()))
+			s.must(servers.UnmountDisk(m.DataDir()))
 		}
 		s.must(s.e.Close())
 	})

@@ -1,4 +1,4 @@
-// Package robust does to a server what nobody should: it kills it under load,
+// Package robust does to a server what nobody should: it kills it under load, fills its disk,
 // hangs ten thousand sessions and a million watches on it, and sends it garbage.
 //
 // All of it is in tests under the build tag robust, because it takes minutes:

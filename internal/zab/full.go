@@ -1,0 +1,70 @@
+package zab
+
+import "github.com/conclave-project/conclave/zk"
+
+// A server whose disk is full takes no part in deciding (Z10): its log will not
+// have what is proposed until somebody makes room.
+//
+// A leader gives up its role as soon as others can do without it, so that one
+// of them leads and sessions end in time. While they cannot, because too few
+// are there or their disks are full as well, another election would end as this
+// one did: it stays, and reads go on. A follower says that it is full with a
+// ping that answers none, of the zxid pingFull; a leader of this kind then waits
+// for its acks without a limit, one of Apache's takes no notice, and ends its
+// link after syncLimit.
+
+// The zxids of pings that answer none. Apache's leader does not look at them.
+const (
+	pingTouched = zk.NoZxid     // signs of life that should not wait
+	pingFull    = zk.NoZxid - 1 // the same, and the disk has no room
+)
+
+// onRoom hears from the disk whether it has room for records.
+func (p *Peer) onRoom(e *Event) {
+	if p.full == !e.OK {
+		return
+	}
+	p.full = !e.OK
+	p.tellFull()
+	p.yield()
+}
+
+// tellFull has the leader know of the disk.
+func (p *Peer) tellFull() {
+	if p.learn != nil && p.learn.stage == learnerServing {
+		p.pingUnasked()
+	}
+}
+
+// pingUnasked sends a ping that answers none.
+func (p *Peer) pingUnasked() {
+	zxid := pingTouched
+	if p.full {
+		zxid = pingFull
+	}
+	p.send(p.learn.link, Message{Kind: KindPing, Zxid: zxid})
+}
+
+// noteFull hears with an unasked ping whether a learner's disk is full. The acks
+// it owes are timed from when it has room.
+func (p *Peer) noteFull(l *link, m *Message) {
+	full := m.Zxid == pingFull
+	if l.full && !full {
+		l.waitsMs = p.nowMs
+	}
+	l.full = full
+}
+
+// yield ends the role of a leader that cannot write (Z10).
+func (p *Peer) yield() {
+	if !p.full || p.lead == nil || p.opts.Solo {
+		return
+	}
+	if p.lead.stage == leaderServing {
+		able := p.participants(false, func(l *link) bool { return l.stage == linkServing && !l.full })
+		if !p.verifier(p.history.last).Enough(able) {
+			return
+		}
+	}
+	p.leave(ReasonFull, false)
+}
