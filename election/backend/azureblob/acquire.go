@@ -148,24 +148,17 @@ func (c *candidate) take(ctx context.Context, sent election.Instant) (election.G
 			return election.Grant{}, err
 		}
 	}
-	c.tidy(ctx)
+	c.tidy(ctx, now.Token)
 	return election.Grant{Claim: c.claim, Token: now.Token, Sent: sent, Lease: c.lease}, nil
 }
 
 // tidy takes out of the line what belongs to the election that has ended. The
 // new leadership does not depend on it.
-func (c *candidate) tidy(ctx context.Context) {
+func (c *candidate) tidy(ctx context.Context, token election.Token) {
 	ctx, cancel := context.WithTimeout(ctx, courtesyMax)
 	defer cancel()
 	_ = c.backend.changeLine(ctx, c.claim.Election, c.claimed, func(l line) (line, bool, error) {
-		mine := l.Next != nil && l.Next.Nonce == c.claim.Nonce
-		needed := mine || l.Wanted != "" || l.Request != nil
-		if mine {
-			l.Next = nil
-		} else if l.Next != nil && l.Next.State != "" {
-			l, needed = l.in(""), true
-		}
-		l.Wanted, l.Request = "", nil
+		l, needed := l.tidied(c.claim.Nonce, token)
 		return l, needed, nil
 	})
 }

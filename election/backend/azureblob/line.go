@@ -133,3 +133,32 @@ func (l line) in(state string) line {
 	l.Next = &next
 	return l
 }
+
+// tidied returns the line as it is for a new leader, and whether it is another
+// one. What is asked of the new leadership stays: it can be seen, and asked,
+// before it has tidied up.
+func (l line) tidied(nonce string, token election.Token) (line, bool) {
+	old := l
+	switch {
+	case l.Next == nil:
+	case l.Next.Nonce == nonce:
+		l.Next = nil
+	case l.Next.State != "":
+		l = l.in("")
+	}
+	l.Wanted = ""
+	if l.Request != nil && l.Request.Token < token {
+		l.Request = nil
+	}
+	return l, l != old
+}
+
+// asked returns the line with a request, unless a later leadership was asked
+// for something already: then that of the request is over.
+func (l line) asked(request election.Request) (line, error) {
+	if l.Request != nil && l.Request.Token > request.Token {
+		return l, election.ErrNoLeader
+	}
+	l.Request = &request
+	return l, nil
+}

@@ -112,8 +112,8 @@ func (b *Backend) Ask(ctx context.Context, name string, request election.Request
 	default:
 		request.Token = token
 		err = b.changeLine(ctx, name, nil, func(l line) (line, bool, error) {
-			l.Request = &request
-			return l, true, nil
+			l, err := l.asked(request)
+			return l, true, err
 		})
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package azureblob
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -128,5 +129,30 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	}
 	if _, err := New(nil, Options{}); err == nil {
 		t.Error("no client was taken")
+	}
+}
+
+// TestLineOfANewLeaderKeepsWhatIsAskedOfIt: its token is stored, and seen, before
+// it tidies up.
+func TestLineOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
+	for _, test := range []struct {
+		asked election.Token
+		kept  bool
+	}{{6, false}, {7, true}} {
+		l, err := line{Wanted: "x"}.asked(election.Request{Token: test.asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, changed := l.tidied("nonce", 7)
+		if kept := l.Request != nil; kept != test.kept || !changed || l.Wanted != "" {
+			t.Errorf("what is asked of token %d is kept by the leader with token 7: %v (%+v)", test.asked, kept, l)
+		}
+	}
+	l, _ := line{}.asked(election.Request{Token: 7})
+	if _, err := l.asked(election.Request{Token: 6}); !errors.Is(err, election.ErrNoLeader) {
+		t.Errorf("a late request of the last leader replaced that of the present one: %v", err)
+	}
+	if _, changed := (line{}).tidied("nonce", 7); changed {
+		t.Error("a tidy line is written again")
 	}
 }

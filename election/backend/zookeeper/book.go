@@ -42,9 +42,13 @@ func readBook(data []byte) (book, error) {
 }
 
 // entered notes a new leader. A leadership that is open was never given back.
+// What is asked of the new leader may be in the book already: whoever comes
+// first in line is seen to lead before the book says so.
 func (b book) entered(id string, token election.Token, now time.Time) book {
 	b = b.closed(election.ReasonExpired, now)
-	b.Request = nil
+	if b.Request != nil && b.Request.Token != token {
+		b.Request = nil
+	}
 	b.History = append(b.History, election.Change{Leader: id, Token: token, Since: now})
 	b.History = b.History[max(0, len(b.History)-election.HistoryMin):]
 	return b
@@ -178,18 +182,20 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 
 // Ask writes the request into the book, where the leader watches it.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
-	c, err := b.upToDate(ctx)
-	if err != nil {
-		return err
-	}
 	for {
-		err := b.ask(ctx, c, name, request)
-		if err == nil || !errors.Is(err, zk.ErrBadVersion) {
+		c, err := b.upToDate(ctx)
+		if err != nil {
+			return err
+		}
+		err = b.ask(ctx, c, name, request)
+		if err == nil || !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, errGone) {
 			return err
 		}
 	}
 }
 
+// ask writes the request for the leader that it sees, if that still leads when
+// the request is decided: a late one must not replace what was asked of the next.
 func (b *Backend) ask(ctx context.Context, c *client.Client, name string, request election.Request) error {
 	path := b.parent(name)
 	o := &observer{backend: b, name: name, parent: path, members: make(map[string]member)}
@@ -207,8 +213,11 @@ func (b *Backend) ask(ctx context.Context, c *client.Client, name string, reques
 		if page, err = readBook(data); err == nil {
 			request.Token = view.Token
 			page.Request = &request
-			_, err = c.Multi(ctx, page.write(path, stat.Version))
+			_, err = c.Multi(ctx, client.CheckOp(o.leader, -1), page.write(path, stat.Version))
 		}
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		return errGone
 	}
 	if err != nil {
 		return fmt.Errorf("zookeeper: ask the leader of %q: %w", name, mark(err))

@@ -37,7 +37,8 @@ type observer struct {
 	name    string
 	parent  string
 	members map[string]member
-	behind  bool // the book does not tell of the leader yet
+	behind  bool   // the book does not tell of the leader yet
+	leader  string // path of the leader's znode at the last look, "" for none
 }
 
 // Observe yields the queue whenever it has changed.
@@ -103,6 +104,7 @@ func (o *observer) look(ctx context.Context) (election.View, *client.Watch, erro
 		return view, nil, mark(err)
 	}
 	queue := candidates(children)
+	o.leader = ""
 	for _, name := range queue {
 		m, found, err := o.member(ctx, c, name)
 		switch {
@@ -113,6 +115,7 @@ func (o *observer) look(ctx context.Context) (election.View, *client.Watch, erro
 		case view.Leader == "" && view.Token == 0:
 			view.Leader, view.Token = m.id, election.Token(m.czxid)
 			view.Since = time.UnixMilli(m.ctime)
+			o.leader = zk.JoinPath(o.parent, name)
 		default:
 			view.Candidates = append(view.Candidates, m.id)
 		}
