@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
@@ -98,5 +99,30 @@ func TestHandOverThatCannotBe(t *testing.T) {
 	plain := elector(t, struct{ election.Backend }{store}, election.Options{ID: "a"})
 	if err := plain.TransferTo(within(t), "b"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("on a backend that cannot: %v", err)
+	}
+}
+
+// hasty is a store on which an operator asks for something before Acquire has
+// returned; nothing tells of it a second time.
+type hasty struct{ *electiontest.Store }
+
+func (h hasty) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
+	grant, err := h.Store.Acquire(ctx, claim)
+	grant.Request = &election.Request{Token: grant.Token, By: "me"}
+	return grant, err
+}
+
+func TestRequestThatCameBeforeAcquireReturnedIsHeeded(t *testing.T) {
+	// No renewal comes before the test has given up.
+	e := elector(t, hasty{electiontest.NewStore(nil)}, election.Options{ID: "a", Lease: 10 * time.Minute})
+	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, election.ErrResigned) {
+			t.Errorf("the function was told %v", cause)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -174,6 +174,7 @@ func (r *run) receive(one report) {
 	switch e := one.event.(type) {
 	case elector.Acquired:
 		r.attempts[e.Attempt].grant = one.grant
+		defer r.heed(e.Attempt) // an operator may have been faster than Acquire
 	case elector.AcquireFailed:
 		r.note(EventCampaignFailed, e.Attempt, one.err)
 	case elector.RenewFailed:

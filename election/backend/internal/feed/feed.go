@@ -161,7 +161,8 @@ func (h *Hub) run(ctx context.Context, ended chan<- struct{}) {
 	defer close(ended)
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		began := time.Now()
-		_ = h.listen(ctx, func() { h.alive(ctx) }, h.tell) // who waits polls meanwhile
+		tell := func(name, version string) { h.tell(ctx, name, version) }
+		_ = h.listen(ctx, func() { h.alive(ctx) }, tell) // who waits polls meanwhile
 		if time.Since(began) > retryMax {
 			pause = retryMin
 		}
@@ -201,10 +202,13 @@ func (h *Hub) wakeAll() {
 	}
 }
 
-func (h *Hub) tell(name, version string) {
+// tell passes a change on, unless it comes from a connection that was closed:
+// the next one may be live by then, and who has that version would take an old
+// change for the last.
+func (h *Hub) tell(ctx context.Context, name, version string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.live {
+	if !h.live || ctx.Err() != nil {
 		return
 	}
 	if len(h.last) >= namesMax {

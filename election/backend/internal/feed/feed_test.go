@@ -160,3 +160,24 @@ func TestNobodyWaitingEndsTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestClosedConnectionTellsNothing: an old change that comes late would pass for
+// the last one, and who has that version would wait beside a newer one.
+func TestClosedConnectionTellsNothing(t *testing.T) {
+	h, s := newSource(t, far)
+	first := begin(t, h, "1", is("1"))
+	<-s.up
+	s.live()
+	<-first
+	awaitWaiting(h, 0)
+	late := s.tell
+	h.rest()
+	again := begin(t, h, "1", is("1"))
+	<-s.up
+	s.live()
+	<-again
+	late("e", "1")
+	if err := <-begin(t, h, "1", is("2")); err != nil {
+		t.Fatal(err)
+	}
+}
