@@ -43,12 +43,14 @@ func newLink(c *Client, conn int64, address string, waitMs int64) *link {
 	return l
 }
 
-// drop ends the link. Client.mu is held. Closing may take its time with TLS.
+// drop ends the link. Client.mu is held. Closing may take its time with TLS, so
+// the socket outlives the link: what was not handed to it yet, and is reported
+// as not applied, must not be written any more (A1).
 func (l *link) drop() {
 	if l.dropped {
 		return
 	}
-	l.dropped = true
+	l.dropped, l.out = true, nil
 	l.cancel()
 	if socket := l.socket; socket != nil {
 		l.c.group.Go(func() { _ = socket.Close() })
@@ -117,7 +119,7 @@ const spareBytesMax = 1 << 20
 const drainWait = time.Second
 
 // write sends what the machine put out, all that has gathered in one write. It
-// ends with the link. A failed write is not the end yet: the server may have
+// ends with the link, and then takes no further batch. A failed write is not the end yet: the server may have
 // answered much before it went away, and whoever forgets those answers has
 // unknown outcomes in their place. So the end is the reader's to find.
 func (l *link) write() {
@@ -128,11 +130,10 @@ func (l *link) write() {
 		case <-l.ctx.Done():
 			return
 		}
-		l.c.mu.Lock()
-		batch := l.out
-		l.out = spare[:0]
-		l.c.stepAtOnce(clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
-		l.c.mu.Unlock()
+		batch, ok := l.takeBatch(spare)
+		if !ok {
+			return
+		}
 		if _, err := l.socket.Write(batch); err != nil {
 			_ = l.socket.SetReadDeadline(time.Now().Add(drainWait))
 			return
@@ -142,6 +143,20 @@ func (l *link) write() {
 			spare = nil
 		}
 	}
+}
+
+// takeBatch takes what is to be written, from when on it may be applied, and
+// leaves an empty buffer in its place. False: the link was dropped.
+func (l *link) takeBatch(spare []byte) ([]byte, bool) {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if l.dropped {
+		return nil, false
+	}
+	batch := l.out
+	l.out = spare[:0]
+	l.c.stepAtOnce(clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
+	return batch, true
 }
 
 const readBufferBytes = 16 << 10

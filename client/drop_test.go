@@ -1,0 +1,99 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// slowClose is a socket that goes on taking bytes until the test lets it close,
+// as a TLS connection does that writes an alert first.
+type slowClose struct {
+	net.Conn
+	let <-chan struct{}
+}
+
+func (s slowClose) Close() error {
+	<-s.let
+	return s.Conn.Close()
+}
+
+// TestWriteThatWasNotAppliedIsNotSent gives a connection up between a request
+// and the writer that would take it.
+func TestWriteThatWasNotAppliedIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, let := &fake{}, make(chan struct{})
+		o := f.options()
+		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := f.dial(ctx, network, address)
+			return slowClose{conn, let}, err
+		}
+		c, err := Dial(t.Context(), "a:1", o)
+		must(t, err)
+		synctest.Wait()
+		call := c.newCall(&zk.Request{Op: zk.OpSetData, Path: "/a", Version: -1}, nil)
+		c.mu.Lock()
+		c.step(clientsession.Event{Kind: clientsession.Submit, Call: &call.Call}, nil)
+		c.step(clientsession.Event{Kind: clientsession.Resolved, Addresses: []string{"b:1"}}, nil)
+		c.mu.Unlock()
+		err = call.wait(t.Context(), c)
+		if !errors.Is(err, zk.ErrConnectionLoss) || call.outcome != NotApplied {
+			t.Errorf("the write ended with %v, %v", err, call.outcome)
+		}
+		synctest.Wait()
+		if sent := f.seen(zk.OpSetData); sent != 0 {
+			t.Errorf("the server was sent %d writes that are said not to be applied", sent)
+		}
+		close(let)
+		must(t, c.WaitConnected(t.Context()))
+		must(t, c.Close())
+	})
+}
+
+// TestNoCallOutlivesTheSession fills the buffer of a server that reads no more.
+// A call that waits for room then, and one that comes later, must end with the
+// session.
+func TestNoCallOutlivesTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		f := &fake{script: func(_ *fakeConn, r *zk.Request) bool {
+			if r.Op == zk.OpSetData {
+				<-stuck
+			}
+			return false
+		}}
+		c := f.start(t, nil)
+		big := make([]byte, 1_000_000)
+		ended := make(chan error, 13)
+		for range 12 {
+			go func() {
+				_, err := c.Set(t.Context(), "/a", big, -1)
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		go func() {
+			_, _, err := c.Get(t.Context(), "/b")
+			ended <- err
+		}()
+		synctest.Wait()
+		if c.mu.Lock(); !c.full() {
+			t.Error("there is room")
+		}
+		c.mu.Unlock()
+		c.Detach()
+		for range 13 {
+			if err := <-ended; !errors.Is(err, zk.ErrClosing) {
+				t.Errorf("a call ended with %v", err)
+			}
+		}
+		close(stuck)
+		_, _, err := c.Get(t.Context(), "/c")
+		wantCode(t, err, zk.ErrClosing)
+	})
+}
