@@ -67,7 +67,7 @@ func (c *call) decode() error {
 		return nil
 	}
 	var err error
-	if c.result, err = wire.DecodeResult(c.Request.Op, body); err != nil {
+	if c.result, err = wire.DecodeResult(c.Request.Op, len(c.Request.Ops), body); err != nil {
 		c.err = fmt.Errorf("%w: %w", zk.ErrConnectionLoss, err)
 		if !c.Request.Op.IsWrite() {
 			c.outcome = NotApplied

@@ -300,7 +300,7 @@ func (c *client) answered(h wire.ReplyHeader, body []byte) {
 	res := zk.Result{Op: p.req.Op}
 	if h.Code == zk.OK || p.req.Op == zk.OpMulti && len(body) > 0 {
 		var err error
-		if res, err = wire.DecodeResult(p.req.Op, body); err != nil {
+		if res, err = wire.DecodeResult(p.req.Op, len(p.req.Ops), body); err != nil {
 			c.w.fail(err)
 			return
 		}

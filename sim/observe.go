@@ -230,7 +230,7 @@ func (o *observer) operation(c *client, q *request, e *clientsession.Effect) {
 		op.Call = q.synced.asked
 	}
 	if e.Replied && e.Code == zk.OK {
-		res, err := wire.DecodeResult(req.Op, c.body)
+		res, err := wire.DecodeResult(req.Op, len(req.Ops), c.body)
 		if err != nil {
 			o.w.fail(err)
 			return

@@ -239,7 +239,7 @@ func decided(code zk.Code) bool {
 
 // named looks at the name that a sequential create was given.
 func (p *program) named(req *zk.Request, zxid zk.Zxid) error {
-	res, err := wire.DecodeResult(req.Op, p.c.body)
+	res, err := wire.DecodeResult(req.Op, 0, p.c.body)
 	if err != nil {
 		return err
 	}

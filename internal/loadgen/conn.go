@@ -153,7 +153,7 @@ func (c *conn) call(r *zk.Request) (zk.Result, error) {
 	if h.Code != zk.OK {
 		return zk.Result{}, fmt.Errorf("%s %s: %w", r.Op, r.Path, h.Code)
 	}
-	return wire.DecodeResult(r.Op, body)
+	return wire.DecodeResult(r.Op, len(r.Ops), body)
 }
 
 // replyCode reads the code of a reply without its zxid.

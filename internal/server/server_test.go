@@ -109,7 +109,7 @@ func (p *peer) reply(op zk.Op) (wire.ReplyHeader, zk.Result) {
 		if h.Code != zk.OK {
 			return h, zk.Result{}
 		}
-		r, err := wire.DecodeResult(op, body)
+		r, err := wire.DecodeResult(op, len(body), body)
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -20,10 +20,7 @@ func decodeMulti(d *jute.Decoder, r *zk.Request) {
 			return
 		}
 		sub := zk.Request{Op: op}
-		switch {
-		case r.Op == zk.OpMulti && (op.IsCreate() || op == zk.OpDelete || op == zk.OpSetData || op == zk.OpCheck):
-		case r.Op == zk.OpMultiRead && (op == zk.OpGetData || op == zk.OpGetChildren):
-		default:
+		if !inMulti(r.Op, op) {
 			d.Fail(fmt.Errorf("wire: %s is not allowed in a %s", op, r.Op))
 			return
 		}
@@ -38,6 +35,15 @@ func decodeMulti(d *jute.Decoder, r *zk.Request) {
 		}
 		r.Ops = append(r.Ops, sub)
 	}
+}
+
+// inMulti reports whether op may be one of the operations of a multi or a
+// multiRead. A multi is none of them, so that nothing is nested.
+func inMulti(multi, op zk.Op) bool {
+	if multi == zk.OpMultiRead {
+		return op == zk.OpGetData || op == zk.OpGetChildren
+	}
+	return op.IsCreate() || op == zk.OpDelete || op == zk.OpSetData || op == zk.OpCheck
 }
 
 // normalizeCreate turns a create within a multi into the operation that its
@@ -105,17 +111,27 @@ func multiType(op zk.Op) zk.Op {
 	return op
 }
 
-func decodeMultiResult(d *jute.Decoder, r *zk.Result) {
+// decodeMultiResult reads the results of at most so many operations: a result
+// may take nine bytes on the wire and far more in memory.
+func decodeMultiResult(d *jute.Decoder, ops int, r *zk.Result) {
 	for {
 		op, done, code := zk.Op(d.Int()), d.Bool(), zk.Code(d.Int())
 		if d.Err() != nil || done {
 			return
 		}
+		if len(r.Sub) == ops {
+			d.Fail(fmt.Errorf("wire: more results than the %d operations of a %s", ops, r.Op))
+			return
+		}
 		sub := zk.Result{Op: op, Code: code}
-		if op == zk.OpError {
+		switch {
+		case op == zk.OpError:
 			sub.Code = zk.Code(d.Int())
-		} else {
+		case inMulti(r.Op, op):
 			decodeResultBody(d, &sub)
+		default:
+			d.Fail(fmt.Errorf("wire: a result of %s in that of a %s", op, r.Op))
+			return
 		}
 		r.Sub = append(r.Sub, sub)
 	}

@@ -106,12 +106,18 @@ func DecodeReplyHeader(payload []byte) (ReplyHeader, []byte, error) {
 	return h, d.Rest(), nil
 }
 
-// DecodeResult reads the body of a successful reply to op. Unlike requests,
-// results own their strings and bytes: a program keeps them.
-func DecodeResult(op zk.Op, body []byte) (zk.Result, error) {
+// DecodeResult reads the body of a successful reply to op, which for a multi or
+// multiRead had so many operations. Unlike requests, results own their strings
+// and bytes: a program keeps them.
+func DecodeResult(op zk.Op, ops int, body []byte) (zk.Result, error) {
 	d := jute.NewDecoder(body, len(body))
 	r := zk.Result{Op: op}
-	decodeResultBody(&d, &r)
+	switch op {
+	case zk.OpMulti, zk.OpMultiRead:
+		decodeMultiResult(&d, ops, &r)
+	default:
+		decodeResultBody(&d, &r)
+	}
 	if err := d.Err(); err != nil {
 		return r, fmt.Errorf("wire: %s reply: %w", op, err)
 	}
@@ -146,8 +152,6 @@ func decodeResultBody(d *jute.Decoder, r *zk.Result) {
 		r.Children, r.Stat = d.Strings(), stat(d)
 	case zk.OpGetAllChildrenNumber:
 		r.Count = d.Int()
-	case zk.OpMulti, zk.OpMultiRead:
-		decodeMultiResult(d, r)
 	case zk.OpAddWatch:
 		d.Int()
 	case zk.OpWhoAmI:

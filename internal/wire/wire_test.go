@@ -122,7 +122,7 @@ func TestEveryResultSurvivesARoundTrip(t *testing.T) {
 		if err != nil || h.Xid != 1 || h.Zxid != 2 {
 			t.Fatalf("%s: header %+v, %v", want.Op, h, err)
 		}
-		got, err := DecodeResult(want.Op, body)
+		got, err := DecodeResult(want.Op, len(want.Sub), body)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v\n got %+v\nwant %+v", want.Op, err, got, want)
 		}
@@ -174,6 +174,28 @@ func TestFrameLengthIsInclusive(t *testing.T) {
 	}
 }
 
+// TestResultOfAMultiHoldsWhatAMultiMayHold: nested ones would take a stack
+// without end, and many empty ones memory without measure.
+func TestResultOfAMultiHoldsWhatAMultiMayHold(t *testing.T) {
+	entry := func(op zk.Op) []byte { return appendMultiHeader(nil, op, false, zk.OK) }
+	for name, test := range map[string]struct {
+		op   zk.Op
+		body []byte
+	}{
+		"a multi in a multi, to 16 MiB": {zk.OpMulti, bytes.Repeat(entry(zk.OpMulti), 16<<20/9)},
+		"a multiRead in a multi":        {zk.OpMulti, bytes.Repeat(entry(zk.OpMultiRead), 3)},
+		"a multiRead in a multiRead":    {zk.OpMultiRead, bytes.Repeat(entry(zk.OpMultiRead), 3)},
+		"a write in a multiRead":        {zk.OpMultiRead, entry(zk.OpDelete)},
+		"a read in a multi":             {zk.OpMulti, entry(zk.OpGetData)},
+		"more results than operations":  {zk.OpMulti, bytes.Repeat(entry(zk.OpDelete), 4<<20/9)},
+	} {
+		got, err := DecodeResult(test.op, 3, test.body)
+		if err == nil || len(got.Sub) > 3 {
+			t.Errorf("%s: %d results, %v", name, len(got.Sub), err)
+		}
+	}
+}
+
 func FuzzDecodeRequest(f *testing.F) {
 	for _, r := range requests() {
 		f.Add(AppendRequest(nil, &r)[PrefixBytes:])
@@ -193,7 +215,7 @@ func FuzzDecodeRequest(f *testing.F) {
 func FuzzDecodeReply(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 47}, int32(1))
 	f.Fuzz(func(t *testing.T, in []byte, op int32) {
-		DecodeResult(zk.Op(op), in)
+		DecodeResult(zk.Op(op), int(uint8(op)), in)
 		DecodeReplyHeader(in)
 		DecodeEvent(ReplyHeader{}, in)
 		DecodeConnectRequest(in)

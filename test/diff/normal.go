@@ -33,7 +33,7 @@ func (r *run) reply(op zk.Op, h wire.ReplyHeader, body []byte) string {
 		}
 		return head
 	}
-	result, err := wire.DecodeResult(op, body)
+	result, err := wire.DecodeResult(op, len(body), body)
 	if err != nil {
 		return fmt.Sprintf("%s undecodable=%x (%v)", head, body, err)
 	}
