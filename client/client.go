@@ -39,7 +39,8 @@ type Client struct {
 	group  sync.WaitGroup     // every goroutine of this client
 
 	closing sync.Once
-	calls   sync.Pool // of *call
+	proving chan struct{} // holds an element while a proof is under way
+	calls   sync.Pool     // of *call
 }
 
 // New starts a session with the servers of "host:port,host:port/chroot" and
@@ -70,6 +71,7 @@ func New(servers string, o Options) (*Client, error) {
 		options: o, chroot: chroot, clock: o.clock, servers: list,
 		machine: clientsession.New(config, o.clock.Now().Millis()),
 		kick:    make(chan struct{}, 1), done: make(chan struct{}),
+		proving: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for _, credential := range o.Auth {
@@ -99,13 +101,15 @@ func Dial(ctx context.Context, servers string, o Options) (*Client, error) {
 // Go runs f on a goroutine that Close and Detach wait for. The context of f
 // ends with the session. It is for work that belongs to the session, such as
 // removing what an abandoned request may have left. After the session's end f
-// does not run.
-func (c *Client) Go(f func(context.Context)) {
+// does not run, and Go reports false.
+func (c *Client) Go(f func(context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err == nil {
-		c.group.Go(func() { f(c.ctx) })
+	if c.err != nil {
+		return false
 	}
+	c.group.Go(func() { f(c.ctx) })
+	return true
 }
 
 // WaitConnected waits until the session is attached to a server. It returns
@@ -171,36 +175,6 @@ func (c *Client) Server() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.machine.Address()
-}
-
-// ProvenUntil returns the instant until which the session is known to live, on
-// the clock that counts suspension too: the moment the last acknowledged
-// request or ping was sent, plus the timeout. It reports false before the first
-// server was reached.
-//
-// A server counts from when a request reached it, so this is a lower bound on a
-// stand-alone server and on a leader. A follower tells its leader of signs of
-// life every half tick: if it dies in between, up to half a tick of the server
-// (tickTime/2, at most a quarter of the timeout unless minSessionTimeout was
-// lowered below two ticks) may be missing. Whoever must not be wrong takes
-// that off.
-func (c *Client) ProvenUntil() (clock.Instant, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ms, proven := c.machine.ProvenMs()
-	return clock.FromMillis(ms), proven
-}
-
-// SessionDeadline is ProvenUntil as a time on Go's monotonic clock, zero before
-// the first server was reached. On that clock a suspension of the machine does
-// not count, so ask again after anything that may have taken long.
-func (c *Client) SessionDeadline() time.Time {
-	now := time.Now()
-	until, proven := c.ProvenUntil()
-	if !proven {
-		return time.Time{}
-	}
-	return now.Add(until.Sub(c.clock.Now()))
 }
 
 // SetServers replaces the list of servers, which must have no other chroot than

@@ -453,7 +453,9 @@ func suiteRearm(t *testing.T, addr string) {
 			t.Errorf("state %v of %v, want %v of %v", event.State, event.Session, want, session)
 		}
 	}
-	if left := time.Until(c.SessionDeadline()); left <= 0 || left > c.Timeout() {
+	until, err := c.Prove(ctx, 0)
+	must(t, err)
+	if left := until.Sub(Now()); left > c.Timeout() {
 		t.Errorf("session is proven for %v more", left)
 	}
 }

@@ -11,12 +11,15 @@
 //	    for longer than its client lives.
 //	R3  A waiter neither hangs over a lost connection, nor beyond its context or
 //	    the end of its session.
+//	R4  Lost of a lock is closed before anybody else can have it for want of its
+//	    holder's session: that session is proven by a quorum again and again.
 //
 // The names of the znodes are Curator's (locks) and kazoo's (counter), so that
 // programs of all three can share a path.
 //
 // A lock is a promise of the servers, not of this process: a program that was
-// stopped for longer than the session timeout may still believe that it holds a
-// lock that somebody else has. Held.Token only grows from holder to holder:
-// check it at the resource. For leadership with deadlines use package election.
+// stopped may still act on a lock that somebody else has by now, before it sees
+// that Lost is closed. Held.Token only grows from holder to holder: check it at
+// the resource. For leadership, which is the same with health checks, hand-over
+// and other stores, use package election.
 package recipes

@@ -2,10 +2,8 @@ package recipes
 
 import (
 	"context"
-	"sync"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/zk"
 )
 
 // The kinds of contenders, as Curator names them.
@@ -65,63 +63,9 @@ func (l line) acquire(ctx context.Context, kind string, blocks func([]member) in
 		p.leave()
 		return nil, err
 	}
-	h := &Held{place: p, lost: make(chan struct{})}
-	h.ctx, h.release = context.WithCancel(context.Background())
-	l.c.Go(func(context.Context) { h.guard() })
-	return h, nil
-}
-
-// Held is a lock that was acquired.
-type Held struct {
-	place   *place
-	lost    chan struct{}
-	ctx     context.Context // ends with release
-	release context.CancelFunc
-	once    sync.Once
-}
-
-// Token is the zxid by which the holder's znode was created. It is larger for
-// each later contender, so a resource that remembers the largest it has seen
-// can refuse one who has lost the lock and does not know it.
-func (h *Held) Token() zk.Zxid { return h.place.stat.Czxid }
-
-// Path is the holder's znode.
-func (h *Held) Path() string { return h.place.path }
-
-// Lost is closed when the lock is held no more though it was not released: the
-// session has ended, or the znode was deleted. While the client is Suspended
-// nobody knows: client.ProvenUntil tells how long the session surely lives.
-func (h *Held) Lost() <-chan struct{} { return h.lost }
-
-// Release gives the lock back. An error tells that no server could be told
-// before ctx ended: it is then tried on in the background, for as long as the
-// session lives.
-func (h *Held) Release(ctx context.Context) error {
-	var err error
-	h.once.Do(func() {
-		h.release()
-		if err = remove(ctx, h.place.c, h.place.path); err != nil {
-			h.place.leave()
-		}
-	})
-	return err
-}
-
-// guard closes lost when that is due: the znode is gone, or nobody can say any
-// more, as the session has ended.
-func (h *Held) guard() {
-	for {
-		_, found, w, err := h.place.c.ExistsW(h.ctx, h.place.path)
-		if err != nil || !found {
-			break
-		}
-		select {
-		case <-w.Events():
-		case <-h.ctx.Done():
-			w.Close()
-		}
+	h, err := hold(ctx, p)
+	if err != nil {
+		p.leave()
 	}
-	if h.ctx.Err() == nil {
-		close(h.lost)
-	}
+	return h, err
 }

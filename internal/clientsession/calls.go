@@ -152,6 +152,9 @@ func (m *Machine) repliedCall(e *Event) {
 	if e.Code != zk.ErrSessionExpired {
 		m.acked(call.sentMs)
 	}
+	if e.Code == zk.OK && provedBy(call.Request.Op) {
+		m.proof.decided(call.sentMs, m.timeoutMs)
+	}
 	gone := call.stage == stageGone
 	call.stage = stageDone
 	if gone {

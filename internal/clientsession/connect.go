@@ -123,8 +123,10 @@ func (m *Machine) greetingGreeted(e *Event) {
 		m.dialNext()
 		return
 	}
+	isNew := g.Session != m.session && !g.ReadOnly
 	m.session, m.password, m.timeoutMs = g.Session, g.Password, int64(g.TimeoutMs)
 	m.seenWritable = m.seenWritable || !g.ReadOnly
+	m.proof.greeted(m.greetMs, m.timeoutMs, isNew)
 	m.acked(m.greetMs)
 	m.attach(g.ReadOnly)
 }

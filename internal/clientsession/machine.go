@@ -59,7 +59,7 @@ type Machine struct {
 	timeoutMs    int64 // negotiated, or asked for
 	lastZxid     zk.Zxid
 	ackedMs      int64 // when the last acknowledged request was sent, or the session resumed
-	proven       bool  // ackedMs comes from a server
+	proof        proof // until when the servers keep the session
 	seenWritable bool  // the session exists on the quorum, not just on a read-only server
 
 	conn       int64 // number of the current connection
@@ -198,7 +198,8 @@ func (m *Machine) expireIfOver() {
 // acked notes that a request sent at sentMs has reached the session.
 func (m *Machine) acked(sentMs int64) {
 	invariant.Check(sentMs <= m.nowMs, "C4: an answer is younger than its request")
-	m.ackedMs, m.proven = max(m.ackedMs, sentMs), true
+	m.ackedMs = max(m.ackedMs, sentMs)
+	m.proof.answered(sentMs, m.nowMs, m.timeoutMs)
 }
 
 // readTimeoutMs is how long a server may be silent before it is left. Pings go
@@ -237,10 +238,13 @@ func (m *Machine) LastZxid() zk.Zxid { return m.lastZxid }
 // State returns the session's state.
 func (m *Machine) State() State { return m.state }
 
-// ProvenMs returns until when the session is known to live, and whether
-// anything is known: the moment the last acknowledged request was sent, plus
-// the timeout. It stays where it was when the session has ended.
-func (m *Machine) ProvenMs() (int64, bool) { return m.ackedMs + m.timeoutMs, m.proven }
+// ProvenMs returns until when the session surely lives unless it is closed, and
+// whether anything is known of that (C7).
+func (m *Machine) ProvenMs() (int64, bool) { return m.proof.untilMs, m.proof.known }
+
+// DecidedMs returns when the newest write was sent of which it is known that a
+// quorum has decided it, 0 before the first.
+func (m *Machine) DecidedMs() int64 { return m.proof.decidedMs }
 
 // Address returns the server the session is attached to, "" if none.
 func (m *Machine) Address() string {

@@ -1,0 +1,180 @@
+package recipes
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Held is a lock that was acquired. Its methods may be called by several
+// goroutines at once.
+//
+// While it is held, the client has the servers prove its session six times in a
+// session timeout, by a transaction that all locks of one client share.
+type Held struct {
+	place   *place
+	ctx     context.Context // ends with release, and with the session
+	release context.CancelFunc
+	leaving sync.Once
+	lost    chan struct{}
+
+	mu    sync.Mutex
+	until client.Instant
+	over  bool          // released, or lost
+	moved chan struct{} // one element: until has moved
+}
+
+const (
+	// proofs is how many times in a session timeout the session is proven.
+	proofs = 6
+	// driftPart is which part of the timeout is kept clear of the deadline, for
+	// clocks that do not run at one rate.
+	driftPart = 20
+)
+
+// hold proves the session of a contender whose turn has come, and watches over
+// it from then on.
+func hold(ctx context.Context, p *place) (*Held, error) {
+	h := &Held{place: p, lost: make(chan struct{}), moved: make(chan struct{}, 1)}
+	h.ctx, h.release = context.WithCancel(context.Background())
+	if err := h.prove(ctx); err != nil {
+		return nil, err
+	}
+	for _, work := range []func(){h.watch, h.keepProven, h.keepDeadline} {
+		if !p.c.Go(func(session context.Context) {
+			defer context.AfterFunc(session, h.release)()
+			work()
+		}) {
+			h.release()
+			return nil, p.c.Err()
+		}
+	}
+	return h, nil
+}
+
+// Token is the zxid by which the holder's znode was created. It is larger for
+// each later contender, so a resource that remembers the largest it has seen
+// can refuse one who has lost the lock and does not know it.
+func (h *Held) Token() zk.Zxid { return h.place.stat.Czxid }
+
+// Path is the holder's znode.
+func (h *Held) Path() string { return h.place.path }
+
+// Lost is closed when the lock may be somebody else's though it was not
+// released: the session has ended, the znode was deleted, or ProvenUntil has
+// passed, because no server can prove the session any more. It is closed before
+// anybody else can acquire the lock for want of the session, if this process
+// runs at that time; one that may be stopped asks ProvenUntil, or has the
+// resource check the Token. It says nothing about a znode that was deleted by
+// hand: that is noticed when it is told.
+func (h *Held) Lost() <-chan struct{} { return h.lost }
+
+// ProvenUntil returns until when nobody else can acquire the lock, unless it is
+// released or its znode deleted by hand: a twentieth of the session timeout
+// before client.ProvenUntil. Compare it with client.Now.
+func (h *Held) ProvenUntil() client.Instant {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
+// Release gives the lock back. An error tells that no server could be told
+// before ctx ended: it is then tried on in the background, for as long as the
+// session lives.
+func (h *Held) Release(ctx context.Context) error {
+	var err error
+	h.leaving.Do(func() {
+		h.end(false)
+		if err = remove(ctx, h.place.c, h.place.path); err != nil {
+			h.place.leave()
+		}
+	})
+	return err
+}
+
+// end is the end of holding, once.
+func (h *Held) end(lost bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.over {
+		h.over = true
+		if lost {
+			close(h.lost)
+		}
+		h.release()
+	}
+}
+
+// watch ends the lock when the znode is gone, or when nobody can say any more,
+// as the session has ended.
+func (h *Held) watch() {
+	for {
+		_, found, w, err := h.place.c.ExistsW(h.ctx, h.place.path)
+		if err != nil || !found {
+			h.end(true)
+			return
+		}
+		select {
+		case <-w.Events():
+		case <-h.ctx.Done():
+			w.Close()
+		}
+	}
+}
+
+// keepProven proves the session again and again. A proof that does not come
+// holds nothing up but itself.
+func (h *Held) keepProven() {
+	for {
+		pause := time.NewTimer(h.place.c.Timeout() / proofs)
+		select {
+		case <-pause.C:
+			_ = h.prove(h.ctx) // without one the deadline stays where it is
+		case <-h.ctx.Done():
+			pause.Stop()
+			return
+		}
+	}
+}
+
+func (h *Held) prove(ctx context.Context) error {
+	timeout := h.place.c.Timeout()
+	until, err := h.place.c.Prove(ctx, timeout/proofs/2)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = max(h.until, until.Add(-timeout/driftPart))
+	select {
+	case h.moved <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// keepDeadline ends the lock when its deadline has passed, whatever else may be
+// stuck.
+func (h *Held) keepDeadline() {
+	for {
+		until := h.ProvenUntil()
+		timer := clock.System().Timer(until)
+		select {
+		case <-timer.C():
+			if h.ProvenUntil() <= until {
+				h.end(true)
+				return
+			}
+		case <-h.moved:
+		case <-h.ctx.Done():
+			timer.Stop()
+			h.end(true) // the session has ended, unless this comes of release
+			return
+		}
+		timer.Stop()
+	}
+}

@@ -1,0 +1,61 @@
+package recipes
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver ends the session after
+// the last look at the line: nobody is left then who could tell of the loss.
+func TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver(t *testing.T) {
+	c := dialed(t, serve(t), client.Options{})
+	l := NewLock(c, "/lock", Options{})
+	_, err := l.line.acquire(within(t), lockKind, func([]member) int {
+		c.Close()
+		return -1
+	})
+	if !errors.Is(err, zk.ErrClosing) {
+		t.Errorf("Acquire returned %v", err)
+	}
+}
+
+// TestHeldLockIsLostWithItsSession at any moment after Acquire.
+func TestHeldLockIsLostWithItsSession(t *testing.T) {
+	c := dialed(t, serve(t), client.Options{})
+	h, err := NewLock(c, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+	go c.Close()
+	select {
+	case <-h.Lost():
+	case <-within(t).Done():
+		t.Error("the session has ended, and the lock is not lost")
+	}
+}
+
+// TestProofsGoOnWhileALockIsHeld: its deadline moves, and a lock that was
+// released is not lost.
+func TestProofsGoOnWhileALockIsHeld(t *testing.T) {
+	c := dialed(t, serve(t), client.Options{})
+	h, err := NewLock(c, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+	for first, ctx := h.ProvenUntil(), within(t); h.ProvenUntil() <= first; {
+		select {
+		case <-h.moved: // not read by the keeper of the deadline then, whose timer tells it, too
+		case <-h.Lost():
+			t.Fatal("the lock is lost")
+		case <-ctx.Done():
+			t.Fatal("nothing proves the session")
+		}
+	}
+	must(t, h.Release(within(t)))
+	must(t, h.Release(within(t)))
+	must(t, c.Close())
+	select {
+	case <-h.Lost():
+		t.Error("a lock that was released is lost")
+	default:
+	}
+}

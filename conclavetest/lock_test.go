@@ -1,0 +1,74 @@
+package conclavetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/client/recipes"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// onAFollower returns a client of a follower, with the shortest session that
+// ZooKeeper grants, and what cuts that follower off from the others.
+func onAFollower(t *testing.T, e *Ensemble) (c *client.Client, cut func()) {
+	t.Helper()
+	leader := e.Leader()
+	follower := leader%3 + 1
+	c, err := client.Dial(within(t), e.Addr(follower), client.Options{SessionTimeout: 2 * e.opts.tick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Detach() })
+	return c, func() {
+		e.Cut(follower, leader)
+		e.Cut(follower, follower%3+1)
+	}
+}
+
+// TestSessionIsNotExpiredWhileItIsProven: a follower that is cut off goes on
+// answering pings while the others expire the session.
+func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
+	e := Start(t)
+	a, cut := onAFollower(t, e)
+	if _, _, err := a.Create(within(t), "/a", nil, client.CreateOptions{Mode: zk.Ephemeral}); err != nil {
+		t.Fatal(err)
+	}
+	_, found, gone, err := e.Client(t).ExistsW(within(t), "/a")
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	cut()
+	select {
+	case <-gone.Events():
+	case <-within(t).Done():
+		t.Fatal("the session does not expire")
+	}
+	if until, _ := a.ProvenUntil(); until > client.Now() {
+		t.Errorf("the session has expired, and is proven for another %v", until.Sub(client.Now()))
+	}
+}
+
+// TestLockOfACutOffClientIsLostBeforeAnotherHasIt, though its client is
+// connected.
+func TestLockOfACutOffClientIsLostBeforeAnotherHasIt(t *testing.T) {
+	e := Start(t)
+	a, cut := onAFollower(t, e)
+	b := e.Client(t)
+	held, err := recipes.NewLock(a, "/lock", recipes.Options{}).Acquire(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut()
+	if _, err := recipes.NewLock(b, "/lock", recipes.Options{}).Acquire(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if left := held.ProvenUntil().Sub(client.Now()); left > 0 {
+		t.Errorf("another has the lock, and it is proven for another %v", left)
+	}
+	select {
+	case <-held.Lost():
+	case <-time.After(time.Minute):
+		t.Error("another has the lock, and it is not lost")
+	}
+}
