@@ -126,3 +126,21 @@ func TestRequestThatCameBeforeAcquireReturnedIsHeeded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// proven is a store that can prove no more than it has, and tells of a request.
+type proven struct{ *electiontest.Store }
+
+func (proven) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
+	grant.Request = &election.Request{Token: grant.Token, By: "me"}
+	return grant, nil
+}
+
+func TestRequestOfARenewalThatProvesNoMoreIsHeeded(t *testing.T) {
+	e := elector(t, proven{electiontest.NewStore(nil)}, election.Options{ID: "a", Lease: 4 * time.Second})
+	if err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		<-ctx.Done()
+		return nil
+	}); err != nil {
+		t.Errorf("Run returned %v, expected the end of who has resigned", err)
+	}
+}

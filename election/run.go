@@ -182,7 +182,7 @@ func (r *run) receive(one report) {
 		r.note(EventRenewFailed, e.Attempt, one.err)
 	case elector.Renewed:
 		r.dropRenewal(e.Renewal)
-		if a := r.attempts[e.Attempt]; a != nil && one.grant.Sent > a.grant.Sent {
+		if a := r.attempts[e.Attempt]; a != nil && one.grant.Sent >= a.grant.Sent {
 			a.grant = one.grant
 			r.tell(Event{Kind: EventRenewed, Attempt: e.Attempt, Remaining: r.remaining()})
 		}

@@ -216,8 +216,9 @@ func (b *Backend) prove(ctx context.Context, s *seat, grant election.Grant, more
 			spot.path, election.ErrLost, stat.EphemeralOwner, stat.Czxid)
 	}
 	grant.Token = election.Token(spot.czxid)
-	grant.Sent = sent
 	grant.Lease = s.session.Timeout() * 3 / 4
+	proven, _ := s.session.ProvenUntil()
+	grant.Sent = min(sent, proven.Add(-grant.Lease))
 	return grant, nil
 }
 

@@ -24,11 +24,13 @@
 //	    and used or removed (CURATOR-498).
 //	K5  A leader whose znode is deleted is told at once, and finds out by itself
 //	    at its next renewal (CURATOR-724).
-//	K6  The lease is three quarters of the session timeout, from when the
-//	    transaction that proves it was sent. A follower tells its leader of
-//	    signs of life only every half tick, and a session may be as short as
-//	    two ticks: the missing quarter. Servers grant no session shorter than
-//	    their minSessionTimeout, which then is how long a handover takes.
+//	K6  The lease is three quarters of the session timeout, and ends no later
+//	    than the transaction proves the session (client.ProvenUntil): a
+//	    follower of ZooKeeper tells its leader of signs of life only every half
+//	    tick, of the transaction itself too. So it begins before that was sent,
+//	    and much before it after a pause of this process. Servers grant no
+//	    session shorter than their minSessionTimeout, which then is how long a
+//	    handover takes.
 //
 // Tokens start again if the servers' data is lost or taken back to an older
 // copy; no client can notice that.
