@@ -60,8 +60,8 @@ func (s *Snapshot) End() {
 	s.scan.End()
 }
 
-// ErrCut says that the tree became another one while the snapshot was taken:
-// the server has left its role.
+// ErrCut says that the tree became another one, or its history another one on
+// disk, while the snapshot was taken: the server has left its role.
 var ErrCut = errors.New("the tree was replaced while a snapshot of it was written")
 
 // Save writes the snapshot to a directory and returns its size in bytes before
@@ -83,7 +83,12 @@ func (s *Snapshot) Save(st *store.Store, halt func() error) (int64, error) {
 		digest = zk.Digest{}
 	}
 	w.End(last, digest, last)
-	return w.Bytes(), w.Commit()
+	if err := w.Commit(); errors.Is(err, store.ErrGivenUp) {
+		return 0, ErrCut
+	} else if err != nil {
+		return 0, err
+	}
+	return w.Bytes(), nil
 }
 
 // Stream writes the snapshot as it goes to a learner.

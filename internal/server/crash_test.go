@@ -330,7 +330,7 @@ func TestCrashAtEveryOperationOfTheDisk(t *testing.T) {
 		return nil
 	}}
 	s, stop := launch(t, faulty, func(c *Config) {
-		c.SnapCount, c.TickTime, c.PurgeInterval = 40, 2*time.Second, time.Nanosecond
+		c.SnapCount, c.TickTime, c.PurgeInterval = 40, 2*time.Second, time.Millisecond
 		c.PreallocBytes = 16 << 10
 	})
 	var workers sync.WaitGroup

@@ -317,6 +317,9 @@ func (s *Server) noteRoom(err error) {
 	}
 	s.disk.full = full
 	s.diskFull.Store(full)
+	if full {
+		s.snaps.purgeSoon()
+	}
 	s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
 	switch {
 	case !full:

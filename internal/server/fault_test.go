@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -272,4 +273,72 @@ func TestStopWhileTheDiskIsFullStoresNoEpochWithoutItsHistory(t *testing.T) {
 	if accepted, current := again.replica.Peer().Epochs(); accepted != 0 || current != 0 || again.replica.Peer().Last() > 0 {
 		t.Errorf("accepted epoch %d, current epoch %d, last record %s", accepted, current, again.replica.Peer().Last())
 	}
+}
+
+// snapshotsOf are the names of a server's snapshots.
+func snapshotsOf(t *testing.T, s *Server) []snap.File {
+	t.Helper()
+	files, err := snap.Files(s.cfg.FS, s.SnapDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// manySnapshots is a server that has taken more than are kept.
+func manySnapshots(t *testing.T, disk vfs.FS, change func(*Config)) *Server {
+	t.Helper()
+	s := start(t, disk, func(c *Config) {
+		c.SnapCount, c.PreallocBytes = 4, 32<<10
+		change(c)
+	})
+	p := dial(t, s, nil)
+	p.do(create("/n", "", 0))
+	p.do(create("/large", strings.Repeat("x", 64<<10), 0)) // so that a snapshot takes some room
+	eventually(t, "six snapshots", func() bool {
+		p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Data: make([]byte, 4000), Version: -1})
+		return len(snapshotsOf(t, s)) >= 6
+	})
+	return s
+}
+
+// As Apache's: whether a snapshot was taken or not.
+func TestPurgeHasATimerOfItsOwn(t *testing.T) {
+	disk, now := vfs.NewMem(), clock.NewManual(0)
+	s := manySnapshots(t, disk, func(c *Config) { c.Clock, c.PurgeInterval = now, time.Hour })
+	eventually(t, "the timer waits for the next hour", func() bool {
+		now.Advance(time.Hour)
+		return len(snapshotsOf(t, s)) == 3
+	})
+}
+
+func TestPurgeRunsAtTheStart(t *testing.T) {
+	disk := vfs.NewMem()
+	first, stop := launch(t, disk, func(c *Config) { c.SnapCount = 4 })
+	p := dial(t, first, nil)
+	p.do(create("/n", "", 0))
+	eventually(t, "six snapshots", func() bool {
+		p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
+		return len(snapshotsOf(t, first)) >= 6
+	})
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, disk, func(c *Config) { c.PurgeInterval = time.Hour })
+	eventually(t, "three are left", func() bool { return len(snapshotsOf(t, s)) == 3 })
+}
+
+// What autopurge may delete goes when the disk is full, whatever the hour: there
+// is no other way out of it without an operator.
+func TestFullDiskIsFreedOfWhatMayBePurged(t *testing.T) {
+	disk := vfs.NewMem()
+	s := manySnapshots(t, disk, func(c *Config) { c.PurgeInterval = time.Hour })
+	p := dial(t, s, nil)
+	fills(disk)
+	wasFull := false
+	eventually(t, "the disk was full, and writes are accepted again", func() bool {
+		code, _ := p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Data: make([]byte, 1000), Version: -1})
+		wasFull = wasFull || code == zk.ErrNotReadOnly || s.diskFull.Load()
+		return wasFull && code == zk.OK && len(snapshotsOf(t, s)) <= 4
+	})
 }

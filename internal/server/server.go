@@ -134,6 +134,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer unhook()
 	s.task(s.runDisk)
 	s.task(s.runTicks)
+	s.task(s.runPurges)
 	if s.listener != nil {
 		listener := s.listener
 		s.task(func() { s.accept(listener) })

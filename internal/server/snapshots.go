@@ -22,10 +22,12 @@ type snapshots struct {
 	last    atomic.Int64 // zxid of the last one
 	ready   atomic.Bool
 	failed  atomic.Int64
-	purgeMs int64 // when to purge next; of the snapshot goroutine
+	purge   chan struct{} // a token when old ones should go at once
 }
 
-func newSnapshots(trigger *store.Trigger) *snapshots { return &snapshots{trigger: trigger} }
+func newSnapshots(trigger *store.Trigger) *snapshots {
+	return &snapshots{trigger: trigger, purge: make(chan struct{}, 1)}
+}
 
 // snapshotShare is the part of a snapshot's size that the log must have grown by
 // before the next one. snapCount alone would have a large tree written whole for
@@ -67,8 +69,8 @@ func (s *Server) beginSnapshot() *durable.Snapshot {
 	return durable.Begin(s.replica.Tree(), s.replica.Leases())
 }
 
-// takeSnapshot writes a snapshot and purges old ones. A full disk is no reason
-// to stop: the log has what the snapshot would hold.
+// takeSnapshot writes a snapshot. A full disk is no reason to stop: the log has
+// what the snapshot would hold.
 func (s *Server) takeSnapshot(b *durable.Snapshot) {
 	start := time.Now()
 	if err := s.writeSnapshot(b); err != nil {
@@ -81,7 +83,6 @@ func (s *Server) takeSnapshot(b *durable.Snapshot) {
 		return
 	}
 	s.cfg.Logger.Info("snapshot taken", "zxid", b.Zxid().String(), "time", time.Since(start))
-	s.maybePurge()
 }
 
 // writeSnapshot writes all of it, while transactions go on.
@@ -104,13 +105,33 @@ func (s *Server) halted() error {
 	return nil
 }
 
-// maybePurge deletes what newer snapshots make superfluous.
-func (s *Server) maybePurge() {
-	now := s.monoMs()
-	if s.cfg.PurgeInterval <= 0 || now < s.snaps.purgeMs {
+// runPurges deletes what newer snapshots make superfluous: at the start, then at
+// each interval, as Apache's does, and when the disk has become full.
+func (s *Server) runPurges() {
+	if s.cfg.PurgeInterval <= 0 {
 		return
 	}
-	s.snaps.purgeMs = now + s.cfg.PurgeInterval.Milliseconds()
+	for s.halted() == nil {
+		s.purge()
+		timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(s.cfg.PurgeInterval))
+		select {
+		case <-timer.C():
+		case <-s.snaps.purge:
+		case <-s.done.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// purgeSoon has it done at once.
+func (n *snapshots) purgeSoon() {
+	select {
+	case n.purge <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Server) purge() {
 	purged, err := s.disk.data.Store().Purge(max(3, s.cfg.PurgeRetain))
 	if err != nil {
 		s.cfg.Logger.Error("purge failed, nothing that is needed was deleted", "error", err)

@@ -23,11 +23,11 @@ type Writer struct {
 }
 
 // Create begins the snapshot of zxid in dir, under a temporary name that other
-// servers ignore.
+// servers ignore. Two calls for one directory must not run at once.
 func Create(fsys vfs.FS, dir string, zxid zk.Zxid, c Compression) (*Writer, error) {
 	name := Name(zxid, c)
-	w := &Writer{fs: fsys, dir: dir, name: name, temp: filepath.Join(dir, tempPrefix+name)}
-	file, err := fsys.Create(w.temp)
+	w := &Writer{fs: fsys, dir: dir, name: name}
+	file, err := w.createTemp()
 	if err != nil {
 		return nil, fmt.Errorf("create snapshot %s: %w", name, err)
 	}
@@ -40,27 +40,53 @@ func Create(fsys vfs.FS, dir string, zxid zk.Zxid, c Compression) (*Writer, erro
 	return w, nil
 }
 
+// createTemp creates a file that no other Writer has: a leader's state may be saved
+// while a periodic snapshot of the same zxid is written.
+func (w *Writer) createTemp() (vfs.File, error) {
+	for temp := filepath.Join(w.dir, tempPrefix+w.name); ; temp += "+" {
+		if taken, err := vfs.Exists(w.fs, temp); err != nil {
+			return nil, err
+		} else if !taken {
+			w.temp = temp
+			return w.fs.Create(temp)
+		}
+	}
+}
+
 // Name is the file's final name, without the directory.
 func (w *Writer) Name() string { return w.name }
 
-// Commit makes the snapshot durable and gives it its name. Call it behind End.
-// On any error the file is removed; on a full disk that is vfs.ErrNoSpace and
-// the snapshot may be tried again later.
+// Finish makes what was written durable, under its temporary name. Call it behind
+// End, or leave it to Commit. On any error the file is removed; on a full disk
+// that is vfs.ErrNoSpace and the snapshot may be tried again later.
+func (w *Writer) Finish() error { return w.or(w.finish()) }
+
+// Commit finishes the snapshot and gives it its name. Errors are as of Finish.
 func (w *Writer) Commit() error {
-	err := w.commit()
-	if err != nil {
-		w.Abort()
-		return fmt.Errorf("write snapshot %s: %w", w.name, err)
+	if err := w.Finish(); err != nil {
+		return err
 	}
-	return nil
+	return w.or(w.appear())
 }
 
-func (w *Writer) commit() error {
+// or removes the file if there is an error.
+func (w *Writer) or(err error) error {
+	if err == nil {
+		return nil
+	}
+	w.Abort()
+	return fmt.Errorf("write snapshot %s: %w", w.name, err)
+}
+
+func (w *Writer) finish() error {
 	if w.err == nil && w.stage != stageEnded {
 		w.err = errOrder
 	}
 	if w.err != nil {
 		return w.err
+	}
+	if w.file == nil {
+		return nil // finished already
 	}
 	if err := w.packer.Close(); err != nil {
 		return err
@@ -70,9 +96,11 @@ func (w *Writer) commit() error {
 	}
 	err := w.file.Close()
 	w.file = nil
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// appear gives the finished file its name.
+func (w *Writer) appear() error {
 	if err := w.fs.Rename(w.temp, filepath.Join(w.dir, w.name)); err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ type Purged struct {
 // beside the writing of logs and snapshots.
 func (s *Store) Purge(keep int) (Purged, error) {
 	var purged Purged
+	s.changing.Lock()
+	history := s.history
+	s.changing.Unlock()
 	files, err := snap.Files(s.fs, s.snapDir)
 	if err != nil {
 		return purged, fmt.Errorf("purge: %w", err)
@@ -29,6 +32,11 @@ func (s *Store) Purge(keep int) (Purged, error) {
 	oldest, found := s.oldestKept(files, max(keep, 1))
 	if !found {
 		return purged, nil
+	}
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if history != s.history {
+		return purged, nil // it was looked at in vain
 	}
 	limit := files[oldest].Zxid
 	if purged.Logs, err = txnlog.Purge(s.fs, s.logDir, limit); err != nil {

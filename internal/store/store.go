@@ -69,6 +69,11 @@ type Store struct {
 	epochs   Epochs
 	logAlone bool // history without a snapshot was accepted (TrustEmpty)
 
+	// changing is held while files get or lose their names, but for those of the
+	// log in use; history counts how often what was there was given up.
+	changing sync.Mutex
+	history  int
+
 	verified struct {
 		sync.Mutex
 		sizes map[string]int64 // of snapshots that were read whole, by name
@@ -252,9 +257,41 @@ func (s *Store) ReadLog(after zk.Zxid) (*txnlog.Reader, error) {
 	return txnlog.NewReader(s.fs, s.logDir, after, s.readOptions())
 }
 
+// SnapshotWriter writes one snapshot of the history that was there when it began.
+type SnapshotWriter struct {
+	*snap.Writer
+	store   *Store
+	history int
+}
+
 // NewSnapshot begins a snapshot of zxid. It may be written beside everything else.
-func (s *Store) NewSnapshot(zxid zk.Zxid) (*snap.Writer, error) {
-	return snap.Create(s.fs, s.snapDir, zxid, s.options.Compression)
+func (s *Store) NewSnapshot(zxid zk.Zxid) (*SnapshotWriter, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	w, err := snap.Create(s.fs, s.snapDir, zxid, s.options.Compression)
+	if err != nil {
+		return nil, err
+	}
+	return &SnapshotWriter{w, s, s.history}, nil
+}
+
+// ErrGivenUp is the error of a snapshot whose history was cut or replaced while it
+// was written.
+var ErrGivenUp = errors.New("the history that the snapshot is of was given up")
+
+// Commit makes the snapshot durable and gives it its name, unless its history is
+// not that of the directory any more: it would bring back what was given up.
+func (w *SnapshotWriter) Commit() error {
+	if err := w.Writer.Finish(); err != nil {
+		return err
+	}
+	w.store.changing.Lock()
+	defer w.store.changing.Unlock()
+	if w.history != w.store.history {
+		w.Abort()
+		return fmt.Errorf("write snapshot %s: %w", w.Name(), ErrGivenUp)
+	}
+	return w.Writer.Commit()
 }
 
 func (s *Store) readOptions() txnlog.ReadOptions {

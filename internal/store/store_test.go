@@ -492,3 +492,60 @@ func TestTriggerIsDueBetweenHalfAndAll(t *testing.T) {
 		t.Error("not due by bytes")
 	}
 }
+
+// begun is a snapshot that is written and has not got its name.
+func begun(t *testing.T, s *Store, zxid zk.Zxid) *SnapshotWriter {
+	t.Helper()
+	w, err := s.NewSnapshot(zxid)
+	must(t, err)
+	must(t, w.Begin(0, 0))
+	must(t, w.Node("", nil, -1, &zk.StatPersisted{}))
+	must(t, w.End(zxid, zk.Digest{Version: 2}, zxid))
+	return w
+}
+
+// A periodic snapshot may be as good as written when a leader's state replaces
+// the history it is of. If it got its name then, the next start would load what
+// was given up.
+func TestSnapshotOfAHistoryThatWasGivenUpDoesNotAppear(t *testing.T) {
+	for what, giveUp := range map[string]func(*Store) error{
+		"replaced": func(s *Store) error { return s.Replace(20) },
+		"cut":      func(s *Store) error { return s.Truncate(22) },
+	} {
+		disk := directory(t)
+		s := open(t, disk)
+		_, err := s.Recover(newModel)
+		must(t, err)
+		late := begun(t, s, 25)
+		must(t, giveUp(s))
+		if err := late.Commit(); !errors.Is(err, ErrGivenUp) {
+			t.Errorf("%s: %v", what, err)
+		}
+		files, err := snap.Files(disk, s.SnapDir())
+		must(t, err)
+		if files[0].Zxid != 20 {
+			t.Errorf("%s: the newest snapshot is %s", what, files[0].Name)
+		}
+		names, err := disk.List(s.SnapDir())
+		must(t, err)
+		for _, name := range names {
+			if snap.IsTemp(name) {
+				t.Errorf("%s: %s is left", what, name)
+			}
+		}
+		must(t, s.Close())
+	}
+}
+
+func TestTwoSnapshotsOfOneZxidDoNotDisturbEachOther(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	_, err := s.Recover(newModel)
+	must(t, err)
+	first, second := begun(t, s, 25), begun(t, s, 25)
+	first.Abort()
+	must(t, second.Commit())
+	_, err = snap.Verify(disk, s.SnapDir(), snap.File{Name: second.Name(), Zxid: 25}, snap.Options{})
+	must(t, err)
+	must(t, s.Close())
+}

@@ -21,10 +21,17 @@ var ErrNeedSnapshot = errors.New("the history cannot be cut there")
 // that recovery will end at last, and changes nothing when it will not; then
 // the state must be recovered anew, nothing of the old one may be used.
 func (s *Store) Truncate(last zk.Zxid) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	return s.truncate(last)
+}
+
+func (s *Store) truncate(last zk.Zxid) error {
 	base, newer, err := s.baseFor(last)
 	if err != nil {
 		return fmt.Errorf("truncate to %s: %w", last, err)
 	}
+	s.history++
 	for _, file := range newer { // newest first: every crash on the way leaves a whole history
 		err := s.fs.Remove(filepath.Join(s.snapDir, file.Name))
 		if err == nil {
@@ -46,7 +53,9 @@ func (s *Store) Truncate(last zk.Zxid) error {
 // The log must be closed. Wherever a crash falls, recovery gives the old history
 // or the new one.
 func (s *Store) Replace(last zk.Zxid) error {
-	if err := s.Truncate(last); err != nil {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.truncate(last); err != nil {
 		return err
 	}
 	files, err := snap.Files(s.fs, s.snapDir)
