@@ -210,7 +210,8 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 	return &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket, State: f.State}, nil
 }
 
-// replace makes a leader's state the whole history (D3).
+// replace makes a leader's state the whole history (D3). One that finds no room may
+// be asked for again.
 func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
 	s.ahead = true
 	if _, err := s.Save(d.store, nil); err != nil {

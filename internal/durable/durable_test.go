@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -224,4 +225,30 @@ func TestReadLogGivesUpWhereASnapshotIsShorter(t *testing.T) {
 	if records, ok := d.ReadLog(zx(1, 5), h.last()); !ok || len(records) != len(h.records)-4 {
 		t.Errorf("%d records, %v", len(records), ok)
 	}
+}
+
+// A leader's state that finds no room is saved when there is some: the old
+// history stays whole until then.
+func TestReplaceThatFindsNoRoomMayBeAskedForAgain(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	old := newHistory(t).add(1, 1, 6)
+	must(t, old.log(d, 0))
+	h := newHistory(t).add(1, 1, 4).add(2, 1, 3)
+	op, snapshot := replica.DiskOp{Kind: replica.DiskSaveSnapshot, Zxid: h.last(), Ticket: 2}, Begin(h.state.Tree(), h.state.Leases())
+	must(t, d.store.SetAccepted(2))
+	mem.SetCapacity(mem.Used())
+	for range 3 {
+		if _, err := d.Do(&op, snapshot); !errors.Is(err, vfs.ErrNoSpace) {
+			t.Fatalf("on a full disk: %v", err)
+		}
+		_, found := begin(t, mem.KillClone(), options())
+		must(t, old.same(found.State))
+	}
+	mem.SetCapacity(-1)
+	_, err := d.Do(&op, snapshot)
+	must(t, err)
+	must(t, d.Close())
+	_, found := begin(t, mem, options())
+	must(t, h.same(found.State))
 }

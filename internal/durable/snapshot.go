@@ -23,6 +23,7 @@ type Snapshot struct {
 	scan   *tree.Scan
 	step   []tree.Entry
 	data   []byte
+	ended  bool // the walk is over
 	ahead  bool // the tree came from a leader: it may be ahead of its zxid, so its digest says nothing
 }
 
@@ -58,6 +59,15 @@ func (s *Snapshot) End() {
 	s.tree.RLock()
 	defer s.tree.RUnlock()
 	s.scan.End()
+	s.ended = true
+}
+
+// again begins the walk anew, for a snapshot that found no room: of a tree that
+// has not changed since.
+func (s *Snapshot) again() {
+	s.tree.Lock()
+	defer s.tree.Unlock()
+	s.scan, s.ended = s.tree.NewScan(), false
 }
 
 // ErrCut says that the tree became another one, or its history another one on
@@ -65,8 +75,12 @@ func (s *Snapshot) End() {
 var ErrCut = errors.New("the tree was replaced while a snapshot of it was written")
 
 // Save writes the snapshot to a directory and returns its size in bytes before
-// compression. Halt, if not nil, is asked between portions whether to give up.
+// compression. Halt, if not nil, is asked between portions whether to give up. It
+// may be called again if the disk had no room and the tree has not changed.
 func (s *Snapshot) Save(st *store.Store, halt func() error) (int64, error) {
+	if s.ended {
+		s.again()
+	}
 	defer s.End()
 	w, err := st.NewSnapshot(s.zxid)
 	if err != nil {

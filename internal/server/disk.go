@@ -40,7 +40,11 @@ type diskWork struct {
 
 // repeatable tells whether an operation that failed has changed nothing.
 func (w *diskWork) repeatable() bool {
-	return w.Kind == replica.DiskSetAccepted || w.Kind == replica.DiskSetCurrent
+	switch w.Kind {
+	case replica.DiskSetAccepted, replica.DiskSetCurrent, replica.DiskSaveSnapshot, replica.DiskReload:
+		return true
+	}
+	return false
 }
 
 // joins tells whether an operation can be part of one write with one sync.
@@ -155,12 +159,13 @@ func (s *Server) carryOut(ops []diskWork, roll bool) error {
 // changed, and until then nobody is promised anything.
 func (s *Server) do(w *diskWork) (*replica.Event, error) {
 	for {
+		began := s.cfg.Clock.Now()
 		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
 		if !w.repeatable() || !errors.Is(err, vfs.ErrNoSpace) {
 			return event, err
 		}
 		s.noteRoom(err)
-		if !s.pause() {
+		if !s.pause(max(roomRetry, s.cfg.Clock.Now().Sub(began))) { // a large snapshot takes its time to find out
 			return nil, errStopped
 		}
 	}
@@ -191,7 +196,7 @@ func (s *Server) writeRecords(ops []diskWork) error {
 				return err
 			}
 			if s.disk.full {
-				if !s.pause() {
+				if !s.pause(roomRetry) {
 					return errStopped // nobody was told of these records
 				}
 				continue
@@ -226,9 +231,9 @@ func (s *Server) fitting(ops []diskWork) int {
 // recordOverhead is at least what the log puts around a record.
 const recordOverhead = 16
 
-// pause waits for the disk to get room; false if the server ends meanwhile.
-func (s *Server) pause() bool {
-	timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(roomRetry))
+// pause leaves a disk without room alone; false if the server ends meanwhile.
+func (s *Server) pause(d time.Duration) bool {
+	timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(d))
 	defer timer.Stop()
 	select {
 	case <-timer.C():

@@ -549,3 +549,28 @@ func TestTwoSnapshotsOfOneZxidDoNotDisturbEachOther(t *testing.T) {
 	must(t, err)
 	must(t, s.Close())
 }
+
+// A leader waits while a learner saves its state. To read the snapshot whole once
+// more, before anything else happens, would double that time.
+func TestReplaceDoesNotReadTheSnapshotAgain(t *testing.T) {
+	disk, read := directory(t), 0
+	s := open(t, &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+		if op.Kind == vfs.KindOpen && strings.HasSuffix(op.Name, "snapshot.1e") {
+			read++
+		}
+		return nil
+	}})
+	_, err := s.Recover(newModel)
+	must(t, err)
+	must(t, writeSnapshot(s, 30, zxids(1, 30)))
+	must(t, s.Replace(30))
+	if read != 0 {
+		t.Errorf("it was opened %d times", read)
+	}
+	must(t, s.Close())
+	s = open(t, disk)
+	if r, err := s.Recover(newModel); err != nil || r.Last != 30 || r.Snapshot.Zxid != 30 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	must(t, s.Close())
+}

@@ -55,6 +55,8 @@ func (s *Store) truncate(last zk.Zxid) error {
 func (s *Store) Replace(last zk.Zxid) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	// It was written a moment ago, and the leader waits: it is not read again.
+	s.noteVerified(snap.File{Name: snap.Name(last, s.options.Compression), Zxid: last})
 	if err := s.truncate(last); err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@
 //	X2  The answers on keys that several clients contend for, with reads behind a
 //	    sync, have one order that explains them all.
 //	X3  When all is healed, every server serves and clients write, within a bound.
-//	X4  No server ends by itself, unless its disk has failed a sync or had no room
-//	    for a snapshot of its leader, nor does its log tell of a broken invariant.
+//	X4  No server ends by itself, unless its disk has failed a sync, nor does its
+//	    log tell of a broken invariant.
 //
 // Faults that no protocol of this kind survives are left out: a disk is lost only
 // while all other servers are well, and stays the only fault until it is back.
