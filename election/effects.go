@@ -38,7 +38,7 @@ func (r *run) carryOut(effect elector.Effect) {
 	case elector.Renew:
 		r.renew(e)
 	case elector.CancelRenew:
-		r.dropRenewal(e.Renewal)
+		r.cancelRenewal(e)
 	case elector.Extend:
 		r.term.deadlineMs.Store(e.DeadlineMs)
 		r.term.endMs.Store(e.EndMs)
@@ -71,7 +71,11 @@ func (r *run) acquire(e elector.Acquire) {
 	r.outcome = outcome{} // that of the leadership before is no longer of interest
 	r.tell(Event{Kind: EventCampaigning, Attempt: e.Attempt})
 	r.workers.Go(func() {
-		grant, err := r.elector.backend.Acquire(ctx, claim)
+		err := r.teller.await(ctx)
+		var grant Grant
+		if err == nil {
+			grant, err = r.elector.backend.Acquire(ctx, claim)
+		}
 		if err == nil {
 			err = grant.check()
 		}
@@ -98,22 +102,37 @@ func (g Grant) check() error {
 func (r *run) elect(e elector.Elect) {
 	r.lastErr = nil
 	a := r.attempts[e.Attempt]
-	t := &term{claim: a.claim, attempt: e.Attempt, token: a.grant.Token, files: a.grant.Files,
+	t := &term{claim: a.claim, attempt: e.Attempt, token: a.grant.Token, lease: a.grant.Lease, files: a.grant.Files,
 		clock: r.elector.options.Clock}
-	t.resign = func() { r.report(report{event: elector.Resign{}}) }
+	t.resign = func() { r.report(report{event: elector.Resign{Attempt: e.Attempt}}) }
 	t.deadlineMs.Store(e.DeadlineMs)
 	t.endMs.Store(e.EndMs)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
 	r.setTerm(t)
-	r.tell(Event{Kind: EventElected, Attempt: e.Attempt, Lease: r.attempts[e.Attempt].grant.Lease})
+	told := make(chan struct{})
+	r.tellThen(Event{Kind: EventElected, Attempt: e.Attempt, Lease: a.grant.Lease}, told)
+	r.workers.Go(t.watchDeadline)
 	lost, news := a.grant.Lost, a.grant.News
 	r.workers.Go(func() { r.watchLoss(t, lost) })
 	if news != nil {
 		r.workers.Go(func() { r.watchNews(t, news) })
 	}
 	r.workers.Go(func() {
+		t.awaitTold(told)
 		call(&leaderContext{t.ctx, t}, Leadership{t}, r.function, func(o outcome) { r.functionEnded(t, o) })
 	})
+}
+
+// awaitTold lets OnEvent hear of the leadership before its function begins, so
+// that a span or a metric is there; but not for longer than a renewal may take.
+func (t *term) awaitTold(told <-chan struct{}) {
+	timer := time.NewTimer(t.lease / 4)
+	defer timer.Stop()
+	select {
+	case <-told:
+	case <-timer.C:
+	case <-t.ctx.Done():
+	}
 }
 
 // watchLoss reports a grant that the backend saw go.
@@ -193,6 +212,17 @@ func (r *run) dropRenewal(number uint64) {
 	}
 }
 
+// cancelRenewal gives up waiting for a renewal. That the store has not answered
+// is told here, whatever the backend says of the cancelled call and when.
+func (r *run) cancelRenewal(e elector.CancelRenew) {
+	if r.renewals[e.Renewal] != nil && r.machine.Leads() {
+		r.note(EventRenewFailed, e.Attempt, errNoAnswer)
+	}
+	r.dropRenewal(e.Renewal)
+}
+
+var errNoAnswer = errors.New("the store has not answered in time")
+
 // end cancels the function's context with a cause that says why.
 func (r *run) end(e elector.End) {
 	r.tell(Event{Kind: EventEnding, Attempt: e.Attempt, Reason: e.Reason})
@@ -208,7 +238,7 @@ func (r *run) end(e elector.End) {
 	case elector.Unhealthy:
 		r.term.cancel(&LostError{r.elector.name, r.term.token, e.Reason, r.healthErr})
 	default:
-		r.term.cancel(&LostError{r.elector.name, r.term.token, e.Reason, r.lastErr})
+		r.term.cancel(r.term.lost(e.Reason))
 	}
 }
 

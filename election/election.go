@@ -43,6 +43,8 @@ const (
 	leaseMax            = 24 * time.Hour
 	idBytesMax          = 200
 	graceDefaultPerCent = 20
+	// WarmLimitDefault is how long a hand-over waits for the next leader.
+	WarmLimitDefault = time.Minute
 	// PriorityMax is the highest Options.Priority.
 	PriorityMax = 1000
 	// HealthFailuresDefault is how many checks in a row must fail.
@@ -60,8 +62,18 @@ type Options struct {
 	Lease time.Duration
 	// Grace is how long before the deadline the function's context ends, so
 	// that the function can finish. Default a fifth of the lease, at most
-	// half of it.
+	// half of it. A store that gives a shorter lease than the one asked for
+	// shortens it in proportion.
 	Grace time.Duration
+	// EndLimit is how long the function may take to end while the leadership
+	// still holds: after Resign, a transfer, the end of Run's context, or
+	// failed health checks. A function that takes longer is stuck: that is
+	// reported (EventStuck, OnStuck), and the leadership is renewed no more, so
+	// that it runs out and another candidate leads beside whatever the function
+	// still does. A backend whose Traits lack Expires holds the election until
+	// the function or the process has ended. Default the lease; negative means
+	// without end: a stuck function then keeps the election.
+	EndLimit time.Duration
 	// ClockDrift is by how many per cent clocks may differ in rate. Default
 	// 5; at most 25; negative means none at all.
 	ClockDrift int
@@ -82,6 +94,10 @@ type Options struct {
 	// transfer, while the old leader leads on; only after it has returned nil
 	// does that one stop. It is not called when a leader was lost.
 	Warm func(context.Context) error
+	// WarmLimit is for how long this candidate, while it leads, waits for the
+	// one it hands over to; one that is not ready by then does not lead, and
+	// this one leads on. Default 1 minute.
+	WarmLimit time.Duration
 	// Health is a check that must pass for this candidate to campaign and to
 	// go on leading; see DiskCheck for one. It is called every HealthEvery,
 	// default a quarter of the lease, one call at a time, and has failed when
@@ -91,17 +107,28 @@ type Options struct {
 	Health         func(context.Context) error
 	HealthEvery    time.Duration
 	HealthFailures int
-	// OnEvent is called with everything that happens, one call at a time, by
-	// the goroutine that keeps the leadership: it must return at once.
+	// OnEvent is called with everything that happens, in order and one call at
+	// a time, in a goroutine of its own. A call that does not return holds up
+	// neither the leadership nor its end; what waits for it is the function
+	// after EventElected, for a quarter of the lease at most, the next
+	// campaign once 256 events wait, and the return of Run.
 	OnEvent func(Event)
 	// OnStuck is called, in a goroutine of its own, when the function still
-	// runs though its time is over: others may lead beside it. A careful
-	// program ends its process here.
+	// runs though its time is over: EndLimit after it was told to end, or when
+	// the leadership has ended. Others lead beside it now or within a lease. A
+	// careful program ends its process here.
 	OnStuck func(Leadership)
 	// Clock is the clock to count on; nil is that of this machine. It serves
 	// tests and simulations.
-	Clock clock.Clock
+	Clock Clock
 }
+
+// Clock gives instants and timers, for Options.Clock. Implementations are safe
+// for use by several goroutines at once.
+type Clock = clock.Clock
+
+// Timer is one of a Clock: its channel is closed when it fires, once.
+type Timer = clock.Timer
 
 // Elector is one candidate in one election. Its methods may be called by
 // several goroutines.
@@ -190,6 +217,8 @@ func (o Options) withDefaults(traits Traits) (Options, error) {
 	}
 	setDefault(&o.Lease, max(LeaseDefault, traits.LeaseMin))
 	setDefault(&o.Grace, o.Lease*graceDefaultPerCent/100)
+	setDefault(&o.EndLimit, o.Lease)
+	setDefault(&o.WarmLimit, WarmLimitDefault)
 	setDefault(&o.Retry, RetryDefault)
 	setDefault(&o.RetryMax, max(RetryMaxDefault, o.Retry))
 	setDefault(&o.HealthEvery, max(o.Lease/4, time.Millisecond))
@@ -225,6 +254,8 @@ func (o Options) validate(traits Traits) error {
 		return fmt.Errorf("lease %v: must be from %v to %v", o.Lease, leaseMin, leaseMax)
 	case o.Grace < 0 || o.Grace > o.Lease/2:
 		return fmt.Errorf("grace %v: must be from 0 to half of the lease, %v", o.Grace, o.Lease/2)
+	case o.WarmLimit < 0:
+		return fmt.Errorf("warm-up limit %v: must not be negative", o.WarmLimit)
 	case o.ClockDrift > ClockDriftMax:
 		return fmt.Errorf("clock drift %d %%: must be at most %d %%", o.ClockDrift, ClockDriftMax)
 	case o.Priority < 0 || o.Priority > PriorityMax:

@@ -16,7 +16,9 @@ const (
 	// EventLost: this candidate leads no more. Exactly one follows every
 	// EventElected, whatever the reason.
 	EventLost
-	// EventStuck: the function still runs though its time is over.
+	// EventStuck: the function still runs though its time is over: it was told
+	// to end Options.EndLimit ago, or the leadership has ended. It is not
+	// renewed any more.
 	EventStuck
 	// EventCampaignFailed: an attempt failed; Err says why.
 	EventCampaignFailed
@@ -57,11 +59,15 @@ type Event struct {
 	// Lease is set with EventElected: for how long the store keeps others out.
 	// It may differ from Options.Lease, as stores have limits of their own.
 	Lease time.Duration
-	// Remaining is set with EventRenewed: the time that was left to the old
-	// deadline when the answer came, zero if the leadership was over.
+	// Remaining is set with EventRenewed and EventRenewFailed: the time that was
+	// left to the deadline when the answer came or was no longer waited for,
+	// zero if the leadership was over.
 	Remaining time.Duration
 	// Reason is set with EventEnding and EventLost.
 	Reason Reason
 	// Err is set with the kinds that tell of a failure.
 	Err error
+	// Missed is how many events before this one were left out because OnEvent
+	// took too long. Only kinds that repeat within one leadership ever are.
+	Missed int
 }

@@ -11,16 +11,15 @@ import (
 // transfer is one call of TransferTo, or a request of an operator, for which
 // nobody waits.
 type transfer struct {
+	attempt  uint64 // of the leadership that is to be handed over
 	to       string
 	answered chan error // one error, nil once the nominee is ready
 }
 
 // transfer asks for a hand-over and waits for the end of the leadership.
 func (r *run) transfer(ctx context.Context, to string) error {
-	r.mu.Lock()
-	over := r.over
-	r.mu.Unlock()
-	t := &transfer{to: to, answered: make(chan error, 1)}
+	attempt, over := r.present()
+	t := &transfer{attempt: attempt, to: to, answered: make(chan error, 1)}
 	if over == nil || !r.report(report{event: elector.Transfer{}, transfer: t}) {
 		return ErrNotLeader
 	}
@@ -72,17 +71,37 @@ func (r *run) refuseTransfers() {
 	r.transfers = nil
 }
 
+// nomination is one call of the backend's Nominate.
+type nomination struct {
+	number uint64
+	to     string
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
 // nominate asks the backend to choose. It may take as long as the other needs
-// to warm up; the end of the leadership ends it.
+// to warm up, up to a limit; the end of the leadership ends it, and so does the
+// next nomination, which begins when this one has ended.
 func (r *run) nominate(e elector.Nominate) {
-	grant := r.attempts[e.Attempt].grant
-	r.nominee = grant.Rival
+	grant, limit := r.attempts[e.Attempt].grant, r.elector.options.WarmLimit
+	ctx, cancel := context.WithTimeoutCause(r.term.ctx, limit, fmt.Errorf("not ready after %v", limit))
+	before := r.nomination
+	n := &nomination{number: e.Nomination, to: grant.Rival, cancel: cancel, ended: make(chan struct{})}
 	if !e.Rival {
-		r.nominee = r.transfers[0].to
+		n.to = r.transfers[0].to
 	}
-	t, to := r.term, r.nominee
+	r.nomination = n
 	r.workers.Go(func() {
-		err := r.nominateOne(t.ctx, grant, to)
+		defer close(n.ended)
+		defer cancel()
+		if before != nil {
+			before.cancel()
+			<-before.ended
+		}
+		err := r.nominateOne(ctx, grant, n.to)
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		r.report(report{event: elector.Nominated{Attempt: e.Attempt, Nomination: e.Nomination, Ready: err == nil}, err: err})
 	})
 }
@@ -100,13 +119,14 @@ func (r *run) nominateOne(ctx context.Context, grant Grant, to string) error {
 	return nominator.Nominate(ctx, grant, to)
 }
 
-// nominated tells what came of it, unless the leadership is over.
+// nominated tells what came of it, unless the leadership is over or another was
+// nominated since.
 func (r *run) nominated(e elector.Nominated, err error) {
-	if r.term == nil || r.term.attempt != e.Attempt {
+	if r.term == nil || r.term.attempt != e.Attempt || r.nomination.number != e.Nomination {
 		return
 	}
 	r.tell(Event{Kind: EventNominated, Attempt: e.Attempt, Err: err})
-	r.answerTransfers(r.nominee, err)
+	r.answerTransfers(r.nomination.to, err)
 }
 
 // heed does what an operator has asked of this leadership, once.
@@ -121,9 +141,9 @@ func (r *run) heed(number uint64) {
 	}
 	a.heeded = request
 	if request.Transfer == "" {
-		r.step(elector.Resign{})
+		r.step(elector.Resign{Attempt: number})
 		return
 	}
 	r.receive(report{event: elector.Transfer{},
-		transfer: &transfer{to: request.Transfer, answered: make(chan error, 1)}})
+		transfer: &transfer{attempt: number, to: request.Transfer, answered: make(chan error, 1)}})
 }

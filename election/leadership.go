@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +18,7 @@ type term struct {
 	claim   Claim
 	attempt uint64
 	token   Token
+	lease   time.Duration
 	files   []*os.File
 	clock   clock.Clock
 	resign  func()
@@ -28,7 +28,7 @@ type term struct {
 
 	deadlineMs atomic.Int64
 	endMs      atomic.Int64
-	overdue    sync.Once
+	lastErr    atomic.Pointer[error] // of the backend; nil for none
 }
 
 // Token returns the fencing token. Pass it along with everything that is done
@@ -40,6 +40,10 @@ func (l Leadership) ID() string { return l.term.claim.ID }
 
 // Election returns the name of the election.
 func (l Leadership) Election() string { return l.term.claim.Election }
+
+// Lease returns for how long the store keeps others out after a renewal. It may
+// differ from Options.Lease, as stores have limits of their own.
+func (l Leadership) Lease() time.Duration { return l.term.lease }
 
 // Deadline returns the instant before which nobody else can lead, as proved
 // until now. It moves with every renewal.
@@ -83,9 +87,32 @@ func (t *term) checkClock() {
 	if t.clock.Now().Millis() < t.endMs.Load() {
 		return
 	}
-	t.overdue.Do(func() {
-		t.cancel(&LostError{t.claim.Election, t.token, ReasonExpired, nil})
-	})
+	t.cancel(t.lost(ReasonExpired)) // the first cause stays
+}
+
+// watchDeadline ends the leadership at its time, with nothing between the clock
+// and the function's context: the loop of Run does the same, but it also does
+// other things.
+func (t *term) watchDeadline() {
+	for t.ctx.Err() == nil {
+		timer := t.clock.Timer(clock.FromMillis(t.endMs.Load()))
+		select {
+		case <-timer.C():
+			t.checkClock()
+		case <-t.ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// lost is the cause with which the function's context ends, with what the
+// backend said last.
+func (t *term) lost(reason Reason) *LostError {
+	lost := &LostError{Election: t.claim.Election, Token: t.token, Reason: reason}
+	if err := t.lastErr.Load(); err != nil {
+		lost.Err = *err
+	}
+	return lost
 }
 
 // leaderContext is the context of the function. Its Err looks at the clock, as

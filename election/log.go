@@ -8,8 +8,8 @@ import (
 // LogEvents returns a function for Options.OnEvent that logs every event and
 // then calls next, if that is not nil. A leadership that begins or ends in
 // order is logged at level Info, one that was lost and what failed at Warn, a
-// function that does not end at Error, the rest at Debug. The logger's handler
-// must return soon: the leadership waits for it.
+// function that does not end at Error, the rest at Debug. A handler that blocks
+// holds up later events, not the leadership.
 func LogEvents(logger *slog.Logger, next func(Event)) func(Event) {
 	return func(e Event) {
 		logger.LogAttrs(context.Background(), e.level(), "election "+e.Kind.String(), e.attrs()...)

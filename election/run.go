@@ -61,6 +61,7 @@ type run struct {
 	reports  chan report
 	done     chan struct{} // closed when the machine has finished
 	workers  sync.WaitGroup
+	teller   *teller
 	attempts map[uint64]*attempt
 	renewals map[uint64]context.CancelFunc
 
@@ -70,8 +71,8 @@ type run struct {
 	healthErr error
 	outcome   outcome
 
-	transfers []*transfer // asked for and not answered
-	nominee   string      // the candidate chosen last
+	transfers  []*transfer // asked for and not answered
+	nomination *nomination // the one that was begun last, nil for none
 
 	mu   sync.Mutex
 	term *term // the present leadership until it is given back
@@ -101,10 +102,12 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 		ctx:      ctx,
 		function: function,
 		machine: elector.New(elector.Config{
+			LeaseMs:      o.Lease.Milliseconds(),
 			GraceMs:      o.Grace.Milliseconds(),
 			DriftPercent: int64(o.ClockDrift),
 			RetryMs:      o.Retry.Milliseconds(),
 			RetryMaxMs:   o.RetryMax.Milliseconds(),
+			EndLimitMs:   max(0, o.EndLimit).Milliseconds(),
 			ReleaseMs:    max(o.Lease/2, minRelease).Milliseconds(),
 			Forever:      o.Forever,
 			Seed:         randomSeed(),
@@ -113,6 +116,7 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 		}),
 		reports:  make(chan report, reportsMax),
 		done:     make(chan struct{}),
+		teller:   newTeller(o.OnEvent),
 		attempts: make(map[uint64]*attempt),
 		renewals: make(map[uint64]context.CancelFunc),
 	}
@@ -144,6 +148,23 @@ func (r *run) loop() {
 	}
 	r.setTerm(nil)
 	r.workers.Wait()
+	r.returnLate()
+	r.teller.close()
+}
+
+// returnLate gives back the grants that came too late for the loop and were put
+// where nobody looks any more. No worker is left that could add one.
+func (r *run) returnLate() {
+	for {
+		select {
+		case one := <-r.reports:
+			if _, ok := one.event.(elector.Acquired); ok {
+				_ = r.giveBack(one.grant)
+			}
+		default:
+			return
+		}
+	}
 }
 
 func (r *run) timer() clock.Timer {
@@ -173,7 +194,13 @@ func (r *run) report(one report) bool {
 func (r *run) receive(one report) {
 	switch e := one.event.(type) {
 	case elector.Acquired:
-		r.attempts[e.Attempt].grant = one.grant
+		a := r.attempts[e.Attempt]
+		if a == nil {
+			// The attempt was given up and forgotten before its answer came.
+			r.workers.Go(func() { _ = r.giveBack(one.grant) })
+			return
+		}
+		a.grant = one.grant
 		defer r.heed(e.Attempt) // an operator may have been faster than Acquire
 	case elector.AcquireFailed:
 		r.note(EventCampaignFailed, e.Attempt, one.err)
@@ -188,10 +215,11 @@ func (r *run) receive(one report) {
 		}
 		defer r.heed(e.Attempt)
 	case elector.Transfer:
-		r.transfers = append(r.transfers, one.transfer)
-		if !r.machine.Leads() { // the step would do nothing
-			r.refuseTransfers()
+		if r.term == nil || r.term.attempt != one.transfer.attempt || !r.machine.Leads() {
+			one.transfer.answered <- ErrNotLeader // the step would do nothing, or to another
+			return
 		}
+		r.transfers = append(r.transfers, one.transfer)
 	case elector.Nominated:
 		r.nominated(e, one.err)
 		defer r.transferNext()
@@ -222,17 +250,25 @@ func (r *run) note(kind EventKind, attempt uint64, err error) {
 		return
 	}
 	r.lastErr = err
-	r.tell(Event{Kind: kind, Attempt: attempt, Err: err})
+	event := Event{Kind: kind, Attempt: attempt, Err: err}
+	if kind == EventRenewFailed {
+		event.Remaining = r.remaining()
+	}
+	if r.term != nil {
+		r.term.lastErr.Store(&err)
+	}
+	r.tell(event)
 }
 
-func (r *run) tell(event Event) {
+func (r *run) tell(event Event) { r.tellThen(event, nil) }
+
+// tellThen closes the channel when the event was told.
+func (r *run) tellThen(event Event, told chan struct{}) {
 	event.Election = r.elector.name
 	if a := r.attempts[event.Attempt]; a != nil && event.Token == 0 {
 		event.Token = a.grant.Token
 	}
-	if r.elector.options.OnEvent != nil {
-		r.elector.options.OnEvent(event)
-	}
+	r.teller.tell(event, told)
 }
 
 // forget drops an attempt that was given back.
@@ -265,12 +301,21 @@ func (r *run) setTerm(t *term) {
 	}
 }
 
+// present returns the attempt of the present leadership, and a channel that is
+// closed when it has been given back: nil when there is none.
+func (r *run) present() (attempt uint64, over <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.term == nil {
+		return 0, nil
+	}
+	return r.term.attempt, r.over
+}
+
 // resign asks for the end of the present leadership and waits for it.
 func (r *run) resign(ctx context.Context) error {
-	r.mu.Lock()
-	over := r.over
-	r.mu.Unlock()
-	if over == nil || !r.report(report{event: elector.Resign{}}) {
+	attempt, over := r.present()
+	if over == nil || !r.report(report{event: elector.Resign{Attempt: attempt}}) {
 		return ErrNotLeader
 	}
 	select {

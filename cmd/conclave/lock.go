@@ -48,7 +48,7 @@ func newLock() *cobra.Command {
 		},
 	}
 	v.add(c)
-	addGrace(c, &command)
+	v.addGrace(c, &command)
 	c.Flags().DurationVar(&command.Wait, "wait", 0*time.Second, "how long to wait for the lock, 0 without end")
 	return c
 }

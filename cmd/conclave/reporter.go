@@ -92,7 +92,7 @@ func (r *reporter) describe(e election.Event) string {
 	case election.EventHealthFailed:
 		return fmt.Sprintf("unwell: %v", e.Err)
 	case election.EventStuck:
-		return fmt.Sprintf("time is over and what led with token %d still runs", e.Token)
+		return fmt.Sprintf("what led with token %d was told to end and still runs: others may lead beside it", e.Token)
 	}
 	return fmt.Sprintf("%v: %v", e.Kind, e.Err)
 }

@@ -51,7 +51,7 @@ func (v *runFlags) add(c *cobra.Command) {
 	v.candidate.add(c)
 	f := c.Flags()
 	addForever(c, &v.options.Forever)
-	addGrace(c, &v.command)
+	v.addGrace(c, &v.command)
 	f.StringVar(&v.command.OnElected, "on-elected", "", "`LINE` that sh runs before the command")
 	f.StringVar(&v.command.OnLost, "on-lost", "", "`LINE` that sh runs after the command has gone")
 	f.DurationVar(&v.command.HookLimit, "hook-limit", supervise.HookLimitDefault, "time that --on-elected and --on-lost may take each before they are killed")
@@ -64,7 +64,8 @@ func addForever(c *cobra.Command, forever *bool) {
 	c.Flags().BoolVar(forever, "forever", false, "campaign again after every leadership")
 }
 
-func addGrace(c *cobra.Command, command *supervise.Command) {
+func (v *candidate) addGrace(c *cobra.Command, command *supervise.Command) {
+	c.Flags().DurationVar(&v.options.EndLimit, "end-limit", 0, "how long what cannot be killed may keep the election after it was told to end; then others lead beside it, -1s is for ever (default the grace, the hook limit and the lease)")
 	c.Flags().DurationVar(&command.Grace, "grace", supervise.GraceDefault, "time between SIGTERM and SIGKILL; a leadership that is being lost leaves less")
 }
 
@@ -97,6 +98,9 @@ func newRun() *cobra.Command {
 
 // run supervises the command and ends with its exit code.
 func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
+	if v.options.EndLimit == 0 {
+		v.options.EndLimit = command.Grace + max(command.HookLimit, 0) + max(v.lease, election.LeaseDefault)
+	}
 	s, err := v.elector(c)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@
 //	conclave_election_renewal_remaining_seconds
 //	                                           histogram: time that was left to the
 //	                                           deadline when a renewal was granted
+//	                                           or failed
 //	conclave_election_failures_total           what failed, by operation: campaign,
 //	                                           renew, release, nominate, health
 //	conclave_election_stuck_total              functions that ran on after their time
@@ -77,7 +78,7 @@ func New() *Metrics {
 		stucks:    counter("stuck_total", "Functions that still ran when their time was over."),
 		remaining: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "renewal_remaining_seconds",
-			Help: "Time left to the deadline when a renewal was granted.", Buckets: remainingBuckets}, []string{"election"}),
+			Help: "Time left to the deadline when a renewal was granted or failed.", Buckets: remainingBuckets}, []string{"election"}),
 		seconds: prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, "leading_seconds_total"),
 			"Time for which this process has led.", []string{"election"}, nil),
 		now:   time.Now,
@@ -119,6 +120,9 @@ func (m *Metrics) count(e election.Event) {
 		})
 	case election.EventRenewed:
 		m.renewals.WithLabelValues(name).Inc()
+		m.remaining.WithLabelValues(name).Observe(e.Remaining.Seconds())
+	case election.EventRenewFailed:
+		m.failures.WithLabelValues(name, failed(e)).Inc()
 		m.remaining.WithLabelValues(name).Observe(e.Remaining.Seconds())
 	case election.EventStuck:
 		m.stucks.WithLabelValues(name).Inc()

@@ -30,7 +30,7 @@ func TestEventsAreCounted(t *testing.T) {
 	say(election.Event{Kind: election.EventCampaignFailed, Err: errors.New("no")})
 	say(election.Event{Kind: election.EventElected, Token: 7})
 	say(election.Event{Kind: election.EventRenewed, Remaining: 300 * time.Millisecond})
-	say(election.Event{Kind: election.EventRenewFailed})
+	say(election.Event{Kind: election.EventRenewFailed, Remaining: 40 * time.Millisecond})
 	say(election.Event{Kind: election.EventHealthFailed})
 	say(election.Event{Kind: election.EventNominated, Err: errors.New("not ready")})
 	say(election.Event{Kind: election.EventNominated})
@@ -56,8 +56,9 @@ conclave_election_failures_total{election="jobs",operation="release"} 1
 conclave_election_failures_total{election="jobs",operation="renew"} 1
 conclave_election_leading{election="jobs"} 0
 conclave_election_leading_seconds_total{election="jobs"} 3.5
-conclave_election_renewal_remaining_seconds_bucket{election="jobs",le="0.25"} 0
-conclave_election_renewal_remaining_seconds_bucket{election="jobs",le="0.5"} 1
+conclave_election_renewal_remaining_seconds_bucket{election="jobs",le="0.01"} 0
+conclave_election_renewal_remaining_seconds_bucket{election="jobs",le="0.25"} 1
+conclave_election_renewal_remaining_seconds_bucket{election="jobs",le="0.5"} 2
 conclave_election_renewals_total{election="jobs"} 1
 conclave_election_stuck_total{election="jobs"} 1
 conclave_election_token{election="jobs"} 7`)

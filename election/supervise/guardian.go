@@ -21,7 +21,8 @@ import (
 const (
 	controlFD = 3
 	statusFD  = 4
-	locksFD   = 5
+	pageFD    = 5
+	locksFD   = 6
 )
 
 const (
@@ -40,6 +41,7 @@ type guardian struct {
 	status   *os.File
 	parent   int
 	order    startOrder
+	page     page   // until when the leadership is proved
 	orphaned bool   // the supervisor has gone
 	reason   string // why the leadership ends, "" while it does not
 
@@ -74,9 +76,16 @@ func Guardian() int {
 		status: os.NewFile(statusFD, "status"), parent: parent}
 	syscall.CloseOnExec(controlFD)
 	syscall.CloseOnExec(statusFD)
+	syscall.CloseOnExec(pageFD)
 	// Caught and dropped, not ignored: the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
 		syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP)
+	shared, err := openPage(os.NewFile(pageFD, "lease"))
+	if err != nil {
+		g.tell(status{Failed: err.Error(), Gone: true, Code: ExitError})
+		return ExitError
+	}
+	g.page = shared
 	go receive(os.NewFile(controlFD, "control"), g.control)
 	first, ok := <-g.control
 	if !ok || first.Start == nil {
@@ -222,6 +231,7 @@ func (g *guardian) watch() {
 	signal.Notify(children, syscall.SIGCHLD)
 	defer signal.Stop(children)
 	for {
+		g.hear()
 		g.act()
 		if !g.reap() {
 			return
@@ -237,19 +247,32 @@ func (g *guardian) watch() {
 	}
 }
 
+// hear takes the messages that already wait: what the supervisor has said comes
+// before what the clock says, also for a guardian that was stopped for a while.
+func (g *guardian) hear() {
+	for {
+		select {
+		case m, ok := <-g.control:
+			g.onMessage(m, ok)
+		default:
+			return
+		}
+	}
+}
+
 // act does what is due.
 func (g *guardian) act() {
-	now := g.clock.Now()
+	now, lease := g.clock.Now(), g.page.get()
 	t := &g.task
 	if t.limited && now >= t.limit && !t.exited {
 		t.overran = true
 	}
 	switch {
-	case now >= g.killAt():
+	case now >= g.killAt(lease):
 		t.killing = true
-	case t.leased && now >= g.order.Lease.End && !t.stopping:
+	case t.leased && now >= lease.End && !t.stopping:
 		g.end("expired")
-		g.stop(syscall.SIGTERM, g.order.Lease.Deadline.Sub(now))
+		g.stop(syscall.SIGTERM, lease.Deadline.Sub(now))
 	case t.exited && !t.stopping:
 		// Only those are left whom it left behind.
 		g.stop(syscall.SIGTERM, g.order.Grace)
@@ -264,10 +287,10 @@ const farFuture = election.Instant(1<<63 - 1)
 
 // killAt is the earliest of the ends: that of a stop, of the lease and of the
 // time for a hook.
-func (g *guardian) killAt() election.Instant {
+func (g *guardian) killAt(lease leaseTimes) election.Instant {
 	at := farFuture
 	if g.task.leased {
-		at = g.order.Lease.killAt()
+		at = lease.killAt()
 	}
 	if g.task.limited {
 		at = min(at, g.task.limit)
@@ -284,10 +307,11 @@ func (g *guardian) wake() election.Instant {
 		t.pause = min(max(killPause, 2*t.pause), killPauseMax)
 		return g.clock.Now().Add(t.pause)
 	}
+	lease := g.page.get()
 	if t.stopping || !t.leased {
-		return g.killAt()
+		return g.killAt(lease)
 	}
-	return min(g.order.Lease.End, g.killAt())
+	return min(lease.End, g.killAt(lease))
 }
 
 func (g *guardian) onMessage(m message, ok bool) {
@@ -298,10 +322,6 @@ func (g *guardian) onMessage(m message, ok bool) {
 		g.end("killed")
 		if g.task.leased {
 			g.stop(syscall.SIGTERM, g.order.Grace)
-		}
-	case m.Lease != nil:
-		if m.Lease.Deadline > g.order.Lease.Deadline {
-			g.order.Lease = *m.Lease
 		}
 	case m.Stop != nil:
 		g.end(m.Stop.Reason)

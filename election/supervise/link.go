@@ -11,12 +11,12 @@ import (
 )
 
 // Supervisor and guardian talk over two pipes, one JSON object a line. The end
-// of the supervisor's pipe is its death.
+// of the supervisor's pipe is its death. Until when the leadership is proved
+// stands in a page of memory that they share.
 
 // message is what the supervisor tells the guardian. Exactly one field is set.
 type message struct {
 	Start *startOrder `json:",omitempty"`
-	Lease *leaseTimes `json:",omitempty"`
 	// Signal is passed on to the command's process group.
 	Signal int        `json:",omitempty"`
 	Stop   *stopOrder `json:",omitempty"`
@@ -30,7 +30,6 @@ type startOrder struct {
 	Dir   string
 	Locks int // how many lock files follow the pipes
 	Grace time.Duration
-	Lease leaseTimes
 	Hooks hooks
 }
 

@@ -37,6 +37,8 @@ type testOrder struct {
 	Servers string
 	// Expires makes it a store in memory that expires leases.
 	Expires bool
+	// Grants is the lease that this store gives, whatever is asked for.
+	Grants time.Duration
 	// CutWhen and ResignWhen name files: the store becomes unreachable, or the
 	// leadership is given up, when there is one.
 	CutWhen, ResignWhen string
@@ -94,7 +96,21 @@ func (o testOrder) backend() (election.Backend, error) {
 	}
 	store := electiontest.NewFaulty(electiontest.NewStore(nil))
 	when(o.CutWhen, store.Cut)
+	if o.Grants > 0 {
+		return shortLease{store, o.Grants}, nil
+	}
 	return store, nil
+}
+
+// shortLease gives a lease of its own, as some stores do.
+type shortLease struct {
+	election.Backend
+	lease time.Duration
+}
+
+func (s shortLease) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
+	claim.Lease = s.lease
+	return s.Backend.Acquire(ctx, claim)
 }
 
 // when calls the function once the file exists, if one is named.

@@ -30,7 +30,9 @@
 //	    or one of them in the moment between saying that the hook begins and
 //	    starting it, it does not run. It never runs twice.
 //
-// It cannot kill what it has no right to kill (set-user-id programs), and
+// It cannot kill what it has no right to kill (set-user-id programs) or what the
+// kernel does not let die: Options.EndLimit of the Elector says for how long such
+// a process keeps the election. And
 // with a store that expires leases nothing stands behind S2 to S4 if
 // supervisor and guardian are killed at the same instant: the token does.
 // Without Linux's subreaper the process group is all that can be found.
@@ -134,7 +136,8 @@ type Command struct {
 	// without end.
 	Wait time.Duration
 	// OnRemark, if not nil, is told of what went wrong with a hook while the
-	// run goes on. It must return at once.
+	// run goes on, one call at a time. One that does not return holds up only
+	// the end of Run; remarks that find 16 waiting are dropped.
 	OnRemark func(error)
 }
 

@@ -24,12 +24,16 @@ import (
 // loses them.
 const signalsMax = 16
 
+// remarksMax bounds the remarks that wait for a slow OnRemark; more are dropped.
+const remarksMax = 16
+
 // supervisor is one call of Run.
 type supervisor struct {
 	elector *election.Elector
 	command Command
 	path    string
 	signals chan os.Signal
+	remarks chan error // to the goroutine that calls OnRemark
 	cancel  context.CancelCauseFunc
 
 	code    int   // of the last command
@@ -61,13 +65,38 @@ func run(ctx context.Context, elector *election.Elector, command Command) (int, 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &supervisor{elector: elector, command: command, path: path, cancel: cancel,
-		signals: make(chan os.Signal, signalsMax)}
+		signals: make(chan os.Signal, signalsMax), remarks: make(chan error, remarksMax)}
+	defer s.tellRemarks()()
 	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT)
 	defer signal.Stop(s.signals)
 	defer startReaper()()
 	defer func() { command.Health.pause() }() // and never resume
 	return s.result(s.campaign(ctx))
+}
+
+// tellRemarks calls OnRemark in a goroutine of its own, so that a standard error
+// that nobody reads holds nothing up, and returns what waits until all is told.
+func (s *supervisor) tellRemarks() (end func()) {
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		for one := range s.remarks {
+			s.command.OnRemark(one)
+		}
+	}()
+	return func() {
+		close(s.remarks)
+		<-told
+	}
+}
+
+// remark tells of what went wrong, unless too many remarks wait.
+func (s *supervisor) remark(err error) {
+	select {
+	case s.remarks <- err:
+	default:
+	}
 }
 
 // lookup finds the program as a shell does. Its error tells not found from not

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,9 +36,12 @@ type turn struct {
 	clock    clock.Clock
 	guardian *exec.Cmd
 	control  *os.File
+	orders   chan message // to the goroutine that writes to the guardian
+	writer   sync.WaitGroup
+	page     page
+	owed     *message // a stop that found orders full
 	reports  chan status
-	told     leaseTimes // what the guardian knows
-	group    int        // the command's process group, 0 until it was started
+	group    int // the command's process group, 0 until it was started
 
 	stopSignal syscall.Signal // by which the run was ended, 0 for none
 	stopping   bool
@@ -101,15 +105,23 @@ func (t *turn) startGuardian() error {
 	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("supervise: %w", err)
 	}
+	pageFile, shared, err := newPage()
+	if err != nil {
+		_, _, _, _ = controlSeen.Close(), controlSent.Close(), statusSeen.Close(), statusSent.Close()
+		return err
+	}
+	t.page = shared
+	t.page.set(t.times())
 	locks := t.lead.Files()
 	t.guardian = exec.Command(self, GuardianArg)
 	t.guardian.Stdin, t.guardian.Stdout, t.guardian.Stderr = s.command.Stdin, s.command.Stdout, s.command.Stderr
-	t.guardian.ExtraFiles = append([]*os.File{controlSeen, statusSent}, locks...)
+	t.guardian.ExtraFiles = append([]*os.File{controlSeen, statusSent, pageFile}, locks...)
 	t.guardian.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = t.guardian.Start()
-	_, _ = controlSeen.Close(), statusSent.Close()
-	t.control, t.reports = controlSent, make(chan status, messagesMax)
+	_, _, _ = controlSeen.Close(), statusSent.Close(), pageFile.Close()
+	t.control, t.reports, t.orders = controlSent, make(chan status, messagesMax), make(chan message, messagesMax)
 	if err != nil {
+		t.page.close()
 		_, _ = controlSent.Close(), statusSeen.Close()
 		return fmt.Errorf("supervise: start the guardian: %w", err)
 	}
@@ -117,21 +129,39 @@ func (t *turn) startGuardian() error {
 		receive(statusSeen, t.reports)
 		_ = statusSeen.Close()
 	}()
-	t.told = t.times()
-	t.send(message{Start: &startOrder{Path: s.path, Args: s.command.Args, Env: s.environment(t.lead),
-		Dir: s.command.Dir, Locks: len(locks), Grace: s.command.Grace, Lease: t.told,
+	t.writer.Go(t.writeOrders)
+	t.order(message{Start: &startOrder{Path: s.path, Args: s.command.Args, Env: s.environment(t.lead),
+		Dir: s.command.Dir, Locks: len(locks), Grace: s.command.Grace,
 		Hooks: hooks{s.command.OnElected, s.command.OnLost, s.command.HookLimit}}})
 	return nil
 }
 
-// send tells the guardian. A guardian that cannot be told is dead, and the end
-// of its pipe says so.
-func (t *turn) send(m message) { _ = send(t.control, m) }
+// writeOrders tells the guardian, in a goroutine of its own: a guardian that is
+// stopped lets its pipe fill, and the loop must be able to kill in time. One
+// that cannot be told is dead, and the end of its pipe says so.
+func (t *turn) writeOrders() {
+	for m := range t.orders {
+		if send(t.control, m) != nil {
+			return
+		}
+	}
+}
 
-// wake is when the guardian is to hear of the lease again, or when the
-// patience with it is over.
+// order hands a message on, and returns false when too many wait already.
+func (t *turn) order(m message) bool {
+	select {
+	case t.orders <- m:
+		return true
+	default:
+		return false
+	}
+}
+
+// wake is when the guardian is to know of the lease again, or when the
+// patience with it is over. What counts is the lease that the store gave, which
+// may be much shorter than the one asked for.
 func (t *turn) wake() election.Instant {
-	every := min(max(t.supervisor.elector.Options().Lease/20, 5*time.Millisecond), time.Second)
+	every := min(max(t.lead.Lease()/20, 5*time.Millisecond), time.Second)
 	at := t.clock.Now().Add(every)
 	if t.stopping {
 		at = min(at, t.forceTime())
@@ -159,9 +189,9 @@ func (t *turn) onTime() {
 		}
 		return
 	}
-	if now := t.times(); now.Deadline > t.told.Deadline {
-		t.told = now
-		t.send(message{Lease: &now})
+	t.page.set(t.times())
+	if t.owed != nil && t.order(*t.owed) {
+		t.owed = nil
 	}
 }
 
@@ -173,7 +203,7 @@ func (t *turn) onReport(report status, ok bool) {
 		t.killAll()
 	case report.Hook:
 		s.code, s.hook, t.gone = report.Code, errors.New(report.Failed), true
-		s.command.OnRemark(s.hook)
+		s.remark(s.hook)
 	case report.Failed != "":
 		s.code, s.failure, t.gone = report.Code, fmt.Errorf("supervise: %s", report.Failed), true
 	case report.Gone:
@@ -186,14 +216,14 @@ func (t *turn) onReport(report status, ok bool) {
 		t.losing, t.stopping = true, true
 		t.forceAt = t.clock.Now().Add(s.command.HookLimit + forceAfter)
 	case report.Remark != "":
-		s.command.OnRemark(errors.New(report.Remark))
+		s.remark(errors.New(report.Remark))
 	}
 }
 
 func (t *turn) onSignal(one os.Signal) {
 	ends, how := endsRun(one, true)
 	if !ends {
-		t.send(message{Signal: int(how)})
+		t.order(message{Signal: int(how)}) // a guardian that reads nothing misses it
 		return
 	}
 	t.stopSignal = how
@@ -213,7 +243,10 @@ func (t *turn) stop(how syscall.Signal) {
 		t.forceAt = at
 	}
 	t.stopping = true
-	t.send(message{Stop: &stopOrder{Signal: int(how), Grace: grace, Reason: why.String()}})
+	t.owed = &message{Stop: &stopOrder{Signal: int(how), Grace: grace, Reason: why.String()}}
+	if t.order(*t.owed) {
+		t.owed = nil
+	}
 }
 
 // reason says why the command is told to end.
@@ -241,6 +274,7 @@ func (t *turn) reason() election.Reason {
 // is not taken at one instant.
 func (t *turn) killAll() {
 	s := t.supervisor
+	t.killDescendants() // first: a health check that cannot be killed must not hold this up
 	defer s.command.Health.pause()()
 	t.killDescendants()
 	_ = t.guardian.Process.Kill()
@@ -287,7 +321,7 @@ func (t *turn) tellLost() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.command.HookLimit)
 	defer cancel()
 	if err := hook.run(ctx); err != nil {
-		s.command.OnRemark(fmt.Errorf("on-lost: %w", err))
+		s.remark(fmt.Errorf("on-lost: %w", err))
 	}
 }
 
@@ -319,6 +353,9 @@ func reapChildren() bool {
 
 // closeGuardian waits for the guardian. It had no descendants left.
 func (t *turn) closeGuardian() {
-	_ = t.control.Close()
+	close(t.orders)
+	_ = t.control.Close() // ends a write that waits
+	t.writer.Wait()
 	_ = t.guardian.Wait() // fails when killAll has waited already
+	t.page.close()
 }

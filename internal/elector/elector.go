@@ -23,6 +23,9 @@
 //	    candidate was said to be ready; until then this one leads on.
 //	L8  An unhealthy candidate does not begin to campaign, and none begins
 //	    before its first health check has passed.
+//	L9  A function that has not ended EndLimitMs after it was told to is stuck:
+//	    that is said once, and its grant is renewed no more, so that others can
+//	    lead when it has run out.
 //
 // It does not know how a store works, and it does not promise that others
 // cannot act after Lost: that is what the token is for.
@@ -30,8 +33,14 @@ package elector
 
 // Config is fixed for the life of a machine. Times are in milliseconds.
 type Config struct {
-	// GraceMs is how long before the deadline the function is told to end.
+	// LeaseMs is the lease asked for; zero is whatever the store gives.
+	LeaseMs int64
+	// GraceMs is how long before the deadline the function is told to end. A
+	// store that gives a shorter lease than LeaseMs shortens it in proportion.
 	GraceMs int64
+	// EndLimitMs is how long the function may take to end while its leadership
+	// is renewed (L9). Zero: as long as it likes.
+	EndLimitMs int64
 	// DriftPercent is by how much clocks may differ in rate, 0 to 25.
 	DriftPercent int64
 	// RetryMs is the pause after the first failure and between two
@@ -94,8 +103,9 @@ type Machine struct {
 
 	nomination     uint64
 	nominationOpen bool
-	outranked      int // renewals in a row that told of a rival, less those to let pass
-	refused        int // nominations of rivals in a row that came to nothing
+	nominatesRival bool // it is that of a rival; valid when open
+	outranked      int  // renewals in a row that told of a rival, less those to let pass
+	refused        int  // nominations of rivals in a row that came to nothing
 }
 
 // New returns a machine that waits for Start.
@@ -131,7 +141,7 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 	case Released:
 		m.onReleased(nowMs, e)
 	case Resign:
-		m.onResign(nowMs)
+		m.onResign(nowMs, e)
 	case Transfer:
 		m.onTransfer()
 	case Nominated:
@@ -152,7 +162,7 @@ func (m *Machine) WakeMs() (int64, bool) {
 	case leading:
 		return min(m.renewWake(), m.endMs()), true
 	case ending:
-		return min(m.renewWake(), m.deadlineMs), true
+		return min(m.renewWake(), m.stuckMs(), m.deadlineMs), true
 	case fenced:
 		return m.stuckMs(), !m.stuckSaid
 	case abandoning, releasing:
@@ -231,8 +241,8 @@ func (m *Machine) onAcquireFailed(nowMs int64, e AcquireFailed) {
 	m.release(nowMs) // L6
 }
 
-func (m *Machine) onResign(nowMs int64) {
-	if m.phase == leading {
+func (m *Machine) onResign(nowMs int64, e Resign) {
+	if e.Attempt == m.attempt && m.phase == leading {
 		m.end(nowMs, Resigned)
 	}
 }
@@ -247,7 +257,7 @@ func (m *Machine) onStop(nowMs int64) {
 		m.abandon(nowMs)
 	case leading:
 		m.end(nowMs, Stopped)
-	case releasing:
+	case abandoning, releasing:
 		if m.reason == None {
 			m.reason = Stopped
 		}

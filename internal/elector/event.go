@@ -62,8 +62,8 @@ type (
 	// the backend gave up trying.
 	Released struct{ Attempt uint64 }
 
-	// Resign asks to end the present leadership.
-	Resign struct{}
+	// Resign asks to end the leadership of this attempt.
+	Resign struct{ Attempt uint64 }
 
 	// Transfer asks to hand the present leadership over to the candidate that
 	// the shell has in mind.
@@ -156,11 +156,13 @@ type (
 		Reason  Reason
 	}
 
-	// Stuck says that the function still runs though its time is over.
+	// Stuck says, once per Elect at most, that the function still runs though
+	// its time is over. A leadership that still holds is renewed no more.
 	Stuck struct{ Attempt uint64 }
 
 	// Nominate asks the backend to choose who leads next and to let it warm
-	// up: the candidate that was asked for, or else the rival.
+	// up: the candidate that was asked for, or else the rival. It ends the
+	// nomination before.
 	Nominate struct {
 		Attempt    uint64
 		Nomination uint64

@@ -5,19 +5,17 @@ package elector
 const rivalRenewals = 2
 
 // onTransfer has the candidate nominated that somebody asked for. One
-// nomination at a time: whoever asks while one runs gets its outcome.
+// nomination at a time: whoever asks while another runs that was asked for gets
+// its turn afterwards, but that of a rival gives way, which nobody waits for.
 func (m *Machine) onTransfer() {
-	if m.phase == leading {
+	if m.phase == leading && (!m.nominationOpen || m.nominatesRival) {
 		m.nominate(false)
 	}
 }
 
 func (m *Machine) nominate(rival bool) {
-	if m.nominationOpen {
-		return
-	}
 	m.nomination++
-	m.nominationOpen = true
+	m.nominationOpen, m.nominatesRival = true, rival
 	m.emit(Nominate{m.attempt, m.nomination, rival})
 }
 
@@ -45,7 +43,7 @@ func (m *Machine) heedRival(there bool) {
 		return
 	}
 	m.outranked++
-	if m.outranked >= rivalRenewals && m.phase == leading {
+	if m.outranked >= rivalRenewals && m.phase == leading && !m.nominationOpen {
 		m.nominate(true)
 	}
 }

@@ -22,6 +22,9 @@ type world struct {
 	leads    bool
 	deadline int64
 	ended    bool // End was said for the running function
+	endedMs  int64
+	stuck    bool // and so was Stuck
+	resigned uint64
 	lastTok  uint64
 	elects   int
 	sick     bool            // no check has passed since too many failed
@@ -30,13 +33,13 @@ type world struct {
 	finished bool
 }
 
-// TestAnyOrderOfEventsKeepsTheInvariants checks L1 to L8 against a store that
+// TestAnyOrderOfEventsKeepsTheInvariants checks L1 to L9 against a store that
 // gives its lease to others as soon as it may.
 func TestAnyOrderOfEventsKeepsTheInvariants(t *testing.T) {
 	elects := 0
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		w := &world{t: t, rng: rng, m: New(Config{GraceMs: 1500, DriftPercent: 5, RetryMs: 100,
+		w := &world{t: t, rng: rng, m: New(Config{GraceMs: 1500, EndLimitMs: 2500, DriftPercent: 5, RetryMs: 100,
 			RetryMaxMs: 1000, ReleaseMs: 800, Forever: rng.IntN(4) > 0, Seed: seed,
 			HealthFailures: rng.IntN(3)})}
 		w.ready = make(map[uint64]bool)
@@ -74,7 +77,8 @@ func (w *world) move() {
 		w.running = 0
 		w.step(ended)
 	case pick < 93:
-		w.step(Resign{})
+		w.resigned = w.running - w.rng.Uint64N(2) // or the leadership before
+		w.step(Resign{w.resigned})
 	case pick < 94:
 		w.step(Transfer{})
 	case pick < 95:
@@ -127,7 +131,15 @@ func (w *world) carryOut(effect Effect) {
 	case Nominate:
 		w.answer(Nominated{e.Attempt, e.Nomination, w.rng.IntN(2) == 0})
 	case Renew:
+		if w.ended && w.nowMs >= w.endedMs+w.m.cfg.EndLimitMs {
+			w.t.Error("L9: the grant of a stuck function is renewed")
+		}
 		w.renew(e)
+	case Stuck:
+		if w.stuck || !w.ended {
+			w.t.Errorf("L9: stuck with ended=%v, said before=%v", w.ended, w.stuck)
+		}
+		w.stuck = true
 	case Elect:
 		if w.running != 0 || w.leads {
 			w.t.Errorf("L2: elected while attempt %d still runs", w.running)
@@ -135,7 +147,7 @@ func (w *world) carryOut(effect Effect) {
 		if e.Token <= w.lastTok {
 			w.t.Errorf("L5: token %d after %d", e.Token, w.lastTok)
 		}
-		w.running, w.leads, w.ended, w.lastTok = e.Attempt, true, false, e.Token
+		w.running, w.leads, w.ended, w.stuck, w.lastTok = e.Attempt, true, false, false, e.Token
 		w.deadline = e.DeadlineMs
 		w.elects++
 	case Extend:
@@ -144,7 +156,10 @@ func (w *world) carryOut(effect Effect) {
 		if w.ended {
 			w.t.Errorf("L2: second End")
 		}
-		w.ended = true
+		w.ended, w.endedMs = true, w.nowMs
+		if e.Reason == Resigned && w.resigned != e.Attempt {
+			w.t.Error("a leadership was given up that nobody asked to resign")
+		}
 		if e.Reason == Transferred && !w.ready[e.Attempt] {
 			w.t.Error("L7: handed over to one that was not ready")
 		}

@@ -1,21 +1,41 @@
 package elector
 
-// endMs is when the function must be told to end so that it has its grace, of
-// which a short lease leaves half of itself at most.
-func (m *Machine) endMs() int64 {
-	span := deadline(0, m.leaseMs, m.cfg.DriftPercent)
-	return m.deadlineMs - min(m.cfg.GraceMs, span/2)
+// endMs is when the function must be told to end so that it has its grace.
+func (m *Machine) endMs() int64 { return m.deadlineMs - m.graceMs() }
+
+// graceMs is the grace that the lease leaves which the store gave: in proportion
+// when that is shorter than the one asked for, so that renewals have the room
+// that was meant for them, and never more than half.
+func (m *Machine) graceMs() int64 {
+	grace := m.cfg.GraceMs
+	if m.leaseMs < m.cfg.LeaseMs {
+		grace = grace * m.leaseMs / m.cfg.LeaseMs
+	}
+	return min(grace, deadline(0, m.leaseMs, m.cfg.DriftPercent)/2)
 }
 
-// stuckMs is when a function that still runs is reported. It has its grace
-// even where the leadership ended without warning.
+// never is later than any time.
+const never = int64(1<<63 - 1)
+
+// stuckMs is when a function that was told to end and still runs is reported: at
+// its limit while the leadership holds (L9), and else at the deadline, but with
+// its grace even where the leadership ended without warning.
 func (m *Machine) stuckMs() int64 {
-	return max(m.deadlineMs, m.endSaidMs+m.cfg.GraceMs)
+	switch {
+	case m.phase == fenced:
+		return max(m.deadlineMs, m.endSaidMs+m.graceMs())
+	case m.stuckSaid || m.cfg.EndLimitMs == 0:
+		return never
+	}
+	return m.endSaidMs + m.cfg.EndLimitMs
 }
 
 // renewWake is when the present renewal has taken too long or the next is due.
 func (m *Machine) renewWake() int64 {
-	if m.renewOpen {
+	switch {
+	case m.stuckSaid:
+		return never
+	case m.renewOpen:
 		return m.renewSentMs + renewEvery(m.leaseMs)
 	}
 	return m.renewNextMs
@@ -32,8 +52,9 @@ func (m *Machine) tick(nowMs int64) {
 		}
 		m.lose(Expired)
 	}
-	if m.phase == fenced && !m.stuckSaid && nowMs >= m.stuckMs() {
+	if (m.phase == ending || m.phase == fenced) && !m.stuckSaid && nowMs >= m.stuckMs() {
 		m.stuckSaid = true
+		m.closeRenewal()
 		m.emit(Stuck{m.attempt})
 	}
 	if m.Leads() && nowMs >= m.renewWake() {

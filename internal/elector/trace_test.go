@@ -54,7 +54,7 @@ func describe(m *Machine) string {
 
 func parseConfig(t *testing.T, fields []string) Config {
 	v := values(t, fields)
-	return Config{GraceMs: v["grace"], DriftPercent: v["drift"], RetryMs: v["retry"],
+	return Config{LeaseMs: v["lease"], GraceMs: v["grace"], EndLimitMs: v["endlimit"], DriftPercent: v["drift"], RetryMs: v["retry"],
 		RetryMaxMs: v["retrymax"], ReleaseMs: v["release"], Forever: v["forever"] != 0,
 		HealthFailures: int(v["health"])}
 }
@@ -76,7 +76,7 @@ func parseEvent(t *testing.T, fields []string) (int64, Event) {
 		"loss-seen":      LossSeen{a},
 		"function-ended": FunctionEnded{a, final},
 		"released":       Released{a},
-		"resign":         Resign{},
+		"resign":         Resign{a},
 		"hurry":          Hurry{a},
 		"transfer":       Transfer{},
 		"nominated":      Nominated{a, uint64(v["nomination"]), v["ready"] != 0},

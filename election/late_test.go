@@ -1,0 +1,127 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// deaf answers Acquire with a grant only when told, whatever its context says.
+type deaf struct {
+	asked, answer chan struct{}
+	released      chan string
+
+	mu    sync.Mutex
+	token election.Token
+	held  map[string]bool
+}
+
+func newDeaf() *deaf {
+	return &deaf{asked: make(chan struct{}, 100), answer: make(chan struct{}), released: make(chan string, 1000),
+		held: make(map[string]bool)}
+}
+
+func (d *deaf) Traits() election.Traits {
+	return election.Traits{Name: "deaf", Exclusive: true, Expires: true, LeaseMin: 10 * time.Millisecond}
+}
+
+func (d *deaf) Acquire(_ context.Context, claim election.Claim) (election.Grant, error) {
+	d.asked <- struct{}{}
+	<-d.answer
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.token++
+	d.held[claim.Nonce] = true
+	return election.Grant{Claim: claim, Token: d.token, Sent: election.Now(), Lease: claim.Lease}, nil
+}
+
+func (d *deaf) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
+	grant.Sent = election.Now()
+	return grant, nil
+}
+
+func (d *deaf) Release(_ context.Context, grant election.Grant) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.held, grant.Claim.Nonce)
+	d.released <- grant.Claim.Nonce
+	return nil
+}
+
+func (d *deaf) Observe(context.Context, string) iter.Seq2[election.View, error] {
+	return func(func(election.View, error) bool) {}
+}
+
+func (d *deaf) holds() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.held)
+}
+
+// TestGrantThatComesAfterTheEndIsGivenBack: Run has given up waiting and is about
+// to return.
+func TestGrantThatComesAfterTheEndIsGivenBack(t *testing.T) {
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			d := newDeaf()
+			e, err := election.New(d, "jobs", election.Options{Lease: 10 * time.Millisecond, Retry: time.Millisecond})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ctx, cancel := context.WithCancel(within(t))
+			ended := make(chan error, 1)
+			go func() {
+				ended <- e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
+			}()
+			<-d.asked
+			cancel()
+			<-d.released                      // the bare claim; the loop ends with it
+			time.Sleep(20 * time.Millisecond) // so it has ended, or else this was no late grant
+			close(d.answer)
+			<-ended
+			if d.holds() != 0 {
+				t.Error("a grant is held that nobody has")
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestGrantOfAForgottenAttemptIsGivenBack: an unhealthy candidate has given up
+// the attempt, and the answer comes when nobody remembers it.
+func TestGrantOfAForgottenAttemptIsGivenBack(t *testing.T) {
+	d := newDeaf()
+	var sick atomic.Bool
+	e, err := election.New(d, "jobs", election.Options{Lease: 100 * time.Millisecond, Health: func(context.Context) error {
+		if sick.Load() {
+			return errors.New("sick")
+		}
+		return nil
+	}, HealthEvery: 10 * time.Millisecond, HealthFailures: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
+	}()
+	<-d.asked
+	sick.Store(true)
+	bare := <-d.released // after 500 ms: the attempt is over, and forgotten at once
+	time.Sleep(20 * time.Millisecond)
+	close(d.answer)
+	if again := <-d.released; again != bare || d.holds() != 0 {
+		t.Errorf("claim %s was given back, expected %s; %d are held", again, bare, d.holds())
+	}
+	cancel()
+	<-ended
+}

@@ -1,0 +1,245 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+)
+
+// TestBlockedLogDoesNotHoldUpTheEndOfALeadership: OnEvent does not return, as
+// with a log on a pipe that nobody reads, while the store loses renewals. The
+// function must have been told before anybody else leads.
+func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
+	inner := electiontest.NewStore(nil)
+	store := electiontest.NewFaulty(inner)
+	free, blocked := make(chan struct{}), make(chan struct{})
+	e := elector(t, store, election.Options{ID: "a", Lease: 400 * time.Millisecond, OnEvent: func(ev election.Event) {
+		if ev.Kind == election.EventRenewFailed {
+			select {
+			case <-blocked:
+			default:
+				close(blocked)
+			}
+			<-free
+		}
+	}})
+	leads, done := make(chan context.Context, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+			leads <- ctx
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	old := <-leads
+	store.LoseReplies("renew", 1000)
+	<-blocked
+	store.Cut()
+	other := elector(t, inner, election.Options{ID: "b", Lease: 400 * time.Millisecond})
+	_ = other.Run(within(t), func(context.Context, election.Leadership) error {
+		select {
+		case <-old.Done():
+		default:
+			t.Error("b leads, and the context of a's function is not done")
+		}
+		return nil
+	})
+	close(free)
+	<-done
+}
+
+// TestBlockedLogHoldsUpTheNextCampaignAndLosesNoEnd: with OnEvent blocked the
+// queue of events stays small, and what is left out is counted.
+func TestBlockedLogHoldsUpTheNextCampaignAndLosesNoEnd(t *testing.T) {
+	l, free := &log{}, make(chan struct{})
+	var turns atomic.Int32
+	e := elector(t, electiontest.NewStore(nil), election.Options{Forever: true, Lease: 40 * time.Millisecond, OnEvent: func(ev election.Event) {
+		<-free
+		l.add(ev)
+	}})
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.Run(ctx, func(context.Context, election.Leadership) error { turns.Add(1); return nil })
+	}()
+	var stood int32
+	await(t, "no more leaderships begin", func() bool {
+		before := stood
+		stood = turns.Load()
+		return stood > 10 && stood == before
+	}, 500*time.Millisecond)
+	if stood > 100 {
+		t.Errorf("%d leaderships while nobody heard of the first", stood)
+	}
+	close(free)
+	await(t, "leaderships go on", func() bool { return turns.Load() > stood+5 }, time.Millisecond)
+	cancel()
+	<-ended
+	if elected, lost := l.count(election.EventElected), l.count(election.EventLost); elected != int(turns.Load()) || lost != elected {
+		t.Errorf("%d leaderships: told %d times of a beginning, %d of an end", turns.Load(), elected, lost)
+	}
+}
+
+// await waits until the condition, looked at every pause, holds.
+func await(t *testing.T, what string, condition func() bool, pause time.Duration) {
+	t.Helper()
+	for limit := time.Now().Add(25 * time.Second); !condition(); time.Sleep(pause) {
+		if time.Now().After(limit) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// TestWedgedFunctionIsReportedAndTheElectionGoesOn: the function ignores its
+// context, the store is well. After EndLimit that is told, and the election runs
+// out, so that another leads.
+func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
+	for _, how := range []string{"unhealthy", "resigned", "stopped"} {
+		t.Run(how, func(t *testing.T) {
+			var sick atomic.Bool
+			l, store := &log{}, electiontest.NewStore(nil)
+			stuck := make(chan election.Token, 10)
+			o := election.Options{ID: "a", Lease: 200 * time.Millisecond, EndLimit: 300 * time.Millisecond, OnEvent: l.add,
+				OnStuck: func(lead election.Leadership) { stuck <- lead.Token() }}
+			if how == "unhealthy" {
+				o.Health = func(context.Context) error {
+					if sick.Load() {
+						return errors.New("sick")
+					}
+					return nil
+				}
+				o.HealthEvery, o.HealthFailures = 10*time.Millisecond, 2
+			}
+			e := elector(t, store, o)
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			leads, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				_ = e.Run(ctx, func(context.Context, election.Leadership) error { close(leads); <-free; return nil })
+			}()
+			<-leads
+			began := time.Now()
+			switch how {
+			case "unhealthy":
+				sick.Store(true)
+			case "resigned":
+				go func() { _ = e.Resign(within(t)) }()
+			case "stopped":
+				cancel()
+			}
+			other := elector(t, store, election.Options{ID: "b", Lease: 200 * time.Millisecond})
+			if err := other.Run(within(t), func(_ context.Context, lead election.Leadership) error {
+				if took := time.Since(began); took < 300*time.Millisecond {
+					t.Errorf("another leads after %v already: the function had its time", took)
+				}
+				if token := <-stuck; token >= lead.Token() {
+					t.Errorf("token %d is stuck, and %d leads", token, lead.Token())
+				}
+				return nil
+			}); err != nil {
+				t.Errorf("nobody else was elected: %v", err)
+			}
+			close(free)
+			<-done
+			if stuck, lost := l.count(election.EventStuck), l.count(election.EventLost); stuck != 1 || lost != 1 {
+				t.Errorf("told %d times that it is stuck, %d times that it is lost", stuck, lost)
+			}
+		})
+	}
+}
+
+// TestStoreThatGoesSilentLeavesATrace: no answer comes, neither good nor bad.
+func TestStoreThatGoesSilentLeavesATrace(t *testing.T) {
+	store := electiontest.NewFaulty(electiontest.NewStore(nil))
+	l := &log{}
+	e := elector(t, store, election.Options{Lease: 400 * time.Millisecond, OnEvent: l.add})
+	var cause error
+	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		store.Cut()
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return ctx.Err()
+	})
+	for what, err := range map[string]error{"the cause of the function's context": cause, "what Run returns": err} {
+		var lost *election.LostError
+		if !errors.As(err, &lost) || lost.Err == nil || !strings.Contains(err.Error(), "not answered") {
+			t.Errorf("%s does not say that the store was silent: %v", what, err)
+		}
+	}
+	if l.count(election.EventRenewFailed) == 0 {
+		t.Errorf("no renewal is said to have failed: %v", l.kinds())
+	}
+}
+
+// TestResignOfAnOldLeadershipEndsNoOther.
+func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
+	e := elector(t, electiontest.NewStore(nil), election.Options{Forever: true})
+	ctx, cancel := context.WithCancel(within(t))
+	var first election.Leadership
+	_ = e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+		if first == (election.Leadership{}) {
+			first = lead
+			return nil
+		}
+		first.Resign()
+		lead.Resign() // what was asked first is heard first
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), election.ErrResigned) {
+			t.Errorf("ended by %v", context.Cause(ctx))
+		}
+		cancel()
+		return nil
+	})
+	// Alone, the old one ends nothing: the leadership is still there for Resign.
+	ctx, cancel = context.WithCancel(within(t))
+	defer cancel()
+	_ = e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+		first.Resign()
+		cancel()
+		<-ctx.Done()
+		if errors.Is(context.Cause(ctx), election.ErrResigned) {
+			t.Errorf("Resign of the leadership with token %d ended the one with %d", first.Token(), lead.Token())
+		}
+		return nil
+	})
+}
+
+// TestContextOfRunIsTheCauseWhileAnAttemptIsAbandoned: an unhealthy candidate
+// that never led returns why it was stopped, not nil.
+func TestContextOfRunIsTheCauseWhileAnAttemptIsAbandoned(t *testing.T) {
+	d := newDeaf()
+	var sick atomic.Bool
+	checked := make(chan struct{}, 1000)
+	e, err := election.New(d, "jobs", election.Options{Lease: 100 * time.Millisecond, Health: func(context.Context) error {
+		if sick.Load() {
+			checked <- struct{}{}
+			return errors.New("sick")
+		}
+		return nil
+	}, HealthEvery: 10 * time.Millisecond, HealthFailures: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	ran := make(chan error, 1)
+	go func() {
+		ran <- e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
+	}()
+	<-d.asked
+	sick.Store(true)
+	<-checked
+	<-checked // the first is known by now
+	cancel()
+	close(d.answer)
+	if err := <-ran; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run returned %v", err)
+	}
+}

@@ -1,0 +1,82 @@
+package election_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// candidates run against one store, each until the test ends.
+type candidates struct {
+	t     *testing.T
+	store election.Backend
+	leads chan string
+}
+
+func (c candidates) run(o election.Options) *election.Elector {
+	o.Lease = 500 * time.Millisecond
+	e := elector(c.t, c.store, o)
+	ctx, cancel := context.WithCancel(within(c.t))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.Run(ctx, func(ctx context.Context, _ election.Leadership) error {
+			c.leads <- o.ID
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	c.t.Cleanup(func() { cancel(); <-ended })
+	return e
+}
+
+// hangs never gets ready, and says when it was asked to.
+func hangs(asked chan<- struct{}) func(context.Context) error {
+	return func(ctx context.Context) error {
+		close(asked)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+}
+
+// TestTransferGoesBeforeARivalThatNeverGetsReady: a candidate of higher priority
+// hangs in Warm; whom somebody asks for leads nevertheless.
+func TestTransferGoesBeforeARivalThatNeverGetsReady(t *testing.T) {
+	c := candidates{t, record.New(record.NewMemory(nil), record.Options{}), make(chan string, 10)}
+	asked := make(chan struct{})
+	a := c.run(election.Options{ID: "a"})
+	<-c.leads
+	c.run(election.Options{ID: "hangs", Priority: 1, Warm: hangs(asked)})
+	<-asked
+	c.run(election.Options{ID: "good"})
+	if err := a.TransferTo(within(t), "good"); err != nil {
+		t.Fatal(err)
+	}
+	if id := <-c.leads; id != "good" {
+		t.Errorf("%q leads", id)
+	}
+}
+
+// TestHandOverHasATimeLimit: the one asked for hangs in Warm, and the leader leads
+// on, free for the next request.
+func TestHandOverHasATimeLimit(t *testing.T) {
+	c := candidates{t, record.New(record.NewMemory(nil), record.Options{}), make(chan string, 10)}
+	asked := make(chan struct{})
+	a := c.run(election.Options{ID: "a", WarmLimit: 700 * time.Millisecond})
+	<-c.leads
+	c.run(election.Options{ID: "hangs", Warm: hangs(asked)})
+	if err := a.TransferTo(within(t), "hangs"); err == nil || !strings.Contains(err.Error(), "not ready after 700ms") {
+		t.Errorf("the hand-over to one that hangs: %v", err)
+	}
+	c.run(election.Options{ID: "good"})
+	if err := a.TransferTo(within(t), "good"); err != nil {
+		t.Fatal(err)
+	}
+	if id := <-c.leads; id != "good" {
+		t.Errorf("%q leads", id)
+	}
+}
