@@ -36,7 +36,7 @@ type candidate struct {
 // Acquire waits until the election is vacant and this claim first in line.
 func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &state{stop: stop}
+	s := &state{election: claim.Election, lease: claim.Lease, stop: stop}
 	b.mu.Lock()
 	b.claims[claim.Nonce] = s
 	b.mu.Unlock()
@@ -70,12 +70,12 @@ func (c *candidate) hopeless(ctx context.Context, err error) bool {
 // zero Instant being at once.
 func (c *candidate) turn(ctx, work context.Context) (election.Grant, election.Instant, error) {
 	b, name := c.backend, c.claim.Election
-	seen, err := b.read(ctx, name)
+	seen, err := b.read(ctx, name, c.claim.Lease)
 	if err != nil {
 		return election.Grant{}, 0, err
 	}
 	if seen.record.Nonce == c.claim.Nonce {
-		return c.granted(seen), 0, nil // by a write whose answer was lost
+		return c.confirm(ctx, seen)
 	}
 	c.version = seen.version
 	c.hearNomination(work, seen)
@@ -157,30 +157,37 @@ func (c *candidate) beat(record Record) uint64 {
 }
 
 func (c *candidate) take(ctx context.Context, seen sight) (election.Grant, election.Instant, error) {
-	b := c.backend
-	sent := b.now()
-	c.state.mu.Lock()
-	if !c.state.pending[seen.version] {
-		c.state.takeSent = sent // else an earlier one may be what takes it
+	incarnation := ""
+	if store, ok := c.backend.store.(Incarnated); ok {
+		incarnation = store.Incarnation()
 	}
-	c.state.mu.Unlock()
-	record := seen.record.taken(c.claim, seen.token, wall())
-	err := c.write(ctx, record, seen.version)
-	if errors.Is(err, ErrConflict) {
-		return election.Grant{}, 0, nil
-	}
-	if err != nil {
-		return election.Grant{}, 0, err
-	}
-	seen.record = record
-	return c.granted(seen), 0, nil
+	seen.record = seen.record.taken(c.claim, seen.token, incarnation, wall())
+	return c.lead(ctx, seen)
 }
 
-// granted is the grant that the record tells of.
-func (c *candidate) granted(seen sight) election.Grant {
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
-	return seen.fill(election.Grant{Claim: c.claim, Sent: c.state.takeSent})
+// confirm leads after all with a record that names this claim, because of a write
+// that was not acknowledged. That the store shows it is not enough (R7): another
+// write must be acknowledged first.
+func (c *candidate) confirm(ctx context.Context, seen sight) (election.Grant, election.Instant, error) {
+	seen.record.Beat++
+	return c.lead(ctx, seen)
+}
+
+// lead writes the record that names this claim as the holder. The grant is the
+// store's acknowledgement, and counts from when this write was sent.
+func (c *candidate) lead(ctx context.Context, seen sight) (election.Grant, election.Instant, error) {
+	sent := c.backend.now()
+	err := c.write(ctx, seen.record, seen.version)
+	var notYet *NotYetError
+	switch {
+	case errors.Is(err, ErrConflict):
+		return election.Grant{}, 0, nil
+	case errors.As(err, &notYet):
+		return election.Grant{}, sent.Add(notYet.After), nil
+	case err != nil:
+		return election.Grant{}, 0, err
+	}
+	return seen.fill(election.Grant{Claim: c.claim, Sent: sent}), 0, nil
 }
 
 // fill puts what the record says of its holder into the grant.
@@ -238,7 +245,7 @@ func (c *candidate) wait(ctx context.Context, at election.Instant, failed bool) 
 		defer close(done)
 		go c.wakeWhenWarm(cancel, done)
 	}
-	err := c.backend.store.Wait(ctx, c.claim.Election, c.version, min(limit, c.claim.Lease))
+	err := c.backend.await(ctx, c.claim.Election, c.version, min(limit, c.claim.Lease), c.claim.Lease)
 	if context.Cause(ctx) == errWarm {
 		return nil
 	}

@@ -29,18 +29,22 @@ type Backend struct {
 	mu     sync.Mutex
 	sights map[string]*sight // by election
 	claims map[string]*state // by nonce, from Acquire to Release
+	// stale are the nonces of claims whose release has failed, by election.
+	stale map[string][]string
 }
 
 // state is what is known of one claim.
 type state struct {
+	election string
+	lease    time.Duration
+
 	mu sync.Mutex
 	// stop ends what goes on in the background for this claim.
 	stop func()
 	// over: released, no longer a candidate.
 	over bool
-	// takeSent is when the first of the writes was sent that may have made it
-	// the holder.
-	takeSent election.Instant
+	// wrote: a write of this claim was sent, whatever became of it.
+	wrote bool
 	// pending are the versions that writes expect whose answer has not come.
 	// Any answer to a write tells that the version it expected is gone for
 	// good, and so are all other writes that expect it.
@@ -58,7 +62,8 @@ func New(store Store, options Options) *Backend {
 		options.Clock = clock.System()
 	}
 	return &Backend{store: store, options: options,
-		sights: make(map[string]*sight), claims: make(map[string]*state)}
+		sights: make(map[string]*sight), claims: make(map[string]*state),
+		stale: make(map[string][]string)}
 }
 
 // Close lets go of the store. Grants that were not released run out.
@@ -79,8 +84,13 @@ func (b *Backend) Traits() election.Traits {
 	traits := b.store.Traits()
 	traits.Exclusive, traits.Expires, traits.Line = true, true, true
 	const clocks = "rates within Options.ClockDrift (5 %); wall clocks do not matter"
+	const forgets = "the record, and not less than the writer's wall clock in ms; 2^32 more whenever the store may have " +
+		"forgotten some: grows over failover and restore while clocks agree within 49 days"
 	const token = "the record, and not less than the writer's wall clock in ms: grows over deletion and restore " +
 		"unless that clock went back"
+	if _, ok := b.store.(Incarnated); ok {
+		setDefault(&traits.Guarantees.Token, forgets)
+	}
 	setDefault(&traits.Guarantees.Clocks, clocks)
 	setDefault(&traits.Guarantees.Token, token)
 	return traits
@@ -101,9 +111,48 @@ func (b *Backend) fail(what, name string, err error) error {
 	return fmt.Errorf("%s: %s %q: %w", b.name(), what, name, err)
 }
 
-// read reads the record and notes what it has seen.
-func (b *Backend) read(ctx context.Context, name string) (sight, error) {
-	record, version, err := b.store.Read(ctx, name)
+// limit is how long one request to the store may take for a claim of this lease:
+// as long as the Elector lets a renewal take, within bounds. A connection that
+// died without a word must not keep a candidate from asking on another.
+func (b *Backend) limit(lease time.Duration) time.Duration {
+	return min(max(lease/4, requestMin), requestMax)
+}
+
+const (
+	requestMin = 500 * time.Millisecond
+	requestMax = 10 * time.Second
+)
+
+// errNoAnswer is what a request ends with that has taken too long.
+var errNoAnswer = errors.New("no answer")
+
+// bounded makes one request to the store with a time limit. Every request of
+// this package comes through here.
+func bounded(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := request(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w within %v: %w", errNoAnswer, limit, err)
+	}
+	return err
+}
+
+// await waits for a change of the record, at most for the limit.
+func (b *Backend) await(ctx context.Context, name, version string, limit, lease time.Duration) error {
+	return bounded(ctx, limit+b.limit(lease), func(ctx context.Context) error {
+		return b.store.Wait(ctx, name, version, limit)
+	})
+}
+
+// read reads the record for a claim of this lease and notes what it has seen.
+func (b *Backend) read(ctx context.Context, name string, lease time.Duration) (sight, error) {
+	var record Record
+	var version string
+	err := bounded(ctx, b.limit(lease), func(ctx context.Context) (err error) {
+		record, version, err = b.store.Read(ctx, name)
+		return err
+	})
 	if err != nil {
 		return sight{}, err
 	}
@@ -116,7 +165,32 @@ func (b *Backend) read(ctx context.Context, name string) (sight, error) {
 		b.sights[name] = s
 	}
 	s.see(record, version, now)
+	b.sweep(name, record, version)
 	return *s, nil
+}
+
+// sweep forgets the claims whose release has failed, once the record shows that
+// nothing of them is left and nothing can come. The caller holds the mutex.
+func (b *Backend) sweep(name string, record Record, version string) {
+	if len(b.stale[name]) == 0 {
+		return
+	}
+	b.stale[name] = slices.DeleteFunc(b.stale[name], func(nonce string) bool {
+		s := b.claims[nonce]
+		if s != nil && !s.left(nonce, record, version) {
+			return false
+		}
+		delete(b.claims, nonce)
+		return true
+	})
+}
+
+// left reports whether a claim that is over has left the record for good.
+func (s *state) left(nonce string, record Record, version string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := record.Nonce == nonce || record.Next != nil && record.Next.Nonce == nonce
+	return s.over && !there && !s.pending[version]
 }
 
 // write makes one compare and set for a claim, and remembers a write of which
@@ -125,7 +199,11 @@ func (b *Backend) write(ctx context.Context, name string, record Record, version
 	s.mu.Lock()
 	s.expect(version)
 	s.mu.Unlock()
-	after, err := b.store.Write(ctx, name, record, version)
+	var after string
+	err := bounded(ctx, b.limit(s.lease), func(ctx context.Context) (err error) {
+		after, err = b.store.Write(ctx, name, record, version)
+		return err
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fresh = false
@@ -141,6 +219,7 @@ func (b *Backend) write(ctx context.Context, name string, record Record, version
 
 // expect notes a write that is about to be sent. The caller holds the mutex.
 func (s *state) expect(version string) {
+	s.wrote = true
 	if s.pending == nil {
 		s.pending = make(map[string]bool)
 	}
@@ -152,7 +231,7 @@ func (s *state) expect(version string) {
 // that edit saw last.
 func (b *Backend) change(ctx context.Context, name string, s *state, edit func(sight) (Record, bool, error)) (string, error) {
 	for {
-		seen, err := b.read(ctx, name)
+		seen, err := b.read(ctx, name, s.lease)
 		if err != nil {
 			return "", err
 		}
@@ -178,7 +257,11 @@ func (b *Backend) claim(nonce string) *state {
 
 // Elections returns the names of all elections that have a record.
 func (b *Backend) Elections(ctx context.Context) ([]string, error) {
-	names, err := b.store.Names(ctx)
+	var names []string
+	err := bounded(ctx, requestMax, func(ctx context.Context) (err error) {
+		names, err = b.store.Names(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: list elections: %w", b.name(), err)
 	}
@@ -188,7 +271,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 
 // History returns the latest leaderships.
 func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
-	seen, err := b.read(ctx, name)
+	seen, err := b.read(ctx, name, milliseconds(observeLimit))
 	if err != nil {
 		return nil, b.fail("read the history of", name, err)
 	}
@@ -197,7 +280,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 
 // Ask leaves a request in the record. The holder finds it when it renews.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
-	_, err := b.change(ctx, name, &state{}, func(seen sight) (Record, bool, error) {
+	_, err := b.change(ctx, name, &state{lease: milliseconds(observeLimit)}, func(seen sight) (Record, bool, error) {
 		record := seen.record
 		if record.Nonce == "" || request.Token != 0 && request.Token != record.Token {
 			return record, false, election.ErrNoLeader

@@ -20,11 +20,20 @@
 //	    more than two.
 //	R4  A token is greater than the one in the record, and not less than the
 //	    milliseconds of the writer's wall clock since 1970: it grows also when
-//	    the record was deleted, or restored from an older copy.
+//	    the record was deleted, or restored from an older copy. Where the store
+//	    says that it may have forgotten grants (Incarnated), the next token is
+//	    2^32 greater than that: more than was forgotten, on clocks that differ
+//	    by up to 49 days.
 //	R5  A write whose answer was lost is looked for by the claim's nonce. A
 //	    claim is released only when no write of it can take effect any more:
 //	    the record has another version than the one that write expects.
 //	R6  A record that vanishes under a holder, or is taken back to an older
 //	    copy, hurries nobody who has seen the holder: its lease is waited out,
 //	    because it finds out with its next renewal only.
+//	R7  A grant rests on a write that the store has acknowledged, never on what
+//	    a read shows alone: a store that asks replicas may show a write that it
+//	    did not get confirmed, and will lose.
+//	R8  Every request to the store has a time limit, a quarter of the lease but
+//	    not less than 500 ms and not more than 10 s: a dead connection costs a
+//	    candidate that much and not its turn.
 package record

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/conclave-project/conclave/election"
 )
@@ -36,7 +37,7 @@ func (b *Backend) renewOnce(ctx context.Context, s *state, grant election.Grant)
 	seen, fresh := b.written(name, s)
 	if !fresh {
 		var err error
-		if seen, err = b.read(ctx, name); err != nil {
+		if seen, err = b.read(ctx, name, s.lease); err != nil {
 			return grant, err
 		}
 		if seen.record.Nonce != grant.Claim.Nonce {
@@ -80,12 +81,11 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	nonce, name := grant.Claim.Nonce, grant.Claim.Election
 	s := b.claim(nonce)
 	if s == nil { // not ours, or released before
-		s = &state{stop: func() {}}
+		s = &state{election: name, lease: grant.Claim.Lease, stop: func() {}}
+	} else if !s.withdraw() {
+		b.forget(nonce)
+		return nil // it has never written, and never will
 	}
-	s.stop()
-	s.mu.Lock()
-	s.over = true
-	s.mu.Unlock()
 	_, err := b.change(ctx, name, s, func(seen sight) (Record, bool, error) {
 		record, changed := seen.record, false
 		if record.Next != nil && record.Next.Nonce == nonce {
@@ -103,12 +103,37 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 		return record, changed, nil
 	})
 	if err != nil {
+		b.keep(name, nonce)
 		return b.fail("release", name, err)
 	}
-	b.mu.Lock()
-	delete(b.claims, nonce)
-	b.mu.Unlock()
+	b.forget(nonce)
 	return nil
+}
+
+// keep remembers a claim that could not be released. Whoever asked may ask again,
+// and if not, the next look at the record that shows it gone ends it (sweep).
+func (b *Backend) keep(name, nonce string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.claims[nonce] != nil && !slices.Contains(b.stale[name], nonce) {
+		b.stale[name] = append(b.stale[name], nonce)
+	}
+}
+
+func (b *Backend) forget(nonce string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.claims, nonce)
+}
+
+// withdraw ends what goes on for the claim, and reports whether it has ever
+// written anything.
+func (s *state) withdraw() bool {
+	s.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	return s.wrote
 }
 
 // Nominate names the candidate in the record, and waits until it has become
@@ -148,7 +173,7 @@ func (n *nomination) run(ctx context.Context) error {
 			return err
 		}
 		// Our own change wakes us once more than needed.
-		if err := b.store.Wait(ctx, name, version, n.grant.Lease/4); err != nil {
+		if err := b.await(ctx, name, version, n.grant.Lease/4, n.grant.Lease); err != nil {
 			return err
 		}
 	}
@@ -184,8 +209,11 @@ func (n *nomination) edit(seen sight) (Record, bool, error) {
 	return record.with(&chosen), true, nil
 }
 
-// withdraw lets the line be as it was before, as far as the store answers.
+// withdraw lets the line be as it was before, as far as the store answers, also
+// when it was the end of the context that ended the nomination.
 func (n *nomination) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.backend.limit(n.grant.Lease))
+	defer cancel()
 	_, _ = n.backend.change(ctx, n.grant.Claim.Election, n.state, func(seen sight) (Record, bool, error) {
 		record := seen.record
 		if record.Nonce != n.grant.Claim.Nonce || record.Wanted == "" {
@@ -213,14 +241,14 @@ func (b *Backend) watchNews(ctx context.Context, s *state, grant *election.Grant
 	claim, lease := grant.Claim, grant.Lease
 	go func() {
 		for version := ""; ctx.Err() == nil; {
-			if b.store.Wait(ctx, claim.Election, version, lease) != nil {
+			if b.await(ctx, claim.Election, version, lease, lease) != nil {
 				return // the renewals find out
 			}
 			if own, fresh := s.last(); fresh && own != version {
 				version = own // what has changed was our own doing
 				continue
 			}
-			seen, err := b.read(ctx, claim.Election)
+			seen, err := b.read(ctx, claim.Election, lease)
 			switch {
 			case err != nil:
 				return

@@ -18,7 +18,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 		c := &candidate{backend: b, claim: election.Claim{Election: name, Lease: milliseconds(observeLimit)}}
 		last, first, broken := election.View{Election: name}, true, false
 		for ctx.Err() == nil {
-			seen, err := b.read(ctx, name)
+			seen, err := b.read(ctx, name, c.claim.Lease)
 			if ctx.Err() != nil {
 				return
 			}

@@ -153,17 +153,26 @@ func (s *sight) displaces(claim election.Claim) bool {
 	return claim.Priority > next.Priority
 }
 
+// stride is by how much a token grows when the store may have forgotten some: in
+// milliseconds more than any clock is wrong by, and more than there can have been
+// grants (R4).
+const stride = 1 << 32
+
 // taken returns the record with the claim as its holder. Known is the greatest
-// token that was seen.
-func (r Record) taken(claim election.Claim, known election.Token, wall time.Time) Record {
+// token that was seen, and incarnation that of the store.
+func (r Record) taken(claim election.Claim, known election.Token, incarnation string, wall time.Time) Record {
 	token := max(max(r.Token, known)+1, election.Token(max(0, wall.UnixMilli())))
+	if r.Incarnation != incarnation && r.Token != 0 {
+		token += stride
+	}
 	next := r.Next
 	if next != nil && next.Nonce == claim.Nonce {
 		next = nil
 	}
 	return Record{
-		Holder: claim.ID, Nonce: claim.Nonce, Token: token, LeaseMs: claim.Lease.Milliseconds(),
-		Beat: r.Beat + 1, Priority: claim.Priority, Next: next,
+		Holder: claim.ID, Nonce: claim.Nonce, Token: token, Incarnation: incarnation,
+		LeaseMs: claim.Lease.Milliseconds(),
+		Beat:    r.Beat + 1, Priority: claim.Priority, Next: next,
 		History: latest(append(r.closed(wall, election.ReasonExpired),
 			election.Change{Leader: claim.ID, Token: token, Since: wall})),
 	}
@@ -175,7 +184,7 @@ func latest(history []election.Change) []election.Change {
 
 // released returns the record without its holder. Who was next in line stays.
 func (r Record) released(wall time.Time, reason election.Reason) Record {
-	return Record{Token: r.Token, Beat: r.Beat + 1, Next: r.Next, History: r.closed(wall, reason)}
+	return Record{Token: r.Token, Incarnation: r.Incarnation, Beat: r.Beat + 1, Next: r.Next, History: r.closed(wall, reason)}
 }
 
 // closed returns the latest leaderships, the last one ended if it was not.

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -45,6 +46,24 @@ type Store interface {
 // then hear of requests at once.
 type Watcher interface{ Watches() bool }
 
+// Incarnated is a Store that has a name for the course of its history, which
+// changes whenever it may have forgotten grants: a failover, a restart, a restore.
+type Incarnated interface {
+	// Incarnation is the name as the last answer of the store has told it, empty
+	// before the first. Write puts a record with a new holder only if its
+	// Incarnation still is the store's.
+	Incarnation() string
+}
+
+// NotYetError is what Write returns for a new holder when the store has put
+// nothing and will not for now: it may have forgotten a grant whose lease still
+// lasts. It is no failure; the candidate looks again after the time.
+type NotYetError struct{ After time.Duration }
+
+func (e *NotYetError) Error() string {
+	return fmt.Sprintf("the store may have forgotten a leadership; nobody is elected for %v", e.After)
+}
+
 // ErrConflict is what Write returns when the record had another version.
 var ErrConflict = errors.New("the record has another version")
 
@@ -57,6 +76,9 @@ type Record struct {
 	Nonce  string `json:"nonce,omitempty"`
 	// Token of the holder, or of the last one.
 	Token election.Token `json:"token"`
+	// Incarnation is that of the store when Token was given out, empty for
+	// stores that have none.
+	Incarnation string `json:"incarnation,omitempty"`
 	// Lease of the holder in milliseconds: whoever sees Beat and Nonce
 	// unchanged for so long, by its own clock, may take over.
 	LeaseMs int64 `json:"leaseMs,omitempty"`

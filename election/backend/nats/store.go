@@ -35,7 +35,10 @@ type holder struct{ version, nonce string }
 // holdersMax is of how many elections the last holder is remembered.
 const holdersMax = 10_000
 
-var _ record.Watcher = (*store)(nil)
+var (
+	_ record.Watcher    = (*store)(nil)
+	_ record.Incarnated = (*store)(nil)
+)
 
 // Traits names the store.
 func (s *store) Traits() election.Traits {
@@ -118,7 +121,8 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 		if outcome, err = s.mayTake(ctx); err != nil {
 			return outcome, s.explain("write", err)
 		}
-		if outcome.Refused = outcome.Refused && r.Nonce != ""; outcome.Refused {
+		refused := outcome.Refused || outcome.Incarnation != r.Incarnation
+		if outcome.Refused = refused && r.Nonce != ""; outcome.Refused {
 			return outcome, nil
 		}
 	}
@@ -176,13 +180,8 @@ func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
 	return outcome, nil
 }
 
-// Settled compares the incarnation with its key.
-func (s *store) Settled(ctx context.Context) (string, bool, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	outcome, err := s.mayTake(ctx)
-	return outcome.Incarnation, err == nil && !outcome.Refused, s.explain("read", err)
-}
+// Incarnation is that of the bucket as it was seen last.
+func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Settle writes the incarnation to its key.
 func (s *store) Settle(ctx context.Context, incarnation string) error {

@@ -25,7 +25,7 @@ const durableSQL = `set_config('synchronous_commit', case
 type statements struct {
 	table, channel string
 
-	read, names, settled   string
+	read, names            string
 	insert, update, settle string
 	ddl                    []string
 }
@@ -34,13 +34,14 @@ type statements struct {
 const guardSQL = `with state as (
 	select ` + durableSQL + ` as durable, ` + incarnationSQL + ` as incarnation,
 		coalesce((select record->>'incarnation' from @table where name = ''), '') as settled,
+		coalesce($3::text::jsonb->>'incarnation', '') as given,
 		coalesce(present.version::text, '') as version, coalesce(present.record->>'nonce', '') as nonce
 	from (select 1) as one left join @table as present on present.name = $1::text
 )`
 
 // answerSQL is how both writes end: one row, whatever has happened.
 const answerSQL = `, told as (select pg_notify(@channel, $2 || ' ' || $1) from written)
-select (select count(*) from written), incarnation, incarnation = settled, version, nonce, (select count(*) from told), durable
+select (select count(*) from written), incarnation, incarnation = settled and incarnation = given, version, nonce, (select count(*) from told), durable
 from state`
 
 // Parameters: $1 name, $2 new version, $3 record, $4 nonce of the holder, and
@@ -50,7 +51,7 @@ const (
 	insertSQL = guardSQL + `, written as (
 	insert into @table as t (name, version, record)
 	select $1::text, $2::text::uuid, $3::text::jsonb from state
-	where incarnation = settled or $4::text = ''
+	where incarnation = settled and incarnation = given or $4::text = ''
 	on conflict (name) do update set record = excluded.record where t.version = excluded.version
 	returning 1
 )` + answerSQL
@@ -59,14 +60,12 @@ const (
 	update @table as t set version = $2::text::uuid, record = $3::text::jsonb, changed = clock_timestamp()
 	from state
 	where t.name = $1::text and t.version in ($5::text::uuid, $2::text::uuid)
-		and (incarnation = settled or $4::text in ('', coalesce(t.record->>'nonce', '')))
+		and (incarnation = settled and incarnation = given or $4::text in ('', coalesce(t.record->>'nonce', '')))
 	returning 1
 )` + answerSQL
 
 	readSQL = `select pg_is_in_recovery(), ` + incarnationSQL + `, coalesce(t.version::text, ''), coalesce(t.record::text, '{}')
 from (select 1) as one left join @table as t on t.name = $1::text`
-
-	settledSQL = `select ` + incarnationSQL + `, coalesce((select record->>'incarnation' from @table where name = ''), '')`
 
 	settleSQL = `insert into @table as t (name, version, record)
 select '', $2::text::uuid, jsonb_build_object('incarnation', $1::text)
@@ -82,7 +81,6 @@ func statementsFor(table string) (*statements, error) {
 	s := &statements{table: table, channel: channel(table)}
 	fill := strings.NewReplacer("@table", quoted, "@channel", "'"+s.channel+"'").Replace
 	s.read, s.insert, s.update, s.settle = fill(readSQL), fill(insertSQL), fill(updateSQL), fill(settleSQL)
-	s.settled = fill(settledSQL)
 	s.names = fill(`select name from @table where name <> ''`)
 	s.ddl = ddl(quoted)
 	return s, nil

@@ -25,7 +25,10 @@ type store struct {
 	hub     *feed.Hub
 }
 
-var _ record.Watcher = (*store)(nil)
+var (
+	_ record.Watcher    = (*store)(nil)
+	_ record.Incarnated = (*store)(nil)
+)
 
 // Traits names the store.
 func (s *store) Traits() election.Traits {
@@ -109,28 +112,22 @@ func (s *store) put(ctx context.Context, statement string, args []any, expected,
 	defer cancel()
 	var outcome incarnation.Outcome
 	var written, told int
-	var settled bool
+	var mayTake bool
 	var durable, present, holder string
 	err := s.db.QueryRowContext(ctx, statement, args...).Scan(
-		&written, &outcome.Incarnation, &settled, &present, &holder, &told, &durable)
+		&written, &outcome.Incarnation, &mayTake, &present, &holder, &told, &durable)
 	switch {
 	case err != nil:
 	case written > 0:
 		outcome.Version, _ = args[1].(string)
 	default:
-		outcome.Refused = !settled && present == expected && nonce != "" && nonce != holder
+		outcome.Refused = !mayTake && present == expected && nonce != "" && nonce != holder
 	}
 	return outcome, err
 }
 
-// Settled compares the incarnation with the row that has the empty name.
-func (s *store) Settled(ctx context.Context) (string, bool, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	var now, settled string
-	err := s.db.QueryRowContext(ctx, s.sql.settled).Scan(&now, &settled)
-	return now, err == nil && now == settled, s.explain("read", err)
-}
+// Incarnation is the server as it was seen last.
+func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Settle writes the incarnation into the row with the empty name.
 func (s *store) Settle(ctx context.Context, incarnation string) error {

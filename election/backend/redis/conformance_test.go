@@ -293,6 +293,59 @@ func TestWriteThatNoReplicaConfirmsDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestPrimaryWithoutItsReplicaElectsNobody: the write took effect there and a
+// read shows it, but it was never acknowledged.
+func TestPrimaryWithoutItsReplicaElectsNobody(t *testing.T) {
+	const lease = 2 * time.Second
+	server := stores.Start(t, "redis")
+	url := newHash(t, server.URL, lease, true)
+	operator(t, server.Note["replica"], "replicaof", "no", "one")
+	backend := open(t, url+"&replicas=1")
+	ctx, cancel := context.WithTimeout(t.Context(), 4*lease)
+	defer cancel()
+	elector, err := election.New(backend, "e", election.Options{ID: "a", Lease: lease, Forever: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = elector.Run(ctx, func(_ context.Context, lead election.Leadership) error {
+		t.Errorf("leads with token %d, and no replica has confirmed anything", lead.Token())
+		return nil
+	})
+	if operator(t, url, "hget", keyOf(url), "e").Val() == "" {
+		t.Error("nothing was ever written: the test does not test")
+	}
+	_, port, _ := strings.Cut(server.Addr, ":")
+	operator(t, server.Note["replica"], "replicaof", "127.0.0.1", port)
+	acquire(t, backend, "b", lease)
+}
+
+// TestTokensGrowOverAFailoverThoughClocksDiffer: a host whose clock was an hour
+// fast has led, and the grant after it is forgotten.
+func TestTokensGrowOverAFailoverThoughClocksDiffer(t *testing.T) {
+	const lease = 2 * time.Second
+	server := stores.Start(t, "redis")
+	url := newHash(t, server.URL, lease, true)
+	a := open(t, url)
+	first := acquire(t, a, "a", lease)
+	if err := a.Release(within(t), first); err != nil {
+		t.Fatal(err)
+	}
+	fast := strings.Replace(operator(t, url, "hget", keyOf(url), "e").Val().(string),
+		fmt.Sprintf(`"token":%d`, first.Token), fmt.Sprintf(`"token":%d`, first.Token+3_600_000), 1)
+	operator(t, url, "hset", keyOf(url), "e", "00"+fast[2:]) // in another version
+	held := acquire(t, open(t, url), "a", lease)
+	if held.Token != first.Token+3_600_001 {
+		t.Fatalf("token %d after %d and an hour", held.Token, first.Token)
+	}
+	operator(t, url, "hset", keyOf(url), "e", "00"+fast[2:]) // as a replica that lagged behind has it
+	if err := server.Restart(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if next := acquire(t, open(t, url), "b", lease); next.Token <= held.Token {
+		t.Errorf("token %d after %d, which was forgotten", next.Token, held.Token)
+	}
+}
+
 // TestRestartInTheMiddleOfALeadership: the leader goes on, and nobody is
 // elected beside it.
 func TestRestartInTheMiddleOfALeadership(t *testing.T) {

@@ -27,7 +27,7 @@ const (
 )
 
 // putLua: KEYS the hash; ARGV name, new version, nonce of the holder, record,
-// version that is expected, channel. A script that is sent twice finds its own
+// version that is expected, channel, incarnation of the record. A script that is sent twice finds its own
 // version and has written already (D1). News that cannot be told are no
 // failure: who waits polls.
 const putLua = serverLua + `
@@ -45,18 +45,13 @@ end
 if version ~= ARGV[5] then
 	return {0, incarnation}
 end
-if ARGV[3] ~= '' and ARGV[3] ~= nonce and redis.call('HGET', KEYS[1], '') ~= incarnation then
+if ARGV[3] ~= '' and ARGV[3] ~= nonce and
+	(ARGV[7] ~= incarnation or redis.call('HGET', KEYS[1], '') ~= incarnation) then
 	return {2, incarnation}
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4])
 redis.pcall('PUBLISH', ARGV[6], ARGV[2] .. ' ' .. ARGV[1])
 return {1, incarnation}
-`
-
-// settledLua: KEYS the hash. It answers with the incarnation and the one that
-// is settled.
-const settledLua = serverLua + `
-return {incarnation, redis.call('HGET', KEYS[1], '') or ''}
 `
 
 // settleLua: KEYS the hash; ARGV the incarnation, which is marked as settled if

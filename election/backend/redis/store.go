@@ -27,13 +27,15 @@ type store struct {
 }
 
 var (
-	readScript    = redis.NewScript(readLua)
-	putScript     = redis.NewScript(putLua)
-	settledScript = redis.NewScript(settledLua)
-	settleScript  = redis.NewScript(settleLua)
+	readScript   = redis.NewScript(readLua)
+	putScript    = redis.NewScript(putLua)
+	settleScript = redis.NewScript(settleLua)
 )
 
-var _ record.Watcher = (*store)(nil)
+var (
+	_ record.Watcher    = (*store)(nil)
+	_ record.Incarnated = (*store)(nil)
+)
 
 // Traits names the store.
 func (s *store) Traits() election.Traits {
@@ -119,7 +121,7 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	next := newVersion()
-	answer, err := s.run(ctx, name, next, r.Nonce, string(text), version, s.options.Key)
+	answer, err := s.run(ctx, name, next, r.Nonce, string(text), version, s.options.Key, r.Incarnation)
 	if err != nil {
 		return outcome, s.explain("write", err)
 	}
@@ -163,19 +165,8 @@ func (s *store) run(ctx context.Context, args ...any) ([]any, error) {
 	return script.Slice()
 }
 
-// Settled compares the incarnation with the field that has the empty name.
-func (s *store) Settled(ctx context.Context) (string, bool, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	answer, err := settledScript.Run(ctx, s.client, []string{s.options.Key}).StringSlice()
-	if err == nil && len(answer) != 2 {
-		err = errAnswer
-	}
-	if err != nil {
-		return "", false, s.explain("read", err)
-	}
-	return answer[0], answer[0] == answer[1], nil
-}
+// Incarnation is the server as it was seen last.
+func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Settle marks the incarnation as settled.
 func (s *store) Settle(ctx context.Context, incarnation string) error {

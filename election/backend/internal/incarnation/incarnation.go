@@ -13,6 +13,11 @@
 //	    which incarnation is settled beside its records, and compares it in
 //	    the same atomic step as the version.
 //	I2  No lease is longer than LeaseMax.
+//	I4  A record that names its first holder under an incarnation has a token
+//	    greater than any that was forgotten: by a stride that no clock's error
+//	    and no number of grants reaches (record R4). Only a second failover that
+//	    forgets also that the first was settled leaves it to the wall clocks,
+//	    which must then agree within LeaseMax.
 //	I3  Renewals, releases and places in line do not wait: a leader whose
 //	    record is still there goes on.
 package incarnation
@@ -34,7 +39,7 @@ const LeaseMaxDefault = 15 * time.Second
 // methods may be called by several goroutines.
 type Watch struct {
 	leaseMax time.Duration
-	pause    time.Duration // between looks at what others have settled
+	pause    time.Duration // between tries, for others may have settled it
 	now      func() election.Instant
 
 	mu      sync.Mutex
@@ -60,6 +65,13 @@ func (w *Watch) See(incarnation string) time.Duration {
 		w.current, w.since = incarnation, now
 	}
 	return max(0, w.leaseMax-now.Sub(w.since))
+}
+
+// Incarnation is the one that was seen last, empty for none.
+func (w *Watch) Incarnation() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
 }
 
 // check refuses a lease that is too long (I2).

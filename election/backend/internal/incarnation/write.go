@@ -11,10 +11,9 @@ import (
 type Store interface {
 	// Read is that of record.Store.
 	Read(ctx context.Context, name string) (record.Record, string, error)
-	// Put is one compare and set, which refuses what I1 forbids.
+	// Put is one compare and set, which refuses what I1 forbids, and a new holder
+	// in a record of another Incarnation than the store's.
 	Put(ctx context.Context, name string, r record.Record, version string) (Outcome, error)
-	// Settled tells the incarnation of the store, and whether it is settled.
-	Settled(ctx context.Context) (incarnation string, settled bool, err error)
 	// Settle marks the incarnation as settled, if it still is the store's.
 	Settle(ctx context.Context, incarnation string) error
 }
@@ -22,16 +21,16 @@ type Store interface {
 // Outcome is the answer to a Put.
 type Outcome struct {
 	// Version is that of the record that was written, empty if it was not:
-	// because it had another version, or because it was Refused (I1).
+	// because it had another version, or because it was Refused.
 	Version string
 	Refused bool
 	// Incarnation is that of the store, empty if it did not matter.
 	Incarnation string
 }
 
-// Write is the Write of a record.Store. A write that takes an election under
-// an incarnation that is not settled waits until it may be, and then ends in a
-// conflict: the candidate looks again, and counts its lease from now.
+// Write is the Write of a record.Store. A write that takes an election under an
+// incarnation that is not settled is put off until it may be (record.NotYetError);
+// the one that settles it ends in a conflict: the candidate looks again.
 func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record, version string) (string, error) {
 	if err := w.check(r); err != nil {
 		return "", err
@@ -40,41 +39,24 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	if err != nil {
 		return "", err
 	}
+	left := time.Duration(0)
 	if outcome.Incarnation != "" {
-		w.See(outcome.Incarnation)
+		left = w.See(outcome.Incarnation)
 	}
 	switch {
 	case outcome.Version != "":
 		return outcome.Version, nil
-	case outcome.Refused:
-		if err := w.settle(ctx, s, outcome.Incarnation); err != nil {
-			return "", err
-		}
-		return "", touch(ctx, s, name, version)
+	case !outcome.Refused:
+		return "", record.ErrConflict
+	case outcome.Incarnation != r.Incarnation:
+		return "", &record.NotYetError{} // look again under this one first
+	case left > 0:
+		return "", &record.NotYetError{After: min(left, w.pause)} // others may settle it sooner
 	}
-	return "", record.ErrConflict
-}
-
-// settle waits until the incarnation may be settled and settles it, or until
-// another candidate has, or another incarnation has come.
-func (w *Watch) settle(ctx context.Context, s Store, incarnation string) error {
-	for {
-		left := w.See(incarnation)
-		if left == 0 {
-			return s.Settle(ctx, incarnation)
-		}
-		timer := time.NewTimer(min(left, w.pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		}
-		now, settled, err := s.Settled(ctx)
-		if err != nil || settled || now != incarnation {
-			return err
-		}
+	if err := s.Settle(ctx, outcome.Incarnation); err != nil {
+		return "", err
 	}
+	return "", touch(ctx, s, name, version)
 }
 
 // touch makes the conflict true: whatever the outcome, the version is gone, so

@@ -18,8 +18,6 @@ type forgetful struct {
 	writes      int
 	incarnation string
 	settled     string
-	looks       int
-	onLook      func() // what happens while a candidate waits
 }
 
 func (f *forgetful) Read(context.Context, string) (record.Record, string, error) {
@@ -31,7 +29,8 @@ func (f *forgetful) Put(_ context.Context, _ string, r record.Record, version st
 	if version != f.version {
 		return outcome, nil
 	}
-	if f.settled != f.incarnation && r.Nonce != "" && r.Nonce != f.record.Nonce {
+	takes := r.Nonce != "" && r.Nonce != f.record.Nonce
+	if takes && (f.settled != f.incarnation || r.Incarnation != f.incarnation) {
 		outcome.Refused = true
 		return outcome, nil
 	}
@@ -41,14 +40,6 @@ func (f *forgetful) Put(_ context.Context, _ string, r record.Record, version st
 	return outcome, nil
 }
 
-func (f *forgetful) Settled(context.Context) (string, bool, error) {
-	f.looks++
-	if f.onLook != nil {
-		f.onLook()
-	}
-	return f.incarnation, f.settled == f.incarnation, nil
-}
-
 func (f *forgetful) Settle(_ context.Context, incarnation string) error {
 	if incarnation == f.incarnation {
 		f.settled = incarnation
@@ -56,85 +47,104 @@ func (f *forgetful) Settle(_ context.Context, incarnation string) error {
 	return nil
 }
 
-func holder(nonce string) record.Record {
-	return record.Record{Holder: nonce, Nonce: nonce, LeaseMs: 20}
+// holder is a record that names a holder, made under an incarnation.
+func holder(nonce, incarnation string) record.Record {
+	return record.Record{Holder: nonce, Nonce: nonce, LeaseMs: 20, Incarnation: incarnation}
+}
+
+// try writes once, and returns for how long it is put off: -1 for not at all.
+func try(t *testing.T, w *Watch, s *forgetful, r record.Record, version string) (time.Duration, string, error) {
+	t.Helper()
+	after, err := w.Write(t.Context(), s, "e", r, version)
+	var notYet *record.NotYetError
+	if errors.As(err, &notYet) {
+		return notYet.After, "", nil
+	}
+	return -1, after, err
+}
+
+// on returns a watch by a clock that the test moves.
+func on(leaseMax time.Duration) (*Watch, *election.Instant) {
+	w, now := NewWatch(leaseMax), new(election.Instant)
+	w.now = func() election.Instant { return *now }
+	return w, now
 }
 
 func TestNobodyTakesAnElectionOfAStoreThatMayHaveForgotten(t *testing.T) {
-	const leaseMax = 50 * time.Millisecond
-	s, w := &forgetful{incarnation: "1", settled: "1"}, NewWatch(leaseMax)
-	held, err := w.Write(t.Context(), s, "e", holder("a"), "")
+	const leaseMax = 1500 * time.Millisecond
+	s := &forgetful{incarnation: "1", settled: "1"}
+	w, now := on(leaseMax)
+	_, held, err := try(t, w, s, holder("a", "1"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.incarnation = "2"
-	renewed, err := w.Write(t.Context(), s, "e", holder("a"), held)
-	if err != nil {
+	_, renewed, err := try(t, w, s, holder("a", "1"), held)
+	if err != nil || renewed == "" {
 		t.Fatalf("a renewal: %v", err)
 	}
-	released, err := w.Write(t.Context(), s, "e", record.Record{Token: 1}, renewed)
-	if err != nil {
+	_, released, err := try(t, w, s, record.Record{Token: 1}, renewed)
+	if err != nil || released == "" {
 		t.Fatalf("a release: %v", err)
 	}
-	began := election.Now()
-	if _, err := w.Write(t.Context(), s, "e", holder("b"), released); !errors.Is(err, record.ErrConflict) {
-		t.Fatalf("a take: %v", err)
+	for _, want := range []time.Duration{time.Second, 500 * time.Millisecond} {
+		if put, _, err := try(t, w, s, holder("b", "2"), released); put != want || err != nil {
+			t.Fatalf("a take is put off for %v, expected %v: %v", put, want, err)
+		}
+		if s.settled != "1" || s.version != released {
+			t.Errorf("settled %q, version %q", s.settled, s.version)
+		}
+		*now = now.Add(want)
+	}
+	if _, _, err := try(t, w, s, holder("b", "2"), released); !errors.Is(err, record.ErrConflict) {
+		t.Fatalf("the take that settles: %v", err)
 	}
 	if s.settled != "2" || s.version == released {
 		t.Errorf("settled %q, version %q", s.settled, s.version)
 	}
-	if waited := election.Now().Sub(began); waited < leaseMax/2 {
-		t.Errorf("waited %v of %v", waited, leaseMax)
-	}
-	if _, err := w.Write(t.Context(), s, "e", holder("b"), s.version); err != nil {
+	if _, taken, err := try(t, w, s, holder("b", "2"), s.version); taken == "" || err != nil {
 		t.Errorf("a take of what is settled: %v", err)
 	}
-	if _, err := w.Write(t.Context(), s, "e", holder("c"), released); !errors.Is(err, record.ErrConflict) {
+	if _, _, err := try(t, w, s, holder("c", "2"), released); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("an old version: %v", err)
 	}
 }
 
-// waiting returns a watch that looks often, and a store that has forgotten.
-func waiting(leaseMax time.Duration) (*Watch, *forgetful) {
-	w := NewWatch(leaseMax)
-	w.pause = time.Millisecond
-	return w, &forgetful{incarnation: "2", settled: "1"}
-}
-
-func TestIncarnationThatChangesWhileWaitingIsNotSettled(t *testing.T) {
-	w, s := waiting(time.Hour)
-	s.onLook = func() { s.incarnation = "3" }
-	if _, err := w.Write(t.Context(), s, "e", holder("b"), ""); !errors.Is(err, record.ErrConflict) {
-		t.Fatal(err)
+func TestIncarnationThatChangesWhileWaitingIsWaitedForAnew(t *testing.T) {
+	s := &forgetful{incarnation: "2", settled: "1"}
+	w, now := on(time.Second)
+	if put, _, err := try(t, w, s, holder("b", "2"), ""); put != time.Second || err != nil {
+		t.Fatalf("put off for %v: %v", put, err)
 	}
-	if s.settled != "1" || s.version == "" {
-		t.Errorf("settled %q, version %q", s.settled, s.version)
+	*now = now.Add(time.Second)
+	s.incarnation = "3"
+	if put, _, err := try(t, w, s, holder("b", "3"), ""); put != time.Second || err != nil || s.settled != "1" {
+		t.Errorf("put off for %v, settled %q: %v", put, s.settled, err)
 	}
 }
 
 func TestWhatAnotherCandidateHasSettledIsNotWaitedFor(t *testing.T) {
-	w, s := waiting(time.Hour)
-	s.onLook = func() {
-		if s.looks == 3 {
-			s.settled = "2"
-		}
+	s := &forgetful{incarnation: "2", settled: "1"}
+	w, _ := on(time.Hour)
+	if put, _, err := try(t, w, s, holder("b", "2"), ""); put != time.Second || err != nil {
+		t.Fatalf("put off for %v: %v", put, err)
 	}
-	if _, err := w.Write(t.Context(), s, "e", holder("b"), ""); !errors.Is(err, record.ErrConflict) {
-		t.Fatal(err)
-	}
-	if s.looks != 3 || s.version == "" {
-		t.Errorf("%d looks, version %q", s.looks, s.version)
+	s.settled = "2"
+	if _, taken, err := try(t, w, s, holder("b", "2"), ""); taken == "" || err != nil {
+		t.Errorf("not taken: %v", err)
 	}
 }
 
-func TestWaitingEndsWithItsContext(t *testing.T) {
-	w, s := waiting(time.Hour)
-	ctx, cancel := context.WithCancel(t.Context())
-	s.onLook = cancel
-	if _, err := w.Write(ctx, s, "e", holder("b"), ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+// TestRecordOfAnotherIncarnationTakesNothing: its token was chosen under the one
+// before, also if this one was settled meanwhile, and may be one that was
+// forgotten.
+func TestRecordOfAnotherIncarnationTakesNothing(t *testing.T) {
+	s := &forgetful{incarnation: "2", settled: "2"}
+	w, _ := on(time.Second)
+	if put, _, err := try(t, w, s, holder("b", "1"), ""); put != 0 || err != nil || s.version != "" {
+		t.Errorf("put off for %v, version %q: %v", put, s.version, err)
 	}
-	if s.version != "" {
-		t.Error("something was written")
+	if w.Incarnation() != "2" {
+		t.Errorf("seen last %q", w.Incarnation())
 	}
 }

@@ -1,0 +1,118 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// down is a store that can be told to answer nothing but errors.
+type down struct {
+	*Memory
+	reads, writes atomic.Bool // fail
+}
+
+var errDown = errors.New("down")
+
+func (d *down) Read(ctx context.Context, name string) (Record, string, error) {
+	if d.reads.Load() {
+		return Record{}, "", errDown
+	}
+	return d.Memory.Read(ctx, name)
+}
+
+// Write takes effect, and its answer is lost.
+func (d *down) Write(ctx context.Context, name string, r Record, version string) (string, error) {
+	after, err := d.Memory.Write(ctx, name, r, version)
+	if d.writes.Load() {
+		return "", errDown
+	}
+	return after, err
+}
+
+func try(t *testing.T, b *Backend, i int) election.Grant {
+	t.Helper()
+	grant := election.Grant{Claim: election.Claim{Election: "jobs", ID: "a", Nonce: fmt.Sprintf("%032d", i),
+		Lease: 20 * time.Millisecond}}
+	if _, err := b.Acquire(t.Context(), grant.Claim); err == nil {
+		t.Fatal("granted by a store that is down")
+	}
+	return grant
+}
+
+// kept returns how many claims the backend remembers, and how many of them could
+// not be released.
+func kept(b *Backend) (claims, stale int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.claims), len(b.stale["jobs"])
+}
+
+// TestClaimsAreForgottenWithoutAStore: one that has written nothing needs no
+// answer, and one that has is forgotten when the record shows it gone.
+func TestClaimsAreForgottenWithoutAStore(t *testing.T) {
+	store := &down{Memory: NewMemory(nil)}
+	b := New(store, Options{})
+	store.reads.Store(true)
+	for i := range 5 {
+		if err := b.Release(t.Context(), try(t, b, i)); err != nil {
+			t.Errorf("claim %d has written nothing: %v", i, err)
+		}
+	}
+	if claims, _ := kept(b); claims != 0 {
+		t.Errorf("%d claims are kept", claims)
+	}
+	store.reads.Store(false)
+	store.writes.Store(true)
+	for i := range 5 {
+		grant := try(t, b, 5+i)
+		store.reads.Store(true)
+		if err := b.Release(t.Context(), grant); err == nil {
+			t.Errorf("claim %d is given back, and nobody has answered", 5+i)
+		}
+		store.reads.Store(false)
+	}
+	if claims, _ := kept(b); claims > 2 { // the one that the record names, and the one before it at most
+		t.Errorf("%d claims are kept, of which the record names one", claims)
+	}
+	store.writes.Store(false)
+	if _, err := b.Acquire(t.Context(), election.Claim{Election: "jobs", ID: "b", Nonce: fmt.Sprintf("%032d", 99),
+		Lease: 20 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.History(t.Context(), "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	if claims, stale := kept(b); claims != 1 || stale != 0 {
+		t.Errorf("%d claims are kept beside that of the leader, %d of them stale", claims-1, stale)
+	}
+}
+
+// TestTokensGrowOverWhatWasForgotten: the store grants to a, fails over to a copy
+// that does not know it, and grants to b, whose clock is behind.
+func TestTokensGrowOverWhatWasForgotten(t *testing.T) {
+	wall := time.UnixMilli(1_700_000_000_000)
+	claim := func(id string) election.Claim { return election.Claim{ID: id, Nonce: id, Lease: time.Second} }
+	for what, old := range map[string]Record{
+		"a token of a host whose clock was an hour fast": {Incarnation: "1", Token: election.Token(wall.Add(time.Hour).UnixMilli())},
+		"an old token": {Incarnation: "1", Token: 5},
+	} {
+		forgotten := old
+		for i := range 10 {
+			forgotten = forgotten.taken(claim("a"), 0, "1", wall.Add(time.Hour+time.Duration(i)*time.Minute))
+		}
+		after := old.taken(claim("b"), 0, "2", wall)
+		if after.Token <= forgotten.Token {
+			t.Errorf("%s: b got %d after %d, which was forgotten", what, after.Token, forgotten.Token)
+		}
+		next := after.released(wall, election.ReasonResigned).taken(claim("c"), 0, "2", wall)
+		if next.Token != after.Token+1 {
+			t.Errorf("%s: c got %d after %d, though nothing was forgotten", what, next.Token, after.Token)
+		}
+	}
+}
