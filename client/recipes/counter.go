@@ -37,9 +37,10 @@ func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 		value += delta
 		text := strconv.AppendInt(nil, value, 10)
 		if version < 0 {
-			if err = makeDir(ctx, c.c, zk.ParentPath(c.path), c.o.ACL); err == nil {
-				_, _, err = c.c.Create(ctx, c.path, text, client.CreateOptions{ACL: c.o.ACL})
-			}
+			err = inDir(ctx, c.c, zk.ParentPath(c.path), c.o.ACL, func() error {
+				_, _, err := c.c.Create(ctx, c.path, text, client.CreateOptions{ACL: c.o.ACL})
+				return err
+			})
 		} else {
 			_, err = c.c.Set(ctx, c.path, text, version)
 		}

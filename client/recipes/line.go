@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
@@ -48,23 +47,21 @@ type member struct {
 // join adds a contender of a kind at the end of the line (R2).
 func (l line) join(ctx context.Context, kind string) (*place, error) {
 	o := client.CreateOptions{Mode: zk.EphemeralSequential, ACL: l.o.ACL}
-	for {
-		path, stat, prefix, err := l.c.CreateProtected(ctx, zk.JoinPath(l.dir, kind), l.o.Data, o)
-		switch {
-		case err == nil:
-			_, name := zk.SplitPath(path)
-			return &place{l, path, name, stat}, nil
-		case errors.Is(err, zk.ErrNoNode) && client.OutcomeOf(err) == client.NotApplied:
-			if err := makeDir(ctx, l.c, l.dir, l.o.ACL); err != nil {
-				return nil, err
-			}
-		default:
-			if client.OutcomeOf(err) == client.Unknown {
-				l.c.Go(func(ctx context.Context) { l.sweep(ctx, prefix) })
-			}
-			return nil, err
-		}
+	var p *place
+	var prefix string
+	err := inDir(ctx, l.c, l.dir, l.o.ACL, func() error {
+		path, stat, protected, err := l.c.CreateProtected(ctx, zk.JoinPath(l.dir, kind), l.o.Data, o)
+		_, name := zk.SplitPath(path)
+		p, prefix = &place{l, path, name, stat}, protected
+		return err
+	})
+	if err == nil {
+		return p, nil
 	}
+	if client.OutcomeOf(err) == client.Unknown {
+		l.c.Go(func(ctx context.Context) { l.sweep(ctx, prefix) })
+	}
+	return nil, err
 }
 
 // sweep removes what an abandoned join may have left.
@@ -75,10 +72,30 @@ func (l line) sweep(ctx context.Context, prefix string) {
 	}
 }
 
-// remove deletes a znode however often the answer is lost.
+// remove deletes a znode, whose name nobody else will use, however often the
+// answer is lost.
 func remove(ctx context.Context, c *client.Client, path string) error {
 	for {
 		err := c.Delete(ctx, path, -1)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil
+		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
+		default:
+			return err
+		}
+	}
+}
+
+// removeThis deletes a znode as remove does, and leaves one alone that has been
+// created at its path since.
+func removeThis(ctx context.Context, c *client.Client, path string, created zk.Zxid) error {
+	for {
+		stat, found, err := c.Exists(ctx, path)
+		if err != nil || !found || stat.Czxid != created {
+			return err
+		}
+		err = c.Delete(ctx, path, -1)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
@@ -150,32 +167,28 @@ func (p *place) awaitEnd(ctx context.Context, path string) error {
 	}
 }
 
-// numberDigits is how many characters a server's number has at least. Once its
-// counter has wrapped the first is a sign, or there are eleven.
-const numberDigits = 10
-
 // inOrder returns the contenders among names in the order of their numbers. The
 // server's counter wraps around; the difference, which wraps too, is right as
 // long as contenders are less than 2^31 creates apart.
 func inOrder(names []string) []member {
 	members := make([]member, 0, len(names))
 	for _, name := range names {
-		at := len(name) - numberDigits
+		at := len(name) - zk.SequenceDigits
 		if at > 1 && name[at-1] == '-' && (name[at-2] == '-' || name[at-2] == '_') {
 			at-- // an eleventh character, behind a kind that ends in - or _
 		}
 		if at <= 0 {
 			continue
 		}
-		number, err := strconv.ParseInt(name[at:], 10, 32)
-		if err != nil {
+		number, ok := zk.ParseSequence(name[at:])
+		if !ok {
 			continue
 		}
 		kind := name[:at]
 		if rest, protected := strings.CutPrefix(kind, "_c_"); protected && len(rest) > 37 {
 			kind = rest[37:]
 		}
-		members = append(members, member{name, kind, int32(number)})
+		members = append(members, member{name, kind, number})
 	}
 	slices.SortFunc(members, func(a, b member) int {
 		return cmp.Or(cmp.Compare(a.number-b.number, 0), cmp.Compare(a.name, b.name))
@@ -183,23 +196,23 @@ func inOrder(names []string) []member {
 	return members
 }
 
-// makeDir makes a directory and all above it, as containers, which go by
-// themselves when nobody uses them any more, where servers know them.
+// makeDir makes a directory, and what is missing above it. What is there is left
+// alone: the right to create beside it may be somebody else's.
 func makeDir(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) error {
-	if dir == zk.RootPath {
-		return nil
-	}
-	for at := 1; at <= len(dir); at++ {
-		if at < len(dir) && dir[at] != '/' {
-			continue
+	for {
+		err := makeOne(ctx, c, dir, acl)
+		if !errors.Is(err, zk.ErrNoNode) || dir == zk.RootPath {
+			return err
 		}
-		if err := makeOne(ctx, c, dir[:at], acl); err != nil {
+		if err := makeDir(ctx, c, zk.ParentPath(dir), acl); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
+// makeOne makes a container, which goes by itself when nobody uses it any more,
+// where servers know them. Servers look at the right to create a znode before
+// they look whether it exists.
 func makeOne(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) error {
 	o := client.CreateOptions{Mode: zk.Container, ACL: acl}
 	for {
@@ -210,7 +223,26 @@ func makeOne(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) er
 		case errors.Is(err, zk.ErrUnimplemented) && o.Mode == zk.Container:
 			o.Mode = zk.Persistent
 		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
+		case errors.Is(err, zk.ErrNoAuth):
+			if _, found, errLook := c.Exists(ctx, dir); errLook == nil && found {
+				return nil
+			}
+			return err
 		default:
+			return err
+		}
+	}
+}
+
+// inDir does something in a directory, which is made if that fails for want of
+// it.
+func inDir(ctx context.Context, c *client.Client, dir string, acl []zk.ACL, do func() error) error {
+	for {
+		err := do()
+		if !errors.Is(err, zk.ErrNoNode) || client.OutcomeOf(err) != client.NotApplied {
+			return err
+		}
+		if err := makeDir(ctx, c, dir, acl); err != nil {
 			return err
 		}
 	}

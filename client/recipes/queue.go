@@ -22,20 +22,17 @@ func NewQueue(c *client.Client, dir string, o Options) *Queue { return &Queue{li
 // An error whose outcome is client.Unknown leaves open whether it is there.
 func (q *Queue) Put(ctx context.Context, item []byte) error {
 	o := client.CreateOptions{Mode: zk.PersistentSequential, ACL: q.line.o.ACL}
-	for {
+	return inDir(ctx, q.line.c, q.line.dir, q.line.o.ACL, func() error {
 		_, _, _, err := q.line.c.CreateProtected(ctx, zk.JoinPath(q.line.dir, itemKind), item, o)
-		if !errors.Is(err, zk.ErrNoNode) || client.OutcomeOf(err) != client.NotApplied {
-			return err
-		}
-		if err := makeDir(ctx, q.line.c, q.line.dir, q.line.o.ACL); err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // Take waits for an item and takes it out. An error whose outcome is
-// client.Unknown comes with the item: it was taken out, by this taker or by
-// another one, and its own delete is the one whose answer was lost.
+// client.Unknown comes with the item, whose delete was sent and not answered: it
+// may have been taken out, by this taker or by another one, or it may still be
+// in the queue, to be taken again. Whoever must do an item once and no more
+// writes down, in one transaction with the delete, that it is done.
 func (q *Queue) Take(ctx context.Context) ([]byte, error) {
 	for {
 		names, w, err := q.items(ctx)
@@ -57,15 +54,13 @@ func (q *Queue) Take(ctx context.Context) ([]byte, error) {
 
 // items returns the names of the items, with a watch.
 func (q *Queue) items(ctx context.Context) ([]string, *client.Watch, error) {
-	for {
-		names, _, w, err := q.line.c.ChildrenW(ctx, q.line.dir)
-		if !errors.Is(err, zk.ErrNoNode) {
-			return names, w, err
-		}
-		if err := makeDir(ctx, q.line.c, q.line.dir, q.line.o.ACL); err != nil {
-			return nil, nil, err
-		}
-	}
+	var names []string
+	var w *client.Watch
+	err := inDir(ctx, q.line.c, q.line.dir, q.line.o.ACL, func() (err error) {
+		names, _, w, err = q.line.c.ChildrenW(ctx, q.line.dir)
+		return err
+	})
+	return names, w, err
 }
 
 // take takes one item, unless another taker has.

@@ -1,0 +1,236 @@
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// eater is a connection that swallows the first request which it is shown, and
+// breaks: it was sent, and lost on the way.
+type eater struct {
+	net.Conn
+	full *atomic.Bool
+	eats func(request []byte) bool
+}
+
+func (e eater) Write(b []byte) (int, error) {
+	if e.eats(b) && e.full.CompareAndSwap(false, true) {
+		return len(b), e.Conn.Close()
+	}
+	return e.Conn.Write(b)
+}
+
+// eating returns options of clients of which one request is eaten, once.
+func eating(eats func(request []byte) bool) (o client.Options, full *atomic.Bool) {
+	full = &atomic.Bool{}
+	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return eater{conn, full, eats}, err
+	}
+	return o, full
+}
+
+// eatsOp is true for requests of an operation that are written alone. A frame
+// begins with its length, the xid and the operation.
+func eatsOp(op zk.Op) func([]byte) bool {
+	return func(b []byte) bool { return len(b) >= 12 && b[11] == byte(op) }
+}
+
+func TestDoubleBarrierBeginsThoughItsBeginningIsLost(t *testing.T) {
+	addr := serve(t)
+	o, eaten := eating(func(b []byte) bool {
+		return bytes.Contains(b, []byte("/db/ready")) && bytes.Contains(b, []byte("world")) // a create, by its ACL
+	})
+	var group sync.WaitGroup
+	for i := range 2 {
+		c := dialed(t, addr, o)
+		group.Go(func() {
+			if err := NewDoubleBarrier(c, "/db", 2, Options{}).Enter(within(t)); err != nil {
+				t.Errorf("member %d of 2, both are there: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+	if !eaten.Load() {
+		t.Error("nothing was lost")
+	}
+}
+
+// far is a connection on which what arrives takes its time.
+type far struct{ net.Conn }
+
+func (f far) Read(b []byte) (int, error) {
+	n, err := f.Conn.Read(b)
+	time.Sleep(40 * time.Millisecond)
+	return n, err
+}
+
+// TestDoubleBarrierIsUsedRoundAfterRound by a member that is near and one that is
+// far: the one enters the next round before the other has seen the end of this.
+func TestDoubleBarrierIsUsedRoundAfterRound(t *testing.T) {
+	const rounds = 5
+	addr := serve(t)
+	var group sync.WaitGroup
+	var inside atomic.Int32
+	for i := range 3 {
+		var o client.Options
+		if i == 1 {
+			o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				return far{conn}, err
+			}
+		}
+		c := dialed(t, addr, o)
+		group.Go(func() {
+			b := NewDoubleBarrier(c, "/db", 3, Options{})
+			for round := range int32(rounds) {
+				inside.Add(1)
+				if err := b.Enter(within(t)); err != nil || inside.Load() < 3*(round+1) {
+					t.Errorf("member %d entered round %d with %d: %v", i, round, inside.Load()-3*round, err)
+					return
+				}
+				if err := b.Leave(within(t)); err != nil {
+					t.Errorf("member %d left round %d: %v", i, round, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestRoundOfADoubleBarrierEndsThoughAMemberDies, the first or another one.
+func TestRoundOfADoubleBarrierEndsThoughAMemberDies(t *testing.T) {
+	for dying := range 3 {
+		addr := serve(t)
+		var entered, left sync.WaitGroup
+		var clients [3]*client.Client
+		for i := range clients {
+			c := dialed(t, addr, client.Options{})
+			clients[i] = c
+			entered.Add(1)
+			left.Go(func() {
+				b := NewDoubleBarrier(c, "/db", 3, Options{})
+				if err := b.Enter(within(t)); err != nil {
+					t.Error(err)
+				}
+				entered.Done()
+				entered.Wait()
+				if i == dying {
+					c.Close()
+					return
+				}
+				if err := b.Leave(within(t)); err != nil {
+					t.Errorf("member %d: %v", i, err)
+				}
+			})
+		}
+		left.Wait()
+		names, _, err := dialed(t, addr, client.Options{}).Children(within(t), "/db")
+		if err != nil || len(names) != 0 {
+			t.Errorf("after the death of member %d the barrier holds %q, %v", dying, names, err)
+		}
+	}
+}
+
+// TestItemWhoseTakingWasNotAnsweredMayBeTakenAgain is what Take says.
+func TestItemWhoseTakingWasNotAnsweredMayBeTakenAgain(t *testing.T) {
+	o, _ := eating(eatsOp(zk.OpDelete))
+	q := NewQueue(dialed(t, serve(t), o), "/q", Options{})
+	must(t, q.Put(within(t), []byte("item")))
+	item, err := q.Take(within(t))
+	if string(item) != "item" || client.OutcomeOf(err) != client.Unknown {
+		t.Errorf("%q, %v", item, err)
+	}
+	item, err = q.Take(within(t))
+	if string(item) != "item" || err != nil {
+		t.Errorf("again: %q, %v", item, err)
+	}
+}
+
+// TestRecipesNeedNoRightsAboveTheirDirectory: the root is somebody else's, as is
+// common, and so is the directory's parent, in which nobody may create.
+func TestRecipesNeedNoRightsAboveTheirDirectory(t *testing.T) {
+	addr := serve(t)
+	admin := dialed(t, addr, client.Options{Auth: []client.Credential{{Scheme: "digest", Data: []byte("admin:x")}}})
+	c := dialed(t, addr, client.Options{})
+	ctx := within(t)
+	for _, path := range []string{"/apps", "/apps/x", "/apps/x/lock"} {
+		_, _, err := admin.Create(ctx, path, nil, client.CreateOptions{})
+		must(t, err)
+	}
+	locked := []zk.ACL{{Perms: zk.PermRead, Identity: zk.Identity{Scheme: "world", ID: "anyone"}},
+		{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "auth"}}}
+	for _, path := range []string{"/", "/apps"} {
+		_, err := admin.SetACL(ctx, path, locked, -1)
+		must(t, err)
+	}
+	must(t, NewBarrier(c, "/apps/x/barrier", Options{}).Raise(ctx))
+	_, err := NewLock(c, "/apps/x/lock", Options{}).Acquire(ctx)
+	must(t, err)
+	_, err = NewLock(c, "/apps/x/made/lock", Options{}).Acquire(ctx)
+	must(t, err)
+	_, err = NewCounter(c, "/apps/x/counter", Options{}).Add(ctx, 1)
+	must(t, err)
+	must(t, NewQueue(c, "/apps/x/queue", Options{}).Put(ctx, nil))
+	must(t, NewDoubleBarrier(c, "/apps/x/double", 1, Options{}).Enter(ctx))
+	must(t, makeDir(ctx, c, "/apps/x", nil))
+}
+
+// answerless is a connection that breaks when a delete was carried out, before
+// its answer arrives, once among all that share it.
+type answerless struct {
+	net.Conn
+	broken    *atomic.Bool
+	meanwhile func() // returns when the delete was carried out
+	mine      *atomic.Bool
+}
+
+func (a answerless) Write(b []byte) (int, error) {
+	if !eatsOp(zk.OpDelete)(b) || !a.broken.CompareAndSwap(false, true) {
+		return a.Conn.Write(b)
+	}
+	a.mine.Store(true)
+	n, err := a.Conn.Write(b)
+	a.meanwhile()
+	return n, errors.Join(err, a.Conn.Close())
+}
+
+func (a answerless) Read(b []byte) (int, error) {
+	n, err := a.Conn.Read(b)
+	if a.mine.Load() {
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func TestBarrierThatWasRaisedAgainStaysThoughTheAnswerOfLowerIsLost(t *testing.T) {
+	addr := serve(t)
+	other := dialed(t, addr, client.Options{})
+	var broken atomic.Bool
+	c := dialed(t, addr, client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return answerless{conn, &broken, func() {
+			if err := NewBarrier(other, "/b", Options{}).Wait(within(t)); err != nil {
+				t.Error(err)
+			}
+			if err := NewBarrier(other, "/b", Options{}).Raise(within(t)); err != nil {
+				t.Error(err)
+			}
+		}, &atomic.Bool{}}, err
+	}})
+	must(t, NewBarrier(c, "/b", Options{}).Raise(within(t)))
+	must(t, NewBarrier(c, "/b", Options{}).Lower(within(t)))
+	if _, found, err := other.Exists(within(t), "/b"); err != nil || !found {
+		t.Errorf("the barrier that was raised since is gone, %v", err)
+	}
+}
