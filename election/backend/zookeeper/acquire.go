@@ -92,19 +92,29 @@ func (b *Backend) find(ctx context.Context, s *seat, claim election.Claim) (stri
 	return path, stat, err
 }
 
-// makeParents makes the election's znode and all above it.
+// makeParents makes the election's znode, and what is missing above it. What is
+// there is left alone: the right to create beside it may be somebody else's.
 func (b *Backend) makeParents(ctx context.Context, c *client.Client, path string) error {
-	for at := 1; at <= len(path); at++ {
-		if at < len(path) && path[at] != '/' {
-			continue
-		}
-		_, _, err := c.Create(ctx, path[:at], nil, client.CreateOptions{Mode: zk.Persistent, ACL: b.options.ACL})
-		lost := err != nil && client.OutcomeOf(err) == client.Unknown && ctx.Err() == nil && c.Err() == nil
-		if err != nil && !lost && !errors.Is(err, zk.ErrNodeExists) {
+	for {
+		_, _, err := c.Create(ctx, path, nil, client.CreateOptions{Mode: zk.Persistent, ACL: b.options.ACL})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case client.OutcomeOf(err) == client.Unknown && ctx.Err() == nil && c.Err() == nil: // again
+		case errors.Is(err, zk.ErrNoNode) && path != zk.RootPath:
+			if err := b.makeParents(ctx, c, zk.ParentPath(path)); err != nil {
+				return err
+			}
+		case errors.Is(err, zk.ErrNoAuth):
+			// Servers look at this right before they look whether it exists.
+			if _, found, errLook := c.Exists(ctx, path); errLook == nil && found {
+				return nil
+			}
+			return err
+		default:
 			return err
 		}
 	}
-	return nil
 }
 
 // awaitTurn returns when no candidate is before this one, with a watch on its

@@ -17,7 +17,6 @@ const (
 	priorityMark  = "-p"
 	latchMark     = "-latch-"
 	kazooMark     = "__lock__" // of kazoo's Lock and Election
-	sequenceLen   = 10
 )
 
 const hexDigits = "0123456789ABCDEF"
@@ -92,8 +91,7 @@ func candidates(children []string) []string {
 	return queue
 }
 
-// sequence returns the number that the server gave to a name: ten digits, or
-// after a wrap a minus sign and ten digits.
+// sequence returns the number that the server gave to a name.
 func sequence(name string) (int32, bool) {
 	mark := latchMark
 	at := strings.LastIndex(name, mark)
@@ -104,10 +102,5 @@ func sequence(name string) (int32, bool) {
 	if at < 0 {
 		return 0, false
 	}
-	digits := name[at+len(mark):]
-	if len(strings.TrimPrefix(digits, "-")) != sequenceLen {
-		return 0, false
-	}
-	number, err := strconv.ParseInt(digits, 10, 32)
-	return int32(number), err == nil
+	return zk.ParseSequence(name[at+len(mark):])
 }

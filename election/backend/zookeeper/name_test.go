@@ -20,6 +20,16 @@ func TestCandidatesAreSortedByNumberAcrossTheWrap(t *testing.T) {
 	}
 }
 
+// TestCandidatesOfAllNegativeNumbersAreSeen: those of less than ten digits have
+// their sign among the ten characters.
+func TestCandidatesOfAllNegativeNumbersAreSeen(t *testing.T) {
+	id := prefix(election.Claim{Nonce: "0123456789abcdef0123456789abcdef"})
+	want := []string{id + "-1000000000", id + "-999999999", id + "-000000001", id + "0000000000"}
+	if got := candidates([]string{want[2], want[1], want[3], want[0]}); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestOnlyOwnCandidatesHaveAPriority: the others are never taken out of the queue.
 func TestOnlyOwnCandidatesHaveAPriority(t *testing.T) {
 	own := prefix(election.Claim{Nonce: "0123456789abcdef0123456789abcdef", Priority: 7}) + "0000000001"

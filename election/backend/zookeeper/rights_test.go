@@ -1,0 +1,47 @@
+package zookeeper
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/conclavetest"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// TestElectionNeedsNoRightsAboveItsRoot: the root of the tree is locked, as is
+// common, and so is what is between.
+func TestElectionNeedsNoRightsAboveItsRoot(t *testing.T) {
+	e := conclavetest.Start(t, conclavetest.Servers(1))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	admin := e.Client(t, func(o *client.Options) {
+		o.Auth = []client.Credential{{Scheme: "digest", Data: []byte("admin:x")}}
+	})
+	for _, path := range []string{"/conclave", "/conclave/elections"} {
+		if _, _, err := admin.Create(ctx, path, nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	locked := []zk.ACL{{Perms: zk.PermRead, Identity: zk.Identity{Scheme: "world", ID: "anyone"}},
+		{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "auth"}}}
+	for _, path := range []string{"/", "/conclave"} {
+		if _, err := admin.SetACL(ctx, path, locked, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := New(e.Servers(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	claim := election.Claim{Election: "billing", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: time.Second}
+	if _, err = b.Acquire(ctx, claim); err != nil {
+		t.Error(err)
+	}
+	if err := b.makeParents(ctx, b.client, "/conclave/elections"); err != nil {
+		t.Errorf("what is there is made: %v", err)
+	}
+}
