@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
@@ -23,6 +24,8 @@ type logs struct {
 	from, to, session string
 	path              string
 	data              bool
+	settings          fileSettings
+	bytesMax          int
 
 	first, last zk.Zxid
 	owner       zk.SessionID
@@ -43,6 +46,7 @@ error; damage ends the command with exit code 5.`,
 		RunE: v.run,
 	}
 	v.add(c)
+	v.settings.add(c)
 	c.Flags().StringVar(&v.from, "from", "", "first zxid, as 0x1b0 or decimal")
 	c.Flags().StringVar(&v.to, "to", "", "last zxid")
 	c.Flags().StringVar(&v.session, "session", "", "only those of this session, as 0x100...")
@@ -59,8 +63,13 @@ func (v *logs) run(c *cobra.Command, args []string) error {
 	if err := v.parse(); err != nil {
 		return err
 	}
+	cfg, err := v.settings.read()
+	if err != nil {
+		return err
+	}
+	v.bytesMax = cfg.ReadBytesMax()
 	for _, arg := range args {
-		readers, err := openLogs(arg)
+		readers, err := v.openLogs(arg)
 		if err != nil {
 			return err
 		}
@@ -94,12 +103,12 @@ func (v *logs) parse() error {
 
 // openLogs finds the log files that an argument means, one reader each: a tool
 // that looks at damage must not stop at a gap between files.
-func openLogs(arg string) ([]*txnlog.Reader, error) {
+func (v *logs) openLogs(arg string) ([]*txnlog.Reader, error) {
 	info, err := os.Stat(arg)
 	if err != nil {
 		return nil, cli.NotFound(fmt.Errorf("open log: %w", err), "name a data directory or a file log.*")
 	}
-	options := txnlog.ReadOptions{AllowGaps: true}
+	options := txnlog.ReadOptions{AllowGaps: true, PayloadBytesMax: v.bytesMax}
 	if !info.IsDir() {
 		dir, name := filepath.Split(arg)
 		first, ok := txnlog.ParseSegmentName(name)
@@ -144,6 +153,9 @@ func (v *logs) print(c *cobra.Command, p *cli.Printer, r *txnlog.Reader) error {
 		}
 		if err == nil {
 			err = v.record(p, &record)
+		}
+		if vfs.IsTooLong(err) {
+			return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer"}
 		}
 		if err != nil {
 			return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "`conclave check` reads the whole directory; see \"Recovery\" in docs/operations.md"}

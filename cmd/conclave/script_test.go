@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/test/probe"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -54,7 +56,7 @@ func runScripts(t *testing.T, dir, store string, more ...string) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode, "large": large},
 		Condition: func(condition string) (bool, error) {
 			if condition != "wholeline" {
 				return false, fmt.Errorf("unknown condition %q", condition)
@@ -104,6 +106,22 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("waited %v in vain for %v", patience, args)
+}
+
+// large makes a znode that is larger than the command's own client may send:
+//
+//	large PORT PATH BYTES
+func large(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: large PORT PATH BYTES")
+	}
+	bytes, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	c, err := probe.Dial("127.0.0.1:"+args[0], 10*time.Second)
+	ts.Check(err)
+	defer c.Cut()
+	_, err = c.Create(args[1], make([]byte, bytes), probe.World, 0)
+	ts.Check(err)
 }
 
 // exitCode runs a command and checks how it ends:

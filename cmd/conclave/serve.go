@@ -114,15 +114,9 @@ func serveUntilInterrupted(parent context.Context, s *server.Server, logger *slo
 
 // read joins file, arguments and flags.
 func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
-	var entries []zoocfg.Entry
-	if v.config != "" {
-		text, err := os.ReadFile(v.config)
-		if err != nil {
-			return nil, cli.Usage("--config names a file in the form of ZooKeeper's zoo.cfg", "read configuration: %w", err)
-		}
-		if entries, err = zoocfg.Parse(v.config, text); err != nil {
-			return nil, cli.Usage(configHint, "%w", err)
-		}
+	entries, err := v.file()
+	if err != nil {
+		return nil, err
 	}
 	given, err := v.commandLine(c, args)
 	if err != nil {
@@ -133,11 +127,40 @@ func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
 		// Without a file the port has ZooKeeper's usual value.
 		entries = append([]zoocfg.Entry{{Key: "clientPort", Value: "2181"}}, entries...)
 	}
+	return readEntries(entries)
+}
+
+// readFile reads the file alone.
+func (v *serve) readFile() (*zoocfg.Config, error) {
+	entries, err := v.file()
+	if err != nil {
+		return nil, err
+	}
+	return readEntries(entries)
+}
+
+func readEntries(entries []zoocfg.Entry) (*zoocfg.Config, error) {
 	config, err := zoocfg.Read(entries, osfs.New())
 	if err != nil {
 		return nil, cli.Usage(configHint, "%w", err)
 	}
 	return config, nil
+}
+
+// file is what stands in the file, if there is one.
+func (v *serve) file() ([]zoocfg.Entry, error) {
+	if v.config == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(v.config)
+	if err != nil {
+		return nil, cli.Usage("--config names a file in the form of ZooKeeper's zoo.cfg", "read configuration: %w", err)
+	}
+	entries, err := zoocfg.Parse(v.config, text)
+	if err != nil {
+		return nil, cli.Usage(configHint, "%w", err)
+	}
+	return entries, nil
 }
 
 const configHint = "docs/configuration.md lists every key with its form; `conclave dev` needs no configuration"

@@ -73,6 +73,11 @@ func Open(fsys vfs.FS, opts Options) (*Disk, error) {
 	return &Disk{fs: fsys, opts: opts, store: s}, nil
 }
 
+// Check says what Open and Recover would do, and changes nothing. See store.Check.
+func Check(fsys vfs.FS, opts Options) (*store.Report, error) {
+	return store.Check(fsys, opts.Store, func() store.Target { return newTarget(opts) })
+}
+
 // Store is the directory, for purging and reports.
 func (d *Disk) Store() *store.Store { return d.store }
 

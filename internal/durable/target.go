@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"fmt"
+
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/store"
@@ -30,6 +32,20 @@ func newTarget(opts Options) *target {
 }
 
 var _ store.LoadedTarget = (*target)(nil)
+
+var _ store.CheckedTarget = (*target)(nil)
+
+// Check implements store.CheckedTarget. With extended types off the owner of a TTL
+// znode is a session that nobody has: a leader would end it, and the znode with
+// it, on all servers.
+func (t *target) Check() error {
+	if path, ttlMs, ok := t.TTLWithoutSetting(); ok {
+		return fmt.Errorf("znode %s has a TTL of %d ms, and TTL znodes are off: they would be deleted as those of a session that does not exist; "+
+			"set extendedTypesEnabled=true, as it was when it was made (Apache takes it from -Dzookeeper.extendedTypesEnabled=true "+
+			"in SERVER_JVMFLAGS or java.env)", path, ttlMs)
+	}
+	return nil
+}
 
 // Loaded implements store.LoadedTarget: the snapshot is whole. Its digest is
 // that of the tree at a later zxid, if transactions went on while it was taken.

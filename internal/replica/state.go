@@ -87,6 +87,20 @@ func (s *State) Replay(h *zk.TxnHeader, t *zk.Txn, digest zk.Digest) (equal bool
 	return digest.Version != zk.DigestVersion || digest == s.tree.Digest()
 }
 
+// TTLWithoutSetting returns a TTL znode of a state without extended types, if
+// there is one: its owner looks like a session that does not exist.
+func (s *State) TTLWithoutSetting() (path string, ttlMs int64, ok bool) {
+	for _, owner := range s.tree.EphemeralOwners() {
+		if s.sessions[owner] == 0 && isTTL(owner) {
+			return s.tree.Ephemerals(owner, "")[0], zk.TTLOf(int64(owner)), true
+		}
+	}
+	return "", 0, false
+}
+
+// isTTL tells whether an owner is a TTL, where extended types are on.
+func isTTL(owner zk.SessionID) bool { return zk.KindOfOwner(int64(owner), true) == zk.OwnerTTL }
+
 // adopt makes a state the replica's own, between two roles.
 func (r *Replica) adopt(s *State) {
 	r.tree.Become(s.tree)
@@ -98,10 +112,12 @@ func (r *Replica) adopt(s *State) {
 
 // findOrphans returns the sessions that own ephemerals but do not exist: an
 // older server left them. ZooKeeper's leader deletes them in its own tree alone.
+// What may be the TTL of a server with extended types stays: this one, without
+// them, may have got it from a leader.
 func (r *Replica) findOrphans() []zk.SessionID {
 	var ids []zk.SessionID
 	for _, id := range r.tree.EphemeralOwners() {
-		if r.sessions.Get(id) == nil {
+		if r.sessions.Get(id) == nil && !isTTL(id) {
 			ids = append(ids, id)
 		}
 	}

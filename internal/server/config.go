@@ -53,6 +53,7 @@ type Config struct {
 	ConnsPerIPMax  int           // maxClientCnxns; 0 is no limit
 	ConnsMax       int           // maxCnxns; 0 is no limit
 	FrameBytesMax  int           // jute.maxbuffer
+	ExtraBytesMax  int           // jute.maxbuffer.extrasize: what a record may be longer than a frame; 0 is FrameBytesMax
 	HandshakeTime  time.Duration // nio.sessionlessCnxnTimeout: a connection without a session goes after this
 	OutboxBytesMax int           // a client that does not read is disconnected beyond this
 	OutboxBudget   int64         // for all clients together; beyond it those who lag are disconnected

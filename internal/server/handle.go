@@ -121,7 +121,7 @@ func (h *handling) catchUp() bool {
 // false for what cannot be decoded.
 func (h *handling) read(payload []byte) bool {
 	c, w := h.conn, h.w
-	if wire.DecodeRequest(payload, recordBytesMax(c.server.cfg.FrameBytesMax), &w.request) != nil {
+	if wire.DecodeRequest(payload, c.server.cfg.ReadBytesMax(), &w.request) != nil {
 		return false
 	}
 	h.lock()
@@ -169,7 +169,7 @@ func (h *handling) toLoop(payload []byte, op zk.Op) {
 	}
 	own := h.owned[wire.PrefixBytes : wire.PrefixBytes+len(payload) : wire.PrefixBytes+len(payload)]
 	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request), Body: own[wire.HeaderBytes:]}
-	if wire.DecodeRequest(own, recordBytesMax(c.server.cfg.FrameBytesMax), e.Request) != nil {
+	if wire.DecodeRequest(own, c.server.cfg.ReadBytesMax(), e.Request) != nil {
 		e.Code = zk.ErrMarshalling
 	}
 	switch op {

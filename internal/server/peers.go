@@ -129,7 +129,7 @@ func (p *peers) openLinks(quorumPort net.Listener) {
 		last = p.links.Last()
 	}
 	p.links = peernet.NewLinks(peernet.LinksOptions{
-		Listener: quorumPort, DataBytesMax: recordBytesMax(s.cfg.FrameBytesMax),
+		Listener: quorumPort, DataBytesMax: s.cfg.ReadBytesMax(),
 		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
 		Handler:    p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger, After: last,
 	})

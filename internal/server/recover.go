@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/store"
 	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -59,8 +60,23 @@ func (s *Server) reportRecovery(found *durable.Found) {
 		slog.Int("sessions", s.replica.Sessions().Count()), slog.Duration("time", s.recovery.Time))
 }
 
-// recordBytesMax is the longest record that requests of the given size can make.
-func recordBytesMax(frameBytesMax int) int { return 2 * max(frameBytesMax, 0xfffff) }
+// recordBytesMax is the longest record that is written, as in Apache ZooKeeper.
+func (c *Config) recordBytesMax() int {
+	const extraMin = 1 << 10
+	extra := c.ExtraBytesMax
+	if extra == 0 {
+		extra = c.FrameBytesMax
+	}
+	return c.FrameBytesMax + max(extra, extraMin)
+}
+
+// ReadBytesMax is the longest record, or part of a snapshot, that is read: no less
+// than a server with the usual settings has written.
+func (c *Config) ReadBytesMax() int { return max(c.recordBytesMax(), 2*wire.FrameBytesMax) }
+
+// Check says what a start with the configuration would do with its directories, and
+// changes nothing. See store.Check.
+func Check(c Config) (*store.Report, error) { return durable.Check(c.FS, c.durableOptions()) }
 
 func (c *Config) durableOptions() durable.Options {
 	return durable.Options{
@@ -68,9 +84,9 @@ func (c *Config) durableOptions() durable.Options {
 			DataDir: c.DataDir, LogDir: c.DataLogDir,
 			Log: txnlog.Options{
 				PreallocBytes: c.PreallocBytes, SegmentBytesMax: c.LogBytesMax,
-				PayloadBytesMax: recordBytesMax(c.FrameBytesMax), NoSync: c.NoSync,
+				PayloadBytesMax: c.ReadBytesMax(), NoSync: c.NoSync,
 			},
-			Compression: c.Compression, BufferBytesMax: recordBytesMax(c.FrameBytesMax),
+			Compression: c.Compression, BufferBytesMax: c.ReadBytesMax(),
 			NoCreateDirs: c.NoMkdir, NoCreateDB: c.NoAutoCreate, TrustEmpty: c.TrustEmpty,
 		},
 		ExtendedTypes: c.ExtendedTypes, Ensemble: c.Ensemble != nil, RecentMax: c.HistoryMax,
@@ -86,7 +102,7 @@ func (c *Config) replicaOptions() replica.Options {
 		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest,
 		LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader,
 		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.Reconfig,
-		TxnBytesMax: recordBytesMax(c.FrameBytesMax), ReapIntervalMs: c.ReapInterval.Milliseconds(),
+		TxnBytesMax: c.recordBytesMax(), ReapIntervalMs: c.ReapInterval.Milliseconds(),
 		ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(),
 	}
 }

@@ -145,7 +145,10 @@ func (d *decoder) nodes() error {
 			return err
 		}
 		pathLen := int(int32(binary.BigEndian.Uint32(p)))
-		if pathLen < 0 || pathLen > d.max {
+		if pathLen > d.max {
+			return d.tooLong(at, pathLen)
+		}
+		if pathLen < 0 {
 			return d.corrupt(at, "the length of a path", fmt.Sprint(pathLen))
 		}
 		behind := 4 // the length of the data
@@ -163,7 +166,10 @@ func (d *decoder) nodes() error {
 			return d.endOfNodes()
 		}
 		dataLen := int(int32(binary.BigEndian.Uint32(p[4+pathLen:])))
-		if dataLen < -1 || dataLen > d.max {
+		if dataLen > d.max {
+			return d.tooLong(at, dataLen)
+		}
+		if dataLen < -1 {
 			return d.corrupt(at, fmt.Sprintf("the length of the data of %.200q", path), fmt.Sprint(dataLen))
 		}
 		size := 4 + pathLen + 4 + max(dataLen, 0) + 8 + statBytes
@@ -282,11 +288,20 @@ func (d *decoder) text() (string, error) {
 		return "", err
 	}
 	length := int(int32(binary.BigEndian.Uint32(p)))
-	if length < -1 || length > d.max {
+	if length > d.max {
+		return "", d.tooLong(at, length)
+	}
+	if length < -1 {
 		return "", d.corrupt(at, "the length of a text", fmt.Sprint(length))
 	}
 	p, err = d.next(max(length, 0))
 	return string(p), err
+}
+
+// tooLong is the error of a length above the limit. Whether it is one, or damage,
+// only the seal behind it can say: see LoadFile.
+func (d *decoder) tooLong(at int64, length int) error {
+	return &vfs.TooLong{File: d.name, Offset: at, Bytes: length, Limit: d.max}
 }
 
 // position is the offset of what is taken next.

@@ -1,6 +1,7 @@
 package snap
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -50,9 +51,23 @@ type Options struct {
 	BufferBytesMax int // longest path or data accepted; 0: ZooKeeper's default limit
 }
 
+// lengthMax is more than any setting of ZooKeeper allows a path or data to have.
+const lengthMax = 1 << 30
+
 // LoadFile loads a snapshot, verifying all of it. A vfs.Corruption tells of a
-// damaged file, any other error of the disk or the Sink.
+// damaged file, a vfs.TooLong of one that is whole and has more in one piece than
+// the options allow, any other error of the disk or the Sink.
 func LoadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (Info, error) {
+	info, err := loadFile(fsys, dir, file, options, sink)
+	if vfs.IsTooLong(err) {
+		if _, damage := loadFile(fsys, dir, file, Options{BufferBytesMax: lengthMax}, Discard{}); damage != nil {
+			return Info{}, damage
+		}
+	}
+	return info, err
+}
+
+func loadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (Info, error) {
 	name := filepath.Join(dir, file.Name)
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -76,7 +91,12 @@ func LoadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (I
 func Load(r io.Reader, name string, options Options, sink Sink) (Info, error) {
 	disk := &diskReader{r: r}
 	d := &decoder{name: name, r: disk, disk: disk, max: options.BufferBytesMax, sink: sink}
-	return d.load()
+	info, err := d.load()
+	var long *vfs.TooLong
+	if errors.As(err, &long) { // whether it is whole cannot be seen without reading it again
+		return Info{}, d.corrupt(long.Offset, "a length", fmt.Sprint(long.Bytes))
+	}
+	return info, err
 }
 
 // LoadStream loads what an Encoder for a stream wrote, and reads not a byte behind it:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/snap"
@@ -32,16 +33,24 @@ type Report struct {
 	Last    zk.Zxid `json:"last"`
 	Fresh   bool    `json:"fresh"` // nothing is there: a new history would begin
 
+	// Refusal is why a start would refuse the directory, "" if it would not: what is
+	// damaged may not be needed.
+	Refusal string `json:"refusal,omitempty"`
+
+	// TooLong says that some problem is a vfs.TooLong: a setting, no damage.
+	TooLong bool `json:"tooLong,omitempty"`
+
 	Problems []string `json:"problems"` // damage and refusals; none: the directory is sound
 	Notes    []string `json:"notes"`    // worth knowing, no problem
 }
 
 // SnapshotReport is one snapshot.
 type SnapshotReport struct {
-	Name  string    `json:"name"`
-	Bytes int64     `json:"bytes"` // of the file
-	Info  snap.Info `json:"info"`
-	Error string    `json:"error,omitempty"`
+	Name    string    `json:"name"`
+	Bytes   int64     `json:"bytes"` // of the file
+	Info    snap.Info `json:"info"`
+	Error   string    `json:"error,omitempty"`
+	TooLong bool      `json:"tooLong,omitempty"` // it is whole: see vfs.TooLong
 }
 
 // SegmentReport is one log file.
@@ -53,6 +62,7 @@ type SegmentReport struct {
 	Records int     `json:"records"`
 	Torn    string  `json:"torn,omitempty"` // an end that a crash left, not acknowledged
 	Error   string  `json:"error,omitempty"`
+	TooLong bool    `json:"tooLong,omitempty"` // it is whole: see vfs.TooLong
 }
 
 // Sound tells whether a server may use the directory as it is.
@@ -76,7 +86,7 @@ func Check(fsys vfs.FS, options Options, newTarget func() Target) (*Report, erro
 		}
 	}
 	if err := s.checkNotExchanged(); err != nil {
-		r.problem(err)
+		r.refuse(err)
 	}
 	if err := s.checkSnapshots(r); err != nil {
 		return nil, err
@@ -92,7 +102,21 @@ func Check(fsys vfs.FS, options Options, newTarget func() Target) (*Report, erro
 	return r, nil
 }
 
-func (r *Report) problem(err error) { r.Problems = append(r.Problems, err.Error()) }
+// problem notes one once.
+func (r *Report) problem(err error) {
+	r.TooLong = r.TooLong || vfs.IsTooLong(err)
+	if text := err.Error(); !slices.Contains(r.Problems, text) {
+		r.Problems = append(r.Problems, text)
+	}
+}
+
+// refuse notes why a start would end: the first reason is the one it would give.
+func (r *Report) refuse(err error) {
+	r.problem(err)
+	if r.Refusal == "" {
+		r.Refusal = err.Error()
+	}
+}
 
 func (r *Report) note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
@@ -109,7 +133,7 @@ func (s *Store) checkSnapshots(r *Report) error {
 			report.Info, err = snap.Verify(s.fs, s.snapDir, file, s.snapOptions())
 		}
 		if err != nil {
-			report.Error = err.Error()
+			report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
 			r.problem(err)
 		}
 		r.Snapshots = append(r.Snapshots, report)
@@ -125,7 +149,8 @@ func (s *Store) checkSegments(r *Report) error {
 	for _, segment := range segments {
 		report := s.checkSegment(segment)
 		if report.Error != "" {
-			r.Problems = append(r.Problems, report.Error)
+			r.problem(errors.New(report.Error))
+			r.TooLong = r.TooLong || report.TooLong
 		}
 		if report.Torn != "" {
 			r.note("%s", report.Torn)
@@ -159,7 +184,7 @@ func (s *Store) checkSegment(segment txnlog.Segment) SegmentReport {
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		report.Error = err.Error()
+		report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
 	}
 	if torn := reader.Torn(); torn != nil {
 		report.Torn = fmt.Sprintf("%s ends torn at offset %d (%s): never acknowledged, a start cuts it off",
@@ -176,13 +201,7 @@ func (s *Store) checkSegment(segment txnlog.Segment) SegmentReport {
 func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	recovered, err := s.recover(newTarget)
 	if err != nil {
-		text := err.Error()
-		for _, known := range r.Problems {
-			if known == text {
-				return
-			}
-		}
-		r.Problems = append(r.Problems, "a start would refuse: "+text)
+		r.refuse(err)
 		return
 	}
 	r.Base, r.Records, r.Last, r.Fresh = recovered.Snapshot.Name, recovered.Records, recovered.Last, recovered.Fresh
@@ -201,6 +220,19 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 }
 
 func (s *Store) checkSmallFiles(r *Report) {
+	s.checkEpochs(r)
+	id, found, err := MyID(s.fs, s.options.DataDir)
+	if err != nil {
+		r.refuse(err)
+	}
+	if found {
+		r.MyID = number(id)
+	}
+}
+
+// checkEpochs asks what a server of an ensemble would: one that stands alone has
+// no such files.
+func (s *Store) checkEpochs(r *Report) {
 	var epochs [2]int64
 	for i, name := range []string{acceptedName, currentName} {
 		number, err := readNumber(s.fs, filepath.Join(s.snapDir, name))
@@ -209,23 +241,20 @@ func (s *Store) checkSmallFiles(r *Report) {
 		case err == nil:
 			epochs[i] = number
 		case !errors.Is(err, fs.ErrNotExist):
-			r.problem(err)
+			r.refuse(err)
 		}
 	}
 	r.Accepted, r.Current = number(epochs[0]), number(epochs[1])
-	if epochs[0] >= 0 && epochs[0] < epochs[1] {
-		r.problem(fmt.Errorf("%s: %s %d is below %s %d", s.snapDir, acceptedName, epochs[0], currentName, epochs[1]))
+	if r.Refusal != "" || epochs[0] < 0 && epochs[1] < 0 {
+		return
+	}
+	if _, err := s.findEpochs(r.Last); err != nil {
+		r.refuse(err)
+		return
 	}
 	if reached := int64(max(r.Last, 0).Epoch()); epochs[1] >= 0 && reached > epochs[1] {
 		r.note("the history has reached epoch %d, %s is %d: a crash while a leader's history was taken over",
 			reached, currentName, epochs[1])
-	}
-	id, found, err := MyID(s.fs, s.options.DataDir)
-	if err != nil {
-		r.problem(err)
-	}
-	if found {
-		r.MyID = number(id)
 	}
 }
 

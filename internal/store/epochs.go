@@ -32,45 +32,57 @@ const (
 // the history is the leader's, without a hole. Otherwise a file is missing or
 // from elsewhere, and the server must not vote.
 func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
-	reached := max(last, 0).Epoch()
-	accepted, hasAccepted, err := s.readEpoch(acceptedName)
+	found, err := s.findEpochs(last)
 	if err != nil {
 		return Epochs{}, err
-	}
-	current, hasCurrent, err := s.readEpoch(currentName)
-	if err != nil {
-		return Epochs{}, err
-	}
-	if !hasAccepted {
-		accepted = reached
-	}
-	write := !hasCurrent
-	switch {
-	case !hasCurrent:
-		current = reached
-	case reached > current:
-		if current, err = s.catchUp(reached, current, accepted, hasAccepted); err != nil {
-			return Epochs{}, err
-		}
-		write = true
-	}
-	if accepted < current {
-		return Epochs{}, fmt.Errorf("%s: %s %d is below %s %d: a promise was lost, so the server must not vote; "+
-			"put back both files from one backup", s.snapDir, acceptedName, accepted, currentName, current)
 	}
 	// The promise before what rests on it.
-	if !hasAccepted {
-		if err := s.writeEpoch(acceptedName, accepted); err != nil {
+	if !found.hasAccepted {
+		if err := s.writeEpoch(acceptedName, found.Accepted); err != nil {
 			return Epochs{}, err
 		}
 	}
-	if write {
-		if err := s.writeEpoch(currentName, current); err != nil {
+	if !found.hasCurrent {
+		if err := s.writeEpoch(currentName, found.Current); err != nil {
 			return Epochs{}, err
 		}
 	}
-	s.epochs = Epochs{Accepted: accepted, Current: current}
+	s.epochs = found.Epochs
 	return s.epochs, nil
+}
+
+// foundEpochs are the epochs of a directory, and which of them its files say.
+type foundEpochs struct {
+	Epochs
+	hasAccepted, hasCurrent bool
+}
+
+// findEpochs decides what the epochs are, and changes nothing.
+func (s *Store) findEpochs(last zk.Zxid) (found foundEpochs, err error) {
+	reached := max(last, 0).Epoch()
+	if found.Accepted, found.hasAccepted, err = s.readEpoch(acceptedName); err != nil {
+		return found, err
+	}
+	if found.Current, found.hasCurrent, err = s.readEpoch(currentName); err != nil {
+		return found, err
+	}
+	if !found.hasAccepted {
+		found.Accepted = reached
+	}
+	switch {
+	case !found.hasCurrent:
+		found.Current = reached
+	case reached > found.Current:
+		if found.Current, err = s.catchUp(reached, found.Current, found.Accepted, found.hasAccepted); err != nil {
+			return found, err
+		}
+		found.hasCurrent = false
+	}
+	if found.Accepted < found.Current {
+		return found, fmt.Errorf("%s: %s %d is below %s %d: a promise was lost, so the server must not vote; "+
+			"put back both files from one backup", s.snapDir, acceptedName, found.Accepted, currentName, found.Current)
+	}
+	return found, nil
 }
 
 // catchUp decides what the current epoch is when the history has reached a later one.
@@ -83,8 +95,7 @@ func (s *Store) catchUp(reached, current, accepted uint32, hasAccepted bool) (ui
 		return noted, nil
 	}
 	return 0, fmt.Errorf("%s: the history has reached epoch %d, but %s is %d and that epoch was never promised: "+
-		"files of different servers or times are mixed; put back the whole directory from one backup, or empty it "+
-		"so that the server fetches everything from its ensemble", s.snapDir, reached, currentName, current)
+		"files of different servers or times are mixed; "+vfs.Replace, s.snapDir, reached, currentName, current)
 }
 
 // Epochs are those last loaded or set.

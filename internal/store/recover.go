@@ -31,6 +31,12 @@ type LoadedTarget interface {
 	Loaded(snap.File, snap.Info)
 }
 
+// CheckedTarget is a Target that may refuse what was recovered as a whole.
+type CheckedTarget interface {
+	Target
+	Check() error
+}
+
 // Recovered is where a server stands after recovery.
 type Recovered struct {
 	Target   Target       // holds the state; nil only in an error
@@ -84,6 +90,11 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 	if err := s.replay(r); err != nil {
 		return nil, errors.Join(append([]error{err}, r.Rejected...)...)
 	}
+	if t, ok := r.Target.(CheckedTarget); ok {
+		if err := t.Check(); err != nil {
+			return nil, err
+		}
+	}
 	return r, nil
 }
 
@@ -96,6 +107,9 @@ func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 	for _, file := range files {
 		target := newTarget()
 		info, err := snap.LoadFile(s.fs, s.snapDir, file, s.snapOptions(), target)
+		if vfs.IsTooLong(err) {
+			return err // an older one would give less, and the log has the same in it
+		}
 		if err != nil {
 			r.Rejected = append(r.Rejected, err)
 			continue
@@ -123,8 +137,7 @@ func (s *Store) withoutSnapshot(r *Recovered) (history bool, err error) {
 	}
 	switch {
 	case len(snapshots) > 0:
-		err = fmt.Errorf("%w: %s cannot be loaded; put back the directory from a backup, or empty it so that the "+
-			"server fetches everything from its ensemble", ErrNoHistory, strings.Join(snapshots, ", "))
+		err = fmt.Errorf("%w: %s cannot be loaded; "+vfs.Replace, ErrNoHistory, strings.Join(snapshots, ", "))
 		return false, errors.Join(append([]error{err}, r.Rejected...)...)
 	case len(logs) > 0 && !s.options.TrustEmpty:
 		return false, fmt.Errorf("%w: there are logs (%s) but no snapshot: starting from nothing would lose data "+

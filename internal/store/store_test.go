@@ -574,3 +574,48 @@ func TestReplaceDoesNotReadTheSnapshotAgain(t *testing.T) {
 	}
 	must(t, s.Close())
 }
+
+// A start passes over what it does not need, so check says that it would.
+func TestCheckSaysWhatAStartWouldDoWithDamage(t *testing.T) {
+	for file, base := range map[string]string{
+		"data/version-2/snapshot.14": "snapshot.a", "logs/version-2/log.1": "snapshot.14", "logs/version-2/log.15": "",
+	} {
+		disk := directory(t)
+		must(t, disk.FlipByte(file, 60, 1))
+		report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel)
+		must(t, err)
+		if (report.Refusal == "") != (base != "") || report.Base != base || len(report.Problems) != 1 {
+			t.Errorf("%s: %+v", file, report)
+		}
+		s := open(t, disk)
+		if r, err := s.Recover(newModel); (err == nil) != (base != "") || err == nil && (r.Snapshot.Name != base || r.Last != report.Last) {
+			t.Errorf("%s: a start: %+v, %v", file, r, err)
+		}
+		must(t, s.Close())
+	}
+}
+
+// A znode that is longer than may be read is no damage, and no reason to load an
+// older snapshot either.
+func TestSnapshotOfLongerZnodesIsNotDamaged(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	s.options.BufferBytesMax = 50 // the znodes have 100
+	_, err := s.Recover(newModel)
+	var long *vfs.TooLong
+	if !errors.As(err, &long) || long.Bytes != 100 || long.Limit != 50 || vfs.IsCorruption(err) {
+		t.Errorf("%v", err)
+	}
+	must(t, s.Close())
+	report, err := Check(disk, Options{DataDir: "data", LogDir: "logs", BufferBytesMax: 50}, newModel)
+	must(t, err)
+	if !report.TooLong || report.Refusal == "" || !report.Snapshots[0].TooLong {
+		t.Errorf("%+v", report)
+	}
+	must(t, disk.FlipByte("data/version-2/snapshot.14", 200, 1))
+	report, err = Check(disk, Options{DataDir: "data", LogDir: "logs", BufferBytesMax: 50}, newModel)
+	must(t, err)
+	if report.Snapshots[0].TooLong || !strings.Contains(report.Snapshots[0].Error, "damaged at") {
+		t.Errorf("a damaged one: %+v", report.Snapshots[0])
+	}
+}

@@ -231,6 +231,11 @@ func (r *Reader) record() (payload []byte, offset int64, err error) {
 	if length == 0 {
 		return nil, offset, r.judge(recordHeadBytes, "a record of length 0")
 	}
+	if int(length) > r.options.PayloadBytesMax {
+		if err := r.tooLong(offset, checksum, int(length)); err != nil {
+			return nil, offset, err
+		}
+	}
 	if length < payloadBytesMin || int(length) > r.options.PayloadBytesMax {
 		return nil, offset, r.judge(recordHeadBytes, fmt.Sprintf("a record of length %d (%d to %d are allowed)",
 			length, payloadBytesMin, r.options.PayloadBytesMax))
@@ -251,6 +256,23 @@ func (r *Reader) record() (payload []byte, offset int64, err error) {
 	}
 	r.take(extent)
 	return payload, offset, nil
+}
+
+// tooLong looks whether what claims to be longer than it may is a whole record,
+// which another setting let in.
+func (r *Reader) tooLong(offset int64, checksum uint64, length int) error {
+	extent := length + recordFrameBytes
+	if int64(extent) > r.size-r.offset {
+		return nil
+	}
+	if err := r.fill(extent); err != nil {
+		return err
+	}
+	if len(r.window) < extent || r.window[extent-1] != recordTrailer ||
+		uint64(adler32.Checksum(r.window[recordHeadBytes:extent-1])) != checksum {
+		return nil
+	}
+	return &vfs.TooLong{File: r.name, Offset: offset, Bytes: length, Limit: r.options.PayloadBytesMax}
 }
 
 // fill makes the window at least n bytes long, or shorter at the end of the file.
@@ -290,8 +312,7 @@ func (r *Reader) corrupt(offset int64, expected, found string) error {
 func (r *Reader) corruptAt(file string, offset int64, expected, found string) error {
 	return &vfs.Corruption{
 		File: file, Offset: offset, Expected: expected, Found: found,
-		Remedy: "put back this directory from a backup, or empty it so that the server fetches everything " +
-			"from its ensemble; a stand-alone server has no other copy",
+		Remedy: vfs.Replace,
 	}
 }
 

@@ -34,3 +34,33 @@ func IsCorruption(err error) bool {
 	var c *Corruption
 	return errors.As(err, &c)
 }
+
+// Replace is the advice where a directory cannot be used, in the order in which
+// it is safe: nothing is emptied before a copy is kept, nor while the other
+// servers may need what is in it.
+const Replace = "keep a copy of the directory before anything else; then put back a backup, or, in an ensemble whose other " +
+	"servers are all well (`conclave status`: what this one had acknowledged may be on just one other), move it away, " +
+	"keep myid, and start: the server fetches everything from them"
+
+// TooLong is the error of a record or znode that is whole, and longer than the
+// settings let this server read. Nothing is damaged.
+type TooLong struct {
+	File   string // full name
+	Offset int64  // of it, in the (uncompressed) file
+	Bytes  int
+	Limit  int // bytes that may be read: jute.maxbuffer and its extrasize
+}
+
+// Error says which setting was other when it was written.
+func (e *TooLong) Error() string {
+	return fmt.Sprintf("%s has %d bytes in one piece at offset %d, and this server may read %d: nothing is damaged, "+
+		"jute.maxbuffer was larger when it was written; set jute.maxbuffer=%d or what it was (Apache takes it from "+
+		"-Djute.maxbuffer=... in SERVER_JVMFLAGS or java.env, not from zoo.cfg), or jute.maxbuffer.extrasize",
+		e.File, e.Bytes, e.Offset, e.Limit, (e.Bytes+1)/2)
+}
+
+// IsTooLong tells whether err is, or wraps, a TooLong.
+func IsTooLong(err error) bool {
+	var e *TooLong
+	return errors.As(err, &e)
+}

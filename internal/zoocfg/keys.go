@@ -116,7 +116,7 @@ func (r *reader) clientKeys() map[string]setting {
 		"maxClientCnxns":                         used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32)),
 		"maxCnxns":                               used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32)),
 		"jute.maxbuffer":                         used(number(&c.FrameBytesMax, 1, 1<<30)),
-		"jute.maxbuffer.extrasize":               idle(number[int](nil, 0, math.MaxInt32), "records in files may be as large as ZooKeeper's default allows"),
+		"jute.maxbuffer.extrasize":               used(number(&c.ExtraBytesMax, 0, 1<<30)),
 		"nio.sessionlessCnxnTimeout":             used(millis(&c.HandshakeTime, 1)),
 		"globalOutstandingLimit":                 used(number(&c.InFlightMax, 1, 1<<20)),
 		"extendedTypesEnabled":                   used(flag(&c.ExtendedTypes)),
