@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/childtest"
 )
 
 // candidateEnv carries the order of a candidate process. The suite starts the
@@ -181,9 +182,7 @@ func (s Suite) startProcess(t testing.TB, h *history, o order) *process {
 	if errIn != nil || errOut != nil {
 		t.Fatal(errIn, errOut)
 	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Start(t, command)
 	p := &process{t: t, suite: s, id: o.ID, history: h, command: command, stdin: stdin, ended: make(chan struct{}),
 		elected: make(chan election.Token, toldMax), answers: make(chan string, toldMax),
 		campaigning: make(chan struct{}, toldMax), warming: make(chan struct{}, toldMax),

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/internal/childtest"
 )
 
 // inFile is a number in a file.
@@ -194,13 +195,14 @@ func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 				c.Env = append(os.Environ(), writerEnv+"="+path)
 				in, errIn := c.StdinPipe()
 				out, errOut := c.StdoutPipe()
-				if err := errors.Join(errIn, errOut, c.Start()); err != nil {
+				end, err := childtest.Begin(c)
+				if err := errors.Join(errIn, errOut, err); err != nil {
 					t.Error(err)
 					return
 				}
 				var word string
 				_, _ = fmt.Fprintln(in, token)
-				_, err := fmt.Fscan(out, &word)
+				_, err = fmt.Fscan(out, &word)
 				first := word
 				killed := i == 0
 				if killed {
@@ -210,6 +212,7 @@ func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 				_ = in.Close()
 				rest, _ := io.ReadAll(out)
 				_ = c.Wait()
+				end()
 				mu.Lock()
 				if err != nil || first != "written" && first != "stale" {
 					t.Errorf("writer %d, token %d: %q, %v", i, token, first, err)

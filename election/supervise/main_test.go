@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/conclave-project/conclave/internal/childtest"
 )
 
 // orderEnv makes this test binary a supervisor.
@@ -154,9 +155,7 @@ func start(t *testing.T, o testOrder) *runner {
 		t.Fatal(err)
 	}
 	r.command.Stdout, r.command.Stderr = file, file
-	if err := r.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Start(t, r.command)
 	go func() {
 		_ = r.command.Wait()
 		text, _ := os.ReadFile(output)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/test/stores"
 )
@@ -220,9 +221,7 @@ func startContainer(t testing.TB, kubeconfig, name string, command []string, env
 	}
 	c.command.Stderr = &c.stderr
 	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := c.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Start(t, c.command)
 	go func() {
 		_ = c.command.Wait()
 		close(c.done)

@@ -55,6 +55,7 @@ func run(ctx context.Context, servers, path string, lease, pause time.Duration, 
 	file := fence.NewFile(path)
 	fmt.Fprintln(out, "in line")
 	return elector.Run(ctx, func(leading context.Context, lead election.Leadership) error {
+		fmt.Fprintf(out, "leads with token %d\n", lead.Token())
 		err := count(ctx, file, lead, pause, out) // not with the context that would tell
 		if errors.Is(err, fence.ErrStale) {
 			fmt.Fprintf(out, "refused: %v\n", err)

@@ -28,6 +28,7 @@ var rooms = map[string]room{
 	"internal/vfs":                          {0, storage},
 	"internal/clock":                        {0, shell},
 	"internal/tracetest":                    {0, shell},
+	"internal/childtest":                    {0, shell},
 	"internal/wire":                         {1, machine},
 	"internal/txn":                          {1, machine},
 	"internal/session":                      {1, machine},

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/test/workload"
 	"github.com/conclave-project/conclave/zk"
@@ -59,12 +60,8 @@ func startJava(t *testing.T, version string, l *workload.Load, addrs string) *ja
 	must(t, err)
 	output, err := j.process.StdoutPipe()
 	must(t, err)
-	must(t, j.process.Start())
+	childtest.Start(t, j.process)
 	go j.follow(output)
-	t.Cleanup(func() {
-		// After finish this does nothing: the process has been waited for.
-		_ = j.process.Process.Kill()
-	})
 	return j
 }
 

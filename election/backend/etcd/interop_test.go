@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/internal/childtest"
 )
 
 // etcdctlLease is that of "etcdctl elect", which has no option for it.
@@ -112,13 +113,7 @@ func TestNomineeDoesNotPassCandidatesOfEtcdctl(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := exec.Command(server(url).Note["etcdctl"], "--endpoints", server(url).Addr, "elect", "e", "x")
-	if err := foreign.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = foreign.Process.Kill()
-		_ = foreign.Wait()
-	})
+	childtest.Start(t, foreign)
 	awaitQueue(t, c, 2)
 	go func() { _, _ = a.Acquire(within(t), claim("b", time.Minute)) }() // ends with the backend
 	awaitQueue(t, c, 3)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 )
 
@@ -103,9 +104,7 @@ func startPeer(t testing.TB, h *history, elected chan<- *peer, id string, comman
 	if errIn != nil || errOut != nil {
 		t.Fatal(errIn, errOut)
 	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	childtest.Start(t, command)
 	go p.read(stdout)
 	t.Cleanup(func() {
 		p.kill()

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/childtest"
 )
 
 // Experiment says what to run.
@@ -104,6 +106,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 type troop struct {
 	commands []*exec.Cmd
 	inputs   []io.Closer
+	ends     []func()
 	reading  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -116,9 +119,11 @@ func (t *troop) start(command *exec.Cmd) error {
 	command.Stderr = os.Stderr
 	stdin, errIn := command.StdinPipe()
 	stdout, errOut := command.StdoutPipe()
-	if err := errors.Join(errIn, errOut, command.Start()); err != nil {
-		return fmt.Errorf("lostupdate: start %s: %w", command.Path, err)
+	end, err := childtest.Begin(command)
+	if err := errors.Join(errIn, errOut, err); err != nil {
+		return fmt.Errorf("lostupdate: %w", err)
 	}
+	t.ends = append(t.ends, end)
 	number := len(t.commands)
 	t.commands, t.inputs = append(t.commands, command), append(t.inputs, stdin)
 	t.reading.Go(func() {
@@ -177,6 +182,7 @@ func (t *troop) kill() error {
 		if err := command.Wait(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() < 0) {
 			errs = append(errs, fmt.Errorf("lostupdate: process %d: %w", i, err))
 		}
+		t.ends[i]()
 	}
 	t.reading.Wait()
 	return errors.Join(errs...)

@@ -1,0 +1,91 @@
+//go:build linux
+
+package childtest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// parentEnv makes TestParent a process that starts another one, stops it, and
+// dies without a word when its input ends.
+const parentEnv = "CONCLAVE_CHILDTEST_PARENT"
+
+func TestParent(t *testing.T) {
+	if os.Getenv(parentEnv) == "" {
+		t.Skip("is started by TestStoppedProcessEndsWithTheProcessOfTheTest")
+	}
+	fmt.Println(startStopped(t).Process.Pid)
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+}
+
+// startStopped starts a process that does not end by itself, and stops it.
+func startStopped(t testing.TB) *exec.Cmd {
+	command := exec.Command("sleep", "3600")
+	Start(t, command)
+	if err := command.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	return command
+}
+
+// awaitGone waits until no process has the number. One that was waited for by
+// nobody yet is gone, too.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		var id int
+		var name, letter string
+		if _, _ = fmt.Sscan(string(state), &id, &name, &letter); letter == "Z" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d is left: %s", pid, state)
+		}
+	}
+}
+
+func TestStoppedProcessEndsWithItsTest(t *testing.T) {
+	var pid int
+	t.Run("a test", func(t *testing.T) { pid = startStopped(t).Process.Pid })
+	awaitGone(t, pid)
+}
+
+func TestStoppedProcessEndsWithTheProcessOfTheTest(t *testing.T) {
+	parent := exec.Command(os.Args[0], "-test.run=^TestParent$")
+	parent.Env = append(os.Environ(), parentEnv+"=1")
+	stdin, errIn := parent.StdinPipe()
+	stdout, errOut := parent.StdoutPipe()
+	if errIn != nil || errOut != nil {
+		t.Fatal(errIn, errOut)
+	}
+	Start(t, parent)
+	var pid int
+	if _, err := fmt.Fscan(bufio.NewReader(stdout), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, parent.Process.Pid)
+	awaitGone(t, pid)
+}
+
+func TestProcessThatTheTestHasWaitedForIsNoConcern(t *testing.T) {
+	command := exec.Command("true")
+	Start(t, command)
+	if err := command.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
