@@ -24,6 +24,9 @@ import "fmt"
 // ID names a member. Where an algorithm orders members, it is as text.
 type ID string
 
+// TermMax is the highest term there is: no sum of terms overflows.
+const TermMax = 1<<63 - 1
+
 // Machine is one member's part of one election. It is not safe for concurrent
 // use. A machine may be asked for its status at any time.
 type Machine interface {

@@ -26,6 +26,10 @@
 //	    own term that a quorum of it has taken over, in that term, and it adds
 //	    or removes one member at most.
 //
+//	T6  A member believes no term that is above TermMax or more than 2^32 above
+//	    its own: elections cannot have come so far while it was away. One frame
+//	    of a member gone wrong must not use up the terms of all.
+//
 // T2 and T3 need no synchronized clocks, only clocks of nearly the same rate.
 // T1 needs none, but a disk that keeps what it was given: a member that has
 // forgotten its state must not come back under its id.

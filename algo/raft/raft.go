@@ -91,6 +91,7 @@ func New(nowMs int64, cfg Config) *Machine {
 	cfg.BeatMs = max(1, cmp.Or(cfg.BeatMs, cfg.LeaseMs/5))
 	cfg.SpreadMs = max(1, cmp.Or(cfg.SpreadMs, cfg.LeaseMs/4))
 	invariant.Check(cfg.ID != "" && cfg.LeaseMs > 0, "raft: a member needs an id and a lease")
+	invariant.Check(cfg.State.Term <= algo.TermMax, "raft: a term beyond all")
 	m := &Machine{cfg: cfg, state: cfg.State, seed: cfg.Seed*0x9e3779b97f4a7c15 | 1}
 	m.state.Config.Members = slices.Clone(cfg.State.Config.Members)
 	if m.state.Term > 0 {
@@ -193,9 +194,21 @@ var handlers = map[algo.Word]func(*Machine, int64, algo.ID, *algo.Message){
 }
 
 func (m *Machine) onReceived(nowMs int64, from algo.ID, message *algo.Message) {
-	if handler := handlers[message.Word]; handler != nil && from != m.cfg.ID {
-		handler(m, nowMs, from, message)
+	handler := handlers[message.Word]
+	if handler == nil || from == m.cfg.ID || !m.credible(message) {
+		return
 	}
+	handler(m, nowMs, from, message)
+}
+
+// termJumpMax is how far terms can have come while a member was away: a new one
+// each millisecond for seven weeks (T6).
+const termJumpMax = 1 << 32
+
+// credible reports whether the terms of a message can be true (T6).
+func (m *Machine) credible(e *algo.Message) bool {
+	limit := min(m.state.Term+termJumpMax, algo.TermMax)
+	return e.Term <= limit && e.Permit <= e.Term && e.Config.Term <= limit
 }
 
 func (m *Machine) onCampaign(nowMs, laterMs int64) {

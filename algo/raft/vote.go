@@ -24,6 +24,10 @@ func (m *Machine) ask(nowMs int64) {
 // vote asks for votes in a new term. The permit is the term of a leader that has
 // let go in favour of this member, 0 for none.
 func (m *Machine) vote(nowMs int64, permit uint64) {
+	if m.state.Term == algo.TermMax {
+		m.fail(nowMs) // for ever: there is no term left to lead in
+		return
+	}
 	m.adopt(m.state.Term + 1)
 	m.begin(nowMs, candidate, permit)
 	m.state.Vote = m.cfg.ID

@@ -134,6 +134,11 @@ func parseState(text []byte) (*state, error) {
 	if st.Births == nil || st.Elections == nil {
 		return nil, errors.New("the file lacks a part")
 	}
+	for name, one := range st.Elections {
+		if one.Term > algo.TermMax {
+			return nil, fmt.Errorf("the election %q has the term %d, and terms end at %d", name, one.Term, uint64(algo.TermMax))
+		}
+	}
 	return st, nil
 }
 

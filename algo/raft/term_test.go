@@ -1,0 +1,94 @@
+package raft_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/algo/raft"
+)
+
+func member(term uint64) *raft.Machine {
+	return raft.New(0, raft.Config{ID: "a", LeaseMs: 1000, DriftPercent: 5, Seed: 1,
+		State: algo.State{Term: term, Config: algo.Config{Version: 1, Members: []algo.ID{"a", "b", "c"}}}})
+}
+
+// elect lets the machine campaign, with b voting for it, and returns the term in
+// which it leads, 0 for none.
+func elect(m *raft.Machine) uint64 {
+	m.Step(5000, algo.Campaign{})
+	for now := int64(5000); now < 20_000; now += 10 {
+		effects := append([]algo.Effect(nil), m.Step(now, algo.Tick{})...)
+		for len(effects) > 0 {
+			one := effects[0]
+			effects = effects[1:]
+			if lead, ok := one.(algo.Lead); ok {
+				return lead.Term
+			}
+			send, ok := one.(algo.Send)
+			if !ok || send.To != "b" {
+				continue
+			}
+			reply := algo.Message{Term: send.Term, Round: send.Round, Yes: true}
+			switch send.Word {
+			case algo.AskFirst:
+				reply.Word = algo.AskFirstReply
+			case algo.Ask:
+				reply.Word = algo.AskReply
+			case algo.Beat:
+				reply.Word, reply.Config = algo.BeatReply, send.Config
+			default:
+				continue
+			}
+			effects = append(effects, m.Step(now, algo.Received{From: "b", Message: reply})...)
+		}
+	}
+	return 0
+}
+
+// TestTermsBeyondBeliefChangeNothing (T6): whatever the word, and the member
+// leads afterwards in the next term of its own.
+func TestTermsBeyondBeliefChangeNothing(t *testing.T) {
+	for _, mine := range []uint64{0, 7, 1 << 40} {
+		for _, term := range []uint64{math.MaxUint64, 1 << 63, mine + 1<<32 + 1} {
+			m := member(mine)
+			for word := algo.Word(0); word < 32; word++ {
+				for _, message := range []algo.Message{
+					{Word: word, Term: term, Round: 1, Yes: true, Config: algo.Config{Version: 1}},
+					{Word: word, Term: term, Round: 1, Permit: term},
+					{Word: word, Term: mine + 1, Permit: mine + 2},
+					{Word: word, Term: mine + 1, Config: algo.Config{Term: term, Version: 9, Members: []algo.ID{"b"}}},
+				} {
+					if effects := m.Step(1, algo.Received{From: "b", Message: message}); len(effects) != 0 {
+						t.Errorf("term %d, %v: %v", mine, message, effects)
+					}
+				}
+			}
+			if led := elect(m); led != mine+1 {
+				t.Errorf("after a term of %d it leads in %d, expected %d", term, led, mine+1)
+			}
+		}
+	}
+}
+
+// TestMemberThatWasAwayForLongIsBroughtAlong (T6).
+func TestMemberThatWasAwayForLongIsBroughtAlong(t *testing.T) {
+	m := member(7)
+	m.Step(1, algo.Received{From: "b", Message: algo.Message{Word: algo.Beat, Term: 7 + 1<<32, Round: 1,
+		Config: algo.Config{Version: 1}}})
+	if s := m.Status(); s.Term != 7+1<<32 || s.Leader != "b" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestLastTermElectsNobody: and ends no process.
+func TestLastTermElectsNobody(t *testing.T) {
+	m := member(algo.TermMax)
+	if led := elect(m); led != 0 {
+		t.Errorf("leads in term %d", led)
+	}
+	m.Step(30_000, algo.Received{From: "b", Message: algo.Message{Word: algo.Now, Term: algo.TermMax}})
+	if s := m.Status(); s.Term != algo.TermMax || s.Leads {
+		t.Errorf("%+v", s)
+	}
+}
