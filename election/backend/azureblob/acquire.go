@@ -56,6 +56,7 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	c := &candidate{backend: b, claim: claim, claimed: &claimed{stop: stop}, lease: leaseOf(claim),
 		answered: election.Now(), warmed: make(chan error, 1)}
 	b.mu.Lock()
+	b.sweep()
 	b.claims[claim.Nonce] = c.claimed
 	b.mu.Unlock()
 	for {

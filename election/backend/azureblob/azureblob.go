@@ -20,8 +20,9 @@
 //	A3  A token is greater than the one stored, and not less than the writer's
 //	    wall clock in ms. It is stored under the lease, on the condition that
 //	    nobody has written since, before it is given out.
-//	A4  Requests are sent once: the SDK's retries would go on behind the end of
-//	    the lease. Who calls tries again while it makes sense.
+//	A4  Requests are sent once and have a time limit: the SDK's retries would go
+//	    on behind the end of the lease, and a dead connection would hold a
+//	    candidate for ever. Who calls tries again while it makes sense.
 //	A5  Handing over to a chosen candidate changes the id of the lease to that
 //	    of its claim. There is no moment in which a third could acquire it.
 //	A6  The line has one place for the next in line, who shows by a beat that
@@ -48,6 +49,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -96,6 +98,9 @@ var (
 type claimed struct {
 	// stop ends what goes on in the background for this claim.
 	stop context.CancelFunc
+	// left is when the first release failed, 0 for never. The Backend's mutex
+	// guards it.
+	left election.Instant
 
 	mu sync.Mutex
 	// unknown: a write of the line was sent and not answered. It may still
@@ -170,6 +175,23 @@ func (b *Backend) claimed(nonce string) *claimed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.claims[nonce]
+}
+
+// leftLate notes that a release has failed. Whoever asked may ask again; if not,
+// the lease runs out, and then there is nothing left to give back.
+func (b *Backend) leftLate(c *claimed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.left == 0 {
+		c.left = election.Now()
+	}
+}
+
+// sweep forgets the claims whose lease has run out by itself. The caller holds
+// the mutex.
+func (b *Backend) sweep() {
+	now := election.Now()
+	maps.DeleteFunc(b.claims, func(_ string, c *claimed) bool { return c.left != 0 && now.Sub(c.left) > 2*LeaseMax })
 }
 
 // fail says what was being done, to which election.

@@ -36,9 +36,13 @@ func (b *Backend) object(blob string) object {
 	return object{blob, b.container.NewBlockBlobClient(blob)}
 }
 
-// once switches the SDK's retries off (A4).
-func once(ctx context.Context) context.Context {
-	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
+// requestMax is how long one request may take: a quarter of the shortest lease.
+const requestMax = LeaseMin / 4
+
+// once switches the SDK's retries off, and bounds the request (A4).
+func once(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, requestMax)
+	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), cancel
 }
 
 // The answers of the service that tell something. All others tell nothing of
@@ -103,7 +107,9 @@ type seen struct {
 
 // read returns what a blob holds.
 func (o object) read(ctx context.Context) (seen, error) {
-	out, err := o.client.DownloadStream(once(ctx), nil)
+	ctx, cancel := once(ctx)
+	defer cancel()
+	out, err := o.client.DownloadStream(ctx, nil)
 	if isCode(err, bloberror.BlobNotFound) {
 		return seen{}, nil
 	}
@@ -128,6 +134,8 @@ func (o object) read(ctx context.Context) (seen, error) {
 // write puts the blob if it still has the ETag, empty for none at all, and, if
 // an id is given, only under that lease.
 func (o object) write(ctx context.Context, data []byte, etag azcore.ETag, id string, metadata map[string]*string) error {
+	ctx, cancel := once(ctx)
+	defer cancel()
 	conditions := &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{}}
 	if etag == "" {
 		conditions.ModifiedAccessConditions.IfNoneMatch = to.Ptr(azcore.ETagAny)
@@ -137,7 +145,7 @@ func (o object) write(ctx context.Context, data []byte, etag azcore.ETag, id str
 	if id != "" {
 		conditions.LeaseAccessConditions = &blob.LeaseAccessConditions{LeaseID: &id}
 	}
-	_, err := o.client.Upload(once(ctx), streaming.NopCloser(bytes.NewReader(data)), &blockblob.UploadOptions{
+	_, err := o.client.Upload(ctx, streaming.NopCloser(bytes.NewReader(data)), &blockblob.UploadOptions{
 		AccessConditions: conditions, Metadata: metadata,
 		HTTPHeaders: &blob.HTTPHeaders{BlobContentType: to.Ptr("application/json")}})
 	return o.explain("write", err)
@@ -158,46 +166,56 @@ func (o object) lease(id string) (*lease.BlobClient, error) {
 
 // acquire takes the lease, or renews it if the id has it (A2).
 func (o object) acquire(ctx context.Context, id string, length time.Duration) error {
+	ctx, cancel := once(ctx)
+	defer cancel()
 	client, err := o.lease(id)
 	if err == nil {
-		_, err = client.AcquireLease(once(ctx), int32(length/time.Second), nil)
+		_, err = client.AcquireLease(ctx, int32(length/time.Second), nil)
 	}
 	return o.explain("acquire the lease of", err)
 }
 
 func (o object) renew(ctx context.Context, id string) error {
+	ctx, cancel := once(ctx)
+	defer cancel()
 	client, err := o.lease(id)
 	if err == nil {
-		_, err = client.RenewLease(once(ctx), nil)
+		_, err = client.RenewLease(ctx, nil)
 	}
 	return o.explain("renew the lease of", err)
 }
 
 // release gives the lease back; it is free at once.
 func (o object) release(ctx context.Context, id string) error {
+	ctx, cancel := once(ctx)
+	defer cancel()
 	client, err := o.lease(id)
 	if err == nil {
-		_, err = client.ReleaseLease(once(ctx), nil)
+		_, err = client.ReleaseLease(ctx, nil)
 	}
 	return o.explain("release the lease of", err)
 }
 
 // handOver gives the lease another id (A5).
 func (o object) handOver(ctx context.Context, id, successor string) error {
+	ctx, cancel := once(ctx)
+	defer cancel()
 	client, err := o.lease(id)
 	if err == nil {
-		_, err = client.ChangeLease(once(ctx), successor, nil)
+		_, err = client.ChangeLease(ctx, successor, nil)
 	}
 	return o.explain("change the lease of", err)
 }
 
 // breakLease ends the lease after what remains of it.
 func (o object) breakLease(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := once(ctx)
+	defer cancel()
 	client, err := o.lease("")
 	if err != nil {
 		return 0, err
 	}
-	out, err := client.BreakLease(once(ctx), nil)
+	out, err := client.BreakLease(ctx, nil)
 	if err != nil {
 		return 0, o.explain("break the lease of", err)
 	}

@@ -72,6 +72,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 		err = b.leaveLine(ctx, claim.Election, claim.Nonce, c)
 	}
 	if err != nil {
+		b.leftLate(c)
 		return b.fail("release", claim.Election, err)
 	}
 	b.mu.Lock()

@@ -39,7 +39,7 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 func (b *Backend) join(ctx context.Context, s *seat) error {
 	entry := &api.SessionEntry{Name: sessionName(s.claim.Nonce), TTL: s.claim.Lease.String(),
 		Behavior: api.SessionBehaviorDelete, LockDelay: b.options.LockDelay}
-	id, _, err := b.client.Session().CreateNoChecks(entry, (&api.WriteOptions{}).WithContext(ctx)) // C4
+	id, err := b.create(ctx, entry)
 	if err != nil {
 		return err
 	}
@@ -47,11 +47,22 @@ func (b *Backend) join(ctx context.Context, s *seat) error {
 	return b.enter(ctx, s)
 }
 
+// create makes the session. Like every request of this package it has a time
+// limit: an agent that has gone silently must not be waited for.
+func (b *Backend) create(ctx context.Context, entry *api.SessionEntry) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	id, _, err := b.client.Session().CreateNoChecks(entry, (&api.WriteOptions{}).WithContext(ctx)) // C4
+	return id, err
+}
+
 // sessionName lets a session be found whose creation was not answered.
 func sessionName(nonce string) string { return "conclave " + nonce }
 
 // enter puts the candidate at the end of the line. To repeat it does no harm.
 func (b *Backend) enter(ctx context.Context, s *seat) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	pair := &api.KVPair{Key: s.ticket, Value: ticket{ID: s.claim.ID}.encode(), Session: s.sessionID()}
 	entered, _, err := b.client.KV().Acquire(pair, (&api.WriteOptions{}).WithContext(ctx))
 	if err == nil && !entered {
@@ -273,6 +284,8 @@ func crossed(ctx context.Context, err error) bool {
 }
 
 func (b *Backend) txn(ctx context.Context, options *api.QueryOptions, ops api.KVTxnOps) ([]*api.KVPair, int, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	done, answer, _, err := b.client.KV().Txn(ops, options.WithContext(ctx))
 	if crossed(ctx, err) {
 		done, answer, _, err = b.client.KV().Txn(ops, options.WithContext(ctx))
@@ -296,6 +309,8 @@ var errNoSession = fmt.Errorf("%w: the session has ended", election.ErrLost)
 // keepAlive renews the session. It returns the instant before it asked, from
 // which on the session lives for the time beside it (C3).
 func (b *Backend) keepAlive(ctx context.Context, s *seat) (election.Instant, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	sent := election.Now()
 	options := (&api.WriteOptions{}).WithContext(ctx)
 	entry, _, err := b.client.Session().Renew(s.sessionID(), options)

@@ -147,9 +147,29 @@ func (b *Backend) add(claim election.Claim) (*seat, error) {
 	if b.closed {
 		return nil, errClosed
 	}
+	b.sweep()
 	s := newSeat(b, claim)
 	b.seats[claim.Nonce] = s
 	return s, nil
+}
+
+// leftLate notes that a release has failed. Whoever asked may ask again; if not,
+// the session ends by itself, and then there is nothing left to give back.
+func (b *Backend) leftLate(s *seat) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.left == 0 {
+		s.left = election.Now()
+	}
+}
+
+// sweep forgets the seats whose session has ended by itself: nobody renews it,
+// and servers end it within twice its TTL. The caller holds the mutex.
+func (b *Backend) sweep() {
+	now := election.Now()
+	maps.DeleteFunc(b.seats, func(_ string, s *seat) bool {
+		return s.left != 0 && now.Sub(s.left) > 3*s.claim.Lease
+	})
 }
 
 func (b *Backend) seat(nonce string) *seat {

@@ -88,6 +88,8 @@ func (b *Backend) prove(ctx context.Context, s *seat, grant election.Grant) (ele
 // rival returns the first candidate in line of the highest priority above that
 // of the claim, and empty if there is none or if that cannot be found out now.
 func (b *Backend) rival(ctx context.Context, s *seat) string {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	name := s.claim.Election
 	options := (&api.QueryOptions{}).WithContext(ctx)
 	segments, _, err := b.client.KV().Keys(b.lineKeys(name), "/", options)

@@ -158,6 +158,8 @@ func equal(a, b election.View) bool {
 // Elections returns the names of all elections in which a candidate of this
 // package stands or has ever led.
 func (b *Backend) Elections(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	options := (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
 	keys, _, err := b.client.KV().Keys(b.root(), "/", options)
 	if err != nil {

@@ -24,6 +24,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	}
 	s.leave()
 	if err := b.release(ctx, s, grant.Ended); err != nil {
+		b.leftLate(s)
 		return fmt.Errorf("consul: release in election %q: %w", grant.Claim.Election, mark(err))
 	}
 	b.forget(grant.Claim.Nonce)
@@ -40,6 +41,8 @@ func (b *Backend) release(ctx context.Context, s *seat, reason election.Reason) 
 	} else if err := b.giveUp(ctx, s, session, reason); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	options := (&api.WriteOptions{}).WithContext(ctx)
 	_, err := b.client.Session().Destroy(session, options)
 	if crossed(ctx, err) {
@@ -100,6 +103,8 @@ func (b *Backend) note(ctx context.Context, name string, token election.Token, r
 
 // findSession returns the session of a claim by its name, empty for none.
 func (b *Backend) findSession(ctx context.Context, s *seat) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	options := (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
 	all, _, err := b.client.Session().List(options)
 	for _, entry := range all {

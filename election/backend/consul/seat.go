@@ -20,6 +20,9 @@ type seat struct {
 	// ctx ends when the claim is released.
 	ctx   context.Context
 	leave context.CancelFunc
+	// left is when the first release failed, 0 for never. The Backend's mutex
+	// guards it.
+	left election.Instant
 	// news and lost are those of the grant.
 	news chan struct{}
 	lost chan struct{}
