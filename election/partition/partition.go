@@ -213,7 +213,7 @@ func (m *Member) Run(ctx context.Context, function Function) error {
 		return fmt.Errorf("group %q: %w", m.name, ErrRunning)
 	}
 	defer m.running.Store(false)
-	return newRun(m, function).loop(ctx)
+	return newRun(ctx, m, function).loop(ctx)
 }
 
 // setView keeps a view, and tells it, if it differs from the last one.

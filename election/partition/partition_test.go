@@ -407,6 +407,29 @@ func TestFunctionThatReturnsIsCalledAgain(t *testing.T) {
 	}
 }
 
+// TestFunctionsSeeTheContextOfRun: its values, and why it ended.
+func TestFunctionsSeeTheContextOfRun(t *testing.T) {
+	type key struct{}
+	m, err := partition.New(electiontest.NewStore(nil), "group", partition.Options{Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := errors.New("the machine is needed for something else")
+	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+	var value any
+	var cause error
+	err = m.Run(ctx, func(ctx context.Context, _ int, _ election.Leadership) error {
+		value = ctx.Value(key{})
+		cancel(why)
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return nil
+	})
+	if value != "value" || !errors.Is(cause, why) || !errors.Is(err, why) {
+		t.Errorf("value %v, cause %v, Run returned %v", value, cause, err)
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	for _, o := range []partition.Options{

@@ -19,6 +19,7 @@ const refusalsMax = 3
 
 // run is one call of Run. The loop owns everything; the others report.
 type run struct {
+	base     context.Context // that of Run, but for its end
 	member   *Member
 	function Function
 	reports  chan func()
@@ -51,7 +52,7 @@ type sighting struct {
 
 // job is this member's part in a partition.
 type job struct {
-	cancel   context.CancelFunc // nil when it does not campaign
+	cancel   context.CancelCauseFunc // nil when it does not campaign
 	leads    bool
 	token    election.Token // with which it leads
 	moving   bool
@@ -60,15 +61,15 @@ type job struct {
 	after    time.Time // not to campaign, or to hand over, before
 }
 
-func newRun(m *Member, function Function) *run {
+func newRun(ctx context.Context, m *Member, function Function) *run {
 	n := len(m.partitions) + len(m.seats)
-	return &run{member: m, function: function, reports: make(chan func(), 64), done: make(chan struct{}),
+	return &run{base: context.WithoutCancel(ctx), member: m, function: function, reports: make(chan func(), 64), done: make(chan struct{}),
 		leaders: make([]sighting, n), unseen: n, jobs: make([]job, len(m.partitions)), seat: -1}
 }
 
 // loop owns the run until it is over.
 func (r *run) loop(ctx context.Context) error {
-	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	watching, stopWatching := context.WithCancel(r.base)
 	r.watch(watching)
 	ended, leaving := ctx.Done(), r.member.leaving
 	for {
@@ -154,7 +155,7 @@ func (r *run) stop(err error) {
 
 func (r *run) cancel(p int) {
 	if r.jobs[p].cancel != nil {
-		r.jobs[p].cancel()
+		r.jobs[p].cancel(r.err)
 	}
 }
 
@@ -254,7 +255,7 @@ func (r *run) takeSeat() {
 }
 
 func (r *run) sit(seat int) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(r.base)
 	r.seat, r.sitting = seat, cancel
 	r.start(func() error {
 		return r.member.seats[seat].Run(ctx, func(ctx context.Context, _ election.Leadership) error {
@@ -306,7 +307,7 @@ func (r *run) campaign(targets []string) (next time.Time) {
 		case wanted && j.cancel == nil:
 			r.stand(p)
 		case !wanted && j.cancel != nil && !j.leads:
-			j.cancel()
+			j.cancel(nil)
 		}
 	}
 	return next
@@ -314,7 +315,7 @@ func (r *run) campaign(targets []string) (next time.Time) {
 
 // stand stands for a partition, and leads it.
 func (r *run) stand(p int) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(r.base)
 	r.jobs[p].cancel = cancel
 	r.start(func() error {
 		return r.member.partitions[p].Run(ctx, func(ctx context.Context, lead election.Leadership) error {
@@ -323,7 +324,7 @@ func (r *run) stand(p int) {
 		})
 	}, func(err error) {
 		stopped := ctx.Err() != nil
-		cancel()
+		cancel(nil)
 		r.stood(p, err, stopped)
 	})
 }
@@ -367,7 +368,7 @@ func (r *run) move(p int, to string) (next time.Time) {
 	e, token, resign := r.member.partitions[p], j.token, j.refusals >= refusalsMax
 	limit := 2 * e.Options().Lease
 	r.workers.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ctx, cancel := context.WithTimeout(r.base, limit)
 		defer cancel()
 		err := handOver(ctx, e, to, resign)
 		r.report(func() { r.moved(p, token, err) })
