@@ -56,8 +56,6 @@ func (s *Snapshot) Zxid() zk.Zxid { return s.zxid }
 
 // End gives a snapshot up. It may be called again.
 func (s *Snapshot) End() {
-	s.tree.RLock()
-	defer s.tree.RUnlock()
 	s.scan.End()
 	s.ended = true
 }
@@ -65,8 +63,6 @@ func (s *Snapshot) End() {
 // again begins the walk anew, for a snapshot that found no room: of a tree that
 // has not changed since.
 func (s *Snapshot) again() {
-	s.tree.Lock()
-	defer s.tree.Unlock()
 	s.scan, s.ended = s.tree.NewScan(), false
 }
 

@@ -136,7 +136,11 @@ func (t *Tree) raiseParent(parent uint32, zxid zk.Zxid, cversion int32) {
 }
 
 // applyDelete deletes a znode. The parent's pzxid rises even if the znode has
-// gone already (ZOOKEEPER-3125).
+// gone already (ZOOKEEPER-3125). A replay may meet children: the fuzzy snapshot
+// shows a later znode of the same path, or its later children. They go as well,
+// for what is there now was not there when the transaction was decided, and the
+// log creates it again. To keep them would keep the data and the stat of a znode
+// that has gone.
 func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	parentPath, name := zk.SplitPath(path)
 	parent, ok := t.find(parentPath)
@@ -152,8 +156,8 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	if !ok {
 		return zk.ErrNoNode
 	}
-	if t.restOf(t.nodes.at(id)).children > 0 {
-		return zk.ErrNotEmpty // a replay meets children that are deleted later
+	for child := t.first(id); child != noNode; child = t.first(id) {
+		t.applyDelete(h, t.path(child), out)
 	}
 	acl := Node{t, id}.ACL()
 	bytes := int64(t.nodes.at(id).dataBytes())

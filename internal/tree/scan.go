@@ -1,6 +1,10 @@
 package tree
 
-import "github.com/conclave-project/conclave/zk"
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/zk"
+)
 
 // Entry is one znode as a snapshot stores it. Data aliases the tree.
 type Entry struct {
@@ -23,22 +27,29 @@ type Scan struct {
 	prefix string // its path and a slash: siblings share it
 }
 
-// NewScan starts a walk. Call it with the tree locked for reading, but never
-// while transactions are applied, and End it.
+// NewScan starts a walk. Call it between transactions, with the tree not locked,
+// and End it.
 func (t *Tree) NewScan() *Scan {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := &Scan{t: t, at: rootNode}
 	t.walks = append(t.walks, s)
 	return s
 }
 
-// End takes the walk off the tree. Call it as NewScan.
+// Scans returns how many walks are under way.
+func (t *Tree) Scans() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.walks)
+}
+
+// End takes the walk off the tree. Call it with the tree not locked, from any
+// goroutine; it may be called again.
 func (s *Scan) End() {
-	for i, other := range s.t.walks {
-		if other == s {
-			s.t.walks = append(s.t.walks[:i], s.t.walks[i+1:]...)
-			return
-		}
-	}
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	s.t.walks = slices.DeleteFunc(s.t.walks, func(other *Scan) bool { return other == s })
 }
 
 // Cut tells that the tree became another one before the walk was over: what it
