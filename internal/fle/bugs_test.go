@@ -96,13 +96,13 @@ func TestZookeeper1419TheOrderOfVotesIsTransitive(t *testing.T) {
 	}
 	for range 200_000 {
 		a, b, c := draw(), draw(), draw()
-		if a.beats(b, set) && b.beats(a, set) || a.beats(a, set) {
+		if a.beats(b, set, set) && b.beats(a, set, set) || a.beats(a, set, set) {
 			t.Fatalf("%v and %v beat each other", a, b)
 		}
-		if a.beats(b, set) && b.beats(c, set) && !a.beats(c, set) {
+		if a.beats(b, set, set) && b.beats(c, set, set) && !a.beats(c, set, set) {
 			t.Fatalf("%v beats %v beats %v, but not the last", a, b, c)
 		}
-		if able := set.Weight(a.Leader) > 0 && set.Weight(b.Leader) > 0; able && a != b && !a.beats(b, set) && !b.beats(a, set) {
+		if able := set.Weight(a.Leader) > 0 && set.Weight(b.Leader) > 0; able && a != b && !a.beats(b, set, set) && !b.beats(a, set, set) {
 			t.Fatalf("%v and %v have no order", a, b)
 		}
 	}
@@ -284,5 +284,38 @@ func TestWhatNoPeerWouldSayIsDropped(t *testing.T) {
 	}
 	if len(a.m.asked) > AskersMax+3 {
 		t.Fatalf("F7: %d askers are remembered", len(a.m.asked))
+	}
+}
+
+// One message with a round that no honest peer has reached would take everybody
+// to where the round cannot grow any more.
+func TestOneForgedRoundDoesNotEndElections(t *testing.T) {
+	for _, round := range []int64{1 << 33, roundMax - 1, roundMax} {
+		w := newNetwork()
+		elected := 0
+		w.saw = func(_ quorum.ID, e Effect) {
+			if _, ok := e.(Elected); ok {
+				elected++
+			}
+		}
+		voters := quorum.NewMajority(1, 2, 3)
+		for id := quorum.ID(1); id <= 3; id++ {
+			w.add(id, Config{ResendMinMs: 200, ResendMaxMs: 1000}, Ensemble{Committed: voters})
+		}
+		forged := Notification{State: Looking, Vote: Vote{3, zk.MakeZxid(1, 3), 1}, Round: round, Version: 2}
+		for try := 1; try <= 3; try++ {
+			w.step(1, Received{2, forged})
+			for id := quorum.ID(1); id <= 3; id++ {
+				w.step(id, Look{zk.MakeZxid(1, uint32(id)), 1})
+			}
+			w.step(1, Received{2, forged})
+			w.step(2, Received{3, Notification{State: Leading, Vote: forged.Vote, Round: round, Version: 2}})
+			w.settle()
+			w.advance(2000)
+			w.settle()
+			if elected != 3*try {
+				t.Fatalf("round %d: %d decisions in %d elections of 3 servers", round, elected, try)
+			}
+		}
 	}
 }

@@ -22,9 +22,14 @@ type Config struct {
 	ResendMinMs, ResendMaxMs int64
 }
 
-// roundMax is the highest round that is believed. Counting up there takes
-// longer than any ensemble lives; a peer that says more would make it overflow.
-const roundMax = 1 << 62
+// roundMax is the highest round there is, and roundJumpMax how far one message
+// may lead ahead. Each election takes one round, so no honest peer is as far
+// ahead; one that says it is would take everybody to where the round cannot grow
+// any more, and nobody would elect again before all have been restarted.
+const (
+	roundMax     = 1 << 62
+	roundJumpMax = 1 << 32
+)
 
 // Machine is one server's part in elections. It is not safe for concurrent use.
 type Machine struct {
@@ -45,6 +50,7 @@ type Machine struct {
 	resendMs    int64 // when the proposal is sent again
 	resendGapMs int64
 	finalizeMs  int64 // when the quorum is final; 0 without one
+	roundEndMs  int64 // when the round is given up; 0 unless a change of the ensemble is proposed
 	adopted     int64 // highest version that Adopt was said for
 
 	// While following, leading or observing.
@@ -89,8 +95,8 @@ var handlers = [states][states]handler{
 	},
 	Leading: {
 		Looking:   (*Machine).leadingHearsLooking,
-		Following: (*Machine).leadingHearsFollowing,
-		Leading:   (*Machine).ignore,
+		Following: (*Machine).leadingHearsDecided,
+		Leading:   (*Machine).leadingHearsDecided,
 		Observing: (*Machine).ignore,
 	},
 	Observing: {
@@ -152,13 +158,16 @@ func (m *Machine) Round() int64 { return m.round }
 // WakeMs returns when the machine wants its next Tick, and false when only
 // another event can move it.
 func (m *Machine) WakeMs() (int64, bool) {
-	switch {
-	case m.state != Looking || m.look == nil:
+	if m.state != Looking || m.look == nil {
 		return 0, false
-	case m.finalizeMs != 0:
-		return min(m.finalizeMs, m.resendMs), true
 	}
-	return m.resendMs, true
+	wakeMs := m.resendMs
+	for _, otherMs := range [...]int64{m.finalizeMs, m.roundEndMs} {
+		if otherMs != 0 {
+			wakeMs = min(wakeMs, otherMs)
+		}
+	}
+	return wakeMs, true
 }
 
 // voter says whether this server votes.
@@ -207,14 +216,12 @@ func (m *Machine) onSynced(nowMs int64, e Synced) {
 	m.tellAsked(nowMs)
 }
 
-// notification returns what this server says at present.
+// notification returns what this server says at present. Its round is always the
+// own logical clock: who has joined a leadership of a lower round, but has voted
+// in this one, would else seem to say something old to those it voted with.
 func (m *Machine) notification() Notification {
-	n := Notification{State: m.state, Vote: m.Vote(), Round: m.currentRound, Version: versionSent,
+	return Notification{State: m.state, Vote: m.Vote(), Round: m.round, Version: versionSent,
 		Config: m.ensemble.Config, ConfigVersion: m.ensemble.Version}
-	if m.state == Looking {
-		n.Round = m.round
-	}
-	return n
 }
 
 // trusted says whether a zxid may be voted for (F6).

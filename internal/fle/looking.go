@@ -30,31 +30,58 @@ type early struct {
 
 // keepEarly remembers the last vote of a voter that looks, while this server
 // does not: servers notice the loss of a leader one after the other, and the
-// first one's vote would be lost until it is patient no more.
+// first one's vote would be lost until it is patient no more. The same holds for
+// whom it follows since a later round than this server's: it says so only once.
 func (m *Machine) keepEarly(nowMs int64, from quorum.ID, n *Notification) {
-	if n.State == Looking {
+	if n.State == Looking || m.look != nil && n.Round > m.currentRound {
 		m.early[from] = early{*n, nowMs}
 	} else {
 		delete(m.early, from)
 	}
 }
 
-// hearEarly hears those votes now. One that is older than the longest pause
-// would have been repeated if it were still meant.
+// hearEarly hears those words now, first of who follows already: votes for one
+// that follows another must not decide. A vote that is older than the longest
+// pause would have been repeated if it were still meant.
 func (m *Machine) hearEarly(nowMs int64) {
 	heard := m.early
 	m.early = make(map[quorum.ID]early)
-	for _, id := range m.set.Voters() {
-		if e, ok := heard[id]; ok && nowMs-e.atMs <= m.cfg.ResendMaxMs && m.state == Looking {
-			m.onReceived(nowMs, id, &e.n)
+	for _, looking := range []bool{false, true} {
+		for _, id := range m.set.Voters() {
+			e, ok := heard[id]
+			if ok && (e.n.State == Looking) == looking && nowMs-e.atMs <= m.cfg.ResendMaxMs && m.state == Looking {
+				m.onReceived(nowMs, id, &e.n)
+			}
 		}
 	}
 }
+
+// preferred returns the configuration whose servers come first in a round. While
+// a change is proposed, some may not have heard of it, and cannot vote for a
+// leader that only it has. So in odd rounds the servers of the configuration in
+// force come first: everybody can elect them. But their histories may all be too
+// short for the quorum of the proposed one, which Zab asks for as well; so in
+// even rounds the history alone counts. A round without a decision gives way to
+// the next one (see tick).
+func (m *Machine) preferred(round int64) quorum.Set {
+	if round%2 != 0 {
+		return m.ensemble.Committed
+	}
+	return m.set
+}
+
+// roundResends is how many of the shortest pauses a round may last while a change
+// of the ensemble is proposed.
+const roundResends = 8
 
 // startRound enters a round with a first proposal.
 func (m *Machine) startRound(nowMs, round int64, first Vote) {
 	invariant.Check(round > m.round, "F1: the round does not grow")
 	m.round = round
+	m.roundEndMs = 0
+	if m.ensemble.Seen != nil && m.voter() {
+		m.roundEndMs = nowMs + roundResends*m.cfg.ResendMinMs
+	}
 	m.heard = make(tally)
 	m.propose(nowMs, first)
 }
@@ -86,7 +113,7 @@ func (m *Machine) broadcast(nowMs int64) {
 // onReceived filters before the table: who has no vote gets an answer and is
 // not counted (F8).
 func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
-	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > roundMax {
+	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > min(roundMax, m.round+roundJumpMax) {
 		return
 	}
 	voter := m.set.Voters().Has(from)
@@ -140,11 +167,11 @@ func (m *Machine) lookingHearsLooking(nowMs int64, from quorum.ID, n *Notificati
 		// Compared with the first vote, not with the proposal: that one was
 		// taken over in a round that is past.
 		first := m.initial
-		if n.beats(first, m.ensemble.Committed) {
+		if n.beats(first, m.preferred(n.Round), m.set) {
 			first = n.Vote
 		}
 		m.startRound(nowMs, n.Round, first)
-	case n.beats(m.proposal, m.ensemble.Committed):
+	case n.beats(m.proposal, m.preferred(m.round), m.set):
 		m.propose(nowMs, n.Vote)
 	case n.Vote != m.proposal && m.heard[from] == b:
 		// It repeats a vote that is not the best: what was sent did not reach
@@ -190,10 +217,18 @@ func (m *Machine) waitMs() int64 {
 func (m *Machine) agreed() quorum.IDs {
 	own := ballot{m.proposal, m.round, Looking, versionSent}
 	agreed := m.heard.agreeing(m.set.Voters(), own, sameVote)
-	if m.set.Weight(m.proposal.Leader) == 0 || !m.set.Enough(agreed) {
+	if m.set.Weight(m.proposal.Leader) == 0 || !m.set.Enough(agreed) || m.declined(m.proposal.Leader) {
 		return nil
 	}
 	return agreed
+}
+
+// declined reports whether a server was heard to follow another one in this round
+// or a later one. It will not lead in this round any more (F1). Who elected it
+// all the same would wait for news that it has had already.
+func (m *Machine) declined(leader quorum.ID) bool {
+	b, ok := m.established[leader]
+	return ok && b.round >= m.round && b.Leader != leader
 }
 
 // lookingHearsDecided counts the word of a server that follows or leads: in
@@ -204,7 +239,10 @@ func (m *Machine) lookingHearsDecided(nowMs int64, from quorum.ID, n *Notificati
 		return
 	}
 	b := ballotOf(n)
-	if n.Round == m.round {
+	switch {
+	case n.Round > m.round:
+		delete(m.heard, from) // it has left this round, and what it voted in it
+	case n.Round == m.round:
 		// Judged by this round's own votes, not by those of any round
 		// (ZOOKEEPER-3537).
 		m.heard[from] = b
@@ -240,6 +278,7 @@ func (m *Machine) joins(nowMs int64, t tally, b ballot, same func(a, b ballot) b
 		m.round = b.round
 	}
 	m.settle(nowMs, Elected{Vote: b.Vote, Round: b.round, Joined: true}, agreed)
+	m.tellOthers(agreed)
 	return true
 }
 
@@ -252,6 +291,10 @@ func (m *Machine) tick(nowMs int64) {
 		agreed := m.agreed()
 		invariant.Check(agreed != nil, "F3: the quorum went while it was waited on")
 		m.decide(nowMs, agreed)
+		return
+	}
+	if m.roundEndMs != 0 && nowMs >= m.roundEndMs {
+		m.startRound(nowMs, m.round+1, m.initial)
 		return
 	}
 	if nowMs >= m.resendMs {

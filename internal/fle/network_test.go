@@ -121,14 +121,14 @@ func (w *network) settle() int {
 func (w *network) advance(ms int64) {
 	end := w.nowMs + ms
 	for {
-		next, who := end, quorum.ID(0)
+		next, who := end, nobody
 		for _, id := range w.ids {
 			if at, ok := w.machines[id].WakeMs(); ok && !w.down[id] && at < next {
 				next, who = at, id
 			}
 		}
 		w.nowMs = max(w.nowMs, next)
-		if who == 0 {
+		if who == nobody {
 			break
 		}
 		w.step(who, Tick{})

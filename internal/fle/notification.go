@@ -27,8 +27,9 @@ func (s State) String() string {
 type Notification struct {
 	State State
 	Vote
-	// Round is the sender's logical clock; from a server that does not look,
-	// the round in which its vote was decided.
+	// Round is the sender's logical clock. Of a server that does not look it is
+	// the round in which its vote was decided, or a later one in which it voted
+	// before it joined. Apache's say the former.
 	Round int64
 	// Version is the format that the sender speaks: 0 the oldest, 1 with the
 	// vote's epoch, 2 with its configuration (ZOOKEEPER-1810).

@@ -92,7 +92,7 @@ func (w *world) check(id quorum.ID, effect Effect) {
 		key := cast{id, w.life[id], e.Round}
 		if e.State == Looking && w.voters.Has(id) && !slices.Contains(w.votes[key], e.Vote) {
 			w.votes[key] = append(w.votes[key], e.Vote)
-			if before := w.votes[key]; len(before) > 1 && !e.beats(before[len(before)-2], w.set) {
+			if before := w.votes[key]; len(before) > 1 && !e.beats(before[len(before)-2], w.set, w.set) {
 				w.fail("F2: %d votes %v in round %d", id, before, e.Round)
 			}
 		}

@@ -23,11 +23,16 @@ func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 	invariant.Check(agreed.Has(m.cfg.ID), "F3: the own vote is not among the equal ones")
 	invariant.Check(m.set.Enough(agreed), "F3: decided without a quorum")
 	m.settle(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
+	m.tellOthers(agreed)
+}
+
+// tellOthers tells the voters that were not heard to agree whom this server
+// follows. They may have missed something, and would ask only when their
+// patience is over; or have elected this very server, and wait for it.
+func (m *Machine) tellOthers(agreed quorum.IDs) {
 	if m.state == Leading {
-		return
+		return // tellVoters has told them
 	}
-	// Who was not heard to agree may have missed something, and would ask
-	// only when its patience is over.
 	n := m.notification()
 	for _, id := range m.set.Voters() {
 		if id != m.cfg.ID && !agreed.Has(id) {
@@ -87,10 +92,14 @@ func (m *Machine) followingHearsLooking(nowMs int64, from quorum.ID, n *Notifica
 	}
 }
 
-// followingHearsFollowing finds out that the leader follows another one.
-func (m *Machine) followingHearsFollowing(_ int64, from quorum.ID, n *Notification) {
-	if from == m.current.Leader && n.Round >= m.currentRound && n.Leader != from {
+// followingHearsFollowing finds out that the leader follows another one, and
+// tells a server that follows this one that it does not lead.
+func (m *Machine) followingHearsFollowing(nowMs int64, from quorum.ID, n *Notification) {
+	switch {
+	case from == m.current.Leader && n.Round >= m.currentRound && n.Leader != from:
 		m.doubt()
+	case n.Leader == m.cfg.ID:
+		m.answer(nowMs, from, n.Round)
 	}
 }
 
@@ -115,8 +124,9 @@ func (m *Machine) leadingHearsLooking(nowMs int64, from quorum.ID, n *Notificati
 	m.answer(nowMs, from, n.Round)
 }
 
-// leadingHearsFollowing notes who has come or left.
-func (m *Machine) leadingHearsFollowing(_ int64, from quorum.ID, n *Notification) {
+// leadingHearsDecided notes who has come or left. One that leads itself, in this
+// round or a later one, has left: its vote for this server was of before.
+func (m *Machine) leadingHearsDecided(_ int64, from quorum.ID, n *Notification) {
 	if n.Leader == m.cfg.ID {
 		m.supporters.Add(from)
 	} else if n.Round >= m.currentRound {

@@ -37,16 +37,14 @@ func (v Vote) compare(other Vote) int {
 		cmp.Compare(v.Leader, other.Leader))
 }
 
-// beats says whether v is the better vote. A leader without weight in the
-// configuration in force loses to one with weight: it could never be elected, or
-// only by those who have heard that another configuration is proposed; the others
-// would wait for ever for a vote that they may count.
-func (v Vote) beats(other Vote, inForce quorum.Set) bool {
-	mine, theirs := inForce.Weight(v.Leader) > 0, inForce.Weight(other.Leader) > 0
+// beats reports whether v is the better vote: first comes a leader with weight in
+// preferred, then the order of votes. A leader without weight anywhere beats none.
+func (v Vote) beats(other Vote, preferred, all quorum.Set) bool {
+	mine, theirs := preferred.Weight(v.Leader) > 0, preferred.Weight(other.Leader) > 0
 	if mine != theirs {
 		return mine
 	}
-	return mine && v.compare(other) > 0
+	return all.Weight(v.Leader) > 0 && v.compare(other) > 0
 }
 
 // String prints a vote for traces: the leader, zxid as epoch.counter, epoch.

@@ -32,7 +32,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.tryEpoch()
 		return
 	}
-	if !l.observer && p.config.Quorum.Voters().Has(l.server) {
+	if !l.observer && p.electors().Voters().Has(l.server) {
 		p.promised = max(p.promised, l.accepted)
 	}
 	if p.promised > p.lead.epoch {
@@ -52,7 +52,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 // all that they have accepted, so above all that any leader may have begun.
 func (p *Peer) tryEpoch() {
 	here := p.participants(true, func(l *link) bool { return l.stage >= linkGreeted })
-	if p.lead.stage != leaderGathering || !p.config.Quorum.Enough(here) {
+	if p.lead.stage != leaderGathering || !p.electors().Enough(here) {
 		return
 	}
 	p.lead.enter(leaderPromising, p.nowMs)
@@ -95,7 +95,7 @@ func (p *Peer) isAhead(current int64, last zk.Zxid) bool {
 // tryDiscovered ends discovery when a quorum has accepted the epoch.
 func (p *Peer) tryDiscovered() {
 	agreed := p.participants(true, func(l *link) bool { return l.counted && l.stage >= linkAgreed })
-	if p.lead.stage != leaderComparing || !p.config.Quorum.Enough(agreed) {
+	if p.lead.stage != leaderComparing || !p.electors().Enough(agreed) {
 		return
 	}
 	p.lead.enter(leaderNoting, p.nowMs)

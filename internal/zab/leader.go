@@ -146,6 +146,12 @@ func (p *Peer) verifier(zxid zk.Zxid) quorum.Set {
 	return p.config.Quorum
 }
 
+// electors is what is enough for discovery: with a reconfig in the log both
+// ensembles, for what came behind it may be committed by the new one alone, by a
+// leader that knew of its commit. So a quorum of either must have promised the
+// epoch, and have nothing that this leader lacks.
+func (p *Peer) electors() quorum.Set { return p.verifier(p.history.last) }
+
 // leaderStored continues what waited for the disk.
 func (p *Peer) leaderStored(op operation) {
 	switch op.kind {
