@@ -73,13 +73,13 @@ func (r *Replica) vote(event fle.Event) {
 	if _, ok := event.(fle.Synced); ok {
 		r.fruitless = 0
 	}
-	newer, elected := "", quorum.ID(0)
+	newer, elected := "", (*fle.Elected)(nil) // any id may be a leader's, 0 too
 	for _, effect := range r.election.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
 		case fle.Send:
 			r.effects.Votes = append(r.effects.Votes, Ballot{e.To, e.Notification})
 		case fle.Elected:
-			elected = e.Leader
+			elected = &e
 		case fle.Doubt:
 			r.order(zab.Event{Kind: zab.EventStop})
 		case fle.Adopt:
@@ -92,11 +92,11 @@ func (r *Replica) vote(event fle.Event) {
 	if newer != "" {
 		r.adoptConfig(newer)
 	}
-	if elected != 0 && !r.reborn {
+	if elected != nil && !r.reborn {
 		r.endReadOnly()
-		r.leader = elected
+		r.leader = elected.Leader
 		r.counts.Elections++
-		r.order(zab.Event{Kind: zab.EventElected, Server: elected})
+		r.order(zab.Event{Kind: zab.EventElected, Server: elected.Leader})
 	}
 }
 

@@ -84,11 +84,16 @@ func newDice(t *testing.T, seed uint64) *dice {
 	d.opts.LocalSessions = d.oneIn(5)
 	d.opts.UpgradeSessions = d.opts.LocalSessions
 	d.opts.HistoryBytes = 1 << 20
+	d.first = quorum.ID(d.below(2))
 	var observers []quorum.ID
 	if d.oneIn(2) {
-		observers = []quorum.ID{4}
+		observers = []quorum.ID{d.first + 3}
 	}
 	d.found([]int{3, 3, 4, 5}[d.below(4)], observers...)
+	for n := d.below(3); n > 0; n-- { // who waits to be taken in
+		s := d.add(d.first+quorum.ID(len(d.servers)), false)
+		s.saved = d.with(s)
+	}
 	for _, s := range d.all() {
 		s.start()
 	}
@@ -228,19 +233,60 @@ func (d *dice) request() *zk.Request {
 	return r
 }
 
-// reconfigure asks for another part for one server.
+// reconfigure asks for other parts, for one server or for several at once, and
+// now and then the leader dies while that is on its way.
 func (d *dice) reconfigure(c *client) {
 	d.counts.Reconfigs++
-	id := quorum.ID(1 + d.below(len(d.servers)))
-	r := &zk.Reconfig{ConfigID: -1}
-	text := fmt.Sprint(id)
+	all := d.all()
+	d.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	count := 1
 	if d.oneIn(2) {
-		r.Leaving = &text
-	} else {
-		text = d.line(id, d.oneIn(4))
+		count += d.below(len(all))
+	}
+	var joining, leaving []string
+	for _, s := range all[:count] {
+		if d.oneIn(2) {
+			leaving = append(leaving, fmt.Sprint(s.id))
+		} else {
+			joining = append(joining, d.line(s.id, d.oneIn(4)))
+		}
+	}
+	r := &zk.Reconfig{ConfigID: -1}
+	if text := strings.Join(joining, ","); text != "" {
 		r.Joining = &text
 	}
+	if text := strings.Join(leaving, ","); text != "" {
+		r.Leaving = &text
+	}
 	c.request(&zk.Request{Op: zk.OpReconfig, Reconfig: r})
+	if d.oneIn(2) {
+		d.loseLeader(c)
+	}
+}
+
+// loseLeader moves some messages and disks, with some writes behind them, and
+// then the leader is gone with what it has not synced, and all that it has sent.
+func (d *dice) loseLeader(c *client) {
+	for range d.below(12) {
+		if d.oneIn(3) {
+			d.marks++
+			c.request(&zk.Request{Op: zk.OpCreate, Path: fmt.Sprintf("/mark%d", d.marks), ACL: zk.OpenACL()})
+		}
+		if d.oneIn(2) {
+			d.someServer().works()
+		}
+		for i := 0; i < len(d.lanes); i++ {
+			if d.oneIn(2) {
+				d.lanes[i].moves()
+			}
+		}
+	}
+	for _, s := range d.up() {
+		if s.replica.Leads() {
+			s.say("crashes, having led")
+			s.crash(0, 1)
+		}
+	}
 }
 
 func (d *dice) someSnapshot() {

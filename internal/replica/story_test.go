@@ -65,7 +65,7 @@ type player struct {
 // connection; "all" and nothing are all servers.
 var commands = map[string]func(*player, []string){
 	"option":     (*player).option,     // option NAME=VALUE ...: before "servers"
-	"servers":    (*player).servers,    // servers N [observer=A,B]: with empty disks, none started
+	"servers":    (*player).servers,    // servers N [first=A] [observer=A,B]: with empty disks, none started
 	"add":        (*player).add,        // add A [observer]: one that is in no configuration, started
 	"start":      (*player).start,      // start [A ...]
 	"kill":       (*player).kill,       // kill A: the disk keeps everything written
@@ -177,7 +177,11 @@ func (p *player) ids(text string) []quorum.ID {
 func (p *player) servers(f []string) {
 	var observers []quorum.ID
 	for _, arg := range f[2:] {
-		observers = p.ids(strings.TrimPrefix(arg, "observer="))
+		if first, ok := strings.CutPrefix(arg, "first="); ok {
+			p.w.first = quorum.ID(p.number(first))
+		} else {
+			observers = p.ids(strings.TrimPrefix(arg, "observer="))
+		}
 	}
 	p.w.found(int(p.number(f[1])), observers...)
 }

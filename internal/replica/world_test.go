@@ -28,6 +28,7 @@ type world struct {
 	opts    replica.Options // of all; ID and Observer are set for each
 	config  *ensemble.Config
 	now     replica.Now
+	first   quorum.ID // the lowest id: 0 is one like any other
 	servers map[quorum.ID]*server
 	lanes   []*lane
 	cuts    map[[2]quorum.ID]bool
@@ -53,7 +54,7 @@ type server struct {
 	inbox   []replica.Event
 	ends    map[zab.LinkID]*end
 	linkID  zab.LinkID
-	dialing quorum.ID // 0: nobody
+	dialing *quorum.ID // nil: nobody
 	untilMs int64
 	role    string // told last
 }
@@ -92,7 +93,7 @@ type end struct {
 
 func newWorld(t *testing.T, say func(string, ...any)) *world {
 	return &world{
-		t: t, say: say, now: replica.Now{MonoMs: 1_000_000, WallMs: 1_700_000_000_000},
+		t: t, say: say, first: 1, now: replica.Now{MonoMs: 1_000_000, WallMs: 1_700_000_000_000},
 		opts: replica.Options{
 			TickMs: 1000, InitMs: 5000, SyncMs: 3000, ResendMinMs: 200, ResendMaxMs: 2000,
 			SessionMinMs: 2000, SessionMaxMs: 20000, ExtendedTypes: true,
@@ -105,13 +106,13 @@ func newWorld(t *testing.T, say func(string, ...any)) *world {
 // found makes n servers with empty disks and the configuration of all of them.
 func (w *world) found(n int, observers ...quorum.ID) {
 	text := ""
-	for id := quorum.ID(1); id <= quorum.ID(n); id++ {
+	for id := w.first; id < w.first+quorum.ID(n); id++ {
 		text += w.line(id, slices.Contains(observers, id)) + "\n"
 	}
 	var err error
 	w.config, err = ensemble.Parse(text + "version=0")
 	must(w.t, err)
-	for id := quorum.ID(1); id <= quorum.ID(n); id++ {
+	for id := w.first; id < w.first+quorum.ID(n); id++ {
 		w.add(id, slices.Contains(observers, id))
 	}
 }
@@ -204,7 +205,7 @@ func (s *server) start() {
 	opts := s.w.opts
 	opts.ID, opts.Observer = s.id, s.observer
 	s.replica = replica.New(opts, s.saved, found.Recovered, s.w.now)
-	s.work, s.full, s.inbox, s.dialing, s.role = nil, false, nil, 0, ""
+	s.work, s.full, s.inbox, s.dialing, s.role = nil, false, nil, nil, ""
 	s.ends, s.linkID = map[zab.LinkID]*end{}, 0
 	for _, l := range s.w.lanes {
 		if l.end == nil && l.to == s && l.last != nil {
@@ -406,7 +407,8 @@ func (s *server) works() bool {
 // link does what the replica wants done with another server.
 func (s *server) link(effect *zab.Effect) {
 	if effect.Kind == zab.EffectConnect {
-		s.dialing, s.untilMs = effect.Server, s.w.now.MonoMs+s.w.opts.InitMs
+		leader := effect.Server
+		s.dialing, s.untilMs = &leader, s.w.now.MonoMs+s.w.opts.InitMs
 		return
 	}
 	e := s.ends[effect.Link]
@@ -450,19 +452,19 @@ func (s *server) down(e *end) {
 
 // dial makes the link that a server asks for; false if that is not possible now.
 func (s *server) dial() bool {
-	if s.replica == nil || s.dialing == 0 {
+	if s.replica == nil || s.dialing == nil {
 		return false
 	}
-	leader := s.w.servers[s.dialing]
+	leader := s.w.servers[*s.dialing]
 	if leader == nil || leader.replica == nil || s.w.cut(s, leader) {
 		if s.w.now.MonoMs < s.untilMs {
 			return false
 		}
-		s.dialing = 0
+		s.dialing = nil
 		s.push(replica.Event{Kind: replica.EventLinkDown})
 		return true
 	}
-	s.dialing = 0
+	s.dialing = nil
 	near, far := s.newEnd(true), leader.newEnd(false)
 	near.out = &lane{from: s, to: leader, end: far}
 	far.out = &lane{from: leader, to: s, end: near}
