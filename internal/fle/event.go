@@ -14,10 +14,17 @@ type Ensemble struct {
 	// Seen is the one that is proposed to follow; nil if there is none newer
 	// than Committed.
 	Seen quorum.Set
+	// Heard is one that a peer has proposed in its log, and this server has not:
+	// its servers vote and can lead, but nothing needs its quorum. Nil for none.
+	Heard quorum.Set
 	// Version is that of Committed, and Config its text, which goes out with
 	// every notification.
 	Version int64
 	Config  string
+	// SeenVersion and SeenConfig are those of Seen, 0 and empty without one. They
+	// go out as well.
+	SeenVersion int64
+	SeenConfig  string
 }
 
 // Event is something that happened. One is given at a time.
@@ -100,6 +107,15 @@ type (
 		Config  string
 	}
 
+	// Hear says that a voter has a configuration in its log that is newer than any
+	// this server has, and this server is looking: say Reconfigured with it as
+	// Heard. Said once per version in an election.
+	Hear struct {
+		From    quorum.ID
+		Version int64
+		Config  string
+	}
+
 	// Doubt says that the leader will not lead: leave, and say Look. A follower
 	// heard its leader vote for another; a leader, which is named itself, lost
 	// so many supporters that nobody else can join. It comes only before Synced.
@@ -113,6 +129,7 @@ type (
 func (Send) effect()     {}
 func (Elected) effect()  {}
 func (Adopt) effect()    {}
+func (Hear) effect()     {}
 func (Doubt) effect()    {}
 func (Disloyal) effect() {}
 
@@ -125,5 +142,6 @@ func (e Elected) String() string {
 	return fmt.Sprintf("%s %v %v round=%d", verb, e.State, e.Vote, e.Round)
 }
 func (e Adopt) String() string    { return fmt.Sprintf("ADOPT config=%d of %d", e.Version, e.From) }
+func (e Hear) String() string     { return fmt.Sprintf("HEAR config=%d of %d", e.Version, e.From) }
 func (e Doubt) String() string    { return fmt.Sprintf("DOUBT %d", e.Leader) }
 func (e Disloyal) String() string { return fmt.Sprintf("DISLOYAL %d", e.Voter) }

@@ -35,7 +35,7 @@ const (
 type Machine struct {
 	cfg      Config
 	ensemble Ensemble
-	set      quorum.Set // the joint of what is in force and what is proposed
+	set      quorum.Set // the joint of what is in force and what is proposed; what was only heard of takes part
 	out      []Effect
 
 	state State
@@ -52,6 +52,7 @@ type Machine struct {
 	finalizeMs  int64 // when the quorum is final; 0 without one
 	roundEndMs  int64 // when the round is given up; 0 unless a change of the ensemble is proposed
 	adopted     int64 // highest version that Adopt was said for
+	hearsay     int64 // highest version that Hear was said for in this election
 
 	// While following, leading or observing.
 	current      Vote
@@ -125,6 +126,7 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 	m.out = m.out[:0]
 	switch e := event.(type) {
 	case Look:
+		m.hearsay = 0
 		m.onLook(nowMs, e)
 	case Received:
 		m.onReceived(nowMs, e.From, &e.Notification)
@@ -176,7 +178,7 @@ func (m *Machine) voter() bool { return m.set.Voters().Has(m.cfg.ID) }
 // configure takes over a configuration.
 func (m *Machine) configure(e Ensemble) {
 	m.ensemble = e
-	m.set = quorum.NewJoint(e.Committed, e.Seen)
+	m.set = quorum.NewWidened(quorum.NewJoint(e.Committed, e.Seen), e.Heard)
 }
 
 // onReconfigured takes over a configuration. An election that is under way
@@ -221,7 +223,8 @@ func (m *Machine) onSynced(nowMs int64, e Synced) {
 // in this one, would else seem to say something old to those it voted with.
 func (m *Machine) notification() Notification {
 	return Notification{State: m.state, Vote: m.Vote(), Round: m.round, Version: versionSent,
-		Config: m.ensemble.Config, ConfigVersion: m.ensemble.Version}
+		Config: m.ensemble.Config, ConfigVersion: m.ensemble.Version,
+		Proposed: m.ensemble.SeenConfig, ProposedVersion: m.ensemble.SeenVersion}
 }
 
 // trusted says whether a zxid may be voted for (F6).

@@ -1,6 +1,7 @@
 package fle
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/invariant"
@@ -57,14 +58,17 @@ func (m *Machine) hearEarly(nowMs int64) {
 }
 
 // preferred returns the configuration whose servers come first in a round. While
-// a change is proposed, some may not have heard of it, and cannot vote for a
-// leader that only it has. So in odd rounds the servers of the configuration in
-// force come first: everybody can elect them. But their histories may all be too
-// short for the quorum of the proposed one, which Zab asks for as well; so in
-// even rounds the history alone counts. A round without a decision gives way to
-// the next one (see tick).
+// a change is proposed, some may not have heard of it (Apache's servers do not),
+// and cannot vote for a leader that only it has. So in some rounds the servers of
+// the configuration in force come first: everybody can elect them. But their
+// histories may all be too short for the quorum of the proposed one, which Zab
+// asks for as well; so in other rounds the history alone counts. A round without
+// a decision gives way to the next one (see tick).
+//
+// Which is which is the Thue-Morse sequence: whatever number of rounds a failed
+// leadership takes, both kinds come up.
 func (m *Machine) preferred(round int64) quorum.Set {
-	if round%2 != 0 {
+	if bits.OnesCount64(uint64(round))%2 != 0 {
 		return m.ensemble.Committed
 	}
 	return m.set
@@ -79,7 +83,7 @@ func (m *Machine) startRound(nowMs, round int64, first Vote) {
 	invariant.Check(round > m.round, "F1: the round does not grow")
 	m.round = round
 	m.roundEndMs = 0
-	if m.ensemble.Seen != nil && m.voter() {
+	if (m.ensemble.Seen != nil || m.ensemble.Heard != nil) && m.voter() {
 		m.roundEndMs = nowMs + roundResends*m.cfg.ResendMinMs
 	}
 	m.heard = make(tally)
@@ -116,6 +120,7 @@ func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > min(roundMax, m.round+roundJumpMax) {
 		return
 	}
+	m.hear(from, n)
 	voter := m.set.Voters().Has(from)
 	if voter && (m.look == nil || m.state != Looking) {
 		m.keepEarly(nowMs, from, n)
@@ -143,6 +148,17 @@ func (m *Machine) adopt(from quorum.ID, n *Notification) bool {
 	m.adopted = n.ConfigVersion
 	m.out = append(m.out, Adopt{from, n.ConfigVersion, n.Config})
 	return true
+}
+
+// hear tells of a configuration that is proposed in the log of a voter. The
+// message is not used up by that. Once per version: it may be of no use.
+func (m *Machine) hear(from quorum.ID, n *Notification) {
+	known := max(m.ensemble.Version, m.ensemble.SeenVersion, m.hearsay)
+	if m.state != Looking || m.look == nil || n.ProposedVersion <= known || !m.ensemble.Committed.Voters().Has(from) {
+		return
+	}
+	m.hearsay = n.ProposedVersion
+	m.out = append(m.out, Hear{from, n.ProposedVersion, n.Proposed})
 }
 
 // lookingHearsLooking counts the vote of a peer in this round, and takes over a

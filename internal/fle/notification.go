@@ -38,6 +38,13 @@ type Notification struct {
 	// sent none; ConfigVersion is its version, 0 without one.
 	Config        string
 	ConfigVersion int64
+	// Proposed is the text of a configuration that the sender has in its log and
+	// that is not known to be in force, empty without one; ProposedVersion is its
+	// version. Apache's servers neither send nor read it. A server that has not
+	// got the proposal needs it to count the votes of those who have, and to find
+	// a leader that is in no other configuration.
+	Proposed        string
+	ProposedVersion int64
 }
 
 // versionSent is the format of what this package sends.
@@ -51,6 +58,9 @@ func (n Notification) String() string {
 	}
 	if n.ConfigVersion != 0 {
 		text += fmt.Sprintf(" config=%d", n.ConfigVersion)
+	}
+	if n.ProposedVersion != 0 {
+		text += fmt.Sprintf(" proposed=%d", n.ProposedVersion)
 	}
 	return text
 }

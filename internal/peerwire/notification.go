@@ -22,7 +22,7 @@ import (
 //	28  int64  epoch of the vote       not in the oldest form, which ends here
 //	36  int32  version                 0 in a form of exactly 40 bytes
 //	40  int32  length of the text      version 2
-//	44  bytes  configuration
+//	44  bytes  configuration           behind it one that is proposed, each line a comment
 const (
 	notificationOldest = 28
 	notificationShort  = 40
@@ -56,12 +56,13 @@ func ElectionFrameLength(b []byte) (int, error) {
 // Java server for good. It refuses a configuration that makes the frame too
 // long.
 func AppendNotification(b []byte, n *fle.Notification) ([]byte, error) {
-	length := notificationShort
-	if n.Config != "" {
-		length += 4 + len(n.Config)
+	length, config := notificationShort, n.Config
+	if config != "" {
+		config += asComment(n.Proposed)
+		length += 4 + len(config)
 	}
 	if length > ElectionFrameMax {
-		return b, fmt.Errorf("peerwire: a configuration of %d bytes does not fit in a notification", len(n.Config))
+		return b, fmt.Errorf("peerwire: a configuration of %d bytes does not fit in a notification", len(config))
 	}
 	b = jute.AppendInt(b, int32(length))
 	b = jute.AppendInt(b, int32(n.State))
@@ -73,7 +74,22 @@ func AppendNotification(b []byte, n *fle.Notification) ([]byte, error) {
 		return jute.AppendInt(b, 1), nil // as 3.4.6; the reader looks at the length alone
 	}
 	b = jute.AppendInt(b, versionWithConfig)
-	return jute.AppendString(b, n.Config), nil
+	return jute.AppendString(b, config), nil
+}
+
+// asComment is the text of a proposed configuration as it stands behind the one
+// in force: each line a comment, which every reader of Apache's passes over.
+func asComment(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "\n#" + strings.ReplaceAll(text, "\n", "\n#")
+}
+
+// splitProposed is the reverse.
+func splitProposed(text string) (config, proposed string) {
+	config, proposed, _ = strings.Cut(text, "\n#")
+	return config, strings.ReplaceAll(proposed, "\n#", "\n")
 }
 
 // DecodeNotification reads a frame without its length.
@@ -99,8 +115,8 @@ func DecodeNotification(b []byte) (fle.Notification, error) {
 	}
 	n.Version = d.Int()
 	if n.Version >= versionWithConfig {
-		n.Config = d.StringNotNull()
-		n.ConfigVersion = ConfigVersion(n.Config)
+		n.Config, n.Proposed = splitProposed(d.StringNotNull())
+		n.ConfigVersion, n.ProposedVersion = ConfigVersion(n.Config), ConfigVersion(n.Proposed)
 	}
 	if err := d.Err(); err != nil {
 		return fle.Notification{}, fmt.Errorf("%w: %w", ErrNotification, err)

@@ -18,6 +18,39 @@ func NewJoint(current, next Set) Set {
 	return Joint{current, next, MakeIDs(both...)}
 }
 
+// Widened is enough when a set is, and lets the voters of another vote and be
+// voted for as well. It is for a change of the ensemble that a server has only
+// heard of: it may never come, so nothing may wait for its quorum; but those who
+// have it in their logs need the votes of its servers, and may have to be led by
+// one of them.
+type Widened struct {
+	Set
+	other  Set
+	voters IDs
+}
+
+// NewWidened lets the voters of other take part in set. Without another one it
+// returns set.
+func NewWidened(set, other Set) Set {
+	if other == nil {
+		return set
+	}
+	both := append(append(IDs(nil), set.Voters()...), other.Voters()...)
+	return Widened{set, other, MakeIDs(both...)}
+}
+
+// Voters implements Set: who votes in either.
+func (w Widened) Voters() IDs { return w.voters }
+
+// Weight implements Set: the weight in the set, or, of a server that only the
+// other one has, the weight there.
+func (w Widened) Weight(id ID) int64 {
+	if w.Set.Voters().Has(id) {
+		return w.Set.Weight(id)
+	}
+	return w.other.Weight(id)
+}
+
 // Enough implements Set.
 func (j Joint) Enough(servers IDs) bool {
 	return j.current.Enough(servers) && j.next.Enough(servers)

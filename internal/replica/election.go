@@ -40,6 +40,10 @@ func (r *Replica) lookNow() {
 	r.lookAtMs = 0
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
+	if r.heard != nil {
+		r.heard = nil // whoever still has it says so again
+		r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
+	}
 	if r.untrusted || r.full {
 		last = zk.NoZxid
 	}
@@ -73,6 +77,7 @@ func (r *Replica) vote(event fle.Event) {
 	if _, ok := event.(fle.Synced); ok {
 		r.fruitless = 0
 	}
+	var heard *fle.Hear
 	newer, elected := "", (*fle.Elected)(nil) // any id may be a leader's, 0 too
 	for _, effect := range r.election.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
@@ -84,6 +89,8 @@ func (r *Replica) vote(event fle.Event) {
 			r.order(zab.Event{Kind: zab.EventStop})
 		case fle.Adopt:
 			newer = e.Config
+		case fle.Hear:
+			heard = &e
 		case fle.Disloyal:
 			// Zab's leader counts who follows it; who looks elsewhere leaves a
 			// link behind, which is noticed by itself.
@@ -91,6 +98,9 @@ func (r *Replica) vote(event fle.Event) {
 	}
 	if newer != "" {
 		r.adoptConfig(newer)
+	}
+	if heard != nil {
+		r.hearConfig(heard.Config)
 	}
 	if elected != nil && !r.reborn {
 		r.endReadOnly()
@@ -132,7 +142,10 @@ func (r *Replica) WakeMs() (int64, bool) {
 func (r *Replica) electionEnsemble() fle.Ensemble {
 	e := fle.Ensemble{Committed: r.config.Quorum(), Version: r.config.Version, Config: r.config.Text()}
 	if r.next != nil && r.next.Version > r.config.Version {
-		e.Seen = r.next.Quorum()
+		e.Seen, e.SeenVersion, e.SeenConfig = r.next.Quorum(), r.next.Version, r.next.Text()
+	}
+	if r.heard != nil && r.heard.Version > max(r.config.Version, e.SeenVersion) {
+		e.Heard = r.heard.Quorum()
 	}
 	return e
 }

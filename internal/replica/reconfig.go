@@ -18,6 +18,9 @@ import (
 type Ensembles struct {
 	InForce  *ensemble.Config
 	Proposed *ensemble.Config
+	// Heard is proposed in the log of another server. It says where servers are,
+	// and is kept nowhere.
+	Heard *ensemble.Config
 }
 
 // decideReconfig decides a change of the ensemble, with ZooKeeper's checks in
@@ -193,6 +196,21 @@ func (r *Replica) adoptConfig(text string) {
 	if !r.activate(c) && r.election.State() == fle.Looking && r.peer.Quiet() {
 		r.look() // there is no role that ends
 	}
+}
+
+// hearConfig takes note of a configuration that a peer has in its log and this
+// server has not: only for this election.
+func (r *Replica) hearConfig(text string) {
+	if !r.opts.ReconfigEnabled {
+		return
+	}
+	c, err := ensemble.Parse(text)
+	if err != nil {
+		return
+	}
+	r.heard = c
+	r.effects.Ensembles.Heard = c
+	r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
 }
 
 // putConfig writes the configuration in force into the tree, where clients read

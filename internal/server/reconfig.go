@@ -12,19 +12,35 @@ import (
 // reconfigure carries out what a step has changed about the configuration of the
 // ensemble, before the disk hears of the record of the change.
 func (s *Server) reconfigure(e *replica.Ensembles) {
-	if e.Proposed != nil {
-		s.saveEnsemble(e.Proposed, true)
-		// The replica's may be that of InForce already, which is still to come here.
-		s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: e.Proposed})
+	if e.Heard != nil {
+		s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: e.Heard})
 	}
-	if e.InForce == nil {
+	// One step may put a configuration in force and hear of the next one: in the
+	// order of their versions, the newest stays known.
+	if e.InForce != nil && e.Proposed != nil && e.Proposed.Version > e.InForce.Version {
+		s.putInForce(e.InForce)
+		s.propose(e.Proposed)
 		return
 	}
-	s.saveEnsemble(e.InForce, false)
+	if e.Proposed != nil {
+		s.propose(e.Proposed)
+	}
+	if e.InForce != nil {
+		s.putInForce(e.InForce)
+	}
+}
+
+func (s *Server) propose(c *ensemble.Config) {
+	s.saveEnsemble(c, true)
+	s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: c})
+}
+
+func (s *Server) putInForce(c *ensemble.Config) {
+	s.saveEnsemble(c, false)
 	before := s.peers.known.Load().inForce
-	s.learn(&addressBook{inForce: e.InForce})
-	s.cfg.Logger.Info("configuration in force", "version", s.replica.Config().Version, "servers", e.InForce.Lines())
-	s.move(before.Member(s.cfg.ID), e.InForce.Member(s.cfg.ID))
+	s.learn(&addressBook{inForce: c})
+	s.cfg.Logger.Info("configuration in force", "version", c.Version, "servers", c.Lines())
+	s.move(before.Member(s.cfg.ID), c.Member(s.cfg.ID))
 }
 
 func (s *Server) learn(book *addressBook) {

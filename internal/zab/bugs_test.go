@@ -116,6 +116,18 @@ func TestZK4685LeaderTakesAcksInEitherOrder(t *testing.T) {
 	s.want("link 3 <- UPTODATE; link 3 <- COMMIT 1.1; deliver 1.1", ack(3, z(1, 0)))
 }
 
+// A link may be lost while the disk finds out that the log cannot be cut where
+// the leader said.
+func TestALogThatCannotBeCutIsReadAnewWithoutItsLeaderToo(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1), z(1, 2)))
+	s.follows(2)
+	s.want("truncate 1.1", said(zab.KindTrunc, z(1, 1)))
+	trunc := s.ticket
+	s.want("LEAVE: link lost", zab.Event{Kind: zab.EventLinkDown, Link: toLeader})
+	s.want("LEAVE: cannot truncate, reload from disk", zab.Event{Kind: zab.EventFailed, Ticket: trunc})
+	s.want("", elected(2)) // the peer is of no use any more
+}
+
 // ZOOKEEPER-4712: nothing of an old role is logged in a new one.
 func TestZK4712NoElectionWhileTheDiskWorks(t *testing.T) {
 	s := newSolo(t, stored())

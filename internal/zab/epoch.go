@@ -64,9 +64,7 @@ func (p *Peer) onDone(e *Event) {
 		p.disk = p.disk[1:]
 		p.noteDone(op)
 	}
-	if len(p.disk) == 0 {
-		p.quiet()
-	}
+	p.quiet()
 }
 
 func (p *Peer) noteDone(op operation) {

@@ -1,6 +1,8 @@
 package zab
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/zk"
@@ -311,12 +313,18 @@ func (p *Peer) onRevalidate(e *Event) {
 }
 
 // onFailed hears that the log could not be cut where the leader said. Tree and
-// log are read anew, and the next leader is asked for everything.
+// log are read anew, and the next leader is asked for everything; also when the
+// link to this one was lost meanwhile, for the memory says that the log was cut.
 func (p *Peer) onFailed(e *Event) {
-	if p.learn == nil || !p.learn.cutting {
+	if !slices.ContainsFunc(p.disk, func(op operation) bool { return op.ticket == e.Ticket && op.kind == EffectTruncate }) {
 		return
 	}
-	p.leave(ReasonCannotTruncate, true)
+	if p.state != Looking {
+		p.leave(ReasonCannotTruncate, true)
+		return
+	}
+	p.ended = true
+	p.emit(Effect{Kind: EffectLeave, Reason: ReasonCannotTruncate, Reload: true})
 }
 
 func learnerIgnore(*Peer, *Message) {}

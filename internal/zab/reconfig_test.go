@@ -27,6 +27,31 @@ func TestLeaderWithoutAVoteInTheNewEnsembleDesignatesAnotherAndLeaves(t *testing
 		"close link 2; close link 3; LEAVE: stopped; look", ack(2, z(1, 1)))
 }
 
+// The leader's own disk completes the quorum: it leaves in the middle of that
+// completion. Another Look would begin an election beside the role it goes to.
+func TestLeaderThatLeavesWithTheLastOfItsDiskLooksOnce(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(reconfig(2))
+	s.want("", ack(2, z(1, 1)))
+	s.want("link 2 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 2; close link 2; LEAVE: stopped; look", s.done())
+}
+
+// What came behind the reconfig may be committed by the new ensemble alone.
+func TestDiscoveryNeedsAQuorumOfBothEnsembles(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	change := reconfig(1, 2, 3, 4, 5)
+	change.Kind = zab.EventConfig
+	s.step(change)
+	s.want("", elected(1), up(2), hello(2, 1)) // enough of the old ensemble, not of the new one
+	s.want("accepted=2", up(4), hello(4, 1))
+	s.step(s.done())
+	s.want("", ackEpoch(2, z(1, 1), 1))
+	s.want("close link 4", ackEpoch(4, z(1, 2), 1)) // it has what this leader lacks
+	s.step(up(3), hello(3, 1))
+	s.want("current=2", ackEpoch(3, z(1, 1), 1))
+}
+
 func TestFollowerTellsOfAReconfigBehindItsRecord(t *testing.T) {
 	s := newSolo(t, stored())
 	s.serves(1)

@@ -106,6 +106,8 @@ type Peer struct {
 	phase Phase
 	ended bool // left with Reload: the peer is of no use any more
 
+	mayLook bool // a role has ended, and Look was not said yet
+
 	accepted, current uint32
 	history           history
 	durable           zk.Zxid // the log is on disk up to here
@@ -363,14 +365,15 @@ func (p *Peer) leave(reason Reason, reload bool) {
 	p.state, p.phase = Looking, Election
 	p.ended = reload
 	p.emit(Effect{Kind: EffectLeave, Reason: reason, Reload: reload})
-	if len(p.disk) == 0 {
-		p.quiet()
-	}
+	p.mayLook = true
+	p.quiet()
 }
 
-// quiet says that an election may begin, if the server is between roles.
+// quiet says that an election may begin, once for each role that has ended: as
+// soon as the disk has nothing to do for it any more.
 func (p *Peer) quiet() {
-	if p.state == Looking && !p.ended {
+	if p.mayLook && p.Quiet() {
+		p.mayLook = false
 		p.emit(Effect{Kind: EffectLook})
 	}
 }
