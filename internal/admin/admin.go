@@ -48,8 +48,8 @@ var words = map[string]word{
 	"wchp": {wchp, notServing + "\n"},
 	"dirs": {dirs, notServing + "\n"},
 	"hash": {hash, notServing},
-	// The trace mask of a Java server at its default; there is nothing to trace here.
-	"gtmk": {answer: func(Words, *server.Server) string { return "306" }},
+	"gtmk": {answer: traceMask},
+	"stmk": {answer: traceMask}, // the server has taken the number already
 }
 
 // Known implements server.Words.
@@ -82,6 +82,9 @@ func (w Words) head(s *server.Server) string {
 	}
 	return head
 }
+
+// traceMask is kept for who sets it; there is nothing to trace here.
+func traceMask(_ Words, s *server.Server) string { return strconv.FormatInt(s.TraceMask(), 10) }
 
 func isro(_ Words, s *server.Server) string {
 	if s.Role().Mode == server.ModeReadOnly {

@@ -161,8 +161,32 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// stmk is followed by a number of eight bytes, which gtmk gives back.
+func TestTraceMaskIsKept(t *testing.T) {
+	c := newScene(t)
+	for _, ask := range []struct{ word, want string }{
+		{"gtmk", "306"}, {"stmk\x00\x00\x00\x00\x00\x00\x00\x12", "18"}, {"gtmk", "18"},
+	} {
+		if got := c.ask(ask.word); got != ask.want {
+			t.Errorf("%q: %q, want %q", ask.word, got, ask.want)
+		}
+	}
+}
+
+func TestIsroIsAskedWhereClientsMayOnlyRead(t *testing.T) {
+	for _, readOnly := range []bool{false, true} {
+		c := server.Config{ReadOnlyMode: readOnly}
+		if c.WordEnabled("isro") != readOnly || c.WordEnabled("mntr") || !c.WordEnabled("srvr") {
+			t.Errorf("read-only mode %t: isro %t", readOnly, c.WordEnabled("isro"))
+		}
+	}
+}
+
 func TestEveryWordHasItsAnswerInTestdata(t *testing.T) {
 	for word := range words {
+		if word == "stmk" {
+			continue // TestTraceMaskIsKept
+		}
 		if _, err := os.Stat("testdata/" + word + ".txt"); err != nil {
 			t.Error(err)
 		}

@@ -201,6 +201,8 @@ func TestServerWithoutALeaderSaysSo(t *testing.T) {
 			want = "imok"
 		case "isro":
 			want = "null"
+		case "stmk":
+			continue // it waits for its number
 		case "gtmk":
 			want = "306"
 		case "hash":

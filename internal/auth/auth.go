@@ -18,7 +18,7 @@ import (
 // Rules are a server's settings about authentication. The zero Rules know the
 // schemes world, ip and digest, and no super user.
 type Rules struct {
-	SkipACL     bool   // skipACL=yes: everybody may do everything
+	SkipACL     bool   // skipACL=yes: everybody may do everything; lists are checked and stored all the same
 	SuperDigest string // the digest identity that is the super user, "" for none
 	NoDigest    bool   // DigestAuthenticationProvider.enabled=false
 }
@@ -134,9 +134,6 @@ func (r *Rules) meets(entry zk.Identity, identities []zk.Identity) bool {
 // "auth" becomes the connection's authenticated identities. The error is
 // ErrInvalidACL.
 func (r *Rules) Fix(list []zk.ACL, identities []zk.Identity) ([]zk.ACL, error) {
-	if r.SkipACL {
-		return zk.OpenACL(), nil
-	}
 	if len(list) == 1 && list[0].Scheme == "world" && list[0].ID == "anyone" {
 		return list, nil // nearly every request
 	}

@@ -55,6 +55,22 @@ func TestAllowFollowsTheList(t *testing.T) {
 	}
 }
 
+// With skipACL nobody is asked, but what is set is checked and stored, so that
+// it holds when the setting goes.
+func TestSkipACLKeepsTheLists(t *testing.T) {
+	r := Rules{SkipACL: true}
+	list := []zk.ACL{entry(1, "digest", "bob:hash")}
+	if got, err := r.Fix(list, nil); err != nil || !slices.Equal(got, list) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := r.Fix([]zk.ACL{entry(1, "ip", "1.2.3")}, nil); err != zk.ErrInvalidACL {
+		t.Errorf("an address that is none: %v", err)
+	}
+	if !r.Allow(list, zk.PermWrite, nil) {
+		t.Error("a list keeps somebody out")
+	}
+}
+
 func TestFixCompletesAndRefuses(t *testing.T) {
 	var r Rules
 	ids := append(Connected("127.0.0.1"), zk.Identity{Scheme: "digest", ID: "a:1"}, zk.Identity{Scheme: "digest", ID: "b:2"})

@@ -97,6 +97,7 @@ func (r *Replica) onLoaded(e *Event) {
 	if c := r.recalled(); c != nil {
 		r.expect(c)
 	}
+	r.putConfig()
 }
 
 func (r *Replica) onMessage(e *Event) {
@@ -122,6 +123,7 @@ func (r *Replica) onDone(e *Event) {
 	if e.State != nil {
 		r.adopt(e.State)
 		r.forgetConfig()
+		r.putConfig()
 	}
 	r.order(zab.Event{Kind: zab.EventDone, Ticket: e.Ticket})
 }

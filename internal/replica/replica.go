@@ -144,7 +144,9 @@ type Replica struct {
 	proposals queue[proposal]
 	last      zk.Zxid // last one given
 	reapMs    int64   // when to look for containers next
-	orphans   []zk.SessionID
+	// reapCredit is how many may be deleted at once, times a minute's milliseconds.
+	reapCredit int64
+	orphans    []zk.SessionID
 
 	full    bool // the disk has no room
 	locked  bool // the tree, against readers

@@ -19,8 +19,8 @@ func (r *Replica) onTick(*Event) {
 	}
 	r.orphans = nil
 	if r.opts.ReapIntervalMs > 0 && r.now.MonoMs >= r.reapMs {
+		r.reap(r.now.MonoMs - r.reapMs + r.opts.ReapIntervalMs)
 		r.reapMs = r.now.MonoMs + r.opts.ReapIntervalMs
-		r.reap()
 	}
 }
 
@@ -62,10 +62,16 @@ func (r *Replica) closeSession(id zk.SessionID) {
 	r.decideOwn(id, &zk.Request{Op: zk.OpCloseSession})
 }
 
-// reap deletes what may go, at most as many as the limit per minute allows.
-func (r *Replica) reap() {
-	limit := max(1, int(int64(r.opts.ReapPerMinute)*r.opts.ReapIntervalMs/60_000))
+// reap deletes what may go, as many as the limit per minute allows for the time
+// since the last look. What is left of it is kept, up to one znode or one look.
+func (r *Replica) reap(sinceMs int64) {
+	const minuteMs = 60_000
+	perMinute := int64(r.opts.ReapPerMinute)
+	r.reapCredit += sinceMs * perMinute
+	limit := int(r.reapCredit / minuteMs)
+	r.reapCredit = min(r.reapCredit, max(minuteMs, r.opts.ReapIntervalMs*perMinute))
 	for _, path := range r.tree.Reapable(r.now.WallMs, r.opts.ContainerUnusedMs, limit) {
+		r.reapCredit -= minuteMs
 		r.counts.Reaped++
 		r.decideOwn(0, &zk.Request{Op: zk.OpDeleteContainer, Path: path})
 	}

@@ -73,7 +73,7 @@ func (c *conn) serve() {
 	}
 	for !c.ended && c.step() {
 	}
-	if c.ended {
+	if c.ended || c.out.isEnded() {
 		c.input.drain()
 	}
 }

@@ -286,3 +286,27 @@ func TestConnectionProvesABoundedNumberOfIdentities(t *testing.T) {
 		t.Error("the session went with the connection")
 	}
 }
+
+// Whoever pipelines requests behind the end of its session gets the answer to it,
+// and then an end, not a reset that may have overtaken the answer.
+func TestRequestsBehindCloseSessionDoNotResetTheConnection(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	for range 20 {
+		p := dial(t, s, nil)
+		requests := []zk.Request{{Op: zk.OpCloseSession}}
+		for range 50_000 {
+			requests = append(requests, zk.Request{Op: zk.OpPing})
+		}
+		sent, reader := make(chan struct{}), worker{peer: *p}
+		go func() { defer close(sent); p.send(requests...) }()
+		h, ok := reader.answer()
+		if !ok || h.Code != zk.OK {
+			t.Fatalf("the answer to closeSession: %v, %t", h.Code, ok)
+		}
+		if n, err := io.Copy(io.Discard, p.socket); n != 0 || err != nil {
+			t.Fatalf("behind it: %d bytes, %v", n, err)
+		}
+		<-sent
+		p.socket.Close()
+	}
+}

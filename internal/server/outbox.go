@@ -1,8 +1,10 @@
 package server
 
 import (
+	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -36,6 +38,12 @@ func (o *outbox) bury() {
 	o.ended = true
 	o.total.Add(int64(-o.counted))
 	o.total, o.counted = new(atomic.Int64), 0 // a writer may still be at its end
+}
+
+func (o *outbox) isOver() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.over
 }
 
 // outboxKeep is the buffer a quiet connection may keep.
@@ -147,7 +155,7 @@ func (c *conn) flushFrom(again bool) {
 			return
 		}
 		if closing {
-			c.socket.Close()
+			c.hangUp()
 			return
 		}
 		if !c.write(bytes) {
@@ -158,6 +166,19 @@ func (c *conn) flushFrom(again bool) {
 			spare = bytes
 		}
 	}
+}
+
+// hangUp ends a connection when all is sent. What the client has pipelined behind
+// the end is read and forgotten: to close a socket with input that was not read
+// resets it, and the reset may overtake the last reply. The client's own end, or
+// the grace, ends the goroutine that reads.
+func (c *conn) hangUp() {
+	tcp, ok := c.socket.(*net.TCPConn)
+	if !ok || c.out.isOver() || tcp.CloseWrite() != nil {
+		c.socket.Close()
+		return
+	}
+	c.socket.SetReadDeadline(time.Now().Add(c.server.closeGrace))
 }
 
 // write sends bytes, however long the client takes.
@@ -183,7 +204,7 @@ func (c *conn) flushOnce() {
 	case !ok:
 		return
 	case closing:
-		c.socket.Close()
+		c.hangUp()
 		return
 	}
 	n := 0

@@ -1,12 +1,31 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
+
+// The interval is the operator's, however long a tick is.
+func TestContainersGoAtTheirOwnInterval(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.TickTime, c.ReapInterval = 20*time.Second, 10*time.Millisecond
+	})
+	p := dial(t, s, nil)
+	for i := range 40 {
+		path := fmt.Sprintf("/c%d", i)
+		p.do(zk.Request{Op: zk.OpCreateContainer, Path: path, Mode: zk.Container, ACL: zk.OpenACL(), TTL: -1})
+		p.do(create(path+"/x", "", 0))
+		p.do(zk.Request{Op: zk.OpDelete, Path: path + "/x", Version: -1})
+	}
+	eventually(t, "40 containers are gone", func() bool {
+		_, res := p.do(zk.Request{Op: zk.OpGetChildren, Path: "/"})
+		return len(res.Children) == 1
+	})
+}
 
 func TestEmptyContainersAndOldTTLZnodesGo(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) {

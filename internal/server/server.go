@@ -71,6 +71,7 @@ type Server struct {
 	diskFull      atomic.Bool
 	leads         atomic.Bool // clients are served, and this server decides
 	serves        atomic.Bool // clients are served
+	traceMask     atomic.Int64
 
 	stop   context.CancelCauseFunc // ends Run
 	done   context.Context
@@ -88,6 +89,7 @@ func New(cfg Config) (*Server, error) {
 	s.questions = make(chan func())
 	s.conns.init()
 	s.startMs = s.monoMs()
+	s.traceMask.Store(traceMaskDefault)
 	if err := s.cfg.check(); err != nil {
 		return nil, err
 	}
@@ -202,9 +204,14 @@ func (s *Server) now() replica.Now {
 	return replica.Now{MonoMs: s.monoMs(), WallMs: s.cfg.Wall().UnixMilli()}
 }
 
-// runTicks tells the loop that time has passed, at least four times a tick.
+// runTicks tells the loop that time has passed, at least four times a tick, and
+// when it is to look for containers and TTL znodes.
 func (s *Server) runTicks() {
-	step := min(max(s.cfg.TickTime/4, 10*time.Millisecond), time.Second)
+	const least = 10 * time.Millisecond
+	step := min(max(s.cfg.TickTime/4, least), time.Second)
+	if s.cfg.ReapInterval > 0 {
+		step = min(step, max(s.cfg.ReapInterval, least))
+	}
 	for {
 		timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(step))
 		select {

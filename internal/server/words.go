@@ -1,6 +1,9 @@
 package server
 
-import "strings"
+import (
+	"encoding/binary"
+	"strings"
+)
 
 // Words answers four-letter words: what an operator types into a fresh
 // connection instead of a handshake.
@@ -40,14 +43,40 @@ func (c *conn) answerWord(word string) {
 	c.received()
 	answer := strings.TrimSpace(word) + " is not executed because it is not in the whitelist.\n"
 	if c.server.cfg.WordEnabled(word) {
+		if word == "stmk" && !c.readTraceMask() {
+			return
+		}
 		answer = words.Answer(c.server, word)
 	}
 	c.socket.Write([]byte(answer))
 }
 
-// WordEnabled tells whether a word is on the whitelist. srvr always is.
+// readTraceMask takes the number that follows the word stmk, eight bytes.
+func (c *conn) readTraceMask() bool {
+	argument := append([]byte(nil), c.input.partial[4:]...)
+	for len(argument) < 8 {
+		var more [8]byte
+		n, err := c.socket.Read(more[:])
+		if err != nil {
+			return false
+		}
+		argument = append(argument, more[:n]...)
+	}
+	c.server.traceMask.Store(int64(binary.BigEndian.Uint64(argument)))
+	return true
+}
+
+// traceMaskDefault is that of a Java server.
+const traceMaskDefault = 306
+
+// TraceMask is what the word stmk has set, or Apache's default. Nothing is traced
+// by it.
+func (s *Server) TraceMask() int64 { return s.traceMask.Load() }
+
+// WordEnabled tells whether a word is on the whitelist. srvr always is, and isro
+// where a client in read-only mode looks for a server that writes.
 func (c *Config) WordEnabled(word string) bool {
-	if word == "srvr" {
+	if word == "srvr" || word == "isro" && c.ReadOnlyMode {
 		return true
 	}
 	for _, w := range c.FourLetterWords {
