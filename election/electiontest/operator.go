@@ -137,6 +137,9 @@ func compareHistory(t *testing.T, got, want []election.Change) {
 		if g.Since.IsZero() || g.Until.IsZero() != last || !last && g.Until.Before(g.Since) {
 			t.Errorf("leadership %d: from %v until %v", i, g.Since, g.Until)
 		}
+		if i > 0 && g.Since.Before(got[i-1].Until) {
+			t.Errorf("leadership %d began at %v, and the one before it ended at %v", i, g.Since, got[i-1].Until)
+		}
 	}
 }
 

@@ -275,7 +275,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 	if err != nil {
 		return nil, b.fail("read the history of", name, err)
 	}
-	return seen.record.History, nil
+	return election.OneByOne(seen.record.History), nil
 }
 
 // Ask leaves a request in the record. The holder finds it when it renews.

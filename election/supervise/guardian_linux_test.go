@@ -11,7 +11,7 @@ import (
 // store gives, for the grace as for how often the guardian is told.
 func TestCommandLivesOnALeaseShorterThanAskedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "acting")
-	r := start(t, testOrder{Args: acting(path), Lease: 10 * time.Second, Expires: true, Grants: time.Second})
+	r := start(t, testOrder{Args: acting(path), Lease: time.Minute, Expires: true, Grants: time.Second})
 	await(t, "some leases have passed", func() bool {
 		select {
 		case <-r.ended:

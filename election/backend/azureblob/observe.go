@@ -98,7 +98,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 	if err != nil {
 		return nil, b.fail("read the history of", name, err)
 	}
-	return found.state.History, nil
+	return election.OneByOne(found.state.History), nil
 }
 
 // Ask leaves a request in the line. The leader finds it when it renews: within

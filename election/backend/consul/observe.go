@@ -183,7 +183,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 	if view.Leader == "" {
 		present = 0
 	}
-	return ledger.Expire(changes, present, time.Now().UTC()), nil
+	return election.OneByOne(ledger.Expire(changes, present, time.Now().UTC())), nil
 }
 
 // Ask leaves a request that goes with the leader's session.

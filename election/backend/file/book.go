@@ -130,7 +130,7 @@ func (b *Backend) History(_ context.Context, name string) ([]election.Change, er
 	if err != nil {
 		return nil, err
 	}
-	return p.readHistory(), nil
+	return election.OneByOne(p.readHistory()), nil
 }
 
 // Ask leaves a request for the leader, who watches the directory.

@@ -213,6 +213,9 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 	err = b.call(ctx, func() {
 		if c := b.contests[name]; c != nil {
 			history = slices.Clone(c.history)
+			if b.algorithm.Exclusive {
+				history = election.OneByOne(c.history)
+			}
 		}
 	})
 	return history, err

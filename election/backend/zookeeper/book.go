@@ -177,7 +177,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: read the history in %s: %w", b.parent(name), err)
 	}
-	return page.History, nil
+	return election.OneByOne(page.History), nil
 }
 
 // Ask writes the request into the book, where the leader watches it.

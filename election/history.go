@@ -1,0 +1,30 @@
+package election
+
+import "slices"
+
+// OneByOne returns a history, oldest leadership first, in which none begins
+// before the one before it has ended. That is how it was, on a Backend whose
+// Traits say Exclusive; but the times come from the wall clocks of several
+// candidates, and the end of one that was killed is noted by its successor a
+// moment after that was elected. Backends call it for what they show.
+func OneByOne(history []Change) []Change {
+	shown := slices.Clone(history)
+	for i := 1; i < len(shown); i++ {
+		before, next := &shown[i-1], &shown[i]
+		if next.Since.Before(before.Since) {
+			next.Since = before.Since
+		}
+		if before.Until.IsZero() || before.Until.After(next.Since) {
+			before.Until = next.Since
+		}
+		if before.Reason == "" {
+			before.Reason = ReasonExpired.String()
+		}
+	}
+	for i := range shown {
+		if one := &shown[i]; !one.Until.IsZero() && one.Until.Before(one.Since) {
+			one.Until = one.Since
+		}
+	}
+	return shown
+}
