@@ -18,6 +18,8 @@ type call struct {
 	code    zk.Code
 	zxid    zk.Zxid
 	body    []byte // of the reply, until it is decoded
+	tooLong error  // in place of the body
+	oldest  bool   // was the first to be answered when the connection was lost
 	result  zk.Result
 	err     error
 	outcome Outcome
@@ -50,6 +52,7 @@ func (c *call) clear() { *c = call{Call: c.Call, done: c.done} }
 // complete takes what the machine says of the call's end.
 func (c *call) complete(e *clientsession.Effect) {
 	c.replied, c.code, c.zxid, c.outcome, c.err = e.Replied, e.Code, e.Zxid, e.Outcome, e.Err
+	c.oldest = e.Oldest
 	switch {
 	case e.Replied:
 		c.err = e.Code.Err()
@@ -64,6 +67,13 @@ func (c *call) decode() error {
 	body := c.body
 	c.body = nil
 	if c.err != nil {
+		return nil
+	}
+	if c.tooLong != nil {
+		c.err = c.tooLong
+		if !c.Request.Op.IsWrite() {
+			c.outcome = NotApplied
+		}
 		return nil
 	}
 	var err error
@@ -126,16 +136,21 @@ func (c *Client) submitWhenRoom(ctx context.Context, call *call) error {
 	}
 }
 
+// resendsMax is how often a request is sent again that was the first in line for
+// an answer when its connection was lost.
+const resendsMax = 10
+
 // do sends a request and waits for its result. shown is the path for the error.
 // A request that was lost with its connection and surely not applied is sent
 // again (A2): the caller has no other request under way whose order it could
-// upset.
+// upset. One that was the first in line for an answer each time may be what the
+// connections die of, with all others on them, and is given up in the end.
 func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {
 	if n := requestBytes(r); n > c.options.RequestBytesMax {
 		return zk.Result{}, refusal(r.Op, shown, fmt.Errorf(
 			"request of %d bytes is above the limit of %d (jute.maxbuffer)", n, c.options.RequestBytesMax))
 	}
-	for {
+	for lost := 0; ; {
 		call := c.newCall(r, w)
 		if err := c.submitWhenRoom(ctx, call); err != nil {
 			c.release(call)
@@ -143,13 +158,19 @@ func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, 
 		}
 		err := call.wait(ctx, c)
 		result, outcome, replied := call.result, call.outcome, call.replied
+		if call.oldest {
+			lost++
+		}
 		armed := err != nil && replied && call.code == zk.OK // but the reply cannot be read
 		c.release(call)
 		if err == nil {
 			return result, nil
 		}
 		if !replied && outcome == NotApplied && isLoss(err) && ctx.Err() == nil {
-			continue
+			if lost <= resendsMax {
+				continue
+			}
+			err = fmt.Errorf("the first of its connection to be lost, %d times: %w", lost, err)
 		}
 		if armed && w != nil {
 			c.post(clientsession.Event{Kind: clientsession.Unwatch, Watch: w})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,7 +101,8 @@ func Dial(ctx context.Context, servers string, o Options) (*Client, error) {
 
 // Go runs f on a goroutine that Close and Detach wait for. The context of f
 // ends with the session. It is for work that belongs to the session, such as
-// removing what an abandoned request may have left. After the session's end f
+// removing what an abandoned request may have left; f must not call Close or
+// Detach, which wait for it. After the session's end f
 // does not run, and Go reports false.
 func (c *Client) Go(f func(context.Context)) bool {
 	c.mu.Lock()
@@ -180,7 +182,7 @@ func (c *Client) Server() string {
 // SetServers replaces the list of servers, which must have no other chroot than
 // the present one or none. The client moves, keeping its session, if its
 // server is not in the new list, or by chance to spread clients over a list
-// that has grown.
+// that has grown. The list that it has already is no change.
 func (c *Client) SetServers(servers string) error {
 	list, chroot, err := parseServers(servers)
 	if err != nil {
@@ -191,6 +193,9 @@ func (c *Client) SetServers(servers string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if slices.Equal(list, c.servers) {
+		return nil
+	}
 	c.servers = list
 	c.step(clientsession.Event{Kind: clientsession.Reseat}, nil)
 	return nil

@@ -3,8 +3,10 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/clientsession"
@@ -12,30 +14,34 @@ import (
 
 const (
 	resolveWait = 5 * time.Second // for all names of a round
-	probeWait   = 2 * time.Second
+	// resolveGrace is how long other names are waited for once a server is
+	// known: one whose name server does not answer keeps nobody waiting.
+	resolveGrace = time.Second
+	probeWait    = 2 * time.Second
 )
 
-// resolve looks the servers up and tells the machine. Names that cannot be
-// looked up are left out, unless none can.
-func (c *Client) resolve(servers []string) {
-	ctx, cancel := context.WithTimeout(c.ctx, resolveWait)
-	defer cancel()
-	event := clientsession.Event{Kind: clientsession.Resolved}
+// resolve looks the servers up and tells the machine. The answer is always that
+// of the newest list: SetServers may come while an older one is looked up.
+func (c *Client) resolve() {
+	for {
+		c.mu.Lock()
+		list := c.servers
+		c.mu.Unlock()
+		found := c.lookUp(list)
+		if c.tellResolved(list, found) {
+			return
+		}
+	}
+}
+
+// tellResolved hands the addresses over, unless the list has changed.
+func (c *Client) tellResolved(list []string, found [][]string) bool {
+	event := clientsession.Event{Kind: clientsession.Resolved, Found: true}
 	names := map[string]string{}
-	for _, server := range servers {
-		host, port, _ := net.SplitHostPort(server) // parseServers made it
-		if c.options.Dialer != nil || net.ParseIP(host) != nil {
-			names[server] = host
-			event.Addresses = append(event.Addresses, server)
-			continue
-		}
-		found, err := c.options.Resolver.LookupHost(ctx, host)
-		if err != nil {
-			event.Cause = err
-			continue
-		}
-		for _, ip := range found {
-			address := net.JoinHostPort(ip, port)
+	for i, server := range list {
+		host, _, _ := net.SplitHostPort(server) // parseServers made it
+		event.Found = event.Found && found[i] != nil
+		for _, address := range found[i] {
 			if _, known := names[address]; !known {
 				names[address] = host
 				event.Addresses = append(event.Addresses, address)
@@ -44,11 +50,63 @@ func (c *Client) resolve(servers []string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.names = names
-	if event.Cause != nil {
-		c.cause = event.Cause
+	if !slices.Equal(list, c.servers) {
+		return false
 	}
+	c.names = names
 	c.step(event, nil)
+	return true
+}
+
+// lookUp returns the addresses of each server, nil of those whose name cannot be
+// looked up. All names are looked up at once.
+func (c *Client) lookUp(list []string) [][]string {
+	ctx, cancel := context.WithTimeout(c.ctx, resolveWait)
+	defer cancel()
+	type answer struct {
+		at        int
+		addresses []string
+	}
+	answers := make(chan answer, len(list))
+	for i, server := range list {
+		c.group.Go(func() { answers <- answer{i, c.lookUpOne(ctx, server)} })
+	}
+	found := make([][]string, len(list))
+	var enough <-chan time.Time
+	for range list {
+		select {
+		case one := <-answers:
+			found[one.at] = one.addresses
+			if enough == nil && one.addresses != nil {
+				enough = time.After(resolveGrace)
+			}
+		case <-enough:
+			return found
+		}
+	}
+	return found
+}
+
+// lookUpOne returns the addresses of one server. The reason why there are none
+// is kept for whoever waits for a connection.
+func (c *Client) lookUpOne(ctx context.Context, server string) []string {
+	host, port, _ := net.SplitHostPort(server)
+	if c.options.Dialer != nil || net.ParseIP(host) != nil {
+		return []string{server}
+	}
+	found, err := c.options.Resolver.LookupHost(ctx, host)
+	if err != nil {
+		if !errors.Is(ctx.Err(), context.Canceled) { // somebody still waits for it
+			c.mu.Lock()
+			c.cause = err
+			c.mu.Unlock()
+		}
+		return nil
+	}
+	for i, ip := range found {
+		found[i] = net.JoinHostPort(ip, port)
+	}
+	return found
 }
 
 // dial opens a connection to an address, with TLS if that is asked for.

@@ -67,5 +67,9 @@ func refusal(op zk.Op, path string, err error) error {
 	return &Error{op, path, fmt.Errorf("%w: %w", zk.ErrBadArguments, err), NotApplied}
 }
 
+// ErrReplyTooLong is why a request has failed whose reply is longer than
+// Options.ReplyBytesMax. The other requests of the client are not concerned.
+var ErrReplyTooLong = errors.New("client: reply is too long (Options.ReplyBytesMax)")
+
 // ErrWatchClosed is why a watch has ended that the program has closed.
 var ErrWatchClosed = errors.New("client: watch was closed")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"time"
 
@@ -32,6 +33,8 @@ type link struct {
 	buffer  []byte // buffer[start:end] was received and not parsed
 	start   int
 	end     int
+	skip    int   // bytes of a reply that is too long which are still to come
+	tooLong error // of the reply whose header is taken now
 	greeted bool
 	ready   []*call
 }
@@ -202,19 +205,49 @@ func (l *link) fill() error {
 
 // next returns the next whole frame, false if there is none yet.
 func (l *link) next() ([]byte, bool, error) {
+	l.skipSome()
 	rest := l.buffer[l.start:l.end]
 	if len(rest) < wire.PrefixBytes {
 		return nil, false, nil
 	}
 	n, err := wire.FrameLength(rest, l.c.options.ReplyBytesMax)
 	if err != nil {
-		return nil, false, err
+		return l.nextTooLong(rest, err)
 	}
 	if len(rest) < wire.PrefixBytes+n {
 		return nil, false, nil
 	}
 	l.start += wire.PrefixBytes + n
 	return rest[wire.PrefixBytes : wire.PrefixBytes+n], true, nil
+}
+
+// nextTooLong returns the header of a reply that is longer than is accepted, and
+// has the rest of it skipped. That costs the call that asked for it, and not all
+// who share the connection; nor is it asked for again.
+func (l *link) nextTooLong(rest []byte, err error) ([]byte, bool, error) {
+	n, errLength := wire.FrameLength(rest, math.MaxInt32)
+	if errLength != nil || !l.greeted || n < wire.ReplyHeaderBytes {
+		return nil, false, err
+	}
+	const start = wire.PrefixBytes + wire.ReplyHeaderBytes
+	if len(rest) < start {
+		return nil, false, nil
+	}
+	if h, _, errHeader := wire.DecodeReplyHeader(rest[wire.PrefixBytes:start]); errHeader != nil || h.Xid < 0 {
+		return nil, false, err // not the reply to a call
+	}
+	l.start += start
+	l.tooLong = fmt.Errorf("%w: %d bytes, limit %d", ErrReplyTooLong, n, l.c.options.ReplyBytesMax)
+	l.skip = n - wire.ReplyHeaderBytes
+	l.skipSome()
+	return rest[wire.PrefixBytes:start], true, nil
+}
+
+// skipSome drops what has come of a reply that is too long.
+func (l *link) skipSome() {
+	n := min(l.skip, l.end-l.start)
+	l.skip -= n
+	l.start += n
 }
 
 // parse gives all whole frames to the machine, decodes the results of the
@@ -266,8 +299,9 @@ func (l *link) take(frame []byte, now int64) error {
 		Xid: h.Xid, Zxid: h.Zxid, Code: h.Code}
 	l.c.stepAtOnce(e, &l.ready)
 	if len(l.ready) > before {
-		l.ready[before].body = body
+		l.ready[before].body, l.ready[before].tooLong = body, l.tooLong
 	}
+	l.tooLong = nil
 	return nil
 }
 

@@ -42,8 +42,7 @@ func (c *Client) post(e clientsession.Event) {
 func (c *Client) carryOut(e *clientsession.Effect, ready *[]*call) {
 	switch e.Kind {
 	case clientsession.Resolve:
-		servers := c.servers
-		c.group.Go(func() { c.resolve(servers) })
+		c.group.Go(c.resolve)
 	case clientsession.Dial:
 		c.link = newLink(c, e.Conn, e.Address, e.WaitMs)
 		c.group.Go(c.link.run)

@@ -55,7 +55,8 @@ type Options struct {
 	// closing the connection, so it is refused here.
 	RequestBytesMax int
 
-	// ReplyBytesMax is the longest reply accepted, 0 is 16 MiB.
+	// ReplyBytesMax is the longest reply accepted, 0 is 16 MiB. A request with a
+	// longer one fails with ErrReplyTooLong.
 	ReplyBytesMax int
 
 	// InFlightMax is how many requests may wait for a server at once; further
@@ -126,6 +127,8 @@ func parseServers(list string) (servers []string, chroot string, err error) {
 		list, chroot = list[:i], list[i:]
 		if chroot == "/" {
 			chroot = ""
+		} else if strings.Contains(chroot, ",") {
+			return nil, "", fmt.Errorf("client: chroot %q has a comma: the chroot is written once, behind the last server", chroot)
 		} else if err := zk.ValidatePath(chroot); err != nil {
 			return nil, "", fmt.Errorf("client: chroot: %w", err)
 		}

@@ -102,7 +102,29 @@ func submittable(r *zk.Request) error {
 	if r.Watch {
 		return errors.New("a watch needs GetW, ExistsW or ChildrenW")
 	}
-	return nil
+	return validPaths(r)
+}
+
+// validPaths checks the paths of a request. One that does not begin with a slash
+// would lead out of the chroot.
+func validPaths(r *zk.Request) error {
+	switch r.Op {
+	case zk.OpMulti, zk.OpMultiRead:
+		for i := range r.Ops {
+			if err := validPaths(&r.Ops[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case zk.OpWhoAmI, zk.OpReconfig:
+		return nil
+	case zk.OpGetEphemerals: // a prefix, compared by bytes
+		if !strings.HasPrefix(r.Path, zk.RootPath) {
+			return fmt.Errorf("prefix %q must start with /", r.Path)
+		}
+		return nil
+	}
+	return validate(r.Path, r.Op.IsCreate() && r.Mode.IsSequential())
 }
 
 // fixedBytes is the most that the fields of fixed size of a request take: 32

@@ -101,14 +101,19 @@ func (c *Client) CountDescendants(ctx context.Context, path string) (int, error)
 // Ephemerals returns the paths of this session's ephemeral znodes that start
 // with prefix, compared by bytes; "/" is all of them (in the chroot).
 func (c *Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
-	r, err := c.do(ctx, &zk.Request{Op: zk.OpGetEphemerals, Path: c.absolute(prefix)}, nil, prefix)
+	request := zk.Request{Op: zk.OpGetEphemerals, Path: prefix}
+	if err := validPaths(&request); err != nil {
+		return nil, refusal(request.Op, prefix, err)
+	}
+	request.Path = c.absolute(prefix)
+	r, err := c.do(ctx, &request, nil, prefix)
 	return c.inChroot(r.Children), err
 }
 
 // Sync waits until the server in use has caught up with its leader. Reads that
 // start after it see all that was committed before it.
 func (c *Client) Sync(ctx context.Context, path string) error {
-	_, err := c.do(ctx, &zk.Request{Op: zk.OpSync, Path: c.absolute(path)}, nil, path)
+	_, err := c.read(ctx, zk.OpSync, path)
 	return err
 }
 

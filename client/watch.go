@@ -135,6 +135,9 @@ func (c *Client) RemoveWatches(ctx context.Context, path string, t zk.WatcherTyp
 	if !t.Valid() {
 		return refusal(r.Op, path, fmt.Errorf("watcher type %d is not 1 to 5", t))
 	}
+	if err := zk.ValidatePath(path); err != nil {
+		return refusal(r.Op, path, err)
+	}
 	_, err := c.do(ctx, &r, nil, path)
 	return err
 }
@@ -143,6 +146,9 @@ func (c *Client) RemoveWatches(ctx context.Context, path string, t zk.WatcherTyp
 // path.
 func (c *Client) HasWatches(ctx context.Context, path string, t zk.WatcherType) (bool, error) {
 	r := zk.Request{Op: zk.OpCheckWatches, Path: c.absolute(path), Watcher: t}
+	if err := zk.ValidatePath(path); err != nil {
+		return false, refusal(r.Op, path, err)
+	}
 	_, err := c.do(ctx, &r, nil, path)
 	if isCode(err, zk.ErrNoWatcher) {
 		return false, nil

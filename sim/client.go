@@ -114,7 +114,7 @@ func (c *client) carryOut(e *clientsession.Effect) {
 		for _, p := range c.w.servers {
 			all = append(all, fmt.Sprint(p.id))
 		}
-		c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Resolved, Addresses: all}) })
+		c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Resolved, Addresses: all, Found: true}) })
 	case clientsession.Dial:
 		c.dial(e)
 	case clientsession.Greet:

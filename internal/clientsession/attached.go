@@ -12,6 +12,8 @@ const (
 	pingsMax   = 16 // unanswered; more are not worth remembering
 	probeMinMs = 2000
 	probeMaxMs = 60000
+
+	reseatGapMs = 5000 // until a new list is looked up again that had names without an answer
 )
 
 var (
@@ -29,6 +31,9 @@ func (m *Machine) attachedTick(*Event) {
 	}
 	if m.state == ReadOnly && m.nowMs >= m.probeMs {
 		m.probe()
+	}
+	if m.nowMs >= m.reseatMs {
+		m.attachedReseat(nil)
 	}
 }
 
@@ -75,13 +80,20 @@ func lossOf(cause error) error {
 }
 
 // attachedReseat looks the new list up while the connection goes on.
-func (m *Machine) attachedReseat(*Event) { m.emit(Effect{Kind: Resolve}) }
+func (m *Machine) attachedReseat(*Event) {
+	m.reseatMs = never
+	m.emit(Effect{Kind: Resolve})
+}
 
 // attachedResolved moves to another server if the list has changed: surely
 // when the present server is not in it, and when the list has grown, with the
 // probability that spreads all clients evenly over it (ZOOKEEPER-1355).
+//
+// A name that cannot be looked up now says nothing about the present server,
+// which may be behind it: the list is looked up again later.
 func (m *Machine) attachedResolved(e *Event) {
-	if len(e.Addresses) == 0 {
+	if !e.Found {
+		m.reseatMs = m.nowMs + reseatGapMs
 		return
 	}
 	former := len(m.addresses)

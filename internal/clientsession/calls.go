@@ -105,6 +105,13 @@ func (m *Machine) cancel(e *Event) {
 
 // failAll ends every call, sent and waiting (C2).
 func (m *Machine) failAll(err error) {
+	first := len(m.effects)
+	if call := m.pending.pop(); call != nil {
+		m.complete(call, err, m.outcome(call))
+	}
+	for i := first; i < len(m.effects); i++ { // one at most
+		m.effects[i].Oldest = true
+	}
 	for call := m.pending.pop(); call != nil; call = m.pending.pop() {
 		m.complete(call, err, m.outcome(call))
 	}
@@ -112,6 +119,15 @@ func (m *Machine) failAll(err error) {
 		m.complete(call, err, NotApplied)
 	}
 	invariant.Check(m.Backlog() == 0, "C2: a call outlives its connection")
+}
+
+// unwatchGone takes a persistent watch off the server again that it has set for
+// nobody.
+func (m *Machine) unwatchGone(call *Call, code zk.Code) {
+	if w := call.Watch; w != nil && !w.Kind.OneShot() && code == zk.OK {
+		m.registry.add(w)
+		m.unwatch(&Event{Watch: w})
+	}
 }
 
 // replied takes the header of a reply: to a ping, a credential, a setWatches,
@@ -158,6 +174,7 @@ func (m *Machine) repliedCall(e *Event) {
 	gone := call.stage == stageGone
 	call.stage = stageDone
 	if gone {
+		m.unwatchGone(call, e.Code)
 		return
 	}
 	m.settleWatches(call, e.Code)

@@ -137,6 +137,7 @@ func (m *Machine) attach(readOnly bool) {
 	m.phase = attached
 	m.attachedMs, m.sentMs, m.seenMs = m.nowMs, m.nowMs, m.nowMs
 	m.pings, m.authsSent, m.rearming = m.pings[:0], m.authsSent[:0], 0
+	m.reseatMs = never
 	m.probeGapMs = probeMinMs
 	m.probeMs = m.nowMs + m.probeGapMs
 	state := Connected

@@ -9,7 +9,7 @@ type EventKind uint8
 // a connection that was dropped already is ignored.
 const (
 	Tick     EventKind = iota // time has passed, see Machine.WakeMs
-	Resolved                  // Addresses of the servers; none if the lookup failed, with Cause
+	Resolved                  // Addresses of the newest list of servers; Found if that is all of them
 	Dialed                    // Conn is open
 	Greeted                   // Conn: the server answered the handshake with Greeting
 	Replied                   // Conn: a reply came, with Xid, Zxid and Code
@@ -58,7 +58,7 @@ type EffectKind uint8
 
 // The effects.
 const (
-	Resolve    EffectKind = iota // look the servers' names up, answer with Resolved
+	Resolve    EffectKind = iota // look up the names of the newest list of servers, answer with Resolved
 	Dial                         // open Conn to Address within WaitMs, answer with Dialed or Lost
 	Greet                        // send Greeting's fields, and LastZxid, as the handshake of Conn
 	Send                         // send Request on Conn
@@ -85,6 +85,7 @@ type Effect struct {
 	Code     zk.Code
 	Zxid     zk.Zxid
 	Outcome  Outcome
+	Oldest   bool // Complete: of those that a lost connection ends, the one to be answered first
 	Err      error
 	Watch    *Watch
 	Watched  zk.Event

@@ -164,7 +164,7 @@ func (c *chaos) close() {
 func (c *chaos) connect() {
 	switch c.m.phase {
 	case resolving, attached:
-		c.step(&Event{Kind: Resolved, Addresses: []string{"a:1", "b:1", "c:1"}[:c.random.below(4)]})
+		c.step(&Event{Kind: Resolved, Found: c.random.below(3) > 0, Addresses: []string{"a:1", "b:1", "c:1"}[:c.random.below(4)]})
 	case dialling:
 		c.step(&Event{Kind: Dialed})
 	case greeting:

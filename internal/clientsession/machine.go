@@ -74,6 +74,7 @@ type Machine struct {
 	sinceZxid  zk.Zxid // up to which every watch of one shot has been told of changes
 	probeMs    int64
 	probeGapMs int64
+	reseatMs   int64 // attached: when to look the list of servers up again
 
 	addresses []string
 	next      int // index of the server to try next
@@ -215,7 +216,7 @@ func (m *Machine) WakeMs() int64 {
 	case dialling, greeting:
 		at = min(at, m.attemptMs)
 	case attached:
-		at = min(at, m.sentMs+m.readTimeoutMs()/2, m.seenMs+m.readTimeoutMs())
+		at = min(at, m.sentMs+m.readTimeoutMs()/2, m.seenMs+m.readTimeoutMs(), m.reseatMs)
 		if m.state == ReadOnly {
 			at = min(at, m.probeMs)
 		}

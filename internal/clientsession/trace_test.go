@@ -18,7 +18,7 @@ import (
 //	config key=value ...                   a new machine, at time 0
 //	MS tick
 //	MS wake                                tick when the machine wants one, at MS at the latest
-//	MS resolved ADDRESS...
+//	MS resolved ADDRESS... [...]           the dots: and some that could not be looked up
 //	MS dialed | lost                       the current connection; lost-old is an earlier one
 //	MS greeted session=N timeout=MS [ro]   session=0 refuses
 //	MS reply XID [zxid=N] [code=N]         XID: a number, or ping, auth, set
@@ -139,7 +139,8 @@ func (p *player) event(now int64, verb string, args []string) *Event {
 	e.Kind = kind
 	switch verb {
 	case "resolved":
-		e.Addresses = args
+		e.Found = !slices.Contains(args, "...")
+		e.Addresses = slices.DeleteFunc(args, func(arg string) bool { return arg == "..." })
 	case "lost":
 		e.Cause = errors.New("cable cut")
 	case "lost-old":
