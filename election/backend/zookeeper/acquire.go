@@ -130,7 +130,7 @@ func (b *Backend) awaitTurn(ctx context.Context, s *seat) (*client.Watch, error)
 			return nil, errGone
 		}
 		if stat.Version > 0 {
-			err = s.hearNomination(ctx)
+			err = b.hearNomination(ctx, s)
 		}
 		if err != nil {
 			own.Close()

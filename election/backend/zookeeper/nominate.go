@@ -32,7 +32,7 @@ type warmth struct {
 
 // hearNomination looks whether the leader has chosen this candidate, and warms
 // up if so. The answer is written into the candidate's own znode.
-func (s *seat) hearNomination(ctx context.Context) error {
+func (b *Backend) hearNomination(ctx context.Context, s *seat) error {
 	path := s.spot.Load().path
 	data, _, err := s.session.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -45,12 +45,12 @@ func (s *seat) hearNomination(ctx context.Context) error {
 	defer s.warm.mu.Unlock()
 	if !s.warm.warming {
 		s.warm.warming = true
-		go s.warmUp(path)
+		b.group.Go(func() { s.warmUp(path) })
 	}
 	return nil
 }
 
-// warmUp ends with the seat. Without an answer of it the leader leads on until
+// warmUp ends with the seat, for which Close waits. Without an answer of it the leader leads on until
 // whoever asked for the hand-over gives up.
 func (s *seat) warmUp(path string) {
 	state := lineReady
