@@ -7,7 +7,9 @@
 //	1  The context of the function ends before anybody else may lead, also
 //	   when the process was frozen or the machine suspended: the deadline
 //	   counts from when the last successful request was sent, less a margin
-//	   for clocks that differ in rate, on a clock that counts suspension.
+//	   for clocks that differ in rate, on a clock that counts suspension. Only
+//	   Linux has such a clock; elsewhere a machine that was suspended finds out
+//	   with its next renewal, and the token covers what it did until then.
 //	2  Token grows with every leadership. Whoever is acted upon can refuse
 //	   an older token, which covers what no deadline can: a request already
 //	   on its way, a function that does not end.

@@ -353,7 +353,7 @@ func (g *guardian) signalAll(how syscall.Signal) {
 	}
 	for _, process := range descendants(os.Getpid()) {
 		if process.group != t.pid || t.exited {
-			_ = syscall.Kill(process.pid, how)
+			process.signal(how)
 		}
 	}
 }

@@ -37,6 +37,9 @@
 // supervisor and guardian are killed at the same instant: the token does.
 // Without Linux's subreaper the process group is all that can be found.
 //
+// What a command has started by somebody else's hand (systemd-run, a container
+// engine, cron, another host) is no descendant: it is neither found nor ended.
+//
 // A command stays in the foreground: when its first process ends, those it has
 // left behind are ended too. A supervisor that is stopped (Ctrl-Z) loses the
 // leadership when its lease runs out; one that holds a lock file and stays

@@ -32,7 +32,21 @@ func groupLives(int) bool { return false }
 // relative is a process among the descendants.
 type relative struct {
 	pid, parent, group int
-	dead               bool // a zombie, or one that looks so
+	started            uint64 // in ticks since boot: with the pid, this process and no other
+	dead               bool   // a zombie, or one that looks so
+}
+
+// signal signals the process, unless its number has passed to another one since
+// it was found: the process is held by a handle (pidfd) while that is looked at.
+func (r relative) signal(how syscall.Signal) {
+	process, err := os.FindProcess(r.pid)
+	if err != nil {
+		return
+	}
+	defer func() { _ = process.Release() }()
+	if now, ok := processOf(r.pid); ok && now.started == r.started {
+		_ = process.Signal(how)
+	}
 }
 
 // descendants returns all descendants of a process, parents first. Zombies are
@@ -65,16 +79,24 @@ func processes() []relative {
 		if err != nil {
 			continue
 		}
-		text, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue // it ended meanwhile
-		}
-		if one, ok := parseStat(pid, text); ok {
+		if one, ok := processOf(pid); ok {
 			all = append(all, one)
 		}
 	}
 	return all
 }
+
+// processOf reads what /proc says of a process, false when it has ended.
+func processOf(pid int) (relative, bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return relative{}, false
+	}
+	return parseStat(pid, text)
+}
+
+// startedField is the place of starttime among the fields behind the name.
+const startedField = 19
 
 // parseStat reads "pid (name) state ppid pgrp ...", where the name may hold
 // anything, parentheses and spaces too.
@@ -84,8 +106,15 @@ func parseStat(pid int, text []byte) (relative, bool) {
 		return relative{}, false
 	}
 	one := relative{pid: pid}
+	fields := bytes.Fields(text[at+1:])
+	if len(fields) <= startedField {
+		return one, false
+	}
 	var state string
 	_, err := fmt.Sscan(string(text[at+1:]), &state, &one.parent, &one.group)
 	one.dead = state == "Z"
+	if err == nil {
+		one.started, err = strconv.ParseUint(string(fields[startedField]), 10, 64)
+	}
 	return one, err == nil
 }

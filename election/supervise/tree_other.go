@@ -15,6 +15,8 @@ func groupLives(group int) bool { return syscall.Kill(-group, 0) == nil }
 // relative is a process among the descendants.
 type relative struct{ pid, parent, group int }
 
+func (r relative) signal(how syscall.Signal) { _ = syscall.Kill(r.pid, how) }
+
 // descendants cannot be found here; the process group is all there is.
 func descendants(int) []relative { return nil }
 

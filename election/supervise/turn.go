@@ -330,7 +330,7 @@ func (t *turn) killDescendants() {
 		_ = syscall.Kill(-t.group, syscall.SIGKILL)
 	}
 	for _, one := range descendants(os.Getpid()) {
-		_ = syscall.Kill(one.pid, syscall.SIGKILL)
+		one.signal(syscall.SIGKILL)
 	}
 }
 

@@ -84,11 +84,38 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 		input.ExpressionAttributeNames = map[string]string{"#a": attributeVersion}
 		input.ExpressionAttributeValues = map[string]types.AttributeValue{":v": text(version)}
 	}
-	if _, err = s.client.PutItem(ctx, input, once); err != nil && !isOwn(err, next) {
+	if err := s.put(ctx, input); err != nil && !isOwn(err, next) {
 		return "", s.explain("write to", err)
 	}
 	return next, nil
 }
+
+// put writes once. While a transaction has the item, such as one with Fence, the
+// service refuses at once and writes nothing, so that trying again is no second
+// attempt.
+func (s *store) put(ctx context.Context, input *dynamodb.PutItemInput) error {
+	for pause := conflictPause; ; pause *= 2 {
+		_, err := s.client.PutItem(ctx, input, once)
+		var busy *types.TransactionConflictException
+		if !errors.As(err, &busy) || pause > conflictPauseMax {
+			return err
+		}
+		timer := time.NewTimer(pause/2 + randv2.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
+}
+
+// The pauses before a write that met a transaction is tried again: together
+// they last for about half a second.
+const (
+	conflictPause    = 4 * time.Millisecond
+	conflictPauseMax = 256 * time.Millisecond
+)
 
 // isOwn says that a write was refused because it had been carried out before:
 // the service tried twice by itself (D3).

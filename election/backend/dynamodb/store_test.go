@@ -83,6 +83,25 @@ func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
 	}
 }
 
+// TestWriteThatMeetsATransactionIsTriedAgain: it was refused before anything was
+// written, so it is still the one attempt.
+func TestWriteThatMeetsATransactionIsTriedAgain(t *testing.T) {
+	met := 0
+	s, calls := answer(t, func([]byte) (int, string) {
+		if met++; met <= 3 {
+			return failing(400, "TransactionConflictException")(nil)
+		}
+		return 200, "{}"
+	})
+	if _, err := s.Write(t.Context(), "e", record.Record{}, "v"); err != nil || calls.Load() != 4 {
+		t.Errorf("%d requests: %v", calls.Load(), err)
+	}
+	s, calls = answer(t, failing(400, "TransactionConflictException"))
+	if _, err := s.Write(t.Context(), "e", record.Record{}, "v"); err == nil || errors.Is(err, record.ErrConflict) {
+		t.Errorf("an item that is never free: %v after %d requests", err, calls.Load())
+	}
+}
+
 // TestConflictWithItselfIsASuccess (D3): a service that carries a write out
 // and tries it again by itself answers so.
 func TestConflictWithItselfIsASuccess(t *testing.T) {

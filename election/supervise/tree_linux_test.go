@@ -1,0 +1,33 @@
+package supervise
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// TestNumberThatHasPassedToAnotherProcessIsNotSignalled: between a look at /proc
+// and a signal a process may end, and its number be given to a stranger.
+func TestNumberThatHasPassedToAnotherProcessIsNotSignalled(t *testing.T) {
+	command := exec.Command("sleep", "1000")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	found, ok := processOf(command.Process.Pid)
+	if !ok || found.started == 0 {
+		t.Fatalf("%+v", found)
+	}
+	before := found
+	before.started-- // who had the number before
+	before.signal(syscall.SIGTERM)
+	found.signal(syscall.SIGINT) // the first signal that arrives is what it dies of
+	_ = command.Wait()
+	status, ok := command.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("it ended with %v, by the signal that was for another", command.ProcessState)
+	}
+}
