@@ -40,8 +40,8 @@ func (r *Replica) lookNow() {
 	r.lookAtMs = 0
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
-	if r.heard != nil {
-		r.heard = nil // whoever still has it says so again
+	if r.heard != r.pending {
+		r.heard = r.pending // whoever still has it says so again
 		r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
 	}
 	if r.untrusted || r.full {
@@ -78,6 +78,7 @@ func (r *Replica) vote(event fle.Event) {
 		r.fruitless = 0
 	}
 	var heard *fle.Hear
+	reborn := r.reborn
 	newer, elected := "", (*fle.Elected)(nil) // any id may be a leader's, 0 too
 	for _, effect := range r.election.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
@@ -102,7 +103,11 @@ func (r *Replica) vote(event fle.Event) {
 	if heard != nil {
 		r.hearConfig(heard.Config)
 	}
-	if elected != nil && !r.reborn {
+	switch {
+	case elected == nil:
+	case r.reborn && !reborn:
+		r.look() // what was adopted in the same step gives it another part: no role is taken up, so none ends
+	case !r.reborn:
 		r.endReadOnly()
 		r.leader = elected.Leader
 		r.counts.Elections++

@@ -221,7 +221,7 @@ func (r *Replica) onRecovered(e *Event) {
 	stored := e.Recovered.Stored
 	stored.NeedSnapshot = r.needSnapshot
 	r.untrusted = e.Recovered.Untrusted
-	r.next = r.recalled()
+	r.recall()
 	r.putConfig()
 	r.newPeer(stored)
 	r.reborn = false

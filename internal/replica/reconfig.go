@@ -2,6 +2,7 @@ package replica
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
@@ -59,7 +60,7 @@ func (r *Replica) reconfigured(w *wish) (*ensemble.Config, zk.Code) {
 		return nil, zk.ErrNewConfigNoQuorum
 	}
 	node, ok := r.tree.Find(zk.ConfigPath)
-	if !ok || !r.opts.Auth.Allow(node.ACL(), zk.PermWrite, w.identities) {
+	if !ok || w.owner != 0 && !r.opts.Auth.Allow(node.ACL(), zk.PermWrite, w.identities) {
 		return nil, zk.ErrNoAuth
 	}
 	return next, zk.OK
@@ -148,6 +149,7 @@ func (r *Replica) activateOffered(epoch uint32) {
 // activate puts a configuration in force. It returns false if this server has
 // another part in it than it has now.
 func (r *Replica) activate(c *ensemble.Config) bool {
+	before := r.config.Member(r.opts.ID)
 	r.config = c
 	if r.next != nil && r.next.Version <= c.Version {
 		r.next = nil
@@ -156,13 +158,43 @@ func (r *Replica) activate(c *ensemble.Config) bool {
 	r.tellPeer(c, true)
 	r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
 	r.putConfig()
-	if m := c.Member(r.opts.ID); m != nil && m.Observer != r.opts.Observer {
-		r.opts.Observer = m.Observer
-		r.reborn = true
-		r.order(zab.Event{Kind: zab.EventStop})
-		return false
+	m := c.Member(r.opts.ID)
+	switch {
+	case m != nil:
+		return r.becomes(m.Observer && !r.votesNext())
+	case before != nil:
+		// Taken out: it follows without a vote, and can be taken in again as a
+		// participant, which must get proposals before.
+		return r.becomes(false)
 	}
 	return true
+}
+
+// becomes gives this server another part, and reports whether it had it already.
+func (r *Replica) becomes(observer bool) bool {
+	if r.opts.Observer == observer {
+		return true
+	}
+	r.opts.Observer = observer
+	r.reborn = true
+	r.order(zab.Event{Kind: zab.EventStop})
+	return false
+}
+
+// votesNext reports whether a proposed configuration has this server as a
+// participant. Then it is one: as long as it observes, its word counts in no
+// quorum, and the change might never come in force. In the configuration in force
+// it has no vote, whatever it says.
+func (r *Replica) votesNext() bool {
+	for _, c := range []*ensemble.Config{r.next, r.heard} {
+		if c == nil || c.Version <= r.config.Version {
+			continue
+		}
+		if m := c.Member(r.opts.ID); m != nil && !m.Observer {
+			return true
+		}
+	}
+	return false
 }
 
 // onActivate puts a committed reconfig in force. Where the leader changes with
@@ -208,8 +240,17 @@ func (r *Replica) hearConfig(text string) {
 	if err != nil {
 		return
 	}
+	if r.heard != nil && r.heard.Version > c.Version {
+		return
+	}
 	r.heard = c
 	r.effects.Ensembles.Heard = c
+	if r.votesNext() && !r.becomes(false) {
+		if r.election.State() == fle.Looking && r.peer.Quiet() {
+			r.look() // there is no role that ends
+		}
+		return
+	}
 	r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
 }
 
@@ -236,6 +277,35 @@ func (r *Replica) forgetConfig() {
 		r.next = nil
 		r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
 	}
+}
+
+// recall takes note of a reconfig that was logged before a restart, and of the
+// part that this server has in it, before its machines are made.
+func (r *Replica) recall() {
+	r.next = r.recalled()
+	r.heard = r.pending
+	if r.votesNext() {
+		r.opts.Observer = false
+	}
+}
+
+// proposePending proposes the configuration that was pending when this server
+// stopped, if it leads now, the change did not reach its log, and a quorum of it
+// follows. Whoever asked for the change never had an answer. A server that comes
+// to follow leaves that to its leader.
+func (r *Replica) proposePending() {
+	switch {
+	case r.pending == nil || !r.serving:
+		return
+	case r.peer.State() != zab.Leading || r.pending.Version <= r.config.Version:
+		r.pending = nil
+		return
+	case r.next != nil || r.deciding != nil || !r.peer.InStep(r.pending.Quorum()):
+		return
+	}
+	members := strings.Join(r.pending.Lines(), "\n")
+	r.pending = nil
+	r.decideOwn(0, &zk.Request{Op: zk.OpReconfig, Reconfig: &zk.Reconfig{ConfigID: -1, NewMembers: &members}})
 }
 
 // recalled is a configuration that the tree has, newer than that in force: a

@@ -69,8 +69,9 @@ type Options struct {
 	NoClientsOfLeader bool // a leader takes no clients
 	ReconfigEnabled   bool
 	Reconfig          ensemble.Rules
-	TxnBytesMax       int   // longest transaction that can be stored; 0 is no limit
-	ReapIntervalMs    int64 // between looks for containers and TTL znodes; 0 is never
+	Pending           *ensemble.Config // proposed when the server stopped, by its files; nil for none
+	TxnBytesMax       int              // longest transaction that can be stored; 0 is no limit
+	ReapIntervalMs    int64            // between looks for containers and TTL znodes; 0 is never
 	ReapPerMinute     int
 	ContainerUnusedMs int64 // a container that never had children goes after this; 0 is never
 }
@@ -105,7 +106,8 @@ type Replica struct {
 	// The ensemble. Config and election are nil for a server that stands alone.
 	config    *ensemble.Config // in force
 	next      *ensemble.Config // proposed by a reconfig that is not committed
-	heard     *ensemble.Config // proposed in a peer's log, by its word; for one election
+	heard     *ensemble.Config // proposed in a peer's log, by its word, or pending; for one election
+	pending   *ensemble.Config // see Options.Pending; nil when an established leader has decided
 	deciding  *ensemble.Config // decided here, on its way into the log
 	offered   *ensemble.Config // what the leader said with NEWLEADER
 	appointed *fle.Appointed   // who leads next, without an election
@@ -204,7 +206,10 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 	if m := config.Member(opts.ID); m != nil && opts.ReconfigEnabled {
 		r.opts.Observer = m.Observer // a reconfig may have changed it since
 	}
-	r.next = r.recalled()
+	if opts.ReconfigEnabled && opts.Pending != nil && opts.Pending.Version > config.Version {
+		r.pending = opts.Pending
+	}
+	r.recall()
 	r.putConfig()
 	r.newPeer(found.Stored)
 	r.newElection()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
@@ -89,6 +90,7 @@ var commands = map[string]func(*player, []string){
 	"full":       (*player).full,       // full A: its disk has no room for records
 	"room":       (*player).full,       // room A: it has again
 	"spoil":      (*player).spoil,      // spoil A PATH: its tree gets what no transaction has
+	"pending":    (*player).pending,    // pending ID MEMBER ...: all have this proposal in their files, and not in their logs, when they start
 	"show":       (*player).show,       // show: where every server is
 }
 
@@ -364,4 +366,16 @@ func (p *player) spoil(f []string) {
 	t.Apply(&zk.TxnHeader{Zxid: t.LastZxid(), Op: zk.OpCreate}, &zk.Txn{Op: zk.OpCreate, Path: f[2], ACL: zk.OpenACL()}, &applied)
 	t.Unlock()
 	p.w.watcher.spoilt[s.id] = true
+}
+
+// pending writes a proposal into the files of all servers.
+func (p *player) pending(f []string) {
+	text := ""
+	for _, member := range f[2:] {
+		id, role, _ := strings.Cut(member, ":")
+		text += p.w.line(quorum.ID(p.number(id)), role == "observer") + "\n"
+	}
+	config, err := ensemble.Parse(fmt.Sprintf("%sversion=%x", text, p.number(f[1])))
+	must(p.t, err)
+	p.w.opts.Pending = config
 }

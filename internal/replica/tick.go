@@ -11,7 +11,11 @@ import (
 // its disk is full (zab-Z10), nothing can be written, and both wait.
 func (r *Replica) onTick(*Event) {
 	r.readOnlyTick()
-	if r.full || !r.leads() {
+	if r.full {
+		return
+	}
+	r.proposePending()
+	if !r.leads() {
 		return
 	}
 	for _, id := range r.orphans {

@@ -68,6 +68,10 @@ type Config struct {
 	EnforceQuota    bool
 	NoDigest        bool
 	ReconfigEnabled bool
+	// Pending is a configuration that was proposed when the server stopped: what
+	// SaveEnsemble was given last as a proposal. Nil for none. It is ignored unless
+	// it is newer than Ensemble.
+	Pending         *ensemble.Config
 	ReapInterval    time.Duration // znode.container.checkIntervalMs
 	ReapPerMinute   int           // znode.container.maxPerMinute
 	ContainerUnused time.Duration // znode.container.maxNeverUsedIntervalMs

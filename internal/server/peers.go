@@ -89,7 +89,7 @@ func (s *Server) connectPeers() error {
 		return nil
 	}
 	p := &peers{server: s}
-	p.known.Store(&addressBook{inForce: s.cfg.Ensemble})
+	p.known.Store(&addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending})
 	s.peers = p
 	return p.open(s.quorumListener, s.electionListener)
 }

@@ -16,11 +16,12 @@ func (p *Peer) proposeConfig(e *Event) {
 	p.next = &next
 }
 
-// InStep tells whether the participants that are in step with this leader,
-// itself included, are a quorum of a set: a change to an ensemble that could
-// not commit would be its end.
+// InStep reports whether the participants that get this leader's proposals,
+// itself included, are a quorum of a set: a change to an ensemble that could not
+// commit would be its end. One that still takes over the history counts, as with
+// Apache's leader: the change waits for it.
 func (p *Peer) InStep(set quorum.Set) bool {
-	return p.lead != nil && set.Enough(p.participants(true, func(l *link) bool { return l.stage >= linkSynced }))
+	return p.lead != nil && set.Enough(p.participants(true, func(l *link) bool { return l.stage >= linkSyncing }))
 }
 
 // designated chooses who leads the new ensemble: this server if it votes there,

@@ -111,3 +111,17 @@ func TestALearnerBroughtUpDuringAReconfigHearsOfItsCommit(t *testing.T) {
 	s.want("link 2 <- COMMITANDACTIVATE 1.1; link 4 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 1", ack(4, z(1, 1)))
 	s.want("link 3 <- UPTODATE; link 3 <- COMMITANDACTIVATE 1.1", ack(3, z(1, 0)))
 }
+
+// A learner counts for the check of a change as soon as it gets the proposals.
+func TestALearnerThatStillTakesOverTheHistoryIsInStep(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(up(3), hello(3, 0))
+	if s.p.InStep(quorum.NewMajority(1, 3)) {
+		t.Error("in step before it has agreed on the epoch")
+	}
+	s.step(ackEpoch(3, 0, 0))
+	if !s.p.InStep(quorum.NewMajority(1, 3)) {
+		t.Error("not in step although it gets all proposals")
+	}
+}

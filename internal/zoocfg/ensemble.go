@@ -296,7 +296,7 @@ func (r *reader) proposed() {
 		return
 	}
 	if next.Version > c.Ensemble.Version {
-		r.out.Next = next
+		c.Pending = next
 	}
 }
 

@@ -43,7 +43,7 @@ func TestAnEnsembleReachesTheServer(t *testing.T) {
 		"leader":   s.LinearizableReads && s.HistoryMax == 7,
 		"rules":    s.Reconfig == ensemble.Rules{VotersMin: 1, MultiAddress: true},
 		"ports":    s.QuorumAddr == ":2888" && s.ElectionAddr == ":3888",
-		"files":    c.Next == nil && s.SaveEnsemble == nil,
+		"files":    s.Pending == nil && s.SaveEnsemble == nil,
 	} {
 		if !ok {
 			t.Errorf("%s: %+v", name, s)
@@ -145,8 +145,8 @@ func TestAProposalOutlivesTheServer(t *testing.T) {
 	} {
 		c, err := member(t, static+"dynamicConfigFile="+name, map[string]string{name: servers, "/etc/zoo.cfg.dynamic.next": next})
 		got := ""
-		if c.Next != nil {
-			got = c.Next.Text()
+		if c.Server.Pending != nil {
+			got = c.Server.Pending.Text()
 		}
 		if err != nil || got != want {
 			t.Errorf("%s: %s, %v", next, got, err)

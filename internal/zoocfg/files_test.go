@@ -112,7 +112,7 @@ func TestAProposalThatIsNewerStays(t *testing.T) {
 	if err := errors.Join(save(proposed, true), save(decided, false)); err != nil {
 		t.Fatal(err)
 	}
-	if next := a.start().Next; next == nil || next.Version != proposed.Version {
+	if next := a.start().Server.Pending; next == nil || next.Version != proposed.Version {
 		t.Error(next)
 	}
 }

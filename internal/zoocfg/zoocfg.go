@@ -19,10 +19,6 @@ import (
 type Config struct {
 	Server server.Config
 
-	// Next is the configuration that was proposed when the server stopped and
-	// is newer than Server.Ensemble; nil if there is none.
-	Next *ensemble.Config
-
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
 	Remarks []string
