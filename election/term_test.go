@@ -106,7 +106,7 @@ func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 			var sick atomic.Bool
 			l, store := &log{}, electiontest.NewStore(nil)
 			stuck := make(chan election.Token, 10)
-			o := election.Options{ID: "a", Lease: 200 * time.Millisecond, EndLimit: 300 * time.Millisecond, OnEvent: l.add,
+			o := election.Options{ID: "a", Lease: time.Second, EndLimit: 300 * time.Millisecond, OnEvent: l.add,
 				OnStuck: func(lead election.Leadership) { stuck <- lead.Token() }}
 			if how == "unhealthy" {
 				o.Health = func(context.Context) error {
@@ -135,7 +135,7 @@ func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 			case "stopped":
 				cancel()
 			}
-			other := elector(t, store, election.Options{ID: "b", Lease: 200 * time.Millisecond})
+			other := elector(t, store, election.Options{ID: "b", Lease: time.Second})
 			if err := other.Run(within(t), func(_ context.Context, lead election.Leadership) error {
 				if took := time.Since(began); took < 300*time.Millisecond {
 					t.Errorf("another leads after %v already: the function had its time", took)

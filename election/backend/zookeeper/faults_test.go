@@ -81,7 +81,7 @@ func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
 	if !errors.As(err, &lost) || lost.Reason != election.ReasonTaken {
 		t.Errorf("Run returned %v", err)
 	}
-	if took := time.Since(began); took > 4*time.Second {
+	if took := time.Since(began); took > 15*time.Second { // the lease would have told after 20 s
 		t.Errorf("stepping down took %v", took)
 	}
 }
@@ -121,8 +121,8 @@ func TestWaiterWhoseZnodeIsDeletedStandsInLineAnew(t *testing.T) {
 // awaitQueue returns the names in line, of which claim("b") comes after "a".
 func awaitQueue(t testing.TB, c *client.Client, count int) []string {
 	t.Helper()
-	for range 5000 {
-		names, _, err := c.Children(within(t), "/conclave/elections/e")
+	for ctx := within(t); ctx.Err() == nil; {
+		names, _, err := c.Children(ctx, "/conclave/elections/e")
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Fatal(err)
 		}
@@ -232,23 +232,30 @@ func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
 
 // TestDeathOfALeaderWakesOneCandidate: nobody else even hears of it (E15).
 func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
-	addr := startServer(t)
+	addr := startServerFor(t, time.Minute) // that none expires on a busy machine
 	const waiting = 1000
 	leader := open(t, addr)
 	held, err := leader.Acquire(within(t), claim("leader", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := operator(t, addr)
+	c, err := client.Dial(within(t), addr, client.Options{SessionTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
 	granted := make(chan int, waiting)
 	var taps [waiting]*tap
 	for i := range waiting {
 		var b *zookeeper.Backend
 		b, taps[i] = openTapped(t, addr)
 		go func() {
-			if _, err := b.Acquire(within(t), claim(fmt.Sprint("w", i), time.Minute)); err == nil {
-				granted <- i
+			// Until the end of the test: nobody knows how long all of them take.
+			if _, err := b.Acquire(t.Context(), claim(fmt.Sprint("w", i), time.Minute)); err != nil {
+				granted <- -1
+				return
 			}
+			granted <- i
 		}()
 		awaitQueue(t, c, i+2)
 	}
@@ -261,7 +268,7 @@ func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if first := <-granted; first != 0 {
-		t.Errorf("candidate %d was granted first", first)
+		t.Fatalf("candidate %d was granted first", first)
 	}
 	awaitQuiet(taps[:])
 	for i := 1; i < waiting; i++ {

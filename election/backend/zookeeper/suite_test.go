@@ -32,12 +32,17 @@ func TestMain(m *testing.M) {
 	os.Exit(electiontest.Main(m, open))
 }
 
-// startServer runs a server of Conclave on a memory disk until the test ends.
-func startServer(t testing.TB) string {
+// startServer runs a server of Conclave on a memory disk until the test ends. It
+// grants no session longer than two seconds.
+func startServer(t testing.TB) string { return startServerFor(t, 0) }
+
+// startServerFor is startServer with another longest session.
+func startServerFor(t testing.TB, sessionMax time.Duration) string {
 	t.Helper()
 	config := server.Default()
 	config.FS, config.DataDir, config.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
 	config.PreallocBytes, config.TickTime, config.ConnsPerIPMax = 1<<20, 100*time.Millisecond, 0
+	config.SessionMax = sessionMax
 	config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	s, err := server.New(config)
 	if err != nil {
