@@ -27,6 +27,7 @@ type streamInfo struct {
 	} `json:"config"`
 	Created time.Time `json:"created"`
 	Cluster struct {
+		Name   string    `json:"name"` // empty for a server without a cluster
 		Leader string    `json:"leader"`
 		Since  time.Time `json:"leader_since"`
 	} `json:"cluster"`
@@ -135,13 +136,31 @@ func (s *store) info(ctx context.Context) (string, error) {
 		return "", election.Permanent(fmt.Errorf("its values expire after %v by the server's clock; choose another with bucket=NAME, "+
 			"or take the TTL away", info.Config.MaxAge))
 	}
+	connection := s.js.Conn()
+	return incarnationOf(info, server{cluster: connection.ConnectedClusterName(),
+		name: connection.ConnectedServerName(), id: connection.ConnectedServerId()})
+}
+
+// server is the one that the connection goes to.
+type server struct{ cluster, name, id string }
+
+// incarnationOf returns when the bucket was made and, for one that is not
+// replicated, which start of which server has it (J4). The start of a server
+// without a cluster is known only to those who are connected to it: through a
+// leaf node nobody would notice that it began anew, so that is refused.
+func incarnationOf(info streamInfo, to server) (string, error) {
 	incarnation := info.Created.UTC().Format(time.RFC3339Nano)
 	if info.Config.Replicas > 1 {
 		return incarnation, nil
 	}
 	incarnation += "/" + info.Cluster.Leader + "/" + info.Cluster.Since.UTC().Format(time.RFC3339Nano)
-	if connection := s.js.Conn(); connection.ConnectedClusterName() == "" { // the one server, by the id of this start
-		incarnation += "/" + connection.ConnectedServerId()
+	alone := info.Cluster.Name == "" && info.Cluster.Since.IsZero()
+	switch {
+	case alone && info.Cluster.Leader != "" && info.Cluster.Leader != to.name:
+		return "", election.Permanent(fmt.Errorf("it has one replica, on the server %q, and this connection goes to %q: nobody would "+
+			"notice here that %[1]q began anew and forgot; connect to it, or let the bucket have 3 replicas", info.Cluster.Leader, to.name))
+	case to.cluster == "": // the one server, by the id of this start
+		incarnation += "/" + to.id
 	}
 	return incarnation, nil
 }

@@ -23,8 +23,9 @@
 //	J4  Under an incarnation of the bucket that was not watched for LeaseMax
 //	    nobody is elected; leaders whose record is still there go on. The
 //	    incarnation is when the bucket was made, and, for one that is not
-//	    replicated, which start of which server has it. What may be forgotten
-//	    has run out by then. A bucket that is used for the first time makes its
+//	    replicated, which start of which server has it. Where that cannot be
+//	    seen, through a leaf node, such a bucket is refused. What may be
+//	    forgotten has run out by then. A bucket that is used for the first time makes its
 //	    first candidate wait too.
 //
 // A server answers before a write is on disk (sync_interval, two minutes by

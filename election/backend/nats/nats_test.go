@@ -92,3 +92,30 @@ func TestOnlyKnownRenewalsCountAsNoTake(t *testing.T) {
 		t.Error("what was never seen is no renewal")
 	}
 }
+
+// TestServerWhoseStartCannotBeSeenIsRefused: through a leaf node a connection
+// knows the start of that one, and the bucket with one replica is elsewhere.
+func TestServerWhoseStartCannotBeSeenIsRefused(t *testing.T) {
+	bucket := func(replicas int, cluster, leader string) streamInfo {
+		var info streamInfo
+		info.Config.Replicas, info.Cluster.Name, info.Cluster.Leader = replicas, cluster, leader
+		return info
+	}
+	for what, test := range map[string]struct {
+		info    streamInfo
+		to      server
+		refused bool
+		names   string // part of the incarnation
+	}{
+		"directly":              {bucket(1, "", "hub"), server{"", "hub", "START"}, false, "/START"},
+		"by a leaf":             {bucket(1, "", "hub"), server{"", "leaf", "START"}, true, ""},
+		"by a cluster of leafs": {bucket(1, "", "hub"), server{"leafs", "leaf", "START"}, true, ""},
+		"in its own cluster":    {bucket(1, "c", "n1"), server{"c", "n2", "START"}, false, "/n1/"},
+		"replicated, by a leaf": {bucket(3, "c", "n1"), server{"", "leaf", "START"}, false, ""},
+	} {
+		got, err := incarnationOf(test.info, test.to)
+		if errors.Is(err, election.ErrPermanent) != test.refused || err == nil == test.refused || !strings.Contains(got, test.names) {
+			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+}

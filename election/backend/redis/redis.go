@@ -26,8 +26,10 @@
 // So one primary elects one leader at a time, with or without persistence, and
 // also when a replica that lagged behind is promoted. Not promised: a primary
 // that is cut off from its replicas, while one of them is promoted, goes on to
-// serve the clients on its side, and two lead for as long as it does. Let it
-// refuse writes that no replica confirms (Options.Replicas, or
+// serve the clients on its side, and two lead for as long as it does. The same
+// goes for one that was only paused or cut off and to which clients return
+// before it was demoted or started anew: it is the same incarnation and does not
+// know what it has missed. Let it refuse writes that no replica confirms (Options.Replicas, or
 // min-replicas-to-write with a min-replicas-max-lag below Sentinel's
 // down-after-milliseconds); tokens protect what is fenced all the same. Nor is
 // the hash field that an operator deletes under a leader.
@@ -69,7 +71,8 @@ type Options struct {
 	Key string
 	// LeaseMax is the longest lease that may be asked for, and for how long
 	// nobody is elected after a restart or failover of the server. All
-	// candidates have to agree on it. Default 15 s.
+	// candidates have to agree on it, which nobody checks: one that has less
+	// than another's lease elects beside it after a failover. Default 15 s.
 	LeaseMax time.Duration
 	// Replicas is how many replicas have to confirm each write, by WAIT,
 	// before it counts. It does not go with a cluster. Default 0.
