@@ -104,8 +104,21 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 	default:
 		s := r.sessions.Open(e.Session, e.TimeoutMs, r.touchedMs())
 		r.closeOld(s)
+		if r.peer.State() == zab.Observing {
+			r.takeBehindSync(w.conn, s, w.connect)
+			return
+		}
 		r.take(w.conn, s, w.connect, r.peer.Last())
 	}
+}
+
+// takeBehindSync is take on an observer, which knows nothing of what is on its way:
+// the leader, which lets no older connection of the session write any more, answers
+// a sync when all that it had proposed before is delivered here.
+func (r *Replica) takeBehindSync(c *conn, s *session.Session, req *wire.ConnectRequest) {
+	r.sessions.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
+	c.resuming = s
+	r.askSync(waiting{conn: c, session: s.ID, op: zk.OpSync, silent: true, connect: req}, &parked{body: syncBody})
 }
 
 // resuming is a connection that waits to have its session back: on a learner
@@ -132,14 +145,19 @@ func (r *Replica) attachResumed() {
 	for len(r.resuming) > 0 && r.resuming[0].zxid <= max(r.tree.LastZxid(), r.idle()) {
 		w := r.resuming[0]
 		r.resuming = r.resuming[1:]
-		s := w.conn.resuming
-		switch {
-		case r.conns[w.conn.id] != w.conn: // gone while it waited
-		case s.Closing || r.sessions.Get(s.ID) != s:
-			r.refuseSession(w.conn, w.connect)
-		default:
-			r.attach(w.conn, s, w.connect)
-		}
+		r.attachResuming(w.conn, w.connect)
+	}
+}
+
+// attachResuming attaches the session that a connection has waited for.
+func (r *Replica) attachResuming(c *conn, req *wire.ConnectRequest) {
+	s := c.resuming
+	switch {
+	case r.conns[c.id] != c: // gone while it waited
+	case s.Closing || r.sessions.Get(s.ID) != s:
+		r.refuseSession(c, req)
+	default:
+		r.attach(c, s, req)
 	}
 }
 

@@ -13,7 +13,7 @@ type waiting struct {
 	xid     zk.Xid
 	op      zk.Op
 	path    string               // of a sync
-	connect *wire.ConnectRequest // a handshake waits for its session
+	connect *wire.ConnectRequest // a handshake waits for its session, or for a sync
 	silent  bool                 // a sync that nobody asked for: see fence
 	step    uint64               // in which it was asked for
 	upgrade bool                 // of a local session
@@ -195,6 +195,8 @@ func (r *Replica) onSynced(*zab.Effect) {
 		r.fuzzy = false // all that the snapshot was ahead by has come
 		r.welcome()
 	case r.conns[w.conn.id] != w.conn:
+	case w.connect != nil:
+		r.attachResuming(w.conn, w.connect)
 	default:
 		if !w.silent {
 			res := zk.Result{Op: zk.OpSync, Path: w.path}

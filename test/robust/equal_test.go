@@ -105,12 +105,20 @@ func killWhileRemaking(t *testing.T, e *servers.Ensemble, kills int) int64 {
 	return made.Load()
 }
 
-// remake deletes one client's directory with what is in it and makes it again with
-// other children, in one transaction, as long as it may.
+// remakes is how often a directory is made again before the next one's turn: what
+// a wrong replay leaves on one must not be wiped out by its next deletion.
+const remakes = 6
+
+// remake deletes a directory with what is in it and makes it again with other
+// children, in one transaction, some times, then goes on with another directory.
 func remake(ctx context.Context, c *client.Client, id int, made *atomic.Int64) {
 	random := rand.New(rand.NewPCG(uint64(id), 1))
-	dir := fmt.Sprintf("/remade-%d", id)
+	parent := fmt.Sprintf("/remade-%d", id)
 	for n := 0; ctx.Err() == nil; n++ {
+		if n%remakes == 0 { // until it is there
+			c.Create(ctx, parent, nil, client.CreateOptions{})
+		}
+		dir := fmt.Sprintf("%s/%d", parent, n/remakes)
 		names, _, err := c.Children(ctx, dir)
 		var ops []client.Operation
 		for _, name := range names {
