@@ -66,7 +66,7 @@ differential: ## SEEDS=50 random scripts on Apache ZooKeeper and on Conclave, co
 	go run ./test/diff -seeds $(SEEDS)
 
 .PHONY: robust
-robust: ## KILLS=100 times kill -9 under load, full disks, 10,000 sessions, a million watches, garbage on the port
+robust: ## KILLS=100 times kill -9 under load, full disks, equal trees, 10,000 sessions, a million watches, garbage on the port
 	ROBUST_KILLS=$(KILLS) go test -tags robust -count=1 -v -timeout 60m ./test/robust
 
 .PHONY: chaos

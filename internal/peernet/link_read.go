@@ -133,7 +133,7 @@ func (k *link) receive(batch []zab.Message) error {
 	l := k.owner
 	if !k.up {
 		if !l.enter(k) {
-			return fmt.Errorf("peernet: more than %d links", linksMax)
+			return fmt.Errorf("peernet: more than %d links, or %d of one host", linksMax, linksPerHostMax)
 		}
 		k.up = true
 		l.lobby.leave(k.socket)

@@ -74,6 +74,10 @@ type Links struct {
 // servers.
 const linksMax = 1024
 
+// linksPerHostMax is how many of them may have come from one address, so that a
+// stranger does not keep learners out: as many as servers may run on one machine.
+const linksPerHostMax = 64
+
 // NewLinks begins to listen.
 func NewLinks(o LinksOptions) *Links {
 	o.DataBytesMax = cmp.Or(o.DataBytesMax, peerwire.DataBytesMax)
@@ -162,6 +166,13 @@ func (l *Links) Close(id zab.LinkID) {
 // Shutdown ends all links at once and waits until they are gone. What has not
 // left yet is lost.
 func (l *Links) Shutdown() {
+	l.Cut()
+	l.tasks.Wait()
+}
+
+// Cut is Shutdown, without the waiting: the handler may still be called for a
+// while. It may be called again.
+func (l *Links) Cut() {
 	l.mu.Lock()
 	l.mu.closed = true
 	for k := range l.mu.running {
@@ -171,10 +182,9 @@ func (l *Links) Shutdown() {
 	l.end()
 	l.o.Listener.Close()
 	l.lobby.close()
-	l.tasks.Wait()
 }
 
-// Last returns the number given last. Behind Shutdown there comes no other.
+// Last returns the number given last. Behind Cut there comes no other.
 func (l *Links) Last() zab.LinkID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,13 +232,29 @@ func (l *Links) forget(k *link) {
 func (l *Links) enter(k *link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.closed || len(l.mu.links) >= linksMax {
+	if l.mu.closed || len(l.mu.links) >= linksMax || l.from(hostOf(k.socket)) >= linksPerHostMax {
 		return false
 	}
 	l.mu.last++
 	k.id = l.mu.last
 	l.mu.links[k.id] = k
 	return true
+}
+
+// from counts the links that have come from a host. Called with mu held.
+func (l *Links) from(host string) int {
+	n := 0
+	for _, k := range l.mu.links {
+		if k.from == peerwire.FromLearner && hostOf(k.socket) == host {
+			n++
+		}
+	}
+	return n
+}
+
+func hostOf(socket net.Conn) string {
+	host, _, _ := net.SplitHostPort(socket.RemoteAddr().String())
+	return host
 }
 
 // leave forgets a link.

@@ -823,3 +823,28 @@ func BenchmarkLink(b *testing.B) {
 		})
 	}
 }
+
+// A stranger may speak as a learner does, as often as it likes: from one host so
+// many links come in and no more, and a learner on another is let in.
+func TestStrangersOfOneHostKeepNoLearnerOut(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	for range linksPerHostMax {
+		dialServer(t, s)
+	}
+	hello := bytesOf(&zab.Message{Kind: zab.KindAck, Zxid: 1})
+	socket := dialRaw(t, s.address)
+	_, err := socket.Write(hello)
+	must(t, err)
+	ends(t, socket)
+	elsewhere := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	learner, err := elsewhere.DialContext(t.Context(), "tcp", s.address.String())
+	must(t, err)
+	defer learner.Close()
+	_, err = learner.Write(hello)
+	must(t, err)
+	if c := s.next("up"); c.link == 0 {
+		t.Errorf("%+v", c)
+	}
+	s.receives(zab.KindAck, 1)
+}

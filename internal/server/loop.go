@@ -34,6 +34,7 @@ func (s *Server) runLoop() {
 			return // nothing leaves after a fatal error (H2)
 		}
 		batch := s.inbox.take(spare)
+		s.taken(batch)
 		s.dropStale(batch)
 		now := s.now()
 		s.loopMs = now.MonoMs

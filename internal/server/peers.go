@@ -151,7 +151,7 @@ func (p *peers) electionAddresses(id quorum.ID) []peerwire.Address {
 }
 
 func (p *peers) notified(from quorum.ID, n fle.Notification) {
-	p.server.inbox.put(replica.Event{Kind: replica.EventNotification, Server: from, Notification: &n})
+	p.server.hear(replica.Event{Kind: replica.EventNotification, Server: from, Notification: &n})
 }
 
 // Up implements peernet.Handler.
@@ -164,8 +164,8 @@ func (p *peers) Down(link zab.LinkID) {
 	p.server.inbox.put(replica.Event{Kind: replica.EventLinkDown, Link: link})
 }
 
-// Receive implements peernet.Handler. While the disk has too much to do nothing
-// more is read, so that who sends has to wait. A transaction that cannot be read
+// Receive implements peernet.Handler. While the disk or the loop has too much to do
+// nothing more is read, so that who sends has to wait. A transaction that cannot be read
 // ends the link before it gets into the log, which nobody could read then.
 func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	p.server.awaitDisk()
@@ -177,7 +177,7 @@ func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 		}
 		events = append(events, replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i]})
 	}
-	p.server.inbox.put(events...)
+	p.server.hear(events...)
 	return err
 }
 

@@ -107,11 +107,14 @@ func (s *Server) movePeers(before, now *ensemble.Member) {
 		return
 	}
 	if quorumPort != nil {
-		s.peers.links.Shutdown()
+		// Not waited for: what reads them may wait for the disk, or for this loop.
+		old := s.peers.links
+		old.Cut()
+		s.task(old.Shutdown)
 		s.peers.openLinks(quorumPort)
 	}
 	if electionPort != nil {
-		s.peers.votes.Close()
+		s.task(s.peers.votes.Close)
 		if err := s.peers.openVotes(electionPort); err != nil {
 			s.fail(err)
 		}
