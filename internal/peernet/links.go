@@ -34,8 +34,8 @@ type Handler interface {
 	// Up tells of a link: outgoing if Connect made it. One that came in is told
 	// of with its first message.
 	Up(link zab.LinkID, outgoing bool)
-	// Down tells that a link is gone. Nothing of it comes later. Down(0) tells
-	// that the latest Connect failed.
+	// Down tells that a link is gone, or that the Connect of that number failed.
+	// Nothing of it comes later.
 	Down(link zab.LinkID)
 	// Receive takes all messages of one read, and may keep them. Behind Close
 	// comes at most what was on its way to here. An error ends the link.

@@ -18,8 +18,8 @@ const (
 
 // Connect dials a leader's quorum port, the first of its addresses that answers,
 // again and again until it succeeds or the limit is over. It ends in
-// Up(outgoing) or in Down(0). It returns the number that the link will have, so
-// that the Up of an older Connect can be told from this one's. A new Connect
+// Up(outgoing) or in Down. It returns the number that the link will have, so that
+// what is said of an older Connect can be told from this one's. A new Connect
 // cancels an unfinished one, and so does Close with its number; nobody is told.
 func (l *Links) Connect(addresses []peerwire.Address, limit time.Duration) zab.LinkID {
 	l.mu.Lock()
@@ -52,7 +52,7 @@ func (l *Links) connect(ctx context.Context, id zab.LinkID, addresses []peerwire
 	}
 	if k == nil {
 		l.o.Logger.Warn("connect to the leader's quorum port", slog.Any("addresses", addresses), slog.Any("error", err))
-		l.o.Handler.Down(0)
+		l.o.Handler.Down(id)
 		return
 	}
 	k.up = true

@@ -74,7 +74,10 @@ func (s *server) Up(link zab.LinkID, outgoing bool) {
 }
 
 func (s *server) Down(link zab.LinkID) {
-	if link != 0 {
+	s.mu.Lock()
+	state := s.state[link]
+	s.mu.Unlock()
+	if state != "" { // else its Connect has failed
 		s.expect(link, "up", "down")
 	}
 	s.calls <- call{what: "down", link: link}
@@ -593,9 +596,9 @@ func TestConnectThatFailsIsToldOnce(t *testing.T) {
 	leavesNothing(t)
 	learner := startServer(t, nil)
 	for _, addresses := range [][]peerwire.Address{{nobody}, {}, {nobody, nobody}} {
-		learner.Connect(addresses, 30*time.Millisecond)
-		if c := learner.next("down"); c.link != 0 {
-			t.Errorf("%+v", c)
+		want := learner.Connect(addresses, 30*time.Millisecond)
+		if c := learner.next("down"); c.link != want {
+			t.Errorf("%+v, want link %d", c, want)
 		}
 	}
 	none(t, "a second answer", learner.calls)
@@ -609,9 +612,9 @@ func TestConnectThatHangsEndsAtItsLimit(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	learner.Connect([]peerwire.Address{{Host: "nowhere", Port: 1}}, 30*time.Millisecond)
-	if c := learner.next("down"); c.link != 0 {
-		t.Errorf("%+v", c)
+	want := learner.Connect([]peerwire.Address{{Host: "nowhere", Port: 1}}, 30*time.Millisecond)
+	if c := learner.next("down"); c.link != want {
+		t.Errorf("%+v, want link %d", c, want)
 	}
 }
 

@@ -27,6 +27,7 @@ type peers struct {
 	known  atomic.Pointer[addressBook]
 
 	outgoing zab.LinkID // the link to the leader, or the attempt; of the loop
+	up       bool       // it is a link
 }
 
 // addressBook is where the other servers are.
@@ -209,16 +210,23 @@ func (p *peers) Snapshot(link zab.LinkID, r io.Reader) error {
 }
 
 // dropStale takes out the connections to a leader that is not the one any more:
-// they were made while this server changed its mind.
+// they were made while this server changed its mind. An attempt that failed is
+// told of as link 0, but only that of the present role.
 func (s *Server) dropStale(batch []replica.Event) {
-	if s.peers == nil {
+	p := s.peers
+	if p == nil {
 		return
 	}
 	for i := range batch {
 		e := &batch[i]
-		if e.Kind == replica.EventLinkUp && e.Outgoing && e.Link != s.peers.outgoing {
-			s.peers.links.Close(e.Link)
+		switch {
+		case e.Kind == replica.EventLinkUp && e.Outgoing && e.Link == p.outgoing:
+			p.up = true
+		case e.Kind == replica.EventLinkUp && e.Outgoing:
+			p.links.Close(e.Link)
 			*e = replica.Event{Kind: replica.EventTick}
+		case e.Kind == replica.EventLinkDown && e.Link == p.outgoing && !p.up:
+			e.Link = 0
 		}
 	}
 }
@@ -256,9 +264,10 @@ func (p *peers) carryOut(e *zab.Effect) {
 	case zab.EffectClose:
 		p.links.Close(e.Link)
 	case zab.EffectConnect:
+		p.up = false
 		m := p.known.Load().member(e.Server)
 		if m == nil {
-			p.Down(0)
+			p.outgoing = p.links.Connect(nil, 0) // it ends at once
 			return
 		}
 		s.cfg.Logger.Info("following", "leader", int64(e.Server))
