@@ -223,6 +223,9 @@ func (r *Replica) onRecovered(e *Event) {
 	r.untrusted = e.Recovered.Untrusted
 	r.recall()
 	r.putConfig()
+	for _, link := range r.peer.Waiting() {
+		r.effects.Links = append(r.effects.Links, zab.Effect{Kind: zab.EffectClose, Link: link})
+	}
 	r.newPeer(stored)
 	r.reborn = false
 	if r.observes != r.opts.Observer {

@@ -128,6 +128,19 @@ func TestALogThatCannotBeCutIsReadAnewWithoutItsLeaderToo(t *testing.T) {
 	s.want("", elected(2)) // the peer is of no use any more
 }
 
+// Learners may come before this server knows that it leads, and while its disk is
+// read anew. Whoever makes the next peer must close their links.
+func TestAPeerThatIsThrownAwayNamesTheLearnersThatWait(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	s.follows(2)
+	s.step(said(zab.KindSnap, z(1, 9)))
+	s.want("LEAVE: link lost, reload from disk", zab.Event{Kind: zab.EventLinkDown, Link: toLeader})
+	s.want("", up(2), up(3), zab.Event{Kind: zab.EventLinkDown, Link: 3})
+	if got := s.p.Waiting(); len(got) != 1 || got[0] != 2 {
+		t.Errorf("links %v wait, want 2 alone", got)
+	}
+}
+
 // ZOOKEEPER-4712: nothing of an old role is logged in a new one.
 func TestZK4712NoElectionWhileTheDiskWorks(t *testing.T) {
 	s := newSolo(t, stored())

@@ -171,7 +171,7 @@ func (p *Peer) Step(batch []Event, nowMs int64) []Effect {
 		p.tick()
 	}
 	for i := range batch {
-		if !p.ended {
+		if !p.ended || batch[i].Kind == EventLinkUp || batch[i].Kind == EventLinkDown {
 			eventHandlers[batch[i].Kind](p, &batch[i])
 		}
 	}
@@ -310,6 +310,17 @@ func (p *Peer) onReceive(e *Event) {
 type earlyLink struct {
 	id    LinkID
 	hello *Message
+}
+
+// Waiting returns the links of learners that wait for this server to lead. Who
+// throws the peer away closes them: the next one does not know them, and the
+// learners would wait for their whole limit.
+func (p *Peer) Waiting() []LinkID {
+	ids := make([]LinkID, 0, len(p.early))
+	for _, l := range p.early {
+		ids = append(ids, l.id)
+	}
+	return ids
 }
 
 // earlyLinksMax bounds them.
