@@ -20,6 +20,12 @@ build: ## bin/conclave
 test: ## all tests of all modules, in about a minute
 	go test work
 
+.PHONY: test-busy
+test-busy: ## the same, uncached, beside four busy loops: no test may rest on the speed of the machine
+	@loops=; trap 'kill $$loops' EXIT; \
+	for i in 1 2 3 4; do sh -c 'while :; do :; done' & loops="$$loops $$!"; done; \
+	go test -count=1 work
+
 .PHONY: race
 race: ## the rooms with goroutines under the race detector
 	go test -race $(RACE_ROOMS)
