@@ -23,7 +23,8 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 		if err == nil {
 			return renewed, nil
 		}
-		if !errors.Is(err, ErrConflict) {
+		var notYet *NotYetError // said of a record that has gone with its store: look again
+		if !errors.Is(err, ErrConflict) && !errors.As(err, &notYet) {
 			return grant, b.fail("renew", grant.Claim.Election, err)
 		}
 	}
