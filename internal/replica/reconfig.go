@@ -91,6 +91,11 @@ func (r *Replica) noteConfig(record *zab.Record) {
 		return // a server that writes what it cannot read is no reason to end here
 	}
 	r.deciding = nil
+	if r.next != nil {
+		// One change at a time: who proposed this one had committed the last. To
+		// pass it over would be to count by a configuration that is two behind.
+		r.activate(r.next)
+	}
 	r.expect(c)
 }
 
