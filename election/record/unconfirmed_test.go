@@ -47,7 +47,7 @@ func TestWriteThatIsNotAcknowledgedElectsNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		if time.Now().Before(back) {
-			t.Errorf("granted %v before any write was acknowledged", back.Sub(time.Now()))
+			t.Errorf("granted %v before any write was acknowledged", time.Until(back))
 		}
 		if age := c.Now().Sub(grant.Sent); age > time.Second {
 			t.Errorf("the grant counts from %v ago, when nothing was acknowledged", age)
