@@ -188,8 +188,7 @@ func (p *Peer) leaderTick() {
 	ld := p.lead
 	if ld.stage == leaderServing && p.nowMs >= ld.checkMs {
 		ld.checkMs = p.nowMs + p.opts.TickMs
-		synced := p.participants(true, func(l *link) bool { return l.stage >= linkSynced })
-		if !p.verifier(p.history.last).Enough(synced) {
+		if !p.hasQuorum() {
 			p.leave(ReasonQuorumLost, false)
 			return
 		}
@@ -200,6 +199,17 @@ func (p *Peer) leaderTick() {
 			p.ping(l)
 		}
 	}
+}
+
+// hasQuorum tells whether the leader still leads enough servers: a quorum that has
+// its history, and for a reconfig under way one that gets its proposals. A server
+// of the new ensemble may take the history over yet, as when the change was
+// allowed (InStep).
+func (p *Peer) hasQuorum() bool {
+	if synced := p.participants(true, func(l *link) bool { return l.stage >= linkSynced }); !p.config.Quorum.Enough(synced) {
+		return false
+	}
+	return p.InStep(p.verifier(p.history.last))
 }
 
 // leaderWakeMs is when the leader looks at the clock next.

@@ -125,3 +125,23 @@ func TestALearnerThatStillTakesOverTheHistoryIsInStep(t *testing.T) {
 		t.Error("not in step although it gets all proposals")
 	}
 }
+
+// A reconfig may begin while a server of the new ensemble still takes over the
+// history. The leader must wait for it, and not take it for lost.
+func TestAServerThatTakesOverTheHistoryIsNoQuorumLostForAReconfig(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(up(3), hello(3, 0))
+	s.step(ackEpoch(3, 0, 0)) // server 3 has the history on its way
+	if !s.p.InStep(quorum.NewMajority(1, 3)) {
+		t.Fatal("a server that takes over the history counts for a change")
+	}
+	s.step(reconfig(1, 3))
+	s.step(s.done())
+	for range 4 {
+		s.step(s.wait(200), on(2, zab.Message{Kind: zab.KindPing}))
+		if s.p.State() != zab.Leading {
+			t.Fatal("the leader gave up its role")
+		}
+	}
+}
