@@ -69,7 +69,7 @@ type Options struct {
 	NoClientsOfLeader bool // a leader takes no clients
 	ReconfigEnabled   bool
 	Reconfig          ensemble.Rules
-	Pending           *ensemble.Config // proposed when the server stopped, by its files; nil for none
+	Pending           *ensemble.Config // proposed when the server stopped, by its files; nil for none. Not one whose zxid the log has reached
 	TxnBytesMax       int              // longest transaction that can be stored; 0 is no limit
 	ReapIntervalMs    int64            // between looks for containers and TTL znodes; 0 is never
 	ReapPerMinute     int
@@ -206,8 +206,8 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 	if m := config.Member(opts.ID); m != nil && opts.ReconfigEnabled {
 		r.opts.Observer = m.Observer // a reconfig may have changed it since
 	}
-	if opts.ReconfigEnabled && opts.Pending != nil && opts.Pending.Version > config.Version {
-		r.pending = opts.Pending
+	if p := opts.Pending; opts.ReconfigEnabled && p != nil && p.Version > max(config.Version, int64(found.Stored.Last)) {
+		r.pending = p // one whose zxid the log has reached has been decided, one way or the other
 	}
 	r.recall()
 	r.putConfig()

@@ -70,7 +70,7 @@ type Config struct {
 	ReconfigEnabled bool
 	// Pending is a configuration that was proposed when the server stopped: what
 	// SaveEnsemble was given last as a proposal. Nil for none. It is ignored unless
-	// it is newer than Ensemble.
+	// it is newer than Ensemble, and than all that the log has.
 	Pending         *ensemble.Config
 	ReapInterval    time.Duration // znode.container.checkIntervalMs
 	ReapPerMinute   int           // znode.container.maxPerMinute
