@@ -190,7 +190,7 @@ func (p *process) note(what string, zxid zk.Zxid) { p.w.note(p.node, what, 0, zx
 // do carries one operation out; false if nothing more is to be done now.
 func (t *turns) do(o *operation) bool {
 	event, err := t.keepOld(o, func() (*replica.Event, error) { return t.disk.Do(&o.DiskOp, o.snapshot) })
-	if o.Kind != replica.DiskAppend && o.Kind != replica.DiskTruncate && errors.Is(err, vfs.ErrNoSpace) && !t.crashed {
+	if o.Kind.Repeatable() && errors.Is(err, vfs.ErrNoSpace) && !t.crashed {
 		t.queue = slices.Insert(t.queue, 0, *o) // until it is there nobody is promised anything
 		t.wait()
 		return false

@@ -39,6 +39,17 @@ const (
 	DiskReload                       // everything is read anew, to be told by EventRecovered
 )
 
+// Repeatable reports whether an operation that found no room has changed nothing
+// and can be done again: until an epoch's file or a snapshot has its name, nobody
+// is promised anything. A log that could not write is of no use any more.
+func (k DiskKind) Repeatable() bool {
+	switch k {
+	case DiskSetAccepted, DiskSetCurrent, DiskSaveSnapshot, DiskReload:
+		return true
+	}
+	return false
+}
+
 // DiskOp is one operation of the disk. One EventDone stands for all operations
 // up to its ticket, so several syncs in a row may be one.
 type DiskOp struct {

@@ -38,15 +38,6 @@ type diskWork struct {
 	snapshot *durable.Snapshot
 }
 
-// repeatable tells whether an operation that failed has changed nothing.
-func (w *diskWork) repeatable() bool {
-	switch w.Kind {
-	case replica.DiskSetAccepted, replica.DiskSetCurrent, replica.DiskSaveSnapshot, replica.DiskReload:
-		return true
-	}
-	return false
-}
-
 // joins tells whether an operation can be part of one write with one sync.
 func (w *diskWork) joins() bool { return w.Kind == replica.DiskAppend || w.Kind == replica.DiskSync }
 
@@ -161,7 +152,7 @@ func (s *Server) do(w *diskWork) (*replica.Event, error) {
 	for {
 		began := s.cfg.Clock.Now()
 		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
-		if !w.repeatable() || !errors.Is(err, vfs.ErrNoSpace) {
+		if !w.Kind.Repeatable() || !errors.Is(err, vfs.ErrNoSpace) {
 			return event, err
 		}
 		s.noteRoom(err)
