@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -48,7 +49,7 @@ func runScripts(t *testing.T, dir, store string, more ...string) {
 			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
 			e.Setenv("XDG_RUNTIME_DIR", e.Getenv("WORK")+"/run")
 			for _, name := range []string{"PORT", "PORT2", "PORT3"} {
-				e.Setenv(name, fmt.Sprint(freePort(t)))
+				e.Setenv(name, fmt.Sprint(childtest.Port(t)))
 			}
 			e.Vars = append(append(e.Vars, "LEASE=4s", "LONG=7s"), more...)
 			if store != "" {
@@ -69,16 +70,6 @@ func runScripts(t *testing.T, dir, store string, more ...string) {
 			return k.wholeLine, err
 		},
 	})
-}
-
-// freePort is one on which nobody listens.
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // patience bounds every wait of a script.

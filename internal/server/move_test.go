@@ -2,29 +2,24 @@ package server
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// freePorts returns ports that nobody listens on at present, of those that no
-// system gives to connections by itself: they are free still when they are used.
+// freePorts returns different ports on which nobody listens.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
-	for tries := 0; len(ports) < n; tries++ {
-		port := 12000 + rand.IntN(18000)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			defer l.Close()
+	for len(ports) < n {
+		if port := childtest.Port(t); !slices.Contains(ports, port) {
 			ports = append(ports, port)
-		} else if tries > 1000 {
-			t.Fatal(err)
 		}
 	}
 	return ports

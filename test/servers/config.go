@@ -3,10 +3,7 @@
 package servers
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"strings"
 )
 
@@ -42,19 +39,4 @@ func mergeLines(defaults, extra []string) []string {
 		}
 	}
 	return append(lines, extra...)
-}
-
-// FreePort is a port of 127.0.0.1 on which nobody listens. It lies below the
-// range of Linux's outgoing connections: a client that dials a port of that
-// range again and again while the server is down can connect to itself.
-func FreePort() (int, error) {
-	for range 200 {
-		port := 20000 + rand.IntN(12000)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		return port, l.Close()
-	}
-	return 0, errors.New("servers: no free port on 127.0.0.1 between 20000 and 32000")
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/childtest"
 )
 
 // EnsembleOptions say how to make an ensemble. Kinds is required.
@@ -115,7 +117,7 @@ func (e *Ensemble) Grow(ctx context.Context, k Kind) (*Member, error) {
 // freePort is a port that no other member has been given either.
 func (e *Ensemble) freePort() (int, error) {
 	for {
-		port, err := FreePort()
+		port, err := childtest.FreePort()
 		if err != nil || !e.ports[port] {
 			e.ports[port] = true
 			return port, err

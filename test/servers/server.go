@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/childtest"
 )
 
 const (
@@ -96,7 +98,7 @@ func (s *Server) launch(ctx context.Context) error {
 		return err
 	}
 	if s.Port == 0 {
-		if s.Port, err = FreePort(); err != nil {
+		if s.Port, err = childtest.FreePort(); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/internal/childtest"
 )
 
 // A process is one process of a store, as its recipe describes it.
@@ -137,7 +137,7 @@ func freeAddrs(count int) ([]string, error) {
 	taken := map[int]bool{}
 	var addrs []string
 	for len(addrs) < count {
-		port, err := servers.FreePort()
+		port, err := childtest.FreePort()
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
@@ -41,7 +41,7 @@ func owner(t testing.TB) *syscall.SysProcAttr {
 // It returns its address.
 func startStandby(t testing.TB, server *stores.Server) string {
 	t.Helper()
-	port, err := servers.FreePort()
+	port, err := childtest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
