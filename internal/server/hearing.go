@@ -18,6 +18,9 @@ func messageBytes(m *zab.Message) int64 {
 	n := eventBytes + len(m.Payload) + 16*len(m.Touches)
 	if m.Request != nil {
 		n += len(m.Request.Body)
+		for _, who := range m.Request.Identities {
+			n += 32 + len(who.Scheme) + len(who.ID)
+		}
 	}
 	return int64(n)
 }
@@ -30,7 +33,7 @@ func heardBytes(batch []replica.Event) int64 {
 		case replica.EventMessage:
 			n += messageBytes(e.Message)
 		case replica.EventNotification:
-			n += int64(eventBytes + len(e.Notification.Config))
+			n += int64(eventBytes + len(e.Notification.Config) + len(e.Notification.Proposed))
 		}
 	}
 	return n

@@ -7,17 +7,26 @@ import (
 
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // What other servers say waits outside when the loop is behind, of every kind: not
 // only what goes to the disk.
 func TestWhatPeersSayIsBounded(t *testing.T) {
 	const talkers, each = 50, 6
-	for name, say := range map[string]func(*peers){
-		"acks":     func(p *peers) { p.Receive(1, make([]zab.Message, 4000)) },
-		"requests": func(p *peers) { p.Receive(1, []zab.Message{{Request: &zab.Request{Body: make([]byte, 1<<20)}}}) },
-		"touches":  func(p *peers) { p.Receive(1, []zab.Message{{Touches: make([]zab.Touch, 1<<16)}}) },
-		"votes":    func(p *peers) { p.notified(1, fle.Notification{Config: string(make([]byte, 512<<10))}) },
+	const long, half = 1 << 20, 512 << 10
+	for name, what := range map[string]struct {
+		bytes int // of an event, at least
+		say   func(*peers)
+	}{
+		"acks":     {eventBytes, func(p *peers) { p.Receive(1, make([]zab.Message, 4000)) }},
+		"requests": {long, func(p *peers) { p.Receive(1, []zab.Message{{Request: &zab.Request{Body: make([]byte, long)}}}) }},
+		"identities": {long, func(p *peers) {
+			p.Receive(1, []zab.Message{{Request: &zab.Request{Identities: []zk.Identity{{ID: string(make([]byte, long))}}}}})
+		}},
+		"touches":   {long, func(p *peers) { p.Receive(1, []zab.Message{{Touches: make([]zab.Touch, long/16)}}) }},
+		"votes":     {half, func(p *peers) { p.notified(1, fle.Notification{Config: string(make([]byte, half))}) }},
+		"proposals": {half, func(p *peers) { p.notified(1, fle.Notification{Proposed: string(make([]byte, half))}) }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &Server{disk: newDisk(nil), heardEased: make(chan struct{}, 1)}
@@ -28,7 +37,7 @@ func TestWhatPeersSayIsBounded(t *testing.T) {
 			for range talkers {
 				s.task(func() {
 					for range each {
-						say(p)
+						what.say(p)
 						said <- struct{}{}
 					}
 				})
@@ -36,7 +45,7 @@ func TestWhatPeersSayIsBounded(t *testing.T) {
 			for len(said) < talkers*each {
 				synctest.Wait()
 				batch := s.inbox.take(nil)
-				if n := heardBytes(batch); n > 2*hearingMax || n == 0 {
+				if n := len(batch) * what.bytes; n > 2*hearingMax || n == 0 {
 					t.Fatalf("%s: %d bytes wait for the loop", name, n)
 				}
 				s.taken(batch)
