@@ -76,7 +76,7 @@ robust: ## KILLS=100 times kill -9 under load, full disks, equal trees, 10,000 s
 	ROBUST_KILLS=$(KILLS) go test -tags robust -count=1 -v -timeout 60m ./test/robust
 
 .PHONY: chaos
-chaos: ## CHAOS_MINUTES=30 of kills, pauses, cut links, full, slow, broken and lost disks on an ensemble of real processes; 1 is a smoke test
+chaos: ## CHAOS_MINUTES=30 of kills, pauses, cut links, full, slow, broken and lost disks, reconfigs, on an ensemble of real processes; 1 is a smoke test
 	go test -tags chaos -count=1 -v -timeout $$(($${CHAOS_MINUTES:-30} + 10))m ./test/chaos
 
 .PHONY: crash

@@ -20,13 +20,22 @@ type fault struct {
 	begin func(s *storm) (what string, heal func() error)
 }
 
-var faults = []fault{
+// everywhere are the faults of processes and disks.
+var everywhere = []fault{
 	{"kill", 10, (*storm).kill},
 	{"kill leader", 10, (*storm).killLeader},
 	{"kill all", 2, (*storm).killAll},
 	{"restart", 4, (*storm).restart},
 	{"pause", 8, (*storm).pause},
 	{"pause leader", 6, (*storm).pauseLeader},
+	{"full disk", 5, (*storm).fullDisk},
+	{"slow disk", 6, (*storm).slowDisk},
+	{"broken disk", 4, (*storm).brokenDisk},
+}
+
+// onLinks are the faults of the network, and the loss of a disk: that takes an
+// ensemble in which all vote, or the disk may be one of a quorum's two.
+var onLinks = []fault{
 	{"cut one way", 8, (*storm).cutOneWay},
 	{"cut both ways", 6, (*storm).cutBothWays},
 	{"isolate", 6, (*storm).isolate},
@@ -38,10 +47,13 @@ var faults = []fault{
 	{"delay", 6, (*storm).delay},
 	{"reset", 6, (*storm).reset},
 	{"flap", 3, (*storm).flap},
-	{"full disk", 5, (*storm).fullDisk},
-	{"slow disk", 6, (*storm).slowDisk},
-	{"broken disk", 4, (*storm).brokenDisk},
 	{"lost disk", 2, (*storm).lostDisk},
+}
+
+// onMembers change the configuration of the ensemble.
+var onMembers = []fault{
+	{"reconfig", 20, (*storm).reconfig},
+	{"reconfig, kill leader", 30, (*storm).reconfigKillLeader},
 }
 
 // some is a running member that no other fault is on, nil if there is none.
@@ -82,7 +94,7 @@ func (s *storm) killOne(m *servers.Member) (string, func() error) {
 		return "", nil
 	}
 	s.must(m.Kill())
-	return server(m), func() error { return m.Launch(s.ctx) }
+	return server(m), func() error { return s.launch(m) }
 }
 
 func (s *storm) killAll() (string, func() error) {
@@ -100,7 +112,7 @@ func (s *storm) killAll() (string, func() error) {
 	}
 	return fmt.Sprintf("%d servers", len(down)), func() error {
 		for _, m := range down {
-			if err := m.Launch(s.ctx); err != nil {
+			if err := s.launch(m); err != nil {
 				return err
 			}
 		}
@@ -114,7 +126,7 @@ func (s *storm) restart() (string, func() error) {
 		return "", nil
 	}
 	s.must(m.Stop())
-	return server(m), func() error { return m.Launch(s.ctx) }
+	return server(m), func() error { return s.launch(m) }
 }
 
 func (s *storm) pause() (string, func() error)       { return s.pauseOne(s.some()) }
@@ -308,7 +320,7 @@ func (s *storm) brokenDisk() (string, func() error) {
 		}
 		s.must(m.Kill())
 		delete(s.mayEnd, m)
-		return m.Launch(s.ctx)
+		return s.launch(m)
 	}
 }
 

@@ -37,6 +37,8 @@ type storm struct {
 	e      *servers.Ensemble
 	load   *workload.Load
 	random *rand.Rand
+	faults []fault
+	roles  *roles // nil where the configuration does not change
 
 	touched map[*servers.Member]bool // a fault is on it
 	mayEnd  map[*servers.Member]bool
@@ -54,15 +56,36 @@ type ongoing struct {
 	heal       func() error
 }
 
+// Two storms: one behind proxies, where links can be cut, and one where the
+// configuration changes, which proxies do not allow.
 func TestChaos(t *testing.T) {
 	minutes, voters, seed := number(t, "CHAOS_MINUTES", 30), number(t, "CHAOS_SERVERS", 5), number(t, "CHAOS_SEED", int64(rand.Uint32()))
 	t.Logf("CHAOS_MINUTES=%d CHAOS_SERVERS=%d CHAOS_SEED=%d", minutes, voters, seed)
-	s := &storm{t: t, ctx: t.Context(), random: rand.New(rand.NewPCG(uint64(seed), 1)), counts: map[string]int{},
+	third := time.Duration(minutes) * time.Minute / 3
+	t.Run("links", func(t *testing.T) {
+		s := newStorm(t, seed, onLinks)
+		s.start(int(voters), servers.EnsembleOptions{Proxied: true})
+		s.rage(2 * third)
+	})
+	t.Run("reconfigs", func(t *testing.T) {
+		s := newStorm(t, seed, onMembers)
+		s.start(int(voters), servers.EnsembleOptions{Reconfig: true, Config: []string{servers.SuperDigest}})
+		s.roles = newRoles(s.e)
+		t.Cleanup(func() { <-s.roles.underWay })
+		s.rage(third)
+	})
+}
+
+func newStorm(t *testing.T, seed int64, more []fault) *storm {
+	return &storm{t: t, ctx: t.Context(), random: rand.New(rand.NewPCG(uint64(seed), 1)), counts: map[string]int{},
+		faults:  slices.Concat(everywhere, more),
 		touched: map[*servers.Member]bool{}, mayEnd: map[*servers.Member]bool{}}
-	s.start(int(voters))
+}
+
+// rage breaks and heals for so long, and looks at what is left.
+func (s *storm) rage(lasting time.Duration) {
 	began := time.Now()
-	end := began.Add(time.Duration(minutes) * time.Minute)
-	for time.Now().Before(end) && !t.Failed() {
+	for time.Since(began) < lasting && !s.t.Failed() {
 		s.next()
 		s.watch()
 		if s.done%calmEvery == calmEvery-1 {
@@ -70,10 +93,11 @@ func TestChaos(t *testing.T) {
 		}
 	}
 	s.calm()
+	s.restore()
 	s.finish(began)
 	// One each six seconds, less a little for the last of a run.
-	if goal := int(minutes)*10 - 5; s.done < goal && !t.Failed() {
-		t.Errorf("%d faults, at least %d are asked for", s.done, goal)
+	if goal := int(lasting/(6*time.Second)) - 5; s.done < goal && !s.t.Failed() {
+		s.t.Errorf("%d faults, at least %d are asked for", s.done, goal)
 	}
 }
 
@@ -92,7 +116,7 @@ func number(t *testing.T, name string, otherwise int64) int64 {
 }
 
 // start makes an ensemble in which everything can break, and puts load on it.
-func (s *storm) start(voters int) {
+func (s *storm) start(voters int, o servers.EnsembleOptions) {
 	s.t.Helper()
 	name := os.Getenv("CHAOS_KIND")
 	if name == "" {
@@ -100,10 +124,9 @@ func (s *storm) start(voters int) {
 	}
 	kind, err := servers.Named(name)
 	s.must(err)
-	s.e, err = servers.NewEnsemble(s.ctx, servers.EnsembleOptions{
-		Kinds: slices.Repeat([]servers.Kind{kind}, voters+1), Observers: []int{voters + 1}, Proxied: true,
-		Config: []string{"tickTime=250", "initLimit=20", "syncLimit=4", "snapCount=3000", "preAllocSize=1024"},
-	})
+	o.Kinds, o.Observers = slices.Repeat([]servers.Kind{kind}, voters+1), []int{voters + 1}
+	o.Config = append(o.Config, "tickTime=250", "initLimit=20", "syncLimit=4", "snapCount=3000", "preAllocSize=1024")
+	s.e, err = servers.NewEnsemble(s.ctx, o)
 	s.must(err)
 	for _, m := range s.e.Members {
 		m.Disk = &servers.Disk{}
@@ -172,16 +195,16 @@ func (s *storm) next() {
 // choose draws a fault.
 func (s *storm) choose() fault {
 	sum := 0
-	for _, f := range faults {
+	for _, f := range s.faults {
 		sum += f.share
 	}
 	n := s.random.IntN(sum)
-	for _, f := range faults {
+	for _, f := range s.faults {
 		if n -= f.share; n < 0 {
 			return f
 		}
 	}
-	return faults[0]
+	return s.faults[0]
 }
 
 // heal ends the oldest fault.
@@ -214,7 +237,9 @@ func (s *storm) calm() {
 	for len(s.on) > 0 {
 		s.heal()
 	}
-	s.e.Network.Heal()
+	if s.e.Network != nil {
+		s.e.Network.Heal()
+	}
 	s.watch()
 	if s.t.Failed() {
 		return
@@ -222,7 +247,12 @@ func (s *storm) calm() {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(s.ctx, healedWithin)
 	defer cancel()
-	for _, m := range s.e.Members {
+	members, err := s.inForce(ctx)
+	if err != nil {
+		s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
+		return
+	}
+	for _, m := range members {
 		if err := m.AwaitServing(ctx); err != nil {
 			s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
 			return
@@ -232,7 +262,7 @@ func (s *storm) calm() {
 		s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
 		return
 	}
-	for _, m := range s.e.Members {
+	for _, m := range members {
 		metrics, err := servers.Metrics(m.Addr)
 		s.must(err)
 		if n := metrics["zk_digest_mismatches_count"]; n != 0 {

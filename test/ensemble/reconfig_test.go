@@ -13,14 +13,9 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-const (
-	// superDigest makes super:interop the super user, who may reconfigure.
-	superDigest = "DigestAuthenticationProvider.superDigest=super:/49OUaS/Rm5CIudE7EhYoMwy+PY="
-
-	// reconfigGap is how long writes of a client of Conclave may stop while its
-	// ensemble changes.
-	reconfigGap = time.Second
-)
+// reconfigGap is how long writes of a client of Conclave may stop while its
+// ensemble changes.
+const reconfigGap = time.Second
 
 // An ensemble grows from three to five, shrinks to three, and each of these is
 // replaced by another server, the leader too, while clients write.
@@ -31,7 +26,7 @@ func TestReconfigWhileWriting(t *testing.T) {
 	}{{"Java, for comparison", "J9", 0}, {"guest", "G", reconfigGap}} {
 		t.Run(one.name, func(t *testing.T) {
 			k := kind(t, one.word)
-			s := newScene(t, servers.EnsembleOptions{Kinds: []servers.Kind{k, k, k}, Reconfig: true, Config: []string{superDigest}})
+			s := newScene(t, servers.EnsembleOptions{Kinds: []servers.Kind{k, k, k}, Reconfig: true, Config: []string{servers.SuperDigest}})
 			must(t, s.e.Start(t.Context()))
 			s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond,
 				StaleAllowed: k != servers.Conclave()})
@@ -117,7 +112,7 @@ func (s *scene) reconfig(what string, change client.Change) {
 	s.t.Helper()
 	began := time.Now()
 	c, err := client.Dial(s.t.Context(), strings.Join(s.addrs(), ","), client.Options{
-		Auth: []client.Credential{{Scheme: "digest", Data: []byte("super:interop")}}})
+		Auth: []client.Credential{{Scheme: "digest", Data: []byte(servers.SuperSecret)}}})
 	must(s.t, err)
 	defer c.Close()
 	change.Version = -1

@@ -7,6 +7,13 @@ import (
 	"strings"
 )
 
+// SuperDigest is a line of zoo.cfg that makes the digest identity SuperSecret the
+// super user, who may reconfigure.
+const (
+	SuperDigest = "DigestAuthenticationProvider.superDigest=super:/49OUaS/Rm5CIudE7EhYoMwy+PY="
+	SuperSecret = "super:interop"
+)
+
 // config is the text of zoo.cfg. Keys that Apache does not know itself become
 // its properties "zookeeper.<key>", which is how extended types are turned on.
 func config(dataDir string, port int, o Options) string {

@@ -98,3 +98,28 @@ func TestWhereTheConfigurationChangesTheServersKeepIt(t *testing.T) {
 		t.Error("proxied, and changing its configuration")
 	}
 }
+
+func TestAServerThatAReconfigHasTakenOutIsNotListed(t *testing.T) {
+	e := newSleepers(t, EnsembleOptions{Reconfig: true})
+	m := e.Member(1)
+	configOf(t, m)
+	if listed, err := m.Listed(); err != nil || !listed {
+		t.Errorf("before its first start: %v, %v", listed, err)
+	}
+	// As a server keeps it: the lines are in a file of their own.
+	dynamic := m.configFile() + ".dynamic.100000000"
+	for name, text := range map[string]string{m.configFile(): "dynamicConfigFile=" + dynamic + "\n", dynamic: e.Member(2).Line() + "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if listed, err := m.Listed(); err != nil || listed {
+		t.Errorf("taken out: %v, %v", listed, err)
+	}
+	if err := m.JoinConfig(m, e.Member(2)); err != nil {
+		t.Fatal(err)
+	}
+	if listed, err := m.Listed(); err != nil || !listed {
+		t.Errorf("about to join: %v, %v", listed, err)
+	}
+}

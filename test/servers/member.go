@@ -119,6 +119,18 @@ func (m *Member) JoinConfig(members ...*Member) error {
 	return os.WriteFile(m.configFile(), []byte(m.config(members)), 0o644)
 }
 
+// Listed reports whether the configuration that the member starts with names it.
+// One that a reconfig has taken out is not listed, and needs a JoinConfig.
+func (m *Member) Listed() (bool, error) {
+	text, err := os.ReadFile(m.configFile())
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "dynamicConfigFile="); ok && err == nil {
+			text, err = os.ReadFile(name)
+		}
+	}
+	return strings.Contains(string(text), fmt.Sprintf("server.%d=", m.ID)), err
+}
+
 // Launch starts the process and does not wait until it serves.
 func (m *Member) Launch(ctx context.Context) error {
 	if m.Running() {
