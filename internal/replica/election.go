@@ -11,7 +11,7 @@ import (
 // look begins an election with what is in the log, committed or not.
 func (r *Replica) look() {
 	if r.reborn {
-		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskReload})
+		r.reload()
 		return
 	}
 	if r.appointed != nil && r.election.State() != fle.Looking && r.appoint() {

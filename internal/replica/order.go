@@ -196,6 +196,15 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	r.effects.Left = append(r.effects.Left, e.Reason)
 	if e.Reload {
 		r.needSnapshot = e.Reason == zab.ReasonCannotTruncate
+		r.reload()
+	}
+}
+
+// reload has everything read anew, once: while that lasts no role is taken up, and
+// what is found behind a second time would take away the role of the first.
+func (r *Replica) reload() {
+	if !r.reloading {
+		r.reloading = true
 		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskReload})
 	}
 }
@@ -227,9 +236,9 @@ func (r *Replica) onRecovered(e *Event) {
 		r.effects.Links = append(r.effects.Links, zab.Effect{Kind: zab.EffectClose, Link: link})
 	}
 	r.newPeer(stored)
-	r.reborn = false
-	if r.observes != r.opts.Observer {
-		r.newElection()
+	r.reborn, r.reloading = false, false
+	if r.observes != r.opts.Observer || r.election.State() == fle.Looking {
+		r.newElection() // the one of before still looks, and look may have to wait
 	}
 	r.look()
 }

@@ -112,6 +112,7 @@ type Replica struct {
 	offered   *ensemble.Config // what the leader said with NEWLEADER
 	appointed *fle.Appointed   // who leads next, without an election
 	reborn    bool             // this server has another part: its machines are to be made anew
+	reloading bool             // the disk was asked to read everything anew
 	peer      *zab.Peer
 	election  *fle.Machine
 	observes  bool        // what the election takes this server for
