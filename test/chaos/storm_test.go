@@ -27,6 +27,9 @@ const (
 
 	// together is how many faults may be on at the same time.
 	together = 2
+
+	// misfits is how many faults that do not fit heal one that is on, on average.
+	misfits = 10
 )
 
 // A storm is an ensemble, its clients, and what is broken at the moment. It
@@ -178,6 +181,9 @@ func (s *storm) next() {
 	what, heal := f.begin(s)
 	if what == "" {
 		s.sleep(50 * time.Millisecond) // a leader may be there in a moment
+		if len(s.on) > 0 && s.random.IntN(misfits) == 0 {
+			s.heal() // with all servers down nothing else may ever fit
+		}
 		return
 	}
 	s.done++
