@@ -51,7 +51,8 @@ func inLine(t *testing.T, addr string, ids ...string) (electors map[string]*elec
 // TestTransferPassesThoseBetween: b and c stand before the chosen one. They are
 // taken out of the queue, stand in line anew and lead later.
 func TestTransferPassesThoseBetween(t *testing.T) {
-	electors, led := inLine(t, startServer(t), "a", "b", "c", "d")
+	addr := startServer(t)
+	electors, led := inLine(t, addr, "a", "b", "c", "d")
 	if first := <-led; first != "a" {
 		t.Fatalf("%s leads first", first)
 	}
@@ -64,6 +65,7 @@ func TestTransferPassesThoseBetween(t *testing.T) {
 	var later []string
 	leader := "d"
 	for range 3 {
+		awaitQueue(t, operator(t, addr), 4) // whoever was taken out has come back
 		if err := electors[leader].Resign(within(t)); err != nil {
 			t.Fatal(err)
 		}
