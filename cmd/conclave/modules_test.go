@@ -42,7 +42,7 @@ func TestOneBackendResolvesNoOther(t *testing.T) {
 		t.Run("with "+name, func(t *testing.T) {
 			t.Parallel()
 			resolved := resolve(t, name, imports)
-			for _, module := range append(clients[name], root) {
+			for _, module := range slices.Concat(clients[name], []string{root}) {
 				if !slices.Contains(resolved, module) {
 					t.Errorf("a program with %q does not resolve %s, which it needs", name, module)
 				}
@@ -51,7 +51,7 @@ func TestOneBackendResolvesNoOther(t *testing.T) {
 				if other == name {
 					continue
 				}
-				for _, module := range append(modules, root+"/"+backendRoom+"/"+other) {
+				for _, module := range slices.Concat(modules, []string{root + "/" + backendRoom + "/" + other}) {
 					if slices.Contains(resolved, module) && !slices.Contains(clients[name], module) {
 						t.Errorf("a program with %q resolves %s of the backend %s", name, module, other)
 					}
