@@ -136,14 +136,14 @@ func (c *Client) submitWhenRoom(ctx context.Context, call *call) error {
 	}
 }
 
-// resendsMax is how often a request is sent again that was the first in line for
-// an answer when its connection was lost.
+// resendsMax is how often a request is sent again that was the oldest without an
+// answer when its connection was lost.
 const resendsMax = 10
 
 // do sends a request and waits for its result. shown is the path for the error.
 // A request that was lost with its connection and surely not applied is sent
 // again (A2): the caller has no other request under way whose order it could
-// upset. One that was the first in line for an answer each time may be what the
+// upset. One that was the oldest without an answer each time may be what the
 // connections die of, with all others on them, and is given up in the end.
 func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {
 	if n := requestBytes(r); n > c.options.RequestBytesMax {

@@ -88,7 +88,7 @@ func (c *Client) lookUp(list []string) [][]string {
 }
 
 // lookUpOne returns the addresses of one server. The reason why there are none
-// is kept for whoever waits for a connection.
+// is kept for the calls that wait for a connection.
 func (c *Client) lookUpOne(ctx context.Context, server string) []string {
 	host, port, _ := net.SplitHostPort(server)
 	if c.options.Dialer != nil || net.ParseIP(host) != nil {

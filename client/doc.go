@@ -17,8 +17,8 @@
 //	    or may have been (Outcome). errors.Is finds the zk.Code within.
 //	A2  What can be repeated without harm is: a method whose request was lost
 //	    with its connection and surely not applied waits for the next connection
-//	    and sends it again, until its context ends, or until it was the first
-//	    in line for an answer eleven times: it may be what kills them. A write
+//	    and sends it again, until its context ends, or until it was the
+//	    oldest without an answer eleven times: it may be what ends them. A write
 //	    that was sent and not answered is never repeated: the caller decides.
 //	A3  A session that has expired, or must be taken for expired, is never
 //	    replaced in silence: all calls fail with zk.ErrSessionExpired, watches

@@ -51,7 +51,7 @@ func (b *DoubleBarrier) Enter(ctx context.Context) error {
 }
 
 // awaitReady waits for the beginning of the round, and makes it when enough
-// members are there. Whoever joins last sees them all.
+// members are there. The member that joins last sees them all.
 func (b *DoubleBarrier) awaitReady(ctx context.Context) error {
 	for {
 		stat, found, w, err := b.line.c.ExistsW(ctx, b.readyPath())

@@ -31,8 +31,8 @@ func (q *Queue) Put(ctx context.Context, item []byte) error {
 // Take waits for an item and takes it out. An error whose outcome is
 // client.Unknown comes with the item, whose delete was sent and not answered: it
 // may have been taken out, by this taker or by another one, or it may still be
-// in the queue, to be taken again. Whoever must do an item once and no more
-// writes down, in one transaction with the delete, that it is done.
+// in the queue, to be taken again. A taker that must do an item once and no more
+// records, in one transaction with the delete, that it is done.
 func (q *Queue) Take(ctx context.Context) ([]byte, error) {
 	for {
 		names, w, err := q.items(ctx)
