@@ -75,27 +75,26 @@ func (l line) sweep(ctx context.Context, prefix string) {
 // remove deletes a znode, whose name nobody else will use, however often the
 // answer is lost.
 func remove(ctx context.Context, c *client.Client, path string) error {
-	for {
-		err := c.Delete(ctx, path, -1)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil
-		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
-		default:
-			return err
-		}
-	}
+	return removeWhile(ctx, c, path, func() (bool, error) { return true, nil })
 }
 
 // removeThis deletes a znode as remove does, and leaves one alone that has been
 // created at its path since.
 func removeThis(ctx context.Context, c *client.Client, path string, created zk.Zxid) error {
-	for {
+	return removeWhile(ctx, c, path, func() (bool, error) {
 		stat, found, err := c.Exists(ctx, path)
-		if err != nil || !found || stat.Czxid != created {
+		return found && stat.Czxid == created, err
+	})
+}
+
+// removeWhile deletes a znode, and again after each lost connection, as long as
+// it is the one that is meant.
+func removeWhile(ctx context.Context, c *client.Client, path string, meant func() (bool, error)) error {
+	for {
+		if ok, err := meant(); err != nil || !ok {
 			return err
 		}
-		err = c.Delete(ctx, path, -1)
+		err := c.Delete(ctx, path, -1)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil

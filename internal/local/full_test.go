@@ -20,19 +20,13 @@ func TestServerWithoutRoomForAnEpochWaitsForIt(t *testing.T) {
 	refused := make(chan struct{}, 100)
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
-	e, err := Start(Options{Servers: 3, Base: base, FS: func(id int) vfs.FS {
-		return &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
-			if int(full.Load()) == id && strings.Contains(op.Name, "acceptedEpoch") && op.Kind == vfs.KindCreate {
-				refused <- struct{}{}
-				return vfs.ErrNoSpace
-			}
-			return nil
-		}}
-	}, Ended: func(id int, reason error) { t.Errorf("server %d has ended: %v", id, reason) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
+	e := startFull(t, base, func(id int, op vfs.Op) bool {
+		if int(full.Load()) != id || !strings.Contains(op.Name, "acceptedEpoch") || op.Kind != vfs.KindCreate {
+			return false
+		}
+		refused <- struct{}{}
+		return true
+	})
 	first := lead(t, e)
 	full.Store(int32(first%3 + 1))
 	if err := e.Kill(first); err != nil {
@@ -60,19 +54,13 @@ func TestLearnerWithoutRoomForASnapshotWaitsForIt(t *testing.T) {
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
 	base.SnapCount, base.HistoryMax, base.PurgeInterval = 4, 2, 20*time.Millisecond // so that a DIFF is not possible
-	e, err := Start(Options{Servers: 3, Base: base, FS: func(id int) vfs.FS {
-		return &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
-			if int(full.Load()) == id && strings.Contains(op.Name, "tmp.snapshot") && op.Kind == vfs.KindWrite {
-				refused <- struct{}{}
-				return vfs.ErrNoSpace
-			}
-			return nil
-		}}
-	}, Ended: func(id int, reason error) { t.Errorf("server %d has ended: %v", id, reason) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
+	e := startFull(t, base, func(id int, op vfs.Op) bool {
+		if int(full.Load()) != id || !strings.Contains(op.Name, "tmp.snapshot") || op.Kind != vfs.KindWrite {
+			return false
+		}
+		refused <- struct{}{}
+		return true
+	})
 	away := lead(t, e)%3 + 1
 	if err := e.Kill(away); err != nil {
 		t.Fatal(err)
@@ -104,4 +92,23 @@ func TestLearnerWithoutRoomForASnapshotWaitsForIt(t *testing.T) {
 	if err := e.Await(ctx, func() bool { return e.Server(away).Role().Mode == server.ModeFollower }); err != nil {
 		t.Fatalf("with room it is %v", e.Server(away).Role())
 	}
+}
+
+// startFull starts three servers whose disks have no room for what full names. None
+// of them may end.
+func startFull(t *testing.T, base server.Config, full func(id int, op vfs.Op) bool) *Ensemble {
+	t.Helper()
+	e, err := Start(Options{Servers: 3, Base: base, FS: func(id int) vfs.FS {
+		return &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+			if full(id, op) {
+				return vfs.ErrNoSpace
+			}
+			return nil
+		}}
+	}, Ended: func(id int, reason error) { t.Errorf("server %d has ended: %v", id, reason) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
 }
