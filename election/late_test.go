@@ -99,16 +99,7 @@ func TestGrantThatComesAfterTheEndIsGivenBack(t *testing.T) {
 // the attempt, and the answer comes when nobody remembers it.
 func TestGrantOfAForgottenAttemptIsGivenBack(t *testing.T) {
 	d := newDeaf()
-	var sick atomic.Bool
-	e, err := election.New(d, "jobs", election.Options{Lease: 100 * time.Millisecond, Health: func(context.Context) error {
-		if sick.Load() {
-			return errors.New("sick")
-		}
-		return nil
-	}, HealthEvery: 10 * time.Millisecond, HealthFailures: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, sick, _ := mayBeSick(t, d)
 	ctx, cancel := context.WithCancel(within(t))
 	ended := make(chan error, 1)
 	go func() {
@@ -129,4 +120,22 @@ func TestGrantOfAForgottenAttemptIsGivenBack(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// mayBeSick returns a candidate that is unhealthy from when sick is set, and what
+// tells of each check since.
+func mayBeSick(t *testing.T, b election.Backend) (e *election.Elector, sick *atomic.Bool, checked chan struct{}) {
+	t.Helper()
+	sick, checked = new(atomic.Bool), make(chan struct{}, 1000)
+	e, err := election.New(b, "jobs", election.Options{Lease: 100 * time.Millisecond, Health: func(context.Context) error {
+		if sick.Load() {
+			checked <- struct{}{}
+			return errors.New("sick")
+		}
+		return nil
+	}, HealthEvery: 10 * time.Millisecond, HealthFailures: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, sick, checked
 }

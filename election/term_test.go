@@ -216,18 +216,7 @@ func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
 // that never led returns why it was stopped, not nil.
 func TestContextOfRunIsTheCauseWhileAnAttemptIsAbandoned(t *testing.T) {
 	d := newDeaf()
-	var sick atomic.Bool
-	checked := make(chan struct{}, 1000)
-	e, err := election.New(d, "jobs", election.Options{Lease: 100 * time.Millisecond, Health: func(context.Context) error {
-		if sick.Load() {
-			checked <- struct{}{}
-			return errors.New("sick")
-		}
-		return nil
-	}, HealthEvery: 10 * time.Millisecond, HealthFailures: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, sick, checked := mayBeSick(t, d)
 	ctx, cancel := context.WithCancel(within(t))
 	ran := make(chan error, 1)
 	go func() {
