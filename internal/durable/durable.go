@@ -144,7 +144,7 @@ func (d *Disk) load() (*Found, error) {
 	}
 	t := found.Target.(*target)
 	f := &Found{Store: found, Mismatches: t.mismatches, FirstMismatch: t.firstMismatch}
-	f.State = t.State
+	f.State, f.WrongTree = t.State, t.wrong
 	return f, nil
 }
 

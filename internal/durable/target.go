@@ -17,6 +17,7 @@ type target struct {
 	fuzzy         snap.Info // digests are compared once replay has passed DigestZxid
 	ahead         bool      // by how much is not known: digests count from the first that is equal
 	mismatches    int
+	wrong         bool // the last one that was compared differed
 	firstMismatch zk.Zxid
 	ring          []zk.Zxid // the zxids before each of the newest records
 	replayed      int
@@ -61,6 +62,7 @@ func (t *target) Loaded(file snap.File, info snap.Info) {
 
 // compare counts a digest that differs.
 func (t *target) compare(zxid zk.Zxid, equal bool) {
+	t.wrong = !equal
 	if equal {
 		return
 	}
@@ -79,7 +81,7 @@ func (t *target) Replay(zxid zk.Zxid, payload []byte) error {
 	if equal && digest.Version == zk.DigestVersion {
 		t.ahead = false
 	}
-	if !t.ahead && zxid >= t.fuzzy.DigestZxid {
+	if digest.Version == zk.DigestVersion && !t.ahead && zxid >= t.fuzzy.DigestZxid {
 		t.compare(zxid, equal)
 	}
 	if len(t.ring) > 0 {

@@ -51,18 +51,6 @@ func (r *Replica) delivered(record *zab.Record) proposal {
 	return p
 }
 
-// compare looks at the digest. Behind a fuzzy snapshot the tree is ahead of its
-// zxid for a while.
-func (r *Replica) compare(p *proposal) {
-	switch {
-	case p.digest.Version != zk.DigestVersion:
-	case p.digest == r.tree.Digest():
-		r.fuzzy = false
-	case !r.fuzzy:
-		r.counts.DigestMismatches++
-	}
-}
-
 // asked takes out the request of this server's own clients that a transaction
 // answers: the oldest one, or none of them.
 func (r *Replica) asked(h *zk.TxnHeader) (waiting, bool) {

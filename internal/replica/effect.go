@@ -77,6 +77,7 @@ type Effects struct {
 	Ensembles Ensembles    // what has changed about the configuration
 	OverQuota []string     // paths whose quota was exceeded, to be told to the operator
 	Left      []zab.Reason // roles that ended in this step, for the log
+	Diverged  []zk.Zxid    // transactions whose digest is not that of the tree, to be told to the operator
 }
 
 // reset starts a new step. Payloads are given away with the records: the disk
@@ -86,5 +87,5 @@ func (e *Effects) reset() {
 	clear(e.Links)
 	clear(e.Votes)
 	e.Links, e.Votes = e.Links[:0], e.Votes[:0]
-	e.OverQuota, e.Left = e.OverQuota[:0], e.Left[:0]
+	e.OverQuota, e.Left, e.Diverged = e.OverQuota[:0], e.Left[:0], e.Diverged[:0]
 }

@@ -68,4 +68,7 @@ type Recovered struct {
 	// Fuzzy says that the tree may be ahead of the log: its snapshot was taken
 	// while the disk was behind what a quorum had committed.
 	Fuzzy bool
+	// WrongTree says that the digest of the tree is not that of the last
+	// transaction that has one.
+	WrongTree bool
 }

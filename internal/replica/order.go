@@ -141,7 +141,7 @@ func (r *Replica) onServe(e *zab.Effect) {
 	if r.untrusted {
 		// It has followed without a vote until now, for it has forgotten what it
 		// had promised; with the history it has come to a promise again.
-		r.untrusted, r.reborn, r.fruitless = false, true, 0
+		r.untrusted, r.wrongTree, r.reborn, r.fruitless = false, false, true, 0
 		r.order(zab.Event{Kind: zab.EventStop})
 		return
 	}
@@ -161,6 +161,9 @@ func (r *Replica) onServe(e *zab.Effect) {
 		// to see them now and then older ones. The leader's answer to a sync
 		// comes behind all of them.
 		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody})
+	case r.fuzzy:
+		r.welcome()
+		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody}) // from then on digests must be equal
 	default:
 		r.welcome()
 	}
@@ -228,8 +231,7 @@ func (r *Replica) onRecovered(e *Event) {
 	r.adopt(e.Recovered.State)
 	r.fuzzy, r.cold = e.Recovered.Fuzzy, false
 	stored := e.Recovered.Stored
-	stored.NeedSnapshot = r.needSnapshot
-	r.untrusted = e.Recovered.Untrusted
+	r.untrusted = e.Recovered.Untrusted || r.wrongTree
 	r.recall()
 	r.putConfig()
 	for _, link := range r.peer.Waiting() {

@@ -132,6 +132,8 @@ type Replica struct {
 	loading      zab.LinkID // a SNAP came on it and its state has not come
 	base         zk.Zxid    // of that SNAP
 	fuzzy        bool       // the tree may be ahead of its zxid, so digests may differ
+	wrongTree    bool       // the tree is not that of its transactions; another one is on its way
+	divergedMs   int64      // when that was found last, 0: never
 	cold         bool       // the same, so clients have to wait
 
 	// Clients' requests on their way.
@@ -204,6 +206,9 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 		r.lead(r.tree.LastZxid())
 		return r
 	}
+	if found.WrongTree {
+		r.doubtTree()
+	}
 	if m := config.Member(opts.ID); m != nil && opts.ReconfigEnabled {
 		r.opts.Observer = m.Observer // a reconfig may have changed it since
 	}
@@ -219,6 +224,7 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 
 // newPeer makes the server's part in Zab anew, from what is on disk.
 func (r *Replica) newPeer(stored zab.Stored) {
+	stored.NeedSnapshot = r.needSnapshot || r.wrongTree
 	r.peer = zab.New(r.peerOptions(), zabConfig(r.config), stored)
 	if r.next != nil {
 		r.tellPeer(r.next, false)

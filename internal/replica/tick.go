@@ -11,6 +11,7 @@ import (
 // its disk is full (zab-Z10), nothing can be written, and both wait.
 func (r *Replica) onTick(*Event) {
 	r.readOnlyTick()
+	r.doubtTick()
 	if r.full {
 		return
 	}

@@ -45,6 +45,7 @@ func (s *Server) runLoop() {
 		s.tellPeers(effects)
 		out.flush()
 		s.warnQuotas(effects.OverQuota, quotasTold)
+		s.warnDigests(effects.Diverged)
 		s.bury(batch)
 		s.maybeSnapshot()
 		wake.set(s.replica.WakeMs())

@@ -56,6 +56,7 @@ type Server struct {
 	place                            place
 	startMs                          int64
 	loopMs                           int64 // when the loop began its step; of the loop
+	digestToldMs                     int64 // when a digest that differs was logged last; of the loop
 	recovery                         Recovery
 	spareWork                        []diskWork // of the loop
 

@@ -85,6 +85,7 @@ const (
 	ReasonDivergence             // learner: a commit is not that of the oldest proposal
 	ReasonCannotTruncate         // learner: the log does not hold the place to cut at
 	ReasonFull                   // leader: its disk is full, and others can do without it
+	ReasonDiverged               // the tree is not that of the transactions
 
 	reasons
 )
@@ -93,6 +94,7 @@ var reasonNames = [reasons]string{
 	"none", "stopped", "no quorum for an epoch", "no quorum of ACKEPOCH", "no quorum of NEWLEADER acks",
 	"quorum lost", "a later epoch is promised", "counter used up", "link lost", "leader silent", "old leader", "illegal message",
 	"hole in proposals", "commit of another proposal", "cannot truncate", "disk full",
+	"tree differs from its transactions",
 }
 
 // String says the reason for people.

@@ -42,6 +42,7 @@ const (
 	EventConfig                       // Config is in force if OK, else proposed: its record is in the log
 	EventStop                         // the server leaves its role: it shuts down, or a reconfig moved it
 	EventRoom                         // the disk has room for records if OK, else none
+	EventDiverged                     // the tree is not that of the transactions in the log: it is to be read anew
 
 	eventKinds
 )

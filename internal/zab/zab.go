@@ -93,7 +93,7 @@ type Stored struct {
 	Accepted, Current uint32
 	Last              zk.Zxid  // of the log, or of the snapshot if that is newer
 	Recent            []Record // the newest records, ending at Last; may be empty
-	NeedSnapshot      bool     // the peer before this one left with ReasonCannotTruncate
+	NeedSnapshot      bool     // the log could not be cut, or the tree is wrong: the whole state must come
 }
 
 // Peer is one server. One goroutine owns it.
@@ -200,6 +200,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventConfig:      (*Peer).onConfig,
 	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
 	EventRoom:        (*Peer).onRoom,
+	EventDiverged:    func(p *Peer, _ *Event) { p.leave(ReasonDiverged, true) },
 }
 
 // WakeMs returns when the peer wants a step at the latest, for what it does by

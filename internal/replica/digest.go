@@ -1,0 +1,54 @@
+package replica
+
+import (
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A transaction carries the digest of the tree that it makes, as the leader has
+// worked it out before anybody applied it. A server whose tree has another one
+// would show what the others do not, now or later. Its log is sound, for that is
+// compared record by record; its tree is not. So it leaves its role, reads its
+// disk anew, and takes no part in elections until a leader has sent its whole
+// state: the others elect one of those whose trees are right.
+//
+// If they cannot do without it, or if it has been through this a short while ago,
+// the fault may be in the digest itself, which all would find alike. Then it goes
+// on with the tree it has, and counts, and says so: it is better to serve what its
+// log has made than nothing.
+
+// divergedGapMs is how often a server gives its tree up at most.
+const divergedGapMs = 10 * 60_000
+
+// compare looks at the digest. Behind a fuzzy snapshot the tree is ahead of its
+// zxid for a while.
+func (r *Replica) compare(p *proposal) {
+	switch {
+	case p.digest.Version != zk.DigestVersion:
+	case p.digest == r.tree.Digest():
+		r.fuzzy = false
+	case !r.fuzzy:
+		r.counts.DigestMismatches++
+		r.effects.Diverged = append(r.effects.Diverged, p.header.Zxid)
+		if r.config != nil && r.mayDoubt() {
+			r.doubtTree()
+			r.order(zab.Event{Kind: zab.EventDiverged})
+		}
+	}
+}
+
+func (r *Replica) mayDoubt() bool {
+	return r.divergedMs == 0 || r.now.MonoMs-r.divergedMs >= divergedGapMs
+}
+
+// doubtTree has the next peer ask for the whole state, without a vote.
+func (r *Replica) doubtTree() { r.wrongTree, r.untrusted, r.divergedMs = true, true, r.now.MonoMs }
+
+// doubtTick takes the tree for what it is, if nobody leads who could send another.
+func (r *Replica) doubtTick() {
+	if !r.wrongTree || r.reloading || !r.peer.Quiet() || r.now.MonoMs-r.lookingMs < r.opts.SyncMs {
+		return
+	}
+	r.wrongTree, r.untrusted, r.reborn, r.fruitless, r.lookAtMs = false, false, true, 0, 0
+	r.look()
+}

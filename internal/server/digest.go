@@ -1,0 +1,21 @@
+package server
+
+import (
+	"time"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// digestLogEvery is how often digests that differ are logged; all are counted.
+const digestLogEvery = time.Minute
+
+// warnDigests tells the operator of transactions whose digest is not that of the
+// tree. The loop calls it.
+func (s *Server) warnDigests(zxids []zk.Zxid) {
+	if len(zxids) == 0 || s.digestToldMs != 0 && s.loopMs-s.digestToldMs < digestLogEvery.Milliseconds() {
+		return
+	}
+	s.digestToldMs = s.loopMs
+	s.cfg.Logger.Error("the tree is not the one that the transaction's digest stands for: compare zk_tree_digest of all servers; "+
+		"a follower that meets this has its leader send the whole state, once", "zxid", zxids[0].String(), "leads", s.replica.Leads())
+}
