@@ -31,6 +31,8 @@
 // cannot act after Lost: that is what the token is for.
 package elector
 
+import "github.com/conclave-project/conclave/internal/invariant"
+
 // Config is fixed for the life of a machine. Times are in milliseconds.
 type Config struct {
 	// LeaseMs is the lease asked for; zero is whatever the store gives.
@@ -106,6 +108,17 @@ type Machine struct {
 	nominatesRival bool // it is that of a rival; valid when open
 	outranked      int  // renewals in a row that told of a rival, less those to let pass
 	refused        int  // nominations of rivals in a row that came to nothing
+
+	said said
+}
+
+// said is what was told to the shell, as far as the rules rest on it.
+type said struct {
+	claimed bool // Acquire, and no Release since
+	elected bool // Elect, and no Lost since
+	ending  bool // End since Elect
+	running bool // Elect, and the function has not ended
+	ready   bool // a nominee of this leadership was said to be ready
 }
 
 // New returns a machine that waits for Start.
@@ -152,6 +165,7 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 		m.onStop(nowMs)
 	}
 	m.tick(nowMs)
+	invariant.Check(!m.Leads() || nowMs < m.deadlineMs, "elector: leads behind its deadline (L1)")
 	return m.out
 }
 
@@ -176,7 +190,10 @@ func (m *Machine) WakeMs() (int64, bool) {
 // Leads says whether the machine is between Elect and Lost.
 func (m *Machine) Leads() bool { return m.phase == leading || m.phase == ending }
 
-func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
+func (m *Machine) emit(e Effect) {
+	m.check(e)
+	m.out = append(m.out, e)
+}
 
 func (m *Machine) onStart(nowMs int64) {
 	if m.phase == idle {
@@ -220,6 +237,7 @@ func (m *Machine) elect(nowMs int64, e Acquired) {
 		m.release(nowMs)
 		return
 	}
+	invariant.Check(e.Token > m.token, "elector: elected with an old token (L5)")
 	m.token = e.Token
 	m.failures = 0
 	m.phase = leading
@@ -275,6 +293,7 @@ func (m *Machine) onFunctionEnded(nowMs int64, e FunctionEnded) {
 	if e.Attempt != m.attempt || !m.functionRuns() {
 		return
 	}
+	m.said.running = false
 	m.final = m.final || e.Final
 	if m.phase == leading {
 		m.end(nowMs, Returned)

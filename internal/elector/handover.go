@@ -31,6 +31,7 @@ func (m *Machine) onNominated(nowMs int64, e Nominated) {
 		m.outranked = -min(m.refused, 8) * rivalRenewals
 		return
 	}
+	m.said.ready = true
 	if m.phase == leading {
 		m.end(nowMs, Transferred)
 	}

@@ -23,6 +23,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -59,6 +60,13 @@ type Origin struct {
 
 // Decide prepares a write. What it returns may alias the request.
 func (p *Prep) Decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
+	before := p.tree.Digest()
+	txn, digest := p.decide(r, o)
+	invariant.Check(p.tree.Digest() == before, "prep: the tree has changed before the transaction is in the log (D1)")
+	return txn, digest
+}
+
+func (p *Prep) decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 	var txn zk.Txn
 	var err error
 	mark, digest := p.outstanding.mark(), p.digest
@@ -83,6 +91,7 @@ func (p *Prep) Decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 		err = fmt.Errorf("%w: transaction is longer than %d bytes", zk.ErrBadArguments, p.opts.TxnBytesMax)
 	}
 	if err != nil {
+		invariant.Check(p.outstanding.mark() == mark && p.digest == digest, "prep: a refused request leaves a change behind (D4)")
 		return zk.Txn{Op: zk.OpError, Code: code(err)}, zk.Digest{}
 	}
 	if p.opts.NoDigest {

@@ -16,6 +16,7 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	r.lockTree()
 	p := r.delivered(&e.Record)
 	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (R2)")
+	invariant.Check(p.header.Zxid <= r.peer.Delivered(), "replica: applied before it is committed (R1)")
 	r.tree.Apply(&p.header, &p.txn, &r.applied)
 	r.counts.Delivered++
 	r.compare(&p)
@@ -70,6 +71,7 @@ func sameKind(asked, done zk.Op) bool {
 
 // notify tells the connections that wait for a change and may read it.
 func (r *Replica) notify(zxid zk.Zxid, i int) {
+	invariant.Check(r.locked, "replica: a watch fires where readers see the change already (R4)")
 	change := &r.applied.Changes[i]
 	r.tell = r.watches.Fire(change.Type, change.Path, r.tell[:0])
 	event := zk.Event{Type: change.Type, State: zk.StateSyncConnected, Path: change.Path, Zxid: zxid}
@@ -100,7 +102,7 @@ func (r *Replica) reply(p *proposal, w *waiting) {
 	}
 	h := wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid, Code: res.Code}
 	res.Op = w.op
-	r.clients.Reply(w.conn.id, h, res)
+	r.replyTo(w.conn, w.number, h, res)
 	if w.op == zk.OpCloseSession {
 		r.drop(w.conn) // refused, which ends the connection in any case
 	}
@@ -131,8 +133,9 @@ func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 func (r *Replica) sessionClosed(p *proposal, w *waiting) {
 	s := r.sessions.Get(p.header.Session)
 	if r.here(w) {
-		r.clients.Reply(w.conn.id, wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid}, nil)
+		r.replyTo(w.conn, w.number, wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid}, nil)
 	}
+	invariant.Check(!r.tree.OwnsEphemerals(p.header.Session), "replica: an ephemeral outlives its session (R5)")
 	if s != nil && s.Conn != 0 {
 		r.clients.Close(s.Conn)
 		r.forget(s.Conn)

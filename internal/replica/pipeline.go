@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
@@ -18,6 +19,7 @@ type waiting struct {
 	step    uint64               // in which it was asked for
 	upgrade bool                 // of a local session
 	behind  []parked             // what its connection asked for after it
+	number  uint64               // see conn
 }
 
 // parked is a request that waits behind another one of its connection.
@@ -27,6 +29,7 @@ type parked struct {
 	identities []zk.Identity
 	code       zk.Code
 	fenced     bool // it stands behind a sync that was asked for after it came
+	number     uint64
 }
 
 // ticket names what a connection waits for: the last of its requests that went
@@ -44,7 +47,8 @@ func (r *Replica) onRequest(e *Event) {
 	}
 	c.identities = e.Identities
 	r.touch(c.session)
-	r.place(c, parked{request: e.Request, body: e.Body, identities: e.Identities, code: e.Code})
+	c.asked++
+	r.place(c, parked{request: e.Request, body: e.Body, identities: e.Identities, code: e.Code, number: c.asked})
 }
 
 // onAuth takes the new identities of a connection; the reply has its place in
@@ -151,7 +155,7 @@ func (r *Replica) write(c *conn, p *parked) {
 		r.place(c, *p)
 		return
 	}
-	w := waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: p.request.Op}
+	w := waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: p.request.Op, number: p.number}
 	c.waits = ticket{false, r.writes.push(w)}
 	if r.leads() {
 		r.decide(&wish{session: c.session.ID, xid: w.xid, request: p.request, code: p.code, identities: p.identities, owner: ownerSelf})
@@ -165,7 +169,7 @@ func (r *Replica) write(c *conn, p *parked) {
 
 // sync asks the ensemble for everything that was committed up to now.
 func (r *Replica) sync(c *conn, p *parked) {
-	r.askSync(waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: zk.OpSync, path: p.request.Path}, p)
+	r.askSync(waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: zk.OpSync, path: p.request.Path, number: p.number}, p)
 }
 
 func (r *Replica) askSync(w waiting, p *parked) {
@@ -200,7 +204,7 @@ func (r *Replica) onSynced(*zab.Effect) {
 	default:
 		if !w.silent {
 			res := zk.Result{Op: zk.OpSync, Path: w.path}
-			r.clients.Reply(w.conn.id, wire.ReplyHeader{Xid: w.xid, Zxid: r.tree.LastZxid()}, &res)
+			r.replyTo(w.conn, w.number, wire.ReplyHeader{Xid: w.xid, Zxid: r.tree.LastZxid()}, &res)
 		}
 		r.release(&w)
 	}
@@ -228,22 +232,22 @@ func (r *Replica) answer(c *conn, p *parked) {
 	req, code := p.request, p.code
 	switch {
 	case !req.Op.Known():
-		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Zxid: zk.NoZxid, Code: zk.ErrUnimplemented}, nil)
+		r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Zxid: zk.NoZxid, Code: zk.ErrUnimplemented}, nil)
 		r.drop(c) // the session stays
 		return
 	case code == zk.ErrAuthFailed:
-		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Code: code}, nil)
+		r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Code: code}, nil)
 		r.drop(c)
 		return
 	case req.Op == zk.OpCloseSession && c.session.Local:
-		r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid()}, nil)
+		r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid()}, nil)
 		r.closeLocal(c.session.ID)
 		return
 	case code == zk.OK && (req.Op.IsWrite() || r.readOnly && req.Op == zk.OpSync):
 		code = zk.ErrNotReadOnly // the disk is full, or nobody leads
 	}
 	if code != zk.OK {
-		r.refuse(c, req, code)
+		r.refuse(c, p, code)
 		return
 	}
 	var a Answer
@@ -251,12 +255,21 @@ func (r *Replica) answer(c *conn, p *parked) {
 	for i := range a.Events {
 		r.clients.Notify(c.id, &a.Events[i])
 	}
-	r.clients.Reply(c.id, a.Header(req, r.tree.LastZxid()), &a.Result)
+	r.replyTo(c, p.number, a.Header(req, r.tree.LastZxid()), &a.Result)
 }
 
-func (r *Replica) refuse(c *conn, req *zk.Request, code zk.Code) {
-	r.clients.Reply(c.id, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid(), Code: code}, nil)
+func (r *Replica) refuse(c *conn, p *parked, code zk.Code) {
+	req := p.request
+	r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid(), Code: code}, nil)
 	if req.Op == zk.OpCloseSession {
 		r.drop(c) // it ends its connection in any case; the session expires later
 	}
+}
+
+// replyTo gives a connection the reply to one of its requests.
+func (r *Replica) replyTo(c *conn, number uint64, h wire.ReplyHeader, res *zk.Result) {
+	c.told++
+	invariant.Check(number == c.told, "replica: a reply passes another one of its connection (R3)")
+	invariant.Check(r.serving || r.readOnly, "replica: a client is answered without a role (R6)")
+	r.clients.Reply(c.id, h, res)
 }

@@ -173,6 +173,10 @@ type conn struct {
 	waits      ticket           // its last request that is on its way
 	resuming   *session.Session // the session it will be attached to, see resume
 	upgrading  bool             // its local session is on its way to be one that all know
+
+	// Requests that came to the loop are numbered; told is the last one that was
+	// answered.
+	asked, told uint64
 }
 
 // noTicket is that of a connection that waits for nothing.

@@ -13,6 +13,7 @@ package session
 import (
 	"slices"
 
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -86,6 +87,7 @@ func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
 }
 
 func (t *Table) list(s *Session, nowMs int64) {
+	invariant.Check(!s.Closing, "session: one that is closing gets its timeout anew (S2)")
 	s.expiresMs = t.bucket(nowMs + int64(s.TimeoutMs))
 	s.bucketMs = max(s.expiresMs, t.doneMs+t.stepMs)
 	t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
@@ -168,6 +170,7 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 				s.bucketMs = max(s.expiresMs, end+t.stepMs)
 				t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
 			default:
+				invariant.Check(s.expiresMs <= nowMs, "session: one expires before its time (S1)")
 				s.Closing = true
 				expired = append(expired, s.ID)
 			}

@@ -79,6 +79,9 @@ func (t *Tree) Ephemerals(session zk.SessionID, prefix string) []string {
 	return paths
 }
 
+// OwnsEphemerals reports whether a session owns any.
+func (t *Tree) OwnsEphemerals(session zk.SessionID) bool { return len(t.owned.sessions[session]) > 0 }
+
 // EphemeralCount returns the number of all ephemerals.
 func (t *Tree) EphemeralCount() int { return t.owned.ephemerals }
 

@@ -29,6 +29,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -120,6 +121,7 @@ func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 		return l.fail(fmt.Errorf("append %s: %w", zxid, err))
 	}
 	need := int64(len(payload)) + recordFrameBytes
+	invariant.Check(l.unsynced <= unsyncedBytesMax, "txnlog: more is unsynced than recovery allows for (L5)")
 	if l.file == nil || l.roll || l.overSize() {
 		if err := l.begin(zxid, need); err != nil {
 			return l.fail(fmt.Errorf("append %s: %w", zxid, err))
@@ -130,12 +132,14 @@ func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 			return l.fail(fmt.Errorf("append %s: %w", zxid, err))
 		}
 	}
+	invariant.Check(zxid > l.last && zxid > l.synced, "txnlog: a record in front of one that is there (L2)")
 	l.buffer = appendRecord(l.buffer, payload)
 	l.unsynced += need
 	l.last = zxid
 	if l.unsynced > unsyncedBytesMax {
 		return l.Sync()
 	}
+	invariant.Check(l.end() <= l.allocated || l.options.PreallocBytes <= 0, "txnlog: a record in room that was not taken (L6)")
 	if len(l.buffer) >= flushBytes {
 		return l.flush()
 	}
@@ -172,6 +176,7 @@ func (l *Log) Sync() error {
 	if err := l.sync(); err != nil {
 		return l.fail(fmt.Errorf("sync %s: %w", l.name, err))
 	}
+	invariant.Check(len(l.buffer) == 0 && !l.dirDirty || l.options.NoSync, "txnlog: synced with something left in memory (L1)")
 	l.unsynced = 0
 	l.synced = l.last
 	return nil
@@ -198,6 +203,7 @@ func (l *Log) flush() error {
 	if len(l.buffer) == 0 {
 		return nil
 	}
+	invariant.Check(l.err == nil, "txnlog: writes behind a failure (L3)")
 	n, err := l.file.Write(l.buffer)
 	l.position += int64(n)
 	if err != nil {

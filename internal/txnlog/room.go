@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -147,6 +148,7 @@ func (l *Log) finish() error {
 	if err := l.sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", l.name, err)
 	}
+	invariant.Check(len(l.buffer) == 0 && (!l.dirDirty || l.options.NoSync), "txnlog: a segment ends before it is on disk (L4)")
 	l.unsynced = 0
 	l.synced = l.last
 	err := l.file.Close()

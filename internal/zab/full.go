@@ -57,14 +57,14 @@ func (p *Peer) noteFull(l *link, m *Message) {
 
 // yield ends the role of a leader that cannot write (Z10).
 func (p *Peer) yield() {
-	if !p.full || p.lead == nil || p.opts.Solo {
-		return
+	if p.full && p.lead != nil && !p.opts.Solo && !p.indispensable() {
+		p.leave(ReasonFull, false)
 	}
-	if p.lead.stage == leaderServing {
-		able := p.participants(false, func(l *link) bool { return l.stage == linkServing && !l.full })
-		if !p.verifier(p.history.last).Enough(able) {
-			return
-		}
-	}
-	p.leave(ReasonFull, false)
+}
+
+// indispensable reports whether a leader serves, and too few others could write
+// without it.
+func (p *Peer) indispensable() bool {
+	able := p.participants(false, func(l *link) bool { return l.stage == linkServing && !l.full })
+	return p.lead.stage == leaderServing && !p.verifier(p.history.last).Enough(able)
 }

@@ -254,6 +254,7 @@ func (p *Peer) ackDurable() {
 		ln.acked = r.Zxid
 		p.send(ln.link, Message{Kind: KindAck, Zxid: r.Zxid})
 	}
+	invariant.Check(ln.acked <= p.durable, "zab: acknowledged what is not on disk (Z5)")
 }
 
 // followCommit delivers the oldest proposal. Its own sync may still be on the

@@ -406,5 +406,6 @@ func (p *Peer) check() {
 		invariant.Check(p.lead.committed <= p.history.last, "zab: committed what was not proposed (Z7)")
 		invariant.Check(p.lead.stage < leaderServing || p.delivered == p.lead.committed,
 			"zab: the leader's tree is not at what it committed (Z7)")
+		invariant.Check(!p.full || p.opts.Solo || p.indispensable(), "zab: leads with a full disk where others could (Z10)")
 	}
 }
