@@ -214,13 +214,17 @@ func TestUnhealthyLeaderGivesUpAndStaysOut(t *testing.T) {
 		t.Fatalf("the unhealthy one kept another out: code %d", code)
 	}
 	write(t, sign)
-	await(t, "command", acts(path, "2"))
+	first := 0
+	await(t, "command", func() bool { first = actor(path); return first > 1 }) // a busy machine may fail a check
 	if err := os.Remove(sign); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "loss", acts(path, "lost:2:unhealthy"))
+	await(t, "loss", func() bool {
+		all := lines(path)
+		return len(all) > 0 && strings.HasPrefix(all[len(all)-1], "lost:") && strings.HasSuffix(all[len(all)-1], ":unhealthy")
+	})
 	write(t, sign)
-	await(t, "command again", acts(path, "3"))
+	await(t, "command again", func() bool { return actor(path) > first })
 	r.signal(syscall.SIGTERM)
 	r.code()
 }

@@ -262,6 +262,16 @@ func acts(path, token string) func() bool {
 	}
 }
 
+// actor is the token of who acted last, 0 if that was nobody.
+func actor(path string) int {
+	all := lines(path)
+	if len(all) == 0 {
+		return 0
+	}
+	token, _ := strconv.Atoi(all[len(all)-1])
+	return token
+}
+
 // silent says whether nobody writes to the file any more.
 func silent(path string) bool {
 	before := len(lines(path))
