@@ -75,7 +75,7 @@ func newRoot() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServe, newDev(), newServe(), newStatus(), newBench(), newSim())
+	add(groupServe, newDev(), newServe(), newStatus(), newBench(), newSim(), newModel())
 	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
 		newResign(), newTransfer(), newRestoreToken())
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch())

@@ -1,0 +1,88 @@
+package flemodel
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/model"
+)
+
+// Mutant is a known bug, put back around a server.
+type Mutant string
+
+// The mutants.
+const (
+	None Mutant = ""
+	// LeaderDeaf: a leader takes no notice of another leader.
+	LeaderDeaf Mutant = "leader-deaf"
+	// JoinsSilently: who joins a leadership does not tell those who think
+	// otherwise.
+	JoinsSilently Mutant = "joins-silently"
+	// NobodyIsZero: server 0 is taken for nobody.
+	NobodyIsZero Mutant = "nobody-is-zero"
+	// RoundJump: any round is believed.
+	RoundJump Mutant = "round-jump"
+	// DoubtUnsaid: who hears its leader vote for another stays.
+	DoubtUnsaid Mutant = "doubt-unsaid"
+)
+
+// Mutants are all of them, with what they do.
+var Mutants = []struct {
+	Mutant
+	Origin, What string
+}{
+	{LeaderDeaf, "FLE's two stalls (a)", "a leader takes no notice of another leader"},
+	{JoinsSilently, "FLE's two stalls (b)", "who joins a leadership tells nobody"},
+	{NobodyIsZero, "id 0", "server 0 is taken for nobody"},
+	{RoundJump, "a forged packet", "any round is believed"},
+	{DoubtUnsaid, "", "who hears its leader vote for another stays"},
+}
+
+// before may change an event's way; false drops it.
+func (m Mutant) before(p *server, event fle.Event) bool {
+	e, ok := event.(fle.Received)
+	if !ok {
+		return true
+	}
+	switch {
+	case m == LeaderDeaf:
+		return !(p.Machine.State() == fle.Leading && e.State == fle.Leading)
+	case m == NobodyIsZero:
+		return e.Leader != 0
+	case m == RoundJump && e.Round == 1<<62 && p.Started:
+		model.SetField(p.Machine, "round", e.Round)
+		return false
+	}
+	return true
+}
+
+// after may leave out effects.
+func (m Mutant) after(p *server, event fle.Event, effects []fle.Effect) []fle.Effect {
+	switch m {
+	case JoinsSilently:
+		return untold(p, event, effects)
+	case DoubtUnsaid:
+		return slices.DeleteFunc(slices.Clone(effects), func(e fle.Effect) bool { _, is := e.(fle.Doubt); return is })
+	}
+	return effects
+}
+
+// untold leaves out what a server that joins tells those who have not asked.
+func untold(p *server, event fle.Event, effects []fle.Effect) []fle.Effect {
+	at := slices.IndexFunc(effects, func(e fle.Effect) bool { joined, is := e.(fle.Elected); return is && joined.Joined })
+	if at < 0 || p.Machine.State() != fle.Following {
+		return effects
+	}
+	kept := slices.Clone(effects[:at+1])
+	asked := model.Field(p.Machine, "asked")
+	for _, e := range effects[at+1:] {
+		send, is := e.(fle.Send)
+		for i := range asked.Len() {
+			if is && asked.Index(i).FieldByName("id").Int() == int64(send.To) {
+				kept = append(kept, e)
+				break
+			}
+		}
+	}
+	return kept
+}

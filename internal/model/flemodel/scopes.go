@@ -1,0 +1,54 @@
+package flemodel
+
+import "github.com/conclave-project/conclave/internal/quorum"
+
+// equal and older are histories: all alike, or server 0 ahead.
+var (
+	three = [][]uint32{{1, 1, 1}, {2, 1, 1}}
+	five  = [][]uint32{{1, 1, 1, 1, 1}, {1, 1, 1, 2, 2}}
+)
+
+// Small and Full are three servers in every order.
+var (
+	Small = Scope{Text: "3 servers, every order; 2 doubts, 1 pause, 1 forged message",
+		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Ticks: 1, Forged: 1}
+	Full = Scope{Text: "3 servers, every order; 2 elections begun again, 1 crash and restart, 1 connection made anew, 1 pause",
+		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Crashes: 1, Repeats: 1, Ticks: 1}
+)
+
+// SmallFive and FullFive are five servers, of whose messages and starts a few are
+// held back for as long as one likes.
+var (
+	SmallFive = Scope{Text: "5 servers, 1 held back", Servers: 5, Zxids: five, Delays: 1, Looks: 3}
+	FullFive  = Scope{Text: "5 servers, two proposals, 2 held back, 1 connection made anew",
+		Servers: 5, Zxids: five, Delays: 2, Looks: 3, Repeats: 1}
+	// Stalls is the scope in which FLE's two stalls were.
+	Stalls = Scope{Text: "5 servers, 2 held back", Servers: 5, Zxids: five[:1], Delays: 2, Looks: 3}
+)
+
+// reconfig returns the scope of a change from {0, 1, 2}.
+func reconfig(text string, delays, repeats int, next ...quorum.ID) Scope {
+	return Scope{Text: text, Servers: 4, Zxids: [][]uint32{{1, 1, 1, 1}, {1, 1, 2, 2}}, Delays: delays, Looks: 2, Repeats: repeats,
+		Change: &Change{Next: next, Knows: [][]Knowledge{
+			{Nothing, Nothing, Nothing, Logged},
+			{Nothing, Nothing, Logged, Logged},
+			{Nothing, Logged, Logged, Nothing},
+			{Nothing, Logged, Logged, InForce},
+			{Nothing, Logged, InForce, InForce},
+			{Nothing, InForce, Logged, Nothing},
+		}}}
+}
+
+// Changes of the ensemble: one server comes, or one comes for another.
+var (
+	SmallJoin    = reconfig("3 to 4 servers, 1 held back; who knows of it: 6 ways", 1, 0, 0, 1, 2, 3)
+	SmallReplace = reconfig("server 3 in place of 0, 1 held back; 6 ways", 1, 0, 1, 2, 3)
+	FullJoin     = reconfig("3 to 4 servers, 2 held back, 1 connection made anew; who knows of it: 6 ways", 2, 1, 0, 1, 2, 3)
+	FullReplace  = reconfig("server 3 in place of 0, 2 held back, 1 connection made anew; 6 ways", 2, 1, 1, 2, 3)
+)
+
+// WithMutant returns the scope with a known bug put back.
+func (s Scope) WithMutant(m Mutant) Scope {
+	s.Mutant = m
+	return s
+}

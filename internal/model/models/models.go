@@ -1,0 +1,49 @@
+// Package models lists what the model checker explores: each machine with a
+// small scope, which is part of the tests, and a full one, and the known bugs
+// that are put back to see that they are found.
+package models
+
+import (
+	"github.com/conclave-project/conclave/internal/model"
+	"github.com/conclave-project/conclave/internal/model/flemodel"
+)
+
+// Named is a model with its two scopes.
+type Named struct {
+	Name, What  string
+	Small, Full func() *model.Model
+}
+
+// Mutant is a known bug in the scope in which it is looked for.
+type Mutant struct {
+	Name, Model, Origin, What string
+	New                       func() *model.Model
+}
+
+// All returns the models, in the order in which they are explored.
+func All() []Named {
+	return []Named{
+		elections("fle", "3 servers elect a leader, in every order", flemodel.Small, flemodel.Full),
+		elections("fle-five", "5 servers elect a leader over slow links", flemodel.SmallFive, flemodel.FullFive),
+		elections("fle-join", "an election while a server joins the ensemble", flemodel.SmallJoin, flemodel.FullJoin),
+		elections("fle-replace", "an election while a server comes for another", flemodel.SmallReplace, flemodel.FullReplace),
+	}
+}
+
+// Mutants returns the known bugs.
+func Mutants() []Mutant {
+	var all []Mutant
+	for _, m := range flemodel.Mutants {
+		name, scope := "fle", flemodel.Small
+		if m.Mutant == flemodel.LeaderDeaf || m.Mutant == flemodel.JoinsSilently {
+			name, scope = "fle-five", flemodel.Stalls
+		}
+		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What,
+			func() *model.Model { return flemodel.New(scope.WithMutant(m.Mutant)) }})
+	}
+	return all
+}
+
+func elections(name, what string, small, full flemodel.Scope) Named {
+	return Named{name, what, func() *model.Model { return flemodel.New(small) }, func() *model.Model { return flemodel.New(full) }}
+}
