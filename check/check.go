@@ -12,12 +12,14 @@
 //	ephemeral  within Model: an ephemeral goes exactly once, at the latest with its session
 //	read       within Model: a read shows the tree of the zxid it claims
 //	write      within Model: the reply to a write is what the write did
+//	whole      within Model: a server's whole tree is that of the model, ACLs too
 //	kept       Kept: what was acknowledged is there in the end
+//	asked      Asked: transactions are what clients asked for, and nothing else
 //	session    Session: replies in order, never back in time, also on another server
 //	recent     Recent: writes take place between request and reply, a read behind a sync is as new as the sync
 //	watch      Watches: each event once, and before the reply that shows the change
 //	sequence   Sequences: no name is given twice
-//	expiry     Expiry: no session is ended before its time
+//	expiry     Expiry: no session is ended before its time, nor long behind it
 //	linear     Linearizable: the operations on a key have one order that explains them all
 //
 // All but the last take constant or logarithmic time for each fact, so that they

@@ -1,50 +1,114 @@
 package check
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Expiry sees that no leader ends a session before its timeout has passed since
-// the leader was established, and since it surely knew that the session lived.
-// All times are of the leader's clock, in milliseconds. What a follower heard
-// and could not tell does not count: no leader could know it.
+const propertyExpiry = "expiry"
+
+// Expiry sees that sessions end in time. All times are of the leader's clock, in
+// milliseconds: it alone decides.
+//
+//	X1  Never early: no leader ends a session before its timeout has passed since
+//	    the leader was established, and since it was told, by a client of its own or
+//	    by what a learner has sent since, that the client lives.
+//	X2  Never early for clients either: while nothing disturbs the ensemble, no
+//	    session ends before its timeout has passed since its client was heard by
+//	    any server.
+//	X3  Never late: once the leader has taken a step behind the timeout and a slack,
+//	    counted from when it was established or could last have been told, the end
+//	    of the session is decided.
 type Expiry struct {
-	leaders map[quorum.ID]*reign
+	leaders  map[quorum.ID]*reign
+	sessions map[zk.SessionID]int64 // those that exist: timeout
 }
 
 // reign is the time of a leader.
 type reign struct {
 	sinceMs int64
-	alive   map[zk.SessionID]int64
+	alive   map[zk.SessionID]int64 // it surely knew
+	maybe   map[zk.SessionID]int64 // it may have known, or better
+	ended   map[zk.SessionID]bool  // by a decision of this leader
 }
 
 // NewExpiry returns a checker that knows no leader.
-func NewExpiry() *Expiry { return &Expiry{leaders: map[quorum.ID]*reign{}} }
+func NewExpiry() *Expiry {
+	return &Expiry{leaders: map[quorum.ID]*reign{}, sessions: map[zk.SessionID]int64{}}
+}
 
 // Leads says that a server is established as a leader.
 func (e *Expiry) Leads(leader quorum.ID, atMs int64) {
-	e.leaders[leader] = &reign{sinceMs: atMs, alive: map[zk.SessionID]int64{}}
+	e.leaders[leader] = &reign{
+		sinceMs: atMs, alive: map[zk.SessionID]int64{}, maybe: map[zk.SessionID]int64{}, ended: map[zk.SessionID]bool{},
+	}
 }
 
-// Alive says that a leader has heard of a session, from a client of its own or
-// by the transaction that began it.
+// Opened says that a session exists.
+func (e *Expiry) Opened(session zk.SessionID, timeoutMs int64) { e.sessions[session] = timeoutMs }
+
+// Closed says that it does not exist any more.
+func (e *Expiry) Closed(session zk.SessionID) { delete(e.sessions, session) }
+
+// Alive says that a leader surely knows that a session lives.
 func (e *Expiry) Alive(leader quorum.ID, session zk.SessionID, atMs int64) {
 	if r := e.leaders[leader]; r != nil {
-		r.alive[session] = atMs
+		r.alive[session], r.maybe[session] = atMs, atMs
 	}
 }
 
-// Expired says that a leader ends a session because it was silent.
-func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs int64) error {
+// MaybeAlive says that it may know.
+func (e *Expiry) MaybeAlive(leader quorum.ID, session zk.SessionID, atMs int64) {
+	if r := e.leaders[leader]; r != nil {
+		r.maybe[session] = atMs
+	}
+}
+
+// Ended says that a leader has decided the end of a session that its client
+// asked for.
+func (e *Expiry) Ended(leader quorum.ID, session zk.SessionID) {
+	if r := e.leaders[leader]; r != nil {
+		r.ended[session] = true
+	}
+}
+
+// Expired says that a leader ends a session because it was silent. HeardMs is
+// when any server had heard of the client last, if nothing has disturbed the
+// ensemble since, else 0.
+func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs, heardMs int64) error {
 	r := e.leaders[leader]
 	if r == nil {
-		return broken("expiry", "server %d ends session %v and does not lead", leader, session)
+		return broken(propertyExpiry, "server %d ends session %v and does not lead", leader, session)
 	}
-	heard, known := r.alive[session]
-	if since := max(r.sinceMs, heard); atMs-since < timeoutMs {
-		return broken("expiry", "leader %d ends session %v of %d ms, %d ms after it has begun to lead or heard of it (%v)",
+	r.ended[session] = true
+	told, known := r.alive[session]
+	if since := max(r.sinceMs, told); atMs-since < timeoutMs {
+		return broken(propertyExpiry, "X1: leader %d ends session %v of %d ms, %d ms after it has begun to lead or was told of it (%v)",
 			leader, session, timeoutMs, atMs-since, known)
+	}
+	if heardMs > 0 && atMs-heardMs < timeoutMs {
+		return broken(propertyExpiry, "X2: leader %d ends session %v of %d ms, %d ms after a server has heard its client",
+			leader, session, timeoutMs, atMs-heardMs)
+	}
+	return nil
+}
+
+// Stepped says that a leader that can write has taken a step at a time: by then
+// every session has ended of which it was not told for its timeout and slackMs.
+func (e *Expiry) Stepped(leader quorum.ID, atMs, slackMs int64) error {
+	r := e.leaders[leader]
+	if r == nil {
+		return nil
+	}
+	for _, session := range slices.Sorted(maps.Keys(e.sessions)) {
+		since := max(r.sinceMs, r.maybe[session])
+		if late := atMs - since - e.sessions[session] - slackMs; late > 0 && !r.ended[session] {
+			return broken(propertyExpiry, "X3: leader %d has not ended session %v of %d ms, %d ms after it was told of it last",
+				leader, session, e.sessions[session], atMs-since)
+		}
 	}
 	return nil
 }

@@ -21,8 +21,7 @@ const propertyModel = "model"
 //	M4  Only a session that exists has ephemerals (see ephemeral.go).
 //	M5  A request of a client makes one transaction.
 //
-// ACLs themselves, quotas and the numbers of a parent's children are left to
-// the digest of the tree.
+// The numbers of a parent's children are left to the digest of the tree.
 type Model struct {
 	last     zk.Zxid
 	nodes    map[string]*timeline
@@ -43,9 +42,12 @@ type timeline struct {
 	children []childChange
 }
 
-// state is a znode from a zxid on. Czxid 0 is none: it was deleted.
+// state is a znode from a zxid on. Czxid 0 is none: it was deleted. A multi may
+// change a znode more than once: then several have one zxid, and the last of them
+// is what anybody may read.
 type state struct {
 	zxid         zk.Zxid
+	what         what // has made it what it is
 	exists       bool
 	data         uint64 // hash
 	dataBytes    int
@@ -54,7 +56,20 @@ type state struct {
 	aversion     int32
 	owner        zk.SessionID
 	kind         zk.OwnerKind
+	ttlMs        int64
+	timeMs       int64 // by the clock of the leader, when it was created or its data set
+	acl          []zk.ACL
 }
+
+// what is a change of a znode.
+type what uint8
+
+const (
+	wasCreated what = iota
+	wasChanged      // its data
+	wasGuarded      // its ACL
+	wasDeleted
+)
 
 // childChange is a child that came or went.
 type childChange struct {
@@ -75,7 +90,7 @@ type life struct {
 func NewModel() *Model {
 	m := &Model{nodes: map[string]*timeline{}, sessions: map[zk.SessionID]*life{}, by: map[zk.Zxid]origin{}, made: map[origin]zk.Zxid{}}
 	for _, path := range []string{zk.RootPath, zk.SystemPath, zk.QuotaPath, zk.ConfigPath} {
-		m.at(path).states = []state{{exists: true}}
+		m.at(path).states = []state{{exists: true, acl: zk.OpenACL()}}
 		if path != zk.RootPath {
 			m.changeChild(path, 0, true)
 		}
@@ -124,14 +139,20 @@ func (t *timeline) childrenWhen(zxid zk.Zxid) (count int, sum uint64) {
 	return t.children[n-1].count, t.children[n-1].sum
 }
 
-// put adds a state, or replaces that of the same transaction: a multi may change
-// a znode twice, and nobody sees what is between.
-func (t *timeline) put(s state) {
-	if n := len(t.states); n > 0 && t.states[n-1].zxid == s.zxid && s.zxid != 0 {
-		t.states[n-1] = s
-		return
+func (t *timeline) put(s state) { t.states = append(t.states, s) }
+
+// of are the states that a transaction has made, one after the other, behind the
+// one in front of it.
+func (t *timeline) of(zxid zk.Zxid) []state {
+	if t == nil {
+		return []state{{}}
 	}
-	t.states = append(t.states, s)
+	from := sort.Search(len(t.states), func(i int) bool { return t.states[i].zxid >= zxid })
+	to := from + sort.Search(len(t.states)-from, func(i int) bool { return t.states[from+i].zxid > zxid })
+	if from > 0 {
+		return t.states[from-1 : to]
+	}
+	return append([]state{{}}, t.states[:to]...)
 }
 
 func (m *Model) changeChild(path string, zxid zk.Zxid, comes bool) {
@@ -227,12 +248,13 @@ func (m *Model) create(h *zk.TxnHeader, t *zk.Txn) error {
 	case parent.kind == zk.OwnerSession:
 		return broken(propertyModel, "M2: %s creates %s under an ephemeral", number(h.Zxid), t.Path)
 	}
-	s := state{zxid: h.Zxid, exists: true, czxid: h.Zxid, mzxid: h.Zxid, data: hashOf(t.Data), dataBytes: len(t.Data)}
+	s := state{zxid: h.Zxid, exists: true, czxid: h.Zxid, mzxid: h.Zxid, data: hashOf(t.Data), dataBytes: len(t.Data),
+		acl: t.ACL, timeMs: h.Time}
 	switch {
 	case t.Op == zk.OpCreateContainer:
 		s.kind = zk.OwnerContainer
 	case t.Op == zk.OpCreateTTL:
-		s.kind = zk.OwnerTTL
+		s.kind, s.ttlMs = zk.OwnerTTL, t.TTL
 	case t.Ephemeral:
 		s.kind, s.owner = zk.OwnerSession, h.Session
 		if err := m.ephemeralComes(h.Zxid, h.Session, t.Path); err != nil {
@@ -256,7 +278,7 @@ func (m *Model) remove(zxid zk.Zxid, path string) error {
 	if now.kind == zk.OwnerSession {
 		m.ephemeralGoes(now.owner, path)
 	}
-	node.put(state{zxid: zxid})
+	node.put(state{zxid: zxid, what: wasDeleted})
 	m.changeChild(path, zxid, false)
 	return nil
 }
@@ -270,8 +292,8 @@ func (m *Model) setData(h *zk.TxnHeader, t *zk.Txn) error {
 	case t.Op == zk.OpSetData && t.Version != s.version+1:
 		return broken(propertyModel, "M3: %s sets %s to version %d, it had version %d", number(h.Zxid), t.Path, t.Version, s.version)
 	}
-	s.zxid, s.mzxid, s.version = h.Zxid, h.Zxid, t.Version
-	s.data, s.dataBytes = hashOf(t.Data), len(t.Data)
+	s.zxid, s.mzxid, s.version, s.what = h.Zxid, h.Zxid, t.Version, wasChanged
+	s.data, s.dataBytes, s.timeMs = hashOf(t.Data), len(t.Data), h.Time
 	node.put(s)
 	return nil
 }
@@ -283,7 +305,7 @@ func (m *Model) setACL(h *zk.TxnHeader, t *zk.Txn) error {
 		return broken(propertyModel, "M3: %s sets the ACL of %s to version %d, it had version %d",
 			number(h.Zxid), t.Path, t.Version, s.aversion)
 	}
-	s.zxid, s.aversion = h.Zxid, t.Version
+	s.zxid, s.aversion, s.acl, s.what = h.Zxid, t.Version, t.ACL, wasGuarded
 	node.put(s)
 	return nil
 }

@@ -45,6 +45,7 @@ type player struct {
 	digests   *Digests
 	model     *Model
 	kept      *Kept
+	asked     *Asked
 	session   Session
 	recent    Recent
 	watches   *Watches
@@ -55,7 +56,7 @@ type player struct {
 func newPlayer() *player {
 	m := NewModel()
 	return &player{
-		order: NewOrder(quorum.NewMajority(1, 2, 3)), digests: NewDigests(), model: m, kept: NewKept(),
+		order: NewOrder(quorum.NewMajority(1, 2, 3)), digests: NewDigests(), model: m, kept: NewKept(), asked: NewAsked(),
 		watches: NewWatches(m), sequences: NewSequences(), expiry: NewExpiry(),
 	}
 }
@@ -111,6 +112,14 @@ func (p *player) tell(words []string) error {
 		return p.tellOrder(verb, args)
 	case "txn":
 		return p.tellTxn(zxidOf(args[0]), args[1:])
+	case "made":
+		h, t := transactionOf(zxidOf(args[0]), args[1:])
+		return p.asked.Shown(&h, &t)
+	case "asks":
+		p.asked.Sent(1, requestOf(args))
+		return nil
+	case "not-applied":
+		return p.asked.NotApplied(1, zk.Xid(integer(args[0])))
 	case "read", "wrote":
 		return p.tellReply(verb, args)
 	case "armed", "event", "reply", "rearming", "rearmed", "away", "unwatch":
@@ -132,14 +141,8 @@ func (p *player) tell(words []string) error {
 		return p.recent.Read(zxidOf(args[0]), zxidOf(args[1]))
 	case "named":
 		return p.sequences.Created(args[0], zxidOf(args[1]), zxidOf(args[2]))
-	case "leads":
-		p.expiry.Leads(quorum.ID(integer(args[0])), integer(args[1]))
-		return nil
-	case "alive":
-		p.expiry.Alive(quorum.ID(integer(args[0])), zk.SessionID(integer(args[1])), integer(args[2]))
-		return nil
-	case "expired":
-		return p.expiry.Expired(quorum.ID(integer(args[0])), zk.SessionID(integer(args[1])), integer(args[2]), integer(args[3]))
+	case "leads", "alive", "maybe", "decided", "expired", "stepped", "opened", "closed":
+		return p.tellExpiry(words[0], args)
 	}
 	return p.tellKept(words)
 }
@@ -226,6 +229,31 @@ func txnOf(words []string) zk.Txn {
 
 // tellTxn: ZXID TXN [; TXN ...] [session=] [xid=].
 func (p *player) tellTxn(zxid zk.Zxid, words []string) error {
+	h, t := transactionOf(zxid, words)
+	return p.model.Apply(&h, &t)
+}
+
+// requestOf reads XID and what txnOf reads, as a request.
+func requestOf(words []string) *zk.Request {
+	var all []zk.Request
+	for _, part := range strings.Split(strings.Join(words[1:], " "), " ; ") {
+		t := txnOf(strings.Fields(part))
+		r := zk.Request{Op: t.Op, Path: t.Path, Data: t.Data, Xid: zk.Xid(integer(words[0]))}
+		switch {
+		case t.Ephemeral:
+			r.Mode = zk.Ephemeral
+		case strings.Contains(part, "numbered"):
+			r.Mode = zk.PersistentSequential
+		}
+		all = append(all, r)
+	}
+	if len(all) == 1 {
+		return &all[0]
+	}
+	return &zk.Request{Op: zk.OpMulti, Ops: all, Xid: all[0].Xid}
+}
+
+func transactionOf(zxid zk.Zxid, words []string) (zk.TxnHeader, zk.Txn) {
 	o := options(words)
 	h := zk.TxnHeader{Zxid: zxid, Session: 1}
 	if text, given := o["session"]; given {
@@ -236,14 +264,13 @@ func (p *player) tellTxn(zxid zk.Zxid, words []string) error {
 	}
 	parts := strings.Split(strings.Join(words, " "), " ; ")
 	if len(parts) == 1 {
-		t := txnOf(words)
-		return p.model.Apply(&h, &t)
+		return h, txnOf(words)
 	}
 	t := zk.Txn{Op: zk.OpMulti}
 	for _, part := range parts {
 		t.Sub = append(t.Sub, txnOf(strings.Fields(part)))
 	}
-	return p.model.Apply(&h, &t)
+	return h, t
 }
 
 // tellReply: read OP PATH ZXID CODE ..., wrote OP PATH ZXID CODE ....
@@ -285,10 +312,14 @@ func (p *player) tellReply(verb string, args []string) error {
 	if verb == "read" {
 		return p.model.Read(&req, zxid, code, &res)
 	}
-	if req.Op == zk.OpMulti { // creates of the paths
+	if req.Op == zk.OpMulti { // creates of the paths, deletes of those behind a dash
 		for _, path := range strings.Split(args[1], ",") {
-			req.Ops = append(req.Ops, zk.Request{Op: zk.OpCreate, Path: path})
-			sub := zk.Result{Op: zk.OpCreate, Path: path}
+			op := zk.OpCreate
+			if path, _ = strings.CutPrefix(path, "-"); strings.Contains(args[1], "-"+path+",") && len(req.Ops) == 0 {
+				op = zk.OpDelete
+			}
+			req.Ops = append(req.Ops, zk.Request{Op: op, Path: path, Version: -1})
+			sub := zk.Result{Op: op, Path: path}
 			if _, failed := o["failed"]; failed {
 				sub = zk.Result{Op: zk.OpError, Code: zk.ErrRuntimeInconsistency}
 			}
@@ -337,6 +368,35 @@ func (p *player) tellSession(verb string, args []string) error {
 		return p.session.Replied(zk.Xid(integer(args[0])), zxidOf(args[1]))
 	case "ended":
 		p.session.Ended()
+	}
+	return nil
+}
+
+// tellExpiry: leader, session and times; opened and closed are told of the session
+// alone; expired LEADER SESSION TIMEOUT AT [HEARD]; stepped LEADER AT SLACK.
+func (p *player) tellExpiry(verb string, args []string) error {
+	n := make([]int64, 5)
+	for i := range args {
+		n[i] = integer(args[i])
+	}
+	leader, session := quorum.ID(n[0]), zk.SessionID(n[1])
+	switch verb {
+	case "leads":
+		p.expiry.Leads(leader, n[1])
+	case "alive":
+		p.expiry.Alive(leader, session, n[2])
+	case "maybe":
+		p.expiry.MaybeAlive(leader, session, n[2])
+	case "decided":
+		p.expiry.Ended(leader, session)
+	case "opened":
+		p.expiry.Opened(zk.SessionID(n[0]), n[1])
+	case "closed":
+		p.expiry.Closed(zk.SessionID(n[0]))
+	case "stepped":
+		return p.expiry.Stepped(leader, n[1], n[2])
+	case "expired":
+		return p.expiry.Expired(leader, session, n[2], n[3], n[4])
 	}
 	return nil
 }

@@ -105,6 +105,10 @@ func TestWrites(t *testing.T) {
 		{"W4 half", open + "txn 1.2 create /a xid=1\nwrote multi /a,/b 1.2 exists xid=1", "W4"},
 		{"W4 half, and said in the parts", open + "txn 1.2 create /a xid=1\nwrote multi /a,/b 1.2 ok failed xid=1", "W4"},
 		{"W4 failed", open + "txn 1.2 create /a ; error nonode xid=1\nwrote multi /a,/b 1.2 ok failed xid=1", ""},
+		{"W4 one path made again", open + "txn 1.2 create /a\ntxn 1.3 delete /a ; create /a xid=1\nwrote multi -/a,/a 1.3 ok xid=1", ""},
+		{"W4 one path, and the last part without effect", open + "txn 1.2 create /a\ntxn 1.3 delete /a xid=1\nwrote multi -/a,/a 1.3 ok xid=1", "W2"},
+		{"W4 made twice", open + "txn 1.2 create /a xid=1\nwrote multi /a,/a 1.2 ok xid=1", "W2"},
+		{"W4 below what is not there any more", open + "txn 1.2 create /a\ntxn 1.3 delete /a xid=1\nwrote multi -/a,/a/b 1.3 ok xid=1", "W2"},
 		{"W4 a part without effect", open + "txn 1.2 create /a xid=1\nwrote multi /a,/b 1.2 ok xid=1", "W2"},
 	})
 }

@@ -132,9 +132,9 @@ func (w *Watches) firstChange(key watchKey, a armed, to zk.Zxid) zk.Zxid {
 		return at
 	}
 	if a.missing {
-		return t.firstState(a.since, to, func(s *state) bool { return s.exists })
+		return t.firstState(a.since, to, func(s *state) bool { return s.what == wasCreated })
 	}
-	return t.firstState(a.since, to, func(s *state) bool { return !s.exists || s.mzxid == s.zxid })
+	return t.firstState(a.since, to, func(s *state) bool { return s.what != wasGuarded })
 }
 
 // firstState finds the first state behind from, and not behind to, that holds.
@@ -185,15 +185,14 @@ func (w *Watches) happened(e *zk.Event, key watchKey) error {
 	}
 	a := w.armed[key]
 	t := w.model.nodes[e.Path]
-	s := t.when(e.Zxid)
 	var real bool
 	switch e.Type {
 	case zk.EventNodeCreated:
-		real = s.czxid == e.Zxid
+		real = t.was(wasCreated, e.Zxid)
 	case zk.EventNodeDataChanged:
-		real = s.mzxid == e.Zxid
+		real = t.was(wasChanged, e.Zxid)
 	case zk.EventNodeDeleted:
-		real = s.zxid == e.Zxid
+		real = t.was(wasDeleted, e.Zxid)
 	case zk.EventNodeChildrenChanged:
 		real = t != nil && t.childChanged(e.Zxid)
 	}
@@ -204,6 +203,11 @@ func (w *Watches) happened(e *zk.Event, key watchKey) error {
 		return broken(propertyWatch, "V1: %v %s of %s comes, and the change of %s was not told", e.Type, e.Path, number(e.Zxid), number(at))
 	}
 	return nil
+}
+
+// was reports whether a transaction has changed a znode so.
+func (t *timeline) was(what what, zxid zk.Zxid) bool {
+	return slices.ContainsFunc(t.of(zxid)[1:], func(s state) bool { return s.what == what })
 }
 
 func (t *timeline) childChanged(zxid zk.Zxid) bool {

@@ -36,7 +36,7 @@ func (m *Model) Wrote(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code 
 	if req.Op == zk.OpMulti {
 		return m.wroteMulti(session, req, zxid, code, res)
 	}
-	return m.wroteOne(session, req, zxid, code, res, false)
+	return m.write(session, req, zxid, code, res).judge()
 }
 
 // wroteMulti looks at the parts of a multi. One that has failed is answered with
@@ -46,58 +46,96 @@ func (m *Model) wroteMulti(session zk.SessionID, req *zk.Request, zxid zk.Zxid, 
 	for i := range res.Sub {
 		failed = failed || res.Sub[i].Op == zk.OpError
 	}
-	seen := map[string]bool{}
+	steps := map[string]int{}
 	for i := range req.Ops {
 		op := &req.Ops[i]
 		if failed {
-			if s := m.nodes[op.Path].when(zxid); s.zxid == zxid && zxid != 0 {
+			if t := m.nodes[op.Path]; len(t.of(zxid)) > 1 && zxid != 0 {
 				return broken(propertyWrite, "W4: the multi of %s has failed, and has changed %s", number(zxid), op.Path)
 			}
 			continue
 		}
-		if seen[op.Path] || i >= len(res.Sub) {
-			continue
+		if i >= len(res.Sub) {
+			return broken(propertyWrite, "W4: the multi of %s has %d parts, and results of %d", number(zxid), len(req.Ops), len(res.Sub))
 		}
-		seen[op.Path] = true
-		if err := m.wroteOne(session, op, zxid, zk.OK, &res.Sub[i], true); err != nil {
+		v := m.write(session, op, zxid, zk.OK, &res.Sub[i])
+		v.step(steps)
+		if err := v.judge(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wroteOne looks at one write, in a multi or by itself.
-func (m *Model) wroteOne(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result, multi bool) error {
-	switch {
-	case req.Op.IsCreate():
-		return m.wroteCreate(session, req, zxid, code, res, multi)
-	case req.Op == zk.OpDelete || req.Op == zk.OpSetData || req.Op == zk.OpCheck:
-		return m.wroteVersioned(req, zxid, code, res)
+// write is one write, in a multi or by itself, and what was around it.
+type write struct {
+	m       *Model
+	session zk.SessionID
+	req     *zk.Request
+	zxid    zk.Zxid
+	code    zk.Code
+	res     *zk.Result
+	path    string // of the znode, with its number
+
+	old, after, parent state
+}
+
+func (m *Model) write(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) *write {
+	v := &write{m: m, session: session, req: req, zxid: zxid, code: code, res: res, path: req.Path}
+	if code == zk.OK && req.Op.IsCreate() && req.Mode.IsSequential() {
+		v.path = res.Path
+	}
+	v.old, v.after = *m.nodes[v.path].when(zxid - 1), *m.nodes[v.path].when(zxid)
+	v.parent = *m.nodes[zk.ParentPath(v.path)].when(zxid - 1)
+	return v
+}
+
+// step finds the place of a part in its multi: what stands around it is what the
+// parts before have made. Steps counts, for each path, how often it was changed.
+func (v *write) step(steps map[string]int) {
+	states := v.m.nodes[v.path].of(v.zxid)
+	at := min(steps[v.path], len(states)-1)
+	v.old, v.after = states[at], states[min(at+1, len(states)-1)]
+	parents := v.m.nodes[zk.ParentPath(v.path)].of(v.zxid)
+	v.parent = parents[min(steps[zk.ParentPath(v.path)], len(parents)-1)]
+	if v.req.Op != zk.OpCheck {
+		steps[v.path] = at + 1
+	}
+}
+
+func (v *write) judge() error {
+	switch op := v.req.Op; {
+	case op.IsCreate():
+		return v.create()
+	case op == zk.OpDelete || op == zk.OpSetData || op == zk.OpCheck:
+		return v.versioned()
 	}
 	return nil
 }
 
-func (m *Model) wroteCreate(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result, multi bool) error {
-	old, parent := m.nodes[req.Path].when(zxid-1), m.nodes[zk.ParentPath(req.Path)].when(zxid-1)
+func (v *write) create() error {
+	req, zxid, res := v.req, v.zxid, v.res
 	switch {
-	case code == zk.ErrNodeExists && (!old.exists || req.Mode.IsSequential()):
+	case v.code == zk.ErrNodeExists && (!v.old.exists || req.Mode.IsSequential()):
 		return broken(propertyWrite, "W3: create %s at %s is refused: it exists, and it did not", req.Path, number(zxid))
-	case code == zk.ErrNoNode && parent.exists:
+	case v.code == zk.ErrNoNode && v.parent.exists:
 		return broken(propertyWrite, "W3: create %s at %s is refused: no parent, and it has one", req.Path, number(zxid))
-	case code == zk.ErrNoChildrenForEphemerals && parent.kind != zk.OwnerSession:
+	case v.code == zk.ErrNoChildrenForEphemerals && v.parent.kind != zk.OwnerSession:
 		return broken(propertyWrite, "W3: create %s at %s is refused: the parent is an ephemeral, and it is not", req.Path, number(zxid))
-	case code != zk.OK:
+	case v.code != zk.OK:
 		return nil
-	case !parent.exists && !multi:
+	case !v.parent.exists:
 		return broken(propertyWrite, "W2: create %s at %s has no parent", req.Path, number(zxid))
+	case v.old.exists:
+		return broken(propertyWrite, "W2: create %s at %s succeeds, and it is there since %s", req.Path, number(zxid), number(v.old.czxid))
 	}
 	if req.Mode.IsSequential() != (res.Path != req.Path) || !strings.HasPrefix(res.Path, req.Path) {
 		return broken(propertyWrite, "W2: create %s at %s has made %s", req.Path, number(zxid), res.Path)
 	}
-	s := m.nodes[res.Path].when(zxid)
+	s := v.after
 	owner := zk.SessionID(0)
 	if req.Mode.IsEphemeral() {
-		owner = session
+		owner = v.session
 	}
 	if !s.exists || s.czxid != zxid || s.data != hashOf(req.Data) || s.owner != owner {
 		return broken(propertyWrite, "W2: create %s at %s is acknowledged, and %s is not what was asked for", req.Path, number(zxid), res.Path)
@@ -105,27 +143,27 @@ func (m *Model) wroteCreate(session zk.SessionID, req *zk.Request, zxid zk.Zxid,
 	return nil
 }
 
-func (m *Model) wroteVersioned(req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
-	t := m.nodes[req.Path]
-	old, s := t.when(zxid-1), t.when(zxid)
-	children, _ := t.childrenWhen(zxid - 1)
+func (v *write) versioned() error {
+	req, zxid := v.req, v.zxid
+	old, s := v.old, v.after
+	children, _ := v.m.nodes[v.path].childrenWhen(zxid - 1)
 	matches := req.Version == -1 || req.Version == old.version
 	switch {
-	case code == zk.ErrNoNode && old.exists,
-		code == zk.ErrBadVersion && (!old.exists || matches),
-		code == zk.ErrNotEmpty && (req.Op != zk.OpDelete || children == 0):
+	case v.code == zk.ErrNoNode && old.exists,
+		v.code == zk.ErrBadVersion && (!old.exists || matches),
+		v.code == zk.ErrNotEmpty && (req.Op != zk.OpDelete || children == 0):
 		return broken(propertyWrite, "W3: %v %s of version %d at %s is refused with %v; it was there: %v, version %d, %d children",
-			req.Op, req.Path, req.Version, number(zxid), code, old.exists, old.version, children)
-	case code != zk.OK:
+			req.Op, req.Path, req.Version, number(zxid), v.code, old.exists, old.version, children)
+	case v.code != zk.OK:
 		return nil
 	case !old.exists || !matches:
 		return broken(propertyWrite, "W2: %v %s of version %d at %s succeeds; it was there: %v, version %d",
 			req.Op, req.Path, req.Version, number(zxid), old.exists, old.version)
-	case req.Op == zk.OpDelete && s.exists && s.czxid != zxid:
+	case req.Op == zk.OpDelete && (s.exists || s.zxid != zxid):
 		return broken(propertyWrite, "W2: delete %s at %s is acknowledged, and it is there", req.Path, number(zxid))
-	case req.Op == zk.OpSetData && (s.mzxid != zxid || s.data != hashOf(req.Data) || res.Stat.Version != s.version):
+	case req.Op == zk.OpSetData && (s.mzxid != zxid || s.data != hashOf(req.Data) || v.res.Stat.Version != s.version):
 		return broken(propertyWrite, "W2: setData %s at %s is acknowledged as version %d, and the tree has version %d of %s",
-			req.Path, number(zxid), res.Stat.Version, s.version, number(s.mzxid))
+			req.Path, number(zxid), v.res.Stat.Version, s.version, number(s.mzxid))
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ type client struct {
 	stream  *stream
 	server  quorum.ID
 	greeted bool
-	body    []byte // of the reply that the machine is being told of
+	body    []byte    // of the reply that the machine is being told of
+	result  zk.Result // that it holds
 	header  wire.ReplyHeader
 
 	session check.Session
@@ -192,6 +193,8 @@ func (c *client) send(r *zk.Request) {
 	case zk.OpPing:
 	default:
 		c.session.Sent(r.Xid)
+		id, _ := c.machine.Session()
+		c.w.watcher.asked.Sent(id, r)
 		c.pending = append(c.pending, pendingReply{r.Xid, r})
 	}
 	c.w.note(c.node, "ask", node(c.server), 0, strconv.Itoa(int(r.Xid))+" "+r.Op.String()+" "+r.Path)
@@ -284,7 +287,7 @@ func (c *client) reply(h wire.ReplyHeader, body []byte) {
 	if c.w.err != nil {
 		return
 	}
-	c.header, c.body = h, body
+	c.header, c.body, c.result = h, body, zk.Result{}
 	c.w.watcher.recent.Shown(h.Zxid)
 	if h.Xid >= 0 {
 		c.answered(h, body)
@@ -305,6 +308,7 @@ func (c *client) answered(h wire.ReplyHeader, body []byte) {
 			return
 		}
 	}
+	c.result = res
 	model := c.w.watcher.model
 	switch op := p.req.Op; {
 	case op == zk.OpSync:

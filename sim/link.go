@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conclave-project/conclave/internal/durable"
-	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -42,6 +40,7 @@ func (p *process) toLink(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectSend:
 		m := e.Message
+		p.w.watcher.signs.sent(l, &m)
 		for range p.mutateMessage(&m) {
 			p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
 			l.write(peerwire.AppendMessage(nil, &m, !senderOf(l.outgoing)))
@@ -124,35 +123,6 @@ func (l *link) finish() {
 	}
 }
 
-// sendSnapshot begins a snapshot for a learner. It is written a while later, so
-// that transactions go on meanwhile: it is fuzzy.
-func (l *link) sendSnapshot(zxid zk.Zxid) {
-	p := l.p
-	s := durable.Begin(p.replica.Tree(), p.replica.Leases())
-	history, err := p.w.watcher.order.History(p.id, zxid)
-	p.w.fail(err)
-	p.w.tally.Snap++
-	l.held = true
-	p.awake(p.random.between(0, 4*int64(p.w.plan.NetMs)), func() {
-		l.held = false
-		if l.stream.closed {
-			return
-		}
-		var b bytes.Buffer
-		if err := s.Stream(&b, nil); err != nil {
-			l.stream.reset()
-			return
-		}
-		written := jute.AppendString(b.Bytes(), peerwire.SnapshotEnd)
-		o := l.stream.other
-		o.parcels = append(o.parcels, &parcel{from: o.passed + int64(len(o.in)+len(l.stream.out)), bytes: int64(len(written)), history: history})
-		l.stream.send(written)
-		l.stream.send(l.waiting)
-		l.waiting = nil
-		l.finish()
-	})
-}
-
 // read takes whole packets, and the snapshot behind a SNAP.
 func (l *link) read() {
 	s := l.stream
@@ -194,6 +164,7 @@ func (l *link) packet(b []byte) bool {
 	case zab.KindTrunc:
 		p.w.tally.Trunc++
 	}
+	p.w.watcher.signs.received(l, &m)
 	p.push(replica.Event{Kind: replica.EventMessage, Link: l.id, Message: &m})
 	return true
 }

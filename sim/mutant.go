@@ -25,6 +25,7 @@ const (
 	OldHistoryKept
 	TreeKept
 	EmptyDiskVotes
+	DeleteSkipped
 
 	// Between servers (mutant_peer.go).
 	MajorityOfOne
@@ -67,6 +68,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	OldHistoryKept:    {"old-history-kept", "found here", "the history that a SNAP replaces stays, and is fallen back to"},
 	TreeKept:          {"tree-kept", "ZOOKEEPER-2845", "the tree is not read anew when the log is cut"},
 	EmptyDiskVotes:    {"empty-disk-votes", "ZOOKEEPER-261, FAST 2018", "a server that has lost its disk votes"},
+
+	DeleteSkipped: {"delete-skipped", "found here", "a replayed delete of what has children is left out"},
 
 	MajorityOfOne:          {"majority-of-one", "scenario C11", "every server takes itself for a quorum"},
 	SyncWithoutQuorum:      {"sync-without-quorum", "ZOOKEEPER-1675", "a leader answers a sync without asking anybody"},

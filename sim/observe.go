@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/clientsession"
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -18,9 +21,11 @@ type observer struct {
 	digests   *check.Digests
 	model     *check.Model
 	kept      *check.Kept
+	asked     *check.Asked
 	recent    check.Recent
 	sequences *check.Sequences
 	expiry    *check.Expiry
+	signs     *signs
 	records   map[zk.Zxid]record
 	snapshots map[*process]arrival
 	sources   map[*process]quorum.ID // whose state a server has taken over last
@@ -41,8 +46,8 @@ type arrival struct {
 
 func newObserver(w *world) *observer {
 	return &observer{
-		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(),
-		sequences: check.NewSequences(), expiry: check.NewExpiry(), records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{},
+		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
+		sequences: check.NewSequences(), expiry: check.NewExpiry(), signs: newSigns(w), records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{},
 	}
 }
 
@@ -56,6 +61,7 @@ func (o *observer) recovered(p *process, last zk.Zxid) {
 func (o *observer) gone(p *process) {
 	delete(o.snapshots, p)
 	p.serving = false
+	o.signs.left(p)
 	o.order.Leave(p.id)
 }
 
@@ -92,7 +98,19 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	if p.replica.Serving() && !p.serving {
 		o.serve(p)
 	}
-	o.heard(p, batch)
+	if len(effects.Left) > 0 {
+		o.signs.left(p)
+	}
+	o.signs.stepped(p, batch)
+	o.ended(p, batch)
+}
+
+// ended sees that a leader has ended every session whose time was over.
+func (o *observer) ended(p *process, batch []replica.Event) {
+	if !p.leads() || p.turns.full || !slices.ContainsFunc(batch, func(e replica.Event) bool { return e.Kind == replica.EventTick }) {
+		return
+	}
+	o.w.fail(o.expiry.Stepped(p.id, p.now().MonoMs, replica.ExpirySlackMs(o.w.plan.TickMs)))
 }
 
 // disk is what a server is about to store.
@@ -128,8 +146,13 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 		return
 	}
 	o.records[op.Zxid] = record{h, t}
-	if p.leads() && t.Op == zk.OpCloseSession && h.Cxid == 0 {
+	if !p.leads() || t.Op != zk.OpCloseSession {
+		return
+	}
+	if h.Cxid == 0 {
 		o.expired(p, &h)
+	} else {
+		o.expiry.Ended(p.id, h.Session)
 	}
 }
 
@@ -140,24 +163,14 @@ func (o *observer) expired(p *process, h *zk.TxnHeader) {
 		o.w.fail(&check.Violation{Property: "expiry", Detail: "session " + h.Session.String() + " is ended, and its client lives"})
 	}
 	if timeoutMs, known := o.model.TimeoutMs(h.Session); known {
-		o.w.fail(o.expiry.Expired(p.id, h.Session, int64(timeoutMs), p.now().MonoMs))
-	}
-}
-
-// heard are the signs of life in a batch, once it is done with: what stands in
-// it behind a tick came too late for that.
-func (o *observer) heard(p *process, batch []replica.Event) {
-	for i := range batch {
-		c := p.ports[batch[i].Conn]
-		if batch[i].Kind == replica.EventRequest && c != nil && c.session != 0 && !c.ended && p.leads() {
-			o.expiry.Alive(p.id, c.session, p.now().MonoMs)
-		}
+		o.w.fail(o.expiry.Expired(p.id, h.Session, int64(timeoutMs), p.now().MonoMs, o.signs.undisturbedMs(p, h.Session)))
 	}
 }
 
 // serve is a server that begins to serve.
 func (o *observer) serve(p *process) {
 	p.serving = true
+	p.roles++
 	leading := p.replica.Peer().State() == zab.Leading
 	last := p.replica.Tree().LastZxid()
 	what := "serve"
@@ -183,8 +196,15 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 	for _, zxid := range fresh {
 		r := o.records[zxid]
 		o.w.fail(o.model.Apply(&r.header, &r.txn))
-		if r.txn.Op == zk.OpCreateSession && p.leads() {
-			o.expiry.Alive(p.id, r.header.Session, p.now().MonoMs)
+		o.w.fail(o.asked.Shown(&r.header, &r.txn))
+		switch r.txn.Op {
+		case zk.OpCreateSession:
+			o.expiry.Opened(r.header.Session, int64(r.txn.TimeoutMs))
+			if p.leads() {
+				o.expiry.Alive(p.id, r.header.Session, p.now().MonoMs)
+			}
+		case zk.OpCloseSession:
+			o.expiry.Closed(r.header.Session)
 		}
 	}
 	tree := p.replica.Tree()
@@ -196,14 +216,20 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 
 // keeps follows the znodes of names used once.
 func (o *observer) keeps(req *zk.Request, e *clientsession.Effect) {
-	if req.Op != zk.OpCreate || len(req.Path) < 3 || req.Path[:3] != "/k/" {
+	if !strings.HasPrefix(req.Path, "/k/") {
 		return
 	}
+	done := e.Replied && e.Code == zk.OK
+	not := e.Replied && decided(e.Code) || e.Outcome == clientsession.NotApplied
 	switch {
-	case e.Replied && e.Code == zk.OK:
+	case req.Op == zk.OpCreate && done:
 		o.kept.Created(req.Path)
-	case e.Replied && decided(e.Code), e.Outcome == clientsession.NotApplied:
+	case req.Op == zk.OpCreate && not:
 		o.kept.NotCreated(req.Path)
+	case req.Op == zk.OpDelete && done:
+		o.kept.Deleted(req.Path)
+	case req.Op == zk.OpDelete && not:
+		o.kept.NotDeleted(req.Path)
 	}
 }
 

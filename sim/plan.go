@@ -16,6 +16,7 @@ type Plan struct {
 	FinalizeMs             int64
 	HistoryMax             int
 	SnapCount              int // transactions between snapshots, at most
+	Portions               int // of a snapshot; transactions go on between them
 	CounterMax             uint32
 	SessionMs              int64 // what clients ask for
 	Linearizable           bool
@@ -27,6 +28,7 @@ type Plan struct {
 	DiskMs  int // how long a turn of a disk takes, mostly
 	ThinkMs int // between two requests of a client
 	Depth   int // requests of a client on their way, at most
+	Work    Work
 
 	Faults []Fault
 	Mutant Mutant // a known bug, put back
@@ -51,6 +53,7 @@ func Draw(seed uint64) Plan {
 	}
 	p.settings(r)
 	p.faults(branch(seed, "faults", 0))
+	p.drawWork(branch(seed, "work", 0))
 	return p
 }
 

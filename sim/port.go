@@ -86,6 +86,7 @@ func (p *process) put(id session.ConnID, f func(*port)) {
 func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
 	p.put(id, func(c *port) {
 		c.session = r.Session
+		p.w.watcher.signs.maybe(p, r.Session)
 		p.w.fail(p.w.watcher.model.Attached(r.Session, p.replica.Tree().LastZxid()))
 		c.out = wire.AppendConnectResponse(c.out, r)
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -38,6 +39,7 @@ type process struct {
 	wakeMs  int64 // when a step is planned at the latest
 	fuzzy   bool  // it began with a snapshot that is ahead of its log
 	serving bool
+	roles   int // in which it has served
 	epoch   uint32
 
 	turns    turns
@@ -125,6 +127,10 @@ func (p *process) start() {
 	p.ports, p.connID = map[session.ConnID]*port{}, 0
 	p.turns.disk = disk
 	p.fuzzy = found.Store.Info.DigestZxid > found.Stored.Last
+	if found.Mismatches > 0 {
+		p.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds %d digests of its log that are not those of its tree, first at %s",
+			p.node, found.Mismatches, found.FirstMismatch)})
+	}
 	p.w.watcher.recovered(p, found.Stored.Last)
 	p.w.note(p.node, "start", 0, found.Stored.Last, "")
 	p.replica = replica.New(p.options(), p.mutateConfig(p.w.config), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
@@ -142,6 +148,7 @@ func (p *process) recover() (*durable.Disk, *durable.Found, error) {
 		_ = disk.Close()
 		return nil, nil, err
 	}
+	p.mutateFound(disk, found)
 	return disk, found, nil
 }
 
@@ -286,6 +293,7 @@ func (p *process) leads() bool {
 // tells those it was connected to.
 func (p *process) end(silently bool) {
 	p.w.tally.Crashes++
+	p.w.trouble.disturb(0)
 	p.w.watcher.gone(p)
 	p.up = false
 	p.life++

@@ -3,10 +3,12 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/clientsession"
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -119,11 +121,31 @@ func (w *world) last() {
 		}
 		w.fail(o.digests.Seen(p.id, tree.LastZxid(), tree.Digest()))
 		w.fail(w.kept(p))
+		w.fail(o.model.Whole(znodes(tree)))
 		if _, last := o.order.Shown(); last != tree.LastZxid() {
 			w.fail(errors.New("a server's tree is not at the end of the history"))
 		}
 	}
 	w.fail(check.Linearizable(o.history))
+}
+
+// znodes are those of a tree.
+func znodes(t *tree.Tree) iter.Seq[check.Znode] {
+	return func(yield func(check.Znode) bool) {
+		scan := t.NewScan()
+		defer scan.End()
+		var e tree.Entry
+		for scan.Next(&e) {
+			path := e.Path
+			if path == "" {
+				path = zk.RootPath
+			}
+			n, _ := t.Find(path)
+			if !yield(check.Znode{Path: path, Data: e.Data, ACL: n.ACL(), Stat: e.Stat}) {
+				return
+			}
+		}
+	}
 }
 
 // kept compares the znodes of names used once with what was acknowledged.

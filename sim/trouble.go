@@ -15,7 +15,14 @@ type trouble struct {
 	damaged    *process
 	epochCrash *Fault // of whoever notes an epoch next
 	isDown     map[*process]bool
+	untilMs    int64 // it has been calm since
 }
+
+// calmMs is how long what a fault has upset goes on behind it.
+const calmMs = 2000
+
+// disturb notes that something is wrong for a while.
+func (t *trouble) disturb(forMs int64) { t.untilMs = max(t.untilMs, t.w.nowMs+forMs+calmMs) }
 
 // plant plans the faults of the run.
 func (w *world) plant() {
@@ -46,6 +53,7 @@ func (t *trouble) target(n int) *process {
 // strike does what a fault says.
 func (t *trouble) strike(f *Fault) {
 	w := t.w
+	t.disturb(f.ForMs)
 	switch f.Kind {
 	case FaultPowerAll:
 		for _, p := range w.servers {

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/clientsession"
@@ -18,14 +19,18 @@ import (
 //	/e            ephemerals, one name for each client and number
 //	/k            znodes of names used once: what was acknowledged must be there in the end
 //	/b0 ... /b2   changed together by multi
+//
+// and the parts of the plan's Work (work.go).
 type program struct {
 	c       *client
 	waiting int // requests without an answer
 	open    []*clientsession.Call
 	made    int // names used
 	mine    []string
-	calm    bool // nothing new is begun
-	final   bool // the last write was acknowledged
+	keeps   []string // names used once whose creation was acknowledged, and that were not deleted
+	calm    bool     // nothing new is begun
+	final   bool     // the last write was acknowledged
+	parts   []Work
 }
 
 // request is one call of a program.
@@ -37,11 +42,13 @@ type request struct {
 	answered bool
 	recent   bool // answered behind its sync
 	final    bool
+
+	then func(*clientsession.Effect, *zk.Result) // what follows from the answer, nil if nothing
 }
 
 const registers = 4
 
-func (p *program) begin(c *client) { p.c = c }
+func (p *program) begin(c *client) { p.c, p.parts = c, c.w.plan.Work.parts() }
 
 // think plans the next requests.
 func (p *program) think() {
@@ -59,6 +66,9 @@ func (p *program) think() {
 // act is one thing that a client wants.
 func (p *program) act() {
 	r := p.c.random
+	if p.works() {
+		return
+	}
 	register := fmt.Sprintf("/r%d", r.below(registers))
 	switch pick := r.below(100); {
 	case pick < 12:
@@ -80,8 +90,10 @@ func (p *program) act() {
 		p.makeSequential()
 	case pick < 84:
 		p.makeEphemeral()
-	case pick < 88:
+	case pick < 86:
 		p.unmake()
+	case pick < 88:
+		p.unkeep()
 	case pick < 94:
 		p.keep()
 	case pick < 97:
@@ -139,6 +151,17 @@ func (p *program) keep() {
 	path := fmt.Sprintf("/k/c%d-%d", p.c.number, p.made)
 	p.c.w.watcher.kept.Creating(path)
 	p.submit(zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
+}
+
+// unkeep deletes one of them, once.
+func (p *program) unkeep() {
+	if n := len(p.keeps); n > 0 {
+		i := p.c.random.below(n)
+		path := p.keeps[i]
+		p.keeps = slices.Delete(p.keeps, i, i+1)
+		p.c.w.watcher.kept.Deleting(path)
+		p.submit(zk.Request{Op: zk.OpDelete, Path: path, Version: -1})
+	}
 }
 
 // transfer changes two znodes together, or neither.
@@ -204,6 +227,9 @@ func (p *program) complete(e *clientsession.Effect) {
 	if q.final && q.answered {
 		p.final = true
 	}
+	if q.then != nil && !p.calm {
+		q.then(e, &p.c.result)
+	}
 }
 
 // judge compares what a request has come to with what was shown before it.
@@ -211,7 +237,13 @@ func (p *program) judge(q *request, e *clientsession.Effect) {
 	w, req := p.c.w, &e.Call.Request
 	w.watcher.keeps(req, e)
 	if !e.Replied {
+		if id, _ := p.c.machine.Session(); e.Outcome == clientsession.NotApplied && req.Xid > 0 {
+			w.fail(w.watcher.asked.NotApplied(id, req.Xid))
+		}
 		return
+	}
+	if done := e.Code == zk.OK; done && q.op == zk.OpCreate && strings.HasPrefix(req.Path, "/k/") {
+		p.keeps = append(p.keeps, req.Path)
 	}
 	switch {
 	case q.op.IsWrite() && decided(e.Code):

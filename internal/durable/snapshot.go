@@ -25,6 +25,8 @@ type Snapshot struct {
 	data   []byte
 	ended  bool // the walk is over
 	ahead  bool // the tree came from a leader: it may be ahead of its zxid, so its digest says nothing
+
+	portionMax int // znodes of a portion
 }
 
 type aclList struct {
@@ -35,7 +37,7 @@ type aclList struct {
 // Begin begins a snapshot. Whoever applies transactions calls it, between two of
 // them; the rest may be done beside them. End it, or let Save or Stream do so.
 func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
-	s := &Snapshot{zxid: t.LastZxid(), leases: leases, tree: t}
+	s := &Snapshot{zxid: t.LastZxid(), leases: leases, tree: t, portionMax: stepBytes / 64}
 	t.ACLs(func(id int64, entries []zk.ACL) { s.acls = append(s.acls, aclList{id, entries}) })
 	s.scan = t.NewScan()
 	return s
@@ -74,45 +76,80 @@ var ErrCut = errors.New("the tree was replaced while a snapshot of it was writte
 // compression. Halt, if not nil, is asked between portions whether to give up. It
 // may be called again if the disk had no room and the tree has not changed.
 func (s *Snapshot) Save(st *store.Store, halt func() error) (int64, error) {
-	if s.ended {
-		s.again()
-	}
-	defer s.End()
-	w, err := st.NewSnapshot(s.zxid)
+	v, err := s.SaveTo(st)
 	if err != nil {
 		return 0, err
 	}
-	defer w.Abort()
-	if err := s.write(w.Encoder, halt); err != nil {
+	defer v.Abort()
+	if err := portions(v.Step, halt); err != nil {
 		return 0, err
 	}
+	return v.Commit()
+}
+
+// Saving is a snapshot on its way into a directory: Step until there is no more,
+// then Commit; or Abort, at any time.
+type Saving struct {
+	s *Snapshot
+	w *store.SnapshotWriter
+}
+
+// SaveTo begins to write the snapshot to a directory. See Save.
+func (s *Snapshot) SaveTo(st *store.Store) (*Saving, error) {
+	if s.ended {
+		s.again()
+	}
+	w, err := st.NewSnapshot(s.zxid)
+	if err != nil {
+		s.End()
+		return nil, err
+	}
+	s.Head(w.Encoder)
+	return &Saving{s, w}, nil
+}
+
+// Step writes the next portion of znodes; false behind the last one.
+func (v *Saving) Step() (more bool, err error) { return v.s.Step(v.w.Encoder) }
+
+// Commit makes the snapshot durable, behind its last portion, and returns its size
+// in bytes before compression.
+func (v *Saving) Commit() (int64, error) {
+	s := v.s
+	defer v.Abort()
 	s.tree.RLock()
 	last, digest := s.tree.LastZxid(), s.tree.Digest()
 	s.tree.RUnlock()
 	if s.ahead {
 		digest = zk.Digest{}
 	}
-	w.End(last, digest, last)
-	if err := w.Commit(); errors.Is(err, store.ErrGivenUp) {
+	v.w.End(last, digest, last)
+	if err := v.w.Commit(); errors.Is(err, store.ErrGivenUp) {
 		return 0, ErrCut
 	} else if err != nil {
 		return 0, err
 	}
-	return w.Bytes(), nil
+	return v.w.Bytes(), nil
+}
+
+// Abort gives the snapshot up. Behind a Commit it does nothing.
+func (v *Saving) Abort() {
+	v.w.Abort()
+	v.s.End()
 }
 
 // Stream writes the snapshot as it goes to a learner.
 func (s *Snapshot) Stream(out io.Writer, halt func() error) error {
 	defer s.End()
 	e := snap.NewStreamEncoder(out)
-	if err := s.write(e, halt); err != nil {
+	s.Head(e)
+	if err := portions(func() (bool, error) { return s.Step(e) }, halt); err != nil {
 		return err
 	}
 	return e.End(0, zk.Digest{}, 0)
 }
 
-func (s *Snapshot) write(e *snap.Encoder, halt func() error) error {
-	s.Head(e)
+// portions takes steps until there is no more to write.
+func portions(step func() (more bool, err error), halt func() error) error {
 	for more := true; more; {
 		if halt != nil {
 			if err := halt(); err != nil {
@@ -120,7 +157,7 @@ func (s *Snapshot) write(e *snap.Encoder, halt func() error) error {
 			}
 		}
 		var err error
-		if more, err = s.Step(e); err != nil {
+		if more, err = step(); err != nil {
 			return err
 		}
 	}
@@ -141,6 +178,10 @@ func (s *Snapshot) Head(e *snap.Encoder) {
 // stepBytes bounds how long the tree is kept from transactions at a time: so
 // many bytes of znodes are copied, then written with the tree free.
 const stepBytes = 64 << 10
+
+// PortionMax bounds the znodes of a portion, before the first Step. It is for a
+// simulator, whose trees would fit into one.
+func (s *Snapshot) PortionMax(znodes int) { s.portionMax = min(znodes, stepBytes/64) }
 
 // Step writes the next portion of znodes; false behind the last one. No I/O is
 // done with the tree locked.
@@ -164,7 +205,7 @@ func (s *Snapshot) copyStep() (more bool, err error) {
 	if s.scan.Cut() {
 		return false, ErrCut
 	}
-	for len(s.data) < stepBytes && len(s.step) < stepBytes/64 {
+	for len(s.data) < stepBytes && len(s.step) < s.portionMax {
 		var e tree.Entry
 		if !s.scan.Next(&e) {
 			return false, nil

@@ -82,6 +82,10 @@ type Options struct {
 // it adds to the time until others learn that a client was killed.
 func TouchIntervalMs(tickMs int64) int64 { return min(tickMs/2, 20) }
 
+// ExpirySlackMs is how much longer than its timeout a session lasts at most, from
+// the last sign of life that the leader was told of to the step that ends it.
+func ExpirySlackMs(tickMs int64) int64 { return TouchIntervalMs(tickMs) + expiryStepMs(tickMs) }
+
 // expiryStepMs is the width of an expiry bucket, which adds to it as well.
 func expiryStepMs(tickMs int64) int64 { return min(max(1, tickMs/2), 10) }
 

@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// signs follows what shows that clients live: from the server that has heard it,
+// in the next PING that leaves for the leader, to the step in which the leader
+// takes that. What the servers write into the PING does not count here.
+type signs struct {
+	w     *world
+	kept  map[*process]kept     // by a learner since its last PING
+	onWay map[*stream][]kept    // PINGs on their way to this end, each with what it tells
+	told  map[*zab.Message]kept // one that has arrived
+	heard map[zk.SessionID]sign // the last of each session
+}
+
+// kept are sessions of which a learner has a sign of life: true if it must tell
+// of it, false if it may.
+type kept map[zk.SessionID]bool
+
+// sign is a server that has heard a client.
+type sign struct {
+	by, leader *process
+	lives      [2]int // of both
+	roles      [2]int
+	atMs       int64 // of the simulation
+	clockMs    int64 // of the leader
+}
+
+func newSigns(w *world) *signs {
+	return &signs{
+		w: w, kept: map[*process]kept{}, onWay: map[*stream][]kept{}, told: map[*zab.Message]kept{},
+		heard: map[zk.SessionID]sign{},
+	}
+}
+
+// sent is a message that leaves; a learner's PING takes along what was heard.
+func (s *signs) sent(l *link, m *zab.Message) {
+	if !l.outgoing || m.Kind != zab.KindPing {
+		return
+	}
+	s.onWay[l.stream.other] = append(s.onWay[l.stream.other], s.kept[l.p])
+	delete(s.kept, l.p)
+}
+
+// received is a message that has come.
+func (s *signs) received(l *link, m *zab.Message) {
+	if queue := s.onWay[l.stream]; !l.outgoing && m.Kind == zab.KindPing && len(queue) > 0 {
+		s.told[m] = queue[0]
+		s.onWay[l.stream] = queue[1:]
+	}
+}
+
+// left is a server whose role has ended: what it was to tell is lost.
+func (s *signs) left(p *process) { delete(s.kept, p) }
+
+// stepped are the signs of life in a batch, once it is done with: what stands in
+// it behind a tick came too late for that.
+func (s *signs) stepped(p *process, batch []replica.Event) {
+	for i := range batch {
+		e := &batch[i]
+		switch e.Kind {
+		case replica.EventRequest, replica.EventAuth:
+			s.request(p, e.Conn)
+		case replica.EventConnect:
+			s.maybe(p, e.Connect.Session)
+		case replica.EventMessage:
+			s.message(p, e.Message)
+		}
+	}
+}
+
+// request is what a client has asked for on a connection.
+func (s *signs) request(p *process, conn session.ConnID) {
+	c := p.ports[conn]
+	if c == nil || c.session == 0 {
+		return
+	}
+	s.maybe(p, c.session)
+	if c.ended || c.closing || !p.serving {
+		return
+	}
+	if p.leads() {
+		s.w.watcher.expiry.Alive(p.id, c.session, p.now().MonoMs)
+	} else {
+		s.kept[p][c.session] = true
+	}
+	if l := s.w.leader(); l != nil {
+		s.heard[c.session] = sign{
+			by: p, leader: l, lives: [2]int{p.life, l.life}, roles: [2]int{p.roles, l.roles}, atMs: s.w.nowMs, clockMs: l.now().MonoMs,
+		}
+	}
+}
+
+// message is what a learner has sent a leader.
+func (s *signs) message(p *process, m *zab.Message) {
+	for id, sure := range s.told[m] {
+		switch {
+		case !p.leads():
+		case sure:
+			s.w.watcher.expiry.Alive(p.id, id, p.now().MonoMs)
+		default:
+			s.maybe(p, id)
+		}
+	}
+	delete(s.told, m)
+	if m.Kind == zab.KindRevalidate {
+		s.maybe(p, m.Session)
+	}
+}
+
+// maybe is what may count as a sign of life.
+func (s *signs) maybe(p *process, id zk.SessionID) {
+	switch {
+	case p.leads():
+		s.w.watcher.expiry.MaybeAlive(p.id, id, p.now().MonoMs)
+	case s.kept[p] == nil:
+		s.kept[p] = kept{id: false}
+	case !s.kept[p][id]:
+		s.kept[p][id] = false
+	}
+}
+
+// undisturbedMs is when a client was heard last, on the clock of a leader: 0 if
+// trouble may have kept that from the leader.
+func (s *signs) undisturbedMs(leader *process, id zk.SessionID) int64 {
+	h, known := s.heard[id]
+	if !known || h.leader != leader || h.atMs <= s.w.trouble.untilMs ||
+		h.lives != [2]int{h.by.life, leader.life} || h.roles != [2]int{h.by.roles, leader.roles} {
+		return 0
+	}
+	return h.clockMs
+}

@@ -1,0 +1,134 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// walk takes the steps of a snapshot, a while between each two: transactions are
+// applied meanwhile, before and behind where it is. Done hears how it has ended.
+func (p *process) walk(mostMs int64, step func() (more bool, err error), done func(error)) {
+	p.awake(p.random.between(0, mostMs), func() {
+		more, err := step()
+		if more && err == nil {
+			p.walk(mostMs, step, done)
+			return
+		}
+		done(err)
+	})
+}
+
+// portion has a snapshot take as many portions as the run wants.
+func (p *process) portion(s *durable.Snapshot) *durable.Snapshot {
+	s.PortionMax(1 + p.replica.Tree().Count()/max(p.w.plan.Portions, 1))
+	return s
+}
+
+// maybeSnapshot begins a snapshot if one is due.
+func (p *process) maybeSnapshot() {
+	t := &p.turns
+	if !p.up || t.full || t.saving || p.replica.Counts().Delivered < int64(t.nextAt) || !p.replica.Serving() {
+		return
+	}
+	t.nextAt = int(p.replica.Counts().Delivered) + 1 + t.draw()
+	t.disk.Log().Roll()
+	s := p.portion(durable.BeginLogged(p.replica))
+	t.saving = true
+	p.note("snapshot", s.Zxid())
+	mostMs := 10 * int64(p.w.plan.DiskMs)
+	p.awake(p.random.between(0, mostMs), func() {
+		v, err := s.SaveTo(t.disk.Store())
+		if err != nil {
+			p.snapshotted(s.Zxid(), err)
+			return
+		}
+		p.walk(mostMs, v.Step, func(err error) {
+			if err == nil {
+				_, err = v.Commit()
+			}
+			v.Abort()
+			p.snapshotted(s.Zxid(), err)
+		})
+	})
+}
+
+// snapshotted is the end of a snapshot.
+func (p *process) snapshotted(zxid zk.Zxid, err error) {
+	t := &p.turns
+	t.saving = false
+	switch {
+	case err == nil:
+		p.w.tally.Snapshots++
+		p.note("snapshotted", zxid)
+		p.purge()
+	case errors.Is(err, durable.ErrCut), errors.Is(err, vfs.ErrNoSpace) && !t.crashed:
+		p.note("no-snapshot", zxid)
+	default:
+		t.fatal(err)
+	}
+}
+
+// purge deletes what newer snapshots make superfluous.
+func (p *process) purge() {
+	if !p.random.oneIn(4) {
+		return
+	}
+	if _, err := p.turns.disk.Store().Purge(3); err != nil {
+		p.turns.fatal(err)
+	}
+}
+
+// sendSnapshot begins a snapshot for a learner. It is written portion by portion:
+// it is fuzzy.
+func (l *link) sendSnapshot(zxid zk.Zxid) {
+	p := l.p
+	s := p.portion(durable.Begin(p.replica.Tree(), p.replica.Leases()))
+	history, err := p.w.watcher.order.History(p.id, zxid)
+	p.w.fail(err)
+	p.w.tally.Snap++
+	l.held = true
+	var b bytes.Buffer
+	e := snap.NewStreamEncoder(&b)
+	s.Head(e)
+	step := func() (bool, error) {
+		if l.stream.closed {
+			return false, errClosed
+		}
+		return s.Step(e)
+	}
+	p.walk(2*int64(p.w.plan.NetMs), step, func(err error) {
+		s.End()
+		l.held = false
+		if err == nil {
+			err = e.End(0, zk.Digest{}, 0)
+		}
+		switch {
+		case l.stream.closed:
+		case err != nil:
+			l.stream.reset()
+		default:
+			l.sendState(b.Bytes(), history)
+		}
+	})
+}
+
+// errClosed ends the snapshot for a learner that is gone.
+var errClosed = errors.New("the link is closed")
+
+// sendState puts a snapshot on its way, and what has waited behind it.
+func (l *link) sendState(state []byte, history []zk.Zxid) {
+	written := jute.AppendString(state, peerwire.SnapshotEnd)
+	o := l.stream.other
+	o.parcels = append(o.parcels, &parcel{from: o.passed + int64(len(o.in)+len(l.stream.out)), bytes: int64(len(written)), history: history})
+	l.stream.send(written)
+	l.stream.send(l.waiting)
+	l.waiting = nil
+	l.finish()
+}
