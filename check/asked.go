@@ -64,6 +64,13 @@ func (a *Asked) Shown(h *zk.TxnHeader, t *zk.Txn) error {
 	return nil
 }
 
+// Happened returns the transaction that a request has made; false if it has
+// changed nothing so far.
+func (a *Asked) Happened(session zk.SessionID, xid zk.Xid) (zk.Zxid, bool) {
+	zxid, done := a.happened[origin{session, xid}]
+	return zxid, done
+}
+
 // failed reports whether a multi has failed.
 func failed(t *zk.Txn) bool {
 	for i := range t.Sub {

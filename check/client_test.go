@@ -53,12 +53,14 @@ func TestExpiry(t *testing.T) {
 		{"X1 heard of anew", "leads 1 100\nalive 1 7 500\nalive 1 7 1400\nexpired 1 7 1000 1600", "X1"},
 		{"X2 a server had heard", "leads 1 100\nalive 1 7 500\nexpired 1 7 1000 1500 600", "X2"},
 		{"what a server had heard in time", "leads 1 100\nalive 1 7 500\nexpired 1 7 1000 1600 600", ""},
-		{"ended in time", "leads 1 100\nopened 7 1000\nmaybe 1 7 500\nstepped 1 1530 30\nexpired 1 7 1000 1531\nstepped 1 9999 30", ""},
-		{"X3 too late", "leads 1 100\nopened 7 1000\nmaybe 1 7 500\nstepped 1 1531 30", "X3"},
-		{"X3 never told", "leads 1 100\nopened 7 1000\nstepped 1 1131 30", "X3"},
-		{"its client has ended it", "leads 1 100\nopened 7 1000\ndecided 1 7\nstepped 1 2000 30", ""},
-		{"X3 of a former leader's decision", "leads 1 100\nopened 7 1000\ndecided 1 7\nleads 2 200\nstepped 2 1231 30", "X3"},
-		{"it is over", "leads 1 100\nopened 7 1000\nclosed 7\nstepped 1 2000 30", ""},
+		{"ended in time", "opened 7 1000\nleads 1 100\nmaybe 1 7 500\nstepped 1 1530 30\nexpired 1 7 1000 1531\nstepped 1 9999 30", ""},
+		{"X3 too late", "opened 7 1000\nleads 1 100\nmaybe 1 7 500\nstepped 1 1531 30", "X3"},
+		{"X3 never told", "opened 7 1000\nleads 1 100\nstepped 1 1131 30", "X3"},
+		{"its client has ended it", "opened 7 1000\nleads 1 100\ndecided 1 7\nstepped 1 2000 30", ""},
+		{"X3 of a former leader's decision", "opened 7 1000\nleads 1 100\ndecided 1 7\nleads 2 200\nstepped 2 1231 30", "X3"},
+		{"X3 of one that it has begun itself", "leads 1 100\nopens 1 7 500\nopened 7 1000\nstepped 1 1530 30\nstepped 1 1531 30", "X3"},
+		{"of another leader", "leads 1 100\nopened 7 1000\nstepped 1 2000 30", ""},
+		{"it is over", "opened 7 1000\nleads 1 100\nclosed 7\nstepped 1 2000 30", ""},
 	})
 }
 

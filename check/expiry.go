@@ -32,7 +32,7 @@ type reign struct {
 	sinceMs int64
 	alive   map[zk.SessionID]int64 // it surely knew
 	maybe   map[zk.SessionID]int64 // it may have known, or better
-	ended   map[zk.SessionID]bool  // by a decision of this leader
+	here    map[zk.SessionID]bool  // sessions that it has: false if it has decided their end
 }
 
 // NewExpiry returns a checker that knows no leader.
@@ -42,8 +42,17 @@ func NewExpiry() *Expiry {
 
 // Leads says that a server is established as a leader.
 func (e *Expiry) Leads(leader quorum.ID, atMs int64) {
-	e.leaders[leader] = &reign{
-		sinceMs: atMs, alive: map[zk.SessionID]int64{}, maybe: map[zk.SessionID]int64{}, ended: map[zk.SessionID]bool{},
+	r := &reign{sinceMs: atMs, alive: map[zk.SessionID]int64{}, maybe: map[zk.SessionID]int64{}, here: map[zk.SessionID]bool{}}
+	for session := range e.sessions {
+		r.here[session] = true
+	}
+	e.leaders[leader] = r
+}
+
+// Opens says that a leader has decided that a session begins.
+func (e *Expiry) Opens(leader quorum.ID, session zk.SessionID, atMs int64) {
+	if r := e.leaders[leader]; r != nil {
+		r.here[session], r.maybe[session] = true, atMs
 	}
 }
 
@@ -71,7 +80,7 @@ func (e *Expiry) MaybeAlive(leader quorum.ID, session zk.SessionID, atMs int64) 
 // asked for.
 func (e *Expiry) Ended(leader quorum.ID, session zk.SessionID) {
 	if r := e.leaders[leader]; r != nil {
-		r.ended[session] = true
+		r.here[session] = false
 	}
 }
 
@@ -83,7 +92,7 @@ func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs
 	if r == nil {
 		return broken(propertyExpiry, "server %d ends session %v and does not lead", leader, session)
 	}
-	r.ended[session] = true
+	r.here[session] = false
 	told, known := r.alive[session]
 	if since := max(r.sinceMs, told); atMs-since < timeoutMs {
 		return broken(propertyExpiry, "X1: leader %d ends session %v of %d ms, %d ms after it has begun to lead or was told of it (%v)",
@@ -101,11 +110,11 @@ func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs
 func (e *Expiry) Stepped(leader quorum.ID, atMs, slackMs int64) error {
 	r := e.leaders[leader]
 	if r == nil {
-		return nil
+		return nil // it is about to be established
 	}
 	for _, session := range slices.Sorted(maps.Keys(e.sessions)) {
 		since := max(r.sinceMs, r.maybe[session])
-		if late := atMs - since - e.sessions[session] - slackMs; late > 0 && !r.ended[session] {
+		if late := atMs - since - e.sessions[session] - slackMs; late > 0 && r.here[session] {
 			return broken(propertyExpiry, "X3: leader %d has not ended session %v of %d ms, %d ms after it was told of it last",
 				leader, session, e.sessions[session], atMs-since)
 		}

@@ -18,7 +18,7 @@ import (
 type Operation struct {
 	Client  int
 	Key     string
-	Op      zk.Op // create, delete, setData, getData
+	Op      zk.Op // create, delete, setData, getData; exists, which looks at nothing else
 	Version int32 // asked for by delete and setData, -1 is any
 	Data    uint64
 	Code    zk.Code
@@ -105,7 +105,7 @@ func (r register) after(op Operation) (register, zk.Code) {
 	if !r.exists {
 		return r, zk.ErrNoNode
 	}
-	if op.Op == zk.OpGetData {
+	if op.Op == zk.OpGetData || op.Op == zk.OpExists {
 		return r, zk.OK
 	}
 	if op.Version != -1 && op.Version != r.version {

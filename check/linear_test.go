@@ -19,7 +19,7 @@ func operations(text string) []Operation {
 		if end != "?" {
 			op.Return = integer(end)
 		}
-		op.Op = map[string]zk.Op{"create": zk.OpCreate, "set": zk.OpSetData, "delete": zk.OpDelete, "get": zk.OpGetData}[words[1]]
+		op.Op = map[string]zk.Op{"create": zk.OpCreate, "set": zk.OpSetData, "delete": zk.OpDelete, "get": zk.OpGetData, "exists": zk.OpExists}[words[1]]
 		op.Code = codeOf(words[2])
 		if v, given := o["v"]; given {
 			op.Version = int32(integer(v))
@@ -43,6 +43,9 @@ func TestLinearizable(t *testing.T) {
 		{"no answer, and it did not happen", "1-2 create ok data=a\n3-? set loss data=b\n8-9 get ok data=a", true},
 		{"no answer, and it happened late", "1-2 create ok data=a\n3-? set loss data=b\n4-5 get ok data=a\n8-9 get ok version=1 data=b", true},
 		{"a race", "1-2 create ok data=a\n3-9 set ok v=0 version=1 data=b\n3-9 set refused v=0 data=c\n10-11 get ok version=1 data=b", true},
+		{"there, and gone", "1-2 create ok data=a\n3-4 exists ok\n5-9 delete ok\n6-7 exists nonode\n10-11 exists nonode", true},
+		{"gone too early", "1-2 create ok data=a\n3-4 exists nonode\n5-9 delete ok", false},
+		{"there too long", "1-2 create ok data=a\n3-4 delete ok\n5-9 exists ok", false},
 		{"a stale read", "1-2 create ok data=a\n3-4 set ok version=1 data=b\n5-6 get ok data=a", false},
 		{"a read from the future", "1-2 create ok data=a\n3-4 get ok version=1 data=b\n5-6 set ok version=1 data=b", false},
 		{"a lost write", "1-2 create ok data=a\n3-4 get nonode", false},

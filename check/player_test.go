@@ -141,7 +141,7 @@ func (p *player) tell(words []string) error {
 		return p.recent.Read(zxidOf(args[0]), zxidOf(args[1]))
 	case "named":
 		return p.sequences.Created(args[0], zxidOf(args[1]), zxidOf(args[2]))
-	case "leads", "alive", "maybe", "decided", "expired", "stepped", "opened", "closed":
+	case "leads", "alive", "maybe", "decided", "expired", "stepped", "opens", "opened", "closed":
 		return p.tellExpiry(words[0], args)
 	}
 	return p.tellKept(words)
@@ -387,6 +387,8 @@ func (p *player) tellExpiry(verb string, args []string) error {
 		p.expiry.Alive(leader, session, n[2])
 	case "maybe":
 		p.expiry.MaybeAlive(leader, session, n[2])
+	case "opens":
+		p.expiry.Opens(leader, session, n[2])
 	case "decided":
 		p.expiry.Ended(leader, session)
 	case "opened":

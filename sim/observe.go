@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,7 +10,6 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/txn"
-	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -29,7 +29,7 @@ type observer struct {
 	records   map[zk.Zxid]record
 	snapshots map[*process]arrival
 	sources   map[*process]quorum.ID // whose state a server has taken over last
-	history   []check.Operation
+	lines     *lines
 }
 
 // record is a transaction as a value, by its zxid: whoever logs it logs the same.
@@ -47,7 +47,7 @@ type arrival struct {
 func newObserver(w *world) *observer {
 	return &observer{
 		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
-		sequences: check.NewSequences(), expiry: check.NewExpiry(), signs: newSigns(w), records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{},
+		sequences: check.NewSequences(), expiry: check.NewExpiry(), signs: newSigns(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{},
 	}
 }
 
@@ -84,6 +84,9 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 		if batch[i].Kind == replica.EventLoaded && len(effects.Left) == 0 {
 			o.took(p, batch[i].Link)
 		}
+	}
+	for _, zxid := range effects.Diverged {
+		o.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds that its tree is not that of %d.%d", p.node, zxid.Epoch(), zxid.Counter())})
 	}
 	for i := range effects.Disk {
 		o.disk(p, &effects.Disk[i])
@@ -146,12 +149,14 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 		return
 	}
 	o.records[op.Zxid] = record{h, t}
-	if !p.leads() || t.Op != zk.OpCloseSession {
-		return
-	}
-	if h.Cxid == 0 {
+	o.lines.logged(op.Zxid)
+	switch {
+	case !p.leads():
+	case t.Op == zk.OpCreateSession:
+		o.expiry.Opens(p.id, h.Session, p.now().MonoMs)
+	case t.Op == zk.OpCloseSession && h.Cxid == 0:
 		o.expired(p, &h)
-	} else {
+	case t.Op == zk.OpCloseSession:
 		o.expiry.Ended(p.id, h.Session)
 	}
 }
@@ -197,6 +202,7 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 		r := o.records[zxid]
 		o.w.fail(o.model.Apply(&r.header, &r.txn))
 		o.w.fail(o.asked.Shown(&r.header, &r.txn))
+		o.lines.shown(&r)
 		switch r.txn.Op {
 		case zk.OpCreateSession:
 			o.expiry.Opened(r.header.Session, int64(r.txn.TimeoutMs))
@@ -209,9 +215,6 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 	}
 	tree := p.replica.Tree()
 	o.w.fail(o.digests.Seen(p.id, tree.LastZxid(), tree.Digest()))
-	if p.replica.Counts().DigestMismatches > 0 && !p.fuzzy {
-		o.w.fail(&check.Violation{Property: "digest", Detail: "server " + p.node.String() + " finds that its tree is not that of the leader"})
-	}
 }
 
 // keeps follows the znodes of names used once.
@@ -231,40 +234,4 @@ func (o *observer) keeps(req *zk.Request, e *clientsession.Effect) {
 	case req.Op == zk.OpDelete && not:
 		o.kept.NotDeleted(req.Path)
 	}
-}
-
-// operation adds to the history that is looked at as a whole in the end.
-func (o *observer) operation(c *client, q *request, e *clientsession.Effect) {
-	req := &e.Call.Request
-	if len(req.Path) != 3 || req.Path[:2] != "/r" {
-		return
-	}
-	op := check.Operation{
-		Client: c.number, Key: req.Path, Op: req.Op, Version: req.Version, Data: check.Hash(req.Data),
-		Code: e.Code, Call: q.asked, Return: o.w.moment(),
-	}
-	switch {
-	case !e.Replied && (e.Outcome == clientsession.NotApplied || !req.Op.IsWrite()):
-		return
-	case !e.Replied:
-		op.Return = check.Never
-	case req.Op.IsWrite() && !decided(e.Code):
-		return
-	case req.Op == zk.OpGetData && !q.recent || req.Op == zk.OpExists || req.Op == zk.OpSync:
-		return
-	case req.Op == zk.OpGetData && q.synced != nil:
-		op.Call = q.synced.asked
-	}
-	if e.Replied && e.Code == zk.OK {
-		res, err := wire.DecodeResult(req.Op, len(req.Ops), c.body)
-		if err != nil {
-			o.w.fail(err)
-			return
-		}
-		op.Found = res.Stat.Version
-		if req.Op == zk.OpGetData {
-			op.Data = check.Hash(res.Data)
-		}
-	}
-	o.history = append(o.history, op)
 }

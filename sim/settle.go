@@ -126,7 +126,7 @@ func (w *world) last() {
 			w.fail(errors.New("a server's tree is not at the end of the history"))
 		}
 	}
-	w.fail(check.Linearizable(o.history))
+	w.fail(check.Linearizable(o.lines.whole()))
 }
 
 // znodes are those of a tree.

@@ -78,8 +78,7 @@ func (p *program) act() {
 	case pick < 34:
 		p.submit(zk.Request{Op: zk.OpDelete, Path: register, Version: p.version()})
 	case pick < 46:
-		sync := p.submit(zk.Request{Op: zk.OpSync, Path: register})
-		p.submitBehind(sync, zk.Request{Op: zk.OpGetData, Path: register})
+		p.readRecent(register)
 	case pick < 56:
 		p.submit(zk.Request{Op: zk.OpGetData, Path: register, Watch: r.oneIn(2)})
 	case pick < 62:
@@ -103,6 +102,34 @@ func (p *program) act() {
 	default:
 		p.makeParents()
 	}
+}
+
+// readRecent reads behind a sync: a register, or anything else there may be.
+func (p *program) readRecent(register string) {
+	r := p.c.random
+	req := zk.Request{Op: zk.OpGetData, Path: register}
+	if r.oneIn(3) {
+		req.Path = p.somePath()
+		req.Op = []zk.Op{zk.OpGetData, zk.OpExists, zk.OpGetChildren2}[r.below(3)]
+	}
+	sync := p.submit(zk.Request{Op: zk.OpSync, Path: req.Path})
+	p.submitBehind(sync, req)
+}
+
+// somePath is one that somebody works on.
+func (p *program) somePath() string {
+	r := p.c.random
+	switch r.below(6) {
+	case 0:
+		return fmt.Sprintf("/b%d", r.below(3))
+	case 1:
+		return fmt.Sprintf("/e/c%d-%d", p.c.w.clients[r.below(len(p.c.w.clients))].number, r.below(5))
+	case 2:
+		return fmt.Sprintf("/k/c%d-%d", p.c.w.clients[r.below(len(p.c.w.clients))].number, 1+r.below(50))
+	case 3:
+		return []string{"/q", "/e", "/k"}[r.below(3)]
+	}
+	return p.childOf(fmt.Sprintf("/d%d", r.below(directories)))
 }
 
 // data is the next value to write: no two are equal.
@@ -223,7 +250,7 @@ func (p *program) complete(e *clientsession.Effect) {
 		w.tally.Reads++
 	}
 	p.judge(q, e)
-	w.watcher.operation(p.c, q, e)
+	w.watcher.lines.ended(p.c, q, e)
 	if q.final && q.answered {
 		p.final = true
 	}
@@ -248,11 +275,11 @@ func (p *program) judge(q *request, e *clientsession.Effect) {
 	switch {
 	case q.op.IsWrite() && decided(e.Code):
 		w.fail(w.watcher.recent.Wrote(q.floor, e.Zxid))
-	case q.op == zk.OpGetData && q.synced != nil && q.synced.answered && (e.Code == zk.OK || e.Code == zk.ErrNoNode):
+	case q.synced != nil && q.synced.answered && (e.Code == zk.OK || e.Code == zk.ErrNoNode):
 		q.recent = true
 		w.fail(w.watcher.recent.Read(q.synced.floor, e.Zxid))
 	case w.plan.Linearizable && !q.op.IsWrite() && q.op != zk.OpSync:
-		q.recent = q.op == zk.OpGetData
+		q.recent = true
 		w.fail(w.watcher.recent.Read(q.floor, e.Zxid))
 	}
 	if q.op == zk.OpCreate2 && e.Code == zk.OK && req.Mode.IsSequential() {
@@ -286,7 +313,7 @@ func (p *program) named(req *zk.Request, zxid zk.Zxid) error {
 func (p *program) abandon() {
 	p.calm = true
 	for _, call := range p.open {
-		p.c.w.watcher.operation(p.c, call.Owner.(*request), &clientsession.Effect{Call: call})
+		p.c.w.watcher.lines.ended(p.c, call.Owner.(*request), &clientsession.Effect{Call: call})
 	}
 }
 
