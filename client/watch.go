@@ -77,6 +77,7 @@ func (w *Watch) notify(event zk.Event) {
 		return
 	}
 	event.Path = w.c.relative(event.Path)
+	waiting := len(w.events) // looked at once: the reader takes some meanwhile
 	switch {
 	case w.inner.Kind.OneShot():
 		w.events <- event
@@ -85,9 +86,9 @@ func (w *Watch) notify(event zk.Event) {
 		} else {
 			w.end(nil)
 		}
-	case len(w.events) < w.limit:
+	case waiting < w.limit:
 		w.events <- event
-	case len(w.events) == w.limit:
+	case waiting == w.limit:
 		w.events <- zk.Event{Type: zk.EventNone, State: zk.StateSyncConnected, Path: w.path, Zxid: zk.NoZxid}
 	}
 }
