@@ -70,20 +70,27 @@ func (c *call) decode() error {
 		return nil
 	}
 	if c.tooLong != nil {
-		c.err = c.tooLong
-		if !c.Request.Op.IsWrite() {
-			c.outcome = NotApplied
-		}
+		c.err, c.outcome = c.tooLong, c.unreadable()
 		return nil
 	}
 	var err error
 	if c.result, err = wire.DecodeResult(c.Request.Op, len(c.Request.Ops), body); err != nil {
 		c.err = fmt.Errorf("%w: %w", zk.ErrConnectionLoss, err)
-		if !c.Request.Op.IsWrite() {
-			c.outcome = NotApplied
-		}
+		c.outcome = c.unreadable()
 	}
 	return err
+}
+
+// unreadable is the outcome of a request that has succeeded, by the header of a
+// reply whose body nobody can read. Whether a multi was applied stands in its body.
+func (c *call) unreadable() Outcome {
+	switch {
+	case !c.Request.Op.IsWrite():
+		return NotApplied
+	case c.Request.Op == zk.OpMulti:
+		return Unknown
+	}
+	return Applied
 }
 
 func (c *call) wake() { c.done <- struct{}{} }

@@ -51,7 +51,7 @@ func (m *Machine) attachedLost(e *Event) { m.lose(e.Cause) }
 // lose gives the connection up, not the session.
 func (m *Machine) lose(cause error) {
 	if m.phase == closing {
-		m.end(Closed, lossOf(cause))
+		m.closeUnanswered(cause)
 		return
 	}
 	lasted := m.nowMs-m.attachedMs >= m.config.BackoffMaxMs

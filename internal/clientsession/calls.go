@@ -131,9 +131,14 @@ func (m *Machine) unwatchGone(call *Call, code zk.Code) {
 }
 
 // replied takes the header of a reply: to a ping, a credential, a setWatches,
-// or else to the oldest call, as replies come in order.
+// or else to the oldest call, as replies come in order. One that is to nothing is
+// not believed: with its zxid, changes would pass for seen that were not.
 func (m *Machine) replied(e *Event) {
 	m.seenMs = m.nowMs
+	if !m.expects(e.Xid) {
+		m.lose(fmt.Errorf("reply with xid %d is out of order", e.Xid))
+		return
+	}
 	if e.Zxid > m.lastZxid {
 		m.lastZxid = e.Zxid
 	}
@@ -149,6 +154,15 @@ func (m *Machine) replied(e *Event) {
 	}
 }
 
+// expects reports whether a reply with this xid may come now.
+func (m *Machine) expects(xid zk.Xid) bool {
+	switch xid {
+	case zk.XidPing, zk.XidAuth, zk.XidSetWatches:
+		return true
+	}
+	return m.pending.len() > 0 && m.pending.at(0).Request.Xid == xid
+}
+
 func (m *Machine) repliedPing() {
 	if len(m.pings) > 0 {
 		m.acked(m.pings[0])
@@ -158,13 +172,6 @@ func (m *Machine) repliedPing() {
 
 func (m *Machine) repliedCall(e *Event) {
 	call := m.pending.pop()
-	if call == nil || call.Request.Xid != e.Xid {
-		if call != nil {
-			m.complete(call, zk.ErrConnectionLoss, m.outcome(call))
-		}
-		m.lose(fmt.Errorf("reply with xid %d is out of order", e.Xid))
-		return
-	}
 	if e.Code != zk.ErrSessionExpired {
 		m.acked(call.sentMs)
 	}

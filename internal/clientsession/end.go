@@ -25,12 +25,19 @@ func (m *Machine) attachedClose(e *Event) {
 
 func (m *Machine) closingTick(*Event) {
 	if m.nowMs-m.seenMs >= m.readTimeoutMs() {
-		m.end(Closed, lossOf(errSilent))
+		m.closeUnanswered(errSilent)
 	}
 }
 
 // closingLost is a server that went away before it answered closeSession.
-func (m *Machine) closingLost(e *Event) { m.end(Closed, lossOf(e.Cause)) }
+func (m *Machine) closingLost(e *Event) { m.closeUnanswered(e.Cause) }
+
+// closeUnanswered ends a session whose last connection was lost: that is why its
+// last calls fail, and the session has ended because it was closed.
+func (m *Machine) closeUnanswered(cause error) {
+	m.failAll(lossOf(cause))
+	m.end(Closed, zk.ErrClosing)
+}
 
 func (m *Machine) detach(*Event) { m.end(Closed, zk.ErrClosing) }
 

@@ -57,8 +57,9 @@ func addRearmed(r *zk.Request, path string, kind WatchKind) {
 }
 
 // repliedRearm waits for the last answer; then every persistent watch is told
-// that events may be missing: setWatches replays them for the other kinds only.
-// What is read after that is complete, the watch being armed.
+// that events may be missing, unless an event has told it before (notify):
+// setWatches replays them for the other kinds only. What is read after that is
+// complete, the watch being armed.
 func (m *Machine) repliedRearm(e *Event) {
 	if e.Code != zk.OK {
 		m.lose(fmt.Errorf("setting the watches again: %w", e.Code))
@@ -71,12 +72,7 @@ func (m *Machine) repliedRearm(e *Event) {
 	if m.rearming > 0 {
 		return
 	}
-	m.registry.each(func(w *Watch) {
-		if w.stale {
-			w.stale = false
-			m.emit(Effect{Kind: Notify, Watch: w, Watched: missed(w.Path)})
-		}
-	})
+	m.registry.each(m.markGap)
 }
 
 // missed is the event that tells a persistent watch of a gap.

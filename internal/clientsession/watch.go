@@ -165,7 +165,7 @@ func (m *Machine) notified(e *Event) {
 				woken = m.registry.take(event.Path, s, kind)
 			}
 			for _, w := range woken {
-				m.emit(Effect{Kind: Notify, Watch: w, Watched: event})
+				m.notify(w, event)
 			}
 		}
 	}
@@ -174,12 +174,29 @@ func (m *Machine) notified(e *Event) {
 	}
 }
 
+// notify wakes one watch, behind the mark of the gap in front of the event if
+// there is one: setWatches replays what other watches at the path have missed
+// before it is answered.
+func (m *Machine) notify(w *Watch, event zk.Event) {
+	m.markGap(w)
+	m.emit(Effect{Kind: Notify, Watch: w, Watched: event})
+}
+
+// markGap tells a persistent watch, once after each connection, that events may
+// have been missed.
+func (m *Machine) markGap(w *Watch) {
+	if w.stale {
+		w.stale = false
+		m.emit(Effect{Kind: Notify, Watch: w, Watched: missed(w.Path)})
+	}
+}
+
 // notifyRecursive wakes the recursive watches at the path and above it.
 func (m *Machine) notifyRecursive(event zk.Event) {
 	for path := event.Path; strings.HasPrefix(path, "/"); path = zk.ParentPath(path) {
 		if s := m.registry.slots[path]; s != nil {
 			for _, w := range s[RecursiveWatch] {
-				m.emit(Effect{Kind: Notify, Watch: w, Watched: event})
+				m.notify(w, event)
 			}
 		}
 		if path == zk.RootPath {
