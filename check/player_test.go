@@ -108,7 +108,7 @@ func options(words []string) map[string]string {
 
 func (p *player) tell(words []string) error {
 	switch verb, args := words[0], words[1:]; verb {
-	case "append", "durable", "recover", "truncate", "copy", "leave", "serve", "lead", "show", "equal":
+	case "append", "durable", "recover", "truncate", "copy", "leave", "serve", "lead", "show", "equal", "reconfig", "inforce":
 		return p.tellOrder(verb, args)
 	case "txn":
 		return p.tellTxn(zxidOf(args[0]), args[1:])
@@ -164,6 +164,15 @@ func (p *player) tellOrder(verb string, args []string) error {
 		}
 	case "durable":
 		p.order.Durable(id, zxidOf(args[1]))
+	case "reconfig": // by whom, zxid, and the new voters
+		var voters quorum.IDs
+		for _, text := range args[2:] {
+			voters.Add(quorum.ID(integer(text)))
+		}
+		p.order.Reconfigures(zxidOf(args[1]), strings.Join(args[2:], " "), quorum.NewMajority(voters...))
+		return p.order.Append(id, zxidOf(args[1]), hashOf(args[1]))
+	case "inforce":
+		return p.order.InForce(id, zxidOf(args[1]), strings.Join(args[2:], " "))
 	case "recover":
 		return p.order.Recover(id, zxidOf(args[1]))
 	case "truncate":

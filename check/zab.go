@@ -21,12 +21,24 @@ const propertyZab = "zab"
 //	O5  Who is established as a leader has all that was shown in older epochs.
 //	O6  What is shown is on the disks of a quorum.
 //	O7  A server that stays in its role never shows less than it has shown.
+//	O8  A configuration comes in force once it is committed: its transaction was
+//	    shown, or is on the disks of a quorum of the one before and of its own.
+//
+// What stands behind a reconfig needs a quorum of the configuration that it has
+// made, the reconfig itself one of both.
 type Order struct {
-	quorum  quorum.Set
+	quorum  quorum.Set // of the configuration in which the next transaction is shown
+	changes map[zk.Zxid]change
 	hashes  map[zk.Zxid]uint64
 	shown   []zk.Zxid // by anybody, in order
 	servers map[quorum.ID]*standing
 	leaders map[uint32]quorum.ID
+}
+
+// change is a reconfig that was logged by somebody.
+type change struct {
+	quorum quorum.Set
+	text   string
 }
 
 // standing is what is known of a server.
@@ -42,12 +54,52 @@ type standing struct {
 // quorum leaves O6 out.
 func NewOrder(q quorum.Set) *Order {
 	return &Order{
-		quorum: q, hashes: map[zk.Zxid]uint64{}, servers: map[quorum.ID]*standing{}, leaders: map[uint32]quorum.ID{},
+		quorum: q, changes: map[zk.Zxid]change{}, hashes: map[zk.Zxid]uint64{}, servers: map[quorum.ID]*standing{},
+		leaders: map[uint32]quorum.ID{},
 	}
 }
 
-// SetQuorum changes what is enough, after a reconfig.
-func (o *Order) SetQuorum(q quorum.Set) { o.quorum = q }
+// Reconfigures says that the transaction of a zxid, which somebody logs, changes
+// the ensemble. The text is that of the configuration.
+func (o *Order) Reconfigures(zxid zk.Zxid, text string, next quorum.Set) {
+	o.changes[zxid] = change{next, text}
+}
+
+// InForce says that a server goes by the configuration of a zxid from now on. One
+// with the zxid of an epoch is that of the start.
+func (o *Order) InForce(id quorum.ID, zxid zk.Zxid, text string) error {
+	if zxid.Counter() == 0 {
+		return nil
+	}
+	c, known := o.changes[zxid]
+	switch {
+	case !known:
+		return broken(propertyZab, "O8: server %d goes by a configuration of %s, which is no reconfig", id, number(zxid))
+	case c.text != text:
+		return broken(propertyZab, "O8: server %d goes by another configuration than %s has made: %s", id, number(zxid), text)
+	}
+	if _, shown := slices.BinarySearch(o.shown, zxid); shown {
+		return nil
+	}
+	if have, enough := o.committed(zxid); !enough {
+		return broken(propertyZab, "O8: server %d goes by the configuration of %s, which is on the disks of %v only", id, number(zxid), have)
+	}
+	return nil
+}
+
+// committed returns who has a transaction on disk, and whether they are enough.
+func (o *Order) committed(zxid zk.Zxid) (quorum.IDs, bool) {
+	var have quorum.IDs
+	for server, s := range o.servers {
+		if s.durable >= zxid && s.has(zxid) {
+			have.Add(server)
+		}
+	}
+	if c, is := o.changes[zxid]; is && !c.quorum.Enough(have) {
+		return have, false
+	}
+	return have, o.quorum == nil || o.quorum.Enough(have)
+}
 
 func (o *Order) server(id quorum.ID) *standing {
 	s := o.servers[id]
@@ -221,16 +273,11 @@ func (o *Order) showOne(id quorum.ID, at int, zxid zk.Zxid) error {
 		}
 		return nil
 	}
-	if o.quorum != nil {
-		var have quorum.IDs
-		for server, s := range o.servers {
-			if s.durable >= zxid && s.has(zxid) {
-				have.Add(server)
-			}
-		}
-		if !o.quorum.Enough(have) {
-			return broken(propertyZab, "O6: server %d shows %s, which is on the disks of %v only", id, number(zxid), have)
-		}
+	if have, enough := o.committed(zxid); o.quorum != nil && !enough {
+		return broken(propertyZab, "O6: server %d shows %s, which is on the disks of %v only", id, number(zxid), have)
+	}
+	if c, is := o.changes[zxid]; is && o.quorum != nil {
+		o.quorum = c.quorum
 	}
 	o.shown = append(o.shown, zxid)
 	return nil

@@ -14,6 +14,13 @@ serve 2 1 1.2
 serve 3 1 1.2
 `
 
+// moving is a reconfig at 1.3, from 1 2 3 to 1 4 5, that 1 has on disk; with join
+// 4 and 5 have it, too.
+const (
+	moving = "reconfig 1 1.3 1 4 5\ndurable 1 1.3\n"
+	join   = "append 4 1.1 1.2 1.3\nappend 5 1.1 1.2 1.3\ndurable 4 1.3\ndurable 5 1.3\nserve 4 1 1.2\n"
+)
+
 func TestOrder(t *testing.T) {
 	play(t, []history{
 		{"all equal", three + "equal 0", ""},
@@ -47,6 +54,17 @@ func TestOrder(t *testing.T) {
 		{"a deposed leader that has not heard of it", three + "append 2 2.1\nappend 3 2.1\ndurable 2 2.1\ndurable 3 2.1\nlead 2 2 2.1\nlead 1 1 1.2", ""},
 		{"shown on one disk", three + "append 1 1.3\ndurable 1 1.3\nshow 1 1.3", "O6"},
 		{"shown before any sync", three + "append 1 1.3\nappend 2 1.3\nappend 3 1.3\nshow 1 1.3", "O6"},
+		{"a reconfig on a quorum of the old servers alone", three + moving + "append 2 1.3\ndurable 2 1.3\nshow 1 1.3", "O6"},
+		{"a reconfig on a quorum of the new servers alone", three + moving + join + "leave 1\nshow 4 1.3", "O6"},
+		{"a reconfig on quorums of both", three + moving + join + "append 2 1.3\ndurable 2 1.3\nshow 1 1.3\ninforce 4 1.3 1 4 5", ""},
+		{"what is behind a reconfig on the new servers alone", three + moving + join +
+			"append 2 1.3\ndurable 2 1.3\nshow 1 1.3\nappend 1 1.4\nappend 4 1.4\ndurable 1 1.4\ndurable 4 1.4\nshow 1 1.4", ""},
+		{"what is behind a reconfig on the old servers alone", three + moving + join +
+			"append 2 1.3\ndurable 2 1.3\nshow 1 1.3\nappend 1 1.4\nappend 2 1.4\ndurable 1 1.4\ndurable 2 1.4\nshow 1 1.4", "O6"},
+		{"a configuration in force before its commit", three + moving + join + "inforce 4 1.3 1 4 5", "O8"},
+		{"a configuration of no reconfig", three + "inforce 1 1.2 1 2 3", "O8"},
+		{"two configurations of one reconfig", three + moving + join + "append 2 1.3\ndurable 2 1.3\nshow 1 1.3\ninforce 1 1.3 1 2", "O8"},
+		{"the configuration of the start", three + "inforce 1 1.0 1 2 3", ""},
 		{"an observer's disk does not count", three + "append 1 1.3\nappend 4 1.1 1.2 1.3\ndurable 1 1.3\ndurable 4 1.3\nshow 1 1.3", "O6"},
 	})
 }

@@ -113,7 +113,7 @@ func (c *client) carryOut(e *clientsession.Effect) {
 	case clientsession.Resolve:
 		var all []string
 		for _, p := range c.w.servers {
-			all = append(all, fmt.Sprint(p.id))
+			all = append(all, fmt.Sprint(p.place))
 		}
 		c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Resolved, Addresses: all, Found: true}) })
 	case clientsession.Dial:
@@ -197,7 +197,7 @@ func (c *client) send(r *zk.Request) {
 		c.w.watcher.asked.Sent(id, r)
 		c.pending = append(c.pending, pendingReply{r.Xid, r})
 	}
-	c.w.note(c.node, "ask", node(c.server), 0, strconv.Itoa(int(r.Xid))+" "+r.Op.String()+" "+r.Path)
+	c.w.note(c.node, "ask", nodeOf(c.server), 0, strconv.Itoa(int(r.Xid))+" "+r.Op.String()+" "+r.Path)
 	conn := c.conn
 	c.stream.send(wire.AppendRequest(nil, c.mutateSend(r)))
 	c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: conn}) })
@@ -258,7 +258,7 @@ func (c *client) greet(payload []byte) {
 		c.w.fail(err)
 		return
 	}
-	c.w.note(c.node, "attached", node(c.server), 0, r.Session.String())
+	c.w.note(c.node, "attached", nodeOf(c.server), 0, r.Session.String())
 	c.watches.Connected()
 	c.w.fail(c.session.Connected(c.server, r.Session))
 	c.step(clientsession.Event{Kind: clientsession.Greeted, Conn: c.conn, Greeting: clientsession.Greeting{
@@ -269,7 +269,7 @@ func (c *client) greet(payload []byte) {
 func (c *client) event(h wire.ReplyHeader, body []byte) {
 	e, err := wire.DecodeEvent(h, body)
 	c.w.fail(err)
-	c.w.note(c.node, "event", node(c.server), e.Zxid, e.Type.String()+" "+e.Path)
+	c.w.note(c.node, "event", nodeOf(c.server), e.Zxid, e.Type.String()+" "+e.Path)
 	c.w.fail(c.session.Saw(e.Zxid))
 	c.w.fail(c.watches.Event(&e))
 	c.w.tally.Watches++
@@ -277,7 +277,7 @@ func (c *client) event(h wire.ReplyHeader, body []byte) {
 }
 
 func (c *client) reply(h wire.ReplyHeader, body []byte) {
-	c.w.note(c.node, "answer", node(c.server), h.Zxid, strconv.Itoa(int(h.Xid))+" "+h.Code.Error())
+	c.w.note(c.node, "answer", nodeOf(c.server), h.Zxid, strconv.Itoa(int(h.Xid))+" "+h.Code.Error())
 	c.w.fail(c.session.Replied(h.Xid, h.Zxid))
 	if h.Xid == zk.XidSetWatches {
 		c.w.fail(c.watches.Rearmed(h.Zxid))

@@ -11,7 +11,7 @@ import (
 type Fault struct {
 	AtMs  int64
 	Kind  FaultKind
-	A, B  int   // servers from 1 on, or clients; 0 is whoever leads at that moment
+	A, B  int   // servers by their place, from 1 on, or clients; 0 is whoever leads at that moment
 	ForMs int64 // how long it lasts
 	N     int64 // what else the kind needs
 }
@@ -45,6 +45,7 @@ const (
 	FaultClientPause                  // client A stands still; if N, its clock, too
 	FaultClientKill                   // client A is gone for good, another comes
 	FaultClientDrop                   // client A's connection breaks
+	FaultReconfig                     // client A asks for another ensemble (reconfig.go); the leader loses power ForMs later, unless that is 0
 
 	faultKinds
 )
@@ -52,7 +53,7 @@ const (
 var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
-	"client-pause", "client-kill", "client-drop",
+	"client-pause", "client-kill", "client-drop", "reconfig",
 }
 
 // String names the kind.
@@ -88,7 +89,10 @@ func (f Fault) String() string {
 	if f.ForMs != 0 {
 		fmt.Fprintf(&b, ", for %d ms", f.ForMs)
 	}
-	if f.N != 0 {
+	switch {
+	case f.Kind == FaultReconfig:
+		b.WriteString(partsText(f.N))
+	case f.N != 0:
 		fmt.Fprintf(&b, ", n=%d", f.N)
 	}
 	return b.String()
@@ -107,26 +111,28 @@ const (
 	ClassRot  // flipped bytes, lost disks
 	ClassClock
 	ClassClient
+	ClassReconfig // drawn by itself, see Plan.reconfigs
 
 	classes
 )
 
 // String names the class.
 func (c Class) String() string {
-	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client"}[c]
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig"}[c]
 }
 
 // kindsOf is what a class draws from; a kind that is listed twice is drawn twice
 // as often.
 var kindsOf = [classes][]FaultKind{
-	ClassProcess: {FaultKill, FaultKill, FaultPower, FaultPower, FaultPower, FaultPowerAll, FaultCrashAtOp, FaultCrashAtOp, FaultCrashEpoch, FaultCrashEpoch},
-	ClassPause:   {FaultPause},
-	ClassNet:     {FaultCut, FaultCut, FaultCutBoth, FaultIsolate, FaultIsolate, FaultSplit, FaultReset, FaultReset},
-	ClassSlow:    {FaultSlowNet, FaultSlowDisk},
-	ClassDisk:    {FaultFailSync, FaultFullDisk},
-	ClassRot:     {FaultFlip, FaultWipe},
-	ClassClock:   {FaultRate, FaultLeap, FaultWall},
-	ClassClient:  {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
+	ClassProcess:  {FaultKill, FaultKill, FaultPower, FaultPower, FaultPower, FaultPowerAll, FaultCrashAtOp, FaultCrashAtOp, FaultCrashEpoch, FaultCrashEpoch},
+	ClassPause:    {FaultPause},
+	ClassNet:      {FaultCut, FaultCut, FaultCutBoth, FaultIsolate, FaultIsolate, FaultSplit, FaultReset, FaultReset},
+	ClassSlow:     {FaultSlowNet, FaultSlowDisk},
+	ClassDisk:     {FaultFailSync, FaultFullDisk},
+	ClassRot:      {FaultFlip, FaultWipe},
+	ClassClock:    {FaultRate, FaultLeap, FaultWall},
+	ClassReconfig: {FaultReconfig},
+	ClassClient:   {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
 }
 
 // classOf finds the class of a kind.

@@ -35,6 +35,7 @@ func (p *process) toLink(e *zab.Effect) {
 	}
 	l := p.links[e.Link]
 	if l == nil {
+		p.answerAsPhantom(e)
 		return
 	}
 	switch e.Kind {
@@ -69,10 +70,10 @@ const redialMs = 50
 // dial tries to reach a leader until a time. A newer attempt ends an older one.
 func (p *process) dial(leader quorum.ID, number int, untilMs int64) {
 	p.later(p.random.between(0, p.delayMs()), func() {
-		t := p.w.server(int(leader))
+		t := p.w.byID(leader)
 		switch {
 		case p.dialing != number:
-		case t.up && t != p && p.w.reachable(p.node, t.node):
+		case t.up && t != p && p.reachesLinks(t) && p.w.reachable(p.node, t.node):
 			p.linkUp(t)
 		case p.w.nowMs >= untilMs:
 			p.push(replica.Event{Kind: replica.EventLinkDown})
@@ -194,7 +195,7 @@ func (l *link) readSnapshot() bool {
 	s.take(int(parcel.bytes))
 	p.note("loaded", l.snapshot)
 	l.loading = false
-	p.w.watcher.loading(p, l.id, quorum.ID(s.far), parcel.history)
+	p.w.watcher.loading(p, l.id, s.far.id(), parcel.history)
 	p.push(replica.Event{Kind: replica.EventLoaded, Link: l.id, State: state})
 	return true
 }

@@ -36,6 +36,10 @@ const (
 	SnapshotLosesSession
 	SnapshotFreesEphemeral
 
+	// The ensemble (mutant_ensemble.go).
+	OldQuorumDiscovers
+	ServerZeroIgnored
+
 	// Sessions and watches (mutant_client.go).
 	SessionRevived
 	SessionIDsRepeat
@@ -78,6 +82,9 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	SnapshotLosesNode:      {"snapshot-loses-node", "scenario S17", "a leader's state comes without one of its znodes"},
 	SnapshotLosesSession:   {"snapshot-loses-session", "ZOOKEEPER-3144", "a leader's state comes without one of its sessions"},
 	SnapshotFreesEphemeral: {"snapshot-frees-ephemeral", "ZOOKEEPER-3144, 3471", "a leader's state comes with an ephemeral that nobody owns"},
+
+	OldQuorumDiscovers: {"old-quorum-discovers", "found here", "while a reconfig is in the log, discovery waits for the configuration in force alone"},
+	ServerZeroIgnored:  {"server-zero-ignored", "found here", "a vote for server 0 is taken for one for nobody"},
 
 	SessionRevived:     {"session-revived", "scenario N10", "a leader confirms sessions that have ended"},
 	SessionIDsRepeat:   {"session-ids-repeat", "scenario N07", "a server that starts again gives the same session numbers"},

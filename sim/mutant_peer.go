@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 
 	"github.com/conclave-project/conclave/internal/durable"
@@ -15,7 +16,7 @@ import (
 
 // mutateConfig is what a mutant takes for the configuration.
 func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
-	if !p.w.is(MajorityOfOne) || p.observer || p.w.plan.Participants == 1 {
+	if !p.w.is(MajorityOfOne) || c.Version != 0 || p.place > p.w.plan.Participants || p.w.plan.Participants == 1 {
 		return c
 	}
 	text := c.Text()
@@ -26,11 +27,12 @@ func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
 			group += ":"
 		}
 		weight := "1"
-		if i+1 == int(p.id) {
+		if i+1 == p.place {
 			weight = "100"
 		}
-		group += string(rune('1' + i))
-		weights += "\nweight." + string(rune('1'+i)) + "=" + weight
+		id := fmt.Sprint(p.w.plan.idOf(i + 1))
+		group += id
+		weights += "\nweight." + id + "=" + weight
 	}
 	mutated, err := ensemble.Parse(text + group + weights)
 	must(err)

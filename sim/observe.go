@@ -149,6 +149,9 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 		return
 	}
 	o.records[op.Zxid] = record{h, t}
+	if t.Op == zk.OpReconfig {
+		o.reconfigures(op.Zxid, &t)
+	}
 	o.lines.logged(op.Zxid)
 	switch {
 	case !p.leads():

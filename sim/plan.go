@@ -1,6 +1,12 @@
 package sim
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/quorum"
+)
 
 // Plan is everything about a run that is drawn from its seed before it begins:
 // the size of the ensemble, its settings, the clients, and what goes wrong when.
@@ -8,7 +14,10 @@ import "slices"
 type Plan struct {
 	Seed         uint64
 	Participants int
-	Observers    int // their numbers follow those of the participants
+	Observers    int  // their places follow those of the participants
+	Spares       int  // behind them: not in the ensemble, they wait to be taken in
+	ZeroID       bool // ids begin with 0, not with 1
+	Reconfig     bool // reconfigEnabled
 	Clients      int
 	WildMs       int64 // how long faults and clients go on; then all is healed
 
@@ -52,8 +61,10 @@ func Draw(seed uint64) Plan {
 		p.Observers = 1 + r.below(2)
 	}
 	p.settings(r)
+	p.ensemble(branch(seed, "ensemble", 0))
 	p.faults(branch(seed, "faults", 0))
 	p.drawWork(branch(seed, "work", 0))
+	p.reconfigs(branch(seed, "reconfigs", 0))
 	return p
 }
 
@@ -90,7 +101,7 @@ func (p *Plan) faults(r *random) {
 	}
 	var kinds []FaultKind
 	for c := range classes {
-		if r.percent(60) {
+		if c != ClassReconfig && r.percent(60) {
 			kinds = append(kinds, kindsOf[c]...)
 		}
 	}
@@ -102,7 +113,60 @@ func (p *Plan) faults(r *random) {
 	}
 }
 
-func (p *Plan) servers() int { return p.Participants + p.Observers }
+func (p *Plan) servers() int { return p.Participants + p.Observers + p.Spares }
+
+// ensemble draws what the ensemble is beyond its first servers, from a branch of
+// its own.
+func (p *Plan) ensemble(r *random) {
+	p.ZeroID = r.oneIn(4)
+	if p.Reconfig = r.oneIn(2); p.Reconfig {
+		p.Spares = r.below(3)
+	}
+}
+
+// config is the configuration of the ensemble.
+func (p *Plan) config() *ensemble.Config {
+	text := ""
+	for place := range p.Participants + p.Observers {
+		text += lineOf(p.idOf(place+1), place >= p.Participants, 0) + "\n"
+	}
+	return parse(text + "version=0")
+}
+
+// configOf is that with which the server at a place starts first. Who waits to be
+// taken in has a line of its own in it.
+func (p *Plan) configOf(place int) *ensemble.Config {
+	c := p.config()
+	if c.Member(p.idOf(place)) != nil {
+		return c
+	}
+	return parse(lineOf(p.idOf(place), false, 0) + "\n" + c.Text())
+}
+
+// lineOf is a server's line in a configuration.
+func lineOf(id quorum.ID, observer bool, moves int) string {
+	role := "participant"
+	if observer {
+		role = "observer"
+	}
+	port := 10 * moves
+	return fmt.Sprintf("server.%d=10.0.0.%d:%d:%d:%s;%d", id, id+1, 2888+port, 3888+port, role, 2181+port)
+}
+
+// parse reads a text of our own.
+func parse(text string) *ensemble.Config {
+	c, err := ensemble.Parse(text)
+	must(err)
+	return c
+}
+
+// idOf is the id of the server at a place.
+func (p *Plan) idOf(place int) quorum.ID {
+	if p.ZeroID {
+		place--
+	}
+	return quorum.ID(place)
+}
 
 func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 	f := Fault{AtMs: atMs, Kind: kind, A: 1 + r.below(p.servers()), ForMs: r.between(1, 20) * r.between(10, 300)}
@@ -110,6 +174,8 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 		f.A = 0
 	}
 	switch kind {
+	case FaultReconfig:
+		return p.drawReconfig(r, atMs)
 	case FaultPower, FaultPowerAll:
 		f.N = r.between(0, 3) * 30
 	case FaultCrashAtOp:

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -65,6 +66,9 @@ func (c *port) frame(payload []byte) {
 	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request), Body: payload[wire.HeaderBytes:], Identities: c.identities}
 	if wire.DecodeRequest(payload, wire.FrameBytesMax, e.Request) != nil {
 		e.Code = zk.ErrMarshalling
+	}
+	if e.Request.Op == zk.OpReconfig { // the operator's credential
+		e.Identities = append(slices.Clone(e.Identities), auth.Super)
 	}
 	c.ended = e.Request.Op == zk.OpCloseSession
 	if c.mutateRequest(&e) {

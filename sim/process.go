@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
@@ -18,14 +19,14 @@ import (
 
 // process is a server: what its shell is in production, on virtual time.
 type process struct {
-	w        *world
-	id       quorum.ID
-	node     node
-	observer bool
-	random   *random
-	clock    clock
-	mem      *vfs.Mem // survives the process
-	fs       *vfs.Faulty
+	w      *world
+	id     quorum.ID
+	node   node
+	place  int
+	random *random
+	clock  clock
+	mem    *vfs.Mem // survives the process
+	fs     *vfs.Faulty
 
 	up      bool
 	life    int // grows with every start and end: what was planned for an older one is void
@@ -42,18 +43,22 @@ type process struct {
 	roles   int // in which it has served
 	epoch   uint32
 
+	addressing
 	turns    turns
 	links    map[zab.LinkID]*link
 	linkID   zab.LinkID
 	dialing  int // number of the newest Connect
 	ports    map[session.ConnID]*port
 	connID   session.ConnID
+	phantoms phantoms    // of a mutant
 	inFlight []*port     // of this step: with something to send
 	touches  []zab.Touch // of a mutant: of all sessions ever
 }
 
-func newProcess(w *world, id quorum.ID, observer bool) *process {
-	p := &process{w: w, id: id, node: node(id), observer: observer, random: branch(w.plan.Seed, "server", int(id))}
+func newProcess(w *world, place int) *process {
+	id := w.plan.idOf(place)
+	p := &process{w: w, id: id, node: nodeOf(id), place: place, random: branch(w.plan.Seed, "server", place)}
+	p.saved = w.plan.configOf(place)
 	p.clock = clock{monoMs: 1_000_000, wallMs: 1_700_000_000_000 + p.random.between(-2000, 2000), perMille: 1000}
 	p.format()
 	return p
@@ -99,12 +104,20 @@ func (p *process) diskOptions() durable.Options {
 func (p *process) options() replica.Options {
 	plan := &p.w.plan
 	return replica.Options{
-		ID: p.id, Observer: p.observer, TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
+		ID: p.id, Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
 		FinalizeMs: plan.FinalizeMs, ResendMinMs: 200, ResendMaxMs: 2000,
 		HistoryMax: plan.HistoryMax, CounterMax: plan.CounterMax, ForceSnapshot: plan.ForceSnapshot,
 		SessionMinMs: 1, SessionMaxMs: 1 << 30, ExtendedTypes: true, LinearizableReads: plan.Linearizable,
 		ReapIntervalMs: 5000, ReapPerMinute: 600,
+		ReconfigEnabled: plan.Reconfig, Reconfig: ensemble.Rules{VotersMin: 2}, Pending: p.pending,
 	}
+}
+
+// observes reports whether the server began as an observer; a reconfig may have
+// changed that.
+func (p *process) observes() bool {
+	plan := &p.w.plan
+	return p.place > plan.Participants && p.place <= plan.Participants+plan.Observers
 }
 
 // start begins a process on the disk that is there. A disk that is refused is
@@ -123,7 +136,7 @@ func (p *process) start() {
 	}
 	p.up, p.woken, p.serving, p.epoch, p.wakeMs = true, false, false, 0, 0
 	p.inbox, p.inFlight, p.dialing = nil, nil, 0
-	p.links, p.linkID = map[zab.LinkID]*link{}, 0
+	p.links, p.linkID, p.phantoms = map[zab.LinkID]*link{}, 0, phantoms{}
 	p.ports, p.connID = map[session.ConnID]*port{}, 0
 	p.turns.disk = disk
 	p.fuzzy = found.Store.Info.DigestZxid > found.Stored.Last
@@ -133,7 +146,8 @@ func (p *process) start() {
 	}
 	p.w.watcher.recovered(p, found.Stored.Last)
 	p.w.note(p.node, "start", 0, found.Stored.Last, "")
-	p.replica = replica.New(p.options(), p.mutateConfig(p.w.config), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
+	p.listens()
+	p.replica = replica.New(p.options(), p.mutateConfig(p.saved), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
 	p.tick()
 	p.wake()
 }
@@ -257,7 +271,9 @@ func (p *process) step() {
 	effects := p.replica.Step(batch, p.now(), p)
 	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
 	p.w.watcher.stepped(p, batch, effects)
+	p.reconfigured(&effects.Ensembles)
 	p.carryOut(effects)
+	p.haunt()
 	p.deliver()
 	p.bury(batch)
 	p.maybeSnapshot()

@@ -23,6 +23,7 @@ func (w *world) settle() {
 	w.heal()
 	limitMs := w.asleepMs() + w.limitMs()
 	nextMs := w.nowMs
+	directMs := w.nowMs + 4*(w.plan.InitMs+w.plan.SyncMs)
 	done := false
 	w.until(limitMs, func() bool {
 		if w.nowMs < nextMs {
@@ -32,7 +33,10 @@ func (w *world) settle() {
 		for _, c := range w.clients {
 			c.program.finish()
 		}
-		done = w.unsettled() == nil
+		if done = w.unsettled() == nil; !done && w.nowMs >= directMs {
+			directMs = limitMs
+			w.direct()
+		}
 		return done
 	})
 	if w.err == nil && !done {
@@ -77,6 +81,7 @@ func (w *world) heal() {
 		p.clock.perMille = 1000
 		p.start()
 	}
+	w.direct()
 	w.flow()
 }
 
@@ -87,6 +92,9 @@ func (w *world) unsettled() error {
 	}
 	var ids []quorum.ID
 	for _, p := range w.servers {
+		if !w.owed(p) {
+			continue
+		}
 		if !p.up || !p.serving {
 			return fmt.Errorf("server %v does not serve", p.node)
 		}
@@ -108,6 +116,11 @@ func (w *world) unsettled() error {
 			return fmt.Errorf("session %v of a client that is gone has not ended", id)
 		}
 	}
+	for _, p := range w.servers {
+		if at := p.replica.Config().Version; w.owed(p) && at != w.newest {
+			return fmt.Errorf("server %v goes by the configuration of %x, not of %x", p.node, at, w.newest)
+		}
+	}
 	return w.watcher.order.Equal(ids...)
 }
 
@@ -115,6 +128,9 @@ func (w *world) unsettled() error {
 func (w *world) last() {
 	o := w.watcher
 	for _, p := range w.servers {
+		if !w.owed(p) {
+			continue
+		}
 		tree := p.replica.Tree()
 		for _, session := range tree.EphemeralOwners() {
 			w.fail(o.model.Owned(session, tree.Ephemerals(session, "/")))

@@ -8,7 +8,7 @@
 // that it shows and every reply that a client gets.
 //
 //	plan.go     what a run is: drawn from the seed, made smaller by shrink.go
-//	fault.go    what can go wrong; trouble.go does it
+//	fault.go    what can go wrong; trouble.go does it, reconfig.go changes the ensemble
 //	agenda.go   virtual time
 //	stream.go   connections: bytes in order that delay, stall and break
 //	process.go  a server: replica, clock, inbox; disk.go its disk, link.go and
@@ -54,6 +54,7 @@ type Tally struct {
 	Elections, Leaders, Faults         int
 	Crashes, Reloads, Snapshots        int
 	Diff, Trunc, Snap, Committed, Lost int
+	Asked, Reconfigs                   int // changes of the ensemble: asked for, and in force
 }
 
 // add sums up runs.
@@ -67,7 +68,7 @@ func (t *Tally) add(o *Tally) {
 func (t *Tally) numbers() []*int {
 	return []*int{
 		&t.Events, &t.Steps, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
-		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost,
+		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost, &t.Asked, &t.Reconfigs,
 	}
 }
 
@@ -95,8 +96,9 @@ type world struct {
 	tally   Tally
 	err     error
 	moments int64
-	wild    bool // the first phase: faults and requests
-	still   bool // the last one: nothing is asked for, and all clients live
+	newest  int64 // version of the newest configuration in force
+	wild    bool  // the first phase: faults and requests
+	still   bool  // the last one: nothing is asked for, and all clients live
 }
 
 // Run carries a plan out, and writes its trace to out if that is not nil.
@@ -119,10 +121,10 @@ func Run(plan Plan, out io.Writer) Report {
 
 func newWorld(plan Plan, out io.Writer) *world {
 	w := &world{plan: plan, tracer: newTracer(out), blocked: map[[2]node]int{}, pairs: map[[2]node]*pair{}}
-	w.config = configOf(&plan)
+	w.config = plan.config()
 	w.watcher = newObserver(w)
 	for i := range plan.servers() {
-		w.servers = append(w.servers, newProcess(w, quorum.ID(i+1), i >= plan.Participants))
+		w.servers = append(w.servers, newProcess(w, i+1))
 	}
 	for i := range plan.Clients {
 		w.clients = append(w.clients, newClient(w, i+1, 0))
@@ -134,23 +136,6 @@ func newWorld(plan Plan, out io.Writer) *world {
 		c.start()
 	}
 	return w
-}
-
-// configOf is the configuration of a plan's ensemble.
-func configOf(plan *Plan) *ensemble.Config {
-	text := ""
-	for i := range plan.servers() {
-		role := "participant"
-		if i >= plan.Participants {
-			role = "observer"
-		}
-		text += fmt.Sprintf("server.%d=10.0.0.%d:2888:3888:%s;10.0.0.%d:2181\n", i+1, i+1, role, i+1)
-	}
-	config, err := ensemble.Parse(text + "version=0")
-	if err != nil {
-		panic(err) // it is our own text
-	}
-	return config
 }
 
 // until lets everything happen up to a time, or until something is wrong or the
@@ -207,10 +192,20 @@ func (w *world) up(n node) bool {
 	if n >= firstClient {
 		return true
 	}
-	return w.servers[n-1].up
+	return w.byID(n.id()).up
 }
 
-func (w *world) server(n int) *process { return w.servers[n-1] }
+// server is the one of a place, from 1 on.
+func (w *world) server(place int) *process { return w.servers[place-1] }
+
+// byID is the server of a number, nil if there is none.
+func (w *world) byID(id quorum.ID) *process {
+	at := int(id - w.plan.idOf(1))
+	if at < 0 || at >= len(w.servers) {
+		return nil
+	}
+	return w.servers[at]
+}
 
 // leader is the server that serves as the leader of the newest epoch, nil if
 // there is none.

@@ -96,6 +96,7 @@ var hunts = map[Mutant][]FaultKind{
 	SyncWithoutQuorum:    {FaultIsolate},
 	SnapshotLosesSession: {FaultKill, FaultIsolate},
 	SessionRevived:       {FaultClientPause},
+	OldQuorumDiscovers:   {FaultReconfig},
 }
 
 // hunt is the plan of a seed in which a mutant is likely to show: three servers,
@@ -116,6 +117,9 @@ func (p *Plan) prey(m Mutant) {
 		p.SyncMs, p.InitMs, p.SessionMs, p.FinalizeMs, p.DiskMs = 2000, 2000, 8000, 0, 2
 	}
 	p.ForceSnapshot = m == SnapshotSavedLate || m == OldHistoryKept || m == SnapshotLosesSession
+	if m == OldQuorumDiscovers {
+		p.Reconfig, p.Spares, p.Observers, p.FinalizeMs = true, 2, 0, 0
+	}
 	p.Faults = nil
 	r := branch(p.Seed, "hunt", 0)
 	for atMs := int64(500); atMs < p.WildMs; atMs += r.between(1, 1600) {
@@ -124,6 +128,11 @@ func (p *Plan) prey(m Mutant) {
 		case FaultIsolate:
 			if f.N == 1 {
 				f.A = 0
+			}
+		case FaultReconfig:
+			f.N = []int64{1<<9 | 1<<12, 3<<9 | 3<<12, 1<<9 | 1<<12, 3<<9 | 3<<12}[r.below(2)]
+			if f.N == 1<<9|1<<12 {
+				f.N, f.ForMs = f.N|muted, r.between(1, 60)
 			}
 		case FaultClientPause:
 			f.N, f.ForMs = 1, f.ForMs+2*p.SessionMs

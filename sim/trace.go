@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -21,8 +22,13 @@ type tracer struct {
 	err   error // of out
 }
 
-// node names a server, a client, or nobody (0).
+// node names a server, a client, or nobody (0): a server's id may be 0, too.
 type node int
+
+func nodeOf(id quorum.ID) node { return node(id) + 1 }
+
+// id is that of a server.
+func (n node) id() quorum.ID { return quorum.ID(n - 1) }
 
 // clients are numbered from here on.
 const firstClient node = 100
@@ -35,7 +41,7 @@ func (n node) String() string {
 	case n >= firstClient:
 		return fmt.Sprintf("c%d", int(n-firstClient))
 	}
-	return fmt.Sprintf("s%d", int(n))
+	return fmt.Sprintf("s%d", n.id())
 }
 
 func newTracer(out io.Writer) *tracer { return &tracer{out: out, hash: 14695981039346656037} }

@@ -13,9 +13,10 @@ type trouble struct {
 	// There is never a second one before it serves again: nobody promises more
 	// than to survive the loss of a minority.
 	damaged    *process
+	mute       *Fault // of the leader that puts a reconfig in force next
 	epochCrash *Fault // of whoever notes an epoch next
-	isDown     map[*process]bool
-	untilMs    int64 // it has been calm since
+	untilMs    int64  // it has been calm since
+	changingMs int64  // until then a change of the ensemble may be on its way
 }
 
 // calmMs is how long what a fault has upset goes on behind it.
@@ -26,7 +27,7 @@ func (t *trouble) disturb(forMs int64) { t.untilMs = max(t.untilMs, t.w.nowMs+fo
 
 // plant plans the faults of the run.
 func (w *world) plant() {
-	w.trouble = trouble{w: w, isDown: map[*process]bool{}}
+	w.trouble = trouble{w: w}
 	for i := range w.plan.Faults {
 		f := &w.plan.Faults[i]
 		w.after(f.AtMs-w.nowMs, func() {
@@ -64,7 +65,7 @@ func (t *trouble) strike(f *Fault) {
 		t.epochCrash = f
 	case FaultSplit:
 		t.split(f)
-	case FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop:
+	case FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultReconfig:
 		t.strikeClient(f)
 	default:
 		if p := t.target(f.A); p != nil {
@@ -165,7 +166,7 @@ func (t *trouble) exchange(p *process, forMs int64) {
 
 // mayDamage tells whether a server's disk may be damaged, and notes that it is.
 func (t *trouble) mayDamage(p *process) bool {
-	if !p.observer && t.w.plan.Participants < 3 {
+	if !t.w.spared(p) || t.changing() {
 		return false
 	}
 	if d := t.damaged; d != nil && (!d.serving || t.w.nowMs < d.untilMs) {
@@ -248,7 +249,7 @@ func (t *trouble) isolate(f *Fault, p *process) {
 }
 
 func (t *trouble) split(f *Fault) {
-	side := func(p *process) bool { return f.N>>(p.node-1)&1 == 1 }
+	side := func(p *process) bool { return f.N>>(p.place-1)&1 == 1 }
 	for _, p := range t.w.servers {
 		for _, q := range t.w.servers {
 			if side(p) != side(q) {
@@ -267,8 +268,8 @@ func (t *trouble) noted(p *process) {
 	}
 	t.epochCrash = nil
 	p.later(p.random.between(0, int64(t.w.plan.DiskMs)), func() {
-		if leader, _ := p.replica.Leader(); f.N == 1 && leader != 0 && leader != p.id {
-			l := t.w.server(int(leader))
+		if leader, led := p.replica.Leader(); f.N == 1 && led && leader != p.id {
+			l := t.w.byID(leader)
 			l.power(0, true, "with a follower at an epoch")
 			t.bringBack(l, f.ForMs+2000)
 		}
@@ -304,6 +305,8 @@ func (t *trouble) strikeClient(f *Fault) {
 		}
 	case FaultClientKill:
 		c.again()
+	case FaultReconfig:
+		t.reconfigure(f, c)
 	case FaultClientDrop:
 		if c.stream != nil {
 			c.stream.reset()

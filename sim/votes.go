@@ -6,7 +6,6 @@ import (
 
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/peerwire"
-	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
@@ -33,7 +32,8 @@ func (w *world) pair(from, to *process) *pair {
 
 // vote sends a notification.
 func (p *process) vote(b *replica.Ballot) {
-	if b.To < 1 || int(b.To) > len(p.w.servers) {
+	to := p.w.byID(b.To)
+	if to == nil {
 		return
 	}
 	frame, err := peerwire.AppendNotification(nil, &b.Notification)
@@ -41,7 +41,7 @@ func (p *process) vote(b *replica.Ballot) {
 		p.w.fail(fmt.Errorf("server %v: %w", p.node, err))
 		return
 	}
-	q := p.w.pair(p, p.w.server(int(b.To)))
+	q := p.w.pair(p, to)
 	q.last = frame
 	q.frames = append(q.frames, frame)
 	if q.connect(); len(q.frames) > 1 && !q.moving {
@@ -54,7 +54,7 @@ func (p *process) vote(b *replica.Ballot) {
 // it was cut: then both begin with the last they have said.
 func (q *pair) connect() {
 	now := [2]int{q.from.life, q.to.life}
-	if !q.from.up || !q.to.up || !q.from.w.reachable(q.from.node, q.to.node) || q.made == now {
+	if !q.from.up || !q.to.up || !q.from.w.reachable(q.from.node, q.to.node) || !q.known() || q.made == now {
 		return
 	}
 	back := q.from.w.pair(q.to, q.from)
@@ -69,6 +69,9 @@ func (q *pair) connect() {
 	}
 	back.move()
 }
+
+// known reports whether one of the two knows where the other listens.
+func (q *pair) known() bool { return q.from.reachesVotes(q.to) || q.to.reachesVotes(q.from) }
 
 func (q *pair) move() {
 	w := q.from.w
@@ -102,7 +105,10 @@ func (q *pair) arrive(frame []byte) {
 		return
 	}
 	q.from.w.note(q.to.node, "vote", q.from.node, got.Zxid, got.String())
-	q.to.push(replica.Event{Kind: replica.EventNotification, Server: quorum.ID(q.from.id), Notification: &got})
+	if q.to.ignoresVote(&got) {
+		return
+	}
+	q.to.push(replica.Event{Kind: replica.EventNotification, Server: q.from.id, Notification: &got})
 }
 
 // forgetVotes is the end of a process: what it has not sent is lost.

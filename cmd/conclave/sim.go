@@ -94,7 +94,7 @@ The exit code is 1 if a promise was broken, or a mutant was not found.`,
 	f.StringVar(&v.plan, "plan", "", "run the plan in this file and print its trace")
 	f.StringVar(&v.save, "save", "", "write the plan of --seed to this file")
 	f.StringVar(&v.mutant, "mutant", "", "put this known bug back (see --mutants)")
-	f.BoolVar(&v.mutants, "mutants", false, "put every known bug back in turn, with up to --seeds seeds each")
+	f.BoolVar(&v.mutants, "mutants", false, "put every known bug back in turn, or that of --mutant, with up to --seeds seeds each")
 	return c
 }
 
@@ -117,7 +117,7 @@ func (v *simFlags) run(c *cobra.Command, _ []string) error {
 	case v.plan != "" || c.Flags().Changed("seed"):
 		return v.one(c, mutant)
 	case v.mutants:
-		return v.hunt(c, p)
+		return v.hunt(c, p, mutant)
 	}
 	return v.many(c, p, mutant)
 }
@@ -256,9 +256,12 @@ func simTable(w io.Writer, r *simulated) error {
 	return nil
 }
 
-// hunt puts every mutant back in turn.
-func (v *simFlags) hunt(c *cobra.Command, p *cli.Printer) error {
+// hunt puts every mutant back in turn, or only one.
+func (v *simFlags) hunt(c *cobra.Command, p *cli.Printer, only sim.Mutant) error {
 	all := sim.Mutants()
+	if only != sim.None {
+		all = []sim.Mutant{only}
+	}
 	bar := newBar(c.ErrOrStderr(), len(all))
 	var results []foundMutant
 	missed := 0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -33,13 +34,29 @@ type peers struct {
 // addressBook is where the other servers are.
 type addressBook struct{ inForce, proposed *ensemble.Config }
 
-// member finds a server, in the configuration in force first.
-func (b *addressBook) member(id quorum.ID) *ensemble.Member {
-	if m := b.inForce.Member(id); m != nil || b.proposed == nil {
-		return m
+// find returns the addresses of one kind that a server has: in the configuration in
+// force, then those of the proposed one that differ. A server to which a reconfig
+// gives other ports has moved once it is committed, and who has not heard of that
+// finds it by the proposal alone. None if the server is in neither.
+func (b *addressBook) find(id quorum.ID, of func(*ensemble.Member) []ensemble.Address) []ensemble.Address {
+	var all []ensemble.Address
+	for _, c := range []*ensemble.Config{b.inForce, b.proposed} {
+		if c == nil {
+			continue
+		}
+		if m := c.Member(id); m != nil {
+			for _, address := range of(m) {
+				if !slices.Contains(all, address) {
+					all = append(all, address)
+				}
+			}
+		}
 	}
-	return b.proposed.Member(id)
+	return all
 }
+
+func electionOf(m *ensemble.Member) []ensemble.Address { return m.Election }
+func quorumOf(m *ensemble.Member) []ensemble.Address   { return m.Quorum }
 
 // listenForPeers opens the ports for the other servers.
 func (s *Server) listenForPeers() error {
@@ -110,8 +127,11 @@ func (p *peers) openVotes(electionPort net.Listener) error {
 		ID: s.cfg.ID, Listener: electionPort, Addresses: p.electionAddresses, Receive: p.notified,
 		ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
 	}
-	if m := p.known.Load().member(s.cfg.ID); m != nil {
+	book := p.known.Load()
+	if m := book.inForce.Member(s.cfg.ID); m != nil {
 		o.Advertise = m.Election
+	} else {
+		o.Advertise = book.find(s.cfg.ID, electionOf)
 	}
 	votes, err := peernet.NewVotes(o)
 	if err != nil {
@@ -144,11 +164,7 @@ func (p *peers) close() {
 }
 
 func (p *peers) electionAddresses(id quorum.ID) []peerwire.Address {
-	m := p.known.Load().member(id)
-	if m == nil {
-		return nil
-	}
-	return m.Election
+	return p.known.Load().find(id, electionOf)
 }
 
 func (p *peers) notified(from quorum.ID, n fle.Notification) {
@@ -265,13 +281,13 @@ func (p *peers) carryOut(e *zab.Effect) {
 		p.links.Close(e.Link)
 	case zab.EffectConnect:
 		p.up = false
-		m := p.known.Load().member(e.Server)
-		if m == nil {
+		addresses := p.known.Load().find(e.Server, quorumOf)
+		if len(addresses) == 0 {
 			p.outgoing = p.links.Connect(nil, 0) // it ends at once
 			return
 		}
 		s.cfg.Logger.Info("following", "leader", int64(e.Server))
-		p.outgoing = p.links.Connect(m.Quorum, s.cfg.silence())
+		p.outgoing = p.links.Connect(addresses, s.cfg.silence())
 	case zab.EffectSendSnapshot:
 		snapshot := s.beginSnapshot()
 		s.cfg.Logger.Info("a learner gets a snapshot", "zxid", e.Zxid.String())
