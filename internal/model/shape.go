@@ -24,9 +24,9 @@ type Shape struct {
 	PastMs int64
 	// Shared are types whose values never change: a copy has the same ones.
 	Shared []reflect.Type
-	// Names are types that name a part that others are like, and which it is
-	// (from 0; negative for none). A slice of names is a set.
-	Names map[reflect.Type]func(value reflect.Value) int
+	// Names are types that name a part that others are like: which it is (from 0;
+	// negative for none), and what else the value says. A slice of names is a set.
+	Names map[reflect.Type]func(value reflect.Value) (which int, rest uint64)
 	// Orders are the exchanges of those parts: Orders[k][i] is what becomes of i.
 	// The first one changes nothing.
 	Orders [][]int
@@ -116,14 +116,15 @@ func (s *Shape) plan(t reflect.Type) *plan {
 	return p
 }
 
-func nameHash(t reflect.Type, index func(reflect.Value) int, plain func(*hashing, unsafe.Pointer)) func(*hashing, unsafe.Pointer) {
+func nameHash(t reflect.Type, index func(reflect.Value) (int, uint64), plain func(*hashing, unsafe.Pointer)) func(*hashing, unsafe.Pointer) {
 	return func(h *hashing, p unsafe.Pointer) {
-		at := index(reflect.NewAt(t, p).Elem())
-		if at < 0 || at >= len(h.order) {
+		which, rest := index(reflect.NewAt(t, p).Elem())
+		if which < 0 || which >= len(h.order) {
 			plain(h, p)
 			return
 		}
-		h.add(uint64(h.order[at]) + 1<<40)
+		h.add(uint64(h.order[which]) + 1<<40)
+		h.add(rest)
 	}
 }
 

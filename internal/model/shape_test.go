@@ -5,8 +5,10 @@ import (
 	"testing"
 )
 
-func nameOfWho() map[reflect.Type]func(reflect.Value) int {
-	return map[reflect.Type]func(reflect.Value) int{reflect.TypeFor[who](): func(v reflect.Value) int { return int(v.Int()) }}
+func nameOfWho() map[reflect.Type]func(reflect.Value) (int, uint64) {
+	return map[reflect.Type]func(reflect.Value) (int, uint64){
+		reflect.TypeFor[who](): func(v reflect.Value) (int, uint64) { return int(v.Int()), 0 },
+	}
 }
 
 // fixed is a value that several share.

@@ -6,6 +6,7 @@ package models
 import (
 	"github.com/conclave-project/conclave/internal/model"
 	"github.com/conclave-project/conclave/internal/model/flemodel"
+	"github.com/conclave-project/conclave/internal/model/zabmodel"
 )
 
 // Named is a model with its two scopes.
@@ -27,6 +28,11 @@ func All() []Named {
 		elections("fle-five", "5 servers elect a leader over slow links", flemodel.SmallFive, flemodel.FullFive),
 		elections("fle-join", "an election while a server joins the ensemble", flemodel.SmallJoin, flemodel.FullJoin),
 		elections("fle-replace", "an election while a server comes for another", flemodel.SmallReplace, flemodel.FullReplace),
+		order("zab", "epochs follow each other, with crashes", zabmodel.Small, zabmodel.Full),
+		order("zab-links", "a first epoch over links that break", zabmodel.SmallLinks, zabmodel.FullLinks),
+		order("zab-disk", "transactions with a slow disk", zabmodel.SmallDisk, zabmodel.FullDisk),
+		order("zab-reconfig", "an epoch that begins during a reconfig", zabmodel.SmallReconfig, zabmodel.FullReconfig),
+		order("zab-snapshot", "a snapshot that cannot be cut", zabmodel.SmallSnapshot, zabmodel.FullSnapshot),
 	}
 }
 
@@ -41,7 +47,15 @@ func Mutants() []Mutant {
 		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What,
 			func() *model.Model { return flemodel.New(scope.WithMutant(m.Mutant)) }})
 	}
+	for _, m := range zabmodel.Mutants {
+		name, scope := zabmodel.ScopeOf(m.Mutant)
+		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What, func() *model.Model { return zabmodel.New(scope) }})
+	}
 	return all
+}
+
+func order(name, what string, small, full zabmodel.Scope) Named {
+	return Named{name, what, func() *model.Model { return zabmodel.New(small) }, func() *model.Model { return zabmodel.New(full) }}
 }
 
 func elections(name, what string, small, full flemodel.Scope) Named {

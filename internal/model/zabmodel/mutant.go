@@ -1,0 +1,99 @@
+package zabmodel
+
+import (
+	"github.com/conclave-project/conclave/internal/model"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// Mutant is a known bug, put back around a peer: at its disk, in what it hears
+// and in what counts as a quorum.
+type Mutant string
+
+// The mutants.
+const (
+	None            Mutant = ""
+	AckBeforeSync   Mutant = "zab-ack-before-sync"
+	EpochBeforeLog  Mutant = "zab-epoch-before-log"
+	NewLeaderEarly  Mutant = "zab-newleader-acked-early"
+	TreeKept        Mutant = "zab-tree-kept"
+	AheadNotRefused Mutant = "zab-ahead-not-refused"
+	CommitAlone     Mutant = "zab-commit-without-quorum"
+	OldQuorumAlone  Mutant = "zab-discovery-by-old-quorum"
+	FailureDropped  Mutant = "zab-failure-dropped"
+)
+
+// Mutants are all of them, with what they do.
+var Mutants = []struct {
+	Mutant
+	Origin, What string
+}{
+	{AckBeforeSync, "ZOOKEEPER-3911, 4646", "a sync is said to be done when it is asked for"},
+	{EpochBeforeLog, "ZOOKEEPER-4643", "the current epoch is on disk before the history it stands for"},
+	{NewLeaderEarly, "ZOOKEEPER-4785", "NEWLEADER is acknowledged before history and epoch are durable"},
+	{TreeKept, "ZOOKEEPER-2845, 5094", "the tree is not read anew when the log is cut"},
+	{AheadNotRefused, "ZOOKEEPER-335", "a leader does not see that a learner is ahead"},
+	{CommitAlone, "scenario C11", "every leader takes itself for a quorum in broadcast"},
+	{OldQuorumAlone, "an acknowledged write lost around a reconfig", "discovery asks the old ensemble alone"},
+	{FailureDropped, "a server never elects again", "the word that the log cannot be cut is lost"},
+}
+
+// put is the disk of a mutant.
+func (m Mutant) put(t *turn, op operation) {
+	switch {
+	case m == AckBeforeSync && op.Kind == zab.EffectSync,
+		m == NewLeaderEarly && op.Kind == zab.EffectSetCurrent && t.Peer.State() == zab.Following:
+		t.push(zab.Event{Kind: zab.EventDone, Ticket: op.Ticket})
+	case m == EpochBeforeLog && op.Kind == zab.EffectSetCurrent:
+		t.Disk.do(op)
+	}
+	t.Disk.Pending = append(t.Disk.Pending, op)
+}
+
+// tells reports whether a completion is told when it comes: not if it was told
+// before.
+func (m Mutant) tells(op operation) bool {
+	return !(m == AckBeforeSync && op.Kind == zab.EffectSync)
+}
+
+// message is what a mutant makes of a message that arrives.
+func (m Mutant) message(msg zab.Message) zab.Message {
+	if m == AheadNotRefused && msg.Kind == zab.KindAckEpoch && msg.Epoch != zab.NoEpoch {
+		msg.Epoch = 0
+	}
+	return msg
+}
+
+// quorum is what a mutant takes for enough.
+func (m Mutant) quorum(set quorum.Majority) quorum.Set {
+	if m == CommitAlone {
+		return anybody{set}
+	}
+	return set
+}
+
+// anybody is enough with one server.
+type anybody struct{ quorum.Majority }
+
+// Enough implements quorum.Set.
+func (a anybody) Enough(servers quorum.IDs) bool { return len(servers) > 0 }
+
+// around may change a peer for the time of a step.
+func (m Mutant) around(p *zab.Peer) (undo func()) {
+	if m != OldQuorumAlone || p.Phase() != zab.Discovery || p.State() != zab.Leading {
+		return func() {}
+	}
+	const noting = 3 // leaderNoting: discovery is over
+	next, stage := model.Field(p, "next"), model.Field(model.Field(p, "lead").Interface(), "stage")
+	if next.IsNil() || stage.Uint() >= noting {
+		return func() {}
+	}
+	config := next.Elem().Interface()
+	next.SetZero()
+	return func() {
+		if next.IsNil() {
+			c := config.(zab.Config)
+			model.SetField(p, "next", &c)
+		}
+	}
+}

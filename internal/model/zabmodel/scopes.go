@@ -1,0 +1,75 @@
+package zabmodel
+
+import "github.com/conclave-project/conclave/internal/quorum"
+
+// first is a first start, and later three servers after one: the second
+// transaction is on the disks of two, acknowledged or not, or of one.
+var (
+	first = []Start{{Logs: []int{0, 0, 0}}}
+	later = []Start{{Logs: []int{1, 2, 2}, Shown: 1}, {Logs: []int{2, 2, 1}, Shown: 2}, {Logs: []int{2, 1, 1}, Shown: 1}}
+)
+
+// Small and Full begin after an epoch that ended with its transactions on some
+// of the disks.
+var (
+	Small = Scope{Text: "3 servers with an older epoch, 3 ways; 1 election, 1 transaction, 1 crash and restart",
+		Servers: 3, Starts: later, Elections: 1, Txns: 1, Crashes: 1}
+	Full = Scope{Text: "3 servers with an older epoch, 3 ways; 2 elections, 1 transaction, 1 crash and restart",
+		Servers: 3, Starts: later, Elections: 2, Txns: 1, Crashes: 1}
+)
+
+// SmallLinks and FullLinks begin with empty disks, over links that break.
+var (
+	SmallLinks = Scope{Text: "3 new servers; 1 election, 1 transaction, 1 broken connection",
+		Servers: 3, Starts: first, Elections: 1, Txns: 1, Resets: 1}
+	FullLinks = Scope{Text: "3 new servers; 2 elections, 1 of them wrong, 1 transaction, 1 crash and restart, 1 broken connection",
+		Servers: 3, Starts: first, Elections: 2, Wrong: 1, Txns: 1, Crashes: 1, Resets: 1}
+)
+
+// SmallDisk and FullDisk let a disk be slow: its server goes on meanwhile.
+var (
+	SmallDisk = Scope{Text: "3 new servers; 1 election, 1 transaction, 1 crash and restart, 1 slow disk",
+		Servers: 3, Starts: first, Elections: 1, Txns: 1, Crashes: 1, Slow: 1}
+	FullDisk = Scope{Text: "3 new servers; 1 election, 3 transactions, 1 crash and restart, 1 slow disk",
+		Servers: 3, Starts: first, Elections: 1, Txns: 3, Crashes: 1, Slow: 1}
+)
+
+// SmallReconfig takes servers 2 and 3 in beside server 1, which has just
+// committed that; FullReconfig goes from {1, 2, 3} to {2, 4, 5}, and its leader
+// has died: a transaction behind the reconfig was committed by the new ensemble,
+// and nobody alive knows of that.
+var (
+	SmallReconfig = Scope{Text: "{1} to {1, 2, 3}, the change in all logs; 1 election, 1 transaction, 1 pause beyond all limits",
+		Servers: 3, Starts: []Start{{Logs: []int{1, 1, 1}, Shown: 1, Change: 1}}, Elections: 1, Txns: 1, Timeouts: 1,
+		Old: []quorum.ID{1}, New: []quorum.ID{1, 2, 3}}
+	FullReconfig = Scope{Text: "{1, 2, 3} to {2, 4, 5} in the logs of 3, 4, 5, server 2 dead; 1 election",
+		Servers:   5,
+		Starts:    []Start{{Logs: []int{1, 3, 2, 3, 3}, Shown: 3, Change: 2, Dead: []int{2}}},
+		Elections: 1, Old: []quorum.ID{1, 2, 3}, New: []quorum.ID{2, 4, 5}}
+)
+
+// SmallSnapshot has a server whose snapshot holds a transaction that was never
+// committed: its log cannot be cut there.
+var (
+	SmallSnapshot = Scope{Text: "3 servers, one with a snapshot that is ahead; 2 elections",
+		Servers: 3, Starts: []Start{{Logs: []int{1, 1, 2}, Shown: 1, Saved: []int{3}}}, Elections: 2}
+	FullSnapshot = Scope{Text: "3 servers, one with a snapshot that is ahead; 2 elections, 1 transaction, 1 crash and restart",
+		Servers: 3, Starts: []Start{{Logs: []int{1, 1, 2}, Shown: 1, Saved: []int{3}}}, Elections: 2, Txns: 1, Crashes: 1}
+)
+
+// WithMutant returns the scope with a known bug put back.
+func (s Scope) WithMutant(m Mutant) Scope {
+	s.Mutant = m
+	return s
+}
+
+// ScopeOf returns the scope in which a mutant is looked for.
+func ScopeOf(m Mutant) (model string, scope Scope) {
+	switch m {
+	case OldQuorumAlone:
+		return "zab-reconfig", FullReconfig.WithMutant(m)
+	case FailureDropped:
+		return "zab-snapshot", SmallSnapshot.WithMutant(m)
+	}
+	return "zab", Full.WithMutant(m)
+}
