@@ -133,7 +133,27 @@ func (s *storm) inForce(ctx context.Context) ([]*servers.Member, error) {
 	if !maps.Equal(planOf(first, s.e.Members), r.planned) || first.Version < r.acknowledged {
 		return nil, fmt.Errorf("%v is asked for, version %x acknowledged, in force is\n%s", r.planned, r.acknowledged, first.Text())
 	}
+	for _, m := range members {
+		if err := s.acts(ctx, m, first); err != nil {
+			return nil, err
+		}
+	}
 	return members, nil
+}
+
+// acts waits until a server says that it goes by a configuration: the tree has it
+// whether or not the server does.
+func (s *storm) acts(ctx context.Context, m *servers.Member, c *ensemble.Config) error {
+	for {
+		conf, err := servers.FourLetterWord(m.Addr, "conf")
+		switch _, text, _ := strings.Cut(conf, "\nmembership: \n"); {
+		case err == nil && text == c.Text():
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("server %d has the configuration %x in its tree and goes by another: %v\n%s", m.ID, c.Version, err, conf)
+		}
+		s.sleep(20 * time.Millisecond)
+	}
 }
 
 // configurationOf asks one server, until it answers.

@@ -19,6 +19,9 @@ type EnsembleOptions struct {
 	// Kinds are the programs of servers 1, 2 and so on.
 	Kinds []Kind
 
+	// FromZero gives the ids 0, 1 and so on instead.
+	FromZero bool
+
 	// Observers are the ids of servers that do not vote.
 	Observers []int
 
@@ -48,7 +51,7 @@ type EnsembleOptions struct {
 // An Ensemble is some servers that know each other. Members may be of different
 // kinds, and of another kind after each stop.
 type Ensemble struct {
-	// Members by id: Members[0] has the id 1.
+	// Members by id: Members[0] has the id 1, or 0.
 	Members []*Member
 
 	// Network is nil unless the ensemble is proxied.
@@ -98,7 +101,7 @@ func (e *Ensemble) Grow(ctx context.Context, k Kind) (*Member, error) {
 	if err := k.Install(ctx); err != nil {
 		return nil, err
 	}
-	m := &Member{ID: len(e.Members) + 1, Kind: k, ensemble: e, links: map[int]link{}}
+	m := &Member{ID: len(e.Members) + e.firstID(), Kind: k, ensemble: e, links: map[int]link{}}
 	m.Dir = filepath.Join(e.options.Dir, fmt.Sprint(m.ID))
 	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("servers: new ensemble: %w", err)
@@ -144,7 +147,14 @@ func (e *Ensemble) proxy() error {
 }
 
 // Member is the server of that id.
-func (e *Ensemble) Member(id int) *Member { return e.Members[id-1] }
+func (e *Ensemble) Member(id int) *Member { return e.Members[id-e.firstID()] }
+
+func (e *Ensemble) firstID() int {
+	if e.options.FromZero {
+		return 0
+	}
+	return 1
+}
 
 // Addrs is the list of all servers for a client.
 func (e *Ensemble) Addrs() string {
