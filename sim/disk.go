@@ -13,14 +13,15 @@ import (
 // turns is a server's disk: operations wait for their turn, and a turn takes
 // time. It is what the disk's goroutine is in production.
 type turns struct {
-	p      *process
-	disk   *durable.Disk
-	queue  []operation
-	busy   bool
-	full   bool
-	slowMs int64
-	nextAt int  // transactions delivered when the next snapshot is due
-	saving bool // a snapshot is under way
+	p        *process
+	disk     *durable.Disk
+	queue    []operation
+	busy     bool
+	full     bool
+	slowMs   int64
+	nextAt   int               // transactions delivered when the next snapshot is due
+	saving   bool              // a snapshot is under way
+	periodic *durable.Snapshot // the one that is being saved
 
 	// faults
 	late     *operation // of a mutant: still to be done

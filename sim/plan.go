@@ -24,8 +24,9 @@ type Plan struct {
 	TickMs, InitMs, SyncMs int64
 	FinalizeMs             int64
 	HistoryMax             int
-	SnapCount              int // transactions between snapshots, at most
-	Portions               int // of a snapshot; transactions go on between them
+	SnapCount              int   // transactions between snapshots, at most
+	Portions               int   // of a snapshot; transactions go on between them
+	SnapSlow               int64 // how many times slower snapshots are than other work of the disk
 	CounterMax             uint32
 	SessionMs              int64 // what clients ask for
 	Linearizable           bool

@@ -285,6 +285,9 @@ func (p *process) carryOut(effects *replica.Effects) {
 	for i := range effects.Left {
 		p.w.note(p.node, "leave", 0, 0, effects.Left[i].String())
 	}
+	if len(effects.Left) > 0 && p.turns.saving {
+		p.turns.periodic.GiveUp()
+	}
 	for _, op := range effects.Disk {
 		if p.life == life {
 			p.turns.put(op)

@@ -40,9 +40,9 @@ func (p *process) maybeSnapshot() {
 	t.nextAt = int(p.replica.Counts().Delivered) + 1 + t.draw()
 	t.disk.Log().Roll()
 	s := p.portion(durable.BeginLogged(p.replica))
-	t.saving = true
+	t.saving, t.periodic = true, s
 	p.note("snapshot", s.Zxid())
-	mostMs := 10 * int64(p.w.plan.DiskMs)
+	mostMs := 10 * int64(p.w.plan.DiskMs) * max(p.w.plan.SnapSlow, 1)
 	p.awake(p.random.between(0, mostMs), func() {
 		v, err := s.SaveTo(t.disk.Store())
 		if err != nil {

@@ -68,6 +68,7 @@ func (p *Plan) drawWork(r *random) {
 		}
 	}
 	p.Portions = []int{1, 3, 8, 20}[r.below(4)]
+	p.SnapSlow = []int64{1, 1, 5, 40}[r.below(4)]
 }
 
 // works has one of the parts of the work go on; false if there is none, or it is

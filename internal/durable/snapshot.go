@@ -3,6 +3,7 @@ package durable
 import (
 	"errors"
 	"io"
+	"sync/atomic"
 
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
@@ -16,15 +17,16 @@ import (
 // has everything up to its zxid, and perhaps changes that came while it was
 // written.
 type Snapshot struct {
-	zxid   zk.Zxid
-	leases []session.Lease
-	acls   []aclList
-	tree   *tree.Tree
-	scan   *tree.Scan
-	step   []tree.Entry
-	data   []byte
-	ended  bool // the walk is over
-	ahead  bool // the tree came from a leader: it may be ahead of its zxid, so its digest says nothing
+	zxid    zk.Zxid
+	leases  []session.Lease
+	acls    []aclList
+	tree    *tree.Tree
+	scan    *tree.Scan
+	step    []tree.Entry
+	data    []byte
+	ended   bool // the walk is over
+	givenUp atomic.Bool
+	ahead   bool // the tree came from a leader: it may be ahead of its zxid, so its digest says nothing
 
 	portionMax int // znodes of a portion
 }
@@ -61,6 +63,12 @@ func (s *Snapshot) End() {
 	s.scan.End()
 	s.ended = true
 }
+
+// GiveUp has Save and Stream return ErrCut, unless nothing is left to copy. A
+// server calls it when its role ends, before the next one delivers anything: what
+// that delivers may be of a history that is cut off later (ZOOKEEPER-1549), and
+// would stay in a snapshot that is of an earlier zxid. Any goroutine may call it.
+func (s *Snapshot) GiveUp() { s.givenUp.Store(true) }
 
 // again begins the walk anew, for a snapshot that found no room: of a tree that
 // has not changed since.
@@ -202,7 +210,7 @@ func (s *Snapshot) copyStep() (more bool, err error) {
 	s.step, s.data = s.step[:0], s.data[:0]
 	s.tree.RLock()
 	defer s.tree.RUnlock()
-	if s.scan.Cut() {
+	if s.scan.Cut() || s.givenUp.Load() {
 		return false, ErrCut
 	}
 	for len(s.data) < stepBytes && len(s.step) < s.portionMax {

@@ -8,9 +8,10 @@ import (
 // A transaction carries the digest of the tree that it makes, as the leader has
 // worked it out before anybody applied it. A server whose tree has another one
 // would show what the others do not, now or later. Its log is sound, for that is
-// compared record by record; its tree is not. So it leaves its role, reads its
-// disk anew, and takes no part in elections until a leader has sent its whole
-// state: the others elect one of those whose trees are right.
+// compared record by record; its tree is not. The peer finds out which server is
+// wrong (zab/diverged.go); that one leaves its role, reads its disk anew, and takes
+// no part in elections until a leader has sent its whole state: the others elect
+// one of those whose trees are right.
 //
 // If they cannot do without it, or if it has been through this a short while ago,
 // the fault may be in the digest itself, which all would find alike. Then it goes
@@ -30,15 +31,10 @@ func (r *Replica) compare(p *proposal) {
 	case !r.fuzzy:
 		r.counts.DigestMismatches++
 		r.effects.Diverged = append(r.effects.Diverged, p.header.Zxid)
-		if r.config != nil && r.mayDoubt() {
-			r.doubtTree()
+		if r.config != nil && (r.divergedMs == 0 || r.now.MonoMs-r.divergedMs >= divergedGapMs) {
 			r.order(zab.Event{Kind: zab.EventDiverged})
 		}
 	}
-}
-
-func (r *Replica) mayDoubt() bool {
-	return r.divergedMs == 0 || r.now.MonoMs-r.divergedMs >= divergedGapMs
 }
 
 // doubtTree has the next peer ask for the whole state, without a vote.

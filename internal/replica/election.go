@@ -111,7 +111,9 @@ func (r *Replica) vote(event fle.Event) {
 		r.endReadOnly()
 		r.leader = elected.Leader
 		r.counts.Elections++
-		r.order(zab.Event{Kind: zab.EventElected, Server: elected.Leader})
+		r.order(zab.Event{
+			Kind: zab.EventElected, Server: elected.Leader, Epoch: elected.Vote.Epoch, Record: zab.Record{Zxid: elected.Vote.Zxid},
+		})
 	}
 }
 

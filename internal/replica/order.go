@@ -145,6 +145,7 @@ func (r *Replica) onServe(e *zab.Effect) {
 		r.order(zab.Event{Kind: zab.EventStop})
 		return
 	}
+	r.needSnapshot = false
 	r.epoch = e.Epoch
 	r.activateOffered(e.Epoch)
 	if r.reborn {
@@ -199,6 +200,9 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	r.effects.Left = append(r.effects.Left, e.Reason)
 	if e.Reload {
 		r.needSnapshot = e.Reason == zab.ReasonCannotTruncate
+		if e.Reason == zab.ReasonDiverged {
+			r.doubtTree()
+		}
 		r.reload()
 	}
 }

@@ -130,6 +130,8 @@ func (r *Replica) goesOut(c *conn, p *parked) bool {
 		return false
 	case op == zk.OpCloseSession && c.session.Local && !c.upgrading:
 		return false
+	case p.code == zk.ErrEphemeralOnLocalSession:
+		return false // the others do not know the session
 	case op == zk.OpSync:
 		return p.code == zk.OK
 	case !op.IsWrite():

@@ -30,17 +30,12 @@ func (s *script) request(f []string) {
 	c.xid++
 	e := Event{Kind: EventRequest, Conn: id, Identities: c.identities}
 	r := &zk.Request{}
-	op, known := opsByName[f[2]]
+	_, known := opsByName[f[2]]
 	switch {
 	case f[2] == "op":
 		r.Op = zk.Op(s.number(f[3]))
 	case !known:
 		s.t.Fatalf("unknown operation %q", f[2])
-	case op == zk.OpMulti || op == zk.OpMultiRead:
-		r.Op, r.Ops = op, []zk.Request{}
-		for part := range strings.SplitSeq(strings.Join(f[3:], " "), ";") {
-			r.Ops = append(r.Ops, *ParseRequest(s.t, strings.Fields(part)))
-		}
 	default:
 		r = ParseRequest(s.t, f[2:])
 	}
@@ -56,9 +51,16 @@ var scriptModes = map[string]zk.CreateMode{
 	"container": zk.Container,
 }
 
-// ParseRequest reads "OP [PATH] [DATA] [key=value ...]".
+// ParseRequest reads "OP [PATH] [DATA] [key=value ...]", or a multi of such.
 func ParseRequest(t *testing.T, f []string) *zk.Request {
 	r := &zk.Request{Op: opsByName[f[0]], Version: -1, TTL: -1}
+	if r.Op == zk.OpMulti || r.Op == zk.OpMultiRead {
+		r = &zk.Request{Op: r.Op, Ops: []zk.Request{}}
+		for part := range strings.SplitSeq(strings.Join(f[1:], " "), ";") {
+			r.Ops = append(r.Ops, *ParseRequest(t, strings.Fields(part)))
+		}
+		return r
+	}
 	if r.Op.IsCreate() {
 		r.ACL, r.Data = zk.OpenACL(), []byte{}
 	}

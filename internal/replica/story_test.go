@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/tracetest"
 	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -79,6 +80,8 @@ var commands = map[string]func(*player, []string){
 	"deliver":    (*player).deliver,    // deliver: between servers until quiet. deliver A B [N]: N messages from A to B
 	"disk":       (*player).disk,       // disk A [N]: N operations of its disk, or all that wait
 	"only":       (*player).only,       // only A: takes a snapshot, and purges all before it
+	"begin":      (*player).begin,      // begin A: a snapshot, as a server does now and then
+	"finish":     (*player).finish,     // finish A: writes it
 	"settle":     (*player).settle,     // settle: messages and disks until quiet; only the outcome is told
 	"tick":       (*player).tick,       // tick +MS [A ...]: time passes for all, and the servers are told
 	"pass":       (*player).pass,       // pass +MS: in ticks, with all settled behind each; only the outcome is told
@@ -249,6 +252,22 @@ func (p *player) only(f []string) {
 		}
 	}
 	must(p.t, s.mem.SyncDir(dir))
+}
+
+// begin begins a snapshot beside the log, which ends with the role.
+func (p *player) begin(f []string) {
+	s := p.server(f[1])
+	s.snapshot = durable.BeginLogged(s.replica)
+}
+
+func (p *player) finish(f []string) {
+	s := p.server(f[1])
+	_, err := s.snapshot.Save(s.disk.Store(), nil)
+	if err == nil {
+		s.say("snapshot of %s", zab.FormatZxid(s.snapshot.Zxid()))
+	} else {
+		s.say("no snapshot: %v", err)
+	}
 }
 
 func (p *player) deliver(f []string) {

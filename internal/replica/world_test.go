@@ -47,16 +47,17 @@ type server struct {
 	mem      *vfs.Mem
 	saved    *ensemble.Config // in its configuration file
 
-	replica *replica.Replica // nil while it is down
-	disk    *durable.Disk
-	work    []operation
-	full    bool
-	inbox   []replica.Event
-	ends    map[zab.LinkID]*end
-	linkID  zab.LinkID
-	dialing *quorum.ID // nil: nobody
-	untilMs int64
-	role    string // told last
+	replica  *replica.Replica // nil while it is down
+	disk     *durable.Disk
+	snapshot *durable.Snapshot // begun by a story
+	work     []operation
+	full     bool
+	inbox    []replica.Event
+	ends     map[zab.LinkID]*end
+	linkID   zab.LinkID
+	dialing  *quorum.ID // nil: nobody
+	untilMs  int64
+	role     string // told last
 }
 
 // operation is one of the disk, with the snapshot that was begun for it.
@@ -296,6 +297,9 @@ func (s *server) once() {
 	s.w.watcher.stepped(s)
 	for _, reason := range effects.Left {
 		s.say("leaves: %s", reason)
+		if s.snapshot != nil {
+			s.snapshot.GiveUp()
+		}
 	}
 	for _, op := range effects.Disk {
 		s.queue(op)

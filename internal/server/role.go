@@ -97,6 +97,9 @@ func (s *Server) Role() Role {
 
 // noteStep looks at what a step has made of the role. The loop calls it.
 func (s *Server) noteStep(effects *replica.Effects) {
+	if len(effects.Left) > 0 {
+		s.snaps.roleEnded()
+	}
 	s.leads.Store(s.replica.Leads())
 	s.serves.Store(s.replica.Serving())
 	role := roleOf(s.replica, s.cfg.ID)

@@ -22,7 +22,8 @@ type snapshots struct {
 	last    atomic.Int64 // zxid of the last one
 	ready   atomic.Bool
 	failed  atomic.Int64
-	purge   chan struct{} // a token when old ones should go at once
+	purge   chan struct{}     // a token when old ones should go at once
+	current *durable.Snapshot // the periodic one begun last; of the loop
 }
 
 func newSnapshots(trigger *store.Trigger) *snapshots {
@@ -59,10 +60,20 @@ func (s *Server) maybeSnapshot() {
 	s.snaps.due.Store(false)
 	s.disk.roll()
 	b := durable.BeginLogged(s.replica)
+	s.snaps.current = b
 	s.task(func() {
 		defer s.snaps.busy.Store(false)
 		s.takeSnapshot(b)
 	})
+}
+
+// roleEnded gives up the snapshot that is under way. The loop calls it before its
+// next step.
+func (n *snapshots) roleEnded() {
+	if n.busy.Load() {
+		n.current.GiveUp()
+		n.due.Store(true)
+	}
 }
 
 func (s *Server) beginSnapshot() *durable.Snapshot {

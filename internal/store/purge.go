@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // Purged tells what Purge deleted, names without directories.
@@ -58,7 +59,7 @@ func (s *Store) Purge(keep int) (Purged, error) {
 // oldestKept is the index of the last of keep whole snapshots, newest first.
 func (s *Store) oldestKept(files []snap.File, keep int) (index int, found bool) {
 	for i, file := range files {
-		if s.verify(file) != nil {
+		if _, err := s.verify(file); err != nil {
 			continue
 		}
 		if keep--; keep == 0 {
@@ -68,24 +69,36 @@ func (s *Store) oldestKept(files []snap.File, keep int) (index int, found bool) 
 	return 0, false
 }
 
-// verify reads a snapshot whole, once for each name and size.
-func (s *Store) verify(file snap.File) error {
+// verify reads a snapshot whole, once for each name and size. It returns the last
+// zxid of which the snapshot may hold something.
+func (s *Store) verify(file snap.File) (end zk.Zxid, err error) {
 	size, err := s.size(file)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s.verified.Lock()
-	known, ok := s.verified.sizes[file.Name]
+	known, ok := s.verified.files[file.Name]
 	s.verified.Unlock()
-	if ok && known == size {
-		return nil
+	if ok && known.size == size {
+		return known.end, nil
 	}
-	if _, err := snap.Verify(s.fs, s.snapDir, file, s.snapOptions()); err != nil {
-		return err
+	info, err := snap.Verify(s.fs, s.snapDir, file, s.snapOptions())
+	if err != nil {
+		return 0, err
 	}
-	s.noteVerified(file)
-	return nil
+	end = endOf(file, info)
+	s.noteVerified(file, end)
+	return end, nil
 }
+
+// verified is what is known of a snapshot that was read whole.
+type verified struct {
+	size int64
+	end  zk.Zxid
+}
+
+// endOf is where a snapshot's writer stood when it ended.
+func endOf(file snap.File, info snap.Info) zk.Zxid { return max(file.Zxid, info.DigestZxid, info.Last) }
 
 func (s *Store) size(file snap.File) (int64, error) {
 	info, err := s.fs.Stat(filepath.Join(s.snapDir, file.Name))
@@ -95,18 +108,18 @@ func (s *Store) size(file snap.File) (int64, error) {
 	return info.Size, err
 }
 
-func (s *Store) noteVerified(file snap.File) {
+func (s *Store) noteVerified(file snap.File, end zk.Zxid) {
 	size, err := s.size(file)
 	if err != nil {
 		return
 	}
 	s.verified.Lock()
 	defer s.verified.Unlock()
-	s.verified.sizes[file.Name] = size
+	s.verified.files[file.Name] = verified{size, end}
 }
 
 func (s *Store) forget(file snap.File) {
 	s.verified.Lock()
 	defer s.verified.Unlock()
-	delete(s.verified.sizes, file.Name)
+	delete(s.verified.files, file.Name)
 }

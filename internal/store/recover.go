@@ -114,7 +114,7 @@ func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 			r.Rejected = append(r.Rejected, err)
 			continue
 		}
-		s.noteVerified(file)
+		s.noteVerified(file, endOf(file, info))
 		r.Target, r.Snapshot, r.Info, r.Last = target, file, info, file.Zxid
 		if t, ok := target.(LoadedTarget); ok {
 			t.Loaded(file, info)

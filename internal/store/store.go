@@ -76,7 +76,7 @@ type Store struct {
 
 	verified struct {
 		sync.Mutex
-		sizes map[string]int64 // of snapshots that were read whole, by name
+		files map[string]verified // snapshots that were read whole, by name
 	}
 }
 
@@ -111,7 +111,7 @@ func newStore(fsys vfs.FS, options Options) *Store {
 		snapDir: filepath.Join(options.DataDir, versionDir),
 		logDir:  filepath.Join(options.LogDir, versionDir),
 	}
-	s.verified.sizes = map[string]int64{}
+	s.verified.files = map[string]verified{}
 	return s
 }
 

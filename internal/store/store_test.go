@@ -319,6 +319,26 @@ func TestTruncateEndsThereAfterEveryCrashOrChangesNothing(t *testing.T) {
 	}
 }
 
+// A snapshot of 22 that was written until 24 may hold what is cut off: it goes with
+// it, and the one of 20 is rested on.
+func TestSnapshotThatEndsBehindTheCutGoes(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	w, err := s.NewSnapshot(22)
+	must(t, err)
+	must(t, w.Begin(0, 0))
+	must(t, w.Node("", nil, -1, &zk.StatPersisted{}))
+	must(t, w.End(24, zk.Digest{Version: 2}, 24))
+	must(t, w.Commit())
+	must(t, s.Truncate(23))
+	r, err := s.Recover(newModel)
+	must(t, err)
+	if r.Last != 23 || r.Snapshot.Zxid != 20 {
+		t.Errorf("history ends at %s, from snapshot %s", r.Last, r.Snapshot.Name)
+	}
+	must(t, s.Close())
+}
+
 func TestPurgeCountsWholeSnapshotsOnly(t *testing.T) {
 	list := func(disk *vfs.Mem) string {
 		snapshots, _ := disk.List("data/version-2")

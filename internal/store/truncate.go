@@ -56,7 +56,7 @@ func (s *Store) Replace(last zk.Zxid) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	// It was written a moment ago, and the leader waits: it is not read again.
-	s.noteVerified(snap.File{Name: snap.Name(last, s.options.Compression), Zxid: last})
+	s.noteVerified(snap.File{Name: snap.Name(last, s.options.Compression), Zxid: last}, last)
 	if err := s.truncate(last); err != nil {
 		return err
 	}
@@ -98,7 +98,8 @@ func (s *Store) removeAll(dir string, names []string) error {
 }
 
 // baseFor finds the newest whole snapshot from which the log leads to last
-// without a hole, and the snapshots that are newer than last.
+// without a hole, and the snapshots that are newer than last, or hold something
+// that is: one that was written while the server changed its role.
 func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err error) {
 	files, err := snap.Files(s.fs, s.snapDir)
 	if err != nil {
@@ -109,7 +110,12 @@ func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err er
 			newer = append(newer, file)
 			continue
 		}
-		if s.verify(file) != nil {
+		end, err := s.verify(file)
+		if err != nil {
+			continue
+		}
+		if end > last {
+			newer = append(newer, file)
 			continue
 		}
 		if err := s.leadsTo(file.Zxid, last); err != nil {

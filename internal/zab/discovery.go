@@ -136,12 +136,16 @@ func (p *Peer) learnerLeaderInfo(m *Message) {
 }
 
 // ackEpoch answers with the history. One whose log could not be cut asks for
-// everything: it claims no history and no epoch, so that it is not counted.
+// everything, as if it had none. It is counted nevertheless if the leader is known
+// to have no less: else two servers of which one is such could never go on.
 func (p *Peer) ackEpoch(current int64) {
 	invariant.Check(p.accepted >= p.learn.epoch, "zab: ACKEPOCH before the promise is on disk (Z2)")
 	last := p.history.last
 	if p.needSnapshot {
-		last, current = 0, NoEpoch
+		if p.learn.voted.less(claim{current, last}) {
+			current = NoEpoch
+		}
+		last = 0
 	}
 	p.learn.stage = learnerAgreed
 	p.send(p.learn.link, Message{Kind: KindAckEpoch, Zxid: last, Epoch: current})

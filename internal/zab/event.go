@@ -26,7 +26,7 @@ type EventKind uint8
 // The kinds of events, and which fields each uses.
 const (
 	EventTick        EventKind = iota // time has passed
-	EventElected                      // an election has ended: Server leads
+	EventElected                      // an election has ended: Server leads, and had a history of at least Epoch and Record.Zxid
 	EventLinkUp                       // a connection: Link; Outgoing if Connect made it
 	EventLinkDown                     // it is gone, or Connect failed (Link 0)
 	EventReceive                      // Link, Message
@@ -42,7 +42,7 @@ const (
 	EventConfig                       // Config is in force if OK, else proposed: its record is in the log
 	EventStop                         // the server leaves its role: it shuts down, or a reconfig moved it
 	EventRoom                         // the disk has room for records if OK, else none
-	EventDiverged                     // the tree is not that of the transactions in the log: it is to be read anew
+	EventDiverged                     // a transaction's digest is not that of the tree
 
 	eventKinds
 )
@@ -57,6 +57,7 @@ type Event struct {
 	Server    quorum.ID
 	Ticket    Ticket
 	Session   zk.SessionID
+	Epoch     int64
 	Record    Record
 	Records   []Record
 	Config    *Config

@@ -15,8 +15,9 @@ import "github.com/conclave-project/conclave/zk"
 
 // The zxids of pings that answer none. Apache's leader does not look at them.
 const (
-	pingTouched = zk.NoZxid     // signs of life that should not wait
-	pingFull    = zk.NoZxid - 1 // the same, and the disk has no room
+	pingTouched  = zk.NoZxid     // signs of life that should not wait
+	pingFull     = zk.NoZxid - 1 // the same, and the disk has no room
+	pingDiverged = zk.NoZxid - 2 // the tree is not the one that the transactions make
 )
 
 // onRoom hears from the disk whether it has room for records.
@@ -26,7 +27,6 @@ func (p *Peer) onRoom(e *Event) {
 	}
 	p.full = !e.OK
 	p.tellFull()
-	p.yield()
 }
 
 // tellFull has the leader know of the disk.

@@ -70,6 +70,7 @@ type link struct {
 	pingsSent []uint64
 	round     uint64 // last round of pings it has answered
 	full      bool   // its disk has no room
+	diverged  bool   // it says that its tree is another one
 }
 
 // becomeLeader begins discovery. The leader's own log is its history: all of it
@@ -278,6 +279,9 @@ func (p *Peer) ping(l *link) {
 // leaderPing takes a learner's answer, and the signs of life in it.
 func (p *Peer) leaderPing(l *link, m *Message) {
 	switch {
+	case m.Zxid == pingDiverged:
+		p.noteDiverged(l)
+		return
 	case m.Zxid < 0:
 		p.noteFull(l, m)
 	case len(l.pingsSent) > 0:
@@ -288,7 +292,6 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
 	}
 	p.tryCommit()
-	p.yield()
 }
 
 // leaderRequest hands a learner's request to the replica, which decides it.

@@ -24,9 +24,19 @@ const (
 	learnerStages
 )
 
+// claim is what a server says of its history. Claims are ordered by epoch, then by
+// zxid, and the one that is true of a server never falls.
+type claim struct {
+	epoch int64
+	zxid  zk.Zxid
+}
+
+func (c claim) less(o claim) bool { return c.epoch < o.epoch || c.epoch == o.epoch && c.zxid < o.zxid }
+
 // learner is what a server knows while it follows or observes.
 type learner struct {
 	leader  quorum.ID
+	voted   claim // of the leader, when it was elected
 	link    LinkID
 	stage   learnerStage
 	heardMs int64
@@ -39,23 +49,28 @@ type learner struct {
 	treeReplaced bool    // by a snapshot that is not on disk: nothing of the tree may be kept
 	cutting      bool    // the log is being truncated
 	hasNewLeader bool    // NEWLEADER came meanwhile
+
+	diverged   bool  // the tree is another one than the transactions make
+	divergedMs int64 // since when the leader knows
 }
 
 // becomeLearner looks for the leader. Phase and silence count from now.
-func (p *Peer) becomeLearner(leader quorum.ID) {
+func (p *Peer) becomeLearner(e *Event) {
 	p.state = Following
 	if p.opts.Observer {
 		p.state = Observing
 	}
-	p.learn = &learner{leader: leader, heardMs: p.nowMs}
-	p.emit(Effect{Kind: EffectConnect, Server: leader})
+	p.learn = &learner{leader: e.Server, voted: claim{e.Epoch, e.Record.Zxid}, heardMs: p.nowMs}
+	p.emit(Effect{Kind: EffectConnect, Server: e.Server})
 }
 
 // learnerTick leaves a leader that is silent.
 func (p *Peer) learnerTick() {
 	if !p.learn.storing() && p.nowMs-p.learn.heardMs > p.silenceMs() {
 		p.leave(ReasonSilence, false)
+		return
 	}
+	p.divergedTick()
 }
 
 // storing tells whether the learner waits for its own disk, whose time is not the
@@ -228,6 +243,9 @@ func (p *Peer) learnerUpToDate(*Message) {
 	p.emit(Effect{Kind: EffectServe, Epoch: ln.epoch})
 	if p.full {
 		p.tellFull()
+	}
+	if ln.diverged {
+		p.tellDiverged()
 	}
 }
 

@@ -175,6 +175,7 @@ func (p *Peer) Step(batch []Event, nowMs int64) []Effect {
 			eventHandlers[batch[i].Kind](p, &batch[i])
 		}
 	}
+	p.yield()
 	p.flush()
 	p.askForSyncs()
 	p.check()
@@ -200,7 +201,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventConfig:      (*Peer).onConfig,
 	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
 	EventRoom:        (*Peer).onRoom,
-	EventDiverged:    func(p *Peer, _ *Event) { p.leave(ReasonDiverged, true) },
+	EventDiverged:    (*Peer).onDiverged,
 }
 
 // WakeMs returns when the peer wants a step at the latest, for what it does by
@@ -210,7 +211,11 @@ func (p *Peer) WakeMs() (int64, bool) {
 	case p.lead != nil:
 		return p.leaderWakeMs()
 	case p.learn != nil && !p.learn.storing():
-		return p.learn.heardMs + p.silenceMs() + 1, true
+		wakeMs := p.learn.heardMs + p.silenceMs() + 1
+		if p.learn.divergedMs != 0 {
+			wakeMs = min(wakeMs, p.learn.divergedMs+p.opts.TickMs)
+		}
+		return wakeMs, true
 	}
 	return 0, false // what waits for its own disk has no limit
 }
@@ -250,10 +255,9 @@ func (p *Peer) onElected(e *Event) {
 	if e.Server == p.opts.ID && !p.opts.Observer {
 		p.becomeLeader()
 	} else {
-		p.becomeLearner(e.Server)
+		p.becomeLearner(e)
 	}
 	p.takeEarly()
-	p.yield()
 }
 
 // onLinkUp greets a connection: a learner's own goes to its leader, one from
