@@ -12,13 +12,13 @@ func (r *Replica) onConnect(e *Event) {
 	c := &conn{id: e.Conn, identities: e.Identities, waits: noTicket}
 	r.conns[e.Conn] = c
 	switch {
-	case r.readOnly:
-		r.connectReadOnly(c, e.Connect)
-	case !r.serving, r.opts.NoClientsOfLeader && r.leads():
+	case !r.serving && !r.readOnly, r.opts.NoClientsOfLeader && r.leads():
 		r.drop(c) // nobody leads, or this server is not in step yet
 	case e.Connect.LastZxidSeen > r.tree.LastZxid():
 		// The client has seen more than this server: it must look elsewhere.
 		r.drop(c)
+	case r.readOnly:
+		r.connectReadOnly(c, e.Connect)
 	case e.Connect.Session == 0 && r.opts.LocalSessions:
 		r.newLocal(c, e.Connect)
 	case e.Connect.Session == 0:

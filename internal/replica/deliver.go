@@ -113,7 +113,7 @@ func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.touchedMs())
 	s.Coming = false
 	if w.upgrade {
-		r.upgraded(w, s)
+		r.upgraded(s)
 		return
 	}
 	if !r.here(w) || w.connect == nil {

@@ -75,14 +75,20 @@ func ownsEphemeral(req *zk.Request) bool {
 	return req.Op.IsCreate() && req.Mode.IsEphemeral()
 }
 
-// upgraded hands the connection of a local session over to the one that all
-// servers know now.
-func (r *Replica) upgraded(w *waiting, s *session.Session) {
+// upgraded hands the connection that a local session has by now, which need not be
+// the one that asked, over to the session that all servers know.
+func (r *Replica) upgraded(s *session.Session) {
+	local := r.locals.Get(s.ID)
+	if local == nil {
+		return // upgraded before, or its client is gone
+	}
 	r.locals.Remove(s.ID)
-	if !r.here(w) {
+	c := r.conns[local.Conn]
+	if c == nil {
 		return
 	}
-	s.Conn, w.conn.session = w.conn.id, s
+	r.sessions.Resume(s, c.id, local.TimeoutMs, r.touchedMs())
+	c.session = s
 	if r.leads() {
 		s.Owner = ownerSelf
 	}

@@ -37,10 +37,14 @@ func (s *Server) propose(c *ensemble.Config) {
 
 func (s *Server) putInForce(c *ensemble.Config) {
 	s.saveEnsemble(c, false)
-	before := s.peers.known.Load().inForce
-	s.learn(&addressBook{inForce: c})
+	before := s.peers.known.Load()
+	book := &addressBook{inForce: c}
+	if p := before.proposed; p != nil && p.Version > c.Version {
+		book.proposed = p // one of its servers may be elected
+	}
+	s.learn(book)
 	s.cfg.Logger.Info("configuration in force", "version", c.Version, "servers", c.Lines())
-	s.move(before.Member(s.cfg.ID), c.Member(s.cfg.ID))
+	s.move(before.inForce.Member(s.cfg.ID), c.Member(s.cfg.ID))
 }
 
 func (s *Server) learn(book *addressBook) {
