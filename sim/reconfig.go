@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -75,6 +76,7 @@ func (p *process) reconfigured(e *replica.Ensembles) {
 // server goes on, and starts with the older one the next time.
 func (p *process) propose(c *ensemble.Config) {
 	p.proposed = c
+	p.w.trouble.proposed(p)
 	p.note("proposed", zk.Zxid(c.Version))
 	if !p.turns.full {
 		p.pending = c
@@ -271,8 +273,14 @@ const placesMax = 12
 func (p *Plan) drawReconfig(r *random, atMs int64) Fault {
 	f := Fault{AtMs: atMs, Kind: FaultReconfig, A: 1 + r.below(p.Clients)}
 	count := 1
-	if r.oneIn(2) {
+	switch r.below(4) {
+	case 0:
 		count += r.below(p.servers())
+	case 1: // another ensemble
+		for place := range p.servers() {
+			f.N |= int64([]part{partSame, partParticipant, partParticipant, partOut}[r.below(4)]) << (partBits * place)
+		}
+		count = 0
 	}
 	for range count {
 		place := 1 + r.below(p.servers())
@@ -331,6 +339,23 @@ func (t *trouble) endLeader(p *process) {
 		p.power(0, true, "with a reconfig on its way")
 		t.bringBack(p, 500+p.random.between(0, 3000))
 	}
+}
+
+// proposed is a server that has a change in its log. The leader that is to be muted
+// soon reaches nobody who votes already: the new ones go on alone with it.
+func (t *trouble) proposed(p *process) {
+	f := t.mute
+	if f == nil || !t.w.wild || p.replica.Peer().State() != zab.Leading {
+		return
+	}
+	voters := p.inForce.Voters()
+	t.w.after(p.random.between(0, 2*int64(t.w.plan.NetMs)), func() {
+		for _, q := range t.w.servers {
+			if q != p && t.mute == f && voters.Has(q.id) {
+				t.cut(p, q, f.ForMs+50)
+			}
+		}
+	})
 }
 
 // activated is a server that puts a configuration in force.
