@@ -68,13 +68,14 @@ func disk(kind DiskKind) func(*Replica, *zab.Effect) {
 func (r *Replica) toLink(e *zab.Effect) { r.effects.Links = append(r.effects.Links, *e) }
 
 // onSend completes what the peer says with what it does not know: the sessions
-// that showed life, and the version of the first configuration.
+// that showed life, and the version of the first configuration, which may have
+// come in force in this very step.
 func (r *Replica) onSend(e *zab.Effect) {
 	switch {
 	case e.Message.Kind == zab.KindPing && r.peer.State() != zab.Leading:
 		e.Message.Touches = r.takeTouches()
-	case e.Message.Kind == zab.KindNewLeader && r.firstConfig():
-		e.Message.Payload = []byte(r.config.WithVersion(int64(e.Message.Zxid)).Text())
+	case e.Message.Kind == zab.KindNewLeader && r.next == nil:
+		e.Message.Payload = []byte(r.numbered(e.Message.Zxid).Text())
 	}
 	r.effects.Links = append(r.effects.Links, *e)
 }

@@ -72,6 +72,15 @@ func (r *Replica) firstConfig() bool {
 	return r.opts.ReconfigEnabled && r.config != nil && r.config.Version == 0 && r.next == nil
 }
 
+// numbered is the configuration in force, or that of the first start with the
+// number that it gets in the epoch of a zxid.
+func (r *Replica) numbered(epoch zk.Zxid) *ensemble.Config {
+	if r.firstConfig() {
+		return r.config.WithVersion(int64(epoch))
+	}
+	return r.config
+}
+
 // isReconfig tells whether a record's bytes are those of a reconfig.
 func isReconfig(payload []byte) bool {
 	const opAt = 28
@@ -136,7 +145,7 @@ func (r *Replica) activateOffered(epoch uint32) {
 	r.offered = nil
 	if r.peer.State() == zab.Leading {
 		if r.firstConfig() {
-			r.activate(r.config.WithVersion(int64(first)))
+			r.activate(r.numbered(first))
 		}
 		return
 	}
