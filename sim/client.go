@@ -23,8 +23,9 @@ type client struct {
 	random  *random
 	machine *clientsession.Machine
 	gone    bool
-	untilMs int64 // it stands still
-	lagMs   int64 // so much its clock has lost while it stood still
+	events  []clientsession.Event // that wait for the machine, with the one it works on
+	untilMs int64                 // it stands still
+	lagMs   int64                 // so much its clock has lost while it stood still
 	wakeMs  int64
 
 	conn    int64 // the machine's number of the connection
@@ -80,13 +81,23 @@ func (c *client) later(ms int64, what func()) {
 // nowMs is the client's clock.
 func (c *client) nowMs() int64 { return c.w.nowMs - c.lagMs }
 
-// step gives the machine an event and carries out what follows.
+// step gives the machine an event and carries out what follows. What that asks for
+// in turn waits until all of it is done: the machine's effects are valid until its
+// next step.
 func (c *client) step(e clientsession.Event) {
-	e.NowMs = c.nowMs()
-	effects := c.machine.Step(&e)
-	for i := range effects {
-		c.carryOut(&effects[i])
+	c.events = append(c.events, e)
+	if len(c.events) > 1 {
+		return
 	}
+	for at := 0; at < len(c.events); at++ {
+		e := c.events[at]
+		e.NowMs = c.nowMs()
+		effects := c.machine.Step(&e)
+		for i := range effects {
+			c.carryOut(&effects[i])
+		}
+	}
+	c.events = c.events[:0]
 	c.planWake()
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
@@ -53,6 +54,8 @@ type process struct {
 	phantoms phantoms    // of a mutant
 	inFlight []*port     // of this step: with something to send
 	touches  []zab.Touch // of a mutant: of all sessions ever
+	hasMet   bool        // it has met a row of the tables in this life: lastMet
+	lastMet  uint8
 }
 
 func newProcess(w *world, place int) *process {
@@ -109,6 +112,7 @@ func (p *process) options() replica.Options {
 		HistoryMax: plan.HistoryMax, CounterMax: plan.CounterMax, ForceSnapshot: plan.ForceSnapshot,
 		SessionMinMs: 1, SessionMaxMs: 1 << 30, ExtendedTypes: true, LinearizableReads: plan.Linearizable,
 		ReapIntervalMs: 5000, ReapPerMinute: 600,
+		MetMessage: func(r zab.Row) { p.met(rows.messages[r]) }, MetVote: func(r fle.Row) { p.met(rows.votes[r]) },
 		ReconfigEnabled: plan.Reconfig, Reconfig: ensemble.Rules{VotersMin: 2}, Pending: p.pending,
 	}
 }
@@ -134,6 +138,7 @@ func (p *process) start() {
 		p.refused(err)
 		return
 	}
+	p.hasMet = false
 	p.up, p.woken, p.serving, p.epoch, p.wakeMs = true, false, false, 0, 0
 	p.inbox, p.inFlight, p.dialing = nil, nil, 0
 	p.links, p.linkID, p.phantoms = map[zab.LinkID]*link{}, 0, phantoms{}
@@ -284,6 +289,7 @@ func (p *process) carryOut(effects *replica.Effects) {
 	life := p.life
 	for i := range effects.Left {
 		p.w.note(p.node, "leave", 0, 0, effects.Left[i].String())
+		p.met(rows.ends[effects.Left[i]])
 	}
 	if len(effects.Left) > 0 && p.turns.saving {
 		p.turns.periodic.GiveUp()

@@ -318,8 +318,8 @@ func (p *Plan) reconfigs(r *random) {
 // after it has put the change in force and told nobody but clients: what only the
 // new quorum has is most easily lost then.
 func (t *trouble) reconfigure(f *Fault, c *client) {
-	if c.gone || c.machine.State().Final() || t.damaged != nil && !t.damaged.serving {
-		return // who counts on a disk that is lost changes nothing now
+	if c.untilMs > t.w.nowMs || c.machine.State().Final() || t.damaged != nil && !t.damaged.serving {
+		return // it stands still; or who counts on a disk that is lost changes nothing now
 	}
 	t.w.tally.Asked++
 	t.changingMs = t.w.nowMs + t.w.plan.InitMs + t.w.plan.SyncMs

@@ -14,7 +14,7 @@
 //	process.go  a server: replica, clock, inbox; disk.go its disk, link.go and
 //	            votes.go what it says to others, port.go to clients
 //	client.go   a client's shell; workload.go what it asks for
-//	observe.go  tells the checkers
+//	observe.go  tells the checkers; coverage.go counts what a run has met
 //	settle.go   the end: everything heals, and must come to rest
 //	mutant.go   known bugs, put back around a server
 //
@@ -44,6 +44,7 @@ type Report struct {
 	Trace uint64 // hash of the trace: equal for equal runs
 	Lines int    // of the trace
 	Tally Tally
+	Met   *Coverage
 }
 
 // Tally counts what a run has done, so that one can see that it tests.
@@ -84,21 +85,22 @@ func Sum(all ...Tally) Tally {
 // world is an ensemble, its clients, and all that is around them.
 type world struct {
 	agenda
-	plan    Plan
-	tracer  *tracer
-	config  *ensemble.Config
-	servers []*process
-	clients []*client
-	blocked map[[2]node]int // how many faults stop what goes from one to the other
-	pairs   map[[2]node]*pair
-	watcher *observer
-	trouble trouble
-	tally   Tally
-	err     error
-	moments int64
-	newest  int64 // version of the newest configuration in force
-	wild    bool  // the first phase: faults and requests
-	still   bool  // the last one: nothing is asked for, and all clients live
+	plan     Plan
+	tracer   *tracer
+	config   *ensemble.Config
+	servers  []*process
+	clients  []*client
+	blocked  map[[2]node]int // how many faults stop what goes from one to the other
+	pairs    map[[2]node]*pair
+	watcher  *observer
+	trouble  trouble
+	tally    Tally
+	coverage *Coverage
+	err      error
+	moments  int64
+	newest   int64 // version of the newest configuration in force
+	wild     bool  // the first phase: faults and requests
+	still    bool  // the last one: nothing is asked for, and all clients live
 }
 
 // Run carries a plan out, and writes its trace to out if that is not nil.
@@ -115,12 +117,12 @@ func Run(plan Plan, out io.Writer) Report {
 	shown, _ := w.watcher.order.Shown()
 	w.tally.Committed = shown
 	return Report{
-		Plan: plan, Err: w.err, AtMs: w.nowMs, Trace: w.tracer.hash, Lines: w.tracer.lines, Tally: w.tally,
+		Plan: plan, Err: w.err, AtMs: w.nowMs, Trace: w.tracer.hash, Lines: w.tracer.lines, Tally: w.tally, Met: w.coverage,
 	}
 }
 
 func newWorld(plan Plan, out io.Writer) *world {
-	w := &world{plan: plan, tracer: newTracer(out), blocked: map[[2]node]int{}, pairs: map[[2]node]*pair{}}
+	w := &world{plan: plan, tracer: newTracer(out), blocked: map[[2]node]int{}, pairs: map[[2]node]*pair{}, coverage: &Coverage{}}
 	w.config = plan.config()
 	w.watcher = newObserver(w)
 	for i := range plan.servers() {

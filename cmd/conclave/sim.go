@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/cli"
@@ -28,6 +29,8 @@ type simFlags struct {
 	save    string
 	mutant  string
 	mutants bool
+	guided  bool
+	covers  bool
 }
 
 // simulated is the result of many runs.
@@ -40,13 +43,25 @@ type simulated struct {
 	PerSecond    float64      `json:"simulatedSecondsPerSecondAndCore"`
 	WallS        float64      `json:"wallSeconds"`
 	Transactions int          `json:"transactions"`
+	Coverage     covered      `json:"coverage"`
 	tally        sim.Tally
+	met          sim.Coverage
+}
+
+// covered is what runs have met of the tables of the protocols.
+type covered struct {
+	RowsMet   int      `json:"rowsMet"`
+	Rows      int      `json:"rows"`
+	PairsMet  int      `json:"pairsMet"`
+	NeverMet  []string `json:"neverMet"`  // rows, without a reason
+	Explained []string `json:"explained"` // rows that cannot be met, and why
 }
 
 type failedSeed struct {
 	Seed uint64 `json:"seed"`
 	AtMs int64  `json:"atMs"`
 	Why  string `json:"why"`
+	plan sim.Plan
 }
 
 // foundMutant is how a known bug was found.
@@ -70,7 +85,9 @@ disks, the bytes between them, clients, and kills, power losses, cuts, slow and
 broken disks, lost disks and strange clocks. Everything of a run follows from
 its seed. While it runs it is compared with what ZooKeeper promises.
 
-With --seeds many runs are made and counted. With --seed one is made and its
+With --seeds many runs are made and counted; what they never met of the tables of
+the protocols is listed. --guided changes plans that have met a pair of rows that
+was new, and so gets further than by chance. With --seed one is made and its
 trace printed: ms, who, what, whom, zxid, detail. --shrink makes a failing run
 smaller first; --save keeps it in a file that --plan plays again. --mutants puts
 known bugs back one at a time, and says after how many seeds each was found.
@@ -80,6 +97,8 @@ The exit code is 1 if a promise was broken, or a mutant was not found.`,
   conclave sim --seed 53                   # the trace of one run
   conclave sim --seed 53 --shrink --save small.json
   conclave sim --plan small.json
+  conclave sim --seeds 2000 --coverage
+  conclave sim --seeds 2000 --guided --save failed.json
   conclave sim --mutants`,
 		Args: cobra.NoArgs,
 		RunE: v.run,
@@ -92,8 +111,10 @@ The exit code is 1 if a promise was broken, or a mutant was not found.`,
 	f.IntVar(&v.jobs, "jobs", runtime.NumCPU(), "runs side by side")
 	f.BoolVar(&v.shrink, "shrink", false, "make the run of --seed or --plan as small as it goes while it fails")
 	f.StringVar(&v.plan, "plan", "", "run the plan in this file and print its trace")
-	f.StringVar(&v.save, "save", "", "write the plan of --seed to this file")
+	f.StringVar(&v.save, "save", "", "write the plan of --seed, or of the first run that fails, to this file")
 	f.StringVar(&v.mutant, "mutant", "", "put this known bug back (see --mutants)")
+	f.BoolVar(&v.guided, "guided", false, "change the plans that met what was new, beside drawing others")
+	f.BoolVar(&v.covers, "coverage", false, "fail if a row of the protocols' tables was never met")
 	f.BoolVar(&v.mutants, "mutants", false, "put every known bug back in turn, or that of --mutant, with up to --seeds seeds each")
 	return c
 }
@@ -145,12 +166,8 @@ func (v *simFlags) one(c *cobra.Command, mutant sim.Mutant) error {
 		bar.end()
 	}
 	if v.save != "" {
-		content, err := json.MarshalIndent(plan, "", "  ")
-		if err == nil {
-			err = os.WriteFile(v.save, append(content, '\n'), 0o644)
-		}
-		if err != nil {
-			return cli.Failed(fmt.Errorf("write the plan: %w", err), "name another file with --save")
+		if err := v.keep(&plan); err != nil {
+			return err
 		}
 	}
 	r := sim.Run(plan, c.OutOrStdout())
@@ -167,22 +184,16 @@ func (v *simFlags) many(c *cobra.Command, p *cli.Printer, mutant sim.Mutant) err
 	result := simulated{Seeds: v.seeds, From: v.from, Failed: []failedSeed{}}
 	bar := newBar(c.ErrOrStderr(), v.seeds)
 	start := time.Now()
-	var mu sync.Mutex
 	done := 0
-	v.each(func(seed uint64) bool {
-		plan := sim.Draw(seed)
-		plan.Mutant = mutant
-		r := sim.Run(plan, nil)
-		mu.Lock()
-		defer mu.Unlock()
+	v.each(mutant, func(r *sim.Report) {
 		result.SimulatedS += float64(r.AtMs) / 1000
 		result.tally = sim.Sum(result.tally, r.Tally)
+		result.met.Add(r.Met)
 		if r.Err != nil {
-			result.Failed = append(result.Failed, failedSeed{seed, r.AtMs, r.Err.Error()})
+			result.Failed = append(result.Failed, failedSeed{r.Plan.Seed, r.AtMs, r.Err.Error(), r.Plan})
 		}
 		done++
 		bar.step(done, fmt.Sprintf("%d failed, %.0f simulated hours", len(result.Failed), result.SimulatedS/3600))
-		return true
 	})
 	bar.end()
 	result.WallS = time.Since(start).Seconds()
@@ -192,41 +203,90 @@ func (v *simFlags) many(c *cobra.Command, p *cli.Printer, mutant sim.Mutant) err
 	}
 	result.PerSecond = result.SimulatedS / max(result.CPUS, 1e-9)
 	result.Transactions = result.tally.Committed
+	result.Coverage.RowsMet, result.Coverage.Rows = result.met.Rows()
+	result.Coverage.PairsMet = result.met.Pairs()
+	result.Coverage.NeverMet, result.Coverage.Explained = result.met.Missing()
 	if err := p.Answer(result, func(w io.Writer) error { return simTable(w, &result) }); err != nil {
 		return err
 	}
-	if n := len(result.Failed); n > 0 {
+	n := len(result.Failed)
+	switch {
+	case n > 0 && v.save != "":
+		if err := v.keep(&result.Failed[0].plan); err != nil {
+			return err
+		}
+		return cli.Failed(fmt.Errorf("%d of %d runs broke a promise", n, v.seeds), "conclave sim --shrink --plan "+v.save+" prints a small trace of one")
+	case n > 0 && v.guided:
+		return cli.Failed(fmt.Errorf("%d of %d runs broke a promise", n, v.seeds), "with --save their first plan is kept")
+	case n > 0:
 		return cli.Failed(fmt.Errorf("%d of %d seeds broke a promise", n, v.seeds),
 			fmt.Sprintf("conclave sim --seed %d --shrink prints a small trace of one", result.Failed[0].Seed))
+	case v.covers && len(result.Coverage.NeverMet) > 0:
+		return cli.Failed(fmt.Errorf("%d rows of the tables were never met", len(result.Coverage.NeverMet)), "more --seeds may meet them")
 	}
 	return nil
 }
 
-// each gives the seeds to the jobs, in order, until one of them says no.
-func (v *simFlags) each(run func(seed uint64) bool) {
+// keep writes a plan to the file of --save.
+func (v *simFlags) keep(plan *sim.Plan) error {
+	content, err := json.MarshalIndent(plan, "", "  ")
+	if err == nil {
+		err = os.WriteFile(v.save, append(content, '\n'), 0o644)
+	}
+	if err != nil {
+		return cli.Failed(fmt.Errorf("write the plan: %w", err), "name another file with --save")
+	}
+	return nil
+}
+
+// generation is how many plans are made at a time, whatever the number of jobs: what
+// they have met decides on the next ones, in their order.
+const generation = 64
+
+// each runs as many plans as --seeds says, and gives the reports, one at a time and
+// in their order, to told.
+func (v *simFlags) each(mutant sim.Mutant, told func(*sim.Report)) {
+	guide := sim.NewGuide(v.from)
+	for first := 0; first < v.seeds; first += generation {
+		count := min(generation, v.seeds-first)
+		var plans []sim.Plan
+		if v.guided {
+			plans = guide.Next(count)
+		} else {
+			for i := range count {
+				plans = append(plans, sim.Draw(v.from+uint64(first+i)))
+			}
+		}
+		for _, r := range v.side(mutant, plans) {
+			told(r)
+			if v.guided {
+				guide.Learn(r)
+			}
+		}
+	}
+}
+
+// side runs plans side by side.
+func (v *simFlags) side(mutant sim.Mutant, plans []sim.Plan) []*sim.Report {
+	reports := make([]*sim.Report, len(plans))
 	var group sync.WaitGroup
-	var mu sync.Mutex
-	next, stopped := uint64(0), false
+	var next atomic.Int64
 	for range v.jobs {
 		group.Go(func() {
 			for {
-				mu.Lock()
-				seed := v.from + next
-				over := stopped || next >= uint64(v.seeds)
-				next++
-				mu.Unlock()
-				if over {
+				at := int(next.Add(1)) - 1
+				if at >= len(plans) {
 					return
 				}
-				if !run(seed) {
-					mu.Lock()
-					stopped = true
-					mu.Unlock()
-				}
+				plan := plans[at]
+				plan.Mutant = mutant
+				r := sim.Run(plan, nil)
+				reports[at] = &r
 			}
 		})
 	}
 	group.Wait()
+	return reports
 }
 
 func simTable(w io.Writer, r *simulated) error {
@@ -244,9 +304,16 @@ func simTable(w io.Writer, r *simulated) error {
 		{"faults", fmt.Sprintf("%d, and %d ends of processes, %d disks lost", t.Faults, t.Crashes, t.Lost)},
 		{"learners brought up", fmt.Sprintf("DIFF %d, TRUNC %d, SNAP %d, %d reloads", t.Diff, t.Trunc, t.Snap, t.Reloads)},
 		{"snapshots", fmt.Sprint(t.Snapshots)},
+		{"changes of the ensemble", fmt.Sprintf("%d asked for, %d came in force", t.Asked, t.Reconfigs)},
+		{"coverage", fmt.Sprintf("%d of %d rows of the tables, %d pairs of rows", r.Coverage.RowsMet, r.Coverage.Rows, r.Coverage.PairsMet)},
 	}
 	if err := cli.Table(w, []string{"WHAT", "HOW MUCH"}, rows); err != nil {
 		return err
+	}
+	for _, row := range r.Coverage.NeverMet {
+		if _, err := fmt.Fprintf(w, "never met: %s\n", row); err != nil {
+			return err
+		}
 	}
 	for _, f := range r.Failed {
 		if _, err := fmt.Fprintf(w, "seed %d at %d ms: %s\n", f.Seed, f.AtMs, f.Why); err != nil {

@@ -20,6 +20,9 @@ type Config struct {
 	// ResendMinMs is after how long without a decision the vote is sent again;
 	// the pause doubles up to ResendMaxMs. Apache has 200 and 60,000.
 	ResendMinMs, ResendMaxMs int64
+	// Met is for proofs: it is told of each row of the table that is used. Nil in
+	// production.
+	Met func(Row)
 }
 
 // roundMax is the highest round there is, and roundJumpMax how far one message

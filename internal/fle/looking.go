@@ -134,6 +134,9 @@ func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 		}
 		return
 	}
+	if m.cfg.Met != nil {
+		m.cfg.Met(Row{m.state, n.State})
+	}
 	handlers[m.state][n.State](m, nowMs, from, n)
 }
 

@@ -73,7 +73,9 @@ type Options struct {
 	TxnBytesMax       int              // longest transaction that can be stored; 0 is no limit
 	ReapIntervalMs    int64            // between looks for containers and TTL znodes; 0 is never
 	ReapPerMinute     int
-	ContainerUnusedMs int64 // a container that never had children goes after this; 0 is never
+	MetMessage        func(zab.Row) // see zab.Options.Met
+	MetVote           func(fle.Row) // see fle.Config.Met
+	ContainerUnusedMs int64         // a container that never had children goes after this; 0 is never
 }
 
 // TouchIntervalMs is how far apart the signs of life may be that a shell passes
@@ -246,7 +248,7 @@ func (r *Replica) newElection() {
 	r.observes = r.opts.Observer
 	r.election = fle.New(fle.Config{
 		ID: r.opts.ID, Observer: r.opts.Observer, FinalizeMs: r.opts.FinalizeMs,
-		ResendMinMs: r.opts.ResendMinMs, ResendMaxMs: r.opts.ResendMaxMs,
+		ResendMinMs: r.opts.ResendMinMs, ResendMaxMs: r.opts.ResendMaxMs, Met: r.opts.MetVote,
 	}, r.electionEnsemble())
 }
 
@@ -254,6 +256,7 @@ func (r *Replica) peerOptions() zab.Options {
 	o := zab.Options{
 		ID: r.opts.ID, Observer: r.opts.Observer || r.untrusted && r.config != nil, TickMs: r.opts.TickMs, InitMs: r.opts.InitMs, SyncMs: r.opts.SyncMs,
 		HistoryMax: r.opts.HistoryMax, HistoryBytes: r.opts.HistoryBytes, CounterMax: r.opts.CounterMax, ForceSnapshot: r.opts.ForceSnapshot,
+		Met: r.opts.MetMessage,
 	}
 	if r.config == nil {
 		// Nobody is ever brought up from the history.

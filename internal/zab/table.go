@@ -75,6 +75,7 @@ func (p *Peer) fromLearnerTo(l *link, m *Message) {
 	h := leaderTable[l.stage][m.Kind]
 	switch {
 	case h != nil:
+		p.met(Row{true, uint8(l.stage), m.Kind})
 		h(p, l, m)
 	case l.stage < linkSyncing:
 		p.drop(l)
@@ -89,7 +90,14 @@ func (p *Peer) fromLeaderTo(m *Message) {
 		p.leave(ReasonIllegal, false)
 		return
 	}
+	p.met(Row{false, uint8(p.learn.stage), m.Kind})
 	h(p, m)
+}
+
+func (p *Peer) met(r Row) {
+	if p.opts.Met != nil {
+		p.opts.Met(r)
+	}
 }
 
 // These are the kinds that only a learner sends, and those only a leader

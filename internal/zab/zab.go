@@ -74,9 +74,10 @@ type Options struct {
 	HistoryMax    int   // committed records kept in memory for DIFF; 0 is 500
 	HistoryBytes  int64 // and at most so many bytes of them; 0 is 64 MiB
 	CounterMax    uint32
-	ForceSnapshot bool // every learner gets SNAP
-	NoLogSync     bool // the log on disk is not read for learners
-	Solo          bool // stands alone: leads from the start, without an election or an epoch of its own
+	ForceSnapshot bool      // every learner gets SNAP
+	NoLogSync     bool      // the log on disk is not read for learners
+	Met           func(Row) // for proofs: is told of each row of the tables that has a handler and is used; nil in production
+	Solo          bool      // stands alone: leads from the start, without an election or an epoch of its own
 }
 
 // historyMax is ZooKeeper's commitLogCount; counterMax is never proposed: the

@@ -1,0 +1,19 @@
+package fle
+
+// Row is a place in the table of handlers: what a server in one state does with the
+// word of a voter in another. Proofs count which of them they met.
+type Row struct{ Own, From State }
+
+// Rows returns all of them.
+func Rows() []Row {
+	var rows []Row
+	for own := range states {
+		for from := range states {
+			rows = append(rows, Row{State(own), State(from)})
+		}
+	}
+	return rows
+}
+
+// String names the row: "looking hears leading".
+func (r Row) String() string { return r.Own.String() + " hears " + r.From.String() }

@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// Coverage is which rows of the protocols' tables were met, and which pairs of rows
+// that one server met one behind the other. A row is what Zab's leader or learner
+// does with a kind of message at a stage, what an election's machine does with the
+// word of a server in a state, or a reason for which a role ends. The zero Coverage
+// has met nothing.
+type Coverage struct {
+	rows  [rowsMax]uint32               // how often
+	pairs [rowsMax][rowsMax / 64]uint64 // bits
+}
+
+// rowsMax is how many rows there may be.
+const rowsMax = 128
+
+// Why a row is not met. Apache's servers are in none of the runs, and ours keep to
+// the protocol.
+const (
+	oneGo     = "our leader sends a history and the NEWLEADER behind it in one go; Apache's does not"
+	laterOn   = "our leader sends a follower commits once it serves; Apache's from its synchronization on"
+	ackLater  = "our learner acknowledges no proposal before UPTODATE; Apache's may"
+	pingLater = "our leader pings who was sent NEWLEADER; Apache's pings sooner"
+	broken    = "only a leader that breaks the protocol gives this reason"
+	unequal   = "only of replicas that are not equal, and that is a failure"
+)
+
+// unmet are the rows that no run meets, each with the reason.
+var unmet = map[string]string{
+	"zab: leader synced ACK":                          ackLater,
+	"zab: learner agreed PING":                        pingLater,
+	"zab: learner syncing INFORM":                     oneGo,
+	"zab: learner syncing COMMITANDACTIVATE":          oneGo,
+	"zab: learner syncing INFORMANDACTIVATE":          oneGo,
+	"zab: learner storing COMMIT":                     laterOn,
+	"zab: learner storing COMMITANDACTIVATE":          laterOn,
+	"zab: learner ready COMMIT":                       laterOn,
+	"zab: learner ready COMMITANDACTIVATE":            laterOn,
+	"a role ends: illegal message":                    broken,
+	"a role ends: hole in proposals":                  broken,
+	"a role ends: commit of another proposal":         broken,
+	"a role ends: tree differs from its transactions": unequal,
+}
+
+// numbering gives each row its number.
+type numbering struct {
+	names    []string
+	messages map[zab.Row]uint8
+	votes    map[fle.Row]uint8
+	ends     map[zab.Reason]uint8
+}
+
+var rows = numbered()
+
+func numbered() *numbering {
+	n := &numbering{messages: map[zab.Row]uint8{}, votes: map[fle.Row]uint8{}, ends: map[zab.Reason]uint8{}}
+	next := func(name string) uint8 {
+		n.names = append(n.names, name)
+		return uint8(len(n.names) - 1)
+	}
+	for _, r := range zab.Rows() {
+		n.messages[r] = next("zab: " + r.String())
+	}
+	for _, r := range fle.Rows() {
+		n.votes[r] = next("fle: " + r.String())
+	}
+	for _, r := range zab.Reasons() {
+		n.ends[r] = next("a role ends: " + r.String())
+	}
+	if len(n.names) > rowsMax {
+		panic("sim: there are more rows than a Coverage holds")
+	}
+	return n
+}
+
+// met notes a row of a server.
+func (p *process) met(row uint8) {
+	c := p.w.coverage
+	c.rows[row]++
+	if p.hasMet {
+		c.pairs[p.lastMet][row/64] |= 1 << (row % 64)
+	}
+	p.hasMet, p.lastMet = true, row
+}
+
+// Add takes over what another run has met, and returns how many pairs are new.
+func (c *Coverage) Add(o *Coverage) (fresh int) {
+	for i := range c.rows {
+		c.rows[i] += o.rows[i]
+		for j := range c.pairs[i] {
+			fresh += bits.OnesCount64(o.pairs[i][j] &^ c.pairs[i][j])
+			c.pairs[i][j] |= o.pairs[i][j]
+		}
+	}
+	return fresh
+}
+
+// Pairs returns how many pairs of rows were met.
+func (c *Coverage) Pairs() (n int) {
+	for i := range c.pairs {
+		for _, word := range c.pairs[i] {
+			n += bits.OnesCount64(word)
+		}
+	}
+	return n
+}
+
+// Rows returns how many rows were met, and how many there are.
+func (c *Coverage) Rows() (met, all int) {
+	for i := range rows.names {
+		if c.rows[i] > 0 {
+			met++
+		}
+	}
+	return met, len(rows.names)
+}
+
+// Missing returns the rows that were not met: those that should have been, and
+// those that none can meet, with the reason. A row with a reason that was met all
+// the same is among the former.
+func (c *Coverage) Missing() (unexplained, explained []string) {
+	for i, name := range rows.names {
+		reason, known := unmet[name]
+		switch {
+		case c.rows[i] > 0 && known:
+			unexplained = append(unexplained, fmt.Sprintf("%s (it was met, though it should never be: %s)", name, reason))
+		case c.rows[i] > 0:
+		case known:
+			explained = append(explained, name+": "+reason)
+		default:
+			unexplained = append(unexplained, name)
+		}
+	}
+	return unexplained, explained
+}
