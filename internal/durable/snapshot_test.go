@@ -242,3 +242,31 @@ func TestALeadersStreamThatIsNoneIsRefused(t *testing.T) {
 		t.Errorf("a stream of less than no sessions: %v", err)
 	}
 }
+// A leader's state takes the place of a tree at the same zxid, of which there is a
+// snapshot that is packed otherwise.
+func TestLeadersStateReplacesOneOfAnotherPacking(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	wrong := newHistory(t).add(1, 1, 3)
+	must(t, wrong.log(d, 0))
+	must(t, wrong.save(d))
+	must(t, d.Close())
+	opts := options()
+	opts.Store.Compression = snap.Gzip
+	d, _ = begin(t, mem, opts)
+	right := newHistory(t).add(1, 1, 2).add(1, 3, 3)
+	right.state.Tree().Lock()
+	right.state.Tree().PutConfig([]byte("of the leader"), 7, 1)
+	right.state.Tree().Unlock()
+	op := replica.DiskOp{Kind: replica.DiskSaveSnapshot, Zxid: right.last(), Ticket: 1}
+	_, err := d.Do(&op, Begin(right.state.Tree(), right.state.Leases()))
+	must(t, err)
+	must(t, d.Close())
+	d, found := begin(t, mem, opts)
+	defer d.Close()
+	n, _ := found.State.Tree().Find("/zookeeper/config")
+	if string(n.Data()) != "of the leader" {
+		names, _ := mem.List("data/version-2")
+		t.Errorf("recovered from %s: not what the leader has sent; there are %v", found.Store.Snapshot.Name, names)
+	}
+}

@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -133,7 +134,7 @@ func (d *dice) turn() {
 		for range 1 + d.below(5) {
 			d.ask()
 		}
-	case n < 97:
+	case n < 98:
 		d.someSnapshot()
 	default:
 		d.trouble()
@@ -291,14 +292,20 @@ func (d *dice) loseLeader(c *client) {
 
 func (d *dice) someSnapshot() {
 	s := d.someServer()
-	if s.replica == nil || !s.replica.Serving() {
-		return
+	switch {
+	case s.replica == nil:
+	case s.snapshot != nil:
+		_, err := s.snapshot.Save(s.disk.Store(), nil)
+		s.snapshot = nil
+		if !errors.Is(err, durable.ErrCut) {
+			must(d.t, err)
+		}
+		_, err = s.disk.Store().Purge(3)
+		must(d.t, err)
+	case s.replica.Serving():
+		s.disk.Log().Roll()
+		s.snapshot = durable.BeginLogged(s.replica)
 	}
-	s.disk.Log().Roll()
-	_, err := durable.Begin(s.replica.Tree(), s.replica.Leases()).Save(s.disk.Store(), nil)
-	must(d.t, err)
-	_, err = s.disk.Store().Purge(3)
-	must(d.t, err)
 }
 
 // trouble breaks something, or mends it.

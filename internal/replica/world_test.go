@@ -206,7 +206,7 @@ func (s *server) start() {
 	opts := s.w.opts
 	opts.ID, opts.Observer = s.id, s.observer
 	s.replica = replica.New(opts, s.saved, found.Recovered, s.w.now)
-	s.work, s.full, s.inbox, s.dialing, s.role = nil, false, nil, nil, ""
+	s.work, s.full, s.inbox, s.dialing, s.role, s.snapshot = nil, false, nil, nil, "", nil
 	s.ends, s.linkID = map[zab.LinkID]*end{}, 0
 	for _, l := range s.w.lanes {
 		if l.end == nil && l.to == s && l.last != nil {

@@ -55,8 +55,9 @@ func (s *Store) truncate(last zk.Zxid) error {
 func (s *Store) Replace(last zk.Zxid) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
+	name := snap.Name(last, s.options.Compression)
 	// It was written a moment ago, and the leader waits: it is not read again.
-	s.noteVerified(snap.File{Name: snap.Name(last, s.options.Compression), Zxid: last}, last)
+	s.noteVerified(snap.File{Name: name, Zxid: last}, last)
 	if err := s.truncate(last); err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (s *Store) Replace(last zk.Zxid) error {
 	}
 	var old []string
 	for _, file := range files {
-		if file.Zxid != last {
+		if file.Name != name { // of another zxid, or of the same with another packing
 			old = append(old, file.Name)
 		}
 	}
