@@ -242,6 +242,7 @@ func TestALeadersStreamThatIsNoneIsRefused(t *testing.T) {
 		t.Errorf("a stream of less than no sessions: %v", err)
 	}
 }
+
 // A leader's state takes the place of a tree at the same zxid, of which there is a
 // snapshot that is packed otherwise.
 func TestLeadersStateReplacesOneOfAnotherPacking(t *testing.T) {
