@@ -133,10 +133,14 @@ func dirs(_ Words, s *server.Server) string {
 	return fmt.Sprintf("datadir_size: %d\nlogdir_size: %d\n", s.DirBytes(s.SnapDir()), s.DirBytes(s.LogDir()))
 }
 
-// hash gives the digest of the tree at the last transaction.
+// hash gives the digests of the tree that are kept, as ZooKeeper does, and that at
+// the last transaction.
 func hash(_ Words, s *server.Server) string {
-	zxid, digest := s.Digest()
-	return fmt.Sprintf("%x: %d\n", uint64(zxid), digest)
+	var b strings.Builder
+	for _, d := range s.Digests() {
+		fmt.Fprintf(&b, "%x: %d\n", uint64(d.Zxid), d.Value)
+	}
+	return b.String()
 }
 
 func conf(_ Words, s *server.Server) string {

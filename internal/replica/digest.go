@@ -25,9 +25,12 @@ const divergedGapMs = 10 * 60_000
 // zxid for a while.
 func (r *Replica) compare(p *proposal) {
 	switch {
+	case p.digest.Version != zk.DigestVersion && r.fuzzy:
 	case p.digest.Version != zk.DigestVersion:
+		r.tree.KeepDigest()
 	case p.digest == r.tree.Digest():
 		r.fuzzy = false
+		r.tree.KeepDigest()
 	case !r.fuzzy:
 		r.counts.DigestMismatches++
 		r.effects.Diverged = append(r.effects.Diverged, p.header.Zxid)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/watch"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -316,6 +318,18 @@ func (s *Server) Digest() (zk.Zxid, uint64) {
 	t.RLock()
 	defer t.RUnlock()
 	return t.LastZxid(), t.Digest().Value
+}
+
+// Digests gives those of the tree that are kept, the last one at the end.
+func (s *Server) Digests() []tree.PastDigest {
+	t := s.replica.Tree()
+	t.RLock()
+	defer t.RUnlock()
+	all := slices.Clone(t.PastDigests())
+	if n := len(all); n == 0 || all[n-1].Zxid != t.LastZxid() {
+		all = append(all, tree.PastDigest{Zxid: t.LastZxid(), Value: t.Digest().Value})
+	}
+	return all
 }
 
 // Watches gives the watch table, for reports.

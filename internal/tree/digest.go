@@ -53,6 +53,36 @@ func statSum(bodySum uint32, s *zk.StatPersisted) uint64 {
 // Digest returns the digest of the whole tree.
 func (t *Tree) Digest() zk.Digest { return zk.Digest{Version: zk.DigestVersion, Value: t.digest} }
 
+// PastDigest is the digest that the tree had at a zxid.
+type PastDigest struct {
+	Zxid  zk.Zxid
+	Value uint64
+}
+
+// The digests of the past that are kept, as in ZooKeeper (DIGEST_LOG_INTERVAL and
+// DIGEST_LOG_LIMIT): those at each zxid that pastEvery divides, the newest of them.
+const (
+	pastEvery = 128
+	pastMax   = 1024
+)
+
+// PastDigests returns those that are kept, oldest first. Call it with the tree
+// locked for reading; the slice is valid until that ends.
+func (t *Tree) PastDigests() []PastDigest { return t.past }
+
+// KeepDigest keeps the digest for PastDigests, if the last zxid is one of those.
+// Call it behind a transaction, with the tree locked, unless the tree is ahead of
+// its zxid.
+func (t *Tree) KeepDigest() {
+	if t.last%pastEvery != 0 {
+		return
+	}
+	if len(t.past) == pastMax {
+		t.past = t.past[:copy(t.past, t.past[1:])]
+	}
+	t.past = append(t.past, PastDigest{t.last, t.digest})
+}
+
 // addDigest and subDigest stand around every change of a znode.
 func (t *Tree) addDigest(id uint32) { t.digest += t.checksum(id) }
 func (t *Tree) subDigest(id uint32) { t.digest -= t.checksum(id) }

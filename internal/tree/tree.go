@@ -54,6 +54,7 @@ type content struct {
 	quotas   map[string]struct{} // the paths that have a quota
 	walks    []*Scan             // snapshots under way
 	digest   uint64
+	past     []PastDigest
 	last     zk.Zxid
 	textSize int64 // bytes of all paths and data
 }

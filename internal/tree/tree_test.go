@@ -547,3 +547,16 @@ func BenchmarkCreate(b *testing.B) {
 		tree.Apply(&zk.TxnHeader{Zxid: zk.Zxid(i)}, &zk.Txn{Op: zk.OpCreate, Path: fmt.Sprintf("/node-%d", i), Data: data, ACL: acl, ParentCversion: int32(i)}, &out)
 	}
 }
+
+func TestPastDigestsAreThoseOfEach128thTransaction(t *testing.T) {
+	tree := New(Options{})
+	var applied Applied
+	for zxid := zk.Zxid(1); zxid <= 128*(pastMax+3); zxid++ {
+		tree.Apply(&zk.TxnHeader{Zxid: zxid}, &zk.Txn{Op: zk.OpSetData, Path: zk.RootPath, Version: int32(zxid)}, &applied)
+		tree.KeepDigest()
+	}
+	past := tree.PastDigests()
+	if len(past) != pastMax || past[0].Zxid != 128*4 || past[pastMax-1] != (PastDigest{128 * (pastMax + 3), tree.Digest().Value}) {
+		t.Errorf("%d digests, from %s to %+v", len(past), past[0].Zxid, past[len(past)-1])
+	}
+}

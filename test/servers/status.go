@@ -64,7 +64,7 @@ func Metrics(addr string) (map[string]float64, error) {
 }
 
 // Digests are the tree's digests by zxid that a server remembers, as "hash"
-// tells them: Apache keeps one of every 128 transactions, Conclave the last.
+// tells them: one of every 128 transactions, and with Conclave the last.
 func Digests(addr string) (map[int64]uint64, error) {
 	answer, err := FourLetterWord(addr, "hash")
 	if err != nil {
