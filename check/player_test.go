@@ -108,7 +108,7 @@ func options(words []string) map[string]string {
 
 func (p *player) tell(words []string) error {
 	switch verb, args := words[0], words[1:]; verb {
-	case "append", "durable", "recover", "truncate", "copy", "leave", "serve", "lead", "show", "equal", "reconfig", "inforce":
+	case "append", "durable", "recover", "truncate", "copy", "leave", "damaged", "serve", "lead", "show", "equal", "reconfig", "inforce":
 		return p.tellOrder(verb, args)
 	case "txn":
 		return p.tellTxn(zxidOf(args[0]), args[1:])
@@ -183,6 +183,8 @@ func (p *player) tellOrder(verb string, args []string) error {
 			p.order.Copy(id, history)
 		}
 		return err
+	case "damaged":
+		p.order.Damaged(id)
 	case "leave":
 		p.order.Leave(id)
 	case "serve", "lead":

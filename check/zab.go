@@ -23,6 +23,8 @@ const propertyZab = "zab"
 //	O7  A server that stays in its role never shows less than it has shown.
 //	O8  A configuration comes in force once it is committed: its transaction was
 //	    shown, or is on the disks of a quorum of the one before and of its own.
+//	O9  A server that comes back from its disk has what was durable there, unless
+//	    the disk was damaged.
 //
 // What stands behind a reconfig needs a quorum of the configuration that it has
 // made, the reconfig itself one of both.
@@ -155,6 +157,9 @@ func (o *Order) Durable(id quorum.ID, zxid zk.Zxid) {
 	}
 }
 
+// Damaged says that a server's disk may have lost what was durable.
+func (o *Order) Damaged(id quorum.ID) { o.server(id).durable = 0 }
+
 // Recover says that a server has come back from its disk with a history up to
 // zxid, all of it durable. It does not serve.
 func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
@@ -165,6 +170,9 @@ func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
 	if !s.has(zxid) {
 		return broken(propertyZab, "O2: server %d comes back with %s, which is not in its history up to %s",
 			id, number(zxid), number(s.last()))
+	}
+	if zxid < s.durable {
+		return broken(propertyZab, "O9: server %d comes back with %s, and had %s on its disk", id, number(zxid), number(s.durable))
 	}
 	keep := s.upTo(zxid)
 	*s = standing{history: s.history[:keep:keep], durable: zxid, shown: min(s.shown, keep)}

@@ -35,6 +35,8 @@ func TestOrder(t *testing.T) {
 		{"the same record twice", three + "append 1 1.2", "O2"},
 		{"recovery invents", three + "recover 1 1.3", "O2"},
 		{"recovery after a lost tail", three + "append 1 1.3\nrecover 1 1.2\nserve 1 1 1.2", ""},
+		{"O9 a sound disk forgets", three + "recover 1 1.1", "O9"},
+		{"a damaged disk forgets", three + "damaged 1\nrecover 1 1.1", ""},
 		{"cut to a place it has not", three + "truncate 1 1.5", "O2"},
 		{"a snapshot of nobody's", three + "copy 1 2 1.4", "O2"},
 		{"a snapshot is lost in a crash", three + "append 1 1.3\ndurable 1 1.3\ncopy 3 1 1.3\nrecover 3 1.2\nserve 3 1 1.2", ""},

@@ -63,6 +63,8 @@ func (t *turns) before(op vfs.Op) error {
 	switch {
 	case t.crashed:
 		return errPower
+	case t.p.failsRead(op):
+		return errInjected
 	case op.Kind == vfs.KindSync && t.failSync:
 		t.failSync = false
 		return errInjected

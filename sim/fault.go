@@ -46,6 +46,10 @@ const (
 	FaultClientKill                   // client A is gone for good, another comes
 	FaultClientDrop                   // client A's connection breaks
 	FaultReconfig                     // client A asks for another ensemble (reconfig.go); the leader loses power ForMs later, unless that is 0
+	FaultFlipNewest                   // a byte in the newest segment of A's log changes, then the process is killed
+	FaultReadError                    // one in N of the reads of A's disk fails
+	FaultLostWrite                    // A's disk says that it has written and has not, once, then the process is killed; N%3: log, snapshot, epoch
+	FaultStrayWrite                   // the same, and has written elsewhere in the file
 
 	faultKinds
 )
@@ -53,7 +57,7 @@ const (
 var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
-	"client-pause", "client-kill", "client-drop", "reconfig",
+	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
 }
 
 // String names the kind.
@@ -112,13 +116,14 @@ const (
 	ClassClock
 	ClassClient
 	ClassReconfig // drawn by itself, see Plan.reconfigs
+	ClassBadDisk  // failing reads, bad writes, damage where the log grows
 
 	classes
 )
 
 // String names the class.
 func (c Class) String() string {
-	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig"}[c]
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "bad-disk"}[c]
 }
 
 // kindsOf is what a class draws from; a kind that is listed twice is drawn twice
@@ -133,6 +138,7 @@ var kindsOf = [classes][]FaultKind{
 	ClassClock:    {FaultRate, FaultLeap, FaultWall},
 	ClassReconfig: {FaultReconfig},
 	ClassClient:   {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
+	ClassBadDisk:  {FaultFlipNewest, FaultReadError, FaultReadError, FaultLostWrite, FaultStrayWrite},
 }
 
 // classOf finds the class of a kind.

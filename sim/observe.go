@@ -54,6 +54,9 @@ func newObserver(w *world) *observer {
 // recovered is a server that has come back from its disk.
 func (o *observer) recovered(p *process, last zk.Zxid) {
 	delete(o.snapshots, p)
+	if p.rot.lied || p.rot.lost {
+		o.order.Damaged(p.id)
+	}
 	o.w.fail(o.order.Recover(p.id, max(last, 0)))
 }
 
@@ -191,6 +194,10 @@ func (o *observer) serve(p *process) {
 	fresh, err := o.order.Serve(p.id, p.replica.Epoch(), leading, last)
 	o.w.fail(err)
 	o.shown(p, fresh)
+	p.rot.lost = false
+	if !leading || err == nil {
+		p.rot.lied = p.rot.lied && p.life == o.w.trouble.damaged[p]
+	}
 }
 
 // show is a server that shows its tree.

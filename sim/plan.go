@@ -187,8 +187,10 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 		f.B = 1 + r.below(p.servers())
 	case FaultSplit:
 		f.A, f.N = 0, r.between(1, 1<<p.servers()-1)
-	case FaultReset, FaultFailSync, FaultFlip:
+	case FaultReset, FaultFailSync, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite:
 		f.N = int64(r.next() >> 1)
+	case FaultReadError:
+		f.N = r.between(2, 40)
 	case FaultSlowNet:
 		f.N = r.between(20, 400)
 	case FaultSlowDisk:

@@ -46,6 +46,7 @@ type process struct {
 
 	addressing
 	turns    turns
+	rot      rot
 	links    map[zab.LinkID]*link
 	linkID   zab.LinkID
 	dialing  int // number of the newest Connect
@@ -63,6 +64,7 @@ func newProcess(w *world, place int) *process {
 	p := &process{w: w, id: id, node: nodeOf(id), place: place, random: branch(w.plan.Seed, "server", place)}
 	p.saved = w.plan.configOf(place)
 	p.clock = clock{monoMs: 1_000_000, wallMs: 1_700_000_000_000 + p.random.between(-2000, 2000), perMille: 1000}
+	p.rot.random = branch(w.plan.Seed, "rot", int(id))
 	p.format()
 	return p
 }
@@ -73,6 +75,7 @@ const dataDir = "/data"
 // replaceDisk gives the server an empty disk.
 func (p *process) replaceDisk() {
 	p.mem = vfs.NewMem()
+	p.rot.lied, p.rot.bad, p.rot.lost = false, nil, true
 	must(p.mem.MkdirAll(dataDir))
 	must(p.mem.SyncDir("/"))
 }
@@ -131,7 +134,7 @@ func (p *process) start() {
 		return
 	}
 	p.life++
-	p.fs = &vfs.Faulty{Disk: p.mem, Before: p.turns.before}
+	p.fs = &vfs.Faulty{Disk: &shifty{FS: p.mem, p: p, names: map[*shiftyFile]string{}}, Before: p.turns.before}
 	p.turns.begin(p)
 	disk, found, err := p.recover()
 	if err != nil {
@@ -181,7 +184,7 @@ func (p *process) refused(err error) {
 		p.loseUnsynced(p.turns.keep)
 	case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, errInjected):
 		p.mem = p.mem.KillClone()
-	case p.w.trouble.damaged == p:
+	case p.w.trouble.isDamaged(p):
 		p.w.tally.Lost++
 		p.replaceDisk()
 	default:

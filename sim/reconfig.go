@@ -318,7 +318,7 @@ func (p *Plan) reconfigs(r *random) {
 // after it has put the change in force and told nobody but clients: what only the
 // new quorum has is most easily lost then.
 func (t *trouble) reconfigure(f *Fault, c *client) {
-	if c.untilMs > t.w.nowMs || c.machine.State().Final() || t.damaged != nil && !t.damaged.serving {
+	if c.untilMs > t.w.nowMs || c.machine.State().Final() || t.damagedNow() > 0 {
 		return // it stands still; or who counts on a disk that is lost changes nothing now
 	}
 	t.w.tally.Asked++

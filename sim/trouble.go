@@ -1,22 +1,13 @@
 package sim
 
-import (
-	"strings"
-
-	"github.com/conclave-project/conclave/internal/txnlog"
-)
-
 // trouble is what the faults of a run need to remember.
 type trouble struct {
-	w *world
-	// damaged is the one server whose disk may have lost or changed something.
-	// There is never a second one before it serves again: nobody promises more
-	// than to survive the loss of a minority.
-	damaged    *process
-	mute       *Fault // of the leader that puts a reconfig in force next
-	epochCrash *Fault // of whoever notes an epoch next
-	untilMs    int64  // it has been calm since
-	changingMs int64  // until then a change of the ensemble may be on its way
+	w          *world
+	damaged    map[*process]int // servers whose disk may have lost or changed something: their life then
+	mute       *Fault           // of the leader that puts a reconfig in force next
+	epochCrash *Fault           // of whoever notes an epoch next
+	untilMs    int64            // it has been calm since
+	changingMs int64            // until then a change of the ensemble may be on its way
 }
 
 // calmMs is how long what a fault has upset goes on behind it.
@@ -27,7 +18,6 @@ func (t *trouble) disturb(forMs int64) { t.untilMs = max(t.untilMs, t.w.nowMs+fo
 
 // plant plans the faults of the run.
 func (w *world) plant() {
-	w.trouble = trouble{w: w}
 	for i := range w.plan.Faults {
 		f := &w.plan.Faults[i]
 		w.after(f.AtMs-w.nowMs, func() {
@@ -120,12 +110,8 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	case FaultFullDisk:
 		p.mem.SetCapacity(p.mem.Used())
 		t.w.after(f.ForMs, func() { p.mem.SetCapacity(-1) })
-	case FaultFlip:
-		if t.mayDamage(p) {
-			t.flip(p, uint64(f.N))
-			p.kill("flipped")
-			t.bringBack(p, f.ForMs)
-		}
+	case FaultReadError, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite:
+		t.strikeRot(f, p)
 	case FaultWipe:
 		if t.mayDamage(p) {
 			p.power(0, true, "its disk is lost")
@@ -162,53 +148,6 @@ func (t *trouble) exchange(p *process, forMs int64) {
 			t.bringBack(q, 0)
 		}
 	}
-}
-
-// mayDamage tells whether a server's disk may be damaged, and notes that it is.
-func (t *trouble) mayDamage(p *process) bool {
-	if !t.w.spared(p) || t.changing() {
-		return false
-	}
-	if d := t.damaged; d != nil && (!d.serving || t.w.nowMs < d.untilMs) {
-		return d == p && !p.up
-	}
-	if !p.up || !p.serving {
-		return false // it may hold what few have
-	}
-	t.damaged = p
-	return true
-}
-
-// flip changes a byte in a file that is not being written: what a crash may do
-// to the end of a log cannot be told from rot there.
-func (t *trouble) flip(p *process, number uint64) {
-	dir := dataDir + "/version-2"
-	names, err := p.mem.List(dir)
-	if err != nil {
-		return
-	}
-	var files []string
-	segments, _ := txnlog.Segments(p.mem, dir)
-	newest := ""
-	if n := len(segments); n > 0 {
-		newest = segments[n-1].Name
-	}
-	for _, name := range names {
-		if name != newest && !strings.HasSuffix(name, ".tmp") && name != "reserve" {
-			files = append(files, name)
-		}
-	}
-	if len(files) == 0 {
-		return
-	}
-	name := dir + "/" + files[number%uint64(len(files))]
-	info, err := p.mem.Stat(name)
-	if err != nil || info.Size == 0 {
-		return
-	}
-	offset := int64(number >> 8 % uint64(info.Size))
-	t.w.note(p.node, "flip", 0, 0, name)
-	_ = p.mem.FlipByte(name, offset, 1<<(number>>40&7))
 }
 
 // bringBack starts a server again after a while.

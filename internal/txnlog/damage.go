@@ -124,7 +124,8 @@ const checksumBytes = 8
 // A whole record between the two shows that the sector belongs to another one
 // and that the length is wrong.
 // The first bytes of a checksum are zero in every record: a sector that ends
-// among them shows nothing.
+// among them, or behind them in the checksum, shows nothing by itself. It does if
+// the rest of the record is whole but for what the sector had of the checksum.
 func (r *Reader) lostSector(rest remainder, extent int) bool {
 	if rest.stop > r.reach() {
 		return false
@@ -135,12 +136,22 @@ func (r *Reader) lostSector(rest remainder, extent int) bool {
 		if int64(end) > rest.stop || end > len(rest.head) {
 			return false
 		}
-		if isZero(rest.head[start:end]) && end >= checksumBytes {
+		if isZero(rest.head[start:end]) && (end >= checksumBytes || checksumCut(rest.head[:min(extent, len(rest.head))], end)) {
 			return !r.wholeRecordIn(rest.head[:start])
 		}
 		start = end
 	}
 	return false
+}
+
+// checksumCut reports whether a record is whole but for the first n bytes of its
+// checksum, which are zero and should not be.
+func checksumCut(record []byte, n int) bool {
+	if len(record) < recordFrameBytes || record[len(record)-1] != recordTrailer {
+		return false
+	}
+	have, want := binary.BigEndian.Uint64(record), uint64(adler32.Checksum(record[recordHeadBytes:len(record)-1]))
+	return have != want && have == want<<(8*n)>>(8*n)
 }
 
 // wholeRecordIn tells whether the broken record is whole under another length,

@@ -133,6 +133,35 @@ func TestSectorsLostFromTheLastBatchAreATornEnd(t *testing.T) {
 	}
 }
 
+// A record may begin so near the end of a sector that the sector has no more of it
+// than a part of its checksum. If the crash took just that, the record is whole but
+// for some bytes of zero: still a torn end, and nothing to refuse a directory for.
+func TestSectorThatHadThreeBytesOfAChecksumIsATornEnd(t *testing.T) {
+	for within := 5; within < 8; within++ {
+		disk := newDisk(t)
+		l, err := Open(disk, dir, 0, Options{})
+		must(t, err)
+		first := vfs.SectorBytes - within - segmentHeadBytes - recordFrameBytes
+		must(t, l.Append(1, payload(1, first)))
+		must(t, l.Append(2, payload(2, 700)))
+		must(t, l.Sync())
+		must(t, l.Close())
+		whole := content(t, disk, "log.1")
+		at := vfs.SectorBytes - within
+		damaged := append([]byte(nil), whole...)
+		clear(damaged[at:vfs.SectorBytes])
+		put(t, disk, "log.1", damaged)
+		if got, torn, err := read(disk, 0); err != nil || len(got) != 1 || torn == nil || torn.Offset != int64(at) {
+			t.Errorf("%d bytes lost: %v %+v %v, want a torn end at %d", within, got, torn, err, at)
+		}
+		damaged[len(damaged)-100] ^= 1
+		put(t, disk, "log.1", damaged)
+		if got, torn, err := read(disk, 0); !vfs.IsCorruption(err) {
+			t.Errorf("%d bytes lost and another changed: %v %+v %v", within, got, torn, err)
+		}
+	}
+}
+
 // A sector that the disk lost long after it was synced is not a torn end when
 // more stands behind it than a crash can reach.
 func TestZeroSectorFarFromTheEndIsRefused(t *testing.T) {
