@@ -28,6 +28,16 @@ type Model struct {
 	sessions map[zk.SessionID]*life
 	by       map[zk.Zxid]origin
 	made     map[origin]zk.Zxid
+	quotas   map[string]*quota
+	changes  []change
+}
+
+// change is what happened to a znode, as a watch may wait for it.
+type change struct {
+	zxid zk.Zxid
+	kind zk.EventType
+	path string
+	acl  []zk.ACL
 }
 
 // origin is whose request a transaction was.
@@ -88,7 +98,7 @@ type life struct {
 
 // NewModel returns the tree of a new ensemble.
 func NewModel() *Model {
-	m := &Model{nodes: map[string]*timeline{}, sessions: map[zk.SessionID]*life{}, by: map[zk.Zxid]origin{}, made: map[origin]zk.Zxid{}}
+	m := &Model{nodes: map[string]*timeline{}, sessions: map[zk.SessionID]*life{}, by: map[zk.Zxid]origin{}, made: map[origin]zk.Zxid{}, quotas: map[string]*quota{}}
 	for _, path := range []string{zk.RootPath, zk.SystemPath, zk.QuotaPath, zk.ConfigPath} {
 		m.at(path).states = []state{{exists: true, acl: zk.OpenACL()}}
 		if path != zk.RootPath {
@@ -224,8 +234,10 @@ func (m *Model) applyOne(h *zk.TxnHeader, t *zk.Txn) error {
 	switch t.Op {
 	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
 		return m.create(h, t)
-	case zk.OpDelete, zk.OpDeleteContainer:
+	case zk.OpDelete:
 		return m.remove(h.Zxid, t.Path)
+	case zk.OpDeleteContainer:
+		return m.reap(h, t.Path)
 	case zk.OpSetData, zk.OpReconfig:
 		return m.setData(h, t)
 	case zk.OpSetACL:
@@ -263,6 +275,9 @@ func (m *Model) create(h *zk.TxnHeader, t *zk.Txn) error {
 	}
 	node.put(s)
 	m.changeChild(t.Path, h.Zxid, true)
+	m.quotaChanged(h.Zxid, t.Path, t.Data, true)
+	m.charge(h.Zxid, t.Path, 1, len(t.Data))
+	m.changes = append(m.changes, change{h.Zxid, zk.EventNodeCreated, t.Path, t.ACL}, m.parentChange(h.Zxid, t.Path))
 	return nil
 }
 
@@ -278,9 +293,18 @@ func (m *Model) remove(zxid zk.Zxid, path string) error {
 	if now.kind == zk.OwnerSession {
 		m.ephemeralGoes(now.owner, path)
 	}
-	node.put(state{zxid: zxid, what: wasDeleted})
+	node.put(state{zxid: zxid, what: wasDeleted, acl: now.acl})
 	m.changeChild(path, zxid, false)
+	m.quotaChanged(zxid, path, nil, false)
+	m.charge(zxid, path, -1, -now.dataBytes)
+	m.changes = append(m.changes, change{zxid, zk.EventNodeDeleted, path, now.acl}, m.parentChange(zxid, path))
 	return nil
+}
+
+// parentChange is what the coming or going of a child is to its parent.
+func (m *Model) parentChange(zxid zk.Zxid, path string) change {
+	parent := zk.ParentPath(path)
+	return change{zxid, zk.EventNodeChildrenChanged, parent, m.nodes[parent].now().acl}
 }
 
 func (m *Model) setData(h *zk.TxnHeader, t *zk.Txn) error {
@@ -292,9 +316,13 @@ func (m *Model) setData(h *zk.TxnHeader, t *zk.Txn) error {
 	case t.Op == zk.OpSetData && t.Version != s.version+1:
 		return broken(propertyModel, "M3: %s sets %s to version %d, it had version %d", number(h.Zxid), t.Path, t.Version, s.version)
 	}
+	grown := len(t.Data) - s.dataBytes
 	s.zxid, s.mzxid, s.version, s.what = h.Zxid, h.Zxid, t.Version, wasChanged
 	s.data, s.dataBytes, s.timeMs = hashOf(t.Data), len(t.Data), h.Time
 	node.put(s)
+	m.quotaChanged(h.Zxid, t.Path, t.Data, true)
+	m.charge(h.Zxid, t.Path, 0, grown)
+	m.changes = append(m.changes, change{h.Zxid, zk.EventNodeDataChanged, t.Path, s.acl})
 	return nil
 }
 

@@ -41,6 +41,7 @@ func play(t *testing.T, cases []history) {
 
 // player holds one checker of each kind.
 type player struct {
+	who       Asker
 	order     *Order
 	digests   *Digests
 	model     *Model
@@ -55,10 +56,13 @@ type player struct {
 
 func newPlayer() *player {
 	m := NewModel()
-	return &player{
+	p := &player{
+		who:   Asker{Session: 1},
 		order: NewOrder(quorum.NewMajority(1, 2, 3)), digests: NewDigests(), model: m, kept: NewKept(), asked: NewAsked(),
-		watches: NewWatches(m), sequences: NewSequences(), expiry: NewExpiry(),
+		sequences: NewSequences(), expiry: NewExpiry(),
 	}
+	p.watches = NewWatches(m, &p.who)
+	return p
 }
 
 func integer(text string) int64 {
@@ -80,6 +84,7 @@ func zxidOf(text string) zk.Zxid {
 
 var codes = map[string]zk.Code{
 	"ok": zk.OK, "nonode": zk.ErrNoNode, "exists": zk.ErrNodeExists, "refused": zk.ErrBadVersion, "notempty": zk.ErrNotEmpty,
+	"noauth": zk.ErrNoAuth, "quota": zk.ErrQuotaExceeded,
 	"ephemeral": zk.ErrNoChildrenForEphemerals, "loss": zk.ErrConnectionLoss,
 }
 
@@ -122,7 +127,20 @@ func (p *player) tell(words []string) error {
 		return p.asked.NotApplied(1, zk.Xid(integer(args[0])))
 	case "read", "wrote":
 		return p.tellReply(verb, args)
-	case "armed", "event", "reply", "rearming", "rearmed", "away", "unwatch":
+	case "is":
+		p.who.Identities = []zk.Identity{{Scheme: "digest", ID: args[0]}}
+		return nil
+	case "newest":
+		p.who.Floor = zxidOf(args[0])
+		return nil
+	case "usage":
+		return p.model.Usage(args[0], integer(args[1]), integer(args[2]))
+	case "overdue":
+		if path := p.model.Overdue(integer(args[0])); path != "" {
+			return broken("test", "%s is overdue", path)
+		}
+		return nil
+	case "stays", "taken", "armed", "event", "reply", "rearming", "rearmed", "away", "unwatch":
 		return p.tellWatch(verb, args)
 	case "connected", "sent", "got", "ended":
 		return p.tellSession(verb, args)
@@ -199,8 +217,34 @@ func (p *player) tellOrder(verb string, args []string) error {
 	return nil
 }
 
-// txnOf reads: create PATH [data=] [eph] [container], delete PATH, set PATH VERSION
-// [data=], acl PATH VERSION, open, close PATH..., error CODE.
+// listOf reads the ACL "alice:rw,bob:r"; all is everybody.
+func listOf(text string) []zk.ACL {
+	var list []zk.ACL
+	for entry := range strings.SplitSeq(text, ",") {
+		who, rights, _ := strings.Cut(entry, ":")
+		if who == "" {
+			continue
+		}
+		perms := zk.Perms(0)
+		for i, letter := range "rwcda" {
+			if strings.ContainsRune(rights, letter) {
+				perms |= 1 << i
+			}
+		}
+		id := zk.Identity{Scheme: "digest", ID: who}
+		switch who {
+		case "all":
+			id = zk.Identity{Scheme: "world", ID: "anyone"}
+		case "auth":
+			id = zk.Identity{Scheme: "auth"}
+		}
+		list = append(list, zk.ACL{Perms: perms, Identity: id})
+	}
+	return list
+}
+
+// txnOf reads: create PATH [data=] [eph] [container] [ttl=] [acl=], delete PATH, reap
+// PATH, set PATH VERSION [data=], acl PATH VERSION [acl=], open, close PATH..., error CODE.
 func txnOf(words []string) zk.Txn {
 	o := options(words)
 	_, ephemeral := o["eph"]
@@ -215,13 +259,19 @@ func txnOf(words []string) zk.Txn {
 		if container {
 			op = zk.OpCreateContainer
 		}
-		return zk.Txn{Op: op, Path: path, Data: []byte(o["data"]), Ephemeral: ephemeral}
+		t := zk.Txn{Op: op, Path: path, Data: []byte(o["data"]), Ephemeral: ephemeral, ACL: listOf(o["acl"])}
+		if text, given := o["ttl"]; given {
+			t.Op, t.TTL = zk.OpCreateTTL, integer(text)
+		}
+		return t
+	case "reap":
+		return zk.Txn{Op: zk.OpDeleteContainer, Path: path}
 	case "delete":
 		return zk.Txn{Op: zk.OpDelete, Path: path}
 	case "set":
 		return zk.Txn{Op: zk.OpSetData, Path: path, Version: int32(integer(words[2])), Data: []byte(o["data"])}
 	case "acl":
-		return zk.Txn{Op: zk.OpSetACL, Path: path, Version: int32(integer(words[2]))}
+		return zk.Txn{Op: zk.OpSetACL, Path: path, Version: int32(integer(words[2])), ACL: listOf(o["acl"])}
 	case "open":
 		return zk.Txn{Op: zk.OpCreateSession, TimeoutMs: 1000}
 	case "close":
@@ -270,6 +320,9 @@ func transactionOf(zxid zk.Zxid, words []string) (zk.TxnHeader, zk.Txn) {
 	if text, given := o["session"]; given {
 		h.Session = zk.SessionID(integer(text))
 	}
+	if text, given := o["at"]; given {
+		h.Time = integer(text)
+	}
 	if text, given := o["xid"]; given {
 		h.Cxid = zk.Xid(integer(text))
 	}
@@ -294,8 +347,8 @@ func (p *player) tellReply(verb string, args []string) error {
 		}
 		return otherwise
 	}
-	req := zk.Request{Path: args[1], Data: []byte(o["data"]), Version: int32(number("v", -1)), Xid: zk.Xid(number("xid", 0))}
-	res := zk.Result{Path: args[1], Data: []byte(o["data"])}
+	req := zk.Request{ACL: listOf(o["list"]), Path: args[1], Data: []byte(o["data"]), Version: int32(number("v", -1)), Xid: zk.Xid(number("xid", 0))}
+	res := zk.Result{ACL: listOf(o["list"]), Path: args[1], Data: []byte(o["data"])}
 	res.Stat = zk.Stat{
 		Version: int32(number("version", 0)), NumChildren: int32(number("count", 0)), DataLength: int32(len(o["data"])),
 		EphemeralOwner: number("owner", 0), Aversion: int32(number("acl", 0)),
@@ -318,10 +371,10 @@ func (p *player) tellReply(verb string, args []string) error {
 	}
 	req.Op = map[string]zk.Op{
 		"get": zk.OpGetData, "exists": zk.OpExists, "children": zk.OpGetChildren2, "create": zk.OpCreate, "set": zk.OpSetData,
-		"delete": zk.OpDelete, "check": zk.OpCheck, "multi": zk.OpMulti,
+		"delete": zk.OpDelete, "check": zk.OpCheck, "multi": zk.OpMulti, "setacl": zk.OpSetACL, "list": zk.OpGetACL,
 	}[args[0]]
 	if verb == "read" {
-		return p.model.Read(&req, zxid, code, &res)
+		return p.model.Read(&p.who, &req, zxid, code, &res)
 	}
 	if req.Op == zk.OpMulti { // creates of the paths, deletes of those behind a dash
 		for _, path := range strings.Split(args[1], ",") {
@@ -337,13 +390,21 @@ func (p *player) tellReply(verb string, args []string) error {
 			res.Sub = append(res.Sub, sub)
 		}
 	}
-	return p.model.Wrote(1, &req, zxid, code, &res)
+	return p.model.Wrote(&p.who, &req, zxid, code, &res)
 }
 
 // tellWatch: armed data|missing|child PATH ZXID, event TYPE PATH ZXID, reply ZXID,
 // away, rearming data|missing|child=PATH,..., rearmed ZXID.
 func (p *player) tellWatch(verb string, args []string) error {
 	switch verb {
+	case "stays":
+		mode := zk.WatchPersistent
+		if args[0] == "below" {
+			mode = zk.WatchPersistentRecursive
+		}
+		p.watches.Added(args[1], mode, zxidOf(args[2]))
+	case "taken":
+		p.watches.TakenOff(args[0], zk.WatcherAny)
 	case "armed":
 		p.watches.Armed(args[1], args[0] == "child", args[0] == "missing", zxidOf(args[2]))
 	case "event":
@@ -360,7 +421,9 @@ func (p *player) tellWatch(verb string, args []string) error {
 			}
 			return strings.Split(o[key], ",")
 		}
-		p.watches.Rearming(&zk.SetWatches{Data: list("data"), Exist: list("missing"), Child: list("child")})
+		p.watches.Rearming(&zk.SetWatches{
+			Data: list("data"), Exist: list("missing"), Child: list("child"), Persistent: list("stays"), Recursive: list("below"),
+		})
 	case "rearmed":
 		return p.watches.Rearmed(zxidOf(args[0]))
 	case "unwatch":

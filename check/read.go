@@ -2,16 +2,17 @@ package check
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/conclave-project/conclave/zk"
 )
 
 const propertyRead = "read"
 
-// Read compares the answer to exists, getData, getChildren and getChildren2 with
+// Read compares the answer to exists, getData, getChildren, getChildren2 and getACL with
 // the tree at the zxid that the answer carries. The model knows all up to there,
 // because a server has shown it.
-func (m *Model) Read(req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
+func (m *Model) Read(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
 	if zxid > m.last {
 		return broken(propertyRead, "%v %s is answered at %s, which nobody has shown", req.Op, req.Path, number(zxid))
 	}
@@ -22,10 +23,21 @@ func (m *Model) Read(req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result
 		return broken(propertyRead, "%v %s finds nothing at %s, it is there since %s", req.Op, req.Path, number(zxid), number(s.czxid))
 	case code == zk.ErrNoNode:
 		return nil
-	case code != zk.OK:
+	case code != zk.OK && (code != zk.ErrNoAuth || !s.exists):
 		return broken(propertyRead, "%v %s is answered with %v", req.Op, req.Path, code)
 	case !s.exists:
 		return broken(propertyRead, "%v %s finds a znode at %s that is not there", req.Op, req.Path, number(zxid))
+	}
+	if err := s.readable(who, req, zxid, code); err != nil || code != zk.OK {
+		return err
+	}
+	switch {
+	case strings.HasSuffix(req.Path, statsName):
+		return m.readUsage(req, zxid, res.Data)
+	case req.Op == zk.OpGetACL:
+		if err := s.readACL(who, req, zxid, res.ACL); err != nil {
+			return err
+		}
 	}
 	if req.Op == zk.OpGetData && (hashOf(res.Data) != s.data || len(res.Data) != s.dataBytes) {
 		return broken(propertyRead, "getData %s at %s has other data than version %d", req.Path, number(zxid), s.version)

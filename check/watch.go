@@ -10,8 +10,8 @@ import (
 
 const propertyWatch = "watch"
 
-// Watches follows one client's watches of one shot, at the bytes of its
-// connections:
+// Watches follows one client's watches, at the bytes of its connections; those of
+// one shot here, those that stay in persist.go:
 //
 //	V1  An event comes for a watch that is armed, and ends it.
 //	V2  An event is about a change that has happened, after the watch was armed.
@@ -22,11 +22,15 @@ const propertyWatch = "watch"
 // A server keeps two tables, for data and for children; several watches of one
 // path are one entry there.
 type Watches struct {
-	model *Model
-	armed map[watchKey]armed
+	model   *Model
+	who     *Asker // whose they are: what it may not read it is not told of
+	armed   map[watchKey]armed
+	staying map[persistent]int // and the place in the model's changes up to which each was told
 
 	rearming int               // setWatches requests that are not answered
-	wanted   map[watchKey]bool // that they name
+	wanted   map[watchKey]bool // that they name: true if the znode was missing
+	stay     map[persistent]bool
+	told     map[watchKey]bool // while they are set again
 }
 
 type watchKey struct {
@@ -41,8 +45,11 @@ type armed struct {
 }
 
 // NewWatches returns the watches of a client that has set none.
-func NewWatches(m *Model) *Watches {
-	return &Watches{model: m, armed: map[watchKey]armed{}, wanted: map[watchKey]bool{}}
+func NewWatches(m *Model, who *Asker) *Watches {
+	return &Watches{
+		model: m, who: who, armed: map[watchKey]armed{}, staying: map[persistent]int{}, wanted: map[watchKey]bool{}, stay: map[persistent]bool{},
+		told: map[watchKey]bool{},
+	}
 }
 
 // Armed says that a read was answered at zxid and has set its watch: children is
@@ -59,17 +66,28 @@ func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
 func (w *Watches) Removed(path string, children bool) { delete(w.armed, watchKey{path, children}) }
 
 // Connected says that there is a new connection: the server knows no watch yet.
-func (w *Watches) Connected() { w.rearming, w.wanted = 0, map[watchKey]bool{} }
+func (w *Watches) Connected() {
+	w.rearming, w.wanted, w.stay, w.told = 0, map[watchKey]bool{}, map[persistent]bool{}, map[watchKey]bool{}
+}
 
 // Rearming says that the client sends a setWatches on a new connection. What
 // none of them names is gone.
 func (w *Watches) Rearming(set *zk.SetWatches) {
 	w.rearming++
-	for _, path := range slices.Concat(set.Data, set.Exist) {
+	for _, path := range set.Exist {
 		w.wanted[watchKey{path, false}] = true
 	}
+	for _, path := range set.Data {
+		w.wanted[watchKey{path, false}] = false
+	}
 	for _, path := range set.Child {
-		w.wanted[watchKey{path, true}] = true
+		w.wanted[watchKey{path, true}] = false
+	}
+	for _, path := range set.Persistent {
+		w.stay[persistent{path, false}] = true
+	}
+	for _, path := range set.Recursive {
+		w.stay[persistent{path, true}] = true
 	}
 }
 
@@ -78,11 +96,21 @@ func (w *Watches) Rearmed(zxid zk.Zxid) error {
 	if w.rearming--; w.rearming > 0 {
 		return nil
 	}
+	clear(w.staying) // what none of them names is gone
+	for key := range w.stay {
+		w.staying[key] = w.model.behind(zxid)
+	}
+	for key, missing := range w.wanted {
+		if _, here := w.armed[key]; !here && !w.told[key] { // it was used up by what its client may not read
+			w.armed[key] = armed{zxid, missing}
+		}
+	}
 	for _, key := range w.keys() {
 		a := w.armed[key]
+		_, wanted := w.wanted[key]
 		s := w.model.nodes[key.path].when(zxid)
 		switch at := w.firstChange(key, a, zxid); {
-		case !w.wanted[key]:
+		case !wanted:
 			delete(w.armed, key)
 		case at != 0 && (!a.missing || s.exists):
 			return broken(propertyWatch, "V4: %s has changed at %s while the client was away, and no event comes", key, number(at))
@@ -150,6 +178,16 @@ func (t *timeline) firstState(from, to zk.Zxid, holds func(*state) bool) zk.Zxid
 
 // Event says that an event has come.
 func (w *Watches) Event(e *zk.Event) error {
+	if e.Zxid > 0 {
+		if err := w.leaks(e); err != nil {
+			return err
+		}
+		w.useUp(e.Zxid - 1)
+	}
+	stayed, err := w.stayed(e)
+	if err != nil {
+		return err
+	}
 	data, children := watchKey{e.Path, false}, watchKey{e.Path, true}
 	var ended []watchKey
 	for _, key := range []watchKey{data, children} {
@@ -163,7 +201,7 @@ func (w *Watches) Event(e *zk.Event) error {
 			ended = append(ended, key)
 		}
 	}
-	if len(ended) == 0 {
+	if len(ended) == 0 && !stayed {
 		return broken(propertyWatch, "V1: %v %s at %s comes, and no such watch is set", e.Type, e.Path, number(e.Zxid))
 	}
 	for _, key := range ended {
@@ -171,8 +209,19 @@ func (w *Watches) Event(e *zk.Event) error {
 			return err
 		}
 		delete(w.armed, key)
+		w.told[key] = w.rearming > 0
 	}
 	return nil
+}
+
+// useUp takes away what was used up, up to a zxid, by a change of which its client
+// is not told, for it may not read it.
+func (w *Watches) useUp(to zk.Zxid) {
+	for key, a := range w.armed {
+		if at := w.firstChange(key, a, to); at != 0 && !w.who.may(w.model.nodes[key.path].when(at).acl, zk.PermRead) {
+			delete(w.armed, key)
+		}
+	}
 }
 
 // happened checks V2. While watches are set again events carry no zxid.
@@ -217,9 +266,13 @@ func (t *timeline) childChanged(zxid zk.Zxid) bool {
 
 // Replied says that a reply of zxid has come on a connection whose watches are set.
 func (w *Watches) Replied(zxid zk.Zxid) error {
-	if w.rearming > 0 || zxid <= 0 || len(w.armed) == 0 {
+	if w.rearming > 0 || zxid <= 0 {
 		return nil
 	}
+	if err := w.staysTold(zxid); err != nil {
+		return err
+	}
+	w.useUp(zxid)
 	late, first := watchKey{}, zk.Zxid(0)
 	for key, a := range w.armed {
 		if at := w.firstChange(key, a, zxid); at != 0 && (first == 0 || at < first || at == first && key.path < late.path) {
@@ -233,4 +286,7 @@ func (w *Watches) Replied(zxid zk.Zxid) error {
 }
 
 // Ended says that the session is over, its watches with it.
-func (w *Watches) Ended() { clear(w.armed) }
+func (w *Watches) Ended() {
+	clear(w.armed)
+	clear(w.staying)
+}

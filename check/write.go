@@ -16,12 +16,13 @@ const propertyWrite = "write"
 //	    it asked for, and its effect is there.
 //	W3  A write that is refused is refused for a reason that was true.
 //	W4  A multi has happened whole or not at all.
+//	W5  A write that succeeds was allowed by the ACL that stood there.
 //
-// What is refused for other reasons (a full disk, a right that is missing) is
-// not looked at.
-func (m *Model) Wrote(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
+// What is refused for other reasons (a full disk) is not looked at.
+func (m *Model) Wrote(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
 	switch code {
-	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals:
+	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals,
+		zk.ErrNoAuth, zk.ErrQuotaExceeded:
 	default:
 		return nil
 	}
@@ -29,19 +30,19 @@ func (m *Model) Wrote(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code 
 	if !known {
 		return broken(propertyWrite, "W1: %v %s is answered with %s, and no such transaction was shown", req.Op, req.Path, number(zxid))
 	}
-	if by.session != session || by.xid != req.Xid {
+	if by.session != who.Session || by.xid != req.Xid {
 		return broken(propertyWrite, "W1: request %d of session %v is answered with %s, which is request %d of session %v",
-			req.Xid, session, number(zxid), by.xid, by.session)
+			req.Xid, who.Session, number(zxid), by.xid, by.session)
 	}
 	if req.Op == zk.OpMulti {
-		return m.wroteMulti(session, req, zxid, code, res)
+		return m.wroteMulti(who, req, zxid, code, res)
 	}
-	return m.write(session, req, zxid, code, res).judge()
+	return m.write(who, req, zxid, code, res).judge()
 }
 
 // wroteMulti looks at the parts of a multi. One that has failed is answered with
 // OK all the same, and with an error for each part.
-func (m *Model) wroteMulti(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
+func (m *Model) wroteMulti(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
 	failed := code != zk.OK
 	for i := range res.Sub {
 		failed = failed || res.Sub[i].Op == zk.OpError
@@ -58,7 +59,7 @@ func (m *Model) wroteMulti(session zk.SessionID, req *zk.Request, zxid zk.Zxid, 
 		if i >= len(res.Sub) {
 			return broken(propertyWrite, "W4: the multi of %s has %d parts, and results of %d", number(zxid), len(req.Ops), len(res.Sub))
 		}
-		v := m.write(session, op, zxid, zk.OK, &res.Sub[i])
+		v := m.write(who, op, zxid, zk.OK, &res.Sub[i])
 		v.step(steps)
 		if err := v.judge(); err != nil {
 			return err
@@ -69,19 +70,20 @@ func (m *Model) wroteMulti(session zk.SessionID, req *zk.Request, zxid zk.Zxid, 
 
 // write is one write, in a multi or by itself, and what was around it.
 type write struct {
-	m       *Model
-	session zk.SessionID
-	req     *zk.Request
-	zxid    zk.Zxid
-	code    zk.Code
-	res     *zk.Result
-	path    string // of the znode, with its number
+	m    *Model
+	who  *Asker
+	req  *zk.Request
+	zxid zk.Zxid
+	code zk.Code
+	res  *zk.Result
+	path string // of the znode, with its number
 
 	old, after, parent state
+	steps              map[string]int // of its multi
 }
 
-func (m *Model) write(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) *write {
-	v := &write{m: m, session: session, req: req, zxid: zxid, code: code, res: res, path: req.Path}
+func (m *Model) write(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) *write {
+	v := &write{m: m, who: who, req: req, zxid: zxid, code: code, res: res, path: req.Path}
 	if code == zk.OK && req.Op.IsCreate() && req.Mode.IsSequential() {
 		v.path = res.Path
 	}
@@ -93,6 +95,7 @@ func (m *Model) write(session zk.SessionID, req *zk.Request, zxid zk.Zxid, code 
 // step finds the place of a part in its multi: what stands around it is what the
 // parts before have made. Steps counts, for each path, how often it was changed.
 func (v *write) step(steps map[string]int) {
+	v.steps = steps
 	states := v.m.nodes[v.path].of(v.zxid)
 	at := min(steps[v.path], len(states)-1)
 	v.old, v.after = states[at], states[min(at+1, len(states)-1)]
@@ -104,7 +107,15 @@ func (v *write) step(steps map[string]int) {
 }
 
 func (v *write) judge() error {
+	if err := v.allowed(); err != nil {
+		return err
+	}
+	if err := v.withinQuota(); err != nil && v.steps == nil {
+		return err
+	}
 	switch op := v.req.Op; {
+	case op == zk.OpSetACL:
+		return v.setACL()
 	case op.IsCreate():
 		return v.create()
 	case op == zk.OpDelete || op == zk.OpSetData || op == zk.OpCheck:
@@ -135,10 +146,24 @@ func (v *write) create() error {
 	s := v.after
 	owner := zk.SessionID(0)
 	if req.Mode.IsEphemeral() {
-		owner = v.session
+		owner = v.who.Session
 	}
-	if !s.exists || s.czxid != zxid || s.data != hashOf(req.Data) || s.owner != owner {
+	if !s.exists || s.czxid != zxid || s.data != hashOf(req.Data) || s.owner != owner || !sameACL(s.acl, v.who.stored(req.ACL)) {
 		return broken(propertyWrite, "W2: create %s at %s is acknowledged, and %s is not what was asked for", req.Path, number(zxid), res.Path)
+	}
+	return nil
+}
+
+func (v *write) setACL() error {
+	req, old, s := v.req, v.old, v.after
+	matches := req.Version == -1 || req.Version == old.aversion
+	switch {
+	case v.code == zk.ErrNoNode && old.exists, v.code == zk.ErrBadVersion && (!old.exists || matches):
+		return broken(propertyWrite, "W3: setACL %s of version %d at %s is refused with %v; it was there: %v, version %d",
+			req.Path, req.Version, number(v.zxid), v.code, old.exists, old.aversion)
+	case v.code == zk.OK && (!old.exists || !matches || s.zxid != v.zxid || !sameACL(s.acl, v.who.stored(req.ACL)) || v.res.Stat.Aversion != s.aversion):
+		return broken(propertyWrite, "W2: setACL %s of version %d at %s is acknowledged, and the tree has version %d of %v",
+			req.Path, req.Version, number(v.zxid), s.aversion, s.acl)
 	}
 	return nil
 }
