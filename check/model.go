@@ -29,11 +29,11 @@ type Model struct {
 	by       map[zk.Zxid]origin
 	made     map[origin]zk.Zxid
 	quotas   map[string]*quota
-	changes  []change
+	changes  []occurrence
 }
 
-// change is what happened to a znode, as a watch may wait for it.
-type change struct {
+// occurrence is what happened to a znode, as a watch may wait for it.
+type occurrence struct {
 	zxid zk.Zxid
 	kind zk.EventType
 	path string
@@ -277,7 +277,7 @@ func (m *Model) create(h *zk.TxnHeader, t *zk.Txn) error {
 	m.changeChild(t.Path, h.Zxid, true)
 	m.quotaChanged(h.Zxid, t.Path, t.Data, true)
 	m.charge(h.Zxid, t.Path, 1, len(t.Data))
-	m.changes = append(m.changes, change{h.Zxid, zk.EventNodeCreated, t.Path, t.ACL}, m.parentChange(h.Zxid, t.Path))
+	m.changes = append(m.changes, occurrence{h.Zxid, zk.EventNodeCreated, t.Path, t.ACL}, m.parentChange(h.Zxid, t.Path))
 	return nil
 }
 
@@ -297,14 +297,14 @@ func (m *Model) remove(zxid zk.Zxid, path string) error {
 	m.changeChild(path, zxid, false)
 	m.quotaChanged(zxid, path, nil, false)
 	m.charge(zxid, path, -1, -now.dataBytes)
-	m.changes = append(m.changes, change{zxid, zk.EventNodeDeleted, path, now.acl}, m.parentChange(zxid, path))
+	m.changes = append(m.changes, occurrence{zxid, zk.EventNodeDeleted, path, now.acl}, m.parentChange(zxid, path))
 	return nil
 }
 
 // parentChange is what the coming or going of a child is to its parent.
-func (m *Model) parentChange(zxid zk.Zxid, path string) change {
+func (m *Model) parentChange(zxid zk.Zxid, path string) occurrence {
 	parent := zk.ParentPath(path)
-	return change{zxid, zk.EventNodeChildrenChanged, parent, m.nodes[parent].now().acl}
+	return occurrence{zxid, zk.EventNodeChildrenChanged, parent, m.nodes[parent].now().acl}
 }
 
 func (m *Model) setData(h *zk.TxnHeader, t *zk.Txn) error {
@@ -322,7 +322,7 @@ func (m *Model) setData(h *zk.TxnHeader, t *zk.Txn) error {
 	node.put(s)
 	m.quotaChanged(h.Zxid, t.Path, t.Data, true)
 	m.charge(h.Zxid, t.Path, 0, grown)
-	m.changes = append(m.changes, change{h.Zxid, zk.EventNodeDataChanged, t.Path, s.acl})
+	m.changes = append(m.changes, occurrence{h.Zxid, zk.EventNodeDataChanged, t.Path, s.acl})
 	return nil
 }
 

@@ -21,7 +21,7 @@ type persistent struct {
 }
 
 // covers reports whether a watch waits for a change.
-func (p persistent) covers(c *change) bool {
+func (p persistent) covers(c *occurrence) bool {
 	if !p.recursive {
 		return c.path == p.path
 	}
@@ -40,9 +40,16 @@ func (p persistent) String() string {
 // Added says that an addWatch was answered at zxid.
 func (w *Watches) Added(path string, mode zk.WatchMode, zxid zk.Zxid) {
 	key := persistent{path, mode == zk.WatchPersistentRecursive}
-	if _, here := w.staying[key]; !here {
+	if _, here := w.staying[key]; !here || w.unwanted[key] {
 		w.staying[key] = w.model.behind(zxid)
 	}
+	delete(w.unwanted, key)
+}
+
+// Unwanted says that a client does not want a watch any more. It may be told of
+// changes until the server has heard of that, and need not.
+func (w *Watches) Unwanted(path string, mode zk.WatchMode) {
+	w.unwanted[persistent{path, mode == zk.WatchPersistentRecursive}] = true
 }
 
 // behind is the place of the first change behind a zxid.
@@ -82,9 +89,13 @@ func (w *Watches) stayed(e *zk.Event) (waited bool, err error) {
 	if e.Zxid <= 0 {
 		return false, nil
 	}
-	told := change{zxid: e.Zxid, kind: e.Type, path: e.Path}
+	told := occurrence{zxid: e.Zxid, kind: e.Type, path: e.Path}
 	for _, key := range w.stays() {
 		if !key.covers(&told) {
+			continue
+		}
+		if w.unwanted[key] {
+			waited = true
 			continue
 		}
 		at := w.due(key, w.staying[key])
@@ -105,6 +116,9 @@ func (w *Watches) staysTold(zxid zk.Zxid) error {
 	for _, key := range w.stays() {
 		at := w.due(key, w.staying[key])
 		w.staying[key] = at // what lies in front concerns nobody
+		if w.unwanted[key] {
+			continue
+		}
 		if at < len(w.model.changes) && w.model.changes[at].zxid <= zxid {
 			c := &w.model.changes[at]
 			return broken(propertyWatch, "V6: a reply shows %s, and %v %s of %s has not come for %s", number(zxid), c.kind, c.path, number(c.zxid), key)

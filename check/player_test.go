@@ -140,7 +140,7 @@ func (p *player) tell(words []string) error {
 			return broken("test", "%s is overdue", path)
 		}
 		return nil
-	case "stays", "taken", "armed", "event", "reply", "rearming", "rearmed", "away", "unwatch":
+	case "stays", "taken", "unwanted", "armed", "event", "reply", "rearming", "rearmed", "away", "unwatch":
 		return p.tellWatch(verb, args)
 	case "connected", "sent", "got", "ended":
 		return p.tellSession(verb, args)
@@ -403,6 +403,8 @@ func (p *player) tellWatch(verb string, args []string) error {
 			mode = zk.WatchPersistentRecursive
 		}
 		p.watches.Added(args[1], mode, zxidOf(args[2]))
+	case "unwanted":
+		p.watches.Unwanted(args[0], zk.WatchPersistent)
 	case "taken":
 		p.watches.TakenOff(args[0], zk.WatcherAny)
 	case "armed":

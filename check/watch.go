@@ -31,6 +31,7 @@ type Watches struct {
 	wanted   map[watchKey]bool // that they name: true if the znode was missing
 	stay     map[persistent]bool
 	told     map[watchKey]bool // while they are set again
+	unwanted map[persistent]bool
 }
 
 type watchKey struct {
@@ -48,7 +49,7 @@ type armed struct {
 func NewWatches(m *Model, who *Asker) *Watches {
 	return &Watches{
 		model: m, who: who, armed: map[watchKey]armed{}, staying: map[persistent]int{}, wanted: map[watchKey]bool{}, stay: map[persistent]bool{},
-		told: map[watchKey]bool{},
+		told: map[watchKey]bool{}, unwanted: map[persistent]bool{},
 	}
 }
 
@@ -67,6 +68,10 @@ func (w *Watches) Removed(path string, children bool) { delete(w.armed, watchKey
 
 // Connected says that there is a new connection: the server knows no watch yet.
 func (w *Watches) Connected() {
+	for key := range w.unwanted {
+		delete(w.staying, key)
+	}
+	clear(w.unwanted)
 	w.rearming, w.wanted, w.stay, w.told = 0, map[watchKey]bool{}, map[persistent]bool{}, map[watchKey]bool{}
 }
 
@@ -192,6 +197,10 @@ func (w *Watches) Event(e *zk.Event) error {
 	var ended []watchKey
 	for _, key := range []watchKey{data, children} {
 		a, here := w.armed[key]
+		missing, wanted := w.wanted[key]
+		if !here && wanted && w.rearming > 0 && e.Zxid <= 0 { // it was used up by what its client may not read
+			a, here = armed{missing: missing}, true
+		}
 		switch {
 		case !here:
 		case e.Type == zk.EventNodeDeleted && !a.missing,

@@ -38,20 +38,22 @@ type client struct {
 
 	session check.Session
 	watches *check.Watches
+	who     check.Asker
 	program program
 	pending []pendingReply
 }
 
 // pendingReply is what was asked for and not answered, to know what a reply is to.
 type pendingReply struct {
-	xid zk.Xid
-	req *zk.Request
+	xid   zk.Xid
+	req   *zk.Request
+	floor zk.Zxid // newest that anybody had seen when it was sent
 }
 
 func newClient(w *world, place, generation int) *client {
 	c := &client{w: w, place: place, number: generation*1000 + place, node: firstClient + node(place)}
 	c.random = branch(w.plan.Seed, "client", c.number)
-	c.watches = check.NewWatches(w.watcher.model)
+	c.watches = check.NewWatches(w.watcher.model, &c.who)
 	c.program.begin(c)
 	return c
 }
@@ -61,6 +63,7 @@ func (c *client) start() {
 		TimeoutMs: int32(c.w.plan.SessionMs), Seed: c.random.next(), BackoffMinMs: 20, BackoffMaxMs: 500,
 	}, c.nowMs())
 	c.step(clientsession.Event{Kind: clientsession.Tick})
+	c.prove()
 	c.program.think()
 }
 
@@ -201,12 +204,12 @@ func (c *client) send(r *zk.Request) {
 	switch r.Op {
 	case zk.OpSetWatches, zk.OpSetWatches2:
 		c.watches.Rearming(r.SetWatches)
-	case zk.OpPing:
+	case zk.OpPing, zk.OpAuth:
 	default:
 		c.session.Sent(r.Xid)
 		id, _ := c.machine.Session()
 		c.w.watcher.asked.Sent(id, r)
-		c.pending = append(c.pending, pendingReply{r.Xid, r})
+		c.pending = append(c.pending, pendingReply{r.Xid, r, c.w.watcher.recent.Floor()})
 	}
 	c.w.note(c.node, "ask", nodeOf(c.server), 0, strconv.Itoa(int(r.Xid))+" "+r.Op.String()+" "+r.Path)
 	conn := c.conn
@@ -321,13 +324,19 @@ func (c *client) answered(h wire.ReplyHeader, body []byte) {
 	}
 	c.result = res
 	model := c.w.watcher.model
+	c.who.Session, _ = c.machine.Session()
+	c.who.Floor = p.floor
 	switch op := p.req.Op; {
 	case op == zk.OpSync:
+	case op == zk.OpAddWatch && h.Code == zk.OK:
+		c.watches.Added(p.req.Path, p.req.Watches, h.Zxid)
+	case op == zk.OpRemoveWatches && h.Code == zk.OK:
+		c.watches.TakenOff(p.req.Path, p.req.Watcher)
+	case op == zk.OpAddWatch, op == zk.OpRemoveWatches:
 	case op.IsWrite():
-		id, _ := c.machine.Session()
-		c.w.fail(model.Wrote(id, p.req, h.Zxid, h.Code, &res))
+		c.w.fail(model.Wrote(&c.who, p.req, h.Zxid, h.Code, &res))
 	default:
-		c.w.fail(model.Read(p.req, h.Zxid, h.Code, &res))
+		c.w.fail(model.Read(&c.who, p.req, h.Zxid, h.Code, &res))
 		if p.req.Watch && (h.Code == zk.OK || h.Code == zk.ErrNoNode && op == zk.OpExists) {
 			c.watches.Armed(p.req.Path, op == zk.OpGetChildren || op == zk.OpGetChildren2, h.Code != zk.OK, h.Zxid)
 		}

@@ -154,8 +154,12 @@ func (l *lines) read(req *zk.Request, code zk.Code, res *zk.Result, at check.Ope
 	if code != zk.OK && code != zk.ErrNoNode {
 		return
 	}
-	if req.Op != zk.OpGetData {
+	switch req.Op {
+	case zk.OpExists, zk.OpGetChildren2, zk.OpGetACL:
 		l.exists(req.Path, code == zk.OK, at)
+		return
+	case zk.OpGetData:
+	default:
 		return
 	}
 	at.Key, at.Op, at.Code, at.Data, at.Found = req.Path, zk.OpGetData, code, check.Hash(res.Data), res.Stat.Version

@@ -39,6 +39,7 @@ type Plan struct {
 	ThinkMs int // between two requests of a client
 	Depth   int // requests of a client on their way, at most
 	Work    Work
+	ReapMs  int64 // between looks for containers and TTLs
 
 	Faults []Fault
 	Mutant Mutant // a known bug, put back

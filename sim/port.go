@@ -70,6 +70,10 @@ func (c *port) frame(payload []byte) {
 	if e.Request.Op == zk.OpReconfig { // the operator's credential
 		e.Identities = append(slices.Clone(e.Identities), auth.Super)
 	}
+	if e.Request.Op == zk.OpAuth {
+		e.Kind, e.Code = replica.EventAuth, c.proved(e.Request)
+		e.Identities = c.identities
+	}
 	c.ended = e.Request.Op == zk.OpCloseSession
 	if c.mutateRequest(&e) {
 		c.p.push(e)

@@ -114,7 +114,7 @@ func (p *process) options() replica.Options {
 		FinalizeMs: plan.FinalizeMs, ResendMinMs: 200, ResendMaxMs: 2000,
 		HistoryMax: plan.HistoryMax, CounterMax: plan.CounterMax, ForceSnapshot: plan.ForceSnapshot,
 		SessionMinMs: 1, SessionMaxMs: 1 << 30, ExtendedTypes: true, LinearizableReads: plan.Linearizable,
-		ReapIntervalMs: 5000, ReapPerMinute: 600,
+		ReapIntervalMs: plan.ReapMs, ReapPerMinute: 6000, EnforceQuota: true,
 		MetMessage: func(r zab.Row) { p.met(rows.messages[r]) }, MetVote: func(r fle.Row) { p.met(rows.votes[r]) },
 		ReconfigEnabled: plan.Reconfig, Reconfig: ensemble.Rules{VotersMin: 2}, Pending: p.pending,
 	}

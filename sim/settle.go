@@ -122,6 +122,11 @@ func (w *world) unsettled() error {
 			return fmt.Errorf("server %v goes by the configuration of %x, not of %x", p.node, at, w.newest)
 		}
 	}
+	if l := w.leader(); l != nil {
+		if path := w.watcher.model.Overdue(l.now().WallMs); path != "" {
+			return fmt.Errorf("%s should have been deleted by the leader", path)
+		}
+	}
 	return w.watcher.order.Equal(ids...)
 }
 
@@ -139,11 +144,27 @@ func (w *world) last() {
 		w.fail(o.digests.Seen(p.id, tree.LastZxid(), tree.Digest()))
 		w.fail(w.kept(p))
 		w.fail(o.model.Whole(znodes(tree)))
+		w.fail(w.counted(tree))
 		if _, last := o.order.Shown(); last != tree.LastZxid() {
 			w.fail(errors.New("a server's tree is not at the end of the history"))
 		}
 	}
 	w.fail(check.Linearizable(o.lines.whole()))
+}
+
+// counted compares the quotas of a server with what there is.
+func (w *world) counted(t *tree.Tree) error {
+	limited := t.Quotas()
+	if want := w.watcher.model.Quotas(); len(limited) != want {
+		return &check.Violation{Property: "quota", Detail: fmt.Sprintf("a server has quotas on %v, and there are %d", limited, want)}
+	}
+	for _, path := range limited {
+		_, usage := t.QuotaState(path)
+		if err := w.watcher.model.Usage(path, usage.Count, usage.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // znodes are those of a tree.

@@ -11,12 +11,16 @@ type Work uint8
 
 // The parts of the work, each in a file of its own.
 const (
-	WorkDirs Work = 1 << iota // directories deleted and made again with other children
+	WorkDirs    Work = 1 << iota // directories deleted and made again with other children
+	WorkRights                   // ACLs and who they keep out
+	WorkQuota                    // quotas, soft and hard
+	WorkReaped                   // containers and znodes with a TTL
+	WorkWatches                  // persistent and recursive watches
 
 	workAll Work = 1<<iota - 1
 )
 
-var workNames = []string{"dirs"}
+var workNames = []string{"dirs", "rights", "quota", "reaped", "watches"}
 
 // parts are the single parts of a set.
 func (k Work) parts() []Work {
@@ -67,8 +71,18 @@ func (p *Plan) drawWork(r *random) {
 			p.Work |= part
 		}
 	}
+	p.ReapMs = []int64{100, 500, 5000}[r.below(3)]
 	p.Portions = []int{1, 3, 8, 20}[r.below(4)]
 	p.SnapSlow = []int64{1, 1, 5, 40}[r.below(4)]
+}
+
+// does is the work of a run. Where the ensemble changes everybody may do anything at
+// times, as only the super user may ask for that: nobody is kept out then.
+func (p *Plan) does() Work {
+	if p.Reconfig {
+		return p.Work &^ WorkRights
+	}
+	return p.Work
 }
 
 // works has one of the parts of the work go on; false if there is none, or it is
@@ -81,6 +95,14 @@ func (p *program) works() bool {
 	switch parts[p.c.random.below(len(parts))] {
 	case WorkDirs:
 		p.dirs()
+	case WorkRights:
+		p.rights()
+	case WorkQuota:
+		p.quota()
+	case WorkReaped:
+		p.reaped()
+	case WorkWatches:
+		p.watches()
 	}
 	return true
 }

@@ -31,6 +31,8 @@ type program struct {
 	calm    bool     // nothing new is begun
 	final   bool     // the last write was acknowledged
 	parts   []Work
+	stays   []*clientsession.Watch
+	staying map[stay]bool
 }
 
 // request is one call of a program.
@@ -48,7 +50,9 @@ type request struct {
 
 const registers = 4
 
-func (p *program) begin(c *client) { p.c, p.parts = c, c.w.plan.Work.parts() }
+func (p *program) begin(c *client) {
+	p.c, p.parts, p.staying = c, c.w.plan.does().parts(), map[stay]bool{}
+}
 
 // think plans the next requests.
 func (p *program) think() {
@@ -207,13 +211,7 @@ func (p *program) submitBehind(sync *request, r zk.Request) *request {
 	c := p.c
 	q := &request{op: r.Op, floor: c.w.watcher.recent.Floor(), asked: c.w.moment(), synced: sync}
 	call := &clientsession.Call{Request: r, Owner: q}
-	if r.Watch {
-		kind := clientsession.DataWatch
-		if r.Op == zk.OpGetChildren2 {
-			kind = clientsession.ChildWatch
-		}
-		call.Watch = &clientsession.Watch{Path: r.Path, Kind: kind, Owner: new(int)}
-	}
+	call.Watch = watchOf(&call.Request)
 	p.waiting++
 	p.open = append(p.open, call)
 	if r.Op == zk.OpCloseSession {
@@ -226,6 +224,9 @@ func (p *program) submitBehind(sync *request, r zk.Request) *request {
 
 // notify counts how often a watch is told: once.
 func (p *program) notify(e *clientsession.Effect) {
+	if !e.Watch.Kind.OneShot() {
+		return
+	}
 	times := e.Watch.Owner.(*int)
 	if *times++; *times > 1 {
 		p.c.w.fail(&check.Violation{Property: "watch", Detail: fmt.Sprintf("client %v is told twice of a watch on %s", p.c.node, e.Watch.Path)})
@@ -278,7 +279,7 @@ func (p *program) judge(q *request, e *clientsession.Effect) {
 	case q.synced != nil && q.synced.answered && (e.Code == zk.OK || e.Code == zk.ErrNoNode):
 		q.recent = true
 		w.fail(w.watcher.recent.Read(q.synced.floor, e.Zxid))
-	case w.plan.Linearizable && !q.op.IsWrite() && q.op != zk.OpSync:
+	case w.plan.Linearizable && !q.op.IsWrite() && q.op != zk.OpSync && q.op != zk.OpAuth:
 		q.recent = true
 		w.fail(w.watcher.recent.Read(q.floor, e.Zxid))
 	}

@@ -115,6 +115,12 @@ func (p *Prep) look(path string) (change, bool) {
 	return fromTree(path, n), true
 }
 
+// Changing reports whether a change of a znode is decided and not applied.
+func (p *Prep) Changing(path string) bool {
+	_, ok := p.outstanding.byPath[path]
+	return ok
+}
+
 func fromTree(path string, n tree.Node) change {
 	s := n.Stat()
 	return change{

@@ -68,7 +68,9 @@ func (r *Replica) closeSession(id zk.SessionID) {
 }
 
 // reap deletes what may go, as many as the limit per minute allows for the time
-// since the last look. What is left of it is kept, up to one znode or one look.
+// since the last look. What is left of it is kept, up to one znode or one look. A
+// znode that a decided transaction changes is left for the next look: it may be set
+// anew, or be another one by then.
 func (r *Replica) reap(sinceMs int64) {
 	const minuteMs = 60_000
 	perMinute := int64(r.opts.ReapPerMinute)
@@ -76,6 +78,9 @@ func (r *Replica) reap(sinceMs int64) {
 	limit := int(r.reapCredit / minuteMs)
 	r.reapCredit = min(r.reapCredit, max(minuteMs, r.opts.ReapIntervalMs*perMinute))
 	for _, path := range r.tree.Reapable(r.now.WallMs, r.opts.ContainerUnusedMs, limit) {
+		if r.prep.Changing(path) {
+			continue
+		}
 		r.reapCredit -= minuteMs
 		r.counts.Reaped++
 		r.decideOwn(0, &zk.Request{Op: zk.OpDeleteContainer, Path: path})
