@@ -37,10 +37,10 @@ func (p *Peer) divergedTick() {
 	}
 }
 
-// noteDiverged hears a learner say it.
-func (p *Peer) noteDiverged(l *link) {
-	l.diverged = true
-	if p.verifier(p.history.last).Enough(p.participants(false, func(l *link) bool { return l.stage == linkServing && l.diverged })) {
+// judge ends the role of a leader of whose participants a quorum has other trees.
+func (p *Peer) judge() {
+	others := p.participants(false, func(l *link) bool { return l.stage == linkServing && l.diverged })
+	if p.verifier(p.history.last).Enough(others) {
 		p.leave(ReasonDiverged, true)
 	}
 }

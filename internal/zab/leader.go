@@ -280,8 +280,7 @@ func (p *Peer) ping(l *link) {
 func (p *Peer) leaderPing(l *link, m *Message) {
 	switch {
 	case m.Zxid == pingDiverged:
-		p.noteDiverged(l)
-		return
+		l.diverged = true
 	case m.Zxid < 0:
 		p.noteFull(l, m)
 	case len(l.pingsSent) > 0:
@@ -292,6 +291,9 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
 	}
 	p.tryCommit()
+	if l.diverged {
+		p.judge()
+	}
 }
 
 // leaderRequest hands a learner's request to the replica, which decides it.
