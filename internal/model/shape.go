@@ -14,7 +14,7 @@ type Shape struct {
 	// Scratch are fields that say nothing of what comes: buffers of the last
 	// step. A copy has none, and they are not compared.
 	Scratch []string
-	// Moments are fields that hold a moment by the part's clock; 0 is never. Two
+	// Moments are fields that hold a moment by the part's clock, or a map to such; 0 is never. Two
 	// parts are alike if theirs are as long ago, or to come. Moments that are
 	// PastMs ago or longer are all alike.
 	Moments []string
@@ -186,7 +186,8 @@ func (s *Shape) buildStruct(p *plan, t reflect.Type) {
 			p.flat = false
 			continue
 		case named(s.Moments, name):
-			steps = append(steps, step{offset: f.Offset, moment: true, plan: s.plan(f.Type)})
+			steps = append(steps, step{offset: f.Offset, moment: f.Type.Kind() == reflect.Int64, plan: s.moments(f.Type)})
+			p.flat = p.flat && f.Type.Kind() == reflect.Int64
 			continue
 		case strings.HasSuffix(strings.ToLower(f.Name), "ms") && f.Type.Kind() == reflect.Int64 && !named(s.Spans, name):
 			panic("model: is " + name + " a moment or a span? Name it in the Shape")
@@ -221,6 +222,27 @@ func (s *Shape) buildStruct(p *plan, t reflect.Type) {
 // named reports whether a list has a field, or all of its type.
 func named(list []string, name string) bool {
 	return slices.Contains(list, name) || slices.Contains(list, name[:strings.LastIndex(name, ".")]+".*")
+}
+
+// moments is the plan of a moment, or of a map to moments.
+func (s *Shape) moments(t reflect.Type) *plan {
+	if t.Kind() != reflect.Map {
+		return s.plan(t)
+	}
+	p, key := &plan{}, s.plan(t.Key())
+	s.buildMap(p, t)
+	p.hash = func(h *hashing, at unsafe.Pointer) {
+		v := reflect.NewAt(t, at).Elem()
+		h.add(flag(v.IsNil()))
+		for entries := v.MapRange(); entries.Next(); {
+			k := reflect.New(t.Key())
+			k.Elem().Set(entries.Key())
+			entry := &hashing{Hash: h.apart(key, k.UnsafePointer()), s: h.s, nowMs: h.nowMs}
+			entry.moment(entries.Value().Int())
+			h.merge(entry.Hash)
+		}
+	}
+	return p
 }
 
 // moment takes in how far a moment is from now.
@@ -374,4 +396,18 @@ func (s *Shape) buildInterface(p *plan, t reflect.Type) {
 			h.dynamic(v.Elem())
 		}
 	}
+}
+
+// Orders returns all orders of n parts that are alike, for Shape.Orders.
+func Orders(n int) [][]int {
+	if n == 1 {
+		return [][]int{{0}}
+	}
+	var all [][]int
+	for at := n - 1; at >= 0; at-- {
+		for _, rest := range Orders(n - 1) {
+			all = append(all, slices.Insert(slices.Clone(rest), at, n-1))
+		}
+	}
+	return all
 }

@@ -20,23 +20,24 @@ func (r *rule) rule() string { return r.text }
 
 // all has every kind of field.
 type all struct {
-	flag   bool
-	small  uint8
-	number int64
-	name   who
-	text   string
-	list   []int
-	deep   [][]string
-	set    map[string]int
-	table  map[who]*leaf
-	point  *leaf
-	again  *leaf // the same as point
-	any    any
-	rules  fixed
-	array  [2]leaf
-	nowMs  int64
-	atMs   int64
-	buffer []int
+	flag    bool
+	small   uint8
+	number  int64
+	name    who
+	text    string
+	list    []int
+	deep    [][]string
+	set     map[string]int
+	table   map[who]*leaf
+	point   *leaf
+	again   *leaf // the same as point
+	any     any
+	rules   fixed
+	array   [2]leaf
+	nowMs   int64
+	atMs    int64
+	timesMs map[who]int64
+	buffer  []int
 }
 
 type leaf struct {
@@ -49,14 +50,14 @@ func (a *all) Clock() int64 { return a.nowMs }
 func filled() *all {
 	a := &all{flag: true, small: 3, number: -4, name: 1, text: "a long text of 20 by", list: []int{1, 2, 3}, deep: [][]string{{"x"}, nil},
 		set: map[string]int{"a": 1, "b": 2, "c": 3}, table: map[who]*leaf{0: {value: 5}, 1: {value: 6}}, point: &leaf{7, []who{0, 1}},
-		any: leaf{8, []who{1}}, rules: &rule{"r"}, nowMs: 5000, atMs: 4990, buffer: []int{9}}
+		any: leaf{8, []who{1}}, rules: &rule{"r"}, nowMs: 5000, atMs: 4990, timesMs: map[who]int64{0: 4980, 1: 4990}, buffer: []int{9}}
 	a.again = a.point
 	a.array[1].ids = []who{2}
 	return a
 }
 
 func shapeOfAll() *Shape {
-	return &Shape{Scratch: []string{"model.all.buffer"}, Moments: []string{"model.all.nowMs", "model.all.atMs"}, PastMs: 100,
+	return &Shape{Scratch: []string{"model.all.buffer"}, Moments: []string{"model.all.nowMs", "model.all.atMs", "model.all.timesMs"}, PastMs: 100,
 		Shared: []reflect.Type{reflect.TypeFor[fixed]()}, Names: nameOfWho(), Orders: [][]int{{0, 1, 2}, {1, 0, 2}}}
 }
 
@@ -74,6 +75,7 @@ func TestEveryFieldIsCopiedAndCompared(t *testing.T) {
 		"names": func(a *all) { a.point.ids = []who{0} }, "any": func(a *all) { a.any = leaf{9, nil} }, "any type": func(a *all) { a.any = "leaf" },
 		"behind any": func(a *all) { a.any.(leaf).ids[0] = 2 }, "rules": func(a *all) { a.rules = &rule{"s"} },
 		"array": func(a *all) { a.array[1].ids[0] = 0 }, "moment": func(a *all) { a.atMs++ }, "clock": func(a *all) { a.nowMs++ },
+		"moments": func(a *all) { a.timesMs[0]++ }, "moments exchanged": func(a *all) { a.timesMs[0], a.timesMs[1] = 4990, 4980 },
 		"never": func(a *all) { a.atMs = 0 },
 	}
 	for name, change := range changes {
@@ -95,7 +97,7 @@ func TestEveryFieldIsCopiedAndCompared(t *testing.T) {
 		}
 	}
 	covered := reflect.TypeFor[all]().NumField()
-	if covered != 17 {
+	if covered != 18 {
 		t.Errorf("%d fields: add the new one to the changes", covered)
 	}
 }
@@ -104,7 +106,7 @@ func TestHashDoesNotDependOnWhatDoesNotCount(t *testing.T) {
 	s := shapeOfAll()
 	want := s.HashOf(filled(), 0)
 	for name, change := range map[string]func(a *all){
-		"time":           func(a *all) { a.nowMs += 700; a.atMs += 700 },
+		"time":           func(a *all) { a.nowMs += 700; a.atMs += 700; a.timesMs[0] += 700; a.timesMs[1] += 700 },
 		"capacity":       func(a *all) { a.list = append(make([]int, 0, 50), a.list...) },
 		"slack":          func(a *all) { a.list = append(append([]int{}, a.list...), 77)[:3] },
 		"scratch":        func(a *all) { a.buffer = []int{1, 2} },
@@ -128,6 +130,7 @@ func TestPartsThatAreAlikeCanBeExchanged(t *testing.T) {
 	a, b := filled(), filled()
 	b.name = 0
 	b.table[0].value, b.table[1].value = 6, 5
+	b.timesMs[0], b.timesMs[1] = 4990, 4980
 	b.any.(leaf).ids[0] = 0
 	if s.HashOf(a, 1) != s.HashOf(b, 0) || s.HashOf(a, 0) != s.HashOf(b, 1) || s.HashOf(a, 0) == s.HashOf(b, 0) {
 		t.Fatal("exchanged parts do not have exchanged hashes")

@@ -348,3 +348,13 @@ func TestNoMessageStopsAPeer(t *testing.T) {
 		}
 	}
 }
+
+// A learner that claims nothing may have a log that it cannot cut: a leader whose
+// own history is empty must not take the two for equal.
+func TestServerThatClaimsNothingIsSentEverything(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	accepted, _ := s.p.Epochs()
+	s.step(up(3), hello(3, accepted))
+	s.want("link 3 <- SNAP 0.0; send-snapshot 0.0 link 3; link 3 <- NEWLEADER epoch=1", ackEpoch(3, 0, zab.NoEpoch))
+}

@@ -74,6 +74,7 @@ func (p *Peer) askEpoch(l *link) {
 // learner has more was never committed, and it is cut off.
 func (p *Peer) leaderAckEpoch(l *link, m *Message) {
 	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
+	l.needsAll = l.peer == 0 && m.Epoch != 0
 	switch p.lead.stage {
 	case leaderComparing:
 		l.counted = m.Epoch != NoEpoch && m.Zxid >= 0

@@ -58,6 +58,7 @@ type link struct {
 	server    quorum.ID
 	observer  bool
 	counted   bool // its ACKEPOCH stands for a history, and so for the quorum of discovery
+	needsAll  bool // it claims no history, but is not new: it may have one that it cannot cut
 	stage     linkStage
 	heardMs   int64
 	accepted  uint32

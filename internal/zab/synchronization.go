@@ -62,6 +62,9 @@ func walk(committed []Record, peer, high zk.Zxid) plan {
 // synchronize brings a learner up, or has the log read for that.
 func (p *Peer) synchronize(l *link) {
 	pl := p.choose(l.peer)
+	if l.needsAll && p.lead.committed == 0 {
+		pl = plan{mode: KindSnap} // of an empty history, to a log that may not be empty
+	}
 	if pl.mode != 0 {
 		p.bringUp(l, pl)
 		return

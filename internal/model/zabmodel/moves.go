@@ -190,6 +190,11 @@ func (s *system) do(w *model.World, m model.Move) {
 
 func (s *system) elect(w *model.World, leader, set int) {
 	id := quorum.ID(leader + 1)
+	vote := elected{Leader: id}
+	if p := s.part(w, leader); p.Peer != nil {
+		_, vote.Epoch = p.Peer.Epochs()
+		vote.Last = p.Peer.Last()
+	}
 	order := []int{leader}
 	for i := range s.n {
 		if i != leader {
@@ -199,7 +204,7 @@ func (s *system) elect(w *model.World, leader, set int) {
 	for _, i := range order {
 		if set>>i&1 == 1 {
 			w.Say("%d: elected %d", i+1, id)
-			s.give(w, i, w.Event(elected{id}))
+			s.give(w, i, w.Event(vote))
 		}
 	}
 }

@@ -51,10 +51,11 @@ var (
 // SmallSnapshot has a server whose snapshot holds a transaction that was never
 // committed: its log cannot be cut there.
 var (
-	SmallSnapshot = Scope{Text: "3 servers, one with a snapshot that is ahead; 2 elections",
-		Servers: 3, Starts: []Start{{Logs: []int{1, 1, 2}, Shown: 1, Saved: []int{3}}}, Elections: 2}
-	FullSnapshot = Scope{Text: "3 servers, one with a snapshot that is ahead; 2 elections, 1 transaction, 1 crash and restart",
-		Servers: 3, Starts: []Start{{Logs: []int{1, 1, 2}, Shown: 1, Saved: []int{3}}}, Elections: 2, Txns: 1, Crashes: 1}
+	SmallSnapshot = Scope{Text: "3 servers, one with a snapshot that is ahead, 2 ways; 2 elections",
+		Servers: 3, Starts: aheadSnapshot, Elections: 2}
+	FullSnapshot = Scope{Text: "3 servers, one with a snapshot that is ahead, 2 ways; 2 elections, 1 transaction, 1 crash and restart",
+		Servers: 3, Starts: aheadSnapshot, Elections: 2, Txns: 1, Crashes: 1}
+	aheadSnapshot = []Start{{Logs: []int{1, 1, 2}, Shown: 1, Saved: []int{3}}, {Logs: []int{0, 0, 1}, Saved: []int{3}}}
 )
 
 // WithMutant returns the scope with a known bug put back.

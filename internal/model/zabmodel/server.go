@@ -33,8 +33,12 @@ func (p *server) Clock() int64 { return p.NowMs }
 type (
 	boot    struct{}
 	crash   struct{ Done int } // of what the disk has to do
-	elected struct{ Leader quorum.ID }
-	linkUp  struct {
+	elected struct {
+		Leader quorum.ID
+		Epoch  uint32 // what it had at least
+		Last   zk.Zxid
+	}
+	linkUp struct {
 		Link     zab.LinkID
 		Outgoing bool
 	}
@@ -127,7 +131,7 @@ func (t *turn) take(event any) {
 		t.Peer, t.Tree, t.Serving, t.Slow, t.Dialing, t.Loading = nil, nil, false, false, 0, 0
 		t.Links, t.Arrived, t.NeedSnap, t.Next = nil, nil, false, 0
 	case elected:
-		t.push(zab.Event{Kind: zab.EventElected, Server: e.Leader})
+		t.push(zab.Event{Kind: zab.EventElected, Server: e.Leader, Epoch: int64(e.Epoch), Record: zab.Record{Zxid: e.Last}})
 	case linkUp:
 		t.Dialing = 0
 		if !e.Outgoing {
@@ -333,10 +337,10 @@ func (t *turn) readLog(e *zab.Effect) zab.Event {
 // that is quiet.
 func (t *turn) leave(e *zab.Effect) bool {
 	t.Serving, t.Dialing, t.Loading = false, 0, 0
-	t.NeedSnap = e.Reason == zab.ReasonCannotTruncate
 	if !e.Reload {
 		return false
 	}
+	t.NeedSnap = e.Reason == zab.ReasonCannotTruncate
 	for _, op := range t.Disk.Pending {
 		t.Disk.do(op)
 	}

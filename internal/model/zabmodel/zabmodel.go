@@ -120,7 +120,7 @@ func New(scope Scope) *model.Model {
 	m := &model.Model{Name: "zab", Scope: scope.Text, Shape: shape(), Slots: slots, Starts: len(scope.Starts), Start: s.start,
 		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Settle: s.settle, SettleMax: 2000}
 	if scope.New == nil {
-		m.Shape.Orders = orders(s.n)
+		m.Shape.Orders = model.Orders(s.n)
 		m.Symmetries = s.symmetries(m.Shape.Orders)
 	}
 	return m
@@ -140,20 +140,6 @@ func shape() *model.Shape {
 			reflect.TypeFor[quorum.ID](): id, reflect.TypeFor[zab.LinkID](): link,
 		},
 	}
-}
-
-// orders are all orders of n servers.
-func orders(n int) [][]int {
-	if n == 1 {
-		return [][]int{{0}}
-	}
-	var all [][]int
-	for at := n - 1; at >= 0; at-- {
-		for _, rest := range orders(n - 1) {
-			all = append(all, slices.Insert(slices.Clone(rest), at, n-1))
-		}
-	}
-	return all
 }
 
 // symmetries says where slots go under the orders.
