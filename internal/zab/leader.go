@@ -292,7 +292,7 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
 	}
 	p.tryCommit()
-	if l.diverged {
+	if l.diverged && p.lead != nil { // a commit may have ended the role
 		p.judge()
 	}
 }
