@@ -149,6 +149,12 @@ func (s *Shape) build(p *plan, t reflect.Type) {
 		s.buildMap(p, t)
 	case reflect.Interface:
 		s.buildInterface(p, t)
+	case reflect.Func:
+		p.flat, p.hash = true, func(_ *hashing, at unsafe.Pointer) {
+			if *(*unsafe.Pointer)(at) != nil {
+				panic("model: a function cannot be compared; name its field in Scratch")
+			}
+		}
 	default:
 		panic(fmt.Sprintf("model: a %v cannot be copied and compared; name its field in Scratch", t))
 	}

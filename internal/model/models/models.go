@@ -6,6 +6,7 @@ package models
 import (
 	"github.com/conclave-project/conclave/internal/model"
 	"github.com/conclave-project/conclave/internal/model/flemodel"
+	"github.com/conclave-project/conclave/internal/model/raftmodel"
 	"github.com/conclave-project/conclave/internal/model/zabmodel"
 )
 
@@ -33,6 +34,9 @@ func All() []Named {
 		order("zab-disk", "transactions with a slow disk", zabmodel.SmallDisk, zabmodel.FullDisk),
 		order("zab-reconfig", "an epoch that begins during a reconfig", zabmodel.SmallReconfig, zabmodel.FullReconfig),
 		order("zab-snapshot", "a snapshot that cannot be cut", zabmodel.SmallSnapshot, zabmodel.FullSnapshot),
+		terms("raft", "members of which one dies and comes back", raftmodel.Small, raftmodel.Full),
+		terms("raft-lease", "members that stand still, on clocks that differ", raftmodel.SmallLease, raftmodel.FullLease),
+		terms("raft-links", "leaders that let go, over links that lose", raftmodel.SmallLinks, raftmodel.FullLinks),
 	}
 }
 
@@ -51,7 +55,15 @@ func Mutants() []Mutant {
 		name, scope := zabmodel.ScopeOf(m.Mutant)
 		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What, func() *model.Model { return zabmodel.New(scope) }})
 	}
+	for _, m := range raftmodel.Mutants {
+		name, scope := raftmodel.ScopeOf(m.Mutant)
+		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What, func() *model.Model { return raftmodel.New(scope) }})
+	}
 	return all
+}
+
+func terms(name, what string, small, full raftmodel.Scope) Named {
+	return Named{name, what, func() *model.Model { return raftmodel.New(small) }, func() *model.Model { return raftmodel.New(full) }}
 }
 
 func order(name, what string, small, full zabmodel.Scope) Named {

@@ -1,0 +1,66 @@
+package raftmodel
+
+import (
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/internal/model"
+)
+
+// Mutant is a known bug, put back around a member.
+type Mutant string
+
+// The mutants.
+const (
+	None            Mutant = ""
+	VoteForgotten   Mutant = "raft-vote-not-persisted"
+	VotesTwice      Mutant = "raft-two-votes-a-term"
+	LeaseFromAnswer Mutant = "raft-lease-from-answer"
+	NoDrift         Mutant = "raft-drift-ignored"
+	PromiseLost     Mutant = "raft-promise-lost"
+)
+
+// Mutants are all of them, with what they do.
+var Mutants = []struct {
+	Mutant
+	Origin, What string
+}{
+	{VoteForgotten, "Raft, section 5.2", "term and vote are not stored"},
+	{VotesTwice, "Raft, section 5.2", "a member votes for whoever asks, also twice in a term"},
+	{LeaseFromAnswer, "etcd 11457", "a lease is counted from the answer, not from the question"},
+	{NoDrift, "etcd 11457", "a leader believes as if all clocks had one rate"},
+	{PromiseLost, "Raft thesis, section 6.4.1", "a member that has started again votes at once"},
+}
+
+// persist is the disk of a mutant.
+func (m Mutant) persist(p *member, state algo.State) {
+	if m != VoteForgotten {
+		p.Disk = state
+	}
+}
+
+// before may change a machine in front of an event.
+func (m Mutant) before(p *member, event algo.Event) {
+	e, received := event.(algo.Received)
+	switch {
+	case m == VotesTwice && received && e.Word == algo.Ask:
+		state := model.Field(p.Machine, "state").Interface().(algo.State)
+		if state.Vote != p.ID {
+			state.Vote = ""
+			model.SetField(p.Machine, "state", state)
+		}
+	case m == PromiseLost:
+		if promise := model.Field(p.Machine, "promise"); promise.FieldByName("to").String() == "" {
+			promise.SetZero()
+		}
+	}
+}
+
+// until is when a mutant stops to believe.
+func (m Mutant) until(p *member, sentMs, untilMs int64) int64 {
+	switch m {
+	case LeaseFromAnswer:
+		return untilMs + p.NowMs - sentMs
+	case NoDrift:
+		return sentMs + leaseMs
+	}
+	return untilMs
+}

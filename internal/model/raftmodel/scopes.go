@@ -1,0 +1,55 @@
+package raftmodel
+
+// Rates of the clocks: alike, or one of them fast, or all but one.
+var (
+	alike  = [][]int64{{20, 20, 20}}
+	drifts = [][]int64{{25, 20, 20}, {20, 25, 25}}
+)
+
+// Small and Full let members die between any two effects, and messages come late.
+var (
+	Small = Scope{Text: "3 members, 1 wants to lead, clocks alike, 60 ms of a lease of 100; 1 crash and restart",
+		Members: 3, Wants: 1, Rates: alike, Steps: 3, Terms: 2, Crashes: 1}
+	Full = Scope{Text: "3 members, 2 want to lead, clocks alike, 140 ms; 1 crash and restart",
+		Members: 3, Wants: 2, Rates: alike, Steps: 7, Terms: 2, Crashes: 1}
+)
+
+// SmallLease and FullLease let members stand still beyond their lease, on clocks
+// that differ as much as they may.
+var (
+	SmallLease = Scope{Text: "3 members, 1 wants to lead, clocks a quarter apart, 2 ways, 80 ms; 1 stands still",
+		Members: 3, Wants: 1, Rates: drifts, Steps: 4, Terms: 2, Freezes: 1}
+	FullLease = Scope{Text: "3 members, 2 want to lead, clocks a quarter apart, 2 ways, 140 ms; 1 stands still",
+		Members: 3, Wants: 2, Rates: drifts, Steps: 7, Terms: 2, Freezes: 1}
+)
+
+// SmallLinks and FullLinks are of a network that loses messages, and of leaders
+// that let go in favour of another.
+var (
+	SmallLinks = Scope{Text: "3 members, 1 wants to lead, 40 ms; 1 asked to let go, 1 message lost",
+		Members: 3, Wants: 1, Rates: alike, Steps: 2, Terms: 3, Transfers: 1, Losses: 1}
+	FullLinks = Scope{Text: "3 members, 2 want to lead, 40 ms; 1 asked to let go, 1 message lost",
+		Members: 3, Wants: 2, Rates: alike, Steps: 2, Terms: 3, Transfers: 1, Losses: 1}
+)
+
+// Held is the scope in which an answer comes so late that a lease counted from it
+// is too long.
+var Held = Scope{Text: "3 members, 2 want to lead, clocks alike, 140 ms; 1 stands still, 1 message late",
+	Members: 3, Wants: 2, Rates: alike, Steps: 7, Terms: 2, Freezes: 1, Late: 1}
+
+// WithMutant returns the scope with a known bug put back.
+func (s Scope) WithMutant(m Mutant) Scope {
+	s.Mutant = m
+	return s
+}
+
+// ScopeOf returns the scope in which a mutant is looked for.
+func ScopeOf(m Mutant) (model string, scope Scope) {
+	switch m {
+	case NoDrift:
+		return "raft-lease", FullLease.WithMutant(m)
+	case LeaseFromAnswer:
+		return "raft-lease", Held.WithMutant(m)
+	}
+	return "raft", Full.WithMutant(m)
+}
