@@ -161,7 +161,7 @@ func (c *candidate) take(ctx context.Context, seen sight) (election.Grant, elect
 	if store, ok := c.backend.store.(Incarnated); ok {
 		incarnation = store.Incarnation()
 	}
-	seen.record = seen.record.taken(c.claim, seen.token, incarnation, wall())
+	seen.record = seen.record.taken(c.claim, seen.token, incarnation, c.backend.wall())
 	return c.lead(ctx, seen)
 }
 
@@ -169,13 +169,13 @@ func (c *candidate) take(ctx context.Context, seen sight) (election.Grant, elect
 // that was not acknowledged. That the store shows it is not enough (R7): another
 // write must be acknowledged first.
 func (c *candidate) confirm(ctx context.Context, seen sight) (election.Grant, election.Instant, error) {
-	seen.record.Beat++
 	return c.lead(ctx, seen)
 }
 
 // lead writes the record that names this claim as the holder. The grant is the
 // store's acknowledgement, and counts from when this write was sent.
 func (c *candidate) lead(ctx context.Context, seen sight) (election.Grant, election.Instant, error) {
+	seen.record.Beat = c.state.nextBeat(seen.record.Beat)
 	sent := c.backend.now()
 	err := c.write(ctx, seen.record, seen.version)
 	var notYet *NotYetError

@@ -17,6 +17,9 @@ type Options struct {
 	// Clock is the clock to count on; nil is that of this machine. It serves
 	// tests and simulations.
 	Clock clock.Clock
+	// Wall is the wall clock, which tokens are not behind and the history shows;
+	// nil is that of this machine. It serves tests and simulations.
+	Wall func() time.Time
 	// Close is called by Backend.Close; nil for nothing.
 	Close func() error
 }
@@ -45,6 +48,8 @@ type state struct {
 	over bool
 	// wrote: a write of this claim was sent, whatever became of it.
 	wrote bool
+	// beat is the greatest that this claim has put into a write as the holder.
+	beat uint64
 	// pending are the versions that writes expect whose answer has not come.
 	// Any answer to a write tells that the version it expected is gone for
 	// good, and so are all other writes that expect it.
@@ -60,6 +65,9 @@ type state struct {
 func New(store Store, options Options) *Backend {
 	if options.Clock == nil {
 		options.Clock = clock.System()
+	}
+	if options.Wall == nil {
+		options.Wall = time.Now
 	}
 	return &Backend{store: store, options: options,
 		sights: make(map[string]*sight), claims: make(map[string]*state),
@@ -217,6 +225,16 @@ func (b *Backend) write(ctx context.Context, name string, record Record, version
 	return err
 }
 
+// nextBeat returns a beat for a write of the holder, who has seen the given one. It
+// is greater than all of this claim before, also those of writes that the store has
+// forgotten since: others may have seen them (R2).
+func (s *state) nextBeat(seen uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beat = max(s.beat, seen) + 1
+	return s.beat
+}
+
 // expect notes a write that is about to be sent. The caller holds the mutex.
 func (s *state) expect(version string) {
 	s.wrote = true
@@ -297,4 +315,4 @@ func (b *Backend) Ask(ctx context.Context, name string, request election.Request
 }
 
 // wall is the time for people, and the floor of tokens.
-func wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+func (b *Backend) wall() time.Time { return b.options.Wall().UTC().Truncate(time.Millisecond) }

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -92,6 +93,46 @@ func TestOlderCopyHurriesNobody(t *testing.T) {
 		<-granted
 		if waited := time.Since(began); waited < time.Minute {
 			t.Errorf("w was granted after %v, b's lease was a minute", waited)
+		}
+	})
+}
+
+// TestBeatsDoNotComeTwice: a store that fails over may forget renewals, and the
+// holder goes on from the record as it was before. Who saw what was forgotten must
+// not take the next renewals for it: their lease would seem to have run for long
+// (R2).
+func TestBeatsDoNotComeTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		store := record.NewMemory(c)
+		a, w := record.New(store, record.Options{Clock: c}), record.New(store, record.Options{Clock: c})
+		defer w.Close()
+		defer a.Close()
+		grant, err := a.Acquire(t.Context(), claim("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		renew := func() {
+			time.Sleep(15 * time.Second)
+			if grant, err = a.Renew(t.Context(), grant); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old, _, _ := store.Read(t.Context(), "e")
+		renew()
+		for range w.Observe(t.Context(), "e") { // sees it
+			break
+		}
+		_, version, _ := store.Read(t.Context(), "e")
+		if _, err := store.Write(t.Context(), "e", old, version); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		renew()
+		waiting, stop := context.WithTimeout(t.Context(), 40*time.Second)
+		defer stop()
+		if got, err := w.Acquire(waiting, claim("w")); err == nil {
+			t.Errorf("w was granted token %d, %v after a renewed", got.Token, c.Now().Sub(grant.Sent))
 		}
 	})
 }

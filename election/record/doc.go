@@ -13,7 +13,8 @@
 //	    lease from before it sent the write, so it stops earlier, as long as
 //	    the clocks differ in rate by no more than Options.ClockDrift of the
 //	    Elector. No clock is compared with another, and the store's is not
-//	    asked: a step of any wall clock changes nothing.
+//	    asked: a step of any wall clock changes nothing. No Beat comes twice with
+//	    one Nonce, also where the store has forgotten some.
 //	R3  A record has one place for the next in line. Whoever holds it goes
 //	    first when the election is vacant, and shows by a beat of its own that
 //	    it still waits. All others only read: a hundred candidates write no
@@ -23,7 +24,8 @@
 //	    the record was deleted, or restored from an older copy. Where the store
 //	    says that it may have forgotten grants (Incarnated), the next token is
 //	    2^32 greater than that: more than was forgotten, on clocks that differ
-//	    by up to 49 days.
+//	    by up to 49 days. An election of which a store has forgotten everything
+//	    begins anew, from the wall clock.
 //	R5  A write whose answer was lost is looked for by the claim's nonce. A
 //	    claim is released only when no write of it can take effect any more:
 //	    the record has another version than the one that write expects.

@@ -48,7 +48,7 @@ func (b *Backend) renewOnce(ctx context.Context, s *state, grant election.Grant)
 	if b.now() >= seen.nextGoneAt() {
 		seen.record.Next = nil
 	}
-	seen.record.Beat++
+	seen.record.Beat = s.nextBeat(seen.record.Beat)
 	sent := b.now()
 	if err := b.write(ctx, name, seen.record, seen.version, s); err != nil {
 		return grant, err
@@ -93,7 +93,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 			record, changed = record.with(nil), true
 		}
 		if record.Nonce == nonce {
-			record, changed = record.released(wall(), grant.Ended), true
+			record, changed = record.released(b.wall(), grant.Ended), true
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -172,7 +172,7 @@ func (r Record) taken(claim election.Claim, known election.Token, incarnation st
 	return Record{
 		Holder: claim.ID, Nonce: claim.Nonce, Token: token, Incarnation: incarnation,
 		LeaseMs: claim.Lease.Milliseconds(),
-		Beat:    r.Beat + 1, Priority: claim.Priority, Next: next,
+		Beat:    r.Beat, Priority: claim.Priority, Next: next,
 		History: latest(append(r.closed(wall, election.ReasonExpired),
 			election.Change{Leader: claim.ID, Token: token, Since: wall})),
 	}
