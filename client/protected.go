@@ -34,7 +34,7 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 				err = &Error{zk.OpCreate2, protected, err, Unknown}
 			}
 			return found, stat, prefix, err
-		case !errors.Is(findErr, zk.ErrNoNode):
+		case o.Shared && errors.Is(findErr, zk.ErrNoNode), !errors.Is(findErr, zk.ErrNoNode):
 			return "", zk.Stat{}, prefix, &Error{zk.OpCreate2, protected, findErr, Unknown}
 		}
 	}

@@ -14,6 +14,11 @@ type CreateOptions struct {
 	Mode zk.CreateMode
 	ACL  []zk.ACL      // nil is zk.OpenACL
 	TTL  time.Duration // of the TTL modes, whole milliseconds, up to zk.TTLMax
+
+	// Shared says that others may delete the znode as soon as it is there, like an
+	// item of a queue. CreateProtected then does not create it a second time when
+	// the first answer was lost and it is not found: its outcome is Unknown.
+	Shared bool
 }
 
 // createRequest checks and makes the request for a path of the program.

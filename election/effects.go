@@ -40,8 +40,7 @@ func (r *run) carryOut(effect elector.Effect) {
 	case elector.CancelRenew:
 		r.cancelRenewal(e)
 	case elector.Extend:
-		r.term.deadlineMs.Store(e.DeadlineMs)
-		r.term.endMs.Store(e.EndMs)
+		r.term.extend(e.DeadlineMs, e.EndMs)
 	case elector.End:
 		r.end(e)
 	case elector.Nominate:
@@ -103,7 +102,8 @@ func (r *run) elect(e elector.Elect) {
 	r.lastErr = nil
 	a := r.attempts[e.Attempt]
 	t := &term{claim: a.claim, attempt: e.Attempt, token: a.grant.Token, lease: a.grant.Lease, files: a.grant.Files,
-		clock: r.elector.options.Clock}
+		clock: r.elector.options.Clock, moved: make(chan struct{}, 1)}
+	t.ended = func() { r.report(report{event: elector.EndSeen{Attempt: e.Attempt}}) }
 	t.resign = func() { r.report(report{event: elector.Resign{Attempt: e.Attempt}}) }
 	t.deadlineMs.Store(e.DeadlineMs)
 	t.endMs.Store(e.EndMs)

@@ -28,6 +28,8 @@ func (r *run) transfer(ctx context.Context, to string) error {
 		if err != nil {
 			return fmt.Errorf("election %q: hand over to %q: %w", r.elector.name, to, err)
 		}
+	case <-r.done:
+		return ErrNotLeader // the loop ended before it saw who asks, or as it answered
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

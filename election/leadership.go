@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,8 @@ type term struct {
 	files   []*os.File
 	clock   clock.Clock
 	resign  func()
+	ended   func()        // the clock has ended it
+	moved   chan struct{} // a token when the end came closer
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -99,9 +102,24 @@ func (t *term) watchDeadline() {
 		select {
 		case <-timer.C():
 			t.checkClock()
+		case <-t.moved:
 		case <-t.ctx.Done():
 		}
 		timer.Stop()
+	}
+	if lost := (*LostError)(nil); errors.As(context.Cause(t.ctx), &lost) && lost.Reason == ReasonExpired {
+		t.ended()
+	}
+}
+
+// extend moves the end.
+func (t *term) extend(deadlineMs, endMs int64) {
+	t.deadlineMs.Store(deadlineMs)
+	if t.endMs.Swap(endMs) > endMs {
+		select {
+		case t.moved <- struct{}{}:
+		default:
+		}
 	}
 }
 

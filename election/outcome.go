@@ -35,7 +35,7 @@ func call(ctx context.Context, lead Leadership, function func(context.Context, L
 
 // own returns the function's error unless it only says that it was told to end.
 func (o outcome) own() error {
-	for _, told := range []error{context.Canceled, context.DeadlineExceeded, ErrResigned, ErrLost} {
+	for _, told := range []error{context.Canceled, context.DeadlineExceeded, ErrResigned, ErrTransferred, ErrLost} {
 		if errors.Is(o.err, told) {
 			return nil
 		}

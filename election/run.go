@@ -68,6 +68,7 @@ type run struct {
 	finished  bool
 	reason    elector.Reason
 	lastErr   error
+	refused   error // by the store, for good; see elector.Refused
 	healthErr error
 	outcome   outcome
 
@@ -203,6 +204,9 @@ func (r *run) receive(one report) {
 		a.grant = one.grant
 		defer r.heed(e.Attempt) // an operator may have been faster than Acquire
 	case elector.AcquireFailed:
+		if e.Final {
+			r.refused = one.err
+		}
 		r.note(EventCampaignFailed, e.Attempt, one.err)
 	case elector.RenewFailed:
 		r.dropRenewal(e.Renewal)
@@ -333,7 +337,7 @@ func (r *run) result() error {
 	lost := &LostError{r.elector.name, r.outcome.token, r.reason, r.lastErr}
 	switch r.reason {
 	case elector.Refused:
-		return fmt.Errorf("election %q: %w", r.elector.name, r.lastErr)
+		return fmt.Errorf("election %q: %w", r.elector.name, r.refused)
 	case elector.TokenStale:
 		return Permanent(lost)
 	case elector.Expired, elector.Taken:

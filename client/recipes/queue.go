@@ -18,10 +18,11 @@ type Queue struct{ line line }
 // NewQueue is the queue of a directory, which is made when it is needed.
 func NewQueue(c *client.Client, dir string, o Options) *Queue { return &Queue{line{c, dir, o}} }
 
-// Put adds an item. It is there once even if the answer was lost on the way.
-// An error whose outcome is client.Unknown leaves open whether it is there.
+// Put adds an item, once. An error whose outcome is client.Unknown leaves open
+// whether it was there: the answer was lost on the way, and there is no such item,
+// which may never have come or be taken already.
 func (q *Queue) Put(ctx context.Context, item []byte) error {
-	o := client.CreateOptions{Mode: zk.PersistentSequential, ACL: q.line.o.ACL}
+	o := client.CreateOptions{Mode: zk.PersistentSequential, ACL: q.line.o.ACL, Shared: true}
 	return inDir(ctx, q.line.c, q.line.dir, q.line.o.ACL, func() error {
 		_, _, _, err := q.line.c.CreateProtected(ctx, zk.JoinPath(q.line.dir, itemKind), item, o)
 		return err

@@ -23,6 +23,8 @@ type proof struct {
 	signs   []sign // of this connection, oldest first
 	untilMs int64
 	known   bool
+	// timeoutMs is what was negotiated last.
+	timeoutMs int64
 	// decidedMs is when the newest write was sent that was decided.
 	decidedMs int64
 }
@@ -39,6 +41,11 @@ const (
 // greeted begins with a new connection. A session that is new was decided by a
 // quorum just now.
 func (p *proof) greeted(sentMs, timeoutMs int64, isNew bool) {
+	if timeoutMs < p.timeoutMs {
+		// From now on the servers wait no longer than this.
+		p.untilMs = min(p.untilMs, sentMs+timeoutMs)
+	}
+	p.timeoutMs = timeoutMs
 	p.signs = append(p.signs[:0], sign{sentMs, sentMs - timeoutMs})
 	if isNew {
 		p.prove(sentMs, timeoutMs)

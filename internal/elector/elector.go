@@ -89,6 +89,7 @@ type Machine struct {
 
 	leaseMs    int64
 	deadlineMs int64
+	provenMs   int64 // when the request was sent that the grant was last proved by
 	endSaidMs  int64
 	stuckSaid  bool
 
@@ -149,6 +150,8 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 		m.onRenewFailed(nowMs, e)
 	case LossSeen:
 		m.onLossSeen(nowMs, e)
+	case EndSeen:
+		m.onEndSeen(nowMs, e)
 	case FunctionEnded:
 		m.onFunctionEnded(nowMs, e)
 	case Released:
@@ -229,7 +232,7 @@ func (m *Machine) onAcquired(nowMs int64, e Acquired) {
 }
 
 func (m *Machine) elect(nowMs int64, e Acquired) {
-	m.leaseMs = e.LeaseMs
+	m.leaseMs, m.provenMs = e.LeaseMs, e.SentMs
 	m.deadlineMs = deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
 	if nowMs >= m.endMs() {
 		// The answer took so long that nothing is left of the grant.

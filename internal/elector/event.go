@@ -51,6 +51,9 @@ type (
 	// LossSeen says that the backend learned, unasked, that the grant is gone.
 	LossSeen struct{ Attempt uint64 }
 
+	// EndSeen says that the function was told to end because its time was over.
+	EndSeen struct{ Attempt uint64 }
+
 	// FunctionEnded says that the function of this attempt returned. Final
 	// means that its result ends the run, whatever the configuration.
 	FunctionEnded struct {
@@ -94,6 +97,7 @@ func (Renewed) event()       {}
 func (Hurry) event()         {}
 func (RenewFailed) event()   {}
 func (LossSeen) event()      {}
+func (EndSeen) event()       {}
 func (FunctionEnded) event() {}
 func (Released) event()      {}
 func (Resign) event()        {}

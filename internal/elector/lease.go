@@ -107,7 +107,10 @@ func (m *Machine) onRenewed(e Renewed) {
 		}
 	}
 	next := deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
-	if next > m.deadlineMs {
+	// A store that gives a shorter lease than before keeps the earlier promise no longer.
+	shorter := e.LeaseMs < m.leaseMs && e.SentMs >= m.provenMs
+	m.provenMs = max(m.provenMs, e.SentMs)
+	if next > m.deadlineMs || shorter {
 		m.leaseMs, m.deadlineMs = e.LeaseMs, next
 		m.emit(Extend{m.attempt, m.deadlineMs, m.endMs()})
 	}
@@ -145,6 +148,14 @@ func (m *Machine) onRenewFailed(nowMs int64, e RenewFailed) {
 func (m *Machine) onLossSeen(nowMs int64, e LossSeen) {
 	if e.Attempt == m.attempt && m.Leads() {
 		m.taken(nowMs)
+	}
+}
+
+// onEndSeen ends what the function was told to end already, by its own look at the
+// clock: an answer that moved the deadline came a moment too late for that.
+func (m *Machine) onEndSeen(nowMs int64, e EndSeen) {
+	if e.Attempt == m.attempt && m.phase == leading {
+		m.end(nowMs, Expired)
 	}
 }
 

@@ -140,6 +140,7 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 	if err := p.writeState(next); err != nil {
 		return election.Grant{}, err
 	}
+	sent := b.clock.Now() // before the look: whoever replaces the lock file later waits from then on
 	if !s.holds() {
 		return election.Grant{}, fmt.Errorf("file: %s was replaced during the election", p.path(lockFile))
 	}
@@ -149,7 +150,7 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 	b.mu.Lock()
 	b.seats[claim.Nonce] = s
 	b.mu.Unlock()
-	return election.Grant{Claim: claim, Token: next.token, Sent: b.clock.Now(), Lease: claim.Lease,
+	return election.Grant{Claim: claim, Token: next.token, Sent: sent, Lease: claim.Lease,
 		Lost: s.lost, News: s.news, Files: []*os.File{s.lock}}, nil
 }
 

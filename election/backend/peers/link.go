@@ -308,7 +308,7 @@ func (b *Backend) attach(l *link) {
 	b.links[l.peer] = l
 	delete(b.broken, l.peer)
 	b.try(l.peer)
-	b.options.Log(fmt.Sprintf("connected to %s", l.peer))
+	b.say("connected to %s", l.peer)
 	for _, c := range b.contests {
 		c.tellNew(l)
 		c.touch() // some may wait for a quorum
@@ -342,7 +342,7 @@ func (b *Backend) detach(l *link, err error) {
 	}
 	delete(b.links, l.peer)
 	b.broken[l.peer] = fmt.Sprint(err)
-	b.options.Log(fmt.Sprintf("lost %s: %v", l.peer, err))
+	b.say("lost %s: %v", l.peer, err)
 	b.kick(l.peer)
 	for _, c := range b.contests {
 		c.hear(l.peer, nil)
@@ -378,7 +378,7 @@ func (b *Backend) accept() {
 		}
 		b.workers.Go(func() {
 			if err := b.serve(conn, "", func() { <-strangers }); err != nil {
-				b.options.Log(fmt.Sprintf("connection from %s: %v", conn.RemoteAddr(), err))
+				b.say("connection from %s: %v", conn.RemoteAddr(), err)
 			}
 		})
 	}

@@ -59,8 +59,8 @@ type Options struct {
 	// Listener, if not nil, takes the connections of the others; default is
 	// to listen on the own address. Close closes it.
 	Listener net.Listener
-	// Log is called with what happens to connections, by several goroutines.
-	// Nil drops it.
+	// Log is called with what happens to connections, by one goroutine. It may
+	// block: what happens meanwhile is left out. Nil drops it.
 	Log func(text string)
 }
 

@@ -40,6 +40,7 @@ type Backend struct {
 	listener  net.Listener
 
 	inbox chan func()     // for the loop
+	lines chan string     // for Log
 	life  context.Context // ends with Close or when the loop fails
 	end   context.CancelFunc
 	done  chan struct{} // closed when the loop has ended
@@ -98,7 +99,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 		kicks: make(map[algo.ID]chan struct{}),
 		state: state, links: make(map[algo.ID]*link), broken: make(map[algo.ID]string),
 		tried: make(map[algo.ID]bool), joined: len(options.Members) == 1,
-		contests: make(map[string]*contest), asked: make(map[string]chan string)}
+		lines: make(chan string, linesMax), contests: make(map[string]*contest), asked: make(map[string]chan string)}
 	b.life, b.end = context.WithCancel(context.Background())
 	for name := range state.Elections {
 		b.contest(name)
@@ -121,8 +122,32 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 		b.sleep(options.Lease / 2)
 		b.post(b.join)
 	})
+	go b.tellLog() // not waited for: Log may never return
 	go b.loop()
 	return b, nil
+}
+
+// linesMax is how many lines for Log may wait.
+const linesMax = 64
+
+// say has Log told something. What does not fit behind lines that wait for a log
+// that is blocked is left out: nothing may hold up who leads.
+func (b *Backend) say(format string, args ...any) {
+	select {
+	case b.lines <- fmt.Sprintf(format, args...):
+	default:
+	}
+}
+
+func (b *Backend) tellLog() {
+	for {
+		select {
+		case line := <-b.lines:
+			b.options.Log(line)
+		case <-b.life.Done():
+			return
+		}
+	}
 }
 
 // Close steps down everywhere, tells the others, and ends the member. Grants

@@ -1,0 +1,38 @@
+//go:build unix
+
+package file
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// The last proof of a new grant is the look at the lock file. What comes after
+// it (history, sweep) may take as long as it likes, and counts for the lease.
+func TestLeaseCountsFromBeforeTheLastProof(t *testing.T) {
+	b := open(t, t.TempDir())
+	elect(t, b)
+	var replaced election.Instant
+	b.fault = func(operation string) error {
+		if operation == historyFile && replaced == 0 { // enterBook: behind the last look
+			p, _ := b.place("jobs")
+			_ = os.Remove(p.path(lockFile)) // an operator; others are elected after a lease
+			replaced = b.clock.Now()
+			time.Sleep(10 * time.Millisecond) // the process, or the disk, is slow
+		}
+		return nil
+	}
+	grant, err := b.Acquire(within(t), claim(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if replaced == 0 {
+		t.Fatal("nothing was replaced")
+	}
+	if grant.Sent > replaced {
+		t.Errorf("the lease of 1 s counts from %v after the lock file was replaced", grant.Sent.Sub(replaced))
+	}
+}

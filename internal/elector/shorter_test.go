@@ -1,0 +1,32 @@
+package elector
+
+import "testing"
+
+// A store may give a shorter lease with a renewal: from then on the older, longer
+// one says nothing any more.
+func TestShorterLeaseOfARenewalCounts(t *testing.T) {
+	m := New(Config{LeaseMs: 40000, GraceMs: 2000, DriftPercent: 5, RetryMs: 200, RetryMaxMs: 2000, ReleaseMs: 3000})
+	m.Step(0, Start{})
+	m.Step(10, Acquired{Attempt: 1, Token: 1, SentMs: 0, LeaseMs: 30000})
+	m.Step(7600, Tick{})
+	m.Step(7610, Renewed{Attempt: 1, Renewal: 1, SentMs: 7600, LeaseMs: 7500})
+	if want := deadline(7600, 7500, 5); m.deadlineMs > want {
+		t.Errorf("believes until %d, the store keeps others out until %d", m.deadlineMs, want)
+	}
+}
+
+// The function was told to end, by its own look at the clock, and an answer that
+// was sent before has moved the end: the leadership ends nevertheless, as expired.
+func TestWhatTheClockHasEndedIsNotRenewed(t *testing.T) {
+	m := New(Config{LeaseMs: 10000, GraceMs: 2000, RetryMs: 200, RetryMaxMs: 2000, ReleaseMs: 3000})
+	m.Step(0, Start{})
+	m.Step(10, Acquired{Attempt: 1, Token: 1, SentMs: 0, LeaseMs: 10000})
+	m.Step(7900, Renewed{Attempt: 1, Renewal: 1, SentMs: 7800, LeaseMs: 10000})
+	effects := m.Step(7901, EndSeen{Attempt: 1})
+	if len(effects) == 0 || effects[0] != (End{1, Expired}) {
+		t.Errorf("the effects are %v", effects)
+	}
+	if effects := m.Step(7902, EndSeen{Attempt: 1}); len(effects) != 0 {
+		t.Errorf("told twice: %v", effects)
+	}
+}
