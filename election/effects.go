@@ -65,7 +65,7 @@ func (r *run) acquire(e elector.Acquire) {
 	options := r.elector.options
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	claim := Claim{Election: r.elector.name, ID: options.ID, Nonce: newNonce(), Lease: options.Lease,
-		Priority: options.Priority, Warm: options.Warm}
+		Priority: options.Priority, Warm: options.warm()}
 	r.attempts[e.Attempt] = &attempt{claim: claim, cancel: cancel, grant: Grant{Claim: claim}}
 	r.outcome = outcome{} // that of the leadership before is no longer of interest
 	r.tell(Event{Kind: EventCampaigning, Attempt: e.Attempt})

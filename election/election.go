@@ -94,7 +94,8 @@ type Options struct {
 	// Warm makes this candidate ready to lead, caches filled and connections
 	// open. It is called when this candidate is the next to lead by a
 	// transfer, while the old leader leads on; only after it has returned nil
-	// does that one stop. It is not called when a leader was lost.
+	// does that one stop. It is not called when a leader was lost. One that
+	// panics has failed.
 	Warm func(context.Context) error
 	// WarmLimit is for how long this candidate, while it leads, waits for the
 	// one it hands over to; one that is not ready by then does not lead, and

@@ -72,7 +72,7 @@ func (r *run) check(ctx context.Context) {
 	for ctx.Err() == nil {
 		one, cancel := context.WithTimeout(ctx, every)
 		result := make(chan error, 1)
-		go func() { result <- callCheck(one, r.elector.options.Health) }()
+		go func() { result <- contain(one, "health check", r.elector.options.Health) }()
 		r.awaitCheck(one, result, ticks.C)
 		cancel()
 		select {
@@ -101,12 +101,12 @@ func (r *run) awaitCheck(ctx context.Context, result <-chan error, ticks <-chan 
 
 var errCheckHangs = errors.New("the health check takes longer than the pause between two checks")
 
-// callCheck turns a panic of the check into a failure.
-func callCheck(ctx context.Context, check func(context.Context) error) (err error) {
+// contain makes a call of user code, and turns a panic into a failure.
+func contain(ctx context.Context, what string, call func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the health check panicked: %v", p)
+			err = fmt.Errorf("the %s panicked: %v", what, p)
 		}
 	}()
-	return check(ctx)
+	return call(ctx)
 }

@@ -1,0 +1,162 @@
+package electiontest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// These strike where programs hurt themselves: user code that blocks or panics,
+// over every backend.
+
+// testBlockedUser blocks OnEvent and OnStuck of a leader whose link is cut: its
+// context ends in time all the same, and another leads.
+func testBlockedUser(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	backend, cut, clear := s.cuttable(t, url)
+	let := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(let) })
+	defer letGo()
+	first := s.newElector(t, backend, "blocked", election.Options{ID: "a",
+		OnEvent: func(e election.Event) {
+			if e.Kind == election.EventElected {
+				<-let
+			}
+		},
+		OnStuck: func(election.Leadership) { <-let },
+	})
+	second := s.newElector(t, s.Open(t, url), "blocked", election.Options{ID: "b"})
+	ended, ran := make(chan error, 1), make(chan error, 1)
+	go func() {
+		ended <- first.Run(context.WithoutCancel(t.Context()), h.leads(func(ctx context.Context, _ election.Leadership) error {
+			cut()
+			go func() { ran <- second.Run(context.WithoutCancel(t.Context()), h.leads(atOnce)) }()
+			<-ctx.Done()
+			clear()
+			return nil
+		}))
+	}()
+	if err := await(t, s, "another leads", ran); err != nil {
+		t.Error(err)
+	}
+	letGo()
+	if err := await(t, s, "Run returns", ended); !errors.Is(err, election.ErrLost) {
+		t.Errorf("the one that was cut off returned %v", err)
+	}
+	s.verify(t, h, 2)
+}
+
+// testHungCheck lets the health check of a leader hang, deaf to its context.
+func testHungCheck(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	hang, let := make(chan struct{}), make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(let) })
+	defer letGo()
+	a := s.run(t, h, s.Open(t, url), "hangs", election.Options{ID: "a", HealthEvery: 20 * time.Millisecond,
+		Health: func(context.Context) error {
+			select {
+			case <-hang:
+				<-let
+			default:
+			}
+			return nil
+		}})
+	await(t, s, "a is elected", a.events.elected)
+	close(hang)
+	if reason := await(t, s, "a gives up", a.events.lost); reason != election.ReasonUnhealthy {
+		t.Errorf("a gave up for the reason %v", reason)
+	}
+	b := s.run(t, h, s.Open(t, url), "hangs", election.Options{ID: "b"})
+	await(t, s, "b is elected", b.events.elected)
+	b.end(t, s)
+	letGo()
+	s.verify(t, h, 2)
+}
+
+// testPanics lets a leader's function panic, and then a health check: the panic of
+// the function comes out of Run when the election has been given back.
+func testPanics(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	first := s.newElector(t, s.Open(t, url), "panics", election.Options{ID: "a"})
+	panicked := make(chan any, 1)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_ = first.Run(context.WithoutCancel(t.Context()), func(_ context.Context, lead election.Leadership) error {
+			panic("on purpose")
+		})
+	}()
+	if value := await(t, s, "Run panics", panicked); value == nil {
+		t.Error("the panic was swallowed")
+	}
+	began := election.Now()
+	var panics sync.Once
+	b := s.run(t, h, s.Open(t, url), "panics", election.Options{ID: "b", HealthEvery: 20 * time.Millisecond, HealthFailures: 1000,
+		Health: func(context.Context) (err error) {
+			panics.Do(func() { panic("on purpose") })
+			return nil
+		}})
+	await(t, s, "b is elected", b.events.elected)
+	if took := election.Now().Sub(began); took > s.handover() {
+		t.Errorf("the next one was elected %v after a panic", took)
+	}
+	b.end(t, s)
+	if b.events.count(election.EventHealthFailed) == 0 {
+		t.Error("nobody was told of the check that panicked")
+	}
+	s.verify(t, h, 1)
+}
+
+// testHungWarm transfers to a candidate that never gets ready: the leader leads on,
+// and when it resigns the election goes on.
+func testHungWarm(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	let := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(let) })
+	defer letGo()
+	a := s.run(t, h, s.Open(t, url), "hung", election.Options{ID: "a", WarmLimit: s.Lease})
+	await(t, s, "a is elected", a.events.elected)
+	b := s.run(t, h, s.Open(t, url), "hung", election.Options{ID: "b", Warm: func(context.Context) error {
+		<-let
+		return nil
+	}})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitInLine(t, url, "hung", "b")
+	if err := a.elector.TransferTo(s.within(t), "b"); err == nil {
+		t.Error("handed over to one that is not ready")
+	}
+	if a.events.count(election.EventLost) != 0 {
+		t.Error("the leader does not lead on")
+	}
+	a.end(t, s)
+	await(t, s, "b is elected", b.events.elected)
+	letGo()
+	b.end(t, s)
+	s.verify(t, h, 2)
+}
+
+// testPanicOfWarm transfers to a candidate whose warm-up panics.
+func testPanicOfWarm(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	called := make(chan struct{}, toldMax)
+	a := s.run(t, h, s.Open(t, url), "panic", election.Options{ID: "a"})
+	await(t, s, "a is elected", a.events.elected)
+	b := s.run(t, h, s.Open(t, url), "panic", election.Options{ID: "b", Warm: func(context.Context) error {
+		called <- struct{}{}
+		panic("on purpose")
+	}})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitInLine(t, url, "panic", "b")
+	for len(called) == 0 { // until the store knows of b
+		if err := a.elector.TransferTo(s.within(t), "b"); err == nil {
+			t.Fatal("handed over to one whose warm-up panicked")
+		}
+	}
+	a.end(t, s)
+	await(t, s, "b is elected", b.events.elected)
+	b.end(t, s)
+	s.verify(t, h, 2)
+}
