@@ -76,6 +76,7 @@ type Figure struct {
 const (
 	FigureKill     = "from the kill of a holder to the next, ms"
 	FigureResign   = "gap after resigning, ms"
+	FigureStranded = "until a waiter with dead connections leads, ms"
 	FigureTransfer = "gap after a transfer, ms"
 	FigureRelease  = "from a release to the next grant, ms"
 	FigureRequest  = "from an operator's request to the next leader, ms"

@@ -67,6 +67,9 @@ type Link interface {
 	// nothing; Heal ends it.
 	Cut()
 	Heal()
+	// Strand lets the connections that there are die without a word: what is
+	// sent on them is lost, and nobody is told. New ones work.
+	Strand()
 	// Replies is how many pieces have come from the store so far, and how
 	// many bytes: a candidate that got one was woken.
 	Replies() (pieces, bytes int64)
@@ -112,6 +115,7 @@ var tests = []test{
 	{"UserCodeThatPanicsLeavesTheElectionFree", always, testPanics},
 	{"WarmUpThatHangsHoldsNobodyUp", nominating, testHungWarm},
 	{"WarmUpThatPanicsChangesNothing", nominating, testPanicOfWarm},
+	{"ConnectionsThatDieSilentlyCostNobodyItsTurn", proxied, testStranded},
 	{"DeletedElectionIsLostAndItsTokensGrowOn", deleting, testDeleted},
 	{"RestartedStoreElectsNoTwo", restarting, testRestarted},
 	{"NothingIsLeftBehind", counting, testLeft},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -51,6 +52,8 @@ type passage struct {
 	mu     sync.Mutex
 	ends   []net.Conn
 	broken bool
+
+	stranded atomic.Bool // swallows what comes, and tells nobody
 }
 
 func newNetwork() *Network {
@@ -235,6 +238,9 @@ func (p *passage) pump(target, source net.Conn, g *gate, first []byte) {
 		if !p.sleep(time.Until(c.due)) || !g.wait(p.ended) {
 			return
 		}
+		if p.stranded.Load() {
+			continue
+		}
 		g.count(len(c.data))
 		if _, err := target.Write(c.data); err != nil {
 			return
@@ -333,6 +339,16 @@ func (n *Network) Reset(a, b int) {
 	for _, p := range n.passages() {
 		if (p.dial == direction{a, b}) || (p.dial == direction{b, a}) {
 			p.close()
+		}
+	}
+}
+
+// Strand lets the connections between two servers die without a word: whatever is
+// sent on them is lost, and none is closed. New ones work.
+func (n *Network) Strand(a, b int) {
+	for _, p := range n.passages() {
+		if (p.dial == direction{a, b}) || (p.dial == direction{b, a}) {
+			p.stranded.Store(true)
 		}
 	}
 }

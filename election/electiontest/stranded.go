@@ -1,0 +1,41 @@
+package electiontest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// testStranded lets the connections of a waiting candidate die without a word,
+// while new ones work: it must find out by itself, and lead when its turn comes.
+// Then the same is done to the leader: it leads on, or is told in time.
+func testStranded(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	through, link := s.Proxy(t, url)
+	t.Cleanup(link.Heal)
+	a := s.run(t, h, s.Open(t, url), "stranded", election.Options{ID: "a"})
+	await(t, s, "a is elected", a.events.elected)
+	b := s.run(t, h, s.Open(t, through), "stranded", election.Options{ID: "b"})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitInLine(t, url, "stranded", "b")
+	link.Strand()
+	died := election.Now()
+	a.end(t, s)
+	await(t, s, "b is elected though its connections are dead", b.events.elected)
+	s.recorder.sampleMs(FigureStranded, election.Now().Sub(died))
+	link.Strand()
+	c := s.newElector(t, s.Open(t, url), "stranded", election.Options{ID: "c"})
+	ran := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { ran <- c.Run(ctx, h.leads(atOnce)) }()
+	if err := b.elector.Resign(s.within(t)); err != nil && !errors.Is(err, election.ErrNotLeader) {
+		t.Errorf("Resign returned %v", err)
+	}
+	if err := await(t, s, "c has led", ran); err != nil {
+		t.Error(err)
+	}
+	s.verify(t, h, 3)
+}
