@@ -95,7 +95,7 @@ func isWhat(req *zk.Request, t *zk.Txn) bool {
 		}
 		return true
 	case req.Op.IsCreate():
-		return t.Op.IsCreate() && hashOf(req.Data) == hashOf(t.Data) && req.Mode.IsEphemeral() == t.Ephemeral &&
+		return t.Op.IsCreate() && hashOf(req.Data) == hashOf(t.Data) && req.Mode.IsEphemeral() == t.Ephemeral && req.TTL == t.TTL &&
 			(t.Path == req.Path || req.Mode.IsSequential() && strings.HasPrefix(t.Path, req.Path))
 	case req.Op == zk.OpSetData:
 		return t.Op == req.Op && t.Path == req.Path && hashOf(req.Data) == hashOf(t.Data)

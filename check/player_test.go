@@ -299,7 +299,7 @@ func requestOf(words []string) *zk.Request {
 	var all []zk.Request
 	for _, part := range strings.Split(strings.Join(words[1:], " "), " ; ") {
 		t := txnOf(strings.Fields(part))
-		r := zk.Request{Op: t.Op, Path: t.Path, Data: t.Data, Xid: zk.Xid(integer(words[0]))}
+		r := zk.Request{Op: t.Op, Path: t.Path, TTL: t.TTL, Data: t.Data, Xid: zk.Xid(integer(words[0]))}
 		switch {
 		case t.Ephemeral:
 			r.Mode = zk.Ephemeral

@@ -214,6 +214,9 @@ func (c *client) send(r *zk.Request) {
 	c.w.note(c.node, "ask", nodeOf(c.server), 0, strconv.Itoa(int(r.Xid))+" "+r.Op.String()+" "+r.Path)
 	conn := c.conn
 	c.stream.send(wire.AppendRequest(nil, c.mutateSend(r)))
+	if c.w.is(SentIsNotSent) {
+		return
+	}
 	c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: conn}) })
 }
 

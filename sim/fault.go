@@ -47,7 +47,7 @@ const (
 	FaultClientDrop                   // client A's connection breaks
 	FaultReconfig                     // client A asks for another ensemble (reconfig.go); the leader loses power ForMs later, unless that is 0
 	FaultFlipNewest                   // a byte in the newest segment of A's log changes, then the process is killed
-	FaultReadError                    // one in N of the reads of A's disk fails
+	FaultReadError                    // one in N of the reads of A's disk fails; if N is even, the process is killed first
 	FaultLostWrite                    // A's disk says that it has written and has not, once, then the process is killed; N%3: log, snapshot, epoch
 	FaultStrayWrite                   // the same, and has written elsewhere in the file
 

@@ -53,6 +53,22 @@ const (
 	WatchesNotSetAgain
 	WatchesSetTooNew
 
+	// What clients work at (mutant_work.go).
+	QuotaNotEnforced
+	ACLNotChecked
+	IdentitiesLost
+	UnusedContainerReaped
+	TTLTooShort
+	StayingWatchOnce
+	StayingWatchesNotSetAgain
+	RecursiveWatchShallow
+	TimeoutHalved
+	TimeoutDoubled
+	SentIsNotSent
+	MultiAppliedHalf
+	SnapshotLosesACL
+	ReadErrorIsTheEnd
+
 	mutants
 )
 
@@ -97,6 +113,21 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	WatchBehindReply:   {"watch-behind-reply", "scenario W01", "events leave behind the replies of the same step"},
 	WatchesNotSetAgain: {"watches-not-set-again", "scenario W03", "a client does not set its watches on a new server"},
 	WatchesSetTooNew:   {"watches-set-too-new", "ZOOKEEPER-1412", "a client says that it has seen more than it has"},
+
+	QuotaNotEnforced:          {"quota-not-enforced", "ZOOKEEPER-3301", "some servers let writes beyond a hard quota pass when they lead"},
+	ACLNotChecked:             {"acl-not-checked", "CVE-2019-0201, CVE-2024-23944", "some servers let everybody read and write all, and tell everybody"},
+	IdentitiesLost:            {"identities-lost", "made up", "a connection's credentials are forgotten for a request"},
+	UnusedContainerReaped:     {"unused-container-reaped", "ZOOKEEPER-2163", "a container goes before it has had a child"},
+	TTLTooShort:               {"ttl-too-short", "made up", "a TTL is a tenth of what was asked for"},
+	StayingWatchOnce:          {"staying-watch-once", "ZOOKEEPER-1416", "a persistent watch is told once"},
+	StayingWatchesNotSetAgain: {"staying-watches-not-set-again", "ZOOKEEPER-4466", "a client does not set its persistent watches on a new server"},
+	RecursiveWatchShallow:     {"recursive-watch-shallow", "ZOOKEEPER-1416", "a recursive watch is not told of children"},
+	TimeoutHalved:             {"timeout-halved", "made up", "a learner reports sessions with half of their timeout"},
+	TimeoutDoubled:            {"timeout-doubled", "made up", "a learner reports sessions with twice their timeout"},
+	SentIsNotSent:             {"sent-is-not-sent", "found here", "a client takes what was sent and not answered for not sent"},
+	MultiAppliedHalf:          {"multi-applied-half", "made up", "one server misses the last part of a multi"},
+	SnapshotLosesACL:          {"snapshot-loses-acl", "ZOOKEEPER-4846", "a leader's state comes with an open ACL in place of another"},
+	ReadErrorIsTheEnd:         {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }
 
 // String names the mutant.

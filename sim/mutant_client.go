@@ -64,10 +64,14 @@ func (c *port) mutateNotify(frame []byte) {
 
 // mutateSend is what a mutant client sends.
 func (c *client) mutateSend(r *zk.Request) *zk.Request {
-	if r.SetWatches == nil || !c.w.is(WatchesNotSetAgain) && !c.w.is(WatchesSetTooNew) {
+	if r.SetWatches == nil || !c.w.is(WatchesNotSetAgain) && !c.w.is(WatchesSetTooNew) && !c.w.is(StayingWatchesNotSetAgain) {
 		return r
 	}
 	set := zk.SetWatches{}
+	if c.w.is(StayingWatchesNotSetAgain) {
+		set = *r.SetWatches
+		set.Persistent, set.Recursive = nil, nil
+	}
 	if c.w.is(WatchesSetTooNew) {
 		set = *r.SetWatches
 		set.RelativeZxid = zk.MakeZxid(1<<30, 0)

@@ -80,6 +80,8 @@ func (p *process) mutateFS(fsys vfs.FS) vfs.FS {
 		return &lying{FS: fsys, dirs: true}
 	case SyncErrorIgnored:
 		return &lying{FS: fsys, blind: true}
+	case ReadErrorIsTheEnd:
+		return deaf{fsys}
 	case SettledFromMemory:
 		return &lying{FS: fsys, unwritten: named("log.")}
 	}

@@ -47,6 +47,8 @@ func (p *process) mutateMessage(m *zab.Message) (times int) {
 		m.Valid = true
 	case p.w.is(TouchesLost) && m.Kind == zab.KindPing:
 		m.Touches = nil
+	case m.Kind == zab.KindPing && (p.w.is(TimeoutHalved) || p.w.is(TimeoutDoubled)):
+		p.mutateTouches(m)
 	case p.w.is(SessionsNeverEnd) && m.Kind == zab.KindPing && !p.leads():
 		p.touchAgain(m)
 	case p.w.is(RequestTwice) && m.Kind == zab.KindRequest && m.Request.Op != zk.OpSync && p.random.oneIn(20):
@@ -73,16 +75,25 @@ func (p *process) touchAgain(m *zab.Message) {
 // mutateRecord changes, in memory and behind the log, what a server is going to
 // apply.
 func (p *process) mutateRecord(op *replica.DiskOp) {
-	if !p.w.is(TxnAppliedWrong) || op.Kind != replica.DiskAppend {
+	if !p.w.is(TxnAppliedWrong) && !p.w.is(MultiAppliedHalf) || op.Kind != replica.DiskAppend {
 		return
 	}
 	_, t, _, err := txn.Decode(op.Payload)
-	if err != nil || t.Op != zk.OpCloseSession || len(t.Paths) == 0 || !p.random.oneIn(3) {
+	if err != nil || !p.random.oneIn(3) {
 		return
 	}
 	logged := bytes.Clone(op.Payload)
-	path := []byte(t.Paths[0])
-	if at := bytes.Index(op.Payload, path); at >= 0 {
+	var path []byte
+	switch {
+	case p.w.is(TxnAppliedWrong) && t.Op == zk.OpCloseSession && len(t.Paths) > 0:
+		path = []byte(t.Paths[0])
+	case p.w.is(MultiAppliedHalf) && t.Op == zk.OpMulti:
+		path = []byte(t.Sub[len(t.Sub)-1].Path)
+	}
+	if len(path) == 0 {
+		return
+	}
+	if at := bytes.LastIndex(op.Payload, path); at >= 0 {
 		op.Payload[at+len(path)-1] ^= 1
 	}
 	op.Payload = logged
@@ -91,7 +102,7 @@ func (p *process) mutateRecord(op *replica.DiskOp) {
 // loadState reads the state behind a SNAP, or what a mutant makes of it.
 func (p *process) loadState(r io.Reader) (*replica.State, error) {
 	switch p.w.plan.Mutant {
-	case SnapshotLosesNode, SnapshotLosesSession, SnapshotFreesEphemeral:
+	case SnapshotLosesNode, SnapshotLosesSession, SnapshotFreesEphemeral, SnapshotLosesACL:
 		s := &spoiling{State: replica.NewState(true), mutant: p.w.plan.Mutant}
 		_, err := snap.LoadStream(r, "the leader's snapshot", snap.Options{}, s)
 		return s.State, err
@@ -118,6 +129,8 @@ func (s *spoiling) Session(id zk.SessionID, timeoutMs int32) error {
 // Node implements snap.Sink.
 func (s *spoiling) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
 	switch {
+	case s.mutant == SnapshotLosesACL:
+		acl = -1
 	case s.mutant == SnapshotLosesNode && len(path) > 4 && path[:3] == "/k/" && !s.done:
 		s.done = true
 		return nil

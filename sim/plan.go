@@ -191,7 +191,7 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 	case FaultReset, FaultFailSync, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite:
 		f.N = int64(r.next() >> 1)
 	case FaultReadError:
-		f.N = r.between(2, 40)
+		f.N = r.between(2, 20)
 	case FaultSlowNet:
 		f.N = r.between(20, 400)
 	case FaultSlowDisk:

@@ -25,6 +25,8 @@ type port struct {
 	late       []byte // of a mutant: events behind out
 	lastReply  int    // where the last reply begins in out
 	unanswered int
+	stays      map[string]zk.WatchMode // of a mutant: watches that stay
+	told       map[string]bool
 	closing    bool
 }
 
@@ -75,6 +77,7 @@ func (c *port) frame(payload []byte) {
 		e.Identities = c.identities
 	}
 	c.ended = e.Request.Op == zk.OpCloseSession
+	c.mutateAsked(&e)
 	if c.mutateRequest(&e) {
 		c.p.push(e)
 	}
@@ -107,7 +110,11 @@ func (p *process) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 
 // Notify implements replica.Clients.
 func (p *process) Notify(id session.ConnID, e *zk.Event) {
-	p.put(id, func(c *port) { c.mutateNotify(wire.AppendEvent(nil, e)) })
+	p.put(id, func(c *port) {
+		if c.mutateEvent(e) {
+			c.mutateNotify(wire.AppendEvent(nil, e))
+		}
+	})
 }
 
 // Close implements replica.Clients.

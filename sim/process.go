@@ -134,7 +134,7 @@ func (p *process) start() {
 		return
 	}
 	p.life++
-	p.fs = &vfs.Faulty{Disk: &shifty{FS: p.mem, p: p, names: map[*shiftyFile]string{}}, Before: p.turns.before}
+	p.fs = &vfs.Faulty{Disk: p.mem, Before: p.turns.before}
 	p.turns.begin(p)
 	disk, found, err := p.recover()
 	if err != nil {
@@ -155,13 +155,13 @@ func (p *process) start() {
 	p.w.watcher.recovered(p, found.Stored.Last)
 	p.w.note(p.node, "start", 0, found.Stored.Last, "")
 	p.listens()
-	p.replica = replica.New(p.options(), p.mutateConfig(p.saved), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
+	p.replica = replica.New(p.mutateOptions(p.options()), p.mutateConfig(p.saved), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
 	p.tick()
 	p.wake()
 }
 
 func (p *process) recover() (*durable.Disk, *durable.Found, error) {
-	disk, err := durable.Open(p.mutateFS(p.fs), p.diskOptions())
+	disk, err := durable.Open(p.mutateFS(&shifty{FS: p.fs, p: p, names: map[*shiftyFile]string{}}), p.diskOptions())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -99,15 +99,28 @@ func (f *shiftyFile) Read(p []byte) (int, error) {
 }
 
 func (f *shiftyFile) Write(p []byte) (int, error) {
-	was := make([]byte, len(p)) // what the disk has there
-	_, _ = f.File.ReadAt(was, f.at)
-	n, err := f.File.Write(p)
-	name, bad := f.disk.names[f], f.disk.p.rot.bad
-	if err == nil && n > 0 && bad != nil && strings.Contains(filepath.Base(name), bad.kind) && f.at > 0 == (bad.kind == "log.") {
-		f.disk.p.misplace(f.File, name, f.at, p, was)
+	at, name, bad := f.at, f.disk.names[f], f.disk.p.rot.bad
+	hits := bad != nil && len(p) > 0 && strings.Contains(filepath.Base(name), bad.kind) && at > 0 == (bad.kind == "log.")
+	var was []byte
+	if hits {
+		was = f.disk.p.onDisk(name, at, len(p))
 	}
+	n, err := f.File.Write(p)
 	f.at += int64(n)
+	if hits && err == nil {
+		f.disk.p.misplace(name, at, p, was)
+	}
 	return n, err
+}
+
+// onDisk is what a file has at a place, zero behind its end.
+func (p *process) onDisk(name string, at int64, bytes int) []byte {
+	b := make([]byte, bytes)
+	if f, err := p.mem.Open(name); err == nil {
+		_, _ = f.ReadAt(b, at)
+		_ = f.Close()
+	}
+	return b
 }
 
 func (f *shiftyFile) Close() error {
@@ -117,18 +130,15 @@ func (f *shiftyFile) Close() error {
 
 // misplace has a write that was done not be there, but elsewhere in its file, if
 // the fault says so and the file is long enough.
-func (p *process) misplace(f vfs.File, name string, at int64, written, was []byte) {
+func (p *process) misplace(name string, at int64, written, was []byte) {
 	bad := p.rot.bad
 	p.rot.bad = nil
 	p.rot.lied = p.rot.lied || bad.kind == "log."
 	p.w.tally.BadWrites++
 	p.w.note(p.node, "bad-write", 0, 0, name)
 	p.overwrite(name, at, written, was)
-	if size, err := f.Size(); err == nil && bad.offset != 0 {
-		elsewhere := max(at-bad.offset, 0)
-		there := make([]byte, min(int64(len(written)), size-elsewhere))
-		_, _ = f.ReadAt(there, elsewhere)
-		p.overwrite(name, elsewhere, there, written[:len(there)])
+	if elsewhere := max(at-bad.offset, 0); bad.offset != 0 {
+		p.overwrite(name, elsewhere, p.onDisk(name, elsewhere, len(written)), written)
 	}
 }
 
@@ -146,6 +156,10 @@ func (t *trouble) strikeRot(f *Fault, p *process) {
 	switch f.Kind {
 	case FaultReadError:
 		p.rot.readUntilMs, p.rot.readOneIn = t.w.nowMs+f.ForMs, int(f.N)
+		if f.N%2 == 0 { // what it reads at its start
+			p.kill("its disk fails")
+			t.bringBack(p, f.ForMs/4)
+		}
 	case FaultFlip, FaultFlipNewest:
 		if t.mayDamage(p) {
 			t.flip(p, uint64(f.N), f.Kind == FaultFlipNewest)

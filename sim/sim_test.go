@@ -109,6 +109,9 @@ var hunts = map[Mutant][]FaultKind{
 	SnapshotLosesSession: {FaultKill, FaultIsolate},
 	SessionRevived:       {FaultClientPause},
 	OldQuorumDiscovers:   {FaultReconfig},
+	DeleteSkipped:        {FaultKill, FaultPower},
+	ReadErrorIsTheEnd:    {FaultReadError},
+	SnapshotLosesACL:     {FaultKill, FaultIsolate},
 }
 
 // hunt is the plan of a seed in which a mutant is likely to show: three servers,
@@ -128,7 +131,17 @@ func (p *Plan) prey(m Mutant) {
 	if m == SyncWithoutQuorum { // a leader that does not hear of another for long
 		p.SyncMs, p.InitMs, p.SessionMs, p.FinalizeMs, p.DiskMs = 2000, 2000, 8000, 0, 2
 	}
-	p.ForceSnapshot = m == SnapshotSavedLate || m == OldHistoryKept || m == SnapshotLosesSession
+	p.ForceSnapshot = m == SnapshotSavedLate || m == OldHistoryKept || m == SnapshotLosesSession || m == SnapshotLosesACL
+	switch m {
+	case DeleteSkipped: // snapshots one behind the other, of what changes most
+		p.Work, p.Portions, p.SnapCount = WorkDirs, 8, 30
+	case EpochBeforeLog:
+		p.Work = 0
+	case SnapshotLosesACL:
+		p.Work = WorkRights
+	case ReadErrorIsTheEnd:
+		p.SnapCount = 1000
+	}
 	if m == OldQuorumDiscovers {
 		p.Reconfig, p.Spares, p.Observers, p.FinalizeMs = true, 2, 0, 0
 	}
