@@ -78,12 +78,7 @@ func (m *Machine) onBeatReply(nowMs int64, from algo.ID, e *algo.Message) {
 	switch {
 	case m.role != leader:
 	case !e.Yes && e.Term > m.state.Term:
-		// A quorum may have gone on; at any rate this member cannot follow.
-		term := m.state.Term
-		m.adopt(e.Term)
-		m.persist()
-		m.askAtMs = nowMs + m.chance(m.cfg.SpreadMs)
-		m.tellAll(algo.Message{Word: algo.Free, Term: term})
+		m.outrun(nowMs, e.Term)
 	case e.Yes && e.Term == m.state.Term && e.Round <= uint64(m.beatMs):
 		m.answered[from] = max(m.answered[from], int64(e.Round))
 		known, heard := m.adopted[from]
@@ -96,6 +91,23 @@ func (m *Machine) onBeatReply(nowMs int64, from algo.ID, e *algo.Message) {
 		m.prove(nowMs)
 		m.settle(nowMs)
 	}
+}
+
+// outrun ends a leadership because a member has come to a higher term, and cannot
+// follow. Whoever was told Lead was told until when, and may need that time to end:
+// nobody is let go, and this member votes for nobody, itself included, until then
+// (T3).
+func (m *Machine) outrun(nowMs int64, term uint64) {
+	led, old, untilMs := m.leads, m.state.Term, m.untilMs
+	m.adopt(term)
+	m.persist()
+	if !led {
+		m.askAtMs = nowMs + m.chance(m.cfg.SpreadMs)
+		m.tellAll(algo.Message{Word: algo.Free, Term: old})
+		return
+	}
+	m.promise = promise{term: old, untilMs: untilMs}
+	m.askAtMs = m.afterPromise()
 }
 
 func (n configName) newer(than configName) bool {

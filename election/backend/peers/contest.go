@@ -219,8 +219,13 @@ func (c *contest) letGo(reason string) {
 	}
 }
 
-// abandon gives up all that this member has in the election.
+// abandon gives up all that this member has in the election, unless somebody has a
+// grant that was not given back: who that is may still be at work, and nobody else
+// leads before its lease is over.
 func (c *contest) abandon(reason string) {
+	if c.holder != nil {
+		return
+	}
 	c.line = nil
 	c.lost(reason)
 	c.touch()

@@ -150,8 +150,9 @@ func (b *Backend) tellLog() {
 	}
 }
 
-// Close steps down everywhere, tells the others, and ends the member. Grants
-// that are held are lost.
+// Close steps down where nobody has a grant, tells the others, and ends the member.
+// Grants that were not given back are lost; nobody else leads before their leases
+// are over.
 func (b *Backend) Close() error {
 	b.end()
 	<-b.shutDown
