@@ -75,7 +75,7 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, election.In
 		return election.Grant{}, 0, err
 	}
 	if seen.record.Nonce == c.claim.Nonce {
-		return c.confirm(ctx, seen)
+		return c.undo(ctx, seen)
 	}
 	c.version = seen.version
 	c.hearNomination(work, seen)
@@ -161,15 +161,20 @@ func (c *candidate) take(ctx context.Context, seen sight) (election.Grant, elect
 	if store, ok := c.backend.store.(Incarnated); ok {
 		incarnation = store.Incarnation()
 	}
-	seen.record = seen.record.taken(c.claim, seen.token, incarnation, c.backend.wall())
+	seen.record = seen.record.taken(c.claim, seen.known(incarnation), incarnation, c.backend.wall())
 	return c.lead(ctx, seen)
 }
 
-// confirm leads after all with a record that names this claim, because of a write
-// that was not acknowledged. That the store shows it is not enough (R7): another
-// write must be acknowledged first.
-func (c *candidate) confirm(ctx context.Context, seen sight) (election.Grant, election.Instant, error) {
-	return c.lead(ctx, seen)
+// undo takes this claim out of the record again, where it is the holder by a write
+// that was not acknowledged, and perhaps forgotten since by others: what a read
+// shows is no grant (R7). It then takes the election as any other does, by a write
+// that the store judges as one.
+func (c *candidate) undo(ctx context.Context, seen sight) (election.Grant, election.Instant, error) {
+	err := c.write(ctx, seen.record.undone(), seen.version)
+	if errors.Is(err, ErrConflict) {
+		err = nil
+	}
+	return election.Grant{}, 0, err
 }
 
 // lead writes the record that names this claim as the holder. The grant is the

@@ -116,3 +116,22 @@ func TestTokensGrowOverWhatWasForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestTokenOfACutOffServerDoesNotCount: it was shown by one that never elected
+// anybody with it. Counting on from it, a token would be so far ahead that a
+// failover which forgets it is not made good by the stride.
+func TestTokenOfACutOffServerDoesNotCount(t *testing.T) {
+	wall := time.UnixMilli(1_700_000_000_000)
+	var s sight
+	s.see(Record{Nonce: "a", Token: 1_700_000_000_000 + stride + 7200_000, Incarnation: "1"}, "1", 0) // not confirmed
+	before := Record{Nonce: "b", Token: 1_700_000_000_000 + stride, Incarnation: "2"}
+	s.see(before, "2", 1)
+	forgotten := before.taken(election.Claim{ID: "c", Nonce: "c"}, s.known("2"), "2", wall)
+	if after := before.taken(election.Claim{ID: "d", Nonce: "d"}, 0, "3", wall); after.Token <= forgotten.Token {
+		t.Errorf("token %d after %d", after.Token, forgotten.Token)
+	}
+	s.see(Record{Nonce: "d", Token: before.Token + 5*stride, Incarnation: "2"}, "3", 2)
+	if got := s.known("2"); got != before.Token+5*stride {
+		t.Errorf("known are %d", got)
+	}
+}

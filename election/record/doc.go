@@ -32,9 +32,11 @@
 //	R6  A record that vanishes under a holder, or is taken back to an older
 //	    copy, hurries nobody who has seen the holder: its lease is waited out,
 //	    because it finds out with its next renewal only.
-//	R7  A grant rests on a write that the store has acknowledged, never on what
-//	    a read shows alone: a store that asks replicas may show a write that it
-//	    did not get confirmed, and will lose.
+//	R7  A grant rests on a write that takes the election and that the store has
+//	    acknowledged, never on what a read shows: a store that asks replicas may
+//	    show a write that it did not get confirmed, and will lose, and one that
+//	    has failed over may show what another leadership has replaced since. A
+//	    claim that finds itself in the record takes itself out, and begins anew.
 //	R8  Every request to the store has a time limit, a quarter of the lease but
 //	    not less than 500 ms and not more than 10 s: a dead connection costs a
 //	    candidate that much and not its turn.

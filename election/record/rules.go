@@ -15,10 +15,11 @@ type sight struct {
 	holder  mark // of Nonce and Beat; empty after a release
 	next    mark // of Next
 	// leaseMs is the holder's, also while its record is gone; token is the
-	// greatest seen; and until notBefore the lease of a holder may last whose
+	// greatest seen, under the incarnation tokenIn; and until notBefore the lease of a holder may last whose
 	// record was taken back to that of an older one.
 	leaseMs   int64
 	token     election.Token
+	tokenIn   string
 	notBefore election.Instant
 }
 
@@ -41,6 +42,9 @@ func (s *sight) see(record Record, version string, now election.Instant) {
 	if record.Token < s.token {
 		s.notBefore = max(s.notBefore, s.vacantAt())
 	}
+	if record.Token >= s.token {
+		s.tokenIn = record.Incarnation
+	}
 	switch {
 	case record.Nonce != "":
 		s.holder.see(record.Nonce, record.Beat, now)
@@ -51,6 +55,18 @@ func (s *sight) see(record Record, version string, now election.Instant) {
 	if next := record.Next; next != nil {
 		s.next.see(next.Nonce, next.Beat, now)
 	}
+}
+
+// known is the greatest token that was seen, as far as it counts under an
+// incarnation of the store: what was seen under another is covered by the stride,
+// and may have been shown by a server that was cut off and never elected anybody.
+// To count on from it would take more than a stride ahead what the next failover
+// may forget (R4).
+func (s *sight) known(incarnation string) election.Token {
+	if s.tokenIn != incarnation {
+		return 0
+	}
+	return s.token
 }
 
 // vacantAt is when the election is free for the taking, as far as the holder
@@ -185,6 +201,15 @@ func latest(history []election.Change) []election.Change {
 // released returns the record without its holder. Who was next in line stays.
 func (r Record) released(wall time.Time, reason election.Reason) Record {
 	return Record{Token: r.Token, Incarnation: r.Incarnation, Beat: r.Beat + 1, Next: r.Next, History: r.closed(wall, reason)}
+}
+
+// undone returns the record without a holder that has never led.
+func (r Record) undone() Record {
+	history := slices.Clone(r.History)
+	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
+		history = history[:last]
+	}
+	return Record{Token: r.Token, Incarnation: r.Incarnation, Beat: r.Beat + 1, Next: r.Next, History: history}
 }
 
 // closed returns the latest leaderships, the last one ended if it was not.

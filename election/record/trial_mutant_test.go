@@ -43,7 +43,7 @@ var trialMutants = []struct {
 	what   string
 	rare   bool
 }{
-	{trialGrantByReading, "grant-by-reading", []string{"token", "beside", "deadline"}, "a write of the holder that was not confirmed is taken for one that was", false},
+	{trialGrantByReading, "grant-by-reading", []string{"token", "beside", "deadline"}, "a write that was applied and not confirmed is believed, as a read shows it", false},
 	{trialDeadlineBehindCallback, "deadline-behind-callback", []string{"deadline", "stuck"}, "no timer fires while OnEvent has not returned", false},
 	{trialRenewalWhileEnding, "renewal-while-ending", []string{"renewal"}, "a grant is renewed until it is released, however long the function takes to end", false},
 	{trialNotStrided, "token-not-strided", []string{"token", "beside"}, "the token after a failover is one more than the last that the store remembers", false},

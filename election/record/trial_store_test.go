@@ -191,7 +191,7 @@ func (l *trialLink) put(r record.Record, version string, sent time.Time) (string
 	}
 	l.c.judgeWrite(side.record, r, sent)
 	side.set(r, s.next())
-	if side == s.lonely && !(mine && mutant == trialGrantByReading) || !s.quiet && s.rng.IntN(80) == 0 {
+	if side == s.lonely && !(r.Nonce != "" && mutant == trialGrantByReading) || !s.quiet && s.rng.IntN(80) == 0 {
 		return "", errTrialUnconfirmed
 	}
 	return side.version, nil

@@ -151,3 +151,46 @@ func TestRequestWithoutAnAnswerCostsAQuarterOfTheLease(t *testing.T) {
 		}
 	})
 }
+
+// TestClaimThatAFailoverBringsBackIsNotGranted: a write of a's was applied and not
+// confirmed; b has led since, and the store has forgotten that.
+func TestClaimThatAFailoverBringsBackIsNotGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		memory := record.NewMemory(c)
+		mute := &isolated{Memory: memory, until: time.Now().Add(time.Hour)}
+		a, b := record.New(mute, record.Options{Clock: c}), record.New(memory, record.Options{Clock: c})
+		defer a.Close()
+		defer b.Close()
+		old := record.Record{Holder: "a", Nonce: claim("a").Nonce, Token: 7, LeaseMs: 60_000, Beat: 1}
+		if _, err := memory.Write(t.Context(), "e", old, ""); err != nil {
+			t.Fatal(err)
+		}
+		second, err := b.Acquire(t.Context(), claim("b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := make(chan election.Grant)
+		go func() {
+			grant, err := a.Acquire(t.Context(), claim("a"))
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- grant
+		}()
+		synctest.Wait()
+		mute.mu.Lock()
+		mute.until = time.Time{}
+		mute.mu.Unlock()
+		_, version, _ := memory.Read(t.Context(), "e")
+		failed := time.Now()
+		if _, err := memory.Write(t.Context(), "e", old, version); err != nil {
+			t.Fatal(err)
+		}
+		first := <-granted
+		if first.Token <= second.Token || time.Since(failed) < time.Minute {
+			t.Errorf("a is granted token %d, %v after the store forgot that b leads with token %d", first.Token,
+				time.Since(failed), second.Token)
+		}
+	})
+}
