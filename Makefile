@@ -92,6 +92,11 @@ sim-long: ## 20,000 seeds, and every known bug put back
 	go run ./cmd/conclave sim --seeds 20000
 	go run ./cmd/conclave sim --mutants --seeds 2000
 
+.PHONY: model
+model: ## every order of events in the full scopes of the model checker, and every known bug put back
+	go run ./cmd/conclave model --scope full
+	go run ./cmd/conclave model --mutants
+
 .PHONY: bench
 bench: ## the benchmarks within the rooms
 	go test -run '^$$' -bench . -benchmem ./internal/... ./client ./election/...

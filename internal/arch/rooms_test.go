@@ -87,6 +87,7 @@ var rooms = map[string]room{
 	"internal/model/flemodel":               {2, shell},
 	"internal/model/zabmodel":               {2, shell},
 	"internal/model/raftmodel":              {3, shell},
+	"internal/model/electormodel":           {2, shell},
 	"internal/model/models":                 {7, shell},
 	"internal/cli":                          {6, shell},
 	"conclavetest":                          {7, shell},

@@ -2,18 +2,21 @@ package flemodel
 
 import "github.com/conclave-project/conclave/internal/quorum"
 
-// equal and older are histories: all alike, or server 0 ahead.
+// three and five are histories: all alike, or one or two servers ahead.
 var (
 	three = [][]uint32{{1, 1, 1}, {2, 1, 1}}
 	five  = [][]uint32{{1, 1, 1, 1, 1}, {1, 1, 1, 2, 2}}
 )
 
-// Small and Full are three servers in every order.
+// Small and Full are three servers in every order, Links over connections that
+// are made anew and repeat their last message.
 var (
-	Small = Scope{Text: "3 servers, every order; 2 doubts, 1 pause, 1 forged message",
-		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Ticks: 1, Forged: 1}
-	Full = Scope{Text: "3 servers, every order; 2 elections begun again, 1 crash and restart, 1 connection made anew, 1 pause",
-		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Crashes: 1, Repeats: 1, Ticks: 1}
+	Links = Scope{Text: "3 servers, every order; 2 doubts, 1 pause, 1 connection made anew",
+		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Ticks: 1, Repeats: 1}
+	Small = Scope{Text: "3 servers, every order; 2 doubts, 1 forged message",
+		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Forged: 1}
+	Full = Scope{Text: "3 servers, every order; 2 elections begun again, 1 crash and restart",
+		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Crashes: 1}
 )
 
 // SmallFive and FullFive are five servers, of whose messages and starts a few are
@@ -43,8 +46,8 @@ func reconfig(text string, delays, repeats int, next ...quorum.ID) Scope {
 var (
 	SmallJoin    = reconfig("3 to 4 servers, 1 held back; who knows of it: 6 ways", 1, 0, 0, 1, 2, 3)
 	SmallReplace = reconfig("server 3 in place of 0, 1 held back; 6 ways", 1, 0, 1, 2, 3)
-	FullJoin     = reconfig("3 to 4 servers, 2 held back, 1 connection made anew; who knows of it: 6 ways", 2, 1, 0, 1, 2, 3)
-	FullReplace  = reconfig("server 3 in place of 0, 2 held back, 1 connection made anew; 6 ways", 2, 1, 1, 2, 3)
+	FullJoin     = reconfig("3 to 4 servers, 2 held back; who knows of it: 6 ways", 2, 0, 0, 1, 2, 3)
+	FullReplace  = reconfig("server 3 in place of 0, 2 held back; 6 ways", 2, 0, 1, 2, 3)
 )
 
 // WithMutant returns the scope with a known bug put back.

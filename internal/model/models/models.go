@@ -5,6 +5,7 @@ package models
 
 import (
 	"github.com/conclave-project/conclave/internal/model"
+	"github.com/conclave-project/conclave/internal/model/electormodel"
 	"github.com/conclave-project/conclave/internal/model/flemodel"
 	"github.com/conclave-project/conclave/internal/model/raftmodel"
 	"github.com/conclave-project/conclave/internal/model/zabmodel"
@@ -26,6 +27,7 @@ type Mutant struct {
 func All() []Named {
 	return []Named{
 		elections("fle", "3 servers elect a leader, in every order", flemodel.Small, flemodel.Full),
+		elections("fle-links", "3 servers over links that repeat", flemodel.Small, flemodel.Links),
 		elections("fle-five", "5 servers elect a leader over slow links", flemodel.SmallFive, flemodel.FullFive),
 		elections("fle-join", "an election while a server joins the ensemble", flemodel.SmallJoin, flemodel.FullJoin),
 		elections("fle-replace", "an election while a server comes for another", flemodel.SmallReplace, flemodel.FullReplace),
@@ -37,6 +39,8 @@ func All() []Named {
 		terms("raft", "members of which one dies and comes back", raftmodel.Small, raftmodel.Full),
 		terms("raft-lease", "members that stand still, on clocks that differ", raftmodel.SmallLease, raftmodel.FullLease),
 		terms("raft-links", "leaders that let go, over links that lose", raftmodel.SmallLinks, raftmodel.FullLinks),
+		{"elector", "candidates whose functions do not end", func() *model.Model { return electormodel.New(electormodel.Small) },
+			func() *model.Model { return electormodel.New(electormodel.Full) }},
 	}
 }
 
@@ -58,6 +62,10 @@ func Mutants() []Mutant {
 	for _, m := range raftmodel.Mutants {
 		name, scope := raftmodel.ScopeOf(m.Mutant)
 		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What, func() *model.Model { return raftmodel.New(scope) }})
+	}
+	for _, m := range electormodel.Mutants {
+		all = append(all, Mutant{string(m.Mutant), "elector", m.Origin, m.What,
+			func() *model.Model { return electormodel.New(electormodel.Held.WithMutant(m.Mutant)) }})
 	}
 	return all
 }
