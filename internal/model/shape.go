@@ -34,7 +34,9 @@ type Shape struct {
 	plans map[reflect.Type]*plan
 }
 
-// Clocked is a part that has a clock.
+// Clocked is a part that has a clock: two of the same content are one, whatever the
+// time is. That is right only if no moment leaves the part, in an effect or an
+// event. Moments of other parts are compared as they are.
 type Clocked interface{ Clock() int64 }
 
 // plan is what is to be done with one type.

@@ -132,7 +132,8 @@ func shape() *model.Shape {
 	}
 }
 
-// candidate is one of them, with its shell: a part.
+// candidate is one of them, with its shell: a part. It is not model.Clocked, for
+// messages carry moments: parts at different times must not pass for one.
 type candidate struct {
 	Name       name
 	Machine    *elector.Machine
@@ -146,9 +147,6 @@ type candidate struct {
 	Attempt    uint64 // that is with the store, 0 for none
 }
 
-// Clock implements model.Clocked.
-func (c *candidate) Clock() int64 { return c.NowMs }
-
 // store is the record and the clock by which its lease counts: a part.
 type store struct {
 	NowMs   int64
@@ -158,9 +156,6 @@ type store struct {
 	Token   uint64
 	UntilMs int64
 }
-
-// Clock implements model.Clocked.
-func (r *store) Clock() int64 { return r.NowMs }
 
 // ask is a request to the store, and answer what it says. SentMs is by the
 // candidate's clock.

@@ -10,8 +10,8 @@ var (
 var (
 	Small = Scope{Text: "2 candidates, 4 ways of clocks, 80 ms of a lease of 100; 1 stands still, 1 asked to resign",
 		Candidates: 2, Rates: two, Steps: 4, Freezes: 1, Resigns: 1}
-	Full = Scope{Text: "2 candidates, 4 ways of clocks, 140 ms of a lease of 100; 1 message late, 1 stands still, 1 asked to resign",
-		Candidates: 2, Rates: two, Steps: 7, Late: 1, Freezes: 1, Resigns: 1}
+	Full = Scope{Text: "2 candidates, 4 ways of clocks, 140 ms of a lease of 100; 1 stands still, 1 asked to resign",
+		Candidates: 2, Rates: two, Steps: 7, Freezes: 1, Resigns: 1}
 )
 
 // Held is the scope in which the mutants are looked for.

@@ -23,8 +23,7 @@ var (
 // held back for as long as one likes.
 var (
 	SmallFive = Scope{Text: "5 servers, 1 held back", Servers: 5, Zxids: five, Delays: 1, Looks: 3}
-	FullFive  = Scope{Text: "5 servers, two proposals, 2 held back, 1 connection made anew",
-		Servers: 5, Zxids: five, Delays: 2, Looks: 3, Repeats: 1}
+	FullFive  = Scope{Text: "5 servers, two histories, 2 held back", Servers: 5, Zxids: five, Delays: 2, Looks: 3}
 	// Stalls is the scope in which FLE's two stalls were.
 	Stalls = Scope{Text: "5 servers, 2 held back", Servers: 5, Zxids: five[:1], Delays: 2, Looks: 3}
 )

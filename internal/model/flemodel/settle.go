@@ -55,8 +55,8 @@ func (s *system) settle(w *model.World) bool {
 	return false
 }
 
-// wait lets a pause pass for all, and who follows a dead server finds out. If
-// servers die, who waits for one that does not lead gives up, in the end.
+// wait lets a pause pass for all, and who follows a dead server finds out. Where
+// Zab repairs, who waits for one that does not lead gives up, in the end.
 func (s *system) wait(w *model.World) {
 	w.Say("%d ms pass", resendMs)
 	waited := w.Number(s.number(patience)) + 1
@@ -66,7 +66,7 @@ func (s *system) wait(w *model.World) {
 		if p.Machine == nil {
 			continue
 		}
-		if s.orphan(w, p) || s.scope.Crashes > 0 && waited == patienceTicks && s.waitsInVain(w, p) {
+		if s.orphan(w, p) || s.repairs() && waited == patienceTicks && s.waitsInVain(w, p) {
 			w.Say("%d leaves", i)
 			s.give(w, i, w.Event(notice{}))
 			continue
@@ -74,6 +74,10 @@ func (s *system) wait(w *model.World) {
 		s.give(w, i, w.Event(tick{resendMs}))
 	}
 }
+
+// repairs reports whether Zab's limits are needed: where servers die, and during a
+// change, when a leader may be followed by a quorum of one of two ensembles alone.
+func (s *system) repairs() bool { return s.scope.Crashes > 0 || s.scope.Change != nil }
 
 // waitsInVain reports whether a server follows one that does not lead, or leads
 // without a quorum that follows it.

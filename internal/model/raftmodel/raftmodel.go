@@ -136,7 +136,8 @@ func (s *system) symmetries(orders [][]int) [][]int {
 	return all
 }
 
-// member is one of them: a part.
+// member is one of them: a part. It is not model.Clocked, for messages carry
+// moments: parts at different times must not pass for one.
 type member struct {
 	ID      algo.ID
 	Machine *raft.Machine // nil while it is down
@@ -152,9 +153,6 @@ type member struct {
 	Term    uint64
 	UntilMs int64
 }
-
-// Clock implements model.Clocked.
-func (p *member) Clock() int64 { return p.NowMs }
 
 func (p *member) believes() bool { return p.Machine != nil && p.Leads && p.NowMs < p.UntilMs }
 
