@@ -10,12 +10,11 @@ type Mutant string
 
 // The mutants.
 const (
-	None            Mutant = ""
-	VoteForgotten   Mutant = "raft-vote-not-persisted"
-	VotesTwice      Mutant = "raft-two-votes-a-term"
-	LeaseFromAnswer Mutant = "raft-lease-from-answer"
-	NoDrift         Mutant = "raft-drift-ignored"
-	PromiseLost     Mutant = "raft-promise-lost"
+	None          Mutant = ""
+	VoteForgotten Mutant = "raft-vote-not-persisted"
+	VotesTwice    Mutant = "raft-two-votes-a-term"
+	NoDrift       Mutant = "raft-drift-ignored"
+	PromiseLost   Mutant = "raft-promise-lost"
 )
 
 // Mutants are all of them, with what they do.
@@ -25,7 +24,6 @@ var Mutants = []struct {
 }{
 	{VoteForgotten, "Raft, section 5.2", "term and vote are not stored"},
 	{VotesTwice, "Raft, section 5.2", "a member votes for whoever asks, also twice in a term"},
-	{LeaseFromAnswer, "etcd 11457", "a lease is counted from the answer, not from the question"},
 	{NoDrift, "etcd 11457", "a leader believes as if all clocks had one rate"},
 	{PromiseLost, "Raft thesis, section 6.4.1", "a member that has started again votes at once"},
 }
@@ -55,11 +53,8 @@ func (m Mutant) before(p *member, event algo.Event) {
 }
 
 // until is when a mutant stops to believe.
-func (m Mutant) until(p *member, sentMs, untilMs int64) int64 {
-	switch m {
-	case LeaseFromAnswer:
-		return untilMs + p.NowMs - sentMs
-	case NoDrift:
+func (m Mutant) until(sentMs, untilMs int64) int64 {
+	if m == NoDrift {
 		return sentMs + leaseMs
 	}
 	return untilMs

@@ -32,11 +32,6 @@ var (
 		Members: 3, Wants: 2, Rates: alike, Steps: 2, Terms: 3, Transfers: 1, Losses: 1}
 )
 
-// Held is the scope in which an answer comes so late that a lease counted from it
-// is too long.
-var Held = Scope{Text: "3 members, 2 want to lead, clocks alike, 140 ms; 1 stands still, 1 message late",
-	Members: 3, Wants: 2, Rates: alike, Steps: 7, Terms: 2, Freezes: 1, Late: 1}
-
 // WithMutant returns the scope with a known bug put back.
 func (s Scope) WithMutant(m Mutant) Scope {
 	s.Mutant = m
@@ -45,11 +40,8 @@ func (s Scope) WithMutant(m Mutant) Scope {
 
 // ScopeOf returns the scope in which a mutant is looked for.
 func ScopeOf(m Mutant) (model string, scope Scope) {
-	switch m {
-	case NoDrift:
+	if m == NoDrift {
 		return "raft-lease", FullLease.WithMutant(m)
-	case LeaseFromAnswer:
-		return "raft-lease", Held.WithMutant(m)
 	}
 	return "raft", Full.WithMutant(m)
 }
