@@ -123,7 +123,7 @@ func shape() *model.Shape {
 		Scratch: []string{"elector.Machine.out"},
 		Moments: []string{"electormodel.candidate.NowMs", "electormodel.candidate.DeadlineMs", "electormodel.candidate.SentMs",
 			"electormodel.store.NowMs", "electormodel.store.UntilMs", "elector.Machine.deadlineMs", "elector.Machine.endSaidMs",
-			"elector.Machine.renewSentMs", "elector.Machine.renewNextMs", "elector.Machine.untilMs"},
+			"elector.Machine.renewSentMs", "elector.Machine.renewNextMs", "elector.Machine.untilMs", "elector.Machine.provenMs"},
 		Spans:  []string{"elector.Config.*", "elector.Machine.leaseMs", "electormodel.candidate.RateMs", "electormodel.store.RateMs", "electormodel.ask.SentMs", "electormodel.answer.SentMs"},
 		PastMs: 1 << 40,
 		Names: map[reflect.Type]func(reflect.Value) (int, uint64){
