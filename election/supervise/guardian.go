@@ -112,6 +112,9 @@ func (g *guardian) tell(s status) { _ = send(g.status, s) }
 // lead runs the hook and the command, and returns what to report when all is
 // over.
 func (g *guardian) lead() status {
+	if g.over() {
+		return notStarted
+	}
 	if g.order.Hooks.Elected != "" {
 		if err := g.run(g.hookTask(true), shell(g.order.Hooks.Elected), g.env("CONCLAVE_EVENT=elected")); err != nil {
 			g.end("returned")
@@ -124,6 +127,9 @@ func (g *guardian) lead() status {
 			g.end("returned")
 			return status{Gone: true, Hook: true, Code: ExitError, Failed: "on-elected " + err.Error()}
 		}
+		if g.over() {
+			return notStarted
+		}
 	}
 	err := g.run(task{leased: true}, program{g.order.Path, g.order.Args}, g.order.Env)
 	g.end("returned")
@@ -131,6 +137,20 @@ func (g *guardian) lead() status {
 		return status{Gone: true, Code: startCode(err), Failed: err.Error()}
 	}
 	return status{Gone: true, Code: g.task.code}
+}
+
+// notStarted is reported when the leadership is over before the command began.
+var notStarted = status{Gone: true, Code: exitSignal + int(syscall.SIGTERM)}
+
+// over reports whether the leadership is over already: this process may have been
+// slow to start, or stopped. There is nothing yet that a stop could end.
+func (g *guardian) over() bool {
+	g.task = task{exited: true}
+	g.hear()
+	if g.clock.Now() >= g.page.get().End {
+		g.end("expired")
+	}
+	return g.reason != ""
 }
 
 // farewell runs the hook that hears of the end, once the command has gone. It

@@ -237,7 +237,8 @@ func (t *turn) stop(how syscall.Signal) {
 	grace := t.supervisor.command.Grace
 	why := t.reason()
 	if why == election.ReasonExpired || why == election.ReasonTaken {
-		grace = min(grace, max(0, t.times().killAt().Sub(t.clock.Now())))
+		lease := t.times()
+		grace = min(grace, lease.Deadline.Sub(lease.End), max(0, lease.killAt().Sub(t.clock.Now())))
 	}
 	if at := t.clock.Now().Add(grace + forceAfter); !t.losing && (!t.stopping || at < t.forceAt) {
 		t.forceAt = at

@@ -1,0 +1,40 @@
+//go:build unix
+
+package supervise
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/clock"
+)
+
+// A guardian that stood still before it started the command (or whose start took
+// that long) does not start it when the leadership is over.
+func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
+	_, shared, err := newPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := clock.System().Now()
+	shared.set(leaseTimes{End: now.Add(-2 * time.Second), Deadline: now.Add(-time.Second)})
+	seen, sent, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := make(chan status, 16)
+	go receive(seen, reports)
+	mark := filepath.Join(t.TempDir(), "acted")
+	g := &guardian{clock: clock.System(), control: make(chan message, messagesMax), status: sent, page: shared,
+		order: startOrder{Path: "/bin/sh", Args: []string{"sh", "-c", ": >" + mark}, Env: os.Environ()}}
+	g.lead()
+	_ = sent.Close()
+	for report := range reports {
+		if report.Started != 0 {
+			_, err := os.Stat(mark)
+			t.Errorf("the command was started 1 s after the deadline; it has acted: %v", err == nil)
+		}
+	}
+}
