@@ -296,11 +296,13 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 	return election.OneByOne(seen.record.History), nil
 }
 
-// Ask leaves a request in the record. The holder finds it when it renews.
+// Ask leaves a request in the record. The holder finds it when it renews. That a
+// holder has run out knows only who has watched its record for a lease.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
 	_, err := b.change(ctx, name, &state{lease: milliseconds(observeLimit)}, func(seen sight) (Record, bool, error) {
 		record := seen.record
-		if record.Nonce == "" || request.Token != 0 && request.Token != record.Token {
+		gone := record.Nonce == "" || b.now() >= seen.vacantAt()
+		if gone || request.Token != 0 && request.Token != record.Token {
 			return record, false, election.ErrNoLeader
 		}
 		asked := request

@@ -230,8 +230,9 @@ func (n *nomination) withdraw(ctx context.Context) {
 	})
 }
 
-// watchNews tells the holder when its record carries a request, and when the
-// record is another's, on stores that tell of changes.
+// watchNews tells the holder when its record carries a request, once of each, and
+// when the record is another's, on stores that tell of changes. A request that
+// nobody can carry out stays in the record: every renewal would be news of it.
 func (b *Backend) watchNews(ctx context.Context, s *state, grant *election.Grant) {
 	watcher, ok := b.store.(Watcher)
 	if !ok || !watcher.Watches() {
@@ -241,6 +242,7 @@ func (b *Backend) watchNews(ctx context.Context, s *state, grant *election.Grant
 	grant.News, grant.Lost = news, lost
 	claim, lease := grant.Claim, grant.Lease
 	go func() {
+		var told election.Request
 		for version := ""; ctx.Err() == nil; {
 			if b.await(ctx, claim.Election, version, lease, lease) != nil {
 				return // the renewals find out
@@ -256,7 +258,8 @@ func (b *Backend) watchNews(ctx context.Context, s *state, grant *election.Grant
 			case seen.record.Nonce != claim.Nonce:
 				close(lost)
 				return
-			case seen.record.Request != nil:
+			case seen.record.Request != nil && *seen.record.Request != told:
+				told = *seen.record.Request
 				select {
 				case news <- struct{}{}:
 				default:
