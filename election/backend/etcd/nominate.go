@@ -182,36 +182,45 @@ func (b *Backend) bringForward(ctx context.Context, s *seat, chosen member) erro
 // warming is the warm-up of a candidate that was nominated.
 type warming struct {
 	revision int64 // of the nomination that is heeded
-	warm     bool  // it has warmed up
+	warm     bool  // the function has returned nil; belongs to the latest warm-up that has begun
 	cancel   context.CancelFunc
 	done     chan struct{}
 }
 
-// warm heeds a nomination of this candidate, in a goroutine of its own.
+// warm heeds a nomination of this candidate, in a goroutine of its own. One that
+// was warmed up is ready; one that could not warm up, or was told to end before,
+// is asked anew. Its function never runs twice at once.
 func (w *waiter) warm(ctx context.Context, n nomination) {
 	if n.Nominee != w.seat.key || n.State != "" || n.revision == w.warming.revision {
 		return
 	}
-	w.warming.finish(w.ttl / 4)
+	w.warming.stop()
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
+	before, done := w.warming.done, make(chan struct{})
 	w.warming.revision, w.warming.cancel, w.warming.done = n.revision, cancel, done
-	function := w.seat.claim.Warm
-	if w.warming.warm {
-		function = nil
-	}
-	w.warming.warm = true // until the answer says otherwise, which nobody else reads
 	w.backend.group.Go(func() {
 		defer close(done)
 		defer cancel()
+		if before != nil {
+			<-before
+		}
 		n.State = stateReady
-		if function != nil {
-			if err := function(ctx); err != nil {
-				n.State, n.Error = stateFailed, err.Error()
-			}
+		if err := w.warming.warmUp(ctx, w.seat.claim.Warm); err != nil {
+			n.State, n.Error = stateFailed, err.Error()
 		}
 		w.backend.answer(ctx, w.seat, n)
 	})
+}
+
+// warmUp calls the function until it has succeeded once. Warm-ups come one after
+// another.
+func (w *warming) warmUp(ctx context.Context, function func(context.Context) error) error {
+	if w.warm || function == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	err := function(ctx)
+	w.warm = err == nil
+	return err
 }
 
 // answer tells the holder what came of its nomination, unless there is another
