@@ -25,7 +25,7 @@ const (
 	FaultPower                        // A's machine loses power: what was not synced goes, N percent of it stays
 	FaultPowerAll                     // all machines at once
 	FaultCrashAtOp                    // A loses power at its Nth operation on the disk from now on
-	FaultCrashEpoch                   // whoever next notes an epoch loses power right behind it, and B starts; if N, its leader goes with it
+	FaultCrashEpoch                   // whoever next notes an epoch loses power right behind it, and B starts; its leader goes with it if N is 1 or 2, and it is stopped in order if N is 2
 	FaultPause                        // A's process stands still
 	FaultCut                          // nothing goes from A to B
 	FaultCutBoth                      // nor back
@@ -50,6 +50,9 @@ const (
 	FaultReadError                    // one in N of the reads of A's disk fails; if N is even, the process is killed first
 	FaultLostWrite                    // A's disk says that it has written and has not, once, then the process is killed; N%3: log, snapshot, epoch
 	FaultStrayWrite                   // the same, and has written elsewhere in the file
+	FaultStop                         // A's process is stopped in order: what its disk was given is written
+	FaultRoll                         // all servers are stopped in order and started again, one behind the other
+	FaultDeaf                         // A hears no other server, and goes on speaking
 
 	faultKinds
 )
@@ -58,6 +61,7 @@ var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
 	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
+	"stop", "roll", "deaf",
 }
 
 // String names the kind.
@@ -81,7 +85,7 @@ func (f Fault) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d ms: %v", f.AtMs, f.Kind)
 	switch {
-	case f.Kind == FaultPowerAll || f.Kind == FaultCrashEpoch || f.Kind == FaultSplit:
+	case f.Kind == FaultPowerAll || f.Kind == FaultRoll || f.Kind == FaultCrashEpoch || f.Kind == FaultSplit:
 	case f.A == 0:
 		b.WriteString(" leader")
 	default:
@@ -129,9 +133,9 @@ func (c Class) String() string {
 // kindsOf is what a class draws from; a kind that is listed twice is drawn twice
 // as often.
 var kindsOf = [classes][]FaultKind{
-	ClassProcess:  {FaultKill, FaultKill, FaultPower, FaultPower, FaultPower, FaultPowerAll, FaultCrashAtOp, FaultCrashAtOp, FaultCrashEpoch, FaultCrashEpoch},
+	ClassProcess:  {FaultKill, FaultKill, FaultPower, FaultPower, FaultPower, FaultPowerAll, FaultCrashAtOp, FaultCrashAtOp, FaultCrashEpoch, FaultCrashEpoch, FaultStop, FaultStop, FaultRoll},
 	ClassPause:    {FaultPause},
-	ClassNet:      {FaultCut, FaultCut, FaultCutBoth, FaultIsolate, FaultIsolate, FaultSplit, FaultReset, FaultReset},
+	ClassNet:      {FaultCut, FaultCut, FaultCutBoth, FaultIsolate, FaultIsolate, FaultSplit, FaultReset, FaultReset, FaultDeaf},
 	ClassSlow:     {FaultSlowNet, FaultSlowDisk},
 	ClassDisk:     {FaultFailSync, FaultFullDisk},
 	ClassRot:      {FaultFlip, FaultWipe},

@@ -22,6 +22,7 @@ type link struct {
 	held     bool // a snapshot is being written: what comes behind waits
 	waiting  []byte
 	closing  bool
+	early    bool    // of a mutant: UPTODATE was not waited for
 	loading  bool    // the state behind a SNAP has to come
 	snapshot zk.Zxid // of that SNAP
 }
@@ -41,6 +42,7 @@ func (p *process) toLink(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectSend:
 		m := e.Message
+		l.mutateRole(&m)
 		p.w.watcher.signs.sent(l, &m)
 		for range p.mutateMessage(&m) {
 			p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
@@ -109,11 +111,28 @@ func (l *link) down() {
 
 // write puts packets on their way, or behind the snapshot that is being written.
 func (l *link) write(b []byte) {
+	if l.queued()+len(b) > l.p.w.plan.LinkBytes {
+		l.p.w.tally.Slow++
+		l.p.note("too-slow", 0)
+		if !l.p.w.is(OutboxDrops) {
+			l.stream.reset()
+		}
+		return
+	}
 	if l.held {
 		l.waiting = append(l.waiting, b...)
 		return
 	}
 	l.stream.send(b)
+}
+
+// queued is how much waits behind the snapshots on the way: a receiver that does not
+// read is cut off, as package peernet does it.
+func (l *link) queued() int {
+	if l.held || len(l.stream.other.parcels) > 0 {
+		return len(l.waiting)
+	}
+	return len(l.stream.out)
 }
 
 // finish closes the link behind everything sent.
@@ -157,6 +176,9 @@ func (l *link) packet(b []byte) bool {
 	}
 	p := l.p
 	p.w.note(p.node, "receive", l.stream.far, m.Zxid, m.Kind.String())
+	if l.early && m.Kind == zab.KindUpToDate {
+		return true
+	}
 	switch m.Kind {
 	case zab.KindSnap:
 		l.loading, l.snapshot = true, m.Zxid
@@ -208,6 +230,13 @@ func (p *process) readLog(e *zab.Effect) {
 		if p.turns.crashed {
 			p.turns.fatal(errPower)
 			return
+		}
+		bytes := 0
+		for i := range records {
+			bytes += len(records[i].Payload)
+		}
+		if bytes > p.w.plan.historyBytes() {
+			records, ok = nil, false // as the disk of production, which has a limit of its own
 		}
 		p.push(replica.Event{Kind: replica.EventLogRead, Link: id, Records: records, OK: ok})
 	})

@@ -39,6 +39,15 @@ const (
 	// The ensemble (mutant_ensemble.go).
 	OldQuorumDiscovers
 	ServerZeroIgnored
+	ReconfigForgotten
+	ReconfigNotInSnapshot
+	ReconfigCommitPlain
+	ServesTooEarly
+	ObserversCount
+	AddressesKept
+	StopKeepsEpoch
+	OutboxDrops
+	LostDiskVotesAtOnce
 
 	// Sessions and watches (mutant_client.go).
 	SessionRevived
@@ -101,6 +110,16 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 
 	OldQuorumDiscovers: {"old-quorum-discovers", "found here", "while a reconfig is in the log, discovery waits for the configuration in force alone"},
 	ServerZeroIgnored:  {"server-zero-ignored", "found here", "a vote for server 0 is taken for one for nobody"},
+
+	ReconfigForgotten:     {"reconfig-forgotten", "found here", "a server that starts again does not look for a reconfig in its log"},
+	ReconfigNotInSnapshot: {"reconfig-not-in-snapshot", "found here", "a leader's state comes with the configuration in force in place of the proposed one"},
+	ReconfigCommitPlain:   {"reconfig-commit-plain", "ZOOKEEPER-2212", "a reconfig is committed like any other transaction"},
+	ServesTooEarly:        {"serves-too-early", "ZOOKEEPER-1282", "a learner serves when it has acknowledged NEWLEADER, without UPTODATE"},
+	ObserversCount:        {"observers-count", "zab Z7", "observers are taken for participants"},
+	AddressesKept:         {"addresses-kept", "ZOOKEEPER-2080", "servers look for others where the first configuration has them"},
+	StopKeepsEpoch:        {"stop-keeps-epoch", "found here", "an orderly stop gives up records that wait, and stores the epoch behind them"},
+	OutboxDrops:           {"outbox-drops", "peernet N5", "what a slow peer has no room for is dropped, and its link stays"},
+	LostDiskVotesAtOnce:   {"lost-disk-votes-at-once", "ZOOKEEPER-261", "a voter with db.autocreate comes back with an empty disk while others are down"},
 
 	SessionRevived:     {"session-revived", "scenario N10", "a leader confirms sessions that have ended"},
 	SessionIDsRepeat:   {"session-ids-repeat", "scenario N07", "a server that starts again gives the same session numbers"},

@@ -60,6 +60,7 @@ func (t *turns) mutateDone(o *operation, e replica.Event) replica.Event {
 
 // mutateRecovered is what a mutant makes of what recovery has found.
 func (p *process) mutateRecovered(r replica.Recovered) replica.Recovered {
+	p.forgetReconfig(&r)
 	if p.w.is(EmptyDiskVotes) {
 		r.Untrusted = false
 	}

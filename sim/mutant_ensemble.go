@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -47,4 +48,37 @@ func (p *process) answerAsPhantom(e *zab.Effect) {
 // ignoresVote reports whether a mutant does not hear a notification.
 func (p *process) ignoresVote(n *fle.Notification) bool {
 	return p.w.is(ServerZeroIgnored) && n.Leader == 0
+}
+
+// mutateRole is what a mutant learner does with a message that leaves for its leader.
+func (l *link) mutateRole(m *zab.Message) {
+	p := l.p
+	switch {
+	case p.w.is(ReconfigCommitPlain) && m.Kind == zab.KindCommitAndActivate:
+		m.Kind = zab.KindCommit
+	case p.w.is(ServesTooEarly) && m.Kind == zab.KindAck && l.outgoing && m.Zxid.Counter() == 0 && !l.early:
+		l.early = true
+		p.push(replica.Event{Kind: replica.EventMessage, Link: l.id, Message: &zab.Message{Kind: zab.KindUpToDate}})
+	}
+}
+
+// forgetReconfig takes a proposed configuration out of what recovery has found.
+func (p *process) forgetReconfig(r *replica.Recovered) {
+	if p.w.is(ReconfigForgotten) {
+		p.pending = nil
+		r.State.Tree().PutConfig([]byte(p.saved.Text()), zk.Zxid(p.saved.Version), p.now().WallMs)
+	}
+}
+
+// configs are those by which a server finds others.
+func (p *process) configs() []*ensemble.Config {
+	if p.w.is(AddressesKept) {
+		return []*ensemble.Config{p.w.plan.configOf(p.place)}
+	}
+	return []*ensemble.Config{p.inForce, p.proposed}
+}
+
+// givesUp reports whether a mutant that stops leaves an operation undone.
+func (p *process) givesUp(o *operation) bool {
+	return p.w.is(StopKeepsEpoch) && (o.Kind == replica.DiskAppend || o.Kind == replica.DiskSync)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/ensemble"
@@ -16,6 +17,9 @@ import (
 
 // mutateConfig is what a mutant takes for the configuration.
 func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
+	if p.w.is(ObserversCount) {
+		return parse(strings.ReplaceAll(c.Text(), ":observer", ":participant"))
+	}
 	if !p.w.is(MajorityOfOne) || c.Version != 0 || p.place > p.w.plan.Participants || p.w.plan.Participants == 1 {
 		return c
 	}
@@ -102,8 +106,8 @@ func (p *process) mutateRecord(op *replica.DiskOp) {
 // loadState reads the state behind a SNAP, or what a mutant makes of it.
 func (p *process) loadState(r io.Reader) (*replica.State, error) {
 	switch p.w.plan.Mutant {
-	case SnapshotLosesNode, SnapshotLosesSession, SnapshotFreesEphemeral, SnapshotLosesACL:
-		s := &spoiling{State: replica.NewState(true), mutant: p.w.plan.Mutant}
+	case SnapshotLosesNode, SnapshotLosesSession, SnapshotFreesEphemeral, SnapshotLosesACL, ReconfigNotInSnapshot:
+		s := &spoiling{State: replica.NewState(true), mutant: p.w.plan.Mutant, config: p.inForce.Text()}
 		_, err := snap.LoadStream(r, "the leader's snapshot", snap.Options{}, s)
 		return s.State, err
 	}
@@ -114,6 +118,7 @@ func (p *process) loadState(r io.Reader) (*replica.State, error) {
 type spoiling struct {
 	*replica.State
 	mutant Mutant
+	config string // in force where it arrives
 	done   bool
 }
 
@@ -131,6 +136,8 @@ func (s *spoiling) Node(path string, data []byte, acl int64, stat zk.StatPersist
 	switch {
 	case s.mutant == SnapshotLosesACL:
 		acl = -1
+	case s.mutant == ReconfigNotInSnapshot && path == zk.ConfigPath:
+		data = []byte(s.config)
 	case s.mutant == SnapshotLosesNode && len(path) > 4 && path[:3] == "/k/" && !s.done:
 		s.done = true
 		return nil

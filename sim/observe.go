@@ -180,7 +180,7 @@ func (o *observer) expired(p *process, h *zk.TxnHeader) {
 
 // serve is a server that begins to serve.
 func (o *observer) serve(p *process) {
-	p.serving = true
+	p.serving, p.wiped = true, nil
 	p.roles++
 	leading := p.replica.Peer().State() == zab.Leading
 	last := p.replica.Tree().LastZxid()

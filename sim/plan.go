@@ -18,6 +18,8 @@ type Plan struct {
 	Spares       int  // behind them: not in the ensemble, they wait to be taken in
 	ZeroID       bool // ids begin with 0, not with 1
 	Reconfig     bool // reconfigEnabled
+	AutoCreate   bool // db.autocreate: an empty disk is taken for a new server's
+	LinkBytes    int  // that may wait on a link before it is cut
 	Clients      int
 	WildMs       int64 // how long faults and clients go on; then all is healed
 
@@ -121,10 +123,16 @@ func (p *Plan) servers() int { return p.Participants + p.Observers + p.Spares }
 // its own.
 func (p *Plan) ensemble(r *random) {
 	p.ZeroID = r.oneIn(4)
+	p.AutoCreate = r.oneIn(3)
+	p.LinkBytes = []int{8 << 10, 64 << 10, 64 << 10, 1 << 20, 1 << 20}[r.below(5)]
 	if p.Reconfig = r.oneIn(2); p.Reconfig {
 		p.Spares = r.below(3)
 	}
 }
+
+// historyBytes is how much of the history a learner is sent at most, in memory or
+// from the log: a quarter of what may wait on its link, as in production.
+func (p *Plan) historyBytes() int { return p.LinkBytes / 4 }
 
 // config is the configuration of the ensemble.
 func (p *Plan) config() *ensemble.Config {
@@ -183,7 +191,7 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 	case FaultCrashAtOp:
 		f.N = r.between(1, 60)
 	case FaultCrashEpoch:
-		f.A, f.B, f.N = 0, 1+r.below(p.servers()), r.between(0, 1)
+		f.A, f.B, f.N = 0, 1+r.below(p.servers()), r.between(0, 2)
 	case FaultCut, FaultCutBoth:
 		f.B = 1 + r.below(p.servers())
 	case FaultSplit:

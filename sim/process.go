@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // process is a server: what its shell is in production, on virtual time.
@@ -55,6 +56,7 @@ type process struct {
 	phantoms phantoms    // of a mutant
 	inFlight []*port     // of this step: with something to send
 	touches  []zab.Touch // of a mutant: of all sessions ever
+	wiped    *zk.Zxid    // how far its history went when its disk was lost, until it serves again
 	hasMet   bool        // it has met a row of the tables in this life: lastMet
 	lastMet  uint8
 }
@@ -80,9 +82,12 @@ func (p *process) replaceDisk() {
 	must(p.mem.SyncDir("/"))
 }
 
-// format makes a new disk, marked to begin a history.
+// format makes a new disk, marked to begin a history if that needs a mark.
 func (p *process) format() {
 	p.replaceDisk()
+	if p.w.plan.AutoCreate {
+		return
+	}
 	f, err := p.mem.Create(dataDir + "/initialize")
 	must(err)
 	must(f.Sync())
@@ -100,7 +105,7 @@ func must(err error) {
 func (p *process) diskOptions() durable.Options {
 	return durable.Options{
 		Store: store.Options{
-			DataDir: dataDir, NoCreateDB: true,
+			DataDir: dataDir, NoCreateDB: !p.w.plan.AutoCreate,
 			Log: txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes},
 		},
 		ExtendedTypes: true, Ensemble: true, RecentMax: max(p.w.plan.HistoryMax, 1),
@@ -114,7 +119,7 @@ func (p *process) options() replica.Options {
 		FinalizeMs: plan.FinalizeMs, ResendMinMs: 200, ResendMaxMs: 2000,
 		HistoryMax: plan.HistoryMax, CounterMax: plan.CounterMax, ForceSnapshot: plan.ForceSnapshot,
 		SessionMinMs: 1, SessionMaxMs: 1 << 30, ExtendedTypes: true, LinearizableReads: plan.Linearizable,
-		ReapIntervalMs: plan.ReapMs, ReapPerMinute: 6000, EnforceQuota: true,
+		HistoryBytes: int64(plan.historyBytes()), ReapIntervalMs: plan.ReapMs, ReapPerMinute: 6000, EnforceQuota: true,
 		MetMessage: func(r zab.Row) { p.met(rows.messages[r]) }, MetVote: func(r fle.Row) { p.met(rows.votes[r]) },
 		ReconfigEnabled: plan.Reconfig, Reconfig: ensemble.Rules{VotersMin: 2}, Pending: p.pending,
 	}
@@ -130,7 +135,7 @@ func (p *process) observes() bool {
 // start begins a process on the disk that is there. A disk that is refused is
 // replaced if it may be damaged; what this project has written is never refused.
 func (p *process) start() {
-	if p.up {
+	if p.up || p.mustWait() {
 		return
 	}
 	p.life++
@@ -186,6 +191,7 @@ func (p *process) refused(err error) {
 		p.mem = p.mem.KillClone()
 	case p.w.trouble.isDamaged(p):
 		p.w.tally.Lost++
+		p.lost(p.w.watcher.order.Last(p.id))
 		p.replaceDisk()
 	default:
 		p.w.fail(fmt.Errorf("server %v refuses its own disk: %w", p.node, err))

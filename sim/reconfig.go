@@ -42,7 +42,7 @@ func (p *process) reachesVotes(q *process) bool {
 // knows reports whether another server is where a line of its says: that of the
 // configuration in force, or of the proposed one.
 func (p *process) knows(q *process, here func(*ensemble.Member) bool) bool {
-	for _, c := range []*ensemble.Config{p.inForce, p.proposed} {
+	for _, c := range p.configs() {
 		if c == nil {
 			continue
 		}

@@ -56,6 +56,7 @@ type Tally struct {
 	Elections, Leaders, Faults         int
 	Crashes, Reloads, Snapshots        int
 	Diff, Trunc, Snap, Committed, Lost int
+	Slow                               int // links that were cut because their end does not read
 	Asked, Reconfigs                   int // changes of the ensemble: asked for, and in force
 	BadWrites, ReadErrors, Beyond      int
 }
@@ -72,7 +73,7 @@ func (t *Tally) numbers() []*int {
 	return []*int{
 		&t.Events, &t.Steps, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
 		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost, &t.Asked, &t.Reconfigs,
-		&t.BadWrites, &t.ReadErrors, &t.Beyond,
+		&t.Slow, &t.BadWrites, &t.ReadErrors, &t.Beyond,
 	}
 }
 

@@ -49,7 +49,7 @@ func TestEnsemblesKeepTheirPromises(t *testing.T) {
 
 // rareRows is how many rows 200 seeds may miss that 2,000 meet: conclave sim
 // --coverage wants all of them.
-const rareRows = 6
+const rareRows = 12
 
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
@@ -112,6 +112,9 @@ var hunts = map[Mutant][]FaultKind{
 	DeleteSkipped:        {FaultKill, FaultPower},
 	ReadErrorIsTheEnd:    {FaultReadError},
 	SnapshotLosesACL:     {FaultKill, FaultIsolate},
+	StopKeepsEpoch:       {FaultCrashEpoch, FaultCrashEpoch, FaultKill},
+	OutboxDrops:          {FaultDeaf, FaultDeaf, FaultKill},
+	LostDiskVotesAtOnce:  {FaultWipe, FaultKill, FaultIsolate},
 }
 
 // hunt is the plan of a seed in which a mutant is likely to show: three servers,
@@ -141,15 +144,22 @@ func (p *Plan) prey(m Mutant) {
 		p.Work = WorkRights
 	case ReadErrorIsTheEnd:
 		p.SnapCount = 1000
-	}
-	if m == OldQuorumDiscovers {
+	case OldQuorumDiscovers:
 		p.Reconfig, p.Spares, p.Observers, p.FinalizeMs = true, 2, 0, 0
+	case OutboxDrops:
+		p.LinkBytes, p.SyncMs = 2<<10, 1000
+	case LostDiskVotesAtOnce:
+		p.AutoCreate = true
 	}
 	p.Faults = nil
 	r := branch(p.Seed, "hunt", 0)
 	for atMs := int64(500); atMs < p.WildMs; atMs += r.between(1, 1600) {
 		f := p.draw(r, hunts[m][r.below(len(hunts[m]))], atMs)
 		switch f.Kind {
+		case FaultCrashEpoch:
+			if m == StopKeepsEpoch {
+				f.N = 2
+			}
 		case FaultIsolate:
 			if f.N == 1 {
 				f.A = 0

@@ -51,6 +51,8 @@ func (t *trouble) strike(f *Fault) {
 			p.power(f.N, true, "all")
 			t.bringBack(p, f.ForMs/2+p.random.between(0, f.ForMs/2))
 		}
+	case FaultRoll:
+		t.roll(1, f.ForMs)
 	case FaultCrashEpoch:
 		t.epochCrash = f
 	case FaultSplit:
@@ -69,6 +71,15 @@ func (t *trouble) strikeServer(f *Fault, p *process) {
 	case FaultKill:
 		p.kill("")
 		t.bringBack(p, f.ForMs)
+	case FaultStop:
+		p.stop()
+		t.bringBack(p, f.ForMs)
+	case FaultDeaf:
+		for _, q := range t.w.servers {
+			if q != p {
+				t.cut(q, p, f.ForMs)
+			}
+		}
 	case FaultPower:
 		p.power(f.N, p.random.oneIn(2), "")
 		t.bringBack(p, f.ForMs)
@@ -115,6 +126,7 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	case FaultWipe:
 		if t.mayDamage(p) {
 			p.power(0, true, "its disk is lost")
+			p.lost(t.w.watcher.order.Last(p.id))
 			p.replaceDisk()
 			p.downMs = t.w.nowMs + f.ForMs
 			t.bringBack(p, f.ForMs)
@@ -207,12 +219,16 @@ func (t *trouble) noted(p *process) {
 	}
 	t.epochCrash = nil
 	p.later(p.random.between(0, int64(t.w.plan.DiskMs)), func() {
-		if leader, led := p.replica.Leader(); f.N == 1 && led && leader != p.id {
+		if leader, led := p.replica.Leader(); f.N >= 1 && led && leader != p.id {
 			l := t.w.byID(leader)
 			l.power(0, true, "with a follower at an epoch")
 			t.bringBack(l, f.ForMs+2000)
 		}
-		p.power(int64(p.random.below(4)*30), p.random.oneIn(2), "at an epoch")
+		if f.N == 2 {
+			p.stop()
+		} else {
+			p.power(int64(p.random.below(4)*30), p.random.oneIn(2), "at an epoch")
+		}
 		t.bringBack(p, f.ForMs)
 		if other := t.target(f.B); other != nil && !other.up {
 			t.bringBack(other, 0)

@@ -306,6 +306,7 @@ func simTable(w io.Writer, r *simulated) error {
 		{"learners brought up", fmt.Sprintf("DIFF %d, TRUNC %d, SNAP %d, %d reloads", t.Diff, t.Trunc, t.Snap, t.Reloads)},
 		{"snapshots", fmt.Sprint(t.Snapshots)},
 		{"changes of the ensemble", fmt.Sprintf("%d asked for, %d came in force", t.Asked, t.Reconfigs)},
+		{"slow peers", fmt.Sprintf("%d links cut", t.Slow)},
 		{"coverage", fmt.Sprintf("%d of %d rows of the tables, %d pairs of rows", r.Coverage.RowsMet, r.Coverage.Rows, r.Coverage.PairsMet)},
 	}
 	if err := cli.Table(w, []string{"WHAT", "HOW MUCH"}, rows); err != nil {
