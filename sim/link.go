@@ -111,7 +111,11 @@ func (l *link) down() {
 
 // write puts packets on their way, or behind the snapshot that is being written.
 func (l *link) write(b []byte) {
-	if l.queued()+len(b) > l.p.w.plan.LinkBytes {
+	most := l.p.w.plan.LinkBytes
+	if l.p.w.is(OutboxDrops) {
+		most /= 16 // what it drops comes sooner than its bound
+	}
+	if l.queued()+len(b) > most {
 		l.p.w.tally.Slow++
 		l.p.note("too-slow", 0)
 		if !l.p.w.is(OutboxDrops) {

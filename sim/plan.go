@@ -124,7 +124,7 @@ func (p *Plan) servers() int { return p.Participants + p.Observers + p.Spares }
 func (p *Plan) ensemble(r *random) {
 	p.ZeroID = r.oneIn(4)
 	p.AutoCreate = r.oneIn(3)
-	p.LinkBytes = []int{8 << 10, 64 << 10, 64 << 10, 1 << 20, 1 << 20}[r.below(5)]
+	p.LinkBytes = []int{12 << 10, 12 << 10, 64 << 10, 1 << 20}[r.below(4)]
 	if p.Reconfig = r.oneIn(2); p.Reconfig {
 		p.Spares = r.below(3)
 	}
@@ -196,6 +196,8 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 		f.B = 1 + r.below(p.servers())
 	case FaultSplit:
 		f.A, f.N = 0, r.between(1, 1<<p.servers()-1)
+	case FaultDeaf:
+		f.ForMs += 2 * p.SyncMs
 	case FaultReset, FaultFailSync, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite:
 		f.N = int64(r.next() >> 1)
 	case FaultReadError:

@@ -30,6 +30,7 @@ type rot struct {
 	readUntilMs int64 // until when reads may fail
 	readOneIn   int
 	bad         *badWrite // of one of the next writes
+	suspectMs   int64     // until then a write may be bad, or may have been, in whatever life
 	lied        bool      // the end of the log may be missing, and nobody knows yet
 	lost        bool      // the disk is a new one, and has no whole history yet: what is on it counts for nothing
 	random      *random
@@ -174,11 +175,12 @@ func (t *trouble) strikeRot(f *Fault, p *process) {
 		if f.Kind == FaultStrayWrite {
 			bad.offset = 512 * (1 + f.N/3%8)
 		}
-		p.rot.bad = bad
+		p.rot.bad, p.rot.suspectMs = bad, t.w.nowMs+f.ForMs
 		t.w.after(f.ForMs, func() {
 			if p.rot.bad == bad {
 				p.rot.bad = nil
 			}
+			t.damaged[p] = p.life // a restart before may not have read it
 			p.kill("a write was bad")
 			t.bringBack(p, 0)
 		})
@@ -242,7 +244,7 @@ func (t *trouble) tolerated() int {
 // again and serve.
 func (t *trouble) damagedNow() int {
 	for q, life := range t.damaged {
-		if q.serving && q.life > life && t.w.nowMs >= q.untilMs {
+		if q.serving && q.life > life && t.w.nowMs >= max(q.untilMs, q.rot.suspectMs+1) {
 			delete(t.damaged, q)
 		}
 	}
