@@ -2,8 +2,10 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -232,7 +234,9 @@ func (t *turns) done(o *operation, event *replica.Event) {
 		}
 	case replica.DiskReload:
 		p.w.tally.Reloads++
-		p.fuzzy = true // it may be
+		if event.Recovered.WrongTree {
+			p.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds that its tree is not that of its log", p.node)})
+		}
 		p.note("reloaded", event.Recovered.Stored.Last)
 		p.w.watcher.recovered(p, event.Recovered.Stored.Last)
 	}

@@ -40,7 +40,6 @@ type process struct {
 	inbox   []replica.Event
 	woken   bool
 	wakeMs  int64 // when a step is planned at the latest
-	fuzzy   bool  // it began with a snapshot that is ahead of its log
 	serving bool
 	roles   int // in which it has served
 	epoch   uint32
@@ -152,7 +151,6 @@ func (p *process) start() {
 	p.links, p.linkID, p.phantoms = map[zab.LinkID]*link{}, 0, phantoms{}
 	p.ports, p.connID = map[session.ConnID]*port{}, 0
 	p.turns.disk = disk
-	p.fuzzy = found.Store.Info.DigestZxid > found.Stored.Last
 	if found.Mismatches > 0 {
 		p.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds %d digests of its log that are not those of its tree, first at %s",
 			p.node, found.Mismatches, found.FirstMismatch)})
