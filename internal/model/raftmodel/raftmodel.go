@@ -149,7 +149,7 @@ type member struct {
 	Frozen  bool
 	Cut     bool
 	Fuse    int  // it dies in its next step behind so many effects, less one; 0 for never
-	Leads   bool // what it believes, until UntilMs
+	Leads   bool // whoever it has told Lead may be at work, until UntilMs
 	Term    uint64
 	UntilMs int64
 }
@@ -307,7 +307,11 @@ func (s *system) feed(p *member, event algo.Event) []any {
 			p.UntilMs = s.scope.Mutant.until(e.SentMs, e.UntilMs)
 			out = append(out, note(e.String()))
 		case algo.Lost:
-			p.Leads, p.UntilMs = false, 0
+			switch event.(type) {
+			case algo.Transfer, algo.Withdraw:
+				p.Leads, p.UntilMs = false, 0
+			default: // whoever was told Lead may be at work until then
+			}
 			out = append(out, note(e.String()))
 		default:
 			out = append(out, note(e.String()))
