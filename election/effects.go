@@ -240,6 +240,7 @@ func (r *run) end(e elector.End) {
 	default:
 		r.term.cancel(r.term.lost(e.Reason))
 	}
+	r.endTransfers(context.Cause(r.term.ctx))
 }
 
 func (r *run) stuck(e elector.Stuck) {

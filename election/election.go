@@ -181,7 +181,8 @@ func (e *Elector) Resign(ctx context.Context) error {
 // the given id, and waits until this one has been given back or the context
 // ends. This candidate leads on while the other warms up (Options.Warm), and
 // stays the leader if that comes to nothing: ErrNoCandidate says that nobody
-// with this id is in line. Without a leadership it returns ErrNotLeader, and an
+// with this id is in line. Without a leadership it returns ErrNotLeader, also when
+// that ends for another reason before the other is ready, with that reason; and an
 // error that matches errors.ErrUnsupported where the backend cannot hand over.
 func (e *Elector) TransferTo(ctx context.Context, id string) error {
 	if _, ok := e.backend.(Nominator); !ok {

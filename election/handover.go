@@ -23,21 +23,32 @@ func (r *run) transfer(ctx context.Context, to string) error {
 	if over == nil || !r.report(report{event: elector.Transfer{}, transfer: t}) {
 		return ErrNotLeader
 	}
-	select {
-	case err := <-t.answered:
-		if err != nil {
-			return fmt.Errorf("election %q: hand over to %q: %w", r.elector.name, to, err)
-		}
-	case <-r.done:
-		return ErrNotLeader // the loop ended before it saw who asks, or as it answered
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := t.await(ctx, r.done); err != nil {
+		return fmt.Errorf("election %q: hand over to %q: %w", r.elector.name, to, err)
 	}
 	select {
 	case <-over:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// await returns the answer. A loop that is done has answered whatever it has seen:
+// what it has not came behind its last report.
+func (t *transfer) await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case err := <-t.answered:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-done:
+	}
+	select {
+	case err := <-t.answered:
+		return err
+	default:
+		return ErrNotLeader
 	}
 }
 
@@ -65,10 +76,11 @@ func (r *run) transferNext() {
 	}
 }
 
-// refuseTransfers tells everybody who asked that there is nothing to give.
-func (r *run) refuseTransfers() {
+// endTransfers tells everybody who asked and was not answered that the leadership
+// has ended, and why: a wish outlives no leadership.
+func (r *run) endTransfers(why error) {
 	for _, t := range r.transfers {
-		t.answered <- ErrNotLeader
+		t.answered <- fmt.Errorf("%w any more: %w", ErrNotLeader, why)
 	}
 	r.transfers = nil
 }

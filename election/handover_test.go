@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // choosy is a store on which a test says what becomes of a nomination.
@@ -92,7 +95,7 @@ func TestHandOverThatCannotBe(t *testing.T) {
 	if err := e.Resign(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-lost; !errors.Is(err, election.ErrResigned) {
+	if err := <-lost; !errors.Is(err, election.ErrResigned) || !errors.Is(err, election.ErrNotLeader) {
 		t.Errorf("after the leadership has ended meanwhile: %v", err)
 	}
 	<-ended
@@ -143,4 +146,101 @@ func TestRequestOfARenewalThatProvesNoMoreIsHeeded(t *testing.T) {
 	}); err != nil {
 		t.Errorf("Run returned %v, expected the end of who has resigned", err)
 	}
+}
+
+// slow is a store that gives a leadership back at once and answers late.
+type slow struct {
+	choosy
+	answer chan struct{}
+}
+
+func (s slow) Release(ctx context.Context, grant election.Grant) error {
+	err := s.choosy.Release(ctx, grant)
+	<-s.answer
+	return err
+}
+
+// TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext, which begins before the
+// store has said that the one before was given back.
+func TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext(t *testing.T) {
+	store := slow{newChoosy(), make(chan struct{})}
+	e := elector(t, store, election.Options{ID: "a", Lease: time.Second, Forever: true})
+	ctx, cancel := context.WithCancel(within(t))
+	led, ending, end := make(chan election.Leadership), make(chan struct{}), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+			led <- lead
+			<-ctx.Done()
+			select {
+			case ending <- struct{}{}:
+			case <-end: // the second
+			}
+			<-end
+			return nil
+		})
+	}()
+	(<-led).Resign()
+	<-ending
+	if err := e.TransferTo(ctx, "b"); !errors.Is(err, election.ErrNotLeader) {
+		t.Fatalf("the hand-over of an ending leadership: %v", err)
+	}
+	close(end)
+	<-led // again
+	go func() { _ = e.TransferTo(ctx, "c") }()
+	if id := <-store.asked; id != "c" {
+		t.Errorf("%q is nominated, asked for was c", id)
+	}
+	close(store.answer)
+	cancel()
+	<-ended
+}
+
+// halting is a clock on which a test halts the loop of Run, before the loop waits.
+type halting struct {
+	clock.Clock
+	halted atomic.Bool
+	goOn   chan struct{}
+}
+
+func (h *halting) Timer(at clock.Instant) clock.Timer {
+	if h.halted.Load() {
+		<-h.goOn
+	}
+	return h.Clock.Timer(at)
+}
+
+// TestHandOverAskedForAsTheRunEndsIsAnswered: the wish is taken, and comes behind
+// the last report that the loop of Run reads.
+func TestHandOverAskedForAsTheRunEndsIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &halting{Clock: electiontest.VirtualClock(1), goOn: make(chan struct{})}
+		store := slow{choosy{electiontest.NewStore(c), make(chan string), make(chan error)}, make(chan struct{})}
+		e := elector(t, store, election.Options{ID: "a", Clock: c})
+		ended := leading(t, e)
+		go func() { _ = e.Resign(t.Context()) }()
+		synctest.Wait() // the release is not answered, and nothing but the loop needs a timer
+		c.halted.Store(true)
+		if err := e.TransferTo(t.Context(), "b"); !errors.Is(err, election.ErrNotLeader) {
+			t.Errorf("of a leadership that is given back: %v", err)
+		}
+		close(store.answer)
+		synctest.Wait() // the last report is there
+		asked := make(chan error, 1)
+		go func() { asked <- e.TransferTo(context.Background(), "b") }()
+		synctest.Wait()
+		close(c.goOn)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		select {
+		case err := <-asked:
+			if !errors.Is(err, election.ErrNotLeader) {
+				t.Errorf("the answer is %v", err)
+			}
+		default:
+			t.Fatal("Run has returned, and TransferTo waits on")
+		}
+	})
 }

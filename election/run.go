@@ -72,7 +72,7 @@ type run struct {
 	healthErr error
 	outcome   outcome
 
-	transfers  []*transfer // asked for and not answered
+	transfers  []*transfer // asked for and not answered; none but while a leadership lasts
 	nomination *nomination // the one that was begun last, nil for none
 
 	mu   sync.Mutex
@@ -143,7 +143,6 @@ func (r *run) loop() {
 	}
 	close(r.done)
 	endChecks()
-	r.refuseTransfers()
 	for _, a := range r.attempts {
 		a.cancel()
 	}
@@ -219,8 +218,8 @@ func (r *run) receive(one report) {
 		}
 		defer r.heed(e.Attempt)
 	case elector.Transfer:
-		if r.term == nil || r.term.attempt != one.transfer.attempt || !r.machine.Leads() {
-			one.transfer.answered <- ErrNotLeader // the step would do nothing, or to another
+		if r.term == nil || r.term.attempt != one.transfer.attempt || r.term.ctx.Err() != nil {
+			one.transfer.answered <- ErrNotLeader // or is about to end: the step would do nothing, or to another
 			return
 		}
 		r.transfers = append(r.transfers, one.transfer)
@@ -285,7 +284,6 @@ func (r *run) forget(number uint64) {
 	mine := r.term != nil && r.term.attempt == number
 	r.mu.Unlock()
 	if mine {
-		r.refuseTransfers()
 		r.setTerm(nil)
 	}
 }
