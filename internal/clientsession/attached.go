@@ -118,6 +118,15 @@ func (m *Machine) probe() {
 	}
 }
 
+// tryFirst begins a round with the server that answered, as it may have changed
+// its mind: the others are then tried, or probed, as before.
+func (m *Machine) tryFirst(address string) {
+	m.addresses = slices.DeleteFunc(m.addresses, func(a string) bool { return a == address })
+	m.addresses = slices.Insert(m.addresses, 0, address)
+	m.next = 0
+	m.dialNext()
+}
+
 func (m *Machine) attachedProbed(e *Event) {
 	if m.state != ReadOnly || len(e.Addresses) == 0 {
 		return
@@ -127,7 +136,5 @@ func (m *Machine) attachedProbed(e *Event) {
 		return
 	}
 	m.lose(errors.New("leaving a read-only server for one that can write"))
-	m.addresses = append(m.addresses[:0], e.Addresses[0])
-	m.next = 0
-	m.dialNext()
+	m.tryFirst(e.Addresses[0])
 }

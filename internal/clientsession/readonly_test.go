@@ -1,0 +1,44 @@
+package clientsession
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// TestReadOnlyServerIsLeftAgain: a server that answered that it can write, and is
+// read-only when the client has come, is left again when another can.
+func TestReadOnlyServerIsLeftAgain(t *testing.T) {
+	m := New(Config{TimeoutMs: 9000, Seed: 1, ReadOnly: true}, 0)
+	m.Step(&Event{Kind: Tick})
+	m.Step(&Event{Kind: Resolved, Addresses: []string{"a:1", "b:1", "c:1"}, Found: true})
+	greet := func() {
+		m.Step(&Event{Kind: Dialed, NowMs: m.nowMs, Conn: m.conn})
+		m.Step(&Event{Kind: Greeted, NowMs: m.nowMs, Conn: m.conn, Greeting: Greeting{TimeoutMs: 9000, Session: 5, ReadOnly: true}})
+	}
+	greet()
+	if m.State() != ReadOnly {
+		t.Fatal(m.State())
+	}
+	first := m.Address()
+	other := map[string]string{"a:1": "b:1", "b:1": "c:1", "c:1": "a:1"}[first]
+	m.Step(&Event{Kind: Probed, NowMs: 2000, Addresses: []string{other}, Found: true})
+	greet() // cut off from its quorum just now
+	if m.State() != ReadOnly || m.Address() != other {
+		t.Fatal(m.State(), m.Address())
+	}
+	probes := 0
+	for now := int64(2000); now < 600_000; now += 500 {
+		for _, e := range m.Step(&Event{Kind: Tick, NowMs: now}) {
+			if e.Kind == Probe {
+				probes++
+			}
+		}
+		for len(m.pings) > 0 {
+			m.Step(&Event{Kind: Replied, NowMs: now, Conn: m.conn, Xid: zk.XidPing})
+		}
+	}
+	if probes == 0 {
+		t.Errorf("read-only on %s for ten minutes, and no other server was asked whether it can write", other)
+	}
+}
