@@ -54,6 +54,9 @@ var (
 //	go test ./client -run WholeClient -seeds 5000
 //	go test ./client -run WholeClient -seed 17 -seeds 1 -count 20
 func TestWholeClientUnderFaults(t *testing.T) {
+	if underRace {
+		*simSeeds = min(*simSeeds, 2)
+	}
 	var sum simTally
 	for n := range uint64(*simSeeds) {
 		if wrong := simPlay(t, *simSeed+n, simSound, &sum); len(wrong) > 0 {
@@ -85,6 +88,9 @@ const (
 // TestWholeClientFindsMutants puts bugs back, each of which must be found, by its
 // own words.
 func TestWholeClientFindsMutants(t *testing.T) {
+	if underRace {
+		return // it is about seeds, not about goroutines
+	}
 	for mutant, want := range map[simMutant]struct{ name, words string }{
 		simGhostWrite:         {"ghost-write", "was reported as not applied, and is 1 times in the log"},
 		simUnknownSentAgain:   {"unknown-sent-again", "times in the log"},

@@ -1,0 +1,6 @@
+//go:build race
+
+package record_test
+
+// underRace: the detector gives out after some millions of events in one process.
+const underRace = true
