@@ -50,7 +50,7 @@ func TestExpiry(t *testing.T) {
 		{"X1 too early", "leads 1 100\nalive 1 7 500\nexpired 1 7 1000 1499", "X1"},
 		{"X1 a new leader gives the full time", "leads 1 100\nalive 1 7 150\nleads 2 900\nexpired 2 7 1000 1500", "X1"},
 		{"by nobody's leader", "leads 1 100\nexpired 2 7 1000 5000", "does not lead"},
-		{"X1 heard of anew", "leads 1 100\nalive 1 7 500\nalive 1 7 1400\nexpired 1 7 1000 1600", "X1"},
+		{"X1 heard of again", "leads 1 100\nalive 1 7 500\nalive 1 7 1400\nexpired 1 7 1000 1600", "X1"},
 		{"X2 a server had heard", "leads 1 100\nalive 1 7 500\nexpired 1 7 1000 1500 600", "X2"},
 		{"what a server had heard in time", "leads 1 100\nalive 1 7 500\nexpired 1 7 1000 1600 600", ""},
 		{"ended in time", "opened 7 1000\nleads 1 100\nmaybe 1 7 500\nstepped 1 1530 30\nexpired 1 7 1000 1531\nstepped 1 9999 30", ""},

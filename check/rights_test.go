@@ -50,7 +50,7 @@ func TestReaped(t *testing.T) {
 	const some = open + "txn 1.2 create /c container\ntxn 1.3 create /c/x\ntxn 1.4 create /l ttl=100 at=1000\n"
 	play(t, []history{
 		{"in time", some + "overdue 1100\ntxn 1.5 delete /c/x\ntxn 1.6 reap /c\ntxn 1.7 reap /l at=1101\noverdue 9999", ""},
-		{"set anew", some + "txn 1.5 set /l 1 at=1050\noverdue 1150\ntxn 1.6 reap /l at=1151", ""},
+		{"set again", some + "txn 1.5 set /l 1 at=1050\noverdue 1150\ntxn 1.6 reap /l at=1151", ""},
 		{"R1 a plain one", some + "txn 1.5 create /p\ntxn 1.6 reap /p", "R1"},
 		{"R2 it never had a child", open + "txn 1.2 create /c container\ntxn 1.3 reap /c", "R2"},
 		{"R2 only in its life before", some + "txn 1.5 delete /c/x\ntxn 1.6 delete /c\ntxn 1.7 create /c container\ntxn 1.8 reap /c", "R2"},

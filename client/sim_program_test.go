@@ -217,7 +217,7 @@ func (f *Future) xid(ctx context.Context) zk.Xid {
 	}
 }
 
-// read reads a register. Whoever had set a watch there has its event by then, if
+// read reads a register. A client that had set a watch there has its event by then, if
 // the value is a newer one.
 func (s *simSlot) read(ctx context.Context, c *Client, path string) {
 	_, stat, err := c.Get(ctx, path)

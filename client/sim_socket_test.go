@@ -36,7 +36,7 @@ func newSimPipe(rng *rand.Rand, delayMs int) *simPipe {
 	return &simPipe{rng: rng, delayMs: delayMs, room: simRoom, changed: make(chan struct{})}
 }
 
-// tell wakes whoever waits. The mutex is held.
+// tell wakes the waiters. The mutex is held.
 func (p *simPipe) tell() {
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -32,7 +32,7 @@ func (e *simEnsemble) multi(session zk.SessionID, ops []zk.Request) []zk.Result 
 	return subs
 }
 
-// check says whether a write is possible. The writes of one multi here do not
+// check reports whether a write is possible. The writes of one multi here do not
 // depend on each other.
 func (e *simEnsemble) check(r *zk.Request) zk.Code {
 	node := e.nodes[r.Path]

@@ -94,7 +94,7 @@ func (m *Machine) onBeatReply(nowMs int64, from algo.ID, e *algo.Message) {
 }
 
 // outrun ends a leadership because a member has come to a higher term, and cannot
-// follow. Whoever was told Lead was told until when, and may need that time to end:
+// follow. The holder that was told Lead was told until when, and may need that time:
 // nobody is let go, and this member votes for nobody, itself included, until then
 // (T3).
 func (m *Machine) outrun(nowMs int64, term uint64) {

@@ -139,16 +139,20 @@ func (l *trialLink) side() *trialSide {
 }
 
 func (l *trialLink) Read(ctx context.Context, _ string) (r record.Record, version string, err error) {
+	var answer struct { // of its own: a call that was given up writes it late
+		record  record.Record
+		version string
+	}
 	err = l.pass(ctx, func() {
 		l.store.mu.Lock()
 		defer l.store.mu.Unlock()
 		side := l.side()
-		r, version = side.record, side.version
+		answer.record, answer.version = side.record, side.version
 	})
 	if err != nil {
 		return record.Record{}, "", err
 	}
-	return r, version, nil
+	return answer.record, answer.version, nil
 }
 
 func (l *trialLink) Write(ctx context.Context, _ string, r record.Record, version string) (string, error) {
