@@ -66,7 +66,7 @@ const (
 //	go test ./election/record -run WholeCandidates -seed 17 -seeds 1 -count 20
 func TestWholeCandidatesUnderFaults(t *testing.T) {
 	if underRace {
-		return // a call of the simulated store that was given up writes its answer late, to nobody
+		*trialSeeds = min(*trialSeeds, 2)
 	}
 	leaderships := 0
 	for n := range uint64(*trialSeeds) {
