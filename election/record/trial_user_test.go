@@ -166,7 +166,6 @@ type trialTerm struct {
 	told  time.Time // when its context ended; behind trial.mu
 	ended bool      // the function has returned; behind trial.mu
 	asked bool      // somebody has asked it to resign; behind trial.mu
-	ready bool      // another had warmed up when it was told to end; behind trial.mu
 	stuck bool      // OnStuck was called; behind c.mu
 }
 

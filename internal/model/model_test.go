@@ -12,9 +12,9 @@ type counter struct {
 	Name  who
 	Value int
 	NowMs int64
-	dueMs int64
+	dueMs int64 //lint:ignore U1000 only reflection reads it: a moment that the shape names
 	heard map[int]bool
-	out   []any
+	out   []any //lint:ignore U1000 only reflection reads it: scratch that the shape passes over
 }
 
 type who int
@@ -27,6 +27,7 @@ type (
 		From  who
 		Value int
 	}
+	//lint:ignore U1000 only the shape names it: a type with a span
 	pass struct{ Ms int64 }
 )
 
