@@ -2,15 +2,14 @@ package recipes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/zk"
 )
-
-// readyName is the znode by which a double barrier tells that all have entered.
-const readyName = "ready"
 
 // partyKind is how the znodes of a double barrier's members are named.
 const partyKind = "member-"
@@ -18,54 +17,62 @@ const partyKind = "member-"
 // DoubleBarrier lets its members begin together and end together, round after
 // round.
 //
-// A round begins with the znode "ready", which is made when enough members are
-// there, and ends when the last of them takes it away together with its own
-// znode. So nobody can begin the next round while a member of this one is there.
+// The data of the directory names the members of the current round. A round
+// begins when a member sees that enough members are there and writes their names,
+// and it is over when the znodes of all of them are gone. A member that sees its
+// own name has entered, even if those who wrote it have died since. All writes
+// are conditional on the version of the directory.
 type DoubleBarrier struct {
 	line  line
 	count int
 	place *place
-	ready zk.Zxid // by which the znode of this round was created
+}
+
+// round is the data of a double barrier's directory.
+type round struct {
+	Members []string `json:"round"` // names of the members' znodes
+	version int32    // of the directory, by which it was read
 }
 
 // NewDoubleBarrier is one member's side of the barrier of a directory, for
-// count members, each with a DoubleBarrier of its own. It is not safe for
+// count members, each with a DoubleBarrier of its own. The directory must be used
+// for nothing else, and members need the right to write it. It is not safe for
 // concurrent use.
 func NewDoubleBarrier(c *client.Client, dir string, count int, o Options) *DoubleBarrier {
 	return &DoubleBarrier{line: line{c, dir, o}, count: count}
 }
 
 // Enter waits until count members have entered. Further members enter at once
-// while those are there.
+// while any of those is there.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	place, err := b.line.join(ctx, partyKind)
 	if err != nil {
 		return err
 	}
 	b.place = place
-	if err := b.awaitReady(ctx); err != nil {
+	if err := b.awaitRound(ctx); err != nil {
 		b.place.leave()
 		return err
 	}
 	return nil
 }
 
-// awaitReady waits for the beginning of the round, and makes it when enough
-// members are there. The member that joins last sees them all.
-func (b *DoubleBarrier) awaitReady(ctx context.Context) error {
+// awaitRound waits until this member belongs to a round. The member that joins
+// last sees them all, and begins the round.
+func (b *DoubleBarrier) awaitRound(ctx context.Context) error {
 	for {
-		stat, found, w, err := b.line.c.ExistsW(ctx, b.readyPath())
+		r, w, err := b.watchRound(ctx)
 		if err != nil {
 			return err
 		}
-		if found {
+		if slices.Contains(r.Members, b.place.name) {
 			w.Close()
-			b.ready = stat.Czxid
 			return nil
 		}
-		members, err := b.members(ctx)
-		if err == nil && len(members) >= b.count {
-			err = b.begin(ctx) // of which the watch tells
+		err = b.takePart(ctx, r)
+		if errors.Is(err, zk.ErrNoNode) { // a member has gone meanwhile
+			w.Close()
+			continue
 		}
 		if err != nil {
 			w.Close()
@@ -77,13 +84,66 @@ func (b *DoubleBarrier) awaitReady(ctx context.Context) error {
 	}
 }
 
-// begin makes the znode of the round, however often the answer is lost: nobody
-// else may see that all are there.
-func (b *DoubleBarrier) begin(ctx context.Context) error {
+// watchRound reads who belongs to the current round, with a watch on it.
+func (b *DoubleBarrier) watchRound(ctx context.Context) (round, *client.Watch, error) {
+	data, stat, w, err := b.line.c.GetW(ctx, b.line.dir)
+	if err != nil {
+		return round{}, nil, err
+	}
+	r, err := b.parseRound(data, stat)
+	if err != nil {
+		w.Close()
+	}
+	return r, w, err
+}
+
+func (b *DoubleBarrier) parseRound(data []byte, stat zk.Stat) (round, error) {
+	r := round{version: stat.Version}
+	if len(data) == 0 {
+		return r, nil
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("recipes: %s has data that is not a double barrier's; use a directory of its own: %w", b.line.dir, err)
+	}
+	return r, nil
+}
+
+// takePart writes this member into a round that is under way, or begins one if
+// enough members are there. The watch on the directory reports what came of it.
+func (b *DoubleBarrier) takePart(ctx context.Context, r round) error {
+	members, err := b.members(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(members, b.place.name) {
+		return fmt.Errorf("%w: %s", ErrGone, b.place.path)
+	}
+	gone := func(name string) bool { return !slices.Contains(members, name) }
+	present := slices.DeleteFunc(r.Members, gone)
+	switch {
+	case len(present) > 0:
+		r.Members = append(present, b.place.name)
+		return b.writeRound(ctx, r, present[len(present)-1])
+	case len(members) >= b.count:
+		r.Members = members
+		return b.writeRound(ctx, r, b.place.name)
+	}
+	return nil
+}
+
+// writeRound writes a round, unless somebody else has written one since it was
+// read or a member is gone. The member keeps the round from being over. After a
+// lost connection the same is written again: nobody else may write it.
+func (b *DoubleBarrier) writeRound(ctx context.Context, r round, member string) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	there := client.CheckOp(zk.JoinPath(b.line.dir, member), -1)
 	for {
-		_, _, err := b.line.c.Create(ctx, b.readyPath(), nil, client.CreateOptions{Mode: zk.Ephemeral, ACL: b.line.o.ACL})
+		_, err := b.line.c.Multi(ctx, there, client.SetOp(b.line.dir, data, r.version))
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNodeExists):
+		case errors.Is(err, zk.ErrBadVersion):
 			return nil
 		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
 		default:
@@ -92,9 +152,7 @@ func (b *DoubleBarrier) begin(ctx context.Context) error {
 	}
 }
 
-func (b *DoubleBarrier) readyPath() string { return zk.JoinPath(b.line.dir, readyName) }
-
-// members returns the names of the members, in the order of their coming.
+// members returns the names of the members, in the order in which they joined.
 func (b *DoubleBarrier) members(ctx context.Context) ([]string, error) {
 	names, _, err := b.line.c.Children(ctx, b.line.dir)
 	var members []string
@@ -104,38 +162,23 @@ func (b *DoubleBarrier) members(ctx context.Context) ([]string, error) {
 	return members, err
 }
 
-// Leave waits until all have left who were members when it was called. Call it
-// after Enter has returned nil.
+// Leave waits until all have left who belonged to the round when it was called.
+// Call it after Enter has returned nil.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
-	err := b.leave(ctx)
+	data, stat, err := b.line.c.Get(ctx, b.line.dir)
 	if err != nil {
 		b.place.leave()
+		return err
 	}
-	return err
-}
-
-// leave takes all but the first member out at once. The first one stays until
-// they have gone, and ends the round.
-func (b *DoubleBarrier) leave(ctx context.Context) error {
-	members, err := b.members(ctx)
+	r, err := b.parseRound(data, stat)
+	if err == nil {
+		err = remove(ctx, b.line.c, b.place.path)
+	}
 	if err != nil {
+		b.place.leave()
 		return err
 	}
-	first := len(members) > 0 && members[0] == b.place.name
-	others := slices.DeleteFunc(members, func(name string) bool { return name == b.place.name })
-	if first {
-		if err := b.awaitGone(ctx, others); err != nil {
-			return err
-		}
-		return b.endRound(ctx)
-	}
-	if err := remove(ctx, b.line.c, b.place.path); err != nil {
-		return err
-	}
-	if err := b.awaitGone(ctx, others); err != nil {
-		return err
-	}
-	return b.removeReady(ctx)
+	return b.awaitGone(ctx, r.Members)
 }
 
 // awaitGone waits until none of the members is there.
@@ -156,24 +199,4 @@ func (b *DoubleBarrier) awaitGone(ctx context.Context, members []string) error {
 			return err
 		}
 	}
-}
-
-// endRound takes the first member out together with the znode of the round. One
-// that is gone went with the session of the member that had made it.
-func (b *DoubleBarrier) endRound(ctx context.Context) error {
-	for {
-		_, err := b.line.c.Multi(ctx, client.DeleteOp(b.readyPath(), -1), client.DeleteOp(b.place.path, -1))
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return remove(ctx, b.line.c, b.place.path)
-		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
-		default:
-			return err
-		}
-	}
-}
-
-// removeReady ends the round in place of a first member that has died.
-func (b *DoubleBarrier) removeReady(ctx context.Context) error {
-	return removeThis(ctx, b.line.c, b.readyPath(), b.ready)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,7 +49,7 @@ func eatsOp(op zk.Op) func([]byte) bool {
 func TestDoubleBarrierBeginsThoughItsBeginningIsLost(t *testing.T) {
 	addr := serve(t)
 	o, eaten := eating(func(b []byte) bool {
-		return bytes.Contains(b, []byte("/db/ready")) && bytes.Contains(b, []byte("world")) // a create, by its ACL
+		return bytes.Contains(b, []byte(`{"round":`))
 	})
 	var group sync.WaitGroup
 	for i := range 2 {
@@ -139,6 +140,76 @@ func TestRoundOfADoubleBarrierEndsThoughAMemberDies(t *testing.T) {
 		if err != nil || len(names) != 0 {
 			t.Errorf("after the death of member %d the barrier holds %q, %v", dying, names, err)
 		}
+	}
+}
+
+// late is a connection that hands on nothing while its gate has a channel that
+// is not closed.
+type late struct {
+	net.Conn
+	gate *atomic.Pointer[chan struct{}]
+}
+
+func (l late) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if shut := l.gate.Load(); shut != nil {
+		<-*shut
+	}
+	return n, err
+}
+
+// TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone, and another one has seen
+// the beginning: it learns of the round only after that.
+func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
+	addr := serve(t)
+	var gate atomic.Pointer[chan struct{}]
+	slow := dialed(t, addr, client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return late{Conn: conn, gate: &gate}, err
+	}})
+	var group sync.WaitGroup
+	left := func(b *DoubleBarrier, err error) {
+		if err == nil {
+			err = b.Leave(within(t))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	join := func(c *client.Client, present int) {
+		group.Go(func() {
+			b := NewDoubleBarrier(c, "/db", 3, Options{})
+			left(b, b.Enter(within(t)))
+		})
+		for names := []string(nil); len(names) < present; {
+			names, _, _ = dialed(t, addr, client.Options{}).Children(within(t), "/db")
+		}
+	}
+	join(dialed(t, addr, client.Options{}), 1)
+	join(slow, 2)
+	time.Sleep(20 * time.Millisecond) // the slow one has its watch; if not, the test shows less
+	shut := make(chan struct{})
+	gate.Store(&shut)
+	begins := dialed(t, addr, client.Options{})
+	must(t, NewDoubleBarrier(begins, "/db", 3, Options{}).Enter(within(t)))
+	begins.Close()
+	gate.Store(nil)
+	close(shut)
+	group.Wait()
+}
+
+// TestDoubleBarrierLeavesTheDataOfOthersAlone.
+func TestDoubleBarrierLeavesTheDataOfOthersAlone(t *testing.T) {
+	c := dialed(t, serve(t), client.Options{})
+	_, _, err := c.Create(within(t), "/db", []byte("mine"), client.CreateOptions{})
+	must(t, err)
+	err = NewDoubleBarrier(c, "/db", 1, Options{}).Enter(within(t))
+	if err == nil || !strings.Contains(err.Error(), "use a directory of its own") {
+		t.Errorf("entered over the data of somebody else: %v", err)
+	}
+	data, _, err := c.Get(within(t), "/db")
+	if err != nil || string(data) != "mine" {
+		t.Errorf("the data is %q, %v", data, err)
 	}
 }
 
