@@ -38,6 +38,7 @@ type output struct {
 	spare   []byte  // memory for tail
 	ahead   int64   // bytes in parts and with the writer
 	streams int     // snapshots in parts and with the writer
+	excused int64   // bytes that came while a snapshot was being sent, and wait still
 	writing bool
 	closing bool // nothing more is taken
 	dead    bool // nothing more is written
@@ -78,7 +79,7 @@ func (k *link) gather(m *zab.Message, from peerwire.Sender) bool {
 		o.endPart()
 	}
 	o.tail = peerwire.AppendMessage(o.tail, m, from)
-	if waiting := o.ahead + int64(len(o.tail)); waiting > k.owner.o.QueueBytesMax {
+	if waiting := o.ahead + int64(len(o.tail)); waiting > o.limit(waiting, k.owner.o.QueueBytesMax) {
 		k.owner.o.Logger.Warn("cut off a peer that does not read what it is sent",
 			slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", waiting))
 		forgetUnsent(k.socket)
@@ -86,6 +87,19 @@ func (k *link) gather(m *zab.Message, from peerwire.Sender) bool {
 		return false
 	}
 	return true
+}
+
+// besideSnapshot is how many times the limit may wait behind a snapshot. A peer
+// that takes a snapshot does read; what is written meanwhile is not its fault,
+// and a peer that was cut would need the whole snapshot again.
+const besideSnapshot = 4
+
+// limit returns how much may wait. Called with out held.
+func (o *output) limit(waiting, usual int64) int64 {
+	if o.streams > 0 {
+		o.excused = waiting
+	}
+	return min(usual+o.excused, besideSnapshot*usual)
 }
 
 // gatherSnapshot puts a snapshot and its end mark there.
@@ -133,6 +147,7 @@ func (o *output) next() (part, bool) {
 // out held.
 func (o *output) free(p part) {
 	o.ahead -= int64(len(p.bytes))
+	o.excused = min(o.excused, o.ahead)
 	if p.snapshot != nil {
 		o.streams--
 	}

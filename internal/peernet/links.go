@@ -15,9 +15,11 @@ import (
 
 // LinksOptions are what Links need.
 type LinksOptions struct {
-	Listener      net.Listener // of the quorum port
-	DataBytesMax  int          // longest data of a packet; 0: peerwire.DataBytesMax
-	QueueBytesMax int64        // what may wait on one link; beyond it the link is cut. 0: 256 MiB
+	Listener     net.Listener // of the quorum port
+	DataBytesMax int          // longest data of a packet; 0: peerwire.DataBytesMax
+	// QueueBytesMax is how many bytes may wait on one link; beyond it the link is
+	// cut. Four times as many may wait behind a snapshot. 0: 256 MiB.
+	QueueBytesMax int64
 	// SilenceMax is how long a peer may take to say its first word, to take 64
 	// KiB of what is sent, and to take all of it behind a Close. 0: 10 s.
 	SilenceMax time.Duration

@@ -484,6 +484,43 @@ func TestPeerThatDoesNotReadIsCutAtTheLimit(t *testing.T) {
 	learner.receives(zab.KindProposal, -1)
 }
 
+// TestWritesBesideASnapshotDoNotCutALearnerThatReads: three times the limit waits
+// behind the snapshot, and arrives; five times is too much.
+func TestWritesBesideASnapshotDoNotCutALearnerThatReads(t *testing.T) {
+	leavesNothing(t)
+	const limit, length = 1 << 20, 10_000
+	for _, times := range []int{3, besideSnapshot + 1} {
+		learner, leader := startServer(t, nil), startServer(t, func(o *LinksOptions) { o.QueueBytesMax = limit })
+		_, toLearner := join(learner, leader)
+		gathered := make(chan struct{})
+		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9}, peerwire.FromLeader)
+		leader.SendSnapshot(toLearner, func(w io.Writer) error {
+			<-gathered
+			return writeSnapshot(w, 1)
+		})
+		leader.Flush()
+		count := times * limit / length
+		for i := range count {
+			leader.Send(toLearner, proposal(i, strings.Repeat("x", length)), peerwire.FromLeader)
+		}
+		close(gathered)
+		if times > besideSnapshot {
+			leader.next("down")
+			continue
+		}
+		learner.receives(zab.KindSnap, 9)
+		learner.next("snapshot")
+		for i := range count {
+			leader.Send(toLearner, proposal(count+i, "after it"), peerwire.FromLeader)
+			leader.Flush()
+			learner.receives(zab.KindProposal, zk.Zxid(i))
+		}
+		for i := range count {
+			learner.receives(zab.KindProposal, zk.Zxid(count+i))
+		}
+	}
+}
+
 func TestPeerThatTakesNothingIsCutAfterSilence(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = 100 * time.Millisecond })
