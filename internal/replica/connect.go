@@ -72,6 +72,7 @@ func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 		r.refuseSession(c, req)
 		return
 	}
+	s.Owner = ownerSelf // what comes from where it was is refused from now on, as in onRevalidate
 	r.take(c, s, req, r.last)
 }
 
@@ -173,9 +174,7 @@ func (r *Replica) idle() zk.Zxid {
 // attach binds a connection and a session, and answers the handshake.
 func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) {
 	c.session, s.Conn, c.resuming = s, c.id, nil
-	if r.leads() {
-		s.Owner = ownerSelf
-	} else {
+	if !r.leads() {
 		s.ToldMs = r.now.MonoMs // the leader has just let it in
 		r.touch(s)
 	}
