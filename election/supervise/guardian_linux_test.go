@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -42,6 +43,23 @@ func TestGuardianThatWasStoppedSeesTheRenewalsFirst(t *testing.T) {
 			}
 			return len(lines(path)) > before+100
 		})
+	}
+}
+
+// TestGuardianHearsOfALeaseThatGotShorter: the supervisor, frozen after that, must
+// not keep the command until the end of the longer one.
+func TestGuardianHearsOfALeaseThatGotShorter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, shortened := filepath.Join(dir, "acting"), filepath.Join(dir, "shortened")
+	r := start(t, testOrder{Args: acting(path), Lease: 12 * time.Second, Expires: true,
+		Shortens: 2500 * time.Millisecond, Shortened: shortened})
+	await(t, "the lease is shorter", func() bool { _, err := os.Stat(shortened); return err == nil })
+	time.Sleep(time.Second) // the supervisor looks every twentieth of the lease
+	r.signal(syscall.SIGSTOP)
+	time.Sleep(2500 * time.Millisecond) // the lease; the longer one would have 4 s more
+	if !silent(path) {
+		t.Error("the command acts after the end of the shorter lease")
 	}
 }
 

@@ -20,6 +20,9 @@ type message struct {
 	// Signal is passed on to the command's process group.
 	Signal int        `json:",omitempty"`
 	Stop   *stopOrder `json:",omitempty"`
+	// Shorter: the page has an earlier time. One that is not sent because too many
+	// messages wait is not needed, since the page is read after each message.
+	Shorter bool `json:",omitempty"`
 }
 
 // startOrder is always the first message.

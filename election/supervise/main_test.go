@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,6 +41,10 @@ type testOrder struct {
 	Expires bool
 	// Grants is the lease that this store gives, whatever is asked for.
 	Grants time.Duration
+	// Shortens is the lease that this store gives from its first renewal on, and
+	// Shortened the file that it makes then.
+	Shortens  time.Duration
+	Shortened string
 	// CutWhen and ResignWhen name files: the store becomes unreachable, or the
 	// leadership is given up, when there is one.
 	CutWhen, ResignWhen string
@@ -100,7 +105,24 @@ func (o testOrder) backend() (election.Backend, error) {
 	if o.Grants > 0 {
 		return shortLease{store, o.Grants}, nil
 	}
+	if o.Shortens > 0 {
+		return shortening{store, o.Shortens, o.Shortened}, nil
+	}
 	return store, nil
+}
+
+// shortening gives a shorter lease when it renews, as ZooKeeper does when a session
+// comes to a server with another maxSessionTimeout.
+type shortening struct {
+	election.Backend
+	lease time.Duration
+	file  string
+}
+
+func (s shortening) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
+	grant, err := s.Backend.Renew(ctx, grant)
+	grant.Lease = s.lease
+	return grant, errors.Join(err, os.WriteFile(s.file, nil, 0o600))
 }
 
 // shortLease gives a lease of its own, as some stores do.

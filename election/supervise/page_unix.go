@@ -17,8 +17,9 @@ import (
 // the guardian, and a guardian that was stopped for a while reads what is true
 // now, not what was true when it stopped. Messages could promise neither.
 //
-// Both times only grow. The deadline is written first and read last, so that
-// whoever reads has a deadline that is at least as new as the end.
+// Times that grow are written deadline first, those of a lease that got shorter
+// end first. The end is read first, so that a reader has a deadline that is never
+// older than the end, but for a moment before it is told of a shorter lease.
 type page struct{ end, deadline *atomic.Int64 }
 
 // pageBytes is enough for the two times.
@@ -75,10 +76,17 @@ func (p page) close() {
 	_ = syscall.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(p.end)), pageBytes))
 }
 
-// set moves the times, if they are later.
-func (p page) set(to leaseTimes) {
-	p.deadline.Store(max(p.deadline.Load(), int64(to.Deadline)))
-	p.end.Store(max(p.end.Load(), int64(to.End)))
+// set moves the times, and reports whether the guardian must look at them now: it
+// sleeps until the end that it has read.
+func (p page) set(to leaseTimes) (earlier bool) {
+	if int64(to.End) < p.end.Load() {
+		p.end.Store(int64(to.End))
+		earlier = true
+	}
+	earlier = earlier || int64(to.Deadline) < p.deadline.Load()
+	p.deadline.Store(int64(to.Deadline))
+	p.end.Store(int64(to.End))
+	return earlier
 }
 
 // get returns the times as they are now.

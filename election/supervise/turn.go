@@ -189,7 +189,9 @@ func (t *turn) onTime() {
 		}
 		return
 	}
-	t.page.set(t.times())
+	if t.page.set(t.times()) {
+		t.order(message{Shorter: true})
+	}
 	if t.owed != nil && t.order(*t.owed) {
 		t.owed = nil
 	}
