@@ -15,10 +15,10 @@ const (
 	// hurryMin is the first pause after a sign that the lock may be free: the
 	// kernel tells of a closed file a moment before it unlocks it.
 	hurryMin = 2 * time.Millisecond
-	// turnPause is what each candidate ahead in line is worth in waiting,
-	// turnMax the most: a frozen one ahead must not keep the others waiting.
-	turnPause = 4 * time.Millisecond
-	turnMax   = 100 * time.Millisecond
+	// turnMax is for how long a lock that may be free is left to a candidate
+	// ahead in line: enough to wake up on a busy machine, and not for ever, for
+	// it may be frozen.
+	turnMax = 500 * time.Millisecond
 	// draftAge is after how long a half-written file is taken for abandoned.
 	draftAge = time.Minute
 )
@@ -65,28 +65,38 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	return grant, nil
 }
 
-// wait tries the lock, first at once and then whenever something happens in
-// the directory.
+// wait tries the lock, and again whenever something happens in the directory, each
+// time after those that are ahead.
 func (b *Backend) wait(ctx context.Context, s *seat, claim election.Claim) (election.Grant, error) {
-	if held, err := s.tryInTurn(); err != nil || held {
-		return b.takeIf(ctx, s, claim, err)
-	}
 	signs := b.watch(s.place.dir)
 	defer signs.stop()
-	pause := hurryMin
+	tryAt, pause := b.clock.Now().Add(s.turn()), hurryMin
 	for {
-		if held, err := s.tryInTurn(); err != nil || held {
-			return b.takeIf(ctx, s, claim, err)
-		}
+		timer := b.clock.Timer(tryAt)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return election.Grant{}, context.Cause(ctx)
 		case <-signs.seen:
-			pause = hurryMin + min(turnMax, turnPause*time.Duration(s.place.ahead(s.ticket)))
-		case <-time.After(pause):
+			// Not later than it was to be: there may be no end of signs.
+			tryAt, pause = min(tryAt, b.clock.Now().Add(s.turn())), hurryMin
+		case <-timer.C():
+			if held, err := s.tryInTurn(); err != nil || held {
+				return b.takeIf(ctx, s, claim, err)
+			}
+			tryAt = b.clock.Now().Add(max(pause, s.turn()))
 			pause = min(pause*2, signs.patience())
 		}
+		timer.Stop()
 	}
+}
+
+// turn is how long to leave the lock to others.
+func (s *seat) turn() time.Duration {
+	if s.isNominee() || !s.place.livesAhead(s.ticket) {
+		return 0
+	}
+	return turnMax
 }
 
 func (b *Backend) takeIf(ctx context.Context, s *seat, claim election.Claim, err error,

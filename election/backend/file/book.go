@@ -270,6 +270,12 @@ func (s *seat) tryInTurn() (bool, error) {
 	return s.try()
 }
 
+// isNominee reports whether the leader has chosen this candidate to lead next.
+func (s *seat) isNominee() bool {
+	nominee, err := os.ReadFile(s.place.path(nextFile))
+	return err == nil && string(nominee) == s.claim.Nonce
+}
+
 // warmth is how far a nominee is.
 type warmth struct {
 	mu            sync.Mutex

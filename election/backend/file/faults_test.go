@@ -283,3 +283,30 @@ func FuzzEscape(f *testing.F) {
 		}
 	})
 }
+
+// A candidate that is slow to wake up, as on a busy machine, has the first go at a
+// lock that is free: who has just come, or has just lost the election itself,
+// leaves it to that one for a while, and not for ever.
+func TestFreeLockIsLeftToWhoIsAheadInLine(t *testing.T) {
+	b := open(t, t.TempDir())
+	elect(t, b)
+	p, err := b.place("jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, err := p.join(claim(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := b.clock.Now()
+	elect(t, b)
+	if took := b.clock.Now().Sub(began); took < turnMax {
+		t.Errorf("the lock was taken after %v, before the first in line had its turn of %v", took, turnMax)
+	}
+	slow.leave()
+	began = b.clock.Now()
+	elect(t, b)
+	if took := b.clock.Now().Sub(began); took >= turnMax {
+		t.Errorf("an election with nobody in line took %v", took)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -64,14 +65,23 @@ func (p place) tickets() ([]string, error) {
 	return names, nil
 }
 
-// ahead counts the tickets before the given one.
-func (p place) ahead(mine *ticket) int {
+// livesAhead reports whether a candidate before this one lives. The last leader
+// is none, though its ticket may be there a moment longer than its lock is held.
+func (p place) livesAhead(mine *ticket) bool {
 	names, err := p.tickets()
 	if err != nil {
-		return 0
+		return false
 	}
-	at, _ := slices.BinarySearch(names, mine.path[strings.LastIndexByte(mine.path, os.PathSeparator)+1:])
-	return at
+	last, _ := p.readState()
+	for _, name := range names {
+		if name == filepath.Base(mine.path) {
+			return false
+		}
+		if w, ok := p.living(name, tryShare); ok && w.nonce != last.nonce {
+			return true
+		}
+	}
+	return false
 }
 
 // waiters returns the living, in the order of joining.
