@@ -34,10 +34,23 @@ func newReporter(w io.Writer, quiet bool, lease time.Duration) *reporter {
 	return r
 }
 
-// close waits until all lines are printed. No event comes after it.
+// close waits until all lines are printed, as long as somebody reads them. No
+// event comes after it.
 func (r *reporter) close() {
 	close(r.lines)
-	<-r.done
+	lastWords(r.done)
+}
+
+// lastWordsMax is how long the end of a run waits for who reads its standard
+// error: one that nobody reads must not keep it from ending.
+const lastWordsMax = time.Second
+
+// lastWords waits until the channel is closed, and no longer than that.
+func lastWords(said <-chan struct{}) {
+	select {
+	case <-said:
+	case <-time.After(lastWordsMax):
+	}
 }
 
 // event tells of an event, unless it is the ordinary end of a command, which

@@ -38,7 +38,12 @@ func execute(args []string) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.err != nil {
-			cli.Report(os.Stderr, exit.err)
+			said := make(chan struct{})
+			go func() {
+				defer close(said)
+				cli.Report(os.Stderr, exit.err)
+			}()
+			lastWords(said)
 		}
 		return exit.code
 	}
