@@ -166,3 +166,12 @@ func (f *Faulty) abandoned() []election.Grant {
 	defer f.mu.Unlock()
 	return slices.Collect(maps.Values(f.grants))
 }
+
+// clear gives back what was granted and never released.
+func (f *Faulty) clear(ctx context.Context) error {
+	var errs []error
+	for _, grant := range f.abandoned() {
+		errs = append(errs, f.Release(ctx, grant))
+	}
+	return errors.Join(errs...)
+}

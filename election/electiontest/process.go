@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
@@ -30,6 +32,11 @@ type order struct {
 	WarmFor time.Duration
 	// Registers is where a leader updates registers, empty if it does not.
 	Registers string
+	// Acts is where the command of a leader writes down each thing that it
+	// does; then the process is a run, with a guardian. Empty: it leads itself.
+	Acts string
+	// Unread: nobody reads what the process writes, until drain.
+	Unread bool
 }
 
 // Main runs the tests, or a candidate if this process was started as one. Call
@@ -37,8 +44,15 @@ type order struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(electiontest.Main(m, open)) }
 //
-// Open opens the backend in a candidate process; url is what Suite.URL gave.
+// Open opens the backend in a candidate process; url is what Suite.URL gave. A
+// candidate with a command starts this binary twice more, as supervise does.
 func Main(m *testing.M, open func(url string) (election.Backend, error)) int {
+	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
+		return supervise.Guardian()
+	}
+	if path := os.Getenv(actorEnv); path != "" {
+		return act(path)
+	}
 	text := os.Getenv(candidateEnv)
 	if text == "" {
 		return m.Run()
@@ -58,11 +72,17 @@ func Main(m *testing.M, open func(url string) (election.Backend, error)) int {
 
 // candidate campaigns until its standard input ends, and tells on its standard
 // output when it leads and until when it believed so. The input may say
-// "resign" and "transfer ID".
+// "resign", "transfer ID", "cut" (no call of the store returns any more) and
+// "heal".
 func candidate(o order, backend election.Backend) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	elector, err := election.New(backend, o.Election, election.Options{ID: o.ID, Lease: o.Lease,
+	store := NewFaulty(backend)
+	var link cutter = store
+	if own, ok := backend.(cutter); ok {
+		link = own
+	}
+	elector, err := election.New(store, o.Election, election.Options{ID: o.ID, Lease: o.Lease,
 		Forever: true, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 		Priority: o.Priority, Warm: o.warm, OnEvent: o.tell})
 	if err != nil {
@@ -72,29 +92,48 @@ func candidate(o order, backend election.Backend) int {
 	go func() {
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
-			obey(ctx, elector, lines.Text())
+			obey(ctx, elector, link, lines.Text())
 		}
 		cancel()
 	}()
-	function := believe
-	if o.Registers != "" {
-		function = o.update
+	run := func() error { return elector.Run(ctx, believe) }
+	switch {
+	case o.Registers != "":
+		run = func() error { return elector.Run(ctx, o.update) }
+	case o.Acts != "":
+		run = func() error { return o.supervise(ctx, elector) }
 	}
-	if err := elector.Run(ctx, function); ctx.Err() == nil {
+	if err := run(); ctx.Err() == nil {
 		fmt.Println("error", strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
 		return 1
 	}
 	return 0
 }
 
+// cutter is a way to the store that can be cut.
+type cutter interface {
+	Cut()
+	Heal()
+}
+
 // obey does what a line of the input says, and tells what came of it.
-func obey(ctx context.Context, elector *election.Elector, line string) {
+func obey(ctx context.Context, elector *election.Elector, link cutter, line string) {
 	word, id, _ := strings.Cut(line, " ")
 	var err error
-	if word == "resign" {
+	switch word {
+	case "resign":
 		err = elector.Resign(ctx)
-	} else {
+	case "transfer":
 		err = elector.TransferTo(ctx, id)
+	case "cut":
+		link.Cut()
+		return
+	case "heal":
+		link.Heal()
+		if store, ok := link.(*Faulty); ok {
+			_ = store.clear(ctx) // else nobody leads any more, which the test sees
+		}
+		return
 	}
 	if err != nil {
 		fmt.Println("refused", strings.ReplaceAll(err.Error(), "\n", " "))
@@ -104,6 +143,9 @@ func obey(ctx context.Context, elector *election.Elector, line string) {
 }
 
 func (o order) tell(e election.Event) {
+	if o.Unread {
+		fmt.Fprintln(os.Stderr, o.ID, e.Kind) // as a log of everything does
+	}
 	if e.Err != nil {
 		fmt.Fprintln(os.Stderr, o.ID, e.Kind, e.Err)
 	}
@@ -157,6 +199,7 @@ type process struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	ended   chan struct{}
+	drain   func() // begins to read what the process writes
 
 	// What it has told: tokens, answers to what it was asked ("" for done),
 	// and that it campaigns, warms up and has warmed up.
@@ -182,14 +225,34 @@ func (s Suite) startProcess(t testing.TB, h *history, o order) *process {
 	if errIn != nil || errOut != nil {
 		t.Fatal(errIn, errOut)
 	}
+	if o.Unread {
+		fillUp(t, command.Stdout.(*os.File))
+		command.Stderr = command.Stdout
+	}
 	childtest.Start(t, command)
 	p := &process{t: t, suite: s, id: o.ID, history: h, command: command, stdin: stdin, ended: make(chan struct{}),
 		elected: make(chan election.Token, toldMax), answers: make(chan string, toldMax),
 		campaigning: make(chan struct{}, toldMax), warming: make(chan struct{}, toldMax),
 		warm: make(chan election.Instant, toldMax)}
-	go p.read(stdout)
+	p.drain = sync.OnceFunc(func() { go p.read(stdout) })
+	if !o.Unread {
+		p.drain()
+	}
 	t.Cleanup(p.kill)
 	return p
+}
+
+// fillUp writes into a pipe until it takes no more, lines that mean nothing.
+func fillUp(t testing.TB, pipe *os.File) {
+	t.Helper()
+	for {
+		_ = pipe.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err := pipe.WriteString("\n"); errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // command returns how to start a candidate process.
@@ -278,6 +341,7 @@ func await[T any](t testing.TB, s Suite, what string, values <-chan T) T {
 // kill ends the process as kill -9 does. It believed until then.
 func (p *process) kill() {
 	before := election.Now()
+	p.drain()
 	_ = p.command.Process.Kill()
 	_ = p.command.Wait()
 	<-p.ended

@@ -74,14 +74,19 @@ type Figure struct {
 
 // Names of figures.
 const (
-	FigureKill     = "from the kill of a holder to the next, ms"
-	FigureResign   = "gap after resigning, ms"
-	FigureStranded = "until a waiter with dead connections leads, ms"
-	FigureTransfer = "gap after a transfer, ms"
-	FigureRelease  = "from a release to the next grant, ms"
-	FigureRequest  = "from an operator's request to the next leader, ms"
-	FigureWaiting  = "bytes per second to a waiting candidate"
-	FigureWoken    = "per cent of those who wait on that hear of a handover"
+	FigureKill      = "from the kill of a holder to the next, ms"
+	FigureResign    = "gap after resigning, ms"
+	FigureStranded  = "until a waiter with dead connections leads, ms"
+	FigureGuardian  = "from a cut to the last act under a frozen guardian, ms"
+	FigureFrozenRun = "from the freeze of a run to the last act, ms"
+	FigureFullPipes = "from a cut to the last act, pipes full, ms"
+	FigureSlow      = "until all have led again after a disk of seconds, ms"
+	FigureMute      = "until one leads behind a candidate that is told nothing, ms"
+	FigureTransfer  = "gap after a transfer, ms"
+	FigureRelease   = "from a release to the next grant, ms"
+	FigureRequest   = "from an operator's request to the next leader, ms"
+	FigureWaiting   = "bytes per second to a waiting candidate"
+	FigureWoken     = "per cent of those who wait on that hear of a handover"
 )
 
 // recorder collects a report. Its methods may be called by several goroutines.

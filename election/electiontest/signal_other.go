@@ -15,6 +15,8 @@ func (p *process) freeze() { p.t.Skip("this system cannot freeze a process") }
 
 func (p *process) thaw() {}
 
+func freeze(t testing.TB, _ int) { t.Skip("this system cannot freeze a process") }
+
 // testLostUpdates is not possible without freezing.
 func testLostUpdates(t *testing.T, _ Suite) { t.Skip("this system cannot freeze a process") }
 

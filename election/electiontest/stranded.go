@@ -13,11 +13,10 @@ import (
 // Then the same is done to the leader: it leads on, or is told in time.
 func testStranded(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	through, link := s.Proxy(t, url)
-	t.Cleanup(link.Heal)
+	backend, link := s.strandable(t, url)
 	a := s.run(t, h, s.Open(t, url), "stranded", election.Options{ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, through), "stranded", election.Options{ID: "b"})
+	b := s.run(t, h, backend, "stranded", election.Options{ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitInLine(t, url, "stranded", "b")
 	link.Strand()
@@ -38,4 +37,16 @@ func testStranded(t *testing.T, s Suite) {
 		t.Error(err)
 	}
 	s.verify(t, h, 3)
+}
+
+// strandable opens a backend on connections that can die.
+func (s Suite) strandable(t testing.TB, url string) (election.Backend, Stranding) {
+	t.Helper()
+	if s.Proxy == nil {
+		backend, trouble := s.OpenTroubled(t, url)
+		return backend, trouble.(Stranding)
+	}
+	through, link := s.Proxy(t, url)
+	t.Cleanup(link.Heal)
+	return s.Open(t, through), link
 }

@@ -38,6 +38,11 @@ type Suite struct {
 	// Proxy returns another address of the same store, on a link of its own
 	// that can be cut and whose traffic is counted. Nil where there is none.
 	Proxy func(t testing.TB, url string) (proxied string, link Link)
+	// OpenTroubled opens a backend whose store can be troubled, where there is
+	// no Proxy: a slow disk, for example. Nil: the calls of the backend.
+	OpenTroubled func(t testing.TB, url string) (election.Backend, Trouble)
+	// Connected: what OpenTroubled returns is a Stranding, too.
+	Connected bool
 	// Delete takes away all that the store keeps of an election, as an
 	// operator does who tidies up. Nil leaves the test of it out.
 	Delete func(t testing.TB, url, election string)
@@ -67,12 +72,21 @@ type Link interface {
 	// nothing; Heal ends it.
 	Cut()
 	Heal()
-	// Strand lets the connections that there are die without a word: what is
-	// sent on them is lost, and nobody is told. New ones work.
-	Strand()
+	// CutReplies lets only requests through: they are carried out, and nobody
+	// is told. Delay makes requests and replies arrive later. Heal ends both.
+	CutReplies()
+	Delay(requests, replies time.Duration)
+	Stranding
 	// Replies is how many pieces have come from the store so far, and how
 	// many bytes: a candidate that got one was woken.
 	Replies() (pieces, bytes int64)
+}
+
+// Stranding is a way to a store, or to others, over connections.
+type Stranding interface {
+	// Strand lets the connections that there are die without a word: what is
+	// sent on them is lost, and nobody is told. New ones work.
+	Strand()
 }
 
 // A test is one of the suite. Its function returns by t.Fatal or normally.
@@ -115,7 +129,12 @@ var tests = []test{
 	{"UserCodeThatPanicsLeavesTheElectionFree", always, testPanics},
 	{"WarmUpThatHangsHoldsNobodyUp", nominating, testHungWarm},
 	{"WarmUpThatPanicsChangesNothing", nominating, testPanicOfWarm},
-	{"ConnectionsThatDieSilentlyCostNobodyItsTurn", proxied, testStranded},
+	{"FrozenGuardianKeepsNoCommandAlive", guarded, testFrozenGuardian},
+	{"FrozenRunKeepsNoCommandAlive", guarded, testFrozenRun},
+	{"PipesThatNobodyReadsKeepNoCommandAlive", guarded, testFullPipes},
+	{"DiskOfSecondsElectsNoTwo", always, testSlow},
+	{"UnconfirmedWorkMakesNoLeader", always, testMute},
+	{"ConnectionsThatDieSilentlyCostNobodyItsTurn", connected, testStranded},
 	{"DeletedElectionIsLostAndItsTokensGrowOn", deleting, testDeleted},
 	{"RestartedStoreElectsNoTwo", restarting, testRestarted},
 	{"NothingIsLeftBehind", counting, testLeft},
@@ -167,6 +186,10 @@ func counting(s Suite, _ election.Traits, _ election.Backend) string {
 
 func proxied(s Suite, _ election.Traits, _ election.Backend) string {
 	return unless(s.Proxy != nil, "there is no link to listen on")
+}
+
+func connected(s Suite, _ election.Traits, _ election.Backend) string {
+	return unless(s.Proxy != nil || s.Connected, "there is no connection that could die")
 }
 
 // unless returns why when the condition does not hold.

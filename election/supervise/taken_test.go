@@ -4,30 +4,37 @@ package supervise
 
 import (
 	"context"
+	"iter"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/internal/clock"
 )
 
-type losing struct {
-	*electiontest.Store
-	lost chan struct{}
+// losing is a store that grants everything, and says that it is lost.
+type losing struct{ lost chan struct{} }
+
+func (losing) Traits() election.Traits {
+	return election.Traits{Name: "losing", Exclusive: true, Expires: true, LeaseMin: time.Second}
 }
 
-func (l losing) Acquire(ctx context.Context, c election.Claim) (election.Grant, error) {
-	g, err := l.Store.Acquire(ctx, c)
-	g.Lost = l.lost
-	return g, err
+func (l losing) Acquire(_ context.Context, c election.Claim) (election.Grant, error) {
+	return election.Grant{Claim: c, Token: 1, Sent: election.Now(), Lease: c.Lease, Lost: l.lost}, nil
+}
+
+func (losing) Renew(_ context.Context, g election.Grant) (election.Grant, error) { return g, nil }
+func (losing) Release(context.Context, election.Grant) error                     { return nil }
+
+func (losing) Observe(context.Context, string) iter.Seq2[election.View, error] {
+	return func(func(election.View, error) bool) {}
 }
 
 // "A leadership that is being lost leaves it the Grace of the election's Options
 // at most." One that was taken is another's already.
 func TestCommandOfATakenLeadershipGetsTheGraceOfTheElection(t *testing.T) {
-	store := losing{electiontest.NewStore(nil), make(chan struct{})}
+	store := losing{make(chan struct{})}
 	e, err := election.New(store, "jobs", election.Options{ID: "a", Lease: 20 * time.Second, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)

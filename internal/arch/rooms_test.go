@@ -71,7 +71,7 @@ var rooms = map[string]room{
 	"election/backend/internal/storetest":   {6, shell},
 	"election/backend/internal/witness":     {6, shell},
 	"election/backend/internal/ledger":      {6, shell},
-	"election/electiontest":                 {5, shell},
+	"election/electiontest":                 {6, shell},
 	"election/electiontest/lostupdate":      {4, shell},
 	"election/supervise":                    {5, shell},
 	"election/fence":                        {5, shell},

@@ -14,66 +14,29 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/file"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// open opens a backend by the URLs of this file: a directory, or servers.
-func open(url string) (election.Backend, func() error, error) {
-	if strings.HasPrefix(url, "/") {
-		b, err := file.New(url)
-		return b, func() error { return nil }, err
-	}
-	b, err := zookeeper.New(strings.TrimPrefix(url, "zookeeper://"), zookeeper.Options{})
-	if err != nil {
-		return nil, nil, err
-	}
-	return b, b.Close, nil
+// open opens a backend by the URLs of this file.
+func open(url string) (*zookeeper.Backend, error) {
+	return zookeeper.New(strings.TrimPrefix(url, "zookeeper://"), zookeeper.Options{})
 }
 
 func openFor(t testing.TB, url string) election.Backend {
 	t.Helper()
-	b, end, err := open(url)
+	b, err := open(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = end() })
+	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		b, _, err := open(url)
-		return b, err
-	}))
-}
-
-func TestFilePassesTheSuite(t *testing.T) {
-	electiontest.Run(t, electiontest.Suite{
-		Open: openFor,
-		URL: func(t testing.TB) string {
-			if strings.Contains(t.Name(), "Thousands") {
-				return memoryDir(t) // each election waits twice for the disk
-			}
-			return t.TempDir()
-		},
-		Store: "a directory, " + fileSystem,
-	})
-}
-
-// fileSystem says what the directory is on; nobody mounts another for it.
-const fileSystem = "local disk"
-
-func memoryDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "conclave-conformance-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) { return open(url) }))
 }
 
 func TestZooKeeperOnConclavePassesTheSuite(t *testing.T) { runZooKeeper(t, "conclave", "Conclave") }

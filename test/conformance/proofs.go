@@ -40,7 +40,7 @@ var proofs = []proof{
 	{"dynamodb", []string{"dynamodb"}, "election/backend/dynamodb", 45},
 	{"s3", []string{"s3", "minio"}, "election/backend/s3", 45},
 	{"azureblob", []string{"azureblob"}, "election/backend/azureblob", 180},
-	{"file", nil, "test/conformance", 45},
+	{"file", nil, "election/backend/file", 45},
 	{"peers", nil, "election/backend/peers", 45},
 	{"fence", []string{"zookeeper", "postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence election/fence/integration", 0},
 	{"deploy", []string{"kubernetes"}, "examples/deploy", 0},

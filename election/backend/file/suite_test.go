@@ -1,9 +1,12 @@
 package file_test
 
 import (
+	"errors"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/file"
@@ -23,8 +26,40 @@ func TestFileBackendPassesTheSuite(t *testing.T) {
 			}
 			return backend
 		},
-		URL: emptyDir,
+		URL: emptyDir, OpenTroubled: openTroubled, Store: "a directory, local disk",
 	})
+}
+
+// trouble is a disk whose syncs take long, or fail when their work is done.
+type trouble struct {
+	slow atomic.Int64
+	mute atomic.Bool
+}
+
+func openTroubled(t testing.TB, url string) (election.Backend, electiontest.Trouble) {
+	b, err := file.New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var disk trouble
+	b.SetFault(disk.fault)
+	return b, &disk
+}
+
+func (d *trouble) Slow(by time.Duration) { d.slow.Store(int64(by)) }
+func (d *trouble) Mute()                 { d.mute.Store(true) }
+func (d *trouble) Heal()                 { d.Slow(0); d.mute.Store(false) }
+
+// fault is called before each operation on the disk. That before the last one of
+// a change, the sync of the directory, is late enough: the others are done.
+func (d *trouble) fault(operation string) error {
+	if operation == "sync" || operation == "syncdir" {
+		time.Sleep(time.Duration(d.slow.Load()))
+	}
+	if operation == "syncdir" && d.mute.Load() {
+		return errors.New("the disk does not confirm it")
+	}
+	return nil
 }
 
 // emptyDir is on a disk, except for the test that elects thousands of times:

@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
 // suiteLease is the lease of the suite's groups.
@@ -28,6 +29,18 @@ type group struct {
 	members []peers.Member
 	opened  []*peers.Backend
 	next    int
+	ways    []way // to e and d, where they can be troubled
+}
+
+// way is how the others reach a member.
+type way struct {
+	member   peers.Member
+	listener net.Listener // its own, behind the way
+	trouble  interface {
+		electiontest.Trouble
+		electiontest.Stranding
+		BeforeDisk(vfs.Op) error
+	}
 }
 
 var groups struct {
@@ -52,8 +65,12 @@ func newGroup(t testing.TB) string {
 	if strings.Contains(t.Name(), "UnderPauses") {
 		here, lease = 0, 2*time.Second
 	}
-	for _, l := range listeners[here:] {
-		_ = l.Close() // for another process
+	if troubled(t.Name()) {
+		g.ways = newWays(t, g.members[here:], listeners[here:])
+	} else {
+		for _, l := range listeners[here:] {
+			_ = l.Close() // for another process
+		}
 	}
 	var list []string
 	for _, m := range g.members {
@@ -137,9 +154,43 @@ func openCut(t testing.TB, dir string) (election.Backend, func()) {
 	return b, b.Cut
 }
 
+// troubled reports whether a test troubles members.
+func troubled(test string) bool {
+	return newWays != nil && slices.ContainsFunc([]string{"Seconds", "Unconfirmed", "Silently"},
+		func(word string) bool { return strings.Contains(test, word) })
+}
+
+// newWays puts something between members and all others, and changes their
+// addresses; nil where that is not possible.
+var newWays func(t testing.TB, members []peers.Member, listeners []net.Listener) []way
+
+// openTroubled opens a member more in this process, on a disk and on connections
+// that can be troubled.
+func openTroubled(t testing.TB, dir string) (election.Backend, electiontest.Trouble) {
+	groups.Lock()
+	defer groups.Unlock()
+	g := groups.byDir[dir]
+	w := g.ways[0]
+	g.ways = g.ways[1:]
+	b, err := peers.NewOn(peers.Options{ID: w.member.ID, Members: g.members, Listener: w.listener, Lease: suiteLease,
+		Dir: filepath.Join(dir, string(w.member.ID))}, &vfs.Faulty{Disk: osfs.New(), Before: w.trouble.BeforeDisk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.trouble.Heal()
+		_ = b.Close()
+	})
+	return b, w.trouble
+}
+
 func TestMain(m *testing.M) { os.Exit(electiontest.Main(m, openProcess)) }
 
 func TestPeersPassTheSuite(t *testing.T) {
-	electiontest.Run(t, electiontest.Suite{Open: openMember, URL: newGroup, OpenCut: openCut, Lease: suiteLease,
-		Store: "none: five members, Raft"})
+	s := electiontest.Suite{Open: openMember, URL: newGroup, OpenCut: openCut, Lease: suiteLease,
+		Store: "none: five members, Raft"}
+	if newWays != nil {
+		s.OpenTroubled, s.Connected = openTroubled, true
+	}
+	electiontest.Run(t, s)
 }

@@ -1,0 +1,187 @@
+package electiontest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/supervise"
+)
+
+// Candidates with a command: `conclave run`, with its guardian, in a process of
+// the suite. What they believe does not count, only what their commands do.
+
+// actorEnv makes this binary the command of a leader, which acts on the file
+// that it names.
+const actorEnv = "CONCLAVE_ELECTIONTEST_ACTOR"
+
+// actPause is between two acts.
+const actPause = 2 * time.Millisecond
+
+// supervise campaigns and runs the command while leading. The command has a
+// quarter of the lease to end, and does not use it.
+func (o order) supervise(ctx context.Context, elector *election.Elector) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	_, err = supervise.Run(ctx, elector, supervise.Command{Args: []string{self},
+		Env: append(os.Environ(), actorEnv+"="+o.Acts), Grace: o.Lease / 4,
+		OnRemark: func(err error) { fmt.Fprintln(os.Stderr, o.ID, err) }})
+	return err
+}
+
+// act is the whole life of a command: it writes down who acts, with which token
+// and when, until it is killed. It is deaf to SIGTERM. When its file is gone the
+// test is over.
+func act(path string) int {
+	signal.Ignore(syscall.SIGTERM)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return 1
+	}
+	who := os.Getenv("CONCLAVE_ID") + " " + os.Getenv("CONCLAVE_TOKEN")
+	for {
+		if _, err := fmt.Fprintln(file, who, int64(election.Now())); err != nil {
+			return 1
+		}
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return 1
+		}
+		time.Sleep(actPause)
+	}
+}
+
+// acts is what all commands of a test have done.
+type acts struct {
+	t       testing.TB
+	suite   Suite
+	path    string
+	file    *os.File
+	rest    []byte // of a line
+	beliefs []belief
+	latest  belief
+}
+
+func (s Suite) newActs(t testing.TB) *acts {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "acts")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	return &acts{t: t, suite: s, path: path, file: file}
+}
+
+// read takes in what was done since it was called last.
+func (a *acts) read() {
+	news, err := io.ReadAll(a.file)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	lines := bytes.Split(append(a.rest, news...), []byte("\n"))
+	a.rest = lines[len(lines)-1]
+	for _, line := range lines[:len(lines)-1] {
+		var b belief
+		if _, err := fmt.Sscan(string(line), &b.who, (*uint64)(&b.token), (*int64)(&b.from)); err != nil {
+			a.t.Fatalf("a command wrote %q: %v", line, err)
+		}
+		b.to = b.from
+		a.add(b)
+	}
+}
+
+// add notes one act.
+func (a *acts) add(b belief) {
+	a.latest = b
+	for i := range a.beliefs {
+		if old := &a.beliefs[i]; old.who == b.who && old.token == b.token {
+			old.to = b.to
+			return
+		}
+	}
+	a.beliefs = append(a.beliefs, b)
+}
+
+// awaitBy returns the first act of a candidate with a greater token than the one
+// given.
+func (a *acts) awaitBy(id string, after election.Token) belief {
+	a.t.Helper()
+	for limit := time.Now().Add(a.suite.patience()); time.Now().Before(limit); time.Sleep(actPause) {
+		a.read()
+		if a.latest.who != id || a.latest.token <= after {
+			continue
+		}
+		for _, b := range a.beliefs {
+			if b.who == id && b.token == a.latest.token {
+				return b
+			}
+		}
+	}
+	a.t.Fatalf("waited %v in vain until the command of %s acts; what was done: %+v", a.suite.patience(), id, a.beliefs)
+	panic("unreachable")
+}
+
+// last is when a candidate acted last with a token.
+func (a *acts) last(id string, token election.Token) (at election.Instant) {
+	for _, b := range a.beliefs {
+		if b.who == id && b.token == token {
+			at = b.to
+		}
+	}
+	return at
+}
+
+// awaitSilence returns when the command of the candidate that acted last has not
+// done so for half a lease.
+func (a *acts) awaitSilence(id string) {
+	a.t.Helper()
+	for limit := time.Now().Add(a.suite.patience()); time.Now().Before(limit); time.Sleep(actPause) {
+		a.read()
+		if a.latest.who != id || election.Now().Sub(a.latest.to) > a.suite.Lease/2 {
+			return
+		}
+	}
+	a.t.Fatalf("waited %v in vain until the command of %s ends", a.suite.patience(), id)
+}
+
+// history is what was done, for the judge.
+func (a *acts) history() *history {
+	a.read()
+	return &history{beliefs: a.beliefs}
+}
+
+// guardian returns the process id of the guardian of a run.
+func (p *process) guardian() int {
+	p.t.Helper()
+	pid := p.command.Process.Pid
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // a thread that has ended has none
+		for child := range strings.FieldsSeq(string(text)) {
+			line, _ := os.ReadFile("/proc/" + child + "/cmdline")
+			if bytes.Contains(line, []byte("\x00"+supervise.GuardianArg+"\x00")) {
+				guardian := 0
+				_, _ = fmt.Sscan(child, &guardian)
+				return guardian
+			}
+		}
+	}
+	p.t.Fatalf("the run %s has no guardian", p.id)
+	panic("unreachable")
+}

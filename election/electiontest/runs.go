@@ -1,0 +1,127 @@
+package electiontest
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// These strike `conclave run` itself: its guardian, its own process, and what it
+// writes to. Its command is deaf to SIGTERM, and may not act beside the next
+// leader's.
+
+// guarded says where a run can be struck: its guardian is found in /proc.
+func guarded(s Suite, traits election.Traits, b election.Backend) string {
+	if why := processes(s, traits, b); why != "" {
+		return why
+	}
+	return unless(runtime.GOOS == "linux", "only Linux shows whose guardian is which")
+}
+
+// runs is a test with runs: their store, and what their commands do.
+type runs struct {
+	t    *testing.T
+	s    Suite
+	url  string
+	name string
+	acts *acts
+}
+
+func (s Suite) newRuns(t *testing.T, name string) *runs {
+	t.Helper()
+	return &runs{t: t, s: s, url: s.URL(t), name: name, acts: s.newActs(t)}
+}
+
+// run is a process that runs its command while it leads, and the way to cut its
+// store off.
+type run struct {
+	*process
+	cut, heal func()
+}
+
+// start starts a run. Its link to the store is cut where there is one; else its
+// calls of the store hang, and others lead when it is healed.
+func (r *runs) start(id string, unread bool) *run {
+	r.t.Helper()
+	o := order{URL: r.url, Election: r.name, ID: id, Acts: r.acts.path, Unread: unread}
+	if r.s.Proxy != nil {
+		through, link := r.s.Proxy(r.t, r.url)
+		r.t.Cleanup(link.Heal)
+		o.URL = through
+		return &run{r.s.startProcess(r.t, &history{}, o), link.Cut, link.Heal}
+	}
+	p := r.s.startProcess(r.t, &history{}, o)
+	return &run{p, func() { p.ask("cut") }, func() { p.ask("heal") }}
+}
+
+// lead starts a run that leads, and another one that waits; it returns the token.
+func (r *runs) lead(unread bool) (a, b *run, token election.Token) {
+	r.t.Helper()
+	a = r.start("a", unread)
+	token = r.acts.awaitBy("a", 0).token
+	b = r.start("b", false)
+	r.s.awaitInLine(r.t, r.url, r.name, "b")
+	return a, b, token
+}
+
+// cutOff cuts the leader a off, and returns the token with which b acts next.
+func (r *runs) cutOff(a *run, token election.Token, figure string) election.Token {
+	r.t.Helper()
+	a.cut()
+	cut := election.Now()
+	if r.s.Proxy == nil {
+		r.acts.awaitSilence("a")
+		a.heal()
+	}
+	next := r.acts.awaitBy("b", token)
+	r.s.recorder.sampleMs(figure, r.acts.last("a", token).Sub(cut))
+	if r.s.Proxy != nil {
+		a.heal()
+	}
+	return next.token
+}
+
+// testFrozenGuardian freezes the guardian of a leader that is then cut off, and
+// that of the next one, which then resigns: each run ends its command itself.
+func testFrozenGuardian(t *testing.T, s Suite) {
+	r := s.newRuns(t, "guardian")
+	a, b, token := r.lead(false)
+	freeze(t, a.guardian())
+	token = r.cutOff(a, token, FigureGuardian)
+	s.awaitInLine(t, r.url, r.name, "a")
+	freeze(t, b.guardian())
+	b.ask("resign")
+	r.acts.awaitBy("a", token)
+	b.stop()
+	a.stop()
+	s.verify(t, r.acts.history(), -1)
+}
+
+// testFrozenRun freezes a leader's own process and not its guardian, which ends
+// the command in time, and a process that would keep the election for ever.
+func testFrozenRun(t *testing.T, s Suite) {
+	r := s.newRuns(t, "frozen")
+	a, b, token := r.lead(false)
+	a.freeze()
+	frozen := election.Now()
+	r.acts.awaitBy("b", token)
+	s.recorder.sampleMs(FigureFrozenRun, r.acts.last("a", token).Sub(frozen))
+	a.thaw()
+	b.stop()
+	s.verify(t, r.acts.history(), -1)
+}
+
+// testFullPipes lets a leader write to pipes that nobody reads, a log of all
+// events among it, and cuts it off. When somebody reads again, it goes on.
+func testFullPipes(t *testing.T, s Suite) {
+	r := s.newRuns(t, "full")
+	a, b, token := r.lead(true)
+	token = r.cutOff(a, token, FigureFullPipes)
+	a.drain()
+	s.awaitInLine(t, r.url, r.name, "a")
+	b.stop()
+	r.acts.awaitBy("a", token)
+	a.stop()
+	s.verify(t, r.acts.history(), -1)
+}

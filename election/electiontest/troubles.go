@@ -1,0 +1,142 @@
+package electiontest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// These strike the store, or the way of one candidate to it: answers that take
+// seconds, and answers that never come though the work is done.
+
+// Trouble is what can befall the way of one candidate to its store. Methods may
+// be called at any time.
+type Trouble interface {
+	// Slow makes every answer of the store come so much later, as if its disk
+	// took that long to sync.
+	Slow(by time.Duration)
+	// Mute lets the store carry out what it is asked, and confirm nothing.
+	Mute()
+	// Heal ends both.
+	Heal()
+}
+
+// slowly is how long a disk of seconds takes for an answer: longer than the lease.
+func (s Suite) slowly() time.Duration { return s.Lease + s.Lease/2 }
+
+// troubled opens a backend with a way to trouble its store.
+func (s Suite) troubled(t testing.TB, url string) (election.Backend, Trouble) {
+	t.Helper()
+	if s.OpenTroubled != nil {
+		return s.OpenTroubled(t, url)
+	}
+	if s.Proxy != nil {
+		through, link := s.Proxy(t, url)
+		t.Cleanup(link.Heal)
+		return s.Open(t, through), linkTrouble{link}
+	}
+	faulty := NewFaulty(s.Open(t, url))
+	return faulty, callTrouble{faulty}
+}
+
+// linkTrouble troubles what comes over a link.
+type linkTrouble struct{ Link }
+
+func (l linkTrouble) Slow(by time.Duration) { l.Delay(0, by) }
+func (l linkTrouble) Mute()                 { l.CutReplies() }
+
+// callTrouble troubles the calls of a backend, where there is no link.
+type callTrouble struct{ faulty *Faulty }
+
+var operations = []string{"acquire", "renew", "release", "nominate"}
+
+func (c callTrouble) Slow(by time.Duration) {
+	for _, operation := range operations {
+		c.faulty.Delay(operation, by)
+	}
+}
+
+func (c callTrouble) Mute() {
+	for _, operation := range operations {
+		c.faulty.LoseReplies(operation, 1<<30)
+	}
+}
+
+func (c callTrouble) Heal() {
+	c.Slow(0)
+	for _, operation := range operations {
+		c.faulty.LoseReplies(operation, 0)
+	}
+}
+
+// testSlow lets every answer take longer than a lease while a leader resigns and
+// for some leases more: whoever leads then does so by right. When the disk is fast
+// again, all get their turn, and no grant is left that nobody holds.
+func testSlow(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	backendA, troubleA := s.troubled(t, url)
+	backendB, troubleB := s.troubled(t, url)
+	a := s.run(t, h, backendA, "slow", election.Options{ID: "a", Forever: true})
+	await(t, s, "a is elected", a.events.elected)
+	b := s.run(t, h, backendB, "slow", election.Options{ID: "b", Forever: true})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitInLine(t, url, "slow", "b")
+	troubleA.Slow(s.slowly())
+	troubleB.Slow(s.slowly())
+	_ = a.elector.Resign(s.within(t)) // it may have lost, or not be told in time
+	time.Sleep(2 * s.slowly())        // what the fault takes: some answers
+	troubleA.Heal()
+	troubleB.Heal()
+	s.recorder.sampleMs(FigureSlow, s.inTurn(t, h, url, "slow", a, b))
+	s.verify(t, h, -1)
+}
+
+// testMute mutes the store for a leader and then for a candidate in line: the
+// leader stops in time, or leads by right, and who waits keeps nobody from
+// leading, though the store does what it asks.
+func testMute(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	backend, trouble := s.troubled(t, url)
+	a := s.run(t, h, backend, "mute", election.Options{ID: "a", Forever: true})
+	await(t, s, "a is elected", a.events.elected)
+	<-a.events.campaign
+	b := s.run(t, h, s.Open(t, url), "mute", election.Options{ID: "b", Forever: true})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitInLine(t, url, "mute", "b")
+	trouble.Mute()
+	select {
+	case <-b.events.elected:
+	case <-time.After(3 * s.Lease): // nothing has to be confirmed to a leader
+		_ = a.elector.Resign(s.within(t))
+		await(t, s, "b is elected", b.events.elected)
+	}
+	trouble.Heal()
+	await(t, s, "a campaigns again", a.events.campaign)
+	s.awaitInLine(t, url, "mute", "a")
+
+	trouble.Mute()
+	c := s.run(t, h, s.Open(t, url), "mute", election.Options{ID: "c"})
+	await(t, s, "c campaigns", c.events.campaign)
+	muted := election.Now()
+	b.end(t, s)
+	await(t, s, "c is elected, behind one who is told nothing", c.events.elected)
+	s.recorder.sampleMs(FigureMute, election.Now().Sub(muted))
+	trouble.Heal()
+	s.inTurn(t, h, url, "mute", c, a)
+	s.verify(t, h, -1)
+}
+
+// inTurn ends the leader, so that the other one leads, ends that, and returns how
+// long it took until a new one led after them: nobody has left anything behind.
+func (s Suite) inTurn(t *testing.T, h *history, url, name string, leader, other *member) time.Duration {
+	t.Helper()
+	began := election.Now()
+	leader.end(t, s)
+	s.awaitView(t, url, name, func(v election.View) bool { return v.Leader == other.elector.ID() })
+	other.end(t, s)
+	next := s.run(t, h, s.Open(t, url), name, election.Options{ID: "next"})
+	await(t, s, "a new candidate is elected", next.events.elected)
+	next.end(t, s)
+	return election.Now().Sub(began)
+}
