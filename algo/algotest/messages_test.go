@@ -95,7 +95,7 @@ func raftBeat(t testing.TB, n int) float64 {
 	campaign(w, ids[:1])
 	w.Run(leaseMs/5 - 50)
 	before := count(w, raftWords...)
-	w.Run(leaseMs / 5)
+	w.Run(leaseMs / 10)
 	return float64(count(w, raftWords...) - before)
 }
 

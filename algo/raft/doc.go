@@ -52,5 +52,6 @@
 //
 // Time from a leader's death: the lease, a random part of SpreadMs, three round
 // trips and a write to disk. After a leader that let go: two round trips and a
-// half, and a write. Messages: 6(n-1) for an election, 2(n-1) for each beat.
+// half, and a write. Messages: 6(n-1) for an election, 2(n-1) for each beat, of
+// which there are ten in a lease.
 package raft

@@ -20,7 +20,9 @@ type Config struct {
 	LeaseMs int64
 	// DriftPercent is by how much the rates of two clocks may differ, 0 to 25.
 	DriftPercent int64
-	// BeatMs is the pause between two beats, by default a fifth of the lease.
+	// BeatMs is the pause between two beats, by default a tenth of the lease:
+	// so much of it may pass before the next proof, and be missing to a leader
+	// whose machine is busy.
 	BeatMs int64
 	// SpreadMs is over how long candidates spread when a leader is gone, by
 	// default a quarter of the lease.
@@ -88,7 +90,7 @@ func nameOf(c algo.Config) configName { return configName{c.Term, c.Version} }
 
 // New returns a member that starts at the given time.
 func New(nowMs int64, cfg Config) *Machine {
-	cfg.BeatMs = max(1, cmp.Or(cfg.BeatMs, cfg.LeaseMs/5))
+	cfg.BeatMs = max(1, cmp.Or(cfg.BeatMs, cfg.LeaseMs/10))
 	cfg.SpreadMs = max(1, cmp.Or(cfg.SpreadMs, cfg.LeaseMs/4))
 	invariant.Check(cfg.ID != "" && cfg.LeaseMs > 0, "raft: a member needs an id and a lease")
 	invariant.Check(cfg.State.Term <= algo.TermMax, "raft: a term beyond all")

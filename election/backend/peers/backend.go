@@ -15,7 +15,7 @@ func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant
 	if err := election.ValidateName(c.Election); err != nil {
 		return election.Grant{}, election.Permanent(err)
 	}
-	one := &claim{Claim: c, granted: make(chan election.Grant, 1), lost: make(chan struct{})}
+	one := &claim{Claim: c, granted: make(chan election.Grant, 1), lost: make(chan struct{}), news: make(chan struct{}, 1)}
 	var full error
 	err := b.call(ctx, func() {
 		if full = b.room(c.Election); full == nil {

@@ -58,8 +58,17 @@ type claim struct {
 	election.Claim
 	granted chan election.Grant // of 1
 	lost    chan struct{}
+	news    chan struct{} // of 1: there is a younger proof, or a request
 	sinceMs int64
 	token   election.Token
+}
+
+// inform lets the holder ask for what is new.
+func (one *claim) inform() {
+	select {
+	case one.news <- struct{}{}:
+	default: // it has been told already
+	}
 }
 
 // nominee is who is to lead next.
@@ -91,6 +100,12 @@ func (c *contest) step(event algo.Event) {
 		case algo.Extend:
 			c.sentMs = e.SentMs
 			c.proven = release(c.proven)
+			if c.holder != nil {
+				// It counts its time from the youngest proof, not from the one
+				// before its last renewal: on a busy machine each millisecond
+				// of it is room.
+				c.holder.inform()
+			}
 		case algo.Lost:
 			c.leads = false
 			c.lost("expired")
@@ -192,7 +207,7 @@ func (c *contest) proof(one *claim) election.Grant {
 		sent = c.b.clock.Now()
 	}
 	g := election.Grant{Claim: one.Claim, Token: one.token, Sent: sent, Lease: c.b.options.Lease,
-		Lost: one.lost, Request: c.request}
+		Lost: one.lost, News: one.news, Request: c.request}
 	if all := c.candidates(); len(all) > 0 && all[0].Priority > one.Priority {
 		g.Rival = all[0].ID
 	}

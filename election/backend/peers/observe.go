@@ -297,5 +297,6 @@ func (c *contest) take(request election.Request) bool {
 	}
 	request.Token = c.holder.token
 	c.request = &request
+	c.holder.inform()
 	return true
 }

@@ -177,7 +177,7 @@ var guarantees = election.Guarantees{
 	Failover: "no store; a minority of members may die at any time; with half of them gone nobody leads",
 	Clocks:   "pace only: those of two members differ by 5 % at most",
 	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories",
-	Renewal:  "none of its own: beats of all elections go together, 2(n-1) messages a fifth of the lease",
+	Renewal:  "none of its own: beats of all elections go together, 2(n-1) messages a tenth of the lease",
 	Waiting:  "nothing while the leader is heard of",
 	Notice:   "watch",
 }

@@ -501,3 +501,33 @@ func TestURLs(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryProofIsNewsForTheHolder: it need not wait for its next renewal to count
+// its time from the youngest beat that a quorum has answered.
+func TestEveryProofIsNewsForTheHolder(t *testing.T) {
+	backend := openMember(t, newGroup(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	grant, err := backend.Acquire(ctx, election.Claim{Election: "news", ID: "me", Nonce: strings.Repeat("a", 32), Lease: suiteLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		select {
+		case <-grant.News:
+		case <-ctx.Done():
+			t.Fatal("no proof was news")
+		}
+		renewed, err := backend.Renew(ctx, grant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if renewed.Sent <= grant.Sent {
+			t.Fatalf("news of a proof of %v after one of %v", renewed.Sent, grant.Sent)
+		}
+		grant = renewed
+	}
+	if err := backend.Release(ctx, grant); err != nil {
+		t.Fatal(err)
+	}
+}
