@@ -115,8 +115,8 @@ func (a *acts) add(b belief) {
 	a.beliefs = append(a.beliefs, b)
 }
 
-// awaitBy returns the first act of a candidate with a greater token than the one
-// given.
+// awaitBy returns what a candidate does with a greater token than the one given,
+// when it has done so for a while: another that still acts is seen by then.
 func (a *acts) awaitBy(id string, after election.Token) belief {
 	a.t.Helper()
 	for limit := time.Now().Add(a.suite.patience()); time.Now().Before(limit); time.Sleep(actPause) {
@@ -125,7 +125,7 @@ func (a *acts) awaitBy(id string, after election.Token) belief {
 			continue
 		}
 		for _, b := range a.beliefs {
-			if b.who == id && b.token == a.latest.token {
+			if b.who == id && b.token == a.latest.token && b.to.Sub(b.from) >= a.suite.Lease/10 {
 				return b
 			}
 		}

@@ -74,12 +74,24 @@ func (r *runs) cutOff(a *run, token election.Token, figure string) election.Toke
 		r.acts.awaitSilence("a")
 		a.heal()
 	}
-	next := r.acts.awaitBy("b", token)
-	r.s.recorder.sampleMs(figure, r.acts.last("a", token).Sub(cut))
+	next := r.awaitNext("a", "b", token, cut, figure)
 	if r.s.Proxy != nil {
 		a.heal()
 	}
-	return next.token
+	return next
+}
+
+// awaitNext returns the token with which the next one acts, and fails if the
+// command of the last one does so beside it.
+func (r *runs) awaitNext(last, next string, token election.Token, struck election.Instant, figure string) election.Token {
+	r.t.Helper()
+	b := r.acts.awaitBy(next, token)
+	ended := r.acts.last(last, token)
+	r.s.recorder.sampleMs(figure, ended.Sub(struck))
+	if ended > b.from {
+		r.t.Fatalf("the command of %s led beside that of %s", last, next)
+	}
+	return b.token
 }
 
 // testFrozenGuardian freezes the guardian of a leader that is then cut off, and
@@ -105,8 +117,7 @@ func testFrozenRun(t *testing.T, s Suite) {
 	a, b, token := r.lead(false)
 	a.freeze()
 	frozen := election.Now()
-	r.acts.awaitBy("b", token)
-	s.recorder.sampleMs(FigureFrozenRun, r.acts.last("a", token).Sub(frozen))
+	r.awaitNext("a", "b", token, frozen, FigureFrozenRun)
 	a.thaw()
 	b.stop()
 	s.verify(t, r.acts.history(), -1)

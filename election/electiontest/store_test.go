@@ -1,7 +1,10 @@
 package electiontest_test
 
 import (
+	"context"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
@@ -9,7 +12,7 @@ import (
 
 func TestMemoryStorePassesTheSuite(t *testing.T) {
 	stores := map[string]*electiontest.Store{}
-	electiontest.Run(t, electiontest.Suite{
+	s := electiontest.Suite{
 		Open: func(_ testing.TB, url string) election.Backend { return stores[url] },
 		URL: func(t testing.TB) string {
 			stores[t.Name()] = electiontest.NewStore(nil)
@@ -18,5 +21,34 @@ func TestMemoryStorePassesTheSuite(t *testing.T) {
 		Delete:   func(_ testing.TB, url, name string) { stores[url].Take(name) },
 		Left:     func(_ testing.TB, url string) int { return stores[url].Len() },
 		InMemory: true,
-	})
+	}
+	if os.Getenv(mutantEnv) == "lease-from-answer" {
+		s.OpenTroubled = func(_ testing.TB, url string) (election.Backend, electiontest.Trouble) {
+			b := fromAnswer{electiontest.NewFaulty(stores[url])}
+			return b, b
+		}
+	}
+	electiontest.Run(t, s)
+}
+
+// mutantEnv names the bug that is put into this process and those it starts.
+const mutantEnv = "CONCLAVE_ELECTIONTEST_MUTANT"
+
+// fromAnswer is a backend with a bug, on a store that can be slow: its leases
+// count from the answer.
+type fromAnswer struct{ *electiontest.Faulty }
+
+func (f fromAnswer) Slow(by time.Duration) { f.Delay("acquire", by) }
+func (f fromAnswer) Mute()                 { f.LoseReplies("acquire", 1<<30) }
+
+// Heal ends both.
+func (f fromAnswer) Heal() {
+	f.Slow(0)
+	f.LoseReplies("acquire", 0)
+}
+
+func (f fromAnswer) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
+	grant, err := f.Faulty.Acquire(ctx, claim)
+	grant.Sent = election.Now()
+	return grant, err
 }

@@ -23,7 +23,7 @@ type Trouble interface {
 }
 
 // slowly is how long a disk of seconds takes for an answer: longer than the lease.
-func (s Suite) slowly() time.Duration { return s.Lease + s.Lease/2 }
+func (s Suite) slowly() time.Duration { return s.Lease + min(s.Lease/2, time.Second) }
 
 // troubled opens a backend with a way to trouble its store.
 func (s Suite) troubled(t testing.TB, url string) (election.Backend, Trouble) {
@@ -71,8 +71,9 @@ func (c callTrouble) Heal() {
 }
 
 // testSlow lets every answer take longer than a lease while a leader resigns and
-// for some leases more: whoever leads then does so by right. When the disk is fast
-// again, all get their turn, and no grant is left that nobody holds.
+// for some leases more, first to two candidates and then to one of them: whoever
+// leads then does so by right. When the disk is fast again, both get their turn,
+// and no grant is left that nobody holds.
 func testSlow(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	backendA, troubleA := s.troubled(t, url)
@@ -85,9 +86,14 @@ func testSlow(t *testing.T, s Suite) {
 	troubleA.Slow(s.slowly())
 	troubleB.Slow(s.slowly())
 	_ = a.elector.Resign(s.within(t)) // it may have lost, or not be told in time
-	time.Sleep(2 * s.slowly())        // what the fault takes: some answers
-	troubleA.Heal()
+	time.Sleep(2 * s.slowly())        // as long as the fault lasts
+
 	troubleB.Heal()
+	_ = a.elector.Resign(s.within(t))
+	s.awaitView(t, url, "slow", func(v election.View) bool { return v.Leader == "b" })
+	_ = b.elector.Resign(s.within(t)) // the answer to the next one comes too late
+	time.Sleep(2 * s.slowly())
+	troubleA.Heal()
 	s.recorder.sampleMs(FigureSlow, s.inTurn(t, h, url, "slow", a, b))
 	s.verify(t, h, -1)
 }
