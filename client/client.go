@@ -164,8 +164,8 @@ func (c *Client) Session() Session {
 	return Session{id, password, c.machine.LastZxid()}
 }
 
-// Timeout returns the session timeout that the servers have granted; before the
-// first was reached, the one asked for.
+// Timeout returns the session timeout that the servers have granted, the shortest if
+// they have granted several; before the first was reached, the one asked for.
 func (c *Client) Timeout() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

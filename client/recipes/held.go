@@ -25,7 +25,7 @@ type Held struct {
 	mu    sync.Mutex
 	until client.Instant
 	over  bool          // released, or lost
-	moved chan struct{} // one element: until has moved
+	moved chan struct{} // one element: until may have moved
 }
 
 const (
@@ -41,10 +41,13 @@ const (
 func hold(ctx context.Context, p *place) (*Held, error) {
 	h := &Held{place: p, lost: make(chan struct{}), moved: make(chan struct{}, 1)}
 	h.ctx, h.release = context.WithCancel(context.Background())
+	states := p.c.Subscribe() // before the proof: no change after it is missed
+	context.AfterFunc(h.ctx, states.Close)
 	if err := h.prove(ctx); err != nil {
+		h.release()
 		return nil, err
 	}
-	for _, work := range []func(){h.watch, h.keepProven, h.keepDeadline} {
+	for _, work := range []func(){h.watch, h.keepProven, h.keepDeadline, func() { h.follow(states) }} {
 		if !p.c.Go(func(session context.Context) {
 			defer context.AfterFunc(session, h.release)()
 			work()
@@ -75,11 +78,14 @@ func (h *Held) Lost() <-chan struct{} { return h.lost }
 
 // ProvenUntil returns until when nobody else can acquire the lock, unless it is
 // released or its znode deleted by hand: a twentieth of the session timeout
-// before client.ProvenUntil. Compare it with client.Now.
+// before client.ProvenUntil. It goes back if servers grant a shorter timeout.
+// Compare it with client.Now.
 func (h *Held) ProvenUntil() client.Instant {
+	session, _ := h.place.c.ProvenUntil()
+	margin := h.place.c.Timeout() / driftPart
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.until
+	return min(h.until, session.Add(-margin))
 }
 
 // Release gives the lock back. An error tells that no server could be told
@@ -150,11 +156,24 @@ func (h *Held) prove(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.until = max(h.until, until.Add(-timeout/driftPart))
+	h.tellMoved()
+	return nil
+}
+
+// tellMoved has keepDeadline look at the deadline again.
+func (h *Held) tellMoved() {
 	select {
 	case h.moved <- struct{}{}:
 	default:
 	}
-	return nil
+}
+
+// follow looks at the deadline with each change of the connection: a server may
+// have granted a shorter timeout.
+func (h *Held) follow(states *client.Subscription) {
+	for range states.Events() {
+		h.tellMoved()
+	}
 }
 
 // keepDeadline ends the lock when its deadline has passed, whatever else may be

@@ -124,7 +124,13 @@ func (m *Machine) greetingGreeted(e *Event) {
 		return
 	}
 	isNew := g.Session != m.session && !g.ReadOnly
-	m.session, m.password, m.timeoutMs = g.Session, g.Password, int64(g.TimeoutMs)
+	if g.Session != m.session {
+		m.timeoutMs = int64(g.TimeoutMs)
+	}
+	// A longer timeout than before holds until the leader changes: ZooKeeper's next
+	// one counts by the one that the session began with.
+	m.timeoutMs = min(m.timeoutMs, int64(g.TimeoutMs))
+	m.session, m.password = g.Session, g.Password
 	m.seenWritable = m.seenWritable || !g.ReadOnly
 	m.proof.greeted(m.greetMs, m.timeoutMs, isNew)
 	m.acked(m.greetMs)

@@ -56,7 +56,7 @@ type Machine struct {
 
 	session      zk.SessionID
 	password     zk.Password
-	timeoutMs    int64 // negotiated, or asked for
+	timeoutMs    int64 // the shortest that was negotiated, or asked for
 	lastZxid     zk.Zxid
 	ackedMs      int64 // when the last acknowledged request was sent, or the session resumed
 	proof        proof // until when the servers keep the session
@@ -230,7 +230,8 @@ func (m *Machine) WakeMs() int64 {
 // server was reached.
 func (m *Machine) Session() (zk.SessionID, zk.Password) { return m.session, m.password }
 
-// TimeoutMs returns the negotiated timeout, before that the one asked for.
+// TimeoutMs returns the shortest timeout that was negotiated for the session,
+// before that the one asked for.
 func (m *Machine) TimeoutMs() int64 { return m.timeoutMs }
 
 // LastZxid returns the highest zxid seen.

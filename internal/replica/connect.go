@@ -34,6 +34,16 @@ func (r *Replica) timeout(wantMs int32) int32 {
 	return min(max(wantMs, r.opts.SessionMinMs), r.opts.SessionMaxMs)
 }
 
+// renegotiate is timeout for a session that there is: no longer than the log has it,
+// since the next leader knows no other. The session is nil if this learner has not
+// heard of it yet.
+func (r *Replica) renegotiate(s *session.Session, wantMs int32) int32 {
+	if s == nil {
+		return r.timeout(wantMs)
+	}
+	return min(r.timeout(wantMs), s.LongestMs)
+}
+
 func (r *Replica) newSession(c *conn, req *wire.ConnectRequest) {
 	if r.stuck() {
 		r.drop(c)
@@ -65,7 +75,7 @@ func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 	}
 	if !r.leads() {
 		r.revalidating = append(r.revalidating, resuming{conn: c, connect: req})
-		r.order(zab.Event{Kind: zab.EventRevalidate, Session: req.Session, TimeoutMs: r.timeout(req.TimeoutMs)})
+		r.order(zab.Event{Kind: zab.EventRevalidate, Session: req.Session, TimeoutMs: r.renegotiate(s, req.TimeoutMs)})
 		return
 	}
 	if s == nil || s.Closing {
@@ -117,7 +127,7 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 // the leader, which lets no older connection of the session write any more, answers
 // a sync when all that it had proposed before is delivered here.
 func (r *Replica) takeBehindSync(c *conn, s *session.Session, req *wire.ConnectRequest) {
-	r.sessions.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
+	r.sessions.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	c.resuming = s
 	r.askSync(waiting{conn: c, session: s.ID, op: zk.OpSync, silent: true, connect: req}, &parked{body: syncBody})
 }
@@ -135,7 +145,7 @@ type resuming struct {
 // read on the new one must not be answered before it: a client that looks for
 // a create whose reply was lost would not find it, and create it twice.
 func (r *Replica) take(c *conn, s *session.Session, req *wire.ConnectRequest, zxid zk.Zxid) {
-	r.sessions.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
+	r.sessions.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	c.resuming = s
 	r.resuming = append(r.resuming, resuming{c, req, zxid})
 	r.attachResumed()
@@ -171,9 +181,11 @@ func (r *Replica) idle() zk.Zxid {
 	return zk.NoZxid
 }
 
-// attach binds a connection and a session, and answers the handshake.
+// attach binds a connection and a session, and answers the handshake. By now the
+// session's beginning was delivered.
 func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) {
 	c.session, s.Conn, c.resuming = s, c.id, nil
+	s.TimeoutMs = min(s.TimeoutMs, s.LongestMs)
 	if !r.leads() {
 		s.ToldMs = r.now.MonoMs // the leader has just let it in
 		r.touch(s)

@@ -111,7 +111,7 @@ func (r *Replica) reply(p *proposal, w *waiting) {
 // sessionCreated answers the handshake that waited for it.
 func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.touchedMs())
-	s.Coming = false
+	s.Coming, s.LongestMs = false, p.txn.TimeoutMs
 	if w.upgrade {
 		r.upgraded(s)
 		return

@@ -76,11 +76,14 @@ func (r *Replica) createForwarded(q *zab.Request, owner uint64) {
 	r.decide(&wish{session: q.Session, xid: q.Xid, request: &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)}, owner: owner})
 }
 
-// onTouched takes the signs of life that a learner has gathered.
+// onTouched takes the signs of life that a learner has gathered. A learner that the
+// client has left may still bring one, with the timeout that it had there.
 func (r *Replica) onTouched(e *zab.Effect) {
 	for _, t := range e.Touches {
 		if s := r.sessions.Get(t.Session); s != nil {
-			s.TimeoutMs = t.TimeoutMs
+			if s.Owner == 0 || s.Owner == uint64(e.Link) {
+				s.TimeoutMs = t.TimeoutMs
+			}
 			r.sessions.Touch(s, r.touchedMs())
 		}
 	}

@@ -25,7 +25,7 @@ func (r *Replica) resumeLocal(c *conn, req *wire.ConnectRequest) bool {
 		return false
 	}
 	r.closeOld(s)
-	r.locals.Resume(s, c.id, r.timeout(req.TimeoutMs), r.touchedMs())
+	r.locals.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	r.attach(c, s, req)
 	return true
 }
@@ -60,7 +60,7 @@ func (r *Replica) upgrade(c *conn, req *zk.Request) bool {
 		return false
 	}
 	c.upgrading = true
-	r.askSession(waiting{conn: c, session: c.session.ID, op: zk.OpCreateSession, upgrade: true}, c.session.TimeoutMs)
+	r.askSession(waiting{conn: c, session: c.session.ID, op: zk.OpCreateSession, upgrade: true}, c.session.LongestMs)
 	return true
 }
 

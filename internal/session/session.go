@@ -5,7 +5,8 @@
 // nothing happens by itself. What always holds:
 //
 //	S1  A session never expires earlier than its timeout after its last touch,
-//	    and at most one bucket later (ZooKeeper: one tick).
+//	    with the timeout that it had then: a shorter one takes nothing back that
+//	    its client may count on. And at most one bucket later (ZooKeeper: one tick).
 //	S2  A session that is closing stays closing: no touch revives it.
 //	S3  An id is never given while a session has it.
 package session
@@ -23,7 +24,10 @@ type ConnID uint64
 // Session is one client's lease.
 type Session struct {
 	ID        zk.SessionID
-	TimeoutMs int32  // as negotiated by the connection it is attached to
+	TimeoutMs int32 // as negotiated by the connection it is attached to
+	// LongestMs is the timeout in the log, by which every later leader counts. So
+	// no client is told a longer one.
+	LongestMs int32
 	Conn      ConnID // the connection it is attached to, 0 if none
 	Closing   bool   // a closeSession is on its way
 	Coming    bool   // its createSession is on its way
@@ -77,7 +81,7 @@ func (t *Table) NewID() zk.SessionID {
 func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
 	s, ok := t.byID[id]
 	if !ok {
-		s = &Session{ID: id, TimeoutMs: timeoutMs}
+		s = &Session{ID: id, TimeoutMs: timeoutMs, LongestMs: timeoutMs}
 		t.byID[id] = s
 		t.list(s, nowMs)
 		return s
@@ -112,19 +116,12 @@ func (t *Table) Touch(s *Session, nowMs int64) {
 	if s.Closing {
 		return
 	}
-	expires := t.bucket(nowMs + int64(s.TimeoutMs))
-	s.expiresMs = max(s.expiresMs, expires)
-	if expires < s.bucketMs { // the timeout was negotiated down
-		s.expiresMs = expires
-		t.unlist(s)
-		t.list(s, nowMs)
-	}
+	s.expiresMs = max(s.expiresMs, t.bucket(nowMs+int64(s.TimeoutMs)))
 }
 
 // Resume attaches a session with a newly negotiated timeout to a connection.
 func (t *Table) Resume(s *Session, conn ConnID, timeoutMs int32, nowMs int64) {
 	s.Conn, s.TimeoutMs = conn, timeoutMs
-	s.expiresMs = 0
 	t.Touch(s, nowMs)
 }
 
@@ -187,8 +184,8 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 }
 
 // Reset begins anew, as the server does between two roles: sessions that never
-// were created go, none is closing or attached, and every one has its full
-// timeout again.
+// were created go, none is closing or attached, and every one has the timeout in
+// the log in full again.
 func (t *Table) Reset(nowMs int64) {
 	clear(t.buckets)
 	t.doneMs, t.nextMs = t.bucket(nowMs)-t.stepMs, 0
@@ -197,7 +194,7 @@ func (t *Table) Reset(nowMs int64) {
 			delete(t.byID, id)
 			continue
 		}
-		s.Closing, s.Conn, s.Owner = false, 0, 0
+		s.Closing, s.Conn, s.Owner, s.TimeoutMs = false, 0, 0, s.LongestMs
 		t.list(s, nowMs)
 	}
 }
@@ -222,7 +219,7 @@ func (t *Table) Leases() []Lease {
 	all := make([]Lease, 0, len(t.byID))
 	for id, s := range t.byID {
 		if !s.Coming && !s.Local {
-			all = append(all, Lease{id, s.TimeoutMs})
+			all = append(all, Lease{id, s.LongestMs})
 		}
 	}
 	slices.SortFunc(all, func(a, b Lease) int {

@@ -97,12 +97,25 @@ func TestClosingSessionIsNotRevived(t *testing.T) {
 	}
 }
 
-func TestResumeWithAShorterTimeoutExpiresSooner(t *testing.T) {
+// TestAShorterTimeoutTakesNothingBack that was promised before, and counts from
+// then on. Behind a change of roles the longest in the log counts again.
+func TestAShorterTimeoutTakesNothingBack(t *testing.T) {
 	table := New(100, 1, 0)
 	s := table.Open(7, 30000, 0)
 	table.Resume(s, 3, 1000, 50)
-	if len(table.Expire(1000)) != 0 || len(table.Expire(1200)) != 1 {
+	if len(table.Expire(29900)) != 0 {
+		t.Fatal("expired before the time that its client was promised")
+	}
+	table.Touch(s, 29950)
+	if len(table.Expire(30900)) != 0 || len(table.Expire(31100)) != 1 {
 		t.Fatal("the new timeout does not count")
+	}
+	table.Reset(40000)
+	if len(table.Expire(69900)) != 0 || len(table.Expire(70200)) != 1 {
+		t.Fatal("a new role counts by another timeout than that in the log")
+	}
+	if got := table.Leases(); got[0].TimeoutMs != 30000 {
+		t.Fatalf("a snapshot has %v", got)
 	}
 }
 

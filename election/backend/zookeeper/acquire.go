@@ -254,13 +254,29 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 	return grant, err
 }
 
-// guard tells when the znode or the session goes, until the seat is left.
+// guard tells when the znode or the session goes, until the seat is left. A session
+// whose timeout got shorter counts as one that goes: ZooKeeper's leader may end it
+// before the deadline of the leadership, which rests on the longer one.
 func (s *seat) guard(own *client.Watch, lost chan<- struct{}) {
+	granted := s.session.Timeout()
+	states := s.session.Subscribe()
+	defer states.Close()
+	events := states.Events()
 	for {
 		select {
 		case <-s.ctx.Done():
 			own.Close()
 			return
+		case _, more := <-events:
+			if s.session.Timeout() < granted {
+				own.Close()
+				close(lost)
+				return
+			}
+			if more {
+				continue
+			}
+			events = nil
 		case <-s.session.Done():
 		case <-own.Events():
 		}
