@@ -10,8 +10,9 @@ import (
 )
 
 // Token is a fencing token. Within one election every leadership has a greater
-// token than all before it, for the whole life of the election, across
-// crashes, restarts and restores of the store. Zero is no token.
+// token than all before it, for the whole life of the election, across crashes
+// and restarts of the store; what becomes of it when the store is restored from
+// an older copy, Guarantees.Token says. Zero is no token.
 type Token uint64
 
 // Instant is a point on the clock of this machine, suspension included. It

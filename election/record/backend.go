@@ -93,9 +93,10 @@ func (b *Backend) Traits() election.Traits {
 	traits.Exclusive, traits.Expires, traits.Line = true, true, true
 	const clocks = "rates within Options.ClockDrift (5 %); wall clocks do not matter"
 	const forgets = "the record, and not less than the writer's wall clock in ms; 2^32 more whenever the store may have " +
-		"forgotten some: grows over failover and restore while clocks agree within 49 days"
+		"forgotten some: grows over failovers while clocks agree within 49 days. May go back over a restore from a copy " +
+		"older than the last failover, and where a store that has failed over has lost the whole election"
 	const token = "the record, and not less than the writer's wall clock in ms: grows over deletion and restore " +
-		"unless that clock went back"
+		"while the clocks of two writers differ by less than the time between their grants"
 	if _, ok := b.store.(Incarnated); ok {
 		setDefault(&traits.Guarantees.Token, forgets)
 	}

@@ -21,11 +21,14 @@
 //	    more than two.
 //	R4  A token is greater than the one in the record, and not less than the
 //	    milliseconds of the writer's wall clock since 1970: it grows also when
-//	    the record was deleted, or restored from an older copy. Where the store
-//	    says that it may have forgotten grants (Incarnated), the next token is
-//	    2^32 greater than that: more than was forgotten, on clocks that differ
-//	    by up to 49 days. An election of which a store has forgotten everything
-//	    begins anew, from the wall clock.
+//	    the record was deleted, or restored from an older copy, while the
+//	    clocks of two writers differ by less than the time between their
+//	    grants. Where the store says that it may have forgotten grants
+//	    (Incarnated), the next token is 2^32 greater than that: more than was
+//	    forgotten, on clocks that differ by up to 49 days. What is not covered:
+//	    a restore from a copy older than the last failover, which forgets that
+//	    stride too, and an election of which a store has forgotten everything,
+//	    which begins anew from the wall clock, below all strides.
 //	R5  A write whose answer was lost is looked for by the claim's nonce. A
 //	    claim is released only when no write of it can take effect any more:
 //	    the record has another version than the one that write expects.

@@ -29,6 +29,7 @@ func (b book) page() string {
 	b.offers(&text)
 	b.guarantees(&text)
 	b.proved(&text)
+	b.strikes(&text)
 	b.figures(&text)
 	b.lost(&text)
 	b.leftOut(&text)
@@ -80,6 +81,51 @@ func (b book) proved(text *strings.Builder) {
 		t.row(r.Traits.Name, r.Store, r.Date, (time.Duration(r.LeaseMs) * time.Millisecond).String(), fmt.Sprint(passed), fmt.Sprint(failed),
 			fmt.Sprint(left), fmt.Sprint(r.Leaderships), fmt.Sprintf("%.0f ms", r.OverlapMaxMs), fmt.Sprint(r.TokensBack))
 	}
+}
+
+// strikes shows what was seen under each fault: a row a fault, a column a store.
+func (b book) strikes(text *strings.Builder) {
+	text.WriteString("\n## What was seen under each fault\n\n" +
+		"Each is brought about on purpose, on every backend. \"held\" says that nobody led, and no command acted, beside another,\n" +
+		"that tokens grew, and that the election went on; so does a number, which is in milliseconds, and how long it took. \"-\"\n" +
+		"stands where a backend has no such thing; why, is at the end of this page.\n\n")
+	done := table{text: text}
+	done.row("fault", "what is done", "the number")
+	for _, strike := range electiontest.Strikes {
+		done.row(strike.Name, strike.Done, strike.Means)
+	}
+	text.WriteString("\n")
+	seen := table{text: text}
+	headings := []string{"fault"}
+	for _, r := range b.suites() {
+		headings = append(headings, r.Traits.Name+", "+r.Store)
+	}
+	seen.row(headings...)
+	for _, strike := range electiontest.Strikes {
+		cells := []string{strike.Name}
+		for _, r := range b.suites() {
+			cells = append(cells, outcome(r, strike))
+		}
+		seen.row(cells...)
+	}
+}
+
+// outcome is what one suite has seen of a fault.
+func outcome(r electiontest.Report, strike electiontest.Strike) string {
+	for _, test := range r.Tests {
+		switch figure := r.Figures[strike.Figure]; {
+		case test.Name != strike.Test:
+			continue
+		case test.LeftOut != "":
+			return "-"
+		case !test.Passed:
+			return "FAILED"
+		case figure.Count > 0:
+			return show(figure)
+		}
+		return "held"
+	}
+	return "not struck yet"
 }
 
 // columns are the figures of the page with their headings.

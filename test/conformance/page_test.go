@@ -104,6 +104,25 @@ func TestNewReportsReplaceOldOnesAndKeepTheExperiment(t *testing.T) {
 	}
 }
 
+func TestPageSaysWhatWasSeenUnderEachFault(t *testing.T) {
+	r := report("etcd", "2026-01-01", 1)
+	kill, guardian := electiontest.Strikes[0], electiontest.Strikes[7]
+	r.Figures = map[string]electiontest.Figure{kill.Figure: {Count: 1, Median: 1234}}
+	r.Tests = []electiontest.TestResult{{Name: kill.Test, Passed: true}, {Name: electiontest.Strikes[1].Test, Passed: true},
+		{Name: electiontest.Strikes[2].Test}, {Name: guardian.Test, LeftOut: "why"}}
+	var b book
+	b.add([]electiontest.Report{r})
+	page := b.page()
+	for i, want := range []string{"1234", "held", "FAILED", "not struck yet"} {
+		if row := "| " + electiontest.Strikes[i].Name + " | " + want + " |"; !strings.Contains(page, row) {
+			t.Errorf("the page has no row %q", row)
+		}
+	}
+	if row := "| " + guardian.Name + " | - |"; !strings.Contains(page, row) {
+		t.Errorf("the page has no row %q", row)
+	}
+}
+
 func TestFailedTestsAreCounted(t *testing.T) {
 	r := report("etcd", "", 2)
 	r.Tests = append(r.Tests, electiontest.TestResult{Name: "F"}, electiontest.TestResult{Name: "L", LeftOut: "why"})

@@ -139,7 +139,7 @@ func (b *Backend) Traits() election.Traits {
 				"grow nevertheless",
 			Clocks: "rates of the service's clock and the holder's within Options.ClockDrift (5 %); wall clocks do not matter",
 			Token: "the lock's blob, and not less than the writer's wall clock in ms: grows over deletion and restore " +
-				"unless that clock went back",
+				"while the clocks of two writers differ by less than the time between their grants",
 			Renewal: "1 lease request and 1 read, four in a lease: with 60 s about $0.1 a month at $0.4 per million, with 15 s $0.6",
 			Waiting: "1 read per poll: about $0.1 to $0.4 a month. The next in line also asks for the lease with each poll and " +
 				"writes three times in a lease, at $5 per million: $0.9 to $3 a month",

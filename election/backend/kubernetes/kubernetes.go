@@ -160,10 +160,11 @@ func (s *store) Traits() election.Traits {
 		LeaseMin: time.Second,
 		Guarantees: election.Guarantees{
 			Failover: "none: an API server answers a write when a quorum of etcd has it. Elections stand still while there is no quorum; " +
-				"a restored backup of etcd may bring an old holder back, tokens grow nevertheless",
+				"a restored backup of etcd may bring an old holder back",
 			Clocks: "rate only: a Lease expires when a candidate has seen it unchanged for a whole lease on its own clock",
 			Token: "last token + 1, or milliseconds since 1970 of the new holder's clock if that is more; kept in an annotation. " +
-				"Goes back only if the Lease is deleted and the clock set back",
+				"Goes back if the Lease is deleted or restored and the new holder's clock is behind that of the last one by " +
+				"more than the time between their grants",
 			Renewal: "one update (one write in etcd) and one read by the holder, four in a lease",
 			Waiting: "one watch on the Lease and one read for each change of it; the next in line writes three times in a lease",
 			Notice:  "watch; polls every second where watching is not allowed",

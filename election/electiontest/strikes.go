@@ -1,0 +1,40 @@
+package electiontest
+
+// Strike is a fault that the suite brings about on purpose.
+type Strike struct {
+	// Name is in words, Test the test of the suite, Done what is done.
+	Name, Test, Done string
+	// Figure is what is measured, empty if nothing is; Means what it is.
+	Figure, Means string
+}
+
+// Strikes lists the faults, for reports: candidates, user code, the parts of
+// `conclave run`, the store and the way to it.
+var Strikes = []Strike{
+	{"holder killed", "HolderKilledHandsOverWithAGreaterToken", "kill -9 of the leader's process",
+		FigureKill, "until the next one leads"},
+	{"holder frozen", "HolderFrozenPastItsLeaseFindsItLost", "SIGSTOP of the leader's process until its lease is over", "", ""},
+	{"user code blocks", "UserCodeThatBlocksHoldsUpNoEnd", "OnEvent and OnStuck of a leader do not return, and it is cut off", "", ""},
+	{"user code panics", "UserCodeThatPanicsLeavesTheElectionFree", "the leader's function panics, then a health check", "", ""},
+	{"health check hangs", "HealthCheckThatHangsGivesTheElectionUp", "the leader's health check does not return", "", ""},
+	{"warm-up hangs", "WarmUpThatHangsHoldsNobodyUp", "the successor never gets ready", "", ""},
+	{"warm-up panics", "WarmUpThatPanicsChangesNothing", "the successor's warm-up panics", "", ""},
+	{"guardian frozen", "FrozenGuardianKeepsNoCommandAlive", "SIGSTOP of a run's guardian; then the run is cut off, or resigns",
+		FigureGuardian, "from the cut to the last act of its command"},
+	{"run frozen", "FrozenRunKeepsNoCommandAlive", "SIGSTOP of a run, not of its guardian",
+		FigureFrozenRun, "from the freeze to the last act of its command"},
+	{"pipes full", "PipesThatNobodyReadsKeepNoCommandAlive",
+		"nobody reads the standard output and error of a run, nor its log of all events; then it is cut off",
+		FigureFullPipes, "from the cut to the last act of its command"},
+	{"link cut", "CutOffHolderStopsBeforeItsDeadline", "nothing goes to or from the leader any more", "", ""},
+	{"connections die silently", "ConnectionsThatDieSilentlyCostNobodyItsTurn",
+		"what is sent on the connections of a waiter is lost, new ones work; then the leader resigns", FigureStranded, "until the waiter leads"},
+	{"replies lost", "LostRepliesLeaveNobodyBehind", "a grant's and a release's answers are lost", "", ""},
+	{"replies late", "LateRepliesAreNotBelieved", "renewals are answered two leases later", "", ""},
+	{"done, not confirmed", "UnconfirmedWorkMakesNoLeader",
+		"the store does what the leader, and then a waiter, asks, and answers nothing", FigureMute, "until one behind that waiter leads"},
+	{"disk of seconds", "DiskOfSecondsElectsNoTwo", "every answer, or each sync of an own disk, takes more than a lease",
+		FigureSlow, "when it is over, until three have led in turn"},
+	{"store restarted", "RestartedStoreElectsNoTwo", "kill -9 of the store under a leader, and a new start", "", ""},
+	{"election deleted", "DeletedElectionIsLostAndItsTokensGrowOn", "an operator deletes all that the store keeps of it", "", ""},
+}
