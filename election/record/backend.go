@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/line"
 )
 
 // Options of a Backend. The zero value is good.
@@ -29,36 +29,10 @@ type Backend struct {
 	store   Store
 	options Options
 
-	mu     sync.Mutex
-	sights map[string]*sight // by election
-	claims map[string]*state // by nonce, from Acquire to Release
-	// stale are the nonces of claims whose release has failed, by election.
-	stale map[string][]string
-}
-
-// state is what is known of one claim.
-type state struct {
-	election string
-	lease    time.Duration
-
-	mu sync.Mutex
-	// stop ends what goes on in the background for this claim.
-	stop func()
-	// over: released, no longer a candidate.
-	over bool
-	// wrote: a write of this claim was sent, whatever became of it.
-	wrote bool
-	// beat is the greatest that this claim has put into a write as the holder.
-	beat uint64
-	// pending are the versions that writes expect whose answer has not come.
-	// Any answer to a write tells that the version it expected is gone for
-	// good, and so are all other writes that expect it.
-	pending map[string]bool
-	// version of the record as this claim wrote it last, known only if
-	// fresh.
-	record  Record
-	version string
-	fresh   bool
+	mu    sync.Mutex
+	books map[string]*line.Book // by election
+	// stops end what goes on in the background for a claim, by nonce.
+	stops map[string]func()
 }
 
 // New returns a backend on the store.
@@ -69,16 +43,14 @@ func New(store Store, options Options) *Backend {
 	if options.Wall == nil {
 		options.Wall = time.Now
 	}
-	return &Backend{store: store, options: options,
-		sights: make(map[string]*sight), claims: make(map[string]*state),
-		stale: make(map[string][]string)}
+	return &Backend{store: store, options: options, books: make(map[string]*line.Book), stops: make(map[string]func())}
 }
 
 // Close lets go of the store. Grants that were not released run out.
 func (b *Backend) Close() error {
 	b.mu.Lock()
-	for _, s := range b.claims {
-		s.stop()
+	for _, stop := range b.stops {
+		stop()
 	}
 	b.mu.Unlock()
 	if b.options.Close == nil {
@@ -120,158 +92,25 @@ func (b *Backend) fail(what, name string, err error) error {
 	return fmt.Errorf("%s: %s %q: %w", b.name(), what, name, err)
 }
 
-// limit is how long one request to the store may take for a claim of this lease:
-// as long as the Elector lets a renewal take, within bounds. A connection that
-// died without a word must not keep a candidate from asking on another.
-func (b *Backend) limit(lease time.Duration) time.Duration {
-	return min(max(lease/4, requestMin), requestMax)
-}
-
-const (
-	requestMin = 500 * time.Millisecond
-	requestMax = 10 * time.Second
-)
-
-// errNoAnswer is what a request ends with that has taken too long.
-var errNoAnswer = errors.New("no answer")
-
-// bounded makes one request to the store with a time limit. Every request of
-// this package comes through here.
-func bounded(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
-	within, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := request(within)
-	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w within %v: %w", errNoAnswer, limit, err)
+// book returns that of an election. The caller holds the mutex.
+func (b *Backend) book(name string) *line.Book {
+	book := b.books[name]
+	if book == nil {
+		book = line.NewBook()
+		b.books[name] = book
 	}
-	return err
+	return book
 }
 
-// await waits for a change of the record, at most for the limit.
-func (b *Backend) await(ctx context.Context, name, version string, limit, lease time.Duration) error {
-	return bounded(ctx, limit+b.limit(lease), func(ctx context.Context) error {
-		return b.store.Wait(ctx, name, version, limit)
-	})
-}
-
-// read reads the record for a claim of this lease and notes what it has seen.
-func (b *Backend) read(ctx context.Context, name string, lease time.Duration) (sight, error) {
-	var record Record
-	var version string
-	err := bounded(ctx, b.limit(lease), func(ctx context.Context) (err error) {
-		record, version, err = b.store.Read(ctx, name)
-		return err
-	})
+// see reads the record and notes what it has seen.
+func (b *Backend) see(ctx context.Context, name string, lease time.Duration) (line.Sight, error) {
+	answer, err := b.read(ctx, name, lease)
 	if err != nil {
-		return sight{}, err
+		return line.Sight{}, err
 	}
-	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := b.sights[name]
-	if s == nil {
-		s = &sight{}
-		b.sights[name] = s
-	}
-	s.see(record, version, now)
-	b.sweep(name, record, version)
-	return *s, nil
-}
-
-// sweep forgets the claims whose release has failed, once the record shows that
-// nothing of them is left and nothing can come. The caller holds the mutex.
-func (b *Backend) sweep(name string, record Record, version string) {
-	if len(b.stale[name]) == 0 {
-		return
-	}
-	b.stale[name] = slices.DeleteFunc(b.stale[name], func(nonce string) bool {
-		s := b.claims[nonce]
-		if s != nil && !s.left(nonce, record, version) {
-			return false
-		}
-		delete(b.claims, nonce)
-		return true
-	})
-}
-
-// left reports whether a claim that is over has left the record for good.
-func (s *state) left(nonce string, record Record, version string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	there := record.Nonce == nonce || record.Next != nil && record.Next.Nonce == nonce
-	return s.over && !there && !s.pending[version]
-}
-
-// write makes one compare and set for a claim, and remembers a write of which
-// nobody knows whether it took effect.
-func (b *Backend) write(ctx context.Context, name string, record Record, version string, s *state) error {
-	s.mu.Lock()
-	s.expect(version)
-	s.mu.Unlock()
-	var after string
-	err := bounded(ctx, b.limit(s.lease), func(ctx context.Context) (err error) {
-		after, err = b.store.Write(ctx, name, record, version)
-		return err
-	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fresh = false
-	switch {
-	case err == nil:
-		s.record, s.version, s.fresh = record, after, true
-		delete(s.pending, version)
-	case errors.Is(err, ErrConflict):
-		delete(s.pending, version)
-	}
-	return err
-}
-
-// nextBeat returns a beat for a write of the holder, who has seen the given one. It
-// is greater than all of this claim before, also those of writes that the store has
-// forgotten since: others may have seen them (R2).
-func (s *state) nextBeat(seen uint64) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.beat = max(s.beat, seen) + 1
-	return s.beat
-}
-
-// expect notes a write that is about to be sent. The caller holds the mutex.
-func (s *state) expect(version string) {
-	s.wrote = true
-	if s.pending == nil {
-		s.pending = make(map[string]bool)
-	}
-	s.pending[version] = true
-}
-
-// change reads, lets edit say what to write, and writes, until it is done.
-// Edit returns false when there is nothing to write. It returns the version
-// that edit saw last.
-func (b *Backend) change(ctx context.Context, name string, s *state, edit func(sight) (Record, bool, error)) (string, error) {
-	for {
-		seen, err := b.read(ctx, name, s.lease)
-		if err != nil {
-			return "", err
-		}
-		record, needed, err := edit(seen)
-		if err != nil || !needed {
-			return seen.version, err
-		}
-		err = b.write(ctx, name, record, seen.version, s)
-		if !errors.Is(err, ErrConflict) {
-			return seen.version, err
-		}
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-	}
-}
-
-func (b *Backend) claim(nonce string) *state {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.claims[nonce]
+	return b.book(name).See(b.now(), answer.Record, answer.Version), nil
 }
 
 // Elections returns the names of all elections that have a record.
@@ -290,28 +129,17 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 
 // History returns the latest leaderships.
 func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
-	seen, err := b.read(ctx, name, milliseconds(observeLimit))
+	seen, err := b.see(ctx, name, observeLimit)
 	if err != nil {
 		return nil, b.fail("read the history of", name, err)
 	}
-	return election.OneByOne(seen.record.History), nil
+	return election.OneByOne(seen.Record.History), nil
 }
 
-// Ask leaves a request in the record. The holder finds it when it renews. That a
-// holder has run out knows only who has watched its record for a lease.
+// Ask leaves a request in the record. The holder finds it when it renews.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
-	_, err := b.change(ctx, name, &state{lease: milliseconds(observeLimit)}, func(seen sight) (Record, bool, error) {
-		record := seen.record
-		gone := record.Nonce == "" || b.now() >= seen.vacantAt()
-		if gone || request.Token != 0 && request.Token != record.Token {
-			return record, false, election.ErrNoLeader
-		}
-		asked := request
-		asked.Token = record.Token
-		record.Request = &asked
-		return record, true, nil
-	})
-	if err != nil {
+	nobody := election.Claim{Election: name, Lease: observeLimit}
+	if _, err := b.change(ctx, nobody, line.Asking{Request: request}); err != nil {
 		return b.fail("ask the leader of", name, err)
 	}
 	return nil

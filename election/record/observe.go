@@ -3,30 +3,30 @@ package record
 import (
 	"context"
 	"iter"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/line"
 )
 
 // observeLimit is how long an observer waits at most before it looks again.
-const observeLimit = 10_000 // ms
+const observeLimit = 10 * time.Second
 
 // Observe yields what the record says, less what has run out as seen from
 // here.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
-		c := &candidate{backend: b, claim: election.Claim{Election: name, Lease: milliseconds(observeLimit)}}
-		last, first, broken := election.View{Election: name}, true, false
+		last, first, broken, failures := election.View{Election: name}, true, false, 0
 		for ctx.Err() == nil {
-			seen, err := b.read(ctx, name, c.claim.Lease)
+			seen, err := b.see(ctx, name, observeLimit)
 			if ctx.Err() != nil {
 				return
 			}
-			view := last
-			var again election.Instant
+			view, again := last, b.now()
 			if err == nil {
-				c.version, c.failures = seen.version, 0
-				view, again = seen.view(name, b.now())
+				view, again = viewOf(&seen, name, b.now())
 			} else {
 				err = b.fail("observe", name, err)
 			}
@@ -34,24 +34,33 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 				return
 			}
 			last, first, broken = view, false, err != nil
-			_ = c.wait(ctx, again, broken) // the next read tells
+			if limit := again.Sub(b.now()); limit > 0 {
+				err = b.await(ctx, name, seen.Version, limit, observeLimit)
+			}
+			if err == nil {
+				failures = 0
+				continue
+			}
+			pause := line.RetryPause(failures, observeLimit)
+			failures++
+			b.sleep(ctx, b.now().Add(pause/2+rand.N(pause/2+1))) // the next read tells
 		}
 	}
 }
 
-// view returns what people see at now, and when it changes by itself.
-func (s *sight) view(name string, now election.Instant) (election.View, election.Instant) {
-	view := election.View{Election: name, Token: s.record.Token}
-	again := now.Add(milliseconds(observeLimit))
-	if at := s.vacantAt(); now < at && s.record.Nonce != "" {
-		view.Leader = s.record.Holder
-		if h := s.record.History; len(h) > 0 {
+// viewOf returns what people see at now, and when it changes by itself.
+func viewOf(s *line.Sight, name string, now election.Instant) (election.View, election.Instant) {
+	view := election.View{Election: name, Token: s.Record.Token}
+	again := now.Add(observeLimit)
+	if at := s.VacantAt(); now < at && s.Record.Nonce != "" {
+		view.Leader = s.Record.Holder
+		if h := s.Record.History; len(h) > 0 {
 			view.Since = h[len(h)-1].Since
 		}
 		again = min(again, at)
 	}
-	if at := s.nextGoneAt(); now < at {
-		view.Candidates = []string{s.record.Next.ID}
+	if at := s.NextGoneAt(); now < at {
+		view.Candidates = []string{s.Record.Next.ID}
 		again = min(again, at)
 	}
 	return view, again

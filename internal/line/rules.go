@@ -1,4 +1,4 @@
-package record
+package line
 
 import (
 	"slices"
@@ -7,16 +7,16 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// sight is what this process has seen of one record. Others' leases are
+// Sight is what this process has seen of one record. Others' leases are
 // counted by it (R2).
-type sight struct {
-	record  Record
-	version string
+type Sight struct {
+	Record  Record
+	Version string
 	holder  mark // of Nonce and Beat; empty after a release
 	next    mark // of Next
 	// leaseMs is the holder's, also while its record is gone; token is the
-	// greatest seen, under the incarnation tokenIn; and until notBefore the lease of a holder may last whose
-	// record was taken back to that of an older one.
+	// greatest seen, under the incarnation tokenIn; and until notBefore the lease
+	// of a holder may last whose record was taken back to that of an older one.
 	leaseMs   int64
 	token     election.Token
 	tokenIn   string
@@ -37,10 +37,10 @@ func (m *mark) see(nonce string, beat uint64, now election.Instant) {
 }
 
 // see notes what an answer that arrived at now has shown.
-func (s *sight) see(record Record, version string, now election.Instant) {
-	s.record, s.version = record, version
+func (s *Sight) see(record Record, version string, now election.Instant) {
+	s.Record, s.Version = record, version
 	if record.Token < s.token {
-		s.notBefore = max(s.notBefore, s.vacantAt())
+		s.notBefore = max(s.notBefore, s.VacantAt())
 	}
 	if record.Token >= s.token {
 		s.tokenIn = record.Incarnation
@@ -62,36 +62,36 @@ func (s *sight) see(record Record, version string, now election.Instant) {
 // and may have been shown by a server that was cut off and never elected anybody.
 // To count on from it would take more than a stride ahead what the next failover
 // may forget (R4).
-func (s *sight) known(incarnation string) election.Token {
+func (s *Sight) known(incarnation string) election.Token {
 	if s.tokenIn != incarnation {
 		return 0
 	}
 	return s.token
 }
 
-// vacantAt is when the election is free for the taking, as far as the holder
+// VacantAt is when the election is free for the taking, as far as the holder
 // is concerned: at once if there is none. The lease of a holder whose record
 // was deleted or taken back to an older copy is waited out: it does not know
 // yet (R6).
-func (s *sight) vacantAt() election.Instant {
+func (s *Sight) VacantAt() election.Instant {
 	if s.holder.nonce == "" {
 		return s.notBefore
 	}
 	return max(s.notBefore, s.holder.since.Add(milliseconds(s.leaseMs)))
 }
 
-// nextGoneAt is when the next in line has given no sign of life for so long
+// NextGoneAt is when the next in line has given no sign of life for so long
 // that it counts as gone: at once if there is none. One that was written and
 // not seen since has just come.
-func (s *sight) nextGoneAt() election.Instant {
-	next := s.record.Next
+func (s *Sight) NextGoneAt() election.Instant {
+	next := s.Record.Next
 	switch {
 	case next == nil:
 		return 0
 	case s.next.nonce != next.Nonce || s.next.beat != next.Beat:
 		return never
 	}
-	return s.next.since.Add(milliseconds(s.record.Next.LeaseMs))
+	return s.next.since.Add(milliseconds(s.Record.Next.LeaseMs))
 }
 
 const never = election.Instant(1<<63 - 1)
@@ -108,6 +108,7 @@ const (
 	touch      // show that it still waits
 	ready      // say that it has warmed up
 	cold       // say that it has not
+	undo       // take the claim out again (R7)
 )
 
 // warmth is how far a candidate that was nominated is.
@@ -122,10 +123,10 @@ const (
 
 // decide returns what the claim does at now, and when it decides anew if the
 // record does not change before. beaten is when it last wrote its own beat.
-func (s *sight) decide(claim election.Claim, state warmth, beaten, now election.Instant) (move, election.Instant) {
-	next := s.record.Next
+func (s *Sight) decide(claim election.Claim, state warmth, beaten, now election.Instant) (move, election.Instant) {
+	next := s.Record.Next
 	mine := next != nil && next.Nonce == claim.Nonce
-	vacantAt, goneAt := s.vacantAt(), s.nextGoneAt()
+	vacantAt, goneAt := s.VacantAt(), s.NextGoneAt()
 	if now >= vacantAt && (mine || now >= goneAt) {
 		return take, now
 	}
@@ -158,8 +159,8 @@ func later(at, other, now election.Instant) election.Instant {
 // displaces says whether the claim may take the place of a next in line that
 // is alive: the one that the holder wants, and else the higher priority,
 // unless the holder has made its choice.
-func (s *sight) displaces(claim election.Claim) bool {
-	next, wanted := s.record.Next, s.record.Wanted
+func (s *Sight) displaces(claim election.Claim) bool {
+	next, wanted := s.Record.Next, s.Record.Wanted
 	switch {
 	case wanted != "":
 		return claim.ID == wanted && next.ID != wanted
@@ -203,7 +204,10 @@ func (r Record) released(wall time.Time, reason election.Reason) Record {
 	return Record{Token: r.Token, Incarnation: r.Incarnation, Beat: r.Beat + 1, Next: r.Next, History: r.closed(wall, reason)}
 }
 
-// undone returns the record without a holder that has never led.
+// undone returns the record without a holder that has never led: it stands there by
+// a write that was not acknowledged, and perhaps forgotten since by others. What a
+// read shows is no grant (R7). The claim then takes the election as any other does,
+// by a write that the store judges as one.
 func (r Record) undone() Record {
 	history := slices.Clone(r.History)
 	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
@@ -227,8 +231,13 @@ func (r Record) with(next *Next) Record {
 	return r
 }
 
-// joined returns the claim as the next in line.
-func joined(claim election.Claim, beat uint64) *Next {
+// joined returns the claim as the next in line, with a beat that differs from that
+// of the candidate displaced.
+func joined(claim election.Claim, displaced *Next) *Next {
+	beat := uint64(1)
+	if displaced != nil {
+		beat = displaced.Beat + 1
+	}
 	return &Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority,
 		LeaseMs: waitingLease(claim).Milliseconds(), Beat: beat}
 }

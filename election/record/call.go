@@ -1,0 +1,191 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/line"
+)
+
+// call is an operation on its way: it brings it what it wants of the store.
+type call struct {
+	b     *Backend
+	op    line.Op
+	name  string
+	lease time.Duration
+	// warm makes a candidate ready, and warmed is closed when it has ended.
+	warm   func()
+	warmed chan struct{}
+}
+
+// run returns when the operation is done, or its context has ended. The error is
+// the store's where nobody knows what became of a request.
+func (c *call) run(ctx context.Context) (line.Want, error) {
+	want := c.step(c.op.Begin)
+	var failed error
+	for want.Kind != line.Done {
+		answer, err := c.ask(ctx, want)
+		if answer.Kind == line.Shown && ctx.Err() != nil {
+			return want, context.Cause(ctx)
+		}
+		if err != nil {
+			failed = err
+		}
+		asked := want.Kind
+		want = c.step(func(now election.Instant) line.Want { return c.op.Answer(now, answer) })
+		switch {
+		case want.Kind == line.Done:
+		case ctx.Err() != nil:
+			return want, errors.Join(err, context.Cause(ctx))
+		case asked != line.Wait && errors.Is(err, election.ErrPermanent):
+			return want, err
+		case want.Warm:
+			c.warmed = make(chan struct{})
+			go c.warmUp(c.warmed)
+		}
+	}
+	if want.Err == line.ErrUnanswered {
+		return want, failed
+	}
+	return want, want.Err
+}
+
+func (c *call) warmUp(warmed chan struct{}) {
+	c.warm()
+	close(warmed)
+}
+
+// step moves the operation. Operations of a backend take turns.
+func (c *call) step(move func(now election.Instant) line.Want) line.Want {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	return move(c.b.now())
+}
+
+// ask brings one want to the store.
+func (c *call) ask(ctx context.Context, want line.Want) (line.Answer, error) {
+	switch want.Kind {
+	case line.Read:
+		return c.b.read(ctx, c.name, c.lease)
+	case line.Write:
+		var after string
+		err := bounded(ctx, c.b.limit(c.lease), func(ctx context.Context) (err error) {
+			after, err = c.b.store.Write(ctx, c.name, want.Record, want.Version)
+			return err
+		})
+		return written(after, err), err
+	case line.Wait:
+		return c.wait(ctx, want)
+	}
+	c.b.sleep(ctx, want.Until)
+	return line.Answer{Kind: line.Woken}, nil
+}
+
+// written is what a store says of a write.
+func written(version string, err error) line.Answer {
+	var notYet *NotYetError
+	switch {
+	case err == nil:
+		return line.Answer{Kind: line.Written, Version: version}
+	case errors.Is(err, ErrConflict):
+		return line.Answer{Kind: line.Conflict}
+	case errors.As(err, &notYet):
+		return line.Answer{Kind: line.NotYet, After: notYet.After}
+	}
+	return line.Answer{}
+}
+
+// wait waits for a change. The end of a warm-up ends it too.
+func (c *call) wait(ctx context.Context, want line.Want) (line.Answer, error) {
+	limit := want.Until.Sub(c.b.now())
+	if limit <= 0 {
+		return line.Answer{Kind: line.Woken}, nil
+	}
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	warmed := c.warmed
+	if warmed != nil {
+		go func() {
+			select {
+			case <-warmed:
+				cancel()
+			case <-within.Done():
+			}
+		}()
+	}
+	err := c.b.await(within, c.name, want.Version, limit, c.lease)
+	select {
+	case <-warmed:
+		c.warmed = nil
+		return line.Answer{Kind: line.Woken}, nil
+	default:
+	}
+	if err != nil {
+		return line.Answer{}, err
+	}
+	return line.Answer{Kind: line.Woken}, nil
+}
+
+// sleep sleeps until an instant.
+func (b *Backend) sleep(ctx context.Context, until election.Instant) {
+	timer := b.options.Clock.Timer(until)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	}
+}
+
+// limit is how long one request to the store may take for a claim of this lease:
+// as long as the Elector lets a renewal take, within bounds. A connection that
+// died without a word must not keep a candidate from asking on another.
+func (b *Backend) limit(lease time.Duration) time.Duration {
+	return min(max(lease/4, requestMin), requestMax)
+}
+
+const (
+	requestMin = 500 * time.Millisecond
+	requestMax = 10 * time.Second
+)
+
+// errNoAnswer is what a request ends with that has taken too long.
+var errNoAnswer = errors.New("no answer")
+
+// bounded makes one request to the store with a time limit. Every request of
+// this package comes through here.
+func bounded(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := request(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w within %v: %w", errNoAnswer, limit, err)
+	}
+	return err
+}
+
+// await waits for a change of the record, at most for the limit.
+func (b *Backend) await(ctx context.Context, name, version string, limit, lease time.Duration) error {
+	return bounded(ctx, limit+b.limit(lease), func(ctx context.Context) error {
+		return b.store.Wait(ctx, name, version, limit)
+	})
+}
+
+// read reads the record for a claim of this lease.
+func (b *Backend) read(ctx context.Context, name string, lease time.Duration) (line.Answer, error) {
+	answer := line.Answer{Kind: line.Shown}
+	err := bounded(ctx, b.limit(lease), func(ctx context.Context) (err error) {
+		answer.Record, answer.Version, err = b.store.Read(ctx, name)
+		return err
+	})
+	if err != nil {
+		return line.Answer{}, err
+	}
+	answer.Wall = b.wall()
+	if store, ok := b.store.(Incarnated); ok {
+		answer.Incarnation = store.Incarnation()
+	}
+	return answer, nil
+}

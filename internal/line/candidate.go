@@ -1,0 +1,214 @@
+package line
+
+import (
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// The pause after the first failed request of a candidate in line, and the limit
+// to which it doubles: many who wait must not keep an ailing store down.
+const (
+	retryPause    = 100 * time.Millisecond
+	retryPauseMax = 5 * time.Second
+)
+
+// Candidate is one call of Acquire: it waits until the election is vacant and its
+// claim first in line.
+type Candidate struct {
+	book  *Book
+	claim election.Claim
+	own   *claim
+	seed  uint64
+
+	asked    Want             // of the store
+	sent     election.Instant // when
+	move     move             // that is written
+	answered election.Instant // when a turn has ended well last
+	failures int              // in a row
+	beaten   election.Instant // when this candidate's beat was written last
+	warmth   warmth
+
+	behind bool             // it has stood behind the next in line
+	joinAt election.Instant // before when it leaves the place to others
+}
+
+// Candidate begins a claim. Candidates with different seeds do not come back
+// together; 0 spreads nothing.
+func (b *Book) Candidate(c election.Claim, seed uint64) *Candidate {
+	own := &claim{}
+	b.claims[c.Nonce] = own
+	return &Candidate{book: b, claim: c, own: own, seed: seed}
+}
+
+// Begin looks at the record.
+func (c *Candidate) Begin(now election.Instant) Want {
+	c.answered = now
+	return c.ask(Want{Kind: Read})
+}
+
+// Warmed says that the warm-up has ended. A candidate that waits looks again.
+func (c *Candidate) Warmed(ready bool) {
+	c.warmth = failed
+	if ready {
+		c.warmth = warm
+	}
+}
+
+func (c *Candidate) ask(w Want) Want {
+	c.asked = w
+	return w
+}
+
+// Answer makes one move of the claim.
+func (c *Candidate) Answer(now election.Instant, a Answer) Want {
+	asked := c.asked
+	if asked.Kind == Write {
+		c.own.written(asked, a)
+	}
+	switch a.Kind {
+	case Unanswered:
+		return c.fail(now)
+	case Woken:
+		return c.ask(Want{Kind: Read})
+	case Shown:
+		return c.look(now, a)
+	}
+	c.answered, c.failures = now, 0
+	switch {
+	case a.Kind == NotYet:
+		return c.wait(now, asked.Version, c.sent.Add(a.After))
+	case a.Kind == Written && c.move == take:
+		return c.ask(Want{Grant: asked.Record.grant(election.Grant{Claim: c.claim, Sent: c.sent})})
+	case a.Kind == Written && c.move != undo:
+		c.beaten = c.sent
+		if c.move == cold {
+			c.warmth = notAsked // to be nominated from here on is to be asked anew
+		}
+	}
+	return c.ask(Want{Kind: Read})
+}
+
+// fail asks again later, and gives up a store that has not answered for the time
+// of a lease.
+func (c *Candidate) fail(now election.Instant) Want {
+	if c.asked.Kind != Wait && now.Sub(c.answered) > c.claim.Lease {
+		return c.ask(Want{Err: ErrUnanswered})
+	}
+	pause := RetryPause(c.failures, c.claim.Lease)
+	c.failures++
+	return c.ask(Want{Kind: Pause, Until: now.Add(pause/2 + c.chance(pause/2))})
+}
+
+// RetryPause is how long to wait at most after so many failures in a row: longer
+// with every one.
+func RetryPause(failures int, lease time.Duration) time.Duration {
+	pause := min(retryPause, lease/10) << min(failures, 10)
+	return min(pause, retryPauseMax, max(lease/4, 1))
+}
+
+// chance returns a length up to the limit, by xorshift64.
+func (c *Candidate) chance(limit time.Duration) time.Duration {
+	c.seed ^= c.seed << 13
+	c.seed ^= c.seed >> 7
+	c.seed ^= c.seed << 17
+	return time.Duration(c.seed % uint64(limit+1))
+}
+
+// wait looks again when the record has changed, or at a time.
+func (c *Candidate) wait(now election.Instant, version string, until election.Instant) Want {
+	if until <= now {
+		return c.ask(Want{Kind: Read})
+	}
+	return c.ask(Want{Kind: Wait, Version: version, Until: min(until, now.Add(c.claim.Lease))})
+}
+
+// look decides by the record as it was read.
+func (c *Candidate) look(now election.Instant, a Answer) Want {
+	seen := c.book.See(now, a.Record, a.Version)
+	if seen.Record.Nonce == c.claim.Nonce {
+		return c.write(now, undo, seen.Record.undone())
+	}
+	warms := c.hearNomination()
+	move, again := seen.decide(c.claim, c.warmth, c.beaten, now)
+	if move == join {
+		move, again = c.giveRoom(now)
+	}
+	w := c.make(now, move, again, a)
+	w.Warm = warms
+	return w
+}
+
+// make makes a move.
+func (c *Candidate) make(now election.Instant, move move, again election.Instant, a Answer) Want {
+	record := c.book.seen.Record
+	switch next := record.Next; move {
+	case take:
+		record = record.taken(c.claim, c.book.seen.known(a.Incarnation), a.Incarnation, a.Wall)
+		record.Beat = c.own.nextBeat(record.Beat)
+	case join:
+		record = record.with(joined(c.claim, next))
+	case touch:
+		record = record.with(next.in(next.State))
+	case ready:
+		record = record.with(next.in(StateReady))
+	case cold:
+		record = record.with(next.in(StateCold))
+	default:
+		if next != nil && next.Nonce != c.claim.Nonce {
+			c.behind, c.joinAt = true, 0
+		}
+		c.answered, c.failures = now, 0
+		return c.wait(now, a.Version, again)
+	}
+	return c.write(now, move, record)
+}
+
+// write writes over what was seen, unless the claim was released meanwhile. A
+// grant counts from here (R2).
+func (c *Candidate) write(now election.Instant, move move, record Record) Want {
+	if c.own.over {
+		return c.ask(Want{Err: ErrReleased})
+	}
+	c.move, c.sent = move, now
+	return c.ask(c.own.write(record, c.book.seen.Version))
+}
+
+// giveRoom lets those who stood in line together come to the free place one
+// after the other: the first that does spares the others a write (R3).
+func (c *Candidate) giveRoom(now election.Instant) (move, election.Instant) {
+	free := now >= c.book.seen.NextGoneAt()
+	switch {
+	case !free || !c.behind || c.book.seen.Record.Wanted == c.claim.ID:
+		return join, now
+	case c.joinAt == 0:
+		c.joinAt = now.Add(c.chance(c.claim.Lease / 8))
+	}
+	if now < c.joinAt {
+		return stay, c.joinAt
+	}
+	c.joinAt = 0
+	return join, now
+}
+
+// hearNomination reports whether the record asks this claim to warm up, once.
+func (c *Candidate) hearNomination() bool {
+	next := c.book.seen.Record.Next
+	asked := next != nil && next.Nonce == c.claim.Nonce && next.State == StateNominated && c.warmth == notAsked
+	if asked {
+		c.warmth = warming
+	}
+	return asked
+}
+
+// grant puts what the record says of its holder into a grant.
+func (r Record) grant(g election.Grant) election.Grant {
+	g.Token = r.Token
+	g.Lease = milliseconds(r.LeaseMs)
+	g.Request = r.Request
+	g.Rival = ""
+	if next := r.Next; next != nil && next.Priority > r.Priority {
+		g.Rival = next.ID
+	}
+	return g
+}

@@ -1,0 +1,90 @@
+package line
+
+import (
+	"slices"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Editor says what is to be written into a record, and false if nothing is.
+type Editor interface {
+	Edit(now election.Instant, wall time.Time, seen Sight) (Record, bool, error)
+}
+
+// Change reads, lets an Editor say what to write, and writes, until it is done.
+// Want.Version is then that of the record that the Editor has seen last.
+type Change struct {
+	book   *Book
+	own    *claim
+	editor Editor
+	asked  Want
+}
+
+// Change changes the record for a claim, "" being nobody's.
+func (b *Book) Change(nonce string, editor Editor) *Change {
+	own := b.claims[nonce]
+	if own == nil {
+		own = &claim{}
+	}
+	return &Change{book: b, own: own, editor: editor}
+}
+
+// Begin looks at the record.
+func (c *Change) Begin(election.Instant) Want {
+	c.asked = Want{Kind: Read}
+	return c.asked
+}
+
+// Answer goes on.
+func (c *Change) Answer(now election.Instant, a Answer) Want {
+	version := c.asked.Version
+	if c.asked.Kind == Write {
+		c.own.written(c.asked, a)
+	}
+	switch a.Kind {
+	case Shown:
+		seen := c.book.See(now, a.Record, a.Version)
+		record, needed, err := c.editor.Edit(now, a.Wall, seen)
+		if err != nil || !needed {
+			return Want{Version: seen.Version, Err: err}
+		}
+		c.asked = c.own.write(record, seen.Version)
+		return c.asked
+	case Written:
+		return Want{Version: version}
+	case Conflict:
+		return c.Begin(now)
+	}
+	return Want{Version: version, Err: ErrUnanswered}
+}
+
+// keep remembers a claim that could not be released.
+func (c *Change) keep(nonce string) {
+	if c.book.claims[nonce] != nil && !slices.Contains(c.book.stale, nonce) {
+		c.book.stale = append(c.book.stale, nonce)
+	}
+}
+
+// leaving takes a claim out of a record.
+type leaving struct {
+	own   *claim
+	nonce string
+	ended election.Reason
+}
+
+// Edit implements Editor.
+func (l leaving) Edit(_ election.Instant, wall time.Time, seen Sight) (Record, bool, error) {
+	record, changed := seen.Record, false
+	if record.Next != nil && record.Next.Nonce == l.nonce {
+		record, changed = record.with(nil), true
+	}
+	if record.Nonce == l.nonce {
+		record, changed = record.released(wall, l.ended), true
+	}
+	if !changed && l.own.pending[seen.Version] {
+		record.Touch++
+		changed = true
+	}
+	return record, changed, nil
+}

@@ -1,0 +1,133 @@
+package line
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// conflictsMax is how often a renewal tries anew because others have written.
+const conflictsMax = 5
+
+// Renewal is one call of Renew: it writes a new beat, over what was written last,
+// and only reads when something else was there.
+type Renewal struct {
+	book  *Book
+	own   *claim
+	grant election.Grant
+	tries int
+	asked Want
+	sent  election.Instant
+}
+
+// Renewal renews a grant, nil if its claim was released.
+func (b *Book) Renewal(grant election.Grant) *Renewal {
+	own := b.claims[grant.Claim.Nonce]
+	if own == nil {
+		return nil
+	}
+	return &Renewal{book: b, own: own, grant: grant}
+}
+
+// Begin writes, if the record is known.
+func (r *Renewal) Begin(now election.Instant) Want {
+	if !r.own.fresh {
+		r.asked = Want{Kind: Read}
+		return r.asked
+	}
+	// Whoever is next in line in it was not heard of since it was seen: a beat
+	// would have changed the version.
+	seen := r.book.seen
+	seen.Record, seen.Version = r.own.record, r.own.version
+	return r.write(now, seen)
+}
+
+// Answer goes on.
+func (r *Renewal) Answer(now election.Instant, a Answer) Want {
+	if r.asked.Kind == Write {
+		r.own.written(r.asked, a)
+	}
+	switch a.Kind {
+	case Shown:
+		seen := r.book.See(now, a.Record, a.Version)
+		if seen.Record.Nonce != r.grant.Claim.Nonce {
+			return Want{Grant: r.grant, Err: lost(seen.Record)}
+		}
+		return r.write(now, seen)
+	case Written:
+		r.grant.Sent = r.sent
+		return Want{Grant: r.asked.Record.grant(r.grant)}
+	case Conflict, NotYet: // NotYet is said of a record that has gone with its store: look again
+		if r.tries++; r.tries < conflictsMax {
+			return r.Begin(now)
+		}
+	}
+	return Want{Grant: r.grant, Err: ErrUnanswered}
+}
+
+func (r *Renewal) write(now election.Instant, seen Sight) Want {
+	record := seen.Record
+	if now >= seen.NextGoneAt() {
+		record.Next = nil
+	}
+	record.Beat = r.own.nextBeat(record.Beat)
+	r.sent = now
+	r.asked = r.own.write(record, seen.Version)
+	return r.asked
+}
+
+// lost says who leads instead.
+func lost(record Record) error {
+	if record.Nonce == "" {
+		return fmt.Errorf("%w: the record has no holder", election.ErrLost)
+	}
+	return fmt.Errorf("%w: %q leads with token %d", election.ErrLost, record.Holder, record.Token)
+}
+
+// Release is one call of Release: it takes the claim out of the record, wherever it
+// is, and makes sure that no write of it can take effect any more (R5).
+type Release struct {
+	Change
+	known bool // to the book
+}
+
+// Release gives a claim back.
+func (b *Book) Release(grant election.Grant) *Release {
+	own, known := b.claims[grant.Claim.Nonce]
+	if !known { // not ours, or released before
+		own = &claim{}
+	}
+	own.over = true
+	return &Release{Change{book: b, own: own, editor: leaving{own, grant.Claim.Nonce, grant.Ended}}, known}
+}
+
+// Begin looks at the record, unless the claim has never written.
+func (r *Release) Begin(now election.Instant) Want {
+	if r.known && !r.own.wrote {
+		return r.finish(Want{})
+	}
+	return r.Change.Begin(now)
+}
+
+// Answer goes on.
+func (r *Release) Answer(now election.Instant, a Answer) Want {
+	return r.finish(r.Change.Answer(now, a))
+}
+
+// finish forgets a claim that has gone, and keeps one that could not be released:
+// whoever asked may ask again, and if not, the next look at the record that shows
+// it gone ends it (Book.sweep).
+func (r *Release) finish(w Want) Want {
+	nonce := r.editor.(leaving).nonce
+	switch {
+	case w.Kind != Done:
+	case w.Err == nil:
+		delete(r.book.claims, nonce)
+	default:
+		r.keep(nonce)
+	}
+	return w
+}
+
+// Abandon says that nobody waits for the release any more.
+func (r *Release) Abandon() { r.keep(r.editor.(leaving).nonce) }

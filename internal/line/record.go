@@ -1,0 +1,57 @@
+package line
+
+import "github.com/conclave-project/conclave/election"
+
+// Record is what a store keeps of one election. Its JSON is the form for
+// stores that keep bytes; unknown fields of later versions are kept out.
+type Record struct {
+	// Holder is the id of the candidate that leads, empty for nobody. Nonce
+	// is that of its claim.
+	Holder string `json:"holder,omitempty"`
+	Nonce  string `json:"nonce,omitempty"`
+	// Token of the holder, or of the last one.
+	Token election.Token `json:"token"`
+	// Incarnation is that of the store when Token was given out, empty for
+	// stores that have none.
+	Incarnation string `json:"incarnation,omitempty"`
+	// Lease of the holder in milliseconds: whoever sees Beat and Nonce
+	// unchanged for so long, by its own clock, may take over.
+	LeaseMs int64 `json:"leaseMs,omitempty"`
+	// Beat grows with every renewal.
+	Beat uint64 `json:"beat"`
+	// Priority of the holder.
+	Priority int `json:"priority,omitempty"`
+	// Next is the candidate next in line, nil for none.
+	Next *Next `json:"next,omitempty"`
+	// Wanted is the id of the candidate that the holder wants to be next.
+	Wanted string `json:"wanted,omitempty"`
+	// Touch grows when a write serves only to change the version.
+	Touch uint64 `json:"touch,omitempty"`
+	// Request is what an operator has asked of the holder.
+	Request *election.Request `json:"request,omitempty"`
+	// History holds the latest leaderships, oldest first; the last one is
+	// that of the holder.
+	History []election.Change `json:"history,omitempty"`
+}
+
+// Next is the candidate next in line: the one place in a record for those who
+// wait, taken by the one of the highest priority.
+type Next struct {
+	ID       string `json:"id"`
+	Nonce    string `json:"nonce"`
+	Priority int    `json:"priority,omitempty"`
+	// LeaseMs is after how many milliseconds without a new Beat it counts as
+	// gone.
+	LeaseMs int64 `json:"leaseMs"`
+	// Beat grows as long as the candidate waits.
+	Beat uint64 `json:"beat"`
+	// State is "", StateNominated, StateReady or StateCold.
+	State string `json:"state,omitempty"`
+}
+
+// States of Next.
+const (
+	StateNominated = "nominated" // the holder wants it to lead next
+	StateReady     = "ready"     // it has warmed up
+	StateCold      = "cold"      // it could not warm up
+)
