@@ -69,3 +69,8 @@ type Answer struct {
 	Incarnation string
 	Wall        time.Time
 }
+
+// String names a kind of answer in traces.
+func (k AnswerKind) String() string {
+	return [...]string{"unanswered", "shown", "written", "conflict", "not yet", "woken"}[k]
+}

@@ -1,23 +1,27 @@
-// Package electormodel explores candidates of an application's election: package
-// elector's machines, whole, with functions that do not end when they are told to,
-// on a store that gives leases.
+// Package electormodel explores candidates of an application's election on a store
+// of one record: package elector's machines and those of package line, the rules of
+// election/record, whole, with functions that do not end when they are told to.
 //
-// The store is a stand-in: one record, a holder, a token that grows, a lease by
-// the store's own clock. The rules of election/record are not in it. Requests and
-// answers may come at any later time or never, candidates may stand still, and
-// clocks differ in rate by as much as the machines allow for.
+// The store compares and sets. It may lose requests and answers, carry out what
+// nobody waits for any more, answer at any later time; fail over and forget its
+// latest writes; and stand on two sides for a while, one of which shows what it
+// applies, confirms nothing, and loses it in the end. Candidates may stand still,
+// and clocks differ in rate by as much as the machines allow for.
 //
-// What must hold: no two lead at one moment, each by its own deadline (L1); the
-// tokens of leaderships grow, and no token is given twice; a claim is released only
-// when its function has ended (L3); and from every state, without further faults,
-// somebody comes to lead though a function never ends (L9).
+// What must hold: no two lead at one moment, each by its own deadline (L1), so that
+// every deadline comes before the successor; the tokens of leaderships grow, and no
+// token is granted to two claims; a claim is released only when its function has
+// ended (L3); nobody resigns but by the handle of that leadership; and from every
+// state, without further faults, somebody comes to lead though a function never
+// ends (L9).
 package electormodel
 
 import (
-	"fmt"
 	"reflect"
+	"strconv"
 
 	"github.com/conclave-project/conclave/internal/elector"
+	"github.com/conclave-project/conclave/internal/line"
 	"github.com/conclave-project/conclave/internal/model"
 )
 
@@ -27,34 +31,13 @@ type Scope struct {
 	Candidates int
 	Rates      [][]int64 // ms that pass in a step for each, and for the store: one start each
 	Steps      int       // of time
-	Late       int       // messages that come at any time
-	Losses     int       // messages that never come
+	Late       int       // requests and answers that come at any time, waited for or not
+	Losses     int       // requests and answers that never come
 	Freezes    int       // candidates that stand still
-	Resigns    int
+	Resigns    int       // by the handle of this leadership, or of the last one
+	Failovers  int       // of the store, which may forget
+	Parts      int       // of the store in two
 	Mutant     Mutant
-}
-
-// Mutant is a known bug, put back around a candidate.
-type Mutant string
-
-// The mutants.
-const (
-	None            Mutant = ""
-	DeadlineBehind  Mutant = "elector-deadline-behind-callback"
-	RenewsForEver   Mutant = "elector-renewal-while-ending"
-	GrantByReading  Mutant = "elector-grant-by-reading"
-	ReleasedTooSoon Mutant = "elector-released-too-soon"
-)
-
-// Mutants are all of them, with what they do.
-var Mutants = []struct {
-	Mutant
-	Origin, What string
-}{
-	{DeadlineBehind, "two led because of a log that nobody read", "a leadership ends when its function has ended, whatever the deadline"},
-	{RenewsForEver, "a function that did not end kept the election", "a leadership is renewed as long as its function runs"},
-	{GrantByReading, "a primary that was cut off elected a leader of its own", "a grant counts from when it was seen, not from when it was asked for"},
-	{ReleasedTooSoon, "scenario E08", "a claim is released when its function is told to end"},
 }
 
 // Times, in milliseconds.
@@ -70,6 +53,8 @@ const (
 	losses
 	freezes
 	resigns
+	failovers
+	parts
 	numbers
 )
 
@@ -120,100 +105,54 @@ func New(scope Scope) *model.Model {
 
 func shape() *model.Shape {
 	return &model.Shape{
-		Scratch: []string{"elector.Machine.out"},
-		Moments: []string{"electormodel.candidate.NowMs", "electormodel.candidate.DeadlineMs", "electormodel.candidate.SentMs",
-			"electormodel.store.NowMs", "electormodel.store.UntilMs", "elector.Machine.deadlineMs", "elector.Machine.endSaidMs",
+		Scratch: []string{"elector.Machine.out", "line.Record.History", "election.Grant.Lost", "election.Grant.News",
+			"election.Grant.Files"},
+		Moments: []string{"electormodel.candidate.NowMs", "electormodel.candidate.DeadlineMs", "electormodel.store.NowMs",
+			"electormodel.side.SettledMs", "elector.Machine.deadlineMs", "elector.Machine.endSaidMs",
 			"elector.Machine.renewSentMs", "elector.Machine.renewNextMs", "elector.Machine.untilMs", "elector.Machine.provenMs"},
-		Spans:  []string{"elector.Config.*", "elector.Machine.leaseMs", "electormodel.candidate.RateMs", "electormodel.store.RateMs", "electormodel.ask.SentMs", "electormodel.answer.SentMs"},
+		Spans: []string{"elector.Config.*", "elector.Machine.leaseMs", "electormodel.candidate.RateMs", "electormodel.store.RateMs",
+			"line.Record.LeaseMs", "line.Next.LeaseMs", "line.Sight.leaseMs"},
 		PastMs: 1 << 40,
 		Names: map[reflect.Type]func(reflect.Value) (int, uint64){
-			reflect.TypeFor[name](): func(v reflect.Value) (int, uint64) { return int(v.Int()) - 1, 0 },
+			reflect.TypeFor[name]():   func(v reflect.Value) (int, uint64) { return int(v.Int()) - 1, 0 },
+			reflect.TypeFor[string](): func(v reflect.Value) (int, uint64) { return parse(v.String()) },
 		},
 	}
 }
 
-// candidate is one of them, with its shell: a part. It is not model.Clocked, for
-// messages carry moments: parts at different times must not pass for one.
-type candidate struct {
-	Name       name
-	Machine    *elector.Machine
-	NowMs      int64
-	RateMs     int64
-	Frozen     bool
-	Leads      bool // between Elect and Lost
-	DeadlineMs int64
-	Runs       uint64 // the attempt whose function runs; 0 for none
-	Told       bool   // that function was told to end
-	Attempt    uint64 // that is with the store, 0 for none
+// nonce names an attempt of a candidate, and id the candidate: "b7" and "b0".
+func nonce(n name, attempt uint64) string {
+	return string(rune('a'+n-1)) + strconv.FormatUint(attempt, 10)
 }
 
-// store is the record and the clock by which its lease counts: a part.
-type store struct {
-	NowMs   int64
-	RateMs  int64
-	Holder  name
-	Attempt uint64
-	Token   uint64
-	UntilMs int64
+func id(n name) string { return nonce(n, 0) }
+
+// parse is the reverse, and -1 for versions, states of those in line and the like.
+func parse(text string) (which int, attempt uint64) {
+	if len(text) < 2 || text[0] < 'a' || text[0] > 'c' {
+		return -1, 0
+	}
+	attempt, err := strconv.ParseUint(text[1:], 10, 64)
+	if err != nil {
+		return -1, 0
+	}
+	return int(text[0] - 'a'), attempt
 }
-
-// ask is a request to the store, and answer what it says. SentMs is by the
-// candidate's clock.
-type ask struct {
-	From             name
-	Kind             kind
-	Attempt, Renewal uint64
-	SentMs           int64
-}
-
-type answer struct {
-	ask
-	OK    bool
-	Token uint64
-}
-
-type kind uint8
-
-const (
-	acquire kind = iota
-	renew
-	release
-)
-
-// The events of a candidate beside answers.
-type (
-	begin    struct{}
-	pass     struct{}
-	tick     struct{}
-	freeze   struct{ Frozen bool }
-	returned struct{}
-	resign   struct{}
-)
-
-// led is a leadership that begins.
-type led struct {
-	Name  name
-	Token uint64
-}
-
-// past is what must not repeat: a part that panics.
-type past struct{ Token uint64 }
-
-type note string
 
 func (s *system) start(w *model.World, n int) {
 	rates := s.scope.Rates[n]
-	w.Put(s.past(), &past{})
-	w.Put(s.store(), &store{NowMs: 1_000_000, RateMs: rates[s.n]})
+	w.Put(s.past(), &past{Granted: map[uint64]string{}})
+	w.Put(s.store(), &store{NowMs: 1_000_000, RateMs: rates[s.n], Sides: []side{{Incarnation: 1}}})
 	for i := range s.n {
-		w.Put(i, &candidate{Name: name(i + 1), NowMs: 1_000_000, RateMs: rates[i], Machine: elector.New(elector.Config{
-			LeaseMs: leaseMs, GraceMs: 20, EndLimitMs: 40, DriftPercent: drift, RetryMs: 1, RetryMaxMs: 1, ReleaseMs: 40, Forever: true, Seed: 1})})
+		w.Put(i, &candidate{Name: name(i + 1), NowMs: 1_000_000, RateMs: rates[i], Book: line.NewBook(), Grants: grants{},
+			Machine: elector.New(elector.Config{LeaseMs: leaseMs, GraceMs: 20, EndLimitMs: 40, DriftPercent: drift,
+				RetryMs: 1, RetryMaxMs: 1, ReleaseMs: 40, Forever: true, Seed: 1})})
 	}
 	for i := range s.n {
 		s.give(w, i, w.Event(begin{}))
 	}
 	for number, budget := range map[int]int{steps: s.scope.Steps, lates: s.scope.Late, losses: s.scope.Losses, freezes: s.scope.Freezes,
-		resigns: s.scope.Resigns} {
+		resigns: s.scope.Resigns, failovers: s.scope.Failovers, parts: s.scope.Parts} {
 		w.SetNumber(s.number(number), budget)
 	}
 }
@@ -222,123 +161,14 @@ func (s *system) start(w *model.World, n int) {
 func (s *system) step(part, event any) []any {
 	switch p := part.(type) {
 	case *past:
-		e := event.(led)
-		if e.Token <= p.Token {
-			panic(fmt.Sprintf("TOKENS: candidate %d leads with token %d after %d", e.Name, e.Token, p.Token))
-		}
-		p.Token = e.Token
+		p.see(event)
 		return nil
 	case *store:
-		if _, passes := event.(pass); passes {
-			p.NowMs += p.RateMs
-			return nil
-		}
-		return []any{p.take(event.(ask))}
+		return p.take(event, s.scope.Mutant)
 	}
-	c := part.(*candidate)
-	switch e := event.(type) {
-	case begin:
-		model.SetField(c.Machine, "seed", uint64(0)) // chance is always 0
-		return s.feed(c, elector.Start{})
-	case pass:
-		c.NowMs += c.RateMs
-	case freeze:
-		c.Frozen = e.Frozen
-	case tick:
-		return s.feed(c, elector.Tick{})
-	case resign:
-		return s.feed(c, elector.Resign{Attempt: c.Runs})
-	case returned:
-		attempt := c.Runs
-		c.Runs, c.Told = 0, false
-		return s.feed(c, elector.FunctionEnded{Attempt: attempt})
-	case answer:
-		return s.hear(c, e)
-	}
-	return nil
-}
-
-// take carries a request out.
-func (r *store) take(e ask) answer {
-	a := answer{ask: e}
-	mine := r.Holder == e.From && r.Attempt == e.Attempt
-	switch {
-	case e.Kind == acquire && (r.Holder == 0 || r.NowMs >= r.UntilMs || mine):
-		if !mine {
-			r.Token++
-		}
-		r.Holder, r.Attempt, r.UntilMs = e.From, e.Attempt, r.NowMs+leaseMs
-		a.OK, a.Token = true, r.Token
-	case e.Kind == renew && mine:
-		r.UntilMs = r.NowMs + leaseMs
-		a.OK = true
-	case e.Kind == release && mine:
-		r.Holder, r.Attempt, r.UntilMs = 0, 0, 0
-	}
-	return a
-}
-
-// hear takes an answer. A refused attempt asks again, as a backend in line does.
-func (s *system) hear(c *candidate, e answer) []any {
-	sentMs := e.SentMs
-	if s.scope.Mutant == GrantByReading {
-		sentMs = c.NowMs
-	}
-	switch {
-	case e.Kind == release:
-		return s.feed(c, elector.Released{Attempt: e.Attempt})
-	case e.Kind == renew && e.OK:
-		return s.feed(c, elector.Renewed{Attempt: e.Attempt, Renewal: e.Renewal, SentMs: sentMs, LeaseMs: leaseMs})
-	case e.Kind == renew:
-		return s.feed(c, elector.RenewFailed{Attempt: e.Attempt, Renewal: e.Renewal, Lost: true})
-	case e.OK:
-		c.leaveLine(e.Attempt)
-		return s.feed(c, elector.Acquired{Attempt: e.Attempt, Token: e.Token, SentMs: sentMs, LeaseMs: leaseMs})
-	}
-	return nil
-}
-
-// leaveLine ends the asking for an attempt.
-func (c *candidate) leaveLine(attempt uint64) {
-	if c.Attempt == attempt {
-		c.Attempt = 0
-	}
-}
-
-// feed steps the machine and carries out what it wants.
-func (s *system) feed(c *candidate, event elector.Event) []any {
-	var out []any
-	for _, effect := range c.Machine.Step(c.NowMs, event) {
-		out = append(out, note(effect.String()))
-		switch e := effect.(type) {
-		case elector.Acquire:
-			c.Attempt = e.Attempt
-			out = append(out, ask{c.Name, acquire, e.Attempt, 0, c.NowMs})
-		case elector.Abandon:
-			c.leaveLine(e.Attempt)
-		case elector.Elect:
-			c.Leads, c.DeadlineMs, c.Runs, c.Told = true, e.DeadlineMs, e.Attempt, false
-			out = append(out, led{c.Name, e.Token})
-		case elector.Renew:
-			out = append(out, ask{c.Name, renew, e.Attempt, e.Renewal, c.NowMs})
-		case elector.Extend:
-			c.DeadlineMs = e.DeadlineMs
-		case elector.End:
-			c.Told = true
-			if s.scope.Mutant == ReleasedTooSoon {
-				out = append(out, ask{c.Name, release, e.Attempt, 0, c.NowMs})
-			}
-		case elector.Lost:
-			c.Leads = false
-		case elector.Release:
-			if c.Runs == e.Attempt {
-				panic("L3: a claim is released while its function runs")
-			}
-			c.leaveLine(e.Attempt)
-			out = append(out, ask{c.Name, release, e.Attempt, 0, c.NowMs})
-		}
-	}
-	return out
+	t := &turn{candidate: part.(*candidate), mutant: s.scope.Mutant}
+	t.take(event)
+	return t.out
 }
 
 // believes reports whether a candidate leads, for all it knows.

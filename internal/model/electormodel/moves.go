@@ -1,22 +1,31 @@
 package electormodel
 
-import "github.com/conclave-project/conclave/internal/model"
+import (
+	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/model"
+)
 
 // kinds of moves; the rest of a Move says who, or the place among the late.
 const (
 	moveAsk model.Move = iota << 16
 	moveAnswer
-	moveLateAsk
+	moveSlowAsk // comes at any later time, and is waited for
+	moveLateAsk // comes when nobody waits for it any more
 	moveLateAnswer
 	moveLoseAsk
 	moveLoseAnswer
 	moveArrive
 	moveTick
+	moveWake
 	movePass
 	moveFreeze
 	moveThaw
 	moveReturn
 	moveResign
+	moveResignStale
+	moveFail // to a copy, the last one being none
+	movePart // who goes astray, as bits
+	moveHeal
 )
 
 const kindOf = ^model.Move(0xffff)
@@ -32,9 +41,13 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	for i := range s.n {
 		c := s.part(w, i)
 		add(moveTick, i, !c.Frozen && s.due(c))
+		for k := range c.Calls {
+			add(moveWake, i|k<<8, !c.Frozen && s.over(w, c, &c.Calls[k]))
+		}
 		asks, answers := w.Len(s.asks(i)) > 0, w.Len(s.answers(i)) > 0 && !c.Frozen
 		add(moveAsk, i, asks)
 		add(moveAnswer, i, answers)
+		add(moveSlowAsk, i, asks && left(lates))
 		add(moveLateAsk, i, asks && left(lates))
 		add(moveLateAnswer, i, answers && left(lates))
 		add(moveLoseAsk, i, asks && left(losses))
@@ -47,17 +60,39 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 		add(moveThaw, i, c.Frozen)
 		add(moveReturn, i, !c.Frozen && c.Runs != 0 && c.Told)
 		add(moveResign, i, !c.Frozen && c.Runs != 0 && !c.Told && left(resigns))
+		add(moveResignStale, i, !c.Frozen && c.Runs != 0 && !c.Told && c.Last != 0 && left(resigns))
 	}
 	for at := range w.Len(s.late()) {
 		add(moveArrive, at, true)
 	}
+	store := s.stored(w)
+	for k := range len(store.Sides[0].Copies) + 1 {
+		add(moveFail, k, left(failovers))
+	}
+	for astray := range 1 << s.n {
+		add(movePart, astray, astray > 0 && len(store.Sides) == 1 && left(parts))
+	}
+	add(moveHeal, 0, len(store.Sides) > 1)
 	add(movePass, 0, !busy && left(steps))
 	return moves
 }
 
+func (s *system) stored(w *model.World) *store { return w.Part(s.store()).(*store) }
+
 func (s *system) due(c *candidate) bool {
 	wakeMs, wakes := c.Machine.WakeMs()
 	return wakes && wakeMs <= c.NowMs
+}
+
+// over reports whether what a call waits for has come.
+func (s *system) over(w *model.World, c *candidate, r *running) bool {
+	switch r.Kind {
+	case line.Pause:
+		return r.Until.Millis() <= c.NowMs
+	case line.Wait:
+		return r.Until.Millis() <= c.NowMs || s.stored(w).at(c.Name).Version != r.Version
+	}
+	return false
 }
 
 // do lets a move happen.
@@ -68,26 +103,41 @@ func (s *system) do(w *model.World, m model.Move) {
 		s.arrive(w, w.Pop(s.asks(who)))
 	case moveAnswer:
 		s.arrive(w, w.Pop(s.answers(who)))
-	case moveLateAsk:
+	case moveSlowAsk:
 		w.Spend(s.number(lates))
 		w.Push(s.late(), w.Pop(s.asks(who)))
+	case moveLateAsk:
+		w.Spend(s.number(lates))
+		s.giveUp(w, w.Pop(s.asks(who)))
 	case moveLateAnswer:
 		w.Spend(s.number(lates))
 		w.Push(s.late(), w.Pop(s.answers(who)))
 	case moveLoseAsk:
 		w.Spend(s.number(losses))
-		w.Say("lost: %+v", w.Value(w.Pop(s.asks(who))))
+		s.lose(w, w.Pop(s.asks(who)))
 	case moveLoseAnswer:
 		w.Spend(s.number(losses))
-		w.Say("lost: %+v", w.Value(w.Pop(s.answers(who))))
+		s.lose(w, w.Pop(s.answers(who)))
 	case moveArrive:
 		s.arriveLate(w, who)
 	case moveTick:
 		w.Say("%d: its time has come", who+1)
 		s.give(w, who, w.Event(tick{}))
+	case moveWake:
+		c := s.part(w, who).Calls[m>>8&0xff].call
+		w.Say("%d looks again", who+1)
+		s.give(w, who, w.Event(wake{c}))
 	case movePass:
 		w.Spend(s.number(steps))
 		s.pass(w)
+	default:
+		s.doOthers(w, m, who)
+	}
+}
+
+// doOthers lets happen what people, hosts and the store do.
+func (s *system) doOthers(w *model.World, m model.Move, who int) {
+	switch m & kindOf {
 	case moveFreeze:
 		w.Spend(s.number(freezes))
 		w.Say("%d stands still", who+1)
@@ -102,48 +152,89 @@ func (s *system) do(w *model.World, m model.Move) {
 		w.Spend(s.number(resigns))
 		w.Say("%d is asked to resign", who+1)
 		s.give(w, who, w.Event(resign{}))
+	case moveResignStale:
+		w.Spend(s.number(resigns))
+		w.Say("%d is asked to resign from its last leadership", who+1)
+		s.give(w, who, w.Event(resign{Stale: true}))
+	case moveFail:
+		w.Spend(s.number(failovers))
+		if who == len(s.stored(w).Sides[0].Copies) {
+			who = -1
+		}
+		w.Say("the store fails over to copy %d", who)
+		w.Give(s.store(), w.Event(fail{who}))
+		w.Say("  it has %+v", s.stored(w).Sides[0].Record)
+	case movePart:
+		w.Spend(s.number(parts))
+		var astray []name
+		for i := range s.n {
+			if who>>i&1 == 1 {
+				astray = append(astray, name(i+1))
+			}
+		}
+		w.Say("the store has two sides: %v are on the one that confirms nothing", astray)
+		w.Give(s.store(), w.Intern(part{astray}))
+	case moveHeal:
+		w.Say("the store is one again")
+		w.Give(s.store(), w.Event(heal{}))
 	}
 }
 
-// pass lets time pass. Who is in line asks again, and a mutant renews.
+// pass lets time pass.
 func (s *system) pass(w *model.World) {
 	w.Say("time passes")
-	for i := range s.n + 1 {
-		w.Give(i, w.Event(pass{}))
-	}
 	for i := range s.n {
-		c := s.part(w, i)
-		again := ask{c.Name, acquire, c.Attempt, 0, c.NowMs}
-		if c.Attempt == 0 {
-			again = ask{c.Name, renew, c.Runs, 1 << 20, c.NowMs}
-		}
-		if !c.Frozen && w.Len(s.asks(i)) == 0 && (c.Attempt != 0 || s.scope.Mutant == RenewsForEver && c.Told) {
-			w.Push(s.asks(i), w.Event(again))
-		}
+		s.give(w, i, w.Event(pass{}))
 	}
+	w.Give(s.store(), w.Event(pass{}))
 }
 
 // arrive hands a request to the store, or an answer to its candidate.
 func (s *system) arrive(w *model.World, ref model.Ref) {
 	switch e := w.Value(ref).(type) {
 	case ask:
-		w.Say("store hears %+v", e)
+		w.Say("store hears from %d: %s", e.From, tell(e))
 		for _, effect := range w.Give(s.store(), ref) {
 			w.Push(s.answers(int(e.From)-1), effect.Ref)
 		}
 	case answer:
-		i := int(e.From) - 1
+		i := int(e.To) - 1
 		if s.part(w, i).Frozen {
 			w.Push(s.answers(i), ref)
 			return
 		}
-		w.Say("%d hears %+v", e.From, e)
+		w.Say("%d hears: %s", e.To, tellAnswer(e))
 		s.give(w, i, ref)
 	}
 }
 
+// giveUp lets a request come when nobody waits for it any more.
+func (s *system) giveUp(w *model.World, ref model.Ref) {
+	e := w.Value(ref).(ask)
+	s.lose(w, ref)
+	e.Mute = true
+	w.Push(s.late(), w.Intern(e))
+}
+
+// lose tells a candidate that there was no answer in time.
+func (s *system) lose(w *model.World, ref model.Ref) {
+	lost := answer{}
+	switch e := w.Value(ref).(type) {
+	case ask:
+		lost.To, lost.Call = e.From, e.Call
+		w.Say("without an answer: %s of %d", tell(e), e.From)
+	case answer:
+		lost.To, lost.Call = e.To, e.Call
+		w.Say("lost on its way to %d: %s", e.To, tellAnswer(e))
+	}
+	w.Push(s.answers(int(lost.To)-1), w.Intern(lost))
+}
+
 func (s *system) arriveLate(w *model.World, at int) {
-	var ref model.Ref
+	s.arrive(w, s.takeLate(w, at))
+}
+
+func (s *system) takeLate(w *model.World, at int) (ref model.Ref) {
 	for k := range w.Len(s.late()) {
 		if r := w.Pop(s.late()); k == at {
 			ref = r
@@ -151,7 +242,7 @@ func (s *system) arriveLate(w *model.World, at int) {
 			w.Push(s.late(), r)
 		}
 	}
-	s.arrive(w, ref)
+	return ref
 }
 
 // give gives an event to a candidate and carries out what it wants done.
@@ -160,54 +251,10 @@ func (s *system) give(w *model.World, i int, event model.Ref) {
 		switch v := e.Value.(type) {
 		case ask:
 			w.Push(s.asks(i), e.Ref)
-		case led:
+		case led, granted:
 			w.Give(s.past(), e.Ref)
 		case note:
 			w.Say("  %d: %s", i+1, v)
 		}
 	}
-}
-
-func (s *system) rest(w *model.World) {
-	for n := range numbers {
-		w.SetNumber(s.number(n), 0)
-	}
-	w.Clear(s.late())
-	for i := range s.n {
-		w.Give(i, w.Event(freeze{false}))
-	}
-}
-
-// settle takes the next step of a system in which nothing goes wrong; functions
-// that were told to end never do.
-func (s *system) settle(w *model.World) bool {
-	for i := range s.n {
-		c := s.part(w, i)
-		switch {
-		case s.due(c):
-			s.do(w, moveTick|model.Move(i))
-			return false
-		case w.Len(s.asks(i)) > 0:
-			s.arrive(w, w.Pop(s.asks(i)))
-			return false
-		case w.Len(s.answers(i)) > 0:
-			s.arrive(w, w.Pop(s.answers(i)))
-			return false
-		}
-	}
-	stuck := 0
-	for i := range s.n {
-		c := s.part(w, i)
-		if s.believes(c) && !c.Told {
-			return true
-		}
-		if c.Runs != 0 {
-			stuck++
-		}
-	}
-	if stuck == s.n {
-		return true // nobody is left who could lead
-	}
-	s.pass(w)
-	return false
 }

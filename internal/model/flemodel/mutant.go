@@ -26,16 +26,21 @@ const (
 	DoubtUnsaid Mutant = "doubt-unsaid"
 )
 
-// Mutants are all of them, with what they do.
-var Mutants = []struct {
-	Mutant
-	Origin, What string
-}{
-	{LeaderDeaf, "FLE's two stalls (a)", "a leader takes no notice of another leader"},
-	{JoinsSilently, "FLE's two stalls (b)", "who joins a leadership tells nobody"},
-	{NobodyIsZero, "id 0", "server 0 is taken for nobody"},
-	{RoundJump, "a forged packet", "any round is believed"},
-	{DoubtUnsaid, "", "who hears its leader vote for another stays"},
+// Mutants are all of them.
+func Mutants() []model.Mutant {
+	return []model.Mutant{
+		hunt(LeaderDeaf, "fle-five", Stalls, "FLE's two stalls (a)", "a leader takes no notice of another leader"),
+		hunt(JoinsSilently, "fle-five", Stalls, "FLE's two stalls (b)", "who joins a leadership tells nobody"),
+		hunt(NobodyIsZero, "fle", Small, "id 0", "server 0 is taken for nobody"),
+		hunt(RoundJump, "fle", Small, "a forged packet", "any round is believed"),
+		hunt(DoubtUnsaid, "fle", Small, "fle F1", "who hears its leader vote for another stays"),
+	}
+}
+
+// hunt is a mutant with the scope in which it is looked for.
+func hunt(m Mutant, in string, s Scope, origin, what string) model.Mutant {
+	s.Mutant = m
+	return model.Mutant{Name: string(m), Model: in, Origin: origin, What: what, New: func() *model.Model { return New(s) }}
 }
 
 // before may change an event's way; false drops it.

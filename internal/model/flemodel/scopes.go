@@ -48,9 +48,3 @@ var (
 	FullJoin     = reconfig("3 to 4 servers, 2 held back; who knows of it: 6 ways", 2, 0, 0, 1, 2, 3)
 	FullReplace  = reconfig("server 3 in place of 0, 2 held back; 6 ways", 2, 0, 1, 2, 3)
 )
-
-// WithMutant returns the scope with a known bug put back.
-func (s Scope) WithMutant(m Mutant) Scope {
-	s.Mutant = m
-	return s
-}

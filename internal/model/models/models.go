@@ -4,6 +4,8 @@
 package models
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/model"
 	"github.com/conclave-project/conclave/internal/model/electormodel"
 	"github.com/conclave-project/conclave/internal/model/flemodel"
@@ -11,73 +13,32 @@ import (
 	"github.com/conclave-project/conclave/internal/model/zabmodel"
 )
 
-// Named is a model with its two scopes.
-type Named struct {
-	Name, What  string
-	Small, Full func() *model.Model
-}
-
-// Mutant is a known bug in the scope in which it is looked for.
-type Mutant struct {
-	Name, Model, Origin, What string
-	New                       func() *model.Model
-}
-
 // All returns the models, in the order in which they are explored.
-func All() []Named {
-	return []Named{
-		elections("fle", "3 servers elect a leader, in every order", flemodel.Small, flemodel.Full),
-		elections("fle-links", "3 servers over links that repeat", flemodel.Small, flemodel.Links),
-		elections("fle-five", "5 servers elect a leader over slow links", flemodel.SmallFive, flemodel.FullFive),
-		elections("fle-join", "an election while a server joins the ensemble", flemodel.SmallJoin, flemodel.FullJoin),
-		elections("fle-replace", "an election while a server comes for another", flemodel.SmallReplace, flemodel.FullReplace),
-		order("zab", "epochs follow each other, with crashes", zabmodel.Small, zabmodel.Full),
-		order("zab-links", "a first epoch over links that break", zabmodel.SmallLinks, zabmodel.FullLinks),
-		order("zab-disk", "transactions with a slow disk", zabmodel.SmallDisk, zabmodel.FullDisk),
-		order("zab-reconfig", "an epoch that begins during a reconfig", zabmodel.SmallReconfig, zabmodel.FullReconfig),
-		order("zab-snapshot", "a snapshot that cannot be cut", zabmodel.SmallSnapshot, zabmodel.FullSnapshot),
-		terms("raft", "members of which one dies and comes back", raftmodel.Small, raftmodel.Full),
-		terms("raft-lease", "members that stand still, on clocks that differ", raftmodel.SmallLease, raftmodel.FullLease),
-		terms("raft-links", "leaders that let go, over links that lose", raftmodel.SmallLinks, raftmodel.FullLinks),
-		{"elector", "candidates whose functions do not end", func() *model.Model { return electormodel.New(electormodel.Small) },
-			func() *model.Model { return electormodel.New(electormodel.Full) }},
+func All() []model.Named {
+	fle, zab, raft, elector := flemodel.New, zabmodel.New, raftmodel.New, electormodel.New
+	return []model.Named{
+		model.Scopes(fle, "fle", "3 servers elect a leader, in every order", flemodel.Small, flemodel.Full),
+		model.Scopes(fle, "fle-links", "3 servers over links that repeat", flemodel.Small, flemodel.Links),
+		model.Scopes(fle, "fle-five", "5 servers elect a leader over slow links", flemodel.SmallFive, flemodel.FullFive),
+		model.Scopes(fle, "fle-join", "an election while a server joins the ensemble", flemodel.SmallJoin, flemodel.FullJoin),
+		model.Scopes(fle, "fle-replace", "an election while a server comes for another", flemodel.SmallReplace, flemodel.FullReplace),
+		model.Scopes(zab, "zab", "epochs follow each other, with crashes", zabmodel.Small, zabmodel.Full),
+		model.Scopes(zab, "zab-links", "a first epoch over links that break", zabmodel.SmallLinks, zabmodel.FullLinks),
+		model.Scopes(zab, "zab-disk", "transactions with a slow disk", zabmodel.SmallDisk, zabmodel.FullDisk),
+		model.Scopes(zab, "zab-reconfig", "an epoch that begins during a reconfig", zabmodel.SmallReconfig, zabmodel.FullReconfig),
+		model.Scopes(zab, "zab-snapshot", "a snapshot that cannot be cut", zabmodel.SmallSnapshot, zabmodel.FullSnapshot),
+		model.Scopes(raft, "raft", "members of which one dies and comes back", raftmodel.Small, raftmodel.Full),
+		model.Scopes(raft, "raft-lease", "members that stand still, on clocks that differ", raftmodel.SmallLease, raftmodel.FullLease),
+		model.Scopes(raft, "raft-links", "leaders that let go, over links that lose", raftmodel.SmallLinks, raftmodel.FullLinks),
+		model.Scopes(elector, "elector", "candidates that stand still, on clocks that differ", electormodel.Small, electormodel.Full),
+		model.Scopes(elector, "elector-resign", "candidates that are asked to resign", electormodel.SmallResign, electormodel.FullResign),
+		model.Scopes(elector, "elector-links", "candidates whose requests and answers are late or lost", electormodel.SmallLinks, electormodel.FullLinks),
+		model.Scopes(elector, "elector-failover", "candidates on a store that forgets", electormodel.SmallFailover, electormodel.FullFailover),
+		model.Scopes(elector, "elector-parts", "candidates on a store with two sides", electormodel.SmallParts, electormodel.FullParts),
 	}
 }
 
 // Mutants returns the known bugs.
-func Mutants() []Mutant {
-	var all []Mutant
-	for _, m := range flemodel.Mutants {
-		name, scope := "fle", flemodel.Small
-		if m.Mutant == flemodel.LeaderDeaf || m.Mutant == flemodel.JoinsSilently {
-			name, scope = "fle-five", flemodel.Stalls
-		}
-		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What,
-			func() *model.Model { return flemodel.New(scope.WithMutant(m.Mutant)) }})
-	}
-	for _, m := range zabmodel.Mutants {
-		name, scope := zabmodel.ScopeOf(m.Mutant)
-		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What, func() *model.Model { return zabmodel.New(scope) }})
-	}
-	for _, m := range raftmodel.Mutants {
-		name, scope := raftmodel.ScopeOf(m.Mutant)
-		all = append(all, Mutant{string(m.Mutant), name, m.Origin, m.What, func() *model.Model { return raftmodel.New(scope) }})
-	}
-	for _, m := range electormodel.Mutants {
-		all = append(all, Mutant{string(m.Mutant), "elector", m.Origin, m.What,
-			func() *model.Model { return electormodel.New(electormodel.Held.WithMutant(m.Mutant)) }})
-	}
-	return all
-}
-
-func terms(name, what string, small, full raftmodel.Scope) Named {
-	return Named{name, what, func() *model.Model { return raftmodel.New(small) }, func() *model.Model { return raftmodel.New(full) }}
-}
-
-func order(name, what string, small, full zabmodel.Scope) Named {
-	return Named{name, what, func() *model.Model { return zabmodel.New(small) }, func() *model.Model { return zabmodel.New(full) }}
-}
-
-func elections(name, what string, small, full flemodel.Scope) Named {
-	return Named{name, what, func() *model.Model { return flemodel.New(small) }, func() *model.Model { return flemodel.New(full) }}
+func Mutants() []model.Mutant {
+	return slices.Concat(flemodel.Mutants(), zabmodel.Mutants(), raftmodel.Mutants(), electormodel.Mutants())
 }

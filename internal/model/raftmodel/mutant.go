@@ -10,22 +10,29 @@ type Mutant string
 
 // The mutants.
 const (
-	None          Mutant = ""
-	VoteForgotten Mutant = "raft-vote-not-persisted"
-	VotesTwice    Mutant = "raft-two-votes-a-term"
-	NoDrift       Mutant = "raft-drift-ignored"
-	PromiseLost   Mutant = "raft-promise-lost"
+	None            Mutant = ""
+	VoteForgotten   Mutant = "raft-vote-not-persisted"
+	VotesTwice      Mutant = "raft-two-votes-a-term"
+	NoDrift         Mutant = "raft-drift-ignored"
+	LeaseFromAnswer Mutant = "raft-lease-from-answer"
+	PromiseLost     Mutant = "raft-promise-lost"
 )
 
-// Mutants are all of them, with what they do.
-var Mutants = []struct {
-	Mutant
-	Origin, What string
-}{
-	{VoteForgotten, "Raft, section 5.2", "term and vote are not stored"},
-	{VotesTwice, "Raft, section 5.2", "a member votes for whoever asks, also twice in a term"},
-	{NoDrift, "etcd 11457", "a leader believes as if all clocks had one rate"},
-	{PromiseLost, "Raft thesis, section 6.4.1", "a member that has started again votes at once"},
+// Mutants are all of them.
+func Mutants() []model.Mutant {
+	return []model.Mutant{
+		hunt(VoteForgotten, "raft", Full, "Raft, section 5.2", "term and vote are not stored"),
+		hunt(VotesTwice, "raft", Full, "Raft, section 5.2", "a member votes for whoever asks, also twice in a term"),
+		hunt(NoDrift, "raft-lease", FullLease, "etcd 11457", "a leader believes as if all clocks had one rate"),
+		hunt(LeaseFromAnswer, "raft-lease", Stands, "etcd 11457", "a lease counts from the answer, not from the question"),
+		hunt(PromiseLost, "raft", Full, "Raft thesis, section 6.4.1", "a member that has started again votes at once"),
+	}
+}
+
+// hunt is a mutant with the scope in which it is looked for.
+func hunt(m Mutant, in string, s Scope, origin, what string) model.Mutant {
+	s.Mutant = m
+	return model.Mutant{Name: string(m), Model: in, Origin: origin, What: what, New: func() *model.Model { return New(s) }}
 }
 
 // persist is the disk of a mutant.
@@ -53,9 +60,12 @@ func (m Mutant) before(p *member, event algo.Event) {
 }
 
 // until is when a mutant stops to believe.
-func (m Mutant) until(sentMs, untilMs int64) int64 {
-	if m == NoDrift {
+func (m Mutant) until(p *member, sentMs, untilMs int64) int64 {
+	switch m {
+	case NoDrift:
 		return sentMs + leaseMs
+	case LeaseFromAnswer:
+		return untilMs + p.NowMs - sentMs
 	}
 	return untilMs
 }

@@ -301,10 +301,10 @@ func (s *system) feed(p *member, event algo.Event) []any {
 			s.scope.Mutant.persist(p, e.State)
 			out = append(out, note(e.String()))
 		case algo.Lead:
-			p.Leads, p.Term, p.UntilMs = true, e.Term, s.scope.Mutant.until(e.SentMs, e.UntilMs)
+			p.Leads, p.Term, p.UntilMs = true, e.Term, s.scope.Mutant.until(p, e.SentMs, e.UntilMs)
 			out = append(out, led{p.ID, e.Term})
 		case algo.Extend:
-			p.UntilMs = s.scope.Mutant.until(e.SentMs, e.UntilMs)
+			p.UntilMs = s.scope.Mutant.until(p, e.SentMs, e.UntilMs)
 			out = append(out, note(e.String()))
 		case algo.Lost:
 			switch event.(type) {

@@ -15,6 +15,7 @@ const (
 	None            Mutant = ""
 	AckBeforeSync   Mutant = "zab-ack-before-sync"
 	EpochBeforeLog  Mutant = "zab-epoch-before-log"
+	EpochForgotten  Mutant = "zab-epoch-forgotten"
 	NewLeaderEarly  Mutant = "zab-newleader-acked-early"
 	TreeKept        Mutant = "zab-tree-kept"
 	AheadNotRefused Mutant = "zab-ahead-not-refused"
@@ -23,19 +24,25 @@ const (
 	FailureDropped  Mutant = "zab-failure-dropped"
 )
 
-// Mutants are all of them, with what they do.
-var Mutants = []struct {
-	Mutant
-	Origin, What string
-}{
-	{AckBeforeSync, "ZOOKEEPER-3911, 4646", "a sync is said to be done when it is asked for"},
-	{EpochBeforeLog, "ZOOKEEPER-4643", "the current epoch is on disk before the history it stands for"},
-	{NewLeaderEarly, "ZOOKEEPER-4785", "NEWLEADER is acknowledged before history and epoch are durable"},
-	{TreeKept, "ZOOKEEPER-2845, 5094", "the tree is not read anew when the log is cut"},
-	{AheadNotRefused, "ZOOKEEPER-335", "a leader does not see that a learner is ahead"},
-	{CommitAlone, "scenario C11", "every leader takes itself for a quorum in broadcast"},
-	{OldQuorumAlone, "an acknowledged write lost around a reconfig", "discovery asks the old ensemble alone"},
-	{FailureDropped, "a server never elects again", "the word that the log cannot be cut is lost"},
+// Mutants are all of them.
+func Mutants() []model.Mutant {
+	return []model.Mutant{
+		hunt(AckBeforeSync, "zab", Full, "ZOOKEEPER-3911, 4646", "a sync is said to be done when it is asked for"),
+		hunt(EpochBeforeLog, "zab", Full, "ZOOKEEPER-4643", "the current epoch is on disk before the history it stands for"),
+		hunt(EpochForgotten, "zab", Epochs, "ZOOKEEPER-1291, 1343", "the accepted epoch is on disk with the current one only"),
+		hunt(NewLeaderEarly, "zab", Full, "ZOOKEEPER-4785", "NEWLEADER is acknowledged before history and epoch are durable"),
+		hunt(TreeKept, "zab", Full, "ZOOKEEPER-2845, 5094", "the tree is not read anew when the log is cut"),
+		hunt(AheadNotRefused, "zab", Full, "ZOOKEEPER-335", "a leader does not see that a learner is ahead"),
+		hunt(CommitAlone, "zab", Full, "scenario C11", "every leader takes itself for a quorum in broadcast"),
+		hunt(OldQuorumAlone, "zab-reconfig", FullReconfig, "an acknowledged write lost around a reconfig", "discovery asks the old ensemble alone"),
+		hunt(FailureDropped, "zab-snapshot", SmallSnapshot, "a server never elects again", "the word that the log cannot be cut is lost"),
+	}
+}
+
+// hunt is a mutant with the scope in which it is looked for.
+func hunt(m Mutant, in string, s Scope, origin, what string) model.Mutant {
+	s.Mutant = m
+	return model.Mutant{Name: string(m), Model: in, Origin: origin, What: what, New: func() *model.Model { return New(s) }}
 }
 
 // put is the disk of a mutant.
@@ -46,6 +53,10 @@ func (m Mutant) put(t *turn, op operation) {
 		t.push(zab.Event{Kind: zab.EventDone, Ticket: op.Ticket})
 	case m == EpochBeforeLog && op.Kind == zab.EffectSetCurrent:
 		t.Disk.do(op)
+	case m == EpochForgotten && op.Kind == zab.EffectSetAccepted:
+		op.Epoch = t.Disk.Accepted
+	case m == EpochForgotten && op.Kind == zab.EffectSetCurrent:
+		t.Disk.Pending = append(t.Disk.Pending, operation{Kind: zab.EffectSetAccepted, Epoch: op.Epoch})
 	}
 	t.Disk.Pending = append(t.Disk.Pending, op)
 }

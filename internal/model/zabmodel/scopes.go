@@ -58,19 +58,6 @@ var (
 	aheadSnapshot = []Start{{Logs: []int{1, 1, 2}, Shown: 1, Saved: []int{3}}, {Logs: []int{0, 0, 1}, Saved: []int{3}}}
 )
 
-// WithMutant returns the scope with a known bug put back.
-func (s Scope) WithMutant(m Mutant) Scope {
-	s.Mutant = m
-	return s
-}
-
-// ScopeOf returns the scope in which a mutant is looked for.
-func ScopeOf(m Mutant) (model string, scope Scope) {
-	switch m {
-	case OldQuorumAlone:
-		return "zab-reconfig", FullReconfig.WithMutant(m)
-	case FailureDropped:
-		return "zab-snapshot", SmallSnapshot.WithMutant(m)
-	}
-	return "zab", Full.WithMutant(m)
-}
+// Epochs is the scope of a promise that is forgotten: two leaders of one epoch.
+var Epochs = Scope{Text: "3 new servers; 3 elections, 1 crash and restart, 1 broken connection",
+	Servers: 3, Starts: first, Elections: 3, Crashes: 1, Resets: 1}

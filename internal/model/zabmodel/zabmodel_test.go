@@ -6,37 +6,6 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-func TestZabHoldsInTheSmallScopes(t *testing.T) {
-	for _, scope := range []Scope{Small, SmallLinks, SmallDisk, SmallReconfig, SmallSnapshot} {
-		t.Run(scope.Text, func(t *testing.T) {
-			t.Parallel()
-			r := model.Explore(New(scope), model.Limits{})
-			if r.Violation != nil {
-				t.Fatalf("%s\n%s", r.Violation.Wrong, r.Violation.Trace)
-			}
-			if r.Unfinished != "" || r.States < 1000 {
-				t.Fatalf("%d states, %s", r.States, r.Unfinished)
-			}
-			t.Logf("%d states, depth %d, %v", r.States, r.Depth, r.Took)
-		})
-	}
-}
-
-// Each known bug is found by what it does to clients, not by the rule it breaks.
-func TestMutantsAreFound(t *testing.T) {
-	for _, m := range Mutants {
-		t.Run(string(m.Mutant), func(t *testing.T) {
-			t.Parallel()
-			_, scope := ScopeOf(m.Mutant)
-			r := model.Explore(New(scope), model.Limits{})
-			if r.Violation == nil {
-				t.Fatalf("not found in %d states", r.States)
-			}
-			t.Logf("%s: %s, after %d states in %v, depth %d", m.Mutant, r.Violation.Wrong, r.States, r.Took, r.Depth)
-		})
-	}
-}
-
 // A server that is copied in any state goes on like the original, and both have
 // one hash.
 func TestCopiesOfServersGoOnAlike(t *testing.T) {

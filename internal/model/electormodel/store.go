@@ -1,0 +1,142 @@
+package electormodel
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/line"
+)
+
+// store is the store with its clock: a part.
+type store struct {
+	NowMs, RateMs int64
+	// Sides are the histories of the record: the first one lasts, a second one
+	// confirms nothing and will be gone.
+	Sides []side
+	// Astray are the candidates that reach the second one.
+	Astray  []name
+	Written int // versions given out
+}
+
+// side is one history of the record.
+type side struct {
+	Record      line.Record
+	Version     string
+	Incarnation int
+	SettledMs   int64 // from when on there may be new holders
+	// Led: there was one under this incarnation. Only what came then may be
+	// forgotten: a store that forgets also that it was settled leaves tokens to
+	// the wall clocks (incarnation I4), of which there are none here.
+	Led    bool
+	Copies []copied
+}
+
+// copied is the record as it was.
+type copied struct {
+	Record  line.Record
+	Version string
+}
+
+// copiesMax is how many earlier states a failover may go back to: the oldest that
+// may be forgotten to, and the one before the last write.
+const copiesMax = 2
+
+// ask is a request to the store, and answer what it says.
+type ask struct {
+	From name
+	Call call
+	// Mute: nobody waits for the answer any more.
+	Mute bool
+	Want line.Want
+}
+
+type answer struct {
+	To     name
+	Call   call
+	Answer line.Answer
+}
+
+// The events of a store beside requests.
+type (
+	// fail is a failover to the copy before the last, or to the record as it is.
+	fail struct{ Copy int }
+	// part splits the store; heal makes it one again.
+	part struct{ Astray []name }
+	heal struct{}
+)
+
+// take carries an event out.
+func (r *store) take(event any, mutant Mutant) []any {
+	switch e := event.(type) {
+	case pass:
+		r.NowMs += r.RateMs
+	case ask:
+		if a := r.request(e, mutant); !e.Mute {
+			return []any{answer{e.From, e.Call, a}}
+		}
+	case fail:
+		d := &r.Sides[0]
+		if e.Copy >= 0 {
+			d.Record, d.Version = d.Copies[e.Copy].Record, d.Copies[e.Copy].Version
+		}
+		r.renew(d)
+	case part:
+		r.Astray = e.Astray
+		r.Sides = append(r.Sides, r.Sides[0])
+		r.renew(&r.Sides[0])
+	case heal:
+		r.Astray, r.Sides = nil, r.Sides[:1]
+	}
+	return nil
+}
+
+// renew begins an incarnation: nobody is elected until every lease has run out that
+// it may have forgotten.
+func (r *store) renew(d *side) {
+	d.Incarnation++
+	d.SettledMs, d.Led, d.Copies = r.NowMs+leaseMs, false, nil
+}
+
+// at is the side that a candidate reaches.
+func (r *store) at(n name) *side {
+	if len(r.Sides) > 1 && slices.Contains(r.Astray, n) {
+		return &r.Sides[1]
+	}
+	return &r.Sides[0]
+}
+
+func (r *store) request(e ask, mutant Mutant) line.Answer {
+	d := r.at(e.From)
+	incarnation := strconv.Itoa(d.Incarnation)
+	if mutant == NotStrided {
+		incarnation = ""
+	}
+	if e.Want.Kind == line.Read {
+		return line.Answer{Kind: line.Shown, Record: d.Record, Version: d.Version, Incarnation: incarnation}
+	}
+	if d.Version != e.Want.Version && mutant != BlindWrites {
+		return line.Answer{Kind: line.Conflict}
+	}
+	record := e.Want.Record
+	takes := record.Nonce != "" && record.Nonce != d.Record.Nonce
+	if left := d.SettledMs - r.NowMs; takes && (record.Incarnation != incarnation || left > 0) {
+		return line.Answer{Kind: line.NotYet, After: time.Duration(max(left, 0)) * time.Millisecond}
+	}
+	r.set(d, record, takes)
+	if len(r.Sides) > 1 && d == &r.Sides[1] {
+		return line.Answer{} // not confirmed
+	}
+	return line.Answer{Kind: line.Written, Version: d.Version}
+}
+
+func (r *store) set(d *side, record line.Record, takes bool) {
+	if d.Led {
+		if len(d.Copies) == copiesMax {
+			d.Copies = d.Copies[:copiesMax-1]
+		}
+		d.Copies = append(d.Copies, copied{d.Record, d.Version})
+	}
+	r.Written++
+	d.Record, d.Version, d.Led = record, strconv.Itoa(r.Written), d.Led || takes
+}
