@@ -112,10 +112,7 @@ func (r *Replica) reply(p *proposal, w *waiting) {
 func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.touchedMs())
 	s.Coming, s.LongestMs = false, p.txn.TimeoutMs
-	if w.upgrade {
-		r.upgraded(s)
-		return
-	}
+	r.upgraded(s)
 	if !r.here(w) || w.connect == nil {
 		return // the client is gone; the session expires
 	}

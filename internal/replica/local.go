@@ -18,10 +18,11 @@ func (r *Replica) newLocal(c *conn, req *wire.ConnectRequest) {
 	r.attach(c, s, req)
 }
 
-// resumeLocal gives a local session back to its client; false if there is none.
+// resumeLocal gives a local session back to its client; false if there is none, or
+// all know it by now: the answer to its upgrade was lost with a role.
 func (r *Replica) resumeLocal(c *conn, req *wire.ConnectRequest) bool {
 	s := r.locals.Get(req.Session)
-	if s == nil || !session.PasswordMatches(req.Session, req.Password) {
+	if s == nil || r.sessions.Get(req.Session) != nil || !session.PasswordMatches(req.Session, req.Password) {
 		return false
 	}
 	r.closeOld(s)
@@ -60,7 +61,7 @@ func (r *Replica) upgrade(c *conn, req *zk.Request) bool {
 		return false
 	}
 	c.upgrading = true
-	r.askSession(waiting{conn: c, session: c.session.ID, op: zk.OpCreateSession, upgrade: true}, c.session.LongestMs)
+	r.askSession(waiting{conn: c, session: c.session.ID, op: zk.OpCreateSession}, c.session.LongestMs)
 	return true
 }
 

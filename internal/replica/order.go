@@ -5,6 +5,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
@@ -172,7 +173,10 @@ func (r *Replica) onServe(e *zab.Effect) {
 }
 
 // welcome lets clients in.
-func (r *Replica) welcome() { r.serving, r.cold = true, false }
+func (r *Replica) welcome() {
+	invariant.Check(!r.readOnly, "replica: a server in a role is cut off (R6)")
+	r.serving, r.cold = true, false
+}
 
 // lead begins to decide: every session has its full timeout again.
 func (r *Replica) lead(last zk.Zxid) {

@@ -17,7 +17,6 @@ type waiting struct {
 	connect *wire.ConnectRequest // a handshake waits for its session, or for a sync
 	silent  bool                 // a sync that nobody asked for: see fence
 	step    uint64               // in which it was asked for
-	upgrade bool                 // of a local session
 	behind  []parked             // what its connection asked for after it
 	number  uint64               // see conn
 }

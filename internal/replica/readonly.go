@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -18,7 +19,11 @@ const readOnlyAfterMs = 2000
 
 // readOnlyTick begins the reading when nobody has led for long enough.
 func (r *Replica) readOnlyTick() {
-	if !r.opts.ReadOnly || r.readOnly || r.serving || r.peer.State() != zab.Looking || r.untrusted {
+	if !r.opts.ReadOnly || r.readOnly || r.serving || r.untrusted {
+		return
+	}
+	// The peer may not have heard yet what the election has come to in this step.
+	if r.peer.State() != zab.Looking || r.election.State() != fle.Looking {
 		return
 	}
 	if r.now.MonoMs-r.lookingMs >= max(readOnlyAfterMs, r.opts.TickMs) {

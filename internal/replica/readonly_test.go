@@ -1,0 +1,26 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// A server that has looked for long hears who leads and what time it is in one step.
+// It is not cut off then, and must not stay so in its role: it would refuse all writes.
+func TestServerThatIsElectedInTheStepOfATickIsNotCutOff(t *testing.T) {
+	w := newWavering(t)
+	w.r.opts.ReadOnly = true
+	w.nowMs += readOnlyAfterMs + 1
+	heard := func(from quorum.ID, state fle.State) Event {
+		return Event{Kind: EventNotification, Server: from, Notification: &fle.Notification{
+			State: state, Vote: fle.Vote{Leader: 1, Zxid: 1 << 32, Epoch: 1}, Round: 1, Version: 2,
+		}}
+	}
+	w.step(heard(1, fle.Leading), heard(2, fle.Following), Event{Kind: EventTick})
+	if state := w.r.peer.State(); state != zab.Following || w.r.ReadOnly() {
+		t.Errorf("it is %v and cut off: %v", state, w.r.ReadOnly())
+	}
+}
