@@ -17,6 +17,7 @@ const propertyEphemeral = "ephemeral"
 //	    nobody else's.
 //	E4  A session ends once; what is proposed twice finds nothing the second time.
 //	E5  No server attaches a session that has ended in its tree.
+//	E6  A session that has ended changes nothing any more.
 
 func (m *Model) createSession(h *zk.TxnHeader, t *zk.Txn) error {
 	if m.sessions[h.Session] != nil {
@@ -24,6 +25,15 @@ func (m *Model) createSession(h *zk.TxnHeader, t *zk.Txn) error {
 	}
 	m.sessions[h.Session] = &life{created: h.Zxid, timeoutMs: t.TimeoutMs, ephemerals: map[string]bool{}}
 	return nil
+}
+
+// alive sees that a client's transaction is not one of a session that has ended.
+func (m *Model) alive(h *zk.TxnHeader, t *zk.Txn) error {
+	s := m.sessions[h.Session]
+	if s == nil || s.closed == 0 || h.Cxid == 0 || t.Op == zk.OpError || t.Op == zk.OpCloseSession || failed(t) {
+		return nil
+	}
+	return broken(propertyEphemeral, "E6: %s is of session %v, which has ended at %s", number(h.Zxid), h.Session, number(s.closed))
 }
 
 func (m *Model) ephemeralComes(zxid zk.Zxid, session zk.SessionID, path string) error {
@@ -70,6 +80,9 @@ func (m *Model) Attached(session zk.SessionID, zxid zk.Zxid) error {
 	}
 	return nil
 }
+
+// Knows reports whether a transaction has made a session.
+func (m *Model) Knows(session zk.SessionID) bool { return m.sessions[session] != nil }
 
 // Alive tells whether a session exists at the end of what is known.
 func (m *Model) Alive(session zk.SessionID) bool {

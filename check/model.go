@@ -214,6 +214,9 @@ func (m *Model) Apply(h *zk.TxnHeader, t *zk.Txn) error {
 		return broken(propertyModel, "M5: request %d of session %v has made %s and %s", h.Cxid, h.Session, number(other), number(h.Zxid))
 	}
 	m.by[h.Zxid], m.made[o] = o, h.Zxid
+	if err := m.alive(h, t); err != nil {
+		return err
+	}
 	if t.Op != zk.OpMulti {
 		return m.applyOne(h, t)
 	}

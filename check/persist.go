@@ -39,6 +39,9 @@ func (p persistent) String() string {
 
 // Added says that an addWatch was answered at zxid.
 func (w *Watches) Added(path string, mode zk.WatchMode, zxid zk.Zxid) {
+	if w.doubtful {
+		return
+	}
 	key := persistent{path, mode == zk.WatchPersistentRecursive}
 	if _, here := w.staying[key]; !here || w.unwanted[key] {
 		w.staying[key] = w.model.behind(zxid)

@@ -414,7 +414,7 @@ func (p *player) tellWatch(verb string, args []string) error {
 	case "reply":
 		return p.watches.Replied(zxidOf(args[0]))
 	case "away":
-		p.watches.Connected()
+		p.watches.Connected(false)
 	case "rearming":
 		o := options(args)
 		list := func(key string) []string {
@@ -437,7 +437,7 @@ func (p *player) tellWatch(verb string, args []string) error {
 func (p *player) tellSession(verb string, args []string) error {
 	switch verb {
 	case "connected":
-		return p.session.Connected(quorum.ID(integer(args[0])), zk.SessionID(integer(args[1])))
+		return p.session.Connected(quorum.ID(integer(args[0])), zk.SessionID(integer(args[1])), false)
 	case "sent":
 		p.session.Sent(zk.Xid(integer(args[0])))
 	case "got":

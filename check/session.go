@@ -19,20 +19,23 @@ type Session struct {
 	pending []zk.Xid
 	seen    zk.Zxid
 	ended   bool
+	passing bool // only servers that were cut off have known it: the next one gives another
 	server  quorum.ID
 }
 
 // Connected says that a server has answered the handshake: id is 0 if it refused.
-func (s *Session) Connected(server quorum.ID, id zk.SessionID) error {
+// ReadOnly is what it says of itself.
+func (s *Session) Connected(server quorum.ID, id zk.SessionID, readOnly bool) error {
 	s.pending, s.server = s.pending[:0], server
 	switch {
 	case id == 0:
 		s.ended = true
 	case s.ended:
 		return broken(propertySession, "S3: server %d attaches session %v, which has ended", server, id)
-	case s.id != 0 && s.id != id:
+	case s.id != 0 && s.id != id && !s.passing:
 		return broken(propertySession, "S3: server %d attaches session %v to a client of session %v", server, id, s.id)
 	}
+	s.passing = readOnly && (s.passing || s.id == 0)
 	s.id = id
 	return nil
 }

@@ -32,6 +32,7 @@ type Watches struct {
 	stay     map[persistent]bool
 	told     map[watchKey]bool // while they are set again
 	unwanted map[persistent]bool
+	doubtful bool // the server is cut off: it may tell of changes that are none
 }
 
 type watchKey struct {
@@ -56,6 +57,9 @@ func NewWatches(m *Model, who *Asker) *Watches {
 // Armed says that a read was answered at zxid and has set its watch: children is
 // true for getChildren, missing if there was no such znode.
 func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
+	if w.doubtful {
+		return
+	}
 	key := watchKey{path, children}
 	if _, here := w.armed[key]; !here {
 		w.armed[key] = armed{zxid, missing}
@@ -66,8 +70,13 @@ func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
 // more before the server has heard of it, so it must be told behind the answer.
 func (w *Watches) Removed(path string, children bool) { delete(w.armed, watchKey{path, children}) }
 
-// Connected says that there is a new connection: the server knows no watch yet.
-func (w *Watches) Connected() {
+// Connected says that there is a new connection: the server knows no watch yet. If
+// it is cut off, what it tells is not looked at, and what the client knew before is
+// looked at no more: the next server is told what the client has made of it.
+func (w *Watches) Connected(readOnly bool) {
+	if w.doubtful = readOnly; readOnly {
+		w.Ended()
+	}
 	for key := range w.unwanted {
 		delete(w.staying, key)
 	}
@@ -98,7 +107,7 @@ func (w *Watches) Rearming(set *zk.SetWatches) {
 
 // Rearmed says that a setWatches was answered at zxid.
 func (w *Watches) Rearmed(zxid zk.Zxid) error {
-	if w.rearming--; w.rearming > 0 {
+	if w.rearming--; w.rearming > 0 || w.doubtful {
 		return nil
 	}
 	clear(w.staying) // what none of them names is gone
@@ -183,6 +192,9 @@ func (t *timeline) firstState(from, to zk.Zxid, holds func(*state) bool) zk.Zxid
 
 // Event says that an event has come.
 func (w *Watches) Event(e *zk.Event) error {
+	if w.doubtful {
+		return nil
+	}
 	if e.Zxid > 0 {
 		if err := w.leaks(e); err != nil {
 			return err
@@ -275,7 +287,7 @@ func (t *timeline) childChanged(zxid zk.Zxid) bool {
 
 // Replied says that a reply of zxid has come on a connection whose watches are set.
 func (w *Watches) Replied(zxid zk.Zxid) error {
-	if w.rearming > 0 || zxid <= 0 {
+	if w.rearming > 0 || zxid <= 0 || w.doubtful {
 		return nil
 	}
 	if err := w.staysTold(zxid); err != nil {

@@ -120,6 +120,13 @@ func (o *Order) Shown() (int, zk.Zxid) {
 	return len(o.shown), o.shown[len(o.shown)-1]
 }
 
+// WasShown reports whether a transaction was shown by anybody; 0 is the tree without
+// any.
+func (o *Order) WasShown(zxid zk.Zxid) bool {
+	_, shown := slices.BinarySearch(o.shown, zxid)
+	return shown || zxid == 0
+}
+
 // Last returns the end of a server's history.
 func (o *Order) Last(id quorum.ID) zk.Zxid { return o.server(id).last() }
 

@@ -21,6 +21,7 @@ type client struct {
 	number  int // of all clients ever
 	node    node
 	random  *random
+	manner  *random // what it is like: draws of its own
 	machine *clientsession.Machine
 	gone    bool
 	events  []clientsession.Event // that wait for the machine, with the one it works on
@@ -32,6 +33,7 @@ type client struct {
 	stream  *stream
 	server  quorum.ID
 	greeted bool
+	cutOff  bool      // the server says that it serves reads alone
 	body    []byte    // of the reply that the machine is being told of
 	result  zk.Result // that it holds
 	header  wire.ReplyHeader
@@ -53,6 +55,7 @@ type pendingReply struct {
 func newClient(w *world, place, generation int) *client {
 	c := &client{w: w, place: place, number: generation*1000 + place, node: firstClient + node(place)}
 	c.random = branch(w.plan.Seed, "client", c.number)
+	c.manner = branch(w.plan.Seed, "manner", c.number)
 	c.watches = check.NewWatches(w.watcher.model, &c.who)
 	c.program.begin(c)
 	return c
@@ -61,6 +64,7 @@ func newClient(w *world, place, generation int) *client {
 func (c *client) start() {
 	c.machine = clientsession.New(clientsession.Config{
 		TimeoutMs: int32(c.w.plan.SessionMs), Seed: c.random.next(), BackoffMinMs: 20, BackoffMaxMs: 500,
+		ReadOnly: c.w.plan.ReadOnly && c.manner.oneIn(2),
 	}, c.nowMs())
 	c.step(clientsession.Event{Kind: clientsession.Tick})
 	c.prove()
@@ -135,9 +139,12 @@ func (c *client) carryOut(e *clientsession.Effect) {
 	case clientsession.Greet:
 		c.stream.send(wire.AppendConnectRequest(nil, &wire.ConnectRequest{
 			LastZxidSeen: e.LastZxid, TimeoutMs: e.Greeting.TimeoutMs, Session: e.Greeting.Session, Password: e.Greeting.Password[:],
+			ReadOnly: e.Greeting.ReadOnly, HasReadOnly: true,
 		}))
 	case clientsession.Send:
 		c.send(e.Request)
+	case clientsession.Probe:
+		c.probe(e.Address)
 	case clientsession.Drop:
 		c.hangUp()
 	case clientsession.Complete:
@@ -153,13 +160,9 @@ func (c *client) carryOut(e *clientsession.Effect) {
 var errRefused = errors.New("connection refused")
 
 func (c *client) dial(e *clientsession.Effect) {
-	conn, number := e.Conn, 0
-	if _, err := fmt.Sscan(e.Address, &number); err != nil {
-		panic(err) // it is what Resolve has given
-	}
+	conn, p := e.Conn, c.serverAt(e.Address)
 	c.conn = conn
 	c.later(c.random.between(0, int64(c.w.plan.NetMs)), func() {
-		p := c.w.server(number)
 		switch {
 		case c.conn != conn:
 		case !c.w.reachable(c.node, p.node): // the machine has its own limit
@@ -168,6 +171,22 @@ func (c *client) dial(e *clientsession.Effect) {
 		default:
 			c.connected(p, conn)
 		}
+	})
+}
+
+// serverAt is the server of an address that Resolve has given.
+func (c *client) serverAt(address string) *process {
+	place, err := strconv.Atoi(address)
+	must(err)
+	return c.w.server(place)
+}
+
+// probe asks a server whether it can write, as the four letters isro do.
+func (c *client) probe(address string) {
+	p := c.serverAt(address)
+	c.later(c.random.between(0, 2*int64(c.w.plan.NetMs)), func() {
+		writes := p.up && c.w.reachable(c.node, p.node) && p.replica.Serving()
+		c.step(clientsession.Event{Kind: clientsession.Probed, Addresses: []string{address}, Found: writes})
 	})
 }
 
@@ -209,6 +228,7 @@ func (c *client) send(r *zk.Request) {
 		c.session.Sent(r.Xid)
 		id, _ := c.machine.Session()
 		c.w.watcher.asked.Sent(id, r)
+		c.w.watcher.local.Asked(id, r)
 		c.pending = append(c.pending, pendingReply{r.Xid, r, c.w.watcher.recent.Floor()})
 	}
 	c.w.note(c.node, "ask", nodeOf(c.server), 0, strconv.Itoa(int(r.Xid))+" "+r.Op.String()+" "+r.Path)
@@ -275,11 +295,16 @@ func (c *client) greet(payload []byte) {
 		c.w.fail(err)
 		return
 	}
-	c.w.note(c.node, "attached", nodeOf(c.server), 0, r.Session.String())
-	c.watches.Connected()
-	c.w.fail(c.session.Connected(c.server, r.Session))
+	what := "attached"
+	if c.cutOff = r.ReadOnly; c.cutOff {
+		what = "reads"
+		c.w.tally.CutOff++
+	}
+	c.w.note(c.node, what, nodeOf(c.server), 0, r.Session.String())
+	c.watches.Connected(c.cutOff)
+	c.w.fail(c.session.Connected(c.server, r.Session, c.cutOff))
 	c.step(clientsession.Event{Kind: clientsession.Greeted, Conn: c.conn, Greeting: clientsession.Greeting{
-		TimeoutMs: r.TimeoutMs, Session: r.Session, Password: r.Password,
+		TimeoutMs: r.TimeoutMs, Session: r.Session, Password: r.Password, ReadOnly: r.ReadOnly,
 	}})
 }
 
@@ -305,7 +330,9 @@ func (c *client) reply(h wire.ReplyHeader, body []byte) {
 		return
 	}
 	c.header, c.body, c.result = h, body, zk.Result{}
-	c.w.watcher.recent.Shown(h.Zxid)
+	if !c.cutOff {
+		c.w.watcher.recent.Shown(h.Zxid)
+	}
 	if h.Xid >= 0 {
 		c.answered(h, body)
 	}
@@ -317,6 +344,9 @@ func (c *client) reply(h wire.ReplyHeader, body []byte) {
 func (c *client) answered(h wire.ReplyHeader, body []byte) {
 	p := c.pending[0]
 	c.pending = c.pending[1:]
+	if c.cutOff {
+		c.w.fail(c.w.watcher.refused(c, p.req, h.Code))
+	}
 	res := zk.Result{Op: p.req.Op}
 	if h.Code == zk.OK || p.req.Op == zk.OpMulti && len(body) > 0 {
 		var err error
@@ -326,10 +356,16 @@ func (c *client) answered(h wire.ReplyHeader, body []byte) {
 		}
 	}
 	c.result = res
-	model := c.w.watcher.model
+	model, local := c.w.watcher.model, c.w.watcher.local
 	c.who.Session, _ = c.machine.Session()
 	c.who.Floor = p.floor
 	switch op := p.req.Op; {
+	case c.cutOff:
+		c.w.fail(c.w.watcher.readOnly.Read(&c.who, p.req, h.Zxid, h.Code, &res))
+	case op == zk.OpCloseSession && local.Had(c.who.Session): // its server has ended it, and no transaction
+	case h.Code == zk.ErrEphemeralOnLocalSession:
+		c.w.fail(local.Refused(c.who.Session))
+		c.w.fail(c.w.watcher.asked.NotApplied(c.who.Session, p.req.Xid))
 	case op == zk.OpSync:
 	case op == zk.OpAddWatch && h.Code == zk.OK:
 		c.watches.Added(p.req.Path, p.req.Watches, h.Zxid)

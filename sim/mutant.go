@@ -78,6 +78,11 @@ const (
 	SnapshotLosesACL
 	ReadErrorIsTheEnd
 
+	// Sessions of one server, servers that are cut off (mutant_local.go).
+	ReadOnlyGoesBack
+	ReadOnlyWrites
+	LocalEndsEarly
+
 	mutants
 )
 
@@ -146,7 +151,11 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	SentIsNotSent:             {"sent-is-not-sent", "found here", "a client takes what was sent and not answered for not sent"},
 	MultiAppliedHalf:          {"multi-applied-half", "made up", "one server misses the last part of a multi"},
 	SnapshotLosesACL:          {"snapshot-loses-acl", "ZOOKEEPER-4846", "a leader's state comes with an open ACL in place of another"},
-	ReadErrorIsTheEnd:         {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
+	ReadOnlyGoesBack:          {"read-only-goes-back", "made up", "a server that is cut off takes clients that have seen more than it has"},
+	ReadOnlyWrites:            {"read-only-writes", "made up", "a server that is cut off acknowledges writes"},
+	LocalEndsEarly:            {"local-ends-early", "made up", "a server promises a session of its own twice the time that it gives"},
+
+	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }
 
 // String names the mutant.

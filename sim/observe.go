@@ -25,6 +25,8 @@ type observer struct {
 	recent    check.Recent
 	sequences *check.Sequences
 	expiry    *check.Expiry
+	local     *check.Local
+	readOnly  *check.ReadOnly
 	signs     *signs
 	records   map[zk.Zxid]record
 	snapshots map[*process]arrival
@@ -45,10 +47,13 @@ type arrival struct {
 }
 
 func newObserver(w *world) *observer {
-	return &observer{
+	o := &observer{
 		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
 		sequences: check.NewSequences(), expiry: check.NewExpiry(), signs: newSigns(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{},
+		local: check.NewLocal(w.plan.Upgrade),
 	}
+	o.readOnly = check.NewReadOnly(o.model, o.order)
+	return o
 }
 
 // recovered is a server that has come back from its disk.
@@ -66,6 +71,7 @@ func (o *observer) gone(p *process) {
 	p.serving = false
 	o.signs.left(p)
 	o.order.Leave(p.id)
+	o.local.Gone(p.id)
 }
 
 // loading is a leader's state on its way into a server.
@@ -109,11 +115,17 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	}
 	o.signs.stepped(p, batch)
 	o.ended(p, batch)
+	o.locals(p, batch)
+}
+
+// ticked reports whether the time is among what a server was told.
+func ticked(batch []replica.Event) bool {
+	return slices.ContainsFunc(batch, func(e replica.Event) bool { return e.Kind == replica.EventTick })
 }
 
 // ended sees that a leader has ended every session whose time was over.
 func (o *observer) ended(p *process, batch []replica.Event) {
-	if !p.leads() || p.turns.full || !slices.ContainsFunc(batch, func(e replica.Event) bool { return e.Kind == replica.EventTick }) {
+	if !p.leads() || p.turns.full || !ticked(batch) {
 		return
 	}
 	o.w.fail(o.expiry.Stepped(p.id, p.now().MonoMs, replica.ExpirySlackMs(o.w.plan.TickMs)))
@@ -213,9 +225,11 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 		o.w.fail(o.model.Apply(&r.header, &r.txn))
 		o.w.fail(o.asked.Shown(&r.header, &r.txn))
 		o.lines.shown(&r)
+		o.w.fail(o.readOnly.Shown(zxid))
 		switch r.txn.Op {
 		case zk.OpCreateSession:
 			o.expiry.Opened(r.header.Session, int64(r.txn.TimeoutMs))
+			o.upgraded(r.header.Session)
 			if p.leads() {
 				o.expiry.Alive(p.id, r.header.Session, p.now().MonoMs)
 			}

@@ -74,11 +74,14 @@ func (p *process) mustWait() bool {
 }
 
 // allHave reports whether all servers but one serve, and have on disk what that one
-// had, as far as it was shown to anybody.
+// had, as far as it was shown to anybody. Of those that wait with an empty disk, too,
+// one after the other is started.
 func (w *world) allHave(but *process, last zk.Zxid) bool {
 	_, shown := w.watcher.order.Shown()
 	for _, q := range w.servers {
-		if q != but && (!q.up || !q.serving || q.untilMs > w.nowMs || q.replica.Peer().Durable() < min(last, shown)) {
+		switch {
+		case q == but, !q.up && q.wiped != nil:
+		case !q.up, !q.serving, q.untilMs > w.nowMs, q.replica.Peer().Durable() < min(last, shown):
 			return false
 		}
 	}

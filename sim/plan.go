@@ -19,6 +19,9 @@ type Plan struct {
 	ZeroID       bool // ids begin with 0, not with 1
 	Reconfig     bool // reconfigEnabled
 	AutoCreate   bool // db.autocreate: an empty disk is taken for a new server's
+	Local        bool // localSessionsEnabled: a client's session is known to its server alone
+	Upgrade      bool // localSessionsUpgradingEnabled: until it asks for an ephemeral
+	ReadOnly     bool // readonlymode.enabled: who is cut off serves half of the clients
 	LinkBytes    int  // that may wait on a link before it is cut
 	Clients      int
 	WildMs       int64 // how long faults and clients go on; then all is healed
@@ -69,6 +72,7 @@ func Draw(seed uint64) Plan {
 	p.faults(branch(seed, "faults", 0))
 	p.drawWork(branch(seed, "work", 0))
 	p.reconfigs(branch(seed, "reconfigs", 0))
+	p.sessions(branch(seed, "sessions", 0))
 	return p
 }
 
@@ -130,9 +134,17 @@ func (p *Plan) ensemble(r *random) {
 	}
 }
 
+// sessions draws what a session is, from a branch of its own.
+func (p *Plan) sessions(r *random) {
+	p.Local = r.oneIn(4)
+	p.Upgrade = p.Local && !r.oneIn(4)
+	p.ReadOnly = r.oneIn(3)
+}
+
 // historyBytes is how much of the history a learner is sent at most, in memory or
-// from the log: a quarter of what may wait on its link, as in production.
-func (p *Plan) historyBytes() int { return p.LinkBytes / 4 }
+// from the log: half of the share of what may wait on its link that it has in
+// production, for headers are most of what transactions are here.
+func (p *Plan) historyBytes() int { return p.LinkBytes / 8 }
 
 // config is the configuration of the ensemble.
 func (p *Plan) config() *ensemble.Config {

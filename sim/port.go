@@ -19,6 +19,8 @@ type port struct {
 	stream     *stream
 	greeted    bool
 	session    zk.SessionID
+	timeoutMs  int64
+	fresh      bool // its session was attached in this step
 	ended      bool // nothing more is read
 	identities []zk.Identity
 	out        []byte
@@ -62,6 +64,7 @@ func (c *port) frame(payload []byte) {
 		c.greeted = true
 		r, err := wire.DecodeConnectRequest(payload)
 		c.p.w.fail(err)
+		c.p.mutateConnect(&r)
 		c.p.push(replica.Event{Kind: replica.EventConnect, Conn: c.id, Connect: &r, Identities: c.identities})
 		return
 	}
@@ -95,8 +98,9 @@ func (p *process) put(id session.ConnID, f func(*port)) {
 
 // Connected implements replica.Clients.
 func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
+	r = p.mutateConnected(r)
 	p.put(id, func(c *port) {
-		c.session = r.Session
+		c.session, c.timeoutMs, c.fresh = r.Session, int64(r.TimeoutMs), r.Session != 0
 		p.w.watcher.signs.maybe(p, r.Session)
 		p.w.fail(p.w.watcher.model.Attached(r.Session, p.replica.Tree().LastZxid()))
 		c.out = wire.AppendConnectResponse(c.out, r)
@@ -105,6 +109,7 @@ func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
 
 // Reply implements replica.Clients.
 func (p *process) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
+	h, r = p.mutateAnswer(h, r)
 	p.put(id, func(c *port) { c.mutateReply(wire.AppendReply(nil, h, r)) })
 }
 
@@ -126,6 +131,10 @@ func (p *process) deliver() {
 		return
 	}
 	for _, c := range p.inFlight {
+		if c.fresh {
+			c.fresh = false
+			p.w.watcher.attached(p, c)
+		}
 		c.stream.send(c.out)
 		c.stream.send(c.late)
 		c.out, c.late, c.lastReply = nil, nil, 0

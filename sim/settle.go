@@ -117,6 +117,9 @@ func (w *world) unsettled() error {
 			return fmt.Errorf("session %v of a client that is gone has not ended", id)
 		}
 	}
+	if id := w.watcher.local.Left(living); id != 0 {
+		return fmt.Errorf("session %v of one server and a client that is gone has not ended", id)
+	}
 	for _, p := range w.servers {
 		if at := p.replica.Config().Version; w.owed(p) && at != w.newest {
 			return fmt.Errorf("server %v goes by the configuration of %x, not of %x", p.node, at, w.newest)

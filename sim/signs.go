@@ -77,7 +77,7 @@ func (s *signs) stepped(p *process, batch []replica.Event) {
 // request is what a client has asked for on a connection.
 func (s *signs) request(p *process, conn session.ConnID) {
 	c := p.ports[conn]
-	if c == nil || c.session == 0 {
+	if c == nil || c.session == 0 || s.local(p, c) {
 		return
 	}
 	s.maybe(p, c.session)

@@ -59,6 +59,7 @@ type Tally struct {
 	Slow                               int // links that were cut because their end does not read
 	Asked, Reconfigs                   int // changes of the ensemble: asked for, and in force
 	BadWrites, ReadErrors, Beyond      int
+	Locals, Upgraded, CutOff           int // sessions of one server, those that became all servers', connections that may only read
 }
 
 // add sums up runs.
@@ -73,7 +74,7 @@ func (t *Tally) numbers() []*int {
 	return []*int{
 		&t.Events, &t.Steps, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
 		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost, &t.Asked, &t.Reconfigs,
-		&t.Slow, &t.BadWrites, &t.ReadErrors, &t.Beyond,
+		&t.Slow, &t.BadWrites, &t.ReadErrors, &t.Beyond, &t.Locals, &t.Upgraded, &t.CutOff,
 	}
 }
 

@@ -274,11 +274,13 @@ func (p *program) judge(q *request, e *clientsession.Effect) {
 		p.keeps = append(p.keeps, req.Path)
 	}
 	switch {
+	case q.op == zk.OpCloseSession && w.watcher.local.Had(p.c.who.Session):
 	case q.op.IsWrite() && decided(e.Code):
 		w.fail(w.watcher.recent.Wrote(q.floor, e.Zxid))
 	case q.synced != nil && q.synced.answered && (e.Code == zk.OK || e.Code == zk.ErrNoNode):
 		q.recent = true
 		w.fail(w.watcher.recent.Read(q.synced.floor, e.Zxid))
+	case p.c.cutOff:
 	case w.plan.Linearizable && !q.op.IsWrite() && q.op != zk.OpSync && q.op != zk.OpAuth:
 		q.recent = true
 		w.fail(w.watcher.recent.Read(q.floor, e.Zxid))

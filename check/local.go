@@ -1,0 +1,150 @@
+package check
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+const propertyLocal = "local"
+
+// Local follows the sessions that one server alone knows. Times are of that
+// server's clock, in milliseconds.
+//
+//	L1  The process that has given such a session attaches it, and no other, until
+//	    it is upgraded: a transaction makes it one that all know.
+//	L2  It is upgraded for a client that asks for an ephemeral, where servers do that.
+//	L3  It ends no sooner than its timeout behind the last sign of life that its
+//	    server has had, and no later than a slack behind that.
+//	L4  A client is refused an ephemeral only where servers do not upgrade.
+type Local struct {
+	upgrades bool // servers upgrade
+	sessions map[zk.SessionID]*private
+	wants    map[zk.SessionID]bool // whose clients have asked for an ephemeral
+}
+
+// private is a session of one process.
+type private struct {
+	server           quorum.ID
+	life             int
+	timeoutMs        int64
+	heardMs, maybeMs int64 // when its server has heard its client for certain, and may have
+	over, upgraded   bool  // over: ended, or upgraded
+}
+
+// NewLocal returns a checker of servers that have given no session.
+func NewLocal(upgrades bool) *Local {
+	return &Local{upgrades: upgrades, sessions: map[zk.SessionID]*private{}, wants: map[zk.SessionID]bool{}}
+}
+
+// Attached says that a process attaches a session that no transaction has made.
+func (l *Local) Attached(id zk.SessionID, server quorum.ID, life int, timeoutMs, nowMs int64) error {
+	s := l.sessions[id]
+	if s == nil {
+		s = &private{server: server, life: life}
+		l.sessions[id] = s
+	}
+	if s.server != server || s.life != life {
+		return broken(propertyLocal, "L1: server %d attaches session %v, which server %d alone knows", server, id, s.server)
+	}
+	s.timeoutMs, s.heardMs, s.maybeMs = timeoutMs, nowMs, nowMs
+	return nil
+}
+
+// Has reports whether a session was given by one process, and not upgraded.
+func (l *Local) Has(id zk.SessionID) bool { return l.sessions[id] != nil && !l.sessions[id].over }
+
+// Heard says that its server has had a sign of life of a client, if sure; or that it
+// may have.
+func (l *Local) Heard(id zk.SessionID, nowMs int64, sure bool) {
+	s := l.sessions[id]
+	if s == nil {
+		return
+	}
+	if s.maybeMs = nowMs; sure {
+		s.heardMs = nowMs
+	}
+}
+
+// Asked says that a client has sent a request.
+func (l *Local) Asked(id zk.SessionID, req *zk.Request) {
+	if makesEphemeral(req) {
+		l.wants[id] = true
+	}
+}
+
+func makesEphemeral(req *zk.Request) bool {
+	return req.Op.IsCreate() && req.Mode.IsEphemeral() || slices.ContainsFunc(req.Ops, func(op zk.Request) bool { return makesEphemeral(&op) })
+}
+
+// Refused says that a client was refused an ephemeral because its session is local.
+func (l *Local) Refused(id zk.SessionID) error {
+	if l.upgrades || !l.Had(id) {
+		return broken(propertyLocal, "L4: session %v may have no ephemeral, and it could be upgraded", id)
+	}
+	return nil
+}
+
+// Closed says that a server takes its client's word that a session is over.
+func (l *Local) Closed(id zk.SessionID) {
+	if s := l.sessions[id]; s != nil {
+		s.over = true
+	}
+}
+
+// Opened says that a transaction has made a session.
+func (l *Local) Opened(id zk.SessionID) error {
+	if !l.Has(id) {
+		return nil
+	}
+	l.sessions[id].over, l.sessions[id].upgraded = true, true
+	if !l.upgrades || !l.wants[id] {
+		return broken(propertyLocal, "L2: session %v is upgraded, and its client has asked for an ephemeral: %v", id, l.wants[id])
+	}
+	return nil
+}
+
+// Stepped says that a process has taken a step at a time, and whether it has a
+// session. A step without a tick may come before one that ends sessions.
+func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick bool, has func(zk.SessionID) bool) error {
+	for _, id := range slices.Sorted(maps.Keys(l.sessions)) {
+		s := l.sessions[id]
+		if s.over || s.server != server || s.life != life {
+			continue
+		}
+		here := has(id)
+		s.over = !here
+		if silentMs := nowMs - s.heardMs; !here && silentMs < s.timeoutMs {
+			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after it has heard its client", server, id, s.timeoutMs, silentMs)
+		}
+		if silentMs := nowMs - s.maybeMs; here && tick && silentMs > s.timeoutMs+slackMs {
+			return broken(propertyLocal, "L3: server %d has not ended session %v of %d ms, %d ms after it has heard its client", server, id, s.timeoutMs, silentMs)
+		}
+	}
+	return nil
+}
+
+// Had reports whether a session was given by one process, and never upgraded. It may
+// have ended.
+func (l *Local) Had(id zk.SessionID) bool { return l.sessions[id] != nil && !l.sessions[id].upgraded }
+
+// Gone says that a process has ended, and its sessions with it. Their numbers are
+// kept: another process must not attach them.
+func (l *Local) Gone(server quorum.ID) {
+	for _, s := range l.sessions {
+		s.over = s.over || s.server == server
+	}
+}
+
+// Left returns a session that a process still has and no client any more, 0 if
+// there is none.
+func (l *Local) Left(living map[zk.SessionID]bool) zk.SessionID {
+	for _, id := range slices.Sorted(maps.Keys(l.sessions)) {
+		if !l.sessions[id].over && !living[id] {
+			return id
+		}
+	}
+	return 0
+}

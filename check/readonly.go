@@ -1,0 +1,76 @@
+package check
+
+import "github.com/conclave-project/conclave/zk"
+
+const propertyReadOnly = "read-only"
+
+// ReadOnly sees to what servers answer that are cut off from their quorum. Session
+// S2 holds there, too: nobody goes back in time.
+//
+//	C1  No write is done, and no sync.
+//	C2  What is read is the tree of the zxid that the answer carries, if that was
+//	    ever shown by a server that serves. It may not have been: the end of a log
+//	    need not be committed.
+type ReadOnly struct {
+	model  *Model
+	order  *Order
+	unsure map[zk.Zxid][]reading // that may be shown yet
+}
+
+// reading is an answer to a read.
+type reading struct {
+	who  Asker
+	req  *zk.Request
+	res  zk.Result
+	code zk.Code
+}
+
+// NewReadOnly returns a checker of answers before any was given.
+func NewReadOnly(m *Model, o *Order) *ReadOnly {
+	return &ReadOnly{model: m, order: o, unsure: map[zk.Zxid][]reading{}}
+}
+
+// Refused takes the answer of a server that is cut off, and sees that it refuses what
+// it cannot do. Local says that the session of its client is known to that server
+// alone, which may end it.
+func (r *ReadOnly) Refused(local bool, req *zk.Request, code zk.Code) error {
+	if !req.Op.IsWrite() && req.Op != zk.OpSync || code == zk.ErrNotReadOnly || local && req.Op == zk.OpCloseSession {
+		return nil
+	}
+	return broken(propertyReadOnly, "C1: %v %s is answered with %v by a server that is cut off", req.Op, req.Path, code)
+}
+
+// Read takes the answer of such a server to a read.
+func (r *ReadOnly) Read(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
+	if !looks(req.Op) {
+		return nil
+	}
+	if _, shown := r.order.Shown(); zxid > shown {
+		r.unsure[zxid] = append(r.unsure[zxid], reading{*who, req, *res, code})
+		return nil
+	}
+	if !r.order.WasShown(zxid) {
+		return nil
+	}
+	return r.model.Read(who, req, zxid, code, res)
+}
+
+// Shown says that a server that serves shows zxid, all before it being known.
+func (r *ReadOnly) Shown(zxid zk.Zxid) error {
+	for _, a := range r.unsure[zxid] {
+		if err := r.model.Read(&a.who, a.req, zxid, a.code, &a.res); err != nil {
+			return err
+		}
+	}
+	delete(r.unsure, zxid)
+	return nil
+}
+
+// looks reports whether an operation looks at a znode.
+func looks(op zk.Op) bool {
+	switch op {
+	case zk.OpExists, zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,31 @@
+package sim
+
+import (
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// mutateConnect is what a mutant makes of a client's handshake.
+func (p *process) mutateConnect(r *wire.ConnectRequest) {
+	if p.w.is(ReadOnlyGoesBack) && p.replica.ReadOnly() {
+		r.LastZxidSeen = 0
+	}
+}
+
+// mutateConnected is what a mutant answers to it.
+func (p *process) mutateConnected(r *wire.ConnectResponse) *wire.ConnectResponse {
+	if !p.w.is(LocalEndsEarly) || p.replica.Locals().Get(r.Session) == nil {
+		return r
+	}
+	twin := *r
+	twin.TimeoutMs *= 2
+	return &twin
+}
+
+// mutateAnswer is what a mutant that is cut off answers to a write.
+func (p *process) mutateAnswer(h wire.ReplyHeader, r *zk.Result) (wire.ReplyHeader, *zk.Result) {
+	if p.w.is(ReadOnlyWrites) && h.Code == zk.ErrNotReadOnly && p.replica.ReadOnly() {
+		h.Code, r = zk.OK, &zk.Result{Op: zk.OpPing}
+	}
+	return h, r
+}
