@@ -22,7 +22,7 @@ func NewCounter(c *client.Client, path string, o Options) *Counter { return &Cou
 
 // Value returns the counter's value.
 func (c *Counter) Value(ctx context.Context) (int64, error) {
-	value, _, err := c.read(ctx)
+	value, _, _, err := c.read(ctx)
 	return value, err
 }
 
@@ -30,13 +30,13 @@ func (c *Counter) Value(ctx context.Context) (int64, error) {
 // client.Unknown leaves open whether it was added.
 func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	for {
-		value, version, err := c.read(ctx)
+		value, version, found, err := c.read(ctx)
 		if err != nil {
 			return 0, err
 		}
 		value += delta
 		text := strconv.AppendInt(nil, value, 10)
-		if version < 0 {
+		if !found {
 			err = inDir(ctx, c.c, zk.ParentPath(c.path), c.o.ACL, func() error {
 				_, _, err := c.c.Create(ctx, c.path, text, client.CreateOptions{ACL: c.o.ACL})
 				return err
@@ -55,20 +55,21 @@ func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	}
 }
 
-// read returns value and version; version is -1 if there is no znode yet.
-func (c *Counter) read(ctx context.Context) (int64, int32, error) {
+// read returns the value, and the version of the znode if there is one. Versions are
+// negative behind 2^31 changes.
+func (c *Counter) read(ctx context.Context) (value int64, version int32, found bool, err error) {
 	data, stat, err := c.c.Get(ctx, c.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return 0, -1, nil
+		return 0, 0, false, nil
 	case err != nil:
-		return 0, 0, err
+		return 0, 0, false, err
 	case len(data) == 0:
-		return 0, stat.Version, nil
+		return 0, stat.Version, true, nil
 	}
-	value, err := strconv.ParseInt(string(data), 10, 64)
+	value, err = strconv.ParseInt(string(data), 10, 64)
 	if err != nil {
-		return 0, 0, fmt.Errorf("recipes: counter %s holds %q, want a decimal number", c.path, data)
+		return 0, 0, false, fmt.Errorf("recipes: counter %s holds %q, want a decimal number", c.path, data)
 	}
-	return value, stat.Version, nil
+	return value, stat.Version, true, nil
 }

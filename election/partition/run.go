@@ -13,8 +13,9 @@ import (
 	"github.com/conclave-project/conclave/election/partition/balance"
 )
 
-// refusalsMax is after how many refusals to hand over, because the other is not
-// in line, an owner resigns: some backends see nobody in line.
+// refusalsMax is after how many refusals to take a partition over its owner resigns.
+// A member that leaves counts every failure, another one only that the other was
+// not waiting: some backends see nobody wait.
 const refusalsMax = 3
 
 // run is one call of Run. The loop owns everything; the others report.
@@ -56,7 +57,8 @@ type job struct {
 	leads    bool
 	token    election.Token // with which it leads
 	moving   bool
-	refusals int       // to hand over
+	refusals int       // to take it over
+	mishaps  int       // other failures to hand over
 	failures int       // of campaigns, in a row
 	after    time.Time // not to campaign, or to hand over, before
 }
@@ -392,9 +394,11 @@ func (r *run) moved(p int, token election.Token, err error) {
 	if err == nil || !j.leads || j.token != token {
 		return
 	}
-	j.moving, j.after = false, time.Now().Add(r.member.retry(j.refusals))
-	if errors.Is(err, election.ErrNoCandidate) {
+	j.moving, j.after = false, time.Now().Add(r.member.retry(j.refusals+j.mishaps))
+	if r.leaving || errors.Is(err, election.ErrNoCandidate) {
 		j.refusals++
+	} else {
+		j.mishaps++
 	}
 }
 

@@ -2,6 +2,7 @@ package prep
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/tree"
@@ -34,6 +35,11 @@ func (p *Prep) create(r *zk.Request, o *Origin) (zk.Txn, error) {
 	}
 	path := r.Path
 	if r.Mode.IsSequential() {
+		if parent.stat.Cversion == math.MaxInt32 {
+			// It stays there, on ZooKeeper's replicas too: all later names would have
+			// one number, and two would hold a lock.
+			return zk.Txn{}, fmt.Errorf("%w: %s has no sequence number left; use a new directory", zk.ErrBadArguments, parentPath)
+		}
 		path += sequence(parent.stat.Cversion)
 	}
 	if err := zk.ValidatePath(path); err != nil {

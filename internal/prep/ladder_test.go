@@ -253,3 +253,19 @@ func TestSequenceCountsEveryCreationAndNoFailure(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// TestSequenceEndsWithItsCounter, which stays at its end on ZooKeeper's replicas too:
+// after that all names would have one number.
+func TestSequenceEndsWithItsCounter(t *testing.T) {
+	b := newBench(t, true, Options{})
+	b.done(node("/q"))
+	sequential := node("/q/n-", mode(zk.PersistentSequential))
+	b.tree.Apply(&zk.TxnHeader{Zxid: 100, Op: zk.OpCreate},
+		&zk.Txn{Op: zk.OpCreate, Path: "/q/last", ACL: zk.OpenACL(), ParentCversion: 1<<31 - 1}, new(tree.Applied))
+	if code := b.as(Origin{Alive: true}, sequential); code != zk.ErrBadArguments {
+		t.Error(code)
+	}
+	if code := b.as(Origin{Alive: true}, node("/q/plain")); code != zk.OK {
+		t.Errorf("one that is not sequential: %v", code)
+	}
+}

@@ -141,6 +141,13 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 		if err := b.waitOut(ctx, old.lease); err != nil {
 			return election.Grant{}, err
 		}
+		// Others may have led meanwhile, if this lock was taken away as well.
+		if old, err = p.readState(); err != nil {
+			return election.Grant{}, err
+		}
+		if !s.holds() {
+			return election.Grant{}, p.replaced()
+		}
 	}
 	if old.token == math.MaxUint64 {
 		return election.Grant{}, election.Permanent(fmt.Errorf("file: election %q: no token is left", p.name))
@@ -152,7 +159,7 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 	}
 	sent := b.clock.Now() // before the look: whoever replaces the lock file later waits from then on
 	if !s.holds() {
-		return election.Grant{}, fmt.Errorf("file: %s was replaced during the election", p.path(lockFile))
+		return election.Grant{}, p.replaced()
 	}
 	p.enterBook(next)
 	p.sweep(next.token)
@@ -162,6 +169,10 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 	b.mu.Unlock()
 	return election.Grant{Claim: claim, Token: next.token, Sent: sent, Lease: claim.Lease,
 		Lost: s.lost, News: s.news, Files: []*os.File{s.lock}}, nil
+}
+
+func (p place) replaced() error {
+	return fmt.Errorf("file: %s was replaced during the election", p.path(lockFile))
 }
 
 // waitOut waits until a holder whose lock file was taken away has noticed

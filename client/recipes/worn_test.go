@@ -1,0 +1,73 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/store"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// serveState is serve with a tree that transactions have made.
+func serveState(t *testing.T, txns ...zk.Txn) string {
+	t.Helper()
+	fs := vfs.NewMem()
+	disk, err := durable.Open(fs, durable.Options{Store: store.Options{DataDir: "data"}})
+	must(t, err)
+	found, err := disk.Recover()
+	must(t, err)
+	state := found.State.Tree()
+	for i, txn := range txns {
+		state.Apply(&zk.TxnHeader{Zxid: zk.Zxid(i + 1), Op: txn.Op}, &txn, new(tree.Applied))
+	}
+	_, err = durable.Begin(state, nil).Save(disk.Store(), nil)
+	must(t, err)
+	must(t, disk.Close())
+	config := server.Default()
+	config.FS, config.DataDir, config.ClientAddr = fs, "data", "127.0.0.1:0"
+	config.TickTime, config.PreallocBytes = 500*time.Millisecond, 1<<20
+	config.Logger = slog.New(slog.DiscardHandler)
+	s, err := server.New(config)
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return s.Addr().String()
+}
+
+// TestNobodyHoldsALockWhoseCounterIsUsedUp: 2^31-1 znodes have been created in its
+// directory. All later ones would have one number, and no order.
+func TestNobodyHoldsALockWhoseCounterIsUsedUp(t *testing.T) {
+	addr := serveState(t,
+		zk.Txn{Op: zk.OpCreate, Path: "/lock", ACL: zk.OpenACL(), ParentCversion: 1},
+		zk.Txn{Op: zk.OpCreate, Path: "/lock/x", ACL: zk.OpenACL(), ParentCversion: math.MaxInt32},
+		zk.Txn{Op: zk.OpDelete, Path: "/lock/x"})
+	c := dialed(t, addr, client.Options{})
+	if _, err := NewLock(c, "/lock", Options{}).Acquire(within(t)); !errors.Is(err, zk.ErrBadArguments) {
+		t.Errorf("the lock is held, or: %v", err)
+	}
+}
+
+// TestCounterGoesOnWhenTheVersionHasWrappedAround: versions are negative behind 2^31
+// changes.
+func TestCounterGoesOnWhenTheVersionHasWrappedAround(t *testing.T) {
+	addr := serveState(t,
+		zk.Txn{Op: zk.OpCreate, Path: "/n", Data: []byte("0"), ACL: zk.OpenACL(), ParentCversion: 1},
+		zk.Txn{Op: zk.OpSetData, Path: "/n", Data: []byte("5"), Version: math.MaxInt32})
+	n := NewCounter(dialed(t, addr, client.Options{}), "/n", Options{})
+	for want := int64(6); want < 9; want++ {
+		if got, err := n.Add(within(t), 1); got != want || err != nil {
+			t.Fatalf("%d, %v; want %d", got, err, want)
+		}
+	}
+}
