@@ -97,6 +97,10 @@ model: ## every order of events in the full scopes of the model checker, and eve
 	go run ./cmd/conclave model --scope full
 	go run ./cmd/conclave model --mutants
 
+.PHONY: mutants
+mutants: ## every known bug put back, by every proof; ends with "N of N mutants found"; ARGS="-only model" or "-write" for docs/proofs.md
+	go run ./test/mutants $(ARGS)
+
 .PHONY: bench
 bench: ## the benchmarks within the rooms
 	go test -run '^$$' -bench . -benchmem ./internal/... ./client ./election/...

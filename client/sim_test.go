@@ -91,13 +91,15 @@ func TestWholeClientFindsMutants(t *testing.T) {
 	if underRace {
 		return // it is about seeds, not about goroutines
 	}
-	for mutant, want := range map[simMutant]struct{ name, words string }{
-		simGhostWrite:         {"ghost-write", "was reported as not applied, and is 1 times in the log"},
-		simUnknownSentAgain:   {"unknown-sent-again", "times in the log"},
-		simWatchLost:          {"watch-lost", "watch"},
-		simProvenByConnection: {"proven-by-connection", "before ProvenUntil"},
+	for mutant, want := range map[simMutant]struct{ name, words, what string }{
+		simGhostWrite: {"ghost-write", "was reported as not applied, and is 1 times in the log",
+			"a write that was reported as not applied is sent on the connection that is being closed"},
+		simUnknownSentAgain:   {"unknown-sent-again", "times in the log", "a write that may have been applied is sent again"},
+		simWatchLost:          {"watch-lost", "watch", "an event of a watch is lost now and then"},
+		simProvenByConnection: {"proven-by-connection", "before ProvenUntil", "a connection is taken for a proof of the session"},
 	} {
 		t.Run(want.name, func(t *testing.T) {
+			t.Attr("what", want.what)
 			for seed := range uint64(2000) {
 				wrong := simPlay(t, seed, mutant, &simTally{})
 				if len(wrong) > 0 && !strings.Contains(wrong[0], want.words) {

@@ -25,10 +25,13 @@ import (
 )
 
 // mutants says which test of the suite finds each, and by which words.
-var mutants = []struct{ name, suite, test, finding string }{
-	{"guardian-does-not-kill", "TestMutantOfARun", "FrozenRunKeepsNoCommandAlive", "led beside"},
-	{"run-does-not-kill", "TestMutantOfARun", "FrozenGuardianKeepsNoCommandAlive", "led beside"},
-	{"lease-from-answer", "TestMemoryStorePassesTheSuite", "DiskOfSecondsElectsNoTwo", "led beside"},
+var mutants = []struct{ name, suite, test, finding, what string }{
+	{"guardian-does-not-kill", "TestMutantOfARun", "FrozenRunKeepsNoCommandAlive", "led beside",
+		"the guardian's signals reach nobody"},
+	{"run-does-not-kill", "TestMutantOfARun", "FrozenGuardianKeepsNoCommandAlive", "led beside",
+		"the signals of conclave run reach nobody"},
+	{"lease-from-answer", "TestMemoryStorePassesTheSuite", "DiskOfSecondsElectsNoTwo", "led beside",
+		"a lease counts from the answer, not from the request"},
 }
 
 // TestMain makes this process a mutant, if it is to be one: a guardian, or the run
@@ -99,6 +102,7 @@ func TestSuiteFindsMutants(t *testing.T) {
 	for _, one := range mutants {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
+			t.Attr("what", one.what)
 			var out bytes.Buffer
 			child := exec.Command(os.Args[0], "-test.run=^"+one.suite+"$/^"+one.test+"$", "-test.v")
 			child.Env = append(os.Environ(), mutantEnv+"="+one.name)
@@ -107,6 +111,7 @@ func TestSuiteFindsMutants(t *testing.T) {
 			if child.Wait() == nil || !strings.Contains(out.String(), one.finding) {
 				t.Errorf("%s has not found it:\n%s", one.test, out.String())
 			}
+			t.Logf("%s: %s", one.test, one.finding)
 		})
 	}
 }

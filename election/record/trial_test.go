@@ -93,6 +93,7 @@ func TestWholeCandidatesFindMutants(t *testing.T) {
 			continue // it takes minutes
 		}
 		t.Run(m.name, func(t *testing.T) {
+			t.Attr("what", m.what)
 			began := time.Now()
 			for seed := range uint64(2000) {
 				wrong, _ := trialPlay(t, seed, m.mutant)

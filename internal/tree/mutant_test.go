@@ -18,6 +18,7 @@ func TestWalkGoesOnPastWhatIsRemoved(t *testing.T) {
 // a circle, so that chance is no way to look for it.
 func TestEveryMutantIsFound(t *testing.T) {
 	t.Run("lost-walk", func(t *testing.T) {
+		t.Attr("what", "a snapshot under way is not told of what is removed")
 		missed := missedAroundARemoval(func(t *Tree) { t.walks = nil })
 		if len(missed) == 0 {
 			t.Error("a removal that the walk is not told of makes no difference")

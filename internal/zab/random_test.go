@@ -81,6 +81,7 @@ const mutantSeedsMax = 400
 func TestEveryMutantIsFound(t *testing.T) {
 	for _, mutant := range zabtest.Mutants() {
 		t.Run(fmt.Sprint(mutant), func(t *testing.T) {
+			t.Attr("what", mutant.What())
 			for seed := range uint64(mutantSeedsMax) {
 				o := ensemble(seed)
 				o.Mutant = mutant

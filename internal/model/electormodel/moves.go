@@ -69,7 +69,7 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	for k := range len(store.Sides[0].Copies) + 1 {
 		add(moveFail, k, left(failovers))
 	}
-	for astray := range 1 << s.n {
+	for astray := range 1<<s.n - 1 { // all of them astray are as if their answers were lost
 		add(movePart, astray, astray > 0 && len(store.Sides) == 1 && left(parts))
 	}
 	add(moveHeal, 0, len(store.Sides) > 1)

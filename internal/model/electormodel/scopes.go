@@ -11,40 +11,40 @@ var (
 var (
 	Small = Scope{Text: "2 candidates, clocks alike, 100 ms of a lease of 100; 1 stands still",
 		Candidates: 2, Rates: alike, Steps: 5, Freezes: 1}
-	Full = Scope{Text: "2 candidates, 4 ways of clocks, 180 ms of a lease of 100; 2 stand still",
-		Candidates: 2, Rates: two, Steps: 9, Freezes: 2}
+	Full = Scope{Text: "2 candidates, 4 ways of clocks, 140 ms of a lease of 100; 1 stands still",
+		Candidates: 2, Rates: two, Steps: 7, Freezes: 1}
 )
 
 // SmallResign and FullResign let people ask for what they like.
 var (
 	SmallResign = Scope{Text: "2 candidates, clocks alike, 40 ms; 1 asked to resign",
 		Candidates: 2, Rates: alike, Steps: 2, Resigns: 1}
-	FullResign = Scope{Text: "2 candidates, clocks alike, 80 ms; 2 asked to resign, by this handle or the last",
-		Candidates: 2, Rates: alike, Steps: 4, Resigns: 2}
+	FullResign = Scope{Text: "2 candidates, clocks alike, 60 ms; 2 asked to resign, by this handle or the last",
+		Candidates: 2, Rates: alike, Steps: 3, Resigns: 2}
 )
 
 // SmallLinks and FullLinks are of a network that delays and loses.
 var (
 	SmallLinks = Scope{Text: "2 candidates, clocks alike, 80 ms; 1 request or answer lost",
 		Candidates: 2, Rates: alike, Steps: 4, Losses: 1}
-	FullLinks = Scope{Text: "2 candidates, clocks alike, 120 ms; 1 request or answer late, 1 lost",
-		Candidates: 2, Rates: alike, Steps: 6, Late: 1, Losses: 1}
+	FullLinks = Scope{Text: "2 candidates, clocks alike, 100 ms; 1 request or answer late, 1 lost",
+		Candidates: 2, Rates: alike, Steps: 5, Late: 1, Losses: 1}
 )
 
 // SmallFailover and FullFailover are of a store that fails over and forgets.
 var (
 	SmallFailover = Scope{Text: "2 candidates, clocks alike, 80 ms; 1 failover",
 		Candidates: 2, Rates: alike, Steps: 4, Failovers: 1}
-	FullFailover = Scope{Text: "2 candidates, clocks alike, 180 ms; 1 failover, 1 request or answer lost",
-		Candidates: 2, Rates: alike, Steps: 9, Failovers: 1, Losses: 1}
+	FullFailover = Scope{Text: "2 candidates, clocks alike, 140 ms; 1 failover, 1 request or answer lost",
+		Candidates: 2, Rates: alike, Steps: 7, Failovers: 1, Losses: 1}
 )
 
 // SmallParts and FullParts are of a store that stands on two sides for a while.
 var (
 	SmallParts = Scope{Text: "2 candidates, clocks alike, 20 ms; the store once in two",
 		Candidates: 2, Rates: alike, Steps: 1, Parts: 1}
-	FullParts = Scope{Text: "2 candidates, clocks alike, 140 ms; the store once in two",
-		Candidates: 2, Rates: alike, Steps: 7, Parts: 1}
+	FullParts = Scope{Text: "2 candidates, clocks alike, 120 ms; the store once in two",
+		Candidates: 2, Rates: alike, Steps: 6, Parts: 1}
 )
 
 // Late is the scope in which leases and deadlines are put to the test.

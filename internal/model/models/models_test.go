@@ -1,6 +1,7 @@
 package models
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/model"
@@ -25,24 +26,32 @@ func TestSmallScopesHold(t *testing.T) {
 	}
 }
 
-// slow are the mutants that are found after more states than a test may look at:
-// conclave model --mutants looks for them.
+var slowToo = flag.Bool("slow", false, "look for the mutants, too, that take a minute")
+
+// slow are the mutants that are found after more states than a test may look at.
 var slow = map[string]bool{"leader-deaf": true, "zab-epoch-forgotten": true, "raft-drift-ignored": true, "raft-lease-from-answer": true,
 	"raft-promise-lost": true}
 
 // Each known bug is found by what it does to clients, not by the rule it breaks.
 func TestMutantsAreFound(t *testing.T) {
 	for _, m := range Mutants() {
+		limits := model.Limits{States: statesMax}
 		if slow[m.Name] {
-			continue
+			if !*slowToo {
+				continue
+			}
+			limits = model.Limits{}
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			t.Parallel()
-			r := model.Explore(m.New(), model.Limits{States: statesMax})
+			t.Attr("what", m.What)
+			if !*slowToo {
+				t.Parallel()
+			}
+			r := model.Explore(m.New(), limits)
 			if r.Violation == nil {
 				t.Fatalf("not found in %d states", r.States)
 			}
-			t.Logf("%s, after %d states in %v, depth %d", r.Violation.Wrong, r.States, r.Took, r.Depth)
+			t.Logf("%s, after %d states, depth %d, in %v", r.Violation.Wrong, r.States, r.Depth, r.Took)
 		})
 	}
 }

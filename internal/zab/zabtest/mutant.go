@@ -37,8 +37,18 @@ func Mutants() []Mutant {
 // String names the mutant.
 func (m Mutant) String() string {
 	return [...]string{
-		"none", "ack before sync", "epoch before log", "tree kept", "ahead not refused", "epoch forgotten",
-		"commit alone", "observers count", "cut comes back", "sync without quorum",
+		"none", "ack-before-sync", "epoch-before-log", "tree-kept", "ahead-not-refused", "epoch-forgotten",
+		"commit-alone", "observers-count", "cut-comes-back", "sync-without-quorum",
+	}[m]
+}
+
+// What says what it does.
+func (m Mutant) What() string {
+	return [...]string{
+		"none", "completions come before the log is durable", "the current epoch is durable before the history",
+		"the tree is not reloaded when it must be", "a leader does not see that a learner is ahead", "the accepted epoch is not durable",
+		"the leader alone is a quorum", "observers count", "what TRUNC has cut off is there again after a crash",
+		"a sync is answered without asking anybody",
 	}[m]
 }
 

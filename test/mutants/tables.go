@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// page is where the tables stand, between two lines that name them.
+const (
+	page  = "docs/proofs.md"
+	begin = "<!-- made by go run ./test/mutants -write -->\n"
+	end   = "<!-- end -->\n"
+)
+
+// byMax is how much of a finding the table shows.
+const byMax = 70
+
+func writeTables(all []mutant) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		return fmt.Errorf("%s has no place for the tables", page)
+	}
+	return os.WriteFile(page, []byte(head+begin+tables(all)+end+tail), 0o644)
+}
+
+func tables(all []mutant) string {
+	var b strings.Builder
+	b.WriteString("\n| proof | what it is | command | mutants |\n|---|---|---|---|\n")
+	for _, p := range proofs {
+		count := 0
+		for _, m := range all {
+			if m.proof == p.name {
+				count++
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | `%s` | %d |\n", p.name, p.what, p.command, count)
+	}
+	fmt.Fprintf(&b, "| all | | `make mutants` | %d |\n", len(all))
+	b.WriteString("\nThose that no proof knew when a review looked for them:\n\n| bug | found by, mutant |\n|---|---|\n")
+	for _, d := range demanded {
+		fmt.Fprintf(&b, "| %s | %s |\n", d.what, strings.Join(d.mutants, "; "))
+	}
+	b.WriteString("\nAll:\n\n| mutant | what it does | proof | found by |\n|---|---|---|---|\n")
+	for _, m := range all {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m.name, cell(m.what), m.proof, cell(short(m.by)))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// cell is a text that stays in its cell.
+func cell(text string) string { return strings.ReplaceAll(text, "|", "/") }
+
+func short(text string) string {
+	if len(text) > byMax {
+		return text[:byMax] + " ..."
+	}
+	return text
+}
