@@ -49,7 +49,7 @@ func newModel() *cobra.Command {
 		Use:   "model",
 		Short: "Explore every order of events in small ensembles",
 		Long: `Goes through all states that small systems of the production machines can come
-to: elections, Zab with its disk, Raft, candidates on leases; with crashes at
+to: elections, Zab with its disk, Raft, candidates on one record; with crashes at
 every point, restarts, lost and repeated messages. In each state it checks what
 must hold, and that the system comes to a good state when nothing more goes
 wrong. What is violated is printed with a shortest trace.
