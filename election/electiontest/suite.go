@@ -2,10 +2,13 @@
 //
 // In goes a way to open the backend, out come the same tests with the same
 // faults for each: holders killed and frozen (real processes: the suite starts
-// the test binary anew), replies lost and late, links cut, release races, a
-// hundred candidates, tokens over thousands of elections, observers, hand-over
-// to a chosen candidate, operators, health. It judges by what must always hold:
-// nobody leads beside another, tokens grow, one loss follows every election.
+// the test binary anew), runs of a command whose guardian is frozen or whose
+// pipes are full, user code that blocks and panics, replies lost and late, links
+// cut, stores that are slow or confirm nothing, release races, a hundred
+// candidates, tokens over thousands of elections, observers, hand-over to a
+// chosen candidate, operators, health; Strikes lists the faults. It judges by
+// what must always hold: nobody leads beside another, tokens grow, one loss
+// follows every election.
 //
 // What a backend does not offer (Traits, Nominator, Operator) is not asked of
 // it, and the report of the run says so. The report is a file of JSON in the
