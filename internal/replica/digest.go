@@ -8,18 +8,12 @@ import (
 // A transaction carries the digest of the tree that it makes, as the leader has
 // worked it out before anybody applied it. A server whose tree has another one
 // would show what the others do not, now or later. Its log is sound, for that is
-// compared record by record; its tree is not. The peer finds out which server is
-// wrong (zab/diverged.go); that one leaves its role, reads its disk anew, and takes
-// no part in elections until a leader has sent its whole state: the others elect
-// one of those whose trees are right.
-//
-// If they cannot do without it, or if it has been through this a short while ago,
-// the fault may be in the digest itself, which all would find alike. Then it goes
-// on with the tree it has, and counts, and says so: it is better to serve what its
+// compared record by record; its tree is not. The leader finds out which server is
+// wrong (zab/diverged.go). A learner is sent the leader's whole state. A leader leaves
+// its role, reads its disk anew, and takes no part in elections until another one has
+// sent its state: the others elect one of those whose trees are right. If they cannot
+// do without it, it goes on with the tree that it has: it is better to serve what its
 // log has made than nothing.
-
-// divergedGapMs is how often a server gives its tree up at most.
-const divergedGapMs = 10 * 60_000
 
 // compare looks at the digest. Behind a fuzzy snapshot the tree is ahead of its
 // zxid for a while.
@@ -29,12 +23,13 @@ func (r *Replica) compare(p *proposal) {
 	case p.digest.Version != zk.DigestVersion:
 		r.tree.KeepDigest()
 	case p.digest == r.tree.Digest():
-		r.fuzzy = false
+		r.fuzzy, r.same = false, true
 		r.tree.KeepDigest()
 	case !r.fuzzy:
+		r.same = false
 		r.counts.DigestMismatches++
 		r.effects.Diverged = append(r.effects.Diverged, p.header.Zxid)
-		if r.config != nil && (r.divergedMs == 0 || r.now.MonoMs-r.divergedMs >= divergedGapMs) {
+		if r.config != nil {
 			r.order(zab.Event{Kind: zab.EventDiverged})
 		}
 	}

@@ -69,12 +69,15 @@ func disk(kind DiskKind) func(*Replica, *zab.Effect) {
 func (r *Replica) toLink(e *zab.Effect) { r.effects.Links = append(r.effects.Links, *e) }
 
 // onSend completes what the peer says with what it does not know: the sessions
-// that showed life, and the version of the first configuration, which may have
-// come in force in this very step.
+// that showed life, how far the tree was compared, and the version of the first
+// configuration, which may have come in force in this very step.
 func (r *Replica) onSend(e *zab.Effect) {
 	switch {
 	case e.Message.Kind == zab.KindPing && r.peer.State() != zab.Leading:
 		e.Message.Touches = r.takeTouches()
+		if last := r.tree.LastZxid(); e.Message.Zxid >= 0 && r.same && last.Epoch() > 0 {
+			e.Message.Zxid = zab.PingSame(last)
+		}
 	case e.Message.Kind == zab.KindNewLeader && r.next == nil:
 		e.Message.Payload = []byte(r.numbered(e.Message.Zxid).Text())
 	}

@@ -140,6 +140,7 @@ type Replica struct {
 	fuzzy        bool       // the tree may be ahead of its zxid, so digests may differ
 	wrongTree    bool       // the tree is not that of its transactions; another one is on its way
 	divergedMs   int64      // when that was found last, 0: never
+	same         bool       // the last digest that was compared was that of the tree
 	cold         bool       // the same, so clients have to wait
 
 	// Clients' requests on their way.
@@ -254,7 +255,8 @@ func (r *Replica) newElection() {
 
 func (r *Replica) peerOptions() zab.Options {
 	o := zab.Options{
-		ID: r.opts.ID, Observer: r.opts.Observer || r.untrusted && r.config != nil, TickMs: r.opts.TickMs, InitMs: r.opts.InitMs, SyncMs: r.opts.SyncMs,
+		ID: r.opts.ID, Observer: r.opts.Observer || r.untrusted && r.config != nil, DivergedMs: r.divergedMs,
+		TickMs: r.opts.TickMs, InitMs: r.opts.InitMs, SyncMs: r.opts.SyncMs,
 		HistoryMax: r.opts.HistoryMax, HistoryBytes: r.opts.HistoryBytes, CounterMax: r.opts.CounterMax, ForceSnapshot: r.opts.ForceSnapshot,
 		Met: r.opts.MetMessage,
 	}

@@ -1,22 +1,135 @@
 package zab
 
-// A learner that finds its tree to be another one than its leader's transactions
-// make cannot know which of the two is wrong: its own, or the leader's, by which
-// the digests were worked out. It tells the leader, with a ping that answers none.
-//
-// A leader of whose participants a quorum says so is the one that is wrong, and
-// gives up its role. A learner whose leader still leads a tick later is: by then
-// the others have delivered the same transaction, and have said nothing. Who was
-// wrong leaves with ReasonDiverged, and has another tree sent. A leader that finds
-// the difference itself has no one to ask: its tree is not what it has decided.
-//
-// Apache's leader takes no notice of the ping.
+import (
+	"slices"
 
-// onDiverged hears that a digest differs.
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A server that finds its tree to be another one than its leader's transactions
+// make cannot know which of the two is wrong: its own, or the leader's, by which
+// the digests were worked out. So it keeps its tree, and tells the leader with a
+// ping that answers none. One whose tree is the same says so in each answer to a
+// ping, with the zxid up to which it has compared.
+//
+// The leader judges, by what it has heard in its epoch from servers that are there
+// or were. If a quorum differs, its own tree is wrong: it gives up its role with
+// ReasonDiverged, and has another tree sent. If a quorum, itself among them, has the
+// same tree at a zxid behind that of the difference, the one that differs is wrong:
+// it is sent the whole state. Otherwise nobody knows, and no tree is replaced by
+// another: to send one could make the wrong tree that of all.
+//
+// A leader that finds the difference itself has no one to ask: its tree is not what
+// it has decided. Apache's leader looks at no zxid of a ping, and judges nobody.
+
+// divergedGapMs is how often a server gives its tree up at most, and how often it is
+// sent another: the fault may be in the digest itself, which all would find alike.
+const divergedGapMs = 10 * 60_000
+
+// viewsMax bounds of how many servers a leader remembers what it has heard.
+const viewsMax = 1024
+
+// view is what a leader has heard of a server's tree in its epoch.
+type view struct {
+	server  quorum.ID
+	voter   bool
+	differs zk.Zxid // what was committed when it said that its tree is another; 0: it did not
+	agrees  zk.Zxid // up to here its tree was the leader's
+	wrong   bool    // it is to have the whole state
+	sentMs  int64   // when it had that; 0: never
+}
+
+// viewOf returns what is known of a learner's tree.
+func (ld *leader) viewOf(l *link) *view {
+	for i := range ld.views {
+		if v := &ld.views[i]; v.server == l.server {
+			v.voter = !l.observer
+			return v
+		}
+	}
+	if len(ld.views) == viewsMax {
+		ld.views = slices.Delete(ld.views, 0, 1) // less is known then
+	}
+	ld.views = append(ld.views, view{server: l.server, voter: !l.observer})
+	return &ld.views[len(ld.views)-1]
+}
+
+// isWrong reports whether a learner is to have the whole state.
+func (ld *leader) isWrong(l *link) bool { return len(ld.views) > 0 && ld.viewOf(l).wrong }
+
+// PingSame is the zxid in a ping's answer that says that the tree at a zxid, which has
+// an epoch, is that of the leader's transactions.
+func PingSame(at zk.Zxid) zk.Zxid { return ^at }
+
+// hearTree takes what a ping says of the learner's tree.
+func (p *Peer) hearTree(l *link, said zk.Zxid) {
+	v := p.lead.viewOf(l)
+	switch same := ^said; {
+	case said == pingDiverged && v.differs == 0:
+		v.differs = max(p.lead.committed, 1)
+	case said == pingDiverged:
+	case same >= v.differs && same <= p.lead.committed:
+		v.differs, v.agrees = 0, max(v.agrees, same)
+	}
+}
+
+// judge finds out whose tree is wrong.
+func (p *Peer) judge() {
+	enough := p.verifier(p.history.last).Enough
+	if enough(p.views(false, func(v *view) bool { return v.differs != 0 })) {
+		p.giveTreeUp()
+		return
+	}
+	for i := range p.lead.views {
+		v := &p.lead.views[i]
+		if v.differs == 0 || v.wrong || v.sentMs != 0 && p.nowMs-v.sentMs < divergedGapMs {
+			continue
+		}
+		same := p.views(true, func(other *view) bool { return other.differs == 0 && other.agrees >= v.differs })
+		if v.wrong = enough(same); v.wrong {
+			p.dropServer(v.server) // it comes again
+		}
+	}
+}
+
+// views collects the voters of whom something is known, and the leader itself if self.
+func (p *Peer) views(self bool, holds func(*view) bool) quorum.IDs {
+	ld := p.lead
+	ld.scratch = ld.scratch[:0]
+	if self {
+		ld.scratch.Add(p.opts.ID)
+	}
+	for i := range ld.views {
+		if v := &ld.views[i]; v.voter && holds(v) {
+			ld.scratch.Add(v.server)
+		}
+	}
+	return ld.scratch
+}
+
+func (p *Peer) dropServer(id quorum.ID) {
+	for _, l := range p.lead.links {
+		if l.server == id {
+			p.drop(l)
+			return
+		}
+	}
+}
+
+// replaced notes that a learner has taken over the whole state.
+func (p *Peer) replaced(l *link) {
+	if p.lead.isWrong(l) {
+		v := p.lead.viewOf(l)
+		v.differs, v.agrees, v.wrong, v.sentMs = 0, 0, false, p.nowMs
+	}
+}
+
+// onDiverged hears that a digest differs here.
 func (p *Peer) onDiverged(*Event) {
 	switch {
 	case p.lead != nil:
-		p.leave(ReasonDiverged, true)
+		p.giveTreeUp()
 	case p.learn != nil && !p.learn.diverged:
 		p.learn.diverged = true
 		if p.learn.stage == learnerServing {
@@ -26,21 +139,13 @@ func (p *Peer) onDiverged(*Event) {
 }
 
 func (p *Peer) tellDiverged() {
-	p.learn.divergedMs = p.nowMs
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: pingDiverged})
 }
 
-// divergedTick leaves a leader that holds on to its own tree.
-func (p *Peer) divergedTick() {
-	if p.learn.divergedMs != 0 && p.nowMs-p.learn.divergedMs >= p.opts.TickMs {
-		p.leave(ReasonDiverged, true)
-	}
-}
-
-// judge ends the role of a leader of whose participants a quorum has other trees.
-func (p *Peer) judge() {
-	others := p.participants(false, func(l *link) bool { return l.stage == linkServing && l.diverged })
-	if p.verifier(p.history.last).Enough(others) {
+// giveTreeUp ends the role of a leader whose tree is wrong, unless it has been
+// through this a short while ago.
+func (p *Peer) giveTreeUp() {
+	if p.opts.DivergedMs == 0 || p.nowMs-p.opts.DivergedMs >= divergedGapMs {
 		p.leave(ReasonDiverged, true)
 	}
 }

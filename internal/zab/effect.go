@@ -162,6 +162,10 @@ func (m *Message) String() string {
 		fmt.Fprintf(&b, " last=%s current=%d", FormatZxid(m.Zxid), m.Epoch)
 	case KindUpToDate, KindSync, KindRequest, KindRevalidate:
 	default:
+		if m.Kind == KindPing && m.Zxid < pingDiverged {
+			b.WriteString(" same " + FormatZxid(PingSame(m.Zxid)))
+			break
+		}
 		b.WriteString(" " + FormatZxid(m.Zxid))
 	}
 	return b.String()

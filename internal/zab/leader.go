@@ -49,6 +49,7 @@ type leader struct {
 	syncs     []syncing
 	round     uint64 // of pings for syncs
 	asked     bool   // a sync waits for a round that has not begun
+	views     []view // of the learners' trees, also of those that have gone
 	scratch   quorum.IDs
 }
 
@@ -71,7 +72,6 @@ type link struct {
 	pingsSent []uint64
 	round     uint64 // last round of pings it has answered
 	full      bool   // its disk has no room
-	diverged  bool   // it says that its tree is another one
 }
 
 // becomeLeader begins discovery. The leader's own log is its history: all of it
@@ -280,11 +280,12 @@ func (p *Peer) ping(l *link) {
 // leaderPing takes a learner's answer, and the signs of life in it.
 func (p *Peer) leaderPing(l *link, m *Message) {
 	switch {
-	case m.Zxid == pingDiverged:
-		l.diverged = true
-	case m.Zxid < 0:
+	case m.Zxid == pingFull, m.Zxid == pingTouched:
 		p.noteFull(l, m)
-	case len(l.pingsSent) > 0:
+	case m.Zxid < 0:
+		p.hearTree(l, m.Zxid)
+	}
+	if answers := m.Zxid >= 0 || m.Zxid < pingDiverged; answers && len(l.pingsSent) > 0 {
 		l.round = l.pingsSent[0]
 		l.pingsSent = l.pingsSent[1:]
 	}
@@ -292,7 +293,7 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
 	}
 	p.tryCommit()
-	if l.diverged && p.lead != nil { // a commit may have ended the role
+	if m.Zxid <= pingDiverged && p.lead != nil { // a commit may have ended the role
 		p.judge()
 	}
 }

@@ -50,8 +50,7 @@ type learner struct {
 	cutting      bool    // the log is being truncated
 	hasNewLeader bool    // NEWLEADER came meanwhile
 
-	diverged   bool  // the tree is another one than the transactions make
-	divergedMs int64 // since when the leader knows
+	diverged bool // the tree is another one than the transactions make
 }
 
 // becomeLearner looks for the leader. Phase and silence count from now.
@@ -68,9 +67,7 @@ func (p *Peer) becomeLearner(e *Event) {
 func (p *Peer) learnerTick() {
 	if !p.learn.storing() && p.nowMs-p.learn.heardMs > p.silenceMs() {
 		p.leave(ReasonSilence, false)
-		return
 	}
-	p.divergedTick()
 }
 
 // storing tells whether the learner waits for its own disk, whose time is not the
@@ -296,10 +293,13 @@ func (p *Peer) trimHistory() {
 	p.history.trim(p.opts.HistoryMax, p.opts.HistoryBytes, min(p.delivered, p.durable))
 }
 
-// learnerPing answers at once, also while the disk is slow. The touches are
-// put in by whoever sends it.
+// learnerPing answers at once, also while the disk is slow. The touches, and how far
+// the tree is the leader's, are put in by whoever sends it.
 func (p *Peer) learnerPing(m *Message) {
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: m.Zxid})
+	if p.learn.diverged {
+		p.tellDiverged()
+	}
 }
 
 // onTouched sends a ping that answers none.

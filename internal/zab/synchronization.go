@@ -65,6 +65,9 @@ func (p *Peer) synchronize(l *link) {
 	if l.needsAll && p.lead.committed == 0 {
 		pl = plan{mode: KindSnap} // of an empty history, to a log that may not be empty
 	}
+	if p.lead.isWrong(l) {
+		pl = plan{mode: KindSnap} // its log is sound, and its tree is not
+	}
 	if pl.mode != 0 {
 		p.bringUp(l, pl)
 		return
@@ -211,6 +214,7 @@ func (p *Peer) tryEstablished() {
 // older Java followers (ZOOKEEPER-4394).
 func (p *Peer) admit(l *link) {
 	l.stage, l.heardMs, l.waitsMs = linkServing, p.nowMs, p.nowMs
+	p.replaced(l)
 	p.send(l.id, Message{Kind: KindUpToDate, Zxid: zk.NoZxid})
 	if l.observer {
 		return

@@ -71,6 +71,7 @@ type Options struct {
 	TickMs        int64 // pings go out twice a tick
 	InitMs        int64 // limit for each step of discovery and synchronization
 	SyncMs        int64 // limit for silence afterwards
+	DivergedMs    int64 // when this server gave up a role because of its tree; 0: never
 	HistoryMax    int   // committed records kept in memory for DIFF; 0 is 500
 	HistoryBytes  int64 // and at most so many bytes of them; 0 is 64 MiB
 	CounterMax    uint32
@@ -212,11 +213,7 @@ func (p *Peer) WakeMs() (int64, bool) {
 	case p.lead != nil:
 		return p.leaderWakeMs()
 	case p.learn != nil && !p.learn.storing():
-		wakeMs := p.learn.heardMs + p.silenceMs() + 1
-		if p.learn.divergedMs != 0 {
-			wakeMs = min(wakeMs, p.learn.divergedMs+p.opts.TickMs)
-		}
-		return wakeMs, true
+		return p.learn.heardMs + p.silenceMs() + 1, true
 	}
 	return 0, false // what waits for its own disk has no limit
 }
