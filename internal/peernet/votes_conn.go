@@ -119,6 +119,7 @@ func (v *Votes) callBack(p *votePeer) {
 // one that was sent before (N2). Called with mu held.
 func (v *Votes) adopt(p *votePeer, socket net.Conn) {
 	p.disconnect()
+	endUnacknowledged(socket, v.o.ConnectTimeout)
 	c := &voteConn{socket: socket, peer: p, ready: make(chan struct{}, 1)}
 	c.done, c.end = context.WithCancel(v.done)
 	p.conn, p.called = c, false

@@ -191,9 +191,13 @@ func (h *handling) toLoop(payload []byte, op zk.Op) {
 	c.out.mu.Unlock()
 }
 
-// identitiesMax is how many identities a connection may prove. Every check of an
-// ACL goes through all of them.
-const identitiesMax = 256
+// A connection may prove identitiesMax identities, of identityBytesMax in all. Every
+// check of an ACL goes through all of them, and they go with each write to the leader,
+// which takes no more than peerwire.AuthBytesMax.
+const (
+	identitiesMax    = 256
+	identityBytesMax = 64 << 10
+)
 
 // authenticate adds what a credential proves to the connection's identities.
 func (c *conn) authenticate(r *zk.Request) zk.Code {
@@ -213,7 +217,11 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 			all = append(all, id)
 		}
 	}
-	if len(all) > identitiesMax {
+	bytes := 0
+	for _, id := range all {
+		bytes += len(id.Scheme) + len(id.ID)
+	}
+	if len(all) > identitiesMax || bytes > identityBytesMax {
 		c.ended = true
 		return zk.ErrAuthFailed
 	}

@@ -1,0 +1,108 @@
+//go:build linux && robust
+
+package robust
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/peernet"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// voterEnv makes this program one of the two servers of the test below.
+const voterEnv = "CONCLAVE_TEST_VOTER"
+
+// partitioned is a shell script: two network namespaces, a voter in each, and 30 s
+// for which all packets between them are lost without a word. It needs util-linux and
+// iproute2.
+const partitioned = `set -e
+ip link set lo up
+ip link add v1 type veth peer name v2
+unshare -n sleep 100 & other=$!
+trap 'kill $one $two $other 2>/dev/null' EXIT
+while ! ip link set v2 netns $other; do sleep 0.1; done
+ip addr add 10.9.0.1/24 dev v1; ip link set v1 up
+nsenter -t $other -n sh -c 'ip link set lo up; ip addr add 10.9.0.2/24 dev v2; ip link set v2 up'
+%[2]s=1 %[1]s -test.run TestVotesComeThroughSoonAfterASilentPartition & one=$!
+%[2]s=2 nsenter -t $other -n %[1]s -test.run TestVotesComeThroughSoonAfterASilentPartition & two=$!
+sleep 4
+echo CUT
+ip neigh replace 10.9.0.2 lladdr 02:00:00:00:00:77 nud permanent dev v1
+nsenter -t $other -n ip neigh replace 10.9.0.1 lladdr 02:00:00:00:00:78 nud permanent dev v2
+sleep 30
+ip neigh del 10.9.0.2 dev v1
+nsenter -t $other -n ip neigh del 10.9.0.1 dev v2
+echo HEALED
+sleep 15
+`
+
+// TestVotesComeThroughSoonAfterASilentPartition: both servers look for a leader all the
+// while, and write votes that nobody acknowledges. The kernel would send them again as
+// long after the partition as that has lasted.
+func TestVotesComeThroughSoonAfterASilentPartition(t *testing.T) {
+	if id := os.Getenv(voterEnv); id != "" {
+		beVoter(t, id)
+		return
+	}
+	cmd := exec.Command("unshare", "-rn", "sh", "-c", fmt.Sprintf(partitioned, os.Args[0], voterEnv))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	var healed time.Time
+	before := 0
+	through := map[string]time.Duration{}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		switch line := lines.Text(); {
+		case line == "HEALED":
+			healed = time.Now()
+		case strings.HasPrefix(line, "HEARD") && healed.IsZero():
+			before++
+		case strings.HasPrefix(line, "HEARD") && through[line] == 0:
+			through[line] = time.Since(healed)
+		}
+	}
+	_ = cmd.Wait()
+	if before == 0 || healed.IsZero() {
+		t.Fatal("there was no partition: install util-linux and iproute2, and allow user namespaces")
+	}
+	for _, line := range []string{"HEARD 1", "HEARD 2"} {
+		after, ok := through[line]
+		t.Logf("%s: %v after the network was well", line, after.Round(100*time.Millisecond))
+		if !ok || after > 10*time.Second {
+			t.Errorf("%s: no vote for more than 10 s after the network was well", line)
+		}
+	}
+}
+
+// beVoter sends a vote each second, and says what it hears, until it is killed.
+func beVoter(t *testing.T, name string) {
+	id, other := quorum.ID(1), quorum.ID(2)
+	if name == "2" {
+		id, other = other, id
+	}
+	address := func(id quorum.ID) peerwire.Address {
+		return peerwire.Address{Host: fmt.Sprintf("10.9.0.%d", id), Port: 3888}
+	}
+	listener, err := net.Listen("tcp", address(id).String())
+	must(t, err)
+	v, err := peernet.NewVotes(peernet.VotesOptions{
+		ID: id, Listener: listener, Advertise: []peerwire.Address{address(id)},
+		Addresses: func(id quorum.ID) []peerwire.Address { return []peerwire.Address{address(id)} },
+		Receive:   func(quorum.ID, fle.Notification) { fmt.Println("HEARD " + name) },
+	})
+	must(t, err)
+	for round := int64(1); ; round++ {
+		v.Send(other, fle.Notification{State: fle.Looking, Vote: fle.Vote{Leader: id, Zxid: 1}, Round: round, Version: 2})
+		time.Sleep(time.Second)
+	}
+}
