@@ -106,11 +106,14 @@ func (d *Disk) Recover() (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.Store.Rejoining && !d.opts.Ensemble {
+		return nil, errors.New(d.store.RejoiningText()) // clients would take a part for all
+	}
 	last := max(f.Store.Last, 0)
-	f.Untrusted = f.Store.Last < 0
+	f.Untrusted = f.Store.Last < 0 || f.Store.Rejoining
 	f.Stored.Last = last
 	f.Fuzzy = f.Store.Info.DigestZxid > last || f.Store.Target.(*target).ahead
-	if d.opts.Ensemble && f.Untrusted {
+	if d.opts.Ensemble && f.Store.Last < 0 {
 		if err := d.store.BeginRejoining(); err != nil {
 			return nil, err
 		}

@@ -41,6 +41,34 @@ func TestAnEmptyDirectoryThatIsNotMarkedIsNotTrusted(t *testing.T) {
 	}
 }
 
+// What has come of a history that was lost is a part of it, however often the server
+// starts. One that stands alone would serve it as the whole.
+func TestAPartOfAHistoryIsNotTrusted(t *testing.T) {
+	mem := vfs.NewMem()
+	must(t, mem.MkdirAll("data"))
+	d, _ := begin(t, mem, options())
+	must(t, d.Store().SetAccepted(1))
+	for _, r := range newHistory(t).add(1, 1, 3).records {
+		must(t, d.Log().Append(r.Zxid, r.Payload))
+	}
+	must(t, d.Close())
+
+	d, found := begin(t, mem, options())
+	if !found.Untrusted || found.Stored.Last != zx(1, 3) {
+		t.Errorf("found %+v", found)
+	}
+	must(t, d.Close())
+
+	opts := options()
+	opts.Ensemble = false
+	d, err := Open(mem, opts)
+	must(t, err)
+	defer func() { must(t, d.Close()) }()
+	if _, err := d.Recover(); err == nil || err.Error() != d.Store().RejoiningText() {
+		t.Errorf("recovers alone: %v", err)
+	}
+}
+
 func TestAServerThatStandsAloneKeepsNoEpochsAndNoRecords(t *testing.T) {
 	opts := options()
 	opts.Ensemble = false

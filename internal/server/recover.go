@@ -41,6 +41,9 @@ func (s *Server) recover() error {
 	s.reader = s.replica.Reader()
 	s.recovery = Recovery{max(found.Store.Last, 0), found.Store.Snapshot.Name, found.Store.Records, found.Mismatches, time.Since(start)}
 	s.reportRecovery(found)
+	if found.Store.Rejoining {
+		s.cfg.Logger.Warn(d.Store().RejoiningText())
+	}
 	return nil
 }
 

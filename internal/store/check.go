@@ -208,6 +208,9 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	if recovered.NeedsSnapshot {
 		r.note("the history rests on the log alone")
 	}
+	if recovered.Rejoining {
+		r.note("%s", s.RejoiningText())
+	}
 	names, err := s.fs.List(s.snapDir)
 	if err != nil {
 		return

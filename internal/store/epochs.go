@@ -94,6 +94,14 @@ func (s *Store) catchUp(reached, current, accepted uint32, hasAccepted bool) (ui
 	if err == nil && found && noted >= reached {
 		return noted, nil
 	}
+	marked, _, err := s.isRejoining()
+	if err != nil {
+		return 0, err
+	}
+	if marked { // what comes from a leader is of an epoch that was promised
+		return 0, fmt.Errorf("%s: the history has reached epoch %d, which %s, %d, has not promised, so it was put here: "+
+			"put back the epoch files with it, or remove them; %s", s.snapDir, reached, acceptedName, accepted, s.RejoiningText())
+	}
 	return 0, fmt.Errorf("%s: the history has reached epoch %d, but %s is %d and that epoch was never promised: "+
 		"files of different servers or times are mixed; "+vfs.Replace, s.snapDir, reached, currentName, current)
 }

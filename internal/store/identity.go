@@ -49,15 +49,19 @@ func readNumber(fsys vfs.FS, name string) (int64, error) {
 // zookeeper.db.autocreate=false. It stands beside version-2 of the logs.
 const initializeName = "initialize"
 
-// takeInitialize tells whether the mark is there and removes it: it counts once,
+// mayBegin reports whether the mark is there.
+func (s *Store) mayBegin() (bool, error) {
+	return vfs.Exists(s.fs, filepath.Join(s.options.LogDir, initializeName))
+}
+
+// takeInitialize reports whether the mark is there and removes it: it counts once,
 // whatever happens later.
 func (s *Store) takeInitialize() (bool, error) {
-	name := filepath.Join(s.options.LogDir, initializeName)
-	found, err := vfs.Exists(s.fs, name)
+	found, err := s.mayBegin()
 	if err != nil || !found {
 		return false, err
 	}
-	if err := s.fs.Remove(name); err != nil {
+	if err := s.fs.Remove(filepath.Join(s.options.LogDir, initializeName)); err != nil {
 		return false, err
 	}
 	return true, s.fs.SyncDir(s.options.LogDir)

@@ -52,6 +52,10 @@ type Recovered struct {
 	Fresh bool
 	// NeedsSnapshot: the history rests on the log alone (TrustEmpty).
 	NeedsSnapshot bool
+	// Rejoining: what is here may be a part of the history alone, whatever Last
+	// is, and the server must not vote before SetCurrent. See RejoiningText.
+	Rejoining bool
+	marked    bool // as that, though it may have been told to begin
 }
 
 // ErrNoHistory marks a refusal because files are there but none can be loaded.
@@ -60,9 +64,6 @@ var ErrNoHistory = errors.New("no usable snapshot")
 // Recover gives the state that the directory holds (S1 to S3). newTarget makes
 // an empty Target for each attempt. Call it once, before OpenLog.
 func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
-	if err := s.resumeRejoining(); err != nil {
-		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
-	}
 	r, err := s.recover(newTarget)
 	if err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
@@ -77,6 +78,10 @@ func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
 // recover reads and changes nothing.
 func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 	r := &Recovered{Last: -1}
+	var err error
+	if r.marked, r.Rejoining, err = s.isRejoining(); err != nil {
+		return nil, err
+	}
 	if err := s.loadSnapshot(r, newTarget); err != nil {
 		return nil, err
 	}
@@ -153,11 +158,11 @@ func (s *Store) withoutSnapshot(r *Recovered) (history bool, err error) {
 // beginHistory decides whether an empty directory may begin a new history, or
 // belongs to a server that has lost its disk and must first ask others.
 func (s *Store) beginHistory(r *Recovered) error {
-	marked, err := vfs.Exists(s.fs, filepath.Join(s.options.LogDir, initializeName))
+	beginning, err := s.mayBegin()
 	if err != nil {
 		return err
 	}
-	if marked || !s.options.NoCreateDB {
+	if beginning || !s.options.NoCreateDB && !r.marked {
 		r.Last, r.Fresh = 0, true
 	}
 	return nil
@@ -208,12 +213,14 @@ func (s *Store) replay(r *Recovered) error {
 
 // settle makes what was recovered durable (S3).
 func (s *Store) settle(r *Recovered) error {
-	if r.Fresh || r.Last < 0 {
-		marked, err := s.takeInitialize()
-		if err == nil && marked {
+	if r.Fresh || r.Last < 0 || r.marked {
+		beginning, err := s.takeInitialize()
+		if err == nil && beginning {
 			err = s.endRejoining() // it is the first of its history after all
 		}
-		return err
+		if err != nil || r.Fresh || r.Last < 0 {
+			return err
+		}
 	}
 	if err := txnlog.Settle(s.fs, s.logDir, r.Torn); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/txn"
@@ -52,10 +54,10 @@ func recoverAgain(t *testing.T, disk *vfs.Mem) (*Store, *Recovered) {
 func TestServerThatLostItsDiskMayNotVoteBeforeItsHistoryIsWhole(t *testing.T) {
 	disk, _ := rejoining(t)
 	s, r := recoverAgain(t, disk)
-	if r.Last != -1 || r.Records != 0 {
-		t.Errorf("a part of a history is trusted: %+v", r)
+	if !r.Rejoining || r.Last != zk.MakeZxid(1, 3) {
+		t.Errorf("a part of a history is trusted, or gone: %+v", r)
 	}
-	if epochs, err := s.LoadEpochs(0); err != nil || epochs.Accepted != 5 {
+	if epochs, err := s.LoadEpochs(r.Last); err != nil || epochs.Accepted != 5 {
 		t.Errorf("the promise is lost: %+v %v", epochs, err)
 	}
 }
@@ -63,7 +65,7 @@ func TestServerThatLostItsDiskMayNotVoteBeforeItsHistoryIsWhole(t *testing.T) {
 func TestServerWhoseHistoryHasComeMayVoteAgain(t *testing.T) {
 	disk, s := rejoining(t)
 	must(t, s.SetCurrent(5))
-	if _, r := recoverAgain(t, disk); r.Last != zk.MakeZxid(1, 3) {
+	if _, r := recoverAgain(t, disk); r.Last != zk.MakeZxid(1, 3) || r.Rejoining {
 		t.Errorf("%+v", r)
 	}
 }
@@ -76,10 +78,43 @@ func TestTheMarkOfABeginningEndsTheRejoining(t *testing.T) {
 	must(t, f.Sync())
 	must(t, disk.SyncDir("data"))
 	next, r := recoverAgain(t, disk)
-	if !r.Fresh {
+	if r.Rejoining {
 		t.Fatalf("%+v", r)
 	}
-	if marked, _ := vfs.Exists(next.fs, "data/version-2/"+rejoiningName); marked {
-		t.Error("it begins a history and waits for one")
+	for _, name := range []string{"data/version-2/" + rejoiningName, "data/initialize"} {
+		if found, _ := vfs.Exists(next.fs, name); found {
+			t.Errorf("%s is still there: it begins a history and waits for one", name)
+		}
+	}
+}
+
+// A backup that is put back over the mark is no part of what has come: its epochs
+// were never promised here. It is refused, and nothing of it is touched.
+func TestABackupThatIsPutBackIsNotDeleted(t *testing.T) {
+	disk, s := rejoining(t)
+	must(t, s.Close())
+	put, err := Open(disk, Options{DataDir: "data"})
+	must(t, err)
+	last := zk.MakeZxid(7, 7)
+	w, err := put.NewSnapshot(last)
+	must(t, err)
+	w.Begin(0, 0)
+	w.End(last, zk.Digest{}, 0)
+	must(t, w.Commit())
+	must(t, put.Close())
+
+	next, r := recoverAgain(t, disk)
+	if r.Last != last || !r.Rejoining {
+		t.Errorf("the backup is gone, or trusted: %+v", r)
+	}
+	_, err = next.LoadEpochs(r.Last)
+	if err == nil || !strings.Contains(err.Error(), next.RejoiningText()) {
+		t.Errorf("loads epochs: %v", err)
+	}
+	must(t, next.Close())
+	report, err := Check(next.fs, next.options, nil)
+	must(t, err)
+	if !strings.Contains(report.Refusal, next.RejoiningText()) || !slices.Contains(report.Notes, next.RejoiningText()) {
+		t.Errorf("check says %q, %q", report.Refusal, report.Notes)
 	}
 }
