@@ -172,7 +172,7 @@ func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error
 	done := &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket}
 	switch op.Kind {
 	case replica.DiskAppend:
-		return nil, d.log.Append(op.Zxid, op.Payload)
+		return nil, d.append(op)
 	case replica.DiskSync:
 		return done, d.log.Sync()
 	case replica.DiskSetAccepted:
@@ -189,6 +189,17 @@ func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error
 		return nil, err
 	}
 	return &replica.Event{Kind: replica.EventRecovered, Recovered: &f.Recovered}, nil
+}
+
+// append writes a record. A server alone goes on in the next epoch when one is used
+// up: epoch files of an ensemble that it was in must not stay behind its history.
+func (d *Disk) append(op *replica.DiskOp) error {
+	if epoch := op.Zxid.Epoch(); !d.opts.Ensemble && epoch > max(d.log.Last(), 0).Epoch() {
+		if err := d.store.RaiseEpochs(epoch); err != nil {
+			return err
+		}
+	}
+	return d.log.Append(op.Zxid, op.Payload)
 }
 
 // truncate cuts the history behind a zxid and reads what is left.

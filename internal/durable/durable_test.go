@@ -82,6 +82,37 @@ func TestAServerThatStandsAloneKeepsNoEpochsAndNoRecords(t *testing.T) {
 	}
 }
 
+// A server of an ensemble is run alone until it has used up an epoch, and then in its
+// ensemble again. One that never was in an ensemble makes no epoch files.
+func TestAServerThatWasAloneForLongCanBeOfAnEnsembleAgain(t *testing.T) {
+	alone := options()
+	alone.Ensemble = false
+	roll := func(mem *vfs.Mem) {
+		d, _ := begin(t, mem, alone)
+		r := newHistory(t).add(2, 1, 1).records[0] // follows the end of any epoch
+		_, err := d.Do(&replica.DiskOp{Kind: replica.DiskAppend, Zxid: r.Zxid, Payload: r.Payload}, nil)
+		must(t, err)
+		must(t, d.Close())
+	}
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	must(t, newHistory(t).add(1, 1, 1).log(d, 0))
+	must(t, d.Close())
+	roll(mem)
+	_, found := begin(t, mem, options())
+	if s := found.Stored; s.Last != zx(2, 1) || s.Accepted != 2 || s.Current != 2 {
+		t.Errorf("found %+v", s)
+	}
+
+	mem = newMem(t)
+	roll(mem)
+	for _, name := range []string{"acceptedEpoch", "currentEpoch"} {
+		if there, err := vfs.Exists(mem, "data/version-2/"+name); there || err != nil {
+			t.Errorf("%s of a server that was always alone: %v", name, err)
+		}
+	}
+}
+
 func TestRecentRecordsAreTheNewestOfTheLog(t *testing.T) {
 	for _, c := range []struct {
 		records, snapshot uint32

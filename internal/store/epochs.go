@@ -140,6 +140,21 @@ func (s *Store) SetCurrent(epoch uint32) error {
 	return nil
 }
 
+// RaiseEpochs notes, durably, that a server alone begins an epoch, in those of the
+// epoch files that are there: it makes none.
+func (s *Store) RaiseEpochs(epoch uint32) error {
+	for _, name := range []string{acceptedName, currentName} { // the promise before what rests on it
+		was, found, err := s.readEpoch(name)
+		if err == nil && found && was < epoch {
+			err = s.writeEpoch(name, epoch)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Store) readEpoch(name string) (epoch uint32, found bool, err error) {
 	full := filepath.Join(s.snapDir, name)
 	number, err := readNumber(s.fs, full)
