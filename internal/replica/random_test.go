@@ -391,14 +391,8 @@ func (d *dice) compare() {
 	}
 }
 
-// sessionsOf are the sessions of all servers. Their timeouts may differ: one is
-// negotiated with each server that a session comes to.
-func sessionsOf(r *replica.Replica) (ids []zk.SessionID) {
-	for _, l := range r.Leases() {
-		ids = append(ids, l.ID)
-	}
-	return ids
-}
+// sessionsOf are the sessions that all servers know, as a snapshot has them.
+func sessionsOf(r *replica.Replica) []session.Lease { return r.Leases() }
 
 // restart has all servers read their disks.
 func (d *dice) restart() {

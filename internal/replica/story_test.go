@@ -378,13 +378,16 @@ func (p *player) show([]string) { p.w.show() }
 
 // spoil changes a tree behind the replica's back, as damaged memory would.
 func (p *player) spoil(f []string) {
-	s := p.server(f[1])
+	p.w.spoil(p.server(f[1]), f[2])
+}
+
+func (w *world) spoil(s *server, path string) {
 	t := s.replica.Tree()
 	var applied tree.Applied
 	t.Lock()
-	t.Apply(&zk.TxnHeader{Zxid: t.LastZxid(), Op: zk.OpCreate}, &zk.Txn{Op: zk.OpCreate, Path: f[2], ACL: zk.OpenACL()}, &applied)
+	t.Apply(&zk.TxnHeader{Zxid: t.LastZxid(), Op: zk.OpCreate}, &zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()}, &applied)
 	t.Unlock()
-	p.w.watcher.spoilt[s.id] = true
+	w.watcher.spoilt[s.id] = true
 }
 
 // pending writes a proposal into the files of all servers.

@@ -24,6 +24,7 @@ type watcher struct {
 	elections int                      // roles begun
 	shown     zk.Zxid                  // to anybody
 	spoilt    map[quorum.ID]bool       // somebody has changed its tree
+	spread    bool                     // a spoilt tree was sent on
 	wiped     bool                     // a disk was exchanged: what was on a quorum may not be on one
 }
 
@@ -71,6 +72,20 @@ func (v *watcher) stepped(s *server) {
 	v.digests[zxid] = digest
 	if n := r.Counts().DigestMismatches; n != 0 && len(v.spoilt) == 0 {
 		s.w.t.Errorf("server %d counts %d digests that differ", s.id, n)
+	}
+}
+
+// wrongPath is what a tree has that was spoilt at random.
+const wrongPath = "/wrong"
+
+// sends notes that a wrong tree is sent to a server whose tree may be right: to one that
+// needs all there is, for it was down or is behind.
+func (v *watcher) sends(from, to *server, m *zab.Message) {
+	if m.Kind != zab.KindSnap || from.replica == nil {
+		return
+	}
+	if _, wrong := from.replica.Tree().Find(wrongPath); wrong && !v.spoilt[to.id] {
+		v.spoilt[to.id], v.spread = true, true
 	}
 }
 

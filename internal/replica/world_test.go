@@ -199,7 +199,7 @@ func (s *server) start() {
 	must(s.w.t, err)
 	found, err := s.disk.Recover()
 	must(s.w.t, err)
-	if found.Mismatches > 0 {
+	if found.Mismatches > 0 && len(s.w.watcher.spoilt) == 0 {
 		s.w.t.Errorf("server %d: %d digests differ in its log, first at %s", s.id, found.Mismatches, zab.FormatZxid(found.FirstMismatch))
 	}
 	s.w.watcher.recovered(s, found.Stored.Last)
@@ -541,6 +541,7 @@ func (l *lane) arrive(p *parcel) {
 		s.down(e)
 	case p.message != nil:
 		s.w.watcher.kinds[p.message.Kind]++
+		s.w.watcher.sends(l.from, s, p.message)
 		l.from.toldTo(s, messageText(l.from.w, p.message))
 		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventMessage, Link: e.id, Message: p.message})
 	case p.snapshot != nil:

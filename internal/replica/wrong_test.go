@@ -1,0 +1,99 @@
+package replica_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// TestRandomEnsemblesAgreeOnWhoseTreeIsWrong: in each random run the memory of one server
+// is damaged, some turns later the ensemble is whole again, and clients write. All
+// servers must come to one tree, and it must be the right one, unless the wrong one was
+// sent to a server that needed a whole state: then two have it, and who is right is
+// nobody's knowledge. While that was not so no other server's tree may ever differ
+// (R2, see watcher_test.go).
+func TestRandomEnsemblesAgreeOnWhoseTreeIsWrong(t *testing.T) {
+	right := 0
+	for n := range *seedsRun {
+		seed := *seedRun + uint64(n)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			if spoilSeed(t, seed) {
+				right++
+			}
+		})
+	}
+	if right < *seedsRun/3 {
+		t.Errorf("only %d of %d runs show anything", right, *seedsRun)
+	}
+}
+
+// spoilSeed reports whether the wrong tree stayed with its server.
+func spoilSeed(t *testing.T, seed uint64) bool {
+	d := newDice(t, seed)
+	d.opts.ForceSnapshot, d.opts.HistoryMax = false, 0
+	for range 50 + d.below(150) {
+		d.turn()
+	}
+	for len(d.up()) == 0 {
+		d.turn()
+	}
+	up := d.up()
+	s := up[d.below(len(up))]
+	s.say("is damaged")
+	d.spoil(s, wrongPath)
+	for range d.below(150) {
+		d.turn()
+	}
+	d.mend()
+	for range 800 { // longer than a server keeps a tree that it was sent
+		if d.oneTree() {
+			break
+		}
+		for range 5 {
+			d.ask() // which may cost the leader
+		}
+		d.mend()
+	}
+	if !d.oneTree() {
+		if !d.whole() || d.decidable() {
+			d.show()
+			t.Fatal("the servers do not come to one tree")
+		}
+		return false // as two voters that contradict each other
+	}
+	_, wrong := d.all()[0].replica.Tree().Find(wrongPath)
+	if wrong && !d.watcher.spread {
+		t.Error("the wrong tree of one server is that of all")
+	}
+	return !d.watcher.spread
+}
+
+// decidable reports whether the servers with right trees are a quorum, or those with
+// wrong ones.
+func (d *dice) decidable() bool {
+	var right, wrong quorum.IDs
+	for _, s := range d.all() {
+		if _, ok := s.replica.Tree().Find(wrongPath); ok {
+			wrong.Add(s.id)
+		} else {
+			right.Add(s.id)
+		}
+	}
+	enough := d.all()[0].replica.Config().Quorum().Enough
+	return enough(right) || enough(wrong)
+}
+
+// oneTree reports whether all servers have the same, and serve.
+func (d *dice) oneTree() bool {
+	if !d.whole() {
+		return false
+	}
+	first := d.all()[0].replica.Tree().Digest()
+	for _, s := range d.all() {
+		if s.replica.Tree().Digest() != first {
+			return false
+		}
+	}
+	return true
+}
