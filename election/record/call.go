@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func (c *call) run(ctx context.Context) (line.Want, error) {
 		switch {
 		case want.Kind == line.Done:
 		case ctx.Err() != nil:
-			return want, errors.Join(err, context.Cause(ctx))
+			return want, cmp.Or(err, context.Cause(ctx))
 		case asked != line.Wait && errors.Is(err, election.ErrPermanent):
 			return want, err
 		case want.Warm:

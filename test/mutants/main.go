@@ -3,7 +3,8 @@
 //
 //	go run ./test/mutants                 # all; "N of N mutants found"
 //	go run ./test/mutants -only model     # those of one proof
-//	go run ./test/mutants -write          # and makes the tables of docs/proofs.md
+//	go run ./test/mutants -write          # and makes the tables of docs/proofs.md, or
+//	                                      # with -only, the rows of that proof anew
 //
 // A proof is a test whose subtests are mutants: a subtest that passes has found its
 // one. What the mutant does, the subtest tells as its attribute "what"; by what it
@@ -110,7 +111,7 @@ func run(only string, write bool) error {
 			return err
 		}
 	}
-	if write && only == "" && count == len(all) {
+	if write && count == len(all) {
 		if err := writeTables(all); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -26,7 +27,34 @@ func writeTables(all []mutant) error {
 	if !ok || !closed {
 		return fmt.Errorf("%s has no place for the tables", page)
 	}
-	return os.WriteFile(page, []byte(head+begin+tables(all)+end+tail), 0o644)
+	return os.WriteFile(page, []byte(head+begin+tables(merge(all, rest))+end+tail), 0o644)
+}
+
+// merge puts the rows that the page has of proofs that were not run to those that
+// were, in the order of proofs.
+func merge(ran []mutant, page string) (all []mutant) {
+	fresh := map[string]bool{}
+	for _, m := range ran {
+		fresh[m.proof] = true
+	}
+	for line := range strings.Lines(page) {
+		c := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(c) == 4 && isProof(c[2]) && !fresh[c[2]] {
+			ran = append(ran, mutant{c[2], c[0], c[1], true, c[3]})
+		}
+	}
+	for _, p := range proofs {
+		for _, m := range ran {
+			if m.proof == p.name {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+func isProof(name string) bool {
+	return slices.ContainsFunc(proofs, func(p proof) bool { return p.name == name })
 }
 
 func tables(all []mutant) string {

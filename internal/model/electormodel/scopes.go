@@ -19,8 +19,8 @@ var (
 var (
 	SmallResign = Scope{Text: "2 candidates, clocks alike, 40 ms; 1 asked to resign",
 		Candidates: 2, Rates: alike, Steps: 2, Resigns: 1}
-	FullResign = Scope{Text: "2 candidates, clocks alike, 60 ms; 2 asked to resign, by this handle or the last",
-		Candidates: 2, Rates: alike, Steps: 3, Resigns: 2}
+	FullResign = Scope{Text: "2 candidates, clocks alike, 80 ms; 2 asked to resign, by this handle or the last",
+		Candidates: 2, Rates: alike, Steps: 4, Resigns: 2}
 )
 
 // SmallLinks and FullLinks are of a network that delays and loses.
