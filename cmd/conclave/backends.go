@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/redis"
 	"github.com/conclave-project/conclave/election/backend/s3"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/cli"
 )
@@ -76,13 +77,13 @@ func (k kind) byMembers() kind {
 var backends = []kind{
 	backend[*file.Backend]("file", "file:///var/lib/conclave/elections",
 		"a directory of a local disk, for the processes of one machine", openDir).showsLine(),
-	backend[*zookeeper.Backend]("zookeeper", "zookeeper://zk1:2181,zk2:2181/chroot",
+	backend[*queue.Backend]("zookeeper", "zookeeper://zk1:2181,zk2:2181/chroot",
 		"Conclave or Apache ZooKeeper; zk:// for short", openServers).showsLine(),
 	backend[*peers.Backend]("peers", "peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app",
 		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", byURL(peers.Open)).byMembers(),
-	backend[*etcd.Backend]("etcd", "etcd://etcd1:2379,etcd2:2379/elections",
+	backend[*queue.Backend]("etcd", "etcd://etcd1:2379,etcd2:2379/elections",
 		"etcd, in the queue that etcdctl elect stands in too; as whom by ETCDCTL_USER, TLS by ETCDCTL_CACERT, _CERT, _KEY", byURL(etcd.Open)).showsLine(),
-	backend[*consul.Backend]("consul", "consul://127.0.0.1:8500/elections",
+	backend[*queue.Backend]("consul", "consul://127.0.0.1:8500/elections",
 		"a key and a session, shared with consul lock; token and TLS by CONSUL_HTTP_TOKEN and its like", byURL(consul.Open)).showsLine(),
 	backend[*record.Backend]("kubernetes", "kubernetes://NAMESPACE?context=NAME",
 		"Lease objects, shared with client-go; the API server is found as kubectl finds it", byURL(kubernetes.Open)),

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/partition"
+	"github.com/conclave-project/conclave/election/queue"
 )
 
 // On an ensemble whose leader is killed the members keep what they own, and
@@ -14,7 +15,7 @@ import (
 func TestGroupOnAnEnsemble(t *testing.T) {
 	e := conclavetest.Start(t)
 	g := newGroup(t, 6, func(o *partition.Options) { o.MembersMax, o.MaxMoves = 4, 3 })
-	open := func() *zookeeper.Backend {
+	open := func() *queue.Backend {
 		b, err := zookeeper.New(e.Servers(), zookeeper.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/ledger"
+	"github.com/conclave-project/conclave/election/internal/ledger"
 )
 
 // state is what the lock's blob holds.

@@ -86,12 +86,8 @@ func TestConsulBackendPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
 		Open: open, URL: start, Lease: lease, Store: "Consul " + stores.Version("consul"), Elections: 1000,
 		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
-			link, err := server(url).Link()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(link.Close)
-			return strings.Replace(url, server(url).Addr, link.Addr, 1), link
+			proxied, own := link(t, url)
+			return proxied, own.(electiontest.Link)
 		},
 		Delete: func(t testing.TB, url, name string) {
 			for _, prefix := range []string{name + "/.lock", "conclave/elections/" + name + "/"} {

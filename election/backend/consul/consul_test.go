@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
 )
 
 func TestURLMakesTheClient(t *testing.T) {
@@ -26,8 +27,8 @@ func TestURLMakesTheClient(t *testing.T) {
 	if options != want || config.Address != "a:8500" || config.Scheme != "https" {
 		t.Errorf("options %+v, agent %s://%s", options, config.Scheme, config.Address)
 	}
-	if b := New(nil, Options{}); b.Traits().LeaseMin != LeaseMinDefault || b.options.LockDelay != time.Millisecond {
-		t.Errorf("defaults %+v", b.options)
+	if s := newStore(nil, Options{}); s.Traits().LeaseMin != LeaseMinDefault || s.options.LockDelay != time.Millisecond {
+		t.Errorf("defaults %+v", s.options)
 	}
 }
 
@@ -42,10 +43,10 @@ func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {
 }
 
 func TestKeysOfDifferentElectionsAreDifferent(t *testing.T) {
-	b := New(nil, Options{Prefix: "p/"})
+	k := keys{"p/"}
 	seen := map[string]string{}
 	for _, name := range []string{"a", "a/b", "a%2Fb", "a%252Fb", "a/.lock", "conclave/elections/a"} {
-		for _, key := range []string{b.lockKey(name), b.requestKey(name), b.historyKey(name), b.lineKeys(name)} {
+		for _, key := range []string{k.lock(name), k.request(name), k.history(name), k.tickets(name)} {
 			if other, taken := seen[key]; taken {
 				t.Errorf("%q and %q share the key %q", name, other, key)
 			}
@@ -55,19 +56,19 @@ func TestKeysOfDifferentElectionsAreDifferent(t *testing.T) {
 			t.Errorf("%q comes back as %q", name, back)
 		}
 	}
-	if b.lockKey("a/b") != "p/a/b/.lock" {
-		t.Errorf("the key is %q, which \"consul lock p/a/b\" does not use", b.lockKey("a/b"))
+	if k.lock("a/b") != "p/a/b/.lock" {
+		t.Errorf("the key is %q, which \"consul lock p/a/b\" does not use", k.lock("a/b"))
 	}
 	claim := election.Claim{Election: "a/b", Nonce: "n", Priority: 70}
-	if key := b.ticketKey(claim); b.priorityOf("a/b", key) != 70 || !strings.HasSuffix(key, "/0070/n") {
+	if key := k.ticket(claim); k.priorityOf("a/b", key) != 70 || !strings.HasSuffix(key, "/0070/n") {
 		t.Errorf("ticket %q", key)
 	}
 }
 
 func TestLineIsInTheOrderOfComing(t *testing.T) {
 	tickets := line([]*api.KVPair{
-		{Key: "x/0500/c", CreateIndex: 30, Value: ticket{ID: "third"}.encode()},
-		{Key: "x/0000/b", CreateIndex: 10, Value: ticket{ID: "first"}.encode(), Session: "s1", ModifyIndex: 11},
+		{Key: "x/0500/c", CreateIndex: 30, Value: queue.Encode(ticket{ID: "third"})},
+		{Key: "x/0000/b", CreateIndex: 10, Value: queue.Encode(ticket{ID: "first"}), Session: "s1", ModifyIndex: 11},
 		{Key: "x/0000/a", CreateIndex: 20, Value: []byte("damaged")},
 	})
 	ids := []string{tickets[0].ID, tickets[1].ID, tickets[2].ID}
@@ -85,7 +86,7 @@ func TestValuesOfOtherProgramsAreNotOurs(t *testing.T) {
 			t.Errorf("%q is taken for ours: %+v", value, h)
 		}
 	}
-	if h, ours := decodeHolder(holder{ID: "a"}.encode()); !ours || h.ID != "a" {
+	if h, ours := decodeHolder(newHolder("a")); !ours || h.ID != "a" {
 		t.Errorf("our own value is read as %+v, %v", h, ours)
 	}
 }
@@ -108,7 +109,7 @@ func TestRefusalsArePermanent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.(*Backend).Ask(t.Context(), "e", election.Request{}); !errors.Is(err, election.ErrPermanent) {
+		if err := b.(*queue.Backend).Ask(t.Context(), "e", election.Request{}); !errors.Is(err, election.ErrPermanent) {
 			t.Errorf("%s: error %v", form, err)
 		}
 		agent.Close()

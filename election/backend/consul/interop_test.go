@@ -3,11 +3,11 @@
 package consul_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 	"github.com/conclave-project/conclave/election/backend/internal/witness"
 )
 
@@ -41,49 +42,45 @@ func claim(id string, lease time.Duration) election.Claim {
 	return election.Claim{Election: "e", ID: id, Nonce: fmt.Sprintf("%032x", id), Lease: lease}
 }
 
-// awaitTickets returns the line of the election "e" once it has that many.
-func awaitTickets(t testing.TB, client *api.Client, count int) api.KVPairs {
-	t.Helper()
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(time.Millisecond) {
-		pairs, _, err := client.KV().List("conclave/elections/e/line/", nil)
+func TestConsulPassesTheTestsOfQueues(t *testing.T) {
+	tickets := func(t testing.TB, url string) api.KVPairs {
+		pairs, _, err := operator(t, url).KV().List("conclave/elections/e/line/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(pairs) == count {
-			return pairs
-		}
+		slices.SortFunc(pairs, func(a, b *api.KVPair) int { return int(a.CreateIndex) - int(b.CreateIndex) })
+		return pairs
 	}
-	t.Fatalf("there never were %d in line", count)
-	return nil
+	queuetest.Run(t, queuetest.Store{
+		URL: start, Open: open, Lease: lease, Left: left, Link: link,
+		Waiting: func(t testing.TB, url string) (keys []string) {
+			for _, pair := range tickets(t, url) {
+				keys = append(keys, pair.Key)
+			}
+			return keys
+		},
+		Remove: func(t testing.TB, url, key string) {
+			if _, err := operator(t, url).KV().Delete(key, nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+		EndLease: func(t testing.TB, url, _ string) {
+			if _, err := operator(t, url).Session().Destroy(tickets(t, url)[0].Session, nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
 }
 
-// TestWaiterWhoseSessionDiedIsNeverTold (E11).
-func TestWaiterWhoseSessionDiedIsNeverTold(t *testing.T) {
-	url := start(t)
-	a, b, client := open(t, url), open(t, url), operator(t, url)
-	held, err := a.Acquire(within(t), claim("a", time.Minute))
+// link returns the store on a link of its own.
+func link(t testing.TB, url string) (string, witness.Link) {
+	t.Helper()
+	link, err := server(url).Link()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := b.Acquire(within(t), claim("b", time.Minute))
-		ended <- err
-	}()
-	waiting := awaitTickets(t, client, 1)[0]
-	if _, err := client.Session().Destroy(waiting.Session, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Release(within(t), held); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; !errors.Is(err, election.ErrLost) {
-		t.Errorf("Acquire returned %v", err)
-	}
-	awaitTickets(t, client, 0)
-	if lock, _, err := client.KV().Get("e/.lock", nil); err != nil || lock.Session != "" {
-		t.Errorf("lock %+v, %v", lock, err)
-	}
+	t.Cleanup(link.Close)
+	return strings.Replace(url, server(url).Addr, link.Addr, 1), link
 }
 
 // TestTokensGrowThoughConsulLockDeletesTheKey: its LockIndex begins anew.
@@ -128,48 +125,5 @@ func TestKeyOfSomethingElseIsLeftAlone(t *testing.T) {
 	}
 	if pair, _, err := client.KV().Get("e/.lock", nil); err != nil || string(pair.Value) != "mine" {
 		t.Errorf("the key became %+v, %v", pair, err)
-	}
-}
-
-// TestClaimWithoutAnAnswerIsFoundAndReleased: its session is made, and nobody is
-// told its number.
-func TestClaimWithoutAnAnswerIsFoundAndReleased(t *testing.T) {
-	url := start(t)
-	link, err := server(url).Link()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(link.Close)
-	b := open(t, strings.Replace(url, server(url).Addr, link.Addr, 1))
-	held, err := b.Acquire(within(t), claim("first", time.Minute)) // opens the connection
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Release(within(t), held); err != nil {
-		t.Fatal(err)
-	}
-	link.CutReplies()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	lost := claim("lost", time.Minute)
-	go func() {
-		_, err := b.Acquire(ctx, lost)
-		ended <- err
-	}()
-	for began := time.Now(); left(t, url) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("the request has not arrived")
-		}
-	}
-	cancel()
-	if err := <-ended; err == nil {
-		t.Fatal("granted without an answer")
-	}
-	link.Heal()
-	if err := b.Release(within(t), election.Grant{Claim: lost}); err != nil {
-		t.Fatal(err)
-	}
-	if count := left(t, url); count != 0 {
-		t.Errorf("%d things are left", count)
 	}
 }

@@ -1,3 +1,52 @@
+// Package consul elects on Consul.
+//
+// In goes a client of Consul; every election is one key that the leader's
+// session locks, and a queue of keys beside it:
+//
+//	billing/nightly/.lock                                  locked by who leads
+//	conclave/elections/billing%2Fnightly/line/0000/NONCE   a waiter
+//	conclave/elections/billing%2Fnightly/line/0500/NONCE   one of priority 500
+//	conclave/elections/billing%2Fnightly/request           what an operator asks
+//	conclave/elections/billing%2Fnightly/history           never removed
+//
+// The key and its flags are those of api.Lock and of "consul lock
+// billing/nightly", which may stand beside our candidates. The keys of waiters,
+// their tickets, are locked by the session of the waiter and go with it. How
+// candidates wait, lead and hand over is in election/queue.
+//
+// What always holds:
+//
+//	C1  The candidate whose session locks the key leads, and nobody else; "consul
+//	    lock" obeys the same rule. A grant is given and proved by transactions
+//	    that were decided by a quorum.
+//	C2  The token is the index of the transaction that locked the key: Consul's
+//	    own counter of all writes, which grows on when the key is deleted, as
+//	    "consul lock" does at its end. (The key's LockIndex starts again then.)
+//	C3  The lease is the session's TTL, counted from before the renewal was
+//	    sent, and every renewal is sent within a TTL of the one before and
+//	    followed by a read by quorum. The servers wait two TTL before they end
+//	    a session. The second one is in reserve for a server that was partitioned
+//	    or paused, does not know yet that it leads no more, and says yes to a
+//	    renewal: the server that leads instead has let all sessions begin again
+//	    after the renewal before. So a leader that was killed is replaced after
+//	    up to two TTL.
+//	C4  A session hangs on its TTL alone, not on the health of a node: with the
+//	    default, gossip about a failed agent ends a session long before its TTL,
+//	    while its holder goes on leading.
+//	C5  Each waiter watches its predecessor, and only the first one the key: a
+//	    hand-over wakes two, however many there are.
+//	C6  Release hands the key over to a nominee within one transaction: neither
+//	    "consul lock" nor another waiter can come between.
+//
+// The lock-delay keeps a key locked for some time after the session of its
+// holder has ended in any other way than by a release. It serves holders that
+// cannot know their deadline; ours have stopped before their TTL is over, so
+// it is off by default and a hand-over after a death takes no longer than C3
+// says. Set it where operators destroy sessions or take nodes out of the
+// catalogue: then a leader learns of its loss only as fast as news travel.
+//
+// The index goes back when the servers' data is lost, or if a snapshot is
+// restored into a new cluster.
 package consul
 
 import (
@@ -11,7 +60,39 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
 )
+
+// LeaseMinDefault is the shortest TTL of a session that servers allow unless
+// their session_ttl_min says otherwise.
+const LeaseMinDefault = 10 * time.Second
+
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Prefix comes before all keys, "services/" for instance. Default none.
+	Prefix string
+	// LeaseMin is the session_ttl_min of the servers. Default
+	// LeaseMinDefault.
+	LeaseMin time.Duration
+	// LockDelay keeps others out for so long after a session has ended without
+	// a release; at most a minute. Default none, which is one millisecond.
+	LockDelay time.Duration
+}
+
+// New returns a backend on a client. An agent allows one address 200
+// connections (limits.http_max_conns_per_client): a waiter needs one, the first
+// one and the leader two.
+func New(client *api.Client, options Options) *queue.Backend {
+	return queue.New(newStore(client, options), queue.Options{})
+}
+
+func newStore(client *api.Client, options Options) *store {
+	if options.LeaseMin == 0 {
+		options.LeaseMin = LeaseMinDefault
+	}
+	options.LockDelay = max(options.LockDelay, time.Millisecond)
+	return &store{client: client, options: options, keys: keys{options.Prefix}}
+}
 
 // Open returns a backend on the agent of a URL, and what closes it:
 //

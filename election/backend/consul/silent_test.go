@@ -2,7 +2,6 @@ package consul
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
 )
 
 // silent is a connection that died without a word: no request is answered.
@@ -21,40 +21,36 @@ func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func onSilence(t *testing.T) *Backend {
-	t.Helper()
+// TestRequestWithoutAnAnswerEnds: whatever the request, and though nothing else
+// bounds it.
+func TestRequestWithoutAnAnswerEnds(t *testing.T) {
 	client, err := api.NewClient(&api.Config{Address: "127.0.0.1:1", HttpClient: &http.Client{Transport: silent{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(client, Options{})
-}
-
-// TestRequestWithoutAnAnswerEnds: whatever the request, and though nothing else
-// bounds it.
-func TestRequestWithoutAnAnswerEnds(t *testing.T) {
-	b := onSilence(t)
-	seatOf := func(session string) *seat {
-		s := newSeat(b, election.Claim{Election: "e", ID: "a", Nonce: "n", Lease: LeaseMinDefault})
-		s.setSession(session)
-		return s
-	}
-	s, grant := seatOf("s"), election.Grant{}
+	store := newStore(client, Options{})
+	claim := election.Claim{Election: "e", ID: "a", Nonce: "n", Lease: LeaseMinDefault}
+	found, e := store.Entry(t.Context(), claim).(*entry), store.Entry(t.Context(), claim).(*entry)
+	session := "s"
+	e.session.Store(&session)
+	next := queue.Candidate{ID: "b", Key: "k", Owner: "s"}
 	for what, request := range map[string]func(context.Context) error{
-		"join":    func(ctx context.Context) error { return b.join(ctx, s) },
-		"enter":   func(ctx context.Context) error { return b.enter(ctx, s) },
-		"scene":   func(ctx context.Context) error { _, err := b.scene(ctx, s); return err },
-		"keep":    func(ctx context.Context) error { _, _, err := b.keepAlive(ctx, s); return err },
-		"take up": func(ctx context.Context) error { _, err := b.takeUp(ctx, s, 1, 0, LeaseMinDefault); return err },
-		"prove":   func(ctx context.Context) error { _, err := b.prove(ctx, s, grant); return err },
-		"release": func(ctx context.Context) error { return b.release(ctx, s, election.ReasonResigned) },
-		"find":    func(ctx context.Context) error { return b.release(ctx, seatOf(""), election.ReasonResigned) },
-		"list":    func(ctx context.Context) error { _, err := b.Elections(ctx); return err },
-		"try lock": func(ctx context.Context) error {
-			w := &waiter{backend: b, seat: s}
-			_, err := w.tryLock(ctx, scene{lock: &api.KVPair{}})
-			return err
-		},
+		"create":   func(ctx context.Context) error { _, err := found.Create(ctx); return err },
+		"enter":    e.Enter,
+		"renew":    func(ctx context.Context) error { _, err := e.Renew(ctx); return err },
+		"place":    func(ctx context.Context) error { _, err := e.Place(ctx); return err },
+		"lock":     func(ctx context.Context) error { _, err := e.Lock(ctx); return err },
+		"prove":    func(ctx context.Context) error { _, err := e.Prove(ctx, &queue.History{}); return err },
+		"history":  func(ctx context.Context) error { _, err := e.History(ctx); return err },
+		"note":     func(ctx context.Context) error { return e.Note(ctx, queue.History{}) },
+		"nominate": func(ctx context.Context) error { _, err := e.Nominate(ctx, next); return err },
+		"answered": func(ctx context.Context) error { _, err := e.Answered(ctx, next, queue.Nomination{}); return err },
+		"answer":   func(ctx context.Context) error { return e.Answer(ctx, queue.Nomination{}) },
+		"leave":    func(ctx context.Context) error { return e.Leave(ctx, nil, &next) },
+		"revoke":   e.Revoke,
+		"find":     found.Revoke,
+		"names":    func(ctx context.Context) error { _, err := store.Names(ctx); return err },
+		"look":     func(ctx context.Context) error { _, err := store.Observe(ctx, "e").Look(ctx, true); return err },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,31 +64,4 @@ func TestRequestWithoutAnAnswerEnds(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestSeatsAreForgottenWithoutAnAgent: their sessions have ended long ago.
-func TestSeatsAreForgottenWithoutAnAgent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := onSilence(t)
-		acquire := func(i int) {
-			claim := election.Claim{Election: "e", ID: "a", Nonce: fmt.Sprintf("%032d", i), Lease: LeaseMinDefault}
-			if _, err := b.Acquire(t.Context(), claim); err == nil {
-				t.Fatal("granted")
-			}
-			if err := b.Release(t.Context(), election.Grant{Claim: claim}); err == nil {
-				t.Fatal("released")
-			}
-		}
-		for i := range 50 {
-			acquire(i)
-		}
-		// The clock of the backend is the machine's, so their time is moved on.
-		for _, s := range b.seats {
-			s.left = election.Now().Add(-time.Hour)
-		}
-		acquire(50)
-		if len(b.seats) != 1 {
-			t.Errorf("%d seats are kept", len(b.seats))
-		}
-	})
 }

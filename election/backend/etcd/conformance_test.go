@@ -89,12 +89,8 @@ func TestEtcdBackendPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
 		Open: open, URL: start, Lease: lease, Store: storeName, Elections: 1000,
 		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
-			link, err := server(url).Link()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(link.Close)
-			return "etcd://" + link.Addr, link
+			proxied, own := link(t, url)
+			return proxied, own.(electiontest.Link)
 		},
 		Delete: func(t testing.TB, url, name string) {
 			for _, prefix := range []string{name + "/", "/conclave/line/" + name + "//"} {
@@ -141,8 +137,8 @@ func claim(id string, lease time.Duration) election.Claim {
 	return election.Claim{Election: "e", ID: id, Nonce: fmt.Sprintf("%032x", id), Lease: lease}
 }
 
-// queue returns the candidates in the election "e", the first one first.
-func queue(t testing.TB, c *clientv3.Client) []*mvccpb.KeyValue {
+// candidates returns those in the election "e", the first one first.
+func candidates(t testing.TB, c *clientv3.Client) []*mvccpb.KeyValue {
 	t.Helper()
 	answer, err := c.Get(within(t), "e/", clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
@@ -156,7 +152,7 @@ func queue(t testing.TB, c *clientv3.Client) []*mvccpb.KeyValue {
 func awaitQueue(t testing.TB, c *clientv3.Client, count int) []*mvccpb.KeyValue {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(time.Millisecond) {
-		if now := queue(t, c); len(now) == count {
+		if now := candidates(t, c); len(now) == count {
 			return now
 		}
 	}

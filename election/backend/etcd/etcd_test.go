@@ -37,10 +37,10 @@ func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {
 
 func TestSideKeysAreInNoQueue(t *testing.T) {
 	for _, prefix := range []string{"", "services/", "/conclave/"} {
-		b := New(nil, Options{Prefix: prefix})
+		k := keys{prefix}
 		for _, name := range []string{"a", "conclave", "conclave/history", "conclave/line/a"} {
-			from, end := b.queue(name)
-			for _, key := range []string{b.historyKey("a"), b.requestKey("a"), b.nominationKey("a"), b.lineKeys("a") + "1f"} {
+			from, end := k.queue(name)
+			for _, key := range []string{k.history("a"), k.request("a"), k.nomination("a"), k.ours("a") + "1f"} {
 				if from <= key && key < end {
 					t.Errorf("prefix %q: the key %q is in the queue of %q", prefix, key, name)
 				}
@@ -50,17 +50,17 @@ func TestSideKeysAreInNoQueue(t *testing.T) {
 }
 
 func TestQueuesOfNestedNamesAreToldApart(t *testing.T) {
-	b := New(nil, Options{})
-	key := b.candidate("a", leaseID("one"))
-	from, end := b.queue("a")
-	if key < from || key >= end || !b.isCandidate("a", key) {
+	k := keys{}
+	key := k.candidate("a", leaseID("one"))
+	from, end := k.queue("a")
+	if key < from || key >= end || !k.isCandidate("a", key) {
 		t.Errorf("%q is not in its own queue", key)
 	}
-	if nested := b.candidate("a/b", leaseID("one")); b.isCandidate("a", nested) {
+	if nested := k.candidate("a/b", leaseID("one")); k.isCandidate("a", nested) {
 		t.Errorf("%q counts for the election \"a\"", nested)
 	}
-	side := b.line("a", key)
-	if !strings.HasPrefix(side, b.lineKeys("a")) || strings.HasPrefix(side, b.lineKeys("a/b")) {
+	side := k.side("a", key)
+	if !strings.HasPrefix(side, k.ours("a")) || strings.HasPrefix(side, k.ours("a/b")) {
 		t.Errorf("side key %q", side)
 	}
 }
@@ -78,11 +78,11 @@ func TestLeaseNumbersAreMadeOfTheWholeNonce(t *testing.T) {
 
 func TestLineValuesCompareAsPriorities(t *testing.T) {
 	for _, priority := range []int{0, 9, 10, 500, 1000} {
-		value := lineValue(priority, "a b")
-		if got, id := parseLine(value); got != priority || id != "a b" {
-			t.Errorf("%q is read as %d %q", value, got, id)
+		value := sideValue(priority, "a b")
+		if got := priorityOf([]byte(value)); got != priority {
+			t.Errorf("%q is read as %d", value, got)
 		}
-		if value >= lineValue(priority+1, "") {
+		if value >= sideValue(priority+1, "") {
 			t.Errorf("%q does not come before the next priority", value)
 		}
 	}

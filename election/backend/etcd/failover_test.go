@@ -17,26 +17,6 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// TestNoTwoLeadOverBadLinks cuts and slows the links of candidates, in either
-// direction, while they lead, resign, are frozen and killed.
-func TestNoTwoLeadOverBadLinks(t *testing.T) {
-	url := start(t)
-	var urls []string
-	var links []witness.Link
-	for range witness.Candidates {
-		link, err := server(url).Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links, urls = append(links, link), append(urls, strings.Replace(url, server(url).Addr, link.Addr, 1))
-	}
-	witness.Run(t, witness.Shared{
-		Backend: open(t, url), URLs: urls, Election: "e", Lease: lease, Handovers: 12, Patience: time.Minute,
-		Leads: witness.BadLinks(links, lease),
-	})
-}
-
 // TestFailoverOfEtcdElectsNoTwo freezes and kills whichever server leads etcd,
 // while candidates lead, resign, are frozen and killed: an old leader of etcd
 // that thaws must not extend a lease that has ended (D5).

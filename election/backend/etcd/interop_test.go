@@ -3,18 +3,17 @@
 package etcd_test
 
 import (
-	"context"
 	"errors"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/etcd"
+	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
@@ -35,79 +34,49 @@ func TestElectionIsSharedWithEtcdctl(t *testing.T) {
 	})
 }
 
-// TestWaiterWhoseLeaseDiedIsNeverTold (E11): etcd's own Campaign is.
-func TestWaiterWhoseLeaseDiedIsNeverTold(t *testing.T) {
-	url := start(t)
-	a, b, c := open(t, url), open(t, url), operator(t, url)
-	held, err := a.Acquire(within(t), claim("a", time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := b.Acquire(within(t), claim("b", time.Minute))
-		ended <- err
-	}()
-	waiting := awaitQueue(t, c, 2)[1]
-	if _, err := c.Revoke(within(t), clientv3.LeaseID(waiting.Lease)); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Release(within(t), held); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; !errors.Is(err, election.ErrLost) {
-		t.Errorf("Acquire returned %v", err)
-	}
-	if left := queue(t, c); len(left) != 0 {
-		t.Errorf("%d candidates are left", len(left))
-	}
+func TestEtcdPassesTheTestsOfQueues(t *testing.T) {
+	queuetest.Run(t, queuetest.Store{
+		URL: start, Open: open, Lease: lease, Left: left, Link: link,
+		Waiting: func(t testing.TB, url string) (keys []string) {
+			for _, kv := range candidates(t, operator(t, url)) {
+				keys = append(keys, string(kv.Key))
+			}
+			return keys[min(1, len(keys)):]
+		},
+		Remove: func(t testing.TB, url, key string) {
+			if _, err := operator(t, url).Delete(within(t), key); err != nil {
+				t.Fatal(err)
+			}
+		},
+		EndLease: func(t testing.TB, url, key string) {
+			c := operator(t, url)
+			found, err := c.Get(within(t), key)
+			if err == nil {
+				_, err = c.Revoke(within(t), clientv3.LeaseID(found.Kvs[0].Lease))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
 }
 
-// TestWaiterWhoseKeyIsDeletedGoesToTheEnd: its lease lives, so it stays a
-// candidate, and never takes the place for its own that it has lost.
-func TestWaiterWhoseKeyIsDeletedGoesToTheEnd(t *testing.T) {
-	url := start(t)
-	c := operator(t, url)
-	b := open(t, url)
-	held, err := b.Acquire(within(t), claim("a", time.Minute))
+// link returns the store on a link of its own.
+func link(t testing.TB, url string) (string, witness.Link) {
+	t.Helper()
+	link, err := server(url).Link()
 	if err != nil {
 		t.Fatal(err)
 	}
-	granted := make(chan election.Grant, 2)
-	for i, id := range []string{"b", "c"} {
-		go func() {
-			grant, err := b.Acquire(within(t), claim(id, time.Minute))
-			if err != nil {
-				t.Error(err)
-			}
-			granted <- grant
-		}()
-		awaitQueue(t, c, i+2)
-	}
-	second := awaitQueue(t, c, 3)[1]
-	if _, err := c.Delete(within(t), string(second.Key)); err != nil {
-		t.Fatal(err)
-	}
-	for queue := awaitQueue(t, c, 3); string(queue[2].Value) != "b"; queue = awaitQueue(t, c, 3) {
-		time.Sleep(time.Millisecond)
-	}
-	for _, want := range []string{"c", "b"} {
-		if err := b.Release(within(t), held); err != nil {
-			t.Fatal(err)
-		}
-		next := <-granted
-		if next.Claim.ID != want || next.Token <= held.Token {
-			t.Errorf("%q is granted with token %d after %d", next.Claim.ID, next.Token, held.Token)
-		}
-		held = next
-	}
+	t.Cleanup(link.Close)
+	return "etcd://" + link.Addr, link
 }
 
 // TestNomineeDoesNotPassCandidatesOfEtcdctl: they would not know.
 func TestNomineeDoesNotPassCandidatesOfEtcdctl(t *testing.T) {
 	url := start(t)
 	c := operator(t, url)
-	a := open(t, url).(*etcd.Backend)
+	a := open(t, url).(*queue.Backend)
 	held, err := a.Acquire(within(t), claim("a", time.Minute))
 	if err != nil {
 		t.Fatal(err)
@@ -128,48 +97,5 @@ func TestNomineeDoesNotPassCandidatesOfEtcdctl(t *testing.T) {
 	}
 	if queue := awaitQueue(t, c, 3); string(queue[1].Value) != "x" {
 		t.Errorf("the line was changed: %q is next", queue[1].Value)
-	}
-}
-
-// TestClaimWithoutAnAnswerIsFoundAndReleased: its lease is made, and nobody is
-// told its number.
-func TestClaimWithoutAnAnswerIsFoundAndReleased(t *testing.T) {
-	url := start(t)
-	link, err := server(url).Link()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(link.Close)
-	b := open(t, strings.Replace(url, server(url).Addr, link.Addr, 1))
-	held, err := b.Acquire(within(t), claim("first", time.Minute)) // opens the connection
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Release(within(t), held); err != nil {
-		t.Fatal(err)
-	}
-	link.CutReplies()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	lost := claim("lost", time.Minute)
-	go func() {
-		_, err := b.Acquire(ctx, lost)
-		ended <- err
-	}()
-	for began := time.Now(); left(t, url) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 30*time.Second {
-			t.Fatal("the request has not arrived")
-		}
-	}
-	cancel()
-	if err := <-ended; err == nil {
-		t.Fatal("granted without an answer")
-	}
-	link.Heal()
-	if err := b.Release(within(t), election.Grant{Claim: lost}); err != nil {
-		t.Fatal(err)
-	}
-	if count := left(t, url); count != 0 {
-		t.Errorf("%d things are left", count)
 	}
 }

@@ -1,3 +1,48 @@
+// Package etcd elects on etcd.
+//
+// In goes a client of etcd; every election is a queue of keys, one for each
+// candidate, whose value is the candidate's id and which goes with a lease of
+// its own:
+//
+//	billing/nightly/694d9f2c6d0b5a01    created at revision 17: leads
+//	billing/nightly/1c0b9a7734f05e11    created at 23: waits for 17 to go
+//
+// Keys, values and order are those of the package concurrency of etcd's client
+// and of "etcdctl elect billing/nightly ID", which may stand in the same queue.
+// What they know nothing of is kept where no election's queue can be, below
+// "/conclave/", and goes with the lease too, except for the history. How they
+// wait, lead and hand over is in election/queue. The package concurrency is not
+// used: its Campaign does not notice that its own lease has gone, and tells a
+// candidate without a key that it leads.
+//
+// What always holds:
+//
+//	D1  The candidate with the key of the lowest create revision leads, and
+//	    nobody else. All candidates obey this one rule, those of etcdctl too,
+//	    and no operation of this package makes an exception.
+//	D2  The token is the create revision of the candidate's key. Later leaders
+//	    joined later, so tokens grow.
+//	D3  A candidate leads only after a transaction that was decided by a quorum
+//	    and found its key with that create revision, and nobody before it. One
+//	    whose lease died while it waited is never told that it leads.
+//	D4  The number of a claim's lease is made of its nonce: whatever answer was
+//	    lost, revoking that lease takes away all there is of the claim, and a
+//	    request that is still on its way finds no lease to put a key on.
+//	D5  The lease counts from before the keep-alive was sent, for as long as its
+//	    answer says. A server of etcd asks the quorum whether it leads before it
+//	    extends a lease, and the next leader of etcd extends all leases again:
+//	    they end later than the candidate thinks, never earlier. (Servers before
+//	    3.5.10 do not ask; with them an old leader that is partitioned may say
+//	    yes to a lease that has ended.)
+//	D6  A nominee comes to the front of the queue because those before it, if
+//	    they are of this package, are sent to the end of it, where they get
+//	    later tokens.
+//
+// The revision starts again if the servers' data is lost, and goes back with a
+// snapshot unless it is restored with "etcdutl snapshot restore --bump-revision".
+//
+// Beware of "etcdctl elect" itself: it takes a key that an operator has deleted
+// for its own still, and leads beside others then.
 package etcd
 
 import (
@@ -15,10 +60,25 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
 )
 
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Prefix comes before the name of every election, "services/" for
+	// instance. Default none, as "etcdctl elect" has it.
+	Prefix string
+}
+
+// New returns a backend on a client, which stays the caller's. The client
+// should have DialKeepAliveTime set, or a link that is cut silently is noticed
+// late.
+func New(client *clientv3.Client, options Options) *queue.Backend {
+	return queue.New(&store{client: client, keys: keys{options.Prefix}}, queue.Options{})
+}
+
 // Times of the client that Open makes. Servers end the link of a client that
-// asks for signs of life more often than every five seconds.
+// asks for heartbeats more often than every five seconds.
 const (
 	dialTimeout      = 5 * time.Second
 	keepAliveTime    = 5 * time.Second

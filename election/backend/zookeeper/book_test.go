@@ -2,7 +2,6 @@ package zookeeper
 
 import (
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/election"
 )
@@ -10,12 +9,11 @@ import (
 // TestBookOfANewLeaderKeepsWhatIsAskedOfIt: the first in line is seen to lead
 // before it has written into the book, and may be asked for something by then.
 func TestBookOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
-	at := time.UnixMilli(1_000_000)
 	for _, test := range []struct {
 		asked election.Token
 		kept  bool
 	}{{6, false}, {7, true}} {
-		b := book{Conclave: bookForm, Request: &election.Request{Token: test.asked}}.entered("a", 7, at)
+		b := book{Conclave: bookForm, Request: &election.Request{Token: test.asked}}.of(7, nil)
 		if kept := b.Request != nil; kept != test.kept {
 			t.Errorf("a request of token %d is kept by the leader with token 7: %v", test.asked, kept)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -83,38 +84,6 @@ func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
 	}
 	if took := time.Since(began); took > 15*time.Second { // the lease would have told after 20 s
 		t.Errorf("stepping down took %v", took)
-	}
-}
-
-// TestWaiterWhoseZnodeIsDeletedStandsInLineAnew: nothing else would wake it.
-func TestWaiterWhoseZnodeIsDeletedStandsInLineAnew(t *testing.T) {
-	addr := startServer(t)
-	a, b := open(t, addr), open(t, addr)
-	first, err := a.Acquire(within(t), claim("a", 20*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	granted := make(chan election.Grant, 1)
-	go func() {
-		grant, err := b.Acquire(within(t), claim("b", 20*time.Second))
-		if err != nil {
-			t.Error(err)
-		}
-		granted <- grant
-	}()
-	c := operator(t, addr)
-	names := awaitQueue(t, c, 2)
-	if err := c.Delete(within(t), "/conclave/elections/e/"+names[1], -1); err != nil {
-		t.Fatal(err)
-	}
-	if again := awaitQueue(t, c, 2); again[1] == names[1] {
-		t.Fatalf("the queue is %v still", again)
-	}
-	if err := a.Release(within(t), first); err != nil {
-		t.Fatal(err)
-	}
-	if second := <-granted; second.Token <= first.Token {
-		t.Errorf("token %d after %d", second.Token, first.Token)
 	}
 }
 
@@ -192,7 +161,7 @@ func (c *tapConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func openTapped(t testing.TB, addr string) (*zookeeper.Backend, *tap) {
+func openTapped(t testing.TB, addr string) (*queue.Backend, *tap) {
 	t.Helper()
 	p := &tap{}
 	backend, err := zookeeper.New(addr, zookeeper.Options{Client: client.Options{Dialer: p.dial}})
@@ -247,7 +216,7 @@ func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 	granted := make(chan int, waiting)
 	var taps [waiting]*tap
 	for i := range waiting {
-		var b *zookeeper.Backend
+		var b *queue.Backend
 		b, taps[i] = openTapped(t, addr)
 		go func() {
 			// Until the end of the test: nobody knows how long all of them take.

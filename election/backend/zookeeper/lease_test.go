@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
 )
 
 // TestLeaseEndsWhileTheSessionIsProven: that the transaction was decided does not
@@ -16,12 +17,13 @@ func TestLeaseEndsWhileTheSessionIsProven(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	b, err := New(e.Servers(), Options{})
+	s, err := newStore(e.Servers(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	b := queue.New(s, queue.Options{Close: s.close})
 	defer b.Close()
-	c, err := b.session(ctx, 2*time.Second)
+	c, err := s.session(ctx, 2*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

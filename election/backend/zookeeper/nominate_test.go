@@ -10,7 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -129,7 +129,7 @@ func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
 	if err != nil || string(data) != "somebody's" {
 		t.Errorf("the data is %q, %v", data, err)
 	}
-	if _, err := b.(*zookeeper.Backend).History(within(t), "e"); err == nil {
+	if _, err := b.(*queue.Backend).History(within(t), "e"); err == nil {
 		t.Error("a history was made up")
 	}
 }

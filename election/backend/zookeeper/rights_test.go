@@ -8,6 +8,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -32,16 +33,17 @@ func TestElectionNeedsNoRightsAboveItsRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, err := New(e.Servers(), Options{})
+	s, err := newStore(e.Servers(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	b := queue.New(s, queue.Options{Close: s.close})
 	defer b.Close()
 	claim := election.Claim{Election: "billing", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: time.Second}
 	if _, err = b.Acquire(ctx, claim); err != nil {
 		t.Error(err)
 	}
-	if err := b.makeParents(ctx, b.client, "/conclave/elections"); err != nil {
+	if err := s.makeParents(ctx, s.client, "/conclave/elections"); err != nil {
 		t.Errorf("what is there is made: %v", err)
 	}
 }

@@ -91,6 +91,10 @@ func (c *child) leads(token election.Token) (election.Instant, bool) {
 			if s.token == token || s.token == 0 {
 				return s.at, true
 			}
+			if s.token > token { // of a later leadership, which is asked for next
+				c.led <- s
+				return 0, false
+			}
 		case <-c.ended:
 			return 0, false
 		case <-limit:

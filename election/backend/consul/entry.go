@@ -1,0 +1,256 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+)
+
+// entry is a candidate: its session, its ticket, and the lock in the end.
+type entry struct {
+	*store
+	claim                 election.Claim
+	lock, request, ticket string // keys
+
+	session atomic.Pointer[string] // nil while its creation was not answered
+	token   atomic.Uint64          // of the lock, zero if it was never held
+	free    atomic.Bool            // the lock was given up
+	rounds  atomic.Int64           // nominations so far
+
+	// What follows is the waiter's. Sure is when the latest renewal was sent that
+	// a read by quorum has followed, zero once the claim leads: then the Elector
+	// sees to the time (C3).
+	kept, sure election.Instant
+	seen       scene
+	refused    int // how often the free key could not be locked, in a row
+}
+
+// Entry returns the candidate of a claim.
+func (s *store) Entry(_ context.Context, claim election.Claim) queue.Entry {
+	return &entry{store: s, claim: claim, lock: s.keys.lock(claim.Election),
+		request: s.keys.request(claim.Election), ticket: s.keys.ticket(claim)}
+}
+
+// sessionID is empty while there is none.
+func (e *entry) sessionID() string {
+	if id := e.session.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
+// sessionName lets a session be found whose creation was not answered.
+func sessionName(nonce string) string { return "conclave " + nonce }
+
+// Create makes the session.
+func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	e.kept = election.Now()
+	e.sure = e.kept
+	id, _, err := e.client.Session().CreateNoChecks(&api.SessionEntry{ // C4
+		Name: sessionName(e.claim.Nonce), TTL: e.claim.Lease.String(),
+		Behavior: api.SessionBehaviorDelete, LockDelay: e.options.LockDelay,
+	}, (&api.WriteOptions{}).WithContext(ctx))
+	if err == nil {
+		e.session.Store(&id)
+	}
+	return queue.Lease{Sent: e.kept, Length: e.claim.Lease}, err
+}
+
+// Enter writes the ticket.
+func (e *entry) Enter(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	pair := &api.KVPair{Key: e.ticket, Value: queue.Encode(ticket{ID: e.claim.ID}), Session: e.sessionID()}
+	entered, _, err := e.client.KV().Acquire(pair, (&api.WriteOptions{}).WithContext(ctx))
+	if err == nil && !entered {
+		err = errors.New("its own ticket cannot be locked yet")
+	}
+	return err
+}
+
+// Renew renews the session, unless that comes too late to count (C3).
+func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
+	sent := election.Now()
+	if e.sure != 0 && sent.Sub(e.sure) > e.claim.Lease*3/4 {
+		return queue.Lease{}, errPaused
+	}
+	var session *api.SessionEntry
+	err := write(ctx, func(options *api.WriteOptions) (err error) {
+		session, _, err = e.client.Session().Renew(e.sessionID(), options)
+		return err
+	})
+	switch {
+	case err != nil:
+		return queue.Lease{}, err
+	case session == nil:
+		return queue.Lease{}, errNoSession
+	}
+	length, err := time.ParseDuration(session.TTL)
+	if err != nil {
+		return queue.Lease{}, fmt.Errorf("the session's TTL is %q: %w", session.TTL, err)
+	}
+	if e.sure != 0 {
+		e.kept = sent
+	}
+	return queue.Lease{Sent: sent, Length: length}, nil
+}
+
+// look reads the lock and the tickets by quorum.
+func (e *entry) look(ctx context.Context) (scene, error) {
+	results, _, err := e.consult(ctx,
+		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: e.lock},
+		&api.KVTxnOp{Verb: api.KVGetTree, Key: e.keys.tickets(e.claim.Election)})
+	if err != nil {
+		return scene{at: -1}, err
+	}
+	now := scene{lock: results[0], line: line(results[1:])}
+	now.at = now.find(e.ticket)
+	return now, nil
+}
+
+// Place finds the ticket.
+func (e *entry) Place(ctx context.Context) (queue.Place, error) {
+	now, err := e.look(ctx)
+	if err != nil {
+		return queue.Place{}, err
+	}
+	e.sure, e.seen = e.kept, now
+	token := election.Token(now.lock.ModifyIndex)
+	switch held := now.lock.Session; {
+	case held == e.sessionID(): // also after an answer was lost, or handed over
+	case token != 0 && now.lock.Flags != api.LockFlagValue:
+		return queue.Place{}, election.Permanent(fmt.Errorf("key %q is in use for something else: its flags are %#x, "+
+			"those of a lock %#x; choose another name", e.lock, now.lock.Flags, uint64(api.LockFlagValue)))
+	case now.at < 0:
+		return queue.Place{Standing: queue.Gone}, nil
+	case now.at == 0 && held == "":
+		return queue.Place{Standing: queue.Head}, nil
+	default:
+		e.refused = 0
+		return queue.Place{Standing: queue.Queued, Nomination: now.line[now.at].nomination()}, nil
+	}
+	e.token.Store(uint64(token))
+	return queue.Place{Standing: queue.Head, Token: token}, nil
+}
+
+// The pause after a free key could not be locked doubles: a lock-delay may be
+// of a millisecond, as ours, or of 15 seconds, as that of "consul lock".
+const (
+	refusedPause    = 2 * time.Millisecond
+	refusedPauseMax = 500 * time.Millisecond
+)
+
+// Lock locks the key, and removes the ticket.
+func (e *entry) Lock(ctx context.Context) (election.Token, error) {
+	results, failed, err := e.transact(ctx,
+		&api.KVTxnOp{Verb: api.KVLock, Key: e.lock, Value: newHolder(e.claim.ID), Flags: api.LockFlagValue, Session: e.sessionID()},
+		&api.KVTxnOp{Verb: api.KVDelete, Key: e.ticket})
+	if err != nil {
+		return 0, err
+	}
+	if failed < 0 {
+		e.token.Store(results[0].ModifyIndex)
+		return election.Token(results[0].ModifyIndex), nil
+	}
+	// "consul lock" was faster, or there is a lock-delay, or the session has
+	// ended: the next look tells.
+	select {
+	case <-time.After(min(refusedPause<<e.refused, refusedPauseMax)):
+	case <-ctx.Done():
+	}
+	e.refused = min(e.refused+1, 10)
+	return 0, nil
+}
+
+// mine fails without the lock.
+func (e *entry) mine() *api.KVTxnOp {
+	return &api.KVTxnOp{Verb: api.KVCheckSession, Key: e.lock, Session: e.sessionID()}
+}
+
+// Prove has a quorum confirm that the session locks the key.
+func (e *entry) Prove(ctx context.Context, history *queue.History) (queue.Proof, error) {
+	ops, decide := []*api.KVTxnOp{e.mine(), {Verb: api.KVGetOrEmpty, Key: e.request}}, e.consult
+	if history != nil {
+		ops, decide = append(ops, e.put(*history)), e.transact
+	}
+	results, failed, err := decide(ctx, ops...)
+	switch {
+	case err != nil:
+		return queue.Proof{}, err
+	case failed == 0:
+		return queue.Proof{}, errNotHeld
+	case failed > 0:
+		return queue.Proof{}, queue.ErrConflict
+	}
+	e.sure = 0
+	proof := queue.Proof{Request: queue.DecodeRequest(results[1].Value)}
+	if history != nil {
+		proof.Version = results[2].ModifyIndex
+	} else {
+		proof.Rival = e.rival(ctx)
+	}
+	return proof, nil
+}
+
+// History reads the history's key.
+func (e *entry) History(ctx context.Context) (queue.History, error) {
+	results, _, err := e.consult(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: e.keys.history(e.claim.Election)})
+	if err != nil {
+		return queue.History{}, err
+	}
+	return queue.DecodeHistory(results[0].Value, results[0].ModifyIndex), nil
+}
+
+// Note writes the history if it is still that of the index.
+func (e *entry) Note(ctx context.Context, history queue.History) error {
+	_, _, err := e.transact(ctx, e.put(history))
+	return err
+}
+
+func (e *entry) put(h queue.History) *api.KVTxnOp {
+	return &api.KVTxnOp{Verb: api.KVCAS, Key: e.keys.history(e.claim.Election), Value: queue.Encode(h.Changes), Index: h.Version}
+}
+
+// Revoke frees the key if the session locks it, and ends the session, which
+// takes away whatever there is of the claim. Without a session, because the
+// answer to its creation was lost, it is looked for by its name: it holds
+// nothing.
+func (e *entry) Revoke(ctx context.Context) error {
+	session := e.sessionID()
+	if session == "" {
+		var err error
+		if session, err = e.findSession(ctx); session == "" {
+			return err
+		}
+	} else if !e.free.Load() {
+		if _, _, err := e.transact(ctx, e.unlock()); err != nil {
+			return err
+		}
+	}
+	return write(ctx, func(options *api.WriteOptions) error {
+		_, err := e.client.Session().Destroy(session, options)
+		return err
+	})
+}
+
+// findSession returns the session of the claim by its name, empty for none.
+func (e *entry) findSession(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	all, _, err := e.client.Session().List((&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+	for _, session := range all {
+		if session.Name == sessionName(e.claim.Nonce) {
+			return session.ID, nil
+		}
+	}
+	return "", err
+}

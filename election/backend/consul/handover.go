@@ -1,0 +1,143 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+)
+
+// Waiters yields the waiters. Those of "consul lock" cannot be seen.
+func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
+	now, err := e.look(ctx)
+	return queue.Each(e.keys.candidates(e.claim.Election, now.line), err)
+}
+
+// Nominate writes the nomination into the ticket and touches the one before it,
+// for which its waiter waits.
+func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nomination, error) {
+	n := queue.Nomination{Round: fmt.Sprintf("%d.%d", e.token.Load(), e.rounds.Add(1))}
+	for {
+		now, err := e.look(ctx)
+		if err != nil {
+			return n, err
+		}
+		at := now.find(chosen.Key)
+		if at < 0 {
+			return n, election.ErrNoCandidate
+		}
+		one := now.line[at]
+		one.Round, one.State, one.Error = n.Round, "", ""
+		ops := []*api.KVTxnOp{e.mine(), one.change()}
+		if at > 0 {
+			ops = append(ops, now.line[at-1].change())
+		}
+		switch _, failed, err := e.transact(ctx, ops...); {
+		case err != nil || failed < 0:
+			return n, err
+		case failed == 0:
+			return n, errNotHeld
+		}
+	}
+}
+
+// answerPause is how long the holder waits without an event before it looks
+// anyway.
+const answerPause = time.Second
+
+// Answered reads the ticket of the nominee.
+func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.Nomination) (queue.Nomination, error) {
+	if n.Version != 0 && e.await(ctx, answerPause, watched{chosen.Key, n.Version}, watched{e.lock, e.token.Load()}) != nil {
+		queue.Pause(ctx)
+	}
+	now, err := e.look(ctx)
+	if err != nil {
+		return n, err
+	}
+	at := now.find(chosen.Key)
+	switch {
+	case now.lock.Session != e.sessionID():
+		return n, errNotHeld
+	case at < 0:
+		return n, election.ErrNoCandidate
+	case now.line[at].Round != n.Round:
+		return n, queue.ErrReplaced
+	}
+	return now.line[at].nomination(), nil
+}
+
+// Promote does nothing: Leave hands the key over.
+func (e *entry) Promote(context.Context, queue.Candidate) error { return nil }
+
+// Answer writes into the own ticket, unless there is another nomination by now.
+func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
+	now, err := e.look(ctx)
+	if err != nil || now.at < 0 || now.line[now.at].Round != n.Round {
+		return err
+	}
+	own := now.line[now.at]
+	own.State, own.Error = n.State, n.Error
+	_, failed, err := e.transact(ctx, own.change())
+	if err == nil && failed >= 0 {
+		err = queue.ErrConflict
+	}
+	return err
+}
+
+// rival returns the waiter that outranks the holder, empty if there is none or
+// if that cannot be found out now.
+func (e *entry) rival(ctx context.Context) string {
+	within, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	name := e.claim.Election
+	segments, _, err := e.client.KV().Keys(e.keys.tickets(name), "/", (&api.QueryOptions{}).WithContext(within))
+	if err != nil || len(segments) == 0 {
+		return ""
+	}
+	// They are sorted, and of equal length.
+	if e.keys.priorityOf(name, segments[len(segments)-1]) <= e.claim.Priority {
+		return ""
+	}
+	now, _ := e.look(ctx)
+	rival, _ := queue.Rival(e.keys.candidates(name, now.line), e.claim.Priority)
+	return rival.ID
+}
+
+// unlock frees the key. Ending the session would do so as well, but with the
+// lock-delay.
+func (e *entry) unlock() *api.KVTxnOp {
+	return &api.KVTxnOp{Verb: api.KVUnlock, Key: e.lock, Flags: api.LockFlagValue, Session: e.sessionID()}
+}
+
+// Leave unlocks the key, or moves the lock to the session of the successor (C6).
+func (e *entry) Leave(ctx context.Context, history *queue.History, successor *queue.Candidate) error {
+	ops := []*api.KVTxnOp{e.mine(), e.unlock()}
+	if successor != nil {
+		ops = append(ops,
+			&api.KVTxnOp{Verb: api.KVCheckSession, Key: successor.Key, Session: successor.Owner},
+			&api.KVTxnOp{Verb: api.KVLock, Key: e.lock, Flags: api.LockFlagValue, Session: successor.Owner, Value: newHolder(successor.ID)},
+			&api.KVTxnOp{Verb: api.KVDelete, Key: successor.Key})
+	}
+	if history != nil {
+		ops = append(ops, e.put(*history))
+	}
+	_, failed, err := e.transact(ctx, ops...)
+	switch {
+	case err != nil:
+		return err
+	case failed < 0:
+		e.free.Store(true)
+		return nil
+	case failed < 2:
+		e.free.Store(true)
+		return errNotHeld
+	case failed == len(ops)-1 && history != nil:
+		return queue.ErrConflict
+	}
+	return election.ErrNoCandidate
+}

@@ -1,0 +1,181 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+)
+
+// store is a queue.Store in one datacenter.
+type store struct {
+	client  *api.Client
+	options Options
+	keys    keys
+}
+
+// Traits says what Consul promises.
+func (s *store) Traits() election.Traits {
+	return election.Traits{Name: "consul", LeaseMin: s.options.LeaseMin, Guarantees: election.Guarantees{
+		Failover: "none: everything is decided by a quorum; a new leader of Consul lets all sessions begin anew",
+		Clocks: "rates only, with a whole TTL in reserve: the servers wait twice as long as the candidate; " +
+			"a dead leader is replaced after two leases. The least lease is 10 s unless session_ttl_min " +
+			"of the servers says otherwise",
+		Token:   "index of the write that locked the key; goes back if the data is lost or restored into a new cluster",
+		Renewal: "one renewal, which is no write, one read by quorum and one list of keys",
+		Waiting: "one renewal and one read every third of the lease, one or two blocking queries; " +
+			"a hand-over wakes two candidates",
+		Notice: "watch",
+	}}
+}
+
+// answerLimit is how long a server may take to answer. Every request of this
+// package has a time limit: an agent that has gone silently must not be waited
+// for.
+const answerLimit = 5 * time.Second
+
+// write makes a request that writes. It is repeated if it was crossed.
+func write(ctx context.Context, request func(*api.WriteOptions) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	err := request((&api.WriteOptions{}).WithContext(ctx))
+	if crossed(ctx, err) {
+		err = request((&api.WriteOptions{}).WithContext(ctx))
+	}
+	return err
+}
+
+// transact has a quorum decide writes; failed is the operation that did not
+// hold, -1 for none.
+func (s *store) transact(ctx context.Context, ops ...*api.KVTxnOp) (results []*api.KVPair, failed int, err error) {
+	return s.txn(ctx, &api.QueryOptions{}, ops)
+}
+
+// consult reads by quorum.
+func (s *store) consult(ctx context.Context, ops ...*api.KVTxnOp) (results []*api.KVPair, failed int, err error) {
+	return s.txn(ctx, &api.QueryOptions{RequireConsistent: true}, ops)
+}
+
+func (s *store) txn(ctx context.Context, options *api.QueryOptions, ops api.KVTxnOps) ([]*api.KVPair, int, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	done, answer, _, err := s.client.KV().Txn(ops, options.WithContext(ctx))
+	if crossed(ctx, err) {
+		done, answer, _, err = s.client.KV().Txn(ops, options.WithContext(ctx))
+	}
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case done:
+		return answer.Results, -1, nil
+	case len(answer.Errors) == 0:
+		return nil, 0, errors.New("a transaction was rolled back without a reason")
+	case strings.Contains(answer.Errors[0].What, denied):
+		return nil, 0, errors.New(answer.Errors[0].What)
+	}
+	return nil, answer.Errors[0].OpIndex, nil
+}
+
+// Names returns the elections in which a candidate of this package stands or
+// has ever led.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	names, _, err := s.client.KV().Keys(s.keys.root(), "/", (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+	for i, key := range names {
+		names[i] = unescaper.Replace(strings.TrimSuffix(strings.TrimPrefix(key, s.keys.root()), "/"))
+	}
+	return names, err
+}
+
+// Ask leaves the request, locked by the holder's session.
+func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
+	_, failed, err := s.transact(ctx,
+		&api.KVTxnOp{Verb: api.KVCheckSession, Key: holder.Key, Session: holder.Owner},
+		&api.KVTxnOp{Verb: api.KVLock, Key: s.keys.request(name), Value: queue.Encode(request), Session: holder.Owner})
+	if err == nil && failed >= 0 {
+		err = queue.ErrConflict
+	}
+	return err
+}
+
+// sight reads the lock, the history and the tickets by quorum.
+func (s *store) sight(ctx context.Context, name string) (sight queue.Sight, err error) {
+	results, _, err := s.consult(ctx,
+		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: s.keys.lock(name)},
+		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: s.keys.history(name)},
+		&api.KVTxnOp{Verb: api.KVGetTree, Key: s.keys.tickets(name)})
+	if err != nil {
+		return sight, err
+	}
+	if results[0].Session != "" {
+		if sight.Holder, err = s.holder(ctx, results[0]); err != nil {
+			return sight, err
+		}
+	}
+	sight.History = queue.DecodeHistory(results[1].Value, 0).Changes
+	sight.Waiting = s.keys.candidates(name, line(results[2:]))
+	return sight, nil
+}
+
+// holder is who has locked the key. Another program is known by its value, or by
+// its session's name.
+func (s *store) holder(ctx context.Context, lock *api.KVPair) (queue.Holder, error) {
+	value, ours := decodeHolder(lock.Value)
+	h := queue.Holder{Token: election.Token(lock.ModifyIndex), Since: value.Since,
+		Candidate: queue.Candidate{ID: value.ID, Key: lock.Key, Owner: lock.Session, Foreign: !ours}}
+	switch {
+	case ours:
+		return h, nil
+	case len(lock.Value) > 0:
+		h.ID = string(lock.Value)
+		return h, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	h.ID = lock.Session
+	entry, _, err := s.client.Session().Info(lock.Session, (&api.QueryOptions{}).WithContext(ctx))
+	if entry != nil && entry.Name != "" {
+		h.ID = entry.Name
+	}
+	return h, err
+}
+
+// keys names the keys below a prefix.
+type keys struct{ prefix string }
+
+// sideRoot is below which all but the locks are.
+const sideRoot = "conclave/elections/"
+
+// escaper makes one segment of a name, and unescaper a name again.
+var (
+	escaper   = strings.NewReplacer("%", "%25", "/", "%2F")
+	unescaper = strings.NewReplacer("%2F", "/", "%25", "%")
+)
+
+func (k keys) lock(name string) string    { return k.prefix + name + "/" + api.DefaultSemaphoreKey }
+func (k keys) root() string               { return k.prefix + sideRoot }
+func (k keys) side(name string) string    { return k.root() + escaper.Replace(name) + "/" }
+func (k keys) tickets(name string) string { return k.side(name) + "line/" }
+func (k keys) request(name string) string { return k.side(name) + "request" }
+func (k keys) history(name string) string { return k.side(name) + "history" }
+
+// ticket is the key of a waiter. The priority is a segment of its own, so that a
+// list of the segments tells the highest one.
+func (k keys) ticket(claim election.Claim) string {
+	return fmt.Sprintf("%s%04d/%s", k.tickets(claim.Election), claim.Priority, claim.Nonce)
+}
+
+// priorityOf reads the priority out of the key of a ticket, or its segment.
+func (k keys) priorityOf(name, key string) int {
+	segment, _, _ := strings.Cut(strings.TrimPrefix(key, k.tickets(name)), "/")
+	priority, _ := strconv.Atoi(segment) // of no use to anybody if it is damaged
+	return priority
+}

@@ -1,0 +1,29 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// errNoKey says that the candidate's key is not there, or is another one.
+var errNoKey = fmt.Errorf("%w: this candidate's key is gone", election.ErrLost)
+
+// Mark gives errors of etcd the marks of package election.
+func (s *store) Mark(err error) error {
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return fmt.Errorf("%w: %w", election.ErrLost, err)
+	case errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrUserEmpty),
+		errors.Is(err, rpctypes.ErrAuthFailed):
+		return election.Permanent(fmt.Errorf("%w; give credentials of a user who may read and write the "+
+			"election's keys and those below /conclave/", err))
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return fmt.Errorf("%w: %w; nobody new can join; compact and defragment, then disarm the alarm",
+			election.ErrNoSpace, err)
+	}
+	return err
+}

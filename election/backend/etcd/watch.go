@@ -1,0 +1,162 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+)
+
+// errWatch says that a watch has ended by itself.
+var errWatch = errors.New("the watch has ended")
+
+// watch follows one key. It outlives the looks between, and ends with its
+// context.
+type watch struct {
+	key    string // empty for none
+	events clientv3.WatchChan
+	cancel context.CancelFunc
+}
+
+// follow watches a key from a revision on, unless it does so already. An empty
+// key ends it.
+func (w *watch) follow(ctx context.Context, client *clientv3.Client, key string, from int64, options ...clientv3.OpOption) {
+	if w.key == key {
+		return
+	}
+	w.stop()
+	if key == "" {
+		return
+	}
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	w.key, w.cancel = key, cancel
+	w.events = client.Watch(ctx, key, append(options, clientv3.WithRev(from))...)
+}
+
+func (w *watch) stop() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+	*w = watch{}
+}
+
+// failed reports whether a watch has ended with this answer.
+func failed(response clientv3.WatchResponse, open bool) bool { return !open || response.Err() != nil }
+
+// Wait returns when the predecessor has gone or the own key has changed.
+func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case response, open := <-e.before.events:
+		e.before.stop()
+		if failed(response, open) {
+			return errWatch
+		}
+	case response, open := <-e.own.events:
+		if failed(response, open) {
+			e.own.stop()
+			return errWatch
+		}
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// Guard watches the own key. A key that goes may be put again, at the end of
+// the queue, but only as long as it has not led.
+func (e *entry) Guard(_ context.Context, news func()) error {
+	e.before.stop()
+	defer e.own.stop()
+	defer news() // whatever was missed
+	e.own.follow(e.life, e.client, e.key, max(e.created.Load(), e.watched)+1)
+	for response := range e.own.events {
+		e.watched = response.CompactRevision - 1 // what is older cannot be had
+		if response.Err() != nil {
+			return errWatch
+		}
+		e.watched = response.Header.Revision
+		for _, event := range response.Events {
+			if event.Type == clientv3.EventTypeDelete && event.Kv.ModRevision > e.created.Load() {
+				return errNoKey
+			}
+		}
+		news()
+	}
+	return errWatch
+}
+
+// span is a key, or with an end a range of keys.
+type span struct{ from, end string }
+
+// awaitChange returns once something has changed after the revision, or after
+// the limit. An error says that it cannot be watched.
+func (s *store) awaitChange(ctx context.Context, revision int64, limit time.Duration, first, second span) error {
+	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), limit)
+	defer cancel()
+	one, two := s.watchSpan(ctx, first, revision), s.watchSpan(ctx, second, revision)
+	var response clientv3.WatchResponse
+	open := true
+	select {
+	case response, open = <-one:
+	case response, open = <-two:
+	case <-ctx.Done():
+	}
+	if ctx.Err() == nil && failed(response, open) {
+		return errWatch
+	}
+	return nil
+}
+
+func (s *store) watchSpan(ctx context.Context, keys span, revision int64) clientv3.WatchChan {
+	options := []clientv3.OpOption{clientv3.WithRev(revision + 1)}
+	if keys.end != "" {
+		options = append(options, clientv3.WithRange(keys.end))
+	}
+	return s.client.Watch(ctx, keys.from, options...)
+}
+
+// observer shows one election.
+type observer struct {
+	*store
+	name     string
+	revision int64 // of the latest look
+}
+
+// Observe returns an observer.
+func (s *store) Observe(_ context.Context, name string) queue.Observer {
+	return &observer{store: s, name: name}
+}
+
+// observeLimit is after how long an observer looks without an event: a client
+// of etcd does not tell that its watch has lost the link.
+const observeLimit = 5 * time.Second
+
+// Look reads the queue and the history by quorum. When a candidate of another
+// program was elected nobody knows.
+func (o *observer) Look(ctx context.Context, _ bool) (sight queue.Sight, err error) {
+	ctx, cancel := context.WithTimeout(ctx, observeLimit)
+	defer cancel()
+	all, answer, err := o.queue(ctx, o.name, clientv3.OpGet(o.keys.history(o.name)))
+	if err != nil {
+		return sight, err
+	}
+	o.revision = answer.Header.Revision
+	sight.History = decodeHistory(kvs(answer, 0)).Changes
+	if len(all) > 0 {
+		sight.Holder = queue.Holder{Candidate: all[0], Token: election.Token(all[0].Created)}
+		sight.Waiting = all[1:]
+	}
+	return sight, nil
+}
+
+// Wait waits for a change of either.
+func (o *observer) Wait(ctx context.Context) error {
+	from, end := o.keys.queue(o.name)
+	return o.awaitChange(ctx, o.revision, observeLimit, span{from, end}, span{from: o.keys.history(o.name)})
+}

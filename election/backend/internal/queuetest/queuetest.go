@@ -1,0 +1,184 @@
+//go:build linux
+
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/witness"
+)
+
+// Store is a store under test. What is nil leaves out its tests.
+type Store struct {
+	// URL returns the address of an empty store, and Open a backend on it.
+	URL  func(t testing.TB) string
+	Open func(t testing.TB, url string) election.Backend
+	// Link returns the same store on a link of its own.
+	Link func(t testing.TB, url string) (proxied string, link witness.Link)
+	// Left counts what the store keeps of candidates.
+	Left func(t testing.TB, url string) int
+	// Waiting returns what names the waiters in the election "e", in order, the
+	// holder left out.
+	Waiting func(t testing.TB, url string) []string
+	// Remove takes a waiter out of the queue, and EndLease ends its lease.
+	Remove, EndLease func(t testing.TB, url, waiter string)
+	// Lease is the shortest that the store grants.
+	Lease time.Duration
+}
+
+// Run runs all tests for which the store has the means.
+func Run(t *testing.T, s Store) {
+	if s.EndLease != nil {
+		t.Run("WaiterWhoseLeaseDiedIsNeverTold", s.leaseDied)
+	}
+	if s.Remove != nil {
+		t.Run("WaiterWhoseEntryIsRemovedGoesToTheEnd", s.entryRemoved)
+	}
+	if s.Link != nil {
+		t.Run("ClaimWithoutAnAnswerIsFoundAndReleased", s.withoutAnswer)
+		t.Run("NoTwoLeadOverBadLinks", s.badLinks)
+	}
+}
+
+// limit is how long anything may take. It is far above what it takes.
+const limit = 30 * time.Second
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func claim(id string) election.Claim {
+	return election.Claim{Election: "e", ID: id, Nonce: fmt.Sprintf("%032x", id), Lease: 20 * time.Second}
+}
+
+// await waits until there are that many waiters, and returns them.
+func (s Store) await(t testing.TB, url string, count int) []string {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < limit; time.Sleep(time.Millisecond) {
+		if now := s.Waiting(t, url); len(now) == count {
+			return now
+		}
+	}
+	t.Fatalf("there never were %d waiters", count)
+	return nil
+}
+
+func (s Store) acquire(t testing.TB, b election.Backend, id string) election.Grant {
+	t.Helper()
+	grant, err := b.Acquire(within(t), claim(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grant
+}
+
+// acquiring lets one wait, and returns where its end is told.
+func acquiring(ctx context.Context, b election.Backend, one election.Claim) (<-chan election.Grant, <-chan error) {
+	granted, ended := make(chan election.Grant, 1), make(chan error, 1)
+	go func() {
+		grant, err := b.Acquire(ctx, one)
+		granted <- grant
+		ended <- err
+	}()
+	return granted, ended
+}
+
+func release(t testing.TB, b election.Backend, grant election.Grant) {
+	t.Helper()
+	if err := b.Release(within(t), grant); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leaseDied (E11): etcd's own Campaign tells such a waiter that it leads.
+func (s Store) leaseDied(t *testing.T) {
+	url := s.URL(t)
+	a, b := s.Open(t, url), s.Open(t, url)
+	held := s.acquire(t, a, "a")
+	_, ended := acquiring(within(t), b, claim("b"))
+	s.EndLease(t, url, s.await(t, url, 1)[0])
+	release(t, a, held)
+	if err := <-ended; !errors.Is(err, election.ErrLost) {
+		t.Errorf("Acquire returned %v", err)
+	}
+	s.await(t, url, 0)
+	for view, err := range a.Observe(within(t), "e") {
+		if err != nil || view.Leader != "" {
+			t.Errorf("%q leads, %v", view.Leader, err)
+		}
+		break
+	}
+}
+
+// entryRemoved: its lease lives, so it stays a waiter, and never takes the place
+// for its own that it has lost.
+func (s Store) entryRemoved(t *testing.T) {
+	url := s.URL(t)
+	b := s.Open(t, url)
+	held := s.acquire(t, b, "a")
+	first, _ := acquiring(within(t), b, claim("b"))
+	s.await(t, url, 1)
+	second, _ := acquiring(within(t), b, claim("c"))
+	before := s.await(t, url, 2)
+	s.Remove(t, url, before[0])
+	for now := s.await(t, url, 2); now[0] != before[1]; now = s.await(t, url, 2) {
+		time.Sleep(time.Millisecond)
+	}
+	for _, next := range []<-chan election.Grant{second, first} {
+		release(t, b, held)
+		grant := <-next
+		if grant.Token <= held.Token {
+			t.Errorf("%q is granted with token %d after %d", grant.Claim.ID, grant.Token, held.Token)
+		}
+		held = grant
+	}
+}
+
+// withoutAnswer: the lease is made, and nobody is told its number.
+func (s Store) withoutAnswer(t *testing.T) {
+	url := s.URL(t)
+	proxied, link := s.Link(t, url)
+	b := s.Open(t, proxied)
+	release(t, b, s.acquire(t, b, "first")) // opens the connection
+	link.CutReplies()
+	ctx, cancel := context.WithCancel(t.Context())
+	lost := claim("lost")
+	_, ended := acquiring(ctx, b, lost)
+	for began := time.Now(); s.Left(t, url) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > limit {
+			t.Fatal("the request has not arrived")
+		}
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Fatal("granted without an answer")
+	}
+	link.Heal()
+	release(t, b, election.Grant{Claim: lost})
+	if count := s.Left(t, url); count != 0 {
+		t.Errorf("%d things are left", count)
+	}
+}
+
+// badLinks cuts and slows the links of candidates, in either direction, while
+// they lead, resign, are paused and killed.
+func (s Store) badLinks(t *testing.T) {
+	url := s.URL(t)
+	var urls []string
+	var links []witness.Link
+	for range witness.Candidates {
+		proxied, link := s.Link(t, url)
+		links, urls = append(links, link), append(urls, proxied)
+	}
+	witness.Run(t, witness.Shared{
+		Backend: s.Open(t, url), URLs: urls, Election: "e", Lease: s.Lease, Handovers: 12, Patience: time.Minute,
+		Leads: witness.BadLinks(links, s.Lease),
+	})
+}

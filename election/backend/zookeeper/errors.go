@@ -1,0 +1,36 @@
+package zookeeper
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/zk"
+)
+
+var (
+	errGone   = fmt.Errorf("%w: this candidate's znode was deleted", election.ErrLost)
+	errClosed = election.Permanent(errors.New("this backend was closed"))
+	// errForeign says that the data of the election's znode is not ours to
+	// change.
+	errForeign = errors.New("the data of the election's znode was written by another program")
+)
+
+// Mark gives errors of the store the marks of package election.
+func (s *store) Mark(err error) error {
+	switch {
+	case errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL):
+		return election.Permanent(fmt.Errorf("%w; give credentials that may act below the root of elections", err))
+	case errors.Is(err, zk.ErrSessionExpired):
+		return fmt.Errorf("%w: %w", election.ErrLost, err)
+	}
+	return err
+}
+
+// unless returns another error instead of one that matches, nil instead of nil.
+func unless(err, matches, other error) error {
+	if errors.Is(err, matches) {
+		return other
+	}
+	return err
+}

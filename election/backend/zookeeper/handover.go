@@ -1,0 +1,150 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Waiters yields those behind the own znode. Other clients are not named.
+func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
+	children, _, err := e.session().Children(ctx, e.parent)
+	if err != nil {
+		return queue.Each(nil, err)
+	}
+	return func(yield func(queue.Candidate, error) bool) {
+		for _, c := range e.behind(children) {
+			if !c.Foreign {
+				data, _, err := e.session().Get(ctx, c.Key)
+				if errors.Is(err, zk.ErrNoNode) {
+					continue
+				}
+				if err != nil {
+					yield(c, err)
+					return
+				}
+				c.ID = idOf(data)
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Nominate writes the nomination into the znode of the chosen one.
+func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nomination, error) {
+	_, err := e.session().Set(ctx, chosen.Key, []byte(chosen.ID+lineNominated), -1)
+	return queue.Nomination{}, unless(err, zk.ErrNoNode, election.ErrNoCandidate)
+}
+
+// Answered reads the znode of the chosen one.
+func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.Nomination) (queue.Nomination, error) {
+	data, stat, watch, err := e.session().GetW(ctx, chosen.Key)
+	if err != nil {
+		return n, unless(err, zk.ErrNoNode, election.ErrNoCandidate)
+	}
+	defer watch.Close()
+	if seen := nominationIn(data, stat); seen.Version != n.Version {
+		return seen, nil
+	}
+	select {
+	case <-watch.Events():
+		return queue.Nomination{Round: n.Round}, nil
+	case <-e.session().Done():
+		return n, e.session().Err()
+	case <-ctx.Done():
+		return n, context.Cause(ctx)
+	}
+}
+
+// Promote does nothing: Leave makes way.
+func (e *entry) Promote(context.Context, queue.Candidate) error { return nil }
+
+// Answer writes into the own znode, unless there is another nomination by now.
+func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
+	line := lineReady
+	if n.State == queue.Failed {
+		line = lineFailed
+	}
+	_, err := e.session().Set(ctx, e.znode.Load().path, []byte(e.claim.ID+line), int32(n.Version))
+	return unless(unless(err, zk.ErrBadVersion, nil), zk.ErrNoNode, nil)
+}
+
+// findRival returns the waiter that outranks the holder. It looks again when the
+// queue has changed, so that many arrivals cost one look a renewal.
+func (e *entry) findRival(ctx context.Context) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.line.stands() {
+		return e.rival
+	}
+	children, _, watch, err := e.session().ChildrenW(ctx, e.parent)
+	if err != nil {
+		return e.rival
+	}
+	e.line.set(watch)
+	e.rival = ""
+	if best, found := queue.Rival(e.behind(children), e.claim.Priority); found {
+		if data, _, err := e.session().Get(ctx, best.Key); err == nil {
+			e.rival = idOf(data)
+		}
+	}
+	return e.rival
+}
+
+// behind returns those behind the own znode, in order, without their ids.
+func (e *entry) behind(children []string) (waiters []queue.Candidate) {
+	names := candidates(children)
+	for _, name := range names[slices.Index(names, e.znode.Load().name)+1:] {
+		p, ours := priority(name)
+		waiters = append(waiters, queue.Candidate{Priority: p, Key: zk.JoinPath(e.parent, name), Foreign: !ours})
+	}
+	return waiters
+}
+
+// Leave deletes the znode, and those between it and the successor.
+func (e *entry) Leave(ctx context.Context, history *queue.History, successor *queue.Candidate) error {
+	own := e.znode.Load()
+	if own == nil || e.session().Err() != nil {
+		return errGone
+	}
+	var ops []client.Operation
+	if successor != nil {
+		ops = e.makeWay(ctx, successor.Key)
+	}
+	ops = append(ops, client.DeleteOp(own.path, -1))
+	if history != nil {
+		page := book{Conclave: bookForm, History: history.Changes}
+		ops = append(ops, page.write(e.parent, history.Version))
+	}
+	_, err := e.session().Multi(ctx, ops...)
+	e.left.Store(err == nil)
+	return unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict)
+}
+
+// makeWay returns the operations that take out of the queue whoever stands
+// between this candidate and its successor; none if it has gone, or if somebody
+// stands between who must not be taken out.
+func (e *entry) makeWay(ctx context.Context, successor string) (ops []client.Operation) {
+	children, _, err := e.session().Children(ctx, e.parent)
+	if err != nil {
+		return nil
+	}
+	for _, c := range e.behind(children) {
+		switch {
+		case c.Key == successor:
+			return append(ops, client.CheckOp(c.Key, -1))
+		case c.Foreign:
+			return nil
+		}
+		ops = append(ops, client.DeleteOp(c.Key, -1))
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package zookeeper
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Parts of a candidate's name, those of Curator's protected creates and of its
+// LeaderLatch.
+const (
+	protectedMark = "_c_"
+	priorityMark  = "-p"
+	latchMark     = "-latch-"
+	kazooMark     = "__lock__" // of kazoo's Lock and Election
+)
+
+const hexDigits = "0123456789ABCDEF"
+
+// parent returns the znode of an election: its name as one segment, with all
+// but plain ASCII, and the slash and the percent sign, as %XX.
+func (s *store) parent(name string) string {
+	var out strings.Builder
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c > '~' || c == '/' || c == '%' {
+			out.WriteByte('%')
+			out.WriteByte(hexDigits[c>>4])
+			out.WriteByte(hexDigits[c&15])
+		} else {
+			out.WriteByte(c)
+		}
+	}
+	return zk.JoinPath(s.options.Root, out.String())
+}
+
+// unescape turns a segment back into the name of an election.
+func unescape(segment string) string {
+	name, err := url.PathUnescape(segment)
+	if err != nil {
+		return segment
+	}
+	return name
+}
+
+// prefix is how the names of a claim's znode begin. The priority in it is what
+// Curator's names lack: by it a candidate of this package is known.
+func prefix(claim election.Claim) string {
+	return protectedMark + guid(claim.Nonce) + priorityMark + strconv.Itoa(claim.Priority) + latchMark
+}
+
+// priority returns that of a candidate of this package, and false for one of
+// another client in the same queue.
+func priority(name string) (int, bool) {
+	head, _, _ := strings.Cut(name, latchMark)
+	_, digits, ok := strings.Cut(head, priorityMark)
+	if !ok {
+		return 0, false
+	}
+	number, err := strconv.Atoi(digits)
+	return number, err == nil
+}
+
+// guid writes 32 digits as Curator writes its ids: it takes the first 36
+// characters behind its mark for one.
+func guid(nonce string) string {
+	if len(nonce) != 32 {
+		return nonce
+	}
+	return nonce[:8] + "-" + nonce[8:12] + "-" + nonce[12:16] + "-" + nonce[16:20] + "-" + nonce[20:]
+}
+
+// candidates returns those among the children that are candidates, in the
+// order of their numbers.
+func candidates(children []string) []string {
+	queue := slices.DeleteFunc(slices.Clone(children), func(name string) bool {
+		_, ok := sequence(name)
+		return !ok
+	})
+	slices.SortFunc(queue, func(a, b string) int {
+		x, _ := sequence(a)
+		y, _ := sequence(b)
+		// The server's counter is an int32 that wraps around. The difference,
+		// which wraps too, is right as long as candidates are less than 2^31
+		// creates apart.
+		return int(x - y)
+	})
+	return queue
+}
+
+// sequence returns the number that the server gave to a name.
+func sequence(name string) (int32, bool) {
+	mark := latchMark
+	at := strings.LastIndex(name, mark)
+	if at < 0 {
+		mark = kazooMark
+		at = strings.LastIndex(name, mark)
+	}
+	if at < 0 {
+		return 0, false
+	}
+	return zk.ParseSequence(name[at+len(mark):])
+}

@@ -1,0 +1,172 @@
+// Package zookeeper elects on Conclave or Apache ZooKeeper.
+//
+// In goes a list of servers; every election is a queue of ephemeral sequential
+// znodes, one for each candidate, whose data is the candidate's id:
+//
+//	/conclave/elections/billing%2Fnightly/
+//	    _c_<nonce of the claim>-p0-latch-0000000017    leads
+//	    _c_<nonce of the claim>-p0-latch-0000000018    waits for 17 to go
+//	    _c_<nonce of the claim>-p5-latch-0000000019    waits for 18 to go, has priority 5
+//
+// Names and data are such that Curator's LeaderLatch may stand in the same
+// queue, and kazoo's Election if its lock is made with
+// extra_lock_patterns=["-latch-"]. The data of the election's own znode is its
+// book: who led when, and what an operator asks of the leader. How candidates
+// wait, lead and hand over is in election/queue. What always holds:
+//
+//	K1  Each candidate watches its predecessor and itself, nobody else: the
+//	    death of a leader wakes one candidate, however many there are.
+//	K2  The token is the czxid of the candidate's znode. A leader after another
+//	    was created after it, so tokens grow.
+//	K3  A candidate leads only after a transaction that was decided by a quorum
+//	    and found its znode, and after the znode's owner was seen to be its own
+//	    session (CURATOR-696): never on a list of children alone.
+//	K4  A znode whose create was not answered is found by the nonce in its name,
+//	    and used or removed (CURATOR-498).
+//	K5  A leader whose znode is deleted learns of it at once, and finds out by
+//	    itself at its next renewal (CURATOR-724).
+//	K6  The lease is three quarters of the session timeout, and ends no later
+//	    than the transaction proves the session (client.ProvenUntil): a
+//	    follower of ZooKeeper tells its leader of heartbeats only every half
+//	    tick, of the transaction itself too. So it begins before that was sent,
+//	    and much before it after a pause of this process. Servers grant no
+//	    session shorter than their minSessionTimeout, which then is how long a
+//	    handover takes.
+//
+// Tokens start again if the servers' data is lost or taken back to an older
+// copy; no client can notice that.
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// RootDefault is the znode under which elections are.
+const RootDefault = "/conclave/elections"
+
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Root is the znode under which elections are, without a slash at the end.
+	// Default RootDefault. It is made if it does not exist.
+	Root string
+	// ACL of the znodes that this backend makes; nil is open to everybody.
+	ACL []zk.ACL
+	// Client is how sessions are opened: credentials, TLS, timeouts. Its
+	// SessionTimeout is that of all elections over this backend; zero is the
+	// lease of the claim for which the session is opened. Resume and
+	// AllowReadOnly are ignored.
+	Client client.Options
+}
+
+// New returns a backend on the servers "host:port,host:port/chroot". It has one
+// session for all its elections, which is opened when it is needed and replaced
+// when it was lost.
+func New(servers string, options Options) (*queue.Backend, error) {
+	s, err := newStore(servers, options)
+	if err != nil {
+		return nil, err
+	}
+	return queue.New(s, queue.Options{Close: s.close}), nil
+}
+
+func newStore(servers string, options Options) (*store, error) {
+	if options.Root == "" {
+		options.Root = RootDefault
+	}
+	if err := zk.ValidatePath(options.Root); err != nil || options.Root == "/" {
+		return nil, fmt.Errorf("zookeeper: root %q: not a path below \"/\" (%v)", options.Root, err)
+	}
+	options.Client.Resume, options.Client.AllowReadOnly = nil, false
+	s := &store{servers: servers, options: options}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// close ends the session, which gives everything back.
+func (s *store) close() error {
+	s.mu.Lock()
+	c := s.client
+	s.client, s.closed = nil, true
+	s.mu.Unlock()
+	s.end()
+	var err error
+	if c != nil {
+		err = c.Close()
+	}
+	s.group.Wait()
+	return err
+}
+
+// session returns a session that is connected, a new one if the last is over.
+func (s *store) session(ctx context.Context, lease time.Duration) (*client.Client, error) {
+	c, err := s.open(lease)
+	if err != nil {
+		return nil, err
+	}
+	if err := awaitConnected(ctx, c, max(lease, connectPatience)); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", s.servers, err)
+	}
+	return c, nil
+}
+
+// connectPatience is the least time that servers are given to answer before it
+// is told that they do not. The client goes on trying.
+const connectPatience = 5 * time.Second
+
+func awaitConnected(ctx context.Context, c *client.Client, patience time.Duration) error {
+	states := c.Subscribe()
+	defer states.Close()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	var last error
+	for {
+		select {
+		case event, ok := <-states.Events():
+			switch {
+			case !ok:
+				return c.Err()
+			case event.State == client.Connected:
+				return nil
+			case event.Err != nil:
+				last = event.Err
+			}
+		case <-timer.C:
+			return fmt.Errorf("no server has answered within %v (%v); is one running there?", patience, last)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *store) open(lease time.Duration) (*client.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	if old := s.client; old != nil {
+		select {
+		case <-old.Done():
+			s.group.Go(func() { old.Detach() })
+		default:
+			return old, nil
+		}
+	}
+	options := s.options.Client
+	if options.SessionTimeout == 0 {
+		options.SessionTimeout = lease
+	}
+	c, err := client.New(s.servers, options)
+	if err != nil {
+		return nil, election.Permanent(err)
+	}
+	s.client = c
+	return c, nil
+}

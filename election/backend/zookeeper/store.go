@@ -1,0 +1,102 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// store is a queue.Store on a list of servers.
+type store struct {
+	servers string
+	options Options
+	life    context.Context // ends with close
+	end     context.CancelFunc
+
+	mu     sync.Mutex
+	client *client.Client // nil before the first use
+	closed bool
+	group  sync.WaitGroup // of every goroutine
+}
+
+// Traits says what ZooKeeper promises.
+func (s *store) Traits() election.Traits {
+	return election.Traits{Name: "zookeeper", LeaseMin: 100 * time.Millisecond, Guarantees: election.Guarantees{
+		Failover: "none: every grant is proved by a transaction that a quorum decides",
+		Clocks:   "rates of the leading server and the holder within Options.ClockDrift (5 %)",
+		Token:    "czxid of the candidate's znode; goes back only if the servers' data is lost or taken back",
+		Renewal:  "one transaction of 60 bytes and one read, every quarter of the lease",
+		Waiting:  "a session and two watches; one wake-up a handover, however many wait",
+		Notice:   "watch",
+	}}
+}
+
+// observeLease is the session timeout of a backend that only observes.
+const observeLease = 10 * time.Second
+
+// Names returns the elections that have a znode.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	c, err := s.session(ctx, observeLease)
+	if err == nil {
+		err = c.Sync(ctx, "/") // a follower may be behind
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, _, err := c.Children(ctx, s.options.Root)
+	for i, name := range names {
+		names[i] = unescape(name)
+	}
+	return names, unless(err, zk.ErrNoNode, nil)
+}
+
+// Ask writes the request into the book, where the leader watches it, if that
+// still leads when the request is decided: a late one must not replace what was
+// asked of the next.
+func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
+	c, err := s.session(ctx, observeLease)
+	if err != nil {
+		return err
+	}
+	path := s.parent(name)
+	data, stat, err := c.Get(ctx, path)
+	if err == nil {
+		var page book
+		if page, err = readBook(data); err == nil {
+			page.Request = &request
+			_, err = c.Multi(ctx, client.CheckOp(holder.Key, -1), page.write(path, uint64(stat.Version)))
+		}
+	}
+	return unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict)
+}
+
+// makeParents makes the election's znode, and what is missing above it. What is
+// there is left alone: the right to create beside it may be somebody else's.
+func (s *store) makeParents(ctx context.Context, c *client.Client, path string) error {
+	for {
+		_, _, err := c.Create(ctx, path, nil, client.CreateOptions{Mode: zk.Persistent, ACL: s.options.ACL})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case client.OutcomeOf(err) == client.Unknown && ctx.Err() == nil && c.Err() == nil: // again
+		case errors.Is(err, zk.ErrNoNode) && path != zk.RootPath:
+			if err := s.makeParents(ctx, c, zk.ParentPath(path)); err != nil {
+				return err
+			}
+		case errors.Is(err, zk.ErrNoAuth):
+			// Servers look at this right before they look whether it exists.
+			if _, found, errLook := c.Exists(ctx, path); errLook == nil && found {
+				return nil
+			}
+			return err
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// slot holds a watch of one shot until it has fired or its life ends. One
+// goroutine uses it.
+type slot struct {
+	life  context.Context
+	watch *client.Watch // nil for none
+	stop  func() bool
+}
+
+// set replaces the watch, with nil by none.
+func (s *slot) set(watch *client.Watch) {
+	if s.watch != nil && s.stop() {
+		s.watch.Close()
+	}
+	s.watch = watch
+	if watch != nil {
+		s.stop = context.AfterFunc(s.life, watch.Close)
+	}
+}
+
+// fired is ready when the watch has fired; nil, which never is, without one.
+func (s *slot) fired() <-chan zk.Event {
+	if s.watch == nil {
+		return nil
+	}
+	return s.watch.Events()
+}
+
+// stands reports whether there is a watch that has not fired.
+func (s *slot) stands() bool {
+	if s.watch == nil {
+		return false
+	}
+	select {
+	case <-s.watch.Events():
+		s.set(nil)
+		return false
+	default:
+		return true
+	}
+}
+
+// Wait returns when the predecessor or the own znode has changed (K1).
+func (e *entry) Wait(ctx context.Context, _ time.Duration) error {
+	select {
+	case <-e.before.fired():
+		e.before.set(nil)
+	case <-e.own.fired():
+		e.own.set(nil)
+	case <-e.session().Done():
+		return e.session().Err()
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// watchOwn looks at the own znode, unless there is a watch on it that has not
+// fired, and reports whether it is there.
+func (e *entry) watchOwn(ctx context.Context) (bool, error) {
+	if e.own.stands() {
+		return true, nil
+	}
+	path := e.znode.Load().path
+	stat, found, watch, err := e.session().ExistsW(ctx, path)
+	if err != nil {
+		return false, err
+	}
+	e.own.set(watch)
+	e.nomination = queue.Nomination{}
+	if stat.Version > 0 && found {
+		var data []byte
+		if data, stat, err = e.session().Get(ctx, path); err == nil {
+			e.nomination = nominationIn(data, stat)
+		}
+		found, err = !errors.Is(err, zk.ErrNoNode), unless(err, zk.ErrNoNode, nil)
+	}
+	return found, err
+}
+
+// Guard watches the own znode and the book. A session whose timeout got shorter
+// counts as one that goes: ZooKeeper's leader may end it before the deadline of the
+// leadership, which rests on the longer one.
+func (e *entry) Guard(ctx context.Context, news func()) error {
+	c := e.session()
+	granted, states := c.Timeout(), c.Subscribe()
+	defer states.Close()
+	for ctx.Err() == nil {
+		found, err := e.watchOwn(ctx)
+		switch {
+		case c.Err() != nil, c.Timeout() < granted:
+			return errGone
+		case err != nil:
+			return err
+		case !found:
+			return errGone
+		}
+		e.watchBook(ctx, news)
+		select {
+		case <-c.Done():
+		case <-states.Events(): // also closed with the session
+		case <-e.own.fired():
+			e.own.set(nil)
+		case <-e.book.fired():
+			e.book.set(nil)
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// watchBook tells of a request in the book. If it cannot be read, the renewals
+// find out what is wrong.
+func (e *entry) watchBook(ctx context.Context, news func()) {
+	if e.book.stands() {
+		return
+	}
+	data, _, watch, err := e.session().GetW(ctx, e.parent)
+	if err != nil {
+		return
+	}
+	e.book.set(watch)
+	if page, err := readBook(data); err == nil && page.Request != nil {
+		e.request.Store(page.Request)
+		news()
+	}
+}
+
+// observer shows one election.
+type observer struct {
+	*store
+	name   string
+	known  map[string]queue.Holder // by the names of their znodes
+	watch  slot
+	behind bool // the book does not tell of the leader yet
+}
+
+// Observe returns an observer.
+func (s *store) Observe(life context.Context, name string) queue.Observer {
+	return &observer{store: s, name: name, watch: slot{life: life}}
+}
+
+// Look reads the queue and the book, and leaves a watch on the queue.
+func (o *observer) Look(ctx context.Context, latest bool) (sight queue.Sight, err error) {
+	c, err := o.session(ctx, observeLease)
+	if err == nil && latest {
+		err = c.Sync(ctx, "/")
+	}
+	if err != nil {
+		return sight, err
+	}
+	path := o.parent(o.name)
+	children, _, watch, err := c.ChildrenW(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return o.lookAtNothing(ctx, c, path, latest)
+	}
+	if err != nil {
+		return sight, err
+	}
+	o.watch.set(watch)
+	all, err := o.read(ctx, c, path, candidates(children))
+	for i, one := range all {
+		if i == 0 {
+			sight.Holder = one
+		} else {
+			sight.Waiting = append(sight.Waiting, one.Candidate)
+		}
+	}
+	if err != nil {
+		return sight, err
+	}
+	err = o.readBook(ctx, c, path, &sight)
+	if !latest {
+		err = nil // the book is for more only
+	}
+	return sight, err
+}
+
+// read returns the candidates, each as it is when it leads. What was known before
+// it does not read again: it never changes.
+func (o *observer) read(ctx context.Context, c *client.Client, path string, names []string) (all []queue.Holder, err error) {
+	known := o.known
+	o.known = make(map[string]queue.Holder)
+	for _, name := range names {
+		one, there := known[name]
+		if !there {
+			_, ours := priority(name)
+			one.Key, one.Foreign = zk.JoinPath(path, name), !ours
+			data, stat, err := c.Get(ctx, one.Key)
+			if errors.Is(err, zk.ErrNoNode) {
+				continue // gone since; the watch will tell
+			}
+			if err != nil {
+				return nil, err
+			}
+			one.ID, one.Token, one.Since = idOf(data), election.Token(stat.Czxid), time.UnixMilli(stat.Ctime)
+		}
+		o.known[name] = one
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// readBook adds what the queue does not tell: since when a leader leads that has
+// waited. Other clients keep no book.
+func (o *observer) readBook(ctx context.Context, c *client.Client, path string, sight *queue.Sight) error {
+	o.behind = false
+	data, _, err := c.Get(ctx, path)
+	if err != nil {
+		return err
+	}
+	page, err := readBook(data)
+	if err != nil || len(page.History) == 0 {
+		return err
+	}
+	sight.History = page.History
+	last := page.History[len(page.History)-1]
+	if last.Token == sight.Holder.Token {
+		sight.Holder.Since = last.Since
+	} else {
+		o.behind = sight.Holder.Token != 0 && !sight.Holder.Foreign
+	}
+	return nil
+}
+
+// lookAtNothing waits for the election's first candidate.
+func (o *observer) lookAtNothing(ctx context.Context, c *client.Client, path string, latest bool) (queue.Sight, error) {
+	_, found, watch, err := c.ExistsW(ctx, path)
+	if err != nil {
+		return queue.Sight{}, err
+	}
+	o.watch.set(watch)
+	if found {
+		return o.Look(ctx, latest)
+	}
+	return queue.Sight{}, nil
+}
+
+// observeBook is the pause before another look at a book that does not tell of
+// the leader yet.
+const observeBook = 50 * time.Millisecond
+
+// Wait waits for a change.
+func (o *observer) Wait(ctx context.Context) error {
+	var again <-chan time.Time
+	if o.behind {
+		again = time.After(observeBook)
+	}
+	select {
+	case <-o.watch.fired(): // also closed with the session
+	case <-again:
+	case <-ctx.Done():
+	}
+	return nil
+}

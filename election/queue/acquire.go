@@ -1,0 +1,156 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Acquire joins the queue and waits until the claim is at its head.
+func (b *Backend) Acquire(ctx context.Context, one election.Claim) (election.Grant, error) {
+	c, err := b.add(one)
+	if err != nil {
+		return election.Grant{}, b.fail("join", one.Election, err)
+	}
+	ctx, cancel := c.bind(ctx)
+	defer cancel()
+	w := &waiter{backend: b, claim: c}
+	defer w.warmUp.stop()
+	if w.lease, err = c.entry.Create(ctx); err == nil {
+		err = c.entry.Enter(ctx)
+	}
+	if err != nil {
+		return election.Grant{}, b.fail("join", one.Election, err)
+	}
+	grant, err := w.awaitTurn(ctx)
+	if err != nil {
+		return election.Grant{}, b.fail("wait in", one.Election, err)
+	}
+	b.group.Go(func() { b.guard(c) })
+	return grant, nil
+}
+
+// guard tells the Elector what the store shows of a holder, until the claim is
+// released or seen to be lost. Whatever was missed the next renewal finds.
+func (b *Backend) guard(c *claim) {
+	for c.life.Err() == nil {
+		err := c.entry.Guard(c.life, c.signalNews)
+		if err != nil && c.life.Err() == nil && errors.Is(b.store.Mark(err), election.ErrLost) {
+			close(c.lost)
+			return
+		}
+		Pause(c.life)
+	}
+}
+
+// waiter is one Acquire in the queue. One goroutine owns it.
+type waiter struct {
+	backend *Backend
+	claim   *claim
+	lease   Lease
+	warmUp  warmUp
+}
+
+// awaitTurn returns when the claim leads, and when it cannot stay in the queue.
+// While the store cannot be asked it stays for a lease: the store may keep it.
+func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
+	good := w.backend.now()
+	for {
+		place, err := w.look(ctx)
+		if locker, ok := w.claim.entry.(Locker); ok && err == nil && place.Standing == Head && place.Token == 0 {
+			place.Token, err = locker.Lock(ctx)
+		}
+		if err == nil && place.Token != 0 {
+			w.warmUp.finish(w.length() / 4)
+			var grant election.Grant
+			if grant, err = w.backend.takeUp(ctx, w.claim, place.Token); err == nil {
+				return grant, nil
+			}
+		}
+		if err == nil {
+			good = w.backend.now()
+			w.warm(ctx, place.Nomination)
+			err = w.await(ctx, place)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return election.Grant{}, context.Cause(ctx)
+		case err == nil:
+		case w.final(err) || w.backend.now().Sub(good) > w.length():
+			return election.Grant{}, err
+		default:
+			Pause(ctx)
+		}
+	}
+}
+
+// final reports whether trying again is of no use to this claim.
+func (w *waiter) final(err error) bool {
+	err = w.backend.store.Mark(err)
+	return errors.Is(err, election.ErrLost) || errors.Is(err, election.ErrPermanent)
+}
+
+// length is that of the lease.
+func (w *waiter) length() time.Duration {
+	if w.lease.Length == 0 {
+		return w.claim.Lease
+	}
+	return w.lease.Length
+}
+
+// due is when the lease is renewed next, and false if this package does not
+// renew it.
+func (w *waiter) due() (election.Instant, bool) {
+	return w.lease.Sent.Add(w.lease.Length / 3), w.lease.Length > 0
+}
+
+// look renews the lease if it is time, and finds the entry's place. An entry
+// that has gone is put at the end (Q4), if the lease lives (Q1).
+func (w *waiter) look(ctx context.Context) (Place, error) {
+	if w.lease.Length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(w.lease.Length/2, pause))
+		defer cancel()
+	}
+	if at, renews := w.due(); renews && w.backend.now() >= at {
+		if err := w.renew(ctx); err != nil {
+			return Place{}, err
+		}
+	}
+	place, err := w.claim.entry.Place(ctx)
+	if err != nil || place.Standing != Gone {
+		return place, err
+	}
+	if err := w.renew(ctx); err != nil {
+		return Place{}, err
+	}
+	if err := w.claim.entry.Enter(ctx); err != nil {
+		return Place{}, err
+	}
+	return w.claim.entry.Place(ctx)
+}
+
+func (w *waiter) renew(ctx context.Context) error {
+	lease, err := w.claim.entry.Renew(ctx)
+	if err == nil {
+		w.lease = lease
+	}
+	return err
+}
+
+// never is longer than any claim waits.
+const never = time.Duration(1<<63 - 1)
+
+// await returns when there is a reason to look again (Q3).
+func (w *waiter) await(ctx context.Context, place Place) error {
+	if place.Standing != Queued {
+		return nil // it has entered again, or could not take the lock
+	}
+	limit := never
+	if at, renews := w.due(); renews {
+		limit = max(0, at.Sub(w.backend.now()))
+	}
+	return w.claim.entry.Wait(ctx, limit)
+}

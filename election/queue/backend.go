@@ -1,0 +1,186 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Options of a Backend. The zero value is good.
+type Options struct {
+	// Close is called at the end of Backend.Close; nil for nothing.
+	Close func() error
+}
+
+// Backend elects on a Store. It has no state that another Backend on the same
+// store would need. Its methods may be called by several goroutines.
+type Backend struct {
+	store   Store
+	options Options
+	now     func() election.Instant
+
+	mu     sync.Mutex
+	claims map[string]*claim // by nonce, until released
+	closed bool
+	group  sync.WaitGroup // of every goroutine
+}
+
+// claim is what a Backend knows of a claim from before anything is sent for it
+// until it is released.
+type claim struct {
+	election.Claim
+	entry Entry
+	// life ends when the claim is released.
+	life context.Context
+	end  context.CancelFunc
+	// failed is when the first release failed, 0 for never. The Backend's mutex
+	// guards it.
+	failed election.Instant
+	// lost and news are those of the grant.
+	lost chan struct{}
+	news chan struct{}
+
+	mu        sync.Mutex
+	token     election.Token // zero until granted
+	history   *History       // as it was when the grant was taken up, nil if it could not be written
+	successor *Candidate     // that is ready, nil for none
+}
+
+// New returns a backend on the store.
+func New(store Store, options Options) *Backend {
+	return &Backend{store: store, options: options, now: election.Now, claims: make(map[string]*claim)}
+}
+
+// closeLimit is how long Close tries to give back what is left.
+const closeLimit = 2 * time.Second
+
+// Close gives back what was not released, and waits for every goroutine.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	left := slices.Collect(maps.Values(b.claims))
+	b.closed = true
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	var failed error
+	for _, c := range left {
+		failed = errors.Join(failed, b.Release(ctx, election.Grant{Claim: c.Claim}))
+	}
+	if b.options.Close != nil {
+		failed = errors.Join(failed, b.options.Close())
+	}
+	b.group.Wait()
+	return failed
+}
+
+// Traits are those of the store, with what this package brings.
+func (b *Backend) Traits() election.Traits {
+	traits := b.store.Traits()
+	traits.Exclusive, traits.Expires, traits.Line = true, true, true
+	return traits
+}
+
+// fail says what was being done, on which store, to which election.
+func (b *Backend) fail(what, name string, err error) error {
+	return fmt.Errorf("%s: %s election %q: %w", b.store.Traits().Name, what, name, b.store.Mark(err))
+}
+
+var errClosed = election.Permanent(errors.New("this backend was closed"))
+
+// add notes a claim, before anything is sent for it.
+func (b *Backend) add(one election.Claim) (*claim, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errClosed
+	}
+	b.sweep()
+	c := &claim{Claim: one, lost: make(chan struct{}), news: make(chan struct{}, 1)}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.entry = b.store.Entry(c.life, one)
+	b.claims[one.Nonce] = c
+	return c, nil
+}
+
+// sweep forgets the claims whose lease has ended by itself (Q7): nobody has
+// renewed it, and every store ends it within twice its length. The caller holds
+// the mutex.
+func (b *Backend) sweep() {
+	now := b.now()
+	maps.DeleteFunc(b.claims, func(_ string, c *claim) bool {
+		return c.failed != 0 && now.Sub(c.failed) > 3*c.Lease
+	})
+}
+
+func (b *Backend) claim(nonce string) *claim {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.claims[nonce]
+}
+
+// forget ends what is known of a claim, or notes that its release has failed.
+// The Elector may ask again.
+func (b *Backend) forget(c *claim, failed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !failed:
+		delete(b.claims, c.Nonce)
+	case c.failed == 0:
+		c.failed = b.now()
+	}
+}
+
+// bind returns a context that also ends when the claim is released.
+func (c *claim) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.life, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// setGranted notes that the claim leads, and what the history was then.
+func (c *claim) setGranted(token election.Token, h *History) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token, c.history = token, h
+}
+
+// granted returns the token, zero for none, and what was noted with it.
+func (c *claim) granted() (election.Token, *History, *Candidate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.token, c.history, c.successor
+}
+
+func (c *claim) setSuccessor(successor *Candidate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.successor = successor
+}
+
+func (c *claim) signalNews() {
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+const pause = 200 * time.Millisecond
+
+// Pause waits for as long as this package and its stores do after a failure.
+func Pause(ctx context.Context) { sleep(ctx, pause) }
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,230 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// down is a store whose entries get no answer.
+type down struct{ *memory }
+
+var errDown = errors.New("no answer")
+
+type downEntry struct{ Entry }
+
+func (d down) Entry(life context.Context, claim election.Claim) Entry {
+	return downEntry{d.memory.Entry(life, claim)}
+}
+
+func (downEntry) Create(context.Context) (Lease, error) { return Lease{}, errDown }
+func (downEntry) Revoke(context.Context) error          { return errDown }
+
+func newClaim(number int, lease time.Duration) election.Claim {
+	return election.Claim{Election: "jobs", ID: fmt.Sprint("c", number), Nonce: fmt.Sprintf("%032d", number), Lease: lease}
+}
+
+// TestClaimsAreForgottenWithoutAStore once their leases have ended by themselves.
+func TestClaimsAreForgottenWithoutAStore(t *testing.T) {
+	b, now := New(down{newMemory()}, Options{}), election.Instant(1)
+	b.now = func() election.Instant { return now }
+	const lease = 10 * time.Second
+	try := func(number int) {
+		if _, err := b.Acquire(t.Context(), newClaim(number, lease)); !errors.Is(err, errDown) {
+			t.Fatalf("Acquire returned %v", err)
+		}
+		if err := b.Release(t.Context(), election.Grant{Claim: newClaim(number, lease)}); !errors.Is(err, errDown) {
+			t.Fatalf("Release returned %v", err)
+		}
+	}
+	for i := range 50 {
+		try(i)
+	}
+	now = now.Add(3 * lease)
+	try(50)
+	if len(b.claims) != 51 {
+		t.Errorf("%d claims are kept while their leases may last", len(b.claims))
+	}
+	now = now.Add(1)
+	try(51)
+	if len(b.claims) != 2 {
+		t.Errorf("%d claims are kept", len(b.claims))
+	}
+}
+
+// fixture is an election in memory: a leads, the others wait in their order.
+type fixture struct {
+	*testing.T
+	store   *memory
+	backend *Backend
+	held    election.Grant
+	ended   map[string]chan error // of each Acquire
+	granted chan election.Grant
+}
+
+func inQueue(t *testing.T, waiters int) *fixture {
+	f := &fixture{T: t, store: newMemory(), ended: make(map[string]chan error), granted: make(chan election.Grant, waiters)}
+	f.backend = New(f.store, Options{})
+	t.Cleanup(func() { _ = f.backend.Close() })
+	var err error
+	if f.held, err = f.backend.Acquire(t.Context(), newClaim(0, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= waiters; i++ {
+		one, ended := newClaim(i, time.Minute), make(chan error, 1)
+		f.ended[one.ID] = ended
+		go func() {
+			grant, err := f.backend.Acquire(t.Context(), one)
+			if err == nil {
+				f.granted <- grant
+			}
+			ended <- err
+		}()
+		f.await(func(in []*spot) bool { return len(in) == i+1 })
+	}
+	return f
+}
+
+// await waits until the queue is as it shall be.
+func (f *fixture) await(right func([]*spot) bool) {
+	f.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); f.store.await(f.Context(), time.Second) {
+		ok := false
+		_ = f.store.change("jobs", func(q *line) (bool, error) {
+			ok = right(q.queued())
+			return false, nil
+		})
+		if ok {
+			return
+		}
+	}
+	f.Fatal("the queue never was as it shall be")
+}
+
+// remove takes an entry out of the queue, or its lease with it.
+func (f *fixture) remove(id string, lease bool) {
+	_ = f.store.change("jobs", func(q *line) (bool, error) {
+		for _, s := range q.queued() {
+			if s.ID == id {
+				s.Created = 0
+				if lease {
+					s.until = 0
+				}
+			}
+		}
+		return true, nil
+	})
+}
+
+// TestWaiterWhoseLeaseDiedIsNeverTold (Q1).
+func TestWaiterWhoseLeaseDiedIsNeverTold(t *testing.T) {
+	f := inQueue(t, 1)
+	f.remove("c1", true)
+	if err := <-f.ended["c1"]; !errors.Is(err, election.ErrLost) {
+		t.Errorf("Acquire returned %v", err)
+	}
+}
+
+// TestWaiterWhoseEntryIsRemovedGoesToTheEnd: its lease lives (Q4).
+func TestWaiterWhoseEntryIsRemovedGoesToTheEnd(t *testing.T) {
+	f := inQueue(t, 2)
+	f.remove("c1", false)
+	f.await(func(in []*spot) bool { return len(in) == 3 && in[2].ID == "c1" })
+	for _, want := range []string{"c2", "c1"} {
+		if err := f.backend.Release(t.Context(), f.held); err != nil {
+			t.Fatal(err)
+		}
+		next := <-f.granted
+		if next.Claim.ID != want || next.Token <= f.held.Token {
+			t.Errorf("%q is granted with token %d after %d", next.Claim.ID, next.Token, f.held.Token)
+		}
+		f.held = next
+	}
+}
+
+// TestWaiterKeepsItsLeaseAndItsPlace (Q1).
+func TestWaiterKeepsItsLeaseAndItsPlace(t *testing.T) {
+	f := inQueue(t, 0)
+	one := newClaim(1, 50*time.Millisecond)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.backend.Acquire(t.Context(), one)
+		ended <- err
+	}()
+	created := uint64(0)
+	f.await(func(in []*spot) bool {
+		if len(in) == 2 && created == 0 {
+			created = in[1].Created
+		}
+		return len(in) == 2 && in[1].renewals > 5 && in[1].Created == created
+	})
+	if err := f.backend.Release(t.Context(), f.held); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Acquire returned %v", err)
+	}
+}
+
+// TestHolderWhoseEntryIsRemovedIsTold though it does not renew.
+func TestHolderWhoseEntryIsRemovedIsTold(t *testing.T) {
+	f := inQueue(t, 0)
+	f.remove("c0", false)
+	select {
+	case <-f.held.Lost:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it is not told")
+	}
+	if _, err := f.backend.Renew(t.Context(), f.held); !errors.Is(err, election.ErrLost) {
+		t.Errorf("Renew returned %v", err)
+	}
+}
+
+// TestRivalIsTheFirstOfTheHighestPriority among those that can be nominated.
+func TestRivalIsTheFirstOfTheHighestPriority(t *testing.T) {
+	one := func(id string, priority int) Candidate { return Candidate{ID: id, Priority: priority} }
+	for _, test := range []struct {
+		waiters []Candidate
+		want    string
+	}{
+		{nil, ""},
+		{[]Candidate{one("a", 5)}, ""},
+		{[]Candidate{one("a", 5), one("b", 6), one("c", 7), one("d", 7)}, "c"},
+		{[]Candidate{one("a", 6), {ID: "x", Foreign: true}, one("b", 7)}, "a"},
+	} {
+		if rival, found := Rival(test.waiters, 5); rival.ID != test.want || found != (test.want != "") {
+			t.Errorf("%+v: %q, %v, expected %q", test.waiters, rival.ID, found, test.want)
+		}
+	}
+}
+
+// TestHandOverDoesNotMoveOtherClients (Q6).
+func TestHandOverDoesNotMoveOtherClients(t *testing.T) {
+	f := inQueue(t, 2)
+	_ = f.store.change("jobs", func(q *line) (bool, error) {
+		q.queued()[1].Foreign = true
+		return true, nil
+	})
+	if err := f.backend.Nominate(t.Context(), f.held, "c2"); !errors.Is(err, ErrForeign) {
+		t.Errorf("one behind another client: %v", err)
+	}
+	if err := f.backend.Nominate(t.Context(), f.held, "c1"); err != nil {
+		t.Errorf("the other client itself, which is next: %v", err)
+	}
+	if err := f.backend.Nominate(t.Context(), f.held, ""); !errors.Is(err, election.ErrNoCandidate) {
+		t.Errorf("nobody: %v", err)
+	}
+	f.await(func(in []*spot) bool { return in[1].ID == "c1" && in[2].ID == "c2" })
+}
+
+// TestRequestIsThatOfOneLeadership: what was asked of another one stays unheard.
+func TestRequestIsThatOfOneLeadership(t *testing.T) {
+	asked := Proof{Request: &election.Request{Token: 7}}
+	if asked.asked(7) == nil || asked.asked(8) != nil || (Proof{}).asked(0) != nil {
+		t.Error("a leadership is asked what another one was")
+	}
+}

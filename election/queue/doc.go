@@ -1,0 +1,30 @@
+// Package queue elects on any store that keeps the candidates of an election in
+// a queue: the one at its head leads, the others wait.
+//
+// In goes a Store, out comes an election.Backend. All that such backends have
+// in common is here: waiting, the proof of a leadership, warming up a successor
+// and handing over to it, stepping down, observing, the history. What always
+// holds:
+//
+//	Q1  A candidate has one entry in the queue, which goes with a lease of its
+//	    own. A store that cannot renew the lease loses the entry, and a claim
+//	    whose lease has ended is never told that it leads.
+//	Q2  A grant rests on a decision of the store that found the entry at the
+//	    head (Entry.Prove), never on what a read has shown. So does every
+//	    renewal. The lease counts from before its renewal was sent.
+//	Q3  A waiter waits for its predecessor and for itself: the end of a leader
+//	    wakes one waiter, or two, however many there are.
+//	Q4  An entry that goes while its lease lives is put at the end of the queue
+//	    again: a hand-over, or an operator, has removed it.
+//	Q5  A successor is ready before the holder steps down for it: the holder
+//	    nominates it, it warms up and answers. A warm-up never runs twice at
+//	    once, does not run again once it has succeeded, and ends before the
+//	    waiter leads.
+//	Q6  Candidates of other clients are never moved: with one of them between,
+//	    a hand-over is refused.
+//	Q7  Releasing a claim takes away all that the store has of it. A claim whose
+//	    release has failed ends with its lease, which nobody renews any more,
+//	    and is then forgotten here.
+//	Q8  Nobody is kept from leading, or from stepping down, because the history
+//	    cannot be written.
+package queue

@@ -1,0 +1,148 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/internal/ledger"
+)
+
+// historyTries is how often the history is written against others.
+const historyTries = 3
+
+// wall is the time for people.
+func wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
+
+// takeUp proves that the claim leads, and writes it into the history in the same
+// decision, if that can be (Q8).
+func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (election.Grant, error) {
+	grant := election.Grant{Claim: c.Claim, Token: token, Lost: c.lost, News: c.news}
+	lease, err := c.entry.Renew(ctx)
+	if err != nil {
+		return grant, err
+	}
+	for range historyTries {
+		history, err := c.entry.History(ctx)
+		if err == nil {
+			history.Changes = ledger.Begin(history.Changes, c.ID, token, wall())
+			var proof Proof
+			if proof, err = c.entry.Prove(ctx, &history); err == nil {
+				history.Version = proof.Version
+				c.setGranted(token, &history)
+				return proof.fill(grant, lease), nil
+			}
+		}
+		if errors.Is(err, ErrNoHistory) {
+			break
+		}
+		if !errors.Is(err, ErrConflict) {
+			return grant, err
+		}
+	}
+	proof, err := c.entry.Prove(ctx, nil)
+	if err == nil {
+		c.setGranted(token, nil)
+	}
+	return proof.fill(grant, lease), err
+}
+
+// fill returns the grant as it was proved after a renewal.
+func (p Proof) fill(grant election.Grant, lease Lease) election.Grant {
+	if p.Length != 0 {
+		lease = p.Lease
+	}
+	grant.Sent, grant.Lease = lease.Sent, lease.Length
+	grant.Request, grant.Rival = p.asked(grant.Token), p.Rival
+	return grant
+}
+
+var errReleased = fmt.Errorf("%w: it was released", election.ErrLost)
+
+// held returns the claim of a grant that was not released.
+func (b *Backend) held(grant election.Grant) (*claim, error) {
+	c := b.claim(grant.Claim.Nonce)
+	if c == nil || c.life.Err() != nil {
+		return nil, errReleased
+	}
+	if token, _, _ := c.granted(); token == 0 {
+		return nil, errReleased
+	}
+	return c, nil
+}
+
+// Renew proves the grant again.
+func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
+	c, err := b.held(grant)
+	var lease Lease
+	if err == nil {
+		lease, err = c.entry.Renew(ctx)
+	}
+	var proof Proof
+	if err == nil {
+		proof, err = c.entry.Prove(ctx, nil)
+	}
+	if err != nil {
+		return grant, b.fail("renew in", grant.Claim.Election, err)
+	}
+	return proof.fill(grant, lease), nil
+}
+
+// Release gives the election up if the claim leads, to its successor if there
+// is one, and then takes away whatever there is of the claim (Q7).
+func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
+	var err error
+	if c := b.claim(grant.Claim.Nonce); c != nil {
+		c.end()
+		b.stepDown(ctx, c, grant.Ended)
+		err = c.entry.Revoke(ctx)
+		b.forget(c, err != nil)
+	} else { // released before, or of another Backend
+		err = b.store.Entry(ctx, grant.Claim).Revoke(ctx)
+	}
+	if err != nil {
+		return b.fail("release in", grant.Claim.Election, err)
+	}
+	return nil
+}
+
+// stepDown gives the election up, with a note in the history, if the claim
+// leads. Its errors do not matter: what is left is revoked next.
+func (b *Backend) stepDown(ctx context.Context, c *claim, reason election.Reason) {
+	token, history, successor := c.granted()
+	for try := 1; token != 0 && try <= historyTries+1; try++ {
+		var note *History
+		if history != nil && try <= historyTries {
+			note = &History{ledger.End(history.Changes, token, reason, wall()), history.Version}
+		}
+		err := c.entry.Leave(ctx, note, successor)
+		switch {
+		case errors.Is(b.store.Mark(err), election.ErrLost):
+			b.amend(ctx, c, token, reason)
+			return
+		case errors.Is(err, election.ErrNoCandidate):
+			successor = nil
+			continue
+		case errors.Is(err, ErrNoHistory):
+			history = nil
+			continue
+		case !errors.Is(err, ErrConflict):
+			return
+		}
+		if now, err := c.entry.History(ctx); history != nil && err == nil {
+			history = &now
+		}
+	}
+}
+
+// amend notes how a leadership ended that was lost, others having led since.
+func (b *Backend) amend(ctx context.Context, c *claim, token election.Token, reason election.Reason) {
+	history, err := c.entry.History(ctx)
+	if err != nil || !amends(history.Changes, token) {
+		return
+	}
+	history.Changes = ledger.End(history.Changes, token, reason, wall())
+	_ = c.entry.Note(ctx, history) // for people only
+}

@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/internal/ledger"
+)
+
+const (
+	// observeGather is how long an observer lets changes gather, so that a
+	// hand-over is seen as one.
+	observeGather = 2 * time.Millisecond
+	// observePause is the pause after a failure.
+	observePause = 500 * time.Millisecond
+)
+
+// Observe yields the queue whenever it has changed.
+func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
+	return func(yield func(election.View, error) bool) {
+		observer := b.store.Observe(ctx, name)
+		last, first, failed := election.View{Election: name}, true, false
+		for ctx.Err() == nil {
+			view := last
+			sight, err := observer.Look(ctx, false)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				view = sight.view(name)
+			} else {
+				err = b.fail("observe", name, err)
+			}
+			if (first || failed != (err != nil) || !equal(view, last)) && !yield(view, err) {
+				return
+			}
+			last, first, failed = view, false, err != nil
+			if err != nil || observer.Wait(ctx) != nil {
+				sleep(ctx, observePause)
+				continue
+			}
+			sleep(ctx, observeGather)
+		}
+	}
+}
+
+// Elections returns the names of all elections that the store knows.
+func (b *Backend) Elections(ctx context.Context) ([]string, error) {
+	names, err := b.store.Names(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: list elections: %w", b.store.Traits().Name, b.store.Mark(err))
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// read returns an election as it is now.
+func (b *Backend) read(ctx context.Context, name string) (Sight, error) {
+	life, end := context.WithCancel(ctx)
+	defer end()
+	return b.store.Observe(life, name).Look(ctx, true)
+}
+
+// History returns the latest leaderships of candidates of this package.
+func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
+	sight, err := b.read(ctx, name)
+	if err != nil {
+		return nil, b.fail("read the history of", name, err)
+	}
+	return election.OneByOne(ledger.Expire(sight.History, sight.Holder.Token, wall())), nil
+}
+
+// Ask leaves a request for the leader.
+func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
+	for {
+		sight, err := b.read(ctx, name)
+		var asked election.Request
+		if err == nil {
+			asked, err = sight.accepts(request)
+		}
+		if err == nil {
+			err = b.store.Ask(ctx, name, sight.Holder, asked)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, ErrConflict):
+			return b.fail("ask the leader of", name, err)
+		}
+	}
+}

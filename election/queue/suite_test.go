@@ -1,0 +1,27 @@
+package queue
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+)
+
+// TestSuite runs the suite of all backends on a store in memory.
+func TestSuite(t *testing.T) {
+	var stores sync.Map
+	electiontest.Run(t, electiontest.Suite{
+		URL: func(t testing.TB) string {
+			stores.Store(t.Name(), newMemory())
+			return t.Name()
+		},
+		Open: func(t testing.TB, url string) election.Backend {
+			store, _ := stores.Load(url)
+			b := New(store.(*memory), Options{})
+			t.Cleanup(func() { _ = b.Close() })
+			return b
+		},
+		InMemory: true,
+	})
+}
