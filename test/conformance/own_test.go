@@ -16,12 +16,13 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/conclave-project/conclave/zk"
 )
 
 // open opens a backend by the URLs of this file.
-func open(url string) (*zookeeper.Backend, error) {
+func open(url string) (*queue.Backend, error) {
 	return zookeeper.New(strings.TrimPrefix(url, "zookeeper://"), zookeeper.Options{})
 }
 
