@@ -69,7 +69,7 @@ type dice struct {
 	counts tally
 }
 
-func newDice(t *testing.T, seed uint64) *dice {
+func newDice(t *testing.T, seed uint64, changes ...func(*replica.Options)) *dice {
 	say := func(string, ...any) {}
 	if *printRun {
 		say = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
@@ -85,6 +85,9 @@ func newDice(t *testing.T, seed uint64) *dice {
 	d.opts.LocalSessions = d.oneIn(5)
 	d.opts.UpgradeSessions = d.opts.LocalSessions
 	d.opts.HistoryBytes = 1 << 20
+	for _, change := range changes {
+		change(&d.opts)
+	}
 	d.first = quorum.ID(d.below(2))
 	var observers []quorum.ID
 	if d.oneIn(2) {

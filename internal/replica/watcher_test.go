@@ -78,15 +78,19 @@ func (v *watcher) stepped(s *server) {
 // wrongPath is what a tree has that was spoilt at random.
 const wrongPath = "/wrong"
 
-// sends notes that a wrong tree is sent to a server whose tree may be right: to one that
-// needs all there is, for it was down or is behind.
+// sends checks that a wrong tree is not sent in place of a right one, to a server that
+// has all of the log. It may be sent to one that needs a whole state.
 func (v *watcher) sends(from, to *server, m *zab.Message) {
 	if m.Kind != zab.KindSnap || from.replica == nil {
 		return
 	}
-	if _, wrong := from.replica.Tree().Find(wrongPath); wrong && !v.spoilt[to.id] {
-		v.spoilt[to.id], v.spread = true, true
+	if _, wrong := from.replica.Tree().Find(wrongPath); !wrong || v.spoilt[to.id] {
+		return
 	}
+	if !v.spread && to.replica.Peer().Last() == from.replica.Tree().LastZxid() {
+		to.w.t.Errorf("server %d sends its wrong tree to server %d, which has the right one", from.id, to.id)
+	}
+	v.spoilt[to.id], v.spread = true, true
 }
 
 // tells checks what may be told to a client at zxid (R1, R6).

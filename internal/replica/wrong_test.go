@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/zab"
 )
 
 // TestRandomEnsemblesAgreeOnWhoseTreeIsWrong: in each random run the memory of one server
@@ -30,8 +32,7 @@ func TestRandomEnsemblesAgreeOnWhoseTreeIsWrong(t *testing.T) {
 
 // spoilSeed reports whether the wrong tree stayed with its server.
 func spoilSeed(t *testing.T, seed uint64) bool {
-	d := newDice(t, seed)
-	d.opts.ForceSnapshot, d.opts.HistoryMax = false, 0
+	d := newDice(t, seed, func(o *replica.Options) { o.ForceSnapshot, o.HistoryMax = false, 0 })
 	for range 50 + d.below(150) {
 		d.turn()
 	}
@@ -40,6 +41,14 @@ func spoilSeed(t *testing.T, seed uint64) bool {
 	}
 	up := d.up()
 	s := up[d.below(len(up))]
+	if d.oneIn(2) { // it is to lead before it finds out
+		for range 5 {
+			d.pass(1000)
+		}
+		d.killLeader()
+		up = d.up()
+		s = up[len(up)-1]
+	}
 	s.say("is damaged")
 	d.spoil(s, wrongPath)
 	for range d.below(150) {
@@ -67,6 +76,16 @@ func spoilSeed(t *testing.T, seed uint64) bool {
 		t.Error("the wrong tree of one server is that of all")
 	}
 	return !d.watcher.spread
+}
+
+// killLeader kills the server that leads.
+func (d *dice) killLeader() {
+	for _, s := range d.up() {
+		if s.replica.Peer().State() == zab.Leading && len(d.up()) > 1 {
+			s.kill()
+			return
+		}
+	}
 }
 
 // decidable reports whether the servers with right trees are a quorum, or those with
