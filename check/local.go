@@ -106,15 +106,19 @@ func (l *Local) Opened(id zk.SessionID) error {
 	return nil
 }
 
-// Stepped says that a process has taken a step at a time, and whether it has a
-// session. A step without a tick may come before one that ends sessions.
-func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick bool, has func(zk.SessionID) bool) error {
+// Stepped says that a process has taken a step at a time, whether it has a session for
+// itself, and else whether it has it as one that all know: an upgrade need not have
+// been shown yet. A step without a tick may come before one that ends sessions.
+func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick bool, has, knows func(zk.SessionID) bool) error {
 	for _, id := range slices.Sorted(maps.Keys(l.sessions)) {
 		s := l.sessions[id]
 		if s.over || s.server != server || s.life != life {
 			continue
 		}
 		here := has(id)
+		if !here && knows(id) {
+			continue
+		}
 		s.over = !here
 		if silentMs := nowMs - s.heardMs; !here && silentMs < s.timeoutMs {
 			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after it has heard its client", server, id, s.timeoutMs, silentMs)

@@ -17,7 +17,7 @@ func TestLocalSessions(t *testing.T) {
 	}
 	ephemeral := &zk.Request{Op: zk.OpMulti, Ops: []zk.Request{{Op: zk.OpCreate, Mode: zk.Ephemeral}}}
 	stepped := func(l *Local, nowMs int64, here bool) error {
-		return l.Stepped(1, 1, nowMs, 30, true, func(zk.SessionID) bool { return here })
+		return l.Stepped(1, 1, nowMs, 30, true, func(zk.SessionID) bool { return here }, func(zk.SessionID) bool { return false })
 	}
 	for _, c := range []struct {
 		title, wrong string

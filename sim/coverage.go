@@ -36,7 +36,6 @@ const (
 var unmet = map[string]string{
 	"zab: leader synced ACK":                          ackLater,
 	"zab: learner agreed PING":                        pingLater,
-	"zab: learner syncing INFORM":                     oneGo,
 	"zab: learner syncing COMMITANDACTIVATE":          oneGo,
 	"zab: learner syncing INFORMANDACTIVATE":          oneGo,
 	"zab: learner storing COMMIT":                     laterOn,

@@ -53,6 +53,7 @@ const (
 	FaultStop                         // A's process is stopped in order: what its disk was given is written
 	FaultRoll                         // all servers are stopped in order and started again, one behind the other
 	FaultDeaf                         // A hears no other server, and goes on speaking
+	FaultForsake                      // the leader's process is killed and comes back at once: forsake.go; if N, only one that writes a snapshot is forsaken
 
 	faultKinds
 )
@@ -61,7 +62,7 @@ var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
 	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
-	"stop", "roll", "deaf",
+	"stop", "roll", "deaf", "forsake",
 }
 
 // String names the kind.
@@ -85,7 +86,7 @@ func (f Fault) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d ms: %v", f.AtMs, f.Kind)
 	switch {
-	case f.Kind == FaultPowerAll || f.Kind == FaultRoll || f.Kind == FaultCrashEpoch || f.Kind == FaultSplit:
+	case f.Kind == FaultPowerAll || f.Kind == FaultRoll || f.Kind == FaultForsake || f.Kind == FaultCrashEpoch || f.Kind == FaultSplit:
 	case f.A == 0:
 		b.WriteString(" leader")
 	default:
@@ -120,6 +121,7 @@ const (
 	ClassClock
 	ClassClient
 	ClassReconfig // drawn by itself, see Plan.reconfigs
+	ClassForsake  // drawn by itself, see Plan.forsakes
 	ClassBadDisk  // failing reads, bad writes, damage where the log grows
 
 	classes
@@ -127,7 +129,7 @@ const (
 
 // String names the class.
 func (c Class) String() string {
-	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "bad-disk"}[c]
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk"}[c]
 }
 
 // kindsOf is what a class draws from; a kind that is listed twice is drawn twice
@@ -141,6 +143,7 @@ var kindsOf = [classes][]FaultKind{
 	ClassRot:      {FaultFlip, FaultWipe},
 	ClassClock:    {FaultRate, FaultLeap, FaultWall},
 	ClassReconfig: {FaultReconfig},
+	ClassForsake:  {FaultForsake},
 	ClassClient:   {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
 	ClassBadDisk:  {FaultFlipNewest, FaultReadError, FaultReadError, FaultLostWrite, FaultStrayWrite},
 }

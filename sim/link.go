@@ -42,6 +42,9 @@ func (p *process) toLink(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectSend:
 		m := e.Message
+		if m.Kind == zab.KindNewLeader {
+			p.w.trouble.offers(p, l.stream.far)
+		}
 		l.mutateRole(&m)
 		p.w.watcher.signs.sent(l, &m)
 		for range p.mutateMessage(&m) {

@@ -15,7 +15,7 @@ import (
 // attached is a session that was given to a connection, in a step that is over.
 func (o *observer) attached(p *process, c *port) {
 	if o.model.Knows(c.session) {
-		if p.replica.Locals().Get(c.session) != nil {
+		if p.replica.Locals().Get(c.session) != nil && p.knowsAll(c.session) {
 			o.w.fail(&check.Violation{Property: "local", Detail: "server " + p.node.String() + " attaches session " + c.session.String() + " for itself alone, and all know it"})
 		}
 		return
@@ -23,10 +23,15 @@ func (o *observer) attached(p *process, c *port) {
 	if !o.local.Has(c.session) {
 		o.w.tally.Locals++
 	}
-	if !o.w.plan.Local && !p.replica.ReadOnly() {
+	if !o.w.plan.Local && !p.replica.ReadOnly() && !c.closing { // one that is closing was cut off until this step
 		o.w.fail(&check.Violation{Property: "local", Detail: "server " + p.node.String() + " attaches session " + c.session.String() + ", which was never made"})
 	}
 	o.w.fail(o.local.Attached(c.session, p.id, p.life, c.timeoutMs, p.now().MonoMs))
+}
+
+// knowsAll reports whether a server has a session as one that all know, or will.
+func (p *process) knowsAll(id zk.SessionID) bool {
+	return slices.ContainsFunc(p.replica.Leases(), func(l session.Lease) bool { return l.ID == id })
 }
 
 // upgraded is a session that a transaction has made.
@@ -51,11 +56,8 @@ func (o *observer) locals(p *process, batch []replica.Event) {
 	if !o.w.plan.Local && !o.w.plan.ReadOnly {
 		return
 	}
-	has := func(id zk.SessionID) bool {
-		return p.replica.Locals().Get(id) != nil || // or it was upgraded, and nobody has shown that yet
-			slices.ContainsFunc(p.replica.Leases(), func(l session.Lease) bool { return l.ID == id })
-	}
-	o.w.fail(o.local.Stepped(p.id, p.life, p.now().MonoMs, replica.ExpirySlackMs(o.w.plan.TickMs), ticked(batch), has))
+	has := func(id zk.SessionID) bool { return p.replica.Locals().Get(id) != nil }
+	o.w.fail(o.local.Stepped(p.id, p.life, p.now().MonoMs, replica.ExpirySlackMs(o.w.plan.TickMs), ticked(batch), has, p.knowsAll))
 }
 
 // local takes a sign of life of a session that this server alone knows; false if it is

@@ -26,6 +26,9 @@ const (
 	TreeKept
 	EmptyDiskVotes
 	DeleteSkipped
+	SnapshotOutlivesRole
+	WalkLost
+	FailureUntold
 
 	// Between servers (mutant_peer.go).
 	MajorityOfOne
@@ -47,6 +50,7 @@ const (
 	AddressesKept
 	StopKeepsEpoch
 	OutboxDrops
+	FullLeaderStays
 	LostDiskVotesAtOnce
 
 	// Sessions and watches (mutant_client.go).
@@ -102,6 +106,13 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	OldHistoryKept:    {"old-history-kept", "found here", "the history that a SNAP replaces stays, and is fallen back to"},
 	TreeKept:          {"tree-kept", "ZOOKEEPER-2845", "the tree is not read anew when the log is cut"},
 	EmptyDiskVotes:    {"empty-disk-votes", "ZOOKEEPER-261, FAST 2018", "a server that has lost its disk votes"},
+
+	WalkLost:      {"walk-lost", "found here", "a snapshot misses a znode that changed while it was written"},
+	FailureUntold: {"failure-untold", "found here", "nobody is told that a log could not be cut"},
+
+	FullLeaderStays: {"full-leader-stays", "found here", "servers say that they are full: a leader without room leads on, and no session ends"},
+
+	SnapshotOutlivesRole: {"snapshot-outlives-role", "ZOOKEEPER-1549", "a snapshot goes on in the next role, and stays when its end is cut off"},
 
 	DeleteSkipped: {"delete-skipped", "found here", "a replayed delete of what has children is left out"},
 

@@ -2,10 +2,12 @@ package sim
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // mutate is a mutant's disk: it queues an operation, or does something else with it.
@@ -52,6 +54,9 @@ func (t *turns) catchUp() {
 
 // mutateDone is what a mutant's disk tells of an operation.
 func (t *turns) mutateDone(o *operation, e replica.Event) replica.Event {
+	if t.p.w.is(FailureUntold) && e.Kind == replica.EventFailed {
+		return replica.Event{Kind: replica.EventTick}
+	}
 	if t.p.w.is(TreeKept) && o.Kind == replica.DiskTruncate {
 		e.State = nil
 	}
@@ -150,9 +155,12 @@ func (f *lyingFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// keepOld is a mutant's way to replace a history: what was there is there again.
+// keepOld is a mutant's way to replace a history, or to cut its end off: what was
+// there is there again.
 func (t *turns) keepOld(o *operation, do func() (*replica.Event, error)) (*replica.Event, error) {
-	if !t.p.w.is(OldHistoryKept) || o.Kind != replica.DiskSaveSnapshot {
+	replaced := t.p.w.is(OldHistoryKept) && o.Kind == replica.DiskSaveSnapshot
+	cut := t.p.w.is(SnapshotOutlivesRole) && o.Kind == replica.DiskTruncate
+	if !replaced && !cut {
 		return do()
 	}
 	dir := dataDir + "/version-2"
@@ -162,7 +170,9 @@ func (t *turns) keepOld(o *operation, do func() (*replica.Event, error)) (*repli
 		return nil, err
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, "log.") || strings.HasPrefix(name, "snapshot.") {
+		hex, isSnapshot := strings.CutPrefix(name, "snapshot.")
+		zxid, _ := strconv.ParseInt(hex, 16, 64)
+		if isSnapshot && (replaced || zk.Zxid(zxid) <= o.Zxid) || replaced && strings.HasPrefix(name, "log.") {
 			content, err := vfs.ReadFile(t.p.mem, filepath.Join(dir, name), 1<<30)
 			if err != nil {
 				return nil, err

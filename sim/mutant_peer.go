@@ -49,6 +49,8 @@ func (p *process) mutateMessage(m *zab.Message) (times int) {
 	switch {
 	case p.w.is(SessionRevived) && m.Kind == zab.KindRevalidate && p.leads():
 		m.Valid = true
+	case p.w.is(FullLeaderStays) && m.Kind == zab.KindPing && m.Zxid == zk.NoZxid:
+		m.Zxid = saysFull
 	case p.w.is(TouchesLost) && m.Kind == zab.KindPing:
 		m.Touches = nil
 	case m.Kind == zab.KindPing && (p.w.is(TimeoutHalved) || p.w.is(TimeoutDoubled)):
@@ -60,6 +62,9 @@ func (p *process) mutateMessage(m *zab.Message) (times int) {
 	}
 	return 1
 }
+
+// saysFull is the zxid of a ping with which a learner says that its disk is full.
+const saysFull = zk.NoZxid - 1
 
 // touchAgain adds all sessions ever touched here.
 func (p *process) touchAgain(m *zab.Message) {

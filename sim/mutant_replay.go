@@ -13,11 +13,15 @@ import (
 // mutateFound is what a mutant makes of its disk: the snapshot and the log are
 // read once more, and replayed as it does.
 func (p *process) mutateFound(disk *durable.Disk, found *durable.Found) {
-	if !p.w.is(DeleteSkipped) || found.Store.Snapshot.Name == "" {
+	if !p.w.is(DeleteSkipped) && !p.w.is(WalkLost) || found.Store.Snapshot.Name == "" {
 		return
 	}
 	state := replica.NewState(true)
-	if _, err := snap.LoadFile(p.mem, disk.Store().SnapDir(), found.Store.Snapshot, snap.Options{}, state); err != nil {
+	var sink snap.Sink = state
+	if p.w.is(WalkLost) {
+		sink = &skipping{State: state, behind: found.Store.Snapshot.Zxid}
+	}
+	if _, err := snap.LoadFile(p.mem, disk.Store().SnapDir(), found.Store.Snapshot, snap.Options{}, sink); err != nil {
 		return
 	}
 	state.Finish(found.Store.Snapshot.Zxid)
@@ -37,7 +41,11 @@ func (p *process) mutateFound(disk *durable.Disk, found *durable.Found) {
 		}
 		h, t, _, err := txn.Decode(record.Payload)
 		must(err)
-		replaySkipping(state, &h, &t)
+		if p.w.is(WalkLost) {
+			state.Replay(&h, &t, zk.Digest{})
+		} else {
+			replaySkipping(state, &h, &t)
+		}
 	}
 }
 
@@ -59,4 +67,21 @@ func replaySkipping(state *replica.State, h *zk.TxnHeader, t *zk.Txn) {
 		}
 		state.Replay(h, &parts[i], zk.Digest{})
 	}
+}
+
+// skipping takes a snapshot, but for a znode that has changed since it was begun: a
+// walk that was not told of the change has missed it.
+type skipping struct {
+	*replica.State
+	behind zk.Zxid
+	done   bool
+}
+
+// Node implements snap.Sink.
+func (s *skipping) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
+	if !s.done && stat.Mzxid > s.behind && stat.Czxid <= s.behind && len(path) > 2 {
+		s.done = true
+		return nil
+	}
+	return s.State.Node(path, data, acl, stat)
 }

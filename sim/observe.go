@@ -115,6 +115,7 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	}
 	o.signs.stepped(p, batch)
 	o.ended(p, batch)
+	o.room(p)
 	o.locals(p, batch)
 }
 

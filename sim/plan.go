@@ -36,6 +36,7 @@ type Plan struct {
 	SessionMs              int64 // what clients ask for
 	Linearizable           bool
 	ForceSnapshot          bool
+	SomeSnapshot           bool // every other server sends snapshots alone
 	PreallocBytes          int64
 
 	StepMs  int // a process takes up what has come within so many ms
@@ -73,6 +74,7 @@ func Draw(seed uint64) Plan {
 	p.drawWork(branch(seed, "work", 0))
 	p.reconfigs(branch(seed, "reconfigs", 0))
 	p.sessions(branch(seed, "sessions", 0))
+	p.forsakes(branch(seed, "forsakes", 0))
 	return p
 }
 
@@ -109,7 +111,7 @@ func (p *Plan) faults(r *random) {
 	}
 	var kinds []FaultKind
 	for c := range classes {
-		if c != ClassReconfig && r.percent(60) {
+		if c != ClassReconfig && c != ClassForsake && r.percent(60) {
 			kinds = append(kinds, kindsOf[c]...)
 		}
 	}
@@ -128,7 +130,7 @@ func (p *Plan) servers() int { return p.Participants + p.Observers + p.Spares }
 func (p *Plan) ensemble(r *random) {
 	p.ZeroID = r.oneIn(4)
 	p.AutoCreate = r.oneIn(3)
-	p.LinkBytes = []int{12 << 10, 12 << 10, 64 << 10, 1 << 20}[r.below(4)]
+	p.LinkBytes = []int{24 << 10, 24 << 10, 64 << 10, 1 << 20}[r.below(4)]
 	if p.Reconfig = r.oneIn(2); p.Reconfig {
 		p.Spares = r.below(3)
 	}
@@ -204,6 +206,8 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 		f.N = r.between(1, 60)
 	case FaultCrashEpoch:
 		f.A, f.B, f.N = 0, 1+r.below(p.servers()), r.between(0, 2)
+	case FaultForsake:
+		f.A, f.N, f.ForMs = 0, r.between(0, 1), r.between(300, 1500)
 	case FaultCut, FaultCutBoth:
 		f.B = 1 + r.below(p.servers())
 	case FaultSplit:

@@ -30,11 +30,12 @@ type process struct {
 	mem    *vfs.Mem // survives the process
 	fs     *vfs.Faulty
 
-	up      bool
-	life    int // grows with every start and end: what was planned for an older one is void
-	untilMs int64
-	slowMs  int64 // of the network, while a fault lasts
-	downMs  int64 // it is not started before
+	up        bool
+	crampedMs int64 // leading without room since then, or not at all
+	life      int   // grows with every start and end: what was planned for an older one is void
+	untilMs   int64
+	slowMs    int64 // of the network, while a fault lasts
+	downMs    int64 // it is not started before
 
 	replica *replica.Replica
 	inbox   []replica.Event
@@ -116,7 +117,7 @@ func (p *process) options() replica.Options {
 	return replica.Options{
 		ID: p.id, Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
 		FinalizeMs: plan.FinalizeMs, ResendMinMs: 200, ResendMaxMs: 2000,
-		HistoryMax: plan.HistoryMax, CounterMax: plan.CounterMax, ForceSnapshot: plan.ForceSnapshot,
+		HistoryMax: plan.HistoryMax, CounterMax: plan.CounterMax, ForceSnapshot: plan.ForceSnapshot || plan.SomeSnapshot && p.place%2 == 1,
 		SessionMinMs: 1, SessionMaxMs: 1 << 30, ExtendedTypes: true, LinearizableReads: plan.Linearizable,
 		HistoryBytes: int64(plan.historyBytes()), ReapIntervalMs: plan.ReapMs, ReapPerMinute: 6000, EnforceQuota: true,
 		MetMessage: func(r zab.Row) { p.met(rows.messages[r]) }, MetVote: func(r fle.Row) { p.met(rows.votes[r]) },
@@ -299,7 +300,7 @@ func (p *process) carryOut(effects *replica.Effects) {
 		p.w.note(p.node, "leave", 0, 0, effects.Left[i].String())
 		p.met(rows.ends[effects.Left[i]])
 	}
-	if len(effects.Left) > 0 && p.turns.saving {
+	if len(effects.Left) > 0 && p.turns.saving && !p.w.is(SnapshotOutlivesRole) {
 		p.turns.periodic.GiveUp()
 	}
 	for _, op := range effects.Disk {

@@ -307,10 +307,28 @@ func (p *Plan) reconfigs(r *random) {
 		return
 	}
 	gapMs := []int64{500, 1500, 4000}[r.below(3)]
+	pulses := p.Spares > 1 && r.oneIn(2)
 	for atMs := r.between(1, 2*gapMs); atMs < p.WildMs; atMs += r.between(1, 2*gapMs) {
-		p.Faults = append(p.Faults, p.drawReconfig(r, atMs))
+		f := p.drawReconfig(r, atMs)
+		if pulses && !r.oneIn(4) {
+			f.N, f.ForMs = p.allSpares(partOut), 0
+			if r.oneIn(2) {
+				f.N, f.ForMs = p.allSpares(partParticipant)|muted, r.between(1, 60)
+			}
+		}
+		p.Faults = append(p.Faults, f)
 	}
 	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.AtMs - b.AtMs) })
+}
+
+// allSpares wants the same of all servers that begin outside. That they come in together,
+// and that the leader dies when it has told them alone, is how a new ensemble goes on
+// with what the old one has never heard.
+func (p *Plan) allSpares(wanted part) (n int64) {
+	for place := p.Participants + p.Observers; place < p.servers(); place++ {
+		n |= int64(wanted) << (partBits * place)
+	}
+	return n
 }
 
 // reconfigure has a client ask for another ensemble. If the fault lasts, the

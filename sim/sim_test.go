@@ -116,6 +116,9 @@ var hunts = map[Mutant][]FaultKind{
 	OutboxDrops:           {FaultDeaf, FaultDeaf, FaultKill},
 	LostDiskVotesAtOnce:   {FaultWipe, FaultKill, FaultIsolate},
 	ReconfigNotInSnapshot: {FaultReconfig, FaultReconfig, FaultKill},
+	SnapshotOutlivesRole:  {FaultForsake},
+	FailureUntold:         {FaultForsake},
+	FullLeaderStays:       {FaultFullDisk, FaultClientDrop},
 }
 
 // hunt is the plan of a seed in which a mutant is likely to show: three servers,
@@ -147,6 +150,11 @@ func (p *Plan) prey(m Mutant) {
 		p.SnapCount = 1000
 	case OldQuorumDiscovers, ReconfigNotInSnapshot:
 		p.Reconfig, p.Spares, p.Observers, p.FinalizeMs = true, 2, 0, 0
+	case SnapshotOutlivesRole, FailureUntold: // others go on, and the snapshot ends in time
+		p.Participants, p.SnapCount, p.Portions, p.SnapSlow, p.DiskMs, p.LinkBytes = 5, 40, 8, 5, 4, 1<<20
+		p.ForceSnapshot, p.SomeSnapshot = false, m == FailureUntold
+	case FullLeaderStays:
+		p.PreallocBytes = 16 << 10
 	case OutboxDrops:
 		p.LinkBytes = 12 << 10
 	case LostDiskVotesAtOnce:
@@ -161,6 +169,17 @@ func (p *Plan) prey(m Mutant) {
 			if m == StopKeepsEpoch {
 				f.N = 2
 			}
+		case FaultForsake:
+			f.AtMs = p.WildMs * int64(len(p.Faults)) / 8 // the last one must be over
+			f.N = int64(len(p.Faults) % 2)
+			if m == SnapshotOutlivesRole {
+				f.N = 1
+			}
+			if f.AtMs >= p.WildMs {
+				return
+			}
+		case FaultFullDisk:
+			f.A, f.ForMs = 0, f.ForMs+4*p.SyncMs
 		case FaultIsolate:
 			if f.N == 1 {
 				f.A = 0

@@ -6,8 +6,9 @@ type trouble struct {
 	damaged    map[*process]int // servers whose disk may have lost or changed something: their life then
 	mute       *Fault           // of the leader that puts a reconfig in force next
 	epochCrash *Fault           // of whoever notes an epoch next
-	untilMs    int64            // it has been calm since
-	changingMs int64            // until then a change of the ensemble may be on its way
+	forsaking  forsaking
+	untilMs    int64 // it has been calm since
+	changingMs int64 // until then a change of the ensemble may be on its way
 }
 
 // calmMs is how long what a fault has upset goes on behind it.
@@ -55,6 +56,8 @@ func (t *trouble) strike(f *Fault) {
 		t.roll(1, f.ForMs)
 	case FaultCrashEpoch:
 		t.epochCrash = f
+	case FaultForsake:
+		t.forsake(f)
 	case FaultSplit:
 		t.split(f)
 	case FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultReconfig:
@@ -213,6 +216,10 @@ func (t *trouble) split(f *Fault) {
 // noted is a server that is about to note an epoch: what stands between history
 // and epoch on disk is where most data was ever lost.
 func (t *trouble) noted(p *process) {
+	if t.forsaking.learner == p {
+		t.forsaken(p)
+		return
+	}
 	f := t.epochCrash
 	if f == nil || !t.w.wild {
 		return
