@@ -70,6 +70,7 @@ type votePeer struct {
 	advertised []peerwire.Address // where it said it listens
 	conn       *voteConn          // nil: not connected
 	unsent     []byte             // the newest frame, until a writer takes it
+	sent       time.Time          // when one took it last
 	last       []byte             // the frame that a writer took last
 	// place is that of the newest connection it opened among all accepted.
 	// Their goroutines may come in another order, and the older one, which the

@@ -161,7 +161,7 @@ func (v *Votes) take(c *voteConn) []byte {
 	if p.conn != c || p.unsent == nil {
 		return nil
 	}
-	p.last, p.unsent = p.unsent, nil
+	p.last, p.unsent, p.sent = p.unsent, nil, time.Now()
 	return p.last
 }
 
@@ -207,8 +207,14 @@ func (v *Votes) receive(c *voteConn, n fle.Notification) bool {
 	return true
 }
 
-// lost ends a connection. If it was lost in sending, the newest message may not
-// have been delivered, and is to be sent again.
+// lostWithin is how long the newest message may be on its way: one that was written
+// longer ago is not sent again when its connection is lost. A server that still looks
+// for a leader has sent a newer one by then.
+const lostWithin = time.Minute
+
+// lost ends a connection. The newest message may not have been delivered, and is to
+// be sent again: the kernel takes a small one at once, and it is the reader who hears
+// that it has not arrived.
 func (v *Votes) lost(c *voteConn, sending bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -223,7 +229,7 @@ func (v *Votes) lost(c *voteConn, sending bool) {
 			v.forget(p)
 		}
 	}
-	if sending && p.conn == nil && p.unsent == nil {
+	if (sending || time.Since(p.sent) < lostWithin) && p.conn == nil && p.unsent == nil {
 		p.unsent = p.last
 	}
 	v.push(p)

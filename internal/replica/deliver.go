@@ -129,6 +129,7 @@ func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 // sessionClosed removes a session and closes the connection it is attached to.
 func (r *Replica) sessionClosed(p *proposal, w *waiting) {
 	s := r.sessions.Get(p.header.Session)
+	r.noteEnded(p.header.Session)
 	if r.here(w) {
 		r.replyTo(w.conn, w.number, wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid}, nil)
 	}

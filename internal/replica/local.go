@@ -96,7 +96,29 @@ func (r *Replica) upgraded(s *session.Session) {
 }
 
 // isLocal tells whether a session that the leader does not know is a local one of
-// its own, or may be one of the learner that brings its request.
+// its own, or may be one of the learner that brings its request. One that has ended
+// was known to all, and its last requests may still be on their way.
 func (r *Replica) isLocal(id zk.SessionID) bool {
+	if _, ended := r.ended[id]; ended {
+		return false
+	}
 	return r.locals.Get(id) != nil || r.opts.LocalSessions && uint8(uint64(id)>>56) != uint8(r.opts.ID)
+}
+
+// noteEnded remembers a session that has ended, where it could be taken for a local
+// one.
+func (r *Replica) noteEnded(id zk.SessionID) {
+	if r.opts.LocalSessions && r.leads() {
+		r.ended[id] = r.now.MonoMs
+	}
+}
+
+// forgetEnded forgets sessions of which no request can come any more: a learner whose
+// messages take longer than syncLimit has lost its link.
+func (r *Replica) forgetEnded() {
+	for id, ms := range r.ended {
+		if r.now.MonoMs-ms > 2*r.opts.SyncMs {
+			delete(r.ended, id)
+		}
+	}
 }

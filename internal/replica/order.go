@@ -203,6 +203,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	r.resuming, r.revalidating, r.orphans = nil, nil, nil
 	r.offered, r.deciding = nil, nil
 	clear(r.touched)
+	clear(r.ended)
 	r.sessions.Reset(r.now.MonoMs)
 	r.lookingMs = r.now.MonoMs
 	r.effects.Left = append(r.effects.Left, e.Reason)

@@ -132,16 +132,17 @@ type Replica struct {
 	// The role.
 	serving      bool
 	readOnly     bool
-	lookingMs    int64      // since when
-	untrusted    bool       // see Recovered
-	needSnapshot bool       // see zab.Stored
-	loading      zab.LinkID // a SNAP came on it and its state has not come
-	base         zk.Zxid    // of that SNAP
-	fuzzy        bool       // the tree may be ahead of its zxid, so digests may differ
-	wrongTree    bool       // the tree is not that of its transactions; another one is on its way
-	divergedMs   int64      // when that was found last, 0: never
-	same         bool       // the last digest that was compared was that of the tree
-	cold         bool       // the same, so clients have to wait
+	lookingMs    int64                  // since when
+	untrusted    bool                   // see Recovered
+	needSnapshot bool                   // see zab.Stored
+	loading      zab.LinkID             // a SNAP came on it and its state has not come
+	base         zk.Zxid                // of that SNAP
+	fuzzy        bool                   // the tree may be ahead of its zxid, so digests may differ
+	wrongTree    bool                   // the tree is not that of its transactions; another one is on its way
+	divergedMs   int64                  // when that was found last, 0: never
+	ended        map[zk.SessionID]int64 // leader: sessions that have ended, and when, see isLocal
+	same         bool                   // the last digest that was compared was that of the tree
+	cold         bool                   // the same, so clients have to wait
 
 	// Clients' requests on their way.
 	writes       queue[waiting]
@@ -207,6 +208,7 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 		lookingMs: now.MonoMs,
 		conns:     map[session.ConnID]*conn{},
 		touched:   map[zk.SessionID]int32{},
+		ended:     map[zk.SessionID]int64{},
 		now:       now,
 	}
 	r.reader = Reader{Tree: r.tree, Watches: r.watches, Auth: &r.opts.Auth}

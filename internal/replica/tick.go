@@ -12,6 +12,7 @@ import (
 func (r *Replica) onTick(*Event) {
 	r.readOnlyTick()
 	r.doubtTick()
+	r.forgetEnded()
 	if r.full {
 		return
 	}

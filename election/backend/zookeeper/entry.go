@@ -28,6 +28,7 @@ type entry struct {
 	own, before, book slot
 	nomination        queue.Nomination
 	request           atomic.Pointer[election.Request] // as Guard has seen it in the book
+	timeout           atomic.Int64                     // of the session, as the latest proof rests on it
 	clearing          sync.Once
 
 	mu    sync.Mutex
@@ -162,7 +163,9 @@ func (e *entry) Prove(ctx context.Context, history *queue.History) (proof queue.
 	if !found || zk.SessionID(stat.EphemeralOwner) != e.session().SessionID() || stat.Czxid != own.czxid {
 		return proof, fmt.Errorf("%w: %s is owned by session 0x%x, created by %v", election.ErrLost, own.path, stat.EphemeralOwner, stat.Czxid)
 	}
-	proof.Length = e.session().Timeout() * 3 / 4
+	timeout := e.session().Timeout()
+	e.timeout.Store(int64(timeout))
+	proof.Length = timeout * 3 / 4
 	proven, _ := e.session().ProvenUntil()
 	proof.Sent = min(sent, proven.Add(-proof.Length))
 	proof.Request = e.request.Load()

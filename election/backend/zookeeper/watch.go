@@ -94,12 +94,12 @@ func (e *entry) watchOwn(ctx context.Context) (bool, error) {
 // leadership, which rests on the longer one.
 func (e *entry) Guard(ctx context.Context, news func()) error {
 	c := e.session()
-	granted, states := c.Timeout(), c.Subscribe()
+	states := c.Subscribe()
 	defer states.Close()
 	for ctx.Err() == nil {
 		found, err := e.watchOwn(ctx)
 		switch {
-		case c.Err() != nil, c.Timeout() < granted:
+		case c.Err() != nil, c.Timeout() < time.Duration(e.timeout.Load()):
 			return errGone
 		case err != nil:
 			return err

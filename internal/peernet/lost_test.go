@@ -1,0 +1,84 @@
+package peernet_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/peernet"
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// lossy loses what is written, as a network does that is cut: the kernel has taken it.
+type lossy struct {
+	net.Conn
+	lost *atomic.Bool
+}
+
+func (l lossy) Write(b []byte) (int, error) {
+	if l.lost.Load() {
+		return len(b), nil
+	}
+	return l.Conn.Write(b)
+}
+
+// A vote is on its way when the connection is lost (a partition that outlasts TCP's
+// patience, a firewall that resets): it "may have been lost with the old one" (N2). Both
+// servers look, both are well, the network is. Nobody dials, for nothing waits: until fle
+// sends anew, up to 60 s later when there was no leader for a minute.
+func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
+	listeners := map[quorum.ID]net.Listener{}
+	for id := quorum.ID(1); id <= 2; id++ {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners[id] = l
+	}
+	addresses := func(id quorum.ID) []peerwire.Address {
+		return []peerwire.Address{{Host: "127.0.0.1", Port: uint16(listeners[id].Addr().(*net.TCPAddr).Port)}}
+	}
+	var lost atomic.Bool
+	conns := make(chan net.Conn, 10)
+	heard := make(chan int64, 10)
+	begin := func(id quorum.ID, dial peernet.DialFunc, receive func(quorum.ID, fle.Notification)) *peernet.Votes {
+		v, err := peernet.NewVotes(peernet.VotesOptions{ID: id, Listener: listeners[id], Advertise: addresses(id), Addresses: addresses,
+			Dial: dial, Receive: receive})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(v.Close)
+		return v
+	}
+	begin(1, nil, func(_ quorum.ID, n fle.Notification) { heard <- n.Round })
+	two := begin(2, func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			conns <- conn
+			conn = lossy{conn, &lost}
+		}
+		return conn, err
+	}, func(quorum.ID, fle.Notification) {})
+	vote := func(round int64) {
+		two.Send(1, fle.Notification{State: fle.Looking, Vote: fle.Vote{Leader: 2, Zxid: 1}, Round: round, Version: 2})
+	}
+	vote(1)
+	if got := <-heard; got != 1 {
+		t.Fatal(got)
+	}
+	lost.Store(true)
+	vote(2)
+	time.Sleep(100 * time.Millisecond)
+	lost.Store(false)
+	_ = (<-conns).(*net.TCPConn).CloseRead() // as after ETIMEDOUT or a reset: reading fails first
+	select {
+	case got := <-heard:
+		t.Log("heard round ", got)
+	case <-time.After(10 * time.Second):
+		t.Error("10 s after the connection was lost nobody has dialed, and the vote that was lost with it was not sent again")
+	}
+}
