@@ -30,9 +30,15 @@
 //	    its own: elections cannot have come so far while it was away. One frame
 //	    of a member gone wrong must not use up the terms of all.
 //
+//	T7  A member votes in no term up to its Floor, neither for itself nor for
+//	    others: it may have voted there and have forgotten it. It follows whoever
+//	    leads there.
+//
 // T2 and T3 need no synchronized clocks, only clocks of nearly the same rate.
 // T1 needs none, but a disk that keeps what it was given: a member that has
-// forgotten its state must not come back under its id.
+// forgotten its state must not come back under its id, or with a Floor that no
+// election has come to, and not before two leases are over: by then whatever it
+// had promised, voted for or answered has led to a leadership or to nothing.
 //
 // # Changing members without a log
 //

@@ -15,6 +15,9 @@ type Config struct {
 	// the founding configuration, the same for all founders, with version 1;
 	// a member that is added later starts without any.
 	State algo.State
+	// Floor is a term that this member may have voted in, and all before it, and
+	// have forgotten it (T7). 0 for a member that has its disk.
+	Floor uint64
 	// LeaseMs is for how long an answered beat keeps others out: the same for
 	// all members, or the leader's must be the least.
 	LeaseMs int64
@@ -93,7 +96,7 @@ func New(nowMs int64, cfg Config) *Machine {
 	cfg.BeatMs = max(1, cmp.Or(cfg.BeatMs, cfg.LeaseMs/10))
 	cfg.SpreadMs = max(1, cmp.Or(cfg.SpreadMs, cfg.LeaseMs/4))
 	invariant.Check(cfg.ID != "" && cfg.LeaseMs > 0, "raft: a member needs an id and a lease")
-	invariant.Check(cfg.State.Term <= algo.TermMax, "raft: a term beyond all")
+	invariant.Check(cfg.State.Term <= algo.TermMax && cfg.Floor < algo.TermMax, "raft: a term beyond all")
 	m := &Machine{cfg: cfg, state: cfg.State, seed: cfg.Seed*0x9e3779b97f4a7c15 | 1}
 	m.state.Config.Members = slices.Clone(cfg.State.Config.Members)
 	if m.state.Term > 0 {
@@ -299,6 +302,9 @@ func (m *Machine) promised(nowMs int64, id algo.ID, permit uint64) bool {
 	}
 	return nowMs < m.promise.untilMs && m.promise.to != id && permit < m.promise.term
 }
+
+// nextTerm is the one that this member would lead in.
+func (m *Machine) nextTerm() uint64 { return max(m.state.Term, m.cfg.Floor) + 1 }
 
 func (m *Machine) quorum() int { return len(m.state.Config.Members)/2 + 1 }
 

@@ -17,7 +17,7 @@ func (m *Machine) ask(nowMs int64) {
 		return
 	}
 	m.begin(nowMs, asking, 0)
-	m.tellAll(algo.Message{Word: algo.AskFirst, Term: m.state.Term + 1, Round: m.round, Config: m.configName()})
+	m.tellAll(algo.Message{Word: algo.AskFirst, Term: m.nextTerm(), Round: m.round, Config: m.configName()})
 	m.count(nowMs)
 }
 
@@ -28,7 +28,7 @@ func (m *Machine) vote(nowMs int64, permit uint64) {
 		m.fail(nowMs) // for ever: there is no term left to lead in
 		return
 	}
-	m.adopt(m.state.Term + 1)
+	m.adopt(m.nextTerm())
 	m.begin(nowMs, candidate, permit)
 	m.state.Vote = m.cfg.ID
 	// The question may overtake the disk: the own vote is counted with answers,
@@ -72,10 +72,14 @@ func (m *Machine) fail(nowMs int64) {
 
 // onAskFirst answers as onAsk would, and changes nothing.
 func (m *Machine) onAskFirst(nowMs int64, from algo.ID, e *algo.Message) {
-	yes := e.Term > m.state.Term && !m.promised(nowMs, from, e.Permit) && !e.Config.Less(m.configName())
+	promised := m.promised(nowMs, from, e.Permit)
+	yes := e.Term >= m.nextTerm() && !promised && !e.Config.Less(m.configName())
 	reply := algo.Message{Word: algo.AskFirstReply, Term: m.state.Term, Round: e.Round, Yes: yes}
-	if yes {
+	switch {
+	case yes:
 		reply.Term = e.Term
+	case !promised: // while somebody leads, its term is not to be outrun
+		reply.Term = max(m.state.Term, m.cfg.Floor)
 	}
 	m.sendWithConfig(from, reply, e)
 }
@@ -94,7 +98,8 @@ func (m *Machine) sendWithConfig(to algo.ID, reply algo.Message, asked *algo.Mes
 // member deaf, also for the higher term (4.2.3).
 func (m *Machine) onAsk(nowMs int64, from algo.ID, e *algo.Message) {
 	reply := algo.Message{Word: algo.AskReply, Round: e.Round}
-	if e.Term >= m.state.Term && !m.promised(nowMs, from, e.Permit) {
+	promised := m.promised(nowMs, from, e.Permit)
+	if e.Term >= m.state.Term && e.Term > m.cfg.Floor && !promised {
 		before := m.state
 		if e.Term > m.state.Term {
 			m.adopt(e.Term)
@@ -109,12 +114,15 @@ func (m *Machine) onAsk(nowMs int64, from algo.ID, e *algo.Message) {
 		}
 	}
 	reply.Term = m.state.Term
+	if !promised && !reply.Yes {
+		reply.Term = max(reply.Term, m.cfg.Floor)
+	}
 	m.sendWithConfig(from, reply, e)
 }
 
 func (m *Machine) onAskFirstReply(nowMs int64, from algo.ID, e *algo.Message) {
 	if m.role == asking && e.Round == m.round {
-		m.reply(nowMs, from, e, m.state.Term+1)
+		m.reply(nowMs, from, e, m.nextTerm())
 	}
 }
 

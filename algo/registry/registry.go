@@ -23,6 +23,8 @@ type Options struct {
 	Members []algo.ID // all, this one included; of a ring in its order
 	// State is what was on disk; empty at the first start.
 	State algo.State
+	// Floor is that of raft.Config.
+	Floor uint64
 	// LeaseMs is for how long a leader that is not heard of keeps others out,
 	// or is waited for.
 	LeaseMs      int64
@@ -66,7 +68,7 @@ func newRaft(nowMs int64, o Options) algo.Machine {
 	if o.State.Config.Version == 0 {
 		o.State.Config = algo.Config{Version: 1, Members: o.Members}
 	}
-	return raft.New(nowMs, raft.Config{ID: o.ID, State: o.State, LeaseMs: o.LeaseMs,
+	return raft.New(nowMs, raft.Config{ID: o.ID, State: o.State, Floor: o.Floor, LeaseMs: o.LeaseMs,
 		DriftPercent: o.DriftPercent, Seed: o.Seed})
 }
 

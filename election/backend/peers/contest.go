@@ -144,6 +144,9 @@ func (c *contest) drop(reason string) {
 
 // settle lets the machine know whether there are candidates here.
 func (c *contest) settle() {
+	if !c.b.state.Founded {
+		return
+	}
 	wants := len(c.line) > 0 || c.holder != nil
 	laterMs := int64(0)
 	if wants && c.holder == nil && c.outranked() {

@@ -22,12 +22,20 @@
 //	P3  A member that lost its directory is not let in again under its id by any
 //	    member that knew it before: it could vote twice. It comes back in a new
 //	    group.
+//	    It is told so, and takes no part.
 //	P4  A restarted member votes, in elections in which it has voted before, only
 //	    when a lease is over (raft T2).
 //	P5  Between two members there is one connection for all elections. What all
 //	    elections have to say at a moment goes as one packet. An election that
 //	    nobody campaigns in costs nothing but its line in the state file.
 //	P6  Queues are bounded. A member that does not read is cut off.
+//	P7  A member without memory takes part when all others have let it in: then it
+//	    has voted for none of them. One that cannot meet all, at the founding or
+//	    later, waits two leases and is connected to a quorum; it follows who leads,
+//	    but votes only in terms beyond its Floor, the seconds since 1970: elections
+//	    have not come so far, even those that it voted in before it lost its
+//	    directory (raft T7). So a group can be founded while a minority is down;
+//	    its tokens then are such numbers.
 //
 // The members are fixed: their ids cannot be changed while there is state in the
 // directory. Their addresses may change with each start. To change members, end

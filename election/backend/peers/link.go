@@ -130,7 +130,7 @@ func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 	defer stop()
 	defer raw.Close()
 	_ = conn.SetDeadline(time.Now().Add(max(b.options.Lease, time.Second)))
-	conn, r, peer, err := b.meet(conn, dialed)
+	conn, r, peer, err := b.introduce(conn, dialed)
 	greeted()
 	if err != nil || peer.Knock {
 		return err
@@ -156,8 +156,8 @@ func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 	return err
 }
 
-// meet secures a connection and finds out who is at the other end.
-func (b *Backend) meet(conn net.Conn, dialed algo.ID) (net.Conn, *bufio.Reader, hello, error) {
+// introduce secures a connection and finds out who is at the other end.
+func (b *Backend) introduce(conn net.Conn, dialed algo.ID) (net.Conn, *bufio.Reader, hello, error) {
 	conn, err := b.secure(conn, dialed)
 	if err != nil {
 		return conn, nil, hello{}, err
@@ -207,7 +207,7 @@ func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, 
 	refused := b.judge(conn, theirs, dialed)
 	v := verdict{}
 	if refused != nil {
-		v.Refused = refused.Error()
+		v.Refused, v.Lost = refused.Error(), errors.Is(refused, errLostDirectory)
 	}
 	if err := writeJSON(conn, v); err != nil {
 		return theirs, err
@@ -215,6 +215,9 @@ func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, 
 	var answer verdict
 	if err := readJSON(r, &answer); err != nil {
 		return theirs, errors.Join(refused, err)
+	}
+	if answer.Lost {
+		_ = b.call(b.life, func() { b.lost = string(theirs.From) })
 	}
 	if answer.Refused != "" {
 		return theirs, errors.Join(refused, fmt.Errorf("%s refuses this member: %s", theirs.From, answer.Refused))
@@ -282,6 +285,10 @@ func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 	}
 }
 
+// errLostDirectory is told to a member that comes back without what it must not forget.
+var errLostDirectory = errors.New("is not the member that was met before: it lost its directory, and could vote " +
+	"twice; restore the directory, or found the group anew")
+
 // recognize refuses a member that has lost its directory since it was first met
 // (P3). The first time is on disk, when the channel is closed, before anything
 // else goes to it.
@@ -289,8 +296,7 @@ func (b *Backend) recognize(h hello) (<-chan struct{}, error) {
 	known, ok := b.state.Births[h.From]
 	switch {
 	case ok && known != h.Birth && b.algorithm.Exclusive:
-		return nil, fmt.Errorf("%s is not the member that was met before: it lost its directory, and could vote "+
-			"twice; restore the directory, or found the group anew", h.From)
+		return nil, fmt.Errorf("%s %w", h.From, errLostDirectory)
 	case ok || !b.algorithm.Exclusive:
 		at := make(chan struct{})
 		close(at)
@@ -306,6 +312,7 @@ func (b *Backend) attach(l *link) {
 		old.close()
 	}
 	b.links[l.peer] = l
+	b.meet(l.peer)
 	delete(b.broken, l.peer)
 	b.try(l.peer)
 	b.say("connected to %s", l.peer)

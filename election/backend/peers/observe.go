@@ -60,6 +60,9 @@ func same(a, b election.View) bool {
 
 // quorate says whether this member is connected to a quorum.
 func (b *Backend) quorate() error {
+	if err := b.founded(); err != nil {
+		return err
+	}
 	members := len(b.options.Members)
 	if len(b.links)+1 > members/2 {
 		return nil

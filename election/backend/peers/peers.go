@@ -54,7 +54,10 @@ type Backend struct {
 
 	state    *state
 	disk     disk
-	joined   bool // all members are connected, or were found not to answer
+	beganMs  int64
+	met      map[algo.ID]bool // has let this member in, since the start
+	lost     string           // who says that this member lost its directory; empty: nobody
+	joined   bool             // all members are connected, or were found not to answer
 	tried    map[algo.ID]bool
 	links    map[algo.ID]*link
 	broken   map[algo.ID]string // why there is no link
@@ -93,13 +96,17 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 			return nil, errors.Join(fmt.Errorf("listen for the other members: %w", err), store.close())
 		}
 	}
-	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(),
+	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(), met: make(map[algo.ID]bool),
 		leaseMs: options.Lease.Milliseconds(), store: store, listener: listener,
 		inbox: make(chan func(), inboxMax), done: make(chan struct{}), shutDown: make(chan struct{}),
 		kicks: make(map[algo.ID]chan struct{}),
 		state: state, links: make(map[algo.ID]*link), broken: make(map[algo.ID]string),
 		tried: make(map[algo.ID]bool), joined: len(options.Members) == 1,
 		lines: make(chan string, linesMax), contests: make(map[string]*contest), asked: make(map[string]chan string)}
+	b.beganMs = b.nowMs()
+	if len(options.Members) == 1 || !algorithm.Exclusive {
+		b.state.Founded = true
+	}
 	b.life, b.end = context.WithCancel(context.Background())
 	for name := range state.Elections {
 		b.contest(name)
@@ -122,6 +129,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 		b.sleep(options.Lease / 2)
 		b.post(b.join)
 	})
+	b.awaitFounding()
 	go b.tellLog() // not waited for: Log may never return
 	go b.loop()
 	return b, nil
@@ -176,7 +184,7 @@ func (b *Backend) Traits() election.Traits {
 var guarantees = election.Guarantees{
 	Failover: "no store; a minority of members may die at any time; with half of them gone nobody leads",
 	Clocks:   "pace only: those of two members differ by 5 % at most",
-	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories",
+	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories or never had one",
 	Renewal:  "none of its own: beats of all elections go together, 2(n-1) messages a tenth of the lease",
 	Waiting:  "nothing while the leader is heard of",
 	Notice:   "watch",
@@ -328,14 +336,20 @@ func (b *Backend) contest(name string) *contest {
 		return c
 	}
 	c := &contest{b: b, name: name, others: make(map[algo.ID]*said), seen: make(map[string]uint64), alarm: -1}
+	c.machine = b.machine(name)
+	b.contests[name] = c
+	return c
+}
+
+// machine returns this member's machine of an election, as it is after a start: what
+// this process has not done in the election, nobody else has done under its id since.
+func (b *Backend) machine(name string) algo.Machine {
 	known, ok := b.state.Elections[name]
 	if !ok {
 		known.Term = b.state.After
 	}
-	c.machine = b.algorithm.New(b.nowMs(), registry.Options{ID: b.options.ID, Members: b.options.ids(),
-		State: known, LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
-	b.contests[name] = c
-	return c
+	return b.algorithm.New(b.beganMs, registry.Options{ID: b.options.ID, Members: b.options.ids(), State: known,
+		Floor: b.state.Floor, LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
 }
 
 // room says whether this member can take part in one more election.
@@ -358,7 +372,9 @@ func (b *Backend) receive(l *link, items []item) {
 		c := b.contest(one.election)
 		switch one.kind {
 		case itemMessage:
-			c.step(algo.Received{From: l.peer, Message: one.message})
+			if b.state.Founded {
+				c.step(algo.Received{From: l.peer, Message: one.message})
+			}
 		case itemSaid:
 			c.hear(l.peer, one.said)
 		case itemNote:

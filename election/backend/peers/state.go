@@ -31,6 +31,10 @@ type state struct {
 	Birth     string                `json:"birth"`
 	Births    map[algo.ID]string    `json:"births"`
 	Elections map[string]algo.State `json:"elections"`
+	// Founded says that this member takes part; Floor is a term that all elections
+	// had not come to when it did so without having met all others (P7).
+	Founded bool   `json:"founded,omitempty"`
+	Floor   uint64 `json:"floor,omitempty"`
 }
 
 const (
@@ -133,6 +137,9 @@ func parseState(text []byte) (*state, error) {
 	}
 	if st.Births == nil || st.Elections == nil {
 		return nil, errors.New("the file lacks a part")
+	}
+	if st.Floor >= algo.TermMax {
+		return nil, fmt.Errorf("its floor is the term %d, and terms end at %d", st.Floor, uint64(algo.TermMax))
 	}
 	for name, one := range st.Elections {
 		if one.Term > algo.TermMax {

@@ -50,6 +50,8 @@ const protocol = "conclave-peers/1"
 // verdict says whether a hello is accepted; empty is yes.
 type verdict struct {
 	Refused string `json:"refused,omitempty"`
+	// Lost says that another directory of the same id was met before (P3).
+	Lost bool `json:"lost,omitempty"`
 }
 
 // said is what a member says about an election: the whole of it, again with
