@@ -264,6 +264,7 @@ type answerless struct {
 	broken    *atomic.Bool
 	meanwhile func() // returns when the delete was carried out
 	mine      *atomic.Bool
+	done      chan struct{} // closed behind meanwhile
 }
 
 func (a answerless) Write(b []byte) (int, error) {
@@ -273,12 +274,14 @@ func (a answerless) Write(b []byte) (int, error) {
 	a.mine.Store(true)
 	n, err := a.Conn.Write(b)
 	a.meanwhile()
+	close(a.done)
 	return n, errors.Join(err, a.Conn.Close())
 }
 
 func (a answerless) Read(b []byte) (int, error) {
 	n, err := a.Conn.Read(b)
 	if a.mine.Load() {
+		<-a.done // the client is not to go on before
 		return 0, net.ErrClosed
 	}
 	return n, err
@@ -297,7 +300,7 @@ func TestBarrierThatWasRaisedAgainStaysThoughTheAnswerOfLowerIsLost(t *testing.T
 			if err := NewBarrier(other, "/b", Options{}).Raise(within(t)); err != nil {
 				t.Error(err)
 			}
-		}, &atomic.Bool{}}, err
+		}, &atomic.Bool{}, make(chan struct{})}, err
 	}})
 	must(t, NewBarrier(c, "/b", Options{}).Raise(within(t)))
 	must(t, NewBarrier(c, "/b", Options{}).Lower(within(t)))

@@ -41,8 +41,8 @@ var (
 
 // SmallParts and FullParts are of a store that stands on two sides for a while.
 var (
-	SmallParts = Scope{Text: "2 candidates, clocks alike, 20 ms; the store once in two",
-		Candidates: 2, Rates: alike, Steps: 1, Parts: 1}
+	SmallParts = Scope{Text: "2 candidates, clocks alike, 60 ms; the store once in two",
+		Candidates: 2, Rates: alike, Steps: 3, Parts: 1}
 	FullParts = Scope{Text: "2 candidates, clocks alike, 120 ms; the store once in two",
 		Candidates: 2, Rates: alike, Steps: 6, Parts: 1}
 )
