@@ -129,6 +129,10 @@ func (r *Replica) tellTouches() {
 	}
 }
 
+// touchesMax is how many sessions one ping brings: a packet takes no more, also one to
+// Apache's leader with the default jute.maxbuffer. Others go ahead of it.
+const touchesMax = 64 << 10
+
 // takeTouches returns the sessions touched since the last time, in an order
 // that depends on nothing else.
 func (r *Replica) takeTouches() []zab.Touch {

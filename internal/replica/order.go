@@ -74,7 +74,16 @@ func (r *Replica) toLink(e *zab.Effect) { r.effects.Links = append(r.effects.Lin
 func (r *Replica) onSend(e *zab.Effect) {
 	switch {
 	case e.Message.Kind == zab.KindPing && r.peer.State() != zab.Leading:
-		e.Message.Touches = r.takeTouches()
+		pings := slices.Collect(slices.Chunk(r.takeTouches(), touchesMax))
+		for len(pings) > 1 {
+			ahead := *e
+			ahead.Message = zab.Message{Kind: zab.KindPing, Zxid: zab.PingUnasked(r.full), Touches: pings[0]}
+			r.effects.Links = append(r.effects.Links, ahead)
+			pings = pings[1:]
+		}
+		if len(pings) > 0 {
+			e.Message.Touches = pings[0]
+		}
 		if last := r.tree.LastZxid(); e.Message.Zxid >= 0 && r.same && last.Epoch() > 0 {
 			e.Message.Zxid = zab.PingSame(last)
 		}

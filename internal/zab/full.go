@@ -38,11 +38,16 @@ func (p *Peer) tellFull() {
 
 // pingUnasked sends a ping that answers none.
 func (p *Peer) pingUnasked() {
-	zxid := pingTouched
-	if p.full {
-		zxid = pingFull
+	p.send(p.learn.link, Message{Kind: KindPing, Zxid: PingUnasked(p.full)})
+}
+
+// PingUnasked is the zxid of a ping that answers none, of a learner whose disk has
+// room or not.
+func PingUnasked(full bool) zk.Zxid {
+	if full {
+		return pingFull
 	}
-	p.send(p.learn.link, Message{Kind: KindPing, Zxid: zxid})
+	return pingTouched
 }
 
 // noteFull hears with an unasked ping whether a learner's disk is full. The acks
