@@ -213,7 +213,8 @@ func (r *run) await(leaders <-chan election.View, tokens []election.Token) elect
 				return view
 			}
 		case <-limit:
-			r.t.Fatalf("nobody leads within %v, after %d leaderships", r.Patience, len(tokens))
+			r.t.Fatalf("nobody leads within %v, after %d leaderships; %d were believed in", r.Patience, len(tokens),
+				r.judge().leaderships)
 		}
 	}
 }
