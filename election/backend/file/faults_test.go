@@ -162,6 +162,28 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 	}
 }
 
+// The lock file is removed by hand while a token is being restored: the lock of what
+// is left keeps nobody out.
+func TestRestoreWantsTheLockThatOthersTake(t *testing.T) {
+	b := open(t, t.TempDir())
+	elect(t, b)
+	p, err := b.place("jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := p.openLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := os.Remove(p.path(lockFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.restore(lock, "jobs", 100); err == nil {
+		t.Error("a state was replaced that another may hold")
+	}
+}
+
 // TestRemovedLockFileIsNoticedByTheHolderFirst (F4, E10).
 func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 	b := open(t, t.TempDir())

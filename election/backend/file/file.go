@@ -29,6 +29,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -163,7 +164,16 @@ func (b *Backend) Restore(ctx context.Context, name string, token election.Token
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if held, err := tryLock(lock); err != nil || !held {
+	return p.restore(lock, name, token)
+}
+
+// restore stores a token under a lock file that was opened.
+func (p place) restore(lock *os.File, name string, token election.Token) error {
+	held, err := tryLock(lock)
+	if err == nil && held && !same(lock, p.path(lockFile)) {
+		held, err = false, errors.New("the lock file was replaced meanwhile")
+	}
+	if err != nil || !held {
 		return fmt.Errorf("file: restore %q: somebody leads, stop all candidates first (lock: %v)", name, err)
 	}
 	old, err := p.readState()
