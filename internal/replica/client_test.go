@@ -23,14 +23,17 @@ type client struct {
 	asked      []question // not answered yet, in order (R3)
 	watched    map[string]zk.Zxid
 	seen       zk.Zxid
-	closed     bool // nothing more comes
-	ended      bool // it asks for nothing more
+	closed     bool  // nothing more comes
+	ended      bool  // it asks for nothing more
+	beganMs    int64 // when it connected
+	timeoutMs  int64 // as it was told
 }
 
 // question is a request that waits for its answer.
 type question struct {
 	request *zk.Request
 	shown   zk.Zxid // to anybody, when it was asked
+	atMs    int64
 }
 
 // handshake is what a connection begins with.
@@ -54,6 +57,7 @@ func (w *world) sortedClients() []*client {
 // connect opens a connection to a server that is up.
 func (w *world) connect(id session.ConnID, s *server, h handshake) *client {
 	c := &client{w: w, id: id, server: s, identities: auth.Connected(fmt.Sprintf("10.1.0.%d", id)), xid: zk.Xid(id) * 1000, seen: h.seen, watched: map[string]zk.Zxid{}}
+	c.beganMs = w.now.MonoMs
 	w.clients[id] = c
 	r := &wire.ConnectRequest{TimeoutMs: h.timeoutMs, Session: h.session, LastZxidSeen: h.seen, ReadOnly: h.readOnly, Password: make([]byte, 16)}
 	if h.session != 0 && !h.wrong {
@@ -73,7 +77,10 @@ func (c *client) request(r *zk.Request) {
 	if wire.DecodeRequest(frame, wire.FrameBytesMax, e.Request) != nil {
 		e.Code = zk.ErrMarshalling
 	}
-	c.asked = append(c.asked, question{r, c.w.watcher.shown})
+	c.asked = append(c.asked, question{r, c.w.watcher.shown, c.w.now.MonoMs})
+	if r.Op == zk.OpCloseSession {
+		c.w.watcher.leaving[c.session] = true
+	}
 	c.server.push(e)
 }
 
@@ -109,7 +116,8 @@ func (s *server) Connected(id session.ConnID, r *wire.ConnectResponse) {
 		c.say("refused")
 		return
 	}
-	c.session = r.Session
+	c.session, c.timeoutMs = r.Session, int64(r.TimeoutMs)
+	s.w.watcher.lives(s, c, c.beganMs)
 	s.w.watcher.tells(s, "the handshake", s.replica.Tree().LastZxid())
 	s.w.watcher.sees(c, s.replica.Tree().LastZxid())
 	c.say("connected %s timeout=%d", s.w.name(r.Session), r.TimeoutMs)
@@ -133,6 +141,9 @@ func (s *server) Reply(id session.ConnID, h wire.ReplyHeader, res *zk.Result) {
 	c.say("%s %s %s%s", q.request.Op, zab.FormatZxid(h.Zxid), h.Code.Error(), body)
 	s.w.watcher.tells(s, q.request.Op.String(), h.Zxid)
 	s.w.watcher.sees(c, h.Zxid)
+	if q.request.Op.IsWrite() && h.Code == zk.OK {
+		s.w.watcher.lives(s, c, q.atMs-s.w.opts.TickMs/2)
+	}
 	if q.request.Op == zk.OpSync && h.Code == zk.OK && h.Zxid < q.shown {
 		s.w.t.Errorf("connection %d: a sync ends at %s, before it somebody saw %s", id, zab.FormatZxid(h.Zxid), zab.FormatZxid(q.shown))
 	}

@@ -24,13 +24,17 @@ type watcher struct {
 	elections int                      // roles begun
 	shown     zk.Zxid                  // to anybody
 	spoilt    map[quorum.ID]bool       // somebody has changed its tree
-	spread    bool                     // a spoilt tree was sent on
-	wiped     bool                     // a disk was exchanged: what was on a quorum may not be on one
+	untilMs   map[zk.SessionID]int64   // no server may have ended the session before
+	leaving   map[zk.SessionID]bool    // its client has asked for its end
+	has       map[quorum.ID]map[zk.SessionID]bool
+	spread    bool // a spoilt tree was sent on
+	wiped     bool // a disk was exchanged: what was on a quorum may not be on one
 }
 
 func newWatcher() watcher {
 	return watcher{
 		digests: map[zk.Zxid]zk.Digest{}, records: map[zk.Zxid]string{}, durable: map[quorum.ID]zk.Zxid{},
+		untilMs: map[zk.SessionID]int64{}, leaving: map[zk.SessionID]bool{}, has: map[quorum.ID]map[zk.SessionID]bool{},
 		spoilt: map[quorum.ID]bool{}, acked: map[string]zk.Zxid{}, seen: map[zk.SessionID]zk.Zxid{},
 	}
 }
@@ -62,6 +66,11 @@ func (v *watcher) done(s *server, o *operation, event *replica.Event) {
 // found a difference itself.
 func (v *watcher) stepped(s *server) {
 	r := s.replica
+	if r.Serving() {
+		v.ends(s)
+	} else {
+		delete(v.has, s.id)
+	}
 	if r.Fuzzy() || !r.Serving() || v.spoilt[s.id] {
 		return
 	}
@@ -73,6 +82,29 @@ func (v *watcher) stepped(s *server) {
 	if n := r.Counts().DigestMismatches; n != 0 && len(v.spoilt) == 0 {
 		s.w.t.Errorf("server %d counts %d digests that differ", s.id, n)
 	}
+}
+
+// lives notes that the leader knows of a session's client at a time: it has let it in, or
+// decided a write of its. A server tells its leader of signs of life twice a tick.
+func (v *watcher) lives(s *server, c *client, atMs int64) {
+	if !s.replica.ReadOnly() {
+		v.untilMs[c.session] = max(v.untilMs[c.session], atMs+c.timeoutMs)
+	}
+}
+
+// ends checks that no session has ended before the timeout that its client was told was
+// over, whoever led (session-S1).
+func (v *watcher) ends(s *server) {
+	before, now := v.has[s.id], map[zk.SessionID]bool{}
+	for _, l := range s.replica.Leases() {
+		now[l.ID] = true
+	}
+	for id := range before {
+		if untilMs := v.untilMs[id]; !now[id] && !v.leaving[id] && s.w.now.MonoMs < untilMs {
+			s.w.t.Errorf("session %s ended %d ms before its time", s.w.name(id), untilMs-s.w.now.MonoMs)
+		}
+	}
+	v.has[s.id] = now
 }
 
 // wrongPath is what a tree has that was spoilt at random.
