@@ -19,7 +19,7 @@ const readOnlyAfterMs = 2000
 
 // readOnlyTick begins the reading when nobody has led for long enough.
 func (r *Replica) readOnlyTick() {
-	if !r.opts.ReadOnly || r.readOnly || r.serving || r.untrusted {
+	if !r.opts.ReadOnly || r.readOnly || r.serving || r.untrusted || r.reloading {
 		return
 	}
 	// The peer may not have heard yet what the election has come to in this step.

@@ -8,6 +8,24 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
+// While the disk is read anew the tree is one that is about to be replaced: readers
+// would see it go back.
+func TestNothingIsReadWhileTheDiskIsReadAnew(t *testing.T) {
+	w := newWavering(t)
+	w.r.opts.ReadOnly = true
+	w.r.reloading = true
+	w.nowMs += readOnlyAfterMs + 1
+	w.step(Event{Kind: EventTick})
+	if w.r.ReadOnly() {
+		t.Error("it serves reads")
+	}
+	w.r.reloading = false
+	w.step(Event{Kind: EventTick})
+	if !w.r.ReadOnly() {
+		t.Error("it serves no reads afterwards")
+	}
+}
+
 // A server that has looked for long hears who leads and what time it is in one step.
 // It is not cut off then, and must not stay so in its role: it would refuse all writes.
 func TestServerThatIsElectedInTheStepOfATickIsNotCutOff(t *testing.T) {
