@@ -22,6 +22,7 @@ type port struct {
 	timeoutMs  int64
 	fresh      bool // its session was attached in this step
 	ended      bool // nothing more is read
+	left       bool // its client has gone in this step
 	identities []zk.Identity
 	out        []byte
 	late       []byte // of a mutant: events behind out

@@ -284,6 +284,11 @@ func (p *process) step() {
 	before := p.replica.Counts().Elections
 	effects := p.replica.Step(batch, p.now(), p)
 	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
+	for i := range batch {
+		if c := p.ports[batch[i].Conn]; c != nil && batch[i].Kind == replica.EventDisconnect {
+			c.left = true
+		}
+	}
 	p.w.watcher.stepped(p, batch, effects)
 	p.reconfigured(&effects.Ensembles)
 	p.carryOut(effects)

@@ -73,6 +73,7 @@ func (s *storm) draw() []plan {
 		}
 		switch {
 		case last.participants() < least || by.participants() < least:
+		case !s.roles.planned.mayBecome(by) || !by.mayBecome(last):
 		case maps.Equal(by, last):
 			return []plan{last}
 		default:

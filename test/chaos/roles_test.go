@@ -90,6 +90,18 @@ func (p plan) participants() int {
 	return n
 }
 
+// mayBecome reports whether servers take a change from p to next: a quorum of the new
+// participants must follow the leader already, and observers do not follow.
+func (p plan) mayBecome(next plan) bool {
+	follow := 0
+	for id, r := range next {
+		if r == participant && p[id] != observer {
+			follow++
+		}
+	}
+	return follow > next.participants()/2
+}
+
 func (p plan) String() string {
 	ids := map[role][]string{}
 	for _, id := range slices.Sorted(maps.Keys(p)) {
