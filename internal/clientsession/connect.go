@@ -106,7 +106,7 @@ func (m *Machine) diallingDialed(*Event) {
 	if m.seenWritable {
 		hello.Session, hello.Password = m.session, m.password
 	}
-	m.emit(Effect{Kind: Greet, Conn: m.conn, Greeting: hello, LastZxid: m.lastZxid})
+	m.emit(Effect{Kind: Greet, Conn: m.conn, Greeting: hello, LastZxid: m.LastZxid()})
 }
 
 func (m *Machine) greetingGreeted(e *Event) {

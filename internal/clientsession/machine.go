@@ -71,6 +71,7 @@ type Machine struct {
 	seenMs     int64 // when anything was last received
 	pings      []int64
 	rearming   int     // setWatches requests not answered yet
+	eventZxid  zk.Zxid // of the newest event of a watch
 	sinceZxid  zk.Zxid // up to which every watch of one shot has been told of changes
 	probeMs    int64
 	probeGapMs int64
@@ -234,8 +235,10 @@ func (m *Machine) Session() (zk.SessionID, zk.Password) { return m.session, m.pa
 // before that the one asked for.
 func (m *Machine) TimeoutMs() int64 { return m.timeoutMs }
 
-// LastZxid returns the highest zxid seen.
-func (m *Machine) LastZxid() zk.Zxid { return m.lastZxid }
+// LastZxid returns the highest zxid seen, in a reply or with an event: no server that
+// is behind it will do. That of an event says nothing about other events of its
+// transaction, so watches are set again from the last reply.
+func (m *Machine) LastZxid() zk.Zxid { return max(m.lastZxid, m.eventZxid) }
 
 // State returns the session's state.
 func (m *Machine) State() State { return m.state }

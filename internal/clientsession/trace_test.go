@@ -156,7 +156,7 @@ func (p *player) event(now int64, verb string, args []string) *Event {
 		}
 		e.Xid, e.Zxid, e.Code = xid, zk.Zxid(number("zxid")), zk.Code(number("code"))
 	case "event":
-		e.Watched = zk.Event{Type: eventType(p.t, args[0]), State: zk.StateSyncConnected, Path: args[1]}
+		e.Watched = zk.Event{Type: eventType(p.t, args[0]), State: zk.StateSyncConnected, Path: args[1], Zxid: zk.Zxid(number("zxid"))}
 	case "probed":
 		e.Addresses, e.Found = args[:1], args[1] == "rw"
 	case "submit":

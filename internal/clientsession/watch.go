@@ -179,6 +179,7 @@ func (m *Machine) notified(e *Event) {
 // before it is answered.
 func (m *Machine) notify(w *Watch, event zk.Event) {
 	m.markGap(w)
+	m.eventZxid = max(m.eventZxid, event.Zxid)
 	m.emit(Effect{Kind: Notify, Watch: w, Watched: event})
 }
 
