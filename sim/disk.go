@@ -238,7 +238,7 @@ func (t *turns) done(o *operation, event *replica.Event) {
 			p.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds that its tree is not that of its log", p.node)})
 		}
 		p.note("reloaded", event.Recovered.Stored.Last)
-		p.w.watcher.recovered(p, event.Recovered.Stored.Last)
+		p.w.watcher.recovered(p, event.Recovered.Stored.Last, event.Recovered.Untrusted)
 	}
 }
 

@@ -31,6 +31,7 @@ type observer struct {
 	records   map[zk.Zxid]record
 	snapshots map[*process]arrival
 	sources   map[*process]quorum.ID // whose state a server has taken over last
+	copied    map[*process][]zk.Zxid // the last history that came with a state
 	lines     *lines
 }
 
@@ -49,16 +50,21 @@ type arrival struct {
 func newObserver(w *world) *observer {
 	o := &observer{
 		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
-		sequences: check.NewSequences(), expiry: check.NewExpiry(), signs: newSigns(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{},
+		sequences: check.NewSequences(), expiry: check.NewExpiry(), signs: newSigns(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{}, copied: map[*process][]zk.Zxid{},
 		local: check.NewLocal(w.plan.Upgrade),
 	}
 	o.readOnly = check.NewReadOnly(o.model, o.order)
 	return o
 }
 
-// recovered is a server that has come back from its disk.
-func (o *observer) recovered(p *process, last zk.Zxid) {
+// recovered is a server that has come back from its disk. One that is being filled
+// again, and has no vote, may have the state that a leader has sent, though it did not
+// find it at the start before, when its disk could not be read.
+func (o *observer) recovered(p *process, last zk.Zxid, untrusted bool) {
 	delete(o.snapshots, p)
+	if sent := o.copied[p]; untrusted && last > 0 && slices.Contains(sent, last) {
+		o.order.Copy(p.id, sent)
+	}
 	if p.rot.lied || p.rot.lost {
 		o.order.Damaged(p.id)
 	}
@@ -83,6 +89,7 @@ func (o *observer) loading(p *process, link zab.LinkID, from quorum.ID, history 
 func (o *observer) took(p *process, link zab.LinkID) {
 	if a, here := o.snapshots[p]; here && a.link == link && p.links[link] != nil {
 		o.order.Copy(p.id, a.history)
+		o.copied[p] = a.history
 	}
 	delete(o.snapshots, p)
 }
