@@ -212,7 +212,7 @@ func TestHuntsFindNothingElse(t *testing.T) {
 // TestSeedsThatHaveFailed runs what once found a bug in what is served with; each
 // has its line in docs/bugs.md.
 func TestSeedsThatHaveFailed(t *testing.T) {
-	for _, seed := range []uint64{11, 53, 77, 316, 1653, 3043, 4758, 4846, 15668} {
+	for _, seed := range []uint64{11, 53, 77, 316, 1653, 3043, 4758, 4846, 15668, 18656, 40109} {
 		if r := Run(Draw(seed), nil); r.Err != nil {
 			t.Errorf("seed %d at %d ms: %v", seed, r.AtMs, r.Err)
 		}

@@ -108,6 +108,7 @@ func (r *Replica) adopt(s *State) {
 	r.sessions.Clear()
 	for id, timeoutMs := range s.sessions {
 		r.sessions.Open(id, timeoutMs, r.now.MonoMs)
+		r.locals.Remove(id) // it was upgraded while this server had no part
 	}
 }
 
