@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
 )
 
 // down is a store that can be told to answer nothing but errors.
@@ -56,8 +58,14 @@ func kept(b *Backend) (claims, stale int) {
 // TestClaimsAreForgottenWithoutAStore: one that has written nothing needs no
 // answer, and one that has is forgotten when the record shows it gone.
 func TestClaimsAreForgottenWithoutAStore(t *testing.T) {
-	store := &down{Memory: NewMemory(nil)}
-	b := New(store, Options{})
+	synctest.Test(t, claimsAreForgottenWithoutAStore)
+}
+
+func claimsAreForgottenWithoutAStore(t *testing.T) {
+	c := electiontest.VirtualClock(1)
+	store := &down{Memory: NewMemory(c)}
+	b := New(store, Options{Clock: c})
+	defer b.Close()
 	store.reads.Store(true)
 	for i := range 5 {
 		if err := b.Release(t.Context(), try(t, b, i)); err != nil {
