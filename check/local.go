@@ -16,7 +16,7 @@ const propertyLocal = "local"
 //	L1  The process that has given such a session attaches it, and no other, until
 //	    it is upgraded: a transaction makes it one that all know.
 //	L2  It is upgraded for a client that asks for an ephemeral, where servers do that.
-//	L3  It ends no sooner than its timeout behind the last sign of life that its
+//	L3  It ends no sooner than its timeout after the last heartbeat that its
 //	    server has had, and no later than a slack behind that.
 //	L4  A client is refused an ephemeral only where servers do not upgrade.
 type Local struct {
@@ -56,7 +56,7 @@ func (l *Local) Attached(id zk.SessionID, server quorum.ID, life int, timeoutMs,
 // Has reports whether a session was given by one process, and not upgraded.
 func (l *Local) Has(id zk.SessionID) bool { return l.sessions[id] != nil && !l.sessions[id].over }
 
-// Heard says that its server has had a sign of life of a client, if sure; or that it
+// Heard says that its server has heard a client, if sure; or that it
 // may have.
 func (l *Local) Heard(id zk.SessionID, nowMs int64, sure bool) {
 	s := l.sessions[id]
