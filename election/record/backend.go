@@ -104,13 +104,14 @@ func (b *Backend) book(name string) *line.Book {
 
 // see reads the record and notes what it has seen.
 func (b *Backend) see(ctx context.Context, name string, lease time.Duration) (line.Sight, error) {
+	asked := b.now()
 	answer, err := b.read(ctx, name, lease)
 	if err != nil {
 		return line.Sight{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.book(name).See(b.now(), answer.Record, answer.Version), nil
+	return b.book(name).See(asked, b.now(), answer.Record, answer.Version), nil
 }
 
 // Elections returns the names of all elections that have a record.

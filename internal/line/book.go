@@ -26,6 +26,8 @@ type claim struct {
 	wrote bool
 	// beat is the greatest that this claim has put into a write as the holder.
 	beat uint64
+	// sent is when the last write was.
+	sent election.Instant
 	// pending are the versions that writes expect whose answer has not come.
 	// Any answer to a write tells that the version it expected is gone for
 	// good, and so are all other writes that expect it.
@@ -36,11 +38,11 @@ type claim struct {
 	fresh   bool
 }
 
-// See notes what an answer that arrived at now has shown, and returns what is
-// known with it.
-func (b *Book) See(now election.Instant, record Record, version string) Sight {
-	b.seen.see(record, version, now)
-	b.sweep(record, version)
+// See notes what the answer has shown to a Read of the instant asked, which arrived
+// at now, and returns what is known with it.
+func (b *Book) See(asked, now election.Instant, record Record, version string) Sight {
+	b.seen.see(asked, now, record, version)
+	b.sweep(asked, record, version)
 	return b.seen
 }
 
@@ -63,13 +65,13 @@ func (b *Book) Claims() (known, stale int) { return len(b.claims), len(b.stale) 
 
 // sweep forgets the claims whose release has failed, once the record shows that
 // nothing of them is left and nothing can come.
-func (b *Book) sweep(record Record, version string) {
+func (b *Book) sweep(asked election.Instant, record Record, version string) {
 	if len(b.stale) == 0 {
 		return
 	}
 	b.stale = slices.DeleteFunc(b.stale, func(nonce string) bool {
 		c := b.claims[nonce]
-		if c != nil && !c.left(nonce, record, version) {
+		if c != nil && !c.left(nonce, asked, record, version) {
 			return false
 		}
 		delete(b.claims, nonce)
@@ -77,19 +79,21 @@ func (b *Book) sweep(record Record, version string) {
 	})
 }
 
-// left reports whether a claim that is over has left the record for good.
-func (c *claim) left(nonce string, record Record, version string) bool {
+// left reports whether a claim that is over has left the record for good, as shown
+// to a Read of the instant asked. What was asked before the claim's last write may be
+// older than the version which that expects.
+func (c *claim) left(nonce string, asked election.Instant, record Record, version string) bool {
 	there := record.Nonce == nonce || record.Next != nil && record.Next.Nonce == nonce
-	return c.over && !there && !c.pending[version]
+	return c.over && asked > c.sent && !there && !c.pending[version]
 }
 
 // write notes a write that is sent now, of which nobody knows yet whether it takes
 // effect.
-func (c *claim) write(record Record, version string) Want {
+func (c *claim) write(now election.Instant, record Record, version string) Want {
 	if c.pending == nil {
 		c.pending = make(map[string]bool)
 	}
-	c.wrote = true
+	c.wrote, c.sent = true, now
 	c.pending[version] = true
 	return Want{Kind: Write, Record: record, Version: version}
 }

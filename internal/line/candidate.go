@@ -44,7 +44,7 @@ func (b *Book) Candidate(c election.Claim, seed uint64) *Candidate {
 // Begin looks at the record.
 func (c *Candidate) Begin(now election.Instant) Want {
 	c.answered = now
-	return c.ask(Want{Kind: Read})
+	return c.ask(now, Want{Kind: Read})
 }
 
 // Warmed says that the warm-up has ended. A candidate that waits looks again.
@@ -55,8 +55,8 @@ func (c *Candidate) Warmed(ready bool) {
 	}
 }
 
-func (c *Candidate) ask(w Want) Want {
-	c.asked = w
+func (c *Candidate) ask(now election.Instant, w Want) Want {
+	c.asked, c.sent = w, now
 	return w
 }
 
@@ -70,7 +70,7 @@ func (c *Candidate) Answer(now election.Instant, a Answer) Want {
 	case Unanswered:
 		return c.fail(now)
 	case Woken:
-		return c.ask(Want{Kind: Read})
+		return c.ask(now, Want{Kind: Read})
 	case Shown:
 		return c.look(now, a)
 	}
@@ -79,25 +79,25 @@ func (c *Candidate) Answer(now election.Instant, a Answer) Want {
 	case a.Kind == NotYet:
 		return c.wait(now, asked.Version, c.sent.Add(a.After))
 	case a.Kind == Written && c.move == take:
-		return c.ask(Want{Grant: asked.Record.grant(election.Grant{Claim: c.claim, Sent: c.sent})})
+		return c.ask(now, Want{Grant: asked.Record.grant(election.Grant{Claim: c.claim, Sent: c.sent})})
 	case a.Kind == Written && c.move != undo:
 		c.beaten = c.sent
 		if c.move == cold {
 			c.warmth = notAsked // to be nominated from here on is to be asked anew
 		}
 	}
-	return c.ask(Want{Kind: Read})
+	return c.ask(now, Want{Kind: Read})
 }
 
 // fail asks again later, and gives up a store that has not answered for the time
 // of a lease.
 func (c *Candidate) fail(now election.Instant) Want {
 	if c.asked.Kind != Wait && now.Sub(c.answered) > c.claim.Lease {
-		return c.ask(Want{Err: ErrUnanswered})
+		return c.ask(now, Want{Err: ErrUnanswered})
 	}
 	pause := RetryPause(c.failures, c.claim.Lease)
 	c.failures++
-	return c.ask(Want{Kind: Pause, Until: now.Add(pause/2 + c.chance(pause/2))})
+	return c.ask(now, Want{Kind: Pause, Until: now.Add(pause/2 + c.chance(pause/2))})
 }
 
 // RetryPause is how long to wait at most after so many failures in a row: longer
@@ -118,14 +118,14 @@ func (c *Candidate) chance(limit time.Duration) time.Duration {
 // wait looks again when the record has changed, or at a time.
 func (c *Candidate) wait(now election.Instant, version string, until election.Instant) Want {
 	if until <= now {
-		return c.ask(Want{Kind: Read})
+		return c.ask(now, Want{Kind: Read})
 	}
-	return c.ask(Want{Kind: Wait, Version: version, Until: min(until, now.Add(c.claim.Lease))})
+	return c.ask(now, Want{Kind: Wait, Version: version, Until: min(until, now.Add(c.claim.Lease))})
 }
 
 // look decides by the record as it was read.
 func (c *Candidate) look(now election.Instant, a Answer) Want {
-	seen := c.book.See(now, a.Record, a.Version)
+	seen := c.book.See(c.sent, now, a.Record, a.Version)
 	if seen.Record.Nonce == c.claim.Nonce {
 		return c.write(now, undo, seen.Record.undone())
 	}
@@ -159,7 +159,7 @@ func (c *Candidate) make(now election.Instant, move move, again election.Instant
 			c.behind, c.joinAt = true, 0
 		}
 		c.answered, c.failures = now, 0
-		return c.wait(now, a.Version, again)
+		return c.wait(now, c.book.seen.Version, again)
 	}
 	return c.write(now, move, record)
 }
@@ -168,10 +168,10 @@ func (c *Candidate) make(now election.Instant, move move, again election.Instant
 // grant counts from here (R2).
 func (c *Candidate) write(now election.Instant, move move, record Record) Want {
 	if c.own.over {
-		return c.ask(Want{Err: ErrReleased})
+		return c.ask(now, Want{Err: ErrReleased})
 	}
-	c.move, c.sent = move, now
-	return c.ask(c.own.write(record, c.book.seen.Version))
+	c.move = move
+	return c.ask(now, c.own.write(now, record, c.book.seen.Version))
 }
 
 // giveRoom lets those who stood in line together come to the free place one

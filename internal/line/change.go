@@ -19,6 +19,7 @@ type Change struct {
 	own    *claim
 	editor Editor
 	asked  Want
+	sent   election.Instant
 }
 
 // Change changes the record for a claim, "" being nobody's.
@@ -31,8 +32,8 @@ func (b *Book) Change(nonce string, editor Editor) *Change {
 }
 
 // Begin looks at the record.
-func (c *Change) Begin(election.Instant) Want {
-	c.asked = Want{Kind: Read}
+func (c *Change) Begin(now election.Instant) Want {
+	c.asked, c.sent = Want{Kind: Read}, now
 	return c.asked
 }
 
@@ -44,12 +45,12 @@ func (c *Change) Answer(now election.Instant, a Answer) Want {
 	}
 	switch a.Kind {
 	case Shown:
-		seen := c.book.See(now, a.Record, a.Version)
+		seen := c.book.See(c.sent, now, a.Record, a.Version)
 		record, needed, err := c.editor.Edit(now, a.Wall, seen)
 		if err != nil || !needed {
 			return Want{Version: seen.Version, Err: err}
 		}
-		c.asked = c.own.write(record, seen.Version)
+		c.asked = c.own.write(now, record, seen.Version)
 		return c.asked
 	case Written:
 		return Want{Version: version}

@@ -32,7 +32,7 @@ func (b *Book) Renewal(grant election.Grant) *Renewal {
 // Begin writes, if the record is known.
 func (r *Renewal) Begin(now election.Instant) Want {
 	if !r.own.fresh {
-		r.asked = Want{Kind: Read}
+		r.asked, r.sent = Want{Kind: Read}, now
 		return r.asked
 	}
 	// Whoever is next in line in it was not heard of since it was seen: a beat
@@ -49,7 +49,7 @@ func (r *Renewal) Answer(now election.Instant, a Answer) Want {
 	}
 	switch a.Kind {
 	case Shown:
-		seen := r.book.See(now, a.Record, a.Version)
+		seen := r.book.See(r.sent, now, a.Record, a.Version)
 		if seen.Record.Nonce != r.grant.Claim.Nonce {
 			return Want{Grant: r.grant, Err: lost(seen.Record)}
 		}
@@ -72,7 +72,7 @@ func (r *Renewal) write(now election.Instant, seen Sight) Want {
 	}
 	record.Beat = r.own.nextBeat(record.Beat)
 	r.sent = now
-	r.asked = r.own.write(record, seen.Version)
+	r.asked = r.own.write(now, record, seen.Version)
 	return r.asked
 }
 

@@ -19,6 +19,7 @@ type Sight struct {
 	// of a holder may last whose record was taken back to that of an older one.
 	leaseMs   int64
 	token     election.Token
+	tokenAt   election.Instant // when it was seen first
 	tokenIn   string
 	notBefore election.Instant
 }
@@ -36,14 +37,21 @@ func (m *mark) see(nonce string, beat uint64, now election.Instant) {
 	}
 }
 
-// see notes what an answer that arrived at now has shown.
-func (s *Sight) see(record Record, version string, now election.Instant) {
-	s.Record, s.Version = record, version
-	if record.Token < s.token {
+// see notes what an answer that arrived at now has shown. An older record than one
+// that was seen before was taken back, unless the question is older still: then its
+// answer was overtaken by that of a later one, and shows nothing new.
+func (s *Sight) see(asked, now election.Instant, record Record, version string) {
+	switch {
+	case record.Token >= s.token:
+		s.tokenIn = record.Incarnation
+	case asked < s.tokenAt:
+		return
+	default:
 		s.notBefore = max(s.notBefore, s.VacantAt())
 	}
-	if record.Token >= s.token {
-		s.tokenIn = record.Incarnation
+	s.Record, s.Version = record, version
+	if record.Token > s.token {
+		s.tokenAt = now
 	}
 	switch {
 	case record.Nonce != "":

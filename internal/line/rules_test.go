@@ -37,15 +37,61 @@ func TestTokensGrowOverWhatWasForgotten(t *testing.T) {
 func TestTokenOfACutOffServerDoesNotCount(t *testing.T) {
 	wall := time.UnixMilli(1_700_000_000_000)
 	var s Sight
-	s.see(Record{Nonce: "a", Token: 1_700_000_000_000 + stride + 7200_000, Incarnation: "1"}, "1", 0) // not confirmed
+	s.see(0, 0, Record{Nonce: "a", Token: 1_700_000_000_000 + stride + 7200_000, Incarnation: "1"}, "1") // not confirmed
 	before := Record{Nonce: "b", Token: 1_700_000_000_000 + stride, Incarnation: "2"}
-	s.see(before, "2", 1)
+	s.see(1, 1, before, "2")
 	forgotten := before.taken(election.Claim{ID: "c", Nonce: "c"}, s.known("2"), "2", wall)
 	if after := before.taken(election.Claim{ID: "d", Nonce: "d"}, 0, "3", wall); after.Token <= forgotten.Token {
 		t.Errorf("token %d after %d", after.Token, forgotten.Token)
 	}
-	s.see(Record{Nonce: "d", Token: before.Token + 5*stride, Incarnation: "2"}, "3", 2)
+	s.see(2, 2, Record{Nonce: "d", Token: before.Token + 5*stride, Incarnation: "2"}, "3")
 	if got := s.known("2"); got != before.Token+5*stride {
 		t.Errorf("known are %d", got)
+	}
+}
+
+// TestAnswerThatWasOvertakenTakesNothingBack: two calls read at once. The answer of
+// the one that asked first arrives last, and is older than what the other has seen.
+func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
+	old := Record{Token: 1, Beat: 1}
+	lead := Record{Token: 2, Nonce: "a", LeaseMs: 1000, Beat: 2}
+	over := Record{Token: 2, Beat: 3}
+	var s Sight
+	s.see(0, 1, old, "1")
+	s.see(3, 4, lead, "2")
+	s.see(2, 5, old, "1")
+	if s.Version != "2" || s.notBefore != 0 {
+		t.Errorf("an older answer counts: version %s, vacant not before %d", s.Version, s.notBefore)
+	}
+	s.see(6, 7, over, "3")
+	if at := s.VacantAt(); at > 7 {
+		t.Errorf("vacant at %d, though the holder has released it", at)
+	}
+	s.see(8, 9, lead, "4")
+	s.see(10, 11, old, "5")
+	if at := s.VacantAt(); at != election.Instant(9+time.Second) {
+		t.Errorf("vacant at %d: a record that was taken back frees nothing for a lease", at)
+	}
+}
+
+// TestAnswerThatWasOvertakenForgetsNoClaim: the write of a claim that was released in
+// vain may still arrive, whatever a read shows that was asked before it.
+func TestAnswerThatWasOvertakenForgetsNoClaim(t *testing.T) {
+	b := NewBook()
+	c := b.Candidate(election.Claim{ID: "a", Nonce: "a", Lease: time.Second}, 0)
+	c.Begin(0)
+	if w := c.Answer(1, Answer{Kind: Shown, Version: "2"}); w.Kind != Write {
+		t.Fatalf("the candidate wants %d, not to write", w.Kind)
+	}
+	r := b.Release(election.Grant{Claim: election.Claim{Nonce: "a"}})
+	r.Begin(2)
+	r.Abandon()
+	b.See(0, 3, Record{}, "1")
+	if known, _ := b.Claims(); known != 1 {
+		t.Error("the claim is forgotten, and its write may take effect")
+	}
+	b.See(3, 4, Record{}, "3")
+	if known, _ := b.Claims(); known != 0 {
+		t.Error("the claim is never forgotten")
 	}
 }
