@@ -1,4 +1,4 @@
-// Package algo says what an election algorithm without a store is.
+// Package algo defines what an election algorithm without a store is.
 //
 // A Machine is one member's part of one election: a state machine that takes
 // an Event and the time in milliseconds, and returns the Effects to carry out,
@@ -8,12 +8,12 @@
 //
 // What always holds of every machine, by number:
 //
-//	A1  Time is looked at before the event: nothing that ran out is revived
-//	    by what came late.
-//	A2  A Persist is among the effects before all that depends on it, and what
-//	    follows it is carried out only when it is on disk.
-//	A3  Lead and Lost come in turn, Lead first.
-//	A4  Only a member that campaigns leads.
+//	algo-A1  A machine looks at the time before the event: an event that comes
+//	         late revives nothing that has run out.
+//	algo-A2  A Persist comes before all effects that depend on it, and what
+//	         follows it is carried out only when it is on disk.
+//	algo-A3  Lead and Lost come in turn, Lead first.
+//	algo-A4  Only a member that campaigns leads.
 //
 // The algorithms are in the packages below this one. Of these only raft
 // promises that no two members lead at a time.
@@ -40,38 +40,39 @@ type Machine interface {
 	Status() Status
 }
 
-// Status is what a member believes.
+// Status is what a member knows.
 type Status struct {
 	// Leader is the member that leads as far as this one knows, empty for
-	// nobody. It may be this one.
+	// none. It may be this one.
 	Leader ID
 	// Term is the highest term seen; 0 where an algorithm has none.
 	Term uint64
-	// Leads is whether this member leads: between Lead and Lost.
+	// Leads reports whether this member leads: between Lead and Lost.
 	Leads bool
-	// UntilMs is until when it may believe so without a further proof. It is
-	// 0 where an algorithm has no proof.
+	// UntilMs is until when it may lead without a further proof. It is 0 where
+	// an algorithm has no proof.
 	UntilMs int64
 }
 
 // State is what a machine keeps on disk.
 type State struct {
-	// Term is the highest term seen, and Vote who has this member's vote in
-	// it, empty for nobody.
+	// Term is the highest term seen. Vote is the candidate that has this
+	// member's vote in it, empty for none.
 	Term uint64 `json:"term"`
 	Vote ID     `json:"vote,omitempty"`
-	// Config is the newest configuration that this member has taken over.
+	// Config is the newest configuration that this member has adopted.
 	Config Config `json:"config,omitzero"`
 }
 
-// Config is who votes. Configurations are ordered by Term, then Version.
+// Config names the members that vote. Configurations are ordered by Term, then
+// Version.
 type Config struct {
 	Term    uint64 `json:"term"`
 	Version uint64 `json:"version"`
 	Members []ID   `json:"members"`
 }
 
-// Less is the order of configurations.
+// Less reports whether c is older than d.
 func (c Config) Less(d Config) bool {
 	return c.Term < d.Term || c.Term == d.Term && c.Version < d.Version
 }
@@ -85,19 +86,19 @@ type Event interface{ event() }
 type (
 	// Campaign says that this member wants to lead, until Withdraw. When the
 	// leader has gone it lets others come first for LaterMs, which a later
-	// Campaign changes. Only raft heeds that.
+	// Campaign changes. Only raft honours LaterMs.
 	Campaign struct{ LaterMs int64 }
 
 	// Withdraw says that it does not want to lead any more. A leader steps
-	// down and lets the others know.
+	// down and sends StepDown to the others.
 	Withdraw struct{}
 
 	// Transfer makes a leader step down in favour of another member, or of
-	// itself with a new term. Only raft heeds the choice.
+	// itself with a new term. Only raft honours the choice.
 	Transfer struct{ To ID }
 
 	// Reconfigure asks a leader for other members, of which one at most comes
-	// or goes. Only raft knows it; it is dropped when it cannot be done now.
+	// or goes. Only raft knows it, and drops it when it cannot be done now.
 	Reconfigure struct{ Members []ID }
 
 	// Received is a message of another member.
@@ -124,7 +125,7 @@ type Effect interface {
 }
 
 type (
-	// Persist puts the state on disk before the effects that follow (A2).
+	// Persist puts the state on disk before the effects that follow (algo-A2).
 	Persist struct{ State }
 
 	// Send gives a message to another member. It may be lost.
@@ -134,27 +135,27 @@ type (
 	}
 
 	// Lead says that this member leads from here on. Term is 0 where an
-	// algorithm has no fencing token. SentMs is when the request was sent by
-	// which a quorum proved it, UntilMs until when that may be believed; both
-	// are 0 where an algorithm has no proof.
+	// algorithm has no fencing token. SentMs is when the member sent the
+	// heartbeat with which a quorum proved it, UntilMs until when the proof
+	// holds; both are 0 where an algorithm has no proof.
 	Lead struct {
 		Term            uint64
 		SentMs, UntilMs int64
 	}
 
-	// Extend says that the leadership was proved again.
+	// Extend says that a quorum has proved the leadership again.
 	Extend struct{ SentMs, UntilMs int64 }
 
 	// Lost says that this member leads no more.
 	Lost struct{ Term uint64 }
 
-	// Follow says that another member leads, or nobody as far as is known.
+	// Follow says that another member leads, or none as far as is known.
 	Follow struct {
 		Leader ID
 		Term   uint64
 	}
 
-	// Reconfigured says that a quorum of a configuration has taken it over.
+	// Reconfigured says that a quorum of a configuration has adopted it.
 	Reconfigured struct{ Config }
 )
 

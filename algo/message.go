@@ -7,40 +7,42 @@ import (
 	"strings"
 )
 
-// Message is what members tell each other. All algorithms share the form; the
-// package of each says which fields its words use.
+// Message is what members send each other. All algorithms share the form; the
+// package of each says which fields its messages use.
 type Message struct {
-	Word Word
+	Type MessageType
 	// Term of the sender, or the one it asks for.
 	Term uint64
-	// Round is the number by which answers find their question.
+	// Round is the number by which an answer finds its request.
 	Round uint64
-	// Permit is a term whose leader has stepped down in favour of the sender.
-	Permit uint64
-	// Member is a member that the message tells of.
+	// TransferTerm is the term of a leader that stepped down in favour of the
+	// sender (Ongaro, section 3.10), 0 for none.
+	TransferTerm uint64
+	// Member is the member that the message is about.
 	Member ID
-	// Yes is the answer.
-	Yes bool
+	// Granted is the answer to a request for a vote, and to a heartbeat.
+	Granted bool
 	// Config is the configuration of the sender, its members only where the
-	// other has to learn them.
+	// receiver has to learn them.
 	Config Config
 }
 
-// Word is what a message says.
-type Word uint8
+// MessageType is what a message is for.
+type MessageType uint8
 
-// The words. A number that was in use is never given another meaning.
+// The types. A number that was in use is never given another meaning.
 const (
-	// Of raft: questions, answers, beats; Now makes a member campaign at once.
-	AskFirst Word = iota + 1 // pre-vote
-	AskFirstReply
-	Ask // vote
-	AskReply
-	Beat
-	BeatReply
-	Now
-	// Free: a leader has stepped down. All algorithms.
-	Free
+	// Of raft, by its own names. Heartbeat is an AppendEntries without entries,
+	// since there is no log; TimeoutNow makes its receiver campaign at once.
+	PreVote MessageType = iota + 1
+	PreVoteReply
+	RequestVote
+	RequestVoteReply
+	Heartbeat
+	HeartbeatReply
+	TimeoutNow
+	// StepDown says that the sender has stepped down. All algorithms use it.
+	StepDown
 	// Of bully.
 	Election
 	Answer
@@ -51,24 +53,25 @@ const (
 	Passed // a message of the ring has arrived
 	// Of lowest.
 	Alive
-	wordEnd
+	typeEnd
 )
 
-var wordNames = [...]string{"?", "ASK-FIRST", "ASK-FIRST-REPLY", "ASK", "ASK-REPLY", "BEAT", "BEAT-REPLY",
-	"NOW", "FREE", "ELECTION", "ANSWER", "COORDINATOR", "TOKEN", "ELECTED", "PASSED", "ALIVE"}
+// Each name is spelled as in the paper that it comes from.
+var typeNames = [...]string{"?", "PreVote", "PreVoteReply", "RequestVote", "RequestVoteReply", "Heartbeat",
+	"HeartbeatReply", "TimeoutNow", "StepDown", "ELECTION", "ANSWER", "COORDINATOR", "TOKEN", "ELECTED", "PASSED", "ALIVE"}
 
-// String returns the word as traces show it.
-func (w Word) String() string {
-	if w >= wordEnd {
+// String returns the name that traces show.
+func (t MessageType) String() string {
+	if t >= typeEnd {
 		return "?"
 	}
-	return wordNames[w]
+	return typeNames[t]
 }
 
 // String shows the fields that are in use.
 func (m Message) String() string {
 	var b strings.Builder
-	b.WriteString(m.Word.String())
+	b.WriteString(m.Type.String())
 	number := func(name string, n uint64) {
 		if n > 0 {
 			fmt.Fprintf(&b, " %s=%d", name, n)
@@ -76,16 +79,16 @@ func (m Message) String() string {
 	}
 	number("term", m.Term)
 	number("round", m.Round)
-	number("permit", m.Permit)
+	number("transfer", m.TransferTerm)
 	if m.Member != "" {
 		fmt.Fprintf(&b, " member=%s", m.Member)
 	}
-	switch m.Word {
-	case AskFirstReply, AskReply, BeatReply:
-		if m.Yes {
-			b.WriteString(" yes")
+	switch m.Type {
+	case PreVoteReply, RequestVoteReply, HeartbeatReply:
+		if m.Granted {
+			b.WriteString(" granted")
 		} else {
-			b.WriteString(" no")
+			b.WriteString(" refused")
 		}
 	}
 	if len(m.Config.Members) > 0 {
@@ -104,15 +107,15 @@ const (
 // ErrMessage is returned for bytes that are no message.
 var ErrMessage = errors.New("algo: these bytes are no message")
 
-// Append appends the message: the word, a byte of flags, then the numbers as
+// Append appends the message: the type, a byte of flags, then the numbers as
 // varints and the ids with a length byte in front.
 func (m Message) Append(b []byte) []byte {
 	var flags byte
-	if m.Yes {
+	if m.Granted {
 		flags = 1
 	}
-	b = append(b, byte(m.Word), flags)
-	for _, n := range [...]uint64{m.Term, m.Round, m.Permit, m.Config.Term, m.Config.Version} {
+	b = append(b, byte(m.Type), flags)
+	for _, n := range [...]uint64{m.Term, m.Round, m.TransferTerm, m.Config.Term, m.Config.Version} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = appendID(b, m.Member)
@@ -130,12 +133,12 @@ func appendID(b []byte, id ID) []byte {
 
 // DecodeMessage takes a message off the front and returns the rest.
 func DecodeMessage(b []byte) (Message, []byte, error) {
-	if len(b) < 2 || b[0] == 0 || Word(b[0]) >= wordEnd || b[1] > 1 {
+	if len(b) < 2 || b[0] == 0 || MessageType(b[0]) >= typeEnd || b[1] > 1 {
 		return Message{}, nil, ErrMessage
 	}
-	m := Message{Word: Word(b[0]), Yes: b[1] == 1}
+	m := Message{Type: MessageType(b[0]), Granted: b[1] == 1}
 	b = b[2:]
-	for _, n := range [...]*uint64{&m.Term, &m.Round, &m.Permit, &m.Config.Term, &m.Config.Version} {
+	for _, n := range [...]*uint64{&m.Term, &m.Round, &m.TransferTerm, &m.Config.Term, &m.Config.Version} {
 		value, size := binary.Uvarint(b)
 		if size <= 0 {
 			return Message{}, nil, ErrMessage
@@ -166,8 +169,8 @@ func takeID(b []byte) (ID, []byte, bool) {
 	return ID(b[1:end]), b[end:], true
 }
 
-// ValidateID says whether a member may bear this id: 1 to 255 bytes without
-// blanks, controls and the characters that addresses are written with.
+// ValidateID returns an error unless a member may bear this id: 1 to 255 bytes
+// without blanks, controls and the characters that addresses are written with.
 func ValidateID(id ID) error {
 	if id == "" || len(id) > idBytesMax {
 		return fmt.Errorf("member id %q: must have 1 to %d bytes", id, idBytesMax)

@@ -8,10 +8,10 @@ import (
 
 func TestMessagesComeBackAsTheyWereWritten(t *testing.T) {
 	messages := []Message{
-		{Word: AskFirst, Term: 7, Round: 1 << 60, Permit: 6},
-		{Word: AskReply, Term: 7, Yes: true, Member: "b"},
-		{Word: Beat, Term: 9, Config: Config{Term: 3, Version: 8, Members: []ID{"a", "b", "c"}}},
-		{Word: Alive},
+		{Type: PreVote, Term: 7, Round: 1 << 60, TransferTerm: 6},
+		{Type: RequestVoteReply, Term: 7, Granted: true, Member: "b"},
+		{Type: Heartbeat, Term: 9, Config: Config{Term: 3, Version: 8, Members: []ID{"a", "b", "c"}}},
+		{Type: Alive},
 	}
 	var b []byte
 	for _, m := range messages {
@@ -29,13 +29,13 @@ func TestMessagesComeBackAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestEveryWordHasAName(t *testing.T) {
+func TestEveryTypeHasAName(t *testing.T) {
 	seen := map[string]bool{}
-	for w := Word(1); w < wordEnd; w++ {
-		if name := w.String(); name == "" || name == "?" || seen[name] {
-			t.Errorf("word %d is called %q", w, name)
+	for m := MessageType(1); m < typeEnd; m++ {
+		if name := m.String(); name == "" || name == "?" || seen[name] {
+			t.Errorf("type %d is called %q", m, name)
 		}
-		seen[w.String()] = true
+		seen[m.String()] = true
 	}
 }
 
@@ -53,7 +53,7 @@ func TestIDs(t *testing.T) {
 }
 
 func FuzzDecodeMessage(f *testing.F) {
-	f.Add(Message{Word: Beat, Term: 9, Config: Config{Version: 8, Members: []ID{"a", "b"}}}.Append(nil))
+	f.Add(Message{Type: Heartbeat, Term: 9, Config: Config{Version: 8, Members: []ID{"a", "b"}}}.Append(nil))
 	f.Add([]byte{1, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, rest, err := DecodeMessage(b)

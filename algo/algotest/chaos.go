@@ -96,7 +96,7 @@ func (c Chaos) move(w *World, all []algo.ID) {
 	}
 }
 
-// leader prefers a member that believes to lead: there things happen.
+// leader prefers a member that leads: there things happen.
 func (c Chaos) leader(w *World, all []algo.ID, otherwise algo.ID) algo.ID {
 	for _, id := range all {
 		if w.Up(id) && w.Status(id).Leads && w.random.Below(3) > 0 {
@@ -106,7 +106,7 @@ func (c Chaos) leader(w *World, all []algo.ID, otherwise algo.ID) algo.ID {
 	return otherwise
 }
 
-// start starts who is dead, and others too when many are.
+// start starts a dead member, and others too when many are dead.
 func (c Chaos) start(w *World, id algo.ID) {
 	if c.Forget && w.member(id).machine == nil && w.random.Below(3) == 0 {
 		w.Forget(id, algo.State{})

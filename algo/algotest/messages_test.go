@@ -46,18 +46,18 @@ func campaign(w *algotest.World, ids []algo.ID) {
 	}
 }
 
-// count is how many messages were sent of these words.
-func count(w *algotest.World, words ...algo.Word) (n int) {
-	for _, word := range words {
-		n += w.Sent[word]
+// count is how many messages of these types were sent.
+func count(w *algotest.World, types ...algo.MessageType) (n int) {
+	for _, t := range types {
+		n += w.Sent[t]
 	}
 	return n
 }
 
 var (
-	raftWords  = []algo.Word{algo.AskFirst, algo.AskFirstReply, algo.Ask, algo.AskReply, algo.Beat, algo.BeatReply}
-	bullyWords = []algo.Word{algo.Election, algo.Answer, algo.Coordinator}
-	ringWords  = []algo.Word{algo.Token, algo.Elected} // confirmations come on top
+	raftTypes  = []algo.MessageType{algo.PreVote, algo.PreVoteReply, algo.RequestVote, algo.RequestVoteReply, algo.Heartbeat, algo.HeartbeatReply}
+	bullyTypes = []algo.MessageType{algo.Election, algo.Answer, algo.Coordinator}
+	ringTypes  = []algo.MessageType{algo.Token, algo.Elected} // confirmations come on top
 )
 
 // A measure counts the messages of an election among n members.
@@ -76,9 +76,9 @@ var measures = []measure{
 	{"Ring, worst", "n(n+1)/2 + n", func(n float64) float64 { return n*(n+1)/2 + n }, 0, ringWorst, "#2a5db0", ""},
 	{"Ring, best", "2n", func(n float64) float64 { return 2 * n }, 0, ringBest, "#c7d8f2", ""},
 	{"Ring, average", "n(1 + 1/2 + ... + 1/n) + n", ringExpected, 0.1, ringAverage, "#8fb0e6", ""},
-	{"Lowest, each beat", "n(n-1)", func(n float64) float64 { return n * (n - 1) }, 0, lowestBeat, "#8a5a00",
+	{"Lowest, each heartbeat", "n(n-1)", func(n float64) float64 { return n * (n - 1) }, 0, lowestHeartbeat, "#8a5a00",
 		` stroke-dasharray="6 6"`},
-	{"Raft, each beat", "2(n-1)", func(n float64) float64 { return 2 * (n - 1) }, 0, raftBeat, "#7fc4a8", ""},
+	{"Raft, each heartbeat", "2(n-1)", func(n float64) float64 { return 2 * (n - 1) }, 0, raftHeartbeat, "#7fc4a8", ""},
 }
 
 func raftElection(t testing.TB, n int) float64 {
@@ -86,17 +86,17 @@ func raftElection(t testing.TB, n int) float64 {
 	w := started(t, "raft", 1, ids)
 	campaign(w, ids[:1])
 	w.Run(20)
-	return float64(count(w, raftWords...))
+	return float64(count(w, raftTypes...))
 }
 
-func raftBeat(t testing.TB, n int) float64 {
+func raftHeartbeat(t testing.TB, n int) float64 {
 	ids := algotest.IDs(n)
 	w := started(t, "raft", 1, ids)
 	campaign(w, ids[:1])
 	w.Run(leaseMs/5 - 50)
-	before := count(w, raftWords...)
+	before := count(w, raftTypes...)
 	w.Run(leaseMs / 10)
-	return float64(count(w, raftWords...) - before)
+	return float64(count(w, raftTypes...) - before)
 }
 
 // bullyWorst lets the leader die; all others hold an election.
@@ -105,10 +105,10 @@ func bullyWorst(t testing.TB, n int) float64 {
 	w := started(t, "bully", 1, ids)
 	campaign(w, ids)
 	w.Run(leaseMs)
-	before := count(w, bullyWords...)
+	before := count(w, bullyTypes...)
 	w.Crash(ids[n-1])
 	w.Run(2 * leaseMs)
-	return float64(count(w, bullyWords...) - before)
+	return float64(count(w, bullyTypes...) - before)
 }
 
 // bullyBest: only the greatest of the living, which no greater one answers.
@@ -118,7 +118,7 @@ func bullyBest(t testing.TB, n int) float64 {
 	w.Crash(ids[n-1])
 	campaign(w, ids[n-2:n-1])
 	w.Run(leaseMs)
-	return float64(count(w, bullyWords...))
+	return float64(count(w, bullyTypes...))
 }
 
 // ringWorst: ids fall along the ring, all begin at once.
@@ -128,7 +128,7 @@ func ringWorst(t testing.TB, n int) float64 {
 	w := started(t, "ring", 1, ids)
 	campaign(w, ids)
 	w.Run(leaseMs)
-	return float64(count(w, ringWords...))
+	return float64(count(w, ringTypes...))
 }
 
 // ringBest: the greatest begins alone.
@@ -137,7 +137,7 @@ func ringBest(t testing.TB, n int) float64 {
 	w := started(t, "ring", 1, ids)
 	campaign(w, ids[n-1:])
 	w.Run(leaseMs)
-	return float64(count(w, ringWords...))
+	return float64(count(w, ringTypes...))
 }
 
 func ringExpected(n float64) float64 {
@@ -162,12 +162,12 @@ func ringAverage(t testing.TB, n int) float64 {
 		w := started(t, "ring", seed, ids)
 		campaign(w, ids)
 		w.Run(leaseMs)
-		total += count(w, ringWords...)
+		total += count(w, ringTypes...)
 	}
 	return float64(total) / rings
 }
 
-func lowestBeat(t testing.TB, n int) float64 {
+func lowestHeartbeat(t testing.TB, n int) float64 {
 	ids := algotest.IDs(n)
 	w := started(t, "lowest", 1, ids)
 	campaign(w, ids)
@@ -229,7 +229,7 @@ func handover(t testing.TB, name string, seed uint64) int64 {
 	w := started(t, name, seed, ids)
 	campaign(w, ids)
 	w.Run(3*leaseMs + int64(seed*7))
-	leaders := w.Believers()
+	leaders := w.Leaders()
 	if len(leaders) != 1 {
 		t.Fatalf("%s, seed %d: %v lead", name, seed, leaders)
 	}

@@ -104,7 +104,7 @@ type drawing struct {
 // add keeps what is worth showing.
 func (d *drawing) add(r algotest.Record) {
 	switch {
-	case r.To != "" && (algotest.IsBeat(r.Word) || r.Word == algo.Passed):
+	case r.To != "" && (algotest.IsHeartbeat(r.Type) || r.Type == algo.Passed):
 	case r.To == "" && !strings.HasPrefix(r.Text, "LEAD") && !strings.HasPrefix(r.Text, "LOST"):
 	default:
 		d.records = append(d.records, r)
@@ -213,20 +213,20 @@ func (d *drawing) drawLeaders(b *strings.Builder, heights map[int64]int, height 
 // drawMessage draws an arrow; what is lost ends half way in a cross.
 func (d *drawing) drawMessage(b *strings.Builder, r algotest.Record, heights map[int64]int) {
 	x1, y1, x2 := d.x(r.Member), heights[r.AtMs], d.x(r.To)
-	word, _, _ := strings.Cut(r.Text, " ")
-	if strings.Contains(r.Text, " no") {
-		word += " no"
-	} else if strings.HasSuffix(r.Text, " yes") {
-		word += " yes"
+	label, _, _ := strings.Cut(r.Text, " ")
+	if strings.Contains(r.Text, " refused") {
+		label += " refused"
+	} else if strings.Contains(r.Text, " granted") {
+		label += " granted"
 	}
 	if r.ArrivesMs == 0 {
 		x2 = x1 + (x2-x1)/3
 		fmt.Fprintf(b, "  <path d=\"M%d %dL%d %d\" stroke=\"#b3261e\" stroke-dasharray=\"3 3\"/><text x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"#b3261e\">× %s</text>\n",
-			x1, y1, x2, y1, x2, y1-3, strings.ToLower(word))
+			x1, y1, x2, y1, x2, y1-3, label)
 		return
 	}
 	y2 := heights[r.ArrivesMs]
-	at := 0.45 // of two that leave together the longer one has its word behind the middle lane
+	at := 0.45 // of two that leave together the longer one has its label past the middle lane
 	if x2 < x1 {
 		at = 0.6
 	}
@@ -236,5 +236,5 @@ func (d *drawing) drawMessage(b *strings.Builder, r algotest.Record, heights map
 		at = 0.25
 	}
 	fmt.Fprintf(b, "  <path d=\"M%d %dL%d %d\" stroke=\"#33415c\" marker-end=\"url(#tip)\"/><text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\" fill=\"#1c2536\">%s</text>\n",
-		x1, y1, x2, y2, float64(x1)+at*float64(x2-x1), float64(y1)+at*float64(y2-y1)-3, strings.ToLower(word))
+		x1, y1, x2, y2, float64(x1)+at*float64(x2-x1), float64(y1)+at*float64(y2-y1)-3, label)
 }

@@ -24,9 +24,9 @@ type Founder func(members []algo.ID) Maker
 //	heal
 //	lose PERMILLE           of all messages
 //	run MS                  lets time pass, the more of it the later
-//	show                    who believes to lead
+//	show                    the members that lead
 //
-// Messages take a millisecond. Beats and renewed leases are left out.
+// Messages take a millisecond. Heartbeats and renewed leases are left out.
 func Play(found Founder, story string) (string, error) {
 	p := &player{found: found}
 	var out strings.Builder
@@ -103,7 +103,7 @@ func (p *player) command(words []string) error {
 		p.world.Run(ms)
 		return err
 	case verb == "show":
-		p.lines = append(p.lines, fmt.Sprintf("%d believe to lead: %v", p.world.NowMs(), p.world.Believers()))
+		p.lines = append(p.lines, fmt.Sprintf("%d leaders: %v", p.world.NowMs(), p.world.Leaders()))
 	default:
 		return fmt.Errorf("no such command")
 	}
@@ -167,5 +167,5 @@ func quiet(r Record) bool {
 	if r.To == "" {
 		return strings.HasPrefix(r.Text, "extend")
 	}
-	return IsBeat(r.Word) && !strings.Contains(r.Text, "config=") || r.Word == algo.Passed
+	return IsHeartbeat(r.Type) && !strings.Contains(r.Text, "config=") || r.Type == algo.Passed
 }

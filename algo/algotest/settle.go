@@ -6,10 +6,10 @@ import (
 	"github.com/conclave-project/conclave/algo"
 )
 
-// Settle lets members die, come back, stand for the election and step down at
+// Settle lets members die, come back, campaign and step down at
 // random, while all messages arrive; then nothing changes any more. It returns
 // how many elections there were, and what is wrong: that another leads than the
-// best of the candidates that are up, or that somebody follows another.
+// best of the candidates that are up, or that a member follows another.
 func Settle(seed uint64, found Founder, better func(id, than algo.ID) bool) (elections int, err error) {
 	ids := IDs(2 + int(seed%6))
 	w := New(seed, found(ids), ids)
@@ -25,7 +25,7 @@ func Settle(seed uint64, found Founder, better func(id, than algo.ID) bool) (ele
 			want = id
 		}
 	}
-	got := w.Believers()
+	got := w.Leaders()
 	if len(got) > 1 || len(got) == 1 && got[0] != want || len(got) == 0 && want != "" {
 		return w.Elections, fmt.Errorf("seed %d: %v lead, %q should\n%v", seed, got, want, w)
 	}
@@ -40,7 +40,7 @@ func Settle(seed uint64, found Founder, better func(id, than algo.ID) bool) (ele
 	return w.Elections, nil
 }
 
-// disturb returns who stands for the election at the end.
+// disturb returns the candidates at the end.
 func (w *World) disturb(ids []algo.ID) map[algo.ID]bool {
 	wants := map[algo.ID]bool{}
 	for range 60 {

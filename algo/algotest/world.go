@@ -4,8 +4,8 @@
 // In go an algorithm and faults: messages late, lost, doubled, overtaken, links
 // cut in one or both directions, members crashed between two effects, frozen,
 // with clocks of different pace. Out come traces, counts of messages, and
-// whatever was seen that must not be: two leaders in one term, two that believe
-// at one moment. Two runs with the same seed are the same run.
+// all that was seen and must not be: two leaders in one term, or at one
+// moment. Two runs with the same seed are the same run.
 package algotest
 
 import (
@@ -35,8 +35,8 @@ type World struct {
 	Exclusive bool
 	// Wrong is what was seen that must not be.
 	Wrong []string
-	// Sent counts messages by word, Elections how often a member began to lead.
-	Sent      map[algo.Word]int
+	// Sent counts messages by type, Elections how often a member began to lead.
+	Sent      map[algo.MessageType]int
 	Elections int
 	// Trace, if not nil, is called with each thing that happens.
 	Trace func(Record)
@@ -61,7 +61,7 @@ type Record struct {
 	Text   string
 	// Of a message: to whom, and when it arrives; 0 for never.
 	To        algo.ID
-	Word      algo.Word
+	Type      algo.MessageType
 	ArrivesMs int64
 }
 
@@ -84,7 +84,7 @@ type member struct {
 // New returns a world with these members, all dead.
 func New(seed uint64, maker Maker, ids []algo.ID) *World {
 	w := &World{Network: Network{DelayMinUs: 1000, DelayMaxUs: 1000}, make: maker, random: NewRandom(seed),
-		Sent: make(map[algo.Word]int), cut: make(map[[2]algo.ID]bool),
+		Sent: make(map[algo.MessageType]int), cut: make(map[[2]algo.ID]bool),
 		terms: make(map[uint64]algo.ID)}
 	for _, id := range ids {
 		w.members = append(w.members, &member{id: id})
@@ -204,7 +204,7 @@ func (w *World) Up(id algo.ID) bool {
 	return m.machine != nil && !m.frozen
 }
 
-// Status returns what a living member believes.
+// Status returns what a living member knows.
 func (w *World) Status(id algo.ID) algo.Status {
 	if m := w.member(id); m.machine != nil {
 		return m.machine.Status()
@@ -280,26 +280,26 @@ func (w *World) carryOut(m *member, effect algo.Effect) {
 func (w *World) onLead(m *member, e algo.Lead) {
 	w.Elections++
 	if m.lead != nil {
-		w.wrong("A3: %s is told twice to lead", m.id)
+		w.wrong("algo-A3: %s leads twice without losing its leadership", m.id)
 	}
 	if !m.told {
-		w.wrong("A4: %s leads and does not want to", m.id)
+		w.wrong("algo-A4: %s leads and does not want to", m.id)
 	}
 	if w.Exclusive {
 		if other, ok := w.terms[e.Term]; ok {
-			w.wrong("T1: %s and %s lead in term %d", other, m.id, e.Term)
+			w.wrong("raft-T1: %s and %s lead in term %d", other, m.id, e.Term)
 		}
 		w.terms[e.Term] = m.id
-		for _, id := range w.Believers() {
-			w.wrong("T3: %s leads in term %d while %s believes to", m.id, e.Term, id)
+		for _, id := range w.Leaders() {
+			w.wrong("raft-T3: %s leads in term %d while %s considers itself leader", m.id, e.Term, id)
 		}
 	}
 	m.lead, m.untilMs = &e, e.UntilMs
 }
 
-// Believers are the members that believe to lead at this moment, frozen ones
-// included: what they do next they may do before they look at the clock.
-func (w *World) Believers() []algo.ID {
+// Leaders are the members that consider themselves leaders at this moment, frozen
+// ones included: they may act before they look at the clock.
+func (w *World) Leaders() []algo.ID {
 	var ids []algo.ID
 	for _, m := range w.members {
 		if m.lead != nil && (m.untilMs == 0 || m.nowMs(w.nowUs) < m.untilMs) {
@@ -321,7 +321,7 @@ func (w *World) note(id algo.ID, text string) {
 
 // send puts a message on its way, once, twice or not at all.
 func (w *World) send(m *member, e algo.Send) {
-	w.Sent[e.Word]++
+	w.Sent[e.Type]++
 	cut := w.cut[[2]algo.ID{m.id, e.To}]
 	copies := 1
 	switch pick := w.random.Below(1000); {
@@ -330,7 +330,7 @@ func (w *World) send(m *member, e algo.Send) {
 	case pick < w.Network.LossPerMille+w.Network.TwicePerMille:
 		copies = 2
 	}
-	record := Record{AtMs: w.NowMs(), Member: m.id, Text: e.Message.String(), To: e.To, Word: e.Word}
+	record := Record{AtMs: w.NowMs(), Member: m.id, Text: e.Message.String(), To: e.To, Type: e.Type}
 	message := algo.Received{From: m.id, Message: e.Message}
 	message.Config.Members = slices.Clone(message.Config.Members)
 	for range copies {
@@ -383,23 +383,23 @@ func (w *World) Run(ms int64) {
 	w.nowUs = endUs
 }
 
-// Messages is how many were sent, beats and their answers left out.
+// Messages is how many were sent, heartbeats and their answers left out.
 func (w *World) Messages() int {
 	n := 0
-	for word, count := range w.Sent {
-		if !IsBeat(word) {
+	for messageType, count := range w.Sent {
+		if !IsHeartbeat(messageType) {
 			n += count
 		}
 	}
 	return n
 }
 
-// IsBeat says whether a word is one that is repeated without end.
-func IsBeat(word algo.Word) bool {
-	return word == algo.Beat || word == algo.BeatReply || word == algo.Alive
+// IsHeartbeat reports whether messages of this type are repeated without end.
+func IsHeartbeat(t algo.MessageType) bool {
+	return t == algo.Heartbeat || t == algo.HeartbeatReply || t == algo.Alive
 }
 
-// String shows who is up and who believes to lead.
+// String shows which members are up and which lead.
 func (w *World) String() string {
 	var b strings.Builder
 	for _, m := range w.members {

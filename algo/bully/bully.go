@@ -2,21 +2,21 @@
 // algorithm.
 //
 // After H. Garcia-Molina, "Elections in a Distributed Computing System", IEEE
-// Transactions on Computers C-31(1), 1982. Who misses the leader asks all
-// greater members (ELECTION). Those who are alive answer (ANSWER) and hold an
-// election of their own; who gets no answer in AnswerMs leads and tells all
-// (COORDINATOR), and then again and again (BEAT).
+// Transactions on Computers C-31(1), 1982. A member that misses the leader asks
+// all greater members (ELECTION). Those that are alive answer (ANSWER) and hold
+// an election of their own. A member that gets no answer within AnswerMs leads:
+// it announces itself to all (COORDINATOR), and then sends heartbeats.
 //
 // What always holds, by number:
 //
-//	B1  A member leads only if no greater one answered it for AnswerMs.
-//	B2  A leader that hears of a greater one leads no more.
+//	bully-B1  A member leads only if no greater one answered it for AnswerMs.
+//	bully-B2  A leader that learns of a greater one leads no more.
 //
-// What is promised: when all messages arrive within AnswerMs/2 and nobody is
-// frozen, one member leads a while after the last change. What is not: cut in
-// two, each part elects its greatest member, and both lead until the cut is
-// mended. A greater member that comes back takes the leadership, and the other
-// leads beside it until it hears so. There is no fencing token.
+// What is promised: when all messages arrive within AnswerMs/2 and no member is
+// frozen, one member leads a while after the last change. What is not: in a
+// partition each part elects its greatest member, and both lead until the
+// partition heals. A greater member that comes back takes the leadership, and the
+// other leads beside it until its message arrives. There is no fencing token.
 //
 // Cost: n(n-1) messages at worst, when all of the others hold an election; n at
 // best, when only the greatest of them does: hence O(n²) and O(n). Time:
@@ -29,16 +29,16 @@ import "github.com/conclave-project/conclave/algo"
 type Config struct {
 	ID      algo.ID
 	Members []algo.ID // all, this one included
-	// BeatMs is the pause between beats, SilenceMs how long a leader may be
+	// HeartbeatMs is the pause between heartbeats, SilenceMs how long a leader may be
 	// silent, AnswerMs how long to wait for an answer.
-	BeatMs, SilenceMs, AnswerMs int64
+	HeartbeatMs, SilenceMs, AnswerMs int64
 }
 
 type phase uint8
 
 const (
-	idle     phase = iota // follows, or has nobody to follow
-	electing              // asked those who are greater
+	idle     phase = iota // follows, or has no leader to follow
+	electing              // has asked all that are greater
 	waiting               // one of them answered and will lead
 	leading
 )
@@ -51,7 +51,7 @@ type Machine struct {
 	phase  phase
 	leader algo.ID
 	// untilMs is when the phase has lasted too long; while leading, when to
-	// beat; while idle, when the leader was silent too long.
+	// send a heartbeat; while idle, when the leader was silent too long.
 	untilMs int64
 }
 
@@ -71,12 +71,12 @@ func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
 	case algo.Transfer:
 		m.stepDown(nowMs)
 	case algo.Received:
-		m.onReceived(nowMs, e.From, e.Word)
+		m.onReceived(nowMs, e.From, e.Type)
 	}
 	return m.out
 }
 
-// Status returns what this member believes.
+// Status returns what this member knows.
 func (m *Machine) Status() algo.Status {
 	return algo.Status{Leader: m.leader, Leads: m.phase == leading}
 }
@@ -99,7 +99,7 @@ func (m *Machine) tick(nowMs int64) {
 	case waiting:
 		m.elect(nowMs)
 	case leading:
-		m.beat(nowMs)
+		m.heartbeat(nowMs)
 	}
 }
 
@@ -129,24 +129,24 @@ func (m *Machine) elect(nowMs int64) {
 }
 
 func (m *Machine) win(nowMs int64) {
-	m.phase, m.untilMs = leading, nowMs+m.cfg.BeatMs
+	m.phase, m.untilMs = leading, nowMs+m.cfg.HeartbeatMs
 	m.sendAll(algo.Coordinator)
 	m.follow(m.cfg.ID)
 	m.out = append(m.out, algo.Lead{})
 }
 
-func (m *Machine) beat(nowMs int64) {
-	m.untilMs = nowMs + m.cfg.BeatMs
-	m.sendAll(algo.Beat)
+func (m *Machine) heartbeat(nowMs int64) {
+	m.untilMs = nowMs + m.cfg.HeartbeatMs
+	m.sendAll(algo.Heartbeat)
 }
 
-// stepDown tells the others that nobody leads, if this member did.
+// stepDown sends StepDown to all, if this member leads.
 func (m *Machine) stepDown(nowMs int64) {
 	led := m.phase == leading
 	m.leave()
 	if led {
 		m.follow("")
-		m.sendAll(algo.Free)
+		m.sendAll(algo.StepDown)
 	}
 	if m.wants {
 		m.phase, m.untilMs = waiting, nowMs+2*m.cfg.AnswerMs
@@ -161,17 +161,17 @@ func (m *Machine) leave() {
 	m.phase = idle
 }
 
-func (m *Machine) onReceived(nowMs int64, from algo.ID, word algo.Word) {
-	switch word {
+func (m *Machine) onReceived(nowMs int64, from algo.ID, kind algo.MessageType) {
+	switch kind {
 	case algo.Election:
 		m.onElection(nowMs, from)
 	case algo.Answer:
 		if m.phase == electing {
 			m.phase, m.untilMs = waiting, nowMs+2*m.cfg.AnswerMs
 		}
-	case algo.Coordinator, algo.Beat:
+	case algo.Coordinator, algo.Heartbeat:
 		m.onLeader(nowMs, from)
-	case algo.Free:
+	case algo.StepDown:
 		if from == m.leader {
 			m.follow("")
 			m.elect(nowMs)
@@ -219,14 +219,14 @@ func (m *Machine) follow(id algo.ID) {
 	}
 }
 
-func (m *Machine) send(to algo.ID, word algo.Word) {
-	m.out = append(m.out, algo.Send{To: to, Message: algo.Message{Word: word}})
+func (m *Machine) send(to algo.ID, kind algo.MessageType) {
+	m.out = append(m.out, algo.Send{To: to, Message: algo.Message{Type: kind}})
 }
 
-func (m *Machine) sendAll(word algo.Word) {
+func (m *Machine) sendAll(kind algo.MessageType) {
 	for _, id := range m.cfg.Members {
 		if id != m.cfg.ID {
-			m.send(id, word)
+			m.send(id, kind)
 		}
 	}
 }

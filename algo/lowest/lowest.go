@@ -1,23 +1,24 @@
-// Package lowest elects the member of the least id of which a beat was heard.
+// Package lowest elects the member of the least id among those that send
+// heartbeats.
 //
-// It is the plainest of all: each candidate tells all members that it is alive
-// (ALIVE), again and again; the least candidate heard of within SilenceMs leads.
+// It is the plainest of all: each candidate sends heartbeats to all members
+// (ALIVE); the least candidate that sent one within SilenceMs leads.
 // As in N. Lynch, "Distributed Algorithms" (1996), chapter 15, and many times
 // before, with timeouts in the place of a synchronous round.
 //
 // What always holds, by number:
 //
-//	W1  A member leads only if it has listened for SilenceMs and heard of no
-//	    lesser candidate since.
-//	W2  A leader that hears of a lesser candidate leads no more.
+//	lowest-W1  A member leads only if it has listened for SilenceMs and received
+//	           no heartbeat of a lesser candidate since.
+//	lowest-W2  A leader that learns of a lesser candidate leads no more.
 //
-// What is promised: when all messages arrive in less than SilenceMs - BeatMs and
-// nobody is frozen, one member leads a while after the last change. What is not:
-// cut in two, each part has a least member, and both lead until the cut is
-// mended. A lesser member that comes back takes the leadership. There is no
-// fencing token.
+// What is promised: when all messages arrive in less than SilenceMs - HeartbeatMs
+// and no member is frozen, one member leads a while after the last change. What
+// is not: in a partition each part has a least member, and both lead until the
+// partition heals. A lesser member that comes back takes the leadership. There is
+// no fencing token.
 //
-// Cost: no messages for an election, n(n-1) for each beat when all are
+// Cost: no messages for an election, n(n-1) for each heartbeat when all are
 // candidates: O(n²). Time: SilenceMs.
 package lowest
 
@@ -27,21 +28,21 @@ import "github.com/conclave-project/conclave/algo"
 type Config struct {
 	ID      algo.ID
 	Members []algo.ID // all, this one included
-	// BeatMs is the pause between beats, SilenceMs how long a candidate may be
-	// silent.
-	BeatMs, SilenceMs int64
+	// HeartbeatMs is the pause between heartbeats, SilenceMs how long a candidate
+	// may be silent.
+	HeartbeatMs, SilenceMs int64
 }
 
 // Machine is one member. It is not safe for concurrent use.
 type Machine struct {
-	cfg    Config
-	out    []algo.Effect
-	wants  bool
-	leads  bool
-	leader algo.ID
-	beatMs int64             // when to beat
-	fromMs int64             // when this member has listened long enough (W1)
-	heard  map[algo.ID]int64 // until when each candidate counts as alive
+	cfg         Config
+	out         []algo.Effect
+	wants       bool
+	leads       bool
+	leader      algo.ID
+	heartbeatMs int64             // when to send a heartbeat
+	fromMs      int64             // when this member has listened long enough (lowest-W1)
+	heard       map[algo.ID]int64 // until when each candidate counts as alive
 }
 
 // New returns a member.
@@ -54,23 +55,23 @@ func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
 	switch e := event.(type) {
 	case algo.Campaign:
 		if !m.wants {
-			m.wants, m.fromMs, m.beatMs = true, nowMs+m.cfg.SilenceMs, nowMs
+			m.wants, m.fromMs, m.heartbeatMs = true, nowMs+m.cfg.SilenceMs, nowMs
 		}
 	case algo.Withdraw:
 		m.withdraw()
 	case algo.Transfer:
 		if m.leads {
 			m.withdraw()
-			m.wants, m.fromMs, m.beatMs = true, nowMs+m.cfg.SilenceMs, nowMs+m.cfg.SilenceMs
+			m.wants, m.fromMs, m.heartbeatMs = true, nowMs+m.cfg.SilenceMs, nowMs+m.cfg.SilenceMs
 		}
 	case algo.Received:
-		m.onReceived(nowMs, e.From, e.Word)
+		m.onReceived(nowMs, e.From, e.Type)
 	}
 	m.tick(nowMs)
 	return m.out
 }
 
-// Status returns what this member believes.
+// Status returns what this member knows.
 func (m *Machine) Status() algo.Status { return algo.Status{Leader: m.leader, Leads: m.leads} }
 
 // WakeMs returns when something is due.
@@ -82,7 +83,7 @@ func (m *Machine) WakeMs() (int64, bool) {
 		}
 	}
 	if m.wants {
-		due(m.beatMs)
+		due(m.heartbeatMs)
 		if !m.leads && m.leader == "" {
 			due(m.fromMs)
 		}
@@ -93,7 +94,8 @@ func (m *Machine) WakeMs() (int64, bool) {
 	return wakeMs, ok
 }
 
-// tick beats, forgets who was silent too long, and looks who is the least.
+// tick sends the heartbeat, forgets candidates that were silent too long, and
+// finds the least.
 func (m *Machine) tick(nowMs int64) {
 	for _, id := range m.cfg.Members {
 		if untilMs, ok := m.heard[id]; ok && nowMs >= untilMs {
@@ -113,8 +115,8 @@ func (m *Machine) tick(nowMs int64) {
 		m.leads = true
 		m.out = append(m.out, algo.Lead{})
 	}
-	if m.wants && nowMs >= m.beatMs {
-		m.beatMs = nowMs + m.cfg.BeatMs
+	if m.wants && nowMs >= m.heartbeatMs {
+		m.heartbeatMs = nowMs + m.cfg.HeartbeatMs
 		m.sendAll(algo.Alive)
 	}
 }
@@ -131,12 +133,12 @@ func (m *Machine) least(nowMs int64) algo.ID {
 		}
 	}
 	if m.wants && m.cfg.ID < least {
-		return "" // it is this one's turn, when it has listened
+		return "" // this one is the least, when it has listened
 	}
 	return least
 }
 
-// withdraw lets the others know that this candidate is none any more.
+// withdraw sends StepDown to all: this member is no candidate any more.
 func (m *Machine) withdraw() {
 	if !m.wants {
 		return
@@ -146,22 +148,22 @@ func (m *Machine) withdraw() {
 		m.leads, m.leader = false, ""
 		m.out = append(m.out, algo.Lost{}, algo.Follow{})
 	}
-	m.sendAll(algo.Free)
+	m.sendAll(algo.StepDown)
 }
 
-func (m *Machine) onReceived(nowMs int64, from algo.ID, word algo.Word) {
-	switch word {
+func (m *Machine) onReceived(nowMs int64, from algo.ID, kind algo.MessageType) {
+	switch kind {
 	case algo.Alive:
 		m.heard[from] = nowMs + m.cfg.SilenceMs
-	case algo.Free:
+	case algo.StepDown:
 		delete(m.heard, from)
 	}
 }
 
-func (m *Machine) sendAll(word algo.Word) {
+func (m *Machine) sendAll(kind algo.MessageType) {
 	for _, id := range m.cfg.Members {
 		if id != m.cfg.ID {
-			m.out = append(m.out, algo.Send{To: id, Message: algo.Message{Word: word}})
+			m.out = append(m.out, algo.Send{To: id, Message: algo.Message{Type: kind}})
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/algo/raft"
 )
 
-// silent is a member that has lost its disk and waits before it takes part (T7).
+// silent is a member that has lost its disk and waits before it takes part (raft-T7).
 type silent struct {
 	algo.Machine
 	untilMs int64
@@ -86,7 +86,7 @@ func forgottenRun(seed uint64, leases int64, floored bool) []string {
 }
 
 // Any member may lose its disk, at any time, several at once: with a floor, and two
-// leases of silence, no two lead (T7).
+// leases of silence, no two lead (raft-T7).
 func TestForgottenVotesElectNobodyBelowTheFloor(t *testing.T) {
 	for seed := range uint64(60) {
 		for _, wrong := range forgottenRun(seed, 2, true) {
@@ -104,8 +104,8 @@ func TestForgottenVotesNeedSilenceAndFloor(t *testing.T) {
 		floored bool
 		first   uint64
 	}{
-		{"no silence", "T3", 0, true, 1711},
-		{"no floor", "T1", 2, false, 4},
+		{"no silence", "raft-T3", 0, true, 1711},
+		{"no floor", "raft-T1", 2, false, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := c.first; seed < c.first+300; seed++ { // begin with one that is known to show it

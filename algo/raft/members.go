@@ -16,10 +16,10 @@ func (m *Machine) onReconfigure(nowMs int64, members []algo.ID) {
 	if m.state.Config.Term != m.state.Term {
 		m.install(nowMs, m.state.Config.Version, m.state.Config.Members)
 	}
-	m.settle(nowMs)
+	m.commitConfig(nowMs)
 }
 
-// oneApart says whether all majorities of both meet, by the rule that one
+// oneApart reports whether all majorities of both meet, by the rule that one
 // member at most came or went.
 func oneApart(from, to []algo.ID) bool {
 	if len(to) == 0 || len(to) > algo.MembersMax {
@@ -45,16 +45,16 @@ func oneApart(from, to []algo.ID) bool {
 // install makes a configuration of this leader's term and spreads it.
 func (m *Machine) install(nowMs int64, version uint64, members []algo.ID) {
 	m.state.Config = algo.Config{Term: m.state.Term, Version: version, Members: members}
-	m.settled = false
+	m.committed = false
 	m.persist()
-	m.beat(nowMs)
+	m.heartbeat(nowMs)
 }
 
-// settle goes on when a quorum has the present configuration (T5). Each of them
-// has told of it in answer to a beat, so that its promise is younger than the
-// configuration.
-func (m *Machine) settle(nowMs int64) {
-	if m.role != leader || m.state.Config.Term != m.state.Term || m.settled && m.pending == nil {
+// commitConfig goes on when a quorum has the present configuration (raft-T5). Each
+// of them has reported it in answer to a heartbeat, so that its promise is newer
+// than the configuration.
+func (m *Machine) commitConfig(nowMs int64) {
+	if m.role != leader || m.state.Config.Term != m.state.Term || m.committed && m.pending == nil {
 		return
 	}
 	have := 0
@@ -70,10 +70,10 @@ func (m *Machine) settle(nowMs int64) {
 		members := m.pending
 		m.pending = nil
 		m.install(nowMs, m.state.Config.Version+1, members)
-		m.settle(nowMs) // a quorum of one
+		m.commitConfig(nowMs) // a quorum of one
 		return
 	}
-	m.settled = true
+	m.committed = true
 	config := m.state.Config
 	config.Members = slices.Clone(config.Members)
 	m.emit(algo.Reconfigured{Config: config})

@@ -7,7 +7,7 @@ import (
 )
 
 // A leader leads, and another member has a higher term: the leader was slow between
-// winning the votes and its first beats. It lets all others go at once, though it
+// winning the votes and its first heartbeats. It releases all others at once, though it
 // has promised its holder that nobody else leads before UntilMs.
 func TestLeaderOfALowerTermKeepsItsPromise(t *testing.T) {
 	ids := []algo.ID{"a", "b", "c"}
@@ -57,36 +57,36 @@ func TestLeaderOfALowerTermKeepsItsPromise(t *testing.T) {
 			}
 		}
 	}
-	slow := func(l letter) bool { return l.message.Word != algo.Beat }
+	slow := func(l letter) bool { return l.message.Type != algo.Heartbeat }
 	step(0, "a", algo.Campaign{})
-	deliver(1, slow) // a has all votes; its beats take their time
+	deliver(1, slow) // a has all votes; its heartbeats take their time
 	step(2, "b", algo.Campaign{})
 	now := int64(2)
 	for ; m["c"].role != candidate && m["b"].role != candidate && now < 900; now++ {
 		for _, id := range ids {
 			step(now, id, algo.Tick{})
 		}
-		deliver(now, func(l letter) bool { return slow(l) && l.message.Word != algo.Ask })
+		deliver(now, func(l letter) bool { return slow(l) && l.message.Type != algo.RequestVote })
 	}
 	higher, other := algo.ID("c"), algo.ID("b")
 	if m["b"].role == candidate {
 		higher, other = other, higher
 	}
 	t.Logf("%d: %s asks for votes in term %d", now, higher, m[higher].state.Term)
-	deliver(now, func(l letter) bool { // the beats come to the other, and a leads
-		return l.message.Word == algo.Beat && l.to == other || l.message.Word == algo.BeatReply && l.from == other
+	deliver(now, func(l letter) bool { // the heartbeats come to the other, and a leads
+		return l.message.Type == algo.Heartbeat && l.to == other || l.message.Type == algo.HeartbeatReply && l.from == other
 	})
 	if until == 0 {
 		t.Fatal("a does not lead")
 	}
 	step(now, other, algo.Campaign{})     // it waits behind the leader
-	for ; led == 0 && now < 3000; now++ { // and now everything comes at once
+	for ; led == 0 && now < 3000; now++ { // and now everything arrives at once
 		deliver(now, func(letter) bool { return true })
 		for _, id := range ids {
 			step(now, id, algo.Tick{})
 		}
 	}
 	if led != 0 && led < until {
-		t.Errorf("somebody else leads at %d, and a was told that nobody does before %d", led, until)
+		t.Errorf("another member leads at %d, and a was told that none does before %d", led, until)
 	}
 }

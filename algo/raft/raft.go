@@ -15,18 +15,18 @@ type Config struct {
 	// the founding configuration, the same for all founders, with version 1;
 	// a member that is added later starts without any.
 	State algo.State
-	// Floor is a term that this member may have voted in, and all before it, and
-	// have forgotten it (T7). 0 for a member that has its disk.
+	// Floor is the last term in which this member may have voted and have
+	// forgotten it (raft-T7). 0 for a member that has its disk.
 	Floor uint64
-	// LeaseMs is for how long an answered beat keeps others out: the same for
-	// all members, or the leader's must be the least.
+	// LeaseMs is for how long an answered heartbeat keeps others out: the same
+	// for all members, or the leader's must be the least.
 	LeaseMs int64
 	// DriftPercent is by how much the rates of two clocks may differ, 0 to 25.
 	DriftPercent int64
-	// BeatMs is the pause between two beats, by default a tenth of the lease:
-	// so much of it may pass before the next proof, and be missing to a leader
-	// whose machine is busy.
-	BeatMs int64
+	// HeartbeatMs is the pause between two heartbeats, by default a tenth of the
+	// lease: so much of a lease may have passed when the next proof comes, and a
+	// leader on a busy machine misses it.
+	HeartbeatMs int64
 	// SpreadMs is over how long candidates spread when a leader is gone, by
 	// default a quarter of the lease.
 	SpreadMs int64
@@ -37,16 +37,16 @@ type Config struct {
 type role uint8
 
 const (
-	follower  role = iota
-	asking         // would others vote for this member (pre-vote)?
-	candidate      // asks for votes
-	leader         // has the votes; leads when a quorum has answered a beat
+	follower     role = iota
+	preCandidate      // asks whether others would vote for it (PreVote)
+	candidate         // asks for votes (RequestVote)
+	leader            // has the votes; leads when a quorum has answered a heartbeat
 )
 
-// promise keeps a leader's rivals out until its time has passed (T2).
+// promise keeps a leader's rivals out until its time has passed (raft-T2).
 type promise struct {
 	term    uint64
-	to      algo.ID // empty after a restart: somebody, up to this term
+	to      algo.ID // empty after a restart: any leader up to this term
 	untilMs int64
 }
 
@@ -63,27 +63,28 @@ type Machine struct {
 	leader  algo.ID // of this term
 	promise promise
 
-	// When to begin to ask, while this member wants to lead and nobody does.
-	askAtMs  int64
-	restMs   int64 // not before: it let go in favour of another
-	failures int
+	// When to campaign, while this member wants to lead and no member does.
+	campaignAtMs int64
+	restMs       int64 // not before: it stepped down in favour of another
+	failures     int
 
-	// While asking or candidate.
-	round    uint64
-	permit   uint64
-	yes, no  []algo.ID
-	giveUpMs int64
+	// While preCandidate or candidate.
+	round        uint64
+	transferTerm uint64
+	granted      []algo.ID
+	refused      []algo.ID
+	giveUpMs     int64
 
 	// While leader.
-	leads    bool
-	beatAtMs int64
-	beatMs   int64                  // when the last beat was sent
-	answered map[algo.ID]int64      // the youngest beat each has answered, by when it was sent
-	adopted  map[algo.ID]configName // the configuration each has told of, in this term
-	provenMs int64                  // the youngest beat that a quorum has answered
-	untilMs  int64
-	pending  []algo.ID // members to be made the configuration next; nil for none
-	settled  bool      // Reconfigured was said for the present configuration
+	leads         bool
+	heartbeatAtMs int64
+	heartbeatMs   int64                  // when the last heartbeat was sent
+	answered      map[algo.ID]int64      // the newest heartbeat each has answered, by when it was sent
+	adopted       map[algo.ID]configName // the configuration each has reported, in this term
+	provenMs      int64                  // the newest heartbeat that a quorum has answered
+	untilMs       int64
+	pending       []algo.ID // the members of the next configuration; nil for none
+	committed     bool      // a quorum has the present configuration; Reconfigured was an effect
 }
 
 // configName is a configuration without its members.
@@ -93,7 +94,7 @@ func nameOf(c algo.Config) configName { return configName{c.Term, c.Version} }
 
 // New returns a member that starts at the given time.
 func New(nowMs int64, cfg Config) *Machine {
-	cfg.BeatMs = max(1, cmp.Or(cfg.BeatMs, cfg.LeaseMs/10))
+	cfg.HeartbeatMs = max(1, cmp.Or(cfg.HeartbeatMs, cfg.LeaseMs/10))
 	cfg.SpreadMs = max(1, cmp.Or(cfg.SpreadMs, cfg.LeaseMs/4))
 	invariant.Check(cfg.ID != "" && cfg.LeaseMs > 0, "raft: a member needs an id and a lease")
 	invariant.Check(cfg.State.Term <= algo.TermMax && cfg.Floor < algo.TermMax, "raft: a term beyond all")
@@ -126,7 +127,7 @@ func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
 	return m.out
 }
 
-// Status returns what this member believes.
+// Status returns how things are after the last step.
 func (m *Machine) Status() algo.Status {
 	s := algo.Status{Leader: m.leader, Term: m.state.Term, Leads: m.leads}
 	if m.leads {
@@ -143,34 +144,34 @@ func (m *Machine) WakeMs() (int64, bool) {
 	switch m.role {
 	case leader:
 		if !m.leads {
-			return min(m.beatAtMs, m.giveUpMs), true
+			return min(m.heartbeatAtMs, m.giveUpMs), true
 		}
-		return min(m.beatAtMs, m.untilMs), true
-	case asking, candidate:
+		return min(m.heartbeatAtMs, m.untilMs), true
+	case preCandidate, candidate:
 		return m.giveUpMs, true
 	}
 	wakeMs, ok := int64(0), false
 	if m.leader != "" {
 		wakeMs, ok = m.promise.untilMs, true
 	}
-	if m.wants && len(m.state.Config.Members) > 0 && (!ok || m.askAtMs < wakeMs) {
-		wakeMs, ok = m.askAtMs, true
+	if m.wants && len(m.state.Config.Members) > 0 && (!ok || m.campaignAtMs < wakeMs) {
+		wakeMs, ok = m.campaignAtMs, true
 	}
 	return wakeMs, ok
 }
 
-// tick lets everything happen that is due by now.
+// tick does everything that is due by now.
 func (m *Machine) tick(nowMs int64) {
 	switch m.role {
 	case leader:
 		if m.leads && nowMs >= m.untilMs || !m.leads && nowMs >= m.giveUpMs {
-			m.letGo(nowMs, "")
+			m.stepDown(nowMs, "")
 			break
 		}
-		if nowMs >= m.beatAtMs {
-			m.beat(nowMs)
+		if nowMs >= m.heartbeatAtMs {
+			m.heartbeat(nowMs)
 		}
-	case asking, candidate:
+	case preCandidate, candidate:
 		if nowMs >= m.giveUpMs {
 			m.fail(nowMs)
 		}
@@ -181,25 +182,25 @@ func (m *Machine) tick(nowMs int64) {
 	if m.leader != "" && nowMs >= m.promise.untilMs {
 		m.follow("")
 	}
-	if m.wants && nowMs >= m.askAtMs {
-		m.ask(nowMs)
+	if m.wants && nowMs >= m.campaignAtMs {
+		m.preVote(nowMs)
 	}
 }
 
-// handlers has a reaction for every word of this algorithm.
-var handlers = map[algo.Word]func(*Machine, int64, algo.ID, *algo.Message){
-	algo.AskFirst:      (*Machine).onAskFirst,
-	algo.AskFirstReply: (*Machine).onAskFirstReply,
-	algo.Ask:           (*Machine).onAsk,
-	algo.AskReply:      (*Machine).onAskReply,
-	algo.Beat:          (*Machine).onBeat,
-	algo.BeatReply:     (*Machine).onBeatReply,
-	algo.Now:           (*Machine).onNow,
-	algo.Free:          (*Machine).onFree,
+// handlers has a function for each message of this algorithm.
+var handlers = map[algo.MessageType]func(*Machine, int64, algo.ID, *algo.Message){
+	algo.PreVote:          (*Machine).onPreVote,
+	algo.PreVoteReply:     (*Machine).onPreVoteReply,
+	algo.RequestVote:      (*Machine).onRequestVote,
+	algo.RequestVoteReply: (*Machine).onRequestVoteReply,
+	algo.Heartbeat:        (*Machine).onHeartbeat,
+	algo.HeartbeatReply:   (*Machine).onHeartbeatReply,
+	algo.TimeoutNow:       (*Machine).onTimeoutNow,
+	algo.StepDown:         (*Machine).onStepDown,
 }
 
 func (m *Machine) onReceived(nowMs int64, from algo.ID, message *algo.Message) {
-	handler := handlers[message.Word]
+	handler := handlers[message.Type]
 	if handler == nil || from == m.cfg.ID || !m.credible(message) {
 		return
 	}
@@ -207,13 +208,13 @@ func (m *Machine) onReceived(nowMs int64, from algo.ID, message *algo.Message) {
 }
 
 // termJumpMax is how far terms can have come while a member was away: a new one
-// each millisecond for seven weeks (T6).
+// each millisecond for seven weeks (raft-T6).
 const termJumpMax = 1 << 32
 
-// credible reports whether the terms of a message can be true (T6).
+// credible reports whether the terms of a message can be true (raft-T6).
 func (m *Machine) credible(e *algo.Message) bool {
 	limit := min(m.state.Term+termJumpMax, algo.TermMax)
-	return e.Term <= limit && e.Permit <= e.Term && e.Config.Term <= limit
+	return e.Term <= limit && e.TransferTerm <= e.Term && e.Config.Term <= limit
 }
 
 func (m *Machine) onCampaign(nowMs, laterMs int64) {
@@ -225,9 +226,9 @@ func (m *Machine) onCampaign(nowMs, laterMs int64) {
 	if m.role != follower {
 		return
 	}
-	m.askAtMs = max(nowMs, m.restMs)
+	m.campaignAtMs = max(nowMs, m.restMs)
 	if m.promised(nowMs, m.cfg.ID, 0) {
-		m.askAtMs = m.afterPromise()
+		m.campaignAtMs = m.afterPromise()
 	}
 	m.tick(nowMs)
 }
@@ -236,50 +237,50 @@ func (m *Machine) onWithdraw(nowMs int64) {
 	m.wants = false
 	switch m.role {
 	case leader:
-		m.letGo(nowMs, "")
-	case asking, candidate:
+		m.stepDown(nowMs, "")
+	case preCandidate, candidate:
 		m.become(follower)
 	}
 }
 
-// onTransfer lets go in favour of another, or of itself in a new term.
+// onTransfer steps down in favour of another, or of itself in a new term.
 func (m *Machine) onTransfer(nowMs int64, to algo.ID) {
 	if m.role == leader {
-		m.letGo(nowMs, to)
+		m.stepDown(nowMs, to)
 	}
 }
 
-// letGo ends the own leadership, first here, then for the others (T4). With a
-// successor only that one is told, so that it comes before all others.
-func (m *Machine) letGo(nowMs int64, to algo.ID) {
+// stepDown ends the own leadership, first here, then for the others (raft-T4). A
+// chosen successor alone learns of it, so that it campaigns before all others.
+func (m *Machine) stepDown(nowMs int64, to algo.ID) {
 	term := m.state.Term
 	m.become(follower)
 	m.promise = promise{}
 	m.follow("")
-	m.askAtMs = nowMs + m.laterMs + m.cfg.SpreadMs/2 + m.chance(m.cfg.SpreadMs)
+	m.campaignAtMs = nowMs + m.laterMs + m.cfg.SpreadMs/2 + m.chance(m.cfg.SpreadMs)
 	switch to {
 	case "":
-		m.tellAll(algo.Message{Word: algo.Free, Term: term})
+		m.sendAll(algo.Message{Type: algo.StepDown, Term: term})
 	case m.cfg.ID:
-		m.vote(nowMs, term)
+		m.requestVotes(nowMs, term)
 	default:
 		m.restMs = nowMs + m.cfg.LeaseMs
-		m.askAtMs += m.cfg.LeaseMs
-		m.send(to, algo.Message{Word: algo.Now, Term: term})
+		m.campaignAtMs += m.cfg.LeaseMs
+		m.send(to, algo.Message{Type: algo.TimeoutNow, Term: term})
 	}
 }
 
-// become leaves the present role. A leader is Lost by it.
+// become leaves the present role. It ends a leadership, with Lost.
 func (m *Machine) become(r role) {
 	if m.leads {
 		m.leads = false
 		m.emit(algo.Lost{Term: m.state.Term})
 	}
-	m.role, m.yes, m.no, m.permit = r, nil, nil, 0
+	m.role, m.granted, m.refused, m.transferTerm = r, nil, nil, 0
 	m.answered, m.adopted, m.pending = nil, nil, nil
 }
 
-// adopt takes over a higher term, which ends whatever this member did in its.
+// adopt takes a higher term, which ends what this member did in its own.
 func (m *Machine) adopt(term uint64) {
 	invariant.Check(term > m.state.Term, "raft: a term went back")
 	m.become(follower)
@@ -295,15 +296,15 @@ func (m *Machine) follow(id algo.ID) {
 	}
 }
 
-// promised says whether a promise keeps this candidate from being voted for.
-func (m *Machine) promised(nowMs int64, id algo.ID, permit uint64) bool {
+// promised reports whether a promise keeps this member from voting for a candidate.
+func (m *Machine) promised(nowMs int64, id algo.ID, transferTerm uint64) bool {
 	if m.role == leader && id != m.cfg.ID {
-		return true // tick has seen to it that the lease holds
+		return true // tick has ended a leadership whose lease is over
 	}
-	return nowMs < m.promise.untilMs && m.promise.to != id && permit < m.promise.term
+	return nowMs < m.promise.untilMs && m.promise.to != id && transferTerm < m.promise.term
 }
 
-// nextTerm is the one that this member would lead in.
+// nextTerm is the term that this member would lead in.
 func (m *Machine) nextTerm() uint64 { return max(m.state.Term, m.cfg.Floor) + 1 }
 
 func (m *Machine) quorum() int { return len(m.state.Config.Members)/2 + 1 }
@@ -322,8 +323,8 @@ func (m *Machine) send(to algo.ID, message algo.Message) {
 	m.emit(algo.Send{To: to, Message: message})
 }
 
-// tellAll sends to all other members of the configuration.
-func (m *Machine) tellAll(message algo.Message) {
+// sendAll sends to all other members of the configuration.
+func (m *Machine) sendAll(message algo.Message) {
 	for _, id := range m.state.Config.Members {
 		if id != m.cfg.ID {
 			m.send(id, message)
@@ -331,12 +332,12 @@ func (m *Machine) tellAll(message algo.Message) {
 	}
 }
 
-// configName is the own configuration as questions and answers carry it.
+// configName is the own configuration as requests and answers carry it.
 func (m *Machine) configName() algo.Config {
 	return algo.Config{Term: m.state.Config.Term, Version: m.state.Config.Version}
 }
 
-// afterPromise is when to ask once the leader is not heard of any more.
+// afterPromise is when to campaign unless the leader sends another heartbeat.
 func (m *Machine) afterPromise() int64 {
 	return m.promise.untilMs + m.laterMs + m.chance(m.cfg.SpreadMs)
 }

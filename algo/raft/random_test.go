@@ -48,7 +48,7 @@ var runs = []algotest.Chaos{
 }
 
 // TestNeverTwoLeaders runs elections under all faults and looks for two leaders
-// in a term (T1) and for two that believe at one moment (T3).
+// in a term (raft-T1) and for two that lead at one moment (raft-T3).
 func TestNeverTwoLeaders(t *testing.T) {
 	const workers = 2
 	var mu sync.Mutex
@@ -101,9 +101,9 @@ func TestOneLeadsWhenFaultsEnd(t *testing.T) {
 			w.Do(id, algo.Campaign{})
 		}
 		w.Run(4000)
-		leaders := w.Believers()
+		leaders := w.Leaders()
 		w.Run(4000)
-		if after := w.Believers(); len(leaders) != 1 || !slices.Equal(leaders, after) {
+		if after := w.Leaders(); len(leaders) != 1 || !slices.Equal(leaders, after) {
 			t.Fatalf("seed %d: %v lead, and later %v\n%v", seed, leaders, after, w)
 		}
 	}
@@ -118,13 +118,13 @@ func TestBrokenRulesAreSeen(t *testing.T) {
 		edit  func(*int64, *raft.Config)
 		first uint64
 	}{
-		{"clocks differ by more than the bound", "T3", algotest.Chaos{Members: 3, DriftPpm: 400_000}, nil, 10},
-		{"a member comes back without its disk", "T1", algotest.Chaos{Members: 3, Forget: true}, nil, 1},
-		{"a leader leaves out no margin", "T3", algotest.Chaos{Members: 3, DriftPpm: 300_000},
+		{"clocks differ by more than the bound", "raft-T3", algotest.Chaos{Members: 3, DriftPpm: 400_000}, nil, 10},
+		{"a member comes back without its disk", "raft-T1", algotest.Chaos{Members: 3, Forget: true}, nil, 1},
+		{"a leader leaves out no margin", "raft-T3", algotest.Chaos{Members: 3, DriftPpm: 300_000},
 			func(_ *int64, c *raft.Config) { c.DriftPercent = 0 }, 8},
-		{"a restarted member votes at once", "T3", algotest.Chaos{Members: 3},
+		{"a restarted member votes at once", "raft-T3", algotest.Chaos{Members: 3},
 			func(nowMs *int64, c *raft.Config) { *nowMs -= c.LeaseMs }, 132},
-		{"a restarted member forgets its configuration", "T1", algotest.Chaos{Members: 3, Reconfigure: true},
+		{"a restarted member forgets its configuration", "raft-T1", algotest.Chaos{Members: 3, Reconfigure: true},
 			func(_ *int64, c *raft.Config) { c.State.Config.Version = min(1, c.State.Config.Version) }, 52},
 	} {
 		t.Run(c.name, func(t *testing.T) {

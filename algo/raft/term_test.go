@@ -29,14 +29,14 @@ func elect(m *raft.Machine) uint64 {
 			if !ok || send.To != "b" {
 				continue
 			}
-			reply := algo.Message{Term: send.Term, Round: send.Round, Yes: true}
-			switch send.Word {
-			case algo.AskFirst:
-				reply.Word = algo.AskFirstReply
-			case algo.Ask:
-				reply.Word = algo.AskReply
-			case algo.Beat:
-				reply.Word, reply.Config = algo.BeatReply, send.Config
+			reply := algo.Message{Term: send.Term, Round: send.Round, Granted: true}
+			switch send.Type {
+			case algo.PreVote:
+				reply.Type = algo.PreVoteReply
+			case algo.RequestVote:
+				reply.Type = algo.RequestVoteReply
+			case algo.Heartbeat:
+				reply.Type, reply.Config = algo.HeartbeatReply, send.Config
 			default:
 				continue
 			}
@@ -46,18 +46,18 @@ func elect(m *raft.Machine) uint64 {
 	return 0
 }
 
-// TestTermsBeyondBeliefChangeNothing (T6): whatever the word, and the member
+// TestImpossibleTermsChangeNothing (raft-T6): whatever the message, and the member
 // leads afterwards in the next term of its own.
-func TestTermsBeyondBeliefChangeNothing(t *testing.T) {
+func TestImpossibleTermsChangeNothing(t *testing.T) {
 	for _, mine := range []uint64{0, 7, 1 << 40} {
 		for _, term := range []uint64{math.MaxUint64, 1 << 63, mine + 1<<32 + 1} {
 			m := member(mine)
-			for word := algo.Word(0); word < 32; word++ {
+			for kind := algo.MessageType(0); kind < 32; kind++ {
 				for _, message := range []algo.Message{
-					{Word: word, Term: term, Round: 1, Yes: true, Config: algo.Config{Version: 1}},
-					{Word: word, Term: term, Round: 1, Permit: term},
-					{Word: word, Term: mine + 1, Permit: mine + 2},
-					{Word: word, Term: mine + 1, Config: algo.Config{Term: term, Version: 9, Members: []algo.ID{"b"}}},
+					{Type: kind, Term: term, Round: 1, Granted: true, Config: algo.Config{Version: 1}},
+					{Type: kind, Term: term, Round: 1, TransferTerm: term},
+					{Type: kind, Term: mine + 1, TransferTerm: mine + 2},
+					{Type: kind, Term: mine + 1, Config: algo.Config{Term: term, Version: 9, Members: []algo.ID{"b"}}},
 				} {
 					if effects := m.Step(1, algo.Received{From: "b", Message: message}); len(effects) != 0 {
 						t.Errorf("term %d, %v: %v", mine, message, effects)
@@ -71,10 +71,10 @@ func TestTermsBeyondBeliefChangeNothing(t *testing.T) {
 	}
 }
 
-// TestMemberThatWasAwayForLongIsBroughtAlong (T6).
-func TestMemberThatWasAwayForLongIsBroughtAlong(t *testing.T) {
+// TestMemberThatWasAwayForLongAdoptsTheTerm (raft-T6).
+func TestMemberThatWasAwayForLongAdoptsTheTerm(t *testing.T) {
 	m := member(7)
-	m.Step(1, algo.Received{From: "b", Message: algo.Message{Word: algo.Beat, Term: 7 + 1<<32, Round: 1,
+	m.Step(1, algo.Received{From: "b", Message: algo.Message{Type: algo.Heartbeat, Term: 7 + 1<<32, Round: 1,
 		Config: algo.Config{Version: 1}}})
 	if s := m.Status(); s.Term != 7+1<<32 || s.Leader != "b" {
 		t.Errorf("%+v", s)
@@ -87,7 +87,7 @@ func TestLastTermElectsNobody(t *testing.T) {
 	if led := elect(m); led != 0 {
 		t.Errorf("leads in term %d", led)
 	}
-	m.Step(30_000, algo.Received{From: "b", Message: algo.Message{Word: algo.Now, Term: algo.TermMax}})
+	m.Step(30_000, algo.Received{From: "b", Message: algo.Message{Type: algo.TimeoutNow, Term: algo.TermMax}})
 	if s := m.Status(); s.Term != algo.TermMax || s.Leads {
 		t.Errorf("%+v", s)
 	}

@@ -6,86 +6,86 @@ import (
 	"github.com/conclave-project/conclave/algo"
 )
 
-// ask begins a campaign: would a quorum vote for this member? A member that was
-// cut off finds out so that it cannot win, without raising the term of others.
-func (m *Machine) ask(nowMs int64) {
+// preVote begins a campaign: it asks whether a quorum would vote for this member.
+// A partitioned member learns that it cannot win without raising the others' term.
+func (m *Machine) preVote(nowMs int64) {
 	if len(m.state.Config.Members) == 0 {
 		return
 	}
 	if m.promised(nowMs, m.cfg.ID, 0) {
-		m.askAtMs = m.afterPromise()
+		m.campaignAtMs = m.afterPromise()
 		return
 	}
-	m.begin(nowMs, asking, 0)
-	m.tellAll(algo.Message{Word: algo.AskFirst, Term: m.nextTerm(), Round: m.round, Config: m.configName()})
+	m.begin(nowMs, preCandidate, 0)
+	m.sendAll(algo.Message{Type: algo.PreVote, Term: m.nextTerm(), Round: m.round, Config: m.configName()})
 	m.count(nowMs)
 }
 
-// vote asks for votes in a new term. The permit is the term of a leader that has
-// let go in favour of this member, 0 for none.
-func (m *Machine) vote(nowMs int64, permit uint64) {
+// requestVotes asks for votes in a new term. The transferTerm is the term of a
+// leader that stepped down in favour of this member, 0 for none.
+func (m *Machine) requestVotes(nowMs int64, transferTerm uint64) {
 	if m.state.Term == algo.TermMax {
 		m.fail(nowMs) // for ever: there is no term left to lead in
 		return
 	}
 	m.adopt(m.nextTerm())
-	m.begin(nowMs, candidate, permit)
+	m.begin(nowMs, candidate, transferTerm)
 	m.state.Vote = m.cfg.ID
-	// The question may overtake the disk: the own vote is counted with answers,
-	// which come later. Who crashes between the two has asked in a term in which
-	// it did not vote, and never won.
-	m.tellAll(algo.Message{Word: algo.Ask, Term: m.state.Term, Round: m.round, Permit: permit,
+	// The request may overtake the disk: the own vote is counted with answers,
+	// which come later. A member that crashes between the two has asked in a term
+	// in which it did not vote, and it never won.
+	m.sendAll(algo.Message{Type: algo.RequestVote, Term: m.state.Term, Round: m.round, TransferTerm: transferTerm,
 		Config: m.configName()})
 	m.persist()
 	m.count(nowMs)
 }
 
-func (m *Machine) begin(nowMs int64, r role, permit uint64) {
+func (m *Machine) begin(nowMs int64, r role, transferTerm uint64) {
 	m.become(r)
 	m.round++
-	m.permit = permit
+	m.transferTerm = transferTerm
 	m.giveUpMs = nowMs + max(1, m.cfg.SpreadMs)
 	if m.member(m.cfg.ID) {
-		m.yes = append(m.yes, m.cfg.ID)
+		m.granted = append(m.granted, m.cfg.ID)
 	}
 }
 
-// count goes on when there are votes enough, or will not be.
+// count goes on when enough members have granted, or too many have refused.
 func (m *Machine) count(nowMs int64) {
 	switch {
-	case len(m.yes) >= m.quorum() && m.role == asking:
-		m.vote(nowMs, 0)
-	case len(m.yes) >= m.quorum() && m.role == candidate:
-		m.win(nowMs)
-	case len(m.no) > len(m.state.Config.Members)-m.quorum():
+	case len(m.granted) >= m.quorum() && m.role == preCandidate:
+		m.requestVotes(nowMs, 0)
+	case len(m.granted) >= m.quorum() && m.role == candidate:
+		m.becomeLeader(nowMs)
+	case len(m.refused) > len(m.state.Config.Members)-m.quorum():
 		m.fail(nowMs)
 	}
 }
 
-// fail goes back and tries again after a while, which grows at first.
+// fail retries after a backoff that grows at first.
 func (m *Machine) fail(nowMs int64) {
 	m.become(follower)
 	m.failures = min(m.failures+1, 4)
 	span := m.cfg.SpreadMs * int64(m.failures) / 2
-	m.askAtMs = nowMs + m.cfg.SpreadMs/8 + 1 + m.chance(span)
+	m.campaignAtMs = nowMs + m.cfg.SpreadMs/8 + 1 + m.chance(span)
 }
 
-// onAskFirst answers as onAsk would, and changes nothing.
-func (m *Machine) onAskFirst(nowMs int64, from algo.ID, e *algo.Message) {
-	promised := m.promised(nowMs, from, e.Permit)
-	yes := e.Term >= m.nextTerm() && !promised && !e.Config.Less(m.configName())
-	reply := algo.Message{Word: algo.AskFirstReply, Term: m.state.Term, Round: e.Round, Yes: yes}
+// onPreVote answers as onRequestVote would, and changes nothing.
+func (m *Machine) onPreVote(nowMs int64, from algo.ID, e *algo.Message) {
+	promised := m.promised(nowMs, from, e.TransferTerm)
+	granted := e.Term >= m.nextTerm() && !promised && !e.Config.Less(m.configName())
+	reply := algo.Message{Type: algo.PreVoteReply, Term: m.state.Term, Round: e.Round, Granted: granted}
 	switch {
-	case yes:
+	case granted:
 		reply.Term = e.Term
-	case !promised: // while somebody leads, its term is not to be outrun
+	case !promised: // a leader's term is not to be outrun
 		reply.Term = max(m.state.Term, m.cfg.Floor)
 	}
 	m.sendWithConfig(from, reply, e)
 }
 
-// sendWithConfig answers a question. Who asks with an older configuration gets
-// this one: there may be nobody to lead who would spread it.
+// sendWithConfig answers a request for a vote. A candidate with an older
+// configuration gets this one: there may be no leader that would spread it.
 func (m *Machine) sendWithConfig(to algo.ID, reply algo.Message, asked *algo.Message) {
 	if asked.Config.Less(m.configName()) {
 		reply.Config = m.state.Config
@@ -94,70 +94,70 @@ func (m *Machine) sendWithConfig(to algo.ID, reply algo.Message, asked *algo.Mes
 	m.send(to, reply)
 }
 
-// onAsk grants a vote, at most one in a term, or says no. A promise makes this
-// member deaf, also for the higher term (4.2.3).
-func (m *Machine) onAsk(nowMs int64, from algo.ID, e *algo.Message) {
-	reply := algo.Message{Word: algo.AskReply, Round: e.Round}
-	promised := m.promised(nowMs, from, e.Permit)
+// onRequestVote grants a vote, at most one in a term, or refuses it. A promise
+// has this member ignore the request, its higher term included (4.2.3).
+func (m *Machine) onRequestVote(nowMs int64, from algo.ID, e *algo.Message) {
+	reply := algo.Message{Type: algo.RequestVoteReply, Round: e.Round}
+	promised := m.promised(nowMs, from, e.TransferTerm)
 	if e.Term >= m.state.Term && e.Term > m.cfg.Floor && !promised {
 		before := m.state
 		if e.Term > m.state.Term {
 			m.adopt(e.Term)
 		}
-		if m.role <= asking && !e.Config.Less(m.configName()) && (m.state.Vote == "" || m.state.Vote == from) {
+		if m.role <= preCandidate && !e.Config.Less(m.configName()) && (m.state.Vote == "" || m.state.Vote == from) {
 			m.become(follower)
-			m.state.Vote, reply.Yes = from, true
-			m.askAtMs = max(m.askAtMs, nowMs+m.cfg.SpreadMs+m.chance(m.cfg.SpreadMs))
+			m.state.Vote, reply.Granted = from, true
+			m.campaignAtMs = max(m.campaignAtMs, nowMs+m.cfg.SpreadMs+m.chance(m.cfg.SpreadMs))
 		}
 		if m.state.Term != before.Term || m.state.Vote != before.Vote {
 			m.persist()
 		}
 	}
 	reply.Term = m.state.Term
-	if !promised && !reply.Yes {
+	if !promised && !reply.Granted {
 		reply.Term = max(reply.Term, m.cfg.Floor)
 	}
 	m.sendWithConfig(from, reply, e)
 }
 
-func (m *Machine) onAskFirstReply(nowMs int64, from algo.ID, e *algo.Message) {
-	if m.role == asking && e.Round == m.round {
+func (m *Machine) onPreVoteReply(nowMs int64, from algo.ID, e *algo.Message) {
+	if m.role == preCandidate && e.Round == m.round {
 		m.reply(nowMs, from, e, m.nextTerm())
 	}
 }
 
-func (m *Machine) onAskReply(nowMs int64, from algo.ID, e *algo.Message) {
+func (m *Machine) onRequestVoteReply(nowMs int64, from algo.ID, e *algo.Message) {
 	if m.role == candidate && e.Round == m.round {
 		m.reply(nowMs, from, e, m.state.Term)
 	}
 }
 
 // reply counts an answer about the given term. One of a higher term, or with a
-// newer configuration, shows that this member is behind.
+// newer configuration, shows that this member has missed something.
 func (m *Machine) reply(nowMs int64, from algo.ID, e *algo.Message, term uint64) {
 	switch {
-	case !e.Yes && len(e.Config.Members) > 0 && m.state.Config.Less(e.Config):
+	case !e.Granted && len(e.Config.Members) > 0 && m.state.Config.Less(e.Config):
 		m.fail(nowMs)
 		m.state.Config = e.Config
 		m.state.Config.Members = slices.Clone(e.Config.Members)
 		m.persist()
-	case e.Yes && e.Term != term || !m.member(from):
-	case e.Yes && !slices.Contains(m.yes, from):
-		m.yes = append(m.yes, from)
+	case e.Granted && e.Term != term || !m.member(from):
+	case e.Granted && !slices.Contains(m.granted, from):
+		m.granted = append(m.granted, from)
 		m.count(nowMs)
-	case !e.Yes && e.Term > m.state.Term:
+	case !e.Granted && e.Term > m.state.Term:
 		m.fail(nowMs)
 		m.adopt(e.Term)
 		m.persist()
-	case !e.Yes && !slices.Contains(m.no, from):
-		m.no = append(m.no, from)
+	case !e.Granted && !slices.Contains(m.refused, from):
+		m.refused = append(m.refused, from)
 		m.count(nowMs)
 	}
 }
 
-// onNow campaigns at once, with the permit of the leader that let go. Who does
-// not want to lead any more tells all that nobody does.
-func (m *Machine) onNow(nowMs int64, _ algo.ID, e *algo.Message) {
+// onTimeoutNow campaigns at once, with the term of the leader that stepped down. A
+// member that does not want to lead any more passes the step-down on to all.
+func (m *Machine) onTimeoutNow(nowMs int64, _ algo.ID, e *algo.Message) {
 	if e.Term < m.state.Term || m.role == leader {
 		return
 	}
@@ -167,21 +167,22 @@ func (m *Machine) onNow(nowMs int64, _ algo.ID, e *algo.Message) {
 	}
 	m.release(e.Term)
 	if m.wants && len(m.state.Config.Members) > 0 {
-		m.vote(nowMs, e.Term)
+		m.requestVotes(nowMs, e.Term)
 		return
 	}
-	m.tellAll(algo.Message{Word: algo.Free, Term: e.Term})
+	m.sendAll(algo.Message{Type: algo.StepDown, Term: e.Term})
 }
 
-// onFree hears that the leader of a term, and so of all before it, has let go.
-func (m *Machine) onFree(nowMs int64, _ algo.ID, e *algo.Message) {
+// onStepDown learns that the leader of a term, and so of all before it, has
+// stepped down.
+func (m *Machine) onStepDown(nowMs int64, _ algo.ID, e *algo.Message) {
 	if m.role == leader || e.Term < m.promise.term || e.Term < m.state.Term {
 		return
 	}
 	m.release(e.Term)
 	m.restMs = 0
 	if m.role == follower && m.wants {
-		m.askAtMs = nowMs + m.laterMs + m.chance(m.cfg.SpreadMs/4)
+		m.campaignAtMs = nowMs + m.laterMs + m.chance(m.cfg.SpreadMs/4)
 	}
 }
 

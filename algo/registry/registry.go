@@ -25,8 +25,8 @@ type Options struct {
 	State algo.State
 	// Floor is that of raft.Config.
 	Floor uint64
-	// LeaseMs is for how long a leader that is not heard of keeps others out,
-	// or is waited for.
+	// LeaseMs is for how long a silent leader keeps others out, or for how long
+	// they wait for it.
 	LeaseMs      int64
 	DriftPercent int64
 	Seed         uint64
@@ -35,7 +35,7 @@ type Options struct {
 // Algorithm is one of them.
 type Algorithm struct {
 	Name string
-	// Exclusive says that no two members lead at a time, and that terms are
+	// Exclusive reports whether no two members lead at a time, and terms are
 	// fencing tokens.
 	Exclusive bool
 	// New returns a member that starts at the given time.
@@ -73,16 +73,16 @@ func newRaft(nowMs int64, o Options) algo.Machine {
 }
 
 func newBully(_ int64, o Options) algo.Machine {
-	return bully.New(bully.Config{ID: o.ID, Members: o.Members, BeatMs: max(1, o.LeaseMs/5),
+	return bully.New(bully.Config{ID: o.ID, Members: o.Members, HeartbeatMs: max(1, o.LeaseMs/5),
 		SilenceMs: o.LeaseMs, AnswerMs: max(2, o.LeaseMs/5)})
 }
 
 func newRing(_ int64, o Options) algo.Machine {
-	return ring.New(ring.Config{ID: o.ID, Members: o.Members, BeatMs: max(1, o.LeaseMs/5),
+	return ring.New(ring.Config{ID: o.ID, Members: o.Members, HeartbeatMs: max(1, o.LeaseMs/5),
 		SilenceMs: o.LeaseMs, PassMs: max(2, o.LeaseMs/10)})
 }
 
 func newLowest(_ int64, o Options) algo.Machine {
-	return lowest.New(lowest.Config{ID: o.ID, Members: o.Members, BeatMs: max(1, o.LeaseMs/5),
+	return lowest.New(lowest.Config{ID: o.ID, Members: o.Members, HeartbeatMs: max(1, o.LeaseMs/5),
 		SilenceMs: o.LeaseMs})
 }

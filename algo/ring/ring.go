@@ -4,9 +4,9 @@
 // After E. Chang, R. Roberts, "An improved algorithm for decentralized
 // extrema-finding in circular configurations of processes", CACM 22(5), 1979. A
 // member that misses the leader sends its id to its successor (TOKEN). Each
-// passes on an id greater than its own and swallows a lesser one, after it has
-// sent its own. Whose id comes back leads, and tells all around the ring
-// (ELECTED), and then again and again (ALIVE).
+// passes on an id greater than its own and drops a lesser one, after it has sent
+// its own. The member whose id comes back leads: it announces itself around the
+// ring (ELECTED), and then sends heartbeats around it (ALIVE).
 //
 // The paper's ring does not break. Here every message is confirmed (PASSED); a
 // successor that does not confirm in PassMs is skipped for SilenceMs, so that the
@@ -15,13 +15,13 @@
 //
 // What always holds, by number:
 //
-//	C1  A member leads only if its id came back to it, or nobody confirms.
-//	C2  A leader that hears of a greater one leads no more.
+//	ring-C1  A member leads only if its id came back to it, or no member confirms.
+//	ring-C2  A leader that learns of a greater one leads no more.
 //
-// What is promised: when all messages arrive within PassMs/2 and nobody is
-// frozen, one member leads a while after the last change. What is not: cut in
-// two, the ring closes into two rings with a leader each. There is no fencing
-// token.
+// What is promised: when all messages arrive within PassMs/2 and no member is
+// frozen, one member leads a while after the last change. What is not: in a
+// partition the ring closes into two rings with a leader each. There is no
+// fencing token.
 //
 // Cost: n(n+1)/2 + n messages at worst, when all begin at once and ids fall
 // along the ring; n(1 + 1/2 + ... + 1/n) + n on average; 2n when the greatest
@@ -40,9 +40,9 @@ import (
 type Config struct {
 	ID      algo.ID
 	Members []algo.ID // all, this one included, in the order of the ring
-	// BeatMs is the pause between beats, SilenceMs how long a leader may be
+	// HeartbeatMs is the pause between heartbeats, SilenceMs how long a leader may be
 	// silent, PassMs how long to wait for a confirmation.
-	BeatMs, SilenceMs, PassMs int64
+	HeartbeatMs, SilenceMs, PassMs int64
 }
 
 // passing is a message that was sent and not confirmed yet.
@@ -62,7 +62,7 @@ type Machine struct {
 	participant bool // its own id, or a greater one, has gone on
 	leads       bool
 	leader      algo.ID
-	untilMs     int64 // leading: when to beat; else when the leader was silent too long
+	untilMs     int64 // leading: when to send a heartbeat; else when the leader was silent too long
 	electMs     int64 // participant: when the election has taken too long
 	round       uint64
 	passing     []passing
@@ -94,7 +94,7 @@ func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
 	return m.out
 }
 
-// Status returns what this member believes.
+// Status returns what this member knows.
 func (m *Machine) Status() algo.Status { return algo.Status{Leader: m.leader, Leads: m.leads} }
 
 // WakeMs returns when something is due.
@@ -114,15 +114,15 @@ func (m *Machine) WakeMs() (int64, bool) {
 	return wakeMs, ok
 }
 
-// electionMs is how long an election may take before it begins anew.
+// electionMs is how long an election may take before it begins again.
 func (m *Machine) electionMs() int64 { return m.cfg.SilenceMs + m.cfg.PassMs*int64(len(m.cfg.Members)) }
 
 func (m *Machine) tick(nowMs int64) {
 	m.repair(nowMs)
 	switch {
 	case m.leads && nowMs >= m.untilMs:
-		m.untilMs = nowMs + m.cfg.BeatMs
-		m.pass(nowMs, algo.Message{Word: algo.Alive, Member: m.cfg.ID})
+		m.untilMs = nowMs + m.cfg.HeartbeatMs
+		m.pass(nowMs, algo.Message{Type: algo.Alive, Member: m.cfg.ID})
 	case !m.leads && m.leader != "" && nowMs >= m.untilMs:
 		m.follow("")
 		m.elect(nowMs)
@@ -138,15 +138,15 @@ func (m *Machine) elect(nowMs int64) {
 		return
 	}
 	m.participant, m.electMs = true, nowMs+m.electionMs()
-	m.pass(nowMs, algo.Message{Word: algo.Token, Member: m.cfg.ID})
+	m.pass(nowMs, algo.Message{Type: algo.Token, Member: m.cfg.ID})
 }
 
-// pass gives a message to the next member that is not skipped. With nobody left
-// the own id has come around, and another one's goes nowhere.
+// pass sends a message to the next member that is not skipped. When all others
+// are skipped the own id has come around, and another one's goes nowhere.
 func (m *Machine) pass(nowMs int64, message algo.Message) {
 	to := m.successor(nowMs)
 	if to == m.cfg.ID {
-		if message.Word == algo.Token && message.Member == m.cfg.ID {
+		if message.Type == algo.Token && message.Member == m.cfg.ID {
 			m.takeToken(nowMs, message)
 		}
 		return
@@ -186,18 +186,18 @@ func (m *Machine) repair(nowMs int64) {
 
 func (m *Machine) onReceived(nowMs int64, from algo.ID, e algo.Message) {
 	delete(m.dead, from)
-	switch e.Word {
+	switch e.Type {
 	case algo.Passed:
 		m.passing = slices.DeleteFunc(m.passing, func(p passing) bool {
 			return p.to == from && p.message.Round == e.Round
 		})
-	case algo.Free:
+	case algo.StepDown:
 		if from == m.leader {
 			m.follow("")
 			m.elect(nowMs)
 		}
 	case algo.Token, algo.Elected, algo.Alive:
-		m.out = append(m.out, algo.Send{To: from, Message: algo.Message{Word: algo.Passed, Round: e.Round}})
+		m.out = append(m.out, algo.Send{To: from, Message: algo.Message{Type: algo.Passed, Round: e.Round}})
 		if e.Term++; e.Term <= uint64(2*len(m.cfg.Members)) {
 			m.take(nowMs, e)
 		}
@@ -206,15 +206,15 @@ func (m *Machine) onReceived(nowMs int64, from algo.ID, e algo.Message) {
 
 // take is what a member does with an id that comes around.
 func (m *Machine) take(nowMs int64, e algo.Message) {
-	if e.Word == algo.Token {
+	if e.Type == algo.Token {
 		m.takeToken(nowMs, e)
 		return
 	}
 	switch {
 	case e.Member == m.cfg.ID:
 	case m.wants && e.Member < m.cfg.ID:
-		if m.leads { // the other one has not heard of this one
-			m.pass(nowMs, algo.Message{Word: algo.Elected, Member: m.cfg.ID})
+		if m.leads { // the other one does not know this one yet
+			m.pass(nowMs, algo.Message{Type: algo.Elected, Member: m.cfg.ID})
 			return
 		}
 		m.elect(nowMs)
@@ -239,7 +239,7 @@ func (m *Machine) takeToken(nowMs int64, e algo.Message) {
 		m.pass(nowMs, e)
 	case e.Member < m.cfg.ID:
 		if m.leads {
-			m.pass(nowMs, algo.Message{Word: algo.Elected, Member: m.cfg.ID})
+			m.pass(nowMs, algo.Message{Type: algo.Elected, Member: m.cfg.ID})
 		} else {
 			m.elect(nowMs)
 		}
@@ -253,10 +253,10 @@ func (m *Machine) comeHome(nowMs int64) {
 		return
 	}
 	m.participant, m.leads = false, true
-	m.untilMs = nowMs + m.cfg.BeatMs
+	m.untilMs = nowMs + m.cfg.HeartbeatMs
 	m.follow(m.cfg.ID)
 	m.out = append(m.out, algo.Lead{})
-	m.pass(nowMs, algo.Message{Word: algo.Elected, Member: m.cfg.ID})
+	m.pass(nowMs, algo.Message{Type: algo.Elected, Member: m.cfg.ID})
 }
 
 // leave ends a leadership.
@@ -267,7 +267,7 @@ func (m *Machine) leave() {
 	}
 }
 
-// stepDown tells the others that nobody leads, if this member did.
+// stepDown sends StepDown to all, if this member leads.
 func (m *Machine) stepDown() {
 	if !m.leads {
 		return
@@ -276,7 +276,7 @@ func (m *Machine) stepDown() {
 	m.follow("")
 	for _, id := range m.cfg.Members {
 		if id != m.cfg.ID {
-			m.out = append(m.out, algo.Send{To: id, Message: algo.Message{Word: algo.Free}})
+			m.out = append(m.out, algo.Send{To: id, Message: algo.Message{Type: algo.StepDown}})
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestNobodyElseLeadsWhileAGrantLasts(t *testing.T) {
 	until := grant.Sent.Add(grant.Lease * 95 / 100)
 	g[0].post(func() { // c answers a beat with a higher term
 		g[0].contest("jobs").step(algo.Received{From: "c",
-			Message: algo.Message{Word: algo.BeatReply, Term: uint64(grant.Token) + 1}})
+			Message: algo.Message{Type: algo.HeartbeatReply, Term: uint64(grant.Token) + 1}})
 	})
 	select {
 	case one := <-second:

@@ -303,7 +303,7 @@ func TestMemberWhoseDiskFailsEnds(t *testing.T) {
 	}
 }
 
-// Beats of all elections of a member go as one frame (P5).
+// Heartbeats of all elections of a member go as one frame (P5).
 func TestManyElectionsBeatInOnePacket(t *testing.T) {
 	const elections = 200
 	var writes atomic.Int64

@@ -16,7 +16,7 @@ func TestItemsComeBackAsTheyWereWritten(t *testing.T) {
 	w := writer{numbers: make(map[string]uint64)}
 	var d decoder
 	for round := range 2 { // the second time by number
-		w.message("billing/nightly", algo.Message{Word: algo.Beat, Term: 7, Round: 99})
+		w.message("billing/nightly", algo.Message{Type: algo.Heartbeat, Term: 7, Round: 99})
 		w.json(itemSaid, "x", []byte(`{"leader":"me","token":7}`))
 		w.json(itemNote, "billing/nightly", []byte(`{"kind":"warm","nonce":"00"}`))
 		body, err := readFrame(bytes.NewReader(w.take()), frameBytesMax)
@@ -28,7 +28,7 @@ func TestItemsComeBackAsTheyWereWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []item{
-			{kind: itemMessage, election: "billing/nightly", message: algo.Message{Word: algo.Beat, Term: 7, Round: 99}},
+			{kind: itemMessage, election: "billing/nightly", message: algo.Message{Type: algo.Heartbeat, Term: 7, Round: 99}},
 			{kind: itemSaid, election: "x", said: &said{Leader: "me", Token: 7}},
 			{kind: itemNote, election: "billing/nightly", note: &note{Kind: noteWarm, Nonce: "00"}},
 		}
@@ -55,7 +55,7 @@ func TestMuchIsSaidInManyFrames(t *testing.T) {
 	w := writer{numbers: make(map[string]uint64)}
 	const messages = 50_000
 	for i := range messages {
-		w.message(fmt.Sprintf("election/%d", i), algo.Message{Word: algo.Beat, Term: 7})
+		w.message(fmt.Sprintf("election/%d", i), algo.Message{Type: algo.Heartbeat, Term: 7})
 	}
 	var d decoder
 	items := 0
@@ -78,7 +78,7 @@ func TestMuchIsSaidInManyFrames(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	w := writer{numbers: make(map[string]uint64)}
-	w.message("a", algo.Message{Word: algo.Beat, Term: 7})
+	w.message("a", algo.Message{Type: algo.Heartbeat, Term: 7})
 	w.json(itemSaid, "b", []byte(`{"line":[{"id":"x","nonce":"0"}]}`))
 	f.Add(w.take()[4:])
 	f.Add([]byte{itemNote, 0, 1, 'a', 2, '{', '}'})

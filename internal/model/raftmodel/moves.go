@@ -154,7 +154,7 @@ func (s *system) do(w *model.World, m model.Move) {
 	case moveLetGo:
 		w.Spend(s.number(transfers))
 		w.Say("%s is asked to let go in favour of %s", id(from), id(to))
-		s.give(w, from, w.Event(letGo{id(to)}))
+		s.give(w, from, w.Event(transfer{id(to)}))
 	}
 }
 

@@ -46,7 +46,7 @@ func (m Mutant) persist(p *member, state algo.State) {
 func (m Mutant) before(p *member, event algo.Event) {
 	e, received := event.(algo.Received)
 	switch {
-	case m == VotesTwice && received && e.Word == algo.Ask:
+	case m == VotesTwice && received && e.Type == algo.RequestVote:
 		state := model.Field(p.Machine, "state").Interface().(algo.State)
 		if state.Vote != p.ID {
 			state.Vote = ""

@@ -43,9 +43,9 @@ type Scope struct {
 
 // Times of the members, in milliseconds.
 const (
-	leaseMs = 100
-	drift   = 25 // percent
-	beatMs  = 40
+	leaseMs     = 100
+	drift       = 25 // percent
+	heartbeatMs = 40
 )
 
 // The numbers behind the members, queues and the past.
@@ -102,8 +102,8 @@ func New(scope Scope) *model.Model {
 func shape() *model.Shape {
 	return &model.Shape{
 		Scratch: []string{"raft.Machine.out"},
-		Moments: []string{"raftmodel.member.NowMs", "raftmodel.member.UntilMs", "raft.promise.untilMs", "raft.Machine.askAtMs",
-			"raft.Machine.restMs", "raft.Machine.giveUpMs", "raft.Machine.beatAtMs", "raft.Machine.beatMs", "raft.Machine.answered",
+		Moments: []string{"raftmodel.member.NowMs", "raftmodel.member.UntilMs", "raft.promise.untilMs", "raft.Machine.campaignAtMs",
+			"raft.Machine.restMs", "raft.Machine.giveUpMs", "raft.Machine.heartbeatAtMs", "raft.Machine.heartbeatMs", "raft.Machine.answered",
 			"raft.Machine.provenMs", "raft.Machine.untilMs"},
 		Spans:  []string{"raft.Config.*", "raft.Machine.laterMs", "raftmodel.member.RateMs", "raftmodel.member.PhaseMs", "raftmodel.pass.Ms"},
 		PastMs: 100 * leaseMs,
@@ -158,15 +158,15 @@ func (p *member) believes() bool { return p.Machine != nil && p.Leads && p.NowMs
 
 // The events of a member beside messages.
 type (
-	pass    struct{} // a step of time
-	tick    struct{}
-	fuse    struct{ Effects int }
-	restart struct{}
-	want    struct{}
-	letGo   struct{ To algo.ID }
-	freeze  struct{ Frozen bool }
-	spread  struct{ Seed uint64 }
-	cut     struct{ Cut bool }
+	pass     struct{} // a step of time
+	tick     struct{}
+	fuse     struct{ Effects int }
+	restart  struct{}
+	want     struct{}
+	transfer struct{ To algo.ID }
+	freeze   struct{ Frozen bool }
+	spread   struct{ Seed uint64 }
+	cut      struct{ Cut bool }
 )
 
 // packet is a message on its way.
@@ -189,7 +189,7 @@ type led struct {
 
 func (p *past) see(e led) {
 	if other, known := p.Leaders[e.Term]; known && other != e.ID {
-		panic(fmt.Sprintf("T1: %s and %s lead in term %d", other, e.ID, e.Term))
+		panic(fmt.Sprintf("raft-T1: %s and %s lead in term %d", other, e.ID, e.Term))
 	}
 	if e.Term < p.Last {
 		panic(fmt.Sprintf("TOKENS: %s leads in term %d after one of term %d", e.ID, e.Term, p.Last))
@@ -229,7 +229,7 @@ func (s *system) step(part, event any) []any {
 	switch e := event.(type) {
 	case pass:
 		p.NowMs += p.RateMs
-		p.PhaseMs = p.NowMs % beatMs
+		p.PhaseMs = p.NowMs % heartbeatMs
 		return nil
 	case spread:
 		s.spread(p, e.Seed)
@@ -250,7 +250,7 @@ func (s *system) step(part, event any) []any {
 		return s.want(p)
 	case tick:
 		return s.feed(p, algo.Tick{})
-	case letGo:
+	case transfer:
 		return s.feed(p, algo.Transfer{To: e.To})
 	case packet:
 		return s.feed(p, algo.Received{From: e.From, Message: e.Message})
@@ -260,9 +260,9 @@ func (s *system) step(part, event any) []any {
 
 // boot gives a member a machine with what its disk has.
 func (s *system) boot(p *member) {
-	p.Machine = raft.New(p.NowMs, raft.Config{ID: p.ID, State: p.Disk, LeaseMs: leaseMs, DriftPercent: drift, BeatMs: beatMs, SpreadMs: 1})
+	p.Machine = raft.New(p.NowMs, raft.Config{ID: p.ID, State: p.Disk, LeaseMs: leaseMs, DriftPercent: drift, HeartbeatMs: heartbeatMs, SpreadMs: 1})
 	model.SetField(p.Machine, "seed", uint64(0)) // chance is always 0
-	p.PhaseMs = p.NowMs % beatMs
+	p.PhaseMs = p.NowMs % heartbeatMs
 }
 
 // spread lets chance play from here on.
@@ -334,7 +334,7 @@ func (s *system) check(w *model.World) {
 	for i := range s.n {
 		if p := s.part(w, i); p.believes() {
 			if first != "" {
-				w.Fail("T3: %s and %s believe to lead", first, p.ID)
+				w.Fail("raft-T3: %s and %s lead at one time", first, p.ID)
 			}
 			first = p.ID
 		}
