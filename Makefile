@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 SEEDS ?= 50
 KILLS ?= 100
 # Rooms with goroutines or with state that goroutines share.
-RACE_ROOMS = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/local ./internal/tree ./internal/watch ./internal/store ./internal/loadgen ./conclavetest ./cmd/conclave
+RACE_ROOMS = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave
 
 .PHONY: help
 help: ## print this list
@@ -81,7 +81,7 @@ chaos: ## CHAOS_MINUTES=30 of kills, pauses, cut links, full, slow, broken and l
 
 .PHONY: crash
 crash: ## simulated crash at every operation on the disk
-	go test -count=1 -run 'Crash|Failing|Failure' ./internal/txnlog ./internal/store ./internal/server ./internal/vfs
+	go test -count=1 -run 'Crash|Failing|Failure' ./internal/txnlog ./internal/datadir ./internal/server ./internal/vfs
 
 .PHONY: sim
 sim: ## 2,000 seeds of the simulator, in a minute

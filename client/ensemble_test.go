@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/local"
+	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestTheSuitePassesAgainstEveryRole(t *testing.T) {
 	base := server.Default()
 	base.TickTime, base.ExtendedTypes, base.PreallocBytes = 500*time.Millisecond, true, 1<<20
-	e, err := local.Start(local.Options{Servers: 3, Observers: 1, Base: base})
+	e, err := inprocess.Start(inprocess.Options{Servers: 3, Observers: 1, Base: base})
 	must(t, err)
 	t.Cleanup(e.Close)
 	must(t, e.Await(within(t), func() bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/clock"
-	"github.com/conclave-project/conclave/internal/local"
+	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -25,7 +25,7 @@ const pause = 200 * time.Microsecond
 type Ensemble struct {
 	t       testing.TB
 	opts    options
-	local   *local.Ensemble
+	local   *inprocess.Ensemble
 	clock   *movable
 	journal *journal
 	cuts    map[[2]int]bool
@@ -42,7 +42,7 @@ func Start(t testing.TB, with ...Option) *Ensemble {
 	}
 	e.journal = newJournal(e.opts.log)
 	var err error
-	e.local, err = local.Start(local.Options{
+	e.local, err = inprocess.Start(inprocess.Options{
 		Servers: e.opts.servers, Observers: e.opts.observers, Base: e.config(),
 		Logger: e.journal.logger, RoleChanged: e.journal.roleChanged, Ended: e.journal.ended,
 	})

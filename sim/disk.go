@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/conclave-project/conclave/check"
-	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -16,14 +16,14 @@ import (
 // time. It is what the disk's goroutine is in production.
 type turns struct {
 	p        *process
-	disk     *durable.Disk
+	disk     *replicadisk.Disk
 	queue    []operation
 	busy     bool
 	full     bool
 	slowMs   int64
-	nextAt   int               // transactions delivered when the next snapshot is due
-	saving   bool              // a snapshot is under way
-	periodic *durable.Snapshot // the one that is being saved
+	nextAt   int                   // transactions delivered when the next snapshot is due
+	saving   bool                  // a snapshot is under way
+	periodic *replicadisk.Snapshot // the one that is being saved
 
 	// faults
 	late     *operation // of a mutant: still to be done
@@ -36,7 +36,7 @@ type turns struct {
 // operation is an operation of the replica, with the snapshot that was begun for it.
 type operation struct {
 	replica.DiskOp
-	snapshot *durable.Snapshot
+	snapshot *replicadisk.Snapshot
 }
 
 var (
@@ -83,7 +83,7 @@ func (t *turns) before(op vfs.Op) error {
 func (t *turns) put(op replica.DiskOp) {
 	o := operation{DiskOp: op}
 	if op.Kind == replica.DiskSaveSnapshot {
-		o.snapshot = durable.Begin(t.p.replica.Tree(), t.p.replica.Leases())
+		o.snapshot = replicadisk.Begin(t.p.replica.Tree(), t.p.replica.Leases())
 	}
 	if op.Kind == replica.DiskSetCurrent {
 		t.p.w.trouble.noted(t.p)

@@ -6,9 +6,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -116,7 +116,7 @@ func (p *process) loadState(r io.Reader) (*replica.State, error) {
 		_, err := snap.LoadStream(r, "the leader's snapshot", snap.Options{}, s)
 		return s.State, err
 	}
-	return durable.LoadStream(r, p.diskOptions())
+	return replicadisk.LoadStream(r, p.diskOptions())
 }
 
 // spoiling takes a snapshot with a mistake.

@@ -3,8 +3,8 @@ package sim
 import (
 	"io"
 
-	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/zk"
@@ -12,7 +12,7 @@ import (
 
 // mutateFound is what a mutant makes of its disk: the snapshot and the log are
 // read once more, and replayed as it does.
-func (p *process) mutateFound(disk *durable.Disk, found *durable.Found) {
+func (p *process) mutateFound(disk *replicadisk.Disk, found *replicadisk.Found) {
 	if !p.w.is(DeleteSkipped) && !p.w.is(WalkLost) || found.Store.Snapshot.Name == "" {
 		return
 	}

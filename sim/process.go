@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"github.com/conclave-project/conclave/check"
-	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/session"
-	"github.com/conclave-project/conclave/internal/store"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -102,9 +102,9 @@ func must(err error) {
 	}
 }
 
-func (p *process) diskOptions() durable.Options {
-	return durable.Options{
-		Store: store.Options{
+func (p *process) diskOptions() replicadisk.Options {
+	return replicadisk.Options{
+		Store: datadir.Options{
 			DataDir: dataDir, NoCreateDB: !p.w.plan.AutoCreate,
 			Log: txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes},
 		},
@@ -165,8 +165,8 @@ func (p *process) start() {
 	p.wake()
 }
 
-func (p *process) recover() (*durable.Disk, *durable.Found, error) {
-	disk, err := durable.Open(p.mutateFS(&shifty{FS: p.fs, p: p, names: map[*shiftyFile]string{}}), p.diskOptions())
+func (p *process) recover() (*replicadisk.Disk, *replicadisk.Found, error) {
+	disk, err := replicadisk.Open(p.mutateFS(&shifty{FS: p.fs, p: p, names: map[*shiftyFile]string{}}), p.diskOptions())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -26,7 +26,7 @@ func (p *process) walk(mostMs int64, step func() (more bool, err error), done fu
 }
 
 // portion has a snapshot take as many portions as the run wants.
-func (p *process) portion(s *durable.Snapshot) *durable.Snapshot {
+func (p *process) portion(s *replicadisk.Snapshot) *replicadisk.Snapshot {
 	s.PortionMax(1 + p.replica.Tree().Count()/max(p.w.plan.Portions, 1))
 	return s
 }
@@ -39,7 +39,7 @@ func (p *process) maybeSnapshot() {
 	}
 	t.nextAt = int(p.replica.Counts().Delivered) + 1 + t.draw()
 	t.disk.Log().Roll()
-	s := p.portion(durable.BeginLogged(p.replica))
+	s := p.portion(replicadisk.BeginLogged(p.replica))
 	t.saving, t.periodic = true, s
 	p.note("snapshot", s.Zxid())
 	mostMs := 10 * int64(p.w.plan.DiskMs) * max(p.w.plan.SnapSlow, 1)
@@ -68,7 +68,7 @@ func (p *process) snapshotted(zxid zk.Zxid, err error) {
 		p.w.tally.Snapshots++
 		p.note("snapshotted", zxid)
 		p.purge()
-	case errors.Is(err, durable.ErrCut), errors.Is(err, vfs.ErrNoSpace) && !t.crashed:
+	case errors.Is(err, replicadisk.ErrCut), errors.Is(err, vfs.ErrNoSpace) && !t.crashed:
 		p.note("no-snapshot", zxid)
 	default:
 		t.fatal(err)
@@ -91,7 +91,7 @@ func (p *process) purge() {
 // it is fuzzy.
 func (l *link) sendSnapshot(zxid zk.Zxid) {
 	p := l.p
-	s := p.portion(durable.Begin(p.replica.Tree(), p.replica.Leases()))
+	s := p.portion(replicadisk.Begin(p.replica.Tree(), p.replica.Leases()))
 	history, err := p.w.watcher.order.History(p.id, zxid)
 	p.w.fail(err)
 	p.w.tally.Snap++

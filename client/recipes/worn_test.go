@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/server"
-	"github.com/conclave-project/conclave/internal/store"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -21,7 +21,7 @@ import (
 func serveState(t *testing.T, txns ...zk.Txn) string {
 	t.Helper()
 	fs := vfs.NewMem()
-	disk, err := durable.Open(fs, durable.Options{Store: store.Options{DataDir: "data"}})
+	disk, err := replicadisk.Open(fs, replicadisk.Options{Store: datadir.Options{DataDir: "data"}})
 	must(t, err)
 	found, err := disk.Recover()
 	must(t, err)
@@ -29,7 +29,7 @@ func serveState(t *testing.T, txns ...zk.Txn) string {
 	for i, txn := range txns {
 		state.Apply(&zk.TxnHeader{Zxid: zk.Zxid(i + 1), Op: txn.Op}, &txn, new(tree.Applied))
 	}
-	_, err = durable.Begin(state, nil).Save(disk.Store(), nil)
+	_, err = replicadisk.Begin(state, nil).Save(disk.Store(), nil)
 	must(t, err)
 	must(t, disk.Close())
 	config := server.Default()

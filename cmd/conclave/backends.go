@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/azureblob"
 	"github.com/conclave-project/conclave/election/backend/consul"
@@ -21,7 +22,6 @@ import (
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/election/record"
-	"github.com/conclave-project/conclave/internal/cli"
 )
 
 // kind is a backend as the command line knows it.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/loadgen"
 	"github.com/spf13/cobra"
 )

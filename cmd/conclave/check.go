@@ -5,9 +5,9 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/server"
-	"github.com/conclave-project/conclave/internal/store"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 	"github.com/spf13/cobra"
 )
@@ -108,7 +108,7 @@ func (f *fileSettings) read() (server.Config, error) {
 	return cfg, nil
 }
 
-func checkText(w io.Writer, r *store.Report) error {
+func checkText(w io.Writer, r *datadir.Report) error {
 	var rows [][]string
 	for _, s := range r.Snapshots {
 		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Bytes, 10),
@@ -154,7 +154,7 @@ func state(problem, torn string, tooLong bool) string {
 }
 
 // startText says what a start would do.
-func startText(r *store.Report) string {
+func startText(r *datadir.Report) string {
 	switch {
 	case r.Refusal != "":
 		return "a start would refuse this directory"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

@@ -17,9 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/admin"
-	"github.com/conclave-project/conclave/internal/cli"
-	"github.com/conclave-project/conclave/internal/local"
+	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
@@ -87,7 +87,7 @@ func (v *dev) run(c *cobra.Command, _ []string) error {
 	defer stop()
 	news := newDevNews(c.OutOrStdout())
 	defer news.close()
-	ensemble, err := local.Start(local.Options{
+	ensemble, err := inprocess.Start(inprocess.Options{
 		Servers: v.servers, Observers: v.observers, Dir: dir, Listen: v.listener(c),
 		FS:   func(int) vfs.FS { return osfs.New() },
 		Base: devConfig(), Logger: v.logger(c.ErrOrStderr()),
@@ -126,7 +126,7 @@ func startFailed(err error) error {
 }
 
 // serving tells whether every running server serves clients.
-func serving(e *local.Ensemble) bool {
+func serving(e *inprocess.Ensemble) bool {
 	for id := 1; id <= e.Size(); id++ {
 		if s := e.Server(id); s != nil && !s.Serves() {
 			return false
@@ -250,7 +250,7 @@ Ctrl-C ends all.
 `
 
 // welcome says where the servers are and what to type next.
-func (v *dev) welcome(w io.Writer, e *local.Ensemble, dir string) {
+func (v *dev) welcome(w io.Writer, e *inprocess.Ensemble, dir string) {
 	if v.dir == "" {
 		dir += " (removed at the end)"
 	}

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/local"
+	"github.com/conclave-project/conclave/internal/inprocess"
 )
 
 // devAsk is what a subcommand asks a running `conclave dev`, as one line of
@@ -34,7 +34,7 @@ type devAnswer struct {
 
 // devControl answers subcommands, on a socket in a directory of this user.
 type devControl struct {
-	ensemble *local.Ensemble
+	ensemble *inprocess.Ensemble
 	news     *devNews
 	dir      string
 	listener net.Listener
@@ -63,7 +63,7 @@ func devControlDirs() []string {
 	return append(dirs, filepath.Join(os.TempDir(), fmt.Sprintf("conclave-dev-of-%d", os.Getuid())))
 }
 
-func newDevControl(e *local.Ensemble, news *devNews, dir string) (*devControl, error) {
+func newDevControl(e *inprocess.Ensemble, news *devNews, dir string) (*devControl, error) {
 	d := &devControl{ensemble: e, news: news, dir: dir}
 	_, port, err := net.SplitHostPort(e.Addr(1))
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

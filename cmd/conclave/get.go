@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election/supervise"
-	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

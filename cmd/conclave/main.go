@@ -2,8 +2,9 @@
 // the command line, in one binary.
 //
 // It holds flags and wiring, one file per subcommand; what the subcommands
-// share is internal/cli, what they do is in the rooms of the root module. Exit
-// codes are those of package cli, and for run those of election/supervise.
+// share is in cmd/conclave/internal/cli, what they do is in the packages of the
+// root module. Exit codes are those of package cli, and for run those of
+// election/supervise.
 package main
 
 import (

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 )

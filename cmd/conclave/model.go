@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/model"
 	"github.com/conclave-project/conclave/internal/model/models"
 	"github.com/spf13/cobra"

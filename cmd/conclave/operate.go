@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/cli"
 )
 
 // plain is a backend that answers no operators.

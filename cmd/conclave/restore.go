@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/file"
-	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

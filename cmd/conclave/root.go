@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

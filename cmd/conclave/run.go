@@ -3,9 +3,9 @@ package main
 import (
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/supervise"
-	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

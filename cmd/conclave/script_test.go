@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/conclave-project/conclave/internal/childtest"
-	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/rogpeppe/go-internal/testscript"
 )

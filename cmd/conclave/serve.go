@@ -8,11 +8,11 @@ import (
 	"os"
 	"sync"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
 	"github.com/conclave-project/conclave/internal/admin"
-	"github.com/conclave-project/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
-	"github.com/conclave-project/conclave/internal/zoocfg"
 	"github.com/spf13/cobra"
 )
 

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/spf13/cobra"
 )
 

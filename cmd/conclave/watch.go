@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
 )

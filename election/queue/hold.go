@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/internal/ledger"
+	"github.com/conclave-project/conclave/election/internal/tenures"
 )
 
 // historyTries is how often the history is written against others.
@@ -27,7 +27,7 @@ func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (e
 	for range historyTries {
 		history, err := c.entry.History(ctx)
 		if err == nil {
-			history.Changes = ledger.Begin(history.Changes, c.ID, token, wall())
+			history.Changes = tenures.Begin(history.Changes, c.ID, token, wall())
 			var proof Proof
 			if proof, err = c.entry.Prove(ctx, &history); err == nil {
 				history.Version = proof.Version
@@ -115,7 +115,7 @@ func (b *Backend) stepDown(ctx context.Context, c *claim, reason election.Reason
 	for try := 1; token != 0 && try <= historyTries+1; try++ {
 		var note *History
 		if history != nil && try <= historyTries {
-			note = &History{ledger.End(history.Changes, token, reason, wall()), history.Version}
+			note = &History{tenures.End(history.Changes, token, reason, wall()), history.Version}
 		}
 		err := c.entry.Leave(ctx, note, successor)
 		switch {
@@ -143,6 +143,6 @@ func (b *Backend) amend(ctx context.Context, c *claim, token election.Token, rea
 	if err != nil || !amends(history.Changes, token) {
 		return
 	}
-	history.Changes = ledger.End(history.Changes, token, reason, wall())
+	history.Changes = tenures.End(history.Changes, token, reason, wall())
 	_ = c.entry.Note(ctx, history) // for people only
 }

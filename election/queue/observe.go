@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/internal/ledger"
+	"github.com/conclave-project/conclave/election/internal/tenures"
 )
 
 const (
@@ -72,7 +72,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 	if err != nil {
 		return nil, b.fail("read the history of", name, err)
 	}
-	return election.OneByOne(ledger.Expire(sight.History, sight.Holder.Token, wall())), nil
+	return election.OneByOne(tenures.Expire(sight.History, sight.Holder.Token, wall())), nil
 }
 
 // Ask leaves a request for the leader.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/internal/ledger"
+	"github.com/conclave-project/conclave/election/internal/tenures"
 )
 
 // choose returns the first waiter with the id.
@@ -71,7 +71,7 @@ func (n Nomination) answer() (ready bool, err error) {
 
 // view returns what people see.
 func (s Sight) view(name string) election.View {
-	view := election.View{Election: name, Token: ledger.Last(s.History)}
+	view := election.View{Election: name, Token: tenures.Last(s.History)}
 	for _, c := range s.Waiting {
 		view.Candidates = append(view.Candidates, c.ID)
 	}
@@ -79,7 +79,7 @@ func (s Sight) view(name string) election.View {
 		return view
 	}
 	view.Leader, view.Token, view.Since = s.Holder.ID, s.Holder.Token, s.Holder.Since
-	if c, known := ledger.Find(s.History, view.Token); known && view.Since.IsZero() {
+	if c, known := tenures.Find(s.History, view.Token); known && view.Since.IsZero() {
 		view.Since = c.Since
 	}
 	return view
@@ -118,6 +118,6 @@ func (p Proof) asked(token election.Token) *election.Request {
 // amends reports whether a holder that has lost its leadership may still say how
 // it ended: a successor knows only that it has gone.
 func amends(changes []election.Change, token election.Token) bool {
-	c, found := ledger.Find(changes, token)
-	return found && (c.Reason == "" || c.Reason == ledger.Expired)
+	c, found := tenures.Find(changes, token)
+	return found && (c.Reason == "" || c.Reason == tenures.Expired)
 }

@@ -11,19 +11,19 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/internal/local"
+	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/zk"
 )
 
 // startEnsemble runs three servers and an observer, until they serve.
-func startEnsemble(t *testing.T, readOnly bool) (*local.Ensemble, context.Context) {
+func startEnsemble(t *testing.T, readOnly bool) (*inprocess.Ensemble, context.Context) {
 	t.Helper()
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
 	base.ReadOnlyMode = readOnly
 	base.FourLetterWords, base.Words = []string{"*"}, Words{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
-	e, err := local.Start(local.Options{Servers: 3, Observers: 1, Base: base})
+	e, err := inprocess.Start(inprocess.Options{Servers: 3, Observers: 1, Base: base})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func startEnsemble(t *testing.T, readOnly bool) (*local.Ensemble, context.Contex
 	return e, ctx
 }
 
-func allServe(e *local.Ensemble) bool {
+func allServe(e *inprocess.Ensemble) bool {
 	for id := 1; id <= e.Size(); id++ {
 		if s := e.Server(id); s == nil || !s.Serves() {
 			return false

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
@@ -300,14 +300,14 @@ func (d *dice) someSnapshot() {
 	case s.snapshot != nil:
 		_, err := s.snapshot.Save(s.disk.Store(), nil)
 		s.snapshot = nil
-		if !errors.Is(err, durable.ErrCut) {
+		if !errors.Is(err, replicadisk.ErrCut) {
 			must(d.t, err)
 		}
 		_, err = s.disk.Store().Purge(3)
 		must(d.t, err)
 	case s.replica.Serving():
 		s.disk.Log().Roll()
-		s.snapshot = durable.BeginLogged(s.replica)
+		s.snapshot = replicadisk.BeginLogged(s.replica)
 	}
 }
 

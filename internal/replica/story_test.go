@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/tracetest"
 	"github.com/conclave-project/conclave/internal/tree"
@@ -241,7 +241,7 @@ func (p *player) drop(f []string) {
 func (p *player) only(f []string) {
 	s := p.server(f[1])
 	s.disk.Log().Roll()
-	_, err := durable.Begin(s.replica.Tree(), s.replica.Leases()).Save(s.disk.Store(), nil)
+	_, err := replicadisk.Begin(s.replica.Tree(), s.replica.Leases()).Save(s.disk.Store(), nil)
 	must(p.t, err)
 	dir := dataDir + "/version-2"
 	names, err := s.mem.List(dir)
@@ -257,7 +257,7 @@ func (p *player) only(f []string) {
 // begin begins a snapshot beside the log, which ends with the role.
 func (p *player) begin(f []string) {
 	s := p.server(f[1])
-	s.snapshot = durable.BeginLogged(s.replica)
+	s.snapshot = replicadisk.BeginLogged(s.replica)
 }
 
 func (p *player) finish(f []string) {

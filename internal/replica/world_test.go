@@ -6,13 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/session"
-	"github.com/conclave-project/conclave/internal/store"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -48,8 +48,8 @@ type server struct {
 	saved    *ensemble.Config // in its configuration file
 
 	replica  *replica.Replica // nil while it is down
-	disk     *durable.Disk
-	snapshot *durable.Snapshot // begun by a story
+	disk     *replicadisk.Disk
+	snapshot *replicadisk.Snapshot // begun by a story
 	work     []operation
 	full     bool
 	inbox    []replica.Event
@@ -63,7 +63,7 @@ type server struct {
 // operation is one of the disk, with the snapshot that was begun for it.
 type operation struct {
 	replica.DiskOp
-	snapshot *durable.Snapshot
+	snapshot *replicadisk.Snapshot
 }
 
 // lane is what is on its way from one server to another: votes, or one end of a
@@ -79,7 +79,7 @@ type lane struct {
 type parcel struct {
 	vote     *fle.Notification
 	message  *zab.Message
-	snapshot *durable.Snapshot
+	snapshot *replicadisk.Snapshot
 	closes   bool
 }
 
@@ -185,9 +185,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func (s *server) diskOptions() durable.Options {
-	return durable.Options{
-		Store:         store.Options{DataDir: dataDir, NoCreateDB: true, Log: txnlog.Options{}},
+func (s *server) diskOptions() replicadisk.Options {
+	return replicadisk.Options{
+		Store:         datadir.Options{DataDir: dataDir, NoCreateDB: true, Log: txnlog.Options{}},
 		ExtendedTypes: true, Ensemble: true, RecentMax: s.w.opts.HistoryMax,
 	}
 }
@@ -195,7 +195,7 @@ func (s *server) diskOptions() durable.Options {
 // start begins a process on the disk that is there.
 func (s *server) start() {
 	var err error
-	s.disk, err = durable.Open(s.mem, s.diskOptions())
+	s.disk, err = replicadisk.Open(s.mem, s.diskOptions())
 	must(s.w.t, err)
 	found, err := s.disk.Recover()
 	must(s.w.t, err)
@@ -368,7 +368,7 @@ func (s *server) queue(op replica.DiskOp) {
 	case replica.DiskTruncate:
 		s.detail("cut the log behind %s", zab.FormatZxid(op.Zxid))
 	case replica.DiskSaveSnapshot:
-		o.snapshot = durable.Begin(s.replica.Tree(), s.replica.Leases())
+		o.snapshot = replicadisk.Begin(s.replica.Tree(), s.replica.Leases())
 		s.detail("replace the history by a snapshot of %s", zab.FormatZxid(op.Zxid))
 	case replica.DiskReload:
 		s.detail("read everything anew")
@@ -434,7 +434,7 @@ func (s *server) link(effect *zab.Effect) {
 		e.out.parcels = append(e.out.parcels, parcel{closes: true})
 		s.down(e)
 	case zab.EffectSendSnapshot:
-		e.out.parcels = append(e.out.parcels, parcel{snapshot: durable.Begin(s.replica.Tree(), s.replica.Leases())})
+		e.out.parcels = append(e.out.parcels, parcel{snapshot: replicadisk.Begin(s.replica.Tree(), s.replica.Leases())})
 	}
 }
 
@@ -552,13 +552,13 @@ func (l *lane) arrive(p *parcel) {
 
 // load reads a snapshot that is written while it is read: it may have changes of
 // transactions behind its zxid.
-func (s *server) load(e *end, snapshot *durable.Snapshot) {
+func (s *server) load(e *end, snapshot *replicadisk.Snapshot) {
 	var b bytes.Buffer
 	if err := snapshot.Stream(&b, nil); err != nil {
 		s.down(e) // its server has left the role
 		return
 	}
-	state, err := durable.LoadStream(&b, s.diskOptions())
+	state, err := replicadisk.LoadStream(&b, s.diskOptions())
 	must(s.w.t, err)
 	s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLoaded, Link: e.id, State: state})
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/zab"
 )
@@ -16,7 +16,7 @@ import (
 // come and carries them out in order: it appends all records, syncs once, and
 // tells the loop (H1).
 type disk struct {
-	data *durable.Disk
+	data *replicadisk.Disk
 	err  error // after the goroutine has ended
 
 	mu struct {
@@ -35,13 +35,13 @@ type disk struct {
 // the operation was asked for.
 type diskWork struct {
 	replica.DiskOp
-	snapshot *durable.Snapshot
+	snapshot *replicadisk.Snapshot
 }
 
 // joins tells whether an operation can be part of one write with one sync.
 func (w *diskWork) joins() bool { return w.Kind == replica.DiskAppend || w.Kind == replica.DiskSync }
 
-func newDisk(data *durable.Disk) *disk {
+func newDisk(data *replicadisk.Disk) *disk {
 	return &disk{data: data, ready: make(chan struct{}, 1), eased: make(chan struct{}, 1)}
 }
 

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/durable"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/zab"
 )
@@ -217,7 +217,7 @@ func readable(m *zab.Message) error {
 
 // Snapshot implements peernet.Handler.
 func (p *peers) Snapshot(link zab.LinkID, r io.Reader) error {
-	state, err := durable.LoadStream(r, p.server.cfg.durableOptions())
+	state, err := replicadisk.LoadStream(r, p.server.cfg.durableOptions())
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/durable"
+	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/replica"
-	"github.com/conclave-project/conclave/internal/store"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -26,7 +26,7 @@ type Recovery struct {
 // recover opens the data directory and makes a replica of what it holds.
 func (s *Server) recover() error {
 	start := time.Now()
-	d, err := durable.Open(s.cfg.FS, s.cfg.durableOptions())
+	d, err := replicadisk.Open(s.cfg.FS, s.cfg.durableOptions())
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (s *Server) recover() error {
 	if err != nil {
 		return err
 	}
-	s.snaps = newSnapshots(store.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N))
+	s.snaps = newSnapshots(datadir.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N))
 	s.snaps.size.Store(found.Store.Info.Bytes)
 	s.replica = replica.New(s.cfg.replicaOptions(), s.cfg.Ensemble, found.Recovered, s.now())
 	s.reader = s.replica.Reader()
@@ -47,7 +47,7 @@ func (s *Server) recover() error {
 	return nil
 }
 
-func (s *Server) reportRecovery(found *durable.Found) {
+func (s *Server) reportRecovery(found *replicadisk.Found) {
 	log := s.cfg.Logger
 	for _, err := range found.Store.Rejected {
 		log.Warn("snapshot cannot be loaded, an older one was used", "error", err)
@@ -78,12 +78,12 @@ func (c *Config) recordBytesMax() int {
 func (c *Config) ReadBytesMax() int { return max(c.recordBytesMax(), 2*wire.FrameBytesMax) }
 
 // Check says what a start with the configuration would do with its directories, and
-// changes nothing. See store.Check.
-func Check(c Config) (*store.Report, error) { return durable.Check(c.FS, c.durableOptions()) }
+// changes nothing. See datadir.Check.
+func Check(c Config) (*datadir.Report, error) { return replicadisk.Check(c.FS, c.durableOptions()) }
 
-func (c *Config) durableOptions() durable.Options {
-	return durable.Options{
-		Store: store.Options{
+func (c *Config) durableOptions() replicadisk.Options {
+	return replicadisk.Options{
+		Store: datadir.Options{
 			DataDir: c.DataDir, LogDir: c.DataLogDir,
 			Log: txnlog.Options{
 				PreallocBytes: c.PreallocBytes, SegmentBytesMax: c.LogBytesMax,

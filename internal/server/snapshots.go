@@ -6,27 +6,27 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/durable"
-	"github.com/conclave-project/conclave/internal/store"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // snapshots decides when one is due. One is written at a time.
 type snapshots struct {
-	trigger *store.Trigger // of the disk goroutine
-	logged  int64          // bytes of log since the last one began; of the disk goroutine
-	wanted  bool           // the trigger has fired; of the disk goroutine
-	size    atomic.Int64   // bytes of the last one, before compression
+	trigger *datadir.Trigger // of the disk goroutine
+	logged  int64            // bytes of log since the last one began; of the disk goroutine
+	wanted  bool             // the trigger has fired; of the disk goroutine
+	size    atomic.Int64     // bytes of the last one, before compression
 	due     atomic.Bool
 	busy    atomic.Bool
 	last    atomic.Int64 // zxid of the last one
 	ready   atomic.Bool
 	failed  atomic.Int64
-	purge   chan struct{}     // a token when old ones should go at once
-	current *durable.Snapshot // the periodic one begun last; of the loop
+	purge   chan struct{}         // a token when old ones should go at once
+	current *replicadisk.Snapshot // the periodic one begun last; of the loop
 }
 
-func newSnapshots(trigger *store.Trigger) *snapshots {
+func newSnapshots(trigger *datadir.Trigger) *snapshots {
 	return &snapshots{trigger: trigger, purge: make(chan struct{}, 1)}
 }
 
@@ -59,7 +59,7 @@ func (s *Server) maybeSnapshot() {
 	}
 	s.snaps.due.Store(false)
 	s.disk.roll()
-	b := durable.BeginLogged(s.replica)
+	b := replicadisk.BeginLogged(s.replica)
 	s.snaps.current = b
 	s.task(func() {
 		defer s.snaps.busy.Store(false)
@@ -76,17 +76,17 @@ func (n *snapshots) roleEnded() {
 	}
 }
 
-func (s *Server) beginSnapshot() *durable.Snapshot {
-	return durable.Begin(s.replica.Tree(), s.replica.Leases())
+func (s *Server) beginSnapshot() *replicadisk.Snapshot {
+	return replicadisk.Begin(s.replica.Tree(), s.replica.Leases())
 }
 
 // takeSnapshot writes a snapshot. A full disk is no reason to stop: the log has
 // what the snapshot would hold.
-func (s *Server) takeSnapshot(b *durable.Snapshot) {
+func (s *Server) takeSnapshot(b *replicadisk.Snapshot) {
 	start := time.Now()
 	if err := s.writeSnapshot(b); err != nil {
 		s.snaps.failed.Add(1)
-		if errors.Is(err, vfs.ErrNoSpace) || errors.Is(err, errStopped) || errors.Is(err, durable.ErrCut) {
+		if errors.Is(err, vfs.ErrNoSpace) || errors.Is(err, errStopped) || errors.Is(err, replicadisk.ErrCut) {
 			s.cfg.Logger.Error("no snapshot was taken", "zxid", b.Zxid().String(), "error", err)
 			return
 		}
@@ -97,7 +97,7 @@ func (s *Server) takeSnapshot(b *durable.Snapshot) {
 }
 
 // writeSnapshot writes all of it, while transactions go on.
-func (s *Server) writeSnapshot(b *durable.Snapshot) error {
+func (s *Server) writeSnapshot(b *replicadisk.Snapshot) error {
 	bytes, err := b.Save(s.disk.data.Store(), s.halted)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/internal/ledger"
+	"github.com/conclave-project/conclave/election/internal/tenures"
 )
 
 // state is what the lock's blob holds.
@@ -75,12 +75,12 @@ func (b *Backend) writeLock(ctx context.Context, name string, s state, etag azco
 func (s state) taken(claim election.Claim, now time.Time) state {
 	token := max(s.Token+1, election.Token(max(0, now.UnixMilli())))
 	return state{Token: token, Holder: claim.ID, Nonce: claim.Nonce,
-		History: ledger.Begin(s.History, claim.ID, token, now)}
+		History: tenures.Begin(s.History, claim.ID, token, now)}
 }
 
 // released returns the state without its holder.
 func (s state) released(reason election.Reason, now time.Time) state {
-	return state{Token: s.Token, History: ledger.End(s.History, s.Token, reason, now)}
+	return state{Token: s.Token, History: tenures.End(s.History, s.Token, reason, now)}
 }
 
 // wall is the time for people, and the floor of tokens.

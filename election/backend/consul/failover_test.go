@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
@@ -30,7 +30,7 @@ func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
 	}
 	var failovers sync.WaitGroup
 	defer failovers.Wait()
-	witness.Run(t, witness.Shared{
+	overlap.Run(t, overlap.Shared{
 		Backend: open(t, urls[0]), URLs: urls, Election: "e", Lease: lease, Handovers: 20, Patience: time.Minute,
 		Leads: func(number int) {
 			if number%4 != 2 {

@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
-	"github.com/conclave-project/conclave/election/backend/internal/witness"
 )
 
 // consulLockLease is the most that a killed "consul lock" keeps others out: its
@@ -26,12 +26,12 @@ const consulLockLease = 45 * time.Second
 func TestKeyIsSharedWithConsulLock(t *testing.T) {
 	url := start(t)
 	s := server(url)
-	witness.Run(t, witness.Shared{
+	overlap.Run(t, overlap.Shared{
 		Backend: open(t, url), URLs: []string{url}, Election: "shared/one", Lease: lease,
 		Other: func(id, file string) *exec.Cmd {
 			command := exec.Command(s.Note["consul"], "lock", "-http-addr", s.Addr, "-name", id, "-shell=false",
 				"shared/one", os.Args[0])
-			command.Env = witness.Environment(id, file)
+			command.Env = overlap.Environment(id, file)
 			return command
 		},
 		Handovers: 25, Patience: consulLockLease + 20*time.Second, OtherKills: 1,
@@ -73,7 +73,7 @@ func TestConsulPassesTheTestsOfQueues(t *testing.T) {
 }
 
 // link returns the store on a link of its own.
-func link(t testing.TB, url string) (string, witness.Link) {
+func link(t testing.TB, url string) (string, overlap.Link) {
 	t.Helper()
 	link, err := server(url).Link()
 	if err != nil {

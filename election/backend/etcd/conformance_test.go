@@ -17,7 +17,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/etcd"
-	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/test/stores"
 )
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		backend, _, err := etcd.Open(context.Background(), url)
 		return backend, err
 	}
-	if child, code := witness.Main(fresh); child {
+	if child, code := overlap.Main(fresh); child {
 		os.Exit(code)
 	}
 	os.Exit(electiontest.Main(m, fresh))

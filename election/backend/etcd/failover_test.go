@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
@@ -27,7 +27,7 @@ func TestFailoverOfEtcdElectsNoTwo(t *testing.T) {
 	running.Unlock()
 	var failovers sync.WaitGroup
 	defer failovers.Wait()
-	witness.Run(t, witness.Shared{
+	overlap.Run(t, overlap.Shared{
 		Backend: open(t, s.URL), URLs: []string{s.URL}, Election: "e", Lease: lease, Handovers: 20, Patience: time.Minute,
 		Leads: func(number int) {
 			if number%4 != 2 {

@@ -11,8 +11,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
-	"github.com/conclave-project/conclave/election/backend/internal/witness"
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/internal/childtest"
 )
@@ -23,7 +23,7 @@ const etcdctlLease = 60 * time.Second
 func TestElectionIsSharedWithEtcdctl(t *testing.T) {
 	url := start(t)
 	s := server(url)
-	witness.Run(t, witness.Shared{
+	overlap.Run(t, overlap.Shared{
 		Backend: open(t, url), URLs: []string{url}, Election: "shared/one", Lease: lease,
 		Other: func(id, _ string) *exec.Cmd {
 			return exec.Command(s.Note["etcdctl"], "--endpoints", s.Addr, "elect", "shared/one", id)
@@ -62,7 +62,7 @@ func TestEtcdPassesTheTestsOfQueues(t *testing.T) {
 }
 
 // link returns the store on a link of its own.
-func link(t testing.TB, url string) (string, witness.Link) {
+func link(t testing.TB, url string) (string, overlap.Link) {
 	t.Helper()
 	link, err := server(url).Link()
 	if err != nil {

@@ -47,8 +47,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/feed"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -106,7 +106,7 @@ func newStore(js jetstream.JetStream, options Options) (*store, error) {
 		return nil, fmt.Errorf("nats: bucket %q: its name may have letters, digits, - and _ only", options.Bucket)
 	}
 	s := &store{js: js, options: options, watch: incarnation.NewWatch(options.LeaseMax), holders: make(map[string]holder)}
-	s.hub = feed.New(s.listen, pollPause)
+	s.hub = watchhub.New(s.listen, pollPause)
 	return s, nil
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/feed"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,7 +22,7 @@ type store struct {
 	js      jetstream.JetStream
 	options Options
 	watch   *incarnation.Watch
-	hub     *feed.Hub
+	hub     *watchhub.Hub
 
 	mu      sync.Mutex
 	holders map[string]holder // by election, as read or written last

@@ -58,8 +58,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/feed"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -230,6 +230,6 @@ func newStore(db *sql.DB, options Options) (*store, error) {
 	if s.sql, err = statementsFor(options.Table); err != nil {
 		return nil, err
 	}
-	s.hub = feed.New(s.listen, pollPause)
+	s.hub = watchhub.New(s.listen, pollPause)
 	return s, nil
 }

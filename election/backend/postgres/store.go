@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/feed"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -22,7 +22,7 @@ type store struct {
 	options Options
 	sql     *statements
 	watch   *incarnation.Watch
-	hub     *feed.Hub
+	hub     *watchhub.Hub
 }
 
 var (

@@ -50,8 +50,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/feed"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/redis/go-redis/v9"
 )
@@ -107,7 +107,7 @@ func newStore(client redis.UniversalClient, options Options) (*store, error) {
 		return nil, errors.New("redis: Replicas does not go with a cluster: WAIT has no key by which to find the shard")
 	}
 	s := &store{client: client, options: options, watch: incarnation.NewWatch(options.LeaseMax)}
-	s.hub = feed.New(s.listen, pollPause)
+	s.hub = watchhub.New(s.listen, pollPause)
 	return s, nil
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/feed"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/redis/go-redis/v9"
 )
@@ -23,7 +23,7 @@ type store struct {
 	client  redis.UniversalClient
 	options Options
 	watch   *incarnation.Watch
-	hub     *feed.Hub
+	hub     *watchhub.Hub
 }
 
 var (

@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 )
 
-func init() { childMain = witness.Main }
+func init() { childMain = overlap.Main }
 
 // shared runs an election on one path with candidates of another client, which
 // resign, are killed, and ours also frozen: never two lead.
 func shared(t *testing.T, other func(addr, id string) *exec.Cmd) {
 	addr := startServer(t)
-	witness.Run(t, witness.Shared{
+	overlap.Run(t, overlap.Shared{
 		Backend: open(t, addr), URLs: []string{addr}, Election: "shared", Lease: 2 * time.Second,
 		Other:      func(id, _ string) *exec.Cmd { return other(addr, id) },
 		OtherLeads: func(id, line string) bool { return line == id },

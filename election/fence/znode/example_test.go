@@ -8,14 +8,14 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence/znode"
-	"github.com/conclave-project/conclave/internal/local"
+	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 )
 
 // dial starts a server for an example and opens a session. Programs call
 // client.Dial alone.
 func dial(ctx context.Context) (*client.Client, func(), error) {
-	e, err := local.Start(local.Options{Servers: 1, Base: server.Default()})
+	e, err := inprocess.Start(inprocess.Options{Servers: 1, Base: server.Default()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/witness"
+	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 )
 
 // Store is a store under test. What is nil leaves out its tests.
@@ -19,7 +19,7 @@ type Store struct {
 	URL  func(t testing.TB) string
 	Open func(t testing.TB, url string) election.Backend
 	// Link returns the same store on a link of its own.
-	Link func(t testing.TB, url string) (proxied string, link witness.Link)
+	Link func(t testing.TB, url string) (proxied string, link overlap.Link)
 	// Left counts what the store keeps of candidates.
 	Left func(t testing.TB, url string) int
 	// Waiting returns what names the waiters in the election "e", in order, the
@@ -172,13 +172,13 @@ func (s Store) withoutAnswer(t *testing.T) {
 func (s Store) badLinks(t *testing.T) {
 	url := s.URL(t)
 	var urls []string
-	var links []witness.Link
-	for range witness.Candidates {
+	var links []overlap.Link
+	for range overlap.Candidates {
 		proxied, link := s.Link(t, url)
 		links, urls = append(links, link), append(urls, proxied)
 	}
-	witness.Run(t, witness.Shared{
+	overlap.Run(t, overlap.Shared{
 		Backend: s.Open(t, url), URLs: urls, Election: "e", Lease: s.Lease, Handovers: 12, Patience: time.Minute,
-		Leads: witness.BadLinks(links, s.Lease),
+		Leads: overlap.BadLinks(links, s.Lease),
 	})
 }

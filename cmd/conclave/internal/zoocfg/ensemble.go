@@ -1,0 +1,320 @@
+package zoocfg
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// lineKinds are the keys that describe an ensemble, in front of a number.
+var lineKinds = []string{"server", "group", "weight"}
+
+// lineKey tells whether a key describes an ensemble.
+func lineKey(key string) bool {
+	kind, _, numbered := strings.Cut(key, ".")
+	return numbered && slices.Contains(lineKinds, kind)
+}
+
+// nearLine finds the line that a key is nearly: a server that is not read would
+// be missing from the ensemble.
+func nearLine(key string) string {
+	kind, number, _ := strings.Cut(key, ".")
+	if _, err := strconv.ParseUint(number, 10, 63); err != nil {
+		return ""
+	}
+	for _, known := range lineKinds {
+		if distance(strings.ToLower(kind), known) <= 2 {
+			return known + "." + number
+		}
+	}
+	return ""
+}
+
+// line takes one line of an ensemble.
+func (r *reader) line(e Entry) {
+	if err := r.lines.Set(e.Key, e.Value); err != nil {
+		r.problem(e, err.Error(), "")
+		return
+	}
+	r.lineEntries = append(r.lineEntries, e)
+}
+
+// dynamicFile reads the file that holds the lines, and the one beside it that
+// holds what was proposed when the server stopped.
+func (r *reader) dynamicFile(name string) error {
+	entries, err := r.entriesOf(name)
+	if err != nil {
+		return err
+	}
+	r.dynamic, r.dynamicName = entries, name
+	return nil
+}
+
+// entriesOf reads and splits a file.
+func (r *reader) entriesOf(name string) ([]Entry, error) {
+	text, err := vfs.ReadFile(r.fsys, filepath.Clean(name), fileBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name, text)
+}
+
+// versionOf is the version of a dynamic configuration file, the hexadecimal
+// number its name ends in; 0 without one.
+func versionOf(name string) int64 {
+	version, err := strconv.ParseInt(name[strings.LastIndexByte(name, '.')+1:], 16, 64)
+	if err != nil || version < 0 {
+		return 0
+	}
+	return version
+}
+
+// readLines takes the lines of the dynamic file.
+func (r *reader) readLines() {
+	if r.dynamicName != "" && len(r.lineEntries) > 0 {
+		r.problem(r.lineEntries[0], "may not stand here when dynamicConfigFile is set", "")
+		return
+	}
+	for _, e := range r.dynamic {
+		switch {
+		case e.Key == "version":
+			r.problem(e, "may not stand in a dynamic configuration file: the end of its name is the version", "")
+		case !lineKey(e.Key):
+			r.problem(e, "only server., group. and weight. lines may stand in a dynamic configuration file", "")
+		default:
+			r.line(e)
+		}
+	}
+}
+
+// ensemble decides whether the lines make an ensemble, as Apache does, and
+// takes over what they say.
+func (r *reader) ensemble() {
+	before := len(r.errs)
+	r.readLines()
+	if len(r.errs) > before {
+		return
+	}
+	if r.lines.Empty() {
+		if !r.standalone {
+			r.missing("standaloneEnabled", "false asks for an ensemble, but there are no server lines")
+		}
+		return
+	}
+	at := r.lineEntries[0]
+	config, err := r.lines.Config()
+	if err != nil {
+		r.problem(at, err.Error(), "")
+		return
+	}
+	voters := config.Voters()
+	switch {
+	case len(voters) == 1 && r.standalone && len(config.Members) > 1:
+		r.problem(at, "observers need an ensemble of at least two participants, or standaloneEnabled=false", "")
+	case len(voters) == 1 && r.standalone:
+		r.oneMember(at, &config.Members[0])
+	default:
+		r.several(at, config)
+	}
+}
+
+// oneMember takes the client port of the only server line.
+func (r *reader) oneMember(at Entry, m *ensemble.Member) {
+	if m.Client.Port == 0 {
+		r.remark(&at, "one server is no ensemble, the line is ignored")
+	}
+	if m.Client.Wildcard() && r.clientHost != "" {
+		m.Client.Host = strings.Trim(r.clientHost, "[]")
+	}
+	r.clientOf(at, m)
+}
+
+// clientOf takes the client port of this server's line. Where clientPort says
+// something else, one of the two is a mistake.
+func (r *reader) clientOf(at Entry, m *ensemble.Member) {
+	if m.Secure.Port != 0 {
+		r.problem(at, "a secure client port is refused: "+whyTLS, "")
+	}
+	port := int(m.Client.Port)
+	if port == 0 {
+		return
+	}
+	if r.clientPort != 0 && r.clientPort != port {
+		r.problem(at, fmt.Sprintf("client port %d is not clientPort %d", port, r.clientPort), "")
+		return
+	}
+	static := ensemble.Address{Host: strings.Trim(r.clientHost, "[]")}
+	if static.Host != "" && !static.Wildcard() && !static.Same(m.Client) {
+		r.problem(at, fmt.Sprintf("client address %s is not clientPortAddress %s", m.Client.Host, r.clientHost), "")
+		return
+	}
+	r.clientPort, r.clientHost = port, m.Client.Host
+	if m.Client.Wildcard() {
+		r.clientHost = "" // all addresses, of both families
+	}
+}
+
+// several takes over an ensemble.
+func (r *reader) several(at Entry, config *ensemble.Config) {
+	c := &r.out.Server
+	config.Version = versionOf(r.dynamicName)
+	c.Ensemble = config
+	r.forEnsembles(at)
+	r.countVoters(at, len(config.Voters()))
+	for i := range config.Members {
+		if m := &config.Members[i]; len(m.Quorum) > 1 && !c.Reconfig.MultiAddress {
+			r.problem(r.entryOf(at, m.ID), "has several addresses: that needs multiAddress.enabled=true", "")
+		}
+	}
+	if !r.standalone {
+		c.Reconfig.VotersMin = 1
+	}
+	r.own(at, config)
+	r.proposed()
+	r.keep(at)
+}
+
+// countVoters says what a number of voters is worth.
+func (r *reader) countVoters(at Entry, voters int) {
+	switch {
+	case voters <= 2:
+		r.remark(&at, "no failure of a server is survived: that takes three participants, here are %d", voters)
+	case voters%2 == 0:
+		r.remark(&at, "%d participants survive no more failures than %d do", voters, voters-1)
+	}
+}
+
+// own finds this server among the others.
+func (r *reader) own(at Entry, config *ensemble.Config) {
+	c := &r.out.Server
+	if c.DataDir == "" {
+		return
+	}
+	file := filepath.Join(c.DataDir, "myid")
+	id, found, err := datadir.MyID(r.fsys, c.DataDir)
+	switch {
+	case err != nil:
+		r.errs = append(r.errs, err)
+		return
+	case !found:
+		r.errs = append(r.errs, fmt.Errorf("%s: is missing: write this server's number N, that of its line server.N, into it", file))
+		return
+	}
+	c.ID = quorum.ID(id)
+	m := config.Member(c.ID)
+	if m == nil {
+		r.errs = append(r.errs, fmt.Errorf("%s: server %d is not among the server lines (%s and on): "+
+			"a server that is to join needs a line of its own too", file, id, at.where()))
+		return
+	}
+	line := r.entryOf(at, c.ID)
+	c.Observer = m.Observer
+	r.listenAt(line, m)
+	if r.observer != m.Observer {
+		if e, given := r.seen["peerType"]; given {
+			r.remark(&e, "is not the role in %s, which counts", line.where())
+		}
+	}
+	r.clientOf(line, m)
+}
+
+// listenAt opens the ports for servers on all addresses if that is asked for,
+// or if this server has several.
+func (r *reader) listenAt(at Entry, m *ensemble.Member) {
+	if !r.listenOnAll && len(m.Quorum) == 1 {
+		return
+	}
+	for i := range m.Quorum {
+		if m.Quorum[i].Port != m.Quorum[0].Port || m.Election[i].Port != m.Election[0].Port {
+			r.problem(at, "all addresses of this server must have the same two ports: this version opens one of each", "")
+			return
+		}
+	}
+	r.out.Server.QuorumAddr = ":" + strconv.Itoa(int(m.Quorum[0].Port))
+	r.out.Server.ElectionAddr = ":" + strconv.Itoa(int(m.Election[0].Port))
+}
+
+// entryOf is the line of a server, to name it.
+func (r *reader) entryOf(otherwise Entry, id quorum.ID) Entry {
+	key := "server." + strconv.FormatInt(int64(id), 10)
+	for _, e := range slices.Backward(r.lineEntries) {
+		if e.Key == key {
+			return e
+		}
+	}
+	return otherwise
+}
+
+// forEnsembles checks what only an ensemble needs or refuses.
+func (r *reader) forEnsembles(at Entry) {
+	c := &r.out.Server
+	if _, given := r.seen["initLimit"]; !given || c.InitLimit == 0 {
+		r.missing("initLimit", "is not set: the ensemble ("+at.where()+") needs it: the ticks that a server has to join its leader")
+	}
+	if _, given := r.seen["syncLimit"]; !given || c.SyncLimit == 0 {
+		r.missing("syncLimit", "is not set: the ensemble ("+at.where()+") needs it: the ticks after which a silent server is left")
+	}
+	for _, e := range r.inEnsemble {
+		if r.seen[e.Key] == e {
+			r.asked(e, r.table[e.Key])
+		}
+	}
+}
+
+// proposed reads the configuration that was proposed when the server stopped.
+func (r *reader) proposed() {
+	if r.dynamicName == "" || r.file == "" {
+		return
+	}
+	c := &r.out.Server
+	name := nextName(r.file)
+	entries, err := r.entriesOf(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var lines ensemble.Builder
+	for _, e := range entries {
+		if err == nil {
+			err = lines.Set(e.Key, e.Value)
+		}
+	}
+	var next *ensemble.Config
+	if err == nil {
+		next, err = lines.Config()
+	}
+	if err != nil {
+		r.errs = append(r.errs, fmt.Errorf("%s: the configuration that was proposed last: %w", name, err))
+		return
+	}
+	if next.Version > c.Ensemble.Version {
+		c.Pending = next
+	}
+}
+
+// keep makes changes of the ensemble durable in the files that it was read from.
+func (r *reader) keep(at Entry) {
+	c := &r.out.Server
+	if !c.ReconfigEnabled {
+		return
+	}
+	pointer, dynamic := r.seen["dynamicConfigFile"]
+	if r.file == "" || at.Line == 0 || dynamic && pointer.Line == 0 {
+		r.remark(&at, "a reconfig is not kept: the next start takes the ensemble from the command line again")
+		return
+	}
+	files, err := NewFiles(r.fsys, r.file, c.ID)
+	if err != nil {
+		r.errs = append(r.errs, err)
+		return
+	}
+	c.SaveEnsemble = files.Save
+}

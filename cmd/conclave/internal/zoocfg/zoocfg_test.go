@@ -1,0 +1,206 @@
+package zoocfg
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// read reads a file that has dataDir and clientPort and what is given.
+func read(t *testing.T, lines ...string) (*Config, error) {
+	t.Helper()
+	entries, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\n"+strings.Join(lines, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Read(entries, disk(t, map[string]string{
+		"/data/myid":    "2\n",
+		"/two.dynamic":  "server.1=a:1:2;3\nserver.2=b:1:2;2181\n",
+		"/key.dynamic":  "server.1=a:1:2\nclientPort=1\n",
+		"/with.dynamic": "server.1=a:1:2\nversion=5\n",
+	}))
+}
+
+// disk is a disk in memory with these files.
+func disk(t testing.TB, files map[string]string) *vfs.Mem {
+	t.Helper()
+	mem := vfs.NewMem()
+	for name, text := range files {
+		if err := mem.MkdirAll(filepath.Dir(name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := mem.SyncDir(filepath.Dir(filepath.Dir(name))); err != nil {
+			t.Fatal(err)
+		}
+		if err := vfs.ReplaceFile(mem, name, name+".tmp", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return mem
+}
+
+func TestEveryServedKeyReachesTheServer(t *testing.T) {
+	c, err := read(t, "dataLogDir=/log", "clientPortAddress=::1", "tickTime=500", "minSessionTimeout=700",
+		"maxSessionTimeout=9000", "maxClientCnxns=0", "maxCnxns=7", "jute.maxbuffer=0x200000",
+		"nio.sessionlessCnxnTimeout=2000", "globalOutstandingLimit=50", "extendedTypesEnabled=TRUE",
+		"enforceQuota=true", "4lw.commands.whitelist=ruok, stat", "znode.container.checkIntervalMs=10",
+		"znode.container.maxPerMinute=11", "znode.container.maxNeverUsedIntervalMs=12", "preAllocSize=64",
+		"snapCount=100", "snapSizeLimitInKb=-1", "txnLogSizeLimitInKb=2", "forceSync=no",
+		"autopurge.snapRetainCount=5", "autopurge.purgeInterval=30m", "digest.enabled=false",
+		"snapshot.trust.empty=true", "snapshot.compression.method=gz", "db.autocreate=false",
+		"datadir.autocreate=false", "skipACL=yes", "DigestAuthenticationProvider.superDigest=super:x",
+		"DigestAuthenticationProvider.enabled=false", "reconfigEnabled=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Server
+	for name, ok := range map[string]bool{
+		"places":   s.DataDir == "/data" && s.DataLogDir == "/log" && s.ClientAddr == "[::1]:2181",
+		"times":    s.TickTime == 500*time.Millisecond && s.SessionMin == 700*time.Millisecond && s.SessionMax == 9*time.Second,
+		"limits":   s.ConnsPerIPMax == 0 && s.ConnsMax == 7 && s.FrameBytesMax == 1<<21 && s.InFlightMax == 50,
+		"hello":    s.HandshakeTime == 2*time.Second,
+		"features": s.ExtendedTypes && s.EnforceQuota && s.ReconfigEnabled && slices.Equal(s.FourLetterWords, []string{"ruok", "stat"}),
+		"reaper":   s.ReapInterval == 10*time.Millisecond && s.ReapPerMinute == 11 && s.ContainerUnused == 12*time.Millisecond,
+		"log":      s.PreallocBytes == 64<<10 && s.LogBytesMax == 2<<10 && s.NoSync,
+		"snapshot": s.SnapCount == 100 && s.SnapBytes == 0 && s.Compression == snap.Gzip && s.TrustEmpty && s.NoDigest,
+		"purge":    s.PurgeRetain == 5 && s.PurgeInterval == 30*time.Minute,
+		"create":   s.NoAutoCreate && s.NoMkdir,
+		"auth":     s.Auth.SkipACL && s.Auth.NoDigest && s.Auth.SuperDigest == "super:x",
+	} {
+		if !ok {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if len(c.Remarks) > 0 {
+		t.Error(c.Remarks)
+	}
+}
+
+func TestMistakesAreToldWithFileLineAndNearestKey(t *testing.T) {
+	for line, want := range map[string]string{
+		"clientport=2182":                               "zoo.cfg:3: clientport: unknown key; did you mean clientPort?",
+		"autopurge.purgeInteval=1":                      "zoo.cfg:3: autopurge.purgeInteval: unknown key; did you mean autopurge.purgeInterval?",
+		"snapConut=5":                                   "zoo.cfg:3: snapConut: unknown key; did you mean snapCount?",
+		"tickTime=2s":                                   `zoo.cfg:3: tickTime: "2s" is not a whole number`,
+		"tickTime=0":                                    "zoo.cfg:3: tickTime: 0 is not from 1 to 2147483647",
+		"clientPort=99999":                              "zoo.cfg:3: clientPort: 99999 is not from 0 to 65535",
+		"reconfigEnabled=yes":                           `zoo.cfg:3: reconfigEnabled: "yes" is not true or false`,
+		"forceSync=false":                               `zoo.cfg:3: forceSync: "false" is not no or yes`,
+		"autopurge.purgeInterval=1w":                    `zoo.cfg:3: autopurge.purgeInterval: "1w" is not a number of hours, or a number and one of ms s m h d`,
+		"maxSessionTimeout=100":                         "zoo.cfg:3: maxSessionTimeout: the shortest session (6000 ms) is longer than the longest (100 ms)",
+		"snapshot.compression.method=xz":                `zoo.cfg:3: snapshot.compression.method: "xz" is not gz or snappy`,
+		"secureClientPort=2281":                         `zoo.cfg:3: secureClientPort: "2281" is refused: this version serves no TLS`,
+		"authProvider.1=com.example.A":                  `zoo.cfg:3: authProvider.1: "com.example.A" is refused: only the schemes world, ip and digest are built in`,
+		"clientPort=0":                                  "zoo.cfg:3: clientPort: is not set: no client could connect",
+		"standaloneEnabled=false":                       "zoo.cfg:3: standaloneEnabled: false asks for an ensemble, but there are no server lines",
+		"server.x=a:1:2":                                `zoo.cfg:3: server.x: "x" is not the number of a server: not a number`,
+		"server.1=a:1":                                  `zoo.cfg:3: server.1: "a:1": want host:quorumPort:electionPort[:participant|observer]: 2 parts`,
+		"server.1=a:1:2;2182":                           "zoo.cfg:3: server.1: client port 2182 is not clientPort 2181",
+		"server.1=a:1:2;;2182":                          "zoo.cfg:3: server.1: a secure client port is refused: this version serves no TLS",
+		"server.1=a:1:2:observer":                       "zoo.cfg:3: server.1: 1 servers and no participant among them: nobody could vote",
+		"Server.1=a:1:2":                                "zoo.cfg:3: Server.1: unknown key; did you mean server.1?",
+		"sever.1=a:1:2":                                 "zoo.cfg:3: sever.1: unknown key; did you mean server.1?",
+		"wieght.1=2":                                    "zoo.cfg:3: wieght.1: unknown key; did you mean weight.1?",
+		"dynamicConfigFile=none":                        "zoo.cfg:3: dynamicConfigFile: open none: file does not exist",
+		"dynamicConfigFile=key.dynamic":                 "key.dynamic:2: clientPort: only server., group. and weight. lines may stand in a dynamic configuration file",
+		"dynamicConfigFile=with.dynamic":                "with.dynamic:2: version: may not stand in a dynamic configuration file: the end of its name is the version",
+		"electionAlg=0":                                 `zoo.cfg:3: electionAlg: "0" is not 3, the fast election: there is no other`,
+		"peerType=leader":                               `zoo.cfg:3: peerType: "leader" is not observer or participant`,
+		"server.1=a:1:2\nserver.2=a:1:3:observer":       "zoo.cfg:3: server.1: observers need an ensemble of at least two participants, or standaloneEnabled=false",
+		"server.1=a:1:2\ndynamicConfigFile=two.dynamic": "zoo.cfg:3: server.1: may not stand here when dynamicConfigFile is set",
+	} {
+		if _, err := read(t, line); err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", line, err, want)
+		}
+	}
+}
+
+func TestAllMistakesAreToldAtOnce(t *testing.T) {
+	_, err := Read(nil, nil)
+	if err == nil || strings.Count(err.Error(), "\n") != 1 {
+		t.Error(err)
+	}
+	_, err = read(t, "tickTime=x", "snapcount=1")
+	var problem *Problem
+	if err == nil || strings.Count(err.Error(), "\n") != 1 || !errors.As(err, &problem) || problem.Line != 3 {
+		t.Error(err)
+	}
+}
+
+func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
+	for line, want := range map[string]string{
+		"company.owner=me":                    "zoo.cfg:3: company.owner: unknown key, it has no effect",
+		"zookeeper.snapCount=7":               "zoo.cfg:3: zookeeper.snapCount: has no effect in a file, as in Apache ZooKeeper, which puts zookeeper. in front itself; write snapCount",
+		"tickTime=1000\ntickTime=2000":        "zoo.cfg:4: tickTime: stands twice, line 3 is not used",
+		"server.1=a:1:2":                      "zoo.cfg:3: server.1: one server is no ensemble, the line is ignored",
+		"admin.enableServer=true":             `zoo.cfg:3: admin.enableServer: "true" has no effect: this version serves no HTTP admin port`,
+		"metricsProvider.className=a.b.C":     `zoo.cfg:3: metricsProvider.className: "a.b.C" has no effect: this version has no metrics provider; mntr gives the figures`,
+		"metricsProvider.httpPort=7000":       "",
+		"initLimit=10\nsyncLimit=5":           "",
+		"sslQuorum=true\noraclePath=/x":       "",
+		"peerType=observer":                   "",
+		"ssl.keyStore.location=/k":            "",
+		"server.1=a:1:2:participant;2181":     "",
+		"dataDir=data":                        "zoo.cfg:3: dataDir: stands twice, line 1 is not used\nzoo.cfg:3: dataDir: data is relative to the working directory",
+		"commitProcessor.numWorkerThreads=16": "",
+	} {
+		c, err := read(t, line)
+		if err != nil || strings.Join(c.Remarks, "\n") != want {
+			t.Errorf("%s:\n got %q, %v\nwant %q", line, c.Remarks, err, want)
+		}
+	}
+}
+
+func TestCommandLineOverridesTheFile(t *testing.T) {
+	file, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\nsnapCount=5\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	property, err := Property("zookeeper.snapCount = 9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Read(append(file, property), nil)
+	if err != nil || c.Server.SnapCount != 9 || len(c.Remarks) > 0 {
+		t.Error(c, err)
+	}
+}
+
+func TestShortFormOfTheCommandLine(t *testing.T) {
+	entries, err := Arguments([]string{"2181", "/data", "500", "9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Read(entries, nil)
+	if err != nil || c.Server.ClientAddr != ":2181" || c.Server.TickTime != 500*time.Millisecond || c.Server.ConnsPerIPMax != 9 {
+		t.Error(c, err)
+	}
+	if _, err := Arguments([]string{"2181"}); err == nil {
+		t.Error("a port alone was taken")
+	}
+}
+
+func TestEveryKnownKeyIsInTheDocs(t *testing.T) {
+	docs, err := os.ReadFile("../../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reader{out: &Config{}}
+	names := slices.Sorted(maps.Keys(r.keys()))
+	for _, family := range families {
+		names = append(names, family.prefix)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(docs), "`"+name) {
+			t.Errorf("docs/configuration.md does not name %s", name)
+		}
+	}
+}

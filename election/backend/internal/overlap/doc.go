@@ -1,0 +1,14 @@
+// Package overlap judges whether two programs that share an election ever led
+// at once.
+//
+// In go real processes, ours and those of another program, out come the spans
+// of time in which each believed to lead. What always holds:
+//
+//	V1  A process writes down that it believes with the instant before it asked
+//	    itself: a span is never longer than the belief was, whatever is killed
+//	    or frozen when.
+//	V2  All instants are of the clock of the machine, which all processes share.
+//
+// It is for tests: a test binary runs its own candidates by starting itself
+// anew, see Main.
+package overlap

@@ -1,0 +1,183 @@
+package watchhub
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+const far = time.Hour
+
+// source is a store of one version with a feed that a test drives.
+type source struct {
+	live func()
+	tell func(name, version string)
+	fail chan error
+	up   chan struct{}
+}
+
+func (s *source) listen(ctx context.Context, live func(), tell func(name, version string)) error {
+	s.live, s.tell = live, tell
+	s.up <- struct{}{}
+	select {
+	case err := <-s.fail:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func newSource(t *testing.T, pause time.Duration) (*Hub, *source) {
+	s := &source{fail: make(chan error), up: make(chan struct{})}
+	h := New(s.listen, pause)
+	t.Cleanup(h.Close)
+	return h, s
+}
+
+// begin starts a wait and returns its outcome.
+func begin(t *testing.T, h *Hub, version string, now func(context.Context) (string, error)) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- h.Wait(t.Context(), "e", version, far, now) }()
+	return ended
+}
+
+func is(version string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return version, nil }
+}
+
+func never(t *testing.T) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		t.Error("the store was asked for what the feed has told")
+		return "", nil
+	}
+}
+
+func TestWaitEndsWithNewsOfItsNameOnly(t *testing.T) {
+	h, s := newSource(t, far)
+	first := begin(t, h, "1", is("1"))
+	<-s.up
+	s.live()
+	if err := <-first; err != nil { // what came before was not told
+		t.Fatal(err)
+	}
+	second := begin(t, h, "1", is("1"))
+	awaitWaiting(h, 1)
+	s.tell("another", "9")
+	select {
+	case <-second:
+		t.Fatal("woken by the news of another name")
+	default:
+	}
+	s.tell("e", "2")
+	if err := <-second; err != nil {
+		t.Fatal(err)
+	}
+	third := begin(t, h, "2", never(t))
+	awaitWaiting(h, 1)
+	s.tell("e", "3")
+	if err := <-third; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitWaiting returns when so many waits stand subscribed.
+func awaitWaiting(h *Hub, count int) {
+	for {
+		h.mu.Lock()
+		waiting := h.waiting
+		h.mu.Unlock()
+		if waiting == count {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestChangeBeforeTheSubscriptionEndsTheWait(t *testing.T) {
+	h, s := newSource(t, far)
+	first := begin(t, h, "1", is("1"))
+	<-s.up
+	s.live()
+	<-first
+	if err := <-begin(t, h, "1", is("2")); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("no answer")
+	err := <-begin(t, h, "1", func(context.Context) (string, error) { return "", broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWaitWithoutAConnectionIsAPoll(t *testing.T) {
+	h, s := newSource(t, time.Millisecond)
+	if err := <-begin(t, h, "1", never(t)); err != nil {
+		t.Fatal(err)
+	}
+	<-s.up
+	s.live()
+	waits := begin(t, h, "1", is("1"))
+	awaitWaiting(h, 1)
+	s.fail <- errors.New("cut")
+	if err := <-waits; err != nil {
+		t.Fatal(err)
+	}
+	<-s.up // it connects again
+}
+
+func TestWaitEndsAtItsLimitAndWithItsContext(t *testing.T) {
+	h, s := newSource(t, far)
+	first := begin(t, h, "1", is("1"))
+	<-s.up
+	s.live()
+	<-first
+	if err := h.Wait(t.Context(), "e", "1", time.Millisecond, is("1")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	if err := h.Wait(ctx, "e", "1", far, is("1")); !errors.Is(err, stopped) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestNobodyWaitingEndsTheConnection(t *testing.T) {
+	h, s := newSource(t, time.Millisecond)
+	<-begin(t, h, "1", is("1"))
+	<-s.up
+	awaitWaiting(h, 0)
+	ended := h.ended
+	h.rest()
+	<-ended
+	again := begin(t, h, "1", is("1"))
+	<-s.up
+	<-again
+	h.Close()
+	h.Close()
+	if err := <-begin(t, h, "1", is("1")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClosedConnectionTellsNothing: an old change that comes late would pass for
+// the last one, and who has that version would wait beside a newer one.
+func TestClosedConnectionTellsNothing(t *testing.T) {
+	h, s := newSource(t, far)
+	first := begin(t, h, "1", is("1"))
+	<-s.up
+	s.live()
+	<-first
+	awaitWaiting(h, 0)
+	late := s.tell
+	h.rest()
+	again := begin(t, h, "1", is("1"))
+	<-s.up
+	s.live()
+	<-again
+	late("e", "1")
+	if err := <-begin(t, h, "1", is("2")); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,87 @@
+// Package tenures writes the history of an election for backends that keep it
+// beside the election.
+//
+// In go the latest leaderships and what happens, out come the leaderships as
+// they are then. No slice is changed in place. What always holds:
+//
+//	H1  The oldest leaderships are dropped, at least election.HistoryMin stay.
+//	H2  A leadership that has not ended is the last one, or has expired: its
+//	    holder was killed, cut off or frozen, and a successor notes that.
+//	H3  The word of whoever led comes before that of a successor, who only
+//	    knows that it has gone.
+package tenures
+
+import (
+	"slices"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+const (
+	// Max is how many leaderships are kept.
+	Max = 2 * election.HistoryMin
+	// Expired is the reason of a leadership that was never given back, and
+	// Withdrawn that of a grant that was given back unused.
+	Expired, Withdrawn = "expired", "withdrawn"
+)
+
+// Begin adds a leadership, unless it is there: the answer to the first try may
+// have been lost. Those before it that have no end have expired.
+func Begin(changes []election.Change, id string, token election.Token, now time.Time) []election.Change {
+	next := Expire(changes, token, now)
+	if _, there := Find(next, token); there {
+		return next
+	}
+	next = append(next, election.Change{Leader: id, Token: token, Since: now})
+	return next[max(0, len(next)-Max):]
+}
+
+// Expire ends all leaderships without an end, except that with the token of
+// the present leader, zero for none (H2).
+func Expire(changes []election.Change, present election.Token, now time.Time) []election.Change {
+	next := slices.Clone(changes)
+	for i := range next {
+		if c := &next[i]; c.Until.IsZero() && c.Token != present {
+			c.Until, c.Reason = now, Expired
+		}
+	}
+	return next
+}
+
+// End ends the leadership with this token, in the words of its holder (H3).
+func End(changes []election.Change, token election.Token, reason election.Reason, now time.Time) []election.Change {
+	next := slices.Clone(changes)
+	for i := range next {
+		c := &next[i]
+		if c.Token != token {
+			continue
+		}
+		if c.Until.IsZero() {
+			c.Until = now
+		}
+		c.Reason = Withdrawn
+		if reason != 0 {
+			c.Reason = reason.String()
+		}
+	}
+	return next
+}
+
+// Find returns the leadership with a token.
+func Find(changes []election.Change, token election.Token) (election.Change, bool) {
+	for _, c := range changes {
+		if c.Token == token {
+			return c, true
+		}
+	}
+	return election.Change{}, false
+}
+
+// Last returns the latest token, zero for none.
+func Last(changes []election.Change) election.Token {
+	if len(changes) == 0 {
+		return 0
+	}
+	return changes[len(changes)-1].Token
+}

@@ -1,0 +1,57 @@
+package tenures
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+func at(second int64) time.Time { return time.Unix(second, 0).UTC() }
+
+func TestHistoryTellsHowLeadershipsEnded(t *testing.T) {
+	changes := Begin(nil, "a", 1, at(1))
+	changes = End(changes, 1, election.ReasonResigned, at(2))
+	changes = Begin(changes, "b", 5, at(3))
+	changes = Begin(changes, "c", 9, at(8))
+	changes = Begin(changes, "c", 9, at(9)) // the answer to the first was lost
+	want := []election.Change{
+		{Leader: "a", Token: 1, Since: at(1), Until: at(2), Reason: "resigned"},
+		{Leader: "b", Token: 5, Since: at(3), Until: at(8), Reason: Expired},
+		{Leader: "c", Token: 9, Since: at(8)},
+	}
+	if !slices.Equal(changes, want) {
+		t.Errorf("history %+v", changes)
+	}
+	if Last(changes) != 9 || Last(nil) != 0 {
+		t.Errorf("last tokens %d and %d", Last(changes), Last(nil))
+	}
+	if all := Expire(changes, 0, at(9)); all[2].Reason != Expired || changes[2].Reason != "" {
+		t.Errorf("nobody leads: %+v, before it %+v", all[2], changes[2])
+	}
+}
+
+func TestWordOfTheLoserComesFirst(t *testing.T) {
+	changes := Begin(Begin(nil, "a", 1, at(1)), "b", 2, at(5))
+	changes = End(changes, 1, election.ReasonTaken, at(9))
+	if c, _ := Find(changes, 1); c.Reason != "taken" || !c.Until.Equal(at(5)) {
+		t.Errorf("it became %+v", c)
+	}
+	if c, _ := Find(End(changes, 2, 0, at(9)), 2); c.Reason != Withdrawn {
+		t.Errorf("unused: %+v", c)
+	}
+	if _, found := Find(changes, 3); found {
+		t.Error("found a leadership that never was")
+	}
+}
+
+func TestOldestLeadershipsAreDropped(t *testing.T) {
+	var changes []election.Change
+	for token := election.Token(1); token <= 3*Max; token++ {
+		changes = Begin(changes, "x", token, at(int64(token)))
+	}
+	if len(changes) != Max || changes[0].Token != 2*Max+1 {
+		t.Errorf("%d are kept, the first has token %d", len(changes), changes[0].Token)
+	}
+}

@@ -1,0 +1,274 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Report is what Check found. Errors are texts, so that it prints as it is.
+type Report struct {
+	SnapDir   string           `json:"snapshotDir"`
+	LogDir    string           `json:"logDir"`
+	MyID      string           `json:"myid,omitempty"`
+	Accepted  string           `json:"acceptedEpoch,omitempty"`
+	Current   string           `json:"currentEpoch,omitempty"`
+	Snapshots []SnapshotReport `json:"snapshots"` // newest first
+	Segments  []SegmentReport  `json:"logs"`      // oldest first
+
+	// What a start would do: Base is the snapshot it would load, Records the
+	// transactions behind it, Last where the history would end.
+	Base    string  `json:"base,omitempty"`
+	Records int     `json:"records"`
+	Last    zk.Zxid `json:"last"`
+	Fresh   bool    `json:"fresh"` // nothing is there: a new history would begin
+
+	// Refusal is why a start would refuse the directory, "" if it would not: what is
+	// damaged may not be needed.
+	Refusal string `json:"refusal,omitempty"`
+
+	// TooLong says that some problem is a vfs.TooLong: a setting, no damage.
+	TooLong bool `json:"tooLong,omitempty"`
+
+	Problems []string `json:"problems"` // damage and refusals; none: the directory is sound
+	Notes    []string `json:"notes"`    // worth knowing, no problem
+}
+
+// SnapshotReport is one snapshot.
+type SnapshotReport struct {
+	Name    string    `json:"name"`
+	Bytes   int64     `json:"bytes"` // of the file
+	Info    snap.Info `json:"info"`
+	Error   string    `json:"error,omitempty"`
+	TooLong bool      `json:"tooLong,omitempty"` // it is whole: see vfs.TooLong
+}
+
+// SegmentReport is one log file.
+type SegmentReport struct {
+	Name    string  `json:"name"`
+	Bytes   int64   `json:"bytes"` // of the file, preallocated room included
+	First   zk.Zxid `json:"first"` // 0: no record
+	Last    zk.Zxid `json:"last"`
+	Records int     `json:"records"`
+	Torn    string  `json:"torn,omitempty"` // an end that a crash left, not acknowledged
+	Error   string  `json:"error,omitempty"`
+	TooLong bool    `json:"tooLong,omitempty"` // it is whole: see vfs.TooLong
+}
+
+// Sound tells whether a server may use the directory as it is.
+func (r *Report) Sound() bool { return len(r.Problems) == 0 }
+
+// Check reads everything in the directories to its last byte and changes
+// nothing; it takes no lock, so beside a running server the end of the newest
+// log may look torn. newTarget may rebuild the state (see Recover), or be nil.
+// An error means that the directories could not be looked at; what is wrong
+// with what is in them stands in the Report.
+func Check(fsys vfs.FS, options Options, newTarget func() Target) (*Report, error) {
+	s := newStore(fsys, options)
+	r := &Report{
+		SnapDir: s.snapDir, LogDir: s.logDir, Last: -1,
+		// Empty lists, not null, for who reads the report as JSON.
+		Snapshots: []SnapshotReport{}, Segments: []SegmentReport{}, Problems: []string{}, Notes: []string{},
+	}
+	for _, dir := range s.dirs() {
+		if _, err := fsys.List(dir); err != nil {
+			return nil, fmt.Errorf("check data directory: %w", err)
+		}
+	}
+	if err := s.checkNotExchanged(); err != nil {
+		r.refuse(err)
+	}
+	if err := s.checkSnapshots(r); err != nil {
+		return nil, err
+	}
+	if err := s.checkSegments(r); err != nil {
+		return nil, err
+	}
+	if newTarget == nil {
+		newTarget = func() Target { return nowhere{} }
+	}
+	s.checkRecovery(r, newTarget)
+	s.checkSmallFiles(r)
+	return r, nil
+}
+
+// problem notes one once.
+func (r *Report) problem(err error) {
+	r.TooLong = r.TooLong || vfs.IsTooLong(err)
+	if text := err.Error(); !slices.Contains(r.Problems, text) {
+		r.Problems = append(r.Problems, text)
+	}
+}
+
+// refuse notes why a start would end: the first reason is the one it would give.
+func (r *Report) refuse(err error) {
+	r.problem(err)
+	if r.Refusal == "" {
+		r.Refusal = err.Error()
+	}
+}
+
+func (r *Report) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+func (s *Store) checkSnapshots(r *Report) error {
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		report := SnapshotReport{Name: file.Name}
+		if report.Bytes, err = s.size(file); err == nil {
+			report.Info, err = snap.Verify(s.fs, s.snapDir, file, s.snapOptions())
+		}
+		if err != nil {
+			report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
+			r.problem(err)
+		}
+		r.Snapshots = append(r.Snapshots, report)
+	}
+	return nil
+}
+
+func (s *Store) checkSegments(r *Report) error {
+	segments, err := txnlog.Segments(s.fs, s.logDir)
+	if err != nil {
+		return err
+	}
+	for _, segment := range segments {
+		report := s.checkSegment(segment)
+		if report.Error != "" {
+			r.problem(errors.New(report.Error))
+			r.TooLong = r.TooLong || report.TooLong
+		}
+		if report.Torn != "" {
+			r.note("%s", report.Torn)
+		}
+		r.Segments = append(r.Segments, report)
+	}
+	return nil
+}
+
+// checkSegment reads one file of the log and decodes each transaction in it.
+func (s *Store) checkSegment(segment txnlog.Segment) SegmentReport {
+	report := SegmentReport{Name: segment.Name}
+	info, err := s.fs.Stat(filepath.Join(s.logDir, segment.Name))
+	report.Bytes = info.Size
+	reader := txnlog.NewSegmentReader(s.fs, s.logDir, segment, txnlog.ReadOptions{
+		PayloadBytesMax: s.options.Log.PayloadBytesMax, AllowGaps: true,
+	})
+	defer reader.Close()
+	for err == nil {
+		var record txnlog.Record
+		if record, err = reader.Next(); err != nil {
+			break
+		}
+		if report.Records == 0 {
+			report.First = record.Zxid
+		}
+		report.Last = record.Zxid
+		report.Records++
+		if _, _, _, err = txn.Decode(record.Payload); err != nil {
+			err = fmt.Errorf("%s at offset %d: %w", record.File, record.Offset, err)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
+	}
+	if torn := reader.Torn(); torn != nil {
+		report.Torn = fmt.Sprintf("%s ends torn at offset %d (%s): never acknowledged, a start cuts it off",
+			torn.File, torn.Offset, torn.Found)
+	}
+	if report.Error == "" && report.Records > 0 && report.First != segment.First {
+		report.Error = fmt.Sprintf("%s begins with %s: a log file is named after its first transaction",
+			filepath.Join(s.logDir, segment.Name), report.First)
+	}
+	return report
+}
+
+// checkRecovery does what a start would do, up to the point where it writes.
+func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
+	recovered, err := s.recover(newTarget)
+	if err != nil {
+		r.refuse(err)
+		return
+	}
+	r.Base, r.Records, r.Last, r.Fresh = recovered.Snapshot.Name, recovered.Records, recovered.Last, recovered.Fresh
+	if recovered.NeedsSnapshot {
+		r.note("the history rests on the log alone")
+	}
+	if recovered.Rejoining {
+		r.note("%s", s.RejoiningText())
+	}
+	names, err := s.fs.List(s.snapDir)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		if snap.IsTemp(name) || strings.HasPrefix(name, "snapshot.") && strings.HasSuffix(name, tempSuffix) {
+			r.note("%s is a snapshot that was never finished", filepath.Join(s.snapDir, name))
+		}
+	}
+}
+
+func (s *Store) checkSmallFiles(r *Report) {
+	s.checkEpochs(r)
+	id, found, err := MyID(s.fs, s.options.DataDir)
+	if err != nil {
+		r.refuse(err)
+	}
+	if found {
+		r.MyID = number(id)
+	}
+}
+
+// checkEpochs asks what a server of an ensemble would: one that stands alone has
+// no such files.
+func (s *Store) checkEpochs(r *Report) {
+	var epochs [2]int64
+	for i, name := range []string{acceptedName, currentName} {
+		number, err := readNumber(s.fs, filepath.Join(s.snapDir, name))
+		epochs[i] = -1
+		switch {
+		case err == nil:
+			epochs[i] = number
+		case !errors.Is(err, fs.ErrNotExist):
+			r.refuse(err)
+		}
+	}
+	r.Accepted, r.Current = number(epochs[0]), number(epochs[1])
+	if r.Refusal != "" || epochs[0] < 0 && epochs[1] < 0 {
+		return
+	}
+	if _, err := s.findEpochs(r.Last); err != nil {
+		r.refuse(err)
+		return
+	}
+	if reached := int64(max(r.Last, 0).Epoch()); epochs[1] >= 0 && reached > epochs[1] {
+		r.note("the history has reached epoch %d, %s is %d: a crash while a leader's history was taken over",
+			reached, currentName, epochs[1])
+	}
+}
+
+func number(n int64) string {
+	if n < 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// nowhere is a Target for a recovery that only verifies.
+type nowhere struct{ snap.Discard }
+
+func (nowhere) Replay(zk.Zxid, []byte) error { return nil }

@@ -1,0 +1,303 @@
+// Package datadir is what a server has on disk: snapshots, transaction log and
+// epoch files, in ZooKeeper's layout, and how a server comes back from them.
+//
+// In go the directories of a configuration and the wishes of the server above:
+// recover, open the log, take a snapshot, promise an epoch, truncate, purge. Out
+// comes the state that was durable, or a refusal that says what is wrong and
+// what to do.
+//
+// What always holds, by number, so that code and tests can name it:
+//
+//	S1  Recovery gives the newest snapshot that loads whole, and behind it the
+//	    log without a hole. Where that is not possible it refuses; it never
+//	    gives less than was acknowledged without saying so.
+//	S2  A directory that this package wrote is never refused, wherever the
+//	    machine stopped.
+//	S3  Recovery ends with what it gave being durable: a torn end is cut off,
+//	    and what a killed process left in memory is synced.
+//	S4  Epochs never fall. They are on disk before the call returns.
+//	S5  Purge deletes nothing that the oldest of the kept snapshots, each
+//	    verified to its last byte, would need, and never the newest of anything.
+//
+// A Store holds no transaction and no tree. It starts no goroutine and reads no
+// clock; the disk goroutine and a snapshot goroutine of the server may use it at
+// once as far as the methods say so.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// versionDir is the directory of ZooKeeper's present format, inside the
+// configured ones.
+const versionDir = "version-2"
+
+// Options name the directories and say how to treat them. Only DataDir is
+// required; the zero value of the rest is ZooKeeper's default.
+type Options struct {
+	DataDir string // snapshots, epoch files, myid
+	LogDir  string // transaction logs (dataLogDir); empty: DataDir
+
+	Log            txnlog.Options
+	Compression    snap.Compression // of new snapshots
+	BufferBytesMax int              // longest path or data accepted from a snapshot; 0: the default
+
+	NoCreateDirs bool // zookeeper.datadir.autocreate=false: refuse a missing directory
+	NoCreateDB   bool // zookeeper.db.autocreate=false: an empty directory may not vote without the file "initialize"
+	TrustEmpty   bool // zookeeper.snapshot.trust.empty: accept a log without any snapshot
+}
+
+// Store is an open, locked data directory.
+type Store struct {
+	fs      vfs.FS
+	options Options
+	snapDir string
+	logDir  string
+	locks   []io.Closer
+
+	epochs   Epochs
+	logAlone bool // history without a snapshot was accepted (TrustEmpty)
+
+	// changing is held while files get or lose their names, but for those of the
+	// log in use; history counts how often what was there was given up.
+	changing sync.Mutex
+	history  int
+
+	verified struct {
+		sync.Mutex
+		files map[string]verified // snapshots that were read whole, by name
+	}
+}
+
+// Open checks and locks the directories, making them when they are missing, and
+// removes what an unfinished snapshot left.
+func Open(fsys vfs.FS, options Options) (*Store, error) {
+	s := newStore(fsys, options)
+	for _, dir := range s.dirs() {
+		if err := s.ensure(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.checkNotExchanged(); err != nil {
+		return nil, err
+	}
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
+	if err := s.removeTemps(); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func newStore(fsys vfs.FS, options Options) *Store {
+	if options.LogDir == "" {
+		options.LogDir = options.DataDir
+	}
+	s := &Store{
+		fs: fsys, options: options,
+		snapDir: filepath.Join(options.DataDir, versionDir),
+		logDir:  filepath.Join(options.LogDir, versionDir),
+	}
+	s.verified.files = map[string]verified{}
+	return s
+}
+
+// Close frees the directories.
+func (s *Store) Close() error {
+	var first error
+	for _, lock := range s.locks {
+		if err := lock.Close(); first == nil {
+			first = err
+		}
+	}
+	s.locks = nil
+	return first
+}
+
+// SnapDir is where the snapshots and epoch files are.
+func (s *Store) SnapDir() string { return s.snapDir }
+
+// LogDir is where the transaction log is.
+func (s *Store) LogDir() string { return s.logDir }
+
+// dirs are the directories with a version, once each.
+func (s *Store) dirs() []string {
+	if s.snapDir == s.logDir {
+		return []string{s.snapDir}
+	}
+	return []string{s.snapDir, s.logDir}
+}
+
+// ensure makes dir, and syncs each directory that got a new name in it.
+func (s *Store) ensure(dir string) error {
+	var changed []string
+	for at := dir; ; at = filepath.Dir(at) {
+		found, err := vfs.Exists(s.fs, at)
+		if err != nil {
+			return fmt.Errorf("open data directory: %w", err)
+		}
+		if found || at == filepath.Dir(at) {
+			break
+		}
+		changed = append(changed, filepath.Dir(at))
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	if s.options.NoCreateDirs {
+		return fmt.Errorf("data directory %s is missing, and zookeeper.datadir.autocreate=false forbids to create it", dir)
+	}
+	if err := s.fs.MkdirAll(dir); err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	for _, parent := range changed {
+		if err := s.fs.SyncDir(parent); err != nil {
+			return fmt.Errorf("create data directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkNotExchanged refuses directories that were exchanged in the
+// configuration: the server would start with part of its data (ZOOKEEPER-2967).
+func (s *Store) checkNotExchanged() error {
+	if s.snapDir == s.logDir {
+		return nil
+	}
+	for _, c := range []struct{ dir, prefix, option, belongs string }{
+		{s.logDir, "snapshot.", "dataLogDir", "dataDir"}, {s.snapDir, "log.", "dataDir", "dataLogDir"},
+	} {
+		name, err := s.firstNamed(c.dir, c.prefix)
+		if err != nil {
+			return err
+		}
+		if name != "" {
+			return fmt.Errorf("%s contains %s, which belongs into %s: put the files where the configuration says, "+
+				"or exchange dataDir and dataLogDir", c.dir, name, c.belongs)
+		}
+	}
+	return nil
+}
+
+// firstNamed is the first name in dir that begins with prefix, or "".
+func (s *Store) firstNamed(dir, prefix string) (string, error) {
+	names, err := s.fs.List(dir)
+	if err != nil {
+		return "", fmt.Errorf("open data directory: %w", err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
+func (s *Store) lock() error {
+	for _, dir := range s.dirs() {
+		lock, err := s.fs.Lock(dir)
+		if err != nil {
+			_ = s.Close()
+			if errors.Is(err, vfs.ErrLocked) {
+				return fmt.Errorf("%s is in use by another process: two servers on one directory destroy it: %w", dir, err)
+			}
+			return fmt.Errorf("open data directory: %w", err)
+		}
+		s.locks = append(s.locks, lock)
+	}
+	return nil
+}
+
+func (s *Store) removeTemps() error {
+	names, err := s.fs.List(s.snapDir)
+	if err != nil {
+		return fmt.Errorf("open data directory: %w", err)
+	}
+	for _, name := range names {
+		if !snap.IsTemp(name) {
+			continue
+		}
+		if err := s.fs.Remove(filepath.Join(s.snapDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove unfinished snapshot: %w", err)
+		}
+	}
+	return nil
+}
+
+// OpenLog opens the transaction log for records behind last, the end of the
+// recovered history. A new history needs its first snapshot before: a log
+// without one is refused at the next start.
+func (s *Store) OpenLog(last zk.Zxid) (*txnlog.Log, error) {
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 && !s.logAlone {
+		return nil, fmt.Errorf("open transaction log in %s: take the first snapshot before", s.logDir)
+	}
+	return txnlog.Open(s.fs, s.logDir, last, s.options.Log)
+}
+
+// ReadLog reads the records behind after, without a hole, for a learner that is
+// to be brought up. Records that are being written may or may not be seen.
+func (s *Store) ReadLog(after zk.Zxid) (*txnlog.Reader, error) {
+	return txnlog.NewReader(s.fs, s.logDir, after, s.readOptions())
+}
+
+// SnapshotWriter writes one snapshot of the history that was there when it began.
+type SnapshotWriter struct {
+	*snap.Writer
+	store   *Store
+	history int
+}
+
+// NewSnapshot begins a snapshot of zxid. It may be written beside everything else.
+func (s *Store) NewSnapshot(zxid zk.Zxid) (*SnapshotWriter, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	w, err := snap.Create(s.fs, s.snapDir, zxid, s.options.Compression)
+	if err != nil {
+		return nil, err
+	}
+	return &SnapshotWriter{w, s, s.history}, nil
+}
+
+// ErrGivenUp is the error of a snapshot whose history was cut or replaced while it
+// was written.
+var ErrGivenUp = errors.New("the history that the snapshot is of was given up")
+
+// Commit makes the snapshot durable and gives it its name, unless its history is
+// not that of the directory any more: it would bring back what was given up.
+func (w *SnapshotWriter) Commit() error {
+	if err := w.Writer.Finish(); err != nil {
+		return err
+	}
+	w.store.changing.Lock()
+	defer w.store.changing.Unlock()
+	if w.history != w.store.history {
+		w.Abort()
+		return fmt.Errorf("write snapshot %s: %w", w.Name(), ErrGivenUp)
+	}
+	return w.Writer.Commit()
+}
+
+func (s *Store) readOptions() txnlog.ReadOptions {
+	return txnlog.ReadOptions{PayloadBytesMax: s.options.Log.PayloadBytesMax}
+}
+
+func (s *Store) snapOptions() snap.Options {
+	return snap.Options{BufferBytesMax: s.options.BufferBytesMax}
+}

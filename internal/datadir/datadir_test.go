@@ -1,0 +1,641 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// model is a state that knows every transaction it holds: the znodes of its
+// snapshots are named after them.
+type model struct {
+	snap.Discard
+	zxids map[zk.Zxid]bool
+}
+
+func newModel() Target { return &model{zxids: map[zk.Zxid]bool{}} }
+
+func (m *model) Node(path string, _ []byte, _ int64, _ zk.StatPersisted) error {
+	if path == "" {
+		return nil
+	}
+	var zxid zk.Zxid
+	_, err := fmt.Sscanf(path, "/%x", &zxid)
+	m.zxids[zxid] = true
+	return err
+}
+
+func (m *model) Replay(zxid zk.Zxid, payload []byte) error {
+	h, _, _, err := txn.Decode(payload)
+	if err == nil && h.Zxid != zxid {
+		err = errors.New("zxid differs")
+	}
+	m.zxids[zxid] = true
+	return err
+}
+
+// holds tells whether the model is the history up to last, whole.
+func (m *model) holds(history []zk.Zxid, last zk.Zxid) error {
+	count := 0
+	for _, zxid := range history {
+		if zxid > last {
+			break
+		}
+		if !m.zxids[zxid] {
+			return fmt.Errorf("%s is missing below %s", zxid, last)
+		}
+		count++
+	}
+	if count != len(m.zxids) {
+		return fmt.Errorf("%d transactions, want %d", len(m.zxids), count)
+	}
+	return nil
+}
+
+func payload(zxid zk.Zxid) []byte {
+	t := zk.Txn{Op: zk.OpSetData, Path: "/a", Data: make([]byte, int(zxid)*41%700), Version: 1}
+	return txn.Append(nil, &zk.TxnHeader{Session: 1, Zxid: zxid, Op: t.Op}, &t, zk.Digest{})
+}
+
+// writeSnapshot writes the history up to zxid.
+func writeSnapshot(s *Store, zxid zk.Zxid, history []zk.Zxid) error {
+	w, err := s.NewSnapshot(zxid)
+	if err != nil {
+		return err
+	}
+	_ = w.Begin(0, 0)
+	_ = w.Node("", nil, -1, &zk.StatPersisted{})
+	for _, z := range history {
+		if z <= zxid {
+			_ = w.Node(fmt.Sprintf("/%x", int64(z)), make([]byte, 100), -1, &zk.StatPersisted{})
+		}
+	}
+	_ = w.End(zxid, zk.Digest{Version: 2}, zxid)
+	return w.Commit()
+}
+
+func appendAll(log *txnlog.Log, zxids ...zk.Zxid) error {
+	for _, zxid := range zxids {
+		if err := log.Append(zxid, payload(zxid)); err != nil {
+			return err
+		}
+	}
+	return log.Sync()
+}
+
+func zxids(first, last zk.Zxid) []zk.Zxid {
+	var all []zk.Zxid
+	for zxid := first; zxid <= last; zxid++ {
+		all = append(all, zxid)
+	}
+	return all
+}
+
+func open(t testing.TB, disk vfs.FS) *Store {
+	t.Helper()
+	s, err := Open(disk, Options{DataDir: "data", LogDir: "logs", Log: txnlog.Options{PreallocBytes: 4096}})
+	must(t, err)
+	return s
+}
+
+// directory makes one with snapshots at 0, 10 and 20 and a log from 1 to 25 in
+// segments from 1, 11 and 21.
+func directory(t testing.TB) *vfs.Mem {
+	t.Helper()
+	disk := vfs.NewMem()
+	s := open(t, disk)
+	r, err := s.Recover(newModel)
+	must(t, err)
+	if !r.Fresh || r.Last != 0 {
+		t.Fatalf("an empty directory: %+v", r)
+	}
+	if _, err := s.OpenLog(0); err == nil {
+		t.Fatal("a log without the first snapshot would be refused at the next start")
+	}
+	must(t, writeSnapshot(s, 0, nil))
+	log, err := s.OpenLog(0)
+	must(t, err)
+	must(t, appendAll(log, zxids(1, 10)...))
+	must(t, writeSnapshot(s, 10, zxids(1, 10)))
+	log.Roll()
+	must(t, appendAll(log, zxids(11, 20)...))
+	must(t, writeSnapshot(s, 20, zxids(1, 20)))
+	log.Roll()
+	must(t, appendAll(log, zxids(21, 25)...))
+	must(t, log.Close())
+	must(t, s.Close())
+	return disk
+}
+
+func damage(t testing.TB, disk *vfs.Mem, name string, offset int64) {
+	t.Helper()
+	must(t, disk.FlipByte(name, offset, 0xff))
+}
+
+func TestRecoveryGivesSnapshotAndLog(t *testing.T) {
+	s := open(t, directory(t).CrashClone(0, 1))
+	r, err := s.Recover(newModel)
+	must(t, err)
+	if r.Last != 25 || r.Snapshot.Zxid != 20 || r.Records != 5 || r.Torn != nil || len(r.Rejected) != 0 {
+		t.Errorf("%+v", r)
+	}
+	must(t, r.Target.(*model).holds(zxids(1, 25), 25))
+}
+
+// ZooKeeper does not sync most of its snapshots, nor the directory.
+func TestSnapshotOfAnotherServerIsDurableOnceItWasRecovered(t *testing.T) {
+	disk := vfs.NewMem()
+	must(t, open(t, disk).Close())
+	content, err := vfs.ReadFile(directory(t), "data/version-2/snapshot.14", 1<<20)
+	must(t, err)
+	f, err := disk.Create("data/version-2/snapshot.14")
+	must(t, err)
+	_, err = f.Write(content)
+	must(t, err)
+	must(t, f.Close())
+	_, err = open(t, disk).Recover(newModel)
+	must(t, err)
+	if r, err := open(t, disk.CrashClone(0, 1)).Recover(newModel); err != nil || r.Last != 20 {
+		t.Errorf("after a power loss: %+v %v", r, err)
+	}
+}
+
+func TestDamagedSnapshotIsPassedOverWithAFreshTarget(t *testing.T) {
+	disk := directory(t)
+	damage(t, disk, "data/version-2/snapshot.14", 2500)
+	targets := 0
+	s := open(t, disk)
+	r, err := s.Recover(func() Target { targets++; return newModel() })
+	must(t, err)
+	if r.Snapshot.Zxid != 10 || r.Last != 25 || len(r.Rejected) != 1 || targets != 2 {
+		t.Errorf("%+v, %d targets", r, targets)
+	}
+	must(t, r.Target.(*model).holds(zxids(1, 25), 25))
+}
+
+// The newest snapshot explained a hole in the log, as after a sync by SNAP.
+// Without it the hole must not be replayed over.
+func TestFallingBackOverAHoleIsRefused(t *testing.T) {
+	disk := directory(t)
+	must(t, disk.Remove("logs/version-2/log.b"))
+	s := open(t, disk)
+	_, err := s.Recover(newModel)
+	must(t, err)
+	must(t, s.Close())
+	damage(t, disk, "data/version-2/snapshot.14", 2500)
+	s = open(t, disk)
+	if _, err := s.Recover(newModel); !vfs.IsCorruption(err) || !strings.Contains(err.Error(), "log.15") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNothingLoadableIsRefusedNotEmptied(t *testing.T) {
+	for name, ruin := range map[string]func(*vfs.Mem){
+		"all snapshots damaged": func(disk *vfs.Mem) {
+			for _, name := range []string{"snapshot.0", "snapshot.a", "snapshot.14"} {
+				damage(t, disk, "data/version-2/"+name, 20)
+			}
+		},
+		"snapshots gone": func(disk *vfs.Mem) {
+			for _, name := range []string{"snapshot.0", "snapshot.a", "snapshot.14"} {
+				must(t, disk.Remove("data/version-2/"+name))
+			}
+		},
+	} {
+		disk := directory(t)
+		ruin(disk)
+		if _, err := open(t, disk).Recover(newModel); !errors.Is(err, ErrNoHistory) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	disk := vfs.NewMem()
+	s := open(t, disk)
+	f, err := disk.Create("data/version-2/snapshot.5")
+	must(t, err)
+	must(t, f.Close())
+	if _, err := s.Recover(newModel); !errors.Is(err, ErrNoHistory) {
+		t.Errorf("an empty snapshot file alone: %v", err)
+	}
+}
+
+func TestLogAloneIsTrustedOnRequest(t *testing.T) {
+	disk := directory(t)
+	for _, name := range []string{"snapshot.0", "snapshot.a", "snapshot.14"} {
+		must(t, disk.Remove("data/version-2/"+name))
+	}
+	s, err := Open(disk, Options{DataDir: "data", LogDir: "logs", TrustEmpty: true})
+	must(t, err)
+	r, err := s.Recover(newModel)
+	must(t, err)
+	if !r.NeedsSnapshot || r.Last != 25 || r.Fresh {
+		t.Errorf("%+v", r)
+	}
+	_, err = s.OpenLog(r.Last)
+	must(t, err)
+}
+
+func TestServerThatLostItsDiskMayNotVote(t *testing.T) {
+	disk := vfs.NewMem()
+	options := Options{DataDir: "data", LogDir: "logs", NoCreateDB: true}
+	s, err := Open(disk, options)
+	must(t, err)
+	r, err := s.Recover(newModel)
+	if err != nil || r.Last != -1 || r.Fresh {
+		t.Fatalf("%+v %v", r, err)
+	}
+	must(t, s.Close())
+	f, err := disk.Create("logs/initialize")
+	must(t, err)
+	must(t, f.Close())
+	s, err = Open(disk, options)
+	must(t, err)
+	r, err = s.Recover(newModel)
+	if err != nil || r.Last != 0 || !r.Fresh {
+		t.Fatalf("with the mark: %+v %v", r, err)
+	}
+	if found, _ := vfs.Exists(disk.CrashClone(0, 1), "logs/initialize"); found {
+		t.Error("the mark counts twice")
+	}
+}
+
+func TestDirectoriesAreCheckedAndLocked(t *testing.T) {
+	disk := directory(t)
+	if _, err := Open(disk, Options{DataDir: "logs", LogDir: "data"}); err == nil || !strings.Contains(err.Error(), "exchange") {
+		t.Errorf("exchanged directories: %v", err)
+	}
+	if _, err := Open(disk, Options{DataDir: "other", NoCreateDirs: true}); err == nil {
+		t.Error("a missing directory was created against the configuration")
+	}
+	s := open(t, disk)
+	if _, err := Open(disk, Options{DataDir: "data", LogDir: "logs"}); !errors.Is(err, vfs.ErrLocked) {
+		t.Errorf("second server: %v", err)
+	}
+	must(t, s.Close())
+	must(t, open(t, disk).Close())
+}
+
+func TestTruncateEndsThereAfterEveryCrashOrChangesNothing(t *testing.T) {
+	for _, last := range []zk.Zxid{3, 10, 15, 20, 22, 25} {
+		s := open(t, directory(t))
+		must(t, s.Truncate(last))
+		crashed := s.fs.(*vfs.Mem).CrashClone(0, 1)
+		r, err := open(t, crashed).Recover(newModel)
+		if err != nil || r.Last != last {
+			t.Fatalf("to %s: %+v %v", last, r, err)
+		}
+		must(t, r.Target.(*model).holds(zxids(1, 25), last))
+	}
+	for _, last := range []zk.Zxid{26, 0x100000000, -1} {
+		disk := directory(t)
+		s := open(t, disk)
+		if err := s.Truncate(last); !errors.Is(err, ErrNeedSnapshot) {
+			t.Errorf("to %s: %v", last, err)
+		}
+		must(t, s.Close())
+		if r, err := open(t, disk).Recover(newModel); err != nil || r.Last != 25 {
+			t.Errorf("to %s: %+v %v", last, r, err)
+		}
+	}
+	disk := directory(t)
+	s := open(t, disk)
+	damage(t, disk, "data/version-2/snapshot.0", 20)
+	if err := s.Truncate(5); !errors.Is(err, ErrNeedSnapshot) {
+		t.Errorf("below every whole snapshot: %v", err)
+	}
+}
+
+// A snapshot of 22 that was written until 24 may hold what is cut off: it goes with
+// it, and the one of 20 is rested on.
+func TestSnapshotThatEndsBehindTheCutGoes(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	w, err := s.NewSnapshot(22)
+	must(t, err)
+	must(t, w.Begin(0, 0))
+	must(t, w.Node("", nil, -1, &zk.StatPersisted{}))
+	must(t, w.End(24, zk.Digest{Version: 2}, 24))
+	must(t, w.Commit())
+	must(t, s.Truncate(23))
+	r, err := s.Recover(newModel)
+	must(t, err)
+	if r.Last != 23 || r.Snapshot.Zxid != 20 {
+		t.Errorf("history ends at %s, from snapshot %s", r.Last, r.Snapshot.Name)
+	}
+	must(t, s.Close())
+}
+
+func TestPurgeCountsWholeSnapshotsOnly(t *testing.T) {
+	list := func(disk *vfs.Mem) string {
+		snapshots, _ := disk.List("data/version-2")
+		logs, _ := disk.List("logs/version-2")
+		return strings.Join(append(snapshots, logs...), " ")
+	}
+	for _, c := range []struct {
+		keep    int
+		damaged string
+		want    string
+	}{
+		{3, "", "snapshot.0 snapshot.14 snapshot.a log.1 log.15 log.b"},
+		{2, "", "snapshot.14 snapshot.a log.1 log.15 log.b"},
+		{1, "", "snapshot.14 log.15 log.b"},
+		{0, "", "snapshot.14 log.15 log.b"},
+		{1, "snapshot.14", "snapshot.14 snapshot.a log.1 log.15 log.b"},
+		{2, "snapshot.14", "snapshot.0 snapshot.14 snapshot.a log.1 log.15 log.b"},
+		{3, "snapshot.a", "snapshot.0 snapshot.14 snapshot.a log.1 log.15 log.b"},
+	} {
+		disk := directory(t)
+		if c.damaged != "" {
+			damage(t, disk, "data/version-2/"+c.damaged, 700)
+		}
+		s := open(t, disk)
+		_, err := s.Purge(c.keep)
+		must(t, err)
+		if got := list(disk); got != c.want {
+			t.Errorf("keep %d, %q damaged:\n%s, want\n%s", c.keep, c.damaged, got, c.want)
+		}
+		must(t, s.Close())
+		if r, err := open(t, disk).Recover(newModel); err != nil || r.Last != 25 {
+			t.Errorf("keep %d, %q damaged: %+v %v", c.keep, c.damaged, r, err)
+		}
+	}
+}
+
+func TestEpochFilesAtStart(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		accepted, current string // "" = missing
+		temp              string
+		last              zk.Zxid
+		want              Epochs
+		refused           bool
+	}{
+		{name: "none", last: 0x300000005, want: Epochs{3, 3}},
+		{name: "usual", accepted: "4", current: "3", last: 0x300000005, want: Epochs{4, 3}},
+		{name: "with a newline", accepted: "4\n", current: "3\n", last: 0x200000005, want: Epochs{4, 3}},
+		{name: "crash before the note", accepted: "4", current: "3", last: 0x400000001, want: Epochs{4, 4}},
+		{name: "crash within the note, ZOOKEEPER-4269", accepted: "5", current: "3", temp: "5", last: 0x400000001, want: Epochs{5, 4}},
+		{name: "temporary file and no promise", current: "3", temp: "4", last: 0x400000001, want: Epochs{4, 4}},
+		{name: "epoch never promised", accepted: "3", current: "3", last: 0x400000001, refused: true},
+		{name: "torn temporary file", accepted: "3", current: "3", temp: "x", last: 0x400000001, refused: true},
+		{name: "promise lost", accepted: "3", current: "4", last: 0x300000001, refused: true},
+		{name: "no number", accepted: "three", current: "3", last: 0x300000001, refused: true},
+		{name: "empty", accepted: "", current: " ", last: 0x300000001, refused: true},
+		{name: "not an epoch", accepted: "4294967296", current: "3", last: 0x300000001, refused: true},
+	} {
+		disk := vfs.NewMem()
+		s := open(t, disk)
+		for file, content := range map[string]string{"acceptedEpoch": c.accepted, "currentEpoch": c.current, "currentEpoch.tmp": c.temp} {
+			if content != "" {
+				must(t, vfs.ReplaceFile(disk, "data/version-2/"+file, "data/version-2/t", []byte(content)))
+			}
+		}
+		got, err := s.LoadEpochs(c.last)
+		if (err != nil) != c.refused || got != c.want {
+			t.Errorf("%s: %+v %v", c.name, got, err)
+		}
+		if c.refused {
+			continue
+		}
+		must(t, s.Close())
+		again, err := open(t, disk.CrashClone(0, 1)).LoadEpochs(c.last)
+		if err != nil || again != got {
+			t.Errorf("%s, second start: %+v %v", c.name, again, err)
+		}
+	}
+}
+
+func TestEpochsNeverFall(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	_, err := s.LoadEpochs(0)
+	must(t, err)
+	must(t, s.SetAccepted(2))
+	must(t, s.SetCurrent(2))
+	if s.SetAccepted(1) == nil || s.SetCurrent(1) == nil || s.SetCurrent(3) == nil {
+		t.Error("an epoch fell, or ran ahead of its promise")
+	}
+	if content, _ := vfs.ReadFile(s.fs, "data/version-2/currentEpoch", 10); string(content) != "2" {
+		t.Errorf("content %q", content)
+	}
+}
+
+func TestMyID(t *testing.T) {
+	disk := vfs.NewMem()
+	if _, found, err := MyID(disk, "."); found || err != nil {
+		t.Errorf("missing: %v %v", found, err)
+	}
+	must(t, vfs.ReplaceFile(disk, "myid", "t", []byte(" 7\n")))
+	if id, found, err := MyID(disk, "."); id != 7 || !found || err != nil {
+		t.Errorf("%d %v %v", id, found, err)
+	}
+	must(t, vfs.ReplaceFile(disk, "myid", "t", []byte("seven")))
+	if _, _, err := MyID(disk, "."); err == nil {
+		t.Error("no number was accepted")
+	}
+}
+
+func TestCheckTellsWhatAStartWouldDoAndChangesNothing(t *testing.T) {
+	check := func(disk *vfs.Mem) *Report {
+		t.Helper()
+		readOnly := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+			if op.Changes() || op.Kind == vfs.KindLock {
+				t.Errorf("check does %s", op)
+			}
+			return nil
+		}}
+		r, err := Check(readOnly, Options{DataDir: "data", LogDir: "logs"}, newModel)
+		must(t, err)
+		return r
+	}
+	r := check(directory(t))
+	if !r.Sound() || r.Base != "snapshot.14" || r.Last != 25 || r.Records != 5 || len(r.Snapshots) != 3 || len(r.Segments) != 3 ||
+		r.Segments[1] != (SegmentReport{Name: "log.b", Bytes: r.Segments[1].Bytes, First: 11, Last: 20, Records: 10}) {
+		t.Errorf("%+v", r)
+	}
+	disk := directory(t)
+	damage(t, disk, "logs/version-2/log.b", 200)
+	damage(t, disk, "data/version-2/snapshot.14", 100)
+	r = check(disk)
+	if r.Sound() || len(r.Problems) != 3 || !strings.Contains(strings.Join(r.Problems, "\n"), "log.b is damaged at offset") {
+		t.Errorf("%q", r.Problems)
+	}
+	disk = directory(t)
+	f, err := disk.OpenReadWrite(filepath.Join("logs/version-2/log.15"))
+	must(t, err)
+	size, _ := f.Size()
+	must(t, f.Truncate(size-5))
+	r = check(disk)
+	if !r.Sound() || r.Last != 24 || r.Segments[2].Torn == "" {
+		t.Errorf("%+v", r)
+	}
+	r = check(func() *vfs.Mem { d := vfs.NewMem(); must(t, open(t, d).Close()); return d }())
+	if !r.Sound() || !r.Fresh || r.Last != 0 {
+		t.Errorf("empty: %+v", r)
+	}
+}
+
+func TestTriggerIsDueBetweenHalfAndAll(t *testing.T) {
+	for draw := int64(0); draw < 50; draw++ {
+		trigger := NewTrigger(100, 0, func(n int64) int64 {
+			if n != 50 {
+				t.Fatalf("draw below %d", n)
+			}
+			return draw
+		})
+		count := int64(1)
+		for !trigger.Note(1, 1000) {
+			count++
+		}
+		if count != 51+draw {
+			t.Fatalf("draw %d: due at %d", draw, count)
+		}
+		trigger.Reset()
+		if trigger.Note(50, 0) {
+			t.Fatal("due again at once")
+		}
+	}
+	if !NewTrigger(1000, 1<<20, func(int64) int64 { return 0 }).Note(1, 600<<10) {
+		t.Error("not due by bytes")
+	}
+}
+
+// begun is a snapshot that is written and has not got its name.
+func begun(t *testing.T, s *Store, zxid zk.Zxid) *SnapshotWriter {
+	t.Helper()
+	w, err := s.NewSnapshot(zxid)
+	must(t, err)
+	must(t, w.Begin(0, 0))
+	must(t, w.Node("", nil, -1, &zk.StatPersisted{}))
+	must(t, w.End(zxid, zk.Digest{Version: 2}, zxid))
+	return w
+}
+
+// A periodic snapshot may be as good as written when a leader's state replaces
+// the history it is of. If it got its name then, the next start would load what
+// was given up.
+func TestSnapshotOfAHistoryThatWasGivenUpDoesNotAppear(t *testing.T) {
+	for what, giveUp := range map[string]func(*Store) error{
+		"replaced": func(s *Store) error { return s.Replace(20) },
+		"cut":      func(s *Store) error { return s.Truncate(22) },
+	} {
+		disk := directory(t)
+		s := open(t, disk)
+		_, err := s.Recover(newModel)
+		must(t, err)
+		late := begun(t, s, 25)
+		must(t, giveUp(s))
+		if err := late.Commit(); !errors.Is(err, ErrGivenUp) {
+			t.Errorf("%s: %v", what, err)
+		}
+		files, err := snap.Files(disk, s.SnapDir())
+		must(t, err)
+		if files[0].Zxid != 20 {
+			t.Errorf("%s: the newest snapshot is %s", what, files[0].Name)
+		}
+		names, err := disk.List(s.SnapDir())
+		must(t, err)
+		for _, name := range names {
+			if snap.IsTemp(name) {
+				t.Errorf("%s: %s is left", what, name)
+			}
+		}
+		must(t, s.Close())
+	}
+}
+
+func TestTwoSnapshotsOfOneZxidDoNotDisturbEachOther(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	_, err := s.Recover(newModel)
+	must(t, err)
+	first, second := begun(t, s, 25), begun(t, s, 25)
+	first.Abort()
+	must(t, second.Commit())
+	_, err = snap.Verify(disk, s.SnapDir(), snap.File{Name: second.Name(), Zxid: 25}, snap.Options{})
+	must(t, err)
+	must(t, s.Close())
+}
+
+// A leader waits while a learner saves its state. To read the snapshot whole once
+// more, before anything else happens, would double that time.
+func TestReplaceDoesNotReadTheSnapshotAgain(t *testing.T) {
+	disk, read := directory(t), 0
+	s := open(t, &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+		if op.Kind == vfs.KindOpen && strings.HasSuffix(op.Name, "snapshot.1e") {
+			read++
+		}
+		return nil
+	}})
+	_, err := s.Recover(newModel)
+	must(t, err)
+	must(t, writeSnapshot(s, 30, zxids(1, 30)))
+	must(t, s.Replace(30))
+	if read != 0 {
+		t.Errorf("it was opened %d times", read)
+	}
+	must(t, s.Close())
+	s = open(t, disk)
+	if r, err := s.Recover(newModel); err != nil || r.Last != 30 || r.Snapshot.Zxid != 30 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	must(t, s.Close())
+}
+
+// A start passes over what it does not need, so check says that it would.
+func TestCheckSaysWhatAStartWouldDoWithDamage(t *testing.T) {
+	for file, base := range map[string]string{
+		"data/version-2/snapshot.14": "snapshot.a", "logs/version-2/log.1": "snapshot.14", "logs/version-2/log.15": "",
+	} {
+		disk := directory(t)
+		must(t, disk.FlipByte(file, 60, 1))
+		report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel)
+		must(t, err)
+		if (report.Refusal == "") != (base != "") || report.Base != base || len(report.Problems) != 1 {
+			t.Errorf("%s: %+v", file, report)
+		}
+		s := open(t, disk)
+		if r, err := s.Recover(newModel); (err == nil) != (base != "") || err == nil && (r.Snapshot.Name != base || r.Last != report.Last) {
+			t.Errorf("%s: a start: %+v, %v", file, r, err)
+		}
+		must(t, s.Close())
+	}
+}
+
+// A znode that is longer than may be read is no damage, and no reason to load an
+// older snapshot either.
+func TestSnapshotOfLongerZnodesIsNotDamaged(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	s.options.BufferBytesMax = 50 // the znodes have 100
+	_, err := s.Recover(newModel)
+	var long *vfs.TooLong
+	if !errors.As(err, &long) || long.Bytes != 100 || long.Limit != 50 || vfs.IsCorruption(err) {
+		t.Errorf("%v", err)
+	}
+	must(t, s.Close())
+	report, err := Check(disk, Options{DataDir: "data", LogDir: "logs", BufferBytesMax: 50}, newModel)
+	must(t, err)
+	if !report.TooLong || report.Refusal == "" || !report.Snapshots[0].TooLong {
+		t.Errorf("%+v", report)
+	}
+	must(t, disk.FlipByte("data/version-2/snapshot.14", 200, 1))
+	report, err = Check(disk, Options{DataDir: "data", LogDir: "logs", BufferBytesMax: 50}, newModel)
+	must(t, err)
+	if report.Snapshots[0].TooLong || !strings.Contains(report.Snapshots[0].Error, "damaged at") {
+		t.Errorf("a damaged one: %+v", report.Snapshots[0])
+	}
+}

@@ -1,0 +1,179 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Epochs are the two promises of a server in an ensemble.
+type Epochs struct {
+	Accepted uint32 // promised to a leader: no older leader is followed any more
+	Current  uint32 // of the leader whose history was last taken over whole
+}
+
+const (
+	acceptedName = "acceptedEpoch"
+	currentName  = "currentEpoch"
+	tempSuffix   = ".tmp"
+)
+
+// LoadEpochs reads the epoch files of a server whose history ends at last, and
+// writes those that are missing. A server that stands alone has none.
+//
+// A history that is ahead of currentEpoch is what a crash leaves between taking
+// over a leader's history and noting it. When its epoch was promised, or the
+// temporary file of the note is there (ZOOKEEPER-4269), the note is made up for:
+// the history is the leader's, without a hole. Otherwise a file is missing or
+// from elsewhere, and the server must not vote.
+func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
+	found, err := s.findEpochs(last)
+	if err != nil {
+		return Epochs{}, err
+	}
+	// The promise before what rests on it.
+	if !found.hasAccepted {
+		if err := s.writeEpoch(acceptedName, found.Accepted); err != nil {
+			return Epochs{}, err
+		}
+	}
+	if !found.hasCurrent {
+		if err := s.writeEpoch(currentName, found.Current); err != nil {
+			return Epochs{}, err
+		}
+	}
+	s.epochs = found.Epochs
+	return s.epochs, nil
+}
+
+// foundEpochs are the epochs of a directory, and which of them its files say.
+type foundEpochs struct {
+	Epochs
+	hasAccepted, hasCurrent bool
+}
+
+// findEpochs decides what the epochs are, and changes nothing.
+func (s *Store) findEpochs(last zk.Zxid) (found foundEpochs, err error) {
+	reached := max(last, 0).Epoch()
+	if found.Accepted, found.hasAccepted, err = s.readEpoch(acceptedName); err != nil {
+		return found, err
+	}
+	if found.Current, found.hasCurrent, err = s.readEpoch(currentName); err != nil {
+		return found, err
+	}
+	if !found.hasAccepted {
+		found.Accepted = reached
+	}
+	switch {
+	case !found.hasCurrent:
+		found.Current = reached
+	case reached > found.Current:
+		if found.Current, err = s.catchUp(reached, found.Current, found.Accepted, found.hasAccepted); err != nil {
+			return found, err
+		}
+		found.hasCurrent = false
+	}
+	if found.Accepted < found.Current {
+		return found, fmt.Errorf("%s: %s %d is below %s %d: a promise was lost, so the server must not vote; "+
+			"put back both files from one backup", s.snapDir, acceptedName, found.Accepted, currentName, found.Current)
+	}
+	return found, nil
+}
+
+// catchUp decides what the current epoch is when the history has reached a later one.
+func (s *Store) catchUp(reached, current, accepted uint32, hasAccepted bool) (uint32, error) {
+	if hasAccepted && accepted >= reached {
+		return reached, nil
+	}
+	noted, found, err := s.readEpoch(currentName + tempSuffix)
+	if err == nil && found && noted >= reached {
+		return noted, nil
+	}
+	marked, _, err := s.isRejoining()
+	if err != nil {
+		return 0, err
+	}
+	if marked { // what comes from a leader is of an epoch that was promised
+		return 0, fmt.Errorf("%s: the history has reached epoch %d, which %s, %d, has not promised, so it was put here: "+
+			"put back the epoch files with it, or remove them; %s", s.snapDir, reached, acceptedName, accepted, s.RejoiningText())
+	}
+	return 0, fmt.Errorf("%s: the history has reached epoch %d, but %s is %d and that epoch was never promised: "+
+		"files of different servers or times are mixed; "+vfs.Replace, s.snapDir, reached, currentName, current)
+}
+
+// Epochs are those last loaded or set.
+func (s *Store) Epochs() Epochs { return s.epochs }
+
+// SetAccepted notes a promise, durably, before it is given. An error is fatal
+// to the server's voting: nobody knows which epoch the disk has.
+func (s *Store) SetAccepted(epoch uint32) error {
+	if epoch < s.epochs.Accepted {
+		return fmt.Errorf("set %s to %d: it is %d already", acceptedName, epoch, s.epochs.Accepted)
+	}
+	if err := s.writeEpoch(acceptedName, epoch); err != nil {
+		return err
+	}
+	s.epochs.Accepted = epoch
+	return nil
+}
+
+// SetCurrent notes that a leader's history was taken over; that history is
+// durable already, and is this server's own from now on. An error is as fatal as
+// that of SetAccepted.
+func (s *Store) SetCurrent(epoch uint32) error {
+	if epoch < s.epochs.Current || epoch > s.epochs.Accepted {
+		return fmt.Errorf("set %s to %d: it is %d, and %d is promised",
+			currentName, epoch, s.epochs.Current, s.epochs.Accepted)
+	}
+	if err := s.endRejoining(); err != nil {
+		return err
+	}
+	if err := s.writeEpoch(currentName, epoch); err != nil {
+		return err
+	}
+	s.epochs.Current = epoch
+	return nil
+}
+
+// RaiseEpochs notes, durably, that a server alone begins an epoch, in those of the
+// epoch files that are there: it makes none.
+func (s *Store) RaiseEpochs(epoch uint32) error {
+	for _, name := range []string{acceptedName, currentName} { // the promise before what rests on it
+		was, found, err := s.readEpoch(name)
+		if err == nil && found && was < epoch {
+			err = s.writeEpoch(name, epoch)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) readEpoch(name string) (epoch uint32, found bool, err error) {
+	full := filepath.Join(s.snapDir, name)
+	number, err := readNumber(s.fs, full)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err == nil && (number < 0 || number > 1<<32-1) {
+		err = &vfs.Corruption{File: full, Expected: "an epoch", Found: strconv.FormatInt(number, 10),
+			Remedy: "put back the epoch files from a backup of the same server"}
+	}
+	return uint32(number), err == nil, err
+}
+
+// writeEpoch replaces a file; ZooKeeper writes no newline.
+func (s *Store) writeEpoch(name string, epoch uint32) error {
+	full := filepath.Join(s.snapDir, name)
+	err := vfs.ReplaceFile(s.fs, full, full+tempSuffix, []byte(strconv.FormatUint(uint64(epoch), 10)))
+	if err != nil {
+		return fmt.Errorf("set %s to %d: %w", name, epoch, err)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Target takes a recovered state: first what a snapshot holds, then the
+// transactions behind it. A Target whose snapshot turns out to be damaged is
+// dropped, with all it has taken.
+type Target interface {
+	snap.Sink
+	// Replay takes one transaction (internal/txn). The payload is valid only
+	// during the call. The transaction may be in the snapshot already. An error
+	// ends the recovery: the directory is refused.
+	Replay(zxid zk.Zxid, payload []byte) error
+}
+
+// LoadedTarget is a Target that wants to know when its snapshot is whole, before
+// the transactions behind it come.
+type LoadedTarget interface {
+	Target
+	Loaded(snap.File, snap.Info)
+}
+
+// CheckedTarget is a Target that may refuse what was recovered as a whole.
+type CheckedTarget interface {
+	Target
+	Check() error
+}
+
+// Recovered is where a server stands after recovery.
+type Recovered struct {
+	Target   Target       // holds the state; nil only in an error
+	Last     zk.Zxid      // the history ends here; -1: nothing is known, and the server must not vote before SetCurrent
+	Snapshot snap.File    // what was loaded; an empty name: nothing was
+	Info     snap.Info    // of Snapshot
+	Records  int          // transactions replayed behind it
+	Torn     *txnlog.Torn // an end that was cut off: never acknowledged; or nil
+	Rejected []error      // newer snapshots that could not be loaded, newest first
+
+	// Fresh: the directory was empty and a new history begins at 0. The server
+	// writes its first snapshot, of zxid 0, before the first record.
+	Fresh bool
+	// NeedsSnapshot: the history rests on the log alone (TrustEmpty).
+	NeedsSnapshot bool
+	// Rejoining: what is here may be a part of the history alone, whatever Last
+	// is, and the server must not vote before SetCurrent. See RejoiningText.
+	Rejoining bool
+	marked    bool // as that, though it may have been told to begin
+}
+
+// ErrNoHistory marks a refusal because files are there but none can be loaded.
+var ErrNoHistory = errors.New("no usable snapshot")
+
+// Recover gives the state that the directory holds (S1 to S3). newTarget makes
+// an empty Target for each attempt. Call it once, before OpenLog.
+func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
+	r, err := s.recover(newTarget)
+	if err != nil {
+		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
+	}
+	if err := s.settle(r); err != nil {
+		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
+	}
+	s.logAlone = r.NeedsSnapshot
+	return r, nil
+}
+
+// recover reads and changes nothing.
+func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
+	r := &Recovered{Last: -1}
+	var err error
+	if r.marked, r.Rejoining, err = s.isRejoining(); err != nil {
+		return nil, err
+	}
+	if err := s.loadSnapshot(r, newTarget); err != nil {
+		return nil, err
+	}
+	if r.Snapshot.Name == "" {
+		r.Target = newTarget()
+		history, err := s.withoutSnapshot(r)
+		if err != nil || !history {
+			return r, err
+		}
+	}
+	if err := s.replay(r); err != nil {
+		return nil, errors.Join(append([]error{err}, r.Rejected...)...)
+	}
+	if t, ok := r.Target.(CheckedTarget); ok {
+		if err := t.Check(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// loadSnapshot loads the newest snapshot that is whole, if there is one.
+func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		target := newTarget()
+		info, err := snap.LoadFile(s.fs, s.snapDir, file, s.snapOptions(), target)
+		if vfs.IsTooLong(err) {
+			return err // an older one would give less, and the log has the same in it
+		}
+		if err != nil {
+			r.Rejected = append(r.Rejected, err)
+			continue
+		}
+		s.noteVerified(file, endOf(file, info))
+		r.Target, r.Snapshot, r.Info, r.Last = target, file, info, file.Zxid
+		if t, ok := target.(LoadedTarget); ok {
+			t.Loaded(file, info)
+		}
+		return nil
+	}
+	return nil
+}
+
+// withoutSnapshot decides what a directory without a loadable snapshot is. It
+// tells whether the log is to be replayed from the beginning.
+func (s *Store) withoutSnapshot(r *Recovered) (history bool, err error) {
+	snapshots, err := s.namesLike(s.snapDir, "snapshot.")
+	if err != nil {
+		return false, err
+	}
+	logs, err := s.namesLike(s.logDir, "log.")
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case len(snapshots) > 0:
+		err = fmt.Errorf("%w: %s cannot be loaded; "+vfs.Replace, ErrNoHistory, strings.Join(snapshots, ", "))
+		return false, errors.Join(append([]error{err}, r.Rejected...)...)
+	case len(logs) > 0 && !s.options.TrustEmpty:
+		return false, fmt.Errorf("%w: there are logs (%s) but no snapshot: starting from nothing would lose data "+
+			"(ZOOKEEPER-2325); put the snapshots back, or, for a directory of ZooKeeper before 3.5.3, start once with "+
+			"zookeeper.snapshot.trust.empty=true", ErrNoHistory, strings.Join(logs, ", "))
+	case len(logs) > 0:
+		r.Last, r.NeedsSnapshot = 0, true
+		return true, nil
+	}
+	return false, s.beginHistory(r)
+}
+
+// beginHistory decides whether an empty directory may begin a new history, or
+// belongs to a server that has lost its disk and must first ask others.
+func (s *Store) beginHistory(r *Recovered) error {
+	beginning, err := s.mayBegin()
+	if err != nil {
+		return err
+	}
+	if beginning || !s.options.NoCreateDB && !r.marked {
+		r.Last, r.Fresh = 0, true
+	}
+	return nil
+}
+
+// namesLike lists the names with a prefix, leftovers of ZooKeeper's own
+// temporary files excepted, at most a handful.
+func (s *Store) namesLike(dir, prefix string) ([]string, error) {
+	names, err := s.fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, tempSuffix) {
+			if len(found) == 5 {
+				return append(found, "..."), nil
+			}
+			found = append(found, name)
+		}
+	}
+	return found, nil
+}
+
+// replay gives the log behind the snapshot to the target.
+func (s *Store) replay(r *Recovered) error {
+	reader, err := s.ReadLog(r.Last)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for {
+		record, err := reader.Next()
+		if err == io.EOF {
+			r.Torn = reader.Torn()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.Target.Replay(record.Zxid, record.Payload); err != nil {
+			return fmt.Errorf("replay %s, %s at offset %d: %w", record.Zxid, record.File, record.Offset, err)
+		}
+		r.Last = record.Zxid
+		r.Records++
+	}
+}
+
+// settle makes what was recovered durable (S3).
+func (s *Store) settle(r *Recovered) error {
+	if r.Fresh || r.Last < 0 || r.marked {
+		beginning, err := s.takeInitialize()
+		if err == nil && beginning {
+			err = s.endRejoining() // it is the first of its history after all
+		}
+		if err != nil || r.Fresh || r.Last < 0 {
+			return err
+		}
+	}
+	if err := txnlog.Settle(s.fs, s.logDir, r.Torn); err != nil {
+		return err
+	}
+	if r.Snapshot.Name == "" {
+		return nil
+	}
+	file, err := s.fs.OpenReadWrite(filepath.Join(s.snapDir, r.Snapshot.Name))
+	if err != nil {
+		return err
+	}
+	err = file.Sync()
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return s.fs.SyncDir(s.snapDir)
+}

@@ -1,0 +1,60 @@
+package datadir
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// rejoiningName marks a directory that was found empty where it should not be,
+// until a leader's whole history is in it. What is there before is the part of a
+// history, or nothing: a server that voted with it would vote for a past in which
+// what it once acknowledged never happened (ZOOKEEPER-261).
+//
+// The mark says nothing of the files beside it: they may be what has come, or a
+// backup that was put back. So none is ever deleted for its sake. What is there is
+// loaded, and a leader synchronizes the server from where it ends.
+const rejoiningName = "rejoining"
+
+// BeginRejoining notes, durably, that the history of a server that Recover knows
+// nothing of is to come from its ensemble. SetCurrent notes that it has come;
+// what a Recover before that finds is not to be voted with.
+func (s *Store) BeginRejoining() error {
+	name := s.rejoiningMark()
+	if err := vfs.ReplaceFile(s.fs, name, name+tempSuffix, []byte("the history of this server is lost, and has not come again yet\n")); err != nil {
+		return fmt.Errorf("note that the history is missing: %w", err)
+	}
+	return nil
+}
+
+// RejoiningText says what the mark means, and what to do.
+func (s *Store) RejoiningText() string {
+	return fmt.Sprintf("%s says that the history of this server was lost: it neither votes nor serves alone before it has a leader's; "+
+		"if a backup was put back here, with its epoch files, stop the server, remove that file, and start", s.rejoiningMark())
+}
+
+func (s *Store) rejoiningMark() string { return filepath.Join(s.snapDir, rejoiningName) }
+
+// isRejoining reports whether the mark is there, and whether the history is
+// missing still: the file "initialize" says that what is here is a beginning.
+func (s *Store) isRejoining() (marked, missing bool, err error) {
+	marked, err = vfs.Exists(s.fs, s.rejoiningMark())
+	if err != nil || !marked {
+		return marked, false, err
+	}
+	beginning, err := s.mayBegin()
+	return marked, !beginning, err
+}
+
+// endRejoining notes that a leader's history is here, whole and durable.
+func (s *Store) endRejoining() error {
+	marked, err := vfs.Exists(s.fs, s.rejoiningMark())
+	if err == nil && marked {
+		err = s.removeAll(s.snapDir, []string{rejoiningName})
+	}
+	if err != nil {
+		return fmt.Errorf("note that the history is here: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// ErrNeedSnapshot is the error of Truncate when this directory cannot give the
+// history up to the wanted zxid: a whole snapshot must come from the leader.
+var ErrNeedSnapshot = errors.New("the history cannot be cut there")
+
+// Truncate takes the history back to last, for a leader that sends TRUNC: the
+// log is cut behind it and newer snapshots are deleted, else what was cut would
+// come back with them (ZOOKEEPER-4837). The log must be closed. It first proves
+// that recovery will end at last, and changes nothing when it will not; then
+// the state must be recovered anew, nothing of the old one may be used.
+func (s *Store) Truncate(last zk.Zxid) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	return s.truncate(last)
+}
+
+func (s *Store) truncate(last zk.Zxid) error {
+	base, newer, err := s.baseFor(last)
+	if err != nil {
+		return fmt.Errorf("truncate to %s: %w", last, err)
+	}
+	s.history++
+	for _, file := range newer { // newest first: every crash on the way leaves a whole history
+		err := s.fs.Remove(filepath.Join(s.snapDir, file.Name))
+		if err == nil {
+			err = s.fs.SyncDir(s.snapDir)
+		}
+		if err != nil {
+			return fmt.Errorf("truncate to %s: %w", last, err)
+		}
+	}
+	if base.Zxid == last {
+		return txnlog.DropBehind(s.fs, s.logDir, last, s.readOptions())
+	}
+	return txnlog.Truncate(s.fs, s.logDir, last, s.readOptions())
+}
+
+// Replace makes the snapshot of last, which a leader's state was saved as, the
+// whole history: what else is there belongs to one that was given up. Else, if
+// that snapshot rotted, an older one and both logs would pass for one history.
+// The log must be closed. Wherever a crash falls, recovery gives the old history
+// or the new one.
+func (s *Store) Replace(last zk.Zxid) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	name := snap.Name(last, s.options.Compression)
+	// It was written a moment ago, and the leader waits: it is not read again.
+	s.noteVerified(snap.File{Name: name, Zxid: last}, last)
+	if err := s.truncate(last); err != nil {
+		return err
+	}
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	var old []string
+	for _, file := range files {
+		if file.Name != name { // of another zxid, or of the same with another packing
+			old = append(old, file.Name)
+		}
+	}
+	if err := s.removeAll(s.snapDir, old); err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	segments, err := txnlog.Segments(s.fs, s.logDir)
+	if err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	old = old[:0]
+	for _, segment := range segments {
+		old = append(old, segment.Name)
+	}
+	if err := s.removeAll(s.logDir, old); err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	return nil
+}
+
+// removeAll removes files of a directory, durably.
+func (s *Store) removeAll(dir string, names []string) error {
+	for _, name := range names {
+		if err := s.fs.Remove(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return s.fs.SyncDir(dir)
+}
+
+// baseFor finds the newest whole snapshot from which the log leads to last
+// without a hole, and the snapshots that are newer than last, or hold something
+// that is: one that was written while the server changed its role.
+func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err error) {
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return base, nil, err
+	}
+	for _, file := range files {
+		if file.Zxid > last {
+			newer = append(newer, file)
+			continue
+		}
+		end, err := s.verify(file)
+		if err != nil {
+			continue
+		}
+		if end > last {
+			newer = append(newer, file)
+			continue
+		}
+		if err := s.leadsTo(file.Zxid, last); err != nil {
+			return base, nil, err
+		}
+		return file, newer, nil
+	}
+	return base, nil, fmt.Errorf("%w: no snapshot at or below it", ErrNeedSnapshot)
+}
+
+// leadsTo proves that the log has every record from behind from up to last.
+func (s *Store) leadsTo(from, last zk.Zxid) error {
+	if from == last {
+		return nil
+	}
+	reader, err := s.ReadLog(from)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for {
+		record, err := reader.Next()
+		switch {
+		case err == io.EOF || err == nil && record.Zxid > last:
+			return fmt.Errorf("%w: it is not in the log", ErrNeedSnapshot)
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrNeedSnapshot, err)
+		case record.Zxid == last:
+			return nil
+		}
+	}
+}

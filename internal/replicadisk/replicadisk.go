@@ -1,0 +1,320 @@
+// Package replicadisk is what the disk effects of a replica mean on a store:
+// recovery, the log, the epochs, a history cut or replaced, snapshots.
+//
+// In go the operations that a replica asks for; out come the events that it is
+// to hear. Nothing here starts a goroutine or reads a clock: the server's disk
+// goroutine drives a Disk, and so does the simulator, on a disk in memory.
+//
+// What always holds:
+//
+//	D1  An event is returned only when what it tells is durable.
+//	D2  Any error is final, but for a full disk's: the server must stop, and
+//	    recover. Nobody knows what the disk has.
+//	D3  Where a snapshot replaces the history, it is durable before any of that
+//	    goes.
+//
+// It decides nothing: when to take a snapshot, what to do about a full disk and
+// what to tell an operator is the server's.
+package replicadisk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Options say where a server's data is and what it is.
+type Options struct {
+	Store         datadir.Options
+	ExtendedTypes bool // TTL znodes exist
+	Ensemble      bool // epochs are kept, and the newest records for learners
+	RecentMax     int  // how many of these; 0 is 500
+}
+
+const recentMax = 500
+
+// recentBytesMax bounds the records kept in memory at a start.
+const recentBytesMax = 64 << 20
+
+// Disk is a server's data directory with its open log. One goroutine uses it;
+// ReadLog, and the snapshots of Begin, may be used beside it.
+type Disk struct {
+	fs    vfs.FS
+	opts  Options
+	store *datadir.Store
+	log   *txnlog.Log
+}
+
+// Found is what a recovery has found, for the replica and for the operator.
+type Found struct {
+	replica.Recovered
+	Store         *datadir.Recovered
+	Mismatches    int // digests that differ
+	FirstMismatch zk.Zxid
+}
+
+// Open opens and locks the directories. Recover is the next call.
+func Open(fsys vfs.FS, opts Options) (*Disk, error) {
+	if opts.RecentMax <= 0 {
+		opts.RecentMax = recentMax
+	}
+	s, err := datadir.Open(fsys, opts.Store)
+	if err != nil {
+		return nil, err
+	}
+	return &Disk{fs: fsys, opts: opts, store: s}, nil
+}
+
+// Check says what Open and Recover would do, and changes nothing. See datadir.Check.
+func Check(fsys vfs.FS, opts Options) (*datadir.Report, error) {
+	return datadir.Check(fsys, opts.Store, func() datadir.Target { return newTarget(opts) })
+}
+
+// Store is the directory, for purging and reports.
+func (d *Disk) Store() *datadir.Store { return d.store }
+
+// Log is the open log: its room, and where a new segment begins.
+func (d *Disk) Log() *txnlog.Log { return d.log }
+
+// Close closes the log and frees the directories.
+func (d *Disk) Close() error {
+	err := d.closeLog()
+	return errors.Join(err, d.store.Close())
+}
+
+func (d *Disk) closeLog() error {
+	if d.log == nil {
+		return nil
+	}
+	err := d.log.Close()
+	d.log = nil
+	return err
+}
+
+// Recover gives the state that the directory holds and opens the log behind it.
+// A new history gets its first snapshot before, without which a log is refused.
+func (d *Disk) Recover() (*Found, error) {
+	f, err := d.load()
+	if err != nil {
+		return nil, err
+	}
+	if f.Store.Rejoining && !d.opts.Ensemble {
+		return nil, errors.New(d.store.RejoiningText()) // clients would take a part for all
+	}
+	last := max(f.Store.Last, 0)
+	f.Untrusted = f.Store.Last < 0 || f.Store.Rejoining
+	f.Stored.Last = last
+	f.Fuzzy = f.Store.Info.DigestZxid > last || f.Store.Target.(*target).ahead
+	if d.opts.Ensemble && f.Store.Last < 0 {
+		if err := d.store.BeginRejoining(); err != nil {
+			return nil, err
+		}
+	}
+	if d.opts.Ensemble {
+		epochs, err := d.store.LoadEpochs(last)
+		if err != nil {
+			return nil, err
+		}
+		f.Stored.Accepted, f.Stored.Current = epochs.Accepted, epochs.Current
+		f.Stored.Recent = d.recent(f)
+	}
+	if f.Store.Last < 0 || f.Store.Fresh || f.Store.NeedsSnapshot {
+		s := Begin(f.State.Tree(), f.State.Leases())
+		if _, err := s.Save(d.store, nil); err != nil {
+			return nil, fmt.Errorf("first snapshot: %w", err)
+		}
+	}
+	d.log, err = d.store.OpenLog(last)
+	return f, err
+}
+
+// load reads snapshot and log.
+func (d *Disk) load() (*Found, error) {
+	if err := d.closeLog(); err != nil {
+		return nil, err
+	}
+	found, err := d.store.Recover(func() datadir.Target { return newTarget(d.opts) })
+	if err != nil {
+		return nil, err
+	}
+	t := found.Target.(*target)
+	f := &Found{Store: found, Mismatches: t.mismatches, FirstMismatch: t.firstMismatch}
+	f.State, f.WrongTree = t.State, t.wrong
+	return f, nil
+}
+
+// recent reads the newest records of the log again, as many as are kept in
+// memory. Without them learners are brought up from the log on disk.
+func (d *Disk) recent(f *Found) []zab.Record {
+	behind := f.Store.Target.(*target).firstRecent()
+	if behind < 0 {
+		return nil
+	}
+	records, err := d.read(behind, f.Stored.Last, recentBytesMax)
+	if err != nil || len(records) == 0 || records[len(records)-1].Zxid != f.Stored.Last {
+		return nil
+	}
+	return records
+}
+
+// Do carries out one operation; snapshot is that of a DiskSaveSnapshot, which
+// was begun when the operation was asked for. The event is nil where there is
+// nothing to tell.
+func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error) {
+	done := &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket}
+	switch op.Kind {
+	case replica.DiskAppend:
+		return nil, d.append(op)
+	case replica.DiskSync:
+		return done, d.log.Sync()
+	case replica.DiskSetAccepted:
+		return done, d.store.SetAccepted(op.Epoch)
+	case replica.DiskSetCurrent:
+		return done, d.store.SetCurrent(op.Epoch)
+	case replica.DiskTruncate:
+		return d.truncate(op)
+	case replica.DiskSaveSnapshot:
+		return done, d.replace(op.Zxid, snapshot)
+	}
+	f, err := d.Recover() // DiskReload
+	if err != nil {
+		return nil, err
+	}
+	return &replica.Event{Kind: replica.EventRecovered, Recovered: &f.Recovered}, nil
+}
+
+// append writes a record. A server alone goes on in the next epoch when one is used
+// up: epoch files of an ensemble that it was in must not stay behind its history.
+func (d *Disk) append(op *replica.DiskOp) error {
+	if epoch := op.Zxid.Epoch(); !d.opts.Ensemble && epoch > max(d.log.Last(), 0).Epoch() {
+		if err := d.store.RaiseEpochs(epoch); err != nil {
+			return err
+		}
+	}
+	return d.log.Append(op.Zxid, op.Payload)
+}
+
+// truncate cuts the history behind a zxid and reads what is left.
+func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
+	last := d.log.Last()
+	if err := d.closeLog(); err != nil {
+		return nil, err
+	}
+	if err := d.store.Truncate(op.Zxid); errors.Is(err, datadir.ErrNeedSnapshot) {
+		// Nothing has changed. The server reads its directory anew before it goes
+		// on; whoever looks at the log until then finds one.
+		d.log, err = d.store.OpenLog(last)
+		return &replica.Event{Kind: replica.EventFailed, Ticket: op.Ticket}, err
+	} else if err != nil {
+		return nil, err
+	}
+	f, err := d.load()
+	if err != nil {
+		return nil, err
+	}
+	if f.Store.Last != op.Zxid {
+		return nil, fmt.Errorf("the history was cut behind %s, but ends at %s", op.Zxid, f.Store.Last)
+	}
+	if d.log, err = d.store.OpenLog(op.Zxid); err != nil {
+		return nil, err
+	}
+	return &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket, State: f.State}, nil
+}
+
+// replace makes a leader's state the whole history (D3). One that finds no room may
+// be asked for again.
+func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
+	s.ahead = true
+	if _, err := s.Save(d.store, nil); err != nil {
+		return err
+	}
+	if err := d.closeLog(); err != nil {
+		return err
+	}
+	if err := d.store.Replace(zxid); err != nil {
+		return err
+	}
+	var err error
+	d.log, err = d.store.OpenLog(zxid)
+	return err
+}
+
+// readBytesMax bounds what is read from the log for one learner: beyond it a
+// snapshot serves it better.
+const readBytesMax = 64 << 20
+
+// ReadLog reads the log for a learner whose last record is zxid, from the newest
+// record that is not behind that one up to the record to. It tells false if the
+// log does not hold it whole, or has too much of it. It may run beside all else.
+func (d *Disk) ReadLog(zxid, to zk.Zxid) ([]zab.Record, bool) {
+	segments, err := txnlog.Segments(d.fs, d.store.LogDir())
+	if err != nil {
+		return nil, false
+	}
+	from := zk.NoZxid
+	for _, s := range segments {
+		if s.First <= zxid {
+			from = s.First
+		}
+	}
+	if from == zk.NoZxid {
+		return nil, false
+	}
+	records, err := d.readFrom(from-1, zxid, to, readBytesMax)
+	return records, err == nil && len(records) > 0
+}
+
+// read returns the records behind one zxid up to another.
+func (d *Disk) read(behind, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
+	return d.readFrom(behind, zk.NoZxid, to, bytesMax)
+}
+
+// errTooMuch says that the log has more than is wanted.
+var errTooMuch = errors.New("more records than are read at once")
+
+// readFrom reads the records behind a zxid up to another, and of those that are
+// not behind place only the last.
+func (d *Disk) readFrom(behind, place, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
+	reader, err := d.store.ReadLog(behind)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	var records []zab.Record
+	bytes := 0
+	for {
+		record, err := reader.Next()
+		if err == io.EOF || err == nil && record.Zxid > to {
+			return records, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if record.Zxid <= place {
+			records, bytes = records[:0], 0
+		}
+		if bytes += len(record.Payload); bytes > bytesMax {
+			return nil, errTooMuch
+		}
+		records = append(records, zab.Record{Zxid: record.Zxid, Payload: append([]byte(nil), record.Payload...)})
+	}
+}
+
+// LoadStream reads the state that a leader sends behind a SNAP. The replica,
+// which knows the zxid, finishes it.
+func LoadStream(r io.Reader, opts Options) (*replica.State, error) {
+	s := replica.NewState(opts.ExtendedTypes)
+	_, err := snap.LoadStream(r, "the leader's snapshot", snap.Options{BufferBytesMax: opts.Store.BufferBytesMax}, s)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

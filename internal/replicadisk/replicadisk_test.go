@@ -1,0 +1,313 @@
+package replicadisk
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+func TestANewHistoryBeginsWithASnapshot(t *testing.T) {
+	mem := newMem(t)
+	d, found := begin(t, mem, options())
+	if found.Untrusted || found.Stored.Last != 0 || !found.Store.Fresh || found.Stored.Recent != nil {
+		t.Errorf("found %+v", found)
+	}
+	if _, err := mem.Stat("data/version-2/snapshot.0"); err != nil {
+		t.Error(err)
+	}
+	h := newHistory(t).add(1, 1, 3)
+	must(t, h.log(d, 0))
+	must(t, d.Close())
+
+	_, found = begin(t, mem, options())
+	if found.Stored.Last != zx(1, 3) || found.Mismatches != 0 || found.Store.Records != 3 {
+		t.Errorf("last %s, %d records, %d digests differ", found.Stored.Last, found.Store.Records, found.Mismatches)
+	}
+	must(t, h.same(found.State))
+}
+
+func TestAnEmptyDirectoryThatIsNotMarkedIsNotTrusted(t *testing.T) {
+	mem := vfs.NewMem()
+	must(t, mem.MkdirAll("data"))
+	_, found := begin(t, mem, options())
+	if !found.Untrusted || found.Stored.Last != 0 || found.Store.Last != -1 {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// What has come of a history that was lost is a part of it, however often the server
+// starts. One that stands alone would serve it as the whole.
+func TestAPartOfAHistoryIsNotTrusted(t *testing.T) {
+	mem := vfs.NewMem()
+	must(t, mem.MkdirAll("data"))
+	d, _ := begin(t, mem, options())
+	must(t, d.Store().SetAccepted(1))
+	for _, r := range newHistory(t).add(1, 1, 3).records {
+		must(t, d.Log().Append(r.Zxid, r.Payload))
+	}
+	must(t, d.Close())
+
+	d, found := begin(t, mem, options())
+	if !found.Untrusted || found.Stored.Last != zx(1, 3) {
+		t.Errorf("found %+v", found)
+	}
+	must(t, d.Close())
+
+	opts := options()
+	opts.Ensemble = false
+	d, err := Open(mem, opts)
+	must(t, err)
+	defer func() { must(t, d.Close()) }()
+	if _, err := d.Recover(); err == nil || err.Error() != d.Store().RejoiningText() {
+		t.Errorf("recovers alone: %v", err)
+	}
+}
+
+func TestAServerThatStandsAloneKeepsNoEpochsAndNoRecords(t *testing.T) {
+	opts := options()
+	opts.Ensemble = false
+	mem := newMem(t)
+	d, _ := begin(t, mem, opts)
+	must(t, newHistory(t).add(1, 1, 3).log(d, 0))
+	must(t, d.Close())
+	_, found := begin(t, mem, opts)
+	if found.Stored.Recent != nil || found.Stored.Accepted != 0 || found.Stored.Last != zx(1, 3) {
+		t.Errorf("found %+v", found.Stored)
+	}
+}
+
+// A server of an ensemble is run alone until it has used up an epoch, and then in its
+// ensemble again. One that never was in an ensemble makes no epoch files.
+func TestAServerThatWasAloneForLongCanBeOfAnEnsembleAgain(t *testing.T) {
+	alone := options()
+	alone.Ensemble = false
+	roll := func(mem *vfs.Mem) {
+		d, _ := begin(t, mem, alone)
+		r := newHistory(t).add(2, 1, 1).records[0] // follows the end of any epoch
+		_, err := d.Do(&replica.DiskOp{Kind: replica.DiskAppend, Zxid: r.Zxid, Payload: r.Payload}, nil)
+		must(t, err)
+		must(t, d.Close())
+	}
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	must(t, newHistory(t).add(1, 1, 1).log(d, 0))
+	must(t, d.Close())
+	roll(mem)
+	_, found := begin(t, mem, options())
+	if s := found.Stored; s.Last != zx(2, 1) || s.Accepted != 2 || s.Current != 2 {
+		t.Errorf("found %+v", s)
+	}
+
+	mem = newMem(t)
+	roll(mem)
+	for _, name := range []string{"acceptedEpoch", "currentEpoch"} {
+		if there, err := vfs.Exists(mem, "data/version-2/"+name); there || err != nil {
+			t.Errorf("%s of a server that was always alone: %v", name, err)
+		}
+	}
+}
+
+func TestRecentRecordsAreTheNewestOfTheLog(t *testing.T) {
+	for _, c := range []struct {
+		records, snapshot uint32
+		want              []zk.Zxid
+	}{
+		{0, 0, nil},
+		{1, 0, []zk.Zxid{zx(1, 1)}},
+		{2, 0, []zk.Zxid{zx(1, 1), zx(1, 2)}},
+		{3, 0, []zk.Zxid{zx(1, 1), zx(1, 2), zx(1, 3)}},
+		{9, 0, []zk.Zxid{zx(1, 7), zx(1, 8), zx(1, 9)}},
+		{9, 7, []zk.Zxid{zx(1, 8), zx(1, 9)}}, // what a snapshot has is not read again
+		{9, 9, nil},
+	} {
+		t.Run(fmt.Sprintf("%d, snapshot at %d", c.records, c.snapshot), func(t *testing.T) {
+			opts := options()
+			opts.RecentMax = 3
+			mem := newMem(t)
+			d, _ := begin(t, mem, opts)
+			h := newHistory(t).add(1, 1, c.records)
+			must(t, h.log(d, 0))
+			if c.snapshot > 0 {
+				must(t, h.upTo(zx(1, c.snapshot)).save(d))
+			}
+			must(t, d.Close())
+			_, found := begin(t, mem, opts)
+			if got := zxidsOf(found.Stored.Recent); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+			for i, r := range found.Stored.Recent {
+				if at := h.records[len(h.records)-len(found.Stored.Recent)+i]; string(r.Payload) != string(at.Payload) {
+					t.Errorf("record %s is another one", r.Zxid)
+				}
+			}
+		})
+	}
+}
+
+func zxidsOf(records []zab.Record) (out []zk.Zxid) {
+	for _, r := range records {
+		out = append(out, r.Zxid)
+	}
+	return out
+}
+
+func TestOperationsTellOfTheirEnd(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	h := newHistory(t).add(1, 1, 1)
+	must(t, h.log(d, 0))
+	h.add(1, 2, 2)
+	if event := do(t, d, replica.DiskOp{Kind: replica.DiskAppend, Zxid: h.last(), Payload: h.records[1].Payload}); event != nil {
+		t.Errorf("an append tells %+v", event)
+	}
+	for i, op := range []replica.DiskOp{
+		{Kind: replica.DiskSync, Ticket: 7}, {Kind: replica.DiskSetAccepted, Epoch: 4, Ticket: 8}, {Kind: replica.DiskSetCurrent, Epoch: 3, Ticket: 9},
+	} {
+		event := do(t, d, op)
+		if event == nil || event.Kind != replica.EventDone || event.Ticket != zab.Ticket(7+i) {
+			t.Errorf("operation %d tells %+v", i, event)
+		}
+		// D1: what was told is there, whatever else is not.
+		_, found := begin(t, mem.CrashClone(0, 1), options())
+		s := found.Stored
+		if s.Last != zx(1, 2) || i >= 1 && s.Accepted != 4 || i >= 2 && s.Current != 3 {
+			t.Errorf("behind operation %d a crash leaves %+v", i, s)
+		}
+	}
+	event := do(t, d, replica.DiskOp{Kind: replica.DiskReload})
+	if event.Kind != replica.EventRecovered || event.Recovered.Stored.Last != zx(1, 2) || event.Recovered.Stored.Accepted != 4 {
+		t.Errorf("a reload tells %+v", event)
+	}
+	must(t, h.same(event.Recovered.State))
+	must(t, h.add(5, 1, 1).log(d, zx(1, 2))) // the log goes on
+}
+
+func TestTruncateGivesTheTreeThatIsLeft(t *testing.T) {
+	for _, snapshot := range []uint32{0, 2, 4, 6} { // behind, at and before the cut
+		mem := newMem(t)
+		d, _ := begin(t, mem, options())
+		h := newHistory(t).add(1, 1, 6)
+		must(t, h.log(d, 0))
+		if snapshot > 0 {
+			must(t, h.upTo(zx(1, snapshot)).save(d))
+		}
+		event := do(t, d, replica.DiskOp{Kind: replica.DiskTruncate, Zxid: zx(1, 4), Ticket: 5})
+		if event.Kind != replica.EventDone || event.Ticket != 5 {
+			t.Fatalf("with a snapshot at %d: %+v", snapshot, event)
+		}
+		left := h.upTo(zx(1, 4))
+		must(t, left.same(event.State))
+
+		// What comes now continues what is left.
+		must(t, left.add(2, 1, 2).log(d, zx(1, 4)))
+		_, found := begin(t, mem.CrashClone(0, 1), options())
+		if found.Stored.Last != zx(2, 2) || found.Mismatches != 0 {
+			t.Errorf("with a snapshot at %d: ends at %s, %d digests differ", snapshot, found.Stored.Last, found.Mismatches)
+		}
+		must(t, left.same(found.State))
+	}
+}
+
+func TestTruncateFailsWhereTheLogDoesNotHoldThePlace(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	h := newHistory(t).add(1, 1, 6)
+	must(t, h.log(d, 0))
+	op := replica.DiskOp{Kind: replica.DiskSaveSnapshot, Zxid: zx(1, 6), Ticket: 2}
+	_, err := d.Do(&op, Begin(h.state.Tree(), h.state.Leases())) // nothing before it is left
+	must(t, err)
+	event := do(t, d, replica.DiskOp{Kind: replica.DiskTruncate, Zxid: zx(1, 4), Ticket: 3})
+	if event.Kind != replica.EventFailed || event.Ticket != 3 {
+		t.Fatalf("told %+v", event)
+	}
+	event = do(t, d, replica.DiskOp{Kind: replica.DiskReload}) // as a replica wants then
+	if event.Recovered.Stored.Last != zx(1, 6) {
+		t.Errorf("the history ends at %s", event.Recovered.Stored.Last)
+	}
+	must(t, h.same(event.Recovered.State))
+}
+
+func TestReadLogFindsALearnersPlace(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	h := newHistory(t).add(1, 1, 3)
+	must(t, h.log(d, 0))
+	d.Log().Roll()
+	must(t, h.add(1, 4, 5).add(2, 1, 1).log(d, zx(1, 3)))
+	d.Log().Roll()
+	must(t, h.add(2, 2, 4).log(d, zx(2, 1)))
+	segments, err := mem.List("data/version-2")
+	must(t, err)
+	must(t, h.upTo(zx(1, 3)).save(d))
+	must(t, mem.Remove("data/version-2/log.100000001")) // as a purge does
+	for _, c := range []struct {
+		place, to   zk.Zxid
+		first, last zk.Zxid // 0: it cannot be had
+	}{
+		{zx(1, 4), zx(2, 4), zx(1, 4), zx(2, 4)},
+		{zx(1, 5), zx(2, 2), zx(1, 5), zx(2, 2)},
+		{zx(2, 0), zx(2, 4), zx(1, 5), zx(2, 4)}, // it led and proposed nothing
+		{zx(1, 9), zx(2, 4), zx(1, 5), zx(2, 4)}, // a tail of its own
+		{zx(2, 3), zx(2, 3), zx(2, 3), zx(2, 3)},
+		{zx(2, 9), zx(2, 4), zx(2, 4), zx(2, 4)},
+		{zx(1, 2), zx(2, 4), 0, 0}, // purged
+		{0, zx(2, 4), 0, 0},
+	} {
+		records, ok := d.ReadLog(c.place, c.to)
+		switch {
+		case ok != (c.first != 0):
+			t.Errorf("around %s up to %s: %v, in %v", c.place, c.to, ok, segments)
+		case ok && (records[0].Zxid != c.first || records[len(records)-1].Zxid != c.last):
+			t.Errorf("around %s up to %s: %v", c.place, c.to, zxidsOf(records))
+		}
+	}
+}
+
+func TestReadLogGivesUpWhereASnapshotIsShorter(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	h := newHistory(t)
+	h.decide(zx(1, 1), &zk.Txn{Op: zk.OpCreate, Path: "/a", Data: make([]byte, 1<<20), ACL: zk.OpenACL()})
+	for i := uint32(2); i <= readBytesMax>>20+1; i++ {
+		h.decide(zx(1, i), &zk.Txn{Op: zk.OpSetData, Path: "/a", Data: make([]byte, 1<<20), Version: int32(i)})
+	}
+	must(t, h.log(d, 0))
+	if _, ok := d.ReadLog(zx(1, 1), h.last()); ok {
+		t.Error("more than readBytesMax were read")
+	}
+	if records, ok := d.ReadLog(zx(1, 5), h.last()); !ok || len(records) != len(h.records)-4 {
+		t.Errorf("%d records, %v", len(records), ok)
+	}
+}
+
+// A leader's state that finds no room is saved when there is some: the old
+// history stays whole until then.
+func TestReplaceThatFindsNoRoomMayBeAskedForAgain(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	old := newHistory(t).add(1, 1, 6)
+	must(t, old.log(d, 0))
+	h := newHistory(t).add(1, 1, 4).add(2, 1, 3)
+	op, snapshot := replica.DiskOp{Kind: replica.DiskSaveSnapshot, Zxid: h.last(), Ticket: 2}, Begin(h.state.Tree(), h.state.Leases())
+	must(t, d.store.SetAccepted(2))
+	mem.SetCapacity(mem.Used())
+	for range 3 {
+		if _, err := d.Do(&op, snapshot); !errors.Is(err, vfs.ErrNoSpace) {
+			t.Fatalf("on a full disk: %v", err)
+		}
+		_, found := begin(t, mem.KillClone(), options())
+		must(t, old.same(found.State))
+	}
+	mem.SetCapacity(-1)
+	_, err := d.Do(&op, snapshot)
+	must(t, err)
+	must(t, d.Close())
+	_, found := begin(t, mem, options())
+	must(t, h.same(found.State))
+}

@@ -1,0 +1,229 @@
+package replicadisk
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Snapshot is a fuzzy snapshot under way: begun between two transactions, it
+// has everything up to its zxid, and perhaps changes that came while it was
+// written.
+type Snapshot struct {
+	zxid    zk.Zxid
+	leases  []session.Lease
+	acls    []aclList
+	tree    *tree.Tree
+	scan    *tree.Scan
+	step    []tree.Entry
+	data    []byte
+	ended   bool // the walk is over
+	givenUp atomic.Bool
+	ahead   bool // the tree came from a leader: it may be ahead of its zxid, so its digest says nothing
+
+	portionMax int // znodes of a portion
+}
+
+type aclList struct {
+	id      int64
+	entries []zk.ACL
+}
+
+// Begin begins a snapshot. Whoever applies transactions calls it, between two of
+// them; the rest may be done beside them. End it, or let Save or Stream do so.
+func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
+	s := &Snapshot{zxid: t.LastZxid(), leases: leases, tree: t, portionMax: stepBytes / 64}
+	t.ACLs(func(id int64, entries []zk.ACL) { s.acls = append(s.acls, aclList{id, entries}) })
+	s.scan = t.NewScan()
+	return s
+}
+
+// BeginLogged begins a snapshot that stands beside the log. It is of no later
+// zxid than the log on disk, though it may hold later changes: else a crash
+// would leave a hole between the log and what follows the snapshot, and a
+// learner would be brought up across it.
+func BeginLogged(r *replica.Replica) *Snapshot {
+	s := Begin(r.Tree(), r.Leases())
+	s.zxid = min(s.zxid, r.Peer().Durable())
+	return s
+}
+
+// Zxid is that of the last transaction that is in it for certain.
+func (s *Snapshot) Zxid() zk.Zxid { return s.zxid }
+
+// End gives a snapshot up. It may be called again.
+func (s *Snapshot) End() {
+	s.scan.End()
+	s.ended = true
+}
+
+// GiveUp has Save and Stream return ErrCut, unless nothing is left to copy. A
+// server calls it when its role ends, before the next one delivers anything: what
+// that delivers may be of a history that is cut off later (ZOOKEEPER-1549), and
+// would stay in a snapshot that is of an earlier zxid. Any goroutine may call it.
+func (s *Snapshot) GiveUp() { s.givenUp.Store(true) }
+
+// again begins the walk anew, for a snapshot that found no room: of a tree that
+// has not changed since.
+func (s *Snapshot) again() {
+	s.scan, s.ended = s.tree.NewScan(), false
+}
+
+// ErrCut says that the tree became another one, or its history another one on
+// disk, while the snapshot was taken: the server has left its role.
+var ErrCut = errors.New("the tree was replaced while a snapshot of it was written")
+
+// Save writes the snapshot to a directory and returns its size in bytes before
+// compression. Halt, if not nil, is asked between portions whether to give up. It
+// may be called again if the disk had no room and the tree has not changed.
+func (s *Snapshot) Save(st *datadir.Store, halt func() error) (int64, error) {
+	v, err := s.SaveTo(st)
+	if err != nil {
+		return 0, err
+	}
+	defer v.Abort()
+	if err := portions(v.Step, halt); err != nil {
+		return 0, err
+	}
+	return v.Commit()
+}
+
+// Saving is a snapshot on its way into a directory: Step until there is no more,
+// then Commit; or Abort, at any time.
+type Saving struct {
+	s *Snapshot
+	w *datadir.SnapshotWriter
+}
+
+// SaveTo begins to write the snapshot to a directory. See Save.
+func (s *Snapshot) SaveTo(st *datadir.Store) (*Saving, error) {
+	if s.ended {
+		s.again()
+	}
+	w, err := st.NewSnapshot(s.zxid)
+	if err != nil {
+		s.End()
+		return nil, err
+	}
+	s.Head(w.Encoder)
+	return &Saving{s, w}, nil
+}
+
+// Step writes the next portion of znodes; false behind the last one.
+func (v *Saving) Step() (more bool, err error) { return v.s.Step(v.w.Encoder) }
+
+// Commit makes the snapshot durable, behind its last portion, and returns its size
+// in bytes before compression.
+func (v *Saving) Commit() (int64, error) {
+	s := v.s
+	defer v.Abort()
+	s.tree.RLock()
+	last, digest := s.tree.LastZxid(), s.tree.Digest()
+	s.tree.RUnlock()
+	if s.ahead {
+		digest = zk.Digest{}
+	}
+	v.w.End(last, digest, last)
+	if err := v.w.Commit(); errors.Is(err, datadir.ErrGivenUp) {
+		return 0, ErrCut
+	} else if err != nil {
+		return 0, err
+	}
+	return v.w.Bytes(), nil
+}
+
+// Abort gives the snapshot up. Behind a Commit it does nothing.
+func (v *Saving) Abort() {
+	v.w.Abort()
+	v.s.End()
+}
+
+// Stream writes the snapshot as it goes to a learner.
+func (s *Snapshot) Stream(out io.Writer, halt func() error) error {
+	defer s.End()
+	e := snap.NewStreamEncoder(out)
+	s.Head(e)
+	if err := portions(func() (bool, error) { return s.Step(e) }, halt); err != nil {
+		return err
+	}
+	return e.End(0, zk.Digest{}, 0)
+}
+
+// portions takes steps until there is no more to write.
+func portions(step func() (more bool, err error), halt func() error) error {
+	for more := true; more; {
+		if halt != nil {
+			if err := halt(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if more, err = step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Head writes what comes before the znodes.
+func (s *Snapshot) Head(e *snap.Encoder) {
+	e.Begin(len(s.leases), len(s.acls))
+	for _, l := range s.leases {
+		e.Session(l.ID, l.TimeoutMs)
+	}
+	for _, l := range s.acls {
+		e.ACL(l.id, l.entries)
+	}
+}
+
+// stepBytes bounds how long the tree is kept from transactions at a time: so
+// many bytes of znodes are copied, then written with the tree free.
+const stepBytes = 64 << 10
+
+// PortionMax bounds the znodes of a portion, before the first Step. It is for a
+// simulator, whose trees would fit into one.
+func (s *Snapshot) PortionMax(znodes int) { s.portionMax = min(znodes, stepBytes/64) }
+
+// Step writes the next portion of znodes; false behind the last one. No I/O is
+// done with the tree locked.
+func (s *Snapshot) Step(e *snap.Encoder) (more bool, err error) {
+	if more, err = s.copyStep(); err != nil {
+		return false, err
+	}
+	for i := range s.step {
+		n := &s.step[i]
+		if err := e.Node(n.Path, n.Data, n.ACL, &n.Stat); err != nil {
+			return false, err
+		}
+	}
+	return more, nil
+}
+
+func (s *Snapshot) copyStep() (more bool, err error) {
+	s.step, s.data = s.step[:0], s.data[:0]
+	s.tree.RLock()
+	defer s.tree.RUnlock()
+	if s.scan.Cut() || s.givenUp.Load() {
+		return false, ErrCut
+	}
+	for len(s.data) < stepBytes && len(s.step) < s.portionMax {
+		var e tree.Entry
+		if !s.scan.Next(&e) {
+			return false, nil
+		}
+		if len(e.Data) > 0 { // null stays null, empty stays empty
+			start := len(s.data)
+			s.data = append(s.data, e.Data...)
+			e.Data = s.data[start:len(s.data):len(s.data)]
+		}
+		s.step = append(s.step, e)
+	}
+	return true, nil
+}

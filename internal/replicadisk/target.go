@@ -1,0 +1,105 @@
+package replicadisk
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// target takes a recovered state, compares digests, and notes where the newest
+// records begin.
+type target struct {
+	*replica.State
+	fuzzy         snap.Info // digests are compared once replay has passed DigestZxid
+	ahead         bool      // by how much is not known: digests count from the first that is equal
+	mismatches    int
+	wrong         bool // the last one that was compared differed
+	firstMismatch zk.Zxid
+	ring          []zk.Zxid // the zxids before each of the newest records
+	replayed      int
+	last          zk.Zxid
+}
+
+func newTarget(opts Options) *target {
+	t := &target{State: replica.NewState(opts.ExtendedTypes)}
+	if opts.Ensemble {
+		t.ring = make([]zk.Zxid, opts.RecentMax)
+	}
+	return t
+}
+
+var _ datadir.LoadedTarget = (*target)(nil)
+
+var _ datadir.CheckedTarget = (*target)(nil)
+
+// Check implements datadir.CheckedTarget. With extended types off the owner of a TTL
+// znode is a session that nobody has: a leader would end it, and the znode with
+// it, on all servers.
+func (t *target) Check() error {
+	if path, ttlMs, ok := t.TTLWithoutSetting(); ok {
+		return fmt.Errorf("znode %s has a TTL of %d ms, and TTL znodes are off: they would be deleted as those of a session that does not exist; "+
+			"set extendedTypesEnabled=true, as it was when it was made (Apache takes it from -Dzookeeper.extendedTypesEnabled=true "+
+			"in SERVER_JVMFLAGS or java.env)", path, ttlMs)
+	}
+	return nil
+}
+
+// Loaded implements datadir.LoadedTarget: the snapshot is whole. Its digest is
+// that of the tree at a later zxid, if transactions went on while it was taken.
+// One that came from a leader has none: how far it is ahead nobody has noted.
+func (t *target) Loaded(file snap.File, info snap.Info) {
+	t.Finish(file.Zxid)
+	t.fuzzy, t.last = info, file.Zxid
+	t.ahead = info.DigestZxid == 0 && file.Zxid > 0
+	if info.DigestZxid <= file.Zxid && info.DigestZxid > 0 {
+		t.compare(file.Zxid, info.Digest == t.Tree().Digest())
+	}
+}
+
+// compare counts a digest that differs.
+func (t *target) compare(zxid zk.Zxid, equal bool) {
+	t.wrong = !equal
+	if equal {
+		return
+	}
+	if t.mismatches++; t.mismatches == 1 {
+		t.firstMismatch = zxid
+	}
+}
+
+// Replay implements datadir.Target.
+func (t *target) Replay(zxid zk.Zxid, payload []byte) error {
+	h, tx, digest, err := txn.Decode(payload)
+	if err != nil {
+		return err
+	}
+	equal := t.State.Replay(&h, &tx, digest)
+	if equal && digest.Version == zk.DigestVersion {
+		t.ahead = false
+	}
+	if digest.Version == zk.DigestVersion && !t.ahead && zxid >= t.fuzzy.DigestZxid {
+		t.compare(zxid, equal)
+	}
+	if len(t.ring) > 0 {
+		t.ring[t.replayed%len(t.ring)] = t.last
+	}
+	t.replayed++
+	t.last = zxid
+	return nil
+}
+
+// firstRecent is the zxid behind which the newest records begin, -1 if none was
+// replayed.
+func (t *target) firstRecent() zk.Zxid {
+	switch {
+	case t.replayed == 0 || len(t.ring) == 0:
+		return zk.NoZxid
+	case t.replayed <= len(t.ring):
+		return t.ring[0]
+	}
+	return t.ring[t.replayed%len(t.ring)]
+}
