@@ -52,6 +52,10 @@ type Status struct {
 	// UntilMs is until when it may lead without a further proof. It is 0 where
 	// an algorithm has no proof.
 	UntilMs int64
+	// PromisedMs is until when this member keeps others out by what it has
+	// promised; a machine in its place must not begin before. 0 where an
+	// algorithm makes no promises.
+	PromisedMs int64
 }
 
 // State is what a machine keeps on disk.
@@ -60,6 +64,9 @@ type State struct {
 	// member's vote in it, empty for none.
 	Term uint64 `json:"term"`
 	Vote ID     `json:"vote,omitempty"`
+	// Floor is the last term in which this member may have voted and have
+	// forgotten it. 0 for one that has forgotten nothing.
+	Floor uint64 `json:"floor,omitempty"`
 	// Config is the newest configuration that this member has adopted.
 	Config Config `json:"config,omitzero"`
 }

@@ -20,6 +20,8 @@ type Chaos struct {
 	Reconfigure bool
 	// Forget lets members come back without their disk.
 	Forget bool
+	// Collapse lets members forget the election when it is idle.
+	Collapse bool
 	// Calm leaves out all faults but crashes.
 	Calm bool
 }
@@ -83,6 +85,8 @@ func (c Chaos) move(w *World, all []algo.ID) {
 		c.start(w, id)
 	case pick < 80 && c.Reconfigure:
 		c.reconfigure(w, all)
+	case pick < 80 && c.Collapse:
+		w.Collapse(id)
 	case c.Calm:
 	case pick < 84:
 		w.Freeze(id)

@@ -38,6 +38,8 @@ type World struct {
 	// Sent counts messages by type, Elections how often a member began to lead.
 	Sent      map[algo.MessageType]int
 	Elections int
+	// Collapses counts how often a member has forgotten the election.
+	Collapses int
 	// Trace, if not nil, is called with each thing that happens.
 	Trace func(Record)
 	// CrashPerMille is how often a member dies between two effects of a step.
@@ -161,6 +163,24 @@ func (w *World) kill(m *member) {
 func (w *World) Forget(id algo.ID, state algo.State) {
 	w.note(id, "loses its disk")
 	w.member(id).disk = state
+}
+
+// Collapse lets a member forget an election that is idle as far as it knows: all of
+// it but the floor.
+func (w *World) Collapse(id algo.ID) {
+	m := w.member(id)
+	if m.machine == nil || m.frozen || m.told {
+		return
+	}
+	s := m.machine.Status()
+	if s.Leader != "" || m.nowMs(w.nowUs) < s.PromisedMs {
+		return
+	}
+	w.note(id, "forgets the election")
+	m.disk = algo.State{Floor: max(m.disk.Floor, s.Term)}
+	m.machine = w.make(m.nowMs(w.nowUs), id, m.disk, w.random.Next())
+	w.Collapses++
+	w.schedule(m)
 }
 
 // SetDisk puts a state on a member's disk, before its first start.

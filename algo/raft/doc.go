@@ -33,7 +33,9 @@
 //	         One frame of a faulty member must not use up the terms of all.
 //	raft-T7  A member votes in no term up to its Floor, neither for itself nor for
 //	         others: it may have voted there and have forgotten it. It follows
-//	         whichever member leads there.
+//	         whichever member leads there. So it may forget an election in which
+//	         it follows no leader, has no candidate and has made no promise that
+//	         lasts: with its term as the Floor.
 //
 // raft-T2 and raft-T3 need no synchronized clocks, only clocks of nearly the same
 // rate. raft-T1 needs none, but a disk that keeps what was written: a member that

@@ -63,13 +63,13 @@ func forgetful(leases int64, floored bool) func([]algo.ID) algotest.Maker {
 			state.Config = algo.Config{Version: 1, Members: founders}
 			cfg := raft.Config{ID: id, State: state, LeaseMs: 300, DriftPercent: driftPercent, Seed: seed}
 			if state.Term > 0 || nowMs == 0 {
-				cfg.Floor = floors[id]
+				cfg.State.Floor = floors[id]
 				return raft.New(nowMs, cfg)
 			}
 			return &silent{untilMs: nowMs + leases*cfg.LeaseMs, begin: func(nowMs int64) algo.Machine {
 				if floored {
 					floors[id] = uint64(nowMs) * 1000 // a thousand elections a millisecond there are not
-					cfg.Floor = floors[id]
+					cfg.State.Floor = floors[id]
 				}
 				return raft.New(nowMs, cfg)
 			}}

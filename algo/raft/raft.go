@@ -15,9 +15,6 @@ type Config struct {
 	// the founding configuration, the same for all founders, with version 1;
 	// a member that is added later starts without any.
 	State algo.State
-	// Floor is the last term in which this member may have voted and have
-	// forgotten it (raft-T7). 0 for a member that has its disk.
-	Floor uint64
 	// LeaseMs is for how long an answered heartbeat keeps others out: the same
 	// for all members, or the leader's must be the least.
 	LeaseMs int64
@@ -97,7 +94,7 @@ func New(nowMs int64, cfg Config) *Machine {
 	cfg.HeartbeatMs = max(1, cmp.Or(cfg.HeartbeatMs, cfg.LeaseMs/10))
 	cfg.SpreadMs = max(1, cmp.Or(cfg.SpreadMs, cfg.LeaseMs/4))
 	invariant.Check(cfg.ID != "" && cfg.LeaseMs > 0, "raft: a member needs an id and a lease")
-	invariant.Check(cfg.State.Term <= algo.TermMax && cfg.Floor < algo.TermMax, "raft: a term beyond all")
+	invariant.Check(cfg.State.Term <= algo.TermMax && cfg.State.Floor < algo.TermMax, "raft: a term beyond all")
 	m := &Machine{cfg: cfg, state: cfg.State, seed: cfg.Seed*0x9e3779b97f4a7c15 | 1}
 	m.state.Config.Members = slices.Clone(cfg.State.Config.Members)
 	if m.state.Term > 0 {
@@ -129,7 +126,7 @@ func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
 
 // Status returns how things are after the last step.
 func (m *Machine) Status() algo.Status {
-	s := algo.Status{Leader: m.leader, Term: m.state.Term, Leads: m.leads}
+	s := algo.Status{Leader: m.leader, Term: m.state.Term, Leads: m.leads, PromisedMs: m.promise.untilMs}
 	if m.leads {
 		s.UntilMs = m.untilMs
 	}
@@ -213,7 +210,7 @@ const termJumpMax = 1 << 32
 
 // credible reports whether the terms of a message can be true (raft-T6).
 func (m *Machine) credible(e *algo.Message) bool {
-	limit := min(m.state.Term+termJumpMax, algo.TermMax)
+	limit := min(max(m.state.Term, m.state.Floor)+termJumpMax, algo.TermMax)
 	return e.Term <= limit && e.TransferTerm <= e.Term && e.Config.Term <= limit
 }
 
@@ -305,7 +302,7 @@ func (m *Machine) promised(nowMs int64, id algo.ID, transferTerm uint64) bool {
 }
 
 // nextTerm is the term that this member would lead in.
-func (m *Machine) nextTerm() uint64 { return max(m.state.Term, m.cfg.Floor) + 1 }
+func (m *Machine) nextTerm() uint64 { return max(m.state.Term, m.state.Floor) + 1 }
 
 func (m *Machine) quorum() int { return len(m.state.Config.Members)/2 + 1 }
 

@@ -45,6 +45,8 @@ var runs = []algotest.Chaos{
 	{Members: 4, DriftPpm: driftPpm, Reconfigure: true},
 	{Members: 7, Calm: true},
 	{Members: 2, DriftPpm: driftPpm},
+	{Members: 3, DriftPpm: driftPpm, Collapse: true},
+	{Members: 5, DriftPpm: driftPpm, Collapse: true},
 }
 
 // TestNeverTwoLeaders runs elections under all faults and looks for two leaders
@@ -52,7 +54,7 @@ var runs = []algotest.Chaos{
 func TestNeverTwoLeaders(t *testing.T) {
 	const workers = 2
 	var mu sync.Mutex
-	total, seed := 0, uint64(0)
+	total, collapses, seed := 0, 0, uint64(0)
 	var wait sync.WaitGroup
 	for range workers {
 		wait.Go(func() {
@@ -72,13 +74,14 @@ func TestNeverTwoLeaders(t *testing.T) {
 				}
 				mu.Lock()
 				total += w.Elections
+				collapses += w.Collapses
 				mu.Unlock()
 			}
 		})
 	}
 	wait.Wait()
-	t.Logf("%d elections in %d runs", total, seed)
-	if uint64(total) < seed*20 {
+	t.Logf("%d elections in %d runs, forgotten %d times", total, seed, collapses)
+	if uint64(total) < seed*20 || uint64(collapses) < seed {
 		t.Errorf("only %d elections in %d runs: the test does not test", total, seed)
 	}
 }
@@ -126,6 +129,8 @@ func TestBrokenRulesAreSeen(t *testing.T) {
 			func(nowMs *int64, c *raft.Config) { *nowMs -= c.LeaseMs }, 132},
 		{"a restarted member forgets its configuration", "raft-T1", algotest.Chaos{Members: 3, Reconfigure: true},
 			func(_ *int64, c *raft.Config) { c.State.Config.Version = min(1, c.State.Config.Version) }, 52},
+		{"an idle election is forgotten without its floor", "T1", algotest.Chaos{Members: 3, Collapse: true},
+			func(_ *int64, c *raft.Config) { c.State.Floor = 0 }, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.chaos.Elections, c.chaos.MovesMax = 200, 5000

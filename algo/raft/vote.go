@@ -79,7 +79,7 @@ func (m *Machine) onPreVote(nowMs int64, from algo.ID, e *algo.Message) {
 	case granted:
 		reply.Term = e.Term
 	case !promised: // a leader's term is not to be outrun
-		reply.Term = max(m.state.Term, m.cfg.Floor)
+		reply.Term = max(m.state.Term, m.state.Floor)
 	}
 	m.sendWithConfig(from, reply, e)
 }
@@ -99,7 +99,7 @@ func (m *Machine) sendWithConfig(to algo.ID, reply algo.Message, asked *algo.Mes
 func (m *Machine) onRequestVote(nowMs int64, from algo.ID, e *algo.Message) {
 	reply := algo.Message{Type: algo.RequestVoteReply, Round: e.Round}
 	promised := m.promised(nowMs, from, e.TransferTerm)
-	if e.Term >= m.state.Term && e.Term > m.cfg.Floor && !promised {
+	if e.Term >= m.state.Term && e.Term > m.state.Floor && !promised {
 		before := m.state
 		if e.Term > m.state.Term {
 			m.adopt(e.Term)
@@ -115,7 +115,7 @@ func (m *Machine) onRequestVote(nowMs int64, from algo.ID, e *algo.Message) {
 	}
 	reply.Term = m.state.Term
 	if !promised && !reply.Granted {
-		reply.Term = max(reply.Term, m.cfg.Floor)
+		reply.Term = max(reply.Term, m.state.Floor)
 	}
 	m.sendWithConfig(from, reply, e)
 }

@@ -23,8 +23,6 @@ type Options struct {
 	Members []algo.ID // all, this one included; of a ring in its order
 	// State is what was on disk; empty at the first start.
 	State algo.State
-	// Floor is that of raft.Config.
-	Floor uint64
 	// LeaseMs is for how long a silent leader keeps others out, or for how long
 	// they wait for it.
 	LeaseMs      int64
@@ -68,7 +66,7 @@ func newRaft(nowMs int64, o Options) algo.Machine {
 	if o.State.Config.Version == 0 {
 		o.State.Config = algo.Config{Version: 1, Members: o.Members}
 	}
-	return raft.New(nowMs, raft.Config{ID: o.ID, State: o.State, Floor: o.Floor, LeaseMs: o.LeaseMs,
+	return raft.New(nowMs, raft.Config{ID: o.ID, State: o.State, LeaseMs: o.LeaseMs,
 		DriftPercent: o.DriftPercent, Seed: o.Seed})
 }
 

@@ -18,6 +18,10 @@ type contest struct {
 	b       *Backend
 	name    string
 	machine algo.Machine
+	memory  algo.State // what the machine must not forget
+	stored  bool       // it is in the state file
+	usedMs  int64      // when somebody last had to do with the election
+	looking int        // how many observe it
 	wakeMs  int64
 	alarm   int // place among the alarms, -1 for none
 	touched bool
@@ -91,7 +95,7 @@ func (c *contest) step(event algo.Event) {
 	for _, effect := range c.machine.Step(c.b.nowMs(), event) {
 		switch e := effect.(type) {
 		case algo.Persist:
-			c.persist(algo.State{Term: e.Term, Vote: e.Vote})
+			c.persist(algo.State{Term: e.Term, Vote: e.Vote, Floor: e.Floor})
 		case algo.Send:
 			c.send(e.To, e.Message)
 		case algo.Lead:
@@ -118,7 +122,14 @@ func (c *contest) step(event algo.Event) {
 	c.b.alarms.set(c, wakeMs, ok)
 }
 
+// touch has the contest looked at before the loop rests.
 func (c *contest) touch() {
+	c.use()
+	c.look()
+}
+
+// look is touch where it is not the election that has changed.
+func (c *contest) look() {
 	if !c.touched {
 		c.touched = true
 		c.b.touched = append(c.b.touched, c)
@@ -144,7 +155,7 @@ func (c *contest) drop(reason string) {
 
 // settle lets the machine know whether there are candidates here.
 func (c *contest) settle() {
-	if !c.b.state.Founded {
+	if !c.b.head.Founded {
 		return
 	}
 	wants := len(c.line) > 0 || c.holder != nil
@@ -295,6 +306,7 @@ func (c *contest) sorted(lines map[algo.ID][]waiting) []candidate {
 func (c *contest) join(one *claim) {
 	c.line = append(c.line, one)
 	c.notice(one.Nonce)
+	c.use()
 	c.touch()
 }
 
@@ -379,13 +391,14 @@ func (c *contest) ownLine() {
 	}
 	if !slices.Equal(line, c.own.Line) {
 		c.own.Line = line
-		c.own.Version++
+		c.b.serial++
+		c.own.Version = c.b.serial
 	}
 }
 
 // tellNew tells a member that has just connected.
 func (c *contest) tellNew(l *link) {
-	if c.ownSaw != "" {
+	if c.ownSaw != "{}" {
 		l.json(itemSaid, c.name, []byte(c.ownSaw))
 	}
 }

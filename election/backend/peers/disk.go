@@ -14,7 +14,7 @@ import (
 type disk struct {
 	work    chan order // of 1; the loop gives an order when the last one is done
 	busy    bool
-	dirty   bool   // the state differs from the version that was given last
+	change  *state // what has changed since the version that was given last; nil for nothing
 	given   uint64 // number of the version that was given last
 	saved   uint64 // and of the one that is on disk
 	waiting []*contest
@@ -22,10 +22,10 @@ type disk struct {
 	knownAt []uint64        // by which version each
 }
 
-// order is a version to be written.
+// order is a version to be written, by what is new in it.
 type order struct {
 	version uint64
-	text    []byte
+	change  *state
 }
 
 // held is a message that waits for the disk.
@@ -37,35 +37,32 @@ type held struct {
 // heldMax bounds the messages of an election that wait for the disk.
 const heldMax = 256
 
-// change notes that the state has changed, and returns the version that will
-// hold the change.
-func (d *disk) change() uint64 {
-	d.dirty = true
-	return d.given + 1
+// next returns the change that will be written next, to be added to, and the
+// version that will hold it.
+func (d *disk) next() (*state, uint64) {
+	if d.change == nil {
+		d.change = new(state).complete()
+	}
+	return d.change, d.given + 1
 }
 
 // writeState carries out orders until there are no more.
 func (b *Backend) writeState() {
 	for one := range b.disk.work {
-		err := b.store.replace(one.text)
+		err := b.store.save(one.change)
 		b.post(func() { b.onSaved(one.version, err) })
 	}
 }
 
-// giveState orders the present state to be written, if it has changed and the
-// disk has nothing to do.
+// giveState orders what has changed to be written, if the disk has nothing to do.
 func (b *Backend) giveState() {
-	if !b.disk.dirty || b.disk.busy || b.err != nil {
-		return
-	}
-	text, err := b.state.encode()
-	if err != nil {
-		b.failDisk(err)
+	if b.disk.change == nil || b.disk.busy || b.err != nil {
 		return
 	}
 	b.disk.given++
-	b.disk.dirty, b.disk.busy = false, true
-	b.disk.work <- order{b.disk.given, text}
+	one := order{b.disk.given, b.disk.change}
+	b.disk.change, b.disk.busy = nil, true
+	b.disk.work <- one
 }
 
 // onSaved lets out what has waited for this version.
@@ -95,21 +92,33 @@ func (b *Backend) failDisk(err error) {
 		"it takes no further part", b.store.dir, err))
 }
 
-// afterSave returns a channel that is closed when the present state is on disk.
-func (b *Backend) afterSave() <-chan struct{} {
+// afterSave alters the head of the state, and returns a channel that is closed when
+// that is on disk.
+func (b *Backend) afterSave(edit func(head *state)) <-chan struct{} {
 	ch := make(chan struct{})
 	b.disk.known = append(b.disk.known, ch)
-	b.disk.knownAt = append(b.disk.knownAt, b.disk.change())
+	b.disk.knownAt = append(b.disk.knownAt, b.alter(edit))
 	return ch
+}
+
+// alter changes the head of the state, and returns the version that holds the change.
+func (b *Backend) alter(edit func(head *state)) uint64 {
+	change, version := b.disk.next()
+	edit(change)
+	edit(b.head)
+	return version
 }
 
 // persist takes over a state, and holds back what the contest says from here on.
 func (c *contest) persist(s algo.State) {
-	c.b.state.Elections[c.name] = s
 	if !c.unsaved() {
 		c.b.disk.waiting = append(c.b.disk.waiting, c)
 	}
-	c.version = c.b.disk.change()
+	var change *state
+	change, c.version = c.b.disk.next()
+	c.memory, c.stored = s, true
+	change.Elections[c.name] = &s
+	c.use()
 }
 
 // unsaved says whether the newest state of the contest is not on disk yet.

@@ -27,7 +27,7 @@
 //	    when a lease is over (raft T2).
 //	P5  Between two members there is one connection for all elections. What all
 //	    elections have to say at a moment goes as one packet. An election that
-//	    nobody campaigns in costs nothing but its line in the state file.
+//	    nobody campaigns in costs nothing but its place in memory and on disk.
 //	P6  Queues are bounded. A member that does not read is cut off.
 //	P7  A member without memory takes part when all others have let it in: then it
 //	    has voted for none of them. One that cannot meet all, at the founding or
@@ -36,6 +36,13 @@
 //	    have not come so far, even those that it voted in before it lost its
 //	    directory (raft T7). So a group can be founded while a minority is down;
 //	    its tokens then are such numbers.
+//	P8  An election is idle when nobody campaigns, leads or looks as far as a member
+//	    knows, and nothing that it has promised lasts by its own clock. Of those it
+//	    keeps the 1024 that were in use last by name, and of the others one term that
+//	    is not below any of theirs, its floor: it forgets what it voted for, and
+//	    votes up to there in none of them again (raft T7). So tokens go on growing
+//	    when a name comes back: a leader's term was known to a quorum, and of any
+//	    other quorum one member votes only beyond it, by name or by its floor.
 //
 // The members are fixed: their ids cannot be changed while there is state in the
 // directory. Their addresses may change with each start. To change members, end
@@ -45,8 +52,10 @@
 // runs, one election at a time; all elections of a process at once is another
 // protocol, which is not here.)
 //
-// The state of all elections is one file, about 100 bytes for each, written anew
-// with every change of a term: fit for thousands of elections, not for millions.
+// The state of all elections is one file, about 100 bytes for each that is known by
+// name. A change is appended and synced; when changes are more than what they change,
+// a new file takes the place of the old one. 100,000 elections may be held at a time,
+// and any number one after the other.
 //
 // With Algorithm "bully", "ring" or "lowest" two may lead under a partition, and
 // for a moment at every change: Traits.Exclusive is false, tokens grow on one
@@ -57,5 +66,6 @@
 //
 // The line of candidates is what the members tell each other; who is next is
 // decided by priority, then by who was seen first. History is kept in memory,
-// as far as this member has seen it since its start.
+// as far as this member has seen it since its start, and while it knows the election
+// by name.
 package peers

@@ -17,21 +17,21 @@ import (
 // meet notes that a member has let this one in.
 func (b *Backend) meet(id algo.ID) {
 	b.met[id] = true
-	if len(b.met) == len(b.options.Members)-1 && !b.state.Founded && b.lost == "" {
+	if len(b.met) == len(b.options.Members)-1 && !b.head.Founded && b.lost == "" {
 		b.takePart(0)
 	}
 }
 
 // awaitFounding waits as long as a member must that has not met all others.
 func (b *Backend) awaitFounding() {
-	if b.state.Founded {
+	if b.head.Founded {
 		return
 	}
 	b.workers.Go(func() {
 		for {
 			b.sleep(b.options.Lease / 4)
 			over := true
-			if err := b.call(b.life, func() { over = b.state.Founded || b.lost != "" || b.foundWithout() }); err != nil || over {
+			if err := b.call(b.life, func() { over = b.head.Founded || b.lost != "" || b.foundWithout() }); err != nil || over {
 				return
 			}
 		}
@@ -47,24 +47,24 @@ func (b *Backend) foundWithout() bool {
 	// More than one election a second since 1970 there has not been. A clock that was
 	// set back costs no safety of the lease, and gives a token twice only where a
 	// directory was lost too.
-	b.takePart(min(b.state.After+uint64(max(0, time.Now().Unix())), algo.TermMax-1))
+	b.takePart(min(b.head.After+uint64(max(0, time.Now().Unix())), algo.TermMax-1))
 	return true
 }
 
 // takePart begins to vote, and to stand in all elections.
 func (b *Backend) takePart(floor uint64) {
-	b.state.Founded, b.state.Floor = true, floor
-	b.disk.change()
+	b.alter(func(head *state) { head.Founded, head.Floor = true, max(b.head.Floor, floor) })
 	for _, c := range b.contests {
-		c.machine = b.machine(c.name)
-		c.touch()
+		c.memory.Floor = b.head.Floor
+		c.machine = c.begin()
+		c.look()
 	}
 }
 
 // founded is nil for a member that takes part, and else says what it waits for.
 func (b *Backend) founded() error {
 	switch {
-	case b.state.Founded:
+	case b.head.Founded:
 		return nil
 	case b.lost != "":
 		return fmt.Errorf("peers: %s says that this member %w", b.lost, errLostDirectory)

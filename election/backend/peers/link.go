@@ -241,7 +241,7 @@ func readJSON(r *bufio.Reader, value any) error {
 
 func (b *Backend) hello(to algo.ID) hello {
 	return hello{Protocol: protocol, From: b.options.ID, To: to, Members: b.options.ids(),
-		Algorithm: b.algorithm.Name, LeaseMs: b.leaseMs, After: b.state.After, Birth: b.state.Birth}
+		Algorithm: b.algorithm.Name, LeaseMs: b.leaseMs, After: b.head.After, Birth: b.head.Birth}
 }
 
 // judge says why the other one is not let in, nil if it is.
@@ -257,8 +257,8 @@ func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 		return fmt.Errorf("%q is no other member", h.From)
 	case !slices.Equal(h.Members, b.options.ids()):
 		return fmt.Errorf("its members are %v, not %v", h.Members, b.options.ids())
-	case h.After != b.state.After:
-		return fmt.Errorf("its tokens are after %d, not after %d", h.After, b.state.After)
+	case h.After != b.head.After:
+		return fmt.Errorf("its tokens are after %d, not after %d", h.After, b.head.After)
 	case h.Algorithm != b.algorithm.Name || h.LeaseMs != b.leaseMs:
 		return fmt.Errorf("it has %s with a lease of %d ms, not %s with %d ms", h.Algorithm, h.LeaseMs,
 			b.algorithm.Name, b.leaseMs)
@@ -293,7 +293,7 @@ var errLostDirectory = errors.New("is not the member that was met before: it los
 // (P3). The first time is on disk, when the channel is closed, before anything
 // else goes to it.
 func (b *Backend) recognize(h hello) (<-chan struct{}, error) {
-	known, ok := b.state.Births[h.From]
+	known, ok := b.head.Births[h.From]
 	switch {
 	case ok && known != h.Birth && b.algorithm.Exclusive:
 		return nil, fmt.Errorf("%s %w", h.From, errLostDirectory)
@@ -302,8 +302,7 @@ func (b *Backend) recognize(h hello) (<-chan struct{}, error) {
 		close(at)
 		return at, nil
 	}
-	b.state.Births[h.From] = h.Birth
-	return b.afterSave(), nil
+	return b.afterSave(func(head *state) { head.Births[h.From] = h.Birth }), nil
 }
 
 // attach takes a link into use, in the place of an older one.
@@ -318,7 +317,7 @@ func (b *Backend) attach(l *link) {
 	b.say("connected to %s", l.peer)
 	for _, c := range b.contests {
 		c.tellNew(l)
-		c.touch() // some may wait for a quorum
+		c.look() // some may wait for a quorum
 	}
 }
 
@@ -338,7 +337,7 @@ func (b *Backend) join() {
 	}
 	b.joined = true
 	for _, c := range b.contests {
-		c.touch()
+		c.look()
 	}
 }
 
@@ -353,7 +352,7 @@ func (b *Backend) detach(l *link, err error) {
 	b.kick(l.peer)
 	for _, c := range b.contests {
 		c.hear(l.peer, nil)
-		c.touch()
+		c.look()
 	}
 }
 

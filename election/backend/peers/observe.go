@@ -21,6 +21,12 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 	return func(yield func(election.View, error) bool) {
 		var last election.View
 		var lastErr string
+		looks := false // only the loop asks
+		defer b.post(func() {
+			if looks {
+				b.contest(name).looking--
+			}
+		})
 		for first := true; ; first = false {
 			var view election.View
 			var unseen error
@@ -30,6 +36,10 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 					return
 				}
 				c := b.contest(name)
+				if !looks {
+					looks = true
+					c.looking++
+				}
 				view, unseen = c.view(), b.quorate()
 				next = wait(&c.changed)
 			}); err != nil {
@@ -182,7 +192,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 
 // known says whether anybody has ever campaigned, as far as this member knows.
 func (c *contest) known() bool {
-	return c.token > 0 || c.machine.Status().Term > c.b.state.After || len(c.candidates()) > 0
+	return c.token > 0 || c.machine.Status().Term > c.b.head.After || len(c.candidates()) > 0
 }
 
 // History returns the leaderships that this member, or one that is connected to

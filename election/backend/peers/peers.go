@@ -52,7 +52,7 @@ type Backend struct {
 	kicks    map[algo.ID]chan struct{}
 	cut      atomic.Bool // for tests: no connections
 
-	state    *state
+	head     *state // without the elections
 	disk     disk
 	beganMs  int64
 	met      map[algo.ID]bool // has let this member in, since the start
@@ -62,6 +62,10 @@ type Backend struct {
 	links    map[algo.ID]*link
 	broken   map[algo.ID]string // why there is no link
 	contests map[string]*contest
+	idleMax  int // of them may be idle and are kept
+	sweepAt  int // contests, and look which are idle
+	sweptMs  int64
+	serial   uint64 // numbers lines
 	alarms   alarms
 	touched  []*contest // looked at before the loop rests
 	asked    map[string]chan string
@@ -100,17 +104,20 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 		leaseMs: options.Lease.Milliseconds(), store: store, listener: listener,
 		inbox: make(chan func(), inboxMax), done: make(chan struct{}), shutDown: make(chan struct{}),
 		kicks: make(map[algo.ID]chan struct{}),
-		state: state, links: make(map[algo.ID]*link), broken: make(map[algo.ID]string),
+		head:  state, links: make(map[algo.ID]*link), broken: make(map[algo.ID]string), idleMax: idleMax,
 		tried: make(map[algo.ID]bool), joined: len(options.Members) == 1,
 		lines: make(chan string, linesMax), contests: make(map[string]*contest), asked: make(map[string]chan string)}
 	b.beganMs = b.nowMs()
 	if len(options.Members) == 1 || !algorithm.Exclusive {
-		b.state.Founded = true
+		b.head.Founded = true
 	}
 	b.life, b.end = context.WithCancel(context.Background())
-	for name := range state.Elections {
-		b.contest(name)
+	for name, known := range state.Elections {
+		c := b.contest(name)
+		c.memory, c.stored = *known, true
+		c.machine = c.begin()
 	}
+	state.Elections = nil
 	for _, m := range options.Members {
 		if m.ID != options.ID {
 			b.broken[m.ID] = "not connected yet"
@@ -299,6 +306,7 @@ func (b *Backend) flush() {
 		c.grant()
 		c.tell()
 	}
+	b.sweep()
 	for _, l := range b.links {
 		l.flush()
 	}
@@ -335,27 +343,26 @@ func (b *Backend) contest(name string) *contest {
 	if c := b.contests[name]; c != nil {
 		return c
 	}
-	c := &contest{b: b, name: name, others: make(map[algo.ID]*said), seen: make(map[string]uint64), alarm: -1}
-	c.machine = b.machine(name)
+	c := &contest{b: b, name: name, others: make(map[algo.ID]*said), seen: make(map[string]uint64), alarm: -1,
+		ownSaw: "{}", memory: algo.State{Term: b.head.After, Floor: b.head.Floor}}
+	c.machine = c.begin()
+	c.use()
 	b.contests[name] = c
 	return c
 }
 
-// machine returns this member's machine of an election, as it is after a start: what
+// begin returns this member's machine of an election, as it is after a start: what
 // this process has not done in the election, nobody else has done under its id since.
-func (b *Backend) machine(name string) algo.Machine {
-	known, ok := b.state.Elections[name]
-	if !ok {
-		known.Term = b.state.After
-	}
-	return b.algorithm.New(b.beganMs, registry.Options{ID: b.options.ID, Members: b.options.ids(), State: known,
-		Floor: b.state.Floor, LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
+func (c *contest) begin() algo.Machine {
+	b := c.b
+	return b.algorithm.New(b.beganMs, registry.Options{ID: b.options.ID, Members: b.options.ids(), State: c.memory,
+		LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
 }
 
 // room says whether this member can take part in one more election.
 func (b *Backend) room(name string) error {
 	if len(b.contests) >= electionsMax && b.contests[name] == nil {
-		return fmt.Errorf("peers: this member knows %d elections, and that is the limit", electionsMax)
+		return fmt.Errorf("peers: %d elections are held at a time, and that is the limit", electionsMax)
 	}
 	return nil
 }
@@ -366,13 +373,14 @@ func (b *Backend) receive(l *link, items []item) {
 		return // replaced
 	}
 	for _, one := range items {
-		if b.room(one.election) != nil {
+		if err := b.room(one.election); err != nil {
+			b.say("%s speaks of the election %q: %v", l.peer, one.election, err)
 			continue
 		}
 		c := b.contest(one.election)
 		switch one.kind {
 		case itemMessage:
-			if b.state.Founded {
+			if b.head.Founded {
 				c.step(algo.Received{From: l.peer, Message: one.message})
 			}
 		case itemSaid:

@@ -8,152 +8,95 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"io/fs"
-	"path/filepath"
-	"slices"
+	"maps"
 
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// state is what a member must not forget. The file holds it as a line of JSON
-// and a line with its CRC-32C; it is replaced as a whole, so that it is never
-// half written.
+// state is what a member must not forget. The file holds it as a record: a line of
+// JSON, and a line with its CRC-32C. Behind the first one, which is whole, come
+// records of what has changed since, each with nothing but that.
 type state struct {
-	Version int       `json:"version"`
-	ID      algo.ID   `json:"id"`
-	Members []algo.ID `json:"members"`
+	Version int       `json:"version,omitempty"`
+	ID      algo.ID   `json:"id,omitempty"`
+	Members []algo.ID `json:"members,omitempty"`
 	// After is the term that elections begin behind.
 	After uint64 `json:"after,omitempty"`
 	// Birth is random, made with the directory. Births are those of the other
 	// members, as they were first met (P3).
-	Birth     string                `json:"birth"`
-	Births    map[algo.ID]string    `json:"births"`
-	Elections map[string]algo.State `json:"elections"`
-	// Founded says that this member takes part; Floor is a term that all elections
-	// had not come to when it did so without having met all others (P7).
-	Founded bool   `json:"founded,omitempty"`
-	Floor   uint64 `json:"floor,omitempty"`
+	Birth  string             `json:"birth,omitempty"`
+	Births map[algo.ID]string `json:"births,omitempty"`
+	// Founded says that this member takes part (P7).
+	Founded bool `json:"founded,omitempty"`
+	// Floor is a term that this member may have voted in, and all before it, in
+	// elections that are not among these (P7, P8). It never falls.
+	Floor uint64 `json:"floor,omitempty"`
+	// Elections are those that are known by name; nil, in a record of changes, is
+	// one that is known no more.
+	Elections map[string]*algo.State `json:"elections,omitempty"`
 }
 
-const (
-	stateName    = "peers.json"
-	stateVersion = 1
-)
+// stateVersion is that of files with records behind the first one. Version 1 had
+// none, and is read too.
+const stateVersion = 2
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func newState(id algo.ID, members []algo.ID, after uint64) *state {
 	var birth [16]byte
 	_, _ = rand.Read(birth[:])
-	return &state{Version: stateVersion, ID: id, Members: members, After: after, Birth: hex.EncodeToString(birth[:]),
-		Births: make(map[algo.ID]string), Elections: make(map[string]algo.State)}
+	st := &state{Version: stateVersion, ID: id, Members: members, After: after, Birth: hex.EncodeToString(birth[:])}
+	return st.complete()
 }
 
-// store keeps the state in a directory; without one it keeps nothing.
-type store struct {
-	fs   vfs.FS
-	dir  string // empty: none
-	lock io.Closer
+// complete makes the maps that a record leaves out when they are empty.
+func (st *state) complete() *state {
+	if st.Births == nil {
+		st.Births = make(map[algo.ID]string)
+	}
+	if st.Elections == nil {
+		st.Elections = make(map[string]*algo.State)
+	}
+	return st
 }
 
-// openStore locks the directory and reads the state, or makes a new one.
-func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID, after uint64,
-) (*store, *state, error) {
-	s := &store{fs: fs, dir: dir}
-	if dir == "" {
-		return s, newState(id, members, after), nil
-	}
-	if err := fs.MkdirAll(dir); err != nil {
-		return nil, nil, fmt.Errorf("make the directory of this member: %w", err)
-	}
-	if err := fs.SyncDir(filepath.Dir(dir)); err != nil {
-		return nil, nil, fmt.Errorf("make the directory of this member: %w", err)
-	}
-	lock, err := fs.Lock(dir)
-	if err != nil {
-		return nil, nil, fmt.Errorf("lock %s: %w; each member needs a directory of its own", dir, err)
-	}
-	s.lock = lock
-	st, err := s.load(id, members, after)
-	if err != nil {
-		_ = lock.Close()
-		return nil, nil, err
-	}
-	return s, st, nil
+// clone returns a state of its own.
+func (st *state) clone() *state {
+	twin := *st
+	twin.Births, twin.Elections = maps.Clone(st.Births), maps.Clone(st.Elections)
+	return &twin
 }
 
-func (s *store) close() error {
-	if s.lock == nil {
-		return nil
-	}
-	return s.lock.Close()
-}
-
-func (s *store) load(id algo.ID, members []algo.ID, after uint64) (*state, error) {
-	name := filepath.Join(s.dir, stateName)
-	text, err := s.read(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		st := newState(id, members, after)
-		return st, s.save(st)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the state of this member: %w", err)
-	}
-	st, err := parseState(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; without it this member could vote twice, so it must not be used: "+
-			"restore the file as it was last, or found the group anew (new directories everywhere, after=TOKEN)", name, err)
-	}
-	if st.ID != id || !slices.Equal(st.Members, members) || st.After != after {
-		return nil, fmt.Errorf("%s is of the member %q among %v with tokens after %d, not of %q among %v after %d: "+
-			"members cannot be changed; found a new group with other directories and after=TOKEN", name,
-			st.ID, st.Members, st.After, id, members, after)
-	}
-	return st, nil
-}
-
-func (s *store) read(name string) ([]byte, error) {
-	file, err := s.fs.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(file)
-}
-
-func parseState(text []byte) (*state, error) {
-	line, rest, _ := bytes.Cut(text, []byte("\n"))
-	if want := checksum(line); string(rest) != want {
-		return nil, fmt.Errorf("the file is damaged: it ends with %.20q and not with %q", rest, want)
-	}
-	st := new(state)
-	if err := json.Unmarshal(line, st); err != nil {
-		return nil, err
-	}
-	if st.Version != stateVersion {
-		return nil, fmt.Errorf("its version is %d, and this program knows %d", st.Version, stateVersion)
-	}
-	if st.Births == nil || st.Elections == nil {
-		return nil, errors.New("the file lacks a part")
-	}
-	if st.Floor >= algo.TermMax {
-		return nil, fmt.Errorf("its floor is the term %d, and terms end at %d", st.Floor, uint64(algo.TermMax))
-	}
-	for name, one := range st.Elections {
-		if one.Term > algo.TermMax {
-			return nil, fmt.Errorf("the election %q has the term %d, and terms end at %d", name, one.Term, uint64(algo.TermMax))
+// apply takes over what has changed.
+func (st *state) apply(change *state) {
+	maps.Copy(st.Births, change.Births)
+	st.Founded = st.Founded || change.Founded
+	st.Floor = max(st.Floor, change.Floor)
+	for name, known := range change.Elections {
+		if known == nil {
+			delete(st.Elections, name)
+		} else {
+			st.Elections[name] = known
 		}
 	}
-	return st, nil
 }
 
-func checksum(line []byte) string {
-	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli))
+// check refuses what no member can have written.
+func (st *state) check() error {
+	if st.Floor >= algo.TermMax {
+		return fmt.Errorf("its floor is the term %d, and terms end at %d", st.Floor, uint64(algo.TermMax))
+	}
+	for name, one := range st.Elections {
+		if one != nil && (one.Term > algo.TermMax || one.Floor > st.Floor) {
+			return fmt.Errorf("the election %q has the term %d and the floor %d, where terms end at %d and floors at %d",
+				name, one.Term, one.Floor, uint64(algo.TermMax), st.Floor)
+		}
+	}
+	return nil
 }
 
-// encode returns the bytes of the file.
+// encode returns the record.
 func (st *state) encode() ([]byte, error) {
 	line, err := json.Marshal(st)
 	if err != nil {
@@ -162,38 +105,88 @@ func (st *state) encode() ([]byte, error) {
 	return append(append(line, '\n'), checksum(line)...), nil
 }
 
-// save replaces the file and returns when it is on disk (P1).
-func (s *store) save(st *state) error {
-	text, err := st.encode()
-	if err != nil {
-		return err
-	}
-	return s.replace(text)
+func checksum(line []byte) string {
+	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli))
 }
 
-// replace is save for bytes that are encoded already. One goroutine at a time
-// calls it.
-func (s *store) replace(text []byte) error {
-	if s.dir == "" {
-		return nil
+// parseState reads the records of a file. The last one may be one that a crash has
+// cut off: nothing that depends on it has left then (P1).
+func parseState(text []byte) (*state, error) {
+	st, rest, err := parseRecord(text)
+	if err != nil {
+		return nil, err
 	}
-	name := filepath.Join(s.dir, stateName)
-	if err := s.write(name+".tmp", text); err != nil {
-		return err
+	if st.Version < 1 || st.Version > stateVersion {
+		return nil, fmt.Errorf("its version is %d, and this program knows %d", st.Version, stateVersion)
 	}
-	if err := s.fs.Rename(name+".tmp", name); err != nil {
-		return err
+	if st.ID == "" || st.Birth == "" {
+		return nil, errors.New("the file lacks a part")
 	}
-	return s.fs.SyncDir(s.dir)
+	st.complete()
+	if st.Version == 1 { // its floor was that of all elections
+		for _, known := range st.Elections {
+			known.Floor = st.Floor
+		}
+	}
+	st.Version = stateVersion
+	for len(rest) > 0 {
+		change, behind, err := parseRecord(rest)
+		if err != nil && cutOff(rest, len(text)-len(rest)) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		st.apply(change)
+		rest = behind
+	}
+	return st, st.check()
 }
 
-func (s *store) write(name string, text []byte) error {
-	file, err := s.fs.Create(name)
-	if err != nil {
-		return err
+// parseRecord reads one record and returns what is behind it.
+func parseRecord(text []byte) (*state, []byte, error) {
+	line, rest, _ := bytes.Cut(text, []byte("\n"))
+	want := checksum(line)
+	if !bytes.HasPrefix(rest, []byte(want)) {
+		return nil, nil, fmt.Errorf("the file is damaged: the line %.40q is followed by %.20q and not by %q", line, rest, want)
 	}
-	if _, err = file.Write(text); err == nil {
-		err = file.Sync()
+	st := new(state)
+	return st, rest[len(want):], json.Unmarshal(line, st)
+}
+
+// cutOff reports whether text, at an offset of the file, is what a crash leaves of one
+// record: it ends too early, or lacks sectors, which read as zero. A whole record that
+// has changed is damage, and so is whatever stands in front of another record.
+func cutOff(text []byte, offset int) bool {
+	lines := bytes.Split(text, []byte("\n"))
+	for i, line := range lines[:len(lines)-1] {
+		if string(lines[i+1])+"\n" == checksum(line) && i+2 < len(lines) {
+			return false
+		}
 	}
-	return errors.Join(err, file.Close())
+	switch {
+	case lacksSectors(text, offset):
+		return true
+	case len(lines) == 2:
+		return len(lines[1]) < len(checksum(nil)) && json.Valid(lines[0])
+	}
+	return len(lines) == 1
+}
+
+// lacksSectors reports whether there are zeros in text, and no others than those of
+// whole sectors.
+func lacksSectors(text []byte, offset int) bool {
+	lacks := false
+	for at := 0; at < len(text); {
+		end := min(len(text), at+vfs.SectorBytes-(offset+at)%vfs.SectorBytes)
+		switch zeros := bytes.Count(text[at:end], []byte{0}); zeros {
+		case 0:
+		case end - at:
+			lacks = true
+		default:
+			return false
+		}
+		at = end
+	}
+	return lacks
 }

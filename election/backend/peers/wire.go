@@ -18,17 +18,19 @@ import (
 //	kind (1 byte) | election (uvarint) | name, where the number is new | payload
 //
 // Elections are numbered by the sender as they come up, from 0; a number that is
-// new is followed by the name (a length byte, and bytes). The payload of
+// new is followed by the name (a length byte, and bytes). An itemAnew is its kind
+// alone, and lets the numbers begin again: names are not kept for ever. The payload of
 // itemMessage is an algo.Message; of the others it is JSON with its length as
 // uvarint in front.
 const (
 	frameBytesMax = 4 << 20
 	frameBytesAim = 256 << 10 // after which the next frame is begun
-	electionsMax  = 100_000   // numbers of elections on a connection, and elections of a member
+	electionsMax  = 100_000   // numbers of elections on a connection, and elections of a member at a time
 
 	itemMessage = 1
 	itemSaid    = 2
 	itemNote    = 3
+	itemAnew    = 4
 )
 
 // hello is how members introduce themselves.
@@ -123,16 +125,25 @@ func (w *writer) head(kind byte, name string) {
 	if len(w.frame) > frameBytesAim {
 		w.full = append(w.full, w.take())
 	}
-	w.frame = append(w.frame, kind)
 	number, known := w.numbers[name]
 	if !known {
+		w.renumber(electionsMax)
 		number = uint64(len(w.numbers))
 		w.numbers[name] = number
 	}
+	w.frame = append(w.frame, kind)
 	w.frame = binary.AppendUvarint(w.frame, number)
 	if !known {
 		w.frame = append(w.frame, byte(len(name)))
 		w.frame = append(w.frame, name...)
+	}
+}
+
+// renumber lets the numbers of elections begin again, when there are so many.
+func (w *writer) renumber(limit int) {
+	if len(w.numbers) >= limit {
+		w.numbers = make(map[string]uint64)
+		w.frame = append(w.frame, itemAnew)
 	}
 }
 
@@ -199,6 +210,10 @@ type decoder struct{ names []string }
 func (d *decoder) decode(body []byte) ([]item, error) {
 	var items []item
 	for len(body) > 0 {
+		if body[0] == itemAnew {
+			d.names, body = nil, body[1:]
+			continue
+		}
 		one := item{kind: body[0]}
 		var err error
 		if one.election, body, err = d.name(body[1:]); err != nil {

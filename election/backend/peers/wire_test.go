@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/algo"
-	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 func TestItemsComeBackAsTheyWereWritten(t *testing.T) {
@@ -81,11 +80,14 @@ func FuzzDecode(f *testing.F) {
 	w.message("a", algo.Message{Type: algo.Heartbeat, Term: 7})
 	w.json(itemSaid, "b", []byte(`{"line":[{"id":"x","nonce":"0"}]}`))
 	f.Add(w.take()[4:])
+	w.renumber(2)
+	w.message("b", algo.Message{Type: algo.Heartbeat, Term: 8})
+	f.Add(w.take()[4:])
 	f.Add([]byte{itemNote, 0, 1, 'a', 2, '{', '}'})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var d decoder
 		items, err := d.decode(body)
-		if err == nil && len(items) == 0 && len(body) > 0 {
+		if err == nil && len(items) == 0 && strings.Trim(string(body), string(rune(itemAnew))) != "" {
 			t.Fatal("bytes without an item")
 		}
 		if len(items) > len(body) {
@@ -94,63 +96,36 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// The state is on disk whole, as it was or as it is, wherever a crash falls.
-func TestStateIsNeverHalfWritten(t *testing.T) {
-	ids := []algo.ID{"a", "b"}
-	for stop := 0; ; stop++ {
-		disk := vfs.NewMem()
-		s, st, err := openStore(disk, "dir", "a", ids, 0)
-		if err != nil {
-			t.Fatal(err)
+// Names come and go without end; numbers begin again before there are too many, and
+// when elections were forgotten.
+func TestNumbersOfElectionsBeginAgain(t *testing.T) {
+	w := writer{numbers: make(map[string]uint64)}
+	var d decoder
+	for i := range 2*electionsMax + 5 {
+		name := fmt.Sprintf("jobs/%d", i)
+		w.message(name, algo.Message{Type: algo.Heartbeat, Term: uint64(i + 1)})
+		if i%1000 == 0 && i%3000 != 0 {
+			w.renumber(500)
 		}
-		_ = s.close()
-		left := stop
-		s.fs = &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
-			if left--; left < 0 {
-				return vfs.ErrNoSpace
-			}
-			return nil
-		}}
-		st.Elections["x"] = algo.State{Term: 3, Vote: "b"}
-		saved := s.save(st)
-		again, got, err := openStore(disk.CrashClone(stop*37%101, int64(stop)), "dir", "a", ids, 0)
-		if err != nil {
-			t.Fatalf("after %d operations: %v", stop, err)
+		items, err := d.decode(w.take()[4:])
+		if err != nil || len(items) != 1 || items[0].election != name || items[0].message.Term != uint64(i+1) {
+			t.Fatalf("%d: %+v, %v", i, items, err)
 		}
-		_ = again.close()
-		if got.Birth != st.Birth {
-			t.Fatalf("after %d operations the member is another one", stop)
-		}
-		if saved == nil {
-			if got.Elections["x"].Vote != "b" {
-				t.Fatal("what was saved is gone")
-			}
-			return
+		if len(d.names) != len(w.numbers) {
+			t.Fatalf("%d: %d names for %d numbers", i, len(d.names), len(w.numbers))
 		}
 	}
 }
 
-func TestDamagedOrForeignStateIsRefused(t *testing.T) {
-	ids := []algo.ID{"a", "b"}
-	disk := vfs.NewMem()
-	s, _, err := openStore(disk, "dir", "a", ids, 0)
-	if err != nil {
-		t.Fatal(err)
+func TestNumbersAreNeverTooMany(t *testing.T) {
+	w := writer{numbers: make(map[string]uint64)}
+	var d decoder
+	for i := range 2*electionsMax + 5 {
+		w.message(fmt.Sprintf("jobs/%d", i), algo.Message{Type: algo.Heartbeat})
 	}
-	if _, _, err := openStore(disk, "dir", "a", ids, 0); err == nil || !strings.Contains(err.Error(), "lock") {
-		t.Errorf("opened twice: %v", err)
-	}
-	_ = s.close()
-	if _, _, err := openStore(disk, "dir", "b", ids, 0); err == nil {
-		t.Error("opened as another member")
-	}
-	if _, _, err := openStore(disk, "dir", "a", []algo.ID{"a", "b", "c"}, 0); err == nil {
-		t.Error("opened with other members")
-	}
-	if err := disk.FlipByte("dir/"+stateName, 9, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := openStore(disk, "dir", "a", ids, 0); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("a damaged state was read: %v", err)
+	for _, frame := range w.frames() {
+		if _, err := d.decode(frame[4:]); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

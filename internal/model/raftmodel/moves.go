@@ -16,6 +16,7 @@ const (
 	moveFuse
 	moveRestart
 	moveLetGo
+	moveForget
 	moveFreeze
 	moveThaw
 	moveCut
@@ -95,12 +96,21 @@ func (s *system) memberMoves(w *model.World, moves []model.Move, i int, left fun
 			moves = append(moves, move(moveFuse, i, 0, effects))
 		}
 	}
+	if left(collapses) && s.idle(p) {
+		moves = append(moves, move(moveForget, i, 0, 0))
+	}
 	if left(transfers) && p.Leads {
 		for to := range s.n {
 			moves = append(moves, move(moveLetGo, i, to, 0))
 		}
 	}
 	return moves
+}
+
+// idle reports whether a member may forget the election.
+func (s *system) idle(p *member) bool {
+	status := p.Machine.Status()
+	return !p.Wants && !p.Frozen && p.Disk.Term > 0 && status.Leader == "" && p.NowMs >= status.PromisedMs
 }
 
 // due reports whether a member has something to do by its clock.
@@ -151,6 +161,10 @@ func (s *system) do(w *model.World, m model.Move) {
 	case moveRestart:
 		w.Say("%s starts again", id(from))
 		s.give(w, from, w.Event(restart{}))
+	case moveForget:
+		w.Spend(s.number(collapses))
+		w.Say("%s forgets the election", id(from))
+		s.give(w, from, w.Event(forget{}))
 	case moveLetGo:
 		w.Spend(s.number(transfers))
 		w.Say("%s is asked to let go in favour of %s", id(from), id(to))

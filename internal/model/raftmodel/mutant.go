@@ -16,6 +16,7 @@ const (
 	NoDrift         Mutant = "raft-drift-ignored"
 	LeaseFromAnswer Mutant = "raft-lease-from-answer"
 	PromiseLost     Mutant = "raft-promise-lost"
+	FloorForgotten  Mutant = "raft-floor-forgotten"
 )
 
 // Mutants are all of them.
@@ -26,6 +27,7 @@ func Mutants() []model.Mutant {
 		hunt(NoDrift, "raft-lease", FullLease, "etcd 11457", "a leader believes as if all clocks had one rate"),
 		hunt(LeaseFromAnswer, "raft-lease", Stands, "etcd 11457", "a lease counts from the answer, not from the question"),
 		hunt(PromiseLost, "raft", Full, "Raft thesis, section 6.4.1", "a member that has started again votes at once"),
+		hunt(FloorForgotten, "raft-forget", FullForget, "no system known", "an idle election is forgotten, and its term as well"),
 	}
 }
 
@@ -40,6 +42,14 @@ func (m Mutant) persist(p *member, state algo.State) {
 	if m != VoteForgotten {
 		p.Disk = state
 	}
+}
+
+// floor is what a mutant keeps of an election that it forgets.
+func (m Mutant) floor(floor uint64) uint64 {
+	if m == FloorForgotten {
+		return 0
+	}
+	return floor
 }
 
 // before may change a machine in front of an event.

@@ -38,6 +38,7 @@ type Scope struct {
 	Cuts      int       // members that are cut off
 	Crashes   int       // between two effects, each may be followed by a restart
 	Transfers int       // leaders that are asked to let go
+	Collapses int       // members that forget the election while it is idle, but for its floor
 	Mutant    Mutant
 }
 
@@ -58,6 +59,7 @@ const (
 	cuts
 	crashes
 	transfers
+	collapses
 	cursor
 	numbers
 )
@@ -167,6 +169,7 @@ type (
 	freeze   struct{ Frozen bool }
 	spread   struct{ Seed uint64 }
 	cut      struct{ Cut bool }
+	forget   struct{}
 )
 
 // packet is a message on its way.
@@ -214,7 +217,7 @@ func (s *system) start(w *model.World, n int) {
 	}
 	for number, budget := range map[int]int{steps: s.scope.Steps, lates: s.scope.Late, losses: s.scope.Losses,
 		repeats: s.scope.Repeats, freezes: s.scope.Freezes, cuts: s.scope.Cuts, crashes: s.scope.Crashes,
-		transfers: s.scope.Transfers} {
+		transfers: s.scope.Transfers, collapses: s.scope.Collapses} {
 		w.SetNumber(s.number(number), budget)
 	}
 }
@@ -246,6 +249,10 @@ func (s *system) step(part, event any) []any {
 	case restart:
 		s.boot(p)
 		return s.want(p)
+	case forget:
+		p.Disk = algo.State{Floor: s.scope.Mutant.floor(max(p.Disk.Floor, p.Disk.Term)), Config: p.Disk.Config}
+		s.boot(p)
+		return nil
 	case want:
 		return s.want(p)
 	case tick:

@@ -32,6 +32,15 @@ var (
 		Members: 3, Wants: 2, Rates: alike, Steps: 2, Terms: 3, Transfers: 1, Losses: 1}
 )
 
+// SmallForget and FullForget let a member forget the election while it is idle as far
+// as it knows: what it voted for, and whom it answered.
+var (
+	SmallForget = Scope{Text: "3 members, 1 wants to lead, 120 ms of a lease of 100; 1 cut off, 1 forgets",
+		Members: 3, Wants: 1, Rates: alike, Steps: 6, Terms: 2, Cuts: 1, Collapses: 1}
+	FullForget = Scope{Text: "3 members, 2 want to lead, 160 ms of a lease of 100; 2 cut off, 1 forgets",
+		Members: 3, Wants: 2, Rates: alike, Steps: 8, Terms: 3, Cuts: 2, Collapses: 1}
+)
+
 // Stands is the scope of a lease that counts from the answer.
 var Stands = Scope{Text: "3 members, 2 want to lead, clocks alike, 100 ms; 1 stands still, 1 is cut off",
 	Members: 3, Wants: 2, Rates: alike, Steps: 5, Terms: 2, Freezes: 1, Cuts: 1}
