@@ -59,7 +59,7 @@ func (r *runs) start(id string, unread bool) *run {
 func (r *runs) lead(unread bool) (a, b *run, token election.Token) {
 	r.t.Helper()
 	a = r.start("a", unread)
-	token = r.acts.awaitBy("a", 0).token
+	token = r.acts.awaitBy("a", 0, nil).token
 	b = r.start("b", false)
 	r.s.awaitInLine(r.t, r.url, r.name, "b")
 	return a, b, token
@@ -68,13 +68,16 @@ func (r *runs) lead(unread bool) (a, b *run, token election.Token) {
 // cutOff cuts the leader a off, and returns the token with which b acts next.
 func (r *runs) cutOff(a *run, token election.Token, figure string) election.Token {
 	r.t.Helper()
-	a.cut()
-	cut := election.Now()
-	if r.s.Proxy == nil {
-		r.acts.awaitSilence("a")
-		a.heal()
+	strike := func() {
+		a.cut()
+		if r.s.Proxy == nil {
+			r.acts.awaitSilence("a")
+			a.heal()
+		}
 	}
-	next := r.awaitNext("a", "b", token, cut, figure)
+	struck := election.Now()
+	strike()
+	next := r.awaitNext("a", "b", token, struck, figure, strike)
 	if r.s.Proxy != nil {
 		a.heal()
 	}
@@ -82,10 +85,10 @@ func (r *runs) cutOff(a *run, token election.Token, figure string) election.Toke
 }
 
 // awaitNext returns the token with which the next one acts, and fails if the
-// command of the last one does so beside it.
-func (r *runs) awaitNext(last, next string, token election.Token, struck election.Instant, figure string) election.Token {
+// command of the last one does so beside it. Again is that of awaitBy.
+func (r *runs) awaitNext(last, next string, token election.Token, struck election.Instant, figure string, again func()) election.Token {
 	r.t.Helper()
-	b := r.acts.awaitBy(next, token)
+	b := r.acts.awaitBy(next, token, again)
 	ended := r.acts.last(last, token)
 	r.s.recorder.sampleMs(figure, ended.Sub(struck))
 	if ended > b.from {
@@ -103,8 +106,9 @@ func testFrozenGuardian(t *testing.T, s Suite) {
 	token = r.cutOff(a, token, FigureGuardian)
 	s.awaitInLine(t, r.url, r.name, "a")
 	freeze(t, b.guardian())
-	b.ask("resign")
-	r.acts.awaitBy("a", token)
+	resign := func() { b.ask("resign") }
+	resign()
+	r.acts.awaitBy("a", token, resign)
 	b.stop()
 	a.stop()
 	s.verify(t, r.acts.history(), -1)
@@ -117,7 +121,7 @@ func testFrozenRun(t *testing.T, s Suite) {
 	a, b, token := r.lead(false)
 	a.freeze()
 	frozen := election.Now()
-	r.awaitNext("a", "b", token, frozen, FigureFrozenRun)
+	r.awaitNext("a", "b", token, frozen, FigureFrozenRun, nil)
 	a.thaw()
 	b.stop()
 	s.verify(t, r.acts.history(), -1)
@@ -131,7 +135,7 @@ func testFullPipes(t *testing.T, s Suite) {
 	token = r.cutOff(a, token, FigureFullPipes)
 	a.drain()
 	b.stop() // a is in line, or leads again, where b has lost on a busy machine
-	r.acts.awaitBy("a", token)
+	r.acts.awaitBy("a", token, nil)
 	a.stop()
 	s.verify(t, r.acts.history(), -1)
 }
