@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
@@ -36,7 +37,9 @@ type kind struct {
 	wholeLine bool
 	// membersOnly: its processes are the store, so only candidates can use it.
 	membersOnly bool
-	open        opener
+	// port is where its servers listen if a URL names none, "" if URLs do not name servers.
+	port string
+	open opener
 }
 
 // opener makes a backend from a URL, and the function that ends it.
@@ -67,6 +70,12 @@ func (k kind) orAs(scheme string) kind {
 	return k
 }
 
+// servedAt gives the port of a backend whose URLs name servers.
+func (k kind) servedAt(port string) kind {
+	k.port = port
+	return k
+}
+
 // byMembers marks a backend whose processes are the store.
 func (k kind) byMembers() kind {
 	k.membersOnly = true
@@ -82,9 +91,9 @@ var backends = []kind{
 	backend[*peers.Backend]("peers", "peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app",
 		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", byURL(peers.Open)).byMembers(),
 	backend[*queue.Backend]("etcd", "etcd://etcd1:2379,etcd2:2379/elections",
-		"etcd, in the queue that etcdctl elect stands in too; as whom by ETCDCTL_USER, TLS by ETCDCTL_CACERT, _CERT, _KEY", byURL(etcd.Open)).showsLine(),
+		"etcd, in the queue that etcdctl elect stands in too; as whom by ETCDCTL_USER, TLS by ETCDCTL_CACERT, _CERT, _KEY", byURL(etcd.Open)).showsLine().servedAt("2379"),
 	backend[*queue.Backend]("consul", "consul://127.0.0.1:8500/elections",
-		"a key and a session, shared with consul lock; token and TLS by CONSUL_HTTP_TOKEN and its like", byURL(consul.Open)).showsLine(),
+		"a key and a session, shared with consul lock; token and TLS by CONSUL_HTTP_TOKEN and its like", byURL(consul.Open)).showsLine().servedAt("8500"),
 	backend[*record.Backend]("kubernetes", "kubernetes://NAMESPACE?context=NAME",
 		"Lease objects, shared with client-go; the API server is found as kubectl finds it", byURL(kubernetes.Open)),
 	backend[*record.Backend]("dynamodb", "dynamodb://conclave-elections?region=eu-central-1",
@@ -94,11 +103,11 @@ var backends = []kind{
 	backend[*record.Backend]("s3", "s3://my-bucket/elections?region=eu-central-1",
 		"objects of a bucket, written on condition; credentials are found as AWS's tools find them", byURL(s3.Open)),
 	backend[*record.Backend]("postgres", "postgres://user@db/app",
-		"a table of PostgreSQL; the password and TLS are found as libpq finds them", byURL(postgres.Open)).orAs("postgresql"),
+		"a table of PostgreSQL; the password and TLS are found as libpq finds them", byURL(postgres.Open)).orAs("postgresql").servedAt("5432"),
 	backend[*record.Backend]("redis", "redis://redis1:6379/0",
-		"one primary of Redis, or Valkey; rediss:// with TLS; what a failover can do stands in docs/backends.md", byURL(redis.Open)).orAs("rediss"),
+		"one primary of Redis, or Valkey; rediss:// with TLS; what a failover can do stands in docs/backends.md", byURL(redis.Open)).orAs("rediss").servedAt("6379"),
 	backend[*record.Backend]("nats", "nats://nats1:4222,nats2:4222/?replicas=3",
-		"keys of a JetStream bucket; credentials by creds=FILE or NATS_CREDS", byURL(nats.Open)),
+		"keys of a JetStream bucket; credentials by creds=FILE or NATS_CREDS", byURL(nats.Open)).servedAt("4222"),
 }
 
 // findBackend returns the backend for a URL.
@@ -152,6 +161,9 @@ func openServers(_ context.Context, t target) (election.Backend, func() error, e
 
 func openDir(_ context.Context, t target) (election.Backend, func() error, error) {
 	dir := t.Dir
+	if at, err := os.Stat(dir); err == nil && !at.IsDir() {
+		return nil, nil, cli.Usage("name a directory of a local disk with --store file:///DIR", "%s is not a directory", dir)
+	}
 	if dir == "" {
 		var err error
 		if dir, err = file.DefaultDir(); err != nil {

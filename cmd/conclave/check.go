@@ -26,7 +26,7 @@ start would refuse the directory.
 What a start would do depends on the configuration: with --config it is asked
 of the one that serve would read (directories, jute.maxbuffer and its
 extrasize, extendedTypesEnabled), and DIR need not be given.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(1),
 		RunE: v.run,
 	}
 	v.output.add(c)

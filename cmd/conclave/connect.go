@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,7 @@ func (n *connection) add(c *cobra.Command) {
 	c.Flags().StringVarP(&n.servers, "server", "s", "", "host:port[,host:port...][/chroot] (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
 	c.Flags().StringArrayVar(&n.auth, "auth", nil, "credential to show, as digest:user:password; may be repeated")
 	c.Flags().DurationVar(&n.timeout, "timeout", 10*time.Second, "how long to wait for a server and for each answer")
+	c.ValidArgsFunction = n.completePath
 }
 
 // session opens a session and runs f in it, within the timeout unless the
@@ -50,6 +52,9 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 	printer, err := n.printer(c)
 	if err != nil {
 		return err
+	}
+	if n.timeout <= 0 {
+		return cli.Usage("write for example --timeout 10s", "--timeout %v leaves no time", n.timeout)
 	}
 	servers, err := cli.Servers(n.servers)
 	if err != nil {
@@ -63,18 +68,33 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 		}
 		options.Auth = append(options.Auth, credential)
 	}
-	ctx, stop := untilInterrupted(c.Context())
+	ctx, stop := untilHungUp(c.Context())
 	defer stop()
-	opening, cancel := context.WithTimeout(ctx, n.timeout)
-	defer cancel()
-	conn, err := client.Dial(opening, servers, options)
+	conn, err := n.dial(ctx, servers, options)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", servers, err)
+		return err
 	}
 	// A session that cannot be closed any more expires by itself, and the
 	// answer has been given by then.
 	defer func() { _ = conn.Close() }()
 	return f(ctx, &session{Client: conn, Printer: printer, timeout: n.timeout})
+}
+
+// dial opens a session. After a second without one it says what is wrong.
+func (n *connection) dial(ctx context.Context, servers string, options client.Options) (*client.Client, error) {
+	opening, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	addresses := cli.ServerList(servers)
+	connected := warnOfSilence(opening, servers, addresses)
+	defer connected()
+	conn, err := client.Dial(opening, servers, options)
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return conn, err
+	}
+	if refusal := refused(ctx, addresses); refusal != nil {
+		err = refusal
+	}
+	return nil, &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, err), Exit: cli.ExitNoServer, Hint: cli.NoServerHint}
 }
 
 // session is a connected client and where its answers go.

@@ -50,7 +50,7 @@ connections between them. Stop it with Ctrl-C.`,
   conclave dev cut 1 3
   conclave dev heal
   conclave dev status`,
-		Args: cobra.NoArgs,
+		Args: takes(0),
 		RunE: v.run,
 	}
 	c.Flags().StringVar(&v.dir, "dir", "", "keep the data in DIR/1, DIR/2, ... (default: a temporary directory)")

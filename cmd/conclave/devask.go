@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -26,17 +28,18 @@ type devTarget struct {
 func addDevControls(parent *cobra.Command) {
 	type control struct {
 		use, short string
-		least      int
-		most       int
+		ids        []string // needed
+		more       int      // allowed beside them
 	}
 	for _, k := range []control{
-		{"kill ID...", "End servers at once, as a crash does", 1, devServersMax},
-		{"start ID...", "Start servers that were killed", 1, devServersMax},
-		{"cut ID ID", "Let nothing pass between two servers", 2, 2},
-		{"heal", "End all cuts", 0, 0},
+		{"kill ID...", "End servers at once, as a crash does", []string{"ID"}, devServersMax - 1},
+		{"start ID...", "Start servers that were killed", []string{"ID"}, devServersMax - 1},
+		{"cut ID ID", "Let nothing pass between two servers", []string{"ID", "ID"}, 0},
+		{"heal", "End all cuts", nil, 0},
 	} {
 		var t devTarget
-		c := &cobra.Command{Use: k.use, Short: k.short, Args: cobra.RangeArgs(k.least, k.most)}
+		c := &cobra.Command{Use: k.use, Short: k.short, Args: takes(k.more, k.ids...),
+			ValidArgsFunction: t.completeIDs}
 		c.RunE = func(c *cobra.Command, args []string) error {
 			ids, err := serverIDs(args)
 			if err != nil {
@@ -62,7 +65,7 @@ func newDevStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Ask all servers of a running dev how they are",
-		Args:  cobra.NoArgs,
+		Args:  takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := output.printer(c)
 			if err != nil {
@@ -100,6 +103,19 @@ func newDevStatus() *cobra.Command {
 func (t *devTarget) add(c *cobra.Command) {
 	c.Flags().StringVar(&t.dir, "dir", "", "the dev that keeps its data there, if several run")
 	c.Flags().IntVar(&t.port, "port", 0, "the dev that has this client port, if several run")
+}
+
+// completeIDs offers the numbers of the servers that are not named yet.
+func (t *devTarget) completeIDs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var ids []string
+	if a, err := t.ask(devAsk{Do: "describe"}); err == nil {
+		for i := range a.Servers {
+			if id := strconv.Itoa(i + 1); !slices.Contains(args, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
 func serverIDs(args []string) ([]int, error) {
@@ -144,6 +160,9 @@ func (t *devTarget) find() (string, error) {
 		sockets, _ := filepath.Glob(filepath.Join(place, "*.sock"))
 		for _, path := range sockets {
 			a, err := exchange(path, &devAsk{Do: "describe"})
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				_ = os.Remove(path) // left behind by a dev that was killed
+			}
 			if err != nil || dir != "" && a.Dir != dir || t.port != 0 && !hasPort(a.Servers, t.port) {
 				continue
 			}

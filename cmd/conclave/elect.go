@@ -31,7 +31,7 @@ something done by the leader, use conclave run.`,
 				return err
 			}
 			defer s.close()
-			ctx, stop := untilInterrupted(c.Context())
+			ctx, stop := untilHungUp(c.Context())
 			defer stop()
 			err = s.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 				if err := p.Line(newLead(lead), fmt.Sprintf("%s leads %s with token %d", lead.ID(), lead.Election(), lead.Token())); err != nil {

@@ -27,7 +27,7 @@ func newElections() *cobra.Command {
 		Long: `Lists the elections that the store knows, those without a leader included, with
 who leads, since when, the token, and how many are seen in line. PREFIX leaves
 out those whose names begin otherwise.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := output.printer(c)
 			if err != nil {
@@ -116,7 +116,7 @@ func electionTable(w io.Writer, all []seen) error {
 		}
 		rows = append(rows, []string{one.Election, leader, strconv.FormatUint(one.Token, 10), orDash(one.Since), strconv.Itoa(len(one.Candidates))})
 	}
-	return cli.Table(w, []string{"ELECTION", "LEADER", "TOKEN", "SINCE", "IN LINE"}, rows)
+	return cli.Table(w, []string{"ELECTION", "LEADER", "TOKEN", "SINCE", "WAITING"}, rows)
 }
 
 func orDash(text string) string {
@@ -166,6 +166,9 @@ are those of the clocks of whoever wrote them. Why a leadership ended:
 			changes, err := b.history(ctx)
 			if err != nil {
 				return err
+			}
+			if count < 0 {
+				return cli.Usage("write -n 5 for the last five", "--count %d is negative", count)
 			}
 			if count > 0 {
 				changes = changes[max(0, len(changes)-count):]

@@ -23,7 +23,7 @@ func newGet() *cobra.Command {
 		Short: "Print the data of a znode",
 		Long: `Prints the data of a znode byte by byte; a terminal gets a line end behind it.
 With -o json the numbers come as well, and data that is no text in Base64.`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return n.session(c, func(ctx context.Context, s *session) error {
 				ctx, cancel := s.within(ctx)
@@ -51,7 +51,7 @@ func newStat() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stat PATH",
 		Short: "Print the numbers of a znode",
-		Args:  cobra.ExactArgs(1),
+		Args:  takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return n.session(c, func(ctx context.Context, s *session) error {
 				ctx, cancel := s.within(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,7 +33,7 @@ type observed struct {
 func newSeen(v election.View) seen {
 	s := seen{Election: v.Election, Leader: v.Leader, Token: uint64(v.Token), Candidates: append([]string{}, v.Candidates...)}
 	if !v.Since.IsZero() {
-		s.Since = v.Since.UTC().Format(time.RFC3339)
+		s.Since = wallTime(v.Since)
 	}
 	if v.Err != nil {
 		s.Error = v.Err.Error()
@@ -66,12 +67,15 @@ func newLeader() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if v.Leader == "" && !p.JSON {
-				return cli.NotFound(fmt.Errorf("nobody leads %q", b.name), "conclave elect "+b.name+", or conclave run, stands for it")
-			}
 			s := newSeen(v)
+			if v.Leader == "" {
+				if p.JSON {
+					err = p.Answer(s, nil)
+				}
+				return cmp.Or(err, nobodyLeads(b.name))
+			}
 			return p.Answer(s, func(w io.Writer) error {
-				return cli.Table(w, []string{"LEADER", "TOKEN", "SINCE", "IN LINE"},
+				return cli.Table(w, []string{"LEADER", "TOKEN", "SINCE", "WAITING"},
 					[][]string{{s.Leader, strconv.FormatUint(s.Token, 10), s.Since, strconv.Itoa(len(s.Candidates))}})
 			})
 		},
@@ -101,7 +105,7 @@ func newObserve() *cobra.Command {
 				return err
 			}
 			defer store.close()
-			ctx, stop := untilInterrupted(c.Context())
+			ctx, stop := untilHungUp(c.Context())
 			defer stop()
 			for v, err := range store.Observe(ctx, b.name) {
 				v.Err = err

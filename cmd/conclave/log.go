@@ -42,7 +42,7 @@ Nothing is written. A torn end, which a crash leaves, is told on the standard
 error; damage ends the command with exit code 5.`,
 		Example: `  conclave log /var/lib/zookeeper --path /app
   conclave log /var/lib/zookeeper/version-2/log.1a3 --from 0x1b0 --to 0x1c0 -o json`,
-		Args: cobra.MinimumNArgs(1),
+		Args: takes(-1, "DIR or FILE"),
 		RunE: v.run,
 	}
 	v.add(c)

@@ -31,7 +31,7 @@ func newLs() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls [PATH]",
 		Short: "List the children of a znode",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			root := zk.RootPath
 			if len(args) == 1 {

@@ -13,7 +13,7 @@ func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write man pages of all commands into a directory",
-		Args:  cobra.ExactArgs(1),
+		Args:  takes(0, "DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return cli.Failed(fmt.Errorf("write man pages: %w", err), "name a directory that can be written")

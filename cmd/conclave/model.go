@@ -65,7 +65,7 @@ mutant was not found.`,
   conclave model --model fle --scope full
   conclave model --mutants
   conclave model --mutant joins-silently --save stall.txt`,
-		Args: cobra.NoArgs,
+		Args: takes(0),
 		RunE: v.run,
 	}
 	v.add(c)

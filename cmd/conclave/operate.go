@@ -86,6 +86,7 @@ stays the leader if that comes to nothing.`,
 		},
 	}
 	a.add(c)
+	c.ValidArgsFunction = a.completeCandidate
 	return c
 }
 
@@ -105,7 +106,7 @@ func (a *asking) ask(c *cobra.Command, to string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted(c.Context())
+	ctx, stop := untilHungUp(c.Context())
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()

@@ -34,20 +34,34 @@ server, 4 not found, 5 damage found. docs/commands.md has them all.`
 func execute(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
-	err := root.ExecuteContext(context.Background())
+	c, err := root.ExecuteContextC(context.Background())
+	report := cli.Report
+	if wantsJSON(c) {
+		report = cli.ReportJSON
+	}
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.err != nil {
 			said := make(chan struct{})
 			go func() {
 				defer close(said)
-				cli.Report(os.Stderr, exit.err)
+				report(os.Stderr, exit.err)
 			}()
 			lastWords(said)
 		}
 		return exit.code
 	}
-	return cli.Report(os.Stderr, usage(err))
+	return report(os.Stderr, usage(err))
+}
+
+// wantsJSON reports whether the flags of a command ask for JSON.
+func wantsJSON(c *cobra.Command) bool {
+	for name, value := range map[string]string{"json": "true", "output": "json"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Value.String() == value {
+			return true
+		}
+	}
+	return false
 }
 
 // exitError carries the exit code of a command that was run.
@@ -65,8 +79,11 @@ func newRoot() *cobra.Command {
 		Long:          rootLong,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:          unknownCommand,
+		Version:       versionLine(),
+
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupServe, Title: "Servers:"},
@@ -86,6 +103,8 @@ func newRoot() *cobra.Command {
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch())
 	add(groupFiles, newCheck(), newLog())
 	root.AddCommand(newVersion(), newMan())
+	root.SetHelpCommand(newHelp())
+	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return cli.Usage(c.CommandPath()+" --help shows the flags", "%s: %w", c.Name(), err)
 	})
@@ -98,7 +117,7 @@ func usage(err error) error {
 	if err == nil || errors.As(err, &own) {
 		return err
 	}
-	for _, start := range []string{"unknown command", "accepts ", "requires at least", "required flag", "requires at most", "if any flags"} {
+	for _, start := range []string{"required flag", "if any flags"} {
 		if strings.HasPrefix(err.Error(), start) {
 			return cli.Usage("conclave --help shows the commands, conclave COMMAND --help what each expects", "%w", err)
 		}
@@ -109,7 +128,17 @@ func usage(err error) error {
 // untilInterrupted is a context that ends with the first SIGINT or SIGTERM; the
 // second one ends the process.
 func untilInterrupted(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	return untilSignal(parent, os.Interrupt, syscall.SIGTERM)
+}
+
+// untilHungUp ends with the terminal as well. It is for commands that hold an
+// election or a session, which they release when they are told to end.
+func untilHungUp(parent context.Context) (context.Context, context.CancelFunc) {
+	return untilSignal(parent, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+}
+
+func untilSignal(parent context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, signals...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }

@@ -35,8 +35,8 @@ const runCodes = `
 
 Exit codes: that of the command, or 128 and the number of the signal that ended
 it; 75 the leadership was lost or given up; 126 and 127 the command could not be
-started; 1 the election could not be held, or --on-elected failed; 2 wrong
-command line.`
+started; 3 the store was not reached within --connect-timeout; 1 the election
+could not be held, or --on-elected failed; 2 wrong command line.`
 
 // runFlags are those of run beside the ones of every candidate.
 type runFlags struct {
@@ -118,9 +118,9 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 func runHint(code int) string {
 	switch code {
 	case supervise.ExitLost:
-		return "the command was stopped because the leadership ended before it; call again to stand in line, or use conclave run --forever"
+		return "the command was stopped because the leadership ended before it; call again to campaign again, or use conclave run --forever"
 	case supervise.ExitWaited:
-		return "`conclave leader` shows who leads; --wait says how long to stand in line"
+		return "`conclave leader` shows who leads; --wait says how long to wait"
 	case supervise.ExitNotFound, supervise.ExitNotExecutable:
 		return "the command behind -- must be a program in PATH or a path to one"
 	case supervise.ExitError:

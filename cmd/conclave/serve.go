@@ -47,7 +47,7 @@ the command line wins over the file. docs/configuration.md has every key.`,
 		Example: `  conclave serve --config /etc/zookeeper/zoo.cfg
   conclave serve --data-dir /var/lib/zookeeper --port 2181
   conclave serve --config zoo.cfg -D zookeeper.snapCount=50000`,
-		Args: cobra.MaximumNArgs(4),
+		Args: takes(4),
 		RunE: v.run,
 	}
 	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg to read")

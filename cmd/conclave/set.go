@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
@@ -21,7 +20,7 @@ func newSet() *cobra.Command {
 		Use:   "set PATH DATA",
 		Short: "Replace the data of a znode",
 		Long:  "Replaces the data of a znode. DATA of - is read from the standard input.",
-		Args:  cobra.ExactArgs(2),
+		Args:  takes(0, "PATH", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {
 			data, err := readData(c, args[1])
 			if err != nil {
@@ -78,7 +77,7 @@ func newCreate() *cobra.Command {
 
 An ephemeral znode lives as long as the session that made it: the command
 prints the path and then goes on until it is interrupted.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: takes(1, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			options, err := v.options()
 			if err != nil {
@@ -169,54 +168,6 @@ func createParents(ctx context.Context, s *session, path string, acl []zk.ACL) e
 		}
 	}
 	return nil
-}
-
-func newRm() *cobra.Command {
-	var n connection
-	var version int32
-	var recursive bool
-	c := &cobra.Command{
-		Use:   "rm PATH",
-		Short: "Delete a znode",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return n.session(c, func(ctx context.Context, s *session) error {
-				if recursive {
-					return removeAll(ctx, s, args[0], version)
-				}
-				return remove(ctx, s, args[0], version)
-			})
-		},
-	}
-	n.add(c)
-	c.Flags().Int32Var(&version, "version", -1, "only if the data has this version")
-	c.Flags().BoolVarP(&recursive, "recursive", "r", false, "with everything below it")
-	return c
-}
-
-func remove(ctx context.Context, s *session, path string, version int32) error {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	return s.Delete(ctx, path, version)
-}
-
-// removeAll deletes what is below path, children first, and path itself.
-// Others may create and delete meanwhile; a child that appears behind it makes
-// the last step fail with ErrNotEmpty.
-func removeAll(ctx context.Context, s *session, path string, version int32) error {
-	if strings.Trim(path, "/") == "" {
-		return cli.Usage("name a znode below it", "the root cannot be deleted")
-	}
-	var below []string
-	if err := walk(ctx, s, path, true, func(p string) error { below = append(below, p); return nil }); err != nil {
-		return err
-	}
-	for i := len(below) - 1; i >= 0; i-- {
-		if err := remove(ctx, s, below[i], -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-	}
-	return remove(ctx, s, path, version)
 }
 
 // mustExist is the stat of a znode, or ErrNoNode.

@@ -100,7 +100,7 @@ The exit code is 1 if a promise was broken, or a mutant was not found.`,
   conclave sim --seeds 2000 --coverage
   conclave sim --seeds 2000 --guided --save failed.json
   conclave sim --mutants`,
-		Args: cobra.NoArgs,
+		Args: takes(0),
 		RunE: v.run,
 	}
 	v.add(c)

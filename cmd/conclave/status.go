@@ -54,7 +54,7 @@ by conf, or else in the znode /zookeeper/config. What a server does not tell is
 LAG is how many transactions a server is behind the leader, IN SYNC how many
 followers a leader has in sync, of all there are. -o json shows mntr whole. The
 exit code is 3 if a server does not answer, or serves nobody.`,
-		Args: cobra.NoArgs,
+		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := output.printer(c)
 			if err != nil {

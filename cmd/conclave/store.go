@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/spf13/cobra"
 )
 
@@ -29,7 +29,9 @@ func (s *storeFlags) add(c *cobra.Command) {
 type opened struct {
 	election.Backend
 	kind
-	close func()
+	shown     string   // its URL, for people
+	addresses []string // of its servers, if they are known
+	close     func()
 }
 
 // open returns the backend that the flags or the environment name.
@@ -43,7 +45,7 @@ func (s *storeFlags) open(ctx context.Context) (*opened, error) {
 		return nil, explainOpen(k, err)
 	}
 	// What was not given back when the process ends expires by itself.
-	return &opened{b, k, func() { _ = closeBackend() }}, nil
+	return &opened{b, k, t.shown(), k.addresses(t), func() { _ = closeBackend() }}, nil
 }
 
 // look is open for commands that only look at elections, or ask leaders.
@@ -83,19 +85,6 @@ func (s *storeFlags) named() (kind, target, error) {
 		t.auth = append(t.auth, credential)
 	}
 	return k, t, nil
-}
-
-// unanswered gives an error of a store its exit code and a hint.
-func (o *opened) unanswered(err error) error {
-	var refused *net.OpError
-	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &refused):
-		return &cli.Error{Err: err, Exit: cli.ExitNoServer,
-			Hint: "the store does not answer: is it there? --store or CONCLAVE_STORE names it, as in " + o.example}
-	case o.scheme == "zookeeper", errors.Is(err, context.Canceled):
-		return err // cli knows what its errors mean
-	}
-	return cli.Failed(err, "is it the right store? --store or CONCLAVE_STORE names it, as in "+o.example)
 }
 
 func explainOpen(k kind, err error) error {
@@ -168,6 +157,9 @@ func (b *ballot) takeCommand(c *cobra.Command, args []string) ([]string, error) 
 	} else if b.name != "" {
 		named, command = nil, args
 	}
+	if len(named) > 0 && b.name != "" {
+		return nil, cli.Usage("name it once: before the dashes or with --election", "two elections are named, %q and %q", named[0], b.name)
+	}
 	if len(named) > 1 {
 		return nil, cli.Usage(hint, "%q is neither an election nor a command", named[1])
 	}
@@ -187,7 +179,11 @@ type candidate struct {
 	lease    time.Duration
 	priority int
 	quiet    bool
-	options  election.Options // what only some commands set
+	connect  time.Duration // 0 is without end
+	slow     time.Duration // the same for servers that do not refuse connections, if it is longer
+	// holderEnds: a leader that is seen before the candidate begins ends the command.
+	holderEnds bool
+	options    election.Options // what only some commands set
 }
 
 func (v *candidate) add(c *cobra.Command) {
@@ -195,13 +191,25 @@ func (v *candidate) add(c *cobra.Command) {
 	c.Flags().StringVar(&v.id, "id", "", "name of this candidate (default host and process id)")
 	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "for how long a leader that is not heard of any more keeps others out")
 	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to one in line that has more", election.PriorityMax))
+	c.Flags().DurationVar(&v.connect, "connect-timeout", 0, "how long to try to reach the store before the command ends with code 3, 0 without end")
 	c.Flags().BoolVarP(&v.quiet, "quiet", "q", false, "say nothing about the election on the standard error")
 }
 
 // elector makes the candidate.
 func (v *candidate) elector(c *cobra.Command) (*running, error) {
+	if v.connect < 0 {
+		return nil, cli.Usage("write for example --connect-timeout 10s", "--connect-timeout %v is negative", v.connect)
+	}
 	b, err := v.open(c.Context())
 	if err != nil {
+		return nil, err
+	}
+	if err := b.reach(c.Context(), v.name, v.connect, max(v.connect, v.slow)); err != nil {
+		b.close()
+		return nil, err
+	}
+	if err := v.endIfHeld(c.Context(), b); err != nil {
+		b.close()
 		return nil, err
 	}
 	if !c.Flags().Changed("lease") {
@@ -219,6 +227,21 @@ func (v *candidate) elector(c *cobra.Command) (*running, error) {
 	return &running{elector, news, b}, nil
 }
 
+// endIfHeld is the error of a command that does not wait for another leader.
+func (v *candidate) endIfHeld(ctx context.Context, b *opened) error {
+	if !v.holderEnds {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, slowMax)
+	defer cancel()
+	now, err := b.view(ctx, v.name)
+	if err != nil || now.Leader == "" {
+		return err
+	}
+	return &cli.Error{Err: fmt.Errorf("lock %s: %s holds it", v.name, cli.Visible(now.Leader)), Exit: supervise.ExitWaited,
+		Hint: "`conclave leader " + v.name + "` shows who holds it; without --no-wait the command waits"}
+}
+
 // running is a candidate, and where its news go.
 type running struct {
 	*election.Elector
@@ -229,15 +252,4 @@ type running struct {
 func (s *running) close() {
 	s.open.close()
 	s.news.close()
-}
-
-// view waits for the first view of an election.
-func (o *opened) view(ctx context.Context, name string) (election.View, error) {
-	for v, err := range o.Observe(ctx, name) {
-		if err != nil {
-			return v, o.unanswered(fmt.Errorf("look at election %q: %w", name, err))
-		}
-		return v, nil
-	}
-	return election.View{}, o.unanswered(fmt.Errorf("look at election %q: %w", name, context.Cause(ctx)))
 }

@@ -51,12 +51,18 @@ func built() string {
 	return at.UTC().Format("2006-01-02 15:04 MST")
 }
 
+// versionLine is what the version command and the --version flag print.
+func versionLine() string {
+	b := readBuild()
+	return fmt.Sprintf("conclave %s %s (%s, %s)\n", b.Version, shortRevision(b), b.Go, b.Platform)
+}
+
 func newVersion() *cobra.Command {
 	var output outputFlag
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
+		Args:  takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := output.printer(c)
 			if err != nil {
@@ -64,7 +70,7 @@ func newVersion() *cobra.Command {
 			}
 			b := readBuild()
 			return p.Answer(b, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "conclave %s %s (%s, %s)\n", b.Version, shortRevision(b), b.Go, b.Platform)
+				_, err := io.WriteString(w, versionLine())
 				return err
 			})
 		},

@@ -27,7 +27,7 @@ func newWatch() *cobra.Command {
 		Short: "Print what happens to a znode until interrupted",
 		Long: `Prints one line for each event. The znode need not exist. The event None says
 that events may be missing at this point, because the connection was lost.`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			mode := zk.WatchPersistent
 			if recursive {

@@ -11,7 +11,8 @@
 //	    one value a line where answers keep coming. Times are RFC 3339, zxids
 //	    and session ids are strings as ZooKeeper prints them.
 //	L3  Every error is one line "conclave: what was being done: why" and one
-//	    line "hint: what to do about it".
+//	    line "hint: what to do about it". With JSON chosen it is one line of
+//	    JSON on the standard error: error, hint, exit.
 //
 // It knows no flags and no commands; those are in cmd/conclave, so that who
 // imports the root module does not resolve what they need.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,22 @@ func Report(w io.Writer, err error) int {
 	return exit
 }
 
+// ReportJSON prints an error as one line of JSON and returns the exit code.
+func ReportJSON(w io.Writer, err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	hint, exit := explain(err)
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(struct { // the exit code still tells if nobody reads
+		Error string `json:"error"`
+		Hint  string `json:"hint"`
+		Exit  int    `json:"exit"`
+	}{strings.TrimRight(err.Error(), "\n"), hint, exit})
+	return exit
+}
+
 // explain finds the hint and the exit code of an error.
 func explain(err error) (hint string, exit int) {
 	var own *Error
@@ -84,9 +101,10 @@ var hints = []struct {
 	{zk.ErrReconfigDisabled, "set reconfigEnabled=true in the server's configuration", ExitFailed},
 	{zk.ErrBadArguments, "paths begin with / and have no empty, . or .. segments; conclave COMMAND --help shows the rest", ExitUsage},
 	{zk.ErrSessionExpired, "the server forgot the session because it heard nothing for too long: try again", ExitNoServer},
-	{zk.ErrConnectionLoss, noServerHint, ExitNoServer},
-	{context.DeadlineExceeded, noServerHint, ExitNoServer},
+	{zk.ErrConnectionLoss, NoServerHint, ExitNoServer},
+	{context.DeadlineExceeded, NoServerHint, ExitNoServer},
 	{context.Canceled, "it was interrupted; call it again", ExitFailed},
 }
 
-const noServerHint = "no server answers: name one with --server HOST:PORT or CONCLAVE_STORE, or start one with `conclave dev`"
+// NoServerHint is what to do when no server answers.
+const NoServerHint = "no server answers: name one with --server HOST:PORT or CONCLAVE_STORE, or start one with `conclave dev`"

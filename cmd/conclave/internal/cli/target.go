@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
@@ -27,11 +28,14 @@ type Store struct {
 const storeForms = "write zk://HOST:PORT[,HOST:PORT...][/CHROOT] for servers, or file:///DIR for a directory of this machine"
 
 // ParseStore reads SCHEME://REST. A list of servers without a scheme is taken
-// for zookeeper, whose short form is zk. What stands in the URLs of backends
+// for zookeeper, whose short form is zk, if it looks like one. What stands in the URLs of backends
 // other than zookeeper and file is for them to check.
 func ParseStore(text string) (Store, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
+		if !strings.ContainsAny(text, ".:[") && text != "localhost" {
+			return Store{}, Usage(storeForms, "%q is neither a URL nor a server with its port", text)
+		}
 		scheme, rest = "zk", text
 	}
 	switch scheme {
@@ -39,7 +43,7 @@ func ParseStore(text string) (Store, error) {
 		if rest == "" || rest[0] == '/' {
 			return Store{}, Usage(storeForms, "store %q names no server", text)
 		}
-		return Store{Scheme: "zookeeper", URL: "zookeeper://" + rest, Servers: rest}, nil
+		return Store{Scheme: "zookeeper", URL: "zookeeper://" + rest, Servers: rest}, checkPorts(rest)
 	case "file":
 		u, err := url.Parse(text)
 		if err != nil || u.Host != "" || u.Path == "" {
@@ -69,7 +73,17 @@ func Servers(flag string) (string, error) {
 	if store.Scheme != "zookeeper" {
 		return "", Usage("name a server with --server HOST:PORT", "store %q has no znodes", flag)
 	}
-	return store.Servers, nil
+	return store.Servers, checkPorts(store.Servers)
+}
+
+func checkPorts(servers string) error {
+	for _, one := range ServerList(servers) {
+		host, port, err := net.SplitHostPort(one)
+		if number, bad := strconv.Atoi(port); err != nil || bad != nil || number < 1 || number > 65535 || host == "" {
+			return Usage("write HOST:PORT, as in zk1.example.com:2181", "%q is not a server with a port of 1 to 65535", one)
+		}
+	}
+	return nil
 }
 
 // ServerList splits a list of servers into addresses with ports, without the
