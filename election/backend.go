@@ -105,8 +105,10 @@ type Claim struct {
 	// Priority is how much this candidate is preferred, 0 to 1000.
 	Priority int
 	// Warm, if not nil, makes this candidate ready to lead; a backend calls it
-	// once when the claim is nominated (see Nominator) and tells the holder
-	// when it has returned nil. Nil is ready at once.
+	// when the claim is nominated (see Nominator), in a goroutine that nothing
+	// waits for, and tells the holder when it has returned nil. A call while
+	// another runs waits for its turn; both end with Acquire. Nil is ready at
+	// once.
 	Warm func(context.Context) error
 }
 

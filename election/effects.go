@@ -65,7 +65,11 @@ func (r *run) acquire(e elector.Acquire) {
 	options := r.elector.options
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	claim := Claim{Election: r.elector.name, ID: options.ID, Nonce: newNonce(), Lease: options.Lease,
-		Priority: options.Priority, Warm: options.warm()}
+		Priority: options.Priority}
+	warmUp := newWarmUp(options.Warm)
+	if warmUp != nil {
+		claim.Warm = warmUp.run
+	}
 	r.attempts[e.Attempt] = &attempt{claim: claim, cancel: cancel, grant: Grant{Claim: claim}}
 	r.outcome = outcome{} // that of the leadership before is no longer of interest
 	r.tell(Event{Kind: EventCampaigning, Attempt: e.Attempt})
@@ -75,6 +79,7 @@ func (r *run) acquire(e elector.Acquire) {
 		if err == nil {
 			grant, err = r.elector.backend.Acquire(ctx, claim)
 		}
+		warmUp.finish(options.Lease / 4)
 		if err == nil {
 			err = grant.check()
 		}

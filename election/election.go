@@ -95,7 +95,9 @@ type Options struct {
 	// open. It is called when this candidate is the next to lead by a
 	// transfer, while the old leader leads on; only after it has returned nil
 	// does that one stop. It is not called when a leader was lost. One that
-	// panics has failed.
+	// panics has failed. One call runs at a time; its context ends when this
+	// candidate leads, or waits in line no more, and it should return then:
+	// the function, or Run, waits for it for a quarter of the lease.
 	Warm func(context.Context) error
 	// WarmLimit is for how long this candidate, while it leads, waits for the
 	// one it hands over to; one that is not ready by then does not lead, and

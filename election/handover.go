@@ -133,15 +133,6 @@ func (r *run) nominateOne(ctx context.Context, grant Grant, to string) error {
 	return nominator.Nominate(ctx, grant, to)
 }
 
-// warm returns Options.Warm for a claim. One that panics has failed, as a health
-// check has: this candidate is not the next to lead, and goes on.
-func (o Options) warm() func(context.Context) error {
-	if o.Warm == nil {
-		return nil
-	}
-	return func(ctx context.Context) error { return contain(ctx, "warm-up", o.Warm) }
-}
-
 // nominated tells what came of it, unless the leadership is over or another was
 // nominated since.
 func (r *run) nominated(e elector.Nominated, err error) {

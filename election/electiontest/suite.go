@@ -132,6 +132,7 @@ var tests = []test{
 	{"UserCodeThatPanicsLeavesTheElectionFree", always, testPanics},
 	{"WarmUpThatHangsHoldsNobodyUp", nominating, testHungWarm},
 	{"WarmUpThatPanicsChangesNothing", nominating, testPanicOfWarm},
+	{"WarmUpsComeOneAtATimeAndEndWithTheirCandidate", nominating, testWarmOnce},
 	{"FrozenGuardianKeepsNoCommandAlive", guarded, testFrozenGuardian},
 	{"FrozenRunKeepsNoCommandAlive", guarded, testFrozenRun},
 	{"PipesThatNobodyReadsKeepNoCommandAlive", guarded, testFullPipes},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,4 +160,40 @@ func testPanicOfWarm(t *testing.T, s Suite) {
 	await(t, s, "b is elected", b.events.elected)
 	b.end(t, s)
 	s.verify(t, h, 2)
+}
+
+// testWarmOnce transfers twice to a candidate that is slow to get ready, and then has
+// it give up: its warm-ups never run beside each other, and none goes on when its Run
+// has returned.
+func testWarmOnce(t *testing.T, s Suite) {
+	h, url := &history{}, s.URL(t)
+	var running, most, calls atomic.Int32
+	a := s.run(t, h, s.Open(t, url), "once", election.Options{ID: "a", WarmLimit: s.Lease})
+	await(t, s, "a is elected", a.events.elected)
+	b := s.run(t, h, s.Open(t, url), "once", election.Options{ID: "b", Warm: func(ctx context.Context) error {
+		calls.Add(1)
+		now := running.Add(1)
+		defer running.Add(-1)
+		for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
+		}
+		<-ctx.Done()
+		time.Sleep(s.Lease / 20) // it has something to put away
+		return ctx.Err()
+	}})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitInLine(t, url, "once", "b")
+	for n := 0; n < 2 || calls.Load() == 0; n++ { // until the store knows of b
+		if err := a.elector.TransferTo(s.within(t), "b"); err == nil {
+			t.Fatal("handed over to one that is not ready")
+		}
+	}
+	b.end(t, s)
+	if n := running.Load(); n != 0 {
+		t.Errorf("%d warm-ups go on when the candidate has ended", n)
+	}
+	if n := most.Load(); n > 1 {
+		t.Errorf("%d warm-ups of one candidate ran at once", n)
+	}
+	a.end(t, s)
+	s.verify(t, h, 1)
 }

@@ -15,7 +15,10 @@ func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant
 	if err := election.ValidateName(c.Election); err != nil {
 		return election.Grant{}, election.Permanent(err)
 	}
-	one := &claim{Claim: c, granted: make(chan election.Grant, 1), lost: make(chan struct{}), news: make(chan struct{}, 1)}
+	life, end := context.WithCancel(b.life)
+	defer end()
+	one := &claim{Claim: c, granted: make(chan election.Grant, 1), lost: make(chan struct{}), news: make(chan struct{}, 1),
+		life: life}
 	var full error
 	err := b.call(ctx, func() {
 		if full = b.room(c.Election); full == nil {
@@ -177,7 +180,8 @@ func (c *contest) nomination(holder string, n *nominee) (ready bool, err error) 
 }
 
 // warm lets a candidate of this member make itself ready, and reports in the
-// loop; an empty text is good.
+// loop; an empty text is good. Who nominates it again while it warms up waits for
+// the same.
 func (c *contest) warm(nonce string, report func(failed string)) {
 	for _, one := range c.line {
 		if one.Nonce != nonce {
@@ -187,13 +191,21 @@ func (c *contest) warm(nonce string, report func(failed string)) {
 			report("")
 			return
 		}
-		c.b.workers.Go(func() {
+		if one.warming = append(one.warming, report); len(one.warming) > 1 {
+			return
+		}
+		go func() { // not waited for: the function is the user's
 			failed := ""
-			if err := one.Warm(c.b.life); err != nil {
+			if err := one.Warm(one.life); err != nil {
 				failed = "the candidate could not warm up: " + err.Error()
 			}
-			c.b.post(func() { report(failed) })
-		})
+			c.b.post(func() {
+				for _, report := range one.warming {
+					report(failed)
+				}
+				one.warming = nil
+			})
+		}()
 		return
 	}
 	report("the candidate is in line no more")

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -65,6 +66,8 @@ type claim struct {
 	news    chan struct{} // of 1: there is a younger proof, or a request
 	sinceMs int64
 	token   election.Token
+	life    context.Context       // ends with Acquire
+	warming []func(failed string) // who waits for its warm-up
 }
 
 // inform lets the holder ask for what is new.
