@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -21,6 +22,7 @@ type serve struct {
 	config     string
 	properties []string
 	check      bool
+	log        logFlags
 }
 
 // settings are the flags that stand for one key of zoo.cfg.
@@ -53,6 +55,7 @@ the command line wins over the file. docs/configuration.md has every key.`,
 	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg to read")
 	c.Flags().StringArrayVarP(&v.properties, "define", "D", nil, "name=value: a Java property of ZooKeeper, or any key of zoo.cfg; may be repeated")
 	c.Flags().BoolVar(&v.check, "check", false, "read the configuration, tell what is wrong with it, and do not serve")
+	v.log.add(c)
 	for _, s := range settings {
 		c.Flags().String(s.flag, "", s.help)
 	}
@@ -60,7 +63,10 @@ the command line wins over the file. docs/configuration.md has every key.`,
 }
 
 func (v *serve) run(c *cobra.Command, args []string) error {
-	logger := newLogger(c.ErrOrStderr())
+	logger, err := v.log.logger(c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
 	config, err := v.read(c, args)
 	if err != nil {
 		return err
@@ -72,6 +78,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", config.Server.ClientAddr, config.Server.DataDir, place(&config.Server))
 		return nil
 	}
+	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
 	cfg := config.Server
 	cfg.FS, cfg.Logger = osfs.New(), logger
 	cfg.Words = admin.Words{Version: version, Built: built()}
@@ -79,7 +86,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Failed(err, startHint)
 	}
-	logger.Info("serving", "address", s.Addr().String(), "dir", cfg.DataDir)
+	logger.Info("listening", "address", s.Addr().String(), "dir", cfg.DataDir)
 	return serveUntilInterrupted(c.Context(), s, logger)
 }
 
@@ -195,5 +202,28 @@ func (v *serve) commandLine(c *cobra.Command, args []string) ([]zoocfg.Entry, er
 	return entries, nil
 }
 
-// newLogger writes lines for people and machines alike.
-func newLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+// logFlags say what of a server's log is written, and how.
+type logFlags struct{ level, format string }
+
+func (l *logFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&l.level, "log-level", "info", "debug, info, warn or error: what is less is not logged")
+	c.Flags().StringVar(&l.format, "log-format", "text", "text or json, one line each")
+	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// logger writes to the standard error what the flags ask for.
+func (l *logFlags) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.level)); err != nil {
+		return nil, cli.Usage("write --log-level debug, info, warn or error", "unknown log level %q", l.level)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch l.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, cli.Usage("write --log-format text or json", "unknown log format %q", l.format)
+}

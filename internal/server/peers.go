@@ -249,9 +249,6 @@ func (s *Server) dropStale(batch []replica.Event) {
 
 // tellPeers sends what a step has for the other servers.
 func (s *Server) tellPeers(effects *replica.Effects) {
-	for _, reason := range effects.Left {
-		s.cfg.Logger.Info("left the role", "reason", reason.String())
-	}
 	if s.peers == nil {
 		return
 	}
@@ -286,7 +283,7 @@ func (p *peers) carryOut(e *zab.Effect) {
 			p.outgoing = p.links.Connect(nil, 0) // it ends at once
 			return
 		}
-		s.cfg.Logger.Info("following", "leader", int64(e.Server))
+		s.cfg.Logger.Info("connecting to the leader", "leader", int64(e.Server))
 		p.outgoing = p.links.Connect(addresses, s.cfg.silence())
 	case zab.EffectSendSnapshot:
 		snapshot := s.beginSnapshot()

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,10 +111,14 @@ func (s *Server) noteStep(effects *replica.Effects) {
 		s.place.role, s.place.sinceMs = role, s.loopMs
 	}
 	s.place.mu.Unlock()
+	if role == before && len(effects.Left) > 0 {
+		s.cfg.Logger.Info("no role yet", "reason", reasonsOf(effects.Left))
+	}
 	if role != before {
 		if role.Mode == ModeLeader {
 			s.place.proposals.reset() // each leader counts its own, as in ZooKeeper
 		}
+		s.logRole(role, effects.Left)
 		if s.cfg.RoleChanged != nil {
 			s.cfg.RoleChanged(role)
 		}
@@ -125,6 +131,32 @@ func (s *Server) noteStep(effects *replica.Effects) {
 			s.place.proposals.note(len(effects.Disk[i].Payload))
 		}
 	}
+}
+
+// logRole says what the server is to its clients from here on.
+func (s *Server) logRole(role Role, left []zab.Reason) {
+	log := s.cfg.Logger
+	epoch := slog.Int64("epoch", int64(role.Epoch))
+	switch role.Mode {
+	case ModeStandalone:
+		log.Info("serving", "role", role.Mode)
+	case ModeLeader:
+		log.Info("serving", "role", role.Mode, epoch)
+	case ModeFollower, ModeObserver:
+		log.Info("serving", "role", role.Mode, "leader", int64(role.Leader), epoch)
+	case ModeReadOnly:
+		log.Warn("serving reads only: there is no quorum")
+	case ModeLooking:
+		log.Warn("not serving: looking for a leader", "reason", reasonsOf(left))
+	}
+}
+
+func reasonsOf(left []zab.Reason) string {
+	reasons := make([]string, len(left))
+	for i, reason := range left {
+		reasons[i] = reason.String()
+	}
+	return strings.Join(reasons, ", ")
 }
 
 // roleOf tells a replica's role.
