@@ -409,23 +409,24 @@ func (r *run) ping(at int) (zk.Zxid, bool) {
 	return h.Zxid, err == nil
 }
 
-// expire lets a session run out: its timeout is negotiated down to the least,
-// then nothing more is heard of it. One zxid closes it.
+// expire lets a new session expire: it has the shortest timeout there is, creates an
+// ephemeral, and is not heard of again. One zxid closes it.
 func (r *run) expire(at int, s *step) {
-	known := r.sessions[s.session]
-	if known == nil || known.gone {
-		r.say(at, "skipped: no such session")
+	r.connect(at, &step{conn: s.conn, timeoutMs: 1}, at, fmt.Sprintf("s%d", at))
+	if r.conns[s.conn] == nil {
 		return
 	}
+	r.sessions[at].gone = true
 	before, ok := r.ping(at)
 	if !ok {
 		return
 	}
-	r.resume(at, &step{conn: s.conn, session: s.session, timeoutMs: 1})
-	if r.conns[s.conn] == nil {
+	_, _ = r.conns[s.conn].net.Write(appendStep(nil, s, 0))
+	h, ok := r.await(at, s.conn, s.op)
+	if !ok {
 		return
 	}
-	known.gone = true
+	before = max(before, h.Zxid)
 	if s.mode == 0 {
 		r.drop(s.conn)
 	} else {

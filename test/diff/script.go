@@ -18,7 +18,7 @@ const (
 	stepDrop                    // close a connection without a word
 	stepRequest                 // one request
 	stepBytes                   // raw bytes, then wait for a reply or the end
-	stepExpire                  // let a session expire
+	stepExpire                  // let a new session with an ephemeral expire
 	stepSettle                  // wait until the server changes nothing any more
 )
 
@@ -42,7 +42,7 @@ type step struct {
 	timeoutMs  int32
 	noReadOnly bool // leave out the byte, as old clients do
 	mode       resumeMode
-	session    int // resume, expire: index of the connect step that made it
+	session    int // resume: index of the step that made it
 
 	// request, bytes
 	op    zk.Op
@@ -78,7 +78,7 @@ func (s *step) String() string {
 	case stepBytes:
 		return fmt.Sprintf("c%d bytes %s", s.conn, s.text)
 	case stepExpire:
-		return fmt.Sprintf("expire s%d by %s", s.session, [...]string{"disconnecting", "silence"}[s.mode])
+		return fmt.Sprintf("c%d %s, and expire by %s", s.conn, s.text, [...]string{"disconnecting", "silence"}[s.mode])
 	case stepSettle:
 		return "settle"
 	}
