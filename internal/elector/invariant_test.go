@@ -13,15 +13,18 @@ type world struct {
 	m     *Machine
 	nowMs int64
 
-	late    []Event // answers on their way, in any order
-	token   uint64  // last token given out by the store
-	held    uint64  // attempt that holds the store's lease, 0 for none
-	heldTil int64   // when the store gives the lease to others
+	late    []Event  // answers on their way, in any order
+	token   uint64   // last token given out by the store
+	granted Acquired // with that token
+	held    uint64   // attempt that holds the store's lease, 0 for none
+	heldTil int64    // when the store gives the lease to others
 
 	running  uint64 // attempt whose function runs, 0 for none
 	leads    bool
 	deadline int64
-	ended    bool // End was said for the running function
+	provenMs int64 // when the newest request was sent whose answer has come, of the running attempt
+	promised int64 // until when the store keeps others out, by that answer
+	ended    bool  // End was said for the running function
 	endedMs  int64
 	stuck    bool // and so was Stuck
 	resigned uint64
@@ -107,14 +110,22 @@ func (w *world) check(passed bool) {
 }
 
 func (w *world) step(event Event) {
-	if e, ok := event.(Nominated); ok && e.Ready {
-		w.ready[e.Attempt] = true
+	switch e := event.(type) {
+	case Nominated:
+		w.ready[e.Attempt] = w.ready[e.Attempt] || e.Ready
+	case Renewed:
+		if e.Attempt == w.running && e.SentMs >= w.provenMs {
+			w.provenMs, w.promised = e.SentMs, e.SentMs+e.LeaseMs
+		}
 	}
 	for _, effect := range append([]Effect(nil), w.m.Step(w.nowMs, event)...) {
 		w.carryOut(effect)
 	}
 	if w.leads && w.nowMs >= w.deadline {
 		w.t.Errorf("L1: leads at %d, deadline was %d", w.nowMs, w.deadline)
+	}
+	if w.leads && w.deadline > w.promised {
+		w.t.Errorf("L1: leads until %d, the store keeps others out until %d", w.deadline, w.promised)
 	}
 	if w.leads != w.m.Leads() {
 		w.t.Errorf("Leads() is %v, effects say %v", w.m.Leads(), w.leads)
@@ -149,6 +160,7 @@ func (w *world) carryOut(effect Effect) {
 		}
 		w.running, w.leads, w.ended, w.stuck, w.lastTok = e.Attempt, true, false, false, e.Token
 		w.deadline = e.DeadlineMs
+		w.provenMs, w.promised = w.granted.SentMs, w.granted.SentMs+w.granted.LeaseMs
 		w.elects++
 	case Extend:
 		w.deadline = e.DeadlineMs
@@ -191,8 +203,10 @@ func (w *world) acquire(e Acquire) {
 		return
 	}
 	w.token++
-	w.held, w.heldTil = e.Attempt, w.nowMs+4000
-	w.answer(Acquired{e.Attempt, w.token, w.nowMs, 4000})
+	leaseMs := w.leaseMs()
+	w.held, w.heldTil = e.Attempt, w.nowMs+leaseMs
+	w.granted = Acquired{e.Attempt, w.token, w.nowMs, leaseMs}
+	w.answer(w.granted)
 }
 
 func (w *world) renew(e Renew) {
@@ -200,8 +214,17 @@ func (w *world) renew(e Renew) {
 		w.answer(RenewFailed{e.Attempt, e.Renewal, true})
 		return
 	}
-	w.heldTil = w.nowMs + 4000
-	w.answer(Renewed{e.Attempt, e.Renewal, w.nowMs, 4000, w.rng.IntN(3) == 0})
+	leaseMs := w.leaseMs()
+	w.heldTil = w.nowMs + leaseMs
+	w.answer(Renewed{e.Attempt, e.Renewal, w.nowMs, leaseMs, w.rng.IntN(3) == 0})
+}
+
+// leaseMs is the lease that the store gives now, which it changes as it likes.
+func (w *world) leaseMs() int64 {
+	if w.rng.IntN(4) == 0 {
+		return 1500 + w.rng.Int64N(4500)
+	}
+	return 4000
 }
 
 // answer puts an answer on its way, unless it is lost; what the machine cannot

@@ -90,8 +90,10 @@ func (m *Machine) closeRenewal() {
 	}
 }
 
-// onRenewed moves the deadline. The answer to a renewal that was given up is
-// as true as any other: the store promised its lease when it was asked.
+// onRenewed moves the deadline, forth or, if the store gives a shorter lease than
+// before, back. The answer to a renewal that was given up is as true as any other,
+// but one to an older renewal than was answered already promises nothing: the store
+// goes by the newer.
 func (m *Machine) onRenewed(e Renewed) {
 	if e.Attempt != m.attempt || !m.Leads() {
 		return
@@ -106,12 +108,9 @@ func (m *Machine) onRenewed(e Renewed) {
 			m.renewHurry, m.renewNextMs = false, m.renewSentMs+1
 		}
 	}
-	next := deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
-	// A store that gives a shorter lease than before keeps the earlier promise no longer.
-	shorter := e.LeaseMs < m.leaseMs && e.SentMs >= m.provenMs
-	m.provenMs = max(m.provenMs, e.SentMs)
-	if next > m.deadlineMs || shorter {
-		m.leaseMs, m.deadlineMs = e.LeaseMs, next
+	if e.SentMs >= m.provenMs {
+		m.provenMs, m.leaseMs = e.SentMs, e.LeaseMs
+		m.deadlineMs = deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
 		m.emit(Extend{m.attempt, m.deadlineMs, m.endMs()})
 	}
 	m.heedRival(e.Rival)

@@ -15,6 +15,21 @@ func TestShorterLeaseOfARenewalCounts(t *testing.T) {
 	}
 }
 
+// The answer to a renewal that was given up comes behind that to the next one, which
+// brought a shorter lease: the longer one was promised before, and is not kept any more.
+func TestLateAnswerDoesNotBringTheLongerLeaseBack(t *testing.T) {
+	m := New(Config{LeaseMs: 40000, GraceMs: 2000, DriftPercent: 5, RetryMs: 200, RetryMaxMs: 2000, ReleaseMs: 3000})
+	m.Step(0, Start{})
+	m.Step(10, Acquired{Attempt: 1, Token: 1, SentMs: 0, LeaseMs: 40000})
+	m.Step(10000, Tick{}) // renewal 1 is sent
+	m.Step(20000, Tick{}) // and renewal 2, for there was no answer
+	m.Step(20010, Renewed{Attempt: 1, Renewal: 2, SentMs: 20000, LeaseMs: 10000})
+	m.Step(20020, Renewed{Attempt: 1, Renewal: 1, SentMs: 10000, LeaseMs: 40000})
+	if want := deadline(20000, 10000, 5); m.deadlineMs != want {
+		t.Errorf("believes until %d, the store keeps others out until %d", m.deadlineMs, want)
+	}
+}
+
 // The function was told to end, by its own look at the clock, and an answer that
 // was sent before has moved the end: the leadership ends nevertheless, as expired.
 func TestWhatTheClockHasEndedIsNotRenewed(t *testing.T) {
