@@ -182,12 +182,12 @@ func (p *player) tellOrder(verb string, args []string) error {
 		}
 	case "durable":
 		p.order.Durable(id, zxidOf(args[1]))
-	case "reconfig": // by whom, zxid, and the new voters
-		var voters quorum.IDs
+	case "reconfig": // by whom, zxid, and the new participants
+		var participants quorum.IDs
 		for _, text := range args[2:] {
-			voters.Add(quorum.ID(integer(text)))
+			participants.Add(quorum.ID(integer(text)))
 		}
-		p.order.Reconfigures(zxidOf(args[1]), strings.Join(args[2:], " "), quorum.NewMajority(voters...))
+		p.order.Reconfigures(zxidOf(args[1]), strings.Join(args[2:], " "), quorum.NewMajority(participants...))
 		return p.order.Append(id, zxidOf(args[1]), hashOf(args[1]))
 	case "inforce":
 		return p.order.InForce(id, zxidOf(args[1]), strings.Join(args[2:], " "))

@@ -135,7 +135,7 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	AddressesKept:         {"addresses-kept", "ZOOKEEPER-2080", "servers look for others where the first configuration has them"},
 	StopKeepsEpoch:        {"stop-keeps-epoch", "found here", "an orderly stop gives up records that wait, and stores the epoch behind them"},
 	OutboxDrops:           {"outbox-drops", "peernet N5", "what a slow peer has no room for is dropped, and its link stays"},
-	LostDiskVotesAtOnce:   {"lost-disk-votes-at-once", "ZOOKEEPER-261", "a voter with db.autocreate comes back with an empty disk while others are down"},
+	LostDiskVotesAtOnce:   {"lost-disk-votes-at-once", "ZOOKEEPER-261", "a participant with db.autocreate comes back with an empty disk while others are down"},
 
 	SessionRevived:     {"session-revived", "scenario N10", "a leader confirms sessions that have ended"},
 	SessionIDsRepeat:   {"session-ids-repeat", "scenario N07", "a server that starts again gives the same session numbers"},

@@ -26,8 +26,8 @@ func (p *process) haunt() {
 		return
 	}
 	p.phantoms.links = map[zab.LinkID]bool{}
-	for _, id := range p.proposed.Voters() {
-		if p.inForce.Voters().Has(id) {
+	for _, id := range p.proposed.Participants() {
+		if p.inForce.Participants().Has(id) {
 			continue
 		}
 		p.linkID++

@@ -122,7 +122,7 @@ func (p *process) options() replica.Options {
 		HistoryBytes: int64(plan.historyBytes()), ReapIntervalMs: plan.ReapMs, ReapPerMinute: 6000, EnforceQuota: true,
 		MetMessage: func(r zab.Row) { p.met(rows.messages[r]) }, MetVote: func(r fle.Row) { p.met(rows.votes[r]) },
 		LocalSessions: plan.Local, UpgradeSessions: plan.Upgrade, ReadOnly: plan.ReadOnly,
-		ReconfigEnabled: plan.Reconfig, Reconfig: ensemble.Rules{VotersMin: 2}, Pending: p.pending,
+		ReconfigEnabled: plan.Reconfig, Reconfig: ensemble.Rules{ParticipantsMin: 2}, Pending: p.pending,
 	}
 }
 

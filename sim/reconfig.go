@@ -56,8 +56,8 @@ func (p *process) knows(q *process, here func(*ensemble.Member) bool) bool {
 // reconfigured carries out what a step has changed about the ensemble, before
 // the disk hears of the record of the change, as server.reconfigure does.
 func (p *process) reconfigured(e *replica.Ensembles) {
-	if e.Heard != nil {
-		p.proposed = e.Heard
+	if e.Learned != nil {
+		p.proposed = e.Learned
 	}
 	if e.InForce != nil && e.Proposed != nil && e.Proposed.Version > e.InForce.Version {
 		p.putInForce(e.InForce)
@@ -188,7 +188,7 @@ func (w *world) direct() {
 
 // counts reports whether one server heeds the votes of another.
 func (p *process) counts(q *process) bool {
-	return p.inForce.Voters().Has(q.id) || p.proposed != nil && p.proposed.Voters().Has(q.id)
+	return p.inForce.Participants().Has(q.id) || p.proposed != nil && p.proposed.Participants().Has(q.id)
 }
 
 // owed reports whether a server must serve when all is well. One that is not in
@@ -223,7 +223,7 @@ func (w *world) spared(p *process) bool {
 			if c == nil {
 				continue
 			}
-			if voters := c.Voters(); voters.Has(p.id) && len(voters) < 3 {
+			if participants := c.Participants(); participants.Has(p.id) && len(participants) < 3 {
 				return false
 			}
 		}
@@ -366,10 +366,10 @@ func (t *trouble) proposed(p *process) {
 	if f == nil || !t.w.wild || p.replica.Peer().State() != zab.Leading {
 		return
 	}
-	voters := p.inForce.Voters()
+	participants := p.inForce.Participants()
 	t.w.after(p.random.between(0, 2*int64(t.w.plan.NetMs)), func() {
 		for _, q := range t.w.servers {
-			if q != p && t.mute == f && voters.Has(q.id) {
+			if q != p && t.mute == f && participants.Has(q.id) {
 				t.cut(p, q, f.ForMs+50)
 			}
 		}

@@ -31,7 +31,7 @@ func (w *world) pair(from, to *process) *pair {
 }
 
 // vote sends a notification.
-func (p *process) vote(b *replica.Ballot) {
+func (p *process) vote(b *replica.OutgoingVote) {
 	to := p.w.byID(b.To)
 	if to == nil {
 		return

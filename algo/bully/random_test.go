@@ -12,7 +12,7 @@ import (
 func TestOneLeadsWhenMessagesArrive(t *testing.T) {
 	elections := 0
 	for seed := range uint64(100) {
-		n, err := algotest.Settle(seed, maker(t), func(id, than algo.ID) bool { return id > than })
+		n, err := algotest.Converge(seed, maker(t), func(id, than algo.ID) bool { return id > than })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ const completeMax = 800 * time.Millisecond
 
 // complete offers the elections of the store. Stores that cannot be asked offer
 // nothing: a shell that completes shows no errors.
-func (b *ballot) complete(_ *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+func (b *electionFlags) complete(_ *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeMax)
 	defer cancel()
 	store, names, err := b.names(ctx)

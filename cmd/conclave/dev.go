@@ -187,7 +187,7 @@ func (v *dev) listener(c *cobra.Command) func(id int) (net.Listener, error) {
 func (v *dev) place() (dir string, remove func(), err error) {
 	if v.dir != "" {
 		if dir, err = filepath.Abs(v.dir); err == nil {
-			err = v.settle(dir)
+			err = v.claim(dir)
 		}
 		return dir, func() {}, err
 	}
@@ -205,8 +205,8 @@ type devShape struct {
 	Observers int `json:"observers"`
 }
 
-// settle makes a directory this ensemble's own, or finds that it is.
-func (v *dev) settle(dir string) error {
+// claim makes a directory this ensemble's own, or finds that it is.
+func (v *dev) claim(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "version-2")); err == nil {
 		return cli.Failed(fmt.Errorf("%s holds the data of one server, where dev keeps that of several", dir),
 			"serve it with `conclave serve --data-dir "+dir+"`, or choose another --dir")

@@ -229,15 +229,15 @@ func (d *devControl) outcome(before uint32, ids []int) string {
 
 // quorate tells whether enough servers run to elect one of them.
 func (d *devControl) quorate() bool {
-	voters, running := 0, 0
+	participants, running := 0, 0
 	for id := 1; id <= d.ensemble.Size(); id++ {
 		if !d.ensemble.Votes(id) {
 			continue
 		}
-		voters++
+		participants++
 		if d.ensemble.Server(id) != nil {
 			running++
 		}
 	}
-	return 2*running > voters
+	return 2*running > participants
 }

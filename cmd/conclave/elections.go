@@ -136,7 +136,7 @@ type past struct {
 }
 
 func newHistory() *cobra.Command {
-	var b ballot
+	var b electionFlags
 	var output outputFlag
 	var timeout time.Duration
 	var count int
@@ -183,7 +183,7 @@ are those of the clocks of whoever wrote them. Why a leadership ended:
 	return c
 }
 
-func (b *ballot) history(ctx context.Context) ([]election.Change, error) {
+func (b *electionFlags) history(ctx context.Context) ([]election.Change, error) {
 	store, err := b.look(ctx)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func newSeen(v election.View) seen {
 }
 
 func newLeader() *cobra.Command {
-	var b ballot
+	var b electionFlags
 	var output outputFlag
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -87,7 +87,7 @@ func newLeader() *cobra.Command {
 }
 
 func newObserve() *cobra.Command {
-	var b ballot
+	var b electionFlags
 	var output outputFlag
 	c := &cobra.Command{
 		Use:   "observe NAME",

@@ -40,7 +40,7 @@ func TestModelSavesAViolationAsAStory(t *testing.T) {
 		t.Fatalf("%v: %+v", err, results)
 	}
 	text, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(text), "voters 0 1 2\nservers 0 1 2\n") || !strings.Contains(string(text), "\nlook ") {
+	if err != nil || !strings.Contains(string(text), "participants 0 1 2\nservers 0 1 2\n") || !strings.Contains(string(text), "\nlook ") {
 		t.Fatalf("%v\n%s", err, text)
 	}
 }

@@ -18,14 +18,14 @@ import (
 
 // asking is the flags of the commands that ask a leader for something.
 type asking struct {
-	ballot
+	electionFlags
 	outputFlag
 	timeout time.Duration
 	noWait  bool
 }
 
 func (a *asking) add(c *cobra.Command) {
-	a.ballot.add(c)
+	a.electionFlags.add(c)
 	a.outputFlag.add(c)
 	c.Flags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long to wait until it has happened")
 	c.Flags().BoolVar(&a.noWait, "no-wait", false, "only ask")

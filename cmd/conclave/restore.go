@@ -12,7 +12,7 @@ import (
 )
 
 func newRestoreToken() *cobra.Command {
-	var b ballot
+	var b electionFlags
 	var token uint64
 	var timeout time.Duration
 	c := &cobra.Command{

@@ -145,8 +145,8 @@ func (s *standing) askMore(ctx context.Context) {
 		s.Epoch = epoch
 	}
 	synced, told := s.Mntr["zk_synced_followers"]
-	if voters, err := strconv.Atoi(s.Mntr["zk_quorum_size"]); told && err == nil {
-		s.InSync = synced + "/" + strconv.Itoa(voters-1)
+	if participants, err := strconv.Atoi(s.Mntr["zk_quorum_size"]); told && err == nil {
+		s.InSync = synced + "/" + strconv.Itoa(participants-1)
 	}
 	if text, err := word(ctx, s.Server, "conf"); err == nil {
 		conf := pairs(text, "=")

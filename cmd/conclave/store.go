@@ -104,13 +104,13 @@ func (o *opened) operator() (election.Operator, error) {
 		"these do: "+operators()+"; `conclave leader` and `conclave observe` work with every store")
 }
 
-// ballot is the flags of every command about one election.
-type ballot struct {
+// electionFlags is the flags of every command about one election.
+type electionFlags struct {
 	storeFlags
 	name string
 }
 
-func (b *ballot) add(c *cobra.Command) {
+func (b *electionFlags) add(c *cobra.Command) {
 	b.storeFlags.add(c)
 	c.Flags().StringVarP(&b.name, "election", "e", "", "name of the election, such as billing/nightly, if it is not the first argument")
 	_ = c.RegisterFlagCompletionFunc("election", b.complete)
@@ -124,7 +124,7 @@ func (b *ballot) add(c *cobra.Command) {
 
 // take makes the first of the arguments the name of the election, unless a flag
 // has named it, and returns the others.
-func (b *ballot) take(c *cobra.Command, args []string) ([]string, error) {
+func (b *electionFlags) take(c *cobra.Command, args []string) ([]string, error) {
 	if b.name == "" {
 		if len(args) == 0 {
 			return nil, cli.Usage("write "+c.CommandPath()+" NAME, with a name such as billing/nightly", "no election named")
@@ -138,7 +138,7 @@ func (b *ballot) take(c *cobra.Command, args []string) ([]string, error) {
 }
 
 // only is take for commands without further arguments.
-func (b *ballot) only(c *cobra.Command, args []string) error {
+func (b *electionFlags) only(c *cobra.Command, args []string) error {
 	rest, err := b.take(c, args)
 	if err == nil && len(rest) > 0 {
 		err = cli.Usage(c.CommandPath()+" --help shows what it takes", "%q is one argument too many", rest[0])
@@ -149,7 +149,7 @@ func (b *ballot) only(c *cobra.Command, args []string) error {
 // takeCommand makes what stands before the two dashes the name of the election
 // and returns the command behind them. With --election, the dashes may be left
 // out.
-func (b *ballot) takeCommand(c *cobra.Command, args []string) ([]string, error) {
+func (b *electionFlags) takeCommand(c *cobra.Command, args []string) ([]string, error) {
 	hint := fmt.Sprintf("put it behind two dashes: %s NAME -- COMMAND", c.CommandPath())
 	named, command := args, []string(nil)
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
@@ -174,7 +174,7 @@ func (b *ballot) takeCommand(c *cobra.Command, args []string) ([]string, error) 
 
 // candidate is the flags of the commands that want to lead.
 type candidate struct {
-	ballot
+	electionFlags
 	id       string
 	lease    time.Duration
 	priority int
@@ -187,7 +187,7 @@ type candidate struct {
 }
 
 func (v *candidate) add(c *cobra.Command) {
-	v.ballot.add(c)
+	v.electionFlags.add(c)
 	c.Flags().StringVar(&v.id, "id", "", "name of this candidate (default host and process id)")
 	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "for how long a leader that is not heard of any more keeps others out")
 	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to one in line that has more", election.PriorityMax))

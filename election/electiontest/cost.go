@@ -30,7 +30,7 @@ func testCost(t *testing.T, s Suite) {
 		backends[i] = s.Open(t, through)
 		grants[i], _ = s.acquiring(t, backends[i], s.newClaim("cost", fmt.Sprint("w", i)))
 	}
-	settle(links[:], idleFor/3)
+	awaitQuiet(links[:], idleFor/3)
 
 	before := heard(links[:])
 	time.Sleep(idleFor) // what is measured
@@ -54,7 +54,7 @@ func testCost(t *testing.T, s Suite) {
 	s.release(t, backend, held)
 	first := await(t, s, "one of those in line is granted", granted)
 	s.recorder.sampleMs(FigureRelease, election.Now().Sub(released))
-	settle(links[:], idleFor/3)
+	awaitQuiet(links[:], idleFor/3)
 	after = heard(links[:])
 	woken := 0
 	for i := range links {
@@ -82,9 +82,9 @@ func heard(links []Link) []traffic {
 	return all
 }
 
-// settle returns when every link has been used and all are quiet, or after the
+// awaitQuiet returns when every link has been used and all are quiet, or after the
 // limit where those who wait are never quiet.
-func settle(links []Link, limit time.Duration) {
+func awaitQuiet(links []Link, limit time.Duration) {
 	const pause = 100 * time.Millisecond
 	last := heard(links)
 	for end := election.Now().Add(limit); election.Now() < end; {

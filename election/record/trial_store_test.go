@@ -31,7 +31,7 @@ type trialSide struct {
 	record      record.Record
 	version     string
 	incarnation int
-	settled     time.Time // from when on there may be new holders
+	adopted     time.Time // from when on there may be new holders
 	led         bool      // there was one
 	before      []trialCopy
 	changed     chan struct{}
@@ -178,13 +178,13 @@ func (l *trialLink) put(r record.Record, version string, sent time.Time) (string
 	}
 	mine := r.Nonce != "" && r.Nonce == side.record.Nonce
 	if takes := r.Nonce != "" && !mine; takes && mutant != trialNotStrided {
-		switch left := time.Until(side.settled); {
+		switch left := time.Until(side.adopted); {
 		case r.Incarnation != strconv.Itoa(side.incarnation):
 			return "", &record.NotYetError{}
 		case left > 0:
 			return "", &record.NotYetError{After: min(left, 100*time.Millisecond)}
 		}
-	} else if takes && time.Now().Before(side.settled) {
+	} else if takes && time.Now().Before(side.adopted) {
 		return "", &record.NotYetError{After: 100 * time.Millisecond}
 	}
 	if !s.quiet && s.rng.IntN(80) == 0 {
@@ -259,7 +259,7 @@ func (s *trialStore) fail() {
 	}
 	d.before, d.led = nil, false
 	d.incarnation++
-	d.settled = time.Now().Add(trialLease)
+	d.adopted = time.Now().Add(trialLease)
 	d.record, d.version = r, version
 	close(d.changed)
 	d.changed = make(chan struct{})
@@ -275,7 +275,7 @@ func (s *trialStore) part(lasts time.Duration) {
 	lonely := s.main
 	s.lonely = lonely
 	s.main = &trialSide{record: lonely.record, version: lonely.version, incarnation: lonely.incarnation + 1,
-		settled: time.Now().Add(trialLease), changed: make(chan struct{})}
+		adopted: time.Now().Add(trialLease), changed: make(chan struct{})}
 	for _, c := range s.trial.candidates {
 		c.link.lonely = s.rng.IntN(2) == 0
 	}

@@ -62,7 +62,7 @@ func (w Words) mntr(s *server.Server) string {
 // ensembleFigures are those of a server that does not stand alone: first under
 // ZooKeeper's names, then what only Conclave tells.
 func ensembleFigures(st *server.Status, put func(key string, value any)) {
-	put("quorum_size", st.Voters)
+	put("quorum_size", st.Participants)
 	put("looking_count", st.Elections)
 	switch st.Mode {
 	case server.ModeLeader:
@@ -93,7 +93,7 @@ func leaderFigures(st *server.Status, put func(key string, value any)) {
 		case l.Stage != zab.LearnerServing:
 		case l.Observer:
 			observers++
-		case st.Ensemble.Voters().Has(l.Server):
+		case st.Ensemble.Participants().Has(l.Server):
 			followers++
 		default:
 			others++

@@ -184,7 +184,7 @@ func (m *Machine) repliedCall(e *Event) {
 		m.unwatchGone(call, e.Code)
 		return
 	}
-	m.settleWatches(call, e.Code)
+	m.concludeWatches(call, e.Code)
 	if call.Owner != nil {
 		outcome := Applied
 		if e.Code != zk.OK {

@@ -206,9 +206,9 @@ func (m *Machine) notifyRecursive(event zk.Event) {
 	}
 }
 
-// settleWatches does what the reply to a call means for watches: the one it
+// concludeWatches does what the reply to a call means for watches: the one it
 // was to arm is registered, those it was to remove are ended.
-func (m *Machine) settleWatches(call *Call, code zk.Code) {
+func (m *Machine) concludeWatches(call *Call, code zk.Code) {
 	if w := call.Watch; w != nil {
 		switch {
 		case code == zk.OK:

@@ -68,7 +68,7 @@ func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
 	}
-	if err := s.settle(r); err != nil {
+	if err := s.makeDurable(r); err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
 	}
 	s.logAlone = r.NeedsSnapshot
@@ -211,8 +211,8 @@ func (s *Store) replay(r *Recovered) error {
 	}
 }
 
-// settle makes what was recovered durable (S3).
-func (s *Store) settle(r *Recovered) error {
+// makeDurable makes what was recovered durable (S3).
+func (s *Store) makeDurable(r *Recovered) error {
 	if r.Fresh || r.Last < 0 || r.marked {
 		beginning, err := s.takeInitialize()
 		if err == nil && beginning {
@@ -222,7 +222,7 @@ func (s *Store) settle(r *Recovered) error {
 			return err
 		}
 	}
-	if err := txnlog.Settle(s.fs, s.logDir, r.Torn); err != nil {
+	if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn); err != nil {
 		return err
 	}
 	if r.Snapshot.Name == "" {

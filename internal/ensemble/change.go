@@ -12,9 +12,9 @@ import (
 
 // Rules are the settings of a leader that decide which changes it takes.
 type Rules struct {
-	// VotersMin is 2 unless standaloneEnabled is false: an ensemble must not
+	// ParticipantsMin is 2 unless standaloneEnabled is false: an ensemble must not
 	// shrink to a server that would start on its own.
-	VotersMin int
+	ParticipantsMin int
 	// MultiAddress is multiAddress.enabled: servers may have several addresses.
 	MultiAddress bool
 }
@@ -41,7 +41,7 @@ func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code) {
 	switch {
 	case errors.Is(err, errNumber):
 		return nil, zk.ErrMarshalling
-	case err != nil, len(next.Voters()) < rules.VotersMin:
+	case err != nil, len(next.Participants()) < rules.ParticipantsMin:
 		return nil, zk.ErrBadArguments
 	}
 	for i := range next.Members {

@@ -36,7 +36,7 @@ func TestReconfigMakes(t *testing.T) {
 		{"one more by its bare number", " 4 = d:1:2;3 ", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"another in place of one", "server.3=d:1:2;3", "3", "-", line1 + line2 + "server.3=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"the place of one that left", "server.4=10.0.0.3:2888:3888;2181", "3", "-", line1 + line2 + "server.4=10.0.0.3:2888:3888:participant;0.0.0.0:2181\n" + end},
-		{"a voter that becomes an observer", "server.3=10.0.0.3:2888:3888:observer;2181", "-", "-", line1 + line2 + "server.3=10.0.0.3:2888:3888:observer;0.0.0.0:2181\n" + end},
+		{"a participant that becomes an observer", "server.3=10.0.0.3:2888:3888:observer;2181", "-", "-", line1 + line2 + "server.3=10.0.0.3:2888:3888:observer;0.0.0.0:2181\n" + end},
 		{"two at once", "server.4=d:1:2;3,server.5=e:1:2:observer;3", "1", "-", line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\nserver.5=e:1:2:observer;0.0.0.0:3\n" + end},
 		{"addresses of the loopback and of all", "server.4=localhost:2888:3888;2181,server.5=localhost:2888:3888;127.0.0.1:2181,server.6=f:1:2;127.0.0.1:2181", "1", "-",
 			line2 + line3 + "server.4=localhost:2888:3888:participant;0.0.0.0:2181\nserver.5=localhost:2888:3888:participant;127.0.0.1:2181\nserver.6=f:1:2:participant;127.0.0.1:2181\n" + end},
@@ -46,7 +46,7 @@ func TestReconfigMakes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := mustParse(t, three)
-			next, code := before.Change(ask(c.joining, c.leaving, c.members), Rules{VotersMin: 2})
+			next, code := before.Change(ask(c.joining, c.leaving, c.members), Rules{ParticipantsMin: 2})
 			if code != zk.OK || next.Text() != c.want {
 				t.Errorf("%v\n%s", code, next.Text())
 			}
@@ -83,7 +83,7 @@ func TestReconfigIsRefused(t *testing.T) {
 		{"a key that is none", "-", "-", "server.1=a:1:2,server.2=b:1:2,tickTime=5", zk.ErrBadArguments},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, code := mustParse(t, three).Change(ask(c.joining, c.leaving, c.members), Rules{VotersMin: 2}); code != c.want {
+			if _, code := mustParse(t, three).Change(ask(c.joining, c.leaving, c.members), Rules{ParticipantsMin: 2}); code != c.want {
 				t.Errorf("got %v, want %v", code, c.want)
 			}
 		})
@@ -92,24 +92,24 @@ func TestReconfigIsRefused(t *testing.T) {
 
 func TestReconfigFollowsTheRules(t *testing.T) {
 	c := mustParse(t, three)
-	if next, code := c.Change(ask("-", "2,3", "-"), Rules{VotersMin: 1}); code != zk.OK || len(next.Members) != 1 {
+	if next, code := c.Change(ask("-", "2,3", "-"), Rules{ParticipantsMin: 1}); code != zk.OK || len(next.Members) != 1 {
 		t.Error("one server alone:", code)
 	}
-	if _, code := c.Change(ask("server.4=d:1:2|e:1:2;3", "-", "-"), Rules{VotersMin: 2, MultiAddress: true}); code != zk.OK {
+	if _, code := c.Change(ask("server.4=d:1:2|e:1:2;3", "-", "-"), Rules{ParticipantsMin: 2, MultiAddress: true}); code != zk.OK {
 		t.Error("several addresses:", code)
 	}
 	for version, want := range map[int64]zk.Code{-1: zk.OK, 0x100000000: zk.OK, 0: zk.ErrBadVersion, 0x100000001: zk.ErrBadVersion} {
 		request := ask("-", "3", "-")
 		request.ConfigID = version
-		if _, code := c.Change(request, Rules{VotersMin: 2}); code != want {
+		if _, code := c.Change(request, Rules{ParticipantsMin: 2}); code != want {
 			t.Errorf("version %x: %v", version, code)
 		}
 	}
 	groups := mustParse(t, three+"\ngroup.1=1:2:3")
-	if _, code := groups.Change(ask("-", "3", "-"), Rules{VotersMin: 2}); code != zk.ErrBadArguments {
+	if _, code := groups.Change(ask("-", "3", "-"), Rules{ParticipantsMin: 2}); code != zk.ErrBadArguments {
 		t.Error("out of a group:", code)
 	}
-	if next, code := groups.Change(ask("-", "-", three), Rules{VotersMin: 2}); code != zk.OK || next.Groups != nil {
+	if next, code := groups.Change(ask("-", "-", three), Rules{ParticipantsMin: 2}); code != zk.OK || next.Groups != nil {
 		t.Error("from groups to a majority:", code)
 	}
 }

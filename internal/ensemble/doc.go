@@ -11,7 +11,7 @@
 //	E2  Members are in the order of their numbers, and a literal IP address
 //	    has the one form that Java prints, so equal configurations have equal
 //	    texts, and Parse of a Text is the Config it was made of.
-//	E3  With groups, each voter is in exactly one, and none of them names a
+//	E3  With groups, each participant is in exactly one, and none of them names a
 //	    server that does not vote.
 //	E4  The text has no byte that one of the files or messages that carry it
 //	    would read as something else.

@@ -31,9 +31,9 @@ type Config struct {
 	// that began with it; 0 before that.
 	Version int64
 	Members []Member
-	// Groups holds the group of each voter, nil where a plain majority counts.
+	// Groups holds the group of each participant, nil where a plain majority counts.
 	Groups map[quorum.ID]int64
-	// Weights holds what each voter's vote is worth, nil where Groups is. It
+	// Weights holds what each participant's vote is worth, nil where Groups is. It
 	// may name servers that do not vote; those count nothing.
 	Weights map[quorum.ID]int64
 }
@@ -50,21 +50,21 @@ func (c *Config) Member(id quorum.ID) *Member {
 	return &c.Members[at]
 }
 
-// Voters returns who votes.
-func (c *Config) Voters() quorum.IDs {
-	var voters quorum.IDs
+// Participants returns who votes.
+func (c *Config) Participants() quorum.IDs {
+	var participants quorum.IDs
 	for i := range c.Members {
 		if !c.Members[i].Observer {
-			voters = append(voters, c.Members[i].ID)
+			participants = append(participants, c.Members[i].ID)
 		}
 	}
-	return voters
+	return participants
 }
 
-// Quorum returns which voters together are enough.
+// Quorum returns which participants together are enough.
 func (c *Config) Quorum() quorum.Set {
 	if c.Groups == nil {
-		return quorum.NewMajority(c.Voters()...)
+		return quorum.NewMajority(c.Participants()...)
 	}
 	set, err := c.hierarchy()
 	invariant.Check(err == nil, "ensemble E3: a configuration that cannot be counted")
@@ -73,11 +73,11 @@ func (c *Config) Quorum() quorum.Set {
 
 // hierarchy is the quorum of a configuration with groups.
 func (c *Config) hierarchy() (quorum.Set, error) {
-	var voters []quorum.Voter
-	for _, id := range c.Voters() {
-		voters = append(voters, quorum.Voter{ID: id, Group: c.Groups[id], Weight: c.Weights[id]})
+	var participants []quorum.Participant
+	for _, id := range c.Participants() {
+		participants = append(participants, quorum.Participant{ID: id, Group: c.Groups[id], Weight: c.Weights[id]})
 	}
-	return quorum.NewHierarchical(voters...)
+	return quorum.NewHierarchical(participants...)
 }
 
 // WithVersion returns the same configuration as of another version.

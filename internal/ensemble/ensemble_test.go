@@ -71,7 +71,7 @@ func TestGroupsCountByTheirWeight(t *testing.T) {
 	if !set.Enough(quorum.MakeIDs(1, 2, 4, 5)) || set.Enough(quorum.MakeIDs(1, 2, 3, 4)) || set.Enough(quorum.MakeIDs(1, 3, 4, 5, 6)) {
 		t.Error("quorums differ")
 	}
-	if len(set.Voters()) != 5 {
-		t.Errorf("%v vote", set.Voters())
+	if len(set.Participants()) != 5 {
+		t.Errorf("%v vote", set.Participants())
 	}
 }

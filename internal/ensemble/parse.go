@@ -152,10 +152,10 @@ func (b *Builder) Config() (*Config, error) {
 	for _, id := range slices.Sorted(maps.Keys(b.members)) {
 		c.Members = append(c.Members, b.members[id])
 	}
-	if len(c.Members) > quorum.VotersMax {
-		return nil, fmt.Errorf("%d servers are more than %d", len(c.Members), quorum.VotersMax)
+	if len(c.Members) > quorum.ParticipantsMax {
+		return nil, fmt.Errorf("%d servers are more than %d", len(c.Members), quorum.ParticipantsMax)
 	}
-	if len(c.Voters()) == 0 {
+	if len(c.Participants()) == 0 {
 		return nil, fmt.Errorf("%d servers and no participant among them: nobody could vote", len(c.Members))
 	}
 	if b.groups == nil && b.weights == nil {
@@ -170,7 +170,7 @@ func (b *Builder) Config() (*Config, error) {
 	return c, nil
 }
 
-// divide puts c's voters into their groups, with their weights: E3.
+// divide puts c's participants into their groups, with their weights: E3.
 func (b *Builder) divide(c *Config) error {
 	c.Groups, c.Weights = make(map[quorum.ID]int64), make(map[quorum.ID]int64)
 	maps.Copy(c.Weights, b.weights)
@@ -186,7 +186,7 @@ func (b *Builder) divide(c *Config) error {
 			c.Groups[id] = number
 		}
 	}
-	for _, id := range c.Voters() {
+	for _, id := range c.Participants() {
 		if _, grouped := c.Groups[id]; !grouped {
 			return fmt.Errorf("server %d is in no group: with group or weight lines each participant must be", id)
 		}

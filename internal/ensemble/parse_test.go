@@ -94,7 +94,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || again.Text() != c.Text() || !again.Equal(c) || again.Version != c.Version {
 			t.Fatalf("E2: %q became\n%s\nand that %v", text, c.Text(), err)
 		}
-		if len(c.Quorum().Voters()) == 0 {
+		if len(c.Quorum().Participants()) == 0 {
 			t.Fatalf("E1: nobody votes in %q", text)
 		}
 	})

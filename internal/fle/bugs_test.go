@@ -9,20 +9,20 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// alone is one machine of voters 1 to n that heard nobody yet.
+// alone is one machine of participants 1 to n that heard nobody yet.
 type alone struct {
 	t *testing.T
 	m *Machine
 }
 
-func newAlone(t *testing.T, id quorum.ID, voters ...quorum.ID) *alone {
+func newAlone(t *testing.T, id quorum.ID, participants ...quorum.ID) *alone {
 	cfg := Config{ID: id, ResendMinMs: 200, ResendMaxMs: 60_000}
-	return &alone{t, New(cfg, Ensemble{Committed: quorum.NewMajority(voters...), Version: 5})}
+	return &alone{t, New(cfg, Ensemble{Committed: quorum.NewMajority(participants...), Version: 5})}
 }
 
 func (a *alone) look(zxid zk.Zxid, epoch int64) []Effect { return a.m.Step(0, Look{zxid, epoch}) }
 
-func (a *alone) hear(from quorum.ID, state State, leader quorum.ID, zxid zk.Zxid, epoch, round int64) []Effect {
+func (a *alone) receive(from quorum.ID, state State, leader quorum.ID, zxid zk.Zxid, epoch, round int64) []Effect {
 	return a.m.Step(0, Received{from, Notification{State: state, Vote: Vote{leader, zxid, epoch}, Round: round, Version: 2}})
 }
 
@@ -38,32 +38,32 @@ func (a *alone) is(state State, leader quorum.ID) {
 func TestZookeeper261ServersWithoutHistoryElectNobody(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3)
 	a.look(-1, 0)
-	a.hear(2, Looking, 2, -1, 0, 1)
-	a.hear(3, Looking, 3, -1, 0, 1)
+	a.receive(2, Looking, 2, -1, 0, 1)
+	a.receive(3, Looking, 3, -1, 0, 1)
 	a.is(Looking, 1)
-	a.hear(2, Looking, 2, 7, 0, 1)
-	a.hear(3, Looking, 2, 7, 0, 1)
+	a.receive(2, Looking, 2, 7, 0, 1)
+	a.receive(3, Looking, 2, 7, 0, 1)
 	a.is(Looking, 1)
 
 	b := newAlone(t, 1, 1, 2, 3)
 	b.look(4, 0)
-	b.hear(2, Looking, 1, 4, 0, 2) // raises the round to 2, a quorum with 1
+	b.receive(2, Looking, 1, 4, 0, 2) // raises the round to 2, a quorum with 1
 	b.is(Leading, 1)
 	c := newAlone(t, 1, 1, 2, 3)
 	c.look(4, 0)
-	c.hear(3, Looking, 3, -1, 9, 1)
+	c.receive(3, Looking, 3, -1, 9, 1)
 	c.is(Looking, 1)
 }
 
 // 2 and 4 still follow 5, which has died: there is nobody to join.
-func TestZookeeper569ALeaderMustBeHeardLeading(t *testing.T) {
+func TestZookeeper569ALeaderMustSayThatItLeads(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)
-	a.hear(2, Following, 5, 4, 2, 7)
-	a.hear(4, Following, 5, 4, 2, 7)
-	a.hear(3, Following, 5, 4, 2, 7)
+	a.receive(2, Following, 5, 4, 2, 7)
+	a.receive(4, Following, 5, 4, 2, 7)
+	a.receive(3, Following, 5, 4, 2, 7)
 	a.is(Looking, 1)
-	a.hear(5, Leading, 5, 4, 2, 7)
+	a.receive(5, Leading, 5, 4, 2, 7)
 	a.is(Following, 5)
 }
 
@@ -71,8 +71,8 @@ func TestZookeeper569ALeaderMustBeHeardLeading(t *testing.T) {
 func TestZookeeper975And1514AnOldVoteMakesNobodyLeader(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3)
 	a.look(4, 1)
-	a.hear(2, Following, 1, 4, 1, 3)
-	a.hear(3, Following, 1, 4, 1, 3)
+	a.receive(2, Following, 1, 4, 1, 3)
+	a.receive(3, Following, 1, 4, 1, 3)
 	a.is(Looking, 1)
 	if a.m.Round() != 1 {
 		t.Fatalf("round %d was taken from an old vote", a.m.Round())
@@ -83,8 +83,8 @@ func TestZookeeper975And1514AnOldVoteMakesNobodyLeader(t *testing.T) {
 // other.
 func TestZookeeper1419TheOrderOfVotesIsTransitive(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
-	set, err := quorum.NewHierarchical(quorum.Voter{ID: 1, Weight: 1}, quorum.Voter{ID: 2, Weight: 1},
-		quorum.Voter{ID: 3, Weight: 0}, quorum.Voter{ID: 4, Weight: 2})
+	set, err := quorum.NewHierarchical(quorum.Participant{ID: 1, Weight: 1}, quorum.Participant{ID: 2, Weight: 1},
+		quorum.Participant{ID: 3, Weight: 0}, quorum.Participant{ID: 4, Weight: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,32 +113,32 @@ func TestZookeeper1419TheOrderOfVotesIsTransitive(t *testing.T) {
 func TestZookeeper1732And1818ZxidAndRoundOfAFollowerDoNotCount(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)
-	a.hear(2, Following, 5, 3, 2, 7)
-	a.hear(3, Following, 5, 9, 2, 8)
+	a.receive(2, Following, 5, 3, 2, 7)
+	a.receive(3, Following, 5, 9, 2, 8)
 	a.is(Looking, 1)
-	a.hear(5, Leading, 5, 4, 2, 6)
+	a.receive(5, Leading, 5, 4, 2, 6)
 	a.is(Following, 5)
 
 	b := newAlone(t, 1, 1, 2, 3)
 	b.look(4, 1)
-	b.hear(2, Following, 3, 4, 1, 7) // not in step yet
-	b.hear(3, Leading, 3, 4, 2, 7)
+	b.receive(2, Following, 3, 4, 1, 7) // not in step yet
+	b.receive(3, Leading, 3, 4, 2, 7)
 	b.is(Looking, 1)
 
 	c := newAlone(t, 2, 1, 2, 3)
 	c.look(4, 1)
-	c.hear(3, Looking, 3, 4, 1, 1)
+	c.receive(3, Looking, 3, 4, 1, 1)
 	c.is(Following, 3)
 	c.m.Step(0, Synced{2})
-	for _, e := range c.hear(1, Looking, 1, 4, 1, 1) {
+	for _, e := range c.receive(1, Looking, 1, 4, 1, 1) {
 		if send, ok := e.(Send); !ok || send.Epoch != 2 || send.Leader != 3 {
 			t.Fatalf("a latecomer is told %v", e)
 		}
 	}
 }
 
-// Observers speak to voters only, and an observer's word is not counted.
-func TestZookeeper1807ObserversDialNobodyButVoters(t *testing.T) {
+// Observers speak to participants only, and an observer's word is not counted.
+func TestZookeeper1807ObserversDialNobodyButParticipants(t *testing.T) {
 	observer := New(Config{ID: 9, Observer: true, ResendMinMs: 1}, Ensemble{Committed: quorum.NewMajority(1, 2, 3)})
 	for _, e := range observer.Step(0, Look{4, 1}) {
 		if send, ok := e.(Send); !ok || send.To > 3 {
@@ -150,22 +150,22 @@ func TestZookeeper1807ObserversDialNobodyButVoters(t *testing.T) {
 	}
 	a := newAlone(t, 1, 1, 2, 3)
 	a.look(4, 1)
-	a.hear(9, Looking, 1, 4, 1, 1)
-	a.hear(2, Observing, 1, 4, 1, 1)
-	a.hear(9, Following, 1, 4, 1, 1)
+	a.receive(9, Looking, 1, 4, 1, 1)
+	a.receive(2, Observing, 1, 4, 1, 1)
+	a.receive(9, Following, 1, 4, 1, 1)
 	a.is(Looking, 1)
 }
 
-// Seen with ZooKeeper 3.8.6: voters that look answer an observer with the vote
+// Seen with ZooKeeper 3.8.6: participants that look answer an observer with the vote
 // for the leader that has just died, and with the new round.
 func TestAnObserverDoesNotElectTheDeadLeaderOfOthers(t *testing.T) {
 	o := &alone{t, New(Config{ID: 9, Observer: true, ResendMinMs: 200}, Ensemble{Committed: quorum.NewMajority(1, 2, 3)})}
 	o.look(4, 1)
-	o.hear(1, Looking, 3, 4, 1, 2)
-	o.hear(2, Looking, 3, 4, 1, 2)
+	o.receive(1, Looking, 3, 4, 1, 2)
+	o.receive(2, Looking, 3, 4, 1, 2)
 	o.is(Looking, nobody)
-	o.hear(1, Following, 2, 4, 1, 2)
-	o.hear(2, Leading, 2, 4, 1, 2)
+	o.receive(1, Following, 2, 4, 1, 2)
+	o.receive(2, Leading, 2, 4, 1, 2)
 	o.is(Observing, 2)
 }
 
@@ -176,7 +176,7 @@ func TestZookeeper1810OldAndNewFormatsAreCountedTogether(t *testing.T) {
 	for _, from := range []quorum.ID{2, 3} {
 		a.m.Step(0, Received{from, Notification{State: Following, Vote: Vote{5, 4, 0}, Round: 7}})
 	}
-	a.hear(5, Leading, 5, 4, 2, 7)
+	a.receive(5, Leading, 5, 4, 2, 7)
 	a.is(Following, 5)
 }
 
@@ -205,16 +205,16 @@ func TestZookeeper2212And1783ConfigurationsAreAdoptedOnlyWhileLooking(t *testing
 			t.Fatalf("case %d: %d", i, got)
 		}
 	}
-	a.hear(3, Looking, 2, 9, 1, 1)
+	a.receive(3, Looking, 2, 9, 1, 1)
 	a.is(Following, 2)
 	if adopts(a.m.Step(0, with(99, 9))) != 0 {
 		t.Fatal("adopted while following")
 	}
 }
 
-// A voter that elected this server and looks again is told of; the vote that
+// A participant that elected this server and looks again is told of; the vote that
 // elected it, delivered late, is not.
-func TestZookeeper3109ALeaderHearsOfDisloyalVoters(t *testing.T) {
+func TestZookeeper3109ALeaderLearnsOfDisloyalParticipants(t *testing.T) {
 	disloyal := func(effects []Effect) bool {
 		for _, e := range effects {
 			if _, ok := e.(Disloyal); ok {
@@ -225,12 +225,12 @@ func TestZookeeper3109ALeaderHearsOfDisloyalVoters(t *testing.T) {
 	}
 	a := newAlone(t, 3, 1, 2, 3)
 	a.look(4, 1)
-	a.hear(2, Looking, 3, 4, 1, 1)
+	a.receive(2, Looking, 3, 4, 1, 1)
 	a.is(Leading, 3)
-	if disloyal(a.hear(2, Looking, 3, 4, 1, 1)) || disloyal(a.hear(1, Looking, 1, 4, 1, 9)) {
+	if disloyal(a.receive(2, Looking, 3, 4, 1, 1)) || disloyal(a.receive(1, Looking, 1, 4, 1, 9)) {
 		t.Fatal("no supporter has left")
 	}
-	left := a.hear(2, Looking, 1, 9, 1, 1)
+	left := a.receive(2, Looking, 1, 9, 1, 1)
 	if !disloyal(left) {
 		t.Fatal("a supporter left unseen")
 	}
@@ -241,9 +241,9 @@ func TestZookeeper3109ALeaderHearsOfDisloyalVoters(t *testing.T) {
 
 	b := newAlone(t, 3, 1, 2, 3)
 	b.look(4, 1)
-	b.hear(2, Looking, 3, 4, 1, 1)
-	b.hear(1, Following, 3, 4, 1, 1)
-	if left := b.hear(2, Looking, 2, 4, 1, 2); !disloyal(left) || slices.Contains(left, Effect(Doubt{3})) {
+	b.receive(2, Looking, 3, 4, 1, 1)
+	b.receive(1, Following, 3, 4, 1, 1)
+	if left := b.receive(2, Looking, 2, 4, 1, 2); !disloyal(left) || slices.Contains(left, Effect(Doubt{3})) {
 		t.Fatalf("1 and 3 are a quorum: %v", left)
 	}
 }
@@ -253,18 +253,18 @@ func TestZookeeper3109ALeaderHearsOfDisloyalVoters(t *testing.T) {
 func TestZookeeper3537VotesOfThisRoundAreJudgedAmongThemselves(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)
-	a.hear(5, Leading, 5, 4, 8, 6) // another round and epoch
-	a.hear(2, Following, 5, 4, 2, 1)
-	a.hear(3, Following, 5, 4, 2, 1)
-	a.hear(4, Following, 5, 4, 2, 1)
+	a.receive(5, Leading, 5, 4, 8, 6) // another round and epoch
+	a.receive(2, Following, 5, 4, 2, 1)
+	a.receive(3, Following, 5, 4, 2, 1)
+	a.receive(4, Following, 5, 4, 2, 1)
 	a.is(Looking, 1)
-	a.hear(5, Leading, 5, 4, 2, 1)
+	a.receive(5, Leading, 5, 4, 2, 1)
 	a.is(Following, 5)
 }
 
 func TestWhatNoPeerWouldSayIsDropped(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3)
-	if got := a.hear(9, Looking, 2, 4, 1, 1); len(got) != 0 {
+	if got := a.receive(9, Looking, 2, 4, 1, 1); len(got) != 0 {
 		t.Fatal("acted before the first Look")
 	}
 	a.look(4, 1)
@@ -276,11 +276,11 @@ func TestWhatNoPeerWouldSayIsDropped(t *testing.T) {
 			t.Fatalf("%+v: %v", n, got)
 		}
 	}
-	a.hear(1, Looking, 3, 9, 9, 9) // from itself
-	a.hear(2, Looking, 77, 9, 9, 1)
+	a.receive(1, Looking, 3, 9, 9, 9) // from itself
+	a.receive(2, Looking, 77, 9, 9, 1)
 	a.is(Looking, 1)
 	for id := range quorum.ID(1000) {
-		a.hear(id+100, Looking, 1, 4, 1, 1)
+		a.receive(id+100, Looking, 1, 4, 1, 1)
 	}
 	if len(a.m.asked) > AskersMax+3 {
 		t.Fatalf("F7: %d askers are remembered", len(a.m.asked))
@@ -298,9 +298,9 @@ func TestOneForgedRoundDoesNotEndElections(t *testing.T) {
 				elected++
 			}
 		}
-		voters := quorum.NewMajority(1, 2, 3)
+		participants := quorum.NewMajority(1, 2, 3)
 		for id := quorum.ID(1); id <= 3; id++ {
-			w.add(id, Config{ResendMinMs: 200, ResendMaxMs: 1000}, Ensemble{Committed: voters})
+			w.add(id, Config{ResendMinMs: 200, ResendMaxMs: 1000}, Ensemble{Committed: participants})
 		}
 		forged := Notification{State: Looking, Vote: Vote{3, zk.MakeZxid(1, 3), 1}, Round: round, Version: 2}
 		for try := 1; try <= 3; try++ {
@@ -310,9 +310,9 @@ func TestOneForgedRoundDoesNotEndElections(t *testing.T) {
 			}
 			w.step(1, Received{2, forged})
 			w.step(2, Received{3, Notification{State: Leading, Vote: forged.Vote, Round: round, Version: 2}})
-			w.settle()
+			w.quiesce()
 			w.advance(2000)
-			w.settle()
+			w.quiesce()
 			if elected != 3*try {
 				t.Fatalf("round %d: %d decisions in %d elections of 3 servers", round, elected, try)
 			}

@@ -1,4 +1,4 @@
-// Package fle elects a leader among the voters of an ensemble: ZooKeeper's fast
+// Package fle elects a leader among the participants of an ensemble: ZooKeeper's fast
 // leader election.
 //
 // A Machine is one server's part: a state machine that takes an Event and the
@@ -25,12 +25,12 @@
 //	F4  Whoever joins a leadership that others tell of has heard a quorum that
 //	    follows it, or in this round votes for it, and the leader itself as
 //	    LEADING (ZOOKEEPER-569).
-//	F5  A server makes itself leader only as a voter with weight, and only in
+//	F5  A server makes itself leader only as a participant with weight, and only in
 //	    the round it is in (ZOOKEEPER-975, 1514).
 //	F6  Votes with zxid -1, of servers without a history that can be trusted,
 //	    are neither counted nor taken over (ZOOKEEPER-261).
-//	F7  What is remembered is bounded by the number of voters and AskersMax.
-//	F8  Only a voter's word is counted, and only for a voter. A server without
+//	F7  What is remembered is bounded by the number of participants and AskersMax.
+//	F8  Only a participant's word is counted, and only for a participant. A server without
 //	    a vote does not count votes, it joins a leadership: Apache's servers
 //	    answer it with their last leader while they look for another.
 //	F9  A configuration that was only heard of lets its servers vote and lead;
@@ -43,11 +43,11 @@
 // # What differs from Apache's, inside the protocol
 //
 // FinalizeMs is a courtesy that avoids a second try when a better vote is still
-// on its way. It may be 0, and is skipped when every voter agrees. Whoever asked
-// during an election, an observer or a late voter, is told of the outcome when
+// on its way. It may be 0, and is skipped when every participant agrees. Whoever asked
+// during an election, an observer or a late participant, is told of the outcome when
 // there is one, and does not have to ask again. A vote that comes while this
 // server does not look yet is heard when it does. A peer that elected a server
 // which then votes for another one says so (Doubt) instead of dialing in vain.
 // The round is not set back when an ensemble with a lower one is joined (F1), and
-// is the one that a settled server says.
+// is the one that a server that has decided says.
 package fle

@@ -14,9 +14,9 @@ type Ensemble struct {
 	// Seen is the one that is proposed to follow; nil if there is none newer
 	// than Committed.
 	Seen quorum.Set
-	// Heard is one that a peer has proposed in its log, and this server has not:
+	// Learned is one that a peer has proposed in its log, and this server has not:
 	// its servers vote and can lead, but nothing needs its quorum. Nil for none.
-	Heard quorum.Set
+	Learned quorum.Set
 	// Version is that of Committed, and Config its text, which goes out with
 	// every notification.
 	Version int64
@@ -56,7 +56,7 @@ type (
 
 	// Appointed says that a reconfiguration made this server's leader, itself
 	// or another, without an election. It is ignored before the first Look and
-	// when that leader is no voter with weight.
+	// when that leader is no participant with weight.
 	Appointed struct {
 		Leader quorum.ID
 		Zxid   zk.Zxid
@@ -107,10 +107,10 @@ type (
 		Config  string
 	}
 
-	// Hear says that a voter has a configuration in its log that is newer than any
+	// Learned says that a participant has a configuration in its log that is newer than any
 	// this server has, and this server is looking: say Reconfigured with it as
 	// Heard. Said once per version in an election.
-	Hear struct {
+	Learned struct {
 		From    quorum.ID
 		Version int64
 		Config  string
@@ -121,15 +121,15 @@ type (
 	// so many supporters that nobody else can join. It comes only before Synced.
 	Doubt struct{ Leader quorum.ID }
 
-	// Disloyal says that a voter which was for this leader is looking again, or
+	// Disloyal says that a participant which was for this leader is looking again, or
 	// follows another (ZOOKEEPER-3109).
-	Disloyal struct{ Voter quorum.ID }
+	Disloyal struct{ Participant quorum.ID }
 )
 
 func (Send) effect()     {}
 func (Elected) effect()  {}
 func (Adopt) effect()    {}
-func (Hear) effect()     {}
+func (Learned) effect()  {}
 func (Doubt) effect()    {}
 func (Disloyal) effect() {}
 
@@ -142,6 +142,6 @@ func (e Elected) String() string {
 	return fmt.Sprintf("%s %v %v round=%d", verb, e.State, e.Vote, e.Round)
 }
 func (e Adopt) String() string    { return fmt.Sprintf("ADOPT config=%d of %d", e.Version, e.From) }
-func (e Hear) String() string     { return fmt.Sprintf("HEAR config=%d of %d", e.Version, e.From) }
+func (e Learned) String() string  { return fmt.Sprintf("LEARNED config=%d of %d", e.Version, e.From) }
 func (e Doubt) String() string    { return fmt.Sprintf("DOUBT %d", e.Leader) }
-func (e Disloyal) String() string { return fmt.Sprintf("DISLOYAL %d", e.Voter) }
+func (e Disloyal) String() string { return fmt.Sprintf("DISLOYAL %d", e.Participant) }

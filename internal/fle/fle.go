@@ -46,16 +46,16 @@ type Machine struct {
 	round int64 // the logical clock (F1)
 
 	// While looking.
-	initial     Vote  // own vote at the start
-	proposal    Vote  // own vote now (F2)
-	heard       tally // of this round
-	established tally // of servers that follow or lead, of any round
-	resendMs    int64 // when the proposal is sent again
-	resendGapMs int64
-	finalizeMs  int64 // when the quorum is final; 0 without one
-	roundEndMs  int64 // when the round is given up; 0 unless a change of the ensemble is proposed
-	adopted     int64 // highest version that Adopt was said for
-	hearsay     int64 // highest version that Hear was said for in this election
+	initial        Vote  // own vote at the start
+	proposal       Vote  // own vote now (F2)
+	votes          tally // of this round
+	established    tally // of servers that follow or lead, of any round
+	resendMs       int64 // when the proposal is sent again
+	resendGapMs    int64
+	finalizeMs     int64 // when the quorum is final; 0 without one
+	roundEndMs     int64 // when the round is given up; 0 unless a change of the ensemble is proposed
+	adopted        int64 // highest version that Adopt was said for
+	learnedVersion int64 // highest version that Learned was said for in this election
 
 	// While following, leading or observing.
 	current      Vote
@@ -79,33 +79,33 @@ func New(cfg Config, ensemble Ensemble) *Machine {
 	return m
 }
 
-// handler is the reaction to one notification of a voter.
+// handler is the reaction to one notification of a participant.
 type handler func(m *Machine, nowMs int64, from quorum.ID, n *Notification)
 
 // handlers has a reaction for each own state and each state of the sender. All
 // cells are filled: what is ignored is ignored by name.
 var handlers = [states][states]handler{
 	Looking: {
-		Looking:   (*Machine).lookingHearsLooking,
-		Following: (*Machine).lookingHearsDecided,
-		Leading:   (*Machine).lookingHearsDecided,
+		Looking:   (*Machine).lookingReceivesLooking,
+		Following: (*Machine).lookingReceivesDecided,
+		Leading:   (*Machine).lookingReceivesDecided,
 		Observing: (*Machine).ignore,
 	},
 	Following: {
-		Looking:   (*Machine).followingHearsLooking,
-		Following: (*Machine).followingHearsFollowing,
+		Looking:   (*Machine).followingReceivesLooking,
+		Following: (*Machine).followingReceivesFollowing,
 		Leading:   (*Machine).ignore,
 		Observing: (*Machine).ignore,
 	},
 	Leading: {
-		Looking:   (*Machine).leadingHearsLooking,
-		Following: (*Machine).leadingHearsDecided,
-		Leading:   (*Machine).leadingHearsDecided,
+		Looking:   (*Machine).leadingReceivesLooking,
+		Following: (*Machine).leadingReceivesDecided,
+		Leading:   (*Machine).leadingReceivesDecided,
 		Observing: (*Machine).ignore,
 	},
 	Observing: {
-		Looking:   (*Machine).followingHearsLooking,
-		Following: (*Machine).followingHearsFollowing,
+		Looking:   (*Machine).followingReceivesLooking,
+		Following: (*Machine).followingReceivesFollowing,
 		Leading:   (*Machine).ignore,
 		Observing: (*Machine).ignore,
 	},
@@ -120,7 +120,7 @@ func checkHandlers() {
 }
 
 // ignore is for what says nothing new: the word of an observer, and of servers
-// that are settled when this one is too.
+// that have decided when this one has too.
 func (m *Machine) ignore(int64, quorum.ID, *Notification) {}
 
 // Step takes one event at the given time and returns what to do. The slice is
@@ -129,7 +129,7 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 	m.out = m.out[:0]
 	switch e := event.(type) {
 	case Look:
-		m.hearsay = 0
+		m.learnedVersion = 0
 		m.onLook(nowMs, e)
 	case Received:
 		m.onReceived(nowMs, e.From, &e.Notification)
@@ -175,13 +175,13 @@ func (m *Machine) WakeMs() (int64, bool) {
 	return wakeMs, true
 }
 
-// voter says whether this server votes.
-func (m *Machine) voter() bool { return m.set.Voters().Has(m.cfg.ID) }
+// participant says whether this server votes.
+func (m *Machine) participant() bool { return m.set.Participants().Has(m.cfg.ID) }
 
 // configure takes over a configuration.
 func (m *Machine) configure(e Ensemble) {
 	m.ensemble = e
-	m.set = quorum.NewWidened(quorum.NewJoint(e.Committed, e.Seen), e.Heard)
+	m.set = quorum.NewWidened(quorum.NewJoint(e.Committed, e.Seen), e.Learned)
 }
 
 // onReconfigured takes over a configuration. An election that is under way
@@ -190,7 +190,7 @@ func (m *Machine) configure(e Ensemble) {
 // not rely on another one's round to grow).
 func (m *Machine) onReconfigured(nowMs int64, e Reconfigured) {
 	m.configure(e.Ensemble)
-	maps.DeleteFunc(m.early, func(id quorum.ID, _ early) bool { return !m.set.Voters().Has(id) })
+	maps.DeleteFunc(m.early, func(id quorum.ID, _ early) bool { return !m.set.Participants().Has(id) })
 	if m.state == Looking && m.look != nil {
 		m.onLook(nowMs, *m.look)
 	}
@@ -206,7 +206,7 @@ func (m *Machine) onAppointed(nowMs int64, e Appointed) {
 	if m.state == Looking {
 		epoch, round = m.look.Epoch, m.round
 	}
-	m.settle(nowMs, Elected{Vote: Vote{e.Leader, e.Zxid, epoch}, Round: round, Joined: true}, nil)
+	m.takeRole(nowMs, Elected{Vote: Vote{e.Leader, e.Zxid, epoch}, Round: round, Joined: true}, nil)
 }
 
 // onSynced puts the established epoch into the vote: else a latecomer would see

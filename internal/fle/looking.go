@@ -13,14 +13,14 @@ func (m *Machine) onLook(nowMs int64, e Look) {
 	m.look = &e
 	m.state = Looking
 	m.established = make(tally)
-	m.asked = slices.DeleteFunc(m.asked, func(a asker) bool { return m.set.Voters().Has(a.id) })
+	m.asked = slices.DeleteFunc(m.asked, func(a asker) bool { return m.set.Participants().Has(a.id) })
 	m.synced = false
 	m.initial = noVote
-	if m.voter() {
+	if m.participant() {
 		m.initial = Vote{m.cfg.ID, e.Zxid, e.Epoch}
 	}
 	m.startRound(nowMs, m.round+1, m.initial)
-	m.hearEarly(nowMs)
+	m.takeEarly(nowMs)
 }
 
 // early is a vote that came before this server looked.
@@ -29,7 +29,7 @@ type early struct {
 	atMs int64
 }
 
-// keepEarly remembers the last vote of a voter that looks, while this server
+// keepEarly remembers the last vote of a participant that looks, while this server
 // does not: servers notice the loss of a leader one after the other, and the
 // first one's vote would be lost until it is patient no more. The same holds for
 // whom it follows since a later round than this server's: it says so only once.
@@ -41,14 +41,14 @@ func (m *Machine) keepEarly(nowMs int64, from quorum.ID, n *Notification) {
 	}
 }
 
-// hearEarly hears those words now, first of who follows already: votes for one
+// takeEarly hears those words now, first of who follows already: votes for one
 // that follows another must not decide. A vote that is older than the longest
 // pause would have been repeated if it were still meant.
-func (m *Machine) hearEarly(nowMs int64) {
+func (m *Machine) takeEarly(nowMs int64) {
 	heard := m.early
 	m.early = make(map[quorum.ID]early)
 	for _, looking := range []bool{false, true} {
-		for _, id := range m.set.Voters() {
+		for _, id := range m.set.Participants() {
 			e, ok := heard[id]
 			if ok && (e.n.State == Looking) == looking && nowMs-e.atMs <= m.cfg.ResendMaxMs && m.state == Looking {
 				m.onReceived(nowMs, id, &e.n)
@@ -83,30 +83,30 @@ func (m *Machine) startRound(nowMs, round int64, first Vote) {
 	invariant.Check(round > m.round, "F1: the round does not grow")
 	m.round = round
 	m.roundEndMs = 0
-	if (m.ensemble.Seen != nil || m.ensemble.Heard != nil) && m.voter() {
+	if (m.ensemble.Seen != nil || m.ensemble.Learned != nil) && m.participant() {
 		m.roundEndMs = nowMs + roundResends*m.cfg.ResendMinMs
 	}
-	m.heard = make(tally)
+	m.votes = make(tally)
 	m.propose(nowMs, first)
 }
 
-// propose makes a vote the own one and tells all voters.
+// propose makes a vote the own one and tells all participants.
 func (m *Machine) propose(nowMs int64, v Vote) {
 	m.proposal = v
 	m.finalizeMs = 0
 	m.resendGapMs = m.cfg.ResendMinMs
-	if m.voter() && trusted(v.Zxid) {
-		m.heard[m.cfg.ID] = ballot{v, m.round, Looking, versionSent}
+	if m.participant() && trusted(v.Zxid) {
+		m.votes[m.cfg.ID] = lastVote{v, m.round, Looking, versionSent}
 	}
 	m.broadcast(nowMs)
 	m.count(nowMs)
 }
 
-// broadcast tells all voters the present proposal. Nobody else is told without
+// broadcast tells all participants the present proposal. Nobody else is told without
 // asking: observers that dial each other make storms (ZOOKEEPER-1807).
 func (m *Machine) broadcast(nowMs int64) {
 	n := m.notification()
-	for _, id := range m.set.Voters() {
+	for _, id := range m.set.Participants() {
 		if id != m.cfg.ID {
 			m.out = append(m.out, Send{id, n})
 		}
@@ -120,15 +120,15 @@ func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > min(roundMax, m.round+roundJumpMax) {
 		return
 	}
-	m.hear(from, n)
-	voter := m.set.Voters().Has(from)
-	if voter && (m.look == nil || m.state != Looking) {
+	m.learnConfig(from, n)
+	participant := m.set.Participants().Has(from)
+	if participant && (m.look == nil || m.state != Looking) {
 		m.keepEarly(nowMs, from, n)
 	}
 	if m.look == nil || m.adopt(from, n) {
 		return
 	}
-	if !voter {
+	if !participant {
 		if n.State == Looking {
 			m.answer(nowMs, from, n.Round)
 		}
@@ -153,34 +153,34 @@ func (m *Machine) adopt(from quorum.ID, n *Notification) bool {
 	return true
 }
 
-// hear tells of a configuration that is proposed in the log of a voter. The
+// learnConfig reports a configuration that is proposed in the log of a participant. The
 // message is not used up by that. Once per version: it may be of no use.
-func (m *Machine) hear(from quorum.ID, n *Notification) {
-	known := max(m.ensemble.Version, m.ensemble.SeenVersion, m.hearsay)
-	if m.state != Looking || m.look == nil || n.ProposedVersion <= known || !m.ensemble.Committed.Voters().Has(from) {
+func (m *Machine) learnConfig(from quorum.ID, n *Notification) {
+	known := max(m.ensemble.Version, m.ensemble.SeenVersion, m.learnedVersion)
+	if m.state != Looking || m.look == nil || n.ProposedVersion <= known || !m.ensemble.Committed.Participants().Has(from) {
 		return
 	}
-	m.hearsay = n.ProposedVersion
-	m.out = append(m.out, Hear{from, n.ProposedVersion, n.Proposed})
+	m.learnedVersion = n.ProposedVersion
+	m.out = append(m.out, Learned{from, n.ProposedVersion, n.Proposed})
 }
 
-// lookingHearsLooking counts the vote of a peer in this round, and takes over a
+// lookingReceivesLooking counts the vote of a peer in this round, and takes over a
 // better one.
-func (m *Machine) lookingHearsLooking(nowMs int64, from quorum.ID, n *Notification) {
+func (m *Machine) lookingReceivesLooking(nowMs int64, from quorum.ID, n *Notification) {
 	delete(m.established, from) // it follows nobody any more
-	if !m.voter() {
+	if !m.participant() {
 		return // it waits for an outcome (F8)
 	}
 	if n.Round < m.round {
-		delete(m.heard, from)
+		delete(m.votes, from)
 		m.out = append(m.out, Send{from, m.notification()})
 		m.count(nowMs)
 		return
 	}
-	if !m.set.Voters().Has(n.Leader) || !trusted(n.Zxid) || !trusted(m.initial.Zxid) {
+	if !m.set.Participants().Has(n.Leader) || !trusted(n.Zxid) || !trusted(m.initial.Zxid) {
 		return
 	}
-	b := ballotOf(n)
+	b := lastVoteOf(n)
 	switch {
 	case n.Round > m.round:
 		// Compared with the first vote, not with the proposal: that one was
@@ -192,7 +192,7 @@ func (m *Machine) lookingHearsLooking(nowMs int64, from quorum.ID, n *Notificati
 		m.startRound(nowMs, n.Round, first)
 	case n.beats(m.proposal, m.preferred(m.round), m.set):
 		m.propose(nowMs, n.Vote)
-	case n.Vote != m.proposal && m.heard[from] == b:
+	case n.Vote != m.proposal && m.votes[from] == b:
 		// It repeats a vote that is not the best: what was sent did not reach
 		// it, and the own pause may be long by now.
 		m.answer(nowMs, from, n.Round)
@@ -200,10 +200,10 @@ func (m *Machine) lookingHearsLooking(nowMs int64, from quorum.ID, n *Notificati
 	if m.state != Looking {
 		return
 	}
-	m.heard[from] = b
+	m.votes[from] = b
 	m.count(nowMs)
-	if leader := m.heard[m.proposal.Leader]; m.state == Looking && leader.state == Leading {
-		m.joins(nowMs, m.heard, leader, sameInRound) // the last vote that was missing
+	if leader := m.votes[m.proposal.Leader]; m.state == Looking && leader.state == Leading {
+		m.joins(nowMs, m.votes, leader, sameInRound) // the last vote that was missing
 	}
 }
 
@@ -214,7 +214,7 @@ func (m *Machine) count(nowMs int64) {
 		m.finalizeMs = 0
 		return
 	}
-	if m.waitMs() == 0 || len(agreed) == len(m.set.Voters()) {
+	if m.waitMs() == 0 || len(agreed) == len(m.set.Participants()) {
 		m.decide(nowMs, agreed)
 		return
 	}
@@ -234,8 +234,8 @@ func (m *Machine) waitMs() int64 {
 
 // agreed returns who votes as this server does; nil if that is not enough.
 func (m *Machine) agreed() quorum.IDs {
-	own := ballot{m.proposal, m.round, Looking, versionSent}
-	agreed := m.heard.agreeing(m.set.Voters(), own, sameVote)
+	own := lastVote{m.proposal, m.round, Looking, versionSent}
+	agreed := m.votes.agreeing(m.set.Participants(), own, sameVote)
 	if m.set.Weight(m.proposal.Leader) == 0 || !m.set.Enough(agreed) || m.declined(m.proposal.Leader) {
 		return nil
 	}
@@ -250,22 +250,22 @@ func (m *Machine) declined(leader quorum.ID) bool {
 	return ok && b.round >= m.round && b.Leader != leader
 }
 
-// lookingHearsDecided counts the word of a server that follows or leads: in
+// lookingReceivesDecided counts the word of a server that follows or leads: in
 // this round as a vote like others, and in any round as news of an ensemble
 // that can be joined.
-func (m *Machine) lookingHearsDecided(nowMs int64, from quorum.ID, n *Notification) {
-	if !m.set.Voters().Has(n.Leader) {
+func (m *Machine) lookingReceivesDecided(nowMs int64, from quorum.ID, n *Notification) {
+	if !m.set.Participants().Has(n.Leader) {
 		return
 	}
-	b := ballotOf(n)
+	b := lastVoteOf(n)
 	switch {
 	case n.Round > m.round:
-		delete(m.heard, from) // it has left this round, and what it voted in it
+		delete(m.votes, from) // it has left this round, and what it voted in it
 	case n.Round == m.round:
 		// Judged by this round's own votes, not by those of any round
 		// (ZOOKEEPER-3537).
-		m.heard[from] = b
-		if m.joins(nowMs, m.heard, b, sameInRound) {
+		m.votes[from] = b
+		if m.joins(nowMs, m.votes, b, sameInRound) {
 			return
 		}
 	}
@@ -279,8 +279,8 @@ func (m *Machine) lookingHearsDecided(nowMs int64, from quorum.ID, n *Notificati
 // joins joins the leadership that b tells of if a quorum does, and the leader
 // says so itself (F4). A quorum of the configuration in force is enough: one that
 // is proposed may be in this server's log alone, and never come.
-func (m *Machine) joins(nowMs int64, t tally, b ballot, same func(a, b ballot) bool) bool {
-	agreed := t.agreeing(m.set.Voters(), b, same)
+func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVote) bool) bool {
+	agreed := t.agreeing(m.set.Participants(), b, same)
 	if m.set.Weight(b.Leader) == 0 || !m.ensemble.Committed.Enough(agreed) {
 		return false
 	}
@@ -296,7 +296,7 @@ func (m *Machine) joins(nowMs int64, t tally, b ballot, same func(a, b ballot) b
 	if b.round > m.round {
 		m.round = b.round
 	}
-	m.settle(nowMs, Elected{Vote: b.Vote, Round: b.round, Joined: true}, agreed)
+	m.takeRole(nowMs, Elected{Vote: b.Vote, Round: b.round, Joined: true}, agreed)
 	m.tellOthers(agreed)
 	return true
 }

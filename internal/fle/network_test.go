@@ -95,9 +95,9 @@ func (w *network) waiting() []link {
 	return found
 }
 
-// settle delivers in trips: everything that is under way, then what that
+// quiesce delivers in trips: everything that is under way, then what that
 // brought, until nothing moves. It returns how many trips that took.
-func (w *network) settle() int {
+func (w *network) quiesce() int {
 	trips := 0
 	for ; trips < 100; trips++ {
 		ways := w.waiting()

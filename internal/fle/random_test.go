@@ -15,7 +15,7 @@ import (
 // that does not lead, or with too few followers.
 const patienceMs = 300
 
-// cast names one life of a voter in one round.
+// cast names one life of a participant in one round.
 type cast struct {
 	id    quorum.ID
 	life  int
@@ -26,15 +26,15 @@ type cast struct {
 // and the ghost record that safety is checked against.
 type world struct {
 	*network
-	t       *testing.T
-	r       *rand.Rand
-	set     quorum.Set
-	voters  quorum.IDs
-	last    map[link]Notification // what a new connection repeats
-	oneSlot bool
-	history map[quorum.ID]Look
-	sinceMs map[quorum.ID]int64 // when the present role began to look wrong
-	epoch   int64
+	t            *testing.T
+	r            *rand.Rand
+	set          quorum.Set
+	participants quorum.IDs
+	last         map[link]Notification // what a new connection repeats
+	oneSlot      bool
+	history      map[quorum.ID]Look
+	sinceMs      map[quorum.ID]int64 // when the present role began to look wrong
+	epoch        int64
 
 	life     map[quorum.ID]int
 	votes    map[cast][]Vote
@@ -53,22 +53,22 @@ func newWorld(t *testing.T, seed int64) *world {
 		deciders: make(map[int64]map[quorum.ID]quorum.ID), reborn: make(map[int64]bool),
 		led: make(map[quorum.ID]bool), seen: make(map[State]int)}
 	w.oneSlot = w.r.Intn(2) == 0
-	var voters []quorum.Voter
+	var participants []quorum.Participant
 	for i := range 3 + w.r.Intn(3) {
-		v := quorum.Voter{ID: quorum.ID(i + 1), Weight: 1}
+		v := quorum.Participant{ID: quorum.ID(i + 1), Weight: 1}
 		if seed%5 == 0 {
 			v.Weight, v.Group = int64(w.r.Intn(3)), int64(i%3)
 		}
-		voters = append(voters, v)
+		participants = append(participants, v)
 	}
-	voters[0].Weight = 1 // else nobody might have any
-	set, err := quorum.NewHierarchical(voters...)
+	participants[0].Weight = 1 // else nobody might have any
+	set, err := quorum.NewHierarchical(participants...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.set, w.voters = set, set.Voters()
+	w.set, w.participants = set, set.Participants()
 	w.saw = w.check
-	for i := range len(voters) + w.r.Intn(3) {
+	for i := range len(participants) + w.r.Intn(3) {
 		id := quorum.ID(i + 1)
 		w.history[id] = Look{zk.MakeZxid(1, uint32(w.r.Intn(3))), 1}
 		w.start(id)
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, seed int64) *world {
 func (w *world) start(id quorum.ID) {
 	delete(w.down, id)
 	w.life[id]++
-	cfg := Config{Observer: !w.voters.Has(id), ResendMinMs: 50, ResendMaxMs: 800, FinalizeMs: int64(w.r.Intn(2) * 20)}
+	cfg := Config{Observer: !w.participants.Has(id), ResendMinMs: 50, ResendMaxMs: 800, FinalizeMs: int64(w.r.Intn(2) * 20)}
 	w.add(id, cfg, Ensemble{Committed: w.set})
 	w.step(id, w.history[id])
 }
@@ -90,7 +90,7 @@ func (w *world) check(id quorum.ID, effect Effect) {
 	switch e := effect.(type) {
 	case Send:
 		key := cast{id, w.life[id], e.Round}
-		if e.State == Looking && w.voters.Has(id) && !slices.Contains(w.votes[key], e.Vote) {
+		if e.State == Looking && w.participants.Has(id) && !slices.Contains(w.votes[key], e.Vote) {
 			w.votes[key] = append(w.votes[key], e.Vote)
 			if before := w.votes[key]; len(before) > 1 && !e.beats(before[len(before)-2], w.set, w.set) {
 				w.fail("F2: %d votes %v in round %d", id, before, e.Round)
@@ -124,7 +124,7 @@ func (w *world) elected(id quorum.ID, e Elected) {
 		}
 		return
 	}
-	if !w.voters.Has(id) {
+	if !w.participants.Has(id) {
 		w.fail("F8: %d elects %d without a vote", id, e.Leader)
 	}
 	key := cast{id, w.life[id], e.Round}
@@ -169,13 +169,13 @@ func (w *world) oneLeader(id quorum.ID, e Elected) {
 	round[id] = e.Leader
 	followed := make(map[quorum.ID]quorum.IDs)
 	enough := 0
-	for _, voter := range w.voters {
-		leader, ok := round[voter]
+	for _, participant := range w.participants {
+		leader, ok := round[participant]
 		if !ok {
 			continue
 		}
 		before := followed[leader]
-		with := append(slices.Clone(before), voter)
+		with := append(slices.Clone(before), participant)
 		followed[leader] = with
 		if w.set.Enough(with) && !w.set.Enough(before) {
 			enough++
@@ -323,7 +323,7 @@ func (w *world) agreed() bool {
 		switch {
 		case id == leader:
 			want = Leading
-		case !w.voters.Has(id):
+		case !w.participants.Has(id):
 			want = Observing
 		}
 		if m.State() != want || m.Vote().Leader != leader || !m.synced {

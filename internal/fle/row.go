@@ -1,7 +1,7 @@
 package fle
 
 // Row is a place in the table of handlers: what a server in one state does with the
-// word of a voter in another. Proofs count which of them they met.
+// word of a participant in another. Proofs count which of them they met.
 type Row struct{ Own, From State }
 
 // Rows returns all of them.
@@ -16,4 +16,4 @@ func Rows() []Row {
 }
 
 // String names the row: "looking hears leading".
-func (r Row) String() string { return r.Own.String() + " hears " + r.From.String() }
+func (r Row) String() string { return r.Own.String() + " receives " + r.From.String() }

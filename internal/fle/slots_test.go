@@ -39,16 +39,16 @@ func playSlots(t *testing.T, seed int64) {
 		}
 	}
 	first := quorum.ID(r.Intn(2)) // 0 is an id like any other
-	var voters []quorum.ID
+	var participants []quorum.ID
 	for i := range 3 + 2*r.Intn(2) {
-		voters = append(voters, first+quorum.ID(i))
+		participants = append(participants, first+quorum.ID(i))
 	}
 	look := map[quorum.ID]Look{}
-	for _, id := range voters {
-		w.add(id, Config{ResendMinMs: 200, ResendMaxMs: 60_000}, Ensemble{Committed: quorum.NewMajority(voters...)})
+	for _, id := range participants {
+		w.add(id, Config{ResendMinMs: 200, ResendMaxMs: 60_000}, Ensemble{Committed: quorum.NewMajority(participants...)})
 		look[id] = Look{zk.MakeZxid(1, uint32(r.Intn(3))), 1}
 	}
-	waits := slices.Clone(voters)
+	waits := slices.Clone(participants)
 	r.Shuffle(len(waits), func(i, j int) { waits[i], waits[j] = waits[j], waits[i] })
 	for resets := 4; len(waits) > 0 || len(leave) > 0 || len(w.waiting()) > 0; {
 		switch way, ok := w.pick(r); {
@@ -61,7 +61,7 @@ func playSlots(t *testing.T, seed int64) {
 			waits = waits[1:]
 		case resets > 0 && r.Intn(8) == 0:
 			resets--
-			way := link{voters[r.Intn(len(voters))], voters[r.Intn(len(voters))]}
+			way := link{participants[r.Intn(len(participants))], participants[r.Intn(len(participants))]}
 			if n, ok := last[way]; ok {
 				w.ways[way] = []Notification{n}
 			}
@@ -76,10 +76,10 @@ func playSlots(t *testing.T, seed int64) {
 			w.step(id, look[id])
 		}
 		w.advance(200)
-		w.settle()
+		w.quiesce()
 	}
 	opinions := map[quorum.ID]int{}
-	for _, id := range voters {
+	for _, id := range participants {
 		m := w.machines[id]
 		opinions[m.Vote().Leader]++
 		if m.State() == Looking || (m.State() == Leading) != (m.Vote().Leader == id) || len(opinions) > 1 {

@@ -2,32 +2,32 @@ package fle
 
 import "github.com/conclave-project/conclave/internal/quorum"
 
-// ballot is what one voter said last, as far as it counts.
-type ballot struct {
+// lastVote is what one participant said last, as far as it counts.
+type lastVote struct {
 	Vote
 	round   int64
 	state   State
 	version int32
 }
 
-func ballotOf(n *Notification) ballot { return ballot{n.Vote, n.Round, n.State, n.Version} }
+func lastVoteOf(n *Notification) lastVote { return lastVote{n.Vote, n.Round, n.State, n.Version} }
 
-// tally is the last word of each voter. It is read in the order of the voters
+// tally is the last word of each participant. It is read in the order of the participants
 // only, never in that of the map.
-type tally map[quorum.ID]ballot
+type tally map[quorum.ID]lastVote
 
 // sameVote says whether two looking servers vote the same in the same round.
 // Servers that follow by now are left out: they may have joined without a vote,
 // with a longer history than the leader's (F3).
-func sameVote(a, b ballot) bool {
+func sameVote(a, b lastVote) bool {
 	return a.state == Looking && b.state == Looking && a.Vote == b.Vote && a.round == b.round
 }
 
-// sameInRound says whether two ballots of one round are for the same
+// sameInRound says whether two votes of one round are for the same
 // leadership. What a looking server says must be equal in full. Of servers that
 // decided in this round the leader is enough: one of them may already have the
 // new epoch in its vote and another not yet.
-func sameInRound(a, b ballot) bool {
+func sameInRound(a, b lastVote) bool {
 	if a.state == Looking || b.state == Looking {
 		return a.Vote == b.Vote && a.round == b.round
 	}
@@ -38,17 +38,17 @@ func sameInRound(a, b ballot) bool {
 // leadership: leader and epoch. Zxid and round may differ, they are of the day
 // on which each of them joined (ZOOKEEPER-1732, 1818). The oldest format has no
 // epoch to compare.
-func sameLeadership(a, b ballot) bool {
+func sameLeadership(a, b lastVote) bool {
 	if (a.version > 0) != (b.version > 0) {
 		return a.Leader == b.Leader
 	}
 	return a.Leader == b.Leader && a.Epoch == b.Epoch
 }
 
-// agreeing returns the voters whose ballot is the same as b.
-func (t tally) agreeing(voters quorum.IDs, b ballot, same func(a, b ballot) bool) quorum.IDs {
+// agreeing returns the participants whose lastVote is the same as b.
+func (t tally) agreeing(participants quorum.IDs, b lastVote, same func(a, b lastVote) bool) quorum.IDs {
 	var ids quorum.IDs
-	for _, id := range voters {
+	for _, id := range participants {
 		if other, ok := t[id]; ok && same(other, b) {
 			ids = append(ids, id)
 		}

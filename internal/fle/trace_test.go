@@ -58,7 +58,7 @@ func (s *script) command(fields []string) {
 	switch fields[0] {
 	case "config": // config finalize=MS: of servers made from here on
 		s.cfg.FinalizeMs = s.number(strings.TrimPrefix(fields[1], "finalize="))
-	case "voters": // voters ID[*WEIGHT[/GROUP]]...: the ensemble of servers made from here on
+	case "participants": // participants ID[*WEIGHT[/GROUP]]...: the ensemble of servers made from here on
 		s.ensemble.Committed = s.set(fields[1:])
 		s.ensemble.Seen = nil
 	case "next": // next ID...: a configuration that is proposed
@@ -87,15 +87,15 @@ func (s *script) command(fields []string) {
 		s.net.cut[link{arg(2), arg(1)}] = fields[0] == "part"
 	case "crash":
 		s.net.crash(arg(1))
-	case "settle": // deliver until nothing moves
-		s.net.say("(%d trips)", s.net.settle())
+	case "quiesce": // deliver until nothing moves
+		s.net.say("(%d trips)", s.net.quiesce())
 	case "wait": // wait MS
 		s.net.advance(s.number(fields[1]))
 	case "synced": // synced EPOCH ID...
 		for i := range fields[2:] {
 			s.net.step(arg(i+2), Synced{s.number(fields[1])})
 		}
-	case "reconfigured": // reconfigured ID...: to the present voters, next and version
+	case "reconfigured": // reconfigured ID...: to the present participants, next and version
 		for i := range fields[1:] {
 			s.net.step(arg(i+1), Reconfigured{s.ensemble})
 		}
@@ -103,7 +103,7 @@ func (s *script) command(fields []string) {
 		for i := range fields[3:] {
 			s.net.step(arg(i+3), Appointed{arg(1), s.zxid(fields[2])})
 		}
-	case "hear": // hear TO FROM STATE LEADER ZXID EPOCH ROUND [FORMAT]: from the air
+	case "receive": // hear TO FROM STATE LEADER ZXID EPOCH ROUND [FORMAT]: from the air
 		s.net.step(arg(1), Received{arg(2), s.heard(fields[3:])})
 	default:
 		s.t.Fatalf("unknown command %q", fields)
@@ -126,19 +126,19 @@ func (s *script) heard(fields []string) Notification {
 }
 
 func (s *script) set(fields []string) quorum.Set {
-	var voters []quorum.Voter
+	var participants []quorum.Participant
 	for _, field := range fields {
 		id, rest, _ := strings.Cut(field, "*")
-		v := quorum.Voter{ID: quorum.ID(s.number(id)), Weight: 1}
+		v := quorum.Participant{ID: quorum.ID(s.number(id)), Weight: 1}
 		if weight, group, both := strings.Cut(rest, "/"); rest != "" {
 			v.Weight = s.number(weight)
 			if both {
 				v.Group = s.number(group)
 			}
 		}
-		voters = append(voters, v)
+		participants = append(participants, v)
 	}
-	set, err := quorum.NewHierarchical(voters...)
+	set, err := quorum.NewHierarchical(participants...)
 	if err != nil {
 		s.t.Fatal(err)
 	}

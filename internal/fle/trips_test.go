@@ -23,33 +23,33 @@ func TestElectionsEndInTrips(t *testing.T) {
 				leave = append(leave, id)
 			}
 		}
-		voters := []quorum.ID{1, 2, 3, 4, 5, 6, 7}[:3+2*r.Intn(3)]
-		lost := voters[r.Intn(len(voters))]
+		participants := []quorum.ID{1, 2, 3, 4, 5, 6, 7}[:3+2*r.Intn(3)]
+		lost := participants[r.Intn(len(participants))]
 		look := make(map[quorum.ID]Look)
-		for _, id := range voters {
-			w.add(id, Config{ResendMinMs: 200}, Ensemble{Committed: quorum.NewMajority(voters...)})
+		for _, id := range participants {
+			w.add(id, Config{ResendMinMs: 200}, Ensemble{Committed: quorum.NewMajority(participants...)})
 			look[id] = Look{zk.MakeZxid(1, uint32(r.Intn(3))), 1}
 		}
 		w.down[lost] = true
-		for _, i := range r.Perm(len(voters)) {
-			w.step(voters[i], look[voters[i]])
+		for _, i := range r.Perm(len(participants)) {
+			w.step(participants[i], look[participants[i]])
 			for range r.Intn(4) { // some hear of it before others look
 				if way, ok := w.pick(r); ok {
 					w.deliver(way)
 				}
 			}
 		}
-		trips := w.settle()
+		trips := w.quiesce()
 		for len(leave) > 0 {
 			doubts++
 			id := leave[0]
 			leave = leave[1:]
 			w.step(id, look[id])
-			trips += w.settle()
+			trips += w.quiesce()
 		}
 		most = max(most, trips)
 		leaders := make(map[quorum.ID]int)
-		for _, id := range voters {
+		for _, id := range participants {
 			if id != lost {
 				m := w.machines[id]
 				leaders[m.Vote().Leader]++

@@ -27,7 +27,7 @@
 //
 // Liveness is judged so: from every state that was reached, the system goes on
 // by itself, without further faults and with fair links, in one fixed order
-// (Model.Settle). It must come to a good state. A state from which it turns in a
+// (Model.Converge). It must come to a good state. A state from which it turns in a
 // circle or does not arrive is a violation.
 //
 // It does not reduce the orders by itself. Models say which parts are alike

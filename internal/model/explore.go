@@ -60,12 +60,12 @@ type origin struct {
 
 // search is one search that goes on.
 type search struct {
-	m       *Model
-	limits  Limits
-	begun   time.Time
-	workers []*World
-	seen    set
-	settled [64]struct {
+	m         *Model
+	limits    Limits
+	begun     time.Time
+	workers   []*World
+	seen      set
+	converged [64]struct {
 		mu sync.Mutex
 		set
 	}
@@ -189,23 +189,23 @@ func (s *search) judge(w *World, b *batch, c candidate) {
 	}
 	first := len(b.slots)
 	b.slots = append(b.slots, w.slots...)
-	if w.wrong == "" && s.m.Settle != nil {
-		s.settle(w)
+	if w.wrong == "" && s.m.Converge != nil {
+		s.converge(w)
 		copy(w.slots, b.slots[first:])
 	}
 	c.wrong = w.wrong
 	b.found = append(b.found, c)
 }
 
-// settle lets the system go on by itself.
-func (s *search) settle(w *World) {
+// converge lets the system go on by itself.
+func (s *search) converge(w *World) {
 	if s.m.Rest != nil {
 		s.m.Rest(w)
 	}
 	var way []Hash
-	for len(way) <= s.m.SettleMax {
+	for len(way) <= s.m.ConvergeMax {
 		h := w.hash()
-		if s.isSettled(h) {
+		if s.hasConverged(h) {
 			s.setSettled(way)
 			return
 		}
@@ -214,18 +214,18 @@ func (s *search) settle(w *World) {
 			return
 		}
 		way = append(way, h)
-		if done := s.m.Settle(w); w.wrong != "" {
+		if done := s.m.Converge(w); w.wrong != "" {
 			return
 		} else if done {
 			s.setSettled(way)
 			return
 		}
 	}
-	w.Fail("LIVENESS: without further faults nothing good has come of it after %d steps", s.m.SettleMax)
+	w.Fail("LIVENESS: without further faults nothing good has come of it after %d steps", s.m.ConvergeMax)
 }
 
-func (s *search) isSettled(h Hash) bool {
-	shard := &s.settled[h.B%64]
+func (s *search) hasConverged(h Hash) bool {
+	shard := &s.converged[h.B%64]
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	return shard.has(h)
@@ -233,7 +233,7 @@ func (s *search) isSettled(h Hash) bool {
 
 func (s *search) setSettled(way []Hash) {
 	for _, h := range way {
-		shard := &s.settled[h.B%64]
+		shard := &s.converged[h.B%64]
 		shard.mu.Lock()
 		shard.put(h)
 		shard.mu.Unlock()

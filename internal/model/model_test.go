@@ -132,13 +132,13 @@ func TestSearchThatDoesNotFinishSaysSo(t *testing.T) {
 }
 
 func TestStateThatComesToNothingIsAViolation(t *testing.T) {
-	for name, settle := range map[string]func(w *World) bool{
+	for name, converge := range map[string]func(w *World) bool{
 		"circle":  func(w *World) bool { w.Clear(2); return w.Part(0).(*counter).Value < 2 },
 		"nothing": func(w *World) bool { w.Give(0, w.Event(grow{})); return w.Part(0).(*counter).Value == 2 },
 		"fails":   func(w *World) bool { w.Fail("LIVENESS: nothing can happen"); return false },
 	} {
 		m := toy(4, false)
-		m.Settle, m.SettleMax = settle, 20
+		m.Converge, m.ConvergeMax = converge, 20
 		r := Explore(m, Limits{})
 		if r.Violation == nil || !strings.HasPrefix(r.Violation.Wrong, "LIVENESS") {
 			t.Fatalf("%s: %+v", name, r)

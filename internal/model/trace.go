@@ -22,21 +22,21 @@ func Replay(m *Model, start int, moves []Move, see func(w *World, lines []string
 		w.do(move)
 		report()
 	}
-	if w.wrong != "" || m.Settle == nil {
+	if w.wrong != "" || m.Converge == nil {
 		return
 	}
 	if w.lines = nil; m.Rest != nil {
 		m.Rest(w)
 	}
 	seen := map[Hash]bool{}
-	for range min(m.SettleMax, traceSettleMax) {
+	for range min(m.ConvergeMax, traceSettleMax) {
 		if h := w.hash(); seen[h] {
 			w.Say("and so on for ever")
 			break
 		} else {
 			seen[h] = true
 		}
-		if m.Settle(w) || w.wrong != "" {
+		if m.Converge(w) || w.wrong != "" {
 			break
 		}
 	}

@@ -43,12 +43,12 @@ type Model struct {
 	Do    func(w *World, m Move)
 	// Check, if not nil, says with World.Fail what is wrong with a state.
 	Check func(w *World)
-	// Rest, if not nil, takes all faults away; then Settle takes the next step
+	// Rest, if not nil, takes all faults away; then Converge takes the next step
 	// of the system by itself, until it returns true: all is well. It fails if
-	// nothing can happen any more. SettleMax bounds the steps.
-	Rest      func(w *World)
-	Settle    func(w *World) bool
-	SettleMax int
+	// nothing can happen any more. ConvergeMax bounds the steps.
+	Rest        func(w *World)
+	Converge    func(w *World) bool
+	ConvergeMax int
 	// StoryHead begins a story of the machine's testdata, if a trace can be told
 	// as one: with what World.Command notes behind it.
 	StoryHead string

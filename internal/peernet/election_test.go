@@ -13,7 +13,7 @@ import (
 
 // elector is a machine of package fle on an election port.
 type elector struct {
-	*voter
+	*participant
 	machine *fle.Machine
 	events  chan fle.Event
 	look    fle.Look
@@ -26,11 +26,11 @@ type elector struct {
 	role fle.Elected // Looking: none
 }
 
-func startElector(t testing.TB, id quorum.ID, l net.Listener, b *book, voters []quorum.ID, changed chan<- struct{}) *elector {
+func startElector(t testing.TB, id quorum.ID, l net.Listener, b *book, participants []quorum.ID, changed chan<- struct{}) *elector {
 	e := &elector{events: make(chan fle.Event, 10000), changed: changed, stop: make(chan struct{}),
 		look: fle.Look{Zxid: zk.MakeZxid(1, uint32(id)), Epoch: 1}}
-	e.machine = fle.New(fle.Config{ID: id, ResendMinMs: 200, ResendMaxMs: 1000}, fle.Ensemble{Committed: quorum.NewMajority(voters...)})
-	e.voter = newVoter(t, id, l, b, func(o *VotesOptions) {
+	e.machine = fle.New(fle.Config{ID: id, ResendMinMs: 200, ResendMaxMs: 1000}, fle.Ensemble{Committed: quorum.NewMajority(participants...)})
+	e.participant = newParticipant(t, id, l, b, func(o *VotesOptions) {
 		o.Receive = func(from quorum.ID, n fle.Notification) { e.events <- fle.Received{From: from, Notification: n} }
 	})
 	e.events <- e.look
@@ -104,17 +104,17 @@ func agreed(electors []*elector) bool {
 func elect(t testing.TB, size quorum.ID) {
 	t.Helper()
 	b := newBook()
-	var voters []quorum.ID
+	var participants []quorum.ID
 	var listeners []net.Listener
 	for id := quorum.ID(1); id <= size; id++ {
 		l := listen(t, "127.0.0.1:0")
-		voters, listeners = append(voters, id), append(listeners, l)
+		participants, listeners = append(participants, id), append(listeners, l)
 		b.set(id, addressOf(l))
 	}
 	changed := make(chan struct{}, 1)
 	var electors []*elector
-	for i, id := range voters {
-		electors = append(electors, startElector(t, id, listeners[i], b, voters, changed))
+	for i, id := range participants {
+		electors = append(electors, startElector(t, id, listeners[i], b, participants, changed))
 	}
 	for !agreed(electors) {
 		get(t, "an agreement", changed)

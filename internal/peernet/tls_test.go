@@ -73,13 +73,13 @@ func TestVotesOverTLS(t *testing.T) {
 	listenTLS, dial := certified(t)
 	b := newBook()
 	change := func(o *VotesOptions) { o.Dial = dial }
-	small, large := newVoter(t, 1, listenTLS(), b, change), newVoter(t, 2, listenTLS(), b, change)
+	small, large := newParticipant(t, 1, listenTLS(), b, change), newParticipant(t, 2, listenTLS(), b, change)
 	b.set(1, small.address)
 	b.set(2, large.address)
 	ends(t, garbage(t, small.address))
-	small.Send(2, ballot(1, 1))
+	small.Send(2, notification(1, 1))
 	large.hears(t, 1, 1)
-	large.Send(1, ballot(2, 2))
+	large.Send(1, notification(2, 2))
 	small.hears(t, 2, 2)
 }
 

@@ -41,25 +41,25 @@ type heard struct {
 	n    fle.Notification
 }
 
-// voter is a server with its election port.
-type voter struct {
+// participant is a server with its election port.
+type participant struct {
 	*Votes
 	id      quorum.ID
 	address peerwire.Address
 	heard   chan heard
 }
 
-// startVoter opens an election port, and writes it down in the book.
-func startVoter(t testing.TB, id quorum.ID, b *book, change func(*VotesOptions)) *voter {
+// startParticipant opens an election port, and writes it down in the book.
+func startParticipant(t testing.TB, id quorum.ID, b *book, change func(*VotesOptions)) *participant {
 	t.Helper()
-	v := newVoter(t, id, listen(t, "127.0.0.1:0"), b, change)
+	v := newParticipant(t, id, listen(t, "127.0.0.1:0"), b, change)
 	b.set(id, v.address)
 	return v
 }
 
-func newVoter(t testing.TB, id quorum.ID, l net.Listener, b *book, change func(*VotesOptions)) *voter {
+func newParticipant(t testing.TB, id quorum.ID, l net.Listener, b *book, change func(*VotesOptions)) *participant {
 	t.Helper()
-	v := &voter{id: id, address: addressOf(l), heard: make(chan heard, 10000)}
+	v := &participant{id: id, address: addressOf(l), heard: make(chan heard, 10000)}
 	o := VotesOptions{ID: id, Listener: l, Advertise: []peerwire.Address{v.address}, Addresses: b.of, Logger: quiet,
 		Receive: func(from quorum.ID, n fle.Notification) { v.heard <- heard{from, n} }}
 	if change != nil {
@@ -72,14 +72,14 @@ func newVoter(t testing.TB, id quorum.ID, l net.Listener, b *book, change func(*
 	return v
 }
 
-// ballot is a notification that can be told from others by its round.
-func ballot(leader quorum.ID, round int64) fle.Notification {
+// notification is a notification that can be told from others by its round.
+func notification(leader quorum.ID, round int64) fle.Notification {
 	return fle.Notification{Vote: fle.Vote{Leader: leader, Zxid: 0x100000001, Epoch: 1}, Round: round}
 }
 
 // hears waits for a notification of that round from a peer, and passes over
 // others.
-func (v *voter) hears(t testing.TB, from quorum.ID, round int64) {
+func (v *participant) hears(t testing.TB, from quorum.ID, round int64) {
 	t.Helper()
 	for {
 		h := get(t, fmt.Sprintf("round %d of %d at %d", round, from, v.id), v.heard)
@@ -90,7 +90,7 @@ func (v *voter) hears(t testing.TB, from quorum.ID, round int64) {
 }
 
 // connections returns the sockets in use.
-func (v *voter) connections() map[quorum.ID]net.Conn {
+func (v *participant) connections() map[quorum.ID]net.Conn {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	m := make(map[quorum.ID]net.Conn)
@@ -103,13 +103,13 @@ func (v *voter) connections() map[quorum.ID]net.Conn {
 }
 
 // paired tells whether each pair has one connection, and both the same.
-func paired(voters []*voter) bool {
-	for _, v := range voters {
+func paired(participants []*participant) bool {
+	for _, v := range participants {
 		sockets := v.connections()
-		if len(sockets) != len(voters)-1 {
+		if len(sockets) != len(participants)-1 {
 			return false
 		}
-		for _, w := range voters {
+		for _, w := range participants {
 			if w.id <= v.id {
 				continue
 			}
@@ -128,18 +128,18 @@ func TestCrossingDialsEndInOneConnectionPerPairAndAllHear(t *testing.T) {
 	for _, size := range []int{2, 3, 5} {
 		for range 10 {
 			b := newBook()
-			var voters []*voter
+			var participants []*participant
 			for id := range size {
-				voters = append(voters, startVoter(t, quorum.ID(id), b, nil))
+				participants = append(participants, startParticipant(t, quorum.ID(id), b, nil))
 			}
-			for _, v := range voters {
+			for _, v := range participants {
 				go func() {
-					for _, w := range voters {
-						v.Send(w.id, ballot(v.id, 7))
+					for _, w := range participants {
+						v.Send(w.id, notification(v.id, 7))
 					}
 				}()
 			}
-			for _, v := range voters {
+			for _, v := range participants {
 				missing := size - 1
 				seen := make(map[quorum.ID]bool)
 				for missing > 0 {
@@ -152,8 +152,8 @@ func TestCrossingDialsEndInOneConnectionPerPairAndAllHear(t *testing.T) {
 					t.Fatalf("%d heard itself", v.id)
 				}
 			}
-			await(t, "one connection per pair", func() bool { return paired(voters) })
-			for _, v := range voters {
+			await(t, "one connection per pair", func() bool { return paired(participants) })
+			for _, v := range participants {
 				v.Close()
 			}
 		}
@@ -164,15 +164,15 @@ func TestNewestMessageReplacesTheOneThatWaits(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
 	gate := make(chan struct{})
-	small := startVoter(t, 1, b, nil)
-	large := startVoter(t, 2, b, func(o *VotesOptions) {
+	small := startParticipant(t, 1, b, nil)
+	large := startParticipant(t, 2, b, func(o *VotesOptions) {
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			<-gate
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}
 	})
 	for round := range int64(100) {
-		large.Send(1, ballot(2, round))
+		large.Send(1, notification(2, round))
 	}
 	close(gate)
 	if h := get(t, "a vote", small.heard); h.n.Round != 99 {
@@ -189,10 +189,10 @@ func TestServerThatComesLateIsTold(t *testing.T) {
 		names := []peerwire.Address{{Host: "early", Port: 1}, {Host: "late", Port: 1}}
 		b.set(ids[0], names[0])
 		b.set(ids[1], names[1])
-		early := newVoter(t, ids[0], board.plug(t, names[0]), b, change)
-		early.Send(ids[1], ballot(1, 3))
+		early := newParticipant(t, ids[0], board.plug(t, names[0]), b, change)
+		early.Send(ids[1], notification(1, 3))
 		get(t, "an attempt that failed", board.tried)
-		late := newVoter(t, ids[1], board.plug(t, names[1]), b, change)
+		late := newParticipant(t, ids[1], board.plug(t, names[1]), b, change)
 		late.hears(t, ids[0], 3)
 		late.Close()
 		early.Close()
@@ -207,17 +207,17 @@ func TestRestartedPeerIsTalkedToAgain(t *testing.T) {
 		names := []peerwire.Address{{Host: "stays", Port: 1}, {Host: "restarts", Port: 1}}
 		b.set(ids[0], names[0])
 		b.set(ids[1], names[1])
-		stays := newVoter(t, ids[0], board.plug(t, names[0]), b, change)
-		first := newVoter(t, ids[1], board.plug(t, names[1]), b, change)
-		stays.Send(first.id, ballot(1, 1))
+		stays := newParticipant(t, ids[0], board.plug(t, names[0]), b, change)
+		first := newParticipant(t, ids[1], board.plug(t, names[1]), b, change)
+		stays.Send(first.id, notification(1, 1))
 		first.hears(t, stays.id, 1)
 		first.Close()
 		await(t, "the end of the connection", func() bool { return len(stays.connections()) == 0 })
-		stays.Send(first.id, ballot(1, 2))
+		stays.Send(first.id, notification(1, 2))
 		get(t, "an attempt that failed", board.tried)
-		second := newVoter(t, ids[1], board.plug(t, names[1]), b, change)
+		second := newParticipant(t, ids[1], board.plug(t, names[1]), b, change)
 		second.hears(t, stays.id, 2)
-		second.Send(stays.id, ballot(1, 3))
+		second.Send(stays.id, notification(1, 3))
 		stays.hears(t, second.id, 3)
 		second.Close()
 		stays.Close()
@@ -230,7 +230,7 @@ type rawPeer struct {
 	*net.TCPConn
 }
 
-func dialVoter(t testing.TB, v *voter, id quorum.ID, advertise ...peerwire.Address) rawPeer {
+func dialParticipant(t testing.TB, v *participant, id quorum.ID, advertise ...peerwire.Address) rawPeer {
 	t.Helper()
 	p := rawPeer{t, dialRaw(t, v.address)}
 	b, err := appendInitial(peerwire.Initial{Server: id, Addresses: advertise})
@@ -264,21 +264,21 @@ func (p rawPeer) receive() fle.Notification {
 func TestNewConnectionReplacesTheOldAndBeginsWithTheLastMessage(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	v := startVoter(t, 1, b, nil)
+	v := startParticipant(t, 1, b, nil)
 	b.set(9, nobody)
-	first := dialVoter(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
-	first.send(ballot(9, 1))
+	first := dialParticipant(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
+	first.send(notification(9, 1))
 	v.hears(t, 9, 1)
-	v.Send(9, ballot(1, 5))
+	v.Send(9, notification(1, 5))
 	if n := first.receive(); n.Round != 5 {
 		t.Fatalf("round %d", n.Round)
 	}
-	second := dialVoter(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
+	second := dialParticipant(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
 	if n := second.receive(); n.Round != 5 {
 		t.Errorf("round %d", n.Round)
 	}
 	ends(t, first)
-	second.send(ballot(9, 2))
+	second.send(notification(9, 2))
 	v.hears(t, 9, 2)
 	if len(v.connections()) != 1 {
 		t.Error("not one connection")
@@ -289,14 +289,14 @@ func TestSmallerNumberIsDialedBack(t *testing.T) {
 	leavesNothing(t)
 	for _, known := range []bool{true, false} {
 		b := newBook()
-		v := startVoter(t, 5, b, nil)
+		v := startParticipant(t, 5, b, nil)
 		l := listen(t, "127.0.0.1:0")
 		advertised := addressOf(l)
 		if known {
 			b.set(3, advertised)
 			advertised = nobody // the configuration knows better
 		}
-		ends(t, dialVoter(t, v, 3, advertised))
+		ends(t, dialParticipant(t, v, 3, advertised))
 		socket, err := l.Accept()
 		must(t, err)
 		p := rawPeer{t, socket.(*net.TCPConn)}
@@ -305,9 +305,9 @@ func TestSmallerNumberIsDialedBack(t *testing.T) {
 		if in.Server != 5 || len(in.Addresses) != 1 || in.Addresses[0] != v.address {
 			t.Errorf("%+v", in)
 		}
-		p.send(ballot(3, 4))
+		p.send(notification(3, 4))
 		v.hears(t, 3, 4)
-		v.Send(3, ballot(5, 6))
+		v.Send(3, notification(5, 6))
 		if n := p.receive(); n.Round != 6 {
 			t.Errorf("round %d", n.Round)
 		}
@@ -320,28 +320,28 @@ func TestStrangersAreHeardAndAnsweredButNotDialed(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
 	dials := make(chan string, 100)
-	v := startVoter(t, 5, b, func(o *VotesOptions) {
+	v := startParticipant(t, 5, b, func(o *VotesOptions) {
 		o.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
 			dials <- address
 			return nil, io.ErrNoProgress
 		}
 	})
-	v.Send(8, ballot(5, 1))
-	joiner := dialVoter(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
-	joiner.send(ballot(8, 2))
+	v.Send(8, notification(5, 1))
+	joiner := dialParticipant(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
+	joiner.send(notification(8, 2))
 	v.hears(t, 8, 2)
-	v.Send(8, ballot(5, 3))
+	v.Send(8, notification(5, 3))
 	if n := joiner.receive(); n.Round != 3 {
 		t.Errorf("round %d: what was sent before it came is dropped", n.Round)
 	}
 	joiner.Close()
 	await(t, "nothing of the stranger", func() bool { return len(v.ids()) == 0 })
-	v.Send(8, ballot(5, 4))
-	ends(t, dialVoter(t, v, 4)) // says no address
+	v.Send(8, notification(5, 4))
+	ends(t, dialParticipant(t, v, 4)) // says no address
 	none(t, "a stranger was dialed", dials)
 
 	// Of the smaller number it must be, once.
-	ends(t, dialVoter(t, v, 4, peerwire.Address{Host: "small", Port: 7}))
+	ends(t, dialParticipant(t, v, 4, peerwire.Address{Host: "small", Port: 7}))
 	if a := get(t, "a dial", dials); a != "small:7" {
 		t.Errorf("dialed %s", a)
 	}
@@ -351,12 +351,12 @@ func TestStrangersAreHeardAndAnsweredButNotDialed(t *testing.T) {
 
 func TestObserversWithoutNumberGetNegativeOnes(t *testing.T) {
 	leavesNothing(t)
-	v := startVoter(t, 5, newBook(), nil)
+	v := startParticipant(t, 5, newBook(), nil)
 	for want := quorum.ID(-1); want >= -3; want-- {
-		p := dialVoter(t, v, peerwire.NoID, peerwire.Address{Host: "observer", Port: 1})
-		p.send(ballot(0, 1))
+		p := dialParticipant(t, v, peerwire.NoID, peerwire.Address{Host: "observer", Port: 1})
+		p.send(notification(0, 1))
 		v.hears(t, want, 1)
-		v.Send(want, ballot(5, 2))
+		v.Send(want, notification(5, 2))
 		if n := p.receive(); n.Round != 2 {
 			t.Errorf("round %d", n.Round)
 		}
@@ -366,26 +366,26 @@ func TestObserversWithoutNumberGetNegativeOnes(t *testing.T) {
 func TestObserverWithoutNumberHearsItsPeers(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	v := startVoter(t, 5, b, nil)
-	o := startVoter(t, peerwire.NoID, b, nil)
+	v := startParticipant(t, 5, b, nil)
+	o := startParticipant(t, peerwire.NoID, b, nil)
 	b.set(peerwire.NoID) // nobody knows it
-	o.Send(5, ballot(0, 1))
+	o.Send(5, notification(0, 1))
 	v.hears(t, -1, 1)
-	v.Send(-1, ballot(5, 2))
+	v.Send(-1, notification(5, 2))
 	o.hears(t, 5, 2)
 }
 
 func TestManyStrangersPushOutEachOtherButNoPeer(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	v := startVoter(t, 1, b, nil)
-	peer := startVoter(t, 2, b, nil)
-	peer.Send(1, ballot(2, 1))
+	v := startParticipant(t, 1, b, nil)
+	peer := startParticipant(t, 2, b, nil)
+	peer.Send(1, notification(2, 1))
 	v.hears(t, 2, 1)
 	var strangers []rawPeer
 	for id := range quorum.ID(strangersMax + 20) {
-		p := dialVoter(t, v, 1000+id, peerwire.Address{Host: "stranger", Port: 1})
-		p.send(ballot(0, 9))
+		p := dialParticipant(t, v, 1000+id, peerwire.Address{Host: "stranger", Port: 1})
+		p.send(notification(0, 9))
 		v.hears(t, 1000+id, 9)
 		strangers = append(strangers, p)
 	}
@@ -395,21 +395,21 @@ func TestManyStrangersPushOutEachOtherButNoPeer(t *testing.T) {
 	if n := len(v.connections()); n != strangersMax+1 {
 		t.Errorf("%d connections", n)
 	}
-	peer.Send(1, ballot(2, 2))
+	peer.Send(1, notification(2, 2))
 	v.hears(t, 2, 2)
 }
 
 func TestSilentConnectionsKeepNoPeerOut(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	v := startVoter(t, 1, b, nil)
-	peer := startVoter(t, 2, b, nil)
+	v := startParticipant(t, 1, b, nil)
+	peer := startParticipant(t, 2, b, nil)
 	for range 3 * lobbyMax {
 		socket := dialRaw(t, v.address)
 		_, err := socket.Write([]byte{0xff, 0xff}) // the beginning of something
 		must(t, err)
 	}
-	peer.Send(1, ballot(2, 1))
+	peer.Send(1, notification(2, 1))
 	v.hears(t, 2, 1)
 	if n := len(v.lobby.waiting()); n > lobbyMax {
 		t.Errorf("%d connections wait", n)
@@ -424,7 +424,7 @@ func (l *lobby) waiting() []net.Conn {
 
 func TestConnectionThatDoesNotSayWhoItIsEnds(t *testing.T) {
 	leavesNothing(t)
-	v := startVoter(t, 1, newBook(), func(o *VotesOptions) { o.ConnectTimeout = 20 * time.Millisecond })
+	v := startParticipant(t, 1, newBook(), func(o *VotesOptions) { o.ConnectTimeout = 20 * time.Millisecond })
 	socket := dialRaw(t, v.address)
 	_, err := socket.Write([]byte("\xff\xff\xff\xff\xff\xff\x00\x00"))
 	must(t, err)
@@ -454,8 +454,8 @@ var initials = map[string]string{
 func TestGarbageOnTheElectionPortEndsTheConnectionAndHarmsNobody(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	v := startVoter(t, 1, b, nil)
-	peer := startVoter(t, 2, b, nil)
+	v := startParticipant(t, 1, b, nil)
+	peer := startParticipant(t, 2, b, nil)
 	round := int64(0)
 	for name, bytes := range initials {
 		t.Run(name, func(t *testing.T) {
@@ -464,7 +464,7 @@ func TestGarbageOnTheElectionPortEndsTheConnectionAndHarmsNobody(t *testing.T) {
 			_ = socket.CloseWrite()
 			ends(t, socket)
 			round++
-			peer.Send(1, ballot(2, round))
+			peer.Send(1, notification(2, round))
 			v.hears(t, 2, round)
 		})
 	}
@@ -472,8 +472,8 @@ func TestGarbageOnTheElectionPortEndsTheConnectionAndHarmsNobody(t *testing.T) {
 
 func TestMalformedNotificationIsPassedOver(t *testing.T) {
 	leavesNothing(t)
-	v := startVoter(t, 1, newBook(), nil)
-	p := dialVoter(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
+	v := startParticipant(t, 1, newBook(), nil)
+	p := dialParticipant(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
 	for _, frame := range []string{
 		"\x00\x00\x00\x01x", "\x00\x00\x00\x1d" + strings.Repeat("\x00", 29),
 		"\x00\x00\x00\x2c" + strings.Repeat("\xff", 44),
@@ -482,10 +482,10 @@ func TestMalformedNotificationIsPassedOver(t *testing.T) {
 		_, err := p.Write([]byte(frame))
 		must(t, err)
 	}
-	long := ballot(9, 1)
+	long := notification(9, 1)
 	long.Config = strings.Repeat("#", 100_000) + "\nversion=100000000"
 	p.send(long)
-	p.send(ballot(9, 2))
+	p.send(notification(9, 2))
 	v.hears(t, 9, 1)
 	v.hears(t, 9, 2)
 	v.Send(9, long)
@@ -498,29 +498,29 @@ func TestErrorsOfAcceptAreGotOver(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
 	l := listen(t, "127.0.0.1:0")
-	v := newVoter(t, 1, &flaky{Listener: l, fails: 4}, b, nil)
+	v := newParticipant(t, 1, &flaky{Listener: l, fails: 4}, b, nil)
 	b.set(1, v.address)
-	peer := startVoter(t, 2, b, nil)
-	peer.Send(1, ballot(2, 1))
+	peer := startParticipant(t, 2, b, nil)
+	peer.Send(1, notification(2, 1))
 	v.hears(t, 2, 1)
 }
 
 func TestReconfigurationMovesConnections(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	v := startVoter(t, 5, b, nil)
-	before := startVoter(t, 3, b, nil)
-	stays := startVoter(t, 4, b, nil)
-	for _, p := range []*voter{before, stays} {
-		v.Send(p.id, ballot(5, 1))
+	v := startParticipant(t, 5, b, nil)
+	before := startParticipant(t, 3, b, nil)
+	stays := startParticipant(t, 4, b, nil)
+	for _, p := range []*participant{before, stays} {
+		v.Send(p.id, notification(5, 1))
 		p.hears(t, 5, 1)
 	}
 	kept := v.connections()[4]
-	after := newVoter(t, 3, listen(t, "127.0.0.1:0"), b, nil)
+	after := newParticipant(t, 3, listen(t, "127.0.0.1:0"), b, nil)
 	b.set(3, after.address)
 	v.Reconfigured()
 	await(t, "the end of the old connection", func() bool { return len(before.connections()) == 0 })
-	v.Send(3, ballot(5, 2))
+	v.Send(3, notification(5, 2))
 	after.hears(t, 5, 2)
 	if v.connections()[4] != kept {
 		t.Error("the connection to who did not move is another")
@@ -529,20 +529,20 @@ func TestReconfigurationMovesConnections(t *testing.T) {
 	b.set(3) // it leaves
 	v.Reconfigured()
 	await(t, "the end of the connection", func() bool { return len(after.connections()) == 0 })
-	v.Send(3, ballot(5, 3))
+	v.Send(3, notification(5, 3))
 	none(t, "a message to who left", after.heard)
 }
 
 func TestStrangerThatJoinsKeepsItsConnection(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	v := startVoter(t, 5, b, nil)
-	p := dialVoter(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
-	p.send(ballot(8, 1))
+	v := startParticipant(t, 5, b, nil)
+	p := dialParticipant(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
+	p.send(notification(8, 1))
 	v.hears(t, 8, 1)
 	b.set(8, nobody)
 	v.Reconfigured()
-	v.Send(8, ballot(5, 2))
+	v.Send(8, notification(5, 2))
 	if n := p.receive(); n.Round != 2 {
 		t.Errorf("round %d", n.Round)
 	}
@@ -556,29 +556,29 @@ func TestStrangerThatJoinsKeepsItsConnection(t *testing.T) {
 func TestFirstOfSeveralAddressesThatAnswersIsTaken(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	small := startVoter(t, 1, b, nil)
+	small := startParticipant(t, 1, b, nil)
 	b.set(1, nobody, small.address, nobody)
-	large := startVoter(t, 2, b, nil)
-	large.Send(1, ballot(2, 1))
+	large := startParticipant(t, 2, b, nil)
+	large.Send(1, notification(2, 1))
 	small.hears(t, 2, 1)
 }
 
 func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
-	v := startVoter(t, 1, b, func(o *VotesOptions) { o.ConnectTimeout = 50 * time.Millisecond })
+	v := startParticipant(t, 1, b, func(o *VotesOptions) { o.ConnectTimeout = 50 * time.Millisecond })
 	b.set(9, nobody)
-	deaf := dialVoter(t, v, 9, peerwire.Address{Host: "deaf", Port: 1})
-	deaf.send(ballot(9, 1))
+	deaf := dialParticipant(t, v, 9, peerwire.Address{Host: "deaf", Port: 1})
+	deaf.send(notification(9, 1))
 	v.hears(t, 9, 1)
-	big := ballot(1, 2)
+	big := notification(1, 2)
 	big.Config = strings.Repeat("#", 500_000)
 	await(t, "the end of the connection", func() bool {
 		v.Send(9, big)
 		return len(v.connections()) == 0
 	})
-	peer := startVoter(t, 2, b, nil)
-	v.Send(2, ballot(1, 3))
+	peer := startParticipant(t, 2, b, nil)
+	v.Send(2, notification(1, 3))
 	peer.hears(t, 1, 3)
 }
 
@@ -586,10 +586,10 @@ func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 func BenchmarkFirstVoteAndAnswer(b *testing.B) {
 	for b.Loop() {
 		book := newBook()
-		small, large := startVoter(b, 1, book, nil), startVoter(b, 2, book, nil)
-		small.Send(2, ballot(1, 1))
+		small, large := startParticipant(b, 1, book, nil), startParticipant(b, 2, book, nil)
+		small.Send(2, notification(1, 1))
 		large.hears(b, 1, 1)
-		large.Send(1, ballot(2, 2))
+		large.Send(1, notification(2, 2))
 		small.hears(b, 2, 2)
 		small.Close()
 		large.Close()
@@ -598,11 +598,11 @@ func BenchmarkFirstVoteAndAnswer(b *testing.B) {
 
 func BenchmarkVoteAndAnswer(b *testing.B) {
 	book := newBook()
-	small, large := startVoter(b, 1, book, nil), startVoter(b, 2, book, nil)
+	small, large := startParticipant(b, 1, book, nil), startParticipant(b, 2, book, nil)
 	for round := int64(0); b.Loop(); round++ {
-		small.Send(2, ballot(1, round))
+		small.Send(2, notification(1, round))
 		large.hears(b, 1, round)
-		large.Send(1, ballot(2, round))
+		large.Send(1, notification(2, round))
 		small.hears(b, 2, round)
 	}
 }

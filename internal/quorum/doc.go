@@ -1,14 +1,14 @@
 // Package quorum says which servers together are enough: to elect a leader, to
 // commit a transaction, to carry a change of the ensemble.
 //
-// In go the voters of a configuration, once, and then sets of servers; out
+// In go the participants of a configuration, once, and then sets of servers; out
 // comes a yes or a no. It is arithmetic on sets and imports nothing. What
 // always holds, by number, so that code and tests can name it:
 //
-//	Q1  Two quorums of one configuration have a voter in common. A quorum of a
+//	Q1  Two quorums of one configuration have a participant in common. A quorum of a
 //	    Joint has one in common with every quorum of either half.
 //	Q2  A quorum stays one when servers are added to it.
-//	Q3  Only voters count: others in the set change nothing.
+//	Q3  Only participants count: others in the set change nothing.
 //	Q4  The empty set is never a quorum, and an ensemble without weight has none.
 //
 // It does not read configurations and does not know what is voted on. The rules

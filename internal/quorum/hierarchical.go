@@ -7,23 +7,23 @@ import "slices"
 // count: they are data centers that follow but decide nothing.
 //
 // Q1 holds because two majorities of groups share a group, and in it two
-// majorities of weight share a voter.
+// majorities of weight share a participant.
 type Hierarchical struct {
 	all    Weighted
 	groups []Weighted // those with weight
 }
 
-// NewHierarchical returns the rule for these voters, by their groups. It
+// NewHierarchical returns the rule for these participants, by their groups. It
 // refuses what NewWeighted refuses; so no server is in two groups.
-func NewHierarchical(voters ...Voter) (Hierarchical, error) {
-	all, err := NewWeighted(voters...)
+func NewHierarchical(participants ...Participant) (Hierarchical, error) {
+	all, err := NewWeighted(participants...)
 	if err != nil {
 		return Hierarchical{}, err
 	}
 	h := Hierarchical{all: all}
-	members := make(map[int64][]Voter)
+	members := make(map[int64][]Participant)
 	var order []int64
-	for _, v := range voters {
+	for _, v := range participants {
 		if members[v.Group] == nil {
 			order = append(order, v.Group)
 		}
@@ -53,8 +53,8 @@ func (h Hierarchical) Enough(servers IDs) bool {
 	return count > len(h.groups)/2
 }
 
-// Voters implements Set.
-func (h Hierarchical) Voters() IDs { return h.all.voters }
+// Participants implements Set.
+func (h Hierarchical) Participants() IDs { return h.all.participants }
 
 // Weight implements Set.
 func (h Hierarchical) Weight(id ID) int64 { return h.all.Weight(id) }

@@ -6,7 +6,7 @@ package quorum
 // the new ensemble can decide without the other.
 type Joint struct {
 	current, next Set
-	voters        IDs
+	participants  IDs
 }
 
 // NewJoint joins two configurations. Without a next one it returns current.
@@ -14,38 +14,38 @@ func NewJoint(current, next Set) Set {
 	if next == nil {
 		return current
 	}
-	both := append(append(IDs(nil), current.Voters()...), next.Voters()...)
+	both := append(append(IDs(nil), current.Participants()...), next.Participants()...)
 	return Joint{current, next, MakeIDs(both...)}
 }
 
-// Widened is enough when a set is, and lets the voters of another vote and be
+// Widened is enough when a set is, and lets the participants of another vote and be
 // voted for as well. It is for a change of the ensemble that a server has only
 // heard of: it may never come, so nothing may wait for its quorum; but those who
 // have it in their logs need the votes of its servers, and may have to be led by
 // one of them.
 type Widened struct {
 	Set
-	other  Set
-	voters IDs
+	other        Set
+	participants IDs
 }
 
-// NewWidened lets the voters of other take part in set. Without another one it
+// NewWidened lets the participants of other take part in set. Without another one it
 // returns set.
 func NewWidened(set, other Set) Set {
 	if other == nil {
 		return set
 	}
-	both := append(append(IDs(nil), set.Voters()...), other.Voters()...)
+	both := append(append(IDs(nil), set.Participants()...), other.Participants()...)
 	return Widened{set, other, MakeIDs(both...)}
 }
 
-// Voters implements Set: who votes in either.
-func (w Widened) Voters() IDs { return w.voters }
+// Participants implements Set: who votes in either.
+func (w Widened) Participants() IDs { return w.participants }
 
 // Weight implements Set: the weight in the set, or, of a server that only the
 // other one has, the weight there.
 func (w Widened) Weight(id ID) int64 {
-	if w.Set.Voters().Has(id) {
+	if w.Set.Participants().Has(id) {
 		return w.Set.Weight(id)
 	}
 	return w.other.Weight(id)
@@ -56,13 +56,13 @@ func (j Joint) Enough(servers IDs) bool {
 	return j.current.Enough(servers) && j.next.Enough(servers)
 }
 
-// Voters implements Set: who votes in either.
-func (j Joint) Voters() IDs { return j.voters }
+// Participants implements Set: who votes in either.
+func (j Joint) Participants() IDs { return j.participants }
 
 // Weight implements Set: the weight in the configuration in force, or, of a
 // server that only the next one has, the weight there.
 func (j Joint) Weight(id ID) int64 {
-	if j.current.Voters().Has(id) {
+	if j.current.Participants().Has(id) {
 		return j.current.Weight(id)
 	}
 	return j.next.Weight(id)

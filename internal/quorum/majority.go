@@ -5,36 +5,36 @@ package quorum
 type Set interface {
 	// Enough says whether the servers form a quorum (Q1 to Q4).
 	Enough(servers IDs) bool
-	// Voters returns who votes. The caller does not change it.
-	Voters() IDs
+	// Participants returns who votes. The caller does not change it.
+	Participants() IDs
 	// Weight returns what the vote of a server is worth: 0 if it does not vote.
 	// A server without weight may vote, but not lead.
 	Weight(id ID) int64
 }
 
-// Majority is enough when more than half of the voters are in the set.
-type Majority struct{ voters IDs }
+// Majority is enough when more than half of the participants are in the set.
+type Majority struct{ participants IDs }
 
-// NewMajority returns the majority of these voters, each of weight 1.
-func NewMajority(voters ...ID) Majority { return Majority{MakeIDs(voters...)} }
+// NewMajority returns the majority of these participants, each of weight 1.
+func NewMajority(participants ...ID) Majority { return Majority{MakeIDs(participants...)} }
 
 // Enough implements Set.
 func (m Majority) Enough(servers IDs) bool {
 	count := 0
 	for _, id := range servers {
-		if m.voters.Has(id) {
+		if m.participants.Has(id) {
 			count++
 		}
 	}
-	return count > len(m.voters)/2
+	return count > len(m.participants)/2
 }
 
-// Voters implements Set.
-func (m Majority) Voters() IDs { return m.voters }
+// Participants implements Set.
+func (m Majority) Participants() IDs { return m.participants }
 
 // Weight implements Set.
 func (m Majority) Weight(id ID) int64 {
-	if m.voters.Has(id) {
+	if m.participants.Has(id) {
 		return 1
 	}
 	return 0

@@ -5,46 +5,46 @@ import (
 	"testing"
 )
 
-// draw makes a random configuration, as a set and as plain voters.
+// draw makes a random configuration, as a set and as plain participants.
 func draw(t *testing.T, r *rand.Rand) (Set, func(in map[ID]bool) bool) {
 	t.Helper()
-	voters := make([]Voter, r.Intn(8))
-	for i := range voters {
-		voters[i] = Voter{ID: ID(i*3 - 4), Weight: int64(r.Intn(4)), Group: int64(r.Intn(4) - 1)}
+	participants := make([]Participant, r.Intn(8))
+	for i := range participants {
+		participants[i] = Participant{ID: ID(i*3 - 4), Weight: int64(r.Intn(4)), Group: int64(r.Intn(4) - 1)}
 	}
-	r.Shuffle(len(voters), func(i, k int) { voters[i], voters[k] = voters[k], voters[i] })
+	r.Shuffle(len(participants), func(i, k int) { participants[i], participants[k] = participants[k], participants[i] })
 	switch r.Intn(3) {
 	case 0:
 		var ids []ID
-		for i := range voters {
-			voters[i].Weight, voters[i].Group = 1, 0
-			ids = append(ids, voters[i].ID)
+		for i := range participants {
+			participants[i].Weight, participants[i].Group = 1, 0
+			ids = append(ids, participants[i].ID)
 		}
-		return NewMajority(ids...), naive(voters)
+		return NewMajority(ids...), naive(participants)
 	case 1:
-		for i := range voters {
-			voters[i].Group = 0
+		for i := range participants {
+			participants[i].Group = 0
 		}
-		w, err := NewWeighted(voters...)
+		w, err := NewWeighted(participants...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return w, naive(voters)
+		return w, naive(participants)
 	}
-	h, err := NewHierarchical(voters...)
+	h, err := NewHierarchical(participants...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h, naive(voters)
+	return h, naive(participants)
 }
 
 // naive is the definition, written down: a group with weight counts if those
 // inside weigh more than those outside; a quorum has more groups that count
 // than groups that do not.
-func naive(voters []Voter) func(in map[ID]bool) bool {
+func naive(participants []Participant) func(in map[ID]bool) bool {
 	return func(in map[ID]bool) bool {
 		inside, outside := make(map[int64]int64), make(map[int64]int64)
-		for _, v := range voters {
+		for _, v := range participants {
 			if in[v.ID] {
 				inside[v.Group] += v.Weight
 			} else {
@@ -65,10 +65,10 @@ func naive(voters []Voter) func(in map[ID]bool) bool {
 	}
 }
 
-func subsets(voters IDs, visit func(IDs)) {
-	for bits := range 1 << len(voters) {
+func subsets(participants IDs, visit func(IDs)) {
+	for bits := range 1 << len(participants) {
 		var s IDs
-		for i, id := range voters {
+		for i, id := range participants {
 			if bits>>i&1 == 1 {
 				s.Add(id)
 			}
@@ -81,7 +81,7 @@ func TestQuorumsAreThoseOfTheNaiveForm(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for range 2000 {
 		set, want := draw(t, r)
-		subsets(set.Voters(), func(s IDs) {
+		subsets(set.Participants(), func(s IDs) {
 			in := make(map[ID]bool)
 			for _, id := range s {
 				in[id] = true
@@ -101,14 +101,14 @@ func TestQuorumsAreThoseOfTheNaiveForm(t *testing.T) {
 	}
 }
 
-func TestTwoQuorumsShareAVoter(t *testing.T) {
+func TestTwoQuorumsShareAParticipant(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
 	for range 300 {
 		current, _ := draw(t, r)
 		next, _ := draw(t, r)
 		joint := NewJoint(current, next)
 		var quorums []IDs
-		subsets(joint.Voters(), func(s IDs) {
+		subsets(joint.Participants(), func(s IDs) {
 			if !joint.Enough(s) {
 				return
 			}
@@ -118,7 +118,7 @@ func TestTwoQuorumsShareAVoter(t *testing.T) {
 			quorums = append(quorums, s)
 		})
 		for _, half := range []Set{current, next, joint} {
-			subsets(half.Voters(), func(other IDs) {
+			subsets(half.Participants(), func(other IDs) {
 				if !half.Enough(other) {
 					return
 				}
@@ -145,11 +145,11 @@ func TestAQuorumStaysOneWhenServersJoinIt(t *testing.T) {
 	r := rand.New(rand.NewSource(3))
 	for range 500 {
 		set, _ := draw(t, r)
-		subsets(set.Voters(), func(s IDs) {
+		subsets(set.Participants(), func(s IDs) {
 			if !set.Enough(s) {
 				return
 			}
-			for _, id := range set.Voters() {
+			for _, id := range set.Participants() {
 				more := append(IDs(nil), s...)
 				more.Add(id)
 				if !set.Enough(more) {
@@ -163,9 +163,9 @@ func TestAQuorumStaysOneWhenServersJoinIt(t *testing.T) {
 // Three data centers; the third follows without weight.
 func TestGroupsWithoutWeightDecideNothing(t *testing.T) {
 	h, err := NewHierarchical(
-		Voter{1, 1, 1}, Voter{2, 1, 1}, Voter{3, 1, 1},
-		Voter{4, 1, 2}, Voter{5, 1, 2}, Voter{6, 1, 2},
-		Voter{7, 0, 3}, Voter{8, 0, 3}, Voter{9, 0, 3})
+		Participant{1, 1, 1}, Participant{2, 1, 1}, Participant{3, 1, 1},
+		Participant{4, 1, 2}, Participant{5, 1, 2}, Participant{6, 1, 2},
+		Participant{7, 0, 3}, Participant{8, 0, 3}, Participant{9, 0, 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,19 +183,19 @@ func TestGroupsWithoutWeightDecideNothing(t *testing.T) {
 			t.Errorf("%v: %v", c.servers, got)
 		}
 	}
-	if h.Weight(7) != 0 || h.Weight(1) != 1 || !h.Voters().Has(7) || h.Weight(99) != 0 {
+	if h.Weight(7) != 0 || h.Weight(1) != 1 || !h.Participants().Has(7) || h.Weight(99) != 0 {
 		t.Error("weights differ")
 	}
 }
 
 func TestConfigurationsThatCannotBeCountedAreRefused(t *testing.T) {
-	for name, voters := range map[string][]Voter{
+	for name, participants := range map[string][]Participant{
 		"named twice":     {{1, 1, 1}, {1, 1, 2}},
 		"negative weight": {{1, -1, 1}},
 		"huge weight":     {{1, WeightMax + 1, 1}},
-		"too many":        make([]Voter, VotersMax+1),
+		"too many":        make([]Participant, ParticipantsMax+1),
 	} {
-		if _, err := NewHierarchical(voters...); err == nil {
+		if _, err := NewHierarchical(participants...); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -203,7 +203,7 @@ func TestConfigurationsThatCannotBeCountedAreRefused(t *testing.T) {
 
 func TestAJointWithoutANextIsTheCurrent(t *testing.T) {
 	m := NewMajority(1, 2, 3)
-	if set := NewJoint(m, nil); !set.Enough(MakeIDs(1, 2)) || len(set.Voters()) != 3 {
+	if set := NewJoint(m, nil); !set.Enough(MakeIDs(1, 2)) || len(set.Participants()) != 3 {
 		t.Fatal("differs")
 	}
 	j := NewJoint(m, NewMajority(3, 4, 5))

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// WeightMax is the largest weight of one server. With at most VotersMax of them
+// WeightMax is the largest weight of one server. With at most ParticipantsMax of them
 // no sum can overflow.
 const WeightMax = 1 << 40
 
-// VotersMax is the largest number of voters in one configuration.
-const VotersMax = 1 << 16
+// ParticipantsMax is the largest number of participants in one configuration.
+const ParticipantsMax = 1 << 16
 
-// Voter is one voter of a configuration with weights.
-type Voter struct {
+// Participant is one participant of a configuration with weights.
+type Participant struct {
 	ID ID
 	// Weight is 0 to WeightMax; "weight.N" in the configuration, 1 without it.
 	Weight int64
@@ -24,20 +24,20 @@ type Voter struct {
 // Weighted is enough when the set has more than half of all weight. It is one
 // group of a Hierarchical, or the whole of an ensemble without groups.
 type Weighted struct {
-	voters  IDs
-	weights []int64 // parallel to voters
-	total   int64
+	participants IDs
+	weights      []int64 // parallel to participants
+	total        int64
 }
 
-// NewWeighted returns the rule for these voters. It refuses a voter named
+// NewWeighted returns the rule for these participants. It refuses a participant named
 // twice and weights out of range.
-func NewWeighted(voters ...Voter) (Weighted, error) {
+func NewWeighted(participants ...Participant) (Weighted, error) {
 	var w Weighted
-	if len(voters) > VotersMax {
-		return w, fmt.Errorf("quorum: %d voters are more than %d", len(voters), VotersMax)
+	if len(participants) > ParticipantsMax {
+		return w, fmt.Errorf("quorum: %d participants are more than %d", len(participants), ParticipantsMax)
 	}
-	sorted := slices.Clone(voters)
-	slices.SortFunc(sorted, func(a, b Voter) int {
+	sorted := slices.Clone(participants)
+	slices.SortFunc(sorted, func(a, b Participant) int {
 		if a.ID < b.ID {
 			return -1
 		}
@@ -50,7 +50,7 @@ func NewWeighted(voters ...Voter) (Weighted, error) {
 		if v.Weight < 0 || v.Weight > WeightMax {
 			return w, fmt.Errorf("quorum: weight %d of server %d is not in 0 to %d", v.Weight, v.ID, int64(WeightMax))
 		}
-		w.voters = append(w.voters, v.ID)
+		w.participants = append(w.participants, v.ID)
 		w.weights = append(w.weights, v.Weight)
 		w.total += v.Weight
 	}
@@ -66,12 +66,12 @@ func (w Weighted) Enough(servers IDs) bool {
 	return sum > w.total/2
 }
 
-// Voters implements Set.
-func (w Weighted) Voters() IDs { return w.voters }
+// Participants implements Set.
+func (w Weighted) Participants() IDs { return w.participants }
 
 // Weight implements Set.
 func (w Weighted) Weight(id ID) int64 {
-	if at, found := slices.BinarySearch(w.voters, id); found {
+	if at, found := slices.BinarySearch(w.participants, id); found {
 		return w.weights[at]
 	}
 	return 0

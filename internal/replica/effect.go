@@ -60,9 +60,9 @@ type DiskOp struct {
 	Payload []byte
 }
 
-// Ballot is a notification to a peer. Of several to the same peer that wait
+// OutgoingVote is a notification to a peer. Of several to the same peer that wait
 // only the last one matters.
-type Ballot struct {
+type OutgoingVote struct {
 	To           quorum.ID
 	Notification fle.Notification
 }
@@ -73,7 +73,7 @@ type Ballot struct {
 type Effects struct {
 	Disk      []DiskOp
 	Links     []zab.Effect // connect, send, close, send-snapshot, read-log
-	Votes     []Ballot
+	Votes     []OutgoingVote
 	Ensembles Ensembles    // what has changed about the configuration
 	OverQuota []string     // paths whose quota was exceeded, to be told to the operator
 	Left      []zab.Reason // roles that ended in this step, for the log

@@ -40,8 +40,8 @@ func (r *Replica) lookNow() {
 	r.lookAtMs = 0
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
-	if r.heard != r.pending {
-		r.heard = r.pending // whoever still has it says so again
+	if r.learned != r.pending {
+		r.learned = r.pending // whoever still has it says so again
 		r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
 	}
 	if r.untrusted || r.full {
@@ -77,21 +77,21 @@ func (r *Replica) vote(event fle.Event) {
 	if _, ok := event.(fle.Synced); ok {
 		r.fruitless = 0
 	}
-	var heard *fle.Hear
+	var learned *fle.Learned
 	reborn := r.reborn
 	newer, elected := "", (*fle.Elected)(nil) // any id may be a leader's, 0 too
 	for _, effect := range r.election.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
 		case fle.Send:
-			r.effects.Votes = append(r.effects.Votes, Ballot{e.To, e.Notification})
+			r.effects.Votes = append(r.effects.Votes, OutgoingVote{e.To, e.Notification})
 		case fle.Elected:
 			elected = &e
 		case fle.Doubt:
 			r.order(zab.Event{Kind: zab.EventStop})
 		case fle.Adopt:
 			newer = e.Config
-		case fle.Hear:
-			heard = &e
+		case fle.Learned:
+			learned = &e
 		case fle.Disloyal:
 			// Zab's leader counts who follows it; who looks elsewhere leaves a
 			// link behind, which is noticed by itself.
@@ -100,8 +100,8 @@ func (r *Replica) vote(event fle.Event) {
 	if newer != "" {
 		r.adoptConfig(newer)
 	}
-	if heard != nil {
-		r.hearConfig(heard.Config)
+	if learned != nil {
+		r.hearConfig(learned.Config)
 	}
 	switch {
 	case elected == nil:
@@ -151,8 +151,8 @@ func (r *Replica) electionEnsemble() fle.Ensemble {
 	if r.next != nil && r.next.Version > r.config.Version {
 		e.Seen, e.SeenVersion, e.SeenConfig = r.next.Quorum(), r.next.Version, r.next.Text()
 	}
-	if r.heard != nil && r.heard.Version > max(r.config.Version, e.SeenVersion) {
-		e.Heard = r.heard.Quorum()
+	if r.learned != nil && r.learned.Version > max(r.config.Version, e.SeenVersion) {
+		e.Learned = r.learned.Quorum()
 	}
 	return e
 }

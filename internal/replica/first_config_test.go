@@ -51,7 +51,7 @@ func TestLearnerThatComesAsTheFirstEpochBeginsHasItsConfiguration(t *testing.T) 
 		t.Fatalf("the leader waits for %d messages, serving: %v", count, leader.replica.Serving())
 	}
 	leader.step()
-	w.settle()
+	w.quiesce()
 	for _, s := range w.all() {
 		if got, want := s.replica.Config().Version, int64(zk.MakeZxid(1, 0)); got != want || !s.replica.Serving() {
 			t.Errorf("server %d goes by the configuration of %x, want %x (serving: %v)", s.id, got, want, s.replica.Serving())

@@ -33,7 +33,7 @@ func TestRandomEventsKeepTheRules(t *testing.T) {
 					m.step()
 				}
 			}
-			m.settle()
+			m.quiesce()
 			m.replay()
 			looked, told, ran = looked+m.looked, told+m.told, ran+1
 		})
@@ -196,8 +196,8 @@ func (m *model) sync() {
 	m.step()
 }
 
-// settle lets the disk finish, and looks at what is left.
-func (m *model) settle() {
+// quiesce lets the disk finish, and looks at what is left.
+func (m *model) quiesce() {
 	for m.step(); len(m.records) > 0 && m.synced < m.records[len(m.records)-1].Zxid; {
 		m.sync()
 	}

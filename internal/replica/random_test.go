@@ -81,7 +81,7 @@ func newDice(t *testing.T, seed uint64, changes ...func(*replica.Options)) *dice
 	d.opts.ForceSnapshot = d.oneIn(6)
 	d.opts.LinearizableReads = d.oneIn(4)
 	d.opts.ReconfigEnabled, d.opts.Auth.SkipACL = true, true
-	d.opts.Reconfig.VotersMin = 2
+	d.opts.Reconfig.ParticipantsMin = 2
 	d.opts.LocalSessions = d.oneIn(5)
 	d.opts.UpgradeSessions = d.opts.LocalSessions
 	d.opts.HistoryBytes = 1 << 20
@@ -101,7 +101,7 @@ func newDice(t *testing.T, seed uint64, changes ...func(*replica.Options)) *dice
 	for _, s := range d.all() {
 		s.start()
 	}
-	d.settle()
+	d.quiesce()
 	return d
 }
 
@@ -128,7 +128,7 @@ func (d *dice) turn() {
 			d.someServer().works()
 		}
 	case n < 50:
-		d.settle()
+		d.quiesce()
 	case n < 58:
 		d.tick(int64(d.below(700)), slices.DeleteFunc(d.all(), func(*server) bool { return d.oneIn(4) }))
 	case n < 61:

@@ -32,12 +32,12 @@ func TestServerThatIsElectedInTheStepOfATickIsNotCutOff(t *testing.T) {
 	w := newWavering(t)
 	w.r.opts.ReadOnly = true
 	w.nowMs += readOnlyAfterMs + 1
-	heard := func(from quorum.ID, state fle.State) Event {
+	received := func(from quorum.ID, state fle.State) Event {
 		return Event{Kind: EventNotification, Server: from, Notification: &fle.Notification{
 			State: state, Vote: fle.Vote{Leader: 1, Zxid: 1 << 32, Epoch: 1}, Round: 1, Version: 2,
 		}}
 	}
-	w.step(heard(1, fle.Leading), heard(2, fle.Following), Event{Kind: EventTick})
+	w.step(received(1, fle.Leading), received(2, fle.Following), Event{Kind: EventTick})
 	if state := w.r.peer.State(); state != zab.Following || w.r.ReadOnly() {
 		t.Errorf("it is %v and cut off: %v", state, w.r.ReadOnly())
 	}

@@ -19,9 +19,9 @@ import (
 type Ensembles struct {
 	InForce  *ensemble.Config
 	Proposed *ensemble.Config
-	// Heard is proposed in the log of another server. It says where servers are,
+	// Learned is proposed in the log of another server. It says where servers are,
 	// and is kept nowhere.
-	Heard *ensemble.Config
+	Learned *ensemble.Config
 }
 
 // decideReconfig decides a change of the ensemble, with ZooKeeper's checks in
@@ -200,7 +200,7 @@ func (r *Replica) becomes(observer bool) bool {
 // quorum, and the change might never come in force. In the configuration in force
 // it has no vote, whatever it says.
 func (r *Replica) votesNext() bool {
-	for _, c := range []*ensemble.Config{r.next, r.heard} {
+	for _, c := range []*ensemble.Config{r.next, r.learned} {
 		if c == nil || c.Version <= r.config.Version {
 			continue
 		}
@@ -254,11 +254,11 @@ func (r *Replica) hearConfig(text string) {
 	if err != nil {
 		return
 	}
-	if r.heard != nil && r.heard.Version > c.Version {
+	if r.learned != nil && r.learned.Version > c.Version {
 		return
 	}
-	r.heard = c
-	r.effects.Ensembles.Heard = c
+	r.learned = c
+	r.effects.Ensembles.Learned = c
 	if r.votesNext() && !r.becomes(false) {
 		if r.election.State() == fle.Looking && r.peer.Quiet() {
 			r.look() // there is no role that ends
@@ -297,7 +297,7 @@ func (r *Replica) forgetConfig() {
 // part that this server has in it, before its machines are made.
 func (r *Replica) recall() {
 	r.next = r.recalled()
-	r.heard = r.pending
+	r.learned = r.pending
 	if r.votesNext() {
 		r.opts.Observer = false
 	}

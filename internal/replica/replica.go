@@ -112,7 +112,7 @@ type Replica struct {
 	// The ensemble. Config and election are nil for a server that stands alone.
 	config    *ensemble.Config // in force
 	next      *ensemble.Config // proposed by a reconfig that is not committed
-	heard     *ensemble.Config // proposed in a peer's log, by its word, or pending; for one election
+	learned   *ensemble.Config // proposed in a peer's log, or pending; for one election
 	pending   *ensemble.Config // see Options.Pending; nil when an established leader has decided
 	deciding  *ensemble.Config // decided here, on its way into the log
 	offered   *ensemble.Config // what the leader said with NEWLEADER

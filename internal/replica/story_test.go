@@ -82,9 +82,9 @@ var commands = map[string]func(*player, []string){
 	"only":       (*player).only,       // only A: takes a snapshot, and purges all before it
 	"begin":      (*player).begin,      // begin A: a snapshot, as a server does now and then
 	"finish":     (*player).finish,     // finish A: writes it
-	"settle":     (*player).settle,     // settle: messages and disks until quiet; only the outcome is told
+	"quiesce":    (*player).quiesce,    // quiesce: messages and disks until quiet; only the outcome is told
 	"tick":       (*player).tick,       // tick +MS [A ...]: time passes for all, and the servers are told
-	"pass":       (*player).pass,       // pass +MS: in ticks, with all settled behind each; only the outcome is told
+	"pass":       (*player).pass,       // pass +MS: in ticks, with all quiescent behind each; only the outcome is told
 	"connect":    (*player).connect,    // connect C A [session=S1] [timeout=MS] [seen=ZXID] [password=wrong]
 	"request":    (*player).request,    // request C OP ...: see request_test.go
 	"reconfig":   (*player).reconfig,   // reconfig C [joining=A,B] [observing=A] [leaving=A,B] [members=A,B] [version=V]
@@ -103,7 +103,7 @@ func (p *player) command(line string) {
 	if run == nil {
 		p.t.Fatalf("unknown command %q", line)
 	}
-	p.w.watcher.brief = p.brief || f[0] == "settle" || f[0] == "pass"
+	p.w.watcher.brief = p.brief || f[0] == "quiesce" || f[0] == "pass"
 	run(p, f)
 }
 
@@ -299,7 +299,7 @@ func (p *player) disk(f []string) {
 	}
 }
 
-func (p *player) settle([]string) { p.w.settle() }
+func (p *player) quiesce([]string) { p.w.quiesce() }
 
 func (p *player) pass(f []string) { p.w.pass(p.number(f[1])) }
 

@@ -267,11 +267,11 @@ func (s *server) crash(keepPercent int, seed int64) {
 	s.stop()
 }
 
-// pass lets time go by in steps of a tick, in which everything settles.
+// pass lets time go by in steps of a tick, in which everything quiesces.
 func (w *world) pass(ms int64) {
 	for ; ms > 0; ms -= w.opts.TickMs {
 		w.tick(min(ms, w.opts.TickMs), w.all())
-		w.settle()
+		w.quiesce()
 	}
 }
 
@@ -486,7 +486,7 @@ func (s *server) newEnd(outgoing bool) *end {
 }
 
 // vote puts a notification on its way: of several that wait the newest counts.
-func (w *world) vote(s *server, b *replica.Ballot) {
+func (w *world) vote(s *server, b *replica.OutgoingVote) {
 	for _, l := range w.lanes {
 		if l.end == nil && l.from == s && l.to.id == b.To {
 			n := b.Notification
@@ -647,8 +647,8 @@ func (w *world) sweep() {
 	w.lanes = slices.DeleteFunc(w.lanes, func(l *lane) bool { return l.end != nil && len(l.parcels) == 0 && l.end.closed })
 }
 
-// settle has disks and lanes go on until nothing is left to do.
-func (w *world) settle() {
+// quiesce has disks and lanes go on until nothing is left to do.
+func (w *world) quiesce() {
 	for again := true; again; {
 		w.deliver()
 		again = false

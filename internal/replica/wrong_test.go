@@ -69,7 +69,7 @@ func spoilSeed(t *testing.T, seed uint64) bool {
 			d.show()
 			t.Fatal("the servers do not come to one tree")
 		}
-		return false // as two voters that contradict each other
+		return false // as two participants that contradict each other
 	}
 	_, wrong := d.all()[0].replica.Tree().Find(wrongPath)
 	if wrong && !d.watcher.spread {

@@ -101,7 +101,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		ID: 1, InitLimit: 10, SyncLimit: 5, ConnectTime: 5 * time.Second, HistoryMax: 500,
-		Reconfig:      ensemble.Rules{VotersMin: 2},
+		Reconfig:      ensemble.Rules{ParticipantsMin: 2},
 		ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
 		OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, TickTime: 3 * time.Second,
 		ReapInterval: time.Minute, ReapPerMinute: 10000, ContainerUnused: 5 * time.Minute,

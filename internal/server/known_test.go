@@ -23,7 +23,7 @@ func TestOlderConfigurationInForceLeavesTheNewerOneKnown(t *testing.T) {
 	c0, c1, c2 := config(0, ""), config(5, "server.3=127.0.0.1:3:4\n"), config(9, "server.4=127.0.0.1:5:6\n")
 	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, c0 })
 	s.inspect(func(*replica.Replica) {
-		s.reconfigure(&replica.Ensembles{Heard: c2, InForce: c1})
+		s.reconfigure(&replica.Ensembles{Learned: c2, InForce: c1})
 		if s.peers.electionAddresses(4) == nil {
 			t.Error("server 4 of the configuration that was heard of is nowhere")
 		}

@@ -12,8 +12,8 @@ import (
 // reconfigure carries out what a step has changed about the configuration of the
 // ensemble, before the disk hears of the record of the change.
 func (s *Server) reconfigure(e *replica.Ensembles) {
-	if e.Heard != nil {
-		s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: e.Heard})
+	if e.Learned != nil {
+		s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: e.Learned})
 	}
 	// One step may put a configuration in force and hear of the next one: in the
 	// order of their versions, the newest stays known.

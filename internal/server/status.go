@@ -137,7 +137,7 @@ type Status struct {
 	ID               quorum.ID
 	Phase            string // of Zab, as "following - broadcast"; "" for a server that stands alone
 	Elections        int64  // decided since the start
-	Voters           int    // in the configuration in force
+	Participants     int    // in the configuration in force
 	Learners         []zab.Learner
 	PendingSyncs     int
 	Committed        zk.Zxid // by this leader; elsewhere as Last
@@ -207,10 +207,10 @@ func (st *Status) place(r *replica.Replica) {
 	st.SteppedMs = p.NowMs()
 	st.Committed, st.LeaderHeard = p.Committed(), time.Duration(p.LeaderHeardMs())*time.Millisecond
 	if st.Ensemble = r.Config(); st.Ensemble == nil {
-		st.Voters = 1
+		st.Participants = 1
 		return
 	}
-	st.Voters = len(st.Ensemble.Voters())
+	st.Participants = len(st.Ensemble.Participants())
 	st.Phase = p.State().String()
 	if p.Phase() != zab.Election {
 		st.Phase += " - " + p.Phase().String()

@@ -166,7 +166,7 @@ func (r *Reader) admit(zxid zk.Zxid, offset int64) error {
 		return nil
 	}
 	// The first record of an epoch follows any: behind an end that is perhaps
-	// not torn but damaged it does not show that nothing is missing. Settle cuts
+	// not torn but damaged it does not show that nothing is missing. MakeDurable cuts
 	// torn ends, so such a one is not ours to expect.
 	lost := r.pending && r.torn.sector && zxid.Epoch() != r.last.Epoch()
 	if !r.options.AllowGaps && (lost || !Follows(r.last, zxid)) {

@@ -38,7 +38,7 @@ func TestRecordsOfAFailedSyncAreWrittenAgain(t *testing.T) {
 		next := disk.KillClone()
 		got, torn, err := read(next, 0)
 		must(t, err)
-		must(t, Settle(next, dir, torn))
+		must(t, MakeDurable(next, dir, torn))
 		after, _, err := read(next.CrashClone(0, 1), 0)
 		if err != nil || !slices.Equal(got, after) || len(got) != 40 {
 			t.Errorf("prealloc %d: read %v, after a power loss %v, %v", prealloc, got, after, err)

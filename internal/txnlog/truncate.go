@@ -109,13 +109,13 @@ func shorten(fsys vfs.FS, name string, size int64) error {
 	return err
 }
 
-// Settle makes what a Reader has read to its end the durable state of the log.
+// MakeDurable makes what a Reader has read to its end the durable state of the log.
 // It cuts a torn end off, so that it can never stand before later records, and
 // writes the end of the newest segment again and syncs it: a process that was
 // killed may have left records that were read now from memory and would be gone
 // after a power loss. A sync alone would not do: after one that has failed, which
 // may be why the process ended, the next says yes and saves nothing (vfs.V3).
-func Settle(fsys vfs.FS, dir string, torn *Torn) error {
+func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
 	segments, err := Segments(fsys, dir)
 	if err != nil || len(segments) == 0 {
 		return err

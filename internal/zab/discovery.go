@@ -32,7 +32,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.tryEpoch()
 		return
 	}
-	if !l.observer && p.electors().Voters().Has(l.server) {
+	if !l.observer && p.electors().Participants().Has(l.server) {
 		p.promised = max(p.promised, l.accepted)
 	}
 	if p.promised > p.lead.epoch {

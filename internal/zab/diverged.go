@@ -32,26 +32,26 @@ const viewsMax = 1024
 
 // view is what a leader has heard of a server's tree in its epoch.
 type view struct {
-	server  quorum.ID
-	voter   bool
-	differs zk.Zxid // what was committed when it said that its tree is another; 0: it did not
-	agrees  zk.Zxid // up to here its tree was the leader's
-	wrong   bool    // it is to have the whole state
-	sentMs  int64   // when it had that; 0: never
+	server      quorum.ID
+	participant bool
+	differs     zk.Zxid // what was committed when it said that its tree is another; 0: it did not
+	agrees      zk.Zxid // up to here its tree was the leader's
+	wrong       bool    // it is to have the whole state
+	sentMs      int64   // when it had that; 0: never
 }
 
 // viewOf returns what is known of a learner's tree.
 func (ld *leader) viewOf(l *link) *view {
 	for i := range ld.views {
 		if v := &ld.views[i]; v.server == l.server {
-			v.voter = !l.observer
+			v.participant = !l.observer
 			return v
 		}
 	}
 	if len(ld.views) == viewsMax {
 		ld.views = slices.Delete(ld.views, 0, 1) // less is known then
 	}
-	ld.views = append(ld.views, view{server: l.server, voter: !l.observer})
+	ld.views = append(ld.views, view{server: l.server, participant: !l.observer})
 	return &ld.views[len(ld.views)-1]
 }
 
@@ -93,7 +93,7 @@ func (p *Peer) judge() {
 	}
 }
 
-// views collects the voters of whom something is known, and the leader itself if self.
+// views collects the participants of whom something is known, and the leader itself if self.
 func (p *Peer) views(self bool, holds func(*view) bool) quorum.IDs {
 	ld := p.lead
 	ld.scratch = ld.scratch[:0]
@@ -101,7 +101,7 @@ func (p *Peer) views(self bool, holds func(*view) bool) quorum.IDs {
 		ld.scratch.Add(p.opts.ID)
 	}
 	for i := range ld.views {
-		if v := &ld.views[i]; v.voter && holds(v) {
+		if v := &ld.views[i]; v.participant && holds(v) {
 			ld.scratch.Add(v.server)
 		}
 	}

@@ -123,7 +123,7 @@ func (ld *leader) enter(stage leaderStage, nowMs int64) { ld.stage, ld.sinceMs =
 
 // participants collects the learners for which has holds, and the leader itself
 // if self. Observers and servers outside the configuration are in no quorum
-// (Z7, ZOOKEEPER-2959): quorum.Set counts voters alone, and the role said in
+// (Z7, ZOOKEEPER-2959): quorum.Set counts participants alone, and the role said in
 // the hello is checked here as well.
 func (p *Peer) participants(self bool, has func(*link) bool) quorum.IDs {
 	ld := p.lead

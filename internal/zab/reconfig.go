@@ -25,16 +25,16 @@ func (p *Peer) InStep(set quorum.Set) bool {
 }
 
 // designated chooses who leads the new ensemble: this server if it votes there,
-// else the one of its voters that has the most of what is proposed. It has the
+// else the one of its participants that has the most of what is proposed. It has the
 // reconfig itself, or there would be no quorum.
 func (p *Peer) designated() quorum.ID {
-	voters := p.next.Quorum.Voters()
-	if voters.Has(p.opts.ID) {
+	participants := p.next.Quorum.Participants()
+	if participants.Has(p.opts.ID) {
 		return p.opts.ID
 	}
 	best, most := p.opts.ID, zk.NoZxid
 	for _, l := range p.lead.links {
-		if !l.observer && l.stage >= linkSynced && voters.Has(l.server) && l.acked > most {
+		if !l.observer && l.stage >= linkSynced && participants.Has(l.server) && l.acked > most {
 			best, most = l.server, l.acked
 		}
 	}

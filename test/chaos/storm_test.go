@@ -62,17 +62,17 @@ type ongoing struct {
 // Two storms: one behind proxies, where links can be cut, and one where the
 // configuration changes, which proxies do not allow.
 func TestChaos(t *testing.T) {
-	minutes, voters, seed := number(t, "CHAOS_MINUTES", 30), number(t, "CHAOS_SERVERS", 5), number(t, "CHAOS_SEED", int64(rand.Uint32()))
-	t.Logf("CHAOS_MINUTES=%d CHAOS_SERVERS=%d CHAOS_SEED=%d", minutes, voters, seed)
+	minutes, participants, seed := number(t, "CHAOS_MINUTES", 30), number(t, "CHAOS_SERVERS", 5), number(t, "CHAOS_SEED", int64(rand.Uint32()))
+	t.Logf("CHAOS_MINUTES=%d CHAOS_SERVERS=%d CHAOS_SEED=%d", minutes, participants, seed)
 	third := time.Duration(minutes) * time.Minute / 3
 	t.Run("links", func(t *testing.T) {
 		s := newStorm(t, seed, onLinks)
-		s.start(int(voters), servers.EnsembleOptions{Proxied: true})
+		s.start(int(participants), servers.EnsembleOptions{Proxied: true})
 		s.rage(2 * third)
 	})
 	t.Run("reconfigs", func(t *testing.T) {
 		s := newStorm(t, seed, onMembers)
-		s.start(int(voters), servers.EnsembleOptions{Reconfig: true, Config: []string{servers.SuperDigest}})
+		s.start(int(participants), servers.EnsembleOptions{Reconfig: true, Config: []string{servers.SuperDigest}})
 		s.roles = newRoles(s.e)
 		t.Cleanup(func() { <-s.roles.underWay })
 		s.rage(third)
@@ -119,7 +119,7 @@ func number(t *testing.T, name string, otherwise int64) int64 {
 }
 
 // start makes an ensemble in which everything can break, and puts load on it.
-func (s *storm) start(voters int, o servers.EnsembleOptions) {
+func (s *storm) start(participants int, o servers.EnsembleOptions) {
 	s.t.Helper()
 	name := os.Getenv("CHAOS_KIND")
 	if name == "" {
@@ -127,7 +127,7 @@ func (s *storm) start(voters int, o servers.EnsembleOptions) {
 	}
 	kind, err := servers.Named(name)
 	s.must(err)
-	o.Kinds, o.Observers = slices.Repeat([]servers.Kind{kind}, voters+1), []int{voters + 1}
+	o.Kinds, o.Observers = slices.Repeat([]servers.Kind{kind}, participants+1), []int{participants + 1}
 	o.Config = append(o.Config, "tickTime=250", "initLimit=20", "syncLimit=4", "snapCount=3000", "preAllocSize=1024")
 	s.e, err = servers.NewEnsemble(s.ctx, o)
 	s.must(err)

@@ -76,7 +76,7 @@ type scene struct {
 	electing *electing   // nil: none
 
 	// alarms are mismatches of the digest that Apache's servers have counted
-	// while they took a snapshot, by process. See settle.
+	// while they took a snapshot, by process. See awaitServing.
 	alarms map[int]float64
 }
 
@@ -100,15 +100,15 @@ func newScene(t *testing.T, o servers.EnsembleOptions) *scene {
 // of the highest id among them, so that it must be elected.
 func (s *scene) startUnder(leader int) {
 	s.t.Helper()
-	var voters []*servers.Member
+	var participants []*servers.Member
 	for _, m := range s.e.Members {
 		if !m.Observer {
-			voters = append(voters, m)
+			participants = append(participants, m)
 		}
 	}
 	first := []*servers.Member{s.e.Member(leader)}
-	for _, m := range voters {
-		if len(first) <= len(voters)/2 && m.ID < leader {
+	for _, m := range participants {
+		if len(first) <= len(participants)/2 && m.ID < leader {
 			first = append(first, m)
 		}
 	}
@@ -136,14 +136,14 @@ func (s *scene) startRest() {
 	}
 	must(s.t, servers.StartAll(s.t.Context(), down...))
 	for _, m := range down {
-		s.settle(m)
+		s.awaitServing(m)
 	}
 }
 
-// settle waits until a server that was started follows or observes. Apache's
+// awaitServing waits until a server that was started follows or observes. Apache's
 // count a false alarm for each transaction that the snapshot they were sent, of
 // a tree that others were changing, already held: these are not to be counted.
-func (s *scene) settle(m *servers.Member) {
+func (s *scene) awaitServing(m *servers.Member) {
 	s.t.Helper()
 	mode := "follower"
 	if m.Observer {

@@ -79,7 +79,7 @@ func (s *scene) join(learner *servers.Member, how string) {
 	leader := s.leader()
 	before, leaderBefore := len(learner.Log()), len(leader.Log())
 	must(s.t, learner.Start(s.t.Context()))
-	s.settle(learner)
+	s.awaitServing(learner)
 	if got := synchronization(tailFrom(learner, before), tailFrom(leader, leaderBefore)); got != how {
 		s.t.Errorf("server %d was brought up by %q, not by %s", learner.ID, got, how)
 	}
@@ -212,7 +212,7 @@ func TestJoiningAfterTheLossOfADisk(t *testing.T) {
 			must(t, os.RemoveAll(m.DataDir()))
 			s.await(withinHistory)
 			must(t, m.Start(t.Context()))
-			s.settle(m)
+			s.awaitServing(m)
 			s.await(withinHistory)
 			s.check()
 		})

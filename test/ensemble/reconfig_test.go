@@ -59,7 +59,7 @@ func (s *scene) grow(k servers.Kind, old *servers.Member) {
 	// The newcomer knows those that are there, and itself.
 	must(s.t, m.JoinConfig(append(s.running(), m)...))
 	must(s.t, m.Start(s.t.Context()))
-	s.settle(m)
+	s.awaitServing(m)
 	change := client.Change{Joining: []string{m.Line()}}
 	what := fmt.Sprintf("server %d joins", m.ID)
 	if old != nil {

@@ -61,18 +61,18 @@ func (s *scene) replaceAll(line []string) {
 	for _, m := range append(order, leader) {
 		began, from := time.Now(), m.Kind.Name()
 		must(s.t, m.Become(s.t.Context(), kind(s.t, line[m.ID-1])))
-		s.settleAny(m)
+		s.awaitRole(m)
 		s.await(100)
 		s.t.Logf("server %d, %s to %s: %.1f s, longest gap of one client %d ms", m.ID, from, m.Kind.Name(),
 			time.Since(began).Seconds(), s.load.GapSince(began).Milliseconds())
 	}
 }
 
-// settleAny waits until a server serves in any role.
-func (s *scene) settleAny(m *servers.Member) {
+// awaitRole waits until a server serves in any role.
+func (s *scene) awaitRole(m *servers.Member) {
 	s.t.Helper()
 	if s.leader() != m {
-		s.settle(m)
+		s.awaitServing(m)
 	}
 }
 

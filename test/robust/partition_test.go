@@ -18,10 +18,10 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// voterEnv makes this program one of the two servers of the test below.
-const voterEnv = "CONCLAVE_TEST_VOTER"
+// participantEnv makes this program one of the two servers of the test below.
+const participantEnv = "CONCLAVE_TEST_VOTER"
 
-// partitioned is a shell script: two network namespaces, a voter in each, and 30 s
+// partitioned is a shell script: two network namespaces, a participant in each, and 30 s
 // for which all packets between them are lost without a word. It needs util-linux and
 // iproute2.
 const partitioned = `set -e
@@ -49,11 +49,11 @@ sleep 15
 // while, and write votes that nobody acknowledges. The kernel would send them again as
 // long after the partition as that has lasted.
 func TestVotesComeThroughSoonAfterASilentPartition(t *testing.T) {
-	if id := os.Getenv(voterEnv); id != "" {
-		beVoter(t, id)
+	if id := os.Getenv(participantEnv); id != "" {
+		beParticipant(t, id)
 		return
 	}
-	cmd := exec.Command("unshare", "-rn", "sh", "-c", fmt.Sprintf(partitioned, os.Args[0], voterEnv))
+	cmd := exec.Command("unshare", "-rn", "sh", "-c", fmt.Sprintf(partitioned, os.Args[0], participantEnv))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -84,8 +84,8 @@ func TestVotesComeThroughSoonAfterASilentPartition(t *testing.T) {
 	}
 }
 
-// beVoter sends a vote each second, and says what it hears, until it is killed.
-func beVoter(t *testing.T, name string) {
+// beParticipant sends a vote each second, and says what it hears, until it is killed.
+func beParticipant(t *testing.T, name string) {
 	id, other := quorum.ID(1), quorum.ID(2)
 	if name == "2" {
 		id, other = other, id

@@ -70,16 +70,16 @@ func equal(a, b election.View) bool {
 		slices.Equal(a.Candidates, b.Candidates)
 }
 
-// settle is how long an observer lets changes gather, so that a handover of
+// gatherFor is how long an observer lets changes gather, so that a handover of
 // several files is seen as one.
-const settle = 3 * time.Millisecond
+const gatherFor = 3 * time.Millisecond
 
 // wait returns true after a sign or its patience, and false when the watch
 // should be set up anew.
 func (s *subscription) wait(ctx context.Context) bool {
 	select {
 	case <-s.seen:
-		time.Sleep(settle)
+		time.Sleep(gatherFor)
 		return true
 	case <-time.After(s.patience()):
 		return s.watching()

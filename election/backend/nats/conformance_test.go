@@ -89,21 +89,21 @@ func openStore(t testing.TB, url string) *store {
 
 var buckets atomic.Int64
 
-// newBucket returns the URL of a new bucket, settled already.
+// newBucket returns the URL of a new bucket, adopted already.
 func newBucket(t testing.TB, server, parameters string) string {
 	t.Helper()
 	url := fmt.Sprintf("%s/?bucket=test-%d%s", server, buckets.Add(1), parameters)
-	settle(t, url)
+	adopt(t, url)
 	return url
 }
 
-func settle(t testing.TB, url string) {
+func adopt(t testing.TB, url string) {
 	t.Helper()
 	s := openStore(t, url)
 	for range 100 { // a bucket that has just been made has no leader for moments
-		outcome, err := s.Put(within(t), "settled", record.Record{Nonce: "n"}, "")
+		outcome, err := s.Put(within(t), "adopted", record.Record{Nonce: "n"}, "")
 		if err == nil && outcome.Refused {
-			err = s.Settle(within(t), outcome.Incarnation)
+			err = s.Adopt(within(t), outcome.Incarnation)
 		}
 		if err == nil {
 			return
@@ -197,7 +197,7 @@ func TestNATSStore(t *testing.T) {
 	if _, err := operator(t, url).CreateKeyValue(within(t), jetstream.KeyValueConfig{Bucket: "foreign", Replicas: 3}); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, url)
+	adopt(t, url)
 	run("BucketWithDirectReads", url)
 }
 

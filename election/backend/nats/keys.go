@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// settledKey is no escaped name: those have upper case digits behind "=".
-const settledKey = "=settled"
+// adoptedKey is no escaped name: those have upper case digits behind "=".
+const adoptedKey = "=settled"
 
 const hexDigits = "0123456789ABCDEF"
 

@@ -5,7 +5,7 @@
 //
 //	conclave_elections
 //	    billing/nightly    the record as JSON
-//	    =settled           the incarnation of the bucket that is settled
+//	    =settled           the incarnation of the bucket that is adopted
 //
 // What always holds:
 //

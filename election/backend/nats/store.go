@@ -26,7 +26,7 @@ type store struct {
 
 	mu      sync.Mutex
 	holders map[string]holder // by election, as read or written last
-	settled string            // the incarnation that was seen to be settled
+	adopted string            // the incarnation that was seen to be adopted
 }
 
 // holder is who led in a version of a record.
@@ -154,7 +154,7 @@ func (s *store) publishOverDeleted(ctx context.Context, name string, text []byte
 	return s.publish(ctx, keyOf(name), text, m.revision)
 }
 
-// mayTake says whether the incarnation is settled.
+// mayTake says whether the incarnation is adopted.
 func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
 	now, err := s.info(ctx)
 	outcome := incarnation.Outcome{Incarnation: now}
@@ -162,19 +162,19 @@ func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
 		return outcome, err
 	}
 	s.mu.Lock()
-	known := s.settled == now
+	known := s.adopted == now
 	s.mu.Unlock()
 	if known {
 		return outcome, nil
 	}
-	m, err := s.last(ctx, settledKey)
+	m, err := s.last(ctx, adoptedKey)
 	if err != nil {
 		return outcome, err
 	}
 	outcome.Refused = string(m.data) != now || m.deleted
 	if !outcome.Refused {
 		s.mu.Lock()
-		s.settled = now
+		s.adopted = now
 		s.mu.Unlock()
 	}
 	return outcome, nil
@@ -183,17 +183,17 @@ func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
 // Incarnation is that of the bucket as it was seen last.
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
-// Settle writes the incarnation to its key.
-func (s *store) Settle(ctx context.Context, incarnation string) error {
+// Adopt writes the incarnation to its key.
+func (s *store) Adopt(ctx context.Context, incarnation string) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	now, err := s.info(ctx)
 	if err != nil || now != incarnation {
 		return s.explain("write", err)
 	}
-	m, err := s.last(ctx, settledKey)
+	m, err := s.last(ctx, adoptedKey)
 	if err == nil {
-		_, err = s.publish(ctx, settledKey, []byte(incarnation), m.revision)
+		_, err = s.publish(ctx, adoptedKey, []byte(incarnation), m.revision)
 	}
 	if isConflict(err) {
 		return nil // somebody else was quicker, or the next attempt will tell

@@ -345,7 +345,7 @@ func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	if _, err := a.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
 		t.Errorf("the renewal of what was forgotten: %v", err)
 	}
-	// Settled now: the next one does not wait.
+	// Adopted now: the next one does not wait.
 	if err := b.Release(within(t), next); err != nil {
 		t.Fatal(err)
 	}

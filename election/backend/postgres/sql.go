@@ -21,19 +21,19 @@ const durableSQL = `set_config('synchronous_commit', case
 	else current_setting('synchronous_commit') end, true)`
 
 // statements are those for one table. In all of them the row with the empty
-// name holds the settled incarnation.
+// name holds the adopted incarnation.
 type statements struct {
 	table, channel string
 
-	read, names            string
-	insert, update, settle string
-	ddl                    []string
+	read, names           string
+	insert, update, adopt string
+	ddl                   []string
 }
 
 // guardSQL is what both writes begin with.
 const guardSQL = `with state as (
 	select ` + durableSQL + ` as durable, ` + incarnationSQL + ` as incarnation,
-		coalesce((select record->>'incarnation' from @table where name = ''), '') as settled,
+		coalesce((select record->>'incarnation' from @table where name = ''), '') as adopted,
 		coalesce($3::text::jsonb->>'incarnation', '') as given,
 		coalesce(present.version::text, '') as version, coalesce(present.record->>'nonce', '') as nonce
 	from (select 1) as one left join @table as present on present.name = $1::text
@@ -41,7 +41,7 @@ const guardSQL = `with state as (
 
 // answerSQL is how both writes end: one row, whatever has happened.
 const answerSQL = `, told as (select pg_notify(@channel, $2 || ' ' || $1) from written)
-select (select count(*) from written), incarnation, incarnation = settled and incarnation = given, version, nonce, (select count(*) from told), durable
+select (select count(*) from written), incarnation, incarnation = adopted and incarnation = given, version, nonce, (select count(*) from told), durable
 from state`
 
 // Parameters: $1 name, $2 new version, $3 record, $4 nonce of the holder, and
@@ -51,7 +51,7 @@ const (
 	insertSQL = guardSQL + `, written as (
 	insert into @table as t (name, version, record)
 	select $1::text, $2::text::uuid, $3::text::jsonb from state
-	where incarnation = settled and incarnation = given or $4::text = ''
+	where incarnation = adopted and incarnation = given or $4::text = ''
 	on conflict (name) do update set record = excluded.record where t.version = excluded.version
 	returning 1
 )` + answerSQL
@@ -60,14 +60,14 @@ const (
 	update @table as t set version = $2::text::uuid, record = $3::text::jsonb, changed = clock_timestamp()
 	from state
 	where t.name = $1::text and t.version in ($5::text::uuid, $2::text::uuid)
-		and (incarnation = settled and incarnation = given or $4::text in ('', coalesce(t.record->>'nonce', '')))
+		and (incarnation = adopted and incarnation = given or $4::text in ('', coalesce(t.record->>'nonce', '')))
 	returning 1
 )` + answerSQL
 
 	readSQL = `select pg_is_in_recovery(), ` + incarnationSQL + `, coalesce(t.version::text, ''), coalesce(t.record::text, '{}')
 from (select 1) as one left join @table as t on t.name = $1::text`
 
-	settleSQL = `insert into @table as t (name, version, record)
+	adoptSQL = `insert into @table as t (name, version, record)
 select '', $2::text::uuid, jsonb_build_object('incarnation', $1::text)
 where $1::text = ` + incarnationSQL + ` and ` + durableSQL + ` <> ''
 on conflict (name) do update set version = excluded.version, record = excluded.record, changed = clock_timestamp()`
@@ -80,14 +80,14 @@ func statementsFor(table string) (*statements, error) {
 	}
 	s := &statements{table: table, channel: channel(table)}
 	fill := strings.NewReplacer("@table", quoted, "@channel", "'"+s.channel+"'").Replace
-	s.read, s.insert, s.update, s.settle = fill(readSQL), fill(insertSQL), fill(updateSQL), fill(settleSQL)
+	s.read, s.insert, s.update, s.adopt = fill(readSQL), fill(insertSQL), fill(updateSQL), fill(adoptSQL)
 	s.names = fill(`select name from @table where name <> ''`)
 	s.ddl = ddl(quoted)
 	return s, nil
 }
 
 // ddl makes the table. A table that is made is taken for the first one: its
-// incarnation is settled at once.
+// incarnation is adopted at once.
 func ddl(quoted string) []string {
 	fill := strings.NewReplacer("@table", quoted).Replace
 	return []string{fill(`create table if not exists @table (

@@ -129,16 +129,16 @@ func (s *store) put(ctx context.Context, statement string, args []any, expected,
 // Incarnation is the server as it was seen last.
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
-// Settle writes the incarnation into the row with the empty name.
-func (s *store) Settle(ctx context.Context, incarnation string) error {
+// Adopt writes the incarnation into the row with the empty name.
+func (s *store) Adopt(ctx context.Context, incarnation string) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	_, err := s.db.ExecContext(ctx, s.sql.settle, incarnation, newVersion())
+	_, err := s.db.ExecContext(ctx, s.sql.adopt, incarnation, newVersion())
 	return s.explain("write", err)
 }
 
 // makeTable makes the table, as others may be doing at the same moment, and
-// settles the incarnation in the same transaction: nobody sees it without.
+// adopts the incarnation in the same transaction: nobody sees it without.
 func (s *store) makeTable(ctx context.Context) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()

@@ -76,25 +76,25 @@ func operator(t testing.TB, url string, args ...any) *redis.Cmd {
 
 var hashes atomic.Int64
 
-// newHash returns the URL of an empty hash on the server, which is settled if
+// newHash returns the URL of an empty hash on the server, which is adopted if
 // nobody is to wait for that.
-func newHash(t testing.TB, server string, leaseMax time.Duration, settled bool) string {
+func newHash(t testing.TB, server string, leaseMax time.Duration, adopted bool) string {
 	t.Helper()
 	url := fmt.Sprintf("%s?key=test%d&lease-max=%v", server, hashes.Add(1), leaseMax)
-	if settled {
-		settle(t, url)
+	if adopted {
+		adopt(t, url)
 	}
 	return url
 }
 
-func settle(t testing.TB, url string) {
+func adopt(t testing.TB, url string) {
 	t.Helper()
 	s := openStore(t, url)
-	outcome, err := s.Put(within(t), "settled", record.Record{Nonce: "aa"}, "")
+	outcome, err := s.Put(within(t), "adopted", record.Record{Nonce: "aa"}, "")
 	if err != nil || !outcome.Refused {
 		t.Fatalf("%+v, %v", outcome, err)
 	}
-	if err := s.Settle(within(t), outcome.Incarnation); err != nil {
+	if err := s.Adopt(within(t), outcome.Incarnation); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,7 +4,7 @@
 //
 //	conclave:elections
 //	    billing/nightly    <version> <nonce of the holder> <record as JSON>
-//	    (empty name)       the incarnation of the server that is settled
+//	    (empty name)       the incarnation of the server that is adopted
 //
 // What always holds:
 //
@@ -19,7 +19,7 @@
 //	    which a restart or a promotion change) that was not watched for
 //	    LeaseMax nobody is elected; leaders whose record is still there go on.
 //	    What the server may have forgotten has run out by then. That the
-//	    incarnation is settled stands in the same hash: a server that was
+//	    incarnation is adopted stands in the same hash: a server that was
 //	    flushed, or has evicted the hash, has forgotten that as well. A server
 //	    that is used for the first time makes its first candidate wait too.
 //

@@ -54,9 +54,9 @@ redis.pcall('PUBLISH', ARGV[6], ARGV[2] .. ' ' .. ARGV[1])
 return {1, incarnation}
 `
 
-// settleLua: KEYS the hash; ARGV the incarnation, which is marked as settled if
+// adoptLua: KEYS the hash; ARGV the incarnation, which is marked as adopted if
 // it still is the server's.
-const settleLua = serverLua + `
+const adoptLua = serverLua + `
 if incarnation == ARGV[1] then
 	redis.call('HSET', KEYS[1], '', incarnation)
 end

@@ -27,9 +27,9 @@ type store struct {
 }
 
 var (
-	readScript   = redis.NewScript(readLua)
-	putScript    = redis.NewScript(putLua)
-	settleScript = redis.NewScript(settleLua)
+	readScript  = redis.NewScript(readLua)
+	putScript   = redis.NewScript(putLua)
+	adoptScript = redis.NewScript(adoptLua)
 )
 
 var (
@@ -168,11 +168,11 @@ func (s *store) run(ctx context.Context, args ...any) ([]any, error) {
 // Incarnation is the server as it was seen last.
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
-// Settle marks the incarnation as settled.
-func (s *store) Settle(ctx context.Context, incarnation string) error {
+// Adopt marks the incarnation as adopted.
+func (s *store) Adopt(ctx context.Context, incarnation string) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	return s.explain("write", settleScript.Run(ctx, s.client, []string{s.options.Key}, incarnation).Err())
+	return s.explain("write", adoptScript.Run(ctx, s.client, []string{s.options.Key}, incarnation).Err())
 }
 
 // Wait waits for news of the field.

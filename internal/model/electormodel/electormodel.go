@@ -88,7 +88,7 @@ func New(scope Scope) *model.Model {
 		}
 	}
 	m := &model.Model{Name: "elector", Scope: scope.Text, Shape: shape(), Slots: slots, Starts: len(scope.Rates), Start: s.start,
-		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Settle: s.settle, SettleMax: 3000}
+		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Converge: s.converge, ConvergeMax: 3000}
 	m.Shape.Orders = model.Orders(s.n)
 	for _, order := range m.Shape.Orders {
 		to := make([]int, len(slots))
@@ -108,7 +108,7 @@ func shape() *model.Shape {
 		Scratch: []string{"elector.Machine.out", "line.Record.History", "election.Grant.Lost", "election.Grant.News",
 			"election.Grant.Files"},
 		Moments: []string{"electormodel.candidate.NowMs", "electormodel.candidate.DeadlineMs", "electormodel.store.NowMs",
-			"electormodel.side.SettledMs", "elector.Machine.deadlineMs", "elector.Machine.endSaidMs",
+			"electormodel.side.AdoptedMs", "elector.Machine.deadlineMs", "elector.Machine.endSaidMs",
 			"elector.Machine.renewSentMs", "elector.Machine.renewNextMs", "elector.Machine.untilMs", "elector.Machine.provenMs"},
 		Spans: []string{"elector.Config.*", "elector.Machine.leaseMs", "electormodel.candidate.RateMs", "electormodel.store.RateMs",
 			"line.Record.LeaseMs", "line.Next.LeaseMs", "line.Sight.leaseMs"},

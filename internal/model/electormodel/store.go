@@ -24,9 +24,9 @@ type side struct {
 	Record      line.Record
 	Version     string
 	Incarnation int
-	SettledMs   int64 // from when on there may be new holders
+	AdoptedMs   int64 // from when on there may be new holders
 	// Led: there was one under this incarnation. Only what came then may be
-	// forgotten: a store that forgets also that it was settled leaves tokens to
+	// forgotten: a store that forgets also that it was converged leaves tokens to
 	// the wall clocks (incarnation I4), of which there are none here.
 	Led    bool
 	Copies []copied
@@ -95,7 +95,7 @@ func (r *store) take(event any, mutant Mutant) []any {
 // it may have forgotten.
 func (r *store) renew(d *side) {
 	d.Incarnation++
-	d.SettledMs, d.Led, d.Copies = r.NowMs+leaseMs, false, nil
+	d.AdoptedMs, d.Led, d.Copies = r.NowMs+leaseMs, false, nil
 }
 
 // at is the side that a candidate reaches.
@@ -120,7 +120,7 @@ func (r *store) request(e ask, mutant Mutant) line.Answer {
 	}
 	record := e.Want.Record
 	takes := record.Nonce != "" && record.Nonce != d.Record.Nonce
-	if left := d.SettledMs - r.NowMs; takes && (record.Incarnation != incarnation || left > 0) {
+	if left := d.AdoptedMs - r.NowMs; takes && (record.Incarnation != incarnation || left > 0) {
 		return line.Answer{Kind: line.NotYet, After: time.Duration(max(left, 0)) * time.Millisecond}
 	}
 	r.set(d, record, takes)

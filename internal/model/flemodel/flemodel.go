@@ -38,7 +38,7 @@ type Scope struct {
 
 // Change is a reconfig that is under way.
 type Change struct {
-	Next []quorum.ID // the voters it leads to
+	Next []quorum.ID // the participants it leads to
 	// Knows are the starts: in each, what the servers know of it.
 	Knows [][]Knowledge
 }
@@ -147,7 +147,7 @@ func New(scope Scope) *model.Model {
 		starts *= len(scope.Change.Knows)
 	}
 	return &model.Model{Name: "fle", Scope: scope.Text, Shape: shape(), Slots: slots, Starts: starts, Start: s.start,
-		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Settle: s.settle, SettleMax: 3000,
+		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Converge: s.converge, ConvergeMax: 3000,
 		StoryHead: s.storyHead()}
 }
 
@@ -161,8 +161,8 @@ func shape() *model.Shape {
 	}
 }
 
-// voters returns who votes before the change.
-func (s *system) voters() []quorum.ID {
+// participants returns who votes before the change.
+func (s *system) participants() []quorum.ID {
 	var ids []quorum.ID
 	for i := range s.scope.Servers {
 		if s.scope.Change == nil || i < 3 {
@@ -199,7 +199,7 @@ func (s *system) boot(p *server) {
 
 // ensemble is the configuration as a server knows it.
 func (s *system) ensemble(p *server) fle.Ensemble {
-	e := fle.Ensemble{Committed: quorum.NewMajority(s.voters()...), Version: 1, Config: "old"}
+	e := fle.Ensemble{Committed: quorum.NewMajority(s.participants()...), Version: 1, Config: "old"}
 	c := s.scope.Change
 	switch {
 	case c == nil:
@@ -262,9 +262,9 @@ func (s *system) feed(p *server, event fle.Event) []any {
 			p.Knows = InForce
 			out = append(out, e)
 			more = append(more, fle.Reconfigured{Ensemble: s.ensemble(p)})
-		case fle.Hear:
+		case fle.Learned:
 			heard := s.ensemble(p)
-			heard.Heard = quorum.NewMajority(s.scope.Change.Next...)
+			heard.Learned = quorum.NewMajority(s.scope.Change.Next...)
 			out = append(out, e)
 			more = append(more, fle.Reconfigured{Ensemble: heard})
 		default:

@@ -266,7 +266,7 @@ func (s *system) check(w *model.World) {
 			votes[key] = ids
 		}
 	}
-	set := quorum.NewMajority(s.voters()...)
+	set := quorum.NewMajority(s.participants()...)
 	for key, ids := range votes {
 		for other, others := range votes {
 			if key != other && key.Leader&0xffffffff == other.Leader&0xffffffff && s.scope.Change == nil &&

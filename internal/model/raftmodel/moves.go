@@ -261,9 +261,9 @@ func (s *system) rest(w *model.World) {
 	}
 }
 
-// settle takes the next step of a system in which nothing goes wrong: messages in
+// converge takes the next step of a system in which nothing goes wrong: messages in
 // turn, who is due, then time.
-func (s *system) settle(w *model.World) bool {
+func (s *system) converge(w *model.World) bool {
 	queues := s.n * s.n
 	first := w.Number(s.number(cursor))
 	for k := range queues {

@@ -95,7 +95,7 @@ func New(scope Scope) *model.Model {
 		}
 	}
 	m := &model.Model{Name: "raft", Scope: scope.Text, Shape: shape(), Slots: slots, Starts: len(scope.Rates), Start: s.start,
-		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Settle: s.settle, SettleMax: 3000}
+		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Converge: s.converge, ConvergeMax: 3000}
 	m.Shape.Orders = model.Orders(s.n)
 	m.Symmetries = s.symmetries(m.Shape.Orders)
 	return m

@@ -118,7 +118,7 @@ func New(scope Scope) *model.Model {
 		}
 	}
 	m := &model.Model{Name: "zab", Scope: scope.Text, Shape: shape(), Slots: slots, Starts: len(scope.Starts), Start: s.start,
-		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Settle: s.settle, SettleMax: 2000}
+		Step: s.step, Moves: s.moves, Do: s.do, Check: s.check, Rest: s.rest, Converge: s.converge, ConvergeMax: 2000}
 	if scope.New == nil {
 		m.Shape.Orders = model.Orders(s.n)
 		m.Symmetries = s.symmetries(m.Shape.Orders)

@@ -116,11 +116,11 @@ func (r *reader) ensemble() {
 		r.problem(at, err.Error(), "")
 		return
 	}
-	voters := config.Voters()
+	participants := config.Participants()
 	switch {
-	case len(voters) == 1 && r.standalone && len(config.Members) > 1:
+	case len(participants) == 1 && r.standalone && len(config.Members) > 1:
 		r.problem(at, "observers need an ensemble of at least two participants, or standaloneEnabled=false", "")
-	case len(voters) == 1 && r.standalone:
+	case len(participants) == 1 && r.standalone:
 		r.oneMember(at, &config.Members[0])
 	default:
 		r.several(at, config)
@@ -169,27 +169,27 @@ func (r *reader) several(at Entry, config *ensemble.Config) {
 	config.Version = versionOf(r.dynamicName)
 	c.Ensemble = config
 	r.forEnsembles(at)
-	r.countVoters(at, len(config.Voters()))
+	r.countParticipants(at, len(config.Participants()))
 	for i := range config.Members {
 		if m := &config.Members[i]; len(m.Quorum) > 1 && !c.Reconfig.MultiAddress {
 			r.problem(r.entryOf(at, m.ID), "has several addresses: that needs multiAddress.enabled=true", "")
 		}
 	}
 	if !r.standalone {
-		c.Reconfig.VotersMin = 1
+		c.Reconfig.ParticipantsMin = 1
 	}
 	r.own(at, config)
 	r.proposed()
 	r.keep(at)
 }
 
-// countVoters says what a number of voters is worth.
-func (r *reader) countVoters(at Entry, voters int) {
+// countParticipants says what a number of participants is worth.
+func (r *reader) countParticipants(at Entry, participants int) {
 	switch {
-	case voters <= 2:
-		r.remark(&at, "no failure of a server is survived: that takes three participants, here are %d", voters)
-	case voters%2 == 0:
-		r.remark(&at, "%d participants survive no more failures than %d do", voters, voters-1)
+	case participants <= 2:
+		r.remark(&at, "no failure of a server is survived: that takes three participants, here are %d", participants)
+	case participants%2 == 0:
+		r.remark(&at, "%d participants survive no more failures than %d do", participants, participants-1)
 	}
 }
 

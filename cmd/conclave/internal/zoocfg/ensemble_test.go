@@ -36,12 +36,12 @@ func TestAnEnsembleReachesTheServer(t *testing.T) {
 	}
 	s := c.Server
 	for name, ok := range map[string]bool{
-		"ensemble": s.Ensemble != nil && len(s.Ensemble.Members) == 4 && len(s.Ensemble.Voters()) == 3 && s.Ensemble.Version == 0,
+		"ensemble": s.Ensemble != nil && len(s.Ensemble.Members) == 4 && len(s.Ensemble.Participants()) == 3 && s.Ensemble.Version == 0,
 		"self":     s.ID == 2 && !s.Observer && s.ClientAddr == ":2182",
 		"ticks":    s.InitLimit == 10 && s.SyncLimit == 5,
 		"times":    s.ConnectTime == 700*time.Millisecond && s.ElectionFinalize == 20*time.Millisecond && s.SilenceTime == 90*time.Millisecond,
 		"leader":   s.LinearizableReads && s.HistoryMax == 7,
-		"rules":    s.Reconfig == ensemble.Rules{VotersMin: 1, MultiAddress: true},
+		"rules":    s.Reconfig == ensemble.Rules{ParticipantsMin: 1, MultiAddress: true},
 		"ports":    s.QuorumAddr == ":2888" && s.ElectionAddr == ":3888",
 		"files":    s.Pending == nil && s.SaveEnsemble == nil,
 	} {

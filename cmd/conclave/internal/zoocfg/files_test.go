@@ -238,7 +238,7 @@ func TestFilesOfApacheAreRead(t *testing.T) {
 			"server.2=[0:0:0:0:0:0:0:1]:2889:3889:participant;[0:0:0:0:0:0:0:0]:2182",
 	})}
 	c := a.start().Server
-	if c.Ensemble.Version != 1<<32 || c.ClientAddr != ":2182" || c.Reconfig.VotersMin != 1 || c.SaveEnsemble == nil {
+	if c.Ensemble.Version != 1<<32 || c.ClientAddr != ":2182" || c.Reconfig.ParticipantsMin != 1 || c.SaveEnsemble == nil {
 		t.Errorf("%+v", c)
 	}
 }

@@ -7,16 +7,16 @@
 // history that changes whenever that may have happened (its incarnation), this
 // is what follows from it:
 //
-//	I1  Nobody takes an election under an incarnation that is not settled. It
-//	    is settled when one candidate has seen it for LeaseMax by its own
+//	I1  Nobody takes an election under an incarnation that is not adopted. It
+//	    is adopted when one candidate has seen it for LeaseMax by its own
 //	    clock: whatever was granted before it has run out. The store keeps
-//	    which incarnation is settled beside its records, and compares it in
+//	    which incarnation is adopted beside its records, and compares it in
 //	    the same atomic step as the version.
 //	I2  No lease is longer than LeaseMax.
 //	I4  A record that names its first holder under an incarnation has a token
 //	    greater than any that was forgotten: by a stride that no clock's error
 //	    and no number of grants reaches (record R4). Only a second failover that
-//	    forgets also that the first was settled leaves it to the wall clocks,
+//	    forgets also that the first was adopted leaves it to the wall clocks,
 //	    which must then agree within LeaseMax.
 //	I3  Renewals, releases and places in line do not wait: a leader whose
 //	    record is still there goes on.
@@ -39,7 +39,7 @@ const LeaseMaxDefault = 15 * time.Second
 // methods may be called by several goroutines.
 type Watch struct {
 	leaseMax time.Duration
-	pause    time.Duration // between tries, for others may have settled it
+	pause    time.Duration // between tries, for others may have adopted it
 	now      func() election.Instant
 
 	mu      sync.Mutex
@@ -56,7 +56,7 @@ func NewWatch(leaseMax time.Duration) *Watch {
 }
 
 // See notes that an answer of the store came under this incarnation, and
-// returns how long it is to be watched still until it may be settled.
+// returns how long it is to be watched still until it may be adopted.
 func (w *Watch) See(incarnation string) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,8 +14,8 @@ type Store interface {
 	// Put is one compare and set, which refuses what I1 forbids, and a new holder
 	// in a record of another Incarnation than the store's.
 	Put(ctx context.Context, name string, r record.Record, version string) (Outcome, error)
-	// Settle marks the incarnation as settled, if it still is the store's.
-	Settle(ctx context.Context, incarnation string) error
+	// Adopt marks the incarnation as adopted, if it still is the store's.
+	Adopt(ctx context.Context, incarnation string) error
 }
 
 // Outcome is the answer to a Put.
@@ -29,8 +29,8 @@ type Outcome struct {
 }
 
 // Write is the Write of a record.Store. A write that takes an election under an
-// incarnation that is not settled is put off until it may be (record.NotYetError);
-// the one that settles it ends in a conflict: the candidate looks again.
+// incarnation that is not adopted is put off until it may be (record.NotYetError);
+// the one that adopts it ends in a conflict: the candidate looks again.
 func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record, version string) (string, error) {
 	if err := w.check(r); err != nil {
 		return "", err
@@ -51,9 +51,9 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	case outcome.Incarnation != r.Incarnation:
 		return "", &record.NotYetError{} // look again under this one first
 	case left > 0:
-		return "", &record.NotYetError{After: min(left, w.pause)} // others may settle it sooner
+		return "", &record.NotYetError{After: min(left, w.pause)} // others may adopt it sooner
 	}
-	if err := s.Settle(ctx, outcome.Incarnation); err != nil {
+	if err := s.Adopt(ctx, outcome.Incarnation); err != nil {
 		return "", err
 	}
 	return "", touch(ctx, s, name, version)

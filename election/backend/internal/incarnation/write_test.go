@@ -17,7 +17,7 @@ type forgetful struct {
 	version     string
 	writes      int
 	incarnation string
-	settled     string
+	adopted     string
 }
 
 func (f *forgetful) Read(context.Context, string) (record.Record, string, error) {
@@ -30,7 +30,7 @@ func (f *forgetful) Put(_ context.Context, _ string, r record.Record, version st
 		return outcome, nil
 	}
 	takes := r.Nonce != "" && r.Nonce != f.record.Nonce
-	if takes && (f.settled != f.incarnation || r.Incarnation != f.incarnation) {
+	if takes && (f.adopted != f.incarnation || r.Incarnation != f.incarnation) {
 		outcome.Refused = true
 		return outcome, nil
 	}
@@ -40,9 +40,9 @@ func (f *forgetful) Put(_ context.Context, _ string, r record.Record, version st
 	return outcome, nil
 }
 
-func (f *forgetful) Settle(_ context.Context, incarnation string) error {
+func (f *forgetful) Adopt(_ context.Context, incarnation string) error {
 	if incarnation == f.incarnation {
-		f.settled = incarnation
+		f.adopted = incarnation
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func on(leaseMax time.Duration) (*Watch, *election.Instant) {
 
 func TestNobodyTakesAnElectionOfAStoreThatMayHaveForgotten(t *testing.T) {
 	const leaseMax = 1500 * time.Millisecond
-	s := &forgetful{incarnation: "1", settled: "1"}
+	s := &forgetful{incarnation: "1", adopted: "1"}
 	w, now := on(leaseMax)
 	_, held, err := try(t, w, s, holder("a", "1"), "")
 	if err != nil {
@@ -91,19 +91,19 @@ func TestNobodyTakesAnElectionOfAStoreThatMayHaveForgotten(t *testing.T) {
 		if put, _, err := try(t, w, s, holder("b", "2"), released); put != want || err != nil {
 			t.Fatalf("a take is put off for %v, expected %v: %v", put, want, err)
 		}
-		if s.settled != "1" || s.version != released {
-			t.Errorf("settled %q, version %q", s.settled, s.version)
+		if s.adopted != "1" || s.version != released {
+			t.Errorf("adopted %q, version %q", s.adopted, s.version)
 		}
 		*now = now.Add(want)
 	}
 	if _, _, err := try(t, w, s, holder("b", "2"), released); !errors.Is(err, record.ErrConflict) {
-		t.Fatalf("the take that settles: %v", err)
+		t.Fatalf("the take that adopts: %v", err)
 	}
-	if s.settled != "2" || s.version == released {
-		t.Errorf("settled %q, version %q", s.settled, s.version)
+	if s.adopted != "2" || s.version == released {
+		t.Errorf("adopted %q, version %q", s.adopted, s.version)
 	}
 	if _, taken, err := try(t, w, s, holder("b", "2"), s.version); taken == "" || err != nil {
-		t.Errorf("a take of what is settled: %v", err)
+		t.Errorf("a take of what is adopted: %v", err)
 	}
 	if _, _, err := try(t, w, s, holder("c", "2"), released); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("an old version: %v", err)
@@ -111,35 +111,35 @@ func TestNobodyTakesAnElectionOfAStoreThatMayHaveForgotten(t *testing.T) {
 }
 
 func TestIncarnationThatChangesWhileWaitingIsWaitedForAnew(t *testing.T) {
-	s := &forgetful{incarnation: "2", settled: "1"}
+	s := &forgetful{incarnation: "2", adopted: "1"}
 	w, now := on(time.Second)
 	if put, _, err := try(t, w, s, holder("b", "2"), ""); put != time.Second || err != nil {
 		t.Fatalf("put off for %v: %v", put, err)
 	}
 	*now = now.Add(time.Second)
 	s.incarnation = "3"
-	if put, _, err := try(t, w, s, holder("b", "3"), ""); put != time.Second || err != nil || s.settled != "1" {
-		t.Errorf("put off for %v, settled %q: %v", put, s.settled, err)
+	if put, _, err := try(t, w, s, holder("b", "3"), ""); put != time.Second || err != nil || s.adopted != "1" {
+		t.Errorf("put off for %v, adopted %q: %v", put, s.adopted, err)
 	}
 }
 
-func TestWhatAnotherCandidateHasSettledIsNotWaitedFor(t *testing.T) {
-	s := &forgetful{incarnation: "2", settled: "1"}
+func TestWhatAnotherCandidateHasAdoptedIsNotWaitedFor(t *testing.T) {
+	s := &forgetful{incarnation: "2", adopted: "1"}
 	w, _ := on(time.Hour)
 	if put, _, err := try(t, w, s, holder("b", "2"), ""); put != time.Second || err != nil {
 		t.Fatalf("put off for %v: %v", put, err)
 	}
-	s.settled = "2"
+	s.adopted = "2"
 	if _, taken, err := try(t, w, s, holder("b", "2"), ""); taken == "" || err != nil {
 		t.Errorf("not taken: %v", err)
 	}
 }
 
 // TestRecordOfAnotherIncarnationTakesNothing: its token was chosen under the one
-// before, also if this one was settled meanwhile, and may be one that was
+// before, also if this one was adopted meanwhile, and may be one that was
 // forgotten.
 func TestRecordOfAnotherIncarnationTakesNothing(t *testing.T) {
-	s := &forgetful{incarnation: "2", settled: "2"}
+	s := &forgetful{incarnation: "2", adopted: "2"}
 	w, _ := on(time.Second)
 	if put, _, err := try(t, w, s, holder("b", "1"), ""); put != 0 || err != nil || s.version != "" {
 		t.Errorf("put off for %v, version %q: %v", put, s.version, err)

@@ -27,9 +27,9 @@ func (s *system) rest(w *model.World) {
 	}
 }
 
-// settle takes the next step of a system in which nothing goes wrong: messages
+// converge takes the next step of a system in which nothing goes wrong: messages
 // in turn, then those who have to look, then time.
-func (s *system) settle(w *model.World) bool {
+func (s *system) converge(w *model.World) bool {
 	w.SetNumber(s.number(looks), 1) // as often as it takes
 	defer w.SetNumber(s.number(looks), 0)
 	links := s.n * s.n
@@ -139,8 +139,8 @@ func (s *system) storyHead() string {
 		return ""
 	}
 	var b strings.Builder
-	ids := strings.Trim(fmt.Sprint(s.voters()), "[]")
-	fmt.Fprintf(&b, "voters %s\nservers %s", ids, ids)
+	ids := strings.Trim(fmt.Sprint(s.participants()), "[]")
+	fmt.Fprintf(&b, "participants %s\nservers %s", ids, ids)
 	for i := range s.n {
 		for j := range i {
 			fmt.Fprintf(&b, "\npart %d %d", j, i)

@@ -6,11 +6,11 @@ import (
 	"github.com/conclave-project/conclave/algo"
 )
 
-// Settle lets members die, come back, campaign and step down at
+// Converge lets members die, come back, campaign and step down at
 // random, while all messages arrive; then nothing changes any more. It returns
 // how many elections there were, and what is wrong: that another leads than the
 // best of the candidates that are up, or that a member follows another.
-func Settle(seed uint64, found Founder, better func(id, than algo.ID) bool) (elections int, err error) {
+func Converge(seed uint64, found Founder, better func(id, than algo.ID) bool) (elections int, err error) {
 	ids := IDs(2 + int(seed%6))
 	w := New(seed, found(ids), ids)
 	w.Network = Network{DelayMinUs: 100, DelayMaxUs: 2000}

@@ -25,9 +25,9 @@ func (s *system) rest(w *model.World) {
 	}
 }
 
-// settle takes the next step of a system in which nothing goes wrong: disks,
+// converge takes the next step of a system in which nothing goes wrong: disks,
 // messages in turn, connections, elections that are right, then time.
-func (s *system) settle(w *model.World) bool {
+func (s *system) converge(w *model.World) bool {
 	for i := range s.n {
 		if len(s.part(w, i).Disk.Pending) > 0 {
 			s.do(w, moveDisk|model.Move(i))

@@ -22,27 +22,27 @@ type asker struct {
 func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 	invariant.Check(agreed.Has(m.cfg.ID), "F3: the own vote is not among the equal ones")
 	invariant.Check(m.set.Enough(agreed), "F3: decided without a quorum")
-	m.settle(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
+	m.takeRole(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
 	m.tellOthers(agreed)
 }
 
-// tellOthers tells the voters that were not heard to agree whom this server
+// tellOthers tells the participants that were not heard to agree whom this server
 // follows. They may have missed something, and would ask only when their
 // patience is over; or have elected this very server, and wait for it.
 func (m *Machine) tellOthers(agreed quorum.IDs) {
 	if m.state == Leading {
-		return // tellVoters has told them
+		return // tellParticipants has told them
 	}
 	n := m.notification()
-	for _, id := range m.set.Voters() {
+	for _, id := range m.set.Participants() {
 		if id != m.cfg.ID && !agreed.Has(id) {
 			m.out = append(m.out, Send{id, n})
 		}
 	}
 }
 
-// settle takes the role that follows from a vote; e lacks only the state.
-func (m *Machine) settle(nowMs int64, e Elected, supporters quorum.IDs) {
+// takeRole takes the role that follows from a vote; e lacks only the state.
+func (m *Machine) takeRole(nowMs int64, e Elected, supporters quorum.IDs) {
 	switch {
 	case e.Leader == m.cfg.ID:
 		invariant.Check(m.set.Weight(m.cfg.ID) > 0, "F5: a server without weight leads")
@@ -55,20 +55,20 @@ func (m *Machine) settle(nowMs int64, e Elected, supporters quorum.IDs) {
 	m.current, m.currentRound, m.supporters = e.Vote, e.Round, supporters
 	m.synced, m.doubted = false, false
 	m.finalizeMs = 0
-	m.heard, m.established = nil, nil
+	m.votes, m.established = nil, nil
 	e.State = m.state
 	m.out = append(m.out, e)
 	if m.state == Leading {
-		m.tellVoters(nowMs)
+		m.tellParticipants(nowMs)
 	}
 	m.tellAsked(nowMs)
 }
 
-// tellVoters says that this server leads to all who vote: they need its own word
+// tellParticipants says that this server leads to all who vote: they need its own word
 // (F4), however it has come to lead.
-func (m *Machine) tellVoters(nowMs int64) {
+func (m *Machine) tellParticipants(nowMs int64) {
 	n := m.notification()
-	for _, id := range m.set.Voters() {
+	for _, id := range m.set.Participants() {
 		if id == m.cfg.ID {
 			continue
 		}
@@ -79,10 +79,10 @@ func (m *Machine) tellVoters(nowMs int64) {
 	}
 }
 
-// followingHearsLooking answers with whom this server follows. If it is the
+// followingReceivesLooking answers with whom this server follows. If it is the
 // leader itself that looks for another, or has gone on to a later round, there
 // is nobody to follow.
-func (m *Machine) followingHearsLooking(nowMs int64, from quorum.ID, n *Notification) {
+func (m *Machine) followingReceivesLooking(nowMs int64, from quorum.ID, n *Notification) {
 	if from == m.current.Leader && (n.Round > m.currentRound || n.Round == m.currentRound && n.Leader != from) {
 		m.doubt()
 		return
@@ -92,9 +92,9 @@ func (m *Machine) followingHearsLooking(nowMs int64, from quorum.ID, n *Notifica
 	}
 }
 
-// followingHearsFollowing finds out that the leader follows another one, and
+// followingReceivesFollowing finds out that the leader follows another one, and
 // tells a server that follows this one that it does not lead.
-func (m *Machine) followingHearsFollowing(nowMs int64, from quorum.ID, n *Notification) {
+func (m *Machine) followingReceivesFollowing(nowMs int64, from quorum.ID, n *Notification) {
 	switch {
 	case from == m.current.Leader && n.Round >= m.currentRound && n.Leader != from:
 		m.doubt()
@@ -113,9 +113,9 @@ func (m *Machine) doubt() {
 	}
 }
 
-// leadingHearsLooking answers, and notes who has left. The very vote that
+// leadingReceivesLooking answers, and notes who has left. The very vote that
 // elected this server, delivered late, is support and not news.
-func (m *Machine) leadingHearsLooking(nowMs int64, from quorum.ID, n *Notification) {
+func (m *Machine) leadingReceivesLooking(nowMs int64, from quorum.ID, n *Notification) {
 	if n.Round == m.currentRound && n.Leader == m.cfg.ID {
 		m.supporters.Add(from)
 	} else {
@@ -124,9 +124,9 @@ func (m *Machine) leadingHearsLooking(nowMs int64, from quorum.ID, n *Notificati
 	m.answer(nowMs, from, n.Round)
 }
 
-// leadingHearsDecided notes who has come or left. One that leads itself, in this
+// leadingReceivesDecided notes who has come or left. One that leads itself, in this
 // round or a later one, has left: its vote for this server was of before.
-func (m *Machine) leadingHearsDecided(_ int64, from quorum.ID, n *Notification) {
+func (m *Machine) leadingReceivesDecided(_ int64, from quorum.ID, n *Notification) {
 	if n.Leader == m.cfg.ID {
 		m.supporters.Add(from)
 	} else if n.Round >= m.currentRound {
@@ -134,7 +134,7 @@ func (m *Machine) leadingHearsDecided(_ int64, from quorum.ID, n *Notification) 
 	}
 }
 
-// leaves notes that a voter supports this leader no more. When the rest is no
+// leaves notes that a participant supports this leader no more. When the rest is no
 // quorum, nobody can join any more either (F4), and all would wait until this
 // leader's patience with its followers ends (ZOOKEEPER-3109).
 func (m *Machine) leaves(id quorum.ID) {
@@ -155,7 +155,7 @@ func (m *Machine) answer(nowMs int64, id quorum.ID, round int64) {
 	n := m.notification()
 	at := slices.IndexFunc(m.asked, func(a asker) bool { return a.id == id })
 	if at < 0 {
-		if len(m.asked) >= AskersMax+len(m.set.Voters()) {
+		if len(m.asked) >= AskersMax+len(m.set.Participants()) {
 			m.asked = slices.Delete(m.asked, 0, 1)
 		}
 		m.asked = append(m.asked, asker{})

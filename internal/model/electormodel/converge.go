@@ -26,9 +26,9 @@ func (s *system) rest(w *model.World) {
 	}
 }
 
-// settle takes the next step of a system in which nothing goes wrong; functions
+// converge takes the next step of a system in which nothing goes wrong; functions
 // that were told to end never do.
-func (s *system) settle(w *model.World) bool {
+func (s *system) converge(w *model.World) bool {
 	stuck := 0
 	for i := range s.n {
 		c := s.part(w, i)
