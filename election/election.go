@@ -96,7 +96,7 @@ type Options struct {
 	// transfer, while the old leader leads on; only after it has returned nil
 	// does that one stop. It is not called when a leader was lost. One that
 	// panics has failed. One call runs at a time; its context ends when this
-	// candidate leads, or waits in line no more, and it should return then:
+	// candidate leads, or no longer waits, and it should return then:
 	// the function, or Run, waits for it for a quarter of the lease.
 	Warm func(context.Context) error
 	// WarmLimit is for how long this candidate, while it leads, waits for the

@@ -26,7 +26,7 @@ func newWarmUp(function func(context.Context) error) *warmUp {
 	return &warmUp{function: function, life: life, end: end, turn: make(chan struct{}, 1)}
 }
 
-var errWarmUpOver = errors.New("the candidate waits in line no more")
+var errWarmUpOver = errors.New("the candidate no longer waits")
 
 // run is Claim.Warm. A call that panics has failed, as a health check has: the
 // candidate is not the next to lead, and goes on.

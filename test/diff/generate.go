@@ -172,7 +172,7 @@ func (g *generator) expire(slot int) {
 		return
 	}
 	session := len(g.steps)
-	s := createOf(zk.OpCreate2, g.target(true), g.data(), g.acl(), 1, 0)
+	s := createOf(zk.OpCreate2, nullable{text: fmt.Sprintf("/expiring%d", session)}, g.data(), g.acl(), 1, 0)
 	s.kind, s.conn, s.xid, s.mode = stepExpire, slot, 1, resumeMode(g.rand.IntN(2))
 	g.steps = append(g.steps, s)
 	g.open[slot] = -1
