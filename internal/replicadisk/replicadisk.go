@@ -172,13 +172,13 @@ func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error
 	done := &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket}
 	switch op.Kind {
 	case replica.DiskAppend:
-		return nil, d.append(op)
+		return nil, d.log.Append(op.Zxid, op.Payload)
 	case replica.DiskSync:
 		return done, d.log.Sync()
 	case replica.DiskSetAccepted:
-		return done, d.store.SetAccepted(op.Epoch)
+		return done, d.setEpoch(d.store.SetAccepted, op.Epoch)
 	case replica.DiskSetCurrent:
-		return done, d.store.SetCurrent(op.Epoch)
+		return done, d.setEpoch(d.store.SetCurrent, op.Epoch)
 	case replica.DiskTruncate:
 		return d.truncate(op)
 	case replica.DiskSaveSnapshot:
@@ -191,15 +191,13 @@ func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error
 	return &replica.Event{Kind: replica.EventRecovered, Recovered: &f.Recovered}, nil
 }
 
-// append writes a record. A server alone goes on in the next epoch when one is used
-// up: epoch files of an ensemble that it was in must not stay behind its history.
-func (d *Disk) append(op *replica.DiskOp) error {
-	if epoch := op.Zxid.Epoch(); !d.opts.Ensemble && epoch > max(d.log.Last(), 0).Epoch() {
-		if err := d.store.RaiseEpochs(epoch); err != nil {
-			return err
-		}
+// setEpoch notes an epoch. A server alone keeps none, but those of an ensemble that
+// it was in must not stay behind its history.
+func (d *Disk) setEpoch(set func(uint32) error, epoch uint32) error {
+	if !d.opts.Ensemble {
+		return d.store.RaiseEpochs(epoch)
 	}
-	return d.log.Append(op.Zxid, op.Payload)
+	return set(epoch)
 }
 
 // truncate cuts the history behind a zxid and reads what is left.

@@ -90,8 +90,9 @@ func TestAServerThatWasAloneForLongCanBeOfAnEnsembleAgain(t *testing.T) {
 	roll := func(mem *vfs.Mem) {
 		d, _ := begin(t, mem, alone)
 		r := newHistory(t).add(2, 1, 1).records[0] // follows the end of any epoch
-		_, err := d.Do(&replica.DiskOp{Kind: replica.DiskAppend, Zxid: r.Zxid, Payload: r.Payload}, nil)
-		must(t, err)
+		do(t, d, replica.DiskOp{Kind: replica.DiskSetAccepted, Epoch: 2})
+		do(t, d, replica.DiskOp{Kind: replica.DiskSetCurrent, Epoch: 2})
+		do(t, d, replica.DiskOp{Kind: replica.DiskAppend, Zxid: r.Zxid, Payload: r.Payload})
 		must(t, d.Close())
 	}
 	mem := newMem(t)

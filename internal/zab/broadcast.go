@@ -39,7 +39,7 @@ func (p *Peer) onPropose(e *Event) {
 	}
 	invariant.Check(e.Record.Zxid == p.NextZxid(), "zab: proposals are not in order (Z4)")
 	if p.opts.Solo && e.Record.Zxid.Epoch() > p.accepted {
-		p.accepted, p.current = e.Record.Zxid.Epoch(), e.Record.Zxid.Epoch()
+		p.nextAlone()
 	}
 	if e.Config != nil {
 		p.proposeConfig(e)

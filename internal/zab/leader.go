@@ -98,6 +98,16 @@ func (p *Peer) serveAlone() {
 	}
 }
 
+// nextAlone begins the epoch behind one that is used up. Nothing waits for the disk:
+// it works in order, so the epoch is there before the records of it.
+func (p *Peer) nextAlone() {
+	epoch := p.accepted + 1
+	p.accept(epoch)
+	p.accepted = epoch
+	p.establish(epoch)
+	p.current = epoch
+}
+
 // welcome takes a connection in.
 func (p *Peer) welcome(id LinkID) {
 	l := &link{id: id, heardMs: p.nowMs}
@@ -156,8 +166,10 @@ func (p *Peer) electors() quorum.Set { return p.verifier(p.history.last) }
 
 // leaderStored continues what waited for the disk.
 func (p *Peer) leaderStored(op operation) {
-	switch op.kind {
-	case EffectSetAccepted:
+	switch {
+	case p.opts.Solo || op.kind == EffectSync:
+		p.tryCommit()
+	case op.kind == EffectSetAccepted:
 		p.lead.enter(leaderComparing, p.nowMs)
 		for _, l := range p.lead.links {
 			if l.stage == linkGreeted {
@@ -165,7 +177,7 @@ func (p *Peer) leaderStored(op operation) {
 			}
 		}
 		p.tryDiscovered()
-	case EffectSetCurrent:
+	case op.kind == EffectSetCurrent:
 		p.phase = Synchronization
 		p.lead.enter(leaderSyncing, p.nowMs)
 		p.lead.pingMs = p.nowMs + p.opts.TickMs/2
@@ -175,8 +187,6 @@ func (p *Peer) leaderStored(op operation) {
 			}
 		}
 		p.tryEstablished()
-	case EffectSync:
-		p.tryCommit()
 	}
 }
 
