@@ -20,7 +20,7 @@ type link struct {
 	owner  *Links
 	id     zab.LinkID // 0: came in, and has said nothing yet
 	socket net.Conn
-	from   peerwire.Sender // of what is read
+	from   peerwire.Sender // of what is read; what is written is of the other end
 	up     bool            // the handler was told; of the link's goroutine
 	dirty  bool            // in Links.mu.dirty; guarded by Links.mu
 	input  input
@@ -68,7 +68,7 @@ func newLink(l *Links, socket net.Conn, from peerwire.Sender) *link {
 
 // gather puts a message at the end of what is to be written. It is false if the
 // link takes nothing more.
-func (k *link) gather(m *zab.Message, from peerwire.Sender) bool {
+func (k *link) gather(m *zab.Message) bool {
 	o := &k.out
 	o.Lock()
 	defer o.Unlock()
@@ -78,7 +78,7 @@ func (k *link) gather(m *zab.Message, from peerwire.Sender) bool {
 	if len(o.tail) >= partBytes {
 		o.endPart()
 	}
-	o.tail = peerwire.AppendMessage(o.tail, m, from)
+	o.tail = peerwire.AppendMessage(o.tail, m, !k.from)
 	if waiting := o.ahead + int64(len(o.tail)); waiting > o.limit(waiting, k.owner.o.QueueBytesMax) {
 		k.owner.o.Logger.Warn("cut off a peer that does not read what it is sent",
 			slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", waiting))

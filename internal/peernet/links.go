@@ -106,10 +106,10 @@ func NewLinks(o LinksOptions) *Links {
 // Send puts a message behind what was sent on the link before; Flush makes it
 // leave. It never blocks. A link on which too much waits is cut; on one that is
 // closed or gone nothing happens.
-func (l *Links) Send(id zab.LinkID, m *zab.Message, from peerwire.Sender) {
+func (l *Links) Send(id zab.LinkID, m *zab.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k := l.mu.links[id]; k != nil && k.gather(m, from) && !k.dirty {
+	if k := l.mu.links[id]; k != nil && k.gather(m) && !k.dirty {
 		k.dirty = true
 		l.mu.dirty = append(l.mu.dirty, k)
 	}

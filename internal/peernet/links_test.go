@@ -130,7 +130,7 @@ func join(learner, leader *server) (toLeader, toLearner zab.LinkID) {
 	learner.t.Helper()
 	learner.Connect([]peerwire.Address{leader.address}, patience)
 	toLeader = learner.next("up").link
-	learner.Send(toLeader, &zab.Message{Kind: zab.KindFollowerInfo}, peerwire.FromLearner)
+	learner.Send(toLeader, &zab.Message{Kind: zab.KindFollowerInfo})
 	learner.Flush()
 	c := leader.next("up")
 	leader.receives(zab.KindFollowerInfo, 0)
@@ -175,14 +175,14 @@ func TestTenThousandMessagesArriveInOrderUnharmed(t *testing.T) {
 	const count = 10_000
 	go func() {
 		for i := 1; i <= count; i++ {
-			leader.Send(toLearner, proposal(i, strings.Repeat(fmt.Sprintf("<%d>", i), 1+i%97)), peerwire.FromLeader)
+			leader.Send(toLearner, proposal(i, strings.Repeat(fmt.Sprintf("<%d>", i), 1+i%97)))
 			if i%7 == 0 || i == count {
 				leader.Flush()
 			}
 		}
 	}()
 	for i := 1; i <= count; i++ {
-		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)}, peerwire.FromLearner)
+		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)})
 		if i%11 == 0 || i == count {
 			learner.Flush()
 		}
@@ -204,7 +204,7 @@ func TestLargeMessagesPass(t *testing.T) {
 	learner, leader, _, toLearner := pair(t)
 	sizes := []int{0, 1, inputBytes - 21, inputBytes - 20, inputBytes, 1 << 20, peerwire.DataBytesMax, 5, 3 << 17}
 	for i, size := range sizes {
-		leader.Send(toLearner, proposal(i, strings.Repeat(string(rune('a'+i)), size)), peerwire.FromLeader)
+		leader.Send(toLearner, proposal(i, strings.Repeat(string(rune('a'+i)), size)))
 	}
 	leader.Flush()
 	for i, size := range sizes {
@@ -271,16 +271,16 @@ func TestSnapshotStandsInItsPlaceAmongMessages(t *testing.T) {
 	leavesNothing(t)
 	for _, count := range []int{0, 20_000} {
 		learner, leader, _, toLearner := pair(t)
-		leader.Send(toLearner, proposal(1, "before"), peerwire.FromLeader)
-		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9}, peerwire.FromLeader)
+		leader.Send(toLearner, proposal(1, "before"))
+		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9})
 		leader.SendSnapshot(toLearner, func(w io.Writer) error { return writeSnapshot(w, count) })
 		for i := range 1000 {
-			leader.Send(toLearner, proposal(10+i, "behind"), peerwire.FromLeader)
+			leader.Send(toLearner, proposal(10+i, "behind"))
 			leader.Flush()
 		}
-		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9}, peerwire.FromLeader)
+		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9})
 		leader.SendSnapshot(toLearner, func(w io.Writer) error { return writeSnapshot(w, 1) })
-		leader.Send(toLearner, proposal(2, "last"), peerwire.FromLeader)
+		leader.Send(toLearner, proposal(2, "last"))
 		leader.Flush()
 
 		learner.receives(zab.KindProposal, 1)
@@ -358,7 +358,7 @@ func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 	socket, id := dialServer(t, s)
 	must(t, socket.SetReadBuffer(64<<10))
 	for range 600 {
-		s.Send(id, proposal(1, strings.Repeat("x", 100_000)), peerwire.FromLeader)
+		s.Send(id, proposal(1, strings.Repeat("x", 100_000)))
 	}
 	s.Flush()
 	s.Close(id)
@@ -404,9 +404,9 @@ func TestSnapshotThatFailsEndsTheLink(t *testing.T) {
 			learner, leader := startServer(t, nil), startServer(t, nil)
 			learner.load = test.load
 			_, toLearner := join(learner, leader)
-			leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap}, peerwire.FromLeader)
+			leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap})
 			leader.SendSnapshot(toLearner, test.send)
-			leader.Send(toLearner, &zab.Message{Kind: zab.KindUpToDate}, peerwire.FromLeader)
+			leader.Send(toLearner, &zab.Message{Kind: zab.KindUpToDate})
 			leader.Flush()
 			learner.receives(zab.KindSnap, 0)
 			learner.next("snapshot")
@@ -426,7 +426,7 @@ func TestMessageThatIsRefusedEndsTheLink(t *testing.T) {
 	learner.refuses = zab.KindProposal
 	_, toLearner := join(learner, leader)
 	for _, kind := range []zab.Kind{zab.KindUpToDate, zab.KindProposal, zab.KindUpToDate} {
-		leader.Send(toLearner, &zab.Message{Kind: kind}, peerwire.FromLeader)
+		leader.Send(toLearner, &zab.Message{Kind: kind})
 	}
 	leader.Flush()
 	learner.receives(zab.KindUpToDate, -1)
@@ -469,8 +469,8 @@ func TestPeerThatDoesNotReadIsCutAtTheLimit(t *testing.T) {
 		if i > 10_000 {
 			t.Fatal("a gigabyte waits")
 		}
-		s.Send(deaf, proposal(i, payload), peerwire.FromLeader)
-		s.Send(well, proposal(i, "small"), peerwire.FromLeader)
+		s.Send(deaf, proposal(i, payload))
+		s.Send(well, proposal(i, "small"))
 		s.Flush()
 		learner.receives(zab.KindProposal, zk.Zxid(i))
 		select {
@@ -479,7 +479,7 @@ func TestPeerThatDoesNotReadIsCutAtTheLimit(t *testing.T) {
 		default:
 		}
 	}
-	s.Send(well, proposal(-1, "still there"), peerwire.FromLeader)
+	s.Send(well, proposal(-1, "still there"))
 	s.Flush()
 	learner.receives(zab.KindProposal, -1)
 }
@@ -493,7 +493,7 @@ func TestWritesBesideASnapshotDoNotCutALearnerThatReads(t *testing.T) {
 		learner, leader := startServer(t, nil), startServer(t, func(o *LinksOptions) { o.QueueBytesMax = limit })
 		_, toLearner := join(learner, leader)
 		gathered := make(chan struct{})
-		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9}, peerwire.FromLeader)
+		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9})
 		leader.SendSnapshot(toLearner, func(w io.Writer) error {
 			<-gathered
 			return writeSnapshot(w, 1)
@@ -501,7 +501,7 @@ func TestWritesBesideASnapshotDoNotCutALearnerThatReads(t *testing.T) {
 		leader.Flush()
 		count := times * limit / length
 		for i := range count {
-			leader.Send(toLearner, proposal(i, strings.Repeat("x", length)), peerwire.FromLeader)
+			leader.Send(toLearner, proposal(i, strings.Repeat("x", length)))
 		}
 		close(gathered)
 		if times > besideSnapshot {
@@ -511,7 +511,7 @@ func TestWritesBesideASnapshotDoNotCutALearnerThatReads(t *testing.T) {
 		learner.receives(zab.KindSnap, 9)
 		learner.next("snapshot")
 		for i := range count {
-			leader.Send(toLearner, proposal(count+i, "after it"), peerwire.FromLeader)
+			leader.Send(toLearner, proposal(count+i, "after it"))
 			leader.Flush()
 			learner.receives(zab.KindProposal, zk.Zxid(i))
 		}
@@ -526,7 +526,7 @@ func TestPeerThatTakesNothingIsCutAfterSilence(t *testing.T) {
 	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = 100 * time.Millisecond })
 	_, deaf := dialServer(t, s)
 	for range 200 {
-		s.Send(deaf, proposal(1, strings.Repeat("x", 100_000)), peerwire.FromLeader)
+		s.Send(deaf, proposal(1, strings.Repeat("x", 100_000)))
 	}
 	s.Flush()
 	if c := s.next("down"); c.link != deaf {
@@ -552,10 +552,10 @@ func TestCloseComesBehindWhatWasSent(t *testing.T) {
 		for i := range count {
 			m := proposal(i, strings.Repeat("x", 1000))
 			want = peerwire.AppendMessage(want, m, peerwire.FromLeader)
-			s.Send(id, m, peerwire.FromLeader)
+			s.Send(id, m)
 		}
 		s.Close(id)
-		s.Send(id, proposal(-1, "late"), peerwire.FromLeader)
+		s.Send(id, proposal(-1, "late"))
 		s.Flush()
 		got := make([]byte, len(want))
 		_, err := io.ReadFull(socket, got)
@@ -581,7 +581,7 @@ func TestShutdownWaitsForNoPeer(t *testing.T) {
 	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = time.Hour })
 	_, closed := dialServer(t, s)
 	for range 200 {
-		s.Send(closed, proposal(1, strings.Repeat("x", 100_000)), peerwire.FromLeader)
+		s.Send(closed, proposal(1, strings.Repeat("x", 100_000)))
 	}
 	s.Close(closed)
 	s.next("down")
@@ -607,7 +607,7 @@ func TestEndOfAPeerIsSeenAtOnce(t *testing.T) {
 	if c := leader.next("down"); c.link != toLearner {
 		t.Errorf("%+v", c)
 	}
-	learner.Send(toLeader, &zab.Message{Kind: zab.KindAck}, peerwire.FromLearner)
+	learner.Send(toLeader, &zab.Message{Kind: zab.KindAck})
 	learner.Flush()
 	learner.Close(toLeader)
 	none(t, "a second down", learner.calls)
@@ -624,7 +624,7 @@ func TestConnectWaitsForAPortThatOpensLater(t *testing.T) {
 	if c := learner.next("up"); !c.outgoing || c.link != want {
 		t.Errorf("%+v, want link %d", c, want)
 	}
-	learner.Send(want, &zab.Message{Kind: zab.KindObserverInfo}, peerwire.FromLearner)
+	learner.Send(want, &zab.Message{Kind: zab.KindObserverInfo})
 	learner.Flush()
 	leader.next("up")
 }
@@ -679,11 +679,11 @@ func TestUpAndDownOnceWhoeverClosesFirst(t *testing.T) {
 			func() { learner.Close(toLeader) },
 			func() { leader.Close(toLearner) },
 			func() {
-				leader.Send(toLearner, proposal(1, "x"), peerwire.FromLeader)
+				leader.Send(toLearner, proposal(1, "x"))
 				leader.Flush()
 			},
 			func() {
-				learner.Send(toLeader, &zab.Message{Kind: zab.KindAck}, peerwire.FromLearner)
+				learner.Send(toLeader, &zab.Message{Kind: zab.KindAck})
 				learner.Flush()
 			},
 		}[i%2:] {
@@ -727,7 +727,7 @@ func TestGarbageOnTheQuorumPortComesToNobodysNotice(t *testing.T) {
 			_, _ = socket.Write([]byte(bytes))
 			_ = socket.CloseWrite()
 			ends(t, socket)
-			learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: 1}, peerwire.FromLearner)
+			learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: 1})
 			learner.Flush()
 			leader.receives(zab.KindAck, 1)
 		})
@@ -792,7 +792,7 @@ func TestConnectionsWithoutDescriptorCarryAllInOrder(t *testing.T) {
 	leader := startServer(t, nil)
 	toLeader, _ := join(learner, leader)
 	for i := range 1000 {
-		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)}, peerwire.FromLearner)
+		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)})
 		learner.Flush()
 	}
 	learner.Close(toLeader)
@@ -837,7 +837,7 @@ func benchmarkLink(b *testing.B, batch int, m *zab.Message) {
 	b.ResetTimer()
 	sent, steps := 0, 0
 	for sent < b.N || sent%sinkStep != 0 {
-		from.Send(link, m, peerwire.FromLearner)
+		from.Send(link, m)
 		if sent++; sent%batch == 0 {
 			from.Flush()
 		}

@@ -48,20 +48,20 @@ func TestLinksOverTLS(t *testing.T) {
 	ends(t, garbage(t, leader.address))
 	toLeader, toLearner := join(learner, leader)
 	for i := range 1000 {
-		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)}, peerwire.FromLearner)
+		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: zk.Zxid(i)})
 		learner.Flush()
 		leader.receives(zab.KindAck, zk.Zxid(i))
 	}
-	leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9}, peerwire.FromLeader)
+	leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9})
 	leader.SendSnapshot(toLearner, func(w io.Writer) error { return writeSnapshot(w, 1000) })
 	learner.receives(zab.KindSnap, 9)
 	if c := learner.next("snapshot"); c.snapshot != "1 sessions 1001 znodes" {
 		t.Error(c.snapshot)
 	}
-	leader.Send(toLearner, proposal(10, "behind it"), peerwire.FromLeader)
+	leader.Send(toLearner, proposal(10, "behind it"))
 	leader.Flush()
 	learner.receives(zab.KindProposal, 10)
-	leader.Send(toLearner, proposal(11, "last"), peerwire.FromLeader)
+	leader.Send(toLearner, proposal(11, "last"))
 	leader.Close(toLearner)
 	learner.receives(zab.KindProposal, 11)
 	learner.next("down")

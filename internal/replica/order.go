@@ -122,10 +122,25 @@ func (r *Replica) onMessage(e *Event) {
 }
 
 func (r *Replica) onLinkUp(e *Event) {
+	if e.Outgoing && r.connects() {
+		r.effects.Links = append(r.effects.Links, zab.Effect{Kind: zab.EffectClose, Link: e.Link})
+		return
+	}
 	r.order(zab.Event{Kind: zab.EventLinkUp, Link: e.Link, Outgoing: e.Outgoing})
 }
 
+// connects reports whether this step has asked for a connection. Then what has come
+// of one in this step is what an older role asked for: the votes before it in the
+// batch have begun another.
+func (r *Replica) connects() bool {
+	r.settle()
+	return slices.ContainsFunc(r.effects.Links, func(e zab.Effect) bool { return e.Kind == zab.EffectConnect })
+}
+
 func (r *Replica) onLinkDown(e *Event) {
+	if e.Link == 0 && r.connects() {
+		return
+	}
 	if r.loading == e.Link {
 		r.loading = 0
 	}

@@ -227,7 +227,8 @@ func (p *peers) Snapshot(link zab.LinkID, r io.Reader) error {
 
 // dropStale takes out the connections to a leader that is not the one any more:
 // they were made while this server changed its mind. An attempt that failed is
-// told of as link 0, but only that of the present role.
+// told of as link 0, but only that of the present role. What the step itself makes
+// stale, the replica ignores.
 func (s *Server) dropStale(batch []replica.Event) {
 	p := s.peers
 	if p == nil {
@@ -269,11 +270,7 @@ func (p *peers) carryOut(e *zab.Effect) {
 	s := p.server
 	switch e.Kind {
 	case zab.EffectSend:
-		from := peerwire.FromLeader
-		if e.Link == p.outgoing {
-			from = peerwire.FromLearner
-		}
-		p.links.Send(e.Link, &e.Message, from)
+		p.links.Send(e.Link, &e.Message)
 	case zab.EffectClose:
 		p.links.Close(e.Link)
 	case zab.EffectConnect:
