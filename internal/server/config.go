@@ -74,7 +74,7 @@ type Config struct {
 	Pending         *ensemble.Config
 	ReapInterval    time.Duration // znode.container.checkIntervalMs
 	ReapPerMinute   int           // znode.container.maxPerMinute
-	ContainerUnused time.Duration // znode.container.maxNeverUsedIntervalMs
+	ContainerUnused time.Duration // znode.container.maxNeverUsedIntervalMs; 0 is never
 
 	NoSync        bool  // forceSync=no
 	PreallocBytes int64 // preAllocSize
@@ -104,7 +104,7 @@ func Default() Config {
 		Reconfig:      ensemble.Rules{ParticipantsMin: 2},
 		ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
 		OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, TickTime: 3 * time.Second,
-		ReapInterval: time.Minute, ReapPerMinute: 10000, ContainerUnused: 5 * time.Minute,
+		ReapInterval: time.Minute, ReapPerMinute: 10000,
 		PreallocBytes: 64 << 20, SnapCount: 100000, SnapBytes: 4 << 30, PurgeRetain: 3,
 		Clock: clock.System(), Wall: time.Now, Logger: slog.Default(),
 	}
