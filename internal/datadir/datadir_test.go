@@ -188,6 +188,23 @@ func TestDamagedSnapshotIsPassedOverWithAFreshTarget(t *testing.T) {
 	must(t, r.Target.(*model).holds(zxids(1, 25), 25))
 }
 
+// A snapshot that the disk cannot read now is there again at the next start: what an
+// older one gives in between may be another history.
+func TestSnapshotThatCannotBeReadIsNotPassedOver(t *testing.T) {
+	broken := errors.New("input/output error")
+	for _, kind := range []vfs.Kind{vfs.KindOpen, vfs.KindRead} {
+		s := open(t, &vfs.Faulty{Disk: directory(t), Before: func(op vfs.Op) error {
+			if op.Kind == kind && filepath.Base(op.Name) == "snapshot.14" {
+				return broken
+			}
+			return nil
+		}})
+		if _, err := s.Recover(newModel); !errors.Is(err, broken) || !strings.Contains(err.Error(), "snapshot.14") {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 // The newest snapshot explained a hole in the log, as after a sync by SNAP.
 // Without it the hole must not be replayed over.
 func TestFallingBackOverAHoleIsRefused(t *testing.T) {
@@ -321,15 +338,42 @@ func TestTruncateEndsThereAfterEveryCrashOrChangesNothing(t *testing.T) {
 
 // A snapshot of 22 that was written until 24 may hold what is cut off: it goes with
 // it, and the one of 20 is rested on.
-func TestSnapshotThatEndsBehindTheCutGoes(t *testing.T) {
-	disk := directory(t)
-	s := open(t, disk)
+// writeFuzzy writes a snapshot of 22 that holds something of 24.
+func writeFuzzy(t *testing.T, s *Store) {
+	t.Helper()
 	w, err := s.NewSnapshot(22)
 	must(t, err)
 	must(t, w.Begin(0, 0))
 	must(t, w.Node("", nil, -1, &zk.StatPersisted{}))
 	must(t, w.End(24, zk.Digest{Version: 2}, 24))
 	must(t, w.Commit())
+}
+
+// It may end behind the cut, and be there again at the next start.
+func TestNothingIsCutBesideASnapshotThatCannotBeRead(t *testing.T) {
+	disk, broken := directory(t), errors.New("input/output error")
+	s := open(t, disk)
+	writeFuzzy(t, s)
+	must(t, s.Close())
+	s = open(t, &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+		if op.Kind == vfs.KindRead && filepath.Base(op.Name) == "snapshot.16" {
+			return broken
+		}
+		return nil
+	}})
+	if err := s.Truncate(23); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	must(t, s.Close())
+	if r, err := open(t, disk).Recover(newModel); err != nil || r.Last != 25 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestSnapshotThatEndsBehindTheCutGoes(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	writeFuzzy(t, s)
 	must(t, s.Truncate(23))
 	r, err := s.Recover(newModel)
 	must(t, err)

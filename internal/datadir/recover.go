@@ -103,7 +103,9 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 	return r, nil
 }
 
-// loadSnapshot loads the newest snapshot that is whole, if there is one.
+// loadSnapshot loads the newest snapshot that is whole, if there is one. Only damage
+// is passed over, for it stays: a file that cannot be read now, but at a later start,
+// would take the place of the history that went on meanwhile.
 func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 	files, err := snap.Files(s.fs, s.snapDir)
 	if err != nil {
@@ -112,8 +114,8 @@ func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 	for _, file := range files {
 		target := newTarget()
 		info, err := snap.LoadFile(s.fs, s.snapDir, file, s.snapOptions(), target)
-		if vfs.IsTooLong(err) {
-			return err // an older one would give less, and the log has the same in it
+		if err != nil && !vfs.IsCorruption(err) {
+			return err // too long as well: an older one would give less, and the log has the same in it
 		}
 		if err != nil {
 			r.Rejected = append(r.Rejected, err)

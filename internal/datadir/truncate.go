@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -112,6 +113,9 @@ func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err er
 			continue
 		}
 		end, err := s.verify(file)
+		if err != nil && !vfs.IsCorruption(err) {
+			return base, nil, err // what it holds may come back at a start that can read it
+		}
 		if err != nil {
 			continue
 		}
