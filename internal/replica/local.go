@@ -84,6 +84,7 @@ func (r *Replica) upgraded(s *session.Session) {
 		return // upgraded before, or its client is gone
 	}
 	r.locals.Remove(s.ID)
+	r.touch(s) // until now nobody else was told that its client lives
 	c := r.conns[local.Conn]
 	if c == nil {
 		return
