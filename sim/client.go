@@ -63,12 +63,23 @@ func newClient(w *world, place, generation int) *client {
 
 func (c *client) start() {
 	c.machine = clientsession.New(clientsession.Config{
-		TimeoutMs: int32(c.w.plan.SessionMs), Seed: c.random.next(), BackoffMinMs: 20, BackoffMaxMs: 500,
+		TimeoutMs: int32(c.timeoutMs()), Seed: c.random.next(), BackoffMinMs: 20, BackoffMaxMs: 500,
 		ReadOnly: c.w.plan.ReadOnly && c.manner.oneIn(2),
 	}, c.nowMs())
 	c.step(clientsession.Event{Kind: clientsession.Tick})
 	c.prove()
+	if c.place == 1 && c.w.plan.unread() {
+		c.program.submit(zk.Request{Op: zk.OpCreate, Path: unreadPath, ACL: zk.OpenACL()})
+	}
 	c.program.think()
+}
+
+// timeoutMs is what the client asks for.
+func (c *client) timeoutMs() int64 {
+	if ms := c.w.plan.SessionMs; c.w.plan.Timeouts {
+		return branch(c.w.plan.Seed, "timeout", c.number).between(ms/2, 2*ms)
+	}
+	return c.w.plan.SessionMs
 }
 
 // later plans something that waits while the client stands still, and is void

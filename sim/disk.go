@@ -234,7 +234,7 @@ func (t *turns) done(o *operation, event *replica.Event) {
 		}
 	case replica.DiskReload:
 		p.w.tally.Reloads++
-		if event.Recovered.WrongTree {
+		if event.Recovered.WrongTree && !p.w.trouble.spoilt {
 			p.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds that its tree is not that of its log", p.node)})
 		}
 		p.note("reloaded", event.Recovered.Stored.Last)

@@ -25,7 +25,7 @@ const (
 	FaultPower                        // A's machine loses power: what was not synced goes, N percent of it stays
 	FaultPowerAll                     // all machines at once
 	FaultCrashAtOp                    // A loses power at its Nth operation on the disk from now on
-	FaultCrashEpoch                   // whoever next notes an epoch loses power right behind it, and B starts; its leader goes with it if N is 1 or 2, and it is stopped in order if N is 2
+	FaultCrashEpoch                   // A, or whoever, next notes an epoch: it loses power right behind it, and B starts; its leader goes with it if N is 1 or 2, and it is stopped in order if N is 2
 	FaultPause                        // A's process stands still
 	FaultCut                          // nothing goes from A to B
 	FaultCutBoth                      // nor back
@@ -54,6 +54,7 @@ const (
 	FaultRoll                         // all servers are stopped in order and started again, one behind the other
 	FaultDeaf                         // A hears no other server, and goes on speaking
 	FaultForsake                      // the leader's process is killed and comes back at once: forsake.go; if N, only one that writes a snapshot is forsaken
+	FaultMemory                       // A's tree gets what no transaction has made: memory.go
 
 	faultKinds
 )
@@ -62,7 +63,7 @@ var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
 	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
-	"stop", "roll", "deaf", "forsake",
+	"stop", "roll", "deaf", "forsake", "memory",
 }
 
 // String names the kind.
@@ -86,7 +87,7 @@ func (f Fault) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d ms: %v", f.AtMs, f.Kind)
 	switch {
-	case f.Kind == FaultPowerAll || f.Kind == FaultRoll || f.Kind == FaultForsake || f.Kind == FaultCrashEpoch || f.Kind == FaultSplit:
+	case f.Kind == FaultPowerAll || f.Kind == FaultRoll || f.Kind == FaultForsake || f.Kind == FaultCrashEpoch && f.A == 0 || f.Kind == FaultSplit:
 	case f.A == 0:
 		b.WriteString(" leader")
 	default:
@@ -123,13 +124,14 @@ const (
 	ClassReconfig // drawn by itself, see Plan.reconfigs
 	ClassForsake  // drawn by itself, see Plan.forsakes
 	ClassBadDisk  // failing reads, bad writes, damage where the log grows
+	ClassMemory   // drawn by itself, see Plan.memory
 
 	classes
 )
 
 // String names the class.
 func (c Class) String() string {
-	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk"}[c]
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory"}[c]
 }
 
 // kindsOf is what a class draws from; a kind that is listed twice is drawn twice
@@ -146,6 +148,7 @@ var kindsOf = [classes][]FaultKind{
 	ClassForsake:  {FaultForsake},
 	ClassClient:   {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
 	ClassBadDisk:  {FaultFlipNewest, FaultReadError, FaultReadError, FaultLostWrite, FaultStrayWrite},
+	ClassMemory:   {FaultMemory},
 }
 
 // classOf finds the class of a kind.

@@ -1,10 +1,6 @@
 package sim
 
-import (
-	"slices"
-
-	"github.com/conclave-project/conclave/internal/quorum"
-)
+import "github.com/conclave-project/conclave/internal/quorum"
 
 // forsaking is a server that alone has a history for a while: that of a leader which
 // was never established, and with it what was never committed. It goes on living,
@@ -127,7 +123,6 @@ func (p *Plan) forsakes(r *random) {
 	}
 	p.SomeSnapshot = r.oneIn(3) // what such a leader has given on cannot be cut off
 	for atMs := r.between(1000, 4000); atMs < p.WildMs; atMs += r.between(1000, 6000) {
-		p.Faults = append(p.Faults, p.draw(r, FaultForsake, atMs))
+		p.add(p.draw(r, FaultForsake, atMs))
 	}
-	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.AtMs - b.AtMs) })
 }

@@ -60,7 +60,7 @@ func (g *Guide) change(p Plan) Plan {
 	for range 1 + r.below(4) {
 		g.changeOnce(&p)
 	}
-	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.AtMs - b.AtMs) })
+	p.add()
 	return p
 }
 

@@ -221,6 +221,10 @@ func (l *link) readSnapshot() bool {
 		p.w.fail(fmt.Errorf("server %v cannot read the snapshot of %v: %w", s.self, s.far, err))
 		return false
 	}
+	if p.w.trouble.isWrong(state.Tree()) {
+		p.w.beyond()
+		return false
+	}
 	s.take(int(parcel.bytes))
 	p.note("loaded", l.snapshot)
 	l.loading = false

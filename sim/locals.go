@@ -35,9 +35,10 @@ func (p *process) knowsAll(id zk.SessionID) bool {
 }
 
 // upgraded is a session that a transaction has made.
-func (o *observer) upgraded(id zk.SessionID) {
+func (o *observer) upgraded(id zk.SessionID, zxid zk.Zxid) {
 	if o.local.Has(id) {
 		o.w.tally.Upgraded++
+		o.upgrades[id] = zxid
 	}
 	o.w.fail(o.local.Opened(id))
 }
@@ -60,16 +61,46 @@ func (o *observer) locals(p *process, batch []replica.Event) {
 	o.w.fail(o.local.Stepped(p.id, p.life, p.now().MonoMs, replica.ExpirySlackMs(o.w.plan.TickMs), ticked(batch), has, p.knowsAll))
 }
 
-// local takes a sign of life of a session that this server alone knows; false if it is
-// none. Nobody else is told of it.
+// local takes a sign of life of a session that is this server's own, for all it knows;
+// false if it is none. Nobody else is told of it before this server knows better.
 func (s *signs) local(p *process, c *port) bool {
-	local := s.w.watcher.local
-	if !local.Has(c.session) {
+	o := s.w.watcher
+	if o.local.Has(c.session) {
+		o.local.Heard(c.session, p.now().MonoMs, !c.closing)
+		if c.ended {
+			o.local.Closed(c.session)
+		}
+	} else if o.upgrades[c.session] <= p.replica.Tree().LastZxid() {
 		return false
 	}
-	local.Heard(c.session, p.now().MonoMs, !c.closing)
-	if c.ended {
-		local.Closed(c.session)
+	if s.own[p] == nil {
+		s.own[p] = kept{}
 	}
+	s.own[p][c.session] = s.own[p][c.session] || p.serving && !c.closing && !c.ended
 	return true
+}
+
+// connect is a client that comes with a session.
+func (s *signs) connect(p *process, id zk.SessionID) {
+	s.maybe(p, id)
+	if p.replica.Locals().Get(id) != nil {
+		s.w.watcher.local.Heard(id, p.now().MonoMs, false)
+	}
+}
+
+// upgraded finds the sessions that were this server's own, and that it knows to be
+// everybody's now: their signs of life are to be told.
+func (s *signs) upgraded(p *process) {
+	for id, sure := range s.own[p] {
+		zxid, is := s.w.watcher.upgrades[id]
+		if !is || zxid > p.replica.Tree().LastZxid() {
+			continue
+		}
+		delete(s.own[p], id)
+		if sure && p.serving {
+			s.sure(p, id)
+		} else {
+			s.maybe(p, id)
+		}
+	}
 }

@@ -87,6 +87,10 @@ const (
 	ReadOnlyWrites
 	LocalEndsEarly
 
+	// Timeouts that differ, and damaged memory (mutant_work.go, mutant_peer.go).
+	TimeoutsMixed
+	WrongTreeUntold
+
 	mutants
 )
 
@@ -165,6 +169,9 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	ReadOnlyGoesBack:          {"read-only-goes-back", "made up", "a server that is cut off takes clients that have seen more than it has"},
 	ReadOnlyWrites:            {"read-only-writes", "made up", "a server that is cut off acknowledges writes"},
 	LocalEndsEarly:            {"local-ends-early", "made up", "a server promises a session of its own twice the time that it gives"},
+
+	TimeoutsMixed:   {"timeouts-mixed", "made up", "a learner reports all sessions with the timeout of the first of them"},
+	WrongTreeUntold: {"wrong-tree-untold", "made up", "a server whose tree is not that of its transactions tells nobody"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

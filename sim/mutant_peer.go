@@ -53,8 +53,10 @@ func (p *process) mutateMessage(m *zab.Message) (times int) {
 		m.Zxid = saysFull
 	case p.w.is(TouchesLost) && m.Kind == zab.KindPing:
 		m.Touches = nil
-	case m.Kind == zab.KindPing && (p.w.is(TimeoutHalved) || p.w.is(TimeoutDoubled)):
+	case m.Kind == zab.KindPing && (p.w.is(TimeoutHalved) || p.w.is(TimeoutDoubled) || p.w.is(TimeoutsMixed)):
 		p.mutateTouches(m)
+	case p.w.is(WrongTreeUntold) && m.Kind == zab.KindPing && m.Zxid == saysWrong:
+		m.Zxid = zab.PingUnasked(false)
 	case p.w.is(SessionsNeverEnd) && m.Kind == zab.KindPing && !p.leads():
 		p.touchAgain(m)
 	case p.w.is(RequestTwice) && m.Kind == zab.KindRequest && m.Request.Op != zk.OpSync && p.random.oneIn(20):
@@ -65,6 +67,9 @@ func (p *process) mutateMessage(m *zab.Message) (times int) {
 
 // saysFull is the zxid of a ping with which a learner says that its disk is full.
 const saysFull = zk.NoZxid - 1
+
+// saysWrong is that of one with which it says that its tree is another.
+const saysWrong = zk.NoZxid - 2
 
 // touchAgain adds all sessions ever touched here.
 func (p *process) touchAgain(m *zab.Message) {

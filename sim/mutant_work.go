@@ -67,6 +67,8 @@ func (p *process) mutateTouches(m *zab.Message) {
 			t.TimeoutMs /= 2
 		case p.w.is(TimeoutDoubled):
 			t.TimeoutMs *= 2
+		case p.w.is(TimeoutsMixed):
+			t.TimeoutMs = m.Touches[0].TimeoutMs
 		}
 	}
 }

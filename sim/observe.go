@@ -26,6 +26,7 @@ type observer struct {
 	sequences *check.Sequences
 	expiry    *check.Expiry
 	local     *check.Local
+	upgrades  map[zk.SessionID]zk.Zxid // of sessions that were one server's
 	readOnly  *check.ReadOnly
 	signs     *signs
 	records   map[zk.Zxid]record
@@ -51,7 +52,7 @@ func newObserver(w *world) *observer {
 	o := &observer{
 		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
 		sequences: check.NewSequences(), expiry: check.NewExpiry(), signs: newSigns(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{}, copied: map[*process][]zk.Zxid{},
-		local: check.NewLocal(w.plan.Upgrade),
+		local: check.NewLocal(w.plan.Upgrade), upgrades: map[zk.SessionID]zk.Zxid{},
 	}
 	o.readOnly = check.NewReadOnly(o.model, o.order)
 	return o
@@ -75,7 +76,7 @@ func (o *observer) recovered(p *process, last zk.Zxid, untrusted bool) {
 func (o *observer) gone(p *process) {
 	delete(o.snapshots, p)
 	p.serving = false
-	o.signs.left(p)
+	o.signs.gone(p)
 	o.order.Leave(p.id)
 	o.local.Gone(p.id)
 }
@@ -102,6 +103,10 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 		}
 	}
 	for _, zxid := range effects.Diverged {
+		if o.w.trouble.spoilt {
+			o.w.note(p.node, "differs", 0, zxid, "")
+			continue
+		}
 		o.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds that its tree is not that of %d.%d", p.node, zxid.Epoch(), zxid.Counter())})
 	}
 	for i := range effects.Disk {
@@ -120,7 +125,7 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	if len(effects.Left) > 0 {
 		o.signs.left(p)
 	}
-	o.signs.stepped(p, batch)
+	o.signs.stepped(p, batch, effects)
 	o.ended(p, batch)
 	o.room(p)
 	o.locals(p, batch)
@@ -237,7 +242,7 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 		switch r.txn.Op {
 		case zk.OpCreateSession:
 			o.expiry.Opened(r.header.Session, int64(r.txn.TimeoutMs))
-			o.upgraded(r.header.Session)
+			o.upgraded(r.header.Session, zxid)
 			if p.leads() {
 				o.expiry.Alive(p.id, r.header.Session, p.now().MonoMs)
 			}
@@ -245,8 +250,9 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 			o.expiry.Closed(r.header.Session)
 		}
 	}
-	tree := p.replica.Tree()
-	o.w.fail(o.digests.Seen(p.id, tree.LastZxid(), tree.Digest()))
+	if tree := p.replica.Tree(); !o.w.trouble.isWrong(tree) {
+		o.w.fail(o.digests.Seen(p.id, tree.LastZxid(), tree.Digest()))
+	}
 }
 
 // keeps follows the znodes of names used once.

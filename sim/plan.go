@@ -34,6 +34,7 @@ type Plan struct {
 	SnapSlow               int64 // how many times slower snapshots are than other work of the disk
 	CounterMax             uint32
 	SessionMs              int64 // what clients ask for
+	Timeouts               bool  // each asks for another timeout, from half of that to twice
 	Linearizable           bool
 	ForceSnapshot          bool
 	SomeSnapshot           bool // every other server sends snapshots alone
@@ -75,6 +76,8 @@ func Draw(seed uint64) Plan {
 	p.reconfigs(branch(seed, "reconfigs", 0))
 	p.sessions(branch(seed, "sessions", 0))
 	p.forsakes(branch(seed, "forsakes", 0))
+	p.relays(branch(seed, "relays", 0))
+	p.memory(branch(seed, "memory", 0))
 	return p
 }
 
@@ -111,7 +114,7 @@ func (p *Plan) faults(r *random) {
 	}
 	var kinds []FaultKind
 	for c := range classes {
-		if c != ClassReconfig && c != ClassForsake && r.percent(60) {
+		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && r.percent(60) {
 			kinds = append(kinds, kindsOf[c]...)
 		}
 	}
@@ -121,6 +124,16 @@ func (p *Plan) faults(r *random) {
 	for atMs := r.between(1, 2*gapMs); atMs < p.WildMs; atMs += r.between(1, 2*gapMs) {
 		p.Faults = append(p.Faults, p.draw(r, kinds[r.below(len(kinds))], atMs))
 	}
+}
+
+// add puts faults among the others, in the order of their times.
+func (p *Plan) add(faults ...Fault) {
+	for _, f := range faults {
+		if f.AtMs < p.WildMs {
+			p.Faults = append(p.Faults, f)
+		}
+	}
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.AtMs - b.AtMs) })
 }
 
 func (p *Plan) servers() int { return p.Participants + p.Observers + p.Spares }
@@ -141,6 +154,15 @@ func (p *Plan) sessions(r *random) {
 	p.Local = r.oneIn(4)
 	p.Upgrade = p.Local && !r.oneIn(4)
 	p.ReadOnly = r.oneIn(3)
+	p.Timeouts = r.oneIn(2)
+}
+
+// sessionMaxMs is the longest timeout that a client asks for.
+func (p *Plan) sessionMaxMs() int64 {
+	if p.Timeouts {
+		return 2 * p.SessionMs
+	}
+	return p.SessionMs
 }
 
 // historyBytes is how much of the history a learner is sent at most, in memory or

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
@@ -316,9 +315,8 @@ func (p *Plan) reconfigs(r *random) {
 				f.N, f.ForMs = p.allSpares(partParticipant)|muted, r.between(1, 60)
 			}
 		}
-		p.Faults = append(p.Faults, f)
+		p.add(f)
 	}
-	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.AtMs - b.AtMs) })
 }
 
 // allSpares wants the same of all servers that begin outside. That they come in together,

@@ -273,8 +273,8 @@ func (t *trouble) isDamaged(p *process) bool {
 	return is
 }
 
-// errBeyond ends a run in which more is lost than anybody promises to survive.
-var errBeyond = errors.New("a disk has lost what it said it had")
+// errBeyond ends a run in which more is wrong than anybody promises to survive.
+var errBeyond = errors.New("more is wrong than can be survived")
 
 // excused reports whether what is wrong follows from a disk that had not written
 // the end of a log and said so: a majority was none then.

@@ -53,9 +53,13 @@ func (w *world) settle() {
 }
 
 // limitMs is how long an ensemble may take to come to rest: several elections,
-// and the sessions of those who are gone.
+// the sessions of those who are gone, and the time for which a wrong tree may be kept.
 func (w *world) limitMs() int64 {
-	return 10_000 + 6*(w.plan.InitMs+w.plan.SyncMs) + 3*w.plan.SessionMs
+	limitMs := 10_000 + 6*(w.plan.InitMs+w.plan.SyncMs) + 3*w.plan.sessionMaxMs()
+	if w.trouble.spoilt {
+		limitMs += gapMs
+	}
+	return limitMs
 }
 
 // asleepMs is when the last one wakes that stands still.
@@ -123,6 +127,11 @@ func (w *world) unsettled() error {
 	for _, p := range w.servers {
 		if at := p.replica.Config().Version; w.owed(p) && at != w.newest {
 			return fmt.Errorf("server %v goes by the configuration of %x, not of %x", p.node, at, w.newest)
+		}
+	}
+	for _, p := range w.servers {
+		if w.owed(p) && w.trouble.isWrong(p.replica.Tree()) {
+			return fmt.Errorf("server %v still has the tree that was damaged", p.node)
 		}
 	}
 	if l := w.leader(); l != nil {

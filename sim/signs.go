@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -16,6 +18,7 @@ type signs struct {
 	onWay map[*stream][]kept    // PINGs on their way to this end, each with what it tells
 	told  map[*zab.Message]kept // one that has arrived
 	heard map[zk.SessionID]sign // the last of each session
+	own   map[*process]kept     // by a server for which a session is its own
 }
 
 // kept are sessions of which a learner has a sign of life: true if it must tell
@@ -34,7 +37,7 @@ type sign struct {
 func newSigns(w *world) *signs {
 	return &signs{
 		w: w, kept: map[*process]kept{}, onWay: map[*stream][]kept{}, told: map[*zab.Message]kept{},
-		heard: map[zk.SessionID]sign{},
+		heard: map[zk.SessionID]sign{}, own: map[*process]kept{},
 	}
 }
 
@@ -55,23 +58,41 @@ func (s *signs) received(l *link, m *zab.Message) {
 	}
 }
 
-// left is a server whose role has ended: what it was to tell is lost.
-func (s *signs) left(p *process) { delete(s.kept, p) }
+// left is a server whose role has ended: what it was to tell is lost. Of sessions of
+// its own it may tell yet.
+func (s *signs) left(p *process) {
+	delete(s.kept, p)
+	for id := range s.own[p] {
+		s.own[p][id] = false
+	}
+}
+
+// gone is a server that has ended.
+func (s *signs) gone(p *process) {
+	delete(s.kept, p)
+	delete(s.own, p)
+}
 
 // stepped are the signs of life in a batch, once it is done with: what stands in
 // it behind a tick came too late for that.
-func (s *signs) stepped(p *process, batch []replica.Event) {
+func (s *signs) stepped(p *process, batch []replica.Event, effects *replica.Effects) {
 	for i := range batch {
 		e := &batch[i]
 		switch e.Kind {
 		case replica.EventRequest, replica.EventAuth:
 			s.request(p, e.Conn)
 		case replica.EventConnect:
-			s.maybe(p, e.Connect.Session)
+			s.connect(p, e.Connect.Session)
 		case replica.EventMessage:
-			s.message(p, e.Message)
+			s.message(p, e.Message, closes(effects, e.Link))
 		}
 	}
+	s.upgraded(p)
+}
+
+// closes reports whether a step has ended a link.
+func closes(effects *replica.Effects, link zab.LinkID) bool {
+	return slices.ContainsFunc(effects.Links, func(e zab.Effect) bool { return e.Kind == zab.EffectClose && e.Link == link })
 }
 
 // request is what a client has asked for on a connection.
@@ -84,11 +105,7 @@ func (s *signs) request(p *process, conn session.ConnID) {
 	if c.ended || c.closing || !p.serving {
 		return
 	}
-	if p.leads() {
-		s.w.watcher.expiry.Alive(p.id, c.session, p.now().MonoMs)
-	} else {
-		s.kept[p][c.session] = true
-	}
+	s.sure(p, c.session)
 	if l := s.w.leader(); l != nil {
 		s.heard[c.session] = sign{
 			by: p, leader: l, lives: [2]int{p.life, l.life}, roles: [2]int{p.roles, l.roles}, atMs: s.w.nowMs, clockMs: l.now().MonoMs,
@@ -96,12 +113,22 @@ func (s *signs) request(p *process, conn session.ConnID) {
 	}
 }
 
-// message is what a learner has sent a leader.
-func (s *signs) message(p *process, m *zab.Message) {
+// sure is a sign of life that counts.
+func (s *signs) sure(p *process, id zk.SessionID) {
+	if s.maybe(p, id); p.leads() {
+		s.w.watcher.expiry.Alive(p.id, id, p.now().MonoMs)
+	} else {
+		s.kept[p][id] = true
+	}
+}
+
+// message is what a learner has sent a leader. If the link was ended in the same step,
+// the leader may have done that before.
+func (s *signs) message(p *process, m *zab.Message, over bool) {
 	for id, sure := range s.told[m] {
 		switch {
 		case !p.leads():
-		case sure:
+		case sure && !over:
 			s.w.watcher.expiry.Alive(p.id, id, p.now().MonoMs)
 		default:
 			s.maybe(p, id)

@@ -59,6 +59,7 @@ type Tally struct {
 	Slow                               int // links that were cut because their end does not read
 	Asked, Reconfigs                   int // changes of the ensemble: asked for, and in force
 	BadWrites, ReadErrors, Beyond      int
+	Spoilt                             int // trees that were damaged in memory
 	Locals, Upgraded, CutOff           int // sessions of one server, those that became all servers', connections that may only read
 }
 
@@ -74,7 +75,7 @@ func (t *Tally) numbers() []*int {
 	return []*int{
 		&t.Events, &t.Steps, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
 		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost, &t.Asked, &t.Reconfigs,
-		&t.Slow, &t.BadWrites, &t.ReadErrors, &t.Beyond, &t.Locals, &t.Upgraded, &t.CutOff,
+		&t.Slow, &t.BadWrites, &t.ReadErrors, &t.Beyond, &t.Spoilt, &t.Locals, &t.Upgraded, &t.CutOff,
 	}
 }
 
@@ -185,11 +186,20 @@ func (w *world) fail(err error) {
 		return
 	}
 	if w.trouble.excused(err) {
-		w.tally.Beyond++
-		err = errBeyond
+		w.beyond()
+		return
 	}
 	w.err = err
 	w.note(0, "WRONG", 0, 0, err.Error())
+}
+
+// beyond ends a run in which nothing more is promised.
+func (w *world) beyond() {
+	if w.err == nil {
+		w.tally.Beyond++
+		w.err = errBeyond
+		w.note(0, "BEYOND", 0, 0, "")
+	}
 }
 
 func (w *world) note(who node, what string, whom node, zxid zk.Zxid, detail string) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"runtime/debug"
@@ -209,12 +210,25 @@ func TestHuntsFindNothingElse(t *testing.T) {
 	}
 }
 
-// TestSeedsThatHaveFailed runs what once found a bug in what is served with; each
-// has its line in docs/bugs.md.
-func TestSeedsThatHaveFailed(t *testing.T) {
-	for _, seed := range []uint64{11, 53, 77, 316, 1653, 3043, 4758, 4846, 15668, 18656, 40109} {
-		if r := Run(Draw(seed), nil); r.Err != nil {
-			t.Errorf("seed %d at %d ms: %v", seed, r.AtMs, r.Err)
+// TestPlansThatHaveFailed runs what once found a bug in what is served with, each with
+// its line in docs/bugs.md, or one in the judges. They are named after their seeds, of
+// which other plans are drawn by now.
+func TestPlansThatHaveFailed(t *testing.T) {
+	files, err := filepath.Glob("testdata/failed/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal(len(files), err)
+	}
+	for _, file := range files {
+		var plan Plan
+		content, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(content, &plan)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if r := Run(plan, nil); r.Err != nil {
+			t.Errorf("%s at %d ms: %v", file, r.AtMs, r.Err)
 		}
 	}
 }

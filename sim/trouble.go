@@ -7,6 +7,7 @@ type trouble struct {
 	mute       *Fault           // of the leader that puts a reconfig in force next
 	epochCrash *Fault           // of whoever notes an epoch next
 	forsaking  forsaking
+	spoilt     bool  // a server's memory was damaged
 	untilMs    int64 // it has been calm since
 	changingMs int64 // until then a change of the ensemble may be on its way
 }
@@ -137,6 +138,8 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 				t.exchange(p, f.ForMs)
 			}
 		}
+	case FaultMemory:
+		t.spoil(p)
 	case FaultRate:
 		p.clock.settle(t.w.nowMs)
 		p.clock.perMille = f.N
@@ -221,7 +224,7 @@ func (t *trouble) noted(p *process) {
 		return
 	}
 	f := t.epochCrash
-	if f == nil || !t.w.wild {
+	if f == nil || !t.w.wild || f.A != 0 && f.A != p.place {
 		return
 	}
 	t.epochCrash = nil

@@ -304,6 +304,7 @@ func simTable(w io.Writer, r *simulated) error {
 		{"elections", fmt.Sprintf("%d votes decided, %d leaders", t.Elections, t.Leaders)},
 		{"faults", fmt.Sprintf("%d, and %d ends of processes, %d disks lost", t.Faults, t.Crashes, t.Lost)},
 		{"disks", fmt.Sprintf("%d bad writes, %d reads failed, %d runs ended because a majority was none", t.BadWrites, t.ReadErrors, t.Beyond)},
+		{"memory", fmt.Sprintf("%d trees damaged", t.Spoilt)},
 		{"learners brought up", fmt.Sprintf("DIFF %d, TRUNC %d, SNAP %d, %d reloads", t.Diff, t.Trunc, t.Snap, t.Reloads)},
 		{"snapshots", fmt.Sprint(t.Snapshots)},
 		{"changes of the ensemble", fmt.Sprintf("%d asked for, %d came in force", t.Asked, t.Reconfigs)},
