@@ -17,7 +17,8 @@ const propertyLocal = "local"
 //	    it is upgraded: a transaction makes it one that all know.
 //	L2  It is upgraded for a client that asks for an ephemeral, where servers do that.
 //	L3  It ends no sooner than its timeout after the last heartbeat that its
-//	    server has had, and no later than a slack behind that.
+//	    server has had, and no later than a slack behind that. One whose upgrade
+//	    somebody has logged may end sooner, with the history that the log is of.
 //	L4  A client is refused an ephemeral only where servers do not upgrade.
 type Local struct {
 	upgrades bool // servers upgrade
@@ -32,6 +33,7 @@ type private struct {
 	timeoutMs        int64
 	heardMs, maybeMs int64 // when its server has heard its client for certain, and may have
 	over, upgraded   bool  // over: ended, or upgraded
+	logged           bool  // its upgrade
 }
 
 // NewLocal returns a checker of servers that have given no session.
@@ -94,9 +96,16 @@ func (l *Local) Closed(id zk.SessionID) {
 	}
 }
 
+// Logged says that a server has logged a transaction that makes a session.
+func (l *Local) Logged(id zk.SessionID) {
+	if s := l.sessions[id]; s != nil {
+		s.logged = true
+	}
+}
+
 // Opened says that a transaction has made a session.
 func (l *Local) Opened(id zk.SessionID) error {
-	if !l.Has(id) {
+	if !l.Had(id) {
 		return nil
 	}
 	l.sessions[id].over, l.sessions[id].upgraded = true, true
@@ -120,7 +129,7 @@ func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick b
 			continue
 		}
 		s.over = !here
-		if silentMs := nowMs - s.heardMs; !here && silentMs < s.timeoutMs {
+		if silentMs := nowMs - s.heardMs; !here && !s.logged && silentMs < s.timeoutMs {
 			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after it has heard its client", server, id, s.timeoutMs, silentMs)
 		}
 		if silentMs := nowMs - s.maybeMs; here && tick && silentMs > s.timeoutMs+slackMs {

@@ -29,23 +29,24 @@ const (
 	ackLater  = "our learner acknowledges no proposal before UPTODATE; Apache's may"
 	pingLater = "our leader pings who was sent NEWLEADER; Apache's pings sooner"
 	broken    = "only a leader that breaks the protocol gives this reason"
-	unequal   = "only of replicas that are not equal, and that is a failure"
+	vain      = "two epochs in a row that only a server outside the ensemble has promised; internal/zab/paper_test.go has it"
 )
 
 // unmet are the rows that no run meets, each with the reason.
 var unmet = map[string]string{
-	"zab: leader synced ACK":                          ackLater,
-	"zab: learner agreed PING":                        pingLater,
-	"zab: learner syncing COMMITANDACTIVATE":          oneGo,
-	"zab: learner syncing INFORMANDACTIVATE":          oneGo,
-	"zab: learner storing COMMIT":                     laterOn,
-	"zab: learner storing COMMITANDACTIVATE":          laterOn,
-	"zab: learner ready COMMIT":                       laterOn,
-	"zab: learner ready COMMITANDACTIVATE":            laterOn,
-	"a role ends: illegal message":                    broken,
-	"a role ends: hole in proposals":                  broken,
-	"a role ends: commit of another proposal":         broken,
-	"a role ends: tree differs from its transactions": unequal,
+	"zab: leader synced ACK":                  ackLater,
+	"zab: learner agreed PING":                pingLater,
+	"zab: learner syncing COMMITANDACTIVATE":  oneGo,
+	"zab: learner syncing INFORMANDACTIVATE":  oneGo,
+	"zab: learner syncing INFORM":             oneGo,
+	"zab: learner storing COMMIT":             laterOn,
+	"zab: learner storing COMMITANDACTIVATE":  laterOn,
+	"zab: learner ready COMMIT":               laterOn,
+	"zab: learner ready COMMITANDACTIVATE":    laterOn,
+	"a role ends: illegal message":            broken,
+	"a role ends: hole in proposals":          broken,
+	"a role ends: commit of another proposal": broken,
+	"a role ends: old leader":                 vain,
 }
 
 // numbering gives each row its number.

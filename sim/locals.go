@@ -36,7 +36,7 @@ func (p *process) knowsAll(id zk.SessionID) bool {
 
 // upgraded is a session that a transaction has made.
 func (o *observer) upgraded(id zk.SessionID, zxid zk.Zxid) {
-	if o.local.Has(id) {
+	if o.local.Had(id) {
 		o.w.tally.Upgraded++
 		o.upgrades[id] = zxid
 	}

@@ -177,8 +177,11 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 		return
 	}
 	o.records[op.Zxid] = record{h, t}
-	if t.Op == zk.OpReconfig {
+	switch t.Op {
+	case zk.OpReconfig:
 		o.reconfigures(op.Zxid, &t)
+	case zk.OpCreateSession:
+		o.local.Logged(h.Session)
 	}
 	o.lines.logged(op.Zxid)
 	switch {

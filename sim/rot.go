@@ -162,7 +162,8 @@ func (t *trouble) strikeRot(f *Fault, p *process) {
 			t.bringBack(p, f.ForMs/4)
 		}
 	case FaultFlip, FaultFlipNewest:
-		if t.mayDamage(p) {
+		// Two bytes in the newest segment may look like the end of a crash.
+		if (p.up || f.Kind == FaultFlip) && t.mayDamage(p) {
 			t.flip(p, uint64(f.N), f.Kind == FaultFlipNewest)
 			p.kill("flipped")
 			t.bringBack(p, f.ForMs)
