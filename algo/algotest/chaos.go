@@ -18,10 +18,14 @@ type Chaos struct {
 	DriftPpm int
 	// Reconfigure changes the members: two more are there who are no founders.
 	Reconfigure bool
-	// Forget lets members come back without their disk.
-	Forget bool
+	// Forget lets members come back without their disk, MayForget, if not nil,
+	// only when it returns true.
+	Forget    bool
+	MayForget func(id algo.ID) bool
 	// Collapse lets members forget the election when it is idle.
 	Collapse bool
+	// Began, if not nil, is given the world before anything happens.
+	Began func(*World)
 	// Calm leaves out all faults but crashes.
 	Calm bool
 }
@@ -48,6 +52,9 @@ func (c Chaos) Run(seed uint64, maker func(founders []algo.ID) Maker) *World {
 	}
 	w := New(seed, maker(founders), all)
 	w.Exclusive = true
+	if c.Began != nil {
+		c.Began(w)
+	}
 	if !c.Calm {
 		w.Network = Network{DelayMinUs: 200, DelayMaxUs: 30_000, LossPerMille: w.random.Below(100),
 			TwicePerMille: w.random.Below(100)}
@@ -112,7 +119,7 @@ func (c Chaos) leader(w *World, all []algo.ID, otherwise algo.ID) algo.ID {
 
 // start starts a dead member, and others too when many are dead.
 func (c Chaos) start(w *World, id algo.ID) {
-	if c.Forget && w.member(id).machine == nil && w.random.Below(3) == 0 {
+	if c.Forget && w.member(id).machine == nil && w.random.Below(3) == 0 && (c.MayForget == nil || c.MayForget(id)) {
 		w.Forget(id, algo.State{})
 	}
 	w.Start(id)

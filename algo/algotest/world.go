@@ -81,6 +81,8 @@ type member struct {
 	wake    int      // number of its last wake-up call
 	lead    *algo.Lead
 	untilMs int64
+	life    int             // how often it has lost its disk
+	met     map[algo.ID]int // the latest life of each other that it has met, on disk
 }
 
 // New returns a world with these members, all dead.
@@ -159,10 +161,35 @@ func (w *World) kill(m *member) {
 	m.wake++
 }
 
-// Forget empties the disk of a dead member.
+// Forget empties the disk of a dead member, which is another one from then on (Meet).
 func (w *World) Forget(id algo.ID, state algo.State) {
 	w.note(id, "loses its disk")
-	w.member(id).disk = state
+	m := w.member(id)
+	m.disk, m.met = state, nil
+	m.life++
+}
+
+// Linked reports whether two members are up and reach each other.
+func (w *World) Linked(a, b algo.ID) bool {
+	return w.Up(a) && w.Up(b) && !w.cut[[2]algo.ID{a, b}] && !w.cut[[2]algo.ID{b, a}]
+}
+
+// Life is how often a member has lost its disk.
+func (w *World) Life(id algo.ID) int { return w.member(id).life }
+
+// Meet lets a member learn of the present disk of another: from then on, and for as
+// long as it has its own disk, it takes no message from before.
+func (w *World) Meet(at, other algo.ID) {
+	m := w.member(at)
+	if m.met == nil {
+		m.met = make(map[algo.ID]int)
+	}
+	m.met[other] = max(m.met[other], w.Life(other))
+}
+
+// Highest is the highest term or floor that a member knows of.
+func (w *World) Highest(id algo.ID) uint64 {
+	return max(w.Status(id).Term, w.member(id).disk.Term, w.member(id).disk.Floor)
 }
 
 // Collapse lets a member forget an election that is idle as far as it knows: all of
@@ -359,7 +386,13 @@ func (w *World) send(m *member, e algo.Send) {
 			atUs += int64(w.random.Below(int(span)))
 		}
 		record.ArrivesMs = atUs / 1000
-		w.at(atUs, func() { w.hand(w.member(e.To), message) })
+		to := w.member(e.To)
+		life, toLife := m.life, to.life
+		w.at(atUs, func() {
+			if to.life == toLife && to.met[m.id] <= life {
+				w.hand(to, message)
+			}
+		})
 	}
 	if w.Trace != nil {
 		w.Trace(record)

@@ -36,12 +36,35 @@
 //	         whichever member leads there. So it may forget an election in which
 //	         it follows no leader, has no candidate and has made no promise that
 //	         lasts: with its term as the Floor.
+//	raft-T8  A member without memory (Newcomer) takes part only after all others have
+//	         met it, of which enough have a memory, and then with a Floor not below any
+//	         term that they know, and a lease after it met the last of them; or at once
+//	         when they know of no election.
 //
 // raft-T2 and raft-T3 need no synchronized clocks, only clocks of nearly the same
-// rate. raft-T1 needs none, but a disk that keeps what was written: a member that
-// has lost its state must not come back under its id, or with a Floor that no
-// election has reached, and not before two leases are over: by then every promise,
-// vote and answer it gave has led to a leadership or to nothing.
+// rate. raft-T1 needs none, but a disk that keeps what was written, or raft-T8.
+//
+// # Coming back without a disk
+//
+// A member x has lost its disk, and may have voted, in a term t, for a candidate c. Who
+// has met x as it is now takes no message of x as it was before, and remembers that.
+//
+//   - c has met x, and tells its term after that. A vote of before that c has counted, or
+//     will never count, was for a term that c knows: t is not above the Floor.
+//   - c has lost its disk, too. It wins nothing any more. If it has won t, then by votes
+//     that were on disk while it ran, so before it met x as it is now, and x asks the others
+//     after it has met all. Of the n-q+1 members that have a memory, each quorum q that c
+//     had included one, or x could not come back: t is not above the Floor.
+//   - x has answered heartbeats, or led. A lease that rests on such an answer, or began with
+//     it, is over when a lease has passed since x met the last of the others: before that
+//     x answers nothing (raft-T2, raft-T3).
+//   - Nobody knows of an election: then nobody has won any, as far as a majority of disks
+//     is left, and nobody has been promised anything.
+//
+// So a minority may lose its disks, one after the other or at once. With fewer than n-q+1
+// memories, 2 of 3 or 3 of 5, x stays out. It waits for all others, not for a quorum: a
+// process that still has the old disk, in a partition with the one that is not asked, would
+// vote beside it.
 //
 // # Changing members without a log
 //

@@ -94,7 +94,7 @@ func New(nowMs int64, cfg Config) *Machine {
 	cfg.HeartbeatMs = max(1, cmp.Or(cfg.HeartbeatMs, cfg.LeaseMs/10))
 	cfg.SpreadMs = max(1, cmp.Or(cfg.SpreadMs, cfg.LeaseMs/4))
 	invariant.Check(cfg.ID != "" && cfg.LeaseMs > 0, "raft: a member needs an id and a lease")
-	invariant.Check(cfg.State.Term <= algo.TermMax && cfg.State.Floor < algo.TermMax, "raft: a term beyond all")
+	invariant.Check(cfg.State.Term <= algo.TermMax && cfg.State.Floor <= algo.TermMax, "raft: a term beyond all")
 	m := &Machine{cfg: cfg, state: cfg.State, seed: cfg.Seed*0x9e3779b97f4a7c15 | 1}
 	m.state.Config.Members = slices.Clone(cfg.State.Config.Members)
 	if m.state.Term > 0 {

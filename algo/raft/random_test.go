@@ -14,6 +14,8 @@ import (
 
 var elections = flag.Int("elections", 3000, "how many elections TestNeverTwoLeaders simulates")
 
+var forgotten = flag.Int("forgotten", 30, "how many runs TestMembersThatLostTheirDisksElectNoTwo makes")
+
 // driftPercent and the greatest gain of one clock that keeps two within it.
 const (
 	driftPercent = 5

@@ -24,7 +24,7 @@ func (m *Machine) preVote(nowMs int64) {
 // requestVotes asks for votes in a new term. The transferTerm is the term of a
 // leader that stepped down in favour of this member, 0 for none.
 func (m *Machine) requestVotes(nowMs int64, transferTerm uint64) {
-	if m.state.Term == algo.TermMax {
+	if m.nextTerm() > algo.TermMax {
 		m.fail(nowMs) // for ever: there is no term left to lead in
 		return
 	}

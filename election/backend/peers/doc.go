@@ -19,23 +19,24 @@
 //	P2  The lease counts from when the beat was sent that a quorum has answered
 //	    (raft T3). It is the same for all elections and all members; a member
 //	    with another one is not let in. The lease of a claim is not heeded.
-//	P3  A member that lost its directory is not let in again under its id by any
-//	    member that knew it before: it could vote twice. It comes back in a new
-//	    group.
-//	    It is told so, and takes no part.
+//	P3  Each directory has a birth, made with it at random. A member takes part in
+//	    nothing with a directory before all others have its birth on disk, and who
+//	    has it there lets no older directory of that id in: of two directories with
+//	    one id, one votes at most. A second process is refused while the first is
+//	    connected.
 //	P4  A restarted member votes, in elections in which it has voted before, only
 //	    when a lease is over (raft T2).
 //	P5  Between two members there is one connection for all elections. What all
 //	    elections have to say at a moment goes as one packet. An election that
 //	    nobody campaigns in costs nothing but its place in memory and on disk.
 //	P6  Queues are bounded. A member that does not read is cut off.
-//	P7  A member without memory takes part when all others have let it in: then it
-//	    has voted for none of them. One that cannot meet all, at the founding or
-//	    later, waits two leases and is connected to a quorum; it follows who leads,
-//	    but votes only in terms beyond its Floor, the seconds since 1970: elections
-//	    have not come so far, even those that it voted in before it lost its
-//	    directory (raft T7). So a group can be founded while a minority is down;
-//	    its tokens then are such numbers.
+//	P7  A member without memory, new or with a new directory in the place of one that
+//	    was lost, takes part when all others are connected at one time and have told
+//	    it, behind that, the highest term that they know: at once where none was ever
+//	    held (so a group is founded), and else when a lease has passed on its own
+//	    clock since it met the last of them, with that term as its floor, if a
+//	    majority of directories is left. No wall clock is asked (raft T8, where the
+//	    argument is).
 //	P8  An election is idle when nobody campaigns, leads or looks as far as a member
 //	    knows, and nothing that it has promised lasts by its own clock. Of those it
 //	    keeps the 1024 that were in use last by name, and of the others one term that
@@ -43,6 +44,26 @@
 //	    votes up to there in none of them again (raft T7). So tokens go on growing
 //	    when a name comes back: a leader's term was known to a quorum, and of any
 //	    other quorum one member votes only beyond it, by name or by its floor.
+//
+// What that comes to:
+//
+//	members  lost directories   what happens
+//	3        1                  comes back when both others are there; meanwhile the
+//	                            two elect, without a member to spare
+//	3        2                  refused, for good: the one that is left cannot know what
+//	                            the two voted for
+//	5        1                  comes back when all four others are there; meanwhile they
+//	                            elect, with one to spare
+//	5        2                  both come back when all five are there; meanwhile the
+//	                            three elect, without one to spare
+//	5        3                  refused, for good
+//	any      0, and one is away a new group waits for it: nobody can tell it from one that
+//	                            led before the others lost their directories
+//
+// What is refused, or waits for a machine that is gone for good, takes an operator: end
+// all members, give each a new directory, name the members that there are, and as After a
+// token higher than all that were seen. Observe says so, and who is missing. A directory
+// that is restored from a copy is as one that was lost, but nothing shows it: never do so.
 //
 // The members are fixed: their ids cannot be changed while there is state in the
 // directory. Their addresses may change with each start. To change members, end

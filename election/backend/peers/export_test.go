@@ -1,6 +1,12 @@
 package peers
 
-import "github.com/conclave-project/conclave/internal/vfs"
+import (
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+)
 
 // Cut ends all connections of this member and lets no new one come to be.
 func (b *Backend) Cut() {
@@ -26,3 +32,38 @@ func (b *Backend) StateFile() string { return b.store.dir + "/" + stateName }
 
 // NewOn starts a member on another disk than this machine's.
 func NewOn(options Options, disk vfs.FS) (*Backend, error) { return start(options, disk) }
+
+// Floor is the term up to which this member votes in no election that is new to it.
+func (b *Backend) Floor() (floor uint64) {
+	_ = b.call(b.life, func() { floor = b.head.Floor })
+	return floor
+}
+
+// Found makes the directories of a group all of whose members have met: one of each,
+// below dir, named after the member.
+func Found(dir string, members []Member) error {
+	states := make(map[algo.ID]*state)
+	ids := Options{Members: members}.ids()
+	for _, id := range ids {
+		states[id] = newState(id, ids, 0)
+		states[id].Founded = true
+	}
+	for _, id := range ids {
+		for _, other := range ids {
+			if other != id {
+				states[id].Births[other] = states[other].Birth
+			}
+		}
+		s := &store{fs: osfs.New(), dir: filepath.Join(dir, string(id)), state: states[id]}
+		if err := s.fs.MkdirAll(s.dir); err != nil {
+			return err
+		}
+		if err := s.compact(); err != nil {
+			return err
+		}
+		if err := s.file.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,59 +1,98 @@
 package peers
 
 import (
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/algo/raft"
 )
 
 // A member without memory, new or with a new directory in the place of one that was
-// lost, cannot know which of the two it is. If all others let it in, none of them has
-// met another of its id, and so it has voted for nobody: it takes part at once. If
-// some are away it may be that one of them leads with its vote. Then it waits until
-// what it may have done has led to something or to nothing, and votes in none of the
-// terms that elections can have come to (P7).
+// lost, cannot know which of the two it is. It takes part when all others have met it,
+// and so refuse every other directory of its id, and have told it how far elections
+// have come (P7, raft.Newcomer).
+
+// newcomer returns the way in for a member without memory, nil for one that needs none.
+func (b *Backend) newcomer() *raft.Newcomer {
+	if b.head.Founded {
+		return nil
+	}
+	var others []algo.ID
+	for _, id := range b.options.ids() {
+		if id != b.options.ID {
+			others = append(others, id)
+		}
+	}
+	return raft.NewNewcomer(b.leaseMs, others)
+}
 
 // meet notes that a member has let this one in.
 func (b *Backend) meet(id algo.ID) {
-	b.met[id] = true
-	if len(b.met) == len(b.options.Members)-1 && !b.head.Founded && b.lost == "" {
-		b.takePart(0)
+	if b.lost == string(id) {
+		b.lost = ""
+	}
+	if b.entry != nil {
+		b.entry.Meet(b.nowMs(), id)
 	}
 }
 
-// awaitFounding waits as long as a member must that has not met all others.
-func (b *Backend) awaitFounding() {
-	if b.head.Founded {
+// replaced notes that a member refuses this directory.
+func (b *Backend) replaced(by algo.ID) {
+	if b.lost == "" {
+		b.lost = string(by)
+		b.look()
+	}
+}
+
+// part notes that the connection to a member has ended.
+func (b *Backend) part(id algo.ID) {
+	if b.entry != nil {
+		b.entry.Part(id)
+	}
+}
+
+// ask asks all others, when it is time to.
+func (b *Backend) askOthers() {
+	if b.entry == nil {
 		return
 	}
-	b.workers.Go(func() {
-		for {
-			b.sleep(b.options.Lease / 4)
-			over := true
-			if err := b.call(b.life, func() { over = b.head.Founded || b.lost != "" || b.foundWithout() }); err != nil || over {
-				return
-			}
+	if round, ok := b.entry.Ask(b.nowMs()); ok {
+		for _, l := range b.links {
+			l.ask(question{Round: round})
 		}
-	})
-}
-
-// foundWithout lets a member take part that has not met all others, once two leases
-// are over and there are enough to elect somebody. It reports whether it does.
-func (b *Backend) foundWithout() bool {
-	if b.nowMs() < b.beganMs+2*b.leaseMs || len(b.links)+1 <= len(b.options.Members)/2 {
-		return false
 	}
-	// More than one election a second since 1970 there has not been. A clock that was
-	// set back costs no safety of the lease, and gives a token twice only where a
-	// directory was lost too.
-	b.takePart(min(b.head.After+uint64(max(0, time.Now().Unix())), algo.TermMax-1))
-	return true
 }
 
-// takePart begins to vote, and to stand in all elections.
+// onQuestion answers a newcomer, or takes an answer.
+func (b *Backend) onQuestion(l *link, q *question) {
+	switch {
+	case !q.Answer:
+		l.ask(question{Round: q.Round, Answer: true, Term: b.highest(), Remembers: b.head.Founded})
+	case b.entry != nil:
+		if floor, ok := b.entry.Answer(b.nowMs(), l.peer, q.Round, raft.Told{Term: q.Term, Remembers: q.Remembers}); ok {
+			b.takePart(floor)
+		}
+		b.look()
+	}
+}
+
+// highest is the highest term that this member knows of any election.
+func (b *Backend) highest() uint64 {
+	term := b.head.Floor
+	for _, c := range b.contests {
+		if c.stored {
+			term = max(term, c.machine.Status().Term)
+		}
+	}
+	return term
+}
+
+// takePart begins to vote and to campaign, in all elections.
 func (b *Backend) takePart(floor uint64) {
+	b.entry = nil
 	b.alter(func(head *state) { head.Founded, head.Floor = true, max(b.head.Floor, floor) })
+	b.say("takes part, and votes in no term up to %d", b.head.Floor)
 	for _, c := range b.contests {
 		c.memory.Floor = b.head.Floor
 		c.machine = c.begin()
@@ -61,14 +100,32 @@ func (b *Backend) takePart(floor uint64) {
 	}
 }
 
+// errReplaced is told to a member that comes with a directory of before.
+var errReplaced = errors.New("has come back with another directory since this one was used: end the process that uses " +
+	"the older one")
+
+// errTwice is told to a newcomer whose predecessor is there.
+var errTwice = errors.New("is connected with another directory: are there two processes with this id?")
+
 // founded is nil for a member that takes part, and else says what it waits for.
 func (b *Backend) founded() error {
-	switch {
-	case b.head.Founded:
-		return nil
-	case b.lost != "":
-		return fmt.Errorf("peers: %s says that this member %w", b.lost, errLostDirectory)
+	if b.lost != "" {
+		return fmt.Errorf("peers: %s says that this member %w", b.lost, errReplaced)
 	}
-	return fmt.Errorf("peers: this member is new and has met %d of the %d others; it takes part when it has met all, "+
-		"or after two leases with a quorum: %v", len(b.met), len(b.options.Members)-1, b.broken)
+	if b.entry == nil {
+		return nil
+	}
+	if memories, least, few := b.entry.Few(); few {
+		return fmt.Errorf("peers: this member has no memory, and of the others %d have one where %d must: too many "+
+			"directories are lost for anybody to know what was voted; found the group again: new directories everywhere, "+
+			"and after=TOKEN, a token higher than all before", memories, least)
+	}
+	missing := b.entry.Missing()
+	if len(missing) == 0 {
+		return errors.New("peers: this member has no memory: it is new, or its directory was lost; " +
+			"it takes part when what it may have promised has run out")
+	}
+	return fmt.Errorf("peers: this member has no memory: it is new, or its directory was lost; it takes part when all others "+
+		"are there at one time and let it in, and %v is not: %v (if one is gone for good, found a group without it: new "+
+		"directories everywhere, and after=TOKEN, a token higher than all before)", missing, b.broken)
 }

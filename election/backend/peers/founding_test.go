@@ -1,9 +1,11 @@
 package peers_test
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,70 +50,160 @@ func (l *late) start(id algo.ID, lease time.Duration) *peers.Backend {
 	return open(l.t, o)
 }
 
-// c votes for a, loses its directory, and comes back under its id, while a is cut
-// off. Only b is there, which was down all the time and has never met c: nobody can
-// tell the two from a new group whose a is down. They elect, but neither while a
-// leads nor with a token that a may have.
-func TestMemberThatLostItsDirectoryVotesInNoTermOfBefore(t *testing.T) {
-	const lease = 2 * time.Second
-	g := newLate(t)
-	g.down("b")
-	a, c := g.start("a", lease), g.start("c", lease)
-	first := acquire(t, a, claim("jobs", "a", 0))
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
+// lose closes a member; its directory is lost.
+func (l *late) lose(id algo.ID, b *peers.Backend) {
+	if err := b.Close(); err != nil {
+		l.t.Fatal(err)
 	}
-	a.Cut()
-	if err := os.RemoveAll(filepath.Join(g.dir, "c")); err != nil {
-		t.Fatal(err)
-	}
-	g.start("c", lease)
-	b := g.start("b", lease)
-	second := acquire(t, b, claim("jobs", "b", 0))
-	if left := first.Sent.Add(first.Lease * 90 / 100).Sub(election.Now()); left > 0 {
-		t.Errorf("two lead: the first one still has %v", left)
-	}
-	if second.Token <= first.Token {
-		t.Errorf("token %d after %d", second.Token, first.Token)
+	if err := os.RemoveAll(filepath.Join(l.dir, string(id))); err != nil {
+		l.t.Fatal(err)
 	}
 }
 
-// While all are there, the same member is told that it was known, and takes no part
-// even where others would be enough.
+// says waits until a member says of itself what is wanted.
+func says(t *testing.T, b *peers.Backend, want ...string) {
+	t.Helper()
+	await(t, b, "x", func(_ election.View, err error) bool {
+		return err != nil && !slices.ContainsFunc(want, func(one string) bool { return !strings.Contains(err.Error(), one) })
+	})
+}
+
+// nobody waits a while for an election that must not be.
+func nobody(t *testing.T, b *peers.Backend, name string, lease time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*lease)
+	defer cancel()
+	if grant, err := b.Acquire(ctx, claim(name, "nobody", 0)); err == nil {
+		t.Fatalf("elected with the token %d", grant.Token)
+	}
+}
+
 func TestNewGroupElectsAtOnceWhenAllAreThere(t *testing.T) {
-	const lease = 10 * time.Second
+	const lease = 20 * time.Second
 	g := newLate(t)
 	began := time.Now()
-	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
+	a := g.start("a", lease)
+	g.start("b", lease)
+	g.start("c", lease)
 	if grant := acquire(t, a, claim("x", "a", 0)); grant.Token != 1 || time.Since(began) > lease {
 		t.Errorf("token %d after %v", grant.Token, time.Since(began))
 	}
-	await(t, c, "x", func(v election.View, err error) bool { return err == nil && v.Leader == "a" })
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(g.dir, "c")); err != nil {
-		t.Fatal(err)
-	}
-	lost := g.start("c", lease)
-	await(t, lost, "x", func(_ election.View, err error) bool {
-		return err != nil && strings.Contains(err.Error(), "lost its directory")
-	})
-	_ = b
 }
 
-// A member that comes to a group in which one is down follows whoever leads there,
-// and ends no leadership by terms of its own.
-func TestGroupIsFoundedWithoutAMemberThatIsDown(t *testing.T) {
-	const lease = time.Second
+// While one is away nobody can tell a new group from an old one whose members have
+// forgotten it: so a group is founded when all are there.
+func TestGroupIsFoundedWhenAllAreThere(t *testing.T) {
+	const lease = 300 * time.Millisecond
 	g := newLate(t)
 	g.down("b")
 	a, c := g.start("a", lease), g.start("c", lease)
-	grant := acquire(t, a, claim("x", "a", 0))
-	await(t, c, "x", func(v election.View, err error) bool { return err == nil && v.Leader == "a" })
-	b := g.start("b", lease)
-	await(t, b, "x", func(v election.View, err error) bool { return err == nil && v.Leader == "a" })
-	if _, err := a.Renew(t.Context(), grant); err != nil {
-		t.Errorf("a new member has ended the leadership: %v", err)
+	says(t, a, "no memory", "[b]", "found a group without it")
+	nobody(t, c, "x", lease)
+	g.start("b", lease)
+	if grant := acquire(t, c, claim("x", "c", 0)); grant.Token != 1 {
+		t.Errorf("the first token is %d", grant.Token)
 	}
+}
+
+// c votes for a, and loses its directory. It comes back while b has not heard of a's
+// election, and a is cut off: nobody who is there knows what c voted for, so it does
+// not vote, and there is no second leader with the same token.
+func TestMemberThatLostItsDirectoryWaitsForAll(t *testing.T) {
+	const lease = 500 * time.Millisecond
+	g := newLate(t)
+	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
+	for _, one := range []*peers.Backend{a, b, c} {
+		await(t, one, "x", whole)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first := acquire(t, a, claim("x", "a", 0))
+	a.Cut()
+	g.lose("c", c)
+	c, b = g.start("c", lease), g.start("b", lease)
+	says(t, c, "no memory", "[a]")
+	nobody(t, b, "x", lease)
+	a.Heal()
+	if second := acquire(t, b, claim("x", "b", 0)); second.Token <= first.Token {
+		t.Errorf("token %d after %d", second.Token, first.Token)
+	}
+	await(t, c, "x", whole)
+}
+
+// One that lost its directory comes back while another leads, who leads on; when the
+// third one has gone, it elects with the leader, and tokens grow.
+func TestMemberThatLostItsDirectoryComesBackWhenAllAreThere(t *testing.T) {
+	const lease = time.Second
+	g := newLate(t)
+	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
+	var grant election.Grant
+	for range 3 {
+		grant = acquire(t, a, claim("x", "a", 0))
+		if err := a.Release(t.Context(), grant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grant = acquire(t, a, claim("x", "a", 0))
+	await(t, c, "x", func(v election.View, err error) bool { return err == nil && v.Leader == "a" })
+	g.lose("c", c)
+	c = g.start("c", lease)
+	await(t, c, "x", func(v election.View, err error) bool { return err == nil && v.Leader == "a" })
+	if _, err := a.Renew(t.Context(), grant); err != nil {
+		t.Errorf("a newcomer has ended a leadership: %v", err)
+	}
+	if floor := c.Floor(); floor < uint64(grant.Token) {
+		t.Errorf("it may vote from %d on, and %d was voted", floor, grant.Token)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Release(t.Context(), grant); err != nil {
+		t.Fatal(err)
+	}
+	if next := acquire(t, c, claim("x", "c", 0)); next.Token <= grant.Token {
+		t.Errorf("token %d after %d", next.Token, grant.Token)
+	}
+	if fresh := acquire(t, a, claim("y", "a", 0)); fresh.Token <= grant.Token {
+		t.Errorf("token %d of an election of which c cannot know that it is new", fresh.Token)
+	}
+}
+
+// When most have lost their directories nobody knows what was voted: an operator has to
+// found the group again.
+func TestMostDirectoriesMustNotBeLost(t *testing.T) {
+	const lease = 300 * time.Millisecond
+	g := newLate(t)
+	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
+	acquire(t, a, claim("x", "a", 0))
+	await(t, c, "x", func(v election.View, err error) bool { return err == nil && v.Leader == "a" })
+	g.lose("b", b)
+	g.lose("c", c)
+	b, c = g.start("b", lease), g.start("c", lease)
+	says(t, b, "too many directories are lost", "after=TOKEN")
+	says(t, c, "too many directories are lost")
+	nobody(t, a, "y", lease)
+}
+
+// A process with an empty directory takes the place of one whose machine is away, and
+// that one is refused when it is back; while it is there, the second is.
+func TestTwoProcessesWithOneIDDoNotBothVote(t *testing.T) {
+	const lease = 500 * time.Millisecond
+	g := newLate(t)
+	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
+	for _, one := range []*peers.Backend{a, b, c} {
+		await(t, one, "x", whole)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, peers.Options{ID: "a", Members: g.members, Dir: filepath.Join(g.dir, "second"), Lease: lease, Listener: l})
+	says(t, second, "two processes")
+	a.Cut()
+	first := acquire(t, b, claim("x", "b", 0))
+	await(t, second, "x", func(v election.View, err error) bool { return err == nil && v.Token == first.Token })
+	a.Heal()
+	says(t, a, "another directory")
+	nobody(t, a, "x", lease)
 }

@@ -3,8 +3,6 @@ package peers
 import (
 	"cmp"
 	"slices"
-
-	"github.com/conclave-project/conclave/algo"
 )
 
 // An election that is over is kept by name for a while, with its history. Elections
@@ -23,7 +21,7 @@ func (c *contest) use() { c.usedMs = c.b.nowMs() }
 // this member knows, and nothing that it has promised lasts.
 func (c *contest) idle(nowMs int64) bool {
 	s := c.machine.Status()
-	return s.Leader == "" && nowMs >= s.PromisedMs && s.Term < algo.TermMax && c.alarm < 0 && !c.campaigns &&
+	return s.Leader == "" && nowMs >= s.PromisedMs && c.alarm < 0 && !c.campaigns &&
 		c.holder == nil && c.looking == 0 && !c.touched && !c.unsaved() && len(c.back) == 0 && len(c.candidates()) == 0
 }
 

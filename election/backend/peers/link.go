@@ -18,8 +18,9 @@ import (
 
 // link is the connection to another member, for all elections.
 type link struct {
-	peer algo.ID
-	conn net.Conn
+	peer  algo.ID
+	birth string // of its directory
+	conn  net.Conn
 	writer
 	queue  chan []byte // frames that wait to be written
 	ending atomic.Bool // Close waits for it
@@ -136,7 +137,7 @@ func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 		return err
 	}
 	_ = conn.SetDeadline(time.Time{})
-	l := &link{peer: peer.From, conn: conn, queue: make(chan []byte, queueMax), closed: make(chan struct{}),
+	l := &link{peer: peer.From, birth: peer.Birth, conn: conn, queue: make(chan []byte, queueMax), closed: make(chan struct{}),
 		writer: writer{numbers: make(map[string]uint64)}}
 	if err := b.call(b.life, func() { b.attach(l) }); err != nil {
 		return err
@@ -187,7 +188,7 @@ func (b *Backend) secure(conn net.Conn, dialed algo.ID) (net.Conn, error) {
 // greet exchanges hellos and verdicts. It returns the other one's hello.
 func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, error) {
 	if dialed != "" {
-		if err := writeJSON(conn, b.hello(dialed)); err != nil {
+		if err := b.introduceTo(dialed, conn, false); err != nil {
 			return hello{}, err
 		}
 	}
@@ -200,14 +201,14 @@ func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, 
 		return theirs, nil
 	}
 	if dialed == "" {
-		if err := writeJSON(conn, b.hello(theirs.From)); err != nil {
+		if err := b.introduceTo(theirs.From, conn, false); err != nil {
 			return theirs, err
 		}
 	}
 	refused := b.judge(conn, theirs, dialed)
 	v := verdict{}
 	if refused != nil {
-		v.Refused, v.Lost = refused.Error(), errors.Is(refused, errLostDirectory)
+		v.Refused, v.Lost = refused.Error(), errors.Is(refused, errReplaced)
 	}
 	if err := writeJSON(conn, v); err != nil {
 		return theirs, err
@@ -217,7 +218,7 @@ func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, 
 		return theirs, errors.Join(refused, err)
 	}
 	if answer.Lost {
-		_ = b.call(b.life, func() { b.lost = string(theirs.From) })
+		_ = b.call(b.life, func() { b.replaced(theirs.From) })
 	}
 	if answer.Refused != "" {
 		return theirs, errors.Join(refused, fmt.Errorf("%s refuses this member: %s", theirs.From, answer.Refused))
@@ -239,9 +240,23 @@ func readJSON(r *bufio.Reader, value any) error {
 	return nil
 }
 
-func (b *Backend) hello(to algo.ID) hello {
-	return hello{Protocol: protocol, From: b.options.ID, To: to, Members: b.options.ids(),
-		Algorithm: b.algorithm.Name, LeaseMs: b.leaseMs, After: b.head.After, Birth: b.head.Birth}
+// hello introduces this member as it is now.
+func (b *Backend) hello(to algo.ID) (h hello, err error) {
+	err = b.call(b.life, func() {
+		h = hello{Protocol: protocol, From: b.options.ID, To: to, Members: b.options.ids(), Algorithm: b.algorithm.Name,
+			LeaseMs: b.leaseMs, After: b.head.After, Birth: b.head.Birth, Fresh: b.entry != nil}
+	})
+	return h, err
+}
+
+// introduceTo sends the hello.
+func (b *Backend) introduceTo(to algo.ID, conn net.Conn, knock bool) error {
+	h, err := b.hello(to)
+	if err != nil {
+		return err
+	}
+	h.Knock = knock
+	return writeJSON(conn, h)
 }
 
 // judge says why the other one is not let in, nil if it is.
@@ -285,28 +300,30 @@ func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 	}
 }
 
-// errLostDirectory is told to a member that comes back without what it must not forget.
-var errLostDirectory = errors.New("is not the member that was met before: it lost its directory, and could vote " +
-	"twice; restore the directory, or found the group anew")
-
-// recognize refuses a member that has lost its directory since it was first met
-// (P3). The first time is on disk, when the channel is closed, before anything
-// else goes to it.
+// recognize refuses a directory in whose place another one was met (P3), and takes a
+// new one for it only from a member that has no memory and is not there otherwise. The
+// channel is closed when that is on disk, before anything else goes to the member.
 func (b *Backend) recognize(h hello) (<-chan struct{}, error) {
-	known, ok := b.head.Births[h.From]
-	switch {
-	case ok && known != h.Birth && b.algorithm.Exclusive:
-		return nil, fmt.Errorf("%s %w", h.From, errLostDirectory)
-	case ok || !b.algorithm.Exclusive:
+	known, met := b.head.Births[h.From]
+	switch another := met && known != h.Birth; {
+	case !b.algorithm.Exclusive, met && !another:
 		at := make(chan struct{})
 		close(at)
 		return at, nil
+	case another && !h.Fresh:
+		return nil, fmt.Errorf("%s %w", h.From, errReplaced)
+	case another && b.links[h.From] != nil:
+		return nil, fmt.Errorf("%s %w", h.From, errTwice)
 	}
 	return b.afterSave(func(head *state) { head.Births[h.From] = h.Birth }), nil
 }
 
 // attach takes a link into use, in the place of an older one.
 func (b *Backend) attach(l *link) {
+	if b.algorithm.Exclusive && b.head.Births[l.peer] != l.birth {
+		l.close() // another directory came since it was let in
+		return
+	}
 	if old := b.links[l.peer]; old != nil {
 		old.close()
 	}
@@ -336,8 +353,21 @@ func (b *Backend) join() {
 		return
 	}
 	b.joined = true
+	b.look()
+}
+
+// look has all contests looked at: what is said of this member has changed.
+func (b *Backend) look() {
 	for _, c := range b.contests {
 		c.look()
+	}
+}
+
+// missed notes why there is no connection to a member.
+func (b *Backend) missed(id algo.ID, err error) {
+	before := b.broken[id]
+	if b.broken[id] = err.Error(); b.entry != nil && before != b.broken[id] {
+		b.look() // what it waits for has changed
 	}
 }
 
@@ -347,6 +377,7 @@ func (b *Backend) detach(l *link, err error) {
 		return
 	}
 	delete(b.links, l.peer)
+	b.part(l.peer)
 	b.broken[l.peer] = fmt.Sprint(err)
 	b.say("lost %s: %v", l.peer, err)
 	b.kick(l.peer)
@@ -401,7 +432,7 @@ func (b *Backend) keepLink(m Member) {
 		if err != nil {
 			b.post(func() {
 				if b.links[m.ID] == nil {
-					b.broken[m.ID] = err.Error()
+					b.missed(m.ID, err)
 					b.try(m.ID)
 				}
 			})
@@ -448,9 +479,7 @@ func (b *Backend) knock(conn net.Conn, id algo.ID) error {
 	if err != nil {
 		return err
 	}
-	h := b.hello(id)
-	h.Knock = true
-	return writeJSON(conn, h)
+	return b.introduceTo(id, conn, true)
 }
 
 // kick lets the dialer of a member try at once.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/algo/raft"
 	"github.com/conclave-project/conclave/algo/registry"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/clock"
@@ -55,9 +56,9 @@ type Backend struct {
 	head     *state // without the elections
 	disk     disk
 	beganMs  int64
-	met      map[algo.ID]bool // has let this member in, since the start
-	lost     string           // who says that this member lost its directory; empty: nobody
-	joined   bool             // all members are connected, or were found not to answer
+	entry    *raft.Newcomer // of a member without memory; nil once it takes part
+	lost     string         // who says that this directory was replaced; empty: nobody
+	joined   bool           // all members are connected, or were found not to answer
 	tried    map[algo.ID]bool
 	links    map[algo.ID]*link
 	broken   map[algo.ID]string // why there is no link
@@ -100,7 +101,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 			return nil, errors.Join(fmt.Errorf("listen for the other members: %w", err), store.close())
 		}
 	}
-	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(), met: make(map[algo.ID]bool),
+	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(),
 		leaseMs: options.Lease.Milliseconds(), store: store, listener: listener,
 		inbox: make(chan func(), inboxMax), done: make(chan struct{}), shutDown: make(chan struct{}),
 		kicks: make(map[algo.ID]chan struct{}),
@@ -111,6 +112,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 	if len(options.Members) == 1 || !algorithm.Exclusive {
 		b.head.Founded = true
 	}
+	b.entry = b.newcomer()
 	b.life, b.end = context.WithCancel(context.Background())
 	for name, known := range state.Elections {
 		c := b.contest(name)
@@ -136,7 +138,6 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 		b.sleep(options.Lease / 2)
 		b.post(b.join)
 	})
-	b.awaitFounding()
 	go b.tellLog() // not waited for: Log may never return
 	go b.loop()
 	return b, nil
@@ -191,7 +192,7 @@ func (b *Backend) Traits() election.Traits {
 var guarantees = election.Guarantees{
 	Failover: "no store; a minority of members may die at any time; with half of them gone nobody leads",
 	Clocks:   "pace only: those of two members differ by 5 % at most",
-	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories or never had one",
+	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories and a new group is founded without its After",
 	Renewal:  "none of its own: beats of all elections go together, 2(n-1) messages a tenth of the lease",
 	Waiting:  "nothing while the leader is heard of",
 	Notice:   "watch",
@@ -282,6 +283,9 @@ func (b *Backend) arm(timer *time.Timer) {
 	if at, ok := b.alarms.next(); ok {
 		wait = min(clock.FromMillis(at).Sub(b.clock.Now()), b.options.Lease/5)
 	}
+	if b.entry != nil {
+		wait = min(wait, b.options.Lease/5)
+	}
 	timer.Reset(max(0, wait))
 }
 
@@ -291,6 +295,7 @@ func (b *Backend) tick() {
 	for _, c := range b.alarms.due(nowMs) {
 		c.step(algo.Tick{})
 	}
+	b.askOthers()
 }
 
 // flush carries out what the steps have left: grants, what others are told, and
@@ -373,6 +378,10 @@ func (b *Backend) receive(l *link, items []item) {
 		return // replaced
 	}
 	for _, one := range items {
+		if one.kind == itemAsk {
+			b.onQuestion(l, one.question)
+			continue
+		}
 		if err := b.room(one.election); err != nil {
 			b.say("%s speaks of the election %q: %v", l.peer, one.election, err)
 			continue

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -141,49 +140,6 @@ func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 	g[1].Heal()
 	if second := <-again; second.Token <= grant.Token {
 		t.Errorf("token %d after %d", second.Token, grant.Token)
-	}
-}
-
-// A member that comes back with an empty directory could vote twice (P3).
-func TestMemberThatLostItsDirectoryIsNotLetIn(t *testing.T) {
-	var mu sync.Mutex
-	var options []peers.Options
-	var said []string
-	g := found(t, 3, func(o *peers.Options) {
-		o.Log = func(text string) {
-			mu.Lock()
-			defer mu.Unlock()
-			said = append(said, text)
-		}
-		options = append(options, *o)
-	})
-	acquire(t, g[0], claim("x", "a", 0))
-	await(t, g[2], "x", func(v election.View, err error) bool { return v.Leader == "a" })
-	if err := g[2].Close(); err != nil {
-		t.Fatal(err)
-	}
-	o := options[2]
-	o.Listener = nil
-	back := open(t, o)
-	await(t, back, "x", func(v election.View, err error) bool { return err == nil && v.Leader == "a" })
-	_ = back.Close()
-
-	if err := os.RemoveAll(o.Dir); err != nil {
-		t.Fatal(err)
-	}
-	lost := open(t, o)
-	refused := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return strings.Contains(strings.Join(said, "\n"), "lost its directory")
-	}
-	for start := time.Now(); !refused(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > patience {
-			t.Fatalf("not refused; said: %q", said)
-		}
-	}
-	if n := lost.Links(); n != 0 {
-		t.Errorf("%d members have let it in", n)
 	}
 }
 

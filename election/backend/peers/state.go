@@ -24,7 +24,7 @@ type state struct {
 	// After is the term that elections begin behind.
 	After uint64 `json:"after,omitempty"`
 	// Birth is random, made with the directory. Births are those of the other
-	// members, as they were first met (P3).
+	// members, as they were met last (P3).
 	Birth  string             `json:"birth,omitempty"`
 	Births map[algo.ID]string `json:"births,omitempty"`
 	// Founded says that this member takes part (P7).
@@ -84,7 +84,7 @@ func (st *state) apply(change *state) {
 
 // check refuses what no member can have written.
 func (st *state) check() error {
-	if st.Floor >= algo.TermMax {
+	if st.Floor > algo.TermMax {
 		return fmt.Errorf("its floor is the term %d, and terms end at %d", st.Floor, uint64(algo.TermMax))
 	}
 	for name, one := range st.Elections {

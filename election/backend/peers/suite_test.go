@@ -80,6 +80,9 @@ func newGroup(t testing.TB) string {
 	if err := os.WriteFile(filepath.Join(dir, "url"), []byte(url), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := peers.Found(dir, g.members); err != nil { // not all of them are started
+		t.Fatal(err)
+	}
 	for i, l := range listeners[:here] {
 		b, err := peers.New(peers.Options{ID: g.members[i].ID, Members: g.members, Listener: l, Lease: suiteLease,
 			Dir: filepath.Join(dir, string(g.members[i].ID))})

@@ -19,7 +19,8 @@ import (
 //
 // Elections are numbered by the sender as they come up, from 0; a number that is
 // new is followed by the name (a length byte, and bytes). An itemAnew is its kind
-// alone, and lets the numbers begin again: names are not kept for ever. The payload of
+// alone, and lets the numbers begin again: names are not kept for ever. An itemAsk has
+// neither number nor name: it is about the member, not an election. The payload of
 // itemMessage is an algo.Message; of the others it is JSON with its length as
 // uvarint in front.
 const (
@@ -31,6 +32,7 @@ const (
 	itemSaid    = 2
 	itemNote    = 3
 	itemAnew    = 4
+	itemAsk     = 5
 )
 
 // hello is how members introduce themselves.
@@ -43,17 +45,27 @@ type hello struct {
 	LeaseMs   int64     `json:"leaseMs"`
 	After     uint64    `json:"after,omitempty"`
 	Birth     string    `json:"birth"`
+	// Fresh says that the directory has no memory: the member takes no part yet.
+	Fresh bool `json:"fresh,omitempty"`
 	// Knock asks the other one to connect, and nothing more.
 	Knock bool `json:"knock,omitempty"`
 }
 
-const protocol = "conclave-peers/1"
+const protocol = "conclave-peers/2"
 
 // verdict says whether a hello is accepted; empty is yes.
 type verdict struct {
 	Refused string `json:"refused,omitempty"`
-	// Lost says that another directory of the same id was met before (P3).
+	// Lost says that a newer directory of the same id was met (P3).
 	Lost bool `json:"lost,omitempty"`
+}
+
+// question is what a newcomer asks all others, or the answer (raft.Newcomer).
+type question struct {
+	Round     uint64 `json:"round"`
+	Answer    bool   `json:"answer,omitempty"`
+	Term      uint64 `json:"term,omitempty"`
+	Remembers bool   `json:"remembers,omitempty"`
 }
 
 // said is what a member says about an election: the whole of it, again with
@@ -111,6 +123,7 @@ type item struct {
 	message  algo.Message
 	said     *said
 	note     *note
+	question *question
 }
 
 // writer gathers items for one connection.
@@ -156,6 +169,15 @@ func (w *writer) json(kind byte, name string, text []byte) {
 	w.head(kind, name)
 	w.frame = binary.AppendUvarint(w.frame, uint64(len(text)))
 	w.frame = append(w.frame, text...)
+}
+
+// ask gathers a question of a newcomer, or an answer.
+func (w *writer) ask(q question) {
+	if text, err := json.Marshal(q); err == nil {
+		w.frame = append(w.frame, itemAsk)
+		w.frame = binary.AppendUvarint(w.frame, uint64(len(text)))
+		w.frame = append(w.frame, text...)
+	}
 }
 
 // frames returns what was gathered, in frames.
@@ -216,8 +238,10 @@ func (d *decoder) decode(body []byte) ([]item, error) {
 		}
 		one := item{kind: body[0]}
 		var err error
-		if one.election, body, err = d.name(body[1:]); err != nil {
-			return nil, err
+		if body = body[1:]; one.kind != itemAsk {
+			if one.election, body, err = d.name(body); err != nil {
+				return nil, err
+			}
 		}
 		if body, err = one.payload(body); err != nil {
 			return nil, err
@@ -268,6 +292,9 @@ func (i *item) payload(body []byte) ([]byte, error) {
 	case itemNote:
 		i.note = new(note)
 		return rest, json.Unmarshal(text, i.note)
+	case itemAsk:
+		i.question = new(question)
+		return rest, json.Unmarshal(text, i.question)
 	}
 	return nil, fmt.Errorf("%w: an item of kind %d", errFrame, i.kind)
 }

@@ -31,6 +31,7 @@ func All() []model.Named {
 		model.Scopes(raft, "raft-lease", "members that stand still, on clocks that differ", raftmodel.SmallLease, raftmodel.FullLease),
 		model.Scopes(raft, "raft-links", "leaders that let go, over links that lose", raftmodel.SmallLinks, raftmodel.FullLinks),
 		model.Scopes(raft, "raft-forget", "members that forget an idle election", raftmodel.SmallForget, raftmodel.FullForget),
+		model.Scopes(raft, "raft-lose", "members of which one loses its disk", raftmodel.SmallLose, raftmodel.FullLose),
 		model.Scopes(elector, "elector", "candidates that stand still, on clocks that differ", electormodel.Small, electormodel.Full),
 		model.Scopes(elector, "elector-resign", "candidates that are asked to resign", electormodel.SmallResign, electormodel.FullResign),
 		model.Scopes(elector, "elector-links", "candidates whose requests and answers are late or lost", electormodel.SmallLinks, electormodel.FullLinks),

@@ -30,7 +30,7 @@ var slowToo = flag.Bool("slow", false, "look for the mutants, too, that take a m
 
 // slow are the mutants that are found after more states than a test may look at.
 var slow = map[string]bool{"leader-deaf": true, "zab-epoch-forgotten": true, "raft-drift-ignored": true, "raft-lease-from-answer": true,
-	"raft-promise-lost": true}
+	"raft-promise-lost": true, "raft-newcomer-not-silent": true}
 
 // Each known bug is found by what it does to clients, not by the rule it breaks.
 func TestMutantsAreFound(t *testing.T) {

@@ -17,6 +17,8 @@ const (
 	moveRestart
 	moveLetGo
 	moveForget
+	moveLoseDisk
+	moveMeet
 	moveFreeze
 	moveThaw
 	moveCut
@@ -40,7 +42,7 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	busy := false
 	for i := range s.n {
 		before := len(moves)
-		if p := s.part(w, i); p.Machine != nil && !p.Frozen && s.due(p) {
+		if p := s.part(w, i); p.up() && !p.Frozen && s.due(p) {
 			moves = append(moves, move(moveTick, i, 0, 0))
 		}
 		for j := range s.n {
@@ -76,8 +78,16 @@ func (s *system) messageMoves(moves []model.Move, from, to int, left func(int) b
 
 func (s *system) memberMoves(w *model.World, moves []model.Move, i int, left func(int) bool) []model.Move {
 	p := s.part(w, i)
-	if p.Machine == nil {
+	if !p.up() {
 		return append(moves, move(moveRestart, i, 0, 0))
+	}
+	for j := range s.n {
+		if s.canMeet(w, i, j) {
+			moves = append(moves, move(moveMeet, i, j, 0))
+		}
+	}
+	if left(loses) && p.Disk.Term > 0 { // who has not voted has nothing to forget
+		moves = append(moves, move(moveLoseDisk, i, 0, 0))
 	}
 	switch {
 	case p.Frozen:
@@ -91,7 +101,7 @@ func (s *system) memberMoves(w *model.World, moves []model.Move, i int, left fun
 	case left(cuts):
 		moves = append(moves, move(moveCut, i, 0, 0))
 	}
-	if left(crashes) && p.Fuse == 0 {
+	if left(crashes) && p.Fuse == 0 && p.Machine != nil {
 		for effects := range 4 {
 			moves = append(moves, move(moveFuse, i, 0, effects))
 		}
@@ -109,12 +119,19 @@ func (s *system) memberMoves(w *model.World, moves []model.Move, i int, left fun
 
 // idle reports whether a member may forget the election.
 func (s *system) idle(p *member) bool {
+	if p.Machine == nil {
+		return false
+	}
 	status := p.Machine.Status()
 	return !p.Wants && !p.Frozen && p.Disk.Term > 0 && status.Leader == "" && p.NowMs >= status.PromisedMs
 }
 
 // due reports whether a member has something to do by its clock.
 func (s *system) due(p *member) bool {
+	if p.Entry != nil {
+		wakeMs, wakes := p.Entry.WakeMs()
+		return wakes && wakeMs <= p.NowMs
+	}
 	wakeMs, wakes := p.Machine.WakeMs()
 	return wakes && wakeMs <= p.NowMs
 }
@@ -158,7 +175,15 @@ func (s *system) do(w *model.World, m model.Move) {
 		w.Spend(s.number(crashes))
 		w.Say("%s will die behind %d effects", id(from), at)
 		s.give(w, from, w.Event(fuse{at}))
+	case moveLoseDisk:
+		w.Spend(s.number(loses))
+		w.Say("%s dies, and comes back without its disk", id(from))
+		s.give(w, from, w.Event(lose{}))
+		s.lost(w, from)
+	case moveMeet:
+		s.connect(w, from, to)
 	case moveRestart:
+		s.lost(w, from)
 		w.Say("%s starts again", id(from))
 		s.give(w, from, w.Event(restart{}))
 	case moveForget:
@@ -200,6 +225,7 @@ func (s *system) freeze(w *model.World, i int, frozen bool) {
 func (s *system) cut(w *model.World, i int, is bool) {
 	w.Say("%s is cut off: %v", id(i), is)
 	w.Give(i, w.Event(cut{is}))
+	s.lost(w, i)
 }
 
 // hear gives a message to a member that is up. One that stands still hears it
@@ -208,11 +234,11 @@ func (s *system) hear(w *model.World, ref model.Ref) {
 	e := w.Value(ref).(packet)
 	to := number(e.To)
 	switch p := s.part(w, to); {
-	case p.Machine == nil:
+	case !p.up(), p.Machine == nil && e.Question == nil, p.Life != e.ToLife, p.Met[e.From] > e.FromLife:
 	case p.Frozen:
 		w.Push(s.queue(number(e.From), to), ref)
 	default:
-		w.Say("%s -> %s %v", e.From, e.To, e.Message)
+		w.Say("%s -> %s %v", e.From, e.To, e)
 		s.give(w, to, ref)
 	}
 }
@@ -222,8 +248,8 @@ func (s *system) give(w *model.World, i int, event model.Ref) {
 	for _, e := range w.Give(i, event) {
 		switch v := e.Value.(type) {
 		case packet:
-			w.Say("  %s -> %s %v", v.From, v.To, v.Message)
-			if to := number(v.To); !s.part(w, i).Cut && !s.part(w, to).Cut && s.part(w, to).Machine != nil {
+			w.Say("  %s -> %s %v", v.From, v.To, v)
+			if to := number(v.To); !s.part(w, i).Cut && !s.part(w, to).Cut && s.part(w, to).up() {
 				w.Push(s.queue(i, to), e.Ref)
 			}
 		case led:
@@ -254,7 +280,7 @@ func (s *system) rest(w *model.World) {
 		}
 	}
 	for i := range s.n {
-		if s.part(w, i).Machine == nil && (up <= s.n/2 || !wants) {
+		if !s.part(w, i).up() && (up <= s.n/2 || !wants) {
 			s.do(w, move(moveRestart, i, 0, 0))
 		}
 		w.Give(i, w.Event(spread{uint64(i+1) * 0x9e3779b97f4a7c15}))
@@ -264,6 +290,14 @@ func (s *system) rest(w *model.World) {
 // converge takes the next step of a system in which nothing goes wrong: messages in
 // turn, who is due, then time.
 func (s *system) converge(w *model.World) bool {
+	for i := range s.n {
+		for j := range s.n {
+			if s.canMeet(w, i, j) {
+				s.connect(w, i, j)
+				return false
+			}
+		}
+	}
 	queues := s.n * s.n
 	first := w.Number(s.number(cursor))
 	for k := range queues {
@@ -276,7 +310,7 @@ func (s *system) converge(w *model.World) bool {
 	}
 	w.SetNumber(s.number(cursor), 0)
 	for i := range s.n {
-		if p := s.part(w, i); p.Machine != nil && s.due(p) {
+		if p := s.part(w, i); p.up() && s.due(p) {
 			s.do(w, move(moveTick, i, 0, 0))
 			return false
 		}

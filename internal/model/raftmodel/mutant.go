@@ -2,6 +2,7 @@ package raftmodel
 
 import (
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/algo/raft"
 	"github.com/conclave-project/conclave/internal/model"
 )
 
@@ -17,6 +18,9 @@ const (
 	LeaseFromAnswer Mutant = "raft-lease-from-answer"
 	PromiseLost     Mutant = "raft-promise-lost"
 	FloorForgotten  Mutant = "raft-floor-forgotten"
+	NotSilent       Mutant = "raft-newcomer-not-silent"
+	NoFloor         Mutant = "raft-newcomer-without-floor"
+	AsksOne         Mutant = "raft-newcomer-asks-one"
 )
 
 // Mutants are all of them.
@@ -28,6 +32,9 @@ func Mutants() []model.Mutant {
 		hunt(LeaseFromAnswer, "raft-lease", Stands, "etcd 11457", "a lease counts from the answer, not from the question"),
 		hunt(PromiseLost, "raft", Full, "Raft thesis, section 6.4.1", "a member that has started again votes at once"),
 		hunt(FloorForgotten, "raft-forget", FullForget, "no system known", "an idle election is forgotten, and its term as well"),
+		hunt(NotSilent, "raft-lose", QuickLose, "no system known", "who lost its disk takes part at once, and has forgotten a promise"),
+		hunt(NoFloor, "raft-lose", SmallLose, "a member that voted twice", "who lost its disk votes in terms of before"),
+		hunt(AsksOne, "raft-lose", QuickLose, "a member that voted twice", "who lost its disk asks one other member alone"),
 	}
 }
 
@@ -47,6 +54,25 @@ func (m Mutant) persist(p *member, state algo.State) {
 // floor is what a mutant keeps of an election that it forgets.
 func (m Mutant) floor(floor uint64) uint64 {
 	if m == FloorForgotten {
+		return 0
+	}
+	return floor
+}
+
+// newcomer is how a mutant begins without its disk.
+func (m Mutant) newcomer(others []algo.ID) *raft.Newcomer {
+	switch m {
+	case NotSilent:
+		return raft.NewNewcomer(1, others)
+	case AsksOne:
+		return raft.NewNewcomer(leaseMs, others[:1])
+	}
+	return raft.NewNewcomer(leaseMs, others)
+}
+
+// entryFloor is the floor with which it takes part.
+func (m Mutant) entryFloor(floor uint64) uint64 {
+	if m == NoFloor {
 		return 0
 	}
 	return floor

@@ -38,6 +38,7 @@ type Scope struct {
 	Cuts      int       // members that are cut off
 	Crashes   int       // between two effects, each may be followed by a restart
 	Transfers int       // leaders that are asked to let go
+	Loses     int       // members that die and come back at once, without their disks
 	Collapses int       // members that forget the election while it is idle, but for its floor
 	Mutant    Mutant
 }
@@ -60,6 +61,7 @@ const (
 	crashes
 	transfers
 	collapses
+	loses
 	cursor
 	numbers
 )
@@ -104,10 +106,10 @@ func New(scope Scope) *model.Model {
 func shape() *model.Shape {
 	return &model.Shape{
 		Scratch: []string{"raft.Machine.out"},
-		Moments: []string{"raftmodel.member.NowMs", "raftmodel.member.UntilMs", "raft.promise.untilMs", "raft.Machine.campaignAtMs",
+		Moments: []string{"raftmodel.member.NowMs", "raftmodel.member.UntilMs", "raft.promise.untilMs", "raft.Newcomer.allMs", "raft.Newcomer.askAtMs", "raft.Machine.campaignAtMs",
 			"raft.Machine.restMs", "raft.Machine.giveUpMs", "raft.Machine.heartbeatAtMs", "raft.Machine.heartbeatMs", "raft.Machine.answered",
 			"raft.Machine.provenMs", "raft.Machine.untilMs"},
-		Spans:  []string{"raft.Config.*", "raft.Machine.laterMs", "raftmodel.member.RateMs", "raftmodel.member.PhaseMs", "raftmodel.pass.Ms"},
+		Spans:  []string{"raft.Config.*", "raft.Newcomer.leaseMs", "raft.Machine.laterMs", "raftmodel.member.RateMs", "raftmodel.member.PhaseMs", "raftmodel.pass.Ms"},
 		PastMs: 100 * leaseMs,
 		Names: map[reflect.Type]func(reflect.Value) (int, uint64){
 			reflect.TypeFor[algo.ID](): func(v reflect.Value) (int, uint64) {
@@ -142,7 +144,10 @@ func (s *system) symmetries(orders [][]int) [][]int {
 // moments: parts at different times must not pass for one.
 type member struct {
 	ID      algo.ID
-	Machine *raft.Machine // nil while it is down
+	Machine *raft.Machine   // nil while it takes no part
+	Entry   *raft.Newcomer  // of one that lost its disk, until it takes part
+	Life    int             // how often it has lost its disk
+	Met     map[algo.ID]int // the latest life of each other that it has met, on disk
 	Disk    algo.State
 	Wants   bool
 	NowMs   int64
@@ -150,11 +155,15 @@ type member struct {
 	PhaseMs int64 // of its clock, by which it beats
 	Frozen  bool
 	Cut     bool
-	Fuse    int  // it dies in its next step behind so many effects, less one; 0 for never
-	Leads   bool // whoever it has told Lead may be at work, until UntilMs
+	Seed    uint64 // of chance; 0 while there is none
+	Fuse    int    // it dies in its next step behind so many effects, less one; 0 for never
+	Leads   bool   // whoever it has told Lead may be at work, until UntilMs
 	Term    uint64
 	UntilMs int64
 }
+
+// up reports whether a member runs.
+func (p *member) up() bool { return p.Machine != nil || p.Entry != nil }
 
 func (p *member) believes() bool { return p.Machine != nil && p.Leads && p.NowMs < p.UntilMs }
 
@@ -170,38 +179,54 @@ type (
 	spread   struct{ Seed uint64 }
 	cut      struct{ Cut bool }
 	forget   struct{}
+	lose     struct{}
+	meet     struct { // a connection with a member, of which one is a newcomer
+		ID   algo.ID
+		Life int
+	}
+	gone struct{ ID algo.ID } // it has ended
 )
 
-// packet is a message on its way.
+// packet is a message on its way. It comes from a life of a member and goes to one.
 type packet struct {
-	From, To algo.ID
+	From, To         algo.ID
+	FromLife, ToLife int
 	algo.Message
+	Question *question // of a newcomer, or the answer; then there is no message
+}
+
+// question is what a newcomer asks.
+type question struct {
+	Round  uint64
+	Answer bool
+	Told   raft.Told
 }
 
 // past is what must not repeat: a part that panics.
 type past struct {
-	Leaders map[uint64]algo.ID // by term
+	Leaders map[uint64]led // by term
 	Last    uint64
 }
 
 // led is a leadership that begins: an event of the past.
 type led struct {
 	ID   algo.ID
+	Life int
 	Term uint64
 }
 
 func (p *past) see(e led) {
-	if other, known := p.Leaders[e.Term]; known && other != e.ID {
-		panic(fmt.Sprintf("raft-T1: %s and %s lead in term %d", other, e.ID, e.Term))
+	if other, known := p.Leaders[e.Term]; known && other != e {
+		panic(fmt.Sprintf("raft-T1: %s and %s lead in term %d", other.ID, e.ID, e.Term))
 	}
 	if e.Term < p.Last {
 		panic(fmt.Sprintf("TOKENS: %s leads in term %d after one of term %d", e.ID, e.Term, p.Last))
 	}
-	p.Leaders[e.Term], p.Last = e.ID, e.Term
+	p.Leaders[e.Term], p.Last = e, e.Term
 }
 
 func (s *system) start(w *model.World, n int) {
-	w.Put(s.past(), &past{Leaders: map[uint64]algo.ID{}})
+	w.Put(s.past(), &past{Leaders: map[uint64]led{}})
 	var members []algo.ID
 	for i := range s.n {
 		members = append(members, id(i))
@@ -217,7 +242,7 @@ func (s *system) start(w *model.World, n int) {
 	}
 	for number, budget := range map[int]int{steps: s.scope.Steps, lates: s.scope.Late, losses: s.scope.Losses,
 		repeats: s.scope.Repeats, freezes: s.scope.Freezes, cuts: s.scope.Cuts, crashes: s.scope.Crashes,
-		transfers: s.scope.Transfers, collapses: s.scope.Collapses} {
+		transfers: s.scope.Transfers, collapses: s.scope.Collapses, loses: s.scope.Loses} {
 		w.SetNumber(s.number(number), budget)
 	}
 }
@@ -255,11 +280,27 @@ func (s *system) step(part, event any) []any {
 		return nil
 	case want:
 		return s.want(p)
+	case lose:
+		s.lose(p)
+		return nil
+	case meet:
+		return s.meet(p, e)
+	case gone:
+		if p.Entry != nil {
+			p.Entry.Part(e.ID)
+		}
+		return nil
 	case tick:
+		if p.Entry != nil {
+			return s.ask(p)
+		}
 		return s.feed(p, algo.Tick{})
 	case transfer:
 		return s.feed(p, algo.Transfer{To: e.To})
 	case packet:
+		if e.Question != nil {
+			return s.question(p, e)
+		}
 		return s.feed(p, algo.Received{From: e.From, Message: e.Message})
 	}
 	panic(fmt.Sprintf("raftmodel: event %T", event))
@@ -267,14 +308,18 @@ func (s *system) step(part, event any) []any {
 
 // boot gives a member a machine with what its disk has.
 func (s *system) boot(p *member) {
-	p.Machine = raft.New(p.NowMs, raft.Config{ID: p.ID, State: p.Disk, LeaseMs: leaseMs, DriftPercent: drift, HeartbeatMs: heartbeatMs, SpreadMs: 1})
+	cfg := raft.Config{ID: p.ID, State: p.Disk, LeaseMs: leaseMs, DriftPercent: drift, HeartbeatMs: heartbeatMs, SpreadMs: 1}
+	p.Machine = raft.New(p.NowMs, cfg)
 	model.SetField(p.Machine, "seed", uint64(0)) // chance is always 0
 	p.PhaseMs = p.NowMs % heartbeatMs
+	if p.Seed != 0 {
+		s.spread(p, p.Seed)
+	}
 }
 
 // spread lets chance play from here on.
 func (s *system) spread(p *member, seed uint64) {
-	if p.Machine == nil {
+	if p.Seed = seed; p.Machine == nil {
 		return
 	}
 	cfg := model.Field(p.Machine, "cfg").Interface().(raft.Config)
@@ -303,13 +348,13 @@ func (s *system) feed(p *member, event algo.Event) []any {
 		}
 		switch e := effect.(type) {
 		case algo.Send:
-			out = append(out, packet{p.ID, e.To, e.Message})
+			out = append(out, p.packet(e.To, e.Message, nil))
 		case algo.Persist:
 			s.scope.Mutant.persist(p, e.State)
 			out = append(out, note(e.String()))
 		case algo.Lead:
 			p.Leads, p.Term, p.UntilMs = true, e.Term, s.scope.Mutant.until(p, e.SentMs, e.UntilMs)
-			out = append(out, led{p.ID, e.Term})
+			out = append(out, led{p.ID, p.Life, e.Term})
 		case algo.Extend:
 			p.UntilMs = s.scope.Mutant.until(p, e.SentMs, e.UntilMs)
 			out = append(out, note(e.String()))

@@ -41,6 +41,16 @@ var (
 		Members: 3, Wants: 2, Rates: alike, Steps: 8, Terms: 3, Cuts: 2, Collapses: 1}
 )
 
+// SmallLose, QuickLose and FullLose let a member lose its disk and come back as a newcomer.
+var (
+	SmallLose = Scope{Text: "3 members, 1 wants to lead, 100 ms, which is a lease; 1 cut off, 1 loses its disk",
+		Members: 3, Wants: 1, Rates: alike, Steps: 5, Terms: 2, Cuts: 1, Loses: 1}
+	QuickLose = Scope{Text: "3 members, 2 want to lead, 40 ms; 1 cut off, 1 loses its disk",
+		Members: 3, Wants: 2, Rates: alike, Steps: 2, Terms: 2, Cuts: 1, Loses: 1}
+	FullLose = Scope{Text: "3 members, 2 want to lead, 160 ms of a lease of 100; 1 cut off, 1 loses its disk",
+		Members: 3, Wants: 2, Rates: alike, Steps: 8, Terms: 3, Cuts: 1, Loses: 1}
+)
+
 // Stands is the scope of a lease that counts from the answer.
 var Stands = Scope{Text: "3 members, 2 want to lead, clocks alike, 100 ms; 1 stands still, 1 is cut off",
 	Members: 3, Wants: 2, Rates: alike, Steps: 5, Terms: 2, Freezes: 1, Cuts: 1}

@@ -1,0 +1,139 @@
+package raft
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/internal/invariant"
+)
+
+// Newcomer is a member without memory: a new one, or one that has lost its directory
+// and may have voted. It finds out whether, when and with which Floor this member
+// takes part (raft-T8), for all elections of the member at once. Until then the member
+// neither votes nor promises nor campaigns.
+//
+// The caller sees to it that a member that was met refuses all messages of any other
+// directory of this id, also those that are on their way, and remembers that in its own
+// directory. A connection that is made again, or ends, is reported: the other member
+// may have lost its directory meanwhile.
+//
+// It is pure: no goroutine, clock or I/O. It is not safe for concurrent use.
+type Newcomer struct {
+	others   []algo.ID
+	leaseMs  int64
+	met      []algo.ID        // are connected
+	allMs    int64            // since when all are
+	round    uint64           // of the questions that are asked
+	asked    bool             // in the present round
+	told     map[algo.ID]Told // the answers of the round
+	askAtMs  int64            // when to ask again, once all have answered
+	few      bool             // too few of them had a memory
+	memories int              // as many
+}
+
+// Told is a member's answer to a newcomer.
+type Told struct {
+	// Term is the highest term or Floor that the member knows of any election, 0 when
+	// none was ever held as far as it knows.
+	Term uint64
+	// Remembers reports whether the member has a memory: it takes part.
+	Remembers bool
+}
+
+// NewNewcomer returns a newcomer that has met nobody. Others are all members but this
+// one.
+func NewNewcomer(leaseMs int64, others []algo.ID) *Newcomer {
+	invariant.Check(leaseMs > 0 && len(others) > 0, "raft: a newcomer needs a lease and other members")
+	return &Newcomer{others: slices.Clone(others), leaseMs: leaseMs}
+}
+
+// Meet notes a connection to a member, a first one or one in the place of another.
+func (n *Newcomer) Meet(nowMs int64, id algo.ID) {
+	n.Part(id)
+	if n.met = append(n.met, id); len(n.met) == len(n.others) {
+		n.allMs = nowMs
+		n.begin()
+	}
+}
+
+// Part notes that the connection to a member has ended.
+func (n *Newcomer) Part(id algo.ID) {
+	n.met = slices.DeleteFunc(n.met, func(one algo.ID) bool { return one == id })
+	n.told, n.few = nil, false
+}
+
+// begin begins a round of questions.
+func (n *Newcomer) begin() {
+	n.round++
+	n.told, n.asked = make(map[algo.ID]Told), false
+}
+
+// Ask returns the number of the question that all others are to be asked now, and
+// false when there is none.
+func (n *Newcomer) Ask(nowMs int64) (round uint64, ok bool) {
+	if len(n.told) == len(n.others) && nowMs >= n.askAtMs {
+		n.begin()
+	}
+	if n.told == nil || n.asked {
+		return 0, false
+	}
+	n.asked = true
+	return n.round, true
+}
+
+// WakeMs returns when Ask has a question again, and false when only another event can
+// lead to one.
+func (n *Newcomer) WakeMs() (int64, bool) {
+	return n.askAtMs, n.told != nil && len(n.told) == len(n.others)
+}
+
+// Answer takes the answer of a member. It returns the Floor with which this member
+// takes part from now on, and false while it does not.
+func (n *Newcomer) Answer(nowMs int64, from algo.ID, round uint64, told Told) (floor uint64, ok bool) {
+	if n.told == nil || round != n.round || !slices.Contains(n.met, from) {
+		return 0, false
+	}
+	n.told[from] = told
+	if len(n.told) < len(n.others) {
+		return 0, false
+	}
+	n.memories = 0
+	for _, one := range n.told {
+		floor = max(floor, one.Term)
+		if one.Remembers {
+			n.memories++
+		}
+	}
+	n.few = floor > 0 && n.memories < n.memoriesMin()
+	quietMs := n.allMs + n.leaseMs
+	switch {
+	case floor == 0:
+		return 0, true
+	case n.few:
+		n.askAtMs = nowMs + n.leaseMs
+	case nowMs < quietMs:
+		n.askAtMs = quietMs
+	default:
+		return floor, true
+	}
+	return 0, false
+}
+
+// memoriesMin is how many members with a memory meet every quorum that this member may
+// have been part of.
+func (n *Newcomer) memoriesMin() int {
+	members := len(n.others) + 1
+	return members - (members/2 + 1) + 1
+}
+
+// Missing returns the members that have to be met before anything is decided.
+func (n *Newcomer) Missing() []algo.ID {
+	missing := slices.DeleteFunc(slices.Clone(n.others), func(id algo.ID) bool { return slices.Contains(n.met, id) })
+	slices.SortFunc(missing, func(a, b algo.ID) int { return cmp.Compare(a, b) })
+	return missing
+}
+
+// Few reports whether elections were held and too few members remember them: how many
+// do, and how many must.
+func (n *Newcomer) Few() (memories, least int, few bool) { return n.memories, n.memoriesMin(), n.few }
