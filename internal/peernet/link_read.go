@@ -16,6 +16,7 @@ import (
 type input struct {
 	buffer     []byte
 	start, end int
+	first      peerwire.PacketScan // of the packet at start, which is not whole
 }
 
 // The memory of an input: what it begins with and goes back to, and beyond
@@ -83,7 +84,7 @@ func (k *link) read() error {
 
 // fill reads at least one byte behind what is there. A message of need bytes is
 // not whole yet; memory for it grows with what has come, not with what it
-// claims.
+// claims, and not with every byte.
 func (k *link) fill(need int) error {
 	in := &k.input
 	if in.start > 0 {
@@ -92,7 +93,7 @@ func (k *link) fill(need int) error {
 	}
 	switch size := len(in.buffer); {
 	case in.end == size:
-		in.buffer = append(make([]byte, 0, min(need, 2*size)), in.buffer...)
+		in.buffer = append(make([]byte, 0, min(max(need, size+inputBytes), 2*size)), in.buffer...)
 		in.buffer = in.buffer[:cap(in.buffer)]
 	case in.end == 0 && size > inputBytesKept:
 		in.buffer = make([]byte, inputBytes)
@@ -110,9 +111,8 @@ func (k *link) fill(need int) error {
 // that there may be more whole ones.
 func (k *link) deliver() (need int, again bool, err error) {
 	in := &k.input
-	b := in.buffer[in.start:in.end]
-	found := scan(b, k.owner.o.DataBytesMax, bool(k.from))
-	batch, err := k.decode(b[:found.end], found)
+	found := in.scan(k.owner.o.DataBytesMax, bool(k.from))
+	batch, err := k.decode(in.buffer[in.start:in.start+found.end], found)
 	in.start += found.end
 	if len(batch) > 0 {
 		if err := k.receive(batch); err != nil {
@@ -168,14 +168,16 @@ type found struct {
 	err      error // behind them stands no packet
 }
 
-// scan finds the whole packets in b, up to a SNAP if one can come.
-func scan(b []byte, dataMax int, snaps bool) (f found) {
+// scan finds the whole packets in what was read, up to a SNAP if one can come.
+func (in *input) scan(dataMax int, snaps bool) (f found) {
+	b := in.buffer[in.start:in.end]
 	for !f.snapshot {
-		n, whole, err := peerwire.PacketBytes(b[f.end:], dataMax)
+		n, whole, err := in.first.Bytes(b[f.end:], dataMax)
 		if err != nil || !whole {
 			f.need, f.err = f.end+n, err
 			return f
 		}
+		in.first = peerwire.PacketScan{}
 		packet := b[f.end : f.end+n]
 		if hasData(packet) {
 			f.data += n

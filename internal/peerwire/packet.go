@@ -63,28 +63,46 @@ func appendAuth(b []byte, auth []zk.Identity) []byte {
 // least n bytes are needed to say more: n > len(b), and at most dataMax +
 // AuthBytesMax and a few.
 func PacketBytes(b []byte, dataMax int) (n int, whole bool, err error) {
-	at, ok, err := skipBuffer(b, packetHead-4, dataMax)
-	if err != nil || !ok {
-		return at, false, err
-	}
-	start := at
-	if len(b) < at+4 {
-		return at + 4, false, nil
-	}
-	count := int(int32(binary.BigEndian.Uint32(b[at:])))
-	at += 4
-	if count < -1 || count > AuthBytesMax/8 {
-		return 0, false, fmt.Errorf("%w: %d identities", ErrPacket, count)
-	}
-	for range 2 * max(0, count) {
-		if at, ok, err = skipBuffer(b, at, AuthBytesMax); err != nil || !ok {
+	return new(PacketScan).Bytes(b, dataMax)
+}
+
+// PacketScan looks for the end of one packet that comes piece by piece. What it has
+// passed it does not look at again: a packet may have a hundred thousand texts, and
+// come a byte at a time.
+type PacketScan struct {
+	auth  int // where the identities begin; 0: not known yet
+	at    int // where the next text begins
+	texts int // that are to come
+}
+
+// Bytes is as PacketBytes, of the packet that was given before with more behind it.
+// A scan that has found the end or an error is of no use any more.
+func (s *PacketScan) Bytes(b []byte, dataMax int) (n int, whole bool, err error) {
+	if s.auth == 0 {
+		at, ok, err := skipBuffer(b, packetHead-4, dataMax)
+		if err != nil || !ok {
 			return at, false, err
 		}
-		if at-start > AuthBytesMax {
+		if len(b) < at+4 {
+			return at + 4, false, nil
+		}
+		count := int(int32(binary.BigEndian.Uint32(b[at:])))
+		if count < -1 || count > AuthBytesMax/8 {
+			return 0, false, fmt.Errorf("%w: %d identities", ErrPacket, count)
+		}
+		s.auth, s.at, s.texts = at, at+4, 2*max(0, count)
+	}
+	for ; s.texts > 0; s.texts-- {
+		end, ok, err := skipBuffer(b, s.at, AuthBytesMax)
+		if err != nil || !ok {
+			return end, false, err
+		}
+		if end-s.auth > AuthBytesMax {
 			return 0, false, fmt.Errorf("%w: identities above the limit of %d bytes", ErrPacket, AuthBytesMax)
 		}
+		s.at = end
 	}
-	return at, true, nil
+	return s.at, true, nil
 }
 
 // skipBuffer returns where the buffer whose length stands at b[at] ends, and
