@@ -50,6 +50,7 @@ var rooms = map[string]room{
 	"internal/zab/zabtest":                  {2, machine},
 	"internal/txnlog":                       {1, storage},
 	"internal/vfs/osfs":                     {1, shell},
+	"internal/lobby":                        {1, shell},
 	"internal/watch":                        {2, machine},
 	"internal/peerwire":                     {2, machine},
 	"internal/prep":                         {2, machine},

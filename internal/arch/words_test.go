@@ -117,6 +117,7 @@ var unconverted = []string{
 	"internal/inprocess",
 	"internal/line",
 	"internal/loadgen",
+	"internal/lobby",
 	"internal/model",
 	"internal/peernet",
 	"internal/peerwire",

@@ -136,7 +136,7 @@ func (k *link) receive(batch []zab.Message) error {
 			return fmt.Errorf("peernet: more than %d links, or %d of one host", linksMax, linksPerHostMax)
 		}
 		k.up = true
-		l.lobby.leave(k.socket)
+		l.lobby.Leave(bare(k.socket))
 		l.o.Handler.Up(k.id, false)
 		if !k.unhurried() {
 			return errClosing

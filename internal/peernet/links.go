@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/zab"
 )
@@ -54,7 +55,7 @@ type Handler interface {
 type Links struct {
 	o      LinksOptions
 	dialer dialer
-	lobby  lobby
+	lobby  lobby.Lobby
 	tasks  sync.WaitGroup
 	done   context.Context
 	end    context.CancelFunc
@@ -183,7 +184,7 @@ func (l *Links) Cut() {
 	l.mu.Unlock()
 	l.end()
 	l.o.Listener.Close()
-	l.lobby.close()
+	l.lobby.Close()
 }
 
 // Last returns the number given last. Behind Cut there comes no other.
@@ -201,14 +202,14 @@ func (l *Links) link(id zab.LinkID) *link {
 
 // welcome takes a connection in. It becomes a link with its first message.
 func (l *Links) welcome(socket net.Conn) {
-	if !l.lobby.enter(socket) {
+	if !l.lobby.Enter(bare(socket)) {
 		socket.Close()
 		return
 	}
 	l.tasks.Add(1)
 	go func() {
 		defer l.tasks.Done()
-		defer l.lobby.leave(socket)
+		defer l.lobby.Leave(bare(socket))
 		_ = socket.SetReadDeadline(time.Now().Add(l.o.SilenceMax))
 		newLink(l, socket, peerwire.FromLearner).run()
 	}()

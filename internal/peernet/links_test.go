@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -754,12 +755,12 @@ func TestGarbageBehindGoodMessagesEndsTheLink(t *testing.T) {
 func TestSilentConnectionsKeepNoLearnerOut(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, nil)
-	for range 3 * lobbyMax {
+	for range 3 * lobby.Max {
 		_, err := dialRaw(t, s.address).Write([]byte{0, 0, 0})
 		must(t, err)
 	}
 	join(startServer(t, nil), s)
-	if n := len(s.lobby.waiting()); n > lobbyMax {
+	if n := s.lobby.Count(); n > lobby.Max {
 		t.Errorf("%d connections wait", n)
 	}
 }

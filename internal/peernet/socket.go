@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -156,51 +155,4 @@ func accept(done context.Context, listener net.Listener, log *slog.Logger, take 
 		}
 		pause = min(2*pause, pauseMax)
 	}
-}
-
-// lobbyMax is how many connections may stand in a lobby.
-const lobbyMax = 64
-
-// lobby holds the connections that have not said yet who they are. Who comes to
-// a full one takes the place of the one that has waited longest: peers say who
-// they are at once.
-type lobby struct {
-	mu struct {
-		sync.Mutex
-		closed  bool
-		waiting []net.Conn
-	}
-}
-
-// enter takes a connection in; false if the lobby is closed.
-func (l *lobby) enter(socket net.Conn) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.closed {
-		return false
-	}
-	if len(l.mu.waiting) >= lobbyMax {
-		bare(l.mu.waiting[0]).Close()
-		l.mu.waiting = slices.Delete(l.mu.waiting, 0, 1)
-	}
-	l.mu.waiting = append(l.mu.waiting, socket)
-	return true
-}
-
-// leave lets a connection out, which has introduced itself or ended.
-func (l *lobby) leave(socket net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.waiting = slices.DeleteFunc(l.mu.waiting, func(c net.Conn) bool { return c == socket })
-}
-
-// close ends all that wait.
-func (l *lobby) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.closed = true
-	for _, socket := range l.mu.waiting {
-		bare(socket).Close()
-	}
-	l.mu.waiting = nil
 }

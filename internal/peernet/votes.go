@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 )
@@ -46,7 +47,7 @@ type Votes struct {
 	o       VotesOptions
 	initial []byte // what this server says first on a connection
 	dialer  dialer
-	lobby   lobby
+	lobby   lobby.Lobby
 	tasks   sync.WaitGroup
 	done    context.Context
 	end     context.CancelFunc
@@ -163,7 +164,7 @@ func (v *Votes) Close() {
 	v.mu.Unlock()
 	v.end()
 	v.o.Listener.Close()
-	v.lobby.close()
+	v.lobby.Close()
 	v.tasks.Wait()
 }
 

@@ -31,7 +31,7 @@ func (c *voteConn) close() {
 
 // welcome takes a connection in until it has said who it is.
 func (v *Votes) welcome(socket net.Conn) {
-	if !v.lobby.enter(socket) {
+	if !v.lobby.Enter(bare(socket)) {
 		socket.Close()
 		return
 	}
@@ -42,7 +42,7 @@ func (v *Votes) welcome(socket net.Conn) {
 		defer v.tasks.Done()
 		_ = socket.SetReadDeadline(time.Now().Add(v.o.ConnectTimeout))
 		in, err := readInitial(socket)
-		v.lobby.leave(socket)
+		v.lobby.Leave(bare(socket))
 		if err == nil {
 			err = v.introduced(socket, in, place)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 )
@@ -404,22 +405,16 @@ func TestSilentConnectionsKeepNoPeerOut(t *testing.T) {
 	b := newBook()
 	v := startParticipant(t, 1, b, nil)
 	peer := startParticipant(t, 2, b, nil)
-	for range 3 * lobbyMax {
+	for range 3 * lobby.Max {
 		socket := dialRaw(t, v.address)
 		_, err := socket.Write([]byte{0xff, 0xff}) // the beginning of something
 		must(t, err)
 	}
 	peer.Send(1, notification(2, 1))
 	v.hears(t, 2, 1)
-	if n := len(v.lobby.waiting()); n > lobbyMax {
+	if n := v.lobby.Count(); n > lobby.Max {
 		t.Errorf("%d connections wait", n)
 	}
-}
-
-func (l *lobby) waiting() []net.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]net.Conn(nil), l.mu.waiting...)
 }
 
 func TestConnectionThatDoesNotSayWhoItIsEnds(t *testing.T) {

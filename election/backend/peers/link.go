@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/internal/lobby"
 )
 
 // link is the connection to another member, for all elections.
@@ -387,13 +388,9 @@ func (b *Backend) detach(l *link, err error) {
 	}
 }
 
-// strangersMax bounds the connections of which it is not known yet who is at the
-// other end.
-const strangersMax = 64
-
 // accept takes the connections of others.
 func (b *Backend) accept() {
-	strangers := make(chan struct{}, strangersMax)
+	var strangers lobby.Lobby
 	for {
 		conn, err := b.listener.Accept()
 		if errors.Is(err, net.ErrClosed) || b.life.Err() != nil {
@@ -407,14 +404,9 @@ func (b *Backend) accept() {
 			_ = conn.Close()
 			continue
 		}
-		select {
-		case strangers <- struct{}{}:
-		default:
-			_ = conn.Close()
-			continue
-		}
+		strangers.Enter(conn)
 		b.workers.Go(func() {
-			if err := b.serve(conn, "", func() { <-strangers }); err != nil {
+			if err := b.serve(conn, "", func() { strangers.Leave(conn) }); err != nil {
 				b.say("connection from %s: %v", conn.RemoteAddr(), err)
 			}
 		})
