@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -31,6 +32,8 @@ func TestLocalSessions(t *testing.T) {
 		{"upgraded unasked", "L2", true, func(l *Local) error { return l.Opened(id) }},
 		{"upgraded by servers that do not", "L2", false, func(l *Local) error { l.Asked(id, ephemeral); return l.Opened(id) }},
 		{"ended too soon", "L3", true, func(l *Local) error { return stepped(l, 1099, false) }},
+		{"ended while its upgrade is logged", "", true, func(l *Local) error { l.Logged(id); return stepped(l, 1099, false) }},
+		{"upgraded unasked, as it ended", "L2", true, func(l *Local) error { l.Logged(id); return errors.Join(stepped(l, 1099, false), l.Opened(id)) }},
 		{"ended in time", "", true, func(l *Local) error { return stepped(l, 1100, false) }},
 		{"not ended yet", "", true, func(l *Local) error { return stepped(l, 1130, true) }},
 		{"not ended", "L3", true, func(l *Local) error { return stepped(l, 1131, true) }},

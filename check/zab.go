@@ -19,7 +19,9 @@ const propertyZab = "zab"
 //	O3  Total order: what serving servers show are beginnings of one sequence.
 //	O4  One server is established as the leader of an epoch.
 //	O5  Who is established as a leader has all that was shown in older epochs.
-//	O6  What is shown is on the disks of a quorum.
+//	O6  What is shown is on the disks of a quorum. A disk that was damaged counts
+//	    for what it had, which its server may have acknowledged before, until
+//	    that has something durable again.
 //	O7  A server that stays in its role never shows less than it has shown.
 //	O8  A configuration comes in force once it is committed: its transaction was
 //	    shown, or is on the disks of a quorum of the one before and of its own.
@@ -50,6 +52,7 @@ type standing struct {
 	shown   int       // so much of the history
 	durable zk.Zxid
 	serving bool
+	lost    []zk.Zxid // what was durable on its disk when that was damaged
 }
 
 // NewOrder returns the order of an ensemble that has shown nothing yet. A nil
@@ -93,7 +96,7 @@ func (o *Order) InForce(id quorum.ID, zxid zk.Zxid, text string) error {
 func (o *Order) committed(zxid zk.Zxid) (quorum.IDs, bool) {
 	var have quorum.IDs
 	for server, s := range o.servers {
-		if s.durable >= zxid && s.has(zxid) {
+		if _, had := slices.BinarySearch(s.lost, zxid); had || s.durable >= zxid && s.has(zxid) {
 			have.Add(server)
 		}
 	}
@@ -158,14 +161,18 @@ func (o *Order) Append(id quorum.ID, zxid zk.Zxid, hash uint64) error {
 // Durable says that a server's history is on its disk up to zxid.
 func (o *Order) Durable(id quorum.ID, zxid zk.Zxid) {
 	s := o.server(id)
-	s.durable = max(s.durable, zxid)
+	s.durable, s.lost = max(s.durable, zxid), nil
 	if s.durable == s.last() {
 		s.before = nil
 	}
 }
 
 // Damaged says that a server's disk may have lost what was durable.
-func (o *Order) Damaged(id quorum.ID) { o.server(id).durable = 0 }
+func (o *Order) Damaged(id quorum.ID) {
+	if s := o.server(id); s.durable > 0 {
+		s.lost, s.durable = slices.Clone(s.history[:s.upTo(s.durable)]), 0
+	}
+}
 
 // Recover says that a server has come back from its disk with a history up to
 // zxid, all of it durable. It does not serve.
@@ -182,7 +189,7 @@ func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
 		return broken(propertyZab, "O9: server %d comes back with %s, and had %s on its disk", id, number(zxid), number(s.durable))
 	}
 	keep := s.upTo(zxid)
-	*s = standing{history: s.history[:keep:keep], durable: zxid, shown: min(s.shown, keep)}
+	*s = standing{history: s.history[:keep:keep], durable: zxid, shown: min(s.shown, keep), lost: s.lost}
 	return nil
 }
 

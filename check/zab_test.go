@@ -55,6 +55,11 @@ func TestOrder(t *testing.T) {
 		{"a leader without what nobody has shown", three + "append 1 1.3\nlead 3 2 1.2", ""},
 		{"a deposed leader that has not heard of it", three + "append 2 2.1\nappend 3 2.1\ndurable 2 2.1\ndurable 3 2.1\nlead 2 2 2.1\nlead 1 1 1.2", ""},
 		{"shown on one disk", three + "append 1 1.3\ndurable 1 1.3\nshow 1 1.3", "O6"},
+		{"shown by acks of a disk that was damaged since", three +
+			"append 1 1.3\nappend 2 1.3\ndurable 2 1.3\ndamaged 2\nrecover 2 0.0\ndurable 1 1.3\nshow 1 1.3", ""},
+		{"what a damaged disk had not", three + "append 1 1.3\nappend 2 1.3\ndamaged 2\nrecover 2 1.1\ndurable 1 1.3\nshow 1 1.3", "O6"},
+		{"a damaged disk that is filled again", three +
+			"append 1 1.3\nappend 2 1.3\ndurable 2 1.3\ndamaged 2\nrecover 2 1.1\nappend 2 1.2\ndurable 2 1.2\ndurable 1 1.3\nshow 1 1.3", "O6"},
 		{"shown before any sync", three + "append 1 1.3\nappend 2 1.3\nappend 3 1.3\nshow 1 1.3", "O6"},
 		{"a reconfig on a quorum of the old servers alone", three + moving + "append 2 1.3\ndurable 2 1.3\nshow 1 1.3", "O6"},
 		{"a reconfig on a quorum of the new servers alone", three + moving + join + "leave 1\nshow 4 1.3", "O6"},

@@ -16,18 +16,19 @@ import (
 // client is the shell of one session: what package client is in production. Its
 // program is in workload.go.
 type client struct {
-	w       *world
-	place   int // of the clients that follow each other here
-	number  int // of all clients ever
-	node    node
-	random  *random
-	manner  *random // what it is like: draws of its own
-	machine *clientsession.Machine
-	gone    bool
-	events  []clientsession.Event // that wait for the machine, with the one it works on
-	untilMs int64                 // it stands still
-	lagMs   int64                 // so much its clock has lost while it stood still
-	wakeMs  int64
+	w         *world
+	place     int // of the clients that follow each other here
+	number    int // of all clients ever
+	node      node
+	random    *random
+	manner    *random // what it is like: draws of its own
+	machine   *clientsession.Machine
+	gone      bool
+	events    []clientsession.Event // that wait for the machine, with the one it works on
+	untilMs   int64                 // it stands still
+	lagMs     int64                 // so much its clock has lost while it stood still
+	stoppedMs int64                 // until then its clock stands still
+	wakeMs    int64
 
 	conn    int64 // the machine's number of the connection
 	stream  *stream

@@ -264,9 +264,11 @@ func (t *trouble) strikeClient(f *Fault) {
 			t.w.unblock(p.node, c.node)
 		})
 	case FaultClientPause:
-		c.untilMs = t.w.nowMs + f.ForMs
-		if f.N == 1 { // its clock stands still, too
-			t.w.after(f.ForMs, func() { c.lagMs += f.ForMs })
+		endMs := t.w.nowMs + f.ForMs
+		c.untilMs = max(c.untilMs, endMs)
+		if fromMs := max(t.w.nowMs, c.stoppedMs); f.N == 1 && endMs > fromMs { // its clock stands still, too
+			c.stoppedMs = endMs
+			t.w.after(f.ForMs, func() { c.lagMs += endMs - fromMs })
 		}
 	case FaultClientKill:
 		c.again()
