@@ -13,6 +13,8 @@ func TestSessions(t *testing.T) {
 		{"S2 back on one server", "connected 1 7\nsent 1\nsent 2\ngot 1 1.4\ngot 2 1.3", "S2"},
 		{"S2 back on another", "connected 1 7\nsent 1\ngot 1 1.4\nconnected 2 7\ngot -2 1.3", "S2"},
 		{"S2 back to an older epoch", "connected 1 7\nsent 1\ngot 1 2.1\nconnected 2 7\nsent 2\ngot 2 1.9", "S2"},
+		{"S2 back from what nobody committed", "uncommitted 1.4\nconnected 1 7\nsent 1\ngot 1 1.4\nconnected 2 7\ngot -2 1.3", ""},
+		{"S2 back from more than that", "uncommitted 1.4\nconnected 1 7\nsent 1\ngot 1 1.5\nconnected 2 7\ngot -2 1.3", "S2"},
 		{"S3 alive again", "connected 1 7\nended\nconnected 2 7", "S3"},
 		{"S3 refused, then alive", "connected 1 7\nconnected 2 0\nconnected 3 7", "S3"},
 		{"S3 another's session", "connected 1 7\nconnected 2 8", "S3"},

@@ -41,17 +41,18 @@ func play(t *testing.T, cases []history) {
 
 // player holds one checker of each kind.
 type player struct {
-	who       Asker
-	order     *Order
-	digests   *Digests
-	model     *Model
-	kept      *Kept
-	asked     *Asked
-	session   Session
-	recent    Recent
-	watches   *Watches
-	sequences *Sequences
-	expiry    *Expiry
+	who         Asker
+	order       *Order
+	digests     *Digests
+	model       *Model
+	kept        *Kept
+	asked       *Asked
+	session     Session
+	uncommitted zk.Zxid // the only zxid that nobody committed
+	recent      Recent
+	watches     *Watches
+	sequences   *Sequences
+	expiry      *Expiry
 }
 
 func newPlayer() *player {
@@ -62,6 +63,7 @@ func newPlayer() *player {
 		sequences: NewSequences(), expiry: NewExpiry(),
 	}
 	p.watches = NewWatches(m, &p.who)
+	p.session = NewSession(p.shownBetween)
 	return p
 }
 
@@ -142,7 +144,7 @@ func (p *player) tell(words []string) error {
 		return nil
 	case "stays", "taken", "unwanted", "armed", "event", "reply", "rearming", "rearmed", "away", "unwatch":
 		return p.tellWatch(verb, args)
-	case "connected", "sent", "got", "ended":
+	case "connected", "sent", "got", "ended", "uncommitted":
 		return p.tellSession(verb, args)
 	case "digest":
 		return p.digests.Seen(quorum.ID(integer(args[0])), zxidOf(args[1]), zk.Digest{Version: 2, Value: uint64(integer(args[2]))})
@@ -444,6 +446,8 @@ func (p *player) tellSession(verb string, args []string) error {
 		return p.session.Replied(zk.Xid(integer(args[0])), zxidOf(args[1]))
 	case "ended":
 		p.session.Ended()
+	case "uncommitted":
+		p.uncommitted = zxidOf(args[0])
 	}
 	return nil
 }
@@ -499,4 +503,15 @@ func (p *player) tellKept(words []string) error {
 		panic(words[0])
 	}
 	return nil
+}
+
+// shownBetween reports whether anything but the uncommitted zxid lies above one zxid,
+// up to another of its epoch.
+func (p *player) shownBetween(after, upTo zk.Zxid) bool {
+	for zxid := after + 1; zxid <= upTo; zxid++ {
+		if zxid != p.uncommitted {
+			return true
+		}
+	}
+	return false
 }

@@ -11,8 +11,10 @@ const propertySession = "session"
 //
 //	S1  Replies come in the order of the requests of their connection, one for
 //	    each; pings, credentials and setWatches have their own numbers.
-//	S2  The zxid of what is received never falls, also on another server: a
-//	    client never goes back in time, and reads what it has written.
+//	S2  The zxid of what is received never falls behind a transaction, also on
+//	    another server: a client never goes back in time, and reads what it has
+//	    written. The end of a log that a read-only server has shown, and nobody
+//	    has committed, may be gone later.
 //	S3  A session that has ended is not attached again.
 type Session struct {
 	id      zk.SessionID
@@ -21,7 +23,12 @@ type Session struct {
 	ended   bool
 	passing bool // only servers that were cut off have known it: the next one gives another
 	server  quorum.ID
+	shown   func(after, upTo zk.Zxid) bool
 }
+
+// NewSession returns the checker of a session that there is not yet. Shown reports
+// whether a serving server has shown a transaction above one zxid, up to another.
+func NewSession(shown func(after, upTo zk.Zxid) bool) Session { return Session{shown: shown} }
 
 // Connected says that a server has answered the handshake: id is 0 if it refused.
 // ReadOnly is what it says of itself.
@@ -60,7 +67,7 @@ func (s *Session) Saw(zxid zk.Zxid) error {
 	if zxid <= 0 {
 		return nil
 	}
-	if zxid < s.seen {
+	if zxid < s.seen && s.shown(zxid, s.seen) {
 		return broken(propertySession, "S2: session %v sees %s on server %d, and has seen %s before", s.id, number(zxid), s.server, number(s.seen))
 	}
 	s.seen = zxid

@@ -115,6 +115,13 @@ func (o *Order) server(id quorum.ID) *standing {
 	return s
 }
 
+// ShownBetween reports whether a serving server has shown a transaction above one
+// zxid, up to another.
+func (o *Order) ShownBetween(after, upTo zk.Zxid) bool {
+	i := sort.Search(len(o.shown), func(i int) bool { return o.shown[i] > after })
+	return i < len(o.shown) && o.shown[i] <= upTo
+}
+
 // Shown returns how many transactions were shown, and the last of them.
 func (o *Order) Shown() (int, zk.Zxid) {
 	if len(o.shown) == 0 {

@@ -57,6 +57,7 @@ func newClient(w *world, place, generation int) *client {
 	c := &client{w: w, place: place, number: generation*1000 + place, node: firstClient + node(place)}
 	c.random = branch(w.plan.Seed, "client", c.number)
 	c.manner = branch(w.plan.Seed, "manner", c.number)
+	c.session = check.NewSession(w.watcher.order.ShownBetween)
 	c.watches = check.NewWatches(w.watcher.model, &c.who)
 	c.program.begin(c)
 	return c

@@ -58,7 +58,7 @@ func (o *observer) locals(p *process, batch []replica.Event) {
 		return
 	}
 	has := func(id zk.SessionID) bool { return p.replica.Locals().Get(id) != nil }
-	o.w.fail(o.local.Stepped(p.id, p.life, p.now().MonoMs, replica.ExpirySlackMs(o.w.plan.TickMs), ticked(batch), has, p.knowsAll))
+	o.w.fail(o.local.Stepped(p.id, p.life, p.now().MonoMs, p.slackMs(), ticked(batch), has, p.knowsAll))
 }
 
 // local takes a sign of life of a session that is this server's own, for all it knows;

@@ -141,7 +141,7 @@ func (o *observer) ended(p *process, batch []replica.Event) {
 	if !p.leads() || p.turns.full || !ticked(batch) {
 		return
 	}
-	o.w.fail(o.expiry.Stepped(p.id, p.now().MonoMs, replica.ExpirySlackMs(o.w.plan.TickMs)))
+	o.w.fail(o.expiry.Stepped(p.id, p.now().MonoMs, p.slackMs()))
 }
 
 // disk is what a server is about to store.

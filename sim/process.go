@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/conclave-project/conclave/check"
@@ -33,6 +34,8 @@ type process struct {
 	up        bool
 	crampedMs int64 // leading without room since then, or not at all
 	life      int   // grows with every start and end: what was planned for an older one is void
+	patientMs int64 // it need end no session before, after a pause
+	steppedMs int64 // when it has stepped last in this life, on its own clock; 0 not yet
 	untilMs   int64
 	slowMs    int64 // of the network, while a fault lasts
 	downMs    int64 // it is not started before
@@ -140,6 +143,7 @@ func (p *process) start() {
 		return
 	}
 	p.life++
+	p.steppedMs, p.patientMs = 0, 0
 	p.fs = &vfs.Faulty{Disk: p.mem, Before: p.turns.before}
 	p.turns.begin(p)
 	disk, found, err := p.recover()
@@ -281,8 +285,14 @@ func (p *process) step() {
 	batch := p.inbox
 	p.inbox = nil
 	p.w.tally.Steps++
+	now := p.now()
+	if p.steppedMs != 0 && replica.Paused(now.MonoMs-p.steppedMs, p.w.plan.TickMs) {
+		batch = slices.Insert(batch, 0, replica.Event{Kind: replica.EventPaused})
+		p.patientMs = now.MonoMs + p.w.plan.TickMs
+	}
+	p.steppedMs = now.MonoMs
 	before := p.replica.Counts().Elections
-	effects := p.replica.Step(batch, p.now(), p)
+	effects := p.replica.Step(batch, now, p)
 	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
 	for i := range batch {
 		if c := p.ports[batch[i].Conn]; c != nil && batch[i].Kind == replica.EventDisconnect {
@@ -296,6 +306,15 @@ func (p *process) step() {
 	p.deliver()
 	p.bury(batch)
 	p.maybeSnapshot()
+}
+
+// slackMs is how late a session may end here: as late as one likes while the process
+// waits for what was sent during a pause.
+func (p *process) slackMs() int64 {
+	if p.now().MonoMs < p.patientMs {
+		return math.MaxInt32
+	}
+	return replica.ExpirySlackMs(p.w.plan.TickMs)
 }
 
 // carryOut does what the replica wants done. Anything may end the process.

@@ -14,7 +14,7 @@ func (r *Replica) onConnect(e *Event) {
 	switch {
 	case !r.serving && !r.readOnly, r.opts.NoClientsOfLeader && r.leads():
 		r.drop(c) // nobody leads, or this server is not in step yet
-	case e.Connect.LastZxidSeen > r.tree.LastZxid():
+	case e.Connect.LastZxidSeen > r.upTo():
 		// The client has seen more than this server: it must look elsewhere.
 		r.drop(c)
 	case r.readOnly:
@@ -27,6 +27,17 @@ func (r *Replica) onConnect(e *Event) {
 	default:
 		r.resume(c, e.Connect)
 	}
+}
+
+// upTo is the zxid up to which this server has all that was committed. A server that
+// serves in an epoch has all of the epochs before it. A client may have seen a zxid of
+// those that no transaction has: from a leader that had decided nothing yet, or from a
+// read-only server, the end of whose log was not committed.
+func (r *Replica) upTo() zk.Zxid {
+	if r.serving && r.epoch != 0 {
+		return max(r.tree.LastZxid(), zk.MakeZxid(r.epoch, 0))
+	}
+	return r.tree.LastZxid()
 }
 
 // timeout negotiates a session's timeout.

@@ -20,6 +20,7 @@ const (
 	EventTouch                         // a sign of life: Conn
 	EventDisconnect                    // the connection is gone: Conn
 	EventTick                          // time has passed
+	EventPaused                        // this process was paused, see Paused: the first event of the step after it
 	EventDone                          // the disk has done everything up to Ticket; State if the log was cut
 	EventFailed                        // the log cannot be cut where the leader said: Ticket, State
 	EventRecovered                     // what DiskReload asked for: Recovered

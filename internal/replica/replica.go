@@ -161,6 +161,8 @@ type Replica struct {
 	reapCredit int64
 	orphans    []zk.SessionID
 
+	patientMs int64 // no session ends before, see onPaused
+
 	full    bool // the disk has no room
 	locked  bool // the tree, against readers
 	started bool
@@ -338,6 +340,7 @@ var handlers = [eventKinds]func(*Replica, *Event){
 	EventTouch:        (*Replica).onTouch,
 	EventDisconnect:   (*Replica).onDisconnect,
 	EventTick:         (*Replica).onTick,
+	EventPaused:       (*Replica).onPaused,
 	EventDone:         (*Replica).onDone,
 	EventFailed:       (*Replica).onFailed,
 	EventRecovered:    (*Replica).onRecovered,

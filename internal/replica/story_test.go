@@ -84,6 +84,7 @@ var commands = map[string]func(*player, []string){
 	"finish":     (*player).finish,     // finish A: writes it
 	"quiesce":    (*player).quiesce,    // quiesce: messages and disks until quiet; only the outcome is told
 	"tick":       (*player).tick,       // tick +MS [A ...]: time passes for all, and the servers are told
+	"paused":     (*player).paused,     // paused N MS: the server has had no step for so long
 	"pass":       (*player).pass,       // pass +MS: in ticks, with all quiescent behind each; only the outcome is told
 	"connect":    (*player).connect,    // connect C A [session=S1] [timeout=MS] [seen=ZXID] [password=wrong]
 	"request":    (*player).request,    // request C OP ...: see request_test.go
@@ -364,6 +365,12 @@ func (p *player) reconfig(f []string) {
 func (p *player) touch(f []string) {
 	c := p.client(f[1])
 	c.server.push(replica.Event{Kind: replica.EventTouch, Conn: c.id})
+}
+
+// paused lets time pass for all, and has a server find what was sent meanwhile later.
+func (p *player) paused(f []string) {
+	p.w.tick(p.number(f[2]), nil)
+	p.server(f[1]).push(replica.Event{Kind: replica.EventPaused}, replica.Event{Kind: replica.EventTick})
 }
 
 func (p *player) disconnect(f []string) { p.client(f[1]).leave() }

@@ -30,12 +30,27 @@ func (r *Replica) onTick(*Event) {
 	}
 }
 
+// Paused reports whether a process was paused if it has had no step for so long, each
+// time in milliseconds: its shell gives it a tick four times as often as the ensemble's
+// tick, and at least once a second.
+func Paused(sinceMs, tickMs int64) bool { return sinceMs > min(tickMs/4, 1000)+max(tickMs/4, 1) }
+
+// onPaused lets no session end for a tick, which is twice the time between two pings:
+// what clients and learners have sent during the pause is in the sockets, and arrives
+// after this step.
+func (r *Replica) onPaused(*Event) { r.patientMs = r.now.MonoMs + r.opts.TickMs }
+
 // expire ends the sessions whose time is over, the leader those of all servers,
-// unless nothing can be written. Signs of life that learners have brought in this step
-// count: the server may have been late to hear of them.
+// unless nothing can be written. Heartbeats that learners have brought in this step
+// count: the server may have been late to receive them. After a pause of the server
+// itself no session ends for a tick, which is twice the time between two pings: what
+// clients and learners have sent meanwhile is in its sockets, and comes later.
 func (r *Replica) expire() {
 	if atMs, ok := r.expiryMs(); ok && atMs <= r.now.MonoMs {
 		r.settle()
+	}
+	if r.now.MonoMs < r.patientMs {
+		return
 	}
 	r.expireLocals()
 	if r.full || !r.leads() {
@@ -50,10 +65,10 @@ func (r *Replica) expire() {
 // expiryMs returns when expire has something to do, false for never.
 func (r *Replica) expiryMs() (int64, bool) {
 	atMs, ok := r.locals.NextMs()
-	if r.full || !r.leads() {
-		return atMs, ok
+	if !r.full && r.leads() {
+		atMs, ok = earlier(atMs, ok, r.sessions.NextMs)
 	}
-	return earlier(atMs, ok, r.sessions.NextMs)
+	return max(atMs, r.patientMs), ok
 }
 
 // earlier returns the earlier of two times, either of which may not be.

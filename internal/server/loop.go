@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/clock"
@@ -37,6 +38,9 @@ func (s *Server) runLoop() {
 		s.taken(batch)
 		s.dropStale(batch)
 		now := s.now()
+		if !first && replica.Paused(now.MonoMs-s.loopMs, s.cfg.TickTime.Milliseconds()) {
+			batch = slices.Insert(batch, 0, replica.Event{Kind: replica.EventPaused})
+		}
 		s.loopMs = now.MonoMs
 		effects := s.replica.Step(batch, now, out)
 		s.noteStep(effects)
