@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/line"
 )
 
@@ -160,6 +161,8 @@ var errNoAnswer = errors.New("no answer")
 func bounded(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	_, limited := within.Deadline()
+	invariant.Check(limited && limit > 0, "record-R8: a request without a time limit")
 	err := request(within)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w within %v: %w", errNoAnswer, limit, err)

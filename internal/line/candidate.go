@@ -63,6 +63,15 @@ func (c *Candidate) ask(now election.Instant, w Want) Want {
 // Answer makes one move of the claim.
 func (c *Candidate) Answer(now election.Instant, a Answer) Want {
 	asked := c.asked
+	w := c.answer(now, a)
+	if w.Kind == Done && w.Err == nil {
+		c.checkGrant(a, asked)
+	}
+	return w
+}
+
+func (c *Candidate) answer(now election.Instant, a Answer) Want {
+	asked := c.asked
 	if asked.Kind == Write {
 		c.own.written(asked, a)
 	}
@@ -170,6 +179,7 @@ func (c *Candidate) write(now election.Instant, move move, record Record) Want {
 	if c.own.over {
 		return c.ask(now, Want{Err: ErrReleased})
 	}
+	c.checkMove(now, move, record)
 	c.move = move
 	return c.ask(now, c.own.write(now, record, c.book.seen.Version))
 }

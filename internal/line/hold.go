@@ -122,6 +122,7 @@ func (r *Release) finish(w Want) Want {
 	switch {
 	case w.Kind != Done:
 	case w.Err == nil:
+		r.own.checkReleased(w.Version)
 		delete(r.book.claims, nonce)
 	default:
 		r.keep(nonce)

@@ -49,6 +49,7 @@ func (s *Sight) see(asked, now election.Instant, record Record, version string) 
 	default:
 		s.notBefore = max(s.notBefore, s.VacantAt())
 	}
+	back, vacantAt := record.Token < s.token, s.VacantAt()
 	s.Record, s.Version = record, version
 	if record.Token > s.token {
 		s.tokenAt = now
@@ -63,6 +64,7 @@ func (s *Sight) see(asked, now election.Instant, record Record, version string) 
 	if next := record.Next; next != nil {
 		s.next.see(next.Nonce, next.Beat, now)
 	}
+	s.checkTakenBack(back, vacantAt)
 }
 
 // known is the greatest token that was seen, as far as it counts under an
@@ -190,6 +192,7 @@ func (r Record) taken(claim election.Claim, known election.Token, incarnation st
 	if r.Incarnation != incarnation && r.Token != 0 {
 		token += stride
 	}
+	checkToken(token, r, known, incarnation, wall)
 	next := r.Next
 	if next != nil && next.Nonce == claim.Nonce {
 		next = nil
