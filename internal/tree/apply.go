@@ -29,6 +29,7 @@ func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	} else {
 		t.applyOne(h, txn, &out.Result, out)
 	}
+	t.countAppeared()
 	if h.Zxid > t.last {
 		t.last = h.Zxid
 	}

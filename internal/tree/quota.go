@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -92,14 +93,27 @@ func parseLimits(text string) Limits {
 	return l
 }
 
-// quotaCreated and quotaDeleted keep the table of limited paths, and count a
-// subtree when its usage znode appears.
+// quotaCreated and quotaDeleted keep the table of limited paths, and note a
+// subtree that is to be counted since its usage znode appears.
 func (t *Tree) quotaCreated(path string) {
 	if limited, ok := limitedBy(path, limitsName); ok {
 		t.quotas[strings.Clone(limited)] = struct{}{}
 	} else if limited, ok := limitedBy(path, statsName); ok {
+		t.appeared = append(t.appeared, limited)
+	}
+}
+
+// countAppeared counts at the end of a transaction what is to be counted, once each:
+// a multi may make and delete the same usage znode a thousand times.
+func (t *Tree) countAppeared() {
+	if len(t.appeared) == 0 {
+		return
+	}
+	slices.Sort(t.appeared)
+	for _, limited := range slices.Compact(t.appeared) {
 		t.recount(limited)
 	}
+	t.appeared = nil
 }
 
 func (t *Tree) quotaDeleted(path string) {
@@ -109,6 +123,9 @@ func (t *Tree) quotaDeleted(path string) {
 }
 
 func (t *Tree) recount(limited string) {
+	if _, ok := t.find(zk.QuotaPath + limited + "/" + statsName); !ok {
+		return
+	}
 	var u Usage
 	if top, ok := t.find(limited); ok {
 		for id := top; id != noNode; id = t.following(id, top) {

@@ -52,6 +52,7 @@ type content struct {
 	acls     aclTable
 	owned    ownedLists
 	quotas   map[string]struct{} // the paths that have a quota
+	appeared []string            // the paths whose usage has appeared in this transaction, to be counted
 	walks    []*Scan             // snapshots under way
 	digest   uint64
 	past     []PastDigest

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/zk"
 )
@@ -396,6 +397,31 @@ func TestQuotaUsageFollowsTheSubtree(t *testing.T) {
 	if _, ok := w.tree.QuotaOf("/q/b"); ok {
 		t.Fatal("quota outlives its limits")
 	}
+}
+
+// A multi that makes and deletes a usage znode again and again has the subtree counted
+// once, or not at all: it is applied on every server, and at each of their next starts.
+func TestUsageIsCountedOnceInATransaction(t *testing.T) {
+	w := newWorld(1)
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/q", ACL: zk.OpenACL(), ParentCversion: 1})
+	for i := range 20_000 {
+		w.apply(1, zk.Txn{Op: zk.OpCreate, Path: fmt.Sprint("/q/", i), ACL: zk.OpenACL(), ParentCversion: int32(i + 1)})
+	}
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/zookeeper/quota/q", ACL: zk.OpenACL(), ParentCversion: 1})
+	const stats = "/zookeeper/quota/q/zookeeper_stats"
+	var sub []zk.Txn
+	for i := range 7000 {
+		sub = append(sub, zk.Txn{Op: zk.OpCreate, Path: stats, ACL: zk.OpenACL(), ParentCversion: int32(2*i + 1)}, zk.Txn{Op: zk.OpDelete, Path: stats})
+	}
+	began := time.Now()
+	w.apply(1, zk.Txn{Op: zk.OpMulti, Sub: sub[:len(sub)-1]})
+	if took := time.Since(began); took > 2*time.Second { // some milliseconds, or many seconds
+		t.Errorf("%d parts took %v", len(sub), took)
+	}
+	if _, usage := w.tree.QuotaState("/q"); usage != (Usage{20_001, 0}) {
+		t.Errorf("counted %+v", usage)
+	}
+	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: stats})
 }
 
 func TestReapableNamesUnusedContainersAndExpiredTTLs(t *testing.T) {
