@@ -162,7 +162,7 @@ func dump(t *Tree) map[string]string {
 		}
 		names := n.Children(nil)
 		slices.Sort(names)
-		all[e.Path] = fmt.Sprintf("%v %x %v %v %v", e.Data == nil, e.Data, n.Stat(), n.ACL(), names)
+		all[e.Path] = fmt.Sprintf("%v %x %v %v %v %d", e.Data == nil, e.Data, n.Stat(), n.ACL(), names, n.Descendants())
 	}
 	return all
 }
@@ -200,11 +200,20 @@ func TestTreeEqualsItsNaiveModel(t *testing.T) {
 		if w.tree.Count() != len(model) {
 			t.Fatalf("step %d: %d znodes, model has %d", i, w.tree.Count(), len(model))
 		}
-		text := int64(1)
+		text, below := int64(1), map[string]int{}
+		for path := range model {
+			for path != "/" {
+				path, _ = zk.SplitPath(path)
+				below[path]++
+			}
+		}
 		for path, data := range model {
 			n, ok := w.tree.Find(path)
 			if !ok || !bytes.Equal(n.Data(), data) || (n.Data() == nil) != (data == nil) {
 				t.Fatalf("step %d: %s differs", i, path)
+			}
+			if n.Descendants() != below[path] {
+				t.Fatalf("step %d: %d znodes below %s, model has %d", i, n.Descendants(), path, below[path])
 			}
 			if path != "/" {
 				text += int64(len(path) + len(data))

@@ -35,6 +35,7 @@ type rest struct {
 	aversion   int32
 	cversion   int32
 	children   int32
+	below      int32  // znodes, at any depth
 	first      uint32 // head of the children's list
 	place      uint32 // in the list of its owner, see owned.go
 	acl        uint32 // in the ACL table
@@ -173,6 +174,14 @@ func (t *Tree) link(parent, child uint32) {
 	}
 	p.first = child
 	p.children++
+	t.countBelow(parent, 1)
+}
+
+// countBelow adds to the counts of a znode and of all above it.
+func (t *Tree) countBelow(id uint32, more int32) {
+	for ; id != noNode; id = t.nodes.at(id).parent {
+		t.needRest(t.nodes.at(id)).below += more
+	}
 }
 
 func (t *Tree) unlink(parent, child uint32) {
@@ -186,6 +195,7 @@ func (t *Tree) unlink(parent, child uint32) {
 		t.nodes.at(c.next).prev = c.prev
 	}
 	p.children--
+	t.countBelow(parent, -1)
 }
 
 // path builds the full path of a znode.
@@ -247,19 +257,8 @@ func (n Node) Children(names []string) []string {
 	return names
 }
 
-// Descendants counts the znodes below this one.
-func (n Node) Descendants() int {
-	if n.id == rootNode {
-		return n.t.nodes.used - 1
-	}
-	count := 0
-	t := n.t
-	for id := t.first(n.id); id != noNode; {
-		count++
-		id = t.following(id, n.id)
-	}
-	return count
-}
+// Descendants is the number of znodes below this one, at any depth.
+func (n Node) Descendants() int { return int(n.t.restOf(n.t.nodes.at(n.id)).below) }
 
 // first returns the head of a znode's list of children.
 func (t *Tree) first(id uint32) uint32 { return t.restOf(t.nodes.at(id)).first }
