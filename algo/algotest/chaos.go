@@ -24,6 +24,7 @@ type Chaos struct {
 	MayForget func(id algo.ID) bool
 	// Collapse lets members forget the election when it is idle.
 	Collapse bool
+	QuietMs  int64 // see World
 	// Began, if not nil, is given the world before anything happens.
 	Began func(*World)
 	// Calm leaves out all faults but crashes.
@@ -51,7 +52,7 @@ func (c Chaos) Run(seed uint64, maker func(founders []algo.ID) Maker) *World {
 		founders = all[:c.Members]
 	}
 	w := New(seed, maker(founders), all)
-	w.Exclusive = true
+	w.Exclusive, w.QuietMs = true, c.QuietMs
 	if c.Began != nil {
 		c.Began(w)
 	}

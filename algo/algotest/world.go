@@ -38,6 +38,9 @@ type World struct {
 	// Sent counts messages by type, Elections how often a member began to lead.
 	Sent      map[algo.MessageType]int
 	Elections int
+	// QuietMs is for how long a member must have had its term and vote when it
+	// forgets the election (Collapse): two leases.
+	QuietMs int64
 	// Collapses counts how often a member has forgotten the election.
 	Collapses int
 	// Trace, if not nil, is called with each thing that happens.
@@ -81,6 +84,7 @@ type member struct {
 	wake    int      // number of its last wake-up call
 	lead    *algo.Lead
 	untilMs int64
+	termMs  int64           // its term or vote has changed last, or it began, by its clock
 	life    int             // how often it has lost its disk
 	met     map[algo.ID]int // the latest life of each other that it has met, on disk
 }
@@ -138,7 +142,7 @@ func (w *World) Start(id algo.ID) {
 		return
 	}
 	m.machine = w.make(m.nowMs(w.nowUs), id, m.disk, w.random.Next())
-	m.frozen, m.late = false, nil
+	m.frozen, m.late, m.termMs = false, nil, m.nowMs(w.nowUs)
 	w.note(id, "starts")
 	if m.wants {
 		w.step(m, algo.Campaign{})
@@ -200,7 +204,7 @@ func (w *World) Collapse(id algo.ID) {
 		return
 	}
 	s := m.machine.Status()
-	if s.Leader != "" || m.nowMs(w.nowUs) < s.PromisedMs {
+	if nowMs := m.nowMs(w.nowUs); s.Leader != "" || nowMs < s.PromisedMs || nowMs < m.termMs+w.QuietMs {
 		return
 	}
 	w.note(id, "forgets the election")
@@ -313,7 +317,7 @@ func (w *World) carryOut(m *member, effect algo.Effect) {
 	w.note(m.id, effect.String())
 	switch e := effect.(type) {
 	case algo.Persist:
-		m.disk = e.State
+		m.disk, m.termMs = e.State, m.nowMs(w.nowUs)
 	case algo.Lead:
 		w.onLead(m, e)
 	case algo.Extend:

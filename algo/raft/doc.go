@@ -35,10 +35,13 @@
 //	         others: it may have voted there and have forgotten it. It follows
 //	         whichever member leads there. So it may forget an election in which
 //	         it follows no leader, has no candidate and has made no promise that
-//	         lasts: with its term as the Floor.
+//	         lasts, two leases after its term or vote has changed last: with its
+//	         term as the Floor. By then a candidate that it voted for leads or has
+//	         given up, and a leader of a lower term has lost its lease; so it does
+//	         no harm that it follows whom it would have refused.
 //	raft-T8  A member without memory (Newcomer) takes part only after all others have
 //	         met it, of which enough have a memory, and then with a Floor not below any
-//	         term that they know, and a lease after it met the last of them; or at once
+//	         term that they know, and two leases after it met the last of them; or at once
 //	         when they know of no election.
 //
 // raft-T2 and raft-T3 need no synchronized clocks, only clocks of nearly the same
@@ -56,7 +59,7 @@
 //     after it has met all. Of the n-q+1 members that have a memory, each quorum q that c
 //     had included one, or x could not come back: t is not above the Floor.
 //   - x has answered heartbeats, or led. A lease that rests on such an answer, or began with
-//     it, is over when a lease has passed since x met the last of the others: before that
+//     it, is over when two leases have passed since x met the last of the others: before that
 //     x answers nothing (raft-T2, raft-T3).
 //   - Nobody knows of an election: then nobody has won any, as far as a majority of disks
 //     is left, and nobody has been promised anything.

@@ -21,7 +21,7 @@ import (
 // It is pure: no goroutine, clock or I/O. It is not safe for concurrent use.
 type Newcomer struct {
 	others   []algo.ID
-	leaseMs  int64
+	quietMs  int64
 	met      []algo.ID        // are connected
 	allMs    int64            // since when all are
 	round    uint64           // of the questions that are asked
@@ -42,10 +42,12 @@ type Told struct {
 }
 
 // NewNewcomer returns a newcomer that has met nobody. Others are all members but this
-// one.
-func NewNewcomer(leaseMs int64, others []algo.ID) *Newcomer {
-	invariant.Check(leaseMs > 0 && len(others) > 0, "raft: a newcomer needs a lease and other members")
-	return &Newcomer{others: slices.Clone(others), leaseMs: leaseMs}
+// one. QuietMs is how long it waits since it met the last of them: two leases, in which
+// a candidate that it voted for before leads or gives up, and a leader of a lower term
+// has lost its lease.
+func NewNewcomer(quietMs int64, others []algo.ID) *Newcomer {
+	invariant.Check(quietMs > 0 && len(others) > 0, "raft: a newcomer needs a time of silence and other members")
+	return &Newcomer{others: slices.Clone(others), quietMs: quietMs}
 }
 
 // Meet notes a connection to a member, a first one or one in the place of another.
@@ -106,14 +108,14 @@ func (n *Newcomer) Answer(nowMs int64, from algo.ID, round uint64, told Told) (f
 		}
 	}
 	n.few = floor > 0 && n.memories < n.memoriesMin()
-	quietMs := n.allMs + n.leaseMs
+	quietAtMs := n.allMs + n.quietMs
 	switch {
 	case floor == 0:
 		return 0, true
 	case n.few:
-		n.askAtMs = nowMs + n.leaseMs
-	case nowMs < quietMs:
-		n.askAtMs = quietMs
+		n.askAtMs = nowMs + n.quietMs
+	case nowMs < quietAtMs:
+		n.askAtMs = quietAtMs
 	default:
 		return floor, true
 	}

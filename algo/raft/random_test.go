@@ -47,8 +47,8 @@ var runs = []algotest.Chaos{
 	{Members: 4, DriftPpm: driftPpm, Reconfigure: true},
 	{Members: 7, Calm: true},
 	{Members: 2, DriftPpm: driftPpm},
-	{Members: 3, DriftPpm: driftPpm, Collapse: true},
-	{Members: 5, DriftPpm: driftPpm, Collapse: true},
+	{Members: 3, DriftPpm: driftPpm, Collapse: true, QuietMs: 600},
+	{Members: 5, DriftPpm: driftPpm, Collapse: true, QuietMs: 600},
 }
 
 // TestNeverTwoLeaders runs elections under all faults and looks for two leaders
@@ -131,7 +131,7 @@ func TestBrokenRulesAreSeen(t *testing.T) {
 			func(nowMs *int64, c *raft.Config) { *nowMs -= c.LeaseMs }, 132},
 		{"a restarted member forgets its configuration", "raft-T1", algotest.Chaos{Members: 3, Reconfigure: true},
 			func(_ *int64, c *raft.Config) { c.State.Config.Version = min(1, c.State.Config.Version) }, 52},
-		{"an idle election is forgotten without its floor", "T1", algotest.Chaos{Members: 3, Collapse: true},
+		{"an idle election is forgotten without its floor", "T1", algotest.Chaos{Members: 3, Collapse: true, QuietMs: 600},
 			func(_ *int64, c *raft.Config) { c.State.Floor = 0 }, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

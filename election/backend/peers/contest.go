@@ -21,6 +21,7 @@ type contest struct {
 	machine algo.Machine
 	memory  algo.State // what the machine must not forget
 	stored  bool       // it is in the state file
+	termMs  int64      // when its term or vote has changed last, or this member began
 	usedMs  int64      // when somebody last had to do with the election
 	looking int        // how many observe it
 	wakeMs  int64

@@ -116,7 +116,7 @@ func (c *contest) persist(s algo.State) {
 	}
 	var change *state
 	change, c.version = c.b.disk.next()
-	c.memory, c.stored = s, true
+	c.memory, c.stored, c.termMs = s, true, c.b.nowMs()
 	change.Elections[c.name] = &s
 	c.use()
 }

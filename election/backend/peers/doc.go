@@ -33,12 +33,13 @@
 //	P7  A member without memory, new or with a new directory in the place of one that
 //	    was lost, takes part when all others are connected at one time and have told
 //	    it, behind that, the highest term that they know: at once where none was ever
-//	    held (so a group is founded), and else when a lease has passed on its own
+//	    held (so a group is founded), and else when two leases have passed on its own
 //	    clock since it met the last of them, with that term as its floor, if a
 //	    majority of directories is left. No wall clock is asked (raft T8, where the
 //	    argument is).
 //	P8  An election is idle when nobody campaigns, leads or looks as far as a member
-//	    knows, and nothing that it has promised lasts by its own clock. Of those it
+//	    knows, nothing that it has promised lasts by its own clock, and its term and
+//	    vote are two leases old. Of those it
 //	    keeps the 1024 that were in use last by name, and of the others one term that
 //	    is not below any of theirs, its floor: it forgets what it voted for, and
 //	    votes up to there in none of them again (raft T7). So tokens go on growing

@@ -24,7 +24,7 @@ func (b *Backend) newcomer() *raft.Newcomer {
 			others = append(others, id)
 		}
 	}
-	return raft.NewNewcomer(b.leaseMs, others)
+	return raft.NewNewcomer(2*b.leaseMs, others)
 }
 
 // meet notes that a member has let this one in.

@@ -18,10 +18,12 @@ const idleMax = 1024
 func (c *contest) use() { c.usedMs = c.b.nowMs() }
 
 // idle reports whether nobody here or elsewhere has to do with the election as far as
-// this member knows, and nothing that it has promised lasts.
+// this member knows, and nothing lasts that it has promised, or that its vote may have
+// begun: by two leases after it came to its term, whoever led in one before does not
+// (raft T7).
 func (c *contest) idle(nowMs int64) bool {
-	s := c.machine.Status()
-	return s.Leader == "" && nowMs >= s.PromisedMs && c.alarm < 0 && !c.campaigns &&
+	s, b := c.machine.Status(), c.b
+	return s.Leader == "" && nowMs >= s.PromisedMs && (!c.stored || nowMs >= c.termMs+2*b.leaseMs) && c.alarm < 0 && !c.campaigns &&
 		c.holder == nil && c.looking == 0 && !c.touched && !c.unsaved() && len(c.back) == 0 && len(c.candidates()) == 0
 }
 

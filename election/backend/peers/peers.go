@@ -350,7 +350,7 @@ func (b *Backend) contest(name string) *contest {
 	}
 	c := &contest{b: b, name: name, others: make(map[algo.ID]*said), seen: make(map[string]uint64), alarm: -1,
 		ownSaw: "{}", memory: algo.State{Term: b.head.After, Floor: b.head.Floor}}
-	c.machine = c.begin()
+	c.machine, c.termMs = c.begin(), b.beganMs
 	c.use()
 	b.contests[name] = c
 	return c

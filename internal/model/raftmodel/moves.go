@@ -123,7 +123,7 @@ func (s *system) idle(p *member) bool {
 		return false
 	}
 	status := p.Machine.Status()
-	return !p.Wants && !p.Frozen && p.Disk.Term > 0 && status.Leader == "" && p.NowMs >= status.PromisedMs
+	return !p.Wants && !p.Frozen && p.Disk.Term > 0 && status.Leader == "" && p.NowMs >= status.PromisedMs && p.NowMs >= p.TermMs+2*leaseMs
 }
 
 // due reports whether a member has something to do by its clock.

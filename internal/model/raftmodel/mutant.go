@@ -17,7 +17,6 @@ const (
 	NoDrift         Mutant = "raft-drift-ignored"
 	LeaseFromAnswer Mutant = "raft-lease-from-answer"
 	PromiseLost     Mutant = "raft-promise-lost"
-	FloorForgotten  Mutant = "raft-floor-forgotten"
 	NotSilent       Mutant = "raft-newcomer-not-silent"
 	NoFloor         Mutant = "raft-newcomer-without-floor"
 	AsksOne         Mutant = "raft-newcomer-asks-one"
@@ -31,8 +30,7 @@ func Mutants() []model.Mutant {
 		hunt(NoDrift, "raft-lease", FullLease, "etcd 11457", "a leader believes as if all clocks had one rate"),
 		hunt(LeaseFromAnswer, "raft-lease", Stands, "etcd 11457", "a lease counts from the answer, not from the question"),
 		hunt(PromiseLost, "raft", Full, "Raft thesis, section 6.4.1", "a member that has started again votes at once"),
-		hunt(FloorForgotten, "raft-forget", FullForget, "no system known", "an idle election is forgotten, and its term as well"),
-		hunt(NotSilent, "raft-lose", QuickLose, "no system known", "who lost its disk takes part at once, and has forgotten a promise"),
+		hunt(NotSilent, "raft-lose", QuickLose, "an error of the textbooks", "who lost its disk takes part at once, and has forgotten a promise"),
 		hunt(NoFloor, "raft-lose", SmallLose, "a member that voted twice", "who lost its disk votes in terms of before"),
 		hunt(AsksOne, "raft-lose", QuickLose, "a member that voted twice", "who lost its disk asks one other member alone"),
 	}
@@ -49,14 +47,6 @@ func (m Mutant) persist(p *member, state algo.State) {
 	if m != VoteForgotten {
 		p.Disk = state
 	}
-}
-
-// floor is what a mutant keeps of an election that it forgets.
-func (m Mutant) floor(floor uint64) uint64 {
-	if m == FloorForgotten {
-		return 0
-	}
-	return floor
 }
 
 // newcomer is how a mutant begins without its disk.

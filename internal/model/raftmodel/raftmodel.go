@@ -106,10 +106,10 @@ func New(scope Scope) *model.Model {
 func shape() *model.Shape {
 	return &model.Shape{
 		Scratch: []string{"raft.Machine.out"},
-		Moments: []string{"raftmodel.member.NowMs", "raftmodel.member.UntilMs", "raft.promise.untilMs", "raft.Newcomer.allMs", "raft.Newcomer.askAtMs", "raft.Machine.campaignAtMs",
+		Moments: []string{"raftmodel.member.NowMs", "raftmodel.member.UntilMs", "raftmodel.member.TermMs", "raft.promise.untilMs", "raft.Newcomer.allMs", "raft.Newcomer.askAtMs", "raft.Machine.campaignAtMs",
 			"raft.Machine.restMs", "raft.Machine.giveUpMs", "raft.Machine.heartbeatAtMs", "raft.Machine.heartbeatMs", "raft.Machine.answered",
 			"raft.Machine.provenMs", "raft.Machine.untilMs"},
-		Spans:  []string{"raft.Config.*", "raft.Newcomer.leaseMs", "raft.Machine.laterMs", "raftmodel.member.RateMs", "raftmodel.member.PhaseMs", "raftmodel.pass.Ms"},
+		Spans:  []string{"raft.Config.*", "raft.Newcomer.quietMs", "raft.Machine.laterMs", "raftmodel.member.RateMs", "raftmodel.member.PhaseMs", "raftmodel.pass.Ms"},
 		PastMs: 100 * leaseMs,
 		Names: map[reflect.Type]func(reflect.Value) (int, uint64){
 			reflect.TypeFor[algo.ID](): func(v reflect.Value) (int, uint64) {
@@ -155,6 +155,7 @@ type member struct {
 	PhaseMs int64 // of its clock, by which it beats
 	Frozen  bool
 	Cut     bool
+	TermMs  int64  // its term or vote has changed last; 0 where nobody forgets
 	Seed    uint64 // of chance; 0 while there is none
 	Fuse    int    // it dies in its next step behind so many effects, less one; 0 for never
 	Leads   bool   // whoever it has told Lead may be at work, until UntilMs
@@ -275,7 +276,7 @@ func (s *system) step(part, event any) []any {
 		s.boot(p)
 		return s.want(p)
 	case forget:
-		p.Disk = algo.State{Floor: s.scope.Mutant.floor(max(p.Disk.Floor, p.Disk.Term)), Config: p.Disk.Config}
+		p.Disk = algo.State{Floor: max(p.Disk.Floor, p.Disk.Term), Config: p.Disk.Config}
 		s.boot(p)
 		return nil
 	case want:
@@ -351,6 +352,9 @@ func (s *system) feed(p *member, event algo.Event) []any {
 			out = append(out, p.packet(e.To, e.Message, nil))
 		case algo.Persist:
 			s.scope.Mutant.persist(p, e.State)
+			if s.scope.Collapses > 0 {
+				p.TermMs = p.NowMs
+			}
 			out = append(out, note(e.String()))
 		case algo.Lead:
 			p.Leads, p.Term, p.UntilMs = true, e.Term, s.scope.Mutant.until(p, e.SentMs, e.UntilMs)

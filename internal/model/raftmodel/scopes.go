@@ -35,10 +35,10 @@ var (
 // SmallForget and FullForget let a member forget the election while it is idle as far
 // as it knows: what it voted for, and whom it answered.
 var (
-	SmallForget = Scope{Text: "3 members, 1 wants to lead, 120 ms of a lease of 100; 1 cut off, 1 forgets",
-		Members: 3, Wants: 1, Rates: alike, Steps: 6, Terms: 2, Cuts: 1, Collapses: 1}
-	FullForget = Scope{Text: "3 members, 2 want to lead, 160 ms of a lease of 100; 2 cut off, 1 forgets",
-		Members: 3, Wants: 2, Rates: alike, Steps: 8, Terms: 3, Cuts: 2, Collapses: 1}
+	SmallForget = Scope{Text: "3 members, 1 wants to lead, 240 ms of a lease of 100; 1 cut off, 1 forgets",
+		Members: 3, Wants: 1, Rates: alike, Steps: 12, Terms: 2, Cuts: 1, Collapses: 1}
+	FullForget = Scope{Text: "3 members, 2 want to lead, 240 ms of a lease of 100; 2 cut off, 1 forgets",
+		Members: 3, Wants: 2, Rates: alike, Steps: 12, Terms: 3, Cuts: 2, Collapses: 1}
 )
 
 // SmallLose, QuickLose and FullLose let a member lose its disk and come back as a newcomer.
