@@ -19,6 +19,7 @@ type signs struct {
 	told  map[*zab.Message]kept // one that has arrived
 	heard map[zk.SessionID]sign // the last of each session
 	own   map[*process]kept     // by a server for which a session is its own
+	fresh map[*process]kept     // by a learner, in the step that it takes
 }
 
 // kept are sessions of which a learner has a sign of life: true if it must tell
@@ -37,7 +38,7 @@ type sign struct {
 func newSigns(w *world) *signs {
 	return &signs{
 		w: w, kept: map[*process]kept{}, onWay: map[*stream][]kept{}, told: map[*zab.Message]kept{},
-		heard: map[zk.SessionID]sign{}, own: map[*process]kept{},
+		heard: map[zk.SessionID]sign{}, own: map[*process]kept{}, fresh: map[*process]kept{},
 	}
 }
 
@@ -48,7 +49,13 @@ func (s *signs) sent(l *link, m *zab.Message) {
 	}
 	s.onWay[l.stream.other] = append(s.onWay[l.stream.other], s.kept[l.p])
 	delete(s.kept, l.p)
+	for id := range s.fresh[l.p] { // it may have shown that behind this PING
+		s.maybe(l.p, id)
+	}
 }
+
+// done is a server that has carried a step out.
+func (s *signs) done(p *process) { delete(s.fresh, p) }
 
 // received is a message that has come.
 func (s *signs) received(l *link, m *zab.Message) {
@@ -145,11 +152,16 @@ func (s *signs) maybe(p *process, id zk.SessionID) {
 	switch {
 	case p.leads():
 		s.w.watcher.expiry.MaybeAlive(p.id, id, p.now().MonoMs)
+		return
 	case s.kept[p] == nil:
 		s.kept[p] = kept{id: false}
 	case !s.kept[p][id]:
 		s.kept[p][id] = false
 	}
+	if s.fresh[p] == nil {
+		s.fresh[p] = kept{}
+	}
+	s.fresh[p][id] = false
 }
 
 // undisturbedMs is when a client was heard last, on the clock of a leader: 0 if
