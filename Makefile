@@ -5,7 +5,7 @@ STATICCHECK_VERSION = v0.8.2
 FUZZTIME ?= 30s
 SEEDS ?= 50
 KILLS ?= 100
-# Rooms with goroutines or with state that goroutines share.
+# Packages with goroutines or with state that goroutines share.
 RACE_ROOMS = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave
 
 .PHONY: help
@@ -27,7 +27,7 @@ test-busy: ## the same, uncached, beside four busy loops: no test may rest on th
 	go test -count=1 work
 
 .PHONY: race
-race: ## the rooms with goroutines under the race detector
+race: ## the packages with goroutines under the race detector
 	go test -race $(RACE_ROOMS)
 
 .PHONY: lint
@@ -102,7 +102,7 @@ mutants: ## every known bug put back, by every proof; ends with "N of N mutants 
 	go run ./test/mutants $(ARGS)
 
 .PHONY: bench
-bench: ## the benchmarks within the rooms
+bench: ## the benchmarks within the packages
 	go test -run '^$$' -bench . -benchmem ./internal/... ./client ./election/...
 
 .PHONY: bench-compare

@@ -84,7 +84,7 @@ func (m *Model) Attached(session zk.SessionID, zxid zk.Zxid) error {
 // Knows reports whether a transaction has made a session.
 func (m *Model) Knows(session zk.SessionID) bool { return m.sessions[session] != nil }
 
-// Alive tells whether a session exists at the end of what is known.
+// Alive reports whether a session exists at the end of what is known.
 func (m *Model) Alive(session zk.SessionID) bool {
 	s := m.sessions[session]
 	return s != nil && s.closed == 0

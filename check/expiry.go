@@ -17,7 +17,7 @@ const propertyExpiry = "expiry"
 //	    the leader was established, and since it was told, by a client of its own or
 //	    by what a learner has sent since, that the client lives.
 //	X2  Never early for clients either: while nothing disturbs the ensemble, no
-//	    session ends before its timeout has passed since its client was heard by
+//	    session ends before its timeout has passed since its client was received by
 //	    any server.
 //	X3  Never late: once the leader has taken a step behind the timeout and a slack,
 //	    counted from when it was established or could last have been told, the end
@@ -84,10 +84,10 @@ func (e *Expiry) Ended(leader quorum.ID, session zk.SessionID) {
 	}
 }
 
-// Expired says that a leader ends a session because it was silent. HeardMs is
-// when any server had heard of the client last, if nothing has disturbed the
+// Expired says that a leader ends a session because it was silent. ReceivedMs is
+// when any server had learned of the client last, if nothing has disturbed the
 // ensemble since, else 0.
-func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs, heardMs int64) error {
+func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs, receivedMs int64) error {
 	r := e.leaders[leader]
 	if r == nil {
 		return broken(propertyExpiry, "server %d ends session %v and does not lead", leader, session)
@@ -98,9 +98,9 @@ func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs
 		return broken(propertyExpiry, "X1: leader %d ends session %v of %d ms, %d ms after it has begun to lead or was told of it (%v)",
 			leader, session, timeoutMs, atMs-since, known)
 	}
-	if heardMs > 0 && atMs-heardMs < timeoutMs {
-		return broken(propertyExpiry, "X2: leader %d ends session %v of %d ms, %d ms after a server has heard its client",
-			leader, session, timeoutMs, atMs-heardMs)
+	if receivedMs > 0 && atMs-receivedMs < timeoutMs {
+		return broken(propertyExpiry, "X2: leader %d ends session %v of %d ms, %d ms after a server has received its client",
+			leader, session, timeoutMs, atMs-receivedMs)
 	}
 	return nil
 }

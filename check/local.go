@@ -28,12 +28,12 @@ type Local struct {
 
 // private is a session of one process.
 type private struct {
-	server           quorum.ID
-	life             int
-	timeoutMs        int64
-	heardMs, maybeMs int64 // when its server has heard its client for certain, and may have
-	over, upgraded   bool  // over: ended, or upgraded
-	logged           bool  // its upgrade
+	server              quorum.ID
+	life                int
+	timeoutMs           int64
+	receivedMs, maybeMs int64 // when its server has heard its client for certain, and may have
+	over, upgraded      bool  // over: ended, or upgraded
+	logged              bool  // its upgrade
 }
 
 // NewLocal returns a checker of servers that have given no session.
@@ -51,14 +51,14 @@ func (l *Local) Attached(id zk.SessionID, server quorum.ID, life int, timeoutMs,
 	if s.server != server || s.life != life {
 		return broken(propertyLocal, "L1: server %d attaches session %v, which server %d alone knows", server, id, s.server)
 	}
-	s.timeoutMs, s.heardMs, s.maybeMs = timeoutMs, nowMs, nowMs
+	s.timeoutMs, s.receivedMs, s.maybeMs = timeoutMs, nowMs, nowMs
 	return nil
 }
 
 // Has reports whether a session was given by one process, and not upgraded.
 func (l *Local) Has(id zk.SessionID) bool { return l.sessions[id] != nil && !l.sessions[id].over }
 
-// Heard says that its server has heard a client, if sure; or that it
+// Heard says that its server has received a client, if sure; or that it
 // may have.
 func (l *Local) Heard(id zk.SessionID, nowMs int64, sure bool) {
 	s := l.sessions[id]
@@ -66,7 +66,7 @@ func (l *Local) Heard(id zk.SessionID, nowMs int64, sure bool) {
 		return
 	}
 	if s.maybeMs = nowMs; sure {
-		s.heardMs = nowMs
+		s.receivedMs = nowMs
 	}
 }
 
@@ -129,11 +129,11 @@ func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick b
 			continue
 		}
 		s.over = !here
-		if silentMs := nowMs - s.heardMs; !here && !s.logged && silentMs < s.timeoutMs {
+		if silentMs := nowMs - s.receivedMs; !here && !s.logged && silentMs < s.timeoutMs {
 			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after it has heard its client", server, id, s.timeoutMs, silentMs)
 		}
 		if silentMs := nowMs - s.maybeMs; here && tick && silentMs > s.timeoutMs+slackMs {
-			return broken(propertyLocal, "L3: server %d has not ended session %v of %d ms, %d ms after it has heard its client", server, id, s.timeoutMs, silentMs)
+			return broken(propertyLocal, "L3: server %d has not ended session %v of %d ms, %d ms after it has received its client", server, id, s.timeoutMs, silentMs)
 		}
 	}
 	return nil

@@ -57,8 +57,8 @@ func TestLocalSessions(t *testing.T) {
 	}
 }
 
-// A server that is cut off shows 1.1 and 1.2, of which the second may be nothing.
-func TestAnswersOfWhoIsCutOff(t *testing.T) {
+// A server that is partitioned shows 1.1 and 1.2, of which the second may be nothing.
+func TestAnswersOfWhoIsPartitioned(t *testing.T) {
 	created := func(path string) *zk.Txn { return &zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()} }
 	get := &zk.Request{Op: zk.OpExists, Path: "/b"}
 	none := zk.Result{}

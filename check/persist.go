@@ -11,7 +11,7 @@ import (
 // at and below it:
 //
 //	V5  An event tells of nothing that its client may not read.
-//	V6  A watch that stays misses no change while its connection lasts, and hears of
+//	V6  A watch that stays misses no change while its connection lasts, and learns of
 //	    them in their order, each before any reply that shows it.
 //
 // persistent is one of a client, and how far it has come.
@@ -50,7 +50,7 @@ func (w *Watches) Added(path string, mode zk.WatchMode, zxid zk.Zxid) {
 }
 
 // Unwanted says that a client does not want a watch any more. It may be told of
-// changes until the server has heard of that, and need not.
+// changes until the server has learned of that, and need not.
 func (w *Watches) Unwanted(path string, mode zk.WatchMode) {
 	w.unwanted[persistent{path, mode == zk.WatchPersistentRecursive}] = true
 }

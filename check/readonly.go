@@ -4,7 +4,7 @@ import "github.com/conclave-project/conclave/zk"
 
 const propertyReadOnly = "read-only"
 
-// ReadOnly sees to what servers answer that are cut off from their quorum. Session
+// ReadOnly sees to what servers answer that are partitioned from their quorum. Session
 // S2 holds there, too: nobody goes back in time.
 //
 //	C1  No write is done, and no sync.
@@ -30,14 +30,14 @@ func NewReadOnly(m *Model, o *Order) *ReadOnly {
 	return &ReadOnly{model: m, order: o, unsure: map[zk.Zxid][]reading{}}
 }
 
-// Refused takes the answer of a server that is cut off, and sees that it refuses what
+// Refused takes the answer of a server that is partitioned, and sees that it refuses what
 // it cannot do. Local says that the session of its client is known to that server
 // alone, which may end it.
 func (r *ReadOnly) Refused(local bool, req *zk.Request, code zk.Code) error {
 	if !req.Op.IsWrite() && req.Op != zk.OpSync || code == zk.ErrNotReadOnly || local && req.Op == zk.OpCloseSession {
 		return nil
 	}
-	return broken(propertyReadOnly, "C1: %v %s is answered with %v by a server that is cut off", req.Op, req.Path, code)
+	return broken(propertyReadOnly, "C1: %v %s is answered with %v by a server that is partitioned", req.Op, req.Path, code)
 }
 
 // Read takes the answer of such a server to a read.

@@ -72,7 +72,7 @@ func TestWatchesThatStay(t *testing.T) {
 		{"V6 once only", some + "stays at /a 1.2\nevent changed /a 1.3\nreply 1.4", "V6"},
 		{"V6 behind a reply", some + "stays below /a 1.3\nreply 1.4", "V6"},
 		{"V6 twice", some + "stays at /a 1.2\nevent changed /a 1.3\nevent changed /a 1.3", "V6"},
-		{"V1 a recursive one hears of no children", some + "stays below /a 1.3\nevent children /a 1.4", "V1"},
+		{"V1 a recursive one learns of no children", some + "stays below /a 1.3\nevent children /a 1.4", "V1"},
 		{"V1 beside it", some + "stays below /a 1.2\nevent changed /ab 1.3", "V1"},
 		{"set again", some + "stays at /a 1.2\naway\nrearming stays=/a\nrearmed 1.5\nevent children /a 1.6\nreply 1.6", ""},
 		{"V6 set again and lost", some + "stays at /a 1.2\naway\nrearming stays=/a\nrearmed 1.5\nreply 1.6", "V6"},

@@ -20,7 +20,7 @@ type Sequences struct {
 }
 
 // parentLife is a parent between its creation and its deletion; a new one
-// begins to count anew.
+// begins to count again.
 type parentLife struct {
 	path  string
 	czxid zk.Zxid

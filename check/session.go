@@ -21,7 +21,7 @@ type Session struct {
 	pending []zk.Xid
 	seen    zk.Zxid
 	ended   bool
-	passing bool // only servers that were cut off have known it: the next one gives another
+	passing bool // only servers that were partitioned have known it: the next one gives another
 	server  quorum.ID
 	shown   func(after, upTo zk.Zxid) bool
 }

@@ -32,7 +32,7 @@ type Watches struct {
 	stay     map[persistent]bool
 	told     map[watchKey]bool // while they are set again
 	unwanted map[persistent]bool
-	doubtful bool // the server is cut off: it may tell of changes that are none
+	doubtful bool // the server is partitioned: it may tell of changes that are none
 }
 
 type watchKey struct {
@@ -66,12 +66,12 @@ func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
 	}
 }
 
-// Removed says that the client does not want a watch any more. It may fire once
-// more before the server has heard of it, so it must be told behind the answer.
+// Removed says that the client does not want a watch any more. It may fire again
+// before the server has learned of it, so it must be told behind the answer.
 func (w *Watches) Removed(path string, children bool) { delete(w.armed, watchKey{path, children}) }
 
 // Connected says that there is a new connection: the server knows no watch yet. If
-// it is cut off, what it tells is not looked at, and what the client knew before is
+// it is partitioned, what it tells is not looked at, and what the client knew before is
 // looked at no more: the next server is told what the client has made of it.
 func (w *Watches) Connected(readOnly bool) {
 	if w.doubtful = readOnly; readOnly {

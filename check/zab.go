@@ -13,8 +13,8 @@ const propertyZab = "zab"
 
 // Order follows the histories of all servers of an ensemble. What always holds:
 //
-//	O1  Agreement: a zxid stands for one transaction, whoever logs it.
-//	O2  Each history is without a hole: the next record continues the epoch, or
+//	O1  Agreement: a zxid stands for one transaction, on every server that logs it.
+//	O2  Each history is without a gap: the next record continues the epoch, or
 //	    is the first of a later one.
 //	O3  Total order: what serving servers show are beginnings of one sequence.
 //	O4  One server is established as the leader of an epoch.
@@ -200,7 +200,7 @@ func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
 	return nil
 }
 
-// Truncate says that the end of a server's history is being cut off behind
+// Truncate says that the end of a server's history is truncated behind
 // zxid. It does not serve.
 func (o *Order) Truncate(id quorum.ID, zxid zk.Zxid) error {
 	s := o.server(id)
@@ -240,7 +240,7 @@ func (s *standing) replace(history []zk.Zxid) {
 	s.serving = false
 }
 
-// has says whether a history can end at zxid.
+// has reports whether a history can end at zxid.
 func (s *standing) has(zxid zk.Zxid) bool {
 	n := s.upTo(zxid)
 	return zxid == 0 || n > 0 && s.history[n-1] == zxid
@@ -315,7 +315,7 @@ func (o *Order) showOne(id quorum.ID, at int, zxid zk.Zxid) error {
 // Leave says that a server does not serve any more.
 func (o *Order) Leave(id quorum.ID) { o.server(id).serving = false }
 
-// Equal says whether the servers have all shown the whole sequence.
+// Equal reports whether the servers have all shown the whole sequence.
 func (o *Order) Equal(ids ...quorum.ID) error {
 	for _, id := range ids {
 		if s := o.server(id); !s.serving || s.shown != len(o.shown) {

@@ -29,7 +29,7 @@ func TestOrder(t *testing.T) {
 		{"a server does not serve", three + "leave 3\nequal 0", "O3"},
 		{"two transactions of one zxid", three + "append 1 1.3\nappend 2 1.3x", "O1"},
 		{"a zxid given again after a crash", three + "append 1 1.3\nrecover 1 1.2\nappend 1 1.3x", "O1"},
-		{"a hole in a log", three + "append 1 1.4", "O2"},
+		{"a gap in a log", three + "append 1 1.4", "O2"},
 		{"an epoch begins at 2", three + "append 1 2.2", "O2"},
 		{"a record of an older epoch", three + "append 1 2.1\nappend 1 1.3", "O2"},
 		{"the same record twice", three + "append 1 1.2", "O2"},
@@ -44,7 +44,7 @@ func TestOrder(t *testing.T) {
 		{"a cut that a crash undoes before it is durable", three + "append 1 1.3\ndurable 1 1.3\ntruncate 1 1.2\nrecover 1 1.3", ""},
 		{"a cut that a crash undoes later", three + "append 1 1.3\ndurable 1 1.3\ntruncate 1 1.2\ndurable 1 1.2\nrecover 1 1.3", "O2"},
 		{"divergence", three + "append 1 1.3\nappend 2 1.3\ndurable 1 1.3\ndurable 2 1.3\nshow 1 1.3\nleave 3\nappend 3 2.1\nserve 3 2 2.1", "O3"},
-		{"a hole that only the others show", three +
+		{"a gap that only the others show", three +
 			"append 1 1.3 1.4\nappend 2 1.3 1.4\ndurable 1 1.4\ndurable 2 1.4\nshow 1 1.4\nappend 3 2.1\nshow 3 2.1", "O3"},
 		{"shows what it has not", three + "show 2 1.3", "O3"},
 		{"shows and does not serve", three + "leave 2\nshow 2 1.2", "O3"},
@@ -53,7 +53,7 @@ func TestOrder(t *testing.T) {
 		{"a leader twice", three + "leave 1\nlead 1 1 1.2", ""},
 		{"a leader lost what was shown", three + "append 1 1.3\nappend 2 1.3\ndurable 1 1.3\ndurable 2 1.3\nshow 1 1.3\nlead 3 2 1.2", "O5"},
 		{"a leader without what nobody has shown", three + "append 1 1.3\nlead 3 2 1.2", ""},
-		{"a deposed leader that has not heard of it", three + "append 2 2.1\nappend 3 2.1\ndurable 2 2.1\ndurable 3 2.1\nlead 2 2 2.1\nlead 1 1 1.2", ""},
+		{"a deposed leader that has not learned of it", three + "append 2 2.1\nappend 3 2.1\ndurable 2 2.1\ndurable 3 2.1\nlead 2 2 2.1\nlead 1 1 1.2", ""},
 		{"shown on one disk", three + "append 1 1.3\ndurable 1 1.3\nshow 1 1.3", "O6"},
 		{"shown by acks of a disk that was damaged since", three +
 			"append 1 1.3\nappend 2 1.3\ndurable 2 1.3\ndamaged 2\nrecover 2 0.0\ndurable 1 1.3\nshow 1 1.3", ""},

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// call is one request and the place of its result. Whoever completes it owns
+// call is one request and the place of its result. The one that completes it owns
 // the result until wake; after wake it belongs to the caller.
 type call struct {
 	clientsession.Call
@@ -110,15 +110,15 @@ func (c *call) wait(ctx context.Context, client *Client) error {
 	return c.err
 }
 
-// submit sends a call, or makes it wait for a connection. Room is not asked
-// for: see submitWhenRoom.
+// submit sends a call, or makes it wait for a connection. Space is not asked
+// for: see submitWhenSpace.
 func (c *Client) submit(call *call) {
 	c.post(clientsession.Event{Kind: clientsession.Submit, Call: &call.Call})
 }
 
-// submitWhenRoom submits a call as soon as there is room for it. The error is
+// submitWhenSpace submits a call as soon as there is space for it. The error is
 // the context's.
-func (c *Client) submitWhenRoom(ctx context.Context, call *call) error {
+func (c *Client) submitWhenSpace(ctx context.Context, call *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -130,13 +130,13 @@ func (c *Client) submitWhenRoom(ctx context.Context, call *call) error {
 			c.mu.Unlock()
 			return nil
 		}
-		if c.room == nil {
-			c.room = make(chan struct{})
+		if c.space == nil {
+			c.space = make(chan struct{})
 		}
-		room := c.room
+		space := c.space
 		c.mu.Unlock()
 		select {
-		case <-room:
+		case <-space:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -159,7 +159,7 @@ func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, 
 	}
 	for lost := 0; ; {
 		call := c.newCall(r, w)
-		if err := c.submitWhenRoom(ctx, call); err != nil {
+		if err := c.submitWhenSpace(ctx, call); err != nil {
 			c.release(call)
 			return zk.Result{}, &Error{r.Op, shown, err, NotApplied}
 		}
@@ -199,7 +199,7 @@ type Future struct {
 // goes to the next server. So wait for what must have happened before. Path is
 // relative to the chroot as everywhere and is not checked here. Requests that
 // arm watches or belong to the session itself have their own methods and are
-// refused. ctx bounds the wait for room, see Options.InFlightMax. r and what it
+// refused. ctx bounds the wait for space, see Options.InFlightMax. r and what it
 // refers to must not change until the result is there.
 func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 	shown := r.Path
@@ -212,7 +212,7 @@ func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 	}
 	c.mapRequest(&r)
 	call := c.newCall(&r, nil)
-	if err := c.submitWhenRoom(ctx, call); err != nil {
+	if err := c.submitWhenSpace(ctx, call); err != nil {
 		c.release(call)
 		return nil, &Error{r.Op, shown, err, NotApplied}
 	}

@@ -28,12 +28,12 @@ type Client struct {
 	names       map[string]string   // of each address last resolved, for TLS
 	link        *link               // being dialled or in use
 	timerMs     int64               // when the timer goroutine wakes
-	room        chan struct{}       // closed when there is room for another request; nil if nobody waits
+	space       chan struct{}       // closed when there is space for another request; nil if nobody waits
 	subscribers []*Subscription
 	err         error // why the session has ended
 	cause       error // why the last attempt to reach a server has failed
 
-	kick   chan struct{} // one element: the timer is to be set anew
+	kick   chan struct{} // one element: the timer is to be set again
 	done   chan struct{} // closed at the session's end
 	ctx    context.Context
 	cancel context.CancelFunc // of dials and look-ups

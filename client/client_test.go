@@ -302,7 +302,7 @@ func TestAReaderThatIsBehindIsToldOfTheGap(t *testing.T) {
 	})
 }
 
-func TestRequestsWaitForRoom(t *testing.T) {
+func TestRequestsWaitForSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{script: func(_ *fakeConn, r *zk.Request) bool { return r.Op == zk.OpGetData }}
 		c := f.start(t, func(o *Options) { o.InFlightMax = 3 })

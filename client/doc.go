@@ -2,7 +2,7 @@
 //
 // A Client is one session. It finds a server, attaches, pings, finds another
 // server when the connection is lost, attaches to the same session again, and
-// sets its watches and credentials anew. Every request is a method with a
+// sets its watches and credentials again. Every request is a method with a
 // context; any number of goroutines may call at once, and what they send goes
 // out together in few writes.
 //
@@ -13,7 +13,7 @@
 //
 // What always holds:
 //
-//	A1  A failed request is an *Error that says whether it was applied, was not,
+//	A1  A failed request is an *Error that reports whether it was applied, was not,
 //	    or may have been (Outcome). errors.Is finds the zk.Code within.
 //	A2  What can be repeated without harm is: a method whose request was lost
 //	    with its connection and surely not applied waits for the next connection

@@ -56,7 +56,7 @@ func TestWriteThatWasNotAppliedIsNotSent(t *testing.T) {
 }
 
 // TestNoCallOutlivesTheSession fills the buffer of a server that reads no more.
-// A call that waits for room then, and one that comes later, must end with the
+// A call that waits for space then, and one that comes later, must end with the
 // session.
 func TestNoCallOutlivesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestNoCallOutlivesTheSession(t *testing.T) {
 		}()
 		synctest.Wait()
 		if c.mu.Lock(); !c.full() {
-			t.Error("there is room")
+			t.Error("there is space")
 		}
 		c.mu.Unlock()
 		c.Detach()

@@ -123,7 +123,7 @@ const drainWait = time.Second
 
 // write sends what the machine put out, all that has gathered in one write. It
 // ends with the link, and then takes no further batch. A failed write is not the end yet: the server may have
-// answered much before it went away, and whoever forgets those answers has
+// answered much before it went away, and the one that forgets those answers has
 // unknown outcomes in their place. So the end is the reader's to find.
 func (l *link) write() {
 	var spare []byte
@@ -185,7 +185,7 @@ func (l *link) fill() error {
 		l.start, l.end = 0, l.end-l.start
 	}
 	if l.end == 0 && len(l.buffer) > spareBytesMax {
-		l.buffer = make([]byte, readBufferBytes) // a large reply is no reason to keep its room
+		l.buffer = make([]byte, readBufferBytes) // a large reply is no reason to keep its space
 	}
 	if l.end == len(l.buffer) {
 		grown := make([]byte, 2*len(l.buffer))

@@ -26,9 +26,9 @@ func (c *Client) stepAtOnce(e clientsession.Event, ready *[]*call) {
 	if c.machine.WakeMs() < c.timerMs {
 		signal(c.kick)
 	}
-	if c.room != nil && !c.full() {
-		close(c.room)
-		c.room = nil
+	if c.space != nil && !c.full() {
+		close(c.space)
+		c.space = nil
 	}
 }
 
@@ -72,7 +72,7 @@ func (c *Client) carryOut(e *clientsession.Effect, ready *[]*call) {
 	}
 }
 
-// full tells whether another request has to wait. Client.mu is held.
+// full reports whether another request has to wait. Client.mu is held.
 func (c *Client) full() bool {
 	return c.machine.Backlog() >= c.options.InFlightMax || c.link != nil && len(c.link.out) > outBytesMax
 }

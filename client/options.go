@@ -24,7 +24,7 @@ type Options struct {
 	// that is gone. Nil is a new session.
 	Resume *Session
 
-	// AllowReadOnly lets the client use a server that is cut off from its
+	// AllowReadOnly lets the client use a server that is partitioned from its
 	// quorum, while no other answers. Writes fail with zk.ErrNotReadOnly there.
 	AllowReadOnly bool
 
@@ -39,7 +39,7 @@ type Options struct {
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Resolver looks names up; nil is net.DefaultResolver. Names are looked up
-	// anew for each round of attempts.
+	// again for each round of attempts.
 	Resolver *net.Resolver
 
 	// ConnectTimeout bounds the attempt to reach one server, handshake included.
@@ -60,7 +60,7 @@ type Options struct {
 	ReplyBytesMax int
 
 	// InFlightMax is how many requests may wait for a server at once; further
-	// callers wait for room. 0 is 4096.
+	// callers wait for space. 0 is 4096.
 	InFlightMax int
 
 	// WatchQueue is how many events a persistent watch keeps for a reader that

@@ -143,7 +143,7 @@ func requestBytes(r *zk.Request) int {
 	return n
 }
 
-// isCode tells whether err is, or wraps, a code.
+// isCode reports whether err is, or wraps, a code.
 func isCode(err error, code zk.Code) bool { return err != nil && errors.Is(err, code) }
 
 func isLoss(err error) bool { return errors.Is(err, zk.ErrConnectionLoss) }

@@ -14,7 +14,7 @@ import (
 // CreateProtected is Create that survives a lost reply (K01, CURATOR-498). The
 // name gets a prefix that nobody else has, "_c_" and an id and "-" as Curator's
 // protection gives it; when the outcome is unknown, the znode is looked for by
-// that prefix once there is a connection again, and created anew only if it is
+// that prefix once there is a connection again, and created again only if it is
 // not there. When ctx ends first, the error's outcome is Unknown and the znode
 // may be there: prefix, also returned with an error, finds it with
 // FindProtected.

@@ -43,7 +43,7 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, zk.Stat, *Watch
 	return r.Data, r.Stat, w, nil
 }
 
-// Exists tells whether a znode exists, and its stat if it does.
+// Exists reports whether a znode exists, and its stat if it does.
 func (c *Client) Exists(ctx context.Context, path string) (zk.Stat, bool, error) {
 	r, err := c.read(ctx, zk.OpExists, path)
 	return existing(r, err)
@@ -110,7 +110,7 @@ func (c *Client) Ephemerals(ctx context.Context, prefix string) ([]string, error
 	return c.inChroot(r.Children), err
 }
 
-// Sync waits until the server in use has caught up with its leader. Reads that
+// Sync waits until the server in use has synchronized with its leader. Reads that
 // start after it see all that was committed before it.
 func (c *Client) Sync(ctx context.Context, path string) error {
 	_, err := c.read(ctx, zk.OpSync, path)

@@ -301,7 +301,7 @@ func (s *simSlot) awaitWatch(w *simWatch) {
 	s.r.events.Add(1)
 }
 
-// last writes once more when all is well again, which must succeed in time.
+// last writes again when all is well again, which must succeed in time.
 func (s *simSlot) last() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

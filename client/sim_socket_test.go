@@ -11,12 +11,12 @@ import (
 )
 
 // simPipe is one direction of a simulated connection: bytes arrive in order,
-// late and in pieces, no more than its room ahead of the reader. When it is cut,
+// late and in pieces, no more than its space ahead of the reader. When it is cut,
 // any part of what is under way still arrives, or nothing does.
 type simPipe struct {
 	rng     *rand.Rand
 	delayMs int
-	room    int
+	space   int
 
 	mu       sync.Mutex
 	arrived  []byte
@@ -30,10 +30,10 @@ type simPipe struct {
 	changed  chan struct{}
 }
 
-const simRoom = 32 << 10
+const simSpace = 32 << 10
 
 func newSimPipe(rng *rand.Rand, delayMs int) *simPipe {
-	return &simPipe{rng: rng, delayMs: delayMs, room: simRoom, changed: make(chan struct{})}
+	return &simPipe{rng: rng, delayMs: delayMs, space: simSpace, changed: make(chan struct{})}
 }
 
 // tell wakes the waiters. The mutex is held.
@@ -42,7 +42,7 @@ func (p *simPipe) tell() {
 	p.changed = make(chan struct{})
 }
 
-// write puts b on its way, in pieces, as there is room.
+// write puts b on its way, in pieces, as there is space.
 func (p *simPipe) write(b []byte) (int, error) {
 	written := 0
 	p.mu.Lock()
@@ -51,7 +51,7 @@ func (p *simPipe) write(b []byte) (int, error) {
 		if p.closed != nil {
 			return written, p.closed
 		}
-		n := min(len(b)-written, p.room-len(p.arrived)-p.flying)
+		n := min(len(b)-written, p.space-len(p.arrived)-p.flying)
 		if n <= 0 {
 			changed := p.changed
 			p.mu.Unlock()

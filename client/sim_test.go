@@ -29,18 +29,19 @@ var (
 // that are ready at one instant is the scheduler's, so that a seed that has failed
 // may need a few runs to fail again.
 //
-// What is explored, in the 2 to 7 virtual seconds that a run has trouble: 1 to 3 servers, 2 to 4
-// programs with three workers each, one of which may only read, which set, create (plain, ephemeral,
-// protected, in pipelines), delete, change several znodes at once, read, watch
-// once and for good, give up requests, move to other servers, close, detach and
-// resume; bytes that come late and in pieces; connections that break anywhere in
-// what is under way, of either direction, that lose everything without a word,
-// in one direction or both, and that take their time to close; writes that
-// arrive after their client has given the connection up; servers that refuse,
-// that do not answer a dial, that accept and say nothing, read nothing, write
-// nothing, are cut off from their leader and answer pings and reads only, for longer than
-// a session lasts too; replies out of order, cut off, too short, too long, of
-// negative or boundless length, to nobody, and events that are none.
+// What is explored, in the 2 to 7 virtual seconds that a run has trouble: 1 to 3
+// servers, 2 to 4 programs with three workers each, one of which may only read,
+// which set, create (plain, ephemeral, protected, in pipelines), delete, change
+// several znodes at once, read, watch once and for good, give up requests, move
+// to other servers, close, detach and resume; bytes that come late and in pieces;
+// connections that break anywhere in what is under way, of either direction, that
+// lose everything without a word, in one direction or both, and that take their
+// time to close; writes that arrive after their client has given the connection
+// up; servers that refuse, that do not answer a dial, that accept and say
+// nothing, read nothing, write nothing, are partitioned from their leader and
+// answer pings and reads only, for longer than a session lasts too; replies out
+// of order, truncated, too short, too long, of negative or boundless length, to
+// nobody, and events that are none.
 //
 // What is judged: a request reported as not applied is never in the log of the
 // servers, one reported as applied is there once, and one of unknown fate at

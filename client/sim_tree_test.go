@@ -133,7 +133,7 @@ func (e *simEnsemble) closeSession(id zk.SessionID) {
 	delete(e.sessions, id)
 }
 
-// expire ends the sessions of which nothing was heard.
+// expire ends the sessions of which nothing was received.
 func (e *simEnsemble) expire() {
 	e.mu.Lock()
 	var over []zk.SessionID

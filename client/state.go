@@ -14,7 +14,7 @@ const (
 	Connecting = clientsession.Connecting
 	// Connected: attached to a server.
 	Connected = clientsession.Connected
-	// ReadOnly: attached to a server that is cut off from its quorum.
+	// ReadOnly: attached to a server that is partitioned from its quorum.
 	ReadOnly = clientsession.ReadOnly
 	// Suspended: attached to no server; the session may live on.
 	Suspended = clientsession.Suspended
@@ -75,7 +75,7 @@ func (s *Subscription) Close() {
 	}
 }
 
-// put adds an event, in place of the oldest if there is no room. Client.mu is
+// put adds an event, in place of the oldest if there is no space. Client.mu is
 // held, so nobody else puts.
 func (s *Subscription) put(event SessionEvent) {
 	for {

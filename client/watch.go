@@ -8,14 +8,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Watch is a wish to be told about a path.
+// Watch is a request to be told about a path.
 //
 // A watch of one shot (GetW, ExistsW, ChildrenW) delivers one event, and then
 // its channel is closed. A persistent watch delivers events until it is closed,
 // removed, or the session ends.
 //
 // An event of type zk.EventNone on a persistent watch says that events may be
-// missing at this point: the client was attached to a server anew, or the
+// missing at this point: the client was attached to a server again, or the
 // reader was too far behind. Read again what you watch; everything that changes
 // after that is told.
 type Watch struct {
@@ -143,7 +143,7 @@ func (c *Client) RemoveWatches(ctx context.Context, path string, t zk.WatcherTyp
 	return err
 }
 
-// HasWatches tells whether the server holds a watch of this client of a type at
+// HasWatches reports whether the server holds a watch of this client of a type at
 // path.
 func (c *Client) HasWatches(ctx context.Context, path string, t zk.WatcherType) (bool, error) {
 	r := zk.Request{Op: zk.OpCheckWatches, Path: c.absolute(path), Watcher: t}

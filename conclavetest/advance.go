@@ -9,7 +9,7 @@ import (
 )
 
 // Advance moves the clock of the servers. They see every part of it: those that
-// hear each other go on hearing each other, and those that are cut off miss each
+// reach each other go on reaching each other, and those that are partitioned miss each
 // other. Sessions of Client stay alive; all others are silent meanwhile, and
 // expire when their timeout has passed. A minute takes a quarter of a second or
 // so.
@@ -31,10 +31,10 @@ func (e *Ensemble) Advance(d time.Duration) {
 }
 
 // pulseTime bounds the wait for one pulse, by the real clock: after it the
-// servers are taken not to hear each other.
+// servers are taken not to reach each other.
 const pulseTime = 100 * time.Millisecond
 
-// pulse waits until the leader and its learners have heard each other since the
+// pulse waits until the leader and its learners have reached each other since the
 // clock was moved, if there is a leader and enough of them are there.
 func (e *Ensemble) pulse() {
 	from := e.clock.Now().Millis()
@@ -43,13 +43,13 @@ func (e *Ensemble) pulse() {
 		if leader == 0 && !e.mayElect() {
 			return
 		}
-		if leader != 0 && e.heard(leader, from) {
+		if leader != 0 && e.inTouch(leader, from) {
 			return
 		}
 	}
 }
 
-// mayElect tells whether enough servers run to elect one.
+// mayElect reports whether enough servers run to elect one.
 func (e *Ensemble) mayElect() bool {
 	running := 0
 	for id := 1; id <= e.opts.servers; id++ {
@@ -60,9 +60,9 @@ func (e *Ensemble) mayElect() bool {
 	return 2*running > e.opts.servers
 }
 
-// heard tells whether a leader and those near it have heard each other since
+// inTouch reports whether a leader and those near it have reached each other since
 // then, by their clock.
-func (e *Ensemble) heard(leader int, fromMs int64) bool {
+func (e *Ensemble) inTouch(leader int, fromMs int64) bool {
 	for _, s := range e.near(leader) {
 		st := s.Status()
 		switch st.Mode {
@@ -86,12 +86,12 @@ func (e *Ensemble) heard(leader int, fromMs int64) bool {
 	return true
 }
 
-// reaches tells whether two running servers hear each other.
+// reaches reports whether two running servers reach each other.
 func (e *Ensemble) reaches(a, b int) bool {
 	return e.local.Server(b) != nil && !e.cuts[[2]int{min(a, b), max(a, b)}]
 }
 
-// keepAliveEvery is how far the clock is moved until clients must be heard.
+// keepAliveEvery is how far the clock is moved until clients must be received.
 func (e *Ensemble) keepAliveEvery() time.Duration {
 	every := time.Duration(1<<63 - 1)
 	for _, c := range e.clients {
@@ -102,7 +102,7 @@ func (e *Ensemble) keepAliveEvery() time.Duration {
 	return every
 }
 
-// keepAlive has the servers hear from the clients of Client. One that is not
+// keepAlive has the servers receive from the clients of Client. One that is not
 // connected is left alone: its session may expire.
 func (e *Ensemble) keepAlive() {
 	for _, c := range e.clients {

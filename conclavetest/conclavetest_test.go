@@ -81,7 +81,7 @@ func TestObserversServeWithoutAVote(t *testing.T) {
 	e.WaitSynced()
 }
 
-// A leader that is cut off from the others is replaced, and what they do
+// A leader that is partitioned from the others is replaced, and what they do
 // meanwhile it learns when the cut is healed.
 func TestCutLeaderIsReplacedAndComesBack(t *testing.T) {
 	e := Start(t)
@@ -126,7 +126,7 @@ func TestExpiredSessionLosesItsEphemeralsAndHearsOfIt(t *testing.T) {
 	select {
 	case <-mine.Done():
 	case <-ctx.Done():
-		t.Fatal("the client has not heard that its session expired")
+		t.Fatal("the client has not learned that its session expired")
 	}
 	if err := mine.Err(); !errors.Is(err, zk.ErrSessionExpired) {
 		t.Error(err)

@@ -142,11 +142,11 @@ func (e *Ensemble) Restart(id int) {
 	e.must(e.local.Start(id))
 }
 
-// Cut lets nothing pass between two servers: neither hears that the other is
+// Cut lets nothing pass between two servers: neither learns that the other is
 // gone, until they miss each other (see TickTime).
 func (e *Ensemble) Cut(a, b int) {
 	e.t.Helper()
-	e.journal.note("servers %d and %d are cut off from each other", a, b)
+	e.journal.note("servers %d and %d are partitioned from each other", a, b)
 	e.must(e.local.Cut(a, b))
 	e.cuts[[2]int{min(a, b), max(a, b)}] = true
 }
@@ -159,7 +159,7 @@ func (e *Ensemble) Heal() {
 }
 
 // Leader waits until a server leads and returns its number. While the old leader
-// of an ensemble does not know yet that it is cut off from the others, they may
+// of an ensemble does not know yet that it is partitioned from the others, they may
 // have another one: that is returned then.
 func (e *Ensemble) Leader() int {
 	e.t.Helper()
@@ -171,7 +171,7 @@ func (e *Ensemble) Leader() int {
 	return leader
 }
 
-// WaitSynced waits until every running server that is not cut off from the
+// WaitSynced waits until every running server that is not partitioned from the
 // leader serves, and has all that the leader had committed.
 func (e *Ensemble) WaitSynced() {
 	e.t.Helper()
@@ -194,7 +194,7 @@ func (e *Ensemble) WaitSynced() {
 	})
 }
 
-// near are the running servers that are not cut off from one of them, itself
+// near are the running servers that are not partitioned from one of them, itself
 // too.
 func (e *Ensemble) near(leader int) []*server.Server {
 	var all []*server.Server
@@ -207,8 +207,8 @@ func (e *Ensemble) near(leader int) []*server.Server {
 }
 
 // ExpireSession ends a session as if its client had been silent for its timeout:
-// its ephemerals are gone, and its client hears that it has expired when it asks
-// next. It returns when all servers know that are not cut off.
+// its ephemerals are gone, and its client learns that it has expired when it asks
+// next. It returns when all servers know that are not partitioned.
 func (e *Ensemble) ExpireSession(id zk.SessionID) {
 	e.t.Helper()
 	e.journal.note("session %s expires", id)
@@ -247,7 +247,7 @@ func (e *Ensemble) must(err error) {
 	}
 }
 
-// allServe tells whether every running server serves clients.
+// allServe reports whether every running server serves clients.
 func (e *Ensemble) allServe() bool {
 	for id := 1; id <= e.local.Size(); id++ {
 		if s := e.local.Server(id); s != nil && !s.Serves() {

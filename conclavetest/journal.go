@@ -53,7 +53,7 @@ func (j *journal) add(text string, leader bool) {
 	}
 }
 
-// roleChanged hears from a server's loop.
+// roleChanged is called by a server's loop.
 func (j *journal) roleChanged(id int, role server.Role) {
 	switch role.Mode {
 	case server.ModeLeader:
@@ -65,7 +65,7 @@ func (j *journal) roleChanged(id int, role server.Role) {
 	}
 }
 
-// ended hears of a server that has stopped by itself.
+// ended is called for a server that has stopped by itself.
 func (j *journal) ended(id int, reason error) { j.note("server %d has stopped: %v", id, reason) }
 
 // logger is a server's.

@@ -26,7 +26,7 @@ func onAFollower(t *testing.T, e *Ensemble) (c *client.Client, cut func()) {
 	}
 }
 
-// TestSessionIsNotExpiredWhileItIsProven: a follower that is cut off goes on
+// TestSessionIsNotExpiredWhileItIsProven: a follower that is partitioned goes on
 // answering pings while the others expire the session.
 func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
 	e := Start(t)

@@ -33,7 +33,7 @@ func Servers(n int) Option { return func(o *options) { o.servers = n } }
 // numbered behind the others.
 func Observers(n int) Option { return func(o *options) { o.observers = n } }
 
-// TickTime is the servers' tick; 200 ms is usual. Servers that do not hear each
+// TickTime is the servers' tick; 200 ms is usual. Servers that do not reach each
 // other for five ticks take each other for gone, and a session ends up to half a
 // tick after its timeout.
 func TickTime(d time.Duration) Option { return func(o *options) { o.tick = d } }

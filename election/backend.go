@@ -30,9 +30,9 @@ type Backend interface {
 	// Traits says what this backend promises. It does no I/O.
 	Traits() Traits
 
-	// Acquire waits in line until the claim is granted. It returns an error
-	// only when it could not stay in line. An error may leave the claim
-	// behind, granted or in line, because its answer was lost: the Elector
+	// Acquire waits until the claim is granted. It returns an error
+	// only when it could not stay queued. An error may leave the claim
+	// behind, granted or waiting, because its answer was lost: the Elector
 	// then calls Release with the bare claim before it tries again.
 	Acquire(ctx context.Context, claim Claim) (Grant, error)
 
@@ -41,7 +41,7 @@ type Backend interface {
 	// no; any other error means that nothing is known.
 	Renew(ctx context.Context, grant Grant) (Grant, error)
 
-	// Release gives the claim back, whether granted, in line or unknown to
+	// Release gives the claim back, whether granted, waiting or unknown to
 	// the store. It may be called again after any error, and never touches a
 	// grant of another claim. Only a store that holds nothing of this claim
 	// any more lets it return nil. The Elector gives up after some time; the
@@ -63,7 +63,7 @@ type Traits struct {
 	// without it (an algorithm that may elect two under a partition) says so
 	// here and in its documentation.
 	Exclusive bool
-	// Expires: a holder that is frozen or cut off loses its grant when its
+	// Expires: a holder that is frozen or partitioned loses its grant when its
 	// lease has passed. Without it the grant lasts as long as the process.
 	Expires bool
 	// Line: a View shows the candidates that wait, and Grant.Rival those that
@@ -100,7 +100,7 @@ type Claim struct {
 	// Nonce is random, of 32 hexadecimal digits, and differs between any two
 	// attempts: by it a backend knows what it made itself.
 	Nonce string
-	// Lease is the lease wished for.
+	// Lease is the lease wanted for.
 	Lease time.Duration
 	// Priority is how much this candidate is preferred, 0 to 1000.
 	Priority int
@@ -122,12 +122,12 @@ type Grant struct {
 	// not been sent.
 	Sent Instant
 	// Lease is for how long, counted from Sent, the store keeps others out.
-	// It may be shorter or longer than what was wished for.
+	// It may be shorter or longer than what was wanted for.
 	Lease time.Duration
 	// Lost is closed when the backend learns, without being asked, that the
 	// grant is gone. It may be nil.
 	Lost <-chan struct{}
-	// Rival is the candidate in line that the backend would nominate: the one
+	// Rival is the waiter that the backend would nominate: the one
 	// of the highest priority above that of the claim. Empty when there is
 	// none, or when the backend cannot tell.
 	Rival string
@@ -137,7 +137,7 @@ type Grant struct {
 	// News receives when a renewal would bring news, a Request or a Rival; the
 	// Elector then renews at once. It may be nil.
 	News <-chan struct{}
-	// Ended is why the grant is given back, set in a Grant given to Release
+	// Ended is why the grant is released, set in a Grant given to Release
 	// after a leadership; for the history only.
 	Ended Reason
 	// Files keep the grant as long as anybody has them open. A process that
@@ -147,12 +147,12 @@ type Grant struct {
 
 // Nominator is a Backend that can hand a grant over to a chosen candidate.
 type Nominator interface {
-	// Nominate chooses the candidate in line with this id to lead next, lets
+	// Nominate chooses the waiter with this id to lead next, lets
 	// it warm up, and returns nil when it has said that it is ready. From then
 	// on Release of the grant, and nothing else, elects it before all others,
-	// if it is still in line. A later Nominate replaces it. ErrNoCandidate:
-	// nobody with this id is in line. A candidate that could not warm up is
-	// an error too, and stays in line as it was.
+	// if it is still waiting. A later Nominate replaces it. ErrNoCandidate:
+	// no waiter has this id. A candidate that could not warm up is
+	// an error too, and stays queued as it was.
 	Nominate(ctx context.Context, grant Grant, id string) error
 }
 
@@ -186,12 +186,12 @@ type Request struct {
 type Change struct {
 	Leader string `json:"leader"`
 	Token  Token  `json:"token"`
-	// Since and Until are wall clock times of whoever wrote them, for people
+	// Since and Until are wall clock times of the one that wrote them, for people
 	// only. Until is zero while the leadership lasts.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
 	// Reason is why it ended: the words of Reason, and "expired" for one that
-	// was never given back, whose holder was killed, cut off or frozen.
+	// was never released, whose holder was killed, partitioned or frozen.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -202,10 +202,10 @@ type View struct {
 	Leader string
 	// Token is the token of the leader, or of the last one.
 	Token Token
-	// Since is when the leader was elected, by the wall clock of whoever
+	// Since is when the leader was elected, by the wall clock of the one that
 	// wrote it: for people only. Zero when there is no leader.
 	Since time.Time
-	// Candidates are the ids of those in line, next one first, as far as the
+	// Candidates are the ids of the waiters, next one first, as far as the
 	// backend knows an order. The leader is not among them.
 	Candidates []string
 	// Err is not nil when the election cannot be seen now. The rest is then

@@ -90,7 +90,7 @@ func (r *run) acquire(e elector.Acquire) {
 		}
 		if !r.report(report{event: elector.Acquired{Attempt: e.Attempt, Token: uint64(grant.Token),
 			SentMs: grant.Sent.Millis(), LeaseMs: grant.Lease.Milliseconds()}, grant: grant}) {
-			_ = r.giveBack(grant) // nobody waits for it any more
+			_ = r.returnGrant(grant) // nobody waits for it any more
 		}
 	})
 }
@@ -128,7 +128,7 @@ func (r *run) elect(e elector.Elect) {
 	})
 }
 
-// awaitTold lets OnEvent hear of the leadership before its function begins, so
+// awaitTold lets OnEvent learn of the leadership before its function begins, so
 // that a span or a metric is there; but not for longer than a renewal may take.
 func (t *term) awaitTold(told <-chan struct{}) {
 	timer := time.NewTimer(t.lease / 4)
@@ -169,7 +169,7 @@ func (r *run) watchNews(t *term, news <-chan struct{}) {
 	}
 }
 
-// overOf returns a channel that is closed when the leadership is given back.
+// overOf returns a channel that is closed when the leadership is released.
 func (r *run) overOf(t *term) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -256,7 +256,7 @@ func (r *run) stuck(e elector.Stuck) {
 	}
 }
 
-// release gives an attempt back, again and again until the backend agrees or
+// returnGrant gives an attempt back, again and again until the backend agrees or
 // the time for it is over; then the store expires it.
 func (r *run) release(e elector.Release) {
 	a := r.attempts[e.Attempt]
@@ -266,12 +266,12 @@ func (r *run) release(e elector.Release) {
 	a.cancel()
 	grant := a.grant
 	r.workers.Go(func() {
-		err := r.giveBack(grant)
+		err := r.returnGrant(grant)
 		r.report(report{event: elector.Released{Attempt: e.Attempt}, err: err})
 	})
 }
 
-func (r *run) giveBack(grant Grant) error {
+func (r *run) returnGrant(grant Grant) error {
 	limit := max(r.elector.options.Lease/2, minRelease)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), limit)
 	defer cancel()

@@ -10,12 +10,12 @@
 //	   for clocks that differ in rate, on a clock that counts suspension. Only
 //	   Linux has such a clock; elsewhere a machine that was suspended finds out
 //	   with its next renewal, and the token covers what it did until then.
-//	2  Token grows with every leadership. Whoever is acted upon can refuse
+//	2  Token grows with every leadership. A process that is acted upon can refuse
 //	   an older token, which covers what no deadline can: a request already
 //	   on its way, a function that does not end.
-//	3  The election is given back only after the function has returned.
+//	3  The election is released only after the function has returned.
 //	4  One EventLost follows every EventElected.
-//	5  A leadership is handed over only to a candidate that is in line and has
+//	5  A leadership is handed over only to a candidate that waits and has
 //	   warmed up; until then the leader leads on.
 //	6  A candidate that is not healthy neither campaigns nor leads.
 //
@@ -58,7 +58,7 @@ type Options struct {
 	// ID names this candidate to people: 1 to 200 bytes of UTF-8 without
 	// control characters. Default: host name and process id.
 	ID string
-	// Lease is for how long a leader that is no longer heard of keeps others
+	// Lease is for how long a leader that is no longer learned of keeps others
 	// out: at least Traits.LeaseMin, at most 24 h. Default 10 s, or
 	// Traits.LeaseMin if that is more.
 	Lease time.Duration
@@ -87,9 +87,9 @@ type Options struct {
 	// the function returned an error by itself.
 	Forever bool
 	// Priority is how much this candidate is preferred: a leader hands over to
-	// a candidate in line whose priority is higher than its own, once that one
+	// a waiter whose priority is higher than its own, once that one
 	// has warmed up. 0 to 1000, default 0. Backends whose Traits lack Line do
-	// not heed it.
+	// not honour it.
 	Priority int
 	// Warm makes this candidate ready to lead, caches filled and connections
 	// open. It is called when this candidate is the next to lead by a
@@ -108,7 +108,7 @@ type Options struct {
 	// default a quarter of the lease, one call at a time, and has failed when
 	// it returns an error or takes longer than that. HealthFailures checks
 	// failed in a row, default 3, make the candidate unhealthy: it gives up
-	// its leadership with ReasonUnhealthy, and one that passes mends it.
+	// its leadership with ReasonUnhealthy, and one that passes repairs it.
 	Health         func(context.Context) error
 	HealthEvery    time.Duration
 	HealthFailures int
@@ -167,8 +167,8 @@ func (e *Elector) ID() string { return e.options.ID }
 // Options returns the options in force, defaults filled in.
 func (e *Elector) Options() Options { return e.options }
 
-// Resign asks to end the present leadership and waits until it has been given
-// back or the context ends. Without a leadership it returns ErrNotLeader.
+// Resign asks to end the present leadership and waits until it has been released
+// or the context ends. Without a leadership it returns ErrNotLeader.
 func (e *Elector) Resign(ctx context.Context) error {
 	e.mu.Lock()
 	r := e.run
@@ -179,13 +179,13 @@ func (e *Elector) Resign(ctx context.Context) error {
 	return r.resign(ctx)
 }
 
-// TransferTo hands the present leadership over to the candidate in line with
-// the given id, and waits until this one has been given back or the context
-// ends. This candidate leads on while the other warms up (Options.Warm), and
-// stays the leader if that comes to nothing: ErrNoCandidate says that nobody
-// with this id is in line. Without a leadership it returns ErrNotLeader, also when
-// that ends for another reason before the other is ready, with that reason; and an
-// error that matches errors.ErrUnsupported where the backend cannot hand over.
+// TransferTo hands the present leadership over to the waiter with the given id,
+// and waits until this one has been released or the context ends. This candidate
+// leads on while the other warms up (Options.Warm), and stays the leader if that
+// comes to nothing: ErrNoCandidate says that no waiter has this id. Without a
+// leadership it returns ErrNotLeader, also when that ends for another reason
+// before the other is ready, with that reason; and an error that matches
+// errors.ErrUnsupported where the backend cannot hand over.
 func (e *Elector) TransferTo(ctx context.Context, id string) error {
 	if _, ok := e.backend.(Nominator); !ok {
 		return fmt.Errorf("election %q: hand over on %s: %w", e.name, e.backend.Traits().Name, errors.ErrUnsupported)

@@ -13,7 +13,7 @@ var (
 	// against the holder's will. A Backend returns it, wrapped or not, when
 	// the store said that a grant is gone.
 	ErrLost = errors.New("leadership lost")
-	// ErrPermanent marks failures that no further attempt can mend; see
+	// ErrPermanent marks failures that no further attempt can repair; see
 	// Permanent.
 	ErrPermanent = errors.New("permanent failure")
 	// ErrResigned is the cause of a context that ended because of Resign.
@@ -27,8 +27,8 @@ var (
 	// ErrRunning is returned by Run while another Run of the same Elector has
 	// not returned.
 	ErrRunning = errors.New("this elector is running already")
-	// ErrNoCandidate is returned when nobody with the wanted id is in line.
-	ErrNoCandidate = errors.New("no such candidate is in line")
+	// ErrNoCandidate is returned when nobody with the wanted id waits.
+	ErrNoCandidate = errors.New("no such candidate waits")
 	// ErrNoLeader is returned when a request finds nobody who leads.
 	ErrNoLeader = errors.New("nobody leads")
 	// ErrNoSpace matches failures for want of disk space.
@@ -76,7 +76,7 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // Unwrap returns the last error of the backend.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// Permanent marks an error as one that no further attempt can mend: a damaged
+// Permanent marks an error as one that no further attempt can repair: a damaged
 // state file, a refused name, a missing right. Run returns it instead of
 // trying again.
 func Permanent(err error) error {

@@ -77,7 +77,7 @@ func (r *run) transferNext() {
 }
 
 // endTransfers tells everybody who asked and was not answered that the leadership
-// has ended, and why: a wish outlives no leadership.
+// has ended, and why: a request outlives no leadership.
 func (r *run) endTransfers(why error) {
 	for _, t := range r.transfers {
 		t.answered <- fmt.Errorf("%w any more: %w", ErrNotLeader, why)
@@ -143,17 +143,17 @@ func (r *run) nominated(e elector.Nominated, err error) {
 	r.answerTransfers(r.nomination.to, err)
 }
 
-// heed does what an operator has asked of this leadership, once.
-func (r *run) heed(number uint64) {
+// honour does what an operator has asked of this leadership, once.
+func (r *run) honour(number uint64) {
 	a := r.attempts[number]
 	if a == nil || a.grant.Request == nil || !r.machine.Leads() {
 		return
 	}
 	request := *a.grant.Request
-	if request.Token != 0 && request.Token != a.grant.Token || a.heeded == request {
+	if request.Token != 0 && request.Token != a.grant.Token || a.honoured == request {
 		return
 	}
-	a.heeded = request
+	a.honoured = request
 	if request.Transfer == "" {
 		r.step(elector.Resign{Attempt: number})
 		return

@@ -161,7 +161,7 @@ func (s slow) Release(ctx context.Context, grant election.Grant) error {
 }
 
 // TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext, which begins before the
-// store has said that the one before was given back.
+// store has said that the one before was released.
 func TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext(t *testing.T) {
 	store := slow{newChoosy(), make(chan struct{})}
 	e := elector(t, store, election.Options{ID: "a", Lease: time.Second, Forever: true})
@@ -210,7 +210,7 @@ func (h *halting) Timer(at clock.Instant) clock.Timer {
 	return h.Clock.Timer(at)
 }
 
-// TestHandOverAskedForAsTheRunEndsIsAnswered: the wish is taken, and comes behind
+// TestHandOverAskedForAsTheRunEndsIsAnswered: the request is taken, and comes behind
 // the last report that the loop of Run reads.
 func TestHandOverAskedForAsTheRunEndsIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestHandOverAskedForAsTheRunEndsIsAnswered(t *testing.T) {
 		synctest.Wait() // the release is not answered, and nothing but the loop needs a timer
 		c.halted.Store(true)
 		if err := e.TransferTo(t.Context(), "b"); !errors.Is(err, election.ErrNotLeader) {
-			t.Errorf("of a leadership that is given back: %v", err)
+			t.Errorf("of a leadership that is released: %v", err)
 		}
 		close(store.answer)
 		synctest.Wait() // the last report is there

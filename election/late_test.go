@@ -113,10 +113,10 @@ func TestGrantOfAForgottenAttemptIsGivenBack(t *testing.T) {
 	select {
 	case again := <-d.released:
 		if again != bare || d.holds() != 0 {
-			t.Errorf("claim %s was given back, expected %s; %d are held", again, bare, d.holds())
+			t.Errorf("claim %s was released, expected %s; %d are held", again, bare, d.holds())
 		}
 	case <-time.After(20 * time.Second):
-		t.Errorf("nothing was given back, and %d are held", d.holds())
+		t.Errorf("nothing was released, and %d are held", d.holds())
 	}
 	cancel()
 	<-ended

@@ -31,7 +31,7 @@ func (e Event) level() slog.Level {
 	return slog.LevelDebug
 }
 
-// against tells whether a leadership ended against the will of all.
+// against reports whether a leadership ended against the will of all.
 func against(reason Reason) bool {
 	switch reason {
 	case ReasonExpired, ReasonTaken, ReasonTokenStale, ReasonUnhealthy:

@@ -11,7 +11,7 @@ import (
 // NameBytesMax is the greatest length of the name of an election.
 const NameBytesMax = 200
 
-// ValidateName says whether an election may bear this name: 1 to NameBytesMax
+// ValidateName reports whether an election may bear this name: 1 to NameBytesMax
 // bytes of UTF-8 without control characters, in segments that are parted by
 // single slashes and are neither "." nor "..".
 func ValidateName(name string) error {

@@ -12,7 +12,7 @@ import (
 )
 
 // Run campaigns, runs the function while this candidate leads, and returns
-// when all is over: the function has returned and the election was given back
+// when all is over: the function has returned and the election was released
 // or is left to expire.
 //
 // The function's context ends before anybody else may lead, with the reason as
@@ -26,7 +26,7 @@ import (
 //
 // With Options.Forever only the last two, and an error that the function
 // returned by itself, end it. A panic of the function comes out of Run, after
-// the election was given back.
+// the election was released.
 func (e *Elector) Run(ctx context.Context, function func(context.Context, Leadership) error) error {
 	r := newRun(e, ctx, function)
 	e.mu.Lock()
@@ -76,16 +76,16 @@ type run struct {
 	nomination *nomination // the one that was begun last, nil for none
 
 	mu   sync.Mutex
-	term *term // the present leadership until it is given back
+	term *term // the present leadership until it is released
 	over chan struct{}
 }
 
 // attempt is one campaign: its claim, and the grant when there is one.
 type attempt struct {
-	claim  Claim
-	cancel context.CancelFunc
-	grant  Grant
-	heeded Request // the last request of an operator that was acted upon
+	claim    Claim
+	cancel   context.CancelFunc
+	grant    Grant
+	honoured Request // the last request of an operator that was acted upon
 }
 
 // report is an event for the machine with what the machine does not need.
@@ -152,14 +152,14 @@ func (r *run) loop() {
 	r.teller.close()
 }
 
-// returnLate gives back the grants that came too late for the loop and were put
+// returnLate releases the grants that came too late for the loop and were put
 // where nobody looks any more. No worker is left that could add one.
 func (r *run) returnLate() {
 	for {
 		select {
 		case one := <-r.reports:
 			if _, ok := one.event.(elector.Acquired); ok {
-				_ = r.giveBack(one.grant)
+				_ = r.returnGrant(one.grant)
 			}
 		default:
 			return
@@ -197,11 +197,11 @@ func (r *run) receive(one report) {
 		a := r.attempts[e.Attempt]
 		if a == nil {
 			// The attempt was given up and forgotten before its answer came.
-			r.workers.Go(func() { _ = r.giveBack(one.grant) })
+			r.workers.Go(func() { _ = r.returnGrant(one.grant) })
 			return
 		}
 		a.grant = one.grant
-		defer r.heed(e.Attempt) // an operator may have been faster than Acquire
+		defer r.honour(e.Attempt) // an operator may have been faster than Acquire
 	case elector.AcquireFailed:
 		if e.Final {
 			r.refused = one.err
@@ -216,7 +216,7 @@ func (r *run) receive(one report) {
 			a.grant = one.grant
 			r.tell(Event{Kind: EventRenewed, Attempt: e.Attempt, Remaining: r.remaining()})
 		}
-		defer r.heed(e.Attempt)
+		defer r.honour(e.Attempt)
 	case elector.Transfer:
 		if r.term == nil || r.term.attempt != one.transfer.attempt || r.term.ctx.Err() != nil {
 			one.transfer.answered <- ErrNotLeader // or is about to end: the step would do nothing, or to another
@@ -274,7 +274,7 @@ func (r *run) tellThen(event Event, told chan struct{}) {
 	r.teller.tell(event, told)
 }
 
-// forget drops an attempt that was given back.
+// forget drops an attempt that was released.
 func (r *run) forget(number uint64) {
 	if a := r.attempts[number]; a != nil {
 		a.cancel()
@@ -304,7 +304,7 @@ func (r *run) setTerm(t *term) {
 }
 
 // present returns the attempt of the present leadership, and a channel that is
-// closed when it has been given back: nil when there is none.
+// closed when it has been released: nil when there is none.
 func (r *run) present() (attempt uint64, over <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

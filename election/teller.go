@@ -20,21 +20,21 @@ type teller struct {
 	ended chan struct{}
 
 	mu     sync.Mutex
-	queue  []telling
+	queue  []notification
 	missed int
 	closed bool
 	news   chan struct{} // something to do; of size 1
-	room   chan struct{} // closed and made anew when the queue is no longer full
+	space  chan struct{} // closed and made again when the queue is no longer full
 }
 
-// telling is an event and a channel to be closed when it was told, or nil.
-type telling struct {
+// notification is an event and a channel to be closed when it was told, or nil.
+type notification struct {
 	event Event
 	told  chan struct{}
 }
 
 func newTeller(call func(Event)) *teller {
-	t := &teller{call: call, ended: make(chan struct{}), news: make(chan struct{}, 1), room: make(chan struct{})}
+	t := &teller{call: call, ended: make(chan struct{}), news: make(chan struct{}, 1), space: make(chan struct{})}
 	if call == nil {
 		close(t.ended)
 	} else {
@@ -57,11 +57,11 @@ func (t *teller) tell(event Event, told chan struct{}) {
 		return
 	}
 	event.Missed, t.missed = t.missed, 0
-	t.queue = append(t.queue, telling{event, told})
+	t.queue = append(t.queue, notification{event, told})
 	t.wake()
 }
 
-// repeats says whether a leadership or an attempt can have any number of these.
+// repeats reports whether a leadership or an attempt can have any number of these.
 func (k EventKind) repeats() bool {
 	switch k {
 	case EventRenewed, EventRenewFailed, EventHealthFailed, EventNominated:
@@ -96,7 +96,7 @@ func (t *teller) run() {
 }
 
 // next takes the event that has waited longest.
-func (t *teller) next() (one telling, ok, closed bool) {
+func (t *teller) next() (one notification, ok, closed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
@@ -105,23 +105,23 @@ func (t *teller) next() (one telling, ok, closed bool) {
 	one = t.queue[0]
 	t.queue = t.queue[1:]
 	if len(t.queue) == eventsMax-1 {
-		close(t.room)
-		t.room = make(chan struct{})
+		close(t.space)
+		t.space = make(chan struct{})
 	}
 	return one, true, false
 }
 
-// await returns when there is room for the events of another attempt.
+// await returns when there is space for the events of another attempt.
 func (t *teller) await(ctx context.Context) error {
 	for {
 		t.mu.Lock()
-		full, room := len(t.queue) >= eventsMax, t.room
+		full, space := len(t.queue) >= eventsMax, t.space
 		t.mu.Unlock()
 		if !full {
 			return nil
 		}
 		select {
-		case <-room:
+		case <-space:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

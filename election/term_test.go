@@ -76,7 +76,7 @@ func TestBlockedLogHoldsUpTheNextCampaignAndLosesNoEnd(t *testing.T) {
 		return stood > 10 && stood == before
 	}, 500*time.Millisecond)
 	if stood > 100 {
-		t.Errorf("%d leaderships while nobody heard of the first", stood)
+		t.Errorf("%d leaderships while nobody learned of the first", stood)
 	}
 	close(free)
 	await(t, "leaderships go on", func() bool { return turns.Load() > stood+5 }, time.Millisecond)
@@ -190,7 +190,7 @@ func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
 			return nil
 		}
 		first.Resign()
-		lead.Resign() // what was asked first is heard first
+		lead.Resign() // what was asked first is received first
 		<-ctx.Done()
 		if !errors.Is(context.Cause(ctx), election.ErrResigned) {
 			t.Errorf("ended by %v", context.Cause(ctx))

@@ -25,9 +25,9 @@ type client struct {
 	machine   *clientsession.Machine
 	gone      bool
 	events    []clientsession.Event // that wait for the machine, with the one it works on
-	untilMs   int64                 // it stands still
-	lagMs     int64                 // so much its clock has lost while it stood still
-	stoppedMs int64                 // until then its clock stands still
+	untilMs   int64                 // it stalls
+	lagMs     int64                 // so much its clock has lost while it stalled
+	stoppedMs int64                 // until then its clock stalls
 	wakeMs    int64
 
 	conn    int64 // the machine's number of the connection
@@ -84,7 +84,7 @@ func (c *client) timeoutMs() int64 {
 	return c.w.plan.SessionMs
 }
 
-// later plans something that waits while the client stands still, and is void
+// later plans something that waits while the client stalls, and is void
 // once it is gone.
 func (c *client) later(ms int64, what func()) {
 	c.w.after(ms, func() {
@@ -253,7 +253,7 @@ func (c *client) send(r *zk.Request) {
 	c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: conn}) })
 }
 
-// read takes whole frames, unless the client stands still.
+// read takes whole frames, unless the client stalls.
 func (c *client) read() {
 	if c.untilMs > c.w.nowMs {
 		s := c.stream
@@ -311,7 +311,7 @@ func (c *client) greet(payload []byte) {
 	what := "attached"
 	if c.cutOff = r.ReadOnly; c.cutOff {
 		what = "reads"
-		c.w.tally.CutOff++
+		c.w.tally.Partitioned++
 	}
 	c.w.note(c.node, what, nodeOf(c.server), 0, r.Session.String())
 	c.watches.Connected(c.cutOff)

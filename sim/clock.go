@@ -15,8 +15,8 @@ func (c *clock) mono(nowMs int64) int64 { return c.monoMs + (nowMs-c.atMs)*c.per
 
 func (c *clock) wall(nowMs int64) int64 { return c.wallMs + (nowMs-c.atMs)*c.perMille/1000 }
 
-// settle makes the present the base, before anything is changed.
-func (c *clock) settle(nowMs int64) {
+// rebase makes the present the base, before anything is changed.
+func (c *clock) rebase(nowMs int64) {
 	c.monoMs, c.wallMs, c.atMs = c.mono(nowMs), c.wall(nowMs), nowMs
 }
 

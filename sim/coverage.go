@@ -44,7 +44,7 @@ var unmet = map[string]string{
 	"zab: learner ready COMMIT":               laterOn,
 	"zab: learner ready COMMITANDACTIVATE":    laterOn,
 	"a role ends: illegal message":            broken,
-	"a role ends: hole in proposals":          broken,
+	"a role ends: gap in proposals":           broken,
 	"a role ends: commit of another proposal": broken,
 	"a role ends: old leader":                 vain,
 }

@@ -49,7 +49,7 @@ func TestPairsOfRowsAreCountedOnce(t *testing.T) {
 	}
 }
 
-// Whoever guides twice from one seed makes the same plans.
+// The one that guides twice from one seed makes the same plans.
 func TestAGuideRepeatsItself(t *testing.T) {
 	var traces [2][]uint64
 	for again := range traces {

@@ -138,7 +138,7 @@ func (t *turns) work() {
 	}
 }
 
-// wait leaves a disk without room alone for a while.
+// wait leaves a disk without space alone for a while.
 func (t *turns) wait() {
 	t.busy = true
 	t.p.later(retryMs, func() {
@@ -149,17 +149,17 @@ func (t *turns) wait() {
 	})
 }
 
-// fits tells whether the log has room for a record; if not it must wait, for it
+// fits reports whether the log has space for a record; if not it must wait, for it
 // has its place in the order already.
 func (t *turns) fits(o *operation) bool {
 	if o.Kind != replica.DiskAppend || t.p.w.plan.PreallocBytes == 0 {
 		return true
 	}
 	need := int64(len(o.Payload)) + 16
-	return t.disk.Log().RoomBytes() >= need || t.ready() && !t.full
+	return t.disk.Log().SpaceBytes() >= need || t.ready() && !t.full
 }
 
-// ready takes room for the next records, and tells the replica when there is
+// ready takes space for the next records, and tells the replica when there is
 // none, or some again. It returns false if the process has ended.
 func (t *turns) ready() bool {
 	err := t.disk.Log().Ready()
@@ -175,13 +175,13 @@ func (t *turns) ready() bool {
 			t.p.note("full", 0)
 			t.retry()
 		} else {
-			t.p.note("room", 0)
+			t.p.note("space", 0)
 		}
 	}
 	return true
 }
 
-// retry asks a full disk for room again.
+// retry asks a full disk for space again.
 func (t *turns) retry() {
 	t.p.later(retryMs, func() {
 		if t.full && t.ready() && t.full {
@@ -243,7 +243,7 @@ func (t *turns) done(o *operation, event *replica.Event) {
 }
 
 // fatal is an error of the disk that nobody can go on after: the process ends,
-// and is started again by whoever watches it.
+// and is started again by the one that watches it.
 func (t *turns) fatal(err error) {
 	p := t.p
 	crashed, keep := t.crashed, t.keep

@@ -11,7 +11,7 @@ import (
 type Fault struct {
 	AtMs  int64
 	Kind  FaultKind
-	A, B  int   // servers by their place, from 1 on, or clients; 0 is whoever leads at that moment
+	A, B  int   // servers by their place, from 1 on, or clients; 0 is the leader at that moment
 	ForMs int64 // how long it lasts
 	N     int64 // what else the kind needs
 }
@@ -26,7 +26,7 @@ const (
 	FaultPowerAll                     // all machines at once
 	FaultCrashAtOp                    // A loses power at its Nth operation on the disk from now on
 	FaultCrashEpoch                   // A, or whoever, next notes an epoch: it loses power right behind it, and B starts; its leader goes with it if N is 1 or 2, and it is stopped in order if N is 2
-	FaultPause                        // A's process stands still
+	FaultPause                        // A's process stalls
 	FaultCut                          // nothing goes from A to B
 	FaultCutBoth                      // nor back
 	FaultIsolate                      // A reaches no other server, and is reached by none; if N, the others see their connections break
@@ -35,14 +35,14 @@ const (
 	FaultSlowNet                      // what A sends takes up to N ms
 	FaultSlowDisk                     // each turn of A's disk takes up to N ms
 	FaultFailSync                     // A's next sync fails
-	FaultFullDisk                     // A's disk has no more room
+	FaultFullDisk                     // A's disk has no more space
 	FaultFlip                         // a byte on A's disk changes, then the process is killed
 	FaultWipe                         // A comes back with an empty disk; if N, it meets those that were down, and not those that were up
 	FaultRate                         // A's clock runs at N per mille
 	FaultLeap                         // A's clocks leap N ms ahead
 	FaultWall                         // A's wall clock is set N ms off
 	FaultClientCut                    // client A and server B do not reach each other
-	FaultClientPause                  // client A stands still; if N, its clock, too
+	FaultClientPause                  // client A stalls; if N, its clock, too
 	FaultClientKill                   // client A is gone for good, another comes
 	FaultClientDrop                   // client A's connection breaks
 	FaultReconfig                     // client A asks for another ensemble (reconfig.go); the leader loses power ForMs later, unless that is 0
@@ -52,7 +52,7 @@ const (
 	FaultStrayWrite                   // the same, and has written elsewhere in the file
 	FaultStop                         // A's process is stopped in order: what its disk was given is written
 	FaultRoll                         // all servers are stopped in order and started again, one behind the other
-	FaultDeaf                         // A hears no other server, and goes on speaking
+	FaultDeaf                         // A receives no other server, and goes on speaking
 	FaultForsake                      // the leader's process is killed and comes back at once: forsake.go; if N, only one that writes a snapshot is forsaken
 	FaultMemory                       // A's tree gets what no transaction has made: memory.go
 

@@ -7,7 +7,7 @@ import "github.com/conclave-project/conclave/internal/quorum"
 // and must give it up again.
 type forsaking struct {
 	fault   *Fault
-	leader  *process // that comes back, and brings up
+	leader  *process // that comes back, and synchronizes
 	learner *process // this one
 	release func()   // has the others hear the leader again
 }
@@ -71,7 +71,7 @@ func (t *trouble) without(p, q *process) bool {
 	return p.proposed == nil && p.inForce.Quorum().Enough(rest)
 }
 
-// forsaken is the learner, with the history: its leader is lost, and it hears of no
+// forsaken is the learner, with the history: its leader is lost, and it learns of no
 // other until the others have gone on without it. Later it starts again.
 func (t *trouble) forsaken(p *process) {
 	k := t.forsaking
@@ -121,7 +121,7 @@ func (p *Plan) forsakes(r *random) {
 	if p.Participants < 5 && p.Observers == 0 || p.Participants < 3 || r.oneIn(2) {
 		return
 	}
-	p.SomeSnapshot = r.oneIn(3) // what such a leader has given on cannot be cut off
+	p.SomeSnapshot = r.oneIn(3) // what such a leader has given on cannot be partitioned
 	for atMs := r.between(1000, 4000); atMs < p.WildMs; atMs += r.between(1000, 6000) {
 		p.add(p.draw(r, FaultForsake, atMs))
 	}

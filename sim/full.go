@@ -10,15 +10,15 @@ import (
 // A leader whose disk is full ends no session, and must give way to others that can
 // write (zab-Z10).
 
-// room sees that a leader without room does not lead on while a quorum without it
-// follows it, is within reach and has room, for longer than it takes to hear of that.
-func (o *observer) room(p *process) {
+// space sees that a leader without space does not lead on while a quorum without it
+// follows it, is within reach and has space, for longer than it takes to learn of that.
+func (o *observer) space(p *process) {
 	if !p.leads() || !p.turns.full || !o.others(p) {
 		p.crampedMs = o.w.nowMs
 		return
 	}
 	if ms := o.w.nowMs - p.crampedMs; ms > o.w.plan.SyncMs+2*o.w.plan.TickMs {
-		o.w.fail(&check.Violation{Property: "full", Detail: fmt.Sprintf("leader %v leads on without room on its disk for %d ms, and others could write", p.node, ms)})
+		o.w.fail(&check.Violation{Property: "full", Detail: fmt.Sprintf("leader %v leads on without space on its disk for %d ms, and others could write", p.node, ms)})
 	}
 }
 

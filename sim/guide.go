@@ -79,7 +79,7 @@ func (g *Guide) changeOnce(p *Plan) {
 		}
 	case count == 0:
 		p.Seed = r.next()
-	case pick < 6: // the same once more, soon after
+	case pick < 6: // the same again, soon after
 		f := p.Faults[r.below(count)]
 		f.AtMs += r.between(1, 500)
 		if f.AtMs < p.WildMs {

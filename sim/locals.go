@@ -10,7 +10,7 @@ import (
 )
 
 // Sessions that one server alone knows: all that clients get while the plan says so,
-// and what servers give to clients that come without a session while they are cut off.
+// and what servers give to clients that come without a session while they are partitioned.
 
 // attached is a session that was given to a connection, in a step that is over.
 func (o *observer) attached(p *process, c *port) {
@@ -23,7 +23,7 @@ func (o *observer) attached(p *process, c *port) {
 	if !o.local.Has(c.session) {
 		o.w.tally.Locals++
 	}
-	if gone := c.closing || c.left; !o.w.plan.Local && !p.replica.ReadOnly() && !gone { // for one that goes it was cut off until this step
+	if gone := c.closing || c.left; !o.w.plan.Local && !p.replica.ReadOnly() && !gone { // for one that goes it was partitioned until this step
 		o.w.fail(&check.Violation{Property: "local", Detail: "server " + p.node.String() + " attaches session " + c.session.String() + ", which was never made"})
 	}
 	o.w.fail(o.local.Attached(c.session, p.id, p.life, c.timeoutMs, p.now().MonoMs))
@@ -43,7 +43,7 @@ func (o *observer) upgraded(id zk.SessionID, zxid zk.Zxid) {
 	o.w.fail(o.local.Opened(id))
 }
 
-// refused is what a server that is cut off has answered: no write, and none is done.
+// refused is what a server that is partitioned has answered: no write, and none is done.
 func (o *observer) refused(c *client, req *zk.Request, code zk.Code) error {
 	id, _ := c.machine.Session()
 	if err := o.readOnly.Refused(o.local.Had(id), req, code); err != nil || !req.Op.IsWrite() {
@@ -61,7 +61,7 @@ func (o *observer) locals(p *process, batch []replica.Event) {
 	o.w.fail(o.local.Stepped(p.id, p.life, p.now().MonoMs, p.slackMs(), ticked(batch), has, p.knowsAll))
 }
 
-// local takes a sign of life of a session that is this server's own, for all it knows;
+// local takes a heartbeat of a session that is this server's own, for all it knows;
 // false if it is none. Nobody else is told of it before this server knows better.
 func (s *signs) local(p *process, c *port) bool {
 	o := s.w.watcher
@@ -89,7 +89,7 @@ func (s *signs) connect(p *process, id zk.SessionID) {
 }
 
 // upgraded finds the sessions that were this server's own, and that it knows to be
-// everybody's now: their signs of life are to be told.
+// everybody's now: their heartbeats are to be told.
 func (s *signs) upgraded(p *process) {
 	for id, sure := range s.own[p] {
 		zxid, is := s.w.watcher.upgrades[id]

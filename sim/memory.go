@@ -45,7 +45,7 @@ func (t *trouble) isWrong(z *tree.Tree) bool {
 }
 
 // gapMs is how often a server gives its tree up at most (zab.divergedGapMs): for so
-// long one that has been wrong may go on so, if it is wrong once more.
+// long one that has been wrong may go on so, if it is wrong again.
 const gapMs = 10 * 60_000
 
 // memory draws the damage, from a branch of its own.

@@ -3,7 +3,7 @@ package sim
 import "fmt"
 
 // Mutant is a known bug, put back around a server: at its disk, on its links, in
-// what it hears and in what it says to clients. The code of servers and clients
+// what it receives and in what it says to clients. The code of servers and clients
 // knows nothing of them. A simulator that does not find them proves nothing.
 type Mutant uint8
 
@@ -20,7 +20,7 @@ const (
 	EpochsNotSynced
 	DirsNotSynced
 	SyncErrorIgnored
-	SettledFromMemory
+	DurableFromMemory
 	SnapshotSavedLate
 	OldHistoryKept
 	TreeKept
@@ -82,7 +82,7 @@ const (
 	SnapshotLosesACL
 	ReadErrorIsTheEnd
 
-	// Sessions of one server, servers that are cut off (mutant_local.go).
+	// Sessions of one server, servers that are partitioned (mutant_local.go).
 	ReadOnlyGoesBack
 	ReadOnlyWrites
 	LocalEndsEarly
@@ -105,18 +105,18 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	EpochsNotSynced:   {"epochs-not-synced", "ZOOKEEPER-4311", "the epoch files are not synced"},
 	DirsNotSynced:     {"dirs-not-synced", "ALICE (OSDI 2014)", "names of new files are not synced"},
 	SyncErrorIgnored:  {"sync-error-ignored", "scenario S11, ATC 2020", "the server goes on after a sync that failed"},
-	SettledFromMemory: {"settled-from-memory", "scenario S11, found here", "after a failed sync recovery takes what is in memory for durable"},
+	DurableFromMemory: {"durable-from-memory", "scenario S11, found here", "after a failed sync recovery takes what is in memory for durable"},
 	SnapshotSavedLate: {"snapshot-saved-late", "ZOOKEEPER-3642, 2872", "a leader's state is acknowledged before it is saved"},
 	OldHistoryKept:    {"old-history-kept", "found here", "the history that a SNAP replaces stays, and is fallen back to"},
-	TreeKept:          {"tree-kept", "ZOOKEEPER-2845", "the tree is not read anew when the log is cut"},
+	TreeKept:          {"tree-kept", "ZOOKEEPER-2845", "the tree is not read again when the log is cut"},
 	EmptyDiskVotes:    {"empty-disk-votes", "ZOOKEEPER-261, FAST 2018", "a server that has lost its disk votes"},
 
 	WalkLost:      {"walk-lost", "found here", "a snapshot misses a znode that changed while it was written"},
 	FailureUntold: {"failure-untold", "found here", "nobody is told that a log could not be cut"},
 
-	FullLeaderStays: {"full-leader-stays", "found here", "servers say that they are full: a leader without room leads on, and no session ends"},
+	FullLeaderStays: {"full-leader-stays", "found here", "servers say that they are full: a leader without space leads on, and no session ends"},
 
-	SnapshotOutlivesRole: {"snapshot-outlives-role", "ZOOKEEPER-1549", "a snapshot goes on in the next role, and stays when its end is cut off"},
+	SnapshotOutlivesRole: {"snapshot-outlives-role", "ZOOKEEPER-1549", "a snapshot goes on in the next role, and stays when its end is truncated"},
 
 	DeleteSkipped: {"delete-skipped", "found here", "a replayed delete of what has children is left out"},
 
@@ -138,13 +138,13 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	ObserversCount:        {"observers-count", "zab Z7", "observers are taken for participants"},
 	AddressesKept:         {"addresses-kept", "ZOOKEEPER-2080", "servers look for others where the first configuration has them"},
 	StopKeepsEpoch:        {"stop-keeps-epoch", "found here", "an orderly stop gives up records that wait, and stores the epoch behind them"},
-	OutboxDrops:           {"outbox-drops", "peernet N5", "what a slow peer has no room for is dropped, and its link stays"},
+	OutboxDrops:           {"outbox-drops", "peernet N5", "what a slow peer has no space for is dropped, and its link stays"},
 	LostDiskVotesAtOnce:   {"lost-disk-votes-at-once", "ZOOKEEPER-261", "a participant with db.autocreate comes back with an empty disk while others are down"},
 
 	SessionRevived:     {"session-revived", "scenario N10", "a leader confirms sessions that have ended"},
 	SessionIDsRepeat:   {"session-ids-repeat", "scenario N07", "a server that starts again gives the same session numbers"},
 	SessionsNeverEnd:   {"sessions-never-end", "scenario N07", "a learner reports life of sessions that have gone"},
-	TouchesLost:        {"touches-lost", "ZOOKEEPER-1049", "the signs of life that a learner reports are lost"},
+	TouchesLost:        {"touches-lost", "ZOOKEEPER-1049", "the heartbeats that a learner reports are lost"},
 	RepliesSwapped:     {"replies-swapped", "ZOOKEEPER-1863", "two replies of a connection change places"},
 	ReadPassesWrite:    {"read-passes-write", "scenario K03", "a read is answered before the write in front of it"},
 	WatchLost:          {"watch-lost", "zk-ruby 3", "an event is lost now and then"},
@@ -166,8 +166,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	SentIsNotSent:             {"sent-is-not-sent", "found here", "a client takes what was sent and not answered for not sent"},
 	MultiAppliedHalf:          {"multi-applied-half", "made up", "one server misses the last part of a multi"},
 	SnapshotLosesACL:          {"snapshot-loses-acl", "ZOOKEEPER-4846", "a leader's state comes with an open ACL in place of another"},
-	ReadOnlyGoesBack:          {"read-only-goes-back", "made up", "a server that is cut off takes clients that have seen more than it has"},
-	ReadOnlyWrites:            {"read-only-writes", "made up", "a server that is cut off acknowledges writes"},
+	ReadOnlyGoesBack:          {"read-only-goes-back", "made up", "a server that is partitioned takes clients that have seen more than it has"},
+	ReadOnlyWrites:            {"read-only-writes", "made up", "a server that is partitioned acknowledges writes"},
 	LocalEndsEarly:            {"local-ends-early", "made up", "a server promises a session of its own twice the time that it gives"},
 
 	TimeoutsMixed:   {"timeouts-mixed", "made up", "a learner reports all sessions with the timeout of the first of them"},
@@ -208,5 +208,5 @@ func (m *Mutant) UnmarshalText(text []byte) error {
 	return fmt.Errorf("no mutant is called %q", text)
 }
 
-// is tells whether a run has a mutant.
+// is reports whether a run has a mutant.
 func (w *world) is(m Mutant) bool { return w.plan.Mutant == m }

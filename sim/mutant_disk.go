@@ -88,7 +88,7 @@ func (p *process) mutateFS(fsys vfs.FS) vfs.FS {
 		return &lying{FS: fsys, blind: true}
 	case ReadErrorIsTheEnd:
 		return deaf{fsys}
-	case SettledFromMemory:
+	case DurableFromMemory:
 		return &lying{FS: fsys, unwritten: named("log.")}
 	}
 	return fsys

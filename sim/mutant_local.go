@@ -22,7 +22,7 @@ func (p *process) mutateConnected(r *wire.ConnectResponse) *wire.ConnectResponse
 	return &twin
 }
 
-// mutateAnswer is what a mutant that is cut off answers to a write.
+// mutateAnswer is what a mutant that is partitioned answers to a write.
 func (p *process) mutateAnswer(h wire.ReplyHeader, r *zk.Result) (wire.ReplyHeader, *zk.Result) {
 	if p.w.is(ReadOnlyWrites) && h.Code == zk.ErrNotReadOnly && p.replica.ReadOnly() {
 		h.Code, r = zk.OK, &zk.Result{Op: zk.OpPing}

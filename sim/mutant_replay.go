@@ -11,7 +11,7 @@ import (
 )
 
 // mutateFound is what a mutant makes of its disk: the snapshot and the log are
-// read once more, and replayed as it does.
+// read again, and replayed as it does.
 func (p *process) mutateFound(disk *replicadisk.Disk, found *replicadisk.Found) {
 	if !p.w.is(DeleteSkipped) && !p.w.is(WalkLost) || found.Store.Snapshot.Name == "" {
 		return

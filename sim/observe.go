@@ -36,7 +36,7 @@ type observer struct {
 	lines     *lines
 }
 
-// record is a transaction as a value, by its zxid: whoever logs it logs the same.
+// record is a transaction as a value, by its zxid: every server that logs it logs the same.
 type record struct {
 	header zk.TxnHeader
 	txn    zk.Txn
@@ -127,7 +127,7 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	}
 	o.signs.stepped(p, batch, effects)
 	o.ended(p, batch)
-	o.room(p)
+	o.space(p)
 	o.locals(p, batch)
 }
 

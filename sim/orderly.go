@@ -3,7 +3,7 @@ package sim
 import "github.com/conclave-project/conclave/zk"
 
 // stop ends the process in order: what its disk was given is written, as far as there
-// is room; then everybody hears that it is gone.
+// is space; then everybody learns that it is gone.
 func (p *process) stop() {
 	if !p.up {
 		return

@@ -148,8 +148,8 @@ func (p *process) deliver() {
 	p.inFlight = p.inFlight[:0]
 }
 
-// bury forgets the connections that have ended.
-func (p *process) bury(batch []replica.Event) {
+// remove forgets the connections that have ended.
+func (p *process) remove(batch []replica.Event) {
 	for i := range batch {
 		if batch[i].Kind == replica.EventDisconnect {
 			delete(p.ports, batch[i].Conn)

@@ -32,7 +32,7 @@ type process struct {
 	fs     *vfs.Faulty
 
 	up        bool
-	crampedMs int64 // leading without room since then, or not at all
+	crampedMs int64 // leading without space since then, or not at all
 	life      int   // grows with every start and end: what was planned for an older one is void
 	patientMs int64 // it need end no session before, after a pause
 	steppedMs int64 // when it has stepped last in this life, on its own clock; 0 not yet
@@ -183,7 +183,7 @@ func (p *process) recover() (*replicadisk.Disk, *replicadisk.Found, error) {
 	return disk, found, nil
 }
 
-// refused is a server that does not start. A full disk may have room later; one
+// refused is a server that does not start. A full disk may have space later; one
 // that is damaged is emptied, as an operator is told to.
 func (p *process) refused(err error) {
 	p.w.note(p.node, "refuses", 0, 0, err.Error())
@@ -222,7 +222,7 @@ func (p *process) later(ms int64, what func()) {
 	})
 }
 
-// awake plans something that a process which stands still does not do.
+// awake plans something that a process which stalls does not do.
 func (p *process) awake(ms int64, what func()) {
 	p.later(ms, func() {
 		if p.untilMs > p.w.nowMs {
@@ -305,7 +305,7 @@ func (p *process) step() {
 	p.w.watcher.signs.done(p)
 	p.haunt()
 	p.deliver()
-	p.bury(batch)
+	p.remove(batch)
 	p.maybeSnapshot()
 }
 
@@ -343,7 +343,7 @@ func (p *process) carryOut(effects *replica.Effects) {
 	}
 }
 
-// leads tells whether the server serves as a leader.
+// leads reports whether the server serves as a leader.
 func (p *process) leads() bool {
 	return p.up && p.replica.Serving() && p.replica.Peer().State() == zab.Leading
 }
@@ -389,7 +389,7 @@ func (p *process) loseUnsynced(keep int64) {
 	p.mem = p.mem.CrashClone(int(keep), int64(p.random.next()>>1))
 }
 
-// flow lets go on what a cut has stopped.
+// flow steps down on what a cut has stopped.
 func (p *process) flow() {
 	for _, id := range sortedKeys(p.links) {
 		p.links[id].stream.move()

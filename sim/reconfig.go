@@ -53,7 +53,7 @@ func (p *process) knows(q *process, here func(*ensemble.Member) bool) bool {
 }
 
 // reconfigured carries out what a step has changed about the ensemble, before
-// the disk hears of the record of the change, as server.reconfigure does.
+// the disk learns of the record of the change, as server.reconfigure does.
 func (p *process) reconfigured(e *replica.Ensembles) {
 	if e.Learned != nil {
 		p.proposed = e.Learned
@@ -71,7 +71,7 @@ func (p *process) reconfigured(e *replica.Ensembles) {
 	}
 }
 
-// propose saves a configuration, unless there is no room for its file: then the
+// propose saves a configuration, unless there is no space for its file: then the
 // server goes on, and starts with the older one the next time.
 func (p *process) propose(c *ensemble.Config) {
 	p.proposed = c
@@ -156,7 +156,7 @@ func (t *trouble) changing() bool {
 	return t.w.nowMs < t.changingMs
 }
 
-// direct is what an operator does when all is mended, and again when that does not
+// direct is what an operator does when all is repaired, and again when that does not
 // help: a server that was away while
 // all whom it knew moved, or that waits outside while they do, is given the present
 // configuration, and started with it.
@@ -185,14 +185,14 @@ func (w *world) direct() {
 	}
 }
 
-// counts reports whether one server heeds the votes of another.
+// counts reports whether one server honours the votes of another.
 func (p *process) counts(q *process) bool {
 	return p.inForce.Participants().Has(q.id) || p.proposed != nil && p.proposed.Participants().Has(q.id)
 }
 
 // owed reports whether a server must serve when all is well. One that is not in
 // the ensemble and has promised an epoch above that of the leader, to one that did
-// not come to lead, waits for the next election: for a member the leader makes room
+// not come to lead, waits for the next election: for a member the leader makes space
 // (zab.ReasonNewerPromise), for strangers it does not.
 func (w *world) owed(p *process) bool {
 	leader := w.leader()
@@ -335,7 +335,7 @@ func (p *Plan) allSpares(wanted part) (n int64) {
 // new quorum has is most easily lost then.
 func (t *trouble) reconfigure(f *Fault, c *client) {
 	if c.untilMs > t.w.nowMs || c.machine.State().Final() || t.damagedNow() > 0 {
-		return // it stands still; or who counts on a disk that is lost changes nothing now
+		return // it stalls; or who counts on a disk that is lost changes nothing now
 	}
 	t.w.tally.Asked++
 	t.changingMs = t.w.nowMs + t.w.plan.InitMs + t.w.plan.SyncMs

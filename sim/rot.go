@@ -216,7 +216,7 @@ func (t *trouble) flip(p *process, number uint64, inNewest bool) {
 		return
 	}
 	offset := int64(number >> 8 % uint64(info.Size))
-	if inNewest { // most of it is room that was taken ahead
+	if inNewest { // most of it is space that was taken ahead
 		offset = int64(number >> 8 % uint64(max(writtenBytes(p.mem, name, info.Size), 1)))
 	}
 	t.w.note(p.node, "flip", 0, 0, name)

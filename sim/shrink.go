@@ -2,7 +2,7 @@ package sim
 
 // Shrink makes a failing plan smaller for as long as it fails: whole classes of
 // faults are left out, then halves, quarters and single faults, then clients and
-// servers, then time. Told, if not nil, hears of every plan that is tried. A
+// servers, then time. Told, if not nil, learns of every plan that is tried. A
 // smaller plan may fail in another way; it is as good.
 func Shrink(plan Plan, told func(tried int, smallest Plan)) Report {
 	s := shrinking{best: Run(plan, nil), told: told}

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// signs follows what shows that clients live: from the server that has heard it,
+// signs follows what shows that clients live: from the server that has received it,
 // in the next PING that leaves for the leader, to the step in which the leader
 // takes that. What the servers write into the PING does not count here.
 type signs struct {
@@ -22,11 +22,11 @@ type signs struct {
 	fresh map[*process]kept     // by a learner, in the step that it takes
 }
 
-// kept are sessions of which a learner has a sign of life: true if it must tell
+// kept are sessions of which a learner has a heartbeat: true if it must tell
 // of it, false if it may.
 type kept map[zk.SessionID]bool
 
-// sign is a server that has heard a client.
+// sign is a server that has received a client.
 type sign struct {
 	by, leader *process
 	lives      [2]int // of both
@@ -42,7 +42,7 @@ func newSigns(w *world) *signs {
 	}
 }
 
-// sent is a message that leaves; a learner's PING takes along what was heard.
+// sent is a message that leaves; a learner's PING takes along what was received.
 func (s *signs) sent(l *link, m *zab.Message) {
 	if !l.outgoing || m.Kind != zab.KindPing {
 		return
@@ -80,7 +80,7 @@ func (s *signs) gone(p *process) {
 	delete(s.own, p)
 }
 
-// stepped are the signs of life in a batch, once it is done with: what stands in
+// stepped are the heartbeats in a batch, once it is done with: what stands in
 // it behind a tick came too late for that.
 func (s *signs) stepped(p *process, batch []replica.Event, effects *replica.Effects) {
 	for i := range batch {
@@ -120,7 +120,7 @@ func (s *signs) request(p *process, conn session.ConnID) {
 	}
 }
 
-// sure is a sign of life that counts.
+// sure is a heartbeat that counts.
 func (s *signs) sure(p *process, id zk.SessionID) {
 	if s.maybe(p, id); p.leads() {
 		s.w.watcher.expiry.Alive(p.id, id, p.now().MonoMs)
@@ -147,7 +147,7 @@ func (s *signs) message(p *process, m *zab.Message, over bool) {
 	}
 }
 
-// maybe is what may count as a sign of life.
+// maybe is what may count as a heartbeat.
 func (s *signs) maybe(p *process, id zk.SessionID) {
 	switch {
 	case p.leads():
@@ -164,7 +164,7 @@ func (s *signs) maybe(p *process, id zk.SessionID) {
 	s.fresh[p][id] = false
 }
 
-// undisturbedMs is when a client was heard last, on the clock of a leader: 0 if
+// undisturbedMs is when a client was received last, on the clock of a leader: 0 if
 // trouble may have kept that from the leader.
 func (s *signs) undisturbedMs(leader *process, id zk.SessionID) int64 {
 	h, known := s.heard[id]

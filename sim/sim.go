@@ -15,7 +15,7 @@
 //	            votes.go what it says to others, port.go to clients
 //	client.go   a client's shell; workload.go what it asks for
 //	observe.go  tells the checkers; coverage.go counts what a run has met
-//	settle.go   the end: everything heals, and must come to rest
+//	converge.go  the end: everything heals, and must come to rest
 //	mutant.go   known bugs, put back around a server
 //
 // What always holds: the same plan gives the same trace, on every system. The
@@ -60,7 +60,7 @@ type Tally struct {
 	Asked, Reconfigs                   int // changes of the ensemble: asked for, and in force
 	BadWrites, ReadErrors, Beyond      int
 	Spoilt                             int // trees that were damaged in memory
-	Locals, Upgraded, CutOff           int // sessions of one server, those that became all servers', connections that may only read
+	Locals, Upgraded, Partitioned      int // sessions of one server, those that became all servers', connections that may only read
 }
 
 // add sums up runs.
@@ -75,7 +75,7 @@ func (t *Tally) numbers() []*int {
 	return []*int{
 		&t.Events, &t.Steps, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
 		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost, &t.Asked, &t.Reconfigs,
-		&t.Slow, &t.BadWrites, &t.ReadErrors, &t.Beyond, &t.Spoilt, &t.Locals, &t.Upgraded, &t.CutOff,
+		&t.Slow, &t.BadWrites, &t.ReadErrors, &t.Beyond, &t.Spoilt, &t.Locals, &t.Upgraded, &t.Partitioned,
 	}
 }
 
@@ -116,7 +116,7 @@ func Run(plan Plan, out io.Writer) Report {
 	w.plant()
 	w.until(plan.WildMs, nil)
 	w.wild = false
-	w.settle()
+	w.converge()
 	if w.err == nil && w.tracer.err != nil {
 		w.err = fmt.Errorf("write the trace: %w", w.tracer.err)
 	}
@@ -212,7 +212,7 @@ func (w *world) moment() int64 {
 	return w.moments
 }
 
-// up tells whether a machine has a process that answers.
+// up reports whether a machine has a process that answers.
 func (w *world) up(n node) bool {
 	if n >= firstClient {
 		return true
@@ -255,13 +255,13 @@ func (w *world) unblock(from, to node) {
 	w.flow()
 }
 
-// open tells whether something can go from one to another.
+// open reports whether something can go from one to another.
 func (w *world) open(from, to node) bool { return w.blocked[[2]node{from, to}] == 0 }
 
-// reachable tells whether a connection can be made.
+// reachable reports whether a connection can be made.
 func (w *world) reachable(a, b node) bool { return w.open(a, b) && w.open(b, a) }
 
-// flow lets go on what was stopped.
+// flow steps down on what was stopped.
 func (w *world) flow() {
 	for _, p := range w.servers {
 		p.flow()

@@ -129,7 +129,7 @@ func TestNothingIsLostWhereNothingGoesWrong(t *testing.T) {
 var hunts = map[Mutant][]FaultKind{
 	PromiseForgotten:      {FaultCrashEpoch, FaultPower, FaultPowerAll, FaultIsolate},
 	SyncErrorIgnored:      {FaultFailSync, FaultFailSync, FaultPower, FaultPowerAll},
-	SettledFromMemory:     {FaultFailSync, FaultPower},
+	DurableFromMemory:     {FaultFailSync, FaultPower},
 	SnapshotSavedLate:     {FaultKill, FaultIsolate, FaultPower},
 	OldHistoryKept:        {FaultFlip, FaultWipe, FaultIsolate},
 	TreeKept:              {FaultKill, FaultIsolate, FaultPower},
@@ -164,7 +164,7 @@ func hunt(m Mutant, seed uint64) Plan {
 func (p *Plan) prey(m Mutant) {
 	p.Participants, p.Clients, p.WildMs, p.ThinkMs, p.Depth, p.DiskMs = 3, 5, 20_000, 40, 4, 20
 	p.TickMs, p.InitMs, p.SyncMs, p.SessionMs = 100, 800, 400, 1500
-	if m == SyncWithoutQuorum { // a leader that does not hear of another for long
+	if m == SyncWithoutQuorum { // a leader that does not learn of another for long
 		p.SyncMs, p.InitMs, p.SessionMs, p.FinalizeMs, p.DiskMs = 2000, 2000, 8000, 0, 2
 	}
 	p.ForceSnapshot = m == SnapshotSavedLate || m == OldHistoryKept || m == SnapshotLosesSession || m == SnapshotLosesACL || m == ReconfigNotInSnapshot

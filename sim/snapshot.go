@@ -13,7 +13,7 @@ import (
 )
 
 // walk takes the steps of a snapshot, a while between each two: transactions are
-// applied meanwhile, before and behind where it is. Done hears how it has ended.
+// applied meanwhile, before and behind where it is. Done receives how it has ended.
 func (p *process) walk(mostMs int64, step func() (more bool, err error), done func(error)) {
 	p.awake(p.random.between(0, mostMs), func() {
 		more, err := step()

@@ -16,7 +16,7 @@ type stream struct {
 	fin    bool // behind out
 	moving bool
 	closed bool // nothing is sent or heard here any more
-	broken bool // the connection is no more, and this end has not heard of it
+	broken bool // the connection is no more, and this end has not learned of it
 
 	in      []byte
 	passed  int64 // bytes that have left in
@@ -50,7 +50,7 @@ func (s *stream) send(b []byte) {
 	s.move()
 }
 
-// close ends the connection behind what was sent. This end hears nothing more.
+// close ends the connection behind what was sent. This end receives nothing more.
 func (s *stream) close() {
 	if s.closed || s.fin {
 		return
@@ -102,7 +102,7 @@ func (s *stream) arrive() {
 	}
 }
 
-// lost is the end of a connection, as this end hears of it.
+// lost is the end of a connection, as this end learns of it.
 func (s *stream) lost() {
 	if s.closed {
 		return
@@ -114,7 +114,7 @@ func (s *stream) lost() {
 }
 
 // reset breaks the connection: what is on its way is lost. An end that cannot be
-// reached hears nothing.
+// reached receives nothing.
 func (s *stream) reset() {
 	for _, end := range []*stream{s, s.other} {
 		end.out, end.broken = nil, true

@@ -5,7 +5,7 @@ type trouble struct {
 	w          *world
 	damaged    map[*process]int // servers whose disk may have lost or changed something: their life then
 	mute       *Fault           // of the leader that puts a reconfig in force next
-	epochCrash *Fault           // of whoever notes an epoch next
+	epochCrash *Fault           // of the one that notes an epoch next
 	forsaking  forsaking
 	spoilt     bool  // a server's memory was damaged
 	untilMs    int64 // it has been calm since
@@ -141,14 +141,14 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	case FaultMemory:
 		t.spoil(p)
 	case FaultRate:
-		p.clock.settle(t.w.nowMs)
+		p.clock.rebase(t.w.nowMs)
 		p.clock.perMille = f.N
 	case FaultLeap:
-		p.clock.settle(t.w.nowMs)
+		p.clock.rebase(t.w.nowMs)
 		p.clock.monoMs += f.N
 		p.clock.wallMs += f.N
 	case FaultWall:
-		p.clock.settle(t.w.nowMs)
+		p.clock.rebase(t.w.nowMs)
 		p.clock.wallMs += f.N
 	}
 }
@@ -184,7 +184,7 @@ func (t *trouble) cut(p, q *process, forMs int64) {
 	t.w.after(forMs, func() { t.w.unblock(p.node, q.node) })
 }
 
-// isolate takes a server off the net. Often the others hear of it at once and it
+// isolate takes a server off the net. Often the others learn of it at once and it
 // does not: their connections break, its own seem to be there.
 func (t *trouble) isolate(f *Fault, p *process) {
 	others := func(what func(*process)) {
@@ -266,7 +266,7 @@ func (t *trouble) strikeClient(f *Fault) {
 	case FaultClientPause:
 		endMs := t.w.nowMs + f.ForMs
 		c.untilMs = max(c.untilMs, endMs)
-		if fromMs := max(t.w.nowMs, c.stoppedMs); f.N == 1 && endMs > fromMs { // its clock stands still, too
+		if fromMs := max(t.w.nowMs, c.stoppedMs); f.N == 1 && endMs > fromMs { // its clock stalls, too
 			c.stoppedMs = endMs
 			t.w.after(f.ForMs, func() { c.lagMs += endMs - fromMs })
 		}

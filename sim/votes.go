@@ -50,7 +50,7 @@ func (p *process) vote(b *replica.OutgoingVote) {
 	q.move()
 }
 
-// connect makes the connection anew if one of the two has been started since, or
+// connect makes the connection again if one of the two has been started since, or
 // it was cut: then both begin with the last they have said.
 func (q *pair) connect() {
 	now := [2]int{q.from.life, q.to.life}

@@ -51,7 +51,7 @@ func (p *program) lifeOfChild() zk.CreateMode {
 	return zk.Persistent
 }
 
-// remake looks what a directory holds, changes it once more, deletes it with all
+// remake looks what a directory holds, changes it again, deletes it with all
 // that is in it, and makes it again with one other child. A snapshot that has the
 // second life under a zxid of the first is replayed over by all of that.
 func (p *program) remake(dir string) {

@@ -10,7 +10,7 @@ import (
 //
 //	/t
 //	/t/c0 ... /t/c2      containers, each with a child now and then
-//	/t/l0 ... /t/l3      znodes with a TTL, which are set anew now and then
+//	/t/l0 ... /t/l3      znodes with a TTL, which are set again now and then
 
 func (p *program) reaped() {
 	r := p.c.random

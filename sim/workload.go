@@ -290,7 +290,7 @@ func (p *program) judge(q *request, e *clientsession.Effect) {
 	}
 }
 
-// decided tells whether a code is the answer of a transaction.
+// decided reports whether a code is the answer of a transaction.
 func decided(code zk.Code) bool {
 	switch code {
 	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals:
@@ -320,7 +320,7 @@ func (p *program) abandon() {
 	}
 }
 
-// finish has the client write and read once more, and then be still.
+// finish has the client write and read again, and then be still.
 func (p *program) finish() {
 	p.calm = true
 	if p.c.untilMs > p.c.w.nowMs || p.final || p.waiting > 0 || p.c.machine.State() != clientsession.Connected {

@@ -4,5 +4,5 @@
 //
 // Everything here is a value. The package knows no bytes (see internal/wire and
 // internal/txn), keeps no state, and imports nothing of ours, so every other
-// room can speak of the same things by the same names.
+// package can speak of the same things by the same names.
 package zk

@@ -85,5 +85,5 @@ const (
 	WatcherPersistentRecursive WatcherType = 5
 )
 
-// Valid tells whether t is one of the five types.
+// Valid reports whether t is one of the five types.
 func (t WatcherType) Valid() bool { return t >= WatcherChildren && t <= WatcherPersistentRecursive }

@@ -15,18 +15,18 @@ const (
 	PersistentSequentialTTL CreateMode = 6
 )
 
-// Valid tells whether m is one of the seven modes.
+// Valid reports whether m is one of the seven modes.
 func (m CreateMode) Valid() bool { return m >= Persistent && m <= PersistentSequentialTTL }
 
-// IsSequential tells whether the server appends a counter to the name.
+// IsSequential reports whether the server appends a counter to the name.
 func (m CreateMode) IsSequential() bool {
 	return m == PersistentSequential || m == EphemeralSequential || m == PersistentSequentialTTL
 }
 
-// IsEphemeral tells whether the znode goes with its session.
+// IsEphemeral reports whether the znode goes with its session.
 func (m CreateMode) IsEphemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
-// IsTTL tells whether the znode expires.
+// IsTTL reports whether the znode expires.
 func (m CreateMode) IsTTL() bool { return m == PersistentTTL || m == PersistentSequentialTTL }
 
 // TTLMax is the longest life of a TTL znode in milliseconds, about 34.8 years.

@@ -64,7 +64,7 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// Known tells whether a client may send o. Operations that only servers use
+// Known reports whether a client may send o. Operations that only servers use
 // (error, createSession, deleteContainer), check outside a multi, and unknown
 // numbers are not.
 func (o Op) Known() bool {
@@ -76,7 +76,7 @@ func (o Op) Known() bool {
 	return ok
 }
 
-// IsWrite tells whether o is decided by the leader and becomes a transaction.
+// IsWrite reports whether o is decided by the leader and becomes a transaction.
 func (o Op) IsWrite() bool {
 	switch o {
 	case OpCreate, OpDelete, OpSetData, OpSetACL, OpMulti, OpCreate2, OpReconfig, OpCheck,
@@ -86,7 +86,7 @@ func (o Op) IsWrite() bool {
 	return false
 }
 
-// IsCreate tells whether o is one of the four ways to create a znode.
+// IsCreate reports whether o is one of the four ways to create a znode.
 func (o Op) IsCreate() bool {
 	return o == OpCreate || o == OpCreate2 || o == OpCreateContainer || o == OpCreateTTL
 }

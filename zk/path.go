@@ -58,7 +58,7 @@ func ValidatePath(path string) error {
 	return nil
 }
 
-// forbidden tells whether r may not occur in a path. utf8.RuneError stands for
+// forbidden reports whether r may not occur in a path. utf8.RuneError stands for
 // malformed bytes and is in the last range.
 func forbidden(r rune) bool {
 	return r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0

@@ -260,7 +260,7 @@ func golden(t *testing.T, name string, make func(old []byte) []byte) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s is not as it should be; -rewrite writes it anew", name)
+		t.Errorf("%s is not as it should be; -rewrite writes it again", name)
 	}
 }
 

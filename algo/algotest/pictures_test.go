@@ -70,13 +70,13 @@ func TestPicturesShowWhatHappens(t *testing.T) {
 			t.Errorf("%s: %v", name, w.Wrong)
 		}
 		golden(t, "../../docs/pictures/algorithms-"+name+".svg", func([]byte) []byte {
-			return d.svg("A leader is cut off: " + name)
+			return d.svg("A leader is partitioned: " + name)
 		})
 	}
 }
 
 // cutOff elects one of three, cuts it off until the others have a leader, and
-// mends the cut.
+// heals it.
 func cutOff(w *algotest.World, leader algo.ID) {
 	w.Do(leader, algo.Campaign{})
 	w.Run(2 * leaseMs)

@@ -243,13 +243,13 @@ func (w *World) Thaw(id algo.ID) {
 	}
 }
 
-// Cut cuts the way from one member to another; Heal mends all ways.
+// Cut cuts the way from one member to another; Heal repairs all ways.
 func (w *World) Cut(from, to algo.ID) { w.cut[[2]algo.ID{from, to}] = true }
 
-// Heal mends all ways.
+// Heal repairs all ways.
 func (w *World) Heal() { clear(w.cut) }
 
-// Up says whether a member is alive and not frozen.
+// Up reports whether a member is alive and not frozen.
 func (w *World) Up(id algo.ID) bool {
 	m := w.member(id)
 	return m.machine != nil && !m.frozen

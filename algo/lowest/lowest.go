@@ -35,18 +35,18 @@ type Config struct {
 
 // Machine is one member. It is not safe for concurrent use.
 type Machine struct {
-	cfg         Config
-	out         []algo.Effect
-	wants       bool
-	leads       bool
-	leader      algo.ID
-	heartbeatMs int64             // when to send a heartbeat
-	fromMs      int64             // when this member has listened long enough (lowest-W1)
-	heard       map[algo.ID]int64 // until when each candidate counts as alive
+	cfg          Config
+	out          []algo.Effect
+	wants        bool
+	leads        bool
+	leader       algo.ID
+	heartbeatMs  int64             // when to send a heartbeat
+	fromMs       int64             // when this member has listened long enough (lowest-W1)
+	aliveUntilMs map[algo.ID]int64 // until when each candidate counts as alive
 }
 
 // New returns a member.
-func New(cfg Config) *Machine { return &Machine{cfg: cfg, heard: make(map[algo.ID]int64)} }
+func New(cfg Config) *Machine { return &Machine{cfg: cfg, aliveUntilMs: make(map[algo.ID]int64)} }
 
 // Step takes one event and returns what to do, until the next step.
 func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
@@ -88,7 +88,7 @@ func (m *Machine) WakeMs() (int64, bool) {
 			due(m.fromMs)
 		}
 	}
-	if untilMs, alive := m.heard[m.leader]; alive {
+	if untilMs, alive := m.aliveUntilMs[m.leader]; alive {
 		due(untilMs)
 	}
 	return wakeMs, ok
@@ -98,8 +98,8 @@ func (m *Machine) WakeMs() (int64, bool) {
 // finds the least.
 func (m *Machine) tick(nowMs int64) {
 	for _, id := range m.cfg.Members {
-		if untilMs, ok := m.heard[id]; ok && nowMs >= untilMs {
-			delete(m.heard, id)
+		if untilMs, ok := m.aliveUntilMs[id]; ok && nowMs >= untilMs {
+			delete(m.aliveUntilMs, id)
 		}
 	}
 	least := m.least(nowMs)
@@ -128,7 +128,7 @@ func (m *Machine) least(nowMs int64) algo.ID {
 		least = m.cfg.ID
 	}
 	for _, id := range m.cfg.Members {
-		if _, ok := m.heard[id]; ok && (least == "" || id < least) {
+		if _, ok := m.aliveUntilMs[id]; ok && (least == "" || id < least) {
 			least = id
 		}
 	}
@@ -154,9 +154,9 @@ func (m *Machine) withdraw() {
 func (m *Machine) onReceived(nowMs int64, from algo.ID, kind algo.MessageType) {
 	switch kind {
 	case algo.Alive:
-		m.heard[from] = nowMs + m.cfg.SilenceMs
+		m.aliveUntilMs[from] = nowMs + m.cfg.SilenceMs
 	case algo.StepDown:
-		delete(m.heard, from)
+		delete(m.aliveUntilMs, from)
 	}
 }
 

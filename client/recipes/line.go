@@ -22,7 +22,7 @@ type Options struct {
 // znode.
 var ErrGone = errors.New("recipes: the znode of this contender is gone")
 
-// line is a directory whose children stand in line, by their numbers.
+// line is a directory whose children wait, by their numbers.
 type line struct {
 	c   *client.Client
 	dir string
@@ -105,7 +105,7 @@ func removeWhile(ctx context.Context, c *client.Client, path string, meant func(
 	}
 }
 
-// leave gives the place up in the background: whoever leaves has no time left.
+// leave gives the place up in the background: the one that leaves has no time left.
 func (p *place) leave() {
 	p.c.Go(func(ctx context.Context) { _ = remove(ctx, p.c, p.path) })
 }
@@ -130,7 +130,7 @@ func (p *place) await(ctx context.Context, blocks func(before []member) int) err
 }
 
 // before returns who stands before this contender. A list may be old, but
-// whoever is missing from it before this contender is gone for good.
+// the one that is missing from it before this contender is gone for good.
 func (p *place) before(ctx context.Context) ([]member, error) {
 	names, _, err := p.c.Children(ctx, p.dir)
 	if err != nil {

@@ -30,7 +30,7 @@ func (s *shortened) Read(b []byte) (int, error) {
 
 // TestHeldLockIsNotProvenLongerThanItsSession: the session is resumed with a shorter
 // timeout, as by a server of ZooKeeper with a lower maxSessionTimeout, and then the
-// client is cut off.
+// client is disconnected.
 func TestHeldLockIsNotProvenLongerThanItsSession(t *testing.T) {
 	addr := serve(t)
 	var toMs atomic.Int32
@@ -39,7 +39,7 @@ func TestHeldLockIsNotProvenLongerThanItsSession(t *testing.T) {
 	c := dialed(t, addr, client.Options{SessionTimeout: 8 * time.Second, BackoffMax: 20 * time.Millisecond,
 		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if cut.Load() {
-				return nil, errors.New("cut off")
+				return nil, errors.New("partitioned")
 			}
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			last.Store(&conn)

@@ -33,7 +33,7 @@ type kind struct {
 	about   string // what it is, in one line
 	// operator: it answers elections, history, resign and transfer.
 	operator bool
-	// wholeLine: its views show everybody in line.
+	// wholeLine: its views show all waiters.
 	wholeLine bool
 	// membersOnly: its processes are the store, so only candidates can use it.
 	membersOnly bool
@@ -58,7 +58,7 @@ func backend[T election.Backend](scheme, example, about string, open opener) kin
 	return kind{scheme: scheme, example: example, about: about, operator: operator, open: open}
 }
 
-// showsLine marks a backend whose views show everybody in line.
+// showsLine marks a backend whose views show all waiters.
 func (k kind) showsLine() kind {
 	k.wholeLine = true
 	return k

@@ -125,7 +125,7 @@ func startFailed(err error) error {
 	return cli.Failed(err, startHint)
 }
 
-// serving tells whether every running server serves clients.
+// serving reports whether every running server serves clients.
 func serving(e *inprocess.Ensemble) bool {
 	for id := 1; id <= e.Size(); id++ {
 		if s := e.Server(id); s != nil && !s.Serves() {

@@ -176,7 +176,7 @@ func (d *devControl) each(ids []int, kill bool, done string, f func(id int) erro
 }
 
 func (d *devControl) cut(a, b int) (string, error) {
-	line := fmt.Sprintf("servers %d and %d do not hear each other any more", a, b)
+	line := fmt.Sprintf("servers %d and %d do not reach each other any more", a, b)
 	if a != b {
 		d.news.did(line, false, a, b)
 	}
@@ -190,7 +190,7 @@ func (d *devControl) cut(a, b int) (string, error) {
 }
 
 func (d *devControl) heal() string {
-	const line = "all servers hear each other"
+	const line = "all servers reach each other"
 	_, epoch, _ := d.news.leads()
 	d.news.did(line, false)
 	d.ensemble.Heal()
@@ -201,13 +201,13 @@ func (d *devControl) heal() string {
 // outcome tells who leads, once somebody does and these servers serve if they
 // run. Of a leader of the epoch before nothing more is to be told.
 func (d *devControl) outcome(before uint32, ids []int) string {
-	const nobody = "nobody leads: more than half of the servers must run and hear each other"
+	const nobody = "nobody leads: more than half of the servers must run and reach each other"
 	if !d.quorate() {
 		return nobody
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), devLeaderTime)
 	defer cancel()
-	// A server that is cut off does not serve in time; that is no error.
+	// A server that is partitioned does not serve in time; that is no error.
 	_ = d.ensemble.Await(ctx, func() bool {
 		leader, _, _ := d.news.leads()
 		for _, id := range ids {
@@ -227,7 +227,7 @@ func (d *devControl) outcome(before uint32, ids []int) string {
 	return line
 }
 
-// quorate tells whether enough servers run to elect one of them.
+// quorate reports whether enough servers run to elect one of them.
 func (d *devControl) quorate() bool {
 	participants, running := 0, 0
 	for id := 1; id <= d.ensemble.Size(); id++ {

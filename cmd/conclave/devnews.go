@@ -78,7 +78,7 @@ func (n *devNews) say(line string) {
 	}
 }
 
-// roleChanged hears from a server's loop.
+// roleChanged is called by a server's loop.
 func (n *devNews) roleChanged(id int, role server.Role) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,7 +113,7 @@ func (n *devNews) did(line string, killed bool, ids ...int) {
 	}
 }
 
-// ended hears that a server has stopped by itself.
+// ended is called when a server has stopped by itself.
 func (n *devNews) ended(id int, reason error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -15,7 +15,7 @@ func newElect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "elect NAME",
 		Short: "Stand for an election, and lead until interrupted",
-		Long: `Stands in line, prints the token when this process leads, and keeps the
+		Long: `Waits, prints the token when this process leads, and keeps the
 leadership until it is interrupted. It is for trying elections out; to have
 something done by the leader, use conclave run.`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ something done by the leader, use conclave run.`,
 				return nil
 			})
 			if err != nil && ctx.Err() == nil {
-				return cli.Failed(err, "call again to stand in line, or use --forever")
+				return cli.Failed(err, "call again to wait, or use --forever")
 			}
 			return nil
 		},

@@ -25,7 +25,7 @@ func newElections() *cobra.Command {
 		Use:   "elections [PREFIX]",
 		Short: "List the elections of a store",
 		Long: `Lists the elections that the store knows, those without a leader included, with
-who leads, since when, the token, and how many are seen in line. PREFIX leaves
+who leads, since when, the token, and how many are seen waiting. PREFIX leaves
 out those whose names begin otherwise.`,
 		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -144,14 +144,14 @@ func newHistory() *cobra.Command {
 		Use:   "history NAME",
 		Short: "Print who led an election, when, and why it ended",
 		Long: fmt.Sprintf(`Prints the latest leaderships, oldest first: at least the last %d of them. Times
-are those of the clocks of whoever wrote them. Why a leadership ended:
+are those of the clocks of the one that wrote them. Why a leadership ended:
 
   returned     what led was done
   stopped      the candidate was told to end
   resigned     it was asked to give up
   transferred  it handed over to another candidate
   unhealthy    its health check failed
-  expired      it was not heard of for a lease: killed, frozen or cut off
+  expired      it was silent for a lease: killed, frozen or partitioned
   taken        the store said that it leads no more`, election.HistoryMin),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := b.only(c, args); err != nil {
@@ -206,7 +206,7 @@ func (b *electionFlags) history(ctx context.Context) ([]election.Change, error) 
 	return changes, nil
 }
 
-// leads says whether the leadership with the token lasts, as far as can be seen.
+// leads reports whether the leadership with the token lasts, as far as can be seen.
 func leads(ctx context.Context, store election.Backend, name string, token election.Token) bool {
 	for view, err := range store.Observe(ctx, name) {
 		return err != nil || view.Leader != "" && view.Token == token

@@ -69,7 +69,7 @@ func newStat() *cobra.Command {
 	return c
 }
 
-// isTerminal tells whether a person reads along.
+// isTerminal reports whether a person reads along.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

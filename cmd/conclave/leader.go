@@ -127,7 +127,7 @@ func viewText(seen time.Time, v election.View) string {
 	at := seen.UTC().Format("15:04:05.000")
 	line := ""
 	if len(v.Candidates) > 0 {
-		line = ", in line: " + strings.Join(v.Candidates, " ")
+		line = ", waiting: " + strings.Join(v.Candidates, " ")
 	}
 	switch {
 	case v.Err != nil:

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const lockLong = `Waits for a lock, runs a command once while it is held, and gives it back.
+const lockLong = `Waits for a lock, runs a command once while it is held, and releases it.
 
-A lock is an election: whoever leads it holds it. Unlike the lock commands of
+A lock is an election: the one that leads it holds it. Unlike the lock commands of
 other stores, this one kills the command with all its descendants before the
 store can give the lock to anybody else, and the command finds a token in
-CONCLAVE_TOKEN that grows with every holder: whoever is acted upon can refuse an
+CONCLAVE_TOKEN that grows with every holder: the resource that is acted upon can refuse an
 older one.
 
 Exit codes: that of the command, or 128 and the number of the signal that ended

@@ -181,7 +181,7 @@ func (v *logs) record(p *cli.Printer, record *txnlog.Record) error {
 	return p.Line(one, one.text())
 }
 
-// touches tells whether a transaction names a znode or one below it.
+// touches reports whether a transaction names a znode or one below it.
 func touches(t *zk.Txn, path string) bool {
 	below := func(p string) bool { return p != "" && (p == path || strings.HasPrefix(p, path+"/")) }
 	if below(t.Path) {

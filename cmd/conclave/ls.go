@@ -97,7 +97,7 @@ func (v *ls) text(w io.Writer, root string, found []listed) error {
 }
 
 // walk visits the children of root in order, and all below them if deep is set,
-// parents first. Znodes that go while it looks are passed over; root must be
+// parents first. Znodes that go while it looks are ignored; root must be
 // there.
 func walk(ctx context.Context, s *session, root string, deep bool, visit func(path string) error) error {
 	names, err := children(ctx, s, root)

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	root        = "github.com/conclave-project/conclave"
-	backendRoom = "election/backend"
+	root       = "github.com/conclave-project/conclave"
+	backendDir = "election/backend"
 )
 
 // goMod is what `go mod edit -json` says of a module.
@@ -37,7 +37,7 @@ func TestOneBackendResolvesNoOther(t *testing.T) {
 	for _, name := range ownModules {
 		imports := []string{root + "/election", root + "/election/backend/file", root + "/election/backend/zookeeper"}
 		if name != "" {
-			imports = []string{root + "/election", root + "/" + backendRoom + "/" + name}
+			imports = []string{root + "/election", root + "/" + backendDir + "/" + name}
 		}
 		t.Run("with "+name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestOneBackendResolvesNoOther(t *testing.T) {
 				if other == name {
 					continue
 				}
-				for _, module := range slices.Concat(modules, []string{root + "/" + backendRoom + "/" + other}) {
+				for _, module := range slices.Concat(modules, []string{root + "/" + backendDir + "/" + other}) {
 					if slices.Contains(resolved, module) && !slices.Contains(clients[name], module) {
 						t.Errorf("a program with %q resolves %s of the backend %s", name, module, other)
 					}
@@ -67,11 +67,11 @@ func clientsOfBackends(t *testing.T) map[string][]string {
 	t.Helper()
 	clients := make(map[string][]string)
 	for _, own := range requirements(t, ".") {
-		name, ok := strings.CutPrefix(own, root+"/"+backendRoom+"/")
+		name, ok := strings.CutPrefix(own, root+"/"+backendDir+"/")
 		if !ok {
 			continue
 		}
-		clients[name] = slices.DeleteFunc(requirements(t, filepath.Join("../..", backendRoom, name)),
+		clients[name] = slices.DeleteFunc(requirements(t, filepath.Join("../..", backendDir, name)),
 			func(module string) bool { return module == root })
 		if len(clients[name]) == 0 {
 			t.Errorf("the module of %s requires nothing: it could be a package of the root module", name)
@@ -111,7 +111,7 @@ func resolve(t *testing.T, name string, imports []string) []string {
 	}
 	mod := "module example.com/program\n\ngo 1.26\n" + replaced(root, top)
 	if name != "" {
-		mod += replaced(root+"/"+backendRoom+"/"+name, filepath.Join(top, backendRoom, name))
+		mod += replaced(root+"/"+backendDir+"/"+name, filepath.Join(top, backendDir, name))
 	}
 	program := "package main\n\nimport (\n"
 	for _, path := range imports {
@@ -147,7 +147,7 @@ func replaced(module, dir string) string {
 
 // command runs the go command outside the workspace. What it needs is in the
 // module cache once it has run there; nothing of it is executed, so the sums,
-// which are written anew here, are not asked for elsewhere.
+// which are written again here, are not asked for elsewhere.
 func command(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	c := exec.Command("go", args...)

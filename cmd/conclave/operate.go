@@ -48,9 +48,9 @@ func newResign() *cobra.Command {
 		Use:   "resign NAME",
 		Short: "Ask the leader of an election to give up",
 		Long: `Leaves a request for the leader, who ends what it does and gives the election
-to the next in line, and waits until that has happened. A command under conclave
+to the successor, and waits until that has happened. A command under conclave
 run is told to end (SIGTERM) and has its --grace for it; then conclave run ends
-with code 75, or stands in line again with --forever.
+with code 75, or waits again with --forever.
 
 The leader finds the request with its next renewal, a quarter of its lease later
 at most.`,
@@ -69,8 +69,8 @@ func newTransfer() *cobra.Command {
 	var a asking
 	c := &cobra.Command{
 		Use:   "transfer NAME CANDIDATE",
-		Short: "Ask the leader to hand over to a candidate in line",
-		Long: `Leaves a request for the leader to make a candidate in line its successor, and
+		Short: "Ask the leader to hand over to a waiter",
+		Long: `Leaves a request for the leader to make a waiter its successor, and
 waits until that one leads. The leader leads on until the other is ready, and
 stays the leader if that comes to nothing.`,
 		Example: `  conclave transfer billing/nightly host2-4711`,
@@ -80,7 +80,7 @@ stays the leader if that comes to nothing.`,
 				return err
 			}
 			if len(rest) != 1 || rest[0] == "" {
-				return cli.Usage("write conclave transfer NAME CANDIDATE; `conclave leader NAME` shows who is in line", "%d candidates named, one is needed", len(rest))
+				return cli.Usage("write conclave transfer NAME CANDIDATE; `conclave leader NAME` shows which candidates wait", "%d candidates named, one is needed", len(rest))
 			}
 			return a.ask(c, rest[0])
 		},
@@ -137,12 +137,12 @@ func nobodyLeads(name string) error {
 	return cli.NotFound(fmt.Errorf("nobody leads %q", name), "conclave elect "+name+", or conclave run, stands for it")
 }
 
-// comingMax is how long a candidate that is not in line is waited for: one that
+// comingMax is how long a candidate that does not wait is waited for: one that
 // has just led comes back after a pause.
 const comingMax = 2 * time.Second
 
 // before returns the view in which a leader can be asked, with the wanted
-// candidate in line if the store would show it.
+// waiter if the store would show it.
 func (a *asking) before(ctx context.Context, store *opened, to string) (election.View, error) {
 	now, err := store.view(ctx, a.name)
 	switch {
@@ -163,15 +163,15 @@ func (a *asking) before(ctx context.Context, store *opened, to string) (election
 			return now, nil
 		}
 	}
-	return now, notInLine(now, to)
+	return now, notWaiting(now, to)
 }
 
-func notInLine(now election.View, to string) error {
-	hint := "nobody is in line: start the candidate first"
+func notWaiting(now election.View, to string) error {
+	hint := "nobody waits: start the candidate first"
 	if len(now.Candidates) > 0 {
-		hint = "in line are: " + strings.Join(now.Candidates, " ")
+		hint = "waiting are: " + strings.Join(now.Candidates, " ")
 	}
-	return cli.NotFound(fmt.Errorf("%q is not in line for %q", to, now.Election), cli.Visible(hint))
+	return cli.NotFound(fmt.Errorf("%q does not wait for %q", to, now.Election), cli.Visible(hint))
 }
 
 // await returns the view in which the leadership has passed on: to the wanted
@@ -188,7 +188,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		last = v
 		switch {
 		case v.Leader == "" && len(v.Candidates) == 0 && store.wholeLine:
-			stop() // who is not in line does not come
+			stop() // who does not wait does not come
 		case v.Leader == "" && vacant == nil:
 			vacant = time.AfterFunc(comingMax, stop)
 			defer vacant.Stop()
@@ -214,7 +214,7 @@ func (a *asking) inVain(ctx context.Context, before, last election.View, to stri
 	case last.Leader == "":
 		return cli.Failed(fmt.Errorf("%s has given %q up, and nobody leads", before.Leader, a.name), "start a candidate")
 	case to != "" && last.Leader == before.Leader && !slices.Contains(last.Candidates, to):
-		return notInLine(last, to)
+		return notWaiting(last, to)
 	}
 	return cli.Failed(fmt.Errorf("%s was asked and after %v has not given up %q", before.Leader, a.timeout, a.name),
 		"what it runs has its --grace to end, and a successor its time to warm up; the request stays, conclave observe "+a.name+" shows what happens")

@@ -15,7 +15,7 @@ const newsMax = 64
 // that keeps the leadership, which may not wait for a terminal: lines that find
 // the queue full are dropped.
 type reporter struct {
-	lease time.Duration // wished for
+	lease time.Duration // wanted for
 	sick  string        // what the last health check said that failed
 	lines chan string
 	done  chan struct{}
@@ -85,7 +85,7 @@ func (r *reporter) say(line string) {
 func (r *reporter) describe(e election.Event) string {
 	switch e.Kind {
 	case election.EventCampaigning:
-		return "in line"
+		return "waiting"
 	case election.EventElected:
 		if e.Lease > r.lease && r.lease > 0 {
 			return fmt.Sprintf("leading with token %d (the store keeps a lease for %v, not %v: should this host die, others wait so long)", e.Token, e.Lease, r.lease)

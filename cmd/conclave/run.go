@@ -13,7 +13,7 @@ const runLong = `Runs a command while this process leads an election, and not a 
 
 The command finds CONCLAVE_TOKEN, CONCLAVE_ELECTION, CONCLAVE_ID and
 CONCLAVE_DEADLINE in its environment. The token grows with every leadership:
-pass it along, so that whoever is acted upon can refuse an older one. The
+pass it along, so that the resource that is acted upon can refuse an older one. The
 deadline is in seconds since boot, as in /proc/uptime: until then the leadership
 was proved when the command began, and renewals move it on. When the leadership
 ends, the command and all its descendants are told to end (SIGTERM), and killed
@@ -124,7 +124,7 @@ func runHint(code int) string {
 	case supervise.ExitNotFound, supervise.ExitNotExecutable:
 		return "the command behind -- must be a program in PATH or a path to one"
 	case supervise.ExitError:
-		return "is the store there? name it with --store or CONCLAVE_STORE; `conclave restore-token` mends a lost or damaged state file"
+		return "is the store there? name it with --store or CONCLAVE_STORE; `conclave restore-token` repairs a lost or damaged state file"
 	}
 	return "conclave run --help lists the exit codes"
 }

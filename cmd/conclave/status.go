@@ -266,7 +266,7 @@ func unanswered(all []standing) error {
 		}
 		hint := "is it running, and is this the client port? start one with `conclave dev`"
 		if s.Mode != "" {
-			hint = "it has no leader: more than half of the servers must run and hear each other"
+			hint = "it has no leader: more than half of the servers must run and reach each other"
 		}
 		return &cli.Error{Err: fmt.Errorf("%s: %s", s.Server, s.Error), Exit: cli.ExitNoServer, Hint: hint}
 	}

@@ -44,7 +44,7 @@ func (s *storeFlags) open(ctx context.Context) (*opened, error) {
 	if err != nil {
 		return nil, explainOpen(k, err)
 	}
-	// What was not given back when the process ends expires by itself.
+	// What was not released when the process ends expires by itself.
 	return &opened{b, k, t.shown(), k.addresses(t), func() { _ = closeBackend() }}, nil
 }
 
@@ -189,8 +189,8 @@ type candidate struct {
 func (v *candidate) add(c *cobra.Command) {
 	v.electionFlags.add(c)
 	c.Flags().StringVar(&v.id, "id", "", "name of this candidate (default host and process id)")
-	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "for how long a leader that is not heard of any more keeps others out")
-	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to one in line that has more", election.PriorityMax))
+	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "for how long a silent leader keeps others out")
+	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to a waiter that has more", election.PriorityMax))
 	c.Flags().DurationVar(&v.connect, "connect-timeout", 0, "how long to try to reach the store before the command ends with code 3, 0 without end")
 	c.Flags().BoolVarP(&v.quiet, "quiet", "q", false, "say nothing about the election on the standard error")
 }

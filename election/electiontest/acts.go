@@ -20,7 +20,7 @@ import (
 )
 
 // Candidates with a command: `conclave run`, with its guardian, in a process of
-// the suite. What they believe does not count, only what their commands do.
+// the suite. What they assume does not count, only what their commands do.
 
 // actorEnv makes this binary the command of a leader, which acts on the file
 // that it names.
@@ -65,13 +65,13 @@ func act(path string) int {
 
 // acts is what all commands of a test have done.
 type acts struct {
-	t       testing.TB
-	suite   Suite
-	path    string
-	file    *os.File
-	rest    []byte // of a line
-	beliefs []belief
-	latest  belief
+	t      testing.TB
+	suite  Suite
+	path   string
+	file   *os.File
+	rest   []byte // of a line
+	spans  []span
+	latest span
 }
 
 func (s Suite) newActs(t testing.TB) *acts {
@@ -94,7 +94,7 @@ func (a *acts) read() {
 	lines := bytes.Split(append(a.rest, news...), []byte("\n"))
 	a.rest = lines[len(lines)-1]
 	for _, line := range lines[:len(lines)-1] {
-		var b belief
+		var b span
 		if _, err := fmt.Sscan(string(line), &b.who, (*uint64)(&b.token), (*int64)(&b.from)); err != nil {
 			a.t.Fatalf("a command wrote %q: %v", line, err)
 		}
@@ -104,22 +104,22 @@ func (a *acts) read() {
 }
 
 // add notes one act.
-func (a *acts) add(b belief) {
+func (a *acts) add(b span) {
 	a.latest = b
-	for i := range a.beliefs {
-		if old := &a.beliefs[i]; old.who == b.who && old.token == b.token {
+	for i := range a.spans {
+		if old := &a.spans[i]; old.who == b.who && old.token == b.token {
 			old.to = b.to
 			return
 		}
 	}
-	a.beliefs = append(a.beliefs, b)
+	a.spans = append(a.spans, b)
 }
 
 // awaitBy returns what a candidate does with a greater token than the one given,
-// when it has done so for a while: another that still acts is seen by then. Another
-// may take the lead before it on a busy machine; then again, if not nil, does once
-// more what made that one lose it.
-func (a *acts) awaitBy(id string, after election.Token, again func()) belief {
+// when it has done so for a while: another that still acts is seen by then.
+// Another may take the lead before it on a busy machine; then again, if not nil,
+// does again what made that one lose it.
+func (a *acts) awaitBy(id string, after election.Token, again func()) span {
 	a.t.Helper()
 	known := after
 	for limit := time.Now().Add(a.suite.patience()); time.Now().Before(limit); time.Sleep(actPause) {
@@ -131,19 +131,19 @@ func (a *acts) awaitBy(id string, after election.Token, again func()) belief {
 		if a.latest.who != id || a.latest.token <= after {
 			continue
 		}
-		for _, b := range a.beliefs {
+		for _, b := range a.spans {
 			if b.who == id && b.token == a.latest.token && b.to.Sub(b.from) >= a.suite.Lease/10 {
 				return b
 			}
 		}
 	}
-	a.t.Fatalf("waited %v in vain until the command of %s acts; what was done: %+v", a.suite.patience(), id, a.beliefs)
+	a.t.Fatalf("waited %v in vain until the command of %s acts; what was done: %+v", a.suite.patience(), id, a.spans)
 	panic("unreachable")
 }
 
 // last is when a candidate acted last with a token.
 func (a *acts) last(id string, token election.Token) (at election.Instant) {
-	for _, b := range a.beliefs {
+	for _, b := range a.spans {
 		if b.who == id && b.token == token {
 			at = b.to
 		}
@@ -167,7 +167,7 @@ func (a *acts) awaitSilence(id string) {
 // history is what was done, for the judge.
 func (a *acts) history() *history {
 	a.read()
-	return &history{beliefs: a.beliefs}
+	return &history{spans: a.spans}
 }
 
 // guardian returns the process id of the guardian of a run.

@@ -9,12 +9,12 @@ import (
 )
 
 // idleFor is how long the links are listened to while nothing happens: some
-// signs of life of every client, and longer than a handover.
+// heartbeats of every client, and longer than a handover.
 const idleFor = 4 * time.Second
 
-// testCost lets many wait in line, each on a link of its own, and listens: what
-// one hears while nothing happens, and how many hear more than that at a
-// handover that is not theirs (E15). Who polls hears no more than ever.
+// testCost lets many wait, each on a link of its own, and listens: what
+// one receives while nothing happens, and how many hear more than that at a
+// handover that is not theirs (E15). Who polls receives nothing more than ever.
 func testCost(t *testing.T, s Suite) {
 	url := s.URL(t)
 	const waiting = 12
@@ -35,7 +35,7 @@ func testCost(t *testing.T, s Suite) {
 	before := heard(links[:])
 	time.Sleep(idleFor) // what is measured
 	after := heard(links[:])
-	idle := int64(0) // the most that one hears in that time: signs of life, polls
+	idle := int64(0) // the most that one receives in that time: heartbeats, polls
 	for i := range links {
 		bytes := after[i].bytes - before[i].bytes
 		idle = max(idle, bytes)
@@ -52,7 +52,7 @@ func testCost(t *testing.T, s Suite) {
 	before = heard(links[:])
 	released := election.Now()
 	s.release(t, backend, held)
-	first := await(t, s, "one of those in line is granted", granted)
+	first := await(t, s, "one of the waiters is granted", granted)
 	s.recorder.sampleMs(FigureRelease, election.Now().Sub(released))
 	awaitQuiet(links[:], idleFor/3)
 	after = heard(links[:])

@@ -15,7 +15,7 @@ func testKilled(t *testing.T, s Suite) {
 	a := s.startProcess(t, h, order{URL: url, Election: "killed", ID: "a"})
 	first := a.awaitElected()
 	b := s.startProcess(t, h, order{URL: url, Election: "killed", ID: "b"})
-	b.awaitInLine(url, "killed")
+	b.awaitWaiting(url, "killed")
 	a.kill()
 	killed := election.Now()
 	second := b.awaitElected()
@@ -55,13 +55,13 @@ func testKilledAgain(t *testing.T, s Suite) {
 
 // testFrozen freezes the leader until its lease is over. Where leases expire,
 // the other leads meanwhile; where they do not, it leads after the thaw. In
-// both the frozen one must not believe for one moment longer.
+// both the frozen one must not lead for one moment longer.
 func testFrozen(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	a := s.startProcess(t, h, order{URL: url, Election: "frozen", ID: "a"})
 	first := a.awaitElected()
 	b := s.startProcess(t, h, order{URL: url, Election: "frozen", ID: "b"})
-	b.awaitInLine(url, "frozen")
+	b.awaitWaiting(url, "frozen")
 	a.freeze()
 	if s.recorder.report.Traits.Expires {
 		if second := b.awaitElected(); second <= first {
@@ -90,7 +90,7 @@ func testResigned(t *testing.T, s Suite) {
 	inLine := false
 	for range rounds {
 		if !inLine {
-			other.awaitInLine(url, "resigned")
+			other.awaitWaiting(url, "resigned")
 		}
 		leader.ask("resign")
 		if refused := await(t, s, "the leader has resigned", leader.answers); refused != "" {
@@ -117,7 +117,7 @@ func (s Suite) nextOf(t *testing.T, resigned, waits *process) *process {
 		return waits
 	case <-resigned.elected:
 		if s.recorder.report.Traits.Line {
-			t.Error("the one that resigned was elected again before the one in line")
+			t.Error("the one that resigned was elected again before the waiter")
 		}
 		<-resigned.campaigning
 		return resigned
@@ -133,9 +133,9 @@ func testStoppedWaiter(t *testing.T, s Suite) {
 	held := s.acquire(t, a, s.newClaim("waiter", "a"))
 	claim := s.newClaim("waiter", "b")
 	granted, stop := s.acquiring(t, b, claim)
-	s.awaitInLine(t, url, "waiter", "b")
+	s.awaitWaiting(t, url, "waiter", "b")
 	stop()
-	if grant := await(t, s, "Acquire heeds its context", granted); grant.Token != 0 {
+	if grant := await(t, s, "Acquire honours its context", granted); grant.Token != 0 {
 		t.Fatal("granted beside a holder")
 	}
 	s.release(t, b, election.Grant{Claim: claim})
@@ -163,13 +163,13 @@ func testLostReplies(t *testing.T, s Suite) {
 }
 
 // testLateReplies delays the answers of renewals beyond the lease: they arrive
-// and must not be believed.
+// and must not count.
 func testLateReplies(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	backend := NewFaulty(s.Open(t, url))
 	elector := s.newElector(t, backend, "late", election.Options{ID: "a"})
 	err := elector.Run(s.within(t), h.leads(func(ctx context.Context, lead election.Leadership) error {
-		lease := lead.Remaining() // the store's own may be longer than what was wished for
+		lease := lead.Remaining() // the store's own may be longer than what was wanted for
 		backend.Delay("renew", 2*lease)
 		<-ctx.Done()
 		if lead.Remaining() > lease/2 {
@@ -197,10 +197,10 @@ func testCut(t *testing.T, s Suite) {
 		return nil
 	}))
 	if !errors.Is(err, election.ErrLost) {
-		t.Fatalf("the one that was cut off returned %v", err)
+		t.Fatalf("the one that was partitioned returned %v", err)
 	}
 	clear()
-	if err := await(t, s, "somebody leads after the one that was cut off", ran); err != nil {
+	if err := await(t, s, "somebody leads after the one that was partitioned", ran); err != nil {
 		t.Fatal(err)
 	}
 	s.verify(t, h, 2)
@@ -286,7 +286,7 @@ func (s Suite) cuttable(t *testing.T, url string) (backend election.Backend, cut
 	faulty := NewFaulty(s.Open(t, url))
 	return faulty, faulty.Cut, func() {
 		if faulty.Traits().Expires {
-			return // others lead though it is cut off
+			return // others lead though it is partitioned
 		}
 		faulty.Heal()
 		if err := faulty.clear(s.within(t)); err != nil {

@@ -58,7 +58,7 @@ func (f *Faulty) LoseReplies(operation string, n int) {
 	f.lose[operation] = n
 }
 
-// Delay makes every reply to an operation come late by d, until set anew, and
+// Delay makes every reply to an operation come late by d, until set again, and
 // deaf to its context: a late reply arrives even if nobody waits any more.
 func (f *Faulty) Delay(operation string, d time.Duration) {
 	f.mu.Lock()
@@ -167,7 +167,7 @@ func (f *Faulty) abandoned() []election.Grant {
 	return slices.Collect(maps.Values(f.grants))
 }
 
-// clear gives back what was granted and never released.
+// clear releases what was granted and never released.
 func (f *Faulty) clear(ctx context.Context) error {
 	var errs []error
 	for _, grant := range f.abandoned() {

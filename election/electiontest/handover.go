@@ -61,7 +61,7 @@ func (s Suite) transfer(t testing.TB, from *member, to string) {
 	}
 }
 
-// testTransfer hands over to and fro between two while a third is in line
+// testTransfer hands over to and fro between two while a third waits
 // before both.
 func testTransfer(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
@@ -75,7 +75,7 @@ func testTransfer(t *testing.T, s Suite) {
 	await(t, s, "a is elected", members[0].events.elected)
 	await(t, s, "a has campaigned", members[0].events.campaign)
 	between := s.run(t, h, s.Open(t, url), "transfer", election.Options{ID: "between"})
-	s.awaitInLine(t, url, "transfer", "between")
+	s.awaitWaiting(t, url, "transfer", "between")
 	start(1, "c")
 	const rounds = 6
 	for i := range rounds {
@@ -112,7 +112,7 @@ func testTransferToNobody(t *testing.T, s Suite) {
 	await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, s.Open(t, url), "nobody", election.Options{ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "nobody", "b")
+	s.awaitWaiting(t, url, "nobody", "b")
 	for _, id := range []string{"nobody", "a"} {
 		if err := a.elector.TransferTo(s.within(t), id); !errors.Is(err, election.ErrNoCandidate) {
 			t.Errorf("transfer to %q returned %v", id, err)
@@ -141,7 +141,7 @@ func testNomineeDies(t *testing.T, s Suite) {
 	leader := s.run(t, h, backend, "dying", election.Options{ID: "leader"})
 	await(t, s, "the leader is elected", leader.events.elected)
 	b := s.startProcess(t, h, order{URL: url, Election: "dying", ID: "b", WarmFor: -1})
-	b.awaitInLine(url, "dying")
+	b.awaitWaiting(url, "dying")
 	ended := make(chan error, 1)
 	go func() {
 		for {
@@ -172,7 +172,7 @@ func (s Suite) nomineeDiesReady(t *testing.T) {
 	backend := s.Open(t, url)
 	grant := s.acquire(t, backend, s.newClaim("ready", "leader"))
 	c := s.startProcess(t, h, order{URL: url, Election: "ready", ID: "c"})
-	c.awaitInLine(url, "ready")
+	c.awaitWaiting(url, "ready")
 	s.nominate(t, backend, grant, "c")
 	c.kill()
 	d := s.startProcess(t, h, order{URL: url, Election: "ready", ID: "d"})
@@ -209,7 +209,7 @@ func testNomineeLeaves(t *testing.T, s Suite) {
 	grant := s.acquire(t, backend, s.newClaim("leaving", "leader"))
 	b, c := s.newClaim("leaving", "b"), s.newClaim("leaving", "c")
 	_, stop := s.acquiring(t, s.Open(t, url), b)
-	s.awaitInLine(t, url, "leaving", "b")
+	s.awaitWaiting(t, url, "leaving", "b")
 	s.nominate(t, backend, grant, "b")
 	stop()
 	s.release(t, backend, election.Grant{Claim: b})
@@ -222,23 +222,23 @@ func testNomineeLeaves(t *testing.T, s Suite) {
 // when it can.
 func testNomineeNotReady(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	cold := &warmer{fail: errors.New("no cache")}
-	a := s.run(t, h, s.Open(t, url), "cold", election.Options{ID: "a"})
+	failing := &warmer{fail: errors.New("no cache")}
+	a := s.run(t, h, s.Open(t, url), "failing", election.Options{ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "cold", election.Options{ID: "b", Warm: cold.warm})
+	b := s.run(t, h, s.Open(t, url), "failing", election.Options{ID: "b", Warm: failing.warm})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "cold", "b")
+	s.awaitWaiting(t, url, "failing", "b")
 	calls := 0
 	for calls == 0 { // until the store knows of b
 		err := a.elector.TransferTo(s.within(t), "b")
-		if calls, _ = cold.state(); err == nil || calls == 0 && !errors.Is(err, election.ErrNoCandidate) {
+		if calls, _ = failing.state(); err == nil || calls == 0 && !errors.Is(err, election.ErrNoCandidate) {
 			t.Fatalf("after %d calls of Warm the transfer returned %v", calls, err)
 		}
 	}
 	if a.events.count(election.EventLost) != 0 || b.events.count(election.EventElected) != 0 {
 		t.Error("a leadership has changed by it")
 	}
-	cold.failWith(nil)
+	failing.failWith(nil)
 	s.transfer(t, a, "b")
 	await(t, s, "b is elected", b.events.elected)
 	b.end(t, s)
@@ -261,7 +261,7 @@ func testPriority(t *testing.T, s Suite) {
 		}
 		c := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "c", Priority: 5})
 		await(t, s, "c campaigns", c.events.campaign)
-		s.awaitInLine(t, url, "priority", "c")
+		s.awaitWaiting(t, url, "priority", "c")
 		c.end(t, s)
 		b.end(t, s)
 		await(t, s, "a is elected again", a.events.elected)

@@ -14,11 +14,11 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// leads wraps a function of a leader so that its belief is filed.
+// leads wraps a function of a leader so that its span is filed.
 func (h *history) leads(function func(context.Context, election.Leadership) error,
 ) func(context.Context, election.Leadership) error {
 	return func(ctx context.Context, lead election.Leadership) error {
-		b := belief{who: lead.ID(), token: lead.Token(), from: election.Now()}
+		b := span{who: lead.ID(), token: lead.Token(), from: election.Now()}
 		err := function(ctx, lead)
 		b.to = election.Now()
 		h.add(b)
@@ -206,9 +206,9 @@ func (s Suite) awaitView(t testing.TB, url, name string, want func(election.View
 	t.Fatalf("the observer did not see it within %v; the last view: %s", s.patience(), last)
 }
 
-// awaitInLine returns when an observer sees the candidate in line, or at once
+// awaitWaiting returns when an observer sees the waiter, or at once
 // where that cannot be seen.
-func (s Suite) awaitInLine(t testing.TB, url, name, id string) {
+func (s Suite) awaitWaiting(t testing.TB, url, name, id string) {
 	t.Helper()
 	if !s.recorder.report.Traits.Line {
 		return

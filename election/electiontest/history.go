@@ -10,38 +10,38 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// belief is the time during which somebody believed to lead. The clock of the
+// span is the time during which somebody considered itself leader. The clock of the
 // machine makes those of several processes comparable.
-type belief struct {
+type span struct {
 	who      string
 	token    election.Token
 	from, to election.Instant
 }
 
-// history collects beliefs and judges them.
+// history collects spans and judges them.
 type history struct {
-	mu      sync.Mutex
-	beliefs []belief
+	mu    sync.Mutex
+	spans []span
 }
 
-func (h *history) add(b belief) {
+func (h *history) add(b span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.beliefs = append(h.beliefs, b)
+	h.spans = append(h.spans, b)
 }
 
 func (h *history) len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.beliefs)
+	return len(h.spans)
 }
 
-// sorted returns the beliefs in the order in which they began.
-func (h *history) sorted() []belief {
+// sorted returns the spans in the order in which they began.
+func (h *history) sorted() []span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slices.SortFunc(h.beliefs, func(a, b belief) int { return cmp.Compare(a.from, b.from) })
-	return slices.Clone(h.beliefs)
+	slices.SortFunc(h.spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return slices.Clone(h.spans)
 }
 
 // verdict is what a history shows.
@@ -55,15 +55,15 @@ type verdict struct {
 // judge finds what is wrong: two that led at once, a token that did not grow
 // from one leadership to the next.
 func (h *history) judge() verdict {
-	beliefs := h.sorted()
-	v := verdict{leaderships: len(beliefs)}
-	longest := belief{}
-	for i, after := range beliefs {
+	spans := h.sorted()
+	v := verdict{leaderships: len(spans)}
+	longest := span{}
+	for i, after := range spans {
 		if i == 0 {
 			longest = after
 			continue
 		}
-		before := beliefs[i-1]
+		before := spans[i-1]
 		if after.token <= before.token {
 			v.tokensBack++
 			v.wrong = append(v.wrong, fmt.Sprintf("%s was elected with token %d after %s with token %d",
@@ -84,9 +84,9 @@ func (h *history) judge() verdict {
 // gaps returns the times between leaderships during which nobody led.
 func (h *history) gaps() []time.Duration {
 	var gaps []time.Duration
-	beliefs := h.sorted()
-	for i := 1; i < len(beliefs); i++ {
-		gaps = append(gaps, beliefs[i].from.Sub(beliefs[i-1].to))
+	spans := h.sorted()
+	for i := 1; i < len(spans); i++ {
+		gaps = append(gaps, spans[i].from.Sub(spans[i-1].to))
 	}
 	return gaps
 }

@@ -9,17 +9,17 @@ func TestJudgeSeesOverlapsAndTokensThatDoNotGrow(t *testing.T) {
 	const ms = 1_000_000
 	for _, c := range []struct {
 		name                string
-		beliefs             []belief
+		spans               []span
 		tokensBack, overlap int
 	}{
-		{"one after the other", []belief{{"a", 1, 0, 10 * ms}, {"b", 2, 10 * ms, 20 * ms}}, 0, 0},
-		{"filed out of order", []belief{{"b", 2, 10 * ms, 20 * ms}, {"a", 1, 0, 10 * ms}}, 0, 0},
-		{"side by side", []belief{{"a", 1, 0, 10 * ms}, {"b", 2, 7 * ms, 20 * ms}}, 0, 3},
-		{"beside one from long before", []belief{{"a", 1, 0, 30 * ms}, {"b", 2, 10 * ms, 11 * ms}, {"c", 3, 15 * ms, 20 * ms}}, 0, 5},
-		{"a token again", []belief{{"a", 2, 0, 10 * ms}, {"b", 2, 10 * ms, 20 * ms}}, 1, 0},
-		{"a token back", []belief{{"a", 3, 0, 10 * ms}, {"b", 2, 10 * ms, 20 * ms}}, 1, 0},
+		{"one after the other", []span{{"a", 1, 0, 10 * ms}, {"b", 2, 10 * ms, 20 * ms}}, 0, 0},
+		{"filed out of order", []span{{"b", 2, 10 * ms, 20 * ms}, {"a", 1, 0, 10 * ms}}, 0, 0},
+		{"side by side", []span{{"a", 1, 0, 10 * ms}, {"b", 2, 7 * ms, 20 * ms}}, 0, 3},
+		{"beside one from long before", []span{{"a", 1, 0, 30 * ms}, {"b", 2, 10 * ms, 11 * ms}, {"c", 3, 15 * ms, 20 * ms}}, 0, 5},
+		{"a token again", []span{{"a", 2, 0, 10 * ms}, {"b", 2, 10 * ms, 20 * ms}}, 1, 0},
+		{"a token back", []span{{"a", 3, 0, 10 * ms}, {"b", 2, 10 * ms, 20 * ms}}, 1, 0},
 	} {
-		h := &history{beliefs: c.beliefs}
+		h := &history{spans: c.spans}
 		v := h.judge()
 		if v.tokensBack != c.tokensBack || v.overlapMax != time.Duration(c.overlap)*time.Millisecond {
 			t.Errorf("%s: %+v", c.name, v)

@@ -25,11 +25,11 @@ func testRequests(t *testing.T, s Suite) {
 	<-a.events.campaign
 	b := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "b", Forever: true})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "asked", "b")
+	s.awaitWaiting(t, url, "asked", "b")
 
 	asked := election.Now()
 	s.ask(t, op, election.Request{By: "the suite", Token: first})
-	if reason := await(t, s, "a heeds the request", a.events.lost); reason != election.ReasonResigned {
+	if reason := await(t, s, "a honours the request", a.events.lost); reason != election.ReasonResigned {
 		t.Errorf("a ended for the reason %v", reason)
 	}
 	leader, other := b, a
@@ -63,9 +63,9 @@ func (s Suite) ask(t testing.TB, op election.Operator, request election.Request)
 // askTransfer asks for the other one, until the store knows of it.
 func (s Suite) askTransfer(t testing.TB, op election.Operator, url string, leader, other *member) {
 	t.Helper()
-	s.awaitInLine(t, url, "asked", other.elector.ID())
+	s.awaitWaiting(t, url, "asked", other.elector.ID())
 	s.ask(t, op, election.Request{By: "the suite", Transfer: other.elector.ID()})
-	if reason := await(t, s, "the leader heeds the request", leader.events.lost); reason != election.ReasonTransferred {
+	if reason := await(t, s, "the leader honours the request", leader.events.lost); reason != election.ReasonTransferred {
 		t.Errorf("the leader ended for the reason %v", reason)
 	}
 	s.awaitView(t, url, "asked", func(v election.View) bool { return v.Leader == other.elector.ID() })

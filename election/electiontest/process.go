@@ -71,7 +71,7 @@ func Main(m *testing.M, open func(url string) (election.Backend, error)) int {
 }
 
 // candidate campaigns until its standard input ends, and tells on its standard
-// output when it leads and until when it believed so. The input may say
+// output when it leads and until when it led. The input may say
 // "resign", "transfer ID", "cut" (no call of the store returns any more) and
 // "heal".
 func candidate(o order, backend election.Backend) int {
@@ -96,7 +96,7 @@ func candidate(o order, backend election.Backend) int {
 		}
 		cancel()
 	}()
-	run := func() error { return elector.Run(ctx, believe) }
+	run := func() error { return elector.Run(ctx, serve) }
 	switch {
 	case o.Registers != "":
 		run = func() error { return elector.Run(ctx, o.update) }
@@ -170,9 +170,9 @@ func (o order) warm(ctx context.Context) error {
 	}
 }
 
-// believe asks the leadership as often as it can whether it holds, so that the
+// serve asks the leadership as often as it can whether it holds, so that the
 // last yes is known even across a freeze.
-func believe(_ context.Context, lead election.Leadership) error {
+func serve(_ context.Context, lead election.Leadership) error {
 	fmt.Println("elected", uint64(lead.Token()), int64(election.Now()))
 	last := election.Now()
 	for {
@@ -210,7 +210,7 @@ type process struct {
 	warm        chan election.Instant
 
 	mu   sync.Mutex
-	open *belief
+	open *span
 }
 
 // toldMax bounds what a process may tell before anybody asks for it.
@@ -295,7 +295,7 @@ func (p *process) hear(line string) {
 	case "refused":
 		p.answers <- rest
 	case "elected":
-		p.open = &belief{p.id, election.Token(token), election.Instant(at), 0}
+		p.open = &span{p.id, election.Token(token), election.Instant(at), 0}
 		p.elected <- election.Token(token)
 	case "ended":
 		p.close(election.Instant(at))
@@ -304,7 +304,7 @@ func (p *process) hear(line string) {
 	}
 }
 
-// close files the belief that is open. The caller holds the mutex.
+// close files the span that is open. The caller holds the mutex.
 func (p *process) close(to election.Instant) {
 	if p.open != nil {
 		p.open.to = to
@@ -319,11 +319,11 @@ func (p *process) awaitElected() election.Token {
 	return await(p.t, p.suite, p.id+" is elected", p.elected)
 }
 
-// awaitInLine returns when the candidate waits, as far as can be seen.
-func (p *process) awaitInLine(url, name string) {
+// awaitWaiting returns when the candidate waits, as far as can be seen.
+func (p *process) awaitWaiting(url, name string) {
 	p.t.Helper()
 	await(p.t, p.suite, p.id+" campaigns", p.campaigning)
-	p.suite.awaitInLine(p.t, url, name, p.id)
+	p.suite.awaitWaiting(p.t, url, name, p.id)
 }
 
 // await returns the next value of a channel.
@@ -338,7 +338,7 @@ func await[T any](t testing.TB, s Suite, what string, values <-chan T) T {
 	}
 }
 
-// kill ends the process as kill -9 does. It believed until then.
+// kill ends the process as kill -9 does. It led until then.
 func (p *process) kill() {
 	before := election.Now()
 	p.drain()

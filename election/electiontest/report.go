@@ -45,7 +45,7 @@ type Report struct {
 	// Tests in their order.
 	Tests []TestResult `json:"tests"`
 	// Leaderships is how many were judged; OverlapMaxMs the longest time for
-	// which two believed to lead at once; TokensBack how many tokens were not
+	// which two considered itself leader at once; TokensBack how many tokens were not
 	// greater than the one before.
 	Leaderships  int     `json:"leaderships"`
 	OverlapMaxMs float64 `json:"overlapMaxMs"`
@@ -86,7 +86,7 @@ const (
 	FigureRelease   = "from a release to the next grant, ms"
 	FigureRequest   = "from an operator's request to the next leader, ms"
 	FigureWaiting   = "bytes per second to a waiting candidate"
-	FigureWoken     = "per cent of those who wait on that hear of a handover"
+	FigureWoken     = "per cent of those who wait on that learn of a handover"
 )
 
 // recorder collects a report. Its methods may be called by several goroutines.

@@ -61,7 +61,7 @@ func (r *runs) lead(unread bool) (a, b *run, token election.Token) {
 	a = r.start("a", unread)
 	token = r.acts.awaitBy("a", 0, nil).token
 	b = r.start("b", false)
-	r.s.awaitInLine(r.t, r.url, r.name, "b")
+	r.s.awaitWaiting(r.t, r.url, r.name, "b")
 	return a, b, token
 }
 
@@ -97,14 +97,14 @@ func (r *runs) awaitNext(last, next string, token election.Token, struck electio
 	return b.token
 }
 
-// testFrozenGuardian freezes the guardian of a leader that is then cut off, and
+// testFrozenGuardian freezes the guardian of a leader that is then partitioned, and
 // that of the next one, which then resigns: each run ends its command itself.
 func testFrozenGuardian(t *testing.T, s Suite) {
 	r := s.newRuns(t, "guardian")
 	a, b, token := r.lead(false)
 	freeze(t, a.guardian())
 	token = r.cutOff(a, token, FigureGuardian)
-	s.awaitInLine(t, r.url, r.name, "a")
+	s.awaitWaiting(t, r.url, r.name, "a")
 	freeze(t, b.guardian())
 	resign := func() { b.ask("resign") }
 	resign()
@@ -134,7 +134,7 @@ func testFullPipes(t *testing.T, s Suite) {
 	a, b, token := r.lead(true)
 	token = r.cutOff(a, token, FigureFullPipes)
 	a.drain()
-	b.stop() // a is in line, or leads again, where b has lost on a busy machine
+	b.stop() // a waits, or leads again, where b has lost on a busy machine
 	r.acts.awaitBy("a", token, nil)
 	a.stop()
 	s.verify(t, r.acts.history(), -1)

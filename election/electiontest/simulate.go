@@ -172,7 +172,7 @@ type simulationRound struct {
 	past []simulated
 }
 
-// simulated is a time during which a candidate believed to lead.
+// simulated is a time during which a candidate considered itself leader.
 type simulated struct {
 	who      string
 	token    election.Token

@@ -15,7 +15,7 @@ import (
 
 // Store is a store of leases in memory, the plainest correct backend: the
 // reference for the suite, and a backend for tests of programs that elect. It
-// gives a lease to the next in line as soon as it has run out, or to the
+// gives a lease to the successor as soon as it has run out, or to the
 // candidate that the holder has nominated.
 type Store struct {
 	clock clock.Clock
@@ -106,7 +106,7 @@ func isClaim(nonce string) func(election.Claim) bool {
 	return func(c election.Claim) bool { return c.Nonce == nonce }
 }
 
-// Acquire waits in line.
+// Acquire waits.
 func (s *Store) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Store) Acquire(ctx context.Context, claim election.Claim) (election.Gra
 	}
 }
 
-// grant makes the first in line the holder.
+// grant makes the first waiter the holder.
 func (s *Store) grant(l *lease, claim election.Claim) election.Grant {
 	l.line = slices.DeleteFunc(l.line, isClaim(claim.Nonce))
 	l.holder, l.nominee, l.since = claim, nominee{}, time.Now()
@@ -172,7 +172,7 @@ func (l *lease) rival() string {
 	return best.ID
 }
 
-// wait lets go of the mutex until something changes or the lease runs out.
+// wait releases the mutex until something changes or the lease runs out.
 func (s *Store) wait(ctx context.Context, l *lease, changed <-chan struct{}) error {
 	var expired <-chan struct{}
 	if l.holder.Nonce != "" {
@@ -200,7 +200,7 @@ func (s *Store) held(grant election.Grant) (*lease, error) {
 	return l, nil
 }
 
-// Renew makes the lease begin anew.
+// Renew makes the lease begin again.
 func (s *Store) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *Store) Nominate(ctx context.Context, grant election.Grant, id string) e
 		changed := s.changed
 		switch {
 		case l.nominee.nonce != claim.Nonce:
-			return fmt.Errorf("memory: nominate %q: it is not in line any more: %w", id, election.ErrNoCandidate)
+			return fmt.Errorf("memory: nominate %q: it does not wait any more: %w", id, election.ErrNoCandidate)
 		case l.nominee.warmed:
 			return l.nominee.err
 		}
@@ -303,7 +303,7 @@ func (s *Store) Ask(_ context.Context, name string, request election.Request) er
 	return nil
 }
 
-// Take takes the election away from whoever leads, as an operator would.
+// Take takes the election away from the leader, as an operator would.
 func (s *Store) Take(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,7 +350,7 @@ func sameView(a, b election.View) bool {
 	return a.Leader == b.Leader && a.Token == b.Token && slices.Equal(a.Candidates, b.Candidates)
 }
 
-// Len returns how many claims are held or in line, over all elections.
+// Len returns how many claims are held or waiting, over all elections.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

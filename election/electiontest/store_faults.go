@@ -37,14 +37,14 @@ func testDeleted(t *testing.T, s Suite) {
 	s.verify(t, h, 5)
 }
 
-// testRestarted kills the store under a leader with another one in line.
+// testRestarted kills the store under a leader with another a waiter.
 func testRestarted(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	a := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "a", Forever: true})
 	first := await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "b", Forever: true})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "restarted", "b")
+	s.awaitWaiting(t, url, "restarted", "b")
 	s.Restart(t, url)
 	s.awaitView(t, url, "restarted", func(v election.View) bool { return v.Leader != "" && v.Err == nil })
 	a.end(t, s)
@@ -65,13 +65,13 @@ func testLeft(t *testing.T, s Suite) {
 		grant := s.acquire(t, a, s.newClaim("left", "a"))
 		claim := s.newClaim("left", "b")
 		_, stop := s.acquiring(t, b, claim)
-		s.awaitInLine(t, url, "left", "b")
+		s.awaitWaiting(t, url, "left", "b")
 		stop()
 		s.release(t, b, election.Grant{Claim: claim})
 		elector := s.newElector(t, b, "left", election.Options{ID: "c"})
 		ran := make(chan error, 1)
 		go func() { ran <- elector.Run(s.within(t), h.leads(atOnce)) }()
-		s.awaitInLine(t, url, "left", "c")
+		s.awaitWaiting(t, url, "left", "c")
 		s.release(t, a, grant)
 		if err := await(t, s, "c has led", ran); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ func testStranded(t *testing.T, s Suite) {
 	await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, backend, "stranded", election.Options{ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "stranded", "b")
+	s.awaitWaiting(t, url, "stranded", "b")
 	link.Strand()
 	died := election.Now()
 	a.end(t, s)

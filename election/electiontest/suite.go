@@ -2,7 +2,7 @@
 //
 // In goes a way to open the backend, out come the same tests with the same
 // faults for each: holders killed and frozen (real processes: the suite starts
-// the test binary anew), runs of a command whose guardian is frozen or whose
+// the test binary again), runs of a command whose guardian is frozen or whose
 // pipes are full, user code that blocks and panics, replies lost and late, links
 // cut, stores that are slow or confirm nothing, release races, a hundred
 // candidates, tokens over thousands of elections, observers, hand-over to a
@@ -29,7 +29,7 @@ import (
 // Suite says how to reach the backend under test.
 type Suite struct {
 	// Open opens a backend as another process would, all on the same store.
-	// Whoever opens sees to closing it with t.Cleanup.
+	// The one that opens sees to closing it with t.Cleanup.
 	Open func(t testing.TB, url string) election.Backend
 	// URL returns the address of an empty store, for Open and for Main.
 	URL func(t testing.TB) string
@@ -50,7 +50,7 @@ type Suite struct {
 	// operator does who tidies up. Nil leaves the test of it out.
 	Delete func(t testing.TB, url, election string)
 	// Left counts what the store keeps of candidates: sessions, leases, keys
-	// of those in line. Nil leaves the test of it out.
+	// of the waiters. Nil leaves the test of it out.
 	Left func(t testing.TB, url string) int
 	// Restart kills the store and starts it again with what it keeps on disk.
 	// Nil leaves the test of it out; a store that forgets does so.
@@ -107,7 +107,7 @@ var tests = []test{
 	{"ResigningHandsOver", processes, testResigned},
 	{"StoppedWaiterLeavesNothingBehind", always, testStoppedWaiter},
 	{"LostRepliesLeaveNobodyBehind", always, testLostReplies},
-	{"LateRepliesAreNotBelieved", always, testLateReplies},
+	{"LateRepliesProlongNothing", always, testLateReplies},
 	{"CutOffHolderStopsBeforeItsDeadline", always, testCut},
 	{"ResigningWhileCutOffEnds", always, testResignedCut},
 	{"OneLossFollowsEveryElection", always, testOneLoss},
@@ -168,7 +168,7 @@ func preferring(s Suite, traits election.Traits, b election.Backend) string {
 	if why := nominating(s, traits, b); why != "" {
 		return why
 	}
-	return unless(traits.Line, "a holder does not see who is in line")
+	return unless(traits.Line, "a holder does not see which candidates wait")
 }
 
 func operating(_ Suite, _ election.Traits, b election.Backend) string {

@@ -71,7 +71,7 @@ func (c callTrouble) Heal() {
 }
 
 // testSlow lets every answer take longer than a lease while a leader resigns and
-// for some leases more, first to two candidates and then to one of them: whoever
+// for some leases more, first to two candidates and then to one of them: the one that
 // leads then does so by right. When the disk is fast again, both get their turn,
 // and no grant is left that nobody holds.
 func testSlow(t *testing.T, s Suite) {
@@ -82,7 +82,7 @@ func testSlow(t *testing.T, s Suite) {
 	await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, backendB, "slow", election.Options{ID: "b", Forever: true})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "slow", "b")
+	s.awaitWaiting(t, url, "slow", "b")
 	troubleA.Slow(s.slowly())
 	troubleB.Slow(s.slowly())
 	_ = a.elector.Resign(s.within(t)) // it may have lost, or not be told in time
@@ -98,7 +98,7 @@ func testSlow(t *testing.T, s Suite) {
 	s.verify(t, h, -1)
 }
 
-// testMute mutes the store for a leader and then for a candidate in line: the
+// testMute mutes the store for a leader and then for a waiter: the
 // leader stops in time, or leads by right, and who waits keeps nobody from
 // leading, though the store does what it asks.
 func testMute(t *testing.T, s Suite) {
@@ -109,7 +109,7 @@ func testMute(t *testing.T, s Suite) {
 	<-a.events.campaign
 	b := s.run(t, h, s.Open(t, url), "mute", election.Options{ID: "b", Forever: true})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "mute", "b")
+	s.awaitWaiting(t, url, "mute", "b")
 	trouble.Mute()
 	select {
 	case <-b.events.elected:
@@ -119,7 +119,7 @@ func testMute(t *testing.T, s Suite) {
 	}
 	trouble.Heal()
 	await(t, s, "a campaigns again", a.events.campaign)
-	s.awaitInLine(t, url, "mute", "a")
+	s.awaitWaiting(t, url, "mute", "a")
 
 	trouble.Mute()
 	c := s.run(t, h, s.Open(t, url), "mute", election.Options{ID: "c"})

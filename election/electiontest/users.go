@@ -20,8 +20,8 @@ func testBlockedUser(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	backend, cut, clear := s.cuttable(t, url)
 	let := make(chan struct{})
-	letGo := sync.OnceFunc(func() { close(let) })
-	defer letGo()
+	unblock := sync.OnceFunc(func() { close(let) })
+	defer unblock()
 	first := s.newElector(t, backend, "blocked", election.Options{ID: "a",
 		OnEvent: func(e election.Event) {
 			if e.Kind == election.EventElected {
@@ -44,9 +44,9 @@ func testBlockedUser(t *testing.T, s Suite) {
 	if err := await(t, s, "another leads", ran); err != nil {
 		t.Error(err)
 	}
-	letGo()
+	unblock()
 	if err := await(t, s, "Run returns", ended); !errors.Is(err, election.ErrLost) {
-		t.Errorf("the one that was cut off returned %v", err)
+		t.Errorf("the one that was partitioned returned %v", err)
 	}
 	s.verify(t, h, 2)
 }
@@ -55,8 +55,8 @@ func testBlockedUser(t *testing.T, s Suite) {
 func testHungCheck(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	hang, let := make(chan struct{}), make(chan struct{})
-	letGo := sync.OnceFunc(func() { close(let) })
-	defer letGo()
+	unblock := sync.OnceFunc(func() { close(let) })
+	defer unblock()
 	a := s.run(t, h, s.Open(t, url), "hangs", election.Options{ID: "a", HealthEvery: 20 * time.Millisecond,
 		Health: func(context.Context) error {
 			select {
@@ -74,12 +74,12 @@ func testHungCheck(t *testing.T, s Suite) {
 	b := s.run(t, h, s.Open(t, url), "hangs", election.Options{ID: "b"})
 	await(t, s, "b is elected", b.events.elected)
 	b.end(t, s)
-	letGo()
+	unblock()
 	s.verify(t, h, 2)
 }
 
 // testPanics lets a leader's function panic, and then a health check: the panic of
-// the function comes out of Run when the election has been given back.
+// the function comes out of Run when the election has been released.
 func testPanics(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	first := s.newElector(t, s.Open(t, url), "panics", election.Options{ID: "a"})
@@ -116,8 +116,8 @@ func testPanics(t *testing.T, s Suite) {
 func testHungWarm(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	let := make(chan struct{})
-	letGo := sync.OnceFunc(func() { close(let) })
-	defer letGo()
+	unblock := sync.OnceFunc(func() { close(let) })
+	defer unblock()
 	a := s.run(t, h, s.Open(t, url), "hung", election.Options{ID: "a", WarmLimit: s.Lease})
 	await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, s.Open(t, url), "hung", election.Options{ID: "b", Warm: func(context.Context) error {
@@ -125,7 +125,7 @@ func testHungWarm(t *testing.T, s Suite) {
 		return nil
 	}})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "hung", "b")
+	s.awaitWaiting(t, url, "hung", "b")
 	if err := a.elector.TransferTo(s.within(t), "b"); err == nil {
 		t.Error("handed over to one that is not ready")
 	}
@@ -134,7 +134,7 @@ func testHungWarm(t *testing.T, s Suite) {
 	}
 	a.end(t, s)
 	await(t, s, "b is elected", b.events.elected)
-	letGo()
+	unblock()
 	b.end(t, s)
 	s.verify(t, h, 2)
 }
@@ -150,7 +150,7 @@ func testPanicOfWarm(t *testing.T, s Suite) {
 		panic("on purpose")
 	}})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "panic", "b")
+	s.awaitWaiting(t, url, "panic", "b")
 	for len(called) == 0 { // until the store knows of b
 		if err := a.elector.TransferTo(s.within(t), "b"); err == nil {
 			t.Fatal("handed over to one whose warm-up panicked")
@@ -181,7 +181,7 @@ func testWarmOnce(t *testing.T, s Suite) {
 		return ctx.Err()
 	}})
 	await(t, s, "b campaigns", b.events.campaign)
-	s.awaitInLine(t, url, "once", "b")
+	s.awaitWaiting(t, url, "once", "b")
 	for n := 0; n < 2 || calls.Load() == 0; n++ { // until the store knows of b
 		if err := a.elector.TransferTo(s.within(t), "b"); err == nil {
 			t.Fatal("handed over to one that is not ready")

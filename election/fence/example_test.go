@@ -37,7 +37,7 @@ func ExampleFence_Do() {
 	// fence "payments": token 33, seen 34: the token is stale: a later leader has been here
 }
 
-// The tokens of a server that is started anew are in a file.
+// The tokens of a server that is started again are in a file.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "fence-")
 	if err != nil {
@@ -79,7 +79,7 @@ func ExampleFence_Handler() {
 		}
 		defer func() { _ = answer.Body.Close() }()
 		fmt.Println(token, answer.Status)
-		return fence.CheckResponse(answer) // whoever gets an error stops to lead
+		return fence.CheckResponse(answer) // the one that gets an error stops leading
 	}
 	_, _ = send(leader), send(zombie)
 	// Output:

@@ -129,7 +129,7 @@ func (s *SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token elec
 	return stale
 }
 
-// raise updates the guard row, which locks it, and tells whether it did.
+// raise updates the guard row, which locks it, and reports whether it did.
 func (s *SQL) raise(ctx context.Context, tx *sql.Tx, resource string, token election.Token) (bool, error) {
 	result, err := tx.ExecContext(ctx, s.update, int64(token), resource, int64(token))
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Every shape of backend carries a group: one with a queue (the other tests), one
-// that sees only who is next in line, one that watches files.
+// that sees only who is the successor, one that watches files.
 func TestGroupOnEveryShapeOfBackend(t *testing.T) {
 	memory := record.NewMemory(nil)
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 )
 
 // TestLeaveEndsThoughTheOtherCannotWarmUp, as when a new version is rolled out that
-// does not work: what nobody takes is given back.
+// does not work: what nobody takes is released.
 func TestLeaveEndsThoughTheOtherCannotWarmUp(t *testing.T) {
 	var broken atomic.Bool
 	var tries atomic.Int64

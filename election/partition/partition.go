@@ -25,7 +25,7 @@
 //	    held up by that.
 //
 // The owner of a partition that is to move hands it over to the member that
-// stands in line for it (Elector.TransferTo), after Options.Warm has returned
+// waits for it (Elector.TransferTo), after Options.Warm has returned
 // there; on a backend that cannot hand over it resigns.
 //
 // The cost: each member observes Partitions + MembersMax elections, and has a
@@ -196,7 +196,7 @@ func (m *Member) View() View {
 }
 
 // Leave gives the member's seat up and hands its partitions over, MaxMoves at a
-// time; then Run returns nil. It does not wait. What nobody takes is given back.
+// time; then Run returns nil. It does not wait. What nobody takes is released.
 func (m *Member) Leave() { m.leaveOne.Do(func() { close(m.leaving) }) }
 
 // ErrRunning is returned by Run while another Run of the same Member has not
@@ -204,8 +204,8 @@ func (m *Member) Leave() { m.leaveOne.Do(func() { close(m.leaving) }) }
 var ErrRunning = errors.New("this member is running already")
 
 // Run takes part in the group until ctx ends, Leave has been carried out, or an
-// error that no further attempt can mend, and returns when all functions have
-// returned and all is given back. When ctx ends everything is given back at
+// error that no further attempt can repair, and returns when all functions have
+// returned and all is released. When ctx ends everything is released at
 // once, and the cause of ctx is returned. A panic of a function comes out of
 // Run. A Member that has left does not run again.
 func (m *Member) Run(ctx context.Context, function Function) error {

@@ -228,7 +228,7 @@ func TestPartitionsOfALostMemberAreTakenOver(t *testing.T) {
 	g.awaitEven("a", "b", "c")
 	link.Cut()
 	cut := time.Now()
-	g.await("a to know that it is cut off", func(owned map[string]int) bool { return owned["a"] == 0 })
+	g.await("a to know that it is partitioned", func(owned map[string]int) bool { return owned["a"] == 0 })
 	g.awaitEven("b", "c")
 	t.Logf("taken over after %v", time.Since(cut))
 	link.Heal()
@@ -276,7 +276,7 @@ func TestWhoIsAloneLeavesAtOnce(t *testing.T) {
 	}
 }
 
-// plain is a backend that cannot hand over, and shows nobody in line.
+// plain is a backend that cannot hand over, and shows no waiter.
 type plain struct{ election.Backend }
 
 func TestBackendThatCannotHandOverMovesByResigning(t *testing.T) {
@@ -492,7 +492,7 @@ func TestViewShowsMembersAndOwners(t *testing.T) {
 	}
 }
 
-// Members come, stop, leave and are cut off at random; in the end all is shared
+// Members come, stop, leave and are partitioned at random; in the end all is shared
 // evenly by those that are left, and at no time had a partition two owners.
 func TestMembersThatComeAndGo(t *testing.T) {
 	seed := rand.Uint64()

@@ -161,7 +161,7 @@ func (r *run) cancel(p int) {
 	}
 }
 
-// leave gives the seat up; the partitions go when others are in line for them.
+// leave gives the seat up; the partitions go when others wait for them.
 func (r *run) leave() {
 	r.leaving = true
 	if r.sitting != nil {

@@ -57,10 +57,10 @@ func New(store Store, options Options) *Backend {
 	return &Backend{store: store, options: options, now: election.Now, claims: make(map[string]*claim)}
 }
 
-// closeLimit is how long Close tries to give back what is left.
+// closeLimit is how long Close tries to release what is left.
 const closeLimit = 2 * time.Second
 
-// Close gives back what was not released, and waits for every goroutine.
+// Close releases what was not released, and waits for every goroutine.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	left := slices.Collect(maps.Values(b.claims))

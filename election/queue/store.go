@@ -101,7 +101,7 @@ type Holding interface {
 	// returns election.ErrLost when the entry is seen to be gone, and another
 	// error when the store cannot tell: it is called again then.
 	Guard(ctx context.Context, news func()) error
-	// Leave gives the election up to the successor, nil for whoever comes first,
+	// Leave gives the election up to the successor, nil for the first to come,
 	// with a write of the history in the same decision if there is one. It
 	// changes nothing with ErrConflict (the history has another version, or the
 	// successor has gone) and with election.ErrLost.

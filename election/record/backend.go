@@ -46,7 +46,7 @@ func New(store Store, options Options) *Backend {
 	return &Backend{store: store, options: options, books: make(map[string]*line.Book), stops: make(map[string]func())}
 }
 
-// Close lets go of the store. Grants that were not released run out.
+// Close releases the store. Grants that were not released run out.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	for _, stop := range b.stops {

@@ -81,7 +81,7 @@ func claimsAreForgottenWithoutAStore(t *testing.T) {
 		grant := try(t, b, 5+i)
 		store.reads.Store(true)
 		if err := b.Release(t.Context(), grant); err == nil {
-			t.Errorf("claim %d is given back, and nobody has answered", 5+i)
+			t.Errorf("claim %d is released, and nobody has answered", 5+i)
 		}
 		store.reads.Store(false)
 	}

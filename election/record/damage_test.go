@@ -97,11 +97,11 @@ func TestOlderCopyHurriesNobody(t *testing.T) {
 	})
 }
 
-// TestBeatsDoNotComeTwice: a store that fails over may forget renewals, and the
+// TestHeartbeatsDoNotComeTwice: a store that fails over may forget renewals, and the
 // holder goes on from the record as it was before. Who saw what was forgotten must
 // not take the next renewals for it: their lease would seem to have run for long
 // (R2).
-func TestBeatsDoNotComeTwice(t *testing.T) {
+func TestHeartbeatsDoNotComeTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
 		store := record.NewMemory(c)

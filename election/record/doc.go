@@ -2,21 +2,21 @@
 //
 // In goes a Store, out comes an election.Backend. All that such backends have
 // in common is here: who may write what into the record, when a lease has run
-// out, who is next in line, handing over, the history. What always holds:
+// out, who is the successor, handing over, the history. What always holds:
 //
-//	R1  The record changes by compare and set alone. Whoever takes the election
+//	R1  The record changes by compare and set alone. The one that takes the election
 //	    does it with a write that fails if the holder has renewed since it was
 //	    last seen.
 //	R2  A lease has run out when a candidate has seen the holder's Nonce and
-//	    Beat unchanged for the whole lease on its own clock, counted from the
+//	    Heartbeat unchanged for the whole lease on its own clock, counted from the
 //	    arrival of the answer that showed them first. The holder counts its
 //	    lease from before it sent the write, so it stops earlier, as long as
 //	    the clocks differ in rate by no more than Options.ClockDrift of the
 //	    Elector. No clock is compared with another, and the store's is not
-//	    asked: a step of any wall clock changes nothing. No Beat comes twice with
+//	    asked: a step of any wall clock changes nothing. No Heartbeat comes twice with
 //	    one Nonce, also where the store has forgotten some.
-//	R3  A record has one place for the next in line. Whoever holds it goes
-//	    first when the election is vacant, and shows by a beat of its own that
+//	R3  A record has one place for the successor. A process that holds it goes
+//	    first when the election is vacant, and shows by a heartbeat of its own that
 //	    it still waits. All others only read: a hundred candidates write no
 //	    more than two.
 //	R4  A token is greater than the one in the record, and not less than the
@@ -28,7 +28,7 @@
 //	    forgotten, on clocks that differ by up to 49 days. What is not covered:
 //	    a restore from a copy older than the last failover, which forgets that
 //	    stride too, and an election of which a store has forgotten everything,
-//	    which begins anew from the wall clock, below all strides.
+//	    which begins again from the wall clock, below all strides.
 //	R5  A write whose answer was lost is looked for by the claim's nonce. A
 //	    claim is released only when no write of it can take effect any more:
 //	    the record has another version than the one that write expects.
@@ -39,7 +39,7 @@
 //	    acknowledged, never on what a read shows: a store that asks replicas may
 //	    show a write that it did not get confirmed, and will lose, and one that
 //	    has failed over may show what another leadership has replaced since. A
-//	    claim that finds itself in the record takes itself out, and begins anew.
+//	    claim that finds itself in the record takes itself out, and begins again.
 //	R8  Every request to the store has a time limit, a quarter of the lease but
 //	    not less than 500 ms and not more than 10 s: a dead connection costs a
 //	    candidate that much and not its turn.

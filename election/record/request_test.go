@@ -61,7 +61,7 @@ func TestRequestThatStaysIsNewsOnce(t *testing.T) {
 					wanted = now.Wanted
 				}
 				if took := time.Since(asked); took > 20*time.Millisecond {
-					t.Errorf("the leader heard of %q %v after it was asked, by its next renewal", nobody, took)
+					t.Errorf("the leader learned of %q %v after it was asked, by its next renewal", nobody, took)
 				}
 				<-refused
 				before := store.writes.Load()

@@ -44,7 +44,7 @@ type Store interface {
 }
 
 // Watcher is a Store whose Wait is told of changes and does not poll. Holders
-// then hear of requests at once.
+// then learn of requests at once.
 type Watcher interface{ Watches() bool }
 
 // Incarnated is a Store that has a name for the course of its history, which
@@ -75,7 +75,7 @@ var ErrConflict = errors.New("the record has another version")
 // History and Next are for people.
 type Record = line.Record
 
-// Next is the candidate next in line: the one place in a record for those who
+// Next is the candidate successor: the one place in a record for those who
 // wait, taken by the one of the highest priority.
 type Next = line.Next
 
@@ -83,5 +83,5 @@ type Next = line.Next
 const (
 	StateNominated = line.StateNominated // the holder wants it to lead next
 	StateReady     = line.StateReady     // it has warmed up
-	StateCold      = line.StateCold      // it could not warm up
+	StateNotReady  = line.StateNotReady  // it could not warm up
 )

@@ -17,7 +17,7 @@ func (t *trial) fail(format string, args ...any) {
 }
 
 // begin judges the beginning of a leadership: its token is greater than all before,
-// and whoever led before has been told to end, unless it is paused.
+// and the one that led before has been told to end, unless it is paused.
 func (t *trial) begin(term *trialTerm) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -27,7 +27,7 @@ func (t *trial) begin(term *trialTerm) {
 	}
 	t.token = max(t.token, term.token)
 	for _, other := range t.terms {
-		if !other.ended && other.token < term.token && other.believes() && !other.c.wasPaused(time.Now()) {
+		if !other.ended && other.token < term.token && other.leads() && !other.c.wasPaused(time.Now()) {
 			t.fail("deadline: %s leads with token %d, and %s, with token %d, does not know: told %v, %v remain", term.c.id,
 				term.token, other.c.id, other.token, other.isTold(), other.lead.Remaining())
 		}
@@ -38,10 +38,10 @@ func (t *trial) begin(term *trialTerm) {
 	term.c.mu.Unlock()
 }
 
-// believes reports whether a function may believe that its leadership holds, by
+// leads reports whether a function may assume that its leadership holds, by
 // what it has been told: until its context ends, and where that ends for want of
 // time, until the deadline.
-func (term *trialTerm) believes() bool {
+func (term *trialTerm) leads() bool {
 	var lost *election.LostError
 	switch {
 	case !term.isTold():
@@ -66,7 +66,7 @@ func (term *trialTerm) isTold() bool {
 func (t *trial) act(term *trialTerm) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if term.lead.Err() != nil && !term.believes() {
+	if term.lead.Err() != nil && !term.leads() {
 		return
 	}
 	if term.token < t.token {
@@ -112,7 +112,7 @@ func (t *trial) end(term *trialTerm) {
 	}
 }
 
-// anyWarm reports whether another candidate has ever warmed up: a place in line that
+// anyWarm reports whether another candidate has ever warmed up: a place in the queue that
 // has said so may outlive its claim for a lease.
 func (t *trial) anyWarm(term *trialTerm) bool {
 	for _, c := range t.candidates {
@@ -143,7 +143,7 @@ func (c *trialCandidate) judgeWrite(before, after record.Record, sent time.Time)
 	case holder == nil:
 	case after.Nonce == "" && !holder.ended:
 		c.t.fail("release: %s gave token %d back while its function was running", c.id, holder.token)
-	case after.Nonce != before.Nonce || after.Beat == before.Beat || holder.told.IsZero() || holder.ended:
+	case after.Nonce != before.Nonce || after.Heartbeat == before.Heartbeat || holder.told.IsZero() || holder.ended:
 	default:
 		limit := c.options.EndLimit + 100*time.Millisecond
 		if late := sent.Sub(holder.told) - limit; late > 0 && !c.wasPaused(holder.told) {

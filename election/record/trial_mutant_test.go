@@ -26,13 +26,13 @@ const (
 	trialOldGrantUsed
 	trialTransferBeforeReady
 	trialDriftIgnored
-	trialRenewalBelieved
+	trialRenewalTrusted
 	trialBlindWrites
 	trialImpatient
 	trialClockStops
 	trialHealthIgnored
 	trialStuckUntold
-	trialBeatsRepeat
+	trialHeartbeatsRepeat
 )
 
 // trialMutants says what each does, and the word that its finding begins with.
@@ -43,23 +43,23 @@ var trialMutants = []struct {
 	what   string
 	rare   bool
 }{
-	{trialGrantByReading, "grant-by-reading", []string{"token", "beside", "deadline"}, "a write that was applied and not confirmed is believed, as a read shows it", false},
+	{trialGrantByReading, "grant-by-reading", []string{"token", "beside", "deadline"}, "a write that was applied and not confirmed is taken for granted, as a read shows it", false},
 	{trialDeadlineBehindCallback, "deadline-behind-callback", []string{"deadline", "stuck"}, "no timer fires while OnEvent has not returned", false},
 	{trialRenewalWhileEnding, "renewal-while-ending", []string{"renewal"}, "a grant is renewed until it is released, however long the function takes to end", false},
 	{trialNotStrided, "token-not-strided", []string{"token", "beside"}, "the token after a failover is one more than the last that the store remembers", false},
 	{trialStaleResign, "stale-resign", []string{"resign"}, "the handle of an old leadership ends the present one", false},
 	{trialLeaseFromAnswer, "lease-from-answer", []string{"deadline", "beside"}, "a lease counts from the answer, not from the request", false},
-	{trialReleaseBeforeEnd, "release-before-end", []string{"release"}, "the election is given back when the function is told to end", false},
+	{trialReleaseBeforeEnd, "release-before-end", []string{"release"}, "the election is released when the function is told to end", false},
 	{trialOldGrantUsed, "old-grant-used", []string{"token", "beside", "deadline"}, "an attempt is answered with the grant of an earlier one", false},
 	{trialTransferBeforeReady, "transfer-before-ready", []string{"transfer"}, "a hand-over does not wait for the next leader to warm up", false},
 	{trialDriftIgnored, "drift-ignored", []string{"deadline"}, "no margin is left for clocks that differ in rate", false},
-	{trialRenewalBelieved, "renewal-believed", []string{"deadline", "beside"}, "a renewal without an answer counts as one that was made", false},
+	{trialRenewalTrusted, "renewal-trusted", []string{"deadline", "beside"}, "a renewal without an answer counts as one that was made", false},
 	{trialBlindWrites, "blind-writes", []string{"deadline", "beside", "token", "release", "renewal"}, "writes do not compare the version", false},
 	{trialImpatient, "impatient", []string{"deadline", "beside"}, "a candidate waits for half of the holder's lease", false},
 	{trialClockStops, "clock-stops", []string{"beside", "deadline"}, "the clock does not count the time for which the program is paused", false},
 	{trialHealthIgnored, "health-ignored", []string{"health"}, "nobody asks the health check", false},
 	{trialStuckUntold, "stuck-untold", []string{"stuck"}, "OnStuck is not called", false},
-	{trialBeatsRepeat, "beats-repeat", []string{"deadline", "beside"}, "a renewal counts on from the beat that the store remembers", true},
+	{trialHeartbeatsRepeat, "heartbeats-repeat", []string{"deadline", "beside"}, "a renewal counts on from the heartbeat that the store remembers", true},
 }
 
 // options are those of an Elector as a mutant gives them.
@@ -98,7 +98,7 @@ func (i impatient) Read(ctx context.Context, name string) (record.Record, string
 func (m trialMutant) backend(c *trialCandidate, b *record.Backend) election.Backend {
 	switch m {
 	case trialRenewalWhileEnding, trialLeaseFromAnswer, trialReleaseBeforeEnd, trialOldGrantUsed,
-		trialTransferBeforeReady, trialRenewalBelieved:
+		trialTransferBeforeReady, trialRenewalTrusted:
 		return &mutantBackend{Backend: b, m: m, c: c}
 	}
 	return b
@@ -171,7 +171,7 @@ func (b *mutantBackend) Renew(ctx context.Context, grant election.Grant) (electi
 	switch {
 	case b.m == trialLeaseFromAnswer && err == nil:
 		renewed.Sent = b.c.clock.Now()
-	case b.m == trialRenewalBelieved && err != nil:
+	case b.m == trialRenewalTrusted && err != nil:
 		grant.Sent = sent
 		return grant, nil
 	}

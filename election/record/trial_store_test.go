@@ -190,8 +190,8 @@ func (l *trialLink) put(r record.Record, version string, sent time.Time) (string
 	if !s.quiet && s.rng.IntN(80) == 0 {
 		return "", errTrialLost
 	}
-	if r.Nonce != "" && r.Beat > side.record.Beat && mutant == trialBeatsRepeat {
-		r.Beat = side.record.Beat + 1
+	if r.Nonce != "" && r.Heartbeat > side.record.Heartbeat && mutant == trialHeartbeatsRepeat {
+		r.Heartbeat = side.record.Heartbeat + 1
 	}
 	l.c.judgeWrite(side.record, r, sent)
 	side.set(r, s.next())

@@ -50,12 +50,12 @@ const (
 // What is judged, by the word that a finding begins with:
 //
 //	token     tokens grow
-//	deadline  whoever led before knows, by its context or its deadline, before another
+//	deadline  the one that led before knows, by its context or its deadline, before another
 //	          function begins
 //	beside    nobody whose leadership says that it holds acts beside a later one
 //	resign    nobody gives up by Resign whom nobody has asked
 //	transfer  nobody hands over before another candidate has warmed up
-//	release   nothing is given back while the function runs
+//	release   nothing is released while the function runs
 //	renewal   a function that is stuck is not renewed
 //	stuck     and OnStuck is called
 //	health    who is not healthy does not lead on

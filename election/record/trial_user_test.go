@@ -24,17 +24,17 @@ type trialCandidate struct {
 	options election.Options
 	checked bool // it has a health check
 
-	mu       sync.Mutex
-	resumed  chan struct{} // closed when it runs again; nil while it runs
-	lastStop time.Time     // when it was paused last
-	paused   time.Duration // in all
-	telling  int           // calls of OnEvent that have not returned
-	told     chan struct{} // closed when there is none
-	sick     time.Time     // since when its health check fails; zero if it does not
-	warmed   bool          // since it led or was started
-	terms    []*trialTerm
-	elected  int
-	lost     int
+	mu        sync.Mutex
+	resumed   chan struct{} // closed when it runs again; nil while it runs
+	lastStop  time.Time     // when it was paused last
+	paused    time.Duration // in all
+	notifying int           // calls of OnEvent that have not returned
+	told      chan struct{} // closed when there is none
+	sick      time.Time     // since when its health check fails; zero if it does not
+	warmed    bool          // since it led or was started
+	terms     []*trialTerm
+	elected   int
+	lost      int
 }
 
 // chance is one in n, of this program.
@@ -94,7 +94,7 @@ func (c *trialCandidate) block(oneIn int) {
 
 func (c *trialCandidate) onEvent(e election.Event) {
 	c.mu.Lock()
-	c.telling++
+	c.notifying++
 	switch e.Kind {
 	case election.EventElected:
 		c.elected++
@@ -105,8 +105,8 @@ func (c *trialCandidate) onEvent(e election.Event) {
 	c.block(8)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.telling--
-	if c.telling == 0 && c.told != nil {
+	c.notifying--
+	if c.notifying == 0 && c.told != nil {
 		close(c.told)
 		c.told = nil
 	}
@@ -115,7 +115,7 @@ func (c *trialCandidate) onEvent(e election.Event) {
 // awaitTold waits until OnEvent has returned, for a mutant.
 func (c *trialCandidate) awaitTold() {
 	c.mu.Lock()
-	if c.telling > 0 && c.told == nil {
+	if c.notifying > 0 && c.told == nil {
 		c.told = make(chan struct{})
 	}
 	told := c.told
@@ -198,7 +198,7 @@ func (c *trialCandidate) function(ctx context.Context, lead election.Leadership)
 		}
 		c.awaitRunning()
 	}
-	for c.t.act(term); term.isTold() && term.believes(); c.t.act(term) { // to the last moment
+	for c.t.act(term); term.isTold() && term.leads(); c.t.act(term) { // to the last moment
 		time.Sleep(term.lead.Remaining()/2 + time.Microsecond)
 		c.awaitRunning()
 	}

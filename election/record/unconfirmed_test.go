@@ -162,7 +162,7 @@ func TestClaimThatAFailoverBringsBackIsNotGranted(t *testing.T) {
 		a, b := record.New(mute, record.Options{Clock: c}), record.New(memory, record.Options{Clock: c})
 		defer a.Close()
 		defer b.Close()
-		old := record.Record{Holder: "a", Nonce: claim("a").Nonce, Token: 7, LeaseMs: 60_000, Beat: 1}
+		old := record.Record{Holder: "a", Nonce: claim("a").Nonce, Token: 7, LeaseMs: 60_000, Heartbeat: 1}
 		if _, err := memory.Write(t.Context(), "e", old, ""); err != nil {
 			t.Fatal(err)
 		}

@@ -101,9 +101,9 @@ func Guardian() int {
 	}
 	g.tell(status{Begun: true})
 	last := g.lead()
-	g.farewell()
+	g.lastCall()
 	g.tell(last)
-	g.linger()
+	g.awaitSupervisor()
 	return 0
 }
 
@@ -153,9 +153,9 @@ func (g *guardian) over() bool {
 	return g.reason != ""
 }
 
-// farewell runs the hook that hears of the end, once the command has gone. It
+// lastCall runs the hook that learns of the end, once the command has gone. It
 // is not bound to the leadership, which may be over.
-func (g *guardian) farewell() {
+func (g *guardian) lastCall() {
 	if g.order.Hooks.Lost == "" {
 		return
 	}
@@ -403,14 +403,14 @@ func exitCode(ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// linger waits for the supervisor to take note, so that it can give the
+// waitMax waits for the supervisor to take note, so that it can give the
 // election back in order. A supervisor that holds a lock file, is frozen and
 // stays so would keep everybody else from leading for ever: it is killed.
-func (g *guardian) linger() {
+func (g *guardian) awaitSupervisor() {
 	if g.orphaned {
 		return
 	}
-	patience := time.NewTimer(lingerMax)
+	patience := time.NewTimer(waitMax)
 	defer patience.Stop()
 	for {
 		select {
@@ -427,6 +427,6 @@ func (g *guardian) linger() {
 	}
 }
 
-// lingerMax is how long a supervisor may take to notice the end of the command.
+// waitMax is how long a supervisor may take to notice the end of the command.
 // It counts running time, so that a machine that was suspended kills nobody.
-const lingerMax = 3 * time.Second
+const waitMax = 3 * time.Second

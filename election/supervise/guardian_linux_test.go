@@ -24,7 +24,7 @@ func TestCommandLivesOnALeaseShorterThanAskedFor(t *testing.T) {
 	})
 }
 
-// TestGuardianThatWasStoppedSeesTheRenewalsFirst: it stands still for longer
+// TestGuardianThatWasStoppedSeesTheRenewalsFirst: it stalls for longer
 // than the lease that it knew, and then does not look at the clock alone.
 func TestGuardianThatWasStoppedSeesTheRenewalsFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "acting")
@@ -85,7 +85,7 @@ func TestFrozenGuardianWithAFullPipeCannotKeepTheCommandPastTheLease(t *testing.
 	before := time.Now()
 	r.code()
 	if took := time.Since(before); took > 5*time.Second {
-		t.Errorf("the command was gone %v after the store was cut off, with a lease of 2 s", took)
+		t.Errorf("the command was gone %v after the store was partitioned, with a lease of 2 s", took)
 	}
 	if !silent(path) {
 		t.Error("the command still acts")

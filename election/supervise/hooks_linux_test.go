@@ -113,7 +113,7 @@ func TestFailedHookIsTriedAgainForever(t *testing.T) {
 }
 
 // TestLossHookHasItsTime: the one that hangs is killed, and whom it left behind
-// too; the election is given back afterwards.
+// too; the election is released afterwards.
 func TestLossHookHasItsTime(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "left")
 	o := testOrder{Dir: dir, Args: []string{"true"}, HookLimit: 400 * time.Millisecond,

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/internal/clock"
 )
 
-// A guardian that stood still before it started the command (or whose start took
+// A guardian that stalled before it started the command (or whose start took
 // that long) does not start it when the leadership is over.
 func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 	_, shared, err := newPage()

@@ -255,10 +255,10 @@ func lines(path string) []string {
 // The child is ready before anything is written. All ends by itself some time
 // after any test has.
 func acting(path string) []string {
-	beat := `i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo $CONCLAVE_TOKEN >> ` + path + `; sleep 0.01; done`
+	heartbeat := `i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo $CONCLAVE_TOKEN >> ` + path + `; sleep 0.01; done`
 	ready := path + ".$CONCLAVE_TOKEN.ready"
-	return []string{"sh", "-c", `setsid sh -c 'trap "" TERM; : > ` + ready + `; ` + beat + `' &
-		while [ ! -e ` + ready + ` ]; do sleep 0.01; done; ` + beat}
+	return []string{"sh", "-c", `setsid sh -c 'trap "" TERM; : > ` + ready + `; ` + heartbeat + `' &
+		while [ ! -e ` + ready + ` ]; do sleep 0.01; done; ` + heartbeat}
 }
 
 // judgeActing fails when somebody acted with an old token after a newer one.
@@ -294,7 +294,7 @@ func actor(path string) int {
 	return token
 }
 
-// silent says whether nobody writes to the file any more.
+// silent reports whether nobody writes to the file any more.
 func silent(path string) bool {
 	before := len(lines(path))
 	time.Sleep(100 * time.Millisecond)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// orphanAge is after how long a child that has ended is nobody's: whoever
+// orphanAge is after how long a child that has ended is nobody's: the one that
 // starts a process waits for its end and takes note at once.
 const orphanAge = time.Second
 

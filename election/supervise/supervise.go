@@ -5,13 +5,13 @@
 // over the command, each on its own:
 //
 //	supervisor   campaigns, renews, forwards signals (this process)
-//	  guardian   the same binary anew, in a session of its own: starts the
+//	  guardian   the same binary again, in a session of its own: starts the
 //	             hooks and the command and adopts all their orphans
 //	    command  in a session of its own, with the lock files inherited
 //
 // What always holds on Linux:
 //
-//	S1  The election is given back only when the command and all its
+//	S1  The election is released only when the command and all its
 //	    descendants are gone, also those that made a session of their own.
 //	S2  A supervisor that dies, whatever the way, takes the command with it:
 //	    the guardian sees its pipe close.
@@ -124,8 +124,8 @@ type Command struct {
 	// is ended.
 	//
 	// OnElected must end with code 0, else the command is not started and the
-	// leadership is given back. A lost leadership ends it as it ends the
-	// command. OnLost delays the giving back; when the leadership was lost
+	// leadership is released. A lost leadership ends it as it ends the
+	// command. OnLost delays the releasing; when the leadership was lost
 	// without warning, another may lead beside it.
 	OnElected, OnLost string
 	// HookLimit is the time that a hook may take before it is killed. Default
@@ -135,7 +135,7 @@ type Command struct {
 	// Options.Health, so that it does not run while processes that must not
 	// outlive a leadership are searched for.
 	Health *Health
-	// Wait is how long to stand in line for the first leadership; zero is
+	// Wait is how long to wait for the first leadership; zero is
 	// without end.
 	Wait time.Duration
 	// OnRemark, if not nil, is told of what went wrong with a hook while the
@@ -150,7 +150,7 @@ type Command struct {
 // SIGTERM, SIGINT and SIGQUIT are passed on to the command and then end the
 // run, by SIGKILL after the grace; so does the end of the context, with
 // SIGTERM. SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT are only passed on;
-// in line, SIGHUP ends the run and the others do nothing.
+// waiting, SIGHUP ends the run and the others do nothing.
 //
 // If the Elector was made with Forever, only these end the run: a command that
 // ends, or a lost leadership, is followed by another campaign.

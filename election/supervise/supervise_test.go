@@ -152,7 +152,7 @@ func bothKilled(t *testing.T, path string) {
 }
 
 // TestLostLeadershipEndsTheCommandBeforeTheDeadline rests on a store that
-// expires leases and is cut off.
+// expires leases and is partitioned.
 func TestLostLeadershipEndsTheCommandBeforeTheDeadline(t *testing.T) {
 	path, cut := filepath.Join(t.TempDir(), "acting"), filepath.Join(t.TempDir(), "cut")
 	r := start(t, testOrder{Args: acting(path), Lease: 2 * time.Second, Expires: true, CutWhen: cut})
@@ -184,7 +184,7 @@ func TestFrozenSupervisorCannotKeepTheCommandPastTheLease(t *testing.T) {
 	if !silent(path) {
 		t.Error("the command acts beyond the lease")
 	}
-	time.Sleep(4 * time.Second) // more than the guardian lingers
+	time.Sleep(4 * time.Second) // more than the guardian waits
 	r.signal(syscall.SIGCONT)
 	if code := r.code(); code != supervise.ExitLost {
 		t.Errorf("code %d, expected %d: a store that expires needs no kill\n%s", code, supervise.ExitLost, &r.output)

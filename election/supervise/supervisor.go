@@ -146,7 +146,7 @@ func (s *supervisor) campaign(ctx context.Context) error {
 	}
 }
 
-// endsRun says whether a signal ends the run, while leading or in line.
+// endsRun reports whether a signal ends the run, while leading or waiting.
 func endsRun(one os.Signal, leading bool) (bool, syscall.Signal) {
 	how := one.(syscall.Signal)
 	switch how {

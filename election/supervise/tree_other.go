@@ -9,7 +9,7 @@ func becomeSubreaper() error { return nil }
 
 func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// groupLives says whether anybody of the command's process group lives.
+// groupLives reports whether anybody of the command's process group lives.
 func groupLives(group int) bool { return syscall.Kill(-group, 0) == nil }
 
 // relative is a process among the descendants.

@@ -47,7 +47,7 @@ type turn struct {
 	stopping   bool
 	cutShort   bool             // the leadership ended before the command
 	forceAt    election.Instant // valid when stopping
-	begun      bool             // the hook is to hear of the end
+	begun      bool             // the hook is to learn of the end
 	losing     bool             // and does
 	gone       bool
 }
@@ -93,7 +93,7 @@ func (t *turn) run() error {
 
 func (t *turn) times() leaseTimes { return leaseTimes{t.lead.End(), t.lead.Deadline()} }
 
-// startGuardian starts this executable anew with the pipes and the locks.
+// startGuardian starts this executable again with the pipes and the locks.
 func (t *turn) startGuardian() error {
 	s := t.supervisor
 	self, err := os.Executable()

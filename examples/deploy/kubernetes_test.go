@@ -329,7 +329,7 @@ func TestSidecarTellsOnePodThatItLeads(t *testing.T) {
 	second.killAll()
 	await(t, "billing-3 leads", leads(thirdToken))
 	if leads(secondToken)() {
-		t.Error("two pods believe that they lead")
+		t.Error("two pods consider themselves leaders")
 	}
 	after, err := os.ReadFile(thirdToken)
 	if err != nil || len(after) < len(before) || len(after) == len(before) && string(after) <= string(before) {

@@ -30,7 +30,7 @@ while :; do sleep 0.05; done
 	return file
 }
 
-// checkTurns holds a log to the order of leaders: tokens grow, and whoever was
+// checkTurns holds a log to the order of leaders: tokens grow, and the one that was
 // told to end has ended before the next one begins.
 func checkTurns(t testing.TB, log string, leaders ...string) {
 	t.Helper()
@@ -77,7 +77,7 @@ func await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// has says whether the file has a line that begins so.
+// has reports whether the file has a line that begins so.
 func has(file, line string) bool {
 	text, err := os.ReadFile(file)
 	return err == nil && strings.Contains("\n"+string(text), "\n"+line)

@@ -1,4 +1,4 @@
-// Command elect works while it leads, and waits in line while it does not.
+// Command elect works while it leads, and waits while it does not.
 //
 //	go run ./examples/elect            # in two terminals, then kill one
 //
@@ -41,7 +41,7 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "in line")
+	fmt.Fprintln(out, "waiting")
 	return elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		fmt.Fprintf(out, "leading with token %d\n", lead.Token())
 		for ctx.Err() == nil { // it ends before anybody else may lead

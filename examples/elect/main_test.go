@@ -17,7 +17,7 @@ func TestLeadershipIsHandedOver(t *testing.T) {
 	first, stop := printed.Lines(t, candidate)
 	printed.Await(t, first, "leading with token")
 	second, _ := printed.Lines(t, candidate)
-	printed.Await(t, second, "in line")
+	printed.Await(t, second, "waiting")
 	e.Kill(e.Leader())
 	e.Leader()
 	printed.Await(t, first, "working")

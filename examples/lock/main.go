@@ -1,5 +1,5 @@
 // Command lock holds a lock for a few seconds. Start it several times: they come
-// in the order in which they asked, each with a larger token.
+// in the order in which they asked, each with a higher token.
 //
 //	go run ./cmd/conclave dev          # in one terminal
 //	go run ./examples/lock             # in others
@@ -43,7 +43,7 @@ func run(ctx context.Context, servers string, hold time.Duration, out io.Writer)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "held with token %d: whoever is acted upon can refuse a smaller one\n", held.Token())
+	fmt.Fprintf(out, "held with token %d: the resource that is acted upon can refuse a smaller one\n", held.Token())
 	select {
 	case <-time.After(hold):
 	case <-held.Lost():

@@ -16,7 +16,7 @@ import (
 )
 
 // A task is done though its worker, its master and the servers' leader die.
-func TestTaskIsDoneWhoeverDies(t *testing.T) {
+func TestTaskIsDoneIfAnyDies(t *testing.T) {
 	e := conclavetest.Start(t)
 	play := func(takes time.Duration, args ...string) func(context.Context, io.Writer) error {
 		return func(ctx context.Context, out io.Writer) error { return run(ctx, e.Servers(), args, takes, out) }
@@ -29,7 +29,7 @@ func TestTaskIsDoneWhoeverDies(t *testing.T) {
 	printed.Await(t, slow, "begins task-0000000000: wash the dishes")
 
 	second, _ := printed.Lines(t, play(0, "master"))
-	printed.Await(t, second, "in line")
+	printed.Await(t, second, "waiting")
 	stopFirst()
 	printed.Await(t, second, "master with token")
 

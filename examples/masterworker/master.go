@@ -26,7 +26,7 @@ func master(ctx context.Context, c *client.Client, servers string, out io.Writer
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "in line to be master")
+	fmt.Fprintln(out, "waiting to be master")
 	return elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		fmt.Fprintf(out, "master with token %d\n", lead.Token())
 		// The first thing: from here on no earlier master changes anything.
@@ -75,7 +75,7 @@ func (g *giver) serve(ctx context.Context) error {
 // takeBack makes tasks of dead workers tasks of nobody, and returns how many
 // tasks each living worker has.
 func (g *giver) takeBack(ctx context.Context) (map[string]int, error) {
-	// In this order: whoever has a place for tasks was a worker at that moment.
+	// In this order: the one that has a place for tasks was a worker at that moment.
 	known, _, err := g.client.Children(ctx, assign)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (g *giver) move(ctx context.Context, source, target string) error {
 	return err
 }
 
-// overtaken tells whether something is not where it was a moment ago, or may not
+// overtaken reports whether something is not where it was a moment ago, or may not
 // be, because the answer to a write was lost with the connection. The watch
 // tells of either.
 func overtaken(err error) bool {

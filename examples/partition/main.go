@@ -55,7 +55,7 @@ func run(ctx context.Context, servers, id string, out io.Writer) error {
 	return member.Run(context.WithoutCancel(ctx), func(ctx context.Context, p int, lead election.Leadership) error {
 		fmt.Fprintf(out, "%s owns %d with token %d\n", id, p, lead.Token())
 		<-ctx.Done() // the work; the token goes with all that it writes
-		fmt.Fprintf(out, "%s lets go of %d\n", id, p)
+		fmt.Fprintf(out, "%s releases %d\n", id, p)
 		return nil
 	})
 }

@@ -67,7 +67,7 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 	return <-ended
 }
 
-// lead deals the tasks out anew whenever the members change, while it leads.
+// lead deals the tasks out again whenever the members change, while it leads.
 func lead(ctx context.Context, c *client.Client, servers, name string, out io.Writer) error {
 	backend, err := zookeeper.New(servers, zookeeper.Options{})
 	if err != nil {

@@ -53,7 +53,7 @@ func run(ctx context.Context, servers, path string, lease, pause time.Duration, 
 		return err
 	}
 	file := fence.NewFile(path)
-	fmt.Fprintln(out, "in line")
+	fmt.Fprintln(out, "waiting")
 	return elector.Run(ctx, func(leading context.Context, lead election.Leadership) error {
 		fmt.Fprintf(out, "leads with token %d\n", lead.Token())
 		err := count(ctx, file, lead, pause, out) // not with the context that would tell
@@ -66,7 +66,7 @@ func run(ctx context.Context, servers, path string, lease, pause time.Duration, 
 	})
 }
 
-// count reads the file once, and from then on believes that nobody else writes.
+// count reads the file once, and from then on assumes that nobody else writes.
 func count(ctx context.Context, file *fence.File, lead election.Leadership, pause time.Duration, out io.Writer) error {
 	n := 0
 	_, err := file.Update(ctx, lead.Token(), func(old []byte) ([]byte, error) {

@@ -75,7 +75,7 @@ func (s *story) tell(p *process, line string) {
 		s.leader = p
 	case strings.HasPrefix(line, "refused"):
 		p.refused++
-	case line != "in line":
+	case line != "waiting":
 		s.wrong = append(s.wrong, line)
 	}
 	close(s.changed)
@@ -152,7 +152,7 @@ func TestFrozenLeadersLoseNoNumber(t *testing.T) {
 	t.Logf("%d numbers, %d leaders", n, s.leaders)
 }
 
-// freeze makes a zombie of whoever counts, and sees it refused.
+// freeze makes a zombie of the one that counts, and sees it refused.
 func (s *story) freeze(t *testing.T) {
 	t.Helper()
 	var zombie *process

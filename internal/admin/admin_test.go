@@ -21,10 +21,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the answers of testdata anew")
+var rewrite = flag.Bool("rewrite", false, "write the answers of testdata again")
 
 // scene is a server with two clients: one has znodes, an ephemeral and watches,
-// the other has only connected. Its clocks stand still.
+// the other has only connected. Its clocks stall.
 type scene struct {
 	t      *testing.T
 	server *server.Server
@@ -161,7 +161,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// stmk is followed by a number of eight bytes, which gtmk gives back.
+// stmk is followed by a number of eight bytes, which gtmk releases.
 func TestTraceMaskIsKept(t *testing.T) {
 	c := newScene(t)
 	for _, ask := range []struct{ word, want string }{

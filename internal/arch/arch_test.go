@@ -10,30 +10,30 @@ import (
 	"testing"
 )
 
-func TestEveryRoomIsOnTheMap(t *testing.T) {
+func TestEveryPackageIsOnTheMap(t *testing.T) {
 	for _, s := range sources(t) {
-		if _, known := rooms[s.dir]; s.onMap() && !known {
-			t.Errorf("%s: not in the table of rooms: give it a floor and a kind", s.dir)
+		if _, known := layout[s.dir]; s.onMap() && !known {
+			t.Errorf("%s: not in the table of packages: give it a layer and a kind", s.dir)
 		}
 	}
 }
 
-func TestRoomsImportOnlyLowerFloorsAndNoHigherKind(t *testing.T) {
+func TestPackagesImportOnlyLowerLayersAndNoHigherKind(t *testing.T) {
 	for _, s := range sources(t) {
 		if !s.onMap() {
 			continue
 		}
-		from := rooms[s.dir]
+		from := layout[s.dir]
 		for path, at := range s.imports() {
 			target, our := ours(path)
-			to, known := rooms[target]
+			to, known := layout[target]
 			_, reasoned := excused[s.dir][path]
 			switch {
 			case !our:
 			case !known:
-				t.Errorf("%v: %s imports %s, which is no room", at, s.dir, target)
-			case to.floor >= from.floor:
-				t.Errorf("%v: %s on floor %d imports %s on floor %d", at, s.dir, from.floor, target, to.floor)
+				t.Errorf("%v: %s imports %s, which is no package of the map", at, s.dir, target)
+			case to.layer >= from.layer:
+				t.Errorf("%v: %s on layer %d imports %s on layer %d", at, s.dir, from.layer, target, to.layer)
 			case rank[to.kind] > rank[from.kind] && !reasoned:
 				t.Errorf("%v: %s of kind %c imports %s of kind %c", at, s.dir, from.kind, target, to.kind)
 			}
@@ -48,8 +48,8 @@ func TestMachinesAndStorageTakeNothingFromTheAir(t *testing.T) {
 		}
 		for path, at := range s.imports() {
 			_, reasoned := excused[s.dir][path]
-			if isForbidden(rooms[s.dir].kind, path) && !reasoned {
-				t.Errorf("%v: %s of kind %c imports %s", at, s.dir, rooms[s.dir].kind, path)
+			if isForbidden(layout[s.dir].kind, path) && !reasoned {
+				t.Errorf("%v: %s of kind %c imports %s", at, s.dir, layout[s.dir].kind, path)
 			}
 		}
 		for path := range excused[s.dir] {
@@ -68,13 +68,13 @@ func isForbidden(k kind, path string) bool {
 
 func TestGoroutinesStartInShellsOnly(t *testing.T) {
 	for _, s := range sources(t) {
-		if !s.onMap() || rooms[s.dir].kind == shell {
+		if !s.onMap() || layout[s.dir].kind == shell {
 			continue
 		}
 		for _, f := range s.files {
 			ast.Inspect(f, func(n ast.Node) bool {
 				if g, ok := n.(*ast.GoStmt); ok {
-					t.Errorf("%v: a goroutine in a room of kind %c", s.set.Position(g.Pos()), rooms[s.dir].kind)
+					t.Errorf("%v: a goroutine in a package of kind %c", s.set.Position(g.Pos()), layout[s.dir].kind)
 				}
 				return true
 			})
@@ -132,7 +132,7 @@ func TestTheRootModuleRequiresLittle(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`(?m)^(?:require |\t)([a-z0-9.-]+\.[a-z]+/\S+) v`).FindAllSubmatch(text, -1) {
 		if required[string(m[1])] == "" {
-			t.Errorf("go.mod requires %s: give the reason in rooms_test.go and docs/decisions", m[1])
+			t.Errorf("go.mod requires %s: give the reason in layout_test.go and docs/decisions", m[1])
 		}
 	}
 }
@@ -190,18 +190,18 @@ func TestTheMapInTheDocumentIsThatOfTheTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| ([0-9])([MSH]) \\|")
-	drawn := map[string]room{}
+	drawn := map[string]place{}
 	for _, m := range row.FindAllSubmatch(text, -1) {
-		drawn[string(m[1])] = room{int(m[2][0] - '0'), kind(m[3][0])}
+		drawn[string(m[1])] = place{int(m[2][0] - '0'), kind(m[3][0])}
 	}
-	for name, r := range rooms {
+	for name, r := range layout {
 		if drawn[name] != r {
-			t.Errorf("ARCHITECTURE.md: %s is on floor %d%c of the map in rooms_test.go", name, r.floor, r.kind)
+			t.Errorf("ARCHITECTURE.md: %s is on layer %d%c of the map in layout_test.go", name, r.layer, r.kind)
 		}
 	}
 	for name := range drawn {
-		if _, known := rooms[name]; !known {
-			t.Errorf("ARCHITECTURE.md has a room %s that is not in rooms_test.go", name)
+		if _, known := layout[name]; !known {
+			t.Errorf("ARCHITECTURE.md has a package %s that is not in layout_test.go", name)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// asserted are the rooms whose numbered rules are held by assertions that stay on
+// asserted are the packages whose numbered rules are held by assertions that stay on
 // in production: each rule is named by one, or stands in unasserted.
 var asserted = []string{
 	"internal/elector", "internal/prep", "internal/replica", "internal/session", "internal/snap", "internal/tree", "internal/txnlog", "internal/zab",
@@ -63,7 +63,7 @@ func TestEachNumberedRuleHasAnAssertionOrAReason(t *testing.T) {
 		}
 	}
 	if seen != len(asserted) {
-		t.Errorf("%d of %d rooms are there", seen, len(asserted))
+		t.Errorf("%d of %d packages are there", seen, len(asserted))
 	}
 	for name := range left {
 		t.Errorf("%s is not stated", name)

@@ -106,7 +106,7 @@ func ours(path string) (string, bool) {
 	return strings.CutPrefix(path, modulePath+"/")
 }
 
-// onMap tells whether a package stands in the table of rooms: what is in the
+// onMap reports whether a package stands in the table of packages: what is in the
 // root module and no black-box test.
 func (s *source) onMap() bool {
 	return s.module == "." && s.dir != "." && s.dir != "test" && !strings.HasPrefix(s.dir, "test/") &&

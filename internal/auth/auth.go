@@ -4,7 +4,7 @@
 // access control list; Fix checks and completes a list that a client wants to
 // set. Everything is a pure function of its arguments and of the Rules a server
 // was started with. Which permission an operation needs, on which znode, is
-// decided in the rooms that carry it out.
+// decided in the packages that carry it out.
 package auth
 
 import (
@@ -93,7 +93,7 @@ func (r *Rules) User(id zk.Identity) string {
 	return id.ID
 }
 
-// Allow tells whether identities may do perm under a list. An empty list keeps
+// Allow reports whether identities may do perm under a list. An empty list keeps
 // nobody out.
 func (r *Rules) Allow(list []zk.ACL, perm zk.Perms, identities []zk.Identity) bool {
 	if r.SkipACL || len(list) == 0 {

@@ -37,7 +37,7 @@ func (m *Machine) attachedTick(*Event) {
 	}
 }
 
-// ping shows a sign of life. The request is shared: it never changes.
+// ping shows a heartbeat. The request is shared: it never changes.
 func (m *Machine) ping() {
 	m.sentMs = m.nowMs
 	if len(m.pings) < pingsMax {

@@ -10,7 +10,7 @@ import (
 // new one. A call for a credential outlives lost connections: it is completed
 // by the first answer.
 
-// keepAuth remembers a credential and tells whether it is new. One that was
+// keepAuth remembers a credential and reports whether it is new. One that was
 // accepted before is not sent twice on a connection.
 func (m *Machine) keepAuth(call *Call) bool {
 	call.Request.Xid = zk.XidAuth

@@ -48,7 +48,7 @@ const (
 	stageDone
 )
 
-// Reset makes a completed call usable again, for pools. It tells whether that
+// Reset makes a completed call usable again, for pools. It reports whether that
 // is allowed: the machine keeps credentials for good, and a call that was
 // cancelled until its reply comes. The latter must not be asked about while the
 // machine may be at work.

@@ -132,7 +132,7 @@ func (m *Machine) unwatchGone(call *Call, code zk.Code) {
 
 // replied takes the header of a reply: to a ping, a credential, a setWatches,
 // or else to the oldest call, as replies come in order. One that is to nothing is
-// not believed: with its zxid, changes would pass for seen that were not.
+// not trusted: with its zxid, changes would pass for seen that were not.
 func (m *Machine) replied(e *Event) {
 	m.seenMs = m.nowMs
 	if !m.expects(e.Xid) {

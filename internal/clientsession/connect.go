@@ -7,7 +7,7 @@ import (
 )
 
 // A round tries every server once, in random order, on addresses looked up
-// anew. Within a round the next server is tried at once; a pause with jitter,
+// again. Within a round the next server is tried at once; a pause with jitter,
 // doubled from round to round, stands between rounds.
 
 func (m *Machine) pausingTick(e *Event) {
@@ -74,7 +74,7 @@ func (m *Machine) dialNext() {
 	m.emit(Effect{Kind: Dial, Conn: m.conn, Address: m.address, WaitMs: wait})
 }
 
-// drop lets go of the current connection: what still comes from it is stale.
+// drop releases the current connection: what still comes from it is stale.
 func (m *Machine) drop() {
 	m.emit(Effect{Kind: Drop, Conn: m.conn})
 	m.conn++

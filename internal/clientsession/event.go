@@ -20,7 +20,7 @@ const (
 	Submit                    // Call is to be sent
 	Cancel                    // nobody waits for Call any more
 	Unwatch                   // nobody wants Watch any more
-	Reseat                    // the list of servers has changed: resolve it anew
+	Reseat                    // the list of servers has changed: resolve it again
 	Close                     // end the session; Call is a closeSession request
 	Detach                    // end without closing the session
 	kindCount
@@ -99,7 +99,7 @@ type State uint8
 const (
 	Connecting State = iota // no server has been reached yet
 	Connected
-	ReadOnly   // connected to a server that is cut off from its quorum
+	ReadOnly   // connected to a server that is partitioned from its quorum
 	Suspended  // not connected; the session may live on
 	LostState  // the session has expired, or must be taken for expired
 	AuthFailed // a credential was refused
@@ -116,5 +116,5 @@ func (s State) String() string {
 	return "unknown state"
 }
 
-// Final tells whether s is never left.
+// Final reports whether s is never left.
 func (s State) Final() bool { return s >= LostState }

@@ -13,7 +13,7 @@ type Config struct {
 	Session   zk.SessionID // to attach to again; 0 for a new session
 	Password  zk.Password  // of Session
 	LastZxid  zk.Zxid      // last zxid seen in Session; 0 if not known
-	ReadOnly  bool         // a server that is cut off from its quorum will do
+	ReadOnly  bool         // a server that is partitioned from its quorum will do
 	Seed      uint64       // of the order of servers and of the backoff
 
 	BackoffMinMs  int64 // first pause after all servers were tried; 0 is 100
@@ -172,7 +172,7 @@ func (m *Machine) Step(e *Event) []Effect {
 	return m.effects
 }
 
-// stale tells whether e comes from a connection that is not the current one.
+// stale reports whether e comes from a connection that is not the current one.
 func (m *Machine) stale(e *Event) bool {
 	switch e.Kind {
 	case Dialed, Greeted, Replied, Notified, Flushed, Lost:

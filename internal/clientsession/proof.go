@@ -5,11 +5,11 @@ import "github.com/conclave-project/conclave/zk"
 // proof works out until when the servers keep the session, whatever happens to
 // them and to this client (C7).
 //
-// That a server answers proves nothing: a follower that is cut off from its
+// That a server answers proves nothing: a follower that is partitioned from its
 // leader goes on answering pings and reads, while the others expire the
 // session. A write that was decided does prove something. The leader that
 // decided it counts from its own requests or, for the client of a follower,
-// from the signs of life that the follower passes on when the leader pings it,
+// from the heartbeats that the follower passes on when the leader pings it,
 // every half tick, in order with the writes that it forwards. So the leader had
 // been told by then of every sign that was half a tick old:
 //
@@ -52,7 +52,7 @@ func (p *proof) greeted(sentMs, timeoutMs int64, isNew bool) {
 	}
 }
 
-// answered notes a sign of life.
+// answered notes a heartbeat.
 func (p *proof) answered(sentMs, nowMs, timeoutMs int64) {
 	if last := len(p.signs) - 1; last >= 0 && sentMs < p.signs[last].sentMs+timeoutMs/signParts {
 		return

@@ -52,7 +52,7 @@ func (p prover) want(untilMs int64, known bool) {
 	}
 }
 
-// TestOnlyWhatAQuorumDecidesProvesTheSession: a follower that is cut off from
+// TestOnlyWhatAQuorumDecidesProvesTheSession: a follower that is partitioned from
 // its leader answers pings and reads for as long as it likes.
 func TestOnlyWhatAQuorumDecidesProvesTheSession(t *testing.T) {
 	p := newProver(t, Config{}, false)
@@ -63,7 +63,7 @@ func TestOnlyWhatAQuorumDecidesProvesTheSession(t *testing.T) {
 	p.call(zk.OpSetData, 7020, 7030, zk.ErrNotReadOnly)
 	p.want(9000, true)
 	p.call(zk.OpMulti, 7100, 7110, zk.OK)
-	// The leader may not have heard of 6010, which came less than half a tick
+	// The leader may not have learned of 6010, which came less than half a tick
 	// before the write.
 	p.want(3000+9000, true)
 	p.call(zk.OpSetData, 8300, 8310, zk.OK)

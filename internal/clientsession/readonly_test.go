@@ -23,7 +23,7 @@ func TestReadOnlyServerIsLeftAgain(t *testing.T) {
 	first := m.Address()
 	other := map[string]string{"a:1": "b:1", "b:1": "c:1", "c:1": "a:1"}[first]
 	m.Step(&Event{Kind: Probed, NowMs: 2000, Addresses: []string{other}, Found: true})
-	greet() // cut off from its quorum just now
+	greet() // partitioned from its quorum just now
 	if m.State() != ReadOnly || m.Address() != other {
 		t.Fatal(m.State(), m.Address())
 	}

@@ -26,10 +26,10 @@ var watchKindNames = [watchKinds]string{"data", "exist", "child", "persistent", 
 // String returns the kind in a word.
 func (k WatchKind) String() string { return watchKindNames[k] }
 
-// OneShot tells whether a watch of this kind ends with its first event.
+// OneShot reports whether a watch of this kind ends with its first event.
 func (k WatchKind) OneShot() bool { return k <= ChildWatch }
 
-// Watch is one wish to be told. The shell makes it, with its path and kind;
+// Watch is one request to be told. The shell makes it, with its path and kind;
 // exists decides between DataWatch and ExistWatch by the reply.
 type Watch struct {
 	Path  string // absolute
@@ -65,7 +65,7 @@ func (r *registry) add(w *Watch) {
 	}
 }
 
-// remove takes w out. It tells whether w was registered.
+// remove takes w out. It reports whether w was registered.
 func (r *registry) remove(w *Watch) bool {
 	if !w.registered {
 		return false

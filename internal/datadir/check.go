@@ -56,7 +56,7 @@ type SnapshotReport struct {
 // SegmentReport is one log file.
 type SegmentReport struct {
 	Name    string  `json:"name"`
-	Bytes   int64   `json:"bytes"` // of the file, preallocated room included
+	Bytes   int64   `json:"bytes"` // of the file, preallocated space included
 	First   zk.Zxid `json:"first"` // 0: no record
 	Last    zk.Zxid `json:"last"`
 	Records int     `json:"records"`
@@ -65,7 +65,7 @@ type SegmentReport struct {
 	TooLong bool    `json:"tooLong,omitempty"` // it is whole: see vfs.TooLong
 }
 
-// Sound tells whether a server may use the directory as it is.
+// Sound reports whether a server may use the directory as it is.
 func (r *Report) Sound() bool { return len(r.Problems) == 0 }
 
 // Check reads everything in the directories to its last byte and changes

@@ -1,7 +1,7 @@
 // Package datadir is what a server has on disk: snapshots, transaction log and
 // epoch files, in ZooKeeper's layout, and how a server comes back from them.
 //
-// In go the directories of a configuration and the wishes of the server above:
+// In go the directories of a configuration and the requests of the server above:
 // recover, open the log, take a snapshot, promise an epoch, truncate, purge. Out
 // comes the state that was durable, or a refusal that says what is wrong and
 // what to do.
@@ -9,11 +9,11 @@
 // What always holds, by number, so that code and tests can name it:
 //
 //	S1  Recovery gives the newest snapshot that loads whole, and behind it the
-//	    log without a hole. Where that is not possible it refuses; it never
+//	    log without a gap. Where that is not possible it refuses; it never
 //	    gives less than was acknowledged without saying so.
 //	S2  A directory that this package wrote is never refused, wherever the
 //	    machine stopped.
-//	S3  Recovery ends with what it gave being durable: a torn end is cut off,
+//	S3  Recovery ends with what it gave being durable: a torn end is truncated,
 //	    and what a killed process left in memory is synced.
 //	S4  Epochs never fall. They are on disk before the call returns.
 //	S5  Purge deletes nothing that the oldest of the kept snapshots, each
@@ -251,8 +251,8 @@ func (s *Store) OpenLog(last zk.Zxid) (*txnlog.Log, error) {
 	return txnlog.Open(s.fs, s.logDir, last, s.options.Log)
 }
 
-// ReadLog reads the records behind after, without a hole, for a learner that is
-// to be brought up. Records that are being written may or may not be seen.
+// ReadLog reads the records behind after, without a gap, for a learner that is
+// to be synchronized. Records that are being written may or may not be seen.
 func (s *Store) ReadLog(after zk.Zxid) (*txnlog.Reader, error) {
 	return txnlog.NewReader(s.fs, s.logDir, after, s.readOptions())
 }

@@ -49,7 +49,7 @@ func (m *model) Replay(zxid zk.Zxid, payload []byte) error {
 	return err
 }
 
-// holds tells whether the model is the history up to last, whole.
+// holds reports whether the model is the history up to last, whole.
 func (m *model) holds(history []zk.Zxid, last zk.Zxid) error {
 	count := 0
 	for _, zxid := range history {
@@ -205,8 +205,8 @@ func TestSnapshotThatCannotBeReadIsNotPassedOver(t *testing.T) {
 	}
 }
 
-// The newest snapshot explained a hole in the log, as after a sync by SNAP.
-// Without it the hole must not be replayed over.
+// The newest snapshot explained a gap in the log, as after a sync by SNAP.
+// Without it the gap must not be replayed over.
 func TestFallingBackOverAHoleIsRefused(t *testing.T) {
 	disk := directory(t)
 	must(t, disk.Remove("logs/version-2/log.b"))
@@ -336,7 +336,7 @@ func TestTruncateEndsThereAfterEveryCrashOrChangesNothing(t *testing.T) {
 	}
 }
 
-// A snapshot of 22 that was written until 24 may hold what is cut off: it goes with
+// A snapshot of 22 that was written until 24 may hold what is truncated: it goes with
 // it, and the one of 20 is rested on.
 // writeFuzzy writes a snapshot of 22 that holds something of 24.
 func writeFuzzy(t *testing.T, s *Store) {
@@ -614,8 +614,8 @@ func TestTwoSnapshotsOfOneZxidDoNotDisturbEachOther(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A leader waits while a learner saves its state. To read the snapshot whole once
-// more, before anything else happens, would double that time.
+// A leader waits while a learner saves its state. To read the snapshot whole
+// again, before anything else happens, would double that time.
 func TestReplaceDoesNotReadTheSnapshotAgain(t *testing.T) {
 	disk, read := directory(t), 0
 	s := open(t, &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
@@ -639,7 +639,7 @@ func TestReplaceDoesNotReadTheSnapshotAgain(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A start passes over what it does not need, so check says that it would.
+// A start ignores what it does not need, so check says that it would.
 func TestCheckSaysWhatAStartWouldDoWithDamage(t *testing.T) {
 	for file, base := range map[string]string{
 		"data/version-2/snapshot.14": "snapshot.a", "logs/version-2/log.1": "snapshot.14", "logs/version-2/log.15": "",

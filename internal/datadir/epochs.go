@@ -29,7 +29,7 @@ const (
 // A history that is ahead of currentEpoch is what a crash leaves between taking
 // over a leader's history and noting it. When its epoch was promised, or the
 // temporary file of the note is there (ZOOKEEPER-4269), the note is made up for:
-// the history is the leader's, without a hole. Otherwise a file is missing or
+// the history is the leader's, without a gap. Otherwise a file is missing or
 // from elsewhere, and the server must not vote.
 func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 	found, err := s.findEpochs(last)

@@ -44,7 +44,7 @@ type Recovered struct {
 	Snapshot snap.File    // what was loaded; an empty name: nothing was
 	Info     snap.Info    // of Snapshot
 	Records  int          // transactions replayed behind it
-	Torn     *txnlog.Torn // an end that was cut off: never acknowledged; or nil
+	Torn     *txnlog.Torn // an end that was truncated: never acknowledged; or nil
 	Rejected []error      // newer snapshots that could not be loaded, newest first
 
 	// Fresh: the directory was empty and a new history begins at 0. The server
@@ -104,7 +104,7 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 }
 
 // loadSnapshot loads the newest snapshot that is whole, if there is one. Only damage
-// is passed over, for it stays: a file that cannot be read now, but at a later start,
+// is ignored, for it stays: a file that cannot be read now, but at a later start,
 // would take the place of the history that went on meanwhile.
 func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 	files, err := snap.Files(s.fs, s.snapDir)
@@ -132,7 +132,7 @@ func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 }
 
 // withoutSnapshot decides what a directory without a loadable snapshot is. It
-// tells whether the log is to be replayed from the beginning.
+// reports whether the log is to be replayed from the beginning.
 func (s *Store) withoutSnapshot(r *Recovered) (history bool, err error) {
 	snapshots, err := s.namesLike(s.snapDir, "snapshot.")
 	if err != nil {

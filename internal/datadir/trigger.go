@@ -1,7 +1,7 @@
 package datadir
 
 // Trigger says when the next snapshot is due: after a number of transactions or
-// bytes drawn anew each time, between half of the configured figure and all of
+// bytes drawn again each time, between half of the configured figure and all of
 // it, so that the servers of an ensemble do not all write at once.
 type Trigger struct {
 	countMax int64
@@ -21,7 +21,7 @@ func NewTrigger(snapCount int, snapBytes int64, random func(n int64) int64) *Tri
 	return t
 }
 
-// Reset begins to count anew, when a snapshot is begun.
+// Reset begins to count again, when a snapshot is begun.
 func (t *Trigger) Reset() {
 	t.count, t.bytes = 0, 0
 	t.countDue = t.draw(t.countMax)
@@ -36,7 +36,7 @@ func (t *Trigger) draw(n int64) int64 {
 	return n/2 + 1 + t.random(n-n/2)
 }
 
-// Note counts transactions that were logged and tells whether a snapshot is due.
+// Note counts transactions that were logged and reports whether a snapshot is due.
 func (t *Trigger) Note(txns int, bytes int64) bool {
 	t.count += int64(txns)
 	t.bytes += bytes

@@ -20,7 +20,7 @@ var ErrNeedSnapshot = errors.New("the history cannot be cut there")
 // log is cut behind it and newer snapshots are deleted, else what was cut would
 // come back with them (ZOOKEEPER-4837). The log must be closed. It first proves
 // that recovery will end at last, and changes nothing when it will not; then
-// the state must be recovered anew, nothing of the old one may be used.
+// the state must be recovered again, nothing of the old one may be used.
 func (s *Store) Truncate(last zk.Zxid) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -100,7 +100,7 @@ func (s *Store) removeAll(dir string, names []string) error {
 }
 
 // baseFor finds the newest whole snapshot from which the log leads to last
-// without a hole, and the snapshots that are newer than last, or hold something
+// without a gap, and the snapshots that are newer than last, or hold something
 // that is: one that was written while the server changed its role.
 func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err error) {
 	files, err := snap.Files(s.fs, s.snapDir)

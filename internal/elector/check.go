@@ -8,7 +8,7 @@ func (m *Machine) check(e Effect) {
 	s := &m.said
 	switch e := e.(type) {
 	case Acquire:
-		invariant.Check(!s.claimed, "elector: a new attempt before the last one was given back (L6)")
+		invariant.Check(!s.claimed, "elector: a new attempt before the last one was released (L6)")
 		invariant.Check(!m.unhealthy, "elector: an unhealthy candidate campaigns (L8)")
 		s.claimed = true
 	case Elect:
@@ -27,7 +27,7 @@ func (m *Machine) check(e Effect) {
 		invariant.Check(!m.stuckSaid, "elector: renews for a function that is stuck (L9)")
 	case Release:
 		if e.Attempt == m.attempt {
-			invariant.Check(!s.running, "elector: gives back what its function still works under (L3)")
+			invariant.Check(!s.running, "elector: releases what its function still works under (L3)")
 			s.claimed = false
 		}
 	}

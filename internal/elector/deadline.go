@@ -1,6 +1,6 @@
 package elector
 
-// deadline returns until when, at the latest, a candidate may believe in a
+// deadline returns until when, at the latest, a candidate may count on a
 // grant whose request was sent at sentMs.
 //
 // The store starts the lease when the request arrives, which is not before it

@@ -1,4 +1,4 @@
-// Package elector decides when one candidate may believe that it leads.
+// Package elector decides when one candidate may consider itself leader.
 //
 // A Machine is one candidate's part of an election over some store: a state
 // machine that takes an Event and the time in milliseconds, and returns the
@@ -15,7 +15,7 @@
 //	    order, and the next Elect comes after both.
 //	L3  A claim is released only after the function of its Elect has ended.
 //	L4  Answers are matched by attempt. A grant for an attempt that is over is
-//	    given back, never used.
+//	    released, never used.
 //	L5  The tokens of successive Elects grow.
 //	L6  An attempt that failed is withdrawn before the next one begins: its
 //	    reply may have been lost, not its effect.
@@ -69,7 +69,7 @@ const (
 	leading           // the function runs
 	ending            // the function was told to end; still leading
 	fenced            // leads no more, the function still runs
-	releasing         // the claim is being given back
+	releasing         // the claim is being released
 	waiting           // pause before the next campaign
 	finished
 )
@@ -190,7 +190,7 @@ func (m *Machine) WakeMs() (int64, bool) {
 	return 0, false
 }
 
-// Leads says whether the machine is between Elect and Lost.
+// Leads reports whether the machine is between Elect and Lost.
 func (m *Machine) Leads() bool { return m.phase == leading || m.phase == ending }
 
 func (m *Machine) emit(e Effect) {
@@ -219,7 +219,7 @@ func (m *Machine) onAcquired(nowMs int64, e Acquired) {
 		m.release(nowMs)
 	case m.phase != campaigning:
 		// The same grant told twice changes nothing while it is in use, and
-		// is given back when its use is over.
+		// is released when its use is over.
 		if !m.functionRuns() {
 			m.emit(Release{e.Attempt})
 		}
@@ -285,7 +285,7 @@ func (m *Machine) onStop(nowMs int64) {
 	}
 }
 
-// abandon cancels the attempt; what becomes of it is awaited and given back.
+// abandon cancels the attempt; what becomes of it is awaited and released.
 func (m *Machine) abandon(nowMs int64) {
 	m.phase = abandoning
 	m.untilMs = nowMs + m.cfg.ReleaseMs
@@ -313,7 +313,7 @@ func (m *Machine) onReleased(nowMs int64, e Released) {
 	}
 }
 
-// functionRuns says whether there was an Elect whose function has not ended.
+// functionRuns reports whether there was an Elect whose function has not ended.
 func (m *Machine) functionRuns() bool {
 	return m.phase == leading || m.phase == ending || m.phase == fenced
 }

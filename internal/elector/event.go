@@ -28,7 +28,7 @@ type (
 	}
 
 	// Renewed is the store's answer that the grant still holds. Rival says
-	// that a candidate is in line that outranks this one.
+	// that a candidate waits that outranks this one.
 	Renewed struct {
 		Attempt uint64
 		Renewal uint64
@@ -61,7 +61,7 @@ type (
 		Final   bool
 	}
 
-	// Released says that the claim of this attempt was given back, or that
+	// Released says that the claim of this attempt was released, or that
 	// the backend gave up trying.
 	Released struct{ Attempt uint64 }
 

@@ -5,7 +5,7 @@ package elector
 const rivalRenewals = 2
 
 // onTransfer has the candidate nominated that somebody asked for. One
-// nomination at a time: whoever asks while another runs that was asked for gets
+// nomination at a time: the one that asks while another runs that was asked for gets
 // its turn afterwards, but that of a rival gives way, which nobody waits for.
 func (m *Machine) onTransfer() {
 	if m.phase == leading && (!m.nominationOpen || m.nominatesRival) {

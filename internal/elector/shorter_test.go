@@ -11,7 +11,7 @@ func TestShorterLeaseOfARenewalCounts(t *testing.T) {
 	m.Step(7600, Tick{})
 	m.Step(7610, Renewed{Attempt: 1, Renewal: 1, SentMs: 7600, LeaseMs: 7500})
 	if want := deadline(7600, 7500, 5); m.deadlineMs > want {
-		t.Errorf("believes until %d, the store keeps others out until %d", m.deadlineMs, want)
+		t.Errorf("leads until %d, the store keeps others out until %d", m.deadlineMs, want)
 	}
 }
 
@@ -26,7 +26,7 @@ func TestLateAnswerDoesNotBringTheLongerLeaseBack(t *testing.T) {
 	m.Step(20010, Renewed{Attempt: 1, Renewal: 2, SentMs: 20000, LeaseMs: 10000})
 	m.Step(20020, Renewed{Attempt: 1, Renewal: 1, SentMs: 10000, LeaseMs: 40000})
 	if want := deadline(20000, 10000, 5); m.deadlineMs != want {
-		t.Errorf("believes until %d, the store keeps others out until %d", m.deadlineMs, want)
+		t.Errorf("leads until %d, the store keeps others out until %d", m.deadlineMs, want)
 	}
 }
 

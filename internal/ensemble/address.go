@@ -20,13 +20,13 @@ func (a Address) String() string {
 	return bracketed(a.Host) + ":" + strconv.Itoa(int(a.Port))
 }
 
-// Wildcard says whether a stands for every address, and so leads nowhere.
+// Wildcard reports whether a stands for every address, and so leads nowhere.
 func (a Address) Wildcard() bool {
 	ip, err := netip.ParseAddr(a.Host)
 	return err == nil && ip.IsUnspecified()
 }
 
-// Same says whether two hosts are the same name, or the same address in
+// Same reports whether two hosts are the same name, or the same address in
 // whatever form. The ports do not count.
 func (a Address) Same(b Address) bool {
 	if strings.EqualFold(a.Host, b.Host) {
@@ -37,7 +37,7 @@ func (a Address) Same(b Address) bool {
 	return errA == nil && errB == nil && x.Unmap() == y.Unmap()
 }
 
-// local says whether a means something else on every machine: what two servers
+// local reports whether a means something else on every machine: what two servers
 // may both have.
 func (a Address) local() bool {
 	if strings.EqualFold(a.Host, "localhost") {
@@ -58,7 +58,7 @@ func bracketed(host string) string {
 // anyHost is the host of a client address that names only a port.
 const anyHost = "0.0.0.0"
 
-// hostBytesMax is the longest name that the domain name system has, with room
+// hostBytesMax is the longest name that the domain name system has, with space
 // for a zone.
 const hostBytesMax = 320
 

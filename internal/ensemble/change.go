@@ -122,7 +122,7 @@ func (b *Builder) join(line string) error {
 	return nil
 }
 
-// overlap says whether two servers have an address in common. Addresses that
+// overlap reports whether two servers have an address in common. Addresses that
 // mean another place on each machine do not count, and neither do names that
 // lead to one place: they are not resolved.
 func overlap(a, b *Member) bool {

@@ -87,7 +87,7 @@ func (c *Config) WithVersion(version int64) *Config {
 	return &other
 }
 
-// Equal says whether two configurations differ in nothing but the version.
+// Equal reports whether two configurations differ in nothing but the version.
 func (c *Config) Equal(other *Config) bool {
 	return slices.EqualFunc(c.Members, other.Members, equalMembers) &&
 		maps.Equal(c.Groups, other.Groups) && maps.Equal(c.Weights, other.Weights)

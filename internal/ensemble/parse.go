@@ -67,7 +67,7 @@ type Builder struct {
 }
 
 // Set takes one key: server.N, group.N, weight.N or version. The error does not
-// name the key. A key that was set is set anew.
+// name the key. A key that was set is set again.
 func (b *Builder) Set(key, value string) error {
 	if key == "version" {
 		n, err := strconv.ParseInt(value, 16, 64)
@@ -99,7 +99,7 @@ func idOf(digits string) (quorum.ID, error) {
 	return quorum.ID(number), nil
 }
 
-// Empty says whether nothing of an ensemble was set.
+// Empty reports whether nothing of an ensemble was set.
 func (b *Builder) Empty() bool { return len(b.members)+len(b.groups)+len(b.weights) == 0 }
 
 func (b *Builder) server(id int64, value string) error {

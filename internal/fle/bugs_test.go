@@ -79,7 +79,7 @@ func TestZookeeper975And1514AnOldVoteMakesNobodyLeader(t *testing.T) {
 	}
 }
 
-// The order of votes is total and transitive: no circle of votes that beat each
+// The order of votes is total and transitive: no circle of votes that outrank each
 // other.
 func TestZookeeper1419TheOrderOfVotesIsTransitive(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
@@ -96,13 +96,13 @@ func TestZookeeper1419TheOrderOfVotesIsTransitive(t *testing.T) {
 	}
 	for range 200_000 {
 		a, b, c := draw(), draw(), draw()
-		if a.beats(b, set, set) && b.beats(a, set, set) || a.beats(a, set, set) {
-			t.Fatalf("%v and %v beat each other", a, b)
+		if a.outranks(b, set, set) && b.outranks(a, set, set) || a.outranks(a, set, set) {
+			t.Fatalf("%v and %v outrank each other", a, b)
 		}
-		if a.beats(b, set, set) && b.beats(c, set, set) && !a.beats(c, set, set) {
-			t.Fatalf("%v beats %v beats %v, but not the last", a, b, c)
+		if a.outranks(b, set, set) && b.outranks(c, set, set) && !a.outranks(c, set, set) {
+			t.Fatalf("%v outranks %v outranks %v, but not the last", a, b, c)
 		}
-		if able := set.Weight(a.Leader) > 0 && set.Weight(b.Leader) > 0; able && a != b && !a.beats(b, set, set) && !b.beats(a, set, set) {
+		if able := set.Weight(a.Leader) > 0 && set.Weight(b.Leader) > 0; able && a != b && !a.outranks(b, set, set) && !b.outranks(a, set, set) {
 			t.Fatalf("%v and %v have no order", a, b)
 		}
 	}

@@ -26,7 +26,7 @@ func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 	m.tellOthers(agreed)
 }
 
-// tellOthers tells the participants that were not heard to agree whom this server
+// tellOthers tells the participants that were not received to agree whom this server
 // follows. They may have missed something, and would ask only when their
 // patience is over; or have elected this very server, and wait for it.
 func (m *Machine) tellOthers(agreed quorum.IDs) {

@@ -5,7 +5,7 @@
 // time in milliseconds, and returns the Effects to carry out, in order. It
 // starts no goroutine, reads no clock and does no I/O. Peers tell each other
 // their votes in notifications, in numbered rounds; each takes over the best
-// vote it hears of, by (epoch, zxid, id), and who finds a quorum of equal votes
+// vote it learns of, by (epoch, zxid, id), and who finds a quorum of equal votes
 // is done. Servers that already follow or lead answer with whom, so that a
 // latecomer joins them instead of holding an election.
 //
@@ -22,7 +22,7 @@
 //	    older than that of any member of the quorum, but in rounds in which
 //	    servers of the configuration in force come first: Zab's discovery
 //	    refuses a leader whose history is too short.
-//	F4  Whoever joins a leadership that others tell of has heard a quorum that
+//	F4  The one that joins a leadership that others tell of has received a quorum that
 //	    follows it, or in this round votes for it, and the leader itself as
 //	    LEADING (ZOOKEEPER-569).
 //	F5  A server makes itself leader only as a participant with weight, and only in
@@ -33,7 +33,7 @@
 //	F8  Only a participant's word is counted, and only for a participant. A server without
 //	    a vote does not count votes, it joins a leadership: Apache's servers
 //	    answer it with their last leader while they look for another.
-//	F9  A configuration that was only heard of lets its servers vote and lead;
+//	F9  A configuration that was only learned of lets its servers vote and lead;
 //	    nothing waits for a quorum of it.
 //
 // The election promises liveness and a leader with a history that is recent
@@ -43,10 +43,10 @@
 // # What differs from Apache's, inside the protocol
 //
 // FinalizeMs is a courtesy that avoids a second try when a better vote is still
-// on its way. It may be 0, and is skipped when every participant agrees. Whoever asked
+// on its way. It may be 0, and is skipped when every participant agrees. The one that asked
 // during an election, an observer or a late participant, is told of the outcome when
 // there is one, and does not have to ask again. A vote that comes while this
-// server does not look yet is heard when it does. A peer that elected a server
+// server does not look yet is received when it does. A peer that elected a server
 // which then votes for another one says so (Doubt) instead of dialing in vain.
 // The round is not set back when an ensemble with a lower one is joined (F1), and
 // is the one that a server that has decided says.

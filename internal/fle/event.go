@@ -51,7 +51,7 @@ type (
 	Synced struct{ Epoch int64 }
 
 	// Reconfigured says that another configuration is in force, or proposed.
-	// While looking, the election starts anew.
+	// While looking, the election starts again.
 	Reconfigured struct{ Ensemble }
 
 	// Appointed says that a reconfiguration made this server's leader, itself
@@ -93,7 +93,7 @@ type (
 		State State // never Looking
 		Vote
 		Round int64
-		// Joined says that there was a leadership already: it was heard of, or
+		// Joined says that there was a leadership already: it was learned of, or
 		// appointed, and not decided by votes here.
 		Joined bool
 	}

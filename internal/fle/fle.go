@@ -38,7 +38,7 @@ const (
 type Machine struct {
 	cfg      Config
 	ensemble Ensemble
-	set      quorum.Set // the joint of what is in force and what is proposed; what was only heard of takes part
+	set      quorum.Set // the joint of what is in force and what is proposed; what was only learned of takes part
 	out      []Effect
 
 	state State
@@ -60,13 +60,13 @@ type Machine struct {
 	// While following, leading or observing.
 	current      Vote
 	currentRound int64
-	supporters   quorum.IDs // who is for this leader, itself included, as far as it was heard
+	supporters   quorum.IDs // who is for this leader, itself included, as far as it was received
 	synced       bool
 	doubted      bool // Doubt was said
 	doubts       int  // since Synced
 
 	asked []asker
-	early map[quorum.ID]early // votes heard while this server did not look
+	early map[quorum.ID]early // votes received while this server did not look
 }
 
 // New returns a machine that waits for Look.
@@ -175,7 +175,7 @@ func (m *Machine) WakeMs() (int64, bool) {
 	return wakeMs, true
 }
 
-// participant says whether this server votes.
+// participant reports whether this server votes.
 func (m *Machine) participant() bool { return m.set.Participants().Has(m.cfg.ID) }
 
 // configure takes over a configuration.
@@ -185,7 +185,7 @@ func (m *Machine) configure(e Ensemble) {
 }
 
 // onReconfigured takes over a configuration. An election that is under way
-// begins anew, for its votes were counted by other rules; the round goes on, so
+// begins again, for its votes were counted by other rules; the round goes on, so
 // that votes of before do not count (Apache starts again at 1, and so peers must
 // not rely on another one's round to grow).
 func (m *Machine) onReconfigured(nowMs int64, e Reconfigured) {
@@ -230,5 +230,5 @@ func (m *Machine) notification() Notification {
 		Proposed: m.ensemble.SeenConfig, ProposedVersion: m.ensemble.SeenVersion}
 }
 
-// trusted says whether a zxid may be voted for (F6).
+// trusted reports whether a zxid may be voted for (F6).
 func trusted(z zk.Zxid) bool { return z != untrusted }

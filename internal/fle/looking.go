@@ -41,7 +41,7 @@ func (m *Machine) keepEarly(nowMs int64, from quorum.ID, n *Notification) {
 	}
 }
 
-// takeEarly hears those words now, first of who follows already: votes for one
+// takeEarly receives those words now, first of who follows already: votes for one
 // that follows another must not decide. A vote that is older than the longest
 // pause would have been repeated if it were still meant.
 func (m *Machine) takeEarly(nowMs int64) {
@@ -58,7 +58,7 @@ func (m *Machine) takeEarly(nowMs int64) {
 }
 
 // preferred returns the configuration whose servers come first in a round. While
-// a change is proposed, some may not have heard of it (Apache's servers do not),
+// a change is proposed, some may not have learned of it (Apache's servers do not),
 // and cannot vote for a leader that only it has. So in some rounds the servers of
 // the configuration in force come first: everybody can elect them. But their
 // histories may all be too short for the quorum of the proposed one, which Zab
@@ -140,7 +140,7 @@ func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 	handlers[m.state][n.State](m, nowMs, from, n)
 }
 
-// adopt asks for a newer configuration, and says whether the message is used up
+// adopt asks for a newer configuration, and reports whether the message is used up
 // by that. Only while looking: otherwise the leader brings it (ZOOKEEPER-2212).
 // Once per version, so that a text which cannot be used does not block the
 // election.
@@ -186,11 +186,11 @@ func (m *Machine) lookingReceivesLooking(nowMs int64, from quorum.ID, n *Notific
 		// Compared with the first vote, not with the proposal: that one was
 		// taken over in a round that is past.
 		first := m.initial
-		if n.beats(first, m.preferred(n.Round), m.set) {
+		if n.outranks(first, m.preferred(n.Round), m.set) {
 			first = n.Vote
 		}
 		m.startRound(nowMs, n.Round, first)
-	case n.beats(m.proposal, m.preferred(m.round), m.set):
+	case n.outranks(m.proposal, m.preferred(m.round), m.set):
 		m.propose(nowMs, n.Vote)
 	case n.Vote != m.proposal && m.votes[from] == b:
 		// It repeats a vote that is not the best: what was sent did not reach
@@ -242,7 +242,7 @@ func (m *Machine) agreed() quorum.IDs {
 	return agreed
 }
 
-// declined reports whether a server was heard to follow another one in this round
+// declined reports whether a server was received to follow another one in this round
 // or a later one. It will not lead in this round any more (F1). Who elected it
 // all the same would wait for news that it has had already.
 func (m *Machine) declined(leader quorum.ID) bool {

@@ -92,7 +92,7 @@ func (w *world) check(id quorum.ID, effect Effect) {
 		key := cast{id, w.life[id], e.Round}
 		if e.State == Looking && w.participants.Has(id) && !slices.Contains(w.votes[key], e.Vote) {
 			w.votes[key] = append(w.votes[key], e.Vote)
-			if before := w.votes[key]; len(before) > 1 && !e.beats(before[len(before)-2], w.set, w.set) {
+			if before := w.votes[key]; len(before) > 1 && !e.outranks(before[len(before)-2], w.set, w.set) {
 				w.fail("F2: %d votes %v in round %d", id, before, e.Round)
 			}
 		}
@@ -239,7 +239,7 @@ func (w *world) works(id quorum.ID, m *Machine) bool {
 	return true
 }
 
-// attached says whether a learner's connection is to this leadership and not to
+// attached reports whether a learner's connection is to this leadership and not to
 // an earlier one of the same server.
 func attached(learner, leader *Machine) bool {
 	return !learner.synced || leader.synced && learner.current.Epoch == leader.current.Epoch
@@ -280,7 +280,7 @@ func (w *world) trouble() {
 }
 
 // reconnect replaces a connection: what was on it is gone, and the last message
-// comes once more.
+// comes again.
 func (w *world) reconnect(way link) {
 	delete(w.ways, way)
 	if last, ok := w.last[way]; ok && !w.cut[way] && !w.down[way.to] && !w.down[way.from] {

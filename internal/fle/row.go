@@ -15,5 +15,5 @@ func Rows() []Row {
 	return rows
 }
 
-// String names the row: "looking hears leading".
+// String names the row: "looking receives leading".
 func (r Row) String() string { return r.Own.String() + " receives " + r.From.String() }

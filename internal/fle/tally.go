@@ -16,14 +16,14 @@ func lastVoteOf(n *Notification) lastVote { return lastVote{n.Vote, n.Round, n.S
 // only, never in that of the map.
 type tally map[quorum.ID]lastVote
 
-// sameVote says whether two looking servers vote the same in the same round.
+// sameVote reports whether two looking servers vote the same in the same round.
 // Servers that follow by now are left out: they may have joined without a vote,
 // with a longer history than the leader's (F3).
 func sameVote(a, b lastVote) bool {
 	return a.state == Looking && b.state == Looking && a.Vote == b.Vote && a.round == b.round
 }
 
-// sameInRound says whether two votes of one round are for the same
+// sameInRound reports whether two votes of one round are for the same
 // leadership. What a looking server says must be equal in full. Of servers that
 // decided in this round the leader is enough: one of them may already have the
 // new epoch in its vote and another not yet.
@@ -34,7 +34,7 @@ func sameInRound(a, b lastVote) bool {
 	return a.Leader == b.Leader
 }
 
-// sameLeadership says whether two servers that follow or lead speak of the same
+// sameLeadership reports whether two servers that follow or lead speak of the same
 // leadership: leader and epoch. Zxid and round may differ, they are of the day
 // on which each of them joined (ZOOKEEPER-1732, 1818). The oldest format has no
 // epoch to compare.

@@ -33,7 +33,7 @@ func TestElectionsEndInTrips(t *testing.T) {
 		w.down[lost] = true
 		for _, i := range r.Perm(len(participants)) {
 			w.step(participants[i], look[participants[i]])
-			for range r.Intn(4) { // some hear of it before others look
+			for range r.Intn(4) { // some learn of it before others look
 				if way, ok := w.pick(r); ok {
 					w.deliver(way)
 				}

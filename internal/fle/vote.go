@@ -37,9 +37,9 @@ func (v Vote) compare(other Vote) int {
 		cmp.Compare(v.Leader, other.Leader))
 }
 
-// beats reports whether v is the better vote: first comes a leader with weight in
-// preferred, then the order of votes. A leader without weight anywhere beats none.
-func (v Vote) beats(other Vote, preferred, all quorum.Set) bool {
+// outranks reports whether v is the better vote: first comes a leader with weight in
+// preferred, then the order of votes. A leader without weight anywhere outranks none.
+func (v Vote) outranks(other Vote, preferred, all quorum.Set) bool {
 	mine, theirs := preferred.Weight(v.Leader) > 0, preferred.Weight(other.Leader) > 0
 	if mine != theirs {
 		return mine

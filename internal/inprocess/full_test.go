@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A disk without room for an epoch keeps its server out of elections until there
-// is room; it does not end it.
-func TestServerWithoutRoomForAnEpochWaitsForIt(t *testing.T) {
+// A disk without space for an epoch keeps its server out of elections until there
+// is space; it does not end it.
+func TestServerWithoutSpaceForAnEpochWaitsForIt(t *testing.T) {
 	var full atomic.Int32 // the server whose disk is full
 	refused := make(chan struct{}, 100)
 	base := server.Default()
@@ -46,9 +46,9 @@ func TestServerWithoutRoomForAnEpochWaitsForIt(t *testing.T) {
 	lead(t, e)
 }
 
-// A learner whose disk has no room for its leader's state waits for room. It used
+// A learner whose disk has no space for its leader's state waits for space. It used
 // to end, and did so again after every start.
-func TestLearnerWithoutRoomForASnapshotWaitsForIt(t *testing.T) {
+func TestLearnerWithoutSpaceForASnapshotWaitsForIt(t *testing.T) {
 	var full atomic.Int32 // the server whose disk is full
 	refused := make(chan struct{}, 100)
 	base := server.Default()
@@ -90,11 +90,11 @@ func TestLearnerWithoutRoomForASnapshotWaitsForIt(t *testing.T) {
 	}
 	full.Store(0)
 	if err := e.Await(ctx, func() bool { return e.Server(away).Role().Mode == server.ModeFollower }); err != nil {
-		t.Fatalf("with room it is %v", e.Server(away).Role())
+		t.Fatalf("with space it is %v", e.Server(away).Role())
 	}
 }
 
-// startFull starts three servers whose disks have no room for what full names. None
+// startFull starts three servers whose disks have no space for what full names. None
 // of them may end.
 func startFull(t *testing.T, base server.Config, full func(id int, op vfs.Op) bool) *Ensemble {
 	t.Helper()

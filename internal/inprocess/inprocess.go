@@ -29,7 +29,7 @@ type Options struct {
 	Change func(id int, c *server.Config) // what a server has for itself
 	Ended  func(id int, reason error)     // a server has ended by itself
 	Logger func(id int) *slog.Logger      // nil: none
-	// RoleChanged hears of every change of a role, from the server's own loop,
+	// RoleChanged learns of every change of a role, from the server's own loop,
 	// which waits for it: it must not ask the ensemble. A server that ends is
 	// looking from then on.
 	RoleChanged func(id int, role server.Role)
@@ -229,7 +229,7 @@ func (e *Ensemble) member(id int) (*member, error) {
 // Size is the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.members) }
 
-// Votes tells whether a server has a vote.
+// Votes reports whether a server has a vote.
 func (e *Ensemble) Votes(id int) bool { return id >= 1 && id <= e.opts.Servers }
 
 // Server returns a running server, nil if it is down.
@@ -311,7 +311,7 @@ func (e *Ensemble) Start(id int) error {
 }
 
 // Cut lets nothing pass between two servers, as a cable that is pulled: neither
-// hears that the other is gone.
+// learns that the other is gone.
 func (e *Ensemble) Cut(a, b int) error {
 	if _, err := e.member(a); err != nil {
 		return err
@@ -320,7 +320,7 @@ func (e *Ensemble) Cut(a, b int) error {
 		return err
 	}
 	if a == b {
-		return fmt.Errorf("server %d cannot be cut off from itself", a)
+		return fmt.Errorf("server %d cannot be partitioned from itself", a)
 	}
 	e.net.cut(a, b)
 	return nil
@@ -331,7 +331,7 @@ func (e *Ensemble) Heal() { e.net.heal() }
 
 // Leader returns the number of the server that leads and serves, 0 if none
 // does. Of two that both think so it is the one of the later epoch: the other
-// is cut off and can commit nothing.
+// is partitioned and can commit nothing.
 func (e *Ensemble) Leader() int {
 	leader, epoch := 0, uint32(0)
 	for id := 1; id <= len(e.members); id++ {

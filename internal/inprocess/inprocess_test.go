@@ -93,8 +93,8 @@ func serve(t *testing.T, e *Ensemble) {
 	}
 }
 
-// A cable is pulled: the leader hears nobody, and the others elect another one
-// when they have missed it for the time of silence. Then the cable is mended.
+// A cable is pulled: the leader receives nothing, and the others elect another one
+// when they have missed it for the time of silence. Then the cable is repaired.
 func TestCutLeaderIsReplacedAndFollowsWhenHealed(t *testing.T) {
 	e := begin(t, 3, 1)
 	serve(t, e)

@@ -60,7 +60,7 @@ func (n *network) join(id int) {
 	delete(n.dead, id)
 }
 
-// parted tells whether two servers cannot have a connection at all.
+// parted reports whether two servers cannot have a connection at all.
 func (n *network) parted(p [2]int) bool { return n.dead[p[0]] || n.dead[p[1]] }
 
 var errCut = errors.New("the connection is cut")

@@ -24,8 +24,8 @@ type claim struct {
 	over bool
 	// wrote: a write of this claim was sent, whatever became of it.
 	wrote bool
-	// beat is the greatest that this claim has put into a write as the holder.
-	beat uint64
+	// heartbeat is the greatest that this claim has put into a write as the holder.
+	heartbeat uint64
 	// sent is when the last write was.
 	sent election.Instant
 	// pending are the versions that writes expect whose answer has not come.
@@ -110,10 +110,10 @@ func (c *claim) written(w Want, a Answer) {
 	}
 }
 
-// nextBeat returns a beat for a write of the holder, who has seen the given one. It
+// nextHeartbeat returns a heartbeat for a write of the holder, who has seen the given one. It
 // is greater than all of this claim before, also those of writes that the store has
 // forgotten since: others may have seen them (R2).
-func (c *claim) nextBeat(seen uint64) uint64 {
-	c.beat = max(c.beat, seen) + 1
-	return c.beat
+func (c *claim) nextHeartbeat(seen uint64) uint64 {
+	c.heartbeat = max(c.heartbeat, seen) + 1
+	return c.heartbeat
 }

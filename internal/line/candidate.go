@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// The pause after the first failed request of a candidate in line, and the limit
+// The pause after the first failed request of a waiter, and the limit
 // to which it doubles: many who wait must not keep an ailing store down.
 const (
 	retryPause    = 100 * time.Millisecond
@@ -14,7 +14,7 @@ const (
 )
 
 // Candidate is one call of Acquire: it waits until the election is vacant and its
-// claim first in line.
+// claim first in the queue.
 type Candidate struct {
 	book  *Book
 	claim election.Claim
@@ -26,10 +26,10 @@ type Candidate struct {
 	move     move             // that is written
 	answered election.Instant // when a turn has ended well last
 	failures int              // in a row
-	beaten   election.Instant // when this candidate's beat was written last
+	beaten   election.Instant // when this candidate's heartbeat was written last
 	warmth   warmth
 
-	behind bool             // it has stood behind the next in line
+	behind bool             // it has stood behind the successor
 	joinAt election.Instant // before when it leaves the place to others
 }
 
@@ -91,8 +91,8 @@ func (c *Candidate) answer(now election.Instant, a Answer) Want {
 		return c.ask(now, Want{Grant: asked.Record.grant(election.Grant{Claim: c.claim, Sent: c.sent})})
 	case a.Kind == Written && c.move != undo:
 		c.beaten = c.sent
-		if c.move == cold {
-			c.warmth = notAsked // to be nominated from here on is to be asked anew
+		if c.move == notReady {
+			c.warmth = notAsked // to be nominated from here on is to be asked again
 		}
 	}
 	return c.ask(now, Want{Kind: Read})
@@ -138,10 +138,10 @@ func (c *Candidate) look(now election.Instant, a Answer) Want {
 	if seen.Record.Nonce == c.claim.Nonce {
 		return c.write(now, undo, seen.Record.undone())
 	}
-	warms := c.hearNomination()
+	warms := c.onNomination()
 	move, again := seen.decide(c.claim, c.warmth, c.beaten, now)
 	if move == join {
-		move, again = c.giveRoom(now)
+		move, again = c.giveSpace(now)
 	}
 	w := c.make(now, move, again, a)
 	w.Warm = warms
@@ -154,15 +154,15 @@ func (c *Candidate) make(now election.Instant, move move, again election.Instant
 	switch next := record.Next; move {
 	case take:
 		record = record.taken(c.claim, c.book.seen.known(a.Incarnation), a.Incarnation, a.Wall)
-		record.Beat = c.own.nextBeat(record.Beat)
+		record.Heartbeat = c.own.nextHeartbeat(record.Heartbeat)
 	case join:
 		record = record.with(joined(c.claim, next))
 	case touch:
 		record = record.with(next.in(next.State))
 	case ready:
 		record = record.with(next.in(StateReady))
-	case cold:
-		record = record.with(next.in(StateCold))
+	case notReady:
+		record = record.with(next.in(StateNotReady))
 	default:
 		if next != nil && next.Nonce != c.claim.Nonce {
 			c.behind, c.joinAt = true, 0
@@ -184,9 +184,9 @@ func (c *Candidate) write(now election.Instant, move move, record Record) Want {
 	return c.ask(now, c.own.write(now, record, c.book.seen.Version))
 }
 
-// giveRoom lets those who stood in line together come to the free place one
+// giveSpace lets those who waited together come to the free place one
 // after the other: the first that does spares the others a write (R3).
-func (c *Candidate) giveRoom(now election.Instant) (move, election.Instant) {
+func (c *Candidate) giveSpace(now election.Instant) (move, election.Instant) {
 	free := now >= c.book.seen.NextGoneAt()
 	switch {
 	case !free || !c.behind || c.book.seen.Record.Wanted == c.claim.ID:
@@ -201,8 +201,8 @@ func (c *Candidate) giveRoom(now election.Instant) (move, election.Instant) {
 	return join, now
 }
 
-// hearNomination reports whether the record asks this claim to warm up, once.
-func (c *Candidate) hearNomination() bool {
+// onNomination reports whether the record asks this claim to warm up, once.
+func (c *Candidate) onNomination() bool {
 	next := c.book.seen.Record.Next
 	asked := next != nil && next.Nonce == c.claim.Nonce && next.State == StateNominated && c.warmth == notAsked
 	if asked {

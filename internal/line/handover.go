@@ -17,7 +17,7 @@ type Nomination struct {
 	Ready bool             // set when it has warmed up
 }
 
-var errCold = errors.New("the candidate could not warm up")
+var errNotReady = errors.New("the candidate could not warm up")
 
 // Edit implements Editor.
 func (n *Nomination) Edit(now election.Instant, _ time.Time, seen Sight) (Record, bool, error) {
@@ -38,8 +38,8 @@ func (n *Nomination) Edit(now election.Instant, _ time.Time, seen Sight) (Record
 	case StateReady:
 		n.Ready = true
 		return record, false, nil
-	case StateCold:
-		return record, false, errCold
+	case StateNotReady:
+		return record, false, errNotReady
 	case StateNominated:
 		return record, false, nil
 	}

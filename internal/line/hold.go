@@ -6,10 +6,10 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// conflictsMax is how often a renewal tries anew because others have written.
+// conflictsMax is how often a renewal tries again because others have written.
 const conflictsMax = 5
 
-// Renewal is one call of Renew: it writes a new beat, over what was written last,
+// Renewal is one call of Renew: it writes a new heartbeat, over what was written last,
 // and only reads when something else was there.
 type Renewal struct {
 	book  *Book
@@ -35,7 +35,7 @@ func (r *Renewal) Begin(now election.Instant) Want {
 		r.asked, r.sent = Want{Kind: Read}, now
 		return r.asked
 	}
-	// Whoever is next in line in it was not heard of since it was seen: a beat
+	// A process that is the successor in it was silent since it was seen: a heartbeat
 	// would have changed the version.
 	seen := r.book.seen
 	seen.Record, seen.Version = r.own.record, r.own.version
@@ -70,7 +70,7 @@ func (r *Renewal) write(now election.Instant, seen Sight) Want {
 	if now >= seen.NextGoneAt() {
 		record.Next = nil
 	}
-	record.Beat = r.own.nextBeat(record.Beat)
+	record.Heartbeat = r.own.nextHeartbeat(record.Heartbeat)
 	r.sent = now
 	r.asked = r.own.write(now, record, seen.Version)
 	return r.asked
@@ -115,7 +115,7 @@ func (r *Release) Answer(now election.Instant, a Answer) Want {
 }
 
 // finish forgets a claim that has gone, and keeps one that could not be released:
-// whoever asked may ask again, and if not, the next look at the record that shows
+// the one that asked may ask again, and if not, the next look at the record that shows
 // it gone ends it (Book.sweep).
 func (r *Release) finish(w Want) Want {
 	nonce := r.editor.(leaving).nonce

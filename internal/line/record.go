@@ -14,14 +14,14 @@ type Record struct {
 	// Incarnation is that of the store when Token was given out, empty for
 	// stores that have none.
 	Incarnation string `json:"incarnation,omitempty"`
-	// Lease of the holder in milliseconds: whoever sees Beat and Nonce
+	// Lease of the holder in milliseconds: the one that sees Heartbeat and Nonce
 	// unchanged for so long, by its own clock, may take over.
 	LeaseMs int64 `json:"leaseMs,omitempty"`
-	// Beat grows with every renewal.
-	Beat uint64 `json:"beat"`
+	// Heartbeat grows with every renewal.
+	Heartbeat uint64 `json:"beat"`
 	// Priority of the holder.
 	Priority int `json:"priority,omitempty"`
-	// Next is the candidate next in line, nil for none.
+	// Next is the candidate successor, nil for none.
 	Next *Next `json:"next,omitempty"`
 	// Wanted is the id of the candidate that the holder wants to be next.
 	Wanted string `json:"wanted,omitempty"`
@@ -34,18 +34,18 @@ type Record struct {
 	History []election.Change `json:"history,omitempty"`
 }
 
-// Next is the candidate next in line: the one place in a record for those who
+// Next is the candidate successor: the one place in a record for those who
 // wait, taken by the one of the highest priority.
 type Next struct {
 	ID       string `json:"id"`
 	Nonce    string `json:"nonce"`
 	Priority int    `json:"priority,omitempty"`
-	// LeaseMs is after how many milliseconds without a new Beat it counts as
+	// LeaseMs is after how many milliseconds without a new Heartbeat it counts as
 	// gone.
 	LeaseMs int64 `json:"leaseMs"`
-	// Beat grows as long as the candidate waits.
-	Beat uint64 `json:"beat"`
-	// State is "", StateNominated, StateReady or StateCold.
+	// Heartbeat grows as long as the candidate waits.
+	Heartbeat uint64 `json:"beat"`
+	// State is "", StateNominated, StateReady or StateNotReady.
 	State string `json:"state,omitempty"`
 }
 
@@ -53,5 +53,5 @@ type Next struct {
 const (
 	StateNominated = "nominated" // the holder wants it to lead next
 	StateReady     = "ready"     // it has warmed up
-	StateCold      = "cold"      // it could not warm up
+	StateNotReady  = "cold"      // it could not warm up
 )

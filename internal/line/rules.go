@@ -12,7 +12,7 @@ import (
 type Sight struct {
 	Record  Record
 	Version string
-	holder  mark // of Nonce and Beat; empty after a release
+	holder  mark // of Nonce and Heartbeat; empty after a release
 	next    mark // of Next
 	// leaseMs is the holder's, also while its record is gone; token is the
 	// greatest seen, under the incarnation tokenIn; and until notBefore the lease
@@ -24,16 +24,16 @@ type Sight struct {
 	notBefore election.Instant
 }
 
-// mark is a sign of life and the instant at which it was seen first.
+// mark is a heartbeat and the instant at which it was seen first.
 type mark struct {
-	nonce string
-	beat  uint64
-	since election.Instant
+	nonce     string
+	heartbeat uint64
+	since     election.Instant
 }
 
-func (m *mark) see(nonce string, beat uint64, now election.Instant) {
-	if m.nonce != nonce || m.beat != beat {
-		*m = mark{nonce, beat, now}
+func (m *mark) see(nonce string, heartbeat uint64, now election.Instant) {
+	if m.nonce != nonce || m.heartbeat != heartbeat {
+		*m = mark{nonce, heartbeat, now}
 	}
 }
 
@@ -56,20 +56,20 @@ func (s *Sight) see(asked, now election.Instant, record Record, version string) 
 	}
 	switch {
 	case record.Nonce != "":
-		s.holder.see(record.Nonce, record.Beat, now)
+		s.holder.see(record.Nonce, record.Heartbeat, now)
 		s.leaseMs, s.token = record.LeaseMs, max(s.token, record.Token)
 	case version != "" && record.Token >= s.token:
 		s.holder, s.token = mark{}, record.Token // released
 	}
 	if next := record.Next; next != nil {
-		s.next.see(next.Nonce, next.Beat, now)
+		s.next.see(next.Nonce, next.Heartbeat, now)
 	}
 	s.checkTakenBack(back, vacantAt)
 }
 
 // known is the greatest token that was seen, as far as it counts under an
 // incarnation of the store: what was seen under another is covered by the stride,
-// and may have been shown by a server that was cut off and never elected anybody.
+// and may have been shown by a server that was partitioned and never elected anybody.
 // To count on from it would take more than a stride ahead what the next failover
 // may forget (R4).
 func (s *Sight) known(incarnation string) election.Token {
@@ -90,7 +90,7 @@ func (s *Sight) VacantAt() election.Instant {
 	return max(s.notBefore, s.holder.since.Add(milliseconds(s.leaseMs)))
 }
 
-// NextGoneAt is when the next in line has given no sign of life for so long
+// NextGoneAt is when the successor has is silent for so long
 // that it counts as gone: at once if there is none. One that was written and
 // not seen since has just come.
 func (s *Sight) NextGoneAt() election.Instant {
@@ -98,7 +98,7 @@ func (s *Sight) NextGoneAt() election.Instant {
 	switch {
 	case next == nil:
 		return 0
-	case s.next.nonce != next.Nonce || s.next.beat != next.Beat:
+	case s.next.nonce != next.Nonce || s.next.heartbeat != next.Heartbeat:
 		return never
 	}
 	return s.next.since.Add(milliseconds(s.Record.Next.LeaseMs))
@@ -108,17 +108,17 @@ const never = election.Instant(1<<63 - 1)
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// move is what a candidate in line does next.
+// move is what a waiter does next.
 type move uint8
 
 const (
-	stay  move = iota
-	take       // lead
-	join       // become the next in line
-	touch      // show that it still waits
-	ready      // say that it has warmed up
-	cold       // say that it has not
-	undo       // take the claim out again (R7)
+	stay     move = iota
+	take          // lead
+	join          // become the successor
+	touch         // show that it still waits
+	ready         // say that it has warmed up
+	notReady      // say that it has not
+	undo          // take the claim out again (R7)
 )
 
 // warmth is how far a candidate that was nominated is.
@@ -131,8 +131,8 @@ const (
 	failed
 )
 
-// decide returns what the claim does at now, and when it decides anew if the
-// record does not change before. beaten is when it last wrote its own beat.
+// decide returns what the claim does at now, and when it decides again if the
+// record does not change before. beaten is when it last wrote its own heartbeat.
 func (s *Sight) decide(claim election.Claim, state warmth, beaten, now election.Instant) (move, election.Instant) {
 	next := s.Record.Next
 	mine := next != nil && next.Nonce == claim.Nonce
@@ -146,7 +146,7 @@ func (s *Sight) decide(claim election.Claim, state warmth, beaten, now election.
 		case next.State == StateNominated && state == warm:
 			return ready, now
 		case next.State == StateNominated && state == failed:
-			return cold, now
+			return notReady, now
 		case now >= touchAt:
 			return touch, now
 		}
@@ -166,7 +166,7 @@ func later(at, other, now election.Instant) election.Instant {
 	return other
 }
 
-// displaces says whether the claim may take the place of a next in line that
+// displaces reports whether the claim may take the place of a successor that
 // is alive: the one that the holder wants, and else the higher priority,
 // unless the holder has made its choice.
 func (s *Sight) displaces(claim election.Claim) bool {
@@ -199,8 +199,8 @@ func (r Record) taken(claim election.Claim, known election.Token, incarnation st
 	}
 	return Record{
 		Holder: claim.ID, Nonce: claim.Nonce, Token: token, Incarnation: incarnation,
-		LeaseMs: claim.Lease.Milliseconds(),
-		Beat:    r.Beat, Priority: claim.Priority, Next: next,
+		LeaseMs:   claim.Lease.Milliseconds(),
+		Heartbeat: r.Heartbeat, Priority: claim.Priority, Next: next,
 		History: latest(append(r.closed(wall, election.ReasonExpired),
 			election.Change{Leader: claim.ID, Token: token, Since: wall})),
 	}
@@ -210,9 +210,9 @@ func latest(history []election.Change) []election.Change {
 	return history[max(0, len(history)-election.HistoryMin):]
 }
 
-// released returns the record without its holder. Who was next in line stays.
+// released returns the record without its holder. Who was successor stays.
 func (r Record) released(wall time.Time, reason election.Reason) Record {
-	return Record{Token: r.Token, Incarnation: r.Incarnation, Beat: r.Beat + 1, Next: r.Next, History: r.closed(wall, reason)}
+	return Record{Token: r.Token, Incarnation: r.Incarnation, Heartbeat: r.Heartbeat + 1, Next: r.Next, History: r.closed(wall, reason)}
 }
 
 // undone returns the record without a holder that has never led: it stands there by
@@ -224,7 +224,7 @@ func (r Record) undone() Record {
 	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
 		history = history[:last]
 	}
-	return Record{Token: r.Token, Incarnation: r.Incarnation, Beat: r.Beat + 1, Next: r.Next, History: history}
+	return Record{Token: r.Token, Incarnation: r.Incarnation, Heartbeat: r.Heartbeat + 1, Next: r.Next, History: history}
 }
 
 // closed returns the latest leaderships, the last one ended if it was not.
@@ -236,33 +236,33 @@ func (r Record) closed(wall time.Time, reason election.Reason) []election.Change
 	return history
 }
 
-// with returns the record with another next in line.
+// with returns the record with another successor.
 func (r Record) with(next *Next) Record {
 	r.Next = next
 	return r
 }
 
-// joined returns the claim as the next in line, with a beat that differs from that
+// joined returns the claim as the successor, with a heartbeat that differs from that
 // of the candidate displaced.
 func joined(claim election.Claim, displaced *Next) *Next {
-	beat := uint64(1)
+	heartbeat := uint64(1)
 	if displaced != nil {
-		beat = displaced.Beat + 1
+		heartbeat = displaced.Heartbeat + 1
 	}
 	return &Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority,
-		LeaseMs: waitingLease(claim).Milliseconds(), Beat: beat}
+		LeaseMs: waitingLease(claim).Milliseconds(), Heartbeat: heartbeat}
 }
 
-// waitingLeaseMax bounds for how long a candidate counts as waiting that is not
-// heard of: a long lease of a leader is no reason to wait long for a candidate
-// that has died in line.
+// waitingLeaseMax bounds for how long a candidate counts as waiting that is
+// silent: a long lease of a leader is no reason to wait long for a candidate that
+// has died waiting.
 const waitingLeaseMax = 10 * time.Second
 
 func waitingLease(claim election.Claim) time.Duration { return min(claim.Lease, waitingLeaseMax) }
 
-// in returns the next in line in another state, with a beat.
+// in returns the successor in another state, with a heartbeat.
 func (n Next) in(state string) *Next {
 	n.State = state
-	n.Beat++
+	n.Heartbeat++
 	return &n
 }

@@ -53,9 +53,9 @@ func TestTokenOfACutOffServerDoesNotCount(t *testing.T) {
 // TestAnswerThatWasOvertakenTakesNothingBack: two calls read at once. The answer of
 // the one that asked first arrives last, and is older than what the other has seen.
 func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
-	old := Record{Token: 1, Beat: 1}
-	lead := Record{Token: 2, Nonce: "a", LeaseMs: 1000, Beat: 2}
-	over := Record{Token: 2, Beat: 3}
+	old := Record{Token: 1, Heartbeat: 1}
+	lead := Record{Token: 2, Nonce: "a", LeaseMs: 1000, Heartbeat: 2}
+	over := Record{Token: 2, Heartbeat: 3}
 	var s Sight
 	s.see(0, 1, old, "1")
 	s.see(3, 4, lead, "2")

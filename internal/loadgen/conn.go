@@ -89,7 +89,7 @@ func (c *conn) parsed() ([]byte, error) {
 	}
 	end := c.from + wire.PrefixBytes + n
 	if end > c.to {
-		c.room(wire.PrefixBytes + n)
+		c.space(wire.PrefixBytes + n)
 		return nil, nil
 	}
 	frame := c.in[c.from+wire.PrefixBytes : end]
@@ -97,8 +97,8 @@ func (c *conn) parsed() ([]byte, error) {
 	return frame, nil
 }
 
-// room makes the buffer hold a frame of n bytes with its prefix.
-func (c *conn) room(n int) {
+// space makes the buffer hold a frame of n bytes with its prefix.
+func (c *conn) space(n int) {
 	if n > len(c.in) {
 		c.in = append(c.in, make([]byte, n-len(c.in))...)
 	}

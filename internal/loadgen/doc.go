@@ -15,6 +15,6 @@
 //	L3  Memory is bounded: Options.Validate refuses sizes above the limits.
 //
 // It knows no watches, no ACLs, no TLS and does not connect again: a connection
-// that ends is the end of the run. Its zeal is its own; whoever wants a gentle
+// that ends is the end of the run. Its zeal is its own; the one that wants a gentle
 // load asks for one connection with one request in flight.
 package loadgen

@@ -197,7 +197,7 @@ func (s *search) judge(w *World, b *batch, c candidate) {
 	b.found = append(b.found, c)
 }
 
-// converge lets the system go on by itself.
+// converge releases the system on by itself.
 func (s *search) converge(w *World) {
 	if s.m.Rest != nil {
 		s.m.Rest(w)
@@ -206,7 +206,7 @@ func (s *search) converge(w *World) {
 	for len(way) <= s.m.ConvergeMax {
 		h := w.hash()
 		if s.hasConverged(h) {
-			s.setSettled(way)
+			s.setConverged(way)
 			return
 		}
 		if slices.Contains(way, h) {
@@ -217,7 +217,7 @@ func (s *search) converge(w *World) {
 		if done := s.m.Converge(w); w.wrong != "" {
 			return
 		} else if done {
-			s.setSettled(way)
+			s.setConverged(way)
 			return
 		}
 	}
@@ -231,7 +231,7 @@ func (s *search) hasConverged(h Hash) bool {
 	return shard.has(h)
 }
 
-func (s *search) setSettled(way []Hash) {
+func (s *search) setConverged(way []Hash) {
 	for _, h := range way {
 		shard := &s.converged[h.B%64]
 		shard.mu.Lock()

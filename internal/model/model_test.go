@@ -14,7 +14,7 @@ type counter struct {
 	NowMs int64
 	dueMs int64 //lint:ignore U1000 only reflection reads it: a moment that the shape names
 	heard map[int]bool
-	out   []any //lint:ignore U1000 only reflection reads it: scratch that the shape passes over
+	out   []any //lint:ignore U1000 only reflection reads it: scratch that the shape ignores
 }
 
 type who int
@@ -76,7 +76,7 @@ func toy(limit int, symmetric bool) *Model {
 				w.Push(2+(1-i), e.Ref)
 			}
 		} else {
-			w.Say("%d hears", i-2)
+			w.Say("%d receives", i-2)
 			w.Give(i-2, w.Pop(i))
 		}
 	}
@@ -84,7 +84,7 @@ func toy(limit int, symmetric bool) *Model {
 }
 
 func TestAllStatesAreSeenOnce(t *testing.T) {
-	// Each of the two has grown k times and the other has heard j of these: 21
+	// Each of the two has grown k times and the other has received j of these: 21
 	// pairs of k and j up to 5.
 	if r := Explore(toy(5, false), Limits{}); r.States != 21*21 || r.Depth != 20 || r.Violation != nil || r.Unfinished != "" {
 		t.Fatalf("%+v", r)

@@ -2,16 +2,16 @@ package model
 
 import "strings"
 
-// traceSettleMax is how many steps of a system that does not come to rest are
+// traceConvergeMax is how many steps of a system that does not come to rest are
 // printed.
-const traceSettleMax = 60
+const traceConvergeMax = 60
 
 // Replay makes moves again from a first state. Each is a call of see, with what
 // was said; the last call is for how the system goes on by itself, if it does not
 // come to a good state.
 func Replay(m *Model, start int, moves []Move, see func(w *World, lines []string)) {
 	w := newWorld(m, newSpace(m))
-	w.telling = true
+	w.notifying = true
 	m.Start(w, start)
 	report := func() {
 		see(w, w.lines)
@@ -29,7 +29,7 @@ func Replay(m *Model, start int, moves []Move, see func(w *World, lines []string
 		m.Rest(w)
 	}
 	seen := map[Hash]bool{}
-	for range min(m.ConvergeMax, traceSettleMax) {
+	for range min(m.ConvergeMax, traceConvergeMax) {
 		if h := w.hash(); seen[h] {
 			w.Say("and so on for ever")
 			break

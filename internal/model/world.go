@@ -80,9 +80,9 @@ type World struct {
 	popped map[Ref]Ref
 	events map[any]Ref
 
-	telling  bool
-	lines    []string
-	commands []string
+	notifying bool
+	lines     []string
+	commands  []string
 }
 
 func newWorld(m *Model, s *space) *World {
@@ -101,14 +101,14 @@ func (w *World) Fail(format string, args ...any) {
 
 // Say adds a line to the trace, if there is one.
 func (w *World) Say(format string, args ...any) {
-	if w.telling {
+	if w.notifying {
 		w.lines = append(w.lines, fmt.Sprintf(format, args...))
 	}
 }
 
 // Command notes a command of a story, if one is told.
 func (w *World) Command(format string, args ...any) {
-	if w.telling {
+	if w.notifying {
 		w.commands = append(w.commands, fmt.Sprintf(format, args...))
 	}
 }

@@ -84,7 +84,7 @@ func TestDrippedPacketIsLookedAtOnce(t *testing.T) {
 		step()
 	}
 	if moved > 1 {
-		t.Errorf("the memory was taken anew %d times for %d bytes", moved, len(packet))
+		t.Errorf("the memory was taken again %d times for %d bytes", moved, len(packet))
 	}
 	if len(got.messages) != 1 || got.messages[0].Zxid != 7 {
 		t.Errorf("received %v", got.messages)

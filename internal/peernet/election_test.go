@@ -82,7 +82,7 @@ func (e *elector) become(role fle.Elected) {
 	poke(e.changed)
 }
 
-// agreed tells whether all are for one leader, which leads.
+// agreed reports whether all are for one leader, which leads.
 func agreed(electors []*elector) bool {
 	leaders := make(map[quorum.ID]bool)
 	leading := 0

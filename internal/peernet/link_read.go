@@ -26,10 +26,10 @@ const (
 	inputBytesKept = 1 << 20
 )
 
-// lingerMax is how long a peer has to end a connection that this side closed.
+// waitMax is how long a peer has to end a connection that this side closed.
 // What it still sends meanwhile is thrown away: closing the socket on it would
 // reset the connection, and what was sent last would be lost.
-const lingerMax = time.Second
+const waitMax = time.Second
 
 // run serves the link to its end.
 func (k *link) run() {
@@ -49,8 +49,8 @@ func (k *link) run() {
 	if err != nil && err != io.EOF && l.done.Err() == nil {
 		l.o.Logger.Info("a link of the quorum port ended", slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
 	}
-	if k.settle() {
-		_ = k.socket.SetReadDeadline(time.Now().Add(lingerMax))
+	if k.awaitWritten() {
+		_ = k.socket.SetReadDeadline(time.Now().Add(waitMax))
 		_, _ = io.Copy(io.Discard, k.socket)
 	}
 	k.cut()
@@ -189,12 +189,11 @@ func (in *input) scan(dataMax int, snaps bool) (f found) {
 	return f
 }
 
-// hasData tells whether a packet has data, to which its message may point.
+// hasData reports whether a packet has data, to which its message may point.
 func hasData(packet []byte) bool { return int32(binary.BigEndian.Uint32(packet[12:])) > 0 }
 
 // decode turns packets into messages. What these point at is copied, once for
-// all: the input's memory is used again. Packets of unknown kinds are passed
-// over.
+// all: the input's memory is used again. Packets of unknown kinds are ignored.
 func (k *link) decode(b []byte, f found) ([]zab.Message, error) {
 	if f.packets == 0 {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 )
 
 // link is one connection of the quorum port. Its goroutine reads (link_read.go).
-// It is written by whoever finds it not being written: Flush, or a goroutine
+// It is written by the one that finds it not being written: Flush, or a goroutine
 // that Flush leaves the rest to.
 type link struct {
 	owner  *Links
@@ -80,7 +80,7 @@ func (k *link) gather(m *zab.Message) bool {
 	}
 	o.tail = peerwire.AppendMessage(o.tail, m, !k.from)
 	if waiting := o.ahead + int64(len(o.tail)); waiting > o.limit(waiting, k.owner.o.QueueBytesMax) {
-		k.owner.o.Logger.Warn("cut off a peer that does not read what it is sent",
+		k.owner.o.Logger.Warn("partitioned a peer that does not read what it is sent",
 			slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", waiting))
 		forgetUnsent(k.socket)
 		k.die()
@@ -288,10 +288,10 @@ func (k *link) die() {
 	o.changed.Broadcast()
 }
 
-// settle waits until everything was written that came before a Close, for
+// awaitWritten waits until everything was written that came before a Close, for
 // SilenceMax at most, and tells the peer of the end. False: the link was not
 // closed, or died.
-func (k *link) settle() bool {
+func (k *link) awaitWritten() bool {
 	limit := time.AfterFunc(k.owner.o.SilenceMax, k.cut)
 	defer limit.Stop()
 	o := &k.out

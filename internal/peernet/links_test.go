@@ -590,7 +590,7 @@ func TestShutdownWaitsForNoPeer(t *testing.T) {
 	dialRaw(t, s.address)
 	begun := time.Now()
 	s.Shutdown()
-	if took := time.Since(begun); took > lingerMax {
+	if took := time.Since(begun); took > waitMax {
 		t.Errorf("it took %v", took)
 	}
 	if c := s.next("down"); c.link != silent {
@@ -670,7 +670,7 @@ func TestCancelledConnectIsNotTold(t *testing.T) {
 	learner.Connect([]peerwire.Address{nobody}, patience)
 }
 
-func TestUpAndDownOnceWhoeverClosesFirst(t *testing.T) {
+func TestUpAndDownOnceWithEitherClosingFirst(t *testing.T) {
 	leavesNothing(t)
 	learner, leader := startServer(t, nil), startServer(t, nil)
 	for i := range 100 {

@@ -57,7 +57,7 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 		cancel()
 		late := len(addresses) - len(errs) - 1
 		d.tasks.Add(1)
-		go func() { // whoever comes second is not needed
+		go func() { // the second to come is not needed
 			defer d.tasks.Done()
 			for range late {
 				if a := <-answers; a.err == nil {

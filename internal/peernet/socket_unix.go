@@ -22,7 +22,7 @@ func rawConn(socket net.Conn) syscall.RawConn {
 }
 
 // writeSocket writes what the socket takes without waiting. An error is met
-// again by whoever writes the rest.
+// again by the one that writes the rest.
 func writeSocket(fd uintptr, b []byte) int {
 	n, _ := syscall.Write(int(fd), b)
 	return max(n, 0)

@@ -78,9 +78,9 @@ func TestVotesOverTLS(t *testing.T) {
 	b.set(2, large.address)
 	ends(t, garbage(t, small.address))
 	small.Send(2, notification(1, 1))
-	large.hears(t, 1, 1)
+	large.receives(t, 1, 1)
 	large.Send(1, notification(2, 2))
-	small.hears(t, 2, 2)
+	small.receives(t, 2, 2)
 }
 
 // garbage says something else than TLS.

@@ -38,7 +38,7 @@ type VotesOptions struct {
 }
 
 // Votes carries the notifications of elections. Strangers, servers that are not
-// in the configuration, are heard and answered, for one that joins must learn
+// in the configuration, are received and answered, for one that joins must learn
 // who leads; but none is dialed unless it dialed first, said where it listens and
 // has the smaller number, when the protocol asks for it.
 //
@@ -253,7 +253,7 @@ func (v *Votes) push(p *votePeer) {
 	}
 }
 
-// wantsDial tells whether p is to be dialed. Called with mu held.
+// wantsDial reports whether p is to be dialed. Called with mu held.
 func (p *votePeer) wantsDial() bool {
 	return p.conn == nil && !p.gone && (p.called || p.unsent != nil && len(p.addresses) > 0)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // voteConn is one connection, behind the initial message. A goroutine reads it
-// and another writes it; whoever fails first ends it.
+// and another writes it; the first to fail ends it.
 type voteConn struct {
 	socket net.Conn
 	peer   *votePeer
@@ -183,7 +183,7 @@ func (v *Votes) read(c *voteConn) {
 		}
 		n, err := peerwire.DecodeNotification(frame)
 		if err != nil {
-			v.o.Logger.Debug("pass over a vote", slog.Int64("peer", int64(c.peer.id)), slog.Any("error", err))
+			v.o.Logger.Debug("ignore a vote", slog.Int64("peer", int64(c.peer.id)), slog.Any("error", err))
 			continue
 		}
 		if !v.receive(c, n) {
@@ -212,9 +212,9 @@ func (v *Votes) receive(c *voteConn, n fle.Notification) bool {
 // for a leader has sent a newer one by then.
 const lostWithin = time.Minute
 
-// lost ends a connection. The newest message may not have been delivered, and is to
-// be sent again: the kernel takes a small one at once, and it is the reader who hears
-// that it has not arrived.
+// lost ends a connection. The newest message may not have been delivered, and is
+// to be sent again: the kernel takes a small one at once, and it is the reader
+// who learns that it has not arrived.
 func (v *Votes) lost(c *voteConn, sending bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

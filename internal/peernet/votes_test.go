@@ -78,9 +78,9 @@ func notification(leader quorum.ID, round int64) fle.Notification {
 	return fle.Notification{Vote: fle.Vote{Leader: leader, Zxid: 0x100000001, Epoch: 1}, Round: round}
 }
 
-// hears waits for a notification of that round from a peer, and passes over
+// receives waits for a notification of that round from a peer, and ignores
 // others.
-func (v *participant) hears(t testing.TB, from quorum.ID, round int64) {
+func (v *participant) receives(t testing.TB, from quorum.ID, round int64) {
 	t.Helper()
 	for {
 		h := get(t, fmt.Sprintf("round %d of %d at %d", round, from, v.id), v.heard)
@@ -103,7 +103,7 @@ func (v *participant) connections() map[quorum.ID]net.Conn {
 	return m
 }
 
-// paired tells whether each pair has one connection, and both the same.
+// paired reports whether each pair has one connection, and both the same.
 func paired(participants []*participant) bool {
 	for _, v := range participants {
 		sockets := v.connections()
@@ -194,7 +194,7 @@ func TestServerThatComesLateIsTold(t *testing.T) {
 		early.Send(ids[1], notification(1, 3))
 		get(t, "an attempt that failed", board.tried)
 		late := newParticipant(t, ids[1], board.plug(t, names[1]), b, change)
-		late.hears(t, ids[0], 3)
+		late.receives(t, ids[0], 3)
 		late.Close()
 		early.Close()
 	}
@@ -211,15 +211,15 @@ func TestRestartedPeerIsTalkedToAgain(t *testing.T) {
 		stays := newParticipant(t, ids[0], board.plug(t, names[0]), b, change)
 		first := newParticipant(t, ids[1], board.plug(t, names[1]), b, change)
 		stays.Send(first.id, notification(1, 1))
-		first.hears(t, stays.id, 1)
+		first.receives(t, stays.id, 1)
 		first.Close()
 		await(t, "the end of the connection", func() bool { return len(stays.connections()) == 0 })
 		stays.Send(first.id, notification(1, 2))
 		get(t, "an attempt that failed", board.tried)
 		second := newParticipant(t, ids[1], board.plug(t, names[1]), b, change)
-		second.hears(t, stays.id, 2)
+		second.receives(t, stays.id, 2)
 		second.Send(stays.id, notification(1, 3))
-		stays.hears(t, second.id, 3)
+		stays.receives(t, second.id, 3)
 		second.Close()
 		stays.Close()
 	}
@@ -269,7 +269,7 @@ func TestNewConnectionReplacesTheOldAndBeginsWithTheLastMessage(t *testing.T) {
 	b.set(9, nobody)
 	first := dialParticipant(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
 	first.send(notification(9, 1))
-	v.hears(t, 9, 1)
+	v.receives(t, 9, 1)
 	v.Send(9, notification(1, 5))
 	if n := first.receive(); n.Round != 5 {
 		t.Fatalf("round %d", n.Round)
@@ -280,7 +280,7 @@ func TestNewConnectionReplacesTheOldAndBeginsWithTheLastMessage(t *testing.T) {
 	}
 	ends(t, first)
 	second.send(notification(9, 2))
-	v.hears(t, 9, 2)
+	v.receives(t, 9, 2)
 	if len(v.connections()) != 1 {
 		t.Error("not one connection")
 	}
@@ -307,7 +307,7 @@ func TestSmallerNumberIsDialedBack(t *testing.T) {
 			t.Errorf("%+v", in)
 		}
 		p.send(notification(3, 4))
-		v.hears(t, 3, 4)
+		v.receives(t, 3, 4)
 		v.Send(3, notification(5, 6))
 		if n := p.receive(); n.Round != 6 {
 			t.Errorf("round %d", n.Round)
@@ -330,7 +330,7 @@ func TestStrangersAreHeardAndAnsweredButNotDialed(t *testing.T) {
 	v.Send(8, notification(5, 1))
 	joiner := dialParticipant(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
 	joiner.send(notification(8, 2))
-	v.hears(t, 8, 2)
+	v.receives(t, 8, 2)
 	v.Send(8, notification(5, 3))
 	if n := joiner.receive(); n.Round != 3 {
 		t.Errorf("round %d: what was sent before it came is dropped", n.Round)
@@ -356,7 +356,7 @@ func TestObserversWithoutNumberGetNegativeOnes(t *testing.T) {
 	for want := quorum.ID(-1); want >= -3; want-- {
 		p := dialParticipant(t, v, peerwire.NoID, peerwire.Address{Host: "observer", Port: 1})
 		p.send(notification(0, 1))
-		v.hears(t, want, 1)
+		v.receives(t, want, 1)
 		v.Send(want, notification(5, 2))
 		if n := p.receive(); n.Round != 2 {
 			t.Errorf("round %d", n.Round)
@@ -371,9 +371,9 @@ func TestObserverWithoutNumberHearsItsPeers(t *testing.T) {
 	o := startParticipant(t, peerwire.NoID, b, nil)
 	b.set(peerwire.NoID) // nobody knows it
 	o.Send(5, notification(0, 1))
-	v.hears(t, -1, 1)
+	v.receives(t, -1, 1)
 	v.Send(-1, notification(5, 2))
-	o.hears(t, 5, 2)
+	o.receives(t, 5, 2)
 }
 
 func TestManyStrangersPushOutEachOtherButNoPeer(t *testing.T) {
@@ -382,12 +382,12 @@ func TestManyStrangersPushOutEachOtherButNoPeer(t *testing.T) {
 	v := startParticipant(t, 1, b, nil)
 	peer := startParticipant(t, 2, b, nil)
 	peer.Send(1, notification(2, 1))
-	v.hears(t, 2, 1)
+	v.receives(t, 2, 1)
 	var strangers []rawPeer
 	for id := range quorum.ID(strangersMax + 20) {
 		p := dialParticipant(t, v, 1000+id, peerwire.Address{Host: "stranger", Port: 1})
 		p.send(notification(0, 9))
-		v.hears(t, 1000+id, 9)
+		v.receives(t, 1000+id, 9)
 		strangers = append(strangers, p)
 	}
 	for _, p := range strangers[:20] {
@@ -397,7 +397,7 @@ func TestManyStrangersPushOutEachOtherButNoPeer(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 	peer.Send(1, notification(2, 2))
-	v.hears(t, 2, 2)
+	v.receives(t, 2, 2)
 }
 
 func TestSilentConnectionsKeepNoPeerOut(t *testing.T) {
@@ -411,7 +411,7 @@ func TestSilentConnectionsKeepNoPeerOut(t *testing.T) {
 		must(t, err)
 	}
 	peer.Send(1, notification(2, 1))
-	v.hears(t, 2, 1)
+	v.receives(t, 2, 1)
 	if n := v.lobby.Count(); n > lobby.Max {
 		t.Errorf("%d connections wait", n)
 	}
@@ -460,7 +460,7 @@ func TestGarbageOnTheElectionPortEndsTheConnectionAndHarmsNobody(t *testing.T) {
 			ends(t, socket)
 			round++
 			peer.Send(1, notification(2, round))
-			v.hears(t, 2, round)
+			v.receives(t, 2, round)
 		})
 	}
 }
@@ -481,8 +481,8 @@ func TestMalformedNotificationIsPassedOver(t *testing.T) {
 	long.Config = strings.Repeat("#", 100_000) + "\nversion=100000000"
 	p.send(long)
 	p.send(notification(9, 2))
-	v.hears(t, 9, 1)
-	v.hears(t, 9, 2)
+	v.receives(t, 9, 1)
+	v.receives(t, 9, 2)
 	v.Send(9, long)
 	if n := p.receive(); n.Config != long.Config {
 		t.Error("the configuration did not survive")
@@ -497,7 +497,7 @@ func TestErrorsOfAcceptAreGotOver(t *testing.T) {
 	b.set(1, v.address)
 	peer := startParticipant(t, 2, b, nil)
 	peer.Send(1, notification(2, 1))
-	v.hears(t, 2, 1)
+	v.receives(t, 2, 1)
 }
 
 func TestReconfigurationMovesConnections(t *testing.T) {
@@ -508,7 +508,7 @@ func TestReconfigurationMovesConnections(t *testing.T) {
 	stays := startParticipant(t, 4, b, nil)
 	for _, p := range []*participant{before, stays} {
 		v.Send(p.id, notification(5, 1))
-		p.hears(t, 5, 1)
+		p.receives(t, 5, 1)
 	}
 	kept := v.connections()[4]
 	after := newParticipant(t, 3, listen(t, "127.0.0.1:0"), b, nil)
@@ -516,7 +516,7 @@ func TestReconfigurationMovesConnections(t *testing.T) {
 	v.Reconfigured()
 	await(t, "the end of the old connection", func() bool { return len(before.connections()) == 0 })
 	v.Send(3, notification(5, 2))
-	after.hears(t, 5, 2)
+	after.receives(t, 5, 2)
 	if v.connections()[4] != kept {
 		t.Error("the connection to who did not move is another")
 	}
@@ -534,7 +534,7 @@ func TestStrangerThatJoinsKeepsItsConnection(t *testing.T) {
 	v := startParticipant(t, 5, b, nil)
 	p := dialParticipant(t, v, 8, peerwire.Address{Host: "joiner", Port: 1})
 	p.send(notification(8, 1))
-	v.hears(t, 8, 1)
+	v.receives(t, 8, 1)
 	b.set(8, nobody)
 	v.Reconfigured()
 	v.Send(8, notification(5, 2))
@@ -555,7 +555,7 @@ func TestFirstOfSeveralAddressesThatAnswersIsTaken(t *testing.T) {
 	b.set(1, nobody, small.address, nobody)
 	large := startParticipant(t, 2, b, nil)
 	large.Send(1, notification(2, 1))
-	small.hears(t, 2, 1)
+	small.receives(t, 2, 1)
 }
 
 func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
@@ -565,7 +565,7 @@ func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	b.set(9, nobody)
 	deaf := dialParticipant(t, v, 9, peerwire.Address{Host: "deaf", Port: 1})
 	deaf.send(notification(9, 1))
-	v.hears(t, 9, 1)
+	v.receives(t, 9, 1)
 	big := notification(1, 2)
 	big.Config = strings.Repeat("#", 500_000)
 	await(t, "the end of the connection", func() bool {
@@ -574,7 +574,7 @@ func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	})
 	peer := startParticipant(t, 2, b, nil)
 	v.Send(2, notification(1, 3))
-	peer.hears(t, 1, 3)
+	peer.receives(t, 1, 3)
 }
 
 // A round trip from nothing: both listen, neither is connected.
@@ -583,9 +583,9 @@ func BenchmarkFirstVoteAndAnswer(b *testing.B) {
 		book := newBook()
 		small, large := startParticipant(b, 1, book, nil), startParticipant(b, 2, book, nil)
 		small.Send(2, notification(1, 1))
-		large.hears(b, 1, 1)
+		large.receives(b, 1, 1)
 		large.Send(1, notification(2, 2))
-		small.hears(b, 2, 2)
+		small.receives(b, 2, 2)
 		small.Close()
 		large.Close()
 	}
@@ -596,8 +596,8 @@ func BenchmarkVoteAndAnswer(b *testing.B) {
 	small, large := startParticipant(b, 1, book, nil), startParticipant(b, 2, book, nil)
 	for round := int64(0); b.Loop(); round++ {
 		small.Send(2, notification(1, round))
-		large.hears(b, 1, round)
+		large.receives(b, 1, round)
 		large.Send(1, notification(2, round))
-		small.hears(b, 2, round)
+		small.receives(b, 2, round)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	// dials back. It is no failure.
 	CloseAndWait
 	// SameNumber ends it: two servers have one number, and the operator has to
-	// hear of it.
+	// learn of it.
 	SameNumber
 )
 

@@ -29,7 +29,7 @@ const SnapshotEnd = "BenWasHere"
 const protocolVersion = 0x10000
 
 // ErrUnknownKind says that a packet has a type that is not known here. In
-// broadcast it is passed over; in a handshake it ends the connection.
+// broadcast it is ignored; in a handshake it ends the connection.
 var ErrUnknownKind = errors.New("peerwire: unknown type of packet")
 
 // ErrMessage is the class of packets whose data is not that of their type.
@@ -68,7 +68,7 @@ func zxidSent(m *zab.Message) zk.Zxid {
 	return m.Zxid
 }
 
-// isNull says whether a kind that can have data has none. A learner's answer to
+// isNull reports whether a kind that can have data has none. A learner's answer to
 // a PING is never null: Apache's leader reads it without asking.
 func isNull(m *zab.Message, from Sender) bool {
 	switch m.Kind {

@@ -37,7 +37,7 @@ const ElectionFrameMax = 512 * 1024
 var ErrElectionFrame = errors.New("peerwire: bad frame length on the election port")
 
 // ErrNotification is the class of frames that are no notification. They are
-// passed over, the connection stays (ZOOKEEPER-3769).
+// ignored, the connection stays (ZOOKEEPER-3769).
 var ErrNotification = errors.New("peerwire: bad notification")
 
 // ElectionFrameLength reads the length of a frame from its first 4 bytes, and
@@ -78,7 +78,7 @@ func AppendNotification(b []byte, n *fle.Notification) ([]byte, error) {
 }
 
 // asComment is the text of a proposed configuration as it stands behind the one
-// in force: each line a comment, which every reader of Apache's passes over.
+// in force: each line a comment, which every reader of Apache's ignores.
 func asComment(text string) string {
 	if text == "" {
 		return ""

@@ -268,7 +268,7 @@ func TestNotificationsOfAllFormsAreRead(t *testing.T) {
 	}
 }
 
-// ZOOKEEPER-3769: what is malformed is passed over, whatever its lengths say.
+// ZOOKEEPER-3769: what is malformed is ignored, whatever its lengths say.
 func TestZookeeper3769MalformedNotificationsAreErrors(t *testing.T) {
 	const head = "00000001 0000000000000003 0000000200000004 0000000000000007 0000000000000005"
 	for name, text := range map[string]string{

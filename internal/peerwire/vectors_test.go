@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the descriptions of testdata anew")
+var rewrite = flag.Bool("rewrite", false, "write the descriptions of testdata again")
 
 // TestTheBytesOfApacheAreReadAndWritten runs the vectors of testdata, recorded
 // between servers of Apache ZooKeeper. Each is a line with who sent it and the
@@ -44,7 +44,7 @@ func TestTheBytesOfApacheAreReadAndWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 		} else if out.String() != string(text) {
-			t.Errorf("%s differs; -rewrite writes it anew. Got:\n%s", name, out.String())
+			t.Errorf("%s differs; -rewrite writes it again. Got:\n%s", name, out.String())
 		}
 	}
 }

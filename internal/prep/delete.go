@@ -50,7 +50,7 @@ func (p *Prep) deleteContainer(r *zk.Request, o *Origin) (zk.Txn, error) {
 	}
 	kind := zk.KindOfOwner(node.stat.EphemeralOwner, p.tree.Extended())
 	if kind != zk.OwnerContainer && kind != zk.OwnerTTL {
-		return zk.Txn{}, zk.ErrBadVersion // it was deleted and created anew as something else
+		return zk.Txn{}, zk.ErrBadVersion // it was deleted and created again as something else
 	}
 	parent, ok := p.look(zk.ParentPath(r.Path))
 	if !ok {

@@ -2,7 +2,7 @@ package prep
 
 import "github.com/conclave-project/conclave/zk"
 
-// tooLong tells whether a transaction could not be stored. A request within the
+// tooLong reports whether a transaction could not be stored. A request within the
 // limit of a frame can become one: "auth" in an ACL stands for every identity
 // of the connection, and a session may own any number of ephemerals.
 func (p *Prep) tooLong(t *zk.Txn) bool {

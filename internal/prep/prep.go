@@ -1,7 +1,7 @@
 // Package prep turns a request into a transaction: it decides.
 //
 // It checks a request against the tree and against the outstanding changes,
-// which are decided but not yet applied, and gives back a transaction that holds
+// which are decided but not yet applied, and releases a transaction that holds
 // every decision (resulting versions, sequence numbers, the ephemerals that go
 // with a session), so that applying it is the same everywhere. A request that
 // is refused becomes an error transaction: it has its place in the order, too.
@@ -14,7 +14,7 @@
 //	D3  The digest of a transaction is that of the tree once it has been applied.
 //	D4  A request that is refused, a multi too, leaves no outstanding change behind.
 //
-// The room knows no connections, no zxid order (the caller gives the zxid) and
+// The package knows no connections, no zxid order (the caller gives the zxid) and
 // no disk. It is not safe for concurrent use.
 package prep
 
@@ -105,7 +105,7 @@ func (p *Prep) decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 // decision, for instance because it cannot be decoded.
 func Refuse(code zk.Code) zk.Txn { return zk.Txn{Op: zk.OpError, Code: code} }
 
-// code returns the protocol's code of an error made in this room.
+// code returns the protocol's code of an error made in this package.
 func code(err error) zk.Code {
 	var c zk.Code
 	if errors.As(err, &c) {
@@ -177,5 +177,5 @@ func nextVersion(v int32) int32 {
 	return v
 }
 
-// versionMatches tells whether a client's expectation holds; -1 is any.
+// versionMatches reports whether a client's expectation holds; -1 is any.
 func versionMatches(want, have int32) bool { return want == -1 || want == have }

@@ -16,13 +16,13 @@ func MakeIDs(ids ...ID) IDs {
 	return slices.Compact(set)
 }
 
-// Has says whether id is in the set.
+// Has reports whether id is in the set.
 func (s IDs) Has(id ID) bool {
 	_, found := slices.BinarySearch(s, id)
 	return found
 }
 
-// Add puts id into the set and says whether it is new there.
+// Add puts id into the set and reports whether it is new there.
 func (s *IDs) Add(id ID) bool {
 	at, found := slices.BinarySearch(*s, id)
 	if !found {
@@ -31,7 +31,7 @@ func (s *IDs) Add(id ID) bool {
 	return !found
 }
 
-// Remove takes id out of the set and says whether it was there.
+// Remove takes id out of the set and reports whether it was there.
 func (s *IDs) Remove(id ID) bool {
 	at, found := slices.BinarySearch(*s, id)
 	if found {

@@ -20,7 +20,7 @@ func NewJoint(current, next Set) Set {
 
 // Widened is enough when a set is, and lets the participants of another vote and be
 // voted for as well. It is for a change of the ensemble that a server has only
-// heard of: it may never come, so nothing may wait for its quorum; but those who
+// learned of: it may never come, so nothing may wait for its quorum; but those who
 // have it in their logs need the votes of its servers, and may have to be led by
 // one of them.
 type Widened struct {

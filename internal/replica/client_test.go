@@ -87,7 +87,7 @@ func (c *client) request(r *zk.Request) {
 // lost is the end of the connection from the server's side: its process is gone.
 func (c *client) lost() {
 	c.closed = true
-	c.say("cut off")
+	c.say("disconnected")
 }
 
 // leave is the end of the connection from the client's side.

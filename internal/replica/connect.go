@@ -47,7 +47,7 @@ func (r *Replica) timeout(wantMs int32) int32 {
 
 // renegotiate is timeout for a session that there is: no longer than the log has it,
 // since the next leader knows no other. The session is nil if this learner has not
-// heard of it yet.
+// learned of it yet.
 func (r *Replica) renegotiate(s *session.Session, wantMs int32) int32 {
 	if s == nil {
 		return r.timeout(wantMs)
@@ -111,7 +111,7 @@ func (r *Replica) refuseSession(c *conn, req *wire.ConnectRequest) {
 	r.drop(c)
 }
 
-// onRevalidated hears from the leader whether a client may have its session.
+// onRevalidated receives from the leader whether a client may have its session.
 // Answers come in the order of the questions.
 func (r *Replica) onRevalidated(e *zab.Effect) {
 	if len(r.revalidating) == 0 {
@@ -222,7 +222,7 @@ func (r *Replica) onTouch(e *Event) {
 // onDisconnect is the last of a connection: nobody sets a watch for it any more,
 // as its own goroutine may have done even after it was closed from here.
 //
-// On a learner the last sign of life goes to the leader at once: the client may
+// On a learner the last heartbeat goes to the leader at once: the client may
 // have been killed, and others wait for the end of its session.
 func (r *Replica) onDisconnect(e *Event) {
 	if c := r.conns[e.Conn]; c != nil && c.session != nil {

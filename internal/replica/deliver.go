@@ -83,7 +83,7 @@ func (r *Replica) notify(zxid zk.Zxid, i int) {
 	}
 }
 
-// here tells whether the client that waits is still connected.
+// here reports whether the client that waits is still connected.
 func (r *Replica) here(w *waiting) bool { return w.conn != nil && r.conns[w.conn.id] == w.conn }
 
 // reply answers the request of a transaction.

@@ -10,7 +10,7 @@ import (
 // would show what the others do not, now or later. Its log is sound, for that is
 // compared record by record; its tree is not. The leader finds out which server is
 // wrong (zab/diverged.go). A learner is sent the leader's whole state. A leader leaves
-// its role, reads its disk anew, and takes no part in elections until another one has
+// its role, reads its disk again, and takes no part in elections until another one has
 // sent its state: the others elect one of those whose trees are right. If they cannot
 // do without it, it goes on with the tree that it has: it is better to serve what its
 // log has made than nothing.

@@ -34,12 +34,12 @@ const (
 	DiskSync                         // everything appended becomes durable: Ticket
 	DiskSetAccepted                  // the accepted epoch becomes durable: Epoch, Ticket
 	DiskSetCurrent                   // the current epoch becomes durable: Epoch, Ticket
-	DiskTruncate                     // the log is cut behind Zxid and read anew: Ticket
+	DiskTruncate                     // the log is cut behind Zxid and read again: Ticket
 	DiskSaveSnapshot                 // the tree as it is becomes a durable snapshot of Zxid that replaces the log: Ticket
-	DiskReload                       // everything is read anew, to be told by EventRecovered
+	DiskReload                       // everything is read again, to be told by EventRecovered
 )
 
-// Repeatable reports whether an operation that found no room has changed nothing
+// Repeatable reports whether an operation that found no space has changed nothing
 // and can be done again: until an epoch's file or a snapshot has its name, nobody
 // is promised anything. A log that could not write is of no use any more.
 func (k DiskKind) Repeatable() bool {
@@ -69,7 +69,7 @@ type OutgoingVote struct {
 
 // Effects are what a Step wants done, each list in its order. What is sent to
 // peers never rests on an operation of the disk of the same step: that is sent
-// in the step that hears of its end.
+// in the step that learns of its end.
 type Effects struct {
 	Disk      []DiskOp
 	Links     []zab.Effect // connect, send, close, send-snapshot, read-log

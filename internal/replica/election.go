@@ -41,14 +41,14 @@ func (r *Replica) lookNow() {
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
 	if r.learned != r.pending {
-		r.learned = r.pending // whoever still has it says so again
+		r.learned = r.pending // the one that still has it says so again
 		r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
 	}
 	if r.untrusted || r.full {
 		last = zk.NoZxid
 	}
 	r.vote(fle.Look{Zxid: last, Epoch: int64(current)})
-	if r.appointed != nil && r.election.State() == fle.Looking { // else the votes heard before have decided
+	if r.appointed != nil && r.election.State() == fle.Looking { // else the votes received before have decided
 		r.appoint()
 	}
 	r.appointed = nil
@@ -157,10 +157,10 @@ func (r *Replica) electionEnsemble() fle.Ensemble {
 	return e
 }
 
-// leads tells whether this server decides.
+// leads reports whether this server decides.
 func (r *Replica) leads() bool { return r.serving && r.peer.State() == zab.Leading }
 
-// Leads tells whether this server decides, with clients let in.
+// Leads reports whether this server decides, with clients let in.
 func (r *Replica) Leads() bool { return r.leads() }
 
 // Leader returns who leads, and false if nobody is known to.
@@ -169,7 +169,7 @@ func (r *Replica) Leader() (quorum.ID, bool) { return r.leader, r.epoch != 0 }
 // Epoch returns the established epoch, 0 without one.
 func (r *Replica) Epoch() uint32 { return r.epoch }
 
-// Serving tells whether clients are served.
+// Serving reports whether clients are served.
 func (r *Replica) Serving() bool { return r.serving }
 
 // Peer returns the server's part in Zab, for reports.

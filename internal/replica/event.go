@@ -17,14 +17,14 @@ const (
 	EventConnect      EventKind = iota // a handshake: Conn, Connect, Identities
 	EventRequest                       // a request: Conn, Request, Body, Identities, Code if it cannot be decoded
 	EventAuth                          // an auth packet was accepted: Conn, Request, Identities (all of them now)
-	EventTouch                         // a sign of life: Conn
+	EventTouch                         // a heartbeat: Conn
 	EventDisconnect                    // the connection is gone: Conn
 	EventTick                          // time has passed
 	EventPaused                        // this process was paused, see Paused: the first event of the step after it
 	EventDone                          // the disk has done everything up to Ticket; State if the log was cut
 	EventFailed                        // the log cannot be cut where the leader said: Ticket, State
 	EventRecovered                     // what DiskReload asked for: Recovered
-	EventDisk                          // the disk has room, or not: Full
+	EventDisk                          // the disk has space, or not: Full
 	EventNotification                  // a vote came: Server, Notification
 	EventLinkUp                        // a connection between servers: Link; Outgoing if this one made it
 	EventLinkDown                      // it is gone, or could not be made (Link 0)

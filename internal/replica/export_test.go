@@ -1,5 +1,5 @@
 package replica
 
-// Fuzzy tells whether the tree may be ahead of its zxid: a leader's snapshot was
+// Fuzzy reports whether the tree may be ahead of its zxid: a leader's snapshot was
 // taken while transactions went on.
 func (r *Replica) Fuzzy() bool { return r.fuzzy }

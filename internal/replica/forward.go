@@ -34,7 +34,7 @@ func (r *Replica) onForwarded(e *zab.Effect) {
 	case q.Op == zk.OpCreateSession:
 		r.createForwarded(q, owner)
 	default:
-		w := wish{session: q.Session, xid: q.Xid, request: new(zk.Request), identities: q.Identities, owner: owner}
+		w := asked{session: q.Session, xid: q.Xid, request: new(zk.Request), identities: q.Identities, owner: owner}
 		w.code = r.decodeForwarded(q, w.request)
 		r.decide(&w)
 		if s := r.sessions.Get(q.Session); s != nil && q.Op == zk.OpCloseSession {
@@ -73,10 +73,10 @@ func (r *Replica) createForwarded(q *zab.Request, owner uint64) {
 		s := r.sessions.Open(q.Session, timeoutMs, r.touchedMs())
 		s.Coming, s.Owner = true, owner
 	}
-	r.decide(&wish{session: q.Session, xid: q.Xid, request: &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)}, owner: owner})
+	r.decide(&asked{session: q.Session, xid: q.Xid, request: &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)}, owner: owner})
 }
 
-// onTouched takes the signs of life that a learner has gathered. A learner that the
+// onTouched takes the heartbeats that a learner has gathered. A learner that the
 // client has left may still bring one, with the timeout that it had there.
 func (r *Replica) onTouched(e *zab.Effect) {
 	for _, t := range e.Touches {
@@ -90,7 +90,7 @@ func (r *Replica) onTouched(e *zab.Effect) {
 }
 
 // onRevalidate answers a learner to which a client has come with a session.
-// Whoever had it before has lost it: its later writes are refused.
+// The one that had it before has lost it: its later writes are refused.
 func (r *Replica) onRevalidate(e *zab.Effect) {
 	s := r.sessions.Get(e.Session)
 	valid := s != nil && !s.Closing
@@ -102,7 +102,7 @@ func (r *Replica) onRevalidate(e *zab.Effect) {
 	r.order(zab.Event{Kind: zab.EventRevalidated, Link: e.Link, Session: e.Session, TimeoutMs: e.TimeoutMs, OK: valid})
 }
 
-// touch notes a sign of life of a client of this server. On a learner it waits
+// touch notes a heartbeat of a client of this server. On a learner it waits
 // for the next ping, twice a tick, which is in time unless the client was silent
 // for long or its timeout is short.
 func (r *Replica) touch(s *session.Session) {

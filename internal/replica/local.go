@@ -65,7 +65,7 @@ func (r *Replica) upgrade(c *conn, req *zk.Request) bool {
 	return true
 }
 
-// ownsEphemeral tells whether a request creates an ephemeral, in a multi too
+// ownsEphemeral reports whether a request creates an ephemeral, in a multi too
 // (ZOOKEEPER-2725).
 func ownsEphemeral(req *zk.Request) bool {
 	for i := range req.Ops {
@@ -96,7 +96,7 @@ func (r *Replica) upgraded(s *session.Session) {
 	}
 }
 
-// isLocal tells whether a session that the leader does not know is a local one of
+// isLocal reports whether a session that the leader does not know is a local one of
 // its own, or may be one of the learner that brings its request. One that has ended
 // was known to all, and its last requests may still be on their way.
 func (r *Replica) isLocal(id zk.SessionID) bool {

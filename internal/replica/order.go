@@ -14,8 +14,8 @@ import (
 // order gives the peer an event, at the end of the step.
 func (r *Replica) order(e zab.Event) { r.orders = append(r.orders, e) }
 
-// settle steps the peer until nothing more follows from what has happened.
-func (r *Replica) settle() {
+// stepPeer steps the peer until nothing more follows from what has happened.
+func (r *Replica) stepPeer() {
 	for again := true; again; again = len(r.orders) > 0 {
 		orders := r.orders
 		r.orders = r.spare[:0]
@@ -98,12 +98,12 @@ func (r *Replica) onLoadSnapshot(e *zab.Effect) { r.loading, r.base = e.Link, e.
 
 // onLoaded takes a leader's state over. The link has nothing else to say before.
 func (r *Replica) onLoaded(e *Event) {
-	r.settle() // the SNAP itself may be in this batch
+	r.stepPeer() // the SNAP itself may be in this batch
 	if r.loading != e.Link {
 		return
 	}
 	r.loading = 0
-	r.fuzzy, r.cold = true, true
+	r.fuzzy, r.unready = true, true
 	e.State.Finish(r.base)
 	r.adopt(e.State)
 	r.next = nil // it was in a history that is given up, whatever its number
@@ -133,7 +133,7 @@ func (r *Replica) onLinkUp(e *Event) {
 // of one in this step is what an older role asked for: the votes before it in the
 // batch have begun another.
 func (r *Replica) connects() bool {
-	r.settle()
+	r.stepPeer()
 	return slices.ContainsFunc(r.effects.Links, func(e zab.Effect) bool { return e.Kind == zab.EffectConnect })
 }
 
@@ -147,7 +147,7 @@ func (r *Replica) onLinkDown(e *Event) {
 	r.order(zab.Event{Kind: zab.EventLinkDown, Link: e.Link})
 }
 
-// onDone hears from the disk. A log that was cut gives the tree that is left.
+// onDone receives from the disk. A log that was cut gives the tree that is left.
 func (r *Replica) onDone(e *Event) {
 	if e.State != nil {
 		r.adopt(e.State)
@@ -186,7 +186,7 @@ func (r *Replica) onServe(e *zab.Effect) {
 	switch {
 	case r.peer.State() == zab.Leading:
 		r.lead(zk.MakeZxid(e.Epoch, 0))
-	case r.cold:
+	case r.unready:
 		// The snapshot may have changes of transactions that come yet: nobody is
 		// to see them now and then older ones. The leader's answer to a sync
 		// comes behind all of them.
@@ -201,8 +201,8 @@ func (r *Replica) onServe(e *zab.Effect) {
 
 // welcome lets clients in.
 func (r *Replica) welcome() {
-	invariant.Check(!r.readOnly, "replica: a server in a role is cut off (R6)")
-	r.serving, r.cold = true, false
+	invariant.Check(!r.readOnly, "replica: a server in a role is partitioned (R6)")
+	r.serving, r.unready = true, false
 }
 
 // lead begins to decide: every session has its full timeout again.
@@ -215,7 +215,7 @@ func (r *Replica) lead(last zk.Zxid) {
 	r.welcome()
 }
 
-// onLeave ends a role: clients are cut off, and what they asked for is
+// onLeave ends a role: clients are disconnected, and what they asked for is
 // forgotten. Whether it was done they cannot know.
 func (r *Replica) onLeave(e *zab.Effect) {
 	r.unlockTree()
@@ -240,7 +240,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	}
 }
 
-// reload has everything read anew, once: while that lasts no role is taken up, and
+// reload has everything read again, once: while that lasts no role is taken up, and
 // what is found behind a second time would take away the role of the first.
 func (r *Replica) reload() {
 	if !r.reloading {
@@ -262,11 +262,11 @@ func (r *Replica) dropAll() {
 	}
 }
 
-// onRecovered begins anew with what is on disk.
+// onRecovered begins again with what is on disk.
 func (r *Replica) onRecovered(e *Event) {
-	r.settle()
+	r.stepPeer()
 	r.adopt(e.Recovered.State)
-	r.fuzzy, r.cold = e.Recovered.Fuzzy, false
+	r.fuzzy, r.unready = e.Recovered.Fuzzy, false
 	stored := e.Recovered.Stored
 	r.untrusted = e.Recovered.Untrusted || r.wrongTree
 	r.recall()

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// elects is what server 3 hears before it follows server 1.
+// elects is what server 3 receives before it follows server 1.
 func elects() []Event {
 	says := func(from quorum.ID, state fle.State) Event {
 		n := &fle.Notification{State: state, Vote: fle.Vote{Leader: 1, Epoch: 1}, Round: 1, Version: 2}

@@ -86,7 +86,7 @@ func (r *Replica) begin(c *conn, p *parked) {
 	}
 }
 
-// wantsFence tells whether a read has to wait for a sync of its own
+// wantsFence reports whether a read has to wait for a sync of its own
 // (linearizableReads): asked for after it has come, so that it sees what was
 // acknowledged to anybody before.
 func (r *Replica) wantsFence(p *parked) bool {
@@ -100,7 +100,7 @@ func (r *Replica) fence(c *conn, p parked) {
 	r.askSync(w, &parked{body: syncBody})
 }
 
-// fencedBy tells whether a sync was asked for in this step, and only for reads.
+// fencedBy reports whether a sync was asked for in this step, and only for reads.
 func (r *Replica) fencedBy(w *waiting) bool {
 	if !w.silent || w.step != r.steps {
 		return false
@@ -121,7 +121,7 @@ func (r *Replica) before(c *conn) *waiting {
 	return r.writes.at(c.waits.number)
 }
 
-// goesOut tells whether a request needs the ensemble.
+// goesOut reports whether a request needs the ensemble.
 func (r *Replica) goesOut(c *conn, p *parked) bool {
 	op := p.request.Op
 	switch {
@@ -139,11 +139,11 @@ func (r *Replica) goesOut(c *conn, p *parked) bool {
 	return !r.stuck() && (p.code == zk.OK || op == zk.OpMulti)
 }
 
-// stuck tells whether nothing can be written: this server decides, and its disk
-// is full. A follower with a full disk needs no room for what the others store.
+// stuck reports whether nothing can be written: this server decides, and its disk
+// is full. A follower with a full disk needs no space for what the others store.
 func (r *Replica) stuck() bool { return r.full && r.leads() }
 
-// isRead tells whether a request looks at the tree.
+// isRead reports whether a request looks at the tree.
 func (p *parked) isRead() bool {
 	op := p.request.Op
 	return op.Known() && !op.IsWrite() && op != zk.OpSync && op != zk.OpPing && op != zk.OpAuth && op != zk.OpSASL && p.code == zk.OK
@@ -159,7 +159,7 @@ func (r *Replica) write(c *conn, p *parked) {
 	w := waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: p.request.Op, number: p.number}
 	c.waits = ticket{false, r.writes.push(w)}
 	if r.leads() {
-		r.decide(&wish{session: c.session.ID, xid: w.xid, request: p.request, code: p.code, identities: p.identities, owner: ownerSelf})
+		r.decide(&asked{session: c.session.ID, xid: w.xid, request: p.request, code: p.code, identities: p.identities, owner: ownerSelf})
 	} else {
 		r.forward(&zab.Request{Session: w.session, Xid: w.xid, Op: w.op, Body: p.body, Identities: p.identities})
 	}

@@ -19,8 +19,8 @@ type proposal struct {
 // leader itself; those of a learner are its link's.
 const ownerSelf = ^uint64(0)
 
-// wish is a write that the leader is to decide.
-type wish struct {
+// asked is a write that the leader is to decide.
+type asked struct {
 	session    zk.SessionID
 	xid        zk.Xid
 	request    *zk.Request
@@ -29,9 +29,9 @@ type wish struct {
 	owner      uint64 // who brings it; 0 is the server itself
 }
 
-// decide makes a transaction of a wish and proposes it. Every wish becomes one:
+// decide makes a transaction of a asked and proposes it. Every asked becomes one:
 // who forwarded it finds its answer in the order of transactions.
-func (r *Replica) decide(w *wish) {
+func (r *Replica) decide(w *asked) {
 	s := r.sessions.Get(w.session)
 	o := prep.Origin{
 		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing || s == nil && r.isLocal(w.session) && !ownsEphemeral(w.request),
@@ -51,8 +51,8 @@ func (r *Replica) decide(w *wish) {
 	r.propose(p, config)
 }
 
-// objection is why a wish is refused before it is looked at.
-func (r *Replica) objection(w *wish) zk.Code {
+// objection is why a asked is refused before it is looked at.
+func (r *Replica) objection(w *asked) zk.Code {
 	if w.code != zk.OK || w.owner == 0 || w.request.Op == zk.OpCloseSession || w.request.Op == zk.OpCreateSession {
 		return w.code
 	}
@@ -72,7 +72,7 @@ func (r *Replica) objection(w *wish) zk.Code {
 // decideOwn proposes a transaction of the server itself: a session's beginning
 // or end, a container's end.
 func (r *Replica) decideOwn(id zk.SessionID, req *zk.Request) {
-	r.decide(&wish{session: id, request: req})
+	r.decide(&asked{session: id, request: req})
 }
 
 func (r *Replica) nextZxid() zk.Zxid {

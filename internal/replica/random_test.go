@@ -53,7 +53,7 @@ func playSeed(t *testing.T, seed uint64, total *tally) {
 	for range 400 {
 		d.turn()
 	}
-	d.mend()
+	d.repair()
 	d.compare()
 	d.restart()
 	d.compare()
@@ -311,7 +311,7 @@ func (d *dice) someSnapshot() {
 	}
 }
 
-// trouble breaks something, or mends it.
+// trouble breaks something, or repairs it.
 func (d *dice) trouble() {
 	a, b := d.someServer(), d.someServer()
 	switch n := d.below(14); {
@@ -339,8 +339,8 @@ func (d *dice) trouble() {
 	}
 }
 
-// mend makes the ensemble whole, and waits until all serve and have the same.
-func (d *dice) mend() {
+// repair makes the ensemble whole, and waits until all serve and have the same.
+func (d *dice) repair() {
 	clear(d.cuts)
 	for _, s := range d.all() {
 		if s.replica == nil {
@@ -403,7 +403,7 @@ func (d *dice) restart() {
 		s.crash(0, 1)
 		s.start()
 	}
-	d.mend()
+	d.repair()
 }
 
 // expire lets all sessions end; nothing of them may be left (R5). Every new epoch
@@ -418,7 +418,7 @@ func (d *dice) expire() {
 	d.pass(3000)
 	for _, s := range d.all() {
 		if n := s.replica.Sessions().Count(); n != 0 {
-			d.t.Errorf("server %d has %d sessions of which nothing was heard for long", s.id, n)
+			d.t.Errorf("server %d has %d sessions of which nothing was received for long", s.id, n)
 		}
 		if n := s.replica.Tree().EphemeralCount(); n != 0 {
 			d.t.Errorf("R5: server %d has %d ephemerals without a session", s.id, n)
@@ -426,5 +426,5 @@ func (d *dice) expire() {
 	}
 }
 
-// isMark tells whether a path is only ever created, by one request.
+// isMark reports whether a path is only ever created, by one request.
 func isMark(path string) bool { return strings.HasPrefix(path, "/mark") }

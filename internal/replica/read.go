@@ -42,7 +42,7 @@ func (a *Answer) Header(req *zk.Request, zxid zk.Zxid) wire.ReplyHeader {
 	return wire.ReplyHeader{Xid: req.Xid, Zxid: zxid, Code: a.Code}
 }
 
-// Read answers req into a, whose former content is lost but for the room of its
+// Read answers req into a, whose former content is lost but for the space of its
 // slices. The tree is locked for reading, or its owner calls.
 func (v *Reader) Read(req *zk.Request, who Caller, a *Answer) {
 	children := a.Result.Children[:0]

@@ -22,7 +22,7 @@ func (r *Replica) readOnlyTick() {
 	if !r.opts.ReadOnly || r.readOnly || r.serving || r.untrusted || r.reloading {
 		return
 	}
-	// The peer may not have heard yet what the election has come to in this step.
+	// The peer may not have received yet what the election has come to in this step.
 	if r.peer.State() != zab.Looking || r.election.State() != fle.Looking {
 		return
 	}
@@ -56,5 +56,5 @@ func (r *Replica) connectReadOnly(c *conn, req *wire.ConnectRequest) {
 	}
 }
 
-// ReadOnly tells whether only reads are served, for want of a leader.
+// ReadOnly reports whether only reads are served, for want of a leader.
 func (r *Replica) ReadOnly() bool { return r.readOnly }

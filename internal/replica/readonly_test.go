@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// While the disk is read anew the tree is one that is about to be replaced: readers
+// While the disk is read again the tree is one that is about to be replaced: readers
 // would see it go back.
 func TestNothingIsReadWhileTheDiskIsReadAnew(t *testing.T) {
 	w := newWavering(t)
@@ -26,9 +26,9 @@ func TestNothingIsReadWhileTheDiskIsReadAnew(t *testing.T) {
 	}
 }
 
-// A server that has looked for long hears who leads and what time it is in one step.
-// It is not cut off then, and must not stay so in its role: it would refuse all writes.
-func TestServerThatIsElectedInTheStepOfATickIsNotCutOff(t *testing.T) {
+// A server that has looked for long receives who leads and what time it is in one step.
+// It is not partitioned then, and must not stay so in its role: it would refuse all writes.
+func TestServerThatIsElectedInTheStepOfATickIsNotPartitioned(t *testing.T) {
 	w := newWavering(t)
 	w.r.opts.ReadOnly = true
 	w.nowMs += readOnlyAfterMs + 1
@@ -39,6 +39,6 @@ func TestServerThatIsElectedInTheStepOfATickIsNotCutOff(t *testing.T) {
 	}
 	w.step(received(1, fle.Leading), received(2, fle.Following), Event{Kind: EventTick})
 	if state := w.r.peer.State(); state != zab.Following || w.r.ReadOnly() {
-		t.Errorf("it is %v and cut off: %v", state, w.r.ReadOnly())
+		t.Errorf("it is %v and partitioned: %v", state, w.r.ReadOnly())
 	}
 }

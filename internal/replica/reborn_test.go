@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// wavering is server 3 of three, which looks for a leader and hears of one
+// wavering is server 3 of three, which looks for a leader and learns of one
 // configuration after the other.
 type wavering struct {
 	t       *testing.T
@@ -52,19 +52,19 @@ func (w *wavering) step(batch ...Event) {
 	}
 }
 
-// waver hears that this server observes, and of a proposal that it takes part.
+// waver learns that this server observes, and of a proposal that it takes part.
 func (w *wavering) waver(version int64) {
 	w.t.Helper()
 	n := fle.Notification{State: fle.Looking, Vote: fle.Vote{Leader: 1}, Version: 2}
 	c := w.config(version, true)
 	n.Config, n.ConfigVersion = c.Text(), version
-	w.hears(1, n)
+	w.receives(1, n)
 	c = w.config(version+1, false)
 	n.Proposed, n.ProposedVersion = c.Text(), version+1
-	w.hears(2, n)
+	w.receives(2, n)
 }
 
-func (w *wavering) hears(from quorum.ID, n fle.Notification) {
+func (w *wavering) receives(from quorum.ID, n fle.Notification) {
 	w.t.Helper()
 	w.step(Event{Kind: EventNotification, Server: from, Notification: &n})
 }
@@ -99,8 +99,8 @@ func TestAServerWhosePartChangesTwiceElectsOnce(t *testing.T) {
 	}
 	vote := fle.Vote{Leader: 1, Zxid: zk.Zxid(5), Epoch: 1}
 	for range 3 {
-		w.hears(1, fle.Notification{State: fle.Leading, Vote: vote, Round: 9, Version: 2})
-		w.hears(2, fle.Notification{State: fle.Following, Vote: vote, Round: 9, Version: 2})
+		w.receives(1, fle.Notification{State: fle.Leading, Vote: vote, Round: 9, Version: 2})
+		w.receives(2, fle.Notification{State: fle.Following, Vote: vote, Round: 9, Version: 2})
 		w.nowMs += 100
 		w.step(Event{Kind: EventTick})
 	}

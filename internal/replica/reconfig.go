@@ -14,7 +14,7 @@ import (
 )
 
 // Ensembles is what a step has changed about the configuration of the ensemble:
-// nil where nothing changed. Whoever keeps it in files writes Proposed before
+// nil where nothing changed. The one that keeps it in files writes Proposed before
 // the record of the change is in the log.
 type Ensembles struct {
 	InForce  *ensemble.Config
@@ -26,7 +26,7 @@ type Ensembles struct {
 
 // decideReconfig decides a change of the ensemble, with ZooKeeper's checks in
 // its order.
-func (r *Replica) decideReconfig(w *wish, o *prep.Origin) (zk.Txn, zk.Digest, *zab.Config) {
+func (r *Replica) decideReconfig(w *asked, o *prep.Origin) (zk.Txn, zk.Digest, *zab.Config) {
 	next, code := r.reconfigured(w)
 	if code != zk.OK {
 		return prep.Refuse(code), zk.Digest{}, nil
@@ -43,7 +43,7 @@ func (r *Replica) decideReconfig(w *wish, o *prep.Origin) (zk.Txn, zk.Digest, *z
 }
 
 // reconfigured is the configuration that a request asks for, without a version.
-func (r *Replica) reconfigured(w *wish) (*ensemble.Config, zk.Code) {
+func (r *Replica) reconfigured(w *asked) (*ensemble.Config, zk.Code) {
 	switch {
 	case !r.opts.ReconfigEnabled:
 		return nil, zk.ErrReconfigDisabled
@@ -66,7 +66,7 @@ func (r *Replica) reconfigured(w *wish) (*ensemble.Config, zk.Code) {
 	return next, zk.OK
 }
 
-// firstConfig tells whether the ensemble still has the configuration of its
+// firstConfig reports whether the ensemble still has the configuration of its
 // first start, which gets the number of the first epoch (ZOOKEEPER-1783).
 func (r *Replica) firstConfig() bool {
 	return r.opts.ReconfigEnabled && r.config != nil && r.config.Version == 0 && r.next == nil
@@ -81,7 +81,7 @@ func (r *Replica) numbered(epoch zk.Zxid) *ensemble.Config {
 	return r.config
 }
 
-// isReconfig tells whether a record's bytes are those of a reconfig.
+// isReconfig reports whether a record's bytes are those of a reconfig.
 func isReconfig(payload []byte) bool {
 	const opAt = 28
 	return len(payload) >= opAt+4 && zk.Op(int32(binary.BigEndian.Uint32(payload[opAt:]))) == zk.OpReconfig
@@ -305,7 +305,7 @@ func (r *Replica) recall() {
 
 // proposePending proposes the configuration that was pending when this server
 // stopped, if it leads now, the change did not reach its log, and a quorum of it
-// follows. Whoever asked for the change never had an answer. A server that comes
+// follows. The one that asked for the change never had an answer. A server that comes
 // to follow leaves that to its leader.
 func (r *Replica) proposePending() {
 	switch {

@@ -3,7 +3,7 @@
 //
 // A Replica owns the tree, the sessions, the watches, and its part in the order
 // of transactions (a zab.Peer) and in elections (a fle.Machine). Step takes
-// everything that has arrived since the last one. It gives back what is to be
+// everything that has arrived since the last one. It releases what is to be
 // stored and what is to be sent to other servers, and tells the Clients, while
 // it works, what goes to whom. It starts no goroutine, reads no clock and does
 // no I/O: the server package feeds it, and so does the simulator.
@@ -78,14 +78,14 @@ type Options struct {
 	ContainerUnusedMs int64         // a container that never had children goes after this; 0 is never
 }
 
-// TouchIntervalMs is how far apart the signs of life may be that a shell passes
+// TouchIntervalMs is how far apart the heartbeats may be that a shell passes
 // on: requests it answers itself need not all be told. Every touch counts for
 // so much longer, so that no session expires early (S1). It is short, because
 // it adds to the time until others learn that a client was killed.
 func TouchIntervalMs(tickMs int64) int64 { return min(tickMs/2, 20) }
 
 // ExpirySlackMs is how much longer than its timeout a session lasts at most, from
-// the last sign of life that the leader was told of to the step that ends it.
+// the last heartbeat that the leader was told of to the step that ends it.
 func ExpirySlackMs(tickMs int64) int64 { return TouchIntervalMs(tickMs) + expiryStepMs(tickMs) }
 
 // expiryStepMs is the width of an expiry bucket, which adds to it as well.
@@ -117,8 +117,8 @@ type Replica struct {
 	deciding  *ensemble.Config // decided here, on its way into the log
 	offered   *ensemble.Config // what the leader said with NEWLEADER
 	appointed *fle.Appointed   // who leads next, without an election
-	reborn    bool             // this server has another part: its machines are to be made anew
-	reloading bool             // the disk was asked to read everything anew
+	reborn    bool             // this server has another part: its machines are to be made again
+	reloading bool             // the disk was asked to read everything again
 	peer      *zab.Peer
 	election  *fle.Machine
 	observes  bool        // what the election takes this server for
@@ -142,7 +142,7 @@ type Replica struct {
 	divergedMs   int64                  // when that was found last, 0: never
 	ended        map[zk.SessionID]int64 // leader: sessions that have ended, and when, see isLocal
 	same         bool                   // the last digest that was compared was that of the tree
-	cold         bool                   // the same, so clients have to wait
+	unready      bool                   // the same, so clients have to wait
 
 	// Clients' requests on their way.
 	writes       queue[waiting]
@@ -239,7 +239,7 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 	return r
 }
 
-// newPeer makes the server's part in Zab anew, from what is on disk.
+// newPeer makes the server's part in Zab again, from what is on disk.
 func (r *Replica) newPeer(stored zab.Stored) {
 	stored.NeedSnapshot = r.needSnapshot || r.wrongTree
 	r.peer = zab.New(r.peerOptions(), zabConfig(r.config), stored)
@@ -247,7 +247,7 @@ func (r *Replica) newPeer(stored zab.Stored) {
 		r.tellPeer(r.next, false)
 	}
 	if r.full {
-		r.order(zab.Event{Kind: zab.EventRoom})
+		r.order(zab.Event{Kind: zab.EventSpace})
 	}
 }
 
@@ -267,7 +267,7 @@ func (r *Replica) peerOptions() zab.Options {
 		Met: r.opts.MetMessage,
 	}
 	if r.config == nil {
-		// Nobody is ever brought up from the history.
+		// Nobody is ever synchronized from the history.
 		o.Solo, o.HistoryMax = true, 64
 	}
 	return o
@@ -318,7 +318,7 @@ func (r *Replica) Step(batch []Event, now Now, clients Clients) *Effects {
 	}
 	r.expire()
 	r.electionTick()
-	r.settle()
+	r.stepPeer()
 	r.clients = nil
 	return &r.effects
 }
@@ -331,7 +331,7 @@ func (r *Replica) start() {
 	}
 }
 
-// touchedMs is when a session that gives a sign of life now counts as touched.
+// touchedMs is when a session that gives a heartbeat now counts as touched.
 func (r *Replica) touchedMs() int64 { return r.now.MonoMs + TouchIntervalMs(r.opts.TickMs) }
 
 // handlers says who takes which event.

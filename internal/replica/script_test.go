@@ -105,7 +105,7 @@ func (s *script) sessionID(name string) zk.SessionID {
 //	read C OP ...           what a connection reads by itself, beside the loop
 //	sync [N]                the disk has everything up to zxid N, or all
 //	tick +MS, wait MS       time passes, with and without an event
-//	disk full, disk room
+//	disk full, disk space
 //	option NAME=VALUE ...   before anything else
 //	restart [forget=S1]     a new replica replays the synced records
 //	state                   what is in there now

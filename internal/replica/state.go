@@ -19,7 +19,7 @@ type State struct {
 	applied  tree.Applied
 }
 
-// NewState returns the state of a new ensemble. ExtendedTypes says whether TTL
+// NewState returns the state of a new ensemble. ExtendedTypes reports whether TTL
 // znodes exist.
 func NewState(extendedTypes bool) *State {
 	return &State{
@@ -74,7 +74,7 @@ func (s *State) Finish(zxid zk.Zxid) {
 	s.loader = nil
 }
 
-// Replay applies a transaction from the log. It tells whether the digest, if the
+// Replay applies a transaction from the log. It reports whether the digest, if the
 // transaction has one, is that of the tree.
 func (s *State) Replay(h *zk.TxnHeader, t *zk.Txn, digest zk.Digest) (equal bool) {
 	s.tree.Apply(h, t, &s.applied)
@@ -98,7 +98,7 @@ func (s *State) TTLWithoutSetting() (path string, ttlMs int64, ok bool) {
 	return "", 0, false
 }
 
-// isTTL tells whether an owner is a TTL, where extended types are on.
+// isTTL reports whether an owner is a TTL, where extended types are on.
 func isTTL(owner zk.SessionID) bool { return zk.KindOfOwner(int64(owner), true) == zk.OwnerTTL }
 
 // adopt makes a state the replica's own, between two roles.

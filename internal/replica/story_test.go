@@ -91,8 +91,8 @@ var commands = map[string]func(*player, []string){
 	"reconfig":   (*player).reconfig,   // reconfig C [joining=A,B] [observing=A] [leaving=A,B] [members=A,B] [version=V]
 	"touch":      (*player).touch,      // touch C: a ping of its client
 	"disconnect": (*player).disconnect, // disconnect C
-	"full":       (*player).full,       // full A: its disk has no room for records
-	"room":       (*player).full,       // room A: it has again
+	"full":       (*player).full,       // full A: its disk has no space for records
+	"space":      (*player).full,       // space A: it has again
 	"spoil":      (*player).spoil,      // spoil A PATH: its tree gets what no transaction has
 	"pending":    (*player).pending,    // pending ID MEMBER ...: all have this proposal in their files, and not in their logs, when they start
 	"show":       (*player).show,       // show: where every server is

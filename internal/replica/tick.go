@@ -47,7 +47,7 @@ func (r *Replica) onPaused(*Event) { r.patientMs = r.now.MonoMs + r.opts.TickMs 
 // clients and learners have sent meanwhile is in its sockets, and comes later.
 func (r *Replica) expire() {
 	if atMs, ok := r.expiryMs(); ok && atMs <= r.now.MonoMs {
-		r.settle()
+		r.stepPeer()
 	}
 	if r.now.MonoMs < r.patientMs {
 		return
@@ -86,7 +86,7 @@ func (r *Replica) closeSession(id zk.SessionID) {
 // reap deletes what may go, as many as the limit per minute allows for the time
 // since the last look. What is left of it is kept, up to one znode or one look. A
 // znode that a decided transaction changes is left for the next look: it may be set
-// anew, or be another one by then.
+// again, or be another one by then.
 func (r *Replica) reap(sinceMs int64) {
 	const minuteMs = 60_000
 	perMinute := int64(r.opts.ReapPerMinute)
@@ -103,14 +103,14 @@ func (r *Replica) reap(sinceMs int64) {
 	}
 }
 
-// onDisk hears whether the disk has room. A server that cannot write has no vote:
+// onDisk receives whether the disk has space. A server that cannot write has no vote:
 // it could neither lead nor promise an epoch.
 func (r *Replica) onDisk(e *Event) {
 	if r.full == e.Full {
 		return
 	}
 	r.full = e.Full
-	r.order(zab.Event{Kind: zab.EventRoom, OK: !r.full})
+	r.order(zab.Event{Kind: zab.EventSpace, OK: !r.full})
 	if r.election != nil && r.started && r.lookAtMs == 0 && r.peer.Quiet() && r.election.State() == fle.Looking && !r.reborn {
 		r.lookNow()
 	}

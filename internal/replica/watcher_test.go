@@ -87,7 +87,7 @@ func (v *watcher) stepped(s *server) {
 }
 
 // lives notes that the leader knows of a session's client at a time: it has let it in, or
-// decided a write of its. A server tells its leader of signs of life twice a tick.
+// decided a write of its. A server tells its leader of heartbeats twice a tick.
 func (v *watcher) lives(s *server, c *client, atMs int64) {
 	if !s.replica.ReadOnly() {
 		v.untilMs[c.session] = max(v.untilMs[c.session], atMs+c.timeoutMs)
@@ -95,7 +95,7 @@ func (v *watcher) lives(s *server, c *client, atMs int64) {
 }
 
 // ends checks that no session has ended before the timeout that its client was told was
-// over, whoever led (session-S1).
+// over, under every leader (session-S1).
 func (v *watcher) ends(s *server) {
 	before, now := v.has[s.id], map[zk.SessionID]bool{}
 	for _, l := range s.replica.Leases() {

@@ -371,7 +371,7 @@ func (s *server) queue(op replica.DiskOp) {
 		o.snapshot = replicadisk.Begin(s.replica.Tree(), s.replica.Leases())
 		s.detail("replace the history by a snapshot of %s", zab.FormatZxid(op.Zxid))
 	case replica.DiskReload:
-		s.detail("read everything anew")
+		s.detail("read everything again")
 	}
 	s.work = append(s.work, o)
 }
@@ -384,7 +384,7 @@ func (s *server) detail(format string, args ...any) {
 }
 
 // works does the oldest operation of the disk; false if there is none, or no
-// room for it.
+// space for it.
 func (s *server) works() bool {
 	if s.replica == nil || len(s.work) == 0 || s.full && s.work[0].Kind == replica.DiskAppend {
 		return false
@@ -618,7 +618,7 @@ func (s *server) sortedEnds() []*end {
 }
 
 // roundsMax is how often everything may move before it must be quiet: time
-// stands still meanwhile.
+// stalls meanwhile.
 const roundsMax = 1000
 
 // deliver moves everything between servers until nothing is left to move.

@@ -54,7 +54,7 @@ func spoilSeed(t *testing.T, seed uint64) bool {
 	for range d.below(150) {
 		d.turn()
 	}
-	d.mend()
+	d.repair()
 	for range 800 { // longer than a server keeps a tree that it was sent
 		if d.oneTree() {
 			break
@@ -62,7 +62,7 @@ func spoilSeed(t *testing.T, seed uint64) bool {
 		for range 5 {
 			d.ask() // which may cost the leader
 		}
-		d.mend()
+		d.repair()
 	}
 	if !d.oneTree() {
 		if !d.whole() || d.decidable() {

@@ -20,7 +20,7 @@ type change struct {
 
 // changes are all the ways in which two histories can part. Where the new one ends
 // before the old one it is its beginning: a leader whose last record is older has
-// been followed since by whoever has the later ones.
+// been followed since by the one that has the later ones.
 func changes(t testing.TB) []change {
 	replaced := func(name string, old, new *history, saved ...zk.Zxid) change {
 		return change{name, old, new, saved, replica.DiskOp{Kind: replica.DiskSaveSnapshot, Zxid: new.last(), Ticket: 1}}
@@ -44,7 +44,7 @@ func changes(t testing.TB) []change {
 // every operation on the disk, and kills the process there: recovery gives the
 // old history or the new one, whole, and never a mix (D3). Of an old one whose
 // beginning is the new one more may be left than that: it is a history, too. Each
-// recovered directory is crashed once more: what was given out is durable.
+// recovered directory is crashed again: what was given out is durable.
 func TestACrashWhileAHistoryChangesLeavesOneOrTheOther(t *testing.T) {
 	for _, c := range changes(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,5 +168,5 @@ func (c *change) which(f *Found) string {
 	return ""
 }
 
-// cuts tells whether the new history is the beginning of the old one.
+// cuts reports whether the new history is the beginning of the old one.
 func (c *change) cuts() bool { return c.old.upTo(c.new.last()).same(c.new.state) == nil }

@@ -61,7 +61,7 @@ func (h *history) decide(zxid zk.Zxid, t *zk.Txn) {
 	h.records = append(h.records, zab.Record{Zxid: zxid, Payload: txn.Append(nil, &header, t, h.state.Tree().Digest())})
 }
 
-// upTo is the beginning of a history, anew.
+// upTo is the beginning of a history, again.
 func (h *history) upTo(zxid zk.Zxid) *history {
 	out := newHistory(h.t)
 	for _, r := range h.records {

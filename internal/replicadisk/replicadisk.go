@@ -81,7 +81,7 @@ func Check(fsys vfs.FS, opts Options) (*datadir.Report, error) {
 // Store is the directory, for purging and reports.
 func (d *Disk) Store() *datadir.Store { return d.store }
 
-// Log is the open log: its room, and where a new segment begins.
+// Log is the open log: its space, and where a new segment begins.
 func (d *Disk) Log() *txnlog.Log { return d.log }
 
 // Close closes the log and frees the directories.
@@ -152,7 +152,7 @@ func (d *Disk) load() (*Found, error) {
 }
 
 // recent reads the newest records of the log again, as many as are kept in
-// memory. Without them learners are brought up from the log on disk.
+// memory. Without them learners are synchronized from the log on disk.
 func (d *Disk) recent(f *Found) []zab.Record {
 	behind := f.Store.Target.(*target).firstRecent()
 	if behind < 0 {
@@ -207,8 +207,8 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 		return nil, err
 	}
 	if err := d.store.Truncate(op.Zxid); errors.Is(err, datadir.ErrNeedSnapshot) {
-		// Nothing has changed. The server reads its directory anew before it goes
-		// on; whoever looks at the log until then finds one.
+		// Nothing has changed. The server reads its directory again before it goes
+		// on; the one that looks at the log until then finds one.
 		d.log, err = d.store.OpenLog(last)
 		return &replica.Event{Kind: replica.EventFailed, Ticket: op.Ticket}, err
 	} else if err != nil {
@@ -227,7 +227,7 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 	return &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket, State: f.State}, nil
 }
 
-// replace makes a leader's state the whole history (D3). One that finds no room may
+// replace makes a leader's state the whole history (D3). One that finds no space may
 // be asked for again.
 func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
 	s.ahead = true

@@ -287,9 +287,9 @@ func TestReadLogGivesUpWhereASnapshotIsShorter(t *testing.T) {
 	}
 }
 
-// A leader's state that finds no room is saved when there is some: the old
+// A leader's state that finds no space is saved when there is some: the old
 // history stays whole until then.
-func TestReplaceThatFindsNoRoomMayBeAskedForAgain(t *testing.T) {
+func TestReplaceThatFindsNoSpaceMayBeAskedForAgain(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())
 	old := newHistory(t).add(1, 1, 6)

@@ -36,7 +36,7 @@ type aclList struct {
 	entries []zk.ACL
 }
 
-// Begin begins a snapshot. Whoever applies transactions calls it, between two of
+// Begin begins a snapshot. The one that applies transactions calls it, between two of
 // them; the rest may be done beside them. End it, or let Save or Stream do so.
 func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
 	s := &Snapshot{zxid: t.LastZxid(), leases: leases, tree: t, portionMax: stepBytes / 64}
@@ -47,8 +47,8 @@ func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
 
 // BeginLogged begins a snapshot that stands beside the log. It is of no later
 // zxid than the log on disk, though it may hold later changes: else a crash
-// would leave a hole between the log and what follows the snapshot, and a
-// learner would be brought up across it.
+// would leave a gap between the log and what follows the snapshot, and a
+// learner would be synchronized across it.
 func BeginLogged(r *replica.Replica) *Snapshot {
 	s := Begin(r.Tree(), r.Leases())
 	s.zxid = min(s.zxid, r.Peer().Durable())
@@ -66,11 +66,11 @@ func (s *Snapshot) End() {
 
 // GiveUp has Save and Stream return ErrCut, unless nothing is left to copy. A
 // server calls it when its role ends, before the next one delivers anything: what
-// that delivers may be of a history that is cut off later (ZOOKEEPER-1549), and
+// that delivers may be of a history that is truncated later (ZOOKEEPER-1549), and
 // would stay in a snapshot that is of an earlier zxid. Any goroutine may call it.
 func (s *Snapshot) GiveUp() { s.givenUp.Store(true) }
 
-// again begins the walk anew, for a snapshot that found no room: of a tree that
+// again begins the walk again, for a snapshot that found no space: of a tree that
 // has not changed since.
 func (s *Snapshot) again() {
 	s.scan, s.ended = s.tree.NewScan(), false
@@ -82,7 +82,7 @@ var ErrCut = errors.New("the tree was replaced while a snapshot of it was writte
 
 // Save writes the snapshot to a directory and returns its size in bytes before
 // compression. Halt, if not nil, is asked between portions whether to give up. It
-// may be called again if the disk had no room and the tree has not changed.
+// may be called again if the disk had no space and the tree has not changed.
 func (s *Snapshot) Save(st *datadir.Store, halt func() error) (int64, error) {
 	v, err := s.SaveTo(st)
 	if err != nil {

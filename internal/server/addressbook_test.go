@@ -9,7 +9,7 @@ import (
 )
 
 // A server whose reconfig is committed listens at its new ports; one that has not
-// heard of the commit knows them by the proposal alone, and must find it there. Two
+// learned of the commit knows them by the proposal alone, and must find it there. Two
 // servers that both moved would else never meet again.
 func TestAServerIsLookedForWhereAReconfigTakesIt(t *testing.T) {
 	config := func(text string) *ensemble.Config {

@@ -11,7 +11,7 @@ import (
 )
 
 // Many clients that lag a little are as bad as one that lags a lot: together
-// they must stay within the budget, and what they held is given back.
+// they must stay within the budget, and what they held is released.
 func TestLaggingClientsTogetherStayWithinTheBudget(t *testing.T) {
 	const budget, lagging = 8 << 20, 12
 	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBudget, c.TickTime = budget, 2*time.Second })

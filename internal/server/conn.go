@@ -35,7 +35,7 @@ type conn struct {
 	resumed   chan struct{} // a token when the loop has answered something
 	woken     bool          // of the loop: it is in the list of those to flush
 	sinceMs   int64         // when it was accepted
-	touchedMs int64         // when the loop last heard of it
+	touchedMs int64         // when the loop last learned of it
 	behind    int           // reads that went to the loop since it last had nothing; of the goroutine
 	ended     bool          // the client closed its session: nothing more is read
 
@@ -147,7 +147,7 @@ func (c *conn) finish() {
 func (s *Server) gone(c *conn) {
 	s.conns.remove(c)
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
-	c.out.bury()
+	c.out.remove()
 	c.out.mu.Lock()
 	s.stats.sentGone.Add(c.stats.sent)
 	c.out.mu.Unlock()

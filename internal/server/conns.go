@@ -108,7 +108,7 @@ func (s *Server) accept(listener net.Listener) {
 	}
 }
 
-// reset closes a socket the hard way, so that nothing lingers.
+// reset closes a socket the hard way, so that nothing remains.
 func reset(socket net.Conn) {
 	if tcp, ok := socket.(*net.TCPConn); ok {
 		tcp.SetLinger(0)

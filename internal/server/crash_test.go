@@ -43,7 +43,7 @@ func testConfig(fs vfs.FS, change func(*Config)) Config {
 	return cfg
 }
 
-// promises are what a server has acknowledged, by the clients that heard of it.
+// promises are what a server has acknowledged, by the clients that learned of it.
 type promises struct {
 	mu       sync.Mutex
 	values   map[string]int          // znode: number of the last acknowledged setData

@@ -38,7 +38,7 @@ type diskWork struct {
 	snapshot *replicadisk.Snapshot
 }
 
-// joins tells whether an operation can be part of one write with one sync.
+// joins reports whether an operation can be part of one write with one sync.
 func (w *diskWork) joins() bool { return w.Kind == replica.DiskAppend || w.Kind == replica.DiskSync }
 
 func newDisk(data *replicadisk.Disk) *disk {
@@ -84,16 +84,16 @@ func (d *disk) take(spare []diskWork) (ops []diskWork, roll, ended bool) {
 	return ops, roll, ended
 }
 
-// roomRetry is how long a full disk is left alone before it is asked again.
-const roomRetry = time.Second
+// spaceRetry is how long a full disk is left alone before it is asked again.
+const spaceRetry = time.Second
 
 // runDisk writes until it is stopped. Any error of the log is final (H2). A stop
-// while the disk is full gives up what waits for room, and all behind it: an
+// while the disk is full gives up what waits for space, and all behind it: an
 // epoch must not be on disk without the history it stands for, nor a record
 // without those before it.
 func (s *Server) runDisk() {
 	d := s.disk
-	if err := s.checkRoom(); err != nil {
+	if err := s.checkSpace(); err != nil {
 		d.err = err
 		s.fail(err)
 		return
@@ -118,7 +118,7 @@ func (s *Server) runDisk() {
 }
 
 // carryOut does all operations, in order. It fails with errStopped if the server
-// ends while some of them wait for room.
+// ends while some of them wait for space.
 func (s *Server) carryOut(ops []diskWork, roll bool) error {
 	if roll {
 		s.disk.data.Log().Roll()
@@ -142,10 +142,10 @@ func (s *Server) carryOut(ops []diskWork, roll bool) error {
 		s.inbox.put(*event)
 		ops = ops[1:]
 	}
-	return s.checkRoom()
+	return s.checkSpace()
 }
 
-// do carries out one operation. One that finds no room waits for it, if it can be
+// do carries out one operation. One that finds no space waits for it, if it can be
 // done again: until an epoch's file or a snapshot has its name nothing has
 // changed, and until then nobody is promised anything.
 func (s *Server) do(w *diskWork) (*replica.Event, error) {
@@ -155,8 +155,8 @@ func (s *Server) do(w *diskWork) (*replica.Event, error) {
 		if !w.Kind.Repeatable() || !errors.Is(err, vfs.ErrNoSpace) {
 			return event, err
 		}
-		s.noteRoom(err)
-		if !s.pause(max(roomRetry, s.cfg.Clock.Now().Sub(began))) { // a large snapshot takes its time to find out
+		s.noteSpace(err)
+		if !s.pause(max(spaceRetry, s.cfg.Clock.Now().Sub(began))) { // a large snapshot takes its time to find out
 			return nil, errStopped
 		}
 	}
@@ -168,7 +168,7 @@ func (s *Server) awaitWork() {
 		<-s.disk.ready
 		return
 	}
-	timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(roomRetry))
+	timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(spaceRetry))
 	defer timer.Stop()
 	select {
 	case <-s.disk.ready:
@@ -176,18 +176,18 @@ func (s *Server) awaitWork() {
 	}
 }
 
-// writeRecords appends and syncs. Records that the disk has no room for wait:
+// writeRecords appends and syncs. Records that the disk has no space for wait:
 // they have their places in the order already, so a full disk must not fail
 // them.
 func (s *Server) writeRecords(ops []diskWork) error {
 	for len(ops) > 0 {
 		n := s.fitting(ops)
 		if n == 0 {
-			if err := s.checkRoom(); err != nil {
+			if err := s.checkSpace(); err != nil {
 				return err
 			}
 			if s.disk.full {
-				if !s.pause(roomRetry) {
+				if !s.pause(spaceRetry) {
 					return errStopped // nobody was told of these records
 				}
 				continue
@@ -203,15 +203,15 @@ func (s *Server) writeRecords(ops []diskWork) error {
 }
 
 // fitting is how many operations the log can do without asking the disk for
-// room.
+// space.
 func (s *Server) fitting(ops []diskWork) int {
 	if s.cfg.PreallocBytes <= 0 {
-		return len(ops) // the log takes no room ahead
+		return len(ops) // the log takes no space ahead
 	}
-	room := s.disk.data.Log().RoomBytes()
+	space := s.disk.data.Log().SpaceBytes()
 	for i := range ops {
 		if ops[i].Kind == replica.DiskAppend {
-			if room -= int64(len(ops[i].Payload)) + recordOverhead; room < 0 {
+			if space -= int64(len(ops[i].Payload)) + recordOverhead; space < 0 {
 				return i
 			}
 		}
@@ -222,7 +222,7 @@ func (s *Server) fitting(ops []diskWork) int {
 // recordOverhead is at least what the log puts around a record.
 const recordOverhead = 16
 
-// pause leaves a disk without room alone; false if the server ends meanwhile.
+// pause leaves a disk without space alone; false if the server ends meanwhile.
 func (s *Server) pause(d time.Duration) bool {
 	timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(d))
 	defer timer.Stop()
@@ -269,7 +269,7 @@ func (s *Server) commitRecords(ops []diskWork) error {
 // heard any more.
 const peerBytesMax = 64 << 20
 
-// awaitDisk waits until the disk has less to do, or the server ends. Whoever is
+// awaitDisk waits until the disk has less to do, or the server ends. A process that is
 // woken wakes the next.
 func (s *Server) awaitDisk() {
 	for s.inFlightBytes.Load() > peerBytesMax {
@@ -292,21 +292,21 @@ func (d *disk) ease() {
 	}
 }
 
-// checkRoom takes room for the next records, and tells the loop when there is
+// checkSpace takes space for the next records, and tells the loop when there is
 // none, or some again.
-func (s *Server) checkRoom() error {
+func (s *Server) checkSpace() error {
 	err := s.disk.data.Log().Ready()
 	full := errors.Is(err, vfs.ErrNoSpace)
 	if err != nil && !full {
 		return fmt.Errorf("transaction log: %w", err)
 	}
-	s.noteRoom(err)
+	s.noteSpace(err)
 	return nil
 }
 
-// noteRoom tells the loop, and the operator, what has changed: why there is no
-// room, or nil.
-func (s *Server) noteRoom(err error) {
+// noteSpace tells the loop, and the operator, what has changed: why there is no
+// space, or nil.
+func (s *Server) noteSpace(err error) {
 	full := err != nil
 	if full == s.disk.full {
 		return
@@ -319,7 +319,7 @@ func (s *Server) noteRoom(err error) {
 	s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
 	switch {
 	case !full:
-		s.cfg.Logger.Info("disk has room again", "dir", s.LogDir())
+		s.cfg.Logger.Info("disk has space again", "dir", s.LogDir())
 	case s.cfg.Ensemble == nil:
 		s.cfg.Logger.Error("disk is full: writes are refused, reads go on", "dir", s.LogDir(), "error", err)
 	default:

@@ -17,7 +17,7 @@ func (s *Server) ExpireSession(id zk.SessionID) bool {
 	return found
 }
 
-// KnowsSession tells whether a session is known to this server and not ended.
+// KnowsSession reports whether a session is known to this server and not ended.
 func (s *Server) KnowsSession(id zk.SessionID) bool {
 	known := false
 	s.inspect(func(r *replica.Replica) { known = r.Sessions().Get(id) != nil })

@@ -97,7 +97,7 @@ func TestFullDiskRefusesWritesAndTheServiceResumesByItself(t *testing.T) {
 	if st := s.Status(); !st.DiskFull || st.Counts.Expired != 0 {
 		t.Fatalf("%+v", st)
 	}
-	// A client that was cut off comes back to its session, and keeps it.
+	// A client that was disconnected comes back to its session, and keeps it.
 	silent.socket.Close()
 	silent = dial(t, s, silent)
 	if code, _ := silent.do(zk.Request{Op: zk.OpGetData, Path: "/e"}); code != zk.OK {
@@ -105,7 +105,7 @@ func TestFullDiskRefusesWritesAndTheServiceResumesByItself(t *testing.T) {
 	}
 	disk.SetCapacity(-1)
 	eventually(t, "writes are accepted again", func() bool {
-		now.Advance(roomRetry / 4)
+		now.Advance(spaceRetry / 4)
 		silent.do(zk.Request{Op: zk.OpPing})
 		code, _ := a.do(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
 		return code == zk.OK
@@ -203,7 +203,7 @@ func TestStopWithWritesOnTheirWayEnds(t *testing.T) {
 	}
 }
 
-func TestSnapshotThatFindsNoRoomIsLeftOut(t *testing.T) {
+func TestSnapshotThatFindsNoSpaceIsLeftOut(t *testing.T) {
 	var full atomic.Bool
 	faulty := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
 		if full.Load() && !isLog(op) && (op.Kind == vfs.KindCreate || op.Kind == vfs.KindWrite) && strings.Contains(op.Name, "snapshot") {
@@ -228,7 +228,7 @@ func TestSnapshotThatFindsNoRoomIsLeftOut(t *testing.T) {
 	}
 }
 
-// A stop while a record waits for room gives up all that comes behind the
+// A stop while a record waits for space gives up all that comes behind the
 // record. An epoch on disk without its history would win elections over servers
 // that have it (ZOOKEEPER-4643).
 func TestStopWhileTheDiskIsFullStoresNoEpochWithoutItsHistory(t *testing.T) {
@@ -245,7 +245,7 @@ func TestStopWhileTheDiskIsFullStoresNoEpochWithoutItsHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disk.SetCapacity(disk.Used() + 4<<10) // room for an epoch, none for the log
+	disk.SetCapacity(disk.Used() + 4<<10) // space for an epoch, none for the log
 	s.disk.put([]diskWork{
 		{DiskOp: replica.DiskOp{Kind: replica.DiskAppend, Zxid: zk.MakeZxid(3, 1), Payload: make([]byte, 100)}},
 		{DiskOp: replica.DiskOp{Kind: replica.DiskSync, Ticket: 1}},
@@ -294,7 +294,7 @@ func manySnapshots(t *testing.T, disk vfs.FS, change func(*Config)) *Server {
 	})
 	p := dial(t, s, nil)
 	p.do(create("/n", "", 0))
-	p.do(create("/large", strings.Repeat("x", 64<<10), 0)) // so that a snapshot takes some room
+	p.do(create("/large", strings.Repeat("x", 64<<10), 0)) // so that a snapshot takes some space
 	eventually(t, "six snapshots", func() bool {
 		p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Data: make([]byte, 4000), Version: -1})
 		return len(snapshotsOf(t, s)) >= 6

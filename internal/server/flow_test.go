@@ -242,8 +242,8 @@ func TestEveryMixtureIsAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// Who waits for room in the outbox hears of it when the writer fails.
-func TestFailedWriteWakesWhoWaitsForRoom(t *testing.T) {
+// Who waits for space in the outbox learns of it when the writer fails.
+func TestFailedWriteWakesWhoWaitsForSpace(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	for range 200 {
 		server, client := net.Pipe()
@@ -289,7 +289,7 @@ func TestConnectionProvesABoundedNumberOfIdentities(t *testing.T) {
 	}
 }
 
-// Whoever pipelines requests behind the end of its session gets the answer to it,
+// The one that pipelines requests behind the end of its session gets the answer to it,
 // and then an end, not a reset that may have overtaken the answer.
 func TestRequestsBehindCloseSessionDoNotResetTheConnection(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)

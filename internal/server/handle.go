@@ -59,7 +59,7 @@ func (h *handling) all() bool {
 			h.owned = h.owned[wire.PrefixBytes+n:]
 		}
 		if h.locked && len(h.conn.out.bytes) > outboxCrowded {
-			if !h.ebb() {
+			if !h.drain() {
 				return false
 			}
 		} else if h.locked && h.reads%lockedReads == 0 {
@@ -69,9 +69,9 @@ func (h *handling) all() bool {
 	return true
 }
 
-// ebb writes what has gathered and waits until the client has taken it: one
+// drain writes what has gathered and waits until the client has taken it: one
 // batch of small requests may ask for more than any outbox holds.
-func (h *handling) ebb() bool {
+func (h *handling) drain() bool {
 	h.unlock()
 	h.conn.flush()
 	return h.conn.uncrowded()
@@ -126,7 +126,7 @@ func (h *handling) read(payload []byte) bool {
 	}
 	h.lock()
 	if c.out.ended || c.out.over {
-		return true // nobody hears the answer, and no watch may be left behind
+		return true // nobody receives the answer, and no watch may be left behind
 	}
 	reader := c.server.reader
 	who := replica.Caller{Conn: c.id, Session: zk.SessionID(c.sessionID.Load()), Identities: c.identities}
@@ -229,8 +229,8 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 	return zk.OK
 }
 
-// submit gives the gathered requests to the loop. If there are none, a sign of
-// life goes there now and then.
+// submit gives the gathered requests to the loop. If there are none, a heartbeat
+// goes there now and then.
 func (h *handling) submit() {
 	c := h.conn
 	if h.sent > 0 {

@@ -7,7 +7,7 @@ import (
 
 // hearingMax is how many bytes of what other servers say may wait for the loop.
 // Beyond it nothing more is read of them until the loop has taken what is there:
-// whoever says too much has to wait, and so does whoever is no server at all.
+// the one that says too much has to wait, and so does the one that is no server at all.
 const hearingMax = 32 << 20
 
 // eventBytes is about what an event holds that is said on every connection.
@@ -39,7 +39,7 @@ func heardBytes(batch []replica.Event) int64 {
 	return n
 }
 
-// hear waits until there is room for what a server has said, then puts it into the
+// hear waits until there is space for what a server has said, then puts it into the
 // inbox. At the server's end it drops it.
 func (s *Server) hear(events ...replica.Event) {
 	for s.heard.Load() > hearingMax {
@@ -62,7 +62,7 @@ func (s *Server) taken(batch []replica.Event) {
 	}
 }
 
-// easeHearing wakes one who waits, if there is room.
+// easeHearing wakes one who waits, if there is space.
 func (s *Server) easeHearing() {
 	if s.heard.Load() > hearingMax {
 		return

@@ -111,8 +111,8 @@ func (in *input) gather() error {
 		if len(in.partial) == cap(in.partial) {
 			in.partial = slices.Grow(in.partial, min(len(in.partial), missing))
 		}
-		room := in.partial[len(in.partial):cap(in.partial)]
-		got, err := in.readInto(room[:min(len(room), missing)])
+		space := in.partial[len(in.partial):cap(in.partial)]
+		got, err := in.readInto(space[:min(len(space), missing)])
 		if err != nil {
 			return err
 		}
@@ -155,8 +155,8 @@ func (in *input) pending() *scratch {
 	return w
 }
 
-// take gets a scratch with room behind the kept bytes, which it copies. The
-// room for a long frame grows with what has really come.
+// take gets a scratch with space behind the kept bytes, which it copies. The
+// space for a long frame grows with what has really come.
 func (in *input) take() *scratch {
 	w := scratches.Get().(*scratch)
 	if need := 2 * len(in.partial); need > len(w.buffer) {

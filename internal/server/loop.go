@@ -50,7 +50,7 @@ func (s *Server) runLoop() {
 		out.flush()
 		s.warnQuotas(effects.OverQuota, quotasTold)
 		s.warnDigests(effects.Diverged)
-		s.bury(batch)
+		s.remove(batch)
 		s.maybeSnapshot()
 		wake.set(s.replica.WakeMs())
 		clear(batch)
@@ -79,8 +79,8 @@ func (s *Server) persist(ops []replica.DiskOp) {
 	s.spareWork = all
 }
 
-// bury forgets the connections that have ended.
-func (s *Server) bury(batch []replica.Event) {
+// remove forgets the connections that have ended.
+func (s *Server) remove(batch []replica.Event) {
 	for i := range batch {
 		if batch[i].Kind != replica.EventDisconnect {
 			continue
@@ -176,7 +176,7 @@ func (d *delivery) flush() {
 }
 
 // alarm wakes the loop at a time that changes. Mostly it moves on, as with every
-// word of a leader: then the timer is left alone and set anew when it has fired.
+// word of a leader: then the timer is left alone and set again when it has fired.
 type alarm struct {
 	clock clock.Clock
 	timer clock.Timer

@@ -56,7 +56,7 @@ func TestReconfigMovesEachPortForServersByItself(t *testing.T) {
 	}
 }
 
-// A server that is behind hears of a reconfig and of its commit in one step.
+// A server that is behind learns of a reconfig and of its commit in one step.
 func TestReconfigProposedAndCommittedInOneStepMovesThePorts(t *testing.T) {
 	ports := freePorts(t, 4)
 	config := func(quorumPort, electionPort int) *ensemble.Config {

@@ -11,7 +11,7 @@ import (
 )
 
 // outbox holds what a connection is to be sent, as bytes, in order (H3). The
-// loop and the connection's own goroutine put things in; whoever finds it not
+// loop and the connection's own goroutine put things in; the one that finds it not
 // being written writes it.
 type outbox struct {
 	mu      sync.Mutex
@@ -31,8 +31,8 @@ func (o *outbox) count() {
 	o.counted = n
 }
 
-// bury takes the outbox of a connection that has ended out of the total.
-func (o *outbox) bury() {
+// remove takes the outbox of a connection that has ended out of the total.
+func (o *outbox) remove() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
@@ -60,7 +60,7 @@ func (o *outbox) end() {
 	o.ended = true
 }
 
-// crowded tells whether the client lags so far behind that it must not be given
+// crowded reports whether the client lags so far behind that it must not be given
 // more work.
 func (o *outbox) crowded() bool {
 	o.mu.Lock()
@@ -91,8 +91,8 @@ func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool)
 }
 
 // checkOutbox closes a connection whose client does not read: what it misses
-// cannot be left out, so it must connect anew. When all outboxes together are
-// beyond their budget, whoever lags at all has to go. Called with out.mu held.
+// cannot be left out, so it must connect again. When all outboxes together are
+// beyond their budget, the one that lags at all has to go. Called with out.mu held.
 func (c *conn) checkOutbox() {
 	cfg := &c.server.cfg
 	c.out.count()
@@ -188,7 +188,7 @@ func (c *conn) write(bytes []byte) bool {
 		c.out.end()
 		c.socket.Close()
 	}
-	c.resume() // it may wait for room in the outbox, or must see that it is over
+	c.resume() // it may wait for space in the outbox, or must see that it is over
 	return err == nil
 }
 

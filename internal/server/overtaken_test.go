@@ -20,7 +20,7 @@ import (
 
 // A follower doubts its leader while its connection to it is still being made, looks,
 // and joins the same leadership again. The connection that was begun for the first role
-// comes up in the same batch, behind the votes that decide. The leader must hear of the
+// comes up in the same batch, behind the votes that decide. The leader must learn of the
 // follower's clients all the same.
 func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 	ports := freePorts(t, 6)
@@ -99,13 +99,13 @@ func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 		t.Fatal("the leader does not know the session")
 	}
 	before := expiresMs(s3, p.id)
-	eventually(t, "the leader hears of the client", func() (heard bool) {
+	eventually(t, "the leader learns of the client", func() (heard bool) {
 		p.do(zk.Request{Op: zk.OpExists, Path: "/lock"})
 		return expiresMs(s3, p.id) > before
 	})
 }
 
-// expiresMs is when a session ends if this leader hears nothing more of it.
+// expiresMs is when a session ends if this leader receives nothing more of it.
 func expiresMs(s *Server, id zk.SessionID) (atMs int64) {
 	s.inspect(func(r *replica.Replica) {
 		for _, b := range r.Sessions().Buckets() {

@@ -36,7 +36,7 @@ type addressBook struct{ inForce, proposed *ensemble.Config }
 
 // find returns the addresses of one kind that a server has: in the configuration in
 // force, then those of the proposed one that differ. A server to which a reconfig
-// gives other ports has moved once it is committed, and who has not heard of that
+// gives other ports has moved once it is committed, and who has not learned of that
 // finds it by the proposal alone. None if the server is in neither.
 func (b *addressBook) find(id quorum.ID, of func(*ensemble.Member) []ensemble.Address) []ensemble.Address {
 	var all []ensemble.Address

@@ -27,7 +27,7 @@ func knock(t *testing.T, s *Server) net.Conn {
 	return socket
 }
 
-// closes tells whether the server ends a connection without another byte.
+// closes reports whether the server ends a connection without another byte.
 func closes(socket net.Conn) error {
 	n, err := socket.Read(make([]byte, 64))
 	if n > 0 {
@@ -71,7 +71,7 @@ func TestImpossibleFramesCloseTheConnectionWithoutAWord(t *testing.T) {
 }
 
 // Random bytes, and random bodies behind the header of every operation, whole
-// and cut off: the healthy client goes on, and nothing is left.
+// and partitioned: the healthy client goes on, and nothing is left.
 func TestGarbageHurtsNobody(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	healthy := dial(t, s, nil)
@@ -83,7 +83,7 @@ func TestGarbageHurtsNobody(t *testing.T) {
 		for i := range b {
 			b[i] = byte(random.Uint32())
 			if random.IntN(3) > 0 {
-				b[i] = 0 // lengths that are small enough to be believed
+				b[i] = 0 // lengths that are small enough to be accepted
 			}
 		}
 		return b
@@ -187,7 +187,7 @@ func TestConnectionsBeyondTheLimitsAreRefused(t *testing.T) {
 			a.socket.Close()
 			eventually(t, "the first has gone", func() bool { return len(s.conns.all()) == 1 })
 			if again := dial(t, s, a); again.id != a.id {
-				t.Error("no room for one more")
+				t.Error("no space for one more")
 			}
 			if code, _ := b.do(zk.Request{Op: zk.OpPing}); code != zk.OK || s.Status().Rejected != 1 {
 				t.Errorf("%v, %d rejected", code, s.Status().Rejected)
@@ -223,7 +223,7 @@ func TestFourLetterWordsAreAnsweredInsteadOfAHandshake(t *testing.T) {
 }
 
 // A long frame that comes byte by byte costs what its bytes cost, not what it
-// would cost to take it up anew with each.
+// would cost to take it up again with each.
 func TestTrickledFrameCostsLittle(t *testing.T) {
 	pipes := &pipeListener{conns: make(chan net.Conn)}
 	start(t, vfs.NewMem(), func(c *Config) { c.TickTime, c.Listener = 2*time.Second, pipes })

@@ -10,12 +10,12 @@ import (
 )
 
 // reconfigure carries out what a step has changed about the configuration of the
-// ensemble, before the disk hears of the record of the change.
+// ensemble, before the disk learns of the record of the change.
 func (s *Server) reconfigure(e *replica.Ensembles) {
 	if e.Learned != nil {
 		s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: e.Learned})
 	}
-	// One step may put a configuration in force and hear of the next one: in the
+	// One step may put a configuration in force and learn of the next one: in the
 	// order of their versions, the newest stays known.
 	if e.InForce != nil && e.Proposed != nil && e.Proposed.Version > e.InForce.Version {
 		s.putInForce(e.InForce)
@@ -53,7 +53,7 @@ func (s *Server) learn(book *addressBook) {
 }
 
 // saveEnsemble keeps a configuration for the next start. Without it the server
-// would start with an older one, and hear of the newer one from its peers.
+// would start with an older one, and learn of the newer one from its peers.
 func (s *Server) saveEnsemble(c *ensemble.Config, next bool) {
 	if s.cfg.SaveEnsemble == nil {
 		return
@@ -95,7 +95,7 @@ func (s *Server) moveClients(a ensemble.Address) {
 }
 
 // movePeers opens the ports for servers at other addresses, either or both. All
-// connections to a port that moves begin anew; the other stays as it is.
+// connections to a port that moves begin again; the other stays as it is.
 func (s *Server) movePeers(before, now *ensemble.Member) {
 	quorumPort, err := reopen(s.cfg.QuorumAddr, before.Quorum[0], now.Quorum[0])
 	if err != nil {

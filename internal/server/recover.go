@@ -53,7 +53,7 @@ func (s *Server) reportRecovery(found *replicadisk.Found) {
 		log.Warn("snapshot cannot be loaded, an older one was used", "error", err)
 	}
 	if found.Store.Torn != nil {
-		log.Warn("the log had a torn end, which was never acknowledged: cut off", "torn", found.Store.Torn)
+		log.Warn("the log had a torn end, which was never acknowledged: truncated", "torn", found.Store.Torn)
 	}
 	if found.Mismatches > 0 {
 		log.Error("digest of the tree differs from the log's", "times", found.Mismatches, "first", found.FirstMismatch)

@@ -20,7 +20,7 @@
 //
 // What always holds:
 //
-//	H1  A record is on disk before the loop hears of it.
+//	H1  A record is on disk before the loop learns of it.
 //	H2  Any error of the log ends the server, with its reason, before another
 //	    reply leaves.
 //	H3  A connection's replies and events leave in the order in which they were
@@ -69,7 +69,7 @@ type Server struct {
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
 	inFlightBytes atomic.Int64
 	heard         atomic.Int64  // bytes in the inbox that other servers have said
-	heardEased    chan struct{} // a token when there is room for more
+	heardEased    chan struct{} // a token when there is space for more
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
 	diskFull      atomic.Bool
 	leads         atomic.Bool // clients are served, and this server decides

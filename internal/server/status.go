@@ -226,7 +226,7 @@ func (t *syncStats) report() (count int64, avg, max time.Duration) {
 	return t.count, avg, t.max
 }
 
-// ResetStats starts the totals anew.
+// ResetStats starts the totals again.
 func (s *Server) ResetStats() {
 	s.stats.received.Store(0)
 	s.stats.sentGone.Store(0)
@@ -235,7 +235,7 @@ func (s *Server) ResetStats() {
 	s.ResetConnStats()
 }
 
-// ResetConnStats starts every connection's figures anew.
+// ResetConnStats starts every connection's figures again.
 func (s *Server) ResetConnStats() {
 	for _, c := range s.conns.all() {
 		c.out.mu.Lock()
@@ -306,10 +306,10 @@ func (s *Server) Dump() Dump {
 	return d
 }
 
-// Leads tells whether this server leads an established epoch and serves.
+// Leads reports whether this server leads an established epoch and serves.
 func (s *Server) Leads() bool { return s.leads.Load() }
 
-// Serves tells whether clients are served.
+// Serves reports whether clients are served.
 func (s *Server) Serves() bool { return s.serves.Load() }
 
 // Digest returns the digest of the tree and the transaction it is of.

@@ -8,13 +8,13 @@ import (
 // Words answers four-letter words: what an operator types into a fresh
 // connection instead of a handshake.
 type Words interface {
-	// Known tells whether these four bytes are a word.
+	// Known reports whether these four bytes are a word.
 	Known(word string) bool
 	// Answer is all that is sent before the connection closes.
 	Answer(s *Server, word string) string
 }
 
-// isFourLetterWord tells whether the first bytes cannot be the length of a
+// isFourLetterWord reports whether the first bytes cannot be the length of a
 // first frame but are lower-case letters.
 func isFourLetterWord(b []byte) bool {
 	for _, c := range b[:4] {
@@ -73,7 +73,7 @@ const traceMaskDefault = 306
 // by it.
 func (s *Server) TraceMask() int64 { return s.traceMask.Load() }
 
-// WordEnabled tells whether a word is on the whitelist. srvr always is, and isro
+// WordEnabled reports whether a word is on the whitelist. srvr always is, and isro
 // where a client in read-only mode looks for a server that writes.
 func (c *Config) WordEnabled(word string) bool {
 	if word == "srvr" || word == "isro" && c.ReadOnlyMode {

@@ -33,7 +33,7 @@ type Session struct {
 	Coming    bool   // its createSession is on its way
 	Local     bool   // known to this server alone, see Options of the replica
 	Owner     uint64 // who serves its client, in the caller's numbers; 0 is not known
-	ToldMs    int64  // on a learner: when its leader last heard of a sign of life
+	ToldMs    int64  // on a learner: when its leader last learned of a heartbeat
 
 	expiresMs int64 // end of the bucket in which it expires
 	bucketMs  int64 // bucket it is listed in; at or before expiresMs
@@ -77,7 +77,7 @@ func (t *Table) NewID() zk.SessionID {
 	}
 }
 
-// Open adds a session, or gives one that exists its timeout anew.
+// Open adds a session, or gives one that exists its timeout again.
 func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
 	s, ok := t.byID[id]
 	if !ok {
@@ -91,7 +91,7 @@ func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
 }
 
 func (t *Table) list(s *Session, nowMs int64) {
-	invariant.Check(!s.Closing, "session: one that is closing gets its timeout anew (S2)")
+	invariant.Check(!s.Closing, "session: one that is closing gets its timeout again (S2)")
 	s.expiresMs = t.bucket(nowMs + int64(s.TimeoutMs))
 	s.bucketMs = max(s.expiresMs, t.doneMs+t.stepMs)
 	t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
@@ -183,7 +183,7 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 	return expired
 }
 
-// Reset begins anew, as the server does between two roles: sessions that never
+// Reset begins again, as the server does between two roles: sessions that never
 // were created go, none is closing or attached, and every one has the timeout in
 // the log in full again.
 func (t *Table) Reset(nowMs int64) {
@@ -237,7 +237,7 @@ type Bucket struct {
 	Sessions []zk.SessionID
 }
 
-// Buckets returns when which sessions expire if nothing more is heard of them.
+// Buckets returns when which sessions expire if nothing more is learned of them.
 func (t *Table) Buckets() []Bucket {
 	byEnd := map[int64][]zk.SessionID{}
 	for id, s := range t.byID {

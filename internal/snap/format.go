@@ -72,7 +72,7 @@ const (
 	Snappy Compression = "snappy"
 )
 
-// Valid tells whether c is known.
+// Valid reports whether c is known.
 func (c Compression) Valid() bool { return c == Plain || c == Gzip || c == Snappy }
 
 // File is one snapshot in a directory.
@@ -129,5 +129,5 @@ func Files(fsys vfs.FS, dir string) ([]File, error) {
 	return files, nil
 }
 
-// IsTemp tells whether a name is one that an unfinished Writer leaves.
+// IsTemp reports whether a name is one that an unfinished Writer leaves.
 func IsTemp(name string) bool { return strings.HasPrefix(name, tempPrefix+namePrefix) }

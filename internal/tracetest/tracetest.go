@@ -2,9 +2,9 @@
 // and then commands to a machine with what the machine did, which are compared
 // with what it does now.
 //
-// A story goes in as text and comes out of the room's own player as text; here
-// is only what all rooms share: finding the files, comparing, and writing them
-// anew with -rewrite. Commit rewritten stories only if you know why they changed.
+// A story goes in as text and comes out of the package's own player as text; here
+// is only what all packages share: finding the files, comparing, and writing them
+// again with -rewrite. Commit rewritten stories only if you know why they changed.
 package tracetest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the stories of testdata anew")
+var rewrite = flag.Bool("rewrite", false, "write the stories of testdata again")
 
 // Run plays every testdata/*.txt, each as a test of its own name.
 func Run(t *testing.T, play func(t *testing.T, story string) string) { RunDir(t, "testdata", play) }
@@ -40,7 +40,7 @@ func RunDir(t *testing.T, dir string, play func(t *testing.T, story string) stri
 					t.Fatal(err)
 				}
 			default:
-				t.Errorf("%s differs; -rewrite writes it anew. Got:\n%s", name, got)
+				t.Errorf("%s differs; -rewrite writes it again. Got:\n%s", name, got)
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func classOf(n int) (class int, granules uint32) {
 	return fineClasses + 4*(power-6) + int(part), 1<<power + (part+1)*step
 }
 
-// sameClass tells whether blocks of a and b bytes have the same size.
+// sameClass reports whether blocks of a and b bytes have the same size.
 func (a *arena) sameClass(x, y int) bool {
 	if x > classBytes || y > classBytes {
 		return false

@@ -12,7 +12,7 @@ import (
 type Loader struct {
 	t        *Tree
 	acls     map[int64]uint32
-	held     []uint32 // one use of each list, given back by Finish
+	held     []uint32 // one use of each list, released by Finish
 	lastPath string   // parent of the last znode
 	last     uint32
 }

@@ -154,7 +154,7 @@ func (t *Tree) charge(path string, count, bytes int64, out *Applied) {
 	}
 }
 
-// Exceeded tells whether a usage is beyond a limit, soft or hard.
+// Exceeded reports whether a usage is beyond a limit, soft or hard.
 func (l Limits) Exceeded(u Usage) bool {
 	beyond := func(limit, used int64) bool { return limit >= 0 && used > limit }
 	return beyond(l.Count, u.Count) || beyond(l.Bytes, u.Bytes) || beyond(l.CountHard, u.Count) || beyond(l.BytesHard, u.Bytes)
@@ -173,7 +173,7 @@ func (t *Tree) setUsage(limited string, u Usage) {
 	n.bodySum = bodySum(path, data)
 }
 
-// rebuildQuotas finds all quotas anew after a tree was loaded.
+// rebuildQuotas finds all quotas again after a tree was loaded.
 func (t *Tree) rebuildQuotas() {
 	clear(t.quotas)
 	top, ok := t.find(zk.QuotaPath)

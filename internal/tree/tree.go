@@ -79,9 +79,8 @@ func New(opts Options) *Tree {
 }
 
 // Become takes over all that another tree holds, which must not be used any
-// more. Whoever has this tree, or looks at it, sees the other content from then
-// on: a leader has sent its state, or the log was cut. Scans under way are cut
-// off.
+// more. A process that has this tree, or looks at it, sees the other content from then
+// on: a leader has sent its state, or the log was cut. Scans under way are cancelled.
 func (t *Tree) Become(other *Tree) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +108,7 @@ func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
 }
 
 // Lock keeps readers out: from here on until Unlock transactions are applied
-// and their changes told to whoever watches.
+// and their changes told to the watchers.
 func (t *Tree) Lock() { t.mu.Lock() }
 
 // Unlock lets readers see what was applied.
@@ -134,7 +133,7 @@ func (t *Tree) Count() int { return t.nodes.used }
 // ZooKeeper's approximate_data_size counts it.
 func (t *Tree) TextBytes() int64 { return t.textSize }
 
-// Extended tells whether TTL znodes exist here.
+// Extended reports whether TTL znodes exist here.
 func (t *Tree) Extended() bool { return t.opts.ExtendedTypes }
 
 // Find returns the znode at path. The empty path is the root's other name; a

@@ -127,7 +127,7 @@ func (t *Tree) store(n *znode, name string, data []byte) {
 }
 
 // setData replaces the data of a znode and keeps its name: in place, if the
-// block has the room.
+// block has the space.
 func (t *Tree) setData(n *znode, data []byte) {
 	head := 1 + t.nameBytes(n)
 	block, bytes := n.block, t.blockBytes(n)

@@ -13,10 +13,10 @@ import (
 // When a record is not whole, two stories are possible.
 //
 // Torn: the machine stopped before the record was synced. Nobody was told that
-// it is safe, so it is cut off. A write that was cut by the end of a process
+// it is safe, so it is truncated. A write that was cut by the end of a process
 // stops at a byte; a power loss keeps any subset of the sectors of a write. In
 // both cases what is missing reads as zero, because a segment is new and its
-// room was zero, or the file ends there.
+// space was zero, or the file ends there.
 //
 // Corrupt: a bit changed later. The record may have been acknowledged, so
 // cutting it, and all that stands behind it, would lose data in silence.
@@ -56,7 +56,7 @@ func (r *Reader) judge(extent int, found string) error {
 	return r.corrupt(offset, "a whole record", found)
 }
 
-// headLost tells whether a crash explains a wrong head: its whole sector is
+// headLost reports whether a crash explains a wrong head: its whole sector is
 // zero, or the segment stops inside the head.
 func (r *Reader) headLost(rest remainder) bool {
 	if rest.stop <= r.reach() && isZero(rest.head[:min(len(rest.head), vfs.SectorBytes)]) {
@@ -119,7 +119,7 @@ func (r *Reader) reach() int64 {
 // checksumBytes is how much of a record its checksum takes.
 const checksumBytes = 8
 
-// lostSector tells whether a sector that the record reaches into is zero from
+// lostSector reports whether a sector that the record reaches into is zero from
 // the record on, with something behind it, so that a crash explains the damage.
 // A whole record between the two shows that the sector belongs to another one
 // and that the length is wrong.
@@ -154,7 +154,7 @@ func checksumCut(record []byte, n int) bool {
 	return have != want && have == want<<(8*n)>>(8*n)
 }
 
-// wholeRecordIn tells whether the broken record is whole under another length,
+// wholeRecordIn reports whether the broken record is whole under another length,
 // or another whole record of this history stands behind it.
 func (r *Reader) wholeRecordIn(head []byte) bool {
 	if len(head) < recordHeadBytes {

@@ -47,7 +47,7 @@ func TestLastSegmentCutAtEveryByteKeepsEveryWholeRecord(t *testing.T) {
 			}
 			must(t, MakeDurable(disk, dir, torn))
 			if again, torn, err := read(disk, 0); err != nil || torn != nil || len(again) != len(got) {
-				t.Fatalf("%s at %d, settled: %v %v %v", kind, at, again, torn, err)
+				t.Fatalf("%s at %d, made durable: %v %v %v", kind, at, again, torn, err)
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func TestCrashAtEveryOperationLosesNothingAcknowledged(t *testing.T) {
 	t.Logf("%d crashes, %d records", crashes, given)
 }
 
-func TestFailedSyncEndsTheLogAndIsNotBelieved(t *testing.T) {
+func TestFailedSyncEndsTheLogAndIsNotTrusted(t *testing.T) {
 	disk := newDisk(t)
 	eio := errors.New("input/output error")
 	failing := false
@@ -338,7 +338,7 @@ func TestFullDiskIsToldBeforeItIsMetAndServiceResumes(t *testing.T) {
 	must(t, err)
 	disk.SetCapacity(4096)
 	if err := log.Ready(); !errors.Is(err, vfs.ErrNoSpace) {
-		t.Fatalf("no room for the first segment: %v", err)
+		t.Fatalf("no space for the first segment: %v", err)
 	}
 	if left, _ := disk.List(dir); len(left) != 0 {
 		t.Fatalf("left on a full disk: %v", left)
@@ -355,8 +355,8 @@ func TestFullDiskIsToldBeforeItIsMetAndServiceResumes(t *testing.T) {
 	for log.Ready() == nil {
 		appendOne()
 	}
-	if room := log.RoomBytes(); room < 1024 || room >= 2048 {
-		t.Fatalf("room ahead %d", room)
+	if space := log.SpaceBytes(); space < 1024 || space >= 2048 {
+		t.Fatalf("space ahead %d", space)
 	}
 	log.Roll() // a snapshot asks for a new segment that cannot be had
 	for inFlight := 0; inFlight < 4; inFlight++ {

@@ -16,7 +16,7 @@
 //	L4  A segment that is no longer the newest is synced and holds no torn end.
 //	L5  What lies unsynced at any moment is at most unsyncedBytesMax and one
 //	    record, so that recovery knows how far a crash can reach.
-//	L6  While Ready returns nil, RoomBytes can be appended on a disk that is
+//	L6  While Ready returns nil, SpaceBytes can be appended on a disk that is
 //	    full to the last byte.
 //
 // The package does not know what a transaction says beyond its zxid; it starts
@@ -45,14 +45,14 @@ const (
 	unsyncedBytesMax = 4 << 20
 	// flushBytes: records are handed to the file in portions of this size.
 	flushBytes = 256 << 10
-	// headroomBytesMax: how much room Ready wants ahead, at most. Smaller
+	// headroomBytesMax: how much space Ready wants ahead, at most. Smaller
 	// preallocations keep a quarter of theirs.
 	headroomBytesMax = 16 << 20
 )
 
 // Options of a log; the zero value is usable and preallocates nothing.
 type Options struct {
-	PreallocBytes   int64 // room taken at a time (zookeeper.preAllocSize, there in KiB); 0 or less: none ahead
+	PreallocBytes   int64 // space taken at a time (zookeeper.preAllocSize, there in KiB); 0 or less: none ahead
 	SegmentBytesMax int64 // start a new segment beyond it (txnLogSizeLimitInKb); 0 or less: no limit
 	PayloadBytesMax int   // 0: PayloadBytesMax; keep it at least as large as it ever was
 	NoSync          bool  // forceSync=no: nothing is durable, L1 does not hold
@@ -80,7 +80,7 @@ type Log struct {
 	file      vfs.File // the open segment, nil until the first record
 	name      string
 	position  int64  // end of what was handed to file
-	allocated int64  // end of the room taken for file
+	allocated int64  // end of the space taken for file
 	buffer    []byte // records behind position
 	unsynced  int64  // bytes given since the last Sync
 	dirDirty  bool   // file's name is not durable yet
@@ -94,7 +94,7 @@ type Log struct {
 // segment: the first record begins a new one.
 func Open(fsys vfs.FS, dir string, last zk.Zxid, options Options) (*Log, error) {
 	// A reserve that is left over may hold records that were never
-	// acknowledged; its room is taken anew.
+	// acknowledged; its space is taken again.
 	err := fsys.Remove(filepath.Join(dir, reserveName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open transaction log in %s: %w", dir, err)
@@ -139,7 +139,7 @@ func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 	if l.unsynced > unsyncedBytesMax {
 		return l.Sync()
 	}
-	invariant.Check(l.end() <= l.allocated || l.options.PreallocBytes <= 0, "txnlog: a record in room that was not taken (L6)")
+	invariant.Check(l.end() <= l.allocated || l.options.PreallocBytes <= 0, "txnlog: a record in space that was not taken (L6)")
 	if len(l.buffer) >= flushBytes {
 		return l.flush()
 	}
@@ -214,7 +214,7 @@ func (l *Log) flush() error {
 }
 
 // Roll asks for a new segment: the next record begins one. On a full disk the
-// log stays in the old segment while that has room.
+// log stays in the old segment while that has space.
 func (l *Log) Roll() { l.roll = l.file != nil }
 
 // Reset tells that the history now ends at last because a snapshot replaced
@@ -228,7 +228,7 @@ func (l *Log) Reset(last zk.Zxid) error {
 	return nil
 }
 
-// Close syncs, gives the unused room back and closes. The log cannot be used
+// Close syncs, gives the unused space back and closes. The log cannot be used
 // any more. It returns the error that ended the log earlier, if one did.
 func (l *Log) Close() error {
 	if errors.Is(l.err, ErrClosed) {

@@ -56,8 +56,8 @@ func payloadZxid(payload []byte) zk.Zxid {
 	return zk.Zxid(binary.BigEndian.Uint64(payload[payloadZxidOffset:]))
 }
 
-// Follows tells whether next may stand right behind last in a history without a
-// hole: the next counter of the same epoch, or the first of a later epoch. A
+// Follows reports whether next may stand right behind last in a history without a
+// gap: the next counter of the same epoch, or the first of a later epoch. A
 // negative last stands for "not known": everything follows it.
 func Follows(last, next zk.Zxid) bool {
 	switch {

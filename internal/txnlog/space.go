@@ -11,7 +11,7 @@ import (
 )
 
 // A full disk must not be met by a record that already has its zxid: such a
-// record cannot be taken back. So room is taken ahead of need. The open segment
+// record cannot be taken back. So space is taken ahead of need. The open segment
 // is allocated in steps, and the next step is taken while a quarter of one is
 // still free; the next segment is made ready, allocated and synced under the
 // name "reserve", before the first record for it comes.
@@ -20,9 +20,9 @@ import (
 //	disk:       Append, Append, Sync  ->  acknowledge  ->  Ready
 //
 // While the disk is full Ready says so and tries again at each call; what is in
-// flight still finds RoomBytes.
+// flight still finds SpaceBytes.
 
-// Ready takes room ahead of need and returns nil when there is enough. On a
+// Ready takes space ahead of need and returns nil when there is enough. On a
 // full disk it returns an error that is vfs.ErrNoSpace, and may be called again
 // at any time; any other error is final. Call it before the first record and
 // after each Sync, when its records were acknowledged.
@@ -36,7 +36,7 @@ func (l *Log) Ready() error {
 			return l.fail(err)
 		}
 		if err != nil && l.file == nil {
-			return fmt.Errorf("no room for the transaction log in %s: %w", l.dir, err)
+			return fmt.Errorf("no space for the transaction log in %s: %w", l.dir, err)
 		}
 	}
 	if l.options.PreallocBytes <= 0 || l.file == nil || l.allocated-l.end() >= l.options.headroomBytes() {
@@ -49,12 +49,12 @@ func (l *Log) Ready() error {
 	if !errors.Is(err, vfs.ErrNoSpace) {
 		return l.fail(err)
 	}
-	return fmt.Errorf("no room for the transaction log in %s: %w", l.dir, err)
+	return fmt.Errorf("no space for the transaction log in %s: %w", l.dir, err)
 }
 
-// RoomBytes is how many bytes of records, each with its frame of 13 bytes, can
-// be appended without asking the disk for room. Without preallocation it is 0.
-func (l *Log) RoomBytes() int64 {
+// SpaceBytes is how many bytes of records, each with its frame of 13 bytes, can
+// be appended without asking the disk for space. Without preallocation it is 0.
+func (l *Log) SpaceBytes() int64 {
 	if l.options.PreallocBytes <= 0 {
 		return 0
 	}
@@ -64,7 +64,7 @@ func (l *Log) RoomBytes() int64 {
 	return max(l.allocated-l.end(), 0)
 }
 
-// extend takes room in whole steps until the segment has end bytes.
+// extend takes space in whole steps until the segment has end bytes.
 func (l *Log) extend(end int64) error {
 	size := l.allocated
 	for size < end {
@@ -110,7 +110,7 @@ func (l *Log) dropReserve() {
 }
 
 // begin starts the segment of which zxid, with need bytes, is the first record.
-// Without room for a new one it stays in the old one if the record fits there.
+// Without space for a new one it stays in the old one if the record fits there.
 func (l *Log) begin(zxid zk.Zxid, need int64) error {
 	if l.reserve == nil {
 		err := l.makeReserve()
@@ -156,13 +156,13 @@ func (l *Log) finish() error {
 	return err
 }
 
-// retire gives back the room behind the last record.
+// retire releases the space behind the last record.
 func (l *Log) retire() error {
 	if l.allocated <= l.position {
 		return nil
 	}
 	if err := l.file.Truncate(l.position); err != nil {
-		return fmt.Errorf("give back the room of %s: %w", l.name, err)
+		return fmt.Errorf("release the space of %s: %w", l.name, err)
 	}
 	l.allocated = l.position
 	return nil

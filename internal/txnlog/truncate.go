@@ -73,7 +73,7 @@ func findEnd(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) (Record
 }
 
 // cut deletes the segments that begin behind last, the newest first, so that a
-// crash on the way leaves a log without a hole, and then shortens the one that
+// crash on the way leaves a log without a gap, and then shortens the one that
 // end is in.
 func cut(fsys vfs.FS, dir string, last zk.Zxid, end Record) error {
 	segments, err := Segments(fsys, dir)
@@ -134,7 +134,7 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
 		err = renew(fsys, filepath.Join(dir, segments[len(segments)-1].Name))
 	}
 	if err != nil {
-		return fmt.Errorf("settle transaction log: %w", err)
+		return fmt.Errorf("make the transaction log durable: %w", err)
 	}
 	return fsys.SyncDir(dir)
 }

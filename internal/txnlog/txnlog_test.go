@@ -161,10 +161,10 @@ func TestGapIsRefusedUnlessTheReaderStartsBehindIt(t *testing.T) {
 	write(t, disk, 0, Options{}, sequence(1, 5)...)
 	write(t, disk, 7, Options{}, sequence(8, 9)...)
 	if _, _, err := read(disk, 3); !vfs.IsCorruption(err) || !strings.Contains(err.Error(), "log.8") {
-		t.Errorf("a hole was read over: %v", err)
+		t.Errorf("a gap was read over: %v", err)
 	}
 	if got, _, err := read(disk, 7); err != nil || len(got) != 2 {
-		t.Errorf("behind the hole: %v %v", got, err)
+		t.Errorf("behind the gap: %v %v", got, err)
 	}
 	log, err := Open(disk, dir, 9, Options{})
 	must(t, err)
@@ -219,7 +219,7 @@ sync log.1
 	must(t, log.Append(4, payload(4, 700)))
 	must(t, log.Sync())
 	must(t, log.Ready())
-	check("room is taken ahead of need", `
+	check("space is taken ahead of need", `
 write log.1 713
 sync log.1
 allocate log.1 2064
@@ -240,7 +240,7 @@ sync log.5
 syncdir version-2
 `)
 	must(t, log.Close())
-	check("close gives room back", `
+	check("close gives space back", `
 truncate log.5 69
 `)
 }

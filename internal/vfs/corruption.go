@@ -29,7 +29,7 @@ func (c *Corruption) Error() string {
 	return b.String()
 }
 
-// IsCorruption tells whether err is, or wraps, a Corruption.
+// IsCorruption reports whether err is, or wraps, a Corruption.
 func IsCorruption(err error) bool {
 	var c *Corruption
 	return errors.As(err, &c)
@@ -59,7 +59,7 @@ func (e *TooLong) Error() string {
 		e.File, e.Bytes, e.Offset, e.Limit, (e.Bytes+1)/2)
 }
 
-// IsTooLong tells whether err is, or wraps, a TooLong.
+// IsTooLong reports whether err is, or wraps, a TooLong.
 func IsTooLong(err error) bool {
 	var e *TooLong
 	return errors.As(err, &e)

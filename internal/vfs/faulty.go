@@ -36,7 +36,7 @@ type Op struct {
 	Bytes  int64  // length of a read or write; size of a truncate or allocate
 }
 
-// Changes tells whether the operation may change what is on the disk.
+// Changes reports whether the operation may change what is on the disk.
 func (o Op) Changes() bool {
 	switch o.Kind {
 	case KindOpen, KindRead, KindClose, KindList, KindStat, KindLock:
@@ -225,7 +225,7 @@ func (f *faultyFile) Allocate(size int64) error {
 }
 
 func (f *faultyFile) Close() error {
-	// A descriptor is given back even when close reports an error.
+	// A descriptor is released even when close reports an error.
 	err := f.ask(KindClose, 0)
 	f.owner.names.Lock()
 	delete(f.owner.names.open, f)

@@ -51,7 +51,7 @@ func ReplaceFile(fsys FS, name, temp string, content []byte) error {
 	return fsys.SyncDir(filepath.Dir(name))
 }
 
-// Exists tells whether name is there. An error means that it is not known.
+// Exists reports whether name is there. An error means that it is not known.
 func Exists(fsys FS, name string) (bool, error) {
 	_, err := fsys.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -37,7 +37,7 @@ type memNode struct {
 	// content of a file: sectors that were never written are absent and zero.
 	sectors map[int64]*[SectorBytes]byte
 	size    int64
-	charge  int64 // bytes of room it takes: the end of what was written or allocated
+	charge  int64 // bytes of space it takes: the end of what was written or allocated
 
 	// what the disk would have after a crash: the old content of each sector
 	// written since the last Sync (nil = zero), and the size at that Sync.
@@ -83,7 +83,7 @@ func (m *Mem) SetCapacity(bytes int64) {
 	m.mu.capacity = bytes
 }
 
-// Used is the room that files take, in bytes.
+// Used is the space that files take, in bytes.
 func (m *Mem) Used() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -143,7 +143,7 @@ func (f *memFile) Allocate(size int64) error {
 	return nil
 }
 
-// grow charges room so that node may reach end, and tells how far it may go:
+// grow charges space so that node may reach end, and tells how far it may go:
 // end, or less on a full disk.
 func (m *Mem) grow(node *memNode, end int64) int64 {
 	more := end - node.charge
@@ -158,7 +158,7 @@ func (m *Mem) grow(node *memNode, end int64) int64 {
 	return end
 }
 
-// resize cuts or extends node without charging room for the extension.
+// resize cuts or extends node without charging space for the extension.
 func (m *Mem) resize(node *memNode, size int64) {
 	for index := range node.sectors {
 		switch start := index * SectorBytes; {

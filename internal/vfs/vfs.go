@@ -13,7 +13,7 @@
 //	V3  After a failed Sync nothing is known of the bytes written since the
 //	    last good one: no later Sync makes them durable.
 //	V4  Bytes that Allocate added read as zero, and writing over them needs
-//	    no further room on the disk.
+//	    no further space on the disk.
 //
 // The package starts no goroutine and reads no clock. It does not buffer, retry
 // or hide an error.
@@ -47,10 +47,10 @@ type File interface {
 	Sync() error
 
 	// Truncate cuts or extends the file to size bytes; new bytes are zero and
-	// may need room later.
+	// may need space later.
 	Truncate(size int64) error
 
-	// Allocate makes the file at least size bytes long, with room on the disk
+	// Allocate makes the file at least size bytes long, with space on the disk
 	// for each of them (V4). It never shortens and never moves the offset.
 	Allocate(size int64) error
 }

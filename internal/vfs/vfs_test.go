@@ -146,7 +146,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	if n, err := f.Write(make([]byte, 60)); n != 60 || err != nil {
-		t.Errorf("write into allocated room: %d %v", n, err)
+		t.Errorf("write into allocated space: %d %v", n, err)
 	}
 	must(t, disk.Remove("f"))
 	if _, err := g.Write(make([]byte, 100)); err != nil {

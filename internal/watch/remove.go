@@ -26,7 +26,7 @@ func placesOf(kind zk.WatcherType) []place {
 	return []place{{Data, standard | persistent | recursive}, {Child, standard | persistent | recursive}}
 }
 
-// Has tells whether a connection has a watch of the type at exactly path.
+// Has reports whether a connection has a watch of the type at exactly path.
 func (t *Table) Has(conn session.ConnID, kind zk.WatcherType, path string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +41,7 @@ func (t *Table) Has(conn session.ConnID, kind zk.WatcherType, path string) bool 
 }
 
 // Remove takes a connection's watches of the type at exactly path away, and
-// tells whether there were any.
+// reports whether there were any.
 func (t *Table) Remove(conn session.ConnID, kind zk.WatcherType, path string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,7 +6,7 @@
 //
 //	V1  A standard watch fires once; it is gone when Fire returns.
 //	V2  A connection is told once per event, in however many modes it waits.
-//	V3  A recursive watch is only in the data registry: it never hears of
+//	V3  A recursive watch is only in the data registry: it never learns of
 //	    changed children, but of everything at and below its path.
 //	V4  After Forget nothing of a connection is left.
 //

@@ -11,16 +11,16 @@ import (
 )
 
 // naive is the table as its documentation says it: a list of watches.
-type naive struct{ all []wish }
+type naive struct{ all []want }
 
-type wish struct {
+type want struct {
 	conn session.ConnID
 	r    Registry
 	path string
 	mode modes
 }
 
-func (n *naive) add(w wish) {
+func (n *naive) add(w want) {
 	if !slices.Contains(n.all, w) {
 		n.all = append(n.all, w)
 	}
@@ -28,7 +28,7 @@ func (n *naive) add(w wish) {
 
 func (n *naive) fire(kind zk.EventType, path string) []session.ConnID {
 	var to []session.ConnID
-	var kept []wish
+	var kept []want
 	for _, w := range n.all {
 		data := w.r == Data && kind != zk.EventNodeChildrenChanged
 		child := w.r == Child && (kind == zk.EventNodeChildrenChanged || kind == zk.EventNodeDeleted)
@@ -59,19 +59,19 @@ func TestTableEqualsItsNaiveModel(t *testing.T) {
 		case 0, 1, 2:
 			r := Registry(random.IntN(2))
 			table.Add(conn, r, path)
-			model.add(wish{conn, r, path, standard})
+			model.add(want{conn, r, path, standard})
 		case 3:
 			table.AddMode(conn, zk.WatchPersistent, path)
-			model.add(wish{conn, Data, path, persistent})
-			model.add(wish{conn, Child, path, persistent})
+			model.add(want{conn, Data, path, persistent})
+			model.add(want{conn, Child, path, persistent})
 		case 4:
 			table.AddMode(conn, zk.WatchPersistentRecursive, path)
-			model.add(wish{conn, Data, path, recursive})
+			model.add(want{conn, Data, path, recursive})
 		case 5:
 			kind := zk.WatcherType(1 + random.IntN(5))
 			had := false
 			for _, p := range placesOf(kind) {
-				model.all = slices.DeleteFunc(model.all, func(w wish) bool {
+				model.all = slices.DeleteFunc(model.all, func(w want) bool {
 					hit := w.conn == conn && w.path == path && w.r == p.registry && w.mode&p.modes != 0
 					had = had || hit
 					return hit
@@ -82,7 +82,7 @@ func TestTableEqualsItsNaiveModel(t *testing.T) {
 			}
 		case 6:
 			table.Forget(conn)
-			model.all = slices.DeleteFunc(model.all, func(w wish) bool { return w.conn == conn })
+			model.all = slices.DeleteFunc(model.all, func(w want) bool { return w.conn == conn })
 		default:
 			kind := kinds[random.IntN(len(kinds))]
 			got := table.Fire(kind, path, nil)
@@ -91,7 +91,7 @@ func TestTableEqualsItsNaiveModel(t *testing.T) {
 				t.Fatalf("step %d: %s at %s tells %v, want %v", i, kind, path, got, want)
 			}
 		}
-		spots := map[wish]bool{}
+		spots := map[want]bool{}
 		for _, w := range model.all {
 			w.mode = 0
 			spots[w] = true

@@ -11,7 +11,7 @@
 //	W3  Append functions write whole frames, length prefix included.
 //
 // The package does not read sockets and decides nothing: a path is a string
-// here, whether it is a good one is for the room that uses it.
+// here, whether it is a good one is for the package that uses it.
 package wire
 
 import (
@@ -44,7 +44,7 @@ func FrameLength(b []byte, bytesMax int) (int, error) {
 	return n, nil
 }
 
-// beginFrame appends room for a length and returns where the frame starts.
+// beginFrame appends space for a length and returns where the frame starts.
 func beginFrame(b []byte) ([]byte, int) {
 	return append(b, 0, 0, 0, 0), len(b)
 }

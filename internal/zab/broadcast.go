@@ -17,7 +17,7 @@ func (p *Peer) NextZxid() zk.Zxid {
 
 // After returns the zxid of the proposal behind the one of zxid. A server that
 // stands alone goes on in a new epoch when one is used up; a leader must be
-// elected anew (ZOOKEEPER-1277).
+// elected again (ZOOKEEPER-1277).
 func (p *Peer) After(zxid zk.Zxid) zk.Zxid {
 	if p.opts.Solo && zxid.Counter() >= p.opts.CounterMax-1 {
 		return zk.MakeZxid(zxid.Epoch()+1, 1)
@@ -34,7 +34,7 @@ func (p *Peer) onPropose(e *Event) {
 	}
 	ld := p.lead
 	if e.Record.Zxid.Counter() >= p.opts.CounterMax {
-		p.leave(ReasonCounter, false) // a new epoch counts anew
+		p.leave(ReasonCounter, false) // a new epoch counts again
 		return
 	}
 	invariant.Check(e.Record.Zxid == p.NextZxid(), "zab: proposals are not in order (Z4)")
@@ -54,7 +54,7 @@ func (p *Peer) onPropose(e *Event) {
 }
 
 // leaderAck counts an ack. The second answer to NEWLEADER has no counter and
-// is passed over.
+// is ignored.
 func (p *Peer) leaderAck(l *link, m *Message) {
 	p.noteAck(l, m.Zxid)
 	p.tryCommit()
@@ -80,9 +80,9 @@ func (p *Peer) noteAck(l *link, zxid zk.Zxid) {
 	}
 }
 
-// tryCommit commits, in order, what a quorum has on disk (Z7). An ack counts
-// only of a learner that has taken over the history: the paper's leader hears
-// nobody before.
+// tryCommit commits, in order, what a quorum has on disk (Z7). An ack counts only
+// of a learner that has taken over the history: the paper's leader receives
+// nothing before.
 func (p *Peer) tryCommit() {
 	if p.lead == nil || p.lead.stage != leaderServing {
 		return
@@ -107,7 +107,7 @@ func (p *Peer) tryCommit() {
 	p.trySyncs()
 }
 
-// syncBefore tells whether a sync waits that came before the proposal of zxid. It
+// syncBefore reports whether a sync waits that came before the proposal of zxid. It
 // is answered before that is committed: a learner of Apache's has one queue for
 // writes and syncs, and an answer out of place would stop it for good. The wait
 // is short: who acknowledges a proposal has answered the pings before it.

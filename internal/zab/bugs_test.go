@@ -129,7 +129,7 @@ func TestALogThatCannotBeCutIsReadAnewWithoutItsLeaderToo(t *testing.T) {
 }
 
 // Learners may come before this server knows that it leads, and while its disk is
-// read anew. Whoever makes the next peer must close their links.
+// read again. The one that makes the next peer must close their links.
 func TestAPeerThatIsThrownAwayNamesTheLearnersThatWait(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1)))
 	s.follows(2)
@@ -153,28 +153,28 @@ func TestZK4712NoElectionWhileTheDiskWorks(t *testing.T) {
 	s.want("", said(zab.KindProposal, z(1, 2)))
 }
 
-// ZOOKEEPER-4925: a stream with a hole ends the role, at its first record and at
+// ZOOKEEPER-4925: a stream with a gap ends the role, at its first record and at
 // any other, in synchronization and in broadcast.
 func TestZK4925HolesAreRefused(t *testing.T) {
-	const hole = "close link 100; LEAVE: hole in proposals; look"
+	const gap = "close link 100; LEAVE: gap in proposals; look"
 	s := newSolo(t, stored(z(1, 1)))
 	s.follows(2)
 	s.step(said(zab.KindDiff, z(1, 4)))
-	s.want(hole, said(zab.KindProposal, z(1, 3)))
+	s.want(gap, said(zab.KindProposal, z(1, 3)))
 
 	s = newSolo(t, stored(z(1, 1)))
 	s.follows(2)
 	s.step(said(zab.KindDiff, z(1, 4)), said(zab.KindProposal, z(1, 2)))
-	s.want(hole, said(zab.KindProposal, z(1, 4)))
+	s.want(gap, said(zab.KindProposal, z(1, 4)))
 
 	s = newSolo(t, stored(z(1, 1)))
 	s.follows(3)
 	s.step(said(zab.KindDiff, z(1, 1)))
-	s.want(hole, said(zab.KindProposal, z(2, 2)))
+	s.want(gap, said(zab.KindProposal, z(2, 2)))
 
 	s = newSolo(t, stored())
 	s.serves(1)
-	s.want(hole, said(zab.KindProposal, z(1, 2)))
+	s.want(gap, said(zab.KindProposal, z(1, 2)))
 }
 
 // ZOOKEEPER-4311: an epoch that is not on disk is no promise: nothing is sent
@@ -192,7 +192,7 @@ func TestZK4311NoPromiseWithoutTheDisk(t *testing.T) {
 func TestZK2418AGapBetweenLogAndMemoryMeansASnapshot(t *testing.T) {
 	for name, read := range map[string]zab.Event{
 		"gap":       {OK: true, Records: records(z(1, 1), z(1, 2))},
-		"hole":      {OK: true, Records: records(z(1, 1), z(1, 3))},
+		"skips one": {OK: true, Records: records(z(1, 1), z(1, 3))},
 		"too late":  {OK: true, Records: records(z(1, 2), z(1, 3))},
 		"unusable":  {},
 		"no record": {OK: true},
@@ -229,7 +229,7 @@ func TestZK2355DiffDoesNotMoveTheLearner(t *testing.T) {
 }
 
 // A Java leader takes the zxid of SNAP when it writes the snapshot, after it has
-// begun to forward: what is in the snapshot comes once more.
+// begun to forward: what is in the snapshot comes again.
 func TestWhatTheSnapshotHasMayComeOnceMore(t *testing.T) {
 	s := newSolo(t, stored())
 	s.follows(1)
@@ -259,7 +259,7 @@ func TestZK1699AReconfigNeedsBothQuorums(t *testing.T) {
 }
 
 // A learner that comes back has one link: an ack on its way on the old one may be
-// for a record that is cut off now.
+// for a record that is truncated now.
 func TestTheOldLinkOfALearnerIsClosedAtItsHello(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()

@@ -19,7 +19,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 	for _, old := range p.lead.links {
 		if old != l && old.server >= 0 && old.stage > linkHello && old.server == m.Hello.Server {
 			// One link a server: an ack of the old one, on its way still, could
-			// be for a record that the learner is about to cut off.
+			// be for a record that the learner is about to truncate.
 			p.drop(old)
 			break
 		}
@@ -39,7 +39,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		// It has promised an epoch, to a leader that did not come to lead, and
 		// could never follow this one: ZooKeeper's ensemble would stay one
 		// server short until the next election. So let that be now; the next
-		// epoch of this server is above the promise, whoever comes first.
+		// epoch of this server is above the promise, for any follower.
 		p.leave(ReasonNewerPromise, false)
 		return
 	}
@@ -56,7 +56,7 @@ func (p *Peer) tryEpoch() {
 		return
 	}
 	p.lead.enter(leaderPromising, p.nowMs)
-	// On disk before the first learner hears of it: else a crash lets the epoch
+	// On disk before the first learner learns of it: else a crash lets the epoch
 	// be used twice (ZOOKEEPER-1291).
 	p.accept(p.lead.epoch)
 }
@@ -71,7 +71,7 @@ func (p *Peer) askEpoch(l *link) {
 // leaderAckEpoch compares a learner's history with the leader's own. A learner
 // that is ahead is refused while discovery goes on: its history may be the
 // committed one. Afterwards a quorum has confirmed the leader's, so what a late
-// learner has more was never committed, and it is cut off.
+// learner has more was never committed, and it is partitioned.
 func (p *Peer) leaderAckEpoch(l *link, m *Message) {
 	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
 	l.needsAll = l.peer == 0 && m.Epoch != 0

@@ -13,7 +13,7 @@ import (
 // ping that answers none. One whose tree is the same says so in each answer to a
 // ping, with the zxid up to which it has compared.
 //
-// The leader judges, by what it has heard in its epoch from servers that are there
+// The leader judges, by what it has received in its epoch from servers that are there
 // or were. If a quorum differs, its own tree is wrong: it gives up its role with
 // ReasonDiverged, and has another tree sent. If a quorum, itself among them, has the
 // same tree at a zxid behind that of the difference, the one that differs is wrong:
@@ -27,10 +27,10 @@ import (
 // sent another: the fault may be in the digest itself, which all would find alike.
 const divergedGapMs = 10 * 60_000
 
-// viewsMax bounds of how many servers a leader remembers what it has heard.
+// viewsMax bounds of how many servers a leader remembers what it has received.
 const viewsMax = 1024
 
-// view is what a leader has heard of a server's tree in its epoch.
+// view is what a leader has learned of a server's tree in its epoch.
 type view struct {
 	server      quorum.ID
 	participant bool
@@ -125,7 +125,7 @@ func (p *Peer) replaced(l *link) {
 	}
 }
 
-// onDiverged hears that a digest differs here.
+// onDiverged learns that a digest differs here.
 func (p *Peer) onDiverged(*Event) {
 	switch {
 	case p.lead != nil:

@@ -31,7 +31,7 @@ const (
 	EffectClose                          // Link is closed
 	EffectServe                          // clients may be served: Epoch is established
 	EffectActivate                       // the configuration of Zxid is in force, Server leads in it; a learner reads it from the record, and answers with EventConfig
-	EffectLeave                          // the role is over, clients are cut off: Reason, Reload
+	EffectLeave                          // the role is over, clients are disconnected: Reason, Reload
 	EffectLook                           // the log is quiet: an election may begin
 	EffectRequest                        // a learner's Request is to be decided: Link
 	EffectTouch                          // Touches of a learner's sessions: Link
@@ -74,11 +74,11 @@ const (
 	ReasonNoEpochQuorum          // leader: too few learners said hello in time
 	ReasonNoAckEpoch             // leader: too few accepted the epoch in time
 	ReasonNoNewLeaderAcks        // leader: too few took over the history in time
-	ReasonQuorumLost             // leader: too few synced learners are heard
+	ReasonQuorumLost             // leader: too few synced learners are received
 	ReasonNewerPromise           // leader: a participant has accepted a later epoch
 	ReasonCounter                // leader: the epoch has no zxid left (ZOOKEEPER-1277)
 	ReasonLinkLost               // learner: the connection to the leader is gone
-	ReasonSilence                // learner: nothing heard from the leader
+	ReasonSilence                // learner: nothing received from the leader
 	ReasonOldLeader              // learner: the leader's epoch is below what was accepted
 	ReasonIllegal                // learner: a message that cannot come here
 	ReasonHole                   // learner: a proposal does not continue the history
@@ -93,7 +93,7 @@ const (
 var reasonNames = [reasons]string{
 	"none", "stopped", "no quorum for an epoch", "no quorum of ACKEPOCH", "no quorum of NEWLEADER acks",
 	"quorum lost", "a later epoch is promised", "counter used up", "link lost", "leader silent", "old leader", "illegal message",
-	"hole in proposals", "commit of another proposal", "cannot truncate", "disk full",
+	"gap in proposals", "commit of another proposal", "cannot truncate", "disk full",
 	"tree differs from its transactions",
 }
 

@@ -37,11 +37,11 @@ const (
 	EventForward                      // a learner's client wants Request decided
 	EventRevalidate                   // a client came to this learner: Session, TimeoutMs
 	EventRevalidated                  // the leader's answer to it: Link, Session, TimeoutMs, OK
-	EventTouched                      // a learner has signs of life that should not wait for the next ping
+	EventTouched                      // a learner has heartbeats that should not wait for the next ping
 	EventSync                         // somebody wants a sync: Link, 0 for the leader's own client
 	EventConfig                       // Config is in force if OK, else proposed: its record is in the log
 	EventStop                         // the server leaves its role: it shuts down, or a reconfig moved it
-	EventRoom                         // the disk has room for records if OK, else none
+	EventSpace                        // the disk has space for records if OK, else none
 	EventDiverged                     // a transaction's digest is not that of the tree
 
 	eventKinds

@@ -3,7 +3,7 @@ package zab
 import "github.com/conclave-project/conclave/zk"
 
 // A server whose disk is full takes no part in deciding (Z10): its log will not
-// have what is proposed until somebody makes room.
+// have what is proposed until somebody makes space.
 //
 // A leader gives up its role as soon as others can do without it, so that one
 // of them leads and sessions end in time. While they cannot, because too few
@@ -15,13 +15,13 @@ import "github.com/conclave-project/conclave/zk"
 
 // The zxids of pings that answer none. Apache's leader does not look at them.
 const (
-	pingTouched  = zk.NoZxid     // signs of life that should not wait
-	pingFull     = zk.NoZxid - 1 // the same, and the disk has no room
+	pingTouched  = zk.NoZxid     // heartbeats that should not wait
+	pingFull     = zk.NoZxid - 1 // the same, and the disk has no space
 	pingDiverged = zk.NoZxid - 2 // the tree is not the one that the transactions make
 )
 
-// onRoom hears from the disk whether it has room for records.
-func (p *Peer) onRoom(e *Event) {
+// onSpace receives from the disk whether it has space for records.
+func (p *Peer) onSpace(e *Event) {
 	if p.full == !e.OK {
 		return
 	}
@@ -42,7 +42,7 @@ func (p *Peer) pingUnasked() {
 }
 
 // PingUnasked is the zxid of a ping that answers none, of a learner whose disk has
-// room or not.
+// space or not.
 func PingUnasked(full bool) zk.Zxid {
 	if full {
 		return pingFull
@@ -50,8 +50,8 @@ func PingUnasked(full bool) zk.Zxid {
 	return pingTouched
 }
 
-// noteFull hears with an unasked ping whether a learner's disk is full. The acks
-// it owes are timed from when it has room.
+// noteFull receives with an unasked ping whether a learner's disk is full. The acks
+// it owes are timed from when it has space.
 func (p *Peer) noteFull(l *link, m *Message) {
 	full := m.Zxid == pingFull
 	if l.full && !full {

@@ -9,9 +9,9 @@ import (
 )
 
 // history is the newest part of the log, in memory: what a learner that was
-// away for a short time is brought up with, and what is not committed yet.
+// away for a short time is synchronized with, and what is not committed yet.
 type history struct {
-	records []Record // in zxid order, without a hole
+	records []Record // in zxid order, without a gap
 	last    zk.Zxid  // of the whole log; of the newest record if there is one
 	bytes   int64    // of all payloads
 }
@@ -30,7 +30,7 @@ func payloadBytes(records []Record) int64 {
 	return n
 }
 
-// follows says whether a transaction may stand behind another in a log: the
+// follows reports whether a transaction may stand behind another in a log: the
 // next of its epoch, or the first of a later one. Java accepts any counter with
 // a later epoch; no leader sends one.
 func follows(last, next zk.Zxid) bool {
@@ -46,7 +46,7 @@ const epochMax = 0x7fffffff
 
 // append adds a record behind the last one (Z4).
 func (h *history) append(r Record) {
-	invariant.Check(follows(h.last, r.Zxid), "zab: the log gets a hole (Z4)")
+	invariant.Check(follows(h.last, r.Zxid), "zab: the log gets a gap (Z4)")
 	h.records = append(h.records, r)
 	h.last = r.Zxid
 	h.bytes += int64(len(r.Payload))
@@ -70,7 +70,7 @@ func (h *history) truncate(zxid zk.Zxid) {
 	h.records, h.last = h.records[:n], zxid
 }
 
-// reset begins anew behind a snapshot.
+// reset begins again behind a snapshot.
 func (h *history) reset(zxid zk.Zxid) { h.records, h.last, h.bytes = nil, zxid, 0 }
 
 // trim forgets the oldest records beyond the limits, none of them behind keep.

@@ -27,9 +27,9 @@ func TestLogAndMemoryMeetOrASnapshotIsSent(t *testing.T) {
 		{"one record in common", records(z(3, 94), z(3, 95)), records(z(3, 95), z(3, 96)), []zk.Zxid{z(3, 94), z(3, 95), z(3, 96)}},
 		{"several", records(z(3, 94), z(3, 95), z(4, 1)), records(z(3, 95), z(4, 1), z(4, 2)), []zk.Zxid{z(3, 94), z(3, 95), z(4, 1), z(4, 2)}},
 		{"neighbours", records(z(3, 94), z(3, 95)), records(z(3, 96), z(4, 1)), []zk.Zxid{z(3, 94), z(3, 95), z(3, 96), z(4, 1)}},
-		{"a hole within an epoch", records(z(3, 94), z(3, 95)), records(z(3, 97)), nil},
+		{"a gap within an epoch", records(z(3, 94), z(3, 95)), records(z(3, 97)), nil},
 		{"an end of an epoch between them", records(z(3, 94), z(3, 95)), records(z(4, 1), z(4, 2)), nil},
-		{"a hole on disk", records(z(3, 94), z(3, 96)), records(z(3, 96), z(3, 97)), nil},
+		{"a gap on disk", records(z(3, 94), z(3, 96)), records(z(3, 96), z(3, 97)), nil},
 		{"memory alone", nil, records(z(3, 96), z(3, 97)), []zk.Zxid{z(3, 96), z(3, 97)}},
 	} {
 		p := &Peer{history: history{records: c.memory}, lead: &leader{committed: c.memory[len(c.memory)-1].Zxid}}

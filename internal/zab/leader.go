@@ -23,7 +23,7 @@ const (
 type linkStage uint8
 
 const (
-	linkHello   linkStage = iota // nothing heard
+	linkHello   linkStage = iota // nothing received
 	linkGreeted                  // hello came, the epoch is not ready
 	linkAsked                    // LEADERINFO sent
 	linkAgreed                   // ACKEPOCH came, discovery is not over
@@ -65,13 +65,13 @@ type link struct {
 	accepted  uint32
 	peer      zk.Zxid // last record in its log
 	queued    zk.Zxid // last record sent (Z8)
-	told      zk.Zxid // what it was told of as committed when it was brought up
+	told      zk.Zxid // what it was told of as committed when it was synchronized
 	acked     zk.Zxid // it has everything up to here
 	waitsFor  zk.Zxid // the proposal whose ack is timed
 	waitsMs   int64   // since when
 	pingsSent []uint64
 	round     uint64 // last round of pings it has answered
-	full      bool   // its disk has no room
+	full      bool   // its disk has no space
 }
 
 // becomeLeader begins discovery. The leader's own log is its history: all of it
@@ -213,7 +213,7 @@ func (p *Peer) leaderTick() {
 	}
 }
 
-// hasQuorum tells whether the leader still leads enough servers: a quorum that has
+// hasQuorum reports whether the leader still leads enough servers: a quorum that has
 // its history, and for a reconfig under way one that gets its proposals. A server
 // of the new ensemble may take the history over yet, as when the change was
 // allowed (InStep).
@@ -254,7 +254,7 @@ func (p *Peer) overdue() Reason {
 	return ReasonNone // its own disk works; that has no limit
 }
 
-// dropSilent closes the links of learners that are not heard, or leave a
+// dropSilent closes the links of learners that are not received, or leave a
 // proposal without its ack.
 func (p *Peer) dropSilent() {
 	for at := len(p.lead.links) - 1; at >= 0; at-- { // from the end: drop moves what is behind
@@ -275,7 +275,7 @@ func (p *Peer) isSilent(l *link) bool {
 // pingsMax bounds the pings of one link that are not answered.
 const pingsMax = 1024
 
-// ping asks a learner for a sign of life. Learners that wait for NEWLEADER's
+// ping asks a learner for a heartbeat. Learners that wait for NEWLEADER's
 // quorum are pinged as well: they count silence already.
 func (p *Peer) ping(l *link) {
 	if l.stage < linkSyncing || len(l.pingsSent) >= pingsMax {
@@ -287,7 +287,7 @@ func (p *Peer) ping(l *link) {
 	p.send(l.id, Message{Kind: KindPing, Zxid: p.lead.proposed})
 }
 
-// leaderPing takes a learner's answer, and the signs of life in it.
+// leaderPing takes a learner's answer, and the heartbeats in it.
 func (p *Peer) leaderPing(l *link, m *Message) {
 	switch {
 	case m.Zxid == pingFull, m.Zxid == pingTouched:

@@ -44,7 +44,7 @@ type learner struct {
 	pending pending
 	acked   zk.Zxid // of proposals in broadcast
 
-	snapshot     bool    // brought up by SNAP
+	snapshot     bool    // synchronized by SNAP
 	base         zk.Zxid // of that
 	treeReplaced bool    // by a snapshot that is not on disk: nothing of the tree may be kept
 	cutting      bool    // the log is being truncated
@@ -70,7 +70,7 @@ func (p *Peer) learnerTick() {
 	}
 }
 
-// storing tells whether the learner waits for its own disk, whose time is not the
+// storing reports whether the learner waits for its own disk, whose time is not the
 // leader's silence.
 func (ln *learner) storing() bool { return ln.stage == learnerPromising || ln.stage == learnerStoring }
 
@@ -145,7 +145,7 @@ func (p *Peer) learnerCommit(m *Message) {
 	}
 }
 
-// inSnapshot says whether a proposal or commit is of something that the snapshot
+// inSnapshot reports whether a proposal or commit is of something that the snapshot
 // has: Java takes the zxid of SNAP after it has begun to forward.
 func (p *Peer) inSnapshot(m *Message) bool { return p.learn.snapshot && m.Zxid <= p.learn.base }
 
@@ -294,7 +294,7 @@ func (p *Peer) trimHistory() {
 }
 
 // learnerPing answers at once, also while the disk is slow. The touches, and how far
-// the tree is the leader's, are put in by whoever sends it.
+// the tree is the leader's, are put in by the one that sends it.
 func (p *Peer) learnerPing(m *Message) {
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: m.Zxid})
 	if p.learn.diverged {
@@ -331,8 +331,8 @@ func (p *Peer) onRevalidate(e *Event) {
 	}
 }
 
-// onFailed hears that the log could not be cut where the leader said. Tree and
-// log are read anew, and the next leader is asked for everything; also when the
+// onFailed learns that the log could not be cut where the leader said. Tree and
+// log are read again, and the next leader is asked for everything; also when the
 // link to this one was lost meanwhile, for the memory says that the log was cut.
 func (p *Peer) onFailed(e *Event) {
 	if !slices.ContainsFunc(p.disk, func(op operation) bool { return op.ticket == e.Ticket && op.kind == EffectTruncate }) {

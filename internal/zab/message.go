@@ -53,7 +53,7 @@ func (k Kind) String() string {
 const NoEpoch int64 = -1
 
 // Message is what servers tell each other on one link, as a value; bytes are
-// the business of peerwire. Whoever gets one must not change what it points at.
+// the business of peerwire. The one that gets one must not change what it points at.
 type Message struct {
 	Kind      Kind
 	Valid     bool
@@ -75,7 +75,7 @@ type Hello struct {
 	ConfigVersion int64
 }
 
-// Touch is a sign of life of a session.
+// Touch is a heartbeat of a session.
 type Touch struct {
 	Session   zk.SessionID
 	TimeoutMs int32

@@ -1,7 +1,7 @@
 package zab
 
 // An observer is a learner that does not vote: it says so in its hello, logs
-// what it hears and acknowledges nothing but NEWLEADER and UPTODATE. In
+// what it receives and acknowledges nothing but NEWLEADER and UPTODATE. In
 // synchronization it gets proposals and commits like a follower, and already
 // the informs of what is committed meanwhile; in broadcast informs alone.
 

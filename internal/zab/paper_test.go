@@ -51,7 +51,7 @@ func TestPaperFollowerNeverGoesBackToAnOlderEpoch(t *testing.T) {
 
 // l.1.2: "once it receives confirmation from each follower in Q, selects the
 // history" that is most recent. ZooKeeper elects the one who has it, and the
-// leader refuses whoever has more.
+// leader refuses the one that has more.
 func TestPaperLeaderWithoutTheMostRecentHistoryDoesNotLead(t *testing.T) {
 	for _, ahead := range []zab.Event{ackEpoch(2, z(1, 2), 1), ackEpoch(2, z(1, 0), 2)} {
 		s := newSolo(t, stored(z(1, 1)))
@@ -136,7 +136,7 @@ func TestPaperProposalsAreInOrderAndOfTheEpoch(t *testing.T) {
 	s.want("append 2.1; link 2 <- PROPOSAL 2.1; append 2.2; link 2 <- PROPOSAL 2.2; sync", propose(z(2, 1), z(2, 2))...)
 	defer func() {
 		if recover() == nil {
-			t.Error("a proposal that leaves a hole was taken")
+			t.Error("a proposal that leaves a gap was taken")
 		}
 	}()
 	s.step(propose(z(2, 4))...)

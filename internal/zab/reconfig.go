@@ -77,7 +77,7 @@ func (p *Peer) lastSeen() *Config {
 	return &p.config
 }
 
-// forgetConfig drops a proposed configuration whose record is cut off.
+// forgetConfig drops a proposed configuration whose record is truncated.
 func (p *Peer) forgetConfig(last zk.Zxid) {
 	if p.next != nil && p.next.Version > int64(last) {
 		p.next = nil

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// plan is how a learner is brought up.
+// plan is how a learner is synchronized.
 type plan struct {
 	mode   Kind     // KindDiff, KindTrunc or KindSnap; 0 to read the log on disk first
 	target zk.Zxid  // what the message of the mode carries
@@ -42,7 +42,7 @@ func (p *Peer) choose(peer zk.Zxid) plan {
 
 // walk looks for the learner's place in the committed records (rule Q of C.5).
 // ZooKeeper's walk can also find a place inside an epoch of which it has a later
-// record, and cuts there; in records without a hole (Z4) there is no such place.
+// record, and cuts there; in records without a gap (Z4) there is no such place.
 func walk(committed []Record, peer, high zk.Zxid) plan {
 	for i, r := range committed {
 		switch {
@@ -95,7 +95,7 @@ func (p *Peer) onLogRead(e *Event) {
 }
 
 // join puts the records from disk before the committed ones in memory. It
-// returns nil if there is a hole anywhere. Both must have a record in common, or
+// returns nil if there is a gap anywhere. Both must have a record in common, or
 // two neighbours of one epoch: the first record of an epoch follows any, so that
 // it cannot be seen how many stood before it when memory has moved on.
 func (p *Peer) join(disk []Record) []Record {
@@ -158,7 +158,7 @@ func (p *Peer) bringUp(l *link, pl plan) {
 
 // propose sends one record to one learner (Z8).
 func (p *Peer) propose(l *link, r Record) {
-	invariant.Check(follows(l.queued, r.Zxid), "zab: hole in what a learner is sent (Z8)")
+	invariant.Check(follows(l.queued, r.Zxid), "zab: gap in what a learner is sent (Z8)")
 	l.queued = r.Zxid
 	if l.waitsFor == 0 && !l.observer && r.Zxid > p.lead.committed {
 		l.waitsFor, l.waitsMs = r.Zxid, p.nowMs

@@ -8,7 +8,7 @@ type (
 )
 
 // leaderTable says what a leader does with what a learner sends, by how far it
-// has come with it. What is not named is passed over once the history is sent,
+// has come with it. What is not named is ignored once the history is sent,
 // and ends the link before: the handshake has fixed places.
 var leaderTable = [linkStages][kinds]leaderHandler{
 	linkHello: {
@@ -27,7 +27,7 @@ var leaderTable = [linkStages][kinds]leaderHandler{
 }
 
 // whileSyncing is what may come between the choice of synchronization and
-// UPTODATE, in every order (ZOOKEEPER-4394). Pings are a sign of life alone.
+// UPTODATE, in every order (ZOOKEEPER-4394). Pings are a heartbeat alone.
 var whileSyncing = [kinds]learnerHandler{
 	KindProposal:          (*Peer).learnerProposal,
 	KindCommit:            (*Peer).learnerCommit,
@@ -125,7 +125,7 @@ func checkTables() {
 	}
 }
 
-// leaderKnows says whether a leader has a handler for kind at any stage.
+// leaderKnows reports whether a leader has a handler for kind at any stage.
 func leaderKnows(kind Kind) bool {
 	for stage := range leaderTable {
 		if leaderTable[stage][kind] != nil {
@@ -135,7 +135,7 @@ func leaderKnows(kind Kind) bool {
 	return false
 }
 
-// learnerKnows says whether a learner has.
+// learnerKnows reports whether a learner has.
 func learnerKnows(kind Kind) bool {
 	for stage := range learnerTable {
 		if learnerTable[stage][kind] != nil {

@@ -15,7 +15,7 @@
 //	Z2  Neither epoch ever falls.
 //	Z3  The current epoch is stored behind the history it stands for, and
 //	    NEWLEADER is answered when both are durable.
-//	Z4  The log has no hole: a record is the next of its epoch or the first of
+//	Z4  The log has no gap: a record is the next of its epoch or the first of
 //	    a later one.
 //	Z5  A proposal is acknowledged only when it is durable, and in order; the
 //	    leader counts itself only when its own log has it.
@@ -23,7 +23,7 @@
 //	    is in the log, or on its way there.
 //	Z7  A leader commits in order, at most what it has proposed, and only what
 //	    a quorum of participants has; observers never count.
-//	Z8  On every link proposals leave in zxid order without a hole.
+//	Z8  On every link proposals leave in zxid order without a gap.
 //	Z9  No election begins while the disk still works for the last role
 //	    (ZOOKEEPER-4712): Look comes after the last completion.
 //	Z10 A leader whose disk is full leads only while no quorum without it
@@ -90,7 +90,7 @@ const (
 )
 
 // Stored is what recovery found on disk. The tree has all of it, and recovery
-// has seen to it that the log has no hole (Z4).
+// has seen to it that the log has no gap (Z4).
 type Stored struct {
 	Accepted, Current uint32
 	Last              zk.Zxid  // of the log, or of the snapshot if that is newer
@@ -115,9 +115,9 @@ type Peer struct {
 	durable           zk.Zxid // the log is on disk up to here
 	delivered         zk.Zxid // the tree has everything up to here
 	unsynced          bool    // appended without a sync
-	promised          uint32  // highest epoch that a participant was heard to have accepted
+	promised          uint32  // highest epoch that a participant was received to have accepted
 	needSnapshot      bool    // the log could not be cut: the whole state must come
-	full              bool    // the disk has no room for records
+	full              bool    // the disk has no space for records
 
 	ticket Ticket
 	disk   []operation
@@ -151,7 +151,7 @@ func New(opts Options, config Config, stored Stored) *Peer {
 		invariant.Check(stored.Recent[n-1].Zxid == stored.Last, "zab: the recent records do not end the log (Z4)")
 	}
 	for i := 1; i < len(stored.Recent); i++ {
-		invariant.Check(follows(stored.Recent[i-1].Zxid, stored.Recent[i].Zxid), "zab: the log has a hole (Z4)")
+		invariant.Check(follows(stored.Recent[i-1].Zxid, stored.Recent[i].Zxid), "zab: the log has a gap (Z4)")
 	}
 	if opts.Solo {
 		p.serveAlone()
@@ -162,7 +162,7 @@ func New(opts Options, config Config, stored Stored) *Peer {
 
 // Step takes what has happened and returns what to do. The slice is valid until
 // the next step. Time must not go back. It is looked at before the events: what
-// a process hears when it wakes from a suspension is too late to save a role
+// a process receives when it wakes from a suspension is too late to save a role
 // that has run out.
 func (p *Peer) Step(batch []Event, nowMs int64) []Effect {
 	invariant.Check(nowMs >= p.nowMs, "zab: time runs backwards")
@@ -202,7 +202,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventSync:        (*Peer).onSync,
 	EventConfig:      (*Peer).onConfig,
 	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
-	EventRoom:        (*Peer).onRoom,
+	EventSpace:       (*Peer).onSpace,
 	EventDiverged:    (*Peer).onDiverged,
 }
 
@@ -237,7 +237,7 @@ func (p *Peer) Delivered() zk.Zxid { return p.delivered }
 // follower may have delivered more: a quorum has it.
 func (p *Peer) Durable() zk.Zxid { return p.durable }
 
-// Quiet says whether an election may begin.
+// Quiet reports whether an election may begin.
 func (p *Peer) Quiet() bool { return p.state == Looking && len(p.disk) == 0 && !p.ended }
 
 func (p *Peer) emit(e Effect) { p.effects = append(p.effects, e) }
@@ -288,7 +288,7 @@ func (p *Peer) onLinkDown(e *Event) {
 // are not ours any more are dropped.
 func (p *Peer) onReceive(e *Event) {
 	if e.Message.Kind >= kinds {
-		return // as ZooKeeper: unknown packets are passed over
+		return // as ZooKeeper: unknown packets are ignored
 	}
 	if p.lead != nil {
 		if l := p.lead.byID[e.Link]; l != nil {
@@ -354,7 +354,7 @@ func (p *Peer) tick() {
 	}
 }
 
-// leave ends a role. Clients and links are cut off at once; the next election
+// leave ends a role. Clients and links are disconnected at once; the next election
 // waits until the log is quiet, so that nothing of this role lands in it later
 // (Z9, ZOOKEEPER-4712) and the vote counts what was logged (ZOOKEEPER-2845).
 // With reload the tree and the log do not agree any more: the server must be

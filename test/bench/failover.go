@@ -184,7 +184,7 @@ func (f *failover) text() string {
 	return b.String()
 }
 
-// goal says whether Conclave is as quick as it should be.
+// goal reports whether Conclave is as quick as it should be.
 func (f *failover) goal(k servers.Kind, way string, median time.Duration) string {
 	if k != servers.Conclave() {
 		return ""

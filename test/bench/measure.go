@@ -55,9 +55,9 @@ func partNames(size int) []string {
 // loadZnodes is how many znodes are read and set.
 const loadZnodes = 10_000
 
-// settle is how long a server is left alone before its memory is read: a
+// quietFor is how long a server is left alone before its memory is read: a
 // snapshot may be on its way.
-const settle = 5 * time.Second
+const quietFor = 5 * time.Second
 
 // measured is one repetition: figures by "part figure".
 type measured map[string]float64
@@ -213,7 +213,7 @@ func (p *plan) tree(ctx context.Context, s *servers.Server, m measured) error {
 		return err
 	}
 	select {
-	case <-time.After(settle):
+	case <-time.After(quietFor):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

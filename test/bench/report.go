@@ -148,7 +148,7 @@ func ratio(value, first float64) string {
 	return fmt.Sprintf("%.2f", value/first)
 }
 
-// goal says whether a ratio is as it should be.
+// goal reports whether a ratio is as it should be.
 func (r *report) goal(figure string, value, first float64) string {
 	all := goals
 	if r.size > 1 {

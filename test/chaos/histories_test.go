@@ -18,7 +18,7 @@ import (
 
 // histories compares the logs of all servers with each other and with what the
 // clients were told. An epoch has one leader, so even a transaction that was
-// never committed is the only one of its zxid. Conclave's log begins anew behind
+// never committed is the only one of its zxid. Conclave's log begins again behind
 // a state that the server was sent; from there on it has everything.
 func (s *storm) histories() {
 	seed := maphash.MakeSeed()
@@ -72,8 +72,7 @@ func describe(payload []byte) string {
 
 // eachRecord reads a server's log. Damage is a breach: what a kill or a full disk
 // leaves behind is at the end of the newest file, and no damage. Apache's server
-// leaves some in the middle after a full disk; the rest of that file is passed
-// over.
+// leaves some in the middle after a full disk; the rest of that file is ignored.
 func (s *storm) eachRecord(m *servers.Member, f func(*txnlog.Record)) {
 	s.t.Helper()
 	dir := filepath.Join(m.DataDir(), "version-2")

@@ -26,7 +26,7 @@ const (
 
 // reconfig gives some servers other roles.
 func (s *storm) reconfig() (string, func() error) {
-	if !s.roles.settled() {
+	if !s.roles.decided() {
 		return "", nil
 	}
 	plans := s.draw()
@@ -41,7 +41,7 @@ func (s *storm) reconfig() (string, func() error) {
 // reconfigKillLeader kills the leader right behind the request for a change:
 // before it is proposed, while it is on its way, or just committed.
 func (s *storm) reconfigKillLeader() (string, func() error) {
-	if !s.roles.settled() {
+	if !s.roles.decided() {
 		return "", nil
 	}
 	m := s.leader()

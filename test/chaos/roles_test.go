@@ -71,7 +71,7 @@ func newRoles(e *servers.Ensemble) *roles {
 	return r
 }
 
-func (r *roles) settled() bool {
+func (r *roles) decided() bool {
 	select {
 	case <-r.underWay:
 		return true

@@ -59,7 +59,7 @@ func (p proof) needs() []string {
 	return needs
 }
 
-// slow says whether all stores of the proof take long to build.
+// slow reports whether all stores of the proof take long to build.
 func (p proof) slow() bool {
 	return len(p.stores) > 0 && !slices.ContainsFunc(p.stores, func(name string) bool { return !stores.Slow(name) })
 }

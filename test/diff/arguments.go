@@ -171,7 +171,7 @@ func (g *generator) acl() aclList {
 	return pick(g, badACLs)
 }
 
-// hasNull tells whether a scheme or an id is null.
+// hasNull reports whether a scheme or an id is null.
 func (l aclList) hasNull() bool {
 	return slices.ContainsFunc(l, func(a acl) bool { return a.scheme.null || a.id.null })
 }

@@ -39,7 +39,7 @@ func TestScriptsReachEveryOperationAndKindOfStep(t *testing.T) {
 			t.Errorf("no %s in ten scripts", op)
 		}
 	}
-	for kind := stepConnect; kind < stepSettle; kind++ {
+	for kind := stepConnect; kind < stepQuiesce; kind++ {
 		if !kinds[kind] {
 			t.Errorf("no step of kind %d in ten scripts", kind)
 		}

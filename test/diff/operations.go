@@ -103,7 +103,7 @@ func (g *generator) flags(op zk.Op) (int32, int64) {
 	return pick(g, []int32{0, 0, 0, 1, 1, 2, 3}), 0
 }
 
-// underQuota tells whether a change of path may be checked against a quota.
+// underQuota reports whether a change of path may be checked against a quota.
 // Apache checks what is applied, not what is on its way, so that a pipelined
 // change races with those before it.
 func underQuota(path string) bool {

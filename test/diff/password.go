@@ -10,7 +10,7 @@ import (
 
 // passwordOf derives the password of a session as every ZooKeeper server does:
 // four outputs of the JDK's linear congruential generator, least significant
-// byte first. It is written here once more so that the test does not believe
+// byte first. It is written here again so that the test does not trust
 // the server's own copy.
 func passwordOf(id zk.SessionID) zk.Password {
 	const (

@@ -12,8 +12,8 @@ import (
 )
 
 // reapMs is how often the servers of the reaping script look for containers and
-// TTL znodes whose time has come: shorter than settledAfter, and longer than a
-// disk takes, since what is on its way to the disk is deleted once more.
+// TTL znodes whose time has come: shorter than quietAfter, and longer than a
+// disk takes, since what is on its way to the disk is deleted again.
 const reapMs = 500
 
 // reaping is a script in which containers and TTL znodes go, one at a time and
@@ -33,7 +33,7 @@ func reaping() *script {
 		// What happened is read behind the events of it.
 		look := request(pathStep(zk.OpGetChildren2, "/", []byte{0}), 0)
 		look.conn = 1
-		s.steps = append(s.steps, step{kind: stepSettle}, look)
+		s.steps = append(s.steps, step{kind: stepQuiesce}, look)
 	}
 	version := u32(-1)
 	do(createStep(zk.OpCreateContainer, "/used", nil, openACL, 4, 0),

@@ -26,8 +26,8 @@ const (
 	// closeWithin is how long a server may take to close a connection.
 	closeWithin = 3 * time.Second
 
-	// settledAfter is how long the zxid must stand still to be settled.
-	settledAfter = 1500 * time.Millisecond
+	// quietAfter is how long the zxid must stall to be quiet.
+	quietAfter = 1500 * time.Millisecond
 )
 
 // A transcript is what one server answered: the lines of each step, by the
@@ -127,8 +127,8 @@ func (r *run) step(at int) {
 		r.bytes(at, s)
 	case stepExpire:
 		r.expire(at, s)
-	case stepSettle:
-		r.settle(at)
+	case stepQuiesce:
+		r.quiesce(at)
 	}
 }
 
@@ -410,7 +410,7 @@ func (r *run) ping(at int) (zk.Zxid, bool) {
 }
 
 // expire lets a new session expire: it has the shortest timeout there is, creates an
-// ephemeral, and is not heard of again. One zxid closes it.
+// ephemeral, and is silent again. One zxid closes it.
 func (r *run) expire(at int, s *step) {
 	r.connect(at, &step{conn: s.conn, timeoutMs: 1}, at, fmt.Sprintf("s%d", at))
 	if r.conns[s.conn] == nil {
@@ -443,19 +443,19 @@ func (r *run) expire(at int, s *step) {
 	}
 }
 
-// settle waits until the zxid has stood still for a while.
-func (r *run) settle(at int) {
+// quiesce waits until the zxid has stalled for a while.
+func (r *run) quiesce(at int) {
 	last, ok := r.ping(at)
 	since := time.Now()
 	deadline := since.Add(replyWithin)
-	for ok && time.Since(since) < settledAfter && time.Now().Before(deadline) {
+	for ok && time.Since(since) < quietAfter && time.Now().Before(deadline) {
 		time.Sleep(20 * time.Millisecond) // the clock that runs is the server's
 		var now zk.Zxid
 		if now, ok = r.ping(at); now != last {
 			last, since = now, time.Now()
 		}
 	}
-	r.say(at, "settled: zxid=%d", last)
+	r.say(at, "quiescent: zxid=%d", last)
 }
 
 // finish drains every connection and asks the four-letter words.

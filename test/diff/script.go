@@ -19,7 +19,7 @@ const (
 	stepRequest                 // one request
 	stepBytes                   // raw bytes, then wait for a reply or the end
 	stepExpire                  // let a new session with an ephemeral expire
-	stepSettle                  // wait until the server changes nothing any more
+	stepQuiesce                 // wait until the server changes nothing any more
 )
 
 // resumeMode is how a session is taken up again.
@@ -79,8 +79,8 @@ func (s *step) String() string {
 		return fmt.Sprintf("c%d bytes %s", s.conn, s.text)
 	case stepExpire:
 		return fmt.Sprintf("c%d %s, and expire by %s", s.conn, s.text, [...]string{"disconnecting", "silence"}[s.mode])
-	case stepSettle:
-		return "settle"
+	case stepQuiesce:
+		return "quiesce"
 	}
 	return "?"
 }

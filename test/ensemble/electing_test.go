@@ -52,7 +52,7 @@ func startElecting(t *testing.T, addrs string) *electing {
 	return e
 }
 
-// lead leads for a while, or until the very end of what it may believe.
+// lead leads for a while, or until the very end of its lease.
 func (e *electing) lead(ctx context.Context, lead election.Leadership) error {
 	one := term{who: lead.ID(), token: lead.Token(), from: election.Now()}
 	select {

@@ -20,7 +20,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// behind are who is brought up by whom: the first two servers have the leader's
+// behind are who is synchronized by whom: the first two servers have the leader's
 // kind, the third joins.
 var behind = []struct{ leader, learner string }{
 	{"J9", "G"}, {"J8", "G"}, {"G", "J9"}, {"G", "J8"},
@@ -73,7 +73,7 @@ func (s *scene) fill(transactions int) {
 	}
 }
 
-// join starts a server under load and checks how it was brought up.
+// join starts a server under load and checks how it was synchronized.
 func (s *scene) join(learner *servers.Member, how string) {
 	s.t.Helper()
 	leader := s.leader()
@@ -81,7 +81,7 @@ func (s *scene) join(learner *servers.Member, how string) {
 	must(s.t, learner.Start(s.t.Context()))
 	s.awaitServing(learner)
 	if got := synchronization(tailFrom(learner, before), tailFrom(leader, leaderBefore)); got != how {
-		s.t.Errorf("server %d was brought up by %q, not by %s", learner.ID, got, how)
+		s.t.Errorf("server %d was synchronized by %q, not by %s", learner.ID, got, how)
 	}
 }
 
@@ -90,7 +90,7 @@ func tailFrom(m *servers.Member, offset int) string {
 	return log[min(offset, len(log)):]
 }
 
-// synchronization reads from the logs how a learner was brought up. At least
+// synchronization reads from the logs how a learner was synchronized. At least
 // one of the two is Apache's.
 func synchronization(learner, leader string) string {
 	for _, line := range []struct{ log, text, how string }{
@@ -173,7 +173,7 @@ func (s *scene) strand(leader *servers.Member, path string) {
 	c.Detach()
 }
 
-// logged tells whether a transaction log has the creation of a znode.
+// logged reports whether a transaction log has the creation of a znode.
 func logged(t *testing.T, dir, path string) bool {
 	t.Helper()
 	segments, err := txnlog.Segments(osfs.New(), dir)

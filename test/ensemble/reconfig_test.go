@@ -134,7 +134,7 @@ func (s *scene) reconfig(what string, change client.Change) {
 	s.t.Logf("%s: %d ms, longest gap of one client %d ms", what, took.Milliseconds(), s.load.GapSince(began).Milliseconds())
 }
 
-// agrees tells whether a configuration is what a change asked for.
+// agrees reports whether a configuration is what a change asked for.
 func agrees(config string, change client.Change) bool {
 	for _, line := range change.Joining {
 		if !strings.Contains(config, line[:strings.Index(line, "=")+1]) {

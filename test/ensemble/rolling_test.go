@@ -11,8 +11,9 @@ import (
 )
 
 // Every server is replaced by one of another kind, on its directory, and back,
-// while clients of Go and Java write and candidates elect. What that costs is compared with a rolling
-// restart of Apache's servers, measured in the same way just before.
+// while clients of Go and Java write and candidates elect. What that costs is
+// compared with a rolling restart of Apache's servers, measured in the same way
+// just before.
 func TestRollingReplacement(t *testing.T) {
 	java := []string{"J9", "J8", "J9"}
 	var allowed int64
@@ -82,6 +83,6 @@ func (s *scene) finishRolling() {
 	s.check()
 	s.t.Logf("%d sessions lost, %d leaderships of candidates", s.lost(), terms)
 	if terms < 10 {
-		s.t.Errorf("%d leaderships: the elections stood still", terms)
+		s.t.Errorf("%d leaderships: the elections stalled", terms)
 	}
 }

@@ -20,7 +20,7 @@ type event struct {
 
 // hunt runs the test of a proof.
 func (p *proof) hunt() ([]mutant, error) {
-	args := append([]string{"test", "-json", "-count=1", "-timeout=60m", "-run=^" + p.test + "$", p.room}, p.flags...)
+	args := append([]string{"test", "-json", "-count=1", "-timeout=60m", "-run=^" + p.test + "$", p.pkg}, p.flags...)
 	c := exec.Command("go", args...)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()

@@ -4,7 +4,7 @@
 //	go run ./test/mutants                 # all; "N of N mutants found"
 //	go run ./test/mutants -only model     # those of one proof
 //	go run ./test/mutants -write          # and makes the tables of docs/proofs.md, or
-//	                                      # with -only, the rows of that proof anew
+//	                                      # with -only, the rows of that proof again
 //
 // A proof is a test whose subtests are mutants: a subtest that passes has found its
 // one. What the mutant does, the subtest tells as its attribute "what"; by what it
@@ -22,7 +22,7 @@ import (
 type proof struct {
 	name    string // in the tables
 	what    string // it is
-	room    string
+	pkg     string
 	test    string
 	flags   []string
 	command string // that people may type instead

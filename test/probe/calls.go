@@ -237,7 +237,7 @@ func MultiError(body []byte) error {
 		case op != -1:
 			return nil // results of a multi that succeeded: the first one says so
 		}
-		d.int32() // the code once more, as the body of an error result
+		d.int32() // the code again, as the body of an error result
 		if code != 0 && code != -2 {
 			return code
 		}

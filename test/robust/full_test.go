@@ -67,7 +67,7 @@ func await(t *testing.T, what string, within time.Duration, ok func() bool) {
 }
 
 // write keeps writing until the condition holds: a log only finds out that its
-// disk is full when it needs room.
+// disk is full when it needs space.
 func write(t *testing.T, c *client.Client, within time.Duration, until func() bool) {
 	t.Helper()
 	data := make([]byte, 16<<10)
@@ -81,7 +81,7 @@ func write(t *testing.T, c *client.Client, within time.Duration, until func() bo
 }
 
 // The disk of the leader of three is filled to the last byte: another leads, and
-// the ephemeral of a client that dies goes in time. Then there is room again: the
+// the ephemeral of a client that dies goes in time. Then there is space again: the
 // server follows by itself, with all that was written.
 func TestLeaderWithAFullDiskGivesUpItsRole(t *testing.T) {
 	e := fullEnsemble(t)
@@ -102,7 +102,7 @@ func TestLeaderWithAFullDiskGivesUpItsRole(t *testing.T) {
 	t.Logf("another leads %v after the disk was full", time.Since(began).Round(time.Millisecond))
 
 	must(t, dying.WaitConnected(t.Context()))
-	_, _, err = dying.Get(t.Context(), "/lock") // its session has come along, and its last sign of life is now
+	_, _, err = dying.Get(t.Context(), "/lock") // its session has come along, and its last heartbeat is now
 	must(t, err)
 	dying.Detach()
 	died := time.Now()
@@ -119,12 +119,12 @@ func TestLeaderWithAFullDiskGivesUpItsRole(t *testing.T) {
 	must(t, first.AwaitMode(t.Context(), "follower"))
 	_, err = e.AwaitEqual(t.Context())
 	must(t, err)
-	t.Logf("with room it follows, and has all, after %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("with space it follows, and has all, after %v", time.Since(began).Round(time.Millisecond))
 	checkRunning(t, e)
 }
 
 // Followers whose disks are full serve on for longer than syncLimit: their leader
-// waits for their acks. What is written waits for room, and is not lost.
+// waits for their acks. What is written waits for space, and is not lost.
 func TestFollowersWithFullDisksServeOn(t *testing.T) {
 	e := fullEnsemble(t)
 	leader, err := e.AwaitLeader(t.Context())

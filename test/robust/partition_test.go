@@ -84,7 +84,7 @@ func TestVotesComeThroughSoonAfterASilentPartition(t *testing.T) {
 	}
 }
 
-// beParticipant sends a vote each second, and says what it hears, until it is killed.
+// beParticipant sends a vote each second, and says what it receives, until it is killed.
 func beParticipant(t *testing.T, name string) {
 	id, other := quorum.ID(1), quorum.ID(2)
 	if name == "2" {

@@ -27,7 +27,7 @@ func kind(t *testing.T) servers.Kind {
 	return servers.Conclave()
 }
 
-// promises says whether the kind has promised the limits on memory.
+// promises reports whether the kind has promised the limits on memory.
 func promises(k servers.Kind) bool { return k == servers.Conclave() }
 
 // start starts the server under torment; the test's end ends it.

@@ -20,7 +20,7 @@ const (
 func watched(i int) string { return fmt.Sprintf("/watched/%05d", i) }
 
 // A million watches: each of a hundred connections watches all of ten thousand
-// znodes. Then all change, and each connection must hear of each exactly once.
+// znodes. Then all change, and each connection must learn of each exactly once.
 func TestAMillionWatchesFireAndNoneIsLost(t *testing.T) {
 	s := start(t)
 	c := dial(t, s)

@@ -92,7 +92,7 @@ func TestWhereTheConfigurationChangesTheServersKeepIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := configOf(t, m); text != "changed" {
-		t.Errorf("written anew:\n%s", text)
+		t.Errorf("written again:\n%s", text)
 	}
 	if _, err := NewEnsemble(t.Context(), EnsembleOptions{Proxied: true, Reconfig: true}); err == nil {
 		t.Error("proxied, and changing its configuration")

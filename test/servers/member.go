@@ -182,7 +182,7 @@ func (m *Member) Server() *Server {
 	return m.server
 }
 
-// Running tells whether the member was started and not ended here. A process
+// Running reports whether the member was started and not ended here. A process
 // that has ended by itself counts as running: see Server.Ended.
 func (m *Member) Running() bool { return m.Server() != nil }
 

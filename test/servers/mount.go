@@ -16,7 +16,7 @@ import (
 // insideVariable is set in the process that has mounts of its own.
 const insideVariable = "CONCLAVE_TEST_OWN_MOUNTS"
 
-// OwnMounts runs this program once more, where it may mount file systems that
+// OwnMounts runs this program again, where it may mount file systems that
 // nobody else sees and that go with it, and ends with its exit code; there it
 // returns. Call it in TestMain, behind Supervised. It takes root, or user
 // namespaces.
@@ -72,7 +72,7 @@ func UnmountDisk(dir string) error { return syscall.Unmount(dir, 0) }
 
 const ballastName = "ballast"
 
-// FillDisk takes all room that a disk still has, to the last byte.
+// FillDisk takes all space that a disk still has, to the last byte.
 func FillDisk(dir string) error {
 	f, err := os.Create(filepath.Join(dir, ballastName))
 	if err != nil {
@@ -93,5 +93,5 @@ func FillDisk(dir string) error {
 	return nil
 }
 
-// EmptyDisk gives the room back that FillDisk took.
+// EmptyDisk gives the space back that FillDisk took.
 func EmptyDisk(dir string) error { return os.Remove(filepath.Join(dir, ballastName)) }

@@ -162,7 +162,7 @@ func (s *Server) run(args []string) error {
 	return ready(err)
 }
 
-// openLog begins the log anew, or goes on with one that was asked for.
+// openLog begins the log again, or goes on with one that was asked for.
 func (s *Server) openLog() (*os.File, error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	if s.options.LogFile != "" {
@@ -271,7 +271,7 @@ func (s *Server) Pause() {
 
 const pauseWithin = 5 * time.Second
 
-// stopped says whether no thread of the process runs any more.
+// stopped reports whether no thread of the process runs any more.
 func (s *Server) stopped() bool {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.command.Process.Pid))
 	for _, task := range tasks {

@@ -40,7 +40,7 @@ type Options struct {
 	ConfigFile string
 
 	// LogFile gets standard output and error, behind what is in it. Empty: a
-	// file of the scratch directory, anew at each start.
+	// file of the scratch directory, again at each start.
 	LogFile string
 
 	// Properties are process properties that cannot be written in Apache's

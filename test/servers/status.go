@@ -14,7 +14,7 @@ type Status struct {
 	Zxid int64  // of the last transaction applied
 }
 
-// Leads tells whether the server is a leader.
+// Leads reports whether the server is a leader.
 func (s Status) Leads() bool { return s.Mode == "leader" }
 
 // ask reads a server's status. A server that does not serve is an error.

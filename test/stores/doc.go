@@ -11,7 +11,7 @@
 //
 //	R1  What was built is kept in the cache directory, under the store's name,
 //	    its version and a sum of its module: the second start costs nothing,
-//	    and a change of the recipe's module builds anew.
+//	    and a change of the recipe's module builds again.
 //	R2  Two processes that want the same store build it once.
 //	R3  A server ends with the test process, even if that is killed, and is
 //	    only ever signalled by its own pid.

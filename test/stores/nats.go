@@ -39,7 +39,7 @@ func startNATS(ctx context.Context, cache, dir string) (*Server, error) {
 }
 
 // startNATSCluster runs three; Addr is the first one's. The cluster answers
-// when each server has heard of the leader of JetStream.
+// when each server has learned of the leader of JetStream.
 func startNATSCluster(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(3 * natsServers)
 	if err != nil {

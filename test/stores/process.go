@@ -28,7 +28,7 @@ type process struct {
 	args, environment []string
 	// user, if not nil, is who runs it, where we are root and it refuses to be.
 	user *syscall.Credential
-	// answers says whether the store can be used now; it is asked until it
+	// answers reports whether the store can be used now; it is asked until it
 	// returns nil.
 	answers func(context.Context) error
 

@@ -89,7 +89,7 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(recipes()))
 }
 
-// Slow says whether building that store takes more than two minutes.
+// Slow reports whether building that store takes more than two minutes.
 func Slow(name string) bool { return recipes()[name].slow }
 
 // Version returns what is built, empty for a store that is not known.
@@ -119,7 +119,7 @@ func ready(ctx context.Context, name string) (string, error) {
 	return cache, nil
 }
 
-// buildOnce builds under a lock that other processes heed (R2).
+// buildOnce builds under a lock that other processes honour (R2).
 func (r recipe) buildOnce(ctx context.Context, cache string) error {
 	if r.build == nil {
 		return nil

@@ -101,7 +101,7 @@ func TestStoreIsBuiltOnceUnlessItFails(t *testing.T) {
 	}
 	r.fresh = true
 	if err := r.buildOnce(t.Context(), cache); err != nil || calls != 3 {
-		t.Errorf("what is always built anew was built %d times, %v", calls, err)
+		t.Errorf("what is always built again was built %d times, %v", calls, err)
 	}
 }
 

@@ -58,7 +58,7 @@ func (k *contest) note(op check.Operation) {
 	k.history = append(k.history, op)
 }
 
-// Contended tells whether the answers that the contenders got have one order
+// Contended reports whether the answers that the contenders got have one order
 // that explains them all.
 func (l *Load) Contended() error {
 	l.contest.mu.Lock()

@@ -47,7 +47,7 @@ type Options struct {
 	CallTimeout time.Duration
 
 	// StaleAllowed says that a read after a sync may be stale, as Apache's sync
-	// allows when the leader is cut off: it is counted, and no breach.
+	// allows when the leader is partitioned: it is counted, and no breach.
 	StaleAllowed bool
 
 	// Prefix is the znode below Root for this load; default "a". Loads at the
@@ -262,7 +262,7 @@ func (l *Load) Avoid(ctx context.Context, addr string) error {
 	defer poll.Stop()
 	for _, w := range l.writers {
 		c := w.session()
-		// A client may by chance move when its list grows: then once more.
+		// A client may by chance move when its list grows: then again.
 		for c.Server() == addr || c.State() != client.Connected {
 			if err := c.SetServers(others); err != nil {
 				return fmt.Errorf("workload: avoid %s: %w", addr, err)

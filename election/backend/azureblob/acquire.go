@@ -31,7 +31,7 @@ type candidate struct {
 	lease   time.Duration
 
 	answered election.Instant // when the service has answered last
-	beaten   election.Instant // when this candidate's beat was written last
+	beaten   election.Instant // when this candidate's heartbeat was written last
 	next     mark
 	warmth   warmth
 	warmed   chan error       // the outcome of Warm
@@ -49,7 +49,7 @@ const (
 	failed
 )
 
-// Acquire waits in line until it is this claim's turn and the lease is free,
+// Acquire waits until it is this claim's turn and the lease is free,
 // then stores the next token.
 func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -91,11 +91,11 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, error) {
 			return grant, err
 		}
 	}
-	c.hearNomination(work, l, mine)
+	c.onNomination(work, l, mine)
 	return election.Grant{}, c.stand(ctx, l, etag, alive, mine)
 }
 
-// hopeless says whether the candidate has to leave the line: a service that
+// hopeless reports whether the candidate has to leave the line: a service that
 // does not answer is asked again for the time of a lease.
 func (c *candidate) hopeless(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, election.ErrPermanent) ||
@@ -106,7 +106,7 @@ func (c *candidate) hopeless(ctx context.Context, err error) bool {
 // it.
 func (c *candidate) try(ctx context.Context) (election.Grant, error) {
 	lock := c.backend.lock(c.claim.Election)
-	work, cancel := lingering(ctx)
+	work, cancel := remaining(ctx)
 	defer cancel()
 	c.unsure = true // until it is known what has become of it
 	sent := election.Now()
@@ -170,14 +170,14 @@ func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, 
 	now := election.Now()
 	switch {
 	case mine && l.Next.State == record.StateNominated && c.warmth == warm:
-		l = l.beatAs(c.claim, record.StateReady)
+		l = l.heartbeatAs(c.claim, record.StateReady)
 		c.hurry = now.Add(c.lease)
 	case mine && l.Next.State == record.StateNominated && c.warmth == failed:
-		l = l.beatAs(c.claim, record.StateCold)
+		l = l.heartbeatAs(c.claim, record.StateNotReady)
 	case mine && now >= c.beaten.Add(c.lease/3):
-		l = l.beatAs(c.claim, l.Next.State)
+		l = l.heartbeatAs(c.claim, l.Next.State)
 	case !mine && (!alive || l.yieldsTo(c.claim)):
-		l = l.beatAs(c.claim, "")
+		l = l.heartbeatAs(c.claim, "")
 	default:
 		return nil
 	}
@@ -189,13 +189,13 @@ func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, 
 		return err
 	}
 	c.beaten = now
-	if l.Next.State == record.StateCold {
-		c.warmth = notAsked // whoever nominates again asks again
+	if l.Next.State == record.StateNotReady {
+		c.warmth = notAsked // the one that nominates again asks again
 	}
 	return nil
 }
 
-// yieldsTo says whether the claim may take the place of a next in line that is
+// yieldsTo reports whether the claim may take the place of a successor that is
 // alive: the one that the holder wants, and else the higher priority, unless
 // the holder has made its choice.
 func (l line) yieldsTo(claim election.Claim) bool {
@@ -208,9 +208,9 @@ func (l line) yieldsTo(claim election.Claim) bool {
 	return claim.Priority > l.Next.Priority
 }
 
-// hearNomination begins to warm up when the line says so, and notes how that
+// onNomination begins to warm up when the line says so, and notes how that
 // went.
-func (c *candidate) hearNomination(work context.Context, l line, mine bool) {
+func (c *candidate) onNomination(work context.Context, l line, mine bool) {
 	select {
 	case err := <-c.warmed:
 		c.warmth = warm

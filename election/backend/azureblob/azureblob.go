@@ -3,10 +3,10 @@
 // In goes a client of a container, out comes an election.Backend. An election
 // is two block blobs:
 //
-//	NAME.lock   whoever holds its lease leads. Content: the last token, the
+//	NAME.lock   the one that holds its lease leads. Content: the last token, the
 //	            holder and the history, as JSON; the token is in the metadata
 //	            too. Only the holder of the lease can write it.
-//	NAME.line   who is next in line, and what an operator has asked. Everybody
+//	NAME.line   who is the successor, and what an operator has asked. Everybody
 //	            writes it, on the condition that its ETag is the one read.
 //
 // What always holds:
@@ -25,7 +25,7 @@
 //	    candidate for ever. Who calls tries again while it makes sense.
 //	A5  Handing over to a chosen candidate changes the id of the lease to that
 //	    of its claim. There is no moment in which a third could acquire it.
-//	A6  The line has one place for the next in line, who shows by a beat that
+//	A6  The line has one place for the successor, who shows by a heartbeat that
 //	    it still waits. It alone tries to acquire, and who is preferred takes
 //	    the place from others; all others only read. With the place empty
 //	    everybody tries.
@@ -34,14 +34,14 @@
 // lease that is gone is refused (412), however late it comes, and one without
 // an id too while there is a lease. Everything else needs the token.
 //
-// The next in line tries with pauses of Options.Poll. A lease that was given
-// back is free at once, one whose holder is gone when it has run out. If the
-// next in line is gone too, others follow when its beat has stood still for its
-// lease. Break ends a lease in an operator's name: renewals fail from
-// then on, and others are kept out for what remains of the lease, so that the
-// holder has stopped before. To break it with a shorter period, as other tools
-// can, or to delete the blob takes that away: the next leader may begin while
-// the last one still believes, and only tokens tell them apart.
+// The successor tries with pauses of Options.Poll. A lease that was released is
+// free at once, one whose holder is gone when it has run out. If the successor is
+// gone too, others follow when its heartbeat has stalled for its lease. Break ends a
+// lease in an operator's name: renewals fail from then on, and others are kept
+// out for what remains of the lease, so that the holder has stopped before. To
+// break it with a shorter period, as other tools can, or to delete the blob takes
+// that away: the next leader may begin while the last one still leads, and
+// only tokens tell them apart.
 package azureblob
 
 import (
@@ -60,7 +60,7 @@ import (
 )
 
 // LeaseMin and LeaseMax are the shortest and the longest lease that the service
-// gives. A longer one that is wished for becomes LeaseMax.
+// gives. A longer one that is wanted for becomes LeaseMax.
 const (
 	LeaseMin = 15 * time.Second
 	LeaseMax = 60 * time.Second
@@ -74,7 +74,7 @@ type Options struct {
 	// Prefix is the folder of the elections in the container, without a slash
 	// at either end. Default PrefixDefault.
 	Prefix string
-	// Poll is the pause between two tries of whoever waits, and between two
+	// Poll is the pause between two tries of a waiter, and between two
 	// looks of an observer, give or take a tenth. Default a fifth of the lease:
 	// 3 to 12 s.
 	Poll time.Duration
@@ -106,7 +106,7 @@ type claimed struct {
 	// unknown: a write of the line was sent and not answered. It may still
 	// take effect, as long as the line has the ETag that it expects.
 	unknown bool
-	// next is when the next in line was seen to be alive.
+	// next is when the successor was seen to be alive.
 	next mark
 	// rival and request are what the line said last.
 	rival   string
@@ -141,7 +141,7 @@ func (b *Backend) Traits() election.Traits {
 			Token: "the lock's blob, and not less than the writer's wall clock in ms: grows over deletion and restore " +
 				"while the clocks of two writers differ by less than the time between their grants",
 			Renewal: "1 lease request and 1 read, four in a lease: with 60 s about $0.1 a month at $0.4 per million, with 15 s $0.6",
-			Waiting: "1 read per poll: about $0.1 to $0.4 a month. The next in line also asks for the lease with each poll and " +
+			Waiting: "1 read per poll: about $0.1 to $0.4 a month. The successor also asks for the lease with each poll and " +
 				"writes three times in a lease, at $5 per million: $0.9 to $3 a month",
 			Notice: "poll every fifth of the lease (3 s to 12 s), or Options.Poll",
 		}}
@@ -177,8 +177,8 @@ func (b *Backend) claimed(nonce string) *claimed {
 	return b.claims[nonce]
 }
 
-// leftLate notes that a release has failed. Whoever asked may ask again; if not,
-// the lease runs out, and then there is nothing left to give back.
+// leftLate notes that a release has failed. The one that asked may ask again; if not,
+// the lease runs out, and then there is nothing left to release.
 func (b *Backend) leftLate(c *claimed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

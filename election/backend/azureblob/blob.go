@@ -59,7 +59,7 @@ var (
 	// codesChanged: the blob is not as it was read.
 	codesChanged = []bloberror.Code{bloberror.ConditionNotMet, bloberror.BlobAlreadyExists,
 		bloberror.TargetConditionNotMet}
-	// codesFinal: no further attempt mends it.
+	// codesFinal: no further attempt repairs it.
 	codesFinal = []bloberror.Code{bloberror.ContainerNotFound, bloberror.AuthenticationFailed,
 		bloberror.AuthorizationFailure, bloberror.AuthorizationPermissionMismatch,
 		bloberror.InsufficientAccountPermissions, bloberror.AccountIsDisabled, bloberror.InvalidBlobType,
@@ -225,16 +225,16 @@ func (o object) breakLease(ctx context.Context) (time.Duration, error) {
 	return time.Duration(*out.LeaseTime) * time.Second, nil
 }
 
-// linger is how long a request may go on after its context has ended, so that
+// idleMax is how long a request may go on after its context has ended, so that
 // its answer is known: a request that nobody waits for could take the lease
 // after it was released.
-const linger = time.Second
+const idleMax = time.Second
 
-// lingering returns a context that ends a moment after the given one.
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+// remaining returns a context that ends a moment after the given one.
+func remaining(ctx context.Context) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(linger, func() { cancel(context.Cause(ctx)) })
+		time.AfterFunc(idleMax, func() { cancel(context.Cause(ctx)) })
 	})
 	return work, func() {
 		stop()

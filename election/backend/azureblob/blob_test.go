@@ -77,14 +77,14 @@ func aClaim() election.Claim {
 	return election.Claim{Election: "e", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: LeaseMin}
 }
 
-// known makes the backend believe that the claim was granted.
+// known has the backend assume that the claim was granted.
 func known(b *Backend, claim election.Claim) election.Grant {
 	b.claims[claim.Nonce] = &claimed{stop: func() {}}
 	return election.Grant{Claim: claim, Token: 1, Lease: LeaseMin}
 }
 
-// TestRenewalIsSentOnceAndBelievesOnlyAClearNo (A4).
-func TestRenewalIsSentOnceAndBelievesOnlyAClearNo(t *testing.T) {
+// TestRenewalIsSentOnceAndOnlyAClearNoEndsIt (A4).
+func TestRenewalIsSentOnceAndOnlyAClearNoEndsIt(t *testing.T) {
 	for _, test := range []struct {
 		status int
 		code   string
@@ -206,7 +206,7 @@ func TestCandidateGivesUpAtOnceWhenNoTryCanHelp(t *testing.T) {
 }
 
 // TestLateWriteOfAnEarlierTryIsUsed: the token that it stored is as good, though
-// somebody else stands first in line by then.
+// somebody else stands first in the queue by then.
 func TestLateWriteOfAnEarlierTryIsUsed(t *testing.T) {
 	claim := aClaim()
 	stored := ""
@@ -261,7 +261,7 @@ func TestCandidateTriesOnWhileTheServiceIsBusy(t *testing.T) {
 // TestRequestMayEndAfterItsContext: for a moment, so that its answer is known.
 func TestRequestMayEndAfterItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	work, done := lingering(ctx)
+	work, done := remaining(ctx)
 	defer done()
 	cancel()
 	if work.Err() != nil {
@@ -269,7 +269,7 @@ func TestRequestMayEndAfterItsContext(t *testing.T) {
 	}
 	select {
 	case <-work.Done():
-	case <-time.After(20 * linger):
+	case <-time.After(20 * idleMax):
 		t.Error("it does not end")
 	}
 }

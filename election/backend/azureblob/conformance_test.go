@@ -266,13 +266,13 @@ func testBreakStopsTheHolderAndWaitsForTheLease(t *testing.T, url string) {
 }
 
 // testThirdDoesNotGetBetween (A5): while the election goes over to the chosen
-// one, a stranger who does not stand in line tries as fast as it can.
+// one, a stranger who does not wait tries as fast as it can.
 func testThirdDoesNotGetBetween(t *testing.T, url string) {
 	backend := open(t, url+"&poll=300ms")
 	held := acquire(t, backend, claim("a"))
 	granted := make(chan election.Grant, 1)
 	go func() { granted <- acquire(t, backend, claim("chosen")) }()
-	awaitInLine(t, backend, "chosen")
+	awaitWaiting(t, backend, "chosen")
 	lock := operator(t, url).NewBlockBlobClient("elections/e.lock")
 	stranger, err := lease.NewBlobClient(lock, nil)
 	if err != nil {
@@ -302,14 +302,14 @@ func testThirdDoesNotGetBetween(t *testing.T, url string) {
 	}
 }
 
-func awaitInLine(t testing.TB, b election.Backend, id string) {
+func awaitWaiting(t testing.TB, b election.Backend, id string) {
 	t.Helper()
 	for view := range b.Observe(within(t), "e") {
 		if len(view.Candidates) == 1 && view.Candidates[0] == id {
 			return
 		}
 	}
-	t.Fatalf("%q is not in line", id)
+	t.Fatalf("%q does not wait", id)
 }
 
 func testBlobOfSomethingElseIsNotOverwritten(t *testing.T, url string) {

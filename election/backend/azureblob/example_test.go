@@ -16,7 +16,7 @@ import (
 // cancelled when the lease is lost: what the cloud pattern's
 // RunTaskWhenMutexAcquired does. Here the task also ends before the lease does
 // when the service cannot be reached, gets a token, and has ended before the
-// mutex is given back.
+// mutex is released.
 func Example_runTaskWhenMutexAcquired() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

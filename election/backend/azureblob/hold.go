@@ -59,7 +59,7 @@ func (b *Backend) lookAtLine(ctx context.Context, grant election.Grant, c *claim
 }
 
 // Release gives the lease back, to a candidate that was nominated and is ready
-// or to whoever comes first, and takes the claim out of the line.
+// or to the first to come, and takes the claim out of the line.
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	claim := grant.Claim
 	c := b.claimed(claim.Nonce)
@@ -137,11 +137,11 @@ func (b *Backend) readyNext(ctx context.Context, name string, c *claimed) string
 	return leaseID(l.Next.Nonce)
 }
 
-var errCold = errors.New("the candidate could not warm up")
+var errNotReady = errors.New("the candidate could not warm up")
 
 // Nominate names the candidate in the line, and waits until it has become the
-// next in line and said that it is ready. A candidate that does not show itself
-// within half a lease is not in line.
+// successor and said that it is ready. A candidate that does not show itself
+// within half a lease does not wait.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	name := grant.Claim.Election
 	c := b.claimed(grant.Claim.Nonce)
@@ -195,8 +195,8 @@ func (n *nomination) edit(l line) (line, bool, error) {
 	case record.StateReady:
 		n.ready = true
 		return l, false, nil
-	case record.StateCold:
-		return l, false, errCold
+	case record.StateNotReady:
+		return l, false, errNotReady
 	case record.StateNominated:
 		return l, false, nil
 	}

@@ -13,7 +13,7 @@ import (
 
 // line is what the line's blob holds. It orders and informs; the lease decides.
 type line struct {
-	// Next is the candidate next in line, nil for none: the one place for
+	// Next is the candidate successor, nil for none: the one place for
 	// those who wait, taken by the one of the highest priority.
 	Next *record.Next `json:"next,omitempty"`
 	// Wanted is the id of the candidate that the holder wants to be next.
@@ -67,7 +67,7 @@ func (b *Backend) writeLine(ctx context.Context, name string, l line, etag azcor
 	if err != nil {
 		return err
 	}
-	work, cancel := lingering(ctx)
+	work, cancel := remaining(ctx)
 	defer cancel()
 	err = b.line(name).write(work, data, etag, "", nil)
 	if c != nil && err != nil && !isCode(err, codesChanged...) {
@@ -95,32 +95,32 @@ func (b *Backend) leaveLine(ctx context.Context, name, nonce string, c *claimed)
 	})
 }
 
-// mark is a sign of life of a next in line and when it was seen first.
+// mark is a heartbeat of a successor and when it was seen first.
 type mark struct {
-	nonce string
-	beat  uint64
-	since election.Instant
+	nonce     string
+	heartbeat uint64
+	since     election.Instant
 }
 
-// alive says whether the next in line has shown itself within its lease, on
+// alive reports whether the successor has shown itself within its lease, on
 // this machine's clock.
 func (m *mark) alive(next *record.Next, now election.Instant) bool {
 	if next == nil {
 		return false
 	}
-	if m.nonce != next.Nonce || m.beat != next.Beat {
-		*m = mark{next.Nonce, next.Beat, now}
+	if m.nonce != next.Nonce || m.heartbeat != next.Heartbeat {
+		*m = mark{next.Nonce, next.Heartbeat, now}
 	}
 	return now < m.since.Add(time.Duration(next.LeaseMs)*time.Millisecond)
 }
 
-// beatAs returns the claim as the next in line, in the given state, with a beat
+// heartbeatAs returns the claim as the successor, in the given state, with a heartbeat
 // that differs from the one before.
-func (l line) beatAs(claim election.Claim, state string) line {
+func (l line) heartbeatAs(claim election.Claim, state string) line {
 	next := record.Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority,
-		LeaseMs: leaseOf(claim).Milliseconds(), Beat: 1, State: state}
+		LeaseMs: leaseOf(claim).Milliseconds(), Heartbeat: 1, State: state}
 	if l.Next != nil {
-		next.Beat = l.Next.Beat + 1
+		next.Heartbeat = l.Next.Heartbeat + 1
 	}
 	l.Next = &next
 	return l

@@ -13,15 +13,15 @@ import (
 )
 
 func TestLeaseIsOneThatTheServiceGives(t *testing.T) {
-	for _, test := range []struct{ wished, want time.Duration }{
+	for _, test := range []struct{ wanted, want time.Duration }{
 		{time.Second, LeaseMin},
 		{LeaseMin, LeaseMin},
 		{17900 * time.Millisecond, 17 * time.Second},
 		{LeaseMax, LeaseMax},
 		{time.Hour, LeaseMax},
 	} {
-		if got := leaseOf(election.Claim{Lease: test.wished}); got != test.want {
-			t.Errorf("%v: %v", test.wished, got)
+		if got := leaseOf(election.Claim{Lease: test.wanted}); got != test.want {
+			t.Errorf("%v: %v", test.wanted, got)
 		}
 	}
 }
@@ -102,18 +102,18 @@ func TestPlaceInLineGoesToTheHigherPriorityUnlessTheHolderHasChosen(t *testing.T
 	}
 }
 
-func TestNextInLineIsAliveAsLongAsItsBeatChanges(t *testing.T) {
+func TestSuccessorIsAliveAsLongAsItsHeartbeatChanges(t *testing.T) {
 	var m mark
-	next := record.Next{Nonce: "n", Beat: 1, LeaseMs: 1000}
+	next := record.Next{Nonce: "n", Heartbeat: 1, LeaseMs: 1000}
 	at := func(s int) election.Instant { return election.Instant(0).Add(time.Duration(s) * time.Second / 2) }
 	for _, step := range []struct {
-		beat uint64
-		at   int
-		want bool
+		heartbeat uint64
+		at        int
+		want      bool
 	}{{1, 0, true}, {1, 1, true}, {1, 2, false}, {2, 3, true}, {2, 4, true}, {2, 5, false}} {
-		next.Beat = step.beat
+		next.Heartbeat = step.heartbeat
 		if got := m.alive(&next, at(step.at)); got != step.want {
-			t.Errorf("beat %d at %d: %v", step.beat, step.at, got)
+			t.Errorf("heartbeat %d at %d: %v", step.heartbeat, step.at, got)
 		}
 	}
 	if m.alive(nil, at(0)) {

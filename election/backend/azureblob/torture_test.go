@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 )
 
-// TestNoTwoLeadUnderTorture: the service stands still, ways to it are cut and
+// TestNoTwoLeadUnderTorture: the service stalls, ways to it are cut and
 // slow, leases are broken. The emulator is not killed: it would forget leases,
 // which the service does not.
 func TestNoTwoLeadUnderTorture(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/consul"
 )
 
-// One leader among all processes that run this, and among whoever runs
+// One leader among all processes that run this, and among those that run
 // "consul lock billing/nightly COMMAND".
 func Example() {
 	client, err := api.NewClient(api.DefaultConfig())

@@ -83,7 +83,7 @@ func link(t testing.TB, url string) (string, overlap.Link) {
 	return strings.Replace(url, server(url).Addr, link.Addr, 1), link
 }
 
-// TestTokensGrowThoughConsulLockDeletesTheKey: its LockIndex begins anew.
+// TestTokensGrowThoughConsulLockDeletesTheKey: its LockIndex begins again.
 func TestTokensGrowThoughConsulLockDeletesTheKey(t *testing.T) {
 	url := start(t)
 	b, client := open(t, url), operator(t, url)

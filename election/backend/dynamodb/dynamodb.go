@@ -24,8 +24,8 @@
 //	    for a holder that has died, and no renewal costs a read.
 //
 // Nothing may delete items: leave the table's own time to live switched off. If
-// somebody does, the election goes on with a greater token, but whoever led may
-// believe it for the rest of its lease beside the next. Global tables must be
+// somebody does, the election goes on with a greater token, but the one that led may
+// lead for the rest of its lease beside the next. Global tables must be
 // used in one Region by all candidates, unless they are of the strongly
 // consistent kind: the others merge what two Regions have written.
 //
@@ -56,7 +56,7 @@ type Options struct {
 	// Key is the name of its partition key, of type string; the table has no
 	// sort key. Default KeyDefault.
 	Key string
-	// Poll is the pause between two looks of whoever waits or observes. Each
+	// Poll is the pause between two looks of a waiter or observes. Each
 	// look is one consistent GetItem. Default a fifth of the leader's lease,
 	// from 100 ms to 5 s.
 	Poll time.Duration
@@ -94,7 +94,7 @@ func (s *store) Traits() election.Traits {
 		Renewal: "1 PutItem: a write unit per started KB of the item, 1 to 4 with its history; with a lease of 10 s about " +
 			"$0.7 to $2.6 a month at $0.63 per million units",
 		Waiting: "1 consistent GetItem per poll: a read unit per started 4 KB; with polls every 2 s about $0.2 a month at " +
-			"$0.13 per million units. The next in line also writes three times in a lease",
+			"$0.13 per million units. The successor also writes three times in a lease",
 		Notice: "poll every fifth of the lease (100 ms to 5 s), or Options.Poll",
 	}}
 }

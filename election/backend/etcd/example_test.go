@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/etcd"
 )
 
-// One leader among all processes that run this, and among whoever runs
+// One leader among all processes that run this, and among those that run
 // "etcdctl elect billing/nightly ID".
 func Example() {
 	client, err := clientv3.New(clientv3.Config{

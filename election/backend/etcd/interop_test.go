@@ -90,7 +90,7 @@ func TestNomineeDoesNotPassCandidatesOfEtcdctl(t *testing.T) {
 		t.Error("b was nominated though x is before it")
 	}
 	if err := a.Nominate(within(t), held, "x"); err != nil {
-		t.Errorf("x is next in line: %v", err)
+		t.Errorf("x is the successor: %v", err)
 	}
 	if err := a.Nominate(within(t), held, "y"); !errors.Is(err, election.ErrNoCandidate) {
 		t.Errorf("nobody is called y: %v", err)

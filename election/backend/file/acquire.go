@@ -16,7 +16,7 @@ const (
 	// kernel tells of a closed file a moment before it unlocks it.
 	hurryMin = 2 * time.Millisecond
 	// turnMax is for how long a lock that may be free is left to a candidate
-	// ahead in line: enough to wake up on a busy machine, and not for ever, for
+	// ahead waiting: enough to wake up on a busy machine, and not for ever, for
 	// it may be frozen.
 	turnMax = 500 * time.Millisecond
 	// draftAge is after how long a half-written file is taken for abandoned.
@@ -157,7 +157,7 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 	if err := p.writeState(next); err != nil {
 		return election.Grant{}, err
 	}
-	sent := b.clock.Now() // before the look: whoever replaces the lock file later waits from then on
+	sent := b.clock.Now() // before the look: the one that replaces the lock file later waits from then on
 	if !s.holds() {
 		return election.Grant{}, p.replaced()
 	}
@@ -188,7 +188,7 @@ func (b *Backend) waitOut(ctx context.Context, lease time.Duration) error {
 	}
 }
 
-// holds says whether the lock of this seat is the one in the directory.
+// holds reports whether the lock of this seat is the one in the directory.
 func (s *seat) holds() bool { return same(s.lock, s.place.path(lockFile)) }
 
 // guard tells the holder at once when its lock file is taken away, and when an

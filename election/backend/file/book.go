@@ -165,7 +165,7 @@ func (s *seat) tellNews() {
 	}
 }
 
-// rival returns the candidate in line of the highest priority above that of the
+// rival returns the waiter of the highest priority above that of the
 // leader.
 func (s *seat) rival() string {
 	living, err := s.place.waiters()
@@ -235,8 +235,8 @@ func (b *Backend) nominate(ctx context.Context, s *seat, id string) error {
 
 // What a nominee writes.
 const (
-	isWarm = "ready"
-	isCold = "cold"
+	isWarm     = "ready"
+	isNotReady = "cold"
 )
 
 // await returns after a sign or its patience.
@@ -295,7 +295,7 @@ func (s *seat) warmUp() {
 	go func() {
 		state := isWarm
 		if !w.warm && s.warmNow() != nil {
-			state = isCold
+			state = isNotReady
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -255,7 +255,7 @@ func TestTicketsOfTheDeadAreNotSeenAndSweptAway(t *testing.T) {
 	_ = dead.file.Close() // as the kernel does it
 	for view := range b.Observe(within(t), "jobs") {
 		if len(view.Candidates) != 0 {
-			t.Errorf("the dead are in line: %v", view.Candidates)
+			t.Errorf("the dead wait: %v", view.Candidates)
 		}
 		break
 	}
@@ -309,7 +309,7 @@ func FuzzEscape(f *testing.F) {
 // A candidate that is slow to wake up, as on a busy machine, has the first go at a
 // lock that is free: who has just come, or has just lost the election itself,
 // leaves it to that one for a while, and not for ever.
-func TestFreeLockIsLeftToWhoIsAheadInLine(t *testing.T) {
+func TestFreeLockIsLeftToWhoIsAheadWaiting(t *testing.T) {
 	b := open(t, t.TempDir())
 	elect(t, b)
 	p, err := b.place("jobs")
@@ -323,12 +323,12 @@ func TestFreeLockIsLeftToWhoIsAheadInLine(t *testing.T) {
 	began := b.clock.Now()
 	elect(t, b)
 	if took := b.clock.Now().Sub(began); took < turnMax {
-		t.Errorf("the lock was taken after %v, before the first in line had its turn of %v", took, turnMax)
+		t.Errorf("the lock was taken after %v, before the first waiter had its turn of %v", took, turnMax)
 	}
 	slow.leave()
 	began = b.clock.Now()
 	elect(t, b)
 	if took := b.clock.Now().Sub(began); took >= turnMax {
-		t.Errorf("an election with nobody in line took %v", took)
+		t.Errorf("an election with no waiter took %v", took)
 	}
 }

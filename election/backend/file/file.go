@@ -4,7 +4,7 @@
 // In goes a local directory; every election has a directory of its own in it:
 //
 //	billing%2fnightly/
-//	    lock      whoever holds the kernel's lock (flock) on it leads
+//	    lock      the one that holds the kernel's lock (flock) on it leads
 //	    state     the last token given out, and to whom; checked by a CRC
 //	    line/     one ticket for each candidate, locked while it lives
 //	    history   who led when; beside it come and go what operators ask of a
@@ -19,7 +19,7 @@
 //	    When it cannot be stored nobody leads; no token is given out twice.
 //	F3  A state file that is damaged or missing is never replaced: the error
 //	    says what to do. Restore sets a token by hand.
-//	F4  A lock file that was removed and made anew does not hurry anybody: its
+//	F4  A lock file that was removed and made again does not hurry anybody: its
 //	    next holder waits until the last holder has noticed.
 //
 // A holder that is frozen keeps its grant (Traits.Expires is false); it loses

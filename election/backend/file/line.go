@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// ticket is a candidate's place in line: a file that it keeps locked. Its name
+// ticket is a candidate's place in the queue: a file that it keeps locked. Its name
 // is the instant of joining, padded so that names sort by it, and the nonce of
 // the claim; its content the quoted id and the priority. The kernel unlocks it with the death
 // of the candidate, and then it counts no more. The order is a courtesy; the

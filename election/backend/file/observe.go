@@ -39,7 +39,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 	}
 }
 
-// view puts together what the files tell. Whoever is named in the state leads
+// view puts together what the files tell. A process that is named in the state leads
 // if its ticket lives.
 func (p place) view() (election.View, error) {
 	view := election.View{Election: p.name}
@@ -75,7 +75,7 @@ func equal(a, b election.View) bool {
 const gatherFor = 3 * time.Millisecond
 
 // wait returns true after a sign or its patience, and false when the watch
-// should be set up anew.
+// should be set up again.
 func (s *subscription) wait(ctx context.Context) bool {
 	select {
 	case <-s.seen:

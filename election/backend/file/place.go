@@ -222,7 +222,7 @@ func lockID(lock *os.File) string {
 	return string(id)
 }
 
-// same says whether an open file is the one that the path names.
+// same reports whether an open file is the one that the path names.
 func same(file *os.File, path string) bool {
 	mine, err := file.Stat()
 	if err != nil {

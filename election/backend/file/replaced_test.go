@@ -35,7 +35,7 @@ const lease = 100 * time.Millisecond
 
 // TestCandidateThatWasFrozenTakesNoTokenBack: the lock file was removed by hand. B has
 // the new one and waits for the lease of the last holder, having read token 1; it is
-// frozen there. The lock file is removed once more, C and D lead with 2 and 3. When B
+// frozen there. The lock file is removed again, C and D lead with 2 and 3. When B
 // goes on it must not write token 2 over them.
 func TestCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	dir := t.TempDir()

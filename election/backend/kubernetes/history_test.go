@@ -13,36 +13,36 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// belief is the time during which somebody believed to lead, by the clock of
+// span is the time during which somebody considered itself leader, by the clock of
 // this machine. Client-go has no token: zero.
-type belief struct {
+type span struct {
 	who      string
 	token    election.Token
 	from, to election.Instant
 }
 
-// history collects beliefs.
+// history collects spans.
 type history struct {
-	mu      sync.Mutex
-	beliefs []belief
+	mu    sync.Mutex
+	spans []span
 }
 
-func (h *history) add(b belief) {
+func (h *history) add(b span) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.beliefs = append(h.beliefs, b)
+	h.spans = append(h.spans, b)
 }
 
 // judge fails the test when two have led at once, or a token has not grown,
-// and returns the beliefs in order.
-func (h *history) judge(t testing.TB) []belief {
+// and returns the spans in order.
+func (h *history) judge(t testing.TB) []span {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slices.SortFunc(h.beliefs, func(a, b belief) int { return cmp.Compare(a.from, b.from) })
-	var until belief
+	slices.SortFunc(h.spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var until span
 	var token election.Token
-	for _, b := range h.beliefs {
+	for _, b := range h.spans {
 		if b.from < until.to {
 			t.Errorf("%s (token %d) led beside %s (token %d) for %v", b.who, b.token, until.who, until.token, until.to.Sub(b.from))
 		}
@@ -54,12 +54,12 @@ func (h *history) judge(t testing.TB) []belief {
 			until = b
 		}
 	}
-	return h.beliefs
+	return h.spans
 }
 
-// believe leads until it must end, and files for how long it was sure to lead.
-func (h *history) believe(_ context.Context, lead election.Leadership) error {
-	b := belief{who: lead.ID(), token: lead.Token(), from: election.Now()}
+// serve leads until it must end, and files for how long it was sure to lead.
+func (h *history) serve(_ context.Context, lead election.Leadership) error {
+	b := span{who: lead.ID(), token: lead.Token(), from: election.Now()}
 	for {
 		now := election.Now()
 		if lead.Err() != nil {

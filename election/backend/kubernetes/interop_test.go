@@ -86,7 +86,7 @@ type peer struct {
 	done    chan struct{}
 
 	mu   sync.Mutex
-	open *belief // nil while it does not lead
+	open *span // nil while it does not lead
 }
 
 func startPeer(t testing.TB, h *history, elected chan<- *peer, id string, command *exec.Cmd) *peer {
@@ -131,13 +131,13 @@ func (p *peer) read(stdout io.Reader) {
 			continue
 		}
 		p.mu.Lock()
-		p.open = &belief{who: p.id, token: election.Token(token), from: election.Instant(at)}
+		p.open = &span{who: p.id, token: election.Token(token), from: election.Instant(at)}
 		p.mu.Unlock()
 		p.elected <- p
 	}
 }
 
-// end files the belief that is open, if one is.
+// end files the span that is open, if one is.
 func (p *peer) end(at election.Instant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +148,7 @@ func (p *peer) end(at election.Instant) {
 	}
 }
 
-// kill ends the process with SIGKILL. It believed until then.
+// kill ends the process with SIGKILL. It led until then.
 func (p *peer) kill() {
 	before := election.Now()
 	_ = p.command.Process.Kill()
@@ -166,7 +166,7 @@ func (p *peer) signal(sig syscall.Signal) {
 	}
 }
 
-// awaitEnd returns when the process has said until when it believed, or has
+// awaitEnd returns when the process has said until when it led, or has
 // ended.
 func (p *peer) awaitEnd() {
 	p.t.Helper()
@@ -183,7 +183,7 @@ func (p *peer) awaitEnd() {
 			return
 		case <-tick.C:
 		case <-limit:
-			p.t.Fatalf("%s believes that it leads a minute after another was elected", p.id)
+			p.t.Fatalf("%s considers itself leader a minute after another was elected", p.id)
 		}
 	}
 }
@@ -280,9 +280,9 @@ func (s *shared) leader() *peer {
 
 // TestClientGoAndWeShareALease lets two candidates of each kind take a Lease
 // from each other. In each round the leader is killed, stopped or told to
-// resign: in one of three with all others in line, else with only those of the
-// other kind, so that both kinds get it again and again. Ours is also cut off
-// or frozen, and believes on as long as it dares; client-go is spared that.
+// resign: in one of three with all others waiting, else with only those of the
+// other kind, so that both kinds get it again and again. Ours is also partitioned
+// or frozen, and leads on as long as it dares; client-go is spared that.
 func TestClientGoAndWeShareALease(t *testing.T) {
 	c := startCluster(t)
 	s := &shared{t: t, cluster: c, clientGo: buildClientGo(t), address: c.namespace(t), elected: make(chan *peer, 1000),
@@ -342,7 +342,7 @@ func TestClientGoAndWeShareALease(t *testing.T) {
 	s.verdict(rounds)
 }
 
-// awaitLine returns when one of ours is next in line.
+// awaitLine returns when one of ours is the successor.
 func (s *shared) awaitLine() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -352,19 +352,19 @@ func (s *shared) awaitLine() {
 			return
 		}
 	}
-	s.t.Fatal("none of ours is in line within a minute")
+	s.t.Fatal("none of ours waits within a minute")
 }
 
-// verdict judges what was believed and counts who followed whom.
+// verdict judges the spans and counts who followed whom.
 func (s *shared) verdict(rounds int) {
 	s.t.Helper()
-	beliefs := s.history.judge(s.t)
+	spans := s.history.judge(s.t)
 	counts := map[string]int{}
-	for i := 1; i < len(beliefs); i++ {
-		counts[kindOf(beliefs[i-1].who)+" -> "+kindOf(beliefs[i].who)]++
+	for i := 1; i < len(spans); i++ {
+		counts[kindOf(spans[i-1].who)+" -> "+kindOf(spans[i].who)]++
 	}
-	s.t.Logf("%d leaderships: %v", len(beliefs), counts)
-	if counts["client-go -> ours"] < rounds/4 || counts["ours -> client-go"] < rounds/4 || len(beliefs) < rounds {
+	s.t.Logf("%d leaderships: %v", len(spans), counts)
+	if counts["client-go -> ours"] < rounds/4 || counts["ours -> client-go"] < rounds/4 || len(spans) < rounds {
 		s.t.Errorf("too few handovers: %v", counts)
 	}
 	store := operator(s.t, s.address)
@@ -373,7 +373,7 @@ func (s *shared) verdict(rounds int) {
 		s.t.Fatal(err)
 	}
 	// One for every time that the holder has changed, but for the first.
-	if got := *lease.Spec.LeaseTransitions; int(got) < len(beliefs)-1 {
-		s.t.Errorf("leaseTransitions %d after %d leaderships", got, len(beliefs))
+	if got := *lease.Spec.LeaseTransitions; int(got) < len(spans)-1 {
+		s.t.Errorf("leaseTransitions %d after %d leaderships", got, len(spans))
 	}
 }

@@ -17,7 +17,7 @@
 //
 //	G1  Every write is an update of the resourceVersion that was read, or a
 //	    create. It is sent once: nothing below retries it.
-//	G2  The annotation is believed only beside the spec that was written with
+//	G2  The annotation counts only beside the spec that was written with
 //	    it. Beside another one the spec says who leads: a client-go candidate
 //	    that acquired, renewed or released. What client-go knows nothing of,
 //	    the last token above all, still comes from the annotation.
@@ -34,12 +34,12 @@
 //	    taken for a second more than it says, because client-go rounds down.
 //	G6  Whatever is in the Lease beside that is kept as it was.
 //
-// A holder that uses client-go has no fencing token, does not see priorities
-// and hears no operator (who is told so), and is as safe as client-go is: it goes on until its
-// RenewDeadline, counted from the answer to its last renewal, and it releases
-// before it has told its function to end. Give it a LeaseDuration well above
-// RenewDeadline + RetryPeriod. Candidates of client-go before v0.27 count their
-// own LeaseDuration, not the holder's: give them one that is not shorter.
+// A holder that uses client-go has no fencing token, does not see priorities and
+// receives no operator (who is told so), and is as safe as client-go is: it goes
+// on until its RenewDeadline, counted from the answer to its last renewal, and it
+// releases before it has told its function to end. Give it a LeaseDuration well
+// above RenewDeadline + RetryPeriod. Candidates of client-go before v0.27 count
+// their own LeaseDuration, not the holder's: give them one that is not shorter.
 //
 // The Role that it needs is in examples/deploy/kubernetes.
 package kubernetes
@@ -159,14 +159,14 @@ func (s *store) Traits() election.Traits {
 		Name:     "kubernetes",
 		LeaseMin: time.Second,
 		Guarantees: election.Guarantees{
-			Failover: "none: an API server answers a write when a quorum of etcd has it. Elections stand still while there is no quorum; " +
+			Failover: "none: an API server answers a write when a quorum of etcd has it. Elections stall while there is no quorum; " +
 				"a restored backup of etcd may bring an old holder back",
 			Clocks: "rate only: a Lease expires when a candidate has seen it unchanged for a whole lease on its own clock",
 			Token: "last token + 1, or milliseconds since 1970 of the new holder's clock if that is more; kept in an annotation. " +
 				"Goes back if the Lease is deleted or restored and the new holder's clock is behind that of the last one by " +
 				"more than the time between their grants",
 			Renewal: "one update (one write in etcd) and one read by the holder, four in a lease",
-			Waiting: "one watch on the Lease and one read for each change of it; the next in line writes three times in a lease",
+			Waiting: "one watch on the Lease and one read for each change of it; the successor writes three times in a lease",
 			Notice:  "watch; polls every second where watching is not allowed",
 		},
 	}

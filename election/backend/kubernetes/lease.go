@@ -88,12 +88,12 @@ func recordOf(lease *coordination.Lease) record.Record {
 }
 
 // foreign returns the record of a spec that was written by somebody else since
-// the note was: who holds is said by the spec; the last token, who is next in
-// line and the history by the note.
+// the note was: who holds is said by the spec; the last token, who is the
+// successor and the history by the note.
 func foreign(n note, now mark, seconds *int32) record.Record {
 	r := n.Record
 	before := r.Nonce
-	r.Holder, r.Nonce, r.Beat, r.LeaseMs, r.Priority = now.Holder, "", uint64(now.Renewed), 0, 0
+	r.Holder, r.Nonce, r.Heartbeat, r.LeaseMs, r.Priority = now.Holder, "", uint64(now.Renewed), 0, 0
 	if now.Holder != "" {
 		r.Nonce, r.LeaseMs = foreignNonce(now), foreignLeaseMs(seconds)
 	}
@@ -147,7 +147,7 @@ func succeeded(history []election.Change, before, now mark) []election.Change {
 // machine's wall clock.
 func put(lease *coordination.Lease, name string, r record.Record, labels map[string]string, now time.Time) error {
 	before := recordOf(lease)
-	if lease.ResourceVersion == "" || r.Holder != before.Holder || r.Nonce != before.Nonce || r.Beat != before.Beat {
+	if lease.ResourceVersion == "" || r.Holder != before.Holder || r.Nonce != before.Nonce || r.Heartbeat != before.Heartbeat {
 		putSpec(&lease.Spec, r, now)
 	}
 	text, err := json.Marshal(note{name, r, markOf(&lease.Spec)})
@@ -168,7 +168,7 @@ func with(to, from map[string]string) map[string]string {
 	return to
 }
 
-// putSpec writes for client-go what it expects of whoever acquires, renews or
+// putSpec writes for client-go what it expects of the one that acquires, renews or
 // releases.
 func putSpec(spec *coordination.LeaseSpec, r record.Record, now time.Time) {
 	before, holder := markOf(spec), identity(r)

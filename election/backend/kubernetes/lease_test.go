@@ -16,8 +16,8 @@ import (
 // noon is a time with a fraction of a second.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 900_000_000, time.UTC)
 
-func held(beat uint64) record.Record {
-	return record.Record{Holder: "web-1", Nonce: "4f1c", Token: 7, LeaseMs: 2500, Beat: beat,
+func held(heartbeat uint64) record.Record {
+	return record.Record{Holder: "web-1", Nonce: "4f1c", Token: 7, LeaseMs: 2500, Heartbeat: heartbeat,
 		History: []election.Change{{Leader: "web-1", Token: 7, Since: noon}}}
 }
 
@@ -55,15 +55,15 @@ func TestHolderIsSeenByClientGo(t *testing.T) {
 
 func TestRecordComesBack(t *testing.T) {
 	want := held(3)
-	want.Next = &record.Next{ID: "web-2", Nonce: "aa", Beat: 4}
+	want.Next = &record.Next{ID: "web-2", Nonce: "aa", Heartbeat: 4}
 	got := recordOf(written(t, held(1), want))
-	if got.Beat != 3 || got.Next == nil || *got.Next != *want.Next || got.Token != 7 || len(got.History) != 1 {
+	if got.Heartbeat != 3 || got.Next == nil || *got.Next != *want.Next || got.Token != 7 || len(got.History) != 1 {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestReleaseIsAVacancyToClientGo(t *testing.T) {
-	released := record.Record{Token: 7, Beat: 2}
+	released := record.Record{Token: 7, Heartbeat: 2}
 	lease := written(t, held(1), released)
 	if s := lease.Spec; *s.HolderIdentity != "" || *s.LeaseDurationSeconds != 1 || *s.LeaseTransitions != 0 {
 		t.Errorf("%+v", s)
@@ -112,7 +112,7 @@ func TestRenewalsDifferForClientGoWhateverTheClock(t *testing.T) {
 // What client-go compares must not change, or a dead holder would never expire.
 func TestThoseWhoWaitDoNotTouchTheSpec(t *testing.T) {
 	waiting := held(1)
-	waiting.Next = &record.Next{ID: "web-2", Nonce: "aa", Beat: 1}
+	waiting.Next = &record.Next{ID: "web-2", Nonce: "aa", Heartbeat: 1}
 	waiting.Touch = 5
 	waiting.Request = &election.Request{Token: 7}
 	if before, after := markOf(&written(t, held(1)).Spec), markOf(&written(t, held(1), waiting).Spec); before != after {
@@ -122,21 +122,21 @@ func TestThoseWhoWaitDoNotTouchTheSpec(t *testing.T) {
 	act(lease, "op_1", 15, noon, noon.Add(time.Minute), 1)
 	before := markOf(&lease.Spec)
 	r := recordOf(lease)
-	r.Next.Beat++
+	r.Next.Heartbeat++
 	if err := put(lease, "demo", r, nil, noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if after := markOf(&lease.Spec); before != after {
 		t.Errorf("the spec of another holder went from %+v to %+v", before, after)
 	}
-	if got := recordOf(lease); got.Next.Beat != 2 || got.Holder != "op_1" {
+	if got := recordOf(lease); got.Next.Heartbeat != 2 || got.Holder != "op_1" {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestClientGoHolderIsBelievedAgainstAStaleAnnotation(t *testing.T) {
+func TestClientGoHolderCountsAgainstAStaleAnnotation(t *testing.T) {
 	before := held(1)
-	before.Next = &record.Next{ID: "web-2", Nonce: "aa", Beat: 9, State: record.StateNominated}
+	before.Next = &record.Next{ID: "web-2", Nonce: "aa", Heartbeat: 9, State: record.StateNominated}
 	before.Request, before.Wanted, before.Priority = &election.Request{Token: 7}, "web-2", 5
 	lease := written(t, before)
 	since := noon.Add(20 * time.Second)
@@ -145,7 +145,7 @@ func TestClientGoHolderIsBelievedAgainstAStaleAnnotation(t *testing.T) {
 	if first.Holder != "op_1" || first.Nonce == "" || first.LeaseMs != 16_000 || first.Token != 7 || first.Priority != 0 {
 		t.Errorf("%+v", first)
 	}
-	if first.Request != nil || first.Wanted != "" || first.Next == nil || first.Next.State != "" || first.Next.Beat != 9 {
+	if first.Request != nil || first.Wanted != "" || first.Next == nil || first.Next.State != "" || first.Next.Heartbeat != 9 {
 		t.Errorf("what the old holder was told is told to the new one: %+v %+v", first, first.Next)
 	}
 	if h := first.History; len(h) != 2 || h[0].Reason != "expired" || !h[0].Until.Equal(since) || h[1].Leader != "op_1" || h[1].Token != 0 {
@@ -154,13 +154,13 @@ func TestClientGoHolderIsBelievedAgainstAStaleAnnotation(t *testing.T) {
 
 	act(lease, "op_1", 15, since, since.Add(2*time.Second), 1)
 	renewed := recordOf(lease)
-	if renewed.Nonce != first.Nonce || renewed.Beat == first.Beat {
-		t.Errorf("a renewal is %q %d after %q %d", renewed.Nonce, renewed.Beat, first.Nonce, first.Beat)
+	if renewed.Nonce != first.Nonce || renewed.Heartbeat == first.Heartbeat {
+		t.Errorf("a renewal is %q %d after %q %d", renewed.Nonce, renewed.Heartbeat, first.Nonce, first.Heartbeat)
 	}
 	if err := put(lease, "demo", renewed, nil, since); err != nil {
 		t.Fatal(err)
 	}
-	if got := recordOf(lease); len(got.History) != 2 || got.Beat != renewed.Beat {
+	if got := recordOf(lease); len(got.History) != 2 || got.Heartbeat != renewed.Heartbeat {
 		t.Errorf("%+v", got)
 	}
 

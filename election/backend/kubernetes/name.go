@@ -42,7 +42,7 @@ func object(election string) string {
 	return out.String()
 }
 
-// plain says whether a character of an escaped name stands for itself.
+// plain reports whether a character of an escaped name stands for itself.
 func plain(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
 // nameOf returns the election whose object this is; false where that cannot be

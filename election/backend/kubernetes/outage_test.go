@@ -36,7 +36,7 @@ func newOutage(t *testing.T, c *cluster) *outage {
 			t.Fatal(err)
 		}
 		o.group.Go(func() {
-			if err := elector.Run(ctx, o.history.believe); err != nil && ctx.Err() == nil {
+			if err := elector.Run(ctx, o.history.serve); err != nil && ctx.Err() == nil {
 				t.Errorf("%s: %v", id, err)
 			}
 		})
@@ -76,8 +76,8 @@ func (o *outage) pause(part string, length time.Duration) {
 	process.Resume()
 }
 
-// end stops all and returns what was believed, judged.
-func (o *outage) end() []belief {
+// end stops all and returns the spans, judged.
+func (o *outage) end() []span {
 	o.t.Helper()
 	o.cancel()
 	o.group.Wait()

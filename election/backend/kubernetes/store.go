@@ -51,7 +51,7 @@ type store struct {
 	group   sync.WaitGroup // of the watches' goroutines
 }
 
-// close ends all watches and lets go of the connections.
+// close ends all watches and releases the connections.
 func (s *store) close() error {
 	s.mu.Lock()
 	if !s.closed {
@@ -135,7 +135,7 @@ func refused(lease *coordination.Lease, r record.Record) error {
 		return election.Permanent(fmt.Errorf("its holder is chosen by the control plane (strategy %s); use another name", *strategy))
 	}
 	if holder := markOf(&lease.Spec).Holder; r.Request != nil && r.Holder == holder && holder != "" {
-		return fmt.Errorf("%q uses client-go, which hears no requests; end its process to make it give up: %w",
+		return fmt.Errorf("%q uses client-go, which receives no requests; end its process to make it give up: %w",
 			holder, errors.ErrUnsupported)
 	}
 	return nil

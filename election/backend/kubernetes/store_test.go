@@ -48,7 +48,7 @@ func TestWriteComparesTheVersion(t *testing.T) {
 		}
 	}
 	r, version, err := s.Read(t.Context(), "demo")
-	if err != nil || version != second || r.Beat != 2 {
+	if err != nil || version != second || r.Heartbeat != 2 {
 		t.Errorf("%+v %q %v", r, version, err)
 	}
 }

@@ -19,8 +19,8 @@ import (
 const (
 	// pollEvery is the pause between two reads where the Lease is not watched.
 	pollEvery = time.Second
-	// linger is how long a watch goes on when nobody waits for it.
-	linger = 5 * time.Second
+	// idleMax is how long a watch goes on when nobody waits for it.
+	idleMax = 5 * time.Second
 	// watchMax is how long the server keeps one watch open.
 	watchMax = 10 * time.Minute
 )
@@ -135,7 +135,7 @@ func (s *store) leave(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.waiting--; w.waiting == 0 && !s.closed {
-		w.idle = time.AfterFunc(linger, func() { s.expire(w) })
+		w.idle = time.AfterFunc(idleMax, func() { s.expire(w) })
 	}
 }
 
@@ -225,7 +225,7 @@ func (s *store) tell(w *watch, change func()) {
 	w.changed = make(chan struct{})
 }
 
-// forgotten says whether the server no longer knows the version.
+// forgotten reports whether the server no longer knows the version.
 func forgotten(err error) bool {
 	var status api.APIStatus
 	return api.IsResourceExpired(err) || api.IsGone(err) ||

@@ -50,9 +50,9 @@ func TestWaitEndsWithEachChange(t *testing.T) {
 	ended := await(t, s, "demo", "")
 	version := write(t, other, "demo", held(1), "")
 	returned(t, ended)
-	for beat := range uint64(5) {
+	for heartbeat := range uint64(5) {
 		ended := await(t, s, "demo", version)
-		version = write(t, other, "demo", held(beat+2), version)
+		version = write(t, other, "demo", held(heartbeat+2), version)
 		returned(t, ended)
 	}
 	ended = await(t, s, "demo", version)
@@ -172,7 +172,7 @@ func silentWatch(t *testing.T, answered bool) {
 	returned(t, second)
 }
 
-// awaited says whether somebody waits for the election.
+// awaited reports whether somebody waits for the election.
 func (s *store) awaited(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

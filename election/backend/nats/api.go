@@ -147,7 +147,7 @@ type server struct{ cluster, name, id string }
 // incarnationOf returns when the bucket was made and, for one that is not
 // replicated, which start of which server has it (J4). The start of a server
 // without a cluster is known only to those who are connected to it: through a
-// leaf node nobody would notice that it began anew, so that is refused.
+// leaf node nobody would notice that it began again, so that is refused.
 func incarnationOf(info streamInfo, to server) (string, error) {
 	incarnation := info.Created.UTC().Format(time.RFC3339Nano)
 	if info.Config.Replicas > 1 {
@@ -158,7 +158,7 @@ func incarnationOf(info streamInfo, to server) (string, error) {
 	switch {
 	case alone && info.Cluster.Leader != "" && info.Cluster.Leader != to.name:
 		return "", election.Permanent(fmt.Errorf("it has one replica, on the server %q, and this connection goes to %q: nobody would "+
-			"notice here that %[1]q began anew and forgot; connect to it, or let the bucket have 3 replicas", info.Cluster.Leader, to.name))
+			"notice here that %[1]q began again and forgot; connect to it, or let the bucket have 3 replicas", info.Cluster.Leader, to.name))
 	case to.cluster == "": // the one server, by the id of this start
 		incarnation += "/" + to.id
 	}

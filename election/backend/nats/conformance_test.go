@@ -272,7 +272,7 @@ func TestNobodyIsElectedByABucketThatHasForgotten(t *testing.T) {
 func TestRevisionsOfABucketMadeAnewBeginBeyondTheOldOnes(t *testing.T) {
 	url := newBucket(t, stores.Start(t, "nats").URL, "&lease-max=1s")
 	s := openStore(t, url)
-	version, err := s.Write(within(t), "e", record.Record{Beat: 1}, "")
+	version, err := s.Write(within(t), "e", record.Record{Heartbeat: 1}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestRevisionsOfABucketMadeAnewBeginBeyondTheOldOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		now, err := s.Write(within(t), fmt.Sprint("e", i), record.Record{Beat: 1}, "")
+		now, err := s.Write(within(t), fmt.Sprint("e", i), record.Record{Heartbeat: 1}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +288,7 @@ func TestRevisionsOfABucketMadeAnewBeginBeyondTheOldOnes(t *testing.T) {
 			t.Errorf("revision %s after %s", now, version)
 		}
 	}
-	if _, err := s.Write(within(t), "e", record.Record{Beat: 2}, version); !errors.Is(err, record.ErrConflict) {
+	if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("a write over a revision of the old bucket: %v", err)
 	}
 }

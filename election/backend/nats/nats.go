@@ -12,11 +12,11 @@
 //	J1  A write is one message that names the revision it expects of its key;
 //	    the leader of the stream refuses it if there is a later one. Revisions
 //	    are numbers of the stream and do not come back when a key is deleted.
-//	    Those of a bucket that is made anew begin at the milliseconds of its
+//	    Those of a bucket that is made again begin at the milliseconds of its
 //	    making, beyond those of the one before.
 //	J2  Nothing expires by the server: the bucket has no TTL, and one that has
 //	    is refused. A value that expires by the clock of a server that is set
-//	    forward is gone under its leader; whoever waits counts the lease on a
+//	    forward is gone under its leader; a waiter counts the lease on a
 //	    clock of its own.
 //	J3  Reads go to the leader of the stream, also where the bucket allows
 //	    direct reads, which any replica answers from the past.

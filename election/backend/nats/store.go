@@ -44,7 +44,7 @@ var (
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "nats", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "3 replicas: goes on with the majority; forgets grants if most lose power at once and sync_interval is not always. " +
-			"1 replica: nobody is elected for LeaseMax (15 s) after its server has started anew; leaders go on if their record is there",
+			"1 replica: nobody is elected for LeaseMax (15 s) after its server has started again; leaders go on if their record is there",
 		Renewal: "1 message, stored by a majority of the replicas",
 		Waiting: "1 consumer of the bucket; 1 read from the leader of the stream after each change",
 		Notice:  "watch; poll every 1 s while it is broken",
@@ -89,7 +89,7 @@ func (s *store) note(name, version, nonce string) {
 	s.holders[name] = holder{version, nonce}
 }
 
-// takes says whether the write makes another candidate the holder, as far as
+// takes reports whether the write makes another candidate the holder, as far as
 // is known: if not, it counts as one that does.
 func (s *store) takes(name string, r record.Record, version string) bool {
 	s.mu.Lock()
@@ -103,7 +103,7 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 }
 
 // Put is one compare and set. It looks at the incarnation before and not in the
-// same step, which JetStream cannot: a server that starts anew in between takes
+// same step, which JetStream cannot: a server that starts again in between takes
 // longer than that.
 func (s *store) Put(ctx context.Context, name string, r record.Record, version string) (incarnation.Outcome, error) {
 	ctx, cancel := s.within(ctx)
@@ -154,7 +154,7 @@ func (s *store) publishOverDeleted(ctx context.Context, name string, text []byte
 	return s.publish(ctx, keyOf(name), text, m.revision)
 }
 
-// mayTake says whether the incarnation is adopted.
+// mayTake reports whether the incarnation is adopted.
 func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
 	now, err := s.info(ctx)
 	outcome := incarnation.Outcome{Incarnation: now}
@@ -234,7 +234,7 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 }
 
 // explain says what was being done and what to do about it, and marks what no
-// further attempt can mend.
+// further attempt can repair.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil
@@ -245,7 +245,7 @@ func (s *store) explain(what string, err error) error {
 		if last := s.js.Conn().LastError(); last != nil {
 			err = fmt.Errorf("%w (%w)", err, last)
 		}
-		return election.Permanent(fmt.Errorf("%w; a connection that is closed stays so: mend its credentials", err))
+		return election.Permanent(fmt.Errorf("%w; a connection that is closed stays so: repair its credentials", err))
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%w: %w", errNoJetStream, err)
 	case errors.Is(err, context.DeadlineExceeded):

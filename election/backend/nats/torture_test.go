@@ -44,7 +44,7 @@ func torture(t *testing.T, server *stores.Server, url string, forgets bool) {
 	kv, connection := bucket(t, url), operator(t, url).Conn()
 	faults := links.Faults(lease)
 	if forgets {
-		faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant, whoever got it
+		faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
 			links.Isolate(func() {
 				if _, err := kv.PutString(within(t), "torture", `{"token":1,"beat":1}`); err != nil {
 					t.Error(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Acquire waits in line until this member leads for the claim.
+// Acquire waits until this member leads for the claim.
 func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant, error) {
 	if err := election.ValidateName(c.Election); err != nil {
 		return election.Grant{}, election.Permanent(err)
@@ -21,7 +21,7 @@ func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant
 		life: life}
 	var full error
 	err := b.call(ctx, func() {
-		if full = b.room(c.Election); full == nil {
+		if full = b.space(c.Election); full == nil {
 			b.contest(c.Election).join(one)
 		}
 	})
@@ -43,7 +43,7 @@ func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant
 // same moment goes too, for nobody has it.
 func (c *contest) withdraw(one *claim) { c.leave(one.Nonce, "stopped") }
 
-// Renew waits for a beat that a quorum has answered and that was sent after the
+// Renew waits for a heartbeat that a quorum has answered and that was sent after the
 // one that the grant was proved by.
 func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
 	for {
@@ -86,7 +86,7 @@ func (b *Backend) lostIf(err error) error {
 }
 
 // Release gives a claim back; if it leads, it hands over to the nominee or to
-// who is next in line. It needs nobody else for that.
+// who is the successor. It needs nobody else for that.
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	reason := grant.Ended.String()
 	err := b.call(ctx, func() {
@@ -105,7 +105,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	return nil
 }
 
-// Nominate chooses who leads next, and waits until it is warm.
+// Nominate chooses who leads next, and waits until it is ready.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	if err := b.nominate(ctx, grant.Claim, id); err != nil {
 		return fmt.Errorf("peers: nominate %q in %q: %w", id, grant.Claim.Election, err)
@@ -208,7 +208,7 @@ func (c *contest) warm(nonce string, report func(failed string)) {
 		}()
 		return
 	}
-	report("the candidate is in line no more")
+	report("the candidate waits no more")
 }
 
 func (c *contest) onWarm(nonce, failed string) {
@@ -229,7 +229,7 @@ func (c *contest) checkNominee(member algo.ID) {
 			return
 		}
 	}
-	n.ready, n.failed = false, "the candidate is in line no more"
+	n.ready, n.failed = false, "the candidate waits no more"
 }
 
 // onNote is what another member has to tell.

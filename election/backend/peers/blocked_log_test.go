@@ -13,7 +13,7 @@ import (
 )
 
 // A log that nobody reads (a full pipe) stops the member that leads, and calls
-// do not heed their contexts any more.
+// do not honour their contexts any more.
 func TestBlockedLogHoldsNobodyUp(t *testing.T) {
 	var blocked atomic.Bool
 	gate := make(chan struct{})

@@ -39,9 +39,9 @@ type contest struct {
 
 	line   []*claim // candidates of this member that wait
 	holder *claim   // the one that leads
-	first  string   // nonce of the one that a leader let go for
+	first  string   // nonce of the one that a leader stepped down for
 
-	token   election.Token // the greatest that was heard of
+	token   election.Token // the greatest that was learned of
 	granted election.Token // of the last grant here
 
 	nominee *nominee
@@ -87,7 +87,7 @@ type nominee struct {
 	failed string
 }
 
-// candidate is one in line, here or at another member.
+// candidate is a waiter, here or at another member.
 type candidate struct {
 	waiting
 	member algo.ID
@@ -111,7 +111,7 @@ func (c *contest) step(event algo.Event) {
 			if c.holder != nil {
 				// It counts its time from the youngest proof, not from the one
 				// before its last renewal: on a busy machine each millisecond
-				// of it is room.
+				// of it is space.
 				c.holder.inform()
 			}
 		case algo.Lost:
@@ -157,8 +157,8 @@ func (c *contest) drop(reason string) {
 	c.touch()
 }
 
-// settle lets the machine know whether there are candidates here.
-func (c *contest) settle() {
+// updateCandidacy lets the machine know whether there are candidates here.
+func (c *contest) updateCandidacy() {
 	if !c.b.head.Founded {
 		return
 	}
@@ -177,7 +177,7 @@ func (c *contest) settle() {
 	}
 }
 
-// outranked says whether another member has a candidate of a higher priority
+// outranked reports whether another member has a candidate of a higher priority
 // than all here.
 func (c *contest) outranked() bool {
 	all := c.candidates()
@@ -232,8 +232,8 @@ func (c *contest) proof(one *claim) election.Grant {
 	return g
 }
 
-// letGo hands over from the holder to who is next.
-func (c *contest) letGo(reason string) {
+// transfer hands over from the holder to who is next.
+func (c *contest) transfer(reason string) {
 	next := c.next()
 	c.drop(reason)
 	switch {
@@ -253,7 +253,7 @@ func (c *contest) letGo(reason string) {
 }
 
 // abandon gives up all that this member has in the election, unless somebody has a
-// grant that was not given back: who that is may still be at work, and nobody else
+// grant that was not released: who that is may still be at work, and nobody else
 // leads before its lease is over.
 func (c *contest) abandon(reason string) {
 	if c.holder != nil {
@@ -264,7 +264,7 @@ func (c *contest) abandon(reason string) {
 	c.touch()
 }
 
-// next is the nominee if it is ready, or the first in line.
+// next is the nominee if it is ready, or the first waiter.
 func (c *contest) next() *candidate {
 	all := c.candidates()
 	if n := c.nominee; n != nil && n.ready {
@@ -280,7 +280,7 @@ func (c *contest) next() *candidate {
 	return &all[0]
 }
 
-// candidates are all in line as far as this member knows, the next one first.
+// candidates are all waiters as far as this member knows, the next one first.
 func (c *contest) candidates() []candidate {
 	lines := make(map[algo.ID][]waiting, len(c.others)+1)
 	for _, one := range c.line {
@@ -306,7 +306,7 @@ func (c *contest) sorted(lines map[algo.ID][]waiting) []candidate {
 	return all
 }
 
-// join puts a claim in line.
+// join puts a claim waiting.
 func (c *contest) join(one *claim) {
 	c.line = append(c.line, one)
 	c.notice(one.Nonce)
@@ -325,7 +325,7 @@ func (c *contest) notice(nonce string) {
 // leave takes a claim out, wherever it is. The reason is that of its leadership.
 func (c *contest) leave(nonce, reason string) {
 	if c.holder != nil && c.holder.Nonce == nonce {
-		c.letGo(reason)
+		c.transfer(reason)
 		return
 	}
 	before := len(c.line)
@@ -407,7 +407,7 @@ func (c *contest) tellNew(l *link) {
 	}
 }
 
-// forget drops from memory the claims that are in line no more.
+// forget drops from memory the claims that wait no more.
 func (c *contest) forget() {
 	all := c.candidates()
 	if len(c.seen) < 2*len(all)+16 {
@@ -420,7 +420,7 @@ func (c *contest) forget() {
 	c.seen = kept
 }
 
-// wake lets go of all who wait for anything here.
+// wake releases all who wait for anything here.
 func (c *contest) wake() {
 	c.changed = release(c.changed)
 	c.proven = release(c.proven)

@@ -9,7 +9,7 @@ import (
 )
 
 // disk is what the loop knows of the state file. Another goroutine writes it,
-// so that a slow disk keeps no beat of elections in which nothing changes. What
+// so that a slow disk keeps no heartbeat of elections in which nothing changes. What
 // depends on a change is held back until its version is on disk (P1).
 type disk struct {
 	work    chan order // of 1; the loop gives an order when the last one is done
@@ -121,7 +121,7 @@ func (c *contest) persist(s algo.State) {
 	c.use()
 }
 
-// unsaved says whether the newest state of the contest is not on disk yet.
+// unsaved reports whether the newest state of the contest is not on disk yet.
 func (c *contest) unsaved() bool { return c.version > c.b.disk.saved }
 
 // send gives a message to its link, when the disk allows.

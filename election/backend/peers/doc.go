@@ -16,9 +16,9 @@
 //	P1  The token is the term. A vote and its term are in the directory, synced,
 //	    before any byte that depends on them leaves, and before a grant is given
 //	    (raft T1). Elections in which nothing changes do not wait for the disk.
-//	P2  The lease counts from when the beat was sent that a quorum has answered
+//	P2  The lease counts from when the heartbeat was sent that a quorum has answered
 //	    (raft T3). It is the same for all elections and all members; a member
-//	    with another one is not let in. The lease of a claim is not heeded.
+//	    with another one is not let in. The lease of a claim is not honoured.
 //	P3  Each directory has a birth, made with it at random. A member takes part in
 //	    nothing with a directory before all others have its birth on disk, and who
 //	    has it there lets no older directory of that id in: of two directories with
@@ -29,7 +29,7 @@
 //	P5  Between two members there is one connection for all elections. What all
 //	    elections have to say at a moment goes as one packet. An election that
 //	    nobody campaigns in costs nothing but its place in memory and on disk.
-//	P6  Queues are bounded. A member that does not read is cut off.
+//	P6  Queues are bounded. A member that does not read is partitioned.
 //	P7  A member without memory, new or with a new directory in the place of one that
 //	    was lost, takes part when all others are connected at one time and have told
 //	    it, behind that, the highest term that they know: at once where none was ever

@@ -105,8 +105,8 @@ func TestGroupIsFoundedWhenAllAreThere(t *testing.T) {
 	}
 }
 
-// c votes for a, and loses its directory. It comes back while b has not heard of a's
-// election, and a is cut off: nobody who is there knows what c voted for, so it does
+// c votes for a, and loses its directory. It comes back while b has not learned of a's
+// election, and a is partitioned: nobody who is there knows what c voted for, so it does
 // not vote, and there is no second leader with the same token.
 func TestMemberThatLostItsDirectoryWaitsForAll(t *testing.T) {
 	const lease = 500 * time.Millisecond

@@ -75,7 +75,7 @@ func (l *link) finish() {
 	}
 }
 
-// write writes frames, and signs of life between them, until the link ends.
+// write writes frames, and heartbeats between them, until the link ends.
 func (l *link) write(pause time.Duration) {
 	defer l.close()
 	idle := time.NewTicker(pause)
@@ -121,7 +121,7 @@ func (b *Backend) read(l *link, r *bufio.Reader) error {
 	}
 }
 
-// pause is after how much silence a sign of life is due.
+// pause is after how much silence a heartbeat is due.
 func (b *Backend) pause() time.Duration { return max(b.options.Lease/2, 100*time.Millisecond) }
 
 // serve runs a connection until it ends. It calls greeted when it is known who
@@ -348,7 +348,7 @@ func (b *Backend) try(id algo.ID) {
 }
 
 // join lets this member speak of its candidates. Before it has met all who can
-// be met, a leader that it has not met could let go and know nothing of them.
+// be met, a leader that it has not met could stepped down and know nothing of them.
 func (b *Backend) join() {
 	if b.joined {
 		return
@@ -445,7 +445,7 @@ func (b *Backend) keepLink(m Member) {
 }
 
 // connect dials and serves the connection, or knocks if it is the other one's
-// turn to dial and it has not. It says whether there is a link already.
+// turn to dial and it has not. It reports whether there is a link already.
 func (b *Backend) connect(m Member) (linked bool, err error) {
 	if b.cut.Load() {
 		return false, errors.New("cut")

@@ -32,7 +32,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			var unseen error
 			var next <-chan struct{}
 			if err := b.call(ctx, func() {
-				if unseen = b.room(name); unseen != nil {
+				if unseen = b.space(name); unseen != nil {
 					return
 				}
 				c := b.contest(name)
@@ -68,7 +68,7 @@ func same(a, b election.View) bool {
 		slices.Equal(a.Candidates, b.Candidates)
 }
 
-// quorate says whether this member is connected to a quorum.
+// quorate reports whether this member is connected to a quorum.
 func (b *Backend) quorate() error {
 	if err := b.founded(); err != nil {
 		return err
@@ -169,14 +169,14 @@ func (c *contest) close() {
 	}
 }
 
-// held says whether a leadership is known to last: here, or at the leader that
+// held reports whether a leadership is known to last: here, or at the leader that
 // is followed.
 func (c *contest) held(token election.Token) bool {
 	status := c.machine.Status()
 	return c.holder != nil && c.holder.token == token || status.Leader != "" && uint64(token) == status.Term
 }
 
-// Elections returns the elections that this member has heard of.
+// Elections returns the elections that this member has learned of.
 func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 	var names []string
 	err := b.call(ctx, func() {
@@ -190,7 +190,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// known says whether anybody has ever campaigned, as far as this member knows.
+// known reports whether anybody has ever campaigned, as far as this member knows.
 func (c *contest) known() bool {
 	return c.token > 0 || c.machine.Status().Term > c.b.head.After || len(c.candidates()) > 0
 }

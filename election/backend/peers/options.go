@@ -44,7 +44,7 @@ type Options struct {
 	// exist, belongs to one process at a time, and is never copied. Required
 	// for raft; the other algorithms remember nothing.
 	Dir string
-	// Lease is for how long a leader that is not heard of keeps others out,
+	// Lease is for how long a silent leader keeps others out,
 	// the same everywhere. Default LeaseDefault.
 	Lease time.Duration
 	// Algorithm is raft, bully, ring or lowest. Default raft.

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// A leader that hears of a higher term tells all at once that its promises are
+// A leader that learns of a higher term tells all at once that its promises are
 // void, while its holder, whose lease lasts, still works. (How such a term comes
 // about: algo/raft/outrun_test.go.)
 func TestNobodyElseLeadsWhileAGrantLasts(t *testing.T) {
@@ -55,7 +55,7 @@ func TestNobodyElseLeadsWhileAGrantLasts(t *testing.T) {
 		t.Fatal(err)
 	}
 	until := grant.Sent.Add(grant.Lease * 95 / 100)
-	g[0].post(func() { // c answers a beat with a higher term
+	g[0].post(func() { // c answers a heartbeat with a higher term
 		g[0].contest("jobs").step(algo.Received{From: "c",
 			Message: algo.Message{Type: algo.HeartbeatReply, Term: uint64(grant.Token) + 1}})
 	})

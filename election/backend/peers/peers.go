@@ -167,7 +167,7 @@ func (b *Backend) tellLog() {
 }
 
 // Close steps down where nobody has a grant, tells the others, and ends the member.
-// Grants that were not given back are lost; nobody else leads before their leases
+// Grants that were not released are lost; nobody else leads before their leases
 // are over.
 func (b *Backend) Close() error {
 	b.end()
@@ -194,7 +194,7 @@ var guarantees = election.Guarantees{
 	Clocks:   "pace only: those of two members differ by 5 % at most",
 	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories and a new group is founded without its After",
 	Renewal:  "none of its own: beats of all elections go together, 2(n-1) messages a tenth of the lease",
-	Waiting:  "nothing while the leader is heard of",
+	Waiting:  "nothing while the leader is learned of",
 	Notice:   "watch",
 }
 
@@ -203,7 +203,7 @@ var unsafeGuarantees = election.Guarantees{
 	Clocks:   "none",
 	Token:    "grows on each member, fences nothing",
 	Renewal:  "none of its own",
-	Waiting:  "the beats of the algorithm",
+	Waiting:  "the heartbeats of the algorithm",
 	Notice:   "watch",
 }
 
@@ -277,7 +277,7 @@ func (b *Backend) drain() {
 
 // arm sets the timer to when the next machine wants to be woken. Go's timers
 // stop while the computer sleeps; the lease does not. So it looks at least once
-// a beat, and each step reads the clock that goes on.
+// a heartbeat, and each step reads the clock that goes on.
 func (b *Backend) arm(timer *time.Timer) {
 	wait := time.Hour
 	if at, ok := b.alarms.next(); ok {
@@ -302,7 +302,7 @@ func (b *Backend) tick() {
 // the order to the disk.
 func (b *Backend) flush() {
 	for done := 0; done < len(b.touched); done++ { // settling may touch more
-		b.touched[done].settle()
+		b.touched[done].updateCandidacy()
 	}
 	touched := b.touched
 	b.touched = nil
@@ -364,8 +364,8 @@ func (c *contest) begin() algo.Machine {
 		LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
 }
 
-// room says whether this member can take part in one more election.
-func (b *Backend) room(name string) error {
+// space reports whether this member can take part in one more election.
+func (b *Backend) space(name string) error {
 	if len(b.contests) >= electionsMax && b.contests[name] == nil {
 		return fmt.Errorf("peers: %d elections are held at a time, and that is the limit", electionsMax)
 	}
@@ -382,7 +382,7 @@ func (b *Backend) receive(l *link, items []item) {
 			b.onQuestion(l, one.question)
 			continue
 		}
-		if err := b.room(one.election); err != nil {
+		if err := b.space(one.election); err != nil {
 			b.say("%s speaks of the election %q: %v", l.peer, one.election, err)
 			continue
 		}

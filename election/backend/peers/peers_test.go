@@ -260,7 +260,7 @@ func TestMemberWhoseDiskFailsEnds(t *testing.T) {
 }
 
 // Heartbeats of all elections of a member go as one frame (P5).
-func TestManyElectionsBeatInOnePacket(t *testing.T) {
+func TestHeartbeatsOfManyElectionsGoInOnePacket(t *testing.T) {
 	const elections = 200
 	var writes atomic.Int64
 	g := found(t, 3, func(o *peers.Options) { o.Listener = countingListener{o.Listener, &writes} })
@@ -275,10 +275,10 @@ func TestManyElectionsBeatInOnePacket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	beats := int64(time.Since(start)/(time.Second/5)) + 2
-	// b and c answer a on connections that they accepted, b and c beat nobody.
-	if n := writes.Load() - before; n > 6*beats {
-		t.Errorf("%d writes for %d beats of %d elections", n, beats, elections)
+	heartbeats := int64(time.Since(start)/(time.Second/5)) + 2
+	// b and c answer a on connections that they accepted, b and c send heartbeats to nobody.
+	if n := writes.Load() - before; n > 6*heartbeats {
+		t.Errorf("%d writes for %d heartbeats of %d elections", n, heartbeats, elections)
 	}
 }
 
@@ -303,7 +303,7 @@ func (c countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Whoever dies, the one of the highest priority comes first.
+// If a leader dies, the one of the highest priority comes first.
 func TestPriorityDecidesWhoIsNext(t *testing.T) {
 	g := found(t, 3, nil)
 	held := acquire(t, g[0], claim("x", "first", 0))
@@ -459,7 +459,7 @@ func TestURLs(t *testing.T) {
 }
 
 // TestEveryProofIsNewsForTheHolder: it need not wait for its next renewal to count
-// its time from the youngest beat that a quorum has answered.
+// its time from the youngest heartbeat that a quorum has answered.
 func TestEveryProofIsNewsForTheHolder(t *testing.T) {
 	backend := openMember(t, newGroup(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -14,7 +14,7 @@ import (
 
 const stateName = "peers.json"
 
-// logBytesMax is how much is appended to a small file before it is written anew.
+// logBytesMax is how much is appended to a small file before it is written again.
 // A greater one may double.
 const logBytesMax = 64 << 10
 
@@ -71,7 +71,7 @@ func (s *store) close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// load reads the file, and writes it anew as one record: what a crash has cut off
+// load reads the file, and writes it again as one record: what a crash has truncated
 // must not stand in front of another.
 func (s *store) load() error {
 	name := filepath.Join(s.dir, stateName)
@@ -85,7 +85,7 @@ func (s *store) load() error {
 	st, err := parseState(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w; without it this member could vote twice, so it must not be used: "+
-			"restore the file as it was last, or found the group anew (new directories everywhere, after=TOKEN)", name, err)
+			"restore the file as it was last, or found the group again (new directories everywhere, after=TOKEN)", name, err)
 	}
 	if want := s.state; st.ID != want.ID || !slices.Equal(st.Members, want.Members) || st.After != want.After {
 		return fmt.Errorf("%s is of the member %q among %v with tokens after %d, not of %q among %v after %d: "+

@@ -97,7 +97,7 @@ func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 		}
 	}
 	if compacted < 10 {
-		t.Errorf("the file was written anew %d times: the test does not test", compacted)
+		t.Errorf("the file was written again %d times: the test does not test", compacted)
 	}
 }
 

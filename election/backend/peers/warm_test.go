@@ -50,7 +50,7 @@ func TestClaimWarmsUpOnceAtATimeAndNotBehindItsEnd(t *testing.T) {
 		t.Error("nominated one that is not ready")
 	}
 	go func() { answers <- g[0].Nominate(t.Context(), held, "b") }()
-	// A third member hears of a change that a tells behind its nomination; b has the
+	// A third member learns of a change that a tells behind its nomination; b has the
 	// nomination by then, or will have it before the warm-up ends.
 	third := claim("x", "c", 0)
 	go func() { _, _ = g[0].Acquire(ctx, third) }()

@@ -13,7 +13,7 @@ import (
 
 // Bytes between members: frames of a length (4 bytes, big endian) and a body.
 // The first two frames in each direction are a hello and a verdict, in JSON.
-// From then on a body is a row of items; an empty one is a sign of life.
+// From then on a body is a row of items; an empty one is a heartbeat.
 //
 //	kind (1 byte) | election (uvarint) | name, where the number is new | payload
 //
@@ -53,7 +53,7 @@ type hello struct {
 
 const protocol = "conclave-peers/2"
 
-// verdict says whether a hello is accepted; empty is yes.
+// verdict reports whether a hello is accepted; empty is yes.
 type verdict struct {
 	Refused string `json:"refused,omitempty"`
 	// Lost says that a newer directory of the same id was met (P3).
@@ -83,11 +83,11 @@ type said struct {
 	Line    []waiting `json:"line,omitempty"`
 	Version uint64    `json:"version,omitempty"`
 	// Heard, of the member that leads, is which versions of the others' lines
-	// it knows: observers show no candidate that the leader would pass over.
+	// it knows: observers show no candidate that the leader would ignore.
 	Heard map[algo.ID]uint64 `json:"heard,omitempty"`
 }
 
-// waiting is a candidate in line.
+// waiting is a waiter.
 type waiting struct {
 	ID       string `json:"id"`
 	Nonce    string `json:"nonce"`

@@ -317,7 +317,7 @@ func readStore(t testing.TB, s *store) (record.Record, string) {
 
 // TestNobodyIsElectedByAStoreThatHasForgotten: the row is taken back to what
 // it was before the grant, as a failover to a standby that lagged behind does,
-// and the server starts anew.
+// and the server starts again.
 func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	const leaseMax = 3 * time.Second

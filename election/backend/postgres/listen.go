@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// echoWithin is how soon a NOTIFY must be heard for LISTEN to count.
+	// echoWithin is how soon a NOTIFY must be received for LISTEN to count.
 	echoWithin = 2 * time.Second
 	// proveEvery is how often a silent connection is proved alive.
 	proveEvery = 10 * time.Second
@@ -21,7 +21,7 @@ const (
 var errNoListen = errors.New("no connection of its own for LISTEN")
 
 // listen tells of changes until the connection breaks. It counts as live only
-// after it has heard what was sent by the way that writes take: through
+// after it has received what was sent by the way that writes take: through
 // PgBouncer in transaction mode LISTEN is accepted and nothing is ever heard.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
 	config, err := s.listenConfig(ctx)

@@ -17,21 +17,21 @@
 //	    It needs no transaction, no session and no lock that outlives it, so it
 //	    may go through any pool, PgBouncer in transaction mode included.
 //	P2  The version of a write is random and chosen before it is sent. So a
-//	    version never comes back, whatever is deleted, restored or made anew;
+//	    version never comes back, whatever is deleted, restored or made again;
 //	    and a statement that a driver sends twice does the same once.
 //	P3  A commit is on disk before it is answered: every write turns
 //	    synchronous_commit on for itself where a role or database has it off.
 //	P4  The clock of the database decides nothing. It fills the column
 //	    "changed", for people. A lease judged by it would end early for
 //	    everybody if that clock were set forward, under a leader that still
-//	    believes; candidates count on their own clocks instead.
+//	    leads; candidates count on their own clocks instead.
 //	P5  After a restart, a failover or a restore of the server nobody is elected
 //	    for LeaseMax; leaders whose row is still there go on. A failover to an
 //	    asynchronous standby may forget the last commits: what they granted has
 //	    run out by then. (The row with the empty name tells which start of the
 //	    server, and which timeline, has been watched for so long.)
 //
-// Not promised: two servers that both take writes, the old primary cut off with
+// Not promised: two servers that both take writes, the old primary partitioned with
 // some of the clients, elect one leader each. Configure synchronous standbys,
 // or a failover that stops the old primary first, as Patroni does; tokens
 // protect what is fenced all the same. Nor is a table that an operator drops or

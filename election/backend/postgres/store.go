@@ -38,7 +38,7 @@ func (s *store) Traits() election.Traits {
 			"An old primary that still takes writes from some clients elects a second leader",
 		Renewal: "1 statement, 1 commit with sync, 1 NOTIFY",
 		Waiting: "1 connection that listens; 1 select by primary key after each change",
-		Notice:  "watch (LISTEN); poll every 1 s where it cannot be heard",
+		Notice:  "watch (LISTEN); poll every 1 s where it cannot be received",
 	}}
 }
 

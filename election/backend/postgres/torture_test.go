@@ -37,7 +37,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	}
 	execute(t, plain, strings.SplitAfter(strings.TrimSpace(ddl), ";\n")...)
 	faults := links.Faults(lease)
-	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant, whoever got it
+	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
 		links.Isolate(func() {
 			execute(t, plain, `update conclave_elections set version = gen_random_uuid(), record = '{"token":1,"beat":1}' where name = 'torture'`)
 			if err := server.Restart(t.Context()); err != nil {

@@ -249,7 +249,7 @@ func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
 	if _, err := openStore(t, replicaURL).Write(within(t), "e", record.Record{}, ""); !errors.Is(err, errReplica) {
 		t.Errorf("a write to a replica: %v", err)
 	}
-	operator(t, replicaURL, "replicaof", "127.0.0.1", "1") // cut off: it knows nothing of what follows
+	operator(t, replicaURL, "replicaof", "127.0.0.1", "1") // partitioned: it knows nothing of what follows
 	held := acquire(t, a, "a", leaseMax)
 	until := held.Sent.Add(held.Lease)
 	operator(t, replicaURL, "replicaof", "no", "one")
@@ -262,7 +262,7 @@ func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
 	}
 }
 
-// TestWriteThatNoReplicaConfirmsDoesNotCount: so a primary that is cut off
+// TestWriteThatNoReplicaConfirmsDoesNotCount: so a primary that is partitioned
 // from its replicas renews nobody.
 func TestWriteThatNoReplicaConfirmsDoesNotCount(t *testing.T) {
 	server := stores.Start(t, "redis")

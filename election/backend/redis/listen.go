@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// echoWithin is how soon what we publish ourselves must be heard.
+	// echoWithin is how soon what we publish ourselves must be received.
 	echoWithin = 2 * time.Second
 	// proveEvery is how often a silent connection is proved alive.
 	proveEvery = 10 * time.Second
 )
 
 // listen tells of changes until the connection breaks. It counts as live only
-// after it has heard what was published by the way that writes take.
+// after it has received what was published by the way that writes take.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
 	subscription := s.client.Subscribe(ctx, s.options.Key)
 	defer func() { _ = subscription.Close() }()
-	// A receive does not heed its context.
+	// A receive does not honour its context.
 	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
 	if err := s.hearEcho(ctx, subscription); err != nil {
 		return err

@@ -13,7 +13,7 @@
 //	    is sent: none comes back, and a script that is sent twice does the
 //	    same once.
 //	D2  Nothing expires by the server. A key with a time to live is gone by the
-//	    clock of a server that may be set forward; whoever waits counts the
+//	    clock of a server that may be set forward; a waiter counts the
 //	    lease on a clock of its own.
 //	D3  Under an incarnation of the server (its run id and its replication id,
 //	    which a restart or a promotion change) that was not watched for
@@ -25,10 +25,10 @@
 //
 // So one primary elects one leader at a time, with or without persistence, and
 // also when a replica that lagged behind is promoted. Not promised: a primary
-// that is cut off from its replicas, while one of them is promoted, goes on to
+// that is partitioned from its replicas, while one of them is promoted, goes on to
 // serve the clients on its side, and two lead for as long as it does. The same
-// goes for one that was only paused or cut off and to which clients return
-// before it was demoted or started anew: it is the same incarnation and does not
+// goes for one that was only paused or partitioned and to which clients return
+// before it was demoted or started again: it is the same incarnation and does not
 // know what it has missed. Let it refuse writes that no replica confirms (Options.Replicas, or
 // min-replicas-to-write with a min-replicas-max-lag below Sentinel's
 // down-after-milliseconds); tokens protect what is fenced all the same. Nor is

@@ -41,11 +41,11 @@ var (
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "redis", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover, whatever was forgotten; leaders go on " +
-			"if their record is there. An old primary that is cut off and still takes writes elects a second leader: " +
+			"if their record is there. An old primary that is partitioned and still takes writes elects a second leader: " +
 			"set Replicas, or min-replicas-to-write",
 		Renewal: "1 script, and 1 append to the log if there is one",
 		Waiting: "1 connection that subscribes; 1 script after each change",
-		Notice:  "watch (PUBLISH); poll every 1 s where it cannot be heard",
+		Notice:  "watch (PUBLISH); poll every 1 s where it cannot be received",
 	}}
 }
 
@@ -205,7 +205,7 @@ var errReplica = errors.New("this server is a replica, which shows the past; nam
 	"or the Sentinels that know it (redis://sentinel:26379?master_name=NAME)")
 
 // explain says what was being done and what to do about it, and marks what no
-// further attempt can mend.
+// further attempt can repair.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil

@@ -32,7 +32,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	}
 	faults := links.Faults(lease)
 	faults["flush"] = func(t *testing.T, _ *rand.Rand) { operator(t, url, "flushall") }
-	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant, whoever got it
+	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
 		links.Isolate(func() {
 			operator(t, url, "hset", keyOf(url), "torture", newVersion()+`  {"token":1,"beat":1}`)
 			if err := server.Restart(t.Context()); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// isCode says whether the store answered with one of these codes.
+// isCode reports whether the store answered with one of these codes.
 func isCode(err error, codes ...string) bool {
 	var answer smithy.APIError
 	return errors.As(err, &answer) && slices.Contains(codes, answer.ErrorCode())

@@ -23,8 +23,8 @@
 //
 // Versions are of no use here and cost: every renewal leaves one. Use a bucket
 // without versioning, or let a rule expire them after a day. If somebody
-// deletes an object the election goes on with a greater token, but whoever led
-// may believe it for the rest of its lease beside the next.
+// deletes an object the election goes on with a greater token, but the one that led
+// may lead for the rest of its lease beside the next.
 //
 // S3 answers in tens of milliseconds, and sometimes in seconds: leases below
 // ten seconds are for stores that are near.
@@ -53,7 +53,7 @@ type Options struct {
 	// Prefix is the folder of the elections in it, without a slash at either
 	// end. Nothing else should write there. Default PrefixDefault.
 	Prefix string
-	// Poll is the pause between two looks of whoever waits or observes. Each
+	// Poll is the pause between two looks of a waiter or observes. Each
 	// look is one GetObject. Default a fifth of the leader's lease, from
 	// 200 ms to 5 s.
 	Poll time.Duration
@@ -92,7 +92,7 @@ func (s *store) Traits() election.Traits {
 		Failover: "within a Region none: every read sees what was answered, across zones. A bucket replicated to another Region " +
 			"is another election. Stores that ignore conditions are refused",
 		Renewal: "1 PutObject: with a lease of 10 s about $5 a month at $5 per million, with 30 s $1.8",
-		Waiting: "1 GetObject per poll: with polls every 5 s about $0.2 a month at $0.4 per million. The next in line also " +
+		Waiting: "1 GetObject per poll: with polls every 5 s about $0.2 a month at $0.4 per million. The successor also " +
 			"writes three times in a lease",
 		Notice: "poll every fifth of the lease (200 ms to 5 s), or Options.Poll",
 	}}

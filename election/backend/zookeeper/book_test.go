@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// TestBookOfANewLeaderKeepsWhatIsAskedOfIt: the first in line is seen to lead
+// TestBookOfANewLeaderKeepsWhatIsAskedOfIt: the first waiter is seen to lead
 // before it has written into the book, and may be asked for something by then.
 func TestBookOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
 	for _, test := range []struct {

@@ -87,7 +87,7 @@ func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
 	}
 }
 
-// awaitQueue returns the names in line, of which claim("b") comes after "a".
+// awaitQueue returns the names waiting, of which claim("b") comes after "a".
 func awaitQueue(t testing.TB, c *client.Client, count int) []string {
 	t.Helper()
 	for ctx := within(t); ctx.Err() == nil; {
@@ -115,7 +115,7 @@ func sortBySequence(names []string) {
 
 // tap counts what arrives on a link and can end it after a create was sent.
 type tap struct {
-	bytes     atomic.Int64 // of all that was heard but answers to pings
+	bytes     atomic.Int64 // of all that was received but answers to pings
 	dropAfter atomic.Bool  // the reply to the next create of a candidate is lost
 }
 
@@ -199,7 +199,7 @@ func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
 	awaitQueue(t, c, 0)
 }
 
-// TestDeathOfALeaderWakesOneCandidate: nobody else even hears of it (E15).
+// TestDeathOfALeaderWakesOneCandidate: nobody else even learns of it (E15).
 func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 	addr := startServerFor(t, time.Minute) // that none expires on a busy machine
 	const waiting = 1000

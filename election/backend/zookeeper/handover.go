@@ -129,7 +129,7 @@ func (e *entry) Leave(ctx context.Context, history *queue.History, successor *qu
 	return unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict)
 }
 
-// makeWay returns the operations that take out of the queue whoever stands
+// makeWay returns the operations that take out of the queue the one that stands
 // between this candidate and its successor; none if it has gone, or if somebody
 // stands between who must not be taken out.
 func (e *entry) makeWay(ctx context.Context, successor string) (ops []client.Operation) {

@@ -49,7 +49,7 @@ func inLine(t *testing.T, addr string, ids ...string) (electors map[string]*elec
 }
 
 // TestTransferPassesThoseBetween: b and c stand before the chosen one. They are
-// taken out of the queue, stand in line anew and lead later.
+// taken out of the queue, wait again and lead later.
 func TestTransferPassesThoseBetween(t *testing.T) {
 	addr := startServer(t)
 	electors, led := inLine(t, addr, "a", "b", "c", "d")
@@ -65,7 +65,7 @@ func TestTransferPassesThoseBetween(t *testing.T) {
 	var later []string
 	leader := "d"
 	for range 3 {
-		awaitQueue(t, operator(t, addr), 4) // whoever was taken out has come back
+		awaitQueue(t, operator(t, addr), 4) // the one that was taken out has come back
 		if err := electors[leader].Resign(within(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestTransferPassesThoseBetween(t *testing.T) {
 }
 
 // TestTransferDoesNotPassOtherClients: a candidate of Curator that stands
-// between would believe to lead, so the transfer is refused and nobody moves.
+// between would consider themselves leaders, so the transfer is refused and nobody moves.
 func TestTransferDoesNotPassOtherClients(t *testing.T) {
 	addr := startServer(t)
 	c := operator(t, addr)

@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// childMain, if not nil, says whether this process is a child of another kind
+// childMain, if not nil, reports whether this process is a child of another kind
 // than those of electiontest, and does what it was started for.
 var childMain func(open func(url string) (election.Backend, error)) (child bool, code int)
 

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// unlocked leads until the input ends, whoever else does.
+// unlocked leads until the input ends, beside all others.
 func unlocked(token uint64, registers string) error {
 	w, err := Dial(registers)
 	if err != nil {

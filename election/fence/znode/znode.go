@@ -11,7 +11,7 @@
 //	Z2  A Multi checks that version in the same transaction in which it
 //	    changes anything (F2 of package fence).
 //
-// The guard is never to be deleted: the versions of a new one would begin anew,
+// The guard is never to be deleted: the versions of a new one would begin again,
 // and could fit a zombie. What is written around the guard, by Set or Create
 // of the client, is not protected.
 package znode
@@ -100,7 +100,7 @@ func create(ctx context.Context, c *client.Client, path string, acl []zk.ACL) er
 	return nil
 }
 
-// lost tells whether only the answer was lost, so that another look is worth
+// lost reports whether only the answer was lost, so that another look is worth
 // it.
 func lost(ctx context.Context, c *client.Client, err error) bool {
 	return errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil && c.Err() == nil

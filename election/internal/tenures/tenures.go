@@ -6,8 +6,8 @@
 //
 //	H1  The oldest leaderships are dropped, at least election.HistoryMin stay.
 //	H2  A leadership that has not ended is the last one, or has expired: its
-//	    holder was killed, cut off or frozen, and a successor notes that.
-//	H3  The word of whoever led comes before that of a successor, who only
+//	    holder was killed, partitioned or frozen, and a successor notes that.
+//	H3  The word of the one that led comes before that of a successor, who only
 //	    knows that it has gone.
 package tenures
 
@@ -21,8 +21,8 @@ import (
 const (
 	// Max is how many leaderships are kept.
 	Max = 2 * election.HistoryMin
-	// Expired is the reason of a leadership that was never given back, and
-	// Withdrawn that of a grant that was given back unused.
+	// Expired is the reason of a leadership that was never released, and
+	// Withdrawn that of a grant that was released unused.
 	Expired, Withdrawn = "expired", "withdrawn"
 )
 

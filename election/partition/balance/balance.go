@@ -10,7 +10,7 @@
 //	B3  Of a member's partitions only those above its share go elsewhere, and
 //	    the shares are chosen so that the fewest go. Once this is carried out,
 //	    nothing goes any more.
-//	B4  Carried out in part and decided anew, it needs no more moves in all.
+//	B4  Carried out in part and decided again, it needs no more moves in all.
 //	B5  No partition is taken from its owner while as many as the limit have
 //	    none: those that are on their way count.
 package balance
@@ -31,19 +31,19 @@ func Plan(members, owners []string) []string {
 	if len(members) == 0 {
 		return targets
 	}
-	room := shares(members, owners)
+	vacancy := shares(members, owners)
 	var free []int
 	for p, owner := range owners {
-		if room[owner] == 0 {
+		if vacancy[owner] == 0 {
 			free = append(free, p)
 			continue
 		}
-		room[owner]--
+		vacancy[owner]--
 		targets[p] = owner
 	}
 	for _, p := range free {
-		targets[p] = roomiest(room)
-		room[targets[p]]--
+		targets[p] = widest(vacancy)
+		vacancy[targets[p]]--
 	}
 	return targets
 }
@@ -59,21 +59,21 @@ func shares(members, owners []string) map[string]int {
 	slices.SortFunc(ranked, func(a, b string) int {
 		return cmp.Or(cmp.Compare(owned[b], owned[a]), cmp.Compare(a, b))
 	})
-	room := make(map[string]int, len(members))
+	vacancy := make(map[string]int, len(members))
 	for rank, member := range ranked {
-		room[member] = len(owners) / len(members)
+		vacancy[member] = len(owners) / len(members)
 		if rank < len(owners)%len(members) {
-			room[member]++
+			vacancy[member]++
 		}
 	}
-	return room
+	return vacancy
 }
 
-// roomiest returns the member with the most room, the first by name of several.
-func roomiest(room map[string]int) string {
+// widest returns the member with the most vacancy, the first by name of several.
+func widest(vacancy map[string]int) string {
 	best := Nobody
-	for member, n := range room {
-		if best == Nobody || n > room[best] || n == room[best] && member < best {
+	for member, n := range vacancy {
+		if best == Nobody || n > vacancy[best] || n == vacancy[best] && member < best {
 			best = member
 		}
 	}

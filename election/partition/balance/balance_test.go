@@ -143,7 +143,7 @@ func TestMovesKeepToTheLimitAndEnd(t *testing.T) {
 				for p, owner := range now {
 					if owner == Nobody {
 						free++
-						now[p] = targets[p] // whoever should own it takes it
+						now[p] = targets[p] // the one that should own it takes it
 					}
 				}
 				if len(moves) > max(0, limit-free) || free == 0 && len(moves) == 0 || steps > 2*len(owners) {

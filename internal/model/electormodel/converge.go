@@ -36,7 +36,7 @@ func (s *system) converge(w *model.World) bool {
 			s.do(w, m|model.Move(i))
 			return false
 		}
-		if s.believes(c) && !c.Told {
+		if s.leads(c) && !c.Told {
 			return true
 		}
 		if c.Runs != 0 {
@@ -83,9 +83,9 @@ func tellAnswer(e answer) string {
 func tellRecord(r line.Record) string {
 	next := ""
 	if r.Next != nil {
-		next = fmt.Sprintf(", next %s beat %d", r.Next.Nonce, r.Next.Beat)
+		next = fmt.Sprintf(", next %s heartbeat %d", r.Next.Nonce, r.Next.Heartbeat)
 	}
-	return fmt.Sprintf("{holder %q token %d beat %d incarnation %q%s}", r.Nonce, r.Token, r.Beat, r.Incarnation, next)
+	return fmt.Sprintf("{holder %q token %d heartbeat %d incarnation %q%s}", r.Nonce, r.Token, r.Heartbeat, r.Incarnation, next)
 }
 
 // String is for traces.

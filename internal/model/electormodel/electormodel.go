@@ -5,7 +5,7 @@
 // The store compares and sets. It may lose requests and answers, carry out what
 // nobody waits for any more, answer at any later time; fail over and forget its
 // latest writes; and stand on two sides for a while, one of which shows what it
-// applies, confirms nothing, and loses it in the end. Candidates may stand still,
+// applies, confirms nothing, and loses it in the end. Candidates may stall,
 // and clocks differ in rate by as much as the machines allow for.
 //
 // What must hold: no two lead at one moment, each by its own deadline (L1), so that
@@ -33,7 +33,7 @@ type Scope struct {
 	Steps      int       // of time
 	Late       int       // requests and answers that come at any time, waited for or not
 	Losses     int       // requests and answers that never come
-	Freezes    int       // candidates that stand still
+	Freezes    int       // candidates that stall
 	Resigns    int       // by the handle of this leadership, or of the last one
 	Failovers  int       // of the store, which may forget
 	Parts      int       // of the store in two
@@ -127,7 +127,7 @@ func nonce(n name, attempt uint64) string {
 
 func id(n name) string { return nonce(n, 0) }
 
-// parse is the reverse, and -1 for versions, states of those in line and the like.
+// parse is the reverse, and -1 for versions, states of the waiters and the like.
 func parse(text string) (which int, attempt uint64) {
 	if len(text) < 2 || text[0] < 'a' || text[0] > 'c' {
 		return -1, 0
@@ -171,8 +171,8 @@ func (s *system) step(part, event any) []any {
 	return t.out
 }
 
-// believes reports whether a candidate leads, for all it knows.
-func (s *system) believes(c *candidate) bool {
+// leads reports whether a candidate leads, for all it knows.
+func (s *system) leads(c *candidate) bool {
 	if s.scope.Mutant == DeadlineBehind {
 		return c.Runs != 0
 	}
@@ -183,7 +183,7 @@ func (s *system) believes(c *candidate) bool {
 func (s *system) check(w *model.World) {
 	first := name(0)
 	for i := range s.n {
-		if c := s.part(w, i); s.believes(c) {
+		if c := s.part(w, i); s.leads(c) {
 			if first != 0 {
 				w.Fail("L1: candidates %d and %d lead", first, c.Name)
 			}

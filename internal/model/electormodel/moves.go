@@ -140,7 +140,7 @@ func (s *system) doOthers(w *model.World, m model.Move, who int) {
 	switch m & kindOf {
 	case moveFreeze:
 		w.Spend(s.number(freezes))
-		w.Say("%d stands still", who+1)
+		w.Say("%d stalls", who+1)
 		s.give(w, who, w.Event(freeze{true}))
 	case moveThaw:
 		w.Say("%d goes on", who+1)
@@ -193,7 +193,7 @@ func (s *system) pass(w *model.World) {
 func (s *system) arrive(w *model.World, ref model.Ref) {
 	switch e := w.Value(ref).(type) {
 	case ask:
-		w.Say("store hears from %d: %s", e.From, tell(e))
+		w.Say("store receives from %d: %s", e.From, tell(e))
 		for _, effect := range w.Give(s.store(), ref) {
 			w.Push(s.answers(int(e.From)-1), effect.Ref)
 		}
@@ -203,7 +203,7 @@ func (s *system) arrive(w *model.World, ref model.Ref) {
 			w.Push(s.answers(i), ref)
 			return
 		}
-		w.Say("%d hears: %s", e.To, tellAnswer(e))
+		w.Say("%d receives: %s", e.To, tellAnswer(e))
 		s.give(w, i, ref)
 	}
 }

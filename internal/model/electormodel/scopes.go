@@ -6,12 +6,12 @@ var (
 	two   = [][]int64{{20, 20, 20}, {20, 20, 25}, {25, 25, 20}, {25, 20, 20}}
 )
 
-// Small and Full are two candidates that stand still beyond their lease; functions
+// Small and Full are two candidates that stall beyond their lease; functions
 // end when they like.
 var (
-	Small = Scope{Text: "2 candidates, clocks alike, 100 ms of a lease of 100; 1 stands still",
+	Small = Scope{Text: "2 candidates, clocks alike, 100 ms of a lease of 100; 1 stalls",
 		Candidates: 2, Rates: alike, Steps: 5, Freezes: 1}
-	Full = Scope{Text: "2 candidates, 4 ways of clocks, 140 ms of a lease of 100; 1 stands still",
+	Full = Scope{Text: "2 candidates, 4 ways of clocks, 140 ms of a lease of 100; 1 stalls",
 		Candidates: 2, Rates: two, Steps: 7, Freezes: 1}
 )
 

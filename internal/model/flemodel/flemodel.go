@@ -29,9 +29,9 @@ type Scope struct {
 	Delays  int        // below 0: every order
 	Looks   int        // elections begun again, by doubt
 	Crashes int        // each may be followed by a restart
-	Repeats int        // connections made anew, which repeat the last message
+	Repeats int        // connections made again, which repeat the last message
 	Ticks   int        // a server's patience ends: it repeats its vote
-	Forged  int        // messages of a stranger in a server's name, with a round beyond belief
+	Forged  int        // messages of a stranger in a server's name, with an impossible round
 	Change  *Change
 	Mutant  Mutant
 }

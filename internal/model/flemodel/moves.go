@@ -184,7 +184,7 @@ func (s *system) deliver(w *model.World, from, to int) {
 // hear gives a packet to a server, if it is up.
 func (s *system) hear(w *model.World, to int, ref model.Ref) {
 	e := w.Value(ref).(packet)
-	w.Say("%d hears of %d: %v", to, e.From, e.Notification)
+	w.Say("%d learns of %d: %v", to, e.From, e.Notification)
 	if s.part(w, to).Machine == nil {
 		return
 	}

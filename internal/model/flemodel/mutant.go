@@ -20,9 +20,9 @@ const (
 	JoinsSilently Mutant = "joins-silently"
 	// NobodyIsZero: server 0 is taken for nobody.
 	NobodyIsZero Mutant = "nobody-is-zero"
-	// RoundJump: any round is believed.
+	// RoundJump: any round is accepted.
 	RoundJump Mutant = "round-jump"
-	// DoubtUnsaid: who hears its leader vote for another stays.
+	// DoubtUnsaid: who receives its leader's vote for another stays.
 	DoubtUnsaid Mutant = "doubt-unsaid"
 )
 
@@ -32,8 +32,8 @@ func Mutants() []model.Mutant {
 		hunt(LeaderDeaf, "fle-five", Stalls, "FLE's two stalls (a)", "a leader takes no notice of another leader"),
 		hunt(JoinsSilently, "fle-five", Stalls, "FLE's two stalls (b)", "who joins a leadership tells nobody"),
 		hunt(NobodyIsZero, "fle", Small, "id 0", "server 0 is taken for nobody"),
-		hunt(RoundJump, "fle", Small, "a forged packet", "any round is believed"),
-		hunt(DoubtUnsaid, "fle", Small, "fle F1", "who hears its leader vote for another stays"),
+		hunt(RoundJump, "fle", Small, "a forged packet", "any round is accepted"),
+		hunt(DoubtUnsaid, "fle", Small, "fle F1", "who receives its leader's vote for another stays"),
 	}
 }
 

@@ -9,9 +9,9 @@ var (
 )
 
 // Small and Full are three servers in every order, Links over connections that
-// are made anew and repeat their last message.
+// are made again and repeat their last message.
 var (
-	Links = Scope{Text: "3 servers, every order; 2 doubts, 1 pause, 1 connection made anew",
+	Links = Scope{Text: "3 servers, every order; 2 doubts, 1 pause, 1 connection made again",
 		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Ticks: 1, Repeats: 1}
 	Small = Scope{Text: "3 servers, every order; 2 doubts, 1 forged message",
 		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Forged: 1}

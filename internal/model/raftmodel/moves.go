@@ -15,7 +15,7 @@ const (
 	movePass
 	moveFuse
 	moveRestart
-	moveLetGo
+	moveTransfer
 	moveForget
 	moveLoseDisk
 	moveMeet
@@ -111,7 +111,7 @@ func (s *system) memberMoves(w *model.World, moves []model.Move, i int, left fun
 	}
 	if left(transfers) && p.Leads {
 		for to := range s.n {
-			moves = append(moves, move(moveLetGo, i, to, 0))
+			moves = append(moves, move(moveTransfer, i, to, 0))
 		}
 	}
 	return moves
@@ -190,9 +190,9 @@ func (s *system) do(w *model.World, m model.Move) {
 		w.Spend(s.number(collapses))
 		w.Say("%s forgets the election", id(from))
 		s.give(w, from, w.Event(forget{}))
-	case moveLetGo:
+	case moveTransfer:
 		w.Spend(s.number(transfers))
-		w.Say("%s is asked to let go in favour of %s", id(from), id(to))
+		w.Say("%s is asked to step down in favour of %s", id(from), id(to))
 		s.give(w, from, w.Event(transfer{id(to)}))
 	}
 }
@@ -218,17 +218,17 @@ func (s *system) arrive(w *model.World, at int) {
 }
 
 func (s *system) freeze(w *model.World, i int, frozen bool) {
-	w.Say("%s stands still: %v", id(i), frozen)
+	w.Say("%s stalls: %v", id(i), frozen)
 	w.Give(i, w.Event(freeze{frozen}))
 }
 
 func (s *system) cut(w *model.World, i int, is bool) {
-	w.Say("%s is cut off: %v", id(i), is)
+	w.Say("%s is partitioned: %v", id(i), is)
 	w.Give(i, w.Event(cut{is}))
 	s.lost(w, i)
 }
 
-// hear gives a message to a member that is up. One that stands still hears it
+// hear gives a message to a member that is up. One that stalls receives it
 // when it goes on.
 func (s *system) hear(w *model.World, ref model.Ref) {
 	e := w.Value(ref).(packet)
@@ -316,7 +316,7 @@ func (s *system) converge(w *model.World) bool {
 		}
 	}
 	for i := range s.n {
-		if s.part(w, i).believes() {
+		if s.part(w, i).considersItselfLeader() {
 			return true
 		}
 	}

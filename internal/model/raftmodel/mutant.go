@@ -26,8 +26,8 @@ const (
 func Mutants() []model.Mutant {
 	return []model.Mutant{
 		hunt(VoteForgotten, "raft", Full, "Raft, section 5.2", "term and vote are not stored"),
-		hunt(VotesTwice, "raft", Full, "Raft, section 5.2", "a member votes for whoever asks, also twice in a term"),
-		hunt(NoDrift, "raft-lease", FullLease, "etcd 11457", "a leader believes as if all clocks had one rate"),
+		hunt(VotesTwice, "raft", Full, "Raft, section 5.2", "a member votes for every candidate that asks, also twice in a term"),
+		hunt(NoDrift, "raft-lease", FullLease, "etcd 11457", "a leader counts as if all clocks had one rate"),
 		hunt(LeaseFromAnswer, "raft-lease", Stands, "etcd 11457", "a lease counts from the answer, not from the question"),
 		hunt(PromiseLost, "raft", Full, "Raft thesis, section 6.4.1", "a member that has started again votes at once"),
 		hunt(NotSilent, "raft-lose", QuickLose, "an error of the textbooks", "who lost its disk takes part at once, and has forgotten a promise"),
@@ -85,7 +85,7 @@ func (m Mutant) before(p *member, event algo.Event) {
 	}
 }
 
-// until is when a mutant stops to believe.
+// until is when a mutant stops leading.
 func (m Mutant) until(p *member, sentMs, untilMs int64) int64 {
 	switch m {
 	case NoDrift:

@@ -2,14 +2,14 @@
 // whole, with what they keep on disk, on clocks whose rates differ by as much as
 // the members allow for.
 //
-// What must hold: one member leads in a term (T1); no two believe to lead at one
-// moment, standing still or not (T3); the terms of leaderships grow; and from
+// What must hold: one member leads in a term (T1); no two consider themselves leaders at one
+// moment, stalling or not (T3); the terms of leaderships grow; and from
 // every state, with a quorum up and faults gone, a leader emerges.
 //
 // Time passes in steps of 20 ms for all at once, when all messages have come, in
 // any order, and all are done with what is due. What keeps to that no longer is
 // counted: a message that comes at any later time, or twice, or never; a member
-// that stands still, or that nobody hears and that hears nobody, for as long as it
+// that stalls, or that nobody receives and that receives nothing, for as long as it
 // likes; one that dies between two effects. Chance, by which candidates spread, is
 // always 0 until faults have gone: then they spread, or would split votes for ever.
 package raftmodel
@@ -34,10 +34,10 @@ type Scope struct {
 	Late      int       // messages that come at any time
 	Losses    int       // messages that never come
 	Repeats   int       // messages that come twice
-	Freezes   int       // members that stand still
-	Cuts      int       // members that are cut off
+	Freezes   int       // members that stall
+	Cuts      int       // members that are partitioned
 	Crashes   int       // between two effects, each may be followed by a restart
-	Transfers int       // leaders that are asked to let go
+	Transfers int       // leaders that are asked to stepped down
 	Loses     int       // members that die and come back at once, without their disks
 	Collapses int       // members that forget the election while it is idle, but for its floor
 	Mutant    Mutant
@@ -152,7 +152,7 @@ type member struct {
 	Wants   bool
 	NowMs   int64
 	RateMs  int64 // that pass for it in a step
-	PhaseMs int64 // of its clock, by which it beats
+	PhaseMs int64 // of its clock, by which it sends heartbeats
 	Frozen  bool
 	Cut     bool
 	TermMs  int64  // its term or vote has changed last; 0 where nobody forgets
@@ -166,7 +166,9 @@ type member struct {
 // up reports whether a member runs.
 func (p *member) up() bool { return p.Machine != nil || p.Entry != nil }
 
-func (p *member) believes() bool { return p.Machine != nil && p.Leads && p.NowMs < p.UntilMs }
+func (p *member) considersItselfLeader() bool {
+	return p.Machine != nil && p.Leads && p.NowMs < p.UntilMs
+}
 
 // The events of a member beside messages.
 type (
@@ -366,7 +368,7 @@ func (s *system) feed(p *member, event algo.Event) []any {
 			switch event.(type) {
 			case algo.Transfer, algo.Withdraw:
 				p.Leads, p.UntilMs = false, 0
-			default: // whoever was told Lead may be at work until then
+			default: // a holder that was told Lead may be at work until then
 			}
 			out = append(out, note(e.String()))
 		default:
@@ -388,7 +390,7 @@ type note string
 func (s *system) check(w *model.World) {
 	first := algo.ID("")
 	for i := range s.n {
-		if p := s.part(w, i); p.believes() {
+		if p := s.part(w, i); p.considersItselfLeader() {
 			if first != "" {
 				w.Fail("raft-T3: %s and %s lead at one time", first, p.ID)
 			}

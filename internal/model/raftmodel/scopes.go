@@ -14,43 +14,43 @@ var (
 		Members: 3, Wants: 2, Rates: alike, Steps: 7, Terms: 2, Crashes: 1}
 )
 
-// SmallLease and FullLease let members stand still beyond their lease, on clocks
+// SmallLease and FullLease let members stall beyond their lease, on clocks
 // that differ as much as they may.
 var (
-	SmallLease = Scope{Text: "3 members, 1 wants to lead, clocks a quarter apart, 2 ways, 80 ms; 1 stands still",
+	SmallLease = Scope{Text: "3 members, 1 wants to lead, clocks a quarter apart, 2 ways, 80 ms; 1 stalls",
 		Members: 3, Wants: 1, Rates: drifts, Steps: 4, Terms: 2, Freezes: 1}
-	FullLease = Scope{Text: "3 members, 2 want to lead, clocks a quarter apart, 2 ways, 140 ms; 1 stands still",
+	FullLease = Scope{Text: "3 members, 2 want to lead, clocks a quarter apart, 2 ways, 140 ms; 1 stalls",
 		Members: 3, Wants: 2, Rates: drifts, Steps: 7, Terms: 2, Freezes: 1}
 )
 
 // SmallLinks and FullLinks are of a network that loses messages, and of leaders
-// that let go in favour of another.
+// that stepped down in favour of another.
 var (
-	SmallLinks = Scope{Text: "3 members, 1 wants to lead, 40 ms; 1 asked to let go, 1 message lost",
+	SmallLinks = Scope{Text: "3 members, 1 wants to lead, 40 ms; 1 asked to step down, 1 message lost",
 		Members: 3, Wants: 1, Rates: alike, Steps: 2, Terms: 3, Transfers: 1, Losses: 1}
-	FullLinks = Scope{Text: "3 members, 2 want to lead, 40 ms; 1 asked to let go, 1 message lost",
+	FullLinks = Scope{Text: "3 members, 2 want to lead, 40 ms; 1 asked to step down, 1 message lost",
 		Members: 3, Wants: 2, Rates: alike, Steps: 2, Terms: 3, Transfers: 1, Losses: 1}
 )
 
 // SmallForget and FullForget let a member forget the election while it is idle as far
 // as it knows: what it voted for, and whom it answered.
 var (
-	SmallForget = Scope{Text: "3 members, 1 wants to lead, 240 ms of a lease of 100; 1 cut off, 1 forgets",
+	SmallForget = Scope{Text: "3 members, 1 wants to lead, 240 ms of a lease of 100; 1 partitioned, 1 forgets",
 		Members: 3, Wants: 1, Rates: alike, Steps: 12, Terms: 2, Cuts: 1, Collapses: 1}
-	FullForget = Scope{Text: "3 members, 2 want to lead, 240 ms of a lease of 100; 2 cut off, 1 forgets",
+	FullForget = Scope{Text: "3 members, 2 want to lead, 240 ms of a lease of 100; 2 partitioned, 1 forgets",
 		Members: 3, Wants: 2, Rates: alike, Steps: 12, Terms: 3, Cuts: 2, Collapses: 1}
 )
 
 // SmallLose, QuickLose and FullLose let a member lose its disk and come back as a newcomer.
 var (
-	SmallLose = Scope{Text: "3 members, 1 wants to lead, 100 ms, which is a lease; 1 cut off, 1 loses its disk",
+	SmallLose = Scope{Text: "3 members, 1 wants to lead, 100 ms, which is a lease; 1 partitioned, 1 loses its disk",
 		Members: 3, Wants: 1, Rates: alike, Steps: 5, Terms: 2, Cuts: 1, Loses: 1}
-	QuickLose = Scope{Text: "3 members, 2 want to lead, 40 ms; 1 cut off, 1 loses its disk",
+	QuickLose = Scope{Text: "3 members, 2 want to lead, 40 ms; 1 partitioned, 1 loses its disk",
 		Members: 3, Wants: 2, Rates: alike, Steps: 2, Terms: 2, Cuts: 1, Loses: 1}
-	FullLose = Scope{Text: "3 members, 2 want to lead, 160 ms of a lease of 100; 1 cut off, 1 loses its disk",
+	FullLose = Scope{Text: "3 members, 2 want to lead, 160 ms of a lease of 100; 1 partitioned, 1 loses its disk",
 		Members: 3, Wants: 2, Rates: alike, Steps: 8, Terms: 3, Cuts: 1, Loses: 1}
 )
 
 // Stands is the scope of a lease that counts from the answer.
-var Stands = Scope{Text: "3 members, 2 want to lead, clocks alike, 100 ms; 1 stands still, 1 is cut off",
+var Stands = Scope{Text: "3 members, 2 want to lead, clocks alike, 100 ms; 1 stalls, 1 is partitioned",
 	Members: 3, Wants: 2, Rates: alike, Steps: 5, Terms: 2, Freezes: 1, Cuts: 1}

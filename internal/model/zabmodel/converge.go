@@ -88,7 +88,7 @@ func (s *system) electRight(w *model.World) bool {
 		p := s.part(w, i)
 		for j := range s.n { // the votes say which configuration is in force
 			if version := s.part(w, j).Disk.InForce; looking>>i&1 == 1 && version > p.Disk.InForce {
-				w.Say("%d hears of the configuration", i+1)
+				w.Say("%d learns of the configuration", i+1)
 				s.give(w, i, w.Event(adopt{version}))
 				return true
 			}
@@ -113,14 +113,14 @@ func (s *system) electRight(w *model.World) bool {
 func (s *system) best(w *model.World, looking int) int {
 	best := -1
 	for i := range s.n {
-		if looking>>i&1 == 1 && (best < 0 || !beats(s.part(w, best), s.part(w, i))) {
+		if looking>>i&1 == 1 && (best < 0 || !outranks(s.part(w, best), s.part(w, i))) {
 			best = i
 		}
 	}
 	return best
 }
 
-func beats(p, q *server) bool {
+func outranks(p, q *server) bool {
 	_, a := p.Peer.Epochs()
 	_, b := q.Peer.Epochs()
 	if a != b {

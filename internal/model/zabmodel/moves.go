@@ -179,7 +179,7 @@ func (s *system) do(w *model.World, m model.Move) {
 		s.reset(w, who|more<<8)
 	case moveTimeout:
 		w.Spend(s.number(timeouts))
-		w.Say("%d stands still for %d ms", who+1, jumpMs)
+		w.Say("%d stalls for %d ms", who+1, jumpMs)
 		s.give(w, who, w.Event(jump{}))
 	case moveSlow:
 		w.Spend(s.number(slows))
@@ -263,7 +263,7 @@ func (s *system) crash(w *model.World, i, done int) {
 	}
 }
 
-// reset breaks a connection: what is on its way is lost, and both ends hear of
+// reset breaks a connection: what is on its way is lost, and both ends learn of
 // it, each in its time.
 func (s *system) reset(w *model.World, q int) {
 	learner, leader, gen, _ := s.place(q)
@@ -291,7 +291,7 @@ func (s *system) give(w *model.World, i int, event model.Ref) {
 }
 
 // send puts a frame on a connection, if its other end is open. What is closed
-// hears no more.
+// receives nothing more.
 func (s *system) send(w *model.World, i int, link zab.LinkID, ref model.Ref) {
 	f, ok := w.Value(ref).(frame)
 	if !ok {

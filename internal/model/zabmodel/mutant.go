@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// Mutant is a known bug, put back around a peer: at its disk, in what it hears
+// Mutant is a known bug, put back around a peer: at its disk, in what it receives
 // and in what counts as a quorum.
 type Mutant string
 
@@ -31,7 +31,7 @@ func Mutants() []model.Mutant {
 		hunt(EpochBeforeLog, "zab", Full, "ZOOKEEPER-4643", "the current epoch is on disk before the history it stands for"),
 		hunt(EpochForgotten, "zab", Epochs, "ZOOKEEPER-1291, 1343", "the accepted epoch is on disk with the current one only"),
 		hunt(NewLeaderEarly, "zab", Full, "ZOOKEEPER-4785", "NEWLEADER is acknowledged before history and epoch are durable"),
-		hunt(TreeKept, "zab", Full, "ZOOKEEPER-2845, 5094", "the tree is not read anew when the log is cut"),
+		hunt(TreeKept, "zab", Full, "ZOOKEEPER-2845, 5094", "the tree is not read again when the log is cut"),
 		hunt(AheadNotRefused, "zab", Full, "ZOOKEEPER-335", "a leader does not see that a learner is ahead"),
 		hunt(CommitAlone, "zab", Full, "scenario C11", "every leader takes itself for a quorum in broadcast"),
 		hunt(OldQuorumAlone, "zab-reconfig", FullReconfig, "an acknowledged write lost around a reconfig", "discovery asks the old ensemble alone"),

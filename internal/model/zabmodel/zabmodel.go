@@ -39,7 +39,7 @@ type Scope struct {
 	Txns      int
 	Crashes   int // each may be followed by a restart
 	Resets    int // connections that break
-	Timeouts  int // servers that stand still for longer than all limits
+	Timeouts  int // servers that stall for longer than all limits
 	Slow      int // disks that are slow for a while
 	Old, New  []quorum.ID
 	Reconfigs int // of Old to New

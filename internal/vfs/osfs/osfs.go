@@ -128,13 +128,13 @@ func (f *file) Allocate(size int64) error {
 		err = f.fill(old, size)
 	}
 	if err != nil {
-		// What was taken in part is given back: a full disk needs it.
+		// What was taken in part is released: a full disk needs it.
 		_ = f.File.Truncate(old)
 	}
 	return mark(err)
 }
 
-// fill writes zeros where the file system cannot reserve room by itself.
+// fill writes zeros where the file system cannot reserve space by itself.
 func (f *file) fill(old, size int64) error {
 	zeros := make([]byte, min(size-old, 1<<20))
 	for old < size {
@@ -147,7 +147,7 @@ func (f *file) fill(old, size int64) error {
 	return nil
 }
 
-var errNotSupported = errors.New("the file system cannot reserve room")
+var errNotSupported = errors.New("the file system cannot reserve space")
 
 // noSpace is an operating system's error that means a full disk.
 type noSpace struct{ error }

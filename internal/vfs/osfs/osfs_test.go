@@ -68,7 +68,7 @@ func TestDirectoryIsLockedOnce(t *testing.T) {
 	must(t, lock.Close())
 }
 
-func TestFillWritesZerosWhereRoomCannotBeReserved(t *testing.T) {
+func TestFillWritesZerosWhereSpaceCannotBeReserved(t *testing.T) {
 	f, err := New().Create(filepath.Join(t.TempDir(), "f"))
 	must(t, err)
 	defer f.Close()

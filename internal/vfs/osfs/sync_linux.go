@@ -7,12 +7,12 @@ import (
 )
 
 // datasync flushes content and length, not the times: one journal write less
-// for each sync of a log whose room was allocated before.
+// for each sync of a log whose space was allocated before.
 func datasync(f *os.File) error {
 	return control(f, "fdatasync", func(fd int) error { return syscall.Fdatasync(fd) })
 }
 
-// allocate reserves room from old to size. The new bytes read as zero.
+// allocate reserves space from old to size. The new bytes read as zero.
 func allocate(f *os.File, old, size int64) error {
 	err := control(f, "fallocate", func(fd int) error { return syscall.Fallocate(fd, 0, old, size-old) })
 	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {

@@ -64,13 +64,13 @@ func (w *World) act(s, t *server) {
 	case pick < 98:
 		s.untilMs = w.nowMs + int64(w.chance.below(1500))
 	case pick == 99 && w.chance.oneIn(10):
-		for _, s := range w.servers { // the whole room loses power
+		for _, s := range w.servers { // the whole rack loses power
 			w.Crash(s.id)
 		}
 	}
 }
 
-// isolate takes a server off the net. The others hear of it at once, it does not.
+// isolate takes a server off the net. The others learn of it at once, it does not.
 func (w *World) isolate(s *server) {
 	for _, t := range w.servers {
 		if t != s {
@@ -107,7 +107,7 @@ func (w *World) crashAtEpoch(s *server) {
 	})
 }
 
-// write has every server that believes it leads propose.
+// write has every server that considers itself leader propose.
 func (w *World) write(count int) {
 	for _, s := range w.servers {
 		if s.serving && s.peer.State() == zab.Leading {

@@ -111,7 +111,7 @@ func (d *disk) crash(s *server) {
 	d.bringBack()
 }
 
-// bringBack is a mutant's: what was cut off stands in the log again, before what
+// bringBack is a mutant's: what was truncated stands in the log again, before what
 // was logged since.
 func (d *disk) bringBack() {
 	if len(d.cut) == 0 || d.base >= d.cut[0].Zxid {

@@ -39,7 +39,7 @@ func (w *World) elect(s *server) {
 			continue
 		}
 		looking.Add(t.id)
-		if best.observer || t.beats(best) {
+		if best.observer || t.outranks(best) {
 			best = t
 		}
 	}
@@ -69,8 +69,8 @@ func (w *World) participants() []quorum.ID {
 	return ids
 }
 
-// beats is the order of votes: epoch, zxid, id.
-func (s *server) beats(t *server) bool {
+// heartbeats is the order of votes: epoch, zxid, id.
+func (s *server) outranks(t *server) bool {
 	_, a := s.peer.Epochs()
 	_, b := t.peer.Epochs()
 	if a != b {

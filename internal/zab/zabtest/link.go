@@ -112,7 +112,7 @@ func (p *pipe) arrive(f frame) {
 	}
 }
 
-// close ends a connection behind what was sent. The other end hears of it when
+// close ends a connection behind what was sent. The other end learns of it when
 // all that has arrived.
 func (s *server) close(id zab.LinkID) {
 	p := s.pipes[id]
@@ -125,7 +125,7 @@ func (s *server) close(id zab.LinkID) {
 }
 
 // reset breaks a connection at once: frames on the way are lost. A side that
-// cannot be reached hears nothing.
+// cannot be reached receives nothing.
 func (p *pipe) reset() {
 	for _, q := range []*pipe{p, p.back} {
 		q.frames, q.broken = nil, true

@@ -19,7 +19,7 @@ const (
 	EpochForgotten           // ZOOKEEPER-1291, 1343: the accepted epoch is not durable
 	CommitAlone              // the leader alone is a quorum
 	ObserversCount           // ZOOKEEPER-2959: observers count
-	CutComesBack             // ZOOKEEPER-4837: what TRUNC has cut off is there again after a crash
+	CutComesBack             // ZOOKEEPER-4837: what TRUNC has truncated is there again after a crash
 	SyncWithoutQuorum        // ZOOKEEPER-1675: a sync is answered without asking anybody
 
 	mutants
@@ -47,7 +47,7 @@ func (m Mutant) What() string {
 	return [...]string{
 		"none", "completions come before the log is durable", "the current epoch is durable before the history",
 		"the tree is not reloaded when it must be", "a leader does not see that a learner is ahead", "the accepted epoch is not durable",
-		"the leader alone is a quorum", "observers count", "what TRUNC has cut off is there again after a crash",
+		"the leader alone is a quorum", "observers count", "what TRUNC has truncated is there again after a crash",
 		"a sync is answered without asking anybody",
 	}[m]
 }
@@ -91,7 +91,7 @@ func (m Mutant) quorum(set quorum.Majority, w *World) quorum.Set {
 	return set
 }
 
-// atLeast counts servers, whoever they are.
+// atLeast counts servers of any kind.
 type atLeast struct {
 	quorum.Majority
 	servers int

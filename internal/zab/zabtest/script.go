@@ -22,7 +22,7 @@ import (
 //	forward ID, sync ID                             a client of a server writes, syncs
 //	touched ID                                      a client of a learner is gone
 //	cut A B, oneway A B, heal                       links stall, and go on
-//	crash ID, restart ID, hold ID, release ID       processes; disks that stand still
+//	crash ID, restart ID, hold ID, release ID       processes; disks that stall
 //	tick MS                                         time passes, and everybody is told
 //	for MS                                          see only this much of what follows
 //	show                                            one line for each server
@@ -193,7 +193,7 @@ func (p *player) elect(s *server, ids []int) {
 	}
 }
 
-// fill puts records on a server's disk and starts it anew.
+// fill puts records on a server's disk and starts it again.
 func (p *player) fill(s *server, words []string) error {
 	d := disk{}
 	for _, word := range words[2:] {

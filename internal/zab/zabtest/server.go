@@ -27,7 +27,7 @@ type server struct {
 	wanted   int   // proposals to make at the next step
 	syncs    []int // of its clients: what must be seen by each
 	needAll  bool
-	untilMs  int64 // the process stands still
+	untilMs  int64 // the process stalls
 }
 
 func newServer(w *World, id quorum.ID, observer bool) *server {

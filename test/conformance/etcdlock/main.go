@@ -63,7 +63,7 @@ func run(ctx context.Context, server, registers string) error {
 	return nil
 }
 
-// once takes the lock, works while it believes to hold it, and gives it back.
+// once takes the lock, works while it holds it, and releases it.
 func once(ctx context.Context, client *clientv3.Client, worker *lostupdate.Worker) error {
 	session, err := concurrency.NewSession(client, concurrency.WithTTL(leaseSeconds))
 	if err != nil {

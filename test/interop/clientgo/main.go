@@ -83,7 +83,7 @@ func run() error {
 	return nil
 }
 
-// candidate is what this process believes.
+// candidate is what this process knows.
 type candidate struct {
 	mu     sync.Mutex
 	leads  bool

@@ -18,7 +18,7 @@ import (
 // lineKinds are the keys that describe an ensemble, in front of a number.
 var lineKinds = []string{"server", "group", "weight"}
 
-// lineKey tells whether a key describes an ensemble.
+// lineKey reports whether a key describes an ensemble.
 func lineKey(key string) bool {
 	kind, _, numbered := strings.Cut(key, ".")
 	return numbered && slices.Contains(lineKinds, kind)

@@ -41,7 +41,7 @@ func inEnsemble(s setting) setting {
 	return s
 }
 
-// asks tells whether a value asks for what is not served.
+// asks reports whether a value asks for what is not served.
 func (s *setting) asks(value string) bool {
 	if s.served == "" {
 		return false
@@ -57,7 +57,7 @@ func (s *setting) asks(value string) bool {
 // Reasons why a key has no effect, as docs/configuration.md explains them.
 const (
 	whyLinks     = "links between servers are read and written without waiting for each other"
-	whySync      = "a learner is brought up from memory, from the log or by a snapshot, whichever is enough"
+	whySync      = "a learner is synchronized from memory, from the log or by a snapshot, whichever is enough"
 	whyPlain     = "this version has no TLS and no SASL between servers"
 	whyMaster    = "this version has no observer masters: observers follow the leader"
 	whyAddresses = "all addresses of a server are tried"

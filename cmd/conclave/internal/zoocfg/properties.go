@@ -111,7 +111,7 @@ func (r *lineReader) natural() []byte {
 
 func isWhite(c byte) bool { return c == ' ' || c == '\t' || c == '\f' }
 
-// endsInBackslash tells whether the last backslash of a line is not itself
+// endsInBackslash reports whether the last backslash of a line is not itself
 // escaped.
 func endsInBackslash(line []byte) bool {
 	n := 0

@@ -18,7 +18,7 @@
 //	    and no number of grants reaches (record R4). Only a second failover that
 //	    forgets also that the first was adopted leaves it to the wall clocks,
 //	    which must then agree within LeaseMax.
-//	I3  Renewals, releases and places in line do not wait: a leader whose
+//	I3  Renewals, releases and places waiting do not wait: a leader whose
 //	    record is still there goes on.
 package incarnation
 

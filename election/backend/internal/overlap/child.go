@@ -33,7 +33,7 @@ type sign struct {
 // signsMax is far more than the leaderships of one process in a run.
 const signsMax = 1000
 
-// spawn starts a process that ends with this one. The function says whether a
+// spawn starts a process that ends with this one. The function reports whether a
 // line of its output tells of leading, beside those of a witness.
 func spawn(command *exec.Cmd, leads func(line string) bool) (*child, error) {
 	c := &child{command: command, ended: make(chan struct{}), led: make(chan sign, signsMax)}

@@ -20,7 +20,7 @@ import (
 // orderEnv carries the order of a child.
 const orderEnv = "CONCLAVE_WITNESS"
 
-// order says what a child does: campaign, or only write that it believes, as a
+// order says what a child does: campaign, or only write that it leads, as a
 // command does that another program runs while it leads.
 type order struct {
 	URL, Election, ID, File string
@@ -45,7 +45,7 @@ func environment(o order) []string {
 	return append(os.Environ(), orderEnv+"="+string(text))
 }
 
-// Main does what a child was ordered to, and says whether this process is one.
+// Main does what a child was ordered to, and reports whether this process is one.
 // Call it first in TestMain.
 func Main(open func(url string) (election.Backend, error)) (child bool, code int) {
 	text := os.Getenv(orderEnv)
@@ -97,16 +97,16 @@ func (o order) run(open func(url string) (election.Backend, error)) error {
 	return err
 }
 
-// pause is how often a belief is written down.
+// pause is how often it is written down.
 const pause = 2 * time.Millisecond
 
 // leadsMark begins the line that tells a parent of a leadership. Another
 // program that runs a child passes it on.
 const leadsMark = "witness: leads with token "
 
-// sight tells that a candidate leads, and writes so as long as it believes
+// sight tells that a candidate leads, and writes so as long as it leads
 // (V1). The token is zero where the candidate does not know it.
-func sight(file, id string, token election.Token, believes func() bool) error {
+func sight(file, id string, token election.Token, leads func() bool) error {
 	fmt.Printf("%s%d\n", leadsMark, token)
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -116,7 +116,7 @@ func sight(file, id string, token election.Token, believes func() bool) error {
 	first := election.Now()
 	for {
 		now := election.Now()
-		if !believes() {
+		if !leads() {
 			return nil
 		}
 		if _, err := fmt.Fprintf(f, "%s %d %d\n", id, first, now); err != nil {
@@ -126,7 +126,7 @@ func sight(file, id string, token election.Token, believes func() bool) error {
 	}
 }
 
-// Span is the time in which a candidate believed to lead.
+// Span is the time in which a candidate considered itself leader.
 type Span struct {
 	ID       string
 	From, To election.Instant

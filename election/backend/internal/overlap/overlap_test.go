@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-func TestBeliefsAreReadBackUpToTheLastOne(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "beliefs")
+func TestSpansAreReadBackUpToTheLastOne(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "spans")
 	for _, id := range []string{"a", "b"} {
 		left := 3
 		before := election.Now()

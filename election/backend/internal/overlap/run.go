@@ -78,7 +78,7 @@ type member struct {
 // Run lets candidates of both programs lead, resign, be frozen (ours) and be
 // killed, and judges them: never two at a time, tokens grow.
 func Run(t *testing.T, s Shared) {
-	r := &run{Shared: s, t: t, file: filepath.Join(t.TempDir(), "beliefs"), members: map[string]*member{},
+	r := &run{Shared: s, t: t, file: filepath.Join(t.TempDir(), "spans"), members: map[string]*member{},
 		random: rand.New(rand.NewPCG(1, 2))}
 	for i := range Candidates {
 		r.add(fmt.Sprint("ours-", i), s.URLs[i%len(s.URLs)])
@@ -106,7 +106,7 @@ func Run(t *testing.T, s Shared) {
 		v.leaderships, v.handovers, v.between, len(v.overlaps))
 }
 
-// verdict is what the beliefs so far tell.
+// verdict is what the spans so far tell.
 type verdict struct {
 	overlaps []string
 	// handovers, and those of them from one program to the other
@@ -182,7 +182,7 @@ func (r *run) lead() []election.Token {
 		}
 	}()
 	var tokens []election.Token
-	// A leader by the store's view may lose before it has begun to believe.
+	// A leader by the store's view may lose before it has begun to lead.
 	for len(tokens) < 3*r.Handovers && !r.enough(r.judge()) {
 		view := r.await(leaders, tokens)
 		m := r.members[view.Leader]
@@ -213,7 +213,7 @@ func (r *run) await(leaders <-chan election.View, tokens []election.Token) elect
 				return view
 			}
 		case <-limit:
-			r.t.Fatalf("nobody leads within %v, after %d leaderships; %d were believed in", r.Patience, len(tokens),
+			r.t.Fatalf("nobody leads within %v, after %d leaderships; %d were written down", r.Patience, len(tokens),
 				r.judge().leaderships)
 		}
 	}
@@ -251,7 +251,7 @@ func (r *run) disturb(m *member, token election.Token) {
 }
 
 // thaw lets those go on that were frozen while they led. By now another one
-// leads, and they must not believe for a moment longer that they do.
+// leads, and they must not lead for a moment longer.
 func (r *run) thaw() {
 	for _, c := range r.frozen {
 		c.signal(syscall.SIGCONT)

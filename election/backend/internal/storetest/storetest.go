@@ -88,7 +88,7 @@ func testMissing(t *testing.T, s Suite) {
 	if version != "" || !reflect.DeepEqual(r, record.Record{}) {
 		t.Errorf("version %q, %+v", version, r)
 	}
-	_, err := s.Open(t).Write(within(t), "missing", record.Record{Beat: 1}, write(t, s.Open(t), "other", record.Record{}, ""))
+	_, err := s.Open(t).Write(within(t), "missing", record.Record{Heartbeat: 1}, write(t, s.Open(t), "other", record.Record{}, ""))
 	if !errors.Is(err, record.ErrConflict) {
 		t.Errorf("a write over a version of another record: %v", err)
 	}
@@ -110,7 +110,7 @@ func testOneWins(t *testing.T, s Suite) {
 		var errs [writers]error
 		for i, store := range stores {
 			group.Go(func() {
-				versions[i], errs[i] = store.Write(within(t), name, record.Record{Beat: uint64(round*writers + i)}, version)
+				versions[i], errs[i] = store.Write(within(t), name, record.Record{Heartbeat: uint64(round*writers + i)}, version)
 			})
 		}
 		group.Wait()
@@ -129,8 +129,8 @@ func testOneWins(t *testing.T, s Suite) {
 			t.Fatalf("round %d: nobody has won", round)
 		}
 		r, now := read(t, stores[0], name)
-		if now != versions[winner] || r.Beat != uint64(round*writers+winner) {
-			t.Fatalf("round %d: version %q with beat %d, the winner wrote %q", round, now, r.Beat, versions[winner])
+		if now != versions[winner] || r.Heartbeat != uint64(round*writers+winner) {
+			t.Fatalf("round %d: version %q with heartbeat %d, the winner wrote %q", round, now, r.Heartbeat, versions[winner])
 		}
 		version = now
 	}
@@ -144,7 +144,7 @@ func testVersions(t *testing.T, s Suite) {
 	for generation := range 3 {
 		version := ""
 		for i := range 20 {
-			version = write(t, store, name, record.Record{Beat: uint64(i)}, version)
+			version = write(t, store, name, record.Record{Heartbeat: uint64(i)}, version)
 			if seen[version] {
 				t.Fatalf("generation %d: version %q has come back", generation, version)
 			}
@@ -172,10 +172,10 @@ func testFresh(t *testing.T, s Suite) {
 	stores := []record.Store{s.Open(t), s.Open(t), s.Open(t)}
 	version := ""
 	for i := range 60 {
-		version = write(t, stores[i%len(stores)], name, record.Record{Beat: uint64(i)}, version)
+		version = write(t, stores[i%len(stores)], name, record.Record{Heartbeat: uint64(i)}, version)
 		r, now := read(t, stores[(i+1)%len(stores)], name)
-		if now != version || r.Beat != uint64(i) {
-			t.Fatalf("beat %d, version %q is read after beat %d, version %q", r.Beat, now, i, version)
+		if now != version || r.Heartbeat != uint64(i) {
+			t.Fatalf("heartbeat %d, version %q is read after heartbeat %d, version %q", r.Heartbeat, now, i, version)
 		}
 	}
 }
@@ -184,9 +184,9 @@ func testFresh(t *testing.T, s Suite) {
 func full() record.Record {
 	id := strings.Repeat("ä\"\\'%", 30)[:180]
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123_000_000, time.UTC)
-	r := record.Record{Holder: id, Nonce: strings.Repeat("f", 32), Token: 1<<63 + 12345, LeaseMs: 10_000, Beat: 1<<63 + 1,
+	r := record.Record{Holder: id, Nonce: strings.Repeat("f", 32), Token: 1<<63 + 12345, LeaseMs: 10_000, Heartbeat: 1<<63 + 1,
 		Priority: 1000, Wanted: id, Touch: 1<<64 - 1, Request: &election.Request{Transfer: id, Token: 1<<63 + 5, By: "\u2028" + id},
-		Next: &record.Next{ID: id, Nonce: strings.Repeat("e", 32), Priority: 7, LeaseMs: 500, Beat: 1 << 63, State: record.StateReady}}
+		Next: &record.Next{ID: id, Nonce: strings.Repeat("e", 32), Priority: 7, LeaseMs: 500, Heartbeat: 1 << 63, State: record.StateReady}}
 	for i := range election.HistoryMin + 1 {
 		r.History = append(r.History, election.Change{Leader: id, Token: election.Token(1<<62 + i), Since: at, Until: at, Reason: "resigned"})
 	}
@@ -225,11 +225,11 @@ func testNames(t *testing.T, s Suite) {
 		if err := election.ValidateName(name); err != nil {
 			t.Fatal(err)
 		}
-		write(t, store, name, record.Record{Beat: uint64(i + 1)}, "")
+		write(t, store, name, record.Record{Heartbeat: uint64(i + 1)}, "")
 	}
 	for i, name := range names {
-		if r, _ := read(t, store, name); r.Beat != uint64(i+1) {
-			t.Errorf("%q: beat %d, not %d", name, r.Beat, i+1)
+		if r, _ := read(t, store, name); r.Heartbeat != uint64(i+1) {
+			t.Errorf("%q: heartbeat %d, not %d", name, r.Heartbeat, i+1)
 		}
 	}
 	list, err := store.Names(within(t))
@@ -260,7 +260,7 @@ func testWait(t *testing.T, s Suite) {
 		if i%2 == 0 {
 			go waits()
 		}
-		next := write(t, writer, name, record.Record{Beat: uint64(i)}, version)
+		next := write(t, writer, name, record.Record{Heartbeat: uint64(i)}, version)
 		began := time.Now()
 		if i%2 == 1 {
 			go waits() // the change comes between the read and the wait
@@ -314,7 +314,7 @@ func testContext(t *testing.T, s Suite) {
 	select {
 	case <-ended:
 	case <-time.After(patience / 2):
-		t.Fatal("Wait does not heed its context")
+		t.Fatal("Wait does not honour its context")
 	}
 	if _, _, err := store.Read(ctx, "context"); err == nil {
 		t.Error("a read beyond the end of its context")

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// memory heeds contexts, which a store without I/O need not do.
+// memory honours contexts, which a store without I/O need not do.
 type memory struct{ *record.Memory }
 
 func (m memory) Read(ctx context.Context, name string) (record.Record, string, error) {
@@ -49,7 +49,7 @@ func TestTortureOfMemory(t *testing.T) {
 }
 
 func TestTortureFindsTwoLeadersAndOldTokens(t *testing.T) {
-	b := &beliefs{list: []belief{{"a", 5, 10, 20}, {"b", 6, 19, 30}, {"c", 6, 30, 40}, {"d", 7, 40, 50}}}
+	b := &spans{list: []span{{"a", 5, 10, 20}, {"b", 6, 19, 30}, {"c", 6, 30, 40}, {"d", 7, 40, 50}}}
 	if wrong := b.judge(); len(wrong) != 2 {
 		t.Errorf("found %q", wrong)
 	}

@@ -54,36 +54,36 @@ func (x Torture) lasts(t *testing.T) time.Duration {
 	return long
 }
 
-// belief is the time during which somebody believed to lead.
-type belief struct {
+// span is the time during which somebody considered itself leader.
+type span struct {
 	who      string
 	token    election.Token
 	from, to election.Instant
 }
 
-// beliefs are those of all candidates.
-type beliefs struct {
+// spans are those of all candidates.
+type spans struct {
 	mu   sync.Mutex
-	list []belief
+	list []span
 }
 
-func (b *beliefs) add(one belief) {
+func (b *spans) add(one span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = append(b.list, one)
 }
 
-func (b *beliefs) count() int {
+func (b *spans) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.list)
 }
 
 // judge returns what is wrong: two that led at once, a token that did not grow.
-func (b *beliefs) judge() []string {
+func (b *spans) judge() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	slices.SortFunc(b.list, func(a, b belief) int { return int(a.from - b.from) })
+	slices.SortFunc(b.list, func(a, b span) int { return int(a.from - b.from) })
 	var wrong []string
 	for i := 1; i < len(b.list); i++ {
 		before, after := b.list[i-1], b.list[i]
@@ -105,7 +105,7 @@ func (x Torture) Run(t *testing.T) {
 	}
 	x.For = x.lasts(t)
 	t.Logf("seed %d, %v", x.Seed, x.For)
-	all := &beliefs{}
+	all := &spans{}
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for i := range x.Candidates {
@@ -125,7 +125,7 @@ func (x Torture) Run(t *testing.T) {
 }
 
 // campaign lets one candidate after the other live.
-func (x Torture) campaign(ctx context.Context, t *testing.T, all *beliefs, i int) {
+func (x Torture) campaign(ctx context.Context, t *testing.T, all *spans, i int) {
 	random := rand.New(rand.NewPCG(x.Seed, uint64(i)))
 	for life := 0; ctx.Err() == nil; life++ {
 		backend, end, err := x.Open(ctx, i)
@@ -151,9 +151,9 @@ func (x Torture) campaign(ctx context.Context, t *testing.T, all *beliefs, i int
 
 // lead returns what a leader does: it believes for a while, asking as often as
 // it can whether it may.
-func (x Torture) lead(all *beliefs, id string, random *rand.Rand) func(context.Context, election.Leadership) error {
+func (x Torture) lead(all *spans, id string, random *rand.Rand) func(context.Context, election.Leadership) error {
 	return func(_ context.Context, lead election.Leadership) error {
-		one := belief{who: id, token: lead.Token(), from: election.Now()}
+		one := span{who: id, token: lead.Token(), from: election.Now()}
 		until := one.from.Add(time.Duration(random.Int64N(int64(3 * x.Lease))))
 		for now := one.from; lead.Err() == nil && now < until; now = election.Now() {
 			one.to = now
@@ -183,7 +183,7 @@ func (x Torture) suffer(t *testing.T) {
 }
 
 // awaitLeader returns when somebody has led after the last fault.
-func (x Torture) awaitLeader(t *testing.T, all *beliefs) {
+func (x Torture) awaitLeader(t *testing.T, all *spans) {
 	before := all.count()
 	for began := time.Now(); all.count() < before+2; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > patience+10*x.Lease {

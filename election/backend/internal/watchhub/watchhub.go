@@ -4,7 +4,7 @@
 // In goes a function that listens, out come the ends of waits. What always
 // holds:
 //
-//	N1  Nothing is missed: whoever waits has subscribed before it asks the store
+//	N1  Nothing is missed: a waiter has subscribed before it asks the store
 //	    whether the change has come already.
 //	N2  News are a hint. A wait may end without a change; who trusts it reads.
 //	N3  Without a connection waits end after a pause: the caller polls.
@@ -24,8 +24,8 @@ import (
 type Listen func(ctx context.Context, live func(), tell func(name, version string)) error
 
 const (
-	// linger is for how long the connection is kept after the last wait.
-	linger = 30 * time.Second
+	// idleMax is for how long the connection is kept after the last wait.
+	idleMax = 30 * time.Second
 	// retryMin and retryMax are the pauses before another attempt to listen.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
@@ -96,7 +96,7 @@ func (h *Hub) Wait(ctx context.Context, name, version string, limit time.Duratio
 	}
 }
 
-// join subscribes, and tells whether news come and which version came last.
+// join subscribes, and reports whether news come and which version came last.
 func (h *Hub) join(name string) (w *waiter, live bool, told string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +127,7 @@ func (h *Hub) leave(name string, w *waiter) {
 	}
 	h.waiting--
 	if h.waiting == 0 && !h.closed {
-		h.idle = time.AfterFunc(linger, h.rest)
+		h.idle = time.AfterFunc(idleMax, h.rest)
 	}
 }
 

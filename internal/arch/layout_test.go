@@ -1,6 +1,6 @@
 package arch
 
-// A kind says what a room may do.
+// A kind says what a package may do.
 type kind byte
 
 const (
@@ -9,17 +9,17 @@ const (
 	shell   kind = 'H' // goroutines, sockets, clocks
 )
 
-// rank orders kinds: a room imports no kind above its own.
+// rank orders kinds: a package imports no kind above its own.
 var rank = map[kind]int{machine: 0, storage: 1, shell: 2}
 
-// A room is a package's place: it imports only rooms of lower floors.
-type room struct {
-	floor int
+// A place is where a package stands: it imports only packages of lower layers.
+type place struct {
+	layer int
 	kind  kind
 }
 
-// rooms is the map of the root module, by path below the module's.
-var rooms = map[string]room{
+// layout is the map of the root module, by path below the module's.
+var layout = map[string]place{
 	"zk":                                    {0, machine},
 	"internal/invariant":                    {0, machine},
 	"internal/jute":                         {0, machine},
@@ -103,7 +103,7 @@ var forbidden = map[kind][]string{
 	storage: {"time", "os", "net", "log", "math/rand", "crypto", "syscall", "context", "runtime"},
 }
 
-// excused are the imports that a room has though its kind forbids them.
+// excused are the imports that a package has though its kind forbids them.
 var excused = map[string]map[string]string{
 	"internal/tree": {
 		"sync":         "the one loop writes, all connections read: the tree is shared by design",

@@ -12,11 +12,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// settle is the second phase: everything heals, and within a limit all must be
-// well: every server serves and has the same tree, every client has written once
-// more, and whoever is gone has left no ephemeral. Some runs go on for a while in
-// which nothing happens, and nothing may end.
-func (w *world) settle() {
+// converge is the second phase: everything heals, and within a limit all must be
+// well: every server serves and has the same tree, every client has written
+// again, and the one that is gone has left no ephemeral. Some runs go on for a while
+// in which nothing happens, and nothing may end.
+func (w *world) converge() {
 	if w.err != nil {
 		return
 	}
@@ -33,14 +33,14 @@ func (w *world) settle() {
 		for _, c := range w.clients {
 			c.program.finish()
 		}
-		if done = w.unsettled() == nil; !done && w.nowMs >= directMs {
+		if done = w.unhealed() == nil; !done && w.nowMs >= directMs {
 			directMs = limitMs
 			w.direct()
 		}
 		return done
 	})
 	if w.err == nil && !done {
-		w.fail(fmt.Errorf("liveness: %d ms after all was healed %w", w.nowMs-w.plan.WildMs, w.unsettled()))
+		w.fail(fmt.Errorf("liveness: %d ms after all was healed %w", w.nowMs-w.plan.WildMs, w.unhealed()))
 	}
 	if w.err == nil {
 		w.last()
@@ -62,7 +62,7 @@ func (w *world) limitMs() int64 {
 	return limitMs
 }
 
-// asleepMs is when the last one wakes that stands still.
+// asleepMs is when the last one wakes that stalls.
 func (w *world) asleepMs() int64 {
 	untilMs := w.nowMs
 	for _, p := range w.servers {
@@ -74,7 +74,7 @@ func (w *world) asleepMs() int64 {
 	return untilMs
 }
 
-// heal ends all trouble, but for those who stand still: they wake in their time.
+// heal ends all trouble, but for those who stall: they wake in their time.
 func (w *world) heal() {
 	w.note(0, "HEAL", 0, 0, "")
 	clear(w.blocked)
@@ -82,7 +82,7 @@ func (w *world) heal() {
 		p.slowMs, p.turns.slowMs, p.turns.failSync, p.turns.crashIn, p.downMs = 0, 0, false, 0, 0
 		p.mem.SetCapacity(-1)
 		p.rot.readUntilMs, p.rot.bad = 0, nil
-		p.clock.settle(w.nowMs)
+		p.clock.rebase(w.nowMs)
 		p.clock.perMille = 1000
 		p.start()
 	}
@@ -90,8 +90,8 @@ func (w *world) heal() {
 	w.flow()
 }
 
-// unsettled says what is not well yet.
-func (w *world) unsettled() error {
+// unhealed says what is not well yet.
+func (w *world) unhealed() error {
 	if w.asleepMs() > w.nowMs {
 		return errors.New("not everybody is awake")
 	}
