@@ -58,7 +58,7 @@ type Options struct {
 	// ID names this candidate to people: 1 to 200 bytes of UTF-8 without
 	// control characters. Default: host name and process id.
 	ID string
-	// Lease is for how long a leader that is no longer learned of keeps others
+	// Lease is for how long a leader that has gone silent keeps others
 	// out: at least Traits.LeaseMin, at most 24 h. Default 10 s, or
 	// Traits.LeaseMin if that is more.
 	Lease time.Duration

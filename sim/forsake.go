@@ -121,7 +121,7 @@ func (p *Plan) forsakes(r *random) {
 	if p.Participants < 5 && p.Observers == 0 || p.Participants < 3 || r.oneIn(2) {
 		return
 	}
-	p.SomeSnapshot = r.oneIn(3) // what such a leader has given on cannot be partitioned
+	p.SomeSnapshot = r.oneIn(3) // what such a leader has passed on cannot be truncated
 	for atMs := r.between(1000, 4000); atMs < p.WildMs; atMs += r.between(1000, 6000) {
 		p.add(p.draw(r, FaultForsake, atMs))
 	}

@@ -71,7 +71,7 @@ func TestImpossibleFramesCloseTheConnectionWithoutAWord(t *testing.T) {
 }
 
 // Random bytes, and random bodies behind the header of every operation, whole
-// and partitioned: the healthy client goes on, and nothing is left.
+// and truncated: the healthy client goes on, and nothing is left.
 func TestGarbageHurtsNobody(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	healthy := dial(t, s, nil)

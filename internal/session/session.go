@@ -237,7 +237,7 @@ type Bucket struct {
 	Sessions []zk.SessionID
 }
 
-// Buckets returns when which sessions expire if nothing more is learned of them.
+// Buckets returns when which sessions expire if no heartbeat of theirs arrives.
 func (t *Table) Buckets() []Bucket {
 	byEnd := map[int64][]zk.SessionID{}
 	for id, s := range t.byID {

@@ -29,7 +29,7 @@
 //	P5  Between two members there is one connection for all elections. What all
 //	    elections have to say at a moment goes as one packet. An election that
 //	    nobody campaigns in costs nothing but its place in memory and on disk.
-//	P6  Queues are bounded. A member that does not read is partitioned.
+//	P6  Queues are bounded. A member that does not read is disconnected.
 //	P7  A member without memory, new or with a new directory in the place of one that
 //	    was lost, takes part when all others are connected at one time and have told
 //	    it, behind that, the highest term that they know: at once where none was ever

@@ -194,7 +194,7 @@ var guarantees = election.Guarantees{
 	Clocks:   "pace only: those of two members differ by 5 % at most",
 	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories and a new group is founded without its After",
 	Renewal:  "none of its own: beats of all elections go together, 2(n-1) messages a tenth of the lease",
-	Waiting:  "nothing while the leader is learned of",
+	Waiting:  "nothing while the leader sends heartbeats",
 	Notice:   "watch",
 }
 

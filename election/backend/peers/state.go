@@ -110,7 +110,7 @@ func checksum(line []byte) string {
 }
 
 // parseState reads the records of a file. The last one may be one that a crash has
-// partitioned: nothing that depends on it has left then (P1).
+// truncated: nothing that depends on it has left then (P1).
 func parseState(text []byte) (*state, error) {
 	st, rest, err := parseRecord(text)
 	if err != nil {

@@ -85,7 +85,7 @@ func awaitValue(t testing.TB, url, query, want string) {
 	t.Fatalf("%s never gave %s: %s", query, want, last)
 }
 
-// TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly: it has never learned of the grant.
+// TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly: it has never received the grant.
 func TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly(t *testing.T) {
 	const leaseMax = 4 * time.Second
 	server := stores.Start(t, "postgres")
