@@ -2,6 +2,7 @@ package electiontest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -106,6 +107,9 @@ func isClaim(nonce string) func(election.Claim) bool {
 	return func(c election.Claim) bool { return c.Nonce == nonce }
 }
 
+// errReleased ends an Acquire whose claim was released meanwhile.
+var errReleased = errors.New("the claim was released while it waited")
+
 // Acquire waits.
 func (s *Store) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	s.mu.Lock()
@@ -117,7 +121,11 @@ func (s *Store) Acquire(ctx context.Context, claim election.Claim) (election.Gra
 	}
 	s.tell()
 	for {
-		if l := s.at(claim.Election); l.holder.Nonce == "" && l.next() == claim.Nonce {
+		l := s.at(claim.Election)
+		if !slices.ContainsFunc(l.line, isClaim(claim.Nonce)) {
+			return election.Grant{}, errReleased
+		}
+		if l.holder.Nonce == "" && l.next() == claim.Nonce {
 			return s.grant(l, claim), nil
 		}
 		if err := s.wait(ctx, s.at(claim.Election), s.changed); err != nil {

@@ -52,3 +52,33 @@ func (f fromAnswer) Acquire(ctx context.Context, claim election.Claim) (election
 	grant.Sent = election.Now()
 	return grant, err
 }
+
+// TestClaimThatIsReleasedWhileItWaitsIsNotGranted: its place in the queue is gone, and
+// the holder leaves before it has found that.
+func TestClaimThatIsReleasedWhileItWaitsIsNotGranted(t *testing.T) {
+	s := electiontest.NewStore(nil)
+	claim := func(id string) election.Claim {
+		return election.Claim{Election: "jobs", ID: id, Nonce: id, Lease: time.Minute}
+	}
+	held, err := s.Acquire(t.Context(), claim("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Acquire(t.Context(), claim("b"))
+		ended <- err
+	}()
+	for view, err := range s.Observe(t.Context(), "jobs") {
+		if err != nil || len(view.Candidates) == 1 {
+			break
+		}
+	}
+	_ = s.Release(t.Context(), election.Grant{Claim: claim("b")})
+	if err := s.Release(t.Context(), held); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("a claim that was released is granted")
+	}
+}
