@@ -19,8 +19,8 @@ func (c *contest) use() { c.usedMs = c.b.nowMs() }
 
 // idle reports whether nobody here or elsewhere has to do with the election as far as
 // this member knows, and nothing lasts that it has promised, or that its vote may have
-// begun: by two leases after it came to its term, whoever led in one before does not
-// (raft T7).
+// begun: two leases after it came to its term, a leader of an earlier term has ended
+// (raft-T7).
 func (c *contest) idle(nowMs int64) bool {
 	s, b := c.machine.Status(), c.b
 	return s.Leader == "" && nowMs >= s.PromisedMs && (!c.stored || nowMs >= c.termMs+2*b.leaseMs) && c.alarm < 0 && !c.campaigns &&
