@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 SEEDS ?= 50
 KILLS ?= 100
 # Packages with goroutines or with state that goroutines share.
-RACE_ROOMS = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave
+RACE_PACKAGES = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave
 
 .PHONY: help
 help: ## print this list
@@ -28,7 +28,7 @@ test-busy: ## the same, uncached, beside four busy loops: no test may rest on th
 
 .PHONY: race
 race: ## the packages with goroutines under the race detector
-	go test -race $(RACE_ROOMS)
+	go test -race $(RACE_PACKAGES)
 
 .PHONY: lint
 lint: bin/staticcheck ## gofmt, go vet and staticcheck

@@ -40,7 +40,7 @@ import "fmt"
 
 // Violation is a promise that was broken.
 type Violation struct {
-	Property string // a word, as in the list above
+	Property string // a name of the list above
 	Detail   string // who, where, what was expected
 }
 

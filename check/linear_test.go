@@ -12,15 +12,15 @@ import (
 func operations(text string) []Operation {
 	var all []Operation
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
-		words := strings.Fields(line)
-		call, end, _ := strings.Cut(words[0], "-")
-		o := options(words)
+		fields := strings.Fields(line)
+		call, end, _ := strings.Cut(fields[0], "-")
+		o := options(fields)
 		op := Operation{Client: i, Key: "/k", Call: integer(call), Return: Never, Version: -1, Data: Hash([]byte(o["data"]))}
 		if end != "?" {
 			op.Return = integer(end)
 		}
-		op.Op = map[string]zk.Op{"create": zk.OpCreate, "set": zk.OpSetData, "delete": zk.OpDelete, "get": zk.OpGetData, "exists": zk.OpExists}[words[1]]
-		op.Code = codeOf(words[2])
+		op.Op = map[string]zk.Op{"create": zk.OpCreate, "set": zk.OpSetData, "delete": zk.OpDelete, "get": zk.OpGetData, "exists": zk.OpExists}[fields[1]]
+		op.Code = codeOf(fields[2])
 		if v, given := o["v"]; given {
 			op.Version = int32(integer(v))
 		}

@@ -31,7 +31,7 @@ type private struct {
 	server              quorum.ID
 	life                int
 	timeoutMs           int64
-	receivedMs, maybeMs int64 // when its server has heard its client for certain, and may have
+	receivedMs, maybeMs int64 // when its server received from its client for certain, and may have
 	over, upgraded      bool  // over: ended, or upgraded
 	logged              bool  // its upgrade
 }
@@ -58,9 +58,9 @@ func (l *Local) Attached(id zk.SessionID, server quorum.ID, life int, timeoutMs,
 // Has reports whether a session was given by one process, and not upgraded.
 func (l *Local) Has(id zk.SessionID) bool { return l.sessions[id] != nil && !l.sessions[id].over }
 
-// Heard says that its server has received a client, if sure; or that it
-// may have.
-func (l *Local) Heard(id zk.SessionID, nowMs int64, sure bool) {
+// Received says that the session's server has received from its client, if sure; or
+// that it may have.
+func (l *Local) Received(id zk.SessionID, nowMs int64, sure bool) {
 	s := l.sessions[id]
 	if s == nil {
 		return
@@ -89,7 +89,7 @@ func (l *Local) Refused(id zk.SessionID) error {
 	return nil
 }
 
-// Closed says that a server takes its client's word that a session is over.
+// Closed says that a client has closed its session.
 func (l *Local) Closed(id zk.SessionID) {
 	if s := l.sessions[id]; s != nil {
 		s.over = true
@@ -130,7 +130,7 @@ func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick b
 		}
 		s.over = !here
 		if silentMs := nowMs - s.receivedMs; !here && !s.logged && silentMs < s.timeoutMs {
-			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after it has heard its client", server, id, s.timeoutMs, silentMs)
+			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after its client's last message", server, id, s.timeoutMs, silentMs)
 		}
 		if silentMs := nowMs - s.maybeMs; here && tick && silentMs > s.timeoutMs+slackMs {
 			return broken(propertyLocal, "L3: server %d has not ended session %v of %d ms, %d ms after it has received its client", server, id, s.timeoutMs, silentMs)

@@ -90,11 +90,11 @@ var codes = map[string]zk.Code{
 	"ephemeral": zk.ErrNoChildrenForEphemerals, "loss": zk.ErrConnectionLoss,
 }
 
-// codeOf panics on a word that is none, so that no case means ok by mistake.
-func codeOf(word string) zk.Code {
-	code, known := codes[word]
+// codeOf panics on a name that is no code's, so that no case means ok by mistake.
+func codeOf(name string) zk.Code {
+	code, known := codes[name]
 	if !known {
-		panic(word)
+		panic(name)
 	}
 	return code
 }
@@ -103,18 +103,18 @@ var eventTypes = map[string]zk.EventType{
 	"created": zk.EventNodeCreated, "deleted": zk.EventNodeDeleted, "changed": zk.EventNodeDataChanged, "children": zk.EventNodeChildrenChanged,
 }
 
-// options are the words with an equals sign.
-func options(words []string) map[string]string {
+// options returns the fields with an equals sign.
+func options(fields []string) map[string]string {
 	o := map[string]string{}
-	for _, word := range words {
-		key, value, _ := strings.Cut(word, "=")
+	for _, field := range fields {
+		key, value, _ := strings.Cut(field, "=")
 		o[key] = value
 	}
 	return o
 }
 
-func (p *player) tell(words []string) error {
-	switch verb, args := words[0], words[1:]; verb {
+func (p *player) tell(fields []string) error {
+	switch verb, args := fields[0], fields[1:]; verb {
 	case "append", "durable", "recover", "truncate", "copy", "leave", "damaged", "serve", "lead", "show", "equal", "reconfig", "inforce":
 		return p.tellOrder(verb, args)
 	case "txn":
@@ -162,9 +162,9 @@ func (p *player) tell(words []string) error {
 	case "named":
 		return p.sequences.Created(args[0], zxidOf(args[1]), zxidOf(args[2]))
 	case "leads", "alive", "maybe", "decided", "expired", "stepped", "opens", "opened", "closed":
-		return p.tellExpiry(words[0], args)
+		return p.tellExpiry(fields[0], args)
 	}
-	return p.tellKept(words)
+	return p.tellKept(fields)
 }
 
 // tellOrder: server, and what the verb takes.
@@ -172,8 +172,8 @@ func (p *player) tellOrder(verb string, args []string) error {
 	id := quorum.ID(integer(args[0]))
 	switch verb {
 	case "append": // several zxids, x of another content
-		for _, word := range args[1:] {
-			text, other := strings.CutSuffix(word, "x")
+		for _, field := range args[1:] {
+			text, other := strings.CutSuffix(field, "x")
 			hash := hashOf(text)
 			if other {
 				hash++
@@ -247,15 +247,15 @@ func listOf(text string) []zk.ACL {
 
 // txnOf reads: create PATH [data=] [eph] [container] [ttl=] [acl=], delete PATH, reap
 // PATH, set PATH VERSION [data=], acl PATH VERSION [acl=], open, close PATH..., error CODE.
-func txnOf(words []string) zk.Txn {
-	o := options(words)
+func txnOf(fields []string) zk.Txn {
+	o := options(fields)
 	_, ephemeral := o["eph"]
 	_, container := o["container"]
 	path := ""
-	if len(words) > 1 {
-		path = words[1]
+	if len(fields) > 1 {
+		path = fields[1]
 	}
-	switch words[0] {
+	switch fields[0] {
 	case "create":
 		op := zk.OpCreate
 		if container {
@@ -271,37 +271,37 @@ func txnOf(words []string) zk.Txn {
 	case "delete":
 		return zk.Txn{Op: zk.OpDelete, Path: path}
 	case "set":
-		return zk.Txn{Op: zk.OpSetData, Path: path, Version: int32(integer(words[2])), Data: []byte(o["data"])}
+		return zk.Txn{Op: zk.OpSetData, Path: path, Version: int32(integer(fields[2])), Data: []byte(o["data"])}
 	case "acl":
-		return zk.Txn{Op: zk.OpSetACL, Path: path, Version: int32(integer(words[2])), ACL: listOf(o["acl"])}
+		return zk.Txn{Op: zk.OpSetACL, Path: path, Version: int32(integer(fields[2])), ACL: listOf(o["acl"])}
 	case "open":
 		return zk.Txn{Op: zk.OpCreateSession, TimeoutMs: 1000}
 	case "close":
 		t := zk.Txn{Op: zk.OpCloseSession, HasPaths: true}
-		for _, word := range words[1:] {
-			if strings.HasPrefix(word, "/") {
-				t.Paths = append(t.Paths, word)
+		for _, field := range fields[1:] {
+			if strings.HasPrefix(field, "/") {
+				t.Paths = append(t.Paths, field)
 			}
 		}
 		return t
 	case "error":
-		return zk.Txn{Op: zk.OpError, Code: codeOf(words[1])}
+		return zk.Txn{Op: zk.OpError, Code: codeOf(fields[1])}
 	}
-	panic(fmt.Sprintf("no transaction: %q", words))
+	panic(fmt.Sprintf("no transaction: %q", fields))
 }
 
 // tellTxn: ZXID TXN [; TXN ...] [session=] [xid=].
-func (p *player) tellTxn(zxid zk.Zxid, words []string) error {
-	h, t := transactionOf(zxid, words)
+func (p *player) tellTxn(zxid zk.Zxid, fields []string) error {
+	h, t := transactionOf(zxid, fields)
 	return p.model.Apply(&h, &t)
 }
 
 // requestOf reads XID and what txnOf reads, as a request.
-func requestOf(words []string) *zk.Request {
+func requestOf(fields []string) *zk.Request {
 	var all []zk.Request
-	for _, part := range strings.Split(strings.Join(words[1:], " "), " ; ") {
+	for _, part := range strings.Split(strings.Join(fields[1:], " "), " ; ") {
 		t := txnOf(strings.Fields(part))
-		r := zk.Request{Op: t.Op, Path: t.Path, TTL: t.TTL, Data: t.Data, Xid: zk.Xid(integer(words[0]))}
+		r := zk.Request{Op: t.Op, Path: t.Path, TTL: t.TTL, Data: t.Data, Xid: zk.Xid(integer(fields[0]))}
 		switch {
 		case t.Ephemeral:
 			r.Mode = zk.Ephemeral
@@ -316,8 +316,8 @@ func requestOf(words []string) *zk.Request {
 	return &zk.Request{Op: zk.OpMulti, Ops: all, Xid: all[0].Xid}
 }
 
-func transactionOf(zxid zk.Zxid, words []string) (zk.TxnHeader, zk.Txn) {
-	o := options(words)
+func transactionOf(zxid zk.Zxid, fields []string) (zk.TxnHeader, zk.Txn) {
+	o := options(fields)
 	h := zk.TxnHeader{Zxid: zxid, Session: 1}
 	if text, given := o["session"]; given {
 		h.Session = zk.SessionID(integer(text))
@@ -328,9 +328,9 @@ func transactionOf(zxid zk.Zxid, words []string) (zk.TxnHeader, zk.Txn) {
 	if text, given := o["xid"]; given {
 		h.Cxid = zk.Xid(integer(text))
 	}
-	parts := strings.Split(strings.Join(words, " "), " ; ")
+	parts := strings.Split(strings.Join(fields, " "), " ; ")
 	if len(parts) == 1 {
-		return h, txnOf(words)
+		return h, txnOf(fields)
 	}
 	t := zk.Txn{Op: zk.OpMulti}
 	for _, part := range parts {
@@ -453,7 +453,7 @@ func (p *player) tellSession(verb string, args []string) error {
 }
 
 // tellExpiry: leader, session and times; opened and closed are told of the session
-// alone; expired LEADER SESSION TIMEOUT AT [HEARD]; stepped LEADER AT SLACK.
+// alone; expired LEADER SESSION TIMEOUT AT [RECEIVED]; stepped LEADER AT SLACK.
 func (p *player) tellExpiry(verb string, args []string) error {
 	n := make([]int64, 5)
 	for i := range args {
@@ -483,24 +483,24 @@ func (p *player) tellExpiry(verb string, args []string) error {
 	return nil
 }
 
-func (p *player) tellKept(words []string) error {
-	switch words[0] {
+func (p *player) tellKept(fields []string) error {
+	switch fields[0] {
 	case "creating":
-		p.kept.Creating(words[1])
+		p.kept.Creating(fields[1])
 	case "created":
-		p.kept.Created(words[1])
+		p.kept.Created(fields[1])
 	case "not-created":
-		p.kept.NotCreated(words[1])
+		p.kept.NotCreated(fields[1])
 	case "deleting":
-		p.kept.Deleting(words[1])
+		p.kept.Deleting(fields[1])
 	case "deleted":
-		p.kept.Deleted(words[1])
+		p.kept.Deleted(fields[1])
 	case "not-deleted":
-		p.kept.NotDeleted(words[1])
+		p.kept.NotDeleted(fields[1])
 	case "final":
-		return p.kept.Final(words[1:])
+		return p.kept.Final(fields[1:])
 	default:
-		panic(words[0])
+		panic(fields[0])
 	}
 	return nil
 }

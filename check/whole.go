@@ -57,16 +57,16 @@ func (m *Model) same(z *Znode) error {
 			number(s.czxid), number(s.mzxid), s.version, s.aversion)
 	case hashOf(z.Data) != s.data && s.zxid != 0:
 		return broken(propertyModel, "a server has other data in %s than %s has set", z.Path, number(s.mzxid))
-	case z.Stat.EphemeralOwner != s.ownerWord():
-		return broken(propertyModel, "a server has %s with the owner %x, should be %x", z.Path, z.Stat.EphemeralOwner, s.ownerWord())
+	case z.Stat.EphemeralOwner != s.storedOwner():
+		return broken(propertyModel, "a server has %s with the owner %x, should be %x", z.Path, z.Stat.EphemeralOwner, s.storedOwner())
 	case s.zxid != 0 && !sameACL(z.ACL, s.acl):
 		return broken(propertyModel, "a server has %s with the ACL %v, should be %v", z.Path, z.ACL, s.acl)
 	}
 	return nil
 }
 
-// ownerWord is what is stored as a znode's owner.
-func (s *state) ownerWord() int64 {
+// storedOwner is what is stored as a znode's owner.
+func (s *state) storedOwner() int64 {
 	switch s.kind {
 	case zk.OwnerContainer:
 		return zk.ContainerOwner

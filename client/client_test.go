@@ -438,7 +438,7 @@ func TestPathsAreMovedInAndOutOfTheChroot(t *testing.T) {
 	}
 }
 
-func TestNamesAreLookedUpAnewForEachRound(t *testing.T) {
+func TestNamesAreLookedUpAgainForEachRound(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer listener.Close()

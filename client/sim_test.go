@@ -35,7 +35,7 @@ var (
 // several znodes at once, read, watch once and for good, give up requests, move
 // to other servers, close, detach and resume; bytes that come late and in pieces;
 // connections that break anywhere in what is under way, of either direction, that
-// lose everything without a word, in one direction or both, and that take their
+// lose everything silently, in one direction or both, and that take their
 // time to close; writes that arrive after their client has given the connection
 // up; servers that refuse, that do not answer a dial, that accept and say
 // nothing, read nothing, write nothing, are partitioned from their leader and

@@ -69,7 +69,7 @@ func (e *Ensemble) inTouch(leader int, fromMs int64) bool {
 		case server.ModeLooking, server.ModeReadOnly:
 			return false
 		case server.ModeFollower, server.ModeObserver:
-			if st.SteppedMs-st.LeaderHeard.Milliseconds() < fromMs {
+			if st.SteppedMs-st.LeaderSilent.Milliseconds() < fromMs {
 				return false
 			}
 		default:
@@ -78,7 +78,7 @@ func (e *Ensemble) inTouch(leader int, fromMs int64) bool {
 			}
 		}
 		for _, l := range st.Learners {
-			if e.reaches(leader, int(l.Server)) && st.SteppedMs-l.HeardMs < fromMs {
+			if e.reaches(leader, int(l.Server)) && st.SteppedMs-l.SilentMs < fromMs {
 				return false
 			}
 		}

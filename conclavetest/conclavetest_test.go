@@ -109,7 +109,7 @@ func TestCutLeaderIsReplacedAndComesBack(t *testing.T) {
 	}
 }
 
-func TestExpiredSessionLosesItsEphemeralsAndHearsOfIt(t *testing.T) {
+func TestExpiredSessionLosesItsEphemeralsAndLearnsOfIt(t *testing.T) {
 	e := Start(t)
 	ctx := within(t)
 	mine, other := e.Client(t), e.Client(t)

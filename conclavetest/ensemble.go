@@ -61,7 +61,7 @@ func (e *Ensemble) config() server.Config {
 	cfg.SessionMin, cfg.SessionMax = e.opts.sessionMin, sessionMax
 	cfg.ConnsPerIPMax, cfg.ExtendedTypes, cfg.PreallocBytes = 0, true, 1<<20
 	cfg.ReapInterval = e.opts.tick
-	cfg.FourLetterWords, cfg.Words = []string{"*"}, admin.Words{Version: "test", Built: "in a test"}
+	cfg.FourLetterWords, cfg.Commands = []string{"*"}, admin.Commands{Version: "test", Built: "in a test"}
 	cfg.Clock, cfg.Wall = e.clock, e.clock.wall
 	return cfg
 }

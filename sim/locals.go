@@ -66,7 +66,7 @@ func (o *observer) locals(p *process, batch []replica.Event) {
 func (s *signs) local(p *process, c *port) bool {
 	o := s.w.watcher
 	if o.local.Has(c.session) {
-		o.local.Heard(c.session, p.now().MonoMs, !c.closing)
+		o.local.Received(c.session, p.now().MonoMs, !c.closing)
 		if c.ended {
 			o.local.Closed(c.session)
 		}
@@ -84,7 +84,7 @@ func (s *signs) local(p *process, c *port) bool {
 func (s *signs) connect(p *process, id zk.SessionID) {
 	s.maybe(p, id)
 	if p.replica.Locals().Get(id) != nil {
-		s.w.watcher.local.Heard(id, p.now().MonoMs, false)
+		s.w.watcher.local.Received(id, p.now().MonoMs, false)
 	}
 }
 

@@ -54,10 +54,10 @@ func plot(counts [][]float64) []byte {
 func TestPicturesShowWhatHappens(t *testing.T) {
 	ids := algotest.IDs(3)
 	for name, story := range map[string]func(w *algotest.World){
-		"raft":   func(w *algotest.World) { cutOff(w, "a") },
-		"bully":  func(w *algotest.World) { cutOff(w, "c") },
-		"ring":   func(w *algotest.World) { cutOff(w, "c") },
-		"lowest": func(w *algotest.World) { cutOff(w, "a") },
+		"raft":   func(w *algotest.World) { partitionLeader(w, "a") },
+		"bully":  func(w *algotest.World) { partitionLeader(w, "c") },
+		"ring":   func(w *algotest.World) { partitionLeader(w, "c") },
+		"lowest": func(w *algotest.World) { partitionLeader(w, "a") },
 	} {
 		w := algotest.New(1, maker(t, name)(ids), ids)
 		d := &drawing{lanes: ids}
@@ -75,9 +75,9 @@ func TestPicturesShowWhatHappens(t *testing.T) {
 	}
 }
 
-// cutOff elects one of three, cuts it off until the others have a leader, and
-// heals it.
-func cutOff(w *algotest.World, leader algo.ID) {
+// partitionLeader elects one of three members, partitions it until the others have a
+// leader, and heals the partition.
+func partitionLeader(w *algotest.World, leader algo.ID) {
 	w.Do(leader, algo.Campaign{})
 	w.Run(2 * leaseMs)
 	for _, id := range algotest.IDs(3) {

@@ -60,8 +60,8 @@ type player struct {
 	lines []string
 }
 
-func (p *player) command(words []string) error {
-	verb, rest := words[0], words[1:]
+func (p *player) command(fields []string) error {
+	verb, rest := fields[0], fields[1:]
 	if verb == "members" {
 		p.members(rest)
 		return nil
@@ -110,8 +110,8 @@ func (p *player) command(words []string) error {
 	return nil
 }
 
-func (p *player) members(words []string) {
-	ids := group(strings.Join(words, ","))
+func (p *player) members(fields []string) {
+	ids := group(strings.Join(fields, ","))
 	p.world = New(1, p.found(ids), ids)
 	for _, id := range ids {
 		p.world.Start(id)
@@ -125,13 +125,13 @@ func (p *player) spare(id algo.ID) {
 	p.world.Start(id)
 }
 
-func (p *player) cut(words []string) {
-	if len(words) == 3 && words[1] == ">" {
-		p.world.Cut(algo.ID(words[0]), algo.ID(words[2]))
+func (p *player) cut(fields []string) {
+	if len(fields) == 3 && fields[1] == ">" {
+		p.world.Cut(algo.ID(fields[0]), algo.ID(fields[2]))
 		return
 	}
-	for _, a := range group(words[0]) {
-		for _, b := range group(words[len(words)-1]) {
+	for _, a := range group(fields[0]) {
+		for _, b := range group(fields[len(fields)-1]) {
 			p.world.Cut(a, b)
 			p.world.Cut(b, a)
 		}

@@ -81,7 +81,8 @@
 // a heartbeat with it, and that answer is a promise (raft-T2) which begins later
 // than every one that was given under the first.
 //
-// A candidate need not be a voter. Its own vote counts only if it is.
+// A candidate need not be a member of its configuration. Its own vote counts only if
+// it is.
 //
 // # Cost
 //

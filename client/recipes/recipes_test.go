@@ -206,9 +206,9 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		written <- held
 	}
 	go acquire(lock.AcquireWrite)
-	inLine(t, c, "/rw", 3)
+	awaitQueue(t, c, "/rw", 3)
 	go acquire(lock.AcquireRead) // behind the writer: it does not overtake
-	inLine(t, c, "/rw", 4)
+	awaitQueue(t, c, "/rw", 4)
 	must(t, first.Release(ctx))
 	select {
 	case <-written:
@@ -221,8 +221,8 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	must(t, (<-written).Release(ctx))
 }
 
-// inLine waits until so many contenders stand in a line.
-func inLine(t *testing.T, c *client.Client, dir string, count int) {
+// awaitQueue waits until the queue has so many entries.
+func awaitQueue(t *testing.T, c *client.Client, dir string, count int) {
 	t.Helper()
 	for {
 		names, _, w, err := c.ChildrenW(within(t), dir)

@@ -135,13 +135,13 @@ func serving(e *inprocess.Ensemble) bool {
 	return true
 }
 
-// devConfig is that of servers to try things on: they answer every word, know
-// every znode, and allow sessions, and so leases, from one second up.
+// devConfig is that of servers to try things on: they answer every four-letter
+// word, know every kind of znode, and allow sessions, and so leases, from one second up.
 func devConfig() server.Config {
 	cfg := server.Default()
 	cfg.FourLetterWords, cfg.ExtendedTypes = []string{"*"}, true
 	cfg.TickTime, cfg.SilenceTime, cfg.SessionMin, cfg.SessionMax = devTick, devSilence, time.Second, time.Minute
-	cfg.Words = admin.Words{Version: version, Built: built()}
+	cfg.Commands = admin.Commands{Version: version, Built: built()}
 	return cfg
 }
 

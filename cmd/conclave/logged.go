@@ -67,10 +67,10 @@ func (l *logged) text() string {
 }
 
 func (c *change) text() string {
-	words := []string{c.Op}
+	fields := []string{c.Op}
 	add := func(when bool, format string, args ...any) {
 		if when {
-			words = append(words, fmt.Sprintf(format, args...))
+			fields = append(fields, fmt.Sprintf(format, args...))
 		}
 	}
 	add(c.Path != "", "%s", cli.Visible(c.Path))
@@ -95,5 +95,5 @@ func (c *change) text() string {
 	} else if c.Data != nil {
 		add(c.Data.Base64 != "", "base64 %s", c.Data.Base64)
 	}
-	return strings.Join(words, " ")
+	return strings.Join(fields, " ")
 }

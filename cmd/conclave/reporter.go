@@ -38,18 +38,18 @@ func newReporter(w io.Writer, quiet bool, lease time.Duration) *reporter {
 // event comes after it.
 func (r *reporter) close() {
 	close(r.lines)
-	lastWords(r.done)
+	awaitDrained(r.done)
 }
 
-// lastWordsMax is how long the end of a run waits for who reads its standard
-// error: one that nobody reads must not keep it from ending.
-const lastWordsMax = time.Second
+// drainMax is how long the end of a run waits until its standard error is read: a pipe
+// that nobody reads must not keep it from ending.
+const drainMax = time.Second
 
-// lastWords waits until the channel is closed, and no longer than that.
-func lastWords(said <-chan struct{}) {
+// awaitDrained waits until the channel is closed, and no longer than drainMax.
+func awaitDrained(said <-chan struct{}) {
 	select {
 	case <-said:
-	case <-time.After(lastWordsMax):
+	case <-time.After(drainMax):
 	}
 }
 
@@ -81,7 +81,7 @@ func (r *reporter) say(line string) {
 	}
 }
 
-// describe tells an event in words, with none for what is no news.
+// describe returns the text for an event, "" for one that is no news.
 func (r *reporter) describe(e election.Event) string {
 	switch e.Kind {
 	case election.EventCampaigning:

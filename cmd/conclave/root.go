@@ -47,7 +47,7 @@ func execute(args []string) int {
 				defer close(said)
 				report(os.Stderr, exit.err)
 			}()
-			lastWords(said)
+			awaitDrained(said)
 		}
 		return exit.code
 	}

@@ -81,7 +81,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
 	cfg := config.Server
 	cfg.FS, cfg.Logger = osfs.New(), logger
-	cfg.Words = admin.Words{Version: version, Built: built()}
+	cfg.Commands = admin.Commands{Version: version, Built: built()}
 	s, err := server.New(cfg)
 	if err != nil {
 		return cli.Failed(err, startHint)

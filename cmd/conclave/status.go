@@ -99,7 +99,7 @@ func askAll(ctx context.Context, servers []string, timeout time.Duration) []stan
 
 func ask(ctx context.Context, server string) standing {
 	s := standing{Server: server}
-	text, err := word(ctx, server, "srvr")
+	text, err := fourLetterWord(ctx, server, "srvr")
 	if err != nil {
 		s.Error = err.Error()
 		return s
@@ -132,12 +132,12 @@ func ask(ctx context.Context, server string) standing {
 	return s
 }
 
-// askMore asks with the words that a server may refuse.
+// askMore sends the commands that a server may refuse.
 func (s *standing) askMore(ctx context.Context) {
 	if zxid, err := strconv.ParseUint(strings.TrimPrefix(s.Zxid, "0x"), 16, 64); err == nil {
 		s.Epoch = strconv.FormatUint(zxid>>32, 10)
 	}
-	if text, err := word(ctx, s.Server, "mntr"); err == nil {
+	if text, err := fourLetterWord(ctx, s.Server, "mntr"); err == nil {
 		s.Mntr = pairs(text, "\t")
 	}
 	s.Sessions = s.Mntr["zk_global_sessions"]
@@ -148,7 +148,7 @@ func (s *standing) askMore(ctx context.Context) {
 	if participants, err := strconv.Atoi(s.Mntr["zk_quorum_size"]); told && err == nil {
 		s.InSync = synced + "/" + strconv.Itoa(participants-1)
 	}
-	if text, err := word(ctx, s.Server, "conf"); err == nil {
+	if text, err := fourLetterWord(ctx, s.Server, "conf"); err == nil {
 		conf := pairs(text, "=")
 		s.ID = conf["serverId"]
 		if s.Mode == "standalone" {
@@ -172,11 +172,11 @@ func pairs(text, sep string) map[string]string {
 	return found
 }
 
-// wordBytesMax bounds the answer to a four-letter word.
-const wordBytesMax = 1 << 20
+// answerBytesMax bounds the answer to a four-letter word.
+const answerBytesMax = 1 << 20
 
-// word sends a four-letter word and returns the answer.
-func word(ctx context.Context, server, text string) (string, error) {
+// fourLetterWord sends one and returns the answer.
+func fourLetterWord(ctx context.Context, server, name string) (string, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", server)
 	if err != nil {
@@ -185,15 +185,15 @@ func word(ctx context.Context, server, text string) (string, error) {
 	defer conn.Close()
 	unhook := context.AfterFunc(ctx, func() { conn.Close() })
 	defer unhook()
-	if _, err := io.WriteString(conn, text); err != nil {
-		return "", fmt.Errorf("ask %s %s: %w", server, text, err)
+	if _, err := io.WriteString(conn, name); err != nil {
+		return "", fmt.Errorf("ask %s %s: %w", server, name, err)
 	}
-	answer, err := io.ReadAll(io.LimitReader(conn, wordBytesMax))
+	answer, err := io.ReadAll(io.LimitReader(conn, answerBytesMax))
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("ask %s %s: no answer in time", server, text)
+		return "", fmt.Errorf("ask %s %s: no answer in time", server, name)
 	}
 	if err != nil || len(answer) == 0 {
-		return "", fmt.Errorf("ask %s %s: no answer (%v)", server, text, err)
+		return "", fmt.Errorf("ask %s %s: no answer (%v)", server, name, err)
 	}
 	return string(answer), nil
 }

@@ -1,8 +1,8 @@
 // Package admin answers operators: the four-letter words of ZooKeeper, as text,
 // in the form that its tools and client libraries parse.
 //
-// It only looks: what it tells comes from a server's reports. Which words are
-// enabled is the server's business.
+// It only looks: what it tells comes from a server's reports. Which of them
+// are enabled is the server's business.
 package admin
 
 import (
@@ -15,34 +15,34 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// Words answers the four-letter words. It implements server.Words.
-type Words struct {
+// Commands answers the four-letter words. It implements server.Commands.
+type Commands struct {
 	Version string // of the program
 	Built   string // when, as 2006-01-02 15:04 UTC
 }
 
-// A word is a question of an operator.
-type word struct {
-	answer func(Words, *server.Server) string
+// A command is a question of an operator.
+type command struct {
+	answer func(Commands, *server.Server) string
 	idle   string // said instead while no clients are served; "" answers always
 }
 
 // notServing is what a server says that looks for a leader.
 const notServing = "This ZooKeeper instance is not currently serving requests"
 
-// words are all words this server knows.
-var words = map[string]word{
-	"ruok": {answer: func(Words, *server.Server) string { return "imok" }},
+// commands are all that this server knows, by name.
+var commands = map[string]command{
+	"ruok": {answer: func(Commands, *server.Server) string { return "imok" }},
 	"isro": {isro, "null"},
-	"srvr": {Words.srvr, notServing + "\n"},
-	"stat": {Words.stat, notServing + "\n"},
-	"mntr": {Words.mntr, notServing + "\n"},
+	"srvr": {Commands.srvr, notServing + "\n"},
+	"stat": {Commands.stat, notServing + "\n"},
+	"mntr": {Commands.mntr, notServing + "\n"},
 	"conf": {conf, notServing + "\n"},
 	"cons": {cons, notServing + "\n"},
-	"crst": {func(_ Words, s *server.Server) string { s.ResetConnStats(); return "Connection stats reset.\n" }, notServing + "\n"},
-	"srst": {func(_ Words, s *server.Server) string { s.ResetStats(); return "Server stats reset.\n" }, notServing + "\n"},
+	"crst": {func(_ Commands, s *server.Server) string { s.ResetConnStats(); return "Connection stats reset.\n" }, notServing + "\n"},
+	"srst": {func(_ Commands, s *server.Server) string { s.ResetStats(); return "Server stats reset.\n" }, notServing + "\n"},
 	"dump": {dump, notServing + "\n"},
-	"envi": {answer: Words.envi},
+	"envi": {answer: Commands.envi},
 	"wchs": {wchs, notServing + "\n"},
 	"wchc": {wchc, notServing + "\n"},
 	"wchp": {wchp, notServing + "\n"},
@@ -52,31 +52,31 @@ var words = map[string]word{
 	"stmk": {answer: traceMask}, // the server has taken the number already
 }
 
-// Known implements server.Words.
-func (Words) Known(name string) bool {
-	_, ok := words[name]
+// Known implements server.Commands.
+func (Commands) Known(name string) bool {
+	_, ok := commands[name]
 	return ok
 }
 
-// Answer implements server.Words.
-func (w Words) Answer(s *server.Server, name string) string {
-	known := words[name]
-	if known.idle != "" && s.Role().Mode == server.ModeLooking {
-		return known.idle
+// Answer implements server.Commands.
+func (c Commands) Answer(s *server.Server, name string) string {
+	command := commands[name]
+	if command.idle != "" && s.Role().Mode == server.ModeLooking {
+		return command.idle
 	}
-	return known.answer(w, s)
+	return command.answer(c, s)
 }
 
 // protocolVersion is the ZooKeeper whose protocol is spoken. Clients cut digits
 // and dots from the front of the version and decide by them what they may ask.
 const protocolVersion = "3.9.5"
 
-func (w Words) version() string {
-	return fmt.Sprintf("%s-conclave-%s, built on %s", protocolVersion, w.Version, w.Built)
+func (c Commands) version() string {
+	return fmt.Sprintf("%s-conclave-%s, built on %s", protocolVersion, c.Version, c.Built)
 }
 
-func (w Words) head(s *server.Server) string {
-	head := "Zookeeper version: " + w.version() + "\n"
+func (c Commands) head(s *server.Server) string {
+	head := "Zookeeper version: " + c.version() + "\n"
 	if s.Role().Mode == server.ModeReadOnly {
 		head += "READ-ONLY mode; serving only read-only clients\n"
 	}
@@ -84,20 +84,20 @@ func (w Words) head(s *server.Server) string {
 }
 
 // traceMask is kept for who sets it; there is nothing to trace here.
-func traceMask(_ Words, s *server.Server) string { return strconv.FormatInt(s.TraceMask(), 10) }
+func traceMask(_ Commands, s *server.Server) string { return strconv.FormatInt(s.TraceMask(), 10) }
 
-func isro(_ Words, s *server.Server) string {
+func isro(_ Commands, s *server.Server) string {
 	if s.Role().Mode == server.ModeReadOnly {
 		return "ro"
 	}
 	return "rw"
 }
 
-func (w Words) srvr(s *server.Server) string { return w.head(s) + figures(s) }
+func (c Commands) srvr(s *server.Server) string { return c.head(s) + figures(s) }
 
-func (w Words) stat(s *server.Server) string {
+func (c Commands) stat(s *server.Server) string {
 	var b strings.Builder
-	b.WriteString(w.head(s) + "Clients:\n")
+	b.WriteString(c.head(s) + "Clients:\n")
 	for _, c := range s.Conns() {
 		b.WriteString(line(&c, false))
 	}
@@ -129,13 +129,13 @@ func decimal(v float64) string {
 	return s
 }
 
-func dirs(_ Words, s *server.Server) string {
+func dirs(_ Commands, s *server.Server) string {
 	return fmt.Sprintf("datadir_size: %d\nlogdir_size: %d\n", s.DirBytes(s.SnapDir()), s.DirBytes(s.LogDir()))
 }
 
 // hash gives the digests of the tree that are kept, as ZooKeeper does, and that at
 // the last transaction.
-func hash(_ Words, s *server.Server) string {
+func hash(_ Commands, s *server.Server) string {
 	var b strings.Builder
 	for _, d := range s.Digests() {
 		fmt.Fprintf(&b, "%x: %d\n", uint64(d.Zxid), d.Value)
@@ -143,7 +143,7 @@ func hash(_ Words, s *server.Server) string {
 	return b.String()
 }
 
-func conf(_ Words, s *server.Server) string {
+func conf(_ Commands, s *server.Server) string {
 	c := s.Config()
 	port := "-1"
 	if a := s.Addr(); a != nil {
@@ -190,9 +190,9 @@ func ports(addresses []ensemble.Address) string {
 	return strings.Join(all, "|")
 }
 
-func (w Words) envi(*server.Server) string {
+func (c Commands) envi(*server.Server) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Environment:\nzookeeper.version=%s\n", w.version())
+	fmt.Fprintf(&b, "Environment:\nzookeeper.version=%s\n", c.version())
 	for _, kv := range environment() {
 		fmt.Fprintf(&b, "%s=%s\n", kv[0], kv[1])
 	}

@@ -35,7 +35,7 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	cfg := server.Default()
 	cfg.FS, cfg.DataDir, cfg.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
-	cfg.PreallocBytes, cfg.FourLetterWords, cfg.Words = 64<<10, []string{"*"}, Words{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
+	cfg.PreallocBytes, cfg.FourLetterWords, cfg.Commands = 64<<10, []string{"*"}, Commands{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
 	cfg.Clock, cfg.Wall = clock.NewManual(0), func() time.Time { return time.UnixMilli(1_700_000_000_000) }
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	s, err := server.New(cfg)
@@ -107,11 +107,11 @@ func (c *scene) do(peer int, r *zk.Request) {
 	}
 }
 
-// ask sends a word as tools do.
-func (c *scene) ask(word string) string {
+// ask sends a four-letter word as tools do.
+func (c *scene) ask(name string) string {
 	c.t.Helper()
 	socket := c.dial()
-	socket.Write([]byte(word + "\n"))
+	socket.Write([]byte(name + "\n"))
 	answer, err := io.ReadAll(socket)
 	if err != nil {
 		c.t.Fatal(err)
@@ -134,19 +134,19 @@ var steady = []struct {
 	{regexp.MustCompile(`(?m)^(host\.name|java\.vendor|java\.io\.tmpdir|os\.name|os\.arch|os\.version|user\.\w+|jvm\.memory\.\w+)=.*$`), "$1=LOCAL"},
 }
 
-// TestAnswers compares every word's answer with testdata/WORD.txt.
+// TestAnswers compares the answer to every command with testdata/NAME.txt.
 func TestAnswers(t *testing.T) {
-	for _, word := range []string{
+	for _, command := range []string{
 		"ruok", "isro", "srvr", "stat", "mntr", "conf", "cons", "crst", "srst", "dump", "envi", "wchs", "wchc", "wchp",
 		"dirs", "hash", "gtmk",
 	} {
-		t.Run(word, func(t *testing.T) {
+		t.Run(command, func(t *testing.T) {
 			c := newScene(t)
-			got := c.ask(word)
+			got := c.ask(command)
 			for _, s := range steady {
 				got = s.pattern.ReplaceAllString(got, s.replacement)
 			}
-			name := "testdata/" + word + ".txt"
+			name := "testdata/" + command + ".txt"
 			if *rewrite {
 				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -164,11 +164,11 @@ func TestAnswers(t *testing.T) {
 // stmk is followed by a number of eight bytes, which gtmk releases.
 func TestTraceMaskIsKept(t *testing.T) {
 	c := newScene(t)
-	for _, ask := range []struct{ word, want string }{
+	for _, ask := range []struct{ sent, want string }{
 		{"gtmk", "306"}, {"stmk\x00\x00\x00\x00\x00\x00\x00\x12", "18"}, {"gtmk", "18"},
 	} {
-		if got := c.ask(ask.word); got != ask.want {
-			t.Errorf("%q: %q, want %q", ask.word, got, ask.want)
+		if got := c.ask(ask.sent); got != ask.want {
+			t.Errorf("%q: %q, want %q", ask.sent, got, ask.want)
 		}
 	}
 }
@@ -176,18 +176,18 @@ func TestTraceMaskIsKept(t *testing.T) {
 func TestIsroIsAskedWhereClientsMayOnlyRead(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		c := server.Config{ReadOnlyMode: readOnly}
-		if c.WordEnabled("isro") != readOnly || c.WordEnabled("mntr") || !c.WordEnabled("srvr") {
-			t.Errorf("read-only mode %t: isro %t", readOnly, c.WordEnabled("isro"))
+		if c.CommandEnabled("isro") != readOnly || c.CommandEnabled("mntr") || !c.CommandEnabled("srvr") {
+			t.Errorf("read-only mode %t: isro %t", readOnly, c.CommandEnabled("isro"))
 		}
 	}
 }
 
-func TestEveryWordHasItsAnswerInTestdata(t *testing.T) {
-	for word := range words {
-		if word == "stmk" {
+func TestEveryCommandHasItsAnswerInTestdata(t *testing.T) {
+	for name := range commands {
+		if name == "stmk" {
 			continue // TestTraceMaskIsKept
 		}
-		if _, err := os.Stat("testdata/" + word + ".txt"); err != nil {
+		if _, err := os.Stat("testdata/" + name + ".txt"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestEveryLineOfMntrIsAKeyAndAValue(t *testing.T) {
 	}
 }
 
-func TestResetStartsTheFiguresAnew(t *testing.T) {
+func TestResetStartsTheFiguresAgain(t *testing.T) {
 	c := newScene(t)
 	if got := c.ask("crst"); got != "Connection stats reset.\n" {
 		t.Fatal(got)

@@ -57,7 +57,7 @@ func line(c *server.Conn, full bool) string {
 	return b.String()
 }
 
-func cons(_ Words, s *server.Server) string {
+func cons(_ Commands, s *server.Server) string {
 	var b strings.Builder
 	for _, c := range s.Conns() {
 		b.WriteString(line(&c, true))
@@ -69,7 +69,7 @@ func cons(_ Words, s *server.Server) string {
 // dateForm is how dump prints moments.
 const dateForm = "Mon Jan 02 15:04:05 MST 2006"
 
-func dump(_ Words, s *server.Server) string {
+func dump(_ Commands, s *server.Server) string {
 	d := s.Dump()
 	var b strings.Builder
 	b.WriteString("SessionTracker dump:\n")
@@ -127,12 +127,12 @@ func dumpKnown(b *strings.Builder, d *server.Dump) {
 	}
 }
 
-func wchs(_ Words, s *server.Server) string {
+func wchs(_ Commands, s *server.Server) string {
 	c := s.Watches().Counts()
 	return fmt.Sprintf("%d connections watching %d paths\nTotal watches:%d\n", c.Conns, c.Paths, c.Data)
 }
 
-func wchc(_ Words, s *server.Server) string {
+func wchc(_ Commands, s *server.Server) string {
 	sessions, byConn := s.SessionOf(), s.Watches().ByConn()
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(byConn)) {
@@ -145,7 +145,7 @@ func wchc(_ Words, s *server.Server) string {
 	return b.String()
 }
 
-func wchp(_ Words, s *server.Server) string {
+func wchp(_ Commands, s *server.Server) string {
 	sessions, byPath := s.SessionOf(), s.Watches().ByPath()
 	var b strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(byPath)) {

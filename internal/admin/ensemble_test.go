@@ -22,7 +22,7 @@ func startEnsemble(t *testing.T, readOnly bool) (*inprocess.Ensemble, context.Co
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
 	base.ReadOnlyMode = readOnly
-	base.FourLetterWords, base.Words = []string{"*"}, Words{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
+	base.FourLetterWords, base.Commands = []string{"*"}, Commands{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
 	e, err := inprocess.Start(inprocess.Options{Servers: 3, Observers: 1, Base: base})
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +45,14 @@ func allServe(e *inprocess.Ensemble) bool {
 	return true
 }
 
-func askAt(t *testing.T, addr, word string) string {
+func askAt(t *testing.T, addr, name string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprint(conn, word)
+	fmt.Fprint(conn, name)
 	answer, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func figuresOf(t *testing.T, addr string) map[string]string {
 }
 
 // The forms are those of Apache ZooKeeper 3.9.5, looked at beside them.
-func TestWordsTellTheRole(t *testing.T) {
+func TestCommandsReportTheRole(t *testing.T) {
 	e, ctx := startEnsemble(t, false)
 	leader := e.Leader()
 	c, err := client.Dial(ctx, e.Addr(4), client.Options{})
@@ -194,9 +194,9 @@ func TestServerWithoutALeaderSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	const sentence = "This ZooKeeper instance is not currently serving requests"
-	for word := range words {
+	for name := range commands {
 		want := sentence + "\n"
-		switch word {
+		switch name {
 		case "ruok":
 			want = "imok"
 		case "isro":
@@ -210,12 +210,12 @@ func TestServerWithoutALeaderSaysSo(t *testing.T) {
 		case "envi":
 			want = ""
 		}
-		got := askAt(t, e.Addr(3), word)
-		if word == "envi" {
+		got := askAt(t, e.Addr(3), name)
+		if name == "envi" {
 			got, _, _ = strings.Cut(got, "Environment:\n")
 		}
 		if got != want {
-			t.Errorf("%s: %q", word, got)
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 // mntr prints what a server measures, one key a line. Keys of things that this
 // server does not have are left out, as ZooKeeper leaves out gauges without a
 // value.
-func (w Words) mntr(s *server.Server) string {
+func (c Commands) mntr(s *server.Server) string {
 	st := s.Status()
 	open, limit := descriptors()
 	var b strings.Builder
 	put := func(key string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", key, value) }
-	put("version", w.version())
+	put("version", c.version())
 	put("server_state", st.Mode)
 	if st.Ensemble != nil {
 		put("peer_state", st.Phase)
@@ -75,14 +75,14 @@ func ensembleFigures(st *server.Status, put func(key string, value any)) {
 	put("epoch", st.Epoch)
 	put("role_uptime", st.RoleTime.Milliseconds())
 	if st.Mode != server.ModeLeader {
-		put("leader_heard_ms", st.LeaderHeard.Milliseconds())
+		put("leader_heard_ms", st.LeaderSilent.Milliseconds())
 	}
 	for _, l := range st.Learners {
 		put(fmt.Sprintf("learner_%d_in_sync", l.Server), oneIf(l.InSync))
 		if !l.Observer {
 			put(fmt.Sprintf("learner_%d_lag", l.Server), lag(st.Committed, l.Acked))
 		}
-		put(fmt.Sprintf("learner_%d_heard_ms", l.Server), l.HeardMs)
+		put(fmt.Sprintf("learner_%d_heard_ms", l.Server), l.SilentMs)
 	}
 }
 

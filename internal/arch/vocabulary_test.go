@@ -66,7 +66,8 @@ func wordsOf(text string) []wordAt {
 		upper := 'A' <= c && c <= 'Z'
 		switch {
 		case 'a' <= c && c <= 'z' || upper || '0' <= c && c <= '9' || c >= 0x80:
-			if upper && start >= 0 && (text[i-1] < 'A' || text[i-1] > 'Z') {
+			acronymEnds := i+1 < len(text) && 'a' <= text[i+1] && text[i+1] <= 'z'
+			if upper && start >= 0 && (text[i-1] < 'A' || text[i-1] > 'Z' || acronymEnds) {
 				end(i)
 			}
 			if start < 0 {
@@ -190,6 +191,7 @@ func TestEachRefusedWordIsFound(t *testing.T) {
 		"// It waits in line.":                  "1 in line",
 		"// The next in\n\t// line leads.":      "1 in line",
 		"x := c.inLine[0]":                      "1 in line",
+		"func TestABeatIsLate(":                 "1 beat",
 		"first\nsecond has beatMs":              "2 beat",
 		"Whoever comes, a Beat":                 "1 whoever; 1 beat",
 		"MAX_BEATS = 3":                         "1 beats",

@@ -89,7 +89,7 @@ type Config struct {
 	PurgeRetain   int           // autopurge.snapRetainCount
 
 	FourLetterWords []string   // enabled beside srvr; "*" is all
-	Words           Words      // answers them; nil answers none
+	Commands        Commands   // answers them; nil answers none
 	RoleChanged     func(Role) // told by the loop, which waits for it; nil if nobody wants to know
 
 	Clock  clock.Clock

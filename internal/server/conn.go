@@ -90,8 +90,8 @@ func (c *conn) handshake() bool {
 	if err != nil {
 		return false
 	}
-	if word, ok := c.fourLetterWord(); ok {
-		c.answerWord(word)
+	if name, ok := c.fourLetterWord(); ok {
+		c.answerCommand(name)
 		return false
 	}
 	req, err := wire.DecodeConnectRequest(payload)
@@ -121,7 +121,7 @@ func (c *conn) await() bool {
 	}
 }
 
-// received counts what comes before the first request: a handshake, a word.
+// received counts what comes before the first request: a handshake, a four-letter word.
 func (c *conn) received() {
 	c.server.stats.received.Add(1)
 	c.out.mu.Lock()

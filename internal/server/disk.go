@@ -279,7 +279,7 @@ func (s *Server) awaitDisk() {
 			return
 		}
 		if s.inFlightBytes.Load() <= peerBytesMax {
-			s.disk.ease() // for the next who waits
+			s.disk.ease() // for the next that waits
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // inbox gathers events for the loop. It needs no limit of its own: what a
 // connection may have on its way is limited where it reads (conn.go), and what
-// other servers say likewise (hearing.go).
+// other servers send likewise (peerinbox.go).
 type inbox struct {
 	mu struct {
 		sync.Mutex

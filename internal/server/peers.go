@@ -168,7 +168,7 @@ func (p *peers) electionAddresses(id quorum.ID) []peerwire.Address {
 }
 
 func (p *peers) notified(from quorum.ID, n fle.Notification) {
-	p.server.hear(replica.Event{Kind: replica.EventNotification, Server: from, Notification: &n})
+	p.server.putFromPeer(replica.Event{Kind: replica.EventNotification, Server: from, Notification: &n})
 }
 
 // Up implements peernet.Handler.
@@ -194,7 +194,7 @@ func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 		}
 		events = append(events, replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i]})
 	}
-	p.server.hear(events...)
+	p.server.putFromPeer(events...)
 	return err
 }
 

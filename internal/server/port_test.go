@@ -196,23 +196,23 @@ func TestConnectionsBeyondTheLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// vocabulary answers one word.
-type vocabulary struct{}
+// fakeCommands answers two four-letter words.
+type fakeCommands struct{}
 
-func (vocabulary) Known(word string) bool            { return word == "ruok" || word == "srvr" }
-func (vocabulary) Answer(_ *Server, w string) string { return "answer to " + w }
+func (fakeCommands) Known(name string) bool            { return name == "ruok" || name == "srvr" }
+func (fakeCommands) Answer(_ *Server, n string) string { return "answer to " + n }
 
 func TestFourLetterWordsAreAnsweredInsteadOfAHandshake(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.Words, c.FourLetterWords = vocabulary{}, []string{"stat"} })
-	for word, want := range map[string]string{
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Commands, c.FourLetterWords = fakeCommands{}, []string{"stat"} })
+	for sent, want := range map[string]string{
 		"srvr": "answer to srvr", "srvr\n": "answer to srvr", "stat": "",
 		"ruok": "ruok is not executed because it is not in the whitelist.\n", "nope": "",
 	} {
 		socket := knock(t, s)
-		socket.Write([]byte(word[:2])) // a terminal may send letter by letter
-		socket.Write([]byte(word[2:]))
+		socket.Write([]byte(sent[:2])) // a terminal may send letter by letter
+		socket.Write([]byte(sent[2:]))
 		if got, err := io.ReadAll(socket); string(got) != want {
-			t.Errorf("%q is answered with %q, %v", word, got, err)
+			t.Errorf("%q is answered with %q, %v", sent, got, err)
 		}
 	}
 	p := dial(t, s, nil)

@@ -68,8 +68,8 @@ type Server struct {
 
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
 	inFlightBytes atomic.Int64
-	heard         atomic.Int64  // bytes in the inbox that other servers have said
-	heardEased    chan struct{} // a token when there is space for more
+	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
+	peersEased    chan struct{} // a token when there is space for more
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
 	diskFull      atomic.Bool
 	leads         atomic.Bool // clients are served, and this server decides
@@ -89,7 +89,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, closeGrace: 5 * time.Second}
 	s.done, s.stop = context.WithCancelCause(context.Background())
 	s.inbox.init()
-	s.questions, s.heardEased = make(chan func()), make(chan struct{}, 1)
+	s.questions, s.peersEased = make(chan func()), make(chan struct{}, 1)
 	s.conns.init()
 	s.startMs = s.monoMs()
 	s.traceMask.Store(traceMaskDefault)

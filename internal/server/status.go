@@ -141,8 +141,8 @@ type Status struct {
 	Learners         []zab.Learner
 	PendingSyncs     int
 	Committed        zk.Zxid // by this leader; elsewhere as Last
-	LeaderHeard      time.Duration
-	SteppedMs        int64 // by the clock, when the loop last looked at it: what Learners and LeaderHeard count from
+	LeaderSilent     time.Duration
+	SteppedMs        int64 // by the clock, when the loop last looked at it: what Learners and LeaderSilent count from
 	ProposalBytes    Sizes // of this leader
 	Ensemble         *ensemble.Config
 	Digest           uint64 // of the tree at Last
@@ -205,7 +205,7 @@ func (st *Status) place(r *replica.Replica) {
 	p := r.Peer()
 	st.Elections, st.Learners, st.PendingSyncs = st.Counts.Elections, p.Learners(), p.PendingSyncs()
 	st.SteppedMs = p.NowMs()
-	st.Committed, st.LeaderHeard = p.Committed(), time.Duration(p.LeaderHeardMs())*time.Millisecond
+	st.Committed, st.LeaderSilent = p.Committed(), time.Duration(p.LeaderSilentMs())*time.Millisecond
 	if st.Ensemble = r.Config(); st.Ensemble == nil {
 		st.Participants = 1
 		return

@@ -192,8 +192,8 @@ func (p *Peer) trySyncs() {
 	ld := p.lead
 	for len(ld.syncs) > 0 {
 		s := ld.syncs[0]
-		heard := p.participants(true, func(l *link) bool { return l.stage == linkServing && l.round >= s.round })
-		if ld.committed < s.after || ld.round < s.round || !p.verifier(p.history.last).Enough(heard) {
+		answered := p.participants(true, func(l *link) bool { return l.stage == linkServing && l.round >= s.round })
+		if ld.committed < s.after || ld.round < s.round || !p.verifier(p.history.last).Enough(answered) {
 			return
 		}
 		ld.syncs = ld.syncs[1:]

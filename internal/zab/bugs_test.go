@@ -118,7 +118,7 @@ func TestZK4685LeaderTakesAcksInEitherOrder(t *testing.T) {
 
 // A link may be lost while the disk finds out that the log cannot be cut where
 // the leader said.
-func TestALogThatCannotBeCutIsReadAnewWithoutItsLeaderToo(t *testing.T) {
+func TestALogThatCannotBeTruncatedIsReadAgainWithoutItsLeaderToo(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1), z(1, 2)))
 	s.follows(2)
 	s.want("truncate 1.1", said(zab.KindTrunc, z(1, 1)))
@@ -155,7 +155,7 @@ func TestZK4712NoElectionWhileTheDiskWorks(t *testing.T) {
 
 // ZOOKEEPER-4925: a stream with a gap ends the role, at its first record and at
 // any other, in synchronization and in broadcast.
-func TestZK4925HolesAreRefused(t *testing.T) {
+func TestZK4925GapsAreRefused(t *testing.T) {
 	const gap = "close link 100; LEAVE: gap in proposals; look"
 	s := newSolo(t, stored(z(1, 1)))
 	s.follows(2)
@@ -208,7 +208,7 @@ func TestZK2418AGapBetweenLogAndMemoryMeansASnapshot(t *testing.T) {
 	}
 }
 
-func TestALearnerBehindTheMemoryIsBroughtUpFromTheLog(t *testing.T) {
+func TestALearnerBehindTheMemoryIsSynchronizedFromTheLog(t *testing.T) {
 	s := newSolo(t, stored(z(1, 4), z(1, 5)))
 	s.leads()
 	s.step(up(3), hello(3, 1))
@@ -230,7 +230,7 @@ func TestZK2355DiffDoesNotMoveTheLearner(t *testing.T) {
 
 // A Java leader takes the zxid of SNAP when it writes the snapshot, after it has
 // begun to forward: what is in the snapshot comes again.
-func TestWhatTheSnapshotHasMayComeOnceMore(t *testing.T) {
+func TestWhatTheSnapshotHasMayComeAgain(t *testing.T) {
 	s := newSolo(t, stored())
 	s.follows(1)
 	s.step(said(zab.KindSnap, z(1, 2)))

@@ -106,7 +106,7 @@ func (p *Peer) tryDiscovered() {
 // hello begins discovery on the learner's side.
 func (p *Peer) hello(link LinkID) {
 	ln := p.learn
-	ln.link, ln.stage, ln.heardMs = link, learnerGreeting, p.nowMs
+	ln.link, ln.stage, ln.receivedMs = link, learnerGreeting, p.nowMs
 	kind := KindFollowerInfo
 	if p.opts.Observer {
 		kind = KindObserverInfo

@@ -62,8 +62,8 @@ func (ld *leader) isWrong(l *link) bool { return len(ld.views) > 0 && ld.viewOf(
 // an epoch, is that of the leader's transactions.
 func PingSame(at zk.Zxid) zk.Zxid { return ^at }
 
-// hearTree takes what a ping says of the learner's tree.
-func (p *Peer) hearTree(l *link, said zk.Zxid) {
+// noteTree takes what a ping reports of the learner's tree.
+func (p *Peer) noteTree(l *link, said zk.Zxid) {
 	v := p.lead.viewOf(l)
 	switch same := ^said; {
 	case said == pingDiverged && v.differs == 0:

@@ -81,7 +81,7 @@ const (
 	ReasonSilence                // learner: nothing received from the leader
 	ReasonOldLeader              // learner: the leader's epoch is below what was accepted
 	ReasonIllegal                // learner: a message that cannot come here
-	ReasonHole                   // learner: a proposal does not continue the history
+	ReasonGap                    // learner: a proposal does not continue the history
 	ReasonDivergence             // learner: a commit is not that of the oldest proposal
 	ReasonCannotTruncate         // learner: the log does not hold the place to cut at
 	ReasonFull                   // leader: its disk is full, and others can do without it

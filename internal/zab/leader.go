@@ -55,23 +55,23 @@ type leader struct {
 
 // link is what a leader knows of one learner.
 type link struct {
-	id        LinkID
-	server    quorum.ID
-	observer  bool
-	counted   bool // its ACKEPOCH stands for a history, and so for the quorum of discovery
-	needsAll  bool // it claims no history, but is not new: it may have one that it cannot cut
-	stage     linkStage
-	heardMs   int64
-	accepted  uint32
-	peer      zk.Zxid // last record in its log
-	queued    zk.Zxid // last record sent (Z8)
-	told      zk.Zxid // what it was told of as committed when it was synchronized
-	acked     zk.Zxid // it has everything up to here
-	waitsFor  zk.Zxid // the proposal whose ack is timed
-	waitsMs   int64   // since when
-	pingsSent []uint64
-	round     uint64 // last round of pings it has answered
-	full      bool   // its disk has no space
+	id         LinkID
+	server     quorum.ID
+	observer   bool
+	counted    bool // its ACKEPOCH stands for a history, and so for the quorum of discovery
+	needsAll   bool // it claims no history, but is not new: it may have one that it cannot cut
+	stage      linkStage
+	receivedMs int64
+	accepted   uint32
+	peer       zk.Zxid // last record in its log
+	queued     zk.Zxid // last record sent (Z8)
+	told       zk.Zxid // what it was told of as committed when it was synchronized
+	acked      zk.Zxid // it has everything up to here
+	waitsFor   zk.Zxid // the proposal whose ack is timed
+	waitsMs    int64   // since when
+	pingsSent  []uint64
+	round      uint64 // last round of pings it has answered
+	full       bool   // its disk has no space
 }
 
 // becomeLeader begins discovery. The leader's own log is its history: all of it
@@ -110,7 +110,7 @@ func (p *Peer) nextAlone() {
 
 // welcome takes a connection in.
 func (p *Peer) welcome(id LinkID) {
-	l := &link{id: id, heardMs: p.nowMs}
+	l := &link{id: id, receivedMs: p.nowMs}
 	p.lead.links = append(p.lead.links, l)
 	p.lead.byID[id] = l
 }
@@ -266,10 +266,10 @@ func (p *Peer) dropSilent() {
 
 func (p *Peer) isSilent(l *link) bool {
 	if l.stage != linkServing {
-		return p.nowMs-l.heardMs > p.opts.InitMs
+		return p.nowMs-l.receivedMs > p.opts.InitMs
 	}
 	late := !l.full && l.waitsFor != 0 && p.nowMs-l.waitsMs > p.opts.SyncMs
-	return late || p.nowMs-l.heardMs > p.opts.SyncMs
+	return late || p.nowMs-l.receivedMs > p.opts.SyncMs
 }
 
 // pingsMax bounds the pings of one link that are not answered.
@@ -293,7 +293,7 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 	case m.Zxid == pingFull, m.Zxid == pingTouched:
 		p.noteFull(l, m)
 	case m.Zxid < 0:
-		p.hearTree(l, m.Zxid)
+		p.noteTree(l, m.Zxid)
 	}
 	if answers := m.Zxid >= 0 || m.Zxid < pingDiverged; answers && len(l.pingsSent) > 0 {
 		l.round = l.pingsSent[0]

@@ -35,14 +35,14 @@ func (c claim) less(o claim) bool { return c.epoch < o.epoch || c.epoch == o.epo
 
 // learner is what a server knows while it follows or observes.
 type learner struct {
-	leader  quorum.ID
-	voted   claim // of the leader, when it was elected
-	link    LinkID
-	stage   learnerStage
-	heardMs int64
-	epoch   uint32 // the leader's
-	pending pending
-	acked   zk.Zxid // of proposals in broadcast
+	leader     quorum.ID
+	voted      claim // of the leader, when it was elected
+	link       LinkID
+	stage      learnerStage
+	receivedMs int64
+	epoch      uint32 // the leader's
+	pending    pending
+	acked      zk.Zxid // of proposals in broadcast
 
 	snapshot     bool    // synchronized by SNAP
 	base         zk.Zxid // of that
@@ -59,13 +59,13 @@ func (p *Peer) becomeLearner(e *Event) {
 	if p.opts.Observer {
 		p.state = Observing
 	}
-	p.learn = &learner{leader: e.Server, voted: claim{e.Epoch, e.Record.Zxid}, heardMs: p.nowMs}
+	p.learn = &learner{leader: e.Server, voted: claim{e.Epoch, e.Record.Zxid}, receivedMs: p.nowMs}
 	p.emit(Effect{Kind: EffectConnect, Server: e.Server})
 }
 
 // learnerTick leaves a leader that is silent.
 func (p *Peer) learnerTick() {
-	if !p.learn.storing() && p.nowMs-p.learn.heardMs > p.silenceMs() {
+	if !p.learn.storing() && p.nowMs-p.learn.receivedMs > p.silenceMs() {
 		p.leave(ReasonSilence, false)
 	}
 }
@@ -131,7 +131,7 @@ func (p *Peer) learnerProposal(m *Message) {
 		return
 	}
 	if !follows(ln.pending.last(p.history.last), m.Zxid) || m.epochOf() > ln.epoch {
-		p.leave(ReasonHole, false)
+		p.leave(ReasonGap, false)
 		return
 	}
 	ln.pending.records = append(ln.pending.records, Record{m.Zxid, m.Payload})
@@ -191,7 +191,7 @@ func (p *Peer) learnerStored(op operation) {
 	ln := p.learn
 	switch op.kind {
 	case EffectSetAccepted:
-		p.heard()
+		p.countSilence()
 		p.ackEpoch(int64(p.current))
 	case EffectTruncate:
 		ln.cutting = false
@@ -201,7 +201,7 @@ func (p *Peer) learnerStored(op operation) {
 	case EffectSaveSnapshot:
 		ln.treeReplaced, p.needSnapshot = false, false
 	case EffectSetCurrent:
-		p.heard()
+		p.countSilence()
 		ln.stage = learnerReady
 		p.ackNewLeader()
 	case EffectSync:
@@ -209,8 +209,8 @@ func (p *Peer) learnerStored(op operation) {
 	}
 }
 
-// heard counts silence from now on.
-func (p *Peer) heard() { p.learn.heardMs = p.nowMs }
+// countSilence counts the leader's silence from now on.
+func (p *Peer) countSilence() { p.learn.receivedMs = p.nowMs }
 
 // ackNewLeader answers NEWLEADER (Z3).
 func (p *Peer) ackNewLeader() {
@@ -249,7 +249,7 @@ func (p *Peer) learnerUpToDate(*Message) {
 // followProposal logs a proposal; its ack waits for the disk (Z5).
 func (p *Peer) followProposal(m *Message) {
 	if !follows(p.history.last, m.Zxid) || m.Zxid.Epoch() != p.learn.epoch {
-		p.leave(ReasonHole, false)
+		p.leave(ReasonGap, false)
 		return
 	}
 	p.append(Record{m.Zxid, m.Payload})

@@ -74,7 +74,7 @@ func TestANewLeaderBringsTheReconfigOfAnOldOneIntoForce(t *testing.T) {
 	s.want("activate 1.1 leader 1; SERVE epoch 2; link 2 <- UPTODATE; link 3 <- UPTODATE", ack(3, z(2, 0)))
 }
 
-func TestAReconfigThatIsCutOffIsForgotten(t *testing.T) {
+func TestAReconfigThatIsTruncatedIsForgotten(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1)))
 	change := reconfig(1, 2, 3, 4, 5)
 	change.Kind = zab.EventConfig
@@ -91,7 +91,7 @@ func TestAReconfigThatIsCutOffIsForgotten(t *testing.T) {
 	s.want("SERVE epoch 3; link 2 <- UPTODATE", ack(2, z(3, 0)))
 }
 
-func TestALearnerBroughtUpDuringAReconfigHearsOfItsCommit(t *testing.T) {
+func TestALearnerSynchronizedDuringAReconfigLearnsOfItsCommit(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
 	change := reconfig(1, 2, 3, 4)

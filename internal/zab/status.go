@@ -10,12 +10,12 @@ import (
 // Learner is what a leader knows of one of its learners, for reports.
 type Learner struct {
 	Server   quorum.ID
-	Observer bool // by its own word: it has no vote
+	Observer bool // as it says itself: it has no vote
 	InSync   bool // it has the leader's history and takes part in broadcast
 	Stage    LearnerStage
 	Acked    zk.Zxid // in sync, its log has everything up to here; of an observer, what it had then
 	Queued   zk.Zxid // the last proposal sent to it
-	HeardMs  int64   // from when it was last heard to the last step
+	SilentMs int64   // from its last message to the last step
 }
 
 // LearnerStage is how far a learner has come.
@@ -51,7 +51,7 @@ func (p *Peer) Learners() []Learner {
 		}
 		out = append(out, Learner{
 			Server: l.server, Observer: l.observer, InSync: l.stage >= linkSynced, Stage: stageOfLink[l.stage],
-			Acked: max(l.acked, l.told), Queued: l.queued, HeardMs: p.nowMs - l.heardMs,
+			Acked: max(l.acked, l.told), Queued: l.queued, SilentMs: p.nowMs - l.receivedMs,
 		})
 	}
 	slices.SortStableFunc(out, func(a, b Learner) int { return int(a.Server - b.Server) })
@@ -78,13 +78,13 @@ func (p *Peer) PendingSyncs() int {
 // NowMs returns the time of the last step.
 func (p *Peer) NowMs() int64 { return p.nowMs }
 
-// LeaderHeardMs returns the time from when a learner last heard its leader to the
+// LeaderSilentMs returns the time from the last message of a learner's leader to the
 // last step, 0 in another role.
-func (p *Peer) LeaderHeardMs() int64 {
+func (p *Peer) LeaderSilentMs() int64 {
 	if p.learn == nil {
 		return 0
 	}
-	return p.nowMs - p.learn.heardMs
+	return p.nowMs - p.learn.receivedMs
 }
 
 var stateNames = [...]string{Looking: "looking", Following: "following", Leading: "leading", Observing: "observing"}

@@ -59,7 +59,7 @@ func walk(committed []Record, peer, high zk.Zxid) plan {
 	return plan{mode: KindSnap}
 }
 
-// synchronize brings a learner up, or has the log read for that.
+// synchronize sends a learner what it lacks, or has the log read for that.
 func (p *Peer) synchronize(l *link) {
 	pl := p.choose(l.peer)
 	if l.needsAll && p.lead.committed == 0 {
@@ -69,7 +69,7 @@ func (p *Peer) synchronize(l *link) {
 		pl = plan{mode: KindSnap} // its log is sound, and its tree is not
 	}
 	if pl.mode != 0 {
-		p.bringUp(l, pl)
+		p.sendHistory(l, pl)
 		return
 	}
 	l.stage = linkReading
@@ -91,7 +91,7 @@ func (p *Peer) onLogRead(e *Event) {
 	if joined := p.join(e.Records); e.OK && joined != nil && joined[0].Zxid <= l.peer {
 		pl = walk(joined, l.peer, p.lead.committed)
 	}
-	p.bringUp(l, pl)
+	p.sendHistory(l, pl)
 }
 
 // join puts the records from disk before the committed ones in memory. It
@@ -126,10 +126,10 @@ func (p *Peer) join(disk []Record) []Record {
 	return all
 }
 
-// bringUp sends everything up to NEWLEADER and lets the learner take part in
+// sendHistory sends everything up to NEWLEADER and lets the learner take part in
 // what is proposed from now on. All of it happens in one step, so that nothing
 // falls between history and stream (ZOOKEEPER-962).
-func (p *Peer) bringUp(l *link, pl plan) {
+func (p *Peer) sendHistory(l *link, pl plan) {
 	if pl.mode == KindSnap {
 		pl.target = p.delivered
 		pl.rest = p.history.after(p.delivered)
@@ -213,7 +213,7 @@ func (p *Peer) tryEstablished() {
 // follow: between NEWLEADER and UPTODATE they would end the synchronization of
 // older Java followers (ZOOKEEPER-4394).
 func (p *Peer) admit(l *link) {
-	l.stage, l.heardMs, l.waitsMs = linkServing, p.nowMs, p.nowMs
+	l.stage, l.receivedMs, l.waitsMs = linkServing, p.nowMs, p.nowMs
 	p.replaced(l)
 	p.send(l.id, Message{Kind: KindUpToDate, Zxid: zk.NoZxid})
 	if l.observer {

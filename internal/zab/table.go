@@ -71,7 +71,7 @@ func with(kind Kind, h learnerHandler) [kinds]learnerHandler {
 
 // fromLearnerTo hands a message to the leader's handler.
 func (p *Peer) fromLearnerTo(l *link, m *Message) {
-	l.heardMs = p.nowMs
+	l.receivedMs = p.nowMs
 	h := leaderTable[l.stage][m.Kind]
 	switch {
 	case h != nil:
@@ -84,7 +84,7 @@ func (p *Peer) fromLearnerTo(l *link, m *Message) {
 
 // fromLeaderTo hands a message to the learner's handler.
 func (p *Peer) fromLeaderTo(m *Message) {
-	p.heard()
+	p.countSilence()
 	h := learnerTable[p.learn.stage][m.Kind]
 	if h == nil {
 		p.leave(ReasonIllegal, false)

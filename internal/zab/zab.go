@@ -213,7 +213,7 @@ func (p *Peer) WakeMs() (int64, bool) {
 	case p.lead != nil:
 		return p.leaderWakeMs()
 	case p.learn != nil && !p.learn.storing():
-		return p.learn.heardMs + p.silenceMs() + 1, true
+		return p.learn.receivedMs + p.silenceMs() + 1, true
 	}
 	return 0, false // what waits for its own disk has no limit
 }

@@ -465,5 +465,5 @@ func (r *run) finish(at int) {
 		_, _ = r.conns[slot].net.Write(wire.AppendRequest(nil, &zk.Request{Xid: zk.XidPing, Op: zk.OpPing}))
 		r.await(at, slot, zk.OpPing)
 	}
-	r.words(at)
+	r.askAll(at)
 }

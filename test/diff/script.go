@@ -15,7 +15,7 @@ type stepKind int
 const (
 	stepConnect stepKind = iota // new session on a new connection
 	stepResume                  // known session on a new connection
-	stepDrop                    // close a connection without a word
+	stepDrop                    // close a connection silently
 	stepRequest                 // one request
 	stepBytes                   // raw bytes, then wait for a reply or the end
 	stepExpire                  // let a new session with an ephemeral expire

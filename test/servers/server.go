@@ -197,11 +197,11 @@ func (s *Server) awaitServing(ctx context.Context) error {
 }
 
 // FourLetterWord sends a four-letter word and returns all that comes back.
-func FourLetterWord(addr, word string) (string, error) {
-	return fourLetterWord(addr, word, 5*time.Second)
+func FourLetterWord(addr, name string) (string, error) {
+	return fourLetterWord(addr, name, 5*time.Second)
 }
 
-func fourLetterWord(addr, word string, within time.Duration) (string, error) {
+func fourLetterWord(addr, name string, within time.Duration) (string, error) {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return "", err
@@ -210,7 +210,7 @@ func fourLetterWord(addr, word string, within time.Duration) (string, error) {
 	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
 		return "", err
 	}
-	if _, err := io.WriteString(c, word); err != nil {
+	if _, err := io.WriteString(c, name); err != nil {
 		return "", err
 	}
 	answer, err := io.ReadAll(c)

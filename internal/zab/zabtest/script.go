@@ -17,7 +17,7 @@ import (
 //	peers N [observers=N] [history=N] [counter=N]   a new ensemble, all empty and looking
 //	log ID 1.1-1.3 2.1 [accepted=N] [current=N]     what a server has on disk
 //	snapshot ID 1.3                                 it has everything up to there as a snapshot, no log
-//	elect ID [IDs]                                  everybody, or these, hear that ID leads
+//	elect ID [IDs]                                  everybody, or these, learn that ID leads
 //	propose ID [N]                                  clients of a leader write
 //	forward ID, sync ID                             a client of a server writes, syncs
 //	touched ID                                      a client of a learner is gone
@@ -88,15 +88,15 @@ func (p *player) outcome() string {
 	return strings.TrimRight(text, "\n")
 }
 
-func (p *player) command(words []string) error {
-	if words[0] == "peers" {
-		return p.peers(words[1:])
+func (p *player) command(fields []string) error {
+	if fields[0] == "peers" {
+		return p.peers(fields[1:])
 	}
 	if p.w == nil {
 		return fmt.Errorf("no peers yet")
 	}
-	numbers := numbersOf(words[1:])
-	switch words[0] {
+	numbers := numbersOf(fields[1:])
+	switch fields[0] {
 	case "tick":
 		p.w.nowMs += int64(numbers[0])
 		for _, s := range p.w.servers {
@@ -110,24 +110,24 @@ func (p *player) command(words []string) error {
 		p.w.Heal()
 	case "cut", "oneway":
 		p.w.Cut(quorum.ID(numbers[0]), quorum.ID(numbers[1]))
-		if words[0] == "cut" {
+		if fields[0] == "cut" {
 			p.w.Cut(quorum.ID(numbers[1]), quorum.ID(numbers[0]))
 		}
 	default:
-		return p.toServer(words, numbers)
+		return p.toServer(fields, numbers)
 	}
 	return nil
 }
 
 // toServer is a command for one server.
-func (p *player) toServer(words []string, numbers []int) error {
+func (p *player) toServer(fields []string, numbers []int) error {
 	if len(numbers) == 0 || numbers[0] < 1 || numbers[0] > len(p.w.servers) {
 		return fmt.Errorf("which server?")
 	}
 	s := p.w.server(quorum.ID(numbers[0]))
-	switch words[0] {
+	switch fields[0] {
 	case "log", "snapshot":
-		return p.fill(s, words)
+		return p.fill(s, fields)
 	case "elect":
 		p.elect(s, numbers[1:])
 	case "propose":
@@ -154,15 +154,15 @@ func (p *player) toServer(words []string, numbers []int) error {
 	return nil
 }
 
-func (p *player) peers(words []string) error {
+func (p *player) peers(fields []string) error {
 	o := Options{Calm: true, KeepTrace: true, HistoryMax: 100}
-	n, err := strconv.Atoi(words[0])
+	n, err := strconv.Atoi(fields[0])
 	if err != nil {
 		return err
 	}
 	o.Participants = n
-	for _, word := range words[1:] {
-		key, value, _ := strings.Cut(word, "=")
+	for _, field := range fields[1:] {
+		key, value, _ := strings.Cut(field, "=")
 		n, err := strconv.Atoi(value)
 		if err != nil {
 			return err
@@ -194,10 +194,10 @@ func (p *player) elect(s *server, ids []int) {
 }
 
 // fill puts records on a server's disk and starts it again.
-func (p *player) fill(s *server, words []string) error {
+func (p *player) fill(s *server, fields []string) error {
 	d := disk{}
-	for _, word := range words[2:] {
-		if key, value, found := strings.Cut(word, "="); found {
+	for _, field := range fields[2:] {
+		if key, value, found := strings.Cut(field, "="); found {
 			n, err := strconv.Atoi(value)
 			if err != nil {
 				return err
@@ -209,7 +209,7 @@ func (p *player) fill(s *server, words []string) error {
 			}
 			continue
 		}
-		first, last, _ := strings.Cut(word, "-")
+		first, last, _ := strings.Cut(field, "-")
 		if last == "" {
 			last = first
 		}
@@ -220,7 +220,7 @@ func (p *player) fill(s *server, words []string) error {
 	d.written = len(d.log)
 	d.current = max(d.current, d.last().Epoch())
 	d.accepted = max(d.accepted, d.current)
-	if words[0] == "snapshot" {
+	if fields[0] == "snapshot" {
 		d.base, d.snap, d.log, d.written = d.last(), d.log, nil, 0
 	}
 	s.disk = d
@@ -273,11 +273,11 @@ func parseZxid(text string) zk.Zxid {
 	return zk.MakeZxid(uint32(e), uint32(c))
 }
 
-// numbersOf returns the leading words that are numbers.
-func numbersOf(words []string) []int {
+// numbersOf returns the leading fields that are numbers.
+func numbersOf(fields []string) []int {
 	var all []int
-	for _, word := range words {
-		n, err := strconv.Atoi(word)
+	for _, field := range fields {
+		n, err := strconv.Atoi(field)
 		if err != nil {
 			break
 		}

@@ -152,7 +152,7 @@ func (r *reader) storageKeys() map[string]setting {
 		"snapCount":                          used(number(&c.SnapCount, 2, math.MaxInt32)),
 		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib)),
 		"txnLogSizeLimitInKb":                used(scaled(&c.LogBytesMax, math.MinInt32, 1<<40, kib)),
-		"forceSync":                          used(word(&c.NoSync, "no", "yes")),
+		"forceSync":                          used(choice(&c.NoSync, "no", "yes")),
 		"fsync.warningthresholdms":           idle(number[int64](nil, 0, math.MaxInt32), "a slow sync is seen in mntr"),
 		"autopurge.snapRetainCount":          used(number(&c.PurgeRetain, 0, math.MaxInt32)),
 		"autopurge.purgeInterval":            used(purgeInterval(&c.PurgeInterval)),
@@ -175,7 +175,7 @@ func (r *reader) storageKeys() map[string]setting {
 func (r *reader) authKeys() map[string]setting {
 	c := &r.out.Server
 	return map[string]setting{
-		"skipACL": used(word(&c.Auth.SkipACL, "yes", "no")),
+		"skipACL": used(choice(&c.Auth.SkipACL, "yes", "no")),
 		"DigestAuthenticationProvider.superDigest": used(r.superDigest),
 		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.Auth.NoDigest)),
 		"DigestAuthenticationProvider.digestAlg":   refused(text(nil), "SHA1|SHA-1", whyDigest),
@@ -212,7 +212,7 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"observer.reconnectDelayMs":     idle(count, "an observer looks for the leader at once"),
 		"observer.election.DelayMs":     idle(count, "an observer looks for the leader at once"),
 		"quorumListenOnAllIPs":          used(flag(&r.listenOnAll)),
-		"leaderServes":                  inEnsemble(used(word(&c.NoClientsOfLeader, "no", "yes"))),
+		"leaderServes":                  inEnsemble(used(choice(&c.NoClientsOfLeader, "no", "yes"))),
 		"learner.asyncSending":          idle(flag(nil), whyLinks),
 		"learner.closeSocketAsync":      idle(flag(nil), whyLinks),
 		"leader.closeSocketAsync":       idle(flag(nil), whyLinks),
@@ -237,7 +237,7 @@ func (r *reader) ensembleKeys() map[string]setting {
 
 // peerType reads the role that the static file gives this server.
 func (r *reader) peerType(v string) error {
-	return word(&r.observer, "observer", "participant")(strings.ToLower(v))
+	return choice(&r.observer, "observer", "participant")(strings.ToLower(v))
 }
 
 // fastElection refuses the elections that Apache no longer has either.

@@ -35,8 +35,8 @@ func notFlag(into *bool) func(string) error {
 	}
 }
 
-// word reads one of two words; in is set when it is the first.
-func word(into *bool, first, second string) func(string) error {
+// choice reads one of two values; into is set when it is the first.
+func choice(into *bool, first, second string) func(string) error {
 	return func(v string) error {
 		if v != first && v != second {
 			return fmt.Errorf("%q is not %s or %s", v, first, second)

@@ -29,7 +29,7 @@ func TestWhatPeersSayIsBounded(t *testing.T) {
 		"proposals": {half, func(p *peers) { p.notified(1, fle.Notification{Proposed: string(make([]byte, half))}) }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &Server{disk: newDisk(nil), heardEased: make(chan struct{}, 1)}
+			s := &Server{disk: newDisk(nil), peersEased: make(chan struct{}, 1)}
 			s.done, s.stop = context.WithCancelCause(context.Background())
 			s.inbox.init()
 			p := &peers{server: s}
@@ -45,7 +45,7 @@ func TestWhatPeersSayIsBounded(t *testing.T) {
 			for len(said) < talkers*each {
 				synctest.Wait()
 				batch := s.inbox.take(nil)
-				if n := len(batch) * what.bytes; n > 2*hearingMax || n == 0 {
+				if n := len(batch) * what.bytes; n > 2*peerInboxMax || n == 0 {
 					t.Fatalf("%s: %d bytes wait for the loop", name, n)
 				}
 				s.taken(batch)

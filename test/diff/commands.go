@@ -12,32 +12,32 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A word is a four-letter word and how its answer is made comparable.
-type word struct {
+// A command is a four-letter word and how its answer is made comparable.
+type command struct {
 	name      string
 	normalise func(r *run, answer string) []string
 }
 
-// words in the order they are asked. The last two reset counters.
-var words = []word{
+// commands in the order in which they are sent. The last two reset counters.
+var commands = []command{
 	{"ruok", exact}, {"isro", exact}, {"srvr", serverLines}, {"conf", confLines}, {"cons", connectionLines},
 	{"stat", statLines}, {"dump", dumpLines}, {"wchs", watchSummary}, {"wchc", watchLines}, {"wchp", watchLines},
 	{"mntr", monitorLines}, {"dirs", keysOnly(":")}, {"envi", environmentLines},
 	{"gtmk", exact}, {"xxxx", exact}, {"crst", exact}, {"srst", exact},
 }
 
-// words asks them all, once the server has noticed every closed connection.
-func (r *run) words(at int) {
+// askAll sends them all, once the server has noticed every closed connection.
+func (r *run) askAll(at int) {
 	r.awaitConnections(len(r.conns))
-	for _, w := range words {
-		answer, err := servers.FourLetterWord(r.addr, w.name)
+	for _, c := range commands {
+		answer, err := servers.FourLetterWord(r.addr, c.name)
 		if err != nil {
 			// A reset and an end are the same refusal.
-			r.say(at, "%s: closed", w.name)
+			r.say(at, "%s: closed", c.name)
 			continue
 		}
-		for _, line := range w.normalise(r, answer) {
-			r.say(at, "%s: %s", w.name, line)
+		for _, line := range c.normalise(r, answer) {
+			r.say(at, "%s: %s", c.name, line)
 		}
 	}
 }

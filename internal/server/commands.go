@@ -1,0 +1,87 @@
+package server
+
+import (
+	"encoding/binary"
+	"strings"
+)
+
+// Commands answers the four-letter words: the commands that an operator sends on a
+// fresh connection instead of a handshake.
+type Commands interface {
+	// Known reports whether there is a command of this name.
+	Known(name string) bool
+	// Answer returns all that is sent before the connection closes.
+	Answer(s *Server, name string) string
+}
+
+// isFourLetterWord reports whether the first bytes cannot be the length of a
+// first frame but are lower-case letters.
+func isFourLetterWord(b []byte) bool {
+	for _, c := range b[:4] {
+		if c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	return true
+}
+
+// fourLetterWord returns the command that came instead of a handshake.
+func (c *conn) fourLetterWord() (string, bool) {
+	b := c.input.partial
+	if len(b) < 4 || !isFourLetterWord(b) {
+		return "", false
+	}
+	return string(b[:4]), true
+}
+
+// answerCommand answers a command, if it is known and enabled.
+func (c *conn) answerCommand(name string) {
+	commands := c.server.cfg.Commands
+	if commands == nil || !commands.Known(name) {
+		return
+	}
+	c.received()
+	answer := strings.TrimSpace(name) + " is not executed because it is not in the whitelist.\n"
+	if c.server.cfg.CommandEnabled(name) {
+		if name == "stmk" && !c.readTraceMask() {
+			return
+		}
+		answer = commands.Answer(c.server, name)
+	}
+	c.socket.Write([]byte(answer))
+}
+
+// readTraceMask takes the number that follows stmk, eight bytes.
+func (c *conn) readTraceMask() bool {
+	argument := append([]byte(nil), c.input.partial[4:]...)
+	for len(argument) < 8 {
+		var more [8]byte
+		n, err := c.socket.Read(more[:])
+		if err != nil {
+			return false
+		}
+		argument = append(argument, more[:n]...)
+	}
+	c.server.traceMask.Store(int64(binary.BigEndian.Uint64(argument)))
+	return true
+}
+
+// traceMaskDefault is that of a Java server.
+const traceMaskDefault = 306
+
+// TraceMask returns what stmk has set, or Apache's default. Nothing is traced by it.
+func (s *Server) TraceMask() int64 { return s.traceMask.Load() }
+
+// CommandEnabled reports whether a four-letter word is on the whitelist. srvr always
+// is, and isro where a client in read-only mode looks for a server that writes.
+func (c *Config) CommandEnabled(name string) bool {
+	if name == "srvr" || name == "isro" && c.ReadOnlyMode {
+		return true
+	}
+	for _, enabled := range c.FourLetterWords {
+		if enabled == "*" || enabled == name {
+			return true
+		}
+	}
+	return false
+}
