@@ -86,13 +86,13 @@ const (
 	simProvenByConnection
 )
 
-// TestWholeClientFindsMutants puts bugs back, each of which must be found, by its
-// own words.
+// TestWholeClientFindsMutants puts bugs back, each of which must be found, and
+// reported by its own text.
 func TestWholeClientFindsMutants(t *testing.T) {
 	if underRace {
 		return // it is about seeds, not about goroutines
 	}
-	for mutant, want := range map[simMutant]struct{ name, words, what string }{
+	for mutant, want := range map[simMutant]struct{ name, text, what string }{
 		simGhostWrite: {"ghost-write", "was reported as not applied, and is 1 times in the log",
 			"a write that was reported as not applied is sent on the connection that is being closed"},
 		simUnknownSentAgain:   {"unknown-sent-again", "times in the log", "a write that may have been applied is sent again"},
@@ -103,7 +103,7 @@ func TestWholeClientFindsMutants(t *testing.T) {
 			t.Attr("what", want.what)
 			for seed := range uint64(2000) {
 				wrong := simPlay(t, seed, mutant, &simTally{})
-				if len(wrong) > 0 && !strings.Contains(wrong[0], want.words) {
+				if len(wrong) > 0 && !strings.Contains(wrong[0], want.text) {
 					t.Fatalf("seed %d finds something else: %s", seed, wrong[0])
 				}
 				if len(wrong) > 0 {

@@ -49,9 +49,9 @@ func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
 	}
 }
 
-// TestLockOfACutOffClientIsLostBeforeAnotherHasIt, though its client is
+// TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt, though its client is
 // connected.
-func TestLockOfACutOffClientIsLostBeforeAnotherHasIt(t *testing.T) {
+func TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt(t *testing.T) {
 	e := Start(t)
 	a, cut := onAFollower(t, e)
 	b := e.Client(t)

@@ -75,7 +75,7 @@ type Traits struct {
 	Guarantees Guarantees
 }
 
-// Guarantees says in words what a backend rests on. The table of backends in
+// Guarantees describes what a backend rests on. The table of backends in
 // the documentation is made of them.
 type Guarantees struct {
 	// Failover: what a failover of the store does to the promises.
@@ -112,7 +112,7 @@ type Claim struct {
 	Warm func(context.Context) error
 }
 
-// Grant is the store's word that a claim leads.
+// Grant is the store's answer that a claim leads.
 type Grant struct {
 	Claim Claim
 	// Token is greater than that of every earlier grant of this election. In
@@ -190,7 +190,7 @@ type Change struct {
 	// only. Until is zero while the leadership lasts.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
-	// Reason is why it ended: the words of Reason, and "expired" for one that
+	// Reason is why it ended: a Reason as text, and "expired" for one that
 	// was never released, whose holder was killed, partitioned or frozen.
 	Reason string `json:"reason,omitempty"`
 }

@@ -40,7 +40,7 @@ var eventNames = [...]string{"campaigning", "elected", "ending", "lost", "stuck"
 	"campaign-failed", "renew-failed", "release-failed",
 	"nominated", "health-failed", "renewed"}
 
-// String returns the kind in a word or two.
+// String returns the kind as text.
 func (k EventKind) String() string {
 	if int(k) >= len(eventNames) {
 		return "unknown"

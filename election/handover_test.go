@@ -115,7 +115,7 @@ func (h hasty) Acquire(ctx context.Context, claim election.Claim) (election.Gran
 	return grant, err
 }
 
-func TestRequestThatCameBeforeAcquireReturnedIsHeeded(t *testing.T) {
+func TestRequestThatCameBeforeAcquireReturnedIsHonoured(t *testing.T) {
 	// No renewal comes before the test has given up.
 	e := elector(t, hasty{electiontest.NewStore(nil)}, election.Options{ID: "a", Lease: 10 * time.Minute})
 	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
@@ -138,7 +138,7 @@ func (proven) Renew(_ context.Context, grant election.Grant) (election.Grant, er
 	return grant, nil
 }
 
-func TestRequestOfARenewalThatProvesNoMoreIsHeeded(t *testing.T) {
+func TestRequestOfARenewalThatProvesNoMoreIsHonoured(t *testing.T) {
 	e := elector(t, proven{electiontest.NewStore(nil)}, election.Options{ID: "a", Lease: 4 * time.Second})
 	if err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
 		<-ctx.Done()

@@ -64,9 +64,9 @@ func (d *deaf) holds() int {
 	return len(d.held)
 }
 
-// TestGrantThatComesAfterTheEndIsGivenBack: Run has given up waiting and is about
+// TestGrantThatComesAfterTheEndIsReleased: Run has given up waiting and is about
 // to return.
-func TestGrantThatComesAfterTheEndIsGivenBack(t *testing.T) {
+func TestGrantThatComesAfterTheEndIsReleased(t *testing.T) {
 	var all sync.WaitGroup
 	for range 30 {
 		all.Go(func() {
@@ -95,9 +95,9 @@ func TestGrantThatComesAfterTheEndIsGivenBack(t *testing.T) {
 	all.Wait()
 }
 
-// TestGrantOfAForgottenAttemptIsGivenBack: an unhealthy candidate has given up
+// TestGrantOfAForgottenAttemptIsReleased: an unhealthy candidate has given up
 // the attempt, and the answer comes when nobody remembers it.
-func TestGrantOfAForgottenAttemptIsGivenBack(t *testing.T) {
+func TestGrantOfAForgottenAttemptIsReleased(t *testing.T) {
 	d := newDeaf()
 	e, sick, _ := mayBeSick(t, d)
 	ctx, cancel := context.WithCancel(within(t))

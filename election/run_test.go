@@ -103,7 +103,7 @@ func TestStoppingWaitsForTheFunction(t *testing.T) {
 	}
 }
 
-func TestResignWaitsUntilTheElectionIsGivenBack(t *testing.T) {
+func TestResignWaitsUntilTheElectionIsReleased(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	e := elector(t, store, election.Options{})
 	if err := e.Resign(within(t)); !errors.Is(err, election.ErrNotLeader) {
@@ -251,8 +251,8 @@ func TestGoexitOfTheFunctionEndsTheLeadership(t *testing.T) {
 	}
 }
 
-// TestResignWhileTheStoreIsCutOffDoesNotHang (E14).
-func TestResignWhileTheStoreIsCutOffDoesNotHang(t *testing.T) {
+// TestResignWhileTheStoreIsPartitionedDoesNotHang (E14).
+func TestResignWhileTheStoreIsPartitionedDoesNotHang(t *testing.T) {
 	store, l := electiontest.NewFaulty(electiontest.NewStore(nil)), &log{}
 	e := elector(t, store, election.Options{Lease: 500 * time.Millisecond, OnEvent: l.add})
 	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {

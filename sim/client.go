@@ -34,7 +34,7 @@ type client struct {
 	stream  *stream
 	server  quorum.ID
 	greeted bool
-	cutOff  bool      // the server says that it serves reads alone
+	partial bool      // the server says that it serves reads alone
 	body    []byte    // of the reply that the machine is being told of
 	result  zk.Result // that it holds
 	header  wire.ReplyHeader
@@ -207,7 +207,7 @@ func (c *client) connected(p *process, conn int64) {
 	near, far := c.w.connect(c.node, p.node, c.random, c.delayMs)
 	far.slowMs, far.random = p.delayMs, p.random
 	c.stream, c.server, c.greeted, c.pending = near, p.id, false, nil
-	near.heard = c.read
+	near.received = c.read
 	near.ended = func() {
 		c.later(0, func() {
 			c.step(clientsession.Event{Kind: clientsession.Lost, Conn: conn, Cause: errors.New("connection closed")})
@@ -309,13 +309,13 @@ func (c *client) greet(payload []byte) {
 		return
 	}
 	what := "attached"
-	if c.cutOff = r.ReadOnly; c.cutOff {
+	if c.partial = r.ReadOnly; c.partial {
 		what = "reads"
 		c.w.tally.Partitioned++
 	}
 	c.w.note(c.node, what, nodeOf(c.server), 0, r.Session.String())
-	c.watches.Connected(c.cutOff)
-	c.w.fail(c.session.Connected(c.server, r.Session, c.cutOff))
+	c.watches.Connected(c.partial)
+	c.w.fail(c.session.Connected(c.server, r.Session, c.partial))
 	c.step(clientsession.Event{Kind: clientsession.Greeted, Conn: c.conn, Greeting: clientsession.Greeting{
 		TimeoutMs: r.TimeoutMs, Session: r.Session, Password: r.Password, ReadOnly: r.ReadOnly,
 	}})
@@ -343,7 +343,7 @@ func (c *client) reply(h wire.ReplyHeader, body []byte) {
 		return
 	}
 	c.header, c.body, c.result = h, body, zk.Result{}
-	if !c.cutOff {
+	if !c.partial {
 		c.w.watcher.recent.Shown(h.Zxid)
 	}
 	if h.Xid >= 0 {
@@ -357,7 +357,7 @@ func (c *client) reply(h wire.ReplyHeader, body []byte) {
 func (c *client) answered(h wire.ReplyHeader, body []byte) {
 	p := c.pending[0]
 	c.pending = c.pending[1:]
-	if c.cutOff {
+	if c.partial {
 		c.w.fail(c.w.watcher.refused(c, p.req, h.Code))
 	}
 	res := zk.Result{Op: p.req.Op}
@@ -373,7 +373,7 @@ func (c *client) answered(h wire.ReplyHeader, body []byte) {
 	c.who.Session, _ = c.machine.Session()
 	c.who.Floor = p.floor
 	switch op := p.req.Op; {
-	case c.cutOff:
+	case c.partial:
 		c.w.fail(c.w.watcher.readOnly.Read(&c.who, p.req, h.Zxid, h.Code, &res))
 	case op == zk.OpCloseSession && local.Had(c.who.Session): // its server has ended it, and no transaction
 	case h.Code == zk.ErrEphemeralOnLocalSession:
@@ -415,7 +415,7 @@ func (c *client) again() {
 	next.start()
 }
 
-// leave ends a client without a word.
+// leave ends a client silently.
 func (c *client) leave() {
 	c.gone = true
 	c.program.abandon()

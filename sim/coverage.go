@@ -11,7 +11,7 @@ import (
 // Coverage is which rows of the protocols' tables were met, and which pairs of rows
 // that one server met one behind the other. A row is what Zab's leader or learner
 // does with a kind of message at a stage, what an election's machine does with the
-// word of a server in a state, or a reason for which a role ends. The zero Coverage
+// notification of a server in a state, or a reason for which a role ends. The zero Coverage
 // has met nothing.
 type Coverage struct {
 	rows  [rowsMax]uint32               // how often
@@ -105,8 +105,8 @@ func (c *Coverage) Add(o *Coverage) (fresh int) {
 // Pairs returns how many pairs of rows were met.
 func (c *Coverage) Pairs() (n int) {
 	for i := range c.pairs {
-		for _, word := range c.pairs[i] {
-			n += bits.OnesCount64(word)
+		for _, bitmap := range c.pairs[i] {
+			n += bits.OnesCount64(bitmap)
 		}
 	}
 	return n

@@ -25,7 +25,7 @@ const (
 	FaultPower                        // A's machine loses power: what was not synced goes, N percent of it stays
 	FaultPowerAll                     // all machines at once
 	FaultCrashAtOp                    // A loses power at its Nth operation on the disk from now on
-	FaultCrashEpoch                   // A, or whoever, next notes an epoch: it loses power right behind it, and B starts; its leader goes with it if N is 1 or 2, and it is stopped in order if N is 2
+	FaultCrashEpoch                   // A, or another server, next notes an epoch: it loses power right after that, and B starts; its leader goes with it if N is 1 or 2, and it is stopped in order if N is 2
 	FaultPause                        // A's process stalls
 	FaultCut                          // nothing goes from A to B
 	FaultCutBoth                      // nor back

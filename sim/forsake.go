@@ -9,10 +9,10 @@ type forsaking struct {
 	fault   *Fault
 	leader  *process // that comes back, and synchronizes
 	learner *process // this one
-	release func()   // has the others hear the leader again
+	release func()   // lets the leader reach the others again
 }
 
-// forsake has nobody hear the leader for a moment, and then its process start again,
+// forsake isolates the leader for a moment, and then has its process start again,
 // before others have elected another one: its log is longer than theirs.
 func (t *trouble) forsake(f *Fault) {
 	p := t.w.leader()

@@ -100,7 +100,7 @@ func (p *process) accept(s *stream, outgoing bool) {
 	p.linkID++
 	l := &link{p: p, id: p.linkID, stream: s, outgoing: outgoing}
 	p.links[l.id] = l
-	s.heard, s.ended = l.read, l.down
+	s.received, s.ended = l.read, l.down
 	p.push(replica.Event{Kind: replica.EventLinkUp, Link: l.id, Outgoing: outgoing})
 }
 

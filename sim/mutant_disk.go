@@ -31,10 +31,10 @@ func (t *turns) mutate(o operation) {
 	case w.is(SnapshotSavedLate) && o.Kind == replica.DiskSaveSnapshot:
 		t.p.push(done)
 		t.late = &o
-		t.p.later(lateMs, t.catchUp)
+		t.p.later(lateMs, t.saveLate)
 		return
 	case o.Kind == replica.DiskAppend:
-		t.catchUp()
+		t.saveLate()
 	}
 	t.queue = append(t.queue, o)
 }
@@ -43,8 +43,8 @@ func (t *turns) mutate(o operation) {
 // behind it.
 const lateMs = 500
 
-// catchUp saves what a mutant has left.
-func (t *turns) catchUp() {
+// saveLate saves what a mutant has left.
+func (t *turns) saveLate() {
 	if t.late != nil {
 		t.queue = append(t.queue, *t.late)
 		t.late = nil

@@ -45,7 +45,7 @@ func (p *process) answerAsPhantom(e *zab.Effect) {
 	}
 }
 
-// ignoresVote reports whether a mutant does not hear a notification.
+// ignoresVote reports whether a mutant drops a notification.
 func (p *process) ignoresVote(n *fle.Notification) bool {
 	return p.w.is(ServerZeroIgnored) && n.Leader == 0
 }

@@ -38,7 +38,7 @@ func (p *process) listen(s *stream) {
 	p.connID++
 	c := &port{p: p, id: p.connID, stream: s, identities: auth.Connected("10.0.1." + fmt.Sprint(int(s.far-firstClient)))}
 	p.ports[c.id] = c
-	s.heard, s.ended = c.read, c.lost
+	s.received, s.ended = c.read, c.lost
 }
 
 func (c *port) lost() { c.p.push(replica.Event{Kind: replica.EventDisconnect, Conn: c.id}) }

@@ -1,6 +1,6 @@
 package sim
 
-// random is a splitmix64 generator: one word of state, the same numbers for the
+// random is a splitmix64 generator: 64 bits of state, the same numbers for the
 // same seed on every system.
 type random struct{ state uint64 }
 

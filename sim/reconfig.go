@@ -321,7 +321,7 @@ func (p *Plan) reconfigs(r *random) {
 
 // allSpares wants the same of all servers that begin outside. That they come in together,
 // and that the leader dies when it has told them alone, is how a new ensemble goes on
-// with what the old one has never heard.
+// with what the old one has never received.
 func (p *Plan) allSpares(wanted part) (n int64) {
 	for place := p.Participants + p.Observers; place < p.servers(); place++ {
 		n |= int64(wanted) << (partBits * place)

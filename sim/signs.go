@@ -17,7 +17,7 @@ type signs struct {
 	kept  map[*process]kept     // by a learner since its last PING
 	onWay map[*stream][]kept    // PINGs on their way to this end, each with what it tells
 	told  map[*zab.Message]kept // one that has arrived
-	heard map[zk.SessionID]sign // the last of each session
+	last  map[zk.SessionID]sign // of each session
 	own   map[*process]kept     // by a server for which a session is its own
 	fresh map[*process]kept     // by a learner, in the step that it takes
 }
@@ -38,7 +38,7 @@ type sign struct {
 func newSigns(w *world) *signs {
 	return &signs{
 		w: w, kept: map[*process]kept{}, onWay: map[*stream][]kept{}, told: map[*zab.Message]kept{},
-		heard: map[zk.SessionID]sign{}, own: map[*process]kept{}, fresh: map[*process]kept{},
+		last: map[zk.SessionID]sign{}, own: map[*process]kept{}, fresh: map[*process]kept{},
 	}
 }
 
@@ -114,7 +114,7 @@ func (s *signs) request(p *process, conn session.ConnID) {
 	}
 	s.sure(p, c.session)
 	if l := s.w.leader(); l != nil {
-		s.heard[c.session] = sign{
+		s.last[c.session] = sign{
 			by: p, leader: l, lives: [2]int{p.life, l.life}, roles: [2]int{p.roles, l.roles}, atMs: s.w.nowMs, clockMs: l.now().MonoMs,
 		}
 	}
@@ -167,7 +167,7 @@ func (s *signs) maybe(p *process, id zk.SessionID) {
 // undisturbedMs is when a client was received last, on the clock of a leader: 0 if
 // trouble may have kept that from the leader.
 func (s *signs) undisturbedMs(leader *process, id zk.SessionID) int64 {
-	h, known := s.heard[id]
+	h, known := s.last[id]
 	if !known || h.leader != leader || h.atMs <= s.w.trouble.untilMs ||
 		h.lives != [2]int{h.by.life, leader.life} || h.roles != [2]int{h.by.roles, leader.roles} {
 		return 0

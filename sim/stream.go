@@ -15,14 +15,14 @@ type stream struct {
 	out    []byte
 	fin    bool // behind out
 	moving bool
-	closed bool // nothing is sent or heard here any more
+	closed bool // nothing is sent or received here any more
 	broken bool // the connection is no more, and this end has not learned of it
 
-	in      []byte
-	passed  int64 // bytes that have left in
-	heard   func()
-	ended   func()
-	parcels []*parcel // of the snapshots that are on their way to this end
+	in       []byte
+	passed   int64 // bytes that have left in
+	received func()
+	ended    func()
+	parcels  []*parcel // of the snapshots that are on their way to this end
 }
 
 // parcel is a snapshot in a stream: where its bytes stand, and what the checkers
@@ -55,7 +55,7 @@ func (s *stream) close() {
 	if s.closed || s.fin {
 		return
 	}
-	s.fin, s.ended, s.heard = true, nil, nil
+	s.fin, s.ended, s.received = true, nil, nil
 	s.move()
 }
 
@@ -88,8 +88,8 @@ func (s *stream) arrive() {
 	if n > 0 {
 		o.in = append(o.in, s.out[:n]...)
 		s.out = s.out[:copy(s.out, s.out[n:])]
-		if o.heard != nil {
-			o.heard()
+		if o.received != nil {
+			o.received()
 		}
 	}
 	switch {

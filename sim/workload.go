@@ -280,7 +280,7 @@ func (p *program) judge(q *request, e *clientsession.Effect) {
 	case q.synced != nil && q.synced.answered && (e.Code == zk.OK || e.Code == zk.ErrNoNode):
 		q.recent = true
 		w.fail(w.watcher.recent.Read(q.synced.floor, e.Zxid))
-	case p.c.cutOff:
+	case p.c.partial:
 	case w.plan.Linearizable && !q.op.IsWrite() && q.op != zk.OpSync && q.op != zk.OpAuth:
 		q.recent = true
 		w.fail(w.watcher.recent.Read(q.floor, e.Zxid))

@@ -65,7 +65,7 @@ var codeNames = map[Code]string{
 	ErrQuotaExceeded: "quota exceeded", ErrThrottledOp: "request was throttled",
 }
 
-// Error returns the code's meaning in words.
+// Error returns the code's meaning as text.
 func (c Code) Error() string {
 	if name, ok := codeNames[c]; ok {
 		return name

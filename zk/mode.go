@@ -32,18 +32,18 @@ func (m CreateMode) IsTTL() bool { return m == PersistentTTL || m == PersistentS
 // TTLMax is the longest life of a TTL znode in milliseconds, about 34.8 years.
 const TTLMax int64 = 1<<40 - 1
 
-// OwnerKind tells what the stored ephemeralOwner word of a znode means.
+// OwnerKind is what the stored ephemeralOwner of a znode means.
 type OwnerKind uint8
 
 // The kinds of owner.
 const (
 	OwnerNone      OwnerKind = iota // persistent
-	OwnerSession                    // ephemeral, the word is the session id
+	OwnerSession                    // ephemeral, the owner is the session id
 	OwnerContainer                  // goes when its last child has gone
 	OwnerTTL                        // goes when it was not changed for its TTL
 )
 
-// ContainerOwner is the stored owner word of a container.
+// ContainerOwner is the stored owner of a container.
 const ContainerOwner int64 = -1 << 63
 
 const (
@@ -51,14 +51,14 @@ const (
 	ttlTypeMask uint64 = 0xffff << 40
 )
 
-// TTLOwner gives the stored owner word of a TTL znode; ttlMs is 1 to TTLMax.
+// TTLOwner returns the stored owner of a TTL znode; ttlMs is 1 to TTLMax.
 func TTLOwner(ttlMs int64) int64 { return int64(ttlMark | uint64(ttlMs)&uint64(TTLMax)) }
 
-// TTLOf returns the TTL in milliseconds held in an OwnerTTL word.
+// TTLOf returns the TTL in milliseconds that a stored owner of kind OwnerTTL holds.
 func TTLOf(owner int64) int64 { return owner & TTLMax }
 
-// KindOfOwner reads a stored owner word. With extended types disabled a TTL
-// word is an ordinary session id, as in ZooKeeper.
+// KindOfOwner returns the kind of a stored owner. With extended types disabled the
+// owner of a TTL znode is an ordinary session id, as in ZooKeeper.
 func KindOfOwner(owner int64, extended bool) OwnerKind {
 	switch {
 	case owner == 0:

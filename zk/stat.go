@@ -17,7 +17,7 @@ type Stat struct {
 }
 
 // StatPersisted is the part of a znode's numbers that is stored. Unlike in
-// Stat, Cversion counts creations only and EphemeralOwner is the stored word,
+// Stat, Cversion counts creations only and EphemeralOwner is as stored,
 // which also marks containers and TTL znodes.
 type StatPersisted struct {
 	Czxid          Zxid

@@ -13,8 +13,8 @@ import (
 const idleFor = 4 * time.Second
 
 // testCost lets many wait, each on a link of its own, and listens: what
-// one receives while nothing happens, and how many hear more than that at a
-// handover that is not theirs (E15). Who polls receives nothing more than ever.
+// one receives while nothing happens, and how many receive more than that at a
+// handover that is not theirs (E15). One that polls receives no more than ever.
 func testCost(t *testing.T, s Suite) {
 	url := s.URL(t)
 	const waiting = 12
@@ -32,9 +32,9 @@ func testCost(t *testing.T, s Suite) {
 	}
 	awaitQuiet(links[:], idleFor/3)
 
-	before := heard(links[:])
+	before := received(links[:])
 	time.Sleep(idleFor) // what is measured
-	after := heard(links[:])
+	after := received(links[:])
 	idle := int64(0) // the most that one receives in that time: heartbeats, polls
 	for i := range links {
 		bytes := after[i].bytes - before[i].bytes
@@ -49,13 +49,13 @@ func testCost(t *testing.T, s Suite) {
 			}
 		}()
 	}
-	before = heard(links[:])
+	before = received(links[:])
 	released := election.Now()
 	s.release(t, backend, held)
 	first := await(t, s, "one of the waiters is granted", granted)
 	s.recorder.sampleMs(FigureRelease, election.Now().Sub(released))
 	awaitQuiet(links[:], idleFor/3)
-	after = heard(links[:])
+	after = received(links[:])
 	woken := 0
 	for i := range links {
 		if i != first && after[i].bytes-before[i].bytes > idle {
@@ -73,7 +73,7 @@ func testCost(t *testing.T, s Suite) {
 // traffic is what has come over a link.
 type traffic struct{ pieces, bytes int64 }
 
-func heard(links []Link) []traffic {
+func received(links []Link) []traffic {
 	var all []traffic
 	for _, l := range links {
 		pieces, bytes := l.Replies()
@@ -86,10 +86,10 @@ func heard(links []Link) []traffic {
 // limit where those who wait are never quiet.
 func awaitQuiet(links []Link, limit time.Duration) {
 	const pause = 100 * time.Millisecond
-	last := heard(links)
+	last := received(links)
 	for end := election.Now().Add(limit); election.Now() < end; {
 		time.Sleep(pause)
-		now, quiet := heard(links), true
+		now, quiet := received(links), true
 		for i := range now {
 			quiet = quiet && now[i].pieces > 0 && now[i] == last[i]
 		}

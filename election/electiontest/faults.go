@@ -87,16 +87,16 @@ func testResigned(t *testing.T, s Suite) {
 	<-leader.campaigning
 	other := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "b"})
 	const rounds = 5
-	inLine := false
+	waiting := false
 	for range rounds {
-		if !inLine {
+		if !waiting {
 			other.awaitWaiting(url, "resigned")
 		}
 		leader.ask("resign")
 		if refused := await(t, s, "the leader has resigned", leader.answers); refused != "" {
 			t.Fatalf("resign: %s", refused)
 		}
-		if inLine = s.nextOf(t, leader, other) == leader; !inLine {
+		if waiting = s.nextOf(t, leader, other) == leader; !waiting {
 			leader, other = other, leader
 		}
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// mutants says which test of the suite finds each, and by which words.
+// mutants lists which test of the suite finds each, and what its finding contains.
 var mutants = []struct{ name, suite, test, finding, what string }{
 	{"guardian-does-not-kill", "TestMutantOfARun", "FrozenRunKeepsNoCommandAlive", "led beside",
 		"the guardian's signals reach nobody"},

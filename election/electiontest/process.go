@@ -116,11 +116,11 @@ type cutter interface {
 	Heal()
 }
 
-// obey does what a line of the input says, and tells what came of it.
+// obey carries out a line of the input, and prints the outcome.
 func obey(ctx context.Context, elector *election.Elector, link cutter, line string) {
-	word, id, _ := strings.Cut(line, " ")
+	verb, id, _ := strings.Cut(line, " ")
 	var err error
-	switch word {
+	switch verb {
 	case "resign":
 		err = elector.Resign(ctx)
 	case "transfer":
@@ -271,19 +271,19 @@ func (p *process) read(stdout io.Reader) {
 	defer close(p.ended)
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		p.hear(lines.Text())
+		p.file(lines.Text())
 	}
 }
 
-// hear files one line.
-func (p *process) hear(line string) {
-	word, rest, _ := strings.Cut(line, " ")
+// file files one line.
+func (p *process) file(line string) {
+	verb, rest, _ := strings.Cut(line, " ")
 	var token uint64
 	var at int64
 	_, _ = fmt.Sscan(rest, &token, &at)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch word {
+	switch verb {
 	case "campaigning":
 		p.campaigning <- struct{}{}
 	case "warming":

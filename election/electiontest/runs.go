@@ -65,8 +65,8 @@ func (r *runs) lead(unread bool) (a, b *run, token election.Token) {
 	return a, b, token
 }
 
-// cutOff cuts the leader a off, and returns the token with which b acts next.
-func (r *runs) cutOff(a *run, token election.Token, figure string) election.Token {
+// partition partitions the leader a, and returns the token with which b acts next.
+func (r *runs) partition(a *run, token election.Token, figure string) election.Token {
 	r.t.Helper()
 	strike := func() {
 		a.cut()
@@ -103,7 +103,7 @@ func testFrozenGuardian(t *testing.T, s Suite) {
 	r := s.newRuns(t, "guardian")
 	a, b, token := r.lead(false)
 	freeze(t, a.guardian())
-	token = r.cutOff(a, token, FigureGuardian)
+	token = r.partition(a, token, FigureGuardian)
 	s.awaitWaiting(t, r.url, r.name, "a")
 	freeze(t, b.guardian())
 	resign := func() { b.ask("resign") }
@@ -132,7 +132,7 @@ func testFrozenRun(t *testing.T, s Suite) {
 func testFullPipes(t *testing.T, s Suite) {
 	r := s.newRuns(t, "full")
 	a, b, token := r.lead(true)
-	token = r.cutOff(a, token, FigureFullPipes)
+	token = r.partition(a, token, FigureFullPipes)
 	a.drain()
 	b.stop() // a waits, or leads again, where b has lost on a busy machine
 	r.acts.awaitBy("a", token, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// testStranded lets the connections of a waiting candidate die without a word,
+// testStranded lets the connections of a waiting candidate die silently,
 // while new ones work: it must find out by itself, and lead when its turn comes.
 // Then the same is done to the leader: it leads on, or is told in time.
 func testStranded(t *testing.T, s Suite) {

@@ -2,7 +2,7 @@ package electiontest
 
 // Strike is a fault that the suite brings about on purpose.
 type Strike struct {
-	// Name is in words, Test the test of the suite, Done what is done.
+	// Name is for people, Test the test of the suite, Done what is done.
 	Name, Test, Done string
 	// Figure is what is measured, empty if nothing is; Means what it is.
 	Figure, Means string
@@ -26,7 +26,7 @@ var Strikes = []Strike{
 	{"pipes full", "PipesThatNobodyReadsKeepNoCommandAlive",
 		"nobody reads the standard output and error of a run, nor its log of all events; then the store is disconnected",
 		FigureFullPipes, "from the cut to the last act of its command"},
-	{"link cut", "CutOffHolderStopsBeforeItsDeadline", "nothing goes to or from the leader any more", "", ""},
+	{"link cut", "PartitionedHolderStopsBeforeItsDeadline", "nothing goes to or from the leader any more", "", ""},
 	{"connections die silently", "ConnectionsThatDieSilentlyCostNobodyItsTurn",
 		"what is sent on the connections of a waiter is lost, new ones work; then the leader resigns", FigureStranded, "until the waiter leads"},
 	{"replies lost", "LostRepliesLeaveNobodyBehind", "a grant's and a release's answers are lost", "", ""},

@@ -87,7 +87,7 @@ type Link interface {
 
 // Stranding is a way to a store, or to others, over connections.
 type Stranding interface {
-	// Strand lets the connections that there are die without a word: what is
+	// Strand lets the connections that there are die silently: what is
 	// sent on them is lost, and nobody is told. New ones work.
 	Strand()
 }
@@ -108,8 +108,8 @@ var tests = []test{
 	{"StoppedWaiterLeavesNothingBehind", always, testStoppedWaiter},
 	{"LostRepliesLeaveNobodyBehind", always, testLostReplies},
 	{"LateRepliesProlongNothing", always, testLateReplies},
-	{"CutOffHolderStopsBeforeItsDeadline", always, testCut},
-	{"ResigningWhileCutOffEnds", always, testResignedCut},
+	{"PartitionedHolderStopsBeforeItsDeadline", always, testCut},
+	{"ResigningWhilePartitionedEnds", always, testResignedCut},
 	{"OneLossFollowsEveryElection", always, testOneLoss},
 	{"ReleaseRacesElectOneAtATime", always, testReleaseRaces},
 	{"HundredCandidatesAllGetTheirTurn", always, testHundred},
@@ -122,7 +122,7 @@ var tests = []test{
 	{"NomineeThatDiesHoldsNobodyUp", nominating, testNomineeDies},
 	{"NomineeThatIsNotReadyDoesNotLead", nominating, testNomineeNotReady},
 	{"PreferredCandidateGetsTheElectionBack", preferring, testPriority},
-	{"OperatorIsHeeded", operating, testRequests},
+	{"OperatorIsHonoured", operating, testRequests},
 	{"HistorySaysWhoLedAndWhyItEnded", operating, testHistory},
 	{"HistoryRemembersTheLatest", operating, testLongHistory},
 	{"OperatorSeesAllElections", operating, testElections},

@@ -134,7 +134,7 @@ func TestActsWithOneTokenRunSideBySide(t *testing.T) {
 
 // Of three leaders that meet the middle one waits for the first, and is stale
 // before it is let in.
-func TestWhoWaitedIsJudgedAnew(t *testing.T) {
+func TestWriterThatWaitedIsJudgedAgain(t *testing.T) {
 	f, ctx := fence.New(), within(t)
 	leave, inside, middle := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	var group sync.WaitGroup

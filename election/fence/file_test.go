@@ -188,7 +188,7 @@ func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 	for i := range writers {
 		group.Go(func() {
 			for round := range rounds {
-				// A process that is killed after its first word is killed
+				// A process that is killed after its first answer is killed
 				// anywhere in its second write.
 				token := round + 1
 				c := exec.Command(os.Args[0])
@@ -200,10 +200,10 @@ func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				var word string
+				var answer string
 				_, _ = fmt.Fprintln(in, token)
-				_, err = fmt.Fscan(out, &word)
-				first := word
+				_, err = fmt.Fscan(out, &answer)
+				first := answer
 				killed := i == 0
 				if killed {
 					_, _ = fmt.Fprintln(in, token)

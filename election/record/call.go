@@ -143,7 +143,7 @@ func (b *Backend) sleep(ctx context.Context, until election.Instant) {
 
 // limit is how long one request to the store may take for a claim of this lease:
 // as long as the Elector lets a renewal take, within bounds. A connection that
-// died without a word must not keep a candidate from asking on another.
+// died silently must not keep a candidate from asking on another.
 func (b *Backend) limit(lease time.Duration) time.Duration {
 	return min(max(lease/4, requestMin), requestMax)
 }

@@ -35,11 +35,11 @@ const (
 	trialHeartbeatsRepeat
 )
 
-// trialMutants says what each does, and the word that its finding begins with.
+// trialMutants lists what each does, and the properties that its finding may break.
 var trialMutants = []struct {
 	mutant trialMutant
 	name   string
-	words  []string
+	broken []string
 	what   string
 	rare   bool
 }{

@@ -47,7 +47,7 @@ const (
 // functions that outlive their leadership; checks and warm-ups that fail;
 // Resign by a handle, also an old one, by the Elector and by an operator; TransferTo.
 //
-// What is judged, by the word that a finding begins with:
+// What is judged, by the name that a finding begins with:
 //
 //	token     tokens grow
 //	deadline  the one that led before knows, by its context or its deadline, before another
@@ -99,7 +99,7 @@ func TestWholeCandidatesFindMutants(t *testing.T) {
 				wrong, _ := trialPlay(t, seed, m.mutant)
 				for _, one := range wrong {
 					kind := strings.Fields(one)[1]
-					if slices.Contains(m.words, strings.TrimSuffix(kind, ":")) {
+					if slices.Contains(m.broken, strings.TrimSuffix(kind, ":")) {
 						t.Logf("found after %d seeds, %.1f s: %s", seed+1, time.Since(began).Seconds(), one)
 						return
 					}

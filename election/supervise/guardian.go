@@ -146,7 +146,7 @@ var notStarted = status{Gone: true, Code: exitSignal + int(syscall.SIGTERM)}
 // slow to start, or stopped. There is nothing yet that a stop could end.
 func (g *guardian) over() bool {
 	g.task = task{exited: true}
-	g.hear()
+	g.takeMessages()
 	if g.clock.Now() >= g.page.get().End {
 		g.end("expired")
 	}
@@ -251,7 +251,7 @@ func (g *guardian) watch() {
 	signal.Notify(children, syscall.SIGCHLD)
 	defer signal.Stop(children)
 	for {
-		g.hear()
+		g.takeMessages()
 		g.act()
 		if !g.reap() {
 			return
@@ -267,9 +267,9 @@ func (g *guardian) watch() {
 	}
 }
 
-// hear takes the messages that already wait: what the supervisor has said comes
-// before what the clock says, also for a guardian that was stopped for a while.
-func (g *guardian) hear() {
+// takeMessages takes the messages that already wait: what the supervisor has said
+// comes before what the clock says, also for a guardian that was stopped for a while.
+func (g *guardian) takeMessages() {
 	for {
 		select {
 		case m, ok := <-g.control:
@@ -362,7 +362,7 @@ func (g *guardian) stop(how syscall.Signal, grace time.Duration) {
 	}
 	g.task.stopping = true
 	g.signalAll(how)
-	g.signalAll(syscall.SIGCONT) // the stopped must wake up to hear it
+	g.signalAll(syscall.SIGCONT) // the stopped must wake up to receive it
 }
 
 // signalAll signals the task's process group and every other descendant.

@@ -47,9 +47,9 @@ func TestGuardianThatWasStoppedSeesTheRenewalsFirst(t *testing.T) {
 	}
 }
 
-// TestGuardianHearsOfALeaseThatGotShorter: the supervisor, frozen after that, must
+// TestGuardianLearnsOfALeaseThatGotShorter: the supervisor, frozen after that, must
 // not keep the command until the end of the longer one.
-func TestGuardianHearsOfALeaseThatGotShorter(t *testing.T) {
+func TestGuardianLearnsOfALeaseThatGotShorter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, shortened := filepath.Join(dir, "acting"), filepath.Join(dir, "shortened")
@@ -81,7 +81,7 @@ func TestFrozenGuardianWithAFullPipeCannotKeepTheCommandPastTheLease(t *testing.
 		time.Sleep(100 * time.Microsecond)
 	}
 	write(t, cut)
-	// It ends by SIGKILL, in time: the supervisor's word is that of the lease.
+	// It ends by SIGKILL, in time: the supervisor's time is that of the lease.
 	before := time.Now()
 	r.code()
 	if took := time.Since(before); took > 5*time.Second {

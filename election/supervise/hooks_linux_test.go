@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/election/supervise"
 )
 
-// told is a hook that writes what it knows to the file, as one word.
+// told is a hook that writes what it knows to the file, as one line.
 func told(path string) string {
 	return `echo $CONCLAVE_EVENT:$CONCLAVE_TOKEN:$CONCLAVE_REASON >> ` + path
 }
@@ -74,7 +74,7 @@ func TestLossIsToldOnceAfterTheCommandHasGone(t *testing.T) {
 				t.Errorf("after the loss was told came %v", all[at+1:])
 			}
 			if all[0] != "elected:1:" {
-				t.Errorf("the first word is %s", all[0])
+				t.Errorf("the first line is %s", all[0])
 			}
 		})
 	}
@@ -168,8 +168,8 @@ func TestLeadershipGivenUpEndsWithItsOwnCode(t *testing.T) {
 	}
 }
 
-// TestStoppedInLineAfterALeadershipGivenUp: what counts is how the run ended.
-func TestStoppedInLineAfterALeadershipGivenUp(t *testing.T) {
+// TestStoppedWhileWaitingAfterALeadershipGivenUp: what counts is how the run ended.
+func TestStoppedWhileWaitingAfterALeadershipGivenUp(t *testing.T) {
 	dir, store := t.TempDir(), t.TempDir()
 	path, sign := filepath.Join(dir, "acting"), filepath.Join(dir, "resign")
 	first := start(t, testOrder{Dir: store, Args: acting(path), ResignWhen: sign, Forever: true, Grace: 100 * time.Millisecond})
@@ -187,7 +187,7 @@ func TestStoppedInLineAfterALeadershipGivenUp(t *testing.T) {
 	second.code()
 }
 
-func TestWaitingInLineHasAnEnd(t *testing.T) {
+func TestWaitingHasAnEnd(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "acting")
 	first := start(t, testOrder{Dir: dir, Args: acting(path)})
 	await(t, "first", acts(path, "1"))

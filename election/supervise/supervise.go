@@ -119,7 +119,7 @@ type Command struct {
 	// OnElected and OnLost, if not empty, are run by /bin/sh before the command
 	// starts and after it and all its descendants have gone. Their environment
 	// is that of the command with CONCLAVE_EVENT, "elected" or "lost", and for
-	// OnLost CONCLAVE_REASON: the word of election.Reason, or "killed" when
+	// OnLost CONCLAVE_REASON: the text of election.Reason, or "killed" when
 	// this process was. Their output goes to Stderr, and what they leave behind
 	// is ended.
 	//

@@ -47,19 +47,19 @@ func TestCommandKnowsItsElection(t *testing.T) {
 }
 
 func TestSignalsReachTheCommand(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "heard")
+	path := filepath.Join(t.TempDir(), "received")
 	script := `for s in HUP USR1 USR2 WINCH; do trap "echo $s >> ` + path + `" $s; done
 		trap "echo TERM >> ` + path + `; exit 3" TERM; echo ready >> ` + path + `
 		while :; do sleep 0.01; done`
 	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"bash", "-c", script}})
-	heard := func(s string) func() bool {
+	received := func(s string) func() bool {
 		return func() bool { return strings.Contains(strings.Join(lines(path), " ")+" ", s+" ") }
 	}
-	await(t, "ready", heard("ready"))
+	await(t, "ready", received("ready"))
 	for name, s := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1,
 		"USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH} {
 		r.signal(s)
-		await(t, name, heard(name))
+		await(t, name, received(name))
 	}
 	r.signal(syscall.SIGTERM)
 	if code := r.code(); code != 3 {
@@ -77,7 +77,7 @@ func TestInterruptEndsTheCommandByItsOwnName(t *testing.T) {
 	}
 }
 
-func TestSignalInLineEndsTheRun(t *testing.T) {
+func TestSignalWhileWaitingEndsTheRun(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(t.TempDir(), "acting")
 	start(t, testOrder{Dir: dir, Args: acting(path)})

@@ -284,7 +284,7 @@ func (t *turn) killAll() {
 	_ = t.guardian.Wait()
 	t.killOrphans()
 	s.code = exitSignal + int(syscall.SIGKILL)
-	t.hearOut()
+	t.readReports()
 	if t.begun && !t.losing && s.command.OnLost != "" {
 		t.tellLost()
 		t.killOrphans()
@@ -292,9 +292,9 @@ func (t *turn) killAll() {
 	t.gone = true
 }
 
-// hearOut takes note of what the guardian had said before it was killed: that
+// readReports takes note of what the guardian had said before it was killed: that
 // the hook had begun, or that all was over.
-func (t *turn) hearOut() {
+func (t *turn) readReports() {
 	for report := range t.reports {
 		t.begun = t.begun || report.Begun
 		t.losing = t.losing || report.Losing

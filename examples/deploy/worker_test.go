@@ -42,15 +42,15 @@ func checkTurns(t testing.TB, log string, leaders ...string) {
 	var open string
 	var last uint64
 	for line := range strings.Lines(string(text)) {
-		var word, name string
+		var verb, name string
 		var token uint64
-		if _, err := fmt.Sscan(line, &word, &name, &token); err != nil {
+		if _, err := fmt.Sscan(line, &verb, &name, &token); err != nil {
 			t.Fatalf("log line %q: %v", line, err)
 		}
 		switch {
-		case word == "begin" && token > last:
+		case verb == "begin" && token > last:
 			begun, open, last = append(begun, name), name, token
-		case word == "end" && open == name && token == last:
+		case verb == "end" && open == name && token == last:
 			open = ""
 		default:
 			t.Errorf("%q does not follow from what is before it:\n%s", strings.TrimSpace(line), text)

@@ -14,7 +14,7 @@ import (
 )
 
 // parentEnv makes this test binary a process that starts another one, stops it,
-// and dies without a word when its input ends.
+// and dies silently when its input ends.
 const parentEnv = "CONCLAVE_CHILDTEST_PARENT"
 
 func TestMain(m *testing.M) {

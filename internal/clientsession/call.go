@@ -12,7 +12,7 @@ const (
 	Applied                   // the server said so
 )
 
-// String returns the outcome in words.
+// String returns the outcome as text.
 func (o Outcome) String() string {
 	switch o {
 	case NotApplied:

@@ -108,7 +108,7 @@ const (
 
 var stateNames = [...]string{"connecting", "connected", "read-only", "suspended", "lost", "auth failed", "closed"}
 
-// String returns the state in a word or two.
+// String returns the state as text.
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]

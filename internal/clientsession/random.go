@@ -1,6 +1,6 @@
 package clientsession
 
-// random is a splitmix64 generator: one word of state, the same numbers for
+// random is a splitmix64 generator: 64 bits of state, the same numbers for
 // the same seed everywhere. It spreads clients over servers and time, nothing
 // depends on it being hard to guess.
 type random uint64

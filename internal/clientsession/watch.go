@@ -23,7 +23,7 @@ const (
 
 var watchKindNames = [watchKinds]string{"data", "exist", "child", "persistent", "recursive"}
 
-// String returns the kind in a word.
+// String returns the kind as text.
 func (k WatchKind) String() string { return watchKindNames[k] }
 
 // OneShot reports whether a watch of this kind ends with its first event.

@@ -175,7 +175,7 @@ func TestSnapshotOfAnotherServerIsDurableOnceItWasRecovered(t *testing.T) {
 	}
 }
 
-func TestDamagedSnapshotIsPassedOverWithAFreshTarget(t *testing.T) {
+func TestDamagedSnapshotIsIgnoredWithAFreshTarget(t *testing.T) {
 	disk := directory(t)
 	damage(t, disk, "data/version-2/snapshot.14", 2500)
 	targets := 0
@@ -190,7 +190,7 @@ func TestDamagedSnapshotIsPassedOverWithAFreshTarget(t *testing.T) {
 
 // A snapshot that the disk cannot read now is there again at the next start: what an
 // older one gives in between may be another history.
-func TestSnapshotThatCannotBeReadIsNotPassedOver(t *testing.T) {
+func TestSnapshotThatCannotBeReadIsNotIgnored(t *testing.T) {
 	broken := errors.New("input/output error")
 	for _, kind := range []vfs.Kind{vfs.KindOpen, vfs.KindRead} {
 		s := open(t, &vfs.Faulty{Disk: directory(t), Before: func(op vfs.Op) error {
@@ -207,7 +207,7 @@ func TestSnapshotThatCannotBeReadIsNotPassedOver(t *testing.T) {
 
 // The newest snapshot explained a gap in the log, as after a sync by SNAP.
 // Without it the gap must not be replayed over.
-func TestFallingBackOverAHoleIsRefused(t *testing.T) {
+func TestFallingBackOverAGapIsRefused(t *testing.T) {
 	disk := directory(t)
 	must(t, disk.Remove("logs/version-2/log.b"))
 	s := open(t, disk)

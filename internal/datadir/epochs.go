@@ -73,7 +73,7 @@ func (s *Store) findEpochs(last zk.Zxid) (found foundEpochs, err error) {
 	case !found.hasCurrent:
 		found.Current = reached
 	case reached > found.Current:
-		if found.Current, err = s.catchUp(reached, found.Current, found.Accepted, found.hasAccepted); err != nil {
+		if found.Current, err = s.currentOf(reached, found.Current, found.Accepted, found.hasAccepted); err != nil {
 			return found, err
 		}
 		found.hasCurrent = false
@@ -85,8 +85,8 @@ func (s *Store) findEpochs(last zk.Zxid) (found foundEpochs, err error) {
 	return found, nil
 }
 
-// catchUp decides what the current epoch is when the history has reached a later one.
-func (s *Store) catchUp(reached, current, accepted uint32, hasAccepted bool) (uint32, error) {
+// currentOf decides what the current epoch is when the history has reached a later one.
+func (s *Store) currentOf(reached, current, accepted uint32, hasAccepted bool) (uint32, error) {
 	if hasAccepted && accepted >= reached {
 		return reached, nil
 	}

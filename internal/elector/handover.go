@@ -37,8 +37,8 @@ func (m *Machine) onNominated(nowMs int64, e Nominated) {
 	}
 }
 
-// heedRival nominates a rival that stays.
-func (m *Machine) heedRival(there bool) {
+// onRival nominates a rival that stays.
+func (m *Machine) onRival(there bool) {
 	if !there {
 		m.outranked, m.refused = 0, 0
 		return

@@ -113,7 +113,7 @@ func (m *Machine) onRenewed(e Renewed) {
 		m.deadlineMs = deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
 		m.emit(Extend{m.attempt, m.deadlineMs, m.endMs()})
 	}
-	m.heedRival(e.Rival)
+	m.onRival(e.Rival)
 }
 
 // onHurry renews at once. A renewal on its way may have been sent before the

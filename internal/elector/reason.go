@@ -31,7 +31,7 @@ var reasonNames = [...]string{
 	"none", "returned", "resigned", "stopped", "expired", "taken", "refused", "token-stale", "transferred", "unhealthy",
 }
 
-// String returns the reason in one word.
+// String returns the reason as text.
 func (r Reason) String() string {
 	if int(r) >= len(reasonNames) {
 		return "unknown"

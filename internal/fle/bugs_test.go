@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// alone is one machine of participants 1 to n that heard nobody yet.
+// alone is one machine of participants 1 to n that has received nothing yet.
 type alone struct {
 	t *testing.T
 	m *Machine
@@ -137,7 +137,7 @@ func TestZookeeper1732And1818ZxidAndRoundOfAFollowerDoNotCount(t *testing.T) {
 	}
 }
 
-// Observers speak to participants only, and an observer's word is not counted.
+// Observers send to participants only, and an observer's vote is not counted.
 func TestZookeeper1807ObserversDialNobodyButParticipants(t *testing.T) {
 	observer := New(Config{ID: 9, Observer: true, ResendMinMs: 1}, Ensemble{Committed: quorum.NewMajority(1, 2, 3)})
 	for _, e := range observer.Step(0, Look{4, 1}) {
@@ -248,8 +248,8 @@ func TestZookeeper3109ALeaderLearnsOfDisloyalParticipants(t *testing.T) {
 	}
 }
 
-// Votes of this round are judged by this round's votes: that the leader was
-// heard LEADING in another round is no proof in this one.
+// Votes of this round are judged by this round's votes: that the leader
+// sent LEADING in another round is no proof in this one.
 func TestZookeeper3537VotesOfThisRoundAreJudgedAmongThemselves(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)

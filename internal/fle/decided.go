@@ -64,8 +64,8 @@ func (m *Machine) takeRole(nowMs int64, e Elected, supporters quorum.IDs) {
 	m.tellAsked(nowMs)
 }
 
-// tellParticipants says that this server leads to all who vote: they need its own word
-// (F4), however it has come to lead.
+// tellParticipants notifies all participants that this server leads: they need its own
+// notification (F4), however it has come to lead.
 func (m *Machine) tellParticipants(nowMs int64) {
 	n := m.notification()
 	for _, id := range m.set.Participants() {

@@ -30,7 +30,7 @@
 //	F6  Votes with zxid -1, of servers without a history that can be trusted,
 //	    are neither counted nor taken over (ZOOKEEPER-261).
 //	F7  What is remembered is bounded by the number of participants and AskersMax.
-//	F8  Only a participant's word is counted, and only for a participant. A server without
+//	F8  Only a participant's vote is counted, and only for a participant. A server without
 //	    a vote does not count votes, it joins a leadership: Apache's servers
 //	    answer it with their last leader while they look for another.
 //	F9  A configuration that was only learned of lets its servers vote and lead;

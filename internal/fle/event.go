@@ -108,17 +108,17 @@ type (
 	}
 
 	// Learned says that a participant has a configuration in its log that is newer than any
-	// this server has, and this server is looking: say Reconfigured with it as
-	// Heard. Said once per version in an election.
+	// this server has, and this server is looking: answer with Reconfigured, and the
+	// configuration as Ensemble.Learned. Emitted once per version in an election.
 	Learned struct {
 		From    quorum.ID
 		Version int64
 		Config  string
 	}
 
-	// Doubt says that the leader will not lead: leave, and say Look. A follower
-	// heard its leader vote for another; a leader, which is named itself, lost
-	// so many supporters that nobody else can join. It comes only before Synced.
+	// Doubt says that the leader will not lead: leave it, and answer with Look. A
+	// follower received its leader's vote for another; a leader, which is named
+	// itself, lost so many supporters that nobody else can join. It comes only before Synced.
 	Doubt struct{ Leader quorum.ID }
 
 	// Disloyal says that a participant which was for this leader is looking again, or

@@ -119,8 +119,8 @@ func checkHandlers() {
 	}
 }
 
-// ignore is for what says nothing new: the word of an observer, and of servers
-// that have decided when this one has too.
+// ignore is for what says nothing new: the notification of an observer, and of
+// servers that have decided when this one has too.
 func (m *Machine) ignore(int64, quorum.ID, *Notification) {}
 
 // Step takes one event at the given time and returns what to do. The slice is

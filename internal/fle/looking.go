@@ -41,15 +41,15 @@ func (m *Machine) keepEarly(nowMs int64, from quorum.ID, n *Notification) {
 	}
 }
 
-// takeEarly receives those words now, first of who follows already: votes for one
-// that follows another must not decide. A vote that is older than the longest
+// takeEarly receives those notifications now, first those of servers that follow
+// already: votes for one that follows another must not decide. A vote that is older than the longest
 // pause would have been repeated if it were still meant.
 func (m *Machine) takeEarly(nowMs int64) {
-	heard := m.early
+	received := m.early
 	m.early = make(map[quorum.ID]early)
 	for _, looking := range []bool{false, true} {
 		for _, id := range m.set.Participants() {
-			e, ok := heard[id]
+			e, ok := received[id]
 			if ok && (e.n.State == Looking) == looking && nowMs-e.atMs <= m.cfg.ResendMaxMs && m.state == Looking {
 				m.onReceived(nowMs, id, &e.n)
 			}
@@ -250,8 +250,8 @@ func (m *Machine) declined(leader quorum.ID) bool {
 	return ok && b.round >= m.round && b.Leader != leader
 }
 
-// lookingReceivesDecided counts the word of a server that follows or leads: in
-// this round as a vote like others, and in any round as news of an ensemble
+// lookingReceivesDecided counts the notification of a server that follows or leads:
+// in this round as a vote like others, and in any round as news of an ensemble
 // that can be joined.
 func (m *Machine) lookingReceivesDecided(nowMs int64, from quorum.ID, n *Notification) {
 	if !m.set.Participants().Has(n.Leader) {

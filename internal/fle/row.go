@@ -1,7 +1,7 @@
 package fle
 
-// Row is a place in the table of handlers: what a server in one state does with the
-// word of a participant in another. Proofs count which of them they met.
+// Row is a place in the table of handlers: what a server in one state does with
+// the notification of a participant in another. Proofs count which of them they met.
 type Row struct{ Own, From State }
 
 // Rows returns all of them.

@@ -12,7 +12,7 @@ type lastVote struct {
 
 func lastVoteOf(n *Notification) lastVote { return lastVote{n.Vote, n.Round, n.State, n.Version} }
 
-// tally is the last word of each participant. It is read in the order of the participants
+// tally is the last vote of each participant. It is read in the order of the participants
 // only, never in that of the map.
 type tally map[quorum.ID]lastVote
 

@@ -103,14 +103,14 @@ func (s *script) command(fields []string) {
 		for i := range fields[3:] {
 			s.net.step(arg(i+3), Appointed{arg(1), s.zxid(fields[2])})
 		}
-	case "receive": // hear TO FROM STATE LEADER ZXID EPOCH ROUND [FORMAT]: from the air
-		s.net.step(arg(1), Received{arg(2), s.heard(fields[3:])})
+	case "receive": // receive TO FROM STATE LEADER ZXID EPOCH ROUND [FORMAT]: from the air
+		s.net.step(arg(1), Received{arg(2), s.received(fields[3:])})
 	default:
 		s.t.Fatalf("unknown command %q", fields)
 	}
 }
 
-func (s *script) heard(fields []string) Notification {
+func (s *script) received(fields []string) Notification {
 	n := Notification{Version: 2}
 	for state := range State(states) {
 		if state.String() == fields[0] {

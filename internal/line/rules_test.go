@@ -31,10 +31,10 @@ func TestTokensGrowOverWhatWasForgotten(t *testing.T) {
 	}
 }
 
-// TestTokenOfACutOffServerDoesNotCount: it was shown by one that never elected
+// TestTokenOfAPartitionedServerDoesNotCount: it was shown by one that never elected
 // anybody with it. Counting on from it, a token would be so far ahead that a
 // failover which forgets it is not made good by the stride.
-func TestTokenOfACutOffServerDoesNotCount(t *testing.T) {
+func TestTokenOfAPartitionedServerDoesNotCount(t *testing.T) {
 	wall := time.UnixMilli(1_700_000_000_000)
 	var s Sight
 	s.see(0, 0, Record{Nonce: "a", Token: 1_700_000_000_000 + stride + 7200_000, Incarnation: "1"}, "1") // not confirmed

@@ -1,9 +1,9 @@
 // Package lobby holds the connections of a port of which it is not known yet who is
 // at their other end.
 //
-// Strangers may be many and say nothing; those who are waited for say who they are at
-// once. So nobody is turned away at the door of a full lobby: somebody who has waited
-// for long makes room, of the host that has sent the most.
+// Strangers may be many and send nothing; the peers that are expected introduce
+// themselves at once. So a full lobby refuses nobody: it closes the connection that has
+// waited longest among those of the host that has opened the most.
 package lobby
 
 import (
@@ -25,8 +25,8 @@ type Lobby struct {
 	}
 }
 
-// Enter takes a connection in; false if the lobby is closed. The one that makes room
-// is closed.
+// Enter takes a connection in; false if the lobby is closed. The connection that
+// it replaces is closed.
 func (l *Lobby) Enter(socket net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +43,7 @@ func (l *Lobby) Enter(socket net.Conn) bool {
 }
 
 // crowd is the place of the connection that has waited longest among those of the host
-// that has the most: a single stranger takes room from itself alone.
+// that has the most: a single stranger takes places from itself alone.
 func crowd(waiting []net.Conn) int {
 	of := map[string]int{}
 	most := 0

@@ -17,7 +17,7 @@ func (c *caller) RemoteAddr() net.Addr { return c }
 func (c *caller) Network() string      { return "tcp" }
 func (c *caller) String() string       { return net.JoinHostPort(c.host, "1") }
 
-func TestTheLongestWaitingOfTheLargestCrowdMakesRoom(t *testing.T) {
+func TestTheLongestWaitingOfTheLargestCrowdIsReplaced(t *testing.T) {
 	var l Lobby
 	enter := func(host string) *caller {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestTheLongestWaitingOfTheLargestCrowdMakesRoom(t *testing.T) {
 	for i := range 200 {
 		crowd = append(crowd, enter("10.9.9.9"))
 		if !crowd[i+1].closed || crowd[i+2].closed {
-			t.Fatalf("behind %d more it is not the longest waiting that has made room", i+1)
+			t.Fatalf("after %d more it is not the longest waiting that was replaced", i+1)
 		}
 	}
 	if member.closed || other.closed || l.Count() != Max {
@@ -44,7 +44,7 @@ func TestTheLongestWaitingOfTheLargestCrowdMakesRoom(t *testing.T) {
 	}
 	l.Leave(member)
 	if last := enter("::1"); last.closed || crowd[202].closed || l.Count() != Max {
-		t.Error("somebody has made room where there was some")
+		t.Error("a connection was replaced where there was space")
 	}
 	l.Close()
 	if !other.closed || member.closed || l.Count() != 0 || l.Enter(&caller{host: "10.0.0.1"}) {

@@ -13,7 +13,7 @@ type counter struct {
 	Value int
 	NowMs int64
 	dueMs int64 //lint:ignore U1000 only reflection reads it: a moment that the shape names
-	heard map[int]bool
+	shown map[int]bool
 	out   []any //lint:ignore U1000 only reflection reads it: scratch that the shape ignores
 }
 
@@ -43,7 +43,7 @@ func toy(limit int, symmetric bool) *Model {
 	}
 	m.Start = func(w *World, _ int) {
 		for i := range 2 {
-			w.Put(i, &counter{Name: who(i), NowMs: 1000, heard: map[int]bool{}})
+			w.Put(i, &counter{Name: who(i), NowMs: 1000, shown: map[int]bool{}})
 		}
 	}
 	m.Step = func(part, event any) []any {
@@ -53,7 +53,7 @@ func toy(limit int, symmetric bool) *Model {
 			c.Value++
 			return []any{show{c.Name, c.Value}}
 		case show:
-			c.heard[e.Value] = true
+			c.shown[e.Value] = true
 		}
 		return nil
 	}
@@ -100,7 +100,7 @@ func TestViolationHasTheShortestTraceForAnyNumberOfWorkers(t *testing.T) {
 	for _, workers := range []int{1, 2, 5} {
 		m := toy(30, false)
 		m.Check = func(w *World) {
-			if a, b := w.Part(0).(*counter), w.Part(1).(*counter); a.Value == 3 && b.heard[2] {
+			if a, b := w.Part(0).(*counter), w.Part(1).(*counter); a.Value == 3 && b.shown[2] {
 				w.Fail("too far")
 			}
 		}

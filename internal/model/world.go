@@ -92,7 +92,7 @@ func newWorld(m *Model, s *space) *World {
 		steps: map[uint64]*outcome{}, pushed: map[uint64]Ref{}, popped: map[Ref]Ref{}, events: map[any]Ref{}}
 }
 
-// Fail says that something is wrong; the first word counts.
+// Fail says that something is wrong; the first report counts.
 func (w *World) Fail(format string, args ...any) {
 	if w.wrong == "" {
 		w.wrong = fmt.Sprintf(format, args...)

@@ -17,7 +17,7 @@ type elector struct {
 	machine *fle.Machine
 	events  chan fle.Event
 	look    fle.Look
-	changed chan<- struct{} // holds a word when role has changed
+	changed chan<- struct{} // holds a token when role has changed
 	stop    chan struct{}
 	done    sync.WaitGroup
 	once    sync.Once

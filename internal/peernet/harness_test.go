@@ -106,7 +106,7 @@ var nobody = peerwire.Address{Host: "127.0.0.1", Port: 1}
 type switchboard struct {
 	mu    sync.Mutex
 	lines map[string]string // by host:port
-	tried chan struct{}     // holds a word when an attempt has failed
+	tried chan struct{}     // holds a token when an attempt has failed
 }
 
 func newSwitchboard() *switchboard {

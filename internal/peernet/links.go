@@ -21,7 +21,7 @@ type LinksOptions struct {
 	// QueueBytesMax is how many bytes may wait on one link; beyond it the link is
 	// cut. Four times as many may wait behind a snapshot. 0: 256 MiB.
 	QueueBytesMax int64
-	// SilenceMax is how long a peer may take to say its first word, to take 64
+	// SilenceMax is how long a peer may take to send its first message, to take 64
 	// KiB of what is sent, and to take all of it behind a Close. 0: 10 s.
 	SilenceMax time.Duration
 	Handler    Handler

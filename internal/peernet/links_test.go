@@ -255,7 +255,7 @@ func TestPacketsInPieces(t *testing.T) {
 	}
 }
 
-func TestUnknownKindIsPassedOver(t *testing.T) {
+func TestUnknownKindIsIgnored(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, nil)
 	socket, _ := dialServer(t, s)

@@ -44,7 +44,7 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 	}
 	var lost atomic.Bool
 	conns := make(chan net.Conn, 10)
-	heard := make(chan int64, 10)
+	received := make(chan int64, 10)
 	begin := func(id quorum.ID, dial peernet.DialFunc, receive func(quorum.ID, fle.Notification)) *peernet.Votes {
 		v, err := peernet.NewVotes(peernet.VotesOptions{ID: id, Listener: listeners[id], Advertise: addresses(id), Addresses: addresses,
 			Dial: dial, Receive: receive})
@@ -54,7 +54,7 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 		t.Cleanup(v.Close)
 		return v
 	}
-	begin(1, nil, func(_ quorum.ID, n fle.Notification) { heard <- n.Round })
+	begin(1, nil, func(_ quorum.ID, n fle.Notification) { received <- n.Round })
 	two := begin(2, func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err == nil {
@@ -67,7 +67,7 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 		two.Send(1, fle.Notification{State: fle.Looking, Vote: fle.Vote{Leader: 2, Zxid: 1}, Round: round, Version: 2})
 	}
 	vote(1)
-	if got := <-heard; got != 1 {
+	if got := <-received; got != 1 {
 		t.Fatal(got)
 	}
 	lost.Store(true)
@@ -76,8 +76,8 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 	lost.Store(false)
 	_ = (<-conns).(*net.TCPConn).CloseRead() // as after ETIMEDOUT or a reset: reading fails first
 	select {
-	case got := <-heard:
-		t.Log("heard round ", got)
+	case got := <-received:
+		t.Log("received round ", got)
 	case <-time.After(10 * time.Second):
 		t.Error("10 s after the connection was lost nobody has dialed, and the vote that was lost with it was not sent again")
 	}

@@ -115,7 +115,7 @@ const (
 	pauseMax = time.Second
 )
 
-// sleep waits for d, for a word on wake or for the end of ctx; it is false at
+// sleep waits for d, for a token on wake or for the end of ctx; it is false at
 // the end of ctx.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)

@@ -274,7 +274,7 @@ func (p *votePeer) stopDialing() {
 	poke(p.wake)
 }
 
-// poke leaves a word in a channel that holds one.
+// poke leaves a token in a channel that holds one.
 func poke(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -19,7 +19,7 @@ import (
 type voteConn struct {
 	socket net.Conn
 	peer   *votePeer
-	ready  chan struct{} // holds a word when there may be something to write
+	ready  chan struct{} // holds a token when there may be something to write
 	done   context.Context
 	end    context.CancelFunc
 }

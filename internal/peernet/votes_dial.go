@@ -59,7 +59,7 @@ func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool)
 		}
 		return nil, nil, false
 	}
-	select { // a word from before this attempt has been heard with it
+	select { // a token from before this attempt is served by it
 	case <-p.wake:
 	default:
 	}

@@ -37,7 +37,7 @@ func (b *book) set(id quorum.ID, addresses ...peerwire.Address) {
 	b.addresses[id] = addresses
 }
 
-type heard struct {
+type notice struct {
 	from quorum.ID
 	n    fle.Notification
 }
@@ -47,7 +47,7 @@ type participant struct {
 	*Votes
 	id      quorum.ID
 	address peerwire.Address
-	heard   chan heard
+	notices chan notice
 }
 
 // startParticipant opens an election port, and writes it down in the book.
@@ -60,9 +60,9 @@ func startParticipant(t testing.TB, id quorum.ID, b *book, change func(*VotesOpt
 
 func newParticipant(t testing.TB, id quorum.ID, l net.Listener, b *book, change func(*VotesOptions)) *participant {
 	t.Helper()
-	v := &participant{id: id, address: addressOf(l), heard: make(chan heard, 10000)}
+	v := &participant{id: id, address: addressOf(l), notices: make(chan notice, 10000)}
 	o := VotesOptions{ID: id, Listener: l, Advertise: []peerwire.Address{v.address}, Addresses: b.of, Logger: quiet,
-		Receive: func(from quorum.ID, n fle.Notification) { v.heard <- heard{from, n} }}
+		Receive: func(from quorum.ID, n fle.Notification) { v.notices <- notice{from, n} }}
 	if change != nil {
 		change(&o)
 	}
@@ -83,7 +83,7 @@ func notification(leader quorum.ID, round int64) fle.Notification {
 func (v *participant) receives(t testing.TB, from quorum.ID, round int64) {
 	t.Helper()
 	for {
-		h := get(t, fmt.Sprintf("round %d of %d at %d", round, from, v.id), v.heard)
+		h := get(t, fmt.Sprintf("round %d of %d at %d", round, from, v.id), v.notices)
 		if h.from == from && h.n.Round == round {
 			return
 		}
@@ -124,7 +124,7 @@ func paired(participants []*participant) bool {
 	return true
 }
 
-func TestCrossingDialsEndInOneConnectionPerPairAndAllHear(t *testing.T) {
+func TestCrossingDialsEndInOneConnectionPerPairAndAllReceive(t *testing.T) {
 	leavesNothing(t)
 	for _, size := range []int{2, 3, 5} {
 		for range 10 {
@@ -144,13 +144,13 @@ func TestCrossingDialsEndInOneConnectionPerPairAndAllHear(t *testing.T) {
 				missing := size - 1
 				seen := make(map[quorum.ID]bool)
 				for missing > 0 {
-					if h := get(t, "a vote", v.heard); !seen[h.from] {
+					if h := get(t, "a vote", v.notices); !seen[h.from] {
 						seen[h.from] = true
 						missing--
 					}
 				}
 				if seen[v.id] {
-					t.Fatalf("%d heard itself", v.id)
+					t.Fatalf("%d received its own vote", v.id)
 				}
 			}
 			await(t, "one connection per pair", func() bool { return paired(participants) })
@@ -176,10 +176,10 @@ func TestNewestMessageReplacesTheOneThatWaits(t *testing.T) {
 		large.Send(1, notification(2, round))
 	}
 	close(gate)
-	if h := get(t, "a vote", small.heard); h.n.Round != 99 {
+	if h := get(t, "a vote", small.notices); h.n.Round != 99 {
 		t.Errorf("round %d", h.n.Round)
 	}
-	none(t, "one more message", small.heard)
+	none(t, "one more message", small.notices)
 }
 
 func TestServerThatComesLateIsTold(t *testing.T) {
@@ -317,7 +317,7 @@ func TestSmallerNumberIsDialedBack(t *testing.T) {
 	}
 }
 
-func TestStrangersAreHeardAndAnsweredButNotDialed(t *testing.T) {
+func TestStrangersAreReceivedAndAnsweredButNotDialed(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
 	dials := make(chan string, 100)
@@ -364,7 +364,7 @@ func TestObserversWithoutNumberGetNegativeOnes(t *testing.T) {
 	}
 }
 
-func TestObserverWithoutNumberHearsItsPeers(t *testing.T) {
+func TestObserverWithoutNumberReceivesItsPeersVotes(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
 	v := startParticipant(t, 5, b, nil)
@@ -426,7 +426,7 @@ func TestConnectionThatDoesNotSayWhoItIsEnds(t *testing.T) {
 	ends(t, socket)
 }
 
-// initials are first words that lead to the end of the connection.
+// initials are first bytes that lead to the end of the connection.
 var initials = map[string]string{
 	"a client":            "\x00\x00\x00\x2d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x75\x30",
 	"http":                "GET / HTTP/1.1\r\nHost: conclave\r\n\r\n",
@@ -465,7 +465,7 @@ func TestGarbageOnTheElectionPortEndsTheConnectionAndHarmsNobody(t *testing.T) {
 	}
 }
 
-func TestMalformedNotificationIsPassedOver(t *testing.T) {
+func TestMalformedNotificationIsIgnored(t *testing.T) {
 	leavesNothing(t)
 	v := startParticipant(t, 1, newBook(), nil)
 	p := dialParticipant(t, v, 9, peerwire.Address{Host: "peer", Port: 1})
@@ -525,7 +525,7 @@ func TestReconfigurationMovesConnections(t *testing.T) {
 	v.Reconfigured()
 	await(t, "the end of the connection", func() bool { return len(after.connections()) == 0 })
 	v.Send(3, notification(5, 3))
-	none(t, "a message to who left", after.heard)
+	none(t, "a message to who left", after.notices)
 }
 
 func TestStrangerThatJoinsKeepsItsConnection(t *testing.T) {

@@ -36,7 +36,7 @@ const NoID quorum.ID = math.MaxInt64
 // Address is where a server listens.
 type Address = ensemble.Address
 
-// Initial is the first word of a connection to the election port.
+// Initial is the first message of a connection to the election port.
 type Initial struct {
 	Server quorum.ID
 	// Addresses are where the sender can be dialed. Empty when it speaks the

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A multi has as many parts as a frame has room for, and an ACL as many entries. What
+// A multi has as many parts as a frame has space for, and an ACL as many entries. What
 // is decided costs their sum, not their product: the loop talks to nobody meanwhile.
 func TestManyPartsAskALongListOnce(t *testing.T) {
 	b := newBench(t, false, Options{})

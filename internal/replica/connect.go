@@ -75,8 +75,8 @@ func (r *Replica) askSession(w waiting, timeoutMs int32) {
 }
 
 // resume attaches a session to a new connection. The old connection goes first,
-// even if the password is wrong, as in ZooKeeper. On a learner the leader has
-// the last word.
+// even if the password is wrong, as in ZooKeeper. On a learner the leader
+// decides.
 func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 	s := r.sessions.Get(req.Session)
 	r.closeOld(s)
@@ -144,7 +144,7 @@ func (r *Replica) takeBehindSync(c *conn, s *session.Session, req *wire.ConnectR
 }
 
 // resuming is a connection that waits to have its session back: on a learner
-// for the leader's word, then for what was on its way when it came.
+// for the leader's answer, then for what was on its way when it came.
 type resuming struct {
 	conn    *conn
 	connect *wire.ConnectRequest

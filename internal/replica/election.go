@@ -101,7 +101,7 @@ func (r *Replica) vote(event fle.Event) {
 		r.adoptConfig(newer)
 	}
 	if learned != nil {
-		r.hearConfig(learned.Config)
+		r.learnConfig(learned.Config)
 	}
 	switch {
 	case elected == nil:

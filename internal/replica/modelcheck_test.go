@@ -112,7 +112,7 @@ func (m *model) Reply(id session.ConnID, h wire.ReplyHeader, res *zk.Result) {
 		m.seen(c, r, res)
 	}
 	if r.Op == zk.OpRemoveWatches || h.Code == zk.ErrNoAuth {
-		delete(c.watched, r.Path) // removed, or to be fired without a word
+		delete(c.watched, r.Path) // removed, or to be fired silently
 	}
 }
 

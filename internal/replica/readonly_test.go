@@ -10,7 +10,7 @@ import (
 
 // While the disk is read again the tree is one that is about to be replaced: readers
 // would see it go back.
-func TestNothingIsReadWhileTheDiskIsReadAnew(t *testing.T) {
+func TestNothingIsReadWhileTheDiskIsReadAgain(t *testing.T) {
 	w := newWavering(t)
 	w.r.opts.ReadOnly = true
 	w.r.reloading = true

@@ -196,7 +196,7 @@ func (r *Replica) becomes(observer bool) bool {
 }
 
 // votesNext reports whether a proposed configuration has this server as a
-// participant. Then it is one: as long as it observes, its word counts in no
+// participant. Then it is one: as long as it observes, it counts in no
 // quorum, and the change might never come in force. In the configuration in force
 // it has no vote, whatever it says.
 func (r *Replica) votesNext() bool {
@@ -244,9 +244,9 @@ func (r *Replica) adoptConfig(text string) {
 	}
 }
 
-// hearConfig takes note of a configuration that a peer has in its log and this
+// learnConfig takes note of a configuration that a peer has in its log and this
 // server has not: only for this election.
-func (r *Replica) hearConfig(text string) {
+func (r *Replica) learnConfig(text string) {
 	if !r.opts.ReconfigEnabled {
 		return
 	}
@@ -269,7 +269,7 @@ func (r *Replica) hearConfig(text string) {
 }
 
 // putConfig writes the configuration in force into the tree, where clients read
-// it. It is this server's own word: no transaction, and not in the digest.
+// it. This server writes it by itself: no transaction, and not in the digest.
 func (r *Replica) putConfig() {
 	if r.config == nil || r.next != nil && r.next.Version <= int64(r.tree.LastZxid()) {
 		return // the tree has the one that follows: a snapshot must, too

@@ -163,7 +163,7 @@ type Replica struct {
 
 	patientMs int64 // no session ends before, see onPaused
 
-	full     bool // the disk has no room
+	full     bool // the disk has no space
 	locked   bool // the tree, against readers
 	started  bool
 	steps    uint64

@@ -22,7 +22,8 @@ import (
 // drawing on top, then blocks of commands, one a line, and behind "----" what
 // happened, in order. Messages are told where they arrive, with what follows
 // from them below. Behind a line "briefly" only the outcome of the rest of its
-// block is told: what clients hear, who serves, and why not any more.
+// block is told: what clients receive, which servers serve, and
+// why not any more.
 func TestEnsembleStories(t *testing.T) {
 	tracetest.RunDir(t, "testdata/ensemble", playStory)
 }

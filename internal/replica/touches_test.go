@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestSignsOfLifeOfManySessionsFitIntoPackets: a leader ends the link of a learner whose
+// TestTouchesOfManySessionsFitIntoPackets: a leader ends the link of a learner whose
 // packet is too long.
-func TestSignsOfLifeOfManySessionsFitIntoPackets(t *testing.T) {
+func TestTouchesOfManySessionsFitIntoPackets(t *testing.T) {
 	r := &Replica{peer: new(zab.Peer), touched: map[zk.SessionID]int32{}}
 	const sessions = 2*touchesMax + 5
 	for id := range sessions {

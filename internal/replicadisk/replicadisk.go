@@ -1,8 +1,8 @@
 // Package replicadisk is what the disk effects of a replica mean on a store:
 // recovery, the log, the epochs, a history cut or replaced, snapshots.
 //
-// In go the operations that a replica asks for; out come the events that it is
-// to hear. Nothing here starts a goroutine or reads a clock: the server's disk
+// In go the operations that a replica asks for; out come the events for it.
+// Nothing here starts a goroutine or reads a clock: the server's disk
 // goroutine drives a Disk, and so does the simulator, on a disk in memory.
 //
 // What always holds:

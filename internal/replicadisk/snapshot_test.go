@@ -158,7 +158,7 @@ func TestASnapshotOfALeadersStateHasNoDigest(t *testing.T) {
 	}
 }
 
-func TestASnapshotIsCutOffWhenTheTreeBecomesAnother(t *testing.T) {
+func TestASnapshotIsAbandonedWhenTheTreeBecomesAnother(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())
 	h := wide(t)

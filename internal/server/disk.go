@@ -265,8 +265,8 @@ func (s *Server) commitRecords(ops []diskWork) error {
 	return nil
 }
 
-// peerBytesMax is how much may wait for the disk before other servers are not
-// heard any more.
+// peerBytesMax is how many bytes may wait for the disk before nothing more is read
+// from other servers.
 const peerBytesMax = 64 << 20
 
 // awaitDisk waits until the disk has less to do, or the server ends. A process that is

@@ -46,7 +46,7 @@ func (h *handling) all() bool {
 	for len(in.rest) >= wire.PrefixBytes && !h.conn.ended {
 		n, err := wire.FrameLength(in.rest, h.conn.server.cfg.FrameBytesMax)
 		if err != nil || n < wire.HeaderBytes {
-			return false // ZooKeeper closes without a word, too
+			return false // ZooKeeper closes silently, too
 		}
 		if len(in.rest) < wire.PrefixBytes+n {
 			break
@@ -84,7 +84,7 @@ func (h *handling) one(payload []byte) bool {
 	_, op, _ := wire.DecodeHeader(payload)
 	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSync && !c.server.cfg.LinearizableReads {
 		if h.sent > 0 || c.inFlight.Load() > 0 {
-			if c.behind++; c.behind > readsBehindMax && !h.catchUp() {
+			if c.behind++; c.behind > readsBehindMax && !h.awaitLoop() {
 				return false
 			}
 		}
@@ -104,8 +104,8 @@ func (h *handling) one(payload []byte) bool {
 // fit in the outbox.
 const readsBehindMax = 32
 
-// catchUp waits until the loop has answered all that it has of the connection.
-func (h *handling) catchUp() bool {
+// awaitLoop waits until the loop has answered all that it has of the connection.
+func (h *handling) awaitLoop() bool {
 	h.unlock()
 	h.submit()
 	for h.conn.inFlight.Load() > 0 {

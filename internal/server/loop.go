@@ -176,7 +176,7 @@ func (d *delivery) flush() {
 }
 
 // alarm wakes the loop at a time that changes. Mostly it moves on, as with every
-// word of a leader: then the timer is left alone and set again when it has fired.
+// message of a leader: then the timer is left alone and set again when it has fired.
 type alarm struct {
 	clock clock.Clock
 	timer clock.Timer

@@ -99,7 +99,7 @@ func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 		t.Fatal("the leader does not know the session")
 	}
 	before := expiresMs(s3, p.id)
-	eventually(t, "the leader learns of the client", func() (heard bool) {
+	eventually(t, "the leader learns of the client", func() bool {
 		p.do(zk.Request{Op: zk.OpExists, Path: "/lock"})
 		return expiresMs(s3, p.id) > before
 	})

@@ -41,7 +41,7 @@ func closes(socket net.Conn) error {
 
 func length(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 
-func TestImpossibleFramesCloseTheConnectionWithoutAWord(t *testing.T) {
+func TestImpossibleFramesCloseTheConnectionSilently(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	healthy := dial(t, s, nil)
 	cases := map[string][]byte{

@@ -110,7 +110,7 @@ func (c *Config) replicaOptions() replica.Options {
 	}
 }
 
-// silence is how long servers may hear nothing of each other.
+// silence is how long servers may receive nothing from each other.
 func (c *Config) silence() time.Duration {
 	if c.SilenceTime > 0 {
 		return c.SilenceTime

@@ -126,17 +126,17 @@ func (s *snappyReader) Read(p []byte) (int, error) {
 
 // next reads one block. A header may stand again where streams were joined.
 func (s *snappyReader) next() error {
-	var word [4]byte
-	if _, err := io.ReadFull(s.r, word[:]); err != nil {
+	var first [4]byte
+	if _, err := io.ReadFull(s.r, first[:]); err != nil {
 		if err == io.EOF && !s.begun {
 			return io.ErrUnexpectedEOF
 		}
 		return err // io.EOF only between blocks
 	}
-	if string(word[:]) == snappyMagic[:4] {
+	if string(first[:]) == snappyMagic[:4] {
 		return s.header()
 	}
-	length := int64(binary.BigEndian.Uint32(word[:]))
+	length := int64(binary.BigEndian.Uint32(first[:]))
 	if !s.begun || length == 0 || length > int64(snappy.MaxEncodedLen(snappyBlockBytesMax)) {
 		return fmt.Errorf("%w: block of %d bytes", errSnappy, length)
 	}

@@ -93,7 +93,7 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Appl
 		r.Code = zk.ErrNodeExists
 	} else {
 		id = t.insertUnder(parent, txn.Path, name, txn.Data, t.acls.add(txn.ACL), zk.StatPersisted{
-			Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: ownerWord(h, txn),
+			Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: storedOwner(h, txn),
 		})
 	}
 	t.raiseParent(parent, h.Zxid, txn.ParentCversion)
@@ -108,8 +108,8 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Appl
 	out.add(zk.EventNodeChildrenChanged, parentPath, Node{t, parent}.ACL())
 }
 
-// ownerWord is what is stored as ephemeralOwner of a new znode.
-func ownerWord(h *zk.TxnHeader, txn *zk.Txn) int64 {
+// storedOwner is what is stored as ephemeralOwner of a new znode.
+func storedOwner(h *zk.TxnHeader, txn *zk.Txn) int64 {
 	switch {
 	case txn.Op == zk.OpCreateContainer:
 		return zk.ContainerOwner

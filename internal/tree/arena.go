@@ -103,16 +103,16 @@ func (a *arena) reuse(class int, granules uint32) (uint32, bool) {
 
 // nextFilled returns the first class from class on that has returned blocks.
 func (a *arena) nextFilled(class int) int {
-	word := class / 64
-	w := a.filled[word] >> (class % 64) << (class % 64)
+	at := class / 64
+	w := a.filled[at] >> (class % 64) << (class % 64)
 	for {
 		if w != 0 {
-			return word*64 + bits.TrailingZeros64(w)
+			return at*64 + bits.TrailingZeros64(w)
 		}
-		if word++; word == len(a.filled) {
+		if at++; at == len(a.filled) {
 			return -1
 		}
-		w = a.filled[word]
+		w = a.filled[at]
 	}
 }
 

@@ -19,7 +19,7 @@ type ownedLists struct {
 
 func (o *ownedLists) init() { o.sessions = map[zk.SessionID][]uint32{} }
 
-// own puts a znode on the list that its owner word asks for.
+// own puts a znode on the list that its stored owner asks for.
 func (t *Tree) own(id uint32) {
 	if t.nodes.at(id).rest == 0 {
 		return // nobody's

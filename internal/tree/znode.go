@@ -30,7 +30,7 @@ type znode struct {
 // rest is what a znode has beyond a leaf that was created and written: children
 // now or once, an owner, an ACL of its own, a name of more than 254 bytes.
 type rest struct {
-	owner      int64   // stored ephemeralOwner word
+	owner      int64   // ephemeralOwner as stored
 	pzxid      zk.Zxid // that of a znode without a rest is its czxid
 	aversion   int32
 	cversion   int32

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Kind names an operation; it is the first word of a trace line.
+// Kind names an operation; a trace line begins with it.
 type Kind string
 
 // The kinds of operations that a Faulty tells of. Reading operations are open,

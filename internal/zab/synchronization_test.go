@@ -65,7 +65,7 @@ func TestSessionsArePassedBetweenLearnerAndLeader(t *testing.T) {
 	s.want("synced", on(toLeader, zab.Message{Kind: zab.KindSync}))
 }
 
-func TestAPingWhileSynchronizingIsASignOfLifeAlone(t *testing.T) {
+func TestAPingWhileSynchronizingIsAHeartbeatAlone(t *testing.T) {
 	s := newSolo(t, stored())
 	s.follows(1)
 	s.want("", s.wait(1900), said(zab.KindPing, 0))

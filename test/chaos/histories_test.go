@@ -56,7 +56,7 @@ func (s *storm) histories() {
 		records, len(s.e.Members), len(hashes), len(acknowledged))
 }
 
-// describe is a transaction in the words of the ledger.
+// describe returns a transaction as the ledger notes it.
 func describe(payload []byte) string {
 	_, t, _, err := txn.Decode(payload)
 	switch {

@@ -303,9 +303,9 @@ func (s *storm) finish(began time.Time) {
 func (s *storm) readLogs() {
 	for _, m := range s.e.Members {
 		log := m.Log()
-		for _, word := range []string{"panic:", "fatal error:", "runtime error", "invariant", "DATA RACE"} {
-			if at := strings.Index(log, word); at >= 0 {
-				s.breach("server %d: %q in its log: %s", m.ID, word, log[at:min(len(log), at+1500)])
+		for _, sign := range []string{"panic:", "fatal error:", "runtime error", "invariant", "DATA RACE"} {
+			if at := strings.Index(log, sign); at >= 0 {
+				s.breach("server %d: %q in its log: %s", m.ID, sign, log[at:min(len(log), at+1500)])
 			}
 		}
 	}

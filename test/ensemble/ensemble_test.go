@@ -21,15 +21,15 @@ const patience = 60 * time.Second
 func kinds(t *testing.T, line string) []servers.Kind {
 	t.Helper()
 	var all []servers.Kind
-	for _, word := range strings.Fields(line) {
-		all = append(all, kind(t, word))
+	for _, name := range strings.Fields(line) {
+		all = append(all, kind(t, name))
 	}
 	return all
 }
 
-func kind(t *testing.T, word string) servers.Kind {
+func kind(t *testing.T, short string) servers.Kind {
 	t.Helper()
-	switch word {
+	switch short {
 	case "J8":
 		return servers.Apache(servers.Apache38)
 	case "J9":
@@ -185,7 +185,7 @@ func (s *scene) await(writes int64) {
 	}
 }
 
-// check ends the load and holds the servers to their word: what the clients
+// check ends the load and holds the servers to their promises: what the clients
 // were told, equal trees, equal zxids, equal digests.
 func (s *scene) check() {
 	s.t.Helper()

@@ -21,11 +21,11 @@ const reconfigGap = time.Second
 // replaced by another server, the leader too, while clients write.
 func TestReconfigWhileWriting(t *testing.T) {
 	for _, one := range []struct {
-		name, word string
+		name, kind string
 		gap        time.Duration // 0: measured only
 	}{{"Java, for comparison", "J9", 0}, {"guest", "G", reconfigGap}} {
 		t.Run(one.name, func(t *testing.T) {
-			k := kind(t, one.word)
+			k := kind(t, one.kind)
 			s := newScene(t, servers.EnsembleOptions{Kinds: []servers.Kind{k, k, k}, Reconfig: true, Config: []string{servers.SuperDigest}})
 			must(t, s.e.Start(t.Context()))
 			s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond,

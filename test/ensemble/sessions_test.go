@@ -69,7 +69,7 @@ func (s *scene) ends(m *servers.Member) {
 	must(s.t, err)
 	_, err = c.Create(path, nil, probe.World, probe.Ephemeral)
 	must(s.t, err)
-	// Signs of life that only its own server receives keep it.
+	// Pings that only its own server receives keep it.
 	began := time.Now()
 	for time.Since(began) < 2*time.Second {
 		must(s.t, c.Ping())

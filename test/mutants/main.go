@@ -61,7 +61,7 @@ var demanded = []struct {
 	{"discovery by the old quorum alone", []string{"simulator old-quorum-discovers", "model zab-discovery-by-old-quorum"}},
 	{"a delete that is skipped in replay", []string{"simulator delete-skipped"}},
 	{"a walk over the tree that gets lost", []string{"test lost-walk"}},
-	{"the word that the log cannot be cut, dropped", []string{"model zab-failure-dropped"}},
+	{"the report that the log cannot be truncated, dropped", []string{"model zab-failure-dropped"}},
 	{"a server that joins a leadership and tells nobody", []string{"model joins-silently"}},
 	{"a grant by reading", []string{"candidates grant-by-reading", "model elector-grant-by-reading"}},
 	{"a deadline behind a callback", []string{"candidates deadline-behind-callback", "model elector-deadline-behind-callback"}},

@@ -19,10 +19,10 @@ import (
 )
 
 // participantEnv makes this program one of the two servers of the test below.
-const participantEnv = "CONCLAVE_TEST_VOTER"
+const participantEnv = "CONCLAVE_TEST_PARTICIPANT"
 
 // partitioned is a shell script: two network namespaces, a participant in each, and 30 s
-// for which all packets between them are lost without a word. It needs util-linux and
+// for which all packets between them are lost silently. It needs util-linux and
 // iproute2.
 const partitioned = `set -e
 ip link set lo up
@@ -65,9 +65,9 @@ func TestVotesComeThroughSoonAfterASilentPartition(t *testing.T) {
 		switch line := lines.Text(); {
 		case line == "HEALED":
 			healed = time.Now()
-		case strings.HasPrefix(line, "HEARD") && healed.IsZero():
+		case strings.HasPrefix(line, "RECEIVED") && healed.IsZero():
 			before++
-		case strings.HasPrefix(line, "HEARD") && through[line] == 0:
+		case strings.HasPrefix(line, "RECEIVED") && through[line] == 0:
 			through[line] = time.Since(healed)
 		}
 	}
@@ -75,7 +75,7 @@ func TestVotesComeThroughSoonAfterASilentPartition(t *testing.T) {
 	if before == 0 || healed.IsZero() {
 		t.Fatal("there was no partition: install util-linux and iproute2, and allow user namespaces")
 	}
-	for _, line := range []string{"HEARD 1", "HEARD 2"} {
+	for _, line := range []string{"RECEIVED 1", "RECEIVED 2"} {
 		after, ok := through[line]
 		t.Logf("%s: %v after the network was well", line, after.Round(100*time.Millisecond))
 		if !ok || after > 10*time.Second {
@@ -98,7 +98,7 @@ func beParticipant(t *testing.T, name string) {
 	v, err := peernet.NewVotes(peernet.VotesOptions{
 		ID: id, Listener: listener, Advertise: []peerwire.Address{address(id)},
 		Addresses: func(id quorum.ID) []peerwire.Address { return []peerwire.Address{address(id)} },
-		Receive:   func(quorum.ID, fle.Notification) { fmt.Println("HEARD " + name) },
+		Receive:   func(quorum.ID, fle.Notification) { fmt.Println("RECEIVED " + name) },
 	})
 	must(t, err)
 	for round := int64(1); ; round++ {

@@ -85,9 +85,9 @@ func checkAlive(t *testing.T, s *servers.Server) {
 		t.Fatalf("the server has ended: %v", s.ExitError())
 	default:
 	}
-	for _, word := range []string{"panic:", "fatal error:", "runtime error", "goroutine "} {
-		if strings.Contains(s.Log(), word) {
-			t.Errorf("the server's log has %q", word)
+	for _, sign := range []string{"panic:", "fatal error:", "runtime error", "goroutine "} {
+		if strings.Contains(s.Log(), sign) {
+			t.Errorf("the server's log has %q", sign)
 		}
 	}
 }

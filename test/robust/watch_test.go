@@ -44,7 +44,7 @@ func TestAMillionWatchesFireAndNoneIsLost(t *testing.T) {
 		if i == watchers {
 			return pipelined(c, probe.OpSetData, func(n int) []byte { return probe.SetDataBody(watched(n), []byte("x"), 0) })
 		}
-		return hearAll(conns[i])
+		return receiveAll(conns[i])
 	})
 	for _, err := range errs {
 		t.Error(err)
@@ -53,9 +53,9 @@ func TestAMillionWatchesFireAndNoneIsLost(t *testing.T) {
 	checkAlive(t, s)
 }
 
-// hearAll reads until an event has come for each znode, then asks for one reply
+// receiveAll reads until an event has come for each znode, then asks for one reply
 // more: events beyond those would have come before it.
-func hearAll(c *probe.Conn) error {
+func receiveAll(c *probe.Conn) error {
 	for len(c.Events) < watchedZnodes {
 		if err := c.ReceiveEvent(); err != nil {
 			return fmt.Errorf("after %d events: %w", len(c.Events), err)

@@ -78,7 +78,7 @@ func TestAnEnsembleOfTwoReleasesElectsAgainAndTakesAReplacedServer(t *testing.T)
 	t.Log(e.Describe())
 }
 
-func TestALeaderThatIsCutOffIsReplacedAndFollowsAfterwards(t *testing.T) {
+func TestALeaderThatIsPartitionedIsReplacedAndFollowsAfterwards(t *testing.T) {
 	kinds := []Kind{Apache(Apache39), Apache(Apache39), Apache(Apache39)}
 	e := started(t, EnsembleOptions{Kinds: kinds, Observers: []int{3}, Proxied: true})
 	must(t, e.Member(3).AwaitMode(t.Context(), "observer"))

@@ -64,7 +64,7 @@ func (l *Link) Delay(requests, replies time.Duration) {
 // Reset closes all connections; new ones can be made.
 func (l *Link) Reset() { l.network.Reset(linkClient, linkServer) }
 
-// Strand lets all connections die without a word, as a table of NAT does that
+// Strand lets all connections die silently, as a table of NAT does that
 // forgets them; new ones work.
 func (l *Link) Strand() { l.network.Strand(linkClient, linkServer) }
 

@@ -343,7 +343,7 @@ func (n *Network) Reset(a, b int) {
 	}
 }
 
-// Strand lets the connections between two servers die without a word: whatever is
+// Strand lets the connections between two servers die silently: whatever is
 // sent on them is lost, and none is closed. New ones work.
 func (n *Network) Strand(a, b int) {
 	for _, p := range n.passages() {

@@ -225,8 +225,8 @@ func childrenOf(pid int) []int {
 		if err != nil {
 			continue // the thread has ended
 		}
-		for word := range strings.FieldsSeq(string(text)) {
-			if child, err := strconv.Atoi(word); err == nil {
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
 				children = append(children, child)
 			}
 		}

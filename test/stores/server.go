@@ -22,7 +22,7 @@ type Server struct {
 	URL string
 	// Addr is the "127.0.0.1:port" that clients connect to, for a proxy.
 	Addr string
-	// Note is what else tests of that store need, by words of its recipe.
+	// Note is what else tests of that store need, by keys of its recipe.
 	Note map[string]string
 
 	members []member // in the order in which they are started

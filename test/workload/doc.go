@@ -1,5 +1,5 @@
 // Package workload is clients that write to an ensemble without pause, remember
-// what they were told, and check afterwards that the ensemble kept its word.
+// what they were told, and check afterwards that the ensemble kept its promises.
 //
 // In goes a list of servers; out come figures (writes, gaps, sessions) and, from
 // Verify, every broken promise. The clients are those of package client; what a

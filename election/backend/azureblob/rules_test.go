@@ -82,7 +82,7 @@ func TestHistorySaysHowEachLeadershipEnded(t *testing.T) {
 	}
 }
 
-func TestPlaceInLineGoesToTheHigherPriorityUnlessTheHolderHasChosen(t *testing.T) {
+func TestPlaceInTheQueueGoesToTheHigherPriorityUnlessTheHolderHasChosen(t *testing.T) {
 	me := election.Claim{ID: "me", Priority: 5}
 	for _, test := range []struct {
 		title string
@@ -132,9 +132,9 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// TestLineOfANewLeaderKeepsWhatIsAskedOfIt: its token is stored, and seen, before
+// TestQueueOfANewLeaderKeepsWhatIsAskedOfIt: its token is stored, and seen, before
 // it tidies up.
-func TestLineOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
+func TestQueueOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
 	for _, test := range []struct {
 		asked election.Token
 		kept  bool

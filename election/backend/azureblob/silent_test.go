@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// silent is a connection that died without a word: no request is answered.
+// silent is a connection that died silently: no request is answered.
 type silent struct{}
 
 func (silent) Do(r *http.Request) (*http.Response, error) {

@@ -51,7 +51,7 @@ func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
 	})
 }
 
-// leaderOf returns the name of the server that leads, by its own word.
+// leaderOf returns the name of the server that reports that it leads.
 func leaderOf(t testing.TB, addrs []string) string {
 	t.Helper()
 	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// silent is a connection that died without a word: no request is answered.
+// silent is a connection that died silently: no request is answered.
 type silent struct{}
 
 func (silent) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -166,7 +166,7 @@ func TestPollsFollowTheLeaseOfTheLeader(t *testing.T) {
 	}
 }
 
-func TestWaitHeedsItsLimitAndItsContext(t *testing.T) {
+func TestWaitHonoursItsLimitAndItsContext(t *testing.T) {
 	s, err := newStore(nil, Options{Table: "t", Poll: time.Hour})
 	if err != nil {
 		t.Fatal(err)

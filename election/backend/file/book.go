@@ -220,7 +220,7 @@ func (b *Backend) nominate(ctx context.Context, s *seat, id string) error {
 			}
 		}
 		switch text, err := os.ReadFile(p.path(warmPrefix + nonce)); {
-		case err == nil && string(text) == isWarm:
+		case err == nil && string(text) == isReady:
 			return nil
 		case err == nil:
 			return fmt.Errorf("%q could not warm up", id)
@@ -235,7 +235,7 @@ func (b *Backend) nominate(ctx context.Context, s *seat, id string) error {
 
 // What a nominee writes.
 const (
-	isWarm     = "ready"
+	isReady    = "ready"
 	isNotReady = "cold"
 )
 
@@ -293,13 +293,13 @@ func (s *seat) warmUp() {
 	}
 	w.warming = true
 	go func() {
-		state := isWarm
+		state := isReady
 		if !w.warm && s.warmNow() != nil {
 			state = isNotReady
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.warming, w.warm = false, state == isWarm
+		w.warming, w.warm = false, state == isReady
 		_ = s.place.replace(answer, []byte(state))
 	}()
 }

@@ -24,7 +24,7 @@
 //
 // A holder that is frozen keeps its grant (Traits.Expires is false); it loses
 // it when it is killed. Network file systems are refused: their locks can be
-// lost without a word.
+// lost silently.
 package file
 
 import (

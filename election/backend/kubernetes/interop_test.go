@@ -119,14 +119,14 @@ func (p *peer) read(stdout io.Reader) {
 	defer close(p.done)
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		var word string
+		var kind string
 		var at int64
 		var token uint64
-		if n, _ := fmt.Sscan(lines.Text(), &word, &at, &token); n < 2 {
+		if n, _ := fmt.Sscan(lines.Text(), &kind, &at, &token); n < 2 {
 			p.t.Errorf("%s wrote %q", p.id, lines.Text())
 			continue
 		}
-		if word == "ended" {
+		if kind == "ended" {
 			p.end(election.Instant(at))
 			continue
 		}

@@ -108,7 +108,7 @@ func TestWriteIsSentOnce(t *testing.T) {
 }
 
 func TestRefusalIsFinalAtFirstAndPassingLater(t *testing.T) {
-	for code, word := range map[int]string{http.StatusForbidden: "bind a Role", http.StatusUnauthorized: "whoami"} {
+	for code, hint := range map[int]string{http.StatusForbidden: "bind a Role", http.StatusUnauthorized: "whoami"} {
 		a := newAPIServer(t)
 		s := openStore(t, a)
 		refuse := func(w http.ResponseWriter, _ *http.Request) bool {
@@ -117,7 +117,7 @@ func TestRefusalIsFinalAtFirstAndPassingLater(t *testing.T) {
 		}
 		a.refuse = refuse
 		_, _, err := s.Read(t.Context(), "demo")
-		if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), word) {
+		if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), hint) {
 			t.Errorf("%d: %v", code, err)
 		}
 		a.refuse = nil
@@ -186,7 +186,7 @@ func TestRequestEndsWithItsContext(t *testing.T) {
 }
 
 // A connection that answers no more must not be used for the next request.
-func TestRequestBehindADeadConnectionHasANewOne(t *testing.T) {
+func TestRequestAfterADeadConnectionHasANewOne(t *testing.T) {
 	a := newAPIServer(t)
 	s := openStore(t, a)
 	version := write(t, s, "demo", held(1), "")

@@ -268,8 +268,8 @@ func TestNobodyIsElectedByABucketThatHasForgotten(t *testing.T) {
 	}
 }
 
-// TestRevisionsOfABucketMadeAnewBeginBeyondTheOldOnes (J1).
-func TestRevisionsOfABucketMadeAnewBeginBeyondTheOldOnes(t *testing.T) {
+// TestRevisionsOfARecreatedBucketBeginBeyondTheOldOnes (J1).
+func TestRevisionsOfARecreatedBucketBeginBeyondTheOldOnes(t *testing.T) {
 	url := newBucket(t, stores.Start(t, "nats").URL, "&lease-max=1s")
 	s := openStore(t, url)
 	version, err := s.Write(within(t), "e", record.Record{Heartbeat: 1}, "")

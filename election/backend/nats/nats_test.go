@@ -60,7 +60,7 @@ func TestBadURLsAreRefusedWithAGoodOneAndWithoutThePassword(t *testing.T) {
 
 func TestKeysOfAllNamesAreValidAndDiffer(t *testing.T) {
 	seen := map[string]string{}
-	for _, name := range []string{"a", "A", "a/b", "a%2fb", "a=2Fb", "a.b", ".a", "a.", "a..b", "a b", "ä", "a\\b", "a:b", "a*b", "a>b", "=settled", "日本"} {
+	for _, name := range []string{"a", "A", "a/b", "a%2fb", "a=2Fb", "a.b", ".a", "a.", "a..b", "a b", "ä", "a\\b", "a:b", "a*b", "a>b", "=a", "日本"} {
 		key := keyOf(name)
 		if strings.Trim(key, bucketAlphabet+"/=") != "" || key == adoptedKey || seen[key] != "" {
 			t.Errorf("%q has the key %q, like %q", name, key, seen[key])

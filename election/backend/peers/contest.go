@@ -335,14 +335,14 @@ func (c *contest) leave(nonce, reason string) {
 	}
 }
 
-// hear takes what another member says, nil for nothing any more.
-func (c *contest) hear(from algo.ID, s *said) {
+// receive takes what another member says, nil for nothing any more.
+func (c *contest) receive(from algo.ID, s *said) {
 	if s == nil {
 		old := c.others[from]
 		if old == nil {
 			return
 		}
-		s = &said{Leader: old.Leader, Nonce: old.Nonce, Token: old.Token, SinceMs: old.SinceMs, Heard: old.Heard}
+		s = &said{Leader: old.Leader, Nonce: old.Nonce, Token: old.Token, SinceMs: old.SinceMs, Known: old.Known}
 	}
 	c.others[from] = s
 	for _, one := range s.Line {
@@ -365,11 +365,11 @@ func (c *contest) tell() {
 		c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs = h.ID, h.Nonce, h.token, h.sinceMs
 	}
 	c.ownLine()
-	c.own.Heard = nil
+	c.own.Known = nil
 	if c.holder != nil {
-		c.own.Heard = make(map[algo.ID]uint64)
+		c.own.Known = make(map[algo.ID]uint64)
 		for id, s := range c.others {
-			c.own.Heard[id] = s.Version
+			c.own.Known[id] = s.Version
 		}
 	}
 	text, err := json.Marshal(c.own)

@@ -61,13 +61,13 @@ func (l *link) flush() {
 	}
 }
 
-// lastWords is how long Close waits for a member to read them.
-const lastWords = 500 * time.Millisecond
+// drainMax is how long Close waits for a member to read what is queued.
+const drainMax = 500 * time.Millisecond
 
 // finish lets what waits go out and ends the connection.
 func (l *link) finish() {
 	l.ending.Store(true)
-	_ = l.conn.SetWriteDeadline(time.Now().Add(lastWords))
+	_ = l.conn.SetWriteDeadline(time.Now().Add(drainMax))
 	select {
 	case l.queue <- nil:
 	default:
@@ -92,7 +92,7 @@ func (l *link) write(pause time.Duration) {
 			return
 		}
 		if l.ending.Load() {
-			pause = lastWords
+			pause = drainMax
 		}
 		_ = l.conn.SetWriteDeadline(time.Now().Add(4 * pause))
 		if _, err := l.conn.Write(frame); err != nil {
@@ -150,7 +150,7 @@ func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 	}()
 	err = b.read(l, r)
 	if b.life.Err() != nil {
-		<-written // let the last words go out
+		<-written // let what is queued go out
 	}
 	l.close()
 	<-written
@@ -383,7 +383,7 @@ func (b *Backend) detach(l *link, err error) {
 	b.say("lost %s: %v", l.peer, err)
 	b.kick(l.peer)
 	for _, c := range b.contests {
-		c.hear(l.peer, nil)
+		c.receive(l.peer, nil)
 		c.look()
 	}
 }

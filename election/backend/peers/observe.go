@@ -99,7 +99,7 @@ func (c *contest) show() {
 	s := c.leader()
 	lines := make(map[algo.ID][]waiting)
 	take := func(id algo.ID, line []waiting, version uint64) {
-		if s != nil && s != &c.own && s != c.others[id] && s.Heard[id] != version {
+		if s != nil && s != &c.own && s != c.others[id] && s.Known[id] != version {
 			line = c.shown[id]
 		}
 		lines[id] = line
@@ -135,7 +135,7 @@ func (c *contest) leader() *said {
 const historyMax = 2 * election.HistoryMin
 
 // remember puts a leadership into the history, or what is better known of it:
-// its end, or its end in its own member's words.
+// its end, or its end as its own member reports it.
 func (c *contest) remember(one election.Change) {
 	if one.Token == 0 {
 		return

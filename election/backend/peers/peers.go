@@ -193,7 +193,7 @@ var guarantees = election.Guarantees{
 	Failover: "no store; a minority of members may die at any time; with half of them gone nobody leads",
 	Clocks:   "pace only: those of two members differ by 5 % at most",
 	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories and a new group is founded without its After",
-	Renewal:  "none of its own: beats of all elections go together, 2(n-1) messages a tenth of the lease",
+	Renewal:  "none of its own: the heartbeats of all elections go together, 2(n-1) messages a tenth of the lease",
 	Waiting:  "nothing while the leader sends heartbeats",
 	Notice:   "watch",
 }
@@ -301,7 +301,7 @@ func (b *Backend) tick() {
 // flush carries out what the steps have left: grants, what others are told, and
 // the order to the disk.
 func (b *Backend) flush() {
-	for done := 0; done < len(b.touched); done++ { // settling may touch more
+	for done := 0; done < len(b.touched); done++ { // an update may touch more
 		b.touched[done].updateCandidacy()
 	}
 	touched := b.touched
@@ -393,7 +393,7 @@ func (b *Backend) receive(l *link, items []item) {
 				c.step(algo.Received{From: l.peer, Message: one.message})
 			}
 		case itemSaid:
-			c.hear(l.peer, one.said)
+			c.receive(l.peer, one.said)
 		case itemNote:
 			c.onNote(l.peer, one.note)
 		}

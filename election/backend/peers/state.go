@@ -131,7 +131,7 @@ func parseState(text []byte) (*state, error) {
 	st.Version = stateVersion
 	for len(rest) > 0 {
 		change, behind, err := parseRecord(rest)
-		if err != nil && cutOff(rest, len(text)-len(rest)) {
+		if err != nil && torn(rest, len(text)-len(rest)) {
 			break
 		}
 		if err != nil {
@@ -154,10 +154,10 @@ func parseRecord(text []byte) (*state, []byte, error) {
 	return st, rest[len(want):], json.Unmarshal(line, st)
 }
 
-// cutOff reports whether text, at an offset of the file, is what a crash leaves of one
+// torn reports whether text, at an offset of the file, is what a crash leaves of one
 // record: it ends too early, or lacks sectors, which read as zero. A whole record that
 // has changed is damage, and so is whatever stands in front of another record.
-func cutOff(text []byte, offset int) bool {
+func torn(text []byte, offset int) bool {
 	lines := bytes.Split(text, []byte("\n"))
 	for i, line := range lines[:len(lines)-1] {
 		if string(lines[i+1])+"\n" == checksum(line) && i+2 < len(lines) {

@@ -160,7 +160,7 @@ func openCut(t testing.TB, dir string) (election.Backend, func()) {
 // troubled reports whether a test troubles members.
 func troubled(test string) bool {
 	return newWays != nil && slices.ContainsFunc([]string{"Seconds", "Unconfirmed", "Silently"},
-		func(word string) bool { return strings.Contains(test, word) })
+		func(part string) bool { return strings.Contains(test, part) })
 }
 
 // newWays puts something between members and all others, and changes their

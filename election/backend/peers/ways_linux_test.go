@@ -23,7 +23,7 @@ type linkWay struct {
 // Slow makes each sync of the disk take so long.
 func (w *linkWay) Slow(by time.Duration) { w.slow.Store(int64(by)) }
 
-// Mute lets the others hear the member, and not the member the others.
+// Mute drops what the others send to the member, and not what it sends to them.
 func (w *linkWay) Mute() { w.CutRequests() }
 
 // Heal ends both.

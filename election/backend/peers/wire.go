@@ -18,7 +18,7 @@ import (
 //	kind (1 byte) | election (uvarint) | name, where the number is new | payload
 //
 // Elections are numbered by the sender as they come up, from 0; a number that is
-// new is followed by the name (a length byte, and bytes). An itemAnew is its kind
+// new is followed by the name (a length byte, and bytes). An itemRenumber is its kind
 // alone, and lets the numbers begin again: names are not kept for ever. An itemAsk has
 // neither number nor name: it is about the member, not an election. The payload of
 // itemMessage is an algo.Message; of the others it is JSON with its length as
@@ -28,11 +28,11 @@ const (
 	frameBytesAim = 256 << 10 // after which the next frame is begun
 	electionsMax  = 100_000   // numbers of elections on a connection, and elections of a member at a time
 
-	itemMessage = 1
-	itemSaid    = 2
-	itemNote    = 3
-	itemAnew    = 4
-	itemAsk     = 5
+	itemMessage  = 1
+	itemSaid     = 2
+	itemNote     = 3
+	itemRenumber = 4
+	itemAsk      = 5
 )
 
 // hello is how members introduce themselves.
@@ -82,9 +82,9 @@ type said struct {
 	// Line holds its candidates that wait, and Version counts its changes.
 	Line    []waiting `json:"line,omitempty"`
 	Version uint64    `json:"version,omitempty"`
-	// Heard, of the member that leads, is which versions of the others' lines
+	// Known, of the member that leads, is which versions of the others' lines
 	// it knows: observers show no candidate that the leader would ignore.
-	Heard map[algo.ID]uint64 `json:"heard,omitempty"`
+	Known map[algo.ID]uint64 `json:"heard,omitempty"`
 }
 
 // waiting is a waiter.
@@ -156,7 +156,7 @@ func (w *writer) head(kind byte, name string) {
 func (w *writer) renumber(limit int) {
 	if len(w.numbers) >= limit {
 		w.numbers = make(map[string]uint64)
-		w.frame = append(w.frame, itemAnew)
+		w.frame = append(w.frame, itemRenumber)
 	}
 }
 
@@ -232,7 +232,7 @@ type decoder struct{ names []string }
 func (d *decoder) decode(body []byte) ([]item, error) {
 	var items []item
 	for len(body) > 0 {
-		if body[0] == itemAnew {
+		if body[0] == itemRenumber {
 			d.names, body = nil, body[1:]
 			continue
 		}

@@ -87,7 +87,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var d decoder
 		items, err := d.decode(body)
-		if err == nil && len(items) == 0 && strings.Trim(string(body), string(rune(itemAnew))) != "" {
+		if err == nil && len(items) == 0 && strings.Trim(string(body), string(rune(itemRenumber))) != "" {
 			t.Fatal("bytes without an item")
 		}
 		if len(items) > len(body) {

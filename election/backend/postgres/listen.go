@@ -22,7 +22,7 @@ var errNoListen = errors.New("no connection of its own for LISTEN")
 
 // listen tells of changes until the connection breaks. It counts as live only
 // after it has received what was sent by the way that writes take: through
-// PgBouncer in transaction mode LISTEN is accepted and nothing is ever heard.
+// PgBouncer in transaction mode LISTEN is accepted and nothing ever arrives.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
 	config, err := s.listenConfig(ctx)
 	if err != nil {
@@ -37,12 +37,12 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	if _, err := connection.Exec(ctx, "listen "+pgx.Identifier{s.sql.channel}.Sanitize()); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	if err := s.hearEcho(ctx, connection); err != nil {
+	if err := s.awaitEcho(ctx, connection); err != nil {
 		return err
 	}
 	live()
 	for {
-		payload, err := s.hear(ctx, connection)
+		payload, err := s.receive(ctx, connection)
 		if err != nil {
 			return err
 		}
@@ -52,8 +52,8 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	}
 }
 
-// hearEcho returns when a NOTIFY of our own has come back.
-func (s *store) hearEcho(ctx context.Context, connection *pgx.Conn) error {
+// awaitEcho returns when a NOTIFY of our own has come back.
+func (s *store) awaitEcho(ctx context.Context, connection *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, echoWithin)
 	defer cancel()
 	echo := newVersion()
@@ -63,7 +63,7 @@ func (s *store) hearEcho(ctx context.Context, connection *pgx.Conn) error {
 	for {
 		notification, err := connection.WaitForNotification(ctx)
 		if err != nil {
-			return fmt.Errorf("LISTEN does not hear NOTIFY: %w", err)
+			return fmt.Errorf("LISTEN does not receive NOTIFY: %w", err)
 		}
 		if notification != nil && notification.Payload == echo {
 			return nil
@@ -71,8 +71,8 @@ func (s *store) hearEcho(ctx context.Context, connection *pgx.Conn) error {
 	}
 }
 
-// hear returns the next news, and proves the connection alive meanwhile.
-func (s *store) hear(ctx context.Context, connection *pgx.Conn) (string, error) {
+// receive returns the next notification, and proves the connection alive meanwhile.
+func (s *store) receive(ctx context.Context, connection *pgx.Conn) (string, error) {
 	for {
 		silence, cancel := context.WithTimeout(ctx, proveEvery)
 		notification, err := connection.WaitForNotification(silence)

@@ -45,7 +45,7 @@
 // no token. A row has both.
 //
 // News come by LISTEN on a connection of its own. Where there is none, or where
-// it does not hear what NOTIFY says (behind PgBouncer in transaction mode),
+// it does not receive what NOTIFY sends (behind PgBouncer in transaction mode),
 // candidates poll every second.
 package postgres
 

@@ -25,12 +25,12 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	defer func() { _ = subscription.Close() }()
 	// A receive does not honour its context.
 	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
-	if err := s.hearEcho(ctx, subscription); err != nil {
+	if err := s.awaitEcho(ctx, subscription); err != nil {
 		return err
 	}
 	live()
 	for {
-		payload, err := hear(ctx, subscription)
+		payload, err := receive(ctx, subscription)
 		if err != nil {
 			return err
 		}
@@ -40,13 +40,13 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	}
 }
 
-// hearEcho returns when our own message has come back.
-func (s *store) hearEcho(ctx context.Context, subscription *redis.PubSub) error {
+// awaitEcho returns when our own message has come back.
+func (s *store) awaitEcho(ctx context.Context, subscription *redis.PubSub) error {
 	echo, deadline := newVersion(), time.Now().Add(echoWithin)
 	for {
 		news, err := subscription.ReceiveTimeout(ctx, max(time.Millisecond, time.Until(deadline)))
 		if err != nil {
-			return fmt.Errorf("SUBSCRIBE does not hear PUBLISH: %w", err)
+			return fmt.Errorf("SUBSCRIBE does not receive PUBLISH: %w", err)
 		}
 		switch news := news.(type) {
 		case *redis.Subscription:
@@ -61,8 +61,8 @@ func (s *store) hearEcho(ctx context.Context, subscription *redis.PubSub) error 
 	}
 }
 
-// hear returns the next news, and proves the connection alive meanwhile.
-func hear(ctx context.Context, subscription *redis.PubSub) (string, error) {
+// receive returns the next notification, and proves the connection alive meanwhile.
+func receive(ctx context.Context, subscription *redis.PubSub) (string, error) {
 	for proving := false; ; {
 		news, err := subscription.ReceiveTimeout(ctx, proveEvery)
 		var slow net.Error

@@ -31,7 +31,7 @@ func TestURLSaysHowToConnect(t *testing.T) {
 		config.ReadTimeout != 2*time.Second {
 		t.Errorf("%+v", config)
 	}
-	if config.Password != "from the environment" || config.MaxRetries != 0 { // the client's word for none
+	if config.Password != "from the environment" || config.MaxRetries != 0 { // the client's number for none
 		t.Errorf("password %q, %d retries", config.Password, config.MaxRetries)
 	}
 	if options.Key != "app:elections" || options.LeaseMax != 30*time.Second || options.Replicas != 2 {

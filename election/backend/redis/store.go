@@ -128,9 +128,9 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 	if len(answer) != 2 {
 		return outcome, s.explain("write", errAnswer)
 	}
-	was, isWord := answer[0].(int64)
+	was, isNumber := answer[0].(int64)
 	now, isText := answer[1].(string)
-	if !isWord || !isText {
+	if !isNumber || !isText {
 		return outcome, s.explain("write", errAnswer)
 	}
 	outcome.Incarnation, outcome.Refused = now, was == wasRefused

@@ -6,9 +6,9 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// TestBookOfANewLeaderKeepsWhatIsAskedOfIt: the first waiter is seen to lead
-// before it has written into the book, and may be asked for something by then.
-func TestBookOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
+// TestHistoryOfANewLeaderKeepsWhatIsAskedOfIt: the first waiter is seen to lead
+// before it has written into the history, and may be asked for something by then.
+func TestHistoryOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
 	for _, test := range []struct {
 		asked election.Token
 		kept  bool

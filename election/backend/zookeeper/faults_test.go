@@ -241,8 +241,8 @@ func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 	}
 	awaitQuiet(taps[:])
 	for i := 1; i < waiting; i++ {
-		if heard := taps[i].bytes.Load() - before[i]; heard != 0 {
-			t.Errorf("candidate %d heard %d bytes", i, heard)
+		if received := taps[i].bytes.Load() - before[i]; received != 0 {
+			t.Errorf("candidate %d received %d bytes", i, received)
 		}
 	}
 }

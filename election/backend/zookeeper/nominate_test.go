@@ -14,9 +14,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// inLine starts candidates one after the other, so that they stand in this
-// order, and returns where each tells of its leaderships.
-func inLine(t *testing.T, addr string, ids ...string) (electors map[string]*election.Elector, led chan string) {
+// queued starts candidates one after the other, so that they wait in this order, and
+// returns the channel to which each writes when it leads.
+func queued(t *testing.T, addr string, ids ...string) (electors map[string]*election.Elector, led chan string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	electors, led = make(map[string]*election.Elector), make(chan string, 100)
@@ -52,7 +52,7 @@ func inLine(t *testing.T, addr string, ids ...string) (electors map[string]*elec
 // taken out of the queue, wait again and lead later.
 func TestTransferPassesThoseBetween(t *testing.T) {
 	addr := startServer(t)
-	electors, led := inLine(t, addr, "a", "b", "c", "d")
+	electors, led := queued(t, addr, "a", "b", "c", "d")
 	if first := <-led; first != "a" {
 		t.Fatalf("%s leads first", first)
 	}
@@ -83,7 +83,7 @@ func TestTransferPassesThoseBetween(t *testing.T) {
 func TestTransferDoesNotPassOtherClients(t *testing.T) {
 	addr := startServer(t)
 	c := operator(t, addr)
-	electors, led := inLine(t, addr, "a")
+	electors, led := queued(t, addr, "a")
 	<-led
 	curator := "/conclave/elections/e/_c_00000000-0000-0000-0000-000000000000-latch-"
 	if _, _, err := c.Create(within(t), curator, []byte("curator"), client.CreateOptions{Mode: zk.EphemeralSequential}); err != nil {

@@ -93,19 +93,19 @@ func (s *Server) serve(c net.Conn) {
 }
 
 // answer carries out one line.
-func (s *Server) answer(words []string) (string, error) {
-	if len(words) < 3 {
-		return "", fmt.Errorf("a line of %d words", len(words))
+func (s *Server) answer(fields []string) (string, error) {
+	if len(fields) < 3 {
+		return "", fmt.Errorf("a line of %d fields", len(fields))
 	}
-	token, err := strconv.ParseUint(words[2], 10, 64)
+	token, err := strconv.ParseUint(fields[2], 10, 64)
 	if err != nil {
-		return "", fmt.Errorf("token %q", words[2])
+		return "", fmt.Errorf("token %q", fields[2])
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.values[words[1]]
+	r := s.values[fields[1]]
 	if r == nil {
-		return "", fmt.Errorf("no register %q", words[1])
+		return "", fmt.Errorf("no register %q", fields[1])
 	}
 	if r.fenced && token < r.highest {
 		r.refused++
@@ -113,13 +113,13 @@ func (s *Server) answer(words []string) (string, error) {
 	}
 	r.highest = max(r.highest, token)
 	switch {
-	case words[0] == "read" && len(words) == 3:
+	case fields[0] == "read" && len(fields) == 3:
 		return "value " + r.value(), nil
-	case words[0] == "write" && len(words) == 5:
-		r.writes = append(r.writes, write{words[3], words[4]})
+	case fields[0] == "write" && len(fields) == 5:
+		r.writes = append(r.writes, write{fields[3], fields[4]})
 		return "done", nil
 	}
-	return "", fmt.Errorf("unknown line %q", strings.Join(words, " "))
+	return "", fmt.Errorf("unknown line %q", strings.Join(fields, " "))
 }
 
 func (r *register) value() string {

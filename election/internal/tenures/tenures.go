@@ -7,8 +7,8 @@
 //	H1  The oldest leaderships are dropped, at least election.HistoryMin stay.
 //	H2  A leadership that has not ended is the last one, or has expired: its
 //	    holder was killed, partitioned or frozen, and a successor notes that.
-//	H3  The word of the one that led comes before that of a successor, who only
-//	    knows that it has gone.
+//	H3  What the former leader reports of its end counts before what a successor
+//	    reports, which only knows that it has gone.
 package tenures
 
 import (
@@ -49,7 +49,7 @@ func Expire(changes []election.Change, present election.Token, now time.Time) []
 	return next
 }
 
-// End ends the leadership with this token, in the words of its holder (H3).
+// End ends the leadership with this token, for the reason that its holder gives (H3).
 func End(changes []election.Change, token election.Token, reason election.Reason, now time.Time) []election.Change {
 	next := slices.Clone(changes)
 	for i := range next {

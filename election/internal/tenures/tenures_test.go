@@ -32,7 +32,7 @@ func TestHistoryTellsHowLeadershipsEnded(t *testing.T) {
 	}
 }
 
-func TestWordOfTheLoserComesFirst(t *testing.T) {
+func TestReasonOfTheFormerLeaderComesFirst(t *testing.T) {
 	changes := Begin(Begin(nil, "a", 1, at(1)), "b", 2, at(5))
 	changes = End(changes, 1, election.ReasonTaken, at(9))
 	if c, _ := Find(changes, 1); c.Reason != "taken" || !c.Until.Equal(at(5)) {

@@ -132,8 +132,8 @@ func (s *system) good(w *model.World) bool {
 	return up <= s.n/2 || leads && len(leaders) == 1
 }
 
-// storyHead is how a story begins: links are cut, and every word is received from
-// the air, in the order of the trace.
+// storyHead is how a story begins: links are cut, and every notification is received
+// out of nowhere, in the order of the trace.
 func (s *system) storyHead() string {
 	if s.scope.Change != nil || s.scope.Crashes > 0 {
 		return ""

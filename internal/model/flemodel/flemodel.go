@@ -263,10 +263,10 @@ func (s *system) feed(p *server, event fle.Event) []any {
 			out = append(out, e)
 			more = append(more, fle.Reconfigured{Ensemble: s.ensemble(p)})
 		case fle.Learned:
-			heard := s.ensemble(p)
-			heard.Learned = quorum.NewMajority(s.scope.Change.Next...)
+			learned := s.ensemble(p)
+			learned.Learned = quorum.NewMajority(s.scope.Change.Next...)
 			out = append(out, e)
-			more = append(more, fle.Reconfigured{Ensemble: heard})
+			more = append(more, fle.Reconfigured{Ensemble: learned})
 		default:
 			out = append(out, e)
 		}

@@ -178,18 +178,18 @@ func (s *system) deliver(w *model.World, from, to int) {
 		return
 	}
 	w.PutRef(s.link(from, to), 0)
-	s.hear(w, to, ref)
+	s.receive(w, to, ref)
 }
 
-// hear gives a packet to a server, if it is up.
-func (s *system) hear(w *model.World, to int, ref model.Ref) {
+// receive gives a packet to a server, if it is up.
+func (s *system) receive(w *model.World, to int, ref model.Ref) {
 	e := w.Value(ref).(packet)
 	w.Say("%d learns of %d: %v", to, e.From, e.Notification)
 	if s.part(w, to).Machine == nil {
 		return
 	}
 	v := e.Vote
-	w.Command("hear %d %d %v %d %d.%d %d %d", to, e.From, e.State, v.Leader, v.Zxid.Epoch(), v.Zxid.Counter(), v.Epoch, e.Round)
+	w.Command("receive %d %d %v %d %d.%d %d %d", to, e.From, e.State, v.Leader, v.Zxid.Epoch(), v.Zxid.Counter(), v.Epoch, e.Round)
 	s.give(w, to, ref)
 }
 
@@ -215,13 +215,13 @@ func (s *system) crash(w *model.World, i int) {
 	}
 }
 
-// forge lets a server hear a word that nobody can have said.
+// forge lets a server receive a notification that nobody can have sent.
 func (s *system) forge(w *model.World, from, to int) {
 	w.Spend(s.number(forged))
 	p := s.part(w, from)
 	n := fle.Notification{State: fle.Looking, Vote: fle.Vote{Leader: p.ID, Zxid: p.Begin.Zxid, Epoch: p.Begin.Epoch},
 		Round: 1 << 62, Version: 2}
-	s.hear(w, to, w.Event(packet{p.ID, quorum.ID(to), n}))
+	s.receive(w, to, w.Event(packet{p.ID, quorum.ID(to), n}))
 }
 
 // give gives an event to a server and carries out what it wants done.

@@ -141,12 +141,12 @@ func (s *system) do(w *model.World, m model.Move) {
 	from, to, at := int(m>>12&15), int(m>>8&15), int(m&0xff)
 	switch m & kindOf {
 	case moveDeliver:
-		s.hear(w, w.Pop(s.queue(from, to)))
+		s.receive(w, w.Pop(s.queue(from, to)))
 	case moveRepeat:
 		w.Spend(s.number(repeats))
 		ref := w.Pop(s.queue(from, to))
 		w.Push(s.late(), ref)
-		s.hear(w, ref)
+		s.receive(w, ref)
 	case moveLate:
 		w.Spend(s.number(lates))
 		w.Push(s.late(), w.Pop(s.queue(from, to)))
@@ -214,7 +214,7 @@ func (s *system) arrive(w *model.World, at int) {
 			w.Push(s.late(), r)
 		}
 	}
-	s.hear(w, ref)
+	s.receive(w, ref)
 }
 
 func (s *system) freeze(w *model.World, i int, frozen bool) {
@@ -228,9 +228,9 @@ func (s *system) cut(w *model.World, i int, is bool) {
 	s.lost(w, i)
 }
 
-// hear gives a message to a member that is up. One that stalls receives it
+// receive gives a message to a member that is up. One that stalls receives it
 // when it goes on.
-func (s *system) hear(w *model.World, ref model.Ref) {
+func (s *system) receive(w *model.World, ref model.Ref) {
 	e := w.Value(ref).(packet)
 	to := number(e.To)
 	switch p := s.part(w, to); {
@@ -304,7 +304,7 @@ func (s *system) converge(w *model.World) bool {
 		q := (first + k) % queues
 		if from, to := q/s.n, q%s.n; w.Len(s.queue(from, to)) > 0 {
 			w.SetNumber(s.number(cursor), (q+1)%queues)
-			s.hear(w, w.Pop(s.queue(from, to)))
+			s.receive(w, w.Pop(s.queue(from, to)))
 			return false
 		}
 	}

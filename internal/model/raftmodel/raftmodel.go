@@ -158,7 +158,7 @@ type member struct {
 	TermMs  int64  // its term or vote has changed last; 0 where nobody forgets
 	Seed    uint64 // of chance; 0 while there is none
 	Fuse    int    // it dies in its next step behind so many effects, less one; 0 for never
-	Leads   bool   // whoever it has told Lead may be at work, until UntilMs
+	Leads   bool   // the candidate that it has told Lead may be at work, until UntilMs
 	Term    uint64
 	UntilMs int64
 }

@@ -3,7 +3,7 @@
 //
 // In go names and bytes, out come the operating system's errors, with a full
 // disk marked as vfs.ErrNoSpace. V1 to V4 of package vfs hold as far as the
-// kernel and the disk keep their word. It holds no state of its own and starts
+// kernel and the disk do what they promise. It holds no state of its own and starts
 // no goroutine.
 package osfs
 

@@ -128,10 +128,10 @@ func (c *candidate) resign() {
 	}
 }
 
-func say(word string) {
+func say(line string) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		panic(err)
 	}
-	fmt.Println(word, now.Nano())
+	fmt.Println(line, now.Nano())
 }

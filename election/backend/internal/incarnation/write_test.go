@@ -110,7 +110,7 @@ func TestNobodyTakesAnElectionOfAStoreThatMayHaveForgotten(t *testing.T) {
 	}
 }
 
-func TestIncarnationThatChangesWhileWaitingIsWaitedForAnew(t *testing.T) {
+func TestIncarnationThatChangesWhileWaitingIsWaitedForAgain(t *testing.T) {
 	s := &forgetful{incarnation: "2", adopted: "1"}
 	w, now := on(time.Second)
 	if put, _, err := try(t, w, s, holder("b", "2"), ""); put != time.Second || err != nil {

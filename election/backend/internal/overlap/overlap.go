@@ -144,7 +144,7 @@ func Read(file string) ([]Span, error) {
 		var s Span
 		var first, now int64
 		if _, err := fmt.Sscanf(lines.Text(), "%s %d %d", &s.ID, &first, &now); err != nil {
-			continue // the last words of a process that was killed
+			continue // the last line of a process that was killed
 		}
 		s.From, s.To = election.Instant(first), election.Instant(now)
 		found[fmt.Sprint(s.ID, first)] = s
@@ -156,7 +156,7 @@ func Read(file string) ([]Span, error) {
 	return spans, lines.Err()
 }
 
-// Judge puts the spans in order and returns those that overlap, in words, and
+// Judge puts the spans in order and returns a text for each two that overlap, and
 // how often the leader has changed.
 func Judge(spans []Span) (overlaps []string, handovers int) {
 	slices.SortFunc(spans, func(a, b Span) int { return int(a.From - b.From) })

@@ -149,8 +149,8 @@ func (x Torture) campaign(ctx context.Context, t *testing.T, all *spans, i int) 
 	}
 }
 
-// lead returns what a leader does: it believes for a while, asking as often as
-// it can whether it may.
+// lead returns what a leader does: for a while it asks, as often as it can, whether
+// it still leads.
 func (x Torture) lead(all *spans, id string, random *rand.Rand) func(context.Context, election.Leadership) error {
 	return func(_ context.Context, lead election.Leadership) error {
 		one := span{who: id, token: lead.Token(), from: election.Now()}
