@@ -121,7 +121,7 @@ func checkedText(path string) bool {
 
 func TestOneVocabulary(t *testing.T) {
 	v := newVocabulary(words)
-	refusals, files, left := 0, 0, map[string]bool{}
+	refusals, files := 0, 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -142,10 +142,6 @@ func TestOneVocabulary(t *testing.T) {
 			return err
 		}
 		for _, r := range v.check(rel + "\n" + string(text)) {
-			if dir, excused := unconvertedDir(rel); excused {
-				left[dir] = true
-				break
-			}
 			refusals++
 			if refusals <= 200 {
 				t.Errorf("%s:%d: %q: write %s", rel, r.line-1, r.word, r.instead)
@@ -162,21 +158,6 @@ func TestOneVocabulary(t *testing.T) {
 	if files < 1000 {
 		t.Errorf("%d files were looked at, where are the others?", files)
 	}
-	for _, dir := range unconverted {
-		if !left[dir] {
-			t.Errorf("%s has no refused word any more: take it out of the list", dir)
-		}
-	}
-}
-
-// unconvertedDir returns the entry of the list that a file is below.
-func unconvertedDir(path string) (string, bool) {
-	for _, dir := range unconverted {
-		if path == dir || strings.HasPrefix(path, dir+"/") {
-			return dir, true
-		}
-	}
-	return "", false
 }
 
 // TestEachRefusedWordIsFound plants words in texts of each kind, and the phrases

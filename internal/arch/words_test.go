@@ -73,7 +73,3 @@ var words = []word{
 		{"words 4lw commands whitelist", "the same flag"},
 	}},
 }
-
-// unconverted are the folders that still have such words. It only gets shorter.
-var unconverted = []string{
-}
