@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/conclave-project/conclave/check"
@@ -52,9 +53,17 @@ func (o *observer) refused(c *client, req *zk.Request, code zk.Code) error {
 	return o.asked.NotApplied(id, req.Xid)
 }
 
-// locals sees that a server has ended the sessions whose time was over, and no other.
+// locals sees that a server has ended the sessions whose time was over, and no other but
+// those that it gave while it was read-only, with that.
 func (o *observer) locals(p *process, batch []replica.Event) {
 	if !o.w.plan.Local && !o.w.plan.ReadOnly {
+		return
+	}
+	if !o.w.plan.Local && !p.replica.ReadOnly() {
+		if n := p.replica.Locals().Count(); n > 0 {
+			o.w.fail(&check.Violation{Property: "local", Detail: fmt.Sprintf("server %v is not read-only any more, and has %d sessions of its own", p.node, n)})
+		}
+		o.local.Gone(p.id)
 		return
 	}
 	has := func(id zk.SessionID) bool { return p.replica.Locals().Get(id) != nil }

@@ -42,7 +42,8 @@
 //	raft-T8  A member without memory (Newcomer) takes part only after all others have
 //	         met it, of which enough have a memory, and then with a Floor not below any
 //	         term that they know, and two leases after it met the last of them; or at once
-//	         when they know of no election.
+//	         when they know of no election, which founds the group, or one of them
+//	         remembers that it was founded with the directory that this member has.
 //
 // raft-T2 and raft-T3 need no synchronized clocks, only clocks of nearly the same
 // rate. raft-T1 needs none, but a disk that keeps what was written, or raft-T8.
@@ -63,6 +64,8 @@
 //     x answers nothing (raft-T2, raft-T3).
 //   - Nobody knows of an election: then nobody has won any, as far as a majority of disks
 //     is left, and nobody has been promised anything.
+//   - The group was founded with the directory that x has: no election was held before,
+//     and x has voted in none since, since it has not taken part. It has lost nothing.
 //
 // So a minority may lose its disks, one after the other or at once. With fewer than n-q+1
 // memories, 2 of 3 or 3 of 5, x stays out. It waits for all others, not for a quorum: a

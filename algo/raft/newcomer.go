@@ -23,6 +23,8 @@ type Newcomer struct {
 	others   []algo.ID
 	quietMs  int64
 	met      []algo.ID        // are connected
+	let      []algo.ID        // have met this member at some time
+	founder  bool             // the group was founded with this member's directory
 	allMs    int64            // since when all are
 	round    uint64           // of the questions that are asked
 	asked    bool             // in the present round
@@ -53,11 +55,24 @@ func NewNewcomer(quietMs int64, others []algo.ID) *Newcomer {
 // Meet notes a connection to a member, a first one or one in the place of another.
 func (n *Newcomer) Meet(nowMs int64, id algo.ID) {
 	n.Part(id)
+	if !slices.Contains(n.let, id) {
+		n.let = append(n.let, id)
+	}
 	if n.met = append(n.met, id); len(n.met) == len(n.others) {
 		n.allMs = nowMs
 		n.begin()
 	}
 }
+
+// Found notes that a member remembers how the group was founded: when nobody knew of
+// an election, and with the directory that this member has.
+func (n *Newcomer) Found() { n.founder = true }
+
+// Founder reports whether this member takes part at once, without a Floor: the group
+// was founded with its directory, and all others have met it, so that no other directory
+// of its id votes. It has lost nothing, for it has never voted (raft-T8). It need not
+// wait until all are there at one time: a leader may have gone by now.
+func (n *Newcomer) Founder() bool { return n.founder && len(n.let) == len(n.others) }
 
 // Part notes that the connection to a member has ended.
 func (n *Newcomer) Part(id algo.ID) {

@@ -17,7 +17,9 @@ import "github.com/conclave-project/conclave/zk"
 //	-----|--------------------|--|-----------> sign + timeout
 //	   sent, answered            sent, answered
 //
-// Half a tick is at most a quarter of the timeout, which is two ticks at least.
+// Half a tick is at most a quarter of the timeout, which is two ticks at least. (A
+// leader of this program takes the write itself for a heartbeat. ZooKeeper's does
+// not, so the client does not rest on it.)
 // The greeting is told to the leader at once.
 type proof struct {
 	signs   []sign // of this connection, oldest first

@@ -82,3 +82,43 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 		t.Error("10 s after the connection was lost nobody has dialed, and the vote that was lost with it was not sent again")
 	}
 }
+
+// A proxy in front of a server that is down takes the connection and ends it at once. It
+// is dialed as patiently as a port on which nobody listens.
+func TestPeerThatAcceptsAndClosesIsNotDialedAtOnce(t *testing.T) {
+	proxy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	own, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := peernet.NewVotes(peernet.VotesOptions{
+		ID: 2, Listener: own,
+		Addresses: func(quorum.ID) []peerwire.Address {
+			return []peerwire.Address{{Host: "127.0.0.1", Port: uint16(proxy.Addr().(*net.TCPAddr).Port)}}
+		},
+		Receive: func(quorum.ID, fle.Notification) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	v.Send(1, fle.Notification{State: fle.Looking, Vote: fle.Vote{Leader: 2, Zxid: 1}, Round: 1, Version: 2})
+	const dials = 7
+	var last time.Time
+	var gap time.Duration
+	for range dials {
+		conn, err := proxy.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		gap, last = time.Since(last), time.Now()
+		conn.Close()
+	}
+	if gap < 200*time.Millisecond {
+		t.Errorf("between its %dth dial and the one before were %v", dials, gap)
+	}
+}

@@ -83,7 +83,8 @@ type votePeer struct {
 	gone    bool // not in Votes.mu.peers any more
 	wake    chan struct{}
 	abandon context.CancelFunc // ends the attempt under way; nil: there is none
-	patient time.Time          // until then the peer is given the time to dial
+	patient time.Time          // until then it is not dialed
+	pause   time.Duration      // how long that was put off last
 
 	receiving sync.Mutex // not guarded by Votes.mu: held while Receive lasts
 }

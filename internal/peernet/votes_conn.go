@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/fle"
@@ -22,6 +23,7 @@ type voteConn struct {
 	ready  chan struct{} // holds a token when there may be something to write
 	done   context.Context
 	end    context.CancelFunc
+	spoke  atomic.Bool // the peer has sent something on it
 }
 
 func (c *voteConn) close() {
@@ -203,6 +205,7 @@ func (v *Votes) receive(c *voteConn, n fle.Notification) bool {
 	if c.done.Err() != nil {
 		return false
 	}
+	c.spoke.Store(true)
 	v.o.Receive(c.peer.id, n)
 	return true
 }
@@ -222,9 +225,7 @@ func (v *Votes) lost(c *voteConn, sending bool) {
 	p := c.peer
 	if p.conn == c {
 		p.conn = nil
-		if p.id > v.o.ID {
-			p.patient = time.Now().Add(pauseMin) // it may have ended it to dial itself
-		}
+		p.rest(c)
 		if len(p.addresses) == 0 && !p.dialing {
 			v.forget(p)
 		}
@@ -233,6 +234,18 @@ func (v *Votes) lost(c *voteConn, sending bool) {
 		p.unsent = p.last
 	}
 	v.push(p)
+}
+
+// rest puts off the next connection behind one that has ended. The peer may have ended
+// it to dial itself. If it has said nothing on it, there may be no server behind the
+// address but a proxy that takes any connection: each time the pause is twice as long.
+// Called with mu held.
+func (p *votePeer) rest(c *voteConn) {
+	p.pause = min(max(2*p.pause, pauseMin), pauseMax)
+	if c.spoke.Load() {
+		p.pause = pauseMin
+	}
+	p.patient = time.Now().Add(p.pause)
 }
 
 // readInitial reads the initial message and nothing of what is behind it.

@@ -66,6 +66,7 @@ func (r *Replica) objection(w *asked) zk.Code {
 		return zk.ErrSessionMoved
 	}
 	s.Owner = w.owner
+	r.sessions.Touch(s, r.touchedMs()) // a learner's word of its client may be behind its write
 	return zk.OK
 }
 

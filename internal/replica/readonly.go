@@ -31,11 +31,17 @@ func (r *Replica) readOnlyTick() {
 	}
 }
 
-// endReadOnly cuts the readers off: there is a leader, or the tree changes.
+// endReadOnly disconnects the readers: there is a leader, or the tree changes. The
+// sessions it gave end with it unless local sessions are enabled: in a role such a
+// session could write through the leader alone, and would be refused elsewhere.
 func (r *Replica) endReadOnly() {
-	if r.readOnly {
-		r.readOnly = false
-		r.dropAll()
+	if !r.readOnly {
+		return
+	}
+	r.readOnly = false
+	r.dropAll()
+	if !r.opts.LocalSessions {
+		r.locals.Clear()
 	}
 }
 

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"maps"
 	"path/filepath"
 
 	"github.com/conclave-project/conclave/algo"
@@ -41,18 +42,25 @@ func (b *Backend) Floor() (floor uint64) {
 
 // Found makes the directories of a group all of whose members have met: one of each,
 // below dir, named after the member.
-func Found(dir string, members []Member) error {
+func Found(dir string, members []Member) error { return FoundWithout(dir, members, "") }
+
+// FoundWithout makes such directories, but that one member has not taken part yet.
+func FoundWithout(dir string, members []Member, slow algo.ID) error {
 	states := make(map[algo.ID]*state)
 	ids := Options{Members: members}.ids()
 	for _, id := range ids {
 		states[id] = newState(id, ids, 0)
-		states[id].Founded = true
+		states[id].Founded = id != slow
 	}
 	for _, id := range ids {
 		for _, other := range ids {
 			if other != id {
 				states[id].Births[other] = states[other].Birth
 			}
+		}
+		if id != slow {
+			states[id].Founders = maps.Clone(states[id].Births)
+			states[id].Founders[id] = states[id].Birth
 		}
 		s := &store{fs: osfs.New(), dir: filepath.Join(dir, string(id)), state: states[id]}
 		if err := s.fs.MkdirAll(s.dir); err != nil {

@@ -3,6 +3,7 @@ package peers
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/algo/raft"
@@ -34,6 +35,22 @@ func (b *Backend) meet(id algo.ID) {
 	}
 	if b.entry != nil {
 		b.entry.Meet(b.nowMs(), id)
+	}
+	b.tellFounders(b.links[id])
+	b.begin()
+}
+
+// tellFounders tells a member that it is one of those with which the group was founded.
+func (b *Backend) tellFounders(l *link) {
+	if b.head.Founders[l.peer] == l.birth && l.birth != "" {
+		l.ask(question{Answer: true, Founders: b.head.Founders})
+	}
+}
+
+// begin lets this member take part if it is known for one of the founders.
+func (b *Backend) begin() {
+	if b.entry != nil && b.entry.Founder() {
+		b.takePart(0, b.founders)
 	}
 }
 
@@ -69,9 +86,16 @@ func (b *Backend) onQuestion(l *link, q *question) {
 	switch {
 	case !q.Answer:
 		l.ask(question{Round: q.Round, Answer: true, Term: b.highest(), Remembers: b.head.Founded})
-	case b.entry != nil:
+	case b.entry == nil:
+	case q.Founders != nil:
+		if q.Founders[b.options.ID] == b.head.Birth {
+			b.founders = q.Founders
+			b.entry.Found()
+			b.begin()
+		}
+	default:
 		if floor, ok := b.entry.Answer(b.nowMs(), l.peer, q.Round, raft.Told{Term: q.Term, Remembers: q.Remembers}); ok {
-			b.takePart(floor)
+			b.takePart(floor, b.foundedNow(floor))
 		}
 		b.look()
 	}
@@ -88,10 +112,25 @@ func (b *Backend) highest() uint64 {
 	return term
 }
 
+// foundedNow returns the births of all members if nobody knows of an election.
+func (b *Backend) foundedNow(floor uint64) map[algo.ID]string {
+	if floor > 0 {
+		return nil
+	}
+	founders := maps.Clone(b.head.Births)
+	founders[b.options.ID] = b.head.Birth
+	return founders
+}
+
 // takePart begins to vote and to campaign, in all elections.
-func (b *Backend) takePart(floor uint64) {
+func (b *Backend) takePart(floor uint64, founders map[algo.ID]string) {
 	b.entry = nil
-	b.alter(func(head *state) { head.Founded, head.Floor = true, max(b.head.Floor, floor) })
+	b.alter(func(head *state) {
+		head.Founded, head.Floor, head.Founders = true, max(b.head.Floor, floor), founders
+	})
+	for _, l := range b.links {
+		b.tellFounders(l)
+	}
 	b.say("takes part, and votes in no term up to %d", b.head.Floor)
 	for _, c := range b.contests {
 		c.memory.Floor = b.head.Floor

@@ -207,3 +207,25 @@ func TestTwoProcessesWithOneIDDoNotBothVote(t *testing.T) {
 	says(t, a, "another directory")
 	nobody(t, a, "x", lease)
 }
+
+// c has met both others, and a and b have founded the group and elected a before c had
+// all answers: it has lost nothing, and must not wait for an a that is gone by then.
+func TestFounderThatWasSlowDoesNotWaitForWhoIsGone(t *testing.T) {
+	const lease = 30 * time.Second
+	g := newLate(t)
+	if err := peers.FoundWithout(g.dir, g.members, "c"); err != nil {
+		t.Fatal(err)
+	}
+	a, b := g.start("a", lease), g.start("b", lease)
+	if grant := acquire(t, a, claim("x", "a", 0)); grant.Token != 1 {
+		t.Fatalf("the first token is %d", grant.Token)
+	}
+	c := g.start("c", lease)
+	await(t, c, "x", whole)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if grant := acquire(t, b, claim("y", "b", 0)); grant.Token != 1 {
+		t.Errorf("the first token of another election is %d", grant.Token)
+	}
+}

@@ -56,9 +56,10 @@ type Backend struct {
 	head     *state // without the elections
 	disk     disk
 	beganMs  int64
-	entry    *raft.Newcomer // of a member without memory; nil once it takes part
-	lost     string         // who says that this directory was replaced; empty: nobody
-	joined   bool           // all members are connected, or were found not to answer
+	entry    *raft.Newcomer     // of a member without memory; nil once it takes part
+	founders map[algo.ID]string // of the group, when it was founded with this directory; nil: not known
+	lost     string             // who says that this directory was replaced; empty: nobody
+	joined   bool               // all members are connected, or were found not to answer
 	tried    map[algo.ID]bool
 	links    map[algo.ID]*link
 	broken   map[algo.ID]string // why there is no link

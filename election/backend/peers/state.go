@@ -29,6 +29,9 @@ type state struct {
 	Births map[algo.ID]string `json:"births,omitempty"`
 	// Founded says that this member takes part (P7).
 	Founded bool `json:"founded,omitempty"`
+	// Founders are the births of all members when the group was founded, none if this
+	// member does not know them: the directories that have lost nothing (P7).
+	Founders map[algo.ID]string `json:"founders,omitempty"`
 	// Floor is a term that this member may have voted in, and all before it, in
 	// elections that are not among these (P7, P8). It never falls.
 	Floor uint64 `json:"floor,omitempty"`
@@ -72,6 +75,9 @@ func (st *state) clone() *state {
 func (st *state) apply(change *state) {
 	maps.Copy(st.Births, change.Births)
 	st.Founded = st.Founded || change.Founded
+	if change.Founders != nil {
+		st.Founders = change.Founders
+	}
 	st.Floor = max(st.Floor, change.Floor)
 	for name, known := range change.Elections {
 		if known == nil {

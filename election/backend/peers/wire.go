@@ -60,12 +60,15 @@ type verdict struct {
 	Lost bool `json:"lost,omitempty"`
 }
 
-// question is what a newcomer asks all others, or the answer (raft.Newcomer).
+// question is what a newcomer asks all others, or the answer (raft.Newcomer). Who knows
+// how the group was founded tells the founders, unasked.
 type question struct {
 	Round     uint64 `json:"round"`
 	Answer    bool   `json:"answer,omitempty"`
 	Term      uint64 `json:"term,omitempty"`
 	Remembers bool   `json:"remembers,omitempty"`
+
+	Founders map[algo.ID]string `json:"founders,omitempty"`
 }
 
 // said is what a member says about an election: the whole of it, again with
