@@ -6,15 +6,21 @@ FUZZTIME ?= 30s
 SEEDS ?= 50
 KILLS ?= 100
 # Packages with goroutines or with state that goroutines share.
-RACE_PACKAGES = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave
+RACE_PACKAGES = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave/...
 
 .PHONY: help
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
+COMMANDS = ./cmd/conclave ./cmd/conclave/conclave-stores
+
 .PHONY: build
-build: ## bin/conclave
-	go build -o bin/conclave ./cmd/conclave
+build: ## bin/conclave, and bin/conclave-stores for stores that need an SDK
+	go build -o bin/ $(COMMANDS)
+
+.PHONY: install
+install: ## both where go install puts programs
+	go install $(COMMANDS)
 
 .PHONY: test
 test: ## all tests of all modules, in about a minute
@@ -31,10 +37,19 @@ race: ## the packages with goroutines under the race detector
 	go test -race $(RACE_PACKAGES)
 
 .PHONY: lint
-lint: bin/staticcheck ## gofmt, go vet and staticcheck
+lint: bin/staticcheck size ## gofmt, go vet and staticcheck, and the size of conclave
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet -tags interop,robust,chaos,conformance work
 	bin/staticcheck -tags interop,robust,chaos,conformance $$(go list work)
+
+# What conclave may weigh in bytes, stripped: it links no store's SDK.
+SIZE_MAX = 20000000
+
+.PHONY: size
+size: ## refuse a conclave that has grown beyond SIZE_MAX
+	@go build -ldflags '-s -w' -o bin/stripped ./cmd/conclave
+	@bytes=$$(wc -c <bin/stripped); rm bin/stripped; echo "conclave: $$bytes bytes stripped"; \
+	[ $$bytes -le $(SIZE_MAX) ] || { echo "more than $(SIZE_MAX): see docs/decisions/0017" >&2; exit 1; }
 
 bin/staticcheck:
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)

@@ -202,7 +202,7 @@ type container struct {
 // startContainer replaces paths of the image by paths of this machine.
 func startContainer(t testing.TB, kubeconfig, name string, command []string, env map[string]string, paths ...string) *container {
 	t.Helper()
-	binary, err := servers.Binary(t.Context())
+	binary, err := servers.WithStores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

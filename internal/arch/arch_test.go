@@ -2,6 +2,7 @@ package arch
 
 import (
 	"go/ast"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -125,14 +126,23 @@ func TestExportedNamesAreDocumented(t *testing.T) {
 	}
 }
 
-func TestTheRootModuleRequiresLittle(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`(?m)^(?:require |\t)([a-z0-9.-]+\.[a-z]+/\S+) v`).FindAllSubmatch(text, -1) {
-		if required[string(m[1])] == "" {
-			t.Errorf("go.mod requires %s: give the reason in layout_test.go and docs/decisions", m[1])
+// TestModulesThatManyBuildRequireLittle: what go.mod lists is all that a build
+// downloads, required by others or not.
+func TestModulesThatManyBuildRequireLittle(t *testing.T) {
+	for dir, reasons := range required {
+		text, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := maps.Clone(reasons)
+		for _, m := range regexp.MustCompile(`(?m)^(?:require |\t)([a-z0-9.-]+\.[a-z]+/\S+) v`).FindAllSubmatch(text, -1) {
+			if reasons[string(m[1])] == "" {
+				t.Errorf("%s/go.mod requires %s: give the reason in layout_test.go and docs/decisions", dir, m[1])
+			}
+			delete(left, string(m[1]))
+		}
+		for module := range left {
+			t.Errorf("%s/go.mod does not require %s: take it out of the list", dir, module)
 		}
 	}
 }

@@ -131,8 +131,25 @@ var excused = map[string]map[string]string{
 	},
 }
 
-// required are the modules that the root module may use, and why.
-var required = map[string]string{
-	"github.com/anishathalye/porcupine": "check compares histories with it; nothing that is served imports check",
-	"github.com/golang/snappy":          "snapshots of ZooKeeper may be packed with it",
+// required are the modules that the root module and that of conclave may use,
+// and why. No store's SDK is among them: conclave-stores has those.
+var required = map[string]map[string]string{
+	".": {
+		"github.com/anishathalye/porcupine": "check compares histories with it; nothing that is served imports check",
+		"github.com/golang/snappy":          "snapshots of ZooKeeper may be packed with it",
+	},
+	"cmd/conclave": {
+		"github.com/conclave-project/conclave": "what the command is for",
+		"github.com/anishathalye/porcupine":    "by the root module, for sim",
+		"github.com/golang/snappy":             "by the root module",
+		"github.com/spf13/cobra":               "commands, flags, completion",
+		"github.com/spf13/pflag":               "by cobra",
+		"github.com/inconshreveable/mousetrap": "by cobra, on Windows",
+		"github.com/cpuguy83/go-md2man/v2":     "by cobra, for man pages",
+		"github.com/russross/blackfriday/v2":   "by go-md2man",
+		"go.yaml.in/yaml/v3":                   "by cobra's generator of pages",
+		"github.com/rogpeppe/go-internal":      "tests are shell sessions",
+		"golang.org/x/sys":                     "by go-internal, for tests",
+		"golang.org/x/tools":                   "by go-internal, for tests",
+	},
 }

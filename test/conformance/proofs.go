@@ -45,7 +45,7 @@ var proofs = []proof{
 	{"fence", []string{"zookeeper", "postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence election/fence/integration", 0},
 	{"deploy", []string{"kubernetes"}, "examples/deploy", 0},
 	{"commands", []string{"conclave", "zookeeper", "etcd", "consul", "kubernetes", "dynamodb", "azureblob", "s3",
-		"postgres", "redis", "nats"}, "cmd/conclave", 0},
+		"postgres", "redis", "nats"}, "cmd/conclave/conclave-stores", 0},
 }
 
 // needs returns the names of all stores that the proof's tests start.

@@ -39,14 +39,26 @@ func (c *conclave) Install(ctx context.Context) error {
 // Binary is the path of the Conclave binary, built if it has to be.
 func Binary(ctx context.Context) (string, error) { return built.Binary(ctx) }
 
+// WithStores is Binary with conclave-stores beside it.
+func WithStores(ctx context.Context) (string, error) {
+	binary, err := built.Binary(ctx)
+	if err != nil || os.Getenv(BinaryVariable) != "" {
+		return binary, err
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	return binary, compile(ctx, root, "./cmd/conclave/conclave-stores", filepath.Join(filepath.Dir(binary), "conclave-stores"))
+}
+
 // Binary is the path of the binary, built at the first call.
 func (c *conclave) Binary(ctx context.Context) (string, error) {
 	c.once.Do(func() { c.binary, c.err = build(ctx) })
 	return c.binary, c.err
 }
 
-// build compiles cmd/conclave into a file that other test processes, which may
-// be building too, do not write.
+// build compiles cmd/conclave.
 func build(ctx context.Context) (string, error) {
 	if binary := os.Getenv(BinaryVariable); binary != "" {
 		return filepath.Abs(binary)
@@ -59,23 +71,28 @@ func build(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	scratch, err := os.MkdirTemp(cache, "build-")
+	binary := filepath.Join(cache, "conclave")
+	return binary, compile(ctx, root, "./cmd/conclave", binary)
+}
+
+// compile builds a command into a new file, which then takes the place of the
+// one that may be running elsewhere.
+func compile(ctx context.Context, root, command, binary string) error {
+	scratch, err := os.MkdirTemp(filepath.Dir(binary), "build-")
 	if err != nil {
-		return "", fmt.Errorf("servers: build conclave: %w", err)
+		return fmt.Errorf("servers: build %s: %w", command, err)
 	}
 	defer os.RemoveAll(scratch)
-	fresh := filepath.Join(scratch, "conclave")
-	compile := exec.CommandContext(ctx, "go", "build", "-o", fresh, "./cmd/conclave")
-	compile.Dir = root
-	if out, err := compile.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("servers: build conclave: %w\n%s", err, out)
+	fresh := filepath.Join(scratch, filepath.Base(binary))
+	build := exec.CommandContext(ctx, "go", "build", "-o", fresh, command)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("servers: build %s: %w\n%s", command, err, out)
 	}
-	// A rename replaces a binary that is running elsewhere without harm.
-	binary := filepath.Join(cache, "conclave")
 	if err := os.Rename(fresh, binary); err != nil {
-		return "", fmt.Errorf("servers: build conclave: %w", err)
+		return fmt.Errorf("servers: build %s: %w", command, err)
 	}
-	return binary, nil
+	return nil
 }
 
 // Root is the top of the source tree: the nearest folder above the working

@@ -1,0 +1,35 @@
+// Command conclave-stores is conclave with the SDKs of all stores.
+//
+// It takes the same command lines. Nobody has to call it: conclave becomes it
+// when the URL of a store needs an SDK.
+package main
+
+import (
+	"os"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/command"
+	"github.com/conclave-project/conclave/election/backend/azureblob"
+	"github.com/conclave-project/conclave/election/backend/consul"
+	"github.com/conclave-project/conclave/election/backend/dynamodb"
+	"github.com/conclave-project/conclave/election/backend/etcd"
+	"github.com/conclave-project/conclave/election/backend/kubernetes"
+	"github.com/conclave-project/conclave/election/backend/nats"
+	"github.com/conclave-project/conclave/election/backend/postgres"
+	"github.com/conclave-project/conclave/election/backend/redis"
+	"github.com/conclave-project/conclave/election/backend/s3"
+)
+
+// openers are those of WithSDK, by scheme.
+var openers = map[string]command.Open{
+	"azureblob":  azureblob.Open,
+	"consul":     consul.Open,
+	"dynamodb":   dynamodb.Open,
+	"etcd":       etcd.Open,
+	"kubernetes": kubernetes.Open,
+	"nats":       nats.Open,
+	"postgres":   postgres.Open,
+	"redis":      redis.Open,
+	"s3":         s3.Open,
+}
+
+func main() { os.Exit(command.Main(openers)) }

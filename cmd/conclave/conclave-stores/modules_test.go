@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root       = "github.com/conclave-project/conclave"
+	backendDir = "election/backend"
+)
+
+// goMod is what `go mod edit -json` says of a module.
+type goMod struct {
+	Require []struct {
+		Path     string
+		Indirect bool
+	}
+}
+
+// TestOneBackendResolvesNoOther: a program that imports election and one
+// backend must not download, nor even resolve, what the other backends rest on.
+func TestOneBackendResolvesNoOther(t *testing.T) {
+	clients := clientsOfBackends(t)
+	ownModules := []string{""} // the root module alone, with the backends in it
+	for name := range clients {
+		ownModules = append(ownModules, name)
+	}
+	slices.Sort(ownModules)
+	for _, name := range ownModules {
+		imports := []string{root + "/election", root + "/election/backend/file", root + "/election/backend/zookeeper"}
+		if name != "" {
+			imports = []string{root + "/election", root + "/" + backendDir + "/" + name}
+		}
+		t.Run("with "+name, func(t *testing.T) {
+			t.Parallel()
+			resolved := resolve(t, name, imports)
+			for _, module := range slices.Concat(clients[name], []string{root}) {
+				if !slices.Contains(resolved, module) {
+					t.Errorf("a program with %q does not resolve %s, which it needs", name, module)
+				}
+			}
+			for other, modules := range clients {
+				if other == name {
+					continue
+				}
+				for _, module := range slices.Concat(modules, []string{root + "/" + backendDir + "/" + other}) {
+					if slices.Contains(resolved, module) && !slices.Contains(clients[name], module) {
+						t.Errorf("a program with %q resolves %s of the backend %s", name, module, other)
+					}
+				}
+			}
+		})
+	}
+}
+
+// clientsOfBackends returns, for each backend of this command that is a module
+// of its own, the modules that it requires itself.
+func clientsOfBackends(t *testing.T) map[string][]string {
+	t.Helper()
+	clients := make(map[string][]string)
+	for _, own := range requirements(t, ".") {
+		name, ok := strings.CutPrefix(own, root+"/"+backendDir+"/")
+		if !ok {
+			continue
+		}
+		clients[name] = slices.DeleteFunc(requirements(t, filepath.Join("../../..", backendDir, name)),
+			func(module string) bool { return module == root })
+		if len(clients[name]) == 0 {
+			t.Errorf("the module of %s requires nothing: it could be a package of the root module", name)
+		}
+	}
+	if len(clients) == 0 {
+		t.Fatal("this command requires no backend")
+	}
+	return clients
+}
+
+// requirements returns what the module in a directory requires itself.
+func requirements(t *testing.T, dir string) []string {
+	t.Helper()
+	var mod goMod
+	if err := json.Unmarshal(goCommand(t, dir, "mod", "edit", "-json"), &mod); err != nil {
+		t.Fatal(err)
+	}
+	var direct []string
+	for _, r := range mod.Require {
+		if !r.Indirect {
+			direct = append(direct, r.Path)
+		}
+	}
+	return direct
+}
+
+// resolve makes a module that imports the packages, and returns the modules
+// that a build of it looks at: those of which go.mod or go.sum tell afterwards,
+// beside those that hold its packages.
+func resolve(t *testing.T, name string, imports []string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	top, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod := "module example.com/program\n\ngo 1.26\n" + replaced(root, top)
+	if name != "" {
+		mod += replaced(root+"/"+backendDir+"/"+name, filepath.Join(top, backendDir, name))
+	}
+	program := "package main\n\nimport (\n"
+	for _, path := range imports {
+		program += fmt.Sprintf("\t_ %q\n", path)
+	}
+	for file, text := range map[string]string{"go.mod": mod, "main.go": program + ")\n\nfunc main() {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modules := strings.Fields(string(goCommand(t, dir, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")))
+	var after goMod
+	if err := json.Unmarshal(goCommand(t, dir, "mod", "edit", "-json"), &after); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range after.Require {
+		modules = append(modules, r.Path)
+	}
+	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(sums)) {
+		modules = append(modules, strings.Fields(line)[0])
+	}
+	slices.Sort(modules)
+	return slices.Compact(modules)
+}
+
+func replaced(module, dir string) string {
+	return fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %s => %s\n", module, module, dir)
+}
+
+// goCommand runs the go command outside the workspace. What it needs is in the
+// module cache once it has run there; nothing of it is executed, so the sums,
+// which are written again here, are not asked for elsewhere.
+func goCommand(t *testing.T, dir string, args ...string) []byte {
+	t.Helper()
+	c := exec.Command("go", args...)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOSUMDB=off")
+	var failed bytes.Buffer
+	c.Stderr = &failed
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("go %s in %s: %v\n%s", strings.Join(args, " "), dir, err, &failed)
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/loadgen"
+	"github.com/spf13/cobra"
+)
+
+// bench is the flags of `conclave bench`.
+type bench struct {
+	outputFlag
+	options loadgen.Options
+	servers string
+	keep    bool
+}
+
+// benched is the result of one workload.
+type benched struct {
+	Workload   string  `json:"workload"`
+	Operations int64   `json:"operations"`
+	Refused    int64   `json:"refused"`
+	PerSecond  float64 `json:"perSecond"`
+	P50        float64 `json:"p50Ms"`
+	P99        float64 `json:"p99Ms"`
+	P999       float64 `json:"p999Ms"`
+	Max        float64 `json:"maxMs"`
+}
+
+func newBench() *cobra.Command {
+	v := &bench{}
+	c := &cobra.Command{
+		Use:   "bench [WORKLOAD...]",
+		Short: "Put load on servers and measure",
+		Long: `Puts load on any ZooKeeper: each connection keeps a window of requests in
+flight. The workloads are get, set, create and mix; without a name, all of
+them in turn. The znodes are made below --prefix and removed at the end.
+make bench-compare starts Apache ZooKeeper and Conclave itself and compares.`,
+		Example: `  conclave bench
+  conclave bench get --connections 1 --in-flight 1 --duration 5s`,
+		ValidArgs: workloadNames(),
+		RunE:      v.run,
+	}
+	v.add(c)
+	f := c.Flags()
+	f.StringVarP(&v.servers, "server", "s", "", "host:port[,host:port...] (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
+	f.IntVar(&v.options.Connections, "connections", 8, "connections, each a session of its own")
+	f.IntVar(&v.options.InFlight, "in-flight", 64, "requests in flight on each connection")
+	f.IntVar(&v.options.DataBytes, "data-bytes", 100, "size of a znode's data")
+	f.IntVar(&v.options.Znodes, "znodes", 10_000, "znodes to read and to set")
+	f.IntVar(&v.options.ReadPercent, "read-percent", 70, "share of reads in mix")
+	f.DurationVar(&v.options.Duration, "duration", 10*time.Second, "how long each workload lasts")
+	f.StringVar(&v.options.Prefix, "prefix", "/conclave-bench", "znode above all that is made; removed at the end with all below it")
+	f.BoolVar(&v.keep, "keep", false, "leave the znodes there")
+	return c
+}
+
+func workloadNames() []string {
+	names := make([]string, len(loadgen.Workloads))
+	for i, w := range loadgen.Workloads {
+		names[i] = string(w)
+	}
+	return names
+}
+
+func (v *bench) run(c *cobra.Command, names []string) error {
+	p, err := v.printer(c)
+	if err != nil {
+		return err
+	}
+	servers, err := cli.Servers(v.servers)
+	if err != nil {
+		return err
+	}
+	v.options.Addrs = cli.ServerList(servers)
+	if len(names) == 0 {
+		names = workloadNames()
+	}
+	for _, name := range names {
+		o := v.options
+		o.Workload = loadgen.Workload(name)
+		if err := o.Validate(); err != nil {
+			return cli.Usage("conclave bench --help shows what each flag takes", "%w", err)
+		}
+	}
+	ctx, stop := untilInterrupted(c.Context())
+	defer stop()
+	results, err := v.measure(ctx, c.ErrOrStderr(), names)
+	if err != nil {
+		return &cli.Error{Err: err, Exit: cli.ExitNoServer, Hint: "is the server up (`conclave status`), and may anybody create " + v.options.Prefix + " there?"}
+	}
+	return p.Answer(results, func(w io.Writer) error { return benchTable(w, results) })
+}
+
+// measure makes the znodes, runs the workloads and removes the znodes, also
+// after an error.
+func (v *bench) measure(ctx context.Context, progress io.Writer, names []string) (results []benched, err error) {
+	fmt.Fprintf(progress, "making %d znodes of %d bytes on %s\n", v.options.Znodes, v.options.DataBytes, strings.Join(v.options.Addrs, ","))
+	if err := loadgen.Fill(ctx, v.options); err != nil {
+		return nil, err
+	}
+	if !v.keep {
+		defer func() {
+			cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			defer cancel()
+			if failed := loadgen.Clean(cleaning, v.options); err == nil {
+				err = failed
+			}
+		}()
+	}
+	for _, name := range names {
+		o := v.options
+		o.Workload = loadgen.Workload(name)
+		fmt.Fprintf(progress, "%s for %v: %d connections, %d in flight on each\n", name, o.Duration, o.Connections, o.InFlight)
+		r, err := loadgen.Run(ctx, o)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, newBenched(r))
+	}
+	return results, nil
+}
+
+func newBenched(r *loadgen.Result) benched {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	h := &r.Latencies
+	return benched{Workload: string(r.Workload), Operations: r.Operations, Refused: r.Refused, PerSecond: r.PerSecond(),
+		P50: ms(h.Quantile(0.5)), P99: ms(h.Quantile(0.99)), P999: ms(h.Quantile(0.999)), Max: ms(h.Max())}
+}
+
+func benchTable(w io.Writer, results []benched) error {
+	rows := make([][]string, len(results))
+	for i, r := range results {
+		rows[i] = []string{r.Workload, fmt.Sprintf("%.0f", r.PerSecond), fmt.Sprintf("%.2f", r.P50), fmt.Sprintf("%.2f", r.P99),
+			fmt.Sprintf("%.2f", r.P999), fmt.Sprintf("%.2f", r.Max), fmt.Sprint(r.Operations), fmt.Sprint(r.Refused)}
+	}
+	return cli.Table(w, []string{"WORKLOAD", "OPS/S", "P50 MS", "P99 MS", "P99.9 MS", "MAX MS", "OPERATIONS", "REFUSED"}, rows)
+}

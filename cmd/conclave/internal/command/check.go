@@ -1,0 +1,171 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/spf13/cobra"
+)
+
+func newCheck() *cobra.Command {
+	v := &check{}
+	c := &cobra.Command{
+		Use:   "check [DIR]",
+		Short: "Verify a data directory without changing it",
+		Long: `Reads every snapshot and every log of a data directory to its last byte, and
+says what a start would do. DIR is dataDir of the configuration: the directory
+that holds version-2. Nothing is written; beside a running server the end of
+the newest log may look torn. The exit code is 5 if there is damage, or if a
+start would refuse the directory.
+
+What a start would do depends on the configuration: with --config it is asked
+of the one that serve would read (directories, jute.maxbuffer and its
+extrasize, extendedTypesEnabled), and DIR need not be given.`,
+		Args: takes(1),
+		RunE: v.run,
+	}
+	v.output.add(c)
+	v.settings.add(c)
+	c.Flags().StringVar(&v.logDir, "log-dir", "", "dataLogDir, where it is another directory")
+	return c
+}
+
+// check is the flags of `conclave check`.
+type check struct {
+	output   outputFlag
+	settings fileSettings
+	logDir   string
+}
+
+func (v *check) run(c *cobra.Command, args []string) error {
+	p, err := v.output.printer(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := v.settings.read()
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		cfg.DataDir, cfg.DataLogDir = args[0], ""
+	}
+	if v.logDir != "" {
+		cfg.DataLogDir = v.logDir
+	}
+	if cfg.DataDir == "" {
+		return cli.Usage("DIR is dataDir of the configuration; --config names the configuration itself", "which directory?")
+	}
+	report, err := server.Check(cfg)
+	if err != nil {
+		return cli.NotFound(err, "DIR is dataDir of the configuration, which holds a directory version-2")
+	}
+	if err := p.Answer(report, func(w io.Writer) error { return checkText(w, report) }); err != nil {
+		return err
+	}
+	if report.Sound() {
+		return nil
+	}
+	hint := "keep a copy of the directory before anything else, then see \"Recovery\" in docs/operations.md"
+	if report.TooLong {
+		hint = "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer; nothing of the directory needs to go"
+	}
+	return &cli.Error{Err: fmt.Errorf("%s: %s", cfg.DataDir, problems(len(report.Problems))), Exit: cli.ExitDamaged, Hint: hint}
+}
+
+// fileSettings are the flags that say how long records may be, and what else a
+// start would know of the files.
+type fileSettings struct {
+	config    string
+	maxBuffer int
+}
+
+func (f *fileSettings) add(c *cobra.Command) {
+	c.Flags().StringVarP(&f.config, "config", "c", "", "zoo.cfg of the server")
+	c.Flags().IntVar(&f.maxBuffer, "max-buffer", 0, "jute.maxbuffer in bytes, where it is not in the zoo.cfg; records may be twice as long")
+}
+
+// read returns the configuration, or the usual settings without one. TTL znodes
+// are no reason for a complaint then: nobody has said that they are off.
+func (f *fileSettings) read() (server.Config, error) {
+	cfg := server.Default()
+	cfg.ExtendedTypes = true
+	if f.config != "" {
+		config, err := (&serve{config: f.config}).readFile()
+		if err != nil {
+			return cfg, err
+		}
+		cfg = config.Server
+	}
+	cfg.FS = osfs.New()
+	if f.maxBuffer > 0 {
+		cfg.FrameBytesMax = f.maxBuffer
+	}
+	return cfg, nil
+}
+
+func checkText(w io.Writer, r *datadir.Report) error {
+	var rows [][]string
+	for _, s := range r.Snapshots {
+		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Bytes, 10),
+			fmt.Sprintf("%d znodes, %d sessions", s.Info.Nodes, s.Info.Sessions), state(s.Error, "", s.TooLong)})
+	}
+	for _, s := range r.Segments {
+		holds := "no transactions"
+		if s.Records > 0 {
+			holds = fmt.Sprintf("%d transactions, %s to %s", s.Records, s.First, s.Last)
+		}
+		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Bytes, 10), holds, state(s.Error, s.Torn, s.TooLong)})
+	}
+	if err := cli.Table(w, []string{"FILE", "BYTES", "HOLDS", "STATE"}, rows); err != nil {
+		return err
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintf(w, "problem: %s\n", problem)
+	}
+	_, err := fmt.Fprintln(w, startText(r))
+	return err
+}
+
+func problems(n int) string {
+	if n == 1 {
+		return "1 problem"
+	}
+	return fmt.Sprintf("%d problems", n)
+}
+
+func state(problem, torn string, tooLong bool) string {
+	switch {
+	case tooLong:
+		return "whole, but too long"
+	case problem != "":
+		return "damaged"
+	case torn != "":
+		return "torn end"
+	}
+	return "sound"
+}
+
+// startText says what a start would do.
+func startText(r *datadir.Report) string {
+	switch {
+	case r.Refusal != "":
+		return "a start would refuse this directory"
+	case r.Fresh:
+		return "empty: a start would begin a new history"
+	case r.Base == "":
+		return fmt.Sprintf("a start would replay %d transactions and end at zxid %s", r.Records, r.Last)
+	}
+	text := fmt.Sprintf("a start would load %s, replay %d transactions and end at zxid %s", r.Base, r.Records, r.Last)
+	if !r.Sound() {
+		text += "; it does not need what is damaged"
+	}
+	return text
+}

@@ -1,0 +1,110 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// outputFlag is -o of every command that gives an answer.
+type outputFlag struct {
+	form string
+	json bool
+}
+
+func (o *outputFlag) add(c *cobra.Command) {
+	c.Flags().StringVarP(&o.form, "output", "o", "text", "text or json")
+	c.Flags().BoolVar(&o.json, "json", false, "short for --output json")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *outputFlag) printer(c *cobra.Command) (*cli.Printer, error) {
+	if o.form != "text" && o.form != "json" {
+		return nil, cli.Usage("write -o text or -o json", "unknown output form %q", o.form)
+	}
+	return &cli.Printer{Out: c.OutOrStdout(), JSON: o.json || o.form == "json"}, nil
+}
+
+// connection is the flags of every command that talks to servers.
+type connection struct {
+	outputFlag
+	servers string
+	auth    []string
+	timeout time.Duration
+}
+
+func (n *connection) add(c *cobra.Command) {
+	n.outputFlag.add(c)
+	c.Flags().StringVarP(&n.servers, "server", "s", "", "host:port[,host:port...][/chroot] (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
+	c.Flags().StringArrayVar(&n.auth, "auth", nil, "credential to show, as digest:user:password; may be repeated")
+	c.Flags().DurationVar(&n.timeout, "timeout", 10*time.Second, "how long to wait for a server and for each answer")
+	c.ValidArgsFunction = n.completePath
+}
+
+// session opens a session and runs f in it, within the timeout unless the
+// command goes on until it is interrupted.
+func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *session) error) error {
+	printer, err := n.printer(c)
+	if err != nil {
+		return err
+	}
+	if n.timeout <= 0 {
+		return cli.Usage("write for example --timeout 10s", "--timeout %v leaves no time", n.timeout)
+	}
+	servers, err := cli.Servers(n.servers)
+	if err != nil {
+		return err
+	}
+	options := client.Options{}
+	for _, text := range n.auth {
+		credential, err := cli.ParseAuth(text)
+		if err != nil {
+			return err
+		}
+		options.Auth = append(options.Auth, credential)
+	}
+	ctx, stop := untilHungUp(c.Context())
+	defer stop()
+	conn, err := n.dial(ctx, servers, options)
+	if err != nil {
+		return err
+	}
+	// A session that cannot be closed any more expires by itself, and the
+	// answer has been given by then.
+	defer func() { _ = conn.Close() }()
+	return f(ctx, &session{Client: conn, Printer: printer, timeout: n.timeout})
+}
+
+// dial opens a session. After a second without one it says what is wrong.
+func (n *connection) dial(ctx context.Context, servers string, options client.Options) (*client.Client, error) {
+	opening, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	addresses := cli.ServerList(servers)
+	connected := warnOfSilence(opening, servers, addresses)
+	defer connected()
+	conn, err := client.Dial(opening, servers, options)
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return conn, err
+	}
+	if refusal := refused(ctx, addresses); refusal != nil {
+		err = refusal
+	}
+	return nil, &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, err), Exit: cli.ExitNoServer, Hint: cli.NoServerHint}
+}
+
+// session is a connected client and where its answers go.
+type session struct {
+	*client.Client
+	*cli.Printer
+	timeout time.Duration
+}
+
+// within bounds one exchange with the server.
+func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.timeout)
+}

@@ -1,0 +1,211 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// devTarget is the flags that choose among several running devs.
+type devTarget struct {
+	dir  string
+	port int
+}
+
+// addDevControls adds the subcommands that ask a running dev.
+func addDevControls(parent *cobra.Command) {
+	type control struct {
+		use, short string
+		ids        []string // needed
+		more       int      // allowed beside them
+	}
+	for _, k := range []control{
+		{"kill ID...", "End servers at once, as a crash does", []string{"ID"}, devServersMax - 1},
+		{"start ID...", "Start servers that were killed", []string{"ID"}, devServersMax - 1},
+		{"cut ID ID", "Let nothing pass between two servers", []string{"ID", "ID"}, 0},
+		{"heal", "End all cuts", nil, 0},
+	} {
+		var t devTarget
+		c := &cobra.Command{Use: k.use, Short: k.short, Args: takes(k.more, k.ids...),
+			ValidArgsFunction: t.completeIDs}
+		c.RunE = func(c *cobra.Command, args []string) error {
+			ids, err := serverIDs(args)
+			if err != nil {
+				return err
+			}
+			a, err := t.ask(devAsk{Do: c.Name(), IDs: ids})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), a.Text)
+			return err
+		}
+		t.add(c)
+		parent.AddCommand(c)
+	}
+	parent.AddCommand(newDevStatus())
+}
+
+func newDevStatus() *cobra.Command {
+	var t devTarget
+	var output outputFlag
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Ask all servers of a running dev how they are",
+		Args:  takes(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			a, err := t.ask(devAsk{Do: "describe"})
+			if err != nil {
+				return err
+			}
+			all := askAll(c.Context(), a.Servers, timeout)
+			for i := range all {
+				all[i].ID = strconv.Itoa(i + 1)
+				if slices.Contains(a.Down, i+1) {
+					all[i].Mode, all[i].Error = "down", ""
+				}
+			}
+			compare(all)
+			return p.Answer(all, func(w io.Writer) error {
+				if err := statusTable(w, all); err != nil {
+					return err
+				}
+				for _, cut := range a.Cuts {
+					fmt.Fprintf(w, "cut: %d %d\n", cut[0], cut[1])
+				}
+				return nil
+			})
+		},
+	}
+	t.add(c)
+	output.add(c)
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for each server")
+	return c
+}
+
+func (t *devTarget) add(c *cobra.Command) {
+	c.Flags().StringVar(&t.dir, "dir", "", "the dev that keeps its data there, if several run")
+	c.Flags().IntVar(&t.port, "port", 0, "the dev that has this client port, if several run")
+}
+
+// completeIDs offers the numbers of the servers that are not named yet.
+func (t *devTarget) completeIDs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var ids []string
+	if a, err := t.ask(devAsk{Do: "describe"}); err == nil {
+		for i := range a.Servers {
+			if id := strconv.Itoa(i + 1); !slices.Contains(args, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+func serverIDs(args []string) ([]int, error) {
+	var ids []int
+	for _, text := range args {
+		id, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, cli.Usage("servers have the numbers that `conclave dev status` shows", "%q is not the number of a server", text)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// ask finds the running dev that is meant and asks it.
+func (t *devTarget) ask(ask devAsk) (*devAnswer, error) {
+	path, err := t.find()
+	if err != nil {
+		return nil, err
+	}
+	a, err := exchange(path, &ask)
+	if err != nil {
+		return nil, cli.Failed(fmt.Errorf("ask the running dev: %w", err), "it may have ended just now: look at its terminal")
+	}
+	if a.Error != "" {
+		return nil, cli.Failed(errors.New(a.Error), "`conclave dev status` shows the servers")
+	}
+	return a, nil
+}
+
+// find returns the socket of the one dev that runs and is meant.
+func (t *devTarget) find() (string, error) {
+	var paths, names []string
+	dir := t.dir
+	if dir != "" {
+		var err error
+		if dir, err = filepath.Abs(dir); err != nil {
+			return "", err
+		}
+	}
+	for _, place := range devControlDirs() {
+		sockets, _ := filepath.Glob(filepath.Join(place, "*.sock"))
+		for _, path := range sockets {
+			a, err := exchange(path, &devAsk{Do: "describe"})
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				_ = os.Remove(path) // left behind by a dev that was killed
+			}
+			if err != nil || dir != "" && a.Dir != dir || t.port != 0 && !hasPort(a.Servers, t.port) {
+				continue
+			}
+			paths, names = append(paths, path), append(names, a.Servers[0])
+		}
+	}
+	switch len(paths) {
+	case 1:
+		return paths[0], nil
+	case 0:
+		return "", &cli.Error{Err: errors.New("no such `conclave dev` is running"), Exit: cli.ExitNoServer,
+			Hint: "start one with `conclave dev` in another terminal, as the same user"}
+	}
+	return "", cli.Usage("say which one with --port or --dir", "several run: their first servers are %s", strings.Join(names, ", "))
+}
+
+func hasPort(addrs []string, port int) bool {
+	for _, addr := range addrs {
+		if _, p, err := net.SplitHostPort(addr); err == nil && p == strconv.Itoa(port) {
+			return true
+		}
+	}
+	return false
+}
+
+func exchange(path string, ask *devAsk) (*devAnswer, error) {
+	conn, err := net.DialTimeout("unix", path, devControlTime)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(devControlTime)); err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(conn).Encode(ask); err != nil {
+		return nil, err
+	}
+	var a devAnswer
+	if err := json.NewDecoder(conn).Decode(&a); err != nil {
+		return nil, err
+	}
+	if len(a.Servers) == 0 {
+		return nil, errors.New("it answers something else")
+	}
+	return &a, nil
+}

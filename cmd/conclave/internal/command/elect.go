@@ -1,0 +1,62 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
+	"github.com/spf13/cobra"
+)
+
+func newElect() *cobra.Command {
+	v := &candidate{}
+	var output outputFlag
+	c := &cobra.Command{
+		Use:   "elect NAME",
+		Short: "Stand for an election, and lead until interrupted",
+		Long: `Waits, prints the token when this process leads, and keeps the
+leadership until it is interrupted. It is for trying elections out; to have
+something done by the leader, use conclave run.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := v.only(c, args); err != nil {
+				return err
+			}
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			s, err := v.elector(c)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			ctx, stop := untilHungUp(c.Context())
+			defer stop()
+			err = s.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+				if err := p.Line(newLead(lead), fmt.Sprintf("%s leads %s with token %d", lead.ID(), lead.Election(), lead.Token())); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				return nil
+			})
+			if err != nil && ctx.Err() == nil {
+				return cli.Failed(err, "call again to wait, or use --forever")
+			}
+			return nil
+		},
+	}
+	v.add(c)
+	addForever(c, &v.options.Forever)
+	output.add(c)
+	return c
+}
+
+// lead is a leadership as JSON.
+type lead struct {
+	Election string `json:"election"`
+	ID       string `json:"id"`
+	Token    uint64 `json:"token"`
+}
+
+func newLead(l election.Leadership) lead { return lead{l.Election(), l.ID(), uint64(l.Token())} }

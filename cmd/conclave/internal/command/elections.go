@@ -1,0 +1,245 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
+	"github.com/spf13/cobra"
+)
+
+// viewsMax bounds the elections that are looked at at once.
+const viewsMax = 16
+
+func newElections() *cobra.Command {
+	var s storeFlags
+	var output outputFlag
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "elections [PREFIX]",
+		Short: "List the elections of a store",
+		Long: `Lists the elections that the store knows, those without a leader included, with
+who leads, since when, the token, and how many are seen waiting. PREFIX leaves
+out those whose names begin otherwise.`,
+		Args: takes(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), timeout)
+			defer cancel()
+			all, err := s.list(ctx, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			return p.Answer(all, func(w io.Writer) error {
+				if len(all) == 0 {
+					_, err := fmt.Fprintln(c.ErrOrStderr(), "no elections")
+					return err
+				}
+				return electionTable(w, all)
+			})
+		},
+	}
+	s.add(c)
+	output.add(c)
+	addTimeout(c, &timeout)
+	return c
+}
+
+func addTimeout(c *cobra.Command, timeout *time.Duration) {
+	c.Flags().DurationVar(timeout, "timeout", 10*time.Second, "how long to wait for the store")
+}
+
+// names returns the elections that the store knows.
+func (s *storeFlags) names(ctx context.Context) (*opened, []string, error) {
+	store, err := s.look(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	operator, err := store.operator()
+	if err == nil {
+		var names []string
+		if names, err = operator.Elections(ctx); err == nil {
+			return store, names, nil
+		}
+		err = store.unanswered(fmt.Errorf("list elections: %w", err))
+	}
+	store.close()
+	return nil, nil, err
+}
+
+// list looks at every election whose name begins with the prefix.
+func (s *storeFlags) list(ctx context.Context, prefix string) ([]seen, error) {
+	store, names, err := s.names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.close()
+	all := []seen{}
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			all = append(all, seen{Election: name})
+		}
+	}
+	var wait sync.WaitGroup
+	places := make(chan struct{}, viewsMax)
+	for i := range all {
+		places <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-places }()
+			v, err := store.view(ctx, all[i].Election)
+			v.Election, v.Err = all[i].Election, err
+			all[i] = newSeen(v)
+		})
+	}
+	wait.Wait()
+	return all, nil
+}
+
+func electionTable(w io.Writer, all []seen) error {
+	var rows [][]string
+	for _, one := range all {
+		leader := one.Leader
+		switch {
+		case one.Error != "":
+			leader = "? " + one.Error
+		case leader == "":
+			leader = "-"
+		}
+		rows = append(rows, []string{one.Election, leader, strconv.FormatUint(one.Token, 10), orDash(one.Since), strconv.Itoa(len(one.Candidates))})
+	}
+	return cli.Table(w, []string{"ELECTION", "LEADER", "TOKEN", "SINCE", "WAITING"}, rows)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// past is one leadership of a history, as JSON.
+type past struct {
+	Leader string `json:"leader"`
+	Token  uint64 `json:"token"`
+	Since  string `json:"since"`
+	Until  string `json:"until,omitempty"` // left out while it lasts
+	Reason string `json:"reason,omitempty"`
+}
+
+func newHistory() *cobra.Command {
+	var b electionFlags
+	var output outputFlag
+	var timeout time.Duration
+	var count int
+	c := &cobra.Command{
+		Use:   "history NAME",
+		Short: "Print who led an election, when, and why it ended",
+		Long: fmt.Sprintf(`Prints the latest leaderships, oldest first: at least the last %d of them. Times
+are those of the clocks of the one that wrote them. Why a leadership ended:
+
+  returned     what led was done
+  stopped      the candidate was told to end
+  resigned     it was asked to give up
+  transferred  it handed over to another candidate
+  unhealthy    its health check failed
+  expired      it was silent for a lease: killed, frozen or partitioned
+  taken        the store said that it leads no more`, election.HistoryMin),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := b.only(c, args); err != nil {
+				return err
+			}
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), timeout)
+			defer cancel()
+			changes, err := b.history(ctx)
+			if err != nil {
+				return err
+			}
+			if count < 0 {
+				return cli.Usage("write -n 5 for the last five", "--count %d is negative", count)
+			}
+			if count > 0 {
+				changes = changes[max(0, len(changes)-count):]
+			}
+			return p.Answer(newPast(changes), func(w io.Writer) error { return historyTable(w, changes) })
+		},
+	}
+	b.add(c)
+	output.add(c)
+	addTimeout(c, &timeout)
+	c.Flags().IntVarP(&count, "count", "n", 0, "the last so many only")
+	return c
+}
+
+func (b *electionFlags) history(ctx context.Context) ([]election.Change, error) {
+	store, err := b.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.close()
+	operator, err := store.operator()
+	if err != nil {
+		return nil, err
+	}
+	changes, err := operator.History(ctx, b.name)
+	if err != nil {
+		return nil, store.unanswered(fmt.Errorf("history of election %q: %w", b.name, err))
+	}
+	if len(changes) == 0 {
+		return nil, cli.NotFound(fmt.Errorf("nobody has ever led %q", b.name), "`conclave elections` lists those that the store knows")
+	}
+	if last := &changes[len(changes)-1]; last.Until.IsZero() && !leads(ctx, store, b.name, last.Token) {
+		last.Reason = election.ReasonExpired.String() // and nobody has led since to note it
+	}
+	return changes, nil
+}
+
+// leads reports whether the leadership with the token lasts, as far as can be seen.
+func leads(ctx context.Context, store election.Backend, name string, token election.Token) bool {
+	for view, err := range store.Observe(ctx, name) {
+		return err != nil || view.Leader != "" && view.Token == token
+	}
+	return true
+}
+
+func newPast(changes []election.Change) []past {
+	all := []past{}
+	for _, c := range changes {
+		all = append(all, past{Leader: c.Leader, Token: uint64(c.Token), Since: wallTime(c.Since), Until: wallTime(c.Until), Reason: c.Reason})
+	}
+	return all
+}
+
+// wallTime is empty for no time.
+func wallTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return cli.Time(t.UnixMilli())
+}
+
+func historyTable(w io.Writer, changes []election.Change) error {
+	var rows [][]string
+	for i, one := range newPast(changes) {
+		lasted, reason := "", one.Reason
+		if until := changes[i].Until; !until.IsZero() {
+			lasted = until.Sub(changes[i].Since).Round(time.Millisecond).String()
+		} else if reason == "" {
+			reason = "leads"
+		}
+		rows = append(rows, []string{strconv.FormatUint(one.Token, 10), one.Leader, one.Since, orDash(one.Until), orDash(lasted), orDash(reason)})
+	}
+	return cli.Table(w, []string{"TOKEN", "LEADER", "SINCE", "UNTIL", "LASTED", "REASON"}, rows)
+}

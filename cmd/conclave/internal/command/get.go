@@ -1,0 +1,80 @@
+package command
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// znode is the whole of a znode as JSON.
+type znode struct {
+	Path string `json:"path"`
+	cli.Data
+	Stat cli.Stat `json:"stat"`
+}
+
+func newGet() *cobra.Command {
+	var n connection
+	c := &cobra.Command{
+		Use:   "get PATH",
+		Short: "Print the data of a znode",
+		Long: `Prints the data of a znode byte by byte; a terminal gets a line end behind it.
+With -o json the numbers come as well, and data that is no text in Base64.`,
+		Args: takes(0, "PATH"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return n.session(c, func(ctx context.Context, s *session) error {
+				ctx, cancel := s.within(ctx)
+				defer cancel()
+				data, stat, err := s.Get(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return s.Answer(znode{args[0], cli.NewData(data), cli.NewStat(stat)}, func(w io.Writer) error {
+					if isTerminal(w) && len(data) > 0 && data[len(data)-1] != '\n' {
+						data = append(data, '\n')
+					}
+					_, err := w.Write(data)
+					return err
+				})
+			})
+		},
+	}
+	n.add(c)
+	return c
+}
+
+func newStat() *cobra.Command {
+	var n connection
+	c := &cobra.Command{
+		Use:   "stat PATH",
+		Short: "Print the numbers of a znode",
+		Args:  takes(0, "PATH"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return n.session(c, func(ctx context.Context, s *session) error {
+				ctx, cancel := s.within(ctx)
+				defer cancel()
+				stat, err := mustExist(ctx, s, args[0])
+				if err != nil {
+					return err
+				}
+				text := cli.NewStat(stat)
+				return s.Answer(text, text.Text)
+			})
+		},
+	}
+	n.add(c)
+	return c
+}
+
+// isTerminal reports whether a person reads along.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

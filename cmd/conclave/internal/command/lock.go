@@ -1,0 +1,74 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/spf13/cobra"
+)
+
+const lockLong = `Waits for a lock, runs a command once while it is held, and releases it.
+
+A lock is an election: the one that leads it holds it. Unlike the lock commands of
+other stores, this one kills the command with all its descendants before the
+store can give the lock to anybody else, and the command finds a token in
+CONCLAVE_TOKEN that grows with every holder: the resource that is acted upon can refuse an
+older one.
+
+Exit codes: that of the command, or 128 and the number of the signal that ended
+it; 69 the lock was not acquired within --wait, or --no-wait found it held; 75 it
+was lost or had to be released; 126 and 127 the command could not be started; 3
+the store was not reached within --wait or --connect-timeout; 1 the store cannot
+be used; 2 wrong command line.`
+
+const (
+	// noWaitMax is how long --no-wait takes at most to acquire a lock that nobody was
+	// seen to hold.
+	noWaitMax = 2 * time.Second
+	// slowMax is how long a store may take to answer at first, whatever --wait says.
+	slowMax = 10 * time.Second
+)
+
+func newLock() *cobra.Command {
+	v := &candidate{}
+	var command supervise.Command
+	var noWait bool
+	c := &cobra.Command{
+		Use:   "lock NAME [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command once, while nobody else does",
+		Long:  lockLong,
+		Example: `  conclave lock migrations -- ./migrate up
+  conclave lock cleanup --no-wait -- ./cleanup
+  conclave lock nightly/report --wait 1m --store zk://zk1:2181 -- ./report`,
+		RunE: func(c *cobra.Command, args []string) error {
+			var err error
+			if command.Args, err = v.takeCommand(c, args); err != nil {
+				return err
+			}
+			if command.Wait < 0 {
+				return cli.Usage("write for example --wait 30s", "--wait %v is negative", command.Wait)
+			}
+			if noWait {
+				command.Wait, v.holderEnds = noWaitMax, true
+			}
+			if v.connect == 0 && command.Wait > 0 {
+				v.connect, v.slow = command.Wait, slowMax
+			}
+			err = v.run(c, command)
+			var exit *exitError
+			if errors.As(err, &exit) && exit.code == supervise.ExitWaited {
+				exit.err = cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, command.Wait), runHint(exit.code))
+			}
+			return err
+		},
+	}
+	v.add(c)
+	v.addGrace(c, &command)
+	c.Flags().DurationVar(&command.Wait, "wait", 0*time.Second, "how long to wait for the lock, 0 without end")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "end with code 69 at once if somebody holds the lock")
+	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
+	return c
+}

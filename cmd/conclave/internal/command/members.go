@@ -1,0 +1,156 @@
+package command
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/ensemble"
+)
+
+// member is a server of an ensemble, as a configuration tells of it.
+type member struct {
+	id     string
+	client string // where it serves clients, "" if that is not told
+}
+
+// members finds the servers in the lines of a configuration. A client address
+// that is any, or none, is on the host of the server's first quorum address. A
+// line without a client port is of a server whose own file has it: it is taken
+// to have the port of the server asked, unless several share that host.
+func members(text, asked, port string) []member {
+	askedHost, askedPort, err := net.SplitHostPort(asked)
+	if err != nil {
+		return nil
+	}
+	if port == "" || port == "-1" {
+		port = askedPort
+	}
+	lines := ""
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "server.") {
+			lines += line
+		}
+	}
+	config, err := ensemble.Parse(lines)
+	if err != nil {
+		return nil
+	}
+	hosts := map[string]int{}
+	for _, m := range config.Members {
+		hosts[m.Quorum[0].Host]++
+	}
+	var found []member
+	for _, m := range config.Members {
+		host, clientPort := m.Client.Host, strconv.Itoa(int(m.Client.Port))
+		if host == "" || m.Client.Wildcard() {
+			host = m.Quorum[0].Host
+		}
+		one := member{id: strconv.FormatInt(int64(m.ID), 10)}
+		switch {
+		case m.Client.Port != 0:
+			one.client = net.JoinHostPort(reachable(host, askedHost), clientPort)
+		case hosts[host] == 1:
+			one.client = net.JoinHostPort(reachable(host, askedHost), port)
+		}
+		found = append(found, one)
+	}
+	return found
+}
+
+// reachable is the host under which a server was asked where its configuration
+// has its own name for itself: localhost there is not localhost here.
+func reachable(host, asked string) string {
+	if loopback(host) && !loopback(asked) {
+		return asked
+	}
+	return host
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// askOthers finds the servers that were not asked, asks them too, and puts all
+// in the order of their numbers.
+func askOthers(ctx context.Context, all []standing, timeout time.Duration) []standing {
+	found := membership(ctx, all, timeout)
+	asked := map[string]bool{}
+	for _, s := range all {
+		asked[s.Server] = true
+		if s.ID != "" {
+			asked["id "+s.ID] = true
+		}
+	}
+	var others, ids []string
+	for _, m := range found {
+		if m.client == "" || asked[m.client] || asked["id "+m.id] {
+			continue
+		}
+		others, ids = append(others, m.client), append(ids, m.id)
+	}
+	for i, s := range askAll(ctx, others, timeout) {
+		if s.ID == "" {
+			s.ID = ids[i]
+		}
+		all = append(all, s)
+	}
+	for i := range all {
+		for _, m := range found {
+			if all[i].ID == "" && all[i].Server == m.client {
+				all[i].ID = m.id
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b standing) int { return number(a.ID) - number(b.ID) })
+	return all
+}
+
+// number orders ids; those without one come last.
+func number(id string) int {
+	n, err := strconv.Atoi(id)
+	if err != nil {
+		return 1 << 30
+	}
+	return n
+}
+
+// membership is what the servers that were asked tell about their ensemble, or
+// the znode of the configuration where none tells.
+func membership(ctx context.Context, all []standing, timeout time.Duration) []member {
+	for _, s := range all {
+		if len(s.membership) > 0 {
+			return s.membership
+		}
+	}
+	for _, s := range all {
+		if s.Error != "" || s.Mode == "standalone" || s.ID != "" {
+			continue
+		}
+		if text := readConfig(ctx, s.Server, timeout); text != "" {
+			return members(text, s.Server, "")
+		}
+	}
+	return nil
+}
+
+// readConfig reads the znode of the configuration, "" if that cannot be done.
+func readConfig(ctx context.Context, server string, timeout time.Duration) string {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c, err := client.Dial(ctx, server, client.Options{})
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = c.Close() }() // the session expires by itself
+	data, _, err := c.GetConfig(ctx)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}

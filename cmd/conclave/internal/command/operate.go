@@ -1,0 +1,250 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
+	"github.com/spf13/cobra"
+)
+
+// asking is the flags of the commands that ask a leader for something.
+type asking struct {
+	electionFlags
+	outputFlag
+	timeout time.Duration
+	noWait  bool
+}
+
+func (a *asking) add(c *cobra.Command) {
+	a.electionFlags.add(c)
+	a.outputFlag.add(c)
+	c.Flags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long to wait until it has happened")
+	c.Flags().BoolVar(&a.noWait, "no-wait", false, "only ask")
+}
+
+// asked is what came of it, as JSON.
+type asked struct {
+	Election string `json:"election"`
+	// Was and WasToken: who led when it was asked.
+	Was      string `json:"was"`
+	WasToken uint64 `json:"wasToken"`
+	// Leader and Token: who leads now, "" for nobody. Left out with --no-wait.
+	Leader *string `json:"leader,omitempty"`
+	Token  uint64  `json:"token,omitempty"`
+}
+
+func newResign() *cobra.Command {
+	var a asking
+	c := &cobra.Command{
+		Use:   "resign NAME",
+		Short: "Ask the leader of an election to give up",
+		Long: `Leaves a request for the leader, who ends what it does and gives the election
+to the successor, and waits until that has happened. A command under conclave
+run is told to end (SIGTERM) and has its --grace for it; then conclave run ends
+with code 75, or waits again with --forever.
+
+The leader finds the request with its next renewal, a quarter of its lease later
+at most.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := a.only(c, args); err != nil {
+				return err
+			}
+			return a.ask(c, "")
+		},
+	}
+	a.add(c)
+	return c
+}
+
+func newTransfer() *cobra.Command {
+	var a asking
+	c := &cobra.Command{
+		Use:   "transfer NAME CANDIDATE",
+		Short: "Ask the leader to hand over to a waiter",
+		Long: `Leaves a request for the leader to make a waiter its successor, and
+waits until that one leads. The leader leads on until the other is ready, and
+stays the leader if that comes to nothing.`,
+		Example: `  conclave transfer billing/nightly host2-4711`,
+		RunE: func(c *cobra.Command, args []string) error {
+			rest, err := a.take(c, args)
+			if err != nil {
+				return err
+			}
+			if len(rest) != 1 || rest[0] == "" {
+				return cli.Usage("write conclave transfer NAME CANDIDATE; `conclave leader NAME` shows which candidates wait", "%d candidates named, one is needed", len(rest))
+			}
+			return a.ask(c, rest[0])
+		},
+	}
+	a.add(c)
+	c.ValidArgsFunction = a.completeCandidate
+	return c
+}
+
+// ask asks the present leader to resign, or to hand over to a candidate, and
+// waits for it.
+func (a *asking) ask(c *cobra.Command, to string) error {
+	p, err := a.printer(c)
+	if err != nil {
+		return err
+	}
+	store, err := a.look(c.Context())
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	operator, err := store.operator()
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilHungUp(c.Context())
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	before, err := a.before(ctx, store, to)
+	if err != nil {
+		return err
+	}
+	if before.Leader == to {
+		return a.answer(p, before, &before)
+	}
+	err = operator.Ask(ctx, a.name, election.Request{Transfer: to, Token: before.Token, By: askedBy()})
+	switch {
+	case errors.Is(err, election.ErrNoLeader):
+		return nobodyLeads(a.name)
+	case err != nil:
+		return store.unanswered(fmt.Errorf("ask %s, who leads %q: %w", before.Leader, a.name, err))
+	case a.noWait:
+		return a.answer(p, before, nil)
+	}
+	after, err := a.await(ctx, store, before, to)
+	if err != nil {
+		return err
+	}
+	return a.answer(p, before, &after)
+}
+
+func nobodyLeads(name string) error {
+	return cli.NotFound(fmt.Errorf("nobody leads %q", name), "conclave elect "+name+", or conclave run, stands for it")
+}
+
+// comingMax is how long a candidate that does not wait is waited for: one that
+// has just led comes back after a pause.
+const comingMax = 2 * time.Second
+
+// before returns the view in which a leader can be asked, with the wanted
+// waiter if the store would show it.
+func (a *asking) before(ctx context.Context, store *opened, to string) (election.View, error) {
+	now, err := store.view(ctx, a.name)
+	switch {
+	case err != nil:
+		return now, err
+	case now.Leader == "":
+		return now, nobodyLeads(a.name)
+	case to == "" || !store.wholeLine:
+		return now, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, comingMax)
+	defer cancel()
+	for v, err := range store.Observe(ctx, a.name) {
+		if err != nil || v.Leader == "" {
+			continue
+		}
+		if now = v; v.Leader == to || slices.Contains(v.Candidates, to) {
+			return now, nil
+		}
+	}
+	return now, notWaiting(now, to)
+}
+
+func notWaiting(now election.View, to string) error {
+	hint := "nobody waits: start the candidate first"
+	if len(now.Candidates) > 0 {
+		hint = "waiting are: " + strings.Join(now.Candidates, " ")
+	}
+	return cli.NotFound(fmt.Errorf("%q does not wait for %q", to, now.Election), cli.Visible(hint))
+}
+
+// await returns the view in which the leadership has passed on: to the wanted
+// candidate, or to anybody, or to nobody if nobody comes within comingMax.
+func (a *asking) await(ctx context.Context, store *opened, before election.View, to string) (election.View, error) {
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	var vacant *time.Timer // runs while nobody leads
+	last := before
+	for v, err := range store.Observe(looking, a.name) {
+		if err != nil {
+			continue // it may be seen again
+		}
+		last = v
+		switch {
+		case v.Leader == "" && len(v.Candidates) == 0 && store.wholeLine:
+			stop() // who does not wait does not come
+		case v.Leader == "" && vacant == nil:
+			vacant = time.AfterFunc(comingMax, stop)
+			defer vacant.Stop()
+		case v.Leader == "" || v.Leader == before.Leader && v.Token == before.Token:
+		case to == "" || v.Leader == to:
+			return v, nil
+		case v.Leader != before.Leader:
+			return v, cli.Failed(fmt.Errorf("%s leads %q now, not %s", v.Leader, a.name, to), "ask again: the leader went before it could hand over")
+		}
+	}
+	if ctx.Err() == nil && last.Leader == "" && to == "" {
+		return last, nil
+	}
+	return last, a.inVain(ctx, before, last, to)
+}
+
+// inVain says why nothing came of it.
+func (a *asking) inVain(ctx context.Context, before, last election.View, to string) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause != nil && !errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("wait for the leader of %q: %w", a.name, cause)
+	case last.Leader == "":
+		return cli.Failed(fmt.Errorf("%s has given %q up, and nobody leads", before.Leader, a.name), "start a candidate")
+	case to != "" && last.Leader == before.Leader && !slices.Contains(last.Candidates, to):
+		return notWaiting(last, to)
+	}
+	return cli.Failed(fmt.Errorf("%s was asked and after %v has not given up %q", before.Leader, a.timeout, a.name),
+		"what it runs has its --grace to end, and a successor its time to warm up; the request stays, conclave observe "+a.name+" shows what happens")
+}
+
+// answer prints what came of it.
+func (a *asking) answer(p *cli.Printer, before election.View, after *election.View) error {
+	result := asked{Election: a.name, Was: before.Leader, WasToken: uint64(before.Token)}
+	text := before.Leader + " was asked"
+	if after != nil {
+		result.Leader, result.Token = &after.Leader, uint64(after.Token)
+		text = fmt.Sprintf("%s leads %s with token %d", after.Leader, a.name, after.Token)
+		if after.Leader == "" {
+			text = fmt.Sprintf("nobody leads %s", a.name)
+		}
+	}
+	return p.Answer(result, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, cli.Visible(text))
+		return err
+	})
+}
+
+// askedBy says to people who asks.
+func askedBy() string {
+	name := "uid " + fmt.Sprint(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name
+}

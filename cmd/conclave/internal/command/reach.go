@@ -1,0 +1,165 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
+)
+
+const (
+	// silenceMax is how long a store may be silent before the user is told.
+	silenceMax = time.Second
+	// reachPause is the time between two attempts to reach a store.
+	reachPause = 500 * time.Millisecond
+	// dialMax bounds one look at whether a server accepts connections.
+	dialMax = time.Second
+)
+
+// view waits for the first view of an election. After a second without one it
+// says on the standard error what is wrong.
+func (o *opened) view(ctx context.Context, name string) (election.View, error) {
+	told := warnOfSilence(ctx, o.shown, o.addresses)
+	defer told()
+	for v, err := range o.Observe(ctx, name) {
+		if err != nil {
+			return v, o.unanswered(fmt.Errorf("look at election %q: %w", name, err))
+		}
+		return v, nil
+	}
+	return election.View{}, o.unanswered(fmt.Errorf("look at election %q: %w", name, context.Cause(ctx)))
+}
+
+// reach waits until the store has answered a candidate once, without end if the
+// limits are zero: so long for servers that refuse connections, and so long for
+// slow ones. What no further attempt can change ends it at once.
+func (o *opened) reach(ctx context.Context, name string, refusing, slow time.Duration) error {
+	if o.membersOnly || o.scheme == "file" {
+		return nil // there is nothing to reach before the candidate begins
+	}
+	if slow > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, slow)
+		defer cancel()
+		timer := time.AfterFunc(refusing, func() {
+			if refused(ctx, o.addresses) != nil {
+				cancel()
+			}
+		})
+		defer timer.Stop()
+	}
+	told := warnOfSilence(ctx, o.shown, o.addresses)
+	defer told()
+	for {
+		err := o.tryReach(ctx, name)
+		var failed *cli.Error
+		if err == nil || !errors.As(err, &failed) || failed.Exit != cli.ExitNoServer {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(reachPause):
+		}
+	}
+}
+
+func (o *opened) tryReach(ctx context.Context, name string) error {
+	for _, err := range o.Observe(ctx, name) {
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		return o.unanswered(fmt.Errorf("reach the store: %w", err))
+	}
+	return o.unanswered(fmt.Errorf("reach the store: %w", context.DeadlineExceeded))
+}
+
+// warnOfSilence says after a second that the store does not answer, unless the
+// function that it returns is called before.
+func warnOfSilence(ctx context.Context, shown string, addresses []string) (answered func()) {
+	timer := time.AfterFunc(silenceMax, func() {
+		cause := cmp.Or(refused(ctx, addresses), errors.New("no answer"))
+		fmt.Fprintf(os.Stderr, "conclave: %s: %v, still trying\n", shown, cause)
+	})
+	return func() { timer.Stop() }
+}
+
+// refused says why no server accepts a connection, nil if one does or the addresses
+// are not known.
+func refused(ctx context.Context, addresses []string) error {
+	var refused error
+	for _, address := range addresses {
+		within, cancel := context.WithTimeout(ctx, dialMax)
+		conn, err := (&net.Dialer{}).DialContext(within, "tcp", address)
+		cancel()
+		if err == nil {
+			_ = conn.Close()
+			return nil
+		}
+		refused = err
+	}
+	return refused
+}
+
+// unanswered gives an error of a store its exit code and a hint.
+func (o *opened) unanswered(err error) error {
+	var dial *net.OpError
+	silent := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &dial)
+	refusal := refused(context.Background(), o.addresses)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err // cli knows what it means
+	case refusal != nil:
+		err = fmt.Errorf("%s: %w", o.shown, refusal)
+	case !silent && o.scheme == "zookeeper":
+		return err
+	case !silent:
+		return cli.Failed(err, "is it the right store? --store or CONCLAVE_STORE names it, as in "+o.example)
+	}
+	return &cli.Error{Err: err, Exit: cli.ExitNoServer,
+		Hint: "the store does not answer: is it there? --store or CONCLAVE_STORE names it, as in " + o.example}
+}
+
+// addresses returns the host:port of the servers that a URL names, nil where it
+// names none.
+func (k kind) addresses(t target) []string {
+	switch {
+	case k.scheme == "zookeeper":
+		return cli.ServerList(t.Servers)
+	case k.port == "":
+		return nil
+	}
+	u, err := url.Parse(t.URL)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	var all []string
+	for one := range strings.SplitSeq(u.Host, ",") {
+		if _, _, err := net.SplitHostPort(one); err != nil {
+			one = net.JoinHostPort(strings.Trim(one, "[]"), k.port)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// shown is a store's URL without credentials.
+func (t target) shown() string {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return t.Scheme
+	}
+	u.RawQuery = ""
+	return u.Redacted()
+}

@@ -1,0 +1,9 @@
+//go:build unix
+
+package command
+
+import "syscall"
+
+// replaceProcess makes this process run another program. It returns only if it
+// fails.
+func replaceProcess(path string, args, env []string) error { return syscall.Exec(path, args, env) }

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// newsMax bounds the lines that wait for a slow standard error.
+const newsMax = 64
+
+// reporter prints what happens in an election. Events come from the goroutine
+// that keeps the leadership, which may not wait for a terminal: lines that find
+// the queue full are dropped.
+type reporter struct {
+	lease time.Duration // wanted for
+	sick  string        // what the last health check said that failed
+	lines chan string
+	done  chan struct{}
+}
+
+func newReporter(w io.Writer, quiet bool, lease time.Duration) *reporter {
+	r := &reporter{lease: lease, lines: make(chan string, newsMax), done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		for line := range r.lines {
+			if !quiet {
+				fmt.Fprintln(w, line)
+			}
+		}
+	}()
+	return r
+}
+
+// close waits until all lines are printed, as long as somebody reads them. No
+// event comes after it.
+func (r *reporter) close() {
+	close(r.lines)
+	awaitDrained(r.done)
+}
+
+// drainMax is how long the end of a run waits until its standard error is read: a pipe
+// that nobody reads must not keep it from ending.
+const drainMax = time.Second
+
+// awaitDrained waits until the channel is closed, and no longer than drainMax.
+func awaitDrained(said <-chan struct{}) {
+	select {
+	case <-said:
+	case <-time.After(drainMax):
+	}
+}
+
+// event tells of an event, unless it is the ordinary end of a command, which
+// its exit code tells.
+func (r *reporter) event(e election.Event) {
+	switch {
+	case e.Reason == election.ReasonReturned:
+		return
+	case e.Kind == election.EventHealthFailed && e.Err.Error() == r.sick:
+		return // told already; it fails every time now
+	case e.Kind == election.EventHealthFailed:
+		r.sick = e.Err.Error()
+	case e.Kind == election.EventCampaigning:
+		r.sick = ""
+	}
+	if text := r.describe(e); text != "" {
+		r.say("conclave: " + e.Election + ": " + text)
+	}
+}
+
+// remark tells of what went wrong with a hook.
+func (r *reporter) remark(err error) { r.say("conclave: " + err.Error()) }
+
+func (r *reporter) say(line string) {
+	select {
+	case r.lines <- line:
+	default:
+	}
+}
+
+// describe returns the text for an event, "" for one that is no news.
+func (r *reporter) describe(e election.Event) string {
+	switch e.Kind {
+	case election.EventCampaigning:
+		return "waiting"
+	case election.EventElected:
+		if e.Lease > r.lease && r.lease > 0 {
+			return fmt.Sprintf("leading with token %d (the store keeps a lease for %v, not %v: should this host die, others wait so long)", e.Token, e.Lease, r.lease)
+		}
+		return fmt.Sprintf("leading with token %d", e.Token)
+	case election.EventEnding:
+		return fmt.Sprintf("leadership with token %d is ending: %v", e.Token, e.Reason)
+	case election.EventLost:
+		return fmt.Sprintf("leadership with token %d has ended: %v", e.Token, e.Reason)
+	case election.EventRenewed:
+		return ""
+	case election.EventNominated:
+		if e.Err != nil {
+			return fmt.Sprintf("handing over came to nothing: %v", e.Err)
+		}
+		return "the next one is ready, handing over"
+	case election.EventHealthFailed:
+		return fmt.Sprintf("unwell: %v", e.Err)
+	case election.EventStuck:
+		return fmt.Sprintf("what led with token %d was told to end and still runs: others may lead beside it", e.Token)
+	}
+	return fmt.Sprintf("%v: %v", e.Kind, e.Err)
+}

@@ -1,0 +1,52 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/file"
+	"github.com/spf13/cobra"
+)
+
+func newRestoreToken() *cobra.Command {
+	var b electionFlags
+	var token uint64
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "restore-token NAME --token N",
+		Short: "Set the last token of an election whose state file was lost",
+		Long: `The directory of an election holds the last token that was given out. When
+that file is lost or damaged nobody may lead, for a token would be given out
+twice. This command sets it by hand: to a number that is at least the greatest
+token ever used. It lowers nothing, and refuses while somebody leads.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := b.only(c, args); err != nil {
+				return err
+			}
+			store, err := b.look(c.Context())
+			if err != nil {
+				return err
+			}
+			defer store.close()
+			dir, ok := store.Backend.(*file.Backend)
+			if !ok {
+				return cli.Usage("servers keep their own count", "only elections in a directory have a state file")
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), timeout)
+			defer cancel()
+			if err := dir.Restore(ctx, b.name, election.Token(token)); err != nil {
+				return cli.Failed(err, "choose a token that is at least the greatest one ever used, while nobody leads")
+			}
+			fmt.Fprintf(c.OutOrStdout(), "the next leader of %s has token %d\n", b.name, token+1)
+			return nil
+		},
+	}
+	b.add(c)
+	c.Flags().Uint64Var(&token, "token", 0, "the greatest token that was ever used, or more")
+	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for the present leader to go")
+	_ = c.MarkFlagRequired("token")
+	return c
+}

@@ -1,0 +1,144 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// Groups of subcommands in the help.
+const (
+	groupServe = "serve"
+	groupElect = "elect"
+	groupZnode = "znode"
+	groupFiles = "files"
+)
+
+const rootLong = `Conclave elects leaders, and serves ZooKeeper's clients.
+
+  conclave dev                                   three servers to try things on
+  conclave run NAME -- COMMAND...                run a command on one machine at a time
+  conclave ls / --server HOST:2181               look into any ZooKeeper
+
+Answers go to the standard output, everything else to the standard error.
+Exit codes: 0 done, 1 failed, 2 wrong command line or configuration, 3 no
+server, 4 not found, 5 damage found. docs/commands.md has them all.`
+
+// execute runs one command line and returns the exit code.
+func execute(args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	c, err := root.ExecuteContextC(context.Background())
+	report := cli.Report
+	if wantsJSON(c) {
+		report = cli.ReportJSON
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		if exit.err != nil {
+			said := make(chan struct{})
+			go func() {
+				defer close(said)
+				report(os.Stderr, exit.err)
+			}()
+			awaitDrained(said)
+		}
+		return exit.code
+	}
+	return report(os.Stderr, usage(err))
+}
+
+// wantsJSON reports whether the flags of a command ask for JSON.
+func wantsJSON(c *cobra.Command) bool {
+	for name, value := range map[string]string{"json": "true", "output": "json"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Value.String() == value {
+			return true
+		}
+	}
+	return false
+}
+
+// exitError carries the exit code of a command that was run.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return "exit code of the command" }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "conclave",
+		Short:         "Elects leaders, and serves ZooKeeper's clients",
+		Long:          rootLong,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          unknownCommand,
+		Version:       versionLine(),
+
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupServe, Title: "Servers:"},
+		&cobra.Group{ID: groupElect, Title: "Elections:"},
+		&cobra.Group{ID: groupZnode, Title: "Znodes:"},
+		&cobra.Group{ID: groupFiles, Title: "Data directories:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(groupServe, newDev(), newServe(), newStatus(), newBench(), newSim(), newModel())
+	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
+		newResign(), newTransfer(), newRestoreToken())
+	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch())
+	add(groupFiles, newCheck(), newLog())
+	root.AddCommand(newVersion(), newMan())
+	root.SetHelpCommand(newHelp())
+	root.SetVersionTemplate("{{.Version}}")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return cli.Usage(c.CommandPath()+" --help shows the flags", "%s: %w", c.Name(), err)
+	})
+	return root
+}
+
+// usage marks what cobra says of a wrong command line.
+func usage(err error) error {
+	var own *cli.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	for _, start := range []string{"required flag", "if any flags"} {
+		if strings.HasPrefix(err.Error(), start) {
+			return cli.Usage("conclave --help shows the commands, conclave COMMAND --help what each expects", "%w", err)
+		}
+	}
+	return err
+}
+
+// untilInterrupted is a context that ends with the first SIGINT or SIGTERM; the
+// second one ends the process.
+func untilInterrupted(parent context.Context) (context.Context, context.CancelFunc) {
+	return untilSignal(parent, os.Interrupt, syscall.SIGTERM)
+}
+
+// untilHungUp ends with the terminal as well. It is for commands that hold an
+// election or a session, which they release when they are told to end.
+func untilHungUp(parent context.Context) (context.Context, context.CancelFunc) {
+	return untilSignal(parent, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+}
+
+func untilSignal(parent context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, signals...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

@@ -1,0 +1,130 @@
+package command
+
+import (
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/spf13/cobra"
+)
+
+const runLong = `Runs a command while this process leads an election, and not a moment longer.
+
+The command finds CONCLAVE_TOKEN, CONCLAVE_ELECTION, CONCLAVE_ID and
+CONCLAVE_DEADLINE in its environment. The token grows with every leadership:
+pass it along, so that the resource that is acted upon can refuse an older one. The
+deadline is in seconds since boot, as in /proc/uptime: until then the leadership
+was proved when the command began, and renewals move it on. When the leadership
+ends, the command and all its descendants are told to end (SIGTERM), and killed
+after the grace, before anybody else may lead. Signals are passed on.
+
+--on-elected is run before the command, and must end with code 0. --on-lost is
+run after the command and its descendants have gone, once for every leadership
+that began, also when this process was killed; it finds CONCLAVE_REASON. --health
+is run all the time: a candidate that fails it gives the leadership up, and does
+not campaign until it passes. All three are lines for sh; what they print goes to
+the standard error.
+
+Without a store, elections are held among the processes of this machine and
+user, in $XDG_STATE_HOME/conclave. Stores, and how their URLs look:
+
+`
+
+const runCodes = `
+
+Exit codes: that of the command, or 128 and the number of the signal that ended
+it; 75 the leadership was lost or given up; 126 and 127 the command could not be
+started; 3 the store was not reached within --connect-timeout; 1 the election
+could not be held, or --on-elected failed; 2 wrong command line.`
+
+// runFlags are those of run beside the ones of every candidate.
+type runFlags struct {
+	candidate
+	command     supervise.Command
+	health      string
+	healthEvery time.Duration
+	failures    int
+}
+
+func (v *runFlags) add(c *cobra.Command) {
+	v.candidate.add(c)
+	f := c.Flags()
+	addForever(c, &v.options.Forever)
+	v.addGrace(c, &v.command)
+	f.StringVar(&v.command.OnElected, "on-elected", "", "`LINE` that sh runs before the command")
+	f.StringVar(&v.command.OnLost, "on-lost", "", "`LINE` that sh runs after the command has gone")
+	f.DurationVar(&v.command.HookLimit, "hook-limit", supervise.HookLimitDefault, "time that --on-elected and --on-lost may take each before they are killed")
+	f.StringVar(&v.health, "health", "", "`LINE` that sh runs again and again, and that must end with code 0")
+	f.DurationVar(&v.healthEvery, "health-every", 0, "pause between two health checks, and the time that one may take (default a quarter of the lease)")
+	f.IntVar(&v.failures, "health-failures", election.HealthFailuresDefault, "how many health checks must fail in a row")
+}
+
+func addForever(c *cobra.Command, forever *bool) {
+	c.Flags().BoolVar(forever, "forever", false, "campaign again after every leadership")
+}
+
+func (v *candidate) addGrace(c *cobra.Command, command *supervise.Command) {
+	c.Flags().DurationVar(&v.options.EndLimit, "end-limit", 0, "how long what cannot be killed may keep the election after it was told to end; then others lead beside it, -1s is for ever (default the grace, the hook limit and the lease)")
+	c.Flags().DurationVar(&command.Grace, "grace", supervise.GraceDefault, "time between SIGTERM and SIGKILL; a leadership that is being lost leaves less")
+}
+
+func newRun() *cobra.Command {
+	v := &runFlags{}
+	c := &cobra.Command{
+		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command while this process leads",
+		Long:  runLong + storeTable() + runCodes,
+		Example: `  conclave run demo -- sh -c 'echo leading with $CONCLAVE_TOKEN; sleep 30'
+  conclave run billing/nightly --store zk://zk1:2181,zk2:2181 --forever -- /opt/billing/worker
+  conclave run vip --health 'pidof haproxy' --on-elected 'ip addr add 10.0.0.9/24 dev eth0' \
+    --on-lost 'ip addr del 10.0.0.9/24 dev eth0' --forever -- sleep infinity`,
+		RunE: func(c *cobra.Command, args []string) error {
+			var err error
+			if v.command.Args, err = v.takeCommand(c, args); err != nil {
+				return err
+			}
+			if v.health != "" {
+				v.command.Health = &supervise.Health{Command: v.health}
+				v.options.Health, v.options.HealthEvery, v.options.HealthFailures =
+					v.command.Health.Check, v.healthEvery, v.failures
+			}
+			return v.run(c, v.command)
+		},
+	}
+	v.add(c)
+	return c
+}
+
+// run supervises the command and ends with its exit code.
+func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
+	if v.options.EndLimit == 0 {
+		v.options.EndLimit = command.Grace + max(command.HookLimit, 0) + max(v.lease, election.LeaseDefault)
+	}
+	s, err := v.elector(c)
+	if err != nil {
+		return err
+	}
+	command.OnRemark = s.news.remark
+	code, err := supervise.Run(c.Context(), s.Elector, command)
+	s.close()
+	if err != nil {
+		err = cli.Failed(err, runHint(code))
+	}
+	return &exitError{code, err}
+}
+
+// runHint says what to do about the end of a run.
+func runHint(code int) string {
+	switch code {
+	case supervise.ExitLost:
+		return "the command was stopped because the leadership ended before it; call again to campaign again, or use conclave run --forever"
+	case supervise.ExitWaited:
+		return "`conclave leader` shows who leads; --wait says how long to wait"
+	case supervise.ExitNotFound, supervise.ExitNotExecutable:
+		return "the command behind -- must be a program in PATH or a path to one"
+	case supervise.ExitError:
+		return "is the store there? name it with --store or CONCLAVE_STORE; `conclave restore-token` repairs a lost or damaged state file"
+	}
+	return "conclave run --help lists the exit codes"
+}

@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
+	"github.com/conclave-project/conclave/internal/admin"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/spf13/cobra"
+)
+
+// serve is the flags of `conclave serve`.
+type serve struct {
+	config     string
+	properties []string
+	check      bool
+	log        logFlags
+}
+
+// settings are the flags that stand for one key of zoo.cfg.
+var settings = []struct{ flag, key, help string }{
+	{"data-dir", "dataDir", "directory for snapshots, and for the log unless --data-log-dir is given"},
+	{"data-log-dir", "dataLogDir", "directory for the transaction log"},
+	{"port", "clientPort", "client port"},
+	{"address", "clientPortAddress", "address to open the client port on (default all)"},
+	{"tick-time", "tickTime", "milliseconds of a tick; sessions last 2 to 20 of them"},
+	{"max-conns-per-ip", "maxClientCnxns", "connections from one address, 0 for no limit"},
+	{"words", "4lw.commands.whitelist", "four-letter words to answer beside srvr, * for all"},
+}
+
+func newServe() *cobra.Command {
+	v := &serve{}
+	c := &cobra.Command{
+		Use:   "serve [PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]]]",
+		Short: "Serve ZooKeeper's clients from a data directory",
+		Long: `Serves ZooKeeper's client protocol from ZooKeeper's own files: stand-alone, or
+as one server of an ensemble.
+
+The configuration is a zoo.cfg, flags, or Apache's short form; what stands on
+the command line wins over the file. docs/configuration.md has every key.`,
+		Example: `  conclave serve --config /etc/zookeeper/zoo.cfg
+  conclave serve --data-dir /var/lib/zookeeper --port 2181
+  conclave serve --config zoo.cfg -D zookeeper.snapCount=50000`,
+		Args: takes(4),
+		RunE: v.run,
+	}
+	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg to read")
+	c.Flags().StringArrayVarP(&v.properties, "define", "D", nil, "name=value: a Java property of ZooKeeper, or any key of zoo.cfg; may be repeated")
+	c.Flags().BoolVar(&v.check, "check", false, "read the configuration, tell what is wrong with it, and do not serve")
+	v.log.add(c)
+	for _, s := range settings {
+		c.Flags().String(s.flag, "", s.help)
+	}
+	return c
+}
+
+func (v *serve) run(c *cobra.Command, args []string) error {
+	logger, err := v.log.logger(c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	config, err := v.read(c, args)
+	if err != nil {
+		return err
+	}
+	for _, remark := range config.Remarks {
+		logger.Warn(remark)
+	}
+	if v.check {
+		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", config.Server.ClientAddr, config.Server.DataDir, place(&config.Server))
+		return nil
+	}
+	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
+	cfg := config.Server
+	cfg.FS, cfg.Logger = osfs.New(), logger
+	cfg.Commands = admin.Commands{Version: version, Built: built()}
+	s, err := server.New(cfg)
+	if err != nil {
+		return cli.Failed(err, startHint)
+	}
+	logger.Info("listening", "address", s.Addr().String(), "dir", cfg.DataDir)
+	return serveUntilInterrupted(c.Context(), s, logger)
+}
+
+// place says where among others a server stands, nothing if it is alone.
+func place(cfg *server.Config) string {
+	if cfg.Ensemble == nil {
+		return ""
+	}
+	role := "participant"
+	if cfg.Observer {
+		role = "observer"
+	}
+	return fmt.Sprintf(" as server %d of %d, %s", cfg.ID, len(cfg.Ensemble.Members), role)
+}
+
+const startHint = "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
+
+// serveUntilInterrupted runs a server until a signal asks for its orderly end.
+func serveUntilInterrupted(parent context.Context, s *server.Server, logger *slog.Logger) error {
+	ctx, stop := untilInterrupted(parent)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer stop()
+	helpers.Go(func() { server.TightenHeap(ctx) })
+	if err := s.Run(ctx); err != nil {
+		return cli.Failed(fmt.Errorf("the server has stopped: %w", err),
+			"what was acknowledged is on disk up to here; start it again when the cause is gone, see docs/operations.md")
+	}
+	logger.Info("stopped")
+	return nil
+}
+
+// read joins file, arguments and flags.
+func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
+	entries, err := v.file()
+	if err != nil {
+		return nil, err
+	}
+	given, err := v.commandLine(c, args)
+	if err != nil {
+		return nil, err
+	}
+	entries = append(entries, given...)
+	if v.config == "" && len(args) == 0 {
+		// Without a file the port has ZooKeeper's usual value.
+		entries = append([]zoocfg.Entry{{Key: "clientPort", Value: "2181"}}, entries...)
+	}
+	return readEntries(entries)
+}
+
+// readFile reads the file alone.
+func (v *serve) readFile() (*zoocfg.Config, error) {
+	entries, err := v.file()
+	if err != nil {
+		return nil, err
+	}
+	return readEntries(entries)
+}
+
+func readEntries(entries []zoocfg.Entry) (*zoocfg.Config, error) {
+	config, err := zoocfg.Read(entries, osfs.New())
+	if err != nil {
+		return nil, cli.Usage(configHint, "%w", err)
+	}
+	return config, nil
+}
+
+// file is what stands in the file, if there is one.
+func (v *serve) file() ([]zoocfg.Entry, error) {
+	if v.config == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(v.config)
+	if err != nil {
+		return nil, cli.Usage("--config names a file in the form of ZooKeeper's zoo.cfg", "read configuration: %w", err)
+	}
+	entries, err := zoocfg.Parse(v.config, text)
+	if err != nil {
+		return nil, cli.Usage(configHint, "%w", err)
+	}
+	return entries, nil
+}
+
+const configHint = "docs/configuration.md lists every key with its form; `conclave dev` needs no configuration"
+
+// commandLine turns arguments, flags and properties into settings, in this
+// order: the later ones win.
+func (v *serve) commandLine(c *cobra.Command, args []string) ([]zoocfg.Entry, error) {
+	var entries []zoocfg.Entry
+	if len(args) > 0 {
+		short, err := zoocfg.Arguments(args)
+		if err != nil {
+			return nil, cli.Usage("or name a file: conclave serve --config zoo.cfg", "%w", err)
+		}
+		entries = short
+	}
+	for _, s := range settings {
+		if c.Flags().Changed(s.flag) {
+			value, err := c.Flags().GetString(s.flag)
+			if err != nil {
+				return nil, err
+			}
+			entries = append(entries, zoocfg.Entry{Key: s.key, Value: value})
+		}
+	}
+	for _, text := range v.properties {
+		entry, err := zoocfg.Property(text)
+		if err != nil {
+			return nil, cli.Usage("as in -D zookeeper.snapCount=50000", "%w", err)
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+// logFlags say what of a server's log is written, and how.
+type logFlags struct{ level, format string }
+
+func (l *logFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&l.level, "log-level", "info", "debug, info, warn or error: what is less is not logged")
+	c.Flags().StringVar(&l.format, "log-format", "text", "text or json, one line each")
+	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// logger writes to the standard error what the flags ask for.
+func (l *logFlags) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.level)); err != nil {
+		return nil, cli.Usage("write --log-level debug, info, warn or error", "unknown log level %q", l.level)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch l.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, cli.Usage("write --log-format text or json", "unknown log format %q", l.format)
+}

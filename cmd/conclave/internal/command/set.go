@@ -1,0 +1,180 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/zk"
+	"github.com/spf13/cobra"
+)
+
+func newSet() *cobra.Command {
+	var n connection
+	var version int32
+	c := &cobra.Command{
+		Use:   "set PATH DATA",
+		Short: "Replace the data of a znode",
+		Long:  "Replaces the data of a znode. DATA of - is read from the standard input.",
+		Args:  takes(0, "PATH", "DATA"),
+		RunE: func(c *cobra.Command, args []string) error {
+			data, err := readData(c, args[1])
+			if err != nil {
+				return err
+			}
+			return n.session(c, func(ctx context.Context, s *session) error {
+				ctx, cancel := s.within(ctx)
+				defer cancel()
+				stat, err := s.Set(ctx, args[0], data, version)
+				if err != nil {
+					return err
+				}
+				return s.Answer(cli.NewStat(stat), func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s version %d\n", args[0], stat.Version)
+					return err
+				})
+			})
+		},
+	}
+	n.add(c)
+	c.Flags().Int32Var(&version, "version", -1, "only if the data has this version")
+	return c
+}
+
+// dataBytesMax is more than any server takes.
+const dataBytesMax = 1 << 30
+
+// readData is the argument itself, or the standard input for "-".
+func readData(c *cobra.Command, argument string) ([]byte, error) {
+	if argument != "-" {
+		return []byte(argument), nil
+	}
+	data, err := io.ReadAll(io.LimitReader(c.InOrStdin(), dataBytesMax))
+	if err != nil {
+		return nil, fmt.Errorf("read the data: %w", err)
+	}
+	return data, nil
+}
+
+// create is the flags of `conclave create`.
+type create struct {
+	connection
+	ephemeral, sequential, container, parents bool
+	ttl                                       time.Duration
+	acl                                       string
+}
+
+func newCreate() *cobra.Command {
+	v := &create{}
+	c := &cobra.Command{
+		Use:   "create PATH [DATA]",
+		Short: "Create a znode",
+		Long: `Creates a znode and prints its path. DATA of - is read from the standard input.
+
+An ephemeral znode lives as long as the session that made it: the command
+prints the path and then goes on until it is interrupted.`,
+		Args: takes(1, "PATH"),
+		RunE: func(c *cobra.Command, args []string) error {
+			options, err := v.options()
+			if err != nil {
+				return err
+			}
+			data := []byte{}
+			if len(args) == 2 {
+				if data, err = readData(c, args[1]); err != nil {
+					return err
+				}
+			}
+			return v.session(c, func(ctx context.Context, s *session) error { return v.run(ctx, s, args[0], data, options) })
+		},
+	}
+	v.add(c)
+	c.Flags().BoolVarP(&v.ephemeral, "ephemeral", "e", false, "goes with the session of this command")
+	c.Flags().BoolVarP(&v.sequential, "sequential", "S", false, "the server appends a number to the name")
+	c.Flags().BoolVarP(&v.container, "container", "c", false, "goes some time after its last child has gone")
+	c.Flags().DurationVar(&v.ttl, "ttl", 0, "goes when it was not changed and had no children for so long")
+	c.Flags().BoolVarP(&v.parents, "parents", "p", false, "create missing parents")
+	c.Flags().StringVar(&v.acl, "acl", "", "who may do what, as world:anyone:cdrwa or auth::cdrwa")
+	c.MarkFlagsMutuallyExclusive("ephemeral", "container", "ttl")
+	c.MarkFlagsMutuallyExclusive("sequential", "container")
+	return c
+}
+
+func (v *create) options() (client.CreateOptions, error) {
+	o := client.CreateOptions{TTL: v.ttl}
+	switch {
+	case v.container:
+		o.Mode = zk.Container
+	case v.ttl != 0 && v.sequential:
+		o.Mode = zk.PersistentSequentialTTL
+	case v.ttl != 0:
+		o.Mode = zk.PersistentTTL
+	case v.ephemeral && v.sequential:
+		o.Mode = zk.EphemeralSequential
+	case v.ephemeral:
+		o.Mode = zk.Ephemeral
+	case v.sequential:
+		o.Mode = zk.PersistentSequential
+	}
+	var err error
+	if v.acl != "" {
+		o.ACL, err = cli.ParseACL(v.acl)
+	}
+	return o, err
+}
+
+func (v *create) run(ctx context.Context, s *session, path string, data []byte, o client.CreateOptions) error {
+	if v.parents {
+		if err := createParents(ctx, s, path, o.ACL); err != nil {
+			return err
+		}
+	}
+	asking, cancel := s.within(ctx)
+	defer cancel()
+	created, stat, err := s.Create(asking, path, data, o)
+	if err != nil {
+		return err
+	}
+	err = s.Line(struct {
+		Path string   `json:"path"`
+		Stat cli.Stat `json:"stat"`
+	}{created, cli.NewStat(stat)}, created)
+	if err != nil || !v.ephemeral {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.Done():
+		return fmt.Errorf("keep %s: %w", created, s.Err())
+	}
+}
+
+// createParents makes every missing znode above path.
+func createParents(ctx context.Context, s *session, path string, acl []zk.ACL) error {
+	for i := 1; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		asking, cancel := s.within(ctx)
+		_, _, err := s.Create(asking, path[:i], []byte{}, client.CreateOptions{ACL: acl})
+		cancel()
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// mustExist is the stat of a znode, or ErrNoNode.
+func mustExist(ctx context.Context, s *session, path string) (zk.Stat, error) {
+	stat, found, err := s.Exists(ctx, path)
+	if err == nil && !found {
+		err = &client.Error{Op: zk.OpExists, Path: path, Err: zk.ErrNoNode, Outcome: client.NotApplied}
+	}
+	return stat, err
+}

@@ -1,0 +1,274 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// standing is what one server says of itself.
+type standing struct {
+	Server      string            `json:"server"`
+	ID          string            `json:"id,omitempty"`
+	Error       string            `json:"error,omitempty"`
+	Version     string            `json:"version,omitempty"`
+	Mode        string            `json:"mode,omitempty"`
+	Epoch       string            `json:"epoch,omitempty"`
+	Zxid        string            `json:"zxid,omitempty"`
+	Lag         string            `json:"lag,omitempty"`    // transactions behind the leader
+	InSync      string            `json:"inSync,omitempty"` // of a leader: followers in sync, of how many
+	Znodes      string            `json:"znodes,omitempty"`
+	Connections string            `json:"connections,omitempty"`
+	Sessions    string            `json:"sessions,omitempty"`
+	Outstanding string            `json:"outstanding,omitempty"`
+	Latency     string            `json:"latencyMs,omitempty"`
+	Mntr        map[string]string `json:"mntr,omitempty"` // where the server answers mntr
+
+	membership []member
+}
+
+// notServing is how a server's answer begins that has no leader.
+const notServing = "This ZooKeeper instance is not currently serving requests"
+
+func newStatus() *cobra.Command {
+	var output outputFlag
+	var servers string
+	var timeout time.Duration
+	var only bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Ask servers how they are",
+		Long: `Asks each server with the four-letter words srvr, mntr and conf, so it works
+with any ZooKeeper. The other servers of an ensemble are found, and asked too:
+by conf, or else in the znode /zookeeper/config. What a server does not tell is
+"-": mntr and conf must be on its 4lw.commands.whitelist.
+
+LAG is how many transactions a server is behind the leader, IN SYNC how many
+followers a leader has in sync, of all there are. -o json shows mntr whole. The
+exit code is 3 if a server does not answer, or serves nobody.`,
+		Args: takes(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			list, err := cli.Servers(servers)
+			if err != nil {
+				return err
+			}
+			all := askAll(c.Context(), cli.ServerList(list), timeout)
+			if !only {
+				all = askOthers(c.Context(), all, timeout)
+			}
+			compare(all)
+			if err := p.Answer(all, func(w io.Writer) error { return statusTable(w, all) }); err != nil {
+				return err
+			}
+			return unanswered(all)
+		},
+	}
+	output.add(c)
+	c.Flags().StringVarP(&servers, "server", "s", "", "host:port[,host:port...] (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
+	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for each server")
+	c.Flags().BoolVar(&only, "only", false, "do not look for the other servers of the ensemble")
+	return c
+}
+
+// askAll asks all servers at once.
+func askAll(ctx context.Context, servers []string, timeout time.Duration) []standing {
+	all := make([]standing, len(servers))
+	var group sync.WaitGroup
+	for i, server := range servers {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			all[i] = ask(ctx, server)
+		})
+	}
+	group.Wait()
+	return all
+}
+
+func ask(ctx context.Context, server string) standing {
+	s := standing{Server: server}
+	text, err := fourLetterWord(ctx, server, "srvr")
+	if err != nil {
+		s.Error = err.Error()
+		return s
+	}
+	for key, value := range pairs(text, ": ") {
+		switch key {
+		case "Zookeeper version":
+			s.Version, _, _ = strings.Cut(value, ",")
+		case "Latency min/avg/max":
+			s.Latency = value
+		case "Connections":
+			s.Connections = value
+		case "Outstanding":
+			s.Outstanding = value
+		case "Zxid":
+			s.Zxid = value
+		case "Mode":
+			s.Mode = value
+		case "Node count":
+			s.Znodes = value
+		}
+	}
+	if s.Mode == "" {
+		if s.Error = strings.TrimSpace(text); s.Error == notServing {
+			s.Mode = "not serving"
+		}
+		return s
+	}
+	s.askMore(ctx)
+	return s
+}
+
+// askMore sends the commands that a server may refuse.
+func (s *standing) askMore(ctx context.Context) {
+	if zxid, err := strconv.ParseUint(strings.TrimPrefix(s.Zxid, "0x"), 16, 64); err == nil {
+		s.Epoch = strconv.FormatUint(zxid>>32, 10)
+	}
+	if text, err := fourLetterWord(ctx, s.Server, "mntr"); err == nil {
+		s.Mntr = pairs(text, "\t")
+	}
+	s.Sessions = s.Mntr["zk_global_sessions"]
+	if epoch, told := s.Mntr["zk_epoch"]; told {
+		s.Epoch = epoch
+	}
+	synced, told := s.Mntr["zk_synced_followers"]
+	if participants, err := strconv.Atoi(s.Mntr["zk_quorum_size"]); told && err == nil {
+		s.InSync = synced + "/" + strconv.Itoa(participants-1)
+	}
+	if text, err := fourLetterWord(ctx, s.Server, "conf"); err == nil {
+		conf := pairs(text, "=")
+		s.ID = conf["serverId"]
+		if s.Mode == "standalone" {
+			s.ID = ""
+		}
+		s.membership = members(text, s.Server, conf["clientPort"])
+	}
+}
+
+// pairs are the lines of a text that have a key and a value.
+func pairs(text, sep string) map[string]string {
+	found := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), sep); ok {
+			found[key] = value
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return found
+}
+
+// answerBytesMax bounds the answer to a four-letter word.
+const answerBytesMax = 1 << 20
+
+// fourLetterWord sends one and returns the answer.
+func fourLetterWord(ctx context.Context, server, name string) (string, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", server)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	unhook := context.AfterFunc(ctx, func() { conn.Close() })
+	defer unhook()
+	if _, err := io.WriteString(conn, name); err != nil {
+		return "", fmt.Errorf("ask %s %s: %w", server, name, err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, answerBytesMax))
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("ask %s %s: no answer in time", server, name)
+	}
+	if err != nil || len(answer) == 0 {
+		return "", fmt.Errorf("ask %s %s: no answer (%v)", server, name, err)
+	}
+	return string(answer), nil
+}
+
+// compare tells how far each server is behind the leader, where both tell their
+// zxid. One of an older epoch is behind by at least all of this one, if there is
+// any: a leader begins its epoch with a zxid that no transaction has.
+func compare(all []standing) {
+	leader, led := uint64(0), false
+	for _, s := range all {
+		if zxid, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil && s.Mode == "leader" {
+			leader, led = max(leader, zxid), true
+		}
+	}
+	for i := range all {
+		zxid, err := strconv.ParseUint(all[i].Zxid, 0, 64)
+		switch {
+		case !led || err != nil || all[i].Mode == "leader":
+		case zxid>>32 < leader>>32 && leader&0xffffffff == 0:
+		case zxid>>32 < leader>>32:
+			all[i].Lag = strconv.FormatUint(leader&0xffffffff, 10) + "+"
+		default:
+			all[i].Lag = strconv.FormatUint(leader-min(zxid, leader), 10)
+		}
+	}
+}
+
+var statusHeader = []string{
+	"SERVER", "ID", "ROLE", "EPOCH", "ZXID", "LAG", "IN SYNC", "SESSIONS", "CONNECTIONS", "ZNODES", "LATENCY MS MIN/AVG/MAX", "VERSION",
+}
+
+func statusTable(w io.Writer, all []standing) error {
+	rows := make([][]string, len(all))
+	for i, s := range all {
+		role := s.Mode
+		if role == "" && s.Error != "" {
+			role = "no answer"
+		}
+		rows[i] = []string{
+			s.Server, s.ID, role, s.Epoch, s.Zxid, s.Lag, s.InSync, s.Sessions, s.Connections, s.Znodes, s.Latency, shortVersion(s.Version),
+		}
+		for j := range rows[i] {
+			rows[i][j] = dash(rows[i][j])
+		}
+	}
+	return cli.Table(w, statusHeader, rows)
+}
+
+// shortVersion leaves out the revision that ZooKeeper puts behind its number.
+func shortVersion(version string) string {
+	number, rest, _ := strings.Cut(version, "-")
+	if len(rest) == 40 {
+		return number
+	}
+	return version
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// unanswered is the error of servers that did not answer.
+func unanswered(all []standing) error {
+	for _, s := range all {
+		if s.Error == "" {
+			continue
+		}
+		hint := "is it running, and is this the client port? start one with `conclave dev`"
+		if s.Mode != "" {
+			hint = "it has no leader: more than half of the servers must run and reach each other"
+		}
+		return &cli.Error{Err: fmt.Errorf("%s: %s", s.Server, s.Error), Exit: cli.ExitNoServer, Hint: hint}
+	}
+	return nil
+}

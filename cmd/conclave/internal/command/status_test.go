@@ -1,0 +1,44 @@
+package command
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestStatusFindsTheOtherServersInAConfiguration(t *testing.T) {
+	const zoo = "membership: \nserver.1=zoo1:2888:3888:participant\nserver.2=zoo2:2888:3888:participant\nversion=0"
+	for _, c := range []struct{ name, text, asked, port, want string }{
+		{"client addresses", "server.1=a:1:2:participant;b:3\nserver.2=c:1:2:observer;d:4\nversion=100000000", "b:3", "3", "[{1 b:3} {2 d:4}]"},
+		{"any address", "server.1=a:1:2:participant;0.0.0.0:3\nserver.2=[fe80::2]:1:2:participant;[::]:4", "a:3", "3", "[{1 a:3} {2 [fe80:0:0:0:0:0:0:2]:4}]"},
+		{"the port of each own file", zoo, "zoo1:2181", "2181", "[{1 zoo1:2181} {2 zoo2:2181}]"},
+		{"a server that serves TLS alone", zoo, "zoo1:2281", "-1", "[{1 zoo1:2281} {2 zoo2:2281}]"},
+		{"several on one host", "server.1=h:1:2\nserver.2=h:3:4\nserver.3=i:1:2", "h:2181", "2181", "[{1 } {2 } {3 i:2181}]"},
+		{"their localhost", "server.1=localhost:1:2;2181\nserver.2=127.0.0.1:3:4;0.0.0.0:2182", "far:2181", "2181", "[{1 far:2181} {2 far:2182}]"},
+		{"our localhost", "server.1=127.0.0.1:1:2;2181\nserver.2=127.0.0.1:3:4;127.0.0.1:2182", "localhost:2181", "2181", "[{1 127.0.0.1:2181} {2 127.0.0.1:2182}]"},
+		{"stand-alone", "serverId=0\n", "h:2181", "2181", "[]"},
+		{"not a configuration", "server.1=nonsense", "h:2181", "2181", "[]"},
+	} {
+		if got := fmt.Sprint(members(c.text, c.asked, c.port)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestStatusTellsHowFarAServerIsBehind(t *testing.T) {
+	for _, c := range []struct{ leader, zxid, want string }{
+		{"0x200000005", "0x200000005", "0"},
+		{"0x200000005", "0x200000003", "2"},
+		{"0x200000005", "0x200000006", "0"}, // it was asked later
+		{"0x200000005", "0x100000009", "5+"},
+		{"0x200000000", "0x100000009", ""},
+		{"0x0", "0x0", "0"},
+		{"0x200000005", "", ""},
+		{"", "0x200000005", ""},
+	} {
+		all := []standing{{Mode: "leader", Zxid: c.leader}, {Mode: "follower", Zxid: c.zxid}}
+		compare(all)
+		if all[1].Lag != c.want || all[0].Lag != "" {
+			t.Errorf("%s behind %s: %q, want %q", c.zxid, c.leader, all[1].Lag, c.want)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/spf13/cobra"
+)
+
+// storeFlags name the store of elections.
+type storeFlags struct {
+	store string
+	auth  []string
+}
+
+func (s *storeFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&s.store, "store", "", "`URL` of the store: zk://host:port[,host:port...][/chroot], file:///dir or one that conclave help run shows (default $CONCLAVE_STORE, else a directory of this machine and user)")
+	c.Flags().StringArrayVar(&s.auth, "auth", nil, "credential to show to ZooKeeper's servers, as digest:user:password; may be repeated")
+	_ = c.RegisterFlagCompletionFunc("store", completeStore)
+}
+
+// opened is a backend in use.
+type opened struct {
+	election.Backend
+	kind
+	shown     string   // its URL, for people
+	addresses []string // of its servers, if they are known
+	close     func()
+}
+
+// open returns the backend that the flags or the environment name.
+func (s *storeFlags) open(ctx context.Context) (*opened, error) {
+	k, t, err := s.named()
+	if err != nil {
+		return nil, err
+	}
+	b, closeBackend, err := k.open(ctx, t)
+	if err != nil {
+		return nil, explainOpen(k, err)
+	}
+	// What was not released when the process ends expires by itself.
+	return &opened{b, k, t.shown(), k.addresses(t), func() { _ = closeBackend() }}, nil
+}
+
+// look is open for commands that only look at elections, or ask leaders.
+func (s *storeFlags) look(ctx context.Context) (*opened, error) {
+	if k, _, err := s.named(); err == nil && k.membersOnly {
+		return nil, cli.Usage("use it with conclave run, lock or elect; what each of them says shows who leads",
+			"the elections of %s are known to their candidates alone", k.scheme)
+	}
+	return s.open(ctx)
+}
+
+// named returns what the flags or the environment name.
+func (s *storeFlags) named() (kind, target, error) {
+	text := s.store
+	if text == "" {
+		text = os.Getenv(cli.StoreVariable)
+	}
+	t := target{Store: cli.Store{Scheme: "file"}}
+	if text != "" {
+		var err error
+		if t.Store, err = cli.ParseStore(text); err != nil {
+			return kind{}, t, err
+		}
+	}
+	k, err := findBackend(t.Store)
+	if err != nil {
+		return kind{}, t, err
+	}
+	if len(s.auth) > 0 && k.scheme != "zookeeper" {
+		return kind{}, t, cli.Usage("other stores find their credentials where their own tools do", "--auth is for ZooKeeper's servers, not for %s", k.scheme)
+	}
+	for _, text := range s.auth {
+		credential, err := cli.ParseAuth(text)
+		if err != nil {
+			return kind{}, t, err
+		}
+		t.auth = append(t.auth, credential)
+	}
+	return k, t, nil
+}
+
+func explainOpen(k kind, err error) error {
+	var own *cli.Error
+	if errors.As(err, &own) {
+		return err
+	}
+	return cli.Failed(err, "a URL of this store looks like "+k.example)
+}
+
+// operator returns the backend as one that answers operators.
+func (o *opened) operator() (election.Operator, error) {
+	if op, ok := o.Backend.(election.Operator); ok {
+		return op, nil
+	}
+	return nil, cli.Failed(fmt.Errorf("%s does not answer operators: %w", o.Traits().Name, errors.ErrUnsupported),
+		"these do: "+operators()+"; `conclave leader` and `conclave observe` work with every store")
+}
+
+// electionFlags is the flags of every command about one election.
+type electionFlags struct {
+	storeFlags
+	name string
+}
+
+func (b *electionFlags) add(c *cobra.Command) {
+	b.storeFlags.add(c)
+	c.Flags().StringVarP(&b.name, "election", "e", "", "name of the election, such as billing/nightly, if it is not the first argument")
+	_ = c.RegisterFlagCompletionFunc("election", b.complete)
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 || b.name != "" {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return b.complete(c, args, start)
+	}
+}
+
+// take makes the first of the arguments the name of the election, unless a flag
+// has named it, and returns the others.
+func (b *electionFlags) take(c *cobra.Command, args []string) ([]string, error) {
+	if b.name == "" {
+		if len(args) == 0 {
+			return nil, cli.Usage("write "+c.CommandPath()+" NAME, with a name such as billing/nightly", "no election named")
+		}
+		b.name, args = args[0], args[1:]
+	}
+	if err := election.ValidateName(b.name); err != nil {
+		return nil, cli.Usage("an election has a name such as billing/nightly", "%w", err)
+	}
+	return args, nil
+}
+
+// only is take for commands without further arguments.
+func (b *electionFlags) only(c *cobra.Command, args []string) error {
+	rest, err := b.take(c, args)
+	if err == nil && len(rest) > 0 {
+		err = cli.Usage(c.CommandPath()+" --help shows what it takes", "%q is one argument too many", rest[0])
+	}
+	return err
+}
+
+// takeCommand makes what stands before the two dashes the name of the election
+// and returns the command behind them. With --election, the dashes may be left
+// out.
+func (b *electionFlags) takeCommand(c *cobra.Command, args []string) ([]string, error) {
+	hint := fmt.Sprintf("put it behind two dashes: %s NAME -- COMMAND", c.CommandPath())
+	named, command := args, []string(nil)
+	if dash := c.ArgsLenAtDash(); dash >= 0 {
+		named, command = args[:dash], args[dash:]
+	} else if b.name != "" {
+		named, command = nil, args
+	}
+	if len(named) > 0 && b.name != "" {
+		return nil, cli.Usage("name it once: before the dashes or with --election", "two elections are named, %q and %q", named[0], b.name)
+	}
+	if len(named) > 1 {
+		return nil, cli.Usage(hint, "%q is neither an election nor a command", named[1])
+	}
+	if _, err := b.take(c, named); err != nil {
+		return nil, err
+	}
+	if len(command) == 0 {
+		return nil, cli.Usage(hint, "no command given")
+	}
+	return command, nil
+}
+
+// candidate is the flags of the commands that want to lead.
+type candidate struct {
+	electionFlags
+	id       string
+	lease    time.Duration
+	priority int
+	quiet    bool
+	connect  time.Duration // 0 is without end
+	slow     time.Duration // the same for servers that do not refuse connections, if it is longer
+	// holderEnds: a leader that is seen before the candidate begins ends the command.
+	holderEnds bool
+	options    election.Options // what only some commands set
+}
+
+func (v *candidate) add(c *cobra.Command) {
+	v.electionFlags.add(c)
+	c.Flags().StringVar(&v.id, "id", "", "name of this candidate (default host and process id)")
+	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "for how long a silent leader keeps others out")
+	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to a waiter that has more", election.PriorityMax))
+	c.Flags().DurationVar(&v.connect, "connect-timeout", 0, "how long to try to reach the store before the command ends with code 3, 0 without end")
+	c.Flags().BoolVarP(&v.quiet, "quiet", "q", false, "say nothing about the election on the standard error")
+}
+
+// elector makes the candidate.
+func (v *candidate) elector(c *cobra.Command) (*running, error) {
+	if v.connect < 0 {
+		return nil, cli.Usage("write for example --connect-timeout 10s", "--connect-timeout %v is negative", v.connect)
+	}
+	b, err := v.open(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := b.reach(c.Context(), v.name, v.connect, max(v.connect, v.slow)); err != nil {
+		b.close()
+		return nil, err
+	}
+	if err := v.endIfHeld(c.Context(), b); err != nil {
+		b.close()
+		return nil, err
+	}
+	if !c.Flags().Changed("lease") {
+		v.lease = max(v.lease, b.Traits().LeaseMin)
+	}
+	news := newReporter(c.ErrOrStderr(), v.quiet, v.lease)
+	options := v.options
+	options.ID, options.Lease, options.Priority, options.OnEvent = v.id, v.lease, v.priority, news.event
+	elector, err := election.New(b.Backend, v.name, options)
+	if err != nil {
+		b.close()
+		news.close()
+		return nil, cli.Usage("see --id, --lease and --priority", "%w", err)
+	}
+	return &running{elector, news, b}, nil
+}
+
+// endIfHeld is the error of a command that does not wait for another leader.
+func (v *candidate) endIfHeld(ctx context.Context, b *opened) error {
+	if !v.holderEnds {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, slowMax)
+	defer cancel()
+	now, err := b.view(ctx, v.name)
+	if err != nil || now.Leader == "" {
+		return err
+	}
+	return &cli.Error{Err: fmt.Errorf("lock %s: %s holds it", v.name, cli.Visible(now.Leader)), Exit: supervise.ExitWaited,
+		Hint: "`conclave leader " + v.name + "` shows who holds it; without --no-wait the command waits"}
+}
+
+// running is a candidate, and where its news go.
+type running struct {
+	*election.Elector
+	news *reporter
+	open *opened
+}
+
+func (s *running) close() {
+	s.open.close()
+	s.news.close()
+}

@@ -1,0 +1,112 @@
+// Package scripts is for tests: it runs shell sessions, as a user would type
+// them, with the programs of this tree.
+package scripts
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/command"
+	"github.com/conclave-project/conclave/internal/childtest"
+	"github.com/conclave-project/conclave/test/probe"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Run runs the scripts of a directory, with CONCLAVE_STORE set to the store if
+// there is one, and with more in the environment: LEASE is for all candidates,
+// LONG is more, PROGRAM is the path of conclave.
+func Run(t *testing.T, dir, store string, more ...string) {
+	testscript.Run(t, testscript.Params{
+		Dir: dir,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
+			e.Setenv("XDG_RUNTIME_DIR", e.Getenv("WORK")+"/run")
+			for _, name := range []string{"PORT", "PORT2", "PORT3"} {
+				e.Setenv(name, fmt.Sprint(childtest.Port(t)))
+			}
+			program, err := exec.LookPath("conclave")
+			if err != nil {
+				return err
+			}
+			e.Setenv("PROGRAM", program)
+			e.Vars = append(append(e.Vars, "LEASE=4s", "LONG=7s"), more...)
+			if store != "" {
+				e.Setenv("CONCLAVE_STORE", strings.ReplaceAll(store, "$WORK", e.Getenv("WORK")))
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode, "large": large},
+		Condition: func(condition string) (bool, error) {
+			if condition != "wholeline" {
+				return false, fmt.Errorf("unknown condition %q", condition)
+			}
+			return command.ShowsLine(strings.ReplaceAll(store, "$WORK", "/work"))
+		},
+	})
+}
+
+// Patience bounds every wait of a script.
+const Patience = 40 * time.Second
+
+// waitFor waits until a file has a line with a text, or a port is open:
+//
+//	waitfor FILE TEXT
+//	waitfor port PORT
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: waitfor FILE TEXT | waitfor port PORT")
+	}
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if args[0] == "port" {
+			if conn, err := net.Dial("tcp", "127.0.0.1:"+args[1]); err == nil {
+				conn.Close()
+				return
+			}
+			continue
+		}
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && strings.Contains(string(text), args[1]) {
+			return
+		}
+	}
+	ts.Fatalf("waited %v in vain for %v", Patience, args)
+}
+
+// large makes a znode that is larger than the command's own client may send:
+//
+//	large PORT PATH BYTES
+func large(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: large PORT PATH BYTES")
+	}
+	bytes, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	c, err := probe.Dial("127.0.0.1:"+args[0], 10*time.Second)
+	ts.Check(err)
+	defer c.Cut()
+	_, err = c.Create(args[1], make([]byte, bytes), probe.World, 0)
+	ts.Check(err)
+}
+
+// exitCode runs a command and checks how it ends:
+//
+//	exitcode CODE COMMAND...
+func exitCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exitcode CODE COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("%v ended with %s, want %s", args[1:], got, args[0])
+	}
+}
