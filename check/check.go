@@ -16,14 +16,14 @@
 //	kept       Kept: what was acknowledged is there in the end
 //	asked      Asked: transactions are what clients asked for, and nothing else
 //	session    Session: replies in order, never back in time, also on another server
-//	recent     Recent: writes take place between request and reply, a read behind a sync is as new as the sync
+//	recent     Recent: writes take place between request and reply, a read after a sync is as new as the sync
 //	right      within Model: who may not is refused, and nobody else
 //	quota      within Model: what a quota counts, and what it refuses
 //	reaped     within Model: containers and TTL znodes go when they may
 //	watch      Watches: each event once, and before the reply that shows the change
 //	persist    within Watches: a watch that stays misses nothing
 //	sequence   Sequences: no name is given twice
-//	expiry     Expiry: no session is ended before its time, nor long behind it
+//	expiry     Expiry: no session is ended before its time, nor long after it
 //	local      Local: a session of one server is attached there alone, and ends in time
 //	readonly   ReadOnly: who is partitioned writes nothing, and shows what there was
 //	linear     Linearizable: the operations on a key have one order that explains them all

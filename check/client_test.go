@@ -26,7 +26,7 @@ func TestRecent(t *testing.T) {
 		{"writes and reads", "shown 1.1\nwrite 1.1 1.2\nsynced 1.2 1.2\nsynced 1.1 1.3", ""},
 		{"a write before its request", "shown 1.4\nwrite 1.4 1.4", "recent"},
 		{"a write in an old epoch", "shown 2.1\nwrite 2.1 1.9", "recent"},
-		{"a stale read", "shown 1.4\nsynced 1.4 1.3", "behind a sync"},
+		{"a stale read", "shown 1.4\nsynced 1.4 1.3", "after a sync"},
 	})
 }
 

@@ -19,7 +19,7 @@ const propertyExpiry = "expiry"
 //	X2  Never early for clients either: while nothing disturbs the ensemble, no
 //	    session ends before its timeout has passed since its client was received by
 //	    any server.
-//	X3  Never late: once the leader has taken a step behind the timeout and a slack,
+//	X3  Never late: once the leader has taken a step after the timeout and a slack,
 //	    counted from when it was established or could last have been told, the end
 //	    of the session is decided.
 type Expiry struct {

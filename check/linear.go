@@ -13,7 +13,7 @@ import (
 
 // Operation is one operation on one key, as a client saw it: it was asked for at
 // Call and answered at Return, moments of one clock that are all different. Reads
-// are those that must be recent (behind a sync, or of a server with linearizable
+// are those that must be recent (after a sync, or of a server with linearizable
 // reads).
 type Operation struct {
 	Client  int
@@ -94,7 +94,7 @@ func step(r register, op Operation) []any {
 	return []any{next}
 }
 
-// after is the key behind an operation, and its answer.
+// after is the key after an operation, and its answer.
 func (r register) after(op Operation) (register, zk.Code) {
 	if op.Op == zk.OpCreate {
 		if r.exists {

@@ -17,7 +17,7 @@ const propertyLocal = "local"
 //	    it is upgraded: a transaction makes it one that all know.
 //	L2  It is upgraded for a client that asks for an ephemeral, where servers do that.
 //	L3  It ends no sooner than its timeout after the last heartbeat that its
-//	    server has had, and no later than a slack behind that. One whose upgrade
+//	    server has had, and no later than a slack after that. One whose upgrade
 //	    somebody has logged may end sooner, with the history that the log is of.
 //	L4  A client is refused an ephemeral only where servers do not upgrade.
 type Local struct {

@@ -151,7 +151,7 @@ func (t *timeline) childrenWhen(zxid zk.Zxid) (count int, sum uint64) {
 
 func (t *timeline) put(s state) { t.states = append(t.states, s) }
 
-// of are the states that a transaction has made, one after the other, behind the
+// of are the states that a transaction has made, one after the other, after the
 // one in front of it.
 func (t *timeline) of(zxid zk.Zxid) []state {
 	if t == nil {
@@ -206,7 +206,7 @@ func (m *Model) TimeoutMs(session zk.SessionID) (int32, bool) {
 // Apply takes the next transaction that was shown.
 func (m *Model) Apply(h *zk.TxnHeader, t *zk.Txn) error {
 	if h.Zxid <= m.last {
-		return broken(propertyModel, "M1: %s comes behind %s", number(h.Zxid), number(m.last))
+		return broken(propertyModel, "M1: %s comes after %s", number(h.Zxid), number(m.last))
 	}
 	m.last = h.Zxid
 	o := origin{h.Session, h.Cxid}

@@ -44,7 +44,7 @@ func (w *Watches) Added(path string, mode zk.WatchMode, zxid zk.Zxid) {
 	}
 	key := persistent{path, mode == zk.WatchPersistentRecursive}
 	if _, here := w.staying[key]; !here || w.unwanted[key] {
-		w.staying[key] = w.model.behind(zxid)
+		w.staying[key] = w.model.after(zxid)
 	}
 	delete(w.unwanted, key)
 }
@@ -55,8 +55,8 @@ func (w *Watches) Unwanted(path string, mode zk.WatchMode) {
 	w.unwanted[persistent{path, mode == zk.WatchPersistentRecursive}] = true
 }
 
-// behind is the place of the first change behind a zxid.
-func (m *Model) behind(zxid zk.Zxid) int {
+// after is the place of the first change after a zxid.
+func (m *Model) after(zxid zk.Zxid) int {
 	return sort.Search(len(m.changes), func(i int) bool { return m.changes[i].zxid > zxid })
 }
 
@@ -145,7 +145,7 @@ func (w *Watches) stays() []persistent {
 // leaks compares an event with what its client may read (V5).
 func (w *Watches) leaks(e *zk.Event) error {
 	hidden := false
-	for i := w.model.behind(e.Zxid - 1); i < len(w.model.changes) && w.model.changes[i].zxid == e.Zxid; i++ {
+	for i := w.model.after(e.Zxid - 1); i < len(w.model.changes) && w.model.changes[i].zxid == e.Zxid; i++ {
 		if c := &w.model.changes[i]; c.kind == e.Type && c.path == e.Path {
 			if w.who.may(c.acl, zk.PermRead) {
 				return nil

@@ -378,7 +378,7 @@ func (p *player) tellReply(verb string, args []string) error {
 	if verb == "read" {
 		return p.model.Read(&p.who, &req, zxid, code, &res)
 	}
-	if req.Op == zk.OpMulti { // creates of the paths, deletes of those behind a dash
+	if req.Op == zk.OpMulti { // creates of the paths, deletes of those after a dash
 		for _, path := range strings.Split(args[1], ",") {
 			op := zk.OpCreate
 			if path, _ = strings.CutPrefix(path, "-"); strings.Contains(args[1], "-"+path+",") && len(req.Ops) == 0 {

@@ -3,7 +3,7 @@ package check
 import "github.com/conclave-project/conclave/zk"
 
 // Recent sees that writes take place between their request and their reply, and
-// that a read behind a sync is not older than the sync: with the order of zxids
+// that a read after a sync is not older than the sync: with the order of zxids
 // as the witness, that is linearizability of both.
 type Recent struct {
 	newest zk.Zxid
@@ -24,10 +24,10 @@ func (r *Recent) Wrote(floor, zxid zk.Zxid) error {
 	return nil
 }
 
-// Read says that a read behind a sync that was asked for at floor has shown zxid.
+// Read says that a read after a sync that was asked for at floor has shown zxid.
 func (r *Recent) Read(floor, zxid zk.Zxid) error {
 	if zxid < floor {
-		return broken("recent", "a read behind a sync shows %s, and %s was shown before the sync was asked for", number(zxid), number(floor))
+		return broken("recent", "a read after a sync shows %s, and %s was shown before the sync was asked for", number(zxid), number(floor))
 	}
 	r.Shown(zxid)
 	return nil

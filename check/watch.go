@@ -67,7 +67,7 @@ func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
 }
 
 // Removed says that the client does not want a watch any more. It may fire again
-// before the server has learned of it, so it must be told behind the answer.
+// before the server has learned of it, so it must be told after the answer.
 func (w *Watches) Removed(path string, children bool) { delete(w.armed, watchKey{path, children}) }
 
 // Connected says that there is a new connection: the server knows no watch yet. If
@@ -112,7 +112,7 @@ func (w *Watches) Rearmed(zxid zk.Zxid) error {
 	}
 	clear(w.staying) // what none of them names is gone
 	for key := range w.stay {
-		w.staying[key] = w.model.behind(zxid)
+		w.staying[key] = w.model.after(zxid)
 	}
 	for key, missing := range w.wanted {
 		if _, here := w.armed[key]; !here && !w.told[key] { // it was used up by what its client may not read
@@ -155,7 +155,7 @@ func (w *Watches) keys() []watchKey {
 	})
 }
 
-// firstChange is the first zxid behind that of the watch, and not behind to, at
+// firstChange is the first zxid after that of the watch, and not after to, at
 // which it should have fired; 0 if none.
 func (w *Watches) firstChange(key watchKey, a armed, to zk.Zxid) zk.Zxid {
 	t := w.model.nodes[key.path]
@@ -179,7 +179,7 @@ func (w *Watches) firstChange(key watchKey, a armed, to zk.Zxid) zk.Zxid {
 	return t.firstState(a.since, to, func(s *state) bool { return s.what != wasGuarded })
 }
 
-// firstState finds the first state behind from, and not behind to, that holds.
+// firstState finds the first state after from, and not after to, that holds.
 func (t *timeline) firstState(from, to zk.Zxid, holds func(*state) bool) zk.Zxid {
 	n := sort.Search(len(t.states), func(i int) bool { return t.states[i].zxid > from })
 	for ; n < len(t.states) && t.states[n].zxid <= to; n++ {

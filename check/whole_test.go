@@ -25,7 +25,7 @@ func TestAsked(t *testing.T) {
 		{"A1 another TTL", "asks 1 create /a ttl=100\nmade 1.2 create /a ttl=10 xid=1", "A1"},
 		{"A1 half a multi", "asks 1 create /a ; delete /b\nmade 1.2 create /a xid=1", "A1"},
 		{"A2 told before", "asks 1 create /a\nnot-applied 1\nmade 1.2 create /a xid=1", "A2"},
-		{"A2 told behind", "asks 1 create /a\nmade 1.2 create /a xid=1\nnot-applied 1", "A2"},
+		{"A2 told after", "asks 1 create /a\nmade 1.2 create /a xid=1\nnot-applied 1", "A2"},
 	})
 }
 

@@ -28,7 +28,7 @@ const propertyZab = "zab"
 //	O9  A server that comes back from its disk has what was durable there, unless
 //	    the disk was damaged.
 //
-// What stands behind a reconfig needs a quorum of the configuration that it has
+// What stands after a reconfig needs a quorum of the configuration that it has
 // made, the reconfig itself one of both.
 type Order struct {
 	quorum  quorum.Set // of the configuration in which the next transaction is shown
@@ -147,7 +147,7 @@ func (s *standing) last() zk.Zxid {
 	return s.history[len(s.history)-1]
 }
 
-// Append says that a server has put a transaction behind its history, on disk
+// Append says that a server has put a transaction after its history, on disk
 // or on the way there. The hash is of the transaction's bytes.
 func (o *Order) Append(id quorum.ID, zxid zk.Zxid, hash uint64) error {
 	if known, seen := o.hashes[zxid]; seen && known != hash {
@@ -159,7 +159,7 @@ func (o *Order) Append(id quorum.ID, zxid zk.Zxid, hash uint64) error {
 	continues := zxid == last+1 && zxid.Epoch() == last.Epoch()
 	begins := zxid.Epoch() > last.Epoch() && zxid.Counter() == 1
 	if !continues && !begins {
-		return broken(propertyZab, "O2: server %d logs %s behind %s", id, number(zxid), number(last))
+		return broken(propertyZab, "O2: server %d logs %s after %s", id, number(zxid), number(last))
 	}
 	s.history = append(s.history, zxid)
 	return nil
@@ -200,7 +200,7 @@ func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
 	return nil
 }
 
-// Truncate says that the end of a server's history is truncated behind
+// Truncate says that the end of a server's history is truncated after
 // zxid. It does not serve.
 func (o *Order) Truncate(id quorum.ID, zxid zk.Zxid) error {
 	s := o.server(id)
@@ -246,7 +246,7 @@ func (s *standing) has(zxid zk.Zxid) bool {
 	return zxid == 0 || n > 0 && s.history[n-1] == zxid
 }
 
-// upTo counts the records of a history that are not behind zxid.
+// upTo counts the records of a history that are not after zxid.
 func (s *standing) upTo(zxid zk.Zxid) int {
 	return sort.Search(len(s.history), func(i int) bool { return s.history[i] > zxid })
 }

@@ -64,9 +64,9 @@ func TestOrder(t *testing.T) {
 		{"a reconfig on a quorum of the old servers alone", three + moving + "append 2 1.3\ndurable 2 1.3\nshow 1 1.3", "O6"},
 		{"a reconfig on a quorum of the new servers alone", three + moving + join + "leave 1\nshow 4 1.3", "O6"},
 		{"a reconfig on quorums of both", three + moving + join + "append 2 1.3\ndurable 2 1.3\nshow 1 1.3\ninforce 4 1.3 1 4 5", ""},
-		{"what is behind a reconfig on the new servers alone", three + moving + join +
+		{"what is after a reconfig on the new servers alone", three + moving + join +
 			"append 2 1.3\ndurable 2 1.3\nshow 1 1.3\nappend 1 1.4\nappend 4 1.4\ndurable 1 1.4\ndurable 4 1.4\nshow 1 1.4", ""},
-		{"what is behind a reconfig on the old servers alone", three + moving + join +
+		{"what is after a reconfig on the old servers alone", three + moving + join +
 			"append 2 1.3\ndurable 2 1.3\nshow 1 1.3\nappend 1 1.4\nappend 2 1.4\ndurable 1 1.4\ndurable 2 1.4\nshow 1 1.4", "O6"},
 		{"a configuration in force before its commit", three + moving + join + "inforce 4 1.3 1 4 5", "O8"},
 		{"a configuration of no reconfig", three + "inforce 1 1.2 1 2 3", "O8"},

@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestEventsAreLostBehindAMarkOnly lets a reader empty the queue of a persistent
+// TestEventsAreLostAfterAMarkOnly lets a reader empty the queue of a persistent
 // watch at the same moment as the client fills it.
-func TestEventsAreLostBehindAMarkOnly(t *testing.T) {
+func TestEventsAreLostAfterAMarkOnly(t *testing.T) {
 	c := &Client{}
 	w := &Watch{c: c, limit: 4, events: make(chan zk.Event, 5)}
 	w.inner.Kind = clientsession.PersistentWatch

@@ -128,7 +128,7 @@ func parseServers(list string) (servers []string, chroot string, err error) {
 		if chroot == "/" {
 			chroot = ""
 		} else if strings.Contains(chroot, ",") {
-			return nil, "", fmt.Errorf("client: chroot %q has a comma: the chroot is written once, behind the last server", chroot)
+			return nil, "", fmt.Errorf("client: chroot %q has a comma: the chroot is written once, after the last server", chroot)
 		} else if err := zk.ValidatePath(chroot); err != nil {
 			return nil, "", fmt.Errorf("client: chroot: %w", err)
 		}

@@ -56,7 +56,7 @@ func answerNames(conn net.Conn) {
 }
 
 // TestNameWithoutAnAnswerKeepsNoOtherWaiting: all names shared five seconds, one
-// after the other, and those behind it were never asked for.
+// after the other, and those after it were never asked for.
 func TestNameWithoutAnAnswerKeepsNoOtherWaiting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &Client{options: Options{Resolver: names()}, ctx: ctx}
@@ -105,7 +105,7 @@ func TestListThatWasReplacedWhileItWasLookedUpCountsNoMore(t *testing.T) {
 	})
 }
 
-func TestChrootIsNotWrittenBehindEachServer(t *testing.T) {
+func TestChrootIsNotWrittenAfterEachServer(t *testing.T) {
 	if _, _, err := parseServers("h1:1/app,h2:1/app"); err == nil {
 		t.Error("taken for a chroot with a comma")
 	}

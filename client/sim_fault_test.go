@@ -16,7 +16,7 @@ import (
 const simReplyBytesMax = 16 << 10
 
 // spoil joins frames, and does harm to one of them now and then. It reports
-// whether the connection breaks behind the bytes. The mutex is held.
+// whether the connection breaks after the bytes. The mutex is held.
 func (e *simEnsemble) spoil(frames [][]byte) (out []byte, broken bool) {
 	for i, frame := range frames {
 		if !e.quiet && e.rng.IntN(150) == 0 {

@@ -109,7 +109,7 @@ func (r *simRun) followStates(c *Client, s *Subscription) {
 }
 
 // followChildren watches all below /w for good, and holds what it is told against
-// the log: nothing is left out but behind a mark.
+// the log: nothing is left out but after a mark.
 func (r *simRun) followChildren(c *Client) {
 	w, err := c.Watch(r.limit, "/w", zk.WatchPersistentRecursive)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *simRun) followChildren(c *Client) {
 }
 
 // find returns where in the log of what is below /w an event is, -1 if it is
-// neither next nor behind a mark.
+// neither next nor after a mark.
 func (r *simRun) find(event zk.Event, at int, marked bool) int {
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()

@@ -25,7 +25,7 @@ type simPipe struct {
 	deaf     bool      // what arrives is lost, and nobody is told
 	left     int       // of a pipe that was cut: bytes that still arrive
 	closed   error     // for the writer
-	ended    error     // for the reader, behind what has arrived
+	ended    error     // for the reader, after what has arrived
 	deadline time.Time // of the reader
 	changed  chan struct{}
 }
@@ -74,7 +74,7 @@ type piece struct {
 	at    time.Time
 }
 
-// fly lets a piece arrive after a while, behind all before it. The mutex is held.
+// fly lets a piece arrive after a while, after all before it. The mutex is held.
 func (p *simPipe) fly(b []byte) {
 	at := time.Now().Add(time.Duration(p.rng.IntN(p.delayMs+1)) * time.Millisecond)
 	if p.rng.IntN(50) == 0 {
@@ -151,7 +151,7 @@ func (p *simPipe) await() {
 	}
 }
 
-// cut ends the pipe: the writer sees err at once, the reader behind what still
+// cut ends the pipe: the writer sees err at once, the reader after what still
 // arrives, which is all that is under way, or a part of it that may end anywhere.
 func (p *simPipe) cut(err error, all bool) {
 	p.mu.Lock()

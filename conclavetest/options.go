@@ -30,7 +30,7 @@ const sessionMax = time.Hour
 func Servers(n int) Option { return func(o *options) { o.servers = n } }
 
 // Observers says how many servers follow without a vote; 0 is usual. They are
-// numbered behind the others.
+// numbered after the others.
 func Observers(n int) Option { return func(o *options) { o.observers = n } }
 
 // TickTime is the servers' tick; 200 ms is usual. Servers that do not reach each

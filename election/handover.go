@@ -35,7 +35,7 @@ func (r *run) transfer(ctx context.Context, to string) error {
 }
 
 // await returns the answer. A loop that is done has answered whatever it has seen:
-// what it has not came behind its last report.
+// what it has not came after its last report.
 func (t *transfer) await(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case err := <-t.answered:

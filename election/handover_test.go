@@ -210,7 +210,7 @@ func (h *halting) Timer(at clock.Instant) clock.Timer {
 	return h.Clock.Timer(at)
 }
 
-// TestHandOverAskedForAsTheRunEndsIsAnswered: the request is taken, and comes behind
+// TestHandOverAskedForAsTheRunEndsIsAnswered: the request is taken, and comes after
 // the last report that the loop of Run reads.
 func TestHandOverAskedForAsTheRunEndsIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

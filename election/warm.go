@@ -8,7 +8,7 @@ import (
 
 // warmUp is that of one claim. However often a backend asks for it, and with
 // whatever context: one call of Options.Warm runs at a time, one that has succeeded
-// is not repeated, and none goes on behind the end of Acquire.
+// is not repeated, and none goes on after the end of Acquire.
 type warmUp struct {
 	function func(context.Context) error
 	life     context.Context // ends with Acquire

@@ -9,7 +9,7 @@ import (
 )
 
 // Coverage is which rows of the protocols' tables were met, and which pairs of rows
-// that one server met one behind the other. A row is what Zab's leader or learner
+// that one server met one after the other. A row is what Zab's leader or learner
 // does with a kind of message at a stage, what an election's machine does with the
 // notification of a server in a state, or a reason for which a role ends. The zero Coverage
 // has met nothing.
@@ -24,7 +24,7 @@ const rowsMax = 128
 // Why a row is not met. Apache's servers are in none of the runs, and ours keep to
 // the protocol.
 const (
-	oneGo     = "our leader sends a history and the NEWLEADER behind it in one go; Apache's does not"
+	oneGo     = "our leader sends a history and the NEWLEADER after it in one go; Apache's does not"
 	laterOn   = "our leader sends a follower commits once it serves; Apache's from its synchronization on"
 	ackLater  = "our learner acknowledges no proposal before UPTODATE; Apache's may"
 	pingLater = "our leader pings who was sent NEWLEADER; Apache's pings sooner"

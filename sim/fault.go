@@ -51,7 +51,7 @@ const (
 	FaultLostWrite                    // A's disk says that it has written and has not, once, then the process is killed; N%3: log, snapshot, epoch
 	FaultStrayWrite                   // the same, and has written elsewhere in the file
 	FaultStop                         // A's process is stopped in order: what its disk was given is written
-	FaultRoll                         // all servers are stopped in order and started again, one behind the other
+	FaultRoll                         // all servers are stopped in order and started again, one after the other
 	FaultDeaf                         // A receives no other server, and goes on speaking
 	FaultForsake                      // the leader's process is killed and comes back at once: forsake.go; if N, only one that writes a snapshot is forsaken
 	FaultMemory                       // A's tree gets what no transaction has made: memory.go

@@ -19,11 +19,11 @@ type link struct {
 	id       zab.LinkID
 	stream   *stream
 	outgoing bool // the learner's end
-	held     bool // a snapshot is being written: what comes behind waits
+	held     bool // a snapshot is being written: what comes after waits
 	waiting  []byte
 	closing  bool
 	early    bool    // of a mutant: UPTODATE was not waited for
-	loading  bool    // the state behind a SNAP has to come
+	loading  bool    // the state after a SNAP has to come
 	snapshot zk.Zxid // of that SNAP
 }
 
@@ -112,7 +112,7 @@ func (l *link) down() {
 	}
 }
 
-// write puts packets on their way, or behind the snapshot that is being written.
+// write puts packets on their way, or after the snapshot that is being written.
 func (l *link) write(b []byte) {
 	most := l.p.w.plan.LinkBytes
 	if l.p.w.is(OutboxDrops) {
@@ -142,7 +142,7 @@ func (l *link) queued() int {
 	return len(l.stream.out)
 }
 
-// finish closes the link behind everything sent.
+// finish closes the link after everything sent.
 func (l *link) finish() {
 	if l.closing && !l.held {
 		delete(l.p.links, l.id)
@@ -150,7 +150,7 @@ func (l *link) finish() {
 	}
 }
 
-// read takes whole packets, and the snapshot behind a SNAP.
+// read takes whole packets, and the snapshot after a SNAP.
 func (l *link) read() {
 	s := l.stream
 	for !s.closed {
@@ -199,7 +199,7 @@ func (l *link) packet(b []byte) bool {
 	return true
 }
 
-// readSnapshot takes the state behind a SNAP once all of it is here.
+// readSnapshot takes the state after a SNAP once all of it is here.
 func (l *link) readSnapshot() bool {
 	s := l.stream
 	if len(s.parcels) == 0 || int64(len(s.in)) < s.parcels[0].bytes {

@@ -62,7 +62,7 @@ const (
 	ReadPassesWrite
 	WatchLost
 	WatchTwice
-	WatchBehindReply
+	WatchAfterReply
 	WatchesNotSetAgain
 	WatchesSetTooNew
 
@@ -137,7 +137,7 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	ServesTooEarly:        {"serves-too-early", "ZOOKEEPER-1282", "a learner serves when it has acknowledged NEWLEADER, without UPTODATE"},
 	ObserversCount:        {"observers-count", "zab Z7", "observers are taken for participants"},
 	AddressesKept:         {"addresses-kept", "ZOOKEEPER-2080", "servers look for others where the first configuration has them"},
-	StopKeepsEpoch:        {"stop-keeps-epoch", "found here", "an orderly stop gives up records that wait, and stores the epoch behind them"},
+	StopKeepsEpoch:        {"stop-keeps-epoch", "found here", "an orderly stop gives up records that wait, and stores the epoch after them"},
 	OutboxDrops:           {"outbox-drops", "peernet N5", "what a slow peer has no space for is dropped, and its link stays"},
 	LostDiskVotesAtOnce:   {"lost-disk-votes-at-once", "ZOOKEEPER-261", "a participant with db.autocreate comes back with an empty disk while others are down"},
 
@@ -149,7 +149,7 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	ReadPassesWrite:    {"read-passes-write", "scenario K03", "a read is answered before the write in front of it"},
 	WatchLost:          {"watch-lost", "zk-ruby 3", "an event is lost now and then"},
 	WatchTwice:         {"watch-twice", "scenario W01", "an event comes twice now and then"},
-	WatchBehindReply:   {"watch-behind-reply", "scenario W01", "events leave behind the replies of the same step"},
+	WatchAfterReply:    {"watch-after-reply", "scenario W01", "events leave after the replies of the same step"},
 	WatchesNotSetAgain: {"watches-not-set-again", "scenario W03", "a client does not set its watches on a new server"},
 	WatchesSetTooNew:   {"watches-set-too-new", "ZOOKEEPER-1412", "a client says that it has seen more than it has"},
 

@@ -55,7 +55,7 @@ func (c *port) mutateNotify(frame []byte) {
 	case w.is(WatchLost) && c.p.random.oneIn(20):
 	case w.is(WatchTwice) && c.p.random.oneIn(20):
 		c.out = append(append(c.out, frame...), frame...)
-	case w.is(WatchBehindReply):
+	case w.is(WatchAfterReply):
 		c.late = append(c.late, frame...)
 	default:
 		c.out = append(c.out, frame...)

@@ -18,7 +18,7 @@ func (t *turns) mutate(o operation) {
 	case w.is(AckBeforeSync) && o.Kind == replica.DiskSync:
 		t.p.push(done)
 	case w.is(AckWithoutLog) && !t.p.leads() && o.Kind == replica.DiskAppend && t.p.serving:
-		return // the sync behind it is told all the same
+		return // the sync after it is told all the same
 	case w.is(EpochBeforeLog) && o.Kind == replica.DiskSetCurrent:
 		if _, err := t.disk.Do(&o.DiskOp, nil); err != nil {
 			t.fatal(err)
@@ -40,7 +40,7 @@ func (t *turns) mutate(o operation) {
 }
 
 // lateMs is how long a mutant leaves a snapshot unsaved, unless the log goes on
-// behind it.
+// after it.
 const lateMs = 500
 
 // saveLate saves what a mutant has left.

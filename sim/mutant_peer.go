@@ -86,7 +86,7 @@ func (p *process) touchAgain(m *zab.Message) {
 	p.touches = m.Touches
 }
 
-// mutateRecord changes, in memory and behind the log, what a server is going to
+// mutateRecord changes, in memory and past the log, what a server is going to
 // apply.
 func (p *process) mutateRecord(op *replica.DiskOp) {
 	if !p.w.is(TxnAppliedWrong) && !p.w.is(MultiAppliedHalf) || op.Kind != replica.DiskAppend {
@@ -113,7 +113,7 @@ func (p *process) mutateRecord(op *replica.DiskOp) {
 	op.Payload = logged
 }
 
-// loadState reads the state behind a SNAP, or what a mutant makes of it.
+// loadState reads the state after a SNAP, or what a mutant makes of it.
 func (p *process) loadState(r io.Reader) (*replica.State, error) {
 	switch p.w.plan.Mutant {
 	case SnapshotLosesNode, SnapshotLosesSession, SnapshotFreesEphemeral, SnapshotLosesACL, ReconfigNotInSnapshot:

@@ -19,7 +19,7 @@ func (p *process) mutateFound(disk *replicadisk.Disk, found *replicadisk.Found) 
 	state := replica.NewState(true)
 	var sink snap.Sink = state
 	if p.w.is(WalkLost) {
-		sink = &skipping{State: state, behind: found.Store.Snapshot.Zxid}
+		sink = &skipping{State: state, after: found.Store.Snapshot.Zxid}
 	}
 	if _, err := snap.LoadFile(p.mem, disk.Store().SnapDir(), found.Store.Snapshot, snap.Options{}, sink); err != nil {
 		return
@@ -73,13 +73,13 @@ func replaySkipping(state *replica.State, h *zk.TxnHeader, t *zk.Txn) {
 // walk that was not told of the change has missed it.
 type skipping struct {
 	*replica.State
-	behind zk.Zxid
-	done   bool
+	after zk.Zxid
+	done  bool
 }
 
 // Node implements snap.Sink.
 func (s *skipping) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
-	if !s.done && stat.Mzxid > s.behind && stat.Czxid <= s.behind && len(path) > 2 {
+	if !s.done && stat.Mzxid > s.after && stat.Czxid <= s.after && len(path) > 2 {
 		s.done = true
 		return nil
 	}

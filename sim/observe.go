@@ -155,7 +155,7 @@ func (o *observer) disk(p *process, op *replica.DiskOp) {
 			return // the server finds out by itself that it has no such place
 		}
 	case replica.DiskSaveSnapshot:
-		// What came behind the SNAP is in the tree that is saved, not in the log.
+		// What came after the SNAP is in the tree that is saved, not in the log.
 		history, err := o.order.History(o.sources[p], op.Zxid)
 		o.w.fail(err)
 		o.order.Copy(p.id, history)

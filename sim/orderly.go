@@ -18,7 +18,7 @@ func (p *process) stop() {
 		}
 		event, err := t.disk.Do(&o.DiskOp, o.snapshot)
 		if err != nil {
-			break // what stands behind it is not done either
+			break // what stands after it is not done either
 		}
 		t.done(&o, event)
 	}
@@ -27,7 +27,7 @@ func (p *process) stop() {
 	}
 }
 
-// roll restarts the servers from a place on, one behind the other: the next when the
+// roll restarts the servers from a place on, one after the other: the next when the
 // last serves again, or when that has taken too long.
 func (t *trouble) roll(place int, limitMs int64) {
 	if place > len(t.w.servers) || !t.w.wild {

@@ -15,7 +15,7 @@ type Plan struct {
 	Seed         uint64
 	Participants int
 	Observers    int  // their places follow those of the participants
-	Spares       int  // behind them: not in the ensemble, they wait to be taken in
+	Spares       int  // after them: not in the ensemble, they wait to be taken in
 	ZeroID       bool // ids begin with 0, not with 1
 	Reconfig     bool // reconfigEnabled
 	AutoCreate   bool // db.autocreate: an empty disk is taken for a new server's

@@ -25,7 +25,7 @@ type port struct {
 	left       bool // its client has gone in this step
 	identities []zk.Identity
 	out        []byte
-	late       []byte // of a mutant: events behind out
+	late       []byte // of a mutant: events after out
 	lastReply  int    // where the last reply begins in out
 	unanswered int
 	stays      map[string]zk.WatchMode // of a mutant: watches that stay

@@ -19,7 +19,7 @@ import (
 //	a failed read        the server ends, or does not start, and says why; nothing is
 //	                     taken for missing that could not be read
 //	a bad write, of a    refused at the next start, or the snapshot before and the log
-//	snapshot or epoch    behind it are taken
+//	snapshot or epoch    after it are taken
 //	a bad write, of the  the end of the log may be missing, as after a crash: that
 //	log                  cannot be told from one. It costs one disk of a majority
 //
@@ -114,7 +114,7 @@ func (f *shiftyFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// onDisk is what a file has at a place, zero behind its end.
+// onDisk is what a file has at a place, zero after its end.
 func (p *process) onDisk(name string, at int64, bytes int) []byte {
 	b := make([]byte, bytes)
 	if f, err := p.mem.Open(name); err == nil {

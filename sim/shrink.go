@@ -39,7 +39,7 @@ func (s *shrinking) try(plan Plan) bool {
 	return r.Err != nil
 }
 
-// end leaves out what comes behind the failure.
+// end leaves out what comes after the failure.
 func (s *shrinking) end() bool {
 	p := s.best.Plan
 	if s.best.AtMs+1 >= p.WildMs {

@@ -49,7 +49,7 @@ func (s *signs) sent(l *link, m *zab.Message) {
 	}
 	s.onWay[l.stream.other] = append(s.onWay[l.stream.other], s.kept[l.p])
 	delete(s.kept, l.p)
-	for id := range s.fresh[l.p] { // it may have shown that behind this PING
+	for id := range s.fresh[l.p] { // it may have shown that after this PING
 		s.maybe(l.p, id)
 	}
 }
@@ -81,7 +81,7 @@ func (s *signs) gone(p *process) {
 }
 
 // stepped are the heartbeats in a batch, once it is done with: what stands in
-// it behind a tick came too late for that.
+// it after a tick came too late for that.
 func (s *signs) stepped(p *process, batch []replica.Event, effects *replica.Effects) {
 	for i := range batch {
 		e := &batch[i]

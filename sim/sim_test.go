@@ -169,7 +169,7 @@ func (p *Plan) prey(m Mutant) {
 	}
 	p.ForceSnapshot = m == SnapshotSavedLate || m == OldHistoryKept || m == SnapshotLosesSession || m == SnapshotLosesACL || m == ReconfigNotInSnapshot
 	switch m {
-	case DeleteSkipped: // snapshots one behind the other, of what changes most
+	case DeleteSkipped: // snapshots one after the other, of what changes most
 		p.Work, p.Portions, p.SnapCount = WorkDirs, 8, 30
 	case SnapshotLosesACL:
 		p.Work = WorkRights

@@ -13,7 +13,7 @@ import (
 )
 
 // walk takes the steps of a snapshot, a while between each two: transactions are
-// applied meanwhile, before and behind where it is. Done receives how it has ended.
+// applied meanwhile, before and after where it is. Done receives how it has ended.
 func (p *process) walk(mostMs int64, step func() (more bool, err error), done func(error)) {
 	p.awake(p.random.between(0, mostMs), func() {
 		more, err := step()
@@ -124,7 +124,7 @@ func (l *link) sendSnapshot(zxid zk.Zxid) {
 // errClosed ends the snapshot for a learner that is gone.
 var errClosed = errors.New("the link is closed")
 
-// sendState puts a snapshot on its way, and what has waited behind it.
+// sendState puts a snapshot on its way, and what has waited after it.
 func (l *link) sendState(state []byte, history []zk.Zxid) {
 	written := jute.AppendString(state, peerwire.SnapshotEnd)
 	o := l.stream.other

@@ -13,7 +13,7 @@ type stream struct {
 	slowMs    func() int64 // how long a packet takes, at most
 
 	out    []byte
-	fin    bool // behind out
+	fin    bool // after out
 	moving bool
 	closed bool // nothing is sent or received here any more
 	broken bool // the connection is no more, and this end has not learned of it
@@ -50,7 +50,7 @@ func (s *stream) send(b []byte) {
 	s.move()
 }
 
-// close ends the connection behind what was sent. This end receives nothing more.
+// close ends the connection after what was sent. This end receives nothing more.
 func (s *stream) close() {
 	if s.closed || s.fin {
 		return

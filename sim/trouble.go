@@ -12,7 +12,7 @@ type trouble struct {
 	changingMs int64 // until then a change of the ensemble may be on its way
 }
 
-// calmMs is how long what a fault has upset goes on behind it.
+// calmMs is how long what a fault has upset goes on after it.
 const calmMs = 2000
 
 // disturb notes that something is wrong for a while.

@@ -42,7 +42,7 @@ type request struct {
 	asked    int64    // moment
 	synced   *request // the sync in front of a read
 	answered bool
-	recent   bool // answered behind its sync
+	recent   bool // answered after its sync
 	final    bool
 
 	then func(*clientsession.Effect, *zk.Result) // what follows from the answer, nil if nothing
@@ -108,7 +108,7 @@ func (p *program) act() {
 	}
 }
 
-// readRecent reads behind a sync: a register, or anything else there may be.
+// readRecent reads after a sync: a register, or anything else there may be.
 func (p *program) readRecent(register string) {
 	r := p.c.random
 	req := zk.Request{Op: zk.OpGetData, Path: register}
@@ -117,7 +117,7 @@ func (p *program) readRecent(register string) {
 		req.Op = []zk.Op{zk.OpGetData, zk.OpExists, zk.OpGetChildren2}[r.below(3)]
 	}
 	sync := p.submit(zk.Request{Op: zk.OpSync, Path: req.Path})
-	p.submitBehind(sync, req)
+	p.submitAfter(sync, req)
 }
 
 // somePath is one that somebody works on.
@@ -205,9 +205,9 @@ func (p *program) transfer() {
 	}[:2+p.c.random.below(2)]})
 }
 
-func (p *program) submit(r zk.Request) *request { return p.submitBehind(nil, r) }
+func (p *program) submit(r zk.Request) *request { return p.submitAfter(nil, r) }
 
-func (p *program) submitBehind(sync *request, r zk.Request) *request {
+func (p *program) submitAfter(sync *request, r zk.Request) *request {
 	c := p.c
 	q := &request{op: r.Op, floor: c.w.watcher.recent.Floor(), asked: c.w.moment(), synced: sync}
 	call := &clientsession.Call{Request: r, Owner: q}

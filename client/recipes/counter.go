@@ -56,7 +56,7 @@ func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 }
 
 // read returns the value, and the version of the znode if there is one. Versions are
-// negative behind 2^31 changes.
+// negative after 2^31 changes.
 func (c *Counter) read(ctx context.Context) (value int64, version int32, found bool, err error) {
 	data, stat, err := c.c.Get(ctx, c.path)
 	switch {

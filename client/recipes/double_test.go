@@ -264,7 +264,7 @@ type answerless struct {
 	broken    *atomic.Bool
 	meanwhile func() // returns when the delete was carried out
 	mine      *atomic.Bool
-	done      chan struct{} // closed behind meanwhile
+	done      chan struct{} // closed after meanwhile
 }
 
 func (a answerless) Write(b []byte) (int, error) {

@@ -174,7 +174,7 @@ func inOrder(names []string) []member {
 	for _, name := range names {
 		at := len(name) - zk.SequenceDigits
 		if at > 1 && name[at-1] == '-' && (name[at-2] == '-' || name[at-2] == '_') {
-			at-- // an eleventh character, behind a kind that ends in - or _
+			at-- // an eleventh character, after a kind that ends in - or _
 		}
 		if at <= 0 {
 			continue

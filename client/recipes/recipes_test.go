@@ -207,7 +207,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	}
 	go acquire(lock.AcquireWrite)
 	awaitQueue(t, c, "/rw", 3)
-	go acquire(lock.AcquireRead) // behind the writer: it does not overtake
+	go acquire(lock.AcquireRead) // after the writer: it does not overtake
 	awaitQueue(t, c, "/rw", 4)
 	must(t, first.Release(ctx))
 	select {

@@ -12,7 +12,7 @@ import (
 )
 
 // shortened is a connection whose server grants a shorter timeout in its handshake,
-// once it is told to: the timeout is the second field behind the length.
+// once it is told to: the timeout is the second field after the length.
 type shortened struct {
 	net.Conn
 	toMs  *atomic.Int32

@@ -58,7 +58,7 @@ func TestNobodyHoldsALockWhoseCounterIsUsedUp(t *testing.T) {
 	}
 }
 
-// TestCounterGoesOnWhenTheVersionHasWrappedAround: versions are negative behind 2^31
+// TestCounterGoesOnWhenTheVersionHasWrappedAround: versions are negative after 2^31
 // changes.
 func TestCounterGoesOnWhenTheVersionHasWrappedAround(t *testing.T) {
 	addr := serveState(t,

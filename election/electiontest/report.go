@@ -81,7 +81,7 @@ const (
 	FigureFrozenRun = "from the freeze of a run to the last act, ms"
 	FigureFullPipes = "from a cut to the last act, pipes full, ms"
 	FigureSlow      = "until all have led again after a disk of seconds, ms"
-	FigureMute      = "until one leads behind a candidate that is told nothing, ms"
+	FigureMute      = "until one leads after a candidate that is told nothing, ms"
 	FigureTransfer  = "gap after a transfer, ms"
 	FigureRelease   = "from a release to the next grant, ms"
 	FigureRequest   = "from an operator's request to the next leader, ms"

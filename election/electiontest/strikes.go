@@ -32,7 +32,7 @@ var Strikes = []Strike{
 	{"replies lost", "LostRepliesLeaveNobodyBehind", "a grant's and a release's answers are lost", "", ""},
 	{"replies late", "LateRepliesProlongNothing", "renewals are answered two leases later", "", ""},
 	{"done, not confirmed", "UnconfirmedWorkMakesNoLeader",
-		"the store does what the leader, and then a waiter, asks, and answers nothing", FigureMute, "until one behind that waiter leads"},
+		"the store does what the leader, and then a waiter, asks, and answers nothing", FigureMute, "until one after that waiter leads"},
 	{"disk of seconds", "DiskOfSecondsElectsNoTwo", "every answer, or each sync of an own disk, takes more than a lease",
 		FigureSlow, "when it is over, until three have led in turn"},
 	{"store restarted", "RestartedStoreElectsNoTwo", "kill -9 of the store under a leader, and a new start", "", ""},

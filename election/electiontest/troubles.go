@@ -126,7 +126,7 @@ func testMute(t *testing.T, s Suite) {
 	await(t, s, "c campaigns", c.events.campaign)
 	muted := election.Now()
 	b.end(t, s)
-	await(t, s, "c is elected, behind one who is told nothing", c.events.elected)
+	await(t, s, "c is elected, after one who is told nothing", c.events.elected)
 	s.recorder.sampleMs(FigureMute, election.Now().Sub(muted))
 	trouble.Heal()
 	s.inTurn(t, h, url, "mute", c, a)

@@ -96,7 +96,7 @@ func (s *SQL) Schema() string {
 
 // Check accepts the token for the resource within tx, or returns a *StaleError;
 // then tx is to be rolled back. Call it first: what the transaction reads
-// behind it cannot be changed by another leader before it ends.
+// after it cannot be changed by another leader before it ends.
 //
 // At the isolation levels repeatable read and serializable a database may
 // return an error of its own when two leaders meet; nothing is written then,

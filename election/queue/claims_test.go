@@ -210,7 +210,7 @@ func TestHandOverDoesNotMoveOtherClients(t *testing.T) {
 		return true, nil
 	})
 	if err := f.backend.Nominate(t.Context(), f.held, "c2"); !errors.Is(err, ErrForeign) {
-		t.Errorf("one behind another client: %v", err)
+		t.Errorf("one after another client: %v", err)
 	}
 	if err := f.backend.Nominate(t.Context(), f.held, "c1"); err != nil {
 		t.Errorf("the other client itself, which is next: %v", err)

@@ -114,7 +114,7 @@ type Holding interface {
 
 // Handing is the part of a holder that chooses its successor.
 type Handing interface {
-	// Waiters yields the waiters behind the holder, the first one first.
+	// Waiters yields the waiters after the holder, the first one first.
 	Waiters(ctx context.Context) iter.Seq2[Candidate, error]
 	// Nominate tells a waiter that it is chosen. The nomination it returns has no
 	// version.

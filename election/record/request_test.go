@@ -67,7 +67,7 @@ func TestRequestThatStaysIsNewsOnce(t *testing.T) {
 				before := store.writes.Load()
 				time.Sleep(10 * time.Second)
 				if n := store.writes.Load() - before; n > 50 {
-					t.Errorf("answers %v behind their news: %d writes in 10 leases after the request was refused", delay, n)
+					t.Errorf("answers %v after their news: %d writes in 10 leases after the request was refused", delay, n)
 				}
 			}
 			cancel()

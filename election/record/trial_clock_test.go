@@ -38,7 +38,7 @@ func (k *trialClock) Timer(at election.Instant) election.Timer {
 	wait := time.Duration(float64(at.Sub(k.Now()))/k.rate) + 1 // no earlier than at
 	t.timer = time.AfterFunc(wait, func() {
 		k.c.awaitRunning()
-		if k.c.t.mutant == trialDeadlineBehindCallback {
+		if k.c.t.mutant == trialDeadlineAfterCallback {
 			k.c.awaitTold()
 		}
 		close(t.fired)

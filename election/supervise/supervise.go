@@ -32,9 +32,9 @@
 //
 // It cannot kill what it has no right to kill (set-user-id programs) or what the
 // kernel does not let die: Options.EndLimit of the Elector says for how long such
-// a process keeps the election. And
-// with a store that expires leases nothing stands behind S2 to S4 if
-// supervisor and guardian are killed at the same instant: the token does.
+// a process keeps the election. And with a store that expires leases nothing
+// enforces S2 to S4 if supervisor and guardian are killed at the same instant:
+// then the token alone protects.
 // Without Linux's subreaper the process group is all that can be found.
 //
 // What a command has started by somebody else's hand (systemd-run, a container

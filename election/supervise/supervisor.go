@@ -53,7 +53,7 @@ func (e *stopError) Error() string { return "stopped by signal " + e.signal.Stri
 
 func run(ctx context.Context, elector *election.Elector, command Command) (int, error) {
 	if len(command.Args) == 0 {
-		return ExitError, errors.New("supervise: no command given; put it behind \"--\"")
+		return ExitError, errors.New("supervise: no command given; put it after \"--\"")
 	}
 	path, err := lookup(command.Args[0])
 	if err != nil {

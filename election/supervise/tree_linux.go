@@ -95,7 +95,7 @@ func processOf(pid int) (relative, bool) {
 	return parseStat(pid, text)
 }
 
-// startedField is the place of starttime among the fields behind the name.
+// startedField is the place of starttime among the fields after the name.
 const startedField = 19
 
 // parseStat reads "pid (name) state ppid pgrp ...", where the name may hold

@@ -193,7 +193,7 @@ func TestEveryCommandHasItsAnswerInTestdata(t *testing.T) {
 	}
 }
 
-// The patterns by which go-zookeeper takes cons apart, and srvr behind its
+// The patterns by which go-zookeeper takes cons apart, and srvr after its
 // version line (of which it expects a form that ZooKeeper gave up with 3.5).
 func TestGoZookeeperUnderstandsTheAnswers(t *testing.T) {
 	c := newScene(t)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// environment is the content of envi behind the version. The keys are those
+// environment is the content of envi after the version. The keys are those
 // that ZooKeeper prints, in its order; what only a Java server has is empty.
 func environment() [][2]string {
 	host, _ := os.Hostname()

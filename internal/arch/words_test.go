@@ -46,6 +46,8 @@ var words = []word{
 	{"stand still, stands still, stood still, standing still", "stalled, paused", nil},
 	{"hole, holes", "gap", nil},
 	{"anew, once more", "again", nil},
+	{"one behind the other, comes behind, came behind, come behind, stands behind, stood behind, stand behind, " +
+		"right behind, log behind, records behind, snapshot behind, cut behind, goes behind, behind zxid", "after", nil},
 	{"larger token, larger term, larger epoch, larger zxid, larger version", "higher", nil},
 	{"settle, settles, settled, settling, unsettled", "name what becomes final", []allowance{
 		{"key settled", "a key of NATS that released versions write"},

@@ -15,7 +15,7 @@
 //	    error and its outcome: not applied, applied, or unknown.
 //	C2  Calls are sent in the order of submission, and when a connection is
 //	    lost all calls submitted before end together: none of them is sent
-//	    later, behind one whose fate is unknown.
+//	    later, after one whose fate is unknown.
 //	C3  A call is said to be not applied only if it is a read, was never handed
 //	    to the socket, or was refused by the server.
 //	C4  The session is given up when its timeout has passed since the moment

@@ -174,7 +174,7 @@ func (m *Machine) notified(e *Event) {
 	}
 }
 
-// notify wakes one watch, behind the mark of the gap in front of the event if
+// notify wakes one watch, after the mark of the gap in front of the event if
 // there is one: setWatches replays what other watches at the path have missed
 // before it is answered.
 func (m *Machine) notify(w *Watch, event zk.Event) {

@@ -27,7 +27,7 @@ type Report struct {
 	Segments  []SegmentReport  `json:"logs"`      // oldest first
 
 	// What a start would do: Base is the snapshot it would load, Records the
-	// transactions behind it, Last where the history would end.
+	// transactions after it, Last where the history would end.
 	Base    string  `json:"base,omitempty"`
 	Records int     `json:"records"`
 	Last    zk.Zxid `json:"last"`

@@ -8,7 +8,7 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	S1  Recovery gives the newest snapshot that loads whole, and behind it the
+//	S1  Recovery gives the newest snapshot that loads whole, and after it the
 //	    log without a gap. Where that is not possible it refuses; it never
 //	    gives less than was acknowledged without saying so.
 //	S2  A directory that this package wrote is never refused, wherever the
@@ -237,7 +237,7 @@ func (s *Store) removeTemps() error {
 	return nil
 }
 
-// OpenLog opens the transaction log for records behind last, the end of the
+// OpenLog opens the transaction log for records after last, the end of the
 // recovered history. A new history needs its first snapshot before: a log
 // without one is refused at the next start.
 func (s *Store) OpenLog(last zk.Zxid) (*txnlog.Log, error) {
@@ -251,7 +251,7 @@ func (s *Store) OpenLog(last zk.Zxid) (*txnlog.Log, error) {
 	return txnlog.Open(s.fs, s.logDir, last, s.options.Log)
 }
 
-// ReadLog reads the records behind after, without a gap, for a learner that is
+// ReadLog reads the records after after, without a gap, for a learner that is
 // to be synchronized. Records that are being written may or may not be seen.
 func (s *Store) ReadLog(after zk.Zxid) (*txnlog.Reader, error) {
 	return txnlog.NewReader(s.fs, s.logDir, after, s.readOptions())

@@ -349,7 +349,7 @@ func writeFuzzy(t *testing.T, s *Store) {
 	must(t, w.Commit())
 }
 
-// It may end behind the cut, and be there again at the next start.
+// It may end after the cut, and be there again at the next start.
 func TestNothingIsCutBesideASnapshotThatCannotBeRead(t *testing.T) {
 	disk, broken := directory(t), errors.New("input/output error")
 	s := open(t, disk)
@@ -370,7 +370,7 @@ func TestNothingIsCutBesideASnapshotThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestSnapshotThatEndsBehindTheCutGoes(t *testing.T) {
+func TestSnapshotThatEndsAfterTheCutGoes(t *testing.T) {
 	disk := directory(t)
 	s := open(t, disk)
 	writeFuzzy(t, s)

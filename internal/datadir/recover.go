@@ -14,7 +14,7 @@ import (
 )
 
 // Target takes a recovered state: first what a snapshot holds, then the
-// transactions behind it. A Target whose snapshot turns out to be damaged is
+// transactions after it. A Target whose snapshot turns out to be damaged is
 // dropped, with all it has taken.
 type Target interface {
 	snap.Sink
@@ -25,7 +25,7 @@ type Target interface {
 }
 
 // LoadedTarget is a Target that wants to know when its snapshot is whole, before
-// the transactions behind it come.
+// the transactions after it come.
 type LoadedTarget interface {
 	Target
 	Loaded(snap.File, snap.Info)
@@ -43,7 +43,7 @@ type Recovered struct {
 	Last     zk.Zxid      // the history ends here; -1: nothing is known, and the server must not vote before SetCurrent
 	Snapshot snap.File    // what was loaded; an empty name: nothing was
 	Info     snap.Info    // of Snapshot
-	Records  int          // transactions replayed behind it
+	Records  int          // transactions replayed after it
 	Torn     *txnlog.Torn // an end that was truncated: never acknowledged; or nil
 	Rejected []error      // newer snapshots that could not be loaded, newest first
 
@@ -189,7 +189,7 @@ func (s *Store) namesLike(dir, prefix string) ([]string, error) {
 	return found, nil
 }
 
-// replay gives the log behind the snapshot to the target.
+// replay gives the log after the snapshot to the target.
 func (s *Store) replay(r *Recovered) error {
 	reader, err := s.ReadLog(r.Last)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 var ErrNeedSnapshot = errors.New("the history cannot be cut there")
 
 // Truncate takes the history back to last, for a leader that sends TRUNC: the
-// log is cut behind it and newer snapshots are deleted, else what was cut would
+// log is cut after it and newer snapshots are deleted, else what was cut would
 // come back with them (ZOOKEEPER-4837). The log must be closed. It first proves
 // that recovery will end at last, and changes nothing when it will not; then
 // the state must be recovered again, nothing of the old one may be used.
@@ -43,7 +43,7 @@ func (s *Store) truncate(last zk.Zxid) error {
 		}
 	}
 	if base.Zxid == last {
-		return txnlog.DropBehind(s.fs, s.logDir, last, s.readOptions())
+		return txnlog.DropAfter(s.fs, s.logDir, last, s.readOptions())
 	}
 	return txnlog.Truncate(s.fs, s.logDir, last, s.readOptions())
 }
@@ -131,7 +131,7 @@ func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err er
 	return base, nil, fmt.Errorf("%w: no snapshot at or below it", ErrNeedSnapshot)
 }
 
-// leadsTo proves that the log has every record from behind from up to last.
+// leadsTo proves that the log has every record from after from up to last.
 func (s *Store) leadsTo(from, last zk.Zxid) error {
 	if from == last {
 		return nil

@@ -168,7 +168,7 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 		m.onStop(nowMs)
 	}
 	m.tick(nowMs)
-	invariant.Check(!m.Leads() || nowMs < m.deadlineMs, "elector: leads behind its deadline (L1)")
+	invariant.Check(!m.Leads() || nowMs < m.deadlineMs, "elector: leads after its deadline (L1)")
 	return m.out
 }
 

@@ -15,7 +15,7 @@ func TestShorterLeaseOfARenewalCounts(t *testing.T) {
 	}
 }
 
-// The answer to a renewal that was given up comes behind that to the next one, which
+// The answer to a renewal that was given up comes after that to the next one, which
 // brought a shorter lease: the longer one was promised before, and is not kept any more.
 func TestLateAnswerDoesNotBringTheLongerLeaseBack(t *testing.T) {
 	m := New(Config{LeaseMs: 40000, GraceMs: 2000, DriftPercent: 5, RetryMs: 200, RetryMaxMs: 2000, ReleaseMs: 3000})

@@ -11,7 +11,7 @@ import (
 
 // TestTraces runs every file of testdata. A file starts with a sentence and
 // then alternates between blocks of "TIME EVENT key=value ..." lines and,
-// behind "----", the effects each block had.
+// after "----", the effects each block had.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, runTrace)
 }

@@ -122,7 +122,7 @@ func fields(text string) ([]string, error) {
 	}
 	host, ports, closed := strings.Cut(rest, "]:")
 	if !closed {
-		return nil, fmt.Errorf("%q has no ]: behind its [", text)
+		return nil, fmt.Errorf("%q has no ]: after its [", text)
 	}
 	return append([]string{host}, strings.Split(ports, ":")...), nil
 }

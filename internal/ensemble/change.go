@@ -95,7 +95,7 @@ func list(text *string) []string {
 }
 
 // join takes a server in, in place of one of the same number. Of its key only
-// the number behind the last dot matters.
+// the number after the last dot matters.
 func (b *Builder) join(line string) error {
 	key, value, ok := strings.Cut(line, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)

@@ -131,7 +131,7 @@ func (c *Config) Lines() []string {
 	return lines
 }
 
-// String is what stands behind server.N=, with the role always.
+// String is what stands after server.N=, with the role always.
 func (m *Member) String() string {
 	invariant.Check(len(m.Quorum) == len(m.Election), "ensemble: quorum and election addresses are not pairs")
 	var s strings.Builder

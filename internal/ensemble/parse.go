@@ -44,7 +44,7 @@ func Parse(text string) (*Config, error) {
 	return c, nil
 }
 
-// cut splits a trimmed line behind its key.
+// cut splits a trimmed line after its key.
 func cut(line string) (key, value string) {
 	end := strings.IndexAny(line, "=: \t")
 	if end < 0 {
@@ -197,11 +197,11 @@ func (b *Builder) divide(c *Config) error {
 	return nil
 }
 
-// ParseMember reads what stands behind server.N=
+// ParseMember reads what stands after server.N=
 //
 //	host:quorumPort:electionPort[:participant|observer][|...][;[[host:]port][;[[host:]port]]]
 //
-// with more addresses behind |, then where clients connect, then where they
+// with more addresses after |, then where clients connect, then where they
 // connect with TLS.
 func ParseMember(id quorum.ID, value string) (Member, error) {
 	m := Member{ID: id}

@@ -21,7 +21,7 @@ func TestMistakesAreNamedWithTheirLine(t *testing.T) {
 		"server.1=a:1:65536":                        `ensemble: line 1: server.1: "a:1:65536": want host:quorumPort:electionPort[:participant|observer]: "65536" is not a port from 1 to 65535`,
 		"server.1=:1:2":                             `ensemble: line 1: server.1: ":1:2": want host:quorumPort:electionPort[:participant|observer]: a host of 0 bytes is not 1 to 320`,
 		"server.1=a b:1:2":                          `ensemble: line 1: server.1: "a b:1:2": want host:quorumPort:electionPort[:participant|observer]: ' ' cannot be in the name of a host`,
-		"server.1=[::1:1:2":                         `ensemble: line 1: server.1: "[::1:1:2": want host:quorumPort:electionPort[:participant|observer]: "[::1:1:2" has no ]: behind its [`,
+		"server.1=[::1:1:2":                         `ensemble: line 1: server.1: "[::1:1:2": want host:quorumPort:electionPort[:participant|observer]: "[::1:1:2" has no ]: after its [`,
 		"server.1=[a:b]:1:2":                        `ensemble: line 1: server.1: "[a:b]:1:2": want host:quorumPort:electionPort[:participant|observer]: "a:b" is no IPv6 address`,
 		"server.1=a:1:2:observer|b:1:2:participant": `ensemble: line 1: server.1: "a:1:2:observer|b:1:2:participant": one server cannot be observer and participant`,
 		"server.1=a:1:2|a:1:3":                      `ensemble: line 1: server.1: "a:1:2|a:1:3": one address cannot stand for two`,

@@ -14,7 +14,7 @@ import (
 
 // TestTraces runs every file of testdata. A file starts with a sentence, and
 // often a drawing, in lines with #. Then come blocks: commands, one a line, and
-// behind "----" what the servers did, in order. The commands are the cases of
+// after "----" what the servers did, in order. The commands are the cases of
 // script.command.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, runTrace)

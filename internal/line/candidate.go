@@ -29,7 +29,7 @@ type Candidate struct {
 	beaten   election.Instant // when this candidate's heartbeat was written last
 	warmth   warmth
 
-	behind bool             // it has stood behind the successor
+	passed bool             // it has waited behind the successor
 	joinAt election.Instant // before when it leaves the place to others
 }
 
@@ -165,7 +165,7 @@ func (c *Candidate) make(now election.Instant, move move, again election.Instant
 		record = record.with(next.in(StateNotReady))
 	default:
 		if next != nil && next.Nonce != c.claim.Nonce {
-			c.behind, c.joinAt = true, 0
+			c.passed, c.joinAt = true, 0
 		}
 		c.answered, c.failures = now, 0
 		return c.wait(now, c.book.seen.Version, again)
@@ -189,7 +189,7 @@ func (c *Candidate) write(now election.Instant, move move, record Record) Want {
 func (c *Candidate) giveSpace(now election.Instant) (move, election.Instant) {
 	free := now >= c.book.seen.NextGoneAt()
 	switch {
-	case !free || !c.behind || c.book.seen.Record.Wanted == c.claim.ID:
+	case !free || !c.passed || c.book.seen.Record.Wanted == c.claim.ID:
 		return join, now
 	case c.joinAt == 0:
 		c.joinAt = now.Add(c.chance(c.claim.Lease / 8))

@@ -70,7 +70,7 @@ type search struct {
 		set
 	}
 	origins [][]origin // by depth; parents are numbers in the depth before
-	level   []uint32   // states of the present depth, one behind the other
+	level   []uint32   // states of the present depth, one after the other
 	result  Result
 }
 

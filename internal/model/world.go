@@ -50,7 +50,7 @@ type Model struct {
 	Converge    func(w *World) bool
 	ConvergeMax int
 	// StoryHead begins a story of the machine's testdata, if a trace can be told
-	// as one: with what World.Command notes behind it.
+	// as one: with what World.Command notes after it.
 	StoryHead string
 }
 

@@ -12,7 +12,7 @@
 //	    connection begins with the last one sent, for that may have been lost
 //	    with the old one.
 //	N3  What is sent on a link arrives in that order or not at all, snapshots
-//	    included; nothing stands behind a gap.
+//	    included; nothing stands after a gap.
 //	N4  Up comes before, Down after everything else of a link, each once. A
 //	    connection that never said anything sensible comes to nobody's notice.
 //	N5  Nothing that a peer does or leaves undone holds up a caller of Send,

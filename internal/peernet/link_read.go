@@ -82,7 +82,7 @@ func (k *link) read() error {
 	}
 }
 
-// fill reads at least one byte behind what is there. A message of need bytes is
+// fill reads at least one byte after what is there. A message of need bytes is
 // not whole yet; memory for it grows with what has come, not with what it
 // claims, and not with every byte.
 func (k *link) fill(need int) error {
@@ -165,7 +165,7 @@ type found struct {
 	end      int   // where they end
 	need     int   // bytes that the next one needs at least, counted from the start of all
 	snapshot bool  // the last one is a SNAP
-	err      error // behind them stands no packet
+	err      error // after them stands no packet
 }
 
 // scan finds the whole packets in what was read, up to a SNAP if one can come.
@@ -220,7 +220,7 @@ func (k *link) decode(b []byte, f found) ([]zab.Message, error) {
 }
 
 // errSnapshotEnd says that a snapshot was not read to its end, or has none.
-var errSnapshotEnd = errors.New("peernet: the mark behind a snapshot is missing")
+var errSnapshotEnd = errors.New("peernet: the mark after a snapshot is missing")
 
 // snapshot has the snapshot read that stands next, and checks its end.
 func (k *link) snapshot() error {

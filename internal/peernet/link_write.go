@@ -181,7 +181,7 @@ func (k *link) flush() {
 	}
 }
 
-// write writes a part but for its first bytes, and all that comes behind it.
+// write writes a part but for its first bytes, and all that comes after it.
 func (k *link) write(p part, done int) {
 	defer k.owner.tasks.Done()
 	for ok := true; ok; done = 0 {
@@ -243,8 +243,8 @@ type gone struct{}
 
 func (gone) Write([]byte) (int, error) { return 0, net.ErrClosed }
 
-// closeBehind ends the link behind what was gathered.
-func (k *link) closeBehind() {
+// closeAfterQueue ends the link after what was gathered.
+func (k *link) closeAfterQueue() {
 	o := &k.out
 	o.Lock()
 	if o.closing || o.dead {

@@ -22,7 +22,7 @@ type LinksOptions struct {
 	// cut. Four times as many may wait behind a snapshot. 0: 256 MiB.
 	QueueBytesMax int64
 	// SilenceMax is how long a peer may take to send its first message, to take 64
-	// KiB of what is sent, and to take all of it behind a Close. 0: 10 s.
+	// KiB of what is sent, and to take all of it after a Close. 0: 10 s.
 	SilenceMax time.Duration
 	Handler    Handler
 	After      zab.LinkID   // links are numbered from the next one
@@ -40,10 +40,10 @@ type Handler interface {
 	// Down tells that a link is gone, or that the Connect of that number failed.
 	// Nothing of it comes later.
 	Down(link zab.LinkID)
-	// Receive takes all messages of one read, and may keep them. Behind Close
+	// Receive takes all messages of one read, and may keep them. After Close
 	// comes at most what was on its way to here. An error ends the link.
 	Receive(link zab.LinkID, batch []zab.Message) error
-	// Snapshot reads the snapshot behind a SNAP, which was the last of a batch,
+	// Snapshot reads the snapshot after a SNAP, which was the last of a batch,
 	// and not a byte more; see snap.LoadStream. The reader has a buffer. Packets
 	// go on when it returns; an error ends the link.
 	Snapshot(link zab.LinkID, r io.Reader) error
@@ -104,7 +104,7 @@ func NewLinks(o LinksOptions) *Links {
 	return l
 }
 
-// Send puts a message behind what was sent on the link before; Flush makes it
+// Send puts a message after what was sent on the link before; Flush makes it
 // leave. It never blocks. A link on which too much waits is cut; on one that is
 // closed or gone nothing happens.
 func (l *Links) Send(id zab.LinkID, m *zab.Message) {
@@ -116,7 +116,7 @@ func (l *Links) Send(id zab.LinkID, m *zab.Message) {
 	}
 }
 
-// SendSnapshot puts a snapshot behind what was sent before, and the mark that
+// SendSnapshot puts a snapshot after what was sent before, and the mark that
 // ends it. A goroutine of the link calls write; an error cuts the link. Write is
 // called once in any case, so that it can end what it holds: if the link is gone,
 // with a writer that fails.
@@ -151,7 +151,7 @@ func (l *Links) Flush() {
 }
 
 // Close ends a link when everything sent before has left, after SilenceMax at
-// the latest; behind a snapshot that has not left, at once. Its number may be one that Connect returned: then the
+// the latest; after a snapshot that has not left, at once. Its number may be one that Connect returned: then the
 // attempt ends, and nobody is told.
 func (l *Links) Close(id zab.LinkID) {
 	l.mu.Lock()
@@ -162,7 +162,7 @@ func (l *Links) Close(id zab.LinkID) {
 	k := l.mu.links[id]
 	l.mu.Unlock()
 	if k != nil {
-		k.closeBehind()
+		k.closeAfterQueue()
 	}
 }
 
@@ -187,7 +187,7 @@ func (l *Links) Cut() {
 	l.lobby.Close()
 }
 
-// Last returns the number given last. Behind Cut there comes no other.
+// Last returns the number given last. After Cut there comes no other.
 func (l *Links) Last() zab.LinkID {
 	l.mu.Lock()
 	defer l.mu.Unlock()

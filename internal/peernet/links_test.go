@@ -276,7 +276,7 @@ func TestSnapshotStandsInItsPlaceAmongMessages(t *testing.T) {
 		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9})
 		leader.SendSnapshot(toLearner, func(w io.Writer) error { return writeSnapshot(w, count) })
 		for i := range 1000 {
-			leader.Send(toLearner, proposal(10+i, "behind"))
+			leader.Send(toLearner, proposal(10+i, "after"))
 			leader.Flush()
 		}
 		leader.Send(toLearner, &zab.Message{Kind: zab.KindSnap, Zxid: 9})
@@ -486,7 +486,7 @@ func TestPeerThatDoesNotReadIsCutAtTheLimit(t *testing.T) {
 }
 
 // TestWritesBesideASnapshotDoNotCutALearnerThatReads: three times the limit waits
-// behind the snapshot, and arrives; five times is too much.
+// after the snapshot, and arrives; five times is too much.
 func TestWritesBesideASnapshotDoNotCutALearnerThatReads(t *testing.T) {
 	leavesNothing(t)
 	const limit, length = 1 << 20, 10_000
@@ -535,7 +535,7 @@ func TestPeerThatTakesNothingIsCutAfterSilence(t *testing.T) {
 	}
 }
 
-func TestCloseComesBehindWhatWasSent(t *testing.T) {
+func TestCloseComesAfterWhatWasSent(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, nil)
 	for _, count := range []int{1, 5000} {
@@ -565,7 +565,7 @@ func TestCloseComesBehindWhatWasSent(t *testing.T) {
 			t.Error("other bytes came")
 		}
 		if n, err := socket.Read(got); n != 0 || err != io.EOF {
-			t.Errorf("behind it came %d bytes, %v", n, err)
+			t.Errorf("after it came %d bytes, %v", n, err)
 		}
 		socket.Close()
 		<-stop
@@ -735,7 +735,7 @@ func TestGarbageOnTheQuorumPortComesToNobodysNotice(t *testing.T) {
 	}
 }
 
-func TestGarbageBehindGoodMessagesEndsTheLink(t *testing.T) {
+func TestGarbageAfterGoodMessagesEndsTheLink(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, nil)
 	for name, bytes := range strangePackets {
@@ -824,7 +824,7 @@ func (s *sink) Receive(_ zab.LinkID, batch []zab.Message) error {
 }
 
 // benchmarkLink sends batches of messages from a learner to a leader, with a
-// Flush behind each and at most 8 steps on their way.
+// Flush after each and at most 8 steps on their way.
 func benchmarkLink(b *testing.B, batch int, m *zab.Message) {
 	leader := &sink{links: make(chan zab.LinkID, 1), steps: make(chan struct{}, 8)}
 	learner := &sink{links: make(chan zab.LinkID, 1)}

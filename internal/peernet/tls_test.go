@@ -58,7 +58,7 @@ func TestLinksOverTLS(t *testing.T) {
 	if c := learner.next("snapshot"); c.snapshot != "1 sessions 1001 znodes" {
 		t.Error(c.snapshot)
 	}
-	leader.Send(toLearner, proposal(10, "behind it"))
+	leader.Send(toLearner, proposal(10, "after it"))
 	leader.Flush()
 	learner.receives(zab.KindProposal, 10)
 	leader.Send(toLearner, proposal(11, "last"))

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/peerwire"
 )
 
-// voteConn is one connection, behind the initial message. A goroutine reads it
+// voteConn is one connection, after the initial message. A goroutine reads it
 // and another writes it; the first to fail ends it.
 type voteConn struct {
 	socket net.Conn
@@ -236,7 +236,7 @@ func (v *Votes) lost(c *voteConn, sending bool) {
 	v.push(p)
 }
 
-// rest puts off the next connection behind one that has ended. The peer may have ended
+// rest puts off the next connection after one that has ended. The peer may have ended
 // it to dial itself. If it has said nothing on it, there may be no server behind the
 // address but a proxy that takes any connection: each time the pause is twice as long.
 // Called with mu held.
@@ -248,7 +248,7 @@ func (p *votePeer) rest(c *voteConn) {
 	p.patient = time.Now().Add(p.pause)
 }
 
-// readInitial reads the initial message and nothing of what is behind it.
+// readInitial reads the initial message and nothing of what comes after it.
 func readInitial(r io.Reader) (peerwire.Initial, error) {
 	var buffer [peerwire.InitialBytesMax]byte
 	for have := 0; ; {

@@ -20,7 +20,7 @@ const (
 	FromLeader  Sender = true
 )
 
-// SnapshotEnd is the ustring behind the snapshot that follows a SNAP; then
+// SnapshotEnd is the ustring after the snapshot that follows a SNAP; then
 // packets go on.
 const SnapshotEnd = "BenWasHere"
 

@@ -22,7 +22,7 @@ import (
 //	28  int64  epoch of the vote       not in the oldest form, which ends here
 //	36  int32  version                 0 in a form of exactly 40 bytes
 //	40  int32  length of the text      version 2
-//	44  bytes  configuration           behind it one that is proposed, each line a comment
+//	44  bytes  configuration           after it one that is proposed, each line a comment
 const (
 	notificationOldest = 28
 	notificationShort  = 40
@@ -77,7 +77,7 @@ func AppendNotification(b []byte, n *fle.Notification) ([]byte, error) {
 	return jute.AppendString(b, config), nil
 }
 
-// asComment is the text of a proposed configuration as it stands behind the one
+// asComment is the text of a proposed configuration as it stands after the one
 // in force: each line a comment, which every reader of Apache's ignores.
 func asComment(text string) string {
 	if text == "" {

@@ -75,7 +75,7 @@ type PacketScan struct {
 	texts int // that are to come
 }
 
-// Bytes is as PacketBytes, of the packet that was given before with more behind it.
+// Bytes is as PacketBytes, of the packet that was given before with more after it.
 // A scan that has found the end or an error is of no use any more.
 func (s *PacketScan) Bytes(b []byte, dataMax int) (n int, whole bool, err error) {
 	if s.auth == 0 {
@@ -134,7 +134,7 @@ func DecodePacket(b []byte, dataMax int) (Packet, error) {
 		}
 	}
 	if d.Err() == nil && d.Len() > 0 {
-		d.Fail(fmt.Errorf("%d bytes behind it", d.Len()))
+		d.Fail(fmt.Errorf("%d bytes after it", d.Len()))
 	}
 	if err := d.Err(); err != nil {
 		return Packet{}, fmt.Errorf("%w: %w", ErrPacket, err)

@@ -62,7 +62,7 @@ func TestMessagesSurviveARoundTrip(t *testing.T) {
 	for _, c := range messages {
 		seen[c.m.Kind] = true
 		b := AppendMessage([]byte("before"), &c.m, c.from)[len("before"):]
-		if n, whole, err := PacketBytes(append(b, "behind"...), DataBytesMax); n != len(b) || !whole || err != nil {
+		if n, whole, err := PacketBytes(append(b, "after"...), DataBytesMax); n != len(b) || !whole || err != nil {
 			t.Fatalf("%v: %d bytes of %d, %v, %v", c.m.Kind, n, len(b), whole, err)
 		}
 		got, err := DecodeMessage(b, DataBytesMax, c.from)

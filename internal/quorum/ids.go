@@ -2,7 +2,7 @@ package quorum
 
 import "slices"
 
-// ID is the number of a server, as it stands in myid and behind "server.".
+// ID is the number of a server, as it stands in myid and after "server.".
 type ID int64
 
 // IDs is a set of servers: ascending, each once. The nil set is empty. A copy of

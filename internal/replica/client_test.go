@@ -104,7 +104,7 @@ func (c *client) say(format string, args ...any) {
 func (s *server) told(id session.ConnID, what string) *client {
 	c := s.w.clients[id]
 	if c.closed && c.server == s {
-		s.w.t.Errorf("connection %d gets a %s behind its end", id, what)
+		s.w.t.Errorf("connection %d gets a %s after its end", id, what)
 	}
 	return c
 }

@@ -127,17 +127,17 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 		s := r.sessions.Open(e.Session, e.TimeoutMs, r.touchedMs())
 		r.closeOld(s)
 		if r.peer.State() == zab.Observing {
-			r.takeBehindSync(w.conn, s, w.connect)
+			r.takeAfterSync(w.conn, s, w.connect)
 			return
 		}
 		r.take(w.conn, s, w.connect, r.peer.Last())
 	}
 }
 
-// takeBehindSync is take on an observer, which knows nothing of what is on its way:
+// takeAfterSync is take on an observer, which knows nothing of what is on its way:
 // the leader, which lets no older connection of the session write any more, answers
 // a sync when all that it had proposed before is delivered here.
-func (r *Replica) takeBehindSync(c *conn, s *session.Session, req *wire.ConnectRequest) {
+func (r *Replica) takeAfterSync(c *conn, s *session.Session, req *wire.ConnectRequest) {
 	r.sessions.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	c.resuming = s
 	r.askSync(waiting{conn: c, session: s.ID, op: zk.OpSync, silent: true, connect: req}, &parked{body: syncBody})

@@ -15,7 +15,7 @@ import (
 // do without it, it goes on with the tree that it has: it is better to serve what its
 // log has made than nothing.
 
-// compare looks at the digest. Behind a fuzzy snapshot the tree is ahead of its
+// compare looks at the digest. After a fuzzy snapshot the tree is ahead of its
 // zxid for a while.
 func (r *Replica) compare(p *proposal) {
 	switch {

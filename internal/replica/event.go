@@ -29,7 +29,7 @@ const (
 	EventLinkUp                        // a connection between servers: Link; Outgoing if this one made it
 	EventLinkDown                      // it is gone, or could not be made (Link 0)
 	EventMessage                       // Link, Message
-	EventLoaded                        // the snapshot behind a SNAP has been read: Link, State, which is not finished
+	EventLoaded                        // the snapshot after a SNAP has been read: Link, State, which is not finished
 	EventLogRead                       // answer to zab.EffectReadLog: Link, Records; OK false if they cannot be had
 
 	eventKinds

@@ -51,7 +51,7 @@ func (r *Replica) expireLocals() {
 
 // upgrade makes the session of a connection one that all servers know, before a
 // request that needs it (ZOOKEEPER-1147). It returns false if that may not be.
-// The decision falls here, where requests have their order: those behind the
+// The decision falls here, where requests have their order: those after the
 // upgrade are not local any more (ZOOKEEPER-3471).
 func (r *Replica) upgrade(c *conn, req *zk.Request) bool {
 	if !c.session.Local || c.upgrading || !ownsEphemeral(req) {

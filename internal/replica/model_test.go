@@ -172,7 +172,7 @@ func (m *model) step() {
 			continue
 		}
 		if n := len(m.records); n > 0 && m.records[n-1].Zxid+1 != op.Zxid {
-			m.t.Fatalf("R2: record %d behind %d", op.Zxid, m.records[n-1].Zxid)
+			m.t.Fatalf("R2: record %d after %d", op.Zxid, m.records[n-1].Zxid)
 		}
 		h, tx, _, err := txn.Decode(op.Payload)
 		if err != nil {

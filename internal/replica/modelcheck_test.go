@@ -61,7 +61,7 @@ func (m *model) body(r *zk.Request) {
 func (m *model) live(id session.ConnID, what string) *modelConn {
 	c := m.conns[id]
 	if c.closed {
-		m.t.Errorf("connection %d gets a %s behind its end", id, what)
+		m.t.Errorf("connection %d gets a %s after its end", id, what)
 	}
 	return c
 }
@@ -101,7 +101,7 @@ func (m *model) Reply(id session.ConnID, h wire.ReplyHeader, res *zk.Result) {
 		m.t.Errorf("R1: reply shows %d, on disk is %d", h.Zxid, m.synced)
 	}
 	if h.Zxid > 0 && h.Zxid < m.last {
-		m.t.Errorf("R2: reply of %d behind %d", h.Zxid, m.last)
+		m.t.Errorf("R2: reply of %d after %d", h.Zxid, m.last)
 	}
 	m.last = max(m.last, h.Zxid)
 	head, own := m.heads[h.Zxid]

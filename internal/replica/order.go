@@ -93,7 +93,7 @@ func (r *Replica) onSend(e *zab.Effect) {
 	r.effects.Links = append(r.effects.Links, *e)
 }
 
-// onLoadSnapshot waits for the state that comes behind a SNAP.
+// onLoadSnapshot waits for the state that comes after a SNAP.
 func (r *Replica) onLoadSnapshot(e *zab.Effect) { r.loading, r.base = e.Link, e.Zxid }
 
 // onLoaded takes a leader's state over. The link has nothing else to say before.
@@ -189,7 +189,7 @@ func (r *Replica) onServe(e *zab.Effect) {
 	case r.unready:
 		// The snapshot may have changes of transactions that come yet: nobody is
 		// to see them now and then older ones. The leader's answer to a sync
-		// comes behind all of them.
+		// comes after all of them.
 		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody})
 	case r.fuzzy:
 		r.welcome()
@@ -241,7 +241,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 }
 
 // reload has everything read again, once: while that lasts no role is taken up, and
-// what is found behind a second time would take away the role of the first.
+// the result of a second read would take away the role taken up after the first.
 func (r *Replica) reload() {
 	if !r.reloading {
 		r.reloading = true

@@ -17,7 +17,7 @@ type waiting struct {
 	connect *wire.ConnectRequest // a handshake waits for its session, or for a sync
 	silent  bool                 // a sync that nobody asked for: see fence
 	step    uint64               // in which it was asked for
-	behind  []parked             // what its connection asked for after it
+	after   []parked             // what its connection asked for after it
 	number  uint64               // see conn
 }
 
@@ -27,7 +27,7 @@ type parked struct {
 	body       []byte
 	identities []zk.Identity
 	code       zk.Code
-	fenced     bool // it stands behind a sync that was asked for after it came
+	fenced     bool // it stands after a sync that was asked for after it came
 	number     uint64
 }
 
@@ -55,7 +55,7 @@ func (r *Replica) onRequest(e *Event) {
 func (r *Replica) onAuth(e *Event) { r.onRequest(e) }
 
 // place gives a request its way: writes and syncs into the ensemble at once,
-// all else behind what its connection has there (R3). Behind a sync everything
+// all else after what its connection has there (R3). After a sync everything
 // waits: its answer does not stand in the order of transactions.
 func (r *Replica) place(c *conn, p parked) {
 	before := r.before(c)
@@ -66,9 +66,9 @@ func (r *Replica) place(c *conn, p parked) {
 		r.begin(c, &p)
 	case r.wantsFence(&p) && r.fencedBy(before):
 		p.fenced = true
-		before.behind = append(before.behind, p)
-	case before.op == zk.OpSync, !r.goesOut(c, &p), r.opts.LinearizableReads && len(before.behind) > 0:
-		before.behind = append(before.behind, p)
+		before.after = append(before.after, p)
+	case before.op == zk.OpSync, !r.goesOut(c, &p), r.opts.LinearizableReads && len(before.after) > 0:
+		before.after = append(before.after, p)
 	default:
 		r.begin(c, &p)
 	}
@@ -96,7 +96,7 @@ func (r *Replica) wantsFence(p *parked) bool {
 // fence lets a read wait for a sync. Reads of the same step share it.
 func (r *Replica) fence(c *conn, p parked) {
 	p.fenced = true
-	w := waiting{conn: c, session: c.session.ID, op: zk.OpSync, silent: true, step: r.steps, behind: []parked{p}}
+	w := waiting{conn: c, session: c.session.ID, op: zk.OpSync, silent: true, step: r.steps, after: []parked{p}}
 	r.askSync(w, &parked{body: syncBody})
 }
 
@@ -105,8 +105,8 @@ func (r *Replica) fencedBy(w *waiting) bool {
 	if !w.silent || w.step != r.steps {
 		return false
 	}
-	for i := range w.behind {
-		if !w.behind[i].fenced {
+	for i := range w.after {
+		if !w.after[i].fenced {
 			return false
 		}
 	}
@@ -211,18 +211,18 @@ func (r *Replica) onSynced(*zab.Effect) {
 	}
 }
 
-// release goes on with what was asked behind a request that is answered now.
-// Behind a write stands only what needs no ensemble: later writes have gone out
-// at once. Behind a sync everything stands.
+// release goes on with what was asked after a request that is answered now.
+// After a write stands only what needs no ensemble: later writes have gone out
+// at once. After a sync everything stands.
 func (r *Replica) release(w *waiting) {
-	for i := range w.behind {
+	for i := range w.after {
 		switch {
 		case r.conns[w.conn.id] != w.conn:
 			return
 		case w.op == zk.OpSync, r.opts.LinearizableReads:
-			r.place(w.conn, w.behind[i])
+			r.place(w.conn, w.after[i])
 		default:
-			r.answer(w.conn, &w.behind[i])
+			r.answer(w.conn, &w.after[i])
 		}
 	}
 }

@@ -268,7 +268,7 @@ func (d *dice) reconfigure(c *client) {
 	}
 }
 
-// loseLeader moves some messages and disks, with some writes behind them, and
+// loseLeader moves some messages and disks, with some writes after them, and
 // then the leader is gone with what it has not synced, and all that it has sent.
 func (d *dice) loseLeader(c *client) {
 	for range d.below(12) {

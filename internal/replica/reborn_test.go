@@ -74,7 +74,7 @@ func (w *wavering) recovers() {
 	w.step(Event{Kind: EventRecovered, Recovered: &Recovered{State: NewState(false)}})
 }
 
-// A second one would throw away the role that was taken up behind the first, and
+// A second one would throw away the role that was taken up after the first, and
 // what the disk tells of that would be taken for news of the next.
 func TestAServerWhosePartChangesTwiceReadsItsDiskOnce(t *testing.T) {
 	w := newWavering(t)

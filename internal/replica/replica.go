@@ -8,7 +8,7 @@
 // it works, what goes to whom. It starts no goroutine, reads no clock and does
 // no I/O: the server package feeds it, and so does the simulator.
 //
-// A request takes this way. It arrives, and finds its place behind those of its
+// A request takes this way. It arrives, and finds its place after those of its
 // connection (pipeline.go). A write goes to the leader: decided here if that is
 // this server (propose.go), else forwarded (forward.go). What is decided is
 // ordered, stored and committed by the peer (order.go), and delivered on every

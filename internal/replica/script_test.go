@@ -171,7 +171,7 @@ func (s *script) zxid(f []string) zk.Zxid {
 	return s.records[len(s.records)-1].Zxid
 }
 
-// ticket is that of the last sync of nothing behind zxid.
+// ticket is that of the last sync of nothing after zxid.
 func (s *script) ticket(zxid zk.Zxid) (ticket zab.Ticket) {
 	for _, op := range s.syncs {
 		if op.Zxid <= zxid {

@@ -19,9 +19,9 @@ import (
 )
 
 // TestEnsembleStories runs every file of testdata/ensemble: a sentence and a
-// drawing on top, then blocks of commands, one a line, and behind "----" what
+// drawing on top, then blocks of commands, one a line, and after "----" what
 // happened, in order. Messages are told where they arrive, with what follows
-// from them below. Behind a line "briefly" only the outcome of the rest of its
+// from them below. After a line "briefly" only the outcome of the rest of its
 // block is told: what clients receive, which servers serve, and
 // why not any more.
 func TestEnsembleStories(t *testing.T) {
@@ -86,7 +86,7 @@ var commands = map[string]func(*player, []string){
 	"quiesce":    (*player).quiesce,    // quiesce: messages and disks until quiet; only the outcome is told
 	"tick":       (*player).tick,       // tick +MS [A ...]: time passes for all, and the servers are told
 	"paused":     (*player).paused,     // paused N MS: the server has had no step for so long
-	"pass":       (*player).pass,       // pass +MS: in ticks, with all quiescent behind each; only the outcome is told
+	"pass":       (*player).pass,       // pass +MS: in ticks, with all quiescent after each; only the outcome is told
 	"connect":    (*player).connect,    // connect C A [session=S1] [timeout=MS] [seen=ZXID] [password=wrong]
 	"request":    (*player).request,    // request C OP ...: see request_test.go
 	"reconfig":   (*player).reconfig,   // reconfig C [joining=A,B] [observing=A] [leaving=A,B] [members=A,B] [version=V]

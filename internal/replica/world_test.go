@@ -366,7 +366,7 @@ func (s *server) queue(op replica.DiskOp) {
 	case replica.DiskSetCurrent:
 		s.detail("store current=%d", op.Epoch)
 	case replica.DiskTruncate:
-		s.detail("cut the log behind %s", zab.FormatZxid(op.Zxid))
+		s.detail("cut the log after %s", zab.FormatZxid(op.Zxid))
 	case replica.DiskSaveSnapshot:
 		o.snapshot = replicadisk.Begin(s.replica.Tree(), s.replica.Leases())
 		s.detail("replace the history by a snapshot of %s", zab.FormatZxid(op.Zxid))
@@ -551,7 +551,7 @@ func (l *lane) arrive(p *parcel) {
 }
 
 // load reads a snapshot that is written while it is read: it may have changes of
-// transactions behind its zxid.
+// transactions after its zxid.
 func (s *server) load(e *end, snapshot *replicadisk.Snapshot) {
 	var b bytes.Buffer
 	if err := snapshot.Stream(&b, nil); err != nil {

@@ -34,7 +34,7 @@ func changes(t testing.TB) []change {
 		cut("an epoch goes, and a snapshot of it", common().add(2, 1, 3), zx(1, 4), zx(1, 2), zx(2, 2)),
 		replaced("a newer history", common(), common().add(2, 1, 3), zx(1, 2)),
 		replaced("an older one, without a tail", common(), newHistory(t).add(1, 1, 2), zx(1, 3)),
-		replaced("another epoch behind the same beginning", common().add(2, 1, 2), common().add(3, 1, 2), zx(2, 1)),
+		replaced("another epoch after the same beginning", common().add(2, 1, 2), common().add(3, 1, 2), zx(2, 1)),
 		replaced("the same, with a snapshot that is newer than the old log's last", common().add(2, 1, 1), common().add(3, 1, 3), zx(1, 2)),
 		replaced("nothing but a beginning", common().add(3, 1, 3), newHistory(t).add(1, 1, 1), zx(1, 2), zx(3, 1)),
 	}

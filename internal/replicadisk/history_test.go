@@ -22,7 +22,7 @@ func must(t testing.TB, err error) {
 }
 
 // history is a run of transactions as a leader decides them, each with the
-// digest of the tree behind it: every one creates a znode of its own.
+// digest of the tree after it: every one creates a znode of its own.
 type history struct {
 	t       testing.TB
 	state   *replica.State
@@ -141,13 +141,13 @@ func do(t testing.TB, d *Disk, ops ...replica.DiskOp) (last *replica.Event) {
 	return last
 }
 
-// log appends the records of a history behind a zxid and syncs, each epoch behind
+// log appends the records of a history after a zxid and syncs, each epoch after
 // its promise.
-func (h *history) log(d *Disk, behind zk.Zxid) error {
+func (h *history) log(d *Disk, after zk.Zxid) error {
 	var ops []replica.DiskOp
-	epoch := behind.Epoch()
+	epoch := after.Epoch()
 	for _, r := range h.records {
-		if r.Zxid <= behind {
+		if r.Zxid <= after {
 			continue
 		}
 		if r.Zxid.Epoch() > epoch && d.opts.Ensemble {

@@ -99,7 +99,7 @@ func (d *Disk) closeLog() error {
 	return err
 }
 
-// Recover gives the state that the directory holds and opens the log behind it.
+// Recover gives the state that the directory holds and opens the log after it.
 // A new history gets its first snapshot before, without which a log is refused.
 func (d *Disk) Recover() (*Found, error) {
 	f, err := d.load()
@@ -154,11 +154,11 @@ func (d *Disk) load() (*Found, error) {
 // recent reads the newest records of the log again, as many as are kept in
 // memory. Without them learners are synchronized from the log on disk.
 func (d *Disk) recent(f *Found) []zab.Record {
-	behind := f.Store.Target.(*target).firstRecent()
-	if behind < 0 {
+	after := f.Store.Target.(*target).firstRecent()
+	if after < 0 {
 		return nil
 	}
-	records, err := d.read(behind, f.Stored.Last, recentBytesMax)
+	records, err := d.read(after, f.Stored.Last, recentBytesMax)
 	if err != nil || len(records) == 0 || records[len(records)-1].Zxid != f.Stored.Last {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (d *Disk) setEpoch(set func(uint32) error, epoch uint32) error {
 	return set(epoch)
 }
 
-// truncate cuts the history behind a zxid and reads what is left.
+// truncate cuts the history after a zxid and reads what is left.
 func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 	last := d.log.Last()
 	if err := d.closeLog(); err != nil {
@@ -219,7 +219,7 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 		return nil, err
 	}
 	if f.Store.Last != op.Zxid {
-		return nil, fmt.Errorf("the history was cut behind %s, but ends at %s", op.Zxid, f.Store.Last)
+		return nil, fmt.Errorf("the history was cut after %s, but ends at %s", op.Zxid, f.Store.Last)
 	}
 	if d.log, err = d.store.OpenLog(op.Zxid); err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
 const readBytesMax = 64 << 20
 
 // ReadLog reads the log for a learner whose last record is zxid, from the newest
-// record that is not behind that one up to the record to. It tells false if the
+// record that is not after that one up to the record to. It tells false if the
 // log does not hold it whole, or has too much of it. It may run beside all else.
 func (d *Disk) ReadLog(zxid, to zk.Zxid) ([]zab.Record, bool) {
 	segments, err := txnlog.Segments(d.fs, d.store.LogDir())
@@ -270,18 +270,18 @@ func (d *Disk) ReadLog(zxid, to zk.Zxid) ([]zab.Record, bool) {
 	return records, err == nil && len(records) > 0
 }
 
-// read returns the records behind one zxid up to another.
-func (d *Disk) read(behind, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
-	return d.readFrom(behind, zk.NoZxid, to, bytesMax)
+// read returns the records after one zxid up to another.
+func (d *Disk) read(after, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
+	return d.readFrom(after, zk.NoZxid, to, bytesMax)
 }
 
 // errTooMuch says that the log has more than is wanted.
 var errTooMuch = errors.New("more records than are read at once")
 
-// readFrom reads the records behind a zxid up to another, and of those that are
-// not behind place only the last.
-func (d *Disk) readFrom(behind, place, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
-	reader, err := d.store.ReadLog(behind)
+// readFrom reads the records after a zxid up to another, and of those that are
+// not after place only the last.
+func (d *Disk) readFrom(after, place, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
+	reader, err := d.store.ReadLog(after)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func (d *Disk) readFrom(behind, place, to zk.Zxid, bytesMax int) ([]zab.Record, 
 	}
 }
 
-// LoadStream reads the state that a leader sends behind a SNAP. The replica,
+// LoadStream reads the state that a leader sends after a SNAP. The replica,
 // which knows the zxid, finishes it.
 func LoadStream(r io.Reader, opts Options) (*replica.State, error) {
 	s := replica.NewState(opts.ExtendedTypes)

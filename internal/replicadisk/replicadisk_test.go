@@ -178,7 +178,7 @@ func TestOperationsTellOfTheirEnd(t *testing.T) {
 		_, found := begin(t, mem.CrashClone(0, 1), options())
 		s := found.Stored
 		if s.Last != zx(1, 2) || i >= 1 && s.Accepted != 4 || i >= 2 && s.Current != 3 {
-			t.Errorf("behind operation %d a crash leaves %+v", i, s)
+			t.Errorf("after operation %d a crash leaves %+v", i, s)
 		}
 	}
 	event := do(t, d, replica.DiskOp{Kind: replica.DiskReload})
@@ -190,7 +190,7 @@ func TestOperationsTellOfTheirEnd(t *testing.T) {
 }
 
 func TestTruncateGivesTheTreeThatIsLeft(t *testing.T) {
-	for _, snapshot := range []uint32{0, 2, 4, 6} { // behind, at and before the cut
+	for _, snapshot := range []uint32{0, 2, 4, 6} { // after, at and before the cut
 		mem := newMem(t)
 		d, _ := begin(t, mem, options())
 		h := newHistory(t).add(1, 1, 6)

@@ -116,10 +116,10 @@ func (s *Snapshot) SaveTo(st *datadir.Store) (*Saving, error) {
 	return &Saving{s, w}, nil
 }
 
-// Step writes the next portion of znodes; false behind the last one.
+// Step writes the next portion of znodes; false after the last one.
 func (v *Saving) Step() (more bool, err error) { return v.s.Step(v.w.Encoder) }
 
-// Commit makes the snapshot durable, behind its last portion, and returns its size
+// Commit makes the snapshot durable, after its last portion, and returns its size
 // in bytes before compression.
 func (v *Saving) Commit() (int64, error) {
 	s := v.s
@@ -139,7 +139,7 @@ func (v *Saving) Commit() (int64, error) {
 	return v.w.Bytes(), nil
 }
 
-// Abort gives the snapshot up. Behind a Commit it does nothing.
+// Abort gives the snapshot up. After a Commit it does nothing.
 func (v *Saving) Abort() {
 	v.w.Abort()
 	v.s.End()
@@ -191,7 +191,7 @@ const stepBytes = 64 << 10
 // simulator, whose trees would fit into one.
 func (s *Snapshot) PortionMax(znodes int) { s.portionMax = min(znodes, stepBytes/64) }
 
-// Step writes the next portion of znodes; false behind the last one. No I/O is
+// Step writes the next portion of znodes; false after the last one. No I/O is
 // done with the tree locked.
 func (s *Snapshot) Step(e *snap.Encoder) (more bool, err error) {
 	if more, err = s.copyStep(); err != nil {

@@ -27,7 +27,7 @@ func wide(t testing.TB) *history {
 	return h
 }
 
-// changed goes on with changes of all kinds, before and behind where a snapshot
+// changed goes on with changes of all kinds, before and after where a snapshot
 // is in its walk.
 func (h *history) changed() {
 	next := h.last() + 1
@@ -47,7 +47,7 @@ func (h *history) changed() {
 
 // TestASnapshotBesideChangesIsMadeWholeByItsRecords takes a snapshot step by step
 // and changes the tree at each place in turn. What is read back is made whole by
-// the records behind its zxid, on a link as in a file.
+// the records after its zxid, on a link as in a file.
 func TestASnapshotBesideChangesIsMadeWholeByItsRecords(t *testing.T) {
 	for at := 0; ; at++ {
 		h := wide(t)

@@ -92,7 +92,7 @@ func (t *target) Replay(zxid zk.Zxid, payload []byte) error {
 	return nil
 }
 
-// firstRecent is the zxid behind which the newest records begin, -1 if none was
+// firstRecent is the zxid after which the newest records begin, -1 if none was
 // replayed.
 func (t *target) firstRecent() zk.Zxid {
 	switch {

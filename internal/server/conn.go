@@ -17,7 +17,7 @@ import (
 // answers reads; everything else goes to the loop.
 //
 // The order of replies (R3) rests on inFlight: while the loop has requests of
-// this connection, every request goes to the loop, behind them. When it has
+// this connection, every request goes to the loop, after them. When it has
 // none, all their replies are in the outbox, and a read may be answered here.
 type conn struct {
 	server *Server

@@ -382,7 +382,7 @@ func recoverTwice(t *testing.T, c scene) {
 	}
 }
 
-// recoverThenCrash starts a server behind one that was killed. What it would
+// recoverThenCrash starts a server after one that was killed. What it would
 // show to clients must survive a power loss, although its predecessor never
 // synced it.
 func recoverThenCrash(t *testing.T, c scene) {

@@ -88,7 +88,7 @@ func (d *disk) take(spare []diskWork) (ops []diskWork, roll, ended bool) {
 const spaceRetry = time.Second
 
 // runDisk writes until it is stopped. Any error of the log is final (H2). A stop
-// while the disk is full gives up what waits for space, and all behind it: an
+// while the disk is full gives up what waits for space, and all after it: an
 // epoch must not be on disk without the history it stands for, nor a record
 // without those before it.
 func (s *Server) runDisk() {

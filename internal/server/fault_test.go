@@ -179,7 +179,7 @@ func TestStopWithWritesOnTheirWayEnds(t *testing.T) {
 	held.Store(true)
 	p.send(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
 	<-reached
-	p.send(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1}) // behind the sync under way
+	p.send(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1}) // after the sync under way
 	eventually(t, "the second write is with the disk", func() bool {
 		s.disk.mu.Lock()
 		defer s.disk.mu.Unlock()
@@ -228,7 +228,7 @@ func TestSnapshotThatFindsNoSpaceIsLeftOut(t *testing.T) {
 	}
 }
 
-// A stop while a record waits for space gives up all that comes behind the
+// A stop while a record waits for space gives up all that comes after the
 // record. An epoch on disk without its history would win elections over servers
 // that have it (ZOOKEEPER-4643).
 func TestStopWhileTheDiskIsFullStoresNoEpochWithoutItsHistory(t *testing.T) {

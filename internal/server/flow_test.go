@@ -27,9 +27,9 @@ func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBytesMax = 4 << 20 })
 	p := dial(t, s, nil)
 	big(p, "/big", 100_000)
-	for _, behindWrite := range []bool{false, true} {
+	for _, afterWrite := range []bool{false, true} {
 		var batch []zk.Request
-		if behindWrite {
+		if afterWrite {
 			batch = append(batch, zk.Request{Op: zk.OpSetData, Path: "/zookeeper", Version: -1})
 		}
 		for range 300 {
@@ -40,7 +40,7 @@ func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
 		for i := range batch {
 			h, res := p.reply(batch[i].Op)
 			if h.Xid != first+int32(i) || batch[i].Op == zk.OpGetData && len(res.Data) != 100_000 {
-				t.Fatalf("behind a write %t: reply %d is %+v with %d bytes", behindWrite, i, h, len(res.Data))
+				t.Fatalf("after a write %t: reply %d is %+v with %d bytes", afterWrite, i, h, len(res.Data))
 			}
 		}
 	}
@@ -289,9 +289,9 @@ func TestConnectionProvesABoundedNumberOfIdentities(t *testing.T) {
 	}
 }
 
-// The one that pipelines requests behind the end of its session gets the answer to it,
+// The one that pipelines requests after the end of its session gets the answer to it,
 // and then an end, not a reset that may have overtaken the answer.
-func TestRequestsBehindCloseSessionDoNotResetTheConnection(t *testing.T) {
+func TestRequestsAfterCloseSessionDoNotResetTheConnection(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	for range 20 {
 		p := dial(t, s, nil)
@@ -306,7 +306,7 @@ func TestRequestsBehindCloseSessionDoNotResetTheConnection(t *testing.T) {
 			t.Fatalf("the answer to closeSession: %v, %t", h.Code, ok)
 		}
 		if n, err := io.Copy(io.Discard, p.socket); n != 0 || err != nil {
-			t.Fatalf("behind it: %d bytes, %v", n, err)
+			t.Fatalf("after it: %d bytes, %v", n, err)
 		}
 		<-sent
 		p.socket.Close()

@@ -39,7 +39,7 @@ func (in *input) init(socket net.Conn, frameMax int) {
 }
 
 // first reads the first frame of a connection into memory of its own. What
-// comes behind it stays for later.
+// comes after it stays for later.
 func (in *input) first() ([]byte, error) {
 	in.partial = make([]byte, 0, 64)
 	for {
@@ -68,7 +68,7 @@ func (in *input) first() ([]byte, error) {
 	}
 }
 
-// read waits for input and returns a scratch whose rest holds it, behind what
+// read waits for input and returns a scratch whose rest holds it, after what
 // was kept. Only when something has come does it take a scratch.
 func (in *input) read() (*scratch, error) {
 	if err := in.gather(); err != nil {
@@ -140,7 +140,7 @@ func (in *input) readInto(b []byte) (n int, err error) {
 	return n, err
 }
 
-// pending returns a scratch with a frame that came whole behind the handshake,
+// pending returns a scratch with a frame that came whole after the handshake,
 // or with the length of one that cannot be.
 func (in *input) pending() *scratch {
 	if len(in.partial) < wire.PrefixBytes {
@@ -155,7 +155,7 @@ func (in *input) pending() *scratch {
 	return w
 }
 
-// take gets a scratch with space behind the kept bytes, which it copies. The
+// take gets a scratch with space after the kept bytes, which it copies. The
 // space for a long frame grows with what has really come.
 func (in *input) take() *scratch {
 	w := scratches.Get().(*scratch)

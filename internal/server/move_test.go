@@ -68,7 +68,7 @@ func TestReconfigProposedAndCommittedInOneStepMovesThePorts(t *testing.T) {
 	}
 	before, now := config(ports[0], ports[1]), config(ports[2], ports[3])
 	s := start(t, vfs.NewMem(), func(c *Config) {
-		c.ID, c.Ensemble = 1, now // as the replica has it behind the step
+		c.ID, c.Ensemble = 1, now // as the replica has it after the step
 		c.QuorumAddr, c.ElectionAddr = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
 	})
 	s.inspect(func(*replica.Replica) {

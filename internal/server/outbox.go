@@ -168,7 +168,7 @@ func (c *conn) flushFrom(again bool) {
 	}
 }
 
-// hangUp ends a connection when all is sent. What the client has pipelined behind
+// hangUp ends a connection when all is sent. What the client has pipelined after
 // the end is read and forgotten: to close a socket with input that was not read
 // resets it, and the reset may overtake the last reply. The client's own end, or
 // the grace, ends the goroutine that reads.

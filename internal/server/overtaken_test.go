@@ -20,7 +20,7 @@ import (
 
 // A follower doubts its leader while its connection to it is still being made, looks,
 // and joins the same leadership again. The connection that was begun for the first role
-// comes up in the same batch, behind the votes that decide. The leader must learn of the
+// comes up in the same batch, after the votes that decide. The leader must learn of the
 // follower's clients all the same.
 func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 	ports := freePorts(t, 6)

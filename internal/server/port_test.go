@@ -58,7 +58,7 @@ func TestImpossibleFramesCloseTheConnectionSilently(t *testing.T) {
 			p := dial(t, s, nil)
 			p.socket.Write(b)
 			if err := closes(p.socket); err != nil {
-				t.Errorf("behind the handshake: %v", err)
+				t.Errorf("after the handshake: %v", err)
 			}
 			if again := dial(t, s, p); again.id != p.id {
 				t.Error("the session went with the connection")
@@ -70,7 +70,7 @@ func TestImpossibleFramesCloseTheConnectionSilently(t *testing.T) {
 	}
 }
 
-// Random bytes, and random bodies behind the header of every operation, whole
+// Random bytes, and random bodies after the header of every operation, whole
 // and truncated: the healthy client goes on, and nothing is left.
 func TestGarbageHurtsNobody(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
@@ -216,7 +216,7 @@ func TestFourLetterWordsAreAnsweredInsteadOfAHandshake(t *testing.T) {
 		}
 	}
 	p := dial(t, s, nil)
-	p.socket.Write([]byte("srvr")) // behind the handshake it is a length, an impossible one
+	p.socket.Write([]byte("srvr")) // after the handshake it is a length, an impossible one
 	if err := closes(p.socket); err != nil {
 		t.Error(err)
 	}

@@ -18,7 +18,7 @@ import (
 type Recovery struct {
 	Last             zk.Zxid
 	Snapshot         string // file name, "" if there was none
-	Records          int    // replayed behind it
+	Records          int    // replayed after it
 	DigestMismatches int
 	Time             time.Duration
 }

@@ -258,7 +258,7 @@ func TestUnknownOperationIsAnsweredAndEndsTheConnection(t *testing.T) {
 	}
 }
 
-func TestRequestsBehindTheHandshakeInOneSegmentAreServed(t *testing.T) {
+func TestRequestsAfterTheHandshakeInOneSegmentAreServed(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	socket, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {

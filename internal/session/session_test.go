@@ -98,7 +98,7 @@ func TestClosingSessionIsNotRevived(t *testing.T) {
 }
 
 // TestAShorterTimeoutTakesNothingBack that was promised before, and counts from
-// then on. Behind a change of roles the longest in the log counts again.
+// then on. After a change of roles the longest in the log counts again.
 func TestAShorterTimeoutTakesNothingBack(t *testing.T) {
 	table := New(100, 1, 0)
 	s := table.Open(7, 30000, 0)

@@ -81,7 +81,7 @@ func (s *snappyWriter) Write(p []byte) (int, error) {
 	return total, nil
 }
 
-// emit writes the gathered input as one block, behind the header if it is the first.
+// emit writes the gathered input as one block, after the header if it is the first.
 func (s *snappyWriter) emit() error {
 	var frame []byte
 	if !s.begun {

@@ -23,7 +23,7 @@ type decoder struct {
 	disk *diskReader
 	sink Sink
 	max  int
-	bare bool // a stream of a link: no header, no seals, and not a byte behind it is read
+	bare bool // a stream of a link: no header, no seals, and not a byte after it is read
 	info Info
 
 	buffer             []byte
@@ -133,7 +133,7 @@ func (d *decoder) acl() ([]zk.ACL, error) {
 	return entries, nil
 }
 
-// nodes reads the znodes and the end mark behind them. This is the loop that
+// nodes reads the znodes and the end mark after them. This is the loop that
 // decides how long a start takes: no allocation, one look at the window for
 // each length, one call of the sink.
 func (d *decoder) nodes() error {
@@ -151,11 +151,11 @@ func (d *decoder) nodes() error {
 		if pathLen < 0 {
 			return d.corrupt(at, "the length of a path", fmt.Sprint(pathLen))
 		}
-		behind := 4 // the length of the data
+		after := 4 // the length of the data
 		if pathLen == len(endMark) {
-			behind = 0 // only the end mark is so short, and a stream may end with it
+			after = 0 // only the end mark is so short, and a stream may end with it
 		}
-		if p, err = d.peek(4 + pathLen + behind); err != nil {
+		if p, err = d.peek(4 + pathLen + after); err != nil {
 			return err
 		}
 		path := p[4 : 4+pathLen]
@@ -191,7 +191,7 @@ func (d *decoder) nodes() error {
 	}
 }
 
-// endOfNodes takes the end mark, and the seal of a file behind it.
+// endOfNodes takes the end mark, and the seal of a file after it.
 func (d *decoder) endOfNodes() error {
 	d.start += 4 + len(endMark)
 	if d.bare {
@@ -200,7 +200,7 @@ func (d *decoder) endOfNodes() error {
 	return d.seal()
 }
 
-// tail reads what stands behind the first seal; its length tells what it is (P3).
+// tail reads what stands after the first seal; its length tells what it is (P3).
 func (d *decoder) tail() error {
 	at := d.position()
 	p, err := d.upTo(tailBytesMax + 1)
@@ -224,7 +224,7 @@ func (d *decoder) tail() error {
 	if len(p) > tailBytesMax {
 		found = "more"
 	}
-	return d.corrupt(at, "0, 21, 33 or 54 bytes behind the znodes", found)
+	return d.corrupt(at, "0, 21, 33 or 54 bytes after the znodes", found)
 }
 
 func (d *decoder) digestPart() error {
@@ -299,7 +299,7 @@ func (d *decoder) text() (string, error) {
 }
 
 // tooLong is the error of a length above the limit. Whether it is one, or damage,
-// only the seal behind it can say: see LoadFile.
+// only the seal after it can say: see LoadFile.
 func (d *decoder) tooLong(at int64, length int) error {
 	return &vfs.TooLong{File: d.name, Offset: at, Bytes: length, Limit: d.max}
 }
@@ -400,7 +400,7 @@ func (d *decoder) unpackError(err error) error {
 func (d *decoder) corrupt(offset int64, expected, found string) error {
 	c := &vfs.Corruption{File: d.name, Offset: offset, Expected: expected, Found: found}
 	if !d.bare {
-		c.Remedy = "an older snapshot with the logs behind it serves as well; move this file away to keep it"
+		c.Remedy = "an older snapshot with the logs after it serves as well; move this file away to keep it"
 	}
 	return c
 }

@@ -33,7 +33,7 @@ var errOrder = errors.New("snapshot written out of order")
 // is enough to look at that of End. One goroutine uses it.
 type Encoder struct {
 	w       io.Writer
-	bare    bool // for a link: no header, no sections behind the znodes
+	bare    bool // for a link: no header, no sections after the znodes
 	buffer  []byte
 	sum     hash.Hash32
 	summed  int // bytes of buffer that sum has
@@ -49,7 +49,7 @@ func NewEncoder(w io.Writer) *Encoder {
 	return &Encoder{w: w, sum: adler32.New(), buffer: make([]byte, 0, portionBytes+portionBytes/4)}
 }
 
-// NewStreamEncoder writes to w what one server sends to another behind a SNAP:
+// NewStreamEncoder writes to w what one server sends to another after a SNAP:
 // the sessions, the ACL lists and the znodes of a snapshot, with their end mark,
 // but no header, no seals and no further sections. LoadStream reads it.
 func NewStreamEncoder(w io.Writer) *Encoder {
@@ -165,7 +165,7 @@ func (e *Encoder) End(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) error 
 	return e.err
 }
 
-// sections writes what stands behind the znodes of a file.
+// sections writes what stands after the znodes of a file.
 func (e *Encoder) sections(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) {
 	e.seal()
 	e.int64(int64(digestZxid))

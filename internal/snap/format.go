@@ -12,7 +12,7 @@
 //	    crash nor an error leaves a partial file under a final name.
 //	P2  A load succeeds only when every length fits, every seal is right and
 //	    not a byte is left over. Before that nothing of it may be used.
-//	P3  Which sections stand behind the znodes is decided by what is left of
+//	P3  Which sections stand after the znodes is decided by what is left of
 //	    the file, never by an option: servers with other options share
 //	    directories.
 //	P4  A load takes memory for one znode at a time, within the limit of a

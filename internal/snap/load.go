@@ -99,7 +99,7 @@ func Load(r io.Reader, name string, options Options, sink Sink) (Info, error) {
 	return info, err
 }
 
-// LoadStream loads what an Encoder for a stream wrote, and reads not a byte behind it:
+// LoadStream loads what an Encoder for a stream wrote, and reads not a byte after it:
 // other things follow on the same link. It asks r for a few bytes at a time, so
 // r should have a buffer. Nothing guards the content but its lengths; of Info it
 // fills in the counts. The name stands in errors: a vfs.Corruption tells of a

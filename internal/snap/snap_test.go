@@ -175,7 +175,7 @@ func TestLargeSnapshotsPassTheWindows(t *testing.T) {
 	}
 }
 
-// ZooKeeper 3.5 ends behind the first seal, 3.6 to 3.8 behind the digest; a
+// ZooKeeper 3.5 ends after the first seal, 3.6 to 3.8 after the digest; a
 // server without digests leaves only that section out.
 func TestSectionsAreToldByTheirLength(t *testing.T) {
 	whole := stream(t)
@@ -387,10 +387,10 @@ func TestStreamIsReadToItsEndAndNoFurther(t *testing.T) {
 	_, err := Load(bytes.NewReader(stream(t)), "file", Options{}, &want)
 	must(t, err)
 	bare := bareStream(t)
-	for _, behind := range []string{"", "BenWasHere"} {
+	for _, after := range []string{"", "BenWasHere"} {
 		for _, wrap := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader} {
 			var got printer
-			rest := strings.NewReader(string(bare) + behind)
+			rest := strings.NewReader(string(bare) + after)
 			info, err := LoadStream(wrap(rest), "link", Options{}, &got)
 			must(t, err)
 			if got.String() != want.String() {
@@ -399,8 +399,8 @@ func TestStreamIsReadToItsEndAndNoFurther(t *testing.T) {
 			if info.Sessions != 2 || info.ACLs != 2 || info.Nodes != 4 || info.Bytes != int64(len(bare)) {
 				t.Errorf("info %+v of %d bytes", info, len(bare))
 			}
-			if rest.Len() != len(behind) {
-				t.Errorf("%d bytes are left, want %d", rest.Len(), len(behind))
+			if rest.Len() != len(after) {
+				t.Errorf("%d bytes are left, want %d", rest.Len(), len(after))
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func (w *Writer) createTemp() (vfs.File, error) {
 // Name is the file's final name, without the directory.
 func (w *Writer) Name() string { return w.name }
 
-// Finish makes what was written durable, under its temporary name. Call it behind
+// Finish makes what was written durable, under its temporary name. Call it after
 // End, or leave it to Commit. On any error the file is removed; on a full disk
 // that is vfs.ErrNoSpace and the snapshot may be tried again later.
 func (w *Writer) Finish() error { return w.or(w.finish()) }
@@ -110,7 +110,7 @@ func (w *Writer) appear() error {
 	return w.fs.SyncDir(w.dir)
 }
 
-// Abort gives the snapshot up and removes what was written. Behind a Commit
+// Abort gives the snapshot up and removes what was written. After a Commit
 // that succeeded it does nothing.
 func (w *Writer) Abort() {
 	if w.file != nil {

@@ -71,7 +71,7 @@ const (
 func (t *Tree) PastDigests() []PastDigest { return t.past }
 
 // KeepDigest keeps the digest for PastDigests, if the last zxid is one of those.
-// Call it behind a transaction, with the tree locked, unless the tree is ahead of
+// Call it after a transaction, with the tree locked, unless the tree is ahead of
 // its zxid.
 func (t *Tree) KeepDigest() {
 	if t.last%pastEvery != 0 {

@@ -34,7 +34,7 @@ func (x *index) shard(hash uint64) *shard { return &x.shards[hash%indexShards] }
 // count, since only they are kept.
 func home(hash uint64, slots int) int { return int((hash >> 32) * uint64(slots) >> 32) }
 
-// after is the slot behind i.
+// after is the slot after i.
 func (s *shard) after(i int) int {
 	if i++; i == len(s.slots) {
 		return 0
@@ -102,7 +102,7 @@ func (x *index) remove(hash uint64, id uint32) {
 	}
 	s.used--
 	for j := s.after(i); s.slots[j] != 0; j = s.after(j) {
-		// What lies behind the gap may fill it unless its home is behind it, too.
+		// What lies after the gap may fill it unless its home is after it, too.
 		if (j-home(s.slots[j], n)+n)%n >= (j-i+n)%n {
 			s.slots[i] = s.slots[j]
 			i = j

@@ -7,7 +7,7 @@ import (
 )
 
 // znode is one record of the slab: 64 bytes, no pointers. Its name and data lie
-// one behind the other in one block of the arena:
+// one after the other in one block of the arena:
 //
 //	1 byte   length of the name, longName if that does not fit
 //	n bytes  name

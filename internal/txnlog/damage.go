@@ -19,7 +19,7 @@ import (
 // space was zero, or the file ends there.
 //
 // Corrupt: a bit changed later. The record may have been acknowledged, so
-// cutting it, and all that stands behind it, would lose data in silence.
+// cutting it, and all that stands after it, would lose data in silence.
 //
 // A record is judged torn when one of these explains it:
 //
@@ -66,7 +66,7 @@ func (r *Reader) headLost(rest remainder) bool {
 }
 
 // endTorn notes a torn end and moves to the next segment. Whether the log may
-// go on behind it is decided by the zxid that comes next.
+// go on after it is decided by the zxid that comes next.
 func (r *Reader) endTorn(offset int64, found string) error {
 	r.torn = &Torn{File: r.name, Offset: offset, Found: found}
 	r.pending = true
@@ -76,7 +76,7 @@ func (r *Reader) endTorn(offset int64, found string) error {
 // remainder is what stands in a segment from a broken record on.
 type remainder struct {
 	head []byte // at least the largest record and what precedes it, or all
-	stop int64  // behind the last byte that is not zero, from the start of head
+	stop int64  // after the last byte that is not zero, from the start of head
 }
 
 // readRest reads to the end of the segment, keeping only the start.
@@ -111,7 +111,7 @@ func lastNonZero(p []byte) int {
 	return len(p)
 }
 
-// reach is how far behind a torn record a crash can have left other bytes (L5).
+// reach is how far after a torn record a crash can have left other bytes (L5).
 func (r *Reader) reach() int64 {
 	return int64(unsyncedBytesMax + r.options.PayloadBytesMax + recordFrameBytes)
 }
@@ -120,11 +120,11 @@ func (r *Reader) reach() int64 {
 const checksumBytes = 8
 
 // lostSector reports whether a sector that the record reaches into is zero from
-// the record on, with something behind it, so that a crash explains the damage.
+// the record on, with something after it, so that a crash explains the damage.
 // A whole record between the two shows that the sector belongs to another one
 // and that the length is wrong.
 // The first bytes of a checksum are zero in every record: a sector that ends
-// among them, or behind them in the checksum, shows nothing by itself. It does if
+// among them, or after them in the checksum, shows nothing by itself. It does if
 // the rest of the record is whole but for what the sector had of the checksum.
 func (r *Reader) lostSector(rest remainder, extent int) bool {
 	if rest.stop > r.reach() {
@@ -155,7 +155,7 @@ func checksumCut(record []byte, n int) bool {
 }
 
 // wholeRecordIn reports whether the broken record is whole under another length,
-// or another whole record of this history stands behind it.
+// or another whole record of this history stands after it.
 func (r *Reader) wholeRecordIn(head []byte) bool {
 	if len(head) < recordHeadBytes {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// recordEnds are the offsets behind each record that write made in one segment.
+// recordEnds are the offsets after each record that write made in one segment.
 func recordEnds(zxids []zk.Zxid) []int {
 	ends, at := []int{segmentHeadBytes}, segmentHeadBytes
 	for _, zxid := range zxids {
@@ -163,7 +163,7 @@ func TestSectorThatHadThreeBytesOfAChecksumIsATornEnd(t *testing.T) {
 }
 
 // A sector that the disk lost long after it was synced is not a torn end when
-// more stands behind it than a crash can reach.
+// more stands after it than a crash can reach.
 func TestZeroSectorFarFromTheEndIsRefused(t *testing.T) {
 	disk := newDisk(t)
 	log, err := Open(disk, dir, 0, Options{})
@@ -270,7 +270,7 @@ func TestFailedSyncEndsTheLogAndIsNotTrusted(t *testing.T) {
 	appendNext := func() error { return log.Append(3, payload(3, 40)) }
 	for i, call := range []func() error{appendNext, log.Sync, log.Ready, log.Close} {
 		if err := call(); !errors.Is(err, eio) {
-			t.Errorf("call %d behind a failed sync: %v", i, err)
+			t.Errorf("call %d after a failed sync: %v", i, err)
 		}
 	}
 	if log.Synced() != 1 {
@@ -390,7 +390,7 @@ func TestRecordThatMeetsAFullDiskIsTheLast(t *testing.T) {
 	}
 	disk.SetCapacity(-1)
 	if err := log.Append(3, payload(3, 40)); !errors.Is(err, vfs.ErrNoSpace) {
-		t.Fatalf("append behind a partial record: %v", err)
+		t.Fatalf("append after a partial record: %v", err)
 	}
 	got, torn, err := read(disk, 0)
 	if err != nil || len(got) != 1 {
@@ -434,7 +434,7 @@ func FuzzReaderNeverPanicsAndNeverInvents(f *testing.F) {
 				break
 			}
 			if !Follows(last, record.Zxid) {
-				t.Fatalf("%s behind %s", record.Zxid, last)
+				t.Fatalf("%s after %s", record.Zxid, last)
 			}
 			last = record.Zxid
 		}

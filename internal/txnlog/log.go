@@ -11,7 +11,7 @@
 //	L1  After Sync returned nil, every record given before survives any crash.
 //	L2  The zxids in the files grow, and a record that does not follow its
 //	    predecessor is refused when it is given.
-//	L3  After an error a Log writes nothing more: no record can stand behind
+//	L3  After an error a Log writes nothing more: no record can come after
 //	    a partial one.
 //	L4  A segment that is no longer the newest is synced and holds no torn end.
 //	L5  What lies unsynced at any moment is at most unsyncedBytesMax and one
@@ -37,7 +37,7 @@ import (
 // ErrGap is the error for a record that does not follow its predecessor.
 var ErrGap = errors.New("transaction does not follow the last one")
 
-// ErrClosed is the error of every call behind Close.
+// ErrClosed is the error of every call after Close.
 var ErrClosed = errors.New("transaction log is closed")
 
 const (
@@ -81,7 +81,7 @@ type Log struct {
 	name      string
 	position  int64  // end of what was handed to file
 	allocated int64  // end of the space taken for file
-	buffer    []byte // records behind position
+	buffer    []byte // records after position
 	unsynced  int64  // bytes given since the last Sync
 	dirDirty  bool   // file's name is not durable yet
 	roll      bool   // the next record begins a new segment
@@ -203,7 +203,7 @@ func (l *Log) flush() error {
 	if len(l.buffer) == 0 {
 		return nil
 	}
-	invariant.Check(l.err == nil, "txnlog: writes behind a failure (L3)")
+	invariant.Check(l.err == nil, "txnlog: writes after a failure (L3)")
 	n, err := l.file.Write(l.buffer)
 	l.position += int64(n)
 	if err != nil {

@@ -35,7 +35,7 @@ type ReadOptions struct {
 	AllowGaps       bool // do not refuse a record that does not follow its predecessor
 }
 
-// Reader reads the records behind a zxid over all segments, in order. It checks
+// Reader reads the records after a zxid over all segments, in order. It checks
 // every record it passes, also those it skips. One goroutine uses it.
 type Reader struct {
 	fs       vfs.FS
@@ -60,7 +60,7 @@ type Reader struct {
 // readBytes is how much is read from a segment at a time.
 const readBytes = 256 << 10
 
-// NewReader reads from the record behind after. A negative after stands for the
+// NewReader reads from the record after after. A negative after stands for the
 // beginning, whatever the first zxid is; 0 for the beginning of a history.
 func NewReader(fsys vfs.FS, dir string, after zk.Zxid, options ReadOptions) (*Reader, error) {
 	segments, err := Segments(fsys, dir)
@@ -87,7 +87,7 @@ func NewSegmentReader(fsys vfs.FS, dir string, segment Segment, options ReadOpti
 	}
 }
 
-// Next returns the next record, or io.EOF behind the last one. A damaged log
+// Next returns the next record, or io.EOF after the last one. A damaged log
 // gives a vfs.Corruption. Errors stay.
 func (r *Reader) Next() (Record, error) {
 	for r.err == nil {
@@ -165,16 +165,16 @@ func (r *Reader) admit(zxid zk.Zxid, offset int64) error {
 	if zxid <= r.after {
 		return nil
 	}
-	// The first record of an epoch follows any: behind an end that is perhaps
+	// The first record of an epoch follows any: after an end that is perhaps
 	// not torn but damaged it does not show that nothing is missing. MakeDurable cuts
 	// torn ends, so such a one is not ours to expect.
 	lost := r.pending && r.torn.sector && zxid.Epoch() != r.last.Epoch()
 	if !r.options.AllowGaps && (lost || !Follows(r.last, zxid)) {
 		if r.pending {
-			return r.corruptAt(r.torn.File, r.torn.Offset, "a record behind "+r.last.String(),
+			return r.corruptAt(r.torn.File, r.torn.Offset, "a record after "+r.last.String(),
 				fmt.Sprintf("%s, while the log goes on with %s in %s", r.torn.Found, zxid, r.name))
 		}
-		return r.corrupt(offset, "the transaction behind "+r.last.String(),
+		return r.corrupt(offset, "the transaction after "+r.last.String(),
 			fmt.Sprintf("%s: transactions are missing", zxid))
 	}
 	r.last = zxid

@@ -12,7 +12,7 @@ import (
 //	 0  int32  magic "ZKLG"
 //	 4  int32  version 2
 //	 8  int64  dbid 0
-//	16  records, one behind the other
+//	16  records, one after the other
 //	..  zeros up to the allocated end
 //
 // and of a record:
@@ -43,7 +43,7 @@ func segmentHead() []byte {
 	return binary.BigEndian.AppendUint64(head, 0)
 }
 
-// appendRecord frames payload behind buffer.
+// appendRecord frames payload after buffer.
 func appendRecord(buffer, payload []byte) []byte {
 	buffer = binary.BigEndian.AppendUint64(buffer, uint64(adler32.Checksum(payload)))
 	buffer = binary.BigEndian.AppendUint32(buffer, uint32(len(payload)))
@@ -56,7 +56,7 @@ func payloadZxid(payload []byte) zk.Zxid {
 	return zk.Zxid(binary.BigEndian.Uint64(payload[payloadZxidOffset:]))
 }
 
-// Follows reports whether next may stand right behind last in a history without a
+// Follows reports whether next may stand right after last in a history without a
 // gap: the next counter of the same epoch, or the first of a later epoch. A
 // negative last stands for "not known": everything follows it.
 func Follows(last, next zk.Zxid) bool {

@@ -56,14 +56,14 @@ func Segments(fsys vfs.FS, dir string) ([]Segment, error) {
 	return segments, nil
 }
 
-// covering drops the segments that end before the record behind after: all but
+// covering drops the segments that end before the record after after: all but
 // the last of those whose first zxid is not greater than after.
 func covering(segments []Segment, after zk.Zxid) []Segment {
 	from := sort.Search(len(segments), func(i int) bool { return segments[i].First > after })
 	return segments[max(from-1, 0):]
 }
 
-// Purge deletes the segments that hold nothing behind limit: those named below
+// Purge deletes the segments that hold nothing after limit: those named below
 // the last one whose name is not greater than limit. The newest stays always.
 // It returns the deleted names; on an error, those deleted so far.
 func Purge(fsys vfs.FS, dir string, limit zk.Zxid) ([]string, error) {

@@ -156,7 +156,7 @@ func (l *Log) finish() error {
 	return err
 }
 
-// retire releases the space behind the last record.
+// retire releases the space after the last record.
 func (l *Log) retire() error {
 	if l.allocated <= l.position {
 		return nil

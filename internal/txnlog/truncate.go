@@ -13,7 +13,7 @@ import (
 // ErrNotInLog is the error of Truncate for a zxid that the log does not hold.
 var ErrNotInLog = errors.New("transaction is not in the log")
 
-// Truncate cuts the log behind the record with zxid last and makes that
+// Truncate cuts the log after the record with zxid last and makes that
 // durable. No Log may be open. When no such record is there it returns
 // ErrNotInLog and has changed nothing: cutting near it would keep a transaction
 // too many or lose one, so the history must come from elsewhere (ZooKeeper keeps
@@ -32,15 +32,15 @@ func Truncate(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error 
 	return nil
 }
 
-// DropBehind cuts the log behind its last record that is not greater than last,
+// DropAfter cuts the log after its last record that is not greater than last,
 // for a history of which a snapshot holds the rest up to last.
-func DropBehind(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error {
+func DropAfter(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error {
 	end, err := findEnd(fsys, dir, last, options)
 	if err == nil {
 		err = cut(fsys, dir, last, end)
 	}
 	if err != nil {
-		return fmt.Errorf("drop transactions behind %s: %w", last, err)
+		return fmt.Errorf("drop transactions after %s: %w", last, err)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func findEnd(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) (Record
 	return end, nil
 }
 
-// cut deletes the segments that begin behind last, the newest first, so that a
+// cut deletes the segments that begin after last, the newest first, so that a
 // crash on the way leaves a log without a gap, and then shortens the one that
 // end is in.
 func cut(fsys vfs.FS, dir string, last zk.Zxid, end Record) error {
@@ -175,7 +175,7 @@ func rewrite(file vfs.File) error {
 	return err
 }
 
-// writtenEnd is where the zeros behind the records begin.
+// writtenEnd is where the zeros after the records begin.
 func writtenEnd(file vfs.File) (int64, error) {
 	end, err := file.Size()
 	if err != nil {

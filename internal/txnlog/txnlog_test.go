@@ -54,7 +54,7 @@ func write(t testing.TB, disk vfs.FS, last zk.Zxid, options Options, zxids ...zk
 	must(t, log.Close())
 }
 
-// read returns the zxids behind after, the torn end and the error.
+// read returns the zxids after after, the torn end and the error.
 func read(disk vfs.FS, after zk.Zxid) ([]zk.Zxid, *Torn, error) {
 	reader, err := NewReader(disk, dir, after, ReadOptions{})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestRecordsAreReadFromAnyZxidOverSegments(t *testing.T) {
 	for i := range all {
 		got, torn, err := read(disk, all[i])
 		if err != nil || torn != nil || fmt.Sprint(got) != fmt.Sprint(all[i+1:]) {
-			t.Fatalf("behind %s: %v %v %v", all[i], got, torn, err)
+			t.Fatalf("after %s: %v %v %v", all[i], got, torn, err)
 		}
 	}
 	got, _, err := read(disk, -1)
@@ -143,7 +143,7 @@ func TestAppendRefusesWhatDoesNotFollow(t *testing.T) {
 		log, err := Open(newDisk(t), dir, c.last, Options{})
 		must(t, err)
 		if err := log.Append(c.next, payload(c.next, 40)); !errors.Is(err, ErrGap) {
-			t.Errorf("%s behind %s: %v", c.next, c.last, err)
+			t.Errorf("%s after %s: %v", c.next, c.last, err)
 		}
 		if err := log.Append(c.last+1, payload(c.last+1, 40)); err == nil {
 			t.Errorf("%s: an error of a log must be final", c.next)
@@ -156,7 +156,7 @@ func TestAppendRefusesWhatDoesNotFollow(t *testing.T) {
 	}
 }
 
-func TestGapIsRefusedUnlessTheReaderStartsBehindIt(t *testing.T) {
+func TestGapIsRefusedUnlessTheReaderStartsAfterIt(t *testing.T) {
 	disk := newDisk(t)
 	write(t, disk, 0, Options{}, sequence(1, 5)...)
 	write(t, disk, 7, Options{}, sequence(8, 9)...)
@@ -164,7 +164,7 @@ func TestGapIsRefusedUnlessTheReaderStartsBehindIt(t *testing.T) {
 		t.Errorf("a gap was read over: %v", err)
 	}
 	if got, _, err := read(disk, 7); err != nil || len(got) != 2 {
-		t.Errorf("behind the gap: %v %v", got, err)
+		t.Errorf("after the gap: %v %v", got, err)
 	}
 	log, err := Open(disk, dir, 9, Options{})
 	must(t, err)
@@ -174,7 +174,7 @@ func TestGapIsRefusedUnlessTheReaderStartsBehindIt(t *testing.T) {
 	must(t, log.Append(0x100000001, payload(0x100000001, 40)))
 	must(t, log.Close())
 	if got, _, err := read(disk, 20); err != nil || len(got) != 2 {
-		t.Errorf("behind a snapshot: %v %v", got, err)
+		t.Errorf("after a snapshot: %v %v", got, err)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestSegmentsRollBySizeAndPurgeKeepsWhatIsNeeded(t *testing.T) {
 		t.Errorf("purge below %s deleted %v of %v", limit, deleted, segments)
 	}
 	if got, _, err := read(disk, limit); err != nil || fmt.Sprint(got) != fmt.Sprint(sequence(limit+1, 20)) {
-		t.Errorf("behind the limit: %v %v", got, err)
+		t.Errorf("after the limit: %v %v", got, err)
 	}
 	if _, err = Purge(disk, dir, 1000); err != nil {
 		t.Fatal(err)
@@ -297,11 +297,11 @@ func TestTruncate(t *testing.T) {
 		}
 	}
 	disk := build()
-	must(t, DropBehind(disk, dir, 0x100000000, ReadOptions{}))
+	must(t, DropAfter(disk, dir, 0x100000000, ReadOptions{}))
 	if got, _, err := read(disk, 0); err != nil || len(got) != 9 {
-		t.Errorf("drop behind a snapshot: %v %v", got, err)
+		t.Errorf("drop after a snapshot: %v %v", got, err)
 	}
-	must(t, DropBehind(disk, dir, 0, ReadOptions{}))
+	must(t, DropAfter(disk, dir, 0, ReadOptions{}))
 	if left, _ := Segments(disk, dir); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}

@@ -15,7 +15,7 @@ func (p *Peer) NextZxid() zk.Zxid {
 	return p.After(p.lead.proposed)
 }
 
-// After returns the zxid of the proposal behind the one of zxid. A server that
+// After returns the zxid of the proposal after the one of zxid. A server that
 // stands alone goes on in a new epoch when one is used up; a leader must be
 // elected again (ZOOKEEPER-1277).
 func (p *Peer) After(zxid zk.Zxid) zk.Zxid {
@@ -162,7 +162,7 @@ type syncing struct {
 // committed and a quorum has answered a ping sent after it. The latter is more
 // than ZooKeeper does (ZOOKEEPER-1675): a learner that answers has not left for
 // a newer leader, so a quorum of such answers says that no newer leader was
-// established when the sync came, and a read behind it is linearizable.
+// established when the sync came, and a read after it is linearizable.
 func (p *Peer) onSync(e *Event) {
 	if p.lead == nil || p.lead.stage != leaderServing {
 		return

@@ -55,9 +55,9 @@ func TestZK3642TheTreeOfABrokenSnapIsThrownAway(t *testing.T) {
 	s.want("", elected(2)) // the peer is of no use any more
 }
 
-// ZOOKEEPER-3104: NEWLEADER goes behind the snapshot and behind all that was
+// ZOOKEEPER-3104: NEWLEADER goes after the snapshot and after all that was
 // committed since.
-func TestZK3104NewLeaderComesBehindTheWholeSnapshot(t *testing.T) {
+func TestZK3104NewLeaderComesAfterTheWholeSnapshot(t *testing.T) {
 	s := newSoloOf(t, zab.Options{ForceSnapshot: true}, stored(z(1, 1)))
 	s.leads()
 	s.step(propose(z(2, 1))...)
@@ -75,7 +75,7 @@ func TestZK3023ProposalsOfTheSynchronizationAreAcknowledgedOneByOne(t *testing.T
 	s.want("link 100 <- ACK 1.1", s.done())
 }
 
-// ZOOKEEPER-4394, 4785: a COMMIT may come anywhere behind its PROPOSAL.
+// ZOOKEEPER-4394, 4785: a COMMIT may come anywhere after its PROPOSAL.
 func TestZK4394CommitsComeAnywhereInTheSynchronization(t *testing.T) {
 	p, c := said(zab.KindProposal, z(1, 1)), said(zab.KindCommit, z(1, 1))
 	newLeader, upToDate := said(zab.KindNewLeader, z(1, 0)), said(zab.KindUpToDate, zk.NoZxid)

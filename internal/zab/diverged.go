@@ -16,7 +16,7 @@ import (
 // The leader judges, by what it has received in its epoch from servers that are there
 // or were. If a quorum differs, its own tree is wrong: it gives up its role with
 // ReasonDiverged, and has another tree sent. If a quorum, itself among them, has the
-// same tree at a zxid behind that of the difference, the one that differs is wrong:
+// same tree at a zxid after that of the difference, the one that differs is wrong:
 // it is sent the whole state. Otherwise nobody knows, and no tree is replaced by
 // another: to send one could make the wrong tree that of all.
 //

@@ -20,7 +20,7 @@ const (
 	EffectSync                           // everything appended becomes durable: Ticket
 	EffectSetAccepted                    // the accepted epoch becomes durable: Epoch, Ticket
 	EffectSetCurrent                     // the current epoch becomes durable: Epoch, Ticket
-	EffectTruncate                       // the log is cut behind Zxid, the tree reloaded: Ticket
+	EffectTruncate                       // the log is cut after Zxid, the tree reloaded: Ticket
 	EffectSaveSnapshot                   // the tree, which is at Zxid, becomes a durable snapshot that replaces the log: Ticket
 	EffectReadLog                        // read the log around Zxid up to the record To, for Link
 	EffectLoadSnapshot                   // the tree is replaced by the snapshot that comes on Link

@@ -30,7 +30,7 @@ func payloadBytes(records []Record) int64 {
 	return n
 }
 
-// follows reports whether a transaction may stand behind another in a log: the
+// follows reports whether a transaction may stand after another in a log: the
 // next of its epoch, or the first of a later one. Java accepts any counter with
 // a later epoch; no leader sends one.
 func follows(last, next zk.Zxid) bool {
@@ -44,7 +44,7 @@ func follows(last, next zk.Zxid) bool {
 // signed numbers.
 const epochMax = 0x7fffffff
 
-// append adds a record behind the last one (Z4).
+// append adds a record after the last one (Z4).
 func (h *history) append(r Record) {
 	invariant.Check(follows(h.last, r.Zxid), "zab: the log gets a gap (Z4)")
 	h.records = append(h.records, r)
@@ -52,7 +52,7 @@ func (h *history) append(r Record) {
 	h.bytes += int64(len(r.Payload))
 }
 
-// after returns the records behind zxid.
+// after returns the records after zxid.
 func (h *history) after(zxid zk.Zxid) []Record { return h.records[h.indexAfter(zxid):] }
 
 // upTo returns the records up to zxid.
@@ -62,7 +62,7 @@ func (h *history) indexAfter(zxid zk.Zxid) int {
 	return sort.Search(len(h.records), func(i int) bool { return h.records[i].Zxid > zxid })
 }
 
-// truncate forgets everything behind zxid, which is in the log.
+// truncate forgets everything after zxid, which is in the log.
 func (h *history) truncate(zxid zk.Zxid) {
 	n := h.indexAfter(zxid)
 	h.bytes -= payloadBytes(h.records[n:])
@@ -70,10 +70,10 @@ func (h *history) truncate(zxid zk.Zxid) {
 	h.records, h.last = h.records[:n], zxid
 }
 
-// reset begins again behind a snapshot.
+// reset begins again after a snapshot.
 func (h *history) reset(zxid zk.Zxid) { h.records, h.last, h.bytes = nil, zxid, 0 }
 
-// trim forgets the oldest records beyond the limits, none of them behind keep.
+// trim forgets the oldest records beyond the limits, none of them after keep.
 // It waits until as many again have come, so that the copy costs little.
 func (h *history) trim(limit int, bytesMax int64, keep zk.Zxid) {
 	if len(h.records) < 2*limit && h.bytes < 2*bytesMax {

@@ -98,7 +98,7 @@ func (p *Peer) serveAlone() {
 	}
 }
 
-// nextAlone begins the epoch behind one that is used up. Nothing waits for the disk:
+// nextAlone begins the epoch after one that is used up. Nothing waits for the disk:
 // it works in order, so the epoch is there before the records of it.
 func (p *Peer) nextAlone() {
 	epoch := p.accepted + 1
@@ -159,7 +159,7 @@ func (p *Peer) verifier(zxid zk.Zxid) quorum.Set {
 }
 
 // electors is what is enough for discovery: with a reconfig in the log both
-// ensembles, for what came behind it may be committed by the new one alone, by a
+// ensembles, for what came after it may be committed by the new one alone, by a
 // leader that knew of its commit. So a quorum of either must have promised the
 // epoch, and have nothing that this leader lacks.
 func (p *Peer) electors() quorum.Set { return p.verifier(p.history.last) }
@@ -257,7 +257,7 @@ func (p *Peer) overdue() Reason {
 // dropSilent closes the links of learners that are not received, or leave a
 // proposal without its ack.
 func (p *Peer) dropSilent() {
-	for at := len(p.lead.links) - 1; at >= 0; at-- { // from the end: drop moves what is behind
+	for at := len(p.lead.links) - 1; at >= 0; at-- { // from the end: drop moves what comes after
 		if l := p.lead.links[at]; p.isSilent(l) {
 			p.drop(l)
 		}

@@ -24,7 +24,7 @@ const (
 	KindFollowerInfo      Kind = 11 // L->M  Hello; Zxid is accepted epoch<<32
 	KindUpToDate          Kind = 12 // M->L  may serve clients
 	KindDiff              Kind = 13 // M->L  what follows continues your history
-	KindTrunc             Kind = 14 // M->L  cut your log behind Zxid
+	KindTrunc             Kind = 14 // M->L  cut your log after Zxid
 	KindSnap              Kind = 15 // M->L  a snapshot follows on the link
 	KindObserverInfo      Kind = 16 // L->M  Hello; Zxid is accepted epoch<<32
 	KindLeaderInfo        Kind = 17 // M->L  Zxid is the new epoch<<32

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// proposeConfig begins a change of the ensemble: this proposal and all behind
+// proposeConfig begins a change of the ensemble: this proposal and all after
 // it need a quorum of the old and of the new one until it is committed. One
 // change at a time; the replica refuses a second one.
 func (p *Peer) proposeConfig(e *Event) {

@@ -37,7 +37,7 @@ func TestLeaderThatLeavesWithTheLastOfItsDiskLooksOnce(t *testing.T) {
 	s.want("link 2 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 2; close link 2; LEAVE: stopped; look", s.done())
 }
 
-// What came behind the reconfig may be committed by the new ensemble alone.
+// What came after the reconfig may be committed by the new ensemble alone.
 func TestDiscoveryNeedsAQuorumOfBothEnsembles(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1)))
 	change := reconfig(1, 2, 3, 4, 5)
@@ -52,7 +52,7 @@ func TestDiscoveryNeedsAQuorumOfBothEnsembles(t *testing.T) {
 	s.want("current=2", ackEpoch(3, z(1, 1), 1))
 }
 
-func TestFollowerTellsOfAReconfigBehindItsRecord(t *testing.T) {
+func TestFollowerTellsOfAReconfigAfterItsRecord(t *testing.T) {
 	s := newSolo(t, stored())
 	s.serves(1)
 	s.step(said(zab.KindProposal, z(1, 1)))

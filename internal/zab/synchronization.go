@@ -11,7 +11,7 @@ import (
 type plan struct {
 	mode   Kind     // KindDiff, KindTrunc or KindSnap; 0 to read the log on disk first
 	target zk.Zxid  // what the message of the mode carries
-	rest   []Record // committed records behind it
+	rest   []Record // committed records after it
 }
 
 // choose decides from the learner's last zxid and the history in memory, case by

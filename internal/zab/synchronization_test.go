@@ -18,7 +18,7 @@ func TestTheChoiceOfSynchronization(t *testing.T) {
 		want string
 	}{
 		{"where the leader is", z(3, 2), "link 3 <- DIFF 3.2" + end},
-		{"a tail behind all the leader has", z(3, 3), "link 3 <- TRUNC 3.2" + end},
+		{"a tail after all the leader has", z(3, 3), "link 3 <- TRUNC 3.2" + end},
 		{"a tail of a later epoch", z(4, 2), "link 3 <- TRUNC 3.2" + end},
 		{"led later and proposed nothing", z(4, 0), "link 3 <- SNAP 3.2; send-snapshot 3.2 link 3" + end},
 		{"in memory", z(1, 5), "link 3 <- DIFF 3.2" + sent("3.1") + sent("3.2") + end},

@@ -13,7 +13,7 @@
 //
 //	Z1  accepted epoch >= current epoch, and >= the epoch of every record.
 //	Z2  Neither epoch ever falls.
-//	Z3  The current epoch is stored behind the history it stands for, and
+//	Z3  The current epoch is stored after the history it stands for, and
 //	    NEWLEADER is answered when both are durable.
 //	Z4  The log has no gap: a record is the next of its epoch or the first of
 //	    a later one.

@@ -17,7 +17,7 @@
 //
 //	X1  No zxid stands for two transactions in the logs of the servers, and each
 //	    acknowledged write is what the logs have under its zxid.
-//	X2  The answers on keys that several clients contend for, with reads behind a
+//	X2  The answers on keys that several clients contend for, with reads after a
 //	    sync, have one order that explains them all.
 //	X3  When all is healed, every server serves and clients write, within a bound.
 //	X4  No server ends by itself, unless its disk has failed a sync, nor does its

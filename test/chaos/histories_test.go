@@ -18,7 +18,7 @@ import (
 
 // histories compares the logs of all servers with each other and with what the
 // clients were told. An epoch has one leader, so even a transaction that was
-// never committed is the only one of its zxid. Conclave's log begins again behind
+// never committed is the only one of its zxid. Conclave's log begins again after
 // a state that the server was sent; from there on it has everything.
 func (s *storm) histories() {
 	seed := maphash.MakeSeed()
@@ -49,7 +49,7 @@ func (s *storm) histories() {
 			}
 		}
 		if missing > 0 && m.Kind == servers.Conclave() {
-			s.breach("the log of server %d begins with %v and has not %d transactions behind it that were acknowledged", m.ID, first, missing)
+			s.breach("the log of server %d begins with %v and has not %d transactions after it that were acknowledged", m.ID, first, missing)
 		}
 	}
 	s.t.Logf("%d records in the logs of %d servers, %d different zxids, %d were acknowledged to a client with their zxid",

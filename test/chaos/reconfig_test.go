@@ -38,7 +38,7 @@ func (s *storm) reconfig() (string, func() error) {
 	return strings.Join(what, ", then "), func() error { return nil }
 }
 
-// reconfigKillLeader kills the leader right behind the request for a change:
+// reconfigKillLeader kills the leader right after the request for a change:
 // before it is proposed, while it is on its way, or just committed.
 func (s *storm) reconfigKillLeader() (string, func() error) {
 	if !s.roles.decided() {

@@ -27,7 +27,7 @@ type proof struct {
 	lost int
 }
 
-// proofs lists the backends, as the page does, and behind them the fences, the
+// proofs lists the backends, as the page does, and after them the fences, the
 // examples that are deployed, and the command line.
 var proofs = []proof{
 	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},

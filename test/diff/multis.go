@@ -83,7 +83,7 @@ func (g *generator) subRead() step {
 // subCreate is a create whose ACL list is not null, but for createTTL, and
 // holds no null. With one, Apache fails
 // the whole multi in a way that leaves what its first operations would have
-// changed in the way of requests behind it, see docs/differences.md.
+// changed in the way of requests after it, see docs/differences.md.
 func (g *generator) subCreate() step {
 	for {
 		s, list := g.createWith()

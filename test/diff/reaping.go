@@ -30,7 +30,7 @@ func reaping() *script {
 		for _, one := range steps {
 			s.steps = append(s.steps, request(one, zk.Xid(len(s.steps))))
 		}
-		// What happened is read behind the events of it.
+		// What happened is read after the events of it.
 		look := request(pathStep(zk.OpGetChildren2, "/", []byte{0}), 0)
 		look.conn = 1
 		s.steps = append(s.steps, step{kind: stepQuiesce}, look)

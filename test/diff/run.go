@@ -170,7 +170,7 @@ func (r *run) connect(at int, s *step, number int, name string) {
 	r.sayHandshake(at, s, c, &response)
 }
 
-// handshake dials, sends the request with a ping behind it, and reads the
+// handshake dials, sends the request with a ping after it, and reads the
 // response. It says why if there is none.
 func (r *run) handshake(at int, s *step, request *wire.ConnectRequest) (*conn, wire.ConnectResponse, bool) {
 	first := wire.AppendConnectRequest(nil, request)

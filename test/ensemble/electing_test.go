@@ -65,7 +65,7 @@ func (e *electing) lead(ctx context.Context, lead election.Leadership) error {
 	if len(e.past) > 0 {
 		last := e.past[len(e.past)-1]
 		if one.from < last.to || one.token <= last.token {
-			e.t.Errorf("%+v leads beside or behind %+v", one, last)
+			e.t.Errorf("%+v leads beside or after %+v", one, last)
 		}
 	}
 	e.past = append(e.past, one)

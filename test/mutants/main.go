@@ -64,7 +64,7 @@ var demanded = []struct {
 	{"the report that the log cannot be truncated, dropped", []string{"model zab-failure-dropped"}},
 	{"a server that joins a leadership and tells nobody", []string{"model joins-silently"}},
 	{"a grant by reading", []string{"candidates grant-by-reading", "model elector-grant-by-reading"}},
-	{"a deadline behind a callback", []string{"candidates deadline-behind-callback", "model elector-deadline-behind-callback"}},
+	{"a deadline after a callback", []string{"candidates deadline-after-callback", "model elector-deadline-after-callback"}},
 	{"a renewal while the function is ending", []string{"candidates renewal-while-ending", "model elector-renewal-while-ending"}},
 	{"a token that is not strided", []string{"candidates token-not-strided", "model elector-token-not-strided"}},
 	{"a stale handle that resigns", []string{"candidates stale-resign", "model elector-stale-resign"}},

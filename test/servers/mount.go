@@ -18,7 +18,7 @@ const insideVariable = "CONCLAVE_TEST_OWN_MOUNTS"
 
 // OwnMounts runs this program again, where it may mount file systems that
 // nobody else sees and that go with it, and ends with its exit code; there it
-// returns. Call it in TestMain, behind Supervised. It takes root, or user
+// returns. Call it in TestMain, after Supervised. It takes root, or user
 // namespaces.
 func OwnMounts() {
 	if os.Getenv(insideVariable) != "" {

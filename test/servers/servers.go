@@ -39,7 +39,7 @@ type Options struct {
 	// DataDir, Port and Config. It must name the same directory and port.
 	ConfigFile string
 
-	// LogFile gets standard output and error, behind what is in it. Empty: a
+	// LogFile gets standard output and error, after what is in it. Empty: a
 	// file of the scratch directory, again at each start.
 	LogFile string
 

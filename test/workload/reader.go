@@ -77,7 +77,7 @@ func (r *reader) read(writer int) {
 	r.saw(writer, sight{count: count, before: before, server: server, same: server == r.client.Server()})
 }
 
-// A sight is what one read behind a sync has shown.
+// A sight is what one read after a sync has shown.
 type sight struct {
 	count, before int64  // shown; acknowledged before the sync was asked for
 	server        string // that has synced

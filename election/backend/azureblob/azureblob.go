@@ -21,7 +21,7 @@
 //	    wall clock in ms. It is stored under the lease, on the condition that
 //	    nobody has written since, before it is given out.
 //	A4  Requests are sent once and have a time limit: the SDK's retries would go
-//	    on behind the end of the lease, and a dead connection would hold a
+//	    on after the end of the lease, and a dead connection would hold a
 //	    candidate for ever. Who calls tries again while it makes sense.
 //	A5  Handing over to a chosen candidate changes the id of the lease to that
 //	    of its claim. There is no moment in which a third could acquire it.

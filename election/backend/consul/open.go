@@ -98,7 +98,7 @@ func newStore(client *api.Client, options Options) *store {
 //
 //	consul://127.0.0.1:8500/services?lease-min=2s&lock-delay=5s&tls=true
 //
-// The path, with a slash behind it, becomes Options.Prefix. Token, TLS files,
+// The path, with a slash after it, becomes Options.Prefix. Token, TLS files,
 // namespace and the like are those that the consul program takes from the
 // environment: CONSUL_HTTP_TOKEN, CONSUL_HTTP_SSL, CONSUL_CACERT and so on. It
 // connects when it is used.

@@ -67,7 +67,7 @@ func line(pairs []*api.KVPair) []ticket {
 	return tickets
 }
 
-// candidates returns the waiters behind the tickets.
+// candidates returns the waiters after the tickets.
 func (k keys) candidates(name string, tickets []ticket) (waiters []queue.Candidate) {
 	for _, t := range tickets {
 		waiters = append(waiters, queue.Candidate{ID: t.ID, Priority: k.priorityOf(name, t.key), Key: t.key, Owner: t.session})

@@ -80,7 +80,7 @@ func parseURL(text string) (target, error) {
 	case u.Host == "" || u.Port() != "":
 		return bad("it names no table")
 	case u.Path != "" && u.Path != "/":
-		return bad("there is a path behind the table")
+		return bad("there is a path after the table")
 	case u.User != nil:
 		return bad("credentials are not taken from a URL, but from the environment or AWS's files")
 	}

@@ -38,7 +38,7 @@ func (n nomination) shown() queue.Nomination {
 	return queue.Nomination{Round: strconv.FormatInt(n.revision, 10), State: n.State, Error: n.Error, Version: uint64(n.revision)}
 }
 
-// Waiters yields the candidates behind this one.
+// Waiters yields the candidates after this one.
 func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 	return queue.Each(e.waiters(ctx))
 }

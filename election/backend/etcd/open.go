@@ -89,7 +89,7 @@ const (
 //
 //	etcd://host:2379,host:2379/services
 //
-// The path, with a slash behind it, becomes Options.Prefix. User, password and
+// The path, with a slash after it, becomes Options.Prefix. User, password and
 // TLS files are those that etcdctl takes from the environment: ETCDCTL_USER,
 // ETCDCTL_PASSWORD, ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY; any of the
 // files, or "?tls=true", turns TLS on. It connects when it is used.

@@ -94,7 +94,7 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 		"cut":           func(s []byte) []byte { return s[:len(s)/2] },
 		"one bit":       func(s []byte) []byte { s[20] ^= 1; return s },
 		"token changed": func(s []byte) []byte { return []byte(strings.Replace(string(s), "token 2", "token 1", 1)) },
-		"more behind":   func(s []byte) []byte { return append(s, "crc32c 00000000\n"...) },
+		"more after":    func(s []byte) []byte { return append(s, "crc32c 00000000\n"...) },
 		"huge":          func(s []byte) []byte { return append(s, make([]byte, 1<<20)...) },
 		"zeros":         func(s []byte) []byte { return make([]byte, len(s)) },
 		"of another":    func([]byte) []byte { return state{election: "other", token: 9}.encode() },

@@ -17,7 +17,7 @@ func TestLeaseCountsFromBeforeTheLastProof(t *testing.T) {
 	elect(t, b)
 	var replaced election.Instant
 	b.fault = func(operation string) error {
-		if operation == historyFile && replaced == 0 { // enterBook: behind the last look
+		if operation == historyFile && replaced == 0 { // enterBook: after the last look
 			p, _ := b.place("jobs")
 			_ = os.Remove(p.path(lockFile)) // an operator; others are elected after a lease
 			replaced = b.clock.Now()

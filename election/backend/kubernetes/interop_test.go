@@ -37,7 +37,7 @@ const (
 )
 
 // runCandidate campaigns until the standard input ends, and writes what
-// test/interop/clientgo writes, with the token behind it.
+// test/interop/clientgo writes, with the token after it.
 func runCandidate(order string) int {
 	address, id, _ := strings.Cut(order, " ")
 	backend, end, err := Open(context.Background(), address)

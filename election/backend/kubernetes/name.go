@@ -18,7 +18,7 @@ const hexDigits = "0123456789abcdef"
 
 // object returns the name of an election's Lease. A name that Kubernetes takes
 // is kept as it is, so that client-go finds the same object. In others all but
-// a to z and 0 to 9 is written as a hyphen and two hexadecimal digits, behind
+// a to z and 0 to 9 is written as a hyphen and two hexadecimal digits, after
 // the mark: "billing/Nightly" is x--billing-2f-4eightly.
 func object(election string) string {
 	if !strings.HasPrefix(election, escapedMark) && !strings.HasPrefix(election, hashedMark) &&

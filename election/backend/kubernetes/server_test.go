@@ -17,7 +17,7 @@ import (
 )
 
 // apiServer is as much of an API server as Leases need: versions that grow
-// over all objects, conflicts, watches that begin behind a version.
+// over all objects, conflicts, watches that begin after a version.
 type apiServer struct {
 	*httptest.Server
 
@@ -160,7 +160,7 @@ func (a *apiServer) list(w http.ResponseWriter, r *http.Request, namespace strin
 	answer(w, list)
 }
 
-// watch sends what comes behind the version, or what is there without one.
+// watch sends what comes after the version, or what is there without one.
 func (a *apiServer) watch(w http.ResponseWriter, r *http.Request, namespace string) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")

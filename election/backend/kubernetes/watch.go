@@ -155,7 +155,7 @@ func (s *store) expire(w *watch) {
 }
 
 // follow keeps a watch open until its context ends. A stream that ends is
-// resumed behind the last version seen; where the server has forgotten that
+// resumed after the last version seen; where the server has forgotten that
 // version, everybody is told to read, and the watch begins with what is there.
 func (s *store) follow(ctx context.Context, name string, w *watch) {
 	from := w.version // nobody else changes it

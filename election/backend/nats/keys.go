@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// adoptedKey is no escaped name: those have upper case digits behind "=".
+// adoptedKey is no escaped name: those have upper case digits after "=".
 const adoptedKey = "=settled"
 
 const hexDigits = "0123456789ABCDEF"

@@ -155,7 +155,7 @@ func parse(text string) (target, error) {
 	rest, parameters, _ := strings.Cut(rest, "?")
 	hosts, path, _ := strings.Cut(rest, "/")
 	if path != "" {
-		return wrong("nothing belongs behind the slash")
+		return wrong("nothing belongs after the slash")
 	}
 	var t target
 	for host := range strings.SplitSeq(hosts, ",") {

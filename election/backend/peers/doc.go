@@ -32,7 +32,7 @@
 //	P6  Queues are bounded. A member that does not read is disconnected.
 //	P7  A member without memory, new or with a new directory in the place of one that
 //	    was lost, takes part when all others are connected at one time and have told
-//	    it, behind that, the highest term that they know: at once where none was ever
+//	    it, after that, the highest term that they know: at once where none was ever
 //	    held (so a group is founded), and else when two leases have passed on its own
 //	    clock since it met the last of them, with that term as its floor, if a
 //	    majority of directories is left. Who was connected when the group was founded,

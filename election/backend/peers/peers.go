@@ -147,7 +147,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 // linesMax is how many lines for Log may wait.
 const linesMax = 64
 
-// say has Log told something. What does not fit behind lines that wait for a log
+// say has Log told something. What does not fit after lines that wait for a log
 // that is blocked is left out: nothing may hold up who leads.
 func (b *Backend) say(format string, args ...any) {
 	select {

@@ -15,13 +15,13 @@ import (
 )
 
 // state is what a member must not forget. The file holds it as a record: a line of
-// JSON, and a line with its CRC-32C. Behind the first one, which is whole, come
+// JSON, and a line with its CRC-32C. After the first one, which is whole, come
 // records of what has changed since, each with nothing but that.
 type state struct {
 	Version int       `json:"version,omitempty"`
 	ID      algo.ID   `json:"id,omitempty"`
 	Members []algo.ID `json:"members,omitempty"`
-	// After is the term that elections begin behind.
+	// After is the term that elections begin after.
 	After uint64 `json:"after,omitempty"`
 	// Birth is random, made with the directory. Births are those of the other
 	// members, as they were met last (P3).
@@ -40,7 +40,7 @@ type state struct {
 	Elections map[string]*algo.State `json:"elections,omitempty"`
 }
 
-// stateVersion is that of files with records behind the first one. Version 1 had
+// stateVersion is that of files with records after the first one. Version 1 had
 // none, and is read too.
 const stateVersion = 2
 
@@ -136,7 +136,7 @@ func parseState(text []byte) (*state, error) {
 	}
 	st.Version = stateVersion
 	for len(rest) > 0 {
-		change, behind, err := parseRecord(rest)
+		change, after, err := parseRecord(rest)
 		if err != nil && torn(rest, len(text)-len(rest)) {
 			break
 		}
@@ -144,12 +144,12 @@ func parseState(text []byte) (*state, error) {
 			return nil, err
 		}
 		st.apply(change)
-		rest = behind
+		rest = after
 	}
 	return st, st.check()
 }
 
-// parseRecord reads one record and returns what is behind it.
+// parseRecord reads one record and returns what is after it.
 func parseRecord(text []byte) (*state, []byte, error) {
 	line, rest, _ := bytes.Cut(text, []byte("\n"))
 	want := checksum(line)

@@ -29,7 +29,7 @@ type store struct {
 	state *state   // as it is on disk
 	file  vfs.File // at its end
 	whole int64    // bytes of the first record
-	more  int64    // bytes behind it
+	more  int64    // bytes after it
 	most  int64    // of them, of a small file
 }
 

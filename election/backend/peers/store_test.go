@@ -83,13 +83,13 @@ func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 				t.Fatalf("after %d operations and %d changes:\n%+v is not\n%+v", stop, saved, got, states[saved])
 			}
 			more := &state{Elections: map[string]*algo.State{"later": {Term: 7}}}
-			if err := again.save(more); err != nil { // behind what a crash has left
+			if err := again.save(more); err != nil { // after what a crash has left
 				t.Fatal(err)
 			}
 			_ = again.close()
-			_, behind, err := openStore(crashed.CrashClone(0, clone), "dir", "a", ids, 0)
-			if err != nil || behind.Elections["later"] == nil || len(behind.Elections) != len(got.Elections)+1 {
-				t.Fatalf("after %d operations and %d changes, and one more: %v, %v", stop, saved, behind, err)
+			_, reread, err := openStore(crashed.CrashClone(0, clone), "dir", "a", ids, 0)
+			if err != nil || reread.Elections["later"] == nil || len(reread.Elections) != len(got.Elections)+1 {
+				t.Fatalf("after %d operations and %d changes, and one more: %v, %v", stop, saved, reread, err)
 			}
 		}
 		if saved == len(all) {
@@ -149,7 +149,7 @@ func TestStateOfAnotherMemberIsRefused(t *testing.T) {
 	}
 }
 
-// A file of before there were changes behind the first record is read.
+// A file of before there were changes after the first record is read.
 func TestStateOfVersionOneIsRead(t *testing.T) {
 	old := newState("a", ids, 0)
 	old.Version, old.Floor, old.Founded = 1, 99, true

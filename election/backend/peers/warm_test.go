@@ -13,7 +13,7 @@ import (
 
 // A holder gives a hand-over up and tries again while the candidate warms up: one
 // warm-up runs, and it serves both. When the candidate withdraws, its context ends.
-func TestClaimWarmsUpOnceAtATimeAndNotBehindItsEnd(t *testing.T) {
+func TestClaimWarmsUpOnceAtATimeAndNotAfterItsEnd(t *testing.T) {
 	g := found(t, 3, nil)
 	held := acquire(t, g[0], claim("x", "a", 0))
 	var running, most atomic.Int32
@@ -50,7 +50,7 @@ func TestClaimWarmsUpOnceAtATimeAndNotBehindItsEnd(t *testing.T) {
 		t.Error("nominated one that is not ready")
 	}
 	go func() { answers <- g[0].Nominate(t.Context(), held, "b") }()
-	// A third member learns of a change that a tells behind its nomination; b has the
+	// A third member learns of a change that a tells after its nomination; b has the
 	// nomination by then, or will have it before the warm-up ends.
 	third := claim("x", "c", 0)
 	go func() { _, _ = g[0].Acquire(ctx, third) }()
@@ -70,7 +70,7 @@ func TestClaimWarmsUpOnceAtATimeAndNotBehindItsEnd(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(patience):
-		t.Error("a warm-up goes on behind its claim")
+		t.Error("a warm-up goes on after its claim")
 	}
 	if err := <-answers; err == nil {
 		t.Error("nominated one that has withdrawn")

@@ -57,7 +57,7 @@ func (s *store) explain(what string, err error) error {
 	case invalidSchema:
 		return election.Permanent(fmt.Errorf("%w; make the schema, or choose another with table=SCHEMA.NAME", err))
 	case invalidCatalog:
-		return election.Permanent(fmt.Errorf("%w; name a database that exists behind the slash of the URL", err))
+		return election.Permanent(fmt.Errorf("%w; name a database that exists after the slash of the URL", err))
 	case invalidPassword, invalidAuthorization:
 		return election.Permanent(fmt.Errorf("%w; credentials come from the URL, PGPASSWORD or ~/.pgpass", err))
 	case undefinedFunction:

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Waiters yields those behind the own znode. Other clients are not named.
+// Waiters yields those after the own znode. Other clients are not named.
 func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 	children, _, err := e.session().Children(ctx, e.parent)
 	if err != nil {
@@ -99,7 +99,7 @@ func (e *entry) findRival(ctx context.Context) string {
 	return e.rival
 }
 
-// behind returns those behind the own znode, in order, without their ids.
+// after returns those after the own znode, in order, without their ids.
 func (e *entry) behind(children []string) (waiters []queue.Candidate) {
 	names := candidates(children)
 	for _, name := range names[slices.Index(names, e.znode.Load().name)+1:] {

@@ -65,7 +65,7 @@ func priority(name string) (int, bool) {
 }
 
 // guid writes 32 digits as Curator writes its ids: it takes the first 36
-// characters behind its mark for one.
+// characters after its mark for one.
 func guid(nonce string) string {
 	if len(nonce) != 32 {
 		return nonce

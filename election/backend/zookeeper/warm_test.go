@@ -11,7 +11,7 @@ import (
 )
 
 // TestCloseWaitsForWhoIsWarmingUp: what a program does to get ready must not go
-// on behind the end of its backend.
+// on after the end of its backend.
 func TestCloseWaitsForWhoIsWarmingUp(t *testing.T) {
 	addr := startServer(t)
 	a, b := open(t, addr), open(t, addr)

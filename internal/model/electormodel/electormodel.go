@@ -46,7 +46,7 @@ const (
 	drift   = 25 // percent
 )
 
-// The numbers behind candidates, store, past, queues.
+// The numbers after candidates, store, past, queues.
 const (
 	steps = iota
 	lates
@@ -173,7 +173,7 @@ func (s *system) step(part, event any) []any {
 
 // leads reports whether a candidate leads, for all it knows.
 func (s *system) leads(c *candidate) bool {
-	if s.scope.Mutant == DeadlineBehind {
+	if s.scope.Mutant == DeadlineAfter {
 		return c.Runs != 0
 	}
 	return c.Leads && c.NowMs < c.DeadlineMs

@@ -12,7 +12,7 @@ type Mutant string
 // The mutants.
 const (
 	None            Mutant = ""
-	DeadlineBehind  Mutant = "elector-deadline-behind-callback"
+	DeadlineAfter   Mutant = "elector-deadline-after-callback"
 	RenewsForEver   Mutant = "elector-renewal-while-ending"
 	GrantByReading  Mutant = "elector-grant-by-reading"
 	NotStrided      Mutant = "elector-token-not-strided"
@@ -25,7 +25,7 @@ const (
 // Mutants are all of them.
 func Mutants() []model.Mutant {
 	return []model.Mutant{
-		hunt(DeadlineBehind, "elector", Full, "two led because of a log that nobody read", "a leadership ends when its function has ended, whatever the deadline"),
+		hunt(DeadlineAfter, "elector", Full, "two led because of a log that nobody read", "a leadership ends when its function has ended, whatever the deadline"),
 		hunt(RenewsForEver, "elector-resign", FullResign, "a function that did not end kept the election", "a leadership is renewed as long as its function runs"),
 		hunt(GrantByReading, "elector-parts", FullParts, "a primary that was partitioned elected a leader of its own", "a write that was applied and not confirmed is taken for granted, as a read shows it"),
 		hunt(NotStrided, "elector-failover", FullFailover, "two leaders had one token", "the token after a failover is one more than the last that the store remembers"),

@@ -53,7 +53,7 @@ const (
 	InForce           // it is known to be committed
 )
 
-// The numbers behind the servers, links and last messages.
+// The numbers after the servers, links and last messages.
 const (
 	looks = iota
 	crashes

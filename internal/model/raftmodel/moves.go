@@ -173,7 +173,7 @@ func (s *system) do(w *model.World, m model.Move) {
 		s.pass(w)
 	case moveFuse:
 		w.Spend(s.number(crashes))
-		w.Say("%s will die behind %d effects", id(from), at)
+		w.Say("%s will die after %d effects", id(from), at)
 		s.give(w, from, w.Event(fuse{at}))
 	case moveLoseDisk:
 		w.Spend(s.number(loses))

@@ -50,7 +50,7 @@ const (
 	heartbeatMs = 40
 )
 
-// The numbers behind the members, queues and the past.
+// The numbers after the members, queues and the past.
 const (
 	steps = iota
 	lates
@@ -157,7 +157,7 @@ type member struct {
 	Cut     bool
 	TermMs  int64  // its term or vote has changed last; 0 where nobody forgets
 	Seed    uint64 // of chance; 0 while there is none
-	Fuse    int    // it dies in its next step behind so many effects, less one; 0 for never
+	Fuse    int    // it dies in its next step after so many effects, less one; 0 for never
 	Leads   bool   // the candidate that it has told Lead may be at work, until UntilMs
 	Term    uint64
 	UntilMs int64

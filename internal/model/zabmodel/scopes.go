@@ -36,7 +36,7 @@ var (
 
 // SmallReconfig takes servers 2 and 3 in beside server 1, which has just
 // committed that; FullReconfig goes from {1, 2, 3} to {2, 4, 5}, and its leader
-// has died: a transaction behind the reconfig was committed by the new ensemble,
+// has died: a transaction after the reconfig was committed by the new ensemble,
 // and nobody alive knows of that.
 var (
 	SmallReconfig = Scope{Text: "{1} to {1, 2, 3}, the change in all logs; 1 election, 1 transaction, 1 pause beyond all limits",

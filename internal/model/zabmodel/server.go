@@ -313,7 +313,7 @@ func (t *turn) send(link zab.LinkID, f frame) {
 	}
 }
 
-// close closes a connection behind what was sent.
+// close closes a connection after what was sent.
 func (t *turn) close(link zab.LinkID) {
 	t.send(link, frame{End: true})
 	delete(t.Links, link)

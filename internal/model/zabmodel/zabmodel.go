@@ -64,7 +64,7 @@ const (
 	jumpMs = 10_000
 )
 
-// The numbers behind the parts and queues.
+// The numbers after the parts and queues.
 const (
 	elections = iota
 	wrongs
@@ -240,7 +240,7 @@ func (o *order) see(e shown) {
 		if at > 0 {
 			before := o.Records[at-1].Zxid
 			if next := before + 1; r.Zxid != next && (r.Zxid.Epoch() <= before.Epoch() || r.Zxid.Counter() != 1) {
-				panic(fmt.Sprintf("PRIMARY ORDER: %s is shown behind %s", zab.FormatZxid(r.Zxid), zab.FormatZxid(before)))
+				panic(fmt.Sprintf("PRIMARY ORDER: %s is shown after %s", zab.FormatZxid(r.Zxid), zab.FormatZxid(before)))
 			}
 		}
 		o.Records = append(o.Records, r)

@@ -68,7 +68,7 @@ func (w *World) shown(s *server, at int) {
 		before := w.order.records[at-1].Zxid
 		next := r.Zxid.Epoch() == before.Epoch() && r.Zxid == before+1
 		later := r.Zxid.Epoch() > before.Epoch() && r.Zxid.Counter() == 1
-		w.check(next || later, "ORDER: %s is shown behind %s", zab.FormatZxid(r.Zxid), zab.FormatZxid(before))
+		w.check(next || later, "ORDER: %s is shown after %s", zab.FormatZxid(r.Zxid), zab.FormatZxid(before))
 	}
 	w.order.records = append(w.order.records, r)
 	w.tally.Committed++
@@ -91,7 +91,7 @@ func (w *World) checkSend(s *server, m *zab.Message) {
 }
 
 // askSync has a client of a server ask for a sync: what was shown anywhere
-// before must be seen behind it.
+// before must be seen after it.
 func (s *server) askSync() {
 	if !s.serving {
 		return
@@ -117,5 +117,5 @@ func (w *World) synced(s *server) {
 	w.tally.Syncs++
 	want := s.syncs[0]
 	s.syncs = s.syncs[1:]
-	w.check(len(s.tree) >= want, "STALE: server %d has %d transactions behind a sync, %d were shown before it", s.id, len(s.tree), want)
+	w.check(len(s.tree) >= want, "STALE: server %d has %d transactions after a sync, %d were shown before it", s.id, len(s.tree), want)
 }

@@ -112,7 +112,7 @@ func (p *pipe) arrive(f frame) {
 	}
 }
 
-// close ends a connection behind what was sent. The other end learns of it when
+// close ends a connection after what was sent. The other end learns of it when
 // all that has arrived.
 func (s *server) close(id zab.LinkID) {
 	p := s.pipes[id]

@@ -209,11 +209,11 @@ func (s *server) takeTree(link zab.LinkID, tree []zab.Record) {
 		s.tree, s.loading = slices.Clone(tree), 0
 		return
 	}
-	s.arrived = map[zab.LinkID][]zab.Record{link: tree} // behind a SNAP that the peer has not seen yet
+	s.arrived = map[zab.LinkID][]zab.Record{link: tree} // after a SNAP that the peer has not seen yet
 }
 
 // readLog answers ReadLog as a store would: from the newest record that is not
-// behind the wanted one, if the log has it.
+// after the wanted one, if the log has it.
 func (s *server) readLog(e *zab.Effect) {
 	s.w.tally.LogReads++
 	log := s.disk.log

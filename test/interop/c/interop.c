@@ -295,7 +295,7 @@ static int test_watches_fire_and_can_be_removed(void) {
     return 1;
 }
 
-/* What a process that dies without a word leaves behind. */
+/* What a process that is killed leaves behind. */
 struct legacy {
     clientid_t id;
     char path[128];

@@ -145,14 +145,14 @@ func (t target) start(ctx context.Context) (addr string, end func() error, err e
 	if err != nil {
 		return "", nil, err
 	}
-	if err := startBehind(ctx, e); err != nil {
+	if err := startLate(ctx, e); err != nil {
 		return "", nil, errors.Join(err, e.Close())
 	}
 	return e.Member(1).Addr, e.Close, nil
 }
 
-// startBehind starts the first server when the others have a leader.
-func startBehind(ctx context.Context, e *servers.Ensemble) error {
+// startLate starts the first server when the others have a leader.
+func startLate(ctx context.Context, e *servers.Ensemble) error {
 	if err := servers.StartAll(ctx, e.Members[1:]...); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func newGet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get PATH",
 		Short: "Print the data of a znode",
-		Long: `Prints the data of a znode byte by byte; a terminal gets a line end behind it.
+		Long: `Prints the data of a znode byte by byte; a terminal gets a line end after it.
 With -o json the numbers come as well, and data that is no text in Base64.`,
 		Args: takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {

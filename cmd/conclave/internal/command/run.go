@@ -122,7 +122,7 @@ func runHint(code int) string {
 	case supervise.ExitWaited:
 		return "`conclave leader` shows who leads; --wait says how long to wait"
 	case supervise.ExitNotFound, supervise.ExitNotExecutable:
-		return "the command behind -- must be a program in PATH or a path to one"
+		return "the command after -- must be a program in PATH or a path to one"
 	case supervise.ExitError:
 		return "is the store there? name it with --store or CONCLAVE_STORE; `conclave restore-token` repairs a lost or damaged state file"
 	}

@@ -242,7 +242,7 @@ func statusTable(w io.Writer, all []standing) error {
 	return cli.Table(w, statusHeader, rows)
 }
 
-// shortVersion leaves out the revision that ZooKeeper puts behind its number.
+// shortVersion leaves out the revision that ZooKeeper puts after its number.
 func shortVersion(version string) string {
 	number, rest, _ := strings.Cut(version, "-")
 	if len(rest) == 40 {

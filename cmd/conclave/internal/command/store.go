@@ -147,10 +147,10 @@ func (b *electionFlags) only(c *cobra.Command, args []string) error {
 }
 
 // takeCommand makes what stands before the two dashes the name of the election
-// and returns the command behind them. With --election, the dashes may be left
+// and returns the command after them. With --election, the dashes may be left
 // out.
 func (b *electionFlags) takeCommand(c *cobra.Command, args []string) ([]string, error) {
-	hint := fmt.Sprintf("put it behind two dashes: %s NAME -- COMMAND", c.CommandPath())
+	hint := fmt.Sprintf("put it after two dashes: %s NAME -- COMMAND", c.CommandPath())
 	named, command := args, []string(nil)
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		named, command = args[:dash], args[dash:]

@@ -66,7 +66,7 @@ func (f *Files) Save(c *ensemble.Config, next bool) error {
 func hex(version int64) string { return strconv.FormatUint(uint64(version), 16) }
 
 // sorted joins lines as Apache does: in the order of their text, without a line
-// end behind the last.
+// end after the last.
 func sorted(lines []string) []byte {
 	slices.Sort(lines)
 	return []byte(strings.Join(lines, "\n"))
