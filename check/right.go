@@ -89,8 +89,8 @@ func (s *state) readable(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code
 	return nil
 }
 
-// readACL compares a list that was read. Who may not change it does not see the
-// hashes in it.
+// readACL compares a list that was read. A client that may not change
+// it does not see the hashes in it.
 func (s *state) readACL(who *Asker, req *zk.Request, zxid zk.Zxid, got []zk.ACL) error {
 	want := slices.Clone(s.acl)
 	for i := range want {

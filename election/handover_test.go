@@ -144,7 +144,7 @@ func TestRequestOfARenewalThatProvesNoMoreIsHonoured(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}); err != nil {
-		t.Errorf("Run returned %v, expected the end of who has resigned", err)
+		t.Errorf("Run returned %v, expected the end of a leader that has resigned", err)
 	}
 }
 

@@ -179,8 +179,8 @@ func (p *Plan) config() *ensemble.Config {
 	return parse(text + "version=0")
 }
 
-// configOf is that with which the server at a place starts first. Who waits to be
-// taken in has a line of its own in it.
+// configOf is that with which the server at a place starts first. A server that
+// waits to be taken in has a line of its own in it.
 func (p *Plan) configOf(place int) *ensemble.Config {
 	c := p.config()
 	if c.Member(p.idOf(place)) != nil {

@@ -335,7 +335,7 @@ func (p *Plan) allSpares(wanted part) (n int64) {
 // new quorum has is most easily lost then.
 func (t *trouble) reconfigure(f *Fault, c *client) {
 	if c.untilMs > t.w.nowMs || c.machine.State().Final() || t.damagedNow() > 0 {
-		return // it stalls; or who counts on a disk that is lost changes nothing now
+		return // it stalls; or a disk that it needs is lost, and no change can succeed
 	}
 	t.w.tally.Asked++
 	t.changingMs = t.w.nowMs + t.w.plan.InitMs + t.w.plan.SyncMs

@@ -12,7 +12,7 @@ type Work uint8
 // The parts of the work, each in a file of its own.
 const (
 	WorkDirs    Work = 1 << iota // directories deleted and made again with other children
-	WorkRights                   // ACLs and who they keep out
+	WorkRights                   // ACLs and whom they keep out
 	WorkQuota                    // quotas, soft and hard
 	WorkReaped                   // containers and znodes with a TTL
 	WorkWatches                  // persistent and recursive watches

@@ -50,8 +50,9 @@
 //
 // # Coming back without a disk
 //
-// A member x has lost its disk, and may have voted, in a term t, for a candidate c. Who
-// has met x as it is now takes no message of x as it was before, and remembers that.
+// A member x has lost its disk, and may have voted, in a term t, for a candidate c. A
+// member that has met x as it is now takes no message of x as it was before, and
+// remembers that.
 //
 //   - c has met x, and tells its term after that. A vote of before that c has counted, or
 //     will never count, was for a term that c knows: t is not above the Floor.

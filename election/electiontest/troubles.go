@@ -99,7 +99,7 @@ func testSlow(t *testing.T, s Suite) {
 }
 
 // testMute mutes the store for a leader and then for a waiter: the
-// leader stops in time, or leads by right, and who waits keeps nobody from
+// leader stops in time, or leads by right, and a waiter keeps nobody from
 // leading, though the store does what it asks.
 func testMute(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)

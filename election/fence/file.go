@@ -31,7 +31,7 @@ type Version uint64
 type Content struct {
 	Data    []byte
 	Version Version
-	Token   election.Token // of who wrote it
+	Token   election.Token // of its writer
 }
 
 const fileHeader = "conclave file 1 version=%d token=%d bytes=%d crc32c=%08x\n"

@@ -48,7 +48,7 @@ const (
 // ObjectContent is what an object holds.
 type ObjectContent struct {
 	Data  []byte
-	Token election.Token // of who wrote it; zero for one written without
+	Token election.Token // of its writer; zero for one written without
 	write string
 	etag  string
 }

@@ -98,8 +98,8 @@ func TestOlderCopyHurriesNobody(t *testing.T) {
 }
 
 // TestHeartbeatsDoNotComeTwice: a store that fails over may forget renewals, and the
-// holder goes on from the record as it was before. Who saw what was forgotten must
-// not take the next renewals for it: their lease would seem to have run for long
+// holder goes on from the record as it was before. A candidate that saw what was
+// forgotten must not take the next renewals for it: their lease would seem to have run for long
 // (R2).
 func TestHeartbeatsDoNotComeTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ type Health struct {
 	// Command is what the shell runs, in the environment of this process.
 	Command string
 
-	mu sync.Mutex // held while the command runs, and by who forbids it
+	mu sync.Mutex // held while the command runs, and by the caller that forbids it
 	// end cancels the command that runs.
 	endMu sync.Mutex
 	end   context.CancelFunc

@@ -284,7 +284,7 @@ func acts(path, token string) func() bool {
 	}
 }
 
-// actor is the token of who acted last, 0 if that was nobody.
+// actor is the token of the process that acted last, 0 if none did.
 func actor(path string) int {
 	all := lines(path)
 	if len(all) == 0 {

@@ -83,7 +83,7 @@ func (c Commands) head(s *server.Server) string {
 	return head
 }
 
-// traceMask is kept for who sets it; there is nothing to trace here.
+// traceMask is kept for tools that set it; there is nothing to trace here.
 func traceMask(_ Commands, s *server.Server) string { return strconv.FormatInt(s.TraceMask(), 10) }
 
 func isro(_ Commands, s *server.Server) string {

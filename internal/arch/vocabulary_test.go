@@ -1,10 +1,12 @@
 package arch
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +121,10 @@ func checkedText(path string) bool {
 	return filepath.Base(path) == "Makefile"
 }
 
+// noSubject finds sentences such as "Who polls receives nothing": a question is one
+// that ends so.
+var noSubject = regexp.MustCompile(`(?m)(?:^[\s/#*|]*|[.:] )Who(?:\s|//|#)+[a-z][^.?]*\.`)
+
 func TestOneVocabulary(t *testing.T) {
 	v := newVocabulary(words)
 	refusals, files := 0, 0
@@ -140,6 +146,10 @@ func TestOneVocabulary(t *testing.T) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
+		}
+		for _, at := range noSubject.FindAllIndex(text, -1) {
+			t.Errorf("%s:%d: %q: name the subject, a client or a server that does it", rel,
+				1+bytes.Count(text[:at[1]], []byte("\n")), text[at[0]:at[1]])
 		}
 		for _, r := range v.check(rel + "\n" + string(text)) {
 			refusals++
@@ -187,6 +197,13 @@ func TestEachRefusedWordIsFound(t *testing.T) {
 		}
 		if strings.Join(got, "; ") != want {
 			t.Errorf("%q: %q, expected %q", text, strings.Join(got, "; "), want)
+		}
+	}
+	for text, want := range map[string]bool{
+		"// Who polls receives it.": true, "It does. Who\n// waits is woken.": true, "// Who leads? Nobody.": false, "| Who |": false,
+	} {
+		if noSubject.MatchString(text) != want {
+			t.Errorf("%q: a sentence without a subject is found: %t", text, !want)
 		}
 	}
 	for _, w := range words {

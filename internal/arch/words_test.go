@@ -68,6 +68,11 @@ var words = []word{
 	{"view change, view number", "epoch", nil},
 	{"room, rooms", "package; space", nil},
 	{"lower floors, higher floors, same floor, on floor", "layer", nil},
+	{"to who, for who, from who, by who, than who", "to a client that, for a server that", []allowance{
+		{"for who in", "a loop"},
+		{"for who may", "an indirect question"},
+		{"for who range", "a loop"},
+	}},
 	{"word, words", "message, decision", []allowance{
 		{"four letter word", "ZooKeeper's commands"},
 		{"four letter words", "ZooKeeper's commands"},

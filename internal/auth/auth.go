@@ -177,7 +177,7 @@ func (r *Rules) expand(perms zk.Perms, identities []zk.Identity) []zk.ACL {
 	return out
 }
 
-// Mask hides the hashes of a list from who may not change it: "bob:hash"
+// Mask hides the hashes of a list from clients that may not change it: "bob:hash"
 // becomes "bob:x".
 func Mask(list []zk.ACL) []zk.ACL {
 	out := make([]zk.ACL, len(list))

@@ -77,7 +77,7 @@ func Check(fsys vfs.FS, options Options, newTarget func() Target) (*Report, erro
 	s := newStore(fsys, options)
 	r := &Report{
 		SnapDir: s.snapDir, LogDir: s.logDir, Last: -1,
-		// Empty lists, not null, for who reads the report as JSON.
+		// Empty lists, not null, for programs that read the report as JSON.
 		Snapshots: []SnapshotReport{}, Segments: []SegmentReport{}, Problems: []string{}, Notes: []string{},
 	}
 	for _, dir := range s.dirs() {

@@ -57,7 +57,7 @@ func cut(line string) (key, value string) {
 	return key, value
 }
 
-// A Builder gathers a configuration from its keys: for who knows better than
+// A Builder gathers a configuration from its keys: for a caller that knows better than
 // Parse where each of them stands. The zero value is empty.
 type Builder struct {
 	version int64

@@ -148,7 +148,7 @@ func (m *Machine) leaves(id quorum.ID) {
 }
 
 // answer tells a server that asked, and remembers it. The same thing is said at
-// most once in half a resend pause to who asks in the same round: a peer may say
+// most once in half a resend pause to a peer that asks in the same round: it may say
 // much in one round, and two servers that take each other for strangers would
 // answer answers for ever.
 func (m *Machine) answer(nowMs int64, id quorum.ID, round int64) {

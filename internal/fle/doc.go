@@ -5,8 +5,8 @@
 // time in milliseconds, and returns the Effects to carry out, in order. It
 // starts no goroutine, reads no clock and does no I/O. Peers tell each other
 // their votes in notifications, in numbered rounds; each takes over the best
-// vote it learns of, by (epoch, zxid, id), and who finds a quorum of equal votes
-// is done. Servers that already follow or lead answer with whom, so that a
+// vote it receives, by (epoch, zxid, id), and one that finds a quorum of equal
+// votes is done. Servers that already follow or lead answer with whom, so that a
 // latecomer joins them instead of holding an election.
 //
 // What always holds, by number, so that code and tests can name it:

@@ -223,8 +223,8 @@ func (m *Machine) count(nowMs int64) {
 	}
 }
 
-// waitMs is how long to wait for a better vote. Who has had to doubt its leader
-// twice decides too early: perhaps others need a quorum of another ensemble, too.
+// waitMs is how long to wait for a better vote. A server that has had to doubt
+// its leader twice decides too early: perhaps others need a quorum of another ensemble, too.
 func (m *Machine) waitMs() int64 {
 	if m.doubts < 2 {
 		return m.cfg.FinalizeMs
@@ -242,9 +242,9 @@ func (m *Machine) agreed() quorum.IDs {
 	return agreed
 }
 
-// declined reports whether a server was received to follow another one in this round
-// or a later one. It will not lead in this round any more (F1). Who elected it
-// all the same would wait for news that it has had already.
+// declined reports whether a server has reported that it follows another one, in this
+// round or a later one. It will not lead in this round any more (F1). A server that
+// elected it all the same would wait for news that it has had already.
 func (m *Machine) declined(leader quorum.ID) bool {
 	b, ok := m.established[leader]
 	return ok && b.round >= m.round && b.Leader != leader

@@ -124,7 +124,7 @@ func TestCutLeaderIsReplacedAndFollowsWhenHealed(t *testing.T) {
 	}
 }
 
-func TestRolesAreToldToWhoWantsToKnow(t *testing.T) {
+func TestRolesAreReportedToObservers(t *testing.T) {
 	roles := make(chan string, 1000)
 	base := server.Default()
 	base.TickTime, base.PreallocBytes = 200*time.Millisecond, 64<<10

@@ -210,7 +210,7 @@ func latest(history []election.Change) []election.Change {
 	return history[max(0, len(history)-election.HistoryMin):]
 }
 
-// released returns the record without its holder. Who was successor stays.
+// released returns the record without its holder. The successor stays.
 func (r Record) released(wall time.Time, reason election.Reason) Record {
 	return Record{Token: r.Token, Incarnation: r.Incarnation, Heartbeat: r.Heartbeat + 1, Next: r.Next, History: r.closed(wall, reason)}
 }

@@ -9,7 +9,7 @@ import (
 
 // counter is a toy: two of them send each other numbers, one at a time.
 type counter struct {
-	Name  who
+	Name  peer
 	Value int
 	NowMs int64
 	dueMs int64 //lint:ignore U1000 only reflection reads it: a moment that the shape names
@@ -17,14 +17,14 @@ type counter struct {
 	out   []any //lint:ignore U1000 only reflection reads it: scratch that the shape ignores
 }
 
-type who int
+type peer int
 
 func (c *counter) Clock() int64 { return c.NowMs }
 
 type (
 	grow struct{}
 	show struct {
-		From  who
+		From  peer
 		Value int
 	}
 	//lint:ignore U1000 only the shape names it: a type with a span
@@ -38,12 +38,12 @@ func toy(limit int, symmetric bool) *Model {
 	m := &Model{Name: "toy", Shape: shape, Slots: []Slot{Part, Part, Queue, Queue}, Starts: 1}
 	if symmetric {
 		shape.Orders = [][]int{{0, 1}, {1, 0}}
-		shape.Names = nameOfWho()
+		shape.Names = nameOfPeer()
 		m.Symmetries = [][]int{{0, 1, 2, 3}, {1, 0, 3, 2}}
 	}
 	m.Start = func(w *World, _ int) {
 		for i := range 2 {
-			w.Put(i, &counter{Name: who(i), NowMs: 1000, shown: map[int]bool{}})
+			w.Put(i, &counter{Name: peer(i), NowMs: 1000, shown: map[int]bool{}})
 		}
 	}
 	m.Step = func(part, event any) []any {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-func nameOfWho() map[reflect.Type]func(reflect.Value) (int, uint64) {
+func nameOfPeer() map[reflect.Type]func(reflect.Value) (int, uint64) {
 	return map[reflect.Type]func(reflect.Value) (int, uint64){
-		reflect.TypeFor[who](): func(v reflect.Value) (int, uint64) { return int(v.Int()), 0 },
+		reflect.TypeFor[peer](): func(v reflect.Value) (int, uint64) { return int(v.Int()), 0 },
 	}
 }
 
@@ -23,12 +23,12 @@ type all struct {
 	flag    bool
 	small   uint8
 	number  int64
-	name    who
+	name    peer
 	text    string
 	list    []int
 	deep    [][]string
 	set     map[string]int
-	table   map[who]*leaf
+	table   map[peer]*leaf
 	point   *leaf
 	again   *leaf // the same as point
 	any     any
@@ -36,29 +36,29 @@ type all struct {
 	array   [2]leaf
 	nowMs   int64
 	atMs    int64
-	timesMs map[who]int64
+	timesMs map[peer]int64
 	buffer  []int
 }
 
 type leaf struct {
 	value int
-	ids   []who
+	ids   []peer
 }
 
 func (a *all) Clock() int64 { return a.nowMs }
 
 func filled() *all {
 	a := &all{flag: true, small: 3, number: -4, name: 1, text: "a long text of 20 by", list: []int{1, 2, 3}, deep: [][]string{{"x"}, nil},
-		set: map[string]int{"a": 1, "b": 2, "c": 3}, table: map[who]*leaf{0: {value: 5}, 1: {value: 6}}, point: &leaf{7, []who{0, 1}},
-		any: leaf{8, []who{1}}, rules: &rule{"r"}, nowMs: 5000, atMs: 4990, timesMs: map[who]int64{0: 4980, 1: 4990}, buffer: []int{9}}
+		set: map[string]int{"a": 1, "b": 2, "c": 3}, table: map[peer]*leaf{0: {value: 5}, 1: {value: 6}}, point: &leaf{7, []peer{0, 1}},
+		any: leaf{8, []peer{1}}, rules: &rule{"r"}, nowMs: 5000, atMs: 4990, timesMs: map[peer]int64{0: 4980, 1: 4990}, buffer: []int{9}}
 	a.again = a.point
-	a.array[1].ids = []who{2}
+	a.array[1].ids = []peer{2}
 	return a
 }
 
 func shapeOfAll() *Shape {
 	return &Shape{Scratch: []string{"model.all.buffer"}, Moments: []string{"model.all.nowMs", "model.all.atMs", "model.all.timesMs"}, PastMs: 100,
-		Shared: []reflect.Type{reflect.TypeFor[fixed]()}, Names: nameOfWho(), Orders: [][]int{{0, 1, 2}, {1, 0, 2}}}
+		Shared: []reflect.Type{reflect.TypeFor[fixed]()}, Names: nameOfPeer(), Orders: [][]int{{0, 1, 2}, {1, 0, 2}}}
 }
 
 // Each change of a copy must change its hash, and leave the original as it was.
@@ -72,7 +72,7 @@ func TestEveryFieldIsCopiedAndCompared(t *testing.T) {
 		"map value": func(a *all) { a.set["b"] = 5 }, "map values": func(a *all) { a.set["a"], a.set["b"] = 2, 1 },
 		"map key": func(a *all) { delete(a.set, "c"); a.set["d"] = 3 }, "nil map": func(a *all) { a.set = nil },
 		"behind a map": func(a *all) { a.table[0].value++ }, "pointer": func(a *all) { a.point.value++ }, "nil": func(a *all) { a.again = nil },
-		"names": func(a *all) { a.point.ids = []who{0} }, "any": func(a *all) { a.any = leaf{9, nil} }, "any type": func(a *all) { a.any = "leaf" },
+		"names": func(a *all) { a.point.ids = []peer{0} }, "any": func(a *all) { a.any = leaf{9, nil} }, "any type": func(a *all) { a.any = "leaf" },
 		"behind any": func(a *all) { a.any.(leaf).ids[0] = 2 }, "rules": func(a *all) { a.rules = &rule{"s"} },
 		"array": func(a *all) { a.array[1].ids[0] = 0 }, "moment": func(a *all) { a.atMs++ }, "clock": func(a *all) { a.nowMs++ },
 		"moments": func(a *all) { a.timesMs[0]++ }, "moments exchanged": func(a *all) { a.timesMs[0], a.timesMs[1] = 4990, 4980 },

@@ -24,7 +24,7 @@ type link struct {
 	up     bool            // the handler was told; of the link's goroutine
 	dirty  bool            // in Links.mu.dirty; guarded by Links.mu
 	input  input
-	direct direct // of who writes
+	direct direct // of the goroutine that writes
 	out    output
 }
 
@@ -317,7 +317,7 @@ func (k *link) still() {
 	}
 }
 
-// direct writes to a socket without waiting. It belongs to who writes, and
+// direct writes to a socket without waiting. It belongs to the writer, and
 // holds the arguments of its one function, which so takes no memory per call.
 type direct struct {
 	raw   syscall.RawConn // nil: there is no such way
@@ -340,7 +340,7 @@ func (d *direct) write(b []byte) int {
 		return 0
 	}
 	d.bytes, d.n = b, 0
-	_ = d.raw.Write(d.call) // an error is met again by who writes the rest
+	_ = d.raw.Write(d.call) // the write of the rest meets the same error
 	d.bytes = nil
 	return d.n
 }

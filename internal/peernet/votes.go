@@ -142,7 +142,7 @@ func (v *Votes) Send(to quorum.ID, n fle.Notification) {
 }
 
 // Reconfigured drops the connections to servers whose address is not what it
-// was, or who left. Call it when Addresses tells something new.
+// was, or one that left. Call it when Addresses tells something new.
 func (v *Votes) Reconfigured() {
 	for _, id := range v.ids() {
 		addresses := v.o.Addresses(id)

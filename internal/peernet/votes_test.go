@@ -518,14 +518,14 @@ func TestReconfigurationMovesConnections(t *testing.T) {
 	v.Send(3, notification(5, 2))
 	after.receives(t, 5, 2)
 	if v.connections()[4] != kept {
-		t.Error("the connection to who did not move is another")
+		t.Error("the connection to the server that did not move is another")
 	}
 
 	b.set(3) // it leaves
 	v.Reconfigured()
 	await(t, "the end of the connection", func() bool { return len(after.connections()) == 0 })
 	v.Send(3, notification(5, 3))
-	none(t, "a message to who left", after.notices)
+	none(t, "a message to the server that left", after.notices)
 }
 
 func TestStrangerThatJoinsKeepsItsConnection(t *testing.T) {

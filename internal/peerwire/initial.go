@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// The initial message, from who connects to who accepts, once:
+// The initial message, from the dialing server to the accepting one, once:
 //
 //	int64  version   -65536 one address, -65535 several; >= 0 is a server's
 //	                 number in the form of ZooKeeper 3.4, and nothing follows

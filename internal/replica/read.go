@@ -125,7 +125,7 @@ func (v *Reader) get(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	return zk.OK
 }
 
-// getACL hides the hashes of a list from who may not change it.
+// getACL hides the hashes of a list from clients that may not change it.
 func (v *Reader) getACL(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	n, ok := v.Tree.Find(req.Path)
 	if !ok {

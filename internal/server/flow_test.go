@@ -242,7 +242,7 @@ func TestEveryMixtureIsAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// Who waits for space in the outbox learns of it when the writer fails.
+// A request that waits for space in the outbox is woken when the writer fails.
 func TestFailedWriteWakesWhoWaitsForSpace(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	for range 200 {

@@ -36,7 +36,7 @@ type addressBook struct{ inForce, proposed *ensemble.Config }
 
 // find returns the addresses of one kind that a server has: in the configuration in
 // force, then those of the proposed one that differ. A server to which a reconfig
-// gives other ports has moved once it is committed, and who has not learned of that
+// gives other ports has moved once it is committed, and a server that has not learned of that
 // finds it by the proposal alone. None if the server is in neither.
 func (b *addressBook) find(id quorum.ID, of func(*ensemble.Member) []ensemble.Address) []ensemble.Address {
 	var all []ensemble.Address
@@ -182,7 +182,7 @@ func (p *peers) Down(link zab.LinkID) {
 }
 
 // Receive implements peernet.Handler. While the disk or the loop has too much to do
-// nothing more is read, so that who sends has to wait. A transaction that cannot be read
+// nothing more is read, so that the sender has to wait. A transaction that cannot be read
 // ends the link before it gets into the log, which nobody could read then.
 func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	p.server.awaitDisk()

@@ -5,7 +5,7 @@ import "time"
 // quotaLogEvery is how often the operator is told of one path's quota.
 const quotaLogEvery = time.Minute
 
-// quotaLogMax bounds the memory of who was told of.
+// quotaLogMax bounds the memory of what was logged.
 const quotaLogMax = 1024
 
 // warnQuotas tells the operator of quotas that were exceeded, each path once a

@@ -1,4 +1,4 @@
-// Package watch is the table of who waits on which path.
+// Package watch is the table of the connections that watch each path.
 //
 // Watches belong to connections. They go in by Add, and come out when Fire says
 // what happened: as the connections to be told, each once per event. What

@@ -6,8 +6,8 @@
 // requests and decodes replies. What always holds:
 //
 //	W1  Nothing here panics or takes memory beyond a small multiple of its input.
-//	W2  Decoded strings and byte slices alias the input. Who keeps a value longer
-//	    than the frame keeps the frame, or copies.
+//	W2  Decoded strings and byte slices alias the input. A caller that keeps a
+//	    value longer than the frame keeps the frame, or copies the value.
 //	W3  Append functions write whole frames, length prefix included.
 //
 // The package does not read sockets and decides nothing: a path is a string

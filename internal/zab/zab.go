@@ -315,8 +315,8 @@ type earlyLink struct {
 	hello *Message
 }
 
-// Waiting returns the links of learners that wait for this server to lead. Who
-// throws the peer away closes them: the next one does not know them, and the
+// Waiting returns the links of learners that wait for this server to lead. A caller
+// that discards the peer closes them: the next one does not know them, and the
 // learners would wait for their whole limit.
 func (p *Peer) Waiting() []LinkID {
 	ids := make([]LinkID, 0, len(p.early))

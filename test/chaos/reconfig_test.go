@@ -54,8 +54,8 @@ func (s *storm) reconfigKillLeader() (string, func() error) {
 	return plan + "; " + what, heal
 }
 
-// draw gives one to changedMax servers another role each. Who is to become an
-// observer or a participant does so at once, or by way of leaving.
+// draw gives one to changedMax servers another role each. A server that is to
+// become an observer or a participant does so at once, or by way of leaving.
 func (s *storm) draw() []plan {
 	all := []role{out, participant, observer}
 	least := min(participantsMin, s.roles.first.participants())

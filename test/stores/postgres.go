@@ -71,7 +71,7 @@ func postgresVersion(initdb string) int {
 
 // startPostgres runs a server, and before it a PgBouncer in transaction mode:
 // Note["pooled"] is its URL. Note["bin"] is the directory of the programs and
-// Note["data"] that of the data, for who makes standbys.
+// Note["data"] that of the data, for tests that make standbys.
 func startPostgres(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(2)
 	if err != nil {

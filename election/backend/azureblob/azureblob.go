@@ -22,11 +22,11 @@
 //	    nobody has written since, before it is given out.
 //	A4  Requests are sent once and have a time limit: the SDK's retries would go
 //	    on after the end of the lease, and a dead connection would hold a
-//	    candidate for ever. Who calls tries again while it makes sense.
+//	    candidate for ever. The caller tries again while it makes sense.
 //	A5  Handing over to a chosen candidate changes the id of the lease to that
 //	    of its claim. There is no moment in which a third could acquire it.
 //	A6  The line has one place for the successor, who shows by a heartbeat that
-//	    it still waits. It alone tries to acquire, and who is preferred takes
+//	    it still waits. It alone tries to acquire, and one that is preferred takes
 //	    the place from others; all others only read. With the place empty
 //	    everybody tries.
 //

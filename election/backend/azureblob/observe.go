@@ -14,8 +14,8 @@ import (
 // observeLease is the lease by which an observer chooses its polls.
 const observeLease = 30 * time.Second
 
-// Observe looks at both blobs again and again. Who has acquired the lease and
-// not stored its token yet is not seen.
+// Observe looks at both blobs again and again. A candidate that has
+// acquired the lease and not stored its token yet is not seen.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
 		o := observer{backend: b, name: name}

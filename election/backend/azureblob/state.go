@@ -18,7 +18,7 @@ import (
 type state struct {
 	// Token of the holder, or of the last one.
 	Token election.Token `json:"token"`
-	// Holder is the id of who leads, empty for nobody; Nonce that of its
+	// Holder is the id of the leader, empty for none; Nonce that of its
 	// claim. They count only while there is a lease.
 	Holder string `json:"holder,omitempty"`
 	Nonce  string `json:"nonce,omitempty"`

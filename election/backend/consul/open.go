@@ -3,7 +3,7 @@
 // In goes a client of Consul; every election is one key that the leader's
 // session locks, and a queue of keys beside it:
 //
-//	billing/nightly/.lock                                  locked by who leads
+//	billing/nightly/.lock                                  locked by the leader
 //	conclave/elections/billing%2Fnightly/line/0000/NONCE   a waiter
 //	conclave/elections/billing%2Fnightly/line/0500/NONCE   one of priority 500
 //	conclave/elections/billing%2Fnightly/request           what an operator asks

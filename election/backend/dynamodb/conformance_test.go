@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 // lease is short, and the polls are a twentieth: that is what there is to
-// prove, not the patience of who runs the tests.
+// prove, not the patience of those who run the tests.
 const lease = 2 * time.Second
 
 func TestDynamoDBBackendPassesTheSuite(t *testing.T) {

@@ -172,8 +172,8 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// once switches the retries of one call off (D3). Who calls tries again when
-// it still makes sense.
+// once switches the retries of one call off (D3). The caller tries again
+// when it still makes sense.
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 func (s *store) key(name string) map[string]types.AttributeValue {

@@ -306,10 +306,10 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-// A candidate that is slow to wake up, as on a busy machine, has the first go at a
-// lock that is free: who has just come, or has just lost the election itself,
+// A candidate that is slow to wake up, as on a busy machine, has the first try at
+// a lock that is free: one that has just come, or has just lost the election itself,
 // leaves it to that one for a while, and not for ever.
-func TestFreeLockIsLeftToWhoIsAheadWaiting(t *testing.T) {
+func TestFreeLockIsLeftToTheFirstWaiter(t *testing.T) {
 	b := open(t, t.TempDir())
 	elect(t, b)
 	p, err := b.place("jobs")

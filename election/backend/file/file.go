@@ -8,7 +8,7 @@
 //	    state     the last token given out, and to whom; checked by a CRC
 //	    line/     one ticket for each candidate, locked while it lives
 //	    history   who led when; beside it come and go what operators ask of a
-//	              leadership (request-42) and who was chosen to lead next
+//	              leadership (request-42) and which was chosen to lead next
 //
 // What always holds:
 //

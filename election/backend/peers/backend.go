@@ -85,8 +85,8 @@ func (b *Backend) lostIf(err error) error {
 	}
 }
 
-// Release gives a claim back; if it leads, it hands over to the nominee or to
-// who is the successor. It needs nobody else for that.
+// Release ends a claim; if it leads, it hands over to the nominee or to the
+// successor. It needs no other member for that.
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	reason := grant.Ended.String()
 	err := b.call(ctx, func() {
@@ -180,8 +180,8 @@ func (c *contest) nomination(holder string, n *nominee) (ready bool, err error) 
 }
 
 // warm lets a candidate of this member make itself ready, and reports in the
-// loop; an empty text is good. Who nominates it again while it warms up waits for
-// the same.
+// loop; an empty text is good. A nomination while it warms up waits for the
+// same.
 func (c *contest) warm(nonce string, report func(failed string)) {
 	for _, one := range c.line {
 		if one.Nonce != nonce {

@@ -232,7 +232,7 @@ func (c *contest) proof(one *claim) election.Grant {
 	return g
 }
 
-// transfer hands over from the holder to who is next.
+// transfer hands over from the holder to the successor.
 func (c *contest) transfer(reason string) {
 	next := c.next()
 	c.drop(reason)

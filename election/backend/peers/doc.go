@@ -20,8 +20,8 @@
 //	    (raft T3). It is the same for all elections and all members; a member
 //	    with another one is not let in. The lease of a claim is not honoured.
 //	P3  Each directory has a birth, made with it at random. A member takes part in
-//	    nothing with a directory before all others have its birth on disk, and who
-//	    has it there lets no older directory of that id in: of two directories with
+//	    nothing with a directory before all others have its birth on disk, and one
+//	    that has it there lets no older directory of that id in: of two directories with
 //	    one id, one votes at most. A second process is refused while the first is
 //	    connected.
 //	P4  A restarted member votes, in elections in which it has voted before, only
@@ -64,7 +64,7 @@
 //
 // What is refused, or waits for a machine that is gone for good, takes an operator: end
 // all members, give each a new directory, name the members that there are, and as After a
-// token higher than all that were seen. Observe says so, and who is missing. A directory
+// token higher than all that were seen. Observe says so, and which is missing. A directory
 // that is restored from a copy is as one that was lost, but nothing shows it: never do so.
 //
 // The members are fixed: their ids cannot be changed while there is state in the
@@ -87,8 +87,8 @@
 // Without Options.TLS everybody who reaches the port can vote. With it, members
 // prove who they are: the certificate of each must be valid for its id.
 //
-// The line of candidates is what the members tell each other; who is next is
-// decided by priority, then by who was seen first. History is kept in memory,
+// The line of candidates is what the members tell each other; the successor
+// is the one with the highest priority, then the one that was seen first. History is kept in memory,
 // as far as this member has seen it since its start, and while it knows the election
 // by name.
 package peers

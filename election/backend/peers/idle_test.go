@@ -172,7 +172,7 @@ func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 	}
 }
 
-// Who observes an election keeps it, and looking at many uses nothing up.
+// An election that is observed is kept, and looking at many uses nothing up.
 func TestElectionsThatAreLookedAtAreKeptAndCostNothing(t *testing.T) {
 	p := newPassing(t, 16)
 	token := p.once("seen", 0)

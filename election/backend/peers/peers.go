@@ -22,8 +22,8 @@ import (
 // ErrClosed is returned after Close.
 var ErrClosed = errors.New("peers: this member is closed")
 
-// inboxMax bounds what waits for the loop: calls, and frames of members. Who
-// has more waits, a connection too.
+// inboxMax bounds what waits for the loop: calls, and frames of members. A
+// caller with more waits, a connection too.
 const inboxMax = 1024
 
 // driftPercent is what the machines allow for clocks of different pace. The

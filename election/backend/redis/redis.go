@@ -37,7 +37,7 @@
 // Why not Redlock: it counts a majority of keys with a time to live on servers
 // that forget when they restart, by their clocks, and gives no token: what it
 // excludes depends on timing alone. One record with compare and set, on one
-// primary, needs no clock but that of who waits.
+// primary, needs no clock but that of the waiter.
 package redis
 
 import (

@@ -144,8 +144,8 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// once switches the retries of one call off (O4). Who calls tries again when
-// it still makes sense.
+// once switches the retries of one call off (O4). The caller tries again
+// when it still makes sense.
 func once(o *s3.Options) { o.Retryer = aws.NopRetryer{} }
 
 // errNotOurs marks an object that something else has written.

@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// TestCloseWaitsForWhoIsWarmingUp: what a program does to get ready must not go
+// TestCloseWaitsForWarmUps: what a program does to get ready must not go
 // on after the end of its backend.
-func TestCloseWaitsForWhoIsWarmingUp(t *testing.T) {
+func TestCloseWaitsForWarmUps(t *testing.T) {
 	addr := startServer(t)
 	a, b := open(t, addr), open(t, addr)
 	first, err := a.Acquire(within(t), claim("a", 20*time.Second))

@@ -1,6 +1,6 @@
 // Package balance decides which member of a group owns which partition.
 //
-// In goes who is a member and who owns what now, out comes who should own what,
+// In go the members and which owns what now, out comes which should own what,
 // and which partitions may change hands at once. It is a function of its
 // arguments: members that see the same decide the same, so nobody has to
 // coordinate them. What always holds:

@@ -55,7 +55,7 @@ func (s *system) converge(w *model.World) bool {
 	return false
 }
 
-// wait lets a pause pass for all, and who follows a dead server finds out. Where
+// wait lets a pause pass for all, and servers that follow a dead one find out. Where
 // Zab repairs, who waits for one that does not lead gives up, in the end.
 func (s *system) wait(w *model.World) {
 	w.Say("%d ms pass", resendMs)

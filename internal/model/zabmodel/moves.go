@@ -11,7 +11,7 @@ const (
 	moveDisk    model.Move = iota << 16
 	moveDeliver            // the queue, from the first one
 	moveConnect            // who
-	moveElect              // leader, and who thinks so as bits
+	moveElect              // leader, and as bits which servers think so
 	movePropose
 	moveReconfig
 	moveCrash // who, and what the disk has done

@@ -34,7 +34,7 @@ type Scope struct {
 	Text      string
 	Servers   int
 	Starts    []Start
-	Elections int // outcomes: who leads, and who thinks so
+	Elections int // outcomes: who leads, and which servers think so
 	Wrong     int // of these, that name one that does not know of it
 	Txns      int
 	Crashes   int // each may be followed by a restart

@@ -14,8 +14,8 @@
 //	    line "hint: what to do about it". With JSON chosen it is one line of
 //	    JSON on the standard error: error, hint, exit.
 //
-// It knows no flags and no commands; those are in cmd/conclave, so that who
-// imports the root module does not resolve what they need.
+// It knows no flags and no commands; those are in cmd/conclave, so that a
+// program that imports the root module does not resolve what they need.
 package cli
 
 // Exit codes. `conclave run` has its own beside these, see docs/commands.md.

@@ -300,7 +300,7 @@ func simTable(w io.Writer, r *simulated) error {
 		{"writes", fmt.Sprintf("%d acknowledged, %d refused, %d of unknown fate", t.Acked, t.Refused, t.Unknown)},
 		{"reads, events of watches", fmt.Sprintf("%d, %d", t.Reads, t.Watches)},
 		{"sessions", fmt.Sprintf("attached %d times, %d expired", t.Sessions, t.Expired)},
-		{"of one server", fmt.Sprintf("%d local sessions, %d upgraded, %d connections to who is partitioned", t.Locals, t.Upgraded, t.Partitioned)},
+		{"of one server", fmt.Sprintf("%d local sessions, %d upgraded, %d connections to partitioned servers", t.Locals, t.Upgraded, t.Partitioned)},
 		{"elections", fmt.Sprintf("%d votes decided, %d leaders", t.Elections, t.Leaders)},
 		{"faults", fmt.Sprintf("%d, and %d ends of processes, %d disks lost", t.Faults, t.Crashes, t.Lost)},
 		{"disks", fmt.Sprintf("%d bad writes, %d reads failed, %d runs ended because a majority was none", t.BadWrites, t.ReadErrors, t.Beyond)},

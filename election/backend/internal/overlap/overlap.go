@@ -66,7 +66,7 @@ func Main(open func(url string) (election.Backend, error)) (child bool, code int
 
 func (o order) run(open func(url string) (election.Backend, error)) error {
 	if o.URL == "" {
-		// Who is killed cannot end what it has started.
+		// A process that is killed cannot end what it has started.
 		parent := os.Getppid()
 		return sight(o.File, o.ID, 0, func() bool { return os.Getppid() == parent })
 	}

@@ -203,7 +203,7 @@ func (h *Hub) wakeAll() {
 }
 
 // tell passes a change on, unless it comes from a connection that was closed:
-// the next one may be live by then, and who has that version would take an old
+// the next one may be live by then, and a waiter that has that version would take an old
 // change for the last.
 func (h *Hub) tell(ctx context.Context, name, version string) {
 	h.mu.Lock()

@@ -162,7 +162,7 @@ func TestNobodyWaitingEndsTheConnection(t *testing.T) {
 }
 
 // TestClosedConnectionTellsNothing: an old change that comes late would pass for
-// the last one, and who has that version would wait beside a newer one.
+// the last one, and a waiter that has that version would wait beside a newer one.
 func TestClosedConnectionTellsNothing(t *testing.T) {
 	h, s := newSource(t, far)
 	first := begin(t, h, "1", is("1"))
