@@ -66,7 +66,7 @@ func (r *Replica) objection(w *asked) zk.Code {
 		return zk.ErrSessionMoved
 	}
 	s.Owner = w.owner
-	r.sessions.Touch(s, r.touchedMs()) // a learner's word of its client may be behind its write
+	r.sessions.Touch(s, r.touchedMs()) // a learner's touch of its client may come after its write
 	return zk.OK
 }
 

@@ -35,9 +35,9 @@
 //	    it, after that, the highest term that they know: at once where none was ever
 //	    held (so a group is founded), and else when two leases have passed on its own
 //	    clock since it met the last of them, with that term as its floor, if a
-//	    majority of directories is left. Who was connected when the group was founded,
-//	    and had no time to take part before another one was gone, does so when anybody
-//	    remembers its directory. No wall clock is asked (raft T8, where the argument is).
+//	    majority of directories is left. A member that was connected when the group was
+//	    founded, and had no time to take part before another one was gone, does so when
+//	    any other remembers its directory. No wall clock is asked (raft T8, where the argument is).
 //	P8  An election is idle when nobody campaigns, leads or looks as far as a member
 //	    knows, nothing that it has promised lasts by its own clock, and its term and
 //	    vote are two leases old. Of those it

@@ -210,7 +210,7 @@ func TestTwoProcessesWithOneIDDoNotBothVote(t *testing.T) {
 
 // c has met both others, and a and b have founded the group and elected a before c had
 // all answers: it has lost nothing, and must not wait for an a that is gone by then.
-func TestFounderThatWasSlowDoesNotWaitForWhoIsGone(t *testing.T) {
+func TestFounderThatWasSlowDoesNotWaitForTheMissing(t *testing.T) {
 	const lease = 30 * time.Second
 	g := newLate(t)
 	if err := peers.FoundWithout(g.dir, g.members, "c"); err != nil {

@@ -60,8 +60,8 @@ type verdict struct {
 	Lost bool `json:"lost,omitempty"`
 }
 
-// question is what a newcomer asks all others, or the answer (raft.Newcomer). Who knows
-// how the group was founded tells the founders, unasked.
+// question is what a newcomer asks all others, or the answer (raft.Newcomer). A member
+// that knows how the group was founded names the founders, unasked.
 type question struct {
 	Round     uint64 `json:"round"`
 	Answer    bool   `json:"answer,omitempty"`
