@@ -110,6 +110,7 @@ var tests = []test{
 	{"LateRepliesProlongNothing", always, testLateReplies},
 	{"PartitionedHolderStopsBeforeItsDeadline", always, testCut},
 	{"ResigningWhilePartitionedEnds", always, testResignedCut},
+	{"BackendClosedUnderALeaderElectsNoTwo", closing, testClosed},
 	{"OneLossFollowsEveryElection", always, testOneLoss},
 	{"ReleaseRacesElectOneAtATime", always, testReleaseRaces},
 	{"HundredCandidatesAllGetTheirTurn", always, testHundred},

@@ -38,7 +38,7 @@ func (b *Backend) guard(c *claim) {
 	for c.life.Err() == nil {
 		err := c.entry.Guard(c.life, c.signalNews)
 		if err != nil && c.life.Err() == nil && errors.Is(b.store.Mark(err), election.ErrLost) {
-			close(c.lost)
+			c.lose()
 			return
 		}
 		Pause(c.life)

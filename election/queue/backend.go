@@ -14,8 +14,9 @@ import (
 
 // Options of a Backend. The zero value is good.
 type Options struct {
-	// Close is called at the end of Backend.Close; nil for nothing.
-	Close func() error
+	// Close is called at the end of Backend.Close; nil for nothing. Used says
+	// that a grant is still in use: its lease must be left to expire.
+	Close func(used bool) error
 }
 
 // Backend elects on a Store. It has no state that another Backend on the same
@@ -41,9 +42,11 @@ type claim struct {
 	end  context.CancelFunc
 	// failed is when the first release failed, 0 for never. The Backend's mutex
 	// guards it.
-	failed election.Instant
+	failed   election.Instant
+	released chan struct{} // closed when nothing is left of it
 	// lost and news are those of the grant.
 	lost chan struct{}
+	lose func() // closes lost, once
 	news chan struct{}
 
 	mu        sync.Mutex
@@ -57,10 +60,12 @@ func New(store Store, options Options) *Backend {
 	return &Backend{store: store, options: options, now: election.Now, claims: make(map[string]*claim)}
 }
 
-// closeLimit is how long Close tries to release what is left.
+// closeLimit is how long Close waits for releases.
 const closeLimit = 2 * time.Second
 
-// Close releases what was not released, and waits for every goroutine.
+// Close releases the claims that wait, tells those that lead that they have lost,
+// and waits until these are released and for every goroutine. A grant that is
+// still in use after two seconds is left to expire (Q9).
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	left := slices.Collect(maps.Values(b.claims))
@@ -70,10 +75,21 @@ func (b *Backend) Close() error {
 	defer cancel()
 	var failed error
 	for _, c := range left {
-		failed = errors.Join(failed, b.Release(ctx, election.Grant{Claim: c.Claim}))
+		if !c.closed() {
+			failed = errors.Join(failed, b.Release(ctx, election.Grant{Claim: c.Claim}))
+		}
+	}
+	used := false
+	for _, c := range left {
+		select {
+		case <-c.released:
+		case <-ctx.Done():
+		}
+		used = used || c.life.Err() == nil
+		c.end()
 	}
 	if b.options.Close != nil {
-		failed = errors.Join(failed, b.options.Close())
+		failed = errors.Join(failed, b.options.Close(used))
 	}
 	b.group.Wait()
 	return failed
@@ -101,7 +117,8 @@ func (b *Backend) add(one election.Claim) (*claim, error) {
 		return nil, errClosed
 	}
 	b.sweep()
-	c := &claim{Claim: one, lost: make(chan struct{}), news: make(chan struct{}, 1)}
+	c := &claim{Claim: one, released: make(chan struct{}), lost: make(chan struct{}), news: make(chan struct{}, 1)}
+	c.lose = sync.OnceFunc(func() { close(c.lost) })
 	c.life, c.end = context.WithCancel(context.Background())
 	c.entry = b.store.Entry(c.life, one)
 	b.claims[one.Nonce] = c
@@ -130,8 +147,10 @@ func (b *Backend) forget(c *claim, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case !failed:
+	case !failed && b.claims[c.Nonce] == c:
 		delete(b.claims, c.Nonce)
+		close(c.released)
+	case !failed: // another call of Release was faster
 	case c.failed == 0:
 		c.failed = b.now()
 	}
@@ -144,11 +163,29 @@ func (c *claim) bind(ctx context.Context) (context.Context, context.CancelFunc) 
 	return ctx, func() { stop(); cancel() }
 }
 
-// setGranted notes that the claim leads, and what the history was then.
-func (c *claim) setGranted(token election.Token, h *History) {
+// setGranted notes that the claim leads, and what the history was then; an error
+// says that it is being released.
+func (c *claim) setGranted(token election.Token, h *History) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return errReleased
+	}
 	c.token, c.history = token, h
+	return nil
+}
+
+// closed ends a claim that has no grant, and never gets one then, or tells the
+// one that has a grant that it is lost. It reports whether there is one.
+func (c *claim) closed() (granted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.token == 0 {
+		c.end()
+		return false
+	}
+	c.lose()
+	return true
 }
 
 // granted returns the token, zero for none, and what was noted with it.

@@ -228,3 +228,50 @@ func TestRequestIsThatOfOneLeadership(t *testing.T) {
 		t.Error("a leadership is asked what another one was")
 	}
 }
+
+// TestCloseGivesUpNoGrantThatIsInUse (Q9): who leads is told, and the next one is
+// granted the election when it has been released.
+func TestCloseGivesUpNoGrantThatIsInUse(t *testing.T) {
+	f := inQueue(t, 1)
+	other := New(f.store, Options{})
+	next := make(chan election.Grant, 1)
+	go func() {
+		grant, err := other.Acquire(t.Context(), newClaim(2, time.Minute))
+		if err != nil {
+			t.Error(err)
+		}
+		next <- grant
+	}()
+	f.await(func(in []*spot) bool { return len(in) == 3 })
+	closed := make(chan error, 1)
+	go func() { closed <- f.backend.Close() }()
+	<-f.held.Lost
+	if err := <-f.ended["c1"]; err == nil {
+		t.Error("who waits at a backend that is closed was granted the election")
+	}
+	f.await(func(in []*spot) bool { return len(in) == 2 && in[0].ID == "c0" })
+	if err := f.backend.Release(t.Context(), f.held); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(<-closed, other.Release(t.Context(), <-next)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseLeavesWhatIsStillInUseToExpire (Q9).
+func TestCloseLeavesWhatIsStillInUseToExpire(t *testing.T) {
+	used := false
+	f := inQueue(t, 0)
+	f.backend.options.Close = func(left bool) error {
+		used = left
+		return nil
+	}
+	if err := f.backend.Close(); err != nil || !used {
+		t.Errorf("Close returned %v, in use: %v", err, used)
+	}
+	f.await(func(in []*spot) bool { return len(in) == 1 && in[0].ID == "c0" })
+	if err := f.backend.Release(t.Context(), f.held); err != nil {
+		t.Error(err)
+	}
+	f.await(func(in []*spot) bool { return len(in) == 0 })
+}

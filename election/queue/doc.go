@@ -27,4 +27,6 @@
 //	    and is then forgotten here.
 //	Q8  Nobody is kept from leading, or from stepping down, because the history
 //	    cannot be written.
+//	Q9  A grant is given up by its release, and by nothing else: Close tells its
+//	    holder that it is lost, and lets it expire if it is still in use.
 package queue

@@ -31,8 +31,7 @@ func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (e
 			var proof Proof
 			if proof, err = c.entry.Prove(ctx, &history); err == nil {
 				history.Version = proof.Version
-				c.setGranted(token, &history)
-				return proof.fill(grant, lease), nil
+				return proof.fill(grant, lease), c.setGranted(token, &history)
 			}
 		}
 		if errors.Is(err, ErrNoHistory) {
@@ -44,7 +43,7 @@ func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (e
 	}
 	proof, err := c.entry.Prove(ctx, nil)
 	if err == nil {
-		c.setGranted(token, nil)
+		err = c.setGranted(token, nil)
 	}
 	return proof.fill(grant, lease), err
 }

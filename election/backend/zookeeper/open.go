@@ -89,15 +89,20 @@ func newStore(servers string, options Options) (*store, error) {
 	return s, nil
 }
 
-// close ends the session, which gives everything back.
-func (s *store) close() error {
+// close ends the session, which gives everything back. One whose grants are still
+// in use is left to expire.
+func (s *store) close(used bool) error {
 	s.mu.Lock()
 	c := s.client
 	s.client, s.closed = nil, true
 	s.mu.Unlock()
 	s.end()
 	var err error
-	if c != nil {
+	switch {
+	case c == nil:
+	case used:
+		c.Detach()
+	default:
 		err = c.Close()
 	}
 	s.group.Wait()
