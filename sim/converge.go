@@ -191,7 +191,7 @@ func znodes(t *tree.Tree) iter.Seq[check.Znode] {
 				path = zk.RootPath
 			}
 			n, _ := t.Find(path)
-			if !yield(check.Znode{Path: path, Data: e.Data, ACL: n.ACL(), Stat: e.Stat}) {
+			if !yield(check.Znode{Path: path, Data: e.Data, ACL: n.ACL().Entries(), Stat: e.Stat}) {
 				return
 			}
 		}

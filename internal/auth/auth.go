@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -28,23 +29,20 @@ var Super = zk.Identity{Scheme: "super", ID: ""}
 
 // scheme is what the ACL code must know of one way to prove an identity.
 type scheme struct {
-	valid         func(id string) bool              // may stand in an ACL
-	matches       func(identity, entry string) bool // an identity meets an entry
-	authenticated bool                              // counts for the ACL scheme "auth"
+	valid         func(id string) bool // may stand in an ACL
+	authenticated bool                 // counts for the ACL scheme "auth"
 }
 
 // scheme looks a scheme up. x509 and sasl take their places here.
 func (r *Rules) scheme(name string) (scheme, bool) {
 	switch name {
 	case "ip":
-		return scheme{valid: validIP, matches: matchIP}, true
+		return scheme{valid: validIP}, true
 	case "digest":
-		return scheme{valid: validDigest, matches: equal, authenticated: true}, !r.NoDigest
+		return scheme{valid: validDigest, authenticated: true}, !r.NoDigest
 	}
 	return scheme{}, false
 }
-
-func equal(identity, entry string) bool { return identity == entry }
 
 // Connected returns the identities every connection starts with.
 func Connected(remoteIP string) []zk.Identity { return []zk.Identity{{Scheme: "ip", ID: remoteIP}} }
@@ -93,37 +91,20 @@ func (r *Rules) User(id zk.Identity) string {
 	return id.ID
 }
 
+// anyone is the identity that everybody has.
+var anyone = zk.Identity{Scheme: "world", ID: "anyone"}
+
 // Allow reports whether identities may do perm under a list. An empty list keeps
 // nobody out.
-func (r *Rules) Allow(list []zk.ACL, perm zk.Perms, identities []zk.Identity) bool {
-	if r.SkipACL || len(list) == 0 {
+func (r *Rules) Allow(list acl.List, perm zk.Perms, identities []zk.Identity) bool {
+	if r.SkipACL || list.Len() == 0 || list.Grants(anyone)&perm != 0 {
 		return true
 	}
-	for i := range list {
-		if list[i].Perms&perm != 0 && list[i].Scheme == "world" && list[i].ID == "anyone" {
-			return true
-		}
-	}
 	for _, id := range identities {
-		if id.Scheme == "super" {
+		if id.Scheme == Super.Scheme {
 			return true
 		}
-	}
-	for i := range list {
-		if list[i].Perms&perm != 0 && r.meets(list[i].Identity, identities) {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *Rules) meets(entry zk.Identity, identities []zk.Identity) bool {
-	s, ok := r.scheme(entry.Scheme)
-	if !ok {
-		return false
-	}
-	for _, id := range identities {
-		if id.Scheme == entry.Scheme && s.matches(id.ID, entry.ID) {
+		if _, ok := r.scheme(id.Scheme); ok && list.Grants(id)&perm != 0 {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -21,7 +22,7 @@ func (p *Prep) create(r *zk.Request, o *Origin) (zk.Txn, error) {
 	if !strings.Contains(r.Path, "/") || strings.ContainsRune(r.Path, 0) {
 		return zk.Txn{}, fmt.Errorf("%w: path %q", zk.ErrBadArguments, r.Path)
 	}
-	acl, err := p.opts.Auth.Fix(r.ACL, o.Identities)
+	list, err := p.opts.Auth.Fix(r.ACL, o.Identities)
 	if err != nil {
 		return zk.Txn{}, err
 	}
@@ -55,7 +56,7 @@ func (p *Prep) create(r *zk.Request, o *Origin) (zk.Txn, error) {
 		return zk.Txn{}, err
 	}
 	txn := zk.Txn{
-		Op: r.Op, Path: path, Data: r.Data, ACL: acl, ParentCversion: parent.stat.Cversion + 1, TTL: r.TTL,
+		Op: r.Op, Path: path, Data: r.Data, ACL: list, ParentCversion: parent.stat.Cversion + 1, TTL: r.TTL,
 		Ephemeral: r.Mode.IsEphemeral() && (r.Op == zk.OpCreate || r.Op == zk.OpCreate2),
 	}
 	p.recordCreate(&txn, &parent, o)
@@ -97,7 +98,7 @@ func (p *Prep) recordCreate(txn *zk.Txn, parent *change, o *Origin) {
 	}
 	p.change(*parent, up, o.Zxid)
 	p.change(change{path: txn.Path}, change{
-		path: txn.Path, exists: true, acl: txn.ACL, dataLen: int32(len(txn.Data)),
+		path: txn.Path, exists: true, acl: acl.New(txn.ACL), dataLen: int32(len(txn.Data)),
 		bodySum: tree.BodySum(txn.Path, txn.Data),
 		stat: zk.StatPersisted{
 			Czxid: o.Zxid, Mzxid: o.Zxid, Pzxid: o.Zxid, Ctime: o.TimeMs, Mtime: o.TimeMs, EphemeralOwner: owner,

@@ -61,13 +61,13 @@ func node(path string, change ...func(*zk.Request)) zk.Request {
 	return r
 }
 
-func op(op zk.Op) func(*zk.Request)          { return func(r *zk.Request) { r.Op = op } }
-func mode(m zk.CreateMode) func(*zk.Request) { return func(r *zk.Request) { r.Mode = m } }
-func acl(list []zk.ACL) func(*zk.Request)    { return func(r *zk.Request) { r.ACL = list } }
-func ttl(ms int64) func(*zk.Request)         { return func(r *zk.Request) { r.TTL = ms } }
-func data(n int) func(*zk.Request)           { return func(r *zk.Request) { r.Data = make([]byte, n) } }
-func text(s string) func(*zk.Request)        { return func(r *zk.Request) { r.Data = []byte(s) } }
-func version(v int32) func(*zk.Request)      { return func(r *zk.Request) { r.Version = v } }
+func op(op zk.Op) func(*zk.Request)           { return func(r *zk.Request) { r.Op = op } }
+func mode(m zk.CreateMode) func(*zk.Request)  { return func(r *zk.Request) { r.Mode = m } }
+func entries(list []zk.ACL) func(*zk.Request) { return func(r *zk.Request) { r.ACL = list } }
+func ttl(ms int64) func(*zk.Request)          { return func(r *zk.Request) { r.TTL = ms } }
+func data(n int) func(*zk.Request)            { return func(r *zk.Request) { r.Data = make([]byte, n) } }
+func text(s string) func(*zk.Request)         { return func(r *zk.Request) { r.Data = []byte(s) } }
+func version(v int32) func(*zk.Request)       { return func(r *zk.Request) { r.Version = v } }
 func (b *bench) as(o Origin, r zk.Request) zk.Code {
 	b.t.Helper()
 	before, digest := b.prep.Outstanding(), b.prep.Digest()
@@ -91,8 +91,8 @@ func furnish(t *testing.T, extended bool) *bench {
 	b := newBench(t, extended, Options{EnforceQuota: true})
 	b.done(node("/open"))
 	b.done(node("/open/child"))
-	b.done(node("/closed", acl([]zk.ACL{{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "digest", ID: "eve:hash"}}})))
-	b.done(node("/closed-child-of-open", acl([]zk.ACL{{Perms: zk.PermRead, Identity: zk.Identity{Scheme: "world", ID: "anyone"}}})))
+	b.done(node("/closed", entries([]zk.ACL{{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "digest", ID: "eve:hash"}}})))
+	b.done(node("/closed-child-of-open", entries([]zk.ACL{{Perms: zk.PermRead, Identity: zk.Identity{Scheme: "world", ID: "anyone"}}})))
 	b.done(node("/ephemeral", mode(zk.Ephemeral)))
 	b.done(node("/limited"))
 	b.done(node("/zookeeper/quota/limited"))
@@ -115,7 +115,7 @@ func TestErrorsOfCreateComeInOrder(t *testing.T) {
 		req      zk.Request
 		want     zk.Code
 	}{
-		{"flags come before everything", true, dead, node("bad", mode(7), acl(nothing)), zk.ErrBadArguments},
+		{"flags come before everything", true, dead, node("bad", mode(7), entries(nothing)), zk.ErrBadArguments},
 		{"negative flags", true, alive, node("/x", mode(-1)), zk.ErrBadArguments},
 		{"ttl without extended types, even with a bad ttl", false, dead, node("bad", op(zk.OpCreateTTL), mode(zk.PersistentTTL), ttl(0)), zk.ErrUnimplemented},
 		{"ttl flags in a plain create", true, dead, node("bad", mode(zk.PersistentTTL)), zk.ErrBadArguments},
@@ -124,15 +124,15 @@ func TestErrorsOfCreateComeInOrder(t *testing.T) {
 		{"ttl too long", true, alive, node("/x", op(zk.OpCreateTTL), mode(zk.PersistentTTL), ttl(zk.TTLMax+1)), zk.ErrBadArguments},
 		{"longest ttl", true, alive, node("/x", op(zk.OpCreateTTL), mode(zk.PersistentTTL), ttl(zk.TTLMax)), zk.OK},
 		{"createTTL of something else", true, alive, node("/x", op(zk.OpCreateTTL), ttl(-5)), zk.ErrBadArguments},
-		{"dead session comes before the path", true, dead, node("bad", acl(nothing)), zk.ErrSessionExpired},
+		{"dead session comes before the path", true, dead, node("bad", entries(nothing)), zk.ErrSessionExpired},
 		{"dead session, ephemeral", true, dead, node("bad", mode(zk.Ephemeral)), zk.ErrSessionExpired},
-		{"path without a slash comes before the acl", true, alive, node("bad", acl(nothing)), zk.ErrBadArguments},
-		{"path with NUL comes before the acl", true, alive, node("/a\x00", acl(nothing)), zk.ErrBadArguments},
-		{"acl comes before a missing parent", true, alive, node("/missing/x", acl(nothing)), zk.ErrInvalidACL},
-		{"null acl", true, alive, node("/x", acl(nil)), zk.ErrInvalidACL},
-		{"auth without an identity", true, nobody, node("/missing/x", acl(zk.CreatorACL())), zk.ErrInvalidACL},
-		{"unknown scheme", true, alive, node("/x", acl([]zk.ACL{{Perms: 31, Identity: zk.Identity{Scheme: "gold", ID: "x"}}})), zk.ErrInvalidACL},
-		{"world somebody", true, alive, node("/x", acl([]zk.ACL{{Perms: 31, Identity: zk.Identity{Scheme: "world", ID: "me"}}})), zk.ErrInvalidACL},
+		{"path without a slash comes before the acl", true, alive, node("bad", entries(nothing)), zk.ErrBadArguments},
+		{"path with NUL comes before the acl", true, alive, node("/a\x00", entries(nothing)), zk.ErrBadArguments},
+		{"acl comes before a missing parent", true, alive, node("/missing/x", entries(nothing)), zk.ErrInvalidACL},
+		{"null acl", true, alive, node("/x", entries(nil)), zk.ErrInvalidACL},
+		{"auth without an identity", true, nobody, node("/missing/x", entries(zk.CreatorACL())), zk.ErrInvalidACL},
+		{"unknown scheme", true, alive, node("/x", entries([]zk.ACL{{Perms: 31, Identity: zk.Identity{Scheme: "gold", ID: "x"}}})), zk.ErrInvalidACL},
+		{"world somebody", true, alive, node("/x", entries([]zk.ACL{{Perms: 31, Identity: zk.Identity{Scheme: "world", ID: "me"}}})), zk.ErrInvalidACL},
 		{"missing parent comes before a bad path", true, alive, node("/missing/x/"), zk.ErrNoNode},
 		{"no permission on the parent", true, alive, node("/closed/x"), zk.ErrNoAuth},
 		{"no permission comes before a bad path", true, alive, node("/closed/"), zk.ErrNoAuth},
@@ -191,8 +191,8 @@ func TestErrorsOfTheOtherWritesComeInOrder(t *testing.T) {
 		{"setData: up to the limit", alive, node("/limited", set, data(10)), zk.OK},
 
 		{"setACL: dead session comes before the path", dead, node("bad", chmod), zk.ErrSessionExpired},
-		{"setACL: path comes before the list", alive, node("/open/", chmod, acl(nil)), zk.ErrBadArguments},
-		{"setACL: list comes before a missing znode", alive, node("/missing", chmod, acl(nil)), zk.ErrInvalidACL},
+		{"setACL: path comes before the list", alive, node("/open/", chmod, entries(nil)), zk.ErrBadArguments},
+		{"setACL: list comes before a missing znode", alive, node("/missing", chmod, entries(nil)), zk.ErrInvalidACL},
 		{"setACL: missing", alive, node("/missing", chmod), zk.ErrNoNode},
 		{"setACL: no permission comes before the version", alive, node("/closed", chmod, version(9)), zk.ErrNoAuth},
 		{"setACL: version of the list", alive, node("/open", chmod, version(9)), zk.ErrBadVersion},
@@ -245,7 +245,7 @@ func TestSequenceCountsEveryCreationAndNoFailure(t *testing.T) {
 		return strings.TrimPrefix(txn.Path, "/q/n-")
 	}
 	got := []string{name(), name()} // not applied yet, and counted
-	if code := b.as(Origin{Alive: true}, node("/q/n-", mode(zk.PersistentSequential), acl(nil))); code != zk.ErrInvalidACL {
+	if code := b.as(Origin{Alive: true}, node("/q/n-", mode(zk.PersistentSequential), entries(nil))); code != zk.ErrInvalidACL {
 		t.Fatal(code)
 	}
 	got = append(got, name())

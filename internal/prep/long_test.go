@@ -39,3 +39,30 @@ func TestManyPartsAskALongListOnce(t *testing.T) {
 		t.Errorf("%d parts took %v", parts, took)
 	}
 }
+
+// Sessions that end together, as after the loss of a site, cost their sum: each looks at
+// its own changes, not at all that are outstanding.
+func TestManySessionsEndTogether(t *testing.T) {
+	b := newBench(t, false, Options{})
+	const sessions = 40_000
+	for i := range sessions {
+		o := b.origin()
+		o.Session = zk.SessionID(i + 1)
+		txn, _ := b.prep.Decide(&zk.Request{Op: zk.OpCreate, Path: fmt.Sprint("/e", i), ACL: zk.OpenACL(), Mode: zk.Ephemeral}, o)
+		if txn.Op != zk.OpCreate {
+			t.Fatalf("refused: %v", txn)
+		}
+	}
+	began := time.Now()
+	for i := range sessions {
+		o := b.origin()
+		o.Session = zk.SessionID(i + 1)
+		txn, _ := b.prep.Decide(&zk.Request{Op: zk.OpCloseSession}, o)
+		if len(txn.Paths) != 1 {
+			t.Fatalf("session %d ends with %v", i+1, txn.Paths)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second { // some hundred milliseconds, or a minute
+		t.Errorf("%d sessions took %v to end", sessions, took)
+	}
+}

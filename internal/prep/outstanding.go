@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -16,22 +17,26 @@ type change struct {
 	stat     zk.StatPersisted
 	children int32
 	dataLen  int32
-	acl      []zk.ACL
+	acl      acl.List
 	bodySum  uint32
 	before   *change // what path was when this change was decided, nil if as in the tree
 	current  bool    // no later change of the path
 }
 
-// outstanding are the changes that are decided but not applied, in order, and
-// by path the last one of each.
+// outstanding are the changes that are decided but not applied, in order, by path the
+// last one of each, and by owner those of its znodes, in order: many sessions may end at
+// once, and none must go through the changes of all.
 type outstanding struct {
-	queue  []*change // from head on
-	head   int
-	byPath map[string]*change
-	unused []*change
+	queue   []*change // from head on
+	head    int
+	byPath  map[string]*change
+	byOwner map[int64][]*change
+	unused  []*change
 }
 
-func newOutstanding() outstanding { return outstanding{byPath: map[string]*change{}} }
+func newOutstanding() outstanding {
+	return outstanding{byPath: map[string]*change{}, byOwner: map[int64][]*change{}}
+}
 
 func (o *outstanding) size() int { return len(o.queue) - o.head }
 
@@ -46,7 +51,28 @@ func (o *outstanding) record(c change) *change {
 	*slot = c
 	o.queue = append(o.queue, slot)
 	o.byPath[c.path] = slot
+	if owner := c.stat.EphemeralOwner; owner != 0 {
+		o.byOwner[owner] = append(o.byOwner[owner], slot)
+	}
 	return slot
+}
+
+// release takes a change back that is not in the queue any more: the first of its owner's
+// if it was the first, or the last.
+func (o *outstanding) release(c *change, first bool) {
+	if owner := c.stat.EphemeralOwner; owner != 0 {
+		left := o.byOwner[owner]
+		if first {
+			left = left[1:]
+		} else {
+			left = left[:len(left)-1]
+		}
+		if o.byOwner[owner] = left; len(left) == 0 {
+			delete(o.byOwner, owner)
+		}
+	}
+	*c = change{}
+	o.unused = append(o.unused, c)
 }
 
 func (o *outstanding) slot() *change {
@@ -67,8 +93,7 @@ func (o *outstanding) drop(zxid zk.Zxid) {
 		if c.current {
 			delete(o.byPath, c.path)
 		}
-		*c = change{}
-		o.unused = append(o.unused, c)
+		o.release(c, true)
 	}
 	if o.head == len(o.queue) {
 		o.queue, o.head = o.queue[:0], 0
@@ -94,8 +119,7 @@ func (o *outstanding) rollback(mark int) {
 		} else {
 			delete(o.byPath, c.path)
 		}
-		*c = change{}
-		o.unused = append(o.unused, c)
+		o.release(c, false)
 	}
 }
 
@@ -155,8 +179,8 @@ func (p *Prep) ephemerals(session zk.SessionID) []string {
 		c, ok := p.outstanding.byPath[path]
 		return ok && (!c.exists || c.stat.EphemeralOwner != int64(session))
 	})
-	for _, c := range p.outstanding.queue[p.outstanding.head:] {
-		if c.current && c.exists && c.stat.EphemeralOwner == int64(session) {
+	for _, c := range p.outstanding.byOwner[int64(session)] {
+		if c.current && c.exists {
 			paths = append(paths, c.path)
 		}
 	}

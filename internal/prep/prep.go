@@ -40,14 +40,13 @@ type Options struct {
 type Prep struct {
 	opts        Options
 	tree        *tree.Tree
-	verdicts    auth.Verdicts
 	outstanding outstanding
 	digest      uint64 // of the tree with all outstanding changes
 }
 
 // New returns a Prep for a tree without outstanding changes.
 func New(t *tree.Tree, opts Options) *Prep {
-	return &Prep{opts: opts, tree: t, verdicts: auth.Verdicts{Rules: opts.Auth}, outstanding: newOutstanding(), digest: t.Digest().Value}
+	return &Prep{opts: opts, tree: t, outstanding: newOutstanding(), digest: t.Digest().Value}
 }
 
 // Origin says on whose behalf and when a request is decided.
@@ -165,7 +164,7 @@ func (p *Prep) Outstanding() int { return p.outstanding.size() }
 func (p *Prep) Digest() uint64 { return p.digest }
 
 func (p *Prep) allow(n *change, perm zk.Perms, o *Origin) bool {
-	return p.verdicts.Allow(n.acl, perm, o.Identities)
+	return p.opts.Auth.Allow(n.acl, perm, o.Identities)
 }
 
 // nextVersion is the version after v. -1 is skipped: a client could not tell it

@@ -3,6 +3,7 @@ package prep
 import (
 	"fmt"
 
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -55,7 +56,7 @@ func (p *Prep) setACL(r *zk.Request, o *Origin) (zk.Txn, error) {
 	if err := zk.ValidatePath(r.Path); err != nil {
 		return zk.Txn{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
 	}
-	acl, err := p.opts.Auth.Fix(r.ACL, o.Identities)
+	list, err := p.opts.Auth.Fix(r.ACL, o.Identities)
 	if err != nil {
 		return zk.Txn{}, err
 	}
@@ -71,9 +72,9 @@ func (p *Prep) setACL(r *zk.Request, o *Origin) (zk.Txn, error) {
 	}
 	next := node
 	next.stat.Aversion = nextVersion(node.stat.Aversion)
-	next.acl = acl
+	next.acl = acl.New(list)
 	p.change(node, next, o.Zxid)
-	return zk.Txn{Op: zk.OpSetACL, Path: r.Path, ACL: acl, Version: next.stat.Aversion}, nil
+	return zk.Txn{Op: zk.OpSetACL, Path: r.Path, ACL: list, Version: next.stat.Aversion}, nil
 }
 
 func (p *Prep) check(r *zk.Request, o *Origin) (zk.Txn, error) {

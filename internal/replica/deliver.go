@@ -77,7 +77,7 @@ func (r *Replica) notify(zxid zk.Zxid, i int) {
 	event := zk.Event{Type: change.Type, State: zk.StateSyncConnected, Path: change.Path, Zxid: zxid}
 	for _, id := range r.tell {
 		c := r.conns[id]
-		if c != nil && r.verdicts.Allow(change.ACL, zk.PermRead, c.identities) {
+		if c != nil && r.opts.Auth.Allow(change.ACL, zk.PermRead, c.identities) {
 			r.clients.Notify(id, &event)
 		}
 	}

@@ -135,10 +135,11 @@ func (v *Reader) getACL(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	if !v.Auth.Allow(list, zk.PermRead|zk.PermAdmin, who.Identities) {
 		return zk.ErrNoAuth
 	}
+	res.ACL = list.Entries()
 	if !v.Auth.Allow(list, zk.PermAdmin, who.Identities) {
-		list = auth.Mask(list)
+		res.ACL = auth.Mask(res.ACL)
 	}
-	res.ACL, res.Stat = list, n.Stat()
+	res.Stat = n.Stat()
 	return zk.OK
 }
 

@@ -163,17 +163,16 @@ type Replica struct {
 
 	patientMs int64 // no session ends before, see onPaused
 
-	full     bool // the disk has no space
-	locked   bool // the tree, against readers
-	started  bool
-	steps    uint64
-	applied  tree.Applied
-	tell     []session.ConnID
-	verdicts auth.Verdicts // on who may be told
-	now      Now
-	clients  Clients
-	effects  Effects
-	counts   Counts
+	full    bool // the disk has no space
+	locked  bool // the tree, against readers
+	started bool
+	steps   uint64
+	applied tree.Applied
+	tell    []session.ConnID
+	now     Now
+	clients Clients
+	effects Effects
+	counts  Counts
 }
 
 // conn is what the replica knows of a connection.
@@ -214,7 +213,6 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 		ended:     map[zk.SessionID]int64{},
 		now:       now,
 	}
-	r.verdicts.Rules = &r.opts.Auth
 	r.reader = Reader{Tree: r.tree, Watches: r.watches, Auth: &r.opts.Auth}
 	r.adopt(found.State)
 	r.untrusted, r.fuzzy = found.Untrusted, found.Fuzzy

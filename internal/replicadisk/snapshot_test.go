@@ -91,8 +91,8 @@ func TestASnapshotBesideChangesIsMadeWholeByItsRecords(t *testing.T) {
 			t.Errorf("changed before step %d: %v", at, err)
 		}
 		n, ok := state.Tree().Find("/a")
-		if !ok || !slices.Equal(n.ACL(), zk.CreatorACL()) {
-			t.Errorf("changed before step %d: /a has the list %v", at, n.ACL())
+		if !ok || !slices.Equal(n.ACL().Entries(), zk.CreatorACL()) {
+			t.Errorf("changed before step %d: /a has the list %v", at, n.ACL().Entries())
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestALeadersStreamIsReadAndNotAByteMore(t *testing.T) {
 		t.Errorf("the tree is at %s", state.Tree().LastZxid())
 	}
 	n, ok := state.Tree().Find("/a")
-	if !ok || len(n.ACL()) != 1 || n.ACL()[0].Identity != zk.CreatorACL()[0].Identity {
+	if !ok || len(n.ACL().Entries()) != 1 || n.ACL().Entries()[0].Identity != zk.CreatorACL()[0].Identity {
 		t.Error("the list of /a was not read")
 	}
 }

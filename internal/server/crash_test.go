@@ -241,8 +241,8 @@ func (p *promises) kept(t *testing.T, s *Server, what string) {
 			}
 		} else if got := zk.SessionID(n.Stat().EphemeralOwner); got != owner {
 			t.Errorf("%s: %s has owner %s, want %s", what, path, got, owner)
-		} else if deletable(path) && !slices.Equal(n.ACL(), ownACL(path)) {
-			t.Errorf("%s: %s has the list %v", what, path, n.ACL())
+		} else if deletable(path) && !slices.Equal(n.ACL().Entries(), ownACL(path)) {
+			t.Errorf("%s: %s has the list %v", what, path, n.ACL().Entries())
 		}
 	}
 	for path := range p.deleted {

@@ -38,8 +38,26 @@ type handling struct {
 	sent   int    // submitted
 }
 
-// lockedReads is how many reads are answered before writers get their turn.
-const lockedReads = 64
+// Writers get their turn behind lockedReads reads, or behind one that may have lasted: a
+// list of more than childrenMany, or what looks at many znodes.
+const (
+	lockedReads  = 64
+	childrenMany = 1000
+)
+
+// long reports whether the last read may have lasted.
+func (h *handling) long() bool {
+	return lasts(h.w.request.Op) || len(h.w.answer.Result.Children) > childrenMany
+}
+
+// lasts reports whether a read looks at many znodes. It is not for the loop.
+func lasts(op zk.Op) bool {
+	switch op {
+	case zk.OpGetEphemerals, zk.OpMultiRead, zk.OpSetWatches, zk.OpSetWatches2:
+		return true
+	}
+	return false
+}
 
 func (h *handling) all() bool {
 	in := &h.conn.input
@@ -62,7 +80,7 @@ func (h *handling) all() bool {
 			if !h.drain() {
 				return false
 			}
-		} else if h.locked && h.reads%lockedReads == 0 {
+		} else if h.locked && (h.reads%lockedReads == 0 || h.long()) {
 			h.unlock()
 		}
 	}
@@ -84,7 +102,7 @@ func (h *handling) one(payload []byte) bool {
 	_, op, _ := wire.DecodeHeader(payload)
 	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSync && !c.server.cfg.LinearizableReads {
 		if h.sent > 0 || c.inFlight.Load() > 0 {
-			if c.behind++; c.behind > readsBehindMax && !h.awaitLoop() {
+			if c.behind++; (c.behind > readsBehindMax || lasts(op)) && !h.awaitLoop() {
 				return false
 			}
 		}

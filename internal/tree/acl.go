@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -21,14 +22,14 @@ type aclTable struct {
 }
 
 type aclList struct {
-	entries []zk.ACL
-	key     string
-	users   int
+	list  acl.List
+	key   string
+	users int
 }
 
 func (a *aclTable) init() {
 	a.byKey = map[string]uint32{}
-	a.lists = []aclList{{entries: zk.OpenACL()}}
+	a.lists = []aclList{{list: acl.New(zk.OpenACL())}}
 }
 
 // add returns the number of the list with these entries, for one more user.
@@ -41,7 +42,7 @@ func (a *aclTable) add(entries []zk.ACL) uint32 {
 		a.lists[id].users++
 		return id
 	}
-	list := aclList{entries: cloneACL(entries), key: string(key), users: 1}
+	list := aclList{list: acl.New(cloneACL(entries)), key: string(key), users: 1}
 	var id uint32
 	if n := len(a.unused); n > 0 {
 		id, a.unused = a.unused[n-1], a.unused[:n-1]
@@ -68,7 +69,7 @@ func (a *aclTable) release(id uint32) {
 	a.unused = append(a.unused, id)
 }
 
-func (a *aclTable) list(id uint32) []zk.ACL { return a.lists[id].entries }
+func (a *aclTable) list(id uint32) acl.List { return a.lists[id].list }
 
 func isOpen(entries []zk.ACL) bool {
 	return len(entries) == 1 && entries[0].Perms == zk.PermAll &&

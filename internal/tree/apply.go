@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -8,7 +9,7 @@ import (
 type Change struct {
 	Type zk.EventType
 	Path string
-	ACL  []zk.ACL // whose READ permission decides who may be told
+	ACL  acl.List // whose READ permission decides who may be told
 }
 
 // Applied collects what a transaction did. It is reused from one to the next.
@@ -160,12 +161,12 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	for child := t.first(id); child != noNode; child = t.first(id) {
 		t.applyDelete(h, t.path(child), out)
 	}
-	acl := Node{t, id}.ACL()
+	list := Node{t, id}.ACL()
 	bytes := int64(t.nodes.at(id).dataBytes())
 	t.remove(id, path)
 	t.quotaDeleted(path)
 	t.charge(path, -1, -bytes, out)
-	out.add(zk.EventNodeDeleted, path, acl)
+	out.add(zk.EventNodeDeleted, path, list)
 	out.add(zk.EventNodeChildrenChanged, parentPath, Node{t, parent}.ACL())
 	return zk.OK
 }
@@ -221,6 +222,6 @@ func (t *Tree) applyCloseSession(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	}
 }
 
-func (out *Applied) add(kind zk.EventType, path string, acl []zk.ACL) {
-	out.Changes = append(out.Changes, Change{kind, path, acl})
+func (out *Applied) add(kind zk.EventType, path string, list acl.List) {
+	out.Changes = append(out.Changes, Change{kind, path, list})
 }

@@ -97,7 +97,7 @@ func (t *Tree) leaveWalks(id uint32) {
 func (t *Tree) ACLs(visit func(id int64, entries []zk.ACL)) {
 	for id, l := range t.acls.lists {
 		if uint32(id) != openACL && l.users > 0 {
-			visit(int64(id), l.entries)
+			visit(int64(id), l.list.Entries())
 		}
 	}
 }

@@ -162,7 +162,7 @@ func dump(t *Tree) map[string]string {
 		}
 		names := n.Children(nil)
 		slices.Sort(names)
-		all[e.Path] = fmt.Sprintf("%v %x %v %v %v %d", e.Data == nil, e.Data, n.Stat(), n.ACL(), names, n.Descendants())
+		all[e.Path] = fmt.Sprintf("%v %x %v %v %v %d", e.Data == nil, e.Data, n.Stat(), n.ACL().Entries(), names, n.Descendants())
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package tree
 import (
 	"unsafe"
 
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -93,9 +94,9 @@ func (t *Tree) stat(n *znode) zk.StatPersisted {
 }
 
 // useACL makes a znode refer to a list of the table.
-func (t *Tree) useACL(n *znode, acl uint32) {
-	if n.rest != 0 || acl != openACL {
-		t.needRest(n).acl = acl
+func (t *Tree) useACL(n *znode, list uint32) {
+	if n.rest != 0 || list != openACL {
+		t.needRest(n).acl = list
 	}
 }
 
@@ -239,7 +240,7 @@ func (n Node) Stat() zk.Stat {
 }
 
 // ACL returns the znode's access control list. The list is never changed.
-func (n Node) ACL() []zk.ACL { return n.t.acls.list(n.t.restOf(n.t.nodes.at(n.id)).acl) }
+func (n Node) ACL() acl.List { return n.t.acls.list(n.t.restOf(n.t.nodes.at(n.id)).acl) }
 
 // NumChildren returns the number of direct children.
 func (n Node) NumChildren() int { return int(n.t.restOf(n.t.nodes.at(n.id)).children) }

@@ -1,0 +1,89 @@
+package acl
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+func entry(perms zk.Perms, scheme, id string) zk.ACL {
+	return zk.ACL{Perms: perms, Identity: zk.Identity{Scheme: scheme, ID: id}}
+}
+
+// A long list answers as a short one does, entry by entry.
+func TestLongListGrantsWhatItsEntriesGrant(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	address := func() string {
+		if r.IntN(4) == 0 {
+			return fmt.Sprintf("fe80::%x", r.IntN(4))
+		}
+		return fmt.Sprintf("10.0.%d.%d", r.IntN(2), r.IntN(4))
+	}
+	draw := func() zk.ACL {
+		perms := zk.Perms(r.IntN(32))
+		switch r.IntN(5) {
+		case 0:
+			return entry(perms, "world", "anyone")
+		case 1:
+			return entry(perms, "digest", fmt.Sprint("user:", r.IntN(3)))
+		case 2:
+			return entry(perms, "ip", fmt.Sprint(address(), "/", r.IntN(33)))
+		case 3:
+			return entry(perms, "ip", "no address")
+		}
+		return entry(perms, "ip", address())
+	}
+	asked := []zk.Identity{{Scheme: "world", ID: "anyone"}, {Scheme: "digest", ID: "user:1"}, {Scheme: "digest", ID: "user:9"},
+		{Scheme: "ip", ID: "10.0.1.2"}, {Scheme: "ip", ID: "::ffff:10.0.0.1"}, {Scheme: "ip", ID: "fe80::2%eth0"},
+		{Scheme: "ip", ID: "192.168.0.1"}, {Scheme: "ip", ID: "pipe"}, {Scheme: "odd", ID: "x"}}
+	for range 2000 {
+		var all []zk.ACL
+		for range entriesShort + 1 + r.IntN(20) {
+			all = append(all, draw())
+		}
+		long := New(all)
+		if long.long == nil || long.Len() != len(all) {
+			t.Fatal("the list is not long")
+		}
+		for _, who := range asked {
+			var want zk.Perms
+			for i := range all {
+				want |= New(all[i : i+1]).Grants(who)
+			}
+			if got := long.Grants(who); got != want {
+				t.Fatalf("%v may do %b, and %b by the entries %v", who, got, want, all)
+			}
+		}
+	}
+}
+
+func TestNetworks(t *testing.T) {
+	for text, want := range map[string]string{
+		"1.2.3.4": "1.2.3.4/32", "1.2.3.4/8": "1.0.0.0/8", "1.2.3.4/0": "0.0.0.0/0", "fe80::1/10": "fe80::/10", "::1": "::1/128",
+		"1.2.3": "", "1.2.3.4/33": "", "1.2.3.4/-1": "", "1.2.3.4/x": "", "::ffff:1.2.3.4": "", "fe80::1%eth0": "", "": "",
+	} {
+		got, ok := ParseNetwork(text)
+		if ok != (want != "") || ok && got != netip.MustParsePrefix(want) {
+			t.Errorf("%q is %v, %v; want %q", text, got, ok, want)
+		}
+	}
+}
+
+// What a question costs does not depend on the length of the list.
+func BenchmarkGrants(b *testing.B) {
+	for _, n := range []int{1, 10, 100, 40_000} {
+		all := []zk.ACL{entry(zk.PermRead, "world", "anyone")}
+		for i := range n - 1 {
+			all = append(all, entry(zk.PermAll, "ip", fmt.Sprintf("2.0.%d.%d", i>>8, i&255)))
+		}
+		list := New(all)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				list.Grants(zk.Identity{Scheme: "ip", ID: "127.0.0.1"})
+			}
+		})
+	}
+}
