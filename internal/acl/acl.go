@@ -21,7 +21,7 @@ type List struct {
 // entriesShort is how many entries are looked at sooner than looked up.
 const entriesShort = 16
 
-// index is what a long list permits, by who asks.
+// index is what a long list permits each identity.
 type index struct {
 	exact    map[zk.Identity]zk.Perms
 	networks map[netip.Prefix]zk.Perms

@@ -7,8 +7,8 @@ import (
 )
 
 // ParseNetwork reads an entry of the scheme "ip": an address, or an address with a number
-// of leading bits. IPv6 text of an IPv4 address is refused, as in ZooKeeper. What stands
-// behind the leading bits does not count.
+// of leading bits. IPv6 text of an IPv4 address is refused, as in ZooKeeper. The bits after
+// the leading ones do not count.
 func ParseNetwork(entry string) (netip.Prefix, bool) {
 	text, prefix, hasPrefix := strings.Cut(entry, "/")
 	address, err := netip.ParseAddr(text)
