@@ -129,6 +129,56 @@ func TestTokenThatCannotBeStoredIsNotAccepted(t *testing.T) {
 	}
 }
 
+// A leader is frozen within a request: it sends no more of the body, or reads
+// nothing of the answer. Its kernel keeps the connection.
+func TestFrozenClientKeepsNoNewerOneOut(t *testing.T) {
+	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		for _, blocks := range []string{"reading", "writing"} {
+			t.Run(version+" "+blocks, func(t *testing.T) {
+				f, served := fence.New(), make(chan string, 1)
+				s := httptest.NewUnstartedServer(f.Handler("r", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if token, _ := fence.TokenOf(r.Context()); token == 2 {
+						return
+					}
+					served <- r.Proto
+					var err error
+					for chunk := make([]byte, 1<<16); err == nil; {
+						if blocks == "reading" {
+							_, err = r.Body.Read(chunk)
+						} else {
+							_, err = w.Write(chunk)
+						}
+					}
+				})))
+				s.EnableHTTP2 = version == "HTTP/2.0"
+				s.StartTLS()
+				defer s.Close()
+				ctx, cancel := context.WithCancel(within(t))
+				defer cancel() // thaws
+				c := &http.Client{Transport: &fence.Transport{Base: s.Client().Transport}}
+				body, more := io.Pipe()
+				defer more.Close()
+				go func() {
+					r, _ := http.NewRequestWithContext(fence.WithToken(ctx, 1), http.MethodPut, s.URL, body)
+					if answer, err := c.Do(r); err == nil {
+						<-ctx.Done()
+						_ = answer.Body.Close()
+					}
+				}()
+				if proto := <-served; proto != version {
+					t.Fatal(proto)
+				}
+				r, _ := http.NewRequestWithContext(fence.WithToken(ctx, 2), http.MethodPut, s.URL, nil)
+				answer, err := c.Do(r)
+				if err != nil || answer.StatusCode != http.StatusOK {
+					t.Fatalf("the newer one is kept out: %v", err)
+				}
+				_ = answer.Body.Close()
+			})
+		}
+	}
+}
+
 // The context of the leader's function is all that a client needs, and after
 // the leadership nothing is sent any more.
 func TestTransportSendsTheTokenOfTheLeadership(t *testing.T) {

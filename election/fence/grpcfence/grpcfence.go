@@ -45,7 +45,8 @@ func UnaryServer(f *fence.Fence, resource string) grpc.UnaryServerInterceptor {
 }
 
 // StreamServer is UnaryServer for streams: the token is that with which the
-// stream was opened, and a newer one ends the stream's context.
+// stream was opened. A newer one ends the stream's context, and its RecvMsg and
+// SendMsg with codes.Canceled: a client that says nothing holds nobody up.
 func StreamServer(f *fence.Fence, resource string) grpc.StreamServerInterceptor {
 	return func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		return do(s.Context(), f, resource, func(ctx context.Context) error {
@@ -54,13 +55,37 @@ func StreamServer(f *fence.Fence, resource string) grpc.StreamServerInterceptor 
 	}
 }
 
-// stream is a ServerStream with another context.
+// stream is a ServerStream with another context, which ends its calls, too.
 type stream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
 
 func (s *stream) Context() context.Context { return s.ctx }
+
+func (s *stream) RecvMsg(message any) error {
+	return s.during(func() error { return s.ServerStream.RecvMsg(message) })
+}
+
+func (s *stream) SendMsg(message any) error {
+	return s.during(func() error { return s.ServerStream.SendMsg(message) })
+}
+
+// during returns when the call does or the context ends. A call that is left
+// behind then is the last one of its kind, and ends with the stream: that is when
+// its handler has returned.
+func (s *stream) during(call func() error) error {
+	ended := make(chan error, 1)
+	if s.ctx.Err() == nil {
+		go func() { ended <- call() }()
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-s.ctx.Done():
+		return status.Error(status.FromContextError(s.ctx.Err()).Code(), context.Cause(s.ctx).Error())
+	}
+}
 
 // do runs act behind the fence. What act returns comes out as it is, a refusal
 // as a status.

@@ -71,8 +71,10 @@ var service = grpc.ServiceDesc{
 					<-s.Context().Done()
 					return status.FromContextError(s.Context().Err()).Err()
 				}
-				if err := s.SendMsg(server.(*numbers).put(request)); err != nil {
-					return err
+				for again := true; again; again = request.Value == withoutEnd {
+					if err := s.SendMsg(server.(*numbers).put(request)); err != nil {
+						return err
+					}
 				}
 			}
 		}}},
@@ -81,6 +83,7 @@ var service = grpc.ServiceDesc{
 const (
 	refusedByItself = 1 << 40
 	untilTheEnd     = 1 << 41
+	withoutEnd      = 1 << 42
 )
 
 // serve runs the service behind a fence and returns a connection to it.
@@ -195,6 +198,32 @@ func TestNewerTokenEndsAnOlderStream(t *testing.T) {
 	}
 	if err := s.RecvMsg(answer); status.Code(err) != codes.Canceled {
 		t.Errorf("the older stream ended with %v", err)
+	}
+}
+
+// An older leader says nothing on its stream, or takes nothing from it: it is idle,
+// or frozen.
+func TestSilentStreamKeepsNoNewerTokenOut(t *testing.T) {
+	for _, first := range []int64{3, withoutEnd} {
+		f, ctx := fence.New(), within(t)
+		conn := serve(t, f)
+		s, err := watch(fence.WithToken(ctx, 1), conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := new(wrapperspb.Int64Value)
+		if err := errors.Join(s.SendMsg(wrapperspb.Int64(first)), s.RecvMsg(answer)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := put(fence.WithToken(ctx, 2), conn, 5); err != nil {
+			t.Errorf("the newer one is kept out: %v", err)
+		}
+		for err == nil {
+			err = s.RecvMsg(answer)
+		}
+		if status.Code(err) != codes.Canceled {
+			t.Errorf("the older stream ended with %v", err)
+		}
 	}
 }
 
