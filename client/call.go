@@ -149,7 +149,7 @@ const resendsMax = 10
 
 // do sends a request and waits for its result. shown is the path for the error.
 // A request that was lost with its connection and surely not applied is sent
-// again (A2): the caller has no other request under way whose order it could
+// again (client-A2): the caller has no other request under way whose order it could
 // upset. One that was the oldest without an answer each time may be what the
 // connections die of, with all others on them, and is given up in the end.
 func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {

@@ -34,7 +34,7 @@ func TestAnIdleSessionIsKeptAliveByPings(t *testing.T) {
 	})
 }
 
-// K04.
+// TestASessionIsGivenUpWhenNoServerAnswers (scenario-K04).
 func TestASessionIsGivenUpWhenNoServerAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{timeoutMs: 9000}
@@ -161,7 +161,7 @@ func TestWhatBecameOfARequestIsTold(t *testing.T) {
 	})
 }
 
-// K03: when a connection is lost, a prefix of what was pipelined was applied,
+// scenario-K03: when a connection is lost, a prefix of what was pipelined was applied,
 // and everything after the first request without an answer has failed.
 func TestPipelinedRequestsFailTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,8 @@ func TestPipelinedRequestsFailTogether(t *testing.T) {
 	})
 }
 
-// K07. The bubble fails if a goroutine is left.
+// TestClosingAtAnyInstantEndsEverything (scenario-K07): the bubble fails if a
+// goroutine is left.
 func TestClosingAtAnyInstantEndsEverything(t *testing.T) {
 	for seed := range uint64(150) {
 		synctest.Test(t, func(t *testing.T) {
@@ -257,7 +258,7 @@ func TestClosingTwiceOrAtOnceIsHarmless(t *testing.T) {
 	})
 }
 
-// K02: there are no callbacks; a reader that does not read its events blocks
+// scenario-K02: there are no callbacks; a reader that does not read its events blocks
 // nobody, and is told that it has missed some.
 func TestAReaderThatIsBehindIsToldOfTheGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -353,7 +354,7 @@ func TestAReadOnlyServerIsLeftForOneThatCanWrite(t *testing.T) {
 	})
 }
 
-// K06.
+// TestAChangedListOfServersIsFollowed (scenario-K06).
 func TestAChangedListOfServersIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}

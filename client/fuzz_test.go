@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// FuzzServerFrames (K08) lets a server send anything in place of replies, after
+// FuzzServerFrames (scenario-K08) lets a server send anything in place of replies, after
 // a proper handshake or not. The client must neither panic nor hang, nor take
 // memory that the bytes do not justify, nor tell of success without a reply.
 func FuzzServerFrames(f *testing.F) {

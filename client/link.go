@@ -48,7 +48,7 @@ func newLink(c *Client, conn int64, address string, waitMs int64) *link {
 
 // drop ends the link. Client.mu is held. Closing may take its time with TLS, so
 // the socket outlives the link: what was not handed to it yet, and is reported
-// as not applied, must not be written any more (A1).
+// as not applied, must not be written any more (client-A1).
 func (l *link) drop() {
 	if l.dropped {
 		return

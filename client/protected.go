@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// CreateProtected is Create that survives a lost reply (K01, CURATOR-498). The
+// CreateProtected is Create that survives a lost reply (scenario-K01, CURATOR-498). The
 // name gets a prefix that nobody else has, "_c_" and an id and "-" as Curator's
 // protection gives it; when the outcome is unknown, the znode is looked for by
 // that prefix once there is a connection again, and created again only if it is

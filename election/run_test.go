@@ -174,7 +174,7 @@ func TestOneLostForEveryElected(t *testing.T) {
 }
 
 // TestFirstCallAfterAFreezeTellsTheTruth: the clock has moved, and no goroutine
-// of the Elector has run yet (E05).
+// of the Elector has run yet (scenario-E05).
 func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
 	manual := clock.NewManual(clock.Instant(time.Hour))
 	store := electiontest.NewFaulty(electiontest.NewStore(manual))
@@ -251,7 +251,7 @@ func TestGoexitOfTheFunctionEndsTheLeadership(t *testing.T) {
 	}
 }
 
-// TestResignWhileTheStoreIsPartitionedDoesNotHang (E14).
+// TestResignWhileTheStoreIsPartitionedDoesNotHang (scenario-E14).
 func TestResignWhileTheStoreIsPartitionedDoesNotHang(t *testing.T) {
 	store, l := electiontest.NewFaulty(electiontest.NewStore(nil)), &log{}
 	e := elector(t, store, election.Options{Lease: 500 * time.Millisecond, OnEvent: l.add})

@@ -4,15 +4,16 @@
 // What goes in is a client and a path; what comes out is the recipe's outcome,
 // or an error of the client. What always holds:
 //
-//	R1  Who waits in a line watches the one before it, and nobody else: one
-//	    release wakes one waiter (no herd).
-//	R2  A contender whose create was answered by a lost connection finds its
-//	    znode again; one that gives up leaves nothing behind that blocks others
-//	    for longer than its client lives.
-//	R3  A waiter neither hangs over a lost connection, nor beyond its context or
-//	    the end of its session.
-//	R4  Lost of a lock is closed before anybody else can have it for want of its
-//	    holder's session: that session is proven by a quorum again and again.
+//	recipes-R1  Who waits in a line watches the one before it, and nobody else:
+//	            one release wakes one waiter (no herd).
+//	recipes-R2  A contender whose create was answered by a lost connection finds
+//	            its znode again; one that gives up leaves nothing behind that
+//	            blocks others for longer than its client lives.
+//	recipes-R3  A waiter neither hangs over a lost connection, nor beyond its
+//	            context or the end of its session.
+//	recipes-R4  Lost of a lock is closed before anybody else can have it for
+//	            want of its holder's session: that session is proven by a quorum
+//	            again and again.
 //
 // The names of the znodes are Curator's (locks) and kazoo's (counter), so that
 // programs of all three can share a path.

@@ -44,7 +44,7 @@ type member struct {
 	number int32
 }
 
-// join adds a contender of a kind at the end of the line (R2).
+// join adds a contender of a kind at the end of the line (recipes-R2).
 func (l line) join(ctx context.Context, kind string) (*place, error) {
 	o := client.CreateOptions{Mode: zk.EphemeralSequential, ACL: l.o.ACL}
 	var p *place
@@ -110,7 +110,7 @@ func (p *place) leave() {
 	p.c.Go(func(ctx context.Context) { _ = remove(ctx, p.c, p.path) })
 }
 
-// await waits until blocks says of nobody that it stands in the way (R1, R3).
+// await waits until blocks says of nobody that it stands in the way (recipes-R1, recipes-R3).
 // blocks is given those before this contender, first to last, and returns the
 // index of the one to wait for, -1 for nobody.
 func (p *place) await(ctx context.Context, blocks func(before []member) int) error {

@@ -101,7 +101,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// K01, K05: connections are cut all the time, the lock is still held by one at
+// scenario-K01, scenario-K05: connections are cut all the time, the lock is still held by one at
 // a time, nobody hangs, tokens only grow, and no orphan stays in the line.
 func TestALockHasOneHolderThoughConnectionsAreCut(t *testing.T) {
 	addr := serve(t)

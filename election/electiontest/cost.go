@@ -14,7 +14,7 @@ const idleFor = 4 * time.Second
 
 // testCost lets many wait, each on a link of its own, and listens: what
 // one receives while nothing happens, and how many receive more than that at a
-// handover that is not theirs (E15). One that polls receives no more than ever.
+// handover that is not theirs (scenario-E15). One that polls receives no more than ever.
 func testCost(t *testing.T, s Suite) {
 	url := s.URL(t)
 	const waiting = 12

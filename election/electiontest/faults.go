@@ -206,7 +206,7 @@ func testCut(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
-// testResignedCut resigns when the store cannot be told (E14): it takes no
+// testResignedCut resigns when the store cannot be told (scenario-E14): it takes no
 // longer than a lease, and the others lead when it has expired.
 func testResignedCut(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest/lostupdate"
 )
 
-// testLostUpdates is E01: five processes, the leader reads, changes and
+// testLostUpdates is scenario-E01: five processes, the leader reads, changes and
 // writes, processes are stopped for longer than the lease.
 func testLostUpdates(t *testing.T, s Suite) {
 	seconds, err := strconv.Atoi(os.Getenv(LostUpdatesVariable))

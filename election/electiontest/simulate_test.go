@@ -65,7 +65,8 @@ func (r remote) Release(ctx context.Context, grant election.Grant) error {
 	return <-answer
 }
 
-// TestServerSideLeasesOverABadNetwork (E02, E04, E08, E09, E14).
+// TestServerSideLeasesOverABadNetwork (scenario-E02,
+// scenario-E04, scenario-E08, scenario-E09, scenario-E14).
 func TestServerSideLeasesOverABadNetwork(t *testing.T) {
 	var store *electiontest.Store
 	electiontest.Simulate(t, electiontest.Simulation{

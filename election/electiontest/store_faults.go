@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// testDeleted deletes the election under its leader (E10), and under nobody:
-// its tokens grow on (E12).
+// testDeleted deletes the election under its leader (scenario-E10), and under nobody:
+// its tokens grow on (scenario-E12).
 func testDeleted(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	elector := s.newElector(t, s.Open(t, url), "deleted", election.Options{ID: "a"})

@@ -7,12 +7,13 @@
 // passes, and a process may be frozen between its last look at the clock and
 // its write. What always holds, for one resource:
 //
-//	F1  After a token was accepted, no lower one is ever accepted. What is
-//	    kept of it is durable before it is accepted, where the resource is.
-//	F2  The comparison and the act are one step: nothing newer can come
-//	    between them.
-//	F3  The token that was accepted last is accepted again: a leader may act
-//	    as often as it likes.
+//	fence-F1  After a token was accepted, no lower one is ever accepted. What is
+//	          kept of it is durable before it is accepted, where the resource
+//	          is.
+//	fence-F2  The comparison and the act are one step: nothing newer can come
+//	          between them.
+//	fence-F3  The token that was accepted last is accepted again: a leader may
+//	          act as often as it likes.
 //
 // For each kind of resource there is a form: Fence for what a process does
 // (with Handler and Transport for HTTP; package grpcfence for gRPC), SQL for
@@ -106,7 +107,7 @@ type party struct {
 func New() *Fence { return &Fence{gates: make(map[string]*gate)} }
 
 // Check accepts a token, and remembers it, or returns a *StaleError. Between a
-// Check and what follows it a newer token may come (F2 is the caller's): Do has
+// Check and what follows it a newer token may come (fence-F2 is the caller's): Do has
 // no such gap.
 func (f *Fence) Check(resource string, token election.Token) error {
 	if err := f.raise(resource, token); err != nil {
@@ -144,7 +145,7 @@ func (f *Fence) Seen(resource string) election.Token {
 }
 
 // raise makes the token the highest one, if it is, after it has been stored
-// (F1). It does not judge older ones.
+// (fence-F1). It does not judge older ones.
 func (f *Fence) raise(resource string, token election.Token) error {
 	if token == 0 {
 		return fmt.Errorf("fence %q: %w", resource, ErrNoToken)
@@ -172,7 +173,7 @@ func (f *Fence) raise(resource string, token election.Token) error {
 }
 
 // enter waits until all with older tokens have left, and joins those with the
-// same one (F2).
+// same one (fence-F2).
 func (f *Fence) enter(ctx context.Context, resource string, token election.Token) (*party, error) {
 	if err := f.raise(resource, token); err != nil {
 		return nil, err

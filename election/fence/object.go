@@ -61,7 +61,7 @@ const objectTries = 100
 // it is not there). ErrStale says that a later leader has written it; an error
 // of change comes out as it is; then nothing was written. After another error
 // nobody knows. The condition on the ETag holds what was compared together
-// with what is written (F2). change may be called several times. An object that
+// with what is written (fence-F2). change may be called several times. An object that
 // was written without a fence is taken as data of token zero.
 func UpdateObject(ctx context.Context, objects Objects, key string, token election.Token,
 	change func(old []byte) ([]byte, error)) error {

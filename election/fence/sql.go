@@ -27,7 +27,7 @@ const TableDefault = "conclave_fence"
 
 // SQL keeps the highest token of each resource in a guard row of the database
 // that holds the resource. The row is changed in the transaction that changes
-// the resource, so both happen or neither (F2), at any isolation level: the row
+// the resource, so both happen or neither (fence-F2), at any isolation level: the row
 // is locked until the end of the transaction. A token fits if it is below 2^63,
 // which all backends keep to.
 //

@@ -11,18 +11,18 @@
 //
 // What always holds, over a backend whose Traits say Exclusive and Expires:
 //
-//	P1  Never two owners of a partition, and its token grows: it is an
-//	    election like any other.
-//	P2  While there is a member and the store can be reached, every partition
-//	    is owned, except for a lease and a look at the store after its owner
-//	    was lost, or the gap of a move.
-//	P3  When members have not changed for some time, what two of them own
-//	    differs by at most one.
-//	P4  A partition moves only if its owner leaves, or owns more than its
-//	    share; as few move as will do.
-//	P5  At most MaxMoves are on the move at a time, those without an owner
-//	    counted, as far as members see the same. What lost its owner is not
-//	    held up by that.
+//	partition-P1  Never two owners of a partition, and its token grows: it is an
+//	              election like any other.
+//	partition-P2  While there is a member and the store can be reached, every
+//	              partition is owned, except for a lease and a look at the store
+//	              after its owner was lost, or the gap of a move.
+//	partition-P3  When members have not changed for some time, what two of them
+//	              own differs by at most one.
+//	partition-P4  A partition moves only if its owner leaves, or owns more than
+//	              its share; as few move as will do.
+//	partition-P5  At most MaxMoves are on the move at a time, those without an
+//	              owner counted, as far as members see the same. What lost its
+//	              owner is not held up by that.
 //
 // The owner of a partition that is to move hands it over to the member that
 // waits for it (Elector.TransferTo), after Options.Warm has returned

@@ -85,7 +85,7 @@ func (m *member) await(t *testing.T) error {
 	}
 }
 
-// own is the function of all members: it notes who owns what (P1). On a busy
+// own is the function of all members: it notes who owns what (partition-P1). On a busy
 // machine a function may run some time after its leadership has ended: who asks
 // the leadership is told the truth.
 func (g *group) own(ctx context.Context, p int, lead election.Leadership) error {
@@ -217,7 +217,7 @@ func TestWhoStopsIsFollowedByAllOthersEvenly(t *testing.T) {
 	g.awaitEven("b", "c")
 }
 
-// P2: one whose link is cut loses all to the others within its lease.
+// partition-P2: one whose link is cut loses all to the others within its lease.
 func TestPartitionsOfALostMemberAreTakenOver(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	g := newGroup(t, 9, func(o *partition.Options) { o.Election.Lease = 400 * time.Millisecond })
@@ -235,7 +235,7 @@ func TestPartitionsOfALostMemberAreTakenOver(t *testing.T) {
 	g.awaitEven("a", "b", "c")
 }
 
-// P5: one that leaves hands over one at a time, while the rest goes on.
+// partition-P5: one that leaves hands over one at a time, while the rest goes on.
 func TestWhoLeavesHandsOver(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	warmed := make(chan string, 100)

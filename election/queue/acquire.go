@@ -107,7 +107,7 @@ func (w *waiter) due() (election.Instant, bool) {
 }
 
 // look renews the lease if it is time, and finds the entry's place. An entry
-// that has gone is put at the end (Q4), if the lease lives (Q1).
+// that has gone is put at the end (queue-Q4), if the lease lives (queue-Q1).
 func (w *waiter) look(ctx context.Context) (Place, error) {
 	if w.lease.Length > 0 {
 		var cancel context.CancelFunc
@@ -143,7 +143,7 @@ func (w *waiter) renew(ctx context.Context) error {
 // never is longer than any claim waits.
 const never = time.Duration(1<<63 - 1)
 
-// await returns when there is a reason to look again (Q3).
+// await returns when there is a reason to look again (queue-Q3).
 func (w *waiter) await(ctx context.Context, place Place) error {
 	if place.Standing != Queued {
 		return nil // it has entered again, or could not take the lock

@@ -125,7 +125,7 @@ func (b *Backend) add(one election.Claim) (*claim, error) {
 	return c, nil
 }
 
-// sweep forgets the claims whose lease has ended by itself (Q7): nobody has
+// sweep forgets the claims whose lease has ended by itself (queue-Q7): nobody has
 // renewed it, and every store ends it within twice its length. The caller holds
 // the mutex.
 func (b *Backend) sweep() {

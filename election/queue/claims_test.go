@@ -120,7 +120,7 @@ func (f *fixture) remove(id string, lease bool) {
 	})
 }
 
-// TestWaiterWhoseLeaseDiedIsNeverTold (Q1).
+// TestWaiterWhoseLeaseDiedIsNeverTold (queue-Q1).
 func TestWaiterWhoseLeaseDiedIsNeverTold(t *testing.T) {
 	f := inQueue(t, 1)
 	f.remove("c1", true)
@@ -129,7 +129,7 @@ func TestWaiterWhoseLeaseDiedIsNeverTold(t *testing.T) {
 	}
 }
 
-// TestWaiterWhoseEntryIsRemovedGoesToTheEnd: its lease lives (Q4).
+// TestWaiterWhoseEntryIsRemovedGoesToTheEnd: its lease lives (queue-Q4).
 func TestWaiterWhoseEntryIsRemovedGoesToTheEnd(t *testing.T) {
 	f := inQueue(t, 2)
 	f.remove("c1", false)
@@ -146,7 +146,7 @@ func TestWaiterWhoseEntryIsRemovedGoesToTheEnd(t *testing.T) {
 	}
 }
 
-// TestWaiterKeepsItsLeaseAndItsPlace (Q1).
+// TestWaiterKeepsItsLeaseAndItsPlace (queue-Q1).
 func TestWaiterKeepsItsLeaseAndItsPlace(t *testing.T) {
 	f := inQueue(t, 0)
 	one := newClaim(1, 50*time.Millisecond)
@@ -202,7 +202,7 @@ func TestRivalIsTheFirstOfTheHighestPriority(t *testing.T) {
 	}
 }
 
-// TestHandOverDoesNotMoveOtherClients (Q6).
+// TestHandOverDoesNotMoveOtherClients (queue-Q6).
 func TestHandOverDoesNotMoveOtherClients(t *testing.T) {
 	f := inQueue(t, 2)
 	_ = f.store.change("jobs", func(q *line) (bool, error) {

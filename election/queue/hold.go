@@ -17,7 +17,7 @@ const historyTries = 3
 func wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
 // takeUp proves that the claim leads, and writes it into the history in the same
-// decision, if that can be (Q8).
+// decision, if that can be (queue-Q8).
 func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (election.Grant, error) {
 	grant := election.Grant{Claim: c.Claim, Token: token, Lost: c.lost, News: c.news}
 	lease, err := c.entry.Renew(ctx)
@@ -90,7 +90,7 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 }
 
 // Release gives the election up if the claim leads, to its successor if there
-// is one, and then takes away whatever there is of the claim (Q7).
+// is one, and then takes away whatever there is of the claim (queue-Q7).
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	var err error
 	if c := b.claim(grant.Claim.Nonce); c != nil {

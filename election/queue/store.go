@@ -46,7 +46,7 @@ var (
 	ErrNoHistory = errors.New("the history cannot be kept")
 	// ErrReplaced says that another nomination stands there.
 	ErrReplaced = errors.New("another candidate was chosen meanwhile")
-	// ErrForeign says why a hand-over is refused (Q6).
+	// ErrForeign says why a hand-over is refused (queue-Q6).
 	ErrForeign = errors.New("candidates of other clients are waiting before it and cannot be moved; wait until " +
 		"they have led, or end them")
 )

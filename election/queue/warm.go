@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// warmUp is that of a waiter which was nominated (Q5).
+// warmUp is that of a waiter which was nominated (queue-Q5).
 type warmUp struct {
 	round  string // of the latest nomination
 	ready  bool   // the function has returned nil; belongs to the latest warm-up that has begun

@@ -17,7 +17,7 @@ func claim(id string) election.Claim {
 }
 
 // TestDeletedRecordHurriesNobody: the holder finds out with its next renewal
-// only (R6). A record that was released is free at once.
+// only (record-R6). A record that was released is free at once.
 func TestDeletedRecordHurriesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -100,7 +100,7 @@ func TestOlderCopyHurriesNobody(t *testing.T) {
 // TestHeartbeatsDoNotComeTwice: a store that fails over may forget renewals, and the
 // holder goes on from the record as it was before. A candidate that saw what was
 // forgotten must not take the next renewals for it: their lease would seem to have run for long
-// (R2).
+// (record-R2).
 func TestHeartbeatsDoNotComeTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)

@@ -25,7 +25,7 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 }
 
 // Release takes the claim out of the record, wherever it is, and makes sure
-// that no write of it can take effect any more (R5).
+// that no write of it can take effect any more (record-R5).
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	name := grant.Claim.Election
 	b.mu.Lock()

@@ -66,7 +66,8 @@ func simulate(t *testing.T, damage bool, meddle func(*record.Memory, *rand.Rand)
 	})
 }
 
-// TestNoTwoLeadersOverABadNetwork: R1 to R5, E02, E04, E08, E09, E14.
+// TestNoTwoLeadersOverABadNetwork: record-R1 to record-R5,
+// scenario-E02, scenario-E04, scenario-E08, scenario-E09, scenario-E14.
 func TestNoTwoLeadersOverABadNetwork(t *testing.T) { simulate(t, false, ask) }
 
 // ask asks leaders to give up, as operators do.
@@ -81,7 +82,7 @@ func ask(store *record.Memory, rng *rand.Rand) {
 
 // TestTokensGrowThoughRecordsAreLost deletes records and takes them back to
 // older copies: who has not seen a holder cannot know of it then, but tokens
-// grow (R4, E12).
+// grow (record-R4, scenario-E12).
 func TestTokensGrowThoughRecordsAreLost(t *testing.T) {
 	var copied *record.Memory
 	var old record.Record

@@ -208,7 +208,7 @@ func (s *trialStore) next() string {
 
 // set puts the record, and keeps a copy of what it was.
 func (d *trialSide) set(r record.Record, version string) {
-	if d.led { // no further back, see record R4
+	if d.led { // no further back, see record-R4
 		d.before = append(d.before, trialCopy{d.record, d.version, time.Now()})
 	}
 	d.led = d.led || r.Nonce != "" && r.Nonce != d.record.Nonce

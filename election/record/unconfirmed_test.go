@@ -33,7 +33,7 @@ func (i *isolated) Write(ctx context.Context, name string, r record.Record, vers
 }
 
 // TestWriteThatIsNotAcknowledgedElectsNobody: that a read shows the claim as the
-// holder is not enough (R7). When the store acknowledges again, it leads, by a
+// holder is not enough (record-R7). When the store acknowledges again, it leads, by a
 // lease that counts from the acknowledged write.
 func TestWriteThatIsNotAcknowledgedElectsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func (s *silent) Wait(ctx context.Context, name, version string, limit time.Dura
 	return s.Memory.Wait(ctx, name, version, limit)
 }
 
-// TestRequestWithoutAnAnswerCostsAQuarterOfTheLease: whatever the request (R8).
+// TestRequestWithoutAnAnswerCostsAQuarterOfTheLease: whatever the request (record-R8).
 func TestRequestWithoutAnAnswerCostsAQuarterOfTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)

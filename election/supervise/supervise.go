@@ -11,29 +11,33 @@
 //
 // What always holds on Linux:
 //
-//	S1  The election is released only when the command and all its
-//	    descendants are gone, also those that made a session of their own.
-//	S2  A supervisor that dies, whatever the way, takes the command with it:
-//	    the guardian sees its pipe close.
-//	S3  A supervisor that is frozen takes it too: the guardian knows until when
-//	    the leadership is proved, on a clock that counts suspension, and kills
-//	    in time by itself.
-//	S4  A guardian that dies takes the command with it (parent-death signal),
-//	    and the supervisor, which inherits the orphans, kills the rest.
-//	S5  Where the backend has lock files, the guardian and every descendant
-//	    that did not close them hold the lock, so that nobody else leads even
-//	    if supervisor and guardian are killed at once.
+//	supervise-S1  The election is released only when the command and all its
+//	              descendants are gone, also those that made a session of their
+//	              own.
+//	supervise-S2  A supervisor that dies, whatever the way, takes the command
+//	              with it: the guardian sees its pipe close.
+//	supervise-S3  A supervisor that is frozen takes it too: the guardian knows
+//	              until when the leadership is proved, on a clock that counts
+//	              suspension, and kills in time by itself.
+//	supervise-S4  A guardian that dies takes the command with it (parent-death
+//	              signal), and the supervisor, which inherits the orphans, kills
+//	              the rest.
+//	supervise-S5  Where the backend has lock files, the guardian and every
+//	              descendant that did not close them hold the lock, so that
+//	              nobody else leads even if supervisor and guardian are killed
+//	              at once.
 //
-//	S6  OnLost runs once for every leadership for which OnElected was begun,
-//	    after S1's "gone", whatever ended it: the guardian sees to it, and the
-//	    supervisor if the guardian dies before. Only if both are killed at once,
-//	    or one of them in the moment between saying that the hook begins and
-//	    starting it, it does not run. It never runs twice.
+//	supervise-S6  OnLost runs once for every leadership for which OnElected was
+//	              begun, after supervise-S1's "gone", whatever ended it: the
+//	              guardian sees to it, and the supervisor if the guardian dies
+//	              before. Only if both are killed at once, or one of them in the
+//	              moment between saying that the hook begins and starting it, it
+//	              does not run. It never runs twice.
 //
 // It cannot kill what it has no right to kill (set-user-id programs) or what the
 // kernel does not let die: Options.EndLimit of the Elector says for how long such
 // a process keeps the election. And with a store that expires leases nothing
-// enforces S2 to S4 if supervisor and guardian are killed at the same instant:
+// enforces supervise-S2 to supervise-S4 if supervisor and guardian are killed at the same instant:
 // then the token alone protects.
 // Without Linux's subreaper the process group is all that can be found.
 //

@@ -121,7 +121,7 @@ func (s *story) start(t *testing.T, servers, path string, group *sync.WaitGroup)
 	return p
 }
 
-// E01 on real processes: the leader is frozen at random until another one leads,
+// scenario-E01 on real processes: the leader is frozen at random until another one leads,
 // and goes on counting when it wakes. Each number was counted once.
 func TestFrozenLeadersLoseNoNumber(t *testing.T) {
 	const freezes = 4

@@ -3,8 +3,10 @@ package arch
 import (
 	"go/ast"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -17,23 +19,23 @@ var asserted = []string{
 // unasserted are the rules that no assertion sees at a price worth paying, and
 // what holds them instead.
 var unasserted = map[string]string{
-	"internal/prep D2":    "the replica compares the tree with the transaction's digest when it is applied, and acts on it",
-	"internal/prep D3":    "as D2",
-	"internal/session S3": "an assertion would be the loop that looks for a free id again",
-	"internal/snap P2":    "a load that cannot keep it returns an error",
-	"internal/snap P3":    "the decoder has no option that it could ask",
-	"internal/snap P4":    "a length beyond the limit is an error before memory is taken",
-	"internal/tree N1":    "the lock is the replica's, which asserts it where a watch fires (R4)",
-	"internal/tree N2":    "a replay ends with a digest, and the start says if it differs",
-	"internal/tree N3":    "as prep D2: the leader works the digest out without the tree",
-	"internal/tree N4":    "a load that meets a znode before its parent returns an error",
+	"prep-D2":    "the replica compares the tree with the transaction's digest when it is applied, and acts on it",
+	"prep-D3":    "as prep-D2",
+	"session-S3": "an assertion would be the loop that looks for a free id again",
+	"snap-P2":    "a load that cannot keep it returns an error",
+	"snap-P3":    "the decoder has no option that it could ask",
+	"snap-P4":    "a length beyond the limit is an error before memory is taken",
+	"tree-N1":    "the lock is the replica's, which asserts it where a watch fires (replica-R4)",
+	"tree-N2":    "a replay ends with a digest, and the start says if it differs",
+	"tree-N3":    "as prep-D2: the leader works the digest out without the tree",
+	"tree-N4":    "a load that meets a znode before its parent returns an error",
 }
 
 // ruleLine is how a package's comment states a rule; ruleName is a rule's name in a
 // message.
 var (
-	ruleLine = regexp.MustCompile(`(?m)^//\t([A-Z][0-9]+) +\S`)
-	ruleName = regexp.MustCompile(`\b[A-Z][0-9]+\b`)
+	ruleLine = regexp.MustCompile(`(?m)^//\t((?:[a-z0-9]+-)?[A-Z][0-9]+) +\S`)
+	ruleName = regexp.MustCompile(`\b[a-z0-9]+-[A-Z][0-9]+\b`)
 )
 
 func TestEachNumberedRuleHasAnAssertionOrAReason(t *testing.T) {
@@ -46,14 +48,13 @@ func TestEachNumberedRuleHasAnAssertionOrAReason(t *testing.T) {
 		seen++
 		rules, held := s.rules()
 		for _, rule := range rules {
-			name := s.dir + " " + rule
-			_, excused := unasserted[name]
-			delete(left, name)
+			_, excused := unasserted[rule]
+			delete(left, rule)
 			switch {
 			case held[rule] && excused:
-				t.Errorf("%s is asserted: take it out of the list", name)
+				t.Errorf("%s is asserted: take it out of the list", rule)
 			case !held[rule] && !excused:
-				t.Errorf("%s: no invariant.Check names it", name)
+				t.Errorf("%s: no invariant.Check names it", rule)
 			}
 		}
 		for rule := range held {
@@ -67,6 +68,55 @@ func TestEachNumberedRuleHasAnAssertionOrAReason(t *testing.T) {
 	}
 	for name := range left {
 		t.Errorf("%s is not stated", name)
+	}
+}
+
+// TestRulesAreNamedAfterTheirPackage keeps them apart: zab-Z1, never a bare Z1. Those
+// of package check are bare, for a violation has the name of its property in front.
+func TestRulesAreNamedAfterTheirPackage(t *testing.T) {
+	stated := map[string]string{}
+	for _, s := range sources(t) {
+		rules, _ := s.rules()
+		for _, rule := range rules {
+			prefix, _, prefixed := strings.Cut(rule, "-")
+			if prefixed == (s.dir == "check") || prefixed && prefix != path.Base(s.dir) {
+				t.Errorf("%s states %s", s.dir, rule)
+			}
+			if other, twice := stated[rule]; twice {
+				t.Errorf("%s and %s state %s", other, s.dir, rule)
+			}
+			stated[rule] = s.dir
+		}
+	}
+	if len(stated) < 200 {
+		t.Errorf("%d rules are stated, where are the others?", len(stated))
+	}
+}
+
+// TestScenariosAreThoseOfTheDocument: each that is cited stands in docs/scenarios.md,
+// and each that stands there is cited.
+func TestScenariosAreThoseOfTheDocument(t *testing.T) {
+	const document = "docs/scenarios.md"
+	name := regexp.MustCompile(`\bscenario-[A-Z][0-9]{2}\b`)
+	cited, listed := map[string]string{}, map[string]bool{}
+	eachText(t, func(file, text string) {
+		for _, scenario := range name.FindAllString(text, -1) {
+			if file == document {
+				listed[scenario] = true
+			} else {
+				cited[scenario] = file
+			}
+		}
+	})
+	for scenario, file := range cited {
+		if !listed[scenario] {
+			t.Errorf("%s cites %s, which %s does not have", file, scenario, document)
+		}
+	}
+	for scenario := range listed {
+		if cited[scenario] == "" {
+			t.Errorf("nothing cites %s", scenario)
+		}
 	}
 }
 

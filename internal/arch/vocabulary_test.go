@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -128,12 +127,34 @@ var noSubject = regexp.MustCompile(`(?m)(?:^[\s/#*|]*|[.:] )Who(?:\s|//|#)+[a-z]
 func TestOneVocabulary(t *testing.T) {
 	v := newVocabulary(words)
 	refusals, files := 0, 0
+	eachText(t, func(file, text string) {
+		files++
+		for _, at := range noSubject.FindAllStringIndex(text, -1) {
+			t.Errorf("%s:%d: %q: name the subject, a client or a server that does it", file,
+				1+strings.Count(text[:at[1]], "\n"), text[at[0]:at[1]])
+		}
+		for _, r := range v.check(file + "\n" + text) {
+			refusals++
+			if refusals <= 200 {
+				t.Errorf("%s:%d: %q: write %s", file, r.line-1, r.word, r.instead)
+			}
+		}
+	})
+	if refusals > 0 {
+		t.Errorf("%d refused words; the glossary has the others", refusals)
+	}
+	if files < 1000 {
+		t.Errorf("%d files were looked at, where are the others?", files)
+	}
+}
+
+// eachText calls a function for every file whose words count.
+func eachText(t *testing.T, f func(file, text string)) {
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, rel := d.Name(), filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
-		if d.IsDir() {
+		if name := d.Name(); d.IsDir() {
 			if path != root && (strings.HasPrefix(name, ".") || slices.Contains([]string{"bin", "tmp", "target", "node_modules"}, name)) {
 				return fs.SkipDir
 			}
@@ -142,31 +163,15 @@ func TestOneVocabulary(t *testing.T) {
 		if !checkedText(path) {
 			return nil
 		}
-		files++
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		for _, at := range noSubject.FindAllIndex(text, -1) {
-			t.Errorf("%s:%d: %q: name the subject, a client or a server that does it", rel,
-				1+bytes.Count(text[:at[1]], []byte("\n")), text[at[0]:at[1]])
-		}
-		for _, r := range v.check(rel + "\n" + string(text)) {
-			refusals++
-			if refusals <= 200 {
-				t.Errorf("%s:%d: %q: write %s", rel, r.line-1, r.word, r.instead)
-			}
-		}
+		f(filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator))), string(text))
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if refusals > 0 {
-		t.Errorf("%d refused words; the glossary has the others", refusals)
-	}
-	if files < 1000 {
-		t.Errorf("%d files were looked at, where are the others?", files)
 	}
 }
 

@@ -11,7 +11,7 @@ type word struct {
 // An allowance is a phrase in which a refused word has another sense.
 type allowance struct{ phrase, why string }
 
-// words is the table of DESIGN's words, read from right to left. The check splits
+// words is the glossary's table, read from right to left. The check splits
 // identifiers (inLine is "in line"), joins lines, and does not look at capitals and
 // marks.
 var words = []word{

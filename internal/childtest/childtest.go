@@ -3,10 +3,11 @@
 //
 // In goes a command. What always holds:
 //
-//	P1  The process is killed and waited for when the test ends, passed, failed
-//	    or skipped, also one that was stopped.
-//	P2  On Linux it is killed with the process of the test, too, however that
-//	    ends: by a panic of another test, its time limit, or kill -9.
+//	childtest-P1  The process is killed and waited for when the test ends,
+//	              passed, failed or skipped, also one that was stopped.
+//	childtest-P2  On Linux it is killed with the process of the test, too,
+//	              however that ends: by a panic of another test, its time limit,
+//	              or kill -9.
 package childtest
 
 import (

@@ -47,7 +47,7 @@ func (m *Machine) transmit(r *zk.Request) {
 	m.emit(Effect{Kind: Send, Conn: m.conn, Request: r})
 }
 
-// flushed notes that all calls sent so far may reach the server (C3).
+// flushed notes that all calls sent so far may reach the server (clientsession-C3).
 func (m *Machine) flushed(*Event) { m.flushedSeq = m.seq }
 
 // refuse completes a call that comes too late.
@@ -62,7 +62,7 @@ func (m *Machine) refuse(e *Event) {
 	m.complete(e.Call, err, NotApplied)
 }
 
-// complete ends a call without a reply, once (C1).
+// complete ends a call without a reply, once (clientsession-C1).
 func (m *Machine) complete(call *Call, err error, outcome Outcome) {
 	switch call.stage {
 	case stageDone:
@@ -77,7 +77,7 @@ func (m *Machine) complete(call *Call, err error, outcome Outcome) {
 	}
 }
 
-// outcome says what a call has done that will not be answered (C3).
+// outcome says what a call has done that will not be answered (clientsession-C3).
 func (m *Machine) outcome(call *Call) Outcome {
 	if call.stage == stagePending && call.Request.Op.IsWrite() && call.seq <= m.flushedSeq {
 		return Unknown
@@ -103,7 +103,7 @@ func (m *Machine) cancel(e *Event) {
 	}
 }
 
-// failAll ends every call, sent and waiting (C2).
+// failAll ends every call, sent and waiting (clientsession-C2).
 func (m *Machine) failAll(err error) {
 	first := len(m.effects)
 	if call := m.pending.pop(); call != nil {

@@ -138,7 +138,7 @@ func (m *Machine) greetingGreeted(e *Event) {
 }
 
 // attach brings the connection to where the last one was: credentials first,
-// then watches, then the calls that waited (C5).
+// then watches, then the calls that waited (clientsession-C5).
 func (m *Machine) attach(readOnly bool) {
 	m.phase = attached
 	m.attachedMs, m.sentMs, m.seenMs = m.nowMs, m.nowMs, m.nowMs

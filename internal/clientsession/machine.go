@@ -161,7 +161,7 @@ func (m *Machine) Step(e *Event) []Effect {
 		return nil
 	}
 	// A reply may prove the session alive after all; every other event finds a
-	// session whose time is over already lost (C4).
+	// session whose time is over already lost (clientsession-C4).
 	if e.Kind != Replied && e.Kind != Greeted {
 		m.expireIfOver()
 	}
@@ -244,7 +244,7 @@ func (m *Machine) LastZxid() zk.Zxid { return max(m.lastZxid, m.eventZxid) }
 func (m *Machine) State() State { return m.state }
 
 // ProvenMs returns until when the session surely lives unless it is closed, and
-// whether anything is known of that (C7).
+// whether anything is known of that (clientsession-C7).
 func (m *Machine) ProvenMs() (int64, bool) { return m.proof.untilMs, m.proof.known }
 
 // DecidedMs returns when the newest write was sent of which it is known that a

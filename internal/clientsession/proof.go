@@ -3,7 +3,7 @@ package clientsession
 import "github.com/conclave-project/conclave/zk"
 
 // proof works out until when the servers keep the session, whatever happens to
-// them and to this client (C7).
+// them and to this client (clientsession-C7).
 //
 // That a server answers proves nothing: a follower that is partitioned from its
 // leader goes on answering pings and reads, while the others expire the

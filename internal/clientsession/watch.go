@@ -119,7 +119,7 @@ func (r *registry) each(f func(*Watch)) {
 	}
 }
 
-// paths returns every watched path, sorted (C6).
+// paths returns every watched path, sorted (clientsession-C6).
 func (r *registry) paths() []string {
 	paths := make([]string, 0, len(r.slots))
 	for path := range r.slots {

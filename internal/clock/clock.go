@@ -2,12 +2,12 @@
 //
 // In goes nothing, out come instants and timers. What always holds:
 //
-//	C1  An instant never goes back, whatever happens to the wall clock.
-//	C2  On Linux the time for which the machine was suspended counts
-//	    (CLOCK_BOOTTIME): a lease that ran out while a laptop or a virtual
-//	    machine slept has run out when it wakes. Go's own monotonic clock
-//	    stops there. Elsewhere the monotonic clock is the best there is.
-//	C3  A timer fires no earlier than its instant.
+//	clock-C1  An instant never goes back, whatever happens to the wall clock.
+//	clock-C2  On Linux the time for which the machine was suspended counts
+//	          (CLOCK_BOOTTIME): a lease that ran out while a laptop or a virtual
+//	          machine slept has run out when it wakes. Go's own monotonic clock
+//	          stops there. Elsewhere the monotonic clock is the best there is.
+//	clock-C3  A timer fires no earlier than its instant.
 //
 // It does not tell the date; nothing that decides may depend on the date.
 package clock

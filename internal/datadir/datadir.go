@@ -8,16 +8,17 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	S1  Recovery gives the newest snapshot that loads whole, and after it the
-//	    log without a gap. Where that is not possible it refuses; it never
-//	    gives less than was acknowledged without saying so.
-//	S2  A directory that this package wrote is never refused, wherever the
-//	    machine stopped.
-//	S3  Recovery ends with what it gave being durable: a torn end is truncated,
-//	    and what a killed process left in memory is synced.
-//	S4  Epochs never fall. They are on disk before the call returns.
-//	S5  Purge deletes nothing that the oldest of the kept snapshots, each
-//	    verified to its last byte, would need, and never the newest of anything.
+//	datadir-S1  Recovery gives the newest snapshot that loads whole, and after
+//	            it the log without a gap. Where that is not possible it refuses;
+//	            it never gives less than was acknowledged without saying so.
+//	datadir-S2  A directory that this package wrote is never refused, wherever
+//	            the machine stopped.
+//	datadir-S3  Recovery ends with what it gave being durable: a torn end is
+//	            truncated, and what a killed process left in memory is synced.
+//	datadir-S4  Epochs never fall. They are on disk before the call returns.
+//	datadir-S5  Purge deletes nothing that the oldest of the kept snapshots,
+//	            each verified to its last byte, would need, and never the newest
+//	            of anything.
 //
 // A Store holds no transaction and no tree. It starts no goroutine and reads no
 // clock; the disk goroutine and a snapshot goroutine of the server may use it at

@@ -17,7 +17,7 @@ type Purged struct {
 }
 
 // Purge keeps the newest snapshots that are whole, keep of them and at least
-// one, and what is needed after the oldest of these (S5). Snapshots that
+// one, and what is needed after the oldest of these (datadir-S5). Snapshots that
 // cannot be loaded do not count (ZOOKEEPER-3231). With fewer whole ones than
 // keep it deletes nothing. It reads each snapshot once to its end. It may run
 // beside the writing of logs and snapshots.

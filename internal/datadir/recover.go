@@ -61,7 +61,7 @@ type Recovered struct {
 // ErrNoHistory marks a refusal because files are there but none can be loaded.
 var ErrNoHistory = errors.New("no usable snapshot")
 
-// Recover gives the state that the directory holds (S1 to S3). newTarget makes
+// Recover gives the state that the directory holds (datadir-S1 to datadir-S3). newTarget makes
 // an empty Target for each attempt. Call it once, before OpenLog.
 func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
 	r, err := s.recover(newTarget)
@@ -213,7 +213,7 @@ func (s *Store) replay(r *Recovered) error {
 	}
 }
 
-// makeDurable makes what was recovered durable (S3).
+// makeDurable makes what was recovered durable (datadir-S3).
 func (s *Store) makeDurable(r *Recovered) error {
 	if r.Fresh || r.Last < 0 || r.marked {
 		beginning, err := s.takeInitialize()

@@ -7,25 +7,27 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	L1  Between Elect and Lost the store has promised to keep others out: the
-//	    deadline counts from when the last successful request was sent, less
-//	    the drift margin. Time is looked at before every event, so that no
-//	    late answer revives a leadership that ran out.
-//	L2  For every Elect there is exactly one End and exactly one Lost, in this
-//	    order, and the next Elect comes after both.
-//	L3  A claim is released only after the function of its Elect has ended.
-//	L4  Answers are matched by attempt. A grant for an attempt that is over is
-//	    released, never used.
-//	L5  The tokens of successive Elects grow.
-//	L6  An attempt that failed is withdrawn before the next one begins: its
-//	    reply may have been lost, not its effect.
-//	L7  A leadership is handed over to a chosen candidate only after that
-//	    candidate was said to be ready; until then this one leads on.
-//	L8  An unhealthy candidate does not begin to campaign, and none begins
-//	    before its first health check has passed.
-//	L9  A function that has not ended EndLimitMs after it was told to is stuck:
-//	    that is said once, and its grant is renewed no more, so that others can
-//	    lead when it has run out.
+//	elector-L1  Between Elect and Lost the store has promised to keep others
+//	            out: the deadline counts from when the last successful request
+//	            was sent, less the drift margin. Time is looked at before every
+//	            event, so that no late answer revives a leadership that ran out.
+//	elector-L2  For every Elect there is exactly one End and exactly one Lost,
+//	            in this order, and the next Elect comes after both.
+//	elector-L3  A claim is released only after the function of its Elect has
+//	            ended.
+//	elector-L4  Answers are matched by attempt. A grant for an attempt that is
+//	            over is released, never used.
+//	elector-L5  The tokens of successive Elects grow.
+//	elector-L6  An attempt that failed is withdrawn before the next one begins:
+//	            its reply may have been lost, not its effect.
+//	elector-L7  A leadership is handed over to a chosen candidate only after
+//	            that candidate was said to be ready; until then this one leads
+//	            on.
+//	elector-L8  An unhealthy candidate does not begin to campaign, and none
+//	            begins before its first health check has passed.
+//	elector-L9  A function that has not ended EndLimitMs after it was told to is
+//	            stuck: that is said once, and its grant is renewed no more, so
+//	            that others can lead when it has run out.
 //
 // It does not know how a store works, and it does not promise that others
 // cannot act after Lost: that is what the token is for.
@@ -41,7 +43,7 @@ type Config struct {
 	// store that gives a shorter lease than LeaseMs shortens it in proportion.
 	GraceMs int64
 	// EndLimitMs is how long the function may take to end while its leadership
-	// is renewed (L9). Zero: as long as it likes.
+	// is renewed (elector-L9). Zero: as long as it likes.
 	EndLimitMs int64
 	// DriftPercent is by how much clocks may differ in rate, 0 to 25.
 	DriftPercent int64
@@ -83,7 +85,7 @@ type Machine struct {
 
 	attempt  uint64
 	failures int
-	token    uint64 // of the last Elect, kept for L5
+	token    uint64 // of the last Elect, kept for elector-L5
 	reason   Reason
 	final    bool // no further campaign, whatever Forever says
 
@@ -168,7 +170,7 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 		m.onStop(nowMs)
 	}
 	m.tick(nowMs)
-	invariant.Check(!m.Leads() || nowMs < m.deadlineMs, "elector: leads after its deadline (L1)")
+	invariant.Check(!m.Leads() || nowMs < m.deadlineMs, "elector: leads after its deadline (elector-L1)")
 	return m.out
 }
 
@@ -200,7 +202,7 @@ func (m *Machine) emit(e Effect) {
 
 func (m *Machine) onStart(nowMs int64) {
 	if m.phase == idle {
-		m.phase, m.untilMs = waiting, nowMs // tick begins the campaign, or L8 forbids it
+		m.phase, m.untilMs = waiting, nowMs // tick begins the campaign, or elector-L8 forbids it
 	}
 }
 
@@ -214,7 +216,7 @@ func (m *Machine) campaign() {
 func (m *Machine) onAcquired(nowMs int64, e Acquired) {
 	switch {
 	case e.Attempt != m.attempt:
-		m.emit(Release{e.Attempt}) // L4
+		m.emit(Release{e.Attempt}) // elector-L4
 	case m.phase == abandoning:
 		m.release(nowMs)
 	case m.phase != campaigning:
@@ -224,7 +226,7 @@ func (m *Machine) onAcquired(nowMs int64, e Acquired) {
 			m.emit(Release{e.Attempt})
 		}
 	case e.Token <= m.token:
-		m.reason, m.final = TokenStale, true // L5
+		m.reason, m.final = TokenStale, true // elector-L5
 		m.release(nowMs)
 	default:
 		m.elect(nowMs, e)
@@ -240,7 +242,7 @@ func (m *Machine) elect(nowMs int64, e Acquired) {
 		m.release(nowMs)
 		return
 	}
-	invariant.Check(e.Token > m.token, "elector: elected with an old token (L5)")
+	invariant.Check(e.Token > m.token, "elector: elected with an old token (elector-L5)")
 	m.token = e.Token
 	m.failures = 0
 	m.phase = leading
@@ -259,7 +261,7 @@ func (m *Machine) onAcquireFailed(nowMs int64, e AcquireFailed) {
 		m.reason, m.final = Refused, true
 	}
 	m.failures++
-	m.release(nowMs) // L6
+	m.release(nowMs) // elector-L6
 }
 
 func (m *Machine) onResign(nowMs int64, e Resign) {
@@ -304,7 +306,7 @@ func (m *Machine) onFunctionEnded(nowMs int64, e FunctionEnded) {
 	if m.phase == ending {
 		m.lose(m.reason)
 	}
-	m.release(nowMs) // L3
+	m.release(nowMs) // elector-L3
 }
 
 func (m *Machine) onReleased(nowMs int64, e Released) {

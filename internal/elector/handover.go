@@ -19,7 +19,7 @@ func (m *Machine) nominate(rival bool) {
 	m.emit(Nominate{m.attempt, m.nomination, rival})
 }
 
-// onNominated gives way once the other is ready (L7).
+// onNominated gives way once the other is ready (elector-L7).
 func (m *Machine) onNominated(nowMs int64, e Nominated) {
 	if e.Attempt != m.attempt || e.Nomination != m.nomination || !m.nominationOpen {
 		return

@@ -36,7 +36,7 @@ type world struct {
 	finished bool
 }
 
-// TestAnyOrderOfEventsKeepsTheInvariants checks L1 to L9 against a store that
+// TestAnyOrderOfEventsKeepsTheInvariants checks elector-L1 to elector-L9 against a store that
 // gives its lease to others as soon as it may.
 func TestAnyOrderOfEventsKeepsTheInvariants(t *testing.T) {
 	elects := 0

@@ -18,7 +18,7 @@ func (m *Machine) graceMs() int64 {
 const never = int64(1<<63 - 1)
 
 // stuckMs is when a function that was told to end and still runs is reported: at
-// its limit while the leadership holds (L9), and else at the deadline, but with
+// its limit while the leadership holds (elector-L9), and else at the deadline, but with
 // its grace even where the leadership ended without warning.
 func (m *Machine) stuckMs() int64 {
 	switch {

@@ -62,7 +62,7 @@ const anyHost = "0.0.0.0"
 // for a zone.
 const hostBytesMax = 320
 
-// hostOf checks a host and gives a literal the form that Java prints (E2): all
+// hostOf checks a host and gives a literal the form that Java prints (ensemble-E2): all
 // eight groups of IPv6, and IPv4 for what is mapped into it.
 func hostOf(text string) (string, error) {
 	if text == "" || len(text) > hostBytesMax {

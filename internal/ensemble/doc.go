@@ -7,14 +7,15 @@
 // holds of a Config that Parse or Change returned, by number, so that code and
 // tests can name it:
 //
-//	E1  At least one server votes, and no server is named twice.
-//	E2  Members are in the order of their numbers, and a literal IP address
-//	    has the one form that Java prints, so equal configurations have equal
-//	    texts, and Parse of a Text is the Config it was made of.
-//	E3  With groups, each participant is in exactly one, and none of them names a
-//	    server that does not vote.
-//	E4  The text has no byte that one of the files or messages that carry it
-//	    would read as something else.
+//	ensemble-E1  At least one server votes, and no server is named twice.
+//	ensemble-E2  Members are in the order of their numbers, and a literal IP
+//	             address has the one form that Java prints, so equal
+//	             configurations have equal texts, and Parse of a Text is the
+//	             Config it was made of.
+//	ensemble-E3  With groups, each participant is in exactly one, and none of
+//	             them names a server that does not vote.
+//	ensemble-E4  The text has no byte that one of the files or messages that
+//	             carry it would read as something else.
 //
 // It resolves no names and opens no connections.
 package ensemble

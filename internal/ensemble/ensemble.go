@@ -25,7 +25,7 @@ type Member struct {
 }
 
 // Config is the configuration of an ensemble. It is a value: nothing changes
-// one that is shared, see E1 to E4.
+// one that is shared, see ensemble-E1 to ensemble-E4.
 type Config struct {
 	// Version is the zxid of the reconfig that made it, or of the first epoch
 	// that began with it; 0 before that.
@@ -67,7 +67,7 @@ func (c *Config) Quorum() quorum.Set {
 		return quorum.NewMajority(c.Participants()...)
 	}
 	set, err := c.hierarchy()
-	invariant.Check(err == nil, "ensemble E3: a configuration that cannot be counted")
+	invariant.Check(err == nil, "ensemble: a configuration that cannot be counted (ensemble-E3)")
 	return set
 }
 

@@ -170,7 +170,7 @@ func (b *Builder) Config() (*Config, error) {
 	return c, nil
 }
 
-// divide puts c's participants into their groups, with their weights: E3.
+// divide puts c's participants into their groups, with their weights: ensemble-E3.
 func (b *Builder) divide(c *Config) error {
 	c.Groups, c.Weights = make(map[quorum.ID]int64), make(map[quorum.ID]int64)
 	maps.Copy(c.Weights, b.weights)
@@ -225,7 +225,7 @@ func ParseMember(id quorum.ID, value string) (Member, error) {
 type pair struct{ quorum, election Address }
 
 // addresses reads the part before the first semicolon. Several addresses are
-// sorted as Apache prints them (E2).
+// sorted as Apache prints them (ensemble-E2).
 func (m *Member) addresses(text string) error {
 	var pairs []pair
 	role := ""

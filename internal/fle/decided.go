@@ -65,7 +65,7 @@ func (m *Machine) takeRole(nowMs int64, e Elected, supporters quorum.IDs) {
 }
 
 // tellParticipants notifies all participants that this server leads: they need its own
-// notification (F4), however it has come to lead.
+// notification (fle-F4), however it has come to lead.
 func (m *Machine) tellParticipants(nowMs int64) {
 	n := m.notification()
 	for _, id := range m.set.Participants() {
@@ -135,7 +135,7 @@ func (m *Machine) leadingReceivesDecided(_ int64, from quorum.ID, n *Notificatio
 }
 
 // leaves notes that a participant supports this leader no more. When the rest is no
-// quorum, nobody can join any more either (F4), and all would wait until this
+// quorum, nobody can join any more either (fle-F4), and all would wait until this
 // leader's patience with its followers ends (ZOOKEEPER-3109).
 func (m *Machine) leaves(id quorum.ID) {
 	if !m.supporters.Remove(id) {

@@ -11,30 +11,32 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	F1  The round never decreases in the life of a machine, and a machine
-//	    decides by votes at most once in a round. Hence for one round at most
-//	    one leader has a quorum of peers that decided for it.
-//	F2  Within a round the proposal only grows in the order of votes, which is
-//	    that of the round (preferred).
-//	F3  A decision by votes rests on a quorum of the configuration in force, and
-//	    of the next one if there is one, that voted the same in the same round;
-//	    the own vote is among the equal ones. So the leader's history is not
-//	    older than that of any member of the quorum, but in rounds in which
-//	    servers of the configuration in force come first: Zab's discovery
-//	    refuses a leader whose history is too short.
-//	F4  The one that joins a leadership that others tell of has received a quorum that
-//	    follows it, or in this round votes for it, and the leader itself as
-//	    LEADING (ZOOKEEPER-569).
-//	F5  A server makes itself leader only as a participant with weight, and only in
-//	    the round it is in (ZOOKEEPER-975, 1514).
-//	F6  Votes with zxid -1, of servers without a history that can be trusted,
-//	    are neither counted nor taken over (ZOOKEEPER-261).
-//	F7  What is remembered is bounded by the number of participants and AskersMax.
-//	F8  Only a participant's vote is counted, and only for a participant. A server without
-//	    a vote does not count votes, it joins a leadership: Apache's servers
-//	    answer it with their last leader while they look for another.
-//	F9  A configuration that was only learned of lets its servers vote and lead;
-//	    nothing waits for a quorum of it.
+//	fle-F1  The round never decreases in the life of a machine, and a machine
+//	        decides by votes at most once in a round. Hence for one round at
+//	        most one leader has a quorum of peers that decided for it.
+//	fle-F2  Within a round the proposal only grows in the order of votes, which
+//	        is that of the round (preferred).
+//	fle-F3  A decision by votes rests on a quorum of the configuration in force,
+//	        and of the next one if there is one, that voted the same in the same
+//	        round; the own vote is among the equal ones. So the leader's history
+//	        is not older than that of any member of the quorum, but in rounds in
+//	        which servers of the configuration in force come first: Zab's
+//	        discovery refuses a leader whose history is too short.
+//	fle-F4  The one that joins a leadership that others tell of has received a
+//	        quorum that follows it, or in this round votes for it, and the
+//	        leader itself as LEADING (ZOOKEEPER-569).
+//	fle-F5  A server makes itself leader only as a participant with weight, and
+//	        only in the round it is in (ZOOKEEPER-975, 1514).
+//	fle-F6  Votes with zxid -1, of servers without a history that can be
+//	        trusted, are neither counted nor taken over (ZOOKEEPER-261).
+//	fle-F7  What is remembered is bounded by the number of participants and
+//	        AskersMax.
+//	fle-F8  Only a participant's vote is counted, and only for a participant. A
+//	        server without a vote does not count votes, it joins a leadership:
+//	        Apache's servers answer it with their last leader while they look
+//	        for another.
+//	fle-F9  A configuration that was only learned of lets its servers vote and
+//	        lead; nothing waits for a quorum of it.
 //
 // The election promises liveness and a leader with a history that is recent
 // enough; it does not promise one leader at a time. That is zab's: a leader is
@@ -48,6 +50,6 @@
 // there is one, and does not have to ask again. A vote that comes while this
 // server does not look yet is received when it does. A peer that elected a server
 // which then votes for another one says so (Doubt) instead of dialing in vain.
-// The round is not set back when an ensemble with a lower one is joined (F1), and
+// The round is not set back when an ensemble with a lower one is joined (fle-F1), and
 // is the one that a server that has decided says.
 package fle

@@ -43,11 +43,11 @@ type Machine struct {
 
 	state State
 	look  *Look // what the present or last election began with; nil before it
-	round int64 // the logical clock (F1)
+	round int64 // the logical clock (fle-F1)
 
 	// While looking.
 	initial        Vote  // own vote at the start
-	proposal       Vote  // own vote now (F2)
+	proposal       Vote  // own vote now (fle-F2)
 	votes          tally // of this round
 	established    tally // of servers that follow or lead, of any round
 	resendMs       int64 // when the proposal is sent again
@@ -230,5 +230,5 @@ func (m *Machine) notification() Notification {
 		Proposed: m.ensemble.SeenConfig, ProposedVersion: m.ensemble.SeenVersion}
 }
 
-// trusted reports whether a zxid may be voted for (F6).
+// trusted reports whether a zxid may be voted for (fle-F6).
 func trusted(z zk.Zxid) bool { return z != untrusted }

@@ -115,7 +115,7 @@ func (m *Machine) broadcast(nowMs int64) {
 }
 
 // onReceived filters before the table: who has no vote gets an answer and is
-// not counted (F8).
+// not counted (fle-F8).
 func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > min(roundMax, m.round+roundJumpMax) {
 		return
@@ -169,7 +169,7 @@ func (m *Machine) learnConfig(from quorum.ID, n *Notification) {
 func (m *Machine) lookingReceivesLooking(nowMs int64, from quorum.ID, n *Notification) {
 	delete(m.established, from) // it follows nobody any more
 	if !m.participant() {
-		return // it waits for an outcome (F8)
+		return // it waits for an outcome (fle-F8)
 	}
 	if n.Round < m.round {
 		delete(m.votes, from)
@@ -243,7 +243,7 @@ func (m *Machine) agreed() quorum.IDs {
 }
 
 // declined reports whether a server has reported that it follows another one, in this
-// round or a later one. It will not lead in this round any more (F1). A server that
+// round or a later one. It will not lead in this round any more (fle-F1). A server that
 // elected it all the same would wait for news that it has had already.
 func (m *Machine) declined(leader quorum.ID) bool {
 	b, ok := m.established[leader]
@@ -277,7 +277,7 @@ func (m *Machine) lookingReceivesDecided(nowMs int64, from quorum.ID, n *Notific
 }
 
 // joins joins the leadership that b tells of if a quorum does, and the leader
-// says so itself (F4). A quorum of the configuration in force is enough: one that
+// says so itself (fle-F4). A quorum of the configuration in force is enough: one that
 // is proposed may be in this server's log alone, and never come.
 func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVote) bool) bool {
 	agreed := t.agreeing(m.set.Participants(), b, same)
@@ -286,13 +286,13 @@ func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVot
 	}
 	switch {
 	case b.Leader == m.cfg.ID && b.round != m.round:
-		return false // what it once was, in a round that is past (F5)
+		return false // what it once was, in a round that is past (fle-F5)
 	case b.Leader == m.cfg.ID:
 	case !agreed.Has(b.Leader) || t[b.Leader].state != Leading:
 		return false
 	}
 	// A lower round is not taken over: it could be one in which this machine
-	// decided before (F1).
+	// decided before (fle-F1).
 	if b.round > m.round {
 		m.round = b.round
 	}

@@ -85,7 +85,7 @@ func (w *world) start(id quorum.ID) {
 	w.step(id, w.history[id])
 }
 
-// check holds every effect against F1 to F5, from outside.
+// check holds every effect against fle-F1 to fle-F5, from outside.
 func (w *world) check(id quorum.ID, effect Effect) {
 	switch e := effect.(type) {
 	case Send:
@@ -136,7 +136,7 @@ func (w *world) elected(id quorum.ID, e Elected) {
 	w.oneLeader(id, e)
 }
 
-// backed checks F3: the votes behind a decision were given, by a quorum, and
+// backed checks fle-F3: the votes behind a decision were given, by a quorum, and
 // each of its members had no better history.
 func (w *world) backed(id quorum.ID, e Elected) {
 	supporters := w.machines[id].supporters
@@ -155,7 +155,7 @@ func (w *world) backed(id quorum.ID, e Elected) {
 	}
 }
 
-// oneLeader checks the end of F1. Over lives it cannot hold: a restarted server
+// oneLeader checks the end of fle-F1. Over lives it cannot hold: a restarted server
 // begins at round 1 again.
 func (w *world) oneLeader(id quorum.ID, e Elected) {
 	round := w.deciders[e.Round]
@@ -345,7 +345,7 @@ func run(t *testing.T, seed int64) *world {
 }
 
 // Servers over a network that loses, repeats, delays and cuts, that crash and
-// start again: F1 to F5 hold throughout, and without faults all agree.
+// start again: fle-F1 to fle-F5 hold throughout, and without faults all agree.
 func TestElectionsAreSafeAndEnd(t *testing.T) {
 	seen := make(map[State]int)
 	doubts := 0

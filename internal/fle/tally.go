@@ -18,7 +18,7 @@ type tally map[quorum.ID]lastVote
 
 // sameVote reports whether two looking servers vote the same in the same round.
 // Servers that follow by now are left out: they may have joined without a vote,
-// with a longer history than the leader's (F3).
+// with a longer history than the leader's (fle-F3).
 func sameVote(a, b lastVote) bool {
 	return a.state == Looking && b.state == Looking && a.Vote == b.Vote && a.round == b.round
 }

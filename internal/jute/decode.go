@@ -75,7 +75,7 @@ func (d *Decoder) Long() int64 {
 	return 0
 }
 
-// Bytes reads a buffer: nil if null, a part of the input otherwise (J3).
+// Bytes reads a buffer: nil if null, a part of the input otherwise (jute-J3).
 func (d *Decoder) Bytes() []byte {
 	n := int(d.Int())
 	switch {
@@ -117,7 +117,7 @@ func (d *Decoder) NullString() *string {
 }
 
 // Count reads the count of a vector whose elements take at least elementBytes
-// each (J2). A negative count reads as -1 if it was -1 (null), else as 0, as
+// each (jute-J2). A negative count reads as -1 if it was -1 (null), else as 0, as
 // ZooKeeper does.
 func (d *Decoder) Count(elementBytes int) int {
 	n := int(d.Int())

@@ -7,7 +7,9 @@
 // the zero value, so a record is decoded without a check per field and Err is
 // asked once. What always holds:
 //
-//	J1  A Decoder never reads beyond its input and never panics.
-//	J2  A count is compared with what is left of the input before memory is taken.
-//	J3  Bytes returns a part of the input, not a copy; its capacity ends with it.
+//	jute-J1  A Decoder never reads beyond its input and never panics.
+//	jute-J2  A count is compared with what is left of the input before memory is
+//	         taken.
+//	jute-J3  Bytes returns a part of the input, not a copy; its capacity ends
+//	         with it.
 package jute

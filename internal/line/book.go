@@ -112,7 +112,7 @@ func (c *claim) written(w Want, a Answer) {
 
 // nextHeartbeat returns a heartbeat for a write of the holder, who has seen the given one. It
 // is greater than all of this claim before, also those of writes that the store has
-// forgotten since: others may have seen them (R2).
+// forgotten since: others may have seen them (record-R2).
 func (c *claim) nextHeartbeat(seen uint64) uint64 {
 	c.heartbeat = max(c.heartbeat, seen) + 1
 	return c.heartbeat

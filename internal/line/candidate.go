@@ -174,7 +174,7 @@ func (c *Candidate) make(now election.Instant, move move, again election.Instant
 }
 
 // write writes over what was seen, unless the claim was released meanwhile. A
-// grant counts from here (R2).
+// grant counts from here (record-R2).
 func (c *Candidate) write(now election.Instant, move move, record Record) Want {
 	if c.own.over {
 		return c.ask(now, Want{Err: ErrReleased})
@@ -185,7 +185,7 @@ func (c *Candidate) write(now election.Instant, move move, record Record) Want {
 }
 
 // giveSpace lets those who waited together come to the free place one
-// after the other: the first that does spares the others a write (R3).
+// after the other: the first that does spares the others a write (record-R3).
 func (c *Candidate) giveSpace(now election.Instant) (move, election.Instant) {
 	free := now >= c.book.seen.NextGoneAt()
 	switch {

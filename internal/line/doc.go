@@ -1,5 +1,5 @@
 // Package line is what candidates do with the one record of their election: the
-// rules of package election/record (R1 to R8, see there) as machines.
+// rules of package election/record (record-R1 to record-R8, see there) as machines.
 //
 // A Book is what one process has seen of a record, and what it has written there.
 // An Op is one call (Candidate, Renewal, Release, Change) that reads and writes it:

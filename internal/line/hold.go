@@ -85,7 +85,7 @@ func lost(record Record) error {
 }
 
 // Release is one call of Release: it takes the claim out of the record, wherever it
-// is, and makes sure that no write of it can take effect any more (R5).
+// is, and makes sure that no write of it can take effect any more (record-R5).
 type Release struct {
 	Change
 	known bool // to the book

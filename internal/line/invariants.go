@@ -8,8 +8,8 @@ import (
 )
 
 // checkMove asserts what a candidate may write at now: the holder changes only by a
-// take or its withdrawal (R1), a take waits for the lease to run out (R2) and for the
-// successor (R3), and nobody writes for another that waits (R3).
+// take or its withdrawal (record-R1), a take waits for the lease to run out (record-R2) and for the
+// successor (record-R3), and nobody writes for another that waits (record-R3).
 func (c *Candidate) checkMove(now election.Instant, move move, record Record) {
 	seen := &c.book.seen
 	next := seen.Record.Next
@@ -23,7 +23,7 @@ func (c *Candidate) checkMove(now election.Instant, move move, record Record) {
 		"record-R3: a candidate writes for another")
 }
 
-// checkToken asserts that a token is higher than all that are known (R4).
+// checkToken asserts that a token is higher than all that are known (record-R4).
 func checkToken(token election.Token, before Record, known election.Token, incarnation string, wall time.Time) {
 	invariant.Check(token > before.Token && token > known && token >= election.Token(max(0, wall.UnixMilli())),
 		"record-R4: a token does not grow")
@@ -32,18 +32,18 @@ func checkToken(token election.Token, before Record, known election.Token, incar
 }
 
 // checkReleased asserts that no write of a claim can take effect any more, now that the
-// record has another version than the one given (R5).
+// record has another version than the one given (record-R5).
 func (c *claim) checkReleased(version string) {
 	invariant.Check(c.over && !c.pending[version], "record-R5: a claim is forgotten of which a write may take effect")
 }
 
-// checkTakenBack asserts that nobody leads sooner because a record was taken back (R6).
+// checkTakenBack asserts that nobody leads sooner because a record was taken back (record-R6).
 func (s *Sight) checkTakenBack(back bool, vacantAt election.Instant) {
 	invariant.Check(!back || s.VacantAt() >= vacantAt, "record-R6: a lease is cut short by a record that was taken back")
 }
 
 // checkGrant asserts that a grant rests on an acknowledged write that takes the
-// election (R7).
+// election (record-R7).
 func (c *Candidate) checkGrant(a Answer, asked Want) {
 	invariant.Check(a.Kind == Written && asked.Kind == Write && c.move == take && asked.Record.Nonce == c.claim.Nonce,
 		"record-R7: a grant without an acknowledged take")

@@ -8,7 +8,7 @@ import (
 )
 
 // Sight is what this process has seen of one record. Others' leases are
-// counted by it (R2).
+// counted by it (record-R2).
 type Sight struct {
 	Record  Record
 	Version string
@@ -71,7 +71,7 @@ func (s *Sight) see(asked, now election.Instant, record Record, version string) 
 // incarnation of the store: what was seen under another is covered by the stride,
 // and may have been shown by a server that was partitioned and never elected anybody.
 // To count on from it would take more than a stride ahead what the next failover
-// may forget (R4).
+// may forget (record-R4).
 func (s *Sight) known(incarnation string) election.Token {
 	if s.tokenIn != incarnation {
 		return 0
@@ -82,7 +82,7 @@ func (s *Sight) known(incarnation string) election.Token {
 // VacantAt is when the election is free for the taking, as far as the holder
 // is concerned: at once if there is none. The lease of a holder whose record
 // was deleted or taken back to an older copy is waited out: it does not know
-// yet (R6).
+// yet (record-R6).
 func (s *Sight) VacantAt() election.Instant {
 	if s.holder.nonce == "" {
 		return s.notBefore
@@ -118,7 +118,7 @@ const (
 	touch         // show that it still waits
 	ready         // say that it has warmed up
 	notReady      // say that it has not
-	undo          // take the claim out again (R7)
+	undo          // take the claim out again (record-R7)
 )
 
 // warmth is how far a candidate that was nominated is.
@@ -182,7 +182,7 @@ func (s *Sight) displaces(claim election.Claim) bool {
 
 // stride is by how much a token grows when the store may have forgotten some: in
 // milliseconds more than any clock is wrong by, and more than there can have been
-// grants (R4).
+// grants (record-R4).
 const stride = 1 << 32
 
 // taken returns the record with the claim as its holder. Known is the greatest
@@ -217,7 +217,7 @@ func (r Record) released(wall time.Time, reason election.Reason) Record {
 
 // undone returns the record without a holder that has never led: it stands there by
 // a write that was not acknowledged, and perhaps forgotten since by others. What a
-// read shows is no grant (R7). The claim then takes the election as any other does,
+// read shows is no grant (record-R7). The claim then takes the election as any other does,
 // by a write that the store judges as one.
 func (r Record) undone() Record {
 	history := slices.Clone(r.History)

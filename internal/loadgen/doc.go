@@ -9,10 +9,12 @@
 //
 // What always holds:
 //
-//	L1  Every request is answered before Run returns without an error, and
-//	    latency counts from the write of a request to the read of its reply.
-//	L2  All znodes are below Options.Prefix; nothing else is touched.
-//	L3  Memory is bounded: Options.Validate refuses sizes above the limits.
+//	loadgen-L1  Every request is answered before Run returns without an error,
+//	            and latency counts from the write of a request to the read of
+//	            its reply.
+//	loadgen-L2  All znodes are below Options.Prefix; nothing else is touched.
+//	loadgen-L3  Memory is bounded: Options.Validate refuses sizes above the
+//	            limits.
 //
 // It knows no watches, no ACLs, no TLS and does not connect again: a connection
 // that ends is the end of the run. Its zeal is its own; the one that wants a gentle

@@ -14,16 +14,18 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	E1  A part is copied before an event is given to it, with all its fields,
-//	    private ones too, by reflection: a field that is added later is copied
-//	    and compared as well. Only what a Shape names is left out.
-//	E2  Two parts with one hash behave alike: the hash takes in every field. It
-//	    depends neither on the order of maps, nor on the capacity of slices, nor
-//	    on the time of day: moments count from the part's own clock.
-//	E3  The result, with the trace, is the same for any number of workers.
-//	E4  A violation has a shortest trace: none with fewer moves exists in the
-//	    scope.
-//	E5  A search that did not see all states says so.
+//	model-E1  A part is copied before an event is given to it, with all its
+//	          fields, private ones too, by reflection: a field that is added
+//	          later is copied and compared as well. Only what a Shape names is
+//	          left out.
+//	model-E2  Two parts with one hash behave alike: the hash takes in every
+//	          field. It depends neither on the order of maps, nor on the
+//	          capacity of slices, nor on the time of day: moments count from the
+//	          part's own clock.
+//	model-E3  The result, with the trace, is the same for any number of workers.
+//	model-E4  A violation has a shortest trace: none with fewer moves exists in
+//	          the scope.
+//	model-E5  A search that did not see all states says so.
 //
 // Liveness is judged so: from every state that was reached, the system goes on
 // by itself, without further faults and with fair links, in one fixed order

@@ -24,7 +24,7 @@ type Result struct {
 	Parts         int // contents of parts, queues and messages
 	Depth         int // moves from a first state to the last new one
 	Took          time.Duration
-	// Unfinished says why not all states were seen; empty if they were (E5).
+	// Unfinished says why not all states were seen; empty if they were (model-E5).
 	Unfinished string
 	Violation  *Violation
 }
@@ -241,7 +241,7 @@ func (s *search) setConverged(way []Hash) {
 }
 
 // merge takes in what was found, in an order that does not depend on the workers
-// (E3), and appends the new states.
+// (model-E3), and appends the new states.
 func (s *search) merge(next []uint32, b *batch) []uint32 {
 	size := len(s.m.Slots)
 	s.result.Moves += b.moves

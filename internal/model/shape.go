@@ -60,7 +60,7 @@ type hashing struct {
 	order []int
 }
 
-// Clone copies what a pointer points at, with all that it refers to (E1).
+// Clone copies what a pointer points at, with all that it refers to (model-E1).
 func (s *Shape) Clone(value any) any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer {
@@ -72,7 +72,7 @@ func (s *Shape) Clone(value any) any {
 	return reflect.NewAt(v.Type().Elem(), p).Interface()
 }
 
-// HashOf returns the hash of a value with the parts exchanged by an order (E2).
+// HashOf returns the hash of a value with the parts exchanged by an order (model-E2).
 func (s *Shape) HashOf(value any, order int) Hash {
 	h := &hashing{s: s}
 	if c, ok := value.(Clocked); ok {

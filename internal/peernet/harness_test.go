@@ -59,7 +59,7 @@ func none[T any](t testing.TB, what string, c <-chan T) {
 }
 
 // leavesNothing checks at the end of the test that no goroutine of this package
-// is left (N6).
+// is left (peernet-N6).
 func leavesNothing(t testing.TB) {
 	t.Cleanup(func() {
 		var left string

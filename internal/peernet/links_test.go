@@ -29,7 +29,7 @@ type call struct {
 	snapshot string
 }
 
-// server has a quorum port. Its handler checks N4, and passes all on.
+// server has a quorum port. Its handler checks peernet-N4, and passes all on.
 type server struct {
 	*Links
 	t       testing.TB

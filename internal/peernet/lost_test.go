@@ -27,7 +27,7 @@ func (l lossy) Write(b []byte) (int, error) {
 }
 
 // A vote is on its way when the connection is lost (a partition that outlasts TCP's
-// patience, a firewall that resets): it "may have been lost with the old one" (N2). Both
+// patience, a firewall that resets): it "may have been lost with the old one" (peernet-N2). Both
 // servers look, both are well, the network is. Nobody dials, for nothing waits: until fle
 // sends again, up to 60 s later when there was no leader for a minute.
 func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {

@@ -118,7 +118,7 @@ func (v *Votes) callBack(p *votePeer) {
 }
 
 // adopt makes a connection that of p. It begins with the newest message, be it
-// one that was sent before (N2). Called with mu held.
+// one that was sent before (peernet-N2). Called with mu held.
 func (v *Votes) adopt(p *votePeer, socket net.Conn) {
 	p.disconnect()
 	endUnacknowledged(socket, v.o.ConnectTimeout)

@@ -90,7 +90,7 @@ func identities(r *zab.Request) []zk.Identity {
 }
 
 // DecodeMessage reads a whole packet as a message. Its Payload and the body of
-// its Request alias b (P3).
+// its Request alias b (peerwire-P3).
 func DecodeMessage(b []byte, dataMax int, from Sender) (zab.Message, error) {
 	p, err := DecodePacket(b, dataMax)
 	if err != nil {

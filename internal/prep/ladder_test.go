@@ -77,7 +77,7 @@ func (b *bench) as(o Origin, r zk.Request) zk.Code {
 	txn, _ := b.prep.Decide(&r, full)
 	if txn.Op == zk.OpError {
 		if b.prep.Outstanding() != before || b.prep.Digest() != digest {
-			b.t.Errorf("%s %q: refused, but changes are outstanding (D4)", r.Op, r.Path)
+			b.t.Errorf("%s %q: refused, but changes are outstanding (prep-D4)", r.Op, r.Path)
 		}
 		return txn.Code
 	}

@@ -153,7 +153,7 @@ func fromTree(path string, n tree.Node) change {
 	}
 }
 
-// change records what a znode will be, and moves the digest along (D3). old is
+// change records what a znode will be, and moves the digest along (prep-D3). old is
 // what it was; not existing counts as nothing.
 func (p *Prep) change(old, c change, zxid zk.Zxid) {
 	c.zxid = zxid

@@ -8,11 +8,13 @@
 //
 // What always holds:
 //
-//	D1  Preparing changes nothing but the outstanding changes.
-//	D2  A transaction prepared here applies without an error, once those before
-//	    it have been applied.
-//	D3  The digest of a transaction is that of the tree once it has been applied.
-//	D4  A request that is refused, a multi too, leaves no outstanding change behind.
+//	prep-D1  Preparing changes nothing but the outstanding changes.
+//	prep-D2  A transaction prepared here applies without an error, once those
+//	         before it have been applied.
+//	prep-D3  The digest of a transaction is that of the tree once it has been
+//	         applied.
+//	prep-D4  A request that is refused, a multi too, leaves no outstanding
+//	         change behind.
 //
 // The package knows no connections, no zxid order (the caller gives the zxid) and
 // no disk. It is not safe for concurrent use.
@@ -62,7 +64,7 @@ type Origin struct {
 func (p *Prep) Decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 	before := p.tree.Digest()
 	txn, digest := p.decide(r, o)
-	invariant.Check(p.tree.Digest() == before, "prep: the tree has changed before the transaction is in the log (D1)")
+	invariant.Check(p.tree.Digest() == before, "prep: the tree has changed before the transaction is in the log (prep-D1)")
 	return txn, digest
 }
 
@@ -91,7 +93,7 @@ func (p *Prep) decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 		err = fmt.Errorf("%w: transaction is longer than %d bytes", zk.ErrBadArguments, p.opts.TxnBytesMax)
 	}
 	if err != nil {
-		invariant.Check(p.outstanding.mark() == mark && p.digest == digest, "prep: a refused request leaves a change behind (D4)")
+		invariant.Check(p.outstanding.mark() == mark && p.digest == digest, "prep: a refused request leaves a change behind (prep-D4)")
 		return zk.Txn{Op: zk.OpError, Code: code(err)}, zk.Digest{}
 	}
 	if p.opts.NoDigest {
@@ -133,7 +135,7 @@ func (p *Prep) one(r *zk.Request, o *Origin) (zk.Txn, error) {
 }
 
 // multi prepares its parts one after the other, each upon the changes of those
-// before it. The first refusal refuses all (D4).
+// before it. The first refusal refuses all (prep-D4).
 func (p *Prep) multi(r *zk.Request, o *Origin) (zk.Txn, error) {
 	txn := zk.Txn{Op: zk.OpMulti, Sub: make([]zk.Txn, len(r.Ops))}
 	mark, digest := p.outstanding.mark(), p.digest

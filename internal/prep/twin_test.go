@@ -13,8 +13,8 @@ import (
 
 // TestRefusedRequestsLeaveNoTrace decides the same random requests twice: once
 // all of them, once without those that are refused. The decisions, the digests
-// and the outstanding changes must be the same (D1, D4), every transaction must
-// apply without an error (D2), and to the digest it has (D3).
+// and the outstanding changes must be the same (prep-D1, prep-D4), every transaction must
+// apply without an error (prep-D2), and to the digest it has (prep-D3).
 func TestRefusedRequestsLeaveNoTrace(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -6,7 +6,7 @@ import "slices"
 // than half of the group's weight. Groups without weight are left out of the
 // count: they are data centers that follow but decide nothing.
 //
-// Q1 holds because two majorities of groups share a group, and in it two
+// quorum-Q1 holds because two majorities of groups share a group, and in it two
 // majorities of weight share a participant.
 type Hierarchical struct {
 	all    Weighted

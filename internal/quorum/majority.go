@@ -3,7 +3,7 @@ package quorum
 // A Set is what counts as enough in one configuration of the ensemble. It does
 // not change and may be shared.
 type Set interface {
-	// Enough reports whether the servers form a quorum (Q1 to Q4).
+	// Enough reports whether the servers form a quorum (quorum-Q1 to quorum-Q4).
 	Enough(servers IDs) bool
 	// Participants returns who votes. The caller does not change it.
 	Participants() IDs

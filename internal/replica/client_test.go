@@ -20,7 +20,7 @@ type client struct {
 	session    zk.SessionID // 0 until it is connected
 	identities []zk.Identity
 	xid        zk.Xid
-	asked      []question // not answered yet, in order (R3)
+	asked      []question // not answered yet, in order (replica-R3)
 	watched    map[string]zk.Zxid
 	seen       zk.Zxid
 	closed     bool  // nothing more comes
@@ -155,7 +155,7 @@ func (s *server) Reply(id session.ConnID, h wire.ReplyHeader, res *zk.Result) {
 	}
 }
 
-// looks checks that a watch has told of a change before a read shows it (R4).
+// looks checks that a watch has told of a change before a read shows it (replica-R4).
 func (c *client) looks(r *zk.Request, code zk.Code, res *zk.Result) {
 	if code != zk.OK {
 		delete(c.watched, r.Path)

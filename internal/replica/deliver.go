@@ -15,8 +15,8 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	r.noteConfig(&e.Record)
 	r.lockTree()
 	p := r.delivered(&e.Record)
-	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (R2)")
-	invariant.Check(p.header.Zxid <= r.peer.Delivered(), "replica: applied before it is committed (R1)")
+	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (replica-R2)")
+	invariant.Check(p.header.Zxid <= r.peer.Delivered(), "replica: applied before it is committed (replica-R1)")
 	r.tree.Apply(&p.header, &p.txn, &r.applied)
 	r.counts.Delivered++
 	r.compare(&p)
@@ -71,7 +71,7 @@ func sameKind(asked, done zk.Op) bool {
 
 // notify tells the connections that wait for a change and may read it.
 func (r *Replica) notify(zxid zk.Zxid, i int) {
-	invariant.Check(r.locked, "replica: a watch fires where readers see the change already (R4)")
+	invariant.Check(r.locked, "replica: a watch fires where readers see the change already (replica-R4)")
 	change := &r.applied.Changes[i]
 	r.tell = r.watches.Fire(change.Type, change.Path, r.tell[:0])
 	event := zk.Event{Type: change.Type, State: zk.StateSyncConnected, Path: change.Path, Zxid: zxid}
@@ -133,7 +133,7 @@ func (r *Replica) sessionClosed(p *proposal, w *waiting) {
 	if r.here(w) {
 		r.replyTo(w.conn, w.number, wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid}, nil)
 	}
-	invariant.Check(!r.tree.OwnsEphemerals(p.header.Session), "replica: an ephemeral outlives its session (R5)")
+	invariant.Check(!r.tree.OwnsEphemerals(p.header.Session), "replica: an ephemeral outlives its session (replica-R5)")
 	if s != nil && s.Conn != 0 {
 		r.clients.Close(s.Conn)
 		r.forget(s.Conn)

@@ -10,7 +10,7 @@ import (
 )
 
 // Clients is told, in order, what goes to the connections. Calls about changes
-// come while readers are kept out of the tree (R4): what a result points at may
+// come while readers are kept out of the tree (replica-R4): what a result points at may
 // change when the call returns.
 type Clients interface {
 	// Connected answers a handshake. A refused one is all zero and is followed

@@ -14,7 +14,7 @@ import (
 )
 
 // TestRandomEventsKeepTheRules gives a replica random events of several clients
-// and checks R1 to R5 and D2, D3 on everything it does, and that a replay of
+// and checks replica-R1 to replica-R5 and prep-D2, prep-D3 on everything it does, and that a replay of
 // its records leads to the same place.
 func TestRandomEventsKeepTheRules(t *testing.T) {
 	const seeds = 30
@@ -64,12 +64,12 @@ type model struct {
 type modelConn struct {
 	id      session.ConnID
 	session zk.SessionID
-	asked   []zk.Request // not answered yet, in order (R3)
+	asked   []zk.Request // not answered yet, in order (replica-R3)
 	xid     zk.Xid
 	closed  bool               // the replica said so: nothing may follow
 	gone    bool               // the client left
 	ended   bool               // the client sends nothing more
-	watched map[string]zk.Zxid // data watches, with the Mzxid seen when they were set (R4)
+	watched map[string]zk.Zxid // data watches, with the Mzxid seen when they were set (replica-R4)
 }
 
 func newModel(t *testing.T, seed uint64) *model {

@@ -116,7 +116,7 @@ func (m *model) Reply(id session.ConnID, h wire.ReplyHeader, res *zk.Result) {
 	}
 }
 
-// decided checks that applying did what was decided (D2).
+// decided checks that applying did what was decided (prep-D2).
 func (m *model) decided(h wire.ReplyHeader, t zk.Txn, res *zk.Result) {
 	switch {
 	case t.Op == zk.OpError:
@@ -138,7 +138,7 @@ func (m *model) decided(h wire.ReplyHeader, t zk.Txn, res *zk.Result) {
 	}
 }
 
-// seen checks that a watch told of a change before a read shows it (R4).
+// seen checks that a watch told of a change before a read shows it (replica-R4).
 func (m *model) seen(c *modelConn, r zk.Request, res *zk.Result) {
 	path := r.Path
 	if path == "" {

@@ -55,7 +55,7 @@ func (r *Replica) onRequest(e *Event) {
 func (r *Replica) onAuth(e *Event) { r.onRequest(e) }
 
 // place gives a request its way: writes and syncs into the ensemble at once,
-// all else after what its connection has there (R3). After a sync everything
+// all else after what its connection has there (replica-R3). After a sync everything
 // waits: its answer does not stand in the order of transactions.
 func (r *Replica) place(c *conn, p parked) {
 	before := r.before(c)
@@ -270,7 +270,7 @@ func (r *Replica) refuse(c *conn, p *parked, code zk.Code) {
 // replyTo gives a connection the reply to one of its requests.
 func (r *Replica) replyTo(c *conn, number uint64, h wire.ReplyHeader, res *zk.Result) {
 	c.told++
-	invariant.Check(number == c.told, "replica: a reply passes another one of its connection (R3)")
-	invariant.Check(r.serving || r.readOnly, "replica: a client is answered without a role (R6)")
+	invariant.Check(number == c.told, "replica: a reply passes another one of its connection (replica-R3)")
+	invariant.Check(r.serving || r.readOnly, "replica: a client is answered without a role (replica-R6)")
 	r.clients.Reply(c.id, h, res)
 }

@@ -24,11 +24,11 @@ var (
 )
 
 // TestRandomEnsemblesKeepTheRules gives ensembles random commands, one seed a
-// run. All the while R1 to R4, R6 and one tree at one zxid are checked (see
+// run. All the while replica-R1 to replica-R4, replica-R6 and one tree at one zxid are checked (see
 // watcher_test.go). At the end the ensemble is whole again: it must serve within
 // a time, every write that was acknowledged must be everywhere, all trees and
 // sessions equal, also after a restart, and nothing left of sessions that ended
-// (R5).
+// (replica-R5).
 func TestRandomEnsemblesKeepTheRules(t *testing.T) {
 	var total tally
 	for n := range *seedsRun {
@@ -406,7 +406,7 @@ func (d *dice) restart() {
 	d.repair()
 }
 
-// expire lets all sessions end; nothing of them may be left (R5). Every new epoch
+// expire lets all sessions end; nothing of them may be left (replica-R5). Every new epoch
 // gives those that are left their full timeout, and some are short.
 func (d *dice) expire() {
 	for range 300 {

@@ -19,13 +19,15 @@
 //
 // What always holds, by number:
 //
-//	R1  Nothing is told to a client before a quorum has it on disk.
-//	R2  Transactions are delivered in zxid order, without a gap.
-//	R3  The replies of one connection leave in the order of its requests.
-//	R4  A watch event leaves before any reply that shows the change, on every
-//	    connection: both happen while readers are kept out of the tree.
-//	R5  A session's closing deletes its ephemerals in one transaction.
-//	R6  Clients are served in a role only: between two there are none.
+//	replica-R1  Nothing is told to a client before a quorum has it on disk.
+//	replica-R2  Transactions are delivered in zxid order, without a gap.
+//	replica-R3  The replies of one connection leave in the order of its
+//	            requests.
+//	replica-R4  A watch event leaves before any reply that shows the change, on
+//	            every connection: both happen while readers are kept out of the
+//	            tree.
+//	replica-R5  A session's closing deletes its ephemerals in one transaction.
+//	replica-R6  Clients are served in a role only: between two there are none.
 package replica
 
 import (
@@ -80,7 +82,7 @@ type Options struct {
 
 // TouchIntervalMs is how far apart the heartbeats may be that a shell passes
 // on: requests it answers itself need not all be told. Every touch counts for
-// so much longer, so that no session expires early (S1). It is short, because
+// so much longer, so that no session expires early (session-S1). It is short, because
 // it adds to the time until others learn that a client was killed.
 func TouchIntervalMs(tickMs int64) int64 { return min(tickMs/2, 20) }
 

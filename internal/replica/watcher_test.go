@@ -64,7 +64,7 @@ func (v *watcher) done(s *server, o *operation, event *replica.Event) {
 	}
 }
 
-// stepped checks that servers at one zxid have one tree (R2), and that none has
+// stepped checks that servers at one zxid have one tree (replica-R2), and that none has
 // found a difference itself.
 func (v *watcher) stepped(s *server) {
 	r := s.replica
@@ -127,7 +127,7 @@ func (v *watcher) sends(from, to *server, m *zab.Message) {
 	v.spoilt[to.id], v.spread = true, true
 }
 
-// tells checks what may be told to a client at zxid (R1, R6).
+// tells checks what may be told to a client at zxid (replica-R1, replica-R6).
 func (v *watcher) tells(s *server, what string, zxid zk.Zxid) {
 	if s.replica.ReadOnly() {
 		return

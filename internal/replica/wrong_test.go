@@ -14,7 +14,7 @@ import (
 // servers must come to one tree, and it must be the right one, unless the wrong one was
 // sent to a server that needed a whole state: then two have it, and who is right is
 // nobody's knowledge. While that was not so no other server's tree may ever differ
-// (R2, see watcher_test.go).
+// (replica-R2, see watcher_test.go).
 func TestRandomEnsemblesAgreeOnWhoseTreeIsWrong(t *testing.T) {
 	right := 0
 	for n := range *seedsRun {

@@ -42,7 +42,7 @@ func changes(t testing.TB) []change {
 
 // TestACrashWhileAHistoryChangesLeavesOneOrTheOther takes the power away before
 // every operation on the disk, and kills the process there: recovery gives the
-// old history or the new one, whole, and never a mix (D3). Of an old one whose
+// old history or the new one, whole, and never a mix (replicadisk-D3). Of an old one whose
 // beginning is the new one more may be left than that: it is a history, too. Each
 // recovered directory is crashed again: what was given out is durable.
 func TestACrashWhileAHistoryChangesLeavesOneOrTheOther(t *testing.T) {
@@ -83,7 +83,7 @@ func TestACrashWhileAHistoryChangesLeavesOneOrTheOther(t *testing.T) {
 }
 
 // TestAFailureWhileAHistoryChangesLeavesOneOrTheOther has every operation on the
-// disk fail once. The server stops where it is (D2).
+// disk fail once. The server stops where it is (replicadisk-D2).
 func TestAFailureWhileAHistoryChangesLeavesOneOrTheOther(t *testing.T) {
 	for _, c := range changes(t) {
 		for fail := 1; ; fail++ {

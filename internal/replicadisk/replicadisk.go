@@ -7,11 +7,11 @@
 //
 // What always holds:
 //
-//	D1  An event is returned only when what it tells is durable.
-//	D2  Any error is final, but for a full disk's: the server must stop, and
-//	    recover. Nobody knows what the disk has.
-//	D3  Where a snapshot replaces the history, it is durable before any of that
-//	    goes.
+//	replicadisk-D1  An event is returned only when what it tells is durable.
+//	replicadisk-D2  Any error is final, but for a full disk's: the server must
+//	                stop, and recover. Nobody knows what the disk has.
+//	replicadisk-D3  Where a snapshot replaces the history, it is durable before
+//	                any of that goes.
 //
 // It decides nothing: when to take a snapshot, what to do about a full disk and
 // what to tell an operator is the server's.
@@ -227,7 +227,7 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 	return &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket, State: f.State}, nil
 }
 
-// replace makes a leader's state the whole history (D3). One that finds no space may
+// replace makes a leader's state the whole history (replicadisk-D3). One that finds no space may
 // be asked for again.
 func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
 	s.ahead = true

@@ -174,7 +174,7 @@ func TestOperationsTellOfTheirEnd(t *testing.T) {
 		if event == nil || event.Kind != replica.EventDone || event.Ticket != zab.Ticket(7+i) {
 			t.Errorf("operation %d tells %+v", i, event)
 		}
-		// D1: what was told is there, whatever else is not.
+		// replicadisk-D1: what was told is there, whatever else is not.
 		_, found := begin(t, mem.CrashClone(0, 1), options())
 		s := found.Stored
 		if s.Last != zx(1, 2) || i >= 1 && s.Accepted != 4 || i >= 2 && s.Current != 3 {

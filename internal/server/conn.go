@@ -16,7 +16,7 @@ import (
 // conn is one connection of a client. Its goroutine owns the reading side and
 // answers reads; everything else goes to the loop.
 //
-// The order of replies (R3) rests on inFlight: while the loop has requests of
+// The order of replies (replica-R3) rests on inFlight: while the loop has requests of
 // this connection, every request goes to the loop, after them. When it has
 // none, all their replies are in the outbox, and a read may be answered here.
 type conn struct {

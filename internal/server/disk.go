@@ -14,7 +14,7 @@ import (
 
 // disk owns the data directory. Its goroutine takes all operations that have
 // come and carries them out in order: it appends all records, syncs once, and
-// tells the loop (H1).
+// tells the loop (server-H1).
 type disk struct {
 	data *replicadisk.Disk
 	err  error // after the goroutine has ended
@@ -87,7 +87,7 @@ func (d *disk) take(spare []diskWork) (ops []diskWork, roll, ended bool) {
 // spaceRetry is how long a full disk is left alone before it is asked again.
 const spaceRetry = time.Second
 
-// runDisk writes until it is stopped. Any error of the log is final (H2). A stop
+// runDisk writes until it is stopped. Any error of the log is final (server-H2). A stop
 // while the disk is full gives up what waits for space, and all after it: an
 // epoch must not be on disk without the history it stands for, nor a record
 // without those before it.

@@ -32,7 +32,7 @@ func (s *Server) runLoop() {
 			}
 		}
 		if s.done.Err() != nil {
-			return // nothing leaves after a fatal error (H2)
+			return // nothing leaves after a fatal error (server-H2)
 		}
 		batch := s.inbox.take(spare)
 		s.taken(batch)

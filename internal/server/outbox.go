@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// outbox holds what a connection is to be sent, as bytes, in order (H3). The
+// outbox holds what a connection is to be sent, as bytes, in order (server-H3). The
 // loop and the connection's own goroutine put things in; the one that finds it not
 // being written writes it.
 type outbox struct {

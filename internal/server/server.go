@@ -20,11 +20,12 @@
 //
 // What always holds:
 //
-//	H1  A record is on disk before the loop learns of it.
-//	H2  Any error of the log ends the server, with its reason, before another
-//	    reply leaves.
-//	H3  A connection's replies and events leave in the order in which they were
-//	    put into its outbox; what does not fit ends the connection.
+//	server-H1  A record is on disk before the loop learns of it.
+//	server-H2  Any error of the log ends the server, with its reason, before
+//	           another reply leaves.
+//	server-H3  A connection's replies and events leave in the order in which
+//	           they were put into its outbox; what does not fit ends the
+//	           connection.
 package server
 
 import (
@@ -170,7 +171,7 @@ func (s *Server) task(f func()) {
 	}()
 }
 
-// fail ends the server with a reason (H2).
+// fail ends the server with a reason (server-H2).
 func (s *Server) fail(err error) { s.stop(err) }
 
 func (s *Server) close() {

@@ -4,11 +4,12 @@
 // It is a machine: milliseconds of a monotonic clock come in with each call,
 // nothing happens by itself. What always holds:
 //
-//	S1  A session never expires earlier than its timeout after its last touch,
-//	    with the timeout that it had then: a shorter one takes nothing back that
-//	    its client may count on. And at most one bucket later (ZooKeeper: one tick).
-//	S2  A session that is closing stays closing: no touch revives it.
-//	S3  An id is never given while a session has it.
+//	session-S1  A session never expires earlier than its timeout after its last
+//	            touch, with the timeout that it had then: a shorter one takes
+//	            nothing back that its client may count on. And at most one
+//	            bucket later (ZooKeeper: one tick).
+//	session-S2  A session that is closing stays closing: no touch revives it.
+//	session-S3  An id is never given while a session has it.
 package session
 
 import (
@@ -66,7 +67,7 @@ func FirstID(server uint8, clockMs int64) zk.SessionID {
 // bucket returns the end of the bucket that nowMs lies in.
 func (t *Table) bucket(nowMs int64) int64 { return (nowMs/t.stepMs + 1) * t.stepMs }
 
-// NewID returns an id that no session has (S3).
+// NewID returns an id that no session has (session-S3).
 func (t *Table) NewID() zk.SessionID {
 	for {
 		id := t.nextID
@@ -91,7 +92,7 @@ func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
 }
 
 func (t *Table) list(s *Session, nowMs int64) {
-	invariant.Check(!s.Closing, "session: one that is closing gets its timeout again (S2)")
+	invariant.Check(!s.Closing, "session: one that is closing gets its timeout again (session-S2)")
 	s.expiresMs = t.bucket(nowMs + int64(s.TimeoutMs))
 	s.bucketMs = max(s.expiresMs, t.doneMs+t.stepMs)
 	t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
@@ -167,7 +168,7 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 				s.bucketMs = max(s.expiresMs, end+t.stepMs)
 				t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
 			default:
-				invariant.Check(s.expiresMs <= nowMs, "session: one expires before its time (S1)")
+				invariant.Check(s.expiresMs <= nowMs, "session: one expires before its time (session-S1)")
 				s.Closing = true
 				expired = append(expired, s.ID)
 			}

@@ -200,7 +200,7 @@ func (d *decoder) endOfNodes() error {
 	return d.seal()
 }
 
-// tail reads what stands after the first seal; its length tells what it is (P3).
+// tail reads what stands after the first seal; its length tells what it is (snap-P3).
 func (d *decoder) tail() error {
 	at := d.position()
 	p, err := d.upTo(tailBytesMax + 1)

@@ -8,15 +8,16 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	P1  A file gets its final name only when its content is durable: neither a
-//	    crash nor an error leaves a partial file under a final name.
-//	P2  A load succeeds only when every length fits, every seal is right and
-//	    not a byte is left over. Before that nothing of it may be used.
-//	P3  Which sections stand after the znodes is decided by what is left of
-//	    the file, never by an option: servers with other options share
-//	    directories.
-//	P4  A load takes memory for one znode at a time, within the limit of a
-//	    buffer, whatever the file claims.
+//	snap-P1  A file gets its final name only when its content is durable:
+//	         neither a crash nor an error leaves a partial file under a final
+//	         name.
+//	snap-P2  A load succeeds only when every length fits, every seal is right
+//	         and not a byte is left over. Before that nothing of it may be used.
+//	snap-P3  Which sections stand after the znodes is decided by what is left of
+//	         the file, never by an option: servers with other options share
+//	         directories.
+//	snap-P4  A load takes memory for one znode at a time, within the limit of a
+//	         buffer, whatever the file claims.
 //
 // The package knows nothing of the tree; it starts no goroutine and reads no
 // clock.

@@ -11,7 +11,7 @@ import (
 )
 
 // Sink takes what a snapshot holds, in the order of the file. Until the load
-// has returned without an error, nothing of it may be used (P2). An error of
+// has returned without an error, nothing of it may be used (snap-P2). An error of
 // the Sink ends the load.
 type Sink interface {
 	Session(id zk.SessionID, timeoutMs int32) error

@@ -78,8 +78,7 @@ func newDisk(t testing.TB) *vfs.Mem {
 	return disk
 }
 
-// The first snapshot of an empty ensemble, as ZooKeeper writes it; its reference
-// stands in storage-format, section 12.1.
+// The first snapshot of an empty ensemble, byte by byte as ZooKeeper writes it.
 func TestBytesAreThoseOfZooKeeper(t *testing.T) {
 	zero60 := strings.Repeat("00", 60)
 	open := "ffffffffffffffff"

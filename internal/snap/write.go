@@ -102,7 +102,7 @@ func (w *Writer) finish() error {
 
 // appear gives the finished file its name.
 func (w *Writer) appear() error {
-	invariant.Check(w.stage == stageEnded && w.file == nil, "snap: a file gets its name before it is on disk (P1)")
+	invariant.Check(w.stage == stageEnded && w.file == nil, "snap: a file gets its name before it is on disk (snap-P1)")
 	if err := w.fs.Rename(w.temp, filepath.Join(w.dir, w.name)); err != nil {
 		return err
 	}

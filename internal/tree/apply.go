@@ -20,7 +20,7 @@ type Applied struct {
 }
 
 // Apply carries out a transaction. It cannot fail: what does not fit the tree,
-// as in a replay over a fuzzy snapshot, is left out (N2), and the result has
+// as in a replay over a fuzzy snapshot, is left out (tree-N2), and the result has
 // the code that says so. Strings and bytes of the transaction are copied.
 func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	out.Changes, out.OverQuota = out.Changes[:0], out.OverQuota[:0]
@@ -37,7 +37,7 @@ func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 }
 
 // applyMulti applies all parts, or none if one of them is an error. During a
-// replay a part that fails does not stop the others (N2).
+// replay a part that fails does not stop the others (tree-N2).
 func (t *Tree) applyMulti(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	failed := false
 	for i := range txn.Sub {

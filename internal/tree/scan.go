@@ -14,7 +14,7 @@ type Entry struct {
 	Stat zk.StatPersisted
 }
 
-// Scan walks over all znodes, parents before children (N4), while transactions
+// Scan walks over all znodes, parents before children (tree-N4), while transactions
 // go on between its steps: it never shows a znode in the middle of a change,
 // misses nothing that was there at its start and still is, and may show
 // changes made after its start. That is what a fuzzy snapshot needs.

@@ -10,12 +10,14 @@
 //
 // What always holds, by number:
 //
-//	N1  A transaction is visible as a whole or not at all (a multi included).
-//	N2  Applying a transaction again, on a tree that already contains it or later
-//	    ones, leads to the same tree once replay has passed the last change
-//	    contained (fuzzy snapshots rest on it).
-//	N3  The digest is the sum over all znodes of their checksums (see digest.go).
-//	N4  Parents come before children in every Scan.
+//	tree-N1  A transaction is visible as a whole or not at all (a multi
+//	         included).
+//	tree-N2  Applying a transaction again, on a tree that already contains it or
+//	         later ones, leads to the same tree once replay has passed the last
+//	         change contained (fuzzy snapshots rest on it).
+//	tree-N3  The digest is the sum over all znodes of their checksums (see
+//	         digest.go).
+//	tree-N4  Parents come before children in every Scan.
 //
 // Memory. A znode is one fixed record, or two, without a pointer in large slabs,
 // its name and data one block in a byte arena: the garbage collector sees some

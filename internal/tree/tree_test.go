@@ -229,7 +229,7 @@ func TestTreeEqualsItsNaiveModel(t *testing.T) {
 }
 
 // A snapshot taken while transactions go on, and the log from its start, give
-// the tree that the transactions gave (N2).
+// the tree that the transactions gave (tree-N2).
 func TestFuzzySnapshotAndReplayGiveTheSameTree(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(seed)

@@ -8,10 +8,11 @@
 //
 // What always holds:
 //
-//	T1  Decode never panics, and takes no memory beyond a small multiple of its input.
-//	T2  Strings and bytes of a decoded transaction alias the input.
-//	T3  A digest is recognized by what is left of the input, never by an option:
-//	    servers with different options share directories.
+//	txn-T1  Decode never panics, and takes no memory beyond a small multiple of
+//	        its input.
+//	txn-T2  Strings and bytes of a decoded transaction alias the input.
+//	txn-T3  A digest is recognized by what is left of the input, never by an
+//	        option: servers with different options share directories.
 package txn
 
 import (
@@ -187,7 +188,7 @@ func decodeCreate(d *jute.Decoder, t *zk.Txn) {
 
 // decodeCloseSession reads the list of ephemerals, which servers before 3.6, or
 // with closeSessionTxn.enabled=false, do not write. It is there if it parses to
-// an exact end, of the input or of what is in front of a digest (T3).
+// an exact end, of the input or of what is in front of a digest (txn-T3).
 func decodeCloseSession(d *jute.Decoder, t *zk.Txn) {
 	rest := d.Rest()
 	try := jute.NewDecoder(rest, len(rest))
@@ -240,7 +241,7 @@ func acls(d *jute.Decoder) []zk.ACL {
 	return out
 }
 
-// text reads a string that aliases the input (T2).
+// text reads a string that aliases the input (txn-T2).
 func text(d *jute.Decoder) string {
 	b := d.Bytes()
 	if len(b) == 0 {

@@ -25,7 +25,7 @@ import (
 //
 //	zeros    nothing but zeros follows: the clean end, in fact
 //	sector   a whole sector within the record is zero, and what follows is
-//	         near enough to have been unsynced with it (L5)
+//	         near enough to have been unsynced with it (txnlog-L5)
 //	stop     the file, or all that is not zero in it, stops inside the record
 //
 // For the last, a record in truth whole but with a changed length looks alike.
@@ -111,7 +111,7 @@ func lastNonZero(p []byte) int {
 	return len(p)
 }
 
-// reach is how far after a torn record a crash can have left other bytes (L5).
+// reach is how far after a torn record a crash can have left other bytes (txnlog-L5).
 func (r *Reader) reach() int64 {
 	return int64(unsyncedBytesMax + r.options.PayloadBytesMax + recordFrameBytes)
 }

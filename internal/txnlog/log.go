@@ -8,16 +8,18 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	L1  After Sync returned nil, every record given before survives any crash.
-//	L2  The zxids in the files grow, and a record that does not follow its
-//	    predecessor is refused when it is given.
-//	L3  After an error a Log writes nothing more: no record can come after
-//	    a partial one.
-//	L4  A segment that is no longer the newest is synced and holds no torn end.
-//	L5  What lies unsynced at any moment is at most unsyncedBytesMax and one
-//	    record, so that recovery knows how far a crash can reach.
-//	L6  While Ready returns nil, SpaceBytes can be appended on a disk that is
-//	    full to the last byte.
+//	txnlog-L1  After Sync returned nil, every record given before survives any
+//	           crash.
+//	txnlog-L2  The zxids in the files grow, and a record that does not follow
+//	           its predecessor is refused when it is given.
+//	txnlog-L3  After an error a Log writes nothing more: no record can come
+//	           after a partial one.
+//	txnlog-L4  A segment that is no longer the newest is synced and holds no
+//	           torn end.
+//	txnlog-L5  What lies unsynced at any moment is at most unsyncedBytesMax and
+//	           one record, so that recovery knows how far a crash can reach.
+//	txnlog-L6  While Ready returns nil, SpaceBytes can be appended on a disk
+//	           that is full to the last byte.
 //
 // The package does not know what a transaction says beyond its zxid; it starts
 // no goroutine and reads no clock.
@@ -41,7 +43,7 @@ var ErrGap = errors.New("transaction does not follow the last one")
 var ErrClosed = errors.New("transaction log is closed")
 
 const (
-	// unsyncedBytesMax: beyond it Append syncs by itself (L5).
+	// unsyncedBytesMax: beyond it Append syncs by itself (txnlog-L5).
 	unsyncedBytesMax = 4 << 20
 	// flushBytes: records are handed to the file in portions of this size.
 	flushBytes = 256 << 10
@@ -55,7 +57,7 @@ type Options struct {
 	PreallocBytes   int64 // space taken at a time (zookeeper.preAllocSize, there in KiB); 0 or less: none ahead
 	SegmentBytesMax int64 // start a new segment beyond it (txnLogSizeLimitInKb); 0 or less: no limit
 	PayloadBytesMax int   // 0: PayloadBytesMax; keep it at least as large as it ever was
-	NoSync          bool  // forceSync=no: nothing is durable, L1 does not hold
+	NoSync          bool  // forceSync=no: nothing is durable, txnlog-L1 does not hold
 }
 
 func (o Options) payloadBytesMax() int {
@@ -72,7 +74,7 @@ type Log struct {
 	fs      vfs.FS
 	dir     string
 	options Options
-	err     error // the first error; final (L3)
+	err     error // the first error; final (txnlog-L3)
 
 	last   zk.Zxid // of the last record given
 	synced zk.Zxid // of the last record that is durable
@@ -121,7 +123,7 @@ func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 		return l.fail(fmt.Errorf("append %s: %w", zxid, err))
 	}
 	need := int64(len(payload)) + recordFrameBytes
-	invariant.Check(l.unsynced <= unsyncedBytesMax, "txnlog: more is unsynced than recovery allows for (L5)")
+	invariant.Check(l.unsynced <= unsyncedBytesMax, "txnlog: more is unsynced than recovery allows for (txnlog-L5)")
 	if l.file == nil || l.roll || l.overSize() {
 		if err := l.begin(zxid, need); err != nil {
 			return l.fail(fmt.Errorf("append %s: %w", zxid, err))
@@ -132,14 +134,14 @@ func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 			return l.fail(fmt.Errorf("append %s: %w", zxid, err))
 		}
 	}
-	invariant.Check(zxid > l.last && zxid > l.synced, "txnlog: a record in front of one that is there (L2)")
+	invariant.Check(zxid > l.last && zxid > l.synced, "txnlog: a record in front of one that is there (txnlog-L2)")
 	l.buffer = appendRecord(l.buffer, payload)
 	l.unsynced += need
 	l.last = zxid
 	if l.unsynced > unsyncedBytesMax {
 		return l.Sync()
 	}
-	invariant.Check(l.end() <= l.allocated || l.options.PreallocBytes <= 0, "txnlog: a record in space that was not taken (L6)")
+	invariant.Check(l.end() <= l.allocated || l.options.PreallocBytes <= 0, "txnlog: a record in space that was not taken (txnlog-L6)")
 	if len(l.buffer) >= flushBytes {
 		return l.flush()
 	}
@@ -176,7 +178,7 @@ func (l *Log) Sync() error {
 	if err := l.sync(); err != nil {
 		return l.fail(fmt.Errorf("sync %s: %w", l.name, err))
 	}
-	invariant.Check(len(l.buffer) == 0 && !l.dirDirty || l.options.NoSync, "txnlog: synced with something left in memory (L1)")
+	invariant.Check(len(l.buffer) == 0 && !l.dirDirty || l.options.NoSync, "txnlog: synced with something left in memory (txnlog-L1)")
 	l.unsynced = 0
 	l.synced = l.last
 	return nil
@@ -203,7 +205,7 @@ func (l *Log) flush() error {
 	if len(l.buffer) == 0 {
 		return nil
 	}
-	invariant.Check(l.err == nil, "txnlog: writes after a failure (L3)")
+	invariant.Check(l.err == nil, "txnlog: writes after a failure (txnlog-L3)")
 	n, err := l.file.Write(l.buffer)
 	l.position += int64(n)
 	if err != nil {

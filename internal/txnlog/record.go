@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The layout of a segment (storage-format of ZooKeeper 3.4 and later), big endian:
+// The layout of a segment (as ZooKeeper 3.4 and later write it), big endian:
 //
 //	 0  int32  magic "ZKLG"
 //	 4  int32  version 2

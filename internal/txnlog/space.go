@@ -137,7 +137,7 @@ func (l *Log) begin(zxid zk.Zxid, need int64) error {
 	return nil
 }
 
-// finish makes the old segment durable and closes it (L4).
+// finish makes the old segment durable and closes it (txnlog-L4).
 func (l *Log) finish() error {
 	if err := l.flush(); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (l *Log) finish() error {
 	if err := l.sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", l.name, err)
 	}
-	invariant.Check(len(l.buffer) == 0 && (!l.dirDirty || l.options.NoSync), "txnlog: a segment ends before it is on disk (L4)")
+	invariant.Check(len(l.buffer) == 0 && (!l.dirDirty || l.options.NoSync), "txnlog: a segment ends before it is on disk (txnlog-L4)")
 	l.unsynced = 0
 	l.synced = l.last
 	err := l.file.Close()

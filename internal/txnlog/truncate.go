@@ -139,7 +139,7 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
 	return fsys.SyncDir(dir)
 }
 
-// renewBytes is how much may lie unsynced (L5), with the default limits.
+// renewBytes is how much may lie unsynced (txnlog-L5), with the default limits.
 const renewBytes = unsyncedBytesMax + PayloadBytesMax + recordFrameBytes
 
 // renew writes what may never have been synced again, as it is, and syncs.

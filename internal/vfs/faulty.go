@@ -47,7 +47,7 @@ func (o Op) Changes() bool {
 
 // Faulty is a file system that asks before each operation: an error that Before
 // returns is the operation's error, and nothing is done. A failed sync on a Mem
-// loses what was written (V3). Before is called on the goroutine of the
+// loses what was written (vfs-V3). Before is called on the goroutine of the
 // operation and must bear that.
 type Faulty struct {
 	Disk   FS

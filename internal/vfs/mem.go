@@ -14,7 +14,7 @@ import (
 // SectorBytes is the unit that a crash keeps or loses as a whole.
 const SectorBytes = 512
 
-// Mem is a disk in memory with exact crash semantics (V1 to V4). It may be used
+// Mem is a disk in memory with exact crash semantics (vfs-V1 to vfs-V4). It may be used
 // from several goroutines. The zero value is not ready; use NewMem.
 type Mem struct {
 	mu struct {
@@ -41,7 +41,7 @@ type memNode struct {
 
 	// what the disk would have after a crash: the old content of each sector
 	// written since the last Sync (nil = zero), and the size at that Sync.
-	// lost are those whose Sync failed: no later Sync saves them (V3).
+	// lost are those whose Sync failed: no later Sync saves them (vfs-V3).
 	unsynced   map[int64]*[SectorBytes]byte
 	lost       map[int64]*[SectorBytes]byte
 	syncedSize int64

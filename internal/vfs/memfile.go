@@ -106,7 +106,7 @@ func (f *memFile) Sync() error {
 	return nil
 }
 
-// syncFailed makes V3 true for what was written since the last Sync: programs
+// syncFailed makes vfs-V3 true for what was written since the last Sync: programs
 // still read it, no later Sync makes it durable.
 func (f *memFile) syncFailed() {
 	f.disk.mu.Lock()

@@ -7,13 +7,13 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	V1  The bytes of a file survive a crash only after Sync of that file.
-//	V2  A name (created, renamed or removed) survives a crash only after
-//	    SyncDir of the directory it is in.
-//	V3  After a failed Sync nothing is known of the bytes written since the
-//	    last good one: no later Sync makes them durable.
-//	V4  Bytes that Allocate added read as zero, and writing over them needs
-//	    no further space on the disk.
+//	vfs-V1  The bytes of a file survive a crash only after Sync of that file.
+//	vfs-V2  A name (created, renamed or removed) survives a crash only after
+//	        SyncDir of the directory it is in.
+//	vfs-V3  After a failed Sync nothing is known of the bytes written since the
+//	        last good one: no later Sync makes them durable.
+//	vfs-V4  Bytes that Allocate added read as zero, and writing over them needs
+//	        no further space on the disk.
 //
 // The package starts no goroutine and reads no clock. It does not buffer, retry
 // or hide an error.
@@ -42,7 +42,7 @@ type File interface {
 	// Size is the length of the file in bytes, written or allocated.
 	Size() (int64, error)
 
-	// Sync makes the bytes of the file and its length durable (V1). Times and
+	// Sync makes the bytes of the file and its length durable (vfs-V1). Times and
 	// permissions may lag.
 	Sync() error
 
@@ -51,7 +51,7 @@ type File interface {
 	Truncate(size int64) error
 
 	// Allocate makes the file at least size bytes long, with space on the disk
-	// for each of them (V4). It never shortens and never moves the offset.
+	// for each of them (vfs-V4). It never shortens and never moves the offset.
 	Allocate(size int64) error
 }
 
@@ -81,7 +81,7 @@ type FS interface {
 	Stat(name string) (Info, error)
 	// MkdirAll makes a directory and its parents; an existing one is no error.
 	MkdirAll(dir string) error
-	// SyncDir makes the names in a directory durable (V2).
+	// SyncDir makes the names in a directory durable (vfs-V2).
 	SyncDir(dir string) error
 	// Lock takes an advisory lock on a directory until the Closer is closed or
 	// the process ends, however it ends. ErrLocked when it is taken.

@@ -26,7 +26,7 @@ func (t *Table) Fire(kind zk.EventType, path string, to []session.ConnID) []sess
 	return t.fireAbove(path, to, start)
 }
 
-// fireAt fires every watch at exactly this path; standard ones go (V1), all in
+// fireAt fires every watch at exactly this path; standard ones go (watch-V1), all in
 // one pass, since a popular path has thousands.
 func (t *Table) fireAt(r Registry, path string, to []session.ConnID, start int) []session.ConnID {
 	reg := &t.mu.registries[r]
@@ -74,7 +74,7 @@ func (s *spot) promote() bool {
 	return true
 }
 
-// told are the connections that an event has reached already (V2).
+// told are the connections that an event has reached already (watch-V2).
 type told struct {
 	few  []session.ConnID
 	many map[session.ConnID]struct{}

@@ -4,11 +4,12 @@
 // what happened: as the connections to be told, each once per event. What
 // always holds:
 //
-//	V1  A standard watch fires once; it is gone when Fire returns.
-//	V2  A connection is told once per event, in however many modes it waits.
-//	V3  A recursive watch is only in the data registry: it never learns of
-//	    changed children, but of everything at and below its path.
-//	V4  After Forget nothing of a connection is left.
+//	watch-V1  A standard watch fires once; it is gone when Fire returns.
+//	watch-V2  A connection is told once per event, in however many modes it
+//	          waits.
+//	watch-V3  A recursive watch is only in the data registry: it never learns of
+//	          changed children, but of everything at and below its path.
+//	watch-V4  After Forget nothing of a connection is left.
 //
 // The table may be used by many goroutines. Whether a connection may see the
 // event (its READ permission) is not decided here.
@@ -91,7 +92,7 @@ func (t *Table) Add(conn session.ConnID, r Registry, path string) {
 }
 
 // AddMode sets a watch of the given mode on path: persistent ones wait in both
-// registries, recursive ones in the data registry only (V3).
+// registries, recursive ones in the data registry only (watch-V3).
 func (t *Table) AddMode(conn session.ConnID, mode zk.WatchMode, path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,10 +5,12 @@
 // The server decodes requests and appends replies; the client library appends
 // requests and decodes replies. What always holds:
 //
-//	W1  Nothing here panics or takes memory beyond a small multiple of its input.
-//	W2  Decoded strings and byte slices alias the input. A caller that keeps a
-//	    value longer than the frame keeps the frame, or copies the value.
-//	W3  Append functions write whole frames, length prefix included.
+//	wire-W1  Nothing here panics or takes memory beyond a small multiple of its
+//	         input.
+//	wire-W2  Decoded strings and byte slices alias the input. A caller that
+//	         keeps a value longer than the frame keeps the frame, or copies the
+//	         value.
+//	wire-W3  Append functions write whole frames, length prefix included.
 //
 // The package does not read sockets and decides nothing: a path is a string
 // here, whether it is a good one is for the package that uses it.
@@ -55,7 +57,7 @@ func endFrame(b []byte, start int) []byte {
 	return b
 }
 
-// alias returns b as a string without copying it (W2). Decoding is the hottest
+// alias returns b as a string without copying it (wire-W2). Decoding is the hottest
 // path of a server, and most paths are only looked up, never kept.
 func alias(b []byte) string {
 	if len(b) == 0 {

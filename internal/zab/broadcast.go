@@ -37,7 +37,7 @@ func (p *Peer) onPropose(e *Event) {
 		p.leave(ReasonCounter, false) // a new epoch counts again
 		return
 	}
-	invariant.Check(e.Record.Zxid == p.NextZxid(), "zab: proposals are not in order (Z4)")
+	invariant.Check(e.Record.Zxid == p.NextZxid(), "zab: proposals are not in order (zab-Z4)")
 	if p.opts.Solo && e.Record.Zxid.Epoch() > p.accepted {
 		p.nextAlone()
 	}
@@ -80,7 +80,7 @@ func (p *Peer) noteAck(l *link, zxid zk.Zxid) {
 	}
 }
 
-// tryCommit commits, in order, what a quorum has on disk (Z7). An ack counts only
+// tryCommit commits, in order, what a quorum has on disk (zab-Z7). An ack counts only
 // of a learner that has taken over the history: the paper's leader receives
 // nothing before.
 func (p *Peer) tryCommit() {

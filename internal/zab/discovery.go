@@ -63,7 +63,7 @@ func (p *Peer) tryEpoch() {
 
 // askEpoch sends LEADERINFO.
 func (p *Peer) askEpoch(l *link) {
-	invariant.Check(p.accepted >= p.lead.epoch, "zab: LEADERINFO before the promise is on disk (Z2)")
+	invariant.Check(p.accepted >= p.lead.epoch, "zab: LEADERINFO before the promise is on disk (zab-Z2)")
 	l.stage = linkAsked
 	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.lead.epoch, 0)})
 }
@@ -140,7 +140,7 @@ func (p *Peer) learnerLeaderInfo(m *Message) {
 // everything, as if it had none. It is counted nevertheless if the leader is known
 // to have no less: else two servers of which one is such could never go on.
 func (p *Peer) ackEpoch(current int64) {
-	invariant.Check(p.accepted >= p.learn.epoch, "zab: ACKEPOCH before the promise is on disk (Z2)")
+	invariant.Check(p.accepted >= p.learn.epoch, "zab: ACKEPOCH before the promise is on disk (zab-Z2)")
 	last := p.history.last
 	if p.needSnapshot {
 		if p.learn.voted.less(claim{current, last}) {

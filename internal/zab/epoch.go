@@ -30,7 +30,7 @@ func (p *Peer) issue(e Effect) {
 
 // append adds a record to the log; the step's end syncs it.
 func (p *Peer) append(r Record) {
-	invariant.Check(r.Zxid.Epoch() <= p.accepted, "zab: record of an epoch that was never accepted (Z1)")
+	invariant.Check(r.Zxid.Epoch() <= p.accepted, "zab: record of an epoch that was never accepted (zab-Z1)")
 	p.history.append(r)
 	p.emit(Effect{Kind: EffectAppend, Record: r})
 	p.unsynced = true
@@ -44,15 +44,15 @@ func (p *Peer) flush() {
 	}
 }
 
-// accept promises an epoch (Z2).
+// accept promises an epoch (zab-Z2).
 func (p *Peer) accept(epoch uint32) {
-	invariant.Check(epoch > p.accepted, "zab: accepted epoch does not grow (Z2)")
+	invariant.Check(epoch > p.accepted, "zab: accepted epoch does not grow (zab-Z2)")
 	p.store(Effect{Kind: EffectSetAccepted, Epoch: epoch})
 }
 
-// establish notes that the history is that of an epoch's leader (Z3).
+// establish notes that the history is that of an epoch's leader (zab-Z3).
 func (p *Peer) establish(epoch uint32) {
-	invariant.Check(epoch >= p.current && epoch <= p.accepted, "zab: current epoch falls, or was not accepted (Z2)")
+	invariant.Check(epoch >= p.current && epoch <= p.accepted, "zab: current epoch falls, or was not accepted (zab-Z2)")
 	p.store(Effect{Kind: EffectSetCurrent, Epoch: epoch})
 }
 

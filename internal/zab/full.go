@@ -2,7 +2,7 @@ package zab
 
 import "github.com/conclave-project/conclave/zk"
 
-// A server whose disk is full takes no part in deciding (Z10): its log will not
+// A server whose disk is full takes no part in deciding (zab-Z10): its log will not
 // have what is proposed until somebody makes space.
 //
 // A leader gives up its role as soon as others can do without it, so that one
@@ -60,7 +60,7 @@ func (p *Peer) noteFull(l *link, m *Message) {
 	l.full = full
 }
 
-// yield ends the role of a leader that cannot write (Z10).
+// yield ends the role of a leader that cannot write (zab-Z10).
 func (p *Peer) yield() {
 	if p.full && p.lead != nil && !p.opts.Solo && !p.indispensable() {
 		p.leave(ReasonFull, false)

@@ -44,9 +44,9 @@ func follows(last, next zk.Zxid) bool {
 // signed numbers.
 const epochMax = 0x7fffffff
 
-// append adds a record after the last one (Z4).
+// append adds a record after the last one (zab-Z4).
 func (h *history) append(r Record) {
-	invariant.Check(follows(h.last, r.Zxid), "zab: the log gets a gap (Z4)")
+	invariant.Check(follows(h.last, r.Zxid), "zab: the log gets a gap (zab-Z4)")
 	h.records = append(h.records, r)
 	h.last = r.Zxid
 	h.bytes += int64(len(r.Payload))

@@ -64,7 +64,7 @@ type link struct {
 	receivedMs int64
 	accepted   uint32
 	peer       zk.Zxid // last record in its log
-	queued     zk.Zxid // last record sent (Z8)
+	queued     zk.Zxid // last record sent (zab-Z8)
 	told       zk.Zxid // what it was told of as committed when it was synchronized
 	acked      zk.Zxid // it has everything up to here
 	waitsFor   zk.Zxid // the proposal whose ack is timed
@@ -133,7 +133,7 @@ func (ld *leader) enter(stage leaderStage, nowMs int64) { ld.stage, ld.sinceMs =
 
 // participants collects the learners for which has holds, and the leader itself
 // if self. Observers and servers outside the configuration are in no quorum
-// (Z7, ZOOKEEPER-2959): quorum.Set counts participants alone, and the role said in
+// (zab-Z7, ZOOKEEPER-2959): quorum.Set counts participants alone, and the role said in
 // the hello is checked here as well.
 func (p *Peer) participants(self bool, has func(*link) bool) quorum.IDs {
 	ld := p.lead

@@ -163,7 +163,7 @@ func (p *Peer) learnerNewLeader(m *Message) {
 }
 
 // takeHistory makes the leader's history this server's own: first the history,
-// then the epoch, then, when both are durable, the ack (Z3). Any other order
+// then the epoch, then, when both are durable, the ack (zab-Z3). Any other order
 // has lost data (ZOOKEEPER-3911, 4643, 4646, 4785). Proposals that are not
 // committed wait for UPTODATE and are acknowledged one by one.
 func (p *Peer) takeHistory() {
@@ -212,10 +212,10 @@ func (p *Peer) learnerStored(op operation) {
 // countSilence counts the leader's silence from now on.
 func (p *Peer) countSilence() { p.learn.receivedMs = p.nowMs }
 
-// ackNewLeader answers NEWLEADER (Z3).
+// ackNewLeader answers NEWLEADER (zab-Z3).
 func (p *Peer) ackNewLeader() {
-	invariant.Check(p.durable == p.history.last, "zab: NEWLEADER acknowledged before its history is durable (Z3)")
-	invariant.Check(p.current == p.learn.epoch, "zab: NEWLEADER acknowledged before its epoch is durable (Z3)")
+	invariant.Check(p.durable == p.history.last, "zab: NEWLEADER acknowledged before its history is durable (zab-Z3)")
+	invariant.Check(p.current == p.learn.epoch, "zab: NEWLEADER acknowledged before its epoch is durable (zab-Z3)")
 	p.learn.acked = p.durable
 	p.send(p.learn.link, Message{Kind: KindAck, Zxid: zk.MakeZxid(p.learn.epoch, 0)})
 }
@@ -246,7 +246,7 @@ func (p *Peer) learnerUpToDate(*Message) {
 	}
 }
 
-// followProposal logs a proposal; its ack waits for the disk (Z5).
+// followProposal logs a proposal; its ack waits for the disk (zab-Z5).
 func (p *Peer) followProposal(m *Message) {
 	if !follows(p.history.last, m.Zxid) || m.Zxid.Epoch() != p.learn.epoch {
 		p.leave(ReasonGap, false)
@@ -269,7 +269,7 @@ func (p *Peer) ackDurable() {
 		ln.acked = r.Zxid
 		p.send(ln.link, Message{Kind: KindAck, Zxid: r.Zxid})
 	}
-	invariant.Check(ln.acked <= p.durable, "zab: acknowledged what is not on disk (Z5)")
+	invariant.Check(ln.acked <= p.durable, "zab: acknowledged what is not on disk (zab-Z5)")
 }
 
 // followCommit delivers the oldest proposal. Its own sync may still be on the

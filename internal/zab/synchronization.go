@@ -15,7 +15,8 @@ type plan struct {
 }
 
 // choose decides from the learner's last zxid and the history in memory, case by
-// case as ZooKeeper does (protocol C.5), so that Java learners see nothing new.
+// case as ZooKeeper's LearnerHandler.syncFollower does, so that Java learners see
+// nothing new.
 func (p *Peer) choose(peer zk.Zxid) plan {
 	last := p.lead.committed
 	committed := p.history.upTo(last)
@@ -40,9 +41,9 @@ func (p *Peer) choose(peer zk.Zxid) plan {
 	return plan{mode: KindSnap}
 }
 
-// walk looks for the learner's place in the committed records (rule Q of C.5).
-// ZooKeeper's walk can also find a place inside an epoch of which it has a later
-// record, and cuts there; in records without a gap (Z4) there is no such place.
+// walk looks for the learner's place in the committed records. ZooKeeper's walk
+// (LearnerHandler.queueCommittedProposals) can also find a place inside an epoch of which it has a later
+// record, and cuts there; in records without a gap (zab-Z4) there is no such place.
 func walk(committed []Record, peer, high zk.Zxid) plan {
 	for i, r := range committed {
 		switch {
@@ -156,9 +157,9 @@ func (p *Peer) sendHistory(l *link, pl plan) {
 	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.lead.epoch, 0), Payload: p.lastSeen().Text})
 }
 
-// propose sends one record to one learner (Z8).
+// propose sends one record to one learner (zab-Z8).
 func (p *Peer) propose(l *link, r Record) {
-	invariant.Check(follows(l.queued, r.Zxid), "zab: gap in what a learner is sent (Z8)")
+	invariant.Check(follows(l.queued, r.Zxid), "zab: gap in what a learner is sent (zab-Z8)")
 	l.queued = r.Zxid
 	if l.waitsFor == 0 && !l.observer && r.Zxid > p.lead.committed {
 		l.waitsFor, l.waitsMs = r.Zxid, p.nowMs

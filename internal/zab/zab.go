@@ -11,23 +11,23 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	Z1  accepted epoch >= current epoch, and >= the epoch of every record.
-//	Z2  Neither epoch ever falls.
-//	Z3  The current epoch is stored after the history it stands for, and
-//	    NEWLEADER is answered when both are durable.
-//	Z4  The log has no gap: a record is the next of its epoch or the first of
-//	    a later one.
-//	Z5  A proposal is acknowledged only when it is durable, and in order; the
-//	    leader counts itself only when its own log has it.
-//	Z6  Transactions are delivered in zxid order, each once, none before it
-//	    is in the log, or on its way there.
-//	Z7  A leader commits in order, at most what it has proposed, and only what
-//	    a quorum of participants has; observers never count.
-//	Z8  On every link proposals leave in zxid order without a gap.
-//	Z9  No election begins while the disk still works for the last role
-//	    (ZOOKEEPER-4712): Look comes after the last completion.
-//	Z10 A leader whose disk is full leads only while no quorum without it
-//	    could write.
+//	zab-Z1  accepted epoch >= current epoch, and >= the epoch of every record.
+//	zab-Z2  Neither epoch ever falls.
+//	zab-Z3  The current epoch is stored after the history it stands for, and
+//	        NEWLEADER is answered when both are durable.
+//	zab-Z4  The log has no gap: a record is the next of its epoch or the first
+//	        of a later one.
+//	zab-Z5  A proposal is acknowledged only when it is durable, and in order;
+//	        the leader counts itself only when its own log has it.
+//	zab-Z6  Transactions are delivered in zxid order, each once, none before it
+//	        is in the log, or on its way there.
+//	zab-Z7  A leader commits in order, at most what it has proposed, and only
+//	        what a quorum of participants has; observers never count.
+//	zab-Z8  On every link proposals leave in zxid order without a gap.
+//	zab-Z9  No election begins while the disk still works for the last role
+//	        (ZOOKEEPER-4712): Look comes after the last completion.
+//	zab-Z10  A leader whose disk is full leads only while no quorum without it
+//	         could write.
 //
 // It does not know what a transaction means, how bytes look, or who should
 // lead. A disk that fails is not its business: such a server must be stopped
@@ -90,7 +90,7 @@ const (
 )
 
 // Stored is what recovery found on disk. The tree has all of it, and recovery
-// has seen to it that the log has no gap (Z4).
+// has seen to it that the log has no gap (zab-Z4).
 type Stored struct {
 	Accepted, Current uint32
 	Last              zk.Zxid  // of the log, or of the snapshot if that is newer
@@ -148,10 +148,10 @@ func New(opts Options, config Config, stored Stored) *Peer {
 		history: newHistory(stored.Recent, stored.Last),
 	}
 	if n := len(stored.Recent); n > 0 {
-		invariant.Check(stored.Recent[n-1].Zxid == stored.Last, "zab: the recent records do not end the log (Z4)")
+		invariant.Check(stored.Recent[n-1].Zxid == stored.Last, "zab: the recent records do not end the log (zab-Z4)")
 	}
 	for i := 1; i < len(stored.Recent); i++ {
-		invariant.Check(follows(stored.Recent[i-1].Zxid, stored.Recent[i].Zxid), "zab: the log has a gap (Z4)")
+		invariant.Check(follows(stored.Recent[i-1].Zxid, stored.Recent[i].Zxid), "zab: the log has a gap (zab-Z4)")
 	}
 	if opts.Solo {
 		p.serveAlone()
@@ -246,9 +246,9 @@ func (p *Peer) send(link LinkID, m Message) {
 	p.emit(Effect{Kind: EffectSend, Link: link, Message: m})
 }
 
-// onElected takes up a role (Z9).
+// onElected takes up a role (zab-Z9).
 func (p *Peer) onElected(e *Event) {
-	invariant.Check(p.Quiet(), "zab: elected while the disk works for an older role (Z9)")
+	invariant.Check(p.Quiet(), "zab: elected while the disk works for an older role (zab-Z9)")
 	p.phase = Discovery
 	if e.Server == p.opts.ID && !p.opts.Observer {
 		p.becomeLeader()
@@ -356,7 +356,7 @@ func (p *Peer) tick() {
 
 // leave ends a role. Clients and links are disconnected at once; the next election
 // waits until the log is quiet, so that nothing of this role lands in it later
-// (Z9, ZOOKEEPER-4712) and the vote counts what was logged (ZOOKEEPER-2845).
+// (zab-Z9, ZOOKEEPER-4712) and the vote counts what was logged (ZOOKEEPER-2845).
 // With reload the tree and the log do not agree any more: the server must be
 // recovered from disk and this peer thrown away (ZOOKEEPER-3642, 4882).
 func (p *Peer) leave(reason Reason, reload bool) {
@@ -392,22 +392,22 @@ func (p *Peer) quiet() {
 	}
 }
 
-// deliver gives a transaction to the tree (Z6).
+// deliver gives a transaction to the tree (zab-Z6).
 func (p *Peer) deliver(r Record) {
-	invariant.Check(follows(p.delivered, r.Zxid), "zab: delivery out of order (Z6)")
+	invariant.Check(follows(p.delivered, r.Zxid), "zab: delivery out of order (zab-Z6)")
 	p.delivered = r.Zxid
 	p.emit(Effect{Kind: EffectDeliver, Record: r})
 }
 
 // check is what must hold between two steps.
 func (p *Peer) check() {
-	invariant.Check(p.accepted >= p.current, "zab: current epoch above the accepted one (Z1)")
-	invariant.Check(p.history.last.Epoch() <= p.accepted, "zab: a record of an epoch that was never accepted (Z1)")
-	invariant.Check(p.delivered <= p.history.last, "zab: delivered what is not in the log (Z6)")
+	invariant.Check(p.accepted >= p.current, "zab: current epoch above the accepted one (zab-Z1)")
+	invariant.Check(p.history.last.Epoch() <= p.accepted, "zab: a record of an epoch that was never accepted (zab-Z1)")
+	invariant.Check(p.delivered <= p.history.last, "zab: delivered what is not in the log (zab-Z6)")
 	if p.lead != nil {
-		invariant.Check(p.lead.committed <= p.history.last, "zab: committed what was not proposed (Z7)")
+		invariant.Check(p.lead.committed <= p.history.last, "zab: committed what was not proposed (zab-Z7)")
 		invariant.Check(p.lead.stage < leaderServing || p.delivered == p.lead.committed,
-			"zab: the leader's tree is not at what it committed (Z7)")
-		invariant.Check(!p.full || p.opts.Solo || p.indispensable(), "zab: leads with a full disk where others could (Z10)")
+			"zab: the leader's tree is not at what it committed (zab-Z7)")
+		invariant.Check(!p.full || p.opts.Solo || p.indispensable(), "zab: leads with a full disk where others could (zab-Z10)")
 	}
 }

@@ -15,16 +15,17 @@
 //
 // What is checked, beside the promises of package workload:
 //
-//	X1  No zxid stands for two transactions in the logs of the servers, and each
-//	    acknowledged write is what the logs have under its zxid.
-//	X2  The answers on keys that several clients contend for, with reads after a
-//	    sync, have one order that explains them all.
-//	X3  When all is healed, every server serves and clients write, within a bound.
-//	X4  No server ends by itself, unless its disk has failed a sync, nor does its
-//	    log tell of a broken invariant.
-//	X5  When all is healed, the change of the configuration that was asked for last
-//	    is in force, on every server that it names, and these serve. One that was
-//	    acknowledged never gives way to an older one.
+//	chaos-X1  No zxid stands for two transactions in the logs of the servers,
+//	          and each acknowledged write is what the logs have under its zxid.
+//	chaos-X2  The answers on keys that several clients contend for, with reads
+//	          after a sync, have one order that explains them all.
+//	chaos-X3  When all is healed, every server serves and clients write, within
+//	          a bound.
+//	chaos-X4  No server ends by itself, unless its disk has failed a sync, nor
+//	          does its log tell of a broken invariant.
+//	chaos-X5  When all is healed, the change of the configuration that was asked
+//	          for last is in force, on every server that it names, and these
+//	          serve. One that was acknowledged never gives way to an older one.
 //
 // Faults that no protocol of this kind survives are left out: a disk is lost only
 // while all other servers are well, in an ensemble in which as many vote as at

@@ -100,7 +100,7 @@ func (s *storm) change(plans ...plan) {
 }
 
 // inForce are the members that the configuration names, after the last change is
-// in force on all of them: X5. Where it does not change, all are.
+// in force on all of them: chaos-X5. Where it does not change, all are.
 func (s *storm) inForce(ctx context.Context) ([]*servers.Member, error) {
 	r := s.roles
 	if r == nil {

@@ -159,7 +159,7 @@ func (r *roles) ask(ctx context.Context, members []*servers.Member, p plan) bool
 	return r.answered(now, p, members, text, err)
 }
 
-// saw notes a configuration in force: its version never goes back, X5.
+// saw notes a configuration in force: its version never goes back, chaos-X5.
 func (r *roles) saw(now *ensemble.Config, is plan) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

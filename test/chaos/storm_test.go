@@ -237,7 +237,7 @@ func (s *storm) watch() {
 	}
 }
 
-// calm heals everything, and holds the ensemble to X3.
+// calm heals everything, and holds the ensemble to chaos-X3.
 func (s *storm) calm() {
 	s.watch()
 	for len(s.on) > 0 {

@@ -5,7 +5,7 @@
 //	go run ./test/conformance -only etcd,redis   these backends
 //	go run ./test/conformance -quick             without those whose store takes
 //	                                             more than two minutes to build
-//	go run ./test/conformance lock-experiment    E01: five processes, pauses, and
+//	go run ./test/conformance lock-experiment    (scenario-E01) five processes, pauses, and
 //	                                             which updates are lost
 //
 // In go the suites of the backends (build tag conformance), which start their

@@ -13,17 +13,19 @@
 //
 // What always holds:
 //
-//	D1  A script is fixed before the first byte is sent: nothing in it depends
-//	    on what a server answers, so both servers get the same bytes, but for
-//	    session ids, passwords and the zxid last seen.
-//	D2  Any subset of a script is a script: steps on connections or sessions
-//	    that do not exist are written down as skipped. Shrinking relies on it.
-//	D3  Only what a server is free to choose is normalised: times, session ids,
-//	    the order of children, of ephemerals and of identities, and the order
-//	    of the events of one closed session. Zxids are compared as they are,
-//	    since both servers start empty.
-//	D4  What the decoder of this tree does not see is compared as bytes: a body
-//	    that would not be encoded the same way again is printed in hex.
+//	diff-D1  A script is fixed before the first byte is sent: nothing in it
+//	         depends on what a server answers, so both servers get the same
+//	         bytes, but for session ids, passwords and the zxid last seen.
+//	diff-D2  Any subset of a script is a script: steps on connections or
+//	         sessions that do not exist are written down as skipped. Shrinking
+//	         relies on it.
+//	diff-D3  Only what a server is free to choose is normalised: times, session
+//	         ids, the order of children, of ephemerals and of identities, and
+//	         the order of the events of one closed session. Zxids are compared
+//	         as they are, since both servers start empty.
+//	diff-D4  What the decoder of this tree does not see is compared as bytes: a
+//	         body that would not be encoded the same way again is printed in
+//	         hex.
 //
 // The client here is its own; a bug in package client cannot hide one in the
 // server. It runs on Linux, as test/servers does.

@@ -19,7 +19,7 @@ const (
 )
 
 // A generator writes one script. It keeps a rough idea of which connections are
-// open, so that most steps meet one; nothing depends on its being right (D2).
+// open, so that most steps meet one; nothing depends on its being right (diff-D2).
 type generator struct {
 	rand  *rand.Rand
 	steps []step

@@ -22,7 +22,7 @@ func (r *run) name(id zk.SessionID) string {
 	return "unknown-session"
 }
 
-// reply writes a reply as text, with everything normalised that D3 allows.
+// reply writes a reply as text, with everything normalised that diff-D3 allows.
 func (r *run) reply(op zk.Op, h wire.ReplyHeader, body []byte) string {
 	head := fmt.Sprintf("xid=%d zxid=%d err=%d", h.Xid, h.Zxid, h.Code)
 	if h.Code != zk.OK {
@@ -38,7 +38,7 @@ func (r *run) reply(op zk.Op, h wire.ReplyHeader, body []byte) string {
 		return fmt.Sprintf("%s undecodable=%x (%v)", head, body, err)
 	}
 	again := wire.AppendReply(nil, h, &result)[wire.PrefixBytes+wire.ReplyHeaderBytes:]
-	if !bytes.Equal(again, body) { // D4
+	if !bytes.Equal(again, body) { // diff-D4
 		head += fmt.Sprintf(" raw=%x", body)
 	}
 	return head + r.result(&result)

@@ -14,7 +14,7 @@ import (
 )
 
 // electing are candidates of one election that lead again and again, each for a
-// short while, as long as a test goes on (E17).
+// short while, as long as a test goes on (scenario-E17).
 type electing struct {
 	t     *testing.T
 	stop  context.CancelFunc

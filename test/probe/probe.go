@@ -8,10 +8,10 @@
 //
 // What always holds:
 //
-//	P1  Each call has a deadline; a test never hangs here.
-//	P2  Send and Receive may be used by one goroutine each at the same time, so
-//	    that a test can keep many requests on their way.
-//	P3  It never reconnects and never pings by itself.
+//	probe-P1  Each call has a deadline; a test never hangs here.
+//	probe-P2  Send and Receive may be used by one goroutine each at the same
+//	          time, so that a test can keep many requests on their way.
+//	probe-P3  It never reconnects and never pings by itself.
 package probe
 
 import (

@@ -10,15 +10,15 @@
 //
 // What always holds:
 //
-//	S1  A process started here ends with the test process, even if that is
-//	    killed, and is only ever signalled by its own pid.
-//	S2  Start returns a server that has answered "srvr", or an error that
-//	    carries the end of its log.
-//	S3  Stop and Kill return after the process is gone; the data directory is
-//	    left as it is.
+//	servers-S1  A process started here ends with the test process, even if that
+//	            is killed, and is only ever signalled by its own pid.
+//	servers-S2  Start returns a server that has answered "srvr", or an error
+//	            that carries the end of its log.
+//	servers-S3  Stop and Kill return after the process is gone; the data
+//	            directory is left as it is.
 //
-//	S4  A member of an ensemble has the same id, ports and directory whichever
-//	    kind runs there.
+//	servers-S4  A member of an ensemble has the same id, ports and directory
+//	            whichever kind runs there.
 //
 // It works on Linux only: CPU time and memory are read from /proc.
 package servers

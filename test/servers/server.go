@@ -129,7 +129,7 @@ func (s *Server) run(args []string) error {
 	s.command.Env = append(os.Environ(), s.options.Environment...)
 	s.command.Stdout, s.command.Stderr = log, log
 	// A group of its own keeps a Ctrl-C at the terminal away from the server
-	// while the test still talks to it; the death signal is S1.
+	// while the test still talks to it; the death signal is servers-S1.
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	ready := func(err error) error { return err }
 	if s.options.Disk != nil {

@@ -9,14 +9,14 @@
 //
 // What always holds:
 //
-//	R1  What was built is kept in the cache directory, under the store's name,
-//	    its version and a sum of its module: the second start costs nothing,
-//	    and a change of the recipe's module builds again.
-//	R2  Two processes that want the same store build it once.
-//	R3  A server ends with the test process, even if that is killed, and is
-//	    only ever signalled by its own pid.
-//	R4  Nothing listens on another address than 127.0.0.1, reports to anybody
-//	    or looks for updates.
+//	stores-R1  What was built is kept in the cache directory, under the store's
+//	           name, its version and a sum of its module: the second start costs
+//	           nothing, and a change of the recipe's module builds again.
+//	stores-R2  Two processes that want the same store build it once.
+//	stores-R3  A server ends with the test process, even if that is killed, and
+//	           is only ever signalled by its own pid.
+//	stores-R4  Nothing listens on another address than 127.0.0.1, reports to
+//	           anybody or looks for updates.
 //
 // The cache directory is that in the environment variable CONCLAVE_STORES, or
 // conclave/stores in the user's cache directory. It works on Linux only.

@@ -119,7 +119,7 @@ func ready(ctx context.Context, name string) (string, error) {
 	return cache, nil
 }
 
-// buildOnce builds under a lock that other processes honour (R2).
+// buildOnce builds under a lock that other processes honour (stores-R2).
 func (r recipe) buildOnce(ctx context.Context, cache string) error {
 	if r.build == nil {
 		return nil
@@ -142,7 +142,7 @@ func (r recipe) buildOnce(ctx context.Context, cache string) error {
 	return os.WriteFile(complete, []byte(r.version+"\n"), 0o644)
 }
 
-// cacheDir returns the recipe's own directory (R1), made if it is missing.
+// cacheDir returns the recipe's own directory (stores-R1), made if it is missing.
 func (r recipe) cacheDir() (string, error) {
 	base, err := CacheDir()
 	if err != nil {

@@ -84,7 +84,7 @@ type sight struct {
 	same          bool   // the read went there too
 }
 
-// saw holds a read to K3 and K4. A read that may have gone to another server
+// saw holds a read to workload-K3 and workload-K4. A read that may have gone to another server
 // than its sync is promised nothing but the order of the session.
 func (r *reader) saw(writer int, s sight) {
 	path := r.load.register(writer)

@@ -128,7 +128,7 @@ func (c *candidate) try(ctx context.Context) (election.Grant, error) {
 	return c.take(ctx, sent)
 }
 
-// take turns the lease into a grant: the next token, stored (A3). A token that
+// take turns the lease into a grant: the next token, stored (azureblob-A3). A token that
 // an earlier try has stored, and whose answer was lost, is as good.
 func (c *candidate) take(ctx context.Context, sent election.Instant) (election.Grant, error) {
 	b, name := c.backend, c.claim.Election

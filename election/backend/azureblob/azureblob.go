@@ -11,24 +11,28 @@
 //
 // What always holds:
 //
-//	A1  The service's lease decides who leads, nothing else. It lasts 15 to 60
-//	    seconds, is renewed at a quarter of that, and runs out by the service's
-//	    own clock.
-//	A2  The lease id is the nonce of the claim. To acquire with the id that has
-//	    the lease renews it: an answer that was lost is found by asking again,
-//	    and what a claim may have acquired is released without knowing.
-//	A3  A token is greater than the one stored, and not less than the writer's
-//	    wall clock in ms. It is stored under the lease, on the condition that
-//	    nobody has written since, before it is given out.
-//	A4  Requests are sent once and have a time limit: the SDK's retries would go
-//	    on after the end of the lease, and a dead connection would hold a
-//	    candidate for ever. The caller tries again while it makes sense.
-//	A5  Handing over to a chosen candidate changes the id of the lease to that
-//	    of its claim. There is no moment in which a third could acquire it.
-//	A6  The line has one place for the successor, who shows by a heartbeat that
-//	    it still waits. It alone tries to acquire, and one that is preferred takes
-//	    the place from others; all others only read. With the place empty
-//	    everybody tries.
+//	azureblob-A1  The service's lease decides who leads, nothing else. It lasts
+//	              15 to 60 seconds, is renewed at a quarter of that, and runs
+//	              out by the service's own clock.
+//	azureblob-A2  The lease id is the nonce of the claim. To acquire with the id
+//	              that has the lease renews it: an answer that was lost is found
+//	              by asking again, and what a claim may have acquired is
+//	              released without knowing.
+//	azureblob-A3  A token is greater than the one stored, and not less than the
+//	              writer's wall clock in ms. It is stored under the lease, on
+//	              the condition that nobody has written since, before it is
+//	              given out.
+//	azureblob-A4  Requests are sent once and have a time limit: the SDK's
+//	              retries would go on after the end of the lease, and a dead
+//	              connection would hold a candidate for ever. The caller tries
+//	              again while it makes sense.
+//	azureblob-A5  Handing over to a chosen candidate changes the id of the lease
+//	              to that of its claim. There is no moment in which a third
+//	              could acquire it.
+//	azureblob-A6  The line has one place for the successor, who shows by a
+//	              heartbeat that it still waits. It alone tries to acquire, and
+//	              one that is preferred takes the place from others; all others
+//	              only read. With the place empty everybody tries.
 //
 // The lock's blob is fenced by the service itself: a write with the id of a
 // lease that is gone is refused (412), however late it comes, and one without

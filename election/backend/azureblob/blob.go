@@ -39,7 +39,7 @@ func (b *Backend) object(blob string) object {
 // requestMax is how long one request may take: a quarter of the shortest lease.
 const requestMax = LeaseMin / 4
 
-// once switches the SDK's retries off, and bounds the request (A4).
+// once switches the SDK's retries off, and bounds the request (azureblob-A4).
 func once(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, requestMax)
 	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), cancel
@@ -164,7 +164,7 @@ func (o object) lease(id string) (*lease.BlobClient, error) {
 	return lease.NewBlobClient(o.client, &lease.BlobClientOptions{LeaseID: &id})
 }
 
-// acquire takes the lease, or renews it if the id has it (A2).
+// acquire takes the lease, or renews it if the id has it (azureblob-A2).
 func (o object) acquire(ctx context.Context, id string, length time.Duration) error {
 	ctx, cancel := once(ctx)
 	defer cancel()
@@ -196,7 +196,7 @@ func (o object) release(ctx context.Context, id string) error {
 	return o.explain("release the lease of", err)
 }
 
-// handOver gives the lease another id (A5).
+// handOver gives the lease another id (azureblob-A5).
 func (o object) handOver(ctx context.Context, id, successor string) error {
 	ctx, cancel := once(ctx)
 	defer cancel()

@@ -83,7 +83,7 @@ func known(b *Backend, claim election.Claim) election.Grant {
 	return election.Grant{Claim: claim, Token: 1, Lease: LeaseMin}
 }
 
-// TestRenewalIsSentOnceAndOnlyAClearNoEndsIt (A4).
+// TestRenewalIsSentOnceAndOnlyAClearNoEndsIt (azureblob-A4).
 func TestRenewalIsSentOnceAndOnlyAClearNoEndsIt(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -130,7 +130,7 @@ func TestRenewalDoesNotWaitForTheLine(t *testing.T) {
 	}
 }
 
-// TestReleaseOfWhatWasNeverGrantedAsksTheServiceAndIsDone (A2).
+// TestReleaseOfWhatWasNeverGrantedAsksTheServiceAndIsDone (azureblob-A2).
 func TestReleaseOfWhatWasNeverGrantedAsksTheServiceAndIsDone(t *testing.T) {
 	b, s := onService(t, func(r *http.Request) (int, string) {
 		if r.Method == http.MethodGet {

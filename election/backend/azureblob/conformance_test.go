@@ -214,7 +214,7 @@ func testLockIsFencedByTheService(t *testing.T, url string) {
 	}
 }
 
-// testGrantWhoseAnswerWasLostIsFoundByAskingAgain (A2): with another backend,
+// testGrantWhoseAnswerWasLostIsFoundByAskingAgain (azureblob-A2): with another backend,
 // as if nothing were known of the first try.
 func testGrantWhoseAnswerWasLostIsFoundByAskingAgain(t *testing.T, url string) {
 	first := acquire(t, open(t, url), claim("a"))
@@ -265,7 +265,7 @@ func testBreakStopsTheHolderAndWaitsForTheLease(t *testing.T, url string) {
 	}
 }
 
-// testThirdDoesNotGetBetween (A5): while the election goes over to the chosen
+// testThirdDoesNotGetBetween (azureblob-A5): while the election goes over to the chosen
 // one, a stranger who does not wait tries as fast as it can.
 func testThirdDoesNotGetBetween(t *testing.T, url string) {
 	backend := open(t, url+"&poll=300ms")

@@ -27,7 +27,7 @@ func (b *Backend) nameOf(blob string) (string, bool) {
 	return name, ours && isLock && err == nil && b.blobOf(name, lockSuffix) == blob
 }
 
-// leaseID returns the id of the lease of a claim (A2): the service wants its
+// leaseID returns the id of the lease of a claim (azureblob-A2): the service wants its
 // digits in groups.
 func leaseID(nonce string) string {
 	if len(nonce) != 32 {

@@ -36,7 +36,7 @@ func onSilence(t *testing.T) *Backend {
 	return b
 }
 
-// TestRequestWithoutAnAnswerEnds (A4): whatever the request, and though nothing
+// TestRequestWithoutAnAnswerEnds (azureblob-A4): whatever the request, and though nothing
 // else bounds it.
 func TestRequestWithoutAnAnswerEnds(t *testing.T) {
 	o := onSilence(t).lock("e")

@@ -60,7 +60,7 @@ func permanentIfNotOurs(err error) error {
 	return err
 }
 
-// writeLock stores the state under a lease, if nobody has written since (A3).
+// writeLock stores the state under a lease, if nobody has written since (azureblob-A3).
 func (b *Backend) writeLock(ctx context.Context, name string, s state, etag azcore.ETag, id string) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *Backend) writeLock(ctx context.Context, name string, s state, etag azco
 }
 
 // taken returns the state with the claim as its holder, and a token of its own
-// (A3).
+// (azureblob-A3).
 func (s state) taken(claim election.Claim, now time.Time) state {
 	token := max(s.Token+1, election.Token(max(0, now.UnixMilli())))
 	return state{Token: token, Holder: claim.ID, Nonce: claim.Nonce,

@@ -26,7 +26,7 @@ type entry struct {
 
 	// What follows is the waiter's. Sure is when the latest renewal was sent that
 	// a read by quorum has followed, zero once the claim leads: then the Elector
-	// sees to the time (C3).
+	// sees to the time (consul-C3).
 	kept, sure election.Instant
 	seen       scene
 	refused    int // how often the free key could not be locked, in a row
@@ -55,7 +55,7 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	defer cancel()
 	e.kept = election.Now()
 	e.sure = e.kept
-	id, _, err := e.client.Session().CreateNoChecks(&api.SessionEntry{ // C4
+	id, _, err := e.client.Session().CreateNoChecks(&api.SessionEntry{ // consul-C4
 		Name: sessionName(e.claim.Nonce), TTL: e.claim.Lease.String(),
 		Behavior: api.SessionBehaviorDelete, LockDelay: e.options.LockDelay,
 	}, (&api.WriteOptions{}).WithContext(ctx))
@@ -77,7 +77,7 @@ func (e *entry) Enter(ctx context.Context) error {
 	return err
 }
 
-// Renew renews the session, unless that comes too late to count (C3).
+// Renew renews the session, unless that comes too late to count (consul-C3).
 func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
 	sent := election.Now()
 	if e.sure != 0 && sent.Sub(e.sure) > e.claim.Lease*3/4 {

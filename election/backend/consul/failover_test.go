@@ -20,7 +20,7 @@ import (
 // TestFailoverOfConsulElectsNoTwo freezes and kills whichever server leads
 // Consul, and with it the agent of one candidate, while candidates lead,
 // resign, are frozen and killed: an old leader of Consul that thaws says yes to
-// renewals of sessions that have ended (C3).
+// renewals of sessions that have ended (consul-C3).
 func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
 	s := stores.Start(t, "consul-cluster")
 	addrs := strings.Split(s.Note["addrs"], ",")

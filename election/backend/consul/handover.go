@@ -114,7 +114,7 @@ func (e *entry) unlock() *api.KVTxnOp {
 	return &api.KVTxnOp{Verb: api.KVUnlock, Key: e.lock, Flags: api.LockFlagValue, Session: e.sessionID()}
 }
 
-// Leave unlocks the key, or moves the lock to the session of the successor (C6).
+// Leave unlocks the key, or moves the lock to the session of the successor (consul-C6).
 func (e *entry) Leave(ctx context.Context, history *queue.History, successor *queue.Candidate) error {
 	ops := []*api.KVTxnOp{e.mine(), e.unlock()}
 	if successor != nil {

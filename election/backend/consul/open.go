@@ -16,32 +16,34 @@
 //
 // What always holds:
 //
-//	C1  The candidate whose session locks the key leads, and nobody else; "consul
-//	    lock" obeys the same rule. A grant is given and proved by transactions
-//	    that were decided by a quorum.
-//	C2  The token is the index of the transaction that locked the key: Consul's
-//	    own counter of all writes, which grows on when the key is deleted, as
-//	    "consul lock" does at its end. (The key's LockIndex starts again then.)
-//	C3  The lease is the session's TTL, counted from before the renewal was
-//	    sent, and every renewal is sent within a TTL of the one before and
-//	    followed by a read by quorum. The servers wait two TTL before they end
-//	    a session. The second one is in reserve for a server that was partitioned
-//	    or paused, does not know yet that it leads no more, and says yes to a
-//	    renewal: the server that leads instead has let all sessions begin again
-//	    after the renewal before. So a leader that was killed is replaced after
-//	    up to two TTL.
-//	C4  A session hangs on its TTL alone, not on the health of a node: with the
-//	    default, gossip about a failed agent ends a session long before its TTL,
-//	    while its holder goes on leading.
-//	C5  Each waiter watches its predecessor, and only the first one the key: a
-//	    hand-over wakes two, however many there are.
-//	C6  Release hands the key over to a nominee within one transaction: neither
-//	    "consul lock" nor another waiter can come between.
+//	consul-C1  The candidate whose session locks the key leads, and nobody else;
+//	           "consul lock" obeys the same rule. A grant is given and proved by
+//	           transactions that were decided by a quorum.
+//	consul-C2  The token is the index of the transaction that locked the key:
+//	           Consul's own counter of all writes, which grows on when the key
+//	           is deleted, as "consul lock" does at its end. (The key's
+//	           LockIndex starts again then.)
+//	consul-C3  The lease is the session's TTL, counted from before the renewal
+//	           was sent, and every renewal is sent within a TTL of the one
+//	           before and followed by a read by quorum. The servers wait two TTL
+//	           before they end a session. The second one is in reserve for a
+//	           server that was partitioned or paused, does not know yet that it
+//	           leads no more, and says yes to a renewal: the server that leads
+//	           instead has let all sessions begin again after the renewal
+//	           before. So a leader that was killed is replaced after up to two
+//	           TTL.
+//	consul-C4  A session hangs on its TTL alone, not on the health of a node:
+//	           with the default, gossip about a failed agent ends a session long
+//	           before its TTL, while its holder goes on leading.
+//	consul-C5  Each waiter watches its predecessor, and only the first one the
+//	           key: a hand-over wakes two, however many there are.
+//	consul-C6  Release hands the key over to a nominee within one transaction:
+//	           neither "consul lock" nor another waiter can come between.
 //
 // The lock-delay keeps a key locked for some time after the session of its
 // holder has ended in any other way than by a release. It serves holders that
 // cannot know their deadline; ours have stopped before their TTL is over, so
-// it is off by default and a hand-over after a death takes no longer than C3
+// it is off by default and a hand-over after a death takes no longer than consul-C3
 // says. Set it where operators destroy sessions or take nodes out of the
 // catalogue: then a leader learns of its loss only as fast as news travel.
 //

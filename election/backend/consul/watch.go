@@ -66,7 +66,7 @@ func (s *store) await(ctx context.Context, limit time.Duration, keys ...watched)
 	return nil
 }
 
-// Wait returns when there is a reason to look again (C5).
+// Wait returns when there is a reason to look again (consul-C5).
 func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
 	now := e.seen
 	own, free := now.line[now.at], now.lock.Session == ""

@@ -11,17 +11,20 @@
 //
 // What always holds:
 //
-//	D1  An item is changed only by PutItem under the condition that its version
-//	    is still the one that was read, and read only with ConsistentRead.
-//	D2  A version never comes back, also not after the item was deleted.
-//	D3  A write is sent once. The SDK's retries are switched off, because a
-//	    second try after a lost answer reports a conflict with oneself; an
-//	    answer "conflict" beside one's own version is taken for the success
-//	    that it is.
-//	D4  No clock is compared. A lease has run out for a candidate that has seen
-//	    the same version for the whole lease, on its own clock, as in AWS's own
-//	    lock client. A candidate that comes late therefore waits a whole lease
-//	    for a holder that has died, and no renewal costs a read.
+//	dynamodb-D1  An item is changed only by PutItem under the condition that its
+//	             version is still the one that was read, and read only with
+//	             ConsistentRead.
+//	dynamodb-D2  A version never comes back, also not after the item was
+//	             deleted.
+//	dynamodb-D3  A write is sent once. The SDK's retries are switched off,
+//	             because a second try after a lost answer reports a conflict
+//	             with oneself; an answer "conflict" beside one's own version is
+//	             taken for the success that it is.
+//	dynamodb-D4  No clock is compared. A lease has run out for a candidate that
+//	             has seen the same version for the whole lease, on its own
+//	             clock, as in AWS's own lock client. A candidate that comes late
+//	             therefore waits a whole lease for a holder that has died, and
+//	             no renewal costs a read.
 //
 // Nothing may delete items: leave the table's own time to live switched off. If
 // somebody does, the election goes on with a greater token, but the one that led may

@@ -64,7 +64,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return r, version, nil
 }
 
-// Write puts the item if its version is still the one given (D1, D2).
+// Write puts the item if its version is still the one given (dynamodb-D1, dynamodb-D2).
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	next := rand.Text()
 	item, err := s.encode(name, r, next)
@@ -118,7 +118,7 @@ const (
 )
 
 // isOwn says that a write was refused because it had been carried out before:
-// the service tried twice by itself (D3).
+// the service tried twice by itself (dynamodb-D3).
 func isOwn(err error, version string) bool {
 	var refused *types.ConditionalCheckFailedException
 	if !errors.As(err, &refused) {
@@ -172,7 +172,7 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// once switches the retries of one call off (D3). The caller tries again
+// once switches the retries of one call off (dynamodb-D3). The caller tries again
 // when it still makes sense.
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 

@@ -102,7 +102,7 @@ func TestWriteThatMeetsATransactionIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestConflictWithItselfIsASuccess (D3): a service that carries a write out
+// TestConflictWithItselfIsASuccess (dynamodb-D3): a service that carries a write out
 // and tries it again by itself answers so.
 func TestConflictWithItselfIsASuccess(t *testing.T) {
 	item := `{}`

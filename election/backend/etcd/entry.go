@@ -73,7 +73,7 @@ func (e *entry) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Renew extends the lease (D5).
+// Renew extends the lease (etcd-D5).
 func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
@@ -137,7 +137,7 @@ func (e *entry) opBefore(limit int64) clientv3.Op {
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(limit), clientv3.WithKeysOnly())
 }
 
-// Prove has a quorum decide a transaction that fails without the key (D3).
+// Prove has a quorum decide a transaction that fails without the key (etcd-D3).
 func (e *entry) Prove(ctx context.Context, history *queue.History) (queue.Proof, error) {
 	name := e.claim.Election
 	answer, err := e.decide(ctx, history, clientv3.OpGet(e.keys.request(name)),
@@ -182,14 +182,14 @@ func (e *entry) decide(ctx context.Context, history *queue.History, ops ...clien
 	return nil, errNoKey
 }
 
-// Leave deletes the key. The successor is next (D6).
+// Leave deletes the key. The successor is next (etcd-D6).
 func (e *entry) Leave(ctx context.Context, history *queue.History, _ *queue.Candidate) error {
 	_, err := e.decide(ctx, history, clientv3.OpDelete(e.key))
 	return err
 }
 
 // Revoke revokes the lease, which takes away whatever there is of the claim
-// (D4).
+// (etcd-D4).
 func (e *entry) Revoke(ctx context.Context) error {
 	_, err := e.client.Revoke(ctx, e.lease)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {

@@ -19,7 +19,7 @@ import (
 
 // TestFailoverOfEtcdElectsNoTwo freezes and kills whichever server leads etcd,
 // while candidates lead, resign, are frozen and killed: an old leader of etcd
-// that thaws must not extend a lease that has ended (D5).
+// that thaws must not extend a lease that has ended (etcd-D5).
 func TestFailoverOfEtcdElectsNoTwo(t *testing.T) {
 	s := stores.Start(t, "etcd-cluster")
 	running.Lock()

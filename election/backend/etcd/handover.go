@@ -109,7 +109,7 @@ func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 // servers allow 128 operations.
 const moveMax = 100
 
-// Promote sends those before the chosen one to the end of the queue (D6): it
+// Promote sends those before the chosen one to the end of the queue (etcd-D6): it
 // deletes their keys, and they put new ones.
 func (e *entry) Promote(ctx context.Context, chosen queue.Candidate) error {
 	for {

@@ -17,26 +17,28 @@
 //
 // What always holds:
 //
-//	D1  The candidate with the key of the lowest create revision leads, and
-//	    nobody else. All candidates obey this one rule, those of etcdctl too,
-//	    and no operation of this package makes an exception.
-//	D2  The token is the create revision of the candidate's key. Later leaders
-//	    joined later, so tokens grow.
-//	D3  A candidate leads only after a transaction that was decided by a quorum
-//	    and found its key with that create revision, and nobody before it. One
-//	    whose lease died while it waited is never told that it leads.
-//	D4  The number of a claim's lease is made of its nonce: whatever answer was
-//	    lost, revoking that lease takes away all there is of the claim, and a
-//	    request that is still on its way finds no lease to put a key on.
-//	D5  The lease counts from before the keep-alive was sent, for as long as its
-//	    answer says. A server of etcd asks the quorum whether it leads before it
-//	    extends a lease, and the next leader of etcd extends all leases again:
-//	    they end later than the candidate thinks, never earlier. (Servers before
-//	    3.5.10 do not ask; with them an old leader that is partitioned may say
-//	    yes to a lease that has ended.)
-//	D6  A nominee comes to the front of the queue because those before it, if
-//	    they are of this package, are sent to the end of it, where they get
-//	    later tokens.
+//	etcd-D1  The candidate with the key of the lowest create revision leads, and
+//	         nobody else. All candidates obey this one rule, those of etcdctl
+//	         too, and no operation of this package makes an exception.
+//	etcd-D2  The token is the create revision of the candidate's key. Later
+//	         leaders joined later, so tokens grow.
+//	etcd-D3  A candidate leads only after a transaction that was decided by a
+//	         quorum and found its key with that create revision, and nobody
+//	         before it. One whose lease died while it waited is never told that
+//	         it leads.
+//	etcd-D4  The number of a claim's lease is made of its nonce: whatever answer
+//	         was lost, revoking that lease takes away all there is of the claim,
+//	         and a request that is still on its way finds no lease to put a key
+//	         on.
+//	etcd-D5  The lease counts from before the keep-alive was sent, for as long
+//	         as its answer says. A server of etcd asks the quorum whether it
+//	         leads before it extends a lease, and the next leader of etcd
+//	         extends all leases again: they end later than the candidate thinks,
+//	         never earlier. (Servers before 3.5.10 do not ask; with them an old
+//	         leader that is partitioned may say yes to a lease that has ended.)
+//	etcd-D6  A nominee comes to the front of the queue because those before it,
+//	         if they are of this package, are sent to the end of it, where they
+//	         get later tokens.
 //
 // The revision starts again if the servers' data is lost, and goes back with a
 // snapshot unless it is restored with "etcdutl snapshot restore --bump-revision".

@@ -157,7 +157,7 @@ func leaseOf(candidate string) clientv3.LeaseID {
 	return clientv3.LeaseID(id)
 }
 
-// leaseID makes the number of a claim's lease out of its nonce (D4): 63 bits
+// leaseID makes the number of a claim's lease out of its nonce (etcd-D4): 63 bits
 // that nobody else has, not zero.
 func leaseID(nonce string) clientv3.LeaseID {
 	sum := sha256.Sum256([]byte(nonce))

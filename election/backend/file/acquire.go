@@ -176,7 +176,7 @@ func (p place) replaced() error {
 }
 
 // waitOut waits until a holder whose lock file was taken away has noticed
-// (F4). After a restore from a backup it waits for nobody, once.
+// (file-F4). After a restore from a backup it waits for nobody, once.
 func (b *Backend) waitOut(ctx context.Context, lease time.Duration) error {
 	timer := b.clock.Timer(b.clock.Now().Add(lease))
 	defer timer.Stop()

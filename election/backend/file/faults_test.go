@@ -184,7 +184,7 @@ func TestRestoreWantsTheLockThatOthersTake(t *testing.T) {
 	}
 }
 
-// TestRemovedLockFileIsNoticedByTheHolderFirst (F4, E10).
+// TestRemovedLockFileIsNoticedByTheHolderFirst (file-F4, scenario-E10).
 func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 	b := open(t, t.TempDir())
 	const lease = 400 * time.Millisecond

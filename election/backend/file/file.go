@@ -12,15 +12,17 @@
 //
 // What always holds:
 //
-//	F1  The kernel's lock decides who leads, nothing else. It is gone with the
-//	    last process that has the file open, however that process ended, and
-//	    not before: a child that inherits Grant.Files keeps others out.
-//	F2  A token is on disk, synced with its directory, before it is given out.
-//	    When it cannot be stored nobody leads; no token is given out twice.
-//	F3  A state file that is damaged or missing is never replaced: the error
-//	    says what to do. Restore sets a token by hand.
-//	F4  A lock file that was removed and made again does not hurry anybody: its
-//	    next holder waits until the last holder has noticed.
+//	file-F1  The kernel's lock decides who leads, nothing else. It is gone with
+//	         the last process that has the file open, however that process
+//	         ended, and not before: a child that inherits Grant.Files keeps
+//	         others out.
+//	file-F2  A token is on disk, synced with its directory, before it is given
+//	         out. When it cannot be stored nobody leads; no token is given out
+//	         twice.
+//	file-F3  A state file that is damaged or missing is never replaced: the
+//	         error says what to do. Restore sets a token by hand.
+//	file-F4  A lock file that was removed and made again does not hurry anybody:
+//	         its next holder waits until the last holder has noticed.
 //
 // A holder that is frozen keeps its grant (Traits.Expires is false); it loses
 // it when it is killed. Network file systems are refused: their locks can be

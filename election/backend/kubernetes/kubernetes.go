@@ -15,24 +15,27 @@
 //
 // What always holds:
 //
-//	G1  Every write is an update of the resourceVersion that was read, or a
-//	    create. It is sent once: nothing below retries it.
-//	G2  The annotation counts only beside the spec that was written with
-//	    it. Beside another one the spec says who leads: a client-go candidate
-//	    that acquired, renewed or released. What client-go knows nothing of,
-//	    the last token above all, still comes from the annotation.
-//	G3  The spec changes only when somebody acquires, renews or releases. A
-//	    candidate that waits, and an operator, write the annotation alone: they
-//	    prolong nobody's lease, neither for us nor for client-go, which looks
-//	    at the spec only.
-//	G4  Each renewal carries a renewTime in a later second than the one before,
-//	    whatever the clock says, because client-go compares whole seconds: a
-//	    renewal that it could not tell from an earlier one would let it count
-//	    our lease from the earlier one. With leases below 4 s renewTime
-//	    therefore runs ahead of the clock. Nobody compares it with one.
-//	G5  leaseDurationSeconds is the lease rounded up; the lease of another's is
-//	    taken for a second more than it says, because client-go rounds down.
-//	G6  Whatever is in the Lease beside that is kept as it was.
+//	kubernetes-G1  Every write is an update of the resourceVersion that was
+//	               read, or a create. It is sent once: nothing below retries it.
+//	kubernetes-G2  The annotation counts only beside the spec that was written
+//	               with it. Beside another one the spec says who leads: a
+//	               client-go candidate that acquired, renewed or released. What
+//	               client-go knows nothing of, the last token above all, still
+//	               comes from the annotation.
+//	kubernetes-G3  The spec changes only when somebody acquires, renews or
+//	               releases. A candidate that waits, and an operator, write the
+//	               annotation alone: they prolong nobody's lease, neither for us
+//	               nor for client-go, which looks at the spec only.
+//	kubernetes-G4  Each renewal carries a renewTime in a later second than the
+//	               one before, whatever the clock says, because client-go
+//	               compares whole seconds: a renewal that it could not tell from
+//	               an earlier one would let it count our lease from the earlier
+//	               one. With leases below 4 s renewTime therefore runs ahead of
+//	               the clock. Nobody compares it with one.
+//	kubernetes-G5  leaseDurationSeconds is the lease rounded up; the lease of
+//	               another's is taken for a second more than it says, because
+//	               client-go rounds down.
+//	kubernetes-G6  Whatever is in the Lease beside that is kept as it was.
 //
 // A holder that uses client-go has no fencing token, does not see priorities and
 // receives no operator (who is told so), and is as safe as client-go is: it goes

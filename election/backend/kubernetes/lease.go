@@ -78,7 +78,7 @@ func noteOf(lease *coordination.Lease) note {
 	return n
 }
 
-// recordOf returns what a Lease says (G2).
+// recordOf returns what a Lease says (kubernetes-G2).
 func recordOf(lease *coordination.Lease) record.Record {
 	n, now := noteOf(lease), markOf(&lease.Spec)
 	if n.Mark == now || now.Holder != "" && now.Holder == identity(n.Record) {
@@ -195,7 +195,7 @@ func putSpec(spec *coordination.LeaseSpec, r record.Record, now time.Time) {
 }
 
 // laterSecond returns now if it lies in a later second than before, and else
-// the beginning of the second that follows before (G4).
+// the beginning of the second that follows before (kubernetes-G4).
 func laterSecond(before, now time.Time) time.Time {
 	if now.Unix() > before.Unix() {
 		return now

@@ -141,7 +141,7 @@ func refused(lease *coordination.Lease, r record.Record) error {
 	return nil
 }
 
-// base returns a copy of the Lease with that version, to be changed (G6). It
+// base returns a copy of the Lease with that version, to be changed (kubernetes-G6). It
 // was seen just now as a rule.
 func (s *store) base(ctx context.Context, name, version string) (*coordination.Lease, error) {
 	if version == "" {

@@ -34,7 +34,7 @@ type streamInfo struct {
 }
 
 // request asks JetStream, past the client library: that one reads from any
-// replica where the bucket allows it (J3), and does not tell of leaders.
+// replica where the bucket allows it (nats-J3), and does not tell of leaders.
 func (s *store) request(ctx context.Context, what string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *store) info(ctx context.Context) (string, error) {
 type server struct{ cluster, name, id string }
 
 // incarnationOf returns when the bucket was made and, for one that is not
-// replicated, which start of which server has it (J4). The start of a server
+// replicated, which start of which server has it (nats-J4). The start of a server
 // without a cluster is known only to those who are connected to it: through a
 // leaf node nobody would notice that it began again, so that is refused.
 func incarnationOf(info streamInfo, to server) (string, error) {
@@ -166,7 +166,7 @@ func incarnationOf(info streamInfo, to server) (string, error) {
 }
 
 // makeBucket makes a stream as the client library would make it for a bucket,
-// except that its numbers begin high (J1) and that it has no direct reads.
+// except that its numbers begin high (nats-J1) and that it has no direct reads.
 func (s *store) makeBucket(ctx context.Context) error {
 	_, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: s.stream(), Subjects: []string{s.subject(">")}, Description: "Leader elections of Conclave",

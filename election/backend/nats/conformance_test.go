@@ -268,7 +268,7 @@ func TestNobodyIsElectedByABucketThatHasForgotten(t *testing.T) {
 	}
 }
 
-// TestRevisionsOfARecreatedBucketBeginBeyondTheOldOnes (J1).
+// TestRevisionsOfARecreatedBucketBeginBeyondTheOldOnes (nats-J1).
 func TestRevisionsOfARecreatedBucketBeginBeyondTheOldOnes(t *testing.T) {
 	url := newBucket(t, stores.Start(t, "nats").URL, "&lease-max=1s")
 	s := openStore(t, url)

@@ -9,24 +9,24 @@
 //
 // What always holds:
 //
-//	J1  A write is one message that names the revision it expects of its key;
-//	    the leader of the stream refuses it if there is a later one. Revisions
-//	    are numbers of the stream and do not come back when a key is deleted.
-//	    Those of a bucket that is made again begin at the milliseconds of its
-//	    making, beyond those of the one before.
-//	J2  Nothing expires by the server: the bucket has no TTL, and one that has
-//	    is refused. A value that expires by the clock of a server that is set
-//	    forward is gone under its leader; a waiter counts the lease on a
-//	    clock of its own.
-//	J3  Reads go to the leader of the stream, also where the bucket allows
-//	    direct reads, which any replica answers from the past.
-//	J4  Under an incarnation of the bucket that was not watched for LeaseMax
-//	    nobody is elected; leaders whose record is still there go on. The
-//	    incarnation is when the bucket was made, and, for one that is not
-//	    replicated, which start of which server has it. Where that cannot be
-//	    seen, through a leaf node, such a bucket is refused. What may be
-//	    forgotten has run out by then. A bucket that is used for the first time makes its
-//	    first candidate wait too.
+//	nats-J1  A write is one message that names the revision it expects of its
+//	         key; the leader of the stream refuses it if there is a later one.
+//	         Revisions are numbers of the stream and do not come back when a key
+//	         is deleted. Those of a bucket that is made again begin at the
+//	         milliseconds of its making, beyond those of the one before.
+//	nats-J2  Nothing expires by the server: the bucket has no TTL, and one that
+//	         has is refused. A value that expires by the clock of a server that
+//	         is set forward is gone under its leader; a waiter counts the lease
+//	         on a clock of its own.
+//	nats-J3  Reads go to the leader of the stream, also where the bucket allows
+//	         direct reads, which any replica answers from the past.
+//	nats-J4  Under an incarnation of the bucket that was not watched for
+//	         LeaseMax nobody is elected; leaders whose record is still there go
+//	         on. The incarnation is when the bucket was made, and, for one that
+//	         is not replicated, which start of which server has it. Where that
+//	         cannot be seen, through a leaf node, such a bucket is refused. What
+//	         may be forgotten has run out by then. A bucket that is used for the
+//	         first time makes its first candidate wait too.
 //
 // A server answers before a write is on disk (sync_interval, two minutes by
 // default). A bucket of three replicas forgets what it has answered if most of

@@ -10,7 +10,7 @@ import (
 
 // disk is what the loop knows of the state file. Another goroutine writes it,
 // so that a slow disk keeps no heartbeat of elections in which nothing changes. What
-// depends on a change is held back until its version is on disk (P1).
+// depends on a change is held back until its version is on disk (peers-P1).
 type disk struct {
 	work    chan order // of 1; the loop gives an order when the last one is done
 	busy    bool

@@ -13,39 +13,45 @@
 //
 // What always holds with raft, by number:
 //
-//	P1  The token is the term. A vote and its term are in the directory, synced,
-//	    before any byte that depends on them leaves, and before a grant is given
-//	    (raft T1). Elections in which nothing changes do not wait for the disk.
-//	P2  The lease counts from when the heartbeat was sent that a quorum has answered
-//	    (raft T3). It is the same for all elections and all members; a member
-//	    with another one is not let in. The lease of a claim is not honoured.
-//	P3  Each directory has a birth, made with it at random. A member takes part in
-//	    nothing with a directory before all others have its birth on disk, and one
-//	    that has it there lets no older directory of that id in: of two directories with
-//	    one id, one votes at most. A second process is refused while the first is
-//	    connected.
-//	P4  A restarted member votes, in elections in which it has voted before, only
-//	    when a lease is over (raft T2).
-//	P5  Between two members there is one connection for all elections. What all
-//	    elections have to say at a moment goes as one packet. An election that
-//	    nobody campaigns in costs nothing but its place in memory and on disk.
-//	P6  Queues are bounded. A member that does not read is disconnected.
-//	P7  A member without memory, new or with a new directory in the place of one that
-//	    was lost, takes part when all others are connected at one time and have told
-//	    it, after that, the highest term that they know: at once where none was ever
-//	    held (so a group is founded), and else when two leases have passed on its own
-//	    clock since it met the last of them, with that term as its floor, if a
-//	    majority of directories is left. A member that was connected when the group was
-//	    founded, and had no time to take part before another one was gone, does so when
-//	    any other remembers its directory. No wall clock is asked (raft T8, where the argument is).
-//	P8  An election is idle when nobody campaigns, leads or looks as far as a member
-//	    knows, nothing that it has promised lasts by its own clock, and its term and
-//	    vote are two leases old. Of those it
-//	    keeps the 1024 that were in use last by name, and of the others one term that
-//	    is not below any of theirs, its floor: it forgets what it voted for, and
-//	    votes up to there in none of them again (raft T7). So tokens go on growing
-//	    when a name comes back: a leader's term was known to a quorum, and of any
-//	    other quorum one member votes only beyond it, by name or by its floor.
+//	peers-P1  The token is the term. A vote and its term are in the directory,
+//	          synced, before any byte that depends on them leaves, and before a
+//	          grant is given (raft-T1). Elections in which nothing changes do
+//	          not wait for the disk.
+//	peers-P2  The lease counts from when the heartbeat was sent that a quorum
+//	          has answered (raft-T3). It is the same for all elections and all
+//	          members; a member with another one is not let in. The lease of a
+//	          claim is not honoured.
+//	peers-P3  Each directory has a birth, made with it at random. A member takes
+//	          part in nothing with a directory before all others have its birth
+//	          on disk, and one that has it there lets no older directory of that
+//	          id in: of two directories with one id, one votes at most. A second
+//	          process is refused while the first is connected.
+//	peers-P4  A restarted member votes, in elections in which it has voted
+//	          before, only when a lease is over (raft-T2).
+//	peers-P5  Between two members there is one connection for all elections.
+//	          What all elections have to say at a moment goes as one packet. An
+//	          election that nobody campaigns in costs nothing but its place in
+//	          memory and on disk.
+//	peers-P6  Queues are bounded. A member that does not read is disconnected.
+//	peers-P7  A member without memory, new or with a new directory in the place
+//	          of one that was lost, takes part when all others are connected at
+//	          one time and have told it, after that, the highest term that they
+//	          know: at once where none was ever held (so a group is founded),
+//	          and else when two leases have passed on its own clock since it met
+//	          the last of them, with that term as its floor, if a majority of
+//	          directories is left. A member that was connected when the group
+//	          was founded, and had no time to take part before another one was
+//	          gone, does so when any other remembers its directory. No wall
+//	          clock is asked (raft-T8, where the argument is).
+//	peers-P8  An election is idle when nobody campaigns, leads or looks as far
+//	          as a member knows, nothing that it has promised lasts by its own
+//	          clock, and its term and vote are two leases old. Of those it keeps
+//	          the 1024 that were in use last by name, and of the others one term
+//	          that is not below any of theirs, its floor: it forgets what it
+//	          voted for, and votes up to there in none of them again (raft-T7).
+//	          So tokens go on growing when a name comes back: a leader's term
+//	          was known to a quorum, and of any other quorum one member votes
+//	          only beyond it, by name or by its floor.
 //
 // What that comes to:
 //

@@ -12,7 +12,7 @@ import (
 // A member without memory, new or with a new directory in the place of one that was
 // lost, cannot know which of the two it is. It takes part when all others have met it,
 // and so refuse every other directory of its id, and have told it how far elections
-// have come (P7, raft.Newcomer).
+// have come (peers-P7, raft.Newcomer).
 
 // newcomer returns the way in for a member without memory, nil for one that needs none.
 func (b *Backend) newcomer() *raft.Newcomer {

@@ -9,7 +9,7 @@ import (
 // may come and go without end, one for each job: so of those that are idle a member
 // keeps the ones that were in use last, and of all others one term, the floor, which
 // is none of theirs less. An election whose name comes back begins after the floor
-// (raft T7): whatever this member has voted for in it is below (P8).
+// (raft-T7): whatever this member has voted for in it is below (peers-P8).
 
 // idleMax is how many idle elections are kept by name.
 const idleMax = 1024

@@ -49,7 +49,7 @@ func (l *link) note(name string, n note) {
 }
 
 // flush hands what was gathered to the connection, and cuts a member off that
-// does not read (P6).
+// does not read (peers-P6).
 func (l *link) flush() {
 	for _, frame := range l.frames() {
 		select {
@@ -301,7 +301,7 @@ func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 	}
 }
 
-// recognize refuses a directory in whose place another one was met (P3), and takes a
+// recognize refuses a directory in whose place another one was met (peers-P3), and takes a
 // new one for it only from a member that has no memory and is not there otherwise. The
 // channel is closed when that is on disk, before anything else goes to the member.
 func (b *Backend) recognize(h hello) (<-chan struct{}, error) {

@@ -259,7 +259,7 @@ func TestMemberWhoseDiskFailsEnds(t *testing.T) {
 	}
 }
 
-// Heartbeats of all elections of a member go as one frame (P5).
+// Heartbeats of all elections of a member go as one frame (peers-P5).
 func TestHeartbeatsOfManyElectionsGoInOnePacket(t *testing.T) {
 	const elections = 200
 	var writes atomic.Int64

@@ -24,16 +24,16 @@ type state struct {
 	// After is the term that elections begin after.
 	After uint64 `json:"after,omitempty"`
 	// Birth is random, made with the directory. Births are those of the other
-	// members, as they were met last (P3).
+	// members, as they were met last (peers-P3).
 	Birth  string             `json:"birth,omitempty"`
 	Births map[algo.ID]string `json:"births,omitempty"`
-	// Founded says that this member takes part (P7).
+	// Founded says that this member takes part (peers-P7).
 	Founded bool `json:"founded,omitempty"`
 	// Founders are the births of all members when the group was founded, none if this
-	// member does not know them: the directories that have lost nothing (P7).
+	// member does not know them: the directories that have lost nothing (peers-P7).
 	Founders map[algo.ID]string `json:"founders,omitempty"`
 	// Floor is a term that this member may have voted in, and all before it, in
-	// elections that are not among these (P7, P8). It never falls.
+	// elections that are not among these (peers-P7, peers-P8). It never falls.
 	Floor uint64 `json:"floor,omitempty"`
 	// Elections are those that are known by name; nil, in a record of changes, is
 	// one that is known no more.
@@ -116,7 +116,7 @@ func checksum(line []byte) string {
 }
 
 // parseState reads the records of a file. The last one may be one that a crash has
-// truncated: nothing that depends on it has left then (P1).
+// truncated: nothing that depends on it has left then (peers-P1).
 func parseState(text []byte) (*state, error) {
 	st, rest, err := parseRecord(text)
 	if err != nil {

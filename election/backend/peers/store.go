@@ -105,7 +105,7 @@ func (s *store) read(name string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// save puts a change on disk, and returns when it is there (P1). After an error
+// save puts a change on disk, and returns when it is there (peers-P1). After an error
 // nothing more is saved: what the file holds is not known.
 func (s *store) save(change *state) error {
 	s.state.apply(change)

@@ -56,7 +56,7 @@ const protocol = "conclave-peers/2"
 // verdict reports whether a hello is accepted; empty is yes.
 type verdict struct {
 	Refused string `json:"refused,omitempty"`
-	// Lost says that a newer directory of the same id was met (P3).
+	// Lost says that a newer directory of the same id was met (peers-P3).
 	Lost bool `json:"lost,omitempty"`
 }
 

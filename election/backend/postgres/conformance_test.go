@@ -250,7 +250,7 @@ func newElector(t testing.TB, b election.Backend, id string, lease time.Duration
 	return e
 }
 
-// TestCommitsSurviveACrashWhereTheDatabaseHasItOff (P3): the control group, a
+// TestCommitsSurviveACrashWhereTheDatabaseHasItOff (postgres-P3): the control group, a
 // statement without our precaution, is lost.
 func TestCommitsSurviveACrashWhereTheDatabaseHasItOff(t *testing.T) {
 	server := stores.Start(t, "postgres")

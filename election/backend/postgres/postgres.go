@@ -13,23 +13,27 @@
 // The table is made when it is needed; see DDL for those who may not. What
 // always holds:
 //
-//	P1  A write is one statement that compares the version and sets the record.
-//	    It needs no transaction, no session and no lock that outlives it, so it
-//	    may go through any pool, PgBouncer in transaction mode included.
-//	P2  The version of a write is random and chosen before it is sent. So a
-//	    version never comes back, whatever is deleted, restored or made again;
-//	    and a statement that a driver sends twice does the same once.
-//	P3  A commit is on disk before it is answered: every write turns
-//	    synchronous_commit on for itself where a role or database has it off.
-//	P4  The clock of the database decides nothing. It fills the column
-//	    "changed", for people. A lease judged by it would end early for
-//	    everybody if that clock were set forward, under a leader that still
-//	    leads; candidates count on their own clocks instead.
-//	P5  After a restart, a failover or a restore of the server nobody is elected
-//	    for LeaseMax; leaders whose row is still there go on. A failover to an
-//	    asynchronous standby may forget the last commits: what they granted has
-//	    run out by then. (The row with the empty name tells which start of the
-//	    server, and which timeline, has been watched for so long.)
+//	postgres-P1  A write is one statement that compares the version and sets the
+//	             record. It needs no transaction, no session and no lock that
+//	             outlives it, so it may go through any pool, PgBouncer in
+//	             transaction mode included.
+//	postgres-P2  The version of a write is random and chosen before it is sent.
+//	             So a version never comes back, whatever is deleted, restored or
+//	             made again; and a statement that a driver sends twice does the
+//	             same once.
+//	postgres-P3  A commit is on disk before it is answered: every write turns
+//	             synchronous_commit on for itself where a role or database has
+//	             it off.
+//	postgres-P4  The clock of the database decides nothing. It fills the column
+//	             "changed", for people. A lease judged by it would end early for
+//	             everybody if that clock were set forward, under a leader that
+//	             still leads; candidates count on their own clocks instead.
+//	postgres-P5  After a restart, a failover or a restore of the server nobody
+//	             is elected for LeaseMax; leaders whose row is still there go
+//	             on. A failover to an asynchronous standby may forget the last
+//	             commits: what they granted has run out by then. (The row with
+//	             the empty name tells which start of the server, and which
+//	             timeline, has been watched for so long.)
 //
 // Not promised: two servers that both take writes, the old primary partitioned with
 // some of the clients, elect one leader each. Configure synchronous standbys,

@@ -15,7 +15,7 @@ const incarnationSQL = `case when pg_is_in_recovery() then '' else
 	extract(epoch from pg_postmaster_start_time())::text end`
 
 // durableSQL turns synchronous_commit on for the transaction it stands in,
-// which is one statement, and leaves what waits for standbys as it is (P3).
+// which is one statement, and leaves what waits for standbys as it is (postgres-P3).
 const durableSQL = `set_config('synchronous_commit', case
 	when current_setting('synchronous_commit') in ('off', 'local') then 'on'
 	else current_setting('synchronous_commit') end, true)`
@@ -46,7 +46,7 @@ from state`
 
 // Parameters: $1 name, $2 new version, $3 record, $4 nonce of the holder, and
 // for an update $5 the version that is expected. A driver that sends a
-// statement twice finds its own version and writes the same again (P2).
+// statement twice finds its own version and writes the same again (postgres-P2).
 const (
 	insertSQL = guardSQL + `, written as (
 	insert into @table as t (name, version, record)

@@ -8,20 +8,21 @@
 //
 // What always holds:
 //
-//	D1  A write is one script that compares the version and sets the field; the
-//	    server runs it as one step. The version is random and chosen before it
-//	    is sent: none comes back, and a script that is sent twice does the
-//	    same once.
-//	D2  Nothing expires by the server. A key with a time to live is gone by the
-//	    clock of a server that may be set forward; a waiter counts the
-//	    lease on a clock of its own.
-//	D3  Under an incarnation of the server (its run id and its replication id,
-//	    which a restart or a promotion change) that was not watched for
-//	    LeaseMax nobody is elected; leaders whose record is still there go on.
-//	    What the server may have forgotten has run out by then. That the
-//	    incarnation is adopted stands in the same hash: a server that was
-//	    flushed, or has evicted the hash, has forgotten that as well. A server
-//	    that is used for the first time makes its first candidate wait too.
+//	redis-D1  A write is one script that compares the version and sets the
+//	          field; the server runs it as one step. The version is random and
+//	          chosen before it is sent: none comes back, and a script that is
+//	          sent twice does the same once.
+//	redis-D2  Nothing expires by the server. A key with a time to live is gone
+//	          by the clock of a server that may be set forward; a waiter counts
+//	          the lease on a clock of its own.
+//	redis-D3  Under an incarnation of the server (its run id and its replication
+//	          id, which a restart or a promotion change) that was not watched
+//	          for LeaseMax nobody is elected; leaders whose record is still
+//	          there go on. What the server may have forgotten has run out by
+//	          then. That the incarnation is adopted stands in the same hash: a
+//	          server that was flushed, or has evicted the hash, has forgotten
+//	          that as well. A server that is used for the first time makes its
+//	          first candidate wait too.
 //
 // So one primary elects one leader at a time, with or without persistence, and
 // also when a replica that lagged behind is promoted. Not promised: a primary

@@ -7,19 +7,19 @@
 //
 // What always holds:
 //
-//	O1  An object is made with If-None-Match: * and changed with If-Match on the
-//	    ETag that was read; nothing else is ever written to it.
-//	O2  It is never deleted: there are stores that ignore conditions on DELETE.
-//	    Giving an election back is one more conditional write.
-//	O3  An ETag never comes back: it is a sum of the content, and every content
-//	    has a nonce of its own.
-//	O4  A write is sent once. The SDK's retries are switched off, because a
-//	    second try after a lost answer reports a conflict with oneself.
-//	O5  Before the first write of a process Probe makes sure that the store
-//	    refuses what its conditions forbid. Many stores accept the headers and
-//	    ignore them: on those everybody would lead.
-//	O6  No clock is compared. A lease has run out for a candidate that has seen
-//	    the same ETag for the whole lease, on its own clock.
+//	s3-O1  An object is made with If-None-Match: * and changed with If-Match on
+//	       the ETag that was read; nothing else is ever written to it.
+//	s3-O2  It is never deleted: there are stores that ignore conditions on
+//	       DELETE. Giving an election back is one more conditional write.
+//	s3-O3  An ETag never comes back: it is a sum of the content, and every
+//	       content has a nonce of its own.
+//	s3-O4  A write is sent once. The SDK's retries are switched off, because a
+//	       second try after a lost answer reports a conflict with oneself.
+//	s3-O5  Before the first write of a process Probe makes sure that the store
+//	       refuses what its conditions forbid. Many stores accept the headers
+//	       and ignore them: on those everybody would lead.
+//	s3-O6  No clock is compared. A lease has run out for a candidate that has
+//	       seen the same ETag for the whole lease, on its own clock.
 //
 // Versions are of no use here and cost: every renewal leaves one. Use a bucket
 // without versioning, or let a rule expire them after a day. If somebody

@@ -36,7 +36,7 @@ type store struct {
 
 // content is what an object holds.
 type content struct {
-	Nonce  string         `json:"nonce"` // random, so that no ETag comes back (O3)
+	Nonce  string         `json:"nonce"` // random, so that no ETag comes back (s3-O3)
 	Record *record.Record `json:"record"`
 }
 
@@ -70,7 +70,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return r, aws.ToString(out.ETag), nil
 }
 
-// Write puts the object if it still has the ETag (O1).
+// Write puts the object if it still has the ETag (s3-O1).
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	if err := s.probeOnce(ctx); err != nil {
 		return "", err
@@ -144,7 +144,7 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// once switches the retries of one call off (O4). The caller tries again
+// once switches the retries of one call off (s3-O4). The caller tries again
 // when it still makes sense.
 func once(o *s3.Options) { o.Retryer = aws.NopRetryer{} }
 

@@ -98,7 +98,7 @@ func (p *pretender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("ETag", fmt.Sprintf("%q", fmt.Sprint(p.etag)))
 }
 
-// TestStoreThatPretendsIsRefused (O5).
+// TestStoreThatPretendsIsRefused (s3-O5).
 func TestStoreThatPretendsIsRefused(t *testing.T) {
 	for _, test := range []struct{ ifNoneMatch, ifMatch, good bool }{
 		{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false},

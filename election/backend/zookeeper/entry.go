@@ -64,7 +64,7 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 func (e *entry) Renew(context.Context) (queue.Lease, error) { return queue.Lease{}, e.session().Err() }
 
 // Enter creates the znode. When the answer is lost it looks whether the znode is
-// there (K4).
+// there (zookeeper-K4).
 func (e *entry) Enter(ctx context.Context) error {
 	options := client.CreateOptions{Mode: zk.EphemeralSequential, ACL: e.options.ACL}
 	for {
@@ -138,7 +138,7 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 }
 
 // Prove has a quorum decide a transaction that fails without the znode, and then
-// looks whose znode it is (K3, K6).
+// looks whose znode it is (zookeeper-K3, zookeeper-K6).
 //
 // A read would not do, nor would a sync: a follower that is partitioned answers
 // reads for some time, and a leader that was deposed answers a sync.

@@ -199,7 +199,7 @@ func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
 	awaitQueue(t, c, 0)
 }
 
-// TestDeathOfALeaderWakesOneCandidate: nobody else even learns of it (E15).
+// TestDeathOfALeaderWakesOneCandidate: nobody else even learns of it (scenario-E15).
 func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 	addr := startServerFor(t, time.Minute) // that none expires on a busy machine
 	const waiting = 1000

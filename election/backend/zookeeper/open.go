@@ -14,24 +14,27 @@
 // book: who led when, and what an operator asks of the leader. How candidates
 // wait, lead and hand over is in election/queue. What always holds:
 //
-//	K1  Each candidate watches its predecessor and itself, nobody else: the
-//	    death of a leader wakes one candidate, however many there are.
-//	K2  The token is the czxid of the candidate's znode. A leader after another
-//	    was created after it, so tokens grow.
-//	K3  A candidate leads only after a transaction that was decided by a quorum
-//	    and found its znode, and after the znode's owner was seen to be its own
-//	    session (CURATOR-696): never on a list of children alone.
-//	K4  A znode whose create was not answered is found by the nonce in its name,
-//	    and used or removed (CURATOR-498).
-//	K5  A leader whose znode is deleted learns of it at once, and finds out by
-//	    itself at its next renewal (CURATOR-724).
-//	K6  The lease is three quarters of the session timeout, and ends no later
-//	    than the transaction proves the session (client.ProvenUntil): a
-//	    follower of ZooKeeper tells its leader of heartbeats only every half
-//	    tick, of the transaction itself too. So it begins before that was sent,
-//	    and much before it after a pause of this process. Servers grant no
-//	    session shorter than their minSessionTimeout, which then is how long a
-//	    handover takes.
+//	zookeeper-K1  Each candidate watches its predecessor and itself, nobody
+//	              else: the death of a leader wakes one candidate, however many
+//	              there are.
+//	zookeeper-K2  The token is the czxid of the candidate's znode. A leader
+//	              after another was created after it, so tokens grow.
+//	zookeeper-K3  A candidate leads only after a transaction that was decided by
+//	              a quorum and found its znode, and after the znode's owner was
+//	              seen to be its own session (CURATOR-696): never on a list of
+//	              children alone.
+//	zookeeper-K4  A znode whose create was not answered is found by the nonce in
+//	              its name, and used or removed (CURATOR-498).
+//	zookeeper-K5  A leader whose znode is deleted learns of it at once, and
+//	              finds out by itself at its next renewal (CURATOR-724).
+//	zookeeper-K6  The lease is three quarters of the session timeout, and ends
+//	              no later than the transaction proves the session
+//	              (client.ProvenUntil): a follower of ZooKeeper tells its leader
+//	              of heartbeats only every half tick, of the transaction itself
+//	              too. So it begins before that was sent, and much before it
+//	              after a pause of this process. Servers grant no session
+//	              shorter than their minSessionTimeout, which then is how long a
+//	              handover takes.
 //
 // Tokens start again if the servers' data is lost or taken back to an older
 // copy; no client can notice that.

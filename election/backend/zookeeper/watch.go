@@ -52,7 +52,7 @@ func (s *slot) stands() bool {
 	}
 }
 
-// Wait returns when the predecessor or the own znode has changed (K1).
+// Wait returns when the predecessor or the own znode has changed (zookeeper-K1).
 func (e *entry) Wait(ctx context.Context, _ time.Duration) error {
 	select {
 	case <-e.before.fired():

@@ -56,7 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) Resource) {
 	}
 }
 
-// E13: a message with token 33 that comes after one with 34.
+// scenario-E13: a message with token 33 that comes after one with 34.
 func testLate(ctx context.Context, t *testing.T, r Resource) {
 	claim(ctx, t, r, 33, 0)
 	accepted(t, r.Write(ctx, 33, 1))
@@ -93,7 +93,7 @@ func testNoToken(ctx context.Context, t *testing.T, r Resource) {
 	holds(ctx, t, r, 0)
 }
 
-// E01: each leader reads once and then counts on from memory, until it is
+// scenario-E01: each leader reads once and then counts on from memory, until it is
 // refused; it does not know that others lead by then.
 func testPauses(ctx context.Context, t *testing.T, r Resource) {
 	seed := rand.Uint64()

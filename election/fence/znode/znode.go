@@ -5,11 +5,11 @@
 // any backend; out comes a Guard, whose Multi changes znodes only as long as no
 // later leader has claimed the guard. What always holds:
 //
-//	Z1  The guard znode holds the highest token that has claimed it, as a
-//	    decimal number, and its version changes with the token and with
-//	    nothing else.
-//	Z2  A Multi checks that version in the same transaction in which it
-//	    changes anything (F2 of package fence).
+//	znode-Z1  The guard znode holds the highest token that has claimed it, as a
+//	          decimal number, and its version changes with the token and with
+//	          nothing else.
+//	znode-Z2  A Multi checks that version in the same transaction in which it
+//	          changes anything (F2 of package fence).
 //
 // The guard is never to be deleted: the versions of a new one would begin again,
 // and could fit a zombie. What is written around the guard, by Set or Create

@@ -4,11 +4,13 @@
 // In go the latest leaderships and what happens, out come the leaderships as
 // they are then. No slice is changed in place. What always holds:
 //
-//	H1  The oldest leaderships are dropped, at least election.HistoryMin stay.
-//	H2  A leadership that has not ended is the last one, or has expired: its
-//	    holder was killed, partitioned or frozen, and a successor notes that.
-//	H3  What the former leader reports of its end counts before what a successor
-//	    reports, which only knows that it has gone.
+//	tenures-H1  The oldest leaderships are dropped, at least election.HistoryMin
+//	            stay.
+//	tenures-H2  A leadership that has not ended is the last one, or has expired:
+//	            its holder was killed, partitioned or frozen, and a successor
+//	            notes that.
+//	tenures-H3  What the former leader reports of its end counts before what a
+//	            successor reports, which only knows that it has gone.
 package tenures
 
 import (
@@ -38,7 +40,7 @@ func Begin(changes []election.Change, id string, token election.Token, now time.
 }
 
 // Expire ends all leaderships without an end, except that with the token of
-// the present leader, zero for none (H2).
+// the present leader, zero for none (tenures-H2).
 func Expire(changes []election.Change, present election.Token, now time.Time) []election.Change {
 	next := slices.Clone(changes)
 	for i := range next {
@@ -49,7 +51,7 @@ func Expire(changes []election.Change, present election.Token, now time.Time) []
 	return next
 }
 
-// End ends the leadership with this token, for the reason that its holder gives (H3).
+// End ends the leadership with this token, for the reason that its holder gives (tenures-H3).
 func End(changes []election.Change, token election.Token, reason election.Reason, now time.Time) []election.Change {
 	next := slices.Clone(changes)
 	for i := range next {

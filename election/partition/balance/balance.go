@@ -5,14 +5,15 @@
 // arguments: members that see the same decide the same, so nobody has to
 // coordinate them. What always holds:
 //
-//	B1  Every partition has a member to own it, if there are members.
-//	B2  What two members should own differs by at most one partition.
-//	B3  Of a member's partitions only those above its share go elsewhere, and
-//	    the shares are chosen so that the fewest go. Once this is carried out,
-//	    nothing goes any more.
-//	B4  Carried out in part and decided again, it needs no more moves in all.
-//	B5  No partition is taken from its owner while as many as the limit have
-//	    none: those that are on their way count.
+//	balance-B1  Every partition has a member to own it, if there are members.
+//	balance-B2  What two members should own differs by at most one partition.
+//	balance-B3  Of a member's partitions only those above its share go
+//	            elsewhere, and the shares are chosen so that the fewest go. Once
+//	            this is carried out, nothing goes any more.
+//	balance-B4  Carried out in part and decided again, it needs no more moves in
+//	            all.
+//	balance-B5  No partition is taken from its owner while as many as the limit
+//	            have none: those that are on their way count.
 package balance
 
 import (
@@ -49,7 +50,7 @@ func Plan(members, owners []string) []string {
 }
 
 // shares returns how many partitions each member should own. The larger shares
-// go to those that own most (B3).
+// go to those that own most (balance-B3).
 func shares(members, owners []string) map[string]int {
 	owned := make(map[string]int, len(members))
 	for _, owner := range owners {
@@ -81,7 +82,7 @@ func widest(vacancy map[string]int) string {
 }
 
 // Moves returns the partitions that their owners should hand over now, in order:
-// at most limit, less those that nobody owns (B5).
+// at most limit, less those that nobody owns (balance-B5).
 func Moves(owners, targets []string, limit int) []int {
 	var moves []int
 	for p, owner := range owners {

@@ -76,7 +76,7 @@ func differences(members, owners, targets []string) (n int) {
 	return n
 }
 
-// B1, B2 and B3, in every situation of up to five partitions and four members.
+// balance-B1, balance-B2 and balance-B3, in every situation of up to five partitions and four members.
 func TestPlanIsWholeEvenAndMovesTheFewest(t *testing.T) {
 	situations := 0
 	every(t, func(t *testing.T, members, owners []string) {
@@ -103,7 +103,7 @@ func TestPlanIsWholeEvenAndMovesTheFewest(t *testing.T) {
 	t.Logf("%d situations", situations)
 }
 
-// B4: whichever partition changes hands first, by way of nobody or at once, no
+// balance-B4: whichever partition changes hands first, by way of nobody or at once, no
 // more have to move than before.
 func TestPlanCarriedOutInAnyOrderNeedsNoMoreMoves(t *testing.T) {
 	every(t, func(t *testing.T, members, owners []string) {
@@ -129,7 +129,7 @@ func TestPlanCarriedOutInAnyOrderNeedsNoMoreMoves(t *testing.T) {
 	})
 }
 
-// B5, and that moves come to an end whatever the limit is.
+// balance-B5, and that moves come to an end whatever the limit is.
 func TestMovesKeepToTheLimitAndEnd(t *testing.T) {
 	every(t, func(t *testing.T, members, owners []string) {
 		for limit := 1; limit <= 2; limit++ {

@@ -8,12 +8,12 @@
 // applies, confirms nothing, and loses it in the end. Candidates may stall,
 // and clocks differ in rate by as much as the machines allow for.
 //
-// What must hold: no two lead at one moment, each by its own deadline (L1), so that
+// What must hold: no two lead at one moment, each by its own deadline (elector-L1), so that
 // every deadline comes before the successor; the tokens of leaderships grow, and no
 // token is granted to two claims; a claim is released only when its function has
-// ended (L3); nobody resigns but by the handle of that leadership; and from every
+// ended (elector-L3); nobody resigns but by the handle of that leadership; and from every
 // state, without further faults, somebody comes to lead though a function never
-// ends (L9).
+// ends (elector-L9).
 package electormodel
 
 import (
@@ -179,13 +179,13 @@ func (s *system) leads(c *candidate) bool {
 	return c.Leads && c.NowMs < c.DeadlineMs
 }
 
-// check looks at a state (L1).
+// check looks at a state (elector-L1).
 func (s *system) check(w *model.World) {
 	first := name(0)
 	for i := range s.n {
 		if c := s.part(w, i); s.leads(c) {
 			if first != 0 {
-				w.Fail("L1: candidates %d and %d lead", first, c.Name)
+				w.Fail("elector-L1: candidates %d and %d lead", first, c.Name)
 			}
 			first = c.Name
 		}

@@ -27,7 +27,7 @@ type side struct {
 	AdoptedMs   int64 // from when on there may be new holders
 	// Led: there was one under this incarnation. Only what came then may be
 	// forgotten: a store that forgets also that it was converged leaves tokens to
-	// the wall clocks (incarnation I4), of which there are none here.
+	// the wall clocks (incarnation-I4), of which there are none here.
 	Led    bool
 	Copies []copied
 }

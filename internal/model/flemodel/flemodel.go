@@ -6,7 +6,7 @@
 // Qadeer, Z. Rakamaric, POPL 2011): that reaches deep with many servers.
 //
 // What must hold: for one round no two leaders have quorums that decided for
-// them by votes (F1), no invariant of a machine breaks, and from every state,
+// them by votes (fle-F1), no invariant of a machine breaks, and from every state,
 // once nothing more goes wrong, all servers that are up agree on one that leads.
 // Nothing repairs an election here but what the servers tell each other; only who
 // follows a server that has died finds out, as by its connection.

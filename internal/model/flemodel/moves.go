@@ -252,7 +252,7 @@ func (s *system) put(w *model.World, from, to int, ref model.Ref) {
 	s.plan(w, task{from, to})
 }
 
-// check looks at a state (F1).
+// check looks at a state (fle-F1).
 func (s *system) check(w *model.World) {
 	if s.scope.Crashes > 0 {
 		return // a machine that starts again begins at round 1, and F1 is of one life

@@ -2,8 +2,8 @@
 // whole, with what they keep on disk, on clocks whose rates differ by as much as
 // the members allow for.
 //
-// What must hold: one member leads in a term (T1); no two consider themselves leaders at one
-// moment, stalling or not (T3); the terms of leaderships grow; and from
+// What must hold: one member leads in a term (raft-T1); no two consider themselves leaders at one
+// moment, stalling or not (raft-T3); the terms of leaderships grow; and from
 // every state, with a quorum up and faults gone, a leader emerges.
 //
 // Time passes in steps of 20 ms for all at once, when all messages have come, in
@@ -386,7 +386,7 @@ func (s *system) feed(p *member, event algo.Event) []any {
 // note is a line of the trace.
 type note string
 
-// check looks at a state (T3).
+// check looks at a state (raft-T3).
 func (s *system) check(w *model.World) {
 	first := algo.ID("")
 	for i := range s.n {

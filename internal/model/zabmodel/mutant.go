@@ -33,7 +33,7 @@ func Mutants() []model.Mutant {
 		hunt(NewLeaderEarly, "zab", Full, "ZOOKEEPER-4785", "NEWLEADER is acknowledged before history and epoch are durable"),
 		hunt(TreeKept, "zab", Full, "ZOOKEEPER-2845, 5094", "the tree is not read again when the log is cut"),
 		hunt(AheadNotRefused, "zab", Full, "ZOOKEEPER-335", "a leader does not see that a learner is ahead"),
-		hunt(CommitAlone, "zab", Full, "scenario C11", "every leader takes itself for a quorum in broadcast"),
+		hunt(CommitAlone, "zab", Full, "scenario-C11", "every leader takes itself for a quorum in broadcast"),
 		hunt(OldQuorumAlone, "zab-reconfig", FullReconfig, "an acknowledged write lost around a reconfig", "discovery asks the old ensemble alone"),
 		hunt(FailureDropped, "zab-snapshot", SmallSnapshot, "a server never elects again", "the report that the log cannot be truncated is lost"),
 	}

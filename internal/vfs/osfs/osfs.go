@@ -2,7 +2,7 @@
 // describes.
 //
 // In go names and bytes, out come the operating system's errors, with a full
-// disk marked as vfs.ErrNoSpace. V1 to V4 of package vfs hold as far as the
+// disk marked as vfs.ErrNoSpace. vfs-V1 to vfs-V4 of package vfs hold as far as the
 // kernel and the disk do what they promise. It holds no state of its own and starts
 // no goroutine.
 package osfs

@@ -5,14 +5,14 @@
 // In go values and errors, out come bytes on the two streams. What always
 // holds:
 //
-//	L1  Answers go to the standard output, everything else to the standard
-//	    error.
-//	L2  With JSON chosen, the standard output holds JSON alone: one value, or
-//	    one value a line where answers keep coming. Times are RFC 3339, zxids
-//	    and session ids are strings as ZooKeeper prints them.
-//	L3  Every error is one line "conclave: what was being done: why" and one
-//	    line "hint: what to do about it". With JSON chosen it is one line of
-//	    JSON on the standard error: error, hint, exit.
+//	cli-L1  Answers go to the standard output, everything else to the standard
+//	        error.
+//	cli-L2  With JSON chosen, the standard output holds JSON alone: one value,
+//	        or one value a line where answers keep coming. Times are RFC 3339,
+//	        zxids and session ids are strings as ZooKeeper prints them.
+//	cli-L3  Every error is one line "conclave: what was being done: why" and one
+//	        line "hint: what to do about it". With JSON chosen it is one line of
+//	        JSON on the standard error: error, hint, exit.
 //
 // It knows no flags and no commands; those are in cmd/conclave, so that a
 // program that imports the root module does not resolve what they need.

@@ -7,15 +7,17 @@
 // file, line, key and the nearest known key. Files writes an ensemble that has
 // changed back to where it was read. What always holds:
 //
-//	C1  A key that Apache knows is known here. It has an effect, or it has none
-//	    because of how this server is built, or it asks for something that this
-//	    version does not serve: then it is said so, and where going on would be
-//	    less safe than what was asked for, it is an error.
-//	C2  A key that is nearly a known one is an error: Apache would make it a
-//	    property that nobody reads. Other unknown keys are remarks, because a
-//	    file that starts Apache ZooKeeper must start this server.
-//	C3  All errors of a file are told at once.
-//	C4  What Files has written is read as the same ensemble, here and by Apache,
-//	    and so is what Apache has written. A crash between leaves files that can
-//	    be read.
+//	zoocfg-C1  A key that Apache knows is known here. It has an effect, or it
+//	           has none because of how this server is built, or it asks for
+//	           something that this version does not serve: then it is said so,
+//	           and where going on would be less safe than what was asked for, it
+//	           is an error.
+//	zoocfg-C2  A key that is nearly a known one is an error: Apache would make
+//	           it a property that nobody reads. Other unknown keys are remarks,
+//	           because a file that starts Apache ZooKeeper must start this
+//	           server.
+//	zoocfg-C3  All errors of a file are told at once.
+//	zoocfg-C4  What Files has written is read as the same ensemble, here and by
+//	           Apache, and so is what Apache has written. A crash between leaves
+//	           files that can be read.
 package zoocfg

@@ -134,7 +134,7 @@ func (r *reader) lookUp(key string) (setting, bool) {
 	return setting{}, false
 }
 
-// unknown decides about a key that nobody knows: C2.
+// unknown decides about a key that nobody knows: zoocfg-C2.
 func (r *reader) unknown(e *Entry) {
 	if short, ok := strings.CutPrefix(e.Key, "zookeeper."); ok {
 		if _, known := r.lookUp(short); known {

@@ -7,19 +7,21 @@
 // history that changes whenever that may have happened (its incarnation), this
 // is what follows from it:
 //
-//	I1  Nobody takes an election under an incarnation that is not adopted. It
-//	    is adopted when one candidate has seen it for LeaseMax by its own
-//	    clock: whatever was granted before it has run out. The store keeps
-//	    which incarnation is adopted beside its records, and compares it in
-//	    the same atomic step as the version.
-//	I2  No lease is longer than LeaseMax.
-//	I4  A record that names its first holder under an incarnation has a token
-//	    greater than any that was forgotten: by a stride that no clock's error
-//	    and no number of grants reaches (record R4). Only a second failover that
-//	    forgets also that the first was adopted leaves it to the wall clocks,
-//	    which must then agree within LeaseMax.
-//	I3  Renewals, releases and places waiting do not wait: a leader whose
-//	    record is still there goes on.
+//	incarnation-I1  Nobody takes an election under an incarnation that is not
+//	                adopted. It is adopted when one candidate has seen it for
+//	                LeaseMax by its own clock: whatever was granted before it
+//	                has run out. The store keeps which incarnation is adopted
+//	                beside its records, and compares it in the same atomic step
+//	                as the version.
+//	incarnation-I2  No lease is longer than LeaseMax.
+//	incarnation-I4  A record that names its first holder under an incarnation
+//	                has a token greater than any that was forgotten: by a stride
+//	                that no clock's error and no number of grants reaches
+//	                (record-R4). Only a second failover that forgets also that
+//	                the first was adopted leaves it to the wall clocks, which
+//	                must then agree within LeaseMax.
+//	incarnation-I3  Renewals, releases and places waiting do not wait: a leader
+//	                whose record is still there goes on.
 package incarnation
 
 import (
@@ -74,7 +76,7 @@ func (w *Watch) Incarnation() string {
 	return w.current
 }
 
-// check refuses a lease that is too long (I2).
+// check refuses a lease that is too long (incarnation-I2).
 func (w *Watch) check(r record.Record) error {
 	lease := time.Duration(r.LeaseMs) * time.Millisecond
 	if r.Nonce == "" || lease <= w.leaseMax {

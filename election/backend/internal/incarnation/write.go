@@ -11,7 +11,7 @@ import (
 type Store interface {
 	// Read is that of record.Store.
 	Read(ctx context.Context, name string) (record.Record, string, error)
-	// Put is one compare and set, which refuses what I1 forbids, and a new holder
+	// Put is one compare and set, which refuses what incarnation-I1 forbids, and a new holder
 	// in a record of another Incarnation than the store's.
 	Put(ctx context.Context, name string, r record.Record, version string) (Outcome, error)
 	// Adopt marks the incarnation as adopted, if it still is the store's.

@@ -105,7 +105,7 @@ const pause = 2 * time.Millisecond
 const leadsMark = "witness: leads with token "
 
 // sight tells that a candidate leads, and writes so as long as it leads
-// (V1). The token is zero where the candidate does not know it.
+// (overlap-V1). The token is zero where the candidate does not know it.
 func sight(file, id string, token election.Token, leads func() bool) error {
 	fmt.Printf("%s%d\n", leadsMark, token)
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)

@@ -97,7 +97,7 @@ func release(t testing.TB, b election.Backend, grant election.Grant) {
 	}
 }
 
-// leaseDied (E11): etcd's own Campaign tells such a waiter that it leads.
+// leaseDied (scenario-E11): etcd's own Campaign tells such a waiter that it leads.
 func (s Store) leaseDied(t *testing.T) {
 	url := s.URL(t)
 	a, b := s.Open(t, url), s.Open(t, url)

@@ -4,12 +4,13 @@
 // In goes a function that listens, out come the ends of waits. What always
 // holds:
 //
-//	N1  Nothing is missed: a waiter has subscribed before it asks the store
-//	    whether the change has come already.
-//	N2  News are a hint. A wait may end without a change; who trusts it reads.
-//	N3  Without a connection waits end after a pause: the caller polls.
-//	N4  One connection serves all waits, and is closed when nobody has waited
-//	    for a while.
+//	watchhub-N1  Nothing is missed: a waiter has subscribed before it asks the
+//	             store whether the change has come already.
+//	watchhub-N2  News are a hint. A wait may end without a change; who trusts it
+//	             reads.
+//	watchhub-N3  Without a connection waits end after a pause: the caller polls.
+//	watchhub-N4  One connection serves all waits, and is closed when nobody has
+//	             waited for a while.
 package watchhub
 
 import (
