@@ -65,7 +65,7 @@ const closeLimit = 2 * time.Second
 
 // Close releases the claims that wait, tells those that lead that they have lost,
 // and waits until these are released and for every goroutine. A grant that is
-// still in use after two seconds is left to expire (Q9).
+// still in use after two seconds is left to expire (queue-Q9).
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	left := slices.Collect(maps.Values(b.claims))

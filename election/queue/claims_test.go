@@ -229,7 +229,7 @@ func TestRequestIsThatOfOneLeadership(t *testing.T) {
 	}
 }
 
-// TestCloseGivesUpNoGrantThatIsInUse (Q9): who leads is told, and the next one is
+// TestCloseGivesUpNoGrantThatIsInUse (queue-Q9): who leads is told, and the next one is
 // granted the election when it has been released.
 func TestCloseGivesUpNoGrantThatIsInUse(t *testing.T) {
 	f := inQueue(t, 1)
@@ -258,7 +258,7 @@ func TestCloseGivesUpNoGrantThatIsInUse(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesWhatIsStillInUseToExpire (Q9).
+// TestCloseLeavesWhatIsStillInUseToExpire (queue-Q9).
 func TestCloseLeavesWhatIsStillInUseToExpire(t *testing.T) {
 	used := false
 	f := inQueue(t, 0)
