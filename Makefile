@@ -39,8 +39,8 @@ race: ## the packages with goroutines under the race detector
 .PHONY: lint
 lint: bin/staticcheck size ## gofmt, go vet and staticcheck, and the size of conclave
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	go vet -tags interop,robust,chaos,conformance work
-	bin/staticcheck -tags interop,robust,chaos,conformance $$(go list work)
+	go vet -tags interop,robust,chaos,conformance,release work
+	bin/staticcheck -tags interop,robust,chaos,conformance,release $$(go list work)
 
 # What conclave may weigh in bytes, stripped: it links no store's SDK.
 SIZE_MAX = 20000000
@@ -50,6 +50,28 @@ size: ## refuse a conclave that has grown beyond SIZE_MAX
 	@go build -ldflags '-s -w' -o bin/stripped ./cmd/conclave
 	@bytes=$$(wc -c <bin/stripped); rm bin/stripped; echo "conclave: $$bytes bytes stripped"; \
 	[ $$bytes -le $(SIZE_MAX) ] || { echo "more than $(SIZE_MAX): see docs/decisions/0017" >&2; exit 1; }
+
+# Compares what two versions export.
+APIDIFF_VERSION = v0.0.0-20261014143641-f0251eb4aa3e
+
+bin/apidiff:
+	GOBIN=$(CURDIR)/bin go install golang.org/x/exp/cmd/apidiff@$(APIDIFF_VERSION)
+
+.PHONY: release
+release: bin/apidiff ## VERSION=v0.2.0: all modules in step: the API compared, CHANGELOG, commit, tags; pushes nothing
+	go run ./tools/release prepare $(VERSION)
+
+.PHONY: api
+api: bin/apidiff ## how the exported API differs from the last version
+	go run ./tools/release api
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	go run ./tools/release tidy
+
+.PHONY: installable
+installable: bin/apidiff ## a version made in a clone, installed and used from a module proxy of files, by somebody outside the tree
+	go test -tags release -count=1 -v -timeout 30m ./tools/release
 
 bin/staticcheck:
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)

@@ -18,5 +18,3 @@ require (
 	go.opentelemetry.io/otel/metric v1.44.0 // indirect
 	golang.org/x/sys v0.45.0 // indirect
 )
-
-replace github.com/conclave-project/conclave => ../..

@@ -107,8 +107,8 @@ func ours(path string) (string, bool) {
 }
 
 // onMap reports whether a package stands in the table of packages: what is in the
-// root module and no black-box test.
+// root module and neither a black-box test nor a tool.
 func (s *source) onMap() bool {
 	return s.module == "." && s.dir != "." && s.dir != "test" && !strings.HasPrefix(s.dir, "test/") &&
-		!strings.HasPrefix(s.dir, "examples/")
+		!strings.HasPrefix(s.dir, "examples/") && !strings.HasPrefix(s.dir, "tools/")
 }

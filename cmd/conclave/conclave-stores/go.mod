@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/conclave-project/conclave v0.0.0
+	github.com/conclave-project/conclave/cmd/conclave v0.0.0
 	github.com/conclave-project/conclave/election/backend/azureblob v0.0.0
 	github.com/conclave-project/conclave/election/backend/consul v0.0.0
 	github.com/conclave-project/conclave/election/backend/dynamodb v0.0.0
@@ -14,11 +15,6 @@ require (
 	github.com/conclave-project/conclave/election/backend/redis v0.0.0
 	github.com/conclave-project/conclave/election/backend/s3 v0.0.0
 	github.com/rogpeppe/go-internal v1.16.0
-)
-
-require (
-	github.com/spf13/cobra v1.10.2 // indirect
-	golang.org/x/tools v0.51.0 // indirect
 )
 
 require (
@@ -50,7 +46,6 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sts v1.51.8 // indirect
 	github.com/aws/smithy-go v1.28.8 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/conclave-project/conclave/cmd/conclave v0.0.0
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
@@ -94,6 +89,7 @@ require (
 	github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c // indirect
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/api/v3 v3.7.3 // indirect
@@ -113,6 +109,7 @@ require (
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
+	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/grpc v1.83.2 // indirect
@@ -129,25 +126,3 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
-
-replace github.com/conclave-project/conclave => ../../..
-
-replace github.com/conclave-project/conclave/election/backend/etcd => ../../../election/backend/etcd
-
-replace github.com/conclave-project/conclave/election/backend/kubernetes => ../../../election/backend/kubernetes
-
-replace github.com/conclave-project/conclave/election/backend/dynamodb => ../../../election/backend/dynamodb
-
-replace github.com/conclave-project/conclave/election/backend/postgres => ../../../election/backend/postgres
-
-replace github.com/conclave-project/conclave/election/backend/s3 => ../../../election/backend/s3
-
-replace github.com/conclave-project/conclave/election/backend/consul => ../../../election/backend/consul
-
-replace github.com/conclave-project/conclave/election/backend/redis => ../../../election/backend/redis
-
-replace github.com/conclave-project/conclave/election/backend/nats => ../../../election/backend/nats
-
-replace github.com/conclave-project/conclave/election/backend/azureblob => ../../../election/backend/azureblob
-
-replace github.com/conclave-project/conclave/cmd/conclave => ..

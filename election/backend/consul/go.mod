@@ -30,5 +30,3 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 )
-
-replace github.com/conclave-project/conclave => ../../..

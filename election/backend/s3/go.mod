@@ -26,5 +26,3 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.44.3 // indirect
 	github.com/aws/aws-sdk-go-v2/service/sts v1.51.8 // indirect
 )
-
-replace github.com/conclave-project/conclave => ../../..

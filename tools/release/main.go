@@ -1,0 +1,40 @@
+// Command release makes a version of all modules of this tree, in step.
+//
+//	release prepare v0.2.0     checks the API against the last version, sets the
+//	                           requirements of the modules on each other, closes
+//	                           the section of CHANGELOG.md, commits and tags
+//	release api                prints how the API differs from the last version
+//	release tidy               go mod tidy in every module
+//
+// It pushes nothing. It runs in the top folder of the tree.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "release: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	w, err := readWorkspace()
+	if err != nil {
+		return err
+	}
+	switch what := strings.Join(args[:min(1, len(args))], ""); {
+	case what == "prepare" && len(args) == 2:
+		return w.prepare(args[1])
+	case what == "api" && len(args) == 1:
+		return w.printAPI()
+	case what == "tidy" && len(args) == 1:
+		return w.tidy()
+	}
+	return errors.New("usage: release prepare VERSION | api | tidy")
+}

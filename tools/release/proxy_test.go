@@ -1,0 +1,153 @@
+//go:build release && linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/childtest"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+// proved is the version that is made for the proof: in a clone, so nobody sees it.
+const proved = "v0.999.0"
+
+// repository is where the go command looks for the modules.
+const repository = "https://github.com/conclave-project/conclave"
+
+// TestOutsidersInstallTheCommandAndElect makes a version in a clone, as `make
+// release` does, lets the go command fetch all its modules by their tags into a
+// module proxy of files, and has somebody outside the tree, with that proxy only,
+// install the command and build a program. What others have written comes from
+// this machine's module cache.
+func TestOutsidersInstallTheCommandAndElect(t *testing.T) {
+	clone := makeVersion(t)
+	away := &outsider{t: t, dir: t.TempDir()}
+	away.env = []string{"GOPROXY=" + fileURL(publish(t, clone)) + "," + fileURL(machineCache(t)), "GOSUMDB=off",
+		"GOWORK=off", "GOFLAGS=-modcacherw -trimpath", // so that what others have written is compiled once
+		"GOMODCACHE=" + t.TempDir(), "GOBIN=" + filepath.Join(away.dir, "bin"), "GOPATH=", "CONCLAVE_STORE="}
+	away.write("main.go", "testdata/outside/main.go")
+
+	away.sh("go install github.com/conclave-project/conclave/cmd/conclave@" + proved)
+	if got := away.sh("bin/conclave version"); !strings.Contains(got, "conclave "+proved[1:]+" ") {
+		t.Errorf("the installed command says %q", got)
+	}
+	away.sh("go mod init example.com/outside")
+	away.sh("go get github.com/conclave-project/conclave@" + proved + " github.com/conclave-project/conclave/election/backend/etcd@" + proved)
+	away.sh("go build -o bin/outside .")
+
+	etcd, servers := stores.Start(t, "etcd"), away.serve()
+	got := away.sh(fmt.Sprintf("bin/outside %s/elections %s %s", away.dir, servers, etcd.URL))
+	if want := "file elected outsider true\nzookeeper elected outsider true\netcd elected outsider true"; got != want {
+		t.Errorf("the program printed\n%s", got)
+	}
+	if got := away.sh("bin/conclave run demo -q --store zk://" + servers + " -- echo leads"); got != "leads" {
+		t.Errorf("the command on ZooKeeper printed %q", got)
+	}
+	away.becomesStores(etcd.URL)
+}
+
+// becomesStores: without conclave-stores, the hint is a line that installs it, and
+// then the same command line works.
+func (o *outsider) becomesStores(url string) {
+	run := "bin/conclave run demo -q --store " + url + " -- echo leads"
+	said := o.sh(run + " 2>&1 || true")
+	hint := regexp.MustCompile(`(?m)^hint: (.*)$`).FindStringSubmatch(said)
+	if hint == nil || !strings.HasSuffix(hint[1], "/conclave-stores@"+proved) {
+		o.t.Fatalf("without conclave-stores:\n%s", said)
+	}
+	o.sh(hint[1])
+	if got := o.sh(run); got != "leads" {
+		o.t.Errorf("the command on etcd printed %q", got)
+	}
+}
+
+// makeVersion clones the last commit and makes a version of it.
+func makeVersion(t *testing.T) string {
+	t.Helper()
+	clone := filepath.Join(t.TempDir(), "clone")
+	must(t, nil, "../..", "git", "clone", "--quiet", "--shared", "--no-checkout", "--no-tags", ".", clone)
+	must(t, nil, clone, "git", "checkout", "--quiet", "--detach", must(t, nil, ".", "git", "rev-parse", "HEAD"))
+	identity := []string{"GIT_AUTHOR_NAME=proof", "GIT_AUTHOR_EMAIL=proof@example.com", "GIT_COMMITTER_NAME=proof", "GIT_COMMITTER_EMAIL=proof@example.com"}
+	must(t, identity, clone, "go", "run", "./tools/release", "prepare", proved)
+	must(t, nil, clone, "go", "list", "-deps", "work") // the tree of the version still holds together
+	return clone
+}
+
+// publish has the go command fetch the tagged modules from the clone, and returns
+// the directory that this fills, which is a module proxy.
+func publish(t *testing.T, clone string) string {
+	t.Helper()
+	tags := must(t, nil, clone, "git", "tag", "--list")
+	args := []string{"mod", "download"}
+	for tag := range strings.FieldsSeq(tags) {
+		dir := strings.TrimSuffix(strings.TrimSuffix(tag, proved), "/")
+		args = append(args, strings.TrimSuffix("github.com/conclave-project/conclave/"+dir, "/")+"@"+proved)
+	}
+	if len(args) < 10 {
+		t.Fatalf("few modules are tagged: %s", tags)
+	}
+	cache := t.TempDir()
+	must(t, []string{"GOPROXY=direct", "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + cache,
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url." + fileURL(clone) + ".insteadOf", "GIT_CONFIG_VALUE_0=" + repository},
+		t.TempDir(), "go", args...)
+	return filepath.Join(cache, "cache", "download")
+}
+
+func machineCache(t *testing.T) string {
+	return filepath.Join(must(t, nil, ".", "go", "env", "GOMODCACHE"), "cache", "download")
+}
+
+func fileURL(path string) string { return "file://" + path }
+
+// outsider is somebody who knows the tree only through the proxy.
+type outsider struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// sh runs a line of shell, which must succeed, and returns what it printed.
+func (o *outsider) sh(line string) string {
+	o.t.Helper()
+	return must(o.t, o.env, o.dir, "sh", "-c", line)
+}
+
+func (o *outsider) write(name, from string) {
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(o.dir, name), text, 0o600)
+	}
+	if err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// serve starts the installed command as servers of ZooKeeper's clients.
+func (o *outsider) serve() string {
+	address := fmt.Sprintf("127.0.0.1:%d", childtest.Port(o.t))
+	c := exec.Command(filepath.Join(o.dir, "bin", "conclave"), "dev", "--servers", "1", "--port", address[len("127.0.0.1:"):])
+	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+o.t.TempDir())
+	childtest.Start(o.t, c)
+	o.sh(fmt.Sprintf("for i in $(seq 300); do bin/conclave ls / -s %s --timeout 1s >/dev/null 2>&1 && exit; done; exit 1", address))
+	return address
+}
+
+// must runs a command and returns what it prints; it says how long it took.
+func must(t *testing.T, env []string, dir, name string, args ...string) string {
+	t.Helper()
+	began := time.Now()
+	out, err := outputWith(env, dir, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%5.1f s  %s %s", time.Since(began).Seconds(), name, strings.Join(args, " "))
+	return out
+}
