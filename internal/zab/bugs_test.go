@@ -358,3 +358,26 @@ func TestServerThatClaimsNothingIsSentEverything(t *testing.T) {
 	s.step(up(3), hello(3, accepted))
 	s.want("link 3 <- SNAP 0.0; send-snapshot 0.0 link 3; link 3 <- NEWLEADER epoch=1", ackEpoch(3, 0, zab.NoEpoch))
 }
+
+// A server of another ensemble, a damaged file or a stranger claims to have accepted the
+// last epoch but one. A leader that trusted it would be elected again in the last one, a
+// quorum would store that, and nobody could lead any more, not even after a restart.
+func TestOneHelloDoesNotUseUpTheEpochs(t *testing.T) {
+	const jump = 1 << 20
+	for _, c := range []struct {
+		accepted uint32
+		trusted  bool
+	}{{2 + jump, true}, {3 + jump, false}, {0x7ffffffe, false}, {0x7fffffff, false}} {
+		s := newSolo(t, stored(z(1, 1)))
+		s.leads()
+		s.step(up(3), hello(3, c.accepted))
+		if left := s.p.State() != zab.Leading; left != c.trusted {
+			t.Errorf("a learner has accepted %#x: the leader of epoch 2 has left: %v", c.accepted, left)
+		}
+		s = newSolo(t, stored(z(1, 1)))
+		s.step(elected(1), up(2), hello(2, c.accepted-1))
+		if took, _ := s.p.Epochs(); !c.trusted && took != 1 || c.trusted && s.step(s.done()) == "" {
+			t.Errorf("a learner has accepted %#x: the leader that gathers takes %#x", c.accepted-1, took)
+		}
+	}
+}

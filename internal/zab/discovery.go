@@ -5,11 +5,21 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
+// epochJumpMax is how far above what the leader has accepted a learner's accepted epoch
+// may be. Each attempt to lead takes one epoch, so that no learner can be as far ahead:
+// 2^20 attempts last for weeks. One packet of a stranger must not use up the epochs of
+// all, which end at epochMax and are on the disks of a quorum as soon as one has begun.
+const epochJumpMax = 1 << 20
+
 // leaderHello takes a learner's hello. Its accepted epoch raises the new one,
 // also that of an observer, which does not count for the quorum.
 func (p *Peer) leaderHello(l *link, m *Message) {
-	if m.Hello.ConfigVersion > p.config.Version || m.epochOf() >= epochMax {
+	if m.Hello.ConfigVersion > p.config.Version {
 		p.drop(l) // it knows a newer ensemble; who leads must know it as well
+		return
+	}
+	if m.epochOf() > min(max(p.accepted, p.lead.epoch)+epochJumpMax, epochMax-1) {
+		p.drop(l) // no server of this ensemble
 		return
 	}
 	if m.Hello.Server == p.opts.ID {
