@@ -88,9 +88,9 @@ func (h *Held) ProvenUntil() client.Instant {
 	return min(h.until, session.Add(-margin))
 }
 
-// Release gives the lock back. An error tells that no server could be told
-// before ctx ended: it is then tried on in the background, for as long as the
-// session lives.
+// Release gives the lock back. An error says why that is not known to be done:
+// ctx has ended, or the servers refuse writes. It is then tried in the
+// background until it is done, for as long as the session lives.
 func (h *Held) Release(ctx context.Context) error {
 	var err error
 	h.leaving.Do(func() {

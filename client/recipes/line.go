@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/zk"
@@ -59,17 +60,43 @@ func (l line) join(ctx context.Context, kind string) (*place, error) {
 		return p, nil
 	}
 	if client.OutcomeOf(err) == client.Unknown {
-		l.c.Go(func(ctx context.Context) { l.sweep(ctx, prefix) })
+		l.clear(func(ctx context.Context) error { return l.sweep(ctx, prefix) })
 	}
 	return nil, err
 }
 
 // sweep removes what an abandoned join may have left.
-func (l line) sweep(ctx context.Context, prefix string) {
+func (l line) sweep(ctx context.Context, prefix string) error {
 	path, err := l.c.FindProtected(ctx, l.dir, prefix)
-	if err == nil {
-		remove(ctx, l.c, path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	return remove(ctx, l.c, path)
+}
+
+const (
+	// clearPause is the pause after the first try to remove what blocks others.
+	clearPause = 200 * time.Millisecond
+	// clearPauseMax is the longest: each one is twice the one before.
+	clearPauseMax = 5 * time.Second
+)
+
+// clear removes a znode in the background until it is gone: what refuses that
+// now, as a full disk does, may allow it later. It ends with the session, and
+// the znode with it.
+func (l line) clear(remove func(context.Context) error) {
+	l.c.Go(func(ctx context.Context) {
+		for pause := clearPause; remove(ctx) != nil; pause = min(2*pause, clearPauseMax) {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
 }
 
 // remove deletes a znode, whose name nobody else will use, however often the
@@ -107,7 +134,7 @@ func removeWhile(ctx context.Context, c *client.Client, path string, meant func(
 
 // leave gives the place up in the background: the one that leaves has no time left.
 func (p *place) leave() {
-	p.c.Go(func(ctx context.Context) { _ = remove(ctx, p.c, p.path) })
+	p.clear(func(ctx context.Context) error { return remove(ctx, p.c, p.path) })
 }
 
 // await waits until blocks says of nobody that it stands in the way (recipes-R1, recipes-R3).

@@ -35,10 +35,12 @@ func (f slowFile) Sync() error {
 }
 
 // serve runs a Conclave server on a memory disk until the test ends.
-func serve(t *testing.T) string {
+func serve(t *testing.T) string { return serveOn(t, vfs.NewMem()) }
+
+func serveOn(t *testing.T, disk vfs.FS) string {
 	t.Helper()
 	config := server.Default()
-	config.FS, config.DataDir, config.ClientAddr = slow{vfs.NewMem()}, "data", "127.0.0.1:0"
+	config.FS, config.DataDir, config.ClientAddr = slow{disk}, "data", "127.0.0.1:0"
 	config.TickTime, config.PreallocBytes = 500*time.Millisecond, 1<<20
 	config.Logger = slog.New(slog.DiscardHandler)
 	s, err := server.New(config)

@@ -1,0 +1,93 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// counter is a connection that tells of each delete it sends.
+type counter struct {
+	net.Conn
+	deletes chan<- struct{}
+}
+
+func (c counter) Write(b []byte) (int, error) {
+	if eatsOp(zk.OpDelete)(b) {
+		select {
+		case c.deletes <- struct{}{}:
+		default:
+		}
+	}
+	return c.Conn.Write(b)
+}
+
+// dialCounted returns a client, and tells of each delete that it sends.
+func dialCounted(t *testing.T, addr string) (*client.Client, <-chan struct{}) {
+	deletes := make(chan struct{}, 100)
+	return dialed(t, addr, client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return counter{conn, deletes}, err
+	}}), deletes
+}
+
+// TestLockIsFreeOnceTheServersWriteAgain: one releases it, and one gives up in the
+// line, while the disk is full.
+func TestLockIsFreeOnceTheServersWriteAgain(t *testing.T) {
+	disk := vfs.NewMem()
+	addr := serveOn(t, disk)
+	holder, released := dialCounted(t, addr)
+	waiter, given := dialCounted(t, addr)
+	next := dialed(t, addr, client.Options{})
+	h, err := NewLock(holder, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+	waiting, giveUp := context.WithCancel(within(t))
+	defer giveUp()
+	gone := make(chan error, 1)
+	go func() {
+		_, err := NewLock(waiter, "/lock", Options{}).Acquire(waiting)
+		gone <- err
+	}()
+	awaitQueue(t, next, "/lock", 2)
+	_, _, err = next.Create(within(t), "/full", nil, client.CreateOptions{})
+	must(t, err)
+
+	disk.SetCapacity(disk.Used())
+	for err == nil {
+		_, err = next.Set(within(t), "/full", make([]byte, 100_000), -1)
+	}
+	giveUp()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the one that gave up: %v", err)
+	}
+	if err := h.Release(within(t)); !errors.Is(err, zk.ErrNotReadOnly) {
+		t.Errorf("Release on a full disk: %v", err)
+	}
+	for range 3 { // Release's own, and two in the background
+		await(t, released)
+	}
+	for range 2 {
+		await(t, given)
+	}
+	disk.SetCapacity(-1)
+	_, err = NewLock(next, "/other", Options{}).Acquire(within(t))
+	for ; errors.Is(err, zk.ErrNotReadOnly); _, err = NewLock(next, "/other", Options{}).Acquire(within(t)) {
+	}
+	must(t, err)
+	_, err = NewLock(next, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+}
+
+func await(t *testing.T, told <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-told:
+	case <-within(t).Done():
+		t.Fatal("the servers refused once, and were not asked again")
+	}
+}
