@@ -16,8 +16,8 @@ const (
 	// kernel tells of a closed file a moment before it unlocks it.
 	hurryMin = 2 * time.Millisecond
 	// turnMax is for how long a lock that may be free is left to a candidate
-	// ahead waiting: enough to wake up on a busy machine, and not for ever, for
-	// it may be frozen.
+	// that waits ahead, and a free one to a nominee: enough to wake up on a busy
+	// machine, and not for ever, for it may be frozen.
 	turnMax = 500 * time.Millisecond
 	// draftAge is after how long a half-written file is taken for abandoned.
 	draftAge = time.Minute
@@ -38,6 +38,8 @@ type seat struct {
 	once   sync.Once
 	worker sync.WaitGroup
 	warmth warmth
+
+	courtesy courtesy // of the goroutine that waits
 }
 
 // Acquire waits for the lock, then stores the next token.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // The history, requests and nominations are for people and for the order of
@@ -182,7 +183,7 @@ func (s *seat) rival() string {
 }
 
 // Nominate writes who shall lead next, and waits until that candidate has
-// written that it is ready. The others leave the lock to it while it lives.
+// written that it is ready. The others leave the lock to it for a while.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	s := b.seat(grant.Claim)
 	if s == nil {
@@ -255,26 +256,48 @@ func (s *subscription) await(ctx context.Context) error {
 // tryInTurn tries the lock unless it is left to a nominee that lives. This
 // candidate warms up when it is the nominee itself.
 func (s *seat) tryInTurn() (bool, error) {
-	nominee, err := os.ReadFile(s.place.path(nextFile))
-	if err != nil {
-		return s.try()
-	}
-	if string(nominee) == s.claim.Nonce {
+	switch nominee := s.place.nominee(); {
+	case nominee == "":
+	case nominee == s.claim.Nonce:
 		s.warmUp()
-		return s.try()
-	}
-	living, err := s.place.waiters()
-	if err == nil && slices.ContainsFunc(living, func(w waiter) bool { return w.nonce == string(nominee) }) {
+	case s.courtesy.to(nominee, s.place, s.place.backend.clock.Now()):
 		return false, nil
 	}
 	return s.try()
 }
 
-// isNominee reports whether the leader has chosen this candidate to lead next.
-func (s *seat) isNominee() bool {
-	nominee, err := os.ReadFile(s.place.path(nextFile))
-	return err == nil && string(nominee) == s.claim.Nonce
+// courtesy is a free lock that is left to a nominee, which may be frozen: for
+// turnMax from when it was first seen free.
+type courtesy struct {
+	nominee string
+	until   clock.Instant
 }
+
+// to reports whether the lock is to be left to a nominee.
+func (c *courtesy) to(nominee string, p place, now clock.Instant) bool {
+	living, err := p.waiters()
+	if err != nil || !slices.ContainsFunc(living, func(w waiter) bool { return w.nonce == nominee }) {
+		return false
+	}
+	switch {
+	case !p.isFree():
+		*c = courtesy{}
+		return true
+	case c.nominee != nominee:
+		*c = courtesy{nominee, now.Add(turnMax)}
+	}
+	return now < c.until
+}
+
+// nominee returns the nonce of the candidate that the leader has chosen to lead
+// next, empty for none.
+func (p place) nominee() string {
+	nonce, _ := os.ReadFile(p.path(nextFile))
+	return string(nonce)
+}
+
+// isNominee reports whether the leader has chosen this candidate to lead next.
+func (s *seat) isNominee() bool { return s.place.nominee() == s.claim.Nonce }
 
 // warmth is how far a nominee is.
 type warmth struct {

@@ -332,3 +332,41 @@ func TestFreeLockIsLeftToTheFirstWaiter(t *testing.T) {
 		t.Errorf("an election with no waiter took %v", took)
 	}
 }
+
+// A nominee that was stopped keeps its ticket. It has the first try at a lock that
+// has become free, and keeps nobody else from leading.
+func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
+	b := open(t, t.TempDir())
+	leader, err := b.Acquire(within(t), claim(time.Second))
+	must(t, err)
+	p, err := b.place("jobs")
+	must(t, err)
+	nominee := claim(time.Second)
+	frozen, err := p.join(nominee)
+	must(t, err)
+	defer frozen.leave()
+	must(t, p.replace(nextFile, []byte(nominee.Nonce)))
+
+	next := &seat{place: p, claim: claim(time.Second)}
+	tryFor := func(d time.Duration) bool {
+		for end := b.clock.Now().Add(d); b.clock.Now() < end; time.Sleep(turnMax / 100) {
+			if held, err := next.tryInTurn(); err != nil || held {
+				must(t, err)
+				return true
+			}
+		}
+		return false
+	}
+	if tryFor(2 * turnMax) {
+		t.Fatal("another candidate has the lock of the leader")
+	}
+	must(t, b.Release(within(t), leader))
+	freed := b.clock.Now()
+	if !tryFor(20 * time.Second) {
+		t.Fatal("a nominee that is frozen keeps everybody from leading")
+	}
+	_ = next.lock.Close()
+	if took := b.clock.Now().Sub(freed); took < turnMax {
+		t.Errorf("the lock was left to the nominee for %v, not for %v", took, turnMax)
+	}
+}

@@ -211,6 +211,18 @@ func (p place) openLock() (*os.File, error) {
 	return file, nil
 }
 
+// isFree reports whether nobody has the lock. It shares the lock for the look,
+// as others that look may.
+func (p place) isFree() bool {
+	lock, err := os.OpenFile(p.path(lockFile), os.O_RDWR, 0)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer func() { _ = lock.Close() }()
+	free, _ := tryShare(lock)
+	return free
+}
+
 // lockID returns the content of a lock file: random, given when it was made.
 func lockID(lock *os.File) string {
 	text := make([]byte, 64)
