@@ -25,7 +25,7 @@
 //	sequence   Sequences: no name is given twice
 //	expiry     Expiry: no session is ended before its time, nor long after it
 //	local      Local: a session of one server is attached there alone, and ends in time
-//	readonly   ReadOnly: who is partitioned writes nothing, and shows what there was
+//	readonly   ReadOnly: a partitioned server writes nothing, and shows what there was
 //	linear     Linearizable: the operations on a key have one order that explains them all
 //
 // All but the last take constant or logarithmic time for each fact, so that they

@@ -17,8 +17,8 @@ const propertyExpiry = "expiry"
 //	    the leader was established, and since it was told, by a client of its own or
 //	    by what a learner has sent since, that the client lives.
 //	X2  Never early for clients either: while nothing disturbs the ensemble, no
-//	    session ends before its timeout has passed since its client was received by
-//	    any server.
+//	    session ends before its timeout has passed since any server received from its
+//	    client.
 //	X3  Never late: once the leader has taken a step after the timeout and a slack,
 //	    counted from when it was established or could last have been told, the end
 //	    of the session is decided.
@@ -85,8 +85,8 @@ func (e *Expiry) Ended(leader quorum.ID, session zk.SessionID) {
 }
 
 // Expired says that a leader ends a session because it was silent. ReceivedMs is
-// when any server had learned of the client last, if nothing has disturbed the
-// ensemble since, else 0.
+// when any server received from the client last, if nothing has disturbed the ensemble
+// since, else 0.
 func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs, receivedMs int64) error {
 	r := e.leaders[leader]
 	if r == nil {
@@ -99,7 +99,7 @@ func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs
 			leader, session, timeoutMs, atMs-since, known)
 	}
 	if receivedMs > 0 && atMs-receivedMs < timeoutMs {
-		return broken(propertyExpiry, "X2: leader %d ends session %v of %d ms, %d ms after a server has received its client",
+		return broken(propertyExpiry, "X2: leader %d ends session %v of %d ms, %d ms after a server received from its client",
 			leader, session, timeoutMs, atMs-receivedMs)
 	}
 	return nil

@@ -133,7 +133,7 @@ func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick b
 			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after its client's last message", server, id, s.timeoutMs, silentMs)
 		}
 		if silentMs := nowMs - s.maybeMs; here && tick && silentMs > s.timeoutMs+slackMs {
-			return broken(propertyLocal, "L3: server %d has not ended session %v of %d ms, %d ms after it has received its client", server, id, s.timeoutMs, silentMs)
+			return broken(propertyLocal, "L3: server %d has not ended session %v of %d ms, %d ms after its client's last message", server, id, s.timeoutMs, silentMs)
 		}
 	}
 	return nil

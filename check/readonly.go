@@ -4,8 +4,8 @@ import "github.com/conclave-project/conclave/zk"
 
 const propertyReadOnly = "read-only"
 
-// ReadOnly sees to what servers answer that are partitioned from their quorum. Session
-// S2 holds there, too: nobody goes back in time.
+// ReadOnly judges the answers of servers that are partitioned from their quorum. S2 of
+// Sessions holds there, too: nobody goes back in time.
 //
 //	C1  No write is done, and no sync.
 //	C2  What is read is the tree of the zxid that the answer carries, if that was
@@ -30,8 +30,8 @@ func NewReadOnly(m *Model, o *Order) *ReadOnly {
 	return &ReadOnly{model: m, order: o, unsure: map[zk.Zxid][]reading{}}
 }
 
-// Refused takes the answer of a server that is partitioned, and sees that it refuses what
-// it cannot do. Local says that the session of its client is known to that server
+// Refused judges the answer of a server that is partitioned: it must refuse what it
+// cannot do. Local says that the session of its client is known to that server
 // alone, which may end it.
 func (r *ReadOnly) Refused(local bool, req *zk.Request, code zk.Code) error {
 	if !req.Op.IsWrite() && req.Op != zk.OpSync || code == zk.ErrNotReadOnly || local && req.Op == zk.OpCloseSession {

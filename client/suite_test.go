@@ -598,8 +598,8 @@ func suiteOutcomes(t *testing.T, addr string) {
 
 // suiteFormer sends a create, cuts the connection under it, and looks for the
 // znode from the next connection of the session, after a sync. What is not
-// there then must never come: the one that looks for a create whose reply was lost
-// would create it twice.
+// there then must never come: a program that looks for a create whose reply was
+// lost would create it twice.
 func suiteFormer(t *testing.T, addr string) {
 	c, ctx := dialed(t, addr, Options{BackoffMin: time.Millisecond, BackoffMax: time.Millisecond}), within(t)
 	top := home(t, c)

@@ -91,7 +91,7 @@ func (e *Ensemble) reaches(a, b int) bool {
 	return e.local.Server(b) != nil && !e.cuts[[2]int{min(a, b), max(a, b)}]
 }
 
-// keepAliveEvery is how far the clock is moved until clients must be received.
+// keepAliveEvery is how far the clock may move until every client must have pinged.
 func (e *Ensemble) keepAliveEvery() time.Duration {
 	every := time.Duration(1<<63 - 1)
 	for _, c := range e.clients {
@@ -102,7 +102,7 @@ func (e *Ensemble) keepAliveEvery() time.Duration {
 	return every
 }
 
-// keepAlive has the servers receive from the clients of Client. One that is not
+// keepAlive has the clients of Client ping their servers. One that is not
 // connected is left alone: its session may expire.
 func (e *Ensemble) keepAlive() {
 	for _, c := range e.clients {

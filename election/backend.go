@@ -41,7 +41,7 @@ type Backend interface {
 	// no; any other error means that nothing is known.
 	Renew(ctx context.Context, grant Grant) (Grant, error)
 
-	// Release gives the claim back, whether granted, waiting or unknown to
+	// Release ends the claim, whether granted, waiting or unknown to
 	// the store. It may be called again after any error, and never touches a
 	// grant of another claim. Only a store that holds nothing of this claim
 	// any more lets it return nil. The Elector gives up after some time; the
@@ -100,7 +100,7 @@ type Claim struct {
 	// Nonce is random, of 32 hexadecimal digits, and differs between any two
 	// attempts: by it a backend knows what it made itself.
 	Nonce string
-	// Lease is the lease wanted for.
+	// Lease is the lease that the candidate asks for.
 	Lease time.Duration
 	// Priority is how much this candidate is preferred, 0 to 1000.
 	Priority int
@@ -122,7 +122,7 @@ type Grant struct {
 	// not been sent.
 	Sent Instant
 	// Lease is for how long, counted from Sent, the store keeps others out.
-	// It may be shorter or longer than what was wanted for.
+	// It may be shorter or longer than the one asked for.
 	Lease time.Duration
 	// Lost is closed when the backend learns, without being asked, that the
 	// grant is gone. It may be nil.

@@ -256,8 +256,8 @@ func (r *run) stuck(e elector.Stuck) {
 	}
 }
 
-// returnGrant gives an attempt back, again and again until the backend agrees or
-// the time for it is over; then the store expires it.
+// release releases the grant of an attempt, again and again until the backend agrees
+// or the time for it is over; then the store expires it.
 func (r *run) release(e elector.Release) {
 	a := r.attempts[e.Attempt]
 	if a == nil {

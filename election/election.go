@@ -108,7 +108,7 @@ type Options struct {
 	// default a quarter of the lease, one call at a time, and has failed when
 	// it returns an error or takes longer than that. HealthFailures checks
 	// failed in a row, default 3, make the candidate unhealthy: it gives up
-	// its leadership with ReasonUnhealthy, and one that passes repairs it.
+	// its leadership with ReasonUnhealthy, and one that passes makes it healthy again.
 	Health         func(context.Context) error
 	HealthEvery    time.Duration
 	HealthFailures int

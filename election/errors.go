@@ -13,7 +13,7 @@ var (
 	// against the holder's will. A Backend returns it, wrapped or not, when
 	// the store said that a grant is gone.
 	ErrLost = errors.New("leadership lost")
-	// ErrPermanent marks failures that no further attempt can repair; see
+	// ErrPermanent marks failures that no retry can overcome; see
 	// Permanent.
 	ErrPermanent = errors.New("permanent failure")
 	// ErrResigned is the cause of a context that ended because of Resign.
@@ -76,7 +76,7 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // Unwrap returns the last error of the backend.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// Permanent marks an error as one that no further attempt can repair: a damaged
+// Permanent marks an error as one that no retry can overcome: a damaged
 // state file, a refused name, a missing right. Run returns it instead of
 // trying again.
 func Permanent(err error) error {

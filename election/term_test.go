@@ -190,7 +190,7 @@ func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
 			return nil
 		}
 		first.Resign()
-		lead.Resign() // what was asked first is received first
+		lead.Resign() // what was asked first is done first
 		<-ctx.Done()
 		if !errors.Is(context.Cause(ctx), election.ErrResigned) {
 			t.Errorf("ended by %v", context.Cause(ctx))

@@ -14,7 +14,7 @@ import (
 
 // converge is the second phase: everything heals, and within a limit all must be
 // well: every server serves and has the same tree, every client has written
-// again, and the one that is gone has left no ephemeral. Some runs go on for a while
+// again, and a client that is gone has left no ephemeral. Some runs go on for a while
 // in which nothing happens, and nothing may end.
 func (w *world) converge() {
 	if w.err != nil {

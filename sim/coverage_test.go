@@ -49,7 +49,7 @@ func TestPairsOfRowsAreCountedOnce(t *testing.T) {
 	}
 }
 
-// The one that guides twice from one seed makes the same plans.
+// A guide that runs twice from one seed makes the same plans.
 func TestAGuideRepeatsItself(t *testing.T) {
 	var traces [2][]uint64
 	for again := range traces {

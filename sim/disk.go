@@ -243,7 +243,7 @@ func (t *turns) done(o *operation, event *replica.Event) {
 }
 
 // fatal is an error of the disk that nobody can go on after: the process ends,
-// and is started again by the one that watches it.
+// and is started again by its supervisor.
 func (t *turns) fatal(err error) {
 	p := t.p
 	crashed, keep := t.crashed, t.keep

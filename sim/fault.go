@@ -52,7 +52,7 @@ const (
 	FaultStrayWrite                   // the same, and has written elsewhere in the file
 	FaultStop                         // A's process is stopped in order: what its disk was given is written
 	FaultRoll                         // all servers are stopped in order and started again, one after the other
-	FaultDeaf                         // A receives no other server, and goes on speaking
+	FaultDeaf                         // A receives from no other server, and goes on sending
 	FaultForsake                      // the leader's process is killed and comes back at once: forsake.go; if N, only one that writes a snapshot is forsaken
 	FaultMemory                       // A's tree gets what no transaction has made: memory.go
 

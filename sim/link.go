@@ -61,7 +61,7 @@ func (p *process) toLink(e *zab.Effect) {
 	}
 }
 
-// senderOf is who sends what an end of a link receives.
+// senderOf returns the sender of what an end of a link receives.
 func senderOf(outgoing bool) peerwire.Sender {
 	if outgoing {
 		return peerwire.FromLeader
@@ -134,7 +134,7 @@ func (l *link) write(b []byte) {
 }
 
 // queued is how much waits behind the snapshots on the way: a receiver that does not
-// read is partitioned, as package peernet does it.
+// read is disconnected, as package peernet does it.
 func (l *link) queued() int {
 	if l.held || len(l.stream.other.parcels) > 0 {
 		return len(l.waiting)

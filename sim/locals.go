@@ -24,7 +24,7 @@ func (o *observer) attached(p *process, c *port) {
 	if !o.local.Has(c.session) {
 		o.w.tally.Locals++
 	}
-	if gone := c.closing || c.left; !o.w.plan.Local && !p.replica.ReadOnly() && !gone { // for one that goes it was partitioned until this step
+	if gone := c.closing || c.left; !o.w.plan.Local && !p.replica.ReadOnly() && !gone { // until this step it was partitioned, for a client that goes
 		o.w.fail(&check.Violation{Property: "local", Detail: "server " + p.node.String() + " attaches session " + c.session.String() + ", which was never made"})
 	}
 	o.w.fail(o.local.Attached(c.session, p.id, p.life, c.timeoutMs, p.now().MonoMs))

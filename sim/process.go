@@ -389,7 +389,7 @@ func (p *process) loseUnsynced(keep int64) {
 	p.mem = p.mem.CrashClone(int(keep), int64(p.random.next()>>1))
 }
 
-// flow steps down on what a cut has stopped.
+// flow lets what a cut has stopped move again.
 func (p *process) flow() {
 	for _, id := range sortedKeys(p.links) {
 		p.links[id].stream.move()

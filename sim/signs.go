@@ -26,7 +26,7 @@ type signs struct {
 // of it, false if it may.
 type kept map[zk.SessionID]bool
 
-// sign is a server that has received a client.
+// sign notes that a server has received from a client.
 type sign struct {
 	by, leader *process
 	lives      [2]int // of both
@@ -164,8 +164,8 @@ func (s *signs) maybe(p *process, id zk.SessionID) {
 	s.fresh[p][id] = false
 }
 
-// undisturbedMs is when a client was received last, on the clock of a leader: 0 if
-// trouble may have kept that from the leader.
+// undisturbedMs is when the last message of a client came, on the clock of a leader: 0
+// if trouble may have kept that from the leader.
 func (s *signs) undisturbedMs(leader *process, id zk.SessionID) int64 {
 	h, known := s.last[id]
 	if !known || h.leader != leader || h.atMs <= s.w.trouble.untilMs ||

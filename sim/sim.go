@@ -261,7 +261,7 @@ func (w *world) open(from, to node) bool { return w.blocked[[2]node{from, to}] =
 // reachable reports whether a connection can be made.
 func (w *world) reachable(a, b node) bool { return w.open(a, b) && w.open(b, a) }
 
-// flow steps down on what was stopped.
+// flow lets what was stopped move again.
 func (w *world) flow() {
 	for _, p := range w.servers {
 		p.flow()

@@ -5,7 +5,7 @@ type trouble struct {
 	w          *world
 	damaged    map[*process]int // servers whose disk may have lost or changed something: their life then
 	mute       *Fault           // of the leader that puts a reconfig in force next
-	epochCrash *Fault           // of the one that notes an epoch next
+	epochCrash *Fault           // of the server that notes an epoch next
 	forsaking  forsaking
 	spoilt     bool  // a server's memory was damaged
 	untilMs    int64 // it has been calm since

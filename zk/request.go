@@ -2,7 +2,7 @@ package zk
 
 // Request is what a client asks for. One type serves every operation; which fields an
 // operation uses stands beside them. Byte slices may alias the frame they were
-// decoded from: the one that keeps a Request beyond its frame copies them.
+// decoded from: a caller that keeps a Request beyond its frame copies them.
 type Request struct {
 	Op   Op
 	Xid  Xid
@@ -43,7 +43,7 @@ type Reconfig struct {
 	ConfigID   int64   // -1, or the version the change rests on
 }
 
-// Result is what an operation releases. Which fields are set follows from
+// Result is what an operation returns. Which fields are set follows from
 // the operation; a Code other than OK excludes all others, except for a multi.
 type Result struct {
 	Op       Op // the operation; in a multi also what its entry is typed as

@@ -243,10 +243,10 @@ func (w *World) Thaw(id algo.ID) {
 	}
 }
 
-// Cut cuts the way from one member to another; Heal repairs all ways.
+// Cut cuts the way from one member to another; Heal restores all ways.
 func (w *World) Cut(from, to algo.ID) { w.cut[[2]algo.ID{from, to}] = true }
 
-// Heal repairs all ways.
+// Heal restores all ways.
 func (w *World) Heal() { clear(w.cut) }
 
 // Up reports whether a member is alive and not frozen.

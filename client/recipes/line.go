@@ -132,7 +132,7 @@ func removeWhile(ctx context.Context, c *client.Client, path string, meant func(
 	}
 }
 
-// leave gives the place up in the background: the one that leaves has no time left.
+// leave gives the place up in the background: the caller has no time left.
 func (p *place) leave() {
 	p.clear(func(ctx context.Context) error { return remove(ctx, p.c, p.path) })
 }
@@ -156,8 +156,8 @@ func (p *place) await(ctx context.Context, blocks func(before []member) int) err
 	}
 }
 
-// before returns who stands before this contender. A list may be old, but
-// the one that is missing from it before this contender is gone for good.
+// before returns the contenders before this one. A list may be old, but a
+// contender that is missing from it before this one is gone for good.
 func (p *place) before(ctx context.Context) ([]member, error) {
 	names, _, err := p.c.Children(ctx, p.dir)
 	if err != nil {

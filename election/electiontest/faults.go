@@ -117,7 +117,7 @@ func (s Suite) nextOf(t *testing.T, resigned, waits *process) *process {
 		return waits
 	case <-resigned.elected:
 		if s.recorder.report.Traits.Line {
-			t.Error("the one that resigned was elected again before the waiter")
+			t.Error("the leader that resigned was elected again before the waiter")
 		}
 		<-resigned.campaigning
 		return resigned
@@ -169,7 +169,7 @@ func testLateReplies(t *testing.T, s Suite) {
 	backend := NewFaulty(s.Open(t, url))
 	elector := s.newElector(t, backend, "late", election.Options{ID: "a"})
 	err := elector.Run(s.within(t), h.leads(func(ctx context.Context, lead election.Leadership) error {
-		lease := lead.Remaining() // the store's own may be longer than what was wanted for
+		lease := lead.Remaining() // the store's own may be longer than the one asked for
 		backend.Delay("renew", 2*lease)
 		<-ctx.Done()
 		if lead.Remaining() > lease/2 {
@@ -197,10 +197,10 @@ func testCut(t *testing.T, s Suite) {
 		return nil
 	}))
 	if !errors.Is(err, election.ErrLost) {
-		t.Fatalf("the one that was partitioned returned %v", err)
+		t.Fatalf("the partitioned leader returned %v", err)
 	}
 	clear()
-	if err := await(t, s, "somebody leads after the one that was partitioned", ran); err != nil {
+	if err := await(t, s, "somebody leads after the partitioned leader", ran); err != nil {
 		t.Fatal(err)
 	}
 	s.verify(t, h, 2)

@@ -44,8 +44,8 @@ type Report struct {
 	LeaseMs int64 `json:"leaseMs"`
 	// Tests in their order.
 	Tests []TestResult `json:"tests"`
-	// Leaderships is how many were judged; OverlapMaxMs the longest time for
-	// which two considered itself leader at once; TokensBack how many tokens were not
+	// Leaderships is how many were judged; OverlapMaxMs the longest time in
+	// which two considered themselves leaders at once; TokensBack how many tokens were not
 	// greater than the one before.
 	Leaderships  int     `json:"leaderships"`
 	OverlapMaxMs float64 `json:"overlapMaxMs"`
@@ -86,7 +86,7 @@ const (
 	FigureRelease   = "from a release to the next grant, ms"
 	FigureRequest   = "from an operator's request to the next leader, ms"
 	FigureWaiting   = "bytes per second to a waiting candidate"
-	FigureWoken     = "per cent of those who wait on that learn of a handover"
+	FigureWoken     = "per cent of the other waiters that a handover wakes"
 )
 
 // recorder collects a report. Its methods may be called by several goroutines.

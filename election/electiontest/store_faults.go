@@ -37,7 +37,7 @@ func testDeleted(t *testing.T, s Suite) {
 	s.verify(t, h, 5)
 }
 
-// testRestarted kills the store under a leader with another a waiter.
+// testRestarted kills the store under a leader while another candidate waits.
 func testRestarted(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	a := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "a", Forever: true})

@@ -29,7 +29,7 @@ import (
 // Suite says how to reach the backend under test.
 type Suite struct {
 	// Open opens a backend as another process would, all on the same store.
-	// The one that opens sees to closing it with t.Cleanup.
+	// It is closed with t.Cleanup by whatever opens it.
 	Open func(t testing.TB, url string) election.Backend
 	// URL returns the address of an empty store, for Open and for Main.
 	URL func(t testing.TB) string

@@ -71,8 +71,8 @@ func (c callTrouble) Heal() {
 }
 
 // testSlow lets every answer take longer than a lease while a leader resigns and
-// for some leases more, first to two candidates and then to one of them: the one that
-// leads then does so by right. When the disk is fast again, both get their turn,
+// for some leases more, first to two candidates and then to one of them: a
+// leader then leads by right. When the disk is fast again, both get their turn,
 // and no grant is left that nobody holds.
 func testSlow(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)

@@ -46,7 +46,7 @@ func testBlockedUser(t *testing.T, s Suite) {
 	}
 	unblock()
 	if err := await(t, s, "Run returns", ended); !errors.Is(err, election.ErrLost) {
-		t.Errorf("the one that was partitioned returned %v", err)
+		t.Errorf("the partitioned leader returned %v", err)
 	}
 	s.verify(t, h, 2)
 }

@@ -19,7 +19,7 @@ var errDamaged = errors.New("is damaged; restore it from a copy of later than th
 
 const (
 	lockSuffix = ".lock" // never removed: two processes would lock two files
-	newSuffix  = ".new"  // what is being written, by the one that holds the lock
+	newSuffix  = ".new"  // what is being written, by the process that holds the lock
 )
 
 // Pauses between two tries to lock, the first and the longest.
@@ -54,7 +54,7 @@ func lock(ctx context.Context, path string) (io.Closer, error) {
 }
 
 // replace puts data in place of a file: after a crash at any point there is the
-// old file or the new one, and when it returns nil the new one. The one that calls
+// old file or the new one, and when it returns nil the new one. The caller
 // it holds the lock.
 func replace(path string, data []byte) (err error) {
 	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o660)

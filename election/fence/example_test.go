@@ -79,7 +79,7 @@ func ExampleFence_Handler() {
 		}
 		defer func() { _ = answer.Body.Close() }()
 		fmt.Println(token, answer.Status)
-		return fence.CheckResponse(answer) // the one that gets an error stops leading
+		return fence.CheckResponse(answer) // a leader that gets an error stops leading
 	}
 	_, _ = send(leader), send(zombie)
 	// Output:

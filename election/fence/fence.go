@@ -22,7 +22,7 @@
 // resources first, which closes them to its predecessor; until then only the
 // conditional write protects them, and it does.
 //
-// A fence trusts who talks to it: the one that may write may also send a token so
+// A fence trusts its clients: one that may write may also send a token so
 // high that nobody else may write any more. It is no authentication.
 package fence
 

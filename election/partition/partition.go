@@ -204,7 +204,7 @@ func (m *Member) Leave() { m.leaveOne.Do(func() { close(m.leaving) }) }
 var ErrRunning = errors.New("this member is running already")
 
 // Run takes part in the group until ctx ends, Leave has been carried out, or an
-// error that no further attempt can repair, and returns when all functions have
+// error that no retry can overcome, and returns when all functions have
 // returned and all is released. When ctx ends everything is released at
 // once, and the cause of ctx is returned. A panic of a function comes out of
 // Run. A Member that has left does not run again.

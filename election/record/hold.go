@@ -46,8 +46,8 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 }
 
 // Nominate names the candidate in the record, and waits until it has become
-// the successor and said that it is ready. A candidate that does not show
-// itself within a lease does not wait.
+// the successor and said that it is ready. A candidate that sends
+// no heartbeat within a lease counts as gone.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	claim := grant.Claim
 	n := &line.Nomination{Nonce: claim.Nonce, ID: id, Until: b.now().Add(grant.Lease)}
@@ -69,7 +69,7 @@ func (b *Backend) nominate(ctx context.Context, grant election.Grant, n *line.No
 		if err != nil || n.Ready {
 			return err
 		}
-		// Our own change wakes us again than needed.
+		// Our own change wakes us one time too often.
 		if err := b.await(ctx, grant.Claim.Election, version, grant.Lease/4, grant.Lease); err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ func (t *trial) fail(format string, args ...any) {
 	t.wrong = append(t.wrong, fmt.Sprintf("%v: ", time.Since(t.start))+fmt.Sprintf(format, args...))
 }
 
-// begin judges the beginning of a leadership: its token is greater than all before,
-// and the one that led before has been told to end, unless it is paused.
+// begin judges the beginning of a leadership: its token is higher than all before,
+// and the last leader has been told to end, unless it is paused.
 func (t *trial) begin(term *trialTerm) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -50,7 +50,7 @@ const (
 // What is judged, by the name that a finding begins with:
 //
 //	token     tokens grow
-//	deadline  the one that led before knows, by its context or its deadline, before another
+//	deadline  the last leader knows, by its context or its deadline, before another
 //	          function begins
 //	beside    nobody whose leadership says that it holds acts beside a later one
 //	resign    nobody gives up by Resign whom nobody has asked

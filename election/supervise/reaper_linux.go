@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// orphanAge is after how long a child that has ended is nobody's: the one that
-// starts a process waits for its end and takes note at once.
+// orphanAge is after how long a child that has ended is nobody's: a caller
+// that starts a process waits for its end and takes note at once.
 const orphanAge = time.Second
 
 // startReaper takes note of orphans that end as children of this process: those

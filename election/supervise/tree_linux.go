@@ -51,8 +51,8 @@ func (r relative) signal(how syscall.Signal) {
 
 // descendants returns all descendants of a process, parents first. Zombies are
 // among them: a process whose first thread has ended looks like one, while the
-// others still have children. What it finds may be outdated at once; the one that
-// wants an end looks again.
+// others still have children. What it finds may be outdated at once; a caller
+// that waits for the end looks again.
 func descendants(of int) []relative {
 	children := make(map[int][]relative)
 	for _, one := range processes() {

@@ -24,7 +24,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the answers of testdata again")
 
 // scene is a server with two clients: one has znodes, an ephemeral and watches,
-// the other has only connected. Its clocks stall.
+// the other has only connected. Its clocks do not move.
 type scene struct {
 	t      *testing.T
 	server *server.Server
@@ -161,7 +161,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// stmk is followed by a number of eight bytes, which gtmk releases.
+// stmk is followed by a number of eight bytes, which gtmk returns.
 func TestTraceMaskIsKept(t *testing.T) {
 	c := newScene(t)
 	for _, ask := range []struct{ sent, want string }{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Manual is a clock that stalls until a test moves it.
+// Manual is a clock that moves only when a test moves it.
 type Manual struct {
 	mu     sync.Mutex
 	now    Instant

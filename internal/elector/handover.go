@@ -5,8 +5,8 @@ package elector
 const rivalRenewals = 2
 
 // onTransfer has the candidate nominated that somebody asked for. One
-// nomination at a time: the one that asks while another runs that was asked for gets
-// its turn afterwards, but that of a rival gives way, which nobody waits for.
+// nomination runs at a time: a request that comes while a requested one runs gets its
+// turn afterwards; the nomination of a rival gives way, for nobody waits for it.
 func (m *Machine) onTransfer() {
 	if m.phase == leading && (!m.nominationOpen || m.nominatesRival) {
 		m.nominate(false)

@@ -4,7 +4,7 @@ package elector
 func (m *Machine) endMs() int64 { return m.deadlineMs - m.graceMs() }
 
 // graceMs is the grace that the lease leaves which the store gave: in proportion
-// when that is shorter than the one asked for, so that renewals have the space
+// when that is shorter than the one asked for, so that renewals have the time
 // that was meant for them, and never more than half.
 func (m *Machine) graceMs() int64 {
 	grace := m.cfg.GraceMs

@@ -26,8 +26,8 @@ func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 	m.tellOthers(agreed)
 }
 
-// tellOthers tells the participants that were not received to agree whom this server
-// follows. They may have missed something, and would ask only when their
+// tellOthers notifies the participants that have not said that they agree of whom
+// this server follows. They may have missed something, and would ask only when their
 // patience is over; or have elected this very server, and wait for it.
 func (m *Machine) tellOthers(agreed quorum.IDs) {
 	if m.state == Leading {

@@ -22,9 +22,9 @@
 //	        is not older than that of any member of the quorum, but in rounds in
 //	        which servers of the configuration in force come first: Zab's
 //	        discovery refuses a leader whose history is too short.
-//	fle-F4  The one that joins a leadership that others tell of has received a
-//	        quorum that follows it, or in this round votes for it, and the
-//	        leader itself as LEADING (ZOOKEEPER-569).
+//	fle-F4  A server joins a leadership that others report only when a quorum has
+//	        said that it follows that leader, or in this round votes for it, and
+//	        the leader itself has said LEADING (ZOOKEEPER-569).
 //	fle-F5  A server makes itself leader only as a participant with weight, and
 //	        only in the round it is in (ZOOKEEPER-975, 1514).
 //	fle-F6  Votes with zxid -1, of servers without a history that can be
@@ -45,11 +45,11 @@
 // # What differs from Apache's, inside the protocol
 //
 // FinalizeMs is a courtesy that avoids a second try when a better vote is still
-// on its way. It may be 0, and is skipped when every participant agrees. The one that asked
+// on its way. It may be 0, and is skipped when every participant agrees. A server that asked
 // during an election, an observer or a late participant, is told of the outcome when
 // there is one, and does not have to ask again. A vote that comes while this
-// server does not look yet is received when it does. A peer that elected a server
+// server does not look yet is counted when it does. A peer that elected a server
 // which then votes for another one says so (Doubt) instead of dialing in vain.
 // The round is not set back when an ensemble with a lower one is joined (fle-F1), and
-// is the one that a server that has decided says.
+// is what a server reports that has decided.
 package fle

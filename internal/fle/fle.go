@@ -60,7 +60,7 @@ type Machine struct {
 	// While following, leading or observing.
 	current      Vote
 	currentRound int64
-	supporters   quorum.IDs // who is for this leader, itself included, as far as it was received
+	supporters   quorum.IDs // who is for this leader, itself included, as far as is known
 	synced       bool
 	doubted      bool // Doubt was said
 	doubts       int  // since Synced

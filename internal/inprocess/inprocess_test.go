@@ -94,7 +94,7 @@ func serve(t *testing.T, e *Ensemble) {
 }
 
 // A cable is pulled: the leader receives nothing, and the others elect another one
-// when they have missed it for the time of silence. Then the cable is repaired.
+// when they have missed it for the time of silence. Then the cable is plugged in again.
 func TestCutLeaderIsReplacedAndFollowsWhenHealed(t *testing.T) {
 	e := begin(t, 3, 1)
 	serve(t, e)

@@ -141,7 +141,7 @@ func (c *Candidate) look(now election.Instant, a Answer) Want {
 	warms := c.onNomination()
 	move, again := seen.decide(c.claim, c.warmth, c.beaten, now)
 	if move == join {
-		move, again = c.giveSpace(now)
+		move, again = c.takeTurns(now)
 	}
 	w := c.make(now, move, again, a)
 	w.Warm = warms
@@ -184,9 +184,9 @@ func (c *Candidate) write(now election.Instant, move move, record Record) Want {
 	return c.ask(now, c.own.write(now, record, c.book.seen.Version))
 }
 
-// giveSpace lets those who waited together come to the free place one
+// takeTurns lets those who waited together come to the free place one
 // after the other: the first that does spares the others a write (record-R3).
-func (c *Candidate) giveSpace(now election.Instant) (move, election.Instant) {
+func (c *Candidate) takeTurns(now election.Instant) (move, election.Instant) {
 	free := now >= c.book.seen.NextGoneAt()
 	switch {
 	case !free || !c.passed || c.book.seen.Record.Wanted == c.claim.ID:

@@ -115,8 +115,8 @@ func (r *Release) Answer(now election.Instant, a Answer) Want {
 }
 
 // finish forgets a claim that has gone, and keeps one that could not be released:
-// the one that asked may ask again, and if not, the next look at the record that shows
-// it gone ends it (Book.sweep).
+// the caller may ask again, and if not, the next look at the record that shows it gone
+// ends it (Book.sweep).
 func (r *Release) finish(w Want) Want {
 	nonce := r.editor.(leaving).nonce
 	switch {

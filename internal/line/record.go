@@ -14,7 +14,7 @@ type Record struct {
 	// Incarnation is that of the store when Token was given out, empty for
 	// stores that have none.
 	Incarnation string `json:"incarnation,omitempty"`
-	// Lease of the holder in milliseconds: the one that sees Heartbeat and Nonce
+	// Lease of the holder in milliseconds: a waiter that sees Heartbeat and Nonce
 	// unchanged for so long, by its own clock, may take over.
 	LeaseMs int64 `json:"leaseMs,omitempty"`
 	// Heartbeat grows with every renewal.

@@ -90,7 +90,7 @@ func (s *Sight) VacantAt() election.Instant {
 	return max(s.notBefore, s.holder.since.Add(milliseconds(s.leaseMs)))
 }
 
-// NextGoneAt is when the successor has is silent for so long
+// NextGoneAt is when the successor has been silent for so long
 // that it counts as gone: at once if there is none. One that was written and
 // not seen since has just come.
 func (s *Sight) NextGoneAt() election.Instant {

@@ -17,6 +17,6 @@
 //	            limits.
 //
 // It knows no watches, no ACLs, no TLS and does not connect again: a connection
-// that ends is the end of the run. Its zeal is its own; the one that wants a gentle
-// load asks for one connection with one request in flight.
+// that ends is the end of the run. It sends as fast as it can; a caller that wants a
+// gentle load asks for one connection with one request in flight.
 package loadgen

@@ -197,7 +197,7 @@ func (s *search) judge(w *World, b *batch, c candidate) {
 	b.found = append(b.found, c)
 }
 
-// converge releases the system on by itself.
+// converge lets the system go on by itself.
 func (s *search) converge(w *World) {
 	if s.m.Rest != nil {
 		s.m.Rest(w)

@@ -14,8 +14,8 @@ import (
 )
 
 // link is one connection of the quorum port. Its goroutine reads (link_read.go).
-// It is written by the one that finds it not being written: Flush, or a goroutine
-// that Flush leaves the rest to.
+// Whichever finds it not being written writes it: Flush, or a goroutine that Flush
+// leaves the rest to.
 type link struct {
 	owner  *Links
 	id     zab.LinkID // 0: came in, and has said nothing yet
@@ -80,7 +80,7 @@ func (k *link) gather(m *zab.Message) bool {
 	}
 	o.tail = peerwire.AppendMessage(o.tail, m, !k.from)
 	if waiting := o.ahead + int64(len(o.tail)); waiting > o.limit(waiting, k.owner.o.QueueBytesMax) {
-		k.owner.o.Logger.Warn("partitioned a peer that does not read what it is sent",
+		k.owner.o.Logger.Warn("disconnected a peer that does not read what it is sent",
 			slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", waiting))
 		forgetUnsent(k.socket)
 		k.die()

@@ -21,8 +21,8 @@ func rawConn(socket net.Conn) syscall.RawConn {
 	return raw
 }
 
-// writeSocket writes what the socket takes without waiting. An error is met
-// again by the one that writes the rest.
+// writeSocket writes what the socket takes without waiting. The write of the
+// rest meets the same error.
 func writeSocket(fd uintptr, b []byte) int {
 	n, _ := syscall.Write(int(fd), b)
 	return max(n, 0)

@@ -217,7 +217,7 @@ const lostWithin = time.Minute
 
 // lost ends a connection. The newest message may not have been delivered, and is
 // to be sent again: the kernel takes a small one at once, and it is the reader
-// who learns that it has not arrived.
+// that learns that it has not arrived.
 func (v *Votes) lost(c *voteConn, sending bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

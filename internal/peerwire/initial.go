@@ -30,7 +30,7 @@ const (
 const InitialBytesMax = initialHead + addressMax
 
 // NoID is the number under which an observer without one presents itself.
-// The one that accepts it gives it a negative number; NoID itself names nobody.
+// The accepting server gives it a negative number; NoID itself names nobody.
 const NoID quorum.ID = math.MaxInt64
 
 // Address is where a server listens.

@@ -1,7 +1,7 @@
 // Package prep turns a request into a transaction: it decides.
 //
 // It checks a request against the tree and against the outstanding changes,
-// which are decided but not yet applied, and releases a transaction that holds
+// which are decided but not yet applied, and returns a transaction that holds
 // every decision (resulting versions, sequence numbers, the ephemerals that go
 // with a session), so that applying it is the same everywhere. A request that
 // is refused becomes an error transaction: it has its place in the order, too.

@@ -147,7 +147,8 @@ func (r *Replica) onLinkDown(e *Event) {
 	r.order(zab.Event{Kind: zab.EventLinkDown, Link: e.Link})
 }
 
-// onDone receives from the disk. A log that was cut gives the tree that is left.
+// onDone takes what the disk reports. A log that was truncated gives the tree that
+// is left.
 func (r *Replica) onDone(e *Event) {
 	if e.State != nil {
 		r.adopt(e.State)

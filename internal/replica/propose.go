@@ -26,11 +26,11 @@ type asked struct {
 	request    *zk.Request
 	code       zk.Code // what is wrong with it already: it gets its zxid all the same
 	identities []zk.Identity
-	owner      uint64 // who brings it; 0 is the server itself
+	owner      uint64 // the server that brings it; 0 is this one
 }
 
-// decide makes a transaction of a asked and proposes it. Every asked becomes one:
-// who forwarded it finds its answer in the order of transactions.
+// decide makes a transaction of a write and proposes it. Every write becomes one: the
+// server that forwarded it finds its answer in the order of transactions.
 func (r *Replica) decide(w *asked) {
 	s := r.sessions.Get(w.session)
 	o := prep.Origin{
@@ -51,7 +51,7 @@ func (r *Replica) decide(w *asked) {
 	r.propose(p, config)
 }
 
-// objection is why a asked is refused before it is looked at.
+// objection returns why a write is refused before it is looked at.
 func (r *Replica) objection(w *asked) zk.Code {
 	if w.code != zk.OK || w.owner == 0 || w.request.Op == zk.OpCloseSession || w.request.Op == zk.OpCreateSession {
 		return w.code

@@ -22,7 +22,7 @@ func (r *Replica) readOnlyTick() {
 	if !r.opts.ReadOnly || r.readOnly || r.serving || r.untrusted || r.reloading {
 		return
 	}
-	// The peer may not have received yet what the election has come to in this step.
+	// The peer may not know yet what the election has decided in this step.
 	if r.peer.State() != zab.Looking || r.election.State() != fle.Looking {
 		return
 	}

@@ -26,7 +26,7 @@ func TestNothingIsReadWhileTheDiskIsReadAgain(t *testing.T) {
 	}
 }
 
-// A server that has looked for long receives who leads and what time it is in one step.
+// A server that has looked for long learns who leads and what time it is in one step.
 // It is not partitioned then, and must not stay so in its role: it would refuse all writes.
 func TestServerThatIsElectedInTheStepOfATickIsNotPartitioned(t *testing.T) {
 	w := newWavering(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // Ensembles is what a step has changed about the configuration of the ensemble:
-// nil where nothing changed. The one that keeps it in files writes Proposed before
+// nil where nothing changed. A shell that keeps it in files writes Proposed before
 // the record of the change is in the log.
 type Ensembles struct {
 	InForce  *ensemble.Config
@@ -305,7 +305,7 @@ func (r *Replica) recall() {
 
 // proposePending proposes the configuration that was pending when this server
 // stopped, if it leads now, the change did not reach its log, and a quorum of it
-// follows. The one that asked for the change never had an answer. A server that comes
+// follows. The client that asked for the change never had an answer. A server that comes
 // to follow leaves that to its leader.
 func (r *Replica) proposePending() {
 	switch {

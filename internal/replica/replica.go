@@ -3,7 +3,7 @@
 //
 // A Replica owns the tree, the sessions, the watches, and its part in the order
 // of transactions (a zab.Peer) and in elections (a fle.Machine). Step takes
-// everything that has arrived since the last one. It releases what is to be
+// everything that has arrived since the last one. It returns what is to be
 // stored and what is to be sent to other servers, and tells the Clients, while
 // it works, what goes to whom. It starts no goroutine, reads no clock and does
 // no I/O: the server package feeds it, and so does the simulator.
@@ -331,7 +331,7 @@ func (r *Replica) start() {
 	}
 }
 
-// touchedMs is when a session that gives a heartbeat now counts as touched.
+// touchedMs is when a session that sends a heartbeat now counts as touched.
 func (r *Replica) touchedMs() int64 { return r.now.MonoMs + TouchIntervalMs(r.opts.TickMs) }
 
 // handlers says who takes which event.

@@ -19,8 +19,8 @@ type State struct {
 	applied  tree.Applied
 }
 
-// NewState returns the state of a new ensemble. ExtendedTypes reports whether TTL
-// znodes exist.
+// NewState returns the state of a new ensemble, with or without TTL znodes
+// (extendedTypes).
 func NewState(extendedTypes bool) *State {
 	return &State{
 		tree:     tree.New(tree.Options{ExtendedTypes: extendedTypes}),

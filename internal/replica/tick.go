@@ -103,7 +103,7 @@ func (r *Replica) reap(sinceMs int64) {
 	}
 }
 
-// onDisk receives whether the disk has space. A server that cannot write has no vote:
+// onDisk notes whether the disk has space. A server that cannot write has no vote:
 // it could neither lead nor promise an epoch.
 func (r *Replica) onDisk(e *Event) {
 	if r.full == e.Full {

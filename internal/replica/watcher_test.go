@@ -87,7 +87,7 @@ func (v *watcher) stepped(s *server) {
 }
 
 // lives notes that the leader knows of a session's client at a time: it has let it in, or
-// decided a write of its. A server tells its leader of heartbeats twice a tick.
+// decided a write of it. A server tells its leader of heartbeats twice a tick.
 func (v *watcher) lives(s *server, c *client, atMs int64) {
 	if !s.replica.ReadOnly() {
 		v.untilMs[c.session] = max(v.untilMs[c.session], atMs+c.timeoutMs)

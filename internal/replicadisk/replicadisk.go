@@ -208,7 +208,7 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 	}
 	if err := d.store.Truncate(op.Zxid); errors.Is(err, datadir.ErrNeedSnapshot) {
 		// Nothing has changed. The server reads its directory again before it goes
-		// on; the one that looks at the log until then finds one.
+		// on; a reader of the log until then finds one.
 		d.log, err = d.store.OpenLog(last)
 		return &replica.Event{Kind: replica.EventFailed, Ticket: op.Ticket}, err
 	} else if err != nil {

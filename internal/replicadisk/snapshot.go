@@ -36,8 +36,8 @@ type aclList struct {
 	entries []zk.ACL
 }
 
-// Begin begins a snapshot. The one that applies transactions calls it, between two of
-// them; the rest may be done beside them. End it, or let Save or Stream do so.
+// Begin begins a snapshot. The goroutine that applies transactions calls it, between
+// two of them; the rest may be done beside them. End it, or let Save or Stream do so.
 func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
 	s := &Snapshot{zxid: t.LastZxid(), leases: leases, tree: t, portionMax: stepBytes / 64}
 	t.ACLs(func(id int64, entries []zk.ACL) { s.acls = append(s.acls, aclList{id, entries}) })

@@ -11,8 +11,8 @@ import (
 )
 
 // outbox holds what a connection is to be sent, as bytes, in order (server-H3). The
-// loop and the connection's own goroutine put things in; the one that finds it not
-// being written writes it.
+// loop and the connection's own goroutine put things in; whichever finds it
+// not being written writes it.
 type outbox struct {
 	mu      sync.Mutex
 	bytes   []byte
@@ -92,7 +92,7 @@ func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool)
 
 // checkOutbox closes a connection whose client does not read: what it misses
 // cannot be left out, so it must connect again. When all outboxes together are
-// beyond their budget, the one that lags at all has to go. Called with out.mu held.
+// beyond their budget, a connection that lags at all has to go. Called with out.mu held.
 func (c *conn) checkOutbox() {
 	cfg := &c.server.cfg
 	c.out.count()

@@ -81,8 +81,8 @@ func New(opts Options) *Tree {
 }
 
 // Become takes over all that another tree holds, which must not be used any
-// more. A process that has this tree, or looks at it, sees the other content from then
-// on: a leader has sent its state, or the log was cut. Scans under way are cancelled.
+// more. A reader that holds this tree sees the other content from then on: a leader has
+// sent its state, or the log was truncated. Scans under way are cancelled.
 func (t *Tree) Become(other *Tree) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

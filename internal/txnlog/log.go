@@ -230,7 +230,7 @@ func (l *Log) Reset(last zk.Zxid) error {
 	return nil
 }
 
-// Close syncs, gives the unused space back and closes. The log cannot be used
+// Close syncs, releases the unused space and closes. The log cannot be used
 // any more. It returns the error that ended the log earlier, if one did.
 func (l *Log) Close() error {
 	if errors.Is(l.err, ErrClosed) {

@@ -129,7 +129,7 @@ func TestALogThatCannotBeTruncatedIsReadAgainWithoutItsLeaderToo(t *testing.T) {
 }
 
 // Learners may come before this server knows that it leads, and while its disk is
-// read again. The one that makes the next peer must close their links.
+// read again. The caller that makes the next peer must close their links.
 func TestAPeerThatIsThrownAwayNamesTheLearnersThatWait(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1)))
 	s.follows(2)

@@ -81,7 +81,7 @@ func (p *Peer) askEpoch(l *link) {
 // leaderAckEpoch compares a learner's history with the leader's own. A learner
 // that is ahead is refused while discovery goes on: its history may be the
 // committed one. Afterwards a quorum has confirmed the leader's, so what a late
-// learner has more was never committed, and it is partitioned.
+// learner has more was never committed, and it is truncated.
 func (p *Peer) leaderAckEpoch(l *link, m *Message) {
 	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
 	l.needsAll = l.peer == 0 && m.Epoch != 0

@@ -13,8 +13,8 @@ import (
 // ping that answers none. One whose tree is the same says so in each answer to a
 // ping, with the zxid up to which it has compared.
 //
-// The leader judges, by what it has received in its epoch from servers that are there
-// or were. If a quorum differs, its own tree is wrong: it gives up its role with
+// The leader judges, by what servers have reported in its epoch, whether they are still
+// connected or not. If a quorum differs, its own tree is wrong: it gives up its role with
 // ReasonDiverged, and has another tree sent. If a quorum, itself among them, has the
 // same tree at a zxid after that of the difference, the one that differs is wrong:
 // it is sent the whole state. Otherwise nobody knows, and no tree is replaced by
@@ -27,7 +27,7 @@ import (
 // sent another: the fault may be in the digest itself, which all would find alike.
 const divergedGapMs = 10 * 60_000
 
-// viewsMax bounds of how many servers a leader remembers what it has received.
+// viewsMax bounds the servers of which a leader remembers what they reported.
 const viewsMax = 1024
 
 // view is what a leader has learned of a server's tree in its epoch.

@@ -74,7 +74,7 @@ const (
 	ReasonNoEpochQuorum          // leader: too few learners said hello in time
 	ReasonNoAckEpoch             // leader: too few accepted the epoch in time
 	ReasonNoNewLeaderAcks        // leader: too few took over the history in time
-	ReasonQuorumLost             // leader: too few synced learners are received
+	ReasonQuorumLost             // leader: too few synced learners answer
 	ReasonNewerPromise           // leader: a participant has accepted a later epoch
 	ReasonCounter                // leader: the epoch has no zxid left (ZOOKEEPER-1277)
 	ReasonLinkLost               // learner: the connection to the leader is gone

@@ -56,7 +56,7 @@ func (p *Peer) establish(epoch uint32) {
 	p.store(Effect{Kind: EffectSetCurrent, Epoch: epoch})
 }
 
-// onDone receives from the disk. Memory follows it, never the other way
+// onDone takes what the disk reports. Memory follows it, never the other way
 // (ZOOKEEPER-1653): what is noted here is durable.
 func (p *Peer) onDone(e *Event) {
 	for len(p.disk) > 0 && p.disk[0].ticket <= e.Ticket {

@@ -20,7 +20,7 @@ const (
 	pingDiverged = zk.NoZxid - 2 // the tree is not the one that the transactions make
 )
 
-// onSpace receives from the disk whether it has space for records.
+// onSpace notes whether the disk has space for records.
 func (p *Peer) onSpace(e *Event) {
 	if p.full == !e.OK {
 		return
@@ -50,7 +50,7 @@ func PingUnasked(full bool) zk.Zxid {
 	return pingTouched
 }
 
-// noteFull receives with an unasked ping whether a learner's disk is full. The acks
+// noteFull notes, from an unasked ping, whether a learner's disk is full. The acks
 // it owes are timed from when it has space.
 func (p *Peer) noteFull(l *link, m *Message) {
 	full := m.Zxid == pingFull

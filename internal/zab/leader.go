@@ -254,8 +254,8 @@ func (p *Peer) overdue() Reason {
 	return ReasonNone // its own disk works; that has no limit
 }
 
-// dropSilent closes the links of learners that are not received, or leave a
-// proposal without its ack.
+// dropSilent closes the links of learners that are silent, or leave a proposal without
+// its ack.
 func (p *Peer) dropSilent() {
 	for at := len(p.lead.links) - 1; at >= 0; at-- { // from the end: drop moves what comes after
 		if l := p.lead.links[at]; p.isSilent(l) {

@@ -53,7 +53,7 @@ func (k Kind) String() string {
 const NoEpoch int64 = -1
 
 // Message is what servers tell each other on one link, as a value; bytes are
-// the business of peerwire. The one that gets one must not change what it points at.
+// the business of peerwire. A receiver must not change what it points at.
 type Message struct {
 	Kind      Kind
 	Valid     bool

@@ -115,7 +115,7 @@ type Peer struct {
 	durable           zk.Zxid // the log is on disk up to here
 	delivered         zk.Zxid // the tree has everything up to here
 	unsynced          bool    // appended without a sync
-	promised          uint32  // highest epoch that a participant was received to have accepted
+	promised          uint32  // highest epoch that a participant is known to have accepted
 	needSnapshot      bool    // the log could not be cut: the whole state must come
 	full              bool    // the disk has no space for records
 

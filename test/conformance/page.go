@@ -135,7 +135,7 @@ var columns = []struct{ name, heading string }{
 	{electiontest.FigureTransfer, "gap after a transfer"},
 	{electiontest.FigureRequest, "operator asks: next leads after"},
 	{electiontest.FigureWaiting, "bytes/s to one who waits"},
-	{electiontest.FigureWoken, "others that learn of a handover"},
+	{electiontest.FigureWoken, "others that a handover wakes"},
 }
 
 func (b book) figures(text *strings.Builder) {

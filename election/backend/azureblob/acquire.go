@@ -190,7 +190,7 @@ func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, 
 	}
 	c.beaten = now
 	if l.Next.State == record.StateNotReady {
-		c.warmth = notAsked // the one that nominates again asks again
+		c.warmth = notAsked // a leader that nominates again asks again
 	}
 	return nil
 }

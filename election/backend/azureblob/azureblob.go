@@ -64,7 +64,7 @@ import (
 )
 
 // LeaseMin and LeaseMax are the shortest and the longest lease that the service
-// gives. A longer one that is wanted for becomes LeaseMax.
+// gives. A longer one becomes LeaseMax.
 const (
 	LeaseMin = 15 * time.Second
 	LeaseMax = 60 * time.Second
@@ -181,7 +181,7 @@ func (b *Backend) claimed(nonce string) *claimed {
 	return b.claims[nonce]
 }
 
-// leftLate notes that a release has failed. The one that asked may ask again; if not,
+// leftLate notes that a release has failed. The caller may ask again; if not,
 // the lease runs out, and then there is nothing left to release.
 func (b *Backend) leftLate(c *claimed) {
 	b.mu.Lock()

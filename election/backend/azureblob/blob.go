@@ -59,7 +59,7 @@ var (
 	// codesChanged: the blob is not as it was read.
 	codesChanged = []bloberror.Code{bloberror.ConditionNotMet, bloberror.BlobAlreadyExists,
 		bloberror.TargetConditionNotMet}
-	// codesFinal: no further attempt repairs it.
+	// codesFinal: no retry overcomes it.
 	codesFinal = []bloberror.Code{bloberror.ContainerNotFound, bloberror.AuthenticationFailed,
 		bloberror.AuthorizationFailure, bloberror.AuthorizationPermissionMismatch,
 		bloberror.InsufficientAccountPermissions, bloberror.AccountIsDisabled, bloberror.InvalidBlobType,

@@ -140,8 +140,8 @@ func (b *Backend) readyNext(ctx context.Context, name string, c *claimed) string
 var errNotReady = errors.New("the candidate could not warm up")
 
 // Nominate names the candidate in the line, and waits until it has become the
-// successor and said that it is ready. A candidate that does not show itself
-// within half a lease does not wait.
+// successor and said that it is ready. A candidate that sends no heartbeat
+// within half a lease counts as gone.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	name := grant.Claim.Election
 	c := b.claimed(grant.Claim.Nonce)

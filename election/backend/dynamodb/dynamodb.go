@@ -27,8 +27,8 @@
 //	             no renewal costs a read.
 //
 // Nothing may delete items: leave the table's own time to live switched off. If
-// somebody does, the election goes on with a greater token, but the one that led may
-// lead for the rest of its lease beside the next. Global tables must be
+// somebody does, the election goes on with a higher token, but the last leader may lead
+// for the rest of its lease beside the next. Global tables must be
 // used in one Region by all candidates, unless they are of the strongly
 // consistent kind: the others merge what two Regions have written.
 //
@@ -59,7 +59,7 @@ type Options struct {
 	// Key is the name of its partition key, of type string; the table has no
 	// sort key. Default KeyDefault.
 	Key string
-	// Poll is the pause between two looks of a waiter or observes. Each
+	// Poll is the pause between two looks of a waiter or an observer. Each
 	// look is one consistent GetItem. Default a fifth of the leader's lease,
 	// from 100 ms to 5 s.
 	Poll time.Duration

@@ -16,8 +16,8 @@ import (
 // ConditionalCheckFailed. It costs two write units per KB of the item.
 //
 // A transaction and a renewal that meet at the item refuse each other with a
-// TransactionConflict. Renewals try again for half a second; the one that writes with
-// Fence must too. More than some tens of fenced transactions a second can keep
+// TransactionConflict. Renewals try again for half a second; a program that writes
+// with Fence must too. More than some tens of fenced transactions a second can keep
 // the leader from renewing: check the token once for many writes then.
 func Fence(options Options, name string, token election.Token) (types.TransactWriteItem, error) {
 	options, err := options.validate()

@@ -32,7 +32,7 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 		return nil, nil, err
 	}
 	// The SDK's own log would warn of every answer "conflict" that carries a
-	// checksum, into the standard error of the one that elects.
+	// checksum, into the program's standard error.
 	load := append(target.load, config.WithLogger(logging.Nop{}))
 	loaded, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {

@@ -96,7 +96,7 @@ func stands(c queue.Candidate) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(c.Key), "=", int64(c.Created))
 }
 
-// touch changes nothing but the revision: the one that watches the key looks.
+// touch changes nothing but the revision: a watcher of the key looks again.
 func touch(key string) clientv3.Op {
 	return clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
 }

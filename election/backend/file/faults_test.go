@@ -255,7 +255,7 @@ func TestTicketsOfTheDeadAreNotSeenAndSweptAway(t *testing.T) {
 	_ = dead.file.Close() // as the kernel does it
 	for view := range b.Observe(within(t), "jobs") {
 		if len(view.Candidates) != 0 {
-			t.Errorf("the dead wait: %v", view.Candidates)
+			t.Errorf("dead candidates wait: %v", view.Candidates)
 		}
 		break
 	}

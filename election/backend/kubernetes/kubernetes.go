@@ -38,7 +38,7 @@
 //	kubernetes-G6  Whatever is in the Lease beside that is kept as it was.
 //
 // A holder that uses client-go has no fencing token, does not see priorities and
-// receives no operator (who is told so), and is as safe as client-go is: it goes
+// honours no request of an operator (who is told so), and is as safe as client-go is: it goes
 // on until its RenewDeadline, counted from the answer to its last renewal, and it
 // releases before it has told its function to end. Give it a LeaseDuration well
 // above RenewDeadline + RetryPeriod. Candidates of client-go before v0.27 count

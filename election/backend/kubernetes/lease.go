@@ -168,8 +168,8 @@ func with(to, from map[string]string) map[string]string {
 	return to
 }
 
-// putSpec writes for client-go what it expects of the one that acquires, renews or
-// releases.
+// putSpec writes for client-go what it expects of a client that acquires, renews
+// or releases.
 func putSpec(spec *coordination.LeaseSpec, r record.Record, now time.Time) {
 	before, holder := markOf(spec), identity(r)
 	first := *spec == coordination.LeaseSpec{}

@@ -135,7 +135,7 @@ func refused(lease *coordination.Lease, r record.Record) error {
 		return election.Permanent(fmt.Errorf("its holder is chosen by the control plane (strategy %s); use another name", *strategy))
 	}
 	if holder := markOf(&lease.Spec).Holder; r.Request != nil && r.Holder == holder && holder != "" {
-		return fmt.Errorf("%q uses client-go, which receives no requests; end its process to make it give up: %w",
+		return fmt.Errorf("%q uses client-go, which honours no requests; end its process to make it give up: %w",
 			holder, errors.ErrUnsupported)
 	}
 	return nil

@@ -234,7 +234,7 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 }
 
 // explain says what was being done and what to do about it, and marks what no
-// further attempt can repair.
+// retry can overcome.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil

@@ -41,7 +41,7 @@ type contest struct {
 	holder *claim   // the one that leads
 	first  string   // nonce of the one that a leader stepped down for
 
-	token   election.Token // the greatest that was learned of
+	token   election.Token // the highest that is known
 	granted election.Token // of the last grant here
 
 	nominee *nominee
@@ -253,8 +253,8 @@ func (c *contest) transfer(reason string) {
 }
 
 // abandon gives up all that this member has in the election, unless somebody has a
-// grant that was not released: who that is may still be at work, and nobody else
-// leads before its lease is over.
+// grant that was not released: its holder may still be at work, and nobody else leads
+// before its lease is over.
 func (c *contest) abandon(reason string) {
 	if c.holder != nil {
 		return
@@ -306,7 +306,7 @@ func (c *contest) sorted(lines map[algo.ID][]waiting) []candidate {
 	return all
 }
 
-// join puts a claim waiting.
+// join adds a claim to the waiters.
 func (c *contest) join(one *claim) {
 	c.line = append(c.line, one)
 	c.notice(one.Nonce)

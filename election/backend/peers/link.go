@@ -348,7 +348,7 @@ func (b *Backend) try(id algo.ID) {
 }
 
 // join lets this member speak of its candidates. Before it has met all who can
-// be met, a leader that it has not met could stepped down and know nothing of them.
+// be met, a leader that it has not met could step down and know nothing of them.
 func (b *Backend) join() {
 	if b.joined {
 		return

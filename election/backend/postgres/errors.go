@@ -41,7 +41,7 @@ func isState(err error, codes ...string) bool {
 }
 
 // explain says what was being done and what to do about it, and marks what no
-// further attempt can repair.
+// retry can overcome.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil

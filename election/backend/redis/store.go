@@ -205,7 +205,7 @@ var errReplica = errors.New("this server is a replica, which shows the past; nam
 	"or the Sentinels that know it (redis://sentinel:26379?master_name=NAME)")
 
 // explain says what was being done and what to do about it, and marks what no
-// further attempt can repair.
+// retry can overcome.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil

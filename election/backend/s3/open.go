@@ -33,7 +33,7 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 	if err != nil {
 		return nil, nil, err
 	}
-	// The SDK's own log would go into the standard error of the one that elects.
+	// The SDK's own log would go into the program's standard error.
 	load := append(target.load, config.WithLogger(logging.Nop{}))
 	loaded, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {

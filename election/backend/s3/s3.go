@@ -23,7 +23,7 @@
 //
 // Versions are of no use here and cost: every renewal leaves one. Use a bucket
 // without versioning, or let a rule expire them after a day. If somebody
-// deletes an object the election goes on with a greater token, but the one that led
+// deletes an object the election goes on with a higher token, but the last leader
 // may lead for the rest of its lease beside the next.
 //
 // S3 answers in tens of milliseconds, and sometimes in seconds: leases below
@@ -53,7 +53,7 @@ type Options struct {
 	// Prefix is the folder of the elections in it, without a slash at either
 	// end. Nothing else should write there. Default PrefixDefault.
 	Prefix string
-	// Poll is the pause between two looks of a waiter or observes. Each
+	// Poll is the pause between two looks of a waiter or an observer. Each
 	// look is one GetObject. Default a fifth of the leader's lease, from
 	// 200 ms to 5 s.
 	Poll time.Duration

@@ -104,7 +104,7 @@ func (e *entry) find(ctx context.Context) (string, zk.Stat, error) {
 }
 
 // Place finds the znode in the queue, and watches it and the one before. A list
-// may be old, but the one that is missing from it before this one is gone for good:
+// may be old, but an entry that is missing from it before this one is gone for good:
 // numbers only grow.
 func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	gone := queue.Place{Standing: queue.Gone}

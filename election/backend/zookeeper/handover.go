@@ -129,9 +129,9 @@ func (e *entry) Leave(ctx context.Context, history *queue.History, successor *qu
 	return unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict)
 }
 
-// makeWay returns the operations that take out of the queue the one that stands
-// between this candidate and its successor; none if it has gone, or if somebody
-// stands between who must not be taken out.
+// makeWay returns the operations that take out of the queue the candidate
+// between this one and its successor; none if it has gone, or if one stands
+// between that must not be taken out.
 func (e *entry) makeWay(ctx context.Context, successor string) (ops []client.Operation) {
 	children, _, err := e.session().Children(ctx, e.parent)
 	if err != nil {

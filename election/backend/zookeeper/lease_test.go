@@ -12,7 +12,7 @@ import (
 
 // TestLeaseEndsWhileTheSessionIsProven: that the transaction was decided does not
 // mean that the leader counts the session from then. The candidate has waited,
-// and shown no heartbeat for as long as a client may.
+// and sent no heartbeat for as long as a client may.
 func TestLeaseEndsWhileTheSessionIsProven(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -21,7 +21,7 @@ func Example() {
 	defer stop()
 	call := func(token election.Token) {
 		_, err := put(fence.WithToken(context.Background(), token), conn, 1)
-		fmt.Println(token, "is a zombie's:", errors.Is(err, fence.ErrStale)) // who is one stops leading
+		fmt.Println(token, "is a zombie's:", errors.Is(err, fence.ErrStale)) // a zombie stops leading
 	}
 	call(34)
 	call(33)

@@ -23,7 +23,7 @@ import (
 )
 
 // numbers is a service with one number: Put replaces it if the request is not
-// negative, and returns it; Watch repeats it to the one that asks on a stream.
+// negative, and returns it; Watch repeats it on a stream.
 type numbers struct{ number int64 }
 
 func (n *numbers) put(request *wrapperspb.Int64Value) *wrapperspb.Int64Value {

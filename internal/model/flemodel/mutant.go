@@ -22,7 +22,7 @@ const (
 	NobodyIsZero Mutant = "nobody-is-zero"
 	// RoundJump: any round is accepted.
 	RoundJump Mutant = "round-jump"
-	// DoubtUnsaid: who receives its leader's vote for another stays.
+	// DoubtUnsaid: a server that receives its leader's vote for another stays.
 	DoubtUnsaid Mutant = "doubt-unsaid"
 )
 
@@ -33,7 +33,7 @@ func Mutants() []model.Mutant {
 		hunt(JoinsSilently, "fle-five", Stalls, "FLE's two stalls (b)", "who joins a leadership tells nobody"),
 		hunt(NobodyIsZero, "fle", Small, "id 0", "server 0 is taken for nobody"),
 		hunt(RoundJump, "fle", Small, "a forged packet", "any round is accepted"),
-		hunt(DoubtUnsaid, "fle", Small, "fle-F1", "who receives its leader's vote for another stays"),
+		hunt(DoubtUnsaid, "fle", Small, "fle-F1", "a server that receives its leader's vote for another stays"),
 	}
 }
 

@@ -9,8 +9,8 @@
 // Time passes in steps of 20 ms for all at once, when all messages have come, in
 // any order, and all are done with what is due. What keeps to that no longer is
 // counted: a message that comes at any later time, or twice, or never; a member
-// that stalls, or that nobody receives and that receives nothing, for as long as it
-// likes; one that dies between two effects. Chance, by which candidates spread, is
+// that stalls, or whose messages reach nobody and that receives nothing, for as long as
+// it likes; one that dies between two effects. Chance, by which candidates spread, is
 // always 0 until faults have gone: then they spread, or would split votes for ever.
 package raftmodel
 
@@ -37,7 +37,7 @@ type Scope struct {
 	Freezes   int       // members that stall
 	Cuts      int       // members that are partitioned
 	Crashes   int       // between two effects, each may be followed by a restart
-	Transfers int       // leaders that are asked to stepped down
+	Transfers int       // leaders that are asked to step down
 	Loses     int       // members that die and come back at once, without their disks
 	Collapses int       // members that forget the election while it is idle, but for its floor
 	Mutant    Mutant

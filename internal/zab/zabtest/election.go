@@ -69,7 +69,7 @@ func (w *World) participants() []quorum.ID {
 	return ids
 }
 
-// heartbeats is the order of votes: epoch, zxid, id.
+// outranks reports whether a vote for s is better: by epoch, zxid, id.
 func (s *server) outranks(t *server) bool {
 	_, a := s.peer.Epochs()
 	_, b := t.peer.Epochs()

@@ -137,8 +137,8 @@ func nobodyLeads(name string) error {
 	return cli.NotFound(fmt.Errorf("nobody leads %q", name), "conclave elect "+name+", or conclave run, stands for it")
 }
 
-// comingMax is how long a candidate that does not wait is waited for: one that
-// has just led comes back after a pause.
+// comingMax is how long to wait for a candidate that is not queued: one that has
+// just led comes back after a pause.
 const comingMax = 2 * time.Second
 
 // before returns the view in which a leader can be asked, with the wanted
@@ -188,7 +188,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		last = v
 		switch {
 		case v.Leader == "" && len(v.Candidates) == 0 && store.wholeLine:
-			stop() // who does not wait does not come
+			stop() // a candidate that is not queued by now does not come
 		case v.Leader == "" && vacant == nil:
 			vacant = time.AfterFunc(comingMax, stop)
 			defer vacant.Stop()

@@ -15,7 +15,7 @@ const newsMax = 64
 // that keeps the leadership, which may not wait for a terminal: lines that find
 // the queue full are dropped.
 type reporter struct {
-	lease time.Duration // wanted for
+	lease time.Duration // asked for
 	sick  string        // what the last health check said that failed
 	lines chan string
 	done  chan struct{}

@@ -104,7 +104,7 @@ const pause = 2 * time.Millisecond
 // program that runs a child passes it on.
 const leadsMark = "witness: leads with token "
 
-// sight tells that a candidate leads, and writes so as long as it leads
+// sight prints that a candidate leads, and writes so into the file while it leads
 // (overlap-V1). The token is zero where the candidate does not know it.
 func sight(file, id string, token election.Token, leads func() bool) error {
 	fmt.Printf("%s%d\n", leadsMark, token)
