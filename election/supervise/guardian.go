@@ -29,6 +29,8 @@ const (
 	// killPause is the pause between two rounds of killing: time for the
 	// kernel to end those killed and to hand their children over.
 	killPause = 2 * time.Millisecond
+	// pulseEvery is how often the guardian shows that it runs, at least.
+	pulseEvery = time.Second
 	// messagesMax bounds what waits for the guardian; it is read at once.
 	messagesMax = 16
 )
@@ -38,7 +40,7 @@ const (
 type guardian struct {
 	clock    clock.Clock
 	control  chan message
-	status   *os.File
+	say      func(status) error
 	parent   int
 	order    startOrder
 	page     page   // until when the leadership is proved
@@ -73,12 +75,12 @@ func Guardian() int {
 	runtime.LockOSThread()
 	parent := os.Getppid()
 	g := &guardian{clock: clock.System(), control: make(chan message, messagesMax),
-		status: os.NewFile(statusFD, "status"), parent: parent}
+		say: sender[status](os.NewFile(statusFD, "status")), parent: parent}
 	syscall.CloseOnExec(controlFD)
 	syscall.CloseOnExec(statusFD)
 	syscall.CloseOnExec(pageFD)
 	// Caught and dropped, not ignored: the command would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
+	notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
 		syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP)
 	shared, err := openPage(os.NewFile(pageFD, "lease"))
 	if err != nil {
@@ -107,7 +109,8 @@ func Guardian() int {
 	return 0
 }
 
-func (g *guardian) tell(s status) { _ = send(g.status, s) }
+// tell tells the supervisor. One that has gone is told nothing, as control says.
+func (g *guardian) tell(s status) { _ = g.say(s) }
 
 // lead runs the hook and the command, and returns what to report when all is
 // over.
@@ -251,6 +254,7 @@ func (g *guardian) watch() {
 	signal.Notify(children, syscall.SIGCHLD)
 	defer signal.Stop(children)
 	for {
+		g.page.pulse.Add(1)
 		g.takeMessages()
 		g.act()
 		if !g.reap() {
@@ -328,10 +332,11 @@ func (g *guardian) wake() election.Instant {
 		return g.clock.Now().Add(t.pause)
 	}
 	lease := g.page.get()
+	at := min(g.clock.Now().Add(pulseEvery), g.killAt(lease))
 	if t.stopping || !t.leased {
-		return g.killAt(lease)
+		return at
 	}
-	return min(lease.End, g.killAt(lease))
+	return min(at, lease.End)
 }
 
 func (g *guardian) onMessage(m message, ok bool) {

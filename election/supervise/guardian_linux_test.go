@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -13,15 +14,107 @@ import (
 func TestCommandLivesOnALeaseShorterThanAskedFor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "acting")
-	r := start(t, testOrder{Args: acting(path), Lease: time.Minute, Expires: true, Grants: 4 * time.Second})
-	await(t, "some leases have passed", func() bool {
+	const lease = 4 * time.Second
+	r := start(t, testOrder{Args: acting(path), Lease: time.Minute, Expires: true, Grants: lease})
+	await(t, "the command acts", acts(path, "1"))
+	r.livesFor(3*lease, path)
+}
+
+// livesFor returns when so much time has passed, and fails if the command has
+// ended.
+func (r *runner) livesFor(d time.Duration, path string) {
+	r.t.Helper()
+	began := time.Now()
+	await(r.t, "some leases have passed", func() bool {
 		select {
 		case <-r.ended:
-			t.Fatalf("the command was ended with code %d\n%s", r.code(), &r.output)
+			r.t.Fatalf("the command was ended with code %d\n%s", r.code(), &r.output)
 		default:
 		}
-		return len(lines(path)) > 1800 // two write one in about 10 ms
+		return time.Since(began) > d
 	})
+	before := len(lines(path))
+	await(r.t, "the command acts on", func() bool { return len(lines(path)) > before })
+}
+
+// TestManySignalsDoNotHoldUpTheLease: the guardian knows of the renewals though the
+// supervisor has never a moment's rest.
+func TestManySignalsDoNotHoldUpTheLease(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "acting")
+	r := start(t, testOrder{Args: acting(path), Lease: 2 * time.Second, Expires: true})
+	await(t, "the command acts", acts(path, "1"))
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(5 * time.Millisecond):
+				r.signal(syscall.SIGWINCH)
+			}
+		}
+	}()
+	defer func() { close(quit); <-ended }()
+	r.livesFor(6*time.Second, path)
+}
+
+// TestStoppedGuardianDoesNotKeepTheElection: nobody notices the end of the command
+// in its place, and nobody continues it.
+func TestStoppedGuardianDoesNotKeepTheElection(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, end := filepath.Join(dir, "acting"), filepath.Join(dir, "end")
+	r := start(t, testOrder{Expires: true, Lease: time.Second,
+		Args: []string{"sh", "-c", "echo 1 > " + path + "; until [ -e " + end + " ]; do sleep 0.01; done; exit 7"}})
+	await(t, "the command acts", acts(path, "1"))
+	_ = syscall.Kill(r.guardian(), syscall.SIGSTOP)
+	write(t, end)
+	if code := r.code(); code != 7 {
+		t.Errorf("code %d, expected the command's\n%s", code, &r.output)
+	}
+}
+
+// TestGuardianThatIsStoppedAtItsEndDoesNotKeepTheElection: it has said that all
+// are gone, and does not end.
+func TestGuardianThatIsStoppedAtItsEndDoesNotKeepTheElection(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, end := filepath.Join(dir, "acting"), filepath.Join(dir, "end")
+	r := start(t, testOrder{Expires: true, Lease: time.Minute,
+		Args: []string{"sh", "-c", "echo 1 > " + path + "; until [ -e " + end + " ]; do sleep 0.01; done; exit 7"}})
+	await(t, "the command acts", acts(path, "1"))
+	guardian := r.guardian()
+	r.signal(syscall.SIGSTOP)
+	write(t, end)
+	await(t, "the guardian is alone", func() bool { return childless(guardian) })
+	time.Sleep(100 * time.Millisecond) // it says so, and waits for some seconds
+	_ = syscall.Kill(guardian, syscall.SIGSTOP)
+	r.signal(syscall.SIGCONT)
+	if code := r.code(); code != 7 {
+		t.Errorf("code %d, expected the command's\n%s", code, &r.output)
+	}
+}
+
+// childless reports whether a process has no children, or has ended.
+func childless(pid int) bool {
+	for _, thread := range threads(pid) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread))
+		if len(text) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// TestGuardianThatHangsDoesNotKeepTheElection, and nothing could continue it.
+func TestGuardianThatHangsDoesNotKeepTheElection(t *testing.T) {
+	t.Parallel()
+	r := start(t, testOrder{Expires: true, Lease: time.Second, Args: []string{"true"}, Env: []string{hangEnv + "=1"}})
+	if code := r.code(); code != 128+9 {
+		t.Errorf("code %d\n%s", code, &r.output)
+	}
 }
 
 // TestGuardianThatWasStoppedSeesTheRenewalsFirst: it stalls for longer

@@ -27,7 +27,7 @@ func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 	reports := make(chan status, 16)
 	go receive(seen, reports)
 	mark := filepath.Join(t.TempDir(), "acted")
-	g := &guardian{clock: clock.System(), control: make(chan message, messagesMax), status: sent, page: shared,
+	g := &guardian{clock: clock.System(), control: make(chan message, messagesMax), say: sender[status](sent), page: shared,
 		order: startOrder{Path: "/bin/sh", Args: []string{"sh", "-c", ": >" + mark}, Env: os.Environ()}}
 	g.lead()
 	_ = sent.Close()

@@ -1,8 +1,7 @@
 package supervise
 
 import (
-	"bufio"
-	"encoding/json"
+	"encoding/gob"
 	"fmt"
 	"io"
 	"time"
@@ -10,19 +9,20 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Supervisor and guardian talk over two pipes, one JSON object a line. The end
-// of the supervisor's pipe is its death. Until when the leadership is proved
-// stands in a page of memory that they share.
+// Supervisor and guardian talk over two pipes, in gob: arguments, environment and
+// paths are bytes that need not be UTF-8. The end of the supervisor's pipe is its
+// death. Until when the leadership is proved stands in a page of memory that they
+// share.
 
 // message is what the supervisor tells the guardian. Exactly one field is set.
 type message struct {
-	Start *startOrder `json:",omitempty"`
+	Start *startOrder
 	// Signal is passed on to the command's process group.
-	Signal int        `json:",omitempty"`
-	Stop   *stopOrder `json:",omitempty"`
+	Signal int
+	Stop   *stopOrder
 	// Shorter: the page has an earlier time. One that is not sent because too many
 	// messages wait is not needed, since the page is read after each message.
-	Shorter bool `json:",omitempty"`
+	Shorter bool
 }
 
 // startOrder is always the first message.
@@ -64,49 +64,44 @@ type stopOrder struct {
 // status is what the guardian tells the supervisor.
 type status struct {
 	// Begun: from now on the end of this leadership is told to the hook.
-	Begun bool `json:",omitempty"`
+	Begun bool
 	// Started is the process id of a hook or of the command.
-	Started int `json:",omitempty"`
+	Started int
 	// Losing: the command has gone and the hook is about to be told. Nobody
 	// else needs to, whatever becomes of the guardian.
-	Losing bool `json:",omitempty"`
+	Losing bool
 	// Remark is what went wrong with a hook and changes nothing.
-	Remark string `json:",omitempty"`
+	Remark string
 	// Gone: nothing of the command and the hooks lives any more. Code is the
 	// exit code of the command.
-	Gone bool `json:",omitempty"`
-	Code int  `json:",omitempty"`
+	Gone bool
+	Code int
 	// Failed says, with Gone, why the command was not started, and Code what
 	// the supervisor shall end with. Hook: it was because of the hook, so the
 	// next attempt may succeed.
-	Failed string `json:",omitempty"`
-	Hook   bool   `json:",omitempty"`
+	Failed string
+	Hook   bool
 }
 
-func send(w io.Writer, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("supervise: encode: %w", err)
+// sender returns what tells the other process.
+func sender[T any](to io.Writer) func(T) error {
+	encoder := gob.NewEncoder(to)
+	return func(value T) error {
+		if err := encoder.Encode(value); err != nil {
+			return fmt.Errorf("supervise: tell the other process: %w", err)
+		}
+		return nil
 	}
-	if _, err := w.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("supervise: tell the other process: %w", err)
-	}
-	return nil
 }
 
 // receive passes on what the other process says and closes the channel at its
-// end.
-func receive[T any](r io.Reader, to chan<- T) {
+// end. A broken peer is as good as dead.
+func receive[T any](from io.Reader, to chan<- T) {
 	defer close(to)
-	lines := bufio.NewReader(r)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return
-		}
+	for decoder := gob.NewDecoder(from); ; {
 		var value T
-		if json.Unmarshal(line, &value) != nil {
-			return // a broken peer is as good as dead
+		if decoder.Decode(&value) != nil {
+			return
 		}
 		to <- value
 	}

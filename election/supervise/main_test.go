@@ -5,7 +5,8 @@ package supervise_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"encoding/gob"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -28,10 +29,14 @@ import (
 // orderEnv makes this test binary a supervisor.
 const orderEnv = "CONCLAVE_TEST_SUPERVISE"
 
+// hangEnv makes guardians hang.
+const hangEnv = "CONCLAVE_TEST_GUARDIAN_HANGS"
+
 type testOrder struct {
 	Dir     string
 	ID      string
 	Args    []string
+	Env     []string // beside that of the test
 	Lease   time.Duration
 	Grace   time.Duration
 	Forever bool
@@ -51,10 +56,15 @@ type testOrder struct {
 
 	OnElected, OnLost, Health string
 	HookLimit, Wait           time.Duration
+
+	output *os.File // nil is a file
 }
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
+		if os.Getenv(hangEnv) != "" {
+			select {} // until it is killed
+		}
 		os.Exit(supervise.Guardian())
 	}
 	if text := os.Getenv(orderEnv); text != "" {
@@ -65,7 +75,11 @@ func TestMain(m *testing.M) {
 
 func superviseAsTold(text string) int {
 	var o testOrder
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
+	order, err := hex.DecodeString(text)
+	if err == nil {
+		err = gob.NewDecoder(bytes.NewReader(order)).Decode(&o)
+	}
+	if err != nil {
 		panic(err)
 	}
 	_ = os.Unsetenv(orderEnv)
@@ -165,16 +179,20 @@ func start(t *testing.T, o testOrder) *runner {
 	if o.Lease == 0 {
 		o.Lease = time.Second
 	}
-	text, err := json.Marshal(o)
-	if err != nil {
+	var text bytes.Buffer
+	if err := gob.NewEncoder(&text).Encode(o); err != nil {
 		t.Fatal(err)
 	}
 	r := &runner{t: t, command: exec.Command(os.Args[0]), ended: make(chan struct{})}
-	r.command.Env = append(os.Environ(), orderEnv+"="+string(text))
+	r.command.Env = append(os.Environ(), orderEnv+"="+hex.EncodeToString(text.Bytes()))
+	r.command.Env = append(r.command.Env, o.Env...)
 	output := filepath.Join(t.TempDir(), "output")
 	file, err := os.Create(output)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.output != nil {
+		file = o.output
 	}
 	r.command.Stdout, r.command.Stderr = file, file
 	childtest.Start(t, r.command)
@@ -201,7 +219,7 @@ func (r *runner) code() int {
 	r.t.Helper()
 	select {
 	case <-r.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		r.t.Fatal("the supervisor does not end")
 	}
 	return r.command.ProcessState.ExitCode()
@@ -233,10 +251,13 @@ func threads(pid int) []string {
 	return names
 }
 
+// patience is how long a test waits for what must happen, far above what it takes.
+const patience = time.Minute
+
 // await waits until the condition holds.
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
 		if condition() {
 			return
 		}
@@ -255,7 +276,7 @@ func lines(path string) []string {
 // The child is ready before anything is written. All ends by itself some time
 // after any test has.
 func acting(path string) []string {
-	heartbeat := `i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo $CONCLAVE_TOKEN >> ` + path + `; sleep 0.01; done`
+	heartbeat := `i=0; while [ $i -lt 12000 ]; do i=$((i+1)); echo $CONCLAVE_TOKEN >> ` + path + `; sleep 0.01; done`
 	ready := path + ".$CONCLAVE_TOKEN.ready"
 	return []string{"sh", "-c", `setsid sh -c 'trap "" TERM; : > ` + ready + `; ` + heartbeat + `' &
 		while [ ! -e ` + ready + ` ]; do sleep 0.01; done; ` + heartbeat}

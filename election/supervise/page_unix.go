@@ -13,17 +13,17 @@ import (
 )
 
 // page is memory that supervisor and guardian share: until when the leadership
-// is proved. The supervisor writes it at every renewal without ever waiting for
+// is proved, and the pulse of the guardian, which grows while it runs. The supervisor writes it at every renewal without ever waiting for
 // the guardian, and a guardian that was stopped for a while reads what is true
 // now, not what was true when it stopped. Messages could promise neither.
 //
 // Times that grow are written deadline first, those of a lease that got shorter
 // end first. The end is read first, so that a reader has a deadline that is never
 // older than the end, but for a moment before it is told of a shorter lease.
-type page struct{ end, deadline *atomic.Int64 }
+type page struct{ end, deadline, pulse *atomic.Int64 }
 
-// pageBytes is enough for the two times.
-const pageBytes = 16
+// pageBytes is enough for the two times and the pulse.
+const pageBytes = 24
 
 // newPage returns a page and the file behind it, which has no name any more.
 func newPage() (*os.File, page, error) {
@@ -68,6 +68,7 @@ func openPage(file *os.File) (page, error) {
 	return page{
 		end:      (*atomic.Int64)(unsafe.Pointer(&memory[0])),
 		deadline: (*atomic.Int64)(unsafe.Pointer(&memory[8])),
+		pulse:    (*atomic.Int64)(unsafe.Pointer(&memory[16])),
 	}, nil
 }
 

@@ -21,7 +21,8 @@
 //	              suspension, and kills in time by itself.
 //	supervise-S4  A guardian that dies takes the command with it (parent-death
 //	              signal), and the supervisor, which inherits the orphans, kills
-//	              the rest.
+//	              the rest. One that is stopped is continued after two leases,
+//	              and one that hangs is killed after four.
 //	supervise-S5  Where the backend has lock files, the guardian and every
 //	              descendant that did not close them hold the lock, so that
 //	              nobody else leads even if supervisor and guardian are killed
@@ -154,7 +155,8 @@ type Command struct {
 // SIGTERM, SIGINT and SIGQUIT are passed on to the command and then end the
 // run, by SIGKILL after the grace; so does the end of the context, with
 // SIGTERM. SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT are only passed on;
-// waiting, SIGHUP ends the run and the others do nothing.
+// waiting, SIGHUP ends the run and the others do nothing. SIGHUP and SIGINT stay
+// ignored, here and by the command, if this process was started so (nohup).
 //
 // If the Elector was made with Forever, only these end the run: a command that
 // ends, or a lost leadership, is followed by another campaign.

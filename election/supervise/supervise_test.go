@@ -4,6 +4,8 @@ package supervise_test
 
 import (
 	"fmt"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -210,5 +212,61 @@ func TestGraceIsGivenAndNotExceeded(t *testing.T) {
 	r.code()
 	if took := time.Since(before); took < 700*time.Millisecond || took > 5*time.Second {
 		t.Errorf("the end took %v", took)
+	}
+}
+
+// TestCommandGetsTheVeryBytes: arguments, environment and names need not be UTF-8.
+func TestCommandGetsTheVeryBytes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "caf\xe9")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Skipf("this file system wants UTF-8: %v", err)
+	}
+	program := filepath.Join(dir, "print")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf '%s %s' \"$1\" \"$VALUE\" > \"$2\""), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	output := filepath.Join(dir, "\xff")
+	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{program, "\xe9", output}, Env: []string{"VALUE=\xff\xfe"}})
+	code := r.code()
+	if text, err := os.ReadFile(output); string(text) != "\xe9 \xff\xfe" {
+		t.Errorf("the command got %q, %v; code %d\n%s", text, err, code, &r.output)
+	}
+}
+
+// TestIgnoredSignalsStayIgnored: nohup, and a shell that starts a job in the
+// background of a script, want that of the run and of the command.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	dir := t.TempDir()
+	path, end := filepath.Join(dir, "acting"), filepath.Join(dir, "end")
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT)
+	first := start(t, testOrder{Dir: dir, Args: []string{"sh", "-c", `grep SigIgn /proc/self/status | tr -d '[:space:]' > ` + path +
+		`; echo >> ` + path + `; until [ -e ` + end + ` ]; do sleep 0.01; done; exit 7`}})
+	await(t, "the command acts", func() bool { return len(lines(path)) > 0 })
+	second := start(t, testOrder{Dir: dir, Args: []string{"sh", "-c", "exit 8"}})
+	signal.Reset(syscall.SIGHUP, syscall.SIGINT)
+	await(t, "the second waits", func() bool { found, _ := filepath.Glob(dir + "/test/line/*"); return len(found) == 2 })
+	for _, one := range []*runner{first, second} {
+		one.signal(syscall.SIGHUP)
+		one.signal(syscall.SIGINT)
+	}
+	if mask := lines(path)[0]; !strings.HasSuffix(mask, "3") {
+		t.Errorf("the command ignores %s, expected SIGHUP (1) and SIGINT (2)", mask)
+	}
+	write(t, end)
+	if codes := [2]int{first.code(), second.code()}; codes != [2]int{7, 8} {
+		t.Errorf("codes %v\n%s%s", codes, &first.output, &second.output)
+	}
+}
+
+// TestReaderThatEndsDoesNotEndTheRun: news are lost, not the leadership.
+func TestReaderThatEndsDoesNotEndTheRun(t *testing.T) {
+	read, written, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = read.Close()
+	o := testOrder{Dir: t.TempDir(), Args: []string{"sh", "-c", "exit 7"}, OnLost: "exit 1", output: written}
+	if code := start(t, o).code(); code != 7 {
+		t.Errorf("code %d, expected the command's", code)
 	}
 }

@@ -67,12 +67,27 @@ func run(ctx context.Context, elector *election.Elector, command Command) (int, 
 	s := &supervisor{elector: elector, command: command, path: path, cancel: cancel,
 		signals: make(chan os.Signal, signalsMax), remarks: make(chan error, remarksMax)}
 	defer s.tellRemarks()()
-	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
+	// Caught and dropped, not ignored, as by the guardian: nobody may read the
+	// standard error any more.
+	notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT)
 	defer signal.Stop(s.signals)
 	defer startReaper()()
 	defer func() { command.Health.pause() }() // and never resume
 	return s.result(s.campaign(ctx))
+}
+
+// notify is signal.Notify for those signals that this process was not started to
+// ignore, as by nohup, or by a shell in the background of a script: it goes on
+// ignoring these, and so does what it starts. Of SIGHUP and SIGINT alone a program
+// in Go can know that.
+func notify(to chan<- os.Signal, signals ...os.Signal) {
+	for _, one := range signals {
+		if !signal.Ignored(one) {
+			signal.Notify(to, one)
+		}
+	}
 }
 
 // tellRemarks calls OnRemark in a goroutine of its own, so that a standard error

@@ -43,6 +43,10 @@ type turn struct {
 	reports  chan status
 	group    int // the command's process group, 0 until it was started
 
+	tickAt  election.Instant // when the guardian is looked after next
+	pulse   int64            // of the guardian, as of the last tick
+	silence time.Duration    // for which it has not changed, by ticks
+
 	stopSignal syscall.Signal // by which the run was ended, 0 for none
 	stopping   bool
 	cutShort   bool             // the leadership ended before the command
@@ -140,8 +144,9 @@ func (t *turn) startGuardian() error {
 // stopped lets its pipe fill, and the loop must be able to kill in time. One
 // that cannot be told is dead, and the end of its pipe says so.
 func (t *turn) writeOrders() {
+	tell := sender[message](t.control)
 	for m := range t.orders {
-		if send(t.control, m) != nil {
+		if tell(m) != nil {
 			return
 		}
 	}
@@ -157,16 +162,18 @@ func (t *turn) order(m message) bool {
 	}
 }
 
-// wake is when the guardian is to know of the lease again, or when the
-// patience with it is over. What counts is the lease that the store gave, which
-// may be much shorter than the one asked for.
+// tickEvery is how often the guardian is to know of the lease. What counts is the
+// lease that the store gave, which may be much shorter than the one asked for.
+func (t *turn) tickEvery() time.Duration {
+	return min(max(t.lead.Lease()/20, 5*time.Millisecond), time.Second)
+}
+
+// wake is when the guardian is looked after, or when the patience with it is over.
 func (t *turn) wake() election.Instant {
-	every := min(max(t.lead.Lease()/20, 5*time.Millisecond), time.Second)
-	at := t.clock.Now().Add(every)
 	if t.stopping {
-		at = min(at, t.forceTime())
+		return min(t.tickAt, t.forceTime())
 	}
-	return at
+	return t.tickAt
 }
 
 // forceTime is when this process kills by itself: some time after the guardian
@@ -189,11 +196,40 @@ func (t *turn) onTime() {
 		}
 		return
 	}
+	if t.clock.Now() < t.tickAt {
+		return
+	}
+	t.tickAt = t.clock.Now().Add(t.tickEvery())
 	if t.page.set(t.times()) {
 		t.order(message{Shorter: true})
 	}
 	if t.owed != nil && t.order(*t.owed) {
 		t.owed = nil
+	}
+	t.takePulse()
+}
+
+// silenceMin is the shortest silence of a guardian that counts.
+const silenceMin = 5 * time.Second
+
+// takePulse continues a guardian that has been stopped for two leases, which may
+// not have noticed the end of the command, and kills one that does not run then
+// either. The time is that of ticks: while all is suspended, none is missed.
+func (t *turn) takePulse() {
+	pulse := t.page.pulse.Load()
+	if pulse != t.pulse {
+		t.pulse, t.silence = pulse, 0
+		return
+	}
+	before, limit := t.silence, max(2*t.lead.Lease(), silenceMin)
+	t.silence += t.tickEvery()
+	switch {
+	case t.silence >= 2*limit:
+		t.supervisor.remark(errors.New("the command's guardian does not run, the command is killed"))
+		t.killAll()
+	case t.silence >= limit && before < limit:
+		t.supervisor.remark(errors.New("the command's guardian does not run, it is told to continue"))
+		_ = t.guardian.Process.Signal(syscall.SIGCONT)
 	}
 }
 
@@ -354,11 +390,13 @@ func reapChildren() bool {
 	}
 }
 
-// closeGuardian waits for the guardian. It had no descendants left.
+// closeGuardian ends the guardian, which has no descendants left and nothing more
+// to do. It may be stopped, and must not keep the election then.
 func (t *turn) closeGuardian() {
 	close(t.orders)
 	_ = t.control.Close() // ends a write that waits
 	t.writer.Wait()
-	_ = t.guardian.Wait() // fails when killAll has waited already
+	_ = t.guardian.Process.Kill()
+	_ = t.guardian.Wait() // both fail when killAll has waited already
 	t.page.close()
 }

@@ -3,6 +3,9 @@ package command
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
@@ -31,6 +34,7 @@ something done by the leader, use conclave run.`,
 				return err
 			}
 			defer s.close()
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that ends costs lines, not the leadership
 			ctx, stop := untilHungUp(c.Context())
 			defer stop()
 			err = s.Run(ctx, func(ctx context.Context, lead election.Leadership) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -137,7 +138,10 @@ func untilHungUp(parent context.Context) (context.Context, context.CancelFunc) {
 	return untilSignal(parent, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 }
 
+// untilSignal ignores what this process was started to ignore: nohup does that
+// with SIGHUP, and a shell in the background of a script with SIGINT.
 func untilSignal(parent context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+	signals = slices.DeleteFunc(signals, signal.Ignored)
 	ctx, stop := signal.NotifyContext(parent, signals...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
