@@ -205,7 +205,7 @@ func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
 func (o *Order) Truncate(id quorum.ID, zxid zk.Zxid) error {
 	s := o.server(id)
 	if !s.has(zxid) {
-		return broken(propertyZab, "O2: server %d is cut to %s, which is not in its history", id, number(zxid))
+		return broken(propertyZab, "O2: server %d is truncated to %s, which is not in its history", id, number(zxid))
 	}
 	s.replace(s.history[:s.upTo(zxid)])
 	return nil

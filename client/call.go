@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// call is one request and the place of its result. The one that completes it owns
-// the result until wake; after wake it belongs to the caller.
+// call is one request and the place of its result. The goroutine that completes it
+// owns the result until wake; after wake it belongs to the caller.
 type call struct {
 	clientsession.Call
 	done    chan struct{} // one element when completed
@@ -39,7 +39,7 @@ func (c *Client) newCall(r *zk.Request, w *clientsession.Watch) *call {
 	return next
 }
 
-// release gives the call back, if nobody else can hold it any more.
+// release returns the call to its pool, if nobody else can hold it any more.
 func (c *Client) release(call *call) {
 	if call.ctxErr == nil && call.Reset() {
 		call.clear()

@@ -122,9 +122,9 @@ const spareBytesMax = 1 << 20
 const drainWait = time.Second
 
 // write sends what the machine put out, all that has gathered in one write. It
-// ends with the link, and then takes no further batch. A failed write is not the end yet: the server may have
-// answered much before it went away, and the one that forgets those answers has
-// unknown outcomes in their place. So the end is the reader's to find.
+// ends with the link, and then takes no further batch. A failed write is not the end
+// yet: the server may have answered much before it went away, and a client that drops
+// those answers has unknown outcomes in their place. So the reader finds the end.
 func (l *link) write() {
 	var spare []byte
 	for {

@@ -186,7 +186,7 @@ type Request struct {
 type Change struct {
 	Leader string `json:"leader"`
 	Token  Token  `json:"token"`
-	// Since and Until are wall clock times of the one that wrote them, for people
+	// Since and Until are wall clock times of the candidate that wrote them, for people
 	// only. Until is zero while the leadership lasts.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
@@ -202,7 +202,7 @@ type View struct {
 	Leader string
 	// Token is the token of the leader, or of the last one.
 	Token Token
-	// Since is when the leader was elected, by the wall clock of the one that
+	// Since is when the leader was elected, by the wall clock of the candidate that
 	// wrote it: for people only. Zero when there is no leader.
 	Since time.Time
 	// Candidates are the ids of the waiters, next one first, as far as the

@@ -99,7 +99,7 @@ func (t *trouble) forsaken(p *process) {
 	})
 }
 
-// quiet cuts all clients off for a while. A log is cut only by a leader that has
+// quiet partitions all clients for a while. A log is truncated only by a leader that has
 // committed nothing of its own yet; after that a learner gets a snapshot instead.
 func (t *trouble) quiet(forMs int64) {
 	for place := range t.w.clients {

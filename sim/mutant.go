@@ -108,7 +108,7 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	DurableFromMemory: {"durable-from-memory", "scenario-S11, found here", "after a failed sync recovery takes what is in memory for durable"},
 	SnapshotSavedLate: {"snapshot-saved-late", "ZOOKEEPER-3642, 2872", "a leader's state is acknowledged before it is saved"},
 	OldHistoryKept:    {"old-history-kept", "found here", "the history that a SNAP replaces stays, and is fallen back to"},
-	TreeKept:          {"tree-kept", "ZOOKEEPER-2845", "the tree is not read again when the log is cut"},
+	TreeKept:          {"tree-kept", "ZOOKEEPER-2845", "the tree is not read again when the log is truncated"},
 	EmptyDiskVotes:    {"empty-disk-votes", "ZOOKEEPER-261, FAST 2018", "a server that has lost its disk votes"},
 
 	WalkLost:      {"walk-lost", "found here", "a snapshot misses a znode that changed while it was written"},

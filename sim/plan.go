@@ -22,7 +22,7 @@ type Plan struct {
 	Local        bool // localSessionsEnabled: a client's session is known to its server alone
 	Upgrade      bool // localSessionsUpgradingEnabled: until it asks for an ephemeral
 	ReadOnly     bool // readonlymode.enabled: a server that is partitioned serves half of the clients
-	LinkBytes    int  // that may wait on a link before it is cut
+	LinkBytes    int  // that may wait on a link before it is closed
 	Clients      int
 	WildMs       int64 // how long faults and clients go on; then all is healed
 

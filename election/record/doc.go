@@ -4,8 +4,8 @@
 // in common is here: who may write what into the record, when a lease has run
 // out, who is the successor, handing over, the history. What always holds:
 //
-//	record-R1  The record changes by compare and set alone. The one that takes
-//	           the election does it with a write that fails if the holder has
+//	record-R1  The record changes by compare and set alone. A candidate takes
+//	           the election with a write that fails if the holder has
 //	           renewed since it was last seen.
 //	record-R2  A lease has run out when a candidate has seen the holder's Nonce
 //	           and Heartbeat unchanged for the whole lease on its own clock,

@@ -30,8 +30,8 @@ while :; do sleep 0.05; done
 	return file
 }
 
-// checkTurns holds a log to the order of leaders: tokens grow, and the one that was
-// told to end has ended before the next one begins.
+// checkTurns holds a log to the order of leaders: tokens grow, and a leader that
+// was told to end has ended before the next one begins.
 func checkTurns(t testing.TB, log string, leaders ...string) {
 	t.Helper()
 	text, err := os.ReadFile(log)

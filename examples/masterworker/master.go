@@ -75,7 +75,7 @@ func (g *giver) serve(ctx context.Context) error {
 // takeBack makes tasks of dead workers tasks of nobody, and returns how many
 // tasks each living worker has.
 func (g *giver) takeBack(ctx context.Context) (map[string]int, error) {
-	// In this order: the one that has a place for tasks was a worker at that moment.
+	// In this order: a process that has a place for tasks was a worker at that moment.
 	known, _, err := g.client.Children(ctx, assign)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
 // Command workers is a master and its workers in one program: every process
-// works on what it is given, and the one that leads gives. Start it several
+// works on the tasks that it is given, and the leader gives them. Start it several
 // times and stop some of them: the tasks move to those that are left.
 //
 //	go run ./cmd/conclave dev          # in one terminal

@@ -276,7 +276,7 @@ func (s *Store) NewSnapshot(zxid zk.Zxid) (*SnapshotWriter, error) {
 	return &SnapshotWriter{w, s, s.history}, nil
 }
 
-// ErrGivenUp is the error of a snapshot whose history was cut or replaced while it
+// ErrGivenUp is the error of a snapshot whose history was truncated or replaced while it
 // was written.
 var ErrGivenUp = errors.New("the history that the snapshot is of was given up")
 

@@ -14,11 +14,11 @@ import (
 
 // ErrNeedSnapshot is the error of Truncate when this directory cannot give the
 // history up to the wanted zxid: a whole snapshot must come from the leader.
-var ErrNeedSnapshot = errors.New("the history cannot be cut there")
+var ErrNeedSnapshot = errors.New("the history cannot be truncated there")
 
 // Truncate takes the history back to last, for a leader that sends TRUNC: the
-// log is cut after it and newer snapshots are deleted, else what was cut would
-// come back with them (ZOOKEEPER-4837). The log must be closed. It first proves
+// log is truncated after it and newer snapshots are deleted, else what was truncated
+// would come back with them (ZOOKEEPER-4837). The log must be closed. It first proves
 // that recovery will end at last, and changes nothing when it will not; then
 // the state must be recovered again, nothing of the old one may be used.
 func (s *Store) Truncate(last zk.Zxid) error {

@@ -35,8 +35,8 @@
 //	        server without a vote does not count votes, it joins a leadership:
 //	        Apache's servers answer it with their last leader while they look
 //	        for another.
-//	fle-F9  A configuration that was only learned of lets its servers vote and
-//	        lead; nothing waits for a quorum of it.
+//	fle-F9  A configuration that is known only from a peer lets its servers vote
+//	        and lead; nothing waits for a quorum of it.
 //
 // The election promises liveness and a leader with a history that is recent
 // enough; it does not promise one leader at a time. That is zab's: a leader is

@@ -93,7 +93,7 @@ type (
 		State State // never Looking
 		Vote
 		Round int64
-		// Joined says that there was a leadership already: it was learned of, or
+		// Joined says that there was a leadership already: it was reported, or
 		// appointed, and not decided by votes here.
 		Joined bool
 	}

@@ -38,7 +38,7 @@ const (
 type Machine struct {
 	cfg      Config
 	ensemble Ensemble
-	set      quorum.Set // the joint of what is in force and what is proposed; what was only learned of takes part
+	set      quorum.Set // the joint of what is in force and what is proposed; what is known only from a peer takes part
 	out      []Effect
 
 	state State

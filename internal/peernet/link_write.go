@@ -91,7 +91,7 @@ func (k *link) gather(m *zab.Message) bool {
 
 // besideSnapshot is how many times the limit may wait behind a snapshot. A peer
 // that takes a snapshot does read; what is written meanwhile is not its fault,
-// and a peer that was cut would need the whole snapshot again.
+// and a peer that was disconnected would need the whole snapshot again.
 const besideSnapshot = 4
 
 // limit returns how much may wait. Called with out held.

@@ -105,7 +105,7 @@ func NewLinks(o LinksOptions) *Links {
 }
 
 // Send puts a message after what was sent on the link before; Flush makes it
-// leave. It never blocks. A link on which too much waits is cut; on one that is
+// leave. It never blocks. A link on which too much waits is closed; on one that is
 // closed or gone nothing happens.
 func (l *Links) Send(id zab.LinkID, m *zab.Message) {
 	l.mu.Lock()

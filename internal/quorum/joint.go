@@ -19,8 +19,8 @@ func NewJoint(current, next Set) Set {
 }
 
 // Widened is enough when a set is, and lets the participants of another vote and be
-// voted for as well. It is for a change of the ensemble that a server has only
-// learned of: it may never come, so nothing may wait for its quorum; but those who
+// voted for as well. It is for a change of the ensemble that a server knows
+// only from a peer: it may never come, so nothing may wait for its quorum; but those who
 // have it in their logs need the votes of its servers, and may have to be led by
 // one of them.
 type Widened struct {

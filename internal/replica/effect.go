@@ -34,7 +34,7 @@ const (
 	DiskSync                         // everything appended becomes durable: Ticket
 	DiskSetAccepted                  // the accepted epoch becomes durable: Epoch, Ticket
 	DiskSetCurrent                   // the current epoch becomes durable: Epoch, Ticket
-	DiskTruncate                     // the log is cut after Zxid and read again: Ticket
+	DiskTruncate                     // the log is truncated after Zxid and read again: Ticket
 	DiskSaveSnapshot                 // the tree as it is becomes a durable snapshot of Zxid that replaces the log: Ticket
 	DiskReload                       // everything is read again, to be told by EventRecovered
 )

@@ -21,7 +21,7 @@ const (
 	EventDisconnect                    // the connection is gone: Conn
 	EventTick                          // time has passed
 	EventPaused                        // this process was paused, see Paused: the first event of the step after it
-	EventDone                          // the disk has done everything up to Ticket; State if the log was cut
+	EventDone                          // the disk has done everything up to Ticket; State if the log was truncated
 	EventFailed                        // the log cannot be cut where the leader said: Ticket, State
 	EventRecovered                     // what DiskReload asked for: Recovered
 	EventDisk                          // the disk has space, or not: Full

@@ -202,7 +202,7 @@ func (r *Replica) onServe(e *zab.Effect) {
 
 // welcome lets clients in.
 func (r *Replica) welcome() {
-	invariant.Check(!r.readOnly, "replica: a server in a role is partitioned (replica-R6)")
+	invariant.Check(!r.readOnly, "replica: a server with a role serves reads alone (replica-R6)")
 	r.serving, r.unready = true, false
 }
 

@@ -366,7 +366,7 @@ func (s *server) queue(op replica.DiskOp) {
 	case replica.DiskSetCurrent:
 		s.detail("store current=%d", op.Epoch)
 	case replica.DiskTruncate:
-		s.detail("cut the log after %s", zab.FormatZxid(op.Zxid))
+		s.detail("truncate the log after %s", zab.FormatZxid(op.Zxid))
 	case replica.DiskSaveSnapshot:
 		o.snapshot = replicadisk.Begin(s.replica.Tree(), s.replica.Leases())
 		s.detail("replace the history by a snapshot of %s", zab.FormatZxid(op.Zxid))
@@ -398,7 +398,7 @@ func (s *server) works() bool {
 	case o.Kind == replica.DiskSync:
 		s.detail("disk has %s", zab.FormatZxid(s.disk.Log().Synced()))
 	case event != nil && event.Kind == replica.EventFailed:
-		s.say("cannot cut the log there")
+		s.say("cannot truncate the log there")
 	case event != nil && event.Kind == replica.EventRecovered:
 		s.say("recovered %s", zab.FormatZxid(event.Recovered.Stored.Last))
 	}

@@ -219,7 +219,7 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 		return nil, err
 	}
 	if f.Store.Last != op.Zxid {
-		return nil, fmt.Errorf("the history was cut after %s, but ends at %s", op.Zxid, f.Store.Last)
+		return nil, fmt.Errorf("the history was truncated after %s, but ends at %s", op.Zxid, f.Store.Last)
 	}
 	if d.log, err = d.store.OpenLog(op.Zxid); err != nil {
 		return nil, err

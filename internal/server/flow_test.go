@@ -289,8 +289,8 @@ func TestConnectionProvesABoundedNumberOfIdentities(t *testing.T) {
 	}
 }
 
-// The one that pipelines requests after the end of its session gets the answer to it,
-// and then an end, not a reset that may have overtaken the answer.
+// A client that pipelines requests after the end of its session gets the answer to
+// it, and then an end, not a reset that may have overtaken the answer.
 func TestRequestsAfterCloseSessionDoNotResetTheConnection(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	for range 20 {

@@ -16,7 +16,7 @@ func TestTransactionThatCannotBeReadIsRefused(t *testing.T) {
 		for name, m := range map[string]zab.Message{
 			"good":          {Payload: good, Zxid: 5},
 			"another zxid":  {Payload: good, Zxid: 6},
-			"partitioned":   {Payload: good[:len(good)-1], Zxid: 5},
+			"truncated":     {Payload: good[:len(good)-1], Zxid: 5},
 			"nothing":       {Zxid: 5},
 			"other op code": {Payload: append(append([]byte{}, good[:28]...), 0, 0, 99, 99), Zxid: 5},
 		} {

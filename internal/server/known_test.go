@@ -25,7 +25,7 @@ func TestOlderConfigurationInForceLeavesTheNewerOneKnown(t *testing.T) {
 	s.inspect(func(*replica.Replica) {
 		s.reconfigure(&replica.Ensembles{Learned: c2, InForce: c1})
 		if s.peers.electionAddresses(4) == nil {
-			t.Error("server 4 of the configuration that was learned of is nowhere")
+			t.Error("server 4 of the configuration that a peer has is nowhere")
 		}
 		s.reconfigure(&replica.Ensembles{Proposed: c2})
 		s.reconfigure(&replica.Ensembles{InForce: c1})

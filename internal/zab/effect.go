@@ -20,7 +20,7 @@ const (
 	EffectSync                           // everything appended becomes durable: Ticket
 	EffectSetAccepted                    // the accepted epoch becomes durable: Epoch, Ticket
 	EffectSetCurrent                     // the current epoch becomes durable: Epoch, Ticket
-	EffectTruncate                       // the log is cut after Zxid, the tree reloaded: Ticket
+	EffectTruncate                       // the log is truncated after Zxid, the tree reloaded: Ticket
 	EffectSaveSnapshot                   // the tree, which is at Zxid, becomes a durable snapshot that replaces the log: Ticket
 	EffectReadLog                        // read the log around Zxid up to the record To, for Link
 	EffectLoadSnapshot                   // the tree is replaced by the snapshot that comes on Link
@@ -83,7 +83,7 @@ const (
 	ReasonIllegal                // learner: a message that cannot come here
 	ReasonGap                    // learner: a proposal does not continue the history
 	ReasonDivergence             // learner: a commit is not that of the oldest proposal
-	ReasonCannotTruncate         // learner: the log does not hold the place to cut at
+	ReasonCannotTruncate         // learner: the log does not hold the place to truncate at
 	ReasonFull                   // leader: its disk is full, and others can do without it
 	ReasonDiverged               // the tree is not that of the transactions
 

@@ -333,7 +333,7 @@ func (p *Peer) onRevalidate(e *Event) {
 
 // onFailed learns that the log could not be cut where the leader said. Tree and
 // log are read again, and the next leader is asked for everything; also when the
-// link to this one was lost meanwhile, for the memory says that the log was cut.
+// link to this one was lost meanwhile, for the memory says that the log was truncated.
 func (p *Peer) onFailed(e *Event) {
 	if !slices.ContainsFunc(p.disk, func(op operation) bool { return op.ticket == e.Ticket && op.kind == EffectTruncate }) {
 		return

@@ -50,8 +50,8 @@ func TestPaperFollowerNeverGoesBackToAnOlderEpoch(t *testing.T) {
 }
 
 // l.1.2: "once it receives confirmation from each follower in Q, selects the
-// history" that is most recent. ZooKeeper elects the one who has it, and the
-// leader refuses the one that has more.
+// history" that is most recent. ZooKeeper elects the server that has it, and
+// the leader refuses a follower that has more.
 func TestPaperLeaderWithoutTheMostRecentHistoryDoesNotLead(t *testing.T) {
 	for _, ahead := range []zab.Event{ackEpoch(2, z(1, 2), 1), ackEpoch(2, z(1, 0), 2)} {
 		s := newSolo(t, stored(z(1, 1)))

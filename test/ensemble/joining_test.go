@@ -108,7 +108,7 @@ func synchronization(learner, leader string) string {
 	return "nothing known"
 }
 
-// ahead are who is cut back by whom: the old leader has the first kind, the
+// ahead are the servers that are truncated, and by which leader: the old leader has the first kind, the
 // other two the second.
 var ahead = []struct{ old, others string }{
 	{"G", "J9"}, {"J9", "G"}, {"J8", "G"}, {"G", "J8"},

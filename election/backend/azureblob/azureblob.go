@@ -3,7 +3,7 @@
 // In goes a client of a container, out comes an election.Backend. An election
 // is two block blobs:
 //
-//	NAME.lock   the one that holds its lease leads. Content: the last token, the
+//	NAME.lock   the candidate that holds its lease leads. Content: the last token, the
 //	            holder and the history, as JSON; the token is in the metadata
 //	            too. Only the holder of the lease can write it.
 //	NAME.line   who is the successor, and what an operator has asked. Everybody

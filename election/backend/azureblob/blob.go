@@ -185,7 +185,7 @@ func (o object) renew(ctx context.Context, id string) error {
 	return o.explain("renew the lease of", err)
 }
 
-// release gives the lease back; it is free at once.
+// release ends the lease; it is free at once.
 func (o object) release(ctx context.Context, id string) error {
 	ctx, cancel := once(ctx)
 	defer cancel()

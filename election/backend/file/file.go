@@ -4,7 +4,7 @@
 // In goes a local directory; every election has a directory of its own in it:
 //
 //	billing%2fnightly/
-//	    lock      the one that holds the kernel's lock (flock) on it leads
+//	    lock      the candidate that holds the kernel's lock (flock) on it leads
 //	    state     the last token given out, and to whom; checked by a CRC
 //	    line/     one ticket for each candidate, locked while it lives
 //	    history   who led when; beside it come and go what operators ask of a

@@ -53,7 +53,7 @@ func (d *disk) holds(at int, r zab.Record) bool {
 	return at < len(state) && state[at].Zxid == r.Zxid && string(state[at].Payload) == string(r.Payload)
 }
 
-// do carries an operation out. It returns false if the log cannot be cut there.
+// do carries an operation out. It returns false if the log cannot be truncated there.
 func (d *disk) do(op operation) bool {
 	switch op.Kind {
 	case zab.EffectAppend:

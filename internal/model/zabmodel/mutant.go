@@ -31,7 +31,7 @@ func Mutants() []model.Mutant {
 		hunt(EpochBeforeLog, "zab", Full, "ZOOKEEPER-4643", "the current epoch is on disk before the history it stands for"),
 		hunt(EpochForgotten, "zab", Epochs, "ZOOKEEPER-1291, 1343", "the accepted epoch is on disk with the current one only"),
 		hunt(NewLeaderEarly, "zab", Full, "ZOOKEEPER-4785", "NEWLEADER is acknowledged before history and epoch are durable"),
-		hunt(TreeKept, "zab", Full, "ZOOKEEPER-2845, 5094", "the tree is not read again when the log is cut"),
+		hunt(TreeKept, "zab", Full, "ZOOKEEPER-2845, 5094", "the tree is not read again when the log is truncated"),
 		hunt(AheadNotRefused, "zab", Full, "ZOOKEEPER-335", "a leader does not see that a learner is ahead"),
 		hunt(CommitAlone, "zab", Full, "scenario-C11", "every leader takes itself for a quorum in broadcast"),
 		hunt(OldQuorumAlone, "zab-reconfig", FullReconfig, "an acknowledged write lost around a reconfig", "discovery asks the old ensemble alone"),

@@ -49,7 +49,7 @@ var (
 )
 
 // SmallSnapshot has a server whose snapshot holds a transaction that was never
-// committed: its log cannot be cut there.
+// committed: its log cannot be truncated there.
 var (
 	SmallSnapshot = Scope{Text: "3 servers, one with a snapshot that is ahead, 2 ways; 2 elections",
 		Servers: 3, Starts: aheadSnapshot, Elections: 2}

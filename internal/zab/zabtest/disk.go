@@ -54,7 +54,7 @@ func (d *disk) state() []zab.Record {
 	return all
 }
 
-// do carries an operation out. It returns false if the log cannot be cut there.
+// do carries an operation out. It returns false if the log cannot be truncated there.
 func (d *disk) do(s *server, op *operation) bool {
 	switch op.Kind {
 	case zab.EffectAppend:

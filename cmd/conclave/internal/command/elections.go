@@ -144,7 +144,7 @@ func newHistory() *cobra.Command {
 		Use:   "history NAME",
 		Short: "Print who led an election, when, and why it ended",
 		Long: fmt.Sprintf(`Prints the latest leaderships, oldest first: at least the last %d of them. Times
-are those of the clocks of the one that wrote them. Why a leadership ended:
+are by the clocks of the candidates that wrote them. Why a leadership ended:
 
   returned     what led was done
   stopped      the candidate was told to end

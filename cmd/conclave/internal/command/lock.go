@@ -12,7 +12,7 @@ import (
 
 const lockLong = `Waits for a lock, runs a command once while it is held, and releases it.
 
-A lock is an election: the one that leads it holds it. Unlike the lock commands of
+A lock is an election: its leader holds the lock. Unlike the lock commands of
 other stores, this one kills the command with all its descendants before the
 store can give the lock to anybody else, and the command finds a token in
 CONCLAVE_TOKEN that grows with every holder: the resource that is acted upon can refuse an

@@ -30,7 +30,7 @@ type Outcome struct {
 
 // Write is the Write of a record.Store. A write that takes an election under an
 // incarnation that is not adopted is put off until it may be (record.NotYetError);
-// the one that adopts it ends in a conflict: the candidate looks again.
+// a write that adopts the incarnation ends in a conflict: the candidate looks again.
 func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record, version string) (string, error) {
 	if err := w.check(r); err != nil {
 		return "", err
