@@ -76,16 +76,19 @@ func (r *run) acquire(e elector.Acquire) {
 	r.workers.Go(func() {
 		err := r.teller.await(ctx)
 		var grant Grant
+		began := options.Clock.Now()
 		if err == nil {
 			grant, err = r.elector.backend.Acquire(ctx, claim)
+		}
+		if err == nil || options.Clock.Now().Sub(began) >= servedAfter {
+			r.elector.served.Store(true)
 		}
 		warmUp.finish(options.Lease / 4)
 		if err == nil {
 			err = grant.check()
 		}
 		if err != nil {
-			r.report(report{event: elector.AcquireFailed{Attempt: e.Attempt, Final: errors.Is(err, ErrPermanent)},
-				err: err})
+			r.report(report{event: elector.AcquireFailed{Attempt: e.Attempt, Final: r.elector.final(err)}, err: err})
 			return
 		}
 		if !r.report(report{event: elector.Acquired{Attempt: e.Attempt, Token: uint64(grant.Token),
@@ -93,6 +96,17 @@ func (r *run) acquire(e elector.Acquire) {
 			_ = r.returnGrant(grant) // nobody waits for it any more
 		}
 	})
+}
+
+// servedAfter is how long an attempt lasts that was served by the store: one that
+// cannot be served is refused sooner.
+const servedAfter = 10 * time.Second
+
+// final reports whether the attempt that failed is the last one. A candidate may
+// have waited for weeks, and all others as well: one answer does not end it where
+// the store has served it before.
+func (e *Elector) final(err error) bool {
+	return errors.Is(err, ErrPermanent) && (!e.served.Load() || errors.Is(err, ErrClosed))
 }
 
 // check refuses a grant that no honest backend gives.

@@ -30,6 +30,7 @@ import (
 	"iter"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/clock"
@@ -141,6 +142,8 @@ type Elector struct {
 	backend Backend
 	name    string
 	options Options
+
+	served atomic.Bool // see final
 
 	mu  sync.Mutex
 	run *run // the Run in progress, nil for none

@@ -16,6 +16,9 @@ var (
 	// ErrPermanent marks failures that no retry can overcome; see
 	// Permanent.
 	ErrPermanent = errors.New("permanent failure")
+	// ErrClosed marks, beside ErrPermanent, failures of a backend that has
+	// ended in this process: it was closed, or cannot go on.
+	ErrClosed = errors.New("this backend was closed")
 	// ErrResigned is the cause of a context that ended because of Resign.
 	ErrResigned = errors.New("leadership resigned")
 	// ErrTransferred is the cause of a context that ended because another
@@ -78,7 +81,11 @@ func (e *LostError) Unwrap() error { return e.Err }
 
 // Permanent marks an error as one that no retry can overcome: a damaged
 // state file, a refused name, a missing right. Run returns it instead of
-// trying again.
+// trying again, unless the store has served this Elector before. It has when it
+// elected it, or let it wait for ten seconds: a proxy without servers behind it,
+// or a server that starts, refuses what it allows later. Run then tries again,
+// as after any failure, and tells of it with EventCampaignFailed. An error that
+// matches ErrClosed, too, always ends it.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -22,7 +22,8 @@ import (
 //   - a *LostError, when the leadership was lost, for want of health too;
 //   - nil after Resign and after a transfer, and the cause of ctx after ctx ended, unless the
 //     function returned an error of its own;
-//   - an error that matches ErrPermanent, when no attempt can succeed.
+//   - an error that matches ErrPermanent, when no attempt can succeed; see
+//     Permanent.
 //
 // With Options.Forever only the last two, and an error that the function
 // returned by itself, end it. A panic of the function comes out of Run, after

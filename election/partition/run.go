@@ -36,6 +36,8 @@ type run struct {
 	seated  bool
 	sitting context.CancelFunc // ends the campaign for the seat, nil for none
 	tries   int                // seats that were tried in vain
+	sitAt   time.Time          // not to campaign for a seat before
+	served  bool               // it has had a seat or a partition
 
 	leaving  bool
 	stopping bool
@@ -184,9 +186,8 @@ func (r *run) decide() <-chan time.Time {
 		r.stop(nil)
 		return nil
 	}
-	r.takeSeat()
 	targets := balance.Plan(members, owners)
-	next := r.campaign(targets)
+	next := earlier(r.takeSeat(), r.campaign(targets))
 	if slices.Contains(members, r.member.id) || r.leaving {
 		for _, p := range balance.Moves(owners, targets, r.member.options.MaxMoves) {
 			next = earlier(next, r.move(p, targets[p]))
@@ -231,18 +232,21 @@ func (r *run) show(members, owners []string) {
 	r.member.setView(View{members, owners, tokens})
 }
 
-// takeSeat campaigns for a seat that nobody has.
-func (r *run) takeSeat() {
+// takeSeat campaigns for a seat that nobody has, and returns when to look again.
+func (r *run) takeSeat() (next time.Time) {
 	first := len(r.jobs)
 	if r.sitting != nil {
 		other := r.leaders[first+r.seat].leader
 		if !r.seated && other != "" && other != r.member.id {
 			r.sitting() // somebody was faster
 		}
-		return
+		return next
 	}
 	if r.leaving {
-		return
+		return next
+	}
+	if time.Now().Before(r.sitAt) {
+		return r.sitAt
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(r.member.id))
@@ -251,9 +255,10 @@ func (r *run) takeSeat() {
 		seat := (int(hash.Sum32()%uint32(seats)) + r.tries + i) % seats
 		if leader := r.leaders[first+seat].leader; leader == "" || leader == r.member.id {
 			r.sit(seat)
-			return
+			break
 		}
 	}
+	return next
 }
 
 func (r *run) sit(seat int) {
@@ -261,7 +266,7 @@ func (r *run) sit(seat int) {
 	r.seat, r.sitting = seat, cancel
 	r.start(func() error {
 		return r.member.seats[seat].Run(ctx, func(ctx context.Context, _ election.Leadership) error {
-			r.report(func() { r.seated = true })
+			r.report(func() { r.seated, r.served = true, true })
 			<-ctx.Done()
 			r.report(func() { r.seated = false })
 			return nil
@@ -270,10 +275,21 @@ func (r *run) sit(seat int) {
 		cancel()
 		r.seated, r.sitting = false, nil
 		r.tries++
-		if errors.Is(err, election.ErrPermanent) {
+		switch {
+		case !errors.Is(err, election.ErrPermanent):
+		case r.isPassing(err):
+			r.sitAt = time.Now().Add(r.member.retry(r.tries))
+		default:
 			r.stop(err)
 		}
 	})
+}
+
+// isPassing reports whether a store that has served this member before refuses it in
+// what may be a moment: see election.Permanent. Each seat and each partition is an
+// Elector of its own, and one of them may not have been served yet.
+func (r *run) isPassing(err error) bool {
+	return r.served && errors.Is(err, election.ErrPermanent) && !errors.Is(err, election.ErrClosed) && !errors.Is(err, election.ErrLost)
 }
 
 // start runs something whose end the loop awaits.
@@ -334,6 +350,7 @@ func (r *run) stand(p int) {
 func (r *run) elected(p int, token election.Token) {
 	j := &r.jobs[p]
 	*j = job{cancel: j.cancel, leads: true, token: token}
+	r.served = true
 	if token > r.leaders[p].token {
 		r.leaders[p].token = token
 	}
@@ -344,7 +361,7 @@ func (r *run) stood(p int, err error, stopped bool) {
 	j := &r.jobs[p]
 	failures := j.failures
 	*j = job{failures: failures + 1, after: time.Now().Add(r.member.retry(failures))}
-	lost := errors.Is(err, election.ErrLost) && !errors.Is(err, election.ErrPermanent)
+	lost := errors.Is(err, election.ErrLost) && !errors.Is(err, election.ErrPermanent) || r.isPassing(err)
 	switch {
 	case stopped:
 		*j = job{}

@@ -107,7 +107,7 @@ func (b *Backend) fail(what, name string, err error) error {
 	return fmt.Errorf("%s: %s election %q: %w", b.store.Traits().Name, what, name, b.store.Mark(err))
 }
 
-var errClosed = election.Permanent(errors.New("this backend was closed"))
+var errClosed = election.Permanent(election.ErrClosed)
 
 // add notes a claim, before anything is sent for it.
 func (b *Backend) add(one election.Claim) (*claim, error) {

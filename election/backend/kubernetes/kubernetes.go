@@ -48,7 +48,6 @@
 package kubernetes
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -175,4 +174,4 @@ func (s *store) Traits() election.Traits {
 	}
 }
 
-var errClosed = election.Permanent(errors.New("kubernetes: this backend was closed"))
+var errClosed = election.Permanent(fmt.Errorf("kubernetes: %w", election.ErrClosed))

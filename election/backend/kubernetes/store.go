@@ -76,8 +76,7 @@ func (s *store) close() error {
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
 	lease, err := s.get(ctx, name)
 	switch {
-	case api.IsNotFound(err):
-		s.served.Store(true)
+	case isMissing(err):
 		return record.Record{}, "", nil
 	case err != nil:
 		return record.Record{}, "", s.failed("get", name, err)
@@ -121,10 +120,8 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	case err == nil:
 		s.keep(name, written)
 		return written.ResourceVersion, nil
-	case api.IsConflict(err), api.IsAlreadyExists(err), version != "" && api.IsNotFound(err):
+	case api.IsConflict(err), api.IsAlreadyExists(err), version != "" && isMissing(err):
 		return "", fmt.Errorf("kubernetes: %s Lease %s: %w", verb, s.path(name), record.ErrConflict)
-	case api.IsNotFound(err):
-		return "", election.Permanent(fmt.Errorf("kubernetes: create Lease %s: %w; create the namespace first", s.path(name), err))
 	}
 	return "", s.failed(verb, name, err)
 }
@@ -152,7 +149,7 @@ func (s *store) base(ctx context.Context, name, version string) (*coordination.L
 	s.mu.Unlock()
 	if lease == nil || lease.ResourceVersion != version {
 		var err error
-		if lease, err = s.get(ctx, name); err != nil && !api.IsNotFound(err) {
+		if lease, err = s.get(ctx, name); err != nil && !isMissing(err) {
 			return nil, s.failed("get", name, err)
 		}
 	}
@@ -216,6 +213,13 @@ func electionOf(lease *coordination.Lease) (string, bool) {
 
 func (s *store) path(name string) string { return s.namespace + "/" + object(name) }
 
+// isMissing reports whether an API server says that there is no such object, or no
+// such namespace. A proxy with no server behind it answers 404 to everything, as
+// does a server that has not begun to serve Leases.
+func isMissing(err error) bool {
+	return api.IsNotFound(err) && !api.HasStatusCause(err, meta.CauseTypeUnexpectedServerResponse)
+}
+
 // failed says what was being done, and what to do about it where that is known.
 func (s *store) failed(verb, name string, err error) error {
 	what := "Leases in " + s.namespace
@@ -228,12 +232,14 @@ func (s *store) failed(verb, name string, err error) error {
 		text = fmt.Errorf("%w; the credentials are refused: see what kubectl auth whoami says with the same kubeconfig", text)
 	case api.IsForbidden(err):
 		text = fmt.Errorf("%w; bind a Role that allows get, create, update, watch and list of leases in coordination.k8s.io", text)
+	case isMissing(err):
+		text = fmt.Errorf("%w; create the namespace first", text)
 	case api.IsInvalid(err), api.IsBadRequest(err):
-		return election.Permanent(text)
 	default:
 		return text
 	}
-	// An API server that starts refuses for a moment what it allows later.
+	// An API server that starts refuses for a moment what it allows later, and a
+	// namespace may be deleted and made again.
 	if s.served.Load() {
 		return text
 	}

@@ -138,9 +138,40 @@ func TestMissingNamespaceIsNamed(t *testing.T) {
 		reply(w, http.StatusNotFound, "NotFound")
 		return true
 	}
-	_, err := openStore(t, a).Write(t.Context(), "demo", held(1), "")
+	s := openStore(t, a)
+	if _, version, err := s.Read(t.Context(), "demo"); version != "" || err != nil {
+		t.Errorf("read no Lease: %q, %v", version, err)
+	}
+	_, err := s.Write(t.Context(), "demo", held(1), "")
 	if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "namespace") {
 		t.Errorf("%v", err)
+	}
+	missing := a.refuse
+	a.refuse = nil
+	write(t, s, "demo", held(1), "")
+	a.refuse = missing
+	if _, err := s.Write(t.Context(), "demo", held(1), ""); err == nil || errors.Is(err, election.ErrPermanent) {
+		t.Errorf("a namespace that was deleted, perhaps to be made again: %v", err)
+	}
+}
+
+// TestProxyWithoutServersIsNoMissingLease: a proxy, or a server that does not serve
+// Leases yet, answers 404 to everything, and means nothing by it.
+func TestProxyWithoutServersIsNoMissingLease(t *testing.T) {
+	a := newAPIServer(t)
+	a.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte("default backend - 404"))
+		return true
+	}
+	s := openStore(t, a)
+	_, _, err := s.Read(t.Context(), "demo")
+	_, errCreate := s.Write(t.Context(), "demo", held(1), "")
+	_, errUpdate := s.Write(t.Context(), "demo", held(1), "7")
+	for what, err := range map[string]error{"read": err, "create": errCreate, "update": errUpdate} {
+		if err == nil || errors.Is(err, election.ErrPermanent) || errors.Is(err, record.ErrConflict) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -245,13 +245,14 @@ func (s *store) explain(what string, err error) error {
 		if last := s.js.Conn().LastError(); last != nil {
 			err = fmt.Errorf("%w (%w)", err, last)
 		}
-		return election.Permanent(fmt.Errorf("%w; a connection that is closed stays so: repair its credentials", err))
+		return election.Permanent(fmt.Errorf("%w; a connection that is closed stays so: repair its credentials (%w)", err, election.ErrClosed))
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%w: %w", errNoJetStream, err)
 	case errors.Is(err, context.DeadlineExceeded):
+		// The last error may be an old one, and that of another user of the connection.
 		if last := s.js.Conn().LastError(); errors.Is(last, nats.ErrPermissionViolation) {
-			return election.Permanent(fmt.Errorf("%w: %w; candidates must be allowed to publish to $JS.API.> and %s, and to subscribe to _INBOX.>",
-				err, last, s.subject(">")))
+			return fmt.Errorf("%w; this connection was once told %w: candidates must be allowed to publish to $JS.API.> and %s, "+
+				"and to subscribe to _INBOX.>", err, last, s.subject(">"))
 		}
 	case hasCode(err, jetstream.JSErrCodeJetStreamNotEnabledForAccount, jetstream.JSErrCodeJetStreamNotEnabled):
 		return election.Permanent(fmt.Errorf("%w; enable JetStream for this account", err))

@@ -89,7 +89,7 @@ func (b *Backend) onSaved(version uint64, err error) {
 // failDisk ends the member: nothing that waits for the disk ever leaves.
 func (b *Backend) failDisk(err error) {
 	b.err = election.Permanent(fmt.Errorf("peers: write the state of this member to %s: %w; "+
-		"it takes no further part", b.store.dir, err))
+		"it takes no further part (%w)", b.store.dir, err, election.ErrClosed))
 }
 
 // afterSave alters the head of the state, and returns a channel that is closed when

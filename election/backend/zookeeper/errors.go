@@ -10,7 +10,7 @@ import (
 
 var (
 	errGone   = fmt.Errorf("%w: this candidate's znode was deleted", election.ErrLost)
-	errClosed = election.Permanent(errors.New("this backend was closed"))
+	errClosed = election.Permanent(election.ErrClosed)
 	// errForeign says that the data of the election's znode is not ours to
 	// change.
 	errForeign = errors.New("the data of the election's znode was written by another program")
