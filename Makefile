@@ -73,6 +73,12 @@ tidy: ## go mod tidy in every module
 installable: bin/apidiff ## a version made in a clone, installed and used from a module proxy of files, by somebody outside the tree
 	go test -tags release -count=1 -v -timeout 30m ./tools/release
 
+DIST = bin/dist
+
+.PHONY: dist
+dist: ## VERSION=v0.2.0, half an hour: the programs for every system, built twice and compared, with sums and bills of materials, in DIST=bin/dist
+	go run ./tools/release dist $(VERSION) $(DIST) $(TARGETS)
+
 bin/staticcheck:
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 

@@ -1,10 +1,14 @@
-// Command release makes a version of all modules of this tree, in step.
+// Command release makes a version of all modules of this tree, in step, and
+// what people download of it.
 //
 //	release prepare v0.2.0     checks the API against the last version, sets the
 //	                           requirements of the modules on each other, closes
 //	                           the section of CHANGELOG.md, commits and tags
 //	release api                prints how the API differs from the last version
 //	release tidy               go mod tidy in every module
+//	release dist v0.2.0 DIR [SYSTEM/MACHINE...]
+//	                           the programs for every system, or for those, with
+//	                           sums and bills of materials, built twice and compared
 //
 // It pushes nothing. It runs in the top folder of the tree.
 package main
@@ -35,6 +39,8 @@ func run(args []string) error {
 		return w.printAPI()
 	case what == "tidy" && len(args) == 1:
 		return w.tidy()
+	case what == "dist" && len(args) >= 3:
+		return dist(args[1], args[2], args[3:])
 	}
-	return errors.New("usage: release prepare VERSION | api | tidy")
+	return errors.New("usage: release prepare VERSION | api | tidy | dist VERSION DIR [SYSTEM/MACHINE...]")
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"encoding/base64"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -70,6 +73,21 @@ func TestASectionIsClosedAboveTheOlderOnes(t *testing.T) {
 	}
 	if _, err := closed(got, "v0.3.0", "", changes{}); err == nil {
 		t.Error("a version in which nothing is new was closed")
+	}
+}
+
+func TestBillsNameReleasedModulesAndTheSumsOfOthers(t *testing.T) {
+	sum := "h1:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
+	other, err := componentOf(&debug.Module{Path: "example.com/other", Version: "v1.2.3", Sum: sum}, "v0.2.0")
+	if err != nil || other.URL != "pkg:golang/example.com/other@v1.2.3" || other.Hashes[0].Content != strings.Repeat("ab", 32) {
+		t.Errorf("got %+v, %v", other, err)
+	}
+	own, err := componentOf(&debug.Module{Path: "example.com/own", Version: "(devel)"}, "v0.2.0")
+	if err != nil || own.URL != "pkg:golang/example.com/own@v0.2.0" || own.Hashes != nil {
+		t.Errorf("got %+v, %v", own, err)
+	}
+	if _, err := componentOf(&debug.Module{Path: "example.com/bad", Version: "v1.0.0", Sum: "h1:AAAA"}, "v0.2.0"); err == nil {
+		t.Error("a damaged sum was taken")
 	}
 }
 

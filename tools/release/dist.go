@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// target is a system that programs are built for.
+type target struct{ system, machine string }
+
+var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+
+// commands are the programs, by the folder of their source.
+var commands = map[string]string{"conclave": "cmd/conclave", "conclave-stores": "cmd/conclave/conclave-stores"}
+
+// programs returns which files a target has, and the source of each. On Windows
+// no process can become another: its conclave has all stores by itself.
+func (t target) programs() map[string]string {
+	if t.system == "windows" {
+		return map[string]string{"conclave.exe": commands["conclave-stores"]}
+	}
+	return commands
+}
+
+// choose returns the targets that are named, all if none is.
+func choose(names []string) ([]target, error) {
+	if len(names) == 0 {
+		return targets, nil
+	}
+	var chosen []target
+	for _, name := range names {
+		i := slices.IndexFunc(targets, func(t target) bool { return t.system+"/"+t.machine == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no programs are made for %q, but for %v", name, targets)
+		}
+		chosen = append(chosen, targets[i])
+	}
+	return chosen, nil
+}
+
+// dist builds the programs of a version into an empty directory: a folder for
+// each target, with a bill of materials beside each program, and SHA256SUMS of
+// all. Everything is built twice, from two clones and the second time with an
+// empty build cache; what differs fails it.
+func dist(version, dir string, names []string) error {
+	chosen, err := choose(names)
+	if err != nil {
+		return err
+	}
+	if _, err := parseVersion(version); err != nil {
+		return err
+	}
+	if err := checkTagged(version); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		return errors.Join(err, fmt.Errorf("%s is not empty", dir))
+	}
+	scratch, err := os.MkdirTemp("", "dist-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	var sums []string
+	for _, t := range chosen {
+		made, err := t.build(version, dir, scratch)
+		if err != nil {
+			return err
+		}
+		sums = append(sums, made...)
+	}
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644)
+}
+
+// checkTagged: what is built must be what the version says, and nothing else.
+func checkTagged(version string) error {
+	tags, err := output(".", "git", "tag", "--points-at", "HEAD")
+	if err != nil {
+		return err
+	}
+	changed, err := output(".", "git", "status", "--porcelain", "--untracked-files=no")
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(strings.Fields(tags), version):
+		return fmt.Errorf("%s is not tagged here: check it out, or make it with release prepare %s", version, version)
+	case changed != "":
+		return errors.New("the tree has changes")
+	}
+	return nil
+}
+
+// build makes the files of a target and returns their lines in SHA256SUMS.
+func (t target) build(version, dir, scratch string) ([]string, error) {
+	folder := fmt.Sprintf("conclave-%s-%s-%s", strings.TrimPrefix(version, "v"), t.system, t.machine)
+	var sums []string
+	programs := t.programs()
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		path := filepath.Join(folder, name)
+		first, err := t.compile(version, programs[name], filepath.Join(dir, path))
+		if err != nil {
+			return nil, err
+		}
+		second, err := t.compile(version, programs[name], filepath.Join(scratch, path), "GOCACHE="+filepath.Join(scratch, "cache"))
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(first, second) {
+			return nil, fmt.Errorf("%s: two builds differ", path)
+		}
+		bill, err := billOf(filepath.Join(dir, path), version)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, path+".cdx.json"), bill, 0o644); err != nil {
+			return nil, err
+		}
+		sums = append(sums, sumLine(first, path), sumLine(bill, path+".cdx.json"))
+		fmt.Printf("%9d bytes  %s\n", len(first), path)
+	}
+	return sums, nil
+}
+
+// compile builds a program from a clone of its own, in a folder that no other
+// build had, and returns its bytes.
+func (t target) compile(version, source, to string, more ...string) ([]byte, error) {
+	to, err := filepath.Abs(to)
+	if err != nil {
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp("", "build-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(scratch)
+	tree := filepath.Join(scratch, "tree")
+	if _, err := output(".", "git", "clone", "--quiet", "--shared", "--branch", version, ".", tree); err != nil {
+		return nil, err
+	}
+	env := append(more, "GOOS="+t.system, "GOARCH="+t.machine, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=", "GOAMD64=", "GOARM64=")
+	if _, err := outputWith(env, tree, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", to, "./"+source); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(to)
+}
+
+func sumLine(content []byte, path string) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:]) + "  " + filepath.ToSlash(path) + "\n"
+}
