@@ -17,7 +17,7 @@
 //	asked      Asked: transactions are what clients asked for, and nothing else
 //	session    Session: replies in order, never back in time, also on another server
 //	recent     Recent: writes take place between request and reply, a read after a sync is as new as the sync
-//	right      within Model: who may not is refused, and nobody else
+//	right      within Model: clients without the right are refused, and no others
 //	quota      within Model: what a quota counts, and what it refuses
 //	reaped     within Model: containers and TTL znodes go when they may
 //	watch      Watches: each event once, and before the reply that shows the change

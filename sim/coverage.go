@@ -27,7 +27,7 @@ const (
 	oneGo     = "our leader sends a history and the NEWLEADER after it in one go; Apache's does not"
 	laterOn   = "our leader sends a follower commits once it serves; Apache's from its synchronization on"
 	ackLater  = "our learner acknowledges no proposal before UPTODATE; Apache's may"
-	pingLater = "our leader pings who was sent NEWLEADER; Apache's pings sooner"
+	pingLater = "our leader pings learners that were sent NEWLEADER; Apache's pings sooner"
 	broken    = "only a leader that breaks the protocol gives this reason"
 	vain      = "two epochs in a row that only a server outside the ensemble has promised; internal/zab/paper_test.go has it"
 )

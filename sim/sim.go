@@ -172,7 +172,7 @@ func (w *world) guarded(what func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			if w.tracer.out != nil && !strings.HasPrefix(fmt.Sprint(r), "invariant broken") {
-				panic(r) // who reads the trace wants to know where
+				panic(r) // the trace must show where
 			}
 			w.fail(fmt.Errorf("stopped itself: %v", r))
 		}

@@ -153,7 +153,7 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	}
 }
 
-// exchange takes down who is up, and starts who is down, for as long as a server
+// exchange stops the servers that are up, and starts those that are down, for as long as a server
 // with an empty disk may come back: it meets those who know least.
 func (t *trouble) exchange(p *process, forMs int64) {
 	for _, q := range t.w.servers {

@@ -14,7 +14,7 @@ import (
 //	/sN/a, /sN/b       below them
 const secrets = 3
 
-// names are who the clients of a run prove to be, by their numbers: nobody, too.
+// names are the identities that the clients of a run prove, by their numbers: none, too.
 var names = []string{"", "alice", "bob"}
 
 // credential is what a client shows, "" if it shows nothing.

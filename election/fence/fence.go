@@ -65,8 +65,8 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 // Check compares a token with the highest seen: a *StaleError for an older one,
-// ErrNoToken for zero. It remembers nothing: who calls it stores the token in
-// the same step as what it guards.
+// ErrNoToken for zero. It remembers nothing: the caller stores the token in the
+// same step as what it guards.
 func Check(resource string, seen, token election.Token) error {
 	switch {
 	case token == 0:

@@ -133,7 +133,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CheckResponse returns a *StaleError if the answer is that of a Handler that
-// has refused a stale token, else nil. A leader that gets it should stop to lead.
+// has refused a stale token, else nil. A leader that gets it should stop leading.
 func CheckResponse(r *http.Response) error {
 	seen, err := parse(r.Header.Get(Header))
 	if r.StatusCode != http.StatusPreconditionFailed || err != nil {

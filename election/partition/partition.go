@@ -6,8 +6,8 @@
 // watches all elections of the group, works out by the same rule who should own
 // what (package balance), and does its own part of it.
 //
-//	billing/seats/0 ...      who leads one of them is a member
-//	billing/partitions/0 ... who leads one of them owns the partition
+//	billing/seats/0 ...      the leader of one of them is a member
+//	billing/partitions/0 ... the leader of one of them owns the partition
 //
 // What always holds, over a backend whose Traits say Exclusive and Expires:
 //

@@ -86,8 +86,8 @@ func (m *member) await(t *testing.T) error {
 }
 
 // own is the function of all members: it notes who owns what (partition-P1). On a busy
-// machine a function may run some time after its leadership has ended: who asks
-// the leadership is told the truth.
+// machine a function may run some time after its leadership has ended: only the
+// leadership itself tells the truth.
 func (g *group) own(ctx context.Context, p int, lead election.Leadership) error {
 	g.mu.Lock()
 	if g.owners[p] != "" && g.leads[p].Err() == nil {

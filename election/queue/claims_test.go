@@ -229,7 +229,7 @@ func TestRequestIsThatOfOneLeadership(t *testing.T) {
 	}
 }
 
-// TestCloseGivesUpNoGrantThatIsInUse (queue-Q9): who leads is told, and the next one is
+// TestCloseGivesUpNoGrantThatIsInUse (queue-Q9): the leader is told, and the next one is
 // granted the election when it has been released.
 func TestCloseGivesUpNoGrantThatIsInUse(t *testing.T) {
 	f := inQueue(t, 1)

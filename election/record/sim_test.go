@@ -81,8 +81,8 @@ func ask(store *record.Memory, rng *rand.Rand) {
 }
 
 // TestTokensGrowThoughRecordsAreLost deletes records and takes them back to
-// older copies: who has not seen a holder cannot know of it then, but tokens
-// grow (record-R4, scenario-E12).
+// older copies: a candidate that has not seen a holder cannot know of it then, but
+// tokens grow (record-R4, scenario-E12).
 func TestTokensGrowThoughRecordsAreLost(t *testing.T) {
 	var copied *record.Memory
 	var old record.Record

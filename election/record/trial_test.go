@@ -58,7 +58,7 @@ const (
 //	release   nothing is released while the function runs
 //	renewal   a function that is stuck is not renewed
 //	stuck     and OnStuck is called
-//	health    who is not healthy does not lead on
+//	health    a candidate that is not healthy does not lead on
 //	loss      one EventLost for each EventElected
 //	waits     when all is well, candidates lead in turn, and everything ends in time
 //

@@ -80,7 +80,7 @@ func missed(path string) zk.Event {
 	return zk.Event{Type: zk.EventNone, State: zk.StateSyncConnected, Path: path, Zxid: zk.NoZxid}
 }
 
-// forget drops a watch without a message to the server, who would fire it for
+// forget drops a watch without a message to the server, which would fire it for
 // nobody at most.
 func (m *Machine) forget(e *Event) { m.registry.remove(e.Watch) }
 

@@ -43,7 +43,7 @@ type Watch struct {
 // slot holds the watches of one path.
 type slot [watchKinds][]*Watch
 
-// registry is who waits on which path.
+// registry holds the watches of each path.
 type registry struct {
 	slots     map[string]*slot
 	recursive int // how many recursive watches there are: the walk to the root is saved without

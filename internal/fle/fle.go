@@ -222,8 +222,8 @@ func (m *Machine) onSynced(nowMs int64, e Synced) {
 }
 
 // notification returns what this server says at present. Its round is always the
-// own logical clock: who has joined a leadership of a lower round, but has voted
-// in this one, would else seem to say something old to those it voted with.
+// own logical clock: a server that has joined a leadership of a lower round, but has
+// voted in this one, would else seem to say something old to those it voted with.
 func (m *Machine) notification() Notification {
 	return Notification{State: m.state, Vote: m.Vote(), Round: m.round, Version: versionSent,
 		Config: m.ensemble.Config, ConfigVersion: m.ensemble.Version,

@@ -114,8 +114,8 @@ func (m *Machine) broadcast(nowMs int64) {
 	m.resendMs = nowMs + m.resendGapMs
 }
 
-// onReceived filters before the table: who has no vote gets an answer and is
-// not counted (fle-F8).
+// onReceived filters before the table: a server without a vote gets an answer and is not
+// counted (fle-F8).
 func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > min(roundMax, m.round+roundJumpMax) {
 		return

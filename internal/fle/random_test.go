@@ -192,8 +192,8 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf("%s\n%s", strings.Join(tail, "\n"), fmt.Sprintf(format, args...))
 }
 
-// zab is the model of what follows an election: who cannot work with the
-// outcome looks again; who can, gets an epoch.
+// zab is the model of what follows an election: a server that cannot work with
+// the outcome looks again; one that can gets an epoch.
 func (w *world) zab() {
 	for _, id := range w.ids {
 		m := w.machines[id]

@@ -67,8 +67,8 @@ func (w Withdrawal) Edit(_ election.Instant, _ time.Time, seen Sight) (Record, b
 	return record, true, nil
 }
 
-// Asking is the Editor that leaves a request for the holder. That a holder has run
-// out knows only who has watched its record for a lease.
+// Asking is the Editor that leaves a request for the holder. Only a
+// candidate that has watched a holder's record for a lease knows that it has run out.
 type Asking struct{ Request election.Request }
 
 // Edit implements Editor.

@@ -1,5 +1,5 @@
-// Package lobby holds the connections of a port of which it is not known yet who is
-// at their other end.
+// Package lobby holds the connections of a port whose other end has not introduced
+// itself yet.
 //
 // Strangers may be many and send nothing; the peers that are expected introduce
 // themselves at once. So a full lobby refuses nobody: it closes the connection that has

@@ -48,6 +48,6 @@ func TestTheLongestWaitingOfTheLargestCrowdIsReplaced(t *testing.T) {
 	}
 	l.Close()
 	if !other.closed || member.closed || l.Count() != 0 || l.Enter(&caller{host: "10.0.0.1"}) {
-		t.Error("Close has closed who left, or lets somebody in")
+		t.Error("Close has closed a connection that left, or lets one in")
 	}
 }

@@ -3,7 +3,7 @@ package model
 import "sync"
 
 // space keeps each content once. Entries do not change and do not move, so that
-// who knows a Ref reads without a lock.
+// a goroutine that knows a Ref reads without a lock.
 type space struct {
 	orders int
 	mu     sync.Mutex

@@ -10,7 +10,7 @@ import (
 )
 
 // onDeliver applies a committed transaction, tells those who watch what changed,
-// and answers who asked for it here and what was asked after it.
+// and answers the client that asked for it here, and what was asked after it.
 func (r *Replica) onDeliver(e *zab.Effect) {
 	r.noteConfig(&e.Record)
 	r.lockTree()

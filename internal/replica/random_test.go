@@ -94,7 +94,7 @@ func newDice(t *testing.T, seed uint64, changes ...func(*replica.Options)) *dice
 		observers = []quorum.ID{d.first + 3}
 	}
 	d.found([]int{3, 3, 4, 5}[d.below(4)], observers...)
-	for n := d.below(3); n > 0; n-- { // who waits to be taken in
+	for n := d.below(3); n > 0; n-- { // servers that wait to be taken in
 		s := d.add(d.first+quorum.ID(len(d.servers)), false)
 		s.saved = d.with(s)
 	}

@@ -101,8 +101,8 @@ func (r *Replica) noteConfig(record *zab.Record) {
 	}
 	r.deciding = nil
 	if r.next != nil {
-		// One change at a time: who proposed this one had committed the last. To
-		// pass it over would be to count by a configuration that is two behind.
+		// One change at a time: the leader that proposed this one had committed the
+		// last. To skip it would be to count by a configuration that is two behind.
 		r.activate(r.next)
 	}
 	r.expect(c)

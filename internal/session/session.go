@@ -1,4 +1,4 @@
-// Package session is the table of sessions: who has one, until when, and which
+// Package session is the table of sessions: whose each is, until when it lasts, and which
 // connection it is attached to.
 //
 // It is a machine: milliseconds of a monotonic clock come in with each call,

@@ -110,7 +110,7 @@ func (p *Peer) tryCommit() {
 // syncBefore reports whether a sync waits that came before the proposal of zxid. It
 // is answered before that is committed: a learner of Apache's has one queue for
 // writes and syncs, and an answer out of place would stop it for good. The wait
-// is short: who acknowledges a proposal has answered the pings before it.
+// is short: a learner that acknowledges a proposal has answered the pings before it.
 func (p *Peer) syncBefore(zxid zk.Zxid) bool {
 	p.trySyncs()
 	return len(p.lead.syncs) > 0 && p.lead.syncs[0].after < zxid

@@ -270,7 +270,7 @@ func TestTheOldLinkOfALearnerIsClosedAtItsHello(t *testing.T) {
 	s.want("", ack(2, z(1, 1)))
 }
 
-// ZOOKEEPER-2959: who observes is in no quorum, also if it has a vote.
+// ZOOKEEPER-2959: a server that observes is in no quorum, also if it has a vote.
 func TestZK2959ObserversAreNotCounted(t *testing.T) {
 	s := newSolo(t, stored())
 	s.want("", elected(1), up(2), on(2, zab.Message{Kind: zab.KindObserverInfo, Hello: zab.Hello{Server: 2}}))

@@ -15,7 +15,7 @@ const epochJumpMax = 1 << 20
 // also that of an observer, which does not count for the quorum.
 func (p *Peer) leaderHello(l *link, m *Message) {
 	if m.Hello.ConfigVersion > p.config.Version {
-		p.drop(l) // it knows a newer ensemble; who leads must know it as well
+		p.drop(l) // it knows a newer ensemble; a leader must know it as well
 		return
 	}
 	if m.epochOf() > min(max(p.accepted, p.lead.epoch)+epochJumpMax, epochMax-1) {

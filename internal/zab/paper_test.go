@@ -62,8 +62,8 @@ func TestPaperLeaderWithoutTheMostRecentHistoryDoesNotLead(t *testing.T) {
 	}
 }
 
-// f.1.1 and l.1.2 again: who had accepted the epoch before may have done so for
-// another leader; it is no confirmation.
+// f.1.1 and l.1.2 again: a follower that had accepted the epoch before may have done so
+// for another leader; it is no confirmation.
 func TestPaperAnEpochIsAcknowledgedOnce(t *testing.T) {
 	s := newSolo(t, zab.Stored{Accepted: 5})
 	s.step(elected(2), up(toLeader))

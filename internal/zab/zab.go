@@ -329,7 +329,7 @@ func (p *Peer) Waiting() []LinkID {
 // earlyLinksMax bounds them.
 const earlyLinksMax = 1024
 
-// takeEarly lets those in who came before this server knew that it leads.
+// takeEarly lets the learners in that came before this server knew that it leads.
 func (p *Peer) takeEarly() {
 	early := p.early
 	p.early = nil

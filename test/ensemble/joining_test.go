@@ -20,7 +20,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// behind are who is synchronized by whom: the first two servers have the leader's
+// behind are the servers that are synchronized, and by which leader: the first two servers have the leader's
 // kind, the third joins.
 var behind = []struct{ leader, learner string }{
 	{"J9", "G"}, {"J8", "G"}, {"G", "J9"}, {"G", "J8"},

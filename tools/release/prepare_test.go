@@ -93,7 +93,7 @@ func prepared(t *testing.T, version string) {
 	}
 }
 
-// note notes a change as one does who makes it.
+// note notes a change as its author does.
 func note(t *testing.T, line string) {
 	t.Helper()
 	edit(t, map[string]string{changelog: strings.Replace(read(t, changelog), unreleased, unreleased+"\n"+line+"\n", 1)})

@@ -29,7 +29,7 @@
 //	azureblob-A5  Handing over to a chosen candidate changes the id of the lease
 //	              to that of its claim. There is no moment in which a third
 //	              could acquire it.
-//	azureblob-A6  The line has one place for the successor, who shows by a
+//	azureblob-A6  The line has one place for the successor, which shows by a
 //	              heartbeat that it still waits. It alone tries to acquire, and
 //	              one that is preferred takes the place from others; all others
 //	              only read. With the place empty everybody tries.

@@ -185,7 +185,7 @@ func idOf(c election.Claim) *string {
 	return &id
 }
 
-// testLockIsFencedByTheService: the blob of the lock refuses who does not lead,
+// testLockIsFencedByTheService: the blob of the lock refuses writers that do not lead,
 // without any token.
 func testLockIsFencedByTheService(t *testing.T, url string) {
 	backend := open(t, url)

@@ -125,7 +125,7 @@ func (s *store) sight(ctx context.Context, name string) (sight queue.Sight, err 
 	return sight, nil
 }
 
-// holder is who has locked the key. Another program is known by its value, or by
+// holder returns the candidate that has locked the key. Another program is known by its value, or by
 // its session's name.
 func (s *store) holder(ctx context.Context, lock *api.KVPair) (queue.Holder, error) {
 	value, ours := decodeHolder(lock.Value)

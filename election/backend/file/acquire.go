@@ -216,7 +216,7 @@ func (b *Backend) guard(s *seat, token election.Token) {
 }
 
 // leave gives the seat up: ticket first, so that an observer does not see a
-// leader who has gone.
+// leader that has gone.
 func (s *seat) leave() {
 	s.once.Do(func() {
 		close(s.left)

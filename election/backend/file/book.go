@@ -134,7 +134,7 @@ func (b *Backend) History(_ context.Context, name string) ([]election.Change, er
 	return election.OneByOne(p.readHistory()), nil
 }
 
-// Ask leaves a request for the leader, who watches the directory.
+// Ask leaves a request for the leader, which watches the directory.
 func (b *Backend) Ask(_ context.Context, name string, request election.Request) error {
 	p, err := b.place(name)
 	if err != nil {

@@ -29,7 +29,7 @@ type store struct {
 	adopted string            // the incarnation that was seen to be adopted
 }
 
-// holder is who led in a version of a record.
+// holder is the candidate that led in a version of a record.
 type holder struct{ version, nonce string }
 
 // holdersMax is of how many elections the last holder is remembered.

@@ -79,7 +79,7 @@ func (one *claim) inform() {
 	}
 }
 
-// nominee is who is to lead next.
+// nominee is the candidate that is to lead next.
 type nominee struct {
 	nonce  string
 	member algo.ID

@@ -101,8 +101,8 @@ func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 	}
 }
 
-// Every byte of a file counts, that of the last record too: who votes twice because
-// of a bit that flipped elects two.
+// Every byte of a file counts, that of the last record too: a member that votes
+// twice because of a bit that flipped elects two leaders.
 func TestDamagedStateIsRefused(t *testing.T) {
 	for offset := int64(0); ; offset++ {
 		for _, mask := range []byte{1, 0x20, 0x80} {

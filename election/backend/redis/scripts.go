@@ -29,7 +29,7 @@ const (
 // putLua: KEYS the hash; ARGV name, new version, nonce of the holder, record,
 // version that is expected, channel, incarnation of the record. A script that is sent twice finds its own
 // version and has written already (redis-D1). News that cannot be told are no
-// failure: who waits polls.
+// failure: waiters poll.
 const putLua = serverLua + `
 if not primary then
 	return redis.error_reply('READONLY this server is a replica')

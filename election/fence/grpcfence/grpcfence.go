@@ -135,7 +135,8 @@ func format(token election.Token) string { return strconv.FormatUint(uint64(toke
 
 // UnaryClient sends the token of the context along (fence.TokenOf). It sends
 // nothing without one, and nothing after the leadership has ended. A refusal
-// comes out as a *fence.StaleError: who gets it should stop to lead.
+// comes out as a *fence.StaleError: a leader that gets it should stop
+// leading.
 func UnaryClient(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	token, err := fence.TokenOf(ctx)

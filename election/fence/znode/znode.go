@@ -109,8 +109,8 @@ func lost(ctx context.Context, c *client.Client, err error) bool {
 // Token returns the token of the claim.
 func (g *Guard) Token() election.Token { return g.token }
 
-// Op is the check that a multi must contain to be refused to a zombie, for those
-// who put their multi together themselves. It fails with zk.ErrBadVersion.
+// Op is the check that a multi must contain to be refused to a zombie, for callers
+// that put their multi together themselves. It fails with zk.ErrBadVersion.
 func (g *Guard) Op() client.Operation { return client.CheckOp(g.path, g.version) }
 
 // Multi applies all operations or none, as Client.Multi does, and only if no

@@ -56,7 +56,7 @@ func (s *system) converge(w *model.World) bool {
 }
 
 // wait lets a pause pass for all, and servers that follow a dead one find out. Where
-// Zab repairs, who waits for one that does not lead gives up, in the end.
+// Zab helps, a server that waits for one that does not lead gives up in the end.
 func (s *system) wait(w *model.World) {
 	w.Say("%d ms pass", resendMs)
 	waited := w.Number(s.number(patience)) + 1
@@ -106,8 +106,8 @@ func (s *system) follows(w *model.World, leader quorum.ID) bool {
 }
 
 // good reports whether all who are up agree on one that leads; fewer than a
-// quorum cannot. During a change a leader that enough follow will do: who has no
-// vote any more may be told by nobody, and leaves its leader by Zab's limits.
+// quorum cannot. During a change a leader that enough follow will do: a server
+// without a vote may be told by nobody, and leaves its leader by Zab's limits.
 func (s *system) good(w *model.World) bool {
 	up, leads := 0, false
 	var leaders quorum.IDs

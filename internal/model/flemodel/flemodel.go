@@ -8,8 +8,8 @@
 // What must hold: for one round no two leaders have quorums that decided for
 // them by votes (fle-F1), no invariant of a machine breaks, and from every state,
 // once nothing more goes wrong, all servers that are up agree on one that leads.
-// Nothing repairs an election here but what the servers tell each other; only who
-// follows a server that has died finds out, as by its connection.
+// Nothing repairs an election here but what the servers tell each other; only
+// followers of a server that has died find out, as by their connections.
 package flemodel
 
 import (

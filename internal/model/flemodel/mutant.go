@@ -15,7 +15,7 @@ const (
 	None Mutant = ""
 	// LeaderDeaf: a leader takes no notice of another leader.
 	LeaderDeaf Mutant = "leader-deaf"
-	// JoinsSilently: who joins a leadership does not tell those who think
+	// JoinsSilently: a server that joins a leadership does not tell those who think
 	// otherwise.
 	JoinsSilently Mutant = "joins-silently"
 	// NobodyIsZero: server 0 is taken for nobody.
@@ -30,7 +30,7 @@ const (
 func Mutants() []model.Mutant {
 	return []model.Mutant{
 		hunt(LeaderDeaf, "fle-five", Stalls, "FLE's two stalls (a)", "a leader takes no notice of another leader"),
-		hunt(JoinsSilently, "fle-five", Stalls, "FLE's two stalls (b)", "who joins a leadership tells nobody"),
+		hunt(JoinsSilently, "fle-five", Stalls, "FLE's two stalls (b)", "a server that joins a leadership tells nobody"),
 		hunt(NobodyIsZero, "fle", Small, "id 0", "server 0 is taken for nobody"),
 		hunt(RoundJump, "fle", Small, "a forged packet", "any round is accepted"),
 		hunt(DoubtUnsaid, "fle", Small, "fle-F1", "a server that receives its leader's vote for another stays"),

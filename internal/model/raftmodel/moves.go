@@ -86,7 +86,7 @@ func (s *system) memberMoves(w *model.World, moves []model.Move, i int, left fun
 			moves = append(moves, move(moveMeet, i, j, 0))
 		}
 	}
-	if left(loses) && p.Disk.Term > 0 { // who has not voted has nothing to forget
+	if left(loses) && p.Disk.Term > 0 { // a member that has not voted has nothing to forget
 		moves = append(moves, move(moveLoseDisk, i, 0, 0))
 	}
 	switch {

@@ -30,9 +30,9 @@ func Mutants() []model.Mutant {
 		hunt(NoDrift, "raft-lease", FullLease, "etcd 11457", "a leader counts as if all clocks had one rate"),
 		hunt(LeaseFromAnswer, "raft-lease", Stands, "etcd 11457", "a lease counts from the answer, not from the question"),
 		hunt(PromiseLost, "raft", Full, "Raft thesis, section 6.4.1", "a member that has started again votes at once"),
-		hunt(NotSilent, "raft-lose", QuickLose, "an error of the textbooks", "who lost its disk takes part at once, and has forgotten a promise"),
-		hunt(NoFloor, "raft-lose", SmallLose, "a member that voted twice", "who lost its disk votes in terms of before"),
-		hunt(AsksOne, "raft-lose", QuickLose, "a member that voted twice", "who lost its disk asks one other member alone"),
+		hunt(NotSilent, "raft-lose", QuickLose, "an error of the textbooks", "a member that lost its disk takes part at once, and has forgotten a promise"),
+		hunt(NoFloor, "raft-lose", SmallLose, "a member that voted twice", "a member that lost its disk votes in terms of before"),
+		hunt(AsksOne, "raft-lose", QuickLose, "a member that voted twice", "a member that lost its disk asks one other member alone"),
 	}
 }
 

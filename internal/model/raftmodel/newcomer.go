@@ -10,7 +10,7 @@ import (
 )
 
 // A member that has lost its disk comes back by a raft.Newcomer. It meets the others in
-// any order; who has met it takes no message of its lives before. Questions and answers
+// any order; one that has met it takes no message of its lives before. Questions and answers
 // are messages like all others.
 
 // packet makes a message for the life of a member that this one is connected with.

@@ -97,7 +97,7 @@ func (s *system) electRight(w *model.World) bool {
 	if leader < 0 {
 		leader = s.best(w, looking)
 	}
-	for i := range s.n { // who knows a newer configuration is refused, and waits
+	for i := range s.n { // a server with a newer configuration is refused, and waits
 		if looking>>i&1 == 1 && s.part(w, i).Disk.InForce > s.part(w, leader).Disk.InForce {
 			looking &^= 1 << i
 		}
@@ -109,7 +109,7 @@ func (s *system) electRight(w *model.World) bool {
 	return true
 }
 
-// best is who wins an election: by epoch, zxid, id.
+// best returns the server that wins an election: by epoch, zxid, id.
 func (s *system) best(w *model.World, looking int) int {
 	best := -1
 	for i := range s.n {

@@ -47,7 +47,7 @@ func newResign() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resign NAME",
 		Short: "Ask the leader of an election to give up",
-		Long: `Leaves a request for the leader, who ends what it does and gives the election
+		Long: `Leaves a request for the leader, which ends its work and hands the election
 to the successor, and waits until that has happened. A command under conclave
 run is told to end (SIGTERM) and has its --grace for it; then conclave run ends
 with code 75, or waits again with --forever.

@@ -6,7 +6,7 @@
 //
 //	watchhub-N1  Nothing is missed: a waiter has subscribed before it asks the
 //	             store whether the change has come already.
-//	watchhub-N2  News are a hint. A wait may end without a change; who trusts it
+//	watchhub-N2  News are a hint. A wait may end without a change; a waiter that trusts it
 //	             reads.
 //	watchhub-N3  Without a connection waits end after a pause: the caller polls.
 //	watchhub-N4  One connection serves all waits, and is closed when nobody has
@@ -163,7 +163,7 @@ func (h *Hub) run(ctx context.Context, ended chan<- struct{}) {
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		began := time.Now()
 		tell := func(name, version string) { h.tell(ctx, name, version) }
-		_ = h.listen(ctx, func() { h.alive(ctx) }, tell) // who waits polls meanwhile
+		_ = h.listen(ctx, func() { h.alive(ctx) }, tell) // waiters poll meanwhile
 		if time.Since(began) > retryMax {
 			pause = retryMin
 		}
