@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/internal/clock"
 )
 
-// Token is a fencing token. Within one election every leadership has a greater
+// Token is a fencing token. Within one election every leadership has a higher
 // token than all before it, for the whole life of the election, across crashes
 // and restarts of the store; what becomes of it when the store is restored from
 // an older copy, Guarantees.Token says. Zero is no token.
@@ -115,7 +115,7 @@ type Claim struct {
 // Grant is the store's answer that a claim leads.
 type Grant struct {
 	Claim Claim
-	// Token is greater than that of every earlier grant of this election. In
+	// Token is higher than that of every earlier grant of this election. In
 	// a Grant given to Release it may be zero: the claim never got an answer.
 	Token Token
 	// Sent is the instant before which the request that proves the grant had

@@ -148,7 +148,7 @@ func TestRequestOfARenewalThatProvesNoMoreIsHonoured(t *testing.T) {
 	}
 }
 
-// slow is a store that gives a leadership back at once and answers late.
+// slow is a store that releases a leadership at once and answers late.
 type slow struct {
 	choosy
 	answer chan struct{}

@@ -88,7 +88,7 @@ func (h *Held) ProvenUntil() client.Instant {
 	return min(h.until, session.Add(-margin))
 }
 
-// Release gives the lock back. An error says why that is not known to be done:
+// Release releases the lock. An error says why that is not known to be done:
 // ctx has ended, or the servers refuse writes. It is then tried in the
 // background until it is done, for as long as the session lives.
 func (h *Held) Release(ctx context.Context) error {

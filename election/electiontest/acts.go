@@ -115,7 +115,7 @@ func (a *acts) add(b span) {
 	a.spans = append(a.spans, b)
 }
 
-// awaitBy returns what a candidate does with a greater token than the one given,
+// awaitBy returns what a candidate does with a higher token than the one given,
 // when it has done so for a while: another that still acts is seen by then.
 // Another may take the lead before it on a busy machine; then again, if not nil,
 // does again what made that one lose it.

@@ -46,7 +46,7 @@ type Report struct {
 	Tests []TestResult `json:"tests"`
 	// Leaderships is how many were judged; OverlapMaxMs the longest time in
 	// which two considered themselves leaders at once; TokensBack how many tokens were not
-	// greater than the one before.
+	// higher than the one before.
 	Leaderships  int     `json:"leaderships"`
 	OverlapMaxMs float64 `json:"overlapMaxMs"`
 	TokensBack   int     `json:"tokensBack"`

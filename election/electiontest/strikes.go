@@ -11,7 +11,7 @@ type Strike struct {
 // Strikes lists the faults, for reports: candidates, user code, the parts of
 // `conclave run`, the store and the way to it.
 var Strikes = []Strike{
-	{"holder killed", "HolderKilledHandsOverWithAGreaterToken", "kill -9 of the leader's process",
+	{"holder killed", "HolderKilledHandsOverWithAHigherToken", "kill -9 of the leader's process",
 		FigureKill, "until the next one leads"},
 	{"holder frozen", "HolderFrozenPastItsLeaseFindsItLost", "SIGSTOP of the leader's process until its lease is over", "", ""},
 	{"user code blocks", "UserCodeThatBlocksHoldsUpNoEnd", "OnEvent and OnStuck of a leader do not return, and it is partitioned", "", ""},

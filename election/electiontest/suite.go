@@ -101,7 +101,7 @@ type test struct {
 }
 
 var tests = []test{
-	{"HolderKilledHandsOverWithAGreaterToken", processes, testKilled},
+	{"HolderKilledHandsOverWithAHigherToken", processes, testKilled},
 	{"HoldersKilledAgainAndAgainLoseNoToken", processes, testKilledAgain},
 	{"HolderFrozenPastItsLeaseFindsItLost", processes, testFrozen},
 	{"ResigningHandsOver", processes, testResigned},

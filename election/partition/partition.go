@@ -86,7 +86,7 @@ type View struct {
 }
 
 // Function is what runs for a partition, as in Elector.Run. One that returns
-// nil gives the partition back, for anybody to take. One that returns an error
+// nil releases the partition, for any member to take. One that returns an error
 // by itself ends the Run of the member.
 type Function func(ctx context.Context, partition int, lead election.Leadership) error
 

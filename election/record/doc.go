@@ -20,7 +20,7 @@
 //	           goes first when the election is vacant, and shows by a heartbeat
 //	           of its own that it still waits. All others only read: a hundred
 //	           candidates write no more than two.
-//	record-R4  A token is greater than the one in the record, and not less than
+//	record-R4  A token is higher than the one in the record, and not less than
 //	           the milliseconds of the writer's wall clock since 1970: it grows
 //	           also when the record was deleted, or restored from an older copy,
 //	           while the clocks of two writers differ by less than the time

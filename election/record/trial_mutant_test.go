@@ -149,7 +149,7 @@ func (b *mutantBackend) Acquire(ctx context.Context, claim election.Claim) (elec
 	return grant, nil
 }
 
-// releaseWhenTold gives the grant back as soon as its function is told to end.
+// releaseWhenTold releases the grant as soon as its function is told to end.
 func (b *mutantBackend) releaseWhenTold(ctx context.Context, grant election.Grant) {
 	for trialNap(ctx, time.Millisecond) {
 		b.c.mu.Lock()

@@ -72,7 +72,7 @@ func openPage(file *os.File) (page, error) {
 	}, nil
 }
 
-// close gives the mapping back. The page must not be used any more.
+// close removes the mapping. The page must not be used any more.
 func (p page) close() {
 	_ = syscall.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(p.end)), pageBytes))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/examples/internal/printed"
 )
 
-// The second has the lock when the first has given it back, though the servers'
+// The second has the lock when the first has released it, though the servers'
 // leader is killed meanwhile.
 func TestLockGoesFromHandToHand(t *testing.T) {
 	e := conclavetest.Start(t)

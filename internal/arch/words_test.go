@@ -24,7 +24,9 @@ var words = []word{
 		{"record beat", "the same in a text"},
 	}},
 	{"let go, lets go, letting go", "steps down, releases", nil},
-	{"give back, gives back, gave back, given back, giving back, give it back, gives it back, gave it back", "release, return", nil},
+	{"give back, gives back, gave back, given back, giving back, give it back, gives it back, gave it back, given it back, " +
+		"gives the lock back, gives the lease back, gives a leadership back, gives the grant back, gives a claim back, " +
+		"gives the claim back, gives the space back", "release, return", nil},
 	{"belief, beliefs, believe, believes, believed, believing, believer, believers", "considers; deadline", nil},
 	{"cold", "not ready", []allowance{
 		{"ready cold", "the state in records that released versions write"},
@@ -48,7 +50,11 @@ var words = []word{
 	{"anew, once more", "again", nil},
 	{"one behind the other, comes behind, came behind, come behind, stands behind, stood behind, stand behind, " +
 		"right behind, log behind, records behind, snapshot behind, cut behind, goes behind, behind zxid", "after", nil},
-	{"larger token, larger term, larger epoch, larger zxid, larger version", "higher", nil},
+	{"larger token, larger term, larger epoch, larger zxid, larger version, greater token, greater tokens, greater term, greater epoch, " +
+		"greater zxid, greater heartbeat, smaller token, smaller epoch, smaller zxid, beaten", "higher, lower", nil},
+	{"zookeeper cluster, conclave cluster, cluster of servers, server node, server nodes, cluster node, cluster nodes, " +
+		"node of the ensemble, nodes of the ensemble, master server", "ensemble, server, leader", nil},
+	{"cut its log, cut the log, log is cut, log was cut, cuts its log, cuts the log, cut log", "truncate", nil},
 	{"settle, settles, settled, settling, unsettled", "name what becomes final", []allowance{
 		{"key settled", "a key of NATS that released versions write"},
 		{"settled the incarnation", "the same key, in a text"},

@@ -21,13 +21,13 @@ type Candidate struct {
 	own   *claim
 	seed  uint64
 
-	asked    Want             // of the store
-	sent     election.Instant // when
-	move     move             // that is written
-	answered election.Instant // when a turn has ended well last
-	failures int              // in a row
-	beaten   election.Instant // when this candidate's heartbeat was written last
-	warmth   warmth
+	asked     Want             // of the store
+	sent      election.Instant // when
+	move      move             // that is written
+	answered  election.Instant // when a turn has ended well last
+	failures  int              // in a row
+	touchedAt election.Instant // when this candidate's heartbeat was written last
+	warmth    warmth
 
 	passed bool             // it has waited behind the successor
 	joinAt election.Instant // before when it leaves the place to others
@@ -90,7 +90,7 @@ func (c *Candidate) answer(now election.Instant, a Answer) Want {
 	case a.Kind == Written && c.move == take:
 		return c.ask(now, Want{Grant: asked.Record.grant(election.Grant{Claim: c.claim, Sent: c.sent})})
 	case a.Kind == Written && c.move != undo:
-		c.beaten = c.sent
+		c.touchedAt = c.sent
 		if c.move == notReady {
 			c.warmth = notAsked // to be nominated from here on is to be asked again
 		}
@@ -139,7 +139,7 @@ func (c *Candidate) look(now election.Instant, a Answer) Want {
 		return c.write(now, undo, seen.Record.undone())
 	}
 	warms := c.onNomination()
-	move, again := seen.decide(c.claim, c.warmth, c.beaten, now)
+	move, again := seen.decide(c.claim, c.warmth, c.touchedAt, now)
 	if move == join {
 		move, again = c.takeTurns(now)
 	}

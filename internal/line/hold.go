@@ -91,7 +91,7 @@ type Release struct {
 	known bool // to the book
 }
 
-// Release gives a claim back.
+// Release ends a claim.
 func (b *Book) Release(grant election.Grant) *Release {
 	own, known := b.claims[grant.Claim.Nonce]
 	if !known { // not ours, or released before

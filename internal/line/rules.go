@@ -132,8 +132,8 @@ const (
 )
 
 // decide returns what the claim does at now, and when it decides again if the
-// record does not change before. beaten is when it last wrote its own heartbeat.
-func (s *Sight) decide(claim election.Claim, state warmth, beaten, now election.Instant) (move, election.Instant) {
+// record does not change before. touchedAt is when it last wrote its own heartbeat.
+func (s *Sight) decide(claim election.Claim, state warmth, touchedAt, now election.Instant) (move, election.Instant) {
 	next := s.Record.Next
 	mine := next != nil && next.Nonce == claim.Nonce
 	vacantAt, goneAt := s.VacantAt(), s.NextGoneAt()
@@ -141,7 +141,7 @@ func (s *Sight) decide(claim election.Claim, state warmth, beaten, now election.
 		return take, now
 	}
 	if mine {
-		touchAt := beaten.Add(waitingLease(claim) / 3)
+		touchAt := touchedAt.Add(waitingLease(claim) / 3)
 		switch {
 		case next.State == StateNominated && state == warm:
 			return ready, now

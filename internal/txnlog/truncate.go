@@ -13,9 +13,9 @@ import (
 // ErrNotInLog is the error of Truncate for a zxid that the log does not hold.
 var ErrNotInLog = errors.New("transaction is not in the log")
 
-// Truncate cuts the log after the record with zxid last and makes that
+// Truncate truncates the log after the record with zxid last and makes that
 // durable. No Log may be open. When no such record is there it returns
-// ErrNotInLog and has changed nothing: cutting near it would keep a transaction
+// ErrNotInLog and has changed nothing: truncating near it would keep a transaction
 // too many or lose one, so the history must come from elsewhere (ZooKeeper keeps
 // the next larger one).
 func Truncate(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error {
@@ -32,7 +32,7 @@ func Truncate(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error 
 	return nil
 }
 
-// DropAfter cuts the log after its last record that is not greater than last,
+// DropAfter truncates the log after its last record that is not greater than last,
 // for a history of which a snapshot holds the rest up to last.
 func DropAfter(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error {
 	end, err := findEnd(fsys, dir, last, options)

@@ -88,7 +88,7 @@ func (p *Peer) silenceMs() int64 {
 // (ZOOKEEPER-2355).
 func (p *Peer) learnerDiff(*Message) { p.beginSync() }
 
-// learnerTrunc cuts the log. Nothing is logged before that is done.
+// learnerTrunc truncates the log. Nothing is logged before that is done.
 func (p *Peer) learnerTrunc(m *Message) {
 	if m.Zxid < 0 || m.Zxid > p.history.last {
 		p.leave(ReasonIllegal, false)

@@ -93,5 +93,5 @@ func FillDisk(dir string) error {
 	return nil
 }
 
-// EmptyDisk gives the space back that FillDisk took.
+// EmptyDisk frees the space that FillDisk took.
 func EmptyDisk(dir string) error { return os.Remove(filepath.Join(dir, ballastName)) }

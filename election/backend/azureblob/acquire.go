@@ -30,13 +30,13 @@ type candidate struct {
 	claimed *claimed
 	lease   time.Duration
 
-	answered election.Instant // when the service has answered last
-	beaten   election.Instant // when this candidate's heartbeat was written last
-	next     mark
-	warmth   warmth
-	warmed   chan error       // the outcome of Warm
-	hurry    election.Instant // until when it tries in quick succession
-	unsure   bool             // whether a try has taken the lease
+	answered  election.Instant // when the service has answered last
+	touchedAt election.Instant // when this candidate's heartbeat was written last
+	next      mark
+	warmth    warmth
+	warmed    chan error       // the outcome of Warm
+	hurry     election.Instant // until when it tries in quick succession
+	unsure    bool             // whether a try has taken the lease
 }
 
 // warmth is how far a candidate that was nominated is.
@@ -174,7 +174,7 @@ func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, 
 		c.hurry = now.Add(c.lease)
 	case mine && l.Next.State == record.StateNominated && c.warmth == failed:
 		l = l.heartbeatAs(c.claim, record.StateNotReady)
-	case mine && now >= c.beaten.Add(c.lease/3):
+	case mine && now >= c.touchedAt.Add(c.lease/3):
 		l = l.heartbeatAs(c.claim, l.Next.State)
 	case !mine && (!alive || l.yieldsTo(c.claim)):
 		l = l.heartbeatAs(c.claim, "")
@@ -188,7 +188,7 @@ func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, 
 	if err != nil {
 		return err
 	}
-	c.beaten = now
+	c.touchedAt = now
 	if l.Next.State == record.StateNotReady {
 		c.warmth = notAsked // a leader that nominates again asks again
 	}

@@ -18,7 +18,7 @@
 //	              that has the lease renews it: an answer that was lost is found
 //	              by asking again, and what a claim may have acquired is
 //	              released without knowing.
-//	azureblob-A3  A token is greater than the one stored, and not less than the
+//	azureblob-A3  A token is higher than the one stored, and not less than the
 //	              writer's wall clock in ms. It is stored under the lease, on
 //	              the condition that nobody has written since, before it is
 //	              given out.

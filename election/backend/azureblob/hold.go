@@ -58,7 +58,7 @@ func (b *Backend) lookAtLine(ctx context.Context, grant election.Grant, c *claim
 	}
 }
 
-// Release gives the lease back, to a candidate that was nominated and is ready
+// Release ends the lease, or hands it to a candidate that was nominated and is ready
 // or to the first to come, and takes the claim out of the line.
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	claim := grant.Claim

@@ -188,7 +188,7 @@ func (p *peer) awaitEnd() {
 	}
 }
 
-// stop ends the process in good order, which gives a leadership back.
+// stop ends the process in good order, which releases a leadership.
 func (p *peer) stop() {
 	_ = p.stdin.Close()
 	<-p.done

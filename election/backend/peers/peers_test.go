@@ -167,7 +167,7 @@ func TestTokensGrowWhenAllStartAgain(t *testing.T) {
 	}
 }
 
-// A new group goes on with greater tokens, and lets no member of another in.
+// A new group goes on with higher tokens, and lets no member of another in.
 func TestNewGroupGoesOnAfterTheTokensOfTheOld(t *testing.T) {
 	g := found(t, 3, func(o *peers.Options) { o.After = 4711 })
 	first := acquire(t, g[0], claim("x", "a", 0))
