@@ -36,6 +36,7 @@ type contest struct {
 	leads     bool
 	term      uint64
 	sentMs    int64
+	untilMs   int64 // by its own margin for clocks
 
 	line   []*claim // candidates of this member that wait
 	holder *claim   // the one that leads
@@ -103,10 +104,10 @@ func (c *contest) step(event algo.Event) {
 		case algo.Send:
 			c.send(e.To, e.Message)
 		case algo.Lead:
-			c.leads, c.term, c.sentMs = true, e.Term, e.SentMs
+			c.leads, c.term, c.sentMs, c.untilMs = true, e.Term, e.SentMs, e.UntilMs
 			c.touch()
 		case algo.Extend:
-			c.sentMs = e.SentMs
+			c.sentMs, c.untilMs = e.SentMs, e.UntilMs
 			c.proven = release(c.proven)
 			if c.holder != nil {
 				// It counts its time from the youngest proof, not from the one
@@ -218,13 +219,15 @@ func (c *contest) grant() {
 	one.granted <- c.proof(one)
 }
 
-// proof is the grant of the holder as it can be proved now.
+// proof is the grant of the holder as it can be proved now. It ends when the
+// machine lets others lead, whatever the margin that the Elector takes off.
 func (c *contest) proof(one *claim) election.Grant {
-	sent := clock.FromMillis(c.sentMs)
+	sent, until := clock.FromMillis(c.sentMs), clock.FromMillis(c.untilMs)
 	if !c.b.algorithm.Exclusive {
 		sent = c.b.clock.Now()
+		until = sent.Add(c.b.options.Lease)
 	}
-	g := election.Grant{Claim: one.Claim, Token: one.token, Sent: sent, Lease: c.b.options.Lease,
+	g := election.Grant{Claim: one.Claim, Token: one.token, Sent: sent, Lease: until.Sub(sent),
 		Lost: one.lost, News: one.news, Request: c.request}
 	if all := c.candidates(); len(all) > 0 && all[0].Priority > one.Priority {
 		g.Rival = all[0].ID

@@ -18,9 +18,11 @@
 //	          grant is given (raft-T1). Elections in which nothing changes do
 //	          not wait for the disk.
 //	peers-P2  The lease counts from when the heartbeat was sent that a quorum
-//	          has answered (raft-T3). It is the same for all elections and all
-//	          members; a member with another one is not let in. The lease of a
-//	          claim is not honoured.
+//	          has answered (raft-T3), and ends with the grant before this
+//	          member lets others lead, 5 % earlier for clocks that differ in
+//	          rate. It is the same for all elections and all members; a member
+//	          with another one is not let in. The lease of a claim is not
+//	          honoured.
 //	peers-P3  Each directory has a birth, made with it at random. A member takes
 //	          part in nothing with a directory before all others have its birth
 //	          on disk, and one that has it there lets no older directory of that

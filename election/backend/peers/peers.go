@@ -26,8 +26,8 @@ var ErrClosed = errors.New("peers: this member is closed")
 // caller with more waits, a connection too.
 const inboxMax = 1024
 
-// driftPercent is what the machines allow for clocks of different pace. The
-// Elector has its own margin on top.
+// driftPercent is what the machines allow for clocks of different pace: the lease
+// of a grant is so much shorter. The Elector has its own margin on top.
 const driftPercent = 5
 
 // Backend is one member: its part in all elections, on connections to all
