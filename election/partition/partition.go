@@ -18,8 +18,8 @@
 //	              after its owner was lost, or the gap of a move.
 //	partition-P3  When members have not changed for some time, what two of them
 //	              own differs by at most one.
-//	partition-P4  A partition moves only if its owner leaves, or owns more than
-//	              its share; as few move as will do.
+//	partition-P4  A partition moves only if its owner leaves, owns more than its
+//	              share, or has no seat and finds none; as few move as will do.
 //	partition-P5  At most MaxMoves are on the move at a time, those without an
 //	              owner counted, as far as members see the same. What lost its
 //	              owner is not held up by that.

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
+	"github.com/conclave-project/conclave/election/record"
 )
 
 // patience is how long a test waits for what must happen.
@@ -316,6 +317,34 @@ func TestMoreMembersThanPartitionsOrSeats(t *testing.T) {
 	for last := range members {
 		g.awaitEven(last)
 	}
+}
+
+// TestWhoLostItsSeatHandsOver what it owns: another one has taken the seat, and is a
+// member in its place.
+func TestWhoLostItsSeatHandsOver(t *testing.T) {
+	store := record.New(record.NewMemory(nil), record.Options{})
+	g := newGroup(t, 6, func(o *partition.Options) { o.MembersMax = 2 })
+	a := g.join(store, "a")
+	g.join(store, "b")
+	g.awaitEven("a", "b")
+	c := g.join(store, "c")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	seated := func(m *member) bool { return slices.Contains(m.View().Members, m.ID()) }
+	for ; seated(a) || !seated(c); time.Sleep(10 * time.Millisecond) {
+		for _, seat := range []string{"group/seats/0", "group/seats/1"} {
+			for view := range store.Observe(ctx, seat) {
+				if view.Leader == "a" {
+					_ = store.Ask(ctx, seat, election.Request{Token: view.Token})
+				}
+				break
+			}
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("members are %v", c.View().Members)
+		}
+	}
+	g.awaitEven("b", "c")
 }
 
 func TestUnhealthyMemberGivesUp(t *testing.T) {

@@ -188,7 +188,7 @@ func (r *run) decide() <-chan time.Time {
 	}
 	targets := balance.Plan(members, owners)
 	next := earlier(r.takeSeat(), r.campaign(targets))
-	if slices.Contains(members, r.member.id) || r.leaving {
+	if r.seated || r.leaving || r.sitting == nil { // else it is about to take a seat
 		for _, p := range balance.Moves(owners, targets, r.member.options.MaxMoves) {
 			next = earlier(next, r.move(p, targets[p]))
 		}
