@@ -180,6 +180,17 @@ type Request struct {
 	Token Token `json:"token"`
 	// By says to people who asks.
 	By string `json:"by,omitempty"`
+	// ID is random and tells requests apart: a leader honours each one once. Ask
+	// gives a request one that has none, so that asking again is a new request.
+	ID string `json:"id,omitempty"`
+}
+
+// WithID returns the request with an ID. A backend's Ask calls it first.
+func (r Request) WithID() Request {
+	if r.ID == "" {
+		r.ID = newNonce()[:16]
+	}
+	return r
 }
 
 // Change is one leadership in the history of an election.

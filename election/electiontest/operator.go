@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 )
@@ -46,10 +47,38 @@ func testRequests(t *testing.T, s Suite) {
 	if _, nominates := op.(election.Nominator); nominates {
 		s.askTransfer(t, op, url, leader, other)
 		leader, other = other, leader
+		other.end(t, s)
+		s.askAgain(t, h, op, url, leader)
+	} else {
+		other.end(t, s)
 	}
-	other.end(t, s)
 	leader.end(t, s)
 	s.verify(t, h, -1)
+}
+
+// askAgain asks for a transfer to one that cannot warm up, and for the very same
+// when it can.
+func (s Suite) askAgain(t *testing.T, h *history, op election.Operator, url string, leader *member) {
+	t.Helper()
+	w := warmer{fail: errors.New("it cannot get ready")}
+	broken := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "c", Forever: true, Warm: w.warm})
+	await(t, s, "c campaigns", broken.events.campaign)
+	s.awaitWaiting(t, url, "asked", "c")
+	request, in := election.Request{By: "the suite", Transfer: "c"}, s.within(t)
+	for before := leader.events.count(election.EventNominated); leader.events.count(election.EventNominated) == before; {
+		s.ask(t, op, request) // again where the line is not seen
+		time.Sleep(s.Lease / 4)
+		if in.Err() != nil {
+			t.Fatal("c was never nominated")
+		}
+	}
+	w.failWith(nil)
+	s.ask(t, op, request)
+	if reason := await(t, s, "the leader honours the same request again", leader.events.lost); reason != election.ReasonTransferred {
+		t.Errorf("the leader ended for the reason %v", reason)
+	}
+	await(t, s, "c is elected", broken.events.elected)
+	broken.end(t, s)
 }
 
 // ask asks for something of the election "asked".

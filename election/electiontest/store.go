@@ -306,6 +306,7 @@ func (s *Store) Ask(_ context.Context, name string, request election.Request) er
 	if l.holder.Nonce == "" || request.Token != 0 && request.Token != l.token {
 		return fmt.Errorf("memory: election %q: %w", name, election.ErrNoLeader)
 	}
+	request = request.WithID()
 	l.request = &request
 	l.inform()
 	return nil

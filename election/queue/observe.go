@@ -77,6 +77,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 
 // Ask leaves a request for the leader.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
+	request = request.WithID()
 	for {
 		sight, err := b.read(ctx, name)
 		var asked election.Request

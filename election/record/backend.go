@@ -140,7 +140,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 // Ask leaves a request in the record. The holder finds it when it renews.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
 	nobody := election.Claim{Election: name, Lease: observeLimit}
-	if _, err := b.change(ctx, nobody, line.Asking{Request: request}); err != nil {
+	if _, err := b.change(ctx, nobody, line.Asking{Request: request.WithID()}); err != nil {
 		return b.fail("ask the leader of", name, err)
 	}
 	return nil

@@ -110,6 +110,7 @@ func (b *Backend) Ask(ctx context.Context, name string, request election.Request
 	case !found.leased || found.state.Nonce == "" || request.Token != 0 && request.Token != token:
 		err = election.ErrNoLeader
 	default:
+		request = request.WithID()
 		request.Token = token
 		err = b.changeLine(ctx, name, nil, func(l line) (line, bool, error) {
 			l, err := l.asked(request)

@@ -147,6 +147,7 @@ func (b *Backend) Ask(_ context.Context, name string, request election.Request) 
 	if view.Leader == "" || request.Token != 0 && request.Token != view.Token {
 		return fmt.Errorf("file: ask the leader of %q: %w", name, election.ErrNoLeader)
 	}
+	request = request.WithID()
 	request.Token = view.Token
 	text, err := json.Marshal(request)
 	if err != nil {

@@ -263,7 +263,7 @@ const noLeader = "nobody leads here"
 
 // Ask tells the leader, wherever it is, what an operator wants.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
-	if err := b.askLeader(ctx, name, request); err != nil {
+	if err := b.askLeader(ctx, name, request.WithID()); err != nil {
 		return fmt.Errorf("peers: ask the leader of %q: %w", name, err)
 	}
 	return nil
