@@ -10,7 +10,7 @@ import (
 // A watch that stays is told of every change at its path, or, if it is recursive,
 // at and below it:
 //
-//	V5  An event tells of nothing that its client may not read.
+//	V5  An event reports nothing that its client may not read.
 //	V6  A watch that stays misses no change while its connection lasts, and learns of
 //	    them in their order, each before any reply that shows it.
 //

@@ -32,7 +32,7 @@ type Watches struct {
 	stay     map[persistent]bool
 	told     map[watchKey]bool // while they are set again
 	unwanted map[persistent]bool
-	doubtful bool // the server is partitioned: it may tell of changes that are none
+	doubtful bool // the server is partitioned: it may report changes that are none
 }
 
 type watchKey struct {

@@ -14,7 +14,7 @@ import (
 
 // FuzzServerFrames (scenario-K08) lets a server send anything in place of replies, after
 // a proper handshake or not. The client must neither panic nor hang, nor take
-// memory that the bytes do not justify, nor tell of success without a reply.
+// memory that the bytes do not justify, nor report success without a reply.
 func FuzzServerFrames(f *testing.F) {
 	stat := zk.Result{Op: zk.OpSetData}
 	f.Add(true, wire.AppendReply(nil, wire.ReplyHeader{Xid: 1, Zxid: 5}, &stat))

@@ -46,7 +46,7 @@ var (
 // What is judged: a request reported as not applied is never in the log of the
 // servers, one reported as applied is there once, and one of unknown fate at
 // most once; a watch of one shot fires once, before its client reads what it
-// tells of, and none is lost; a persistent watch skips nothing but where it says
+// reports, and none is lost; a persistent watch skips nothing but where it says
 // so; states come in an order that makes sense, of one session; no session is
 // expired that ProvenUntil vouches for; nobody waits for ever, Close does not
 // take long, every program writes again once all is well, and nothing is left

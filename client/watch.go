@@ -104,7 +104,7 @@ func (w *Watch) end(err error) {
 
 // Watch sets a persistent watch: on path alone (zk.WatchPersistent: its data
 // and its children), or on path and everything below it
-// (zk.WatchPersistentRecursive: data only, the children tell of themselves).
+// (zk.WatchPersistentRecursive: data only, the children have events of their own).
 // The znode need not exist. Servers know it since 3.6; those before 3.9 keep one
 // mode for a connection and a path, so that a further watch of another kind on
 // the same path replaces this one there (ZOOKEEPER-4466).

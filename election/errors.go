@@ -9,7 +9,7 @@ import (
 
 // Errors that callers may compare with errors.Is.
 var (
-	// ErrLost matches every error that tells of a leadership that ended
+	// ErrLost matches every error that reports a leadership that ended
 	// against the holder's will. A Backend returns it, wrapped or not, when
 	// the store said that a grant is gone.
 	ErrLost = errors.New("leadership lost")
@@ -84,7 +84,7 @@ func (e *LostError) Unwrap() error { return e.Err }
 // trying again, unless the store has served this Elector before. It has when it
 // elected it, or let it wait for ten seconds: a proxy without servers behind it,
 // or a server that starts, refuses what it allows later. Run then tries again,
-// as after any failure, and tells of it with EventCampaignFailed. An error that
+// as after any failure, and reports it with EventCampaignFailed. An error that
 // matches ErrClosed, too, always ends it.
 func Permanent(err error) error {
 	if err == nil {

@@ -65,7 +65,7 @@ type Event struct {
 	Remaining time.Duration
 	// Reason is set with EventEnding and EventLost.
 	Reason Reason
-	// Err is set with the kinds that tell of a failure.
+	// Err is set with the kinds that report a failure.
 	Err error
 	// Missed is how many events before this one were left out because OnEvent
 	// took too long. Only kinds that repeat within one leadership ever are.

@@ -106,7 +106,7 @@ func TestHandOverThatCannotBe(t *testing.T) {
 }
 
 // hasty is a store on which an operator asks for something before Acquire has
-// returned; nothing tells of it a second time.
+// returned; nothing reports it a second time.
 type hasty struct{ *electiontest.Store }
 
 func (h hasty) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
@@ -130,7 +130,7 @@ func TestRequestThatCameBeforeAcquireReturnedIsHonoured(t *testing.T) {
 	}
 }
 
-// proven is a store that can prove no more than it has, and tells of a request.
+// proven is a store that can prove no more than it has, and reports a request.
 type proven struct{ *electiontest.Store }
 
 func (proven) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {

@@ -123,7 +123,7 @@ func TestGrantOfAForgottenAttemptIsReleased(t *testing.T) {
 }
 
 // mayBeSick returns a candidate that is unhealthy from when sick is set, and what
-// tells of each check since.
+// reports each check since.
 func mayBeSick(t *testing.T, b election.Backend) (e *election.Elector, sick *atomic.Bool, checked chan struct{}) {
 	t.Helper()
 	sick, checked = new(atomic.Bool), make(chan struct{}, 1000)

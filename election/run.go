@@ -247,7 +247,7 @@ func (r *run) remaining() time.Duration {
 	return Leadership{r.term}.Remaining()
 }
 
-// note keeps an error for the result and tells of it. That a cancelled call
+// note keeps an error for the result and reports it. That a cancelled call
 // says it was cancelled is no news.
 func (r *run) note(kind EventKind, attempt uint64, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {

@@ -195,7 +195,7 @@ func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
 		return nil
 	})
 	if err == nil {
-		return // the elector saw the function return before the timers: no loss to tell of
+		return // the elector saw the function return before the timers: no loss to report
 	}
 	if !errors.Is(err, election.ErrLost) {
 		t.Errorf("Run returned %v", err)

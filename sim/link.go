@@ -46,7 +46,7 @@ func (p *process) toLink(e *zab.Effect) {
 			p.w.trouble.offers(p, l.stream.far)
 		}
 		l.mutateRole(&m)
-		p.w.watcher.signs.sent(l, &m)
+		p.w.watcher.touches.sent(l, &m)
 		for range p.mutateMessage(&m) {
 			p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
 			l.write(peerwire.AppendMessage(nil, &m, !senderOf(l.outgoing)))
@@ -194,7 +194,7 @@ func (l *link) packet(b []byte) bool {
 	case zab.KindTrunc:
 		p.w.tally.Trunc++
 	}
-	p.w.watcher.signs.received(l, &m)
+	p.w.watcher.touches.received(l, &m)
 	p.push(replica.Event{Kind: replica.EventMessage, Link: l.id, Message: &m})
 	return true
 }

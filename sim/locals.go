@@ -72,7 +72,7 @@ func (o *observer) locals(p *process, batch []replica.Event) {
 
 // local takes a heartbeat of a session that is this server's own, for all it knows;
 // false if it is none. Nobody else is told of it before this server knows better.
-func (s *signs) local(p *process, c *port) bool {
+func (s *touches) local(p *process, c *port) bool {
 	o := s.w.watcher
 	if o.local.Has(c.session) {
 		o.local.Received(c.session, p.now().MonoMs, !c.closing)
@@ -90,7 +90,7 @@ func (s *signs) local(p *process, c *port) bool {
 }
 
 // connect is a client that comes with a session.
-func (s *signs) connect(p *process, id zk.SessionID) {
+func (s *touches) connect(p *process, id zk.SessionID) {
 	s.maybe(p, id)
 	if p.replica.Locals().Get(id) != nil {
 		s.w.watcher.local.Received(id, p.now().MonoMs, false)
@@ -99,7 +99,7 @@ func (s *signs) connect(p *process, id zk.SessionID) {
 
 // upgraded finds the sessions that were this server's own, and that it knows to be
 // everybody's now: their heartbeats are to be told.
-func (s *signs) upgraded(p *process) {
+func (s *touches) upgraded(p *process) {
 	for id, sure := range s.own[p] {
 		zxid, is := s.w.watcher.upgrades[id]
 		if !is || zxid > p.replica.Tree().LastZxid() {

@@ -52,7 +52,7 @@ func (t *turns) saveLate() {
 	}
 }
 
-// mutateDone is what a mutant's disk tells of an operation.
+// mutateDone is what a mutant's disk reports of an operation.
 func (t *turns) mutateDone(o *operation, e replica.Event) replica.Event {
 	if t.p.w.is(FailureUntold) && e.Kind == replica.EventFailed {
 		return replica.Event{Kind: replica.EventTick}

@@ -41,7 +41,7 @@ func (c *port) mutateAsked(e *replica.Event) {
 	}
 }
 
-// mutateEvent reports whether a mutant tells of an event.
+// mutateEvent reports whether a mutant reports an event.
 func (c *port) mutateEvent(e *zk.Event) bool {
 	mode, stays := c.stays[e.Path]
 	switch w := c.p.w; {

@@ -28,7 +28,7 @@ type observer struct {
 	local     *check.Local
 	upgrades  map[zk.SessionID]zk.Zxid // of sessions that were one server's
 	readOnly  *check.ReadOnly
-	signs     *signs
+	touches   *touches
 	records   map[zk.Zxid]record
 	snapshots map[*process]arrival
 	sources   map[*process]quorum.ID // whose state a server has taken over last
@@ -51,7 +51,7 @@ type arrival struct {
 func newObserver(w *world) *observer {
 	o := &observer{
 		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
-		sequences: check.NewSequences(), expiry: check.NewExpiry(), signs: newSigns(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{}, copied: map[*process][]zk.Zxid{},
+		sequences: check.NewSequences(), expiry: check.NewExpiry(), touches: newTouches(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{}, copied: map[*process][]zk.Zxid{},
 		local: check.NewLocal(w.plan.Upgrade), upgrades: map[zk.SessionID]zk.Zxid{},
 	}
 	o.readOnly = check.NewReadOnly(o.model, o.order)
@@ -76,7 +76,7 @@ func (o *observer) recovered(p *process, last zk.Zxid, untrusted bool) {
 func (o *observer) gone(p *process) {
 	delete(o.snapshots, p)
 	p.serving = false
-	o.signs.gone(p)
+	o.touches.gone(p)
 	o.order.Leave(p.id)
 	o.local.Gone(p.id)
 }
@@ -123,9 +123,9 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 		o.serve(p)
 	}
 	if len(effects.Left) > 0 {
-		o.signs.left(p)
+		o.touches.left(p)
 	}
-	o.signs.stepped(p, batch, effects)
+	o.touches.stepped(p, batch, effects)
 	o.ended(p, batch)
 	o.space(p)
 	o.locals(p, batch)
@@ -202,7 +202,7 @@ func (o *observer) expired(p *process, h *zk.TxnHeader) {
 		o.w.fail(&check.Violation{Property: "expiry", Detail: "session " + h.Session.String() + " is ended, and its client lives"})
 	}
 	if timeoutMs, known := o.model.TimeoutMs(h.Session); known {
-		o.w.fail(o.expiry.Expired(p.id, h.Session, int64(timeoutMs), p.now().MonoMs, o.signs.undisturbedMs(p, h.Session)))
+		o.w.fail(o.expiry.Expired(p.id, h.Session, int64(timeoutMs), p.now().MonoMs, o.touches.undisturbedMs(p, h.Session)))
 	}
 }
 

@@ -102,7 +102,7 @@ func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
 	r = p.mutateConnected(r)
 	p.put(id, func(c *port) {
 		c.session, c.timeoutMs, c.fresh = r.Session, int64(r.TimeoutMs), r.Session != 0
-		p.w.watcher.signs.maybe(p, r.Session)
+		p.w.watcher.touches.maybe(p, r.Session)
 		p.w.fail(p.w.watcher.model.Attached(r.Session, p.replica.Tree().LastZxid()))
 		c.out = wire.AppendConnectResponse(c.out, r)
 	})

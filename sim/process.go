@@ -302,7 +302,7 @@ func (p *process) step() {
 	p.w.watcher.stepped(p, batch, effects)
 	p.reconfigured(&effects.Ensembles)
 	p.carryOut(effects)
-	p.w.watcher.signs.done(p)
+	p.w.watcher.touches.done(p)
 	p.haunt()
 	p.deliver()
 	p.remove(batch)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver ends the session after
-// the last look at the line: nobody is left then who could tell of the loss.
+// the last look at the line: nobody is left then who could report the loss.
 func TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver(t *testing.T) {
 	c := dialed(t, serve(t), client.Options{})
 	l := NewLock(c, "/lock", Options{})

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// counter is a connection that tells of each delete it sends.
+// counter is a connection that reports each delete it sends.
 type counter struct {
 	net.Conn
 	deletes chan<- struct{}
@@ -27,7 +27,7 @@ func (c counter) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// dialCounted returns a client, and tells of each delete that it sends.
+// dialCounted returns a client, and reports each delete that it sends.
 func dialCounted(t *testing.T, addr string) (*client.Client, <-chan struct{}) {
 	deletes := make(chan struct{}, 100)
 	return dialed(t, addr, client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -490,7 +490,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// What a member tells of the group is what there is.
+// What a member reports of the group is what there is.
 func TestViewShowsMembersAndOwners(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	views := make(chan partition.View, 1000)

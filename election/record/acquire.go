@@ -33,7 +33,7 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 }
 
 // watchNews tells the holder when its record carries a request, once of each, and
-// when the record is another's, on stores that tell of changes. A request that
+// when the record is another's, on stores that report changes. A request that
 // nobody can carry out stays in the record: every renewal would be news of it.
 func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
 	watcher, ok := b.store.(Watcher)

@@ -106,7 +106,7 @@ func (s *supervisor) tellRemarks() (end func()) {
 	}
 }
 
-// remark tells of what went wrong, unless too many remarks wait.
+// remark reports what went wrong, unless too many remarks wait.
 func (s *supervisor) remark(err error) {
 	select {
 	case s.remarks <- err:

@@ -143,7 +143,7 @@ func (g *giver) move(ctx context.Context, source, target string) error {
 
 // overtaken reports whether something is not where it was a moment ago, or may not
 // be, because the answer to a write was lost with the connection. The watch
-// tells of either.
+// reports either.
 func overtaken(err error) bool {
 	return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNotEmpty) ||
 		errors.Is(err, zk.ErrConnectionLoss)

@@ -160,7 +160,7 @@ func conf(_ Commands, s *server.Server) string {
 	return b.String()
 }
 
-// membership is the part of conf that tells of the ensemble. The text of the
+// membership is the part of conf that reports the ensemble. The text of the
 // configuration is the end, without a newline, as in ZooKeeper.
 func membership(s *server.Server) string {
 	c, config := s.Config(), s.Status().Ensemble

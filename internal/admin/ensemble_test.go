@@ -160,7 +160,7 @@ func TestMntrTellsWhoLeadsWhoFollowsAndHowFar(t *testing.T) {
 			}
 		}
 		if _, told := f["zk_learners"]; told != (id == leader) {
-			t.Errorf("server %d tells of learners", id)
+			t.Errorf("server %d reports learners", id)
 		}
 		// The sessions opened meanwhile are not in the digest.
 		if digest == "" {

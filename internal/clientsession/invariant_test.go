@@ -194,7 +194,7 @@ func (c *chaos) submit() {
 	c.step(&Event{Kind: Submit, Call: call})
 }
 
-// server answers the oldest request, or tells of an event.
+// server answers the oldest request, or reports an event.
 func (c *chaos) server() {
 	if c.conn == 0 || c.m.phase == greeting {
 		return

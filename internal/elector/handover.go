@@ -1,6 +1,6 @@
 package elector
 
-// rivalRenewals is how many renewals in a row must tell of a rival before it
+// rivalRenewals is how many renewals in a row must report a rival before it
 // is nominated: one that comes and goes moves nobody.
 const rivalRenewals = 2
 

@@ -276,7 +276,7 @@ func (m *Machine) lookingReceivesDecided(nowMs int64, from quorum.ID, n *Notific
 	m.count(nowMs)
 }
 
-// joins joins the leadership that b tells of if a quorum does, and the leader
+// joins joins the leadership that b reports if a quorum does, and the leader
 // says so itself (fle-F4). A quorum of the configuration in force is enough: one that
 // is proposed may be in this server's log alone, and never come.
 func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVote) bool) bool {

@@ -41,7 +41,7 @@ type Ensemble struct {
 	config  *ensemble.Config // nil: one server alone
 	members []*member        // by number, from 1
 	net     *network
-	tasks   sync.WaitGroup // what runs the servers and tells of them
+	tasks   sync.WaitGroup // what runs the servers and watches them
 
 	news struct {
 		sync.Mutex

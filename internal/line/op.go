@@ -32,7 +32,7 @@ type Want struct {
 	Record  Record
 	Version string
 	Until   election.Instant
-	// Warm asks for a warm-up beside it; the shell tells of its end with
+	// Warm asks for a warm-up beside it; the shell reports its end with
 	// Candidate.Warmed.
 	Warm  bool
 	Grant election.Grant

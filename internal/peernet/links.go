@@ -34,7 +34,7 @@ type LinksOptions struct {
 // all its calls, one after the other; while a call lasts nothing more is read
 // from that link. A call may use Links, but not Shutdown.
 type Handler interface {
-	// Up tells of a link: outgoing if Connect made it. One that came in is told
+	// Up reports a link: outgoing if Connect made it. One that came in is told
 	// of with its first message.
 	Up(link zab.LinkID, outgoing bool)
 	// Down tells that a link is gone, or that the Connect of that number failed.

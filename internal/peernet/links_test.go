@@ -803,7 +803,7 @@ func TestConnectionsWithoutDescriptorCarryAllInOrder(t *testing.T) {
 	leader.next("down")
 }
 
-// sink takes messages, and tells of every sinkStep of them.
+// sink takes messages, and reports every sinkStep of them.
 type sink struct {
 	links chan zab.LinkID
 	steps chan struct{}

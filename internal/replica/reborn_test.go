@@ -75,7 +75,7 @@ func (w *wavering) recovers() {
 }
 
 // A second one would throw away the role that was taken up after the first, and
-// what the disk tells of that would be taken for news of the next.
+// what the disk reports of that would be taken for news of the next.
 func TestAServerWhosePartChangesTwiceReadsItsDiskOnce(t *testing.T) {
 	w := newWavering(t)
 	w.waver(10)

@@ -29,6 +29,6 @@ func TestTouchesOfManySessionsFitIntoPackets(t *testing.T) {
 		}
 	}
 	if n := len(r.effects.Links); n != 3 || told != sessions || r.effects.Links[n-1].Message.Zxid != 7 {
-		t.Errorf("%d pings tell of %d sessions, want 3 and %d, the answer last", n, told, sessions)
+		t.Errorf("%d pings report %d sessions, want 3 and %d, the answer last", n, told, sessions)
 	}
 }

@@ -445,7 +445,7 @@ func recordsText(records []zab.Record, ok bool) string {
 	return fmt.Sprintf("%s to %s", zab.FormatZxid(records[0].Zxid), zab.FormatZxid(records[len(records)-1].Zxid))
 }
 
-// down tells of the end of a link, if its beginning was told.
+// down reports the end of a link, if its beginning was told.
 func (s *server) down(e *end) {
 	delete(s.ends, e.id)
 	e.closed = true

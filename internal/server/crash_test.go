@@ -267,7 +267,7 @@ func (p *promises) kept(t *testing.T, s *Server, what string) {
 	p.whole(t, s, what)
 }
 
-// deletable tells of znodes that a worker may have deleted meanwhile.
+// deletable reports znodes that a worker may have deleted meanwhile.
 func deletable(path string) bool {
 	var who, n int
 	_, err := fmt.Sscanf(path, "/w%d-p%d", &who, &n)

@@ -54,7 +54,7 @@ type Options struct {
 // lengthMax is more than any setting of ZooKeeper allows a path or data to have.
 const lengthMax = 1 << 30
 
-// LoadFile loads a snapshot, verifying all of it. A vfs.Corruption tells of a
+// LoadFile loads a snapshot, verifying all of it. A vfs.Corruption reports a
 // damaged file, a vfs.TooLong of one that is whole and has more in one piece than
 // the options allow, any other error of the disk or the Sink.
 func LoadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (Info, error) {
@@ -102,7 +102,7 @@ func Load(r io.Reader, name string, options Options, sink Sink) (Info, error) {
 // LoadStream loads what an Encoder for a stream wrote, and reads not a byte after it:
 // other things follow on the same link. It asks r for a few bytes at a time, so
 // r should have a buffer. Nothing guards the content but its lengths; of Info it
-// fills in the counts. The name stands in errors: a vfs.Corruption tells of a
+// fills in the counts. The name stands in errors: a vfs.Corruption reports a
 // stream that is none, any other error is that of r, where an end is
 // io.ErrUnexpectedEOF, or of the Sink.
 func LoadStream(r io.Reader, name string, options Options, sink Sink) (Info, error) {

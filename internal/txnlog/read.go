@@ -26,7 +26,7 @@ type Torn struct {
 	File   string
 	Offset int64
 	Found  string // what it looks like
-	sector bool   // a sector of zeros tells of the crash: data may have one, too
+	sector bool   // a sector of zeros shows the crash: data may have one, too
 }
 
 // ReadOptions say what a Reader accepts.
@@ -103,7 +103,7 @@ func (r *Reader) Next() (Record, error) {
 	return Record{}, r.err
 }
 
-// Torn tells of a torn end, once Next has returned io.EOF; else, and when the
+// Torn reports a torn end, once Next has returned io.EOF; else, and when the
 // log ends cleanly, it is nil.
 func (r *Reader) Torn() *Torn {
 	if r.err == io.EOF && r.pending {

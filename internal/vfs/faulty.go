@@ -8,7 +8,7 @@ import (
 // Kind names an operation; a trace line begins with it.
 type Kind string
 
-// The kinds of operations that a Faulty tells of. Reading operations are open,
+// The kinds of operations that a Faulty reports. Reading operations are open,
 // read, list and stat; all others change the disk.
 const (
 	KindOpen     Kind = "open"

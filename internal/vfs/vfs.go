@@ -55,7 +55,7 @@ type File interface {
 	Allocate(size int64) error
 }
 
-// Info is what Stat tells of a name.
+// Info is what Stat reports of a name.
 type Info struct {
 	Size int64 // bytes, of a file
 	Dir  bool

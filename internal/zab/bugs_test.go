@@ -31,7 +31,7 @@ func TestZK2845LoggedProposalsCountInTheVoteAndNotInTheTree(t *testing.T) {
 }
 
 // ZOOKEEPER-3911, 4646, 4785: nothing is acknowledged before it is on disk, in
-// whatever pieces the disk tells of it. ZOOKEEPER-4643: history before epoch.
+// whatever pieces the disk reports it. ZOOKEEPER-4643: history before epoch.
 func TestZK3911And4643NewLeaderIsAcknowledgedWhenHistoryThenEpochAreDurable(t *testing.T) {
 	s := newSolo(t, stored())
 	s.follows(1)

@@ -22,7 +22,7 @@
 //	chaos-X3  When all is healed, every server serves and clients write, within
 //	          a bound.
 //	chaos-X4  No server ends by itself, unless its disk has failed a sync, nor
-//	          does its log tell of a broken invariant.
+//	          does its log report a broken invariant.
 //	chaos-X5  When all is healed, the change of the configuration that was asked
 //	          for last is in force, on every server that it names, and these
 //	          serve. One that was acknowledged never gives way to an older one.

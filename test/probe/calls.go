@@ -17,7 +17,7 @@ type ACL struct {
 // World lets everybody do everything.
 var World = []ACL{{31, "world", "anyone"}}
 
-// A Stat is what a server tells of a znode, in the protocol's order.
+// A Stat is what a server reports of a znode, in the protocol's order.
 type Stat struct {
 	Czxid, Mzxid, Ctime, Mtime  int64
 	Version, Cversion, Aversion int32
@@ -252,7 +252,7 @@ func (c *Conn) Tree(path string) (map[string]Znode, error) {
 	return tree, c.walk(path, tree)
 }
 
-// A Znode is all that a server tells of one.
+// A Znode is all that a server reports of one.
 type Znode struct {
 	Data string
 	Null bool // the data is null, which is not the same as empty

@@ -13,7 +13,7 @@ import (
 
 const (
 	// hurryMin is the first pause after a sign that the lock may be free: the
-	// kernel tells of a closed file a moment before it unlocks it.
+	// kernel reports a closed file a moment before it unlocks it.
 	hurryMin = 2 * time.Millisecond
 	// turnMax is for how long a lock that may be free is left to a candidate
 	// that waits ahead, and a free one to a nominee: enough to wake up on a busy

@@ -233,7 +233,7 @@ func TestInheritedLockOutlivesItsHolder(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := b.Acquire(ctx, claim(time.Second)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Acquire beside an heir returned %v", err)
+		t.Fatalf("Acquire beside a successor returned %v", err)
 	}
 	if err := syscall.Close(fd); err != nil {
 		t.Fatal(err)

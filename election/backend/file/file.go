@@ -101,7 +101,7 @@ func (b *Backend) Traits() election.Traits {
 }
 
 // Renew looks whether the lock still is the one in the directory and the state
-// still tells of this grant. It writes nothing.
+// still names this grant. It writes nothing.
 func (b *Backend) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
 	s := b.seat(grant.Claim)
 	if s == nil {
@@ -117,7 +117,7 @@ func (b *Backend) Renew(_ context.Context, grant election.Grant) (election.Grant
 		return grant, err
 	}
 	if now.token != grant.Token || now.nonce != grant.Claim.Nonce {
-		return grant, fmt.Errorf("file: renew %q: %w: %s tells of token %d",
+		return grant, fmt.Errorf("file: renew %q: %w: %s names token %d",
 			grant.Claim.Election, election.ErrLost, s.place.path(stateFile), now.token)
 	}
 	grant.Sent = sent

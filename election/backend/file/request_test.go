@@ -23,7 +23,7 @@ func TestRequestOfALeaderThatHasJustBeenElectedIsNotLost(t *testing.T) {
 	}
 	asked := false
 	b.fault = func(operation string) error {
-		// The state tells of the new leader from its rename on; the sync of
+		// The state names the new leader from its rename on; the sync of
 		// the directory is the next operation.
 		if view, _ := p.view(); operation == "syncdir" && view.Leader != "" {
 			asked = true

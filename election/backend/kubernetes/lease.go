@@ -116,7 +116,7 @@ func foreignNonce(m mark) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// foreignLeaseMs is how long to wait for another holder to show life: one
+// foreignLeaseMs is how long to wait for a renewal of another holder: one
 // second more than it says, as client-go drops what its LeaseDuration has
 // beyond whole seconds.
 func foreignLeaseMs(seconds *int32) int64 {

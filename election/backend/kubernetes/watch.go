@@ -183,7 +183,7 @@ func (s *store) follow(ctx context.Context, name string, w *watch) {
 	}
 }
 
-// stream watches once and tells of each event, until the stream ends.
+// stream watches once and reports each event, until the stream ends.
 func (s *store) stream(ctx context.Context, name string, from *string, w *watch) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

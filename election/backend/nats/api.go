@@ -34,7 +34,7 @@ type streamInfo struct {
 }
 
 // request asks JetStream, past the client library: that one reads from any
-// replica where the bucket allows it (nats-J3), and does not tell of leaders.
+// replica where the bucket allows it (nats-J3), and does not report leaders.
 func (s *store) request(ctx context.Context, what string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 var errBroken = errors.New("the connection is broken")
 
-// listen tells of changes until the connection breaks. The library takes up the
+// listen reports changes until the connection breaks. The library takes up the
 // watch again by itself; meanwhile polls are better than its silence.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
 	connection := s.js.Conn()

@@ -20,7 +20,7 @@ const (
 
 var errNoListen = errors.New("no connection of its own for LISTEN")
 
-// listen tells of changes until the connection breaks. It counts as live only
+// listen reports changes until the connection breaks. It counts as live only
 // after it has received what was sent by the way that writes take: through
 // PgBouncer in transaction mode LISTEN is accepted and nothing ever arrives.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {

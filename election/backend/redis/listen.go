@@ -18,7 +18,7 @@ const (
 	proveEvery = 10 * time.Second
 )
 
-// listen tells of changes until the connection breaks. It counts as live only
+// listen reports changes until the connection breaks. It counts as live only
 // after it has received what was published by the way that writes take.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
 	subscription := s.client.Subscribe(ctx, s.options.Key)

@@ -120,7 +120,7 @@ func (e *entry) Guard(ctx context.Context, news func()) error {
 	return ctx.Err()
 }
 
-// watchBook tells of a request in the book. If it cannot be read, the renewals
+// watchBook reports a request in the book. If it cannot be read, the renewals
 // find out what is wrong.
 func (e *entry) watchBook(ctx context.Context, news func()) {
 	if e.book.stands() {
@@ -143,7 +143,7 @@ type observer struct {
 	name   string
 	known  map[string]queue.Holder // by the names of their znodes
 	watch  slot
-	behind bool // the book does not tell of the leader yet
+	behind bool // the book does not report the leader yet
 }
 
 // Observe returns an observer.
@@ -247,7 +247,7 @@ func (o *observer) lookAtNothing(ctx context.Context, c *client.Client, path str
 	return queue.Sight{}, nil
 }
 
-// observeBook is the pause before another look at a book that does not tell of
+// observeBook is the pause before another look at a book that does not report
 // the leader yet.
 const observeBook = 50 * time.Millisecond
 

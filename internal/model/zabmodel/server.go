@@ -191,7 +191,7 @@ func (t *turn) takeTree(tree []zab.Record) {
 	t.noteChange(changeIn(tree))
 }
 
-// diskWorks does everything up to the next ticket and tells of it.
+// diskWorks does everything up to the next ticket and reports it.
 func (t *turn) diskWorks() {
 	d := &t.Disk
 	for len(d.Pending) > 0 {

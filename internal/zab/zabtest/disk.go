@@ -163,7 +163,7 @@ func (d *disk) hasTicket() bool {
 	return false
 }
 
-// finishDisk does everything up to the first ticket and tells of it.
+// finishDisk does everything up to the first ticket and reports it.
 func (s *server) finishDisk() {
 	d := &s.disk
 	for len(d.pending) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// member is a server of an ensemble, as a configuration tells of it.
+// member is a server of an ensemble, as a configuration reports it.
 type member struct {
 	id     string
 	client string // where it serves clients, "" if that is not told

@@ -53,7 +53,7 @@ func awaitDrained(said <-chan struct{}) {
 	}
 }
 
-// event tells of an event, unless it is the ordinary end of a command, which
+// event reports an event, unless it is the ordinary end of a command, which
 // its exit code tells.
 func (r *reporter) event(e election.Event) {
 	switch {
@@ -71,7 +71,7 @@ func (r *reporter) event(e election.Event) {
 	}
 }
 
-// remark tells of what went wrong with a hook.
+// remark reports what went wrong with a hook.
 func (r *reporter) remark(err error) { r.say("conclave: " + err.Error()) }
 
 func (r *reporter) say(line string) {

@@ -34,7 +34,7 @@ type sign struct {
 const signsMax = 1000
 
 // spawn starts a process that ends with this one. The function reports whether a
-// line of its output tells of leading, beside those of a witness.
+// line of its output reports leading, beside those of a witness.
 func spawn(command *exec.Cmd, leads func(line string) bool) (*child, error) {
 	c := &child{command: command, ended: make(chan struct{}), led: make(chan sign, signsMax)}
 	// The whole group is signalled: what runs the election and what it runs.

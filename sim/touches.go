@@ -9,25 +9,25 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// signs follows what shows that clients live: from the server that has received it,
+// touches follows what shows that clients live: from the server that has received it,
 // in the next PING that leaves for the leader, to the step in which the leader
 // takes that. What the servers write into the PING does not count here.
-type signs struct {
+type touches struct {
 	w     *world
-	kept  map[*process]kept     // by a learner since its last PING
-	onWay map[*stream][]kept    // PINGs on their way to this end, each with what it tells
-	told  map[*zab.Message]kept // one that has arrived
-	last  map[zk.SessionID]sign // of each session
-	own   map[*process]kept     // by a server for which a session is its own
-	fresh map[*process]kept     // by a learner, in the step that it takes
+	kept  map[*process]kept      // by a learner since its last PING
+	onWay map[*stream][]kept     // PINGs on their way to this end, each with what it tells
+	told  map[*zab.Message]kept  // one that has arrived
+	last  map[zk.SessionID]touch // of each session
+	own   map[*process]kept      // by a server for which a session is its own
+	fresh map[*process]kept      // by a learner, in the step that it takes
 }
 
 // kept are sessions of which a learner has a heartbeat: true if it must tell
 // of it, false if it may.
 type kept map[zk.SessionID]bool
 
-// sign notes that a server has received from a client.
-type sign struct {
+// touch notes that a server has received from a client.
+type touch struct {
 	by, leader *process
 	lives      [2]int // of both
 	roles      [2]int
@@ -35,15 +35,15 @@ type sign struct {
 	clockMs    int64 // of the leader
 }
 
-func newSigns(w *world) *signs {
-	return &signs{
+func newTouches(w *world) *touches {
+	return &touches{
 		w: w, kept: map[*process]kept{}, onWay: map[*stream][]kept{}, told: map[*zab.Message]kept{},
-		last: map[zk.SessionID]sign{}, own: map[*process]kept{}, fresh: map[*process]kept{},
+		last: map[zk.SessionID]touch{}, own: map[*process]kept{}, fresh: map[*process]kept{},
 	}
 }
 
 // sent is a message that leaves; a learner's PING takes along what was received.
-func (s *signs) sent(l *link, m *zab.Message) {
+func (s *touches) sent(l *link, m *zab.Message) {
 	if !l.outgoing || m.Kind != zab.KindPing {
 		return
 	}
@@ -55,10 +55,10 @@ func (s *signs) sent(l *link, m *zab.Message) {
 }
 
 // done is a server that has carried a step out.
-func (s *signs) done(p *process) { delete(s.fresh, p) }
+func (s *touches) done(p *process) { delete(s.fresh, p) }
 
 // received is a message that has come.
-func (s *signs) received(l *link, m *zab.Message) {
+func (s *touches) received(l *link, m *zab.Message) {
 	if queue := s.onWay[l.stream]; !l.outgoing && m.Kind == zab.KindPing && len(queue) > 0 {
 		s.told[m] = queue[0]
 		s.onWay[l.stream] = queue[1:]
@@ -67,7 +67,7 @@ func (s *signs) received(l *link, m *zab.Message) {
 
 // left is a server whose role has ended: what it was to tell is lost. Of sessions of
 // its own it may tell yet.
-func (s *signs) left(p *process) {
+func (s *touches) left(p *process) {
 	delete(s.kept, p)
 	for id := range s.own[p] {
 		s.own[p][id] = false
@@ -75,14 +75,14 @@ func (s *signs) left(p *process) {
 }
 
 // gone is a server that has ended.
-func (s *signs) gone(p *process) {
+func (s *touches) gone(p *process) {
 	delete(s.kept, p)
 	delete(s.own, p)
 }
 
 // stepped are the heartbeats in a batch, once it is done with: what stands in
 // it after a tick came too late for that.
-func (s *signs) stepped(p *process, batch []replica.Event, effects *replica.Effects) {
+func (s *touches) stepped(p *process, batch []replica.Event, effects *replica.Effects) {
 	for i := range batch {
 		e := &batch[i]
 		switch e.Kind {
@@ -103,7 +103,7 @@ func closes(effects *replica.Effects, link zab.LinkID) bool {
 }
 
 // request is what a client has asked for on a connection.
-func (s *signs) request(p *process, conn session.ConnID) {
+func (s *touches) request(p *process, conn session.ConnID) {
 	c := p.ports[conn]
 	if c == nil || c.session == 0 || s.local(p, c) {
 		return
@@ -114,14 +114,14 @@ func (s *signs) request(p *process, conn session.ConnID) {
 	}
 	s.sure(p, c.session)
 	if l := s.w.leader(); l != nil {
-		s.last[c.session] = sign{
+		s.last[c.session] = touch{
 			by: p, leader: l, lives: [2]int{p.life, l.life}, roles: [2]int{p.roles, l.roles}, atMs: s.w.nowMs, clockMs: l.now().MonoMs,
 		}
 	}
 }
 
 // sure is a heartbeat that counts.
-func (s *signs) sure(p *process, id zk.SessionID) {
+func (s *touches) sure(p *process, id zk.SessionID) {
 	if s.maybe(p, id); p.leads() {
 		s.w.watcher.expiry.Alive(p.id, id, p.now().MonoMs)
 	} else {
@@ -131,7 +131,7 @@ func (s *signs) sure(p *process, id zk.SessionID) {
 
 // message is what a learner has sent a leader. If the link was ended in the same step,
 // the leader may have done that before.
-func (s *signs) message(p *process, m *zab.Message, over bool) {
+func (s *touches) message(p *process, m *zab.Message, over bool) {
 	for id, sure := range s.told[m] {
 		switch {
 		case !p.leads():
@@ -148,7 +148,7 @@ func (s *signs) message(p *process, m *zab.Message, over bool) {
 }
 
 // maybe is what may count as a heartbeat.
-func (s *signs) maybe(p *process, id zk.SessionID) {
+func (s *touches) maybe(p *process, id zk.SessionID) {
 	switch {
 	case p.leads():
 		s.w.watcher.expiry.MaybeAlive(p.id, id, p.now().MonoMs)
@@ -166,7 +166,7 @@ func (s *signs) maybe(p *process, id zk.SessionID) {
 
 // undisturbedMs is when the last message of a client came, on the clock of a leader: 0
 // if trouble may have kept that from the leader.
-func (s *signs) undisturbedMs(leader *process, id zk.SessionID) int64 {
+func (s *touches) undisturbedMs(leader *process, id zk.SessionID) int64 {
 	h, known := s.last[id]
 	if !known || h.leader != leader || h.atMs <= s.w.trouble.untilMs ||
 		h.lives != [2]int{h.by.life, leader.life} || h.roles != [2]int{h.by.roles, leader.roles} {
