@@ -39,6 +39,9 @@ type Client struct {
 	cancel context.CancelFunc // of dials and look-ups
 	group  sync.WaitGroup     // every goroutine of this client
 
+	work    context.Context // of those that Go runs
+	endWork context.CancelFunc
+	workers sync.WaitGroup // of them
 	closing sync.Once
 	proving chan struct{} // holds an element while a proof is under way
 	calls   sync.Pool     // of *call
@@ -75,6 +78,7 @@ func New(servers string, o Options) (*Client, error) {
 		proving: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.work, c.endWork = context.WithCancel(c.ctx)
 	for _, credential := range o.Auth {
 		c.submit(c.newCall(authRequest(credential), nil))
 	}
@@ -100,18 +104,34 @@ func Dial(ctx context.Context, servers string, o Options) (*Client, error) {
 }
 
 // Go runs f on a goroutine that Close and Detach wait for. The context of f
-// ends with the session. It is for work that belongs to the session, such as
-// removing what an abandoned request may have left; f must not call Close or
-// Detach, which wait for it. After the session's end f
-// does not run, and Go reports false.
+// ends with the session, or when Close begins: Close ends the session after f has
+// returned, or five seconds later. It is for work that belongs to the session,
+// such as removing what an abandoned request may have left; f must not call Close
+// or Detach, which wait for it. From then on f does not run, and Go reports false.
 func (c *Client) Go(f func(context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
+	if c.work.Err() != nil {
 		return false
 	}
-	c.group.Go(func() { f(c.ctx) })
+	c.workers.Go(func() { f(c.work) })
 	return true
+}
+
+// stopWork ends what Go runs, and waits for it.
+func (c *Client) stopWork(ctx context.Context) {
+	c.mu.Lock()
+	c.endWork()
+	c.mu.Unlock()
+	stopped := make(chan struct{})
+	c.group.Go(func() {
+		c.workers.Wait()
+		close(stopped)
+	})
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+	}
 }
 
 // WaitConnected waits until the session is attached to a server. It returns
@@ -201,7 +221,8 @@ func (c *Client) SetServers(servers string) error {
 	return nil
 }
 
-// closeWait bounds how long Close waits for the server's answer.
+// closeWait bounds how long Close waits for what Go runs, and for the server's
+// answer.
 const closeWait = 5 * time.Second
 
 // Close ends the session on the server, which deletes its ephemeral znodes, and
@@ -217,6 +238,7 @@ func (c *Client) Close() error {
 func (c *Client) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
+	c.stopWork(ctx)
 	last := c.newCall(&zk.Request{Op: zk.OpCloseSession}, nil)
 	c.mu.Lock()
 	ended := c.err != nil
@@ -237,6 +259,7 @@ func (c *Client) Detach() Session {
 	c.mu.Lock()
 	c.step(clientsession.Event{Kind: clientsession.Detach}, nil)
 	c.mu.Unlock()
+	c.workers.Wait()
 	c.group.Wait()
 	return c.Session()
 }

@@ -17,8 +17,8 @@ type Instant = clock.Instant
 func Now() Instant { return clock.System().Now() }
 
 // ProvenUntil returns until when the servers surely keep the session, and with
-// it its ephemeral znodes, unless this client closes it. It reports false while
-// nothing is proven. Every write of this client that has succeeded moves it;
+// it its ephemeral znodes. It reports false while nothing is proven, and from when
+// this client closes the session. Every write of this client that has succeeded moves it;
 // reads and pings do not, as a server that is partitioned from its leader goes on
 // answering them while the others expire the session. See Prove.
 //

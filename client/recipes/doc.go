@@ -13,7 +13,7 @@
 //	            context or the end of its session.
 //	recipes-R4  Lost of a lock is closed before anybody else can have it for
 //	            want of its holder's session: that session is proven by a quorum
-//	            again and again.
+//	            again and again, and its client closes it only after that.
 //
 // The names of the znodes are Curator's (locks) and kazoo's (counter), so that
 // programs of all three can share a path.

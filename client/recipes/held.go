@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -53,7 +54,7 @@ func hold(ctx context.Context, p *place) (*Held, error) {
 			work()
 		}) {
 			h.release()
-			return nil, p.c.Err()
+			return nil, cmp.Or(p.c.Err(), error(zk.ErrClosing))
 		}
 	}
 	return h, nil

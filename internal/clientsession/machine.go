@@ -244,8 +244,14 @@ func (m *Machine) LastZxid() zk.Zxid { return max(m.lastZxid, m.eventZxid) }
 func (m *Machine) State() State { return m.state }
 
 // ProvenMs returns until when the session surely lives unless it is closed, and
-// whether anything is known of that (clientsession-C7).
-func (m *Machine) ProvenMs() (int64, bool) { return m.proof.untilMs, m.proof.known }
+// whether anything is known of that (clientsession-C7). Of a session that is being
+// closed nothing is.
+func (m *Machine) ProvenMs() (int64, bool) {
+	if m.phase == closing || m.phase == ended {
+		return 0, false
+	}
+	return m.proof.untilMs, m.proof.known
+}
 
 // DecidedMs returns when the newest write was sent of which it is known that a
 // quorum has decided it, 0 before the first.

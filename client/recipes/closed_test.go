@@ -1,0 +1,55 @@
+package recipes
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// closer is a connection that tells of a request to close the session, before it
+// is sent.
+type closer struct {
+	net.Conn
+	closing func()
+}
+
+func (f closer) Write(b []byte) (int, error) {
+	if eatsOp(zk.OpCloseSession)(b) {
+		f.closing()
+	}
+	return f.Conn.Write(b)
+}
+
+// TestLockIsLostBeforeItsClientClosesTheSession: the next one has the lock when the
+// servers have closed it, and their answer may be late.
+func TestLockIsLostBeforeItsClientClosesTheSession(t *testing.T) {
+	var h *Held
+	told := false
+	c := dialed(t, serve(t), client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return closer{conn, func() {
+			told = true
+			select {
+			case <-h.Lost():
+			default:
+				t.Error("the session is closed under a lock that is not lost")
+			}
+			if left := h.ProvenUntil().Sub(client.Now()); left > 0 {
+				t.Errorf("the session is closed, and its lock is proven for %v", left)
+			}
+		}}, err
+	}})
+	var err error
+	h, err = NewLock(c, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+	must(t, c.Close())
+	if !told {
+		t.Error("the session was not closed")
+	}
+	if c.Go(func(context.Context) {}) {
+		t.Error("work for a session that is closed")
+	}
+}
