@@ -408,30 +408,39 @@ func exitCode(ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// waitMax waits for the supervisor to take note, so that it can give the
-// election back in order. A supervisor that holds a lock file, is frozen and
-// stays so would keep everybody else from leading for ever: it is killed.
+// awaitSupervisor waits for the supervisor to take note, so that it can give the
+// election back in order. One that holds a lock file, is frozen and stays so would
+// keep everybody else from leading for ever: it is killed.
 func (g *guardian) awaitSupervisor() {
 	if g.orphaned {
 		return
 	}
-	patience := time.NewTimer(waitMax)
-	defer patience.Stop()
-	for {
+	pause := time.NewTicker(waitMax / 10)
+	defer pause.Stop()
+	for waited := time.Duration(0); !overdue(waited, isStopped(g.parent)); {
 		select {
 		case _, ok := <-g.control:
 			if !ok {
 				return
 			}
-		case <-patience.C:
-			if g.order.Locks > 0 && os.Getppid() == g.parent {
-				_ = syscall.Kill(g.parent, syscall.SIGKILL)
-			}
-			return
+		case <-pause.C:
+			waited += waitMax / 10
 		}
+	}
+	if g.order.Locks > 0 && os.Getppid() == g.parent {
+		_ = syscall.Kill(g.parent, syscall.SIGKILL)
 	}
 }
 
-// waitMax is how long a supervisor may take to notice the end of the command.
-// It counts running time, so that a machine that was suspended kills nobody.
-const waitMax = 3 * time.Second
+// How long a supervisor may take to notice the end of the command, when it is
+// stopped, and when it is not: on a busy machine it may only be slow. This counts
+// running time, so that a machine that was suspended kills nobody.
+const (
+	waitMax     = 3 * time.Second
+	waitSlowMax = 10 * waitMax
+)
+
+// overdue reports whether the supervisor has had its time.
+func overdue(waited time.Duration, stopped bool) bool {
+	return waited >= waitSlowMax || stopped && waited >= waitMax
+}

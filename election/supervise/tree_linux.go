@@ -34,6 +34,7 @@ type relative struct {
 	pid, parent, group int
 	started            uint64 // in ticks since boot: with the pid, this process and no other
 	dead               bool   // a zombie, or one that looks so
+	stopped            bool   // by a signal or a debugger
 }
 
 // signal signals the process, unless its number has passed to another one since
@@ -95,6 +96,12 @@ func processOf(pid int) (relative, bool) {
 	return parseStat(pid, text)
 }
 
+// isStopped reports whether a process was stopped, and not continued since.
+func isStopped(pid int) bool {
+	one, ok := processOf(pid)
+	return ok && one.stopped
+}
+
 // startedField is the place of starttime among the fields after the name.
 const startedField = 19
 
@@ -112,7 +119,7 @@ func parseStat(pid int, text []byte) (relative, bool) {
 	}
 	var state string
 	_, err := fmt.Sscan(string(text[at+1:]), &state, &one.parent, &one.group)
-	one.dead = state == "Z"
+	one.dead, one.stopped = state == "Z", state == "T" || state == "t"
 	if err == nil {
 		one.started, err = strconv.ParseUint(string(fields[startedField]), 10, 64)
 	}

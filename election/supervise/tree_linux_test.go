@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestNumberThatHasPassedToAnotherProcessIsNotSignalled: between a look at /proc
@@ -29,5 +30,28 @@ func TestNumberThatHasPassedToAnotherProcessIsNotSignalled(t *testing.T) {
 	status, ok := command.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGINT {
 		t.Errorf("it ended with %v, by the signal that was for another", command.ProcessState)
+	}
+}
+
+// TestSlowSupervisorIsNotKilled for what only a stopped one does: on a busy machine
+// it may take seconds to notice the end of its command.
+func TestSlowSupervisorIsNotKilled(t *testing.T) {
+	command := exec.Command("sleep", "1000")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	const waited = waitMax + time.Second
+	if overdue(waited, isStopped(command.Process.Pid)) {
+		t.Errorf("one that runs is killed after %v", waited)
+	}
+	_ = command.Process.Signal(syscall.SIGSTOP)
+	for end := time.Now().Add(time.Minute); !overdue(waited, isStopped(command.Process.Pid)); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("one that is stopped is not")
+		}
 	}
 }

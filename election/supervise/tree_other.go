@@ -20,5 +20,8 @@ func (r relative) signal(how syscall.Signal) { _ = syscall.Kill(r.pid, how) }
 // descendants cannot be found here; the process group is all there is.
 func descendants(int) []relative { return nil }
 
+// isStopped cannot tell here.
+func isStopped(int) bool { return true }
+
 // startReaper: orphans go to init here.
 func startReaper() (stop func()) { return func() {} }
