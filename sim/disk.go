@@ -73,6 +73,7 @@ func (t *turns) before(op vfs.Op) error {
 	case t.crashIn > 0 && op.Changes():
 		if t.crashIn--; t.crashIn == 0 {
 			t.crashed = true
+			t.p.loseUnsynced(t.keep)
 			return errPower
 		}
 	}
@@ -246,9 +247,8 @@ func (t *turns) done(o *operation, event *replica.Event) {
 // and is started again by its supervisor.
 func (t *turns) fatal(err error) {
 	p := t.p
-	crashed, keep := t.crashed, t.keep
-	if crashed {
-		p.power(keep, p.random.oneIn(2), "at an operation of the disk")
+	if t.crashed {
+		p.noteEnd(p.random.oneIn(2), "at an operation of the disk")
 	} else {
 		p.w.note(p.node, "fatal", 0, 0, err.Error())
 		p.kill("its disk has failed")

@@ -91,6 +91,10 @@ const (
 	TimeoutsMixed
 	WrongTreeUntold
 
+	// What recovery makes of the end of a log (mutant_disk.go).
+	MarkIgnored
+	DataTrusted
+
 	mutants
 )
 
@@ -172,6 +176,9 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 
 	TimeoutsMixed:   {"timeouts-mixed", "made up", "a learner reports all sessions with the timeout of the first of them"},
 	WrongTreeUntold: {"wrong-tree-untold", "made up", "a server whose tree is not that of its transactions tells nobody"},
+
+	MarkIgnored: {"mark-ignored", "found here", "recovery does not look how much of the log was synced"},
+	DataTrusted: {"data-trusted", "found here", "recovery takes data that looks like a record for one, and its log for damaged"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -88,11 +90,53 @@ func (p *process) mutateFS(fsys vfs.FS) vfs.FS {
 		return &lying{FS: fsys, blind: true}
 	case ReadErrorIsTheEnd:
 		return deaf{fsys}
+	case MarkIgnored:
+		return unmarked{fsys}
 	case DurableFromMemory:
 		return &lying{FS: fsys, unwritten: named("log.")}
 	}
 	return fsys
 }
+
+// unmarked is a file system that hides how much of a log was synced.
+type unmarked struct{ vfs.FS }
+
+// Open implements vfs.FS.
+func (u unmarked) Open(name string) (vfs.File, error) {
+	if filepath.Base(name) == "synced" {
+		return nil, fs.ErrNotExist
+	}
+	return u.FS.Open(name)
+}
+
+// mutateRecovery is what a mutant has against its log: in its torn end there is
+// something that looks like a record.
+func (p *process) mutateRecovery() error {
+	dir := dataDir + "/version-2"
+	segments, err := txnlog.Segments(p.mem, dir)
+	if err != nil || len(segments) == 0 || !p.w.is(DataTrusted) {
+		return nil
+	}
+	newest := segments[len(segments)-1]
+	r := txnlog.NewSegmentReader(p.mem, dir, newest, txnlog.ReadOptions{AllowGaps: true})
+	defer r.Close()
+	for err == nil {
+		_, err = r.Next()
+	}
+	torn := r.Torn()
+	if torn == nil {
+		return nil
+	}
+	content, err := vfs.ReadFile(p.mem, torn.File, 1<<30)
+	if err != nil || !strings.Contains(string(content[torn.Offset+1:]), lookAlike) {
+		return err
+	}
+	return &vfs.Corruption{File: torn.File, Offset: torn.Offset, Expected: "no other record", Found: "one in its midst"}
+}
+
+// lookAlike is what the records in clients' data have in common: a length, and a
+// session of 0.
+const lookAlike = "\x00\x00\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00"
 
 // lying is a file system that does not do all it says.
 type lying struct {
@@ -153,6 +197,13 @@ func (f *lyingFile) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return f.File.Write(p)
+}
+
+func (f *lyingFile) WriteAt(p []byte, offset int64) (int, error) {
+	if f.unwritten {
+		return len(p), nil
+	}
+	return f.File.WriteAt(p, offset)
 }
 
 // keepOld is a mutant's way to replace a history, or to cut its end off: what was

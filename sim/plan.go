@@ -78,6 +78,7 @@ func Draw(seed uint64) Plan {
 	p.forsakes(branch(seed, "forsakes", 0))
 	p.relays(branch(seed, "relays", 0))
 	p.memory(branch(seed, "memory", 0))
+	p.drawBytes(branch(seed, "bytes", 0))
 	return p
 }
 

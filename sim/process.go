@@ -174,6 +174,10 @@ func (p *process) recover() (*replicadisk.Disk, *replicadisk.Found, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := p.mutateRecovery(); err != nil {
+		_ = disk.Close()
+		return nil, nil, err
+	}
 	found, err := disk.Recover()
 	if err != nil {
 		_ = disk.Close()
@@ -189,8 +193,7 @@ func (p *process) refused(err error) {
 	p.w.note(p.node, "refuses", 0, 0, err.Error())
 	life := p.life
 	switch {
-	case p.turns.crashed:
-		p.loseUnsynced(p.turns.keep)
+	case p.turns.crashed: // its disk is as the loss of power has left it
 	case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, errInjected):
 		p.mem = p.mem.KillClone()
 	case p.w.trouble.isDamaged(p):
@@ -380,11 +383,18 @@ func (p *process) power(keep int64, silently bool, why string) {
 	if !p.up {
 		return
 	}
-	p.w.note(p.node, "power", 0, 0, why)
-	p.end(silently)
+	p.noteEnd(silently, why)
 	p.loseUnsynced(keep)
 }
 
+// noteEnd is the end of a machine whose power is lost.
+func (p *process) noteEnd(silently bool, why string) {
+	p.w.note(p.node, "power", 0, 0, why)
+	p.end(silently)
+}
+
+// loseUnsynced puts the disk in place that a loss of power leaves at this moment. What
+// was opened on the one before stays there.
 func (p *process) loseUnsynced(keep int64) {
 	p.mem = p.mem.CrashClone(int(keep), int64(p.random.next()>>1))
 }

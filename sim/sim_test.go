@@ -127,6 +127,7 @@ func TestNothingIsLostWhereNothingGoesWrong(t *testing.T) {
 // hunts are the faults in which a mutant shows, for those that chance alone may
 // not meet in a hundred runs. conclave sim --mutants hunts without this help.
 var hunts = map[Mutant][]FaultKind{
+	EpochBeforeLog:        {FaultCrashEpoch, FaultCrashAtOp, FaultIsolate},
 	PromiseForgotten:      {FaultCrashEpoch, FaultPower, FaultPowerAll, FaultIsolate},
 	SyncErrorIgnored:      {FaultFailSync, FaultFailSync, FaultPower, FaultPowerAll},
 	DurableFromMemory:     {FaultFailSync, FaultPower},
@@ -148,6 +149,8 @@ var hunts = map[Mutant][]FaultKind{
 	SnapshotOutlivesRole:  {FaultForsake},
 	FailureUntold:         {FaultForsake},
 	FullLeaderStays:       {FaultFullDisk, FaultClientDrop},
+	MarkIgnored:           {FaultFlipNewest, FaultKill},
+	DataTrusted:           {FaultPower, FaultCrashAtOp},
 }
 
 // hunt is the plan of a seed in which a mutant is likely to show: three servers,
@@ -175,6 +178,8 @@ func (p *Plan) prey(m Mutant) {
 		p.Work = WorkRights
 	case ReadErrorIsTheEnd:
 		p.SnapCount = 1000
+	case MarkIgnored, DataTrusted:
+		p.Work, p.SnapCount = WorkBytes, 1000
 	case OldQuorumDiscovers, ReconfigNotInSnapshot:
 		p.Reconfig, p.Spares, p.Observers, p.FinalizeMs = true, 2, 0, 0
 	case SnapshotOutlivesRole, FailureUntold: // others go on, and the snapshot ends in time
@@ -269,9 +274,9 @@ func TestPlansThatHaveFailed(t *testing.T) {
 // huntFrom are the seeds at which mutants have been found that need many: a hunt that
 // begins there is short, and goes on if the seed finds it no more.
 var huntFrom = map[Mutant]uint64{
-	EpochBeforeLog: 249, PromiseForgotten: 19, OldHistoryKept: 33, DeleteSkipped: 11, WalkLost: 19, SyncWithoutQuorum: 27,
+	EpochBeforeLog: 140, PromiseForgotten: 19, OldHistoryKept: 33, DeleteSkipped: 11, WalkLost: 19, SyncWithoutQuorum: 27,
 	OldQuorumDiscovers: 10, ServerZeroIgnored: 57, ReconfigForgotten: 35, ReconfigNotInSnapshot: 110, ServesTooEarly: 11,
-	ObserversCount: 14, StopKeepsEpoch: 191, QuotaNotEnforced: 10, TimeoutHalved: 31, TimeoutDoubled: 42, TimeoutsMixed: 64,
+	ObserversCount: 14, StopKeepsEpoch: 191, QuotaNotEnforced: 10, TimeoutHalved: 31, TimeoutDoubled: 42, TimeoutsMixed: 620,
 	WrongTreeUntold: 80, ReadOnlyGoesBack: 22,
 }
 

@@ -16,11 +16,12 @@ const (
 	WorkQuota                    // quotas, soft and hard
 	WorkReaped                   // containers and znodes with a TTL
 	WorkWatches                  // persistent and recursive watches
+	WorkBytes                    // data that looks like a log that a crash tore
 
 	workAll Work = 1<<iota - 1
 )
 
-var workNames = []string{"dirs", "rights", "quota", "reaped", "watches"}
+var workNames = []string{"dirs", "rights", "quota", "reaped", "watches", "bytes"}
 
 // parts are the single parts of a set.
 func (k Work) parts() []Work {
@@ -66,7 +67,7 @@ func (k *Work) UnmarshalText(text []byte) error {
 
 // drawWork draws what clients do, and how a snapshot is taken.
 func (p *Plan) drawWork(r *random) {
-	for part := Work(1); part <= workAll; part <<= 1 {
+	for part := Work(1); part < WorkBytes; part <<= 1 {
 		if r.percent(60) {
 			p.Work |= part
 		}
@@ -74,6 +75,13 @@ func (p *Plan) drawWork(r *random) {
 	p.ReapMs = []int64{100, 500, 5000}[r.below(3)]
 	p.Portions = []int{1, 3, 8, 20}[r.below(4)]
 	p.SnapSlow = []int64{1, 1, 5, 40}[r.below(4)]
+}
+
+// drawBytes draws whether clients write data that looks like damage.
+func (p *Plan) drawBytes(r *random) {
+	if r.percent(40) {
+		p.Work |= WorkBytes
+	}
 }
 
 // does is the work of a run. Where the ensemble changes everybody may do anything at
@@ -103,6 +111,8 @@ func (p *program) works() bool {
 		p.reaped()
 	case WorkWatches:
 		p.watches()
+	case WorkBytes:
+		p.bytes()
 	}
 	return true
 }

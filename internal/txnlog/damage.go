@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"hash/adler32"
 	"io"
+	"path/filepath"
 
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // When a record is not whole, two stories are possible.
@@ -24,14 +26,20 @@ import (
 // A record is judged torn when one of these explains it:
 //
 //	zeros    nothing but zeros follows: the clean end, in fact
-//	sector   a whole sector within the record is zero, and what follows is
-//	         near enough to have been unsynced with it (txnlog-L5)
-//	stop     the file, or all that is not zero in it, stops inside the record
+//	sector   a whole sector within the record is zero, nothing says that the
+//	         record was synced (mark.go), and what follows is near enough to
+//	         have been unsynced with it (txnlog-L5)
+//	stop     the file, or all that is not zero in it, stops inside the record:
+//	         also in a copy that was taken while the server ran, whatever the
+//	         mark beside it says
 //
-// For the last, a record in truth whole but with a changed length looks alike.
-// So no whole record may stand further on, and no other length may make this
-// one whole. Everything else is corrupt. (Protocol-aware recovery, FAST '18,
+// A record that is whole but for its length looks like the last two. So it must
+// not be whole under another length, behind which the segment ends or the next
+// record begins. Everything else is corrupt. (Protocol-aware recovery, FAST '18,
 // calls this disentangling; ZooKeeper takes every broken length for torn.)
+//
+// Clients choose what is in a record, byte for byte. Nothing here rests on it but
+// the checksum of the whole: what looks like a record inside another is data.
 
 // judge ends the segment at the record at the front of the window, of which at
 // most extent bytes are there, or refuses it.
@@ -41,19 +49,32 @@ func (r *Reader) judge(extent int, found string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case rest.stop == 0:
+	if rest.stop == 0 {
 		return nil // zeros
-	case r.lostSector(rest, extent):
-		err := r.endTorn(offset, found)
-		r.torn.sector = true
-		return err
-	case extent > recordHeadBytes && rest.stop < int64(extent) && !r.wholeRecordIn(rest.head):
-		return r.endTorn(offset, found)
-	case extent <= recordHeadBytes && rest.stop < recordHeadBytes:
-		return r.endTorn(offset, found)
 	}
-	return r.corrupt(offset, "a whole record", found)
+	stops := rest.stop < int64(max(extent, recordHeadBytes))
+	lost := r.lostSector(rest, extent)
+	if lost {
+		synced, err := r.wasSynced(offset)
+		if err != nil {
+			return err
+		}
+		lost = !synced
+	}
+	if !lost && !stops || extent > recordHeadBytes && r.wholeOtherwise(rest) {
+		return r.corrupt(offset, "a whole record", found)
+	}
+	err = r.endTorn(offset, found)
+	r.torn.sector = lost
+	return err
+}
+
+// wasSynced reports whether the record at an offset of the segment was synced for
+// sure.
+func (r *Reader) wasSynced(offset int64) (bool, error) {
+	mark, err := readMark(r.fs, r.dir)
+	first, _ := ParseSegmentName(filepath.Base(r.name))
+	return first == mark.segment && offset < mark.end, err
 }
 
 // headLost reports whether a crash explains a wrong head: its whole sector is
@@ -120,9 +141,7 @@ func (r *Reader) reach() int64 {
 const checksumBytes = 8
 
 // lostSector reports whether a sector that the record reaches into is zero from
-// the record on, with something after it, so that a crash explains the damage.
-// A whole record between the two shows that the sector belongs to another one
-// and that the length is wrong.
+// the record on, with something behind it, so that a crash explains the damage.
 // The first bytes of a checksum are zero in every record: a sector that ends
 // among them, or after them in the checksum, shows nothing by itself. It does if
 // the rest of the record is whole but for what the sector had of the checksum.
@@ -137,7 +156,7 @@ func (r *Reader) lostSector(rest remainder, extent int) bool {
 			return false
 		}
 		if isZero(rest.head[start:end]) && (end >= checksumBytes || checksumCut(rest.head[:min(extent, len(rest.head))], end)) {
-			return !r.wholeRecordIn(rest.head[:start])
+			return true
 		}
 		start = end
 	}
@@ -154,39 +173,39 @@ func checksumCut(record []byte, n int) bool {
 	return have != want && have == want<<(8*n)>>(8*n)
 }
 
-// wholeRecordIn reports whether the broken record is whole under another length,
-// or another whole record of this history stands after it.
-func (r *Reader) wholeRecordIn(head []byte) bool {
-	if len(head) < recordHeadBytes {
+// wholeOtherwise reports whether the broken record is whole under another length.
+// For it to be so by chance, or because a client wanted it, a checksum must fit and
+// what follows as well.
+func (r *Reader) wholeOtherwise(rest remainder) bool {
+	if len(rest.head) < recordHeadBytes+payloadBytesMin {
 		return false
 	}
-	stop := lastNonZero(head)
-	if stop < recordFrameBytes {
-		return false
-	}
-	if length := stop - recordFrameBytes; length >= payloadBytesMin && head[stop-1] == recordTrailer {
-		checksum := binary.BigEndian.Uint64(head)
-		if checksum == uint64(adler32.Checksum(head[recordHeadBytes:stop-1])) {
+	checksum := binary.BigEndian.Uint64(rest.head)
+	payload := rest.head[recordHeadBytes:min(len(rest.head), recordFrameBytes+r.options.PayloadBytesMax)]
+	const modulus = 65521
+	sum, sums := uint32(1), uint32(0) // Adler-32 of what stands before c
+	for i, c := range payload {
+		if c == recordTrailer && i >= payloadBytesMin && checksum == uint64(sums)<<16|uint64(sum) &&
+			rest.endsOrGoesOn(recordFrameBytes+i, payloadZxid(payload)) {
 			return true
 		}
-	}
-	for at := 1; at+recordFrameBytes+payloadBytesMin <= stop; at++ {
-		if r.wholeRecordAt(head[at:stop]) {
-			return true
+		if sum += uint32(c); sum >= modulus {
+			sum -= modulus
+		}
+		if sums += sum; sums >= modulus {
+			sums -= modulus
 		}
 	}
 	return false
 }
 
-func (r *Reader) wholeRecordAt(p []byte) bool {
-	checksum := binary.BigEndian.Uint64(p)
-	length := int(int32(binary.BigEndian.Uint32(p[8:])))
-	if checksum>>32 != 0 || length < payloadBytesMin || length > len(p)-recordFrameBytes {
-		return false
+// endsOrGoesOn reports whether a record with zxid may end at a place: nothing but
+// zeros follow, or the head of a record that follows it.
+func (rest remainder) endsOrGoesOn(at int, zxid zk.Zxid) bool {
+	if int64(at) == rest.stop {
+		return true
 	}
-	if p[recordHeadBytes+length] != recordTrailer {
-		return false
-	}
-	payload := p[recordHeadBytes : recordHeadBytes+length]
-	return payloadZxid(payload) > r.lowest && checksum == uint64(adler32.Checksum(payload))
+	next := rest.head[min(at, len(rest.head)):]
+	return len(next) >= recordHeadBytes+payloadBytesMin &&
+		binary.BigEndian.Uint64(next)>>32 == 0 && Follows(zxid, payloadZxid(next[recordHeadBytes:]))
 }

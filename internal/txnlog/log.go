@@ -20,6 +20,8 @@
 //	           one record, so that recovery knows how far a crash can reach.
 //	txnlog-L6  While Ready returns nil, SpaceBytes can be appended on a disk
 //	           that is full to the last byte.
+//	txnlog-L7  What the file "synced" says was synced is: it is written after
+//	           the sync, and removed before anything is truncated (mark.go).
 //
 // The package does not know what a transaction says beyond its zxid; it starts
 // no goroutine and reads no clock.
@@ -89,6 +91,9 @@ type Log struct {
 	roll      bool   // the next record begins a new segment
 
 	reserve vfs.File // the next segment, made ready; nil when there is none
+
+	first zk.Zxid  // of the open segment, as in its name
+	mark  vfs.File // says how much of it is synced; nil when there is none
 }
 
 // Open makes dir ready for records that follow last, the zxid up to which
@@ -178,6 +183,9 @@ func (l *Log) Sync() error {
 	if err := l.sync(); err != nil {
 		return l.fail(fmt.Errorf("sync %s: %w", l.name, err))
 	}
+	if err := l.noteSynced(); err != nil {
+		return l.fail(fmt.Errorf("note that %s is synced: %w", l.name, err))
+	}
 	invariant.Check(len(l.buffer) == 0 && !l.dirDirty || l.options.NoSync, "txnlog: synced with something left in memory (txnlog-L1)")
 	l.unsynced = 0
 	l.synced = l.last
@@ -225,6 +233,10 @@ func (l *Log) Reset(last zk.Zxid) error {
 	if err := l.Sync(); err != nil {
 		return err
 	}
+	l.closeMark()
+	if err := dropMark(l.fs, l.dir); err != nil {
+		return l.fail(err)
+	}
 	l.last, l.synced = last, last
 	l.Roll()
 	return nil
@@ -243,6 +255,7 @@ func (l *Log) Close() error {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
+	l.closeMark()
 	l.dropReserve()
 	l.file, l.err = nil, ErrClosed
 	return err

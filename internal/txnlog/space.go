@@ -126,6 +126,9 @@ func (l *Log) begin(zxid zk.Zxid, need int64) error {
 			return err
 		}
 	}
+	if err := l.openMark(zxid); err != nil {
+		return fmt.Errorf("begin segment: %w", err)
+	}
 	name := filepath.Join(l.dir, SegmentName(zxid))
 	if err := l.fs.Rename(filepath.Join(l.dir, reserveName), name); err != nil {
 		return fmt.Errorf("begin segment: %w", err)

@@ -76,6 +76,9 @@ func findEnd(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) (Record
 // crash on the way leaves a log without a gap, and then shortens the one that
 // end is in.
 func cut(fsys vfs.FS, dir string, last zk.Zxid, end Record) error {
+	if err := dropMark(fsys, dir); err != nil {
+		return err
+	}
 	segments, err := Segments(fsys, dir)
 	if err != nil {
 		return err
@@ -122,6 +125,9 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
 	}
 	newest := filepath.Join(dir, segments[len(segments)-1].Name)
 	if torn != nil {
+		err = dropMark(fsys, dir)
+	}
+	if torn != nil && err == nil {
 		if torn.Offset <= segmentHeadBytes {
 			if err = fsys.Remove(torn.File); torn.File == newest {
 				segments = segments[:len(segments)-1]
@@ -131,7 +137,7 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
 		}
 	}
 	if err == nil && len(segments) > 0 {
-		err = renew(fsys, filepath.Join(dir, segments[len(segments)-1].Name))
+		err = renew(fsys, dir, segments[len(segments)-1])
 	}
 	if err != nil {
 		return fmt.Errorf("make the transaction log durable: %w", err)
@@ -142,37 +148,38 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
 // renewBytes is how much may lie unsynced (txnlog-L5), with the default limits.
 const renewBytes = unsyncedBytesMax + PayloadBytesMax + recordFrameBytes
 
-// renew writes what may never have been synced again, as it is, and syncs.
-func renew(fsys vfs.FS, name string) error {
-	file, err := fsys.OpenReadWrite(name)
+// renew writes what may never have been synced again, as it is, syncs, and notes that.
+func renew(fsys vfs.FS, dir string, segment Segment) error {
+	file, err := fsys.OpenReadWrite(filepath.Join(dir, segment.Name))
 	if err != nil {
 		return err
 	}
-	err = rewrite(file)
+	end, err := rewrite(file)
 	if err == nil {
 		err = file.Sync()
 	}
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
-	return err
-}
-
-func rewrite(file vfs.File) error {
-	end, err := writtenEnd(file)
 	if err != nil {
 		return err
+	}
+	return putMark(fsys, dir, syncMark{segment.First, end})
+}
+
+// rewrite returns where what it has written ends.
+func rewrite(file vfs.File) (int64, error) {
+	end, err := writtenEnd(file)
+	if err != nil {
+		return 0, err
 	}
 	start := max(end-renewBytes, 0)
 	content := make([]byte, end-start)
 	if _, err := file.ReadAt(content, start); err != nil && err != io.EOF {
-		return err
+		return 0, err
 	}
-	if _, err := io.CopyN(io.Discard, file, start); err != nil { // moves the offset there
-		return err
-	}
-	_, err = file.Write(content)
-	return err
+	_, err = file.WriteAt(content, start)
+	return end, err
 }
 
 // writtenEnd is where the zeros after the records begin.

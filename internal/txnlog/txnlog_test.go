@@ -202,11 +202,13 @@ sync reserve
 	must(t, log.Append(1, payload(1, 40)))
 	must(t, log.Append(2, payload(2, 40)))
 	must(t, log.Sync())
-	check("one write and one sync for a batch, and the name once", `
+	check("one write and one sync for a batch, and the mark and the name once", `
+create synced
 rename reserve -> log.1
 write log.1 106
 sync log.1
 syncdir version-2
+write synced 20
 `)
 	must(t, log.Append(3, payload(3, 40)))
 	must(t, log.Sync())
@@ -215,6 +217,7 @@ syncdir version-2
 	check("nothing more for the next", `
 write log.1 53
 sync log.1
+write synced 20
 `)
 	must(t, log.Append(4, payload(4, 700)))
 	must(t, log.Sync())
@@ -222,6 +225,7 @@ sync log.1
 	check("space is taken ahead of need", `
 write log.1 713
 sync log.1
+write synced 20
 allocate log.1 2064
 `)
 	log.Roll()
@@ -238,6 +242,7 @@ rename reserve -> log.5
 write log.5 53
 sync log.5
 syncdir version-2
+write synced 20
 `)
 	must(t, log.Close())
 	check("close gives space back", `

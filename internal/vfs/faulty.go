@@ -200,6 +200,13 @@ func (f *faultyFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
+func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
+	if err := f.ask(KindWrite, int64(len(p))); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(p, offset)
+}
+
 func (f *faultyFile) Sync() error {
 	if err := f.ask(KindSync, 0); err != nil {
 		if inner, ok := f.File.(interface{ syncFailed() }); ok {

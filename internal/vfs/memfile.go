@@ -67,15 +67,28 @@ func (f *memFile) Write(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	fit := f.disk.grow(f.node, f.offset+int64(len(p))) - f.offset
-	if fit > int64(len(p)) {
-		fit = int64(len(p))
+	n, err := f.put(p, f.offset)
+	f.offset += int64(n)
+	return n, err
+}
+
+func (f *memFile) WriteAt(p []byte, offset int64) (int, error) {
+	err := f.enter("write", true)
+	defer f.disk.mu.Unlock()
+	if err != nil {
+		return 0, err
 	}
-	if fit < 0 {
-		fit = 0
+	if offset < 0 {
+		return 0, pathError("write", f.name, errNegative)
 	}
-	f.node.writeAt(p[:fit], f.offset)
-	f.offset += fit
+	return f.put(p, offset)
+}
+
+// put writes as much of p as the disk has space for.
+func (f *memFile) put(p []byte, offset int64) (int, error) {
+	fit := f.disk.grow(f.node, offset+int64(len(p))) - offset
+	fit = max(min(fit, int64(len(p))), 0)
+	f.node.writeAt(p[:fit], offset)
 	if fit < int64(len(p)) {
 		return int(fit), pathError("write", f.name, ErrNoSpace)
 	}

@@ -32,11 +32,13 @@ var ErrNoSpace = errors.New("no space left on device")
 var ErrLocked = errors.New("locked by another process")
 
 // File is an open file. One goroutine uses it at a time. Write and Read start
-// at offset 0 and move on together, as with a file descriptor.
+// at offset 0 and move on together, as with a file descriptor; ReadAt and WriteAt
+// leave that offset alone.
 type File interface {
 	io.Reader
 	io.ReaderAt
 	io.Writer
+	io.WriterAt
 	io.Closer
 
 	// Size is the length of the file in bytes, written or allocated.

@@ -198,6 +198,13 @@ func TestMemBehavesLikeFiles(t *testing.T) {
 	must(t, err)
 	must(t, f.Truncate(2))
 	must(t, f.Truncate(4))
+	_, err = f.WriteAt([]byte("E"), 1)
+	must(t, err)
+	if got := readFile(disk, "f"); got != "hE\x00\x00" {
+		t.Errorf("written at a place: %q", got)
+	}
+	_, err = f.WriteAt([]byte("e"), 1)
+	must(t, err)
 	p := make([]byte, 10)
 	if n, err := f.ReadAt(p, 1); n != 3 || err != io.EOF || string(p[:3]) != "e\x00\x00" {
 		t.Errorf("read %d %v %q", n, err, p[:n])

@@ -103,6 +103,11 @@ func (f *file) Write(p []byte) (int, error) {
 	return n, mark(err)
 }
 
+func (f *file) WriteAt(p []byte, offset int64) (int, error) {
+	n, err := f.File.WriteAt(p, offset)
+	return n, mark(err)
+}
+
 func (f *file) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -1,0 +1,152 @@
+package txnlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A record in the middle of which a sector is zero may be one that a crash tore, or
+// one whose data has zeros, in which a bit changed. The segment alone cannot tell:
+// both may have the same bytes. What tells is whether the record was synced. So
+// after every Sync the log notes how far it reached, in a file beside the segments:
+//
+//	 0  int64  first zxid of the segment, as in its name
+//	 8  int64  where its synced bytes end
+//	16  int32  CRC-32 of the 16 bytes before
+//
+// The note itself is not synced: that would double what a write costs. After the end
+// of a process it is exact; after a power loss it is as old as the operating
+// system's last writing, some seconds. That is safe, for an older note of the same
+// segment is as true, only of less (txnlog-L7). Recovery writes a new one, of all it found. Before anything is truncated the file is removed, so
+// that it never tells of a segment that is shorter by now, or another of that name.
+// ZooKeeper ignores the file; without it, as in a directory of ZooKeeper's own, what
+// a crash explains counts as torn.
+
+// markName is the name of the file.
+const markName = "synced"
+
+const markBytes = 20
+
+// syncMark says how much of a segment is synced.
+type syncMark struct {
+	segment zk.Zxid // first zxid, as in its name
+	end     int64   // bytes
+}
+
+func (m syncMark) encode() []byte {
+	p := make([]byte, 0, markBytes)
+	p = binary.BigEndian.AppendUint64(p, uint64(m.segment))
+	p = binary.BigEndian.AppendUint64(p, uint64(m.end))
+	return binary.BigEndian.AppendUint32(p, crc32.ChecksumIEEE(p))
+}
+
+// readMark reads the mark in dir. None, or one that is not whole, covers nothing.
+func readMark(fsys vfs.FS, dir string) (syncMark, error) {
+	file, err := fsys.Open(filepath.Join(dir, markName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return syncMark{}, nil
+	}
+	if err != nil {
+		return syncMark{}, fmt.Errorf("read transaction log: %w", err)
+	}
+	defer file.Close()
+	size, err := file.Size()
+	if err != nil || size != markBytes {
+		return syncMark{}, err
+	}
+	p := make([]byte, markBytes)
+	if _, err := file.ReadAt(p, 0); err != nil {
+		return syncMark{}, fmt.Errorf("read transaction log: %w", err)
+	}
+	if crc32.ChecksumIEEE(p[:16]) != binary.BigEndian.Uint32(p[16:]) {
+		return syncMark{}, nil
+	}
+	return syncMark{segment: zk.Zxid(binary.BigEndian.Uint64(p)), end: int64(binary.BigEndian.Uint64(p[8:]))}, nil
+}
+
+// openMark makes the mark ready for a segment that begins with first. On a full disk,
+// or if nothing is synced ever, there is none.
+func (l *Log) openMark(first zk.Zxid) (err error) {
+	l.first = first
+	if l.mark != nil || l.options.NoSync {
+		return nil
+	}
+	l.mark, err = markFile(l.fs, l.dir)
+	return l.withoutSpace(err)
+}
+
+func markFile(fsys vfs.FS, dir string) (vfs.File, error) {
+	name := filepath.Join(dir, markName)
+	file, err := fsys.OpenReadWrite(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fsys.Create(name)
+	}
+	return file, err
+}
+
+// noteSynced notes how much of the segment is synced.
+func (l *Log) noteSynced() error {
+	if l.mark == nil {
+		return nil
+	}
+	invariant.Check(len(l.buffer) == 0 && !l.dirDirty, "txnlog: a mark beyond what is synced (txnlog-L7)")
+	_, err := l.mark.WriteAt(syncMark{l.first, l.position}.encode(), 0)
+	return l.withoutSpace(err)
+}
+
+// withoutSpace gives the mark up if the disk has no space for it, as some file
+// systems have none to write in place; what it says stays true. Any other error is
+// one of the log.
+func (l *Log) withoutSpace(err error) error {
+	if errors.Is(err, vfs.ErrNoSpace) {
+		l.closeMark()
+		return nil
+	}
+	return err
+}
+
+// putMark writes a mark that is itself on the disk, but for its name, unless the disk
+// is full.
+func putMark(fsys vfs.FS, dir string, mark syncMark) error {
+	file, err := markFile(fsys, dir)
+	if err == nil {
+		_, err = file.WriteAt(mark.encode(), 0)
+		if err == nil {
+			err = file.Sync()
+		}
+		if closeErr := file.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	if errors.Is(err, vfs.ErrNoSpace) {
+		return nil
+	}
+	return err
+}
+
+// dropMark removes the mark in dir, durably.
+func dropMark(fsys vfs.FS, dir string) error {
+	err := fsys.Remove(filepath.Join(dir, markName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+func (l *Log) closeMark() {
+	if l.mark != nil {
+		_ = l.mark.Close()
+		l.mark = nil
+	}
+}
