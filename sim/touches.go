@@ -142,8 +142,11 @@ func (s *touches) message(p *process, m *zab.Message, over bool) {
 		}
 	}
 	delete(s.told, m)
-	if m.Kind == zab.KindRevalidate {
+	switch {
+	case m.Kind == zab.KindRevalidate:
 		s.maybe(p, m.Session)
+	case m.Kind == zab.KindRequest && m.Request.Op.IsWrite(): // it counts as one if it is decided
+		s.maybe(p, m.Request.Session)
 	}
 }
 
