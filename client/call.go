@@ -219,15 +219,16 @@ func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 	return &Future{c, call, shown}, nil
 }
 
-// Wait returns the request's result. It may be called once. When ctx ends
+// Wait returns the request's result, that of a multi also with the error of its
+// first operation that has failed. It may be called once. When ctx ends
 // first, the request is given up; if it was sent, it may still be applied.
 func (f *Future) Wait(ctx context.Context) (zk.Result, error) {
 	err := f.call.wait(ctx, f.client)
-	result, outcome, op := f.call.result, f.call.outcome, f.call.Request.Op
+	result, outcome, r := f.call.result, f.call.outcome, f.call.Request
 	f.client.release(f.call)
 	if err != nil {
-		return result, &Error{op, f.shown, err, outcome}
+		return result, &Error{r.Op, f.shown, err, outcome}
 	}
 	f.client.unmapResult(&result)
-	return result, nil
+	return result, f.client.failureOf(&r, result)
 }

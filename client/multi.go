@@ -62,18 +62,26 @@ func (c *Client) Multi(ctx context.Context, ops ...Operation) ([]zk.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	if len(result.Sub) != len(ops) {
-		return nil, &Error{zk.OpMulti, "", fmt.Errorf("%d results for %d operations", len(result.Sub), len(ops)), Applied}
-	}
 	c.unmapResult(&result)
-	for i := range result.Sub {
-		if code := result.Sub[i].Code; code != zk.OK {
-			path := ops[i].request.Path
-			err := fmt.Errorf("operation %d, %s: %w", i+1, ops[i].request.Op, code)
-			return result.Sub, &Error{zk.OpMulti, path, err, NotApplied}
+	return result.Sub, c.failureOf(r, result)
+}
+
+// failureOf returns the error of a multi that was answered, nil for none and for
+// other requests. The header of its reply says OK also when it has failed.
+func (c *Client) failureOf(r *zk.Request, result zk.Result) error {
+	if r.Op != zk.OpMulti {
+		return nil
+	}
+	if len(result.Sub) != len(r.Ops) {
+		return &Error{r.Op, "", fmt.Errorf("%d results for %d operations", len(result.Sub), len(r.Ops)), Applied}
+	}
+	for i, sub := range result.Sub {
+		if sub.Code != zk.OK {
+			err := fmt.Errorf("operation %d, %s: %w", i+1, r.Ops[i].Op, sub.Code)
+			return &Error{r.Op, c.relative(r.Ops[i].Path), err, NotApplied}
 		}
 	}
-	return result.Sub, nil
+	return nil
 }
 
 // MultiRead makes several reads in one request. Each result has a code of its

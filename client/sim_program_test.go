@@ -186,7 +186,11 @@ func (s *simSlot) pipeline(ctx context.Context, c *Client, rng *rand.Rand, id st
 	var ids []string
 	for i := range 1 + rng.IntN(12) {
 		one := fmt.Sprint(id, ".", i)
-		f, err := c.Submit(ctx, zk.Request{Op: zk.OpCreate2, Path: "/w/" + one, Data: []byte(one), ACL: zk.OpenACL()})
+		r := zk.Request{Op: zk.OpCreate2, Path: "/w/" + one, Data: []byte(one), ACL: zk.OpenACL()}
+		if rng.IntN(8) == 0 { // fails
+			r = zk.Request{Op: zk.OpMulti, Ops: []zk.Request{r, {Op: zk.OpCheck, Path: "/none", Version: -1}}}
+		}
+		f, err := c.Submit(ctx, r)
 		if err != nil {
 			s.r.wrote(one, err)
 			continue

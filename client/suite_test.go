@@ -248,6 +248,14 @@ func suiteMulti(t *testing.T, addr string) {
 		results[0].Code != zk.OK || results[2].Code != zk.ErrRuntimeInconsistency {
 		t.Errorf("results %+v, %v", results, err)
 	}
+	submitted, err := c.Submit(ctx, zk.Request{Op: zk.OpMulti, Ops: []zk.Request{
+		{Op: zk.OpSetData, Path: top, Version: 1}, {Op: zk.OpCheck, Path: top, Version: 7}}})
+	must(t, err)
+	_, err = submitted.Wait(ctx)
+	wantCode(t, err, zk.ErrBadVersion)
+	if !errors.As(err, &failed) || failed.Path != top || failed.Outcome != NotApplied {
+		t.Errorf("a multi that was submitted and has failed: %v", err)
+	}
 	results, err = c.MultiRead(ctx, GetOp(top), GetOp(top+"/none"), ChildrenOp(top))
 	must(t, err)
 	if string(results[0].Data) != "y" || results[1].Code != zk.ErrNoNode || !slices.Equal(results[2].Children, []string{"a"}) {
