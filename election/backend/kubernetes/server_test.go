@@ -139,6 +139,30 @@ func (a *apiServer) forget() {
 	a.log, a.oldest = nil, a.version
 }
 
+// restore takes all back to an older copy, in which one Lease has the version, or
+// is not there, and ends all watches.
+func (a *apiServer) restore(key, version string) {
+	a.mu.Lock()
+	lease := a.leases[key]
+	a.leases = map[string]coordination.Lease{}
+	a.version, a.log, a.oldest = 1000, nil, 0
+	if lease.ResourceVersion = version; version != "" {
+		a.leases[key] = lease
+	}
+	a.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+		tooLarge := r.URL.Query().Get("watch") != "" && from > a.version
+		if tooLarge {
+			reply(w, http.StatusGatewayTimeout, "Timeout")
+		}
+		return tooLarge
+	}
+	a.mu.Unlock()
+	a.CloseClientConnections()
+}
+
 func (a *apiServer) list(w http.ResponseWriter, r *http.Request, namespace string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,6 +23,9 @@ const (
 	idleMax = 5 * time.Second
 	// watchMax is how long the server keeps one watch open.
 	watchMax = 10 * time.Minute
+	// readMax is how long a read may take until what the watch has seen by then is
+	// later for another reason.
+	readMax = 200 * time.Millisecond
 )
 
 // watch is the one watch that all who wait for an election share. Its
@@ -36,6 +39,9 @@ type watch struct {
 	// Lease was deleted with it.
 	version string
 	gone    bool
+	seen    time.Time // when version was seen
+	// forget says that the next stream begins with what is there.
+	forget bool
 	// resets counts how often the server had forgotten the version.
 	resets int
 	// broken says that nothing is watched now: those who wait poll.
@@ -62,14 +68,14 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 	defer end.Stop()
 	poll := time.NewTimer(pollEvery)
 	defer poll.Stop()
+	s.doubt(w, version)
 	resets := s.look(w).resets
 	for polled := false; ; {
 		now := s.look(w)
-		order := compare(now.version, version)
-		if now.resets != resets || order > 0 || version == "" && now.version != "" && !now.gone || polled && now.broken {
+		if now.resets != resets || now.later(version) || polled && now.broken {
 			return nil
 		}
-		if polled && order < 0 {
+		if polled && compare(now.version, version) < 0 {
 			now.restart() // it is behind what was read a second ago
 			return nil
 		}
@@ -85,6 +91,27 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// doubt begins the watch anew if it has seen a later version than what was read
+// some time after. Versions have gone back: etcd was restored from a copy. The
+// version of the watch would be news for ever, and nothing new come.
+func (s *store) doubt(w *watch, version string) {
+	now := s.look(w)
+	if now.later(version) && time.Since(now.seen) > readMax {
+		s.begin(w)
+		now.restart()
+	}
+}
+
+// begin lets the next stream begin with what is there, and everybody read.
+func (s *store) begin(w *watch) {
+	s.tell(w, func() { w.version, w.forget, w.resets = "", true, w.resets+1 })
+}
+
+// later reports whether the watch has seen more than what was read.
+func (w watch) later(version string) bool {
+	return compare(w.version, version) > 0 || version == "" && w.version != "" && !w.gone
 }
 
 // look returns a copy of what is known.
@@ -119,7 +146,7 @@ func (s *store) enter(name, version string) (*watch, error) {
 	w := s.watches[name]
 	if w == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		w = &watch{cancel: cancel, version: version, changed: make(chan struct{}), restart: func() {}}
+		w = &watch{cancel: cancel, version: version, seen: time.Now(), changed: make(chan struct{}), restart: func() {}}
 		s.watches[name] = w
 		s.group.Go(func() { s.follow(ctx, name, w) })
 	}
@@ -166,8 +193,7 @@ func (s *store) follow(ctx context.Context, name string, w *watch) {
 			return
 		}
 		if forgotten(err) {
-			from = ""
-			s.tell(w, func() { w.version, w.resets = "", w.resets+1 })
+			s.begin(w)
 		}
 		if err == nil && time.Since(begun) > pollEvery {
 			continue
@@ -189,6 +215,9 @@ func (s *store) stream(ctx context.Context, name string, from *string, w *watch)
 	defer cancel()
 	s.mu.Lock()
 	w.restart = cancel // the request may be what gets no answer
+	if w.forget {
+		*from, w.forget = "", false
+	}
 	s.mu.Unlock()
 	seconds := int64(watchMax / time.Second)
 	options := &meta.ListOptions{Watch: true, ResourceVersion: *from, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
@@ -210,7 +239,9 @@ func (s *store) stream(ctx context.Context, name string, from *string, w *watch)
 		}
 		*from = lease.ResourceVersion
 		if event.Type != events.Bookmark {
-			s.tell(w, func() { w.version, w.gone = lease.ResourceVersion, event.Type == events.Deleted })
+			s.tell(w, func() {
+				w.version, w.gone, w.seen = lease.ResourceVersion, event.Type == events.Deleted, time.Now()
+			})
 		}
 	}
 	return nil

@@ -114,6 +114,35 @@ func TestForgottenVersionMakesEverybodyRead(t *testing.T) {
 	returned(t, ended)
 }
 
+// TestVersionsThatWentBackAreNoNews for ever: etcd was restored from a copy, and a
+// watch from a version that is still to come is refused.
+func TestVersionsThatWentBackAreNoNews(t *testing.T) {
+	for _, restored := range []string{"1000", ""} {
+		a := newAPIServer(t)
+		a.version = 5_000_000
+		s, other := openStore(t, a), openStore(t, a)
+		version := write(t, other, "demo", held(1), "")
+		ended := await(t, s, "demo", version)
+		watched(t, a, 1)
+		write(t, other, "demo", held(2), version)
+		returned(t, ended)
+		a.restore("default/demo", restored)
+		time.Sleep(2 * readMax) // what was read by now was not on its way before
+		begun := time.Now()
+		for range 4 { // the first may be told that all begins anew
+			if err := s.Wait(t.Context(), "demo", restored, readMax); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begun); took < 3*readMax {
+			t.Errorf("version %q: four waits for news took %v", restored, took)
+		}
+		ended = await(t, s, "demo", restored)
+		write(t, other, "demo", held(3), restored)
+		returned(t, ended)
+	}
+}
+
 func TestWithoutARightToWatchItPolls(t *testing.T) {
 	a := newAPIServer(t)
 	s := openStore(t, a)
