@@ -124,7 +124,7 @@ func (r *Replica) touch(s *session.Session) {
 // step.
 func (r *Replica) tellTouches() {
 	if r.toldStep != r.steps {
-		r.toldStep = r.steps
+		r.toldStep, r.toldMs = r.steps, r.now.MonoMs
 		r.order(zab.Event{Kind: zab.EventTouched})
 	}
 }

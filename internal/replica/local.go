@@ -43,7 +43,7 @@ func (r *Replica) closeLocal(id zk.SessionID) {
 
 // expireLocals ends the local sessions whose time is over.
 func (r *Replica) expireLocals() {
-	for _, id := range r.locals.Expire(r.now.MonoMs) {
+	for _, id := range r.locals.Expire(r.lookedAtMs()) {
 		r.counts.Expired++
 		r.closeLocal(id)
 	}

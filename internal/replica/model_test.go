@@ -74,7 +74,7 @@ type modelConn struct {
 
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{
-		t: t, random: rand.New(rand.NewPCG(seed, 7)), now: Now{1, 1_700_000_000_000}, conns: map[session.ConnID]*modelConn{},
+		t: t, random: rand.New(rand.NewPCG(seed, 7)), now: Now{MonoMs: 1, WallMs: 1_700_000_000_000}, conns: map[session.ConnID]*modelConn{},
 		txns: map[zk.Zxid]zk.Txn{}, heads: map[zk.Zxid]zk.TxnHeader{},
 		opts: Options{
 			ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 9000, ExtendedTypes: true,

@@ -89,11 +89,14 @@ func (r *Replica) propose(p proposal, config *zab.Config) {
 	r.order(zab.Event{Kind: zab.EventPropose, Record: zab.Record{Zxid: p.header.Zxid, Payload: payload}, Config: config})
 }
 
-// payloadBytes is about the size of a transaction's bytes.
-func payloadBytes(t *zk.Txn) int {
-	n := 128 + len(t.Path) + len(t.Data) + 32*len(t.ACL)
+// payloadBytes is about the size of a transaction's bytes, with its header and digest.
+// What is too much stays taken as long as the record is in the history.
+func payloadBytes(t *zk.Txn) int { return 96 + bodyBytes(t) }
+
+func bodyBytes(t *zk.Txn) int {
+	n := 24 + len(t.Path) + len(t.Data) + 32*len(t.ACL)
 	for i := range t.Sub {
-		n += payloadBytes(&t.Sub[i])
+		n += bodyBytes(&t.Sub[i])
 	}
 	return n
 }

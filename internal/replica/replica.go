@@ -98,6 +98,10 @@ func expiryStepMs(tickMs int64) int64 { return min(max(1, tickMs/2), 10) }
 type Now struct {
 	MonoMs int64
 	WallMs int64
+	// ArrivedMs is when the oldest event of this Step arrived, and WaitsMs when the oldest
+	// of those did that wait for a later one; 0 if there is none that was late. What has
+	// not been looked at yet is no silence.
+	ArrivedMs, WaitsMs int64
 }
 
 // Replica is a server's state machine. One goroutine owns it; only its Reader
@@ -163,7 +167,11 @@ type Replica struct {
 	reapCredit int64
 	orphans    []zk.SessionID
 
-	patientMs int64 // no session ends before, see onPaused
+	patient   bool  // since a pause, until sessions are looked at again; see onPaused
+	pausedMs  int64 // when it began
+	patientMs int64 // no session ends before
+	beforeMs  int64 // the step before
+	toldMs    int64 // when a learner has told its leader of touches by itself
 
 	full    bool // the disk has no space
 	locked  bool // the tree, against readers
@@ -307,16 +315,22 @@ func (r *Replica) Outstanding() int { return r.proposals.size() }
 // for Disk, which is given away.
 func (r *Replica) Step(batch []Event, now Now, clients Clients) *Effects {
 	invariant.Check(now.MonoMs >= r.now.MonoMs, "replica: time runs backwards")
-	r.now, r.clients = now, clients
+	r.beforeMs, r.now, r.clients = r.now.MonoMs, now, clients
 	r.effects.reset()
 	r.steps++
 	if !r.started {
 		r.start()
 	}
+	if len(batch) > 0 && batch[0].Kind == EventPaused {
+		r.onPaused()
+		batch = batch[1:]
+	}
+	r.peer.Lag(r.lagMs())
 	for i := range batch {
 		handlers[batch[i].Kind](r, &batch[i])
 	}
 	r.expire()
+	r.tellWhileBehind()
 	r.electionTick()
 	r.stepPeer()
 	r.clients = nil
@@ -342,7 +356,7 @@ var handlers = [eventKinds]func(*Replica, *Event){
 	EventTouch:        (*Replica).onTouch,
 	EventDisconnect:   (*Replica).onDisconnect,
 	EventTick:         (*Replica).onTick,
-	EventPaused:       (*Replica).onPaused,
+	EventPaused:       func(*Replica, *Event) {}, // Step has looked at it
 	EventDone:         (*Replica).onDone,
 	EventFailed:       (*Replica).onFailed,
 	EventRecovered:    (*Replica).onRecovered,

@@ -35,10 +35,38 @@ func (r *Replica) onTick(*Event) {
 // tick, and at least once a second.
 func Paused(sinceMs, tickMs int64) bool { return sinceMs > min(tickMs/4, 1000)+max(tickMs/4, 1) }
 
-// onPaused lets no session end for a tick, which is twice the time between two pings:
-// what clients and learners have sent during the pause is in the sockets, and arrives
-// after this step.
-func (r *Replica) onPaused(*Event) { r.patientMs = r.now.MonoMs + r.opts.TickMs }
+// onPaused lets no session end, and takes no server for silent, for a tick, which is
+// twice the time between two pings: what clients and servers have sent during the pause
+// is in the sockets, and arrives after this step. One pause after the other must not
+// keep the sessions of the dead: patience is given again when they were looked at.
+func (r *Replica) onPaused() {
+	if r.patient {
+		return
+	}
+	r.patient = true
+	r.pausedMs, r.patientMs = r.beforeMs, r.now.MonoMs+r.opts.TickMs
+}
+
+// lagMs returns how long ago that arrived which this server has not looked at yet.
+func (r *Replica) lagMs() int64 {
+	sinceMs := r.now.MonoMs
+	if r.now.ArrivedMs != 0 {
+		sinceMs = min(sinceMs, r.now.ArrivedMs)
+	}
+	if r.now.MonoMs < r.patientMs {
+		sinceMs = min(sinceMs, r.pausedMs)
+	}
+	return r.now.MonoMs - sinceMs
+}
+
+// tellWhileBehind has a learner that is behind with its work say by itself that it is
+// there: the leader's pings wait with the rest.
+func (r *Replica) tellWhileBehind() {
+	halfMs := r.opts.TickMs / 2
+	if r.now.WaitsMs != 0 && r.now.MonoMs-r.now.WaitsMs > halfMs && r.now.MonoMs-r.toldMs > halfMs && r.peer.State() != zab.Leading {
+		r.tellTouches()
+	}
+}
 
 // expire ends the sessions whose time is over, the leader those of all servers,
 // unless nothing can be written. Heartbeats that learners have brought in this step
@@ -52,14 +80,23 @@ func (r *Replica) expire() {
 	if r.now.MonoMs < r.patientMs {
 		return
 	}
+	r.patient = false
 	r.expireLocals()
 	if r.full || !r.leads() {
 		return
 	}
-	for _, id := range r.sessions.Expire(r.now.MonoMs) {
+	for _, id := range r.sessions.Expire(r.lookedAtMs()) {
 		r.counts.Expired++
 		r.closeSession(id)
 	}
+}
+
+// lookedAtMs is up to when everything that arrived has been looked at.
+func (r *Replica) lookedAtMs() int64 {
+	if r.now.WaitsMs != 0 {
+		return min(r.now.MonoMs, r.now.WaitsMs)
+	}
+	return r.now.MonoMs
 }
 
 // expiryMs returns when expire has something to do, false for never.

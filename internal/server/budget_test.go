@@ -1,49 +1,116 @@
 package server
 
 import (
-	"net"
-	"strings"
+	"context"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Many clients that lag a little are as bad as one that lags a lot: together
-// they must stay within the budget, and what they held is released.
-func TestLaggingClientsTogetherStayWithinTheBudget(t *testing.T) {
-	const budget, lagging = 8 << 20, 12
-	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBudget, c.TickTime = budget, 2*time.Second })
-	p := dial(t, s, nil)
-	path := "/" + strings.Repeat("p", 4000)
-	p.do(create(path, "", 0))
-	for range lagging {
-		slow := dial(t, s, nil)
-		slow.socket.(*net.TCPConn).SetReadBuffer(4 << 10)
-		slow.do(zk.Request{Op: zk.OpAddWatch, Path: path, Watches: zk.WatchPersistent})
-	}
-	const most = budget + (lagging+1)*outboxCrowded + 1<<20
-	for i := 0; len(s.conns.all()) > 1; i++ {
-		batch := make([]zk.Request, 100)
-		for j := range batch {
-			batch[j] = zk.Request{Op: zk.OpSetData, Path: path, Version: -1}
+func TestBudgetIsGivenInTurn(t *testing.T) {
+	var b budget
+	b.init(10)
+	given := func(t *turn) bool {
+		select {
+		case <-t.given:
+			return true
+		default:
+			return false
 		}
-		p.send(batch...)
-		for range batch {
-			if h, _ := p.reply(zk.OpSetData); h.Code != zk.OK {
-				t.Fatal(h)
+	}
+	first, second, third, fourth := b.ask(6), b.ask(6), b.ask(3), b.ask(2)
+	if !given(first) || given(second) || given(third) || given(fourth) {
+		t.Fatal("only the first has space, and nobody overtakes")
+	}
+	b.abandon(second)
+	if !given(third) || given(fourth) {
+		t.Fatal("the third has space when the second has gone, the fourth has none")
+	}
+	b.abandon(third) // it was given meanwhile
+	if !given(fourth) || b.mu.left != 2 {
+		t.Fatalf("the fourth has space; %d is left", b.mu.left)
+	}
+	b.release(6)
+	b.release(2)
+	if b.mu.left != 10 || len(b.mu.waiting) != 0 {
+		t.Errorf("%d is left, %d wait", b.mu.left, len(b.mu.waiting))
+	}
+}
+
+func TestShortRequestsCostNothingLongOnesNoMoreThanThereIs(t *testing.T) {
+	for _, c := range []struct {
+		op    zk.Op
+		bytes int
+		cost  int64
+	}{
+		{zk.OpMulti, requestLong - 1, 0}, {zk.OpSetData, requestLong, 2 * requestLong}, {zk.OpMulti, requestLong, partsFactor * requestLong},
+		{zk.OpMulti, 4 << 20, requestBudgetMax}, {zk.OpSetData, 1 << 30, requestBudgetMax},
+	} {
+		if got := costOfRequest(c.op, c.bytes); got != c.cost {
+			t.Errorf("%v of %d bytes costs %d, want %d", c.op, c.bytes, got, c.cost)
+		}
+	}
+}
+
+// Many clients with long multis have few of them in memory at a time, and all are
+// answered, also when some have gone without waiting for their answers.
+func TestLongRequestsShareABudget(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.TickTime = 10 * time.Second })
+	r := zk.Request{Op: zk.OpMulti, Xid: 1}
+	for range 25_000 {
+		r.Ops = append(r.Ops, zk.Request{Op: zk.OpCheck, Path: "/", Version: -1})
+	}
+	frame := wire.AppendRequest(nil, &r)
+	most := requestBudgetMax / costOfRequest(zk.OpMulti, len(frame))
+	const clients, each = 12, 2
+	for i := range clients {
+		p := dial(t, s, nil)
+		go func() {
+			for range each {
+				_, _ = p.socket.Write(frame)
 			}
-		}
-		if held := s.outboxBytes.Load(); held > most {
-			t.Fatalf("outboxes hold %d bytes, budget %d", held, budget)
-		}
-		if i > 200 {
-			t.Fatalf("%d connections are still here, outboxes hold %d bytes", len(s.conns.all()), s.outboxBytes.Load())
-		}
+			if i%3 == 0 {
+				p.socket.Close()
+				return
+			}
+			for range each {
+				_, _ = readFrame(p.socket)
+			}
+			p.socket.Close()
+		}()
 	}
-	p.do(zk.Request{Op: zk.OpPing})
-	if held := s.outboxBytes.Load(); held > 1<<10 {
-		t.Fatalf("%d bytes are counted with nobody to hold them", held)
+	for len(s.conns.all()) > 0 {
+		if n := s.inFlight.Load(); n > most {
+			t.Fatalf("%d long requests are on their way, the budget has space for %d", n, most)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	if left := s.requests.mu.left; left != requestBudgetMax || len(s.requests.mu.waiting) > 0 {
+		t.Errorf("%d bytes of the budget are gone, %d wait", requestBudgetMax-left, len(s.requests.mu.waiting))
+	}
+}
+
+// A connection of which the server reads nothing, since it has its requests, does not
+// lose its session: the server tells itself that the client is there.
+func TestWaitingForTheLoopIsNoSilence(t *testing.T) {
+	const touches = 5
+	cfg := testConfig(vfs.NewMem(), func(c *Config) { c.TickTime = 20 * time.Millisecond }).withDefaults()
+	s := &Server{cfg: cfg}
+	s.done, s.stop = context.WithCancelCause(t.Context())
+	s.inbox.init(s.monoMs)
+	c := &conn{server: s, id: 7, resumed: make(chan struct{}, 1)}
+	go func() {
+		for n := 0; n < touches; n += len(s.inbox.take().events) {
+			<-s.inbox.ready
+		}
+		c.resume()
+	}()
+	if !c.awaitAnswer() {
+		t.Fatal("the wait has ended otherwise")
 	}
 }

@@ -1,12 +1,14 @@
 package server
 
 import (
+	"math"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 
 	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -38,6 +40,10 @@ type conn struct {
 	touchedMs int64         // when the loop last learned of it
 	behind    int           // reads that went to the loop since it last had nothing; of the goroutine
 	ended     bool          // the client closed its session: nothing more is read
+
+	begun    uint64 // requests that went to the loop; of the goroutine
+	finished uint64 // those that it has answered; of the loop
+	longs    longs
 
 	stats connStats // guarded by out.mu
 }
@@ -131,6 +137,7 @@ func (c *conn) received() {
 
 // begin counts requests that go to the loop.
 func (c *conn) begin(n int) {
+	c.begun += uint64(n)
 	c.inFlight.Add(int32(n))
 	c.server.inFlight.Add(int64(n))
 }
@@ -138,6 +145,8 @@ func (c *conn) begin(n int) {
 // finish counts one that the loop has answered. The loop calls it, after the
 // reply is in the outbox.
 func (c *conn) finish() {
+	c.finished++
+	c.longs.answered(c.finished, &c.server.requests)
 	c.inFlight.Add(-1)
 	c.server.inFlight.Add(-1)
 }
@@ -147,6 +156,7 @@ func (c *conn) finish() {
 func (s *Server) gone(c *conn) {
 	s.conns.remove(c)
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
+	c.longs.answered(math.MaxUint64, &s.requests)
 	c.out.remove()
 	c.out.mu.Lock()
 	s.stats.sentGone.Add(c.stats.sent)
@@ -180,11 +190,40 @@ func (c *conn) mayRead() bool {
 		return true
 	}
 	for c.inFlight.Load() > 0 {
-		if !c.await() {
+		if !c.awaitAnswer() {
 			return false
 		}
 	}
 	return true
+}
+
+// awaitAnswer is await while the loop has requests of this connection, of which nothing
+// is read meanwhile. That its client says nothing is the doing of this server, and ends
+// no session.
+func (c *conn) awaitAnswer() bool {
+	s := c.server
+	every := replica.TouchIntervalMs(s.cfg.TickTime.Milliseconds())
+	for {
+		c.touch(s.monoMs())
+		again := s.cfg.Clock.Timer(clock.FromMillis(s.monoMs() + every))
+		select {
+		case <-c.resumed:
+			again.Stop()
+			return !c.out.isEnded()
+		case <-again.C():
+		case <-s.done.Done():
+			again.Stop()
+			return false
+		}
+	}
+}
+
+// touch gives the loop a heartbeat of the client now and then.
+func (c *conn) touch(nowMs int64) {
+	if nowMs-c.touchedMs >= replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds()) {
+		c.touchedMs = nowMs
+		c.server.inbox.put(replica.Event{Kind: replica.EventTouch, Conn: c.id})
+	}
 }
 
 // uncrowded waits until the outbox is not crowded.

@@ -258,7 +258,7 @@ func TestStopWhileTheDiskIsFullStoresNoEpochWithoutItsHistory(t *testing.T) {
 	if s.disk.err != nil {
 		t.Errorf("the stop was no orderly one: %v", s.disk.err)
 	}
-	for _, e := range s.inbox.take(nil) {
+	for _, e := range s.inbox.take().events {
 		if e.Kind == replica.EventDone {
 			t.Errorf("operation %d is told to be done", e.Ticket)
 		}

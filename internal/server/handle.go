@@ -100,20 +100,29 @@ func (h *handling) one(payload []byte) bool {
 	c := h.conn
 	c.server.stats.received.Add(1)
 	_, op, _ := wire.DecodeHeader(payload)
+	cost := costOfRequest(op, len(payload))
+	if !h.admit(cost) {
+		return false
+	}
 	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSync && !c.server.cfg.LinearizableReads {
 		if h.sent > 0 || c.inFlight.Load() > 0 {
 			if c.behind++; (c.behind > readsBehindMax || lasts(op)) && !h.awaitLoop() {
+				c.server.requests.release(cost)
 				return false
 			}
 		}
 		if h.sent == 0 && c.inFlight.Load() == 0 {
 			c.behind = 0
 			if h.read(payload) {
+				c.server.requests.release(cost)
 				return true
 			}
 		}
 	}
 	h.toLoop(payload, op)
+	if cost > 0 {
+		c.longs.add(long{c.begun + uint64(h.sent), cost})
+	}
 	return true
 }
 
@@ -127,7 +136,7 @@ func (h *handling) awaitLoop() bool {
 	h.unlock()
 	h.submit()
 	for h.conn.inFlight.Load() > 0 {
-		if !h.conn.await() {
+		if !h.conn.awaitAnswer() {
 			return false
 		}
 	}
@@ -260,8 +269,5 @@ func (h *handling) submit() {
 		h.sent = 0
 		return
 	}
-	if h.nowMs-c.touchedMs >= replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds()) {
-		c.touchedMs = h.nowMs
-		c.server.inbox.put(replica.Event{Kind: replica.EventTouch, Conn: c.id})
-	}
+	c.touch(h.nowMs)
 }

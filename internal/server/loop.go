@@ -15,7 +15,6 @@ import (
 // wakes.
 func (s *Server) runLoop() {
 	out := &delivery{server: s}
-	var spare []replica.Event
 	quotasTold := map[string]int64{}
 	wake := alarm{clock: s.cfg.Clock}
 	defer wake.stop()
@@ -34,10 +33,12 @@ func (s *Server) runLoop() {
 		if s.done.Err() != nil {
 			return // nothing leaves after a fatal error (server-H2)
 		}
-		batch := s.inbox.take(spare)
+		work := s.inbox.take()
+		batch := work.events
 		s.taken(batch)
 		s.dropStale(batch)
 		now := s.now()
+		now.ArrivedMs, now.WaitsMs = work.arrivedMs, work.waitsMs
 		if !first && replica.Paused(now.MonoMs-s.loopMs, s.cfg.TickTime.Milliseconds()) {
 			batch = slices.Insert(batch, 0, replica.Event{Kind: replica.EventPaused})
 		}
@@ -54,7 +55,6 @@ func (s *Server) runLoop() {
 		s.maybeSnapshot()
 		wake.set(s.replica.WakeMs())
 		clear(batch)
-		spare = batch
 	}
 }
 

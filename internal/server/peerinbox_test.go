@@ -31,7 +31,7 @@ func TestWhatPeersSayIsBounded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &Server{disk: newDisk(nil), peersEased: make(chan struct{}, 1)}
 			s.done, s.stop = context.WithCancelCause(context.Background())
-			s.inbox.init()
+			s.inbox.init(func() int64 { return 1 })
 			p := &peers{server: s}
 			said := make(chan struct{}, talkers*each)
 			for range talkers {
@@ -44,7 +44,7 @@ func TestWhatPeersSayIsBounded(t *testing.T) {
 			}
 			for len(said) < talkers*each {
 				synctest.Wait()
-				batch := s.inbox.take(nil)
+				batch := s.inbox.take().events
 				if n := len(batch) * what.bytes; n > 2*peerInboxMax || n == 0 {
 					t.Fatalf("%s: %d bytes wait for the loop", name, n)
 				}

@@ -69,6 +69,7 @@ type Server struct {
 
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
 	inFlightBytes atomic.Int64
+	requests      budget        // of long requests
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
 	peersEased    chan struct{} // a token when there is space for more
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
@@ -89,7 +90,8 @@ func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, closeGrace: 5 * time.Second}
 	s.done, s.stop = context.WithCancelCause(context.Background())
-	s.inbox.init()
+	s.inbox.init(s.monoMs)
+	s.requests.init(requestBudgetMax)
 	s.questions, s.peersEased = make(chan func()), make(chan struct{}, 1)
 	s.conns.init()
 	s.startMs = s.monoMs()

@@ -381,3 +381,42 @@ func TestOneHelloDoesNotUseUpTheEpochs(t *testing.T) {
 		}
 	}
 }
+
+// A server that was busy for longer than syncLimit finds that first, and the messages
+// that came meanwhile after it: nobody is silent whose messages wait.
+func TestNobodyIsSilentWhoseMessagesWait(t *testing.T) {
+	const behindMs = 1500 // syncLimit is 1000 ms
+	for _, lagMs := range []int64{behindMs, 0} {
+		leader := newSolo(t, stored(z(1, 1)))
+		leader.leads()
+		leader.p.Lag(lagMs)
+		leader.step(leader.wait(behindMs), on(2, zab.Message{Kind: zab.KindPing, Zxid: z(2, 0)}))
+		if leads := leader.p.State() == zab.Leading; leads != (lagMs > 0) {
+			t.Errorf("a leader that is %d ms behind leads: %v", lagMs, leads)
+		}
+		follower := newSolo(t, stored(z(1, 1)))
+		follower.serves(2)
+		follower.p.Lag(lagMs)
+		follower.step(follower.wait(behindMs), said(zab.KindPing, z(2, 0)))
+		if follows := follower.p.State() == zab.Following; follows != (lagMs > 0) {
+			t.Errorf("a follower that is %d ms behind follows: %v", lagMs, follows)
+		}
+	}
+}
+
+// The records that a learner lacks are longer than a link holds: a DIFF would end the link
+// again and again.
+func TestLearnerThatLacksTooMuchGetsASnapshot(t *testing.T) {
+	all := stored(z(1, 1), z(1, 2), z(1, 3))
+	for i := range all.Recent {
+		all.Recent[i].Payload = make([]byte, 33<<20)
+	}
+	for last, want := range map[zk.Zxid]string{z(1, 2): "DIFF", z(1, 1): "SNAP"} {
+		s := newSoloOf(t, zab.Options{HistoryBytes: 1 << 30}, all)
+		s.leads()
+		s.step(up(3), hello(3, 1))
+		if got := s.step(ackEpoch(3, last, 1)); !strings.Contains(got, "link 3 <- "+want) {
+			t.Errorf("with %v: %.200s", last, got)
+		}
+	}
+}

@@ -231,16 +231,16 @@ func (p *Peer) leaderWakeMs() (int64, bool) {
 	case leaderServing:
 		return min(ld.checkMs, ld.pingMs), true
 	case leaderSyncing:
-		return min(ld.sinceMs+p.opts.InitMs+1, ld.pingMs), true
+		return min(ld.sinceMs+p.opts.InitMs+1+p.lagMs, ld.pingMs), true
 	case leaderGathering, leaderComparing:
-		return ld.sinceMs + p.opts.InitMs + 1, true
+		return ld.sinceMs + p.opts.InitMs + 1 + p.lagMs, true
 	}
 	return 0, false
 }
 
 // overdue tells which wait of a leader that does not serve yet took too long.
 func (p *Peer) overdue() Reason {
-	if p.lead.stage == leaderServing || p.nowMs-p.lead.sinceMs <= p.opts.InitMs {
+	if p.lead.stage == leaderServing || p.lookedAtMs()-p.lead.sinceMs <= p.opts.InitMs {
 		return ReasonNone
 	}
 	switch p.lead.stage {
@@ -266,10 +266,10 @@ func (p *Peer) dropSilent() {
 
 func (p *Peer) isSilent(l *link) bool {
 	if l.stage != linkServing {
-		return p.nowMs-l.receivedMs > p.opts.InitMs
+		return p.lookedAtMs()-l.receivedMs > p.opts.InitMs
 	}
-	late := !l.full && l.waitsFor != 0 && p.nowMs-l.waitsMs > p.opts.SyncMs
-	return late || p.nowMs-l.receivedMs > p.opts.SyncMs
+	late := !l.full && l.waitsFor != 0 && p.lookedAtMs()-l.waitsMs > p.opts.SyncMs
+	return late || p.lookedAtMs()-l.receivedMs > p.opts.SyncMs
 }
 
 // pingsMax bounds the pings of one link that are not answered.

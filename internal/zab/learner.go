@@ -65,7 +65,7 @@ func (p *Peer) becomeLearner(e *Event) {
 
 // learnerTick leaves a leader that is silent.
 func (p *Peer) learnerTick() {
-	if !p.learn.storing() && p.nowMs-p.learn.receivedMs > p.silenceMs() {
+	if !p.learn.storing() && p.lookedAtMs()-p.learn.receivedMs > p.silenceMs() {
 		p.leave(ReasonSilence, false)
 	}
 }

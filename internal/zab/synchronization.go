@@ -49,15 +49,32 @@ func walk(committed []Record, peer, high zk.Zxid) plan {
 		switch {
 		case r.Zxid < peer:
 		case r.Zxid == peer:
-			return plan{KindDiff, high, committed[i+1:]}
+			return diff(high, committed[i+1:])
 		case peer.Counter() == 0:
 			// The learner led and proposed nothing: no record has this zxid.
-			return plan{KindDiff, high, committed[i:]}
+			return diff(high, committed[i:])
 		default:
 			return plan{mode: KindSnap} // a tail of an epoch that has ended: never cut across epochs
 		}
 	}
 	return plan{mode: KindSnap}
+}
+
+// diffBytesMax is how long the records of a DIFF may be, in bytes. They all leave in one
+// step, and a link on which too much waits is closed: the learner would come again, and
+// get the same again. A snapshot is written as the link takes it.
+const diffBytesMax = 64 << 20
+
+// diff plans to send records up to high, or a snapshot if they are too long.
+func diff(high zk.Zxid, records []Record) plan {
+	bytes := 0
+	for i := range records {
+		bytes += len(records[i].Payload)
+	}
+	if bytes > diffBytesMax {
+		return plan{mode: KindSnap}
+	}
+	return plan{KindDiff, high, records}
 }
 
 // synchronize sends a learner what it lacks, or has the log read for that.

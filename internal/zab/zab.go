@@ -126,6 +126,7 @@ type Peer struct {
 	early  []earlyLink
 
 	nowMs   int64
+	lagMs   int64 // see Lag
 	effects []Effect
 }
 
@@ -184,6 +185,14 @@ func (p *Peer) Step(batch []Event, nowMs int64) []Effect {
 	return p.effects
 }
 
+// Lag says for the next steps how long ago that arrived, in milliseconds, which the
+// caller has not handed over yet: silence is judged as of then. A server that is behind
+// with its work must take no other for silent whose messages wait.
+func (p *Peer) Lag(ms int64) { p.lagMs = ms }
+
+// lookedAtMs is up to when everything that arrived has been handed over.
+func (p *Peer) lookedAtMs() int64 { return p.nowMs - p.lagMs }
+
 // eventHandlers says who takes which event.
 var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventTick:        func(*Peer, *Event) {}, // Step has looked at the time
@@ -213,7 +222,7 @@ func (p *Peer) WakeMs() (int64, bool) {
 	case p.lead != nil:
 		return p.leaderWakeMs()
 	case p.learn != nil && !p.learn.storing():
-		return p.learn.receivedMs + p.silenceMs() + 1, true
+		return p.learn.receivedMs + p.silenceMs() + 1 + p.lagMs, true
 	}
 	return 0, false // what waits for its own disk has no limit
 }

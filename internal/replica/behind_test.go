@@ -1,0 +1,43 @@
+package replica
+
+import "testing"
+
+// nobodyThere is the clients of a test without any.
+type nobodyThere struct{ Clients }
+
+// A session whose heartbeat may be among the events that wait ends when these were looked
+// at, not before.
+func TestSessionsEndWhenAllThatCameWasLookedAt(t *testing.T) {
+	const timeoutMs = 4000
+	r := New(Options{ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 9000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
+	step := func(now Now) uint64 {
+		r.Step([]Event{{Kind: EventTick}}, now, nobodyThere{})
+		return uint64(r.counts.Expired)
+	}
+	step(Now{MonoMs: 10})
+	r.sessions.Open(7, timeoutMs, 10)
+	const lateMs = 10 + 3*timeoutMs
+	if n := step(Now{MonoMs: lateMs, ArrivedMs: 2000, WaitsMs: 2000}); n != 0 {
+		t.Error("it has ended, and its heartbeat may wait since 2000 ms")
+	}
+	if n := step(Now{MonoMs: lateMs + 10, ArrivedMs: 2000, WaitsMs: lateMs}); n != 1 {
+		t.Error("it has not ended, and what came before its end was looked at")
+	}
+}
+
+// One pause after the other must not keep the sessions of the dead.
+func TestPausesThatDoNotEndKeepNoSession(t *testing.T) {
+	r := New(Options{ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 9000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
+	r.Step(nil, Now{MonoMs: 10}, nobodyThere{})
+	r.sessions.Open(7, 4000, 10)
+	nowMs := int64(10)
+	for r.counts.Expired == 0 {
+		if nowMs += 700; nowMs > 10_000 {
+			t.Fatal("a session of 4 s is still there")
+		}
+		r.Step([]Event{{Kind: EventPaused}, {Kind: EventTick}}, Now{MonoMs: nowMs}, nobodyThere{})
+	}
+	if nowMs < 4000 {
+		t.Errorf("it has ended after %d ms", nowMs)
+	}
+}

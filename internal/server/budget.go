@@ -1,0 +1,163 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A long request is decoded into many times its bytes, and takes the loop long. What all
+// connections together have of them, decoded and not answered, is bounded by a budget.
+// A connection that wants more waits its turn, and reads nothing more meanwhile.
+const (
+	requestLong      = 16 << 10 // bytes of a request from which it counts
+	requestBudgetMax = 64 << 20 // of memory; half as many bytes of requests, or half a second of the loop
+	partsFactor      = 24       // what a request of many parts takes for each of its bytes
+)
+
+// costOfRequest returns about what a request takes in memory, 0 if it is short.
+func costOfRequest(op zk.Op, bytes int) int64 {
+	switch {
+	case bytes < requestLong:
+		return 0
+	case op == zk.OpMulti, op == zk.OpMultiRead:
+		return min(int64(bytes)*partsFactor, requestBudgetMax)
+	}
+	return min(2*int64(bytes), requestBudgetMax)
+}
+
+// budget is given out in the order in which it was asked for.
+type budget struct {
+	mu struct {
+		sync.Mutex
+		left    int64
+		waiting []*turn
+	}
+}
+
+// turn is somebody who waits.
+type turn struct {
+	cost  int64
+	given chan struct{} // closed when it is
+}
+
+func (b *budget) init(most int64) { b.mu.left = most }
+
+// ask takes a part, or waits for it: then the channel is closed when it is given.
+func (b *budget) ask(cost int64) *turn {
+	t := &turn{cost: cost, given: make(chan struct{})}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.waiting = append(b.mu.waiting, t)
+	b.give()
+	return t
+}
+
+// release returns a part.
+func (b *budget) release(cost int64) {
+	if cost == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.left += cost
+	b.give()
+}
+
+// give gives to those who have waited longest. Called with mu held.
+func (b *budget) give() {
+	for len(b.mu.waiting) > 0 && b.mu.waiting[0].cost <= b.mu.left {
+		t := b.mu.waiting[0]
+		b.mu.waiting[0] = nil
+		b.mu.waiting = b.mu.waiting[1:]
+		b.mu.left -= t.cost
+		close(t.given)
+	}
+}
+
+// abandon ends the wait, whether it was given meanwhile or not.
+func (b *budget) abandon(t *turn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, one := range b.mu.waiting {
+		if one == t {
+			b.mu.waiting = append(b.mu.waiting[:i], b.mu.waiting[i+1:]...)
+			b.give() // those behind may be shorter
+			return
+		}
+	}
+	b.mu.left += t.cost
+	b.give()
+}
+
+// admit waits until the budget has a part for a long request. What was gathered goes to
+// the loop before, so that nobody waits for somebody who waits; the client is alive
+// meanwhile, and the loop is told so.
+func (h *handling) admit(cost int64) bool {
+	if cost == 0 {
+		return true
+	}
+	s := h.conn.server
+	t := s.requests.ask(cost)
+	select {
+	case <-t.given:
+		return true
+	default:
+	}
+	h.unlock()
+	for {
+		h.nowMs = s.monoMs()
+		h.submit()
+		again := s.cfg.Clock.Timer(clock.FromMillis(h.nowMs + replica.TouchIntervalMs(s.cfg.TickTime.Milliseconds())))
+		select {
+		case <-t.given:
+			again.Stop()
+			return true
+		case <-again.C():
+		case <-s.done.Done():
+			again.Stop()
+			s.requests.abandon(t)
+			return false
+		}
+	}
+}
+
+// longs are the long requests of a connection that the loop has. Replies come in the
+// order of the requests, so that a request is known by its number on the connection.
+type longs struct {
+	count atomic.Int32
+	mu    struct {
+		sync.Mutex
+		all []long
+	}
+}
+
+type long struct {
+	number uint64
+	cost   int64
+}
+
+// add keeps the part of a request until the loop has answered it.
+func (l *longs) add(one long) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.all = append(l.mu.all, one)
+	l.count.Add(1)
+}
+
+// answered releases the parts of the requests up to a number.
+func (l *longs) answered(number uint64, b *budget) {
+	if l.count.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.mu.all) > 0 && l.mu.all[0].number <= number {
+		b.release(l.mu.all[0].cost)
+		l.mu.all = l.mu.all[1:]
+		l.count.Add(-1)
+	}
+}
