@@ -79,6 +79,13 @@ DIST = bin/dist
 dist: ## VERSION=v0.2.0, half an hour: the programs for every system, built twice and compared, with sums and bills of materials, in DIST=bin/dist
 	go run ./tools/release dist $(VERSION) $(DIST) $(TARGETS)
 
+.PHONY: systems
+systems: ## go vet for macOS and Windows, for which conclave is built too
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet $(PORTABLE)
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet $(PORTABLE)
+
+PORTABLE = ./client/... ./conclavetest ./election/... ./internal/vfs/... ./cmd/conclave/...
+
 bin/staticcheck:
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 
