@@ -26,7 +26,7 @@ const silenceTicks = 5
 // sessionMax is the longest timeout that sessions may have.
 const sessionMax = time.Hour
 
-// Servers says how many servers vote; 3 is usual, 1 stands alone.
+// Servers says how many servers vote; 3 is usual, 1 is a standalone server.
 func Servers(n int) Option { return func(o *options) { o.servers = n } }
 
 // Observers says how many servers follow without a vote; 0 is usual. They are

@@ -271,7 +271,7 @@ func testOneLoss(t *testing.T, s Suite) {
 	s.verify(t, h, elected)
 }
 
-// cuttable opens a backend with a way to cut it off. Clear lets others lead
+// cuttable opens a backend with a way to partition it. Clear lets others lead
 // where leases do not expire: there only a release or a death does.
 func (s Suite) cuttable(t *testing.T, url string) (backend election.Backend, cut, clear func()) {
 	if s.OpenCut != nil {

@@ -128,7 +128,7 @@ func testFrozenRun(t *testing.T, s Suite) {
 }
 
 // testFullPipes lets a leader write to pipes that nobody reads, a log of all
-// events among it, and cuts it off. When somebody reads again, it goes on.
+// events among it, and partitions it. When somebody reads again, it goes on.
 func testFullPipes(t *testing.T, s Suite) {
 	r := s.newRuns(t, "full")
 	a, b, token := r.lead(true)

@@ -59,7 +59,7 @@ func (c Commands) mntr(s *server.Server) string {
 	return b.String()
 }
 
-// ensembleFigures are those of a server that does not stand alone: first under
+// ensembleFigures are those of a server that is not standalone: first under
 // ZooKeeper's names, then what only Conclave tells.
 func ensembleFigures(st *server.Status, put func(key string, value any)) {
 	put("quorum_size", st.Participants)

@@ -64,7 +64,7 @@ var words = []word{
 		{"set linger", "of net.TCPConn"},
 	}},
 	{"pass over, passed over, passes over, passing over", "ignored", nil},
-	{"cut off, cuts off, cutting off", "disconnected, partitioned; truncated", nil},
+	{"cut off, cuts off, cutting off, cut it off, cuts it off, cut them off, cuts them off", "disconnected, partitioned; truncated", nil},
 	{"whoever", "a client that, a candidate that", nil},
 	{"bring up, brings up, brought up, catch up, catches up, caught up", "synchronize", nil},
 	{"ballot, ballots", "vote", nil},

@@ -187,7 +187,7 @@ func (s *Store) checkSegment(segment txnlog.Segment) SegmentReport {
 		report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
 	}
 	if torn := reader.Torn(); torn != nil {
-		report.Torn = fmt.Sprintf("%s ends torn at offset %d (%s): never acknowledged, a start cuts it off",
+		report.Torn = fmt.Sprintf("%s ends torn at offset %d (%s): never acknowledged, a start truncates it",
 			torn.File, torn.Offset, torn.Found)
 	}
 	if report.Error == "" && report.Records > 0 && report.First != segment.First {
@@ -233,7 +233,7 @@ func (s *Store) checkSmallFiles(r *Report) {
 	}
 }
 
-// checkEpochs asks what a server of an ensemble would: one that stands alone has
+// checkEpochs asks what a server of an ensemble would: a standalone one has
 // no such files.
 func (s *Store) checkEpochs(r *Report) {
 	var epochs [2]int64

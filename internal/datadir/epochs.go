@@ -24,7 +24,7 @@ const (
 )
 
 // LoadEpochs reads the epoch files of a server whose history ends at last, and
-// writes those that are missing. A server that stands alone has none.
+// writes those that are missing. A standalone server has none.
 //
 // A history that is ahead of currentEpoch is what a crash leaves between taking
 // over a leader's history and noting it. When its epoch was promised, or the

@@ -15,7 +15,7 @@ import (
 const smallFileBytes = 1 << 10
 
 // MyID reads the number of this server in its ensemble from dataDir/myid. Found
-// is false when there is no such file, as for a server that stands alone.
+// is false when there is no such file, as for a standalone server.
 func MyID(fsys vfs.FS, dataDir string) (id int64, found bool, err error) {
 	name := filepath.Join(dataDir, "myid")
 	id, err = readNumber(fsys, name)

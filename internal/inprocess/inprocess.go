@@ -18,7 +18,7 @@ import (
 
 // Options say what ensemble to run.
 type Options struct {
-	Servers   int // that vote, numbered from 1; one alone stands alone
+	Servers   int // that vote, numbered from 1; one alone is standalone
 	Observers int // numbered after them
 	// FS gives each server its disk, once; nil gives each a memory disk.
 	FS  func(id int) vfs.FS

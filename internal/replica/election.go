@@ -175,5 +175,5 @@ func (r *Replica) Serving() bool { return r.serving }
 // Peer returns the server's part in Zab, for reports.
 func (r *Replica) Peer() *zab.Peer { return r.peer }
 
-// Config returns the configuration in force, nil for a server that stands alone.
+// Config returns the configuration in force, nil for a standalone server.
 func (r *Replica) Config() *ensemble.Config { return r.config }

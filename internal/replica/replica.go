@@ -14,7 +14,7 @@
 // ordered, stored and committed by the peer (order.go), and delivered on every
 // server in the same order: applied to the tree, told to watches, answered
 // where it was asked (deliver.go). A read is answered in its place from the
-// tree (read.go). A server that stands alone is a leader whose quorum is
+// tree (read.go). A standalone server is a leader whose quorum is
 // itself.
 //
 // What always holds, by number:
@@ -115,7 +115,7 @@ type Replica struct {
 	reader   Reader
 	conns    map[session.ConnID]*conn
 
-	// The ensemble. Config and election are nil for a server that stands alone.
+	// The ensemble. Config and election are nil for a standalone server.
 	config    *ensemble.Config // in force
 	next      *ensemble.Config // proposed by a reconfig that is not committed
 	learned   *ensemble.Config // proposed in a peer's log, or pending; for one election
@@ -208,7 +208,7 @@ type Counts struct {
 }
 
 // New returns a replica with what recovery has found. A config of nil is that
-// of a server that stands alone.
+// of a standalone server.
 func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Replica {
 	r := &Replica{
 		opts:      opts,

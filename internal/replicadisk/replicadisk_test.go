@@ -42,7 +42,7 @@ func TestAnEmptyDirectoryThatIsNotMarkedIsNotTrusted(t *testing.T) {
 }
 
 // What has come of a history that was lost is a part of it, however often the server
-// starts. One that stands alone would serve it as the whole.
+// starts. A standalone one would serve it as the whole.
 func TestAPartOfAHistoryIsNotTrusted(t *testing.T) {
 	mem := vfs.NewMem()
 	must(t, mem.MkdirAll("data"))

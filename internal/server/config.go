@@ -18,10 +18,10 @@ import (
 // Config is everything a server is started with. Default gives ZooKeeper's
 // defaults; only DataDir must be set.
 type Config struct {
-	// The ensemble. Without one the server stands alone, and the rest of these
+	// The ensemble. Without one the server is standalone, and the rest of these
 	// has no meaning.
 	Ensemble          *ensemble.Config
-	ID                quorum.ID     // this server's number, 1 if it stands alone
+	ID                quorum.ID     // this server's number, 1 if it is standalone
 	Observer          bool          // peerType=observer: takes part without a vote
 	InitLimit         int           // ticks for each step of joining
 	SyncLimit         int           // ticks of silence between servers

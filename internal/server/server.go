@@ -50,7 +50,7 @@ type Server struct {
 	quorumListener, electionListener net.Listener // until Run
 	inbox                            inbox
 	disk                             *disk
-	peers                            *peers // nil: the server stands alone
+	peers                            *peers // nil: the server is standalone
 	snaps                            *snapshots
 	conns                            conns
 	stats                            stats

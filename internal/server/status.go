@@ -135,7 +135,7 @@ type Status struct {
 	Role
 	RoleTime         time.Duration // since the role was taken up
 	ID               quorum.ID
-	Phase            string // of Zab, as "following - broadcast"; "" for a server that stands alone
+	Phase            string // of Zab, as "following - broadcast"; "" for a standalone server
 	Elections        int64  // decided since the start
 	Participants     int    // in the configuration in force
 	Learners         []zab.Learner

@@ -15,8 +15,8 @@ func (p *Peer) NextZxid() zk.Zxid {
 	return p.After(p.lead.proposed)
 }
 
-// After returns the zxid of the proposal after the one of zxid. A server that
-// stands alone goes on in a new epoch when one is used up; a leader must be
+// After returns the zxid of the proposal after the one of zxid. A
+// standalone server goes on in a new epoch when one is used up; a leader must be
 // elected again (ZOOKEEPER-1277).
 func (p *Peer) After(zxid zk.Zxid) zk.Zxid {
 	if p.opts.Solo && zxid.Counter() >= p.opts.CounterMax-1 {

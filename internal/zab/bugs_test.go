@@ -14,7 +14,7 @@ import (
 // many runs is a mutant (zabtest/mutant.go).
 
 // ZOOKEEPER-2845: a proposal that was logged and not committed must count in the
-// next vote, and be gone from the tree when the next leader cuts it off.
+// next vote, and be gone from the tree when the next leader truncates it.
 func TestZK2845LoggedProposalsCountInTheVoteAndNotInTheTree(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()

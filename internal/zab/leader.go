@@ -85,7 +85,7 @@ func (p *Peer) becomeLeader() {
 	p.tryEpoch()
 }
 
-// serveAlone makes a server that stands alone a leader whose quorum is itself.
+// serveAlone makes a standalone server a leader whose quorum is itself.
 // It promises nobody an epoch, so it stores none, as ZooKeeper's stand-alone
 // server, and goes on in that of its last record.
 func (p *Peer) serveAlone() {

@@ -78,7 +78,7 @@ type Options struct {
 	ForceSnapshot bool      // every learner gets SNAP
 	NoLogSync     bool      // the log on disk is not read for learners
 	Met           func(Row) // for proofs: is told of each row of the tables that has a handler and is used; nil in production
-	Solo          bool      // stands alone: leads from the start, without an election or an epoch of its own
+	Solo          bool      // standalone: leads from the start, without an election or an epoch of its own
 }
 
 // historyMax is ZooKeeper's commitLogCount; counterMax is never proposed: the

@@ -20,7 +20,7 @@ import (
 type plan struct {
 	kinds       []servers.Kind
 	parts       []string
-	size        int // servers of an ensemble; 1 is one that stands alone
+	size        int // servers of an ensemble; 1 is a standalone one
 	repetitions int
 	duration    time.Duration
 	warmUp      time.Duration
@@ -80,7 +80,7 @@ func parse(args []string) (*plan, error) {
 	f := flag.NewFlagSet("bench compare", flag.ExitOnError)
 	names := f.String("servers", "apache-"+servers.Apache39+",conclave", "what to compare; ratios are to the first")
 	chosen := f.String("parts", "", "what to measure, some of "+strings.Join(partNames(1), ",")+"; all if empty")
-	f.IntVar(&p.size, "size", 1, "servers of an ensemble; 1 is a server that stands alone")
+	f.IntVar(&p.size, "size", 1, "servers of an ensemble; 1 is a standalone server")
 	config := f.String("config", "", "further lines of zoo.cfg, separated by commas")
 	f.IntVar(&p.repetitions, "repetitions", 3, "how often; each figure is the median")
 	f.DurationVar(&p.duration, "duration", 5*time.Second, "how long each load is measured")

@@ -15,7 +15,7 @@ import (
 )
 
 // TestNoTwoLeadUnderTorture: whatever happens to the servers and the ways to
-// them, and to the memory of a server that stands alone.
+// them, and to the memory of a standalone server.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	for _, test := range []struct {
 		store, parameters string

@@ -146,7 +146,7 @@ func openProcess(dir string) (election.Backend, error) {
 	}
 }
 
-// openCut opens a member more in this process, with a way to cut it off.
+// openCut opens a member more in this process, with a way to partition it.
 func openCut(t testing.TB, dir string) (election.Backend, func()) {
 	backend, err := openProcess(dir)
 	if err != nil {

@@ -55,7 +55,7 @@ connections between them. Stop it with Ctrl-C.`,
 	}
 	c.Flags().StringVar(&v.dir, "dir", "", "keep the data in DIR/1, DIR/2, ... (default: a temporary directory)")
 	c.Flags().IntVar(&v.port, "port", 0, "client port of the first server (default 2181, or the next free one); the others follow")
-	c.Flags().IntVar(&v.servers, "servers", 3, "servers that vote, 1 for one that stands alone")
+	c.Flags().IntVar(&v.servers, "servers", 3, "servers that vote, 1 for a standalone server")
 	c.Flags().IntVar(&v.observers, "observers", 0, "servers that follow without a vote")
 	c.Flags().BoolVarP(&v.verbose, "verbose", "v", false, "print what the servers log")
 	addDevControls(c)

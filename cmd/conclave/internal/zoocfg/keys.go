@@ -35,7 +35,7 @@ func refused(read func(string) error, served, what string) setting {
 	return setting{read: read, without: what, served: served, refuse: true}
 }
 
-// inEnsemble is s for an ensemble; a server that stands alone has no use for it.
+// inEnsemble is s for an ensemble; a standalone server has no use for it.
 func inEnsemble(s setting) setting {
 	s.inEnsemble = true
 	return s
