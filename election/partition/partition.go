@@ -23,6 +23,8 @@
 //	partition-P5  At most MaxMoves are on the move at a time, those without an
 //	              owner counted, as far as members see the same. What lost its
 //	              owner is not held up by that.
+//	partition-P6  What is wrong with one of these elections, such as a record
+//	              that is damaged, costs its seat or its partition, no other.
 //
 // The owner of a partition that is to move hands it over to the member that
 // waits for it (Elector.TransferTo), after Options.Warm has returned
@@ -83,6 +85,9 @@ type View struct {
 	// Owners of the partitions, empty for none, and their latest tokens.
 	Owners []string
 	Tokens []election.Token
+	// Err says why one of the elections cannot be seen, nil if all can. What was
+	// last seen of it stands above.
+	Err error
 }
 
 // Function is what runs for a partition, as in Elector.Run. One that returns
@@ -187,7 +192,7 @@ func (m *Member) partitionOptions(p int) election.Options {
 // ID returns the name of this member.
 func (m *Member) ID() string { return m.id }
 
-// View returns what this member sees now, the zero View before it has seen
+// View returns what this member sees now, the zero View before it has looked at
 // everything once.
 func (m *Member) View() View {
 	m.mu.Lock()
@@ -220,7 +225,7 @@ func (m *Member) Run(ctx context.Context, function Function) error {
 func (m *Member) setView(view View) {
 	m.mu.Lock()
 	same := slices.Equal(view.Members, m.view.Members) && slices.Equal(view.Owners, m.view.Owners) &&
-		slices.Equal(view.Tokens, m.view.Tokens)
+		slices.Equal(view.Tokens, m.view.Tokens) && fmt.Sprint(view.Err) == fmt.Sprint(m.view.Err)
 	if !same {
 		m.view = view
 	}

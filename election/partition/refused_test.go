@@ -9,6 +9,8 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/partition"
+	"github.com/conclave-project/conclave/election/record"
 )
 
 // moody is a store that refuses all attempts for good, as it seems, while it is told to.
@@ -47,4 +49,83 @@ func TestMemberOutlivesARefusalOfAStoreThatHasServedIt(t *testing.T) {
 	}
 	store.refuses.Store(false)
 	g.awaitEven("a")
+}
+
+// damaged is a store in which a record cannot be read while it is told so.
+type damaged struct {
+	*record.Memory
+	name string
+	is   *atomic.Bool
+}
+
+func (d damaged) Read(ctx context.Context, name string) (record.Record, string, error) {
+	if name == d.name && d.is.Load() {
+		return record.Record{}, "", election.Permanent(errors.New("invalid character; delete it, or repair it"))
+	}
+	return d.Memory.Read(ctx, name)
+}
+
+func (d damaged) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	if name == d.name && d.is.Load() {
+		return "", record.ErrConflict // another version stands there
+	}
+	return d.Memory.Write(ctx, name, r, version)
+}
+
+// TestOneElectionThatIsDamagedCostsNoOther (partition-P6): a partition or a seat, before
+// a member starts or after.
+func TestOneElectionThatIsDamagedCostsNoOther(t *testing.T) {
+	for name, sound := range map[string]int{"group/partitions/1": 5, "group/seats/0": 6} {
+		t.Run(name, func(t *testing.T) {
+			var is atomic.Bool
+			backend := record.New(damaged{record.NewMemory(nil), name, &is}, record.Options{})
+			views := make(chan partition.View, 1000)
+			g := newGroup(t, 6, func(o *partition.Options) {
+				o.MembersMax, o.Election.Lease = 3, time.Second
+				o.OnView = func(v partition.View) { views <- v }
+			})
+			owns := func(members ...string) func(map[string]int) bool {
+				return func(owned map[string]int) bool {
+					sum := 0
+					for _, m := range members {
+						if owned[m] < sound/len(members) {
+							return false
+						}
+						sum += owned[m]
+					}
+					return sum == sound || sum == 6 && !is.Load()
+				}
+			}
+			g.join(backend, "a")
+			b := g.join(backend, "b")
+			g.await("all partitions, two members", owns("a", "b"))
+			is.Store(true)
+			g.await("all but the damaged one, two members", owns("a", "b"))
+			b.end(t)
+			g.await("all but the damaged one", owns("a"))
+			g.join(backend, "c")
+			g.await("all but the damaged one, with one that starts", owns("a", "c"))
+			for seen := false; !seen; {
+				select {
+				case v := <-views:
+					seen = v.Err != nil
+				case <-time.After(patience):
+					t.Fatal("nobody is told that an election cannot be seen")
+				}
+			}
+			is.Store(false)
+			sound = 6
+			g.awaitEven("a", "c")
+		})
+	}
+}
+
+// TestMemberThatEverySeatRefusesEnds: it was never served.
+func TestMemberThatEverySeatRefusesEnds(t *testing.T) {
+	store := &moody{Store: electiontest.NewStore(nil)}
+	store.refuses.Store(true)
+	g := newGroup(t, 4, nil)
+	if err := g.join(store, "a").await(t); !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("Run returned %v", err)
+	}
 }

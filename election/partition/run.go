@@ -48,7 +48,8 @@ type run struct {
 
 // sighting is what was last seen of an election.
 type sighting struct {
-	seen   bool
+	seen   bool // or it was tried
+	err    error
 	leader string
 	token  election.Token
 }
@@ -129,19 +130,23 @@ func (r *run) watch(ctx context.Context) {
 	for i, e := range slices.Concat(r.member.partitions, r.member.seats) {
 		r.watchers.Go(func() {
 			for view := range e.Observe(ctx) {
-				if view.Err == nil {
-					r.report(func() { r.see(i, view) })
-				}
+				r.report(func() { r.see(i, view) })
 			}
 		})
 	}
 }
 
+// see notes what can be seen of an election. What cannot be seen now stays as it
+// was, and holds nobody up (partition-P6).
 func (r *run) see(i int, view election.View) {
-	if !r.leaders[i].seen {
+	s := &r.leaders[i]
+	if !s.seen {
 		r.unseen--
 	}
-	r.leaders[i] = sighting{true, view.Leader, view.Token}
+	s.seen, s.err = true, view.Err
+	if view.Err == nil {
+		s.leader, s.token = view.Leader, view.Token
+	}
 }
 
 // stop ends everything at once; the first reason counts.
@@ -189,6 +194,11 @@ func (r *run) decide() <-chan time.Time {
 	targets := balance.Plan(members, owners)
 	next := earlier(r.takeSeat(), r.campaign(targets))
 	if r.seated || r.leaving || r.sitting == nil { // else it is about to take a seat
+		for p := range owners {
+			if r.leaders[p].err != nil && !r.jobs[p].leads {
+				owners[p] = targets[p] // whether it is on the move is not known, perhaps for long
+			}
+		}
 		for _, p := range balance.Moves(owners, targets, r.member.options.MaxMoves) {
 			next = earlier(next, r.move(p, targets[p]))
 		}
@@ -225,11 +235,14 @@ func (r *run) group() (members, owners []string) {
 }
 
 func (r *run) show(members, owners []string) {
-	tokens := make([]election.Token, len(owners))
-	for p := range tokens {
-		tokens[p] = r.leaders[p].token
+	view := View{Members: members, Owners: slices.Clone(owners), Tokens: make([]election.Token, len(owners))}
+	for p := range view.Tokens {
+		view.Tokens[p] = r.leaders[p].token
 	}
-	r.member.setView(View{members, owners, tokens})
+	if i := slices.IndexFunc(r.leaders, func(s sighting) bool { return s.err != nil }); i >= 0 {
+		view.Err = r.leaders[i].err
+	}
+	r.member.setView(view)
 }
 
 // takeSeat campaigns for a seat that nobody has, and returns when to look again.
@@ -277,19 +290,20 @@ func (r *run) sit(seat int) {
 		r.tries++
 		switch {
 		case !errors.Is(err, election.ErrPermanent):
-		case r.isPassing(err):
-			r.sitAt = time.Now().Add(r.member.retry(r.tries))
-		default:
+		case !isRefusal(err), !r.served && r.tries >= len(r.member.seats):
 			r.stop(err)
+		case r.served:
+			r.sitAt = time.Now().Add(r.member.retry(r.tries))
 		}
 	})
 }
 
-// isPassing reports whether a store that has served this member before refuses it in
-// what may be a moment: see election.Permanent. Each seat and each partition is an
-// Elector of its own, and one of them may not have been served yet.
-func (r *run) isPassing(err error) bool {
-	return r.served && errors.Is(err, election.ErrPermanent) && !errors.Is(err, election.ErrClosed) && !errors.Is(err, election.ErrLost)
+// isRefusal reports whether a store refuses one election for good, as it says. That
+// may be what is wrong with this one alone, or passing: see election.Permanent. Each
+// seat and each partition is an Elector of its own, and a member that has a seat was
+// served (partition-P6).
+func isRefusal(err error) bool {
+	return errors.Is(err, election.ErrPermanent) && !errors.Is(err, election.ErrClosed) && !errors.Is(err, election.ErrLost)
 }
 
 // start runs something whose end the loop awaits.
@@ -360,17 +374,23 @@ func (r *run) elected(p int, token election.Token) {
 func (r *run) stood(p int, err error, stopped bool) {
 	j := &r.jobs[p]
 	failures := j.failures
+	passing := isLost(err) || !j.leads && isRefusal(err)
 	*j = job{failures: failures + 1, after: time.Now().Add(r.member.retry(failures))}
-	lost := errors.Is(err, election.ErrLost) && !errors.Is(err, election.ErrPermanent) || r.isPassing(err)
 	switch {
 	case stopped:
 		*j = job{}
-		if err != nil && !errors.Is(err, context.Canceled) && !lost {
+		if err != nil && !errors.Is(err, context.Canceled) && !passing {
 			r.stop(fmt.Errorf("partition %d: %w", p, err))
 		}
-	case err != nil && !lost:
+	case err != nil && !passing:
 		r.stop(fmt.Errorf("partition %d: %w", p, err))
 	}
+}
+
+// isLost reports whether a leadership was lost, by a store that keeps its promises.
+func isLost(err error) bool {
+	var lost *election.LostError
+	return errors.As(err, &lost) && lost.Reason != election.ReasonTokenStale
 }
 
 // move hands a partition over, if it is this member's, and returns when to try
