@@ -93,7 +93,7 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 	}
 }
 
-// doubt begins the watch anew if it has seen a later version than what was read
+// doubt begins the watch again if it has seen a later version than what was read
 // some time after. Versions have gone back: etcd was restored from a copy. The
 // version of the watch would be news for ever, and nothing new come.
 func (s *store) doubt(w *watch, version string) {

@@ -129,7 +129,7 @@ func TestVersionsThatWentBackAreNoNews(t *testing.T) {
 		a.restore("default/demo", restored)
 		time.Sleep(2 * readMax) // what was read by now was not on its way before
 		begun := time.Now()
-		for range 4 { // the first may be told that all begins anew
+		for range 4 { // the first may be told that all begins again
 			if err := s.Wait(t.Context(), "demo", restored, readMax); err != nil {
 				t.Fatal(err)
 			}

@@ -38,7 +38,7 @@ class WatchTest {
     }
 
     /** All events that the other client's changes have caused are here after this. */
-    private void settle() throws Exception {
+    private void flushEvents() throws Exception {
         zk.sync(base);
         zk.exists(base, false);
     }
@@ -55,7 +55,7 @@ class WatchTest {
         zk.exists(base + "/a", events);
         other.delete(base + "/a", -1);
         events.expect(EventType.NodeDeleted, base + "/a");
-        settle();
+        flushEvents();
         events.expectNone();
     }
 
@@ -72,7 +72,7 @@ class WatchTest {
         zk.getChildren(path, events);
         other.delete(path, -1);
         events.expect(EventType.NodeDeleted, path);
-        settle();
+        flushEvents();
         events.expectNone();
     }
 
@@ -83,7 +83,7 @@ class WatchTest {
         zk.getData(path, events, null);
         other.delete(path, -1);
         events.expect(EventType.NodeDeleted, path);
-        settle();
+        flushEvents();
         events.expectNone();
     }
 
@@ -104,7 +104,7 @@ class WatchTest {
             events.expect(EventType.NodeChildrenChanged, path);
             events.expect(EventType.NodeDeleted, path);
         }
-        settle();
+        flushEvents();
         events.expectNone();
     }
 
@@ -123,7 +123,7 @@ class WatchTest {
         events.expect(EventType.NodeDataChanged, base + "/a/b/c");
         events.expect(EventType.NodeDeleted, base + "/a/b/c");
         events.expect(EventType.NodeDataChanged, base);
-        settle();
+        flushEvents();
         events.expectNone();
     }
 
@@ -139,7 +139,7 @@ class WatchTest {
         once.expect(EventType.NodeDataChanged, path);
         always.expect(EventType.NodeDataChanged, path);
         always.expect(EventType.NodeDataChanged, path);
-        settle();
+        flushEvents();
         once.expectNone();
         always.expectNone();
     }
@@ -160,7 +160,7 @@ class WatchTest {
         persistent.expect(EventType.PersistentWatchRemoved, path);
         other.setData(path, null, -1);
         create("/r/kid");
-        settle();
+        flushEvents();
         events.expectNone();
         children.expectNone();
         persistent.expectNone();
@@ -191,7 +191,7 @@ class WatchTest {
         events.expect(EventType.DataWatchRemoved, path);
         second.expect(EventType.DataWatchRemoved, path);
         other.setData(path, null, -1);
-        settle();
+        flushEvents();
         events.expectNone();
         second.expectNone();
     }
