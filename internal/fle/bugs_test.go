@@ -319,3 +319,22 @@ func TestOneForgedRoundDoesNotEndElections(t *testing.T) {
 		}
 	}
 }
+
+// Two forged rounds, each within the bound, have led a running ensemble beyond it. A
+// server that is restarted begins at round 0, and joins the quorum all the same.
+func TestRestartedServerJoinsAHighRound(t *testing.T) {
+	running := newAlone(t, 2, 1, 2, 3)
+	running.look(4, 1)
+	running.receive(3, Looking, 1, 1, 1, roundJumpMax)
+	running.receive(3, Looking, 1, 1, 1, 2*roundJumpMax)
+	if running.m.Round() != 2*roundJumpMax {
+		t.Fatalf("the running server is in round %d", running.m.Round())
+	}
+	restarted := newAlone(t, 1, 1, 2, 3)
+	restarted.look(4, 1)
+	restarted.receive(3, Leading, 3, 4, 1, running.m.Round())
+	restarted.receive(2, Following, 3, 4, 1, running.m.Round())
+	if s := restarted.m.State(); s != Following {
+		t.Errorf("the restarted server is %v, in round %d", s, restarted.m.Round())
+	}
+}

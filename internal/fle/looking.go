@@ -117,7 +117,7 @@ func (m *Machine) broadcast(nowMs int64) {
 // onReceived filters before the table: a server without a vote gets an answer and is not
 // counted (fle-F8).
 func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
-	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > min(roundMax, m.round+roundJumpMax) {
+	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > m.roundBound(n.State) {
 		return
 	}
 	m.learnConfig(from, n)
@@ -138,6 +138,16 @@ func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 		m.cfg.Met(Row{m.state, n.State})
 	}
 	handlers[m.state][n.State](m, nowMs, from, n)
+}
+
+// roundBound is the highest round that is accepted. A server that looks takes all others
+// to its round, so its own may not be too far ahead. The round of those who have decided
+// counts only with a quorum of them, and a server that was restarted begins at 0.
+func (m *Machine) roundBound(sender State) int64 {
+	if sender == Looking {
+		return min(roundMax, m.round+roundJumpMax)
+	}
+	return roundMax
 }
 
 // adopt asks for a newer configuration, and reports whether the message is used up

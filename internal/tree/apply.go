@@ -186,6 +186,7 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *App
 	t.addDigest(id)
 	t.textSize += grown
 	t.charge(txn.Path, 0, grown, out)
+	t.quotaSet(txn.Path)
 	node := Node{t, id}
 	r.Stat, r.Data = node.Stat(), txn.Data
 	out.add(zk.EventNodeDataChanged, txn.Path, node.ACL())

@@ -93,13 +93,34 @@ func parseLimits(text string) Limits {
 	return l
 }
 
-// quotaCreated and quotaDeleted keep the table of limited paths, and note a
-// subtree that is to be counted since its usage znode appears.
+// A usage counts what is below its path and below no deeper limited one, so that it is
+// a function of the tree: of a server that was restarted as of one that was not.
+//
+// quotaCreated, quotaDeleted and quotaSet keep the table of limited paths, and note whose
+// usage is to be counted: a usage znode has appeared or was written, or what it counts
+// has changed with a deeper quota.
 func (t *Tree) quotaCreated(path string) {
 	if limited, ok := limitedBy(path, limitsName); ok {
 		t.quotas[strings.Clone(limited)] = struct{}{}
-	} else if limited, ok := limitedBy(path, statsName); ok {
 		t.appeared = append(t.appeared, limited)
+		t.countAbove(limited)
+	}
+	t.quotaSet(path)
+}
+
+func (t *Tree) quotaSet(path string) {
+	if limited, ok := limitedBy(path, statsName); ok {
+		t.appeared = append(t.appeared, limited)
+	}
+}
+
+// countAbove has the usage counted that a deeper quota is taken out of.
+func (t *Tree) countAbove(limited string) {
+	if limited == "" {
+		return
+	}
+	if above, ok := t.QuotaOf(zk.ParentPath(limited)); ok {
+		t.appeared = append(t.appeared, above)
 	}
 }
 
@@ -119,6 +140,7 @@ func (t *Tree) countAppeared() {
 func (t *Tree) quotaDeleted(path string) {
 	if limited, ok := limitedBy(path, limitsName); ok {
 		delete(t.quotas, limited)
+		t.countAbove(limited)
 	}
 }
 
@@ -128,12 +150,35 @@ func (t *Tree) recount(limited string) {
 	}
 	var u Usage
 	if top, ok := t.find(limited); ok {
-		for id := top; id != noNode; id = t.following(id, top) {
+		deeper := t.deeper(limited)
+		for id := top; id != noNode; {
+			if deeper[id] {
+				id = t.behind(id, top)
+				continue
+			}
 			u.Count++
 			u.Bytes += int64(t.nodes.at(id).dataBytes())
+			id = t.following(id, top)
 		}
 	}
 	t.setUsage(limited, u)
+}
+
+// deeper returns the limited znodes below a limited path.
+func (t *Tree) deeper(limited string) map[uint32]bool {
+	var found map[uint32]bool
+	for path := range t.quotas {
+		if !strings.HasPrefix(path, limited+"/") {
+			continue
+		}
+		if id, ok := t.find(path); ok {
+			if found == nil {
+				found = map[uint32]bool{}
+			}
+			found[id] = true
+		}
+	}
+	return found
 }
 
 // charge adds to the usage of the quota above path, if there is one, and notes
@@ -188,6 +233,7 @@ func (t *Tree) rebuildQuotas() {
 	for _, limited := range t.Quotas() {
 		t.recount(limited)
 	}
+	t.appeared = nil
 }
 
 // Quotas returns all paths that have a quota, sorted.

@@ -270,6 +270,11 @@ func (t *Tree) following(id, top uint32) uint32 {
 	if first := t.first(id); first != noNode {
 		return first
 	}
+	return t.behind(id, top)
+}
+
+// behind is following without what is below id.
+func (t *Tree) behind(id, top uint32) uint32 {
 	for id != top {
 		if next := t.nodes.at(id).next; next != noNode {
 			return next
