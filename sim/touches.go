@@ -22,8 +22,8 @@ type touches struct {
 	fresh map[*process]kept      // by a learner, in the step that it takes
 }
 
-// kept are sessions of which a learner has a heartbeat: true if it must tell
-// of it, false if it may.
+// kept are sessions of which a learner has a heartbeat: true if it must
+// report it, false if it may.
 type kept map[zk.SessionID]bool
 
 // touch notes that a server has received from a client.

@@ -28,7 +28,7 @@ func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 
 // tellOthers notifies the participants that have not said that they agree of whom
 // this server follows. They may have missed something, and would ask only when their
-// patience is over; or have elected this very server, and wait for it.
+// resend pause is over; or have elected this very server, and wait for it.
 func (m *Machine) tellOthers(agreed quorum.IDs) {
 	if m.state == Leading {
 		return // tellParticipants has told them
@@ -136,7 +136,7 @@ func (m *Machine) leadingReceivesDecided(_ int64, from quorum.ID, n *Notificatio
 
 // leaves notes that a participant supports this leader no more. When the rest is no
 // quorum, nobody can join any more either (fle-F4), and all would wait until this
-// leader's patience with its followers ends (ZOOKEEPER-3109).
+// leader times out on its followers (ZOOKEEPER-3109).
 func (m *Machine) leaves(id quorum.ID) {
 	if !m.supporters.Remove(id) {
 		return

@@ -31,8 +31,8 @@ type early struct {
 
 // keepEarly remembers the last vote of a participant that looks, while this server
 // does not: servers notice the loss of a leader one after the other, and the
-// first one's vote would be lost until it is patient no more. The same holds for
-// whom it follows since a later round than this server's: it says so only once.
+// first one's vote would be lost until its resend pause ends. The same holds for a
+// leader that it follows since a later round than this server's: it says so only once.
 func (m *Machine) keepEarly(nowMs int64, from quorum.ID, n *Notification) {
 	if n.State == Looking || m.look != nil && n.Round > m.currentRound {
 		m.early[from] = early{*n, nowMs}

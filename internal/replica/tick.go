@@ -38,7 +38,7 @@ func Paused(sinceMs, tickMs int64) bool { return sinceMs > min(tickMs/4, 1000)+m
 // onPaused lets no session end, and takes no server for silent, for a tick, which is
 // twice the time between two pings: what clients and servers have sent during the pause
 // is in the sockets, and arrives after this step. One pause after the other must not
-// keep the sessions of the dead: patience is given again when they were looked at.
+// keep the sessions of the dead: the delay is granted again when they were looked at.
 func (r *Replica) onPaused() {
 	if r.patient {
 		return

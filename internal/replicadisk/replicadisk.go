@@ -1,5 +1,5 @@
 // Package replicadisk is what the disk effects of a replica mean on a store:
-// recovery, the log, the epochs, a history cut or replaced, snapshots.
+// recovery, the log, the epochs, a history truncated or replaced, snapshots.
 //
 // In go the operations that a replica asks for; out come the events for it.
 // Nothing here starts a goroutine or reads a clock: the server's disk

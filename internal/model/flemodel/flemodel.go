@@ -30,7 +30,7 @@ type Scope struct {
 	Looks   int        // elections begun again, by doubt
 	Crashes int        // each may be followed by a restart
 	Repeats int        // connections made again, which repeat the last message
-	Ticks   int        // a server's patience ends: it repeats its vote
+	Ticks   int        // a server's resend pause ends: it repeats its vote
 	Forged  int        // messages of a stranger in a server's name, with an impossible round
 	Change  *Change
 	Mutant  Mutant

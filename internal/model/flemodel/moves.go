@@ -199,7 +199,7 @@ func (s *system) tick(w *model.World, i int) {
 	if !ok {
 		return
 	}
-	w.Say("%d: its patience ends", i)
+	w.Say("%d: its resend pause ends", i)
 	w.Command("wait %d", max(0, wakeMs-p.NowMs))
 	s.give(w, i, w.Event(tick{max(0, wakeMs-p.NowMs)}))
 }

@@ -1,5 +1,5 @@
-// Package watchhub lets many wait for changes that one connection to a store tells
-// of.
+// Package watchhub lets many wait for changes that one connection to a store
+// reports.
 //
 // In goes a function that listens, out come the ends of waits. What always
 // holds:
