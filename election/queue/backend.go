@@ -29,7 +29,7 @@ type Backend struct {
 	mu     sync.Mutex
 	claims map[string]*claim // by nonce, until released
 	closed bool
-	group  sync.WaitGroup // of every goroutine
+	group  sync.WaitGroup // of every goroutine, but for warm-ups
 }
 
 // claim is what a Backend knows of a claim from before anything is sent for it
@@ -64,8 +64,8 @@ func New(store Store, options Options) *Backend {
 const closeLimit = 2 * time.Second
 
 // Close releases the claims that wait, tells those that lead that they have lost,
-// and waits until these are released and for every goroutine. A grant that is
-// still in use after two seconds is left to expire (queue-Q9).
+// and waits until these are released. A grant that is still in use after two
+// seconds is left to expire (queue-Q9), and nobody waits for a warm-up.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	left := slices.Collect(maps.Values(b.claims))

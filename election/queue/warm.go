@@ -25,7 +25,7 @@ func (w *waiter) warm(ctx context.Context, n Nomination) {
 	ctx, cancel := context.WithCancel(ctx)
 	before, done := w.warmUp.done, make(chan struct{})
 	w.warmUp.round, w.warmUp.cancel, w.warmUp.done = n.Round, cancel, done
-	w.backend.group.Go(func() {
+	go func() { // nobody waits for a function of the user's, Close as little
 		defer close(done)
 		defer cancel()
 		if before != nil {
@@ -36,7 +36,7 @@ func (w *waiter) warm(ctx context.Context, n Nomination) {
 			n.State, n.Error = Failed, err.Error()
 		}
 		w.answer(ctx, n)
-	})
+	}()
 }
 
 // run calls the function until it has succeeded once. Warm-ups come one after

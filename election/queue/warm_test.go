@@ -52,3 +52,39 @@ func TestCandidateThatDidNotWarmUpIsAskedAgain(t *testing.T) {
 		t.Errorf("one that has warmed up was asked again: %d times, %v", calls, err)
 	}
 }
+
+// TestCloseWaitsForNoWarmUp: the function is the user's, and may never return.
+func TestCloseWaitsForNoWarmUp(t *testing.T) {
+	store := newMemory()
+	b1, b2 := New(store, Options{}), New(store, Options{})
+	one := func(id string, warm func(context.Context) error) election.Claim {
+		return election.Claim{Election: "x", ID: id, Nonce: fmt.Sprintf("%032s", id), Lease: time.Minute, Warm: warm}
+	}
+	grant, err := b1.Acquire(t.Context(), one("a", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, never := make(chan struct{}), make(chan struct{})
+	defer close(never)
+	go func() {
+		_, _ = b2.Acquire(t.Context(), one("b", func(context.Context) error { close(begun); <-never; return nil }))
+	}()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for ctx.Err() == nil && errors.Is(b1.Nominate(ctx, grant, "b"), election.ErrNoCandidate) {
+			Pause(ctx)
+		}
+	}()
+	<-begun
+	closed := make(chan error, 1)
+	go func() { closed <- b2.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Close waits for a warm-up")
+	}
+}

@@ -184,6 +184,9 @@ func (b *Backend) read(ctx context.Context, name string, lease time.Duration) (l
 		answer.Record, answer.Version, err = b.store.Read(ctx, name)
 		return err
 	})
+	if err == nil && answer.Record.Token >= line.TokenMax {
+		err = election.Permanent(fmt.Errorf("its record has the token %d, after which none is left; repair the record", answer.Record.Token))
+	}
 	if err != nil {
 		return line.Answer{}, err
 	}

@@ -2,7 +2,9 @@ package record_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,4 +137,19 @@ func TestHeartbeatsDoNotComeTwice(t *testing.T) {
 			t.Errorf("w was granted token %d, %v after a renewed", got.Token, c.Now().Sub(grant.Sent))
 		}
 	})
+}
+
+// TestRecordWithTheGreatestTokenElectsNobody: a program that may write the record could end
+// every candidate's process by it. A token below 2^63 fits everywhere.
+func TestRecordWithTheGreatestTokenElectsNobody(t *testing.T) {
+	for _, token := range []election.Token{math.MaxInt64 - 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64} {
+		store := record.NewMemory(nil)
+		if _, err := store.Write(t.Context(), "e", record.Record{Token: token, Incarnation: "another"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		b := record.New(store, record.Options{})
+		if grant, err := b.Acquire(t.Context(), claim("a")); !errors.Is(err, election.ErrPermanent) {
+			t.Errorf("after token %d: granted %d, %v", token, grant.Token, err)
+		}
+	}
 }

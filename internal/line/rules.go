@@ -1,6 +1,7 @@
 package line
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -184,6 +185,10 @@ func (s *Sight) displaces(claim election.Claim) bool {
 // milliseconds more than any clock is wrong by, and more than there can have been
 // grants (record-R4).
 const stride = 1 << 32
+
+// TokenMax is the greatest token of a record after which there is another one below
+// 2^63, which all that keep tokens can hold.
+const TokenMax election.Token = math.MaxInt64 - stride
 
 // taken returns the record with the claim as its holder. Known is the greatest
 // token that was seen, and incarnation that of the store.

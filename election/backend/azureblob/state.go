@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -49,6 +51,9 @@ func (b *Backend) readLock(ctx context.Context, name string) (lockSeen, error) {
 	}
 	if err := json.Unmarshal(s.data, &found.state); err != nil || found.state.Token == 0 {
 		return lockSeen{}, permanentIfNotOurs(o.explain("read", errNotOurs))
+	}
+	if found.state.Token >= math.MaxInt64 {
+		return lockSeen{}, election.Permanent(o.explain("read", fmt.Errorf("it has the token %d, after which none is left; repair it", found.state.Token)))
 	}
 	return found, nil
 }

@@ -151,7 +151,7 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 			return election.Grant{}, p.replaced()
 		}
 	}
-	if old.token == math.MaxUint64 {
+	if old.token >= math.MaxInt64 { // as for all backends
 		return election.Grant{}, election.Permanent(fmt.Errorf("file: election %q: no token is left", p.name))
 	}
 	next := state{election: p.name, token: old.token + 1, leader: claim.ID, nonce: claim.Nonce,
