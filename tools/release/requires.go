@@ -45,13 +45,13 @@ func (w *workspace) replaceInTree(version string, inTree map[module]bool) error 
 		return err
 	}
 	edit := []string{"work", "edit"}
-	for _, r := range work.Replace {
-		edit = append(edit, "-dropreplace="+r.Old.Path+"@"+r.Old.Version)
-	}
-	for _, m := range w.modules {
+	for _, m := range w.modules { // first, so that each line stands where the old one does
 		if inTree[m] {
 			edit = append(edit, "-replace="+m.path+"@"+version+"=./"+strings.TrimPrefix(m.dir, "."))
 		}
+	}
+	for _, r := range work.Replace {
+		edit = append(edit, "-dropreplace="+r.Old.Path+"@"+r.Old.Version)
 	}
 	_, err := output(".", "go", edit...)
 	return err
