@@ -74,7 +74,7 @@ func (h *Held) Path() string { return h.place.path }
 // anybody else can acquire the lock for want of the session, if this process
 // runs at that time; one that may be stopped asks ProvenUntil, or has the
 // resource check the Token. It says nothing about a znode that was deleted by
-// hand: that is noticed when it is told.
+// hand: that is noticed when it is told. What is lost need not be released.
 func (h *Held) Lost() <-chan struct{} { return h.lost }
 
 // ProvenUntil returns until when nobody else can acquire the lock, unless it is
@@ -103,17 +103,20 @@ func (h *Held) Release(ctx context.Context) error {
 	return err
 }
 
-// end is the end of holding, once.
+// end is the end of holding, once. The znode of a lock that is lost would keep
+// others out for nothing, if the session lives on.
 func (h *Held) end(lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.over {
-		h.over = true
-		if lost {
-			close(h.lost)
-		}
-		h.release()
+	if h.over {
+		return
 	}
+	h.over = true
+	if lost {
+		close(h.lost)
+		h.place.leave()
+	}
+	h.release()
 }
 
 // watch ends the lock when the znode is gone, or when nobody can say any more,

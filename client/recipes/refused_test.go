@@ -54,13 +54,7 @@ func TestLockIsFreeOnceTheServersWriteAgain(t *testing.T) {
 		gone <- err
 	}()
 	awaitQueue(t, next, "/lock", 2)
-	_, _, err = next.Create(within(t), "/full", nil, client.CreateOptions{})
-	must(t, err)
-
-	disk.SetCapacity(disk.Used())
-	for err == nil {
-		_, err = next.Set(within(t), "/full", make([]byte, 100_000), -1)
-	}
+	fill(t, disk, next)
 	giveUp()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("the one that gave up: %v", err)
@@ -74,12 +68,54 @@ func TestLockIsFreeOnceTheServersWriteAgain(t *testing.T) {
 	for range 2 {
 		await(t, given)
 	}
-	disk.SetCapacity(-1)
-	_, err = NewLock(next, "/other", Options{}).Acquire(within(t))
-	for ; errors.Is(err, zk.ErrNotReadOnly); _, err = NewLock(next, "/other", Options{}).Acquire(within(t)) {
-	}
-	must(t, err)
+	drain(t, disk, next)
 	_, err = NewLock(next, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+}
+
+// TestLostLockIsFreeThoughItsSessionLives: the servers answered pings, and could not
+// prove the session in time. It is lost for its own program, too.
+func TestLostLockIsFreeThoughItsSessionLives(t *testing.T) {
+	disk := vfs.NewMem()
+	addr := serveOn(t, disk)
+	holder, next := dialed(t, addr, client.Options{}), dialed(t, addr, client.Options{})
+	h, err := NewLock(holder, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+	fill(t, disk, next)
+	select {
+	case <-h.Lost():
+	case <-within(t).Done():
+		t.Fatal("a lock that nobody can prove is not lost")
+	}
+	if err := holder.Err(); err != nil {
+		t.Fatalf("the session has ended, so this shows nothing: %v", err)
+	}
+	drain(t, disk, next)
+	second, err := NewLock(next, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+	must(t, second.Release(within(t)))
+	_, err = NewLock(holder, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+}
+
+// fill leaves no space on a disk, until the servers refuse a write.
+func fill(t *testing.T, disk *vfs.Mem, c *client.Client) {
+	t.Helper()
+	_, _, err := c.Create(within(t), "/full", nil, client.CreateOptions{})
+	must(t, err)
+	disk.SetCapacity(disk.Used())
+	for err == nil {
+		_, err = c.Set(within(t), "/full", make([]byte, 100_000), -1)
+	}
+}
+
+// drain makes space, and waits until the servers write again.
+func drain(t *testing.T, disk *vfs.Mem, c *client.Client) {
+	t.Helper()
+	disk.SetCapacity(-1)
+	_, err := c.Set(within(t), "/full", nil, -1)
+	for ; errors.Is(err, zk.ErrNotReadOnly); _, err = c.Set(within(t), "/full", nil, -1) {
+	}
 	must(t, err)
 }
 
