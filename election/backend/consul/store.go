@@ -74,13 +74,28 @@ func (s *store) txn(ctx context.Context, options *api.QueryOptions, ops api.KVTx
 	case err != nil:
 		return nil, 0, err
 	case done:
-		return answer.Results, -1, nil
+		return answer.Results, -1, complete(ops, answer.Results)
 	case len(answer.Errors) == 0:
 		return nil, 0, errors.New("a transaction was rolled back without a reason")
 	case strings.Contains(answer.Errors[0].What, denied):
 		return nil, 0, errors.New(answer.Errors[0].What)
 	}
 	return nil, answer.Errors[0].OpIndex, nil
+}
+
+// complete returns an error if the result of an operation was left out, as Consul
+// does without an error with those that a token may not read. Up to the first list
+// or deletion each operation has one result.
+func complete(ops api.KVTxnOps, results []*api.KVPair) error {
+	for i, op := range ops {
+		if op.Verb == api.KVGetTree || op.Verb == api.KVDelete {
+			break
+		}
+		if i >= len(results) || results[i].Key != op.Key {
+			return fmt.Errorf("%s: the token may not read the key %q", denied, op.Key)
+		}
+	}
+	return nil
 }
 
 // Names returns the elections in which a candidate of this package stands or
