@@ -38,10 +38,18 @@ something done by the leader, use conclave run.`,
 			ctx, stop := untilHungUp(c.Context())
 			defer stop()
 			err = s.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
-				if err := p.Line(newLead(lead), fmt.Sprintf("%s leads %s with token %d", lead.ID(), lead.Election(), lead.Token())); err != nil {
-					return err
+				written := make(chan error, 1)
+				go func() { // nobody may read it
+					written <- p.Line(newLead(lead), fmt.Sprintf("%s leads %s with token %d", lead.ID(), lead.Election(), lead.Token()))
+				}()
+				select {
+				case err := <-written:
+					if err != nil {
+						return err
+					}
+					<-ctx.Done()
+				case <-ctx.Done():
 				}
-				<-ctx.Done()
 				return nil
 			})
 			if err != nil && ctx.Err() == nil {

@@ -59,6 +59,33 @@ func TestRunEndsThoughNobodyReadsWhatItWrites(t *testing.T) {
 	}
 }
 
+// TestElectEndsThoughNobodyReadsItsToken, and the election is free then.
+func TestElectEndsThoughNobodyReadsItsToken(t *testing.T) {
+	store := "file://" + t.TempDir()
+	elect := conclave("elect", "unread", "--store", store)
+	elect.Stdout = fullPipe(t)
+	childtest.Start(t, elect)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = elect.Wait()
+	}()
+	for began := time.Now(); conclave("leader", "unread", "--store", store).Run() != nil; {
+		if time.Since(began) > scripts.Patience {
+			t.Fatal("nobody leads")
+		}
+	}
+	_ = elect.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(scripts.Patience):
+		t.Fatal("it does not end")
+	}
+	if err := conclave("lock", "unread", "--store", store, "--", "true").Run(); err != nil {
+		t.Errorf("the election is not free: %v", err)
+	}
+}
+
 // conclave is this binary as the command.
 func conclave(args ...string) *exec.Cmd {
 	command := exec.Command(os.Args[0], args...)
