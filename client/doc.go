@@ -16,17 +16,18 @@
 //	client-A1  A failed request is an *Error that reports whether it was
 //	           applied, was not, or may have been (Outcome). errors.Is finds the
 //	           zk.Code within.
-//	client-A2  What can be repeated without harm is: a method whose request was
-//	           lost with its connection and surely not applied waits for the
-//	           next connection and sends it again, until its context ends, or
-//	           until it was the oldest without an answer eleven times: it may be
-//	           what ends them. A write that was sent and not answered is never
-//	           repeated: the caller decides.
+//	client-A2  What can be retried without harm is retried: a method whose request
+//	           was lost with its connection and surely not applied waits for
+//	           the next connection and sends it again, until its context ends,
+//	           or until eleven connections were lost while it was the oldest
+//	           request without an answer: it may be what ends them. A write
+//	           that was sent and not answered is never repeated: the caller
+//	           decides.
 //	client-A3  A session that has expired, or must be taken for expired, is
 //	           never replaced in silence: all calls fail with
 //	           zk.ErrSessionExpired, watches end, Done is closed. A new session
 //	           is a new Client.
-//	client-A4  No watch event is lost in silence. A watch of one shot delivers
+//	client-A4  No watch event is lost in silence. A one-shot watch delivers
 //	           its event even if it happened while no server was reached; a
 //	           persistent watch says where events may be missing (an event of
 //	           type zk.EventNone).

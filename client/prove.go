@@ -38,7 +38,7 @@ func (c *Client) ProvenUntil() (Instant, bool) {
 // changes nothing, and returns until when the session is proven then. That is
 // two thirds of the timeout from now as a rule, and less after a pause of this
 // client. A write that was sent at most maxAge ago does as well, so that many
-// who need a proof of one session share it; calls at the same time share one.
+// callers that need a proof of one session share it; calls at the same time share one.
 //
 // All that was decided before that write has been seen then: the watch events of
 // it are delivered when Prove returns.

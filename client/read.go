@@ -32,7 +32,7 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, zk.Stat, error) 
 	return r.Data, r.Stat, err
 }
 
-// GetW is Get, and sets a watch that tells once when the data changes or the
+// GetW is Get, and sets a watch that fires once when the data changes or the
 // znode is deleted.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, zk.Stat, *Watch, error) {
 	w := c.newWatch(path, clientsession.DataWatch)
@@ -49,7 +49,7 @@ func (c *Client) Exists(ctx context.Context, path string) (zk.Stat, bool, error)
 	return existing(r, err)
 }
 
-// ExistsW is Exists, and sets a watch that tells once when the znode is
+// ExistsW is Exists, and sets a watch that fires once when the znode is
 // created, changed or deleted.
 func (c *Client) ExistsW(ctx context.Context, path string) (zk.Stat, bool, *Watch, error) {
 	w := c.newWatch(path, clientsession.DataWatch)
@@ -75,7 +75,7 @@ func (c *Client) Children(ctx context.Context, path string) ([]string, zk.Stat, 
 	return r.Children, r.Stat, err
 }
 
-// ChildrenW is Children, and sets a watch that tells once when a child is
+// ChildrenW is Children, and sets a watch that fires once when a child is
 // created or deleted, or the znode itself is deleted.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, zk.Stat, *Watch, error) {
 	w := c.newWatch(path, clientsession.ChildWatch)

@@ -48,7 +48,7 @@ func (c *Client) GetConfig(ctx context.Context) ([]byte, zk.Stat, error) {
 	return r.Data, r.Stat, err
 }
 
-// GetConfigW is GetConfig, and sets a watch that tells once when the
+// GetConfigW is GetConfig, and sets a watch that fires once when the
 // configuration changes.
 func (c *Client) GetConfigW(ctx context.Context) ([]byte, zk.Stat, *Watch, error) {
 	w := c.newWatch(zk.ConfigPath, clientsession.DataWatch)

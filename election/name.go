@@ -12,7 +12,7 @@ import (
 const NameBytesMax = 200
 
 // ValidateName reports whether an election may bear this name: 1 to NameBytesMax
-// bytes of UTF-8 without control characters, in segments that are parted by
+// bytes of UTF-8 without control characters, in segments that are separated by
 // single slashes and are neither "." nor "..".
 func ValidateName(name string) error {
 	if err := checkName(name); err != nil {
