@@ -166,6 +166,9 @@ func (r *Replica) onLogRead(e *Event) {
 	r.order(zab.Event{Kind: zab.EventLogRead, Link: e.Link, Records: e.Records, OK: e.OK})
 }
 
+// onMoves hands over that a snapshot moves.
+func (r *Replica) onMoves(e *Event) { r.order(zab.Event{Kind: zab.EventMoves, Link: e.Link}) }
+
 // onServe begins to serve clients.
 func (r *Replica) onServe(e *zab.Effect) {
 	if r.untrusted {

@@ -367,4 +367,5 @@ var handlers = [eventKinds]func(*Replica, *Event){
 	EventMessage:      (*Replica).onMessage,
 	EventLoaded:       (*Replica).onLoaded,
 	EventLogRead:      (*Replica).onLogRead,
+	EventMoves:        (*Replica).onMoves,
 }

@@ -217,7 +217,7 @@ func readable(m *zab.Message) error {
 
 // Snapshot implements peernet.Handler.
 func (p *peers) Snapshot(link zab.LinkID, r io.Reader) error {
-	state, err := replicadisk.LoadStream(r, p.server.cfg.durableOptions())
+	state, err := replicadisk.LoadStream(&incoming{r, moves{server: p.server, link: link}}, p.server.cfg.durableOptions())
 	if err != nil {
 		return err
 	}
@@ -283,10 +283,10 @@ func (p *peers) carryOut(e *zab.Effect) {
 		s.cfg.Logger.Info("connecting to the leader", "leader", int64(e.Server))
 		p.outgoing = p.links.Connect(addresses, s.cfg.silence())
 	case zab.EffectSendSnapshot:
-		snapshot := s.beginSnapshot()
+		snapshot, link := s.beginSnapshot(), e.Link
 		s.cfg.Logger.Info("a learner gets a snapshot", "zxid", e.Zxid.String())
 		p.links.SendSnapshot(e.Link, func(out io.Writer) error {
-			err := snapshot.Stream(out, s.halted)
+			err := snapshot.Stream(&outgoing{out, moves{server: s, link: link}}, s.halted)
 			if err != nil && !errors.Is(err, errStopped) {
 				s.cfg.Logger.Warn("snapshot for a learner", "error", err)
 			}

@@ -420,3 +420,59 @@ func TestLearnerThatLacksTooMuchGetsASnapshot(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot may take much longer than initLimit. While it moves, neither end is silent; when
+// it has stopped, both are after initLimit.
+func TestSnapshotThatMovesArrives(t *testing.T) {
+	const initMs = 2000
+	leader := newSolo(t, stored(z(1, 1), z(1, 2)))
+	leader.leads()
+	leader.step(up(3), hello(3, 1))
+	if got := leader.step(ackEpoch(3, 0, 0), zab.Event{Kind: zab.EventLogRead, Link: 3}); !strings.Contains(got, "send-snapshot") {
+		t.Fatal(got)
+	}
+	closed := func(moves bool) bool {
+		events := []zab.Event{leader.wait(200), on(2, zab.Message{Kind: zab.KindPing, Zxid: z(2, 0)})}
+		if moves {
+			events = append(events, zab.Event{Kind: zab.EventMoves, Link: 3})
+		}
+		return strings.Contains(leader.step(events...), "close link 3")
+	}
+	learner := newSolo(t, zab.Stored{})
+	learner.follows(1)
+	learner.step(said(zab.KindSnap, z(1, 2)))
+	for range 5 * initMs / 200 {
+		if closed(true) {
+			t.Fatal("the leader has closed the link of a snapshot that moves")
+		}
+		learner.step(learner.wait(200), zab.Event{Kind: zab.EventMoves, Link: toLeader})
+		if s := learner.p.State(); s != zab.Following {
+			t.Fatalf("a learner to which a snapshot comes is %v", s)
+		}
+	}
+	gone := false
+	for range initMs/200 + 1 {
+		gone = gone || closed(false)
+		learner.step(learner.wait(200))
+	}
+	if !gone || learner.p.State() != zab.Looking {
+		t.Errorf("the snapshot has stopped: the link is closed %v, the learner is %v", gone, learner.p.State())
+	}
+}
+
+// A new leader waits for the ack of a learner to which a snapshot moves.
+func TestNewLeaderWaitsForASnapshotThatMoves(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1), z(1, 2)))
+	s.step(elected(1), up(2), hello(2, 1))
+	s.step(s.done())
+	s.step(ackEpoch(2, 0, 0))
+	if got := s.step(s.done(), zab.Event{Kind: zab.EventLogRead, Link: 2}); !strings.Contains(got, "send-snapshot") {
+		t.Fatal(got)
+	}
+	for range 50 {
+		s.step(s.wait(200), zab.Event{Kind: zab.EventMoves, Link: 2})
+	}
+	if s.p.State() != zab.Leading {
+		t.Error("the leader has given up")
+	}
+}

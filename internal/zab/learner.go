@@ -209,6 +209,23 @@ func (p *Peer) learnerStored(op operation) {
 	}
 }
 
+// onMoves receives that a snapshot is on its way, however long it takes: a learner that
+// takes it is not silent, and neither is the leader that it comes from. ZooKeeper's
+// limits are for each read of the socket, and for the ack after the snapshot.
+func (p *Peer) onMoves(e *Event) {
+	switch {
+	case p.learn != nil && p.learn.link == e.Link:
+		p.countSilence()
+	case p.lead != nil:
+		if l := p.lead.byID[e.Link]; l != nil {
+			l.receivedMs = p.nowMs
+			if p.lead.stage == leaderSyncing && !l.observer {
+				p.lead.sinceMs = p.nowMs // its ack may be the one that is missing
+			}
+		}
+	}
+}
+
 // countSilence counts the leader's silence from now on.
 func (p *Peer) countSilence() { p.learn.receivedMs = p.nowMs }
 

@@ -213,6 +213,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
 	EventSpace:       (*Peer).onSpace,
 	EventDiverged:    (*Peer).onDiverged,
+	EventMoves:       (*Peer).onMoves,
 }
 
 // WakeMs returns when the peer wants a step at the latest, for what it does by

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -72,6 +73,7 @@ const (
 )
 
 func (v *dev) run(c *cobra.Command, _ []string) error {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as in serve
 	if v.servers < 1 || v.observers < 0 || v.servers+v.observers > devServersMax {
 		return cli.Usage(fmt.Sprintf("choose from 1 to %d servers, observers among them", devServersMax),
 			"%d servers and %d observers", v.servers, v.observers)

@@ -6,8 +6,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
@@ -63,6 +65,7 @@ the command line wins over the file. docs/configuration.md has every key.`,
 }
 
 func (v *serve) run(c *cobra.Command, args []string) error {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a log whose reader has gone costs lines, not the server
 	logger, err := v.log.logger(c.ErrOrStderr())
 	if err != nil {
 		return err
