@@ -227,7 +227,7 @@ const closeWait = 5 * time.Second
 
 // Close ends the session on the server, which deletes its ephemeral znodes, and
 // waits until nothing of the client is left running. All other calls end. The
-// error tells that no server could be told: the session then lives on until it
+// error says that no server was reached: the session then lives on until it
 // expires.
 func (c *Client) Close() error {
 	var err error

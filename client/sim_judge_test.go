@@ -45,7 +45,7 @@ func (r *simRun) judge(sum *simTally) {
 	sum.events += int(r.events.Load())
 }
 
-// checkWatches looks for watches of one shot that should have fired.
+// checkWatches looks for one-shot watches that should have fired.
 func (r *simRun) checkWatches(s *simSlot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

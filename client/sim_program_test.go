@@ -26,7 +26,7 @@ type simSlot struct {
 	watches []*simWatch
 }
 
-// simWatch is a watch of one shot, and what its program had seen when it set it.
+// simWatch is a one-shot watch, and what its program had seen when it set it.
 type simWatch struct {
 	*Watch
 	client *Client
@@ -244,7 +244,7 @@ func (w *simWatch) told() bool {
 	return w.fired || w.ended || len(w.events) > 0
 }
 
-// watch sets a watch of one shot, and waits for it in a goroutine of its own.
+// watch sets a one-shot watch, and waits for it in a goroutine of its own.
 func (s *simSlot) watch(ctx context.Context, c *Client, rng *rand.Rand, id string) {
 	w := &simWatch{client: c}
 	var err error
@@ -300,7 +300,7 @@ func (s *simSlot) awaitWatch(w *simWatch) {
 		s.r.fail("a watch for %v at %s got %v", want, w.Path(), event)
 	}
 	if second, more := <-w.Events(); more {
-		s.r.fail("a watch of one shot fired again: %v", second)
+		s.r.fail("a one-shot watch fired again: %v", second)
 	}
 	s.r.events.Add(1)
 }

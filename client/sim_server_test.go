@@ -78,7 +78,7 @@ type simConn struct {
 	session  zk.SessionID
 	out      [][]byte
 	ended    bool
-	data     map[string]bool // watches of one shot
+	data     map[string]bool // one-shot watches
 	children map[string]bool
 	lasting  map[string]zk.WatchMode
 }

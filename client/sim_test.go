@@ -45,7 +45,7 @@ var (
 //
 // What is judged: a request reported as not applied is never in the log of the
 // servers, one reported as applied is there once, and one of unknown fate at
-// most once; a watch of one shot fires once, before its client reads what it
+// most once; a one-shot watch fires once, before its client reads what it
 // reports, and none is lost; a persistent watch skips nothing but where it says
 // so; states come in an order that makes sense, of one session; no session is
 // expired that ProvenUntil vouches for; nobody waits for ever, Close does not

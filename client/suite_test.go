@@ -25,7 +25,7 @@ var suite = []struct {
 	{"children, descendants and ephemerals", suiteChildren},
 	{"access control lists and credentials", suiteACL},
 	{"multi and multiRead", suiteMulti},
-	{"watches of one shot", suiteOneShot},
+	{"one-shot watches", suiteOneShot},
 	{"persistent and recursive watches", suitePersistent},
 	{"watches removed", suiteRemoved},
 	{"chroot", suiteChroot},

@@ -10,7 +10,7 @@ import (
 
 // Watch is a request to be told about a path.
 //
-// A watch of one shot (GetW, ExistsW, ChildrenW) delivers one event, and then
+// A one-shot watch (GetW, ExistsW, ChildrenW) delivers one event, and then
 // its channel is closed. A persistent watch delivers events until it is closed,
 // removed, or the session ends.
 //
@@ -46,7 +46,7 @@ func (w *Watch) Path() string { return w.path }
 // Events returns the events. It is closed when the watch has ended.
 func (w *Watch) Events() <-chan zk.Event { return w.events }
 
-// Err tells why the watch has ended: nil if it runs or a watch of one shot has
+// Err tells why the watch has ended: nil if it runs or a one-shot watch has
 // fired, ErrWatchClosed, zk.ErrNoWatcher if it was removed by RemoveWatches, or
 // the session's error.
 func (w *Watch) Err() error {

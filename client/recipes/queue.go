@@ -76,7 +76,7 @@ func (q *Queue) take(ctx context.Context, path string) (item []byte, taken bool,
 	return item, err == nil, err
 }
 
-// wait waits for a watch of one shot.
+// wait waits for a one-shot watch.
 func wait(ctx context.Context, w *client.Watch) error {
 	defer w.Close()
 	select {

@@ -72,7 +72,7 @@ type Machine struct {
 	pings      []int64
 	rearming   int     // setWatches requests not answered yet
 	eventZxid  zk.Zxid // of the newest event of a watch
-	sinceZxid  zk.Zxid // up to which every watch of one shot has been told of changes
+	sinceZxid  zk.Zxid // up to which every one-shot watch has been told of changes
 	probeMs    int64
 	probeGapMs int64
 	reseatMs   int64 // attached: when to look the list of servers up again

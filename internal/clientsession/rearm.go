@@ -84,7 +84,7 @@ func missed(path string) zk.Event {
 // nobody at most.
 func (m *Machine) forget(e *Event) { m.registry.remove(e.Watch) }
 
-// unwatch drops a watch. A watch of one shot may stay on the server, where it
+// unwatch drops a watch. A one-shot watch may stay on the server, where it
 // fires at most once; a persistent one is removed there when it was the last
 // of its kind at its path.
 func (m *Machine) unwatch(e *Event) {

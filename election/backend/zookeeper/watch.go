@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// slot holds a watch of one shot until it has fired or its life ends. One
+// slot holds a one-shot watch until it has fired or its life ends. One
 // goroutine uses it.
 type slot struct {
 	life  context.Context
