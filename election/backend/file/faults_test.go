@@ -154,11 +154,21 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := open(t, b.dir).Restore(within(t), "jobs", 100); err == nil {
-		t.Error("a state was replaced under a leader")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := open(t, b.dir).Restore(over, "jobs", 100); !errors.Is(err, errLed) {
+		t.Errorf("under a leader: %v", err)
 	}
 	if _, err := b.Renew(within(t), grant); err != nil {
 		t.Error(err)
+	}
+	restored, other := make(chan error, 1), open(t, b.dir)
+	go func() { restored <- other.Restore(within(t), "jobs", 100) }() // waits for the leader to go
+	if err := errors.Join(b.Release(within(t), grant), <-restored); err != nil {
+		t.Error(err)
+	}
+	if grant, err := b.Acquire(within(t), claim(time.Second)); err != nil || grant.Token != 101 {
+		t.Errorf("the token after that: %d, %v", grant.Token, err)
 	}
 }
 

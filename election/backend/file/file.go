@@ -152,20 +152,37 @@ func (b *Backend) seat(claim election.Claim) *seat {
 // Restore stores a token by hand, after the state file of an election was lost
 // or damaged. Give it at least the greatest token that anybody has ever seen;
 // the next leader has a greater one. It refuses to lower a token that can be
-// read, and to act while somebody leads.
+// read, and to act while somebody leads: it waits for the end of that until ctx
+// ends.
 func (b *Backend) Restore(ctx context.Context, name string, token election.Token) error {
 	p, err := b.place(name)
 	if err != nil {
 		return err
 	}
+	for {
+		err := p.tryRestore(name, token)
+		if !errors.Is(err, errLed) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(restorePause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// restorePause is the pause between two tries to restore a token under a leader.
+const restorePause = 50 * time.Millisecond
+
+// errLed refuses to restore a token.
+var errLed = errors.New("somebody leads, stop all candidates first")
+
+func (p place) tryRestore(name string, token election.Token) error {
 	lock, err := p.openLock()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	return p.restore(lock, name, token)
 }
 
@@ -176,7 +193,7 @@ func (p place) restore(lock *os.File, name string, token election.Token) error {
 		held, err = false, errors.New("the lock file was replaced meanwhile")
 	}
 	if err != nil || !held {
-		return fmt.Errorf("file: restore %q: somebody leads, stop all candidates first (lock: %v)", name, err)
+		return fmt.Errorf("file: restore %q: %w (lock: %v)", name, errLed, err)
 	}
 	old, err := p.readState()
 	if err == nil && old.token > token {
