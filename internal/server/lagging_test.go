@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -45,5 +46,33 @@ func TestLaggingClientsTogetherStayWithinTheBudget(t *testing.T) {
 	p.do(zk.Request{Op: zk.OpPing})
 	if held := s.outboxBytes.Load(); held > 1<<10 {
 		t.Fatalf("%d bytes are counted with nobody to hold them", held)
+	}
+}
+
+// Clients that read nothing, and say that they are there, must not hold the budget of all
+// for as long as they like: those that do read would be disconnected for it.
+func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	s.closeGrace = 300 * time.Millisecond
+	p := dial(t, s, nil)
+	p.do(create("/big", strings.Repeat("x", 1_000_000), 0))
+	lagging := dial(t, s, nil)
+	lagging.socket.(*net.TCPConn).SetReadBuffer(4 << 10)
+	r := zk.Request{Op: zk.OpMultiRead}
+	for range 20 {
+		r.Ops = append(r.Ops, zk.Request{Op: zk.OpGetData, Path: "/big"})
+	}
+	lagging.send(create("/small", "", 0), r) // after a write: the connection goes on reading
+	p.socket.Close()
+	for wait := time.Now(); len(s.conns.all()) > 0; time.Sleep(10 * time.Millisecond) {
+		if _, err := lagging.socket.Write(wire.AppendRequest(nil, &zk.Request{Op: zk.OpPing, Xid: -2})); err != nil {
+			break
+		}
+		if time.Since(wait) > time.Minute {
+			t.Fatalf("it is still connected, and holds %d bytes", s.outboxBytes.Load())
+		}
+	}
+	if held := s.outboxBytes.Load(); held > 1<<20 {
+		t.Errorf("%d bytes are held", held)
 	}
 }

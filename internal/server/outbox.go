@@ -1,7 +1,9 @@
 package server
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,15 +183,50 @@ func (c *conn) hangUp() {
 	c.socket.SetReadDeadline(time.Now().Add(c.server.closeGrace))
 }
 
-// write sends bytes, however long the client takes.
+// write sends bytes, however long the client takes: as long as it takes some of them
+// within its session timeout. What one leaves unread is taken from the budget of all.
 func (c *conn) write(bytes []byte) bool {
-	_, err := c.socket.Write(bytes)
+	n, err := c.writeNow(bytes)
+	for err == nil && n < len(bytes) {
+		c.out.awaits(c)
+		var more int
+		more, err = c.socket.Write(bytes[n:min(n+writeStep, len(bytes))])
+		n += more
+	}
 	if err != nil {
 		c.out.end()
 		c.socket.Close()
 	}
 	c.resume() // it may wait for space in the outbox, or must see that it is over
 	return err == nil
+}
+
+// writeStep is how much of its bytes a client must take within its session timeout.
+const writeStep = 64 << 10
+
+// awaits begins the time that the client has. A connection that is to end has its own.
+func (o *outbox) awaits(c *conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.ended {
+		limit := max(time.Duration(c.timeoutMs.Load())*time.Millisecond, c.server.closeGrace)
+		_ = c.socket.SetWriteDeadline(time.Now().Add(limit))
+	}
+}
+
+// writeNow writes what the socket takes without waiting.
+func (c *conn) writeNow(bytes []byte) (n int, err error) {
+	if c.input.raw == nil {
+		return 0, nil
+	}
+	err = c.input.raw.Write(func(fd uintptr) bool {
+		n = writeSocket(fd, bytes)
+		return true
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil // that of an earlier wait
+	}
+	return n, err
 }
 
 // flushOnce writes what the socket takes without waiting, and leaves the rest
@@ -207,11 +244,7 @@ func (c *conn) flushOnce() {
 		c.hangUp()
 		return
 	}
-	n := 0
-	err := c.input.raw.Write(func(fd uintptr) bool {
-		n = writeSocket(fd, bytes)
-		return true
-	})
+	n, err := c.writeNow(bytes)
 	if err == nil && n == len(bytes) && c.out.rest() {
 		return
 	}
