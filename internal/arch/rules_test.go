@@ -120,6 +120,32 @@ func TestScenariosAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
+// TestDocumentsNameTestsThatExist: a test that is renamed is renamed in the pages, too.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	name, function := regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+`), regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]+)\(`)
+	named, exists := map[string]string{}, map[string]bool{}
+	eachText(t, func(file, text string) {
+		switch {
+		case path.Ext(file) == ".md":
+			for _, test := range name.FindAllString(text, -1) {
+				named[test] = file
+			}
+		case strings.HasSuffix(file, "_test.go"):
+			for _, test := range function.FindAllStringSubmatch(text, -1) {
+				exists[test[1]] = true
+			}
+		}
+	})
+	for test, file := range named {
+		if !exists[test] {
+			t.Errorf("%s names %s, which does not exist", file, test)
+		}
+	}
+	if len(named) < 100 {
+		t.Errorf("%d tests are named, where are the others?", len(named))
+	}
+}
+
 // rules returns the rules that the comment of a package states, and those that its
 // assertions name.
 func (s *source) rules() (stated []string, held map[string]bool) {
