@@ -57,7 +57,7 @@ func (p *process) toLink(e *zab.Effect) {
 	case zab.EffectSendSnapshot:
 		l.sendSnapshot(e.Zxid)
 	case zab.EffectReadLog:
-		p.readLog(e)
+		p.readLog(e.Link, e.Zxid, e.To)
 	}
 }
 
@@ -233,22 +233,23 @@ func (l *link) readSnapshot() bool {
 	return true
 }
 
-// readLog reads the log for a learner. It is done beside everything else.
-func (p *process) readLog(e *zab.Effect) {
-	id, zxid, to := e.Link, e.Zxid, e.To
+// readLog reads the log for a learner, a part at a time. It is done beside everything
+// else, when the part before has left.
+func (p *process) readLog(id zab.LinkID, zxid, to zk.Zxid) {
 	p.awake(p.random.between(0, 4*int64(p.w.plan.DiskMs)), func() {
-		records, ok := p.turns.disk.ReadLog(zxid, to)
+		l := p.links[id]
+		if l == nil {
+			return
+		}
+		if len(l.stream.out) > 0 {
+			p.readLog(id, zxid, to)
+			return
+		}
+		records, more, ok := p.turns.disk.ReadLog(zxid, to)
 		if p.turns.crashed {
 			p.turns.fatal(errPower)
 			return
 		}
-		bytes := 0
-		for i := range records {
-			bytes += len(records[i].Payload)
-		}
-		if bytes > p.w.plan.historyBytes() {
-			records, ok = nil, false // as the disk of production, which has a limit of its own
-		}
-		p.push(replica.Event{Kind: replica.EventLogRead, Link: id, Records: records, OK: ok})
+		p.push(replica.Event{Kind: replica.EventLogRead, Link: id, Records: records, More: more, OK: ok})
 	})
 }

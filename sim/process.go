@@ -112,6 +112,7 @@ func (p *process) diskOptions() replicadisk.Options {
 			Log: txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes},
 		},
 		ExtendedTypes: true, Ensemble: true, RecentMax: max(p.w.plan.HistoryMax, 1),
+		PartRecordsMax: 2 + p.w.plan.SnapCount/10, ReadBytesMax: p.w.plan.historyBytes(),
 	}
 }
 

@@ -308,6 +308,16 @@ func (k *link) awaitWritten() bool {
 	return ok && half.CloseWrite() == nil
 }
 
+// awaitSent waits until nothing is left to be written.
+func (k *link) awaitSent() {
+	o := &k.out
+	o.Lock()
+	defer o.Unlock()
+	for !o.dead && (o.writing || len(o.parts) > 0 || len(o.tail) > 0) {
+		o.changed.Wait()
+	}
+}
+
 // still waits until nobody writes.
 func (k *link) still() {
 	k.out.Lock()

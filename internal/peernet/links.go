@@ -128,6 +128,13 @@ func (l *Links) SendSnapshot(id zab.LinkID, write func(io.Writer) error) {
 	}
 }
 
+// AwaitSent waits until a link's socket has taken all that was sent, or the link ends.
+func (l *Links) AwaitSent(id zab.LinkID) {
+	if k := l.link(id); k != nil {
+		k.awaitSent()
+	}
+}
+
 // Flush writes what was sent: at once what the sockets take, the rest when they
 // take it. Call it when nothing more is to be sent for the moment.
 func (l *Links) Flush() {

@@ -487,6 +487,30 @@ func TestPeerThatDoesNotReadIsCutAtTheLimit(t *testing.T) {
 
 // TestWritesBesideASnapshotDoNotCutALearnerThatReads: three times the limit waits
 // after the snapshot, and arrives; five times is too much.
+// A server that sends a lot in parts waits for a peer that is slow, and for none that is gone.
+func TestAwaitSentEndsWhenAllHasLeftOrTheLinkIsGone(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, nil)
+	s.AwaitSent(99) // never was
+	learner := startServer(t, nil)
+	_, well := join(learner, s)
+	s.Send(well, proposal(1, "small"))
+	s.Flush()
+	s.AwaitSent(well)
+	learner.receives(zab.KindProposal, 1)
+
+	_, deaf := dialServer(t, s)
+	for i := range 100 { // more than a socket takes
+		s.Send(deaf, proposal(i, strings.Repeat("x", 500_000)))
+	}
+	s.Flush()
+	sent := make(chan bool, 1)
+	go func() { s.AwaitSent(deaf); sent <- true }()
+	none(t, "the end of the waiting for a peer that does not read", sent)
+	s.Cut()
+	get(t, "the end of the waiting for a peer that is gone", sent)
+}
+
 func TestWritesBesideASnapshotDoNotCutALearnerThatReads(t *testing.T) {
 	leavesNothing(t)
 	const limit, length = 1 << 20, 10_000

@@ -31,7 +31,7 @@ const (
 	EventMessage                       // Link, Message
 	EventLoaded                        // the snapshot after a SNAP has been read: Link, State, which is not finished
 	EventMoves                         // bytes of a snapshot have gone out, or come in, on Link
-	EventLogRead                       // answer to zab.EffectReadLog: Link, Records; OK false if they cannot be had
+	EventLogRead                       // answer to zab.EffectReadLog: Link, Records, More; OK false if they cannot be had
 
 	eventKinds
 )
@@ -55,6 +55,7 @@ type Event struct {
 	Notification *fle.Notification
 	Message      *zab.Message
 	Records      []zab.Record
+	More         bool
 	State        *State
 	Recovered    *Recovered
 }

@@ -163,7 +163,7 @@ func (r *Replica) onFailed(e *Event) {
 }
 
 func (r *Replica) onLogRead(e *Event) {
-	r.order(zab.Event{Kind: zab.EventLogRead, Link: e.Link, Records: e.Records, OK: e.OK})
+	r.order(zab.Event{Kind: zab.EventLogRead, Link: e.Link, Records: e.Records, More: e.More, OK: e.OK})
 }
 
 // onMoves hands over that a snapshot moves.

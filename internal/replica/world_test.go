@@ -417,9 +417,9 @@ func (s *server) link(effect *zab.Effect) {
 	}
 	e := s.ends[effect.Link]
 	if effect.Kind == zab.EffectReadLog {
-		records, ok := s.disk.ReadLog(effect.Zxid, effect.To)
+		records, more, ok := s.disk.ReadLog(effect.Zxid, effect.To)
 		s.detail("reads its log for a learner at %s: %s", zab.FormatZxid(effect.Zxid), recordsText(records, ok))
-		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLogRead, Link: effect.Link, Records: records, OK: ok})
+		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLogRead, Link: effect.Link, Records: records, More: more, OK: ok})
 		return
 	}
 	if e == nil || e.closed {

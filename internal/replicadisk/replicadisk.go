@@ -18,9 +18,12 @@
 package replicadisk
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -37,6 +40,9 @@ type Options struct {
 	ExtendedTypes bool // TTL znodes exist
 	Ensemble      bool // epochs are kept, and the newest records for learners
 	RecentMax     int  // how many of these; 0 is 500
+
+	ReadBytesMax   int // how much of the log a learner is sent at most; 0 is 64 MiB
+	PartRecordsMax int // how many records of it at a time, 2 or more; 0 is 8,192
 }
 
 const recentMax = 500
@@ -249,13 +255,21 @@ func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
 // snapshot serves it better.
 const readBytesMax = 64 << 20
 
+// A part of the log for a learner ends with the record that reaches one of these: it
+// is sent in one step.
+const (
+	partRecordsMax = 8192
+	partBytesMax   = 4 << 20
+)
+
 // ReadLog reads the log for a learner whose last record is zxid, from the newest
-// record that is not after that one up to the record to. It tells false if the
-// log does not hold it whole, or has too much of it. It may run beside all else.
-func (d *Disk) ReadLog(zxid, to zk.Zxid) ([]zab.Record, bool) {
+// record that is not after that one up to the record to, or a part of that: then
+// more is true. It is false for ok if the log does not hold it whole, or has too much
+// of it. It may run beside all else.
+func (d *Disk) ReadLog(zxid, to zk.Zxid) (records []zab.Record, more, ok bool) {
 	segments, err := txnlog.Segments(d.fs, d.store.LogDir())
 	if err != nil {
-		return nil, false
+		return nil, false, false
 	}
 	from := zk.NoZxid
 	for _, s := range segments {
@@ -264,45 +278,71 @@ func (d *Disk) ReadLog(zxid, to zk.Zxid) ([]zab.Record, bool) {
 		}
 	}
 	if from == zk.NoZxid {
-		return nil, false
+		return nil, false, false
 	}
-	records, err := d.readFrom(from-1, zxid, to, readBytesMax)
-	return records, err == nil && len(records) > 0
+	part := part{place: zxid, recordsMax: cmp.Or(d.opts.PartRecordsMax, partRecordsMax), bytesMax: partBytesMax}
+	if err := d.readFrom(from-1, to, cmp.Or(d.opts.ReadBytesMax, readBytesMax), &part); err != nil {
+		return nil, false, false
+	}
+	return part.records, part.more, len(part.records) > 0
 }
 
 // read returns the records after one zxid up to another.
 func (d *Disk) read(after, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
-	return d.readFrom(after, zk.NoZxid, to, bytesMax)
+	part := part{place: zk.NoZxid, recordsMax: math.MaxInt, bytesMax: math.MaxInt}
+	err := d.readFrom(after, to, bytesMax, &part)
+	return part.records, err
 }
 
 // errTooMuch says that the log has more than is wanted.
-var errTooMuch = errors.New("more records than are read at once")
+var errTooMuch = errors.New("more records than are wanted")
 
-// readFrom reads the records after a zxid up to another, and of those that are
-// not after place only the last.
-func (d *Disk) readFrom(after, place, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
+// part is the first part of what is read: of the records that are not after place
+// only the last, and at least one more.
+type part struct {
+	place                zk.Zxid
+	recordsMax, bytesMax int
+	records              []zab.Record
+	bytes                int
+	more                 bool // there is more than that
+}
+
+func (p *part) add(r *txnlog.Record) {
+	if r.Zxid <= p.place {
+		p.records, p.bytes = p.records[:0], 0
+	}
+	if len(p.records) > 1 && (len(p.records) >= p.recordsMax || p.bytes >= p.bytesMax) {
+		p.more = true
+		return
+	}
+	p.bytes += len(r.Payload)
+	p.records = append(p.records, zab.Record{Zxid: r.Zxid, Payload: bytes.Clone(r.Payload)})
+}
+
+// readFrom reads the records after a zxid up to another, of which the payloads have
+// bytesMax bytes at most.
+func (d *Disk) readFrom(after, to zk.Zxid, bytesMax int, part *part) error {
 	reader, err := d.store.ReadLog(after)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer reader.Close()
-	var records []zab.Record
-	bytes := 0
+	sum := 0
 	for {
 		record, err := reader.Next()
 		if err == io.EOF || err == nil && record.Zxid > to {
-			return records, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if record.Zxid <= place {
-			records, bytes = records[:0], 0
+		if record.Zxid <= part.place {
+			sum = 0
 		}
-		if bytes += len(record.Payload); bytes > bytesMax {
-			return nil, errTooMuch
+		if sum += len(record.Payload); sum > bytesMax {
+			return errTooMuch
 		}
-		records = append(records, zab.Record{Zxid: record.Zxid, Payload: append([]byte(nil), record.Payload...)})
+		part.add(&record)
 	}
 }
 

@@ -260,7 +260,7 @@ func TestReadLogFindsALearnersPlace(t *testing.T) {
 		{zx(1, 2), zx(2, 4), 0, 0}, // purged
 		{0, zx(2, 4), 0, 0},
 	} {
-		records, ok := d.ReadLog(c.place, c.to)
+		records, _, ok := d.ReadLog(c.place, c.to)
 		switch {
 		case ok != (c.first != 0):
 			t.Errorf("around %s up to %s: %v, in %v", c.place, c.to, ok, segments)
@@ -279,11 +279,41 @@ func TestReadLogGivesUpWhereASnapshotIsShorter(t *testing.T) {
 		h.decide(zx(1, i), &zk.Txn{Op: zk.OpSetData, Path: "/a", Data: make([]byte, 1<<20), Version: int32(i)})
 	}
 	must(t, h.log(d, 0))
-	if _, ok := d.ReadLog(zx(1, 1), h.last()); ok {
+	if _, _, ok := d.ReadLog(zx(1, 1), h.last()); ok {
 		t.Error("more than readBytesMax were read")
 	}
-	if records, ok := d.ReadLog(zx(1, 5), h.last()); !ok || len(records) != len(h.records)-4 {
-		t.Errorf("%d records, %v", len(records), ok)
+	if records, more, ok := d.ReadLog(zx(1, 5), h.last()); !ok || !more || records[0].Zxid != zx(1, 5) {
+		t.Errorf("%d records, more %v, %v", len(records), more, ok)
+	}
+}
+
+// What a learner is sent in one step has a limit: of records, and of bytes.
+func TestLogIsReadInParts(t *testing.T) {
+	for _, c := range []struct{ data, recordsMax, parts int }{{10, 7, 7}, {1 << 20, 0, 13}, {10, 0, 1}, {10, 2, 39}} {
+		opts := options()
+		opts.PartRecordsMax = c.recordsMax
+		d, _ := begin(t, newMem(t), opts)
+		h := newHistory(t)
+		h.decide(zx(1, 1), &zk.Txn{Op: zk.OpCreate, Path: "/a", ACL: zk.OpenACL()})
+		for i := uint32(2); i <= 40; i++ {
+			h.decide(zx(1, i), &zk.Txn{Op: zk.OpSetData, Path: "/a", Data: make([]byte, c.data), Version: int32(i)})
+		}
+		must(t, h.log(d, 0))
+		place, parts := zx(1, 1), 0
+		for more := true; more; parts++ {
+			records, goesOn, ok := d.ReadLog(place, h.last())
+			if more = goesOn; !ok || len(records) < 2 || records[0].Zxid != place {
+				t.Fatalf("around %s: %v", place, zxidsOf(records))
+			}
+			for _, r := range records[1:] {
+				if place++; r.Zxid != place {
+					t.Fatalf("%s follows %s", r.Zxid, place-1)
+				}
+			}
+		}
+		if place != h.last() || parts != c.parts {
+			t.Errorf("%+v: read up to %s in %d parts", c, place, parts)
+		}
 	}
 }
 

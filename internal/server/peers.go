@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,10 @@ type peers struct {
 
 	outgoing zab.LinkID // the link to the leader, or the attempt; of the loop
 	up       bool       // it is a link
+
+	// reading is held while the log is read for a learner: the parts of the log for
+	// many of them come to the loop one by one.
+	reading sync.Mutex
 }
 
 // addressBook is where the other servers are.
@@ -295,8 +300,11 @@ func (p *peers) carryOut(e *zab.Effect) {
 	case zab.EffectReadLog:
 		link, zxid, to := e.Link, e.Zxid, e.To
 		s.task(func() {
-			records, ok := s.disk.data.ReadLog(zxid, to)
-			s.inbox.put(replica.Event{Kind: replica.EventLogRead, Link: link, Records: records, OK: ok})
+			p.links.AwaitSent(link)
+			p.reading.Lock()
+			defer p.reading.Unlock()
+			records, more, ok := s.disk.data.ReadLog(zxid, to)
+			s.inbox.put(replica.Event{Kind: replica.EventLogRead, Link: link, Records: records, More: more, OK: ok})
 		})
 	}
 }

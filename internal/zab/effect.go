@@ -22,7 +22,7 @@ const (
 	EffectSetCurrent                     // the current epoch becomes durable: Epoch, Ticket
 	EffectTruncate                       // the log is truncated after Zxid, the tree reloaded: Ticket
 	EffectSaveSnapshot                   // the tree, which is at Zxid, becomes a durable snapshot that replaces the log: Ticket
-	EffectReadLog                        // read the log around Zxid up to the record To, for Link
+	EffectReadLog                        // read the log around Zxid up to the record To, or a part of that, for Link
 	EffectLoadSnapshot                   // the tree is replaced by the snapshot that comes on Link
 	EffectSendSnapshot                   // the tree goes out on Link, before anything sent later
 	EffectDeliver                        // Record is to be applied to the tree

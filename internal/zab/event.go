@@ -32,7 +32,7 @@ const (
 	EventReceive                      // Link, Message
 	EventDone                         // the disk has done everything up to Ticket
 	EventFailed                       // the log cannot be cut as Truncate said: Ticket
-	EventLogRead                      // answer to ReadLog: Link, Records; OK false if they cannot be had
+	EventLogRead                      // answer to ReadLog: Link, Records; More if the log goes on after them; OK false if they cannot be had
 	EventPropose                      // the leader's replica has decided Record; Config if it is a reconfig
 	EventForward                      // a learner's client wants Request decided
 	EventRevalidate                   // a client came to this learner: Session, TimeoutMs
@@ -61,6 +61,7 @@ type Event struct {
 	Epoch     int64
 	Record    Record
 	Records   []Record
+	More      bool
 	Config    *Config
 	Request   *Request
 	Message   *Message

@@ -27,7 +27,7 @@ const (
 	linkGreeted                  // hello came, the epoch is not ready
 	linkAsked                    // LEADERINFO sent
 	linkAgreed                   // ACKEPOCH came, discovery is not over
-	linkReading                  // the log is being read for it
+	linkReading                  // the log is being read for it, a part at a time
 	linkSyncing                  // everything up to NEWLEADER sent
 	linkSynced                   // NEWLEADER acknowledged
 	linkServing                  // UPTODATE sent
@@ -61,6 +61,7 @@ type link struct {
 	counted    bool // its ACKEPOCH stands for a history, and so for the quorum of discovery
 	needsAll   bool // it claims no history, but is not new: it may have one that it cannot cut
 	stage      linkStage
+	begun      bool // while the log is being read: a part of it was sent
 	receivedMs int64
 	accepted   uint32
 	peer       zk.Zxid // last record in its log

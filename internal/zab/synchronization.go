@@ -96,7 +96,11 @@ func (p *Peer) synchronize(l *link) {
 
 // onLogRead goes on with records from disk. The history in memory has moved on
 // meanwhile; if both do not meet any more (ZOOKEEPER-2418), or the disk's part
-// does not hold the learner's place, a snapshot is sent.
+// does not hold the learner's place, a snapshot is sent. If a part was sent
+// already it cannot be taken back, and the link is closed.
+//
+// A log is sent in parts, each in a step of its own, for a step must not be long:
+// nobody is pinged meanwhile.
 func (p *Peer) onLogRead(e *Event) {
 	if p.lead == nil {
 		return
@@ -105,11 +109,62 @@ func (p *Peer) onLogRead(e *Event) {
 	if l == nil || l.stage != linkReading {
 		return
 	}
-	pl := plan{mode: KindSnap}
-	if joined := p.join(e.Records); e.OK && joined != nil && joined[0].Zxid <= l.peer {
-		pl = walk(joined, l.peer, p.lead.committed)
+	pl := p.goOn(l, e)
+	switch {
+	case l.begun && pl.mode == KindSnap:
+		p.drop(l)
+	case e.More && pl.mode == KindDiff:
+		p.sendPart(l, pl)
+	default:
+		p.sendHistory(l, pl)
 	}
-	p.sendHistory(l, pl)
+}
+
+// goOn plans what a learner is sent of the records from disk: with the last of them those
+// in memory as well. A DIFF that has begun goes on however long it is (diffBytesMax), for
+// what was sent would be sent again, and come to the same end.
+func (p *Peer) goOn(l *link, e *Event) plan {
+	records := e.Records
+	if !e.More {
+		records = p.join(records)
+	}
+	pl := plan{mode: KindSnap}
+	switch {
+	case !e.OK || !gapless(records) || len(records) == 0:
+	case !l.begun && records[0].Zxid <= l.peer:
+		pl = walk(records, l.peer, p.lead.committed)
+	case l.begun:
+		at := slices.IndexFunc(records, func(r Record) bool { return r.Zxid == l.queued })
+		if at >= 0 {
+			pl = plan{mode: KindDiff, rest: records[at+1:]}
+		}
+	}
+	if e.More && len(pl.rest) == 0 {
+		return plan{mode: KindSnap} // a part that leads nowhere
+	}
+	return pl
+}
+
+// sendPart sends a part of what the learner lacks, and has the next one read when that
+// has left.
+func (p *Peer) sendPart(l *link, pl plan) {
+	p.beginHistory(l, pl)
+	l.begun, l.receivedMs = true, p.nowMs // it has nothing to say meanwhile
+	low := p.lead.committed
+	if committed := p.history.upTo(low); len(committed) > 0 {
+		low = committed[0].Zxid
+	}
+	p.emit(Effect{Kind: EffectReadLog, Link: l.id, Zxid: l.queued, To: low})
+}
+
+// gapless reports whether records follow one another.
+func gapless(records []Record) bool {
+	for i := 1; i < len(records); i++ {
+		if !follows(records[i-1].Zxid, records[i].Zxid) {
+			return false
+		}
+	}
+	return true
 }
 
 // join puts the records from disk before the committed ones in memory. It
@@ -117,10 +172,8 @@ func (p *Peer) onLogRead(e *Event) {
 // two neighbours of one epoch: the first record of an epoch follows any, so that
 // it cannot be seen how many stood before it when memory has moved on.
 func (p *Peer) join(disk []Record) []Record {
-	for i := 1; i < len(disk); i++ {
-		if !follows(disk[i-1].Zxid, disk[i].Zxid) {
-			return nil
-		}
+	if !gapless(disk) {
+		return nil
 	}
 	all := slices.Clone(disk)
 	meets := len(disk) == 0
@@ -153,10 +206,24 @@ func (p *Peer) sendHistory(l *link, pl plan) {
 		pl.rest = p.history.after(p.delivered)
 		pl.rest = pl.rest[:len(pl.rest)-len(p.history.after(p.lead.committed))]
 	}
-	p.send(l.id, Message{Kind: pl.mode, Zxid: pl.target})
-	l.queued = pl.target
-	if pl.mode == KindDiff {
-		l.queued = l.peer
+	p.beginHistory(l, pl)
+	if !l.observer {
+		for _, r := range p.history.after(p.lead.committed) {
+			p.propose(l, r)
+		}
+	}
+	l.stage, l.told = linkSyncing, p.lead.committed
+	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.lead.epoch, 0), Payload: p.lastSeen().Text})
+}
+
+// beginHistory sends how the learner is synchronized, unless it knows, and records.
+func (p *Peer) beginHistory(l *link, pl plan) {
+	if !l.begun {
+		p.send(l.id, Message{Kind: pl.mode, Zxid: pl.target})
+		l.queued = pl.target
+		if pl.mode == KindDiff {
+			l.queued = l.peer
+		}
 	}
 	if pl.mode == KindSnap {
 		p.emit(Effect{Kind: EffectSendSnapshot, Link: l.id, Zxid: pl.target})
@@ -165,13 +232,6 @@ func (p *Peer) sendHistory(l *link, pl plan) {
 		p.propose(l, r)
 		p.send(l.id, Message{Kind: KindCommit, Zxid: r.Zxid})
 	}
-	if !l.observer {
-		for _, r := range p.history.after(p.lead.committed) {
-			p.propose(l, r)
-		}
-	}
-	l.stage, l.told = linkSyncing, p.lead.committed
-	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.lead.epoch, 0), Payload: p.lastSeen().Text})
 }
 
 // propose sends one record to one learner (zab-Z8).
