@@ -68,7 +68,7 @@ func setConstant(version string) error {
 		return err
 	}
 	if !constant.Match(text) {
-		return fmt.Errorf("%s has no line like const version = ...", versionFile)
+		return fmt.Errorf("%s has no line that sets the constant version", versionFile)
 	}
 	return os.WriteFile(versionFile, constant.ReplaceAll(text, fmt.Appendf(nil, "const version = %q", version[1:])), 0o644)
 }
