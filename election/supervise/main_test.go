@@ -4,6 +4,7 @@ package supervise_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/gob"
 	"encoding/hex"
@@ -57,7 +58,8 @@ type testOrder struct {
 	OnElected, OnLost, Health string
 	HookLimit, Wait           time.Duration
 
-	output *os.File // nil is a file
+	output  *os.File // nil is a file
+	program string   // empty is this test binary
 }
 
 func TestMain(m *testing.M) {
@@ -183,7 +185,7 @@ func start(t *testing.T, o testOrder) *runner {
 	if err := gob.NewEncoder(&text).Encode(o); err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{t: t, command: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	r := &runner{t: t, command: exec.Command(cmp.Or(o.program, os.Args[0])), ended: make(chan struct{})}
 	r.command.Env = append(os.Environ(), orderEnv+"="+hex.EncodeToString(text.Bytes()))
 	r.command.Env = append(r.command.Env, o.Env...)
 	output := filepath.Join(t.TempDir(), "output")

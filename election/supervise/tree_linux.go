@@ -8,6 +8,10 @@ import (
 	"syscall"
 )
 
+// ownProgram is what this process runs, whatever stands at its path by now: a
+// candidate may wait for weeks, and the two instances are of one version.
+func ownProgram() (string, error) { return "/proc/self/exe", nil }
+
 const prSetChildSubreaper = 36 // linux/prctl.h
 
 // becomeSubreaper makes orphans among the descendants children of this process

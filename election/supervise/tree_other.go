@@ -2,7 +2,13 @@
 
 package supervise
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
+
+// ownProgram is the path that this process was started by.
+func ownProgram() (string, error) { return os.Executable() }
 
 // becomeSubreaper: there is no such thing here.
 func becomeSubreaper() error { return nil }

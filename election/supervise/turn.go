@@ -100,7 +100,7 @@ func (t *turn) times() leaseTimes { return leaseTimes{t.lead.End(), t.lead.Deadl
 // startGuardian starts this executable again with the pipes and the locks.
 func (t *turn) startGuardian() error {
 	s := t.supervisor
-	self, err := os.Executable()
+	self, err := ownProgram()
 	if err != nil {
 		return fmt.Errorf("supervise: find this program: %w", err)
 	}
@@ -117,7 +117,8 @@ func (t *turn) startGuardian() error {
 	t.page = shared
 	t.page.set(t.times())
 	locks := t.lead.Files()
-	t.guardian = exec.Command(self, GuardianArg)
+	t.guardian = exec.Command(self)
+	t.guardian.Args = []string{os.Args[0], GuardianArg}
 	t.guardian.Stdin, t.guardian.Stdout, t.guardian.Stderr = s.command.Stdin, s.command.Stdout, s.command.Stderr
 	t.guardian.ExtraFiles = append([]*os.File{controlSeen, statusSent, pageFile}, locks...)
 	t.guardian.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

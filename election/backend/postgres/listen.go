@@ -25,8 +25,10 @@ var errNoListen = errors.New("no connection of its own for LISTEN")
 // PgBouncer in transaction mode LISTEN is accepted and nothing ever arrives.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
 	config, err := s.listenConfig(ctx)
-	if err != nil {
+	if errors.Is(err, errNoListen) {
 		<-ctx.Done() // it would fail again
+	}
+	if err != nil {
 		return err
 	}
 	connection, err := pgx.ConnectConfig(ctx, config)
