@@ -25,8 +25,9 @@
 //	         its next holder waits until the last holder has noticed.
 //
 // A holder that is frozen keeps its grant (Traits.Expires is false); it loses
-// it when it is killed. Network file systems are refused: their locks can be
-// lost silently.
+// it when it is killed. Network file systems are refused, as far as they are
+// known: their locks can be lost silently, or hold on one machine alone. So is
+// FUSE, but for kinds that are local.
 package file
 
 import (

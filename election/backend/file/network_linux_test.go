@@ -1,0 +1,44 @@
+package file
+
+import (
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// TestSharedFileSystemsAreRefused by what statfs(2) and the list of mounts say.
+func TestSharedFileSystemsAreRefused(t *testing.T) {
+	for _, magic := range []uint32{0x6969, 0xff534d42, 0x0bd00bd0, 0x47504653, 0x19830326, 0x7461636f, 0x01161970, 0x786f4256} {
+		if networkFS[magic] == "" {
+			t.Errorf("%#x is taken for a local disk", magic)
+		}
+	}
+	const mounts = `25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+90 25 0:52 / /mnt/far rw,nosuid shared:3 - fuse.sshfs host:/data rw,user_id=0
+91 25 8:17 / /mnt/near rw - fuseblk /dev/sdb1 rw
+92 25 259:70000 / /mnt/many rw - xfs /dev/nvme0n1p1 rw
+`
+	for dev, want := range map[uint64]string{
+		0<<8 | 52: "fuse.sshfs", 8<<8 | 17: "fuseblk", 8<<8 | 1: "ext4", 0<<8 | 99: "fuse",
+		259<<8 | 70000&0xff | 70000>>8<<20: "xfs",
+	} {
+		if got := kindOf(mounts, dev); got != want {
+			t.Errorf("device %#x is %s, expected %s", dev, got, want)
+		}
+	}
+	if slices.Contains(localFuse, "fuse.sshfs") || slices.Contains(localFuse, "fuse") {
+		t.Error("sshfs, or what is not known, is taken for local")
+	}
+	var root syscall.Stat_t
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Stat("/proc", &root); err != nil {
+		t.Fatal(err)
+	}
+	if kind := kindOf(string(text), uint64(root.Dev)); kind != "proc" {
+		t.Errorf("the file system of /proc is %s", kind)
+	}
+}
