@@ -183,10 +183,11 @@ func (s *Server) writeRecords(ops []diskWork) error {
 	for len(ops) > 0 {
 		n := s.fitting(ops)
 		if n == 0 {
-			if err := s.checkSpace(); err != nil {
+			full, err := s.reserve(&ops[0])
+			if err != nil {
 				return err
 			}
-			if s.disk.full {
+			if full {
 				if !s.pause(spaceRetry) {
 					return errStopped // nobody was told of these records
 				}
@@ -200,6 +201,20 @@ func (s *Server) writeRecords(ops []diskWork) error {
 		ops = ops[n:]
 	}
 	return nil
+}
+
+// reserve takes space for a record that has its place in the order; full says that
+// there is none yet.
+func (s *Server) reserve(w *diskWork) (full bool, err error) {
+	err = s.disk.data.Log().Reserve(int64(len(w.Payload)) + recordOverhead)
+	if errors.Is(err, vfs.ErrNoSpace) {
+		s.noteSpace(err)
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("transaction log: %w", err)
+	}
+	return false, nil
 }
 
 // fitting is how many operations the log can do without asking the disk for

@@ -378,6 +378,39 @@ func TestFullDiskIsToldBeforeItIsMetAndServiceResumes(t *testing.T) {
 	}
 }
 
+// A record may be longer than the space that is taken at a time. Its space can be asked for
+// before it is given to the log, as often as need be, in the open segment and in the next.
+func TestSpaceForALongRecordCanBeReserved(t *testing.T) {
+	for _, rolls := range []bool{false, true} {
+		disk := newDisk(t)
+		log, err := Open(disk, dir, 0, Options{PreallocBytes: 4096})
+		must(t, err)
+		must(t, log.Ready())
+		must(t, log.Append(1, payload(1, 600)))
+		must(t, log.Sync())
+		if rolls {
+			log.Roll()
+			must(t, log.Ready())
+		}
+		disk.SetCapacity(disk.Used() + 5000)
+		const long = 20_000
+		for range 2 {
+			if err := log.Reserve(long + recordFrameBytes); !errors.Is(err, vfs.ErrNoSpace) || log.Err() != nil {
+				t.Fatalf("rolls %v: %v, log %v", rolls, err, log.Err())
+			}
+		}
+		disk.SetCapacity(-1)
+		must(t, log.Reserve(long+recordFrameBytes))
+		disk.SetCapacity(disk.Used())
+		must(t, log.Append(2, payload(2, long)))
+		must(t, log.Sync())
+		must(t, log.Close())
+		if got, torn, err := read(disk, 0); err != nil || torn != nil || len(got) != 2 {
+			t.Errorf("rolls %v: %v %+v %v", rolls, got, torn, err)
+		}
+	}
+}
+
 func TestRecordThatMeetsAFullDiskIsTheLast(t *testing.T) {
 	disk := newDisk(t)
 	log, err := Open(disk, dir, 0, Options{})

@@ -90,7 +90,8 @@ type Log struct {
 	dirDirty  bool   // file's name is not durable yet
 	roll      bool   // the next record begins a new segment
 
-	reserve vfs.File // the next segment, made ready; nil when there is none
+	reserve  vfs.File // the next segment, made ready; nil when there is none
+	reserved int64    // space taken in it for records
 
 	first zk.Zxid  // of the open segment, as in its name
 	mark  vfs.File // says how much of it is synced; nil when there is none

@@ -59,9 +59,35 @@ func (l *Log) SpaceBytes() int64 {
 		return 0
 	}
 	if l.reserve != nil {
-		return l.options.PreallocBytes
+		return l.reserved
 	}
 	return max(l.allocated-l.end(), 0)
+}
+
+// Reserve takes space for n bytes of records, as SpaceBytes counts them, where that is
+// more than Ready keeps: a record may be longer than a step. An error that is
+// vfs.ErrNoSpace is not final. Without preallocation it does nothing.
+func (l *Log) Reserve(n int64) error {
+	if l.err != nil || l.options.PreallocBytes <= 0 || l.SpaceBytes() >= n {
+		return l.err
+	}
+	var err error
+	if l.reserve == nil && l.file == nil {
+		err = l.makeReserve()
+	}
+	switch {
+	case err != nil:
+	case l.reserve != nil:
+		if err = l.reserve.Allocate(segmentHeadBytes + n); err == nil {
+			l.reserved = n
+		}
+	default:
+		err = l.extend(l.end() + n)
+	}
+	if err != nil && !errors.Is(err, vfs.ErrNoSpace) {
+		return l.fail(err)
+	}
+	return err
 }
 
 // extend takes space in whole steps until the segment has end bytes.
@@ -84,7 +110,7 @@ func (l *Log) makeReserve() error {
 	if err != nil {
 		return fmt.Errorf("create the next segment: %w", err)
 	}
-	l.reserve = file
+	l.reserve, l.reserved = file, max(l.options.PreallocBytes, 0)
 	_, err = file.Write(segmentHead())
 	if err == nil && l.options.PreallocBytes > 0 {
 		err = file.Allocate(segmentHeadBytes + l.options.PreallocBytes)
@@ -135,7 +161,7 @@ func (l *Log) begin(zxid zk.Zxid, need int64) error {
 	}
 	l.file, l.name, l.reserve = l.reserve, name, nil
 	l.position = segmentHeadBytes
-	l.allocated = segmentHeadBytes + max(l.options.PreallocBytes, 0)
+	l.allocated = segmentHeadBytes + l.reserved
 	l.dirDirty, l.roll = true, false
 	return nil
 }

@@ -1,0 +1,32 @@
+package server
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A disk that fills is no reason to end, however little space is taken ahead: a record
+// that is longer waits for space.
+func TestLongRecordWaitsForSpace(t *testing.T) {
+	disk := vfs.NewMem()
+	s, stop := launch(t, disk, func(c *Config) { c.PreallocBytes, c.TickTime = 64<<10, 2*time.Second })
+	p := dial(t, s, nil)
+	p.do(create("/a", "", 0))
+	disk.SetCapacity(disk.Used() + 500_000)
+	p.send(zk.Request{Op: zk.OpSetData, Path: "/a", Data: bytes.Repeat([]byte("x"), 900_000), Version: -1})
+	eventually(t, "the disk is full, or the server has ended", func() bool { return s.diskFull.Load() || s.done.Err() != nil })
+	if s.done.Err() != nil {
+		t.Fatalf("the server has ended: %v", stop())
+	}
+	disk.SetCapacity(-1)
+	if _, err := readFrame(p.socket); err != nil {
+		t.Errorf("no reply when there was space again: %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
