@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Health is a health check that runs a command by /bin/sh: it passes when the
@@ -23,6 +24,9 @@ type Health struct {
 
 // outputMax is how much of what a check says is kept, from its end.
 const outputMax = 500
+
+// pauseStep is the time between two tries to end what runs.
+const pauseStep = 2 * time.Millisecond
 
 // Check runs the command once. When the context ends, the command and its
 // process group are killed, and the check has failed.
@@ -53,12 +57,14 @@ func (h *Health) pause() (resume func()) {
 	if h == nil {
 		return func() {}
 	}
-	h.endMu.Lock()
-	if h.end != nil {
-		h.end()
+	for !h.mu.TryLock() { // another check may just begin
+		h.endMu.Lock()
+		if h.end != nil {
+			h.end()
+		}
+		h.endMu.Unlock()
+		time.Sleep(pauseStep)
 	}
-	h.endMu.Unlock()
-	h.mu.Lock()
 	return h.mu.Unlock
 }
 
