@@ -69,7 +69,9 @@ func TestStoppedGuardianDoesNotKeepTheElection(t *testing.T) {
 	r := start(t, testOrder{Expires: true, Lease: time.Second,
 		Args: []string{"sh", "-c", "echo 1 > " + path + "; until [ -e " + end + " ]; do sleep 0.01; done; exit 7"}})
 	await(t, "the command acts", acts(path, "1"))
-	_ = syscall.Kill(r.guardian(), syscall.SIGSTOP)
+	guardian := r.guardian()
+	_ = syscall.Kill(guardian, syscall.SIGSTOP)
+	t.Cleanup(func() { _ = syscall.Kill(guardian, syscall.SIGCONT) })
 	write(t, end)
 	if code := r.code(); code != 7 {
 		t.Errorf("code %d, expected the command's\n%s", code, &r.output)
@@ -91,6 +93,7 @@ func TestGuardianThatIsStoppedAtItsEndDoesNotKeepTheElection(t *testing.T) {
 	await(t, "the guardian is alone", func() bool { return childless(guardian) })
 	time.Sleep(100 * time.Millisecond) // it says so, and waits for some seconds
 	_ = syscall.Kill(guardian, syscall.SIGSTOP)
+	t.Cleanup(func() { _ = syscall.Kill(guardian, syscall.SIGCONT) })
 	r.signal(syscall.SIGCONT)
 	if code := r.code(); code != 7 {
 		t.Errorf("code %d, expected the command's\n%s", code, &r.output)
