@@ -245,7 +245,8 @@ func (e *memoryEntry) Answer(_ context.Context, n Nomination) error {
 
 func (e *memoryEntry) Prove(_ context.Context, history *History) (proof Proof, err error) {
 	err = e.held(func(q *line, in []*spot) (bool, error) {
-		proof.Version, proof.Request = e.last, &q.request
+		request := q.request
+		proof.Version, proof.Request = e.last, &request
 		var waiters []Candidate
 		for _, s := range in[1:] {
 			waiters = append(waiters, s.Candidate)

@@ -130,6 +130,7 @@ func TestRequestWithoutAnAnswerCostsAQuarterOfTheLease(t *testing.T) {
 		if took := time.Since(began); took > 75*time.Second {
 			t.Errorf("elected %v after the connection died, with a lease of a minute", took)
 		}
+		synctest.Wait() // what is under way has its answers
 		store.mu.Lock()
 		store.dead = 1
 		store.mu.Unlock()
@@ -143,6 +144,7 @@ func TestRequestWithoutAnAnswerCostsAQuarterOfTheLease(t *testing.T) {
 		if err := b.Release(t.Context(), grant); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait() // what is under way has its answers
 		store.mu.Lock()
 		store.dead = 1
 		store.mu.Unlock()
