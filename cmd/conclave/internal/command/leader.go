@@ -41,6 +41,19 @@ func newSeen(v election.View) seen {
 	return s
 }
 
+// toPrint opens what a command needs that prints what it sees of one election.
+func (b *electionFlags) toPrint(c *cobra.Command, args []string, output *outputFlag) (*cli.Printer, *opened, error) {
+	if err := b.only(c, args); err != nil {
+		return nil, nil, err
+	}
+	p, err := output.printer(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := b.look(c.Context())
+	return p, store, err
+}
+
 func newLeader() *cobra.Command {
 	var b electionFlags
 	var output outputFlag
@@ -49,14 +62,7 @@ func newLeader() *cobra.Command {
 		Use:   "leader NAME",
 		Short: "Print who leads an election",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := b.only(c, args); err != nil {
-				return err
-			}
-			p, err := output.printer(c)
-			if err != nil {
-				return err
-			}
-			store, err := b.look(c.Context())
+			p, store, err := b.toPrint(c, args, &output)
 			if err != nil {
 				return err
 			}
@@ -93,14 +99,7 @@ func newObserve() *cobra.Command {
 		Use:   "observe NAME",
 		Short: "Print every change of an election until interrupted",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := b.only(c, args); err != nil {
-				return err
-			}
-			p, err := output.printer(c)
-			if err != nil {
-				return err
-			}
-			store, err := b.look(c.Context())
+			p, store, err := b.toPrint(c, args, &output)
 			if err != nil {
 				return err
 			}
