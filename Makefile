@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 SEEDS ?= 50
 KILLS ?= 100
 # Packages with goroutines or with state that goroutines share.
-RACE_PACKAGES = ./client/... ./election/... ./internal/server ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave/...
+RACE_PACKAGES = ./clock ./client/... ./election/... ./internal/server ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave/...
 
 .PHONY: help
 help: ## print this list
@@ -84,7 +84,7 @@ systems: ## go vet for macOS and Windows, for which conclave is built too
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet $(PORTABLE)
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet $(PORTABLE)
 
-PORTABLE = ./client/... ./conclavetest ./election/... ./internal/vfs/... ./cmd/conclave/...
+PORTABLE = ./clock ./client/... ./conclavetest ./election/... ./internal/vfs/... ./cmd/conclave/...
 
 bin/staticcheck:
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)

@@ -20,6 +20,8 @@ type call struct {
 	body    []byte // of the reply, until it is decoded
 	tooLong error  // in place of the body
 	oldest  bool   // was the first to be answered when the connection was lost
+	future  bool   // a Future's
+	follows bool   // was lost together with a write of a Future that was submitted before
 	result  zk.Result
 	err     error
 	outcome Outcome
@@ -51,7 +53,7 @@ func (c *call) clear() { *c = call{Call: c.Call, done: c.done} }
 
 // complete takes what the machine says of the call's end.
 func (c *call) complete(e *clientsession.Effect) {
-	c.replied, c.code, c.zxid, c.outcome, c.err = e.Replied, e.Code, e.Zxid, e.Outcome, e.Err
+	c.replied, c.code, c.zxid, c.outcome, c.err = e.Replied, e.Code, e.Zxid, Outcome(e.Outcome), e.Err
 	c.oldest = e.Oldest
 	switch {
 	case e.Replied:
@@ -149,9 +151,10 @@ const resendsMax = 10
 
 // do sends a request and waits for its result. shown is the path for the error.
 // A request that was lost with its connection and surely not applied is sent
-// again (client-A2): the caller has no other request under way whose order it could
-// upset. One that was the oldest without an answer each time may be what the
-// connections die of, with all others on them, and is given up in the end.
+// again (client-A2), but a write only if no Future's was lost that was submitted before:
+// the caller may have it under way, and must not see the later one applied alone. One
+// that was the oldest without an answer each time may be what the connections die of,
+// with all others on them, and is given up in the end.
 func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {
 	if n := requestBytes(r); n > c.options.RequestBytesMax {
 		return zk.Result{}, refusal(r.Op, shown, fmt.Errorf(
@@ -164,7 +167,7 @@ func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, 
 			return zk.Result{}, &Error{r.Op, shown, err, NotApplied}
 		}
 		err := call.wait(ctx, c)
-		result, outcome, replied := call.result, call.outcome, call.replied
+		result, outcome, replied, late := call.result, call.outcome, call.replied, call.follows && r.Op.IsWrite()
 		if call.oldest {
 			lost++
 		}
@@ -173,7 +176,7 @@ func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, 
 		if err == nil {
 			return result, nil
 		}
-		if !replied && outcome == NotApplied && isLoss(err) && ctx.Err() == nil {
+		if !replied && outcome == NotApplied && isLoss(err) && !late && ctx.Err() == nil {
 			if lost <= resendsMax {
 				continue
 			}
@@ -195,7 +198,8 @@ type Future struct {
 
 // Submit sends a request without waiting for its reply. Requests of one
 // goroutine are sent in order. When a connection is lost, all requests under way
-// fail together, the sent and those still waiting; what is submitted after that
+// fail together, the sent and those still waiting, and so does a write by one of the
+// other methods that was called after them; what is submitted after that
 // goes to the next server. So wait for what must have happened before. Path is
 // relative to the chroot as everywhere and is not checked here. Requests that
 // arm watches or belong to the session itself have their own methods and are
@@ -212,6 +216,7 @@ func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 	}
 	c.mapRequest(&r)
 	call := c.newCall(&r, nil)
+	call.future = true
 	if err := c.submitWhenSpace(ctx, call); err != nil {
 		c.release(call)
 		return nil, &Error{r.Op, shown, err, NotApplied}

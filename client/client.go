@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/clientsession"
-	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -169,7 +169,7 @@ func (c *Client) Err() error {
 func (c *Client) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.machine.State()
+	return State(c.machine.State())
 }
 
 // SessionID returns the session's id, 0 before the first server was reached.

@@ -21,7 +21,8 @@
 //	           the next connection and sends it again, until its context ends,
 //	           or until eleven connections were lost while it was the oldest
 //	           request without an answer: it may be what ends them. A write
-//	           that was sent and not answered is never repeated: the caller
+//	           that was sent and not answered is never repeated, nor one that
+//	           was lost together with one submitted before (Submit): the caller
 //	           decides.
 //	client-A3  A session that has expired, or must be taken for expired, is
 //	           never replaced in silence: all calls fail with

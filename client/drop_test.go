@@ -59,41 +59,58 @@ func TestWriteThatWasNotAppliedIsNotSent(t *testing.T) {
 // A call that waits for space then, and one that comes later, must end with the
 // session.
 func TestNoCallOutlivesTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stuck := make(chan struct{})
-		f := &fake{script: func(_ *fakeConn, r *zk.Request) bool {
-			if r.Op == zk.OpSetData {
-				<-stuck
-			}
-			return false
-		}}
-		c := f.start(t, nil)
-		big := make([]byte, 1_000_000)
-		ended := make(chan error, 13)
-		for range 12 {
-			go func() {
-				_, err := c.Set(t.Context(), "/a", big, -1)
-				ended <- err
-			}()
+	for _, way := range []struct {
+		name string
+		end  func(c *Client, refuse func())
+		want zk.Code
+	}{
+		{"detached", func(c *Client, _ func()) { c.Detach() }, zk.ErrClosing},
+		{"closed", func(c *Client, _ func()) { _ = c.Close() }, zk.ErrClosing},
+		{"credential refused", func(_ *Client, refuse func()) { refuse() }, zk.ErrAuthFailed},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { noCallOutlives(t, way.end, way.want) })
+		})
+	}
+}
+
+func noCallOutlives(t *testing.T, end func(c *Client, refuse func()), want zk.Code) {
+	stuck := make(chan struct{})
+	var refuse func()
+	f := &fake{script: func(conn *fakeConn, r *zk.Request) bool {
+		switch r.Op {
+		case zk.OpAuth:
+			asked := *r
+			refuse = func() { conn.reply(&asked, zk.ErrAuthFailed) }
+			return true
+		case zk.OpSetData:
+			<-stuck
 		}
+		return false
+	}}
+	c := f.start(t, nil)
+	ended := make(chan error, 14)
+	try := func(call func() error) {
+		go func() { ended <- call() }()
 		synctest.Wait()
-		go func() {
-			_, _, err := c.Get(t.Context(), "/b")
-			ended <- err
-		}()
-		synctest.Wait()
-		if c.mu.Lock(); !c.full() {
-			t.Error("there is space")
+	}
+	try(func() error { return c.AddAuth(t.Context(), "digest", []byte("a:b")) })
+	big := make([]byte, 1_000_000)
+	for range 12 {
+		try(func() error { _, err := c.Set(t.Context(), "/a", big, -1); return err })
+	}
+	try(func() error { _, _, err := c.Get(t.Context(), "/b"); return err })
+	if c.mu.Lock(); !c.full() {
+		t.Error("there is space")
+	}
+	c.mu.Unlock()
+	end(c, refuse)
+	for range cap(ended) {
+		if err := <-ended; !errors.Is(err, want) {
+			t.Errorf("a call ended with %v", err)
 		}
-		c.mu.Unlock()
-		c.Detach()
-		for range 13 {
-			if err := <-ended; !errors.Is(err, zk.ErrClosing) {
-				t.Errorf("a call ended with %v", err)
-			}
-		}
-		close(stuck)
-		_, _, err := c.Get(t.Context(), "/c")
-		wantCode(t, err, zk.ErrClosing)
-	})
+	}
+	close(stuck)
+	_, _, err := c.Get(t.Context(), "/c")
+	wantCode(t, err, want)
 }

@@ -9,18 +9,21 @@ import (
 )
 
 // Outcome is what is known about the effect of a request that has failed.
-type Outcome = clientsession.Outcome
+type Outcome uint8
 
-// The outcomes.
+// The outcomes. The zero value is the one that promises nothing.
 const (
 	// Unknown is a write that was sent and whose reply was lost.
-	Unknown = clientsession.Unknown
+	Unknown = Outcome(clientsession.Unknown)
 	// NotApplied is a request that changed nothing: a read, a request that never
 	// left, or one that the server refused.
-	NotApplied = clientsession.NotApplied
+	NotApplied = Outcome(clientsession.NotApplied)
 	// Applied is a write that succeeded, but whose reply could not be read.
-	Applied = clientsession.Applied
+	Applied = Outcome(clientsession.Applied)
 )
+
+// String returns the outcome as text.
+func (o Outcome) String() string { return clientsession.Outcome(o).String() }
 
 // Error is how a request fails. errors.Is finds in it the zk.Code of the server
 // or of the library (zk.ErrConnectionLoss, zk.ErrSessionExpired,

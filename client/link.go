@@ -158,7 +158,7 @@ func (l *link) takeBatch(spare []byte) ([]byte, bool) {
 	}
 	batch := l.out
 	l.out = spare[:0]
-	l.c.stepAtOnce(clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
+	l.c.stepAt(0, clientsession.Event{Kind: clientsession.Flushed, Conn: l.conn}, nil)
 	return batch, true
 }
 
@@ -279,7 +279,7 @@ func (l *link) parse() error {
 }
 
 // take gives one frame to the machine. Client.mu is held.
-func (l *link) take(frame []byte, now int64) error {
+func (l *link) take(frame []byte, nowMs int64) error {
 	if !l.greeted {
 		return l.takeGreeting(frame)
 	}
@@ -290,14 +290,13 @@ func (l *link) take(frame []byte, now int64) error {
 	if h.Xid == zk.XidNotification {
 		watched, err := wire.DecodeEvent(h, body)
 		if err == nil {
-			l.c.stepAtOnce(clientsession.Event{Kind: clientsession.Notified, NowMs: now, Conn: l.conn, Watched: watched}, nil)
+			l.c.stepAt(nowMs, clientsession.Event{Kind: clientsession.Notified, Conn: l.conn, Watched: watched}, nil)
 		}
 		return err
 	}
 	before := len(l.ready)
-	e := clientsession.Event{Kind: clientsession.Replied, NowMs: now, Conn: l.conn,
-		Xid: h.Xid, Zxid: h.Zxid, Code: h.Code}
-	l.c.stepAtOnce(e, &l.ready)
+	e := clientsession.Event{Kind: clientsession.Replied, Conn: l.conn, Xid: h.Xid, Zxid: h.Zxid, Code: h.Code}
+	l.c.stepAt(nowMs, e, &l.ready)
 	if len(l.ready) > before {
 		l.ready[before].body, l.ready[before].tooLong = body, l.tooLong
 	}

@@ -3,25 +3,31 @@ package client
 import (
 	"math"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/clientsession"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // step gives the machine an event and carries out what follows. Client.mu is
 // held. Calls that a reply has completed are appended to ready, whose reader
 // still has to decode them.
 func (c *Client) step(e clientsession.Event, ready *[]*call) {
-	e.NowMs = c.clock.Now().Millis()
-	c.stepAtOnce(e, ready)
+	c.stepAt(c.clock.Now().Millis(), e, ready)
 }
 
-// stepAtOnce is step for an event just after another one: reading the clock is
-// a system call, and e.NowMs of 0 means that no time has passed.
-func (c *Client) stepAtOnce(e clientsession.Event, ready *[]*call) {
+// stepAt is step for an event just after another one: reading the clock is a system
+// call. A nowMs of 0 means that no time has passed.
+func (c *Client) stepAt(nowMs int64, e clientsession.Event, ready *[]*call) {
 	c.event = e // not on the heap each time
-	effects := c.machine.Step(&c.event)
+	effects := c.machine.Step(nowMs, &c.event)
+	lost := false // a write of a Future: with a connection, calls end in the order of submission
 	for i := range effects {
-		c.carryOut(&effects[i], ready)
+		e := &effects[i]
+		if e.Kind == clientsession.Complete && !e.Replied {
+			call := e.Call.Owner.(*call)
+			call.follows = lost
+			lost = lost || call.future && call.Request.Op.IsWrite()
+		}
+		c.carryOut(e, ready)
 	}
 	if c.machine.WakeMs() < c.timerMs {
 		signal(c.kick)
@@ -65,7 +71,7 @@ func (c *Client) carryOut(e *clientsession.Effect, ready *[]*call) {
 	case clientsession.EndWatch:
 		e.Watch.Owner.(*Watch).end(e.Err)
 	case clientsession.EnterState:
-		c.enterState(e.State, e.Err)
+		c.enterState(State(e.State), e.Err)
 	case clientsession.Probe:
 		address := e.Address
 		c.group.Go(func() { c.probe(address) })

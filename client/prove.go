@@ -4,17 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/zk"
 )
-
-// Instant is a point on the monotonic clock of this machine, on which, unlike
-// on Go's, the time counts for which the machine was suspended. It has no
-// meaning in another process.
-type Instant = clock.Instant
-
-// Now returns the present instant.
-func Now() Instant { return clock.System().Now() }
 
 // ProvenUntil returns until when the servers surely keep the session, and with
 // it its ephemeral znodes. It reports false while nothing is proven, and from when
@@ -27,7 +19,7 @@ func Now() Instant { return clock.System().Now() }
 // on a leader that talks to its followers every half tick, as it does while it
 // runs, and on a timeout of two ticks or more, which is the servers' own limit
 // unless minSessionTimeout was lowered.
-func (c *Client) ProvenUntil() (Instant, bool) {
+func (c *Client) ProvenUntil() (clock.Instant, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ms, proven := c.machine.ProvenMs()
@@ -42,7 +34,7 @@ func (c *Client) ProvenUntil() (Instant, bool) {
 //
 // All that was decided before that write has been seen then: the watch events of
 // it are delivered when Prove returns.
-func (c *Client) Prove(ctx context.Context, maxAge time.Duration) (Instant, error) {
+func (c *Client) Prove(ctx context.Context, maxAge time.Duration) (clock.Instant, error) {
 	asked := c.clock.Now()
 	select {
 	case c.proving <- struct{}{}:

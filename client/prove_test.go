@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -19,7 +20,7 @@ func TestProofIsSharedByAllWhoNeedIt(t *testing.T) {
 		c := f.start(t, nil)
 		time.Sleep(4 * time.Second)
 		start := c.clock.Now()
-		ended := make(chan Instant, 20)
+		ended := make(chan clock.Instant, 20)
 		for range cap(ended) {
 			go func() {
 				until, err := c.Prove(t.Context(), 0)

@@ -127,6 +127,10 @@ func (c *Client) WhoAmI(ctx context.Context) ([]zk.Identity, error) {
 // ones. It returns when a server has taken it. A refused credential ends the
 // client with zk.ErrAuthFailed. A server takes any digest credential: whether
 // it opens anything is seen when it is used.
+//
+// When ctx ends first, a credential that was not sent is given up, and its outcome is
+// NotApplied. One that was sent is Unknown: a server may have taken it or take it
+// yet, and if its answer still comes, the credential is kept.
 func (c *Client) AddAuth(ctx context.Context, scheme string, data []byte) error {
 	if scheme == "" {
 		return refusal(zk.OpAuth, "", fmt.Errorf("credential without a scheme"))

@@ -6,25 +6,31 @@ import (
 )
 
 // State is what a program is told about its session.
-type State = clientsession.State
+type State uint8
 
 // The states. Lost, AuthFailed and Closed are final.
 const (
 	// Connecting: no server has been reached yet.
-	Connecting = clientsession.Connecting
+	Connecting = State(clientsession.Connecting)
 	// Connected: attached to a server.
-	Connected = clientsession.Connected
+	Connected = State(clientsession.Connected)
 	// ReadOnly: attached to a server that is partitioned from its quorum.
-	ReadOnly = clientsession.ReadOnly
+	ReadOnly = State(clientsession.ReadOnly)
 	// Suspended: attached to no server; the session may live on.
-	Suspended = clientsession.Suspended
+	Suspended = State(clientsession.Suspended)
 	// Lost: the session has expired, or must be taken for expired.
-	Lost = clientsession.LostState
+	Lost = State(clientsession.LostState)
 	// AuthFailed: a server has refused a credential.
-	AuthFailed = clientsession.AuthFailed
+	AuthFailed = State(clientsession.AuthFailed)
 	// Closed: by Close or Detach.
-	Closed = clientsession.Closed
+	Closed = State(clientsession.Closed)
 )
+
+// String returns the state as text.
+func (s State) String() string { return clientsession.State(s).String() }
+
+// Final reports whether s is never left.
+func (s State) Final() bool { return clientsession.State(s).Final() }
 
 // SessionEvent is a change of the session's state.
 type SessionEvent struct {
@@ -50,7 +56,7 @@ func (c *Client) Subscribe() *Subscription {
 	s := &Subscription{c, make(chan SessionEvent, subscriptionEvents)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.put(c.sessionEvent(c.machine.State(), c.err))
+	s.put(c.sessionEvent(State(c.machine.State()), c.err))
 	if c.err != nil {
 		close(s.events)
 		return s

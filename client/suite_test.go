@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -35,6 +36,7 @@ var suite = []struct {
 	{"a thousand pipelined requests stay in order", suitePipeline},
 	{"many goroutines at once", suiteGoroutines},
 	{"a protected create is found again", suiteProtected},
+	{"znodes are made and deleted with all above and below", suiteRecursive},
 	{"outcomes are true though connections are cut", suiteOutcomes},
 	{"a session sees the writes of its former connection", suiteFormer},
 }
@@ -463,7 +465,7 @@ func suiteRearm(t *testing.T, addr string) {
 	}
 	until, err := c.Prove(ctx, 0)
 	must(t, err)
-	if left := until.Sub(Now()); left > c.Timeout() {
+	if left := until.Sub(clock.Now()); left > c.Timeout() {
 		t.Errorf("session is proven for %v more", left)
 	}
 }

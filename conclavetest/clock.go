@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // movable is a clock that runs like that of this machine, plus what it was

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/zk"
 )
 

@@ -26,7 +26,7 @@ func TestElectionsSurviveTheServersLeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = backend.Close() })
-		elector, err := election.New(backend, "demo", election.Options{ID: fmt.Sprint(i), Lease: 2 * time.Second, Forever: true})
+		elector, err := election.New(backend, "demo", election.Options{ID: fmt.Sprint(i), Lease: 2 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

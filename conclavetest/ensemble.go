@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/admin"
-	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/zk"

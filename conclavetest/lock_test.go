@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/client/recipes"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -44,8 +45,8 @@ func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
 	case <-within(t).Done():
 		t.Fatal("the session does not expire")
 	}
-	if until, _ := a.ProvenUntil(); until > client.Now() {
-		t.Errorf("the session has expired, and is proven for another %v", until.Sub(client.Now()))
+	if until, _ := a.ProvenUntil(); until > clock.Now() {
+		t.Errorf("the session has expired, and is proven for another %v", until.Sub(clock.Now()))
 	}
 }
 
@@ -63,7 +64,7 @@ func TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt(t *testing.T) {
 	if _, err := recipes.NewLock(b, "/lock", recipes.Options{}).Acquire(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if left := held.ProvenUntil().Sub(client.Now()); left > 0 {
+	if left := held.ProvenUntil().Sub(clock.Now()); left > 0 {
 		t.Errorf("another has the lock, and it is proven for another %v", left)
 	}
 	select {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // Token is a fencing token. Within one election every leadership has a higher
@@ -14,13 +14,6 @@ import (
 // and restarts of the store; what becomes of it when the store is restored from
 // an older copy, Guarantees.Token says. Zero is no token.
 type Token uint64
-
-// Instant is a point on the clock of this machine, suspension included. It
-// means nothing elsewhere.
-type Instant = clock.Instant
-
-// Now returns the present instant of this machine's clock.
-func Now() Instant { return clock.System().Now() }
 
 // Backend is what an Elector rests on: a store that grants an election to one
 // claim at a time. Implementations are safe for use by several goroutines and
@@ -104,6 +97,10 @@ type Claim struct {
 	Lease time.Duration
 	// Priority is how much this candidate is preferred, 0 to 1000.
 	Priority int
+	// Metadata is what the candidate says of itself, for a View to show: any bytes, up
+	// to MetadataMax. It is the same for the whole of the claim, and must not be
+	// changed.
+	Metadata []byte
 	// Warm, if not nil, makes this candidate ready to lead; a backend calls it
 	// when the claim is nominated (see Nominator), in a goroutine that nothing
 	// waits for, and tells the holder when it has returned nil. A call while
@@ -120,7 +117,7 @@ type Grant struct {
 	Token Token
 	// Sent is the instant before which the request that proves the grant had
 	// not been sent.
-	Sent Instant
+	Sent clock.Instant
 	// Lease is for how long, counted from Sent, the store keeps others out.
 	// It may be shorter or longer than the one asked for.
 	Lease time.Duration
@@ -143,6 +140,10 @@ type Grant struct {
 	// Files keep the grant as long as anybody has them open. A process that
 	// must not outlive the leadership inherits them. May be empty.
 	Files []*os.File
+	// Guard is what makes a transaction in the store fail once the grant is gone, of a
+	// type of the backend's own; nil where the store has none. The backend's package
+	// has a function Fence that takes it out of a Leadership.
+	Guard any
 }
 
 // Nominator is a Backend that can hand a grant over to a chosen candidate.
@@ -163,7 +164,7 @@ type Operator interface {
 	Elections(ctx context.Context) ([]string, error)
 	// History returns the latest leaderships of an election, oldest first, at
 	// least the last HistoryMin as far as there were so many.
-	History(ctx context.Context, election string) ([]Change, error)
+	History(ctx context.Context, election string) ([]Tenure, error)
 	// Ask leaves a request for the present leader. ErrNoLeader: there is none.
 	Ask(ctx context.Context, election string, request Request) error
 }
@@ -193,8 +194,8 @@ func (r Request) WithID() Request {
 	return r
 }
 
-// Change is one leadership in the history of an election.
-type Change struct {
+// Tenure is one leadership in the history of an election.
+type Tenure struct {
 	Leader string `json:"leader"`
 	Token  Token  `json:"token"`
 	// Since and Until are wall clock times of the candidate that wrote them, for people
@@ -216,9 +217,12 @@ type View struct {
 	// Since is when the leader was elected, by the wall clock of the candidate that
 	// wrote it: for people only. Zero when there is no leader.
 	Since time.Time
-	// Candidates are the ids of the waiters, next one first, as far as the
+	// Metadata is what the leader says of itself (Options.Metadata); empty for
+	// nothing, and for a candidate of another client. It must not be changed.
+	Metadata []byte
+	// Waiters are the candidates that wait, next one first, as far as the
 	// backend knows an order. The leader is not among them.
-	Candidates []string
+	Waiters []Waiter
 	// Err is not nil when the election cannot be seen now. The rest is then
 	// the last that was known.
 	Err error

@@ -23,6 +23,7 @@ func (r *run) step(event elector.Event) {
 	for _, effect := range r.machine.Step(r.nowMs(), event) {
 		r.carryOut(effect)
 	}
+	r.publish()
 }
 
 func (r *run) nowMs() int64 { return r.elector.options.Clock.Now().Millis() }
@@ -40,22 +41,23 @@ func (r *run) carryOut(effect elector.Effect) {
 	case elector.CancelRenew:
 		r.cancelRenewal(e)
 	case elector.Extend:
-		r.term.extend(e.DeadlineMs, e.EndMs)
+		r.term.prove(e.DeadlineMs, e.EndMs, r.attempts[e.Attempt].grant)
 	case elector.End:
 		r.end(e)
 	case elector.Nominate:
 		r.nominate(e)
 	case elector.Lost:
 		if a := r.attempts[e.Attempt]; a != nil {
-			a.grant.Ended = e.Reason
+			a.grant.Ended = Reason(e.Reason)
 		}
-		r.tell(Event{Kind: EventLost, Attempt: e.Attempt, Reason: e.Reason})
+		r.why = Reason(e.Reason)
+		r.tell(Event{Kind: EventLost, Attempt: e.Attempt, Reason: Reason(e.Reason)})
 	case elector.Stuck:
 		r.stuck(e)
 	case elector.Release:
 		r.release(e)
 	case elector.Finish:
-		r.finished, r.reason = true, e.Reason
+		r.finished, r.reason, r.why = true, e.Reason, Reason(e.Reason)
 	}
 }
 
@@ -65,12 +67,13 @@ func (r *run) acquire(e elector.Acquire) {
 	options := r.elector.options
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
 	claim := Claim{Election: r.elector.name, ID: options.ID, Nonce: newNonce(), Lease: options.Lease,
-		Priority: options.Priority}
+		Priority: options.Priority, Metadata: options.Metadata}
 	warmUp := newWarmUp(options.Warm)
 	if warmUp != nil {
 		claim.Warm = warmUp.run
 	}
 	r.attempts[e.Attempt] = &attempt{claim: claim, cancel: cancel, grant: Grant{Claim: claim}}
+	r.why = 0
 	r.outcome = outcome{} // that of the leadership before is no longer of interest
 	r.tell(Event{Kind: EventCampaigning, Attempt: e.Attempt})
 	r.workers.Go(func() {
@@ -120,14 +123,15 @@ func (g Grant) check() error {
 func (r *run) elect(e elector.Elect) {
 	r.lastErr = nil
 	a := r.attempts[e.Attempt]
-	t := &term{claim: a.claim, attempt: e.Attempt, token: a.grant.Token, lease: a.grant.Lease, files: a.grant.Files,
-		clock: r.elector.options.Clock, moved: make(chan struct{}, 1)}
+	t := &term{claim: a.claim, attempt: e.Attempt, token: a.grant.Token, files: a.grant.Files,
+		guard: a.grant.Guard, clock: r.elector.options.Clock}
 	t.ended = func() { r.report(report{event: elector.EndSeen{Attempt: e.Attempt}}) }
 	t.resign = func() { r.report(report{event: elector.Resign{Attempt: e.Attempt}}) }
-	t.deadlineMs.Store(e.DeadlineMs)
-	t.endMs.Store(e.EndMs)
+	t.hurry = func() { r.report(report{event: elector.Hurry{Attempt: e.Attempt}}) }
+	t.prove(e.DeadlineMs, e.EndMs, a.grant)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
 	r.setTerm(t)
+	r.publish() // before the function can ask
 	told := make(chan struct{})
 	r.tellThen(Event{Kind: EventElected, Attempt: e.Attempt, Lease: a.grant.Lease}, told)
 	r.workers.Go(t.watchDeadline)
@@ -145,7 +149,7 @@ func (r *run) elect(e elector.Elect) {
 // awaitTold lets OnEvent learn of the leadership before its function begins, so
 // that a span or a metric is there; but not for longer than a renewal may take.
 func (t *term) awaitTold(told <-chan struct{}) {
-	timer := time.NewTimer(t.lease / 4)
+	timer := time.NewTimer(t.proof.Load().lease / 4)
 	defer timer.Stop()
 	select {
 	case <-told:
@@ -244,7 +248,8 @@ var errNoAnswer = errors.New("the store has not answered in time")
 
 // end cancels the function's context with a cause that says why.
 func (r *run) end(e elector.End) {
-	r.tell(Event{Kind: EventEnding, Attempt: e.Attempt, Reason: e.Reason})
+	r.why = Reason(e.Reason)
+	r.tell(Event{Kind: EventEnding, Attempt: e.Attempt, Reason: Reason(e.Reason)})
 	switch e.Reason {
 	case elector.Resigned:
 		r.term.cancel(ErrResigned)
@@ -255,9 +260,9 @@ func (r *run) end(e elector.End) {
 	case elector.Returned:
 		r.term.cancel(context.Canceled)
 	case elector.Unhealthy:
-		r.term.cancel(&LostError{r.elector.name, r.term.token, e.Reason, r.healthErr})
+		r.term.cancel(&LostError{r.elector.name, r.term.token, ReasonUnhealthy, r.healthErr})
 	default:
-		r.term.cancel(r.term.lost(e.Reason))
+		r.term.cancel(r.term.lost(Reason(e.Reason)))
 	}
 	r.endTransfers(context.Cause(r.term.ctx))
 }

@@ -24,6 +24,7 @@
 package election
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,19 +34,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // Defaults of Options.
 const (
-	LeaseDefault        = 10 * time.Second
-	ClockDriftDefault   = 5
-	ClockDriftMax       = 25
-	RetryDefault        = 200 * time.Millisecond
-	RetryMaxDefault     = 5 * time.Second
-	leaseMax            = 24 * time.Hour
-	idBytesMax          = 200
-	graceDefaultPerCent = 20
+	LeaseDefault             = 10 * time.Second
+	ClockDriftPercentDefault = 5
+	ClockDriftPercentMax     = 25
+	RetryDefault             = 200 * time.Millisecond
+	RetryMaxDefault          = 5 * time.Second
+	leaseMax                 = 24 * time.Hour
+	idBytesMax               = 200
+	graceDefaultPerCent      = 20
 	// WarmLimitDefault is how long a hand-over waits for the next leader.
 	WarmLimitDefault = time.Minute
 	// PriorityMax is the highest Options.Priority.
@@ -77,21 +78,34 @@ type Options struct {
 	// the function or the process has ended. Default the lease; negative means
 	// without end: a stuck function then keeps the election.
 	EndLimit time.Duration
-	// ClockDrift is by how many per cent clocks may differ in rate. Default
-	// 5; at most 25; negative means none at all.
-	ClockDrift int
+	// ClockDriftPercent is by how many per cent the rates of two clocks may differ:
+	// of each lease so much is left out. 1 to 25; zero is the default, 5.
+	ClockDriftPercent int
 	// Retry is the pause after a failed attempt and between two leaderships
 	// of this candidate; it doubles with every failure up to RetryMax.
 	// Defaults 200 ms and 5 s.
 	Retry, RetryMax time.Duration
-	// Forever lets Run campaign again after a leadership has ended, unless
-	// the function returned an error by itself.
-	Forever bool
+	// Once ends Run with the first leadership. Without it Run campaigns again
+	// after a leadership has ended, until its context ends or the function has
+	// returned an error by itself.
+	Once bool
+	// MayOverlap takes a backend whose Traits lack Exclusive: one that may elect
+	// two leaders at once, as bully, ring and lowest do under a partition, so that
+	// nothing but the application keeps them apart. New refuses such a backend
+	// without it.
+	MayOverlap bool
 	// Priority is how much this candidate is preferred: a leader hands over to
 	// a waiter whose priority is higher than its own, once that one
 	// has warmed up. 0 to 1000, default 0. Backends whose Traits lack Line do
 	// not honour it.
 	Priority int
+	// Metadata is what this candidate says of itself to those who observe the
+	// election, an address or a version: any bytes, up to MetadataMax (4 KiB). It is
+	// shown while this candidate waits and leads (View), and decides nothing. It is
+	// the same for as long as the Elector lives. Stores that keep an election in one
+	// record (Kubernetes, DynamoDB, S3, PostgreSQL, Redis, NATS) write it with every
+	// renewal; the others once.
+	Metadata []byte
 	// Warm makes this candidate ready to lead, caches filled and connections
 	// open. It is called when this candidate is the next to lead by a
 	// transfer, while the old leader leads on; only after it has returned nil
@@ -126,37 +140,35 @@ type Options struct {
 	OnStuck func(Leadership)
 	// Clock is the clock to count on; nil is that of this machine. It serves
 	// tests and simulations.
-	Clock Clock
+	Clock clock.Clock
 }
 
-// Clock gives instants and timers, for Options.Clock. Implementations are safe
-// for use by several goroutines at once.
-type Clock = clock.Clock
-
-// Timer is one of a Clock: its channel is closed when it fires, once.
-type Timer = clock.Timer
-
-// Elector is one candidate in one election. Its methods may be called by
-// several goroutines.
+// Elector is one candidate in one election, made by New. Its methods may be called
+// by several goroutines.
 type Elector struct {
 	backend Backend
 	name    string
 	options Options
 
-	served atomic.Bool // see final
+	served atomic.Bool            // see final
+	status atomic.Pointer[Status] // what the last Run did last; nil without one
 
 	mu  sync.Mutex
 	run *run // the Run in progress, nil for none
 }
 
-// New returns a candidate for the named election. It does no I/O.
+// New returns a candidate for the named election. It does no I/O. An error matches
+// ErrInvalid.
 func New(backend Backend, name string, options Options) (*Elector, error) {
+	if backend == nil {
+		return nil, fmt.Errorf("election %q: %w", name, &invalidError{errors.New("no backend given")})
+	}
 	if err := ValidateName(name); err != nil {
 		return nil, err
 	}
 	options, err := options.withDefaults(backend.Traits())
 	if err != nil {
-		return nil, fmt.Errorf("election %q: %w", name, err)
+		return nil, fmt.Errorf("election %q: %w", name, &invalidError{err})
 	}
 	return &Elector{backend: backend, name: name, options: options}, nil
 }
@@ -168,7 +180,11 @@ func (e *Elector) Name() string { return e.name }
 func (e *Elector) ID() string { return e.options.ID }
 
 // Options returns the options in force, defaults filled in.
-func (e *Elector) Options() Options { return e.options }
+func (e *Elector) Options() Options {
+	options := e.options
+	options.Metadata = bytes.Clone(options.Metadata)
+	return options
+}
 
 // Resign asks to end the present leadership and waits until it has been released
 // or the context ends. Without a leadership it returns ErrNotLeader.
@@ -183,13 +199,16 @@ func (e *Elector) Resign(ctx context.Context) error {
 }
 
 // TransferTo hands the present leadership over to the waiter with the given id,
-// and waits until this one has been released or the context ends. This candidate
-// leads on while the other warms up (Options.Warm), and stays the leader if that
+// and waits until this one has been released or the context ends; what it has asked for
+// goes on after that, for as long as the other may take to warm up. This candidate leads on while the other warms up (Options.Warm), and stays the leader if that
 // comes to nothing: ErrNoCandidate says that no waiter has this id. Without a
 // leadership it returns ErrNotLeader, also when that ends for another reason
 // before the other is ready, with that reason; and an error that matches
 // errors.ErrUnsupported where the backend cannot hand over.
 func (e *Elector) TransferTo(ctx context.Context, id string) error {
+	if e.backend == nil {
+		return errNotMade
+	}
 	if _, ok := e.backend.(Nominator); !ok {
 		return fmt.Errorf("election %q: hand over on %s: %w", e.name, e.backend.Traits().Name, errors.ErrUnsupported)
 	}
@@ -207,6 +226,10 @@ func (e *Elector) TransferTo(ctx context.Context, id string) error {
 // the store cannot be asked now. Candidates and mere observers may call it.
 func (e *Elector) Observe(ctx context.Context) iter.Seq[View] {
 	return func(yield func(View) bool) {
+		if e.backend == nil {
+			yield(View{Err: errNotMade})
+			return
+		}
 		for view, err := range e.backend.Observe(ctx, e.name) {
 			view.Err = err
 			if ctx.Err() != nil || !yield(view) {
@@ -224,6 +247,7 @@ func (o Options) withDefaults(traits Traits) (Options, error) {
 		}
 		o.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
+	o.Metadata = bytes.Clone(o.Metadata)
 	setDefault(&o.Lease, max(LeaseDefault, traits.LeaseMin))
 	setDefault(&o.Grace, o.Lease*graceDefaultPerCent/100)
 	setDefault(&o.EndLimit, o.Lease)
@@ -234,10 +258,9 @@ func (o Options) withDefaults(traits Traits) (Options, error) {
 	if o.HealthFailures == 0 {
 		o.HealthFailures = HealthFailuresDefault
 	}
-	if o.ClockDrift == 0 {
-		o.ClockDrift = ClockDriftDefault
+	if o.ClockDriftPercent == 0 {
+		o.ClockDriftPercent = ClockDriftPercentDefault
 	}
-	o.ClockDrift = max(0, o.ClockDrift)
 	if o.Clock == nil {
 		o.Clock = clock.System()
 	}
@@ -258,15 +281,20 @@ func (o Options) validate(traits Traits) error {
 	if err := checkText(o.ID); err != nil {
 		return fmt.Errorf("id %q: %w", o.ID, err)
 	}
+	if err := checkMetadata(o.Metadata); err != nil {
+		return err
+	}
 	switch {
+	case !traits.Exclusive && !o.MayOverlap:
+		return fmt.Errorf("%s may elect two leaders at once; set MayOverlap if the application can bear that", traits.Name)
 	case o.Lease < leaseMin || o.Lease > leaseMax:
 		return fmt.Errorf("lease %v: must be from %v to %v", o.Lease, leaseMin, leaseMax)
 	case o.Grace < 0 || o.Grace > o.Lease/2:
 		return fmt.Errorf("grace %v: must be from 0 to half of the lease, %v", o.Grace, o.Lease/2)
 	case o.WarmLimit < 0:
 		return fmt.Errorf("warm-up limit %v: must not be negative", o.WarmLimit)
-	case o.ClockDrift > ClockDriftMax:
-		return fmt.Errorf("clock drift %d %%: must be at most %d %%", o.ClockDrift, ClockDriftMax)
+	case o.ClockDriftPercent < 1 || o.ClockDriftPercent > ClockDriftPercentMax:
+		return fmt.Errorf("clock drift %d %%: must be from 1 to %d %%", o.ClockDriftPercent, ClockDriftPercentMax)
 	case o.Priority < 0 || o.Priority > PriorityMax:
 		return fmt.Errorf("priority %d: must be from 0 to %d", o.Priority, PriorityMax)
 	case o.HealthEvery < 0 || o.HealthFailures < 0:

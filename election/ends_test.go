@@ -13,7 +13,7 @@ import (
 // The function returns the cause of its context, which is no error of its own.
 func TestTransferIsNoErrorOfTheFunction(t *testing.T) {
 	store := newChoosy()
-	e := elector(t, store, election.Options{ID: "a"})
+	e := elector(t, store, election.Options{Once: true, ID: "a"})
 	ended := leading(t, e)
 	go func() { <-store.asked; store.outcome <- nil }()
 	if err := e.TransferTo(within(t), "b"); err != nil {
@@ -42,7 +42,7 @@ func (h hopeless) Release(ctx context.Context, _ election.Grant) error {
 
 func TestPermanentFailureIsNotForgotten(t *testing.T) {
 	store := hopeless{electiontest.NewStore(nil), make(chan struct{})}
-	e := elector(t, store, election.Options{ID: "a", Lease: time.Second, HealthEvery: 20 * time.Millisecond,
+	e := elector(t, store, election.Options{Once: true, ID: "a", Lease: time.Second, HealthEvery: 20 * time.Millisecond,
 		Health: func(context.Context) error {
 			select {
 			case <-store.acquired:

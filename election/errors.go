@@ -3,12 +3,13 @@ package election
 import (
 	"errors"
 	"fmt"
-
-	"github.com/conclave-project/conclave/internal/elector"
 )
 
 // Errors that callers may compare with errors.Is.
 var (
+	// ErrInvalid matches the errors of New and ValidateName: a name, an id or
+	// options that cannot be.
+	ErrInvalid = errors.New("invalid")
 	// ErrLost matches every error that reports a leadership that ended
 	// against the holder's will. A Backend returns it, wrapped or not, when
 	// the store said that a grant is gone.
@@ -30,29 +31,17 @@ var (
 	// ErrRunning is returned by Run while another Run of the same Elector has
 	// not returned.
 	ErrRunning = errors.New("this elector is running already")
+	// ErrHeld matches the *HeldError of Try: another candidate leads.
+	ErrHeld = errors.New("another candidate leads")
 	// ErrNoCandidate is returned when nobody with the wanted id waits.
 	ErrNoCandidate = errors.New("no such candidate waits")
 	// ErrNoLeader is returned when a request finds nobody who leads.
 	ErrNoLeader = errors.New("nobody leads")
+	// ErrLeaseTooShort is returned by Leadership.Ensure when no renewal can leave as
+	// much time as was asked for.
+	ErrLeaseTooShort = errors.New("the lease is too short")
 	// ErrNoSpace matches failures for want of disk space.
 	ErrNoSpace = errors.New("no space left")
-)
-
-// Reason says why a leadership ended.
-type Reason = elector.Reason
-
-// The reasons why a leadership ends.
-const (
-	ReasonReturned   = elector.Returned   // the function returned by itself
-	ReasonResigned   = elector.Resigned   // Resign was called
-	ReasonStopped    = elector.Stopped    // the context given to Run ended
-	ReasonExpired    = elector.Expired    // the store could not be asked in time
-	ReasonTaken      = elector.Taken      // the store said that the grant is gone
-	ReasonTokenStale = elector.TokenStale // the store gave a token that had not grown
-	// ReasonTransferred: another candidate was chosen to lead.
-	ReasonTransferred = elector.Transferred
-	// ReasonUnhealthy: the health check has failed.
-	ReasonUnhealthy = elector.Unhealthy
 )
 
 // LostError tells how a leadership was lost. It matches ErrLost.
@@ -78,6 +67,16 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // Unwrap returns the last error of the backend.
 func (e *LostError) Unwrap() error { return e.Err }
+
+// errNotMade is what a zero Elector says.
+var errNotMade error = &invalidError{errors.New("this Elector was not made by New")}
+
+// invalidError matches ErrInvalid and says only what is wrong.
+type invalidError struct{ err error }
+
+func (e *invalidError) Error() string        { return e.err.Error() }
+func (e *invalidError) Unwrap() error        { return e.err }
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 
 // Permanent marks an error as one that no retry can overcome: a damaged
 // state file, a refused name, a missing right. Run returns it instead of

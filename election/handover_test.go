@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // choosy is a store on which a test says what becomes of a nomination.
@@ -54,7 +54,7 @@ func leading(t *testing.T, e *election.Elector) <-chan error {
 // swallow the one that was asked for while it was tried.
 func TestWhoAsksForAnotherComesNext(t *testing.T) {
 	store := newChoosy()
-	e := elector(t, store, election.Options{ID: "a"})
+	e := elector(t, store, election.Options{Once: true, ID: "a"})
 	ended := leading(t, e)
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { first <- e.TransferTo(within(t), "b") }()
@@ -81,7 +81,7 @@ func TestWhoAsksForAnotherComesNext(t *testing.T) {
 // TestHandOverThatCannotBe: each way says why.
 func TestHandOverThatCannotBe(t *testing.T) {
 	store := newChoosy()
-	e := elector(t, store, election.Options{ID: "a"})
+	e := elector(t, store, election.Options{Once: true, ID: "a"})
 	if err := e.TransferTo(within(t), "b"); !errors.Is(err, election.ErrNotLeader) {
 		t.Errorf("before it leads: %v", err)
 	}
@@ -99,7 +99,7 @@ func TestHandOverThatCannotBe(t *testing.T) {
 		t.Errorf("after the leadership has ended meanwhile: %v", err)
 	}
 	<-ended
-	plain := elector(t, struct{ election.Backend }{store}, election.Options{ID: "a"})
+	plain := elector(t, struct{ election.Backend }{store}, election.Options{Once: true, ID: "a"})
 	if err := plain.TransferTo(within(t), "b"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("on a backend that cannot: %v", err)
 	}
@@ -117,7 +117,7 @@ func (h hasty) Acquire(ctx context.Context, claim election.Claim) (election.Gran
 
 func TestRequestThatCameBeforeAcquireReturnedIsHonoured(t *testing.T) {
 	// No renewal comes before the test has given up.
-	e := elector(t, hasty{electiontest.NewStore(nil)}, election.Options{ID: "a", Lease: 10 * time.Minute})
+	e := elector(t, hasty{electiontest.NewStore(nil)}, election.Options{Once: true, ID: "a", Lease: 10 * time.Minute})
 	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, election.ErrResigned) {
@@ -139,7 +139,7 @@ func (proven) Renew(_ context.Context, grant election.Grant) (election.Grant, er
 }
 
 func TestRequestOfARenewalThatProvesNoMoreIsHonoured(t *testing.T) {
-	e := elector(t, proven{electiontest.NewStore(nil)}, election.Options{ID: "a", Lease: 4 * time.Second})
+	e := elector(t, proven{electiontest.NewStore(nil)}, election.Options{Once: true, ID: "a", Lease: 4 * time.Second})
 	if err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
 		<-ctx.Done()
 		return nil
@@ -164,7 +164,7 @@ func (s slow) Release(ctx context.Context, grant election.Grant) error {
 // store has said that the one before was released.
 func TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext(t *testing.T) {
 	store := slow{newChoosy(), make(chan struct{})}
-	e := elector(t, store, election.Options{ID: "a", Lease: time.Second, Forever: true})
+	e := elector(t, store, election.Options{ID: "a", Lease: time.Second})
 	ctx, cancel := context.WithCancel(within(t))
 	led, ending, end := make(chan election.Leadership), make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
@@ -216,7 +216,7 @@ func TestHandOverAskedForAsTheRunEndsIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &halting{Clock: electiontest.VirtualClock(1), goOn: make(chan struct{})}
 		store := slow{choosy{electiontest.NewStore(c), make(chan string), make(chan error)}, make(chan struct{})}
-		e := elector(t, store, election.Options{ID: "a", Clock: c})
+		e := elector(t, store, election.Options{Once: true, ID: "a", Clock: c})
 		ended := leading(t, e)
 		go func() { _ = e.Resign(t.Context()) }()
 		synctest.Wait() // the release is not answered, and nothing but the loop needs a timer

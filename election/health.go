@@ -71,9 +71,7 @@ func (r *run) check(ctx context.Context) {
 	defer ticks.Stop()
 	for ctx.Err() == nil {
 		one, cancel := context.WithTimeout(ctx, every)
-		result := make(chan error, 1)
-		go func() { result <- contain(one, "health check", r.elector.options.Health) }()
-		r.awaitCheck(one, result, ticks.C)
+		r.awaitCheck(one, contain(one, "health check", r.elector.options.Health), ticks.C)
 		cancel()
 		select {
 		case <-ticks.C:
@@ -101,12 +99,19 @@ func (r *run) awaitCheck(ctx context.Context, result <-chan error, ticks <-chan 
 
 var errCheckHangs = errors.New("the health check takes longer than the pause between two checks")
 
-// contain makes a call of user code, and turns a panic into a failure.
-func contain(ctx context.Context, what string, call func(context.Context) error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the %s panicked: %v", what, p)
-		}
+// contain makes a call of user code in a goroutine of its own, and turns a panic, or the
+// end of that goroutine, into a failure.
+func contain(ctx context.Context, what string, call func(context.Context) error) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		err := fmt.Errorf("the %s ended its goroutine (runtime.Goexit)", what)
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the %s panicked: %v", what, p)
+			}
+			result <- err
+		}()
+		err = call(ctx)
 	}()
-	return call(ctx)
+	return result
 }

@@ -7,7 +7,7 @@ import "slices"
 // Traits say Exclusive; but the times come from the wall clocks of several
 // candidates, and the end of one that was killed is noted by its successor a
 // moment after that was elected. Backends call it for what they show.
-func OneByOne(history []Change) []Change {
+func OneByOne(history []Tenure) []Tenure {
 	shown := slices.Clone(history)
 	for i := 1; i < len(shown); i++ {
 		before, next := &shown[i-1], &shown[i]

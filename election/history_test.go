@@ -17,14 +17,14 @@ func TestHistoryNeverShowsTwoLeadersAtOnce(t *testing.T) {
 		}
 		return time.Unix(1_700_000_000+int64(s), 0).UTC()
 	}
-	change := func(token election.Token, since, until int, reason string) election.Change {
-		return election.Change{Leader: "a", Token: token, Since: at(since), Until: at(until), Reason: reason}
+	change := func(token election.Token, since, until int, reason string) election.Tenure {
+		return election.Tenure{Leader: "a", Token: token, Since: at(since), Until: at(until), Reason: reason}
 	}
-	for what, test := range map[string]struct{ noted, shown []election.Change }{
-		"in order":                         {[]election.Change{change(1, 10, 20, "resigned"), change(2, 25, 0, "")}, nil},
-		"its successor noted the end late": {[]election.Change{change(1, 10, 22, "expired"), change(2, 20, 0, "")}, []election.Change{change(1, 10, 20, "expired"), change(2, 20, 0, "")}},
-		"nobody noted the end":             {[]election.Change{change(1, 10, 0, ""), change(2, 20, 0, "")}, []election.Change{change(1, 10, 20, "expired"), change(2, 20, 0, "")}},
-		"a successor on a slow clock":      {[]election.Change{change(1, 10, 20, "resigned"), change(2, 5, 7, "stopped"), change(3, 6, 0, "")}, []election.Change{change(1, 10, 10, "resigned"), change(2, 10, 10, "stopped"), change(3, 10, 0, "")}},
+	for what, test := range map[string]struct{ noted, shown []election.Tenure }{
+		"in order":                         {[]election.Tenure{change(1, 10, 20, "resigned"), change(2, 25, 0, "")}, nil},
+		"its successor noted the end late": {[]election.Tenure{change(1, 10, 22, "expired"), change(2, 20, 0, "")}, []election.Tenure{change(1, 10, 20, "expired"), change(2, 20, 0, "")}},
+		"nobody noted the end":             {[]election.Tenure{change(1, 10, 0, ""), change(2, 20, 0, "")}, []election.Tenure{change(1, 10, 20, "expired"), change(2, 20, 0, "")}},
+		"a successor on a slow clock":      {[]election.Tenure{change(1, 10, 20, "resigned"), change(2, 5, 7, "stopped"), change(3, 6, 0, "")}, []election.Tenure{change(1, 10, 10, "resigned"), change(2, 10, 10, "stopped"), change(3, 10, 0, "")}},
 		"none":                             {nil, nil},
 	} {
 		if test.shown == nil {

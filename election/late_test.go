@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -38,11 +39,11 @@ func (d *deaf) Acquire(_ context.Context, claim election.Claim) (election.Grant,
 	defer d.mu.Unlock()
 	d.token++
 	d.held[claim.Nonce] = true
-	return election.Grant{Claim: claim, Token: d.token, Sent: election.Now(), Lease: claim.Lease}, nil
+	return election.Grant{Claim: claim, Token: d.token, Sent: clock.Now(), Lease: claim.Lease}, nil
 }
 
 func (d *deaf) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
-	grant.Sent = election.Now()
+	grant.Sent = clock.Now()
 	return grant, nil
 }
 
@@ -71,7 +72,7 @@ func TestGrantThatComesAfterTheEndIsReleased(t *testing.T) {
 	for range 30 {
 		all.Go(func() {
 			d := newDeaf()
-			e, err := election.New(d, "jobs", election.Options{Lease: 10 * time.Millisecond, Retry: time.Millisecond})
+			e, err := election.New(d, "jobs", election.Options{Once: true, Lease: 10 * time.Millisecond, Retry: time.Millisecond})
 			if err != nil {
 				t.Error(err)
 				return
@@ -127,7 +128,7 @@ func TestGrantOfAForgottenAttemptIsReleased(t *testing.T) {
 func mayBeSick(t *testing.T, b election.Backend) (e *election.Elector, sick *atomic.Bool, checked chan struct{}) {
 	t.Helper()
 	sick, checked = new(atomic.Bool), make(chan struct{}, 1000)
-	e, err := election.New(b, "jobs", election.Options{Lease: 100 * time.Millisecond, Health: func(context.Context) error {
+	e, err := election.New(b, "jobs", election.Options{Once: true, Lease: 100 * time.Millisecond, Health: func(context.Context) error {
 		if sick.Load() {
 			checked <- struct{}{}
 			return errors.New("sick")

@@ -3,15 +3,17 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // Leadership is the proof that this candidate leads, for as long as it does.
-// Its methods may be called by several goroutines, also after the end.
+// Its methods may be called by several goroutines, also after the end. The zero
+// Leadership is one that has never been: Err is ErrNotLeader.
 type Leadership struct{ term *term }
 
 // term is one leadership. The loop of Run writes it, everybody reads.
@@ -19,75 +21,136 @@ type term struct {
 	claim   Claim
 	attempt uint64
 	token   Token
-	lease   time.Duration
 	files   []*os.File
+	guard   any
 	clock   clock.Clock
 	resign  func()
-	ended   func()        // the clock has ended it
-	moved   chan struct{} // a token when the end came closer
+	hurry   func() // asks for a renewal at once
+	ended   func() // the clock has ended it
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	deadlineMs atomic.Int64
-	endMs      atomic.Int64
-	lastErr    atomic.Pointer[error] // of the backend; nil for none
+	proof   atomic.Pointer[proof]
+	lastErr atomic.Pointer[error] // of the backend; nil for none
+}
+
+// proof is what the store has said last of a leadership. It never changes; the next
+// one takes its place.
+type proof struct {
+	deadlineMs int64
+	endMs      int64
+	sent       clock.Instant // when the store was asked
+	lease      time.Duration
+	replaced   chan struct{} // closed when there is a newer one
+}
+
+// noTerm is that of the zero Leadership.
+var noTerm = func() *term {
+	t := &term{clock: clock.System(), resign: func() {}, hurry: func() {}}
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
+	t.cancel(ErrNotLeader)
+	t.proof.Store(&proof{})
+	return t
+}()
+
+func (l Leadership) of() *term {
+	if l.term == nil {
+		return noTerm
+	}
+	return l.term
 }
 
 // Token returns the fencing token. Pass it along with everything that is done
 // in the name of the leadership, so that the receiver can refuse older ones.
-func (l Leadership) Token() Token { return l.term.token }
+func (l Leadership) Token() Token { return l.of().token }
 
 // ID returns the id under which this candidate leads.
-func (l Leadership) ID() string { return l.term.claim.ID }
+func (l Leadership) ID() string { return l.of().claim.ID }
 
 // Election returns the name of the election.
-func (l Leadership) Election() string { return l.term.claim.Election }
+func (l Leadership) Election() string { return l.of().claim.Election }
 
-// Lease returns for how long the store keeps others out after a renewal. It may
-// differ from Options.Lease, as stores have limits of their own.
-func (l Leadership) Lease() time.Duration { return l.term.lease }
+// Lease returns for how long the store keeps others out, as it said with the last
+// renewal. It may differ from Options.Lease, as stores have limits of their own.
+func (l Leadership) Lease() time.Duration { return l.of().proof.Load().lease }
 
 // Deadline returns the instant before which nobody else can lead, as proved
 // until now. It moves with every renewal.
-func (l Leadership) Deadline() Instant {
-	return clock.FromMillis(l.term.deadlineMs.Load())
+func (l Leadership) Deadline() clock.Instant {
+	return clock.FromMillis(l.of().proof.Load().deadlineMs)
 }
 
 // End returns the instant at which the function is told to end, unless a
 // renewal moves it: some grace before Deadline.
-func (l Leadership) End() Instant { return clock.FromMillis(l.term.endMs.Load()) }
+func (l Leadership) End() clock.Instant { return clock.FromMillis(l.of().proof.Load().endMs) }
 
 // Remaining returns the time from now to the deadline, zero when it has passed.
 func (l Leadership) Remaining() time.Duration {
-	return max(0, l.Deadline().Sub(l.term.clock.Now()))
+	return max(0, l.Deadline().Sub(l.of().clock.Now()))
 }
 
 // Done is closed when the function must end: some grace before the deadline,
 // or at once when the leadership is gone.
-func (l Leadership) Done() <-chan struct{} { return l.term.ctx.Done() }
+func (l Leadership) Done() <-chan struct{} { return l.of().ctx.Done() }
 
 // Err returns nil while the leadership holds, and otherwise why it ended. It
 // reads the clock, so it tells the truth even as the first thing that is
 // called after the process was frozen.
 func (l Leadership) Err() error {
-	l.term.checkClock()
-	return context.Cause(l.term.ctx)
+	l.of().checkClock()
+	return context.Cause(l.of().ctx)
 }
 
 // Resign asks to end this leadership; the function's context ends. It does not
 // wait.
-func (l Leadership) Resign() { l.term.resign() }
+func (l Leadership) Resign() { l.of().resign() }
 
 // Files returns the open files that keep the grant as long as anybody has them
 // open. A child process that inherits them keeps others from leading until it
 // is gone. Empty with most backends.
-func (l Leadership) Files() []*os.File { return l.term.files }
+func (l Leadership) Files() []*os.File { return l.of().files }
+
+// Guard returns the Grant's: what makes a transaction in the store fail once this
+// leadership is over. It is for the function Fence of a backend's package; nil where
+// the store has no such thing.
+func (l Leadership) Guard() any { return l.of().guard }
+
+// Ensure returns nil when at least d is left until End, and renews now if it is
+// less: for a step that takes d at most and must not be cut short. It waits for the
+// store until ctx or the leadership ends, and returns why it did. An error that
+// matches ErrLeaseTooShort says that even a renewal leaves less than d: ask for a
+// longer lease, or take smaller steps.
+func (l Leadership) Ensure(ctx context.Context, d time.Duration) error {
+	t := l.of()
+	asked := t.clock.Now()
+	for {
+		if err := l.Err(); err != nil {
+			return err
+		}
+		p := t.proof.Load()
+		left := clock.FromMillis(p.endMs).Sub(t.clock.Now())
+		switch {
+		case left >= d:
+			return nil
+		case p.sent >= asked:
+			return fmt.Errorf("election %q: %v left of a lease of %v just renewed, %v needed: %w",
+				t.claim.Election, left, p.lease, d, ErrLeaseTooShort)
+		}
+		t.hurry()
+		select {
+		case <-p.replaced:
+		case <-t.ctx.Done():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
 
 // checkClock ends the leadership when its time has come and the loop of Run
 // has not said so yet.
 func (t *term) checkClock() {
-	if t.clock.Now().Millis() < t.endMs.Load() {
+	if t.clock.Now().Millis() < t.proof.Load().endMs {
 		return
 	}
 	t.cancel(t.lost(ReasonExpired)) // the first cause stays
@@ -98,11 +161,12 @@ func (t *term) checkClock() {
 // other things.
 func (t *term) watchDeadline() {
 	for t.ctx.Err() == nil {
-		timer := t.clock.Timer(clock.FromMillis(t.endMs.Load()))
+		p := t.proof.Load()
+		timer := t.clock.Timer(clock.FromMillis(p.endMs))
 		select {
 		case <-timer.C():
 			t.checkClock()
-		case <-t.moved:
+		case <-p.replaced:
 		case <-t.ctx.Done():
 		}
 		timer.Stop()
@@ -112,14 +176,11 @@ func (t *term) watchDeadline() {
 	}
 }
 
-// extend moves the end.
-func (t *term) extend(deadlineMs, endMs int64) {
-	t.deadlineMs.Store(deadlineMs)
-	if t.endMs.Swap(endMs) > endMs {
-		select {
-		case t.moved <- struct{}{}:
-		default:
-		}
+// prove moves the end to where the grant has it that the store gave last.
+func (t *term) prove(deadlineMs, endMs int64, by Grant) {
+	old := t.proof.Swap(&proof{deadlineMs, endMs, by.Sent, by.Lease, make(chan struct{})})
+	if old != nil {
+		close(old.replaced)
 	}
 }
 

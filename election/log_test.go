@@ -25,7 +25,7 @@ func TestEventsAreLoggedWithTheirReasons(t *testing.T) {
 			return a
 		}}))
 	store := electiontest.NewStore(nil)
-	e := elector(t, store, election.Options{ID: "a", Lease: 600 * time.Millisecond,
+	e := elector(t, store, election.Options{Once: true, ID: "a", Lease: 600 * time.Millisecond,
 		OnEvent: election.LogEvents(logger, l.add)})
 	_ = e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
 		store.Take("jobs")
@@ -54,7 +54,7 @@ func TestContextOfTheFunctionKnowsItsLeadership(t *testing.T) {
 	}
 	type key struct{}
 	ctx := context.WithValue(within(t), key{}, "mine")
-	e := elector(t, electiontest.NewStore(nil), election.Options{ID: "a"})
+	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true, ID: "a"})
 	err := e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		deep, cancel := context.WithCancel(ctx)
 		defer cancel()

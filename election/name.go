@@ -13,10 +13,10 @@ const NameBytesMax = 200
 
 // ValidateName reports whether an election may bear this name: 1 to NameBytesMax
 // bytes of UTF-8 without control characters, in segments that are separated by
-// single slashes and are neither "." nor "..".
+// single slashes and are neither "." nor "..". An error matches ErrInvalid.
 func ValidateName(name string) error {
 	if err := checkName(name); err != nil {
-		return fmt.Errorf("election name %q: %w; use for example \"billing/nightly\"", name, err)
+		return fmt.Errorf("election name %q: %w; use for example \"billing/nightly\"", name, &invalidError{err})
 	}
 	return nil
 }

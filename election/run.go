@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/elector"
 )
 
@@ -25,11 +25,20 @@ import (
 //   - an error that matches ErrPermanent, when no attempt can succeed; see
 //     Permanent.
 //
-// With Options.Forever only the last two, and an error that the function
-// returned by itself, end it. A panic of the function comes out of Run, after
-// the election was released.
+// It campaigns again after a leadership, so that only the end of ctx, an error that the
+// function returned by itself, and one that matches ErrPermanent end it; with
+// Options.Once, the first leadership does. A panic of the function comes out of Run,
+// after the election was released.
 func (e *Elector) Run(ctx context.Context, function func(context.Context, Leadership) error) error {
-	r := newRun(e, ctx, function)
+	return e.start(newRun(e, ctx, function, e.options.Once))
+}
+
+// start carries a run out unless there is another.
+func (e *Elector) start(r *run) error {
+	if e.backend == nil {
+		r.teller.close()
+		return errNotMade
+	}
 	e.mu.Lock()
 	busy := e.run != nil
 	if !busy {
@@ -37,6 +46,7 @@ func (e *Elector) Run(ctx context.Context, function func(context.Context, Leader
 	}
 	e.mu.Unlock()
 	if busy {
+		r.teller.close()
 		return fmt.Errorf("election %q: %w", e.name, ErrRunning)
 	}
 	defer func() {
@@ -68,10 +78,14 @@ type run struct {
 
 	finished  bool
 	reason    elector.Reason
+	why       Reason // the last leadership ends or has ended, for Status
 	lastErr   error
 	refused   error // by the store, for good; see elector.Refused
 	healthErr error
 	outcome   outcome
+
+	tries bool  // made by Try: what keeps it from leading ends it
+	kept  error // what did; nil for nothing
 
 	transfers  []*transfer // asked for and not answered; none but while a leadership lasts
 	nomination *nomination // the one that was begun last, nil for none
@@ -97,7 +111,7 @@ type report struct {
 	transfer *transfer
 }
 
-func newRun(e *Elector, ctx context.Context, function func(context.Context, Leadership) error) *run {
+func newRun(e *Elector, ctx context.Context, function func(context.Context, Leadership) error, once bool) *run {
 	o := e.options
 	return &run{
 		elector:  e,
@@ -106,12 +120,12 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 		machine: elector.New(elector.Config{
 			LeaseMs:      o.Lease.Milliseconds(),
 			GraceMs:      o.Grace.Milliseconds(),
-			DriftPercent: int64(o.ClockDrift),
-			RetryMs:      o.Retry.Milliseconds(),
-			RetryMaxMs:   o.RetryMax.Milliseconds(),
-			EndLimitMs:   max(0, o.EndLimit).Milliseconds(),
+			DriftPercent: int64(o.ClockDriftPercent),
+			RetryMs:      millisUp(o.Retry),
+			RetryMaxMs:   millisUp(o.RetryMax),
+			EndLimitMs:   millisUp(max(0, o.EndLimit)),
 			ReleaseMs:    max(o.Lease/2, minRelease).Milliseconds(),
-			Forever:      o.Forever,
+			Forever:      !once,
 			Seed:         randomSeed(),
 
 			HealthFailures: healthFailures(o),
@@ -122,6 +136,15 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 		attempts: make(map[uint64]*attempt),
 		renewals: make(map[uint64]context.CancelFunc),
 	}
+}
+
+// millisUp rounds up, as 0 is no short pause for the machine, but none, and no limit.
+func millisUp(d time.Duration) int64 {
+	whole := d.Milliseconds()
+	if d%time.Millisecond > 0 {
+		whole++
+	}
+	return whole
 }
 
 // loop owns the machine until it finishes.
@@ -148,6 +171,7 @@ func (r *run) loop() {
 		a.cancel()
 	}
 	r.setTerm(nil)
+	r.publish()
 	r.workers.Wait()
 	r.returnLate()
 	r.teller.close()
@@ -208,6 +232,7 @@ func (r *run) receive(one report) {
 			r.refused = one.err
 		}
 		r.note(EventCampaignFailed, e.Attempt, one.err)
+		defer r.keep(one.err)
 	case elector.RenewFailed:
 		r.dropRenewal(e.Renewal)
 		r.note(EventRenewFailed, e.Attempt, one.err)
@@ -230,6 +255,12 @@ func (r *run) receive(one report) {
 	case elector.Health:
 		r.healthErr = one.err
 		r.note(EventHealthFailed, 0, one.err)
+		if one.err != nil {
+			defer r.keep(one.err)
+		}
+	case elector.Stop:
+		r.keep(one.err) // Try has seen another leader
+		return
 	case elector.Released:
 		if one.err != nil {
 			r.note(EventReleaseFailed, e.Attempt, one.err)
@@ -333,7 +364,7 @@ func (r *run) resign(ctx context.Context) error {
 func (r *run) result() error {
 	r.outcome.repanic()
 	own := r.outcome.own()
-	lost := &LostError{r.elector.name, r.outcome.token, r.reason, r.lastErr}
+	lost := &LostError{r.elector.name, r.outcome.token, Reason(r.reason), r.lastErr}
 	switch r.reason {
 	case elector.Refused:
 		return fmt.Errorf("election %q: %w", r.elector.name, r.refused)
@@ -345,10 +376,13 @@ func (r *run) result() error {
 		lost.Err = r.healthErr
 		return errors.Join(lost, own)
 	case elector.Stopped:
-		if own == nil {
-			return context.Cause(r.ctx)
+		switch {
+		case own != nil:
+			return own
+		case r.kept != nil && r.ctx.Err() == nil:
+			return r.kept
 		}
-		return own
+		return context.Cause(r.ctx)
 	case elector.Resigned, elector.Transferred:
 		return own
 	}

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // log keeps the kinds of events.
@@ -70,7 +70,7 @@ func within(t *testing.T) context.Context {
 func TestFunctionsErrorComesOutOfRunAfterTheRelease(t *testing.T) {
 	store, l := electiontest.NewStore(nil), &log{}
 	own := errors.New("my own")
-	e := elector(t, store, election.Options{ID: "a", OnEvent: l.add, Forever: true})
+	e := elector(t, store, election.Options{ID: "a", OnEvent: l.add})
 	err := e.Run(within(t), func(context.Context, election.Leadership) error { return own })
 	if !errors.Is(err, own) {
 		t.Fatalf("Run returned %v", err)
@@ -89,7 +89,7 @@ func TestFunctionsErrorComesOutOfRunAfterTheRelease(t *testing.T) {
 
 func TestStoppingWaitsForTheFunction(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
-	e := elector(t, electiontest.NewStore(nil), election.Options{})
+	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true})
 	returned := false
 	err := e.Run(ctx, func(ctx context.Context, _ election.Leadership) error {
 		cancel()
@@ -105,7 +105,7 @@ func TestStoppingWaitsForTheFunction(t *testing.T) {
 
 func TestResignWaitsUntilTheElectionIsReleased(t *testing.T) {
 	store := electiontest.NewStore(nil)
-	e := elector(t, store, election.Options{})
+	e := elector(t, store, election.Options{Once: true})
 	if err := e.Resign(within(t)); !errors.Is(err, election.ErrNotLeader) {
 		t.Errorf("without a leadership: %v", err)
 	}
@@ -136,7 +136,7 @@ func TestResignWaitsUntilTheElectionIsReleased(t *testing.T) {
 }
 
 func TestOneElectorRunsOnce(t *testing.T) {
-	e := elector(t, electiontest.NewStore(nil), election.Options{})
+	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true})
 	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
 		return e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
 	})
@@ -145,10 +145,30 @@ func TestOneElectorRunsOnce(t *testing.T) {
 	}
 }
 
+func TestRunThatIsRefusedLeavesNoGoroutine(t *testing.T) {
+	const refused = 100
+	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true, OnEvent: func(election.Event) {}})
+	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		before := runtime.NumGoroutine()
+		for range refused {
+			if err := e.Run(ctx, nil); !errors.Is(err, election.ErrRunning) {
+				return err
+			}
+		}
+		if left := runtime.NumGoroutine() - before; left > refused/2 {
+			t.Errorf("%d goroutines are left of %d", left, refused)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOneLostForEveryElected(t *testing.T) {
 	store, l := electiontest.NewStore(nil), &log{}
 	ctx, cancel := context.WithCancel(within(t))
-	e := elector(t, store, election.Options{OnEvent: l.add, Forever: true, Lease: 80 * time.Millisecond})
+	e := elector(t, store, election.Options{OnEvent: l.add, Lease: 80 * time.Millisecond})
 	turns := 0
 	_ = e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		turns++
@@ -178,7 +198,7 @@ func TestOneLostForEveryElected(t *testing.T) {
 func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
 	manual := clock.NewManual(clock.Instant(time.Hour))
 	store := electiontest.NewFaulty(electiontest.NewStore(manual))
-	e := elector(t, store, election.Options{Clock: frozen{manual}, Lease: 10 * time.Second})
+	e := elector(t, store, election.Options{Once: true, Clock: frozen{manual}, Lease: 10 * time.Second})
 	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
 		if lead.Err() != nil || ctx.Err() != nil || lead.Remaining() <= 0 {
 			t.Errorf("lost at once: %v, %v", lead.Err(), lead.Remaining())
@@ -215,7 +235,7 @@ func (never) Stop()              {}
 func TestStuckFunctionIsReportedOnce(t *testing.T) {
 	store, l := electiontest.NewStore(nil), &log{}
 	stuck := make(chan election.Token, 10)
-	e := elector(t, store, election.Options{OnEvent: l.add, Lease: 100 * time.Millisecond,
+	e := elector(t, store, election.Options{Once: true, OnEvent: l.add, Lease: 100 * time.Millisecond,
 		OnStuck: func(lead election.Leadership) { stuck <- lead.Token() }})
 	err := e.Run(within(t), func(context.Context, election.Leadership) error {
 		store.Take("jobs")
@@ -229,12 +249,12 @@ func TestStuckFunctionIsReportedOnce(t *testing.T) {
 
 func TestPanicComesOutOfRunAfterTheRelease(t *testing.T) {
 	store := electiontest.NewStore(nil)
-	e := elector(t, store, election.Options{})
+	e := elector(t, store, election.Options{Once: true})
 	defer func() {
 		if text, _ := recover().(string); !strings.Contains(text, "boom") || !strings.Contains(text, "run_test.go") {
 			t.Errorf("recovered %q", text)
 		}
-		next := elector(t, store, election.Options{})
+		next := elector(t, store, election.Options{Once: true})
 		if err := next.Run(within(t), func(context.Context, election.Leadership) error { return nil }); err != nil {
 			t.Error(err)
 		}
@@ -244,7 +264,7 @@ func TestPanicComesOutOfRunAfterTheRelease(t *testing.T) {
 }
 
 func TestGoexitOfTheFunctionEndsTheLeadership(t *testing.T) {
-	e := elector(t, electiontest.NewStore(nil), election.Options{})
+	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true})
 	err := e.Run(within(t), func(context.Context, election.Leadership) error { runtime.Goexit(); return nil })
 	if err == nil || !strings.Contains(err.Error(), "Goexit") {
 		t.Errorf("Run returned %v", err)
@@ -254,7 +274,7 @@ func TestGoexitOfTheFunctionEndsTheLeadership(t *testing.T) {
 // TestResignWhileTheStoreIsPartitionedDoesNotHang (scenario-E14).
 func TestResignWhileTheStoreIsPartitionedDoesNotHang(t *testing.T) {
 	store, l := electiontest.NewFaulty(electiontest.NewStore(nil)), &log{}
-	e := elector(t, store, election.Options{Lease: 500 * time.Millisecond, OnEvent: l.add})
+	e := elector(t, store, election.Options{Once: true, Lease: 500 * time.Millisecond, OnEvent: l.add})
 	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
 		store.Cut()
 		lead.Resign()
@@ -275,7 +295,7 @@ func (refusing) Acquire(context.Context, election.Claim) (election.Grant, error)
 }
 
 func TestPermanentFailureEndsTheRun(t *testing.T) {
-	e := elector(t, refusing{electiontest.NewStore(nil)}, election.Options{Forever: true})
+	e := elector(t, refusing{electiontest.NewStore(nil)}, election.Options{})
 	err := e.Run(within(t), func(context.Context, election.Leadership) error { return nil })
 	if !errors.Is(err, errBroken) || !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("Run returned %v", err)
@@ -286,17 +306,57 @@ func TestWrongNamesAndOptionsAreRefused(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	for _, name := range []string{"", "/", "/a", "a/", "a//b", ".", "a/..", "a\x00b", "a\nb", "a\xffb",
 		strings.Repeat("x", election.NameBytesMax+1)} {
-		if _, err := election.New(store, name, election.Options{}); err == nil {
-			t.Errorf("name %q was taken", name)
+		if _, err := election.New(store, name, election.Options{Once: true}); !errors.Is(err, election.ErrInvalid) {
+			t.Errorf("name %q: %v", name, err)
 		}
 	}
 	for _, o := range []election.Options{
 		{ID: "a\nb"}, {ID: strings.Repeat("x", 201)}, {Lease: time.Millisecond}, {Lease: -1},
-		{Lease: 48 * time.Hour}, {Grace: 6 * time.Second}, {ClockDrift: 26}, {Retry: -1},
+		{Lease: 48 * time.Hour}, {Grace: 6 * time.Second}, {ClockDriftPercent: 26}, {ClockDriftPercent: -1}, {Retry: -1},
 		{Retry: time.Second, RetryMax: time.Millisecond},
 	} {
-		if _, err := election.New(store, "a", o); err == nil {
-			t.Errorf("options %+v were taken", o)
+		if _, err := election.New(store, "a", o); !errors.Is(err, election.ErrInvalid) {
+			t.Errorf("options %+v: %v", o, err)
 		}
+	}
+	if _, err := election.New(nil, "a", election.Options{}); !errors.Is(err, election.ErrInvalid) {
+		t.Errorf("no backend: %v", err)
+	}
+}
+
+// overlapping is a store that may elect two.
+type overlapping struct{ *electiontest.Store }
+
+func (o overlapping) Traits() election.Traits {
+	traits := o.Store.Traits()
+	traits.Exclusive = false
+	return traits
+}
+
+func TestBackendThatMayElectTwoIsTakenOnlyByName(t *testing.T) {
+	store := overlapping{electiontest.NewStore(nil)}
+	if _, err := election.New(store, "a", election.Options{}); !errors.Is(err, election.ErrInvalid) {
+		t.Errorf("without MayOverlap: %v", err)
+	}
+	if _, err := election.New(store, "a", election.Options{MayOverlap: true}); err != nil {
+		t.Errorf("with MayOverlap: %v", err)
+	}
+}
+
+func TestZeroElectorSaysThatItWasNotMade(t *testing.T) {
+	var e election.Elector
+	lead := func(context.Context, election.Leadership) error { return nil }
+	_, errWait := e.WaitLeader(t.Context())
+	for name, err := range map[string]error{"Run": e.Run(t.Context(), lead), "Try": e.Try(t.Context(), lead),
+		"TransferTo": e.TransferTo(t.Context(), "b"), "WaitLeader": errWait} {
+		if !errors.Is(err, election.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := e.Resign(t.Context()); !errors.Is(err, election.ErrNotLeader) {
+		t.Errorf("Resign: %v", err)
+	}
+	if e.IsLeader() || e.Name() != "" || e.ID() != "" {
+		t.Error("it is something")
 	}
 }

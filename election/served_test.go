@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 )
@@ -29,9 +30,9 @@ func (p passing) Acquire(ctx context.Context, claim election.Claim) (election.Gr
 // the pauses between attempts pass.
 type jumping struct{ now atomic.Int64 }
 
-func (j *jumping) Now() election.Instant { return election.Instant(j.now.Load()) }
+func (j *jumping) Now() clock.Instant { return clock.Instant(j.now.Load()) }
 
-func (j *jumping) Timer(at election.Instant) election.Timer {
+func (j *jumping) Timer(at clock.Instant) clock.Timer {
 	fired := make(chan struct{})
 	return &slowTimer{fired, time.AfterFunc(at.Sub(j.Now()), func() {
 		for now := j.now.Load(); now < int64(at) && !j.now.CompareAndSwap(now, int64(at)); now = j.now.Load() {
@@ -47,7 +48,7 @@ func TestCandidateOutlivesARefusalOfAStoreThatHasServedIt(t *testing.T) {
 	closed := election.Permanent(election.ErrClosed)
 	lead := func(context.Context, election.Leadership) error { return nil }
 	store, l := passing{electiontest.NewStore(nil), make(chan error, 10)}, &log{}
-	e := elector(t, store, election.Options{OnEvent: l.add})
+	e := elector(t, store, election.Options{Once: true, OnEvent: l.add})
 	run := func(answers ...error) error {
 		t.Helper()
 		for _, err := range answers {
@@ -95,7 +96,7 @@ func TestCandidateOutlivesARefusalAfterALongWait(t *testing.T) {
 		store := &lasting{passing{electiontest.NewStore(clock), make(chan error, 2)}, clock, []time.Duration{waited}}
 		store.refusals <- refusal
 		store.refusals <- nil
-		e := elector(t, store, election.Options{Clock: clock})
+		e := elector(t, store, election.Options{Once: true, Clock: clock})
 		err := e.Run(within(t), func(context.Context, election.Leadership) error { return nil })
 		if ended := errors.Is(err, election.ErrPermanent); ended != (waited == time.Second) {
 			t.Errorf("a refusal after %v: %v", waited, err)

@@ -78,21 +78,33 @@ func (t *teller) wake() {
 }
 
 func (t *teller) run() {
-	defer close(t.ended)
+	over := false
+	defer func() {
+		if over {
+			close(t.ended)
+		} else {
+			go t.run() // OnEvent has ended this goroutine (runtime.Goexit)
+		}
+	}()
 	for {
 		one, ok, closed := t.next()
 		switch {
 		case ok:
-			t.call(one.event)
-			if one.told != nil {
-				close(one.told)
-			}
+			t.show(one)
 		case closed:
+			over = true
 			return
 		default:
 			<-t.news
 		}
 	}
+}
+
+func (t *teller) show(one notification) {
+	if one.told != nil {
+		defer close(one.told)
+	}
+	t.call(one.event)
 }
 
 // next takes the event that has waited longest.

@@ -19,7 +19,7 @@ func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
 	inner := electiontest.NewStore(nil)
 	store := electiontest.NewFaulty(inner)
 	free, blocked := make(chan struct{}), make(chan struct{})
-	e := elector(t, store, election.Options{ID: "a", Lease: 400 * time.Millisecond, OnEvent: func(ev election.Event) {
+	e := elector(t, store, election.Options{Once: true, ID: "a", Lease: 400 * time.Millisecond, OnEvent: func(ev election.Event) {
 		if ev.Kind == election.EventRenewFailed {
 			select {
 			case <-blocked:
@@ -42,7 +42,7 @@ func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
 	store.LoseReplies("renew", 1000)
 	<-blocked
 	store.Cut()
-	other := elector(t, inner, election.Options{ID: "b", Lease: 400 * time.Millisecond})
+	other := elector(t, inner, election.Options{Once: true, ID: "b", Lease: 400 * time.Millisecond})
 	_ = other.Run(within(t), func(context.Context, election.Leadership) error {
 		select {
 		case <-old.Done():
@@ -60,7 +60,7 @@ func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
 func TestBlockedLogHoldsUpTheNextCampaignAndLosesNoEnd(t *testing.T) {
 	l, free := &log{}, make(chan struct{})
 	var turns atomic.Int32
-	e := elector(t, electiontest.NewStore(nil), election.Options{Forever: true, Lease: 40 * time.Millisecond, OnEvent: func(ev election.Event) {
+	e := elector(t, electiontest.NewStore(nil), election.Options{Lease: 40 * time.Millisecond, OnEvent: func(ev election.Event) {
 		<-free
 		l.add(ev)
 	}})
@@ -106,7 +106,7 @@ func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 			var sick atomic.Bool
 			l, store := &log{}, electiontest.NewStore(nil)
 			stuck := make(chan election.Token, 10)
-			o := election.Options{ID: "a", Lease: time.Second, EndLimit: 300 * time.Millisecond, OnEvent: l.add,
+			o := election.Options{Once: true, ID: "a", Lease: time.Second, EndLimit: 300 * time.Millisecond, OnEvent: l.add,
 				OnStuck: func(lead election.Leadership) { stuck <- lead.Token() }}
 			if how == "unhealthy" {
 				o.Health = func(context.Context) error {
@@ -135,7 +135,7 @@ func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 			case "stopped":
 				cancel()
 			}
-			other := elector(t, store, election.Options{ID: "b", Lease: time.Second})
+			other := elector(t, store, election.Options{Once: true, ID: "b", Lease: time.Second})
 			if err := other.Run(within(t), func(_ context.Context, lead election.Leadership) error {
 				if took := time.Since(began); took < 300*time.Millisecond {
 					t.Errorf("another leads after %v already: the function had its time", took)
@@ -160,7 +160,7 @@ func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 func TestStoreThatGoesSilentLeavesATrace(t *testing.T) {
 	store := electiontest.NewFaulty(electiontest.NewStore(nil))
 	l := &log{}
-	e := elector(t, store, election.Options{Lease: 400 * time.Millisecond, OnEvent: l.add})
+	e := elector(t, store, election.Options{Once: true, Lease: 400 * time.Millisecond, OnEvent: l.add})
 	var cause error
 	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
 		store.Cut()
@@ -181,7 +181,7 @@ func TestStoreThatGoesSilentLeavesATrace(t *testing.T) {
 
 // TestResignOfAnOldLeadershipEndsNoOther.
 func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
-	e := elector(t, electiontest.NewStore(nil), election.Options{Forever: true})
+	e := elector(t, electiontest.NewStore(nil), election.Options{})
 	ctx, cancel := context.WithCancel(within(t))
 	var first election.Leadership
 	_ = e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {

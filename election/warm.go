@@ -48,7 +48,7 @@ func (w *warmUp) run(ctx context.Context) error {
 	case w.life.Err() != nil:
 		return errWarmUpOver
 	}
-	err := contain(ctx, "warm-up", w.function)
+	err := <-contain(ctx, "warm-up", w.function)
 	w.ready = err == nil
 	return err
 }

@@ -48,11 +48,11 @@ func hangs(asked chan<- struct{}) func(context.Context) error {
 func TestTransferGoesBeforeARivalThatNeverGetsReady(t *testing.T) {
 	c := candidates{t, record.New(record.NewMemory(nil), record.Options{}), make(chan string, 10)}
 	asked := make(chan struct{})
-	a := c.run(election.Options{ID: "a"})
+	a := c.run(election.Options{Once: true, ID: "a"})
 	<-c.leads
-	c.run(election.Options{ID: "hangs", Priority: 1, Warm: hangs(asked)})
+	c.run(election.Options{Once: true, ID: "hangs", Priority: 1, Warm: hangs(asked)})
 	<-asked
-	c.run(election.Options{ID: "good"})
+	c.run(election.Options{Once: true, ID: "good"})
 	if err := a.TransferTo(within(t), "good"); err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +66,13 @@ func TestTransferGoesBeforeARivalThatNeverGetsReady(t *testing.T) {
 func TestHandOverHasATimeLimit(t *testing.T) {
 	c := candidates{t, record.New(record.NewMemory(nil), record.Options{}), make(chan string, 10)}
 	asked := make(chan struct{})
-	a := c.run(election.Options{ID: "a", WarmLimit: 700 * time.Millisecond})
+	a := c.run(election.Options{Once: true, ID: "a", WarmLimit: 700 * time.Millisecond})
 	<-c.leads
-	c.run(election.Options{ID: "hangs", Warm: hangs(asked)})
+	c.run(election.Options{Once: true, ID: "hangs", Warm: hangs(asked)})
 	if err := a.TransferTo(within(t), "hangs"); err == nil || !strings.Contains(err.Error(), "not ready after 700ms") {
 		t.Errorf("the hand-over to one that hangs: %v", err)
 	}
-	c.run(election.Options{ID: "good"})
+	c.run(election.Options{Once: true, ID: "good"})
 	if err := a.TransferTo(within(t), "good"); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@
 //	         lease, by its own clock, to anybody but that leader and a candidate
 //	         to which that leader transferred its leadership (TransferTerm). A
 //	         restarted member does not know which leader it answered and waits
-//	         out a lease.
+//	         out a lease, the longest of before and now.
 //	raft-T3  A leader considers itself leader until the time when it sent the last
 //	         round of heartbeats that a quorum has answered, plus the lease, less
 //	         what clocks may differ in rate. With raft-T2 no two members consider
@@ -92,6 +92,9 @@
 //
 // Time from a leader's death: the lease, a random part of SpreadMs, three round
 // trips and a write to disk. After a leader that stepped down: two and a half
-// round trips, and a write. Messages: 6(n-1) for an election, 2(n-1) for each
-// heartbeat, of which there are ten in a lease.
+// round trips, and a write. A member that has voted grants others no pre-vote for
+// SpreadMs, so that those who lost do not disturb who is about to lead: by so much
+// an election lasts longer whose candidate dies between its votes and its first
+// heartbeat. Messages: 6(n-1) for an election, 2(n-1) for each heartbeat, of which
+// there are ten in a lease.
 package raft

@@ -18,6 +18,9 @@ type Config struct {
 	// LeaseMs is for how long an answered heartbeat keeps others out: the same
 	// for all members, or the leader's must be the least.
 	LeaseMs int64
+	// FormerLeaseMs is the longest lease of this member before it was started, 0 for
+	// the same: it may have promised a leader so much (raft-T2).
+	FormerLeaseMs int64
 	// DriftPercent is by how much the rates of two clocks may differ, 0 to 25.
 	DriftPercent int64
 	// HeartbeatMs is the pause between two heartbeats, by default a tenth of the
@@ -70,7 +73,10 @@ type Machine struct {
 	transferTerm uint64
 	granted      []algo.ID
 	refused      []algo.ID
-	giveUpMs     int64
+
+	// Until when the present role is tried, or, in a follower, the candidate that
+	// it has voted for may be about to lead.
+	giveUpMs int64
 
 	// While leader.
 	leads         bool
@@ -98,7 +104,7 @@ func New(nowMs int64, cfg Config) *Machine {
 	m := &Machine{cfg: cfg, state: cfg.State, seed: cfg.Seed*0x9e3779b97f4a7c15 | 1}
 	m.state.Config.Members = slices.Clone(cfg.State.Config.Members)
 	if m.state.Term > 0 {
-		m.promise = promise{term: m.state.Term, untilMs: nowMs + cfg.LeaseMs}
+		m.promise = promise{term: m.state.Term, untilMs: nowMs + max(cfg.LeaseMs, cfg.FormerLeaseMs)}
 	}
 	m.random()
 	return m
@@ -274,7 +280,7 @@ func (m *Machine) become(r role) {
 		m.emit(algo.Lost{Term: m.state.Term})
 	}
 	m.role, m.granted, m.refused, m.transferTerm = r, nil, nil, 0
-	m.answered, m.adopted, m.pending = nil, nil, nil
+	m.answered, m.adopted, m.pending, m.giveUpMs = nil, nil, nil, 0
 }
 
 // adopt takes a higher term, which ends what this member did in its own.

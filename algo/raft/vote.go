@@ -73,7 +73,7 @@ func (m *Machine) fail(nowMs int64) {
 // onPreVote answers as onRequestVote would, and changes nothing.
 func (m *Machine) onPreVote(nowMs int64, from algo.ID, e *algo.Message) {
 	promised := m.promised(nowMs, from, e.TransferTerm)
-	granted := e.Term >= m.nextTerm() && !promised && !e.Config.Less(m.configName())
+	granted := e.Term >= m.nextTerm() && !promised && !m.supports(nowMs, from) && !e.Config.Less(m.configName())
 	reply := algo.Message{Type: algo.PreVoteReply, Term: m.state.Term, Round: e.Round, Granted: granted}
 	switch {
 	case granted:
@@ -82,6 +82,13 @@ func (m *Machine) onPreVote(nowMs int64, from algo.ID, e *algo.Message) {
 		reply.Term = max(m.state.Term, m.state.Floor)
 	}
 	m.sendWithConfig(from, reply, e)
+}
+
+// supports reports whether this member has voted for another candidate, itself perhaps,
+// which may be about to lead: a term above its own would end its leadership as soon as
+// it has begun.
+func (m *Machine) supports(nowMs int64, rival algo.ID) bool {
+	return m.role != preCandidate && m.state.Vote != "" && m.state.Vote != rival && nowMs < m.giveUpMs
 }
 
 // sendWithConfig answers a request for a vote. A candidate with an older
@@ -107,6 +114,7 @@ func (m *Machine) onRequestVote(nowMs int64, from algo.ID, e *algo.Message) {
 		if m.role <= preCandidate && !e.Config.Less(m.configName()) && (m.state.Vote == "" || m.state.Vote == from) {
 			m.become(follower)
 			m.state.Vote, reply.Granted = from, true
+			m.giveUpMs = nowMs + m.cfg.SpreadMs
 			m.campaignAtMs = max(m.campaignAtMs, nowMs+m.cfg.SpreadMs+m.chance(m.cfg.SpreadMs))
 		}
 		if m.state.Term != before.Term || m.state.Vote != before.Vote {
@@ -192,6 +200,7 @@ func (m *Machine) release(term uint64) {
 		m.promise = promise{}
 	}
 	if m.role == follower {
+		m.giveUpMs = 0
 		m.follow("")
 	}
 }

@@ -25,9 +25,12 @@ type Options struct {
 	State algo.State
 	// LeaseMs is for how long a silent leader keeps others out, or for how long
 	// they wait for it.
-	LeaseMs      int64
-	DriftPercent int64
-	Seed         uint64
+	LeaseMs int64
+	// FormerLeaseMs is the longest LeaseMs of this member before its start, 0 for the
+	// same.
+	FormerLeaseMs int64
+	DriftPercent  int64
+	Seed          uint64
 }
 
 // Algorithm is one of them.
@@ -41,10 +44,10 @@ type Algorithm struct {
 }
 
 var algorithms = []Algorithm{
-	{"raft", true, newRaft},
-	{"bully", false, newBully},
-	{"ring", false, newRing},
-	{"lowest", false, newLowest},
+	{Name: "raft", Exclusive: true, New: newRaft},
+	{Name: "bully", New: newBully},
+	{Name: "ring", New: newRing},
+	{Name: "lowest", New: newLowest},
 }
 
 // All returns all algorithms, the safe one first.
@@ -66,7 +69,7 @@ func newRaft(nowMs int64, o Options) algo.Machine {
 	if o.State.Config.Version == 0 {
 		o.State.Config = algo.Config{Version: 1, Members: o.Members}
 	}
-	return raft.New(nowMs, raft.Config{ID: o.ID, State: o.State, LeaseMs: o.LeaseMs,
+	return raft.New(nowMs, raft.Config{ID: o.ID, State: o.State, LeaseMs: o.LeaseMs, FormerLeaseMs: o.FormerLeaseMs,
 		DriftPercent: o.DriftPercent, Seed: o.Seed})
 }
 

@@ -30,8 +30,9 @@ func (b *Barrier) Raise(ctx context.Context) error {
 	return err
 }
 
-// Lower takes the barrier down and lets everybody go. One that is raised while
-// Lower is under way stays, however often an answer is lost.
+// Lower takes the barrier down that it finds, and lets everybody go. When an answer
+// is lost it looks again, and leaves alone one that was raised since. It is two
+// requests: one that somebody else lowers and raises between them is lowered, too.
 func (b *Barrier) Lower(ctx context.Context) error {
 	stat, found, err := b.c.Exists(ctx, b.path)
 	if err != nil || !found {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -37,7 +38,7 @@ func TestLockIsLostBeforeItsClientClosesTheSession(t *testing.T) {
 			default:
 				t.Error("the session is closed under a lock that is not lost")
 			}
-			if left := h.ProvenUntil().Sub(client.Now()); left > 0 {
+			if left := h.ProvenUntil().Sub(clock.Now()); left > 0 {
 				t.Errorf("the session is closed, and its lock is proven for %v", left)
 			}
 		}}, err

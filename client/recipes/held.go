@@ -3,11 +3,13 @@ package recipes
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -23,10 +25,11 @@ type Held struct {
 	leaving sync.Once
 	lost    chan struct{}
 
-	mu    sync.Mutex
-	until client.Instant
-	over  bool          // released, or lost
-	moved chan struct{} // one element: until may have moved
+	mu       sync.Mutex
+	until    clock.Instant
+	over     bool // released, or lost
+	released bool
+	moved    chan struct{} // one element: until may have moved
 }
 
 const (
@@ -77,11 +80,54 @@ func (h *Held) Path() string { return h.place.path }
 // hand: that is noticed when it is told. What is lost need not be released.
 func (h *Held) Lost() <-chan struct{} { return h.lost }
 
+// ErrLost is the cause of a context that has ended with its lock.
+var ErrLost = errors.New("recipes: the lock is lost")
+
+// Context returns a context for what is done under the lock: it ends with the
+// parent, with Release, and when Lost is closed; then its cause (context.Cause)
+// matches ErrLost. Call cancel when that is done.
+func (h *Held) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithCancelCause(parent)
+	stop := context.AfterFunc(h.ctx, func() { end(h.cause()) })
+	return ctx, func() { stop(); end(nil) }
+}
+
+// cause is why h.ctx has ended.
+func (h *Held) cause() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.released {
+		return context.Canceled
+	}
+	return fmt.Errorf("%w: %s", ErrLost, h.place.path)
+}
+
+// Op is the check that a multi must contain to be refused when the lock is not held
+// any more, for callers that put their multi together themselves. It fails with
+// zk.ErrNoNode.
+func (h *Held) Op() client.Operation { return client.CheckOp(h.place.path, -1) }
+
+// Multi applies all operations or none, as Client.Multi does, and only while the
+// servers have the znode of the holder: so a client that was stopped and has lost the lock
+// changes nothing after the next holder has come. Else it returns an error that
+// matches ErrLost, and nothing was done. The results are those of ops. In an error
+// the check of the lock counts as operation 1.
+func (h *Held) Multi(ctx context.Context, ops ...client.Operation) ([]zk.Result, error) {
+	results, err := h.place.c.Multi(ctx, append([]client.Operation{h.Op()}, ops...)...)
+	if len(results) > 0 {
+		if results[0].Code == zk.ErrNoNode {
+			return nil, fmt.Errorf("%w: %s", ErrLost, h.place.path)
+		}
+		results = results[1:]
+	}
+	return results, err
+}
+
 // ProvenUntil returns until when nobody else can acquire the lock, unless it is
 // released or its znode deleted by hand: a twentieth of the session timeout
 // before client.ProvenUntil. It goes back if servers grant a shorter timeout.
-// Compare it with client.Now.
-func (h *Held) ProvenUntil() client.Instant {
+// Compare it with clock.Now.
+func (h *Held) ProvenUntil() clock.Instant {
 	session, _ := h.place.c.ProvenUntil()
 	margin := h.place.c.Timeout() / driftPart
 	h.mu.Lock()
@@ -111,7 +157,7 @@ func (h *Held) end(lost bool) {
 	if h.over {
 		return
 	}
-	h.over = true
+	h.over, h.released = true, !lost
 	if lost {
 		close(h.lost)
 		h.place.leave()

@@ -2,6 +2,8 @@ package recipes
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/conclave-project/conclave/client"
 )
@@ -12,6 +14,9 @@ const (
 	readKind  = "__READ__"
 	writeKind = "__WRIT__"
 )
+
+// ErrLocked is why TryAcquire has not acquired: others hold the lock, or wait for it.
+var ErrLocked = errors.New("recipes: the lock is taken")
 
 // Lock is held by one contender at a time, in the order of their coming.
 type Lock struct{ line line }
@@ -25,6 +30,13 @@ func (l *Lock) Acquire(ctx context.Context) (*Held, error) {
 	return l.line.acquire(ctx, lockKind, behindAnybody)
 }
 
+// TryAcquire takes the lock if nobody holds it or waits for it, and returns
+// ErrLocked else, at once. It writes to the servers either way: what they order
+// decides, not what was read.
+func (l *Lock) TryAcquire(ctx context.Context) (*Held, error) {
+	return l.line.tryAcquire(ctx, lockKind, behindAnybody)
+}
+
 // RWLock is held by one writer or by any number of readers, in the order of
 // their coming: a reader waits for the writers before it, a writer for
 // everybody before it.
@@ -36,6 +48,18 @@ func NewRWLock(c *client.Client, dir string, o Options) *RWLock { return &RWLock
 // AcquireRead waits for a reader's share of the lock.
 func (l *RWLock) AcquireRead(ctx context.Context) (*Held, error) {
 	return l.line.acquire(ctx, readKind, behindWriter)
+}
+
+// TryAcquireRead is AcquireRead that returns ErrLocked, at once, where that would
+// wait.
+func (l *RWLock) TryAcquireRead(ctx context.Context) (*Held, error) {
+	return l.line.tryAcquire(ctx, readKind, behindWriter)
+}
+
+// TryAcquireWrite is AcquireWrite that returns ErrLocked, at once, where that would
+// wait.
+func (l *RWLock) TryAcquireWrite(ctx context.Context) (*Held, error) {
+	return l.line.tryAcquire(ctx, writeKind, behindAnybody)
 }
 
 // AcquireWrite waits for the whole lock.
@@ -59,7 +83,29 @@ func (l line) acquire(ctx context.Context, kind string, blocks func([]member) in
 	if err != nil {
 		return nil, err
 	}
-	if err := p.await(ctx, blocks); err != nil {
+	return p.hold(ctx, p.await(ctx, blocks))
+}
+
+func (l line) tryAcquire(ctx context.Context, kind string, blocks func([]member) int) (*Held, error) {
+	p, err := l.join(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	before, err := p.before(ctx)
+	if err != nil || blocks(before) < 0 {
+		return p.hold(ctx, err)
+	}
+	// Gone before this returns: the next one to try must not find it.
+	if remove(ctx, p.c, p.path) != nil {
+		p.leave()
+	}
+	return nil, fmt.Errorf("%w: %s", ErrLocked, p.dir)
+}
+
+// hold makes the place that of a holder, unless there is an error: then it gives it
+// up.
+func (p *place) hold(ctx context.Context, err error) (*Held, error) {
+	if err != nil {
 		p.leave()
 		return nil, err
 	}

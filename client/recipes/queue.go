@@ -1,8 +1,10 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/zk"
@@ -34,24 +36,43 @@ func (q *Queue) Put(ctx context.Context, item []byte) error {
 // may have been taken out, by this taker or by another one, or it may still be
 // in the queue, to be taken again. A taker that must do an item once and no more
 // records, in one transaction with the delete, that it is done.
+//
+// An item that this taker cannot take out, because it may not read it, because it
+// is longer than the client's ReplyBytesMax, or because something lies below it, is
+// left to others and to operators: the error that names it is returned only while
+// there is no item after it that can be taken.
 func (q *Queue) Take(ctx context.Context) ([]byte, error) {
 	for {
 		names, w, err := q.items(ctx)
 		if err != nil {
 			return nil, err
 		}
+		var stuck error
 		for _, m := range inOrder(names) {
 			item, taken, err := q.take(ctx, zk.JoinPath(q.line.dir, m.name))
+			if errors.Is(err, errStuck) {
+				stuck = cmp.Or(stuck, err)
+				continue
+			}
 			if taken || err != nil {
 				w.Close()
 				return item, err
 			}
+		}
+		if stuck != nil {
+			w.Close()
+			return nil, stuck
 		}
 		if err := wait(ctx, w); err != nil {
 			return nil, err
 		}
 	}
 }
+
+// errStuck marks the errors of items that this taker cannot take out, while those
+// after them may be well. The right to delete is one of the directory, so its lack
+// is not among them.
+var errStuck = errors.New("recipes: an item of the queue cannot be taken out")
 
 // items returns the names of the items, with a watch.
 func (q *Queue) items(ctx context.Context) ([]string, *client.Watch, error) {
@@ -67,11 +88,17 @@ func (q *Queue) items(ctx context.Context) ([]string, *client.Watch, error) {
 // take takes one item, unless another taker has.
 func (q *Queue) take(ctx context.Context, path string) (item []byte, taken bool, err error) {
 	item, stat, err := q.line.c.Get(ctx, path)
+	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, client.ErrReplyTooLong) {
+		return nil, false, fmt.Errorf("%w: %w", errStuck, err)
+	}
 	if err == nil {
 		err = q.line.c.Delete(ctx, path, stat.Version)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, false, nil
+	}
+	if errors.Is(err, zk.ErrNotEmpty) {
+		return nil, false, fmt.Errorf("%w: %w", errStuck, err)
 	}
 	return item, err == nil, err
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/supervise"
 )
@@ -53,7 +54,7 @@ func act(path string) int {
 	}
 	who := os.Getenv("CONCLAVE_ID") + " " + os.Getenv("CONCLAVE_TOKEN")
 	for {
-		if _, err := fmt.Fprintln(file, who, int64(election.Now())); err != nil {
+		if _, err := fmt.Fprintln(file, who, int64(clock.Now())); err != nil {
 			return 1
 		}
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +143,7 @@ func (a *acts) awaitBy(id string, after election.Token, again func()) span {
 }
 
 // last is when a candidate acted last with a token.
-func (a *acts) last(id string, token election.Token) (at election.Instant) {
+func (a *acts) last(id string, token election.Token) (at clock.Instant) {
 	for _, b := range a.spans {
 		if b.who == id && b.token == token {
 			at = b.to
@@ -157,7 +158,7 @@ func (a *acts) awaitSilence(id string) {
 	a.t.Helper()
 	for limit := time.Now().Add(a.suite.patience()); time.Now().Before(limit); time.Sleep(actPause) {
 		a.read()
-		if a.latest.who != id || election.Now().Sub(a.latest.to) > a.suite.Lease/2 {
+		if a.latest.who != id || clock.Now().Sub(a.latest.to) > a.suite.Lease/2 {
 			return
 		}
 	}

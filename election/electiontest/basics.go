@@ -66,10 +66,10 @@ func testObserve(t *testing.T, s Suite) {
 	granted, _ := s.acquiring(t, b, s.newClaim("seen", "b"))
 	if a.Traits().Line {
 		s.awaitView(t, url, "seen", func(v election.View) bool {
-			return v.Leader == "a" && slices.Equal(v.Candidates, []string{"b"})
+			return v.Leader == "a" && slices.Equal(v.WaiterIDs(), []string{"b"})
 		})
 	}
-	watching := s.newElector(t, s.Open(t, url), "seen", election.Options{ID: "watcher"})
+	watching := s.newElector(t, s.Open(t, url), "seen", election.Options{Once: true, ID: "watcher"})
 	released := false
 	for view := range watching.Observe(s.within(t)) {
 		if !released {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -26,7 +27,7 @@ func testClosed(t *testing.T, s Suite) {
 	elected, ended := make(chan struct{}), make(chan error, 1)
 	next := make(chan *member, 1)
 	go func() {
-		a := s.newElector(t, backend, "closed", election.Options{ID: "a"})
+		a := s.newElector(t, backend, "closed", election.Options{Once: true, ID: "a"})
 		ended <- a.Run(ctx, h.leads(func(ctx context.Context, lead election.Leadership) error {
 			close(elected)
 			b := <-next
@@ -34,13 +35,13 @@ func testClosed(t *testing.T, s Suite) {
 			select {
 			case token := <-b.events.elected: // beside this one
 				b.events.elected <- token
-			case <-time.After(lead.Deadline().Sub(election.Now()) / 2):
+			case <-time.After(lead.Deadline().Sub(clock.Now()) / 2):
 			}
 			return nil
 		}))
 	}()
 	await(t, s, "a is elected", elected)
-	b := s.run(t, h, s.Open(t, url), "closed", election.Options{ID: "b"})
+	b := s.run(t, h, s.Open(t, url), "closed", election.Options{Once: true, ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "closed", "b")
 	next <- b

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -50,10 +51,10 @@ func testCost(t *testing.T, s Suite) {
 		}()
 	}
 	before = received(links[:])
-	released := election.Now()
+	released := clock.Now()
 	s.release(t, backend, held)
 	first := await(t, s, "one of the waiters is granted", granted)
-	s.recorder.sampleMs(FigureRelease, election.Now().Sub(released))
+	s.recorder.sampleMs(FigureRelease, clock.Now().Sub(released))
 	awaitQuiet(links[:], idleFor/3)
 	after = received(links[:])
 	woken := 0
@@ -87,7 +88,7 @@ func received(links []Link) []traffic {
 func awaitQuiet(links []Link, limit time.Duration) {
 	const pause = 100 * time.Millisecond
 	last := received(links)
-	for end := election.Now().Add(limit); election.Now() < end; {
+	for end := clock.Now().Add(limit); clock.Now() < end; {
 		time.Sleep(pause)
 		now, quiet := received(links), true
 		for i := range now {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -15,7 +16,7 @@ type warmer struct {
 	mu    sync.Mutex
 	calls int
 	fail  error
-	last  election.Instant // when the last call returned nil
+	last  clock.Instant // when the last call returned nil
 }
 
 // warmFor is how long warming up takes: long enough to be seen.
@@ -27,7 +28,7 @@ func (w *warmer) warm(context.Context) error {
 	defer w.mu.Unlock()
 	w.calls++
 	if w.fail == nil {
-		w.last = election.Now()
+		w.last = clock.Now()
 	}
 	return w.fail
 }
@@ -38,7 +39,7 @@ func (w *warmer) failWith(err error) {
 	w.fail = err
 }
 
-func (w *warmer) state() (calls int, last election.Instant) {
+func (w *warmer) state() (calls int, last clock.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.calls, w.last
@@ -69,12 +70,12 @@ func testTransfer(t *testing.T, s Suite) {
 	var members [2]*member
 	start := func(i int, id string) {
 		members[i] = s.run(t, h, s.Open(t, url), "transfer",
-			election.Options{ID: id, Forever: true, Warm: warmers[i].warm})
+			election.Options{ID: id, Warm: warmers[i].warm})
 	}
 	start(0, "a")
 	await(t, s, "a is elected", members[0].events.elected)
 	await(t, s, "a has campaigned", members[0].events.campaign)
-	between := s.run(t, h, s.Open(t, url), "transfer", election.Options{ID: "between"})
+	between := s.run(t, h, s.Open(t, url), "transfer", election.Options{Once: true, ID: "between"})
 	s.awaitWaiting(t, url, "transfer", "between")
 	start(1, "c")
 	const rounds = 6
@@ -108,9 +109,9 @@ func testTransfer(t *testing.T, s Suite) {
 
 func testTransferToNobody(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	a := s.run(t, h, s.Open(t, url), "nobody", election.Options{ID: "a"})
+	a := s.run(t, h, s.Open(t, url), "nobody", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "nobody", election.Options{ID: "b"})
+	b := s.run(t, h, s.Open(t, url), "nobody", election.Options{Once: true, ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "nobody", "b")
 	for _, id := range []string{"nobody", "a"} {
@@ -138,7 +139,7 @@ func testNomineeDies(t *testing.T, s Suite) {
 	}
 	h, url := &history{}, s.URL(t)
 	backend := s.Open(t, url)
-	leader := s.run(t, h, backend, "dying", election.Options{ID: "leader"})
+	leader := s.run(t, h, backend, "dying", election.Options{Once: true, ID: "leader"})
 	await(t, s, "the leader is elected", leader.events.elected)
 	b := s.startProcess(t, h, order{URL: url, Election: "dying", ID: "b", WarmFor: -1})
 	b.awaitWaiting(url, "dying")
@@ -223,9 +224,9 @@ func testNomineeLeaves(t *testing.T, s Suite) {
 func testNomineeNotReady(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	failing := &warmer{fail: errors.New("no cache")}
-	a := s.run(t, h, s.Open(t, url), "failing", election.Options{ID: "a"})
+	a := s.run(t, h, s.Open(t, url), "failing", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "failing", election.Options{ID: "b", Warm: failing.warm})
+	b := s.run(t, h, s.Open(t, url), "failing", election.Options{Once: true, ID: "b", Warm: failing.warm})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "failing", "b")
 	calls := 0
@@ -247,11 +248,11 @@ func testNomineeNotReady(t *testing.T, s Suite) {
 
 func testPriority(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	a := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "a", Forever: true})
+	a := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
 	for round := range 2 {
 		warm := &warmer{}
-		b := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "b", Priority: 10, Warm: warm.warm})
+		b := s.run(t, h, s.Open(t, url), "priority", election.Options{Once: true, ID: "b", Priority: 10, Warm: warm.warm})
 		await(t, s, "the preferred one is elected", b.events.elected)
 		if reason := await(t, s, "the other gives way", a.events.lost); reason != election.ReasonTransferred {
 			t.Errorf("the other gave way for the reason %v", reason)
@@ -259,7 +260,7 @@ func testPriority(t *testing.T, s Suite) {
 		if calls, _ := warm.state(); calls != 1 {
 			t.Errorf("round %d: the preferred one warmed up %d times", round, calls)
 		}
-		c := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "c", Priority: 5})
+		c := s.run(t, h, s.Open(t, url), "priority", election.Options{Once: true, ID: "c", Priority: 5})
 		await(t, s, "c campaigns", c.events.campaign)
 		s.awaitWaiting(t, url, "priority", "c")
 		c.end(t, s)

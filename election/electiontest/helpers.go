@@ -5,12 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -18,9 +18,9 @@ import (
 func (h *history) leads(function func(context.Context, election.Leadership) error,
 ) func(context.Context, election.Leadership) error {
 	return func(ctx context.Context, lead election.Leadership) error {
-		b := span{who: lead.ID(), token: lead.Token(), from: election.Now()}
+		b := span{who: lead.ID(), token: lead.Token(), from: clock.Now()}
 		err := function(ctx, lead)
-		b.to = election.Now()
+		b.to = clock.Now()
 		h.add(b)
 		return err
 	}
@@ -213,11 +213,11 @@ func (s Suite) awaitWaiting(t testing.TB, url, name, id string) {
 	if !s.recorder.report.Traits.Line {
 		return
 	}
-	s.awaitView(t, url, name, func(v election.View) bool { return slices.Contains(v.Candidates, id) })
+	s.awaitView(t, url, name, func(v election.View) bool { return v.Waits(id) })
 }
 
 // awaitNobody returns when nobody leads and, as far as can be seen, waits.
 func (s Suite) awaitNobody(t testing.TB, url, name string) {
 	t.Helper()
-	s.awaitView(t, url, name, func(v election.View) bool { return v.Leader == "" && len(v.Candidates) == 0 })
+	s.awaitView(t, url, name, func(v election.View) bool { return v.Leader == "" && len(v.Waiters) == 0 })
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -15,7 +16,7 @@ import (
 type span struct {
 	who      string
 	token    election.Token
-	from, to election.Instant
+	from, to clock.Instant
 }
 
 // history collects spans and judges them.

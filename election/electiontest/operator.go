@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -21,14 +22,14 @@ func testRequests(t *testing.T, s Suite) {
 	if err := op.Ask(s.within(t), "asked", election.Request{}); !errors.Is(err, election.ErrNoLeader) {
 		t.Errorf("a request of nobody returned %v", err)
 	}
-	a := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "a", Forever: true})
+	a := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "a"})
 	first := await(t, s, "a is elected", a.events.elected)
 	<-a.events.campaign
-	b := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "b", Forever: true})
+	b := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "asked", "b")
 
-	asked := election.Now()
+	asked := clock.Now()
 	s.ask(t, op, election.Request{By: "the suite", Token: first})
 	if reason := await(t, s, "a honours the request", a.events.lost); reason != election.ReasonResigned {
 		t.Errorf("a ended for the reason %v", reason)
@@ -41,7 +42,7 @@ func testRequests(t *testing.T, s Suite) {
 		}
 		return over
 	})
-	s.recorder.sampleMs(FigureRequest, election.Now().Sub(asked))
+	s.recorder.sampleMs(FigureRequest, clock.Now().Sub(asked))
 	// What was asked of a leadership that is over is of no concern to this one.
 	_ = op.Ask(s.within(t), "asked", election.Request{Token: first})
 	if _, nominates := op.(election.Nominator); nominates {
@@ -61,7 +62,7 @@ func testRequests(t *testing.T, s Suite) {
 func (s Suite) askAgain(t *testing.T, h *history, op election.Operator, url string, leader *member) {
 	t.Helper()
 	w := warmer{fail: errors.New("it cannot get ready")}
-	broken := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "c", Forever: true, Warm: w.warm})
+	broken := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "c", Warm: w.warm})
 	await(t, s, "c campaigns", broken.events.campaign)
 	s.awaitWaiting(t, url, "asked", "c")
 	request, in := election.Request{By: "the suite", Transfer: "c"}, s.within(t)
@@ -104,20 +105,20 @@ func (s Suite) askTransfer(t testing.TB, op election.Operator, url string, leade
 func testHistory(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	op := s.operator(t, url)
-	var want []election.Change
+	var want []election.Tenure
 	ended := func(id string, token election.Token, reason string) {
-		want = append(want, election.Change{Leader: id, Token: token, Reason: reason})
+		want = append(want, election.Tenure{Leader: id, Token: token, Reason: reason})
 	}
 
 	var token election.Token
-	elector := s.newElector(t, s.Open(t, url), "history", election.Options{ID: "a",
+	elector := s.newElector(t, s.Open(t, url), "history", election.Options{Once: true, ID: "a",
 		OnEvent: func(e election.Event) { token = max(token, e.Token) }})
 	if err := elector.Run(s.within(t), h.leads(atOnce)); err != nil {
 		t.Fatal(err)
 	}
 	ended("a", token, election.ReasonReturned.String())
 
-	b := s.run(t, h, s.Open(t, url), "history", election.Options{ID: "b"})
+	b := s.run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "b"})
 	token = await(t, s, "b is elected", b.events.elected)
 	if err := b.elector.Resign(s.within(t)); err != nil {
 		t.Fatal(err)
@@ -126,9 +127,9 @@ func testHistory(t *testing.T, s Suite) {
 	ended("b", token, election.ReasonResigned.String())
 
 	if _, nominates := op.(election.Nominator); nominates {
-		c := s.run(t, h, s.Open(t, url), "history", election.Options{ID: "c"})
+		c := s.run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "c"})
 		token = await(t, s, "c is elected", c.events.elected)
-		d := s.run(t, h, s.Open(t, url), "history", election.Options{ID: "d"})
+		d := s.run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "d"})
 		s.transfer(t, c, "d")
 		ended("c", token, election.ReasonTransferred.String())
 		token = await(t, s, "d is elected", d.events.elected)
@@ -141,7 +142,7 @@ func testHistory(t *testing.T, s Suite) {
 		ended("e", e.awaitElected(), election.ReasonExpired.String())
 		e.kill()
 	}
-	f := s.run(t, h, s.Open(t, url), "history", election.Options{ID: "f"})
+	f := s.run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "f"})
 	ended("f", await(t, s, "f is elected", f.events.elected), "")
 	got, err := op.History(s.within(t), "history")
 	if err != nil {
@@ -152,7 +153,7 @@ func testHistory(t *testing.T, s Suite) {
 	s.verify(t, h, len(want))
 }
 
-func compareHistory(t *testing.T, got, want []election.Change) {
+func compareHistory(t *testing.T, got, want []election.Tenure) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d leaderships are remembered, expected %d:\n%+v", len(got), len(want), got)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/conclave-project/conclave/internal/childtest"
@@ -83,7 +84,7 @@ func candidate(o order, backend election.Backend) int {
 		link = own
 	}
 	elector, err := election.New(store, o.Election, election.Options{ID: o.ID, Lease: o.Lease,
-		Forever: true, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond,
+		Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond,
 		Priority: o.Priority, Warm: o.warm, OnEvent: o.tell})
 	if err != nil {
 		fmt.Println("error", err)
@@ -163,7 +164,7 @@ func (o order) warm(ctx context.Context) error {
 	}
 	select {
 	case <-done:
-		fmt.Println("warm 0", int64(election.Now()))
+		fmt.Println("warm 0", int64(clock.Now()))
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -173,10 +174,10 @@ func (o order) warm(ctx context.Context) error {
 // serve asks the leadership as often as it can whether it holds, so that the
 // last yes is known even across a freeze.
 func serve(_ context.Context, lead election.Leadership) error {
-	fmt.Println("elected", uint64(lead.Token()), int64(election.Now()))
-	last := election.Now()
+	fmt.Println("elected", uint64(lead.Token()), int64(clock.Now()))
+	last := clock.Now()
 	for {
-		now := election.Now()
+		now := clock.Now()
 		if lead.Err() != nil {
 			break
 		}
@@ -207,7 +208,7 @@ type process struct {
 	answers     chan string
 	campaigning chan struct{}
 	warming     chan struct{}
-	warm        chan election.Instant
+	warm        chan clock.Instant
 
 	mu   sync.Mutex
 	open *span
@@ -233,7 +234,7 @@ func (s Suite) startProcess(t testing.TB, h *history, o order) *process {
 	p := &process{t: t, suite: s, id: o.ID, history: h, command: command, stdin: stdin, ended: make(chan struct{}),
 		elected: make(chan election.Token, toldMax), answers: make(chan string, toldMax),
 		campaigning: make(chan struct{}, toldMax), warming: make(chan struct{}, toldMax),
-		warm: make(chan election.Instant, toldMax)}
+		warm: make(chan clock.Instant, toldMax)}
 	p.drain = sync.OnceFunc(func() { go p.read(stdout) })
 	if !o.Unread {
 		p.drain()
@@ -289,23 +290,23 @@ func (p *process) file(line string) {
 	case "warming":
 		p.warming <- struct{}{}
 	case "warm":
-		p.warm <- election.Instant(at)
+		p.warm <- clock.Instant(at)
 	case "done":
 		p.answers <- ""
 	case "refused":
 		p.answers <- rest
 	case "elected":
-		p.open = &span{p.id, election.Token(token), election.Instant(at), 0}
+		p.open = &span{p.id, election.Token(token), clock.Instant(at), 0}
 		p.elected <- election.Token(token)
 	case "ended":
-		p.close(election.Instant(at))
+		p.close(clock.Instant(at))
 	case "error":
 		p.t.Errorf("candidate %s: %s", p.id, rest)
 	}
 }
 
 // close files the span that is open. The caller holds the mutex.
-func (p *process) close(to election.Instant) {
+func (p *process) close(to clock.Instant) {
 	if p.open != nil {
 		p.open.to = to
 		p.history.add(*p.open)
@@ -340,7 +341,7 @@ func await[T any](t testing.TB, s Suite, what string, values <-chan T) T {
 
 // kill ends the process as kill -9 does. It led until then.
 func (p *process) kill() {
-	before := election.Now()
+	before := clock.Now()
 	p.drain()
 	_ = p.command.Process.Kill()
 	_ = p.command.Wait()

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -75,7 +76,7 @@ func (r *runs) partition(a *run, token election.Token, figure string) election.T
 			a.heal()
 		}
 	}
-	struck := election.Now()
+	struck := clock.Now()
 	strike()
 	next := r.awaitNext("a", "b", token, struck, figure, strike)
 	if r.s.Proxy != nil {
@@ -86,7 +87,7 @@ func (r *runs) partition(a *run, token election.Token, figure string) election.T
 
 // awaitNext returns the token with which the next one acts, and fails if the
 // command of the last one does so beside it. Again is that of awaitBy.
-func (r *runs) awaitNext(last, next string, token election.Token, struck election.Instant, figure string, again func()) election.Token {
+func (r *runs) awaitNext(last, next string, token election.Token, struck clock.Instant, figure string, again func()) election.Token {
 	r.t.Helper()
 	b := r.acts.awaitBy(next, token, again)
 	ended := r.acts.last(last, token)
@@ -120,7 +121,7 @@ func testFrozenRun(t *testing.T, s Suite) {
 	r := s.newRuns(t, "frozen")
 	a, b, token := r.lead(false)
 	a.freeze()
-	frozen := election.Now()
+	frozen := clock.Now()
 	r.awaitNext("a", "b", token, frozen, FigureFrozenRun, nil)
 	a.thaw()
 	b.stop()

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // Simulation lets candidates fight for one election on virtual time: clocks
@@ -190,7 +190,7 @@ func (r *simulationRound) play(t *testing.T, seed uint64) {
 		rate := []float64{0.975, 1.025, 1}[rng.IntN(3)]
 		link := &BadLink{Clock: VirtualClock(rate), rng: rand.New(rand.NewPCG(seed, 100+uint64(i)))}
 		elector, err := election.New(open(link), simulationName, election.Options{ID: fmt.Sprint("c", i),
-			Lease: simulationLease, Forever: true, Clock: link.Clock, Retry: 20 * time.Millisecond, Priority: i % 2})
+			Lease: simulationLease, Clock: link.Clock, Retry: 20 * time.Millisecond, Priority: i % 2})
 		if err != nil {
 			t.Fatal(err)
 		}

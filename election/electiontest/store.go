@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // Store is a store of leases in memory, the plainest correct backend: the
@@ -30,12 +30,12 @@ type Store struct {
 type lease struct {
 	holder  election.Claim // zero Nonce: nobody
 	token   election.Token
-	expires election.Instant
+	expires clock.Instant
 	since   time.Time
 	line    []election.Claim // first come, first served
 	nominee nominee
 	request *election.Request
-	history []election.Change
+	history []election.Tenure
 	news    chan struct{} // to the holder
 }
 
@@ -141,7 +141,7 @@ func (s *Store) grant(l *lease, claim election.Claim) election.Grant {
 	l.holder, l.nominee, l.since = claim, nominee{}, time.Now()
 	l.token++
 	l.news = make(chan struct{}, 1)
-	l.history = append(l.history, election.Change{Leader: claim.ID, Token: l.token, Since: l.since})
+	l.history = append(l.history, election.Tenure{Leader: claim.ID, Token: l.token, Since: l.since})
 	l.history = l.history[max(0, len(l.history)-2*election.HistoryMin):]
 	sent := s.clock.Now()
 	l.expires = sent.Add(claim.Lease)
@@ -292,7 +292,7 @@ func (s *Store) Elections(context.Context) ([]string, error) {
 }
 
 // History returns what is remembered.
-func (s *Store) History(_ context.Context, name string) ([]election.Change, error) {
+func (s *Store) History(_ context.Context, name string) ([]election.Tenure, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.at(name).history), nil
@@ -330,7 +330,7 @@ func (s *Store) Observe(ctx context.Context, name string) iter.Seq2[election.Vie
 			view := s.at(name).view(name)
 			changed := s.changed
 			s.mu.Unlock()
-			if (first || !sameView(view, last)) && !yield(view, nil) {
+			if (first || !view.Equal(last)) && !yield(view, nil) {
 				return
 			}
 			last = view
@@ -345,18 +345,14 @@ func (s *Store) Observe(ctx context.Context, name string) iter.Seq2[election.Vie
 }
 
 func (l *lease) view(name string) election.View {
-	view := election.View{Election: name, Leader: l.holder.ID, Token: l.token}
+	view := election.View{Election: name, Leader: l.holder.ID, Token: l.token, Metadata: l.holder.Metadata}
 	if l.holder.Nonce != "" {
 		view.Since = l.since
 	}
 	for _, claim := range l.line {
-		view.Candidates = append(view.Candidates, claim.ID)
+		view.Waiters = append(view.Waiters, election.Waiter{ID: claim.ID, Metadata: claim.Metadata})
 	}
 	return view
-}
-
-func sameView(a, b election.View) bool {
-	return a.Leader == b.Leader && a.Token == b.Token && slices.Equal(a.Candidates, b.Candidates)
 }
 
 // Len returns how many claims are held or waiting, over all elections.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -12,8 +13,8 @@ import (
 // its tokens grow on (scenario-E12).
 func testDeleted(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	elector := s.newElector(t, s.Open(t, url), "deleted", election.Options{ID: "a"})
-	began := election.Now()
+	elector := s.newElector(t, s.Open(t, url), "deleted", election.Options{Once: true, ID: "a"})
+	began := clock.Now()
 	err := elector.Run(s.within(t), h.leads(func(ctx context.Context, _ election.Leadership) error {
 		s.Delete(t, url, "deleted")
 		<-ctx.Done()
@@ -22,7 +23,7 @@ func testDeleted(t *testing.T, s Suite) {
 	if !errors.Is(err, election.ErrLost) {
 		t.Errorf("Run returned %v", err)
 	}
-	if took := election.Now().Sub(began); took > s.handover() {
+	if took := clock.Now().Sub(began); took > s.handover() {
 		t.Errorf("stepping down took %v", took)
 	}
 	for range 3 {
@@ -40,9 +41,9 @@ func testDeleted(t *testing.T, s Suite) {
 // testRestarted kills the store under a leader while another candidate waits.
 func testRestarted(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	a := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "a", Forever: true})
+	a := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "a"})
 	first := await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "b", Forever: true})
+	b := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "restarted", "b")
 	s.Restart(t, url)
@@ -68,7 +69,7 @@ func testLeft(t *testing.T, s Suite) {
 		s.awaitWaiting(t, url, "left", "b")
 		stop()
 		s.release(t, b, election.Grant{Claim: claim})
-		elector := s.newElector(t, b, "left", election.Options{ID: "c"})
+		elector := s.newElector(t, b, "left", election.Options{Once: true, ID: "c"})
 		ran := make(chan error, 1)
 		go func() { ran <- elector.Run(s.within(t), h.leads(atOnce)) }()
 		s.awaitWaiting(t, url, "left", "c")

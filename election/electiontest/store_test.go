@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 )
@@ -49,7 +50,7 @@ func (f fromAnswer) Heal() {
 
 func (f fromAnswer) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	grant, err := f.Faulty.Acquire(ctx, claim)
-	grant.Sent = election.Now()
+	grant.Sent = clock.Now()
 	return grant, err
 }
 
@@ -70,7 +71,7 @@ func TestClaimThatIsReleasedWhileItWaitsIsNotGranted(t *testing.T) {
 		ended <- err
 	}()
 	for view, err := range s.Observe(t.Context(), "jobs") {
-		if err != nil || len(view.Candidates) == 1 {
+		if err != nil || len(view.Waiters) == 1 {
 			break
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -14,18 +15,18 @@ import (
 func testStranded(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	backend, link := s.strandable(t, url)
-	a := s.run(t, h, s.Open(t, url), "stranded", election.Options{ID: "a"})
+	a := s.run(t, h, s.Open(t, url), "stranded", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, backend, "stranded", election.Options{ID: "b"})
+	b := s.run(t, h, backend, "stranded", election.Options{Once: true, ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "stranded", "b")
 	link.Strand()
-	died := election.Now()
+	died := clock.Now()
 	a.end(t, s)
 	await(t, s, "b is elected though its connections are dead", b.events.elected)
-	s.recorder.sampleMs(FigureStranded, election.Now().Sub(died))
+	s.recorder.sampleMs(FigureStranded, clock.Now().Sub(died))
 	link.Strand()
-	c := s.newElector(t, s.Open(t, url), "stranded", election.Options{ID: "c"})
+	c := s.newElector(t, s.Open(t, url), "stranded", election.Options{Once: true, ID: "c"})
 	ran := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -118,6 +118,7 @@ var tests = []test{
 	{"ElectionsDoNotTouchEachOther", always, testNames},
 	{"ObserverSeesEveryChange", always, testObserve},
 	{"ReleaseIsIdempotentAndTouchesNobodyElse", always, testRelease},
+	{"MetadataIsSeenAsItWasSaid", always, testMetadata},
 	{"TransferElectsTheChosenOneAfterItHasWarmedUp", nominating, testTransfer},
 	{"TransferToNobodyChangesNothing", nominating, testTransferToNobody},
 	{"NomineeThatDiesHoldsNobodyUp", nominating, testNomineeDies},

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -78,9 +79,9 @@ func testSlow(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	backendA, troubleA := s.troubled(t, url)
 	backendB, troubleB := s.troubled(t, url)
-	a := s.run(t, h, backendA, "slow", election.Options{ID: "a", Forever: true})
+	a := s.run(t, h, backendA, "slow", election.Options{ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, backendB, "slow", election.Options{ID: "b", Forever: true})
+	b := s.run(t, h, backendB, "slow", election.Options{ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "slow", "b")
 	troubleA.Slow(s.slowly())
@@ -104,10 +105,10 @@ func testSlow(t *testing.T, s Suite) {
 func testMute(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	backend, trouble := s.troubled(t, url)
-	a := s.run(t, h, backend, "mute", election.Options{ID: "a", Forever: true})
+	a := s.run(t, h, backend, "mute", election.Options{ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
 	<-a.events.campaign
-	b := s.run(t, h, s.Open(t, url), "mute", election.Options{ID: "b", Forever: true})
+	b := s.run(t, h, s.Open(t, url), "mute", election.Options{ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "mute", "b")
 	trouble.Mute()
@@ -122,12 +123,12 @@ func testMute(t *testing.T, s Suite) {
 	s.awaitWaiting(t, url, "mute", "a")
 
 	trouble.Mute()
-	c := s.run(t, h, s.Open(t, url), "mute", election.Options{ID: "c"})
+	c := s.run(t, h, s.Open(t, url), "mute", election.Options{Once: true, ID: "c"})
 	await(t, s, "c campaigns", c.events.campaign)
-	muted := election.Now()
+	muted := clock.Now()
 	b.end(t, s)
 	await(t, s, "c is elected, after one who is told nothing", c.events.elected)
-	s.recorder.sampleMs(FigureMute, election.Now().Sub(muted))
+	s.recorder.sampleMs(FigureMute, clock.Now().Sub(muted))
 	trouble.Heal()
 	s.inTurn(t, h, url, "mute", c, a)
 	s.verify(t, h, -1)
@@ -137,12 +138,12 @@ func testMute(t *testing.T, s Suite) {
 // long it took until a new one led after them: nobody has left anything behind.
 func (s Suite) inTurn(t *testing.T, h *history, url, name string, leader, other *member) time.Duration {
 	t.Helper()
-	began := election.Now()
+	began := clock.Now()
 	leader.end(t, s)
 	s.awaitView(t, url, name, func(v election.View) bool { return v.Leader == other.elector.ID() })
 	other.end(t, s)
-	next := s.run(t, h, s.Open(t, url), name, election.Options{ID: "next"})
+	next := s.run(t, h, s.Open(t, url), name, election.Options{Once: true, ID: "next"})
 	await(t, s, "a new candidate is elected", next.events.elected)
 	next.end(t, s)
-	return election.Now().Sub(began)
+	return clock.Now().Sub(began)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -22,7 +23,7 @@ func testBlockedUser(t *testing.T, s Suite) {
 	let := make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(let) })
 	defer unblock()
-	first := s.newElector(t, backend, "blocked", election.Options{ID: "a",
+	first := s.newElector(t, backend, "blocked", election.Options{Once: true, ID: "a",
 		OnEvent: func(e election.Event) {
 			if e.Kind == election.EventElected {
 				<-let
@@ -30,7 +31,7 @@ func testBlockedUser(t *testing.T, s Suite) {
 		},
 		OnStuck: func(election.Leadership) { <-let },
 	})
-	second := s.newElector(t, s.Open(t, url), "blocked", election.Options{ID: "b"})
+	second := s.newElector(t, s.Open(t, url), "blocked", election.Options{Once: true, ID: "b"})
 	ended, ran := make(chan error, 1), make(chan error, 1)
 	go func() {
 		ended <- first.Run(context.WithoutCancel(t.Context()), h.leads(func(ctx context.Context, _ election.Leadership) error {
@@ -57,7 +58,7 @@ func testHungCheck(t *testing.T, s Suite) {
 	hang, let := make(chan struct{}), make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(let) })
 	defer unblock()
-	a := s.run(t, h, s.Open(t, url), "hangs", election.Options{ID: "a", HealthEvery: 20 * time.Millisecond,
+	a := s.run(t, h, s.Open(t, url), "hangs", election.Options{Once: true, ID: "a", HealthEvery: 20 * time.Millisecond,
 		Health: func(context.Context) error {
 			select {
 			case <-hang:
@@ -71,7 +72,7 @@ func testHungCheck(t *testing.T, s Suite) {
 	if reason := await(t, s, "a gives up", a.events.lost); reason != election.ReasonUnhealthy {
 		t.Errorf("a gave up for the reason %v", reason)
 	}
-	b := s.run(t, h, s.Open(t, url), "hangs", election.Options{ID: "b"})
+	b := s.run(t, h, s.Open(t, url), "hangs", election.Options{Once: true, ID: "b"})
 	await(t, s, "b is elected", b.events.elected)
 	b.end(t, s)
 	unblock()
@@ -82,7 +83,7 @@ func testHungCheck(t *testing.T, s Suite) {
 // the function comes out of Run when the election has been released.
 func testPanics(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
-	first := s.newElector(t, s.Open(t, url), "panics", election.Options{ID: "a"})
+	first := s.newElector(t, s.Open(t, url), "panics", election.Options{Once: true, ID: "a"})
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()
@@ -93,15 +94,15 @@ func testPanics(t *testing.T, s Suite) {
 	if value := await(t, s, "Run panics", panicked); value == nil {
 		t.Error("the panic was swallowed")
 	}
-	began := election.Now()
+	began := clock.Now()
 	var panics sync.Once
-	b := s.run(t, h, s.Open(t, url), "panics", election.Options{ID: "b", HealthEvery: 20 * time.Millisecond, HealthFailures: 1000,
+	b := s.run(t, h, s.Open(t, url), "panics", election.Options{Once: true, ID: "b", HealthEvery: 20 * time.Millisecond, HealthFailures: 1000,
 		Health: func(context.Context) (err error) {
 			panics.Do(func() { panic("on purpose") })
 			return nil
 		}})
 	await(t, s, "b is elected", b.events.elected)
-	if took := election.Now().Sub(began); took > s.handover() {
+	if took := clock.Now().Sub(began); took > s.handover() {
 		t.Errorf("the next one was elected %v after a panic", took)
 	}
 	b.end(t, s)
@@ -118,9 +119,9 @@ func testHungWarm(t *testing.T, s Suite) {
 	let := make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(let) })
 	defer unblock()
-	a := s.run(t, h, s.Open(t, url), "hung", election.Options{ID: "a", WarmLimit: s.Lease})
+	a := s.run(t, h, s.Open(t, url), "hung", election.Options{Once: true, ID: "a", WarmLimit: s.Lease})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "hung", election.Options{ID: "b", Warm: func(context.Context) error {
+	b := s.run(t, h, s.Open(t, url), "hung", election.Options{Once: true, ID: "b", Warm: func(context.Context) error {
 		<-let
 		return nil
 	}})
@@ -143,9 +144,9 @@ func testHungWarm(t *testing.T, s Suite) {
 func testPanicOfWarm(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	called := make(chan struct{}, toldMax)
-	a := s.run(t, h, s.Open(t, url), "panic", election.Options{ID: "a"})
+	a := s.run(t, h, s.Open(t, url), "panic", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "panic", election.Options{ID: "b", Warm: func(context.Context) error {
+	b := s.run(t, h, s.Open(t, url), "panic", election.Options{Once: true, ID: "b", Warm: func(context.Context) error {
 		called <- struct{}{}
 		panic("on purpose")
 	}})
@@ -168,9 +169,9 @@ func testPanicOfWarm(t *testing.T, s Suite) {
 func testWarmOnce(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	var running, most, calls atomic.Int32
-	a := s.run(t, h, s.Open(t, url), "once", election.Options{ID: "a", WarmLimit: s.Lease})
+	a := s.run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "a", WarmLimit: s.Lease})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "once", election.Options{ID: "b", Warm: func(ctx context.Context) error {
+	b := s.run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "b", Warm: func(ctx context.Context) error {
 		calls.Add(1)
 		now := running.Add(1)
 		defer running.Add(-1)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/conclave-project/conclave/election"
 )
@@ -28,46 +27,28 @@ const Header = "Conclave-Token"
 // When a newer token comes, the contexts of older requests that are still being
 // served end, so do their reads and soon their writes, and the newer one waits
 // for them. A client that is frozen within a request holds nobody up, as long as
-// http.ResponseController reaches the deadlines of the server.
+// http.ResponseController reaches the deadlines of the server. An HTTP/1 connection is
+// closed after a request that was dismissed; the answer is truncated if its header had
+// been written before.
 func (f *Fence) Handler(resource string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := FromRequest(r)
-		if err == nil {
-			err = f.Do(r.Context(), resource, token, func(ctx context.Context) error {
-				defer dismissing(ctx, w)()
-				next.ServeHTTP(w, r.WithContext(WithToken(ctx, token)))
-				return nil
-			})
-		}
 		if err != nil {
 			refuse(w, err)
+			return
 		}
+		a := &answer{ResponseWriter: w, lasts: r.ProtoMajor == 1}
+		err = f.Do(r.Context(), resource, token, func(ctx context.Context) error {
+			defer a.dismissing(ctx)()
+			next.ServeHTTP(a.writer(), r.WithContext(WithToken(ctx, token)))
+			return nil
+		})
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		a.finish()
 	})
-}
-
-// writesMax is how long a request that is dismissed may write its answer: the
-// client may live.
-const writesMax = time.Second
-
-// dismissing ends what the server reads from and writes to a client when a newer
-// token has come: the end of the context ends neither. What it returns is called
-// at the end of the request: its deadlines must not meet the next one on the
-// connection.
-func dismissing(ctx context.Context, w http.ResponseWriter) (end func()) {
-	done := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(done)
-		if errors.Is(context.Cause(ctx), ErrStale) {
-			connection := http.NewResponseController(w)
-			_ = connection.SetReadDeadline(time.Unix(0, 0))
-			_ = connection.SetWriteDeadline(time.Now().Add(writesMax))
-		}
-	})
-	return func() {
-		if !stop() {
-			<-done
-		}
-	}
 }
 
 func refuse(w http.ResponseWriter, err error) {

@@ -179,6 +179,62 @@ func TestFrozenClientKeepsNoNewerOneOut(t *testing.T) {
 	}
 }
 
+// The connection on which a request was dismissed serves no other one: the server takes
+// the end of its reads for the end of the client, and ends all contexts.
+func TestRequestAfterADismissedOneIsServed(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		t.Run(fmt.Sprint("answer begun: ", begun), func(t *testing.T) {
+			entered := make(chan struct{})
+			s := httptest.NewServer(fence.New().Handler("r", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if token, _ := fence.TokenOf(r.Context()); token == 1 {
+					if begun {
+						w.Header().Set("Content-Length", "5") // the answer is complete
+						_, _ = io.WriteString(w, "ended")
+						w.(http.Flusher).Flush()
+					}
+					close(entered)
+					<-r.Context().Done()
+				}
+				if !begun {
+					_, _ = fmt.Fprint(w, "ended")
+				}
+				if token, _ := fence.TokenOf(r.Context()); token > 1 && r.Context().Err() != nil {
+					t.Errorf("the context had ended before the request began: %v", context.Cause(r.Context()))
+				}
+			})))
+			defer s.Close()
+			ask := func(c *http.Client, token election.Token) {
+				r, _ := http.NewRequestWithContext(within(t), http.MethodGet, s.URL, nil)
+				r.Header.Set(fence.Header, fmt.Sprint(token))
+				answer, err := c.Do(r)
+				if err != nil {
+					t.Errorf("token %d: %v", token, err)
+					return
+				}
+				text, err := io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+				if err != nil || answer.StatusCode != http.StatusOK || len(text) == 0 && (token == 1 || !begun) {
+					t.Errorf("token %d: %s %q, %v", token, answer.Status, text, err)
+				}
+			}
+			one, two := &http.Client{Transport: &http.Transport{}}, &http.Client{Transport: &http.Transport{}}
+			defer one.CloseIdleConnections()
+			defer two.CloseIdleConnections()
+			first := make(chan struct{})
+			go func() {
+				defer close(first)
+				ask(one, 1)
+			}()
+			<-entered
+			ask(two, 2)
+			<-first
+			for range 2 {
+				ask(one, 3)
+			}
+		})
+	}
+}
+
 // The context of the leader's function is all that a client needs, and after
 // the leadership nothing is sent any more.
 func TestTransportSendsTheTokenOfTheLeadership(t *testing.T) {
@@ -188,7 +244,7 @@ func TestTransportSendsTheTokenOfTheLeadership(t *testing.T) {
 	if _, err := send(within(t), c, http.MethodPut, s.URL, "1"); !errors.Is(err, fence.ErrNoToken) {
 		t.Errorf("without a leadership: %v", err)
 	}
-	e, err := election.New(electiontest.NewStore(nil), "number", election.Options{ID: "a"})
+	e, err := election.New(electiontest.NewStore(nil), "number", election.Options{Once: true, ID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ func Example() {
 	prometheus.MustRegister(counted)
 	defer prometheus.Unregister(counted)
 	elector, err := election.New(electiontest.NewStore(nil), "billing/nightly", election.Options{
+		Once:    true,
 		OnEvent: counted.OnEvent(nil), // or a function of your own, which is called as well
 	})
 	if err != nil {

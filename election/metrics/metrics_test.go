@@ -98,7 +98,7 @@ func names(want string) (names []string) {
 func TestElectorFeedsTheMetrics(t *testing.T) {
 	m := New()
 	renewed := make(chan struct{}, 100)
-	e, err := election.New(electiontest.NewStore(nil), "jobs", election.Options{ID: "a", Lease: 200 * time.Millisecond,
+	e, err := election.New(electiontest.NewStore(nil), "jobs", election.Options{Once: true, ID: "a", Lease: 200 * time.Millisecond,
 		OnEvent: m.OnEvent(func(e election.Event) {
 			if e.Kind == election.EventRenewed {
 				renewed <- struct{}{}

@@ -37,3 +37,43 @@ func TestLeaveEndsThoughTheOtherCannotWarmUp(t *testing.T) {
 		t.Errorf("Leave has not ended; %d hand-overs have failed, and go on", tries.Load())
 	}
 }
+
+// TestMemberThatLeavesIsCheckedForHealth: it has no seat any more, and leads what nobody
+// has taken yet.
+func TestMemberThatLeavesIsCheckedForHealth(t *testing.T) {
+	var slow, sick atomic.Bool
+	warming := make(chan struct{}, 100)
+	g := newGroup(t, 4, func(o *partition.Options) {
+		if slow.Load() {
+			o.Warm = func(ctx context.Context, _ int) error {
+				warming <- struct{}{}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return
+		}
+		o.Election.HealthEvery, o.Election.HealthFailures = 20*time.Millisecond, 2
+		o.Election.Health = func(context.Context) error {
+			if sick.Load() {
+				return errors.New("the disk is gone")
+			}
+			return nil
+		}
+	})
+	store := electiontest.NewStore(nil)
+	old := g.join(store, "old")
+	g.awaitEven("old")
+	slow.Store(true)
+	g.join(store, "new")
+	<-warming
+	old.Leave()
+	for len(old.View().Members) != 1 { // it has given its seat up
+		time.Sleep(time.Millisecond)
+	}
+	sick.Store(true)
+	began := time.Now()
+	_ = old.await(t)
+	if took, lease := time.Since(began), 2*time.Second; took > lease {
+		t.Errorf("it led on for %v after its health check had begun to fail", took)
+	}
+}

@@ -36,7 +36,6 @@ package partition
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -45,6 +44,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/healthcheck"
 )
 
 // Limits and defaults of Options.
@@ -73,8 +73,8 @@ type Options struct {
 	OnView func(View)
 	// Election is how each election is held. Its ID names this member and
 	// differs from those of all others. Its Health is called once for all
-	// elections, its OnEvent by several goroutines, with Event.Election saying
-	// of which. Warm, Priority and Forever are ignored.
+	// elections, up to four times in three HealthEvery, its OnEvent by several goroutines, with Event.Election saying
+	// of which. Warm, Priority and Once are ignored.
 	Election election.Options
 }
 
@@ -107,7 +107,6 @@ type Member struct {
 	running  atomic.Bool
 	leaving  chan struct{} // closed by Leave
 	leaveOne sync.Once
-	healthy  atomic.Pointer[error] // what the last check of the seat found
 
 	mu   sync.Mutex
 	view View // replaced, never changed
@@ -118,6 +117,7 @@ func New(backend election.Backend, name string, options Options) (*Member, error
 	if err := options.setDefaults(); err != nil {
 		return nil, fmt.Errorf("group %q: %w", name, err)
 	}
+	options.Election.Health = healthcheck.Shared(options.Election.Health)
 	m := &Member{name: name, options: options, leaving: make(chan struct{})}
 	for i := range options.MembersMax {
 		e, err := election.New(backend, name+"/seats/"+strconv.Itoa(i), m.seatOptions())
@@ -156,33 +156,16 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// seatOptions are those of the elections for seats. The seat's health check is
-// that of the member.
+// seatOptions are those of the elections for seats.
 func (m *Member) seatOptions() election.Options {
 	o := m.options.Election
-	o.Warm, o.Priority, o.Forever = nil, 0, false
-	if check := o.Health; check != nil {
-		o.Health = func(ctx context.Context) error {
-			err := check(ctx)
-			m.healthy.Store(&err)
-			return err
-		}
-	}
+	o.Warm, o.Priority, o.Once = nil, 0, true
 	return o
 }
 
-// partitionOptions are those of a partition's election. Its health is that
-// which the check of the seat has found.
+// partitionOptions are those of a partition's election.
 func (m *Member) partitionOptions(p int) election.Options {
 	o := m.seatOptions()
-	if o.Health != nil {
-		o.Health = func(context.Context) error {
-			if err := m.healthy.Load(); err != nil {
-				return *err
-			}
-			return nil
-		}
-	}
 	if warm := m.options.Warm; warm != nil {
 		o.Warm = func(ctx context.Context) error { return warm(ctx, p) }
 	}
@@ -204,18 +187,15 @@ func (m *Member) View() View {
 // time; then Run returns nil. It does not wait. What nobody takes is released.
 func (m *Member) Leave() { m.leaveOne.Do(func() { close(m.leaving) }) }
 
-// ErrRunning is returned by Run while another Run of the same Member has not
-// returned.
-var ErrRunning = errors.New("this member is running already")
-
 // Run takes part in the group until ctx ends, Leave has been carried out, or an
 // error that no retry can overcome, and returns when all functions have
 // returned and all is released. When ctx ends everything is released at
 // once, and the cause of ctx is returned. A panic of a function comes out of
-// Run. A Member that has left does not run again.
+// Run. A Member that has left does not run again. An error that matches
+// election.ErrRunning says that another Run of this Member has not returned.
 func (m *Member) Run(ctx context.Context, function Function) error {
 	if !m.running.CompareAndSwap(false, true) {
-		return fmt.Errorf("group %q: %w", m.name, ErrRunning)
+		return fmt.Errorf("group %q: %w", m.name, election.ErrRunning)
 	}
 	defer m.running.Store(false)
 	return newRun(ctx, m, function).loop(ctx)

@@ -478,7 +478,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = m.Run(t.Context(), func(ctx context.Context, _ int, _ election.Leadership) error {
-		if err := m.Run(ctx, nil); !errors.Is(err, partition.ErrRunning) {
+		if err := m.Run(ctx, nil); !errors.Is(err, election.ErrRunning) {
 			t.Errorf("a second Run: %v", err)
 		}
 		m.Leave()

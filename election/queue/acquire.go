@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -102,7 +103,7 @@ func (w *waiter) length() time.Duration {
 
 // due is when the lease is renewed next, and false if this package does not
 // renew it.
-func (w *waiter) due() (election.Instant, bool) {
+func (w *waiter) due() (clock.Instant, bool) {
 	return w.lease.Sent.Add(w.lease.Length / 3), w.lease.Length > 0
 }
 

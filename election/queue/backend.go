@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -24,7 +25,7 @@ type Options struct {
 type Backend struct {
 	store   Store
 	options Options
-	now     func() election.Instant
+	now     func() clock.Instant
 
 	mu     sync.Mutex
 	claims map[string]*claim // by nonce, until released
@@ -42,7 +43,7 @@ type claim struct {
 	end  context.CancelFunc
 	// failed is when the first release failed, 0 for never. The Backend's mutex
 	// guards it.
-	failed   election.Instant
+	failed   clock.Instant
 	released chan struct{} // closed when nothing is left of it
 	// lost and news are those of the grant.
 	lost chan struct{}
@@ -57,7 +58,7 @@ type claim struct {
 
 // New returns a backend on the store.
 func New(store Store, options Options) *Backend {
-	return &Backend{store: store, options: options, now: election.Now, claims: make(map[string]*claim)}
+	return &Backend{store: store, options: options, now: clock.Now, claims: make(map[string]*claim)}
 }
 
 // closeLimit is how long Close waits for releases.

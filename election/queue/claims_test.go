@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -30,8 +31,8 @@ func newClaim(number int, lease time.Duration) election.Claim {
 
 // TestClaimsAreForgottenWithoutAStore once their leases have ended by themselves.
 func TestClaimsAreForgottenWithoutAStore(t *testing.T) {
-	b, now := New(down{newMemory()}, Options{}), election.Instant(1)
-	b.now = func() election.Instant { return now }
+	b, now := New(down{newMemory()}, Options{}), clock.Instant(1)
+	b.now = func() clock.Instant { return now }
 	const lease = 10 * time.Second
 	try := func(number int) {
 		if _, err := b.Acquire(t.Context(), newClaim(number, lease)); !errors.Is(err, errDown) {

@@ -20,6 +20,9 @@ func wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 // decision, if that can be (queue-Q8).
 func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (election.Grant, error) {
 	grant := election.Grant{Claim: c.Claim, Token: token, Lost: c.lost, News: c.news}
+	if guarded, ok := c.entry.(Guarded); ok {
+		grant.Guard = guarded.Condition()
+	}
 	lease, err := c.entry.Renew(ctx)
 	if err != nil {
 		return grant, err
@@ -27,7 +30,7 @@ func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (e
 	for range historyTries {
 		history, err := c.entry.History(ctx)
 		if err == nil {
-			history.Changes = tenures.Begin(history.Changes, c.ID, token, wall())
+			history.Tenures = tenures.Begin(history.Tenures, c.ID, token, wall())
 			var proof Proof
 			if proof, err = c.entry.Prove(ctx, &history); err == nil {
 				history.Version = proof.Version
@@ -114,7 +117,7 @@ func (b *Backend) stepDown(ctx context.Context, c *claim, reason election.Reason
 	for try := 1; token != 0 && try <= historyTries+1; try++ {
 		var note *History
 		if history != nil && try <= historyTries {
-			note = &History{tenures.End(history.Changes, token, reason, wall()), history.Version}
+			note = &History{Tenures: tenures.End(history.Tenures, token, reason, wall()), Version: history.Version}
 		}
 		err := c.entry.Leave(ctx, note, successor)
 		switch {
@@ -139,9 +142,9 @@ func (b *Backend) stepDown(ctx context.Context, c *claim, reason election.Reason
 // amend notes how a leadership ended that was lost, others having led since.
 func (b *Backend) amend(ctx context.Context, c *claim, token election.Token, reason election.Reason) {
 	history, err := c.entry.History(ctx)
-	if err != nil || !amends(history.Changes, token) {
+	if err != nil || !amends(history.Tenures, token) {
 		return
 	}
-	history.Changes = tenures.End(history.Changes, token, reason, wall())
+	history.Tenures = tenures.End(history.Tenures, token, reason, wall())
 	_ = c.entry.Note(ctx, history) // for people only
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -35,7 +36,7 @@ type spot struct {
 	Candidate
 	nomination Nomination
 	lease      time.Duration
-	until      election.Instant
+	until      clock.Instant
 	renewals   int
 }
 
@@ -66,7 +67,7 @@ func (m *memory) change(name string, edit func(*line) (changed bool, err error))
 		m.queues[name] = q
 	}
 	before := len(q.entries)
-	q.entries = slices.DeleteFunc(q.entries, func(s *spot) bool { return election.Now() > s.until })
+	q.entries = slices.DeleteFunc(q.entries, func(s *spot) bool { return clock.Now() > s.until })
 	m.last++
 	changed, err := edit(q)
 	if changed || len(q.entries) != before {
@@ -131,7 +132,7 @@ func (m *memory) Observe(_ context.Context, name string) Observer { return memor
 
 func (o memoryObserver) Look(context.Context, bool) (sight Sight, err error) {
 	err = o.change(o.name, func(q *line) (bool, error) {
-		sight.History = q.history.Changes
+		sight.History = q.history.Tenures
 		for i, s := range q.queued() {
 			if i == 0 {
 				sight.Holder = Holder{Candidate: s.Candidate, Token: election.Token(s.Created)}
@@ -181,10 +182,10 @@ func (e *memoryEntry) held(edit func(*line, []*spot) (bool, error)) error {
 }
 
 func (e *memoryEntry) Create(context.Context) (Lease, error) {
-	sent := election.Now()
+	sent := clock.Now()
 	err := e.change(e.claim.Election, func(q *line) (bool, error) {
-		q.entries = append(q.entries, &spot{lease: e.claim.Lease, until: election.Now().Add(e.claim.Lease),
-			Candidate: Candidate{ID: e.claim.ID, Priority: e.claim.Priority, Key: e.claim.Nonce}})
+		q.entries = append(q.entries, &spot{lease: e.claim.Lease, until: clock.Now().Add(e.claim.Lease),
+			Candidate: Candidate{ID: e.claim.ID, Priority: e.claim.Priority, Metadata: e.claim.Metadata, Key: e.claim.Nonce}})
 		return false, nil
 	})
 	return Lease{Sent: sent, Length: e.claim.Lease}, err
@@ -200,9 +201,9 @@ func (e *memoryEntry) Enter(context.Context) error {
 }
 
 func (e *memoryEntry) Renew(context.Context) (Lease, error) {
-	sent := election.Now()
+	sent := clock.Now()
 	err := e.own(func(_ *line, s *spot) (bool, error) {
-		s.until = election.Now().Add(s.lease)
+		s.until = clock.Now().Add(s.lease)
 		s.renewals++
 		return true, nil
 	})
@@ -266,7 +267,7 @@ func (e *memoryEntry) write(q *line, history *History) error {
 	if q.history.Version != history.Version {
 		return ErrConflict
 	}
-	q.history = History{Changes: history.Changes, Version: e.last}
+	q.history = History{Tenures: history.Tenures, Version: e.last}
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			} else {
 				err = b.fail("observe", name, err)
 			}
-			if (first || failed != (err != nil) || !equal(view, last)) && !yield(view, err) {
+			if (first || failed != (err != nil) || !view.Equal(last)) && !yield(view, err) {
 				return
 			}
 			last, first, failed = view, false, err != nil
@@ -67,7 +67,7 @@ func (b *Backend) read(ctx context.Context, name string) (Sight, error) {
 }
 
 // History returns the latest leaderships of candidates of this package.
-func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
+func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, error) {
 	sight, err := b.read(ctx, name)
 	if err != nil {
 		return nil, b.fail("read the history of", name, err)

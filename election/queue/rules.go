@@ -73,21 +73,16 @@ func (n Nomination) answer() (ready bool, err error) {
 func (s Sight) view(name string) election.View {
 	view := election.View{Election: name, Token: tenures.Last(s.History)}
 	for _, c := range s.Waiting {
-		view.Candidates = append(view.Candidates, c.ID)
+		view.Waiters = append(view.Waiters, election.Waiter{ID: c.ID, Metadata: c.Metadata})
 	}
 	if s.Holder.Token == 0 {
 		return view
 	}
-	view.Leader, view.Token, view.Since = s.Holder.ID, s.Holder.Token, s.Holder.Since
+	view.Leader, view.Token, view.Since, view.Metadata = s.Holder.ID, s.Holder.Token, s.Holder.Since, s.Holder.Metadata
 	if c, known := tenures.Find(s.History, view.Token); known && view.Since.IsZero() {
 		view.Since = c.Since
 	}
 	return view
-}
-
-func equal(a, b election.View) bool {
-	return a.Leader == b.Leader && a.Token == b.Token && a.Since.Equal(b.Since) &&
-		slices.Equal(a.Candidates, b.Candidates)
 }
 
 // accepts returns the request as it is meant for the present holder, and an
@@ -117,7 +112,7 @@ func (p Proof) asked(token election.Token) *election.Request {
 
 // amends reports whether a holder that has lost its leadership may still say how
 // it ended: a successor knows only that it has gone.
-func amends(changes []election.Change, token election.Token) bool {
-	c, found := tenures.Find(changes, token)
+func amends(history []election.Tenure, token election.Token) bool {
+	c, found := tenures.Find(history, token)
 	return found && (c.Reason == "" || c.Reason == tenures.Expired)
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -91,6 +92,14 @@ type Locker interface {
 	Lock(ctx context.Context) (election.Token, error)
 }
 
+// Guarded is an Entry of a store in whose transactions it can be checked that the
+// entry leads.
+type Guarded interface {
+	// Condition returns the check for the holder that the entry is now, as the
+	// store's client has it (Grant.Guard). It does no I/O.
+	Condition() any
+}
+
 // Holding is the part of the holder. Several goroutines use it.
 type Holding interface {
 	// Prove has the store decide, after a renewal, that the entry is at the head of
@@ -141,7 +150,7 @@ type Observer interface {
 // Lease is for how long the store keeps an entry that is not renewed.
 type Lease struct {
 	// Sent is the instant before which the request for it was not sent.
-	Sent election.Instant
+	Sent clock.Instant
 	// Length counts from Sent. Zero says that the store's client renews the lease
 	// by itself, and repeats requests itself.
 	Length time.Duration
@@ -204,7 +213,7 @@ type Proof struct {
 // History is the latest leaderships of an election, and the version at which
 // they stand in the store.
 type History struct {
-	Changes []election.Change
+	Tenures []election.Tenure
 	Version uint64
 }
 
@@ -216,6 +225,9 @@ type Candidate struct {
 	// the store needs it. Created tells entries of one key apart.
 	Key, Owner string
 	Created    uint64
+	// Metadata is what the candidate says of itself. Observers see it; a holder that
+	// looks at its waiters need not.
+	Metadata []byte
 	// Foreign: of another client, which knows nothing of hand-overs.
 	Foreign bool
 }
@@ -234,5 +246,5 @@ type Sight struct {
 	Holder Holder
 	// Waiting are the others, the first one first.
 	Waiting []Candidate
-	History []election.Change
+	History []election.Tenure
 }

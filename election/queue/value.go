@@ -19,7 +19,7 @@ func Encode(value any) []byte {
 // for people only.
 func DecodeHistory(value []byte, version uint64) History {
 	h := History{Version: version}
-	_ = json.Unmarshal(value, &h.Changes)
+	_ = json.Unmarshal(value, &h.Tenures)
 	return h
 }
 

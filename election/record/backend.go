@@ -3,12 +3,13 @@ package record
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/line"
 )
 
@@ -29,8 +30,9 @@ type Backend struct {
 	store   Store
 	options Options
 
-	mu    sync.Mutex
-	books map[string]*line.Book // by election
+	mu      sync.Mutex
+	books   map[string]*known // by election
+	sweepAt int               // books, and look which are over
 	// stops end what goes on in the background for a claim, by nonce.
 	stops map[string]func()
 }
@@ -43,7 +45,8 @@ func New(store Store, options Options) *Backend {
 	if options.Wall == nil {
 		options.Wall = time.Now
 	}
-	return &Backend{store: store, options: options, books: make(map[string]*line.Book), stops: make(map[string]func())}
+	return &Backend{store: store, options: options, books: make(map[string]*known), sweepAt: booksMin,
+		stops: make(map[string]func())}
 }
 
 // Close releases the store. Grants that were not released run out.
@@ -63,7 +66,7 @@ func (b *Backend) Close() error {
 func (b *Backend) Traits() election.Traits {
 	traits := b.store.Traits()
 	traits.Exclusive, traits.Expires, traits.Line = true, true, true
-	const clocks = "rates within Options.ClockDrift (5 %); wall clocks do not matter"
+	const clocks = "rates within Options.ClockDriftPercent (5 %); wall clocks do not matter"
 	const forgets = "the record, and not less than the writer's wall clock in ms; 2^32 more whenever the store may have " +
 		"forgotten some: grows over failovers while clocks agree within 49 days. May go back over a restore from a copy " +
 		"older than the last failover, and where a store that has failed over has lost the whole election"
@@ -83,7 +86,7 @@ func setDefault(text *string, value string) {
 	}
 }
 
-func (b *Backend) now() election.Instant { return b.options.Clock.Now() }
+func (b *Backend) now() clock.Instant { return b.options.Clock.Now() }
 
 func (b *Backend) name() string { return b.store.Traits().Name }
 
@@ -92,14 +95,42 @@ func (b *Backend) fail(what, name string, err error) error {
 	return fmt.Errorf("%s: %s %q: %w", b.name(), what, name, err)
 }
 
+// known is what this process knows of an election.
+type known struct {
+	*line.Book
+	usedAt clock.Instant
+}
+
+const (
+	// booksMin is how many elections are known before any is forgotten.
+	booksMin = 1024
+	// bookAge is for how long an election that is over is known after its last use:
+	// far longer than those who observe it pause between two looks.
+	bookAge = time.Minute
+)
+
 // book returns that of an election. The caller holds the mutex.
 func (b *Backend) book(name string) *line.Book {
-	book := b.books[name]
+	now, book := b.now(), b.books[name]
 	if book == nil {
-		book = line.NewBook()
+		if len(b.books) >= b.sweepAt {
+			b.sweep(now)
+		}
+		book = &known{Book: line.NewBook()}
 		b.books[name] = book
 	}
-	return book
+	book.usedAt = now
+	return book.Book
+}
+
+// sweep forgets the elections that are over: they may come and go without end, one for
+// each job. So many more have to come before the next sweep that it costs each of them
+// little.
+func (b *Backend) sweep(now clock.Instant) {
+	maps.DeleteFunc(b.books, func(_ string, book *known) bool {
+		return now >= book.usedAt.Add(bookAge) && book.Over(now)
+	})
+	b.sweepAt = max(booksMin, 2*len(b.books))
 }
 
 // see reads the record and notes what it has seen.
@@ -129,7 +160,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 }
 
 // History returns the latest leaderships.
-func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
+func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, error) {
 	seen, err := b.see(ctx, name, observeLimit)
 	if err != nil {
 		return nil, b.fail("read the history of", name, err)

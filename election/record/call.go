@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/line"
@@ -37,7 +38,7 @@ func (c *call) run(ctx context.Context) (line.Want, error) {
 			failed = err
 		}
 		asked := want.Kind
-		want = c.step(func(now election.Instant) line.Want { return c.op.Answer(now, answer) })
+		want = c.step(func(now clock.Instant) line.Want { return c.op.Answer(now, answer) })
 		switch {
 		case want.Kind == line.Done:
 		case ctx.Err() != nil:
@@ -61,7 +62,7 @@ func (c *call) warmUp(warmed chan struct{}) {
 }
 
 // step moves the operation. Operations of a backend take turns.
-func (c *call) step(move func(now election.Instant) line.Want) line.Want {
+func (c *call) step(move func(now clock.Instant) line.Want) line.Want {
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
 	return move(c.b.now())
@@ -132,7 +133,7 @@ func (c *call) wait(ctx context.Context, want line.Want) (line.Answer, error) {
 }
 
 // sleep sleeps until an instant.
-func (b *Backend) sleep(ctx context.Context, until election.Instant) {
+func (b *Backend) sleep(ctx context.Context, until clock.Instant) {
 	timer := b.options.Clock.Timer(until)
 	defer timer.Stop()
 	select {

@@ -12,7 +12,7 @@
 //	           counted from the arrival of the answer that showed them first.
 //	           The holder counts its lease from before it sent the write, so it
 //	           stops earlier, as long as the clocks differ in rate by no more
-//	           than Options.ClockDrift of the Elector. No clock is compared with
+//	           than Options.ClockDriftPercent of the Elector. No clock is compared with
 //	           another, and the store's is not asked: a step of any wall clock
 //	           changes nothing. No Heartbeat comes twice with one Nonce, also
 //	           where the store has forgotten some.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // Memory is a Store in memory: the plainest correct one, for tests of this

@@ -4,9 +4,9 @@ import (
 	"context"
 	"iter"
 	"math/rand/v2"
-	"slices"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/line"
 )
@@ -30,7 +30,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			} else {
 				err = b.fail("observe", name, err)
 			}
-			if (first || broken != (err != nil) || !equal(view, last)) && !yield(view, err) {
+			if (first || broken != (err != nil) || !view.Equal(last)) && !yield(view, err) {
 				return
 			}
 			last, first, broken = view, false, err != nil
@@ -49,24 +49,19 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 }
 
 // viewOf returns what people see at now, and when it changes by itself.
-func viewOf(s *line.Sight, name string, now election.Instant) (election.View, election.Instant) {
+func viewOf(s *line.Sight, name string, now clock.Instant) (election.View, clock.Instant) {
 	view := election.View{Election: name, Token: s.Record.Token}
 	again := now.Add(observeLimit)
 	if at := s.VacantAt(); now < at && s.Record.Nonce != "" {
-		view.Leader = s.Record.Holder
+		view.Leader, view.Metadata = s.Record.Holder, s.Record.Metadata
 		if h := s.Record.History; len(h) > 0 {
 			view.Since = h[len(h)-1].Since
 		}
 		again = min(again, at)
 	}
 	if at := s.NextGoneAt(); now < at {
-		view.Candidates = []string{s.Record.Next.ID}
+		view.Waiters = []election.Waiter{{ID: s.Record.Next.ID, Metadata: s.Record.Next.Metadata}}
 		again = min(again, at)
 	}
 	return view, again
-}
-
-func equal(a, b election.View) bool {
-	return a.Leader == b.Leader && a.Token == b.Token && a.Since.Equal(b.Since) &&
-		slices.Equal(a.Candidates, b.Candidates)
 }

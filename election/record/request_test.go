@@ -36,7 +36,7 @@ func TestRequestThatStaysIsNewsOnce(t *testing.T) {
 			store := &latecomer{Memory: record.NewMemory(c), delay: delay}
 			b := record.New(store, record.Options{Clock: c})
 			refused := make(chan struct{}, 10)
-			e, err := election.New(b, "jobs", election.Options{ID: "a", Lease: time.Second, Clock: c, OnEvent: func(e election.Event) {
+			e, err := election.New(b, "jobs", election.Options{Once: true, ID: "a", Lease: time.Second, Clock: c, OnEvent: func(e election.Event) {
 				if e.Kind == election.EventNominated && e.Err != nil {
 					refused <- struct{}{}
 				}

@@ -3,8 +3,7 @@ package record_test
 import (
 	"time"
 
-	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // trialClock is the clock of one program: it has a rate of its own, and its timers
@@ -15,7 +14,7 @@ type trialClock struct {
 	rate  float64
 }
 
-func (k *trialClock) Now() election.Instant {
+func (k *trialClock) Now() clock.Instant {
 	passed := time.Since(k.start)
 	if k.c.t.mutant == trialClockStops {
 		passed -= k.c.pausedFor()
@@ -33,7 +32,7 @@ func (c *trialCandidate) pausedFor() time.Duration {
 	return c.paused
 }
 
-func (k *trialClock) Timer(at election.Instant) election.Timer {
+func (k *trialClock) Timer(at clock.Instant) clock.Timer {
 	t := &trialTimer{fired: make(chan struct{})}
 	wait := time.Duration(float64(at.Sub(k.Now()))/k.rate) + 1 // no earlier than at
 	t.timer = time.AfterFunc(wait, func() {

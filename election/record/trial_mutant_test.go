@@ -66,7 +66,7 @@ var trialMutants = []struct {
 func (m trialMutant) options(o election.Options) election.Options {
 	switch m {
 	case trialDriftIgnored:
-		o.ClockDrift = -1
+		o.ClockDriftPercent = 1
 	case trialHealthIgnored:
 		o.Health = nil
 	case trialStuckUntold:

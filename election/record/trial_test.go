@@ -213,7 +213,7 @@ func (t *trial) candidate(n int, rng *rand.Rand) *trialCandidate {
 	wrong := time.Duration(rng.IntN(7200)-3600) * time.Second
 	backend := record.New(t.mutant.store(c.link), record.Options{Clock: c.clock,
 		Wall: func() time.Time { return time.Now().Add(wrong) }})
-	options := election.Options{ID: c.id, Lease: trialLease, Forever: true, Clock: c.clock,
+	options := election.Options{ID: c.id, Lease: trialLease, Clock: c.clock,
 		Retry: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond, Priority: rng.IntN(3),
 		EndLimit: time.Duration(200+rng.IntN(1000)) * time.Millisecond, WarmLimit: time.Second,
 		Warm: c.warm, OnEvent: c.onEvent, OnStuck: c.onStuck}

@@ -13,8 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // File descriptors that the supervisor gives to the guardian.
@@ -39,6 +38,7 @@ const (
 // their ends. One goroutine owns it.
 type guardian struct {
 	clock    clock.Clock
+	alarm    alarm // continues this process, should it be stopped
 	control  chan message
 	say      func(status) error
 	parent   int
@@ -59,11 +59,11 @@ type task struct {
 	leased bool
 	// limited: it is killed at limit.
 	limited bool
-	limit   election.Instant
+	limit   clock.Instant
 	overran bool // the limit came before its end
 
 	stopping bool
-	stopAt   election.Instant // SIGKILL after a stop; valid when stopping
+	stopAt   clock.Instant // SIGKILL after a stop; valid when stopping
 	killing  bool
 	pause    time.Duration // until the next round of killing
 }
@@ -93,7 +93,14 @@ func Guardian() int {
 	if !ok || first.Start == nil {
 		return ExitError
 	}
+	if first.Start.Version != linkVersion {
+		g.tell(status{Failed: "another version of this program stands at its path, start the candidate again", Gone: true, Code: ExitError})
+		return ExitError
+	}
 	g.order = *first.Start
+	if g.alarm, err = newAlarm(); err != nil {
+		g.tell(status{Remark: err.Error() + ": a guardian that is stopped is continued only by this process"})
+	}
 	for i := range g.order.Locks {
 		syscall.CloseOnExec(locksFD + i) // this number; what is started has its own
 	}
@@ -101,10 +108,7 @@ func Guardian() int {
 		g.tell(status{Failed: err.Error(), Gone: true, Code: ExitError})
 		return ExitError
 	}
-	g.tell(status{Begun: true})
-	last := g.lead()
-	g.lastCall()
-	g.tell(last)
+	g.tell(g.lead())
 	g.awaitSupervisor()
 	return 0
 }
@@ -112,23 +116,31 @@ func Guardian() int {
 // tell tells the supervisor. One that has gone is told nothing, as control says.
 func (g *guardian) tell(s status) { _ = g.say(s) }
 
-// lead runs the hook and the command, and returns what to report when all is
+// lead runs the hooks and the command, and returns what to report when all is
 // over.
 func (g *guardian) lead() status {
 	if g.over() {
 		return notStarted
 	}
+	g.tell(status{Begun: true})
+	last := g.hold()
+	g.lastCall()
+	return last
+}
+
+// hold runs the hook that learns of the leadership, and the command.
+func (g *guardian) hold() status {
 	if g.order.Hooks.Elected != "" {
 		if err := g.run(g.hookTask(true), shell(g.order.Hooks.Elected), g.env("CONCLAVE_EVENT=elected")); err != nil {
 			g.end("returned")
-			return status{Gone: true, Hook: true, Code: ExitError, Failed: "on-elected: " + err.Error()}
+			return status{Gone: true, Code: ExitError, Failed: "on-elected: " + err.Error()}
 		}
 		if g.reason != "" {
 			return status{Gone: true, Code: g.task.code} // told to end before there was a command
 		}
 		if err := g.task.failure(g.order.Hooks.Limit); err != nil {
 			g.end("returned")
-			return status{Gone: true, Hook: true, Code: ExitError, Failed: "on-elected " + err.Error()}
+			return status{Gone: true, Code: ExitError, Failed: "on-elected " + err.Error()}
 		}
 		if g.over() {
 			return notStarted
@@ -215,6 +227,7 @@ func (t *task) failure(limit time.Duration) error {
 // run starts a program and returns when it and all its descendants are gone.
 func (g *guardian) run(as task, p program, env []string) error {
 	g.task = as
+	g.setAlarm(g.wake())
 	if err := g.start(p, env); err != nil {
 		return err
 	}
@@ -260,7 +273,9 @@ func (g *guardian) watch() {
 		if !g.reap() {
 			return
 		}
-		timer := g.clock.Timer(g.wake())
+		wake := g.wake()
+		g.setAlarm(wake)
+		timer := g.clock.Timer(wake)
 		select {
 		case m, ok := <-g.control:
 			g.onMessage(m, ok)
@@ -307,11 +322,11 @@ func (g *guardian) act() {
 }
 
 // farFuture is later than any end.
-const farFuture = election.Instant(1<<63 - 1)
+const farFuture = clock.Instant(1<<63 - 1)
 
 // killAt is the earliest of the ends: that of a stop, of the lease and of the
 // time for a hook.
-func (g *guardian) killAt(lease leaseTimes) election.Instant {
+func (g *guardian) killAt(lease leaseTimes) clock.Instant {
 	at := farFuture
 	if g.task.leased {
 		at = lease.killAt()
@@ -325,7 +340,7 @@ func (g *guardian) killAt(lease leaseTimes) election.Instant {
 	return at
 }
 
-func (g *guardian) wake() election.Instant {
+func (g *guardian) wake() clock.Instant {
 	t := &g.task
 	if t.killing {
 		t.pause = min(max(killPause, 2*t.pause), killPauseMax)
@@ -337,6 +352,15 @@ func (g *guardian) wake() election.Instant {
 		return at
 	}
 	return min(at, lease.End)
+}
+
+// setAlarm has the kernel continue this process some time after it should have woken: it
+// does not go off while this process runs, and leaves time to kill, an eighth of the
+// grace, as the supervisor does.
+func (g *guardian) setAlarm(wake clock.Instant) {
+	lease := g.page.get()
+	late := min(max(0, lease.Deadline.Sub(lease.End)/8), pulseEvery)
+	g.alarm.after(wake.Add(late).Sub(g.clock.Now()))
 }
 
 func (g *guardian) onMessage(m message, ok bool) {
@@ -418,6 +442,7 @@ func (g *guardian) awaitSupervisor() {
 	pause := time.NewTicker(waitMax / 10)
 	defer pause.Stop()
 	for waited := time.Duration(0); !overdue(waited, isStopped(g.parent)); {
+		g.alarm.after(waitMax)
 		select {
 		case _, ok := <-g.control:
 			if !ok {

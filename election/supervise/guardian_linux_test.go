@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestStoppedGuardianDoesNotKeepTheElection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, end := filepath.Join(dir, "acting"), filepath.Join(dir, "end")
-	r := start(t, testOrder{Expires: true, Lease: time.Second,
+	r := start(t, testOrder{Expires: true, Lease: time.Second, NoAlarm: true,
 		Args: []string{"sh", "-c", "echo 1 > " + path + "; until [ -e " + end + " ]; do sleep 0.01; done; exit 7"}})
 	await(t, "the command acts", acts(path, "1"))
 	guardian := r.guardian()
@@ -75,6 +76,9 @@ func TestStoppedGuardianDoesNotKeepTheElection(t *testing.T) {
 	write(t, end)
 	if code := r.code(); code != 7 {
 		t.Errorf("code %d, expected the command's\n%s", code, &r.output)
+	}
+	if !strings.Contains(r.output.String(), "timer_create") {
+		t.Errorf("nothing is said of the timer that could not be made:\n%s", &r.output)
 	}
 }
 
@@ -97,6 +101,34 @@ func TestGuardianThatIsStoppedAtItsEndDoesNotKeepTheElection(t *testing.T) {
 	r.signal(syscall.SIGCONT)
 	if code := r.code(); code != 7 {
 		t.Errorf("code %d, expected the command's\n%s", code, &r.output)
+	}
+}
+
+// TestStoppedGuardianDoesNotKeepTheCommandPastTheLease: both have one name, which
+// pkill -STOP takes, and the command has another. A supervisor that is killed while its
+// guardian is stopped closes a pipe that nobody reads.
+func TestStoppedGuardianDoesNotKeepTheCommandPastTheLease(t *testing.T) {
+	for name, how := range map[string]syscall.Signal{"SupervisorKilled": syscall.SIGKILL, "SupervisorStopped": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const lease = 2 * time.Second
+			path := filepath.Join(t.TempDir(), "acting")
+			r := start(t, testOrder{Args: acting(path), Lease: lease, Expires: true})
+			await(t, "the command acts", acts(path, "1"))
+			guardian := r.guardian()
+			t.Cleanup(func() { _ = syscall.Kill(guardian, syscall.SIGCONT) })
+			_ = syscall.Kill(guardian, syscall.SIGSTOP)
+			r.signal(how)
+			struck := time.Now()
+			await(t, "the command and its child are gone", func() bool { return childless(guardian) })
+			last, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if acted := last.ModTime().Sub(struck); acted > lease {
+				t.Errorf("the command acted for %v with a lease of %v", acted, lease)
+			}
+		})
 	}
 }
 
@@ -124,7 +156,7 @@ func TestGuardianThatHangsDoesNotKeepTheElection(t *testing.T) {
 // than the lease that it knew, and then does not look at the clock alone.
 func TestGuardianThatWasStoppedSeesTheRenewalsFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "acting")
-	r := start(t, testOrder{Args: acting(path), Lease: time.Second, Expires: true})
+	r := start(t, testOrder{Args: acting(path), Lease: time.Second, Expires: true, NoAlarm: true})
 	await(t, "the command acts", acts(path, "1"))
 	guardian := r.guardian()
 	for range 3 {
@@ -165,7 +197,7 @@ func TestGuardianLearnsOfALeaseThatGotShorter(t *testing.T) {
 func TestFrozenGuardianWithAFullPipeCannotKeepTheCommandPastTheLease(t *testing.T) {
 	path, cut := filepath.Join(t.TempDir(), "acting"), filepath.Join(t.TempDir(), "cut")
 	r := start(t, testOrder{ID: "a", Args: acting(path), Lease: 2 * time.Second, Grace: 200 * time.Millisecond,
-		Expires: true, CutWhen: cut})
+		Expires: true, NoAlarm: true, CutWhen: cut})
 	await(t, "the command acts", acts(path, "1"))
 	guardian := r.guardian()
 	if err := syscall.Kill(guardian, syscall.SIGSTOP); err != nil {

@@ -20,7 +20,7 @@ func holders(t *testing.T, path string) []int {
 		text, _ := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
 		environ, _ := os.ReadFile("/proc/" + entry.Name() + "/environ")
 		if err == nil && strings.Contains(string(text), path) &&
-			strings.Contains(string(environ), "CONCLAVE_TOKEN=1\x00") {
+			strings.Contains(string(environ), "CONCLAVE_TOKEN=") {
 			found = append(found, pid)
 		}
 	}

@@ -8,17 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // A guardian that stalled before it started the command (or whose start took
-// that long) does not start it when the leadership is over.
+// that long) does not start it when the leadership is over, nor any hook: where
+// OnElected was not begun, OnLost does not run.
 func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 	_, shared, err := newPage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := clock.System().Now()
+	now := clock.Now()
 	shared.set(leaseTimes{End: now.Add(-2 * time.Second), Deadline: now.Add(-time.Second)})
 	seen, sent, err := os.Pipe()
 	if err != nil {
@@ -28,13 +29,14 @@ func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 	go receive(seen, reports)
 	mark := filepath.Join(t.TempDir(), "acted")
 	g := &guardian{clock: clock.System(), control: make(chan message, messagesMax), say: sender[status](sent), page: shared,
-		order: startOrder{Path: "/bin/sh", Args: []string{"sh", "-c", ": >" + mark}, Env: os.Environ()}}
+		order: startOrder{Path: "/bin/sh", Args: []string{"sh", "-c", ": >" + mark}, Env: os.Environ(),
+			Hooks: hooks{Lost: ": >" + mark, Limit: time.Minute}}}
 	g.lead()
 	_ = sent.Close()
 	for report := range reports {
-		if report.Started != 0 {
+		if report.Started != 0 || report.Begun || report.Losing {
 			_, err := os.Stat(mark)
-			t.Errorf("the command was started 1 s after the deadline; it has acted: %v", err == nil)
+			t.Errorf("%+v 1 s after the deadline; it has acted: %v", report, err == nil)
 		}
 	}
 }

@@ -6,13 +6,16 @@ import (
 	"io"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // Supervisor and guardian talk over two pipes, in gob: arguments, environment and
 // paths are bytes that need not be UTF-8. The end of the supervisor's pipe is its
 // death. Until when the leadership is proved stands in a page of memory that they
 // share.
+
+// linkVersion counts the changes of what the two say.
+const linkVersion = 1
 
 // message is what the supervisor tells the guardian. Exactly one field is set.
 type message struct {
@@ -27,6 +30,10 @@ type message struct {
 
 // startOrder is always the first message.
 type startOrder struct {
+	// Version is linkVersion of the supervisor. Where the guardian is started from the
+	// path of this program, another version may stand there by now.
+	Version int
+
 	Path  string
 	Args  []string
 	Env   []string
@@ -44,13 +51,13 @@ type hooks struct {
 
 // leaseTimes says until when the leadership is proved.
 type leaseTimes struct {
-	End      election.Instant // tell the command to end
-	Deadline election.Instant // nothing of it may live
+	End      clock.Instant // tell the command to end
+	Deadline clock.Instant // nothing of it may live
 }
 
 // killAt is when what still lives is killed: a quarter of the grace is left for
 // the kernel to do it.
-func (l leaseTimes) killAt() election.Instant {
+func (l leaseTimes) killAt() clock.Instant {
 	return l.Deadline.Add(-l.Deadline.Sub(l.End) / 4)
 }
 
@@ -77,10 +84,8 @@ type status struct {
 	Gone bool
 	Code int
 	// Failed says, with Gone, why the command was not started, and Code what
-	// the supervisor shall end with. Hook: it was because of the hook, so the
-	// next attempt may succeed.
+	// the supervisor shall end with if it does not try again.
 	Failed string
-	Hook   bool
 }
 
 // sender returns what tells the other process.

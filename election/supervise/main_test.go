@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +35,9 @@ const orderEnv = "CONCLAVE_TEST_SUPERVISE"
 
 // hangEnv makes guardians hang.
 const hangEnv = "CONCLAVE_TEST_GUARDIAN_HANGS"
+
+// endEnv names a file: while it is there, guardians end at once.
+const endEnv = "CONCLAVE_TEST_GUARDIAN_ENDS"
 
 type testOrder struct {
 	Dir     string
@@ -56,6 +61,10 @@ type testOrder struct {
 	// leadership is given up, when there is one.
 	CutWhen, ResignWhen string
 
+	// NoAlarm: the kernel makes no timer for the guardian, so that one that is stopped
+	// stays so.
+	NoAlarm bool
+
 	OnElected, OnLost, Health string
 	HookLimit, Wait           time.Duration
 
@@ -67,6 +76,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
 		if os.Getenv(hangEnv) != "" {
 			_, _ = io.Copy(io.Discard, os.NewFile(3, "control")) // until the supervisor dies
+		}
+		if _, err := os.Stat(os.Getenv(endEnv)); err == nil {
+			os.Exit(1)
 		}
 		os.Exit(supervise.Guardian())
 	}
@@ -86,6 +98,9 @@ func superviseAsTold(text string) int {
 		panic(err)
 	}
 	_ = os.Unsetenv(orderEnv)
+	if o.NoAlarm {
+		denyTimers()
+	}
 	backend, err := o.backend()
 	if err != nil {
 		panic(err)
@@ -93,7 +108,7 @@ func superviseAsTold(text string) int {
 	command := supervise.Command{Args: o.Args, Grace: o.Grace, OnElected: o.OnElected, OnLost: o.OnLost,
 		HookLimit: o.HookLimit, Wait: o.Wait, OnRemark: func(err error) { fmt.Fprintln(os.Stderr, "remark:", err) }}
 	options := election.Options{ID: o.ID, Lease: o.Lease,
-		Forever: o.Forever, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond}
+		Once: !o.Forever, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond}
 	if o.Health != "" {
 		command.Health = &supervise.Health{Command: o.Health}
 		options.Health, options.HealthEvery = command.Health.Check, 100*time.Millisecond
@@ -108,6 +123,19 @@ func superviseAsTold(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return code
+}
+
+// denyTimers has Linux make no timers of the POSIX kind, here and for what is started.
+func denyTimers() {
+	const sigPending = 11 // RLIMIT_SIGPENDING
+	var limit syscall.Rlimit
+	err := syscall.Getrlimit(sigPending, &limit)
+	if limit.Cur = 0; err == nil {
+		err = syscall.Setrlimit(sigPending, &limit)
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 func (o testOrder) backend() (election.Backend, error) {
@@ -206,11 +234,34 @@ func start(t *testing.T, o testOrder) *runner {
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
+		below := children(r.pid())
 		_ = r.command.Process.Signal(syscall.SIGCONT)
 		_ = r.command.Process.Kill()
 		<-r.ended
+		for _, guardian := range below {
+			awaitGone(t, guardian)
+		}
+		if t.Failed() {
+			t.Logf("%s said:\n%s", cmp.Or(o.ID, "the supervisor"), &r.output)
+		}
 	})
 	return r
+}
+
+// awaitGone waits until a guardian whose supervisor has gone has killed the command, and
+// ended: before that the command writes to a directory that is about to be removed.
+func awaitGone(t *testing.T, guardian int) {
+	_ = syscall.Kill(guardian, syscall.SIGCONT)
+	for limit := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", guardian))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Errorf("guardian %d is left behind", guardian)
+			return
+		}
+	}
 }
 
 func (r *runner) pid() int { return r.command.Process.Pid }
@@ -231,18 +282,25 @@ func (r *runner) code() int {
 // guardian returns the process id of the guardian.
 func (r *runner) guardian() int {
 	r.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", r.pid(), r.pid()))
-	for _, thread := range threads(r.pid()) {
-		if len(text) > 0 || err != nil {
-			break
+	pids := children(r.pid())
+	if len(pids) != 1 {
+		r.t.Fatalf("no guardian, but children %v", pids)
+	}
+	return pids[0]
+}
+
+// children returns the processes that a process has started and not waited for.
+func children(pid int) []int {
+	var pids []int
+	for _, thread := range threads(pid) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread))
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
 		}
-		text, err = os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", r.pid(), thread))
 	}
-	pid, errPid := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || errPid != nil {
-		r.t.Fatalf("no guardian: %q %v", text, err)
-	}
-	return pid
+	return pids
 }
 
 func threads(pid int) []string {
@@ -268,11 +326,20 @@ func await(t *testing.T, what string, condition func() bool) {
 	t.Fatalf("never came: %s", what)
 }
 
-// lines returns the lines of a file, none when it does not exist.
+// lines returns the lines of a file, none when it does not exist. Tokens of the file
+// backend, of thirteen digits, are replaced by their place among them, the lowest by 1.
 func lines(path string) []string {
 	text, _ := os.ReadFile(path)
-	return strings.Fields(string(text))
+	tokens := fileToken.FindAllString(string(text), -1)
+	slices.Sort(tokens)
+	tokens = slices.Compact(tokens)
+	return strings.Fields(fileToken.ReplaceAllStringFunc(string(text), func(token string) string {
+		place, _ := slices.BinarySearch(tokens, token)
+		return strconv.Itoa(place + 1)
+	}))
 }
+
+var fileToken = regexp.MustCompile(`\b\d{13}\b`)
 
 // acting is a script that writes its token to the file for as long as it lives,
 // with a child that does it too, in a session of its own and deaf to SIGTERM.

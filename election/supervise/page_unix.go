@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // page is memory that supervisor and guardian share: until when the leadership
@@ -92,6 +92,6 @@ func (p page) set(to leaseTimes) (earlier bool) {
 
 // get returns the times as they are now.
 func (p page) get() leaseTimes {
-	end := election.Instant(p.end.Load())
-	return leaseTimes{End: end, Deadline: election.Instant(p.deadline.Load())}
+	end := clock.Instant(p.end.Load())
+	return leaseTimes{End: end, Deadline: clock.Instant(p.deadline.Load())}
 }

@@ -18,11 +18,13 @@
 //	              with it: the guardian sees its pipe close.
 //	supervise-S3  A supervisor that is frozen takes it too: the guardian knows
 //	              until when the leadership is proved, on a clock that counts
-//	              suspension, and kills in time by itself.
+//	              suspension, and kills in time by itself. One that is stopped
+//	              as well is continued by a timer of the kernel, which it sets
+//	              whenever it runs.
 //	supervise-S4  A guardian that dies takes the command with it (parent-death
 //	              signal), and the supervisor, which inherits the orphans, kills
-//	              the rest. One that is stopped is continued after two leases,
-//	              and one that hangs is killed after four.
+//	              the rest. One that the timer does not continue is told to by
+//	              the supervisor after two leases, and killed after four.
 //	supervise-S5  Where the backend has lock files, the guardian and every
 //	              descendant that did not close them hold the lock, so that
 //	              nobody else leads even if supervisor and guardian are killed
@@ -38,8 +40,17 @@
 // It cannot kill what it has no right to kill (set-user-id programs) or what the
 // kernel does not let die: Options.EndLimit of the Elector says for how long such
 // a process keeps the election. And with a store that expires leases nothing
-// enforces supervise-S2 to supervise-S4 if supervisor and guardian are killed at the same instant:
-// then the token alone protects.
+// enforces supervise-S2 to supervise-S4 while neither supervisor nor guardian can run. Then the
+// token alone protects:
+//
+//   - both are killed at the same instant;
+//   - the guardian is killed while the supervisor is stopped: the command dies, its
+//     descendants live on;
+//   - the supervisor is killed or stopped while the guardian is held by what SIGCONT does
+//     not end (a debugger, a freezer of control groups that leaves the command out), is
+//     stopped whenever it is continued, or is stopped and has no timer: the kernel may
+//     refuse one (ulimit -i), which OnRemark is told.
+//
 // Without Linux's subreaper the process group is all that can be found.
 //
 // What a command has started by somebody else's hand (systemd-run, a container
@@ -143,8 +154,8 @@ type Command struct {
 	// Wait is how long to wait for the first leadership; zero is
 	// without end.
 	Wait time.Duration
-	// OnRemark, if not nil, is told of what went wrong with a hook while the
-	// run goes on, one call at a time. One that does not return holds up only
+	// OnRemark, if not nil, is told of what went wrong with a hook, or could not
+	// be started, while the run goes on, one call at a time. One that does not return holds up only
 	// the end of Run; remarks that find 16 waiting are dropped.
 	OnRemark func(error)
 }
@@ -158,8 +169,8 @@ type Command struct {
 // waiting, SIGHUP ends the run and the others do nothing. SIGHUP and SIGINT stay
 // ignored, here and by the command, if this process was started so (nohup).
 //
-// If the Elector was made with Forever, only these end the run: a command that
-// ends, or a lost leadership, is followed by another campaign.
+// Unless the Elector was made with Once, only these end the run: a command that ends or
+// cannot be started, or a lost leadership, is followed by another campaign.
 func Run(ctx context.Context, elector *election.Elector, command Command) (int, error) {
 	if command.Grace <= 0 {
 		command.Grace = GraceDefault

@@ -39,8 +39,7 @@ type supervisor struct {
 	code    int   // of the last command
 	stopped bool  // the last command ended because the run was to end
 	givenUp error // why the last leadership ended before its command did; nil if it did not
-	hook    error // the last turn came to nothing because of this
-	failure error // that ends the run, whatever else
+	vain    error // why the last turn came to nothing: no guardian or command could be started, or a hook failed
 }
 
 // errWaited ends a run that was not elected in time.
@@ -59,7 +58,7 @@ func run(ctx context.Context, elector *election.Elector, command Command) (int, 
 	if err != nil {
 		return startCode(err), fmt.Errorf("supervise: %w; give a program of PATH or its path", err)
 	}
-	if err := becomeSubreaper(); err != nil {
+	if err := errors.Join(becomeSubreaper(), checkProc(procDir)); err != nil {
 		return ExitError, fmt.Errorf("supervise: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -148,7 +147,8 @@ func (s *supervisor) campaign(ctx context.Context) error {
 		select {
 		case t := <-turns:
 			patience = nil
-			t.done <- t.run()
+			t.run()
+			t.done <- nil
 		case <-patience:
 			s.cancel(errWaited)
 		case one := <-s.signals:
@@ -176,15 +176,14 @@ func endsRun(one os.Signal, leading bool) (bool, syscall.Signal) {
 // result turns the end of the run into an exit code.
 func (s *supervisor) result(err error) (int, error) {
 	var stopped *stopError
+	var lost *election.LostError
 	switch {
-	case s.failure != nil:
-		return s.code, s.failure
 	case errors.Is(err, errWaited):
 		return ExitWaited, fmt.Errorf("supervise: %w: others lead", err)
-	case errors.Is(err, election.ErrLost) && !errors.Is(err, election.ErrPermanent):
+	case errors.As(err, &lost):
 		return ExitLost, err
-	case err == nil && s.hook != nil:
-		return ExitError, fmt.Errorf("supervise: %w", s.hook)
+	case err == nil && s.vain != nil:
+		return s.code, fmt.Errorf("supervise: %w", s.vain)
 	case err == nil && s.givenUp != nil:
 		return ExitLost, s.givenUp
 	case err == nil, s.stopped:

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // losing is a store that grants everything, and says that it is lost.
@@ -21,7 +21,7 @@ func (losing) Traits() election.Traits {
 }
 
 func (l losing) Acquire(_ context.Context, c election.Claim) (election.Grant, error) {
-	return election.Grant{Claim: c, Token: 1, Sent: election.Now(), Lease: c.Lease, Lost: l.lost}, nil
+	return election.Grant{Claim: c, Token: 1, Sent: clock.Now(), Lease: c.Lease, Lost: l.lost}, nil
 }
 
 func (losing) Renew(_ context.Context, g election.Grant) (election.Grant, error) { return g, nil }
@@ -35,7 +35,7 @@ func (losing) Observe(context.Context, string) iter.Seq2[election.View, error] {
 // at most." One that was taken is another's already.
 func TestCommandOfATakenLeadershipGetsTheGraceOfTheElection(t *testing.T) {
 	store := losing{make(chan struct{})}
-	e, err := election.New(store, "jobs", election.Options{ID: "a", Lease: 20 * time.Second, Grace: time.Second})
+	e, err := election.New(store, "jobs", election.Options{Once: true, ID: "a", Lease: 20 * time.Second, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

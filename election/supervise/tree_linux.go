@@ -12,6 +12,23 @@ import (
 // candidate may wait for weeks, and the two instances are of one version.
 func ownProgram() (string, error) { return "/proc/self/exe", nil }
 
+// procDir shows the processes.
+const procDir = "/proc"
+
+// checkProc refuses a /proc that is missing or that of another pid namespace: the
+// numbers in it are those of other processes, and descendants could not be found.
+func checkProc(dir string) error {
+	self, err := os.Readlink(dir + "/self")
+	if err != nil {
+		return fmt.Errorf("find descendants of the command: %w; mount %s", err, dir)
+	}
+	if pid := strconv.Itoa(os.Getpid()); self != pid {
+		return fmt.Errorf("find descendants of the command: %s shows another pid namespace: "+
+			"this process is %s there, and %s to itself; mount it again, as unshare --mount-proc does", dir, self, pid)
+	}
+	return nil
+}
+
 const prSetChildSubreaper = 36 // linux/prctl.h
 
 // becomeSubreaper makes orphans among the descendants children of this process
@@ -72,7 +89,7 @@ func descendants(of int) []relative {
 
 // processes reads /proc.
 func processes() []relative {
-	proc, err := os.Open("/proc")
+	proc, err := os.Open(procDir)
 	if err != nil {
 		return nil
 	}
@@ -93,7 +110,7 @@ func processes() []relative {
 
 // processOf reads what /proc says of a process, false when it has ended.
 func processOf(pid int) (relative, bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	text, err := os.ReadFile(procDir + "/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return relative{}, false
 	}

@@ -1,7 +1,10 @@
 package supervise
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -52,6 +55,23 @@ func TestSlowSupervisorIsNotKilled(t *testing.T) {
 	for end := time.Now().Add(time.Minute); !overdue(waited, isStopped(command.Process.Pid)); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("one that is stopped is not")
+		}
+	}
+}
+
+// TestProcOfAnotherNamespaceIsRefused: descendants that make a session of their own
+// would outlive the leadership unseen.
+func TestProcOfAnotherNamespaceIsRefused(t *testing.T) {
+	if err := checkProc(procDir); err != nil {
+		t.Errorf("our own: %v", err)
+	}
+	foreign := t.TempDir()
+	if err := os.Symlink("0", filepath.Join(foreign, "self")); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{foreign: "another pid namespace", t.TempDir(): "no such file"} {
+		if err := checkProc(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("expected %q, got %v", want, err)
 		}
 	}
 }

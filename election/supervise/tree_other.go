@@ -5,10 +5,16 @@ package supervise
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // ownProgram is the path that this process was started by.
 func ownProgram() (string, error) { return os.Executable() }
+
+const procDir = ""
+
+// checkProc: the process group is all that is killed here.
+func checkProc(string) error { return nil }
 
 // becomeSubreaper: there is no such thing here.
 func becomeSubreaper() error { return nil }
@@ -31,3 +37,10 @@ func isStopped(int) bool { return true }
 
 // startReaper: orphans go to init here.
 func startReaper() (stop func()) { return func() {} }
+
+// alarm would continue this process, should it be stopped; not here.
+type alarm struct{}
+
+func newAlarm() (alarm, error) { return alarm{}, nil }
+
+func (alarm) after(time.Duration) {}

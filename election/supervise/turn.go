@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 const (
@@ -43,31 +43,32 @@ type turn struct {
 	reports  chan status
 	group    int // the command's process group, 0 until it was started
 
-	tickAt  election.Instant // when the guardian is looked after next
-	pulse   int64            // of the guardian, as of the last tick
-	silence time.Duration    // for which it has not changed, by ticks
+	tickAt  clock.Instant // when the guardian is looked after next
+	pulse   int64         // of the guardian, as of the last tick
+	silence time.Duration // for which it has not changed, by ticks
 
 	stopSignal syscall.Signal // by which the run was ended, 0 for none
 	stopping   bool
-	cutShort   bool             // the leadership ended before the command
-	forceAt    election.Instant // valid when stopping
-	begun      bool             // the hook is to learn of the end
-	losing     bool             // and does
+	cutShort   bool          // the leadership ended before the command
+	forceAt    clock.Instant // valid when stopping
+	begun      bool          // the hook is to learn of the end
+	losing     bool          // and does
 	gone       bool
 }
 
-// run returns when nothing of the command lives any more. It returns an error
-// only for what must end the run even with Forever.
-func (t *turn) run() error {
+// run returns when nothing of the command lives any more. What it could not start ends
+// the run only with Once: a descriptor, a process or the program may be lacking for a
+// moment.
+func (t *turn) run() {
 	s := t.supervisor
 	t.clock = clock.System()
-	s.givenUp, s.hook = nil, nil
+	s.givenUp, s.vain = nil, nil
 	if t.ctx.Err() != nil {
-		return nil // ended before it began: nothing was started
+		return // ended before it began: nothing was started
 	}
 	if err := t.startGuardian(); err != nil {
-		s.code, s.failure = ExitError, err
-		return err
+		t.inVain(ExitError, err)
+		return
 	}
 	ended := t.ctx.Done()
 	for !t.gone {
@@ -92,7 +93,12 @@ func (t *turn) run() error {
 	if t.cutShort && !s.stopped {
 		s.givenUp = t.lead.Err()
 	}
-	return s.failure
+}
+
+// inVain notes that the turn came to nothing, and how the run ends if it was the last.
+func (t *turn) inVain(code int, err error) {
+	t.supervisor.code, t.supervisor.vain = code, err
+	t.supervisor.remark(err)
 }
 
 func (t *turn) times() leaseTimes { return leaseTimes{t.lead.End(), t.lead.Deadline()} }
@@ -102,12 +108,15 @@ func (t *turn) startGuardian() error {
 	s := t.supervisor
 	self, err := ownProgram()
 	if err != nil {
-		return fmt.Errorf("supervise: find this program: %w", err)
+		return fmt.Errorf("find this program: %w", err)
 	}
 	controlSeen, controlSent, err1 := os.Pipe()
 	statusSeen, statusSent, err2 := os.Pipe()
 	if err := errors.Join(err1, err2); err != nil {
-		return fmt.Errorf("supervise: %w", err)
+		for _, file := range []*os.File{controlSeen, controlSent, statusSeen, statusSent} {
+			_ = file.Close() // of one that could not be made, too
+		}
+		return err
 	}
 	pageFile, shared, err := newPage()
 	if err != nil {
@@ -128,14 +137,14 @@ func (t *turn) startGuardian() error {
 	if err != nil {
 		t.page.close()
 		_, _ = controlSent.Close(), statusSeen.Close()
-		return fmt.Errorf("supervise: start the guardian: %w", err)
+		return fmt.Errorf("start the guardian: %w", err)
 	}
 	go func() {
 		receive(statusSeen, t.reports)
 		_ = statusSeen.Close()
 	}()
 	t.writer.Go(t.writeOrders)
-	t.order(message{Start: &startOrder{Path: s.path, Args: s.command.Args, Env: s.environment(t.lead),
+	t.order(message{Start: &startOrder{Version: linkVersion, Path: s.path, Args: s.command.Args, Env: s.environment(t.lead),
 		Dir: s.command.Dir, Locks: len(locks), Grace: s.command.Grace,
 		Hooks: hooks{s.command.OnElected, s.command.OnLost, s.command.HookLimit}}})
 	return nil
@@ -170,7 +179,7 @@ func (t *turn) tickEvery() time.Duration {
 }
 
 // wake is when the guardian is looked after, or when the patience with it is over.
-func (t *turn) wake() election.Instant {
+func (t *turn) wake() clock.Instant {
 	if t.stopping {
 		return min(t.tickAt, t.forceTime())
 	}
@@ -179,7 +188,7 @@ func (t *turn) wake() election.Instant {
 
 // forceTime is when this process kills by itself: some time after the guardian
 // should have, and before the lease can pass to another.
-func (t *turn) forceTime() election.Instant {
+func (t *turn) forceTime() clock.Instant {
 	if t.losing {
 		return t.forceAt // the command is gone, the hook may take its time
 	}
@@ -240,11 +249,9 @@ func (t *turn) onReport(report status, ok bool) {
 	case !ok:
 		// The guardian died without having said that all are gone.
 		t.killAll()
-	case report.Hook:
-		s.code, s.hook, t.gone = report.Code, errors.New(report.Failed), true
-		s.remark(s.hook)
 	case report.Failed != "":
-		s.code, s.failure, t.gone = report.Code, fmt.Errorf("supervise: %s", report.Failed), true
+		t.gone = true
+		t.inVain(report.Code, errors.New(report.Failed))
 	case report.Gone:
 		s.code, t.gone = report.Code, true
 	case report.Started != 0:
@@ -321,7 +328,9 @@ func (t *turn) killAll() {
 	_ = t.guardian.Wait()
 	t.killOrphans()
 	s.code = exitSignal + int(syscall.SIGKILL)
-	t.readReports()
+	if t.readReports(); !t.begun {
+		t.inVain(s.code, errors.New("the command's guardian ended before it began"))
+	}
 	if t.begun && !t.losing && s.command.OnLost != "" {
 		t.tellLost()
 		t.killOrphans()

@@ -81,7 +81,7 @@ func TestSpanTellsTheStoryOfALeadership(t *testing.T) {
 // What a leader does is part of its leadership's span.
 func TestWorkOfTheLeaderIsAChildOfItsSpan(t *testing.T) {
 	spans, provider, recorder := recorded()
-	e, err := election.New(electiontest.NewStore(nil), "jobs", election.Options{ID: "a", OnEvent: spans.OnEvent(nil)})
+	e, err := election.New(electiontest.NewStore(nil), "jobs", election.Options{Once: true, ID: "a", OnEvent: spans.OnEvent(nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

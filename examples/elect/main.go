@@ -37,7 +37,7 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	elector, err := election.New(backend, "examples/elect", election.Options{Forever: true})
+	elector, err := election.New(backend, "examples/elect", election.Options{})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func master(ctx context.Context, c *client.Client, servers string, out io.Writer
 		return err
 	}
 	defer backend.Close()
-	elector, err := election.New(backend, "examples/masterworker", election.Options{Lease: 5 * time.Second, Forever: true})
+	elector, err := election.New(backend, "examples/masterworker", election.Options{Lease: 5 * time.Second})
 	if err != nil {
 		return err
 	}

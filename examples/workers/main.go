@@ -73,7 +73,7 @@ func lead(ctx context.Context, c *client.Client, servers, name string, out io.Wr
 	if err != nil {
 		return err
 	}
-	elector, err := election.New(backend, "examples/workers", election.Options{ID: name, Lease: 5 * time.Second, Forever: true})
+	elector, err := election.New(backend, "examples/workers", election.Options{ID: name, Lease: 5 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func run(ctx context.Context, servers, path string, lease, pause time.Duration, 
 		return err
 	}
 	defer backend.Close()
-	elector, err := election.New(backend, "examples/zombie", election.Options{Lease: lease, Forever: true})
+	elector, err := election.New(backend, "examples/zombie", election.Options{Lease: lease})
 	if err != nil {
 		return err
 	}

@@ -87,3 +87,15 @@ func BenchmarkGrants(b *testing.B) {
 		})
 	}
 }
+
+// TestShortListsAreShort: an entry of a short list is compared with each identity, one of a
+// long list is looked up, and a request may ask fifty thousand times.
+func TestShortListsAreShort(t *testing.T) {
+	var entries []zk.ACL
+	for i := range 4 {
+		entries = append(entries, zk.ACL{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "digest", ID: fmt.Sprint(i)}})
+	}
+	if l := New(entries); l.long == nil {
+		t.Errorf("a list of %d entries is looked through", len(entries))
+	}
+}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -175,7 +175,7 @@ func TestTraceMaskIsKept(t *testing.T) {
 
 func TestIsroIsAskedWhereClientsMayOnlyRead(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
-		c := server.Config{ReadOnlyMode: readOnly}
+		c := server.Config{ClientConfig: server.ClientConfig{ReadOnlyMode: readOnly}}
 		if c.CommandEnabled("isro") != readOnly || c.CommandEnabled("mntr") || !c.CommandEnabled("srvr") {
 			t.Errorf("read-only mode %t: isro %t", readOnly, c.CommandEnabled("isro"))
 		}

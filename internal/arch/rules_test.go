@@ -79,7 +79,7 @@ func TestRulesAreNamedAfterTheirPackage(t *testing.T) {
 		rules, _ := s.rules()
 		for _, rule := range rules {
 			prefix, _, prefixed := strings.Cut(rule, "-")
-			if prefixed == (s.dir == "check") || prefixed && prefix != path.Base(s.dir) {
+			if prefixed == (s.dir == "internal/check") || prefixed && prefix != path.Base(s.dir) {
 				t.Errorf("%s states %s", s.dir, rule)
 			}
 			if other, twice := stated[rule]; twice {

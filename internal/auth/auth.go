@@ -10,6 +10,7 @@ package auth
 import (
 	"crypto/sha1"
 	"encoding/base64"
+	"fmt"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/acl"
@@ -112,14 +113,16 @@ func (r *Rules) Allow(list acl.List, perm zk.Perms, identities []zk.Identity) bo
 }
 
 // Fix checks a list that a client wants to set and completes it: duplicates go,
-// "auth" becomes the connection's authenticated identities. The error is
-// ErrInvalidACL.
-func (r *Rules) Fix(list []zk.ACL, identities []zk.Identity) ([]zk.ACL, error) {
+// "auth" becomes the connection's authenticated identities, as long as the whole takes
+// no more than bytesMax in a transaction, 0 for no limit: each of 60,000 entries can
+// become 256. The error is ErrInvalidACL, or ErrBadArguments for a list that is too
+// long.
+func (r *Rules) Fix(list []zk.ACL, identities []zk.Identity, bytesMax int) ([]zk.ACL, error) {
 	if len(list) == 1 && list[0].Scheme == "world" && list[0].ID == "anyone" {
 		return list, nil // nearly every request
 	}
 	var fixed []zk.ACL
-	seen := map[zk.ACL]bool{}
+	seen, bytes := map[zk.ACL]bool{}, 0
 	for _, entry := range list {
 		if seen[entry] {
 			continue
@@ -132,6 +135,9 @@ func (r *Rules) Fix(list []zk.ACL, identities []zk.Identity) ([]zk.ACL, error) {
 			added := r.expand(entry.Perms, identities)
 			if len(added) == 0 {
 				return nil, zk.ErrInvalidACL
+			}
+			if bytes += Bytes(added); bytesMax > 0 && bytes > bytesMax {
+				return nil, fmt.Errorf("%w: ACL is longer than %d bytes", zk.ErrBadArguments, bytesMax)
 			}
 			fixed = append(fixed, added...)
 		default:
@@ -146,6 +152,15 @@ func (r *Rules) Fix(list []zk.ACL, identities []zk.Identity) ([]zk.ACL, error) {
 		return nil, zk.ErrInvalidACL
 	}
 	return fixed, nil
+}
+
+// Bytes is how many bytes a list takes in a transaction, without its length.
+func Bytes(list []zk.ACL) int {
+	n := 12 * len(list)
+	for i := range list {
+		n += len(list[i].Scheme) + len(list[i].ID)
+	}
+	return n
 }
 
 func (r *Rules) expand(perms zk.Perms, identities []zk.Identity) []zk.ACL {

@@ -2,74 +2,120 @@ package clientsession
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/conclave-project/conclave/zk"
 )
 
 // Credentials belong to the connection, so each is kept and sent again on every
 // new one. A call for a credential outlives lost connections: it is completed
-// by the first answer.
+// by the first answer. One that no server has taken goes with the last call that
+// waits for it.
 
-// keepAuth remembers a credential and reports whether it is new. One that was
-// accepted before is not sent twice on a connection.
-func (m *Machine) keepAuth(call *Call) bool {
-	call.Request.Xid = zk.XidAuth
-	for _, other := range m.auths {
-		if other.accepted && other.Request.Scheme == call.Request.Scheme &&
-			bytes.Equal(other.Request.Data, call.Request.Data) {
-			call.stage = stageDone
-			if call.Owner != nil {
-				m.emit(Effect{Kind: Complete, Call: call, Replied: true, Outcome: Applied})
-			}
-			return false
-		}
-	}
-	m.auths = append(m.auths, call)
-	return true
+// credential is kept for all connections.
+type credential struct {
+	request  zk.Request
+	calls    []*Call // that wait for the first answer
+	sent     bool    // on this connection or an earlier one
+	accepted bool
 }
 
-func (m *Machine) sendAuth(call *Call) {
-	m.authsSent = append(m.authsSent, call)
-	if call.stage != stageDone && call.stage != stageGone {
-		call.stage = stagePending
+// keepAuth remembers a credential. It returns nil if there is nothing to send:
+// it is known already, and accepted or to be answered.
+func (m *Machine) keepAuth(call *Call) *credential {
+	call.stage = stageWaiting
+	for _, known := range m.auths {
+		if known.request.Scheme != call.Request.Scheme || !bytes.Equal(known.request.Data, call.Request.Data) {
+			continue
+		}
+		if known.calls = append(known.calls, call); known.accepted {
+			m.acceptedAuth(known)
+		}
+		return nil
 	}
-	m.transmit(&call.Request)
+	one := &credential{request: call.Request, calls: []*Call{call}}
+	one.request.Xid = zk.XidAuth
+	m.auths = append(m.auths, one)
+	return one
+}
+
+func (m *Machine) sendAuth(one *credential) {
+	one.sent = true
+	m.authsSent = append(m.authsSent, one)
+	m.transmit(&one.request)
+}
+
+// cancelAuth ends a call for a credential. An answer that is still to come keeps the
+// credential: a server may take it yet.
+func (m *Machine) cancelAuth(call *Call) {
+	for _, one := range m.auths {
+		if i := slices.Index(one.calls, call); i >= 0 {
+			one.calls = slices.Delete(one.calls, i, i+1)
+			m.complete(call, nil, one.outcome())
+		}
+	}
+	m.dropAuths()
+}
+
+// outcome says what is known of a credential that was not answered.
+func (one *credential) outcome() Outcome {
+	if one.sent {
+		return Unknown
+	}
+	return NotApplied
+}
+
+// dropAuths forgets the credentials that nobody waits for and no server has taken.
+func (m *Machine) dropAuths() {
+	m.auths = slices.DeleteFunc(m.auths, func(one *credential) bool {
+		return len(one.calls) == 0 && !one.accepted && !slices.Contains(m.authsSent, one)
+	})
 }
 
 // requeueAuths makes unanswered credentials wait for the next connection.
 func (m *Machine) requeueAuths() {
-	for _, call := range m.authsSent {
-		if call.stage == stagePending {
-			call.stage = stageWaiting
-		}
-	}
 	m.authsSent = m.authsSent[:0]
+	m.dropAuths()
 }
 
 // repliedAuth takes the answers in order. A refused credential ends the
 // session's use, as in ZooKeeper's own clients: the server closes every
 // connection on which it is shown.
 func (m *Machine) repliedAuth(e *Event) {
+	if len(m.authsSent) == 0 {
+		if e.Code != zk.OK {
+			m.end(AuthFailed, zk.ErrAuthFailed)
+		}
+		return
+	}
+	one := m.authsSent[0]
+	m.authsSent = append(m.authsSent[:0], m.authsSent[1:]...)
 	if e.Code != zk.OK {
+		one.sent = false // by what the server says
 		m.end(AuthFailed, zk.ErrAuthFailed)
 		return
 	}
-	if len(m.authsSent) == 0 {
-		return
+	m.acceptedAuth(one)
+}
+
+// acceptedAuth ends the calls for a credential that a server has taken.
+func (m *Machine) acceptedAuth(one *credential) {
+	one.accepted = true
+	for _, call := range one.calls {
+		call.stage = stageDone
+		if call.Owner != nil {
+			m.emit(Effect{Kind: Complete, Call: call, Replied: true, Outcome: Applied})
+		}
 	}
-	call := m.authsSent[0]
-	m.authsSent = append(m.authsSent[:0], m.authsSent[1:]...)
-	waited := call.stage == stagePending
-	call.stage, call.accepted = stageDone, true
-	if waited && call.Owner != nil {
-		m.emit(Effect{Kind: Complete, Call: call, Replied: true, Outcome: Applied})
-	}
+	one.calls = nil
 }
 
 // failAuths ends the calls whose credential was never answered.
 func (m *Machine) failAuths(err error) {
-	for _, call := range m.auths {
-		m.complete(call, err, NotApplied)
+	for _, one := range m.auths {
+		for _, call := range one.calls {
+			m.complete(call, err, one.outcome())
+		}
 	}
 	m.auths, m.authsSent = nil, nil
 }

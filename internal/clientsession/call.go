@@ -33,8 +33,6 @@ type Call struct {
 	seq    int64 // place in the order of sending, from 1
 	sentMs int64
 	stage  stage
-
-	accepted bool // a credential that a server has taken
 }
 
 // stage is where a call is.
@@ -42,18 +40,17 @@ type stage uint8
 
 const (
 	stageNew     stage = iota
-	stageWaiting       // for a connection
+	stageWaiting       // for a connection; of a credential, for an answer
 	stagePending       // sent
 	stageGone          // sent, completed by Cancel; its reply is still to come
 	stageDone
 )
 
 // Reset makes a completed call usable again, for pools. It reports whether that
-// is allowed: the machine keeps credentials for good, and a call that was
-// cancelled until its reply comes. The latter must not be asked about while the
-// machine may be at work.
+// is allowed: the machine keeps a call that was cancelled until its reply comes.
+// It must not be asked about while the machine may be at work.
 func (c *Call) Reset() bool {
-	if c.Request.Op == zk.OpAuth || c.stage != stageDone && c.stage != stageNew {
+	if c.stage != stageDone && c.stage != stageNew {
 		return false
 	}
 	*c = Call{Owner: c.Owner}

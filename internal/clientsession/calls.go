@@ -10,18 +10,18 @@ import (
 
 // queueCall keeps a call until there is a connection.
 func (m *Machine) queueCall(e *Event) {
-	e.Call.stage = stageWaiting
 	if e.Call.Request.Op == zk.OpAuth {
 		m.keepAuth(e.Call)
 		return
 	}
+	e.Call.stage = stageWaiting
 	m.waiting.push(e.Call)
 }
 
 func (m *Machine) sendCall(e *Event) {
 	if e.Call.Request.Op == zk.OpAuth {
-		if m.keepAuth(e.Call) {
-			m.sendAuth(e.Call)
+		if one := m.keepAuth(e.Call); one != nil {
+			m.sendAuth(one)
 		}
 		return
 	}
@@ -91,6 +91,10 @@ func (m *Machine) cancel(e *Event) {
 	call := e.Call
 	switch call.stage {
 	case stageWaiting:
+		if call.Request.Op == zk.OpAuth {
+			m.cancelAuth(call)
+			return
+		}
 		m.waiting.remove(call)
 		m.complete(call, nil, NotApplied)
 	case stagePending:

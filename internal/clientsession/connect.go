@@ -150,8 +150,8 @@ func (m *Machine) attach(readOnly bool) {
 	if readOnly {
 		state = ReadOnly
 	}
-	for _, call := range m.auths {
-		m.sendAuth(call)
+	for _, one := range m.auths {
+		m.sendAuth(one)
 	}
 	m.rearm()
 	for call := m.waiting.pop(); call != nil; call = m.waiting.pop() {

@@ -20,6 +20,7 @@
 //	                  is unknown.
 //	clientsession-C3  A call is said to be not applied only if it is a read, was
 //	                  never handed to the socket, or was refused by the server.
+//	                  A credential of which that is said is not shown later.
 //	clientsession-C4  The session is given up when its timeout has passed since
 //	                  the moment the last answered request was sent, and is
 //	                  never attached again. The servers may have expired it

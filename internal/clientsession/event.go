@@ -28,9 +28,8 @@ const (
 
 // Event is one thing that happened. Which fields are used stands at its kind.
 type Event struct {
-	Kind  EventKind
-	NowMs int64 // monotonic, ms since any start; an earlier one than the last means no time has passed
-	Conn  int64
+	Kind EventKind
+	Conn int64
 
 	Addresses []string
 	Found     bool

@@ -84,11 +84,10 @@ func TestWhateverHappensEveryCallEndsOnceAndInOrder(t *testing.T) {
 }
 
 func (c *chaos) step(e *Event) {
-	e.NowMs = c.now
 	if e.Conn == 0 {
 		e.Conn = c.m.conn
 	}
-	for _, effect := range c.m.Step(e) {
+	for _, effect := range c.m.Step(c.now, e) {
 		c.check(&effect)
 	}
 	if at := c.m.WakeMs(); e.Kind == Tick && at <= c.now {

@@ -87,8 +87,8 @@ type Machine struct {
 	seq        int64 // of the last call sent
 	flushedSeq int64 // of the last call handed to the socket
 	xid        zk.Xid
-	auths      []*Call // every credential
-	authsSent  []*Call // not answered yet on this connection
+	auths      []*credential
+	authsSent  []*credential // not answered yet on this connection
 	registry   registry
 }
 
@@ -150,13 +150,14 @@ var handlers = [phaseCount][kindCount]func(*Machine, *Event){
 	ended: {Submit: (*Machine).refuse, Close: (*Machine).refuse},
 }
 
-// Step takes one event and returns what to do about it, in order. The effects
-// are valid until the next step.
-func (m *Machine) Step(e *Event) []Effect {
+// Step takes one event and returns what to do about it, in order. nowMs is monotonic, in
+// milliseconds since any start; an earlier one than the last means that no time has
+// passed. The effects are valid until the next step.
+func (m *Machine) Step(nowMs int64, e *Event) []Effect {
 	invariant.Check(e.Kind < kindCount, "an event has a kind")
 	clear(m.effects) // so that ended calls and watches are not kept alive
 	m.effects = m.effects[:0]
-	m.nowMs = max(m.nowMs, e.NowMs)
+	m.nowMs = max(m.nowMs, nowMs)
 	if m.stale(e) {
 		return nil
 	}

@@ -22,10 +22,10 @@ func newProver(t *testing.T, config Config, readOnly bool) prover {
 // attach reaches a server and is greeted, all at one moment.
 func (p prover) attach(nowMs int64, readOnly bool) {
 	p.t.Helper()
-	p.m.Step(&Event{Kind: Tick, NowMs: nowMs})
-	p.m.Step(&Event{Kind: Resolved, NowMs: nowMs, Addresses: []string{"a:1"}})
-	p.m.Step(&Event{Kind: Dialed, NowMs: nowMs, Conn: p.m.conn})
-	p.m.Step(&Event{Kind: Greeted, NowMs: nowMs, Conn: p.m.conn, Greeting: Greeting{TimeoutMs: 9000, Session: 5, ReadOnly: readOnly}})
+	p.m.Step(nowMs, &Event{Kind: Tick})
+	p.m.Step(nowMs, &Event{Kind: Resolved, Addresses: []string{"a:1"}})
+	p.m.Step(nowMs, &Event{Kind: Dialed, Conn: p.m.conn})
+	p.m.Step(nowMs, &Event{Kind: Greeted, Conn: p.m.conn, Greeting: Greeting{TimeoutMs: 9000, Session: 5, ReadOnly: readOnly}})
 	if p.m.Address() == "" {
 		p.t.Fatal("not attached")
 	}
@@ -34,15 +34,15 @@ func (p prover) attach(nowMs int64, readOnly bool) {
 // ping is sent at one time and answered at another.
 func (p prover) ping(sentMs, answeredMs int64) {
 	p.t.Helper()
-	p.m.Step(&Event{Kind: Tick, NowMs: sentMs})
-	p.m.Step(&Event{Kind: Replied, NowMs: answeredMs, Conn: p.m.conn, Xid: zk.XidPing})
+	p.m.Step(sentMs, &Event{Kind: Tick})
+	p.m.Step(answeredMs, &Event{Kind: Replied, Conn: p.m.conn, Xid: zk.XidPing})
 }
 
 func (p prover) call(op zk.Op, sentMs, answeredMs int64, code zk.Code) {
 	p.t.Helper()
 	call := &Call{Request: zk.Request{Op: op, Path: "/"}, Owner: p}
-	p.m.Step(&Event{Kind: Submit, NowMs: sentMs, Call: call})
-	p.m.Step(&Event{Kind: Replied, NowMs: answeredMs, Conn: p.m.conn, Xid: call.Request.Xid, Code: code})
+	p.m.Step(sentMs, &Event{Kind: Submit, Call: call})
+	p.m.Step(answeredMs, &Event{Kind: Replied, Conn: p.m.conn, Xid: call.Request.Xid, Code: code})
 }
 
 func (p prover) want(untilMs int64, known bool) {
@@ -89,7 +89,7 @@ func TestSessionOfAnotherClientIsNotProvenByItsGreeting(t *testing.T) {
 // knows whether it lives.
 func TestReadOnlyServerProvesNothing(t *testing.T) {
 	p := newProver(t, Config{ReadOnly: true}, false)
-	p.m.Step(&Event{Kind: Lost, NowMs: 1000, Conn: p.m.conn})
+	p.m.Step(1000, &Event{Kind: Lost, Conn: p.m.conn})
 	p.attach(3000, true)
 	for at := int64(6000); at < 60_000; at += 3000 {
 		p.ping(at, at+10)

@@ -10,11 +10,11 @@ import (
 // read-only when the client has come, is left again when another can.
 func TestReadOnlyServerIsLeftAgain(t *testing.T) {
 	m := New(Config{TimeoutMs: 9000, Seed: 1, ReadOnly: true}, 0)
-	m.Step(&Event{Kind: Tick})
-	m.Step(&Event{Kind: Resolved, Addresses: []string{"a:1", "b:1", "c:1"}, Found: true})
+	m.Step(0, &Event{Kind: Tick})
+	m.Step(0, &Event{Kind: Resolved, Addresses: []string{"a:1", "b:1", "c:1"}, Found: true})
 	greet := func() {
-		m.Step(&Event{Kind: Dialed, NowMs: m.nowMs, Conn: m.conn})
-		m.Step(&Event{Kind: Greeted, NowMs: m.nowMs, Conn: m.conn, Greeting: Greeting{TimeoutMs: 9000, Session: 5, ReadOnly: true}})
+		m.Step(m.nowMs, &Event{Kind: Dialed, Conn: m.conn})
+		m.Step(m.nowMs, &Event{Kind: Greeted, Conn: m.conn, Greeting: Greeting{TimeoutMs: 9000, Session: 5, ReadOnly: true}})
 	}
 	greet()
 	if m.State() != ReadOnly {
@@ -22,20 +22,20 @@ func TestReadOnlyServerIsLeftAgain(t *testing.T) {
 	}
 	first := m.Address()
 	other := map[string]string{"a:1": "b:1", "b:1": "c:1", "c:1": "a:1"}[first]
-	m.Step(&Event{Kind: Probed, NowMs: 2000, Addresses: []string{other}, Found: true})
+	m.Step(2000, &Event{Kind: Probed, Addresses: []string{other}, Found: true})
 	greet() // partitioned from its quorum just now
 	if m.State() != ReadOnly || m.Address() != other {
 		t.Fatal(m.State(), m.Address())
 	}
 	probes := 0
 	for now := int64(2000); now < 600_000; now += 500 {
-		for _, e := range m.Step(&Event{Kind: Tick, NowMs: now}) {
+		for _, e := range m.Step(now, &Event{Kind: Tick}) {
 			if e.Kind == Probe {
 				probes++
 			}
 		}
 		for len(m.pings) > 0 {
-			m.Step(&Event{Kind: Replied, NowMs: now, Conn: m.conn, Xid: zk.XidPing})
+			m.Step(now, &Event{Kind: Replied, Conn: m.conn, Xid: zk.XidPing})
 		}
 	}
 	if probes == 0 {

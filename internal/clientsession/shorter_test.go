@@ -13,14 +13,14 @@ func TestShorterTimeoutShortensTheProof(t *testing.T) {
 	p.call(zk.OpSetData, 6000, 6010, zk.OK)
 	until, _ := p.m.ProvenMs()
 	m := p.m
-	m.Step(&Event{Kind: Lost, NowMs: 6020, Conn: m.conn})
+	m.Step(6020, &Event{Kind: Lost, Conn: m.conn})
 	for now := int64(6020); m.phase != resolving; now += 10 {
-		m.Step(&Event{Kind: Tick, NowMs: now})
+		m.Step(now, &Event{Kind: Tick})
 	}
-	m.Step(&Event{Kind: Resolved, NowMs: m.nowMs, Addresses: []string{"a:1"}})
-	m.Step(&Event{Kind: Dialed, NowMs: m.nowMs, Conn: m.conn})
+	m.Step(m.nowMs, &Event{Kind: Resolved, Addresses: []string{"a:1"}})
+	m.Step(m.nowMs, &Event{Kind: Dialed, Conn: m.conn})
 	sent := m.nowMs
-	m.Step(&Event{Kind: Greeted, NowMs: sent + 5, Conn: m.conn, Greeting: Greeting{TimeoutMs: 2000, Session: 5}})
+	m.Step(sent+5, &Event{Kind: Greeted, Conn: m.conn, Greeting: Greeting{TimeoutMs: 2000, Session: 5}})
 	if m.Address() == "" {
 		t.Fatal("not attached")
 	}

@@ -106,24 +106,24 @@ func (p *player) play(fields []string) {
 	if fields[1] == "wake" {
 		for at := p.m.WakeMs(); at <= now; at = p.m.WakeMs() {
 			p.out = append(p.out, fmt.Sprintf("at %d:", at))
-			p.step(&Event{Kind: Tick, NowMs: at})
+			p.step(at, &Event{Kind: Tick})
 		}
 		return
 	}
-	p.step(p.event(now, fields[1], fields[2:]))
+	p.step(now, p.event(fields[1], fields[2:]))
 }
 
-func (p *player) step(e *Event) {
-	for _, effect := range p.m.Step(e) {
+func (p *player) step(nowMs int64, e *Event) {
+	for _, effect := range p.m.Step(nowMs, e) {
 		p.out = append(p.out, describeEffect(&effect))
 	}
 }
 
 var traceXids = map[string]zk.Xid{"ping": zk.XidPing, "auth": zk.XidAuth, "set": zk.XidSetWatches}
 
-func (p *player) event(now int64, verb string, args []string) *Event {
+func (p *player) event(verb string, args []string) *Event {
 	p.t.Helper()
-	e := &Event{NowMs: now, Conn: p.m.conn}
+	e := &Event{Conn: p.m.conn}
 	v := pairs(args)
 	number := func(key string) int64 {
 		n, _ := strconv.ParseInt(v[key], 0, 64)

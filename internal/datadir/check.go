@@ -37,6 +37,9 @@ type Report struct {
 	// damaged may not be needed.
 	Refusal string `json:"refusal,omitempty"`
 
+	// LogElsewhere says that the refusal is a LogElsewhere: a setting, no damage.
+	LogElsewhere bool `json:"logElsewhere,omitempty"`
+
 	// TooLong says that some problem is a vfs.TooLong: a setting, no damage.
 	TooLong bool `json:"tooLong,omitempty"`
 
@@ -80,8 +83,16 @@ func Check(fsys vfs.FS, options Options, newTarget func() Target) (*Report, erro
 		// Empty lists, not null, for programs that read the report as JSON.
 		Snapshots: []SnapshotReport{}, Segments: []SegmentReport{}, Problems: []string{}, Notes: []string{},
 	}
+	if err := s.checkLogDir(); err != nil {
+		r.LogElsewhere = errors.As(err, new(*LogElsewhere))
+		r.refuse(err)
+	}
 	for _, dir := range s.dirs() {
-		if _, err := fsys.List(dir); err != nil {
+		_, err := fsys.List(dir)
+		if r.LogElsewhere && errors.Is(err, fs.ErrNotExist) {
+			return r, nil // its volume is not mounted
+		}
+		if err != nil {
 			return nil, fmt.Errorf("check data directory: %w", err)
 		}
 	}

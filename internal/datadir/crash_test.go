@@ -19,10 +19,11 @@ type life struct {
 	acked   zk.Zxid   // synced
 	lowest  zk.Zxid   // what a truncation that is under way may take back
 	epochs  Epochs    // noted
+	full    bool      // the disk was, for a moment: where the log is need not be noted
 }
 
 func (l *life) run() error {
-	s, err := Open(l.fs, Options{DataDir: "srv/data", LogDir: "srv/logs", Log: txnlog.Options{PreallocBytes: 2048}})
+	s, err := Open(l.fs, Options{DataDir: "srv/data", LogDir: "srv/logs", Number: numbers(), Log: txnlog.Options{PreallocBytes: 2048}})
 	if err != nil {
 		return err
 	}
@@ -103,10 +104,31 @@ func (l *life) truncate(s *Store, log *txnlog.Log, last zk.Zxid) (*txnlog.Log, e
 	return s.OpenLog(last)
 }
 
+// checkElsewhere starts with a dataLogDir that is not the log's: that is refused, unless
+// the snapshots alone have all that was acknowledged (datadir-S6).
+func (l *life) checkElsewhere(disk *vfs.Mem) error {
+	for _, logDir := range []string{"", "srv/other"} {
+		options := Options{DataDir: "srv/data", LogDir: logDir, Number: numbers()}
+		if newStore(disk, options).checkLogDir() != nil {
+			continue
+		}
+		r, err := recovered(disk.KillClone(), options)
+		if err == nil && r.Last < l.lowest {
+			return fmt.Errorf("with dataLogDir=%q the history ends at %s, acknowledged %s", logDir, r.Last, l.lowest)
+		}
+	}
+	return nil
+}
+
 // check recovers a crashed disk and compares.
 func (l *life) check(disk *vfs.Mem) error {
+	if !l.full {
+		if err := l.checkElsewhere(disk); err != nil {
+			return err
+		}
+	}
 	recoverOnce := func(disk *vfs.Mem) (*Recovered, error) {
-		s, err := Open(disk, Options{DataDir: "srv/data", LogDir: "srv/logs", Log: txnlog.Options{PreallocBytes: 1024}})
+		s, err := Open(disk, Options{DataDir: "srv/data", LogDir: "srv/logs", Number: numbers(), Log: txnlog.Options{PreallocBytes: 1024}})
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +195,7 @@ func TestCrashAtEveryOperationIsRecovered(t *testing.T) {
 func TestFailureOfEveryOperationIsRecovered(t *testing.T) {
 	for _, fault := range []error{vfs.ErrNoSpace, errors.New("input/output error")} {
 		for fail := 1; ; fail++ {
-			l, count := &life{disk: vfs.NewMem()}, 0
+			l, count := &life{disk: vfs.NewMem(), full: errors.Is(fault, vfs.ErrNoSpace)}, 0
 			var failed vfs.Op
 			l.fs = &vfs.Faulty{Disk: l.disk, Before: func(op vfs.Op) error {
 				if !op.Changes() {

@@ -19,6 +19,8 @@
 //	datadir-S5  Purge deletes nothing that the oldest of the kept snapshots,
 //	            each verified to its last byte, would need, and never the newest
 //	            of anything.
+//	datadir-S6  Snapshots whose log is in a directory of its own are recovered with
+//	            that log or not at all, whatever dataLogDir says.
 //
 // A Store holds no transaction and no tree. It starts no goroutine and reads no
 // clock; the disk goroutine and a snapshot goroutine of the server may use it at
@@ -54,6 +56,10 @@ type Options struct {
 	Compression    snap.Compression // of new snapshots
 	BufferBytesMax int              // longest path or data accepted from a snapshot; 0: the default
 
+	// Number gives a number that no other directory has, to know that of the log by. It is
+	// asked once, where LogDir is another directory; nil notes none (datadir-S6).
+	Number func() string
+
 	NoCreateDirs bool // zookeeper.datadir.autocreate=false: refuse a missing directory
 	NoCreateDB   bool // zookeeper.db.autocreate=false: an empty directory may not vote without the file "initialize"
 	TrustEmpty   bool // zookeeper.snapshot.trust.empty: accept a log without any snapshot
@@ -85,6 +91,9 @@ type Store struct {
 // removes what an unfinished snapshot left.
 func Open(fsys vfs.FS, options Options) (*Store, error) {
 	s := newStore(fsys, options)
+	if err := s.checkLogDir(); err != nil {
+		return nil, err
+	}
 	for _, dir := range s.dirs() {
 		if err := s.ensure(dir); err != nil {
 			return nil, err
@@ -142,32 +151,36 @@ func (s *Store) dirs() []string {
 	return []string{s.snapDir, s.logDir}
 }
 
-// ensure makes dir, and syncs each directory that got a new name in it.
+// ensure makes dir with its parents, and makes their names durable: one after the
+// other, before anything is put there. So of what a process leaves that is killed
+// meanwhile, the name of an empty directory alone may not be durable.
 func (s *Store) ensure(dir string) error {
-	var changed []string
-	for at := dir; ; at = filepath.Dir(at) {
-		found, err := vfs.Exists(s.fs, at)
+	found, err := vfs.Exists(s.fs, dir)
+	if err != nil {
+		return fmt.Errorf("open data directory: %w", err)
+	}
+	parent := filepath.Dir(dir)
+	switch {
+	case found:
+		names, err := s.fs.List(dir)
 		if err != nil {
 			return fmt.Errorf("open data directory: %w", err)
 		}
-		if found || at == filepath.Dir(at) {
-			break
+		if len(names) > 0 {
+			return nil
 		}
-		changed = append(changed, filepath.Dir(at))
-	}
-	if len(changed) == 0 {
-		return nil
-	}
-	if s.options.NoCreateDirs {
+	case s.options.NoCreateDirs:
 		return fmt.Errorf("data directory %s is missing, and zookeeper.datadir.autocreate=false forbids to create it", dir)
-	}
-	if err := s.fs.MkdirAll(dir); err != nil {
-		return fmt.Errorf("create data directory: %w", err)
-	}
-	for _, parent := range changed {
-		if err := s.fs.SyncDir(parent); err != nil {
+	default:
+		if err := s.ensure(parent); err != nil {
+			return err
+		}
+		if err := s.fs.MkdirAll(dir); err != nil {
 			return fmt.Errorf("create data directory: %w", err)
 		}
+	}
+	if err := s.fs.SyncDir(parent); err != nil && !(found && errors.Is(err, fs.ErrPermission)) { // what may not be read was made by others
+		return fmt.Errorf("create data directory: %w", err)
 	}
 	return nil
 }
@@ -208,10 +221,14 @@ func (s *Store) firstNamed(dir, prefix string) (string, error) {
 }
 
 func (s *Store) lock() error {
-	for _, dir := range s.dirs() {
+	for i, dir := range s.dirs() {
 		lock, err := s.fs.Lock(dir)
 		if err != nil {
 			_ = s.Close()
+			if errors.Is(err, vfs.ErrLocked) && i > 0 {
+				return fmt.Errorf("%s is in use by another process, or it is %s by another name: then leave dataLogDir out: %w",
+					dir, s.snapDir, err)
+			}
 			if errors.Is(err, vfs.ErrLocked) {
 				return fmt.Errorf("%s is in use by another process: two servers on one directory destroy it: %w", dir, err)
 			}

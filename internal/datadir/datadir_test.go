@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,7 +109,7 @@ func zxids(first, last zk.Zxid) []zk.Zxid {
 
 func open(t testing.TB, disk vfs.FS) *Store {
 	t.Helper()
-	s, err := Open(disk, Options{DataDir: "data", LogDir: "logs", Log: txnlog.Options{PreallocBytes: 4096}})
+	s, err := Open(disk, Options{DataDir: "data", LogDir: "logs", Number: numbers(), Log: txnlog.Options{PreallocBytes: 4096}})
 	must(t, err)
 	return s
 }
@@ -304,6 +305,12 @@ func TestDirectoriesAreCheckedAndLocked(t *testing.T) {
 	}
 	must(t, s.Close())
 	must(t, open(t, disk).Close())
+	logs, err := disk.Lock(s.LogDir()) // as by its other name
+	must(t, err)
+	if _, err := Open(disk, Options{DataDir: "data", LogDir: "logs"}); !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), "leave dataLogDir out") {
+		t.Errorf("one directory with two names: %v", err)
+	}
+	must(t, logs.Close())
 }
 
 func TestTruncateEndsThereAfterEveryCrashOrChangesNothing(t *testing.T) {
@@ -387,7 +394,9 @@ func TestPurgeCountsWholeSnapshotsOnly(t *testing.T) {
 	list := func(disk *vfs.Mem) string {
 		snapshots, _ := disk.List("data/version-2")
 		logs, _ := disk.List("logs/version-2")
-		return strings.Join(append(snapshots, logs...), " ")
+		return strings.Join(slices.DeleteFunc(append(snapshots, logs...), func(name string) bool {
+			return name == logAtName || name == logIDName
+		}), " ")
 	}
 	for _, c := range []struct {
 		keep    int

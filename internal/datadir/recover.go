@@ -44,6 +44,7 @@ type Recovered struct {
 	Snapshot snap.File    // what was loaded; an empty name: nothing was
 	Info     snap.Info    // of Snapshot
 	Records  int          // transactions replayed after it
+	Bytes    int64        // of these, without the log's frame
 	Torn     *txnlog.Torn // an end that was truncated: never acknowledged; or nil
 	Rejected []error      // newer snapshots that could not be loaded, newest first
 
@@ -61,7 +62,7 @@ type Recovered struct {
 // ErrNoHistory marks a refusal because files are there but none can be loaded.
 var ErrNoHistory = errors.New("no usable snapshot")
 
-// Recover gives the state that the directory holds (datadir-S1 to datadir-S3). newTarget makes
+// Recover gives the state that the directory holds (datadir-S1 to datadir-S3, datadir-S6). newTarget makes
 // an empty Target for each attempt. Call it once, before OpenLog.
 func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
 	r, err := s.recover(newTarget)
@@ -69,6 +70,9 @@ func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
 		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
 	}
 	if err := s.makeDurable(r); err != nil {
+		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
+	}
+	if err := s.noteLogDir(); err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", s.snapDir, err)
 	}
 	s.logAlone = r.NeedsSnapshot
@@ -210,6 +214,7 @@ func (s *Store) replay(r *Recovered) error {
 		}
 		r.Last = record.Zxid
 		r.Records++
+		r.Bytes += int64(len(record.Payload))
 	}
 }
 
@@ -224,7 +229,7 @@ func (s *Store) makeDurable(r *Recovered) error {
 			return err
 		}
 	}
-	if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn); err != nil {
+	if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn, s.readOptions()); err != nil {
 		return err
 	}
 	if r.Snapshot.Name == "" {

@@ -24,7 +24,7 @@ func (m *Machine) pause() int64 {
 	for range min(m.failures, 32) {
 		wait = min(wait*2, m.cfg.RetryMaxMs)
 	}
-	return wait/2 + int64(m.random()%uint64(wait/2+1))
+	return (wait+1)/2 + int64(m.random()%uint64(wait/2+1))
 }
 
 // random is xorshift64: good enough to spread candidates, and the same in

@@ -192,6 +192,49 @@ func (m *Machine) WakeMs() (int64, bool) {
 	return 0, false
 }
 
+// State is what a candidate does, as people see it.
+type State uint8
+
+// The states.
+const (
+	StateStopped   State = iota // it has not begun, or has finished
+	StateWaiting                // it asks for the election, or will soon
+	StateUnhealthy              // it does not campaign, for want of health (elector-L8)
+	StateLeading                // its function runs
+	StateEnding                 // its function was told to end; nobody else can lead yet
+	StateLost                   // it leads no more, and its function still runs
+	StateStuck                  // its function has not ended in time (elector-L9)
+)
+
+var stateNames = [...]string{"stopped", "waiting", "unhealthy", "leading", "ending", "lost", "stuck"}
+
+// String returns the state as text.
+func (s State) String() string {
+	if int(s) >= len(stateNames) {
+		return "unknown"
+	}
+	return stateNames[s]
+}
+
+// State returns what the candidate does.
+func (m *Machine) State() State {
+	switch {
+	case m.phase == idle, m.phase == finished:
+		return StateStopped
+	case m.phase == leading:
+		return StateLeading
+	case m.functionRuns() && m.stuckSaid:
+		return StateStuck
+	case m.phase == ending:
+		return StateEnding
+	case m.phase == fenced:
+		return StateLost
+	case m.unhealthy:
+		return StateUnhealthy
+	}
+	return StateWaiting
+}
+
 // Leads reports whether the machine is between Elect and Lost.
 func (m *Machine) Leads() bool { return m.phase == leading || m.phase == ending }
 

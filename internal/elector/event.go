@@ -37,7 +37,8 @@ type (
 		Rival   bool
 	}
 
-	// Hurry asks for a renewal at once, because it would bring news.
+	// Hurry asks for a renewal at once, because it would bring news. Those that come close
+	// together share one.
 	Hurry struct{ Attempt uint64 }
 
 	// RenewFailed says that a renewal failed. Lost means that the store said

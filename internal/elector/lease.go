@@ -105,7 +105,7 @@ func (m *Machine) onRenewed(e Renewed) {
 		every := renewEvery(e.LeaseMs)
 		m.renewNextMs = max(e.SentMs+every, m.renewSentMs+every/2)
 		if m.renewHurry {
-			m.renewHurry, m.renewNextMs = false, m.renewSentMs+1
+			m.renewHurry, m.renewNextMs = false, m.hurryMs()
 		}
 	}
 	if e.SentMs >= m.provenMs {
@@ -116,15 +116,19 @@ func (m *Machine) onRenewed(e Renewed) {
 	m.onRival(e.Rival)
 }
 
-// onHurry renews at once. A renewal on its way may have been sent before the
-// news, so that another must follow it.
+// hurryMs is when a renewal may follow the last one at the earliest: much news, or an Ensure
+// that a backend's old proofs do not satisfy, must not turn into asking without pause, either.
+func (m *Machine) hurryMs() int64 { return m.renewSentMs + max(1, renewEvery(m.leaseMs)/16) }
+
+// onHurry renews at once, or as soon as that may be. A renewal on its way may have been sent
+// before the news, so that another must follow it.
 func (m *Machine) onHurry(nowMs int64, e Hurry) {
 	switch {
 	case e.Attempt != m.attempt || m.phase != leading:
 	case m.renewOpen:
 		m.renewHurry = true
 	default:
-		m.renewNextMs = nowMs
+		m.renewNextMs = min(m.renewNextMs, max(nowMs, m.hurryMs()))
 	}
 }
 

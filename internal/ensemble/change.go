@@ -2,7 +2,6 @@ package ensemble
 
 import (
 	"errors"
-	"maps"
 	"strconv"
 	"strings"
 
@@ -72,8 +71,12 @@ func (c *Config) changed(request *zk.Reconfig) (*Config, error) {
 		}
 		delete(b.members, quorum.ID(id))
 	}
+	taken := make(addresses)
+	for _, m := range b.members {
+		taken.add(&m, 1)
+	}
 	for _, line := range list(request.Joining) {
-		if err := b.join(line); err != nil {
+		if err := b.join(line, taken); err != nil {
 			return nil, err
 		}
 	}
@@ -95,8 +98,8 @@ func list(text *string) []string {
 }
 
 // join takes a server in, in place of one of the same number. Of its key only
-// the number after the last dot matters.
-func (b *Builder) join(line string) error {
+// the number after the last dot matters. Taken are the addresses of all servers.
+func (b *Builder) join(line string, taken addresses) error {
 	key, value, ok := strings.Cut(line, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	if !ok || key == "" || value == "" {
@@ -110,32 +113,50 @@ func (b *Builder) join(line string) error {
 	if err != nil {
 		return err
 	}
-	b.members[id] = m
 	if m.Client.Port == 0 {
 		return errors.New("a server that joins needs a client port")
 	}
-	for other := range maps.Values(b.members) {
-		if other.ID != m.ID && overlap(&m, &other) {
-			return errors.New("an address is that of another server")
-		}
+	if before, ok := b.members[id]; ok {
+		taken.add(&before, -1)
 	}
+	if taken.meet(&m) {
+		return errors.New("an address is that of another server")
+	}
+	taken.add(&m, 1)
+	b.members[id] = m
 	return nil
 }
 
-// overlap reports whether two servers have an address in common. Addresses that
-// mean another place on each machine do not count, and neither do names that
-// lead to one place: they are not resolved.
-func overlap(a, b *Member) bool {
-	theirs := make(map[Address]bool)
-	for _, address := range b.all() {
-		theirs[address] = true
+// addresses counts the servers that have each address. Addresses that mean another
+// place on each machine are left out; names that lead to one place are not seen to be
+// the same: they are not resolved.
+type addresses map[Address]int
+
+func (a addresses) add(m *Member, servers int) {
+	for address := range m.distinct() {
+		a[address] += servers
 	}
-	for _, address := range a.all() {
-		if theirs[address] && !address.local() {
+}
+
+// meet reports whether a server has an address that is taken.
+func (a addresses) meet(m *Member) bool {
+	for address := range m.distinct() {
+		if a[address] > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// distinct returns the addresses of a server that no other may have.
+func (m *Member) distinct() map[Address]bool {
+	all := make(map[Address]bool)
+	for _, address := range m.all() {
+		if !address.local() {
+			all[address] = true
+		}
+	}
+	return all
 }
 
 // all returns every address of a server.

@@ -1,7 +1,10 @@
 package ensemble
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/zk"
 )
@@ -111,5 +114,40 @@ func TestReconfigFollowsTheRules(t *testing.T) {
 	}
 	if next, code := groups.Change(ask("-", "-", three), Rules{ParticipantsMin: 2}); code != zk.OK || next.Groups != nil {
 		t.Error("from groups to a majority:", code)
+	}
+}
+
+// TestManyServersJoinAtTheCostOfTheirNumber: a request has space for 60,000, and the
+// leader does nothing else meanwhile.
+func TestManyServersJoinAtTheCostOfTheirNumber(t *testing.T) {
+	c, err := Parse("server.1=10.0.0.1:1:2;3\nserver.2=10.0.0.2:1:2;3\nversion=100000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var joining strings.Builder
+	const servers = 60_000
+	for i := range servers {
+		fmt.Fprintf(&joining, "%d=n%x:1:2;3,", i+3, i)
+	}
+	text := joining.String()
+	began := time.Now()
+	next, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{ParticipantsMin: 2})
+	if code != zk.OK || len(next.Members) != servers+2 {
+		t.Fatalf("%v", code)
+	}
+	if took := time.Since(began); took > 10*time.Second { // some tenths of a second, or an hour
+		t.Errorf("%d servers took %v", servers, took)
+	}
+	text += "1000000=n7:9:1;9" // an address of one of them
+	if _, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != zk.ErrBadArguments {
+		t.Errorf("an address of another: %v", code)
+	}
+	for text, want := range map[string]zk.Code{
+		"1=10.0.0.9:1:2;3,2=10.0.0.1:1:2;3": zk.OK,              // that of one that has moved
+		"2=10.0.0.1:1:2;3,1=10.0.0.9:1:2;3": zk.ErrBadArguments, // of one that will
+	} {
+		if _, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != want {
+			t.Errorf("%s: %v, expected %v", text, code, want)
+		}
 	}
 }

@@ -50,6 +50,25 @@ func (c *Config) Member(id quorum.ID) *Member {
 	return &c.Members[at]
 }
 
+// Meets reports whether the servers of both have a host in common: those of two
+// ensembles on different machines have none.
+func (c *Config) Meets(other *Config) bool {
+	hosts := make(map[string]bool)
+	for i := range c.Members {
+		for _, a := range c.Members[i].Election {
+			hosts[a.Host] = true
+		}
+	}
+	for i := range other.Members {
+		for _, a := range other.Members[i].Election {
+			if hosts[a.Host] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Participants returns who votes.
 func (c *Config) Participants() quorum.IDs {
 	var participants quorum.IDs
@@ -94,7 +113,18 @@ func (c *Config) Equal(other *Config) bool {
 }
 
 func equalMembers(a, b Member) bool {
-	return a.ID == b.ID && a.Observer == b.Observer && a.Client == b.Client && a.Secure == b.Secure &&
+	return a.Client == b.Client && a.Secure == b.Secure && samePeer(a, b)
+}
+
+// SamePeers reports whether two configurations differ in nothing but the version and
+// where clients connect: their servers count in the same way, and find each other.
+func (c *Config) SamePeers(other *Config) bool {
+	return slices.EqualFunc(c.Members, other.Members, samePeer) &&
+		maps.Equal(c.Groups, other.Groups) && maps.Equal(c.Weights, other.Weights)
+}
+
+func samePeer(a, b Member) bool {
+	return a.ID == b.ID && a.Observer == b.Observer &&
 		slices.Equal(a.Quorum, b.Quorum) && slices.Equal(a.Election, b.Election)
 }
 

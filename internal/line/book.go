@@ -3,7 +3,7 @@ package line
 import (
 	"slices"
 
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // Book is what one process knows of one election: what it has seen of the record,
@@ -27,7 +27,7 @@ type claim struct {
 	// heartbeat is the greatest that this claim has put into a write as the holder.
 	heartbeat uint64
 	// sent is when the last write was.
-	sent election.Instant
+	sent clock.Instant
 	// pending are the versions that writes expect whose answer has not come.
 	// Any answer to a write tells that the version it expected is gone for
 	// good, and so are all other writes that expect it.
@@ -40,7 +40,7 @@ type claim struct {
 
 // See notes what the answer has shown to a Read of the instant asked, which arrived
 // at now, and returns what is known with it.
-func (b *Book) See(asked, now election.Instant, record Record, version string) Sight {
+func (b *Book) See(asked, now clock.Instant, record Record, version string) Sight {
 	b.seen.see(asked, now, record, version)
 	b.sweep(asked, record, version)
 	return b.seen
@@ -63,9 +63,16 @@ func (c *claim) last() (string, bool) {
 // Claims is how many claims are known, and how many of them could not be released.
 func (b *Book) Claims() (known, stale int) { return len(b.claims), len(b.stale) }
 
+// Over reports whether the election is over as far as this process knows: it has no
+// claim in it, and nobody holds it or is to hold it next, or can still do so. Then a new
+// book knows enough.
+func (b *Book) Over(now clock.Instant) bool {
+	return len(b.claims) == 0 && now >= b.seen.VacantAt() && now >= b.seen.NextGoneAt()
+}
+
 // sweep forgets the claims whose release has failed, once the record shows that
 // nothing of them is left and nothing can come.
-func (b *Book) sweep(asked election.Instant, record Record, version string) {
+func (b *Book) sweep(asked clock.Instant, record Record, version string) {
 	if len(b.stale) == 0 {
 		return
 	}
@@ -82,14 +89,14 @@ func (b *Book) sweep(asked election.Instant, record Record, version string) {
 // left reports whether a claim that is over has left the record for good, as shown
 // to a Read of the instant asked. What was asked before the claim's last write may be
 // older than the version which that expects.
-func (c *claim) left(nonce string, asked election.Instant, record Record, version string) bool {
+func (c *claim) left(nonce string, asked clock.Instant, record Record, version string) bool {
 	there := record.Nonce == nonce || record.Next != nil && record.Next.Nonce == nonce
 	return c.over && asked > c.sent && !there && !c.pending[version]
 }
 
 // write notes a write that is sent now, of which nobody knows yet whether it takes
 // effect.
-func (c *claim) write(now election.Instant, record Record, version string) Want {
+func (c *claim) write(now clock.Instant, record Record, version string) Want {
 	if c.pending == nil {
 		c.pending = make(map[string]bool)
 	}

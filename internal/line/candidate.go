@@ -3,6 +3,7 @@ package line
 import (
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -21,16 +22,16 @@ type Candidate struct {
 	own   *claim
 	seed  uint64
 
-	asked     Want             // of the store
-	sent      election.Instant // when
-	move      move             // that is written
-	answered  election.Instant // when a turn has ended well last
-	failures  int              // in a row
-	touchedAt election.Instant // when this candidate's heartbeat was written last
+	asked     Want          // of the store
+	sent      clock.Instant // when
+	move      move          // that is written
+	answered  clock.Instant // when a turn has ended well last
+	failures  int           // in a row
+	touchedAt clock.Instant // when this candidate's heartbeat was written last
 	warmth    warmth
 
-	passed bool             // it has waited behind the successor
-	joinAt election.Instant // before when it leaves the place to others
+	passed bool          // it has waited behind the successor
+	joinAt clock.Instant // before when it leaves the place to others
 }
 
 // Candidate begins a claim. Candidates with different seeds do not come back
@@ -42,7 +43,7 @@ func (b *Book) Candidate(c election.Claim, seed uint64) *Candidate {
 }
 
 // Begin looks at the record.
-func (c *Candidate) Begin(now election.Instant) Want {
+func (c *Candidate) Begin(now clock.Instant) Want {
 	c.answered = now
 	return c.ask(now, Want{Kind: Read})
 }
@@ -55,13 +56,13 @@ func (c *Candidate) Warmed(ready bool) {
 	}
 }
 
-func (c *Candidate) ask(now election.Instant, w Want) Want {
+func (c *Candidate) ask(now clock.Instant, w Want) Want {
 	c.asked, c.sent = w, now
 	return w
 }
 
 // Answer makes one move of the claim.
-func (c *Candidate) Answer(now election.Instant, a Answer) Want {
+func (c *Candidate) Answer(now clock.Instant, a Answer) Want {
 	asked := c.asked
 	w := c.answer(now, a)
 	if w.Kind == Done && w.Err == nil {
@@ -70,7 +71,7 @@ func (c *Candidate) Answer(now election.Instant, a Answer) Want {
 	return w
 }
 
-func (c *Candidate) answer(now election.Instant, a Answer) Want {
+func (c *Candidate) answer(now clock.Instant, a Answer) Want {
 	asked := c.asked
 	if asked.Kind == Write {
 		c.own.written(asked, a)
@@ -100,7 +101,7 @@ func (c *Candidate) answer(now election.Instant, a Answer) Want {
 
 // fail asks again later, and gives up a store that has not answered for the time
 // of a lease.
-func (c *Candidate) fail(now election.Instant) Want {
+func (c *Candidate) fail(now clock.Instant) Want {
 	if c.asked.Kind != Wait && now.Sub(c.answered) > c.claim.Lease {
 		return c.ask(now, Want{Err: ErrUnanswered})
 	}
@@ -125,7 +126,7 @@ func (c *Candidate) chance(limit time.Duration) time.Duration {
 }
 
 // wait looks again when the record has changed, or at a time.
-func (c *Candidate) wait(now election.Instant, version string, until election.Instant) Want {
+func (c *Candidate) wait(now clock.Instant, version string, until clock.Instant) Want {
 	if until <= now {
 		return c.ask(now, Want{Kind: Read})
 	}
@@ -133,7 +134,7 @@ func (c *Candidate) wait(now election.Instant, version string, until election.In
 }
 
 // look decides by the record as it was read.
-func (c *Candidate) look(now election.Instant, a Answer) Want {
+func (c *Candidate) look(now clock.Instant, a Answer) Want {
 	seen := c.book.See(c.sent, now, a.Record, a.Version)
 	if seen.Record.Nonce == c.claim.Nonce {
 		return c.write(now, undo, seen.Record.undone())
@@ -149,7 +150,7 @@ func (c *Candidate) look(now election.Instant, a Answer) Want {
 }
 
 // make makes a move.
-func (c *Candidate) make(now election.Instant, move move, again election.Instant, a Answer) Want {
+func (c *Candidate) make(now clock.Instant, move move, again clock.Instant, a Answer) Want {
 	record := c.book.seen.Record
 	switch next := record.Next; move {
 	case take:
@@ -158,11 +159,11 @@ func (c *Candidate) make(now election.Instant, move move, again election.Instant
 	case join:
 		record = record.with(joined(c.claim, next))
 	case touch:
-		record = record.with(next.in(next.State))
+		record = record.with(next.in(next.State, c.claim))
 	case ready:
-		record = record.with(next.in(StateReady))
+		record = record.with(next.in(StateReady, c.claim))
 	case notReady:
-		record = record.with(next.in(StateNotReady))
+		record = record.with(next.in(StateNotReady, c.claim))
 	default:
 		if next != nil && next.Nonce != c.claim.Nonce {
 			c.passed, c.joinAt = true, 0
@@ -175,7 +176,7 @@ func (c *Candidate) make(now election.Instant, move move, again election.Instant
 
 // write writes over what was seen, unless the claim was released meanwhile. A
 // grant counts from here (record-R2).
-func (c *Candidate) write(now election.Instant, move move, record Record) Want {
+func (c *Candidate) write(now clock.Instant, move move, record Record) Want {
 	if c.own.over {
 		return c.ask(now, Want{Err: ErrReleased})
 	}
@@ -186,7 +187,7 @@ func (c *Candidate) write(now election.Instant, move move, record Record) Want {
 
 // takeTurns lets those who waited together come to the free place one
 // after the other: the first that does spares the others a write (record-R3).
-func (c *Candidate) takeTurns(now election.Instant) (move, election.Instant) {
+func (c *Candidate) takeTurns(now clock.Instant) (move, clock.Instant) {
 	free := now >= c.book.seen.NextGoneAt()
 	switch {
 	case !free || !c.passed || c.book.seen.Record.Wanted == c.claim.ID:

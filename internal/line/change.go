@@ -4,12 +4,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
 // Editor says what is to be written into a record, and false if nothing is.
 type Editor interface {
-	Edit(now election.Instant, wall time.Time, seen Sight) (Record, bool, error)
+	Edit(now clock.Instant, wall time.Time, seen Sight) (Record, bool, error)
 }
 
 // Change reads, lets an Editor say what to write, and writes, until it is done.
@@ -19,7 +20,7 @@ type Change struct {
 	own    *claim
 	editor Editor
 	asked  Want
-	sent   election.Instant
+	sent   clock.Instant
 }
 
 // Change changes the record for a claim, "" being nobody's.
@@ -32,13 +33,13 @@ func (b *Book) Change(nonce string, editor Editor) *Change {
 }
 
 // Begin looks at the record.
-func (c *Change) Begin(now election.Instant) Want {
+func (c *Change) Begin(now clock.Instant) Want {
 	c.asked, c.sent = Want{Kind: Read}, now
 	return c.asked
 }
 
 // Answer goes on.
-func (c *Change) Answer(now election.Instant, a Answer) Want {
+func (c *Change) Answer(now clock.Instant, a Answer) Want {
 	version := c.asked.Version
 	if c.asked.Kind == Write {
 		c.own.written(c.asked, a)
@@ -75,7 +76,7 @@ type leaving struct {
 }
 
 // Edit implements Editor.
-func (l leaving) Edit(_ election.Instant, wall time.Time, seen Sight) (Record, bool, error) {
+func (l leaving) Edit(_ clock.Instant, wall time.Time, seen Sight) (Record, bool, error) {
 	record, changed := seen.Record, false
 	if record.Next != nil && record.Next.Nonce == l.nonce {
 		record, changed = record.with(nil), true

@@ -5,22 +5,23 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
 // Nomination is the Editor of a holder that wants a candidate to lead next. Each
 // edit makes the next step towards one that is ready.
 type Nomination struct {
-	Nonce string           // of the holder
-	ID    string           // of the candidate
-	Until election.Instant // by when that must have shown itself
-	Ready bool             // set when it has warmed up
+	Nonce string        // of the holder
+	ID    string        // of the candidate
+	Until clock.Instant // by when that must have shown itself
+	Ready bool          // set when it has warmed up
 }
 
 var errNotReady = errors.New("the candidate could not warm up")
 
 // Edit implements Editor.
-func (n *Nomination) Edit(now election.Instant, _ time.Time, seen Sight) (Record, bool, error) {
+func (n *Nomination) Edit(now clock.Instant, _ time.Time, seen Sight) (Record, bool, error) {
 	record := seen.Record
 	if record.Nonce != n.Nonce {
 		return record, false, lost(record)
@@ -53,7 +54,7 @@ func (n *Nomination) Edit(now election.Instant, _ time.Time, seen Sight) (Record
 type Withdrawal struct{ Nonce string }
 
 // Edit implements Editor.
-func (w Withdrawal) Edit(_ election.Instant, _ time.Time, seen Sight) (Record, bool, error) {
+func (w Withdrawal) Edit(_ clock.Instant, _ time.Time, seen Sight) (Record, bool, error) {
 	record := seen.Record
 	if record.Nonce != w.Nonce || record.Wanted == "" {
 		return record, false, nil
@@ -72,7 +73,7 @@ func (w Withdrawal) Edit(_ election.Instant, _ time.Time, seen Sight) (Record, b
 type Asking struct{ Request election.Request }
 
 // Edit implements Editor.
-func (a Asking) Edit(now election.Instant, _ time.Time, seen Sight) (Record, bool, error) {
+func (a Asking) Edit(now clock.Instant, _ time.Time, seen Sight) (Record, bool, error) {
 	record := seen.Record
 	gone := record.Nonce == "" || now >= seen.VacantAt()
 	if gone || a.Request.Token != 0 && a.Request.Token != record.Token {

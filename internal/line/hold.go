@@ -3,6 +3,7 @@ package line
 import (
 	"fmt"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -17,7 +18,7 @@ type Renewal struct {
 	grant election.Grant
 	tries int
 	asked Want
-	sent  election.Instant
+	sent  clock.Instant
 }
 
 // Renewal renews a grant, nil if its claim was released.
@@ -30,7 +31,7 @@ func (b *Book) Renewal(grant election.Grant) *Renewal {
 }
 
 // Begin writes, if the record is known.
-func (r *Renewal) Begin(now election.Instant) Want {
+func (r *Renewal) Begin(now clock.Instant) Want {
 	if !r.own.fresh {
 		r.asked, r.sent = Want{Kind: Read}, now
 		return r.asked
@@ -43,7 +44,7 @@ func (r *Renewal) Begin(now election.Instant) Want {
 }
 
 // Answer goes on.
-func (r *Renewal) Answer(now election.Instant, a Answer) Want {
+func (r *Renewal) Answer(now clock.Instant, a Answer) Want {
 	if r.asked.Kind == Write {
 		r.own.written(r.asked, a)
 	}
@@ -65,12 +66,12 @@ func (r *Renewal) Answer(now election.Instant, a Answer) Want {
 	return Want{Grant: r.grant, Err: ErrUnanswered}
 }
 
-func (r *Renewal) write(now election.Instant, seen Sight) Want {
+func (r *Renewal) write(now clock.Instant, seen Sight) Want {
 	record := seen.Record
 	if now >= seen.NextGoneAt() {
 		record.Next = nil
 	}
-	record.Heartbeat = r.own.nextHeartbeat(record.Heartbeat)
+	record.Heartbeat, record.Metadata = r.own.nextHeartbeat(record.Heartbeat), r.grant.Claim.Metadata
 	r.sent = now
 	r.asked = r.own.write(now, record, seen.Version)
 	return r.asked
@@ -102,7 +103,7 @@ func (b *Book) Release(grant election.Grant) *Release {
 }
 
 // Begin looks at the record, unless the claim has never written.
-func (r *Release) Begin(now election.Instant) Want {
+func (r *Release) Begin(now clock.Instant) Want {
 	if r.known && !r.own.wrote {
 		return r.finish(Want{})
 	}
@@ -110,7 +111,7 @@ func (r *Release) Begin(now election.Instant) Want {
 }
 
 // Answer goes on.
-func (r *Release) Answer(now election.Instant, a Answer) Want {
+func (r *Release) Answer(now clock.Instant, a Answer) Want {
 	return r.finish(r.Change.Answer(now, a))
 }
 

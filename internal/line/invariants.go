@@ -3,6 +3,7 @@ package line
 import (
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/invariant"
 )
@@ -10,7 +11,7 @@ import (
 // checkMove asserts what a candidate may write at now: the holder changes only by a
 // take or its withdrawal (record-R1), a take waits for the lease to run out (record-R2) and for the
 // successor (record-R3), and nobody writes for another that waits (record-R3).
-func (c *Candidate) checkMove(now election.Instant, move move, record Record) {
+func (c *Candidate) checkMove(now clock.Instant, move move, record Record) {
 	seen := &c.book.seen
 	next := seen.Record.Next
 	taking := move == take
@@ -38,7 +39,7 @@ func (c *claim) checkReleased(version string) {
 }
 
 // checkTakenBack asserts that nobody leads sooner because a record was taken back (record-R6).
-func (s *Sight) checkTakenBack(back bool, vacantAt election.Instant) {
+func (s *Sight) checkTakenBack(back bool, vacantAt clock.Instant) {
 	invariant.Check(!back || s.VacantAt() >= vacantAt, "record-R6: a lease is cut short by a record that was taken back")
 }
 

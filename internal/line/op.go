@@ -4,14 +4,15 @@ import (
 	"errors"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
 // Op is one call that reads and writes a record. Begin says what it wants first,
 // and Answer, with the answer to that, what it wants next, until it is Done.
 type Op interface {
-	Begin(now election.Instant) Want
-	Answer(now election.Instant, a Answer) Want
+	Begin(now clock.Instant) Want
+	Answer(now clock.Instant, a Answer) Want
 }
 
 // WantKind is what an Op wants.
@@ -31,7 +32,7 @@ type Want struct {
 	Kind    WantKind
 	Record  Record
 	Version string
-	Until   election.Instant
+	Until   clock.Instant
 	// Warm asks for a warm-up beside it; the shell reports its end with
 	// Candidate.Warmed.
 	Warm  bool

@@ -3,7 +3,9 @@ package line
 import "github.com/conclave-project/conclave/election"
 
 // Record is what a store keeps of one election. Its JSON is the form for
-// stores that keep bytes; unknown fields of later versions are kept out.
+// stores that keep bytes. Unknown fields of later versions are ignored, and gone with
+// the next write; what a candidate says of itself it says again with every heartbeat,
+// so that a program which does not know the field takes it away for no longer.
 type Record struct {
 	// Holder is the id of the candidate that leads, empty for nobody. Nonce
 	// is that of its claim.
@@ -21,6 +23,8 @@ type Record struct {
 	Heartbeat uint64 `json:"beat"`
 	// Priority of the holder.
 	Priority int `json:"priority,omitempty"`
+	// Metadata is what the holder says of itself.
+	Metadata []byte `json:"metadata,omitempty"`
 	// Next is the candidate successor, nil for none.
 	Next *Next `json:"next,omitempty"`
 	// Wanted is the id of the candidate that the holder wants to be next.
@@ -31,7 +35,7 @@ type Record struct {
 	Request *election.Request `json:"request,omitempty"`
 	// History holds the latest leaderships, oldest first; the last one is
 	// that of the holder.
-	History []election.Change `json:"history,omitempty"`
+	History []election.Tenure `json:"history,omitempty"`
 }
 
 // Next is the candidate successor: the one place in a record for those who
@@ -40,6 +44,8 @@ type Next struct {
 	ID       string `json:"id"`
 	Nonce    string `json:"nonce"`
 	Priority int    `json:"priority,omitempty"`
+	// Metadata is what the candidate says of itself.
+	Metadata []byte `json:"metadata,omitempty"`
 	// LeaseMs is after how many milliseconds without a new Heartbeat it counts as
 	// gone.
 	LeaseMs int64 `json:"leaseMs"`

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -20,19 +21,19 @@ type Sight struct {
 	// of a holder may last whose record was taken back to that of an older one.
 	leaseMs   int64
 	token     election.Token
-	tokenAt   election.Instant // when it was seen first
+	tokenAt   clock.Instant // when it was seen first
 	tokenIn   string
-	notBefore election.Instant
+	notBefore clock.Instant
 }
 
 // mark is a heartbeat and the instant at which it was seen first.
 type mark struct {
 	nonce     string
 	heartbeat uint64
-	since     election.Instant
+	since     clock.Instant
 }
 
-func (m *mark) see(nonce string, heartbeat uint64, now election.Instant) {
+func (m *mark) see(nonce string, heartbeat uint64, now clock.Instant) {
 	if m.nonce != nonce || m.heartbeat != heartbeat {
 		*m = mark{nonce, heartbeat, now}
 	}
@@ -41,7 +42,7 @@ func (m *mark) see(nonce string, heartbeat uint64, now election.Instant) {
 // see notes what an answer that arrived at now has shown. An older record than one
 // that was seen before was taken back, unless the question is older still: then its
 // answer was overtaken by that of a later one, and shows nothing new.
-func (s *Sight) see(asked, now election.Instant, record Record, version string) {
+func (s *Sight) see(asked, now clock.Instant, record Record, version string) {
 	switch {
 	case record.Token >= s.token:
 		s.tokenIn = record.Incarnation
@@ -84,7 +85,7 @@ func (s *Sight) known(incarnation string) election.Token {
 // is concerned: at once if there is none. The lease of a holder whose record
 // was deleted or taken back to an older copy is waited out: it does not know
 // yet (record-R6).
-func (s *Sight) VacantAt() election.Instant {
+func (s *Sight) VacantAt() clock.Instant {
 	if s.holder.nonce == "" {
 		return s.notBefore
 	}
@@ -94,7 +95,7 @@ func (s *Sight) VacantAt() election.Instant {
 // NextGoneAt is when the successor has been silent for so long
 // that it counts as gone: at once if there is none. One that was written and
 // not seen since has just come.
-func (s *Sight) NextGoneAt() election.Instant {
+func (s *Sight) NextGoneAt() clock.Instant {
 	next := s.Record.Next
 	switch {
 	case next == nil:
@@ -105,7 +106,7 @@ func (s *Sight) NextGoneAt() election.Instant {
 	return s.next.since.Add(milliseconds(s.Record.Next.LeaseMs))
 }
 
-const never = election.Instant(1<<63 - 1)
+const never = clock.Instant(1<<63 - 1)
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
@@ -134,7 +135,7 @@ const (
 
 // decide returns what the claim does at now, and when it decides again if the
 // record does not change before. touchedAt is when it last wrote its own heartbeat.
-func (s *Sight) decide(claim election.Claim, state warmth, touchedAt, now election.Instant) (move, election.Instant) {
+func (s *Sight) decide(claim election.Claim, state warmth, touchedAt, now clock.Instant) (move, clock.Instant) {
 	next := s.Record.Next
 	mine := next != nil && next.Nonce == claim.Nonce
 	vacantAt, goneAt := s.VacantAt(), s.NextGoneAt()
@@ -160,7 +161,7 @@ func (s *Sight) decide(claim election.Claim, state warmth, touchedAt, now electi
 }
 
 // later returns at if it is still to come, else the other.
-func later(at, other, now election.Instant) election.Instant {
+func later(at, other, now clock.Instant) clock.Instant {
 	if at > now {
 		return at
 	}
@@ -205,13 +206,13 @@ func (r Record) taken(claim election.Claim, known election.Token, incarnation st
 	return Record{
 		Holder: claim.ID, Nonce: claim.Nonce, Token: token, Incarnation: incarnation,
 		LeaseMs:   claim.Lease.Milliseconds(),
-		Heartbeat: r.Heartbeat, Priority: claim.Priority, Next: next,
+		Heartbeat: r.Heartbeat, Priority: claim.Priority, Metadata: claim.Metadata, Next: next,
 		History: latest(append(r.closed(wall, election.ReasonExpired),
-			election.Change{Leader: claim.ID, Token: token, Since: wall})),
+			election.Tenure{Leader: claim.ID, Token: token, Since: wall})),
 	}
 }
 
-func latest(history []election.Change) []election.Change {
+func latest(history []election.Tenure) []election.Tenure {
 	return history[max(0, len(history)-election.HistoryMin):]
 }
 
@@ -233,7 +234,7 @@ func (r Record) undone() Record {
 }
 
 // closed returns the latest leaderships, the last one ended if it was not.
-func (r Record) closed(wall time.Time, reason election.Reason) []election.Change {
+func (r Record) closed(wall time.Time, reason election.Reason) []election.Tenure {
 	history := slices.Clone(r.History)
 	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
 		history[last].Until, history[last].Reason = wall, reason.String()
@@ -254,7 +255,7 @@ func joined(claim election.Claim, displaced *Next) *Next {
 	if displaced != nil {
 		heartbeat = displaced.Heartbeat + 1
 	}
-	return &Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority,
+	return &Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority, Metadata: claim.Metadata,
 		LeaseMs: waitingLease(claim).Milliseconds(), Heartbeat: heartbeat}
 }
 
@@ -265,9 +266,9 @@ const waitingLeaseMax = 10 * time.Second
 
 func waitingLease(claim election.Claim) time.Duration { return min(claim.Lease, waitingLeaseMax) }
 
-// in returns the successor in another state, with a heartbeat.
-func (n Next) in(state string) *Next {
-	n.State = state
+// in returns the claim, which is the successor, in another state, with a heartbeat.
+func (n Next) in(state string, claim election.Claim) *Next {
+	n.State, n.Metadata = state, claim.Metadata
 	n.Heartbeat++
 	return &n
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -69,7 +70,7 @@ func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
 	}
 	s.see(8, 9, lead, "4")
 	s.see(10, 11, old, "5")
-	if at := s.VacantAt(); at != election.Instant(9+time.Second) {
+	if at := s.VacantAt(); at != clock.Instant(9+time.Second) {
 		t.Errorf("vacant at %d: a record that was taken back frees nothing for a lease", at)
 	}
 }

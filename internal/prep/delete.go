@@ -79,17 +79,37 @@ func (p *Prep) recordDelete(parent, node *change, o *Origin) {
 }
 
 // closeSession decides which ephemerals go with a session: those in the tree
-// and those still on their way there.
+// and those still on their way there. They are sorted, so a directory of many
+// changes once.
 func (p *Prep) closeSession(o *Origin) zk.Txn {
 	paths := p.ephemerals(o.Session)
+	var before, dir change
 	for _, path := range paths {
+		if parent := zk.ParentPath(path); parent != dir.path {
+			p.changeDir(before, dir, o)
+			before, _ = p.look(parent)
+			dir = before
+		}
 		node, ok := p.look(path)
-		if !ok {
+		if !ok || !dir.exists {
 			continue
 		}
-		if parent, ok := p.look(zk.ParentPath(path)); ok {
-			p.recordDelete(&parent, &node, o)
+		dir.children--
+		if p.Changing(path) {
+			p.change(node, change{path: path}, o.Zxid)
+		} else {
+			p.digest -= node.checksum()
 		}
 	}
+	p.changeDir(before, dir, o)
+	p.outstanding.end(int64(o.Session), o.Zxid)
 	return zk.Txn{Op: zk.OpCloseSession, Paths: paths, HasPaths: true}
+}
+
+// changeDir records a directory without those that have left it, if any have.
+func (p *Prep) changeDir(before, dir change, o *Origin) {
+	if dir.children != before.children {
+		dir.stat.Pzxid = max(dir.stat.Pzxid, o.Zxid)
+		p.change(before, dir, o.Zxid)
+	}
 }

@@ -14,13 +14,13 @@ const me = zk.SessionID(0x1001)
 
 // bench is a Prep with a tree that gives every error its chance.
 type bench struct {
-	t    *testing.T
+	t    testing.TB
 	prep *Prep
 	tree *tree.Tree
 	zxid zk.Zxid
 }
 
-func newBench(t *testing.T, extended bool, opts Options) *bench {
+func newBench(t testing.TB, extended bool, opts Options) *bench {
 	b := &bench{t: t, tree: tree.New(tree.Options{ExtendedTypes: extended})}
 	if opts.Auth == nil {
 		opts.Auth = &auth.Rules{}

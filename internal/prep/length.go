@@ -1,12 +1,27 @@
 package prep
 
-import "github.com/conclave-project/conclave/zk"
+import (
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/zk"
+)
 
 // tooLong reports whether a transaction could not be stored. A request within the
 // limit of a frame can become one: "auth" in an ACL stands for every identity
 // of the connection, and a session may own any number of ephemerals.
 func (p *Prep) tooLong(t *zk.Txn) bool {
 	return p.opts.TxnBytesMax > 0 && txnBytes(t) > p.opts.TxnBytesMax
+}
+
+// fixACL completes the list of a request. All parts of a multi together must not take
+// more than a transaction may, and nothing longer is ever made.
+func (p *Prep) fixACL(list []zk.ACL, o *Origin) ([]zk.ACL, error) {
+	left := 0
+	if p.opts.TxnBytesMax > 0 {
+		left = max(1, p.opts.TxnBytesMax-p.aclBytes)
+	}
+	fixed, err := p.opts.Auth.Fix(list, o.Identities, left)
+	p.aclBytes += auth.Bytes(fixed)
+	return fixed, err
 }
 
 // txnHeadBytes is what stands around every transaction: header and digest.
@@ -21,9 +36,7 @@ func partBytes(t *zk.Txn) int {
 	if t.Op.IsCreate() {
 		n += 16
 	}
-	for i := range t.ACL {
-		n += 12 + len(t.ACL[i].Scheme) + len(t.ACL[i].ID)
-	}
+	n += auth.Bytes(t.ACL)
 	for _, path := range t.Paths {
 		n += 4 + len(path)
 	}

@@ -2,10 +2,12 @@ package prep
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -64,5 +66,71 @@ func TestManySessionsEndTogether(t *testing.T) {
 	}
 	if took := time.Since(began); took > 10*time.Second { // some hundred milliseconds, or a minute
 		t.Errorf("%d sessions took %v to end", sessions, took)
+	}
+}
+
+// BenchmarkEndOfASession measures what one ephemeral costs at the end of its session:
+// the leader to decide it, in one step, and every server to apply it.
+func BenchmarkEndOfASession(b *testing.B) {
+	const owned = 200_000
+	var decided, applied time.Duration
+	for b.Loop() {
+		bench := newBench(b, false, Options{})
+		for i := range owned {
+			bench.done(node(fmt.Sprint("/ephemeral-", i), mode(zk.Ephemeral)))
+		}
+		began := time.Now()
+		o := bench.origin()
+		txn, _ := bench.prep.Decide(&zk.Request{Op: zk.OpCloseSession}, o)
+		decided += time.Since(began)
+		began = time.Now()
+		bench.tree.Apply(&zk.TxnHeader{Session: o.Session, Zxid: o.Zxid, Time: o.TimeMs, Op: txn.Op}, &txn, &tree.Applied{})
+		bench.prep.Applied(o.Zxid)
+		applied += time.Since(began)
+	}
+	b.ReportMetric(float64(decided.Nanoseconds())/float64(b.N*owned), "ns-decide/znode")
+	b.ReportMetric(float64(applied.Nanoseconds())/float64(b.N*owned), "ns-apply/znode")
+}
+
+// An entry "auth" stands for every identity of the connection. What 60,000 of them
+// would come to is never made, in one request or in the parts of a multi.
+func TestListThatGrowsTooLongIsNeverMade(t *testing.T) {
+	b := newBench(t, false, Options{TxnBytesMax: 1 << 20})
+	o := b.origin()
+	for i := range 255 {
+		o.Identities = append(o.Identities, zk.Identity{Scheme: "digest", ID: fmt.Sprint("user", i, ":x")})
+	}
+	lists := func(parts, entries int) *zk.Request {
+		r := &zk.Request{Op: zk.OpMulti}
+		for i := range parts {
+			part := zk.Request{Op: zk.OpCreate, Path: fmt.Sprint("/n", i), Mode: zk.Persistent}
+			for j := range entries {
+				part.ACL = append(part.ACL, zk.ACL{Perms: zk.Perms(j), Identity: zk.Identity{Scheme: "auth"}})
+			}
+			r.Ops = append(r.Ops, part)
+		}
+		return r
+	}
+	one, many := &lists(1, 60_000).Ops[0], lists(1000, 60)
+	for name, r := range map[string]*zk.Request{"one": one, "many": many} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		txn, _ := b.prep.Decide(r, o)
+		runtime.ReadMemStats(&after)
+		if made := after.TotalAlloc - before.TotalAlloc; made > 100<<20 {
+			t.Errorf("%s: %d MB were made", name, made>>20)
+		}
+		for len(txn.Sub) > 0 && txn.Sub[0].Op != zk.OpError {
+			txn.Sub = txn.Sub[1:]
+		}
+		if len(txn.Sub) > 0 {
+			txn = txn.Sub[0]
+		}
+		if txn.Op != zk.OpError || txn.Code != zk.ErrBadArguments && txn.Code != zk.ErrRuntimeInconsistency {
+			t.Errorf("%s: %v, %v", name, txn.Op, txn.Code)
+		}
+	}
+	if txn, _ := b.prep.Decide(&lists(1, 2).Ops[0], o); txn.Op != zk.OpCreate || len(txn.ACL) != 2*len(o.Identities) {
+		t.Errorf("two entries: %v with %d", txn.Op, len(txn.ACL))
 	}
 }

@@ -21,21 +21,24 @@ type change struct {
 	bodySum  uint32
 	before   *change // what path was when this change was decided, nil if as in the tree
 	current  bool    // no later change of the path
+	ends     int64   // in place of a path, the owner whose znodes go with its session
 }
 
 // outstanding are the changes that are decided but not applied, in order, by path the
 // last one of each, and by owner those of its znodes, in order: many sessions may end at
-// once, and none must go through the changes of all.
+// once, and none must go through the changes of all. What a session that ends owns in the
+// tree has no change each: it may own millions.
 type outstanding struct {
 	queue   []*change // from head on
 	head    int
 	byPath  map[string]*change
 	byOwner map[int64][]*change
+	ended   map[int64]struct{} // owners whose znodes in the tree are no more, but for those in byPath
 	unused  []*change
 }
 
 func newOutstanding() outstanding {
-	return outstanding{byPath: map[string]*change{}, byOwner: map[int64][]*change{}}
+	return outstanding{byPath: map[string]*change{}, byOwner: map[int64][]*change{}, ended: map[int64]struct{}{}}
 }
 
 func (o *outstanding) size() int { return len(o.queue) - o.head }
@@ -55,6 +58,14 @@ func (o *outstanding) record(c change) *change {
 		o.byOwner[owner] = append(o.byOwner[owner], slot)
 	}
 	return slot
+}
+
+// end takes a slot for the end of a session.
+func (o *outstanding) end(owner int64, zxid zk.Zxid) {
+	slot := o.slot()
+	*slot = change{zxid: zxid, ends: owner}
+	o.queue = append(o.queue, slot)
+	o.ended[owner] = struct{}{}
 }
 
 // release takes a change back that is not in the queue any more: the first of its owner's
@@ -92,6 +103,9 @@ func (o *outstanding) drop(zxid zk.Zxid) {
 		o.head++
 		if c.current {
 			delete(o.byPath, c.path)
+		}
+		if c.ends != 0 {
+			delete(o.ended, c.ends)
 		}
 		o.release(c, true)
 	}
@@ -136,7 +150,20 @@ func (p *Prep) look(path string) (change, bool) {
 	if !ok {
 		return change{path: path}, false
 	}
-	return fromTree(path, n), true
+	c := fromTree(path, n)
+	if p.hasEnded(c.stat.EphemeralOwner) {
+		return change{path: path}, false
+	}
+	return c, true
+}
+
+// hasEnded reports whether a znode of the owner goes with a session whose end is decided.
+func (p *Prep) hasEnded(owner int64) bool {
+	if len(p.outstanding.ended) == 0 || zk.KindOfOwner(owner, p.tree.Extended()) != zk.OwnerSession {
+		return false
+	}
+	_, ok := p.outstanding.ended[owner]
+	return ok
 }
 
 // Changing reports whether a change of a znode is decided and not applied.
@@ -171,7 +198,10 @@ func (c *change) checksum() uint64 {
 // ephemerals returns the paths a session will own once all outstanding changes
 // are applied, sorted.
 func (p *Prep) ephemerals(session zk.SessionID) []string {
-	paths := p.tree.Ephemerals(session, "")
+	var paths []string
+	if !p.hasEnded(int64(session)) {
+		paths = p.tree.Ephemerals(session, "")
+	}
 	if p.outstanding.size() == 0 {
 		return paths
 	}

@@ -44,6 +44,7 @@ type Prep struct {
 	tree        *tree.Tree
 	outstanding outstanding
 	digest      uint64 // of the tree with all outstanding changes
+	aclBytes    int    // of the lists of the request that is being decided
 }
 
 // New returns a Prep for a tree without outstanding changes.
@@ -72,6 +73,7 @@ func (p *Prep) decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 	var txn zk.Txn
 	var err error
 	mark, digest := p.outstanding.mark(), p.digest
+	p.aclBytes = 0
 	switch {
 	case r.Op == zk.OpCloseSession:
 		txn = p.closeSession(o)

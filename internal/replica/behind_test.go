@@ -1,6 +1,10 @@
 package replica
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/zab"
+)
 
 // nobodyThere is the clients of a test without any.
 type nobodyThere struct{ Clients }
@@ -9,9 +13,9 @@ type nobodyThere struct{ Clients }
 // at, not before.
 func TestSessionsEndWhenAllThatCameWasLookedAt(t *testing.T) {
 	const timeoutMs = 4000
-	r := New(Options{ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 9000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
+	r := New(Options{Zab: zab.Options{ID: 1, TickMs: 1000}, SessionMinMs: 2000, SessionMaxMs: 9000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
 	step := func(now Now) uint64 {
-		r.Step([]Event{{Kind: EventTick}}, now, nobodyThere{})
+		r.Step(now, []Event{{Kind: EventTick}}, nobodyThere{})
 		return uint64(r.counts.Expired)
 	}
 	step(Now{MonoMs: 10})
@@ -27,15 +31,15 @@ func TestSessionsEndWhenAllThatCameWasLookedAt(t *testing.T) {
 
 // One pause after the other must not keep the sessions of the dead.
 func TestPausesThatDoNotEndKeepNoSession(t *testing.T) {
-	r := New(Options{ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 9000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
-	r.Step(nil, Now{MonoMs: 10}, nobodyThere{})
+	r := New(Options{Zab: zab.Options{ID: 1, TickMs: 1000}, SessionMinMs: 2000, SessionMaxMs: 9000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
+	r.Step(Now{MonoMs: 10}, nil, nobodyThere{})
 	r.sessions.Open(7, 4000, 10)
 	nowMs := int64(10)
 	for r.counts.Expired == 0 {
 		if nowMs += 700; nowMs > 10_000 {
 			t.Fatal("a session of 4 s is still there")
 		}
-		r.Step([]Event{{Kind: EventPaused}, {Kind: EventTick}}, Now{MonoMs: nowMs}, nobodyThere{})
+		r.Step(Now{MonoMs: nowMs}, []Event{{Kind: EventPaused}, {Kind: EventTick}}, nobodyThere{})
 	}
 	if nowMs < 4000 {
 		t.Errorf("it has ended after %d ms", nowMs)

@@ -142,7 +142,7 @@ func (s *server) Reply(id session.ConnID, h wire.ReplyHeader, res *zk.Result) {
 	s.w.watcher.tells(s, q.request.Op.String(), h.Zxid)
 	s.w.watcher.sees(c, h.Zxid)
 	if q.request.Op.IsWrite() && h.Code == zk.OK {
-		s.w.watcher.lives(s, c, q.atMs-s.w.opts.TickMs/2)
+		s.w.watcher.lives(s, c, q.atMs-s.w.opts.Zab.TickMs/2)
 	}
 	if q.request.Op == zk.OpSync && h.Code == zk.OK && h.Zxid < q.shown {
 		s.w.t.Errorf("connection %d: a sync ends at %s, before it somebody saw %s", id, zab.FormatZxid(h.Zxid), zab.FormatZxid(q.shown))

@@ -9,15 +9,14 @@ import (
 
 // onConnect takes a handshake: a new session, or an old one with its password.
 func (r *Replica) onConnect(e *Event) {
-	c := &conn{id: e.Conn, identities: e.Identities, waits: noTicket}
-	r.conns[e.Conn] = c
+	c := r.requests.open(e.Conn, e.Identities)
 	switch {
-	case !r.serving && !r.readOnly, r.opts.NoClientsOfLeader && r.leads():
+	case r.role.service == serviceNone, r.opts.NoClientsOfLeader && r.leads():
 		r.drop(c) // nobody leads, or this server is not in step yet
 	case e.Connect.LastZxidSeen > r.upTo():
 		// The client has seen more than this server: it must look elsewhere.
 		r.drop(c)
-	case r.readOnly:
+	case r.role.readOnly():
 		r.connectReadOnly(c, e.Connect)
 	case e.Connect.Session == 0 && r.opts.LocalSessions:
 		r.newLocal(c, e.Connect)
@@ -34,8 +33,8 @@ func (r *Replica) onConnect(e *Event) {
 // those that no transaction has: from a leader that had decided nothing yet, or from a
 // read-only server, the end of whose log was not committed.
 func (r *Replica) upTo() zk.Zxid {
-	if r.serving && r.epoch != 0 {
-		return max(r.tree.LastZxid(), zk.MakeZxid(r.epoch, 0))
+	if r.role.serving() && r.role.epoch != 0 {
+		return max(r.tree.LastZxid(), zk.MakeZxid(r.role.epoch, 0))
 	}
 	return r.tree.LastZxid()
 }
@@ -65,7 +64,7 @@ func (r *Replica) newSession(c *conn, req *wire.ConnectRequest) {
 
 // askSession asks the ensemble for a session.
 func (r *Replica) askSession(w waiting, timeoutMs int32) {
-	w.conn.waits = ticket{false, r.writes.push(w)}
+	r.requests.addWrite(w)
 	if !r.leads() {
 		r.forwardSession(w.session, timeoutMs)
 		return
@@ -85,7 +84,7 @@ func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 		return
 	}
 	if !r.leads() {
-		r.revalidating = append(r.revalidating, resuming{conn: c, connect: req})
+		r.requests.revalidate(c, req)
 		r.order(zab.Event{Kind: zab.EventRevalidate, Session: req.Session, TimeoutMs: r.renegotiate(s, req.TimeoutMs)})
 		return
 	}
@@ -94,7 +93,7 @@ func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 		return
 	}
 	s.Owner = ownerSelf // what comes from where it was is refused from now on, as in onRevalidate
-	r.take(c, s, req, r.last)
+	r.take(c, s, req, r.leading.last)
 }
 
 // closeOld closes the connection that a session has.
@@ -114,13 +113,9 @@ func (r *Replica) refuseSession(c *conn, req *wire.ConnectRequest) {
 // onRevalidated receives from the leader whether a client may have its session.
 // Answers come in the order of the questions.
 func (r *Replica) onRevalidated(e *zab.Effect) {
-	if len(r.revalidating) == 0 {
-		return
-	}
-	w := r.revalidating[0]
-	r.revalidating = r.revalidating[1:]
+	w, ok := r.requests.revalidated()
 	switch {
-	case r.conns[w.conn.id] != w.conn: // gone while it waited
+	case !ok || !r.requests.has(w.conn): // gone while it waited
 	case !e.OK:
 		r.refuseSession(w.conn, w.connect)
 	default:
@@ -143,14 +138,6 @@ func (r *Replica) takeAfterSync(c *conn, s *session.Session, req *wire.ConnectRe
 	r.askSync(waiting{conn: c, session: s.ID, op: zk.OpSync, silent: true, connect: req}, &parked{body: syncBody})
 }
 
-// resuming is a connection that waits to have its session back: on a learner
-// for the leader's answer, then for what was on its way when it came.
-type resuming struct {
-	conn    *conn
-	connect *wire.ConnectRequest
-	zxid    zk.Zxid
-}
-
 // take attaches a session as soon as everything up to zxid is delivered. What
 // the session asked for on its former connection may still be on its way. A
 // read on the new one must not be answered before it: a client that looks for
@@ -158,15 +145,17 @@ type resuming struct {
 func (r *Replica) take(c *conn, s *session.Session, req *wire.ConnectRequest, zxid zk.Zxid) {
 	r.sessions.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	c.resuming = s
-	r.resuming = append(r.resuming, resuming{c, req, zxid})
+	r.requests.resume(c, req, zxid)
 	r.attachResumed()
 }
 
 // attachResumed attaches the sessions that have waited long enough.
 func (r *Replica) attachResumed() {
-	for len(r.resuming) > 0 && r.resuming[0].zxid <= max(r.tree.LastZxid(), r.idle()) {
-		w := r.resuming[0]
-		r.resuming = r.resuming[1:]
+	for {
+		w, ok := r.requests.resumed(max(r.tree.LastZxid(), r.idle()))
+		if !ok {
+			return
+		}
 		r.attachResuming(w.conn, w.connect)
 	}
 }
@@ -175,7 +164,7 @@ func (r *Replica) attachResumed() {
 func (r *Replica) attachResuming(c *conn, req *wire.ConnectRequest) {
 	s := c.resuming
 	switch {
-	case r.conns[c.id] != c: // gone while it waited
+	case !r.requests.has(c): // gone while it waited
 	case s.Closing || r.sessions.Get(s.ID) != s:
 		r.refuseSession(c, req)
 	default:
@@ -186,8 +175,8 @@ func (r *Replica) attachResuming(c *conn, req *wire.ConnectRequest) {
 // idle is the last zxid given if nothing is on its way: that of a new leader is
 // above all that there is.
 func (r *Replica) idle() zk.Zxid {
-	if r.proposals.size() == 0 && r.leads() {
-		return r.last
+	if r.leading.proposals.size() == 0 && r.leads() {
+		return r.leading.last
 	}
 	return zk.NoZxid
 }
@@ -203,7 +192,7 @@ func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) 
 	}
 	r.clients.Connected(c.id, &wire.ConnectResponse{
 		TimeoutMs: s.TimeoutMs, Session: s.ID, Password: session.PasswordOf(s.ID),
-		ReadOnly: r.readOnly, HasReadOnly: req.HasReadOnly,
+		ReadOnly: r.role.readOnly(), HasReadOnly: req.HasReadOnly,
 	})
 }
 
@@ -214,7 +203,7 @@ func (r *Replica) drop(c *conn) {
 }
 
 func (r *Replica) onTouch(e *Event) {
-	if c := r.conns[e.Conn]; c != nil && c.session != nil {
+	if c := r.requests.conns[e.Conn]; c != nil && c.session != nil {
 		r.touch(c.session)
 	}
 }
@@ -225,10 +214,8 @@ func (r *Replica) onTouch(e *Event) {
 // On a learner the last heartbeat goes to the leader at once: the client may
 // have been killed, and others wait for the end of its session.
 func (r *Replica) onDisconnect(e *Event) {
-	if c := r.conns[e.Conn]; c != nil && c.session != nil {
-		if _, untold := r.touched[c.session.ID]; untold {
-			r.tellTouches()
-		}
+	if c := r.requests.conns[e.Conn]; c != nil && c.session != nil && r.touches.untold(c.session.ID) {
+		r.tellTouches()
 	}
 	r.forget(e.Conn)
 	r.watches.Forget(e.Conn)

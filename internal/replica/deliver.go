@@ -24,7 +24,7 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	for i := range r.applied.Changes {
 		r.notify(p.header.Zxid, i)
 	}
-	w, mine := r.asked(&p.header)
+	w, mine := r.requests.takeWrite(&p.header)
 	switch p.txn.Op {
 	case zk.OpCreateSession:
 		r.sessionCreated(&p, &w)
@@ -42,31 +42,14 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 // delivered returns a record as a value: what this server has decided itself it
 // need not decode.
 func (r *Replica) delivered(record *zab.Record) proposal {
-	if p := r.proposals.front(); p != nil && p.header.Zxid == record.Zxid {
-		return r.proposals.pop()
+	p, own := r.leading.delivered(record.Zxid)
+	if own {
+		return p
 	}
-	var p proposal
 	var err error
 	p.header, p.txn, p.digest, err = txn.Decode(record.Payload)
 	invariant.Check(err == nil, "replica: a committed transaction cannot be read")
 	return p
-}
-
-// asked takes out the request of this server's own clients that a transaction
-// answers: the oldest one, or none of them.
-func (r *Replica) asked(h *zk.TxnHeader) (waiting, bool) {
-	w := r.writes.front()
-	if w == nil || w.session != h.Session || w.xid != h.Cxid || !sameKind(w.op, h.Op) {
-		return waiting{}, false
-	}
-	return r.writes.pop(), true
-}
-
-// sameKind keeps apart what a client and the server itself ask for a session,
-// both perhaps with xid 0.
-func sameKind(asked, done zk.Op) bool {
-	return done == zk.OpError || (asked == zk.OpCloseSession) == (done == zk.OpCloseSession) &&
-		(asked == zk.OpCreateSession) == (done == zk.OpCreateSession)
 }
 
 // notify tells the connections that wait for a change and may read it.
@@ -76,19 +59,16 @@ func (r *Replica) notify(zxid zk.Zxid, i int) {
 	r.tell = r.watches.Fire(change.Type, change.Path, r.tell[:0])
 	event := zk.Event{Type: change.Type, State: zk.StateSyncConnected, Path: change.Path, Zxid: zxid}
 	for _, id := range r.tell {
-		c := r.conns[id]
+		c := r.requests.conns[id]
 		if c != nil && r.opts.Auth.Allow(change.ACL, zk.PermRead, c.identities) {
 			r.clients.Notify(id, &event)
 		}
 	}
 }
 
-// here reports whether the client that waits is still connected.
-func (r *Replica) here(w *waiting) bool { return w.conn != nil && r.conns[w.conn.id] == w.conn }
-
 // reply answers the request of a transaction.
 func (r *Replica) reply(p *proposal, w *waiting) {
-	if !r.here(w) {
+	if !r.requests.has(w.conn) {
 		return
 	}
 	if w.connect != nil {
@@ -113,7 +93,7 @@ func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.touchedMs())
 	s.Coming, s.LongestMs = false, p.txn.TimeoutMs
 	r.upgraded(s)
-	if !r.here(w) || w.connect == nil {
+	if !r.requests.has(w.conn) || w.connect == nil {
 		return // the client is gone; the session expires
 	}
 	if s.Conn != 0 {
@@ -130,7 +110,7 @@ func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 func (r *Replica) sessionClosed(p *proposal, w *waiting) {
 	s := r.sessions.Get(p.header.Session)
 	r.noteEnded(p.header.Session)
-	if r.here(w) {
+	if r.requests.has(w.conn) {
 		r.replyTo(w.conn, w.number, wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid}, nil)
 	}
 	invariant.Check(!r.tree.OwnsEphemerals(p.header.Session), "replica: an ephemeral outlives its session (replica-R5)")
@@ -139,16 +119,15 @@ func (r *Replica) sessionClosed(p *proposal, w *waiting) {
 		r.forget(s.Conn)
 	}
 	r.sessions.Remove(p.header.Session)
-	delete(r.touched, p.header.Session)
+	r.touches.forget(p.header.Session)
 }
 
 // forget drops a connection, its watches with it.
 func (r *Replica) forget(id session.ConnID) {
-	c := r.conns[id]
+	c := r.requests.close(id)
 	if c == nil {
 		return
 	}
-	delete(r.conns, id)
 	r.watches.Forget(id)
 	if c.session != nil && c.session.Conn == id {
 		c.session.Conn = 0

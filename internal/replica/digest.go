@@ -19,30 +19,30 @@ import (
 // zxid for a while.
 func (r *Replica) compare(p *proposal) {
 	switch {
-	case p.digest.Version != zk.DigestVersion && r.fuzzy:
+	case p.digest.Version != zk.DigestVersion && r.trust.tree == likenessFuzzy:
 	case p.digest.Version != zk.DigestVersion:
 		r.tree.KeepDigest()
 	case p.digest == r.tree.Digest():
-		r.fuzzy, r.same = false, true
+		r.trust.compared(true)
 		r.tree.KeepDigest()
-	case !r.fuzzy:
-		r.same = false
+	case r.trust.tree != likenessFuzzy:
+		r.trust.compared(false)
 		r.counts.DigestMismatches++
 		r.effects.Diverged = append(r.effects.Diverged, p.header.Zxid)
-		if r.config != nil {
+		if !r.ensemble.standalone() {
 			r.order(zab.Event{Kind: zab.EventDiverged})
 		}
 	}
 }
 
-// doubtTree has the next peer ask for the whole state, without a vote.
-func (r *Replica) doubtTree() { r.wrongTree, r.untrusted, r.divergedMs = true, true, r.now.MonoMs }
-
 // doubtTick takes the tree for what it is, if nobody leads who could send another.
 func (r *Replica) doubtTick() {
-	if !r.wrongTree || r.reloading || !r.peer.Quiet() || r.now.MonoMs-r.lookingMs < r.opts.SyncMs {
+	if r.trust.doubt != doubtTree || r.role.reloading || !r.peer.Quiet() || r.now.MonoMs-r.role.lookingMs < r.opts.Zab.SyncMs {
 		return
 	}
-	r.wrongTree, r.untrusted, r.reborn, r.fruitless, r.lookAtMs = false, false, true, 0, 0
+	r.trust.restore()
+	r.role.renew()
+	r.election.succeeded()
+	r.election.begin()
 	r.look()
 }

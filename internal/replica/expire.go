@@ -15,7 +15,7 @@ func (r *Replica) ExpireSession(id zk.SessionID) bool {
 	}
 	s.Closing = true
 	r.counts.Expired++
-	r.orphans = append(r.orphans, id)
+	r.leading.end(id)
 	return true
 }
 

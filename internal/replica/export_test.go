@@ -2,4 +2,4 @@ package replica
 
 // Fuzzy reports whether the tree may be ahead of its zxid: a leader's snapshot was
 // taken while transactions went on.
-func (r *Replica) Fuzzy() bool { return r.fuzzy }
+func (r *Replica) Fuzzy() bool { return r.trust.tree == likenessFuzzy }

@@ -58,3 +58,17 @@ func TestLearnerThatComesAsTheFirstEpochBeginsHasItsConfiguration(t *testing.T) 
 		}
 	}
 }
+
+// A client may be served before the first epoch has begun, by a server that is read-only or
+// whose ensemble is new: /zookeeper/config has the configuration of its file by then.
+func TestConfigurationIsInTheTreeBeforeTheFirstEpoch(t *testing.T) {
+	w := newWorld(t, func(string, ...any) {})
+	w.found(3)
+	for _, s := range w.all() {
+		s.start()
+		node, _ := s.replica.Tree().Find(zk.ConfigPath)
+		if got, want := string(node.Data()), s.replica.Config().Text(); got != want || s.replica.Serving() {
+			t.Errorf("server %d, serving %v: %q, want %q", s.id, s.replica.Serving(), got, want)
+		}
+	}
+}

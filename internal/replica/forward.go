@@ -2,7 +2,6 @@ package replica
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -57,8 +56,8 @@ func (r *Replica) decodeForwarded(q *zab.Request, req *zk.Request) zk.Code {
 }
 
 func (r *Replica) bodyBytesMax() int {
-	if r.opts.TxnBytesMax > 0 {
-		return r.opts.TxnBytesMax
+	if r.opts.Prep.TxnBytesMax > 0 {
+		return r.opts.Prep.TxnBytesMax
 	}
 	return wire.FrameBytesMax
 }
@@ -103,52 +102,23 @@ func (r *Replica) onRevalidate(e *zab.Effect) {
 }
 
 // touch notes a heartbeat of a client of this server. On a learner it waits
-// for the next ping, twice a tick, which is in time unless the client was silent
-// for long or its timeout is short.
+// for the next ping unless it is urgent.
 func (r *Replica) touch(s *session.Session) {
 	switch {
 	case s.Local:
 		r.locals.Touch(s, r.touchedMs())
-	case r.readOnly:
+	case r.role.readOnly():
 	case r.leads():
 		r.sessions.Touch(s, r.touchedMs())
-	default:
-		r.touched[s.ID] = s.TimeoutMs
-		if silent := r.now.MonoMs - s.ToldMs; silent > min(int64(s.TimeoutMs)/2, int64(s.TimeoutMs)-r.opts.TickMs) {
-			r.tellTouches()
-		}
+	case r.touches.note(s, r.now.MonoMs, r.opts.Zab.TickMs):
+		r.tellTouches()
 	}
 }
 
 // tellTouches has the leader told at once, with others that ask for it in this
 // step.
 func (r *Replica) tellTouches() {
-	if r.toldStep != r.steps {
-		r.toldStep, r.toldMs = r.steps, r.now.MonoMs
+	if r.touches.tell(r.steps, r.now.MonoMs) {
 		r.order(zab.Event{Kind: zab.EventTouched})
 	}
-}
-
-// touchesMax is how many sessions one ping brings: a packet takes no more, also one to
-// Apache's leader with the default jute.maxbuffer. Others go ahead of it.
-const touchesMax = 64 << 10
-
-// takeTouches returns the sessions touched since the last time, in an order
-// that depends on nothing else.
-func (r *Replica) takeTouches() []zab.Touch {
-	touches := make([]zab.Touch, 0, len(r.touched))
-	for id, timeoutMs := range r.touched {
-		if s := r.sessions.Get(id); s != nil {
-			s.ToldMs = r.now.MonoMs
-		}
-		touches = append(touches, zab.Touch{Session: id, TimeoutMs: timeoutMs})
-	}
-	clear(r.touched)
-	slices.SortFunc(touches, func(a, b zab.Touch) int {
-		if a.Session < b.Session {
-			return -1
-		}
-		return 1
-	})
-	return touches
 }

@@ -19,13 +19,17 @@ func (r *Replica) newLocal(c *conn, req *wire.ConnectRequest) {
 }
 
 // resumeLocal gives a local session back to its client; false if there is none, or
-// all know it by now: the answer to its upgrade was lost with a role.
+// all know it by now: it is being upgraded by this server, who leads, or the answer to
+// its upgrade was lost with a role. The old connection goes first in any case.
 func (r *Replica) resumeLocal(c *conn, req *wire.ConnectRequest) bool {
 	s := r.locals.Get(req.Session)
-	if s == nil || r.sessions.Get(req.Session) != nil || !session.PasswordMatches(req.Session, req.Password) {
+	if s == nil || !session.PasswordMatches(req.Session, req.Password) {
 		return false
 	}
 	r.closeOld(s)
+	if r.sessions.Get(req.Session) != nil {
+		return false
+	}
 	r.locals.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	r.attach(c, s, req)
 	return true
@@ -85,7 +89,7 @@ func (r *Replica) upgraded(s *session.Session) {
 	}
 	r.locals.Remove(s.ID)
 	r.touch(s) // until now nobody else was told that its client lives
-	c := r.conns[local.Conn]
+	c := r.requests.conns[local.Conn]
 	if c == nil {
 		return
 	}
@@ -100,26 +104,22 @@ func (r *Replica) upgraded(s *session.Session) {
 // its own, or may be one of the learner that brings its request. One that has ended
 // was known to all, and its last requests may still be on their way.
 func (r *Replica) isLocal(id zk.SessionID) bool {
-	if _, ended := r.ended[id]; ended {
+	if r.leading.hasEnded(id) {
 		return false
 	}
-	return r.locals.Get(id) != nil || r.opts.LocalSessions && uint8(uint64(id)>>56) != uint8(r.opts.ID)
+	return r.locals.Get(id) != nil || r.opts.LocalSessions && uint8(uint64(id)>>56) != uint8(r.opts.Zab.ID)
 }
 
 // noteEnded remembers a session that has ended, where it could be taken for a local
 // one.
 func (r *Replica) noteEnded(id zk.SessionID) {
 	if r.opts.LocalSessions && r.leads() {
-		r.ended[id] = r.now.MonoMs
+		r.leading.noteEnded(id, r.now.MonoMs)
 	}
 }
 
 // forgetEnded forgets sessions of which no request can come any more: a learner whose
 // messages take longer than syncLimit has lost its link.
 func (r *Replica) forgetEnded() {
-	for id, ms := range r.ended {
-		if r.now.MonoMs-ms > 2*r.opts.SyncMs {
-			delete(r.ended, id)
-		}
-	}
+	r.leading.forgetEnded(r.now.MonoMs - 2*r.opts.Zab.SyncMs)
 }

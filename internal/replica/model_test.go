@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/prep"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -77,8 +78,9 @@ func newModel(t *testing.T, seed uint64) *model {
 		t: t, random: rand.New(rand.NewPCG(seed, 7)), now: Now{MonoMs: 1, WallMs: 1_700_000_000_000}, conns: map[session.ConnID]*modelConn{},
 		txns: map[zk.Zxid]zk.Txn{}, heads: map[zk.Zxid]zk.TxnHeader{},
 		opts: Options{
-			ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 9000, ExtendedTypes: true,
-			ReapIntervalMs: 3000, ReapPerMinute: 600, ContainerUnusedMs: 9000, TxnBytesMax: 700,
+			Zab: zab.Options{ID: 1, TickMs: 1000}, Prep: prep.Options{TxnBytesMax: 700},
+			SessionMinMs: 2000, SessionMaxMs: 9000, ExtendedTypes: true,
+			ReapIntervalMs: 3000, ReapPerMinute: 600, ContainerUnusedMs: 9000,
 		},
 	}
 	m.replica = New(m.opts, nil, Recovered{State: NewState(true)}, m.now)
@@ -156,7 +158,7 @@ func (m *model) connect() {
 		}
 	}
 	if m.random.IntN(20) == 0 {
-		r.LastZxidSeen = m.replica.last + 1
+		r.LastZxidSeen = m.replica.leading.last + 1
 	}
 	m.add(Event{Kind: EventConnect, Conn: c.id, Connect: r, Identities: identitiesOf(c)})
 }
@@ -164,7 +166,7 @@ func (m *model) connect() {
 func (m *model) add(e Event) { m.batch = append(m.batch, e) }
 
 func (m *model) step() {
-	effects := m.replica.Step(m.batch, m.now, m)
+	effects := m.replica.Step(m.now, m.batch, m)
 	m.batch = nil
 	for _, op := range effects.Disk {
 		if op.Kind == DiskSync {
@@ -205,10 +207,10 @@ func (m *model) quiesce() {
 	if n := r.Counts().DigestMismatches; n != 0 {
 		m.t.Errorf("D3: %d digests differ", n)
 	}
-	if r.prep.Outstanding() != 0 {
-		m.t.Errorf("%d changes are outstanding", r.prep.Outstanding())
+	if r.leading.prep.Outstanding() != 0 {
+		m.t.Errorf("%d changes are outstanding", r.leading.prep.Outstanding())
 	}
-	if got, want := r.prep.Digest(), r.Tree().Digest().Value; got != want {
+	if got, want := r.leading.prep.Digest(), r.Tree().Digest().Value; got != want {
 		m.t.Errorf("prep has digest %d, tree has %d", got, want)
 	}
 	for _, owner := range r.Tree().EphemeralOwners() {

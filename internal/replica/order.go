@@ -6,7 +6,6 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/invariant"
-	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -19,7 +18,7 @@ func (r *Replica) stepPeer() {
 	for again := true; again; again = len(r.orders) > 0 {
 		orders := r.orders
 		r.orders = r.spare[:0]
-		effects := r.peer.Step(orders, r.now.MonoMs)
+		effects := r.peer.Step(r.now.MonoMs, orders)
 		for i := range effects {
 			effectHandlers[effects[i].Kind](r, &effects[i])
 		}
@@ -74,7 +73,7 @@ func (r *Replica) toLink(e *zab.Effect) { r.effects.Links = append(r.effects.Lin
 func (r *Replica) onSend(e *zab.Effect) {
 	switch {
 	case e.Message.Kind == zab.KindPing && r.peer.State() != zab.Leading:
-		pings := slices.Collect(slices.Chunk(r.takeTouches(), touchesMax))
+		pings := slices.Collect(slices.Chunk(r.touches.take(r.sessions, r.now.MonoMs), touchesMax))
 		for len(pings) > 1 {
 			ahead := *e
 			ahead.Message = zab.Message{Kind: zab.KindPing, Zxid: zab.PingUnasked(r.full), Touches: pings[0]}
@@ -84,31 +83,29 @@ func (r *Replica) onSend(e *zab.Effect) {
 		if len(pings) > 0 {
 			e.Message.Touches = pings[0]
 		}
-		if last := r.tree.LastZxid(); e.Message.Zxid >= 0 && r.same && last.Epoch() > 0 {
+		if last := r.tree.LastZxid(); e.Message.Zxid >= 0 && r.trust.tree == likenessSame && last.Epoch() > 0 {
 			e.Message.Zxid = zab.PingSame(last)
 		}
-	case e.Message.Kind == zab.KindNewLeader && r.next == nil:
-		e.Message.Payload = []byte(r.numbered(e.Message.Zxid).Text())
+	case e.Message.Kind == zab.KindNewLeader && r.ensemble.next == nil:
+		e.Message.Payload = []byte(r.ensemble.numbered(e.Message.Zxid).Text())
 	}
 	r.effects.Links = append(r.effects.Links, *e)
 }
 
 // onLoadSnapshot waits for the state that comes after a SNAP.
-func (r *Replica) onLoadSnapshot(e *zab.Effect) { r.loading, r.base = e.Link, e.Zxid }
+func (r *Replica) onLoadSnapshot(e *zab.Effect) { r.trust.expectState(e.Link, e.Zxid) }
 
 // onLoaded takes a leader's state over. The link has nothing else to say before.
 func (r *Replica) onLoaded(e *Event) {
 	r.stepPeer() // the SNAP itself may be in this batch
-	if r.loading != e.Link {
+	if !r.trust.stateCame(e.Link) {
 		return
 	}
-	r.loading = 0
-	r.fuzzy, r.unready = true, true
-	e.State.Finish(r.base)
+	e.State.Finish(r.trust.base)
 	r.adopt(e.State)
-	r.next = nil // it was in a history that is given up, whatever its number
-	r.vote(fle.Reconfigured{Ensemble: r.electionEnsemble()})
-	if c := r.recalled(); c != nil {
+	r.ensemble.giveUp() // it was in a history that is given up, whatever its number
+	r.tellElection()
+	if c := r.inTree(); c != nil {
 		r.expect(c)
 	}
 	r.putConfig()
@@ -116,7 +113,7 @@ func (r *Replica) onLoaded(e *Event) {
 
 func (r *Replica) onMessage(e *Event) {
 	if e.Message.Kind == zab.KindNewLeader {
-		r.offer(e.Message.Payload)
+		r.ensemble.offer(e.Message.Payload)
 	}
 	r.order(zab.Event{Kind: zab.EventReceive, Link: e.Link, Message: e.Message})
 }
@@ -141,9 +138,7 @@ func (r *Replica) onLinkDown(e *Event) {
 	if e.Link == 0 && r.connects() {
 		return
 	}
-	if r.loading == e.Link {
-		r.loading = 0
-	}
+	r.trust.linkDown(e.Link)
 	r.order(zab.Event{Kind: zab.EventLinkDown, Link: e.Link})
 }
 
@@ -171,31 +166,36 @@ func (r *Replica) onMoves(e *Event) { r.order(zab.Event{Kind: zab.EventMoves, Li
 
 // onServe begins to serve clients.
 func (r *Replica) onServe(e *zab.Effect) {
-	if r.untrusted {
+	if r.trust.voteless() {
 		// It has followed without a vote until now, for it has forgotten what it
 		// had promised; with the history it has come to a promise again.
-		r.untrusted, r.wrongTree, r.reborn, r.fruitless = false, false, true, 0
+		r.trust.restore()
+		r.role.renew()
+		r.election.succeeded()
 		r.order(zab.Event{Kind: zab.EventStop})
 		return
 	}
-	r.needSnapshot = false
-	r.epoch = e.Epoch
-	r.activateOffered(e.Epoch)
-	if r.reborn {
+	r.trust.synchronized()
+	r.role.establish(e.Epoch)
+	leads := r.peer.State() == zab.Leading
+	if c := r.ensemble.onServe(leads, e.Epoch, r.tree.LastZxid()); c != nil {
+		r.activate(c)
+	}
+	if r.role.reborn {
 		return // as something else
 	}
-	if r.election != nil {
+	if !r.ensemble.standalone() {
 		r.vote(fle.Synced{Epoch: int64(e.Epoch)})
 	}
 	switch {
-	case r.peer.State() == zab.Leading:
+	case leads:
 		r.lead(zk.MakeZxid(e.Epoch, 0))
-	case r.unready:
+	case r.trust.unready:
 		// The snapshot may have changes of transactions that come yet: nobody is
 		// to see them now and then older ones. The leader's answer to a sync
 		// comes after all of them.
 		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody})
-	case r.fuzzy:
+	case r.trust.tree == likenessFuzzy:
 		r.welcome()
 		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody}) // from then on digests must be equal
 	default:
@@ -205,17 +205,15 @@ func (r *Replica) onServe(e *zab.Effect) {
 
 // welcome lets clients in.
 func (r *Replica) welcome() {
-	invariant.Check(!r.readOnly, "replica: a server with a role serves reads alone (replica-R6)")
-	r.serving, r.unready = true, false
+	invariant.Check(!r.role.readOnly(), "replica: a server with a role serves reads alone (replica-R6)")
+	r.role.serve(serviceFull)
+	r.trust.ready()
 }
 
 // lead begins to decide: every session has its full timeout again.
 func (r *Replica) lead(last zk.Zxid) {
-	r.last = last
-	r.newPrep()
 	r.sessions.Reset(r.now.MonoMs)
-	r.reapMs = r.now.MonoMs + r.opts.ReapIntervalMs
-	r.orphans = r.findOrphans()
+	r.leading.begin(r.newPrep(), last, r.now.MonoMs+r.opts.ReapIntervalMs, r.findOrphans())
 	r.welcome()
 }
 
@@ -223,44 +221,30 @@ func (r *Replica) lead(last zk.Zxid) {
 // forgotten. Whether it was done they cannot know.
 func (r *Replica) onLeave(e *zab.Effect) {
 	r.unlockTree()
-	r.serving, r.epoch, r.leader, r.loading = false, 0, 0, 0
+	r.role.leave(r.now.MonoMs)
 	r.dropAll()
-	r.proposals.drop()
-	r.writes.drop()
-	r.syncs.drop()
-	r.resuming, r.revalidating, r.orphans = nil, nil, nil
-	r.offered, r.deciding = nil, nil
-	clear(r.touched)
-	clear(r.ended)
+	r.requests.drop()
+	r.leading.leave()
+	r.touches.clear()
+	r.ensemble.leave()
+	r.trust.leave(e, r.now.MonoMs)
 	r.sessions.Reset(r.now.MonoMs)
-	r.lookingMs = r.now.MonoMs
 	r.effects.Left = append(r.effects.Left, e.Reason)
 	if e.Reload {
-		r.needSnapshot = e.Reason == zab.ReasonCannotTruncate
-		if e.Reason == zab.ReasonDiverged {
-			r.doubtTree()
-		}
 		r.reload()
 	}
 }
 
-// reload has everything read again, once: while that lasts no role is taken up, and
-// the result of a second read would take away the role taken up after the first.
+// reload has everything read again, once.
 func (r *Replica) reload() {
-	if !r.reloading {
-		r.reloading = true
+	if r.role.reload() {
 		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskReload})
 	}
 }
 
 // dropAll closes all connections, in the order of their numbers.
 func (r *Replica) dropAll() {
-	ids := make([]session.ConnID, 0, len(r.conns))
-	for id := range r.conns {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range r.requests.ids() {
 		r.clients.Close(id)
 		r.forget(id)
 	}
@@ -270,17 +254,15 @@ func (r *Replica) dropAll() {
 func (r *Replica) onRecovered(e *Event) {
 	r.stepPeer()
 	r.adopt(e.Recovered.State)
-	r.fuzzy, r.unready = e.Recovered.Fuzzy, false
-	stored := e.Recovered.Stored
-	r.untrusted = e.Recovered.Untrusted || r.wrongTree
-	r.recall()
+	r.trust.recovered(e.Recovered)
+	r.ensemble.recall(r.recalled())
 	r.putConfig()
 	for _, link := range r.peer.Waiting() {
 		r.effects.Links = append(r.effects.Links, zab.Effect{Kind: zab.EffectClose, Link: link})
 	}
-	r.newPeer(stored)
-	r.reborn, r.reloading = false, false
-	if r.observes != r.opts.Observer || r.election.State() == fle.Looking {
+	r.newPeer(e.Recovered.Stored)
+	r.role.reloaded()
+	if r.election.observes != r.ensemble.observer || r.election.looking() {
 		r.newElection() // the one of before still looks, and look may have to wait
 	}
 	r.look()
@@ -298,9 +280,7 @@ func (r *Replica) unlockTree() {
 	if r.locked {
 		r.locked = false
 		r.tree.Unlock()
-		if r.prep != nil {
-			r.prep.Applied(r.tree.LastZxid())
-		}
+		r.leading.applied(r.tree.LastZxid())
 	}
 }
 

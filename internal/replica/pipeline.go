@@ -7,20 +7,6 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// waiting is a client's write or sync that is on its way through the ensemble.
-type waiting struct {
-	conn    *conn
-	session zk.SessionID
-	xid     zk.Xid
-	op      zk.Op
-	path    string               // of a sync
-	connect *wire.ConnectRequest // a handshake waits for its session, or for a sync
-	silent  bool                 // a sync that nobody asked for: see fence
-	step    uint64               // in which it was asked for
-	after   []parked             // what its connection asked for after it
-	number  uint64               // see conn
-}
-
 // parked is a request that waits behind another one of its connection.
 type parked struct {
 	request    *zk.Request
@@ -31,16 +17,9 @@ type parked struct {
 	number     uint64
 }
 
-// ticket names what a connection waits for: the last of its requests that went
-// into one of the queues.
-type ticket struct {
-	sync   bool
-	number uint64
-}
-
 // onRequest finds a request's place.
 func (r *Replica) onRequest(e *Event) {
-	c := r.conns[e.Conn]
+	c := r.requests.conns[e.Conn]
 	if c == nil || c.session == nil || c.session.Closing {
 		return // the connection is closed when the session's end is delivered
 	}
@@ -58,7 +37,7 @@ func (r *Replica) onAuth(e *Event) { r.onRequest(e) }
 // all else after what its connection has there (replica-R3). After a sync everything
 // waits: its answer does not stand in the order of transactions.
 func (r *Replica) place(c *conn, p parked) {
-	before := r.before(c)
+	before := r.requests.before(c)
 	switch {
 	case before == nil && r.wantsFence(&p):
 		r.fence(c, p)
@@ -90,7 +69,7 @@ func (r *Replica) begin(c *conn, p *parked) {
 // (linearizableReads): asked for after it has come, so that it sees what was
 // acknowledged to anybody before.
 func (r *Replica) wantsFence(p *parked) bool {
-	return r.opts.LinearizableReads && p.isRead() && !p.fenced && !r.readOnly
+	return r.opts.LinearizableReads && p.isRead() && !p.fenced && !r.role.readOnly()
 }
 
 // fence lets a read wait for a sync. Reads of the same step share it.
@@ -113,19 +92,11 @@ func (r *Replica) fencedBy(w *waiting) bool {
 	return true
 }
 
-// before returns what the connection waits for, nil if nothing.
-func (r *Replica) before(c *conn) *waiting {
-	if c.waits.sync {
-		return r.syncs.at(c.waits.number)
-	}
-	return r.writes.at(c.waits.number)
-}
-
 // goesOut reports whether a request needs the ensemble.
 func (r *Replica) goesOut(c *conn, p *parked) bool {
 	op := p.request.Op
 	switch {
-	case !op.Known(), r.readOnly:
+	case !op.Known(), r.role.readOnly():
 		return false
 	case op == zk.OpCloseSession && c.session.Local && !c.upgrading:
 		return false
@@ -157,7 +128,7 @@ func (r *Replica) write(c *conn, p *parked) {
 		return
 	}
 	w := waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: p.request.Op, number: p.number}
-	c.waits = ticket{false, r.writes.push(w)}
+	r.requests.addWrite(w)
 	if r.leads() {
 		r.decide(&asked{session: c.session.ID, xid: w.xid, request: p.request, code: p.code, identities: p.identities, owner: ownerSelf})
 	} else {
@@ -174,10 +145,7 @@ func (r *Replica) sync(c *conn, p *parked) {
 }
 
 func (r *Replica) askSync(w waiting, p *parked) {
-	number := r.syncs.push(w)
-	if w.conn != nil {
-		w.conn.waits = ticket{true, number}
-	}
+	r.requests.addSync(w)
 	if r.leads() {
 		r.order(zab.Event{Kind: zab.EventSync})
 		return
@@ -191,15 +159,13 @@ func (r *Replica) askSync(w waiting, p *parked) {
 
 // onSynced answers the oldest sync of this server.
 func (r *Replica) onSynced(*zab.Effect) {
-	if r.syncs.size() == 0 {
-		return // the learner has left and come back meanwhile
-	}
-	w := r.syncs.pop()
+	w, ok := r.requests.takeSync()
 	switch {
+	case !ok:
 	case w.conn == nil:
-		r.fuzzy = false // all that the snapshot was ahead by has come
+		r.trust.current() // all that the snapshot was ahead by has come
 		r.welcome()
-	case r.conns[w.conn.id] != w.conn:
+	case !r.requests.has(w.conn):
 	case w.connect != nil:
 		r.attachResuming(w.conn, w.connect)
 	default:
@@ -217,7 +183,7 @@ func (r *Replica) onSynced(*zab.Effect) {
 func (r *Replica) release(w *waiting) {
 	for i := range w.after {
 		switch {
-		case r.conns[w.conn.id] != w.conn:
+		case !r.requests.has(w.conn):
 			return
 		case w.op == zk.OpSync, r.opts.LinearizableReads:
 			r.place(w.conn, w.after[i])
@@ -244,7 +210,7 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid()}, nil)
 		r.closeLocal(c.session.ID)
 		return
-	case code == zk.OK && (req.Op.IsWrite() || r.readOnly && req.Op == zk.OpSync):
+	case code == zk.OK && (req.Op.IsWrite() || r.role.readOnly() && req.Op == zk.OpSync):
 		code = zk.ErrNotReadOnly // the disk is full, or nobody leads
 	}
 	if code != zk.OK {
@@ -252,7 +218,7 @@ func (r *Replica) answer(c *conn, p *parked) {
 		return
 	}
 	var a Answer
-	r.reader.Read(req, Caller{c.id, c.session.ID, p.identities}, &a)
+	r.reader.Read(req, Caller{Conn: c.id, Session: c.session.ID, Identities: p.identities}, &a)
 	for i := range a.Events {
 		r.clients.Notify(c.id, &a.Events[i])
 	}
@@ -271,6 +237,6 @@ func (r *Replica) refuse(c *conn, p *parked, code zk.Code) {
 func (r *Replica) replyTo(c *conn, number uint64, h wire.ReplyHeader, res *zk.Result) {
 	c.told++
 	invariant.Check(number == c.told, "replica: a reply passes another one of its connection (replica-R3)")
-	invariant.Check(r.serving || r.readOnly, "replica: a client is answered without a role (replica-R6)")
+	invariant.Check(r.role.service != serviceNone, "replica: a client is answered without a role (replica-R6)")
 	r.clients.Reply(c.id, h, res)
 }

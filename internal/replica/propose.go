@@ -7,14 +7,6 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// proposal is a transaction that this server has decided and that is not
-// delivered yet: what the peer keeps as bytes, as a value.
-type proposal struct {
-	header zk.TxnHeader
-	txn    zk.Txn
-	digest zk.Digest
-}
-
 // ownerSelf is the owner of the sessions whose clients are connected to the
 // leader itself; those of a learner are its link's.
 const ownerSelf = ^uint64(0)
@@ -35,7 +27,7 @@ func (r *Replica) decide(w *asked) {
 	s := r.sessions.Get(w.session)
 	o := prep.Origin{
 		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing || s == nil && r.isLocal(w.session) && !ownsEphemeral(w.request),
-		Identities: w.identities, Zxid: r.nextZxid(), TimeMs: r.now.WallMs,
+		Identities: w.identities, Zxid: r.leading.number(r.peer), TimeMs: r.now.WallMs,
 	}
 	var p proposal
 	var config *zab.Config
@@ -45,7 +37,7 @@ func (r *Replica) decide(w *asked) {
 	case w.request.Op == zk.OpReconfig:
 		p.txn, p.digest, config = r.decideReconfig(w, &o)
 	default:
-		p.txn, p.digest = r.prep.Decide(w.request, &o)
+		p.txn, p.digest = r.leading.prep.Decide(w.request, &o)
 	}
 	p.header = zk.TxnHeader{Session: w.session, Cxid: w.xid, Zxid: o.Zxid, Time: o.TimeMs, Op: p.txn.Op}
 	r.propose(p, config)
@@ -66,7 +58,11 @@ func (r *Replica) objection(w *asked) zk.Code {
 		return zk.ErrSessionMoved
 	}
 	s.Owner = w.owner
-	r.sessions.Touch(s, r.touchedMs()) // a learner's touch of its client may come after its write
+	if w.owner != ownerSelf {
+		// A learner's touch of its client may come after its write. One of this server was
+		// touched when its request came, which may have waited for a sync since.
+		r.sessions.Touch(s, r.touchedMs())
+	}
 	return zk.OK
 }
 
@@ -76,14 +72,9 @@ func (r *Replica) decideOwn(id zk.SessionID, req *zk.Request) {
 	r.decide(&asked{session: id, request: req})
 }
 
-func (r *Replica) nextZxid() zk.Zxid {
-	r.last = r.peer.After(r.last)
-	return r.last
-}
-
 // propose gives a transaction to the peer.
 func (r *Replica) propose(p proposal, config *zab.Config) {
-	r.proposals.push(p)
+	r.leading.propose(p)
 	r.counts.Proposed++
 	payload := txn.Append(make([]byte, 0, payloadBytes(&p.txn)), &p.header, &p.txn, p.digest)
 	r.order(zab.Event{Kind: zab.EventPropose, Record: zab.Record{Zxid: p.header.Zxid, Payload: payload}, Config: config})

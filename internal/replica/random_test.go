@@ -76,15 +76,15 @@ func newDice(t *testing.T, seed uint64, changes ...func(*replica.Options)) *dice
 	}
 	d := &dice{world: newWorld(t, say), random: rand.New(rand.NewPCG(seed, 3))}
 	d.patient = true
-	d.opts.HistoryMax = []int{0, 1, 4}[d.below(3)]
-	d.opts.CounterMax = []uint32{0, 0, 40}[d.below(3)]
-	d.opts.ForceSnapshot = d.oneIn(6)
+	d.opts.Zab.HistoryMax = []int{0, 1, 4}[d.below(3)]
+	d.opts.Zab.CounterMax = []uint32{0, 0, 40}[d.below(3)]
+	d.opts.Zab.ForceSnapshot = d.oneIn(6)
 	d.opts.LinearizableReads = d.oneIn(4)
 	d.opts.ReconfigEnabled, d.opts.Auth.SkipACL = true, true
 	d.opts.Reconfig.ParticipantsMin = 2
 	d.opts.LocalSessions = d.oneIn(5)
 	d.opts.UpgradeSessions = d.opts.LocalSessions
-	d.opts.HistoryBytes = 1 << 20
+	d.opts.Zab.HistoryBytes = 1 << 20
 	for _, change := range changes {
 		change(&d.opts)
 	}

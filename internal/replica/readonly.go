@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -19,15 +18,15 @@ const readOnlyAfterMs = 2000
 
 // readOnlyTick begins the reading when nobody has led for long enough.
 func (r *Replica) readOnlyTick() {
-	if !r.opts.ReadOnly || r.readOnly || r.serving || r.untrusted || r.reloading {
+	if !r.opts.ReadOnly || r.role.service != serviceNone || r.trust.voteless() || r.role.reloading {
 		return
 	}
 	// The peer may not know yet what the election has decided in this step.
-	if r.peer.State() != zab.Looking || r.election.State() != fle.Looking {
+	if r.peer.State() != zab.Looking || !r.election.looking() {
 		return
 	}
-	if r.now.MonoMs-r.lookingMs >= max(readOnlyAfterMs, r.opts.TickMs) {
-		r.readOnly = true
+	if r.now.MonoMs-r.role.lookingMs >= max(readOnlyAfterMs, r.opts.Zab.TickMs) {
+		r.role.serve(serviceReads)
 	}
 }
 
@@ -35,10 +34,9 @@ func (r *Replica) readOnlyTick() {
 // sessions it gave end with it unless local sessions are enabled: in a role such a
 // session could write through the leader alone, and would be refused elsewhere.
 func (r *Replica) endReadOnly() {
-	if !r.readOnly {
+	if !r.role.stop(serviceReads) {
 		return
 	}
-	r.readOnly = false
 	r.dropAll()
 	if !r.opts.LocalSessions {
 		r.locals.Clear()
@@ -63,4 +61,4 @@ func (r *Replica) connectReadOnly(c *conn, req *wire.ConnectRequest) {
 }
 
 // ReadOnly reports whether only reads are served, for want of a leader.
-func (r *Replica) ReadOnly() bool { return r.readOnly }
+func (r *Replica) ReadOnly() bool { return r.role.readOnly() }

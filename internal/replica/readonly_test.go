@@ -13,13 +13,13 @@ import (
 func TestNothingIsReadWhileTheDiskIsReadAgain(t *testing.T) {
 	w := newWavering(t)
 	w.r.opts.ReadOnly = true
-	w.r.reloading = true
+	w.r.role.reloading = true
 	w.nowMs += readOnlyAfterMs + 1
 	w.step(Event{Kind: EventTick})
 	if w.r.ReadOnly() {
 		t.Error("it serves reads")
 	}
-	w.r.reloading = false
+	w.r.role.reloading = false
 	w.step(Event{Kind: EventTick})
 	if !w.r.ReadOnly() {
 		t.Error("it serves no reads afterwards")

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -21,7 +22,10 @@ type wavering struct {
 
 func newWavering(t *testing.T) *wavering {
 	w := &wavering{t: t, nowMs: 1000}
-	opts := Options{ID: 3, TickMs: 1000, InitMs: 5000, SyncMs: 3000, ResendMinMs: 200, ResendMaxMs: 2000, ReconfigEnabled: true}
+	opts := Options{
+		Zab:      zab.Options{ID: 3, TickMs: 1000, InitMs: 5000, SyncMs: 3000},
+		Election: fle.Config{ResendMinMs: 200, ResendMaxMs: 2000}, ReconfigEnabled: true,
+	}
 	w.r = New(opts, w.config(1, false), Recovered{State: NewState(false)}, Now{MonoMs: w.nowMs})
 	w.step()
 	return w
@@ -43,7 +47,7 @@ func (w *wavering) config(version int64, observer bool) *ensemble.Config {
 
 func (w *wavering) step(batch ...Event) {
 	w.t.Helper()
-	effects := w.r.Step(batch, Now{MonoMs: w.nowMs}, nil)
+	effects := w.r.Step(Now{MonoMs: w.nowMs}, batch, nil)
 	for _, op := range effects.Disk {
 		if op.Kind != DiskReload {
 			w.t.Fatalf("the disk is to do %v", op)
@@ -93,7 +97,7 @@ func TestAServerWhosePartChangesTwiceReadsItsDiskOnce(t *testing.T) {
 // before the next one begins.
 func TestAServerWhosePartChangesTwiceElectsOnce(t *testing.T) {
 	w := newWavering(t)
-	for version := int64(10); w.r.lookAtMs == 0; version += 10 {
+	for version := int64(10); w.r.election.lookAtMs == 0; version += 10 {
 		w.waver(version)
 		w.recovers()
 	}

@@ -17,6 +17,12 @@
 // tree (read.go). A standalone server is a leader whose quorum is
 // itself.
 //
+// What a Replica knows is in parts, a file each: which configurations count
+// (ensemble.go), its part in elections (candidacy.go), its role and which clients are
+// served (role.go), what its memory and its tree are worth (trust.go), what its clients
+// have on the way (requests.go), their heartbeats (touches.go), what it has decided as a
+// leader (leading.go), and the last pause of the process (pause.go).
+//
 // What always holds, by number:
 //
 //	replica-R1  Nothing is told to a client before a quorum has it on disk.
@@ -46,24 +52,19 @@ import (
 
 // Options are the settings of a replica. Times are milliseconds.
 type Options struct {
-	ID                quorum.ID // its low byte is the top byte of new session ids
-	Observer          bool      // takes part without a vote
-	TickMs            int64
-	InitMs            int64 // limit for each step of discovery and synchronization
-	SyncMs            int64 // limit for silence between servers
-	FinalizeMs        int64 // see fle.Config
-	ResendMinMs       int64
-	ResendMaxMs       int64
-	HistoryMax        int   // committed transactions in memory for learners; 0 is ZooKeeper's 500
-	HistoryBytes      int64 // and their bytes; 0 is 64 MiB
-	CounterMax        uint32
-	ForceSnapshot     bool
+	// Zab is how this server takes part in the order of transactions. The low byte of
+	// its ID is the top byte of new session ids. Observer is its part at the start;
+	// Solo and DivergedMs are set by the replica.
+	Zab zab.Options
+	// Election is how it takes part in elections: its ID and Observer are those of Zab.
+	Election fle.Config
+	// Prep is how transactions are decided: its Auth is the one below.
+	Prep prep.Options
+
 	SessionMinMs      int32
 	SessionMaxMs      int32
 	Auth              auth.Rules
 	ExtendedTypes     bool
-	EnforceQuota      bool
-	NoDigest          bool
 	LinearizableReads bool // every read waits for a sync
 	LocalSessions     bool // see local.go
 	UpgradeSessions   bool
@@ -72,12 +73,9 @@ type Options struct {
 	ReconfigEnabled   bool
 	Reconfig          ensemble.Rules
 	Pending           *ensemble.Config // proposed when the server stopped, by its files; nil for none. Not one whose zxid the log has reached
-	TxnBytesMax       int              // longest transaction that can be stored; 0 is no limit
 	ReapIntervalMs    int64            // between looks for containers and TTL znodes; 0 is never
 	ReapPerMinute     int
-	MetMessage        func(zab.Row) // see zab.Options.Met
-	MetVote           func(fle.Row) // see fle.Config.Met
-	ContainerUnusedMs int64         // a container that never had children goes after this; 0 is never
+	ContainerUnusedMs int64 // a container that never had children goes after this; 0 is never
 }
 
 // TouchIntervalMs is how far apart the heartbeats may be that a shell passes
@@ -105,7 +103,9 @@ type Now struct {
 }
 
 // Replica is a server's state machine. One goroutine owns it; only its Reader
-// may be used by others.
+// may be used by others. Its parts own their fields: what they hold is changed by their
+// own methods alone, each in the file of its type. The replica's methods carry out what
+// concerns several of them.
 type Replica struct {
 	opts     Options
 	tree     *tree.Tree
@@ -113,94 +113,31 @@ type Replica struct {
 	sessions *session.Table
 	locals   *session.Table // sessions of this server alone
 	reader   Reader
-	conns    map[session.ConnID]*conn
+	peer     *zab.Peer
 
-	// The ensemble. Config and election are nil for a standalone server.
-	config    *ensemble.Config // in force
-	next      *ensemble.Config // proposed by a reconfig that is not committed
-	learned   *ensemble.Config // proposed in a peer's log, or pending; for one election
-	pending   *ensemble.Config // see Options.Pending; nil when an established leader has decided
-	deciding  *ensemble.Config // decided here, on its way into the log
-	offered   *ensemble.Config // what the leader said with NEWLEADER
-	appointed *fle.Appointed   // who leads next, without an election
-	reborn    bool             // this server has another part: its machines are to be made again
-	reloading bool             // the disk was asked to read everything again
-	peer      *zab.Peer
-	election  *fle.Machine
-	observes  bool        // what the election takes this server for
-	orders    []zab.Event // for the peer, at the end of the step
-	spare     []zab.Event
-	leader    quorum.ID
-	fruitless int    // elections since this server last had a role that was established
-	lookAtMs  int64  // when to begin the next one, 0: none waits
-	epoch     uint32 // established, 0 between roles
+	ensemble ensembleState
+	election candidacy
+	role     role
+	trust    trust
+	requests requests
+	touches  touches
+	leading  leading
+	pause    pause
+	full     bool // the disk has no space
 
-	// The role.
-	serving      bool
-	readOnly     bool
-	lookingMs    int64                  // since when
-	untrusted    bool                   // see Recovered
-	needSnapshot bool                   // see zab.Stored
-	loading      zab.LinkID             // a SNAP came on it and its state has not come
-	base         zk.Zxid                // of that SNAP
-	fuzzy        bool                   // the tree may be ahead of its zxid, so digests may differ
-	wrongTree    bool                   // the tree is not that of its transactions; another one is on its way
-	divergedMs   int64                  // when that was found last, 0: never
-	ended        map[zk.SessionID]int64 // leader: sessions that have ended, and when, see isLocal
-	same         bool                   // the last digest that was compared was that of the tree
-	unready      bool                   // the same, so clients have to wait
-
-	// Clients' requests on their way.
-	writes       queue[waiting]
-	syncs        queue[waiting]
-	resuming     []resuming
-	revalidating []resuming
-	touched      map[zk.SessionID]int32 // on a learner, since the last ping: timeout in ms
-	toldStep     uint64                 // in which the leader was last told of them before a ping of its own
-
-	// The leader's.
-	prep      *prep.Prep
-	proposals queue[proposal]
-	last      zk.Zxid // last one given
-	reapMs    int64   // when to look for containers next
-	// reapCredit is how many may be deleted at once, times a minute's milliseconds.
-	reapCredit int64
-	orphans    []zk.SessionID
-
-	patient   bool  // since a pause, until sessions are looked at again; see onPaused
-	pausedMs  int64 // when it began
-	patientMs int64 // no session ends before
-	beforeMs  int64 // the step before
-	toldMs    int64 // when a learner has told its leader of touches by itself
-
-	full    bool // the disk has no space
-	locked  bool // the tree, against readers
-	started bool
-	steps   uint64
-	applied tree.Applied
-	tell    []session.ConnID
+	// One step.
 	now     Now
+	steps   uint64
 	clients Clients
 	effects Effects
-	counts  Counts
+	orders  []zab.Event // for the peer, at the end of the step
+	spare   []zab.Event
+	locked  bool // the tree, against readers
+	applied tree.Applied
+	tell    []session.ConnID
+
+	counts Counts
 }
-
-// conn is what the replica knows of a connection.
-type conn struct {
-	id         session.ConnID
-	session    *session.Session
-	identities []zk.Identity
-	waits      ticket           // its last request that is on its way
-	resuming   *session.Session // the session it will be attached to, see resume
-	upgrading  bool             // its local session is on its way to be one that all know
-
-	// Requests that came to the loop are numbered; told is the last one that was
-	// answered.
-	asked, told uint64
-}
-
-// noTicket is that of a connection that waits for nothing.
-var noTicket = ticket{number: ^uint64(0)}
 
 // Counts are totals since the start.
 type Counts struct {
@@ -211,48 +148,46 @@ type Counts struct {
 // of a standalone server.
 func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Replica {
 	r := &Replica{
-		opts:      opts,
-		config:    config,
-		tree:      tree.New(tree.Options{ExtendedTypes: opts.ExtendedTypes}),
-		watches:   watch.New(),
-		sessions:  session.New(expiryStepMs(opts.TickMs), session.FirstID(uint8(opts.ID), now.WallMs), now.MonoMs),
-		locals:    session.New(expiryStepMs(opts.TickMs), 1, now.MonoMs),
-		lookingMs: now.MonoMs,
-		conns:     map[session.ConnID]*conn{},
-		touched:   map[zk.SessionID]int32{},
-		ended:     map[zk.SessionID]int64{},
-		now:       now,
+		opts:     opts,
+		tree:     tree.New(tree.Options{ExtendedTypes: opts.ExtendedTypes}),
+		watches:  watch.New(),
+		sessions: session.New(expiryStepMs(opts.Zab.TickMs), session.FirstID(uint8(opts.Zab.ID), now.WallMs), now.MonoMs),
+		locals:   session.New(expiryStepMs(opts.Zab.TickMs), 1, now.MonoMs),
+		ensemble: newEnsembleState(&opts, config, found.Stored.Last),
+		role:     role{lookingMs: now.MonoMs},
+		requests: requests{conns: map[session.ConnID]*conn{}},
+		touches:  touches{timeouts: map[zk.SessionID]int32{}},
+		leading:  leading{ended: map[zk.SessionID]int64{}},
+		now:      now,
 	}
 	r.reader = Reader{Tree: r.tree, Watches: r.watches, Auth: &r.opts.Auth}
 	r.adopt(found.State)
-	r.untrusted, r.fuzzy = found.Untrusted, found.Fuzzy
+	r.trust.recovered(&found)
 	if config == nil {
-		r.peer = zab.New(r.peerOptions(), zab.Config{Quorum: quorum.NewMajority(opts.ID)}, found.Stored)
+		r.peer = zab.New(r.peerOptions(), zab.Config{Quorum: quorum.NewMajority(opts.Zab.ID)}, found.Stored)
 		r.lead(r.tree.LastZxid())
 		return r
 	}
 	if found.WrongTree {
-		r.doubtTree()
+		r.trust.doubtTree(now.MonoMs)
 	}
-	if m := config.Member(opts.ID); m != nil && opts.ReconfigEnabled {
-		r.opts.Observer = m.Observer // a reconfig may have changed it since
-	}
-	if p := opts.Pending; opts.ReconfigEnabled && p != nil && p.Version > max(config.Version, int64(found.Stored.Last)) {
-		r.pending = p // one whose zxid the log has reached has been decided, one way or the other
-	}
-	r.recall()
+	r.ensemble.recall(r.recalled())
 	r.putConfig()
 	r.newPeer(found.Stored)
 	r.newElection()
 	return r
 }
 
+// LoggedConfig returns a reconfig that was logged and is newer than the configuration in
+// force, nil for none. Until the start is over it says that the file is older than the data.
+func (r *Replica) LoggedConfig() *ensemble.Config { return r.ensemble.next }
+
 // newPeer makes the server's part in Zab again, from what is on disk.
 func (r *Replica) newPeer(stored zab.Stored) {
-	stored.NeedSnapshot = r.needSnapshot || r.wrongTree
-	r.peer = zab.New(r.peerOptions(), zabConfig(r.config), stored)
-	if r.next != nil {
-		r.tellPeer(r.next, false)
+	stored.NeedSnapshot = r.trust.wantsSnapshot()
+	r.peer = zab.New(r.peerOptions(), zabConfig(r.ensemble.inForce), stored)
+	if next := r.ensemble.next; next != nil {
+		r.tellPeer(next, false)
 	}
 	if r.full {
 		r.order(zab.Event{Kind: zab.EventSpace})
@@ -260,32 +195,27 @@ func (r *Replica) newPeer(stored zab.Stored) {
 }
 
 func (r *Replica) newElection() {
-	r.observes = r.opts.Observer
-	r.election = fle.New(fle.Config{
-		ID: r.opts.ID, Observer: r.opts.Observer, FinalizeMs: r.opts.FinalizeMs,
-		ResendMinMs: r.opts.ResendMinMs, ResendMaxMs: r.opts.ResendMaxMs, Met: r.opts.MetVote,
-	}, r.electionEnsemble())
+	c := r.opts.Election
+	c.ID, c.Observer = r.opts.Zab.ID, r.ensemble.observer
+	r.election.enrol(c, r.ensemble.forElection())
 }
 
 func (r *Replica) peerOptions() zab.Options {
-	o := zab.Options{
-		ID: r.opts.ID, Observer: r.opts.Observer || r.untrusted && r.config != nil, DivergedMs: r.divergedMs,
-		TickMs: r.opts.TickMs, InitMs: r.opts.InitMs, SyncMs: r.opts.SyncMs,
-		HistoryMax: r.opts.HistoryMax, HistoryBytes: r.opts.HistoryBytes, CounterMax: r.opts.CounterMax, ForceSnapshot: r.opts.ForceSnapshot,
-		Met: r.opts.MetMessage,
-	}
-	if r.config == nil {
+	o := r.opts.Zab
+	o.Observer, o.DivergedMs = r.ensemble.observer, r.trust.divergedMs
+	if r.ensemble.standalone() {
 		// Nobody is ever synchronized from the history.
 		o.Solo, o.HistoryMax = true, 64
+	} else if r.trust.voteless() {
+		o.Observer = true
 	}
 	return o
 }
 
-func (r *Replica) newPrep() {
-	r.prep = prep.New(r.tree, prep.Options{
-		Auth: &r.opts.Auth, EnforceQuota: r.opts.EnforceQuota, NoDigest: r.opts.NoDigest,
-		TxnBytesMax: r.opts.TxnBytesMax,
-	})
+func (r *Replica) newPrep() *prep.Prep {
+	o := r.opts.Prep
+	o.Auth = &r.opts.Auth
+	return prep.New(r.tree, o)
 }
 
 // Tree returns the data tree, to write a snapshot of it.
@@ -308,24 +238,25 @@ func (r *Replica) Reader() *Reader { return &r.reader }
 func (r *Replica) Counts() Counts { return r.counts }
 
 // Outstanding returns how many proposals of this server are not delivered yet.
-func (r *Replica) Outstanding() int { return r.proposals.size() }
+func (r *Replica) Outstanding() int { return r.leading.proposals.size() }
 
 // Step takes a batch of events, tells clients what goes to them, and returns
 // what must be stored and sent. The effects are valid until the next Step, but
 // for Disk, which is given away.
-func (r *Replica) Step(batch []Event, now Now, clients Clients) *Effects {
+func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 	invariant.Check(now.MonoMs >= r.now.MonoMs, "replica: time runs backwards")
-	r.beforeMs, r.now, r.clients = r.now.MonoMs, now, clients
+	beforeMs := r.now.MonoMs
+	r.now, r.clients = now, clients
 	r.effects.reset()
 	r.steps++
-	if !r.started {
-		r.start()
+	if r.steps == 1 && !r.ensemble.standalone() {
+		r.look()
 	}
 	if len(batch) > 0 && batch[0].Kind == EventPaused {
-		r.onPaused()
+		r.pause.begin(beforeMs, now.MonoMs+r.opts.Zab.TickMs)
 		batch = batch[1:]
 	}
-	r.peer.Lag(r.lagMs())
+	r.peer.Lag(r.pause.lagMs(now))
 	for i := range batch {
 		handlers[batch[i].Kind](r, &batch[i])
 	}
@@ -337,16 +268,8 @@ func (r *Replica) Step(batch []Event, now Now, clients Clients) *Effects {
 	return &r.effects
 }
 
-// start begins the first election.
-func (r *Replica) start() {
-	r.started = true
-	if r.election != nil {
-		r.look()
-	}
-}
-
 // touchedMs is when a session that sends a heartbeat now counts as touched.
-func (r *Replica) touchedMs() int64 { return r.now.MonoMs + TouchIntervalMs(r.opts.TickMs) }
+func (r *Replica) touchedMs() int64 { return r.now.MonoMs + TouchIntervalMs(r.opts.Zab.TickMs) }
 
 // handlers says who takes which event.
 var handlers = [eventKinds]func(*Replica, *Event){

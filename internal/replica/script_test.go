@@ -38,7 +38,7 @@ type scriptConn struct {
 func newScript(t *testing.T) *script {
 	s := &script{t: t, now: Now{MonoMs: 1000, WallMs: 1_700_000_000_000}, conns: map[session.ConnID]*scriptConn{}}
 	s.opts = Options{
-		ID: 1, TickMs: 1000, SessionMinMs: 2000, SessionMaxMs: 20000, ExtendedTypes: true,
+		Zab: zab.Options{ID: 1, TickMs: 1000}, SessionMinMs: 2000, SessionMaxMs: 20000, ExtendedTypes: true,
 		ReapIntervalMs: 10_000, ReapPerMinute: 600, ContainerUnusedMs: 30_000,
 	}
 	s.begin()
@@ -54,7 +54,7 @@ func (s *script) step() {
 	if len(s.batch) == 0 {
 		return
 	}
-	effects := s.replica.Step(s.batch, s.now, s)
+	effects := s.replica.Step(s.now, s.batch, s)
 	s.batch = nil
 	for _, op := range effects.Disk {
 		if op.Kind == DiskSync {
@@ -221,7 +221,7 @@ func (s *script) option(f []string) {
 		key, value, _ := strings.Cut(arg, "=")
 		switch key {
 		case "txnBytesMax":
-			s.opts.TxnBytesMax = int(s.number(value))
+			s.opts.Prep.TxnBytesMax = int(s.number(value))
 		case "reap":
 			s.opts.ReapIntervalMs = s.number(value)
 		case "perMinute":
@@ -272,5 +272,5 @@ func (s *script) state() {
 	}
 	s.say("zxid %d, %d znodes, %d ephemerals, %d sessions, %d watches, %d proposals, %d outstanding changes, %d digests differ",
 		r.Tree().LastZxid(), r.Tree().Count(), r.Tree().EphemeralCount(), r.Sessions().Count(), r.Watches().Counts().All,
-		r.Outstanding(), r.prep.Outstanding(), r.Counts().DigestMismatches)
+		r.Outstanding(), r.leading.prep.Outstanding(), r.Counts().DigestMismatches)
 }

@@ -104,7 +104,7 @@ func isTTL(owner zk.SessionID) bool { return zk.KindOfOwner(int64(owner), true) 
 // adopt makes a state the replica's own, between two roles.
 func (r *Replica) adopt(s *State) {
 	r.tree.Become(s.tree)
-	r.same = false
+	r.trust.replaced()
 	r.sessions.Clear()
 	for id, timeoutMs := range s.sessions {
 		r.sessions.Open(id, timeoutMs, r.now.MonoMs)

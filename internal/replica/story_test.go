@@ -151,11 +151,11 @@ func (p *player) option(f []string) {
 		key, value, _ := strings.Cut(arg, "=")
 		switch key {
 		case "counterMax":
-			o.CounterMax = uint32(p.number(value))
+			o.Zab.CounterMax = uint32(p.number(value))
 		case "history":
-			o.HistoryMax = int(p.number(value))
+			o.Zab.HistoryMax = int(p.number(value))
 		case "forceSnapshot":
-			o.ForceSnapshot = true
+			o.Zab.ForceSnapshot = true
 		case "linearizable":
 			o.LinearizableReads = true
 		case "reconfig":

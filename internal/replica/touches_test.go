@@ -13,10 +13,10 @@ import (
 // TestTouchesOfManySessionsFitIntoPackets: a leader ends the link of a learner whose
 // packet is too long.
 func TestTouchesOfManySessionsFitIntoPackets(t *testing.T) {
-	r := &Replica{peer: new(zab.Peer), touched: map[zk.SessionID]int32{}}
+	r := &Replica{peer: new(zab.Peer), touches: touches{timeouts: map[zk.SessionID]int32{}}}
 	const sessions = 2*touchesMax + 5
 	for id := range sessions {
-		r.touched[zk.SessionID(id+1)] = 30_000
+		r.touches.timeouts[zk.SessionID(id+1)] = 30_000
 	}
 	r.sessions = session.New(100, 1, 0)
 	r.tree = tree.New(tree.Options{})

@@ -96,7 +96,8 @@ func newWorld(t *testing.T, say func(string, ...any)) *world {
 	return &world{
 		t: t, say: say, first: 1, now: replica.Now{MonoMs: 1_000_000, WallMs: 1_700_000_000_000},
 		opts: replica.Options{
-			TickMs: 1000, InitMs: 5000, SyncMs: 3000, ResendMinMs: 200, ResendMaxMs: 2000,
+			Zab:          zab.Options{TickMs: 1000, InitMs: 5000, SyncMs: 3000},
+			Election:     fle.Config{ResendMinMs: 200, ResendMaxMs: 2000},
 			SessionMinMs: 2000, SessionMaxMs: 20000, ExtendedTypes: true,
 		},
 		servers: map[quorum.ID]*server{}, cuts: map[[2]quorum.ID]bool{}, clients: map[session.ConnID]*client{},
@@ -188,7 +189,7 @@ func must(t *testing.T, err error) {
 func (s *server) diskOptions() replicadisk.Options {
 	return replicadisk.Options{
 		Store:         datadir.Options{DataDir: dataDir, NoCreateDB: true, Log: txnlog.Options{}},
-		ExtendedTypes: true, Ensemble: true, RecentMax: s.w.opts.HistoryMax,
+		ExtendedTypes: true, Ensemble: true, RecentMax: s.w.opts.Zab.HistoryMax,
 	}
 }
 
@@ -204,7 +205,7 @@ func (s *server) start() {
 	}
 	s.w.watcher.recovered(s, found.Stored.Last)
 	opts := s.w.opts
-	opts.ID, opts.Observer = s.id, s.observer
+	opts.Zab.ID, opts.Zab.Observer = s.id, s.observer
 	s.replica = replica.New(opts, s.saved, found.Recovered, s.w.now)
 	s.work, s.full, s.inbox, s.dialing, s.role, s.snapshot = nil, false, nil, nil, "", nil
 	s.ends, s.linkID = map[zab.LinkID]*end{}, 0
@@ -269,8 +270,8 @@ func (s *server) crash(keepPercent int, seed int64) {
 
 // pass lets time go by in steps of a tick, in which everything quiesces.
 func (w *world) pass(ms int64) {
-	for ; ms > 0; ms -= w.opts.TickMs {
-		w.tick(min(ms, w.opts.TickMs), w.all())
+	for ; ms > 0; ms -= w.opts.Zab.TickMs {
+		w.tick(min(ms, w.opts.Zab.TickMs), w.all())
 		w.quiesce()
 	}
 }
@@ -293,7 +294,7 @@ func (s *server) step() {
 func (s *server) once() {
 	batch := s.inbox
 	s.inbox = nil
-	effects := s.replica.Step(batch, s.w.now, s)
+	effects := s.replica.Step(s.w.now, batch, s)
 	s.w.watcher.stepped(s)
 	for _, reason := range effects.Left {
 		s.say("leaves: %s", reason)
@@ -412,7 +413,7 @@ func (s *server) works() bool {
 func (s *server) link(effect *zab.Effect) {
 	if effect.Kind == zab.EffectConnect {
 		leader := effect.Server
-		s.dialing, s.untilMs = &leader, s.w.now.MonoMs+s.w.opts.InitMs
+		s.dialing, s.untilMs = &leader, s.w.now.MonoMs+s.w.opts.Zab.InitMs
 		return
 	}
 	e := s.ends[effect.Link]

@@ -32,7 +32,7 @@ func TestRandomEnsemblesAgreeOnWhoseTreeIsWrong(t *testing.T) {
 
 // spoilSeed reports whether the wrong tree stayed with its server.
 func spoilSeed(t *testing.T, seed uint64) bool {
-	d := newDice(t, seed, func(o *replica.Options) { o.ForceSnapshot, o.HistoryMax = false, 0 })
+	d := newDice(t, seed, func(o *replica.Options) { o.Zab.ForceSnapshot, o.Zab.HistoryMax = false, 0 })
 	for range 50 + d.below(150) {
 		d.turn()
 	}

@@ -184,7 +184,7 @@ func (s *Snapshot) Head(e *snap.Encoder) {
 }
 
 // stepBytes bounds how long the tree is kept from transactions at a time: so
-// many bytes of znodes are copied, then written with the tree free.
+// many bytes of paths and data are copied, then written with the tree free.
 const stepBytes = 64 << 10
 
 // PortionMax bounds the znodes of a portion, before the first Step. It is for a
@@ -213,7 +213,7 @@ func (s *Snapshot) copyStep() (more bool, err error) {
 	if s.scan.Cut() || s.givenUp.Load() {
 		return false, ErrCut
 	}
-	for len(s.data) < stepBytes && len(s.step) < s.portionMax {
+	for bytes := 0; bytes < stepBytes && len(s.step) < s.portionMax; {
 		var e tree.Entry
 		if !s.scan.Next(&e) {
 			return false, nil
@@ -224,6 +224,7 @@ func (s *Snapshot) copyStep() (more bool, err error) {
 			e.Data = s.data[start:len(s.data):len(s.data)]
 		}
 		s.step = append(s.step, e)
+		bytes += len(e.Path) + len(e.Data)
 	}
 	return true, nil
 }

@@ -271,3 +271,28 @@ func TestLeadersStateReplacesOneOfAnotherPacking(t *testing.T) {
 		t.Errorf("recovered from %s: not what the leader has sent; there are %v", found.Store.Snapshot.Name, names)
 	}
 }
+
+// TestAPortionIsBoundedByThePathsToo: those of znodes at a great depth are long, and are made
+// while the tree is locked.
+func TestAPortionIsBoundedByThePathsToo(t *testing.T) {
+	h := wide(t)
+	path := ""
+	for range 600 {
+		path += "/" + strings.Repeat("d", 20)
+		h.decide(h.last()+1, &zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
+	}
+	s := Begin(h.state.Tree(), h.state.Leases())
+	defer s.End()
+	for more := true; more; {
+		var err error
+		more, err = s.copyStep()
+		must(t, err)
+		bytes := 0
+		for i := range s.step {
+			bytes += len(s.step[i].Path) + len(s.step[i].Data)
+		}
+		if last := len(s.step) - 1; last >= 0 && bytes-len(s.step[last].Path)-len(s.step[last].Data) >= stepBytes {
+			t.Fatalf("a portion has %d bytes in %d znodes", bytes, last+1)
+		}
+	}
+}

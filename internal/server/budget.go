@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -23,7 +23,7 @@ func costOfRequest(op zk.Op, bytes int) int64 {
 	switch {
 	case bytes < requestLong:
 		return 0
-	case op == zk.OpMulti, op == zk.OpMultiRead:
+	case op == zk.OpMulti, op == zk.OpMultiRead, op == zk.OpSetWatches, op == zk.OpSetWatches2:
 		return min(int64(bytes)*partsFactor, requestBudgetMax)
 	}
 	return min(2*int64(bytes), requestBudgetMax)

@@ -5,8 +5,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/auth"
-	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -15,41 +15,38 @@ import (
 	"github.com/conclave-project/conclave/internal/wire"
 )
 
-// Config is everything a server is started with. Default gives ZooKeeper's
-// defaults; only DataDir must be set.
+// Config is everything a server is started with, in the groups in which the reader of
+// zoo.cfg has its keys. Default gives ZooKeeper's defaults; only DataDir must be set.
 type Config struct {
-	// The ensemble. Without one the server is standalone, and the rest of these
-	// has no meaning.
-	Ensemble          *ensemble.Config
-	ID                quorum.ID     // this server's number, 1 if it is standalone
-	Observer          bool          // peerType=observer: takes part without a vote
-	InitLimit         int           // ticks for each step of joining
-	SyncLimit         int           // ticks of silence between servers
-	SilenceTime       time.Duration // instead of SyncLimit, if not 0
-	ElectionFinalize  time.Duration // wait for a better vote when there is a quorum
-	ConnectTime       time.Duration // cnxTimeout: for a connection between servers
-	QuorumAddr        string        // host:port to listen on for learners; "" is the address in Ensemble
-	ElectionAddr      string        // the same for votes
-	QuorumListener    net.Listener  // instead of QuorumAddr, for tests
-	ElectionListener  net.Listener
-	PeerDial          peernet.DialFunc // nil dials; tests cut connections with it
-	HistoryMax        int              // commitLogCount: transactions kept in memory for learners
-	LinearizableReads bool             // every read waits for a sync
-	ReadOnlyMode      bool             // readonlymode.enabled: serve reads while nobody leads
-	LocalSessions     bool             // localSessionsEnabled
-	UpgradeSessions   bool             // localSessionsUpgradingEnabled
-	NoClientsOfLeader bool             // leaderServes=no
-	Reconfig          ensemble.Rules
-	// SaveEnsemble makes a configuration durable: the one in force, or the one
-	// proposed to follow (next). Nil: the files are not touched.
-	SaveEnsemble func(c *ensemble.Config, next bool) error
+	PlaceConfig
+	ClientConfig
+	StorageConfig
+	EnsembleConfig
+	Auth auth.Rules
 
+	Commands    Commands   // answers four-letter words; nil answers none
+	RoleChanged func(Role) // told by the loop, which waits for it; nil if nobody wants to know
+
+	Clock  clock.Clock
+	Wall   func() time.Time
+	Logger *slog.Logger
+}
+
+// PlaceConfig is where data is and where clients connect.
+type PlaceConfig struct {
 	FS         vfs.FS
-	DataDir    string // snapshots and epochs, in its version-2
-	DataLogDir string // transaction log; "" is DataDir
+	DataDir    string       // snapshots and epochs, in its version-2
+	DataLogDir string       // transaction log; "" is DataDir
+	ClientAddr string       // host:port of the client port; "" opens none
+	Listener   net.Listener // instead of ClientAddr, for tests
+}
 
-	ClientAddr     string        // host:port of the client port; "" opens none
-	Listener       net.Listener  // instead of ClientAddr, for tests
+// ClientConfig is about sessions, connections and requests, and what they may do.
+type ClientConfig struct {
+	TickTime   time.Duration
+	SessionMin time.Duration // 0 is 2 ticks
+	SessionMax time.Duration // 0 is 20 ticks
+
 	ConnsPerIPMax  int           // maxClientCnxns; 0 is no limit
 	ConnsMax       int           // maxCnxns; 0 is no limit
 	FrameBytesMax  int           // jute.maxbuffer
@@ -59,23 +56,19 @@ type Config struct {
 	OutboxBudget   int64         // for all clients together; beyond it those who lag are disconnected
 	InFlightMax    int           // globalOutstandingLimit: requests on their way before connections are not read any more
 
-	TickTime   time.Duration
-	SessionMin time.Duration // 0 is 2 ticks
-	SessionMax time.Duration // 0 is 20 ticks
-
-	Auth            auth.Rules
 	ExtendedTypes   bool // TTL znodes
 	EnforceQuota    bool
-	NoDigest        bool
-	ReconfigEnabled bool
-	// Pending is a configuration that was proposed when the server stopped: what
-	// SaveEnsemble was given last as a proposal. Nil for none. It is ignored unless
-	// it is newer than Ensemble, and than all that the log has.
-	Pending         *ensemble.Config
+	FourLetterWords []string      // enabled beside srvr; "*" is all
 	ReapInterval    time.Duration // znode.container.checkIntervalMs
 	ReapPerMinute   int           // znode.container.maxPerMinute
 	ContainerUnused time.Duration // znode.container.maxNeverUsedIntervalMs; 0 is never
+	ReadOnlyMode    bool          // readonlymode.enabled: serve reads while nobody leads
+	LocalSessions   bool          // localSessionsEnabled
+	UpgradeSessions bool          // localSessionsUpgradingEnabled
+}
 
+// StorageConfig is about files.
+type StorageConfig struct {
 	NoSync        bool  // forceSync=no
 	PreallocBytes int64 // preAllocSize
 	LogBytesMax   int64 // txnLogSizeLimitInKb; 0 is no limit
@@ -85,27 +78,56 @@ type Config struct {
 	TrustEmpty    bool          // snapshot.trust.empty
 	NoAutoCreate  bool          // db.autocreate=false
 	NoMkdir       bool          // datadir.autocreate=false
+	NoDigest      bool          // digest.enabled=false
 	PurgeInterval time.Duration // autopurge.purgeInterval; 0 is never
 	PurgeRetain   int           // autopurge.snapRetainCount
+	HistoryMax    int           // commitLogCount: transactions kept in memory for learners
+}
 
-	FourLetterWords []string   // enabled beside srvr; "*" is all
-	Commands        Commands   // answers them; nil answers none
-	RoleChanged     func(Role) // told by the loop, which waits for it; nil if nobody wants to know
+// EnsembleConfig is about the servers of an ensemble. Without one the server is
+// standalone, and only ID has a meaning.
+type EnsembleConfig struct {
+	Ensemble         *ensemble.Config
+	ID               quorum.ID     // this server's number, 1 if it is standalone
+	Observer         bool          // peerType=observer: takes part without a vote
+	InitLimit        int           // ticks for each step of joining
+	SyncLimit        int           // ticks of silence between servers
+	SilenceTime      time.Duration // instead of SyncLimit, if not 0
+	ElectionFinalize time.Duration // wait for a better vote when there is a quorum
+	ConnectTime      time.Duration // cnxTimeout: for a connection between servers
+	QuorumAddr       string        // host:port to listen on for learners; "" is the address in Ensemble
+	ElectionAddr     string        // the same for votes
+	QuorumListener   net.Listener  // instead of QuorumAddr, for tests
+	ElectionListener net.Listener
+	PeerDial         peernet.DialFunc // nil dials; tests cut connections with it
 
-	Clock  clock.Clock
-	Wall   func() time.Time
-	Logger *slog.Logger
+	LinearizableReads bool // conclave.linearizableReads: every read waits for a sync
+	NoClientsOfLeader bool // leaderServes=no
+	ReconfigEnabled   bool
+	Reconfig          ensemble.Rules
+	// SaveEnsemble makes a configuration durable: the one in force, or the one
+	// proposed to follow (next). Nil: the files are not touched.
+	SaveEnsemble func(c *ensemble.Config, next bool) error
+	// Pending is a configuration that was proposed when the server stopped: what
+	// SaveEnsemble was given last as a proposal. Nil for none. It is ignored unless
+	// it is newer than Ensemble, and than all that the log has.
+	Pending *ensemble.Config
 }
 
 // Default returns ZooKeeper's defaults.
 func Default() Config {
 	return Config{
-		ID: 1, InitLimit: 10, SyncLimit: 5, ConnectTime: 5 * time.Second, HistoryMax: 500,
-		Reconfig:      ensemble.Rules{ParticipantsMin: 2},
-		ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
-		OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, TickTime: 3 * time.Second,
-		ReapInterval: time.Minute, ReapPerMinute: 10000,
-		PreallocBytes: 64 << 20, SnapCount: 100000, SnapBytes: 4 << 30, PurgeRetain: 3,
+		ClientConfig: ClientConfig{
+			TickTime: 3 * time.Second, ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
+			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000,
+			ReapInterval: time.Minute, ReapPerMinute: 10000,
+		},
+		StorageConfig: StorageConfig{
+			PreallocBytes: 64 << 20, SnapCount: 100000, SnapBytes: 4 << 30, PurgeRetain: 3, HistoryMax: 500,
+		},
+		EnsembleConfig: EnsembleConfig{
+			ID: 1, InitLimit: 10, SyncLimit: 5, ConnectTime: 5 * time.Second, Reconfig: ensemble.Rules{ParticipantsMin: 2},
+		},
 		Clock: clock.System(), Wall: time.Now, Logger: slog.Default(),
 	}
 }

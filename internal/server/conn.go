@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/auth"
-	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -29,7 +29,9 @@ type conn struct {
 	input  input
 	out    outbox
 
-	identities []zk.Identity // owned by the goroutine; replaced, never changed
+	identities    []zk.Identity // owned by the goroutine; replaced, never changed
+	identityBytes int64         // of what the client has proved; of the goroutine
+	charged       atomic.Int64  // bytes of identities with the requests in flight
 
 	sessionID atomic.Int64
 	timeoutMs atomic.Int32
@@ -37,7 +39,7 @@ type conn struct {
 	resumed   chan struct{} // a token when the loop has answered something
 	woken     bool          // of the loop: it is in the list of those to flush
 	sinceMs   int64         // when it was accepted
-	touchedMs int64         // when the loop last learned of it
+	touchedMs atomic.Int64  // when the loop last learned of it
 	behind    int           // reads that went to the loop since it last had nothing; of the goroutine
 	ended     bool          // the client closed its session: nothing more is read
 
@@ -62,7 +64,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{buffer: make([]byte,
 func newConn(s *Server, socket net.Conn) *conn {
 	c := &conn{server: s, socket: socket, remote: remoteAddr(socket), sinceMs: s.monoMs(), resumed: make(chan struct{}, 1)}
 	c.identities = auth.Connected(c.remote.Addr().String())
-	c.out.total = &s.outboxBytes
+	c.out.conn = c
 	c.input.init(socket, s.cfg.FrameBytesMax)
 	return c
 }
@@ -71,7 +73,7 @@ func newConn(s *Server, socket net.Conn) *conn {
 func (c *conn) serve() {
 	defer c.close()
 	if !c.handshake() {
-		if c.touchedMs != 0 { // refused: the loop has answered, and closes the socket
+		if c.touchedMs.Load() != 0 { // refused: the loop has answered, and closes the socket
 			c.flush()
 			c.input.drain()
 		}
@@ -104,7 +106,7 @@ func (c *conn) handshake() bool {
 	if err != nil || c.server.done.Err() != nil {
 		return false
 	}
-	c.touchedMs = c.server.monoMs()
+	c.touchedMs.Store(c.server.monoMs())
 	c.received()
 	c.begin(1)
 	c.server.stats.connects.Add(1)
@@ -138,8 +140,20 @@ func (c *conn) received() {
 // begin counts requests that go to the loop.
 func (c *conn) begin(n int) {
 	c.begun += uint64(n)
+	if bytes := int64(n) * c.identityBytes; bytes > 0 {
+		c.charged.Add(bytes)
+		c.server.identityBytes.Add(bytes)
+	}
 	c.inFlight.Add(int32(n))
 	c.server.inFlight.Add(int64(n))
+}
+
+// discharge counts the identities off of requests that are answered: all of a connection
+// together, for they go with each of its requests.
+func (c *conn) discharge() {
+	if c.charged.Load() > 0 {
+		c.server.identityBytes.Add(-c.charged.Swap(0))
+	}
 }
 
 // finish counts one that the loop has answered. The loop calls it, after the
@@ -147,7 +161,9 @@ func (c *conn) begin(n int) {
 func (c *conn) finish() {
 	c.finished++
 	c.longs.answered(c.finished, &c.server.requests)
-	c.inFlight.Add(-1)
+	if c.inFlight.Add(-1) == 0 {
+		c.discharge()
+	}
 	c.server.inFlight.Add(-1)
 }
 
@@ -156,6 +172,7 @@ func (c *conn) finish() {
 func (s *Server) gone(c *conn) {
 	s.conns.remove(c)
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
+	c.discharge()
 	c.longs.answered(math.MaxUint64, &s.requests)
 	c.out.remove()
 	c.out.mu.Lock()
@@ -186,7 +203,7 @@ func (c *conn) mayRead() bool {
 	if !c.uncrowded() {
 		return false
 	}
-	if s.inFlight.Load() <= int64(s.cfg.InFlightMax) && s.inFlightBytes.Load() <= inFlightBytesMax {
+	if s.inFlight.Load() <= int64(s.cfg.InFlightMax) && s.inFlightBytes.Load()+s.identityBytes.Load() <= inFlightBytesMax {
 		return true
 	}
 	for c.inFlight.Load() > 0 {
@@ -220,8 +237,8 @@ func (c *conn) awaitAnswer() bool {
 
 // touch gives the loop a heartbeat of the client now and then.
 func (c *conn) touch(nowMs int64) {
-	if nowMs-c.touchedMs >= replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds()) {
-		c.touchedMs = nowMs
+	last := c.touchedMs.Load()
+	if nowMs-last >= replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds()) && c.touchedMs.CompareAndSwap(last, nowMs) {
 		c.server.inbox.put(replica.Event{Kind: replica.EventTouch, Conn: c.id})
 	}
 }

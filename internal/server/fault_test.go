@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/snap"
@@ -300,6 +301,55 @@ func manySnapshots(t *testing.T, disk vfs.FS, change func(*Config)) *Server {
 		return len(snapshotsOf(t, s)) >= 6
 	})
 	return s
+}
+
+// TestServerThatIsRestartedOftenTakesSnapshots: no run of it writes enough for one.
+func TestServerThatIsRestartedOftenTakesSnapshots(t *testing.T) {
+	const snapCount, runs = 100, 4
+	mem := vfs.NewMem()
+	run := func(i, writes int) (*Server, func() error) {
+		s, stop := launch(t, mem, func(c *Config) { c.SnapCount = snapCount })
+		p := dial(t, s, nil)
+		for j := range writes {
+			p.do(create(fmt.Sprintf("/n%d.%d", i, j), "", 0))
+		}
+		p.socket.Close()
+		return s, stop
+	}
+	for i := range runs {
+		_, stop := run(i, snapCount/2-10) // less than a new count is ever due after
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, stop := run(runs, 0)
+	eventually(t, "a snapshot after the first one", func() bool { return snapshotsOf(t, s)[0].Zxid > 0 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := launch(t, mem, nil); s.recovery.Records > snapCount {
+		t.Errorf("a start replays %d transactions, with snapCount=%d", s.recovery.Records, snapCount)
+	}
+}
+
+// A large tree waits for a quarter of its size in the log, over restarts too.
+func TestShareOfTheLogCountsOverRestarts(t *testing.T) {
+	restarted := func(records int, bytes int64) bool {
+		found := &datadir.Recovered{Records: records, Bytes: bytes}
+		found.Info.Bytes = 4000
+		n := newSnapshots(datadir.NewTrigger(100, 0, func(n int64) int64 { return n - 1 }), found)
+		n.note(1, 1)
+		return n.due.Load()
+	}
+	for _, test := range []struct {
+		records int
+		bytes   int64
+		due     bool
+	}{{98, 2000, false}, {99, 998, false}, {99, 999, true}, {500, 500, false}, {500, 2000, true}} {
+		if due := restarted(test.records, test.bytes); due != test.due {
+			t.Errorf("%d records of %d bytes before the start: due %v", test.records, test.bytes, due)
+		}
+	}
 }
 
 // As Apache's: whether a snapshot was taken or not.

@@ -15,6 +15,7 @@ func (c *conn) handle(w *scratch) bool {
 	h := handling{conn: c, w: w, nowMs: start.Millis()}
 	ok := h.all()
 	h.unlock()
+	c.server.relieve()
 	h.submit()
 	c.flush()
 	if h.reads > 0 {
@@ -39,10 +40,12 @@ type handling struct {
 }
 
 // Writers get their turn behind lockedReads reads, or behind one that may have lasted: a
-// list of more than childrenMany, or what looks at many znodes.
+// list of more than childrenMany, or what looks at many znodes. The loop answers nothing
+// that is as long, or has more than dataMany bytes.
 const (
 	lockedReads  = 64
 	childrenMany = 1000
+	dataMany     = 16 << 10
 )
 
 // long reports whether the last read may have lasted.
@@ -91,6 +94,7 @@ func (h *handling) all() bool {
 // batch of small requests may ask for more than any outbox holds.
 func (h *handling) drain() bool {
 	h.unlock()
+	h.conn.server.relieve()
 	h.conn.flush()
 	return h.conn.uncrowded()
 }
@@ -106,7 +110,7 @@ func (h *handling) one(payload []byte) bool {
 	}
 	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSync && !c.server.cfg.LinearizableReads {
 		if h.sent > 0 || c.inFlight.Load() > 0 {
-			if c.behind++; (c.behind > readsBehindMax || lasts(op)) && !h.awaitLoop() {
+			if c.behind++; (c.behind > readsBehindMax || lasts(op) || h.answersLong(op, payload)) && !h.awaitLoop() {
 				c.server.requests.release(cost)
 				return false
 			}
@@ -119,17 +123,35 @@ func (h *handling) one(payload []byte) bool {
 			}
 		}
 	}
-	h.toLoop(payload, op)
 	if cost > 0 {
-		c.longs.add(long{c.begun + uint64(h.sent), cost})
+		c.longs.add(long{c.begun + uint64(h.sent) + 1, cost})
 	}
-	return true
+	return h.toLoop(payload, op)
 }
 
 // readsBehindMax is how many reads of a connection may wait in the loop behind
 // its writes. Their replies, of up to a frame each, come all at once: they must
 // fit in the outbox.
 const readsBehindMax = 32
+
+// answersLong reports whether the answer to a read is long as things are. The loop makes
+// the answers to what comes after a write, of all connections whose writes are committed
+// together: thousands of short ones.
+func (h *handling) answersLong(op zk.Op, payload []byte) bool {
+	r := &h.w.request
+	switch op {
+	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2:
+	default:
+		return false
+	}
+	if wire.DecodeRequest(payload, h.conn.server.cfg.ReadBytesMax(), r) != nil {
+		return false
+	}
+	h.lock()
+	defer h.unlock()
+	node, found := h.conn.server.reader.Tree.Find(r.Path)
+	return found && (op == zk.OpGetData && len(node.Data()) > dataMany || op != zk.OpGetData && node.NumChildren() > childrenMany)
+}
 
 // awaitLoop waits until the loop has answered all that it has of the connection.
 func (h *handling) awaitLoop() bool {
@@ -151,23 +173,72 @@ func (h *handling) read(payload []byte) bool {
 	if wire.DecodeRequest(payload, c.server.cfg.ReadBytesMax(), &w.request) != nil {
 		return false
 	}
+	if sets := w.request.SetWatches; sets != nil {
+		h.setWatches(sets)
+	}
 	h.lock()
 	if c.out.ended || c.out.over {
 		return true // nobody receives the answer, and no watch may be left behind
 	}
-	reader := c.server.reader
-	who := replica.Caller{Conn: c.id, Session: zk.SessionID(c.sessionID.Load()), Identities: c.identities}
-	reader.Read(&w.request, who, &w.answer)
+	h.answer()
 	o := &c.out
-	for i := range w.answer.Events {
-		o.bytes = wire.AppendEvent(o.bytes, &w.answer.Events[i])
-	}
-	o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, reader.Tree.LastZxid()), &w.answer.Result)
+	o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, c.server.reader.Tree.LastZxid()), &w.answer.Result)
 	c.checkOutbox()
 	h.reads++
-	c.stats.note(&w.request, reader.Tree.LastZxid(), h.nowMs)
-	c.stats.sent += int64(1 + len(w.answer.Events))
+	c.stats.note(&w.request, c.server.reader.Tree.LastZxid(), h.nowMs)
+	c.stats.sent++
 	return true
+}
+
+// answer makes the answer to the request, and puts the events that come before it into the
+// outbox.
+func (h *handling) answer() {
+	c, w := h.conn, h.w
+	who := replica.Caller{Conn: c.id, Session: zk.SessionID(c.sessionID.Load()), Identities: c.identities}
+	c.server.reader.Read(&w.request, who, &w.answer)
+	for i := range w.answer.Events {
+		c.out.bytes = wire.AppendEvent(c.out.bytes, &w.answer.Events[i])
+	}
+	c.stats.sent += int64(len(w.answer.Events))
+}
+
+// setWatches sets all but the last lockedWatches of a list of watches, and leaves these to
+// be answered. There may be a hundred thousand: others get their turn in between.
+func (h *handling) setWatches(all *zk.SetWatches) {
+	for {
+		part, rest := portionOf(all, lockedWatches)
+		h.w.request.SetWatches = &part
+		if all = rest; all == nil {
+			return
+		}
+		if h.lock(); !h.conn.out.ended && !h.conn.out.over {
+			h.answer()
+			h.conn.checkOutbox()
+		}
+		h.unlock()
+	}
+}
+
+// lockedWatches is how many watches are set before writers get their turn.
+const lockedWatches = 1000
+
+// portionOf returns up to n watches of a list, and a list of the others, nil for none.
+func portionOf(all *zk.SetWatches, n int) (part zk.SetWatches, rest *zk.SetWatches) {
+	part, others := *all, *all
+	left := 0
+	for _, list := range []struct{ part, rest *[]string }{
+		{&part.Data, &others.Data}, {&part.Exist, &others.Exist}, {&part.Child, &others.Child},
+		{&part.Persistent, &others.Persistent}, {&part.Recursive, &others.Recursive},
+	} {
+		now := min(n, len(*list.part))
+		*list.part, *list.rest = (*list.part)[:now], (*list.rest)[now:]
+		n -= now
+		left += len(*list.rest)
+	}
+	if left == 0 {
+		return part, nil
+	}
+	return part, &others
 }
 
 func (h *handling) lock() {
@@ -187,8 +258,9 @@ func (h *handling) unlock() {
 }
 
 // toLoop prepares a request for the loop. It is kept there for a while, so it
-// is decoded from a copy; one copy serves all of a batch.
-func (h *handling) toLoop(payload []byte, op zk.Op) {
+// is decoded from a copy; one copy serves all of a batch. It returns false if the
+// connection has ended.
+func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	h.unlock()
 	c := h.conn
 	if h.owned == nil {
@@ -216,14 +288,26 @@ func (h *handling) toLoop(payload []byte, op zk.Op) {
 	c.stats.note(e.Request, 0, h.nowMs)
 	c.stats.wait(h.nowMs)
 	c.out.mu.Unlock()
+	return c.identityBytes == 0 || h.sent < submitMax || h.breathe()
+}
+
+// submitMax is how many requests of a connection that has proved identities, which go with
+// each of them, go to the loop before it looks again whether more may: thousands of
+// requests may come in one portion of input.
+const submitMax = 256
+
+// breathe gives the loop what was gathered, and waits until more may come.
+func (h *handling) breathe() bool {
+	h.submit()
+	return h.conn.mayRead()
 }
 
 // A connection may prove identitiesMax identities, of identityBytesMax in all. Every
 // check of an ACL goes through all of them, and they go with each write to the leader,
 // which takes no more than peerwire.AuthBytesMax.
 const (
-	identitiesMax    = 256
-	identityBytesMax = 64 << 10
+	identitiesMax    = 32
+	identityBytesMax = 8 << 10
 )
 
 // authenticate adds what a credential proves to the connection's identities.
@@ -244,16 +328,20 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 			all = append(all, id)
 		}
 	}
-	bytes := 0
-	for _, id := range all {
-		bytes += len(id.Scheme) + len(id.ID)
-	}
+	bytes := identityBytes(all)
 	if len(all) > identitiesMax || bytes > identityBytesMax {
 		c.ended = true
 		return zk.ErrAuthFailed
 	}
-	c.identities = all
+	c.identities, c.identityBytes = all, int64(bytes)
 	return zk.OK
+}
+
+func identityBytes(all []zk.Identity) (bytes int) {
+	for i := range all {
+		bytes += len(all[i].Scheme) + len(all[i].ID)
+	}
+	return bytes
 }
 
 // submit gives the gathered requests to the loop. If there are none, a heartbeat
@@ -262,7 +350,7 @@ func (h *handling) submit() {
 	c := h.conn
 	if h.sent > 0 {
 		c.begin(h.sent)
-		c.touchedMs = h.nowMs
+		c.touchedMs.Store(h.nowMs)
 		c.server.inbox.put(h.w.events...)
 		clear(h.w.events)
 		h.w.events = h.w.events[:0]

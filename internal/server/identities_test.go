@@ -2,10 +2,14 @@ package server
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -27,4 +31,50 @@ func TestIdentitiesOfAConnectionHaveALimitInBytes(t *testing.T) {
 	if identityBytesMax+identitiesMax*16 > peerwire.AuthBytesMax {
 		t.Error("a packet takes less than a connection may prove")
 	}
+}
+
+// TestIdentitiesOfRequestsInFlightAreBounded: a follower sends those of a connection to the
+// leader with each of its requests, and many requests come in one portion of input.
+func TestIdentitiesOfRequestsInFlightAreBounded(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	const clients = 20
+	var batch []byte
+	requests := 0
+	for ; len(batch) < inputBytes-100; requests++ {
+		batch = wire.AppendRequest(batch, &zk.Request{Op: zk.OpDelete, Path: "/x", Version: 7, Xid: 9})
+	}
+	var all []*peer
+	for range clients {
+		p := dial(t, s, nil)
+		code, _ := p.do(zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte(strings.Repeat("u", identityBytesMax-100) + ":p")})
+		if code != zk.OK {
+			t.Fatal(code)
+		}
+		all = append(all, p)
+	}
+	const most = inFlightBytesMax + clients*submitMax*identityBytesMax
+	if least := clients * requests * (identityBytesMax - 100); least < 2*most {
+		t.Fatalf("%d bytes are no test of %d", least, most)
+	}
+	resume := make(chan struct{})
+	go s.inspect(func(*replica.Replica) { <-resume }) // the loop is busy
+	for _, p := range all {
+		if _, err := p.socket.Write(batch); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "as much is in flight as may be", func() bool { return s.identityBytes.Load() > inFlightBytesMax })
+	time.Sleep(100 * time.Millisecond) // for what must not come
+	if n := s.identityBytes.Load(); n > most {
+		t.Errorf("%d bytes of identities are in flight, %d may be", n, most)
+	}
+	close(resume)
+	for range requests {
+		for _, p := range all {
+			if h, _ := p.reply(zk.OpDelete); h.Code != zk.ErrNoNode {
+				t.Fatal(h)
+			}
+		}
+	}
+	eventually(t, "none are in flight", func() bool { return s.identityBytes.Load() == 0 })
 }

@@ -91,7 +91,7 @@ const stepCostMax = 512 << 10
 // costOf returns about what an event costs the loop, in bytes of requests: what is
 // decided or applied grows with them.
 func costOf(e *replica.Event) int {
-	n := eventBytes + len(e.Body)
+	n := eventBytes + len(e.Body) + identityBytes(e.Identities)
 	if e.Message != nil {
 		n += int(messageBytes(e.Message))
 	}

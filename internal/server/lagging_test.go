@@ -1,11 +1,13 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -64,15 +66,138 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	}
 	lagging.send(create("/small", "", 0), r) // after a write: the connection goes on reading
 	p.socket.Close()
-	for wait := time.Now(); len(s.conns.all()) > 0; time.Sleep(10 * time.Millisecond) {
-		if _, err := lagging.socket.Write(wire.AppendRequest(nil, &zk.Request{Op: zk.OpPing, Xid: -2})); err != nil {
-			break
-		}
+	for wait := time.Now(); len(s.conns.all()) > 0 || s.outboxBytes.Load() > 1<<20; time.Sleep(10 * time.Millisecond) {
+		lagging.socket.Write(wire.AppendRequest(nil, &zk.Request{Op: zk.OpPing, Xid: -2})) // fails once it is disconnected
 		if time.Since(wait) > time.Minute {
-			t.Fatalf("it is still connected, and holds %d bytes", s.outboxBytes.Load())
+			t.Fatalf("%d connections are still here, outboxes hold %d bytes", len(s.conns.all()), s.outboxBytes.Load())
 		}
 	}
-	if held := s.outboxBytes.Load(); held > 1<<20 {
-		t.Errorf("%d bytes are held", held)
+}
+
+// The server does not read what a client says while it writes a long reply: that the client
+// takes it, however slowly, is as good as a heartbeat.
+func TestClientThatReadsSlowlyKeepsItsSession(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.TickTime = 100 * time.Millisecond }) // sessions of 2 s at most
+	writer := dial(t, s, nil)
+	writer.do(create("/big", strings.Repeat("x", 1_000_000), 0))
+	slow := dial(t, s, nil)
+	slow.do(create("/lock", "", zk.Ephemeral))
+	slow.socket.(*net.TCPConn).SetReadBuffer(64 << 10)
+	r := zk.Request{Op: zk.OpMultiRead}
+	for range 12 {
+		r.Ops = append(r.Ops, zk.Request{Op: zk.OpGetData, Path: "/big"})
+	}
+	slow.send(r)
+	buffer := make([]byte, 64<<10)
+	began := time.Now()
+	for got := 0; got < 12_000_000; {
+		n, err := slow.socket.Read(buffer)
+		if got += n; err != nil || !s.KnowsSession(slow.id) {
+			t.Fatalf("after %v and %d bytes: %v; its session is known: %v", time.Since(began), got, err, s.KnowsSession(slow.id))
+		}
+		time.Sleep(time.Duration(n) * time.Second / (2 << 20)) // as a line of 2 MiB/s
+	}
+	if time.Since(began) < 4*time.Second {
+		t.Errorf("all was read in %v, less than two sessions take", time.Since(began))
+	}
+}
+
+// The one that has held much for long is disconnected when all together hold too much, not
+// the one that asks for something then.
+func TestClientThatReadsAtOnceIsNotDisconnectedForThoseThatDoNot(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBudget, c.TickTime = 16<<20, 2*time.Second })
+	writer := dial(t, s, nil)
+	writer.do(create("/big", strings.Repeat("x", 1_000_000), 0))
+	r := zk.Request{Op: zk.OpMultiRead}
+	for range 8 {
+		r.Ops = append(r.Ops, zk.Request{Op: zk.OpGetData, Path: "/big"})
+	}
+	for range 8 {
+		lagging := dial(t, s, nil)
+		lagging.socket.(*net.TCPConn).SetReadBuffer(4 << 10)
+		lagging.send(r)
+	}
+	reader := dial(t, s, nil)
+	for i := range 8 {
+		reader.send(r)
+		if h, _ := reader.reply(zk.OpMultiRead); h.Code != zk.OK {
+			t.Fatalf("read %d: %v", i, h)
+		}
+	}
+	if n := len(s.conns.all()); n == 10 {
+		t.Error("all that read nothing are still here, with nothing to relieve")
+	}
+}
+
+// Reads that come after a write are answered by the loop if they are short. A list of
+// thousands, asked for by many, would hold up everybody.
+func TestLongReadsBehindAWriteAreNotForTheLoop(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	setUp := dial(t, s, nil)
+	setUp.do(create("/many", "", 0))
+	setUp.do(create("/long", strings.Repeat("x", dataMany+1), 0))
+	m := zk.Request{Op: zk.OpMulti}
+	for i := range childrenMany + 1 {
+		m.Ops = append(m.Ops, create(fmt.Sprintf("/many/%04d", i), "", 0))
+	}
+	setUp.do(m)
+	p := dial(t, s, nil)
+	const rounds = 20
+	reads := []zk.Request{{Op: zk.OpGetChildren, Path: "/many"}, {Op: zk.OpGetChildren2, Path: "/many"}, {Op: zk.OpGetData, Path: "/long"}}
+	for i := range rounds {
+		batch := append([]zk.Request{create(fmt.Sprintf("/own%d", i), "", 0)}, reads...)
+		p.send(batch...)
+		for _, r := range batch {
+			if h, _ := p.reply(r.Op); h.Code != zk.OK {
+				t.Fatal(h)
+			}
+		}
+	}
+	s.inspect(func(*replica.Replica) {
+		for _, c := range s.conns.all() {
+			if zk.SessionID(c.sessionID.Load()) == p.id && c.finished != rounds+1 {
+				t.Errorf("the loop has answered %d requests: the handshake and %d writes, and reads", c.finished, rounds)
+			}
+		}
+	})
+}
+
+// A list of watches is set in portions, and each of them is set or answered by an event.
+func TestLongListOfWatchesIsSetInPortions(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	p.do(create("/there", "", 0))
+	sets := &zk.SetWatches{RelativeZxid: zk.Zxid(1) << 40}
+	for i := range 2*lockedWatches + 7 {
+		sets.Data = append(sets.Data, fmt.Sprintf("/gone%d", i))
+		sets.Exist = append(sets.Exist, "/there")
+		sets.Child = append(sets.Child, "/")
+		sets.Persistent = append(sets.Persistent, fmt.Sprintf("/p%d", i))
+		sets.Recursive = append(sets.Recursive, fmt.Sprintf("/r%d", i))
+	}
+	all, most := *sets, 0
+	for rest := sets; rest != nil; {
+		var part zk.SetWatches
+		part, rest = portionOf(rest, lockedWatches)
+		n := len(part.Data) + len(part.Exist) + len(part.Child) + len(part.Persistent) + len(part.Recursive)
+		most = max(most, n)
+	}
+	if most != lockedWatches {
+		t.Errorf("a portion has %d watches", most)
+	}
+	if code, _ := p.do(zk.Request{Op: zk.OpSetWatches2, SetWatches: &all}); code != zk.OK {
+		t.Fatal(code)
+	}
+	if n, want := len(p.events), len(all.Data)+len(all.Exist); n != want {
+		t.Errorf("%d events for %d watches of what has changed", n, want)
+	}
+	p.events = nil
+	last := len(all.Persistent) - 1
+	for _, path := range []string{all.Persistent[0], all.Persistent[last], all.Recursive[0], all.Recursive[last]} {
+		p.do(create(path, "", 0))
+	}
+	// The first create also changes the children of the root, whose watch is a standard one.
+	if n := len(p.events); n != 5 {
+		t.Errorf("%d events: %+v", n, p.events)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -43,7 +43,7 @@ func (s *Server) runLoop() {
 			batch = slices.Insert(batch, 0, replica.Event{Kind: replica.EventPaused})
 		}
 		s.loopMs = now.MonoMs
-		effects := s.replica.Step(batch, now, out)
+		effects := s.replica.Step(now, batch, out)
 		s.noteStep(effects)
 		s.reconfigure(&effects.Ensembles)
 		s.persist(effects.Disk)

@@ -1,16 +1,21 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/zab"
 )
 
 // freePorts returns different ports on which nobody listens.
@@ -25,15 +30,21 @@ func freePorts(t *testing.T, n int) []int {
 	return ports
 }
 
+// twoServers is an ensemble of two with these ports, of the quorum and of the election.
+func twoServers(t *testing.T, ports ...any) *ensemble.Config {
+	t.Helper()
+	c, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d\nserver.2=127.0.0.1:%d:%d\n", ports...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // A reconfig may move one of a server's ports and leave the other where it is.
 func TestReconfigMovesEachPortForServersByItself(t *testing.T) {
 	ports := freePorts(t, 6)
 	config := func(quorumPort, electionPort int) *ensemble.Config {
-		c, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d\nserver.2=127.0.0.1:%d:%d\n", quorumPort, electionPort, ports[4], ports[5]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return twoServers(t, quorumPort, electionPort, ports[4], ports[5])
 	}
 	q, e := ports[0], ports[2]
 	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, config(q, e) })
@@ -79,6 +90,58 @@ func TestReconfigProposedAndCommittedInOneStepMovesThePorts(t *testing.T) {
 		t.Error("nobody listens on the new ports")
 	}
 	eventually(t, "nobody listens on the old ports", func() bool { return !answers(ports[0]) && !answers(ports[1]) })
+}
+
+// What reads from other servers may wait for the loop, which moves the ports: the loop
+// must not wait for it in turn.
+func TestReconfigMovesThePortsWhileOtherServersWaitForTheLoop(t *testing.T) {
+	ports := freePorts(t, 6)
+	config := func(quorumPort, electionPort int) *ensemble.Config {
+		return twoServers(t, quorumPort, electionPort, ports[4], ports[5])
+	}
+	before, now := config(ports[0], ports[1]), config(ports[2], ports[3])
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, before })
+	s.peerBytes.Add(peerInboxMax + 1) // as if the loop were behind
+	said := peerwire.AppendMessage(nil, &zab.Message{Kind: zab.KindFollowerInfo, Hello: zab.Hello{Server: 2}}, peerwire.FromLearner)
+	says(t, ports[0], said)
+	said, err := peerwire.AppendInitial(nil, peerwire.Initial{Server: 2, Addresses: []peerwire.Address{{Host: "127.0.0.1", Port: uint16(ports[5])}}})
+	if err == nil {
+		said, err = peerwire.AppendNotification(said, &fle.Notification{State: fle.Looking, Round: 1, Vote: fle.Vote{Leader: 2}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(t, ports[1], said)
+	eventually(t, "a link and a vote wait for the loop", func() bool {
+		stacks := make([]byte, 1<<20)
+		return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(").putFromPeer(")) == 2
+	})
+	moved := make(chan struct{})
+	go s.inspect(func(*replica.Replica) {
+		s.move(before.Member(1), now.Member(1))
+		close(moved)
+	})
+	select {
+	case <-moved:
+	case <-time.After(time.Minute):
+		t.Fatal("the loop waits for what waits for the loop")
+	}
+	if !answers(ports[2]) || !answers(ports[3]) {
+		t.Error("nobody listens on the new ports")
+	}
+}
+
+// says connects to a port and sends bytes.
+func says(t *testing.T, port int, b []byte) {
+	t.Helper()
+	socket, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	if _, err := socket.Write(b); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func answers(port int) bool {

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/clock"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
 // The loop of a server that sends a snapshot, or reads one, is notified while bytes move,
 // and not too often.
 func TestSnapshotThatMovesIsNoted(t *testing.T) {
-	s := &Server{cfg: Config{TickTime: 10 * time.Millisecond, Clock: clock.System()}}
+	s := &Server{cfg: Config{ClientConfig: ClientConfig{TickTime: 10 * time.Millisecond}, Clock: clock.System()}}
 	s.inbox.init(s.monoMs)
 	out := &outgoing{io.Discard, moves{server: s, link: 7}}
 	in := &incoming{bytes.NewReader(make([]byte, 1<<20)), moves{server: s, link: 8}}

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/wire"
@@ -23,23 +22,41 @@ type outbox struct {
 	over    bool // the limit was passed: the connection is to be closed
 	flying  int  // bytes with the writer
 	counted int  // bytes in the total of all outboxes
-	total   *atomic.Int64
+	lags    bool // it is among the laggards
+	out     bool // of the total, and of the laggards, for good
+	conn    *conn
 }
 
 // count keeps the total of all outboxes. Called with mu held.
 func (o *outbox) count() {
-	n := len(o.bytes) + o.flying
-	o.total.Add(int64(n - o.counted))
-	o.counted = n
+	if !o.out {
+		o.hold(len(o.bytes) + o.flying)
+	}
 }
 
-// remove takes the outbox of a connection that has ended out of the total.
+func (o *outbox) hold(bytes int) {
+	s := o.conn.server
+	s.outboxBytes.Add(int64(bytes - o.counted))
+	o.counted = bytes
+	if lags := bytes > outboxCrowded; lags || o.lags {
+		o.lags = lags
+		s.laggards.note(o.conn, bytes)
+	}
+}
+
+// leave takes the outbox of a connection that ends out of the total: a writer may still
+// be at its end. Called with mu held.
+func (o *outbox) leave() {
+	o.hold(0)
+	o.out = true
+}
+
+// remove is leave for a connection that has ended.
 func (o *outbox) remove() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
-	o.total.Add(int64(-o.counted))
-	o.total, o.counted = new(atomic.Int64), 0 // a writer may still be at its end
+	o.leave()
 }
 
 func (o *outbox) isOver() bool {
@@ -93,16 +110,19 @@ func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool)
 }
 
 // checkOutbox closes a connection whose client does not read: what it misses
-// cannot be left out, so it must connect again. When all outboxes together are
-// beyond their budget, a connection that lags at all has to go. Called with out.mu held.
+// cannot be left out, so it must connect again. Called with out.mu held.
 func (c *conn) checkOutbox() {
-	cfg := &c.server.cfg
 	c.out.count()
-	crowd := c.server.outboxBytes.Load() > cfg.OutboxBudget && len(c.out.bytes) > outboxCrowded
-	if len(c.out.bytes) > cfg.OutboxBytesMax || crowd {
-		c.out.over = true
-		c.socket.Close()
+	if len(c.out.bytes) > c.server.cfg.OutboxBytesMax {
+		c.overrun()
 	}
+}
+
+// overrun ends a connection whose client is too slow. Called with out.mu held.
+func (c *conn) overrun() {
+	c.out.over, c.out.bytes = true, nil
+	c.out.leave()
+	c.socket.Close()
 }
 
 // connected answers the handshake.
@@ -129,17 +149,19 @@ func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) {
 	c.stats.answered(h.Zxid, c.server)
 	c.out.mu.Unlock()
 	c.finish()
+	c.server.relieve()
 }
 
 // notify sends a watch event.
 func (c *conn) notify(e *zk.Event) {
 	c.out.mu.Lock()
-	defer c.out.mu.Unlock()
 	if !c.out.ended && !c.out.over {
 		c.out.bytes = wire.AppendEvent(c.out.bytes, e)
 		c.checkOutbox()
 	}
 	c.stats.sent++
+	c.out.mu.Unlock()
+	c.server.relieve()
 }
 
 // flush writes until the outbox is empty, and closes the socket if it is over.
@@ -190,7 +212,9 @@ func (c *conn) write(bytes []byte) bool {
 	for err == nil && n < len(bytes) {
 		c.out.awaits(c)
 		var more int
-		more, err = c.socket.Write(bytes[n:min(n+writeStep, len(bytes))])
+		if more, err = c.socket.Write(bytes[n:min(n+writeStep, len(bytes))]); err == nil {
+			c.touch(c.server.monoMs()) // what it says may wait behind what it reads
+		}
 		n += more
 	}
 	if err != nil {

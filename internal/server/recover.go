@@ -1,16 +1,22 @@
 package server
 
 import (
+	crand "crypto/rand"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/prep"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -35,14 +41,35 @@ func (s *Server) recover() error {
 	if err != nil {
 		return err
 	}
-	s.snaps = newSnapshots(datadir.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N))
-	s.snaps.size.Store(found.Store.Info.Bytes)
+	s.snaps = newSnapshots(datadir.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N), found.Store)
 	s.replica = replica.New(s.cfg.replicaOptions(), s.cfg.Ensemble, found.Recovered, s.now())
 	s.reader = s.replica.Reader()
 	s.recovery = Recovery{max(found.Store.Last, 0), found.Store.Snapshot.Name, found.Store.Records, found.Mismatches, time.Since(start)}
 	s.reportRecovery(found)
+	if err := s.cfg.agrees(s.replica.LoggedConfig()); err != nil {
+		return err
+	}
 	if found.Store.Rejoining {
 		s.cfg.Logger.Warn(d.Store().RejoiningText())
+	}
+	return nil
+}
+
+// agrees refuses a start with a configuration that can do nothing with the newer one that
+// was logged, nil for none: this server would count by the one or by the other.
+func (c *Config) agrees(logged *ensemble.Config) error {
+	switch {
+	case logged == nil:
+	case !logged.Meets(c.Ensemble):
+		return fmt.Errorf("the data are of an ensemble that was reconfigured to %s (version=%x), and the configuration "+
+			"names none of its hosts: if they were copied to make another ensemble of them, write version=%x into the file of "+
+			"dynamicConfigFile on each of its servers; else write those servers there",
+			strings.Join(logged.Lines(), ", "), logged.Version, logged.Version)
+	case !c.ReconfigEnabled && !logged.SamePeers(c.Ensemble):
+		return fmt.Errorf("the ensemble was reconfigured to %s (version=%x), the configuration has other servers, and "+
+			"reconfigEnabled is false: set it to true on all servers, or write those servers into the configuration; if you have "+
+			"changed the servers by hand since, write version=%x beside them into the file of dynamicConfigFile on each of them",
+			strings.Join(logged.Lines(), ", "), logged.Version, logged.Version)
 	}
 	return nil
 }
@@ -84,7 +111,7 @@ func Check(c Config) (*datadir.Report, error) { return replicadisk.Check(c.FS, c
 func (c *Config) durableOptions() replicadisk.Options {
 	return replicadisk.Options{
 		Store: datadir.Options{
-			DataDir: c.DataDir, LogDir: c.DataLogDir,
+			DataDir: c.DataDir, LogDir: c.DataLogDir, Number: crand.Text,
 			Log: txnlog.Options{
 				PreallocBytes: c.PreallocBytes, SegmentBytesMax: c.LogBytesMax,
 				PayloadBytesMax: c.ReadBytesMax(), NoSync: c.NoSync,
@@ -99,14 +126,16 @@ func (c *Config) durableOptions() replicadisk.Options {
 func (c *Config) replicaOptions() replica.Options {
 	tickMs := c.TickTime.Milliseconds()
 	return replica.Options{
-		ID: c.ID, Observer: c.Observer, TickMs: tickMs, InitMs: int64(c.InitLimit) * tickMs, SyncMs: c.silence().Milliseconds(),
-		FinalizeMs: c.ElectionFinalize.Milliseconds(), ResendMinMs: 200, ResendMaxMs: 60_000, HistoryMax: c.HistoryMax,
+		Zab: zab.Options{
+			ID: c.ID, Observer: c.Observer, TickMs: tickMs, InitMs: int64(c.InitLimit) * tickMs,
+			SyncMs: c.silence().Milliseconds(), HistoryMax: c.HistoryMax,
+		},
+		Election:     fle.Config{FinalizeMs: c.ElectionFinalize.Milliseconds(), ResendMinMs: 200, ResendMaxMs: 60_000},
+		Prep:         prep.Options{EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest, TxnBytesMax: c.recordBytesMax()},
 		SessionMinMs: int32(c.SessionMin.Milliseconds()), SessionMaxMs: int32(c.SessionMax.Milliseconds()),
-		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest,
-		LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader,
+		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader,
 		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.Reconfig, Pending: c.Pending,
-		TxnBytesMax: c.recordBytesMax(), ReapIntervalMs: c.ReapInterval.Milliseconds(),
-		ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(),
+		ReapIntervalMs: c.ReapInterval.Milliseconds(), ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(),
 	}
 }
 
@@ -118,9 +147,16 @@ func (c *Config) silence() time.Duration {
 	return time.Duration(c.SyncLimit) * c.TickTime
 }
 
-// check refuses a configuration that no ensemble can work with.
+// extendedIDMax is the greatest number of a server with extended types, as in ZooKeeper:
+// the owner of a TTL znode begins with the byte above.
+const extendedIDMax = 254
+
+// check refuses a configuration that no server or ensemble can work with.
 func (c *Config) check() error {
 	switch {
+	case c.ExtendedTypes && c.ID == extendedIDMax+1:
+		return fmt.Errorf("server %d numbers its sessions as TTL znodes are marked: with extendedTypesEnabled "+
+			"a server's number is %d at most (myid)", c.ID, extendedIDMax)
 	case c.Ensemble == nil:
 		return nil
 	case c.Ensemble.Member(c.ID) == nil && !c.ReconfigEnabled:

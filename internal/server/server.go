@@ -1,31 +1,3 @@
-// Package server is the shell around a replica: sockets, disk, clock and
-// goroutines.
-//
-// One goroutine, the loop, owns the replica. Connections, the disk and the
-// timer put events into its inbox; it takes all that has come, steps the
-// replica once, gives the records to the disk goroutine, and wakes the
-// connections that have something to send. While the disk writes and syncs one
-// batch, the next one gathers: that is the group commit.
-//
-//	conns.go      accepts connections, within their limits
-//	conn.go       one connection: handshake, then requests until its end
-//	inbox.go      gathers events for the loop
-//	loop.go       the loop
-//	disk.go       appends and syncs, tells the loop
-//	handle.go     one batch of requests of a connection
-//	input.go      the bytes of a connection, without a buffer for idle ones
-//	outbox.go     gathers replies and events of a connection, writes them
-//	recover.go    from the files to a replica
-//	snapshots.go  writes fuzzy snapshots and purges, beside everything else
-//
-// What always holds:
-//
-//	server-H1  A record is on disk before the loop learns of it.
-//	server-H2  Any error of the log ends the server, with its reason, before
-//	           another reply leaves.
-//	server-H3  A connection's replies and events leave in the order in which
-//	           they were put into its outbox; what does not fit ends the
-//	           connection.
 package server
 
 import (
@@ -69,10 +41,12 @@ type Server struct {
 
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
 	inFlightBytes atomic.Int64
+	identityBytes atomic.Int64  // of the requests in flight
 	requests      budget        // of long requests
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
 	peersEased    chan struct{} // a token when there is space for more
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
+	laggards      laggards
 	diskFull      atomic.Bool
 	leads         atomic.Bool // clients are served, and this server decides
 	serves        atomic.Bool // clients are served

@@ -14,7 +14,7 @@ import (
 // snapshots decides when one is due. One is written at a time.
 type snapshots struct {
 	trigger *datadir.Trigger // of the disk goroutine
-	logged  int64            // bytes of log since the last one began; of the disk goroutine
+	logged  int64            // bytes of log since the last one began, also before the start; of the disk goroutine
 	wanted  bool             // the trigger has fired; of the disk goroutine
 	size    atomic.Int64     // bytes of the last one, before compression
 	due     atomic.Bool
@@ -26,8 +26,14 @@ type snapshots struct {
 	current *replicadisk.Snapshot // the periodic one begun last; of the loop
 }
 
-func newSnapshots(trigger *datadir.Trigger) *snapshots {
-	return &snapshots{trigger: trigger, purge: make(chan struct{}, 1)}
+// newSnapshots goes on from what was found: the log after the snapshot counts as if
+// this process had written it. A server that is restarted before a snapshot is due
+// would never take one otherwise, and each start would replay more.
+func newSnapshots(trigger *datadir.Trigger, found *datadir.Recovered) *snapshots {
+	n := &snapshots{trigger: trigger, purge: make(chan struct{}, 1)}
+	n.size.Store(found.Info.Bytes)
+	n.note(found.Records, found.Bytes)
+	return n
 }
 
 // snapshotShare is the part of a snapshot's size that the log must have grown by

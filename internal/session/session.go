@@ -38,6 +38,7 @@ type Session struct {
 
 	expiresMs int64 // end of the bucket in which it expires
 	bucketMs  int64 // bucket it is listed in; at or before expiresMs
+	place     int   // there
 }
 
 // Table holds all sessions of a server. It is not safe for concurrent use.
@@ -94,11 +95,16 @@ func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
 func (t *Table) list(s *Session, nowMs int64) {
 	invariant.Check(!s.Closing, "session: one that is closing gets its timeout again (session-S2)")
 	s.expiresMs = t.bucket(nowMs + int64(s.TimeoutMs))
-	s.bucketMs = max(s.expiresMs, t.doneMs+t.stepMs)
-	t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
+	t.put(s, max(s.expiresMs, t.doneMs+t.stepMs))
 	if t.nextMs == 0 || s.bucketMs < t.nextMs {
 		t.nextMs = s.bucketMs
 	}
+}
+
+func (t *Table) put(s *Session, bucketMs int64) {
+	list := t.buckets[bucketMs]
+	s.bucketMs, s.place = bucketMs, len(list)
+	t.buckets[bucketMs] = append(list, s)
 }
 
 // NextMs returns when Expire is worth a call, and false if there is no session.
@@ -136,14 +142,18 @@ func (t *Table) Remove(id zk.SessionID) {
 	t.unlist(s)
 }
 
+// unlist takes a session out of its bucket, by swapping it with the last: all sessions
+// of one timeout may be in one. Those that have expired are in none.
 func (t *Table) unlist(s *Session) {
 	list := t.buckets[s.bucketMs]
-	if i := slices.Index(list, s); i >= 0 {
-		list[i] = list[len(list)-1]
-		list[len(list)-1] = nil
-		t.buckets[s.bucketMs] = list[:len(list)-1]
+	if s.place >= len(list) || list[s.place] != s {
+		return
 	}
-	if len(t.buckets[s.bucketMs]) == 0 {
+	last := len(list) - 1
+	list[s.place] = list[last]
+	list[s.place].place = s.place
+	list[last] = nil
+	if t.buckets[s.bucketMs] = list[:last]; last == 0 {
 		delete(t.buckets, s.bucketMs)
 	}
 }
@@ -157,16 +167,15 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 		t.doneMs = max(t.doneMs, last)
 		return nil
 	}
-	for end := t.nextMs; end <= last; end += t.stepMs {
-		t.doneMs = end
+	t.doneMs = last
+	for _, end := range t.ended(last) {
 		list := t.buckets[end]
 		delete(t.buckets, end)
 		for _, s := range list {
 			switch {
 			case s.Closing:
-			case s.expiresMs > end:
-				s.bucketMs = max(s.expiresMs, end+t.stepMs)
-				t.buckets[s.bucketMs] = append(t.buckets[s.bucketMs], s)
+			case s.expiresMs > last:
+				t.put(s, s.expiresMs)
 			default:
 				invariant.Check(s.expiresMs <= nowMs, "session: one expires before its time (session-S1)")
 				s.Closing = true
@@ -182,6 +191,19 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 	}
 	slices.Sort(expired)
 	return expired
+}
+
+// ended returns the ends of the buckets up to last, sorted. They are taken from the table,
+// not counted up to last: any time may have passed, while the machine was suspended.
+func (t *Table) ended(last int64) []int64 {
+	var ends []int64
+	for end := range t.buckets {
+		if end <= last {
+			ends = append(ends, end)
+		}
+	}
+	slices.Sort(ends)
+	return ends
 }
 
 // Reset begins again, as the server does between two roles: sessions that never

@@ -2,9 +2,11 @@ package session
 
 import (
 	"encoding/hex"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/zk"
 )
@@ -78,6 +80,74 @@ func TestNextIsWhenExpireHasSomethingToDo(t *testing.T) {
 	}
 	if expired < 100 || asked > 2000 {
 		t.Errorf("%d expired, asked %d times", expired, asked)
+	}
+}
+
+// The machine was suspended, or the disk full for days, and Expire was not called. It costs
+// what the sessions cost, whatever time has passed: a walk of all this time has no end.
+func TestExpireDoesNotWalkTheTimeThatPassed(t *testing.T) {
+	const never = math.MaxInt64 / 4
+	table := New(10, 1, 0)
+	table.Open(7, 30_000, 0)
+	closing := table.Open(8, 30_000, 0)
+	closing.Closing = true
+	lasting := table.Open(9, 30_000, 0)
+	table.Touch(lasting, never) // as a heartbeat that is read before Expire
+	expired := make(chan []zk.SessionID)
+	go func() { expired <- table.Expire(never) }()
+	select {
+	case got := <-expired:
+		if !slices.Equal(got, []zk.SessionID{7}) {
+			t.Fatalf("expired %v", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Expire walks the time that has passed")
+	}
+	if next, ok := table.NextMs(); !ok || next < never+30_000 || next > never+30_010 {
+		t.Fatalf("next at %d, %v", next-never, ok)
+	}
+	judgeBuckets(t, table)
+}
+
+// A session expires in the first call of Expire after its bucket has ended, however far
+// apart the calls are.
+func TestExpireAfterJumpsEqualsItsModel(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		const step = 10
+		table, now := New(step, 1, 0), int64(0)
+		ends := map[zk.SessionID]int64{}
+		bucket := func(ms int64) int64 { return (ms/step + 1) * step }
+		for range 2000 {
+			id := zk.SessionID(1 + random.IntN(20))
+			timeout := int32(1 + random.IntN(300))
+			switch s := table.Get(id); {
+			case random.IntN(4) == 0:
+				now += random.Int64N([]int64{5, 50, 5000}[random.IntN(3)])
+			case s == nil:
+				table.Open(id, timeout, now)
+				ends[id] = bucket(now + int64(timeout))
+			case s.Closing || random.IntN(10) == 0:
+				table.Remove(id)
+				delete(ends, id)
+			case random.IntN(3) > 0:
+				table.Touch(s, now)
+				ends[id] = max(ends[id], bucket(now+int64(s.TimeoutMs)))
+			default:
+				var want []zk.SessionID
+				for id, end := range ends {
+					if end <= now {
+						want = append(want, id)
+						delete(ends, id)
+					}
+				}
+				slices.Sort(want)
+				if got := table.Expire(now); !slices.Equal(got, want) {
+					t.Fatalf("seed %d: at %d %v expire, want %v", seed, now, got, want)
+				}
+				judgeBuckets(t, table)
+			}
+		}
 	}
 }
 

@@ -112,8 +112,11 @@ func (d *decoder) acl() ([]zk.ACL, error) {
 		return nil, err
 	}
 	count := int(int32(binary.BigEndian.Uint32(p)))
-	if count < -1 || count > d.max/aclBytesMin {
+	if count < -1 {
 		return nil, d.corrupt(at, "a count of ACL entries", fmt.Sprint(count))
+	}
+	if count > d.max/aclBytesMin {
+		return nil, d.tooLong(at, count*aclBytesMin)
 	}
 	var entries []zk.ACL
 	for range max(count, 0) {

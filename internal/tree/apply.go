@@ -30,7 +30,7 @@ func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	} else {
 		t.applyOne(h, txn, &out.Result, out)
 	}
-	t.countAppeared()
+	t.writeAppeared()
 	if h.Zxid > t.last {
 		t.last = h.Zxid
 	}
@@ -179,14 +179,16 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *App
 	}
 	n := t.nodes.at(id)
 	t.subDigest(id)
-	grown := int64(len(txn.Data)) - int64(n.dataBytes())
-	t.setData(n, txn.Data)
-	n.bodySum = bodySum(txn.Path, txn.Data)
+	grown := int64(0)
+	if !t.isUsage(txn.Path) {
+		grown = int64(len(txn.Data)) - int64(n.dataBytes())
+		t.setData(n, txn.Data)
+		n.bodySum = bodySum(txn.Path, txn.Data)
+		t.noteLimits(txn.Path)
+	}
 	n.version, n.mzxid, n.mtime = txn.Version, h.Zxid, h.Time
 	t.addDigest(id)
-	t.textSize += grown
 	t.charge(txn.Path, 0, grown, out)
-	t.quotaSet(txn.Path)
 	node := Node{t, id}
 	r.Stat, r.Data = node.Stat(), txn.Data
 	out.add(zk.EventNodeDataChanged, txn.Path, node.ACL())

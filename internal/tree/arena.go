@@ -1,37 +1,54 @@
 package tree
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "math/bits"
 
 // The arena hands out blocks of bytes. A block is addressed by a 32-bit number
-// that counts granules of 16 bytes: 32 GiB in all. Blocks come in classes; a
-// returned block goes to the list of its class, from where it is taken again,
-// whole or, for want of a smaller one, in parts. Blocks above the largest class
-// are ordinary slices.
+// that counts granules of 16 bytes: 32 GiB in all. Blocks come in classes of
+// size. Blocks above the largest class are ordinary slices.
+//
+// What is not handed out lies in runs, each as long as it can be: a returned
+// block is joined with the runs before and after it, so that what was many small
+// blocks serves as a large one. A run is on the list of the largest class that
+// fits into it, a chunk that is wholly free on a list of its own, taken last. Of
+// such chunks few are kept, the others go back to the runtime.
+//
+// A run says in itself what it is:
+//
+//	first granule  4 bytes  the next run of its list
+//	               4 bytes  the one before it
+//	               4 bytes  its length in granules
+//	last granule   4 bytes  its length again, in the last 4 of the 16
 const (
 	granule     = 16
 	chunkBytes  = 1 << 20
 	chunkBlocks = chunkBytes / granule
 	classBytes  = 64 << 10 // largest block within a chunk
 	bigMark     = 1 << 31  // set in the number of a block outside the chunks
+	spareMax    = 16       // wholly free chunks that are kept
 )
 
 // fineClasses are exact: 1 to fineClasses granules. Above them there are four
 // classes between powers of two.
 const fineClasses = 64
 
-const classCount = fineClasses + 4*6 + 1 // 64 granules << 6 is classBytes
+const (
+	classCount = fineClasses + 4*6 // 64 granules << 6 is classBytes
+	chunkClass = classCount        // the list of the chunks that are wholly free
+)
 
 type arena struct {
-	chunks  [][]byte
-	fresh   uint32 // next granule of the last chunk
-	left    uint32 // granules left there
-	idle    [classCount]uint32
-	filled  [(classCount + 63) / 64]uint64 // which idle lists are not empty
+	chunks  []*chunk
+	gone    []uint32 // numbers of chunks that the runtime has again
+	spare   int      // chunks that are wholly free, and kept
+	runs    [chunkClass + 1]uint32
+	filled  [(chunkClass + 64) / 64]uint64 // which lists of runs are not empty
 	big     map[uint32][]byte
 	bigNext uint32
+}
+
+type chunk struct {
+	bytes [chunkBytes]byte
+	ends  [chunkBlocks / 64]uint64 // granules with which a run begins or ends
 }
 
 // classOf returns the class of a block of n bytes, and its size in granules.
@@ -60,51 +77,102 @@ func (a *arena) sameClass(x, y int) bool {
 	return cx == cy
 }
 
+// granulesOf returns the size of a class.
+func granulesOf(class int) uint32 {
+	if class < fineClasses {
+		return uint32(class) + 1
+	}
+	power, part := (class-fineClasses)/4+6, uint32(class-fineClasses)%4
+	return 1<<power + (part+1)*(1<<(power-2))
+}
+
+// listOf returns the list for a run: of the largest class that fits into it.
+func listOf(granules uint32) int {
+	switch {
+	case granules == chunkBlocks:
+		return chunkClass
+	case granules >= classBytes/granule:
+		return classCount - 1
+	}
+	class, exact := classOf(int(granules) * granule)
+	if exact > granules {
+		class--
+	}
+	return class
+}
+
 // alloc returns a block of at least n bytes, with undefined content.
 func (a *arena) alloc(n int) uint32 {
 	if n > classBytes {
-		if a.big == nil {
-			a.big = map[uint32][]byte{}
-		}
-		for {
-			a.bigNext++
-			block := bigMark | a.bigNext
-			if _, taken := a.big[block]; !taken {
-				a.big[block] = make([]byte, n)
-				return block
-			}
-		}
+		return a.allocBig(n)
 	}
 	class, granules := classOf(n)
-	if block, ok := a.reuse(class, granules); ok {
-		return block
+	list := a.nextFilled(class)
+	if list < 0 {
+		a.addChunk()
+		list = chunkClass
 	}
-	if a.left < granules {
-		a.shelve(a.fresh, a.left)
-		a.fresh, a.left = uint32(len(a.chunks))*chunkBlocks, chunkBlocks
-		a.chunks = append(a.chunks, make([]byte, chunkBytes))
+	block := a.runs[list] - 1
+	length := a.takeRun(block)
+	if length > granules {
+		a.putRun(block+granules, length-granules)
 	}
-	block := a.fresh
-	a.fresh += granules
-	a.left -= granules
 	return block
 }
 
-// reuse takes a returned block of the class, or the first part of a larger one.
-func (a *arena) reuse(class int, granules uint32) (uint32, bool) {
-	at := a.nextFilled(class)
-	if at < 0 {
-		return 0, false
+func (a *arena) allocBig(n int) uint32 {
+	if a.big == nil {
+		a.big = map[uint32][]byte{}
 	}
-	block := a.pop(at)
-	a.shelve(block+granules, granulesOf(at)-granules)
-	return block, true
+	for {
+		a.bigNext++
+		block := bigMark | a.bigNext
+		if _, taken := a.big[block]; !taken {
+			a.big[block] = make([]byte, n)
+			return block
+		}
+	}
 }
 
-// nextFilled returns the first class from class on that has returned blocks.
-func (a *arena) nextFilled(class int) int {
-	at := class / 64
-	w := a.filled[at] >> (class % 64) << (class % 64)
+// free takes back a block that was allocated for n bytes.
+func (a *arena) free(block uint32, n int) {
+	if block&bigMark != 0 {
+		delete(a.big, block)
+		return
+	}
+	_, length := classOf(n)
+	if after := block + length; after%chunkBlocks != 0 && a.isEnd(after) {
+		length += a.takeRun(after)
+	}
+	if block%chunkBlocks != 0 && a.isEnd(block-1) {
+		before := a.run(block - 1).lengthEnd()
+		block -= before
+		length += a.takeRun(block)
+	}
+	if length == chunkBlocks && a.spare == spareMax {
+		a.chunks[block/chunkBlocks] = nil
+		a.gone = append(a.gone, block/chunkBlocks)
+		return
+	}
+	a.putRun(block, length)
+}
+
+// addChunk adds a chunk that is one run.
+func (a *arena) addChunk() {
+	number := uint32(len(a.chunks))
+	if last := len(a.gone) - 1; last >= 0 {
+		number, a.gone = a.gone[last], a.gone[:last]
+	} else {
+		a.chunks = append(a.chunks, nil)
+	}
+	a.chunks[number] = new(chunk)
+	a.putRun(number*chunkBlocks, chunkBlocks)
+}
+
+// nextFilled returns the first list from list on that has runs, or -1.
+func (a *arena) nextFilled(list int) int {
+	at := list / 64
+	w := a.filled[at] >> (list % 64) << (list % 64)
 	for {
 		if w != 0 {
 			return at*64 + bits.TrailingZeros64(w)
@@ -116,62 +184,11 @@ func (a *arena) nextFilled(class int) int {
 	}
 }
 
-// shelve puts a run of granules on the lists of returned blocks, cut into
-// blocks that have exactly the size of their class.
-func (a *arena) shelve(block, granules uint32) {
-	for granules > 0 {
-		size := min(granules, classBytes/granule)
-		class, exact := classOf(int(size) * granule)
-		if exact > size { // between two classes: the lower one, and a rest
-			class--
-			size = granulesOf(class)
-		}
-		a.push(class, block)
-		block += size
-		granules -= size
-	}
-}
-
-// granulesOf returns the size of a class.
-func granulesOf(class int) uint32 {
-	if class < fineClasses {
-		return uint32(class) + 1
-	}
-	power, part := (class-fineClasses)/4+6, uint32(class-fineClasses)%4
-	return 1<<power + (part+1)*(1<<(power-2))
-}
-
-func (a *arena) push(class int, block uint32) {
-	binary.LittleEndian.PutUint32(a.bytes(block, 4), a.idle[class])
-	a.idle[class] = block + 1 // 0 ends a list
-	a.filled[class/64] |= 1 << (class % 64)
-}
-
-func (a *arena) pop(class int) uint32 {
-	block := a.idle[class] - 1
-	a.idle[class] = binary.LittleEndian.Uint32(a.bytes(block, 4))
-	if a.idle[class] == 0 {
-		a.filled[class/64] &^= 1 << (class % 64)
-	}
-	return block
-}
-
-// free takes back a block that was allocated for n bytes.
-func (a *arena) free(block uint32, n int) {
-	if block&bigMark != 0 {
-		delete(a.big, block)
-		return
-	}
-	class, _ := classOf(n)
-	a.push(class, block)
-}
-
 // bytes returns the first n bytes of a block.
 func (a *arena) bytes(block uint32, n int) []byte {
 	if block&bigMark != 0 {
 		return a.big[block][:n:n]
 	}
-	chunk := a.chunks[block/chunkBlocks]
-	at := block % chunkBlocks * granule
-	return chunk[at : int(at)+n : int(at)+n]
+	at := int(block % chunkBlocks * granule)
+	return a.chunks[block/chunkBlocks].bytes[at : at+n : at+n]
 }

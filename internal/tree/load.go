@@ -74,7 +74,6 @@ func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.S
 	n := l.t.nodes.at(id)
 	l.t.subDigest(id)
 	l.t.disown(id)
-	l.t.textSize += int64(len(data)) - int64(n.dataBytes())
 	l.t.setData(n, data)
 	n.bodySum = bodySum(path, data)
 	l.t.acls.release(l.t.restOf(n).acl)
@@ -89,6 +88,6 @@ func (l *Loader) Finish(last zk.Zxid) {
 	for _, id := range l.held {
 		l.t.acls.release(id)
 	}
-	l.t.rebuildQuotas()
+	l.t.findQuotas()
 	l.t.last = last
 }

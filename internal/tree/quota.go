@@ -29,12 +29,14 @@ type Limits struct {
 // of their data's lengths.
 type Usage struct{ Count, Bytes int64 }
 
-// limitedBy returns the path that the quota znode at path is about.
+// limitedBy returns the path that the quota znode at path is about. Nothing is counted
+// below /zookeeper, where servers write by themselves.
 func limitedBy(path, name string) (string, bool) {
 	if !strings.HasPrefix(path, zk.QuotaPath+"/") || !strings.HasSuffix(path, "/"+name) {
 		return "", false
 	}
-	return path[len(zk.QuotaPath) : len(path)-len(name)-1], true
+	limited := path[len(zk.QuotaPath) : len(path)-len(name)-1]
+	return limited, limited != zk.SystemPath && !strings.HasPrefix(limited, zk.SystemPath+"/")
 }
 
 // QuotaOf returns the deepest path at or above path that has a quota.
@@ -52,20 +54,40 @@ func (t *Tree) QuotaOf(path string) (limited string, ok bool) {
 
 // QuotaState returns limits and usage of a path that has a quota.
 func (t *Tree) QuotaState(limited string) (Limits, Usage) {
-	limits := Limits{-1, -1, -1, -1}
-	if id, ok := t.find(zk.QuotaPath + limited + "/" + limitsName); ok {
-		limits = parseLimits(string(t.data(t.nodes.at(id))))
+	limits, ok := t.quotas[limited]
+	if !ok {
+		limits = Limits{-1, -1, -1, -1}
+	}
+	if _, ok := t.find(zk.QuotaPath + limited + "/" + statsName); !ok {
+		return limits, Usage{}
 	}
 	return limits, t.usage(limited)
 }
 
+// usage is what a quota of a path counts.
 func (t *Tree) usage(limited string) Usage {
-	id, ok := t.find(zk.QuotaPath + limited + "/" + statsName)
+	id, ok := t.find(limited)
 	if !ok {
 		return Usage{}
 	}
-	l := parseLimits(string(t.data(t.nodes.at(id))))
-	return Usage{l.Count, l.Bytes}
+	return t.counted(t.nodes.at(id))
+}
+
+// limitsTextMax is how much of a text of limits is read, in bytes: a hundred times what four
+// numbers take.
+const limitsTextMax = 4 << 10
+
+// noteLimits reads the limits of a path again, when the znode at path that has them was
+// made or written: not with each write below the limited path.
+func (t *Tree) noteLimits(path string) {
+	limited, ok := limitedBy(path, limitsName)
+	if !ok {
+		return
+	}
+	if id, ok := t.find(path); ok {
+		text := t.data(t.nodes.at(id))
+		t.quotas[strings.Clone(limited)] = parseLimits(string(text[:min(len(text), limitsTextMax)]))
+	}
 }
 
 // parseLimits reads "count=1,bytes=2=;byteHardLimit=3;countHardLimit=4". What
@@ -94,28 +116,82 @@ func parseLimits(text string) Limits {
 }
 
 // A usage counts what is below its path and below no deeper limited one, so that it is
-// a function of the tree: of a server that was restarted as of one that was not.
-//
-// quotaCreated, quotaDeleted and quotaSet keep the table of limited paths, and note whose
-// usage is to be counted: a usage znode has appeared or was written, or what it counts
-// has changed with a deeper quota.
-func (t *Tree) quotaCreated(path string) {
-	if limited, ok := limitedBy(path, limitsName); ok {
-		t.quotas[strings.Clone(limited)] = struct{}{}
-		t.appeared = append(t.appeared, limited)
-		t.countAbove(limited)
+// a function of the tree: of a server that was restarted as of one that was not. Each znode
+// has the sums of what a quota of it counts, or would count: what changes is added to the
+// znodes above it, up to the first limited one.
+
+// count adds to the sums of a znode and of those above it that count with it.
+func (t *Tree) count(id uint32, more int32, bytes int64) {
+	for ; id != noNode; id = t.nodes.at(id).parent {
+		r := t.rests.at(t.nodes.at(id).rest) // it has a child
+		r.counted += more
+		r.bytes += bytes
+		if r.limited {
+			return
+		}
 	}
-	t.quotaSet(path)
 }
 
-func (t *Tree) quotaSet(path string) {
+// counted returns the sums of a znode, itself included.
+func (t *Tree) counted(n *znode) Usage {
+	r := t.restOf(n)
+	return Usage{1 + int64(r.counted), int64(n.dataBytes()) + r.bytes}
+}
+
+// limit notes that the znode at path has a quota, if there is such a znode: what it counts
+// is taken out of those above it. unlimit undoes that.
+func (t *Tree) limit(path string) {
+	id, ok := t.find(path)
+	if !ok {
+		return
+	}
+	n := t.nodes.at(id)
+	u := t.counted(n)
+	t.count(n.parent, int32(-u.Count), -u.Bytes)
+	t.needRest(n).limited = true
+}
+
+func (t *Tree) unlimit(path string) {
+	id, ok := t.find(path)
+	if !ok {
+		return
+	}
+	n := t.nodes.at(id)
+	u := t.counted(n)
+	t.needRest(n).limited = false
+	t.count(n.parent, int32(u.Count), u.Bytes)
+}
+
+// quotaCreated and quotaDeleted keep the table of limited paths, and note whose usage is
+// to be written: a usage znode has appeared, or what it counts has changed with a deeper
+// quota.
+func (t *Tree) quotaCreated(path string) {
+	if limited, ok := limitedBy(path, limitsName); ok {
+		t.noteLimits(path)
+		t.limit(limited)
+		t.appeared = append(t.appeared, limited)
+		t.writeAbove(limited)
+	}
 	if limited, ok := limitedBy(path, statsName); ok {
 		t.appeared = append(t.appeared, limited)
 	}
 }
 
-// countAbove has the usage counted that a deeper quota is taken out of.
-func (t *Tree) countAbove(limited string) {
+// isUsage reports whether the data at path are a usage: no client writes those, and none
+// has them counted again by writing there.
+func (t *Tree) isUsage(path string) bool {
+	if len(t.quotas) == 0 {
+		return false
+	}
+	limited, ok := limitedBy(path, statsName)
+	if ok {
+		_, ok = t.quotas[limited]
+	}
+	return ok
+}
+
+// writeAbove has the usage written that a deeper quota is taken out of.
+func (t *Tree) writeAbove(limited string) {
 	if limited == "" {
 		return
 	}
@@ -124,15 +200,15 @@ func (t *Tree) countAbove(limited string) {
 	}
 }
 
-// countAppeared counts at the end of a transaction what is to be counted, once each:
+// writeAppeared writes at the end of a transaction the usages that it has noted, once each:
 // a multi may make and delete the same usage znode a thousand times.
-func (t *Tree) countAppeared() {
+func (t *Tree) writeAppeared() {
 	if len(t.appeared) == 0 {
 		return
 	}
 	slices.Sort(t.appeared)
 	for _, limited := range slices.Compact(t.appeared) {
-		t.recount(limited)
+		t.writeUsage(limited)
 	}
 	t.appeared = nil
 }
@@ -140,61 +216,29 @@ func (t *Tree) countAppeared() {
 func (t *Tree) quotaDeleted(path string) {
 	if limited, ok := limitedBy(path, limitsName); ok {
 		delete(t.quotas, limited)
-		t.countAbove(limited)
+		t.unlimit(limited)
+		t.writeAbove(limited)
 	}
 }
 
-func (t *Tree) recount(limited string) {
-	if _, ok := t.find(zk.QuotaPath + limited + "/" + statsName); !ok {
-		return
-	}
-	var u Usage
-	if top, ok := t.find(limited); ok {
-		deeper := t.deeper(limited)
-		for id := top; id != noNode; {
-			if deeper[id] {
-				id = t.behind(id, top)
-				continue
-			}
-			u.Count++
-			u.Bytes += int64(t.nodes.at(id).dataBytes())
-			id = t.following(id, top)
-		}
-	}
-	t.setUsage(limited, u)
+// writeUsage writes into the usage znode of a path, if there is one, what a quota of it
+// counts, and reports whether that is beyond a limit.
+func (t *Tree) writeUsage(limited string) (exceeded bool) {
+	u := t.usage(limited)
+	return t.setUsage(limited, u) && t.quotas[limited].Exceeded(u)
 }
 
-// deeper returns the limited znodes below a limited path.
-func (t *Tree) deeper(limited string) map[uint32]bool {
-	var found map[uint32]bool
-	for path := range t.quotas {
-		if !strings.HasPrefix(path, limited+"/") {
-			continue
-		}
-		if id, ok := t.find(path); ok {
-			if found == nil {
-				found = map[uint32]bool{}
-			}
-			found[id] = true
-		}
-	}
-	return found
-}
-
-// charge adds to the usage of the quota above path, if there is one, and notes
-// when growth has led beyond a limit.
+// charge writes the usage of the quota above path, if there is one, after a change of count
+// znodes and of bytes, and notes when growth has led beyond a limit.
 func (t *Tree) charge(path string, count, bytes int64, out *Applied) {
-	if len(t.quotas) == 0 || strings.HasPrefix(path, zk.SystemPath+"/") {
+	if len(t.quotas) == 0 || count == 0 && bytes == 0 || strings.HasPrefix(path, zk.SystemPath+"/") {
 		return
 	}
 	limited, ok := t.QuotaOf(path)
 	if !ok {
 		return
 	}
-	u := t.usage(limited)
-	u = Usage{u.Count + count, u.Bytes + bytes}
-	t.setUsage(limited, u)
-	if limits, _ := t.QuotaState(limited); (count > 0 || bytes > 0) && limits.Exceeded(u) {
+	if exceeded := t.writeUsage(limited); exceeded && (count > 0 || bytes > 0) {
 		out.OverQuota = append(out.OverQuota, strings.Clone(limited))
 	}
 }
@@ -205,22 +249,21 @@ func (l Limits) Exceeded(u Usage) bool {
 	return beyond(l.Count, u.Count) || beyond(l.Bytes, u.Bytes) || beyond(l.CountHard, u.Count) || beyond(l.BytesHard, u.Bytes)
 }
 
-func (t *Tree) setUsage(limited string, u Usage) {
+func (t *Tree) setUsage(limited string, u Usage) (ok bool) {
 	path := zk.QuotaPath + limited + "/" + statsName
 	id, ok := t.find(path)
 	if !ok {
-		return
+		return false
 	}
 	n := t.nodes.at(id)
 	data := fmt.Appendf(nil, "count=%d,bytes=%d", u.Count, u.Bytes)
-	t.textSize += int64(len(data)) - int64(n.dataBytes())
 	t.setData(n, data)
 	n.bodySum = bodySum(path, data)
+	return true
 }
 
-// rebuildQuotas finds all quotas again after a tree was loaded.
-func (t *Tree) rebuildQuotas() {
-	clear(t.quotas)
+// findQuotas finds the quotas of a tree that was loaded, and writes their usages.
+func (t *Tree) findQuotas() {
 	top, ok := t.find(zk.QuotaPath)
 	if !ok {
 		return
@@ -230,10 +273,7 @@ func (t *Tree) rebuildQuotas() {
 			t.quotaCreated(t.path(id))
 		}
 	}
-	for _, limited := range t.Quotas() {
-		t.recount(limited)
-	}
-	t.appeared = nil
+	t.writeAppeared()
 }
 
 // Quotas returns all paths that have a quota, sorted.

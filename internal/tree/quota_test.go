@@ -3,14 +3,84 @@ package tree
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/zk"
 )
 
+// usages returns what the quotas of a tree say is used, but for the one of the root, which
+// is counted when it is made, as in ZooKeeper.
+func usages(t *Tree) string {
+	all := map[string]Usage{}
+	for limited := range t.quotas {
+		if _, ok := t.find(zk.QuotaPath + limited + "/" + statsName); ok && limited != "" {
+			_, all[limited] = t.QuotaState(limited)
+		}
+	}
+	return fmt.Sprint(all)
+}
+
+// walked returns the same from a look at each znode: it is used of the deepest quota at or
+// above it.
+func walked(t *Tree) string {
+	all := map[string]Usage{}
+	for limited := range t.quotas {
+		if _, ok := t.find(zk.QuotaPath + limited + "/" + statsName); ok && limited != "" {
+			all[limited] = Usage{}
+		}
+	}
+	s := t.NewScan()
+	defer s.End()
+	for e := (Entry{}); s.Next(&e); {
+		limited, _ := t.QuotaOf(e.Path)
+		if u, ok := all[limited]; ok {
+			all[limited] = Usage{u.Count + 1, u.Bytes + int64(len(e.Data))}
+		}
+	}
+	return fmt.Sprint(all)
+}
+
+// checkSums compares the sums of every znode with those of its children.
+func checkSums(t *testing.T, tree *Tree) {
+	t.Helper()
+	top := uint32(rootNode)
+	for id := top; id != noNode; id = tree.following(id, top) {
+		n := tree.nodes.at(id)
+		want := Usage{1, int64(n.dataBytes())}
+		for child := tree.first(id); child != noNode; child = tree.nodes.at(child).next {
+			c := tree.nodes.at(child)
+			if u := tree.counted(c); !tree.restOf(c).limited {
+				want = Usage{want.Count + u.Count, want.Bytes + u.Bytes}
+			}
+		}
+		if got := tree.counted(n); got != want {
+			t.Fatalf("%s counts %v, and its children make %v", tree.path(id), got, want)
+		}
+	}
+}
+
+// reloaded is the tree as a server has it that was restarted.
+func reloaded(t *testing.T, tree *Tree) *Tree {
+	t.Helper()
+	again := New(tree.opts)
+	l := again.Load()
+	tree.ACLs(func(id int64, entries []zk.ACL) { l.ACL(id, entries) })
+	s := tree.NewScan()
+	defer s.End()
+	for e := (Entry{}); s.Next(&e); {
+		if err := l.Node(e.Path, e.Data, e.ACL, e.Stat); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Finish(tree.last)
+	return again
+}
+
 // What a quota's usage is follows from the tree alone: a server that was restarted has the
-// same as one that was not, with quotas below quotas, limits that come and go, and clients
-// that write the usage themselves.
+// same as one that was not, with quotas below quotas, limits that come and go, as do the
+// znodes that they limit, and clients that write the usage themselves.
 func TestUsageFollowsFromTheTree(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -29,12 +99,13 @@ func TestUsageFollowsFromTheTree(t *testing.T) {
 			}
 			return path
 		}
-		limited := []string{"/a", "/a/a", "/a/a/b", "/a/b"}
+		limited := []string{"", "/a", "/a/a", "/a/a/b", "/a/b", zk.SystemPath, zk.QuotaPath, zk.QuotaPath + "/a"}
 		create("/a")
+		create(zk.QuotaPath + zk.SystemPath)
 		for _, path := range limited {
 			create(zk.QuotaPath + path)
 		}
-		for range 400 {
+		for range 600 {
 			quota := zk.QuotaPath + limited[r.IntN(len(limited))]
 			if r.IntN(5) > 0 {
 				quota = below()
@@ -47,22 +118,121 @@ func TestUsageFollowsFromTheTree(t *testing.T) {
 				create(quota)
 			case r.IntN(2) == 0:
 				w.apply(1, zk.Txn{Op: zk.OpSetData, Path: quota, Data: make([]byte, r.IntN(9)), Version: n.Stat().Version + 1})
-			case n.NumChildren() == 0 && quota != "/a":
+			case n.NumChildren() == 0:
 				w.apply(1, zk.Txn{Op: zk.OpDelete, Path: quota})
 			}
-			var before, after []string
-			usages := func() (all []string) {
-				for _, path := range w.tree.Quotas() {
-					_, u := w.tree.QuotaState(path)
-					all = append(all, fmt.Sprint(path, u))
-				}
-				return all
+			if got, want := usages(w.tree), walked(w.tree); got != want {
+				t.Fatalf("seed %d, after %s: usages %v, and counted again %v", seed, quota, got, want)
 			}
-			before = usages()
-			w.tree.rebuildQuotas()
-			if after = usages(); fmt.Sprint(before) != fmt.Sprint(after) {
-				t.Fatalf("seed %d, behind %s: %v, and counted again %v", seed, quota, before, after)
+			checkSums(t, w.tree)
+			if r.IntN(20) == 0 {
+				again := reloaded(t, w.tree)
+				if got, want := usages(again), usages(w.tree); got != want {
+					t.Fatalf("seed %d: usages %v, and after a restart %v", seed, want, got)
+				}
+				checkSums(t, again)
+				w.tree = again
 			}
 		}
+	}
+}
+
+// A quota znode is made and deleted at the cost of its depth: who may write nothing but
+// /zookeeper/quota must not have every server count what others have. The list of children
+// that it is about has no end here, so that a walk of it fails.
+func TestQuotaIsMadeWithoutAWalk(t *testing.T) {
+	w := newWorld(1)
+	create := func(path string) {
+		w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), Data: []byte("1234"), ParentCversion: 1})
+	}
+	for _, path := range []string{"/data", "/data/a", "/data/b", "/data/b/c", zk.QuotaPath + "/data", zk.QuotaPath + "/data/b"} {
+		create(path)
+	}
+	a, _ := w.tree.find("/data/a")
+	w.tree.nodes.at(a).next = 1 << 31 // no such record
+	for range 3 {
+		made := []string{"/data/" + limitsName, "/data/" + statsName, "/data/b/" + statsName, "/data/b/" + limitsName, "/" + statsName}
+		for _, path := range made {
+			create(zk.QuotaPath + path)
+		}
+		if got, want := usages(w.tree), "map[/data:{2 8} /data/b:{2 8}]"; got != want {
+			t.Fatalf("usages %s, want %s", got, want)
+		}
+		w.apply(1, zk.Txn{Op: zk.OpDelete, Path: zk.QuotaPath + "/data/b/" + limitsName})
+		if got, want := usages(w.tree), "map[/data:{4 16}]"; got != want {
+			t.Fatalf("without the deeper quota: usages %s, want %s", got, want)
+		}
+		for _, path := range made {
+			w.apply(1, zk.Txn{Op: zk.OpDelete, Path: zk.QuotaPath + path})
+		}
+	}
+}
+
+// A client may make a quota for each of its znodes, and write all their usages at once.
+// That costs the sum of what they count, at a start as well: not each a look at all.
+func TestManyQuotasCostTheirSum(t *testing.T) {
+	w := newWorld(1)
+	create := func(path string) {
+		w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), ParentCversion: 1})
+	}
+	create("/a")
+	create(zk.QuotaPath + "/a")
+	const quotas = 30_000
+	var touch zk.Txn
+	for i := range quotas {
+		path := fmt.Sprint("/a/", i)
+		quota := zk.QuotaPath + path
+		create(path)
+		create(quota)
+		create(quota + "/" + statsName)
+		create(quota + "/" + limitsName)
+		touch.Sub = append(touch.Sub, zk.Txn{Op: zk.OpSetData, Path: quota + "/" + statsName, Data: []byte("x"), Version: 1})
+	}
+	began := time.Now()
+	touch.Op = zk.OpMulti
+	w.apply(1, touch)
+	again := reloaded(t, w.tree)
+	if took := time.Since(began); took > 10*time.Second { // a tenth of a second, or a minute
+		t.Errorf("%d quotas took %v", quotas, took)
+	}
+	if _, u := again.QuotaState("/a/7"); u != (Usage{1, 0}) {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+// TestLimitsAreReadWhenTheyAreWritten: not with each write below the limited path, of which a
+// transaction may have forty thousand; and not all of a text of a megabyte.
+func TestLimitsAreReadWhenTheyAreWritten(t *testing.T) {
+	w := newWorld(1)
+	create := func(path, data string) {
+		w.apply(0, zk.Txn{Op: zk.OpCreate, Path: path, Data: []byte(data), ACL: zk.OpenACL(), ParentCversion: -1})
+	}
+	set := func(path, data string) { w.apply(0, zk.Txn{Op: zk.OpSetData, Path: path, Data: []byte(data)}) }
+	limits := zk.QuotaPath + "/q/" + limitsName
+	create("/q", "")
+	create(zk.QuotaPath+"/q", "")
+	create(limits, "count=1,bytes=2")
+	create(zk.QuotaPath+"/q/"+statsName, "")
+	state := func() Limits {
+		l, _ := w.tree.QuotaState("/q")
+		return l
+	}
+	if got := state(); got != (Limits{Count: 1, Bytes: 2, CountHard: -1, BytesHard: -1}) {
+		t.Errorf("%+v", got)
+	}
+	set(limits, strings.Repeat(" ", limitsTextMax)+"count=7")
+	if got := state(); got != (Limits{-1, -1, -1, -1}) {
+		t.Errorf("%+v: of a long text", got)
+	}
+	set(limits, "countHardLimit=3")
+	id, _ := w.tree.find(limits)
+	n := w.tree.nodes.at(id)
+	w.tree.replace(n, []byte("count=9")) // nobody has written that: it is read by nobody
+	create("/q/a", "data")
+	if got := state(); got != (Limits{-1, -1, 3, -1}) {
+		t.Errorf("%+v", got)
+	}
+	if _, u := w.tree.QuotaState("/q"); u != (Usage{2, 4}) {
+		t.Errorf("%+v", u)
 	}
 }

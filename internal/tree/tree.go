@@ -53,9 +53,9 @@ type content struct {
 	blocks   arena
 	acls     aclTable
 	owned    ownedLists
-	quotas   map[string]struct{} // the paths that have a quota
-	appeared []string            // the paths whose usage has appeared in this transaction, to be counted
-	walks    []*Scan             // snapshots under way
+	quotas   map[string]Limits // the paths that have a quota
+	appeared []string          // the paths whose usage has appeared in this transaction, to be counted
+	walks    []*Scan           // snapshots under way
 	digest   uint64
 	past     []PastDigest
 	last     zk.Zxid
@@ -64,7 +64,7 @@ type content struct {
 
 // New returns a tree with the znodes that always exist.
 func New(opts Options) *Tree {
-	t := &Tree{content: content{opts: opts, quotas: map[string]struct{}{}}}
+	t := &Tree{content: content{opts: opts, quotas: map[string]Limits{}}}
 	t.index.seed = maphash.MakeSeed()
 	t.acls.init()
 	t.owned.init()
@@ -103,7 +103,6 @@ func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
 		return
 	}
 	n := t.nodes.at(id)
-	t.textSize += int64(len(text)) - int64(n.dataBytes())
 	t.setData(n, text)
 	n.bodySum = bodySum(zk.ConfigPath, text)
 	n.version, n.mzxid, n.mtime = -1, version, timeMs
@@ -182,6 +181,9 @@ func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl ui
 	n.parent = parent
 	t.setStat(n, &s)
 	t.fill(id, path, name, data, acl)
+	if _, limited := t.quotas[path]; limited {
+		t.needRest(n).limited = true
+	}
 	t.link(parent, id)
 	t.index.put(t.hash(parent, name), id)
 	t.own(id)

@@ -38,9 +38,12 @@ type rest struct {
 	children   int32
 	below      int32  // znodes, at any depth
 	first      uint32 // head of the children's list
+	counted    int32  // of below, those that a quota of this znode counts, see quota.go
+	bytes      int64  // of data, in what is counted
 	place      uint32 // in the list of its owner, see owned.go
 	acl        uint32 // in the ACL table
 	nameLength uint32 // if it is a longName
+	limited    bool   // this znode has a quota
 }
 
 const (
@@ -127,9 +130,18 @@ func (t *Tree) store(n *znode, name string, data []byte) {
 	copy(b[1+len(name):], data)
 }
 
-// setData replaces the data of a znode and keeps its name: in place, if the
-// block has the space.
+// setData replaces the data of a znode and counts how they have grown.
 func (t *Tree) setData(n *znode, data []byte) {
+	grown := int64(len(data)) - int64(n.dataBytes())
+	t.textSize += grown
+	if grown != 0 && !t.restOf(n).limited {
+		t.count(n.parent, 0, grown)
+	}
+	t.replace(n, data)
+}
+
+// replace puts other data after the name of a znode: in place, if the block has the space.
+func (t *Tree) replace(n *znode, data []byte) {
 	head := 1 + t.nameBytes(n)
 	block, bytes := n.block, t.blockBytes(n)
 	if t.blocks.sameClass(bytes, head+len(data)) {
@@ -175,13 +187,16 @@ func (t *Tree) link(parent, child uint32) {
 	}
 	p.first = child
 	p.children++
-	t.countBelow(parent, 1)
+	t.countBelow(c, 1)
 }
 
-// countBelow adds to the counts of a znode and of all above it.
-func (t *Tree) countBelow(id uint32, more int32) {
-	for ; id != noNode; id = t.nodes.at(id).parent {
-		t.needRest(t.nodes.at(id)).below += more
+// countBelow adds a leaf to the counts of all above it, or takes it out.
+func (t *Tree) countBelow(n *znode, sign int32) {
+	for id := n.parent; id != noNode; id = t.nodes.at(id).parent {
+		t.rests.at(t.nodes.at(id).rest).below += sign
+	}
+	if !t.restOf(n).limited {
+		t.count(n.parent, sign, int64(sign)*int64(n.dataBytes()))
 	}
 }
 
@@ -196,7 +211,7 @@ func (t *Tree) unlink(parent, child uint32) {
 		t.nodes.at(c.next).prev = c.prev
 	}
 	p.children--
-	t.countBelow(parent, -1)
+	t.countBelow(c, -1)
 }
 
 // path builds the full path of a znode.

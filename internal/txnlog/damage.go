@@ -133,9 +133,7 @@ func lastNonZero(p []byte) int {
 }
 
 // reach is how far after a torn record a crash can have left other bytes (txnlog-L5).
-func (r *Reader) reach() int64 {
-	return int64(unsyncedBytesMax + r.options.PayloadBytesMax + recordFrameBytes)
-}
+func (r *Reader) reach() int64 { return r.options.unsyncedMax() }
 
 // checksumBytes is how much of a record its checksum takes.
 const checksumBytes = 8

@@ -45,7 +45,7 @@ func TestLastSegmentCutAtEveryByteKeepsEveryWholeRecord(t *testing.T) {
 			if err != nil || len(got) != wholeBefore(ends, at) {
 				t.Fatalf("%s at %d: %v %v", kind, at, got, err)
 			}
-			must(t, MakeDurable(disk, dir, torn))
+			must(t, MakeDurable(disk, dir, torn, ReadOptions{}))
 			if again, torn, err := read(disk, 0); err != nil || torn != nil || len(again) != len(got) {
 				t.Fatalf("%s at %d, made durable: %v %v %v", kind, at, again, torn, err)
 			}
@@ -124,7 +124,7 @@ func TestSectorsLostFromTheLastBatchAreATornEnd(t *testing.T) {
 		if err != nil || len(got) < 1 {
 			t.Fatalf("seed %d: %v %v", seed, got, err)
 		}
-		must(t, MakeDurable(crashed, dir, torn))
+		must(t, MakeDurable(crashed, dir, torn, ReadOptions{}))
 		next := got[len(got)-1] + 1
 		write(t, crashed, next-1, Options{PreallocBytes: 4096}, next)
 		if again, _, err := read(crashed.CrashClone(0, 0), 0); err != nil || len(again) != len(got)+1 {
@@ -190,7 +190,7 @@ func TestEmptyAndHeadOnlySegmentsAreAccepted(t *testing.T) {
 		if err != nil || len(got) != 3 {
 			t.Fatalf("head of %d bytes: %v %v", size, got, err)
 		}
-		must(t, MakeDurable(disk, dir, torn))
+		must(t, MakeDurable(disk, dir, torn, ReadOptions{}))
 		write(t, disk, 3, Options{}, 4)
 		if got, _, err := read(disk, 0); err != nil || len(got) != 4 {
 			t.Fatalf("head of %d bytes, went on: %v %v", size, got, err)
@@ -221,7 +221,7 @@ func TestCrashAtEveryOperationLosesNothingAcknowledged(t *testing.T) {
 			if zk.Zxid(len(got)) < acked || zk.Zxid(len(got)) > given {
 				t.Fatalf("before %s, keep %d: %d records, %d acknowledged, %d given", op, c.keep, len(got), acked, given)
 			}
-			must(t, MakeDurable(after, dir, torn))
+			must(t, MakeDurable(after, dir, torn, ReadOptions{}))
 			last := zk.Zxid(len(got))
 			write(t, after, last, Options{PreallocBytes: 512}, last+1)
 			if again, _, err := read(after.CrashClone(0, 0), 0); err != nil || len(again) != len(got)+1 {
@@ -430,7 +430,7 @@ func TestRecordThatMeetsAFullDiskIsTheLast(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%v %v", got, err)
 	}
-	must(t, MakeDurable(disk, dir, torn))
+	must(t, MakeDurable(disk, dir, torn, ReadOptions{}))
 	write(t, disk, 1, Options{}, 2)
 	if got, _, err := read(disk, 0); err != nil || len(got) != 2 {
 		t.Fatalf("%v %v", got, err)
@@ -473,7 +473,7 @@ func FuzzReaderNeverPanicsAndNeverInvents(f *testing.F) {
 			last = record.Zxid
 		}
 		if torn := reader.Torn(); torn != nil {
-			must(t, MakeDurable(disk, dir, torn))
+			must(t, MakeDurable(disk, dir, torn, ReadOptions{}))
 		}
 	})
 }

@@ -90,7 +90,7 @@ func TestRecoveryMarksWhatItHasFound(t *testing.T) {
 	if mark, err := readMark(crashed, dir); err != nil || mark != (syncMark{}) {
 		t.Fatalf("the mark is on the disk: %+v %v", mark, err)
 	}
-	must(t, MakeDurable(crashed, dir, nil))
+	must(t, MakeDurable(crashed, dir, nil, ReadOptions{}))
 	crashed = crashed.CrashClone(0, 1)
 	must(t, crashed.FlipByte(filepath.Join(dir, "log.1"), 200, 1))
 	if last, torn, err := ends(crashed); err == nil {
@@ -115,7 +115,7 @@ func TestTornRecordIsNotJudgedByAClientsData(t *testing.T) {
 			if err != nil || last < 1 {
 				t.Fatalf("%s, seed %d: ends at %v, torn %+v: %v", what, seed, last, torn, err)
 			}
-			must(t, MakeDurable(crashed, dir, torn))
+			must(t, MakeDurable(crashed, dir, torn, ReadOptions{}))
 		}
 	}
 }

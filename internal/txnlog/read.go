@@ -35,6 +35,18 @@ type ReadOptions struct {
 	AllowGaps       bool // do not refuse a record that does not follow its predecessor
 }
 
+func (o ReadOptions) withDefaults() ReadOptions {
+	if o.PayloadBytesMax <= 0 {
+		o.PayloadBytesMax = PayloadBytesMax
+	}
+	return o
+}
+
+// unsyncedMax is how much of the newest segment may lie unsynced, in bytes (txnlog-L5).
+func (o ReadOptions) unsyncedMax() int64 {
+	return int64(unsyncedBytesMax + o.withDefaults().PayloadBytesMax + recordFrameBytes)
+}
+
 // Reader reads the records after a zxid over all segments, in order. It checks
 // every record it passes, also those it skips. One goroutine uses it.
 type Reader struct {
@@ -67,11 +79,8 @@ func NewReader(fsys vfs.FS, dir string, after zk.Zxid, options ReadOptions) (*Re
 	if err != nil {
 		return nil, fmt.Errorf("read transaction log in %s: %w", dir, err)
 	}
-	if options.PayloadBytesMax <= 0 {
-		options.PayloadBytesMax = PayloadBytesMax
-	}
 	return &Reader{
-		fs: fsys, dir: dir, options: options, after: after, last: after, lowest: -1,
+		fs: fsys, dir: dir, options: options.withDefaults(), after: after, last: after, lowest: -1,
 		segments: covering(segments, after),
 	}, nil
 }
@@ -79,11 +88,8 @@ func NewReader(fsys vfs.FS, dir string, after zk.Zxid, options ReadOptions) (*Re
 // NewSegmentReader reads one segment from its beginning, for tools that look at
 // files one by one. A torn end of it is reported whatever follows elsewhere.
 func NewSegmentReader(fsys vfs.FS, dir string, segment Segment, options ReadOptions) *Reader {
-	if options.PayloadBytesMax <= 0 {
-		options.PayloadBytesMax = PayloadBytesMax
-	}
 	return &Reader{
-		fs: fsys, dir: dir, options: options, after: -1, last: -1, lowest: -1, segments: []Segment{segment},
+		fs: fsys, dir: dir, options: options.withDefaults(), after: -1, last: -1, lowest: -1, segments: []Segment{segment},
 	}
 }
 

@@ -118,7 +118,8 @@ func shorten(fsys vfs.FS, name string, size int64) error {
 // killed may have left records that were read now from memory and would be gone
 // after a power loss. A sync alone would not do: after one that has failed, which
 // may be why the process ended, the next says yes and saves nothing (vfs.V3).
-func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
+// Options are those of the Reader.
+func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error {
 	segments, err := Segments(fsys, dir)
 	if err != nil || len(segments) == 0 {
 		return err
@@ -137,7 +138,7 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
 		}
 	}
 	if err == nil && len(segments) > 0 {
-		err = renew(fsys, dir, segments[len(segments)-1])
+		err = renew(fsys, dir, segments[len(segments)-1], options.unsyncedMax())
 	}
 	if err != nil {
 		return fmt.Errorf("make the transaction log durable: %w", err)
@@ -145,16 +146,14 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn) error {
 	return fsys.SyncDir(dir)
 }
 
-// renewBytes is how much may lie unsynced (txnlog-L5), with the default limits.
-const renewBytes = unsyncedBytesMax + PayloadBytesMax + recordFrameBytes
-
-// renew writes what may never have been synced again, as it is, syncs, and notes that.
-func renew(fsys vfs.FS, dir string, segment Segment) error {
+// renew writes the last bytes, which may never have been synced, again as they are,
+// syncs, and notes that.
+func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
 	file, err := fsys.OpenReadWrite(filepath.Join(dir, segment.Name))
 	if err != nil {
 		return err
 	}
-	end, err := rewrite(file)
+	end, err := rewrite(file, bytes)
 	if err == nil {
 		err = file.Sync()
 	}
@@ -168,18 +167,23 @@ func renew(fsys vfs.FS, dir string, segment Segment) error {
 }
 
 // rewrite returns where what it has written ends.
-func rewrite(file vfs.File) (int64, error) {
+func rewrite(file vfs.File, bytes int64) (int64, error) {
 	end, err := writtenEnd(file)
 	if err != nil {
 		return 0, err
 	}
-	start := max(end-renewBytes, 0)
-	content := make([]byte, end-start)
-	if _, err := file.ReadAt(content, start); err != nil && err != io.EOF {
-		return 0, err
+	buffer := make([]byte, readBytes)
+	for at := max(end-bytes, 0); at < end; {
+		part := buffer[:min(readBytes, end-at)]
+		if _, err := file.ReadAt(part, at); err != nil && err != io.EOF {
+			return 0, err
+		}
+		if _, err := file.WriteAt(part, at); err != nil {
+			return 0, err
+		}
+		at += int64(len(part))
 	}
-	_, err = file.WriteAt(content, start)
-	return end, err
+	return end, nil
 }
 
 // writtenEnd is where the zeros after the records begin.

@@ -56,7 +56,11 @@ func write(t testing.TB, disk vfs.FS, last zk.Zxid, options Options, zxids ...zk
 
 // read returns the zxids after after, the torn end and the error.
 func read(disk vfs.FS, after zk.Zxid) ([]zk.Zxid, *Torn, error) {
-	reader, err := NewReader(disk, dir, after, ReadOptions{})
+	return readWith(disk, after, ReadOptions{})
+}
+
+func readWith(disk vfs.FS, after zk.Zxid, options ReadOptions) ([]zk.Zxid, *Torn, error) {
+	reader, err := NewReader(disk, dir, after, options)
 	if err != nil {
 		return nil, nil, err
 	}

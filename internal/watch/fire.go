@@ -57,21 +57,14 @@ func (t *Table) fireAt(r Registry, path string, to []session.ConnID, start int) 
 		}
 	}
 	first.modes &^= standard
-	s.first, s.more = first, kept
+	if s.first = first; len(kept) != len(s.more) {
+		s.more = kept
+		s.notePlaces()
+	}
 	if s.first.conn == 0 && !s.promote() {
 		delete(reg.spots, path)
 	}
 	return to
-}
-
-// promote makes another watcher the first; false if there is none.
-func (s *spot) promote() bool {
-	n := len(s.more)
-	if n == 0 {
-		return false
-	}
-	s.first, s.more = s.more[n-1], s.more[:n-1]
-	return true
 }
 
 // told are the connections that an event has reached already (watch-V2).

@@ -59,11 +59,15 @@ type registry struct {
 }
 
 // spot is one path's watchers. Nearly always there is one, so the first needs
-// no list.
+// no list; where there are tens of thousands, each has its place noted.
 type spot struct {
-	first watcher
-	more  []watcher
+	first  watcher
+	more   []watcher
+	places map[session.ConnID]int // of more, when they are more than searchMax
 }
+
+// searchMax is how many watchers are searched one after the other.
+const searchMax = 16
 
 type watcher struct {
 	conn  session.ConnID
@@ -136,12 +140,21 @@ func (s *spot) find(conn session.ConnID) *watcher {
 	if s.first.conn == conn {
 		return &s.first
 	}
-	for i := range s.more {
-		if s.more[i].conn == conn {
-			return &s.more[i]
-		}
+	if i := s.place(conn); i >= 0 {
+		return &s.more[i]
 	}
 	return nil
+}
+
+// place returns where in more a connection is, -1 if it is not there.
+func (s *spot) place(conn session.ConnID) int {
+	if s.places == nil {
+		return slices.IndexFunc(s.more, func(w watcher) bool { return w.conn == conn })
+	}
+	if i, ok := s.places[conn]; ok {
+		return i
+	}
+	return -1
 }
 
 func (s *spot) put(conn session.ConnID) *watcher {
@@ -150,7 +163,24 @@ func (s *spot) put(conn session.ConnID) *watcher {
 		return &s.first
 	}
 	s.more = append(s.more, watcher{conn: conn})
+	if s.places == nil {
+		s.notePlaces()
+	} else {
+		s.places[conn] = len(s.more) - 1
+	}
 	return &s.more[len(s.more)-1]
+}
+
+// notePlaces notes the places of all, if they are many.
+func (s *spot) notePlaces() {
+	s.places = nil
+	if len(s.more) <= searchMax {
+		return
+	}
+	s.places = make(map[session.ConnID]int, len(s.more))
+	for i, w := range s.more {
+		s.places[w.conn] = i
+	}
 }
 
 // drop takes modes away from a watcher, and the watcher, the spot and the
@@ -187,8 +217,27 @@ func (s *spot) take(conn session.ConnID) bool {
 	if s.first.conn == conn {
 		return !s.promote()
 	}
-	s.more = slices.DeleteFunc(s.more, func(w watcher) bool { return w.conn == conn })
+	i, last := s.place(conn), len(s.more)-1
+	delete(s.places, conn)
+	if moved := s.more[last]; i != last {
+		s.more[i] = moved
+		if s.places != nil {
+			s.places[moved.conn] = i
+		}
+	}
+	s.more = s.more[:last]
 	return false
+}
+
+// promote makes another watcher the first; false if there is none.
+func (s *spot) promote() bool {
+	last := len(s.more) - 1
+	if last < 0 {
+		return false
+	}
+	s.first, s.more = s.more[last], s.more[:last]
+	delete(s.places, s.first.conn)
+	return true
 }
 
 // Forget removes all watches of a connection.
@@ -199,10 +248,10 @@ func (t *Table) Forget(conn session.ConnID) {
 	if w == nil {
 		return
 	}
+	delete(t.mu.byConn, conn) // first: its notes go as a whole
 	for r := range w.paths {
 		for path := range w.paths[r] {
 			t.drop(Registry(r), path, conn, standard|persistent|recursive)
 		}
 	}
-	delete(t.mu.byConn, conn)
 }

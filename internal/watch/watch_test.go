@@ -51,7 +51,7 @@ func TestTableEqualsItsNaiveModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	paths := []string{"/", "/a", "/a/b", "/a/b/c", "/d"}
 	kinds := []zk.EventType{zk.EventNodeCreated, zk.EventNodeDeleted, zk.EventNodeDataChanged, zk.EventNodeChildrenChanged}
-	table, model := New(), &naive{}
+	table, model, many := New(), &naive{}, 0
 	for i := range 50000 {
 		conn := session.ConnID(1 + random.IntN(40))
 		path := paths[random.IntN(len(paths))]
@@ -99,6 +99,9 @@ func TestTableEqualsItsNaiveModel(t *testing.T) {
 		if got := table.Counts().All; got != len(spots) {
 			t.Fatalf("step %d: counts %d watches, model has %d", i, got, len(spots))
 		}
+		if i%20 == 0 {
+			many += judgePlaces(t, table)
+		}
 	}
 	for conn := range session.ConnID(41) {
 		table.Forget(conn)
@@ -106,4 +109,33 @@ func TestTableEqualsItsNaiveModel(t *testing.T) {
 	if c := table.Counts(); c != (Counts{}) || len(table.mu.byConn) != 0 || table.mu.recursive != 0 {
 		t.Fatalf("something is left: %+v", c)
 	}
+	if many == 0 {
+		t.Error("no path had many watchers")
+	}
+}
+
+// judgePlaces compares the places that are noted with those that are: where many watch
+// one path, they are not searched one after the other. It returns at how many paths.
+func judgePlaces(t *testing.T, table *Table) (many int) {
+	t.Helper()
+	for r := range table.mu.registries {
+		for path, s := range table.mu.registries[r].spots {
+			if s.places == nil {
+				if len(s.more) > searchMax {
+					t.Fatalf("%s: %d watchers without places", path, len(s.more))
+				}
+				continue
+			}
+			many++
+			if len(s.places) != len(s.more) {
+				t.Fatalf("%s: %d places of %d watchers", path, len(s.places), len(s.more))
+			}
+			for i, w := range s.more {
+				if at, ok := s.places[w.conn]; !ok || at != i {
+					t.Fatalf("%s: connection %d is at %d, noted is %d, %t", path, w.conn, i, at, ok)
+				}
+			}
+		}
+	}
+	return many
 }

@@ -14,7 +14,7 @@ func BenchmarkLeader(b *testing.B) {
 		zab.Config{Quorum: quorum.NewMajority(1, 2, 3)}, zab.Stored{})
 	var ticket zab.Ticket
 	step := func(events ...zab.Event) {
-		for i, effects := 0, p.Step(events, 0); i < len(effects); i++ {
+		for i, effects := 0, p.Step(0, events); i < len(effects); i++ {
 			ticket = max(ticket, effects[i].Ticket)
 		}
 	}

@@ -34,7 +34,7 @@ func (p *Peer) onPropose(e *Event) {
 	}
 	ld := p.lead
 	if e.Record.Zxid.Counter() >= p.opts.CounterMax {
-		p.leave(ReasonCounter, false) // a new epoch counts again
+		p.leave(ReasonCounter) // a new epoch counts again
 		return
 	}
 	invariant.Check(e.Record.Zxid == p.NextZxid(), "zab: proposals are not in order (zab-Z4)")

@@ -50,7 +50,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		// could never follow this one: ZooKeeper's ensemble would stay one
 		// server short until the next election. So let that be now; the next
 		// epoch of this server is above the promise, for any follower.
-		p.leave(ReasonNewerPromise, false)
+		p.leave(ReasonNewerPromise)
 		return
 	}
 	if p.lead.stage >= leaderComparing {
@@ -133,7 +133,7 @@ func (p *Peer) learnerLeaderInfo(m *Message) {
 	ln.epoch = m.epochOf()
 	switch {
 	case ln.epoch > epochMax:
-		p.leave(ReasonIllegal, false)
+		p.leave(ReasonIllegal)
 	case ln.epoch > p.accepted:
 		ln.stage = learnerPromising
 		p.accept(ln.epoch) // on disk before ACKEPOCH
@@ -142,7 +142,7 @@ func (p *Peer) learnerLeaderInfo(m *Message) {
 		// observer has promised keeps nobody out, since it never counts.
 		p.ackEpoch(NoEpoch)
 	default:
-		p.leave(ReasonOldLeader, false)
+		p.leave(ReasonOldLeader)
 	}
 }
 

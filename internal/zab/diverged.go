@@ -146,6 +146,6 @@ func (p *Peer) tellDiverged() {
 // through this a short while ago.
 func (p *Peer) giveTreeUp() {
 	if p.opts.DivergedMs == 0 || p.nowMs-p.opts.DivergedMs >= divergedGapMs {
-		p.leave(ReasonDiverged, true)
+		p.leave(ReasonDiverged)
 	}
 }

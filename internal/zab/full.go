@@ -63,7 +63,7 @@ func (p *Peer) noteFull(l *link, m *Message) {
 // yield ends the role of a leader that cannot write (zab-Z10).
 func (p *Peer) yield() {
 	if p.full && p.lead != nil && !p.opts.Solo && !p.indispensable() {
-		p.leave(ReasonFull, false)
+		p.leave(ReasonFull)
 	}
 }
 

@@ -194,7 +194,7 @@ func (p *Peer) leaderStored(op operation) {
 // leaderTick looks at the clock: limits, the quorum, pings.
 func (p *Peer) leaderTick() {
 	if reason := p.overdue(); reason != ReasonNone {
-		p.leave(reason, false)
+		p.leave(reason)
 		return
 	}
 	p.dropSilent()
@@ -202,7 +202,7 @@ func (p *Peer) leaderTick() {
 	if ld.stage == leaderServing && p.nowMs >= ld.checkMs {
 		ld.checkMs = p.nowMs + p.opts.TickMs
 		if !p.hasQuorum() {
-			p.leave(ReasonQuorumLost, false)
+			p.leave(ReasonQuorumLost)
 			return
 		}
 	}

@@ -66,7 +66,7 @@ func (p *Peer) becomeLearner(e *Event) {
 // learnerTick leaves a leader that is silent.
 func (p *Peer) learnerTick() {
 	if !p.learn.storing() && p.lookedAtMs()-p.learn.receivedMs > p.silenceMs() {
-		p.leave(ReasonSilence, false)
+		p.leave(ReasonSilence)
 	}
 }
 
@@ -91,7 +91,7 @@ func (p *Peer) learnerDiff(*Message) { p.beginSync() }
 // learnerTrunc truncates the log. Nothing is logged before that is done.
 func (p *Peer) learnerTrunc(m *Message) {
 	if m.Zxid < 0 || m.Zxid > p.history.last {
-		p.leave(ReasonIllegal, false)
+		p.leave(ReasonIllegal)
 		return
 	}
 	p.beginSync()
@@ -107,7 +107,7 @@ func (p *Peer) learnerTrunc(m *Message) {
 // crash on the way must not lose what this server has acknowledged.
 func (p *Peer) learnerSnap(m *Message) {
 	if m.Zxid < 0 || m.epochOf() > p.learn.epoch {
-		p.leave(ReasonIllegal, false)
+		p.leave(ReasonIllegal)
 		return
 	}
 	p.beginSync()
@@ -131,7 +131,7 @@ func (p *Peer) learnerProposal(m *Message) {
 		return
 	}
 	if !follows(ln.pending.last(p.history.last), m.Zxid) || m.epochOf() > ln.epoch {
-		p.leave(ReasonGap, false)
+		p.leave(ReasonGap)
 		return
 	}
 	ln.pending.records = append(ln.pending.records, Record{m.Zxid, m.Payload})
@@ -141,7 +141,7 @@ func (p *Peer) learnerProposal(m *Message) {
 // point of the synchronization (ZOOKEEPER-4394).
 func (p *Peer) learnerCommit(m *Message) {
 	if !p.inSnapshot(m) && !p.learn.pending.commit(m.Zxid) {
-		p.leave(ReasonDivergence, false)
+		p.leave(ReasonDivergence)
 	}
 }
 
@@ -152,7 +152,7 @@ func (p *Peer) inSnapshot(m *Message) bool { return p.learn.snapshot && m.Zxid <
 // learnerNewLeader ends the history.
 func (p *Peer) learnerNewLeader(m *Message) {
 	if m.epochOf() != p.learn.epoch {
-		p.leave(ReasonIllegal, false)
+		p.leave(ReasonIllegal)
 		return
 	}
 	if p.learn.cutting {
@@ -266,7 +266,7 @@ func (p *Peer) learnerUpToDate(*Message) {
 // followProposal logs a proposal; its ack waits for the disk (zab-Z5).
 func (p *Peer) followProposal(m *Message) {
 	if !follows(p.history.last, m.Zxid) || m.Zxid.Epoch() != p.learn.epoch {
-		p.leave(ReasonGap, false)
+		p.leave(ReasonGap)
 		return
 	}
 	p.append(Record{m.Zxid, m.Payload})
@@ -298,7 +298,7 @@ func (p *Peer) followCommit(m *Message) {
 	}
 	waiting := p.history.after(p.delivered)
 	if len(waiting) == 0 || waiting[0].Zxid != m.Zxid {
-		p.leave(ReasonDivergence, false)
+		p.leave(ReasonDivergence)
 		return
 	}
 	p.deliver(waiting[0])
@@ -356,7 +356,7 @@ func (p *Peer) onFailed(e *Event) {
 		return
 	}
 	if p.state != Looking {
-		p.leave(ReasonCannotTruncate, true)
+		p.leave(ReasonCannotTruncate)
 		return
 	}
 	p.ended = true

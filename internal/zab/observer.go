@@ -8,7 +8,7 @@ package zab
 // learnerInform keeps a committed transaction that comes before UPTODATE.
 func (p *Peer) learnerInform(m *Message) {
 	if !p.opts.Observer {
-		p.leave(ReasonIllegal, false)
+		p.leave(ReasonIllegal)
 		return
 	}
 	p.learnerProposal(m)
@@ -20,7 +20,7 @@ func (p *Peer) learnerInform(m *Message) {
 // observeInform logs and delivers a committed transaction.
 func (p *Peer) observeInform(m *Message) {
 	if !p.opts.Observer {
-		p.leave(ReasonIllegal, false)
+		p.leave(ReasonIllegal)
 		return
 	}
 	p.followProposal(m)

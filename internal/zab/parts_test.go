@@ -16,7 +16,7 @@ func farBehind(t *testing.T, log []zab.Record) *solo {
 	h := hello(53, 1)
 	h.Message.Kind = zab.KindObserverInfo
 	s.step(h)
-	if got := reads(s.p.Step([]zab.Event{ackEpoch(53, z(1, 1), 1)}, s.nowMs)); len(got) != 1 || got[0].Zxid != z(1, 1) {
+	if got := reads(s.p.Step(s.nowMs, []zab.Event{ackEpoch(53, z(1, 1), 1)})); len(got) != 1 || got[0].Zxid != z(1, 1) {
 		t.Fatalf("asked to read: %v", got)
 	}
 	return s
@@ -51,7 +51,7 @@ func TestLearnerFarBehindIsSentItsHistoryInParts(t *testing.T) {
 		}
 		end := min(at+part, 985) // up to what is in memory
 		s.nowMs += 900           // slow: longer than initLimit in all, and yet it moves
-		effects := s.p.Step([]zab.Event{on(2, zab.Message{Kind: zab.KindPing}), {Kind: zab.EventLogRead, Link: 53, Records: log[at:end], More: end < 985, OK: true}}, s.nowMs)
+		effects := s.p.Step(s.nowMs, []zab.Event{on(2, zab.Message{Kind: zab.KindPing}), {Kind: zab.EventLogRead, Link: 53, Records: log[at:end], More: end < 985, OK: true}})
 		if len(effects) > 2*part+60 {
 			t.Fatalf("%d effects in one step", len(effects))
 		}
@@ -93,11 +93,11 @@ func TestLogThatEndsHalfwayClosesTheLink(t *testing.T) {
 		for _, begun := range []bool{false, true} {
 			s := farBehind(t, log)
 			if begun {
-				s.p.Step([]zab.Event{{Kind: zab.EventLogRead, Link: 53, Records: log[:50], More: true, OK: true}}, s.nowMs)
+				s.p.Step(s.nowMs, []zab.Event{{Kind: zab.EventLogRead, Link: 53, Records: log[:50], More: true, OK: true}})
 			}
 			rest.Kind, rest.Link = zab.EventLogRead, 53
 			closed, snapshot := false, false
-			for _, e := range s.p.Step([]zab.Event{rest}, s.nowMs) {
+			for _, e := range s.p.Step(s.nowMs, []zab.Event{rest}) {
 				closed = closed || e.Kind == zab.EffectClose && e.Link == 53
 				snapshot = snapshot || e.Kind == zab.EffectSendSnapshot
 				if e.Kind == zab.EffectSend && e.Message.Kind == zab.KindNewLeader && begun {
@@ -120,9 +120,9 @@ func TestDiffInPartsGoesOnWithALongMemory(t *testing.T) {
 		log[i].Payload = long
 	}
 	s := farBehind(t, log)
-	s.p.Step([]zab.Event{{Kind: zab.EventLogRead, Link: 53, Records: log[:900], More: true, OK: true}}, s.nowMs)
+	s.p.Step(s.nowMs, []zab.Event{{Kind: zab.EventLogRead, Link: 53, Records: log[:900], More: true, OK: true}})
 	told := false
-	for _, e := range s.p.Step([]zab.Event{{Kind: zab.EventLogRead, Link: 53, Records: log[899:990], OK: true}}, s.nowMs) {
+	for _, e := range s.p.Step(s.nowMs, []zab.Event{{Kind: zab.EventLogRead, Link: 53, Records: log[899:990], OK: true}}) {
 		told = told || e.Kind == zab.EffectSend && e.Message.Kind == zab.KindNewLeader
 	}
 	if !told {

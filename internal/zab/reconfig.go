@@ -48,7 +48,7 @@ func (p *Peer) activate(designated quorum.ID) bool {
 	p.config, p.next = *p.next, nil
 	p.emit(Effect{Kind: EffectActivate, Zxid: zk.Zxid(p.config.Version), Server: designated})
 	if designated != p.opts.ID {
-		p.leave(ReasonStopped, false)
+		p.leave(ReasonStopped)
 		return false
 	}
 	return true

@@ -98,7 +98,7 @@ func TestALearnerSynchronizedDuringAReconfigLearnsOfItsCommit(t *testing.T) {
 	change.Config.Text = []byte("new")
 	s.step(change)
 	s.step(up(3), hello(3, 0))
-	effects := s.p.Step([]zab.Event{ackEpoch(3, 0, 0)}, s.nowMs)
+	effects := s.p.Step(s.nowMs, []zab.Event{ackEpoch(3, 0, 0)})
 	last := effects[len(effects)-1].Message
 	if last.Kind != zab.KindNewLeader || string(last.Payload) != "new" {
 		t.Errorf("the last one is %s %q", last.String(), last.Payload)

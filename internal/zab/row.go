@@ -22,14 +22,14 @@ func Rows() []Row {
 	for stage := range leaderTable {
 		for kind, h := range leaderTable[stage] {
 			if h != nil {
-				rows = append(rows, Row{true, uint8(stage), Kind(kind)})
+				rows = append(rows, Row{Leads: true, Stage: uint8(stage), Kind: Kind(kind)})
 			}
 		}
 	}
 	for stage := range learnerTable {
 		for kind, h := range learnerTable[stage] {
 			if h != nil {
-				rows = append(rows, Row{false, uint8(stage), Kind(kind)})
+				rows = append(rows, Row{Stage: uint8(stage), Kind: Kind(kind)})
 			}
 		}
 	}

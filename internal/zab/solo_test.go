@@ -49,7 +49,7 @@ func z(epoch, counter uint32) zk.Zxid { return zk.MakeZxid(epoch, counter) }
 // step feeds events and returns the effects, one after the other.
 func (s *solo) step(events ...zab.Event) string {
 	var lines []string
-	for _, e := range s.p.Step(events, s.nowMs) {
+	for _, e := range s.p.Step(s.nowMs, events) {
 		s.ticket = max(s.ticket, e.Ticket)
 		line := e.String()
 		if at := strings.Index(line, " #"); at >= 0 {

@@ -75,7 +75,7 @@ func (p *Peer) fromLearnerTo(l *link, m *Message) {
 	h := leaderTable[l.stage][m.Kind]
 	switch {
 	case h != nil:
-		p.met(Row{true, uint8(l.stage), m.Kind})
+		p.met(Row{Leads: true, Stage: uint8(l.stage), Kind: m.Kind})
 		h(p, l, m)
 	case l.stage < linkSyncing:
 		p.drop(l)
@@ -87,10 +87,10 @@ func (p *Peer) fromLeaderTo(m *Message) {
 	p.countSilence()
 	h := learnerTable[p.learn.stage][m.Kind]
 	if h == nil {
-		p.leave(ReasonIllegal, false)
+		p.leave(ReasonIllegal)
 		return
 	}
-	p.met(Row{false, uint8(p.learn.stage), m.Kind})
+	p.met(Row{Stage: uint8(p.learn.stage), Kind: m.Kind})
 	h(p, m)
 }
 

@@ -165,7 +165,7 @@ func New(opts Options, config Config, stored Stored) *Peer {
 // the next step. Time must not go back. It is looked at before the events: what
 // a process receives when it wakes from a suspension is too late to save a role
 // that has run out.
-func (p *Peer) Step(batch []Event, nowMs int64) []Effect {
+func (p *Peer) Step(nowMs int64, batch []Event) []Effect {
 	invariant.Check(nowMs >= p.nowMs, "zab: time runs backwards")
 	clear(p.effects)
 	p.effects = p.effects[:0]
@@ -210,7 +210,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventRevalidated: (*Peer).onRevalidated,
 	EventSync:        (*Peer).onSync,
 	EventConfig:      (*Peer).onConfig,
-	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped, false) },
+	EventStop:        func(p *Peer, _ *Event) { p.leave(ReasonStopped) },
 	EventSpace:       (*Peer).onSpace,
 	EventDiverged:    (*Peer).onDiverged,
 	EventMoves:       (*Peer).onMoves,
@@ -290,7 +290,7 @@ func (p *Peer) onLinkDown(e *Event) {
 		p.lead.remove(e.Link)
 	case p.learn != nil && e.Link == p.learn.link:
 		p.learn.link = 0 // there is nothing to close
-		p.leave(ReasonLinkLost, false)
+		p.leave(ReasonLinkLost)
 	}
 }
 
@@ -367,13 +367,14 @@ func (p *Peer) tick() {
 // leave ends a role. Clients and links are disconnected at once; the next election
 // waits until the log is quiet, so that nothing of this role lands in it later
 // (zab-Z9, ZOOKEEPER-4712) and the vote counts what was logged (ZOOKEEPER-2845).
-// With reload the tree and the log do not agree any more: the server must be
-// recovered from disk and this peer thrown away (ZOOKEEPER-3642, 4882).
-func (p *Peer) leave(reason Reason, reload bool) {
+// If the tree and the log do not agree any more, the server must be recovered from
+// disk and this peer thrown away (ZOOKEEPER-3642, 4882).
+func (p *Peer) leave(reason Reason) {
 	if p.state == Looking {
 		return
 	}
 	p.flush()
+	reload := reason == ReasonCannotTruncate || reason == ReasonDiverged
 	if p.learn != nil {
 		reload = reload || p.learn.treeReplaced
 		if p.learn.link != 0 {

@@ -32,11 +32,11 @@ type part struct {
 }
 
 var loads = []part{
-	{"get", loadgen.Get, false},
-	{"set", loadgen.Set, false},
-	{"create", loadgen.Create, false},
-	{"mix", loadgen.Mix, false},
-	{"single", loadgen.Set, true},
+	{name: "get", workload: loadgen.Get},
+	{name: "set", workload: loadgen.Set},
+	{name: "create", workload: loadgen.Create},
+	{name: "mix", workload: loadgen.Mix},
+	{name: "single", workload: loadgen.Set, alone: true},
 }
 
 // partNames are what can be measured of an ensemble of that size: memory and the

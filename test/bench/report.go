@@ -91,8 +91,8 @@ var (
 	}
 )
 
-func atMost(limit float64) bound  { return bound{limit, false} }
-func atLeast(limit float64) bound { return bound{limit, true} }
+func atMost(limit float64) bound  { return bound{limit: limit} }
+func atLeast(limit float64) bound { return bound{limit: limit, atLeast: true} }
 
 // text is the table. A ratio is to the first server.
 func (r *report) text() string {

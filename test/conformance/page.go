@@ -16,9 +16,10 @@ import (
 
 const head = `# Backends
 
-Written by ` + "`make conformance`" + ` from what it has found, kept in [backends.json](backends.json). Every backend passes one suite,
-` + "`election/electiontest`" + `, on a real store that is started for it: candidates are killed and frozen, links cut, replies lost and late. A backend
-promises what its row says and nothing else; what it does not offer is not tested, and named below.
+Written by ` + "`make conformance`" + ` from what it has found, kept in [backends.json](backends.json). Every backend passes one
+suite, ` + "`election/electiontest`" + `, on a real store that is started for it: candidates are killed and frozen, links cut,
+replies lost and late. A backend promises what its row says and nothing else; what it does not offer is not tested,
+and named below.
 
 `
 
@@ -140,7 +141,7 @@ var columns = []struct{ name, heading string }{
 
 func (b book) figures(text *strings.Builder) {
 	text.WriteString("\n## Figures\n\nMedians, and the greatest in parentheses, in milliseconds, on two cores that do other work too: " +
-		"they compare stores, and are no promise.\n\n")
+		"they\ncompare stores, and are no promise.\n\n")
 	t := table{text: text}
 	headings := []string{"backend", "store"}
 	for _, c := range columns {
@@ -179,11 +180,12 @@ func (b book) lost(text *strings.Builder) {
 	text.WriteString(`
 ## Updates lost under pauses
 
-Five processes, of which the leader reads, changes and writes three registers as fast as it can, a millisecond between reading and writing. About
-every five seconds a process, mostly the leader, is stopped for 1.1 to 2.6 leases and goes on where it stood. An update is lost if it was acknowledged
-and is not in the history of the final value. The *naive* register is written without another look; before the *checked* one the process
-asks whether it still leads; the *fenced* one refuses tokens older than it has seen. Only fencing can promise zero: between a check and a write there
-is always time enough for a pause. How to fence is in ` + "`election/fence`" + `. (` + "`go run ./test/conformance lock-experiment`" + `)
+Five processes, of which the leader reads, changes and writes three registers as fast as it can, a millisecond between
+reading and writing. About every five seconds a process, mostly the leader, is stopped for 1.1 to 2.6 leases and goes
+on where it stood. An update is lost if it was acknowledged and is not in the history of the final value. The *naive*
+register is written without another look; before the *checked* one the process asks whether it still leads; the
+*fenced* one refuses tokens older than it has seen. Only fencing can promise zero: between a check and a write there is
+always time enough for a pause. How to fence is in ` + "`election/fence`" + `. (` + "`go run ./test/conformance lock-experiment`" + `)
 
 `)
 	t := table{text: text}

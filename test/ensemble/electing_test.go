@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 )
@@ -28,7 +29,7 @@ type electing struct {
 type term struct {
 	who      string
 	token    election.Token
-	from, to election.Instant
+	from, to clock.Instant
 }
 
 const electingCandidates = 3
@@ -42,7 +43,7 @@ func startElecting(t *testing.T, addrs string) *electing {
 		backend, err := zookeeper.New(addrs, zookeeper.Options{})
 		must(t, err)
 		elector, err := election.New(backend, "rolling", election.Options{ID: fmt.Sprint("candidate ", i),
-			Lease: 5 * time.Second, Forever: true, Retry: 10 * time.Millisecond, RetryMax: 200 * time.Millisecond})
+			Lease: 5 * time.Second, Retry: 10 * time.Millisecond, RetryMax: 200 * time.Millisecond})
 		must(t, err)
 		e.group.Go(func() {
 			_ = elector.Run(ctx, e.lead)
@@ -54,12 +55,12 @@ func startElecting(t *testing.T, addrs string) *electing {
 
 // lead leads for a while, or until the very end of its lease.
 func (e *electing) lead(ctx context.Context, lead election.Leadership) error {
-	one := term{who: lead.ID(), token: lead.Token(), from: election.Now()}
+	one := term{who: lead.ID(), token: lead.Token(), from: clock.Now()}
 	select {
 	case <-time.After(100 * time.Millisecond): // what it does
 	case <-ctx.Done():
 	}
-	one.to = election.Now()
+	one.to = clock.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.past) > 0 {

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/conclave-project/conclave/sim"
+	"github.com/conclave-project/conclave/internal/sim"
 )
 
 // event is a line of go test -json.

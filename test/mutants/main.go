@@ -29,8 +29,8 @@ type proof struct {
 }
 
 var proofs = []proof{
-	{"simulator", "whole servers, disks, links, clients and faults, from one seed", "./sim", "TestEveryMutantIsFound", nil,
-		"go test ./sim -run EveryMutant"},
+	{"simulator", "whole servers, disks, links, clients and faults, from one seed", "./internal/sim", "TestEveryMutantIsFound", nil,
+		"go test ./internal/sim -run EveryMutant"},
 	{"peers", "random ensembles of Zab peers alone", "./internal/zab", "TestEveryMutantIsFound", nil,
 		"go test ./internal/zab -run EveryMutant"},
 	{"model", "every order of events in small systems", "./internal/model/models", "TestMutantsAreFound", []string{"-slow"},

@@ -40,7 +40,7 @@ func merge(ran []mutant, page string) (all []mutant) {
 	for line := range strings.Lines(page) {
 		c := strings.Split(strings.Trim(line, "| \n"), " | ")
 		if len(c) == 4 && isProof(c[2]) && !fresh[c[2]] {
-			ran = append(ran, mutant{c[2], c[0], c[1], true, c[3]})
+			ran = append(ran, mutant{proof: c[2], name: c[0], what: c[1], found: true, by: c[3]})
 		}
 	}
 	for _, p := range proofs {

@@ -29,7 +29,8 @@ ip link set lo up
 ip link add v1 type veth peer name v2
 unshare -n sleep 100 & other=$!
 trap 'kill $one $two $other 2>/dev/null' EXIT
-while ! ip link set v2 netns $other; do sleep 0.1; done
+while [ "$(readlink /proc/$other/ns/net)" = "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
+ip link set v2 netns $other
 ip addr add 10.9.0.1/24 dev v1; ip link set v1 up
 nsenter -t $other -n sh -c 'ip link set lo up; ip addr add 10.9.0.2/24 dev v2; ip link set v2 up'
 %[2]s=1 %[1]s -test.run TestVotesComeThroughSoonAfterASilentPartition & one=$!

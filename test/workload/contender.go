@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conclave-project/conclave/check"
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/check"
 	"github.com/conclave-project/conclave/zk"
 )
 

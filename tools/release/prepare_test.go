@@ -15,7 +15,7 @@ var tree = map[string]string{
 	"go.work":          "go 1.26.0\n\nuse (\n\t.\n\t./nested\n)\n\nreplace example.com/m v0.0.0 => ./\n",
 	"go.mod":           "module example.com/m\n\ngo 1.26.0\n",
 	"zk/zk.go":         "// Package zk is an example.\npackage zk\n\nfunc F() {}\n\nfunc G() {}\n",
-	"check/check.go":   "// Package check is not promised.\npackage check\n\nfunc F() {}\n",
+	"algo/algo.go":     "// Package algo is not promised.\npackage algo\n\nfunc F() {}\n",
 	"nested/go.mod":    "module example.com/m/nested\n\ngo 1.26.0\n\nrequire example.com/m v0.0.0\n",
 	"nested/nested.go": "// Package nested is an example.\npackage nested\n\nimport \"example.com/m/zk\"\n\nfunc F() { zk.G() }\n",
 	versionFile:        "package command\n\nconst version = \"0.0.0\"\n",
@@ -47,14 +47,14 @@ func TestVersionsAreInStepAndBreakNothingUnsaid(t *testing.T) {
 	prepared(t, "v0.1.0")
 
 	edit(t, map[string]string{
-		"zk/zk.go":       "// Package zk is an example.\npackage zk\n\nfunc G() {}\n",
-		"check/check.go": "// Package check is not promised.\npackage check\n",
+		"zk/zk.go":     "// Package zk is an example.\npackage zk\n\nfunc G() {}\n",
+		"algo/algo.go": "// Package algo is not promised.\npackage algo\n",
 	})
 	if err := prepare("v0.2.0"); err == nil || !strings.Contains(err.Error(), "nothing is noted") {
 		t.Errorf("a version of which nothing is noted: %v", err)
 	}
 	note(t, "* F has gone")
-	if err := prepare("v0.1.1"); err == nil || !strings.Contains(err.Error(), "zk.F: removed") || strings.Contains(err.Error(), "check") {
+	if err := prepare("v0.1.1"); err == nil || !strings.Contains(err.Error(), "zk.F: removed") || strings.Contains(err.Error(), "algo") {
 		t.Errorf("a patch that removes zk.F: %v", err)
 	}
 	prepared(t, "v0.2.0")

@@ -48,11 +48,11 @@ func TestReportsKeepWhatIsPromised(t *testing.T) {
 - ./election.Options.Lease: removed
 - ./electionx.Foo: removed
 - ./election/electiontest.Figure: removed
-- ./sim.Plan: removed
+- ./algo.Plan: removed
 - package example.com/m/zk: removed
 Compatible changes:
 - ./client/recipes.Lock: added
-- ./check.All: added
+- ./algo.All: added
 `)
 	c.add(module{"example.com/m/election/metrics", "election/metrics"}, "Incompatible changes:\n- New: removed\n")
 	if got, want := strings.Join(c.breaking, "; "), "election.Options.Lease: removed; zk: removed; election/metrics: New: removed"; got != want {

@@ -9,6 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -30,13 +31,13 @@ type candidate struct {
 	claimed *claimed
 	lease   time.Duration
 
-	answered  election.Instant // when the service has answered last
-	touchedAt election.Instant // when this candidate's heartbeat was written last
+	answered  clock.Instant // when the service has answered last
+	touchedAt clock.Instant // when this candidate's heartbeat was written last
 	next      mark
 	warmth    warmth
-	warmed    chan error       // the outcome of Warm
-	hurry     election.Instant // until when it tries in quick succession
-	unsure    bool             // whether a try has taken the lease
+	warmed    chan error    // the outcome of Warm
+	hurry     clock.Instant // until when it tries in quick succession
+	unsure    bool          // whether a try has taken the lease
 }
 
 // warmth is how far a candidate that was nominated is.
@@ -54,7 +55,7 @@ const (
 func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &candidate{backend: b, claim: claim, claimed: &claimed{stop: stop}, lease: leaseOf(claim),
-		answered: election.Now(), warmed: make(chan error, 1)}
+		answered: clock.Now(), warmed: make(chan error, 1)}
 	b.mu.Lock()
 	b.sweep()
 	b.claims[claim.Nonce] = c.claimed
@@ -65,7 +66,7 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 		case err == nil && grant.Token != 0:
 			return grant, nil
 		case err == nil:
-			c.answered = election.Now()
+			c.answered = clock.Now()
 		case c.hopeless(ctx, err):
 			return election.Grant{}, b.fail("wait for", claim.Election, err)
 		}
@@ -82,7 +83,7 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, error) {
 	if err != nil {
 		return election.Grant{}, err
 	}
-	now := election.Now()
+	now := clock.Now()
 	alive := c.next.alive(l.Next, now)
 	mine := l.Next != nil && l.Next.Nonce == c.claim.Nonce
 	if mine || !alive || c.unsure || now < c.hurry {
@@ -99,7 +100,7 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, error) {
 // does not answer is asked again for the time of a lease.
 func (c *candidate) hopeless(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, election.ErrPermanent) ||
-		election.Now().Sub(c.answered) > c.lease
+		clock.Now().Sub(c.answered) > c.lease
 }
 
 // try asks for the lease once. A grant without a token means that another has
@@ -109,13 +110,13 @@ func (c *candidate) try(ctx context.Context) (election.Grant, error) {
 	work, cancel := remaining(ctx)
 	defer cancel()
 	c.unsure = true // until it is known what has become of it
-	sent := election.Now()
+	sent := clock.Now()
 	err := lock.acquire(work, idOf(c.claim), c.lease)
 	if isCode(err, bloberror.BlobNotFound) {
 		if err := lock.make(work); err != nil {
 			return election.Grant{}, err
 		}
-		sent = election.Now()
+		sent = clock.Now()
 		err = lock.acquire(work, idOf(c.claim), c.lease)
 	}
 	if isCode(err, codesTaken...) {
@@ -130,7 +131,7 @@ func (c *candidate) try(ctx context.Context) (election.Grant, error) {
 
 // take turns the lease into a grant: the next token, stored (azureblob-A3). A token that
 // an earlier try has stored, and whose answer was lost, is as good.
-func (c *candidate) take(ctx context.Context, sent election.Instant) (election.Grant, error) {
+func (c *candidate) take(ctx context.Context, sent clock.Instant) (election.Grant, error) {
 	b, name := c.backend, c.claim.Election
 	found, err := b.readLock(ctx, name)
 	if err != nil {
@@ -167,7 +168,7 @@ func (c *candidate) tidy(ctx context.Context, token election.Token) {
 // stand does what is to be done in the line while another leads. That somebody
 // else has written it first is seen in the next turn.
 func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, mine bool) error {
-	now := election.Now()
+	now := clock.Now()
 	switch {
 	case mine && l.Next.State == record.StateNominated && c.warmth == warm:
 		l = l.heartbeatAs(c.claim, record.StateReady)
@@ -239,7 +240,7 @@ func (c *candidate) wait(ctx context.Context, broken bool) error {
 	switch {
 	case broken:
 		d = min(retryPause, poll)
-	case election.Now() < c.hurry:
+	case clock.Now() < c.hurry:
 		d = min(readyPause, poll)
 	}
 	if c.warmth != warming {

@@ -60,6 +60,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -104,7 +105,7 @@ type claimed struct {
 	stop context.CancelFunc
 	// left is when the first release failed, 0 for never. The Backend's mutex
 	// guards it.
-	left election.Instant
+	left clock.Instant
 
 	mu sync.Mutex
 	// unknown: a write of the line was sent and not answered. It may still
@@ -141,7 +142,7 @@ func (b *Backend) Traits() election.Traits {
 			Failover: "within a region none: an answered request is kept in three copies, leases go with the blob. A failover of " +
 				"the account to its secondary region may forget the last lease and token: two may lead for a lease, tokens " +
 				"grow nevertheless",
-			Clocks: "rates of the service's clock and the holder's within Options.ClockDrift (5 %); wall clocks do not matter",
+			Clocks: "rates of the service's clock and the holder's within Options.ClockDriftPercent (5 %); wall clocks do not matter",
 			Token: "the lock's blob, and not less than the writer's wall clock in ms: grows over deletion and restore " +
 				"while the clocks of two writers differ by less than the time between their grants",
 			Renewal: "1 lease request and 1 read, four in a lease: with 60 s about $0.1 a month at $0.4 per million, with 15 s $0.6",
@@ -187,14 +188,14 @@ func (b *Backend) leftLate(c *claimed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c.left == 0 {
-		c.left = election.Now()
+		c.left = clock.Now()
 	}
 }
 
 // sweep forgets the claims whose lease has run out by itself. The caller holds
 // the mutex.
 func (b *Backend) sweep() {
-	now := election.Now()
+	now := clock.Now()
 	maps.DeleteFunc(b.claims, func(_ string, c *claimed) bool { return c.left != 0 && now.Sub(c.left) > 2*LeaseMax })
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -123,7 +124,7 @@ func TestRenewalDoesNotWaitForTheLine(t *testing.T) {
 	defer close(gone)
 	grant := known(b, aClaim())
 	grant.Lease = time.Second // the look at the line ends after a tenth
-	before := election.Now()
+	before := clock.Now()
 	renewed, err := b.Renew(t.Context(), grant)
 	if err != nil || renewed.Sent < before {
 		t.Errorf("sent %v, %v", renewed.Sent, err)

@@ -305,7 +305,7 @@ func testThirdDoesNotGetBetween(t *testing.T, url string) {
 func awaitWaiting(t testing.TB, b election.Backend, id string) {
 	t.Helper()
 	for view := range b.Observe(within(t), "e") {
-		if len(view.Candidates) == 1 && view.Candidates[0] == id {
+		if len(view.Waiters) == 1 && view.Waiters[0].ID == id {
 			return
 		}
 	}
@@ -347,7 +347,7 @@ func testMissingContainerAndWrongKeyAreFinal(t *testing.T, url string) {
 // with an operator who breaks it.
 func testTaskIsCancelledWhenItsLeaseIsBroken(t *testing.T, url string) {
 	backend := open(t, url).(*azureblob.Backend)
-	elector, err := election.New(backend, "e", election.Options{ID: "worker", Lease: azureblob.LeaseMin})
+	elector, err := election.New(backend, "e", election.Options{Once: true, ID: "worker", Lease: azureblob.LeaseMin})
 	if err != nil {
 		t.Fatal(err)
 	}

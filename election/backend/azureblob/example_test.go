@@ -26,8 +26,7 @@ func Example_runTaskWhenMutexAcquired() {
 	}
 	defer func() { _ = end() }()
 	mutex, err := election.New(backend, "nightly-report", election.Options{
-		Lease:   azureblob.LeaseMax, // others wait that long for a machine that died
-		Forever: true,               // try again when it was lost
+		Lease: azureblob.LeaseMax, // others wait that long for a machine that died
 	})
 	if err != nil {
 		log.Fatal(err)

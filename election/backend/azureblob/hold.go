@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -24,7 +25,7 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 		defer close(news)
 		b.lookAtLine(look, grant, c)
 	}()
-	sent := election.Now()
+	sent := clock.Now()
 	err := b.lock(name).renew(ctx, idOf(grant.Claim))
 	if isCode(err, codesNoLease...) {
 		err = fmt.Errorf("%w: %w", election.ErrLost, err)
@@ -50,7 +51,7 @@ func (b *Backend) lookAtLine(ctx context.Context, grant election.Grant, c *claim
 	defer c.mu.Unlock()
 	c.rival, c.request = "", nil
 	next := l.Next
-	if c.next.alive(next, election.Now()) && next.Nonce != grant.Claim.Nonce && next.Priority > grant.Claim.Priority {
+	if c.next.alive(next, clock.Now()) && next.Nonce != grant.Claim.Nonce && next.Priority > grant.Claim.Priority {
 		c.rival = next.ID
 	}
 	if l.Request != nil && l.Request.Token == grant.Token {
@@ -131,7 +132,7 @@ func (b *Backend) readyNext(ctx context.Context, name string, c *claimed) string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.next.alive(l.Next, election.Now()) || l.Next.State != record.StateReady {
+	if !c.next.alive(l.Next, clock.Now()) || l.Next.State != record.StateReady {
 		return ""
 	}
 	return leaseID(l.Next.Nonce)
@@ -148,7 +149,7 @@ func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string)
 	if c == nil {
 		return b.fail("hand over", name, election.ErrLost)
 	}
-	n := &nomination{claimed: c, id: id, until: election.Now().Add(grant.Lease / 2)}
+	n := &nomination{claimed: c, id: id, until: clock.Now().Add(grant.Lease / 2)}
 	err := b.nominate(ctx, name, n)
 	if err != nil {
 		b.withdraw(ctx, name, c)
@@ -161,7 +162,7 @@ func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string)
 type nomination struct {
 	claimed *claimed
 	id      string
-	until   election.Instant // by when the candidate must have shown itself
+	until   clock.Instant // by when the candidate must have shown itself
 	ready   bool
 }
 
@@ -179,7 +180,7 @@ func (b *Backend) nominate(ctx context.Context, name string, n *nomination) erro
 
 // edit makes the next step towards a successor that is ready.
 func (n *nomination) edit(l line) (line, bool, error) {
-	now := election.Now()
+	now := clock.Now()
 	n.claimed.mu.Lock()
 	alive := n.claimed.next.alive(l.Next, now)
 	n.claimed.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -99,12 +100,12 @@ func (b *Backend) leaveLine(ctx context.Context, name, nonce string, c *claimed)
 type mark struct {
 	nonce     string
 	heartbeat uint64
-	since     election.Instant
+	since     clock.Instant
 }
 
 // alive reports whether the successor has shown itself within its lease, on
 // this machine's clock.
-func (m *mark) alive(next *record.Next, now election.Instant) bool {
+func (m *mark) alive(next *record.Next, now clock.Instant) bool {
 	if next == nil {
 		return false
 	}
@@ -117,7 +118,7 @@ func (m *mark) alive(next *record.Next, now election.Instant) bool {
 // heartbeatAs returns the claim as the successor, in the given state, with a heartbeat
 // that differs from the one before.
 func (l line) heartbeatAs(claim election.Claim, state string) line {
-	next := record.Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority,
+	next := record.Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority, Metadata: claim.Metadata,
 		LeaseMs: leaseOf(claim).Milliseconds(), Heartbeat: 1, State: state}
 	if l.Next != nil {
 		next.Heartbeat = l.Next.Heartbeat + 1

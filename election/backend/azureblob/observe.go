@@ -8,6 +8,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -28,7 +29,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			if err != nil {
 				view, err = last, b.fail("observe", name, err)
 			}
-			if (first || broken != (err != nil) || !equal(view, last)) && !yield(view, err) {
+			if (first || broken != (err != nil) || !view.Equal(last)) && !yield(view, err) {
 				return
 			}
 			last, first, broken = view, false, err != nil
@@ -52,7 +53,7 @@ func (o *observer) look(ctx context.Context) (election.View, error) {
 	}
 	view.Token = found.state.Token
 	if found.leased && found.state.Nonce != "" {
-		view.Leader = found.state.Holder
+		view.Leader, view.Metadata = found.state.Holder, found.state.Metadata
 		if h := found.state.History; len(h) > 0 {
 			view.Since = h[len(h)-1].Since
 		}
@@ -61,15 +62,10 @@ func (o *observer) look(ctx context.Context) (election.View, error) {
 	if err != nil {
 		return view, err
 	}
-	if o.next.alive(l.Next, election.Now()) && l.Next.Nonce != found.state.Nonce {
-		view.Candidates = []string{l.Next.ID}
+	if o.next.alive(l.Next, clock.Now()) && l.Next.Nonce != found.state.Nonce {
+		view.Waiters = []election.Waiter{{ID: l.Next.ID, Metadata: l.Next.Metadata}}
 	}
 	return view, nil
-}
-
-func equal(a, b election.View) bool {
-	return a.Leader == b.Leader && a.Token == b.Token && a.Since.Equal(b.Since) &&
-		slices.Equal(a.Candidates, b.Candidates)
 }
 
 // Elections lists the locks.
@@ -93,7 +89,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 }
 
 // History returns the latest leaderships.
-func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
+func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, error) {
 	found, err := b.readLock(ctx, name)
 	if err != nil {
 		return nil, b.fail("read the history of", name, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -105,7 +106,7 @@ func TestPlaceInTheQueueGoesToTheHigherPriorityUnlessTheHolderHasChosen(t *testi
 func TestSuccessorIsAliveAsLongAsItsHeartbeatChanges(t *testing.T) {
 	var m mark
 	next := record.Next{Nonce: "n", Heartbeat: 1, LeaseMs: 1000}
-	at := func(s int) election.Instant { return election.Instant(0).Add(time.Duration(s) * time.Second / 2) }
+	at := func(s int) clock.Instant { return clock.Instant(0).Add(time.Duration(s) * time.Second / 2) }
 	for _, step := range []struct {
 		heartbeat uint64
 		at        int

@@ -11,6 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -80,7 +81,7 @@ func TestClaimsAreForgottenWithoutAService(t *testing.T) {
 		}
 		// The clock of the backend is the machine's, so their time is moved on.
 		for _, c := range b.claims {
-			c.left = election.Now().Add(-3 * LeaseMax)
+			c.left = clock.Now().Add(-3 * LeaseMax)
 		}
 		claim := election.Claim{Election: "e", ID: "a", Nonce: fmt.Sprintf("%032d", 99), Lease: LeaseMin}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -24,8 +24,10 @@ type state struct {
 	// claim. They count only while there is a lease.
 	Holder string `json:"holder,omitempty"`
 	Nonce  string `json:"nonce,omitempty"`
+	// Metadata is what the holder says of itself.
+	Metadata []byte `json:"metadata,omitempty"`
 	// History holds the latest leaderships, oldest first.
-	History []election.Change `json:"history,omitempty"`
+	History []election.Tenure `json:"history,omitempty"`
 }
 
 // lockSeen is the lock's blob as it was read.
@@ -79,7 +81,7 @@ func (b *Backend) writeLock(ctx context.Context, name string, s state, etag azco
 // (azureblob-A3).
 func (s state) taken(claim election.Claim, now time.Time) state {
 	token := max(s.Token+1, election.Token(max(0, now.UnixMilli())))
-	return state{Token: token, Holder: claim.ID, Nonce: claim.Nonce,
+	return state{Token: token, Holder: claim.ID, Nonce: claim.Nonce, Metadata: claim.Metadata,
 		History: tenures.Begin(s.History, claim.ID, token, now)}
 }
 

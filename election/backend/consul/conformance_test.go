@@ -89,20 +89,23 @@ func TestConsulBackendPassesTheSuite(t *testing.T) {
 			proxied, own := link(t, url)
 			return proxied, own.(electiontest.Link)
 		},
-		Delete: func(t testing.TB, url, name string) {
-			for _, prefix := range []string{name + "/.lock", "conclave/elections/" + name + "/"} {
-				if _, err := operator(t, url).KV().DeleteTree(prefix, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-		},
-		Left: left,
+		Delete: deleteAll,
+		Left:   left,
 		Restart: func(t testing.TB, url string) {
 			if err := server(url).Restart(within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
 	})
+}
+
+// deleteAll takes all of an election away.
+func deleteAll(t testing.TB, url, name string) {
+	for _, prefix := range []string{name + "/.lock", "conclave/elections/" + name + "/"} {
+		if _, err := operator(t, url).KV().DeleteTree(prefix, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // left counts what the store keeps of candidates.

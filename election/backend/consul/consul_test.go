@@ -46,7 +46,7 @@ func TestKeysOfDifferentElectionsAreDifferent(t *testing.T) {
 	k := keys{"p/"}
 	seen := map[string]string{}
 	for _, name := range []string{"a", "a/b", "a%2Fb", "a%252Fb", "a/.lock", "conclave/elections/a"} {
-		for _, key := range []string{k.lock(name), k.request(name), k.history(name), k.tickets(name)} {
+		for _, key := range []string{k.lock(name), k.request(name), k.history(name), k.waiters(name)} {
 			if other, taken := seen[key]; taken {
 				t.Errorf("%q and %q share the key %q", name, other, key)
 			}
@@ -60,23 +60,27 @@ func TestKeysOfDifferentElectionsAreDifferent(t *testing.T) {
 		t.Errorf("the key is %q, which \"consul lock p/a/b\" does not use", k.lock("a/b"))
 	}
 	claim := election.Claim{Election: "a/b", Nonce: "n", Priority: 70}
-	if key := k.ticket(claim); k.priorityOf("a/b", key) != 70 || !strings.HasSuffix(key, "/0070/n") {
-		t.Errorf("ticket %q", key)
+	if key := k.waiter(claim); k.priorityOf("a/b", key) != 70 || !strings.HasSuffix(key, "/0070/n") {
+		t.Errorf("waiter %q", key)
 	}
 }
 
 func TestLineIsInTheOrderOfComing(t *testing.T) {
-	tickets := line([]*api.KVPair{
-		{Key: "x/0500/c", CreateIndex: 30, Value: queue.Encode(ticket{ID: "third"})},
-		{Key: "x/0000/b", CreateIndex: 10, Value: queue.Encode(ticket{ID: "first"}), Session: "s1", ModifyIndex: 11},
-		{Key: "x/0000/a", CreateIndex: 20, Value: []byte("damaged")},
+	waiting := line([]*api.KVPair{
+		{Key: "x/0000/d", CreateIndex: 5, Value: queue.Encode(waiter{ID: "put back"})},
+		{Key: "x/0500/c", CreateIndex: 30, Value: queue.Encode(waiter{ID: "third"}), Session: "s3"},
+		{Key: "x/0000/b", CreateIndex: 10, Value: queue.Encode(waiter{ID: "first"}), Session: "s1", ModifyIndex: 11},
+		{Key: "x/0000/a", CreateIndex: 20, Value: []byte("damaged"), Session: "s2"},
 	})
-	ids := []string{tickets[0].ID, tickets[1].ID, tickets[2].ID}
+	var ids []string
+	for _, one := range waiting {
+		ids = append(ids, one.ID)
+	}
 	if !slices.Equal(ids, []string{"first", "", "third"}) {
 		t.Errorf("line %q", ids)
 	}
-	if tickets[0].session != "s1" || tickets[0].modified != 11 || tickets[0].key != "x/0000/b" {
-		t.Errorf("ticket %+v", tickets[0])
+	if waiting[0].session != "s1" || waiting[0].modified != 11 || waiting[0].key != "x/0000/b" {
+		t.Errorf("waiter %+v", waiting[0])
 	}
 }
 

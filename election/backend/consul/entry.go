@@ -9,15 +9,16 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// entry is a candidate: its session, its ticket, and the lock in the end.
+// entry is a candidate: its session, its key as a waiter, and the lock in the end.
 type entry struct {
 	*store
 	claim                 election.Claim
-	lock, request, ticket string // keys
+	lock, request, waiter string // keys
 
 	session atomic.Pointer[string] // nil while its creation was not answered
 	token   atomic.Uint64          // of the lock, zero if it was never held
@@ -27,7 +28,7 @@ type entry struct {
 	// What follows is the waiter's. Sure is when the latest renewal was sent that
 	// a read by quorum has followed, zero once the claim leads: then the Elector
 	// sees to the time (consul-C3).
-	kept, sure election.Instant
+	kept, sure clock.Instant
 	seen       scene
 	refused    int // how often the free key could not be locked, in a row
 }
@@ -35,7 +36,7 @@ type entry struct {
 // Entry returns the candidate of a claim.
 func (s *store) Entry(_ context.Context, claim election.Claim) queue.Entry {
 	return &entry{store: s, claim: claim, lock: s.keys.lock(claim.Election),
-		request: s.keys.request(claim.Election), ticket: s.keys.ticket(claim)}
+		request: s.keys.request(claim.Election), waiter: s.keys.waiter(claim)}
 }
 
 // sessionID is empty while there is none.
@@ -53,7 +54,7 @@ func sessionName(nonce string) string { return "conclave " + nonce }
 func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	e.kept = election.Now()
+	e.kept = clock.Now()
 	e.sure = e.kept
 	id, _, err := e.client.Session().CreateNoChecks(&api.SessionEntry{ // consul-C4
 		Name: sessionName(e.claim.Nonce), TTL: e.claim.Lease.String(),
@@ -65,21 +66,31 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	return queue.Lease{Sent: e.kept, Length: e.claim.Lease}, err
 }
 
-// Enter writes the ticket.
+// Enter writes the key of a waiter, and before it what that says of itself.
 func (e *entry) Enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	pair := &api.KVPair{Key: e.ticket, Value: queue.Encode(ticket{ID: e.claim.ID}), Session: e.sessionID()}
+	if len(e.claim.Metadata) > 0 {
+		if err := e.acquire(ctx, e.keys.metadata(e.claim), e.claim.Metadata); err != nil {
+			return err
+		}
+	}
+	return e.acquire(ctx, e.waiter, queue.Encode(waiter{ID: e.claim.ID}))
+}
+
+// acquire writes a key of this candidate, which goes with its session.
+func (e *entry) acquire(ctx context.Context, key string, value []byte) error {
+	pair := &api.KVPair{Key: key, Value: value, Session: e.sessionID()}
 	entered, _, err := e.client.KV().Acquire(pair, (&api.WriteOptions{}).WithContext(ctx))
 	if err == nil && !entered {
-		err = errors.New("its own ticket cannot be locked yet")
+		err = errors.New("its own key cannot be locked yet")
 	}
 	return err
 }
 
 // Renew renews the session, unless that comes too late to count (consul-C3).
 func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
-	sent := election.Now()
+	sent := clock.Now()
 	if e.sure != 0 && sent.Sub(e.sure) > e.claim.Lease*3/4 {
 		return queue.Lease{}, errPaused
 	}
@@ -104,20 +115,20 @@ func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
 	return queue.Lease{Sent: sent, Length: length}, nil
 }
 
-// look reads the lock and the tickets by quorum.
+// look reads the lock and the waiters by quorum.
 func (e *entry) look(ctx context.Context) (scene, error) {
 	results, _, err := e.consult(ctx,
 		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: e.lock},
-		&api.KVTxnOp{Verb: api.KVGetTree, Key: e.keys.tickets(e.claim.Election)})
+		&api.KVTxnOp{Verb: api.KVGetTree, Key: e.keys.waiters(e.claim.Election)})
 	if err != nil {
 		return scene{at: -1}, err
 	}
 	now := scene{lock: results[0], line: line(results[1:])}
-	now.at = now.find(e.ticket)
+	now.at = now.find(e.waiter)
 	return now, nil
 }
 
-// Place finds the ticket.
+// Place finds the candidate among the waiters.
 func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	now, err := e.look(ctx)
 	if err != nil {
@@ -149,11 +160,11 @@ const (
 	refusedPauseMax = 500 * time.Millisecond
 )
 
-// Lock locks the key, and removes the ticket.
+// Lock locks the key, and removes that of the waiter.
 func (e *entry) Lock(ctx context.Context) (election.Token, error) {
 	results, failed, err := e.transact(ctx,
 		&api.KVTxnOp{Verb: api.KVLock, Key: e.lock, Value: newHolder(e.claim.ID), Flags: api.LockFlagValue, Session: e.sessionID()},
-		&api.KVTxnOp{Verb: api.KVDelete, Key: e.ticket})
+		&api.KVTxnOp{Verb: api.KVDelete, Key: e.waiter})
 	if err != nil {
 		return 0, err
 	}
@@ -172,9 +183,7 @@ func (e *entry) Lock(ctx context.Context) (election.Token, error) {
 }
 
 // mine fails without the lock.
-func (e *entry) mine() *api.KVTxnOp {
-	return &api.KVTxnOp{Verb: api.KVCheckSession, Key: e.lock, Session: e.sessionID()}
-}
+func (e *entry) mine() *api.KVTxnOp { return lockedBy{e.lock, e.sessionID()}.op() }
 
 // Prove has a quorum confirm that the session locks the key.
 func (e *entry) Prove(ctx context.Context, history *queue.History) (queue.Proof, error) {
@@ -217,7 +226,7 @@ func (e *entry) Note(ctx context.Context, history queue.History) error {
 }
 
 func (e *entry) put(h queue.History) *api.KVTxnOp {
-	return &api.KVTxnOp{Verb: api.KVCAS, Key: e.keys.history(e.claim.Election), Value: queue.Encode(h.Changes), Index: h.Version}
+	return &api.KVTxnOp{Verb: api.KVCAS, Key: e.keys.history(e.claim.Election), Value: queue.Encode(h.Tenures), Index: h.Version}
 }
 
 // Revoke frees the key if the session locks it, and ends the session, which

@@ -21,7 +21,7 @@ func Example() {
 	backend := consul.New(client, consul.Options{})
 	defer backend.Close()
 
-	elector, err := election.New(backend, "billing/nightly", election.Options{Forever: true})
+	elector, err := election.New(backend, "billing/nightly", election.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -31,4 +31,23 @@ func Example() {
 		return nil
 	})
 	log.Print(err)
+}
+
+// A write that the store refuses once the leadership is over, whatever the leader
+// takes itself for: in a transaction of the program's own.
+func ExampleFence() {
+	var client *api.Client // of the program
+	save := func(ctx context.Context, lead election.Leadership) error {
+		leads, err := consul.Fence(lead)
+		if err != nil {
+			return err
+		}
+		put := &api.KVTxnOp{Verb: api.KVSet, Key: "billing/last", Value: []byte("2026-11")}
+		done, _, _, err := client.KV().Txn(api.KVTxnOps{leads, put}, (&api.QueryOptions{}).WithContext(ctx))
+		if err == nil && !done {
+			err = election.ErrLost
+		}
+		return err
+	}
+	_ = save
 }

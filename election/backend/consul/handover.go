@@ -18,7 +18,7 @@ func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 	return queue.Each(e.keys.candidates(e.claim.Election, now.line), err)
 }
 
-// Nominate writes the nomination into the ticket and touches the one before it,
+// Nominate writes the nomination into the key of the waiter and touches the one before it,
 // for which its waiter waits.
 func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nomination, error) {
 	n := queue.Nomination{Round: fmt.Sprintf("%d.%d", e.token.Load(), e.rounds.Add(1))}
@@ -50,7 +50,7 @@ func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nom
 // anyway.
 const answerPause = time.Second
 
-// Answered reads the ticket of the nominee.
+// Answered reads the key of the nominee.
 func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.Nomination) (queue.Nomination, error) {
 	if n.Version != 0 && e.await(ctx, answerPause, watched{chosen.Key, n.Version}, watched{e.lock, e.token.Load()}) != nil {
 		queue.Pause(ctx)
@@ -74,7 +74,7 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 // Promote does nothing: Leave hands the key over.
 func (e *entry) Promote(context.Context, queue.Candidate) error { return nil }
 
-// Answer writes into the own ticket, unless there is another nomination by now.
+// Answer writes into the own key, unless there is another nomination by now.
 func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	now, err := e.look(ctx)
 	if err != nil || now.at < 0 || now.line[now.at].Round != n.Round {
@@ -95,7 +95,7 @@ func (e *entry) rival(ctx context.Context) string {
 	within, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	name := e.claim.Election
-	segments, _, err := e.client.KV().Keys(e.keys.tickets(name), "/", (&api.QueryOptions{}).WithContext(within))
+	segments, _, err := e.client.KV().Keys(e.keys.waiters(name), "/", (&api.QueryOptions{}).WithContext(within))
 	if err != nil || len(segments) == 0 {
 		return ""
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/consul"
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 )
@@ -43,7 +44,7 @@ func claim(id string, lease time.Duration) election.Claim {
 }
 
 func TestConsulPassesTheTestsOfQueues(t *testing.T) {
-	tickets := func(t testing.TB, url string) api.KVPairs {
+	waiters := func(t testing.TB, url string) api.KVPairs {
 		pairs, _, err := operator(t, url).KV().List("conclave/elections/e/line/", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -52,9 +53,9 @@ func TestConsulPassesTheTestsOfQueues(t *testing.T) {
 		return pairs
 	}
 	queuetest.Run(t, queuetest.Store{
-		URL: start, Open: open, Lease: lease, Left: left, Link: link,
+		URL: start, Open: open, Lease: lease, Left: left, Link: link, Delete: deleteAll, Write: fenced,
 		Waiting: func(t testing.TB, url string) (keys []string) {
-			for _, pair := range tickets(t, url) {
+			for _, pair := range waiters(t, url) {
 				keys = append(keys, pair.Key)
 			}
 			return keys
@@ -65,11 +66,28 @@ func TestConsulPassesTheTestsOfQueues(t *testing.T) {
 			}
 		},
 		EndLease: func(t testing.TB, url, _ string) {
-			if _, err := operator(t, url).Session().Destroy(tickets(t, url)[0].Session, nil); err != nil {
+			if _, err := operator(t, url).Session().Destroy(waiters(t, url)[0].Session, nil); err != nil {
 				t.Fatal(err)
 			}
 		},
 	})
+}
+
+// fenced writes a key under the Fence of a leadership.
+func fenced(t testing.TB, url string) func(election.Leadership) error {
+	client := operator(t, url)
+	return func(lead election.Leadership) error {
+		leads, err := consul.Fence(lead)
+		if err != nil {
+			return err
+		}
+		put := &api.KVTxnOp{Verb: api.KVSet, Key: "written", Value: []byte(lead.ID())}
+		done, answer, _, err := client.KV().Txn(api.KVTxnOps{leads, put}, nil)
+		if err == nil && !done && answer.Errors[0].OpIndex == 0 {
+			err = queuetest.ErrRefused
+		}
+		return err
+	}
 }
 
 // link returns the store on a link of its own.
@@ -125,5 +143,18 @@ func TestKeyOfSomethingElseIsLeftAlone(t *testing.T) {
 	}
 	if pair, _, err := client.KV().Get("e/.lock", nil); err != nil || string(pair.Value) != "mine" {
 		t.Errorf("the key became %+v, %v", pair, err)
+	}
+}
+
+// TestWaiterThatWasPutBackFromACopyKeepsNobodyOut: "consul kv export" leaves sessions out,
+// and a key without one stays for ever.
+func TestWaiterThatWasPutBackFromACopyKeepsNobodyOut(t *testing.T) {
+	url := start(t)
+	old := "conclave/elections/e/line/0000/" + claim("old", lease).Nonce
+	if _, err := operator(t, url).KV().Put(&api.KVPair{Key: old, Value: []byte(`{"id":"old"}`)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, url).Acquire(within(t), claim("new", lease)); err != nil {
+		t.Errorf("nobody can lead after %s: %v", old, err)
 	}
 }

@@ -6,12 +6,14 @@
 //	billing/nightly/.lock                                  locked by the leader
 //	conclave/elections/billing%2Fnightly/line/0000/NONCE   a waiter
 //	conclave/elections/billing%2Fnightly/line/0500/NONCE   one of priority 500
+//	conclave/elections/billing%2Fnightly/metadata/NONCE    what a candidate says of itself, if anything
 //	conclave/elections/billing%2Fnightly/request           what an operator asks
 //	conclave/elections/billing%2Fnightly/history           never removed
 //
 // The key and its flags are those of api.Lock and of "consul lock
 // billing/nightly", which may stand beside our candidates. The keys of waiters,
-// their tickets, are locked by the session of the waiter and go with it. How
+// their keys, are locked by the session of the waiter and go with it; those that
+// no session locks ("consul kv import" puts such back) are ignored. How
 // candidates wait, lead and hand over is in election/queue.
 //
 // What always holds:

@@ -121,12 +121,13 @@ func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, reque
 	return err
 }
 
-// sight reads the lock, the history and the tickets by quorum.
+// sight reads the lock, the history, the waiters and the metadata by quorum.
 func (s *store) sight(ctx context.Context, name string) (sight queue.Sight, err error) {
 	results, _, err := s.consult(ctx,
 		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: s.keys.lock(name)},
 		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: s.keys.history(name)},
-		&api.KVTxnOp{Verb: api.KVGetTree, Key: s.keys.tickets(name)})
+		&api.KVTxnOp{Verb: api.KVGetTree, Key: s.keys.waiters(name)},
+		&api.KVTxnOp{Verb: api.KVGetTree, Key: s.keys.described(name)})
 	if err != nil {
 		return sight, err
 	}
@@ -135,8 +136,13 @@ func (s *store) sight(ctx context.Context, name string) (sight queue.Sight, err 
 			return sight, err
 		}
 	}
-	sight.History = queue.DecodeHistory(results[1].Value, 0).Changes
-	sight.Waiting = s.keys.candidates(name, line(results[2:]))
+	sight.History = queue.DecodeHistory(results[1].Value, 0).Tenures
+	waiters, metadata := s.keys.apart(name, results[2:])
+	sight.Holder.Metadata = metadata[sight.Holder.Owner]
+	sight.Waiting = s.keys.candidates(name, line(waiters))
+	for i, c := range sight.Waiting {
+		sight.Waiting[i].Metadata = metadata[c.Owner]
+	}
 	return sight, nil
 }
 
@@ -175,22 +181,41 @@ var (
 	unescaper = strings.NewReplacer("%2F", "/", "%25", "%")
 )
 
-func (k keys) lock(name string) string    { return k.prefix + name + "/" + api.DefaultSemaphoreKey }
-func (k keys) root() string               { return k.prefix + sideRoot }
-func (k keys) side(name string) string    { return k.root() + escaper.Replace(name) + "/" }
-func (k keys) tickets(name string) string { return k.side(name) + "line/" }
-func (k keys) request(name string) string { return k.side(name) + "request" }
-func (k keys) history(name string) string { return k.side(name) + "history" }
+func (k keys) lock(name string) string      { return k.prefix + name + "/" + api.DefaultSemaphoreKey }
+func (k keys) root() string                 { return k.prefix + sideRoot }
+func (k keys) side(name string) string      { return k.root() + escaper.Replace(name) + "/" }
+func (k keys) waiters(name string) string   { return k.side(name) + "line/" }
+func (k keys) described(name string) string { return k.side(name) + "metadata/" }
+func (k keys) request(name string) string   { return k.side(name) + "request" }
+func (k keys) history(name string) string   { return k.side(name) + "history" }
 
-// ticket is the key of a waiter. The priority is a segment of its own, so that a
+// waiter is the key of a waiter. The priority is a segment of its own, so that a
 // list of the segments tells the highest one.
-func (k keys) ticket(claim election.Claim) string {
-	return fmt.Sprintf("%s%04d/%s", k.tickets(claim.Election), claim.Priority, claim.Nonce)
+func (k keys) waiter(claim election.Claim) string {
+	return fmt.Sprintf("%s%04d/%s", k.waiters(claim.Election), claim.Priority, claim.Nonce)
 }
 
-// priorityOf reads the priority out of the key of a ticket, or its segment.
+// metadata is the key of what a candidate says of itself. The candidate's session
+// locks it, as it locks the key of the waiter, or the election's.
+func (k keys) metadata(claim election.Claim) string { return k.described(claim.Election) + claim.Nonce }
+
+// apart returns the keys of waiters, and metadata by session.
+func (k keys) apart(name string, found []*api.KVPair) (waiters []*api.KVPair, metadata map[string][]byte) {
+	metadata = make(map[string][]byte)
+	for _, pair := range found {
+		switch {
+		case !strings.HasPrefix(pair.Key, k.described(name)):
+			waiters = append(waiters, pair)
+		case pair.Session != "":
+			metadata[pair.Session] = pair.Value
+		}
+	}
+	return waiters, metadata
+}
+
+// priorityOf reads the priority out of the key of a waiter, or its segment.
 func (k keys) priorityOf(name, key string) int {
-	segment, _, _ := strings.Cut(strings.TrimPrefix(key, k.tickets(name)), "/")
+	segment, _, _ := strings.Cut(strings.TrimPrefix(key, k.waiters(name)), "/")
 	priority, _ := strconv.Atoi(segment) // of no use to anybody if it is damaged
 	return priority
 }

@@ -24,8 +24,8 @@ func decodeHolder(value []byte) (h holder, ours bool) {
 // newHolder is the value with which a candidate locks the key.
 func newHolder(id string) []byte { return queue.Encode(holder{ID: id, Since: time.Now().UTC()}) }
 
-// ticket is the value of a waiter's key.
-type ticket struct {
+// waiter is the value of a waiter's key.
+type waiter struct {
 	ID string `json:"id"`
 	// Round is set by a holder that nominates the waiter, and differs between
 	// any two nominations. State is what the waiter says to it.
@@ -38,52 +38,54 @@ type ticket struct {
 	modified uint64
 }
 
-// decodeTicket reads a pair. A damaged value has no id.
-func decodeTicket(pair *api.KVPair) (t ticket) {
+// decodeWaiter reads a pair. A damaged value has no id.
+func decodeWaiter(pair *api.KVPair) (t waiter) {
 	_ = json.Unmarshal(pair.Value, &t)
 	t.key, t.session, t.modified = pair.Key, pair.Session, pair.ModifyIndex
 	return t
 }
 
-// change writes the ticket if it has not been written since.
-func (t ticket) change() *api.KVTxnOp {
+// change writes the value if it has not been written since.
+func (t waiter) change() *api.KVTxnOp {
 	return &api.KVTxnOp{Verb: api.KVCAS, Key: t.key, Value: queue.Encode(t), Index: t.modified}
 }
 
-// nomination is that which stands in the ticket.
-func (t ticket) nomination() queue.Nomination {
+// nomination is that which stands in the value.
+func (t waiter) nomination() queue.Nomination {
 	return queue.Nomination{Round: t.Round, State: t.State, Error: t.Error, Version: t.modified}
 }
 
-// line returns the tickets in the order in which they came.
-func line(pairs []*api.KVPair) []ticket {
+// line returns the waiters in the order in which they came. A key without a session is
+// no waiter's: it was put back from a copy, and nothing would ever remove it.
+func line(pairs []*api.KVPair) (waiters []waiter) {
 	pairs = slices.SortedFunc(slices.Values(pairs), func(a, b *api.KVPair) int {
 		return int(int64(a.CreateIndex) - int64(b.CreateIndex))
 	})
-	tickets := make([]ticket, len(pairs))
-	for i, pair := range pairs {
-		tickets[i] = decodeTicket(pair)
-	}
-	return tickets
-}
-
-// candidates returns the waiters after the tickets.
-func (k keys) candidates(name string, tickets []ticket) (waiters []queue.Candidate) {
-	for _, t := range tickets {
-		waiters = append(waiters, queue.Candidate{ID: t.ID, Priority: k.priorityOf(name, t.key), Key: t.key, Owner: t.session})
+	for _, pair := range pairs {
+		if pair.Session != "" {
+			waiters = append(waiters, decodeWaiter(pair))
+		}
 	}
 	return waiters
 }
 
-// scene is what candidates see: the lock, the tickets, and where the own one is,
+// candidates returns the waiters as the queue knows them.
+func (k keys) candidates(name string, waiters []waiter) (all []queue.Candidate) {
+	for _, t := range waiters {
+		all = append(all, queue.Candidate{ID: t.ID, Priority: k.priorityOf(name, t.key), Key: t.key, Owner: t.session})
+	}
+	return all
+}
+
+// scene is what candidates see: the lock, the waiters, and where the own one is,
 // -1 for nowhere.
 type scene struct {
 	lock *api.KVPair
-	line []ticket
+	line []waiter
 	at   int
 }
 
-// find returns where a ticket is, -1 for nowhere.
+// find returns where a waiter is, -1 for nowhere.
 func (n scene) find(key string) int {
-	return slices.IndexFunc(n.line, func(t ticket) bool { return t.key == key })
+	return slices.IndexFunc(n.line, func(t waiter) bool { return t.key == key })
 }

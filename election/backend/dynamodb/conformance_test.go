@@ -131,7 +131,7 @@ func TestStaleLeaderIsRefusedByTheTransaction(t *testing.T) {
 	server := stores.Start(t, "dynamodb")
 	backend := open(t, server.URL)
 	client, table := operator(t, server.URL)
-	elector, err := election.New(backend, "billing", election.Options{Lease: lease})
+	elector, err := election.New(backend, "billing", election.Options{Once: true, Lease: lease})
 	if err != nil {
 		t.Fatal(err)
 	}

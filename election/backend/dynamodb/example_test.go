@@ -26,7 +26,7 @@ func ExampleFence() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	elector, err := election.New(backend, "billing", election.Options{})
+	elector, err := election.New(backend, "billing", election.Options{Once: true})
 	if err != nil {
 		log.Fatal(err)
 	}

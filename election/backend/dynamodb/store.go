@@ -145,8 +145,14 @@ func (s *store) Wait(ctx context.Context, name, _ string, limit time.Duration) e
 func (s *store) noteLease(name string, lease time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.leases) >= leasesMax {
+		clear(s.leases) // those in use come back with the next look
+	}
 	s.leases[name] = lease
 }
+
+// leasesMax bounds the elections whose lease is known.
+const leasesMax = 1 << 14
 
 // Names scans the table, page by page.
 func (s *store) Names(ctx context.Context) ([]string, error) {

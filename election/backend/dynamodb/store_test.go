@@ -131,7 +131,7 @@ func TestItemKeepsTheRecord(t *testing.T) {
 	}
 	want := record.Record{Holder: "ä", Nonce: "n", Token: 1 << 63, LeaseMs: 10000, Heartbeat: 3,
 		Next: &record.Next{ID: "b", Nonce: "m"}, Request: &election.Request{Transfer: "b"},
-		History: []election.Change{{Leader: "ä", Token: 1 << 63, Since: time.UnixMilli(5).UTC()}}}
+		History: []election.Tenure{{Leader: "ä", Token: 1 << 63, Since: time.UnixMilli(5).UTC()}}}
 	item, err := s.encode("e", want, "v1")
 	if err != nil {
 		t.Fatal(err)

@@ -92,25 +92,28 @@ func TestEtcdBackendPassesTheSuite(t *testing.T) {
 			proxied, own := link(t, url)
 			return proxied, own.(electiontest.Link)
 		},
-		Delete: func(t testing.TB, url, name string) {
-			for _, prefix := range []string{name + "/", "/conclave/line/" + name + "//"} {
-				if _, err := operator(t, url).Delete(within(t), prefix, clientv3.WithPrefix()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, kind := range []string{"nomination/", "request/", "history/"} {
-				if _, err := operator(t, url).Delete(within(t), "/conclave/"+kind+name); err != nil {
-					t.Fatal(err)
-				}
-			}
-		},
-		Left: left,
+		Delete: deleteAll,
+		Left:   left,
 		Restart: func(t testing.TB, url string) {
 			if err := server(url).Restart(within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
 	})
+}
+
+// deleteAll takes all of an election away.
+func deleteAll(t testing.TB, url, name string) {
+	for _, prefix := range []string{name + "/", "/conclave/line/" + name + "//"} {
+		if _, err := operator(t, url).Delete(within(t), prefix, clientv3.WithPrefix()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []string{"nomination/", "request/", "history/"} {
+		if _, err := operator(t, url).Delete(within(t), "/conclave/"+kind+name); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // left counts what the store keeps of candidates.

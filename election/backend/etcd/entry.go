@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
 )
@@ -42,7 +43,7 @@ func (e *entry) mine() clientv3.Cmp {
 // Create makes the lease, of whole seconds, and not less than what the servers
 // allow.
 func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
-	seconds, sent := int64((e.claim.Lease+time.Second-1)/time.Second), election.Now()
+	seconds, sent := int64((e.claim.Lease+time.Second-1)/time.Second), clock.Now()
 	leases := clientv3.RetryLeaseClient(e.client) // the client's own Grant leaves the number to the server
 	granted, err := leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds, ID: int64(e.lease)})
 	if err = rpctypes.Error(err); err != nil && !errors.Is(err, rpctypes.ErrLeaseExist) {
@@ -57,9 +58,14 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 // Enter puts the key at the end of the queue.
 func (e *entry) Enter(ctx context.Context) error {
 	side := clientv3.OpPut(e.keys.side(e.claim.Election, e.key), sideValue(e.claim.Priority, e.claim.ID), clientv3.WithLease(e.lease))
+	puts := []clientv3.Op{clientv3.OpPut(e.key, e.claim.ID, clientv3.WithLease(e.lease)), side}
+	if len(e.claim.Metadata) > 0 {
+		key := e.keys.metadata(e.claim.Election, e.key)
+		puts = append(puts, clientv3.OpPut(key, string(e.claim.Metadata), clientv3.WithLease(e.lease)))
+	}
 	answer, err := e.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0)).
-		Then(clientv3.OpPut(e.key, e.claim.ID, clientv3.WithLease(e.lease)), side).
+		Then(puts...).
 		Else(clientv3.OpGet(e.key, clientv3.WithKeysOnly())).
 		Commit()
 	if err != nil {
@@ -77,7 +83,7 @@ func (e *entry) Enter(ctx context.Context) error {
 func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
-	sent := election.Now()
+	sent := clock.Now()
 	// The client's own KeepAliveOnce tries again without a pause for as long
 	// as there is no server.
 	stream, err := clientv3.RetryLeaseClient(e.client).LeaseKeepAlive(ctx)
@@ -226,5 +232,5 @@ func (e *entry) unchanged(h queue.History) clientv3.Cmp {
 }
 
 func (e *entry) put(h queue.History) clientv3.Op {
-	return clientv3.OpPut(e.keys.history(e.claim.Election), string(queue.Encode(h.Changes)))
+	return clientv3.OpPut(e.keys.history(e.claim.Election), string(queue.Encode(h.Tenures)))
 }

@@ -26,7 +26,7 @@ func Example() {
 	backend := etcd.New(client, etcd.Options{})
 	defer backend.Close()
 
-	elector, err := election.New(backend, "billing/nightly", election.Options{Forever: true})
+	elector, err := election.New(backend, "billing/nightly", election.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,4 +37,22 @@ func Example() {
 		return nil
 	})
 	log.Print(err)
+}
+
+// A write that the store refuses once the leadership is over, whatever the leader
+// takes itself for: in a transaction of the program's own, on any client of the cluster.
+func ExampleFence() {
+	var client *clientv3.Client // of the program
+	save := func(ctx context.Context, lead election.Leadership) error {
+		leads, err := etcd.Fence(lead)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Txn(ctx).If(leads).Then(clientv3.OpPut("billing/last", "2026-11")).Commit()
+		if err == nil && !answer.Succeeded {
+			err = election.ErrLost
+		}
+		return err
+	}
+	_ = save
 }

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 	"github.com/conclave-project/conclave/election/queue"
@@ -36,7 +37,7 @@ func TestElectionIsSharedWithEtcdctl(t *testing.T) {
 
 func TestEtcdPassesTheTestsOfQueues(t *testing.T) {
 	queuetest.Run(t, queuetest.Store{
-		URL: start, Open: open, Lease: lease, Left: left, Link: link,
+		URL: start, Open: open, Lease: lease, Left: left, Link: link, Delete: deleteAll, Write: fenced,
 		Waiting: func(t testing.TB, url string) (keys []string) {
 			for _, kv := range candidates(t, operator(t, url)) {
 				keys = append(keys, string(kv.Key))
@@ -59,6 +60,22 @@ func TestEtcdPassesTheTestsOfQueues(t *testing.T) {
 			}
 		},
 	})
+}
+
+// fenced writes a key under the Fence of a leadership.
+func fenced(t testing.TB, url string) func(election.Leadership) error {
+	client := operator(t, url)
+	return func(lead election.Leadership) error {
+		leads, err := etcd.Fence(lead)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Txn(within(t)).If(leads).Then(clientv3.OpPut("written", lead.ID())).Commit()
+		if err == nil && !answer.Succeeded {
+			err = queuetest.ErrRefused
+		}
+		return err
+	}
 }
 
 // link returns the store on a link of its own.

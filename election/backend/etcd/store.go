@@ -111,6 +111,7 @@ func kvs(answer *clientv3.TxnResponse, read int) []*mvccpb.KeyValue {
 // and no name begins with a slash.
 //
 //	/conclave/line/NAME//LEASE     "0500 ID": priority and id of a candidate of ours
+//	/conclave/metadata/NAME//LEASE what a candidate of ours says of itself, if anything
 //	/conclave/nomination/NAME      whom the leader wants to lead next
 //	/conclave/request/NAME         what an operator has asked of the leader
 //	/conclave/history/NAME         the latest leaderships; never removed
@@ -141,6 +142,14 @@ func (k keys) candidate(name string, lease clientv3.LeaseID) string {
 // this very election.
 func (k keys) isCandidate(name, key string) bool {
 	return strings.Trim(strings.TrimPrefix(key, k.prefix+name+"/"), "0123456789abcdef") == ""
+}
+
+// described returns where the metadata of an election's candidates is.
+func (k keys) described(name string) string { return k.prefix + sideRoot + "metadata/" + name + "//" }
+
+// metadata returns the key of what the candidate whose key is given says of itself.
+func (k keys) metadata(name, candidate string) string {
+	return k.described(name) + leasePart(candidate)
 }
 
 // side returns the side key of the candidate whose key is given.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-project/conclave/election"
@@ -142,17 +143,30 @@ const observeLimit = 5 * time.Second
 func (o *observer) Look(ctx context.Context, _ bool) (sight queue.Sight, err error) {
 	ctx, cancel := context.WithTimeout(ctx, observeLimit)
 	defer cancel()
-	all, answer, err := o.queue(ctx, o.name, clientv3.OpGet(o.keys.history(o.name)))
+	all, answer, err := o.queue(ctx, o.name, clientv3.OpGet(o.keys.history(o.name)),
+		clientv3.OpGet(o.keys.described(o.name), clientv3.WithPrefix()))
 	if err != nil {
 		return sight, err
 	}
 	o.revision = answer.Header.Revision
-	sight.History = decodeHistory(kvs(answer, 0)).Changes
+	sight.History = decodeHistory(kvs(answer, 0)).Tenures
+	o.describe(all, kvs(answer, 1))
 	if len(all) > 0 {
 		sight.Holder = queue.Holder{Candidate: all[0], Token: election.Token(all[0].Created)}
 		sight.Waiting = all[1:]
 	}
 	return sight, nil
+}
+
+// describe adds what the candidates say of themselves.
+func (o *observer) describe(all []queue.Candidate, found []*mvccpb.KeyValue) {
+	metadata := make(map[string][]byte, len(found))
+	for _, kv := range found {
+		metadata[string(kv.Key)] = kv.Value
+	}
+	for i, c := range all {
+		all[i].Metadata = metadata[o.keys.metadata(o.name, c.Key)]
+	}
 }
 
 // Wait waits for a change of either.

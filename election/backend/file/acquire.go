@@ -26,12 +26,12 @@ const (
 // wallNow is the wall clock: for people, and to tell old drafts from new.
 func wallNow() time.Time { return time.Now() }
 
-// seat is a grant: the lock, open and held, and the ticket of its holder.
-type seat struct {
+// candidate waits with its entry in the queue, and leads with the lock, open and held.
+type candidate struct {
 	place  place
 	claim  election.Claim
 	lock   *os.File
-	ticket *ticket
+	entry  *entry
 	lost   chan struct{}
 	news   chan struct{}
 	left   chan struct{}
@@ -58,7 +58,7 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	if err != nil {
 		return election.Grant{}, err
 	}
-	s := &seat{place: p, claim: claim, ticket: mine, news: make(chan struct{}, 1), lost: make(chan struct{}), left: make(chan struct{})}
+	s := &candidate{place: p, claim: claim, entry: mine, news: make(chan struct{}, 1), lost: make(chan struct{}), left: make(chan struct{})}
 	grant, err := b.wait(ctx, s, claim)
 	if err != nil {
 		s.leave()
@@ -69,7 +69,7 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 
 // wait tries the lock, and again whenever something happens in the directory, each
 // time after those that are ahead.
-func (b *Backend) wait(ctx context.Context, s *seat, claim election.Claim) (election.Grant, error) {
+func (b *Backend) wait(ctx context.Context, s *candidate, claim election.Claim) (election.Grant, error) {
 	signs := b.watch(s.place.dir)
 	defer signs.stop()
 	tryAt, pause := b.clock.Now().Add(s.turn()), hurryMin
@@ -94,14 +94,14 @@ func (b *Backend) wait(ctx context.Context, s *seat, claim election.Claim) (elec
 }
 
 // turn is how long to leave the lock to others.
-func (s *seat) turn() time.Duration {
-	if s.isNominee() || !s.place.livesAhead(s.ticket) {
+func (s *candidate) turn() time.Duration {
+	if s.isNominee() || !s.place.livesAhead(s.entry) {
 		return 0
 	}
 	return turnMax
 }
 
-func (b *Backend) takeIf(ctx context.Context, s *seat, claim election.Claim, err error,
+func (b *Backend) takeIf(ctx context.Context, s *candidate, claim election.Claim, err error,
 ) (election.Grant, error) {
 	if err != nil {
 		return election.Grant{}, err
@@ -111,7 +111,7 @@ func (b *Backend) takeIf(ctx context.Context, s *seat, claim election.Claim, err
 
 // try opens the lock of the directory, if it is not open already, and tries to
 // take it.
-func (s *seat) try() (bool, error) {
+func (s *candidate) try() (bool, error) {
 	if s.lock != nil && !same(s.lock, s.place.path(lockFile)) {
 		_ = s.lock.Close()
 		s.lock = nil
@@ -132,13 +132,16 @@ func (s *seat) try() (bool, error) {
 }
 
 // take turns the lock into a grant: the next token, stored.
-func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (election.Grant, error) {
+func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) (election.Grant, error) {
 	p := s.place
 	old, err := p.readState()
 	if err != nil {
 		return election.Grant{}, err
 	}
-	id := lockID(s.lock)
+	id, err := lockID(s.lock)
+	if err != nil {
+		return election.Grant{}, err
+	}
 	if old.token > 0 && old.lockID != id {
 		if err := b.waitOut(ctx, old.lease); err != nil {
 			return election.Grant{}, err
@@ -156,6 +159,12 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 	}
 	next := state{election: p.name, token: old.token + 1, leader: claim.ID, nonce: claim.Nonce,
 		lockID: id, lease: claim.Lease, since: wallNow()}
+	if old.token == 0 { // file-F5
+		next.token = election.Token(max(1, next.since.UnixMilli()))
+		if err := b.waitOut(ctx, time.Millisecond); err != nil { // nobody else has this millisecond
+			return election.Grant{}, err
+		}
+	}
 	if err := p.writeState(next); err != nil {
 		return election.Grant{}, err
 	}
@@ -163,11 +172,11 @@ func (b *Backend) take(ctx context.Context, s *seat, claim election.Claim) (elec
 	if !s.holds() {
 		return election.Grant{}, p.replaced()
 	}
-	p.enterBook(next)
+	p.beginTenure(next)
 	p.sweep(next.token)
 	s.worker.Go(func() { b.guard(s, next.token) })
 	b.mu.Lock()
-	b.seats[claim.Nonce] = s
+	b.holders[claim.Nonce] = s
 	b.mu.Unlock()
 	return election.Grant{Claim: claim, Token: next.token, Sent: sent, Lease: claim.Lease,
 		Lost: s.lost, News: s.news, Files: []*os.File{s.lock}}, nil
@@ -177,8 +186,9 @@ func (p place) replaced() error {
 	return fmt.Errorf("file: %s was replaced during the election", p.path(lockFile))
 }
 
-// waitOut waits until a holder whose lock file was taken away has noticed
-// (file-F4). After a restore from a backup it waits for nobody, once.
+// waitOut waits for a time: until a holder whose lock file was taken away has
+// noticed (file-F4). Where the files' numbers have changed, as they may with a restart
+// of the machine, or the state is an older version's, it waits for nobody, once.
 func (b *Backend) waitOut(ctx context.Context, lease time.Duration) error {
 	timer := b.clock.Timer(b.clock.Now().Add(lease))
 	defer timer.Stop()
@@ -190,12 +200,22 @@ func (b *Backend) waitOut(ctx context.Context, lease time.Duration) error {
 	}
 }
 
-// holds reports whether the lock of this seat is the one in the directory.
-func (s *seat) holds() bool { return same(s.lock, s.place.path(lockFile)) }
+// gone reports whether the candidate has left.
+func (s *candidate) gone() bool {
+	select {
+	case <-s.left:
+		return true
+	default:
+		return false
+	}
+}
+
+// holds reports whether the lock of this candidate is the one in the directory.
+func (s *candidate) holds() bool { return same(s.lock, s.place.path(lockFile)) }
 
 // guard tells the holder at once when its lock file is taken away, and when an
 // operator asks for something.
-func (b *Backend) guard(s *seat, token election.Token) {
+func (b *Backend) guard(s *candidate, token election.Token) {
 	signs := b.watch(s.place.dir)
 	defer signs.stop()
 	for {
@@ -215,13 +235,15 @@ func (b *Backend) guard(s *seat, token election.Token) {
 	}
 }
 
-// leave gives the seat up: ticket first, so that an observer does not see a
+// leave ends the candidacy: the entry first, so that an observer does not see a
 // leader that has gone.
-func (s *seat) leave() {
+func (s *candidate) leave() {
 	s.once.Do(func() {
+		s.warmth.mu.Lock() // nothing is written about it from now on
 		close(s.left)
+		s.warmth.mu.Unlock()
 		s.worker.Wait()
-		s.ticket.leave()
+		s.entry.leave()
 		if s.lock != nil {
 			_ = s.lock.Close()
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -73,7 +74,7 @@ func TestFailingDiskElectsNobodyAndLosesNoToken(t *testing.T) {
 					t.Fatalf("Acquire returned %v", err)
 				}
 				for view, err := range b.Observe(within(t), "jobs") {
-					if err != nil || view.Leader != "" || len(view.Candidates) != 0 {
+					if err != nil || view.Leader != "" || len(view.Waiters) != 0 {
 						t.Errorf("an observer sees %+v, %v", view, err)
 					}
 					break
@@ -93,7 +94,7 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 		"empty":         func([]byte) []byte { return nil },
 		"cut":           func(s []byte) []byte { return s[:len(s)/2] },
 		"one bit":       func(s []byte) []byte { s[20] ^= 1; return s },
-		"token changed": func(s []byte) []byte { return []byte(strings.Replace(string(s), "token 2", "token 1", 1)) },
+		"token changed": func(s []byte) []byte { return []byte(strings.Replace(string(s), "token 1", "token 2", 1)) },
 		"more after":    func(s []byte) []byte { return append(s, "crc32c 00000000\n"...) },
 		"huge":          func(s []byte) []byte { return append(s, make([]byte, 1<<20)...) },
 		"zeros":         func(s []byte) []byte { return make([]byte, len(s)) },
@@ -150,24 +151,25 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 	if err := b.Restore(within(t), "jobs", 4); err == nil {
 		t.Error("the token was lowered")
 	}
+	const higher = 1 << 60
 	grant, err := b.Acquire(within(t), claim(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := open(t, b.dir).Restore(over, "jobs", 100); !errors.Is(err, errLed) {
+	if err := open(t, b.dir).Restore(over, "jobs", higher); !errors.Is(err, errLed) {
 		t.Errorf("under a leader: %v", err)
 	}
 	if _, err := b.Renew(within(t), grant); err != nil {
 		t.Error(err)
 	}
 	restored, other := make(chan error, 1), open(t, b.dir)
-	go func() { restored <- other.Restore(within(t), "jobs", 100) }() // waits for the leader to go
+	go func() { restored <- other.Restore(within(t), "jobs", higher) }() // waits for the leader to go
 	if err := errors.Join(b.Release(within(t), grant), <-restored); err != nil {
 		t.Error(err)
 	}
-	if grant, err := b.Acquire(within(t), claim(time.Second)); err != nil || grant.Token != 101 {
+	if grant, err := b.Acquire(within(t), claim(time.Second)); err != nil || grant.Token != higher+1 {
 		t.Errorf("the token after that: %d, %v", grant.Token, err)
 	}
 }
@@ -202,7 +204,7 @@ func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := election.Now()
+	began := clock.Now()
 	if err := os.Remove(filepath.Join(b.dir, "jobs", lockFile)); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +212,7 @@ func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if waited := election.Now().Sub(began); waited < lease {
+	if waited := clock.Now().Sub(began); waited < lease {
 		t.Errorf("the next holder waited %v only", waited)
 	}
 	select {
@@ -264,14 +266,14 @@ func TestTicketsOfTheDeadAreNotSeenAndSweptAway(t *testing.T) {
 	}
 	_ = dead.file.Close() // as the kernel does it
 	for view := range b.Observe(within(t), "jobs") {
-		if len(view.Candidates) != 0 {
-			t.Errorf("dead candidates wait: %v", view.Candidates)
+		if len(view.Waiters) != 0 {
+			t.Errorf("dead candidates wait: %v", view.Waiters)
 		}
 		break
 	}
 	elect(t, b)
 	if exists(dead.path) {
-		t.Error("the ticket is still there")
+		t.Error("the entry is still there")
 	}
 }
 
@@ -343,7 +345,7 @@ func TestFreeLockIsLeftToTheFirstWaiter(t *testing.T) {
 	}
 }
 
-// A nominee that was stopped keeps its ticket. It has the first try at a lock that
+// A nominee that was stopped keeps its entry. It has the first try at a lock that
 // has become free, and keeps nobody else from leading.
 func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
 	b := open(t, t.TempDir())
@@ -357,7 +359,7 @@ func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
 	defer frozen.leave()
 	must(t, p.replace(nextFile, []byte(nominee.Nonce)))
 
-	next := &seat{place: p, claim: claim(time.Second)}
+	next := &candidate{place: p, claim: claim(time.Second)}
 	tryFor := func(d time.Duration) bool {
 		for end := b.clock.Now().Add(d); b.clock.Now() < end; time.Sleep(turnMax / 100) {
 			if held, err := next.tryInTurn(); err != nil || held {

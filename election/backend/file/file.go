@@ -6,7 +6,7 @@
 //	billing%2fnightly/
 //	    lock      the candidate that holds the kernel's lock (flock) on it leads
 //	    state     the last token given out, and to whom; checked by a CRC
-//	    line/     one ticket for each candidate, locked while it lives
+//	    line/     one entry for each candidate, locked while it lives
 //	    history   who led when; beside it come and go what operators ask of a
 //	              leadership (request-42) and which was chosen to lead next
 //
@@ -21,8 +21,13 @@
 //	         twice.
 //	file-F3  A state file that is damaged or missing is never replaced: the
 //	         error says what to do. Restore sets a token by hand.
-//	file-F4  A lock file that was removed and made again does not hurry anybody:
-//	         its next holder waits until the last holder has noticed.
+//	file-F4  A lock file that was removed and made again, or put back from a copy,
+//	         does not hurry anybody: its next holder waits until the last holder
+//	         has noticed, one lease of that one.
+//	file-F5  The first token of an election is the time in milliseconds since
+//	         1970, and each one after that is higher by one: the tokens of an
+//	         election whose directory was removed, as cleaners of /tmp do it,
+//	         still grow. Its last holder learns of that by its watch.
 //
 // A holder that is frozen keeps its grant (Traits.Expires is false); it loses
 // it when it is killed. Network file systems are refused, as far as they are
@@ -39,8 +44,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 )
 
 // Backend is a directory of elections. It holds open files and watches while
@@ -51,9 +56,9 @@ type Backend struct {
 	// fault, when a test sets it, fails a file operation by name.
 	fault func(operation string) error
 
-	mu    sync.Mutex
-	seats map[string]*seat // grants by nonce of their claim
-	hubs  map[string]*hub  // watched directories
+	mu      sync.Mutex
+	holders map[string]*candidate // grants by nonce of their claim
+	hubs    map[string]*hub       // watched directories
 }
 
 // DefaultDir returns the directory that serves when none is named:
@@ -83,7 +88,7 @@ func New(dir string) (*Backend, error) {
 	if err := refuseNetwork(dir); err != nil {
 		return nil, err
 	}
-	return &Backend{dir: dir, clock: clock.System(), seats: make(map[string]*seat),
+	return &Backend{dir: dir, clock: clock.System(), holders: make(map[string]*candidate),
 		hubs: make(map[string]*hub)}, nil
 }
 
@@ -94,17 +99,18 @@ func (b *Backend) Traits() election.Traits {
 		Guarantees: election.Guarantees{
 			Failover: "there is none: one machine, one directory on a local disk",
 			Clocks:   "none: the kernel frees the lock of a process that has ended",
-			Token:    "the state file, synced before it is given out; a lost one elects nobody until it is restored",
-			Renewal:  "two looks at files, nothing is written",
-			Waiting:  "one file and one watch of a directory",
-			Notice:   "watch",
+			Token: "the state file, synced before it is given out; a lost one elects nobody until it is restored; " +
+				"where the whole directory was lost, the wall clock in milliseconds",
+			Renewal: "two looks at files, nothing is written",
+			Waiting: "one file and one watch of a directory",
+			Notice:  "watch",
 		}}
 }
 
 // Renew looks whether the lock still is the one in the directory and the state
 // still names this grant. It writes nothing.
 func (b *Backend) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
-	s := b.seat(grant.Claim)
+	s := b.holder(grant.Claim)
 	if s == nil {
 		return grant, fmt.Errorf("file: renew %q: %w: released", grant.Claim.Election, election.ErrLost)
 	}
@@ -132,22 +138,22 @@ func (b *Backend) Renew(_ context.Context, grant election.Grant) (election.Grant
 // it.
 func (b *Backend) Release(_ context.Context, grant election.Grant) error {
 	b.mu.Lock()
-	s := b.seats[grant.Claim.Nonce]
-	delete(b.seats, grant.Claim.Nonce)
+	s := b.holders[grant.Claim.Nonce]
+	delete(b.holders, grant.Claim.Nonce)
 	b.mu.Unlock()
 	if s != nil {
 		if grant.Token != 0 && s.holds() {
-			s.place.closeBook(grant)
+			s.place.endTenure(grant)
 		}
 		s.leave()
 	}
 	return nil
 }
 
-func (b *Backend) seat(claim election.Claim) *seat {
+func (b *Backend) holder(claim election.Claim) *candidate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.seats[claim.Nonce]
+	return b.holders[claim.Nonce]
 }
 
 // Restore stores a token by hand, after the state file of an election was lost
@@ -201,5 +207,6 @@ func (p place) restore(lock *os.File, name string, token election.Token) error {
 		return fmt.Errorf("file: restore %q: token %d is stored and must not be lowered to %d",
 			name, old.token, token)
 	}
-	return p.writeState(state{election: name, token: token})
+	// A last holder that is known is waited for (file-F4).
+	return p.writeState(state{election: name, token: token, lockID: old.lockID, lease: old.lease})
 }

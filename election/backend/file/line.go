@@ -1,6 +1,8 @@
 package file
 
 import (
+	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -11,27 +13,32 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// ticket is a candidate's place in the queue: a file that it keeps locked. Its name
+// entry is a candidate's place in the queue: a file that it keeps locked. Its name
 // is the instant of joining, padded so that names sort by it, and the nonce of
-// the claim; its content the quoted id and the priority. The kernel unlocks it with the death
+// the claim; its content the quoted id and the priority, and on a second line, if
+// there is any, the metadata in base64. The kernel unlocks it with the death
 // of the candidate, and then it counts no more. The order is a courtesy; the
 // lock alone decides.
-type ticket struct {
+type entry struct {
 	file *os.File
 	path string
 }
 
-// join puts a ticket into the line, locked before anybody can see it.
-func (p place) join(claim election.Claim) (*ticket, error) {
+// join puts an entry into the line, locked before anybody can see it.
+func (p place) join(claim election.Claim) (*entry, error) {
 	name := fmt.Sprintf("%020d-%s", p.backend.clock.Now(), claim.Nonce)
 	draft := p.path(name + newSuffix)
 	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
 	if err != nil {
 		return nil, explain("join the line", err)
 	}
-	_, errWrite := fmt.Fprintf(file, "%q %d\n", claim.ID, claim.Priority)
+	text := fmt.Appendf(nil, "%q %d\n", claim.ID, claim.Priority)
+	if len(claim.Metadata) > 0 {
+		text = append(base64.StdEncoding.AppendEncode(text, claim.Metadata), '\n')
+	}
+	_, errWrite := file.Write(text)
 	_, errLock := tryLock(file)
-	t := &ticket{file: file, path: p.path(lineDir, name)}
+	t := &entry{file: file, path: p.path(lineDir, name)}
 	if err := errors.Join(p.fail("join"), errWrite, errLock, os.Rename(draft, t.path)); err != nil {
 		_ = os.Remove(draft)
 		t.leave()
@@ -40,19 +47,19 @@ func (p place) join(claim election.Claim) (*ticket, error) {
 	return t, nil
 }
 
-func (t *ticket) leave() {
+func (t *entry) leave() {
 	_ = os.Remove(t.path)
 	_ = t.file.Close()
 }
 
-// waiter is one living ticket, read.
+// waiter is one living entry, read.
 type waiter struct {
-	id, nonce string
-	priority  int
+	entry, id, nonce string
+	priority         int
 }
 
-// names returns the names of all tickets, in the order of joining.
-func (p place) tickets() ([]string, error) {
+// names returns the names of all entries, in the order of joining.
+func (p place) entries() ([]string, error) {
 	entries, err := os.ReadDir(p.path(lineDir))
 	if err != nil {
 		return nil, explain("read the line", err)
@@ -66,9 +73,9 @@ func (p place) tickets() ([]string, error) {
 }
 
 // livesAhead reports whether a candidate before this one lives. The last leader
-// is none, though its ticket may be there a moment longer than its lock is held.
-func (p place) livesAhead(mine *ticket) bool {
-	names, err := p.tickets()
+// is none, though its entry may be there a moment longer than its lock is held.
+func (p place) livesAhead(mine *entry) bool {
+	names, err := p.entries()
 	if err != nil {
 		return false
 	}
@@ -86,7 +93,7 @@ func (p place) livesAhead(mine *ticket) bool {
 
 // waiters returns the living, in the order of joining.
 func (p place) waiters() ([]waiter, error) {
-	names, err := p.tickets()
+	names, err := p.entries()
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +106,11 @@ func (p place) waiters() ([]waiter, error) {
 	return living, nil
 }
 
-// sweep removes the tickets of the dead, what they left half written, and what
+// sweep removes the entries of the dead, what they left half written, and what
 // was asked of leaderships before the one with the token. Only the holder of the
 // lock does it.
 func (p place) sweep(token election.Token) {
-	names, _ := p.tickets()
+	names, _ := p.entries()
 	for _, name := range names {
 		p.living(name, func(file *os.File) (bool, error) {
 			dead, err := tryLock(file)
@@ -125,7 +132,7 @@ func (p place) sweep(token election.Token) {
 	}
 }
 
-// sweepDraft removes a draft unless somebody works on it: tickets are locked
+// sweepDraft removes a draft unless somebody works on it: entries are locked
 // while they are drafts, and the others take no longer than a write.
 func (p place) sweepDraft(path string) {
 	file, err := os.Open(path)
@@ -142,7 +149,7 @@ func (p place) sweepDraft(path string) {
 	}
 }
 
-// living reads a ticket; a ticket that can be locked belongs to nobody.
+// living reads an entry; an entry that can be locked belongs to nobody.
 func (p place) living(name string, try func(*os.File) (bool, error)) (waiter, bool) {
 	file, err := os.Open(p.path(lineDir, name))
 	if err != nil {
@@ -157,6 +164,21 @@ func (p place) living(name string, try func(*os.File) (bool, error)) (waiter, bo
 	var w waiter
 	_, err = fmt.Sscanf(string(text[:n]), "%q %d\n", &w.id, &w.priority)
 	_, nonce, ok := strings.Cut(name, "-")
-	w.nonce = nonce
+	w.entry, w.nonce = name, nonce
 	return w, ok && err == nil
+}
+
+// metadata returns what a candidate says of itself, nil for nothing and for what
+// cannot be read: it is for people.
+func (p place) metadata(w waiter) []byte {
+	text, err := readSmall(p.path(lineDir, w.entry))
+	if err != nil {
+		return nil
+	}
+	_, line, _ := bytes.Cut(text, []byte("\n"))
+	metadata, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSuffix(line, []byte("\n")))
+	if err != nil {
+		return nil
+	}
+	return metadata
 }

@@ -4,6 +4,7 @@ package file
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -27,4 +28,10 @@ func flock(file *os.File, how int) (bool, error) {
 			return false, os.NewSyscallError("flock", err)
 		}
 	}
+}
+
+// numbers returns the device and the inode of a file.
+func numbers(file os.FileInfo) string {
+	at := file.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%x:%x", uint64(at.Dev), uint64(at.Ino))
 }

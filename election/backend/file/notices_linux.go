@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// What a watch is for: a lock or ticket closed (its holder has gone), files
+// What a watch is for: a lock or entry closed (its holder has gone), files
 // that come and go, the directory itself removed.
 const noticeMask = syscall.IN_CLOSE_WRITE | syscall.IN_CREATE | syscall.IN_DELETE |
 	syscall.IN_MOVED_TO | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF | syscall.IN_ONLYDIR

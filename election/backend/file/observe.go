@@ -3,7 +3,6 @@ package file
 import (
 	"context"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -26,7 +25,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 				if err != nil {
 					view = last
 				}
-				if first || failed != (err != nil) || !equal(view, last) {
+				if first || failed != (err != nil) || !view.Equal(last) {
 					if !yield(view, err) {
 						signs.stop()
 						return
@@ -40,7 +39,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 }
 
 // view puts together what the files tell. A process that is named in the state leads
-// if its ticket lives.
+// if its entry lives.
 func (p place) view() (election.View, error) {
 	view := election.View{Election: p.name}
 	if !exists(p.path(stateFile)) && !exists(p.path(lockFile)) {
@@ -57,17 +56,12 @@ func (p place) view() (election.View, error) {
 	}
 	for _, w := range living {
 		if w.nonce == s.nonce {
-			view.Leader, view.Since = s.leader, s.since
+			view.Leader, view.Since, view.Metadata = s.leader, s.since, p.metadata(w)
 		} else {
-			view.Candidates = append(view.Candidates, w.id)
+			view.Waiters = append(view.Waiters, election.Waiter{ID: w.id, Metadata: p.metadata(w)})
 		}
 	}
 	return view, nil
-}
-
-func equal(a, b election.View) bool {
-	return a.Leader == b.Leader && a.Token == b.Token && a.Since.Equal(b.Since) &&
-		slices.Equal(a.Candidates, b.Candidates)
 }
 
 // gatherFor is how long an observer lets changes gather, so that a handover of

@@ -223,15 +223,21 @@ func (p place) isFree() bool {
 	return free
 }
 
-// lockID returns the content of a lock file: random, given when it was made.
-func lockID(lock *os.File) string {
+// lockID names an open lock file: by its numbers, which no other file has while anybody
+// has this one open, and by its content, random and given when it was made, for file
+// systems that give numbers by the path. A copy has the content alone.
+func lockID(lock *os.File) (string, error) {
+	info, err := lock.Stat()
+	if err != nil {
+		return "", explain("look at the lock", err)
+	}
 	text := make([]byte, 64)
 	n, _ := lock.ReadAt(text, 0)
-	id := bytes.TrimSpace(text[:n])
-	if _, err := hex.DecodeString(string(id)); err != nil || len(id) != 32 {
-		return "" // never equal to that of a state
+	content := string(bytes.TrimSpace(text[:n]))
+	if _, err := hex.DecodeString(content); err != nil || len(content) != 32 {
+		content = "" // it was made by hand
 	}
-	return string(id)
+	return numbers(info) + "-" + content, nil
 }
 
 // same reports whether an open file is the one that the path names.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // The last proof of a new grant is the look at the lock file. What comes after
@@ -15,9 +15,9 @@ import (
 func TestLeaseCountsFromBeforeTheLastProof(t *testing.T) {
 	b := open(t, t.TempDir())
 	elect(t, b)
-	var replaced election.Instant
+	var replaced clock.Instant
 	b.fault = func(operation string) error {
-		if operation == historyFile && replaced == 0 { // enterBook: after the last look
+		if operation == historyFile && replaced == 0 { // beginTenure: after the last look
 			p, _ := b.place("jobs")
 			_ = os.Remove(p.path(lockFile)) // an operator; others are elected after a lease
 			replaced = b.clock.Now()

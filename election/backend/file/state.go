@@ -19,7 +19,8 @@ import (
 //	token 42
 //	leader "host-a"
 //	nonce 8c1f...             of the claim that got the token
-//	lock 77ab...              id of the lock file that it held
+//	lock 801:2f3-77ab...      lock file that it held: device, inode, content; older
+//	                          versions wrote the content alone
 //	lease-ms 10000
 //	since 2026-11-20T22:30:00Z
 //	crc32c 1a2b3c4d           of all bytes before this line

@@ -3,6 +3,7 @@ package file_test
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,11 @@ func TestFileBackendPassesTheSuite(t *testing.T) {
 				t.Fatal(err)
 			}
 			return backend
+		},
+		Delete: func(t testing.TB, url, name string) {
+			if err := os.RemoveAll(filepath.Join(url, name)); err != nil {
+				t.Fatal(err)
+			}
 		},
 		URL: emptyDir, OpenTroubled: openTroubled, Store: "a directory, local disk",
 	})

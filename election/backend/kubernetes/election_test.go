@@ -9,6 +9,7 @@ import (
 
 	coordination "k8s.io/api/coordination/v1"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -41,7 +42,7 @@ func TestReleaseElectsTheNextAtOnce(t *testing.T) {
 		}
 		granted <- grant
 	}()
-	seen(t, first, func(v election.View) bool { return len(v.Candidates) == 1 && v.Leader == "web-1" })
+	seen(t, first, func(v election.View) bool { return len(v.Waiters) == 1 && v.Leader == "web-1" })
 	if held, err = first.Renew(t.Context(), held); err != nil {
 		t.Error(err)
 	}
@@ -82,7 +83,7 @@ func TestDeadClientGoHolderExpires(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend, begun := openBackend(t, a), election.Now()
+	backend, begun := openBackend(t, a), clock.Now()
 	seen(t, backend, func(v election.View) bool { return v.Leader == "op_1" && v.Since.Equal(now.Truncate(time.Microsecond)) })
 	err = backend.(election.Operator).Ask(t.Context(), "demo", election.Request{})
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "op_1") {
@@ -92,7 +93,7 @@ func TestDeadClientGoHolderExpires(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := election.Now().Sub(begun); took < 2*time.Second {
+	if took := clock.Now().Sub(begun); took < 2*time.Second {
 		t.Errorf("taken after %v", took)
 	}
 	if err := s.client.Get().Namespace("default").Resource(resource).Name("demo").Do(t.Context()).Into(lease); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -18,7 +19,7 @@ import (
 type span struct {
 	who      string
 	token    election.Token
-	from, to election.Instant
+	from, to clock.Instant
 }
 
 // history collects spans.
@@ -59,9 +60,9 @@ func (h *history) judge(t testing.TB) []span {
 
 // serve leads until it must end, and files for how long it was sure to lead.
 func (h *history) serve(_ context.Context, lead election.Leadership) error {
-	b := span{who: lead.ID(), token: lead.Token(), from: election.Now()}
+	b := span{who: lead.ID(), token: lead.Token(), from: clock.Now()}
 	for {
-		now := election.Now()
+		now := clock.Now()
 		if lead.Err() != nil {
 			h.add(b)
 			return nil

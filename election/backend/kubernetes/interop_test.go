@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
@@ -46,7 +47,7 @@ func runCandidate(order string) int {
 		return 1
 	}
 	defer func() { _ = end() }()
-	elector, err := election.New(backend, "shared", election.Options{ID: id, Lease: ourLease, Forever: true})
+	elector, err := election.New(backend, "shared", election.Options{ID: id, Lease: ourLease})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -62,9 +63,9 @@ func runCandidate(order string) int {
 		cancel()
 	}()
 	_ = elector.Run(ctx, func(_ context.Context, lead election.Leadership) error {
-		fmt.Println("elected", int64(election.Now()), uint64(lead.Token()))
-		last := election.Now()
-		for now := last; lead.Err() == nil; now = election.Now() {
+		fmt.Println("elected", int64(clock.Now()), uint64(lead.Token()))
+		last := clock.Now()
+		for now := last; lead.Err() == nil; now = clock.Now() {
 			last = now
 			time.Sleep(time.Millisecond)
 		}
@@ -127,18 +128,18 @@ func (p *peer) read(stdout io.Reader) {
 			continue
 		}
 		if kind == "ended" {
-			p.end(election.Instant(at))
+			p.end(clock.Instant(at))
 			continue
 		}
 		p.mu.Lock()
-		p.open = &span{who: p.id, token: election.Token(token), from: election.Instant(at)}
+		p.open = &span{who: p.id, token: election.Token(token), from: clock.Instant(at)}
 		p.mu.Unlock()
 		p.elected <- p
 	}
 }
 
 // end files the span that is open, if one is.
-func (p *peer) end(at election.Instant) {
+func (p *peer) end(at clock.Instant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open != nil {
@@ -150,7 +151,7 @@ func (p *peer) end(at election.Instant) {
 
 // kill ends the process with SIGKILL. It led until then.
 func (p *peer) kill() {
-	before := election.Now()
+	before := clock.Now()
 	_ = p.command.Process.Kill()
 	<-p.done
 	_ = p.command.Wait()
@@ -348,7 +349,7 @@ func (s *shared) awaitLine() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	for view := range openURL(s.t, s.address).Observe(ctx, "shared") {
-		if len(view.Candidates) > 0 {
+		if len(view.Waiters) > 0 {
 			return
 		}
 	}

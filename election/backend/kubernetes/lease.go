@@ -93,7 +93,7 @@ func recordOf(lease *coordination.Lease) record.Record {
 func foreign(n note, now mark, seconds *int32) record.Record {
 	r := n.Record
 	before := r.Nonce
-	r.Holder, r.Nonce, r.Heartbeat, r.LeaseMs, r.Priority = now.Holder, "", uint64(now.Renewed), 0, 0
+	r.Holder, r.Nonce, r.Heartbeat, r.LeaseMs, r.Priority, r.Metadata = now.Holder, "", uint64(now.Renewed), 0, 0, nil
 	if now.Holder != "" {
 		r.Nonce, r.LeaseMs = foreignNonce(now), foreignLeaseMs(seconds)
 	}
@@ -128,7 +128,7 @@ func foreignLeaseMs(seconds *int32) int64 {
 
 // succeeded closes the last leadership of a history and adds the one that the
 // spec now shows, if it shows one. It has no token: client-go knows none.
-func succeeded(history []election.Change, before, now mark) []election.Change {
+func succeeded(history []election.Tenure, before, now mark) []election.Tenure {
 	history = slices.Clone(history)
 	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
 		history[last].Until = time.UnixMicro(now.Acquired).UTC()
@@ -138,7 +138,7 @@ func succeeded(history []election.Change, before, now mark) []election.Change {
 		}
 	}
 	if now.Holder != "" {
-		history = append(history, election.Change{Leader: now.Holder, Since: time.UnixMicro(now.Acquired).UTC()})
+		history = append(history, election.Tenure{Leader: now.Holder, Since: time.UnixMicro(now.Acquired).UTC()})
 	}
 	return history
 }

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 900_000_000, time.UTC)
 
 func held(heartbeat uint64) record.Record {
 	return record.Record{Holder: "web-1", Nonce: "4f1c", Token: 7, LeaseMs: 2500, Heartbeat: heartbeat,
-		History: []election.Change{{Leader: "web-1", Token: 7, Since: noon}}}
+		History: []election.Tenure{{Leader: "web-1", Token: 7, Since: noon}}}
 }
 
 // written returns a Lease after the records were put into it, one second apart.
@@ -55,9 +56,11 @@ func TestHolderIsSeenByClientGo(t *testing.T) {
 
 func TestRecordComesBack(t *testing.T) {
 	want := held(3)
-	want.Next = &record.Next{ID: "web-2", Nonce: "aa", Heartbeat: 4}
+	want.Metadata = []byte("10.0.0.1\xff")
+	want.Next = &record.Next{ID: "web-2", Nonce: "aa", Heartbeat: 4, Metadata: []byte("\n")}
 	got := recordOf(written(t, held(1), want))
-	if got.Heartbeat != 3 || got.Next == nil || *got.Next != *want.Next || got.Token != 7 || len(got.History) != 1 {
+	if got.Heartbeat != 3 || got.Next == nil || !reflect.DeepEqual(got.Next, want.Next) || got.Token != 7 || len(got.History) != 1 ||
+		string(got.Metadata) != string(want.Metadata) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -138,11 +141,12 @@ func TestClientGoHolderCountsAgainstAStaleAnnotation(t *testing.T) {
 	before := held(1)
 	before.Next = &record.Next{ID: "web-2", Nonce: "aa", Heartbeat: 9, State: record.StateNominated}
 	before.Request, before.Wanted, before.Priority = &election.Request{Token: 7}, "web-2", 5
+	before.Metadata = []byte("of web-1")
 	lease := written(t, before)
 	since := noon.Add(20 * time.Second)
 	act(lease, "op_1", 15, since, since, 1)
 	first := recordOf(lease)
-	if first.Holder != "op_1" || first.Nonce == "" || first.LeaseMs != 16_000 || first.Token != 7 || first.Priority != 0 {
+	if first.Holder != "op_1" || first.Nonce == "" || first.LeaseMs != 16_000 || first.Token != 7 || first.Priority != 0 || first.Metadata != nil {
 		t.Errorf("%+v", first)
 	}
 	if first.Request != nil || first.Wanted != "" || first.Next == nil || first.Next.State != "" || first.Next.Heartbeat != 9 {

@@ -30,7 +30,7 @@ func newOutage(t *testing.T, c *cluster) *outage {
 	o.cancel = cancel
 	address := c.namespace(t)
 	for _, id := range []string{"a", "b", "c"} {
-		elector, err := election.New(openURL(t, address), "outage", election.Options{ID: id, Lease: outageLease, Forever: true,
+		elector, err := election.New(openURL(t, address), "outage", election.Options{ID: id, Lease: outageLease,
 			OnEvent: func(e election.Event) { o.events <- e }})
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
@@ -255,7 +256,7 @@ func TestNobodyIsElectedByABucketThatHasForgotten(t *testing.T) {
 			until := held.Sent.Add(held.Lease)
 			c.forget(t, server, url, older.Value())
 			next := acquire(t, b, "b", leaseMax)
-			if now := election.Now(); now < until {
+			if now := clock.Now(); now < until {
 				t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
 			}
 			if next.Token <= held.Token {
@@ -338,7 +339,7 @@ func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 
 func newElector(t testing.TB, b election.Backend, id string) *election.Elector {
 	t.Helper()
-	e, err := election.New(b, "e", election.Options{ID: id, Lease: 4 * time.Second, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+	e, err := election.New(b, "e", election.Options{Once: true, ID: id, Lease: 4 * time.Second, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

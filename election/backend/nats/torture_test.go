@@ -44,9 +44,16 @@ func torture(t *testing.T, server *stores.Server, url string, forgets bool) {
 	kv, connection := bucket(t, url), operator(t, url).Conn()
 	faults := links.Faults(lease)
 	if forgets {
+		if _, err := kv.PutString(within(t), "torture", storetest.OfAFastClock(t)); err != nil {
+			t.Fatal(err)
+		}
 		faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
 			links.Isolate(func() {
-				if _, err := kv.PutString(within(t), "torture", `{"token":1,"beat":1}`); err != nil {
+				was, err := kv.Get(within(t), "torture")
+				if err == nil {
+					_, err = kv.PutString(within(t), "torture", storetest.WithoutLastGrant(t, string(was.Value())))
+				}
+				if err != nil {
 					t.Error(err)
 				}
 				if err := server.Restart(t.Context()); err != nil {

@@ -235,6 +235,8 @@ func (c *contest) checkNominee(member algo.ID) {
 // onNote is what another member has to tell.
 func (c *contest) onNote(from algo.ID, n *note) {
 	switch n.Kind {
+	case noteDescribed:
+		c.onMetadata(from, n)
 	case noteFirst:
 		c.first = n.Nonce
 	case noteWarm:

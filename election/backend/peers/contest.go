@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/invariant"
 )
 
@@ -49,13 +49,15 @@ type contest struct {
 	request *election.Request
 
 	others map[algo.ID]*said
-	own    said
-	ownSaw string                // own as it was last told
-	shown  map[algo.ID][]waiting // the lines as the leader knows them
-	seen   map[string]uint64     // when each waiting claim was first seen
-	serial uint64
+	// metadata is that of the others' candidates by nonce, as their notes tell it.
+	metadata map[algo.ID]map[string]string
+	own      said
+	ownSaw   string                // own as it was last told
+	shown    map[algo.ID][]waiting // the lines as the leader knows them
+	seen     map[string]uint64     // when each waiting claim was first seen
+	serial   uint64
 
-	history []election.Change
+	history []election.Tenure
 	changed chan struct{} // closed at the next change; nil when nobody waits
 	proven  chan struct{} // closed at the next proof; nil when nobody waits
 }
@@ -70,6 +72,8 @@ type claim struct {
 	token   election.Token
 	life    context.Context       // ends with Acquire
 	warming []func(failed string) // who waits for its warm-up
+
+	described bool // the others were told its metadata
 }
 
 // inform lets the holder ask for what is new.
@@ -151,7 +155,7 @@ func (c *contest) lost(reason string) {
 
 // drop ends the leadership of the holder.
 func (c *contest) drop(reason string) {
-	c.own.Ended = &election.Change{Leader: c.holder.ID, Token: c.holder.token, Since: since(c.holder.sinceMs),
+	c.own.Ended = &election.Tenure{Leader: c.holder.ID, Token: c.holder.token, Since: since(c.holder.sinceMs),
 		Until: time.Now(), Reason: reason}
 	c.remember(*c.own.Ended)
 	c.holder, c.request, c.nominee = nil, nil, nil
@@ -215,7 +219,7 @@ func (c *contest) grant() {
 	}
 	invariant.Check(one.token > c.granted, "peers: a second grant in one term")
 	c.granted = one.token
-	c.remember(election.Change{Leader: one.ID, Token: one.token, Since: since(one.sinceMs)})
+	c.remember(election.Tenure{Leader: one.ID, Token: one.token, Since: since(one.sinceMs)})
 	one.granted <- c.proof(one)
 }
 
@@ -287,7 +291,7 @@ func (c *contest) next() *candidate {
 func (c *contest) candidates() []candidate {
 	lines := make(map[algo.ID][]waiting, len(c.others)+1)
 	for _, one := range c.line {
-		lines[c.b.options.ID] = append(lines[c.b.options.ID], waiting{one.ID, one.Nonce, one.Priority})
+		lines[c.b.options.ID] = append(lines[c.b.options.ID], one.waiting())
 	}
 	for member, s := range c.others {
 		lines[member] = s.Line
@@ -345,7 +349,9 @@ func (c *contest) receive(from algo.ID, s *said) {
 		if old == nil {
 			return
 		}
-		s = &said{Leader: old.Leader, Nonce: old.Nonce, Token: old.Token, SinceMs: old.SinceMs, Known: old.Known}
+		s = &said{Leader: old.Leader, Nonce: old.Nonce, Token: old.Token, SinceMs: old.SinceMs, Known: old.Known, metadata: old.metadata}
+	} else {
+		c.describe(from, s)
 	}
 	c.others[from] = s
 	for _, one := range s.Line {
@@ -355,7 +361,7 @@ func (c *contest) receive(from algo.ID, s *said) {
 		c.remember(*s.Ended)
 	}
 	if s.Leader != "" {
-		c.remember(election.Change{Leader: s.Leader, Token: s.Token, Since: since(s.SinceMs)})
+		c.remember(election.Tenure{Leader: s.Leader, Token: s.Token, Since: since(s.SinceMs)})
 	}
 	c.checkNominee(from)
 	c.touch()
@@ -363,11 +369,12 @@ func (c *contest) receive(from algo.ID, s *said) {
 
 // tell tells the others what has changed here, and those who watch.
 func (c *contest) tell() {
-	c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs = "", "", 0, 0
+	c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs, c.own.metadata = "", "", 0, 0, ""
 	if h := c.holder; h != nil {
-		c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs = h.ID, h.Nonce, h.token, h.sinceMs
+		c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs, c.own.metadata = h.ID, h.Nonce, h.token, h.sinceMs, string(h.Metadata)
 	}
 	c.ownLine()
+	c.tellMetadata()
 	c.own.Known = nil
 	if c.holder != nil {
 		c.own.Known = make(map[algo.ID]uint64)
@@ -393,7 +400,7 @@ func (c *contest) ownLine() {
 	var line []waiting
 	for _, one := range c.line {
 		if c.b.joined {
-			line = append(line, waiting{one.ID, one.Nonce, one.Priority})
+			line = append(line, one.waiting())
 		}
 	}
 	if !slices.Equal(line, c.own.Line) {
@@ -406,6 +413,7 @@ func (c *contest) ownLine() {
 // tellNew tells a member that has just connected.
 func (c *contest) tellNew(l *link) {
 	if c.ownSaw != "{}" {
+		c.tellMetadataTo(l)
 		l.json(itemSaid, c.name, []byte(c.ownSaw))
 	}
 }

@@ -1,11 +1,14 @@
 package peers
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // disk is what the loop knows of the state file. Another goroutine writes it,
@@ -46,10 +49,21 @@ func (d *disk) next() (*state, uint64) {
 	return d.change, d.given + 1
 }
 
-// writeState carries out orders until there are no more.
+// spaceEvery is how often a member whose disk is full looks for space.
+const spaceEvery = time.Second
+
+// writeState carries out orders until there are no more. While the disk has no space
+// nothing leaves that waits for it, as on a disk that hangs: grants that there are go on.
 func (b *Backend) writeState() {
 	for one := range b.disk.work {
 		err := b.store.save(one.change)
+		for full := false; errors.Is(err, vfs.ErrNoSpace) && b.life.Err() == nil; full = true {
+			if !full {
+				b.say("write the state of this member to %s: %v; it votes for nobody and does not campaign until there is space", b.store.dir, err)
+			}
+			b.sleep(spaceEvery)
+			err = b.store.compact()
+		}
 		b.post(func() { b.onSaved(one.version, err) })
 	}
 }

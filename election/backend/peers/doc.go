@@ -54,6 +54,12 @@
 //	          So tokens go on growing when a name comes back: a leader's term
 //	          was known to a quorum, and of any other quorum one member votes
 //	          only beyond it, by name or by its floor.
+//	peers-P9  The lease may be changed by starting one member after the other
+//	          again. The state file has the longest that a promise of the member
+//	          may last for: a shorter one is written only when that has passed
+//	          since the start, and until then the member votes for nobody, in
+//	          elections in which it has voted. So a leader that still has the
+//	          longer lease has lost it before others elect.
 //
 // What that comes to:
 //
@@ -95,7 +101,8 @@
 // Without Options.TLS everybody who reaches the port can vote. With it, members
 // prove who they are: the certificate of each must be valid for its id.
 //
-// The line of candidates is what the members tell each other; the successor
+// The line of candidates is what the members tell each other, and their metadata with
+// it, which goes to each member once and not with heartbeats; the successor
 // is the one with the highest priority, then the one that was seen first. History is kept in memory,
 // as far as this member has seen it since its start, and while it knows the election
 // by name.

@@ -49,7 +49,7 @@ func FoundWithout(dir string, members []Member, slow algo.ID) error {
 	states := make(map[algo.ID]*state)
 	ids := Options{Members: members}.ids()
 	for _, id := range ids {
-		states[id] = newState(id, ids, 0)
+		states[id] = newState(id, ids, 0, 0)
 		states[id].Founded = id != slow
 	}
 	for _, id := range ids {

@@ -23,7 +23,7 @@ func (c *contest) use() { c.usedMs = c.b.nowMs() }
 // (raft-T7).
 func (c *contest) idle(nowMs int64) bool {
 	s, b := c.machine.Status(), c.b
-	return s.Leader == "" && nowMs >= s.PromisedMs && (!c.stored || nowMs >= c.termMs+2*b.leaseMs) && c.alarm < 0 && !c.campaigns &&
+	return s.Leader == "" && nowMs >= s.PromisedMs && (!c.stored || nowMs >= c.termMs+2*b.formerMs) && c.alarm < 0 && !c.campaigns &&
 		c.holder == nil && c.looking == 0 && !c.touched && !c.unsaved() && len(c.back) == 0 && len(c.candidates()) == 0
 }
 

@@ -1,14 +1,18 @@
 package peers_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/peers"
 )
@@ -71,15 +75,15 @@ func TestNobodyElseLeadsWithinALease(t *testing.T) {
 		}
 	})
 	last := acquire(t, g[0], claim("x", "a", 0))
-	next := make(chan election.Instant, 1)
+	next := make(chan clock.Instant, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() {
 		if _, err := g[1].Acquire(ctx, claim("x", "b", 0)); err == nil {
-			next <- election.Now()
+			next <- clock.Now()
 		}
 	}()
-	await(t, g[0], "x", func(v election.View, _ error) bool { return slices.Equal(v.Candidates, []string{"b"}) })
+	await(t, g[0], "x", func(v election.View, _ error) bool { return slices.Equal(v.WaiterIDs(), []string{"b"}) })
 	deaf.Lock()
 	defer deaf.Unlock()
 	for {
@@ -95,6 +99,46 @@ func TestNobodyElseLeadsWithinALease(t *testing.T) {
 			return
 		case <-ctx.Done():
 			t.Fatal("nobody was elected")
+		}
+	}
+}
+
+// TestLeaseIsShortenedByStartingOneAfterTheOther (peers-P9): a still leads with the old
+// lease, and the others, which it does not let in any more, are a quorum.
+func TestLeaseIsShortenedByStartingOneAfterTheOther(t *testing.T) {
+	const long, short = 5 * time.Second, time.Second
+	g := newLate(t)
+	a, b, c := g.start("a", long), g.start("b", long), g.start("c", long)
+	first := acquire(t, a, claim("x", "a", 0))
+	for _, one := range []*peers.Backend{b, c} {
+		if err := one.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c = g.start("c", short) // b is away for longer than c
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = g.start("b", short)
+	g.start("c", short)
+	second := acquire(t, b, claim("x", "b", 0))
+	if left := first.Sent.Add(first.Lease).Sub(clock.Now()); left > 0 || second.Token <= first.Token {
+		t.Errorf("a has token %d for another %v, and b leads with token %d", first.Token, left, second.Token)
+	}
+
+	// The longer one is of the past now, and the next start need not wait for it.
+	for _, id := range []string{"b", "c"} {
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			text, err := os.ReadFile(filepath.Join(g.dir, id, "peers.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(text, []byte(`"leaseMs":1000`)) {
+				break
+			}
+			if time.Since(began) > patience {
+				t.Fatalf("the state of %s is %s", id, text)
+			}
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 				}
 				return
 			}
-			if text := fmt.Sprint(unseen); first || text != lastErr || !same(view, last) {
+			if text := fmt.Sprint(unseen); first || text != lastErr || !view.Equal(last) {
 				last, lastErr = view, text
 				if !yield(view, unseen) {
 					return
@@ -61,11 +61,6 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			}
 		}
 	}
-}
-
-func same(a, b election.View) bool {
-	return a.Leader == b.Leader && a.Token == b.Token && a.Since.Equal(b.Since) &&
-		slices.Equal(a.Candidates, b.Candidates)
 }
 
 // quorate reports whether this member is connected to a quorum.
@@ -85,10 +80,10 @@ func (c *contest) view() election.View {
 	v := election.View{Election: c.name, Token: c.token}
 	s := c.leader()
 	if s != nil {
-		v.Leader, v.Token, v.Since = s.Leader, s.Token, since(s.SinceMs)
+		v.Leader, v.Token, v.Since, v.Metadata = s.Leader, s.Token, since(s.SinceMs), []byte(s.metadata)
 	}
 	for _, one := range c.sorted(c.shown) {
-		v.Candidates = append(v.Candidates, one.ID)
+		v.Waiters = append(v.Waiters, election.Waiter{ID: one.ID, Metadata: []byte(one.metadata)})
 	}
 	return v
 }
@@ -136,12 +131,12 @@ const historyMax = 2 * election.HistoryMin
 
 // remember puts a leadership into the history, or what is better known of it:
 // its end, or its end as its own member reports it.
-func (c *contest) remember(one election.Change) {
+func (c *contest) remember(one election.Tenure) {
 	if one.Token == 0 {
 		return
 	}
 	c.token = max(c.token, one.Token)
-	byToken := func(old election.Change, token election.Token) int { return cmp.Compare(old.Token, token) }
+	byToken := func(old election.Tenure, token election.Token) int { return cmp.Compare(old.Token, token) }
 	at, known := slices.BinarySearchFunc(c.history, one.Token, byToken)
 	switch {
 	case !known:
@@ -197,7 +192,7 @@ func (c *contest) known() bool {
 
 // History returns the leaderships that this member, or one that is connected to
 // it, has seen since its start.
-func (b *Backend) History(ctx context.Context, name string) ([]election.Change, error) {
+func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, error) {
 	questions := 0
 	serial, answer, err := b.ask(ctx, func(serial string) error {
 		if c := b.contests[name]; c != nil {
@@ -222,7 +217,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Change, 
 			return nil, context.Cause(ctx)
 		}
 	}
-	var history []election.Change
+	var history []election.Tenure
 	err = b.call(ctx, func() {
 		if c := b.contests[name]; c != nil {
 			history = slices.Clone(c.history)
@@ -252,7 +247,7 @@ func (b *Backend) ask(ctx context.Context, put func(serial string) error) (strin
 func (b *Backend) forget(serial string) { b.post(func() { delete(b.asked, serial) }) }
 
 // learn takes over what another member remembers.
-func (c *contest) learn(history []election.Change) {
+func (c *contest) learn(history []election.Tenure) {
 	for _, one := range history {
 		c.remember(one)
 	}

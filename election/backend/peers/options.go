@@ -44,8 +44,9 @@ type Options struct {
 	// exist, belongs to one process at a time, and is never copied. Required
 	// for raft; the other algorithms remember nothing.
 	Dir string
-	// Lease is for how long a silent leader keeps others out,
-	// the same everywhere. Default LeaseDefault.
+	// Lease is for how long a silent leader keeps others out, the same everywhere:
+	// members with another one are refused. It may be changed by starting one member
+	// after the other again (peers-P9). Default LeaseDefault.
 	Lease time.Duration
 	// Algorithm is raft, bully, ring or lowest. Default raft.
 	Algorithm string

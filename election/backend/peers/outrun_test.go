@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
@@ -61,7 +61,7 @@ func TestNobodyElseLeadsWhileAGrantLasts(t *testing.T) {
 	})
 	select {
 	case one := <-second:
-		if now := clock.System().Now(); now < until {
+		if now := clock.Now(); now < until {
 			t.Errorf("b leads with token %d, %v before the grant of a with token %d runs out, which was not released",
 				one.Token, until.Sub(now).Round(time.Millisecond), grant.Token)
 		}

@@ -13,14 +13,15 @@ import (
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/algo/raft"
 	"github.com/conclave-project/conclave/algo/registry"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/clock"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// ErrClosed is returned after Close.
-var ErrClosed = errors.New("peers: this member is closed")
+// ErrClosed is returned after Close. It matches election.ErrClosed and
+// election.ErrPermanent: no candidate of the member tries again.
+var ErrClosed = election.Permanent(fmt.Errorf("peers: this member is closed (%w)", election.ErrClosed))
 
 // inboxMax bounds what waits for the loop: calls, and frames of members. A
 // caller with more waits, a connection too.
@@ -37,6 +38,7 @@ type Backend struct {
 	algorithm registry.Algorithm
 	clock     clock.Clock
 	leaseMs   int64
+	formerMs  int64 // the longest lease of which a promise of before the start may still last
 	store     *store
 	listener  net.Listener
 
@@ -92,7 +94,8 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, state, err := openStore(disk, options.Dir, options.ID, options.ids(), uint64(options.After))
+	leaseMs := options.Lease.Milliseconds()
+	store, state, err := openStore(disk, options.Dir, options.ID, options.ids(), leaseMs, uint64(options.After))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +106,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 		}
 	}
 	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(),
-		leaseMs: options.Lease.Milliseconds(), store: store, listener: listener,
+		leaseMs: leaseMs, formerMs: state.LeaseMs, store: store, listener: listener,
 		inbox: make(chan func(), inboxMax), done: make(chan struct{}), shutDown: make(chan struct{}),
 		kicks: make(map[algo.ID]chan struct{}),
 		head:  state, links: make(map[algo.ID]*link), broken: make(map[algo.ID]string), idleMax: idleMax,
@@ -139,9 +142,21 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 		b.sleep(options.Lease / 2)
 		b.post(b.join)
 	})
+	if b.formerMs > b.leaseMs {
+		b.workers.Go(func() {
+			b.sleep(time.Duration(b.formerMs) * time.Millisecond)
+			b.post(b.forgetLease)
+		})
+	}
 	go b.tellLog() // not waited for: Log may never return
 	go b.loop()
 	return b, nil
+}
+
+// forgetLease notes that no promise lasts that this member gave with a longer lease,
+// before its start (peers-P9).
+func (b *Backend) forgetLease() {
+	b.alter(func(head *state) { head.LeaseMs = b.leaseMs })
 }
 
 // linesMax is how many lines for Log may wait.
@@ -350,7 +365,8 @@ func (b *Backend) contest(name string) *contest {
 		return c
 	}
 	c := &contest{b: b, name: name, others: make(map[algo.ID]*said), seen: make(map[string]uint64), alarm: -1,
-		ownSaw: "{}", memory: algo.State{Term: b.head.After, Floor: b.head.Floor}}
+		metadata: make(map[algo.ID]map[string]string),
+		ownSaw:   "{}", memory: algo.State{Term: b.head.After, Floor: b.head.Floor}}
 	c.machine, c.termMs = c.begin(), b.beganMs
 	c.use()
 	b.contests[name] = c
@@ -362,7 +378,7 @@ func (b *Backend) contest(name string) *contest {
 func (c *contest) begin() algo.Machine {
 	b := c.b
 	return b.algorithm.New(b.beganMs, registry.Options{ID: b.options.ID, Members: b.options.ids(), State: c.memory,
-		LeaseMs: b.leaseMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
+		LeaseMs: b.leaseMs, FormerLeaseMs: b.formerMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
 }
 
 // space reports whether this member can take part in one more election.

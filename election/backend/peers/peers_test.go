@@ -228,34 +228,79 @@ func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
 	}
 }
 
-// A member whose disk fails takes no further part; its grants are lost.
-func TestMemberWhoseDiskFailsEnds(t *testing.T) {
-	var full atomic.Bool
-	disk := &vfs.Faulty{Disk: osfs.New(), Before: func(op vfs.Op) error {
-		if full.Load() && op.Changes() {
-			return vfs.ErrNoSpace
+// broken is a disk that fails with an error when it is set.
+func broken() (disk vfs.FS, set *atomic.Pointer[error]) {
+	set = new(atomic.Pointer[error])
+	return &vfs.Faulty{Disk: osfs.New(), Before: func(op vfs.Op) error {
+		if err := set.Load(); err != nil && op.Changes() {
+			return *err
 		}
 		return nil
-	}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := peers.NewOn(peers.Options{ID: "a", Members: []peers.Member{{ID: "a", Addr: "127.0.0.1:0"}},
-		Dir: t.TempDir(), Listener: l, Lease: time.Second}, disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	}}, set
+}
+
+// A member whose disk fails takes no further part; its grants are lost.
+func TestMemberWhoseDiskFailsEnds(t *testing.T) {
+	disk, fail := broken()
+	b := foundOn(t, disk, 1, nil)[0]
 	grant := acquire(t, b, claim("x", "a", 0))
-	full.Store(true)
-	_, err = b.Acquire(t.Context(), claim("y", "a", 0))
-	if !errors.Is(err, election.ErrPermanent) || !errors.Is(err, vfs.ErrNoSpace) {
-		t.Errorf("acquired on a full disk: %v", err)
+	fail.Store(&errBroken)
+	_, err := b.Acquire(t.Context(), claim("y", "a", 0))
+	if !errors.Is(err, election.ErrPermanent) || !errors.Is(err, errBroken) {
+		t.Errorf("acquired on a disk that is broken: %v", err)
 	}
 	<-grant.Lost
-	if err := b.Close(); !errors.Is(err, vfs.ErrNoSpace) {
+	if err := b.Close(); !errors.Is(err, errBroken) {
 		t.Errorf("closed with %v", err)
+	}
+}
+
+var errBroken = errors.New("input/output error")
+
+// A member whose disk is full leads where it did, is elected nowhere else, and goes on
+// when there is space.
+func TestMemberWhoseDiskIsFullWaitsForSpace(t *testing.T) {
+	disk, fail := broken()
+	said := make(chan string, 100)
+	const lease = time.Second
+	b := foundOn(t, disk, 1, func(o *peers.Options) {
+		o.Lease, o.Log = lease, func(line string) { said <- line }
+	})[0]
+	grant := acquire(t, b, claim("x", "a", 0))
+	full := error(vfs.ErrNoSpace)
+	fail.Store(&full)
+	second := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(t.Context(), claim("y", "a", 0))
+		second <- err
+	}()
+	for line := range said {
+		if strings.Contains(line, "no space") {
+			break
+		}
+	}
+	for start := time.Now(); time.Since(start) < 2*lease; {
+		var err error
+		if grant, err = b.Renew(t.Context(), grant); err != nil {
+			t.Fatalf("a leader loses to a full disk: %v", err)
+		}
+	}
+	select {
+	case err := <-second:
+		t.Errorf("elected with nothing on disk, %v", err)
+	default:
+	}
+	fail.Store(nil)
+	select {
+	case err := <-second:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("not elected when there is space")
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -324,7 +369,7 @@ func TestPriorityDecidesWhoIsNext(t *testing.T) {
 		}()
 	}
 	await(t, g[0], "x", func(v election.View, err error) bool {
-		return fmt.Sprint(v.Candidates) == "[high middle low]"
+		return fmt.Sprint(v.WaiterIDs()) == "[high middle low]"
 	})
 	renewed, err := g[0].Renew(t.Context(), held)
 	if err != nil || renewed.Rival != "high" {
@@ -485,5 +530,18 @@ func TestEveryProofIsNewsForTheHolder(t *testing.T) {
 	}
 	if err := backend.Release(ctx, grant); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCandidateOfAClosedMemberEnds: it could only wait without end for a member that
+// takes no part any more.
+func TestCandidateOfAClosedMemberEnds(t *testing.T) {
+	b := found(t, 1, nil)[0]
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Acquire(t.Context(), claim("x", "a", 0))
+	if !errors.Is(err, election.ErrPermanent) || !errors.Is(err, election.ErrClosed) {
+		t.Errorf("Acquire returned %v", err)
 	}
 }

@@ -21,6 +21,9 @@ type state struct {
 	Version int       `json:"version,omitempty"`
 	ID      algo.ID   `json:"id,omitempty"`
 	Members []algo.ID `json:"members,omitempty"`
+	// LeaseMs is the longest lease that a promise of this member may still last for
+	// (peers-P9).
+	LeaseMs int64 `json:"leaseMs,omitempty"`
 	// After is the term that elections begin after.
 	After uint64 `json:"after,omitempty"`
 	// Birth is random, made with the directory. Births are those of the other
@@ -46,10 +49,11 @@ const stateVersion = 2
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func newState(id algo.ID, members []algo.ID, after uint64) *state {
+func newState(id algo.ID, members []algo.ID, leaseMs int64, after uint64) *state {
 	var birth [16]byte
 	_, _ = rand.Read(birth[:])
-	st := &state{Version: stateVersion, ID: id, Members: members, After: after, Birth: hex.EncodeToString(birth[:])}
+	st := &state{Version: stateVersion, ID: id, Members: members, LeaseMs: leaseMs, After: after,
+		Birth: hex.EncodeToString(birth[:])}
 	return st.complete()
 }
 
@@ -74,6 +78,9 @@ func (st *state) clone() *state {
 // apply takes over what has changed.
 func (st *state) apply(change *state) {
 	maps.Copy(st.Births, change.Births)
+	if change.LeaseMs != 0 {
+		st.LeaseMs = change.LeaseMs
+	}
 	st.Founded = st.Founded || change.Founded
 	if change.Founders != nil {
 		st.Founders = change.Founders

@@ -35,8 +35,8 @@ type store struct {
 
 // openStore locks the directory and reads the state, or makes a new one. The state
 // it returns is the caller's.
-func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID, after uint64) (*store, *state, error) {
-	s := &store{fs: fs, dir: dir, state: newState(id, members, after), most: logBytesMax}
+func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID, leaseMs int64, after uint64) (*store, *state, error) {
+	s := &store{fs: fs, dir: dir, state: newState(id, members, leaseMs, after), most: logBytesMax}
 	if dir == "" {
 		return s, s.state.clone(), nil
 	}
@@ -87,11 +87,13 @@ func (s *store) load() error {
 		return fmt.Errorf("%s: %w; without it this member could vote twice, so it must not be used: "+
 			"restore the file as it was last, or found the group again (new directories everywhere, after=TOKEN)", name, err)
 	}
-	if want := s.state; st.ID != want.ID || !slices.Equal(st.Members, want.Members) || st.After != want.After {
+	want := s.state
+	if st.ID != want.ID || !slices.Equal(st.Members, want.Members) || st.After != want.After {
 		return fmt.Errorf("%s is of the member %q among %v with tokens after %d, not of %q among %v after %d: "+
 			"members cannot be changed; found a new group with other directories and after=TOKEN", name,
 			st.ID, st.Members, st.After, want.ID, want.Members, want.After)
 	}
+	st.LeaseMs = max(st.LeaseMs, want.LeaseMs)
 	s.state = st
 	return s.compact()
 }
@@ -106,7 +108,7 @@ func (s *store) read(name string) ([]byte, error) {
 }
 
 // save puts a change on disk, and returns when it is there (peers-P1). After an error
-// nothing more is saved: what the file holds is not known.
+// what the end of the file holds is not known: only compact may follow.
 func (s *store) save(change *state) error {
 	s.state.apply(change)
 	if s.dir == "" {

@@ -47,7 +47,7 @@ func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 	compacted := 0
 	for stop := 0; ; stop++ {
 		disk := vfs.NewMem()
-		s, st, err := openStore(disk, "dir", "a", ids, 0)
+		s, st, err := openStore(disk, "dir", "a", ids, 1000, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 		}
 		for clone := range int64(8) {
 			crashed := disk.CrashClone(int(clone)*100/7, clone)
-			again, got, err := openStore(crashed, "dir", "a", ids, 0)
+			again, got, err := openStore(crashed, "dir", "a", ids, 1000, 0)
 			if err != nil {
 				t.Fatalf("after %d operations and %d changes: %v", stop, saved, err)
 			}
@@ -87,7 +87,7 @@ func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = again.close()
-			_, reread, err := openStore(crashed.CrashClone(0, clone), "dir", "a", ids, 0)
+			_, reread, err := openStore(crashed.CrashClone(0, clone), "dir", "a", ids, 1000, 0)
 			if err != nil || reread.Elections["later"] == nil || len(reread.Elections) != len(got.Elections)+1 {
 				t.Fatalf("after %d operations and %d changes, and one more: %v, %v", stop, saved, reread, err)
 			}
@@ -107,7 +107,7 @@ func TestDamagedStateIsRefused(t *testing.T) {
 	for offset := int64(0); ; offset++ {
 		for _, mask := range []byte{1, 0x20, 0x80} {
 			disk := vfs.NewMem()
-			s, st, err := openStore(disk, "dir", "a", ids, 0)
+			s, st, err := openStore(disk, "dir", "a", ids, 1000, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestDamagedStateIsRefused(t *testing.T) {
 			if err := disk.FlipByte("dir/"+stateName, offset, mask); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err = openStore(disk, "dir", "a", ids, 0); err == nil {
+			if _, _, err = openStore(disk, "dir", "a", ids, 1000, 0); err == nil {
 				t.Fatalf("a file whose byte %d has changed was read", offset)
 			}
 		}
@@ -133,25 +133,25 @@ func TestDamagedStateIsRefused(t *testing.T) {
 
 func TestStateOfAnotherMemberIsRefused(t *testing.T) {
 	disk := vfs.NewMem()
-	s, _, err := openStore(disk, "dir", "a", ids, 0)
+	s, _, err := openStore(disk, "dir", "a", ids, 1000, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openStore(disk, "dir", "a", ids, 0); err == nil || !strings.Contains(err.Error(), "lock") {
+	if _, _, err := openStore(disk, "dir", "a", ids, 1000, 0); err == nil || !strings.Contains(err.Error(), "lock") {
 		t.Errorf("opened twice: %v", err)
 	}
 	_ = s.close()
-	if _, _, err := openStore(disk, "dir", "b", ids, 0); err == nil {
+	if _, _, err := openStore(disk, "dir", "b", ids, 1000, 0); err == nil {
 		t.Error("opened as another member")
 	}
-	if _, _, err := openStore(disk, "dir", "a", []algo.ID{"a", "b", "c"}, 0); err == nil {
+	if _, _, err := openStore(disk, "dir", "a", []algo.ID{"a", "b", "c"}, 1000, 0); err == nil {
 		t.Error("opened with other members")
 	}
 }
 
 // A file of before there were changes after the first record is read.
 func TestStateOfVersionOneIsRead(t *testing.T) {
-	old := newState("a", ids, 0)
+	old := newState("a", ids, 1000, 0)
 	old.Version, old.Floor, old.Founded = 1, 99, true
 	old.Elections["x"] = &algo.State{Term: 100, Vote: "b"}
 	text, err := old.encode()
@@ -174,7 +174,7 @@ func TestStateOfVersionOneIsRead(t *testing.T) {
 // A file is bounded by what is known, not by how often it has changed.
 func TestFileIsBoundedByWhatIsKnown(t *testing.T) {
 	disk := vfs.NewMem()
-	s, _, err := openStore(disk, "dir", "a", ids, 0)
+	s, _, err := openStore(disk, "dir", "a", ids, 1000, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

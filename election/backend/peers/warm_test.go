@@ -3,7 +3,6 @@ package peers_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,7 +39,7 @@ func TestClaimWarmsUpOnceAtATimeAndNotAfterItsEnd(t *testing.T) {
 		defer close(over)
 		_, _ = g[1].Acquire(ctx, next)
 	}()
-	await(t, g[0], "x", func(v election.View, err error) bool { return err == nil && slices.Contains(v.Candidates, "b") })
+	await(t, g[0], "x", func(v election.View, err error) bool { return err == nil && v.Waits("b") })
 	first, cancel := context.WithCancel(t.Context())
 	answers := make(chan error, 2)
 	go func() { answers <- g[0].Nominate(first, held, "b") }()
@@ -54,7 +53,7 @@ func TestClaimWarmsUpOnceAtATimeAndNotAfterItsEnd(t *testing.T) {
 	// nomination by then, or will have it before the warm-up ends.
 	third := claim("x", "c", 0)
 	go func() { _, _ = g[0].Acquire(ctx, third) }()
-	await(t, g[1], "x", func(v election.View, _ error) bool { return slices.Contains(v.Candidates, "c") })
+	await(t, g[1], "x", func(v election.View, _ error) bool { return v.Waits("c") })
 	close(goOn)
 	if err := <-answers; err == nil {
 		t.Error("nominated one whose warm-up has failed")

@@ -76,12 +76,13 @@ type question struct {
 type said struct {
 	// Leader is the id of its candidate that leads, empty for none; Nonce,
 	// Token and SinceMs, in Unix milliseconds, are those of this leadership.
-	Leader  string         `json:"leader,omitempty"`
-	Nonce   string         `json:"nonce,omitempty"`
-	Token   election.Token `json:"token,omitempty"`
-	SinceMs int64          `json:"sinceMs,omitempty"`
+	Leader   string         `json:"leader,omitempty"`
+	Nonce    string         `json:"nonce,omitempty"`
+	Token    election.Token `json:"token,omitempty"`
+	SinceMs  int64          `json:"sinceMs,omitempty"`
+	metadata string         // of Leader; it comes in a note, before this
 	// Ended is its last leadership that has ended.
-	Ended *election.Change `json:"ended,omitempty"`
+	Ended *election.Tenure `json:"ended,omitempty"`
 	// Line holds its candidates that wait, and Version counts its changes.
 	Line    []waiting `json:"line,omitempty"`
 	Version uint64    `json:"version,omitempty"`
@@ -95,6 +96,7 @@ type waiting struct {
 	ID       string `json:"id"`
 	Nonce    string `json:"nonce"`
 	Priority int    `json:"priority,omitempty"`
+	metadata string // it comes in a note, before this
 }
 
 // note is what one member has to tell another.
@@ -106,10 +108,12 @@ type note struct {
 	Serial  string            `json:"serial,omitempty"`
 	Request *election.Request `json:"request,omitempty"`
 	Error   string            `json:"error,omitempty"`
-	History []election.Change `json:"history,omitempty"`
+	History []election.Tenure `json:"history,omitempty"`
+	// Metadata is what the candidate with the nonce says of itself.
+	Metadata []byte `json:"metadata,omitempty"`
 }
 
-// The notes.
+// The notes. A member ignores those that it does not know.
 const (
 	noteFirst  = "first"  // the claim is to lead next: comes before a Now of raft
 	noteWarm   = "warm"   // the claim is nominated: let it warm up
@@ -117,6 +121,8 @@ const (
 	noteAsk    = "ask"    // an operator's request for the leader
 	noteAnswer = "answer" // Error is why it was refused
 	noteRecall = "recall" // asks for the history, to be sent with the answer
+
+	noteDescribed = "metadata" // what a candidate says of itself, before it is said to wait or lead
 )
 
 // item is one decoded item.

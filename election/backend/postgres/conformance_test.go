@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
@@ -243,7 +244,7 @@ func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 
 func newElector(t testing.TB, b election.Backend, id string, lease time.Duration) *election.Elector {
 	t.Helper()
-	e, err := election.New(b, "e", election.Options{ID: id, Lease: lease, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+	e, err := election.New(b, "e", election.Options{Once: true, ID: id, Lease: lease, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +337,7 @@ func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	}
 	execute(t, plain, "delete from conclave_elections where name = 'e'", "insert into conclave_elections select * from copy")
 	next := acquire(t, b, "b", leaseMax)
-	if now := election.Now(); now < until {
+	if now := clock.Now(); now < until {
 		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
 	}
 	if next.Token <= held.Token {
@@ -349,9 +350,9 @@ func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	if err := b.Release(within(t), next); err != nil {
 		t.Fatal(err)
 	}
-	began := election.Now()
+	began := clock.Now()
 	acquire(t, a, "c", leaseMax)
-	if took := election.Now().Sub(began); took > leaseMax/2 {
+	if took := clock.Now().Sub(began); took > leaseMax/2 {
 		t.Errorf("elected after %v, though nothing was forgotten since", took)
 	}
 }
@@ -398,7 +399,7 @@ func TestPrimaryWithoutItsSynchronousStandbyElectsNobody(t *testing.T) {
 	awaitValue(t, url, "show synchronous_standby_names", "gone")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	elector, err := election.New(b, "e", election.Options{ID: "a", Lease: 4 * time.Second, Forever: true})
+	elector, err := election.New(b, "e", election.Options{ID: "a", Lease: 4 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -498,7 +499,7 @@ func TestPoolsOfTheUserServe(t *testing.T) {
 	ended := make(chan election.Grant, 1)
 	go func() { ended <- acquire(t, b, "b", 10*time.Second) }()
 	for view := range b.Observe(within(t), "e") {
-		if slices.Equal(view.Candidates, []string{"b"}) {
+		if slices.Equal(view.WaiterIDs(), []string{"b"}) {
 			break
 		}
 	}

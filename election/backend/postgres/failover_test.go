@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/stores"
 )
@@ -109,7 +109,7 @@ func TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly(t *testing.T) {
 	server.Crash()
 	execute(t, standby, "select pg_promote()")
 	next := acquire(t, open(t, standby+"&lease-max=4s"), "b", leaseMax)
-	if now := election.Now(); now < until {
+	if now := clock.Now(); now < until {
 		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
 	}
 	if next.Token <= held.Token {

@@ -37,9 +37,14 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	}
 	execute(t, plain, strings.SplitAfter(strings.TrimSpace(ddl), ";\n")...)
 	faults := links.Faults(lease)
+	put := func(t *testing.T, text string) {
+		execute(t, plain, "insert into conclave_elections as e (name, version, record) values ('torture', gen_random_uuid(), '"+text+"') "+
+			"on conflict (name) do update set version = excluded.version, record = excluded.record")
+	}
+	put(t, storetest.OfAFastClock(t))
 	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
 		links.Isolate(func() {
-			execute(t, plain, `update conclave_elections set version = gen_random_uuid(), record = '{"token":1,"beat":1}' where name = 'torture'`)
+			put(t, storetest.WithoutLastGrant(t, lookUp(t, plain, "select record::text from conclave_elections where name = 'torture'")))
 			if err := server.Restart(t.Context()); err != nil {
 				t.Error(err)
 			}

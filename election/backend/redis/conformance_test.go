@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
@@ -206,7 +207,7 @@ func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
 			until := held.Sent.Add(held.Lease)
 			c.forget(t, server, url)
 			next := acquire(t, b, "b", leaseMax)
-			if now := election.Now(); now < until {
+			if now := clock.Now(); now < until {
 				t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
 			}
 			if next.Token <= held.Token {
@@ -218,9 +219,9 @@ func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
 			if err := b.Release(within(t), next); err != nil {
 				t.Fatal(err)
 			}
-			began := election.Now()
+			began := clock.Now()
 			acquire(t, a, "c", leaseMax)
-			if took := election.Now().Sub(began); took > leaseMax/2 {
+			if took := clock.Now().Sub(began); took > leaseMax/2 {
 				t.Errorf("elected after %v, though nothing was forgotten since", took)
 			}
 		})
@@ -254,7 +255,7 @@ func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
 	until := held.Sent.Add(held.Lease)
 	operator(t, replicaURL, "replicaof", "no", "one")
 	next := acquire(t, open(t, replicaURL), "b", leaseMax)
-	if now := election.Now(); now < until {
+	if now := clock.Now(); now < until {
 		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
 	}
 	if next.Token <= held.Token {
@@ -303,7 +304,7 @@ func TestPrimaryWithoutItsReplicaElectsNobody(t *testing.T) {
 	backend := open(t, url+"&replicas=1")
 	ctx, cancel := context.WithTimeout(t.Context(), 4*lease)
 	defer cancel()
-	elector, err := election.New(backend, "e", election.Options{ID: "a", Lease: lease, Forever: true})
+	elector, err := election.New(backend, "e", election.Options{ID: "a", Lease: lease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +392,7 @@ func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 
 func newElector(t testing.TB, b election.Backend, id string) *election.Elector {
 	t.Helper()
-	e, err := election.New(b, "e", election.Options{ID: id, Lease: 4 * time.Second, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+	e, err := election.New(b, "e", election.Options{Once: true, ID: id, Lease: 4 * time.Second, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

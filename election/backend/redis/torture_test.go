@@ -4,6 +4,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/test/stores"
+	"github.com/redis/go-redis/v9"
 )
 
 // TestNoTwoLeadUnderTorture: whatever happens to the server, its memory and the
@@ -31,16 +33,29 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
 	}
 	faults := links.Faults(lease)
-	faults["flush"] = func(t *testing.T, _ *rand.Rand) { operator(t, url, "flushall") }
+	put := func(t *testing.T, text string) {
+		operator(t, url, "hset", keyOf(url), "torture", newVersion()+"  "+text)
+	}
+	put(t, storetest.OfAFastClock(t))
+	faults["flush"] = func(t *testing.T, random *rand.Rand) {
+		operator(t, url, "flushall")
+		if random.IntN(2) == 0 {
+			put(t, storetest.OfAFastClock(t))
+		}
+	}
 	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
 		links.Isolate(func() {
-			operator(t, url, "hset", keyOf(url), "torture", newVersion()+`  {"token":1,"beat":1}`)
+			if text, err := operator(t, url, "hget", keyOf(url), "torture").Text(); err == nil {
+				put(t, storetest.WithoutLastGrant(t, strings.SplitN(text, " ", 3)[2]))
+			} else if !errors.Is(err, redis.Nil) {
+				t.Error(err)
+			}
 			if err := server.Restart(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
+	storetest.Torture{Candidates: candidates, Faults: faults, BeginAgain: []string{"flush"}, Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
 			return Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
 		}}.Run(t)

@@ -18,7 +18,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = end() }()
-	elector, err := election.New(backend, "compaction", election.Options{})
+	elector, err := election.New(backend, "compaction", election.Options{Once: true})
 	if err != nil {
 		log.Fatal(err)
 	}

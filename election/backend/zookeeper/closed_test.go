@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 )
 
 // TestCloseLetsTheSessionOfALeaderExpire: its function goes on, and may until its
@@ -28,7 +28,7 @@ func TestCloseLetsTheSessionOfALeaderExpire(t *testing.T) {
 	if _, err := second.Acquire(within(t), claim("b", 4*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if early := held.Sent.Add(held.Lease).Sub(election.Now()); early > 0 {
+	if early := held.Sent.Add(held.Lease).Sub(clock.Now()); early > 0 {
 		t.Errorf("the next one was elected %v before the end of the lease", early)
 	}
 }

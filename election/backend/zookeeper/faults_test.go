@@ -60,7 +60,7 @@ func operator(t testing.TB, addr string) *client.Client {
 // TestLeaderWhoseZnodeIsDeletedStepsDown (CURATOR-724).
 func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
 	addr := startServer(t)
-	elector, err := election.New(open(t, addr), "e", election.Options{ID: "a", Lease: 20 * time.Second})
+	elector, err := election.New(open(t, addr), "e", election.Options{Once: true, ID: "a", Lease: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 					yield(c, err)
 					return
 				}
-				c.ID = idOf(data)
+				seen := describedIn(data)
+				c.ID, c.Metadata = seen.id, seen.metadata
 			}
 			if !yield(c, nil) {
 				return
@@ -40,7 +41,7 @@ func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 
 // Nominate writes the nomination into the znode of the chosen one.
 func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nomination, error) {
-	_, err := e.session().Set(ctx, chosen.Key, []byte(chosen.ID+lineNominated), -1)
+	_, err := e.session().Set(ctx, chosen.Key, described{chosen.ID, stateNominated, chosen.Metadata}.data(), -1)
 	return queue.Nomination{}, unless(err, zk.ErrNoNode, election.ErrNoCandidate)
 }
 
@@ -67,14 +68,34 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 // Promote does nothing: Leave makes way.
 func (e *entry) Promote(context.Context, queue.Candidate) error { return nil }
 
-// Answer writes into the own znode, unless there is another nomination by now.
+// Answer writes into the own znode, unless there is another nomination by now. It
+// says of itself what stands there: a leader that has dropped it knows no metadata.
 func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
-	line := lineReady
-	if n.State == queue.Failed {
-		line = lineFailed
+	own := e.znode.Load().path
+	data, _, err := e.session().Get(ctx, own)
+	if err == nil {
+		answer := describedIn(data)
+		answer.id, answer.state = e.claim.ID, stateReady
+		if n.State == queue.Failed {
+			answer.state = stateNotReady
+		}
+		_, err = e.session().Set(ctx, own, answer.data(), int32(n.Version))
 	}
-	_, err := e.session().Set(ctx, e.znode.Load().path, []byte(e.claim.ID+line), int32(n.Version))
 	return unless(unless(err, zk.ErrBadVersion, nil), zk.ErrNoNode, nil)
+}
+
+// describeAgain puts the metadata of a leader back that the one before has dropped
+// (see described). Nothing depends on it.
+func (e *entry) describeAgain(ctx context.Context) {
+	own := e.znode.Load()
+	if len(e.claim.Metadata) == 0 || own == nil {
+		return
+	}
+	data, stat, err := e.session().Get(ctx, own.path)
+	if seen := describedIn(data); err == nil && len(seen.metadata) == 0 {
+		seen.metadata = e.claim.Metadata
+		_, _ = e.session().Set(ctx, own.path, seen.data(), int32(stat.Version))
+	}
 }
 
 // findRival returns the waiter that outranks the holder. It looks again when the
@@ -93,7 +114,7 @@ func (e *entry) findRival(ctx context.Context) string {
 	e.rival = ""
 	if best, found := queue.Rival(e.behind(children), e.claim.Priority); found {
 		if data, _, err := e.session().Get(ctx, best.Key); err == nil {
-			e.rival = idOf(data)
+			e.rival = describedIn(data).id
 		}
 	}
 	return e.rival
@@ -121,8 +142,8 @@ func (e *entry) Leave(ctx context.Context, history *queue.History, successor *qu
 	}
 	ops = append(ops, client.DeleteOp(own.path, -1))
 	if history != nil {
-		page := book{Conclave: bookForm, History: history.Changes}
-		ops = append(ops, page.write(e.parent, history.Version))
+		r := record{Conclave: recordForm, History: history.Tenures}
+		ops = append(ops, r.write(e.parent, history.Version))
 	}
 	_, err := e.session().Multi(ctx, ops...)
 	e.left.Store(err == nil)

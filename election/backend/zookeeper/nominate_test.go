@@ -23,7 +23,7 @@ func queued(t *testing.T, addr string, ids ...string) (electors map[string]*elec
 	c := operator(t, addr)
 	ended := make(chan struct{}, len(ids))
 	for i, id := range ids {
-		elector, err := election.New(open(t, addr), "e", election.Options{ID: id, Lease: 20 * time.Second, Forever: true,
+		elector, err := election.New(open(t, addr), "e", election.Options{ID: id, Lease: 20 * time.Second,
 			Retry: time.Millisecond, RetryMax: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -132,4 +132,59 @@ func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
 	if _, err := b.(*queue.Backend).History(within(t), "e"); err == nil {
 		t.Error("a history was made up")
 	}
+}
+
+// TestMetadataOutlivesALeaderThatKnowsNone: a leader from before there was metadata
+// writes the id and the nomination over it, and understands no answer but one line. The
+// candidate answers so, and says again what it said when it leads.
+func TestMetadataOutlivesALeaderThatKnowsNone(t *testing.T) {
+	addr := startServer(t)
+	c, b := operator(t, addr), open(t, addr)
+	grant, err := b.Acquire(within(t), claim("a", 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := claim("b", 20*time.Second)
+	next.Metadata = []byte("10.0.0.7\n\xff")
+	led := make(chan error, 1)
+	go func() {
+		_, err := open(t, addr).Acquire(within(t), next)
+		led <- err
+	}()
+	path := "/conclave/elections/e/" + awaitQueue(t, c, 2)[1]
+	awaitData(t, c, path, "b\n\n"+string(next.Metadata))
+	if _, err := c.Set(within(t), path, []byte("b\nnominated"), -1); err != nil {
+		t.Fatal(err)
+	}
+	awaitData(t, c, path, "b\nready")
+	if err := b.Release(within(t), grant); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-led; err != nil {
+		t.Fatal(err)
+	}
+	awaitData(t, c, path, "b\nready\n"+string(next.Metadata))
+	for view := range b.Observe(within(t), "e") {
+		if view.Leader != "b" || string(view.Metadata) != string(next.Metadata) {
+			t.Errorf("an observer sees %+v", view)
+		}
+		break
+	}
+}
+
+// awaitData returns when a znode has the data.
+func awaitData(t *testing.T, c *client.Client, path, want string) {
+	t.Helper()
+	last := ""
+	for ctx := within(t); ctx.Err() == nil; {
+		data, _, err := c.Get(ctx, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last = string(data); last == want {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("the data of %s is %q and not %q", path, last, want)
 }

@@ -8,10 +8,11 @@
 //	    _c_<nonce of the claim>-p0-latch-0000000018    waits for 17 to go
 //	    _c_<nonce of the claim>-p5-latch-0000000019    waits for 18 to go, has priority 5
 //
-// Names and data are such that Curator's LeaderLatch may stand in the same
+// A candidate's metadata follows its id in the data, after two line breaks; Curator and
+// kazoo then take both for the id. Names and data are such that Curator's LeaderLatch may stand in the same
 // queue, and kazoo's Election if its lock is made with
 // extra_lock_patterns=["-latch-"]. The data of the election's own znode is its
-// book: who led when, and what an operator asks of the leader. How candidates
+// record: who led when, and what an operator asks of the leader. How candidates
 // wait, lead and hand over is in election/queue. What always holds:
 //
 //	zookeeper-K1  Each candidate watches its predecessor and itself, nobody
@@ -28,8 +29,9 @@
 //	zookeeper-K5  A leader whose znode is deleted learns of it at once, and
 //	              finds out by itself at its next renewal (CURATOR-724).
 //	zookeeper-K6  The lease is three quarters of the session timeout, and ends
-//	              no later than the transaction proves the session
-//	              (client.ProvenUntil): a follower of ZooKeeper tells its leader
+//	              a fiftieth of it before the transaction ceases to prove
+//	              the session (client.ProvenUntil), at the latest, as the clocks
+//	              drift all that time. A follower of ZooKeeper tells its leader
 //	              of heartbeats only every half tick, of the transaction itself
 //	              too. So it begins before that was sent, and much before it
 //	              after a pause of this process. Servers grant no session

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 )
 
@@ -56,7 +56,7 @@ func TestLeadershipEndsWhenItsSessionGetsShorter(t *testing.T) {
 	case <-within(t).Done():
 		t.Fatal("a leadership whose session got shorter goes on")
 	}
-	if left := grant.Sent.Add(grant.Lease).Sub(election.Now()); left < 0 {
+	if left := grant.Sent.Add(grant.Lease).Sub(clock.Now()); left < 0 {
 		t.Errorf("it ended %v after its lease, so this shows nothing", -left)
 	}
 }

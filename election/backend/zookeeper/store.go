@@ -29,7 +29,7 @@ type store struct {
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "zookeeper", LeaseMin: 100 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "none: every grant is proved by a transaction that a quorum decides",
-		Clocks:   "rates of the leading server and the holder within Options.ClockDrift (5 %)",
+		Clocks:   "rates of the leading server and the holder within Options.ClockDriftPercent (5 %)",
 		Token:    "czxid of the candidate's znode; goes back only if the servers' data is lost or taken back",
 		Renewal:  "one transaction of 60 bytes and one read, every quarter of the lease",
 		Waiting:  "a session and two watches; one wake-up a handover, however many wait",
@@ -56,7 +56,7 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, unless(err, zk.ErrNoNode, nil)
 }
 
-// Ask writes the request into the book, where the leader watches it, if that
+// Ask writes the request into the record, where the leader watches it, if that
 // still leads when the request is decided: a late one must not replace what was
 // asked of the next.
 func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
@@ -67,10 +67,10 @@ func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, reque
 	path := s.parent(name)
 	data, stat, err := c.Get(ctx, path)
 	if err == nil {
-		var page book
-		if page, err = readBook(data); err == nil {
-			page.Request = &request
-			_, err = c.Multi(ctx, client.CheckOp(holder.Key, -1), page.write(path, uint64(stat.Version)))
+		var r record
+		if r, err = readRecord(data); err == nil {
+			r.Request = &request
+			_, err = c.Multi(ctx, client.CheckOp(holder.Key, -1), r.write(path, uint64(stat.Version)))
 		}
 	}
 	return unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict)

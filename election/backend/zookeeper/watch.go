@@ -89,13 +89,14 @@ func (e *entry) watchOwn(ctx context.Context) (bool, error) {
 	return found, err
 }
 
-// Guard watches the own znode and the book. A session whose timeout got shorter
+// Guard watches the own znode and the record. A session whose timeout got shorter
 // counts as one that goes: ZooKeeper's leader may end it before the deadline of the
 // leadership, which rests on the longer one.
 func (e *entry) Guard(ctx context.Context, news func()) error {
 	c := e.session()
 	states := c.Subscribe()
 	defer states.Close()
+	e.describeAgain(ctx)
 	for ctx.Err() == nil {
 		found, err := e.watchOwn(ctx)
 		switch {
@@ -106,33 +107,33 @@ func (e *entry) Guard(ctx context.Context, news func()) error {
 		case !found:
 			return errGone
 		}
-		e.watchBook(ctx, news)
+		e.watchRecord(ctx, news)
 		select {
 		case <-c.Done():
 		case <-states.Events(): // also closed with the session
 		case <-e.own.fired():
 			e.own.set(nil)
-		case <-e.book.fired():
-			e.book.set(nil)
+		case <-e.record.fired():
+			e.record.set(nil)
 		case <-ctx.Done():
 		}
 	}
 	return ctx.Err()
 }
 
-// watchBook reports a request in the book. If it cannot be read, the renewals
+// watchRecord reports a request in the record. If it cannot be read, the renewals
 // find out what is wrong.
-func (e *entry) watchBook(ctx context.Context, news func()) {
-	if e.book.stands() {
+func (e *entry) watchRecord(ctx context.Context, news func()) {
+	if e.record.stands() {
 		return
 	}
 	data, _, watch, err := e.session().GetW(ctx, e.parent)
 	if err != nil {
 		return
 	}
-	e.book.set(watch)
-	if page, err := readBook(data); err == nil && page.Request != nil {
-		e.request.Store(page.Request)
+	e.record.set(watch)
+	if r, err := readRecord(data); err == nil && r.Request != nil {
+		e.request.Store(r.Request)
 		news()
 	}
 }
@@ -143,7 +144,7 @@ type observer struct {
 	name   string
 	known  map[string]queue.Holder // by the names of their znodes
 	watch  slot
-	behind bool // the book does not report the leader yet
+	behind bool // the record does not report the leader yet
 }
 
 // Observe returns an observer.
@@ -151,7 +152,7 @@ func (s *store) Observe(life context.Context, name string) queue.Observer {
 	return &observer{store: s, name: name, watch: slot{life: life}}
 }
 
-// Look reads the queue and the book, and leaves a watch on the queue.
+// Look reads the queue and the record, and leaves a watch on the queue.
 func (o *observer) Look(ctx context.Context, latest bool) (sight queue.Sight, err error) {
 	c, err := o.session(ctx, observeLease)
 	if err == nil && latest {
@@ -180,9 +181,9 @@ func (o *observer) Look(ctx context.Context, latest bool) (sight queue.Sight, er
 	if err != nil {
 		return sight, err
 	}
-	err = o.readBook(ctx, c, path, &sight)
+	err = o.readRecord(ctx, c, path, &sight)
 	if !latest {
-		err = nil // the book is for more only
+		err = nil // the record is for more only
 	}
 	return sight, err
 }
@@ -204,7 +205,11 @@ func (o *observer) read(ctx context.Context, c *client.Client, path string, name
 			if err != nil {
 				return nil, err
 			}
-			one.ID, one.Token, one.Since = idOf(data), election.Token(stat.Czxid), time.UnixMilli(stat.Ctime)
+			seen := describedIn(data)
+			one.ID, one.Token, one.Since = seen.id, election.Token(stat.Czxid), time.UnixMilli(stat.Ctime)
+			if ours {
+				one.Metadata = seen.metadata
+			}
 		}
 		o.known[name] = one
 		all = append(all, one)
@@ -212,24 +217,25 @@ func (o *observer) read(ctx context.Context, c *client.Client, path string, name
 	return all, nil
 }
 
-// readBook adds what the queue does not tell: since when a leader leads that has
-// waited. Other clients keep no book.
-func (o *observer) readBook(ctx context.Context, c *client.Client, path string, sight *queue.Sight) error {
+// readRecord adds what the queue does not tell: since when a leader leads that has
+// waited. Other clients keep no record.
+func (o *observer) readRecord(ctx context.Context, c *client.Client, path string, sight *queue.Sight) error {
 	o.behind = false
 	data, _, err := c.Get(ctx, path)
 	if err != nil {
 		return err
 	}
-	page, err := readBook(data)
-	if err != nil || len(page.History) == 0 {
+	r, err := readRecord(data)
+	if err != nil || len(r.History) == 0 {
 		return err
 	}
-	sight.History = page.History
-	last := page.History[len(page.History)-1]
+	sight.History = r.History
+	last := r.History[len(r.History)-1]
 	if last.Token == sight.Holder.Token {
 		sight.Holder.Since = last.Since
-	} else {
-		o.behind = sight.Holder.Token != 0 && !sight.Holder.Foreign
+	} else if sight.Holder.Token != 0 && !sight.Holder.Foreign {
+		// Its znode is older than its leadership, which the leader is about to note.
+		o.behind, sight.Holder.Since = true, time.Time{}
 	}
 	return nil
 }
@@ -247,15 +253,15 @@ func (o *observer) lookAtNothing(ctx context.Context, c *client.Client, path str
 	return queue.Sight{}, nil
 }
 
-// observeBook is the pause before another look at a book that does not report
+// observeRecord is the pause before another look at a record that does not report
 // the leader yet.
-const observeBook = 50 * time.Millisecond
+const observeRecord = 50 * time.Millisecond
 
 // Wait waits for a change.
 func (o *observer) Wait(ctx context.Context) error {
 	var again <-chan time.Time
 	if o.behind {
-		again = time.After(observeBook)
+		again = time.After(observeRecord)
 	}
 	select {
 	case <-o.watch.fired(): // also closed with the session

@@ -88,16 +88,11 @@ func raise(ctx context.Context, c *client.Client, path string, token election.To
 
 // create makes the guard, empty, and all above it.
 func create(ctx context.Context, c *client.Client, path string, acl []zk.ACL) error {
-	for at := 1; at <= len(path); at++ {
-		if at < len(path) && path[at] != '/' {
-			continue
-		}
-		_, _, err := c.Create(ctx, path[:at], nil, client.CreateOptions{ACL: acl})
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) && !lost(ctx, c, err) {
-			return err
-		}
+	_, _, err := c.CreateAll(ctx, path, nil, client.CreateOptions{ACL: acl})
+	if errors.Is(err, zk.ErrNodeExists) || lost(ctx, c, err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // lost reports whether only the answer was lost, so that another look is worth

@@ -30,19 +30,19 @@ const (
 
 // Begin adds a leadership, unless it is there: the answer to the first try may
 // have been lost. Those before it that have no end have expired.
-func Begin(changes []election.Change, id string, token election.Token, now time.Time) []election.Change {
-	next := Expire(changes, token, now)
+func Begin(history []election.Tenure, id string, token election.Token, now time.Time) []election.Tenure {
+	next := Expire(history, token, now)
 	if _, there := Find(next, token); there {
 		return next
 	}
-	next = append(next, election.Change{Leader: id, Token: token, Since: now})
+	next = append(next, election.Tenure{Leader: id, Token: token, Since: now})
 	return next[max(0, len(next)-Max):]
 }
 
 // Expire ends all leaderships without an end, except that with the token of
 // the present leader, zero for none (tenures-H2).
-func Expire(changes []election.Change, present election.Token, now time.Time) []election.Change {
-	next := slices.Clone(changes)
+func Expire(history []election.Tenure, present election.Token, now time.Time) []election.Tenure {
+	next := slices.Clone(history)
 	for i := range next {
 		if c := &next[i]; c.Until.IsZero() && c.Token != present {
 			c.Until, c.Reason = now, Expired
@@ -52,8 +52,8 @@ func Expire(changes []election.Change, present election.Token, now time.Time) []
 }
 
 // End ends the leadership with this token, for the reason that its holder gives (tenures-H3).
-func End(changes []election.Change, token election.Token, reason election.Reason, now time.Time) []election.Change {
-	next := slices.Clone(changes)
+func End(history []election.Tenure, token election.Token, reason election.Reason, now time.Time) []election.Tenure {
+	next := slices.Clone(history)
 	for i := range next {
 		c := &next[i]
 		if c.Token != token {
@@ -71,19 +71,19 @@ func End(changes []election.Change, token election.Token, reason election.Reason
 }
 
 // Find returns the leadership with a token.
-func Find(changes []election.Change, token election.Token) (election.Change, bool) {
-	for _, c := range changes {
+func Find(history []election.Tenure, token election.Token) (election.Tenure, bool) {
+	for _, c := range history {
 		if c.Token == token {
 			return c, true
 		}
 	}
-	return election.Change{}, false
+	return election.Tenure{}, false
 }
 
 // Last returns the latest token, zero for none.
-func Last(changes []election.Change) election.Token {
-	if len(changes) == 0 {
+func Last(history []election.Tenure) election.Token {
+	if len(history) == 0 {
 		return 0
 	}
-	return changes[len(changes)-1].Token
+	return history[len(history)-1].Token
 }

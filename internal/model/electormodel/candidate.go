@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/elector"
 	"github.com/conclave-project/conclave/internal/line"
@@ -52,7 +53,7 @@ type running struct {
 	call
 	Op    line.Op
 	Kind  line.WantKind
-	Until election.Instant
+	Until clock.Instant
 	// Version is the one whose change ends a Wait.
 	Version string
 }
@@ -81,8 +82,8 @@ type turn struct {
 	out    []any
 }
 
-func (t *turn) now() election.Instant {
-	return election.Instant(time.Duration(t.NowMs) * time.Millisecond)
+func (t *turn) now() clock.Instant {
+	return clock.Instant(time.Duration(t.NowMs) * time.Millisecond)
 }
 
 // take carries an event out.

@@ -19,7 +19,7 @@ func (s *system) rest(w *model.World) {
 		}
 	}
 	for i := range s.n {
-		w.Give(i, w.Event(freeze{false}))
+		w.Give(i, w.Event(freeze{Frozen: false}))
 	}
 	if len(s.stored(w).Sides) > 1 {
 		w.Give(s.store(), w.Event(heal{}))

@@ -144,9 +144,10 @@ func (s *system) start(w *model.World, n int) {
 	w.Put(s.past(), &past{Granted: map[uint64]string{}})
 	w.Put(s.store(), &store{NowMs: 1_000_000, RateMs: rates[s.n], Sides: []side{{Incarnation: 1}}})
 	for i := range s.n {
+		// No pause between two attempts: the next one would be a step of time later.
 		w.Put(i, &candidate{Name: name(i + 1), NowMs: 1_000_000, RateMs: rates[i], Book: line.NewBook(), Grants: grants{},
 			Machine: elector.New(elector.Config{LeaseMs: leaseMs, GraceMs: 20, EndLimitMs: 40, DriftPercent: drift,
-				RetryMs: 1, RetryMaxMs: 1, ReleaseMs: 40, Forever: true, Seed: 1})})
+				ReleaseMs: 40, Forever: true, Seed: 1})})
 	}
 	for i := range s.n {
 		s.give(w, i, w.Event(begin{}))

@@ -141,10 +141,10 @@ func (s *system) doOthers(w *model.World, m model.Move, who int) {
 	case moveFreeze:
 		w.Spend(s.number(freezes))
 		w.Say("%d stalls", who+1)
-		s.give(w, who, w.Event(freeze{true}))
+		s.give(w, who, w.Event(freeze{Frozen: true}))
 	case moveThaw:
 		w.Say("%d goes on", who+1)
-		s.give(w, who, w.Event(freeze{false}))
+		s.give(w, who, w.Event(freeze{Frozen: false}))
 	case moveReturn:
 		w.Say("%d: its function ends", who+1)
 		s.give(w, who, w.Event(returned{}))

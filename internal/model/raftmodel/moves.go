@@ -269,9 +269,9 @@ func (s *system) rest(w *model.World) {
 	up, wants := 0, false
 	w.Clear(s.late())
 	for i := range s.n {
-		w.Give(i, w.Event(freeze{false}))
-		w.Give(i, w.Event(cut{false}))
-		w.Give(i, w.Event(fuse{-1}))
+		w.Give(i, w.Event(freeze{Frozen: false}))
+		w.Give(i, w.Event(cut{Cut: false}))
+		w.Give(i, w.Event(fuse{Effects: -1}))
 	}
 	for i := range s.n {
 		if p := s.part(w, i); p.Machine != nil {

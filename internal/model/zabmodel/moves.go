@@ -221,8 +221,8 @@ func (s *system) connect(w *model.World, learner int) {
 	}
 	gen := s.dialGen(w, learner, leader)
 	w.Say("%d connects to %d", l.ID, m.ID)
-	s.give(w, leader, w.Event(linkUp{incoming(l.ID, gen), false}))
-	s.give(w, learner, w.Event(linkUp{outgoing(m.ID, gen), true}))
+	s.give(w, leader, w.Event(linkUp{Link: incoming(l.ID, gen)}))
+	s.give(w, learner, w.Event(linkUp{Link: outgoing(m.ID, gen), Outgoing: true}))
 }
 
 // deliver hands over the oldest frame of a queue.

@@ -107,7 +107,7 @@ func (s *system) boot(p *server) {
 	p.Next = 0
 	if version := changeIn(p.Tree); version > d.InForce {
 		p.Next = version
-		p.Peer.Step([]zab.Event{{Kind: zab.EventConfig, Config: s.config(version)}}, p.NowMs)
+		p.Peer.Step(p.NowMs, []zab.Event{{Kind: zab.EventConfig, Config: s.config(version)}})
 	}
 }
 
@@ -220,7 +220,7 @@ func (t *turn) run(batch []zab.Event) {
 		return
 	}
 	undo := t.scope.Mutant.around(t.Peer)
-	effects := slices.Clone(t.Peer.Step(batch, t.NowMs))
+	effects := slices.Clone(t.Peer.Step(t.NowMs, batch))
 	undo()
 	for i := range effects {
 		if e := &effects[i]; t.carryOut(e) {

@@ -113,7 +113,7 @@ func (s *server) step() {
 	}
 	s.wanted = 0
 	life := s.life
-	for _, e := range slices.Clone(s.peer.Step(batch, s.w.nowMs)) {
+	for _, e := range slices.Clone(s.peer.Step(s.w.nowMs, batch)) {
 		if s.life != life {
 			return // reloaded
 		}

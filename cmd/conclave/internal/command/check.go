@@ -71,7 +71,10 @@ func (v *check) run(c *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "keep a copy of the directory before anything else, then see \"Recovery\" in docs/operations.md"
-	if report.TooLong {
+	switch {
+	case report.LogElsewhere:
+		hint = "say --log-dir, or --config with the zoo.cfg that sets dataLogDir, to ask about both directories; nothing of them needs to go"
+	case report.TooLong:
 		hint = "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer; nothing of the directory needs to go"
 	}
 	return &cli.Error{Err: fmt.Errorf("%s: %s", cfg.DataDir, problems(len(report.Problems))), Exit: cli.ExitDamaged, Hint: hint}

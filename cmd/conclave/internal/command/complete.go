@@ -79,7 +79,7 @@ func (a *asking) completeCandidate(c *cobra.Command, args []string, start string
 		if err != nil {
 			break
 		}
-		return slices.DeleteFunc(slices.Clone(v.Candidates), func(id string) bool { return !strings.HasPrefix(id, start) }),
+		return slices.DeleteFunc(v.WaiterIDs(), func(id string) bool { return !strings.HasPrefix(id, start) }),
 			cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp

@@ -32,7 +32,7 @@ func addDevControls(parent *cobra.Command) {
 		more       int      // allowed beside them
 	}
 	for _, k := range []control{
-		{"kill ID...", "End servers at once, as a crash does", []string{"ID"}, devServersMax - 1},
+		{"kill ID...", "End servers at once, as a crash does; \"leader\" is the one that leads", []string{"ID"}, devServersMax - 1},
 		{"start ID...", "Start servers that were killed", []string{"ID"}, devServersMax - 1},
 		{"cut ID ID", "Let nothing pass between two servers", []string{"ID", "ID"}, 0},
 		{"heal", "End all cuts", nil, 0},
@@ -83,7 +83,7 @@ func newDevStatus() *cobra.Command {
 				}
 			}
 			compare(all)
-			return p.Answer(all, func(w io.Writer) error {
+			return p.Answer(answers(all), func(w io.Writer) error {
 				if err := statusTable(w, all); err != nil {
 					return err
 				}
@@ -118,9 +118,14 @@ func (t *devTarget) completeIDs(_ *cobra.Command, args []string, _ string) ([]st
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
+// serverIDs reads numbers of servers, and "leader" for the one that leads.
 func serverIDs(args []string) ([]int, error) {
 	var ids []int
 	for _, text := range args {
+		if text == "leader" {
+			ids = append(ids, leaderID)
+			continue
+		}
 		id, err := strconv.Atoi(text)
 		if err != nil {
 			return nil, cli.Usage("servers have the numbers that `conclave dev status` shows", "%q is not the number of a server", text)

@@ -23,6 +23,11 @@ type devAsk struct {
 	IDs []int  `json:"ids,omitempty"`
 }
 
+const nobodyLeadsHere = "nobody leads: more than half of the servers must run and reach each other"
+
+// leaderID stands for the server that leads when it is asked.
+const leaderID = -1
+
 type devAnswer struct {
 	Text    string   `json:"text,omitempty"`
 	Error   string   `json:"error,omitempty"`
@@ -138,7 +143,14 @@ func (d *devControl) answer(ask *devAsk) devAnswer {
 }
 
 func (d *devControl) do(ask *devAsk) (string, error) {
-	for _, id := range ask.IDs {
+	for i, id := range ask.IDs {
+		if id == leaderID {
+			// One that has just lost its quorum may not have noticed.
+			if id = d.ensemble.Leader(); id == 0 || !d.quorate() {
+				return "", errors.New(nobodyLeadsHere)
+			}
+			ask.IDs[i] = id
+		}
 		if id < 1 || id > d.ensemble.Size() {
 			return "", fmt.Errorf("there is no server %d: they are numbered 1 to %d", id, d.ensemble.Size())
 		}
@@ -201,9 +213,8 @@ func (d *devControl) heal() string {
 // outcome tells who leads, once somebody does and these servers serve if they
 // run. Of a leader of the epoch before nothing more is to be told.
 func (d *devControl) outcome(before uint32, ids []int) string {
-	const nobody = "nobody leads: more than half of the servers must run and reach each other"
 	if !d.quorate() {
-		return nobody
+		return nobodyLeadsHere
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), devLeaderTime)
 	defer cancel()
@@ -220,7 +231,7 @@ func (d *devControl) outcome(before uint32, ids []int) string {
 	leader, epoch, line := d.news.leads()
 	switch {
 	case leader == 0:
-		return nobody
+		return nobodyLeadsHere
 	case epoch == before && d.ensemble.Size() > 1:
 		return fmt.Sprintf("server %d leads, epoch %d, as before", leader, epoch)
 	}

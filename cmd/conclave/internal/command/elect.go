@@ -59,7 +59,7 @@ something done by the leader, use conclave run.`,
 		},
 	}
 	v.add(c)
-	addForever(c, &v.options.Forever)
+	addForever(c, &v.forever)
 	output.add(c)
 	return c
 }

@@ -163,7 +163,7 @@ are by the clocks of the candidates that wrote them. Why a leadership ended:
 			}
 			ctx, cancel := context.WithTimeout(c.Context(), timeout)
 			defer cancel()
-			changes, err := b.history(ctx)
+			tenures, err := b.history(ctx)
 			if err != nil {
 				return err
 			}
@@ -171,9 +171,9 @@ are by the clocks of the candidates that wrote them. Why a leadership ended:
 				return cli.Usage("write -n 5 for the last five", "--count %d is negative", count)
 			}
 			if count > 0 {
-				changes = changes[max(0, len(changes)-count):]
+				tenures = tenures[max(0, len(tenures)-count):]
 			}
-			return p.Answer(newPast(changes), func(w io.Writer) error { return historyTable(w, changes) })
+			return p.Answer(newPast(tenures), func(w io.Writer) error { return historyTable(w, tenures) })
 		},
 	}
 	b.add(c)
@@ -183,7 +183,7 @@ are by the clocks of the candidates that wrote them. Why a leadership ended:
 	return c
 }
 
-func (b *electionFlags) history(ctx context.Context) ([]election.Change, error) {
+func (b *electionFlags) history(ctx context.Context) ([]election.Tenure, error) {
 	store, err := b.look(ctx)
 	if err != nil {
 		return nil, err
@@ -193,17 +193,17 @@ func (b *electionFlags) history(ctx context.Context) ([]election.Change, error) 
 	if err != nil {
 		return nil, err
 	}
-	changes, err := operator.History(ctx, b.name)
+	tenures, err := operator.History(ctx, b.name)
 	if err != nil {
 		return nil, store.unanswered(fmt.Errorf("history of election %q: %w", b.name, err))
 	}
-	if len(changes) == 0 {
+	if len(tenures) == 0 {
 		return nil, cli.NotFound(fmt.Errorf("nobody has ever led %q", b.name), "`conclave elections` lists those that the store knows")
 	}
-	if last := &changes[len(changes)-1]; last.Until.IsZero() && !leads(ctx, store, b.name, last.Token) {
+	if last := &tenures[len(tenures)-1]; last.Until.IsZero() && !leads(ctx, store, b.name, last.Token) {
 		last.Reason = election.ReasonExpired.String() // and nobody has led since to note it
 	}
-	return changes, nil
+	return tenures, nil
 }
 
 // leads reports whether the leadership with the token lasts, as far as can be seen.
@@ -214,9 +214,9 @@ func leads(ctx context.Context, store election.Backend, name string, token elect
 	return true
 }
 
-func newPast(changes []election.Change) []past {
+func newPast(tenures []election.Tenure) []past {
 	all := []past{}
-	for _, c := range changes {
+	for _, c := range tenures {
 		all = append(all, past{Leader: c.Leader, Token: uint64(c.Token), Since: wallTime(c.Since), Until: wallTime(c.Until), Reason: c.Reason})
 	}
 	return all
@@ -230,12 +230,12 @@ func wallTime(t time.Time) string {
 	return cli.Time(t.UnixMilli())
 }
 
-func historyTable(w io.Writer, changes []election.Change) error {
+func historyTable(w io.Writer, tenures []election.Tenure) error {
 	var rows [][]string
-	for i, one := range newPast(changes) {
+	for i, one := range newPast(tenures) {
 		lasted, reason := "", one.Reason
-		if until := changes[i].Until; !until.IsZero() {
-			lasted = until.Sub(changes[i].Since).Round(time.Millisecond).String()
+		if until := tenures[i].Until; !until.IsZero() {
+			lasted = until.Sub(tenures[i].Since).Round(time.Millisecond).String()
 		} else if reason == "" {
 			reason = "leads"
 		}

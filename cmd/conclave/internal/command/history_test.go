@@ -27,7 +27,7 @@ func TestKilledLeaderDoesNotLeadInTheHistory(t *testing.T) {
 	}
 	var out strings.Builder
 	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	if err := historyTable(&out, []election.Change{{Leader: "dora", Token: 7, Since: since, Reason: "expired"}}); err != nil {
+	if err := historyTable(&out, []election.Tenure{{Leader: "dora", Token: 7, Since: since, Reason: "expired"}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(strings.TrimSpace(out.String()), "expired") {

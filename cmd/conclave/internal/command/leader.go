@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -16,11 +15,14 @@ import (
 
 // seen is a view of an election as JSON.
 type seen struct {
-	Election   string   `json:"election"`
-	Leader     string   `json:"leader,omitempty"`
-	Token      uint64   `json:"token"`
-	Since      string   `json:"since,omitempty"`
+	Election string `json:"election"`
+	Leader   string `json:"leader,omitempty"`
+	Token    uint64 `json:"token"`
+	Since    string `json:"since,omitempty"`
+	described
+	// Candidates are the ids of Waiters.
 	Candidates []string `json:"candidates"`
+	Waiters    []waiter `json:"waiters"`
 	Error      string   `json:"error,omitempty"`
 }
 
@@ -31,7 +33,8 @@ type observed struct {
 }
 
 func newSeen(v election.View) seen {
-	s := seen{Election: v.Election, Leader: v.Leader, Token: uint64(v.Token), Candidates: append([]string{}, v.Candidates...)}
+	s := seen{Election: v.Election, Leader: v.Leader, Token: uint64(v.Token), described: describe(v.Metadata),
+		Candidates: v.WaiterIDs(), Waiters: newWaiters(v.Waiters)}
 	if !v.Since.IsZero() {
 		s.Since = wallTime(v.Since)
 	}
@@ -80,16 +83,23 @@ func newLeader() *cobra.Command {
 				}
 				return cmp.Or(err, nobodyLeads(b.name))
 			}
-			return p.Answer(s, func(w io.Writer) error {
-				return cli.Table(w, []string{"LEADER", "TOKEN", "SINCE", "WAITING"},
-					[][]string{{s.Leader, strconv.FormatUint(s.Token, 10), s.Since, strconv.Itoa(len(s.Candidates))}})
-			})
+			return p.Answer(s, func(w io.Writer) error { return leaderTable(w, s) })
 		},
 	}
 	b.add(c)
 	output.add(c)
 	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for the store")
 	return c
+}
+
+// leaderTable has a column for metadata if there is some.
+func leaderTable(w io.Writer, s seen) error {
+	head := []string{"LEADER", "TOKEN", "SINCE", "WAITING"}
+	row := []string{s.Leader, strconv.FormatUint(s.Token, 10), orDash(s.Since), strconv.Itoa(len(s.Candidates))}
+	if text := s.text(); text != "" {
+		head, row = append(head, "METADATA"), append(row, text)
+	}
+	return cli.Table(w, head, [][]string{row})
 }
 
 func newObserve() *cobra.Command {
@@ -106,10 +116,15 @@ func newObserve() *cobra.Command {
 			defer store.close()
 			ctx, stop := untilHungUp(c.Context())
 			defer stop()
+			told := ""
 			for v, err := range store.Observe(ctx, b.name) {
 				v.Err = err
-				at := time.Now()
-				if err := p.Line(observed{cli.Time(at.UnixMilli()), newSeen(v)}, viewText(at, v)); err != nil {
+				at, text := time.Now(), viewText(v)
+				if text == told && !p.JSON {
+					continue // it is known since when; the line does not say it
+				}
+				told = text
+				if err := p.Line(observed{cli.Time(at.UnixMilli()), newSeen(v)}, cli.Time(at.UnixMilli())+" "+text); err != nil {
 					return err
 				}
 			}
@@ -122,17 +137,19 @@ func newObserve() *cobra.Command {
 }
 
 // viewText tells a view in one line.
-func viewText(seen time.Time, v election.View) string {
-	at := seen.UTC().Format("15:04:05.000")
+func viewText(v election.View) string {
 	line := ""
-	if len(v.Candidates) > 0 {
-		line = ", waiting: " + strings.Join(v.Candidates, " ")
+	if len(v.Waiters) > 0 {
+		line = ", waiting:"
+	}
+	for _, one := range v.Waiters {
+		line += " " + named(one.ID, one.Metadata)
 	}
 	switch {
 	case v.Err != nil:
-		return fmt.Sprintf("%s cannot be seen: %v", at, v.Err)
+		return fmt.Sprintf("cannot be seen: %v", v.Err)
 	case v.Leader == "":
-		return fmt.Sprintf("%s nobody leads%s", at, cli.Visible(line))
+		return "nobody leads" + line
 	}
-	return fmt.Sprintf("%s %s leads with token %d%s", at, cli.Visible(v.Leader), v.Token, cli.Visible(line))
+	return fmt.Sprintf("%s leads with token %d%s", named(v.Leader, v.Metadata), v.Token, line)
 }

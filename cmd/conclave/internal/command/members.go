@@ -77,22 +77,26 @@ func loopback(host string) bool {
 }
 
 // askOthers finds the servers that were not asked, asks them too, and puts all
-// in the order of their numbers.
-func askOthers(ctx context.Context, all []standing, timeout time.Duration) []standing {
+// in the order of their numbers. It returns the ids of those beside it of which
+// nobody tells where they serve clients.
+func askOthers(ctx context.Context, all []standing, timeout time.Duration) (asked []standing, lost []string) {
 	found := membership(ctx, all, timeout)
-	asked := map[string]bool{}
+	known := map[string]bool{}
 	for _, s := range all {
-		asked[s.Server] = true
+		known[s.Server] = true
 		if s.ID != "" {
-			asked["id "+s.ID] = true
+			known["id "+s.ID] = true
 		}
 	}
 	var others, ids []string
 	for _, m := range found {
-		if m.client == "" || asked[m.client] || asked["id "+m.id] {
-			continue
+		switch {
+		case known["id "+m.id] || known[m.client]:
+		case m.client == "":
+			lost = append(lost, m.id)
+		default:
+			others, ids = append(others, m.client), append(ids, m.id)
 		}
-		others, ids = append(others, m.client), append(ids, m.id)
 	}
 	for i, s := range askAll(ctx, others, timeout) {
 		if s.ID == "" {
@@ -108,7 +112,10 @@ func askOthers(ctx context.Context, all []standing, timeout time.Duration) []sta
 		}
 	}
 	slices.SortStableFunc(all, func(a, b standing) int { return number(a.ID) - number(b.ID) })
-	return all
+	if slices.ContainsFunc(all, func(s standing) bool { return s.ID == "" }) {
+		lost = nil // one of those that were asked may be among them
+	}
+	return all, lost
 }
 
 // number orders ids; those without one come last.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +158,7 @@ func (a *asking) before(ctx context.Context, store *opened, to string) (election
 		if err != nil || v.Leader == "" {
 			continue
 		}
-		if now = v; v.Leader == to || slices.Contains(v.Candidates, to) {
+		if now = v; v.Leader == to || v.Waits(to) {
 			return now, nil
 		}
 	}
@@ -168,8 +167,8 @@ func (a *asking) before(ctx context.Context, store *opened, to string) (election
 
 func notWaiting(now election.View, to string) error {
 	hint := "nobody waits: start the candidate first"
-	if len(now.Candidates) > 0 {
-		hint = "waiting are: " + strings.Join(now.Candidates, " ")
+	if len(now.Waiters) > 0 {
+		hint = "waiting are: " + strings.Join(now.WaiterIDs(), " ")
 	}
 	return cli.NotFound(fmt.Errorf("%q does not wait for %q", to, now.Election), cli.Visible(hint))
 }
@@ -187,7 +186,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		}
 		last = v
 		switch {
-		case v.Leader == "" && len(v.Candidates) == 0 && store.wholeLine:
+		case v.Leader == "" && len(v.Waiters) == 0 && store.wholeLine:
 			stop() // a candidate that is not queued by now does not come
 		case v.Leader == "" && vacant == nil:
 			vacant = time.AfterFunc(comingMax, stop)
@@ -213,7 +212,7 @@ func (a *asking) inVain(ctx context.Context, before, last election.View, to stri
 		return fmt.Errorf("wait for the leader of %q: %w", a.name, cause)
 	case last.Leader == "":
 		return cli.Failed(fmt.Errorf("%s has given %q up, and nobody leads", before.Leader, a.name), "start a candidate")
-	case to != "" && last.Leader == before.Leader && !slices.Contains(last.Candidates, to):
+	case to != "" && last.Leader == before.Leader && !last.Waits(to):
 		return notWaiting(last, to)
 	}
 	return cli.Failed(fmt.Errorf("%s was asked and after %v has not given up %q", before.Leader, a.timeout, a.name),

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -86,13 +87,32 @@ func (o *opened) tryReach(ctx context.Context, name string) error {
 }
 
 // warnOfSilence says after a second that the store does not answer, unless the
-// function that it returns is called before.
+// function that it returns is called before: nothing is said once that has returned.
 func warnOfSilence(ctx context.Context, shown string, addresses []string) (answered func()) {
-	timer := time.AfterFunc(silenceMax, func() {
-		cause := cmp.Or(refused(ctx, addresses), errors.New("no answer"))
+	return afterSilence(silenceMax, func() error { return refused(ctx, addresses) }, func(cause error) {
 		fmt.Fprintf(os.Stderr, "conclave: %s: %v, still trying\n", shown, cause)
 	})
-	return func() { timer.Stop() }
+}
+
+// afterSilence looks for the cause after a time and says it, unless it has been
+// answered by then. The look may take long.
+func afterSilence(limit time.Duration, look func() error, say func(error)) (answered func()) {
+	var saying sync.Mutex
+	over := false
+	timer := time.AfterFunc(limit, func() {
+		cause := cmp.Or(look(), errors.New("no answer"))
+		saying.Lock()
+		defer saying.Unlock()
+		if !over {
+			say(cause)
+		}
+	})
+	return func() {
+		timer.Stop()
+		saying.Lock()
+		defer saying.Unlock()
+		over = true
+	}
 }
 
 // refused says why no server accepts a connection, nil if one does or the addresses

@@ -87,7 +87,10 @@ func (r *reporter) describe(e election.Event) string {
 	case election.EventCampaigning:
 		return "waiting"
 	case election.EventElected:
-		if e.Lease > r.lease && r.lease > 0 {
+		switch {
+		case r.lease > 0 && e.Lease > 0 && e.Lease < r.lease:
+			return fmt.Sprintf("leading with token %d (the store gives a lease of %v, not %v)", e.Token, e.Lease, r.lease)
+		case r.lease > 0 && e.Lease > r.lease:
 			return fmt.Sprintf("leading with token %d (the store keeps a lease for %v, not %v: should this host die, others wait so long)", e.Token, e.Lease, r.lease)
 		}
 		return fmt.Sprintf("leading with token %d", e.Token)
@@ -103,7 +106,7 @@ func (r *reporter) describe(e election.Event) string {
 		}
 		return "the next one is ready, handing over"
 	case election.EventHealthFailed:
-		return fmt.Sprintf("unwell: %v", e.Err)
+		return fmt.Sprintf("not healthy: %v", e.Err)
 	case election.EventStuck:
 		return fmt.Sprintf("what led with token %d was told to end and still runs: others may lead beside it", e.Token)
 	}

@@ -2,18 +2,13 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
-	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
 )
-
-// removalsMax bounds the requests of one rm -r that are on their way at once.
-const removalsMax = 128
 
 func newRm() *cobra.Command {
 	var n connection
@@ -34,16 +29,13 @@ deleted stays deleted.`,
 				return cli.Usage("name a znode below it", "the root cannot be deleted")
 			}
 			return n.session(c, func(ctx context.Context, s *session) error {
-				removed := 0
+				removed, err := 1, error(nil)
 				if recursive {
-					r := &removal{session: s, bar: newBar(c.ErrOrStderr(), 0)}
-					err := r.below(ctx, path, version)
-					r.bar.end()
-					if removed = r.removed; err != nil {
-						return err
-					}
+					removed, err = removeAll(ctx, s, path, version, newBar(c.ErrOrStderr(), 0))
+				} else {
+					err = remove(ctx, s, path, version)
 				}
-				if err := remove(ctx, s, path, version); err != nil {
+				if err != nil {
 					return err
 				}
 				if !s.JSON {
@@ -52,7 +44,7 @@ deleted stays deleted.`,
 				return s.Line(struct {
 					Path    string `json:"path"`
 					Removed int    `json:"removed"`
-				}{path, removed + 1}, "")
+				}{path, removed}, "")
 			})
 		},
 	}
@@ -68,107 +60,20 @@ func remove(ctx context.Context, s *session, path string, version int32) error {
 	return s.Delete(ctx, path, version)
 }
 
-// removal is one rm -r.
-type removal struct {
-	*session
-	bar *bar
-
-	mu      sync.Mutex
-	removed int
-	parents []string // found not to be empty in the present level
-	next    []string // the children of those
-}
-
-// below deletes what is below root. It goes down level by level, and deletes what
-// has no children on the way; then it goes up again. A version that does not fit
-// root ends it before anything is deleted.
-func (r *removal) below(ctx context.Context, root string, version int32) error {
-	if stat, err := mustExist(ctx, r.session, root); err != nil {
-		return err
-	} else if version >= 0 && stat.Version != version {
-		return fmt.Errorf("delete %s: %w", root, zk.ErrBadVersion)
-	}
-	names, err := children(ctx, r.session, root)
-	if err != nil {
-		return err
-	}
-	var levels [][]string
-	for level := joinAll(root, names); len(level) > 0; level = r.next {
-		r.parents, r.next = nil, nil
-		if err := each(ctx, level, r.removeOrList); err != nil {
-			return err
-		}
-		levels = append(levels, r.parents)
-	}
-	for i := len(levels) - 1; i >= 0; i-- {
-		if err := each(ctx, levels[i], r.remove); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func joinAll(parent string, names []string) []string {
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = join(parent, name)
-	}
-	return paths
-}
-
-// removeOrList deletes a znode, or notes it and its children.
-func (r *removal) removeOrList(ctx context.Context, path string) error {
-	err := r.remove(ctx, path)
-	if !errors.Is(err, zk.ErrNotEmpty) {
-		return err
-	}
-	names, err := children(ctx, r.session, path)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.parents, r.next = append(r.parents, path), append(r.next, joinAll(path, names)...)
-	return err
-}
-
-// remove deletes a znode that others may have deleted already.
-func (r *removal) remove(ctx context.Context, path string) error {
-	err := remove(ctx, r.session, path, -1)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	if err == nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.removed++
-		r.bar.show(fmt.Sprintf("%d znodes deleted", r.removed))
-	}
-	return err
-}
-
-// each calls f for every path, several at once, and returns the first error.
-func each(ctx context.Context, paths []string, f func(ctx context.Context, path string) error) error {
+// removeAll deletes a znode with all below it. The timeout is that of each answer:
+// all of them may take as long as they need.
+func removeAll(ctx context.Context, s *session, path string, version int32, bar *bar) (int, error) {
+	defer bar.end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var wait sync.WaitGroup
-	work := make(chan string)
-	for range min(removalsMax, len(paths)) {
-		wait.Go(func() {
-			for path := range work {
-				if err := f(ctx, path); err != nil {
-					cancel(err)
-				}
-			}
-		})
+	silence := time.AfterFunc(s.timeout, func() { cancel(context.DeadlineExceeded) })
+	defer silence.Stop()
+	removed, err := s.DeleteRecursive(ctx, path, version, func(deleted int) {
+		silence.Reset(s.timeout)
+		bar.show(fmt.Sprintf("%d znodes deleted", deleted))
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = fmt.Errorf("delete %s: %w", path, cause)
 	}
-	for _, path := range paths {
-		if ctx.Err() != nil {
-			break
-		}
-		work <- path
-	}
-	close(work)
-	wait.Wait()
-	return context.Cause(ctx)
+	return removed, err
 }

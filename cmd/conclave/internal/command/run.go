@@ -50,7 +50,7 @@ type runFlags struct {
 func (v *runFlags) add(c *cobra.Command) {
 	v.candidate.add(c)
 	f := c.Flags()
-	addForever(c, &v.options.Forever)
+	addForever(c, &v.forever)
 	v.addGrace(c, &v.command)
 	f.StringVar(&v.command.OnElected, "on-elected", "", "`LINE` that sh runs before the command")
 	f.StringVar(&v.command.OnLost, "on-lost", "", "`LINE` that sh runs after the command has gone")
@@ -101,10 +101,12 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 	if v.options.EndLimit == 0 {
 		v.options.EndLimit = command.Grace + max(command.HookLimit, 0) + max(v.lease, election.LeaseDefault)
 	}
+	began := time.Now()
 	s, err := v.elector(c)
 	if err != nil {
 		return err
 	}
+	command.Wait = waitLeft(command.Wait, time.Since(began))
 	command.OnRemark = s.news.remark
 	code, err := supervise.Run(c.Context(), s.Elector, command)
 	s.close()
@@ -112,6 +114,12 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 		err = cli.Failed(err, runHint(code))
 	}
 	return &exitError{code, err}
+}
+
+// waitLeft is how long to wait for the first leadership when the store was reached after
+// a time: what is left, and enough for one attempt.
+func waitLeft(wait, reached time.Duration) time.Duration {
+	return max(wait-reached, min(wait, noWaitMax))
 }
 
 // runHint says what to do about the end of a run.

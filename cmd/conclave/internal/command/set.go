@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -128,14 +127,13 @@ func (v *create) options() (client.CreateOptions, error) {
 }
 
 func (v *create) run(ctx context.Context, s *session, path string, data []byte, o client.CreateOptions) error {
+	createIt := s.Create
 	if v.parents {
-		if err := createParents(ctx, s, path, o.ACL); err != nil {
-			return err
-		}
+		createIt = s.CreateAll
 	}
 	asking, cancel := s.within(ctx)
 	defer cancel()
-	created, stat, err := s.Create(asking, path, data, o)
+	created, stat, err := createIt(asking, path, data, o)
 	if err != nil {
 		return err
 	}
@@ -152,22 +150,6 @@ func (v *create) run(ctx context.Context, s *session, path string, data []byte, 
 	case <-s.Done():
 		return fmt.Errorf("keep %s: %w", created, s.Err())
 	}
-}
-
-// createParents makes every missing znode above path.
-func createParents(ctx context.Context, s *session, path string, acl []zk.ACL) error {
-	for i := 1; i < len(path); i++ {
-		if path[i] != '/' {
-			continue
-		}
-		asking, cancel := s.within(ctx)
-		_, _, err := s.Create(asking, path[:i], []byte{}, client.CreateOptions{ACL: acl})
-		cancel()
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
-	}
-	return nil
 }
 
 // mustExist is the stat of a znode, or ErrNoNode.

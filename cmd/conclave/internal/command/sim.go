@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
-	"github.com/conclave-project/conclave/sim"
+	"github.com/conclave-project/conclave/internal/sim"
 	"github.com/spf13/cobra"
 )
 

@@ -14,23 +14,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// standing is what one server says of itself.
+// standing is what one server says of itself, as text: "" is what it does not tell.
 type standing struct {
-	Server      string            `json:"server"`
-	ID          string            `json:"id,omitempty"`
-	Error       string            `json:"error,omitempty"`
-	Version     string            `json:"version,omitempty"`
-	Mode        string            `json:"mode,omitempty"`
-	Epoch       string            `json:"epoch,omitempty"`
-	Zxid        string            `json:"zxid,omitempty"`
-	Lag         string            `json:"lag,omitempty"`    // transactions behind the leader
-	InSync      string            `json:"inSync,omitempty"` // of a leader: followers in sync, of how many
-	Znodes      string            `json:"znodes,omitempty"`
-	Connections string            `json:"connections,omitempty"`
-	Sessions    string            `json:"sessions,omitempty"`
-	Outstanding string            `json:"outstanding,omitempty"`
-	Latency     string            `json:"latencyMs,omitempty"`
-	Mntr        map[string]string `json:"mntr,omitempty"` // where the server answers mntr
+	Server      string
+	ID          string
+	Error       string
+	Version     string
+	Mode        string
+	Epoch       string
+	Zxid        string
+	Lag         string // transactions that the leader has and it has not; "5+" for at least so many
+	InSync      string // of a leader: followers in sync, of how many
+	Znodes      string
+	Connections string
+	Sessions    string
+	Outstanding string
+	Latency     string            // milliseconds, min/avg/max
+	Mntr        map[string]string // where the server answers mntr
 
 	membership []member
 }
@@ -52,8 +52,10 @@ by conf, or else in the znode /zookeeper/config. What a server does not tell is
 "-": mntr and conf must be on its 4lw.commands.whitelist.
 
 LAG is how many transactions a server is behind the leader, IN SYNC how many
-followers a leader has in sync, of all there are. -o json shows mntr whole. The
-exit code is 3 if a server does not answer, or serves nobody.`,
+followers a leader has in sync, of all there are, LATENCY the least, the average
+and the most. -o json shows mntr whole. A server that cannot be found, since it
+shares a host and its line has no client port, is named on the standard error.
+The exit code is 3 if a server does not answer, or serves nobody.`,
 		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := output.printer(c)
@@ -66,10 +68,12 @@ exit code is 3 if a server does not answer, or serves nobody.`,
 			}
 			all := askAll(c.Context(), cli.ServerList(list), timeout)
 			if !only {
-				all = askOthers(c.Context(), all, timeout)
+				var lost []string
+				all, lost = askOthers(c.Context(), all, timeout)
+				remarkLost(c.ErrOrStderr(), lost)
 			}
 			compare(all)
-			if err := p.Answer(all, func(w io.Writer) error { return statusTable(w, all) }); err != nil {
+			if err := p.Answer(answers(all), func(w io.Writer) error { return statusTable(w, all) }); err != nil {
 				return err
 			}
 			return unanswered(all)
@@ -80,6 +84,14 @@ exit code is 3 if a server does not answer, or serves nobody.`,
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for each server")
 	c.Flags().BoolVar(&only, "only", false, "do not look for the other servers of the ensemble")
 	return c
+}
+
+// remarkLost names the servers of the ensemble that could not be asked.
+func remarkLost(w io.Writer, ids []string) {
+	if len(ids) > 0 {
+		fmt.Fprintf(w, "conclave: not shown: server %s, whose client port nobody tells; name all servers with --server, "+
+			"or write the client port behind their lines in zoo.cfg (server.1=host:2888:3888;2181)\n", strings.Join(ids, ", "))
+	}
 }
 
 // askAll asks all servers at once.
@@ -222,7 +234,7 @@ func compare(all []standing) {
 }
 
 var statusHeader = []string{
-	"SERVER", "ID", "ROLE", "EPOCH", "ZXID", "LAG", "IN SYNC", "SESSIONS", "CONNECTIONS", "ZNODES", "LATENCY MS MIN/AVG/MAX", "VERSION",
+	"SERVER", "ID", "ROLE", "EPOCH", "ZXID", "LAG", "IN SYNC", "SESSIONS", "CONNECTIONS", "ZNODES", "LATENCY MS", "VERSION",
 }
 
 func statusTable(w io.Writer, all []standing) error {

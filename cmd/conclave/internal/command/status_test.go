@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 )
@@ -40,5 +41,33 @@ func TestStatusTellsHowFarAServerIsBehind(t *testing.T) {
 		if all[1].Lag != c.want || all[0].Lag != "" {
 			t.Errorf("%s behind %s: %q, want %q", c.zxid, c.leader, all[1].Lag, c.want)
 		}
+	}
+}
+
+func TestStatusAsJSONHasNumbersWhereTheServerTellsThem(t *testing.T) {
+	all := []standing{
+		{Server: "a:1", ID: "0", Mode: "leader", Epoch: "2", Zxid: "0x200000005", InSync: "1/2", Latency: "0/2.5/24",
+			Mntr: map[string]string{"zk_version": "3.9.5", "zk_server_id": "0", "zk_avg_latency": "2.5", "zk_server_state": "NaN"}},
+		{Server: "b:1", Lag: "5+", Znodes: "12"},
+		{Server: "c:1", Error: "refused"},
+	}
+	const want = `[{"server":"a:1","id":0,"mode":"leader","epoch":2,"zxid":"0x200000005","inSync":1,"followers":2,"latencyMs":{"min":0,"avg":2.5,"max":24},` +
+		`"mntr":{"zk_avg_latency":2.5,"zk_server_id":0,"zk_server_state":"NaN","zk_version":"3.9.5"}},` +
+		`{"server":"b:1","lag":5,"lagAtLeast":true,"znodes":12},{"server":"c:1","error":"refused"}]`
+	got, err := json.Marshal(answers(all))
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s, want\n%s", err, got, want)
+	}
+}
+
+func TestStatusNamesTheServersThatItCannotFind(t *testing.T) {
+	const text = "server.1=h:1:2\nserver.2=h:3:4\nserver.3=h:5:6"
+	asked := standing{Server: "h:2181", ID: "1", membership: members(text, "h:2181", "2181")}
+	if all, lost := askOthers(t.Context(), []standing{asked}, 0); len(all) != 1 || fmt.Sprint(lost) != "[2 3]" {
+		t.Errorf("%v, lost %v", all, lost)
+	}
+	asked.ID = "" // it may be any of the three
+	if _, lost := askOthers(t.Context(), []standing{asked}, 0); lost != nil {
+		t.Errorf("lost %v", lost)
 	}
 }

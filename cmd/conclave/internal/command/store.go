@@ -178,11 +178,13 @@ type candidate struct {
 	id       string
 	lease    time.Duration
 	priority int
+	metadata string
 	quiet    bool
 	connect  time.Duration // 0 is without end
 	slow     time.Duration // the same for servers that do not refuse connections, if it is longer
 	// holderEnds: a leader that is seen before the candidate begins ends the command.
 	holderEnds bool
+	forever    bool
 	options    election.Options // what only some commands set
 }
 
@@ -191,6 +193,7 @@ func (v *candidate) add(c *cobra.Command) {
 	c.Flags().StringVar(&v.id, "id", "", "name of this candidate (default host and process id)")
 	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "for how long a silent leader keeps others out")
 	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to a waiter that has more", election.PriorityMax))
+	c.Flags().StringVar(&v.metadata, "metadata", "", fmt.Sprintf("what conclave leader and observe show beside the id, an address for example, up to %d bytes", election.MetadataMax))
 	c.Flags().DurationVar(&v.connect, "connect-timeout", 0, "how long to try to reach the store before the command ends with code 3, 0 without end")
 	c.Flags().BoolVarP(&v.quiet, "quiet", "q", false, "say nothing about the election on the standard error")
 }
@@ -218,11 +221,14 @@ func (v *candidate) elector(c *cobra.Command) (*running, error) {
 	news := newReporter(c.ErrOrStderr(), v.quiet, v.lease)
 	options := v.options
 	options.ID, options.Lease, options.Priority, options.OnEvent = v.id, v.lease, v.priority, news.event
+	options.Metadata = []byte(v.metadata)
+	options.Once = !v.forever
+	options.MayOverlap = !b.Traits().Exclusive // the URL names the algorithm
 	elector, err := election.New(b.Backend, v.name, options)
 	if err != nil {
 		b.close()
 		news.close()
-		return nil, cli.Usage("see --id, --lease and --priority", "%w", err)
+		return nil, cli.Usage("see --id, --lease, --priority and --metadata", "%w", err)
 	}
 	return &running{elector, news, b}, nil
 }

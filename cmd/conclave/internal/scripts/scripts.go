@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,10 @@ import (
 // there is one, and with more in the environment: LEASE is for all candidates,
 // LONG is more, PROGRAM is the path of conclave.
 func Run(t *testing.T, dir, store string, more ...string) {
+	if signal.Ignored(syscall.SIGHUP) {
+		// Tests under nohup: the commands would ignore the SIGHUP of a script, as they should.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: dir,
 		Setup: func(e *testscript.Env) error {

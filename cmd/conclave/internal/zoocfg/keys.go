@@ -91,7 +91,7 @@ func (r *reader) keys() map[string]setting {
 
 // placeKeys say where data is and where clients connect.
 func (r *reader) placeKeys() map[string]setting {
-	c := &r.out.Server
+	c := &r.out.Server.PlaceConfig
 	return map[string]setting{
 		"dataDir":                 used(text(&c.DataDir)),
 		"dataLogDir":              used(text(&c.DataLogDir)),
@@ -108,7 +108,7 @@ func (r *reader) placeKeys() map[string]setting {
 
 // clientKeys are about sessions, connections and requests.
 func (r *reader) clientKeys() map[string]setting {
-	c := &r.out.Server
+	c := &r.out.Server.ClientConfig
 	return map[string]setting{
 		"tickTime":                               used(millis(&c.TickTime, 1)),
 		"minSessionTimeout":                      used(millis(&c.SessionMin, -1)),
@@ -145,7 +145,7 @@ func (r *reader) clientKeys() map[string]setting {
 
 // storageKeys are about files.
 func (r *reader) storageKeys() map[string]setting {
-	c := &r.out.Server
+	c := &r.out.Server.StorageConfig
 	const kib = 1 << 10
 	return map[string]setting{
 		"preAllocSize":                       used(scaled(&c.PreallocBytes, 0, 1<<31-1, kib)),
@@ -173,11 +173,11 @@ func (r *reader) storageKeys() map[string]setting {
 
 // authKeys are about who may do what.
 func (r *reader) authKeys() map[string]setting {
-	c := &r.out.Server
+	c := &r.out.Server.Auth
 	return map[string]setting{
-		"skipACL": used(choice(&c.Auth.SkipACL, "yes", "no")),
+		"skipACL": used(choice(&c.SkipACL, "yes", "no")),
 		"DigestAuthenticationProvider.superDigest": used(r.superDigest),
-		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.Auth.NoDigest)),
+		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.NoDigest)),
 		"DigestAuthenticationProvider.digestAlg":   refused(text(nil), "SHA1|SHA-1", whyDigest),
 		"X509AuthenticationProvider.superUser":     idle(text(nil), whyTLS),
 		"superUser":                                idle(text(nil), whySASL),
@@ -195,7 +195,7 @@ func (r *reader) authKeys() map[string]setting {
 // ensembleKeys matter among several servers. The server, group and weight lines
 // are read by line.
 func (r *reader) ensembleKeys() map[string]setting {
-	c := &r.out.Server
+	c := &r.out.Server.EnsembleConfig
 	count := number[int](nil, math.MinInt32, math.MaxInt32)
 	return map[string]setting{
 		"initLimit":                     used(number(&c.InitLimit, 0, math.MaxInt32)),

@@ -30,6 +30,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -42,11 +43,11 @@ const LeaseMaxDefault = 15 * time.Second
 type Watch struct {
 	leaseMax time.Duration
 	pause    time.Duration // between tries, for others may have adopted it
-	now      func() election.Instant
+	now      func() clock.Instant
 
 	mu      sync.Mutex
 	current string
-	since   election.Instant
+	since   clock.Instant
 }
 
 // NewWatch returns one for leases of at most leaseMax, zero being the default.
@@ -54,7 +55,7 @@ func NewWatch(leaseMax time.Duration) *Watch {
 	if leaseMax == 0 {
 		leaseMax = LeaseMaxDefault
 	}
-	return &Watch{leaseMax: leaseMax, pause: time.Second, now: election.Now}
+	return &Watch{leaseMax: leaseMax, pause: time.Second, now: clock.Now}
 }
 
 // See notes that an answer of the store came under this incarnation, and

@@ -5,14 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
 )
 
 func TestIncarnationIsWatchedForTheLongestLease(t *testing.T) {
-	now := election.Instant(0)
+	now := clock.Instant(0)
 	w := NewWatch(10 * time.Second)
-	w.now = func() election.Instant { return now }
+	w.now = func() clock.Instant { return now }
 	steps := []struct {
 		later       time.Duration
 		incarnation string

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -64,9 +64,9 @@ func try(t *testing.T, w *Watch, s *forgetful, r record.Record, version string) 
 }
 
 // on returns a watch by a clock that the test moves.
-func on(leaseMax time.Duration) (*Watch, *election.Instant) {
-	w, now := NewWatch(leaseMax), new(election.Instant)
-	w.now = func() election.Instant { return *now }
+func on(leaseMax time.Duration) (*Watch, *clock.Instant) {
+	w, now := NewWatch(leaseMax), new(clock.Instant)
+	w.now = func() clock.Instant { return *now }
 	return w, now
 }
 

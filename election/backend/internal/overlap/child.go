@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -26,7 +27,7 @@ type child struct {
 // sign is when a process has said that it leads, and with which token; zero if
 // it does not know.
 type sign struct {
-	at    election.Instant
+	at    clock.Instant
 	token election.Token
 }
 
@@ -66,7 +67,7 @@ func spawn(command *exec.Cmd, leads func(line string) bool) (*child, error) {
 // listen notes when the process says that it leads.
 func (c *child) listen(out io.Reader, leads func(line string) bool) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		now := election.Now()
+		now := clock.Now()
 		if text, found := strings.CutPrefix(lines.Text(), leadsMark); found {
 			var token election.Token
 			_, _ = fmt.Sscan(text, &token) // our own line
@@ -83,7 +84,7 @@ const takeUpLimit = 15 * time.Second
 
 // leads waits until the process has said that it leads with this token, and
 // returns when; false if it does not.
-func (c *child) leads(token election.Token) (election.Instant, bool) {
+func (c *child) leads(token election.Token) (clock.Instant, bool) {
 	limit := time.After(takeUpLimit)
 	for {
 		select {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -74,7 +75,7 @@ func (o order) run(open func(url string) (election.Backend, error)) error {
 	if err != nil {
 		return err
 	}
-	elector, err := election.New(backend, o.Election, election.Options{ID: o.ID, Lease: o.Lease, Forever: true,
+	elector, err := election.New(backend, o.Election, election.Options{ID: o.ID, Lease: o.Lease,
 		Retry: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond})
 	if err != nil {
 		return err
@@ -113,9 +114,9 @@ func sight(file, id string, token election.Token, leads func() bool) error {
 		return err
 	}
 	defer f.Close()
-	first := election.Now()
+	first := clock.Now()
 	for {
-		now := election.Now()
+		now := clock.Now()
 		if !leads() {
 			return nil
 		}
@@ -129,7 +130,7 @@ func sight(file, id string, token election.Token, leads func() bool) error {
 // Span is the time in which a candidate considered itself leader.
 type Span struct {
 	ID       string
-	From, To election.Instant
+	From, To clock.Instant
 }
 
 // Read returns the spans in a file.
@@ -146,7 +147,7 @@ func Read(file string) ([]Span, error) {
 		if _, err := fmt.Sscanf(lines.Text(), "%s %d %d", &s.ID, &first, &now); err != nil {
 			continue // the last line of a process that was killed
 		}
-		s.From, s.To = election.Instant(first), election.Instant(now)
+		s.From, s.To = clock.Instant(first), clock.Instant(now)
 		found[fmt.Sprint(s.ID, first)] = s
 	}
 	var spans []Span

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/clock"
 )
 
 func TestSpansAreReadBackUpToTheLastOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "spans")
 	for _, id := range []string{"a", "b"} {
 		left := 3
-		before := election.Now()
+		before := clock.Now()
 		if err := sight(file, id, 1, func() bool { left--; return left >= 0 }); err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +26,7 @@ func TestSpansAreReadBackUpToTheLastOne(t *testing.T) {
 		}
 		overlaps, _ := Judge(spans)
 		last := spans[len(spans)-1]
-		if len(overlaps) != 0 || last.ID != id || last.From < before || last.To <= last.From || last.To > election.Now() {
+		if len(overlaps) != 0 || last.ID != id || last.From < before || last.To <= last.From || last.To > clock.Now() {
 			t.Errorf("spans %+v, overlaps %q", spans, overlaps)
 		}
 	}

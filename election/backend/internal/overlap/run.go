@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -226,7 +227,7 @@ func (r *run) disturb(m *member, token election.Token) {
 		return // it has lost the election before it knew of it
 	}
 	time.Sleep(time.Duration(50+r.random.IntN(100)) * time.Millisecond)
-	until := election.Now()
+	until := clock.Now()
 	choice := r.random.IntN(4)
 	switch {
 	case m.ours && choice == 0:

@@ -27,6 +27,10 @@ type Store struct {
 	Waiting func(t testing.TB, url string) []string
 	// Remove takes a waiter out of the queue, and EndLease ends its lease.
 	Remove, EndLease func(t testing.TB, url, waiter string)
+	// Write returns a function that writes under the Fence of a leadership, on a client
+	// of its own, and Delete takes all of an election away.
+	Write  func(t testing.TB, url string) func(election.Leadership) error
+	Delete func(t testing.TB, url, election string)
 	// Lease is the shortest that the store grants.
 	Lease time.Duration
 }
@@ -38,6 +42,9 @@ func Run(t *testing.T, s Store) {
 	}
 	if s.Remove != nil {
 		t.Run("WaiterWhoseEntryIsRemovedGoesToTheEnd", s.entryRemoved)
+	}
+	if s.Write != nil {
+		t.Run("WriteOfALeaderOfThePastIsRefused", s.pastRefused)
 	}
 	if s.Link != nil {
 		t.Run("ClaimWithoutAnAnswerIsFoundAndReleased", s.withoutAnswer)

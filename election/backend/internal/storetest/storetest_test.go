@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -52,5 +53,49 @@ func TestTortureFindsTwoLeadersAndOldTokens(t *testing.T) {
 	b := &spans{list: []span{{"a", 5, 10, 20}, {"b", 6, 19, 30}, {"c", 6, 30, 40}, {"d", 7, 40, 50}}}
 	if wrong := b.judge(); len(wrong) != 2 {
 		t.Errorf("found %q", wrong)
+	}
+}
+
+// TestTortureComparesTokensUnlessTheyMayBeginAgain: over no fault but the named ones,
+// and leaders at once are found over these as well.
+func TestTortureComparesTokensUnlessTheyMayBeginAgain(t *testing.T) {
+	const lease = 10
+	for _, test := range []struct {
+		name  string
+		list  []span
+		wrong int
+	}{
+		{"from before it and from after it", []span{{"a", 90, 10, 20}, {"b", 5, 50, 60}}, 0},
+		{"granted before it and seen after it", []span{{"a", 90, 10, 20}, {"b", 91, 32, 35}, {"c", 5, 50, 60}}, 0},
+		{"both from before it", []span{{"a", 90, 10, 20}, {"b", 90, 25, 28}, {"c", 5, 50, 60}}, 1},
+		{"both from after it", []span{{"a", 90, 10, 20}, {"b", 5, 50, 60}, {"c", 5, 60, 70}}, 1},
+		{"at once over it", []span{{"a", 90, 10, 51}, {"b", 5, 50, 60}}, 1},
+	} {
+		b := &spans{list: test.list, begins: []begin{{30, 31 + lease}}}
+		if wrong := b.judge(); len(wrong) != test.wrong {
+			t.Errorf("%s: found %q", test.name, wrong)
+		}
+	}
+	none := &spans{list: []span{{"a", 90, 10, 20}, {"b", 5, 50, 60}}}
+	if wrong := none.judge(); len(wrong) != 1 {
+		t.Errorf("without such a fault: found %q", wrong)
+	}
+}
+
+func TestOnlyTheLastGrantIsForgotten(t *testing.T) {
+	was := marshal(t, record.Record{Holder: "b", Nonce: "n", Token: 8, Incarnation: "i", LeaseMs: 1000, Heartbeat: 7,
+		Next:    &record.Next{ID: "c", Nonce: "m", LeaseMs: 1000},
+		History: []election.Tenure{{Leader: "a", Token: 4}, {Leader: "b", Token: 8}}})
+	var r record.Record
+	if err := json.Unmarshal([]byte(WithoutLastGrant(t, was)), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Holder != "" || r.Nonce != "" || r.Token != 7 || r.Incarnation != "i" || r.Next == nil || len(r.History) != 1 {
+		t.Errorf("%+v", r)
+	}
+	for _, nothing := range []string{"", `{"token":0}`} {
+		if text := WithoutLastGrant(t, nothing); text != nothing {
+			t.Errorf("%q became %q", nothing, text)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -24,6 +25,10 @@ type Torture struct {
 	Open func(ctx context.Context, candidate int) (election.Backend, func() error, error)
 	// Faults are what may happen, by name. Each returns when it is over.
 	Faults map[string]func(t *testing.T, random *rand.Rand)
+	// BeginAgain are those Faults after which the store knows nothing of the election,
+	// so that tokens may begin again from the wall clock (record-R4). No token from
+	// before is compared with one from after.
+	BeginAgain []string
 	// Lease of the candidates. LeadersMin is how many leaderships there must
 	// have been at least for the test to show something.
 	Lease      time.Duration
@@ -58,19 +63,35 @@ func (x Torture) lasts(t *testing.T) time.Duration {
 type span struct {
 	who      string
 	token    election.Token
-	from, to election.Instant
+	from, to clock.Instant
 }
 
 // spans are those of all candidates.
 type spans struct {
-	mu   sync.Mutex
-	list []span
+	mu     sync.Mutex
+	list   []span
+	begins []begin
 }
+
+// begin is a time in which tokens may have begun again: from the begin of the fault
+// until what was granted before it has ended.
+type begin struct{ from, to clock.Instant }
 
 func (b *spans) add(one span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = append(b.list, one)
+}
+
+func (b *spans) addBegin(one begin) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begins = append(b.begins, one)
+}
+
+// comparable reports whether the token of one span must be below that of a later one.
+func (b *spans) comparable(before, after span) bool {
+	return !slices.ContainsFunc(b.begins, func(again begin) bool { return before.from < again.to && after.from > again.from })
 }
 
 func (b *spans) count() int {
@@ -91,7 +112,7 @@ func (b *spans) judge() []string {
 			wrong = append(wrong, fmt.Sprintf("%s (token %d) led beside %s (token %d) for %v",
 				after.who, after.token, before.who, before.token, before.to.Sub(after.from)))
 		}
-		if after.token <= before.token {
+		if after.token <= before.token && b.comparable(before, after) {
 			wrong = append(wrong, fmt.Sprintf("%s has token %d after %s with %d", after.who, after.token, before.who, before.token))
 		}
 	}
@@ -111,7 +132,7 @@ func (x Torture) Run(t *testing.T) {
 	for i := range x.Candidates {
 		group.Go(func() { x.campaign(ctx, t, all, i) })
 	}
-	x.suffer(t)
+	x.suffer(t, all)
 	x.awaitLeader(t, all)
 	stop()
 	group.Wait()
@@ -134,7 +155,7 @@ func (x Torture) campaign(ctx context.Context, t *testing.T, all *spans, i int) 
 			return
 		}
 		id := fmt.Sprintf("c%d.%d", i, life)
-		elector, err := election.New(backend, "torture", election.Options{ID: id, Lease: x.Lease, Forever: true,
+		elector, err := election.New(backend, "torture", election.Options{ID: id, Lease: x.Lease,
 			Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
 		if err != nil {
 			t.Error(err)
@@ -153,19 +174,21 @@ func (x Torture) campaign(ctx context.Context, t *testing.T, all *spans, i int) 
 // it still leads.
 func (x Torture) lead(all *spans, id string, random *rand.Rand) func(context.Context, election.Leadership) error {
 	return func(_ context.Context, lead election.Leadership) error {
-		one := span{who: id, token: lead.Token(), from: election.Now()}
+		one := span{who: id, token: lead.Token(), from: clock.Now()}
 		until := one.from.Add(time.Duration(random.Int64N(int64(3 * x.Lease))))
-		for now := one.from; lead.Err() == nil && now < until; now = election.Now() {
+		for now := one.from; lead.Err() == nil && now < until; now = clock.Now() {
 			one.to = now
 			time.Sleep(time.Millisecond)
 		}
-		all.add(one)
+		if one.to > 0 { // it led when it was first asked
+			all.add(one)
+		}
 		return nil
 	}
 }
 
 // suffer makes faults happen one after the other.
-func (x Torture) suffer(t *testing.T) {
+func (x Torture) suffer(t *testing.T, all *spans) {
 	var names []string
 	for name := range x.Faults {
 		names = append(names, name)
@@ -177,7 +200,11 @@ func (x Torture) suffer(t *testing.T) {
 		time.Sleep(time.Duration(random.Int64N(int64(2 * x.Lease)))) // as random as the faults
 		name := names[random.IntN(len(names))]
 		counts[name]++
+		from := clock.Now()
 		x.Faults[name](t, random)
+		if slices.Contains(x.BeginAgain, name) {
+			all.addBegin(begin{from, clock.Now().Add(x.Lease)})
+		}
 	}
 	t.Logf("faults %v", counts)
 }

@@ -34,7 +34,7 @@ func main() {
 }
 
 func elect(ctx context.Context, store string, backend election.Backend) {
-	elector, err := election.New(backend, "outside", election.Options{ID: "outsider"})
+	elector, err := election.New(backend, "outside", election.Options{Once: true, ID: "outsider"})
 	check(err)
 	check(elector.Run(ctx, func(_ context.Context, lead election.Leadership) error {
 		fmt.Println(store, "elected", lead.ID(), lead.Token() > 0)

@@ -1,0 +1,170 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Options of a Cache. The zero value is good.
+type Options struct {
+	// InFlightMax is how many znodes are read at once. 0 is 256.
+	InFlightMax int
+}
+
+const inFlightMax = 256
+
+// ErrClosed is why calls fail after Close.
+var ErrClosed = errors.New("cache: closed")
+
+// Znode is a znode as a server showed it. Its data belong to the Cache: do not change
+// them.
+type Znode struct {
+	Path string
+	Data []byte
+	Stat zk.Stat
+	// Err is why the znode, which is there, could not be read: zk.ErrNoAuth, or
+	// client.ErrReplyTooLong. Then Data and Stat are empty, and nothing below it is
+	// known but what has changed since.
+	Err error
+}
+
+// Cache is a copy of a part of the tree. Its methods may be called by several goroutines
+// at once.
+type Cache struct {
+	client  *client.Client
+	path    string
+	most    int
+	watch   *client.Watch
+	ctx     context.Context // ends with Close, and with the session
+	stop    context.CancelFunc
+	ended   chan struct{} // closed when nothing follows the tree any more
+	barrier chan chan struct{}
+
+	mu      sync.Mutex
+	err     error // why it has ended
+	znodes  map[string]*entry
+	kids    map[string]map[string]bool // names, by parent
+	work    []task                     // in the order in which it came
+	dirty   map[string]bool            // in work because of an event
+	more    chan struct{}              // of 1: there is work
+	walk    *walk                      // the newest; nil when it could not be finished
+	round   uint64                     // its number
+	first   chan struct{}              // closed when the first walk is done
+	waiting []chan struct{}            // by Sync, for a walk
+	readers map[*Changes]bool
+}
+
+// New copies the znode at path, which need not exist, and all below it, and follows them
+// until Close or the end of the session. It returns when the copy is whole. The context
+// is for New alone.
+func New(ctx context.Context, c *client.Client, path string, o Options) (*Cache, error) {
+	w, err := c.Watch(ctx, path, zk.WatchPersistentRecursive)
+	if err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	k := &Cache{client: c, path: path, most: cmp.Or(max(0, o.InFlightMax), inFlightMax), watch: w,
+		ended: make(chan struct{}), barrier: make(chan chan struct{}), znodes: make(map[string]*entry),
+		kids: make(map[string]map[string]bool), dirty: make(map[string]bool), more: make(chan struct{}, 1),
+		first: make(chan struct{}), readers: make(map[*Changes]bool)}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	k.begin()
+	if !c.Go(func(session context.Context) {
+		defer context.AfterFunc(session, k.stop)()
+		k.follow()
+	}) {
+		k.fail(cmp.Or(c.Err(), error(zk.ErrClosing)))
+		close(k.ended)
+	}
+	select {
+	case <-k.first:
+		return k, nil
+	case <-k.ended:
+		return nil, fmt.Errorf("cache: %w", k.Err())
+	case <-ctx.Done():
+		k.Close()
+		return nil, fmt.Errorf("cache: copy %s: %w", path, ctx.Err())
+	}
+}
+
+// Close ends the copy, and waits until nothing of it is left running.
+func (k *Cache) Close() {
+	k.fail(ErrClosed)
+	k.stop()
+	<-k.ended
+}
+
+// Done is closed when the copy does not follow the tree any more: after Close, or the end
+// of the session. What it has can still be read.
+func (k *Cache) Done() <-chan struct{} { return k.ended }
+
+// Err is why Done is closed: ErrClosed, or the error of the session. It is nil before.
+func (k *Cache) Err() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
+}
+
+// Whole reports whether the copy has all znodes, as far as it knows: it has not while a
+// walk goes through the tree again, after a connection was lost.
+func (k *Cache) Whole() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.whole() && k.err == nil
+}
+
+// Get returns a znode, and false if there is none.
+func (k *Cache) Get(path string) (Znode, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, ok := k.znodes[path]
+	if !ok {
+		return Znode{}, false
+	}
+	return e.Znode, true
+}
+
+// Children returns the names of a znode's children, sorted.
+func (k *Cache) Children(path string) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Sorted(maps.Keys(k.kids[path]))
+}
+
+// Paths returns all paths of the copy, sorted.
+func (k *Cache) Paths() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Sorted(maps.Keys(k.znodes))
+}
+
+// Sync waits until the copy has all that was committed before (cache-C3). It costs two
+// requests, and what has to be read.
+func (k *Cache) Sync(ctx context.Context) error {
+	if err := k.client.Sync(ctx, k.path); err != nil {
+		return fmt.Errorf("cache: %w", err)
+	}
+	done := make(chan struct{})
+	select {
+	case k.barrier <- done:
+	case <-k.ended:
+		return k.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("cache: synchronize %s: %w", k.path, ctx.Err())
+	}
+	select {
+	case <-done:
+		return nil
+	case <-k.ended:
+		return k.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("cache: synchronize %s: %w", k.path, ctx.Err())
+	}
+}

@@ -1,0 +1,243 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/conclavetest"
+	"github.com/conclave-project/conclave/zk"
+)
+
+func serve(t *testing.T) string { return conclavetest.Start(t).Servers() }
+
+// wire dials like net.Dialer and can cut what it has dialled.
+type wire struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (s *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.conns = append(s.conns, conn)
+	}
+	return conn, err
+}
+
+func (s *wire) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, conn := range s.conns {
+		_ = conn.Close()
+	}
+	s.conns = nil
+}
+
+func dial(t *testing.T, addr string, o client.Options) *client.Client {
+	t.Helper()
+	c, err := client.Dial(within(t), addr, o)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree reads what is below a path, as text by path.
+func tree(t *testing.T, c *client.Client, path string) map[string]string {
+	all := map[string]string{}
+	data, stat, err := c.Get(within(t), path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return all
+	}
+	must(t, err)
+	all[path] = fmt.Sprint(string(data), stat.Czxid, stat.Mzxid)
+	names, _, err := c.Children(within(t), path)
+	must(t, err)
+	for _, name := range names {
+		maps.Copy(all, tree(t, c, zk.JoinPath(path, name)))
+	}
+	return all
+}
+
+func copied(k *Cache) map[string]string {
+	all := map[string]string{}
+	for _, path := range k.Paths() {
+		z, _ := k.Get(path)
+		all[path] = fmt.Sprint(string(z.Data), z.Stat.Czxid, z.Stat.Mzxid)
+		for _, name := range k.Children(path) {
+			if _, ok := k.Get(zk.JoinPath(path, name)); !ok {
+				all[path] += " has lost " + name
+			}
+		}
+	}
+	return all
+}
+
+// TestCopyIsTheTreeAfterSync (cache-C1 to cache-C4): while others write, connections are
+// cut, and events come faster than they are read. What Changes has told is the same.
+func TestCopyIsTheTreeAfterSync(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { copyIsTheTree(t, seed) })
+	}
+}
+
+func copyIsTheTree(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	addr, ctx, network := serve(t), within(t), &wire{}
+	writer := dial(t, addr, client.Options{})
+	reader := dial(t, addr, client.Options{Dialer: network.dial, BackoffMax: 10 * time.Millisecond, WatchQueue: 1 + r.IntN(40)})
+	k, err := New(ctx, reader, "/top", Options{InFlightMax: 1 + r.IntN(20)})
+	must(t, err)
+	defer k.Close()
+	changes := k.Changes()
+	defer changes.Close()
+	told := map[string]string{}
+	var tells sync.WaitGroup
+	until, stop := context.WithCancel(ctx)
+	next := func(ctx context.Context) bool {
+		one, err := changes.Next(ctx)
+		if err != nil {
+			return false
+		}
+		if delete(told, one.Path); one.Exists {
+			told[one.Path] = fmt.Sprint(string(one.Znode.Data), one.Znode.Stat.Czxid, one.Znode.Stat.Mzxid)
+		}
+		return true
+	}
+	tells.Go(func() {
+		for next(until) {
+		}
+	})
+	for range 10 {
+		for range 150 {
+			path := "/top"
+			for range r.IntN(4) {
+				path += "/" + string(rune('a'+r.IntN(3)))
+			}
+			switch r.IntN(6) {
+			case 0, 1, 2:
+				_, _, err = writer.CreateAll(ctx, path, fmt.Append(nil, r.IntN(100)), client.CreateOptions{})
+			case 3, 4:
+				_, err = writer.Set(ctx, path, fmt.Append(nil, r.IntN(100)), -1)
+			case 5:
+				if len(path) > len("/top/a") || r.IntN(20) == 0 {
+					_, err = writer.DeleteRecursive(ctx, path, -1, nil)
+				}
+			}
+			if err != nil && !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoNode) {
+				t.Fatal(err)
+			}
+			if r.IntN(60) == 0 {
+				network.cut()
+			}
+		}
+		for k.Sync(ctx) != nil { // a lost connection ends the request, and no promise
+			must(t, ctx.Err())
+		}
+		if want, got := tree(t, writer, "/top"), copied(k); !maps.Equal(want, got) {
+			t.Fatalf("the tree is\n%v, the copy\n%v", want, got)
+		}
+		if !k.Whole() {
+			t.Error("it is not whole after Sync")
+		}
+	}
+	want := copied(k)
+	stop()
+	tells.Wait()
+	over, end := context.WithCancel(ctx)
+	end()
+	for next(over) { // what is left
+	}
+	if !maps.Equal(want, told) {
+		t.Errorf("the copy is\n%v, and Changes has told\n%v", want, told)
+	}
+}
+
+// TestUnreadableZnodeIsThere, with the reason, and what is beside it can be read.
+func TestUnreadableZnodeIsThere(t *testing.T) {
+	addr, ctx := serve(t), within(t)
+	c := dial(t, addr, client.Options{})
+	for _, path := range []string{"/top/open", "/top/closed/below"} {
+		_, _, err := c.CreateAll(ctx, path, make([]byte, len(path)*100), client.CreateOptions{})
+		must(t, err)
+	}
+	_, err := c.SetACL(ctx, "/top/closed", []zk.ACL{{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "ip", ID: "10.9.8.7"}}}, -1)
+	must(t, err)
+	k, err := New(ctx, dial(t, addr, client.Options{}), "/top", Options{})
+	must(t, err)
+	defer k.Close()
+	if z, ok := k.Get("/top/closed"); !ok || !errors.Is(z.Err, zk.ErrNoAuth) {
+		t.Errorf("%+v, %t", z, ok)
+	}
+	if names := k.Children("/top"); !slices.Equal(names, []string{"closed", "open"}) {
+		t.Errorf("children %q", names)
+	}
+	if z, ok := k.Get("/top/open"); !ok || z.Err != nil || len(z.Data) != 900 {
+		t.Errorf("%+v, %t", z, ok)
+	}
+}
+
+// TestCopyEndsWithItsSession, and what it has can be read.
+func TestCopyEndsWithItsSession(t *testing.T) {
+	addr, ctx := serve(t), within(t)
+	c := dial(t, addr, client.Options{})
+	_, _, err := c.Create(ctx, "/top", []byte("1"), client.CreateOptions{})
+	must(t, err)
+	k, err := New(ctx, c, "/top", Options{})
+	must(t, err)
+	changes := k.Changes()
+	must(t, c.Close())
+	<-k.Done()
+	if one, err := changes.Next(ctx); err != nil || one.Path != "/top" || !one.Exists {
+		t.Errorf("%+v, %v", one, err)
+	}
+	if _, err := changes.Next(ctx); !errors.Is(err, zk.ErrClosing) || !errors.Is(k.Err(), zk.ErrClosing) || k.Sync(ctx) == nil {
+		t.Errorf("%v, %v", err, k.Err())
+	}
+	if z, ok := k.Get("/top"); !ok || string(z.Data) != "1" {
+		t.Errorf("%+v, %t", z, ok)
+	}
+	k.Close()
+	if _, err := New(ctx, c, "/top", Options{}); err == nil {
+		t.Error("a copy of a session that has ended")
+	}
+}
+
+// TestNewGivesUpWithItsContext, and Close ends what New has begun.
+func TestNewGivesUpWithItsContext(t *testing.T) {
+	c := dial(t, serve(t), client.Options{})
+	k, err := New(within(t), c, "/top", Options{})
+	must(t, err)
+	k.Close()
+	if !errors.Is(k.Err(), ErrClosed) {
+		t.Errorf("%v", k.Err())
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	if _, err := New(over, c, "/top", Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

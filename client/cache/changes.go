@@ -1,0 +1,136 @@
+package cache
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Change says that a znode is another one than before, or is there no more.
+type Change struct {
+	Path string
+	// Znode is what the copy has now, if Exists. One that was created and deleted before
+	// it was asked for does not come.
+	Znode  Znode
+	Exists bool
+}
+
+// Changes tells one reader what has changed, each znode once until it is asked for.
+type Changes struct {
+	k       *Cache
+	told    map[string]bool // that exist, by what the reader was told
+	pending map[string]int  // changed since, with the number of the turn of each
+	order   []turn
+	turns   int
+	news    chan struct{} // of 1
+}
+
+// turn is a path in the order in which they have changed. It is over when the path is
+// not pending any more, or is with another turn.
+type turn struct {
+	path   string
+	number int
+}
+
+// turnsKept is how many turns that are over are kept in any case.
+const turnsKept = 64
+
+// Changes begins with all znodes that there are, parents first, and goes on with what
+// changes: so a program needs nothing else to build on the copy. Call Close when nobody
+// reads it any more.
+func (k *Cache) Changes() *Changes {
+	r := &Changes{k: k, told: make(map[string]bool), pending: make(map[string]int), news: make(chan struct{}, 1)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.readers[r] = true
+	for _, path := range slices.Sorted(maps.Keys(k.znodes)) {
+		r.put(path)
+	}
+	return r
+}
+
+// Close ends it.
+func (r *Changes) Close() {
+	r.k.mu.Lock()
+	defer r.k.mu.Unlock()
+	delete(r.k.readers, r)
+}
+
+// Next waits for a change. It fails when the context ends, and when the Cache has ended
+// and everything was told.
+func (r *Changes) Next(ctx context.Context) (Change, error) {
+	for {
+		if one, ok := r.pop(); ok {
+			return one, nil
+		}
+		select {
+		case <-r.news:
+		case <-ctx.Done():
+			return Change{}, ctx.Err()
+		case <-r.k.ended:
+			if one, ok := r.pop(); ok {
+				return one, nil
+			}
+			return Change{}, r.k.Err()
+		}
+	}
+}
+
+func (r *Changes) pop() (Change, bool) {
+	r.k.mu.Lock()
+	defer r.k.mu.Unlock()
+	for len(r.order) > 0 {
+		next := r.order[0]
+		if r.order = r.order[1:]; len(r.order) == 0 {
+			r.order = nil
+		}
+		if r.over(next) {
+			continue
+		}
+		delete(r.pending, next.path)
+		e, ok := r.k.znodes[next.path]
+		if !ok {
+			delete(r.told, next.path)
+			return Change{Path: next.path}, true
+		}
+		r.told[next.path] = true
+		return Change{next.path, e.Znode, true}, true
+	}
+	return Change{}, false
+}
+
+func (r *Changes) over(one turn) bool { return r.pending[one.path] != one.number }
+
+// put notes a path. The mutex of the Cache is held.
+func (r *Changes) put(path string) {
+	if r.pending[path] > 0 {
+		return
+	}
+	r.turns++
+	r.pending[path] = r.turns
+	r.order = append(r.order, turn{path, r.turns})
+	select {
+	case r.news <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw takes a path out that is gone again: a reader that was never told of it need
+// not be (cache-C4). The mutex of the Cache is held.
+func (r *Changes) withdraw(path string) {
+	delete(r.pending, path)
+	if len(r.order) > 2*len(r.pending)+turnsKept {
+		r.order = slices.DeleteFunc(r.order, r.over)
+	}
+}
+
+// changed tells all readers. Mutex mu is held.
+func (k *Cache) changed(path string) {
+	for r := range k.readers {
+		if k.znodes[path] == nil && !r.told[path] {
+			r.withdraw(path)
+		} else {
+			r.put(path)
+		}
+	}
+}

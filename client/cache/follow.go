@@ -1,0 +1,307 @@
+package cache
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// entry is a znode of the copy.
+type entry struct {
+	Znode
+	round uint64 // of the walk during or after which it was read last
+}
+
+// task is a read that is to be made, or the place of a Sync among them.
+type task struct {
+	path  string
+	round uint64        // of the newest walk when it was taken
+	walk  *walk         // nil for a read because of an event
+	done  chan struct{} // of a Sync, instead of a read
+}
+
+// walk goes through the whole part of the tree, parents first. What it has not met at
+// its end is there no more.
+type walk struct{ left int }
+
+// retryPause is the pause before another walk where one has failed on a connection that
+// goes on.
+const retryPause = time.Second
+
+// begin begins a walk. Mutex mu is held, or nobody else has the Cache yet.
+func (k *Cache) begin() {
+	k.round++
+	k.walk = &walk{left: 1}
+	k.push(task{path: k.path, walk: k.walk})
+}
+
+// push puts a task at the end of the work. Mutex mu is held.
+func (k *Cache) push(one task) {
+	k.work = append(k.work, one)
+	select {
+	case k.more <- struct{}{}:
+	default:
+	}
+}
+
+// follow reads what the watch says has changed, until the session or the Cache ends.
+func (k *Cache) follow() {
+	var events sync.WaitGroup
+	events.Go(k.keepEvents)
+	for {
+		batch := k.take()
+		if len(batch) > 0 {
+			k.read(batch)
+			continue
+		}
+		select {
+		case <-k.more:
+			continue
+		case <-k.ctx.Done():
+		}
+		break
+	}
+	k.watch.Close()
+	events.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err == nil {
+		if k.err = k.client.Err(); k.err == nil {
+			k.err = zk.ErrClosing // by Client.Close, which waits for this
+		}
+	}
+	close(k.ended)
+}
+
+// fail notes why the copy ends, if nothing has ended it before.
+func (k *Cache) fail(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err == nil {
+		k.err = err
+	}
+}
+
+// keepEvents makes work of events. It does nothing else, so that few are missed.
+func (k *Cache) keepEvents() {
+	defer k.stop()
+	for {
+		select {
+		case event, ok := <-k.watch.Events():
+			if !ok {
+				k.fail(k.watch.Err())
+				return
+			}
+			k.onEvent(event)
+		case done := <-k.barrier:
+			// What was committed before has come: the channel has it.
+			for range len(k.watch.Events()) {
+				if event, ok := <-k.watch.Events(); ok {
+					k.onEvent(event)
+				}
+			}
+			k.mu.Lock()
+			k.push(task{done: done})
+			k.mu.Unlock()
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+func (k *Cache) onEvent(event zk.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case event.Type == zk.EventNone:
+		k.begin() // events may be missing
+	case !k.dirty[event.Path]:
+		k.dirty[event.Path] = true
+		k.push(task{path: event.Path})
+	}
+}
+
+// take returns the next tasks, as many as are carried out at once.
+func (k *Cache) take() []task {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var batch []task
+	for len(batch) < k.most && len(k.work) > 0 {
+		one := k.work[0]
+		k.work = k.work[1:]
+		switch {
+		case one.done != nil:
+		case one.walk == nil:
+			delete(k.dirty, one.path)
+		case one.walk != k.walk:
+			continue // another one has begun, or will
+		}
+		one.round = k.round
+		batch = append(batch, one)
+	}
+	return batch
+}
+
+// read carries tasks out. All replies come in the order of the requests, each from a
+// state that is not older than the one before (cache-C1).
+func (k *Cache) read(batch []task) {
+	futures := make([]*client.Future, len(batch))
+	for i, one := range batch {
+		if one.done != nil {
+			continue
+		}
+		r := zk.Request{Op: zk.OpGetData, Path: one.path}
+		if one.walk != nil {
+			r = zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{r, {Op: zk.OpGetChildren, Path: one.path}}}
+		}
+		var err error
+		if futures[i], err = k.client.Submit(k.ctx, r); err != nil {
+			k.breaks(one, err)
+		}
+	}
+	for i, one := range batch {
+		switch {
+		case one.done != nil:
+			k.synchronized(one.done)
+		case futures[i] != nil:
+			result, err := futures[i].Wait(k.ctx)
+			k.apply(one, result, err)
+		}
+	}
+}
+
+// synchronized ends a Sync, now or with the walk that is under way or has to come.
+func (k *Cache) synchronized(done chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.whole() {
+		close(done)
+		return
+	}
+	k.waiting = append(k.waiting, done)
+}
+
+func (k *Cache) whole() bool { return k.walk != nil && k.walk.left == 0 }
+
+// breaks ends the walk during or after which a read was taken that has failed. After a
+// lost connection the watch says that events may be missing, and another one begins. It
+// may have begun already, for failures are collected late: it reads this one, too.
+func (k *Cache) breaks(one task, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if one.round < k.round || k.walk == nil {
+		return // another one has begun, or will
+	}
+	k.walk = nil
+	if errors.Is(err, zk.ErrConnectionLoss) || k.ctx.Err() != nil {
+		return
+	}
+	time.AfterFunc(retryPause, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.walk == nil {
+			k.begin()
+		}
+	})
+}
+
+// apply takes over what a read has shown.
+func (k *Cache) apply(one task, result zk.Result, err error) {
+	if err == nil && one.walk != nil {
+		for _, sub := range result.Sub {
+			if err == nil && sub.Code != zk.OK {
+				err = sub.Code
+			}
+		}
+	}
+	why := unreadable(err)
+	if err != nil && why == nil && !errors.Is(err, zk.ErrNoNode) {
+		k.breaks(one, err)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case why != nil:
+		k.set(one, Znode{Path: one.path, Err: why})
+	case err != nil:
+		k.remove(one.path)
+	case one.walk == nil:
+		k.set(one, Znode{Path: one.path, Data: result.Data, Stat: result.Stat})
+	default:
+		k.set(one, Znode{Path: one.path, Data: result.Sub[0].Data, Stat: result.Sub[0].Stat})
+		one.walk.left += len(result.Sub[1].Children)
+		for _, name := range result.Sub[1].Children {
+			k.push(task{path: zk.JoinPath(one.path, name), walk: one.walk})
+		}
+	}
+	if one.walk != nil {
+		if one.walk.left--; one.walk.left == 0 && one.walk == k.walk {
+			k.finish()
+		}
+	}
+}
+
+// unreadable returns why a znode that is there cannot be read, nil for other errors.
+func unreadable(err error) error {
+	for _, why := range []error{zk.ErrNoAuth, client.ErrReplyTooLong} {
+		if errors.Is(err, why) {
+			return why
+		}
+	}
+	return nil
+}
+
+// finish ends a walk. Mutex mu is held.
+func (k *Cache) finish() {
+	for path, e := range k.znodes {
+		if e.round < k.round {
+			k.remove(path)
+		}
+	}
+	select {
+	case <-k.first:
+	default:
+		close(k.first)
+	}
+	for _, done := range k.waiting {
+		close(done)
+	}
+	k.waiting = nil
+}
+
+// set puts a znode into the copy. Mutex mu is held.
+func (k *Cache) set(one task, z Znode) {
+	before := k.znodes[one.path]
+	k.znodes[one.path] = &entry{z, one.round}
+	if before != nil && before.Stat.Czxid == z.Stat.Czxid && before.Stat.Mzxid == z.Stat.Mzxid && before.Err == z.Err {
+		return
+	}
+	if one.path != k.path {
+		parent, name := zk.SplitPath(one.path)
+		if k.kids[parent] == nil {
+			k.kids[parent] = make(map[string]bool)
+		}
+		k.kids[parent][name] = true
+	}
+	k.changed(one.path)
+}
+
+// remove takes a znode, and all below it, out of the copy. Mutex mu is held.
+func (k *Cache) remove(path string) {
+	for name := range k.kids[path] {
+		k.remove(zk.JoinPath(path, name))
+	}
+	if k.znodes[path] == nil {
+		return
+	}
+	delete(k.znodes, path)
+	parent, name := zk.SplitPath(path)
+	if delete(k.kids[parent], name); len(k.kids[parent]) == 0 {
+		delete(k.kids, parent)
+	}
+	k.changed(path)
+}

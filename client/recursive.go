@@ -1,0 +1,227 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// CreateAll is Create that makes what is missing above path first: persistent
+// znodes without data, with the ACL of o, the chroot among them. What is there
+// already is left as it is. An error says nothing about those: some may have been
+// made.
+func (c *Client) CreateAll(ctx context.Context, path string, data []byte, o CreateOptions) (string, zk.Stat, error) {
+	for {
+		created, stat, err := c.Create(ctx, path, data, o)
+		if !isCode(err, zk.ErrNoNode) {
+			return created, stat, err
+		}
+		parent := zk.ParentPath(c.absolute(path))
+		if err := c.createParents(ctx, parent, o.ACL); err != nil {
+			return "", zk.Stat{}, err
+		}
+	}
+}
+
+// createParents makes a znode of the server, and what is missing above it.
+func (c *Client) createParents(ctx context.Context, absolute string, acl []zk.ACL) error {
+	for {
+		err := c.createParent(ctx, absolute, acl)
+		if !isCode(err, zk.ErrNoNode) || absolute == zk.RootPath {
+			return err
+		}
+		if err := c.createParents(ctx, zk.ParentPath(absolute), acl); err != nil {
+			return err
+		}
+	}
+}
+
+// createParent makes a znode unless it is there. A lost answer does no harm. Servers
+// look at the right to create a znode before they look whether it exists.
+func (c *Client) createParent(ctx context.Context, absolute string, acl []zk.ACL) error {
+	r, err := createRequest(absolute, nil, CreateOptions{ACL: acl})
+	if err != nil {
+		return refusal(r.Op, c.relative(absolute), err)
+	}
+	for {
+		_, err = c.do(ctx, &r, nil, c.relative(absolute))
+		switch {
+		case isCode(err, zk.ErrNodeExists):
+			return nil
+		case isLoss(err) && ctx.Err() == nil:
+			continue
+		case isCode(err, zk.ErrNoAuth):
+			look := zk.Request{Op: zk.OpExists, Path: absolute}
+			if _, errLook := c.do(ctx, &look, nil, c.relative(absolute)); errLook == nil {
+				return nil
+			}
+		}
+		return err
+	}
+}
+
+// deletionsMax bounds the requests of one DeleteRecursive that are on their way at
+// once.
+const deletionsMax = 128
+
+// DeleteRecursive deletes a znode and everything below it, and returns how many
+// znodes it has deleted, also with an error. The version is that of path itself, -1
+// for any: one that does not fit ends it before anything is deleted. Lost
+// connections do not end it. It is not one transaction: what is created below path
+// when it has passed makes it fail with zk.ErrNotEmpty, and what it has deleted
+// stays deleted. Progress, if not nil, is told the number so far with each answer of
+// a server, by one goroutine at a time, and holds the deletion up while it runs.
+func (c *Client) DeleteRecursive(ctx context.Context, path string, version int32, progress func(deleted int)) (int, error) {
+	if path == zk.RootPath {
+		return 0, refusal(zk.OpDelete, path, errors.New("the root cannot be deleted"))
+	}
+	d := &deletion{client: c, progress: progress}
+	err := d.run(ctx, path, version)
+	return d.deleted, err
+}
+
+// deletion is one DeleteRecursive.
+type deletion struct {
+	client   *Client
+	progress func(int)
+
+	mu      sync.Mutex
+	deleted int
+	parents []string // found not to be empty in the present level
+	next    []string // the children of those
+}
+
+// run goes down level by level, and deletes what has no children on the way; then
+// it goes up again.
+func (d *deletion) run(ctx context.Context, root string, version int32) error {
+	names, stat, err := d.children(ctx, root)
+	if err != nil {
+		return err
+	}
+	if version >= 0 && stat.Version != version {
+		return &Error{zk.OpDelete, root, zk.ErrBadVersion, NotApplied}
+	}
+	var levels [][]string
+	for level := joinAll(root, names); len(level) > 0; level = d.next {
+		d.parents, d.next = nil, nil
+		if err := each(ctx, level, d.deleteOrList); err != nil {
+			return err
+		}
+		levels = append(levels, d.parents)
+	}
+	for i := len(levels) - 1; i >= 0; i-- {
+		if err := each(ctx, levels[i], d.delete); err != nil {
+			return err
+		}
+	}
+	return d.deleteRoot(ctx, root, version)
+}
+
+// deleteRoot deletes a znode that is there, unless the version does not fit.
+func (d *deletion) deleteRoot(ctx context.Context, root string, version int32) error {
+	sent := false // and the answer was lost
+	for {
+		err := d.client.Delete(ctx, root, version)
+		switch {
+		case err == nil, sent && isCode(err, zk.ErrNoNode):
+			d.tell(1)
+			return nil
+		case !isLoss(err) || ctx.Err() != nil:
+			return err
+		}
+		sent = true
+	}
+}
+
+// children lists a znode's children, again after a lost connection.
+func (d *deletion) children(ctx context.Context, path string) ([]string, zk.Stat, error) {
+	for {
+		names, stat, err := d.client.Children(ctx, path)
+		if !isLoss(err) || ctx.Err() != nil {
+			return names, stat, err
+		}
+	}
+}
+
+func joinAll(parent string, names []string) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = zk.JoinPath(parent, name)
+	}
+	return paths
+}
+
+// deleteOrList deletes a znode, or notes it and its children.
+func (d *deletion) deleteOrList(ctx context.Context, path string) error {
+	err := d.delete(ctx, path)
+	if !isCode(err, zk.ErrNotEmpty) {
+		return err
+	}
+	names, _, err := d.children(ctx, path)
+	if isCode(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.tell(0)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.parents, d.next = append(d.parents, path), append(d.next, joinAll(path, names)...)
+	return nil
+}
+
+// delete deletes a znode that others may have deleted already, again after a lost
+// connection: if it is another one by then, it is to go as well.
+func (d *deletion) delete(ctx context.Context, path string) error {
+	for {
+		err := d.client.Delete(ctx, path, -1)
+		switch {
+		case err == nil:
+			d.tell(1)
+			return nil
+		case isCode(err, zk.ErrNoNode):
+			return nil
+		case !isLoss(err) || ctx.Err() != nil:
+			return err
+		}
+	}
+}
+
+// tell counts what was deleted, and tells that there was an answer.
+func (d *deletion) tell(deleted int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deleted += deleted
+	if d.progress != nil {
+		d.progress(d.deleted)
+	}
+}
+
+// each calls f for every path, several at once, and returns the first error.
+func each(ctx context.Context, paths []string, f func(ctx context.Context, path string) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wait sync.WaitGroup
+	work := make(chan string)
+	for range min(deletionsMax, len(paths)) {
+		wait.Go(func() {
+			for path := range work {
+				if err := f(ctx, path); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, path := range paths {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- path
+	}
+	close(work)
+	wait.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,70 @@
+// Package clock tells how much time has passed, suspension included.
+//
+// In goes nothing, out come instants and timers. What always holds:
+//
+//	clock-C1  An instant never goes back, whatever happens to the wall clock.
+//	clock-C2  On Linux the time for which the machine was suspended counts
+//	          (CLOCK_BOOTTIME): a lease that ran out while a laptop or a virtual
+//	          machine slept has run out when it wakes. Go's own monotonic clock
+//	          stops there. Elsewhere the monotonic clock is the best there is.
+//	clock-C3  A timer fires no earlier than its instant.
+//	clock-C4  All timers of the process together take one file descriptor.
+//
+// Leases, deadlines and proofs of packages election and client are instants of this
+// clock. A program gives them another one by implementing Clock: Manual, for tests,
+// moves when it is told to.
+//
+// It does not tell the date; nothing that decides may depend on the date.
+package clock
+
+import "time"
+
+// Instant is a point on a Clock, in nanoseconds since an arbitrary one. It has no
+// meaning on another machine and none after a reboot; two of one clock compare as
+// numbers.
+type Instant int64
+
+// Add returns the instant d later.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// Sub returns the time from other to i.
+func (i Instant) Sub(other Instant) time.Duration { return time.Duration(i - other) }
+
+// Millis returns the instant in whole milliseconds, rounded down, which is the
+// unit in which machines count.
+func (i Instant) Millis() int64 { return int64(i) / int64(time.Millisecond) }
+
+// FromMillis returns the instant at which the given millisecond begins.
+func FromMillis(ms int64) Instant { return Instant(ms) * Instant(time.Millisecond) }
+
+// Clock gives instants and timers. Implementations are safe for use by several
+// goroutines at once.
+type Clock interface {
+	// Now returns the present instant. It never goes back.
+	Now() Instant
+	// Timer returns a timer that fires once, at the given instant or as soon
+	// as possible after it, never before it; at once when it has passed. The
+	// caller stops every timer it took.
+	Timer(at Instant) Timer
+}
+
+// Timer fires once.
+type Timer interface {
+	// C returns the channel that is closed when the timer fires.
+	C() <-chan struct{}
+	// Stop gives the timer's resources back. A stopped timer may never fire.
+	// Calling it again is allowed.
+	Stop()
+}
+
+// System returns the clock of this machine.
+func System() Clock { return system{} }
+
+// Now returns the present instant of this machine's clock.
+func Now() Instant { return now() }
+
+type system struct{}
+
+func (system) Now() Instant { return now() }
+
+func (system) Timer(at Instant) Timer { return alarmOfAll.timer(at) }

@@ -1,0 +1,307 @@
+//go:build linux
+
+package command_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/childtest"
+)
+
+// pages are those whose blocks of commands are run, from the root of the repository.
+var pages = []string{"README.md", "README.zh-CN.md", "docs/getting-started.md", "docs/zh-CN/getting-started.md"}
+
+// A block of commands begins with ```console. Its lines that begin with "$ " are typed
+// into bash, one shell for each section of a page; the others are what the terminal
+// shows then, or later. Numbers, times and random names differ and are not compared.
+
+// TestPagesShowWhatHappens runs every block of commands of the pages for users.
+func TestPagesShowWhatHappens(t *testing.T) {
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join("../../../..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sections(string(text)) {
+			t.Run(page+"/"+s.title, func(t *testing.T) {
+				t.Parallel()
+				shell := newShell(t)
+				for name, text := range s.files {
+					if err := os.WriteFile(filepath.Join(shell.home, name), []byte(shell.local(text)), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				shell.play(s.lines)
+			})
+		}
+	}
+}
+
+// section is what the blocks of one section show, and the files that they need.
+type section struct {
+	title string
+	lines []string
+	files map[string]string
+}
+
+// sections takes a page apart. A block whose fence names a file, as in ```go main.go, is
+// that file.
+func sections(page string) []section {
+	var all []section
+	var title, inside string
+	one := section{files: map[string]string{}}
+	end := func() {
+		if one.title = title; len(one.lines) > 0 {
+			all = append(all, one)
+		}
+		one = section{files: map[string]string{}}
+	}
+	for line := range strings.Lines(page) {
+		fence, isFence := strings.CutPrefix(strings.TrimRight(line, "\n"), "```")
+		_, file, isFile := strings.Cut(inside, " ")
+		switch {
+		case isFence && inside == "":
+			inside = fence + "."
+		case isFence:
+			inside = ""
+		case inside == "" && strings.HasPrefix(line, "#"):
+			end()
+			title = strings.Trim(line, "# \n")
+		case inside == "console.":
+			one.lines = append(one.lines, strings.TrimRight(line, "\n"))
+		case isFile:
+			one.files[strings.TrimSuffix(file, ".")] += line
+		}
+	}
+	end()
+	return all
+}
+
+// shell is a bash that prints to one place what all that it starts print.
+type shell struct {
+	t     *testing.T
+	home  string
+	input io.Writer
+	port  int
+
+	mu   sync.Mutex
+	said []string
+	used []bool // lines that were expected and found
+	from int    // the lines before it are of earlier commands
+}
+
+func newShell(t *testing.T) *shell {
+	home := t.TempDir()
+	bash := exec.Command("bash", "--norc", "--noprofile")
+	bash.Dir = home
+	// The socket of a dev needs a short path.
+	run, err := os.MkdirTemp("", "page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(run) })
+	bash.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home, "XDG_RUNTIME_DIR="+run, "TMPDIR="+run,
+		"CLONE="+filepath.Dir(goEnv(t, "GOWORK")), "GOCACHE="+goEnv(t, "GOCACHE"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOWORK=off", "GOPROXY=off", "GOFLAGS=-mod=mod")
+	input, err1 := bash.StdinPipe()
+	seen, said, err2 := os.Pipe()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	bash.Stdout, bash.Stderr = said, said
+	childtest.Start(t, bash)
+	_ = said.Close()
+	s := &shell{t: t, home: home, input: input, port: childtest.Port(t)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(seen); lines.Scan(); {
+			s.mu.Lock()
+			s.said, s.used = append(s.said, lines.Text()), append(s.used, false)
+			s.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() { // bash is killed after it, if it does not end
+		s.send("kill -INT $(jobs -p) 2>/dev/null; wait; exit")
+		select {
+		case <-read:
+		case <-time.After(pageWait):
+			t.Error("what the page has started does not end")
+		}
+		if t.Failed() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.Logf("the terminal:\n%s", strings.Join(s.said, "\n"))
+		}
+	})
+	s.send("set -m")
+	return s
+}
+
+func goEnv(t *testing.T, name string) string {
+	text, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// pageWait is how long a page waits for what it shows, far above what it takes.
+const pageWait = time.Minute
+
+func (s *shell) send(line string) { fmt.Fprintln(s.input, line) }
+
+// play types what the lines show to be typed, and waits for the rest.
+func (s *shell) play(lines []string) {
+	for number := 0; len(lines) > 0; number++ {
+		command, isCommand := strings.CutPrefix(lines[0], "$ ")
+		if !isCommand {
+			s.t.Fatalf("a block begins with %q", lines[0])
+		}
+		for lines = lines[1:]; strings.HasSuffix(command, "\\") && len(lines) > 0; lines = lines[1:] {
+			command += "\n" + lines[0]
+		}
+		next := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "$ ") })
+		if next < 0 {
+			next = len(lines)
+		}
+		s.do(number, command, lines[:next])
+		lines = lines[next:]
+	}
+}
+
+// asks is what may be typed again until the answer is there: it changes nothing.
+var asks = regexp.MustCompile(`^conclave (leader|status|history|elections)\b`)
+
+// local is a text with ports on which nobody listens.
+func (s *shell) local(text string) string {
+	text = strings.ReplaceAll(text, "conclave dev &", fmt.Sprintf("conclave dev --port %d &", s.port))
+	for i := range 3 {
+		text = strings.ReplaceAll(text, fmt.Sprintf("127.0.0.1:%d", 2181+i), fmt.Sprintf("127.0.0.1:%d", s.port+i))
+	}
+	return text
+}
+
+func (s *shell) do(number int, command string, want []string) {
+	s.t.Helper()
+	typed := s.local(command)
+	limit := time.Now().Add(pageWait)
+	for try := 0; ; try++ {
+		done := fmt.Sprintf("done %d.%d", number, try)
+		s.mu.Lock()
+		s.from = len(s.said)
+		s.mu.Unlock()
+		s.send(typed)
+		s.send("echo; echo " + done + " $?")
+		code := s.await(done, limit)
+		patience := limit
+		if asks.MatchString(command) {
+			patience = time.Now().Add(time.Second)
+		}
+		missing := s.find(want, patience)
+		again := asks.MatchString(command) && time.Now().Before(limit)
+		switch {
+		case missing == "" && code == done+" 0":
+			return
+		case again:
+			continue
+		case missing != "":
+			s.t.Fatalf("after %q the line never came: %s", command, missing)
+		}
+		s.t.Fatalf("%q ended with code %s", command, strings.TrimPrefix(code, done+" "))
+	}
+}
+
+// await waits for the line that says that a command is done.
+func (s *shell) await(done string, limit time.Time) string {
+	s.t.Helper()
+	for ; time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		s.mu.Lock()
+		i := slices.IndexFunc(s.said, func(line string) bool { return strings.HasPrefix(line, done+" ") })
+		s.mu.Unlock()
+		if i >= 0 {
+			return s.said[i]
+		}
+	}
+	s.t.Fatalf("never came: %s", done)
+	return ""
+}
+
+// find waits until all lines are there, in whatever order, and returns the first that
+// is not.
+func (s *shell) find(want []string, limit time.Time) string {
+	for _, line := range want {
+		for !s.has(line) {
+			if time.Now().After(limit) {
+				return line
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	return ""
+}
+
+func (s *shell) has(want string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if strings.TrimSpace(want) == "..." || strings.TrimSpace(want) == "" {
+		return true
+	}
+	for i := s.from; i < len(s.said); i++ {
+		if !s.used[i] && alike(s.said[i]) == alike(want) {
+			s.used[i] = true
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	differs = regexp.MustCompile(`[0-9]+([:.,/T-][0-9]+)*Z?|/tmp/[^ )]*`)
+	marks   = regexp.MustCompile(`#(#|\+)*`)
+	unit    = regexp.MustCompile(`#(µs|ms|s|m|h)\b`)
+)
+
+// alike is what is compared of a line: of numbers nothing but one digit at its end, which
+// says how many wait.
+func alike(line string) string {
+	fields := strings.Fields(line)
+	if n := len(fields); n > 1 && len(fields[n-1]) == 1 {
+		return alike(strings.Join(fields[:n-1], " ")) + " " + fields[n-1]
+	}
+	line = differs.ReplaceAllString(line, "#")
+	for unit.MatchString(line) {
+		line = unit.ReplaceAllString(line, "#")
+	}
+	line = marks.ReplaceAllString(line, "#")
+	return strings.Join(strings.Fields(line), " ")
+}
+
+func TestPagesAreComparedButForWhatDiffers(t *testing.T) {
+	for _, c := range []struct {
+		shown, said string
+		want        bool
+	}{
+		{"server 2 leads, epoch 1, after 254ms", "server 3 leads, epoch 12, after 1.02s", true},
+		{"1  anna  2026-11-22T19:42:36.156Z  6.015s", "4  anna  2026-11-23T09:02:36.000Z  1m0.5s", true},
+		{"anna leads demo with token 3", "bert leads demo with token 3", false},
+		{"data in /tmp/conclave-dev-1 (removed", "data in /tmp/page2/conclave-dev-77 (removed", true},
+		{"anna  4294967304  1", "anna  4294967311  0", false},
+		{"anna  4294967304  1", "anna  4294967311  1", true},
+		{"IN SYNC 1/2", "IN SYNC 2/2", true},
+	} {
+		if got := alike(c.shown) == alike(c.said); got != c.want {
+			t.Errorf("%q and %q: %v", c.shown, c.said, got)
+		}
+	}
+}

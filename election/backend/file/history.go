@@ -1,0 +1,164 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// The history, requests and nominations are for people and for the order of
+// the line. None of them decides who leads, so nothing fails for want of them
+// and nothing is synced.
+
+// readHistory returns the latest leaderships, as far as they can be read.
+func (p place) readHistory() []election.Tenure {
+	text, err := os.ReadFile(p.path(historyFile))
+	if err != nil {
+		return nil
+	}
+	var history []election.Tenure
+	for line := range bytes.Lines(text) {
+		var tenure election.Tenure
+		if json.Unmarshal(line, &tenure) == nil {
+			history = append(history, tenure)
+		}
+	}
+	return history
+}
+
+func (p place) writeHistory(history []election.Tenure) {
+	var text bytes.Buffer
+	for _, tenure := range history[max(0, len(history)-election.HistoryMin):] {
+		line, err := json.Marshal(tenure)
+		if err != nil {
+			return
+		}
+		text.Write(append(line, '\n'))
+	}
+	_ = p.replace(historyFile, text.Bytes())
+}
+
+// replace puts a file in place of another at one stroke.
+func (p place) replace(name string, content []byte) error {
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:])
+	draft := p.path(name + "." + hex.EncodeToString(nonce[:]) + newSuffix)
+	err := errors.Join(p.fail(name), os.WriteFile(draft, content, 0o660))
+	if err == nil {
+		err = os.Rename(draft, p.path(name))
+	}
+	if err != nil {
+		_ = os.Remove(draft)
+	}
+	return err
+}
+
+// beginTenure notes a new leader. Only the holder of the lock calls it.
+func (p place) beginTenure(s state) {
+	p.forget(nextFile)
+	history := closed(p.readHistory(), election.ReasonExpired)
+	p.writeHistory(append(history, election.Tenure{Leader: s.leader, Token: s.token, Since: s.since.UTC()}))
+}
+
+// endTenure notes the end of a leadership.
+func (p place) endTenure(grant election.Grant) {
+	p.forget(requestFile(grant.Token))
+	p.writeHistory(closed(p.readHistory(), grant.Ended))
+}
+
+func closed(history []election.Tenure, reason election.Reason) []election.Tenure {
+	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
+		history[last].Until, history[last].Reason = wallNow().UTC(), reason.String()
+	}
+	return history
+}
+
+func (p place) forget(names ...string) {
+	for _, name := range names {
+		_ = os.Remove(p.path(name))
+	}
+}
+
+// readRequest returns what was asked of the leadership with the token.
+func (p place) readRequest(token election.Token) *election.Request {
+	text, err := os.ReadFile(p.path(requestFile(token)))
+	if err != nil {
+		return nil
+	}
+	var request election.Request
+	if json.Unmarshal(text, &request) != nil || request.Token != token {
+		return nil
+	}
+	return &request
+}
+
+// Elections returns the names of the elections in the directory.
+func (b *Backend) Elections(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return nil, explain("list elections", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		// The state tells the name: a long one is cut in that of its directory.
+		text, err := readSmall(place{backend: b, dir: b.dir}.path(entry.Name(), stateFile))
+		if err != nil {
+			continue
+		}
+		if s, err := decodeState(text); err == nil {
+			names = append(names, s.election)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// History returns the latest leaderships.
+func (b *Backend) History(_ context.Context, name string) ([]election.Tenure, error) {
+	p, err := b.place(name)
+	if err != nil {
+		return nil, err
+	}
+	return election.OneByOne(p.readHistory()), nil
+}
+
+// Ask leaves a request for the leader, which watches the directory.
+func (b *Backend) Ask(_ context.Context, name string, request election.Request) error {
+	p, err := b.place(name)
+	if err != nil {
+		return err
+	}
+	view, err := p.view()
+	if err != nil {
+		return err
+	}
+	if view.Leader == "" || request.Token != 0 && request.Token != view.Token {
+		return fmt.Errorf("file: ask the leader of %q: %w", name, election.ErrNoLeader)
+	}
+	request = request.WithID()
+	request.Token = view.Token
+	text, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	if err := p.replace(requestFile(view.Token), text); err != nil {
+		return explain("ask the leader", err)
+	}
+	return nil
+}
+
+// tellNews tells the Elector that a renewal would bring news.
+func (s *candidate) tellNews() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}

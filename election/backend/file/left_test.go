@@ -1,0 +1,47 @@
+//go:build unix
+
+package file
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A warm-up that ends after its candidate has left, for it ignored its context,
+// leaves no file.
+func TestWarmUpThatOutlivesItsCandidateWritesNothing(t *testing.T) {
+	b := open(t, t.TempDir())
+	p, err := b.place("jobs")
+	must(t, err)
+	must(t, p.prepare())
+	let := make(chan struct{})
+	nominee := claim(time.Second)
+	nominee.Warm = func(context.Context) error {
+		<-let
+		return nil
+	}
+	entry, err := p.join(nominee)
+	must(t, err)
+	s := &candidate{place: p, claim: nominee, entry: entry, left: make(chan struct{})}
+	s.warmUp()
+	s.leave()
+	close(let)
+	warming := func() bool {
+		s.warmth.mu.Lock()
+		defer s.warmth.mu.Unlock()
+		return s.warmth.warming
+	}
+	for ctx := within(t); warming(); time.Sleep(time.Millisecond) {
+		must(t, ctx.Err())
+	}
+	found, err := os.ReadDir(p.dir)
+	must(t, err)
+	for _, file := range found {
+		if strings.HasPrefix(file.Name(), warmPrefix) {
+			t.Errorf("%s is left", file.Name())
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package kubernetes
+
+import (
+	"fmt"
+	"strconv"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/fence"
+)
+
+// TokenAnnotation is where an object keeps the highest token that has written it.
+const TokenAnnotation = "conclave-project.github.io/token"
+
+// Fence prepares an object of any kind, as it was read, to be updated in the name of the
+// leadership with this token, from any backend: it puts the token into an annotation,
+// and returns an error that matches fence.ErrStale if a later leader has done so. The
+// update then carries the resourceVersion that was read, and the API server refuses it
+// with a conflict if anybody has written since: read again, and call Fence again, which
+// reports whether it was a later leader.
+//
+// The API server has no transactions over several objects, so the election's Lease cannot
+// be checked with a write to another object: a new leader closes each object to its
+// predecessors by an update of its own, as with all of package fence. An object without a
+// resourceVersion is refused, for its update would have no condition; nothing protects
+// the creation of one. Patches are protected only if they carry
+// metadata.resourceVersion and the annotation.
+func Fence(object meta.Object, token election.Token) error {
+	if err := checkToken(object, token); err != nil {
+		return err
+	}
+	object.SetAnnotations(with(object.GetAnnotations(),
+		map[string]string{TokenAnnotation: strconv.FormatUint(uint64(token), 10)}))
+	return nil
+}
+
+// FenceDelete returns the preconditions of a deletion (meta.DeleteOptions), by which the
+// API server refuses it with a conflict if the object has changed since it was read; or
+// an error as Fence does.
+func FenceDelete(object meta.Object, token election.Token) (*meta.Preconditions, error) {
+	if err := checkToken(object, token); err != nil {
+		return nil, err
+	}
+	var uid *types.UID
+	if known := object.GetUID(); known != "" {
+		uid = &known
+	}
+	version := object.GetResourceVersion()
+	return &meta.Preconditions{UID: uid, ResourceVersion: &version}, nil
+}
+
+// checkToken compares a token with that of an object.
+func checkToken(object meta.Object, token election.Token) error {
+	name := object.GetNamespace() + "/" + object.GetName()
+	if object.GetResourceVersion() == "" {
+		return fmt.Errorf("kubernetes: fence %s: it has no resourceVersion; read it first: %w", name, election.ErrInvalid)
+	}
+	var seen uint64
+	if text, found := object.GetAnnotations()[TokenAnnotation]; found {
+		var err error
+		if seen, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return fmt.Errorf("kubernetes: fence %s: its annotation %s is no token: %w", name, TokenAnnotation, err)
+		}
+	}
+	return fence.Check(name, election.Token(seen), token)
+}

@@ -1,0 +1,104 @@
+package peers_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/algo/registry"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/peers"
+)
+
+// bytesListener counts the bytes that are written on the connections it takes.
+type bytesListener struct {
+	net.Listener
+	bytes *atomic.Int64
+}
+
+func (l bytesListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return bytesConn{conn, l.bytes}, err
+}
+
+type bytesConn struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c bytesConn) Write(p []byte) (int, error) {
+	c.bytes.Add(int64(len(p)))
+	return c.Conn.Write(p)
+}
+
+func described(id string, size int) election.Claim {
+	c := claim("x", id, 0)
+	c.Metadata = bytes.Repeat([]byte{0xff}, size)
+	return c
+}
+
+func leadsWith(size int) func(election.View, error) bool {
+	return func(v election.View, err error) bool {
+		return err == nil && v.Leader == "big" && len(v.Metadata) == size
+	}
+}
+
+// TestMetadataGoesToAMemberOnce: neither a heartbeat nor what else is said of the
+// election takes it along again.
+func TestMetadataGoesToAMemberOnce(t *testing.T) {
+	var written atomic.Int64
+	g := found(t, 3, func(o *peers.Options) {
+		if o.ID == "c" { // both others dial it
+			o.Listener = bytesListener{o.Listener, &written}
+		}
+	})
+	grant := acquire(t, g[2], described("big", election.MetadataMax))
+	await(t, g[0], "x", leadsWith(election.MetadataMax))
+	await(t, g[1], "x", leadsWith(election.MetadataMax))
+	before := written.Load()
+	for range 10 { // each changes what the leader's member says, twice
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		waits := claim("x", "small", 0)
+		ended := make(chan struct{})
+		go func() {
+			_, _ = g[0].Acquire(ctx, waits)
+			close(ended)
+		}()
+		await(t, g[1], "x", func(v election.View, err error) bool { return v.Waits("small") })
+		cancel()
+		<-ended
+		await(t, g[1], "x", func(v election.View, err error) bool { return len(v.Waiters) == 0 })
+		var err error
+		if grant, err = g[2].Renew(t.Context(), grant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more := written.Load() - before; more > 4*election.MetadataMax {
+		t.Errorf("its member wrote %d bytes more", more)
+	}
+	await(t, g[1], "x", leadsWith(election.MetadataMax))
+}
+
+// TestMetadataIsToldToAMemberThatComesBack though nothing has changed meanwhile.
+func TestMetadataIsToldToAMemberThatComesBack(t *testing.T) {
+	g := found(t, 3, nil)
+	g[0].Cut()
+	acquire(t, g[2], described("big", 100))
+	await(t, g[1], "x", leadsWith(100))
+	g[0].Heal()
+	await(t, g[0], "x", leadsWith(100))
+}
+
+// TestEveryAlgorithmShowsMetadata, also those that may elect two.
+func TestEveryAlgorithmShowsMetadata(t *testing.T) {
+	for _, algorithm := range registry.All() {
+		t.Run(algorithm.Name, func(t *testing.T) {
+			g := found(t, 3, func(o *peers.Options) { o.Algorithm, o.Lease = algorithm.Name, 2*time.Second })
+			acquire(t, g[2], described("big", 100))
+			await(t, g[0], "x", leadsWith(100))
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/conclavetest"
+	"github.com/conclave-project/conclave/election"
+)
+
+// TestEnsureDoesNotRenewWithoutPause: the session proves each renewal by a request that may
+// be older than the call, by a quarter of the timeout.
+func TestEnsureDoesNotRenewWithoutPause(t *testing.T) {
+	e := conclavetest.Start(t, conclavetest.Servers(1))
+	var renewals atomic.Int64
+	a, err := election.New(open(t, e.Servers()), "e", election.Options{ID: "a", Lease: 4 * time.Second, Once: true,
+		OnEvent: func(e election.Event) {
+			if e.Kind == election.EventRenewed {
+				renewals.Add(1 + int64(e.Missed))
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var before int64
+	if err := a.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+		for before < 3 && ctx.Err() == nil { // then the session is older than what a renewal proves
+			time.Sleep(10 * time.Millisecond)
+			before = renewals.Load()
+		}
+		if err := lead.Ensure(ctx, lead.Lease()); !errors.Is(err, election.ErrLeaseTooShort) {
+			t.Errorf("more than a lease: %v", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := renewals.Load() - before; n > 40 {
+		t.Errorf("%d renewals for one call of Ensure", n)
+	}
+}

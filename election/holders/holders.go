@@ -1,0 +1,138 @@
+// Package holders lets at most N candidates act at a time: a semaphore over any store
+// that elects (Candidate). With the same places RWLock is a lock for readers and writers.
+//
+// There are N places, each an election of its own: NAME/places/1 to NAME/places/N. A
+// candidate campaigns for all of them, acts in the first that it is granted, and gives
+// any other back without acting. So no more than N act where the backend is Exclusive,
+// whatever becomes of candidates, for as long as each honours its context as the
+// leader of an election does. All candidates give the same N.
+//
+// A fencing token is that of a place: it grows within the place, and says nothing about
+// another. A resource that refuses old tokens keeps one mark for each place.
+package holders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/healthcheck"
+)
+
+// PlacesMax is the greatest N: a candidate has a claim in each place's election.
+const PlacesMax = 64
+
+// Candidate is one that wants a place. Its methods may be called by several
+// goroutines.
+type Candidate struct {
+	name     string
+	electors []*election.Elector
+}
+
+// Place is what a candidate holds while it acts: the leadership of a place.
+type Place struct {
+	election.Leadership
+	// Number of the place, from 1.
+	Number int
+}
+
+// New returns a candidate for one of n places, 1 to PlacesMax. Options are those of
+// each place's Elector. Once is ignored, and so is Priority: a candidate waits for all
+// places, and would end the holders of all for the one that it needs. OnEvent is called
+// with the events of all places, one call at a time, and Health is called once for
+// all, up to four times in three HealthEvery. It does no I/O. An error matches
+// election.ErrInvalid.
+func New(backend election.Backend, name string, n int, options election.Options) (*Candidate, error) {
+	if n < 1 || n > PlacesMax {
+		return nil, fmt.Errorf("holders of %q: %d places, must be from 1 to %d: %w", name, n, PlacesMax, election.ErrInvalid)
+	}
+	options.Once, options.Priority = true, 0
+	options.OnEvent, options.Health = oneByOne(options.OnEvent), healthcheck.Shared(options.Health)
+	c := &Candidate{name: name}
+	for i := range n {
+		e, err := election.New(backend, placeName(name, i), options)
+		if err != nil {
+			return nil, fmt.Errorf("holders of %q: %w", name, err)
+		}
+		c.electors = append(c.electors, e)
+	}
+	return c, nil
+}
+
+// placeName names the election of a place, counted from 0 here.
+func placeName(name string, i int) string { return name + "/places/" + strconv.Itoa(i+1) }
+
+// oneByOne lets the electors of several elections call a function, one at a time.
+func oneByOne(tell func(election.Event)) func(election.Event) {
+	if tell == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(e election.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		tell(e)
+	}
+}
+
+// Hold waits for a place, runs the function while this candidate holds it, and returns
+// what Elector.Run returns with Options.Once; and if it never held one, the cause of
+// ctx, or what the places failed with when none is left to wait for. An error that
+// matches election.ErrRunning says that another Hold of this Candidate has not returned.
+// A panic of the function ends the process.
+func (c *Candidate) Hold(ctx context.Context, function func(context.Context, Place) error) error {
+	h := &hold{kept: -1, cancels: make([]context.CancelFunc, len(c.electors))}
+	contexts := make([]context.Context, len(c.electors))
+	for i := range contexts {
+		contexts[i], h.cancels[i] = context.WithCancel(ctx)
+		defer h.cancels[i]()
+	}
+	failures := make([]error, len(c.electors))
+	var campaigns sync.WaitGroup
+	for _, i := range rand.Perm(len(c.electors)) { // so that not all begin with the same
+		campaigns.Go(func() {
+			failures[i] = c.electors[i].Run(contexts[i], func(ctx context.Context, lead election.Leadership) error {
+				if !h.keep(i) {
+					return nil
+				}
+				return function(ctx, Place{lead, i + 1})
+			})
+		})
+	}
+	campaigns.Wait()
+	switch {
+	case h.kept >= 0:
+		return failures[h.kept]
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("holders of %q: %w", c.name, errors.Join(failures...))
+}
+
+// hold is one call of Hold.
+type hold struct {
+	mu      sync.Mutex
+	kept    int // the place that was granted first, -1 for none
+	cancels []context.CancelFunc
+}
+
+// keep reports whether this place is the one to act in, and withdraws from the others
+// if so.
+func (h *hold) keep(i int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.kept >= 0 {
+		return false
+	}
+	h.kept = i
+	for j, cancel := range h.cancels {
+		if j != i {
+			cancel()
+		}
+	}
+	return true
+}

@@ -1,0 +1,222 @@
+package holders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/healthcheck"
+)
+
+// RWLock lets many read at a time, or one write and nobody read. It rests on places, as
+// a Candidate does: a reader holds one of them, a writer all. Both come through a gate,
+// which is an election too, NAME/gate. What always holds, over a backend whose Traits
+// say Exclusive:
+//
+//	holders-W1  A writer acts only while it holds every place, and a reader only
+//	            while it holds one: so nobody acts beside a writer, whatever
+//	            becomes of candidates.
+//	holders-W2  A reader campaigns for a place only while it holds the gate, and a
+//	            writer holds the gate from before its first place until it has
+//	            acted: so one writer at a time collects places, and none waits
+//	            for readers that came after it had the gate.
+//	holders-W3  At the gate a writer has the higher priority, where the backend
+//	            knows priorities (Traits.Line): it waits for those that act and
+//	            one that is at the gate, and for other writers. Readers wait as
+//	            long as writers keep coming.
+//
+// A writer costs as much as it has places, in renewals too: as many readers as
+// are needed at a time and no more.
+//
+// Its methods may be called by several goroutines, also at the same time.
+type RWLock struct {
+	backend election.Backend
+	name    string
+	readers int
+	options election.Options
+}
+
+// Held is what a reader or writer has while it acts.
+type Held struct {
+	token election.Token
+	leads []election.Leadership
+}
+
+// Token is the fencing token: that of the gate, when this one came through it. It is
+// higher for everybody that comes later, so that a resource which refuses lower ones
+// refuses a writer of the past, and a reader of the past once it has seen the
+// token of a later writer.
+func (h Held) Token() election.Token { return h.token }
+
+// Err returns nil while the lock is held, and otherwise why that has ended. It reads the
+// clock, as Leadership.Err does.
+func (h Held) Err() error {
+	for _, lead := range h.leads {
+		if err := lead.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NewRWLock returns a lock for at most readers at a time, 1 to PlacesMax, a number that all
+// must give alike. Options are as for New; Warm and Priority are ignored. It does no I/O.
+// An error matches election.ErrInvalid.
+func NewRWLock(backend election.Backend, name string, readers int, options election.Options) (*RWLock, error) {
+	options.Warm, options.Priority = nil, 0
+	options.OnEvent, options.Health = oneByOne(options.OnEvent), healthcheck.Shared(options.Health)
+	l := &RWLock{backend, name, readers, options}
+	if _, err := New(backend, name, readers, options); err != nil {
+		return nil, err
+	}
+	_, err := l.gate(0)
+	return l, err
+}
+
+// gate returns a candidate for the gate.
+func (l *RWLock) gate(priority int) (*election.Elector, error) {
+	options := l.options
+	options.Once, options.Priority = false, priority
+	gate, err := election.New(l.backend, l.name+"/gate", options)
+	if err != nil {
+		return nil, fmt.Errorf("gate of %q: %w", l.name, err)
+	}
+	return gate, nil
+}
+
+// Read waits until no writer acts or waits and a place is free, runs the function while
+// this candidate may read, and returns what Candidate.Hold does. Its context ends before
+// anybody may write.
+func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) error) error {
+	places, err := New(l.backend, l.name, l.readers, l.options)
+	if err != nil {
+		return err
+	}
+	gate, err := l.gate(0)
+	if err != nil {
+		return err
+	}
+	var last *reading
+	waiting, through := context.WithCancel(ctx)
+	defer through()
+	err = gate.Run(waiting, func(atGate context.Context, lead election.Leadership) error {
+		last = newReading(ctx, lead.Token())
+		go last.run(places, function)
+		select {
+		case <-last.granted:
+			through()
+		case <-last.ended: // for good
+			through()
+		case <-atGate.Done():
+			if last.withdraw() {
+				last = nil
+			} else {
+				through()
+			}
+		}
+		return nil
+	})
+	if last == nil {
+		return err
+	}
+	<-last.ended
+	return last.err
+}
+
+// reading is one try of a reader to have a place.
+type reading struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	token  election.Token // of the gate
+
+	state   atomic.Int32
+	granted chan struct{} // closed when it acts
+	ended   chan struct{} // closed when all is over
+	err     error         // before ended is closed
+}
+
+// States of a reading.
+const (
+	asking int32 = iota
+	acting
+	withdrawn
+)
+
+func newReading(ctx context.Context, token election.Token) *reading {
+	r := &reading{token: token, granted: make(chan struct{}), ended: make(chan struct{})}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	return r
+}
+
+func (r *reading) run(places *Candidate, function func(context.Context, Held) error) {
+	defer close(r.ended)
+	defer r.cancel()
+	r.err = places.Hold(r.ctx, func(ctx context.Context, place Place) error {
+		if !r.state.CompareAndSwap(asking, acting) {
+			return nil
+		}
+		close(r.granted)
+		return function(ctx, Held{r.token, []election.Leadership{place.Leadership}})
+	})
+}
+
+// withdraw gives up a reading that has no place yet, and returns when nothing is left of
+// it; or it returns false.
+func (r *reading) withdraw() bool {
+	if !r.state.CompareAndSwap(asking, withdrawn) {
+		return false
+	}
+	r.cancel()
+	<-r.ended
+	return true
+}
+
+// Write waits until nobody reads or writes, runs the function while this candidate alone
+// may act, and returns its error; if it has none, a *election.LostError when the lock was
+// lost, or the cause of ctx when that has ended. Its context ends before anybody else
+// may act. A panic of the function comes out of Write, after the lock was released.
+func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held) error) error {
+	gate, err := l.gate(1)
+	if err != nil {
+		return err
+	}
+	var places []*election.Elector
+	for i := range l.readers {
+		place, err := l.place(i)
+		if err != nil {
+			return err
+		}
+		places = append(places, place)
+	}
+	var done *writing
+	waiting, through := context.WithCancel(ctx)
+	defer through()
+	err = gate.Run(waiting, func(atGate context.Context, lead election.Leadership) error {
+		w := newWriting(atGate, lead, len(places))
+		if acted, err := w.run(places, function); !acted {
+			return err
+		}
+		done = w
+		through()
+		return nil
+	})
+	if done == nil {
+		return err
+	}
+	if lost := (*election.LostError)(nil); done.err == nil && errors.As(done.cause, &lost) {
+		return done.cause
+	}
+	if done.err == nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return done.err
+}
+
+// place returns a candidate for one place.
+func (l *RWLock) place(i int) (*election.Elector, error) {
+	options := l.options
+	options.Once = false
+	return election.New(l.backend, placeName(l.name, i), options)
+}

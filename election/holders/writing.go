@@ -1,0 +1,144 @@
+package holders
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// writing is one writer at the gate: it collects all places, acts, and releases them.
+type writing struct {
+	gate election.Leadership
+	ctx  context.Context // of the act; it ends with the gate
+	end  context.CancelCauseFunc
+	all  chan struct{} // closed when every place is held
+	over chan struct{} // closed when the act has ended, or does not begin
+
+	mu     sync.Mutex
+	places map[int]election.Leadership // that are held
+	needed int
+	closed bool // nothing is collected any more: all were, or it was given up
+
+	err, cause error // of the function, and why its context ended
+}
+
+func newWriting(atGate context.Context, lead election.Leadership, places int) *writing {
+	w := &writing{gate: lead, needed: places, places: make(map[int]election.Leadership),
+		all: make(chan struct{}), over: make(chan struct{})}
+	w.ctx, w.end = context.WithCancelCause(atGate)
+	return w
+}
+
+// run reports whether the function was called. An error is why no place can be had.
+func (w *writing) run(places []*election.Elector, function func(context.Context, Held) error) (acted bool, err error) {
+	campaign, stop := context.WithCancel(context.WithoutCancel(w.ctx))
+	failed := make(chan error, len(places))
+	var campaigns sync.WaitGroup
+	defer func() { // also after a panic
+		w.giveUp()
+		close(w.over)
+		stop()
+		campaigns.Wait()
+		w.end(nil)
+	}()
+	for i, place := range places {
+		campaigns.Go(func() {
+			failed <- place.Run(campaign, func(ctx context.Context, lead election.Leadership) error {
+				w.hold(ctx, i, lead)
+				return nil
+			})
+		})
+	}
+	select {
+	case <-w.all:
+		acted = w.act(function)
+	case err = <-failed:
+	case <-w.ctx.Done():
+		// A place that is granted at this moment is released with the others.
+	}
+	return acted, err
+}
+
+// hold keeps a place until the act is over, or the place is lost before it has begun. One
+// that is lost later ends the act, and is held until that has ended.
+func (w *writing) hold(ctx context.Context, i int, lead election.Leadership) {
+	w.take(i, lead)
+	select {
+	case <-w.over:
+		return
+	case <-ctx.Done():
+	}
+	if w.drop(i) {
+		return
+	}
+	w.end(context.Cause(ctx))
+	<-w.over
+}
+
+func (w *writing) take(i int, lead election.Leadership) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.places[i] = lead
+	if len(w.places) == w.needed && !w.closed {
+		w.closed = true
+		close(w.all)
+	}
+}
+
+// drop releases a place, unless all are held.
+func (w *writing) drop(i int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	delete(w.places, i)
+	return true
+}
+
+// giveUp lets no act begin any more.
+func (w *writing) giveUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+}
+
+// act calls the function, unless a place was lost already.
+func (w *writing) act(function func(context.Context, Held) error) bool {
+	held := Held{w.gate.Token(), []election.Leadership{w.gate}}
+	w.mu.Lock()
+	for _, lead := range w.places {
+		held.leads = append(held.leads, lead)
+	}
+	w.mu.Unlock()
+	ctx := &heldContext{w.ctx, held, w.end}
+	if ctx.Err() != nil {
+		return false
+	}
+	w.err = function(ctx, held)
+	w.cause = context.Cause(ctx)
+	for _, told := range []error{context.Canceled, context.DeadlineExceeded, w.cause} {
+		if w.cause != nil && errors.Is(w.err, told) {
+			w.err = nil // it only says that it was told to end
+		}
+	}
+	return true
+}
+
+// heldContext is the context of a writer. Its Err looks at the clock, as that of a
+// leader does.
+type heldContext struct {
+	context.Context
+	held Held
+	end  context.CancelCauseFunc
+}
+
+// Err returns nil while all is held.
+func (c *heldContext) Err() error {
+	if err := c.held.Err(); err != nil {
+		c.end(err)
+	}
+	return c.Context.Err()
+}

@@ -1,0 +1,104 @@
+// Package probe answers the probes of an orchestrator: whether a candidate of an
+// election is alive, ready, the leader.
+//
+// In go an Elector and a Rule, out comes an http.Handler. It asks no store and waits
+// for nothing: an answer is what the candidate itself knows at that moment, on its
+// clock. A process that was frozen does not answer that it leads when its time is
+// over.
+//
+//	mux.Handle("/livez", probe.Handler(elector, probe.Alive))
+//	mux.Handle("/readyz", probe.Handler(elector, probe.Campaigns))
+//	mux.Handle("/leaderz", probe.Handler(elector, probe.Leads))
+//
+// A probe is no fence: who reads that a candidate leads reads the past.
+package probe
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// Rule reports whether a probe passes, which is answered with 200 OK, or not, which
+// is answered with 503 Service Unavailable.
+type Rule func(election.Status) bool
+
+// Leads passes while the candidate leads: traffic for the leader alone is routed by
+// it.
+func Leads(s election.Status) bool { return s.State == election.StateLeading }
+
+// Campaigns passes while the candidate leads or waits to: it does what it is there
+// for. It does not pass before Run was called and after it has returned, for want of
+// health, and while a leadership ends.
+func Campaigns(s election.Status) bool {
+	return s.State == election.StateLeading || s.State == election.StateWaiting
+}
+
+// Alive passes unless the function of a leadership has not ended in time: nothing
+// but the end of the process helps then. A store that cannot be reached is no reason
+// to start a process again, and neither is a Run that has returned.
+func Alive(s election.Status) bool { return s.State != election.StateStuck }
+
+// Answer is what a Handler writes, as JSON. Fields may be added.
+type Answer struct {
+	Election string `json:"election"`
+	ID       string `json:"id"`
+	// State is stopped, waiting, unhealthy, leading, ending, lost or stuck; see
+	// election.State.
+	State string `json:"state"`
+	// Since is when the state was entered, by the wall clock of this machine, and
+	// ForMs how long ago that is. Absent before Run was called.
+	Since time.Time `json:"since,omitzero"`
+	ForMs int64     `json:"forMs"`
+	// Token is that of the leadership until it is released, else absent.
+	Token uint64 `json:"token,omitempty"`
+	// LeaseMs is for how long the store keeps others out after a renewal, LeaseLeftMs
+	// how much of it is left, less the margin for clocks. Absent without a leadership.
+	LeaseMs     int64 `json:"leaseMs,omitempty"`
+	LeaseLeftMs int64 `json:"leaseLeftMs,omitempty"`
+	// Reason is why the leadership ends or has ended, absent while it lasts.
+	Reason string `json:"reason,omitempty"`
+	// Error is the last failure of the store or of the health check, if any.
+	Error string `json:"error,omitempty"`
+}
+
+// Handler answers GET and HEAD with an Answer, and as the rule has it with 200 or
+// 503.
+func Handler(elector *election.Elector, rule Rule) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "a probe is read with GET", http.StatusMethodNotAllowed)
+			return
+		}
+		status := elector.Status()
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		if !rule(status) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		if r.Method == http.MethodGet {
+			_ = json.NewEncoder(w).Encode(answer(elector, status)) // fails if the prober is gone
+		}
+	})
+}
+
+func answer(elector *election.Elector, s election.Status) Answer {
+	lead := s.Leadership
+	a := Answer{
+		Election: elector.Name(), ID: elector.ID(), State: s.State.String(), Since: s.Since,
+		Token: uint64(lead.Token()), LeaseMs: lead.Lease().Milliseconds(), LeaseLeftMs: lead.Remaining().Milliseconds(),
+	}
+	if !s.Since.IsZero() {
+		a.ForMs = max(0, time.Since(s.Since).Milliseconds())
+	}
+	if s.Reason != 0 {
+		a.Reason = s.Reason.String()
+	}
+	if s.Err != nil {
+		a.Error = s.Err.Error()
+	}
+	return a
+}

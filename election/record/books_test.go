@@ -1,0 +1,59 @@
+package record
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+)
+
+// TestElectionsThatAreOverAreForgotten: one for each job, by the thousand. The ones with
+// a candidate or a leader are not over, however long nothing is asked.
+func TestElectionsThatAreOverAreForgotten(t *testing.T) {
+	synctest.Test(t, electionsThatAreOverAreForgotten)
+}
+
+func electionsThatAreOverAreForgotten(t *testing.T) {
+	c := electiontest.VirtualClock(1)
+	b := New(NewMemory(c), Options{Clock: c})
+	defer b.Close()
+	lead := func(name string, i int) election.Grant {
+		grant, err := b.Acquire(t.Context(), election.Claim{Election: name, ID: "a", Nonce: fmt.Sprintf("%032d", i), Lease: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return grant
+	}
+	held := lead("held", 0)
+	most := 0
+	for i := range 10 * booksMin {
+		name := fmt.Sprintf("job/%d", i)
+		grant := lead(name, i+1)
+		grant.Ended = election.ReasonReturned
+		if err := b.Release(t.Context(), grant); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.History(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		b.mu.Lock()
+		most = max(most, len(b.books))
+		b.mu.Unlock()
+		time.Sleep(bookAge / booksMin)
+	}
+	if most > 4*booksMin {
+		t.Errorf("%d elections were known at a time, where %d were used in the time for which one is known", most, booksMin)
+	}
+	b.mu.Lock()
+	knows := b.books["held"] != nil
+	b.mu.Unlock()
+	if !knows {
+		t.Error("the election is forgotten whose leader has not released it")
+	}
+	if err := b.Release(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,60 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+)
+
+// TestShortEndLimitIsNotWithoutEnd: only a negative one is.
+func TestShortEndLimitIsNotWithoutEnd(t *testing.T) {
+	stuck := make(chan struct{}, 1)
+	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true, ID: "a", Lease: time.Second, EndLimit: 900 * time.Microsecond,
+		OnStuck: func(election.Leadership) { stuck <- struct{}{} }})
+	leads, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.Run(within(t), func(context.Context, election.Leadership) error { close(leads); <-free; return nil })
+	}()
+	<-leads
+	go func() { _ = e.Resign(within(t)) }()
+	select {
+	case <-stuck:
+	case <-time.After(10 * time.Second):
+		t.Error("a function that does not end is not reported")
+	}
+	close(free)
+	<-done
+}
+
+// denying is a store that refuses every claim, and counts them.
+type denying struct {
+	election.Backend
+	claims atomic.Int64
+}
+
+func (r *denying) Acquire(context.Context, election.Claim) (election.Grant, error) {
+	r.claims.Add(1)
+	return election.Grant{}, errors.New("not now")
+}
+
+// TestShortRetryIsNotWithoutAPause: a millisecond is the least.
+func TestShortRetryIsNotWithoutAPause(t *testing.T) {
+	store := &denying{Backend: electiontest.NewStore(nil)}
+	e, err := election.New(store, "jobs", election.Options{ID: "a", Lease: time.Second, Retry: time.Nanosecond, RetryMax: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_ = e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
+	if most := time.Since(began).Milliseconds() + 2; store.claims.Load() > most {
+		t.Errorf("%d claims in %v", store.claims.Load(), time.Since(began))
+	}
+}

@@ -1,0 +1,109 @@
+package election
+
+import (
+	"errors"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/elector"
+)
+
+// State says what a candidate does at present.
+type State uint8
+
+// The states of a candidate.
+const (
+	// StateStopped: Run has not been called, or has returned.
+	StateStopped = State(elector.StateStopped)
+	// StateWaiting: it campaigns: it asks for the election, or will after a pause.
+	StateWaiting = State(elector.StateWaiting)
+	// StateUnhealthy: it does not campaign, because its health check fails or has
+	// not passed yet.
+	StateUnhealthy = State(elector.StateUnhealthy)
+	// StateLeading: it leads.
+	StateLeading = State(elector.StateLeading)
+	// StateEnding: its function was told to end and has not; nobody else can lead yet.
+	StateEnding = State(elector.StateEnding)
+	// StateLost: its leadership is over, and its function has not ended yet. Others
+	// may lead.
+	StateLost = State(elector.StateLost)
+	// StateStuck: its function has not ended in time; see EventStuck.
+	StateStuck = State(elector.StateStuck)
+)
+
+// String returns the state as text.
+func (s State) String() string { return elector.State(s).String() }
+
+// Status is what can be said of a candidate at a moment.
+type Status struct {
+	State State
+	// Since is when the state was entered, by this machine's wall clock; zero when
+	// Run was never called.
+	Since time.Time
+	// Leadership is the present one until it is released, the zero Leadership
+	// without one.
+	Leadership Leadership
+	// Reason is why the leadership ends or has ended, zero while it lasts; after it,
+	// until the next campaign begins.
+	Reason Reason
+	// Err is the last failure since Run was called or a leadership began: of the
+	// store, of a health check; nil for none.
+	Err error
+}
+
+// Status returns what this candidate does. It does no I/O, waits for nothing, and
+// reads the clock: a leadership whose time is over is not said to last, not even by
+// the first call after the process was frozen.
+func (e *Elector) Status() Status {
+	last := e.status.Load()
+	if last == nil {
+		return Status{}
+	}
+	s := *last
+	if s.State == StateLeading {
+		if err := s.Leadership.Err(); err != nil {
+			s.State, s.Reason = StateEnding, reasonOf(err, s.Reason)
+		}
+	}
+	if s.State == StateEnding && s.Leadership.Remaining() == 0 {
+		s.State = StateLost
+	}
+	return s
+}
+
+// reasonOf returns the reason in the cause of a context that ended, or else the other.
+func reasonOf(cause error, other Reason) Reason {
+	if lost := (*LostError)(nil); errors.As(cause, &lost) {
+		return lost.Reason
+	}
+	return other
+}
+
+// Leadership returns the present leadership, and whether there is one: a function
+// runs in its name and was not told to end. See Status for the rest.
+func (e *Elector) Leadership() (Leadership, bool) {
+	s := e.Status()
+	if s.State != StateLeading {
+		return Leadership{}, false
+	}
+	return s.Leadership, true
+}
+
+// IsLeader reports whether this candidate leads now. Another may lead a moment
+// later: what must not be done by two is done in the function of Run, with its
+// context and the leadership's token.
+func (e *Elector) IsLeader() bool {
+	_, leads := e.Leadership()
+	return leads
+}
+
+// publish lets others see what the machine does. The loop calls it.
+func (r *run) publish() {
+	s := &Status{State: State(r.machine.State()), Since: time.Now(), Reason: r.why, Err: r.lastErr}
+	if r.term != nil {
+		s.Leadership = Leadership{r.term}
+	}
+	if old := r.elector.status.Load(); old != nil && old.State == s.State && old.Leadership == s.Leadership {
+		s.Since = old.Since
+	}
+	r.elector.status.Store(s)
+}

@@ -1,0 +1,129 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/elector"
+)
+
+// HeldError says who leads instead of the candidate that called Try. It matches
+// ErrHeld.
+type HeldError struct {
+	// View is what was seen of the election.
+	View View
+}
+
+// Error says who leads.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("election %q: %q leads with token %d", e.View.Election, e.View.Leader, e.View.Token)
+}
+
+// Is matches ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Try leads now or says who does. If nobody leads it runs the function for one
+// leadership and returns what Run does with Options.Once. If another candidate leads,
+// or is faster, it returns a *HeldError and waits no longer. A store that fails ends
+// it with that error, and so does a failed health check: it tries once.
+//
+// It may wait for a lease where the store keeps everybody out because it may have
+// forgotten a leader; ctx bounds that. A leader that was killed holds the election
+// until its lease has run out. Candidates that try have ids of their own: one with
+// this candidate's id is taken for this one if it is elected at the same time.
+func (e *Elector) Try(ctx context.Context, function func(context.Context, Leadership) error) error {
+	before, err := e.look(ctx)
+	if err != nil {
+		return fmt.Errorf("election %q: %w", e.name, err)
+	}
+	if before.Leader != "" {
+		return &HeldError{before}
+	}
+	r := newRun(e, ctx, function, true)
+	r.tries = true
+	watched, end := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watchOthers(watched, before.Token) })
+	defer watch.Wait()
+	defer end()
+	return e.start(r)
+}
+
+// look returns the first View.
+func (e *Elector) look(ctx context.Context) (View, error) {
+	for view := range e.Observe(ctx) {
+		return view, view.Err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return View{}, err
+	}
+	return View{}, Permanent(ErrClosed)
+}
+
+// watchOthers reports that another candidate leads. That this one does may be seen
+// before Acquire returns; its token is then above the last that was seen before.
+func (r *run) watchOthers(ctx context.Context, last Token) {
+	for view := range r.elector.Observe(ctx) {
+		var err error
+		switch mine := view.Leader == r.elector.options.ID && view.Token > last; {
+		case view.Err != nil:
+			err = fmt.Errorf("election %q: %w", r.elector.name, view.Err)
+		case view.Leader == "", mine:
+			continue
+		default:
+			err = &HeldError{view}
+		}
+		r.report(report{event: elector.Stop{}, err: err})
+		return
+	}
+}
+
+// keep ends a run that tries and does not lead, because of what keeps it from that.
+func (r *run) keep(err error) {
+	if !r.tries || r.term != nil || r.kept != nil {
+		return
+	}
+	r.kept = err
+	r.step(elector.Stop{})
+}
+
+// WaitLeader returns as soon as somebody leads, with what is seen of the election
+// then. This candidate need not campaign. A store that cannot be asked is waited for
+// until ctx ends; the error says then what the store did.
+func (e *Elector) WaitLeader(ctx context.Context) (View, error) {
+	return e.wait(ctx, func(v View) bool { return v.Leader != "" })
+}
+
+// WaitEnd returns as soon as the leadership with the given token is over, with what is
+// seen of the election then: nobody leads, or a later leadership has begun. It waits
+// as WaitLeader does.
+//
+// What is seen may lag: that nobody leads counts only once it is known that the leadership
+// with that token, or a later one, had begun. One that ended before this call and left no
+// history in the store (that of another program) is over only when the next one leads.
+func (e *Elector) WaitEnd(ctx context.Context, token Token) (View, error) {
+	begun := false
+	return e.wait(ctx, func(v View) bool {
+		begun = begun || v.Token >= token
+		return v.Token > token || begun && v.Leader == ""
+	})
+}
+
+func (e *Elector) wait(ctx context.Context, enough func(View) bool) (View, error) {
+	var last View
+	for view := range e.Observe(ctx) {
+		if view.Err == nil && enough(view) {
+			return view, nil
+		}
+		last = view
+	}
+	err := context.Cause(ctx)
+	if err == nil {
+		err = Permanent(ErrClosed)
+	}
+	if last.Err != nil {
+		err = fmt.Errorf("%w; the store: %w", err, last.Err)
+	}
+	return last, fmt.Errorf("election %q: %w", e.name, err)
+}

@@ -1,0 +1,132 @@
+package healthcheck
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const pause = time.Second
+
+// candidate calls a check as an Elector does, until its context ends.
+func candidate(ctx context.Context, check func(context.Context) error, each func(error)) {
+	ticks := time.NewTicker(pause)
+	defer ticks.Stop()
+	for ctx.Err() == nil {
+		one, cancel := context.WithTimeout(ctx, pause)
+		each(check(one))
+		cancel()
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Ten candidates that began at different times have the check made about once a pause,
+// one at a time, and each has a result of its own every time. It goes on with those
+// that are left.
+func TestCheckIsMadeOnceForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made, under := 0, 0
+		var mu sync.Mutex
+		var running sync.WaitGroup
+		check := Shared(func(context.Context) error {
+			mu.Lock()
+			made, under = made+1, under+1
+			if under > 1 {
+				t.Error("two at a time")
+			}
+			mu.Unlock()
+			time.Sleep(pause / 10)
+			mu.Lock()
+			defer mu.Unlock()
+			under--
+			return errors.New("one of its own")
+		})
+		all, end := context.WithCancel(t.Context())
+		most, endMost := context.WithCancel(all)
+		for i := range 10 {
+			ctx := most
+			if i == 0 {
+				ctx = all
+			}
+			running.Go(func() {
+				time.Sleep(time.Duration(i) * 70 * time.Millisecond)
+				var last error
+				candidate(ctx, check, func(err error) {
+					if err == last {
+						t.Error("a candidate has one result twice")
+					}
+					last = err
+				})
+			})
+		}
+		time.Sleep(10 * pause)
+		if made < 9 || made > 14 {
+			t.Errorf("%d checks in 10 pauses of ten candidates", made)
+		}
+		endMost()
+		before := made
+		time.Sleep(10 * pause)
+		if made-before < 9 || made-before > 11 {
+			t.Errorf("%d checks in 10 pauses of one candidate", made-before)
+		}
+		end()
+		running.Wait()
+	})
+}
+
+// One that hangs fails for everybody, and goes on when the one that began it has ended;
+// one that panics fails for those that wait for it.
+func TestCheckThatHangsOrPanicsFailsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		check := Shared(func(ctx context.Context) error {
+			<-let
+			if ctx.Err() == nil {
+				panic("broken")
+			}
+			return ctx.Err()
+		})
+		ctx, end := context.WithTimeout(t.Context(), pause)
+		go func() { _ = check(ctx) }()
+		synctest.Wait()
+		end() // its candidate has ended
+		other, cancel := context.WithTimeout(t.Context(), pause)
+		defer cancel()
+		if err := check(other); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one that hangs: %v", err)
+		}
+		time.Sleep(pause)
+		let <- struct{}{}
+		synctest.Wait()
+		go func() {
+			defer func() { _ = recover() }()
+			one, cancel := context.WithTimeout(t.Context(), pause)
+			defer cancel()
+			_ = check(one)
+		}()
+		synctest.Wait()
+		result := make(chan error, 1)
+		go func() {
+			one, cancel := context.WithTimeout(t.Context(), pause)
+			defer cancel()
+			result <- check(one)
+		}()
+		synctest.Wait()
+		let <- struct{}{}
+		if err := <-result; !errors.Is(err, errBroken) {
+			t.Errorf("one that panics: %v", err)
+		}
+	})
+}
+
+func TestNoCheckIsNone(t *testing.T) {
+	if Shared(nil) != nil {
+		t.Error("a check of nothing")
+	}
+}

@@ -1,0 +1,118 @@
+package replica
+
+import (
+	"github.com/conclave-project/conclave/internal/prep"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// leading is what only a leader has: what it has decided, and what it has to clear away.
+type leading struct {
+	prep      *prep.Prep // nil until this server has led
+	proposals queue[proposal]
+	last      zk.Zxid // last one given
+	reapMs    int64   // when to look for containers next
+	// reapCredit is how many may be deleted at once, times a minute's milliseconds.
+	reapCredit int64
+	orphans    []zk.SessionID         // sessions to end at the next tick
+	ended      map[zk.SessionID]int64 // sessions that have ended, and when, see isLocal
+}
+
+// proposal is a transaction that this server has decided and that is not
+// delivered yet: what the peer keeps as bytes, as a value.
+type proposal struct {
+	header zk.TxnHeader
+	txn    zk.Txn
+	digest zk.Digest
+}
+
+// begin leads after a zxid.
+func (l *leading) begin(prep *prep.Prep, last zk.Zxid, reapMs int64, orphans []zk.SessionID) {
+	l.prep, l.last, l.reapMs, l.orphans = prep, last, reapMs, orphans
+}
+
+// leave forgets what was decided.
+func (l *leading) leave() {
+	l.proposals.drop()
+	l.orphans = nil
+	clear(l.ended)
+}
+
+// number gives the next zxid.
+func (l *leading) number(peer *zab.Peer) zk.Zxid {
+	l.last = peer.After(l.last)
+	return l.last
+}
+
+// propose keeps a transaction until it is delivered.
+func (l *leading) propose(p proposal) { l.proposals.push(p) }
+
+// delivered takes out the transaction of a zxid, false if this server has not decided
+// it.
+func (l *leading) delivered(zxid zk.Zxid) (proposal, bool) {
+	if p := l.proposals.front(); p != nil && p.header.Zxid == zxid {
+		return l.proposals.pop(), true
+	}
+	return proposal{}, false
+}
+
+// applied notes that the tree has everything up to a zxid.
+func (l *leading) applied(zxid zk.Zxid) {
+	if l.prep != nil {
+		l.prep.Applied(zxid)
+	}
+}
+
+// end has a session end at the next tick.
+func (l *leading) end(id zk.SessionID) { l.orphans = append(l.orphans, id) }
+
+// takeOrphans returns the sessions that are to end now.
+func (l *leading) takeOrphans() []zk.SessionID {
+	orphans := l.orphans
+	l.orphans = nil
+	return orphans
+}
+
+// noteEnded remembers a session that has ended.
+func (l *leading) noteEnded(id zk.SessionID, nowMs int64) { l.ended[id] = nowMs }
+
+// hasEnded reports whether a session is remembered so.
+func (l *leading) hasEnded(id zk.SessionID) bool {
+	_, ended := l.ended[id]
+	return ended
+}
+
+// forgetEnded forgets sessions that ended before a time.
+func (l *leading) forgetEnded(beforeMs int64) {
+	for id, ms := range l.ended {
+		if ms < beforeMs {
+			delete(l.ended, id)
+		}
+	}
+}
+
+// reapDue reports whether it is time to look for what nobody needs any more, and since
+// when the last look was. An interval of 0 is never.
+func (l *leading) reapDue(nowMs, intervalMs int64) (sinceMs int64, due bool) {
+	if intervalMs <= 0 || nowMs < l.reapMs {
+		return 0, false
+	}
+	sinceMs = nowMs - l.reapMs + intervalMs
+	l.reapMs = nowMs + intervalMs
+	return sinceMs, true
+}
+
+const minuteMs = 60_000
+
+// reapLimit returns how many znodes may be deleted in a look, as many as the limit per
+// minute allows for the time since the last one. What is left of it is kept, up to one
+// znode or one look.
+func (l *leading) reapLimit(sinceMs, perMinute, intervalMs int64) int {
+	l.reapCredit += sinceMs * perMinute
+	limit := int(l.reapCredit / minuteMs)
+	l.reapCredit = min(l.reapCredit, max(minuteMs, intervalMs*perMinute))
+	return limit
+}
+
+// reaped counts a znode that was deleted.
+func (l *leading) reaped() { l.reapCredit -= minuteMs }

@@ -1,0 +1,174 @@
+package replica
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// requests are the connections of this server's clients, and what they have on its way
+// through the ensemble.
+type requests struct {
+	conns        map[session.ConnID]*conn
+	writes       queue[waiting]
+	syncs        queue[waiting]
+	resuming     []resuming // for what was on its way when they came
+	revalidating []resuming // on a learner, for the leader's answer
+}
+
+// conn is what the replica knows of a connection.
+type conn struct {
+	id         session.ConnID
+	session    *session.Session
+	identities []zk.Identity
+	waits      place            // its last request that is on its way
+	resuming   *session.Session // the session it will be attached to, see resume
+	upgrading  bool             // its local session is on its way to be one that all know
+
+	// Requests that came to the loop are numbered; told is the last one that was
+	// answered.
+	asked, told uint64
+}
+
+// place is where a request waits: an item of one of the queues. The zero value is that
+// of a connection that waits for nothing.
+type place struct {
+	queue  *queue[waiting]
+	number uint64
+}
+
+// waiting is a client's write or sync that is on its way through the ensemble.
+type waiting struct {
+	conn    *conn
+	session zk.SessionID
+	xid     zk.Xid
+	op      zk.Op
+	path    string               // of a sync
+	connect *wire.ConnectRequest // a handshake waits for its session, or for a sync
+	silent  bool                 // a sync that nobody asked for: see fence
+	step    uint64               // in which it was asked for
+	after   []parked             // what its connection asked for after it
+	number  uint64               // see conn
+}
+
+// resuming is a connection that waits to have its session back: on a learner
+// for the leader's answer, then for what was on its way when it came.
+type resuming struct {
+	conn    *conn
+	connect *wire.ConnectRequest
+	zxid    zk.Zxid
+}
+
+// open takes note of a new connection.
+func (q *requests) open(id session.ConnID, identities []zk.Identity) *conn {
+	c := &conn{id: id, identities: identities}
+	q.conns[id] = c
+	return c
+}
+
+// close takes a connection out, and returns it, or nil.
+func (q *requests) close(id session.ConnID) *conn {
+	c := q.conns[id]
+	delete(q.conns, id)
+	return c
+}
+
+// has reports whether a connection is still there.
+func (q *requests) has(c *conn) bool { return c != nil && q.conns[c.id] == c }
+
+// ids returns the connections in the order of their numbers.
+func (q *requests) ids() []session.ConnID {
+	ids := make([]session.ConnID, 0, len(q.conns))
+	for id := range q.conns {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// before returns what a connection waits for, nil if nothing.
+func (q *requests) before(c *conn) *waiting {
+	if c.waits.queue == nil {
+		return nil
+	}
+	return c.waits.queue.at(c.waits.number)
+}
+
+// addWrite puts a write, or a handshake that makes a session, after those before it.
+func (q *requests) addWrite(w waiting) { wait(&q.writes, w) }
+
+// addSync puts a sync after those before it.
+func (q *requests) addSync(w waiting) { wait(&q.syncs, w) }
+
+func wait(in *queue[waiting], w waiting) {
+	number := in.push(w)
+	if w.conn != nil {
+		w.conn.waits = place{queue: in, number: number}
+	}
+}
+
+// takeWrite takes out the request that a transaction answers: the oldest one, or none
+// of them.
+func (q *requests) takeWrite(h *zk.TxnHeader) (waiting, bool) {
+	w := q.writes.front()
+	if w == nil || w.session != h.Session || w.xid != h.Cxid || !sameKind(w.op, h.Op) {
+		return waiting{}, false
+	}
+	return q.writes.pop(), true
+}
+
+// sameKind keeps apart what a client and the server itself ask for a session,
+// both perhaps with xid 0.
+func sameKind(asked, done zk.Op) bool {
+	return done == zk.OpError || (asked == zk.OpCloseSession) == (done == zk.OpCloseSession) &&
+		(asked == zk.OpCreateSession) == (done == zk.OpCreateSession)
+}
+
+// takeSync takes out the oldest sync, false if there is none: the learner has left and
+// come back meanwhile.
+func (q *requests) takeSync() (waiting, bool) {
+	if q.syncs.size() == 0 {
+		return waiting{}, false
+	}
+	return q.syncs.pop(), true
+}
+
+// revalidate waits for the leader to report whether a client may have its session.
+func (q *requests) revalidate(c *conn, req *wire.ConnectRequest) {
+	q.revalidating = append(q.revalidating, resuming{conn: c, connect: req})
+}
+
+// revalidated takes out the handshake that the leader's answer is for: answers come in
+// the order of the questions.
+func (q *requests) revalidated() (resuming, bool) { return takeFirst(&q.revalidating) }
+
+// resume waits until everything up to zxid is delivered.
+func (q *requests) resume(c *conn, req *wire.ConnectRequest, zxid zk.Zxid) {
+	q.resuming = append(q.resuming, resuming{conn: c, connect: req, zxid: zxid})
+}
+
+// resumed takes out the oldest handshake that waits for nothing after upTo.
+func (q *requests) resumed(upTo zk.Zxid) (resuming, bool) {
+	if len(q.resuming) == 0 || q.resuming[0].zxid > upTo {
+		return resuming{}, false
+	}
+	return takeFirst(&q.resuming)
+}
+
+func takeFirst(all *[]resuming) (resuming, bool) {
+	if len(*all) == 0 {
+		return resuming{}, false
+	}
+	first := (*all)[0]
+	*all = (*all)[1:]
+	return first, true
+}
+
+// drop forgets what is on its way: whether it is done nobody here will learn.
+func (q *requests) drop() {
+	q.writes.drop()
+	q.syncs.drop()
+	q.resuming, q.revalidating = nil, nil
+}

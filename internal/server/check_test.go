@@ -1,0 +1,25 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// TestServerWhoseSessionsLookLikeTTLsIsRefused, as by ZooKeeper: its sessions have
+// numbers that begin as the owner of a TTL znode does.
+func TestServerWhoseSessionsLookLikeTTLsIsRefused(t *testing.T) {
+	for _, one := range []struct {
+		id       quorum.ID
+		extended bool
+		refused  bool
+	}{{254, true, false}, {255, false, false}, {255, true, true}} {
+		var c Config
+		c.ID, c.ExtendedTypes = one.id, one.extended
+		err := c.check()
+		if refused := err != nil && strings.Contains(err.Error(), "254 at most"); refused != one.refused {
+			t.Errorf("server %d, extended types %t: %v", one.id, one.extended, err)
+		}
+	}
+}

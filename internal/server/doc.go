@@ -1,0 +1,50 @@
+// Package server is the shell around a replica: sockets, disk, clock and
+// goroutines.
+//
+// One goroutine, the loop, owns the replica. Connections, the disk and the
+// timer put events into its inbox; it takes all that has come, steps the
+// replica once, gives the records to the disk goroutine, and wakes the
+// connections that have something to send. While the disk writes and syncs one
+// batch, the next one gathers: that is the group commit.
+//
+//	config.go       what a server is started with
+//	recover.go      from the files to a replica
+//	server.go       start and end
+//
+//	conns.go        accepts connections, within their limits
+//	conn.go         one connection: handshake, then requests until its end
+//	input.go        the bytes of a connection, without a buffer for idle ones
+//	socket_unix.go  reads and writes a socket without waiting
+//	socket_other.go where that cannot be done
+//	handle.go       one batch of requests of a connection
+//	budget.go       what all long requests together may take
+//	outbox.go       gathers replies and events of a connection, writes them
+//	laggards.go     whom to disconnect when all outboxes hold too much
+//	commands.go     four-letter words instead of a handshake
+//	expire.go       ends a session for a test
+//
+//	inbox.go        gathers events for the loop
+//	loop.go         the loop
+//	disk.go         appends and syncs, notifies the loop
+//	snapshots.go    writes fuzzy snapshots and purges, beside everything else
+//
+//	peers.go        the connections to the other servers
+//	peerinbox.go    bounds what they send
+//	moves.go        snapshots on their links
+//	reconfig.go     a change of the ensemble, carried out
+//
+//	role.go         the role, as programs and the log are told of it
+//	status.go       what monitoring asks for
+//	digest.go       logs trees that differ
+//	quota.go        logs quotas that are exceeded
+//	heap.go         how much garbage may gather
+//
+// What always holds:
+//
+//	server-H1  A record is on disk before the loop learns of it.
+//	server-H2  Any error of the log ends the server, with its reason, before
+//	           another reply leaves.
+//	server-H3  A connection's replies and events leave in the order in which
+//	           they were put into its outbox; what does not fit ends the
+//	           connection.
+package server

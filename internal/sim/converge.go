@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/conclave-project/conclave/internal/check"
+	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// converge is the second phase: everything heals, and within a limit all must be
+// well: every server serves and has the same tree, every client has written
+// again, and a client that is gone has left no ephemeral. Some runs go on for a while
+// in which nothing happens, and nothing may end.
+func (w *world) converge() {
+	if w.err != nil {
+		return
+	}
+	w.heal()
+	limitMs := w.asleepMs() + w.limitMs()
+	nextMs := w.nowMs
+	directMs := w.nowMs + 4*(w.plan.InitMs+w.plan.SyncMs)
+	askMs := w.nowMs + askAgainMs
+	done := false
+	w.until(limitMs, func() bool {
+		if w.nowMs < nextMs {
+			return false
+		}
+		nextMs = w.nowMs + 100
+		if w.wrongTree() != nil && w.nowMs >= askMs {
+			askMs = w.nowMs + askAgainMs
+			for _, c := range w.clients {
+				c.program.final = false
+			}
+		}
+		for _, c := range w.clients {
+			c.program.finish()
+		}
+		if done = w.unhealed() == nil; !done && w.nowMs >= directMs {
+			directMs = limitMs
+			w.direct()
+		}
+		return done
+	})
+	if w.err == nil && !done {
+		w.fail(fmt.Errorf("liveness: %d ms after all was healed %w", w.nowMs-w.plan.WildMs, w.unhealed()))
+	}
+	if w.err == nil {
+		w.last()
+	}
+	if w.err == nil && branch(w.plan.Seed, "still", 0).oneIn(3) {
+		w.note(0, "STILL", 0, 0, "")
+		w.still = true
+		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
+	}
+}
+
+// limitMs is how long an ensemble may take to come to rest: several elections,
+// the sessions of those who are gone, and the time for which a wrong tree may be kept.
+func (w *world) limitMs() int64 {
+	limitMs := 10_000 + 6*(w.plan.InitMs+w.plan.SyncMs) + 3*w.plan.sessionMaxMs()
+	if w.trouble.spoilt {
+		limitMs += gapMs
+	}
+	return limitMs
+}
+
+// asleepMs is when the last one wakes that stalls.
+func (w *world) asleepMs() int64 {
+	untilMs := w.nowMs
+	for _, p := range w.servers {
+		untilMs = max(untilMs, p.untilMs)
+	}
+	for _, c := range w.clients {
+		untilMs = max(untilMs, c.untilMs)
+	}
+	return untilMs
+}
+
+// heal ends all trouble, but for those who stall: they wake in their time.
+func (w *world) heal() {
+	w.note(0, "HEAL", 0, 0, "")
+	clear(w.blocked)
+	for _, p := range w.servers {
+		p.slowMs, p.turns.slowMs, p.turns.failSync, p.turns.crashIn, p.downMs = 0, 0, false, 0, 0
+		p.mem.SetCapacity(-1)
+		p.rot.readUntilMs, p.rot.bad = 0, nil
+		p.clock.rebase(w.nowMs)
+		p.clock.perMille = 1000
+		p.start()
+	}
+	w.direct()
+	w.flow()
+}
+
+// askAgainMs is how often clients write again while a tree is wrong: digests are
+// compared with transactions, and a server that has come after the last one has none to
+// compare, so that nobody knows whose tree is wrong.
+const askAgainMs = 10_000
+
+// wrongTree returns a server that still has the damaged tree, nil for none.
+func (w *world) wrongTree() *process {
+	for _, p := range w.servers {
+		if w.owed(p) && w.trouble.isWrong(p.replica.Tree()) {
+			return p
+		}
+	}
+	return nil
+}
+
+// unhealed says what is not well yet.
+func (w *world) unhealed() error {
+	if w.asleepMs() > w.nowMs {
+		return errors.New("not everybody is awake")
+	}
+	var ids []quorum.ID
+	for _, p := range w.servers {
+		if !w.owed(p) {
+			continue
+		}
+		if !p.up || !p.serving {
+			return fmt.Errorf("server %v does not serve", p.node)
+		}
+		ids = append(ids, p.id)
+	}
+	living := map[zk.SessionID]bool{}
+	for _, c := range w.clients {
+		if c.machine.State() != clientsession.Connected || c.program.waiting > 0 {
+			return fmt.Errorf("client %v is %v with %d requests waiting", c.node, c.machine.State(), c.program.waiting)
+		}
+		if !c.program.final {
+			return fmt.Errorf("client %v has not written again", c.node)
+		}
+		id, _ := c.machine.Session()
+		living[id] = true
+	}
+	for _, id := range w.watcher.model.Sessions() {
+		if !living[id] {
+			return fmt.Errorf("session %v of a client that is gone has not ended", id)
+		}
+	}
+	if id := w.watcher.local.Left(living); id != 0 {
+		return fmt.Errorf("session %v of one server and a client that is gone has not ended", id)
+	}
+	for _, p := range w.servers {
+		if at := p.replica.Config().Version; w.owed(p) && at != w.newest {
+			return fmt.Errorf("server %v goes by the configuration of %x, not of %x", p.node, at, w.newest)
+		}
+	}
+	if p := w.wrongTree(); p != nil {
+		return fmt.Errorf("server %v still has the tree that was damaged", p.node)
+	}
+	if l := w.leader(); l != nil {
+		if path := w.watcher.model.Overdue(l.now().WallMs); path != "" {
+			return fmt.Errorf("%s should have been deleted by the leader", path)
+		}
+	}
+	return w.watcher.order.Equal(ids...)
+}
+
+// last looks at what must hold when all is at rest.
+func (w *world) last() {
+	o := w.watcher
+	for _, p := range w.servers {
+		if !w.owed(p) {
+			continue
+		}
+		tree := p.replica.Tree()
+		for _, session := range tree.EphemeralOwners() {
+			w.fail(o.model.Owned(session, tree.Ephemerals(session, "/")))
+		}
+		w.fail(o.digests.Seen(p.id, tree.LastZxid(), tree.Digest()))
+		w.fail(w.kept(p))
+		w.fail(o.model.Whole(znodes(tree)))
+		w.fail(w.counted(tree))
+		if _, last := o.order.Shown(); last != tree.LastZxid() {
+			w.fail(errors.New("a server's tree is not at the end of the history"))
+		}
+	}
+	w.fail(check.Linearizable(o.lines.whole()))
+}
+
+// counted compares the quotas of a server with what there is.
+func (w *world) counted(t *tree.Tree) error {
+	limited := t.Quotas()
+	if want := w.watcher.model.Quotas(); len(limited) != want {
+		return &check.Violation{Property: "quota", Detail: fmt.Sprintf("a server has quotas on %v, and there are %d", limited, want)}
+	}
+	for _, path := range limited {
+		_, usage := t.QuotaState(path)
+		if err := w.watcher.model.Usage(path, usage.Count, usage.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// znodes are those of a tree.
+func znodes(t *tree.Tree) iter.Seq[check.Znode] {
+	return func(yield func(check.Znode) bool) {
+		scan := t.NewScan()
+		defer scan.End()
+		var e tree.Entry
+		for scan.Next(&e) {
+			path := e.Path
+			if path == "" {
+				path = zk.RootPath
+			}
+			n, _ := t.Find(path)
+			if !yield(check.Znode{Path: path, Data: e.Data, ACL: n.ACL().Entries(), Stat: e.Stat}) {
+				return
+			}
+		}
+	}
+}
+
+// kept compares the znodes of names used once with what was acknowledged.
+func (w *world) kept(p *process) error {
+	node, here := p.replica.Tree().Find("/k")
+	if !here {
+		return w.watcher.kept.Final(nil)
+	}
+	var paths []string
+	for _, name := range node.Children(nil) {
+		paths = append(paths, zk.JoinPath("/k", name))
+	}
+	return w.watcher.kept.Final(paths)
+}

@@ -1,0 +1,277 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// Plan is everything about a run that is drawn from its seed before it begins:
+// the size of the ensemble, its settings, the clients, and what goes wrong when.
+// A plan can be made smaller, and run again.
+type Plan struct {
+	Seed         uint64
+	Participants int
+	Observers    int  // their places follow those of the participants
+	Spares       int  // after them: not in the ensemble, they wait to be taken in
+	ZeroID       bool // ids begin with 0, not with 1
+	Reconfig     bool // reconfigEnabled
+	AutoCreate   bool // db.autocreate: an empty disk is taken for a new server's
+	Local        bool // localSessionsEnabled: a client's session is known to its server alone
+	Upgrade      bool // localSessionsUpgradingEnabled: until it asks for an ephemeral
+	ReadOnly     bool // readonlymode.enabled: a server that is partitioned serves half of the clients
+	LinkBytes    int  // that may wait on a link before it is closed
+	Clients      int
+	WildMs       int64 // how long faults and clients go on; then all is healed
+
+	TickMs, InitMs, SyncMs int64
+	FinalizeMs             int64
+	HistoryMax             int
+	SnapCount              int   // transactions between snapshots, at most
+	Portions               int   // of a snapshot; transactions go on between them
+	SnapSlow               int64 // how many times slower snapshots are than other work of the disk
+	CounterMax             uint32
+	SessionMs              int64 // what clients ask for
+	Timeouts               bool  // each asks for another timeout, from half of that to twice
+	Linearizable           bool
+	ForceSnapshot          bool
+	SomeSnapshot           bool // every other server sends snapshots alone
+	PreallocBytes          int64
+
+	StepMs  int // a process takes up what has come within so many ms
+	NetMs   int // how long a packet takes, mostly
+	DiskMs  int // how long a turn of a disk takes, mostly
+	ThinkMs int // between two requests of a client
+	Depth   int // requests of a client on their way, at most
+	Work    Work
+	ReapMs  int64 // between looks for containers and TTLs
+
+	Changing bool // settings differ from one start of a server to the next
+
+	Faults []Fault
+	Mutant Mutant // a known bug, put back
+}
+
+// Draw returns the plan of a seed.
+func Draw(seed uint64) Plan {
+	r := branch(seed, "plan", 0)
+	p := Plan{Seed: seed, Participants: 3, Clients: 2 + r.below(4), WildMs: r.between(6_000, 24_000)}
+	switch pick := r.below(20); {
+	case pick < 2:
+		p.Participants = 1
+	case pick < 3:
+		p.Participants = 2
+	case pick < 4:
+		p.Participants = 4
+	case pick < 8:
+		p.Participants = 5
+	}
+	if r.oneIn(4) {
+		p.Observers = 1 + r.below(2)
+	}
+	p.settings(r)
+	p.ensemble(branch(seed, "ensemble", 0))
+	p.faults(branch(seed, "faults", 0))
+	p.drawWork(branch(seed, "work", 0))
+	p.reconfigs(branch(seed, "reconfigs", 0))
+	p.sessions(branch(seed, "sessions", 0))
+	p.forsakes(branch(seed, "forsakes", 0))
+	p.relays(branch(seed, "relays", 0))
+	p.memory(branch(seed, "memory", 0))
+	p.drawBytes(branch(seed, "bytes", 0))
+	p.drawSettings(branch(seed, "settings", 0))
+	return p
+}
+
+func (p *Plan) settings(r *random) {
+	p.TickMs = []int64{100, 200, 200, 400, 1000}[r.below(5)]
+	p.InitMs = p.TickMs * r.between(5, 10)
+	p.SyncMs = p.TickMs * r.between(2, 5)
+	p.FinalizeMs = []int64{0, 0, 20, 200}[r.below(4)]
+	p.HistoryMax = []int{5, 20, 100, 500}[r.below(4)]
+	p.SnapCount = []int{10, 40, 150, 1000}[r.below(4)]
+	p.PreallocBytes = []int64{0, 16 << 10, 64 << 10}[r.below(3)]
+	if r.oneIn(8) {
+		p.CounterMax = uint32(r.between(20, 200))
+	}
+	p.SessionMs = p.TickMs * r.between(10, 40)
+	p.Linearizable = r.oneIn(6)
+	p.ForceSnapshot = r.oneIn(12)
+	p.StepMs = r.below(3)
+	p.NetMs = 1 + r.below(6)
+	p.DiskMs = 1 + r.below(10)
+	p.ThinkMs = 20 + r.below(250)
+	p.Depth = 1 + r.below(4)
+}
+
+// faults draws what goes wrong: half of the runs have little trouble, two in
+// five more, one in ten much, for an ensemble that is always down shows nothing.
+func (p *Plan) faults(r *random) {
+	gapMs := int64(4000)
+	switch pick := r.below(10); {
+	case pick == 0:
+		gapMs = 300
+	case pick < 5:
+		gapMs = 1000
+	}
+	var kinds []FaultKind
+	for c := range classes {
+		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && r.percent(60) {
+			kinds = append(kinds, kindsOf[c]...)
+		}
+	}
+	if len(kinds) == 0 {
+		return
+	}
+	for atMs := r.between(1, 2*gapMs); atMs < p.WildMs; atMs += r.between(1, 2*gapMs) {
+		p.Faults = append(p.Faults, p.draw(r, kinds[r.below(len(kinds))], atMs))
+	}
+}
+
+// add puts faults among the others, in the order of their times.
+func (p *Plan) add(faults ...Fault) {
+	for _, f := range faults {
+		if f.AtMs < p.WildMs {
+			p.Faults = append(p.Faults, f)
+		}
+	}
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.AtMs - b.AtMs) })
+}
+
+func (p *Plan) servers() int { return p.Participants + p.Observers + p.Spares }
+
+// ensemble draws what the ensemble is beyond its first servers, from a branch of
+// its own.
+func (p *Plan) ensemble(r *random) {
+	p.ZeroID = r.oneIn(4)
+	p.AutoCreate = r.oneIn(3)
+	p.LinkBytes = []int{24 << 10, 24 << 10, 64 << 10, 1 << 20}[r.below(4)]
+	if p.Reconfig = r.oneIn(2); p.Reconfig {
+		p.Spares = r.below(3)
+	}
+}
+
+// sessions draws what a session is, from a branch of its own.
+func (p *Plan) sessions(r *random) {
+	p.Local = r.oneIn(4)
+	p.Upgrade = p.Local && !r.oneIn(4)
+	p.ReadOnly = r.oneIn(3)
+	p.Timeouts = r.oneIn(2)
+}
+
+// sessionMaxMs is the longest timeout that a client asks for.
+func (p *Plan) sessionMaxMs() int64 {
+	if p.Timeouts {
+		return 2 * p.SessionMs
+	}
+	return p.SessionMs
+}
+
+// historyBytes is how much of the history a learner is sent at most, in memory or
+// from the log: half of the share of what may wait on its link that it has in
+// production, for headers are most of what transactions are here.
+func (p *Plan) historyBytes() int { return p.LinkBytes / 8 }
+
+// config is the configuration of the ensemble.
+func (p *Plan) config() *ensemble.Config {
+	text := ""
+	for place := range p.Participants + p.Observers {
+		text += lineOf(p.idOf(place+1), place >= p.Participants, 0) + "\n"
+	}
+	return parse(text + "version=0")
+}
+
+// configOf is that with which the server at a place starts first. A server that
+// waits to be taken in has a line of its own in it.
+func (p *Plan) configOf(place int) *ensemble.Config {
+	c := p.config()
+	if c.Member(p.idOf(place)) != nil {
+		return c
+	}
+	return parse(lineOf(p.idOf(place), false, 0) + "\n" + c.Text())
+}
+
+// lineOf is a server's line in a configuration.
+func lineOf(id quorum.ID, observer bool, moves int) string {
+	role := "participant"
+	if observer {
+		role = "observer"
+	}
+	port := 10 * moves
+	return fmt.Sprintf("server.%d=10.0.0.%d:%d:%d:%s;%d", id, id+1, 2888+port, 3888+port, role, 2181+port)
+}
+
+// parse reads a text of our own.
+func parse(text string) *ensemble.Config {
+	c, err := ensemble.Parse(text)
+	must(err)
+	return c
+}
+
+// idOf is the id of the server at a place.
+func (p *Plan) idOf(place int) quorum.ID {
+	if p.ZeroID {
+		place--
+	}
+	return quorum.ID(place)
+}
+
+func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
+	f := Fault{AtMs: atMs, Kind: kind, A: 1 + r.below(p.servers()), ForMs: r.between(1, 20) * r.between(10, 300)}
+	if r.oneIn(3) {
+		f.A = 0
+	}
+	switch kind {
+	case FaultReconfig:
+		return p.drawReconfig(r, atMs)
+	case FaultPower, FaultPowerAll:
+		f.N = r.between(0, 3) * 30
+	case FaultCrashAtOp:
+		f.N = r.between(1, 60)
+	case FaultCrashEpoch:
+		f.A, f.B, f.N = 0, 1+r.below(p.servers()), r.between(0, 2)
+	case FaultForsake:
+		f.A, f.N, f.ForMs = 0, r.between(0, 1), r.between(300, 1500)
+	case FaultCut, FaultCutBoth:
+		f.B = 1 + r.below(p.servers())
+	case FaultSplit:
+		f.A, f.N = 0, r.between(1, 1<<p.servers()-1)
+	case FaultDeaf:
+		f.ForMs += 2 * p.SyncMs
+	case FaultReset, FaultFailSync, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite:
+		f.N = int64(r.next() >> 1)
+	case FaultReadError:
+		f.N = r.between(2, 20)
+	case FaultSlowNet:
+		f.N = r.between(20, 400)
+	case FaultSlowDisk:
+		f.N = r.between(20, 1000)
+	case FaultWipe:
+		f.ForMs += 3 * p.SyncMs
+		f.N = r.between(0, 1)
+	case FaultRate:
+		f.N = r.between(900, 1100)
+	case FaultLeap:
+		f.N = r.between(1, 30) * r.between(10, 300)
+	case FaultWall:
+		f.N = r.between(-300_000, 300_000)
+	case FaultClientCut:
+		f.A, f.B = 1+r.below(p.Clients), 1+r.below(p.servers())
+	case FaultIsolate:
+		f.N = r.between(0, 1)
+	case FaultClientPause, FaultClientKill, FaultClientDrop:
+		f.A = 1 + r.below(p.Clients)
+		if kind == FaultClientPause {
+			f.N = r.between(0, 1)
+		}
+	}
+	return f
+}
+
+// Without returns the plan without the faults of a class.
+func (p Plan) Without(c Class) Plan {
+	p.Faults = slices.DeleteFunc(slices.Clone(p.Faults), func(f Fault) bool { return classOf(f.Kind) == c })
+	return p
+}

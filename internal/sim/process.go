@@ -1,0 +1,442 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/check"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/prep"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// process is a server: what its shell is in production, on virtual time.
+type process struct {
+	w      *world
+	id     quorum.ID
+	node   node
+	place  int
+	random *random
+	clock  clock
+	mem    *vfs.Mem // survives the process
+	fs     *vfs.Faulty
+
+	up        bool
+	crampedMs int64 // leading without space since then, or not at all
+	life      int   // grows with every start and end: what was planned for an older one is void
+	patientMs int64 // it need end no session before, after a pause
+	steppedMs int64 // when it has stepped last in this life, on its own clock; 0 not yet
+	untilMs   int64
+	slowMs    int64 // of the network, while a fault lasts
+	downMs    int64 // it is not started before
+
+	replica *replica.Replica
+	inbox   []replica.Event
+	woken   bool
+	wakeMs  int64 // when a step is planned at the latest
+	serving bool
+	roles   int // in which it has served
+	epoch   uint32
+
+	addressing
+	settings settings
+	turns    turns
+	rot      rot
+	links    map[zab.LinkID]*link
+	linkID   zab.LinkID
+	dialing  int // number of the newest Connect
+	ports    map[session.ConnID]*port
+	connID   session.ConnID
+	phantoms phantoms    // of a mutant
+	inFlight []*port     // of this step: with something to send
+	touches  []zab.Touch // of a mutant: of all sessions ever
+	wiped    *zk.Zxid    // how far its history went when its disk was lost, until it serves again
+	hasMet   bool        // it has met a row of the tables in this life: lastMet
+	lastMet  uint8
+}
+
+func newProcess(w *world, place int) *process {
+	id := w.plan.idOf(place)
+	p := &process{w: w, id: id, node: nodeOf(id), place: place, random: branch(w.plan.Seed, "server", place)}
+	p.saved = w.plan.configOf(place)
+	p.clock = clock{monoMs: 1_000_000, wallMs: 1_700_000_000_000 + p.random.between(-2000, 2000), perMille: 1000}
+	p.rot.random = branch(w.plan.Seed, "rot", int(id))
+	p.format()
+	return p
+}
+
+// dataDir is where servers keep everything.
+const dataDir = "/data"
+
+// replaceDisk gives the server an empty disk.
+func (p *process) replaceDisk() {
+	p.mem = vfs.NewMem()
+	p.rot.lied, p.rot.bad, p.rot.lost = false, nil, true
+	must(p.mem.MkdirAll(dataDir))
+	must(p.mem.SyncDir("/"))
+}
+
+// format makes a new disk, marked to begin a history if that needs a mark.
+func (p *process) format() {
+	p.replaceDisk()
+	if p.w.plan.AutoCreate {
+		return
+	}
+	f, err := p.mem.Create(dataDir + "/initialize")
+	must(err)
+	must(f.Sync())
+	must(f.Close())
+	must(p.mem.SyncDir(dataDir))
+}
+
+// must is for what cannot fail: a disk in memory without faults.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (p *process) diskOptions() replicadisk.Options {
+	return replicadisk.Options{
+		Store: datadir.Options{
+			DataDir: dataDir, NoCreateDB: !p.w.plan.AutoCreate,
+			Log: txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes},
+		},
+		ExtendedTypes: true, Ensemble: true, RecentMax: max(p.settings.historyMax, 1),
+		PartRecordsMax: 2 + p.w.plan.SnapCount/10, ReadBytesMax: p.w.plan.historyBytes(),
+	}
+}
+
+func (p *process) options() replica.Options {
+	plan := &p.w.plan
+	return replica.Options{
+		Zab: zab.Options{
+			ID: p.id, Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
+			HistoryMax: p.settings.historyMax, HistoryBytes: int64(plan.historyBytes()), CounterMax: plan.CounterMax,
+			ForceSnapshot: p.settings.forceSnapshot,
+			Met:           func(r zab.Row) { p.met(rows.messages[r]) },
+		},
+		Election: fle.Config{
+			FinalizeMs: plan.FinalizeMs, ResendMinMs: 200, ResendMaxMs: 2000,
+			Met: func(r fle.Row) { p.met(rows.votes[r]) },
+		},
+		Prep:         prep.Options{EnforceQuota: true},
+		SessionMinMs: 1, SessionMaxMs: 1 << 30, ExtendedTypes: true, LinearizableReads: plan.Linearizable,
+		ReapIntervalMs: plan.ReapMs, ReapPerMinute: 6000,
+		LocalSessions: plan.Local, UpgradeSessions: plan.Upgrade, ReadOnly: plan.ReadOnly,
+		ReconfigEnabled: plan.Reconfig && !p.settings.noReconfig, Reconfig: ensemble.Rules{ParticipantsMin: 2}, Pending: p.pending,
+	}
+}
+
+// observes reports whether the server began as an observer; a reconfig may have
+// changed that.
+func (p *process) observes() bool {
+	plan := &p.w.plan
+	return p.place > plan.Participants && p.place <= plan.Participants+plan.Observers
+}
+
+// start begins a process on the disk that is there. A disk that is refused is
+// replaced if it may be damaged; what this project has written is never refused.
+func (p *process) start() {
+	if p.up || p.mustWait() {
+		return
+	}
+	p.life++
+	p.drawSettings()
+	p.steppedMs, p.patientMs = 0, 0
+	p.fs = &vfs.Faulty{Disk: p.mem, Before: p.turns.before}
+	p.turns.begin(p)
+	disk, found, err := p.recover()
+	if err != nil {
+		p.refused(err)
+		return
+	}
+	p.hasMet = false
+	p.up, p.woken, p.serving, p.epoch, p.wakeMs = true, false, false, 0, 0
+	p.inbox, p.inFlight, p.dialing = nil, nil, 0
+	p.links, p.linkID, p.phantoms = map[zab.LinkID]*link{}, 0, phantoms{}
+	p.ports, p.connID = map[session.ConnID]*port{}, 0
+	p.turns.disk = disk
+	if found.Mismatches > 0 && !p.rot.lied && !p.w.trouble.spoilt { // else it is how the server notices that a record is missing
+		p.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds %d digests of its log that are not those of its tree, first at %s",
+			p.node, found.Mismatches, found.FirstMismatch)})
+	}
+	p.w.watcher.recovered(p, found.Stored.Last, found.Untrusted)
+	p.w.note(p.node, "start", 0, found.Stored.Last, "")
+	p.listens()
+	p.replica = replica.New(p.mutateOptions(p.options()), p.mutateConfig(p.saved), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
+	p.tick()
+	p.wake()
+}
+
+func (p *process) recover() (*replicadisk.Disk, *replicadisk.Found, error) {
+	disk, err := replicadisk.Open(p.mutateFS(&shifty{FS: p.fs, p: p, names: map[*shiftyFile]string{}}), p.diskOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.mutateRecovery(); err != nil {
+		_ = disk.Close()
+		return nil, nil, err
+	}
+	found, err := disk.Recover()
+	if err != nil {
+		_ = disk.Close()
+		return nil, nil, err
+	}
+	p.mutateFound(disk, found)
+	return disk, found, nil
+}
+
+// refused is a server that does not start. A full disk may have space later; one
+// that is damaged is emptied, as an operator is told to.
+func (p *process) refused(err error) {
+	p.w.note(p.node, "refuses", 0, 0, err.Error())
+	life := p.life
+	switch {
+	case p.turns.crashed: // its disk is as the loss of power has left it
+	case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, errInjected):
+		p.mem = p.mem.KillClone()
+	case p.w.trouble.isDamaged(p):
+		p.w.tally.Lost++
+		p.lost(p.w.watcher.order.Last(p.id))
+		p.replaceDisk()
+	default:
+		p.w.fail(fmt.Errorf("server %v refuses its own disk: %w", p.node, err))
+		return
+	}
+	p.w.after(500, func() {
+		if p.life == life && !p.up {
+			p.start()
+		}
+	})
+}
+
+func (p *process) now() replica.Now {
+	return replica.Now{MonoMs: p.clock.mono(p.w.nowMs), WallMs: p.clock.wall(p.w.nowMs)}
+}
+
+// later plans something for this life of the process.
+func (p *process) later(ms int64, what func()) {
+	life := p.life
+	p.w.after(ms, func() {
+		if p.life == life {
+			what()
+		}
+	})
+}
+
+// awake plans something that a process which stalls does not do.
+func (p *process) awake(ms int64, what func()) {
+	p.later(ms, func() {
+		if p.untilMs > p.w.nowMs {
+			p.awake(p.untilMs-p.w.nowMs, what)
+			return
+		}
+		what()
+	})
+}
+
+// tick tells the replica the time, four times a tick of its own.
+func (p *process) tick() {
+	p.later(p.clock.wait(p.w.nowMs, p.clock.mono(p.w.nowMs)+max(p.w.plan.TickMs/4, 1)), func() {
+		p.push(replica.Event{Kind: replica.EventTick})
+		p.tick()
+	})
+}
+
+// push adds an event; a moment later the replica is stepped with all there are.
+func (p *process) push(e replica.Event) {
+	if p.up {
+		p.inbox = append(p.inbox, e)
+		p.wake()
+	}
+}
+
+func (p *process) wake() {
+	if !p.woken {
+		p.woken = true
+		p.awake(int64(p.random.below(p.w.plan.StepMs+1)), p.run)
+	}
+}
+
+// run steps the replica with everything that has come.
+func (p *process) run() {
+	p.woken = false
+	p.step()
+	if p.up {
+		p.planElection()
+	}
+}
+
+// planElection plans the step that the replica wants.
+func (p *process) planElection() {
+	at, wanted := p.replica.WakeMs()
+	if !wanted || at == p.wakeMs {
+		return
+	}
+	p.wakeMs = at
+	p.later(p.clock.wait(p.w.nowMs, at), func() {
+		if p.wakeMs == at {
+			p.wakeMs = 0
+			p.wake()
+		}
+	})
+}
+
+// step gives the replica everything that has come, and carries out what it wants.
+func (p *process) step() {
+	batch := p.inbox
+	p.inbox = nil
+	p.w.tally.Steps++
+	now := p.now()
+	if p.steppedMs != 0 && replica.Paused(now.MonoMs-p.steppedMs, p.w.plan.TickMs) {
+		batch = slices.Insert(batch, 0, replica.Event{Kind: replica.EventPaused})
+		p.patientMs = now.MonoMs + p.w.plan.TickMs
+	}
+	p.steppedMs = now.MonoMs
+	before := p.replica.Counts().Elections
+	effects := p.replica.Step(now, batch, p)
+	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
+	for i := range batch {
+		if c := p.ports[batch[i].Conn]; c != nil && batch[i].Kind == replica.EventDisconnect {
+			c.left = true
+		}
+	}
+	p.w.watcher.stepped(p, batch, effects)
+	p.reconfigured(&effects.Ensembles)
+	p.carryOut(effects)
+	p.w.watcher.touches.done(p)
+	p.haunt()
+	p.deliver()
+	p.remove(batch)
+	p.maybeSnapshot()
+}
+
+// slackMs is how late a session may end here: as late as one likes while the process
+// waits for what was sent during a pause.
+func (p *process) slackMs() int64 {
+	if p.now().MonoMs < p.patientMs {
+		return math.MaxInt32
+	}
+	return replica.ExpirySlackMs(p.w.plan.TickMs)
+}
+
+// carryOut does what the replica wants done. Anything may end the process.
+func (p *process) carryOut(effects *replica.Effects) {
+	life := p.life
+	for i := range effects.Left {
+		p.w.note(p.node, "leave", 0, 0, effects.Left[i].String())
+		p.met(rows.ends[effects.Left[i]])
+	}
+	if len(effects.Left) > 0 && p.turns.saving && !p.w.is(SnapshotOutlivesRole) {
+		p.turns.periodic.GiveUp()
+	}
+	for _, op := range effects.Disk {
+		if p.life == life {
+			p.turns.put(op)
+		}
+	}
+	for i := range effects.Links {
+		if p.life == life {
+			p.toLink(&effects.Links[i])
+		}
+	}
+	for i := range effects.Votes {
+		p.vote(&effects.Votes[i])
+	}
+}
+
+// leads reports whether the server serves as a leader.
+func (p *process) leads() bool {
+	return p.up && p.replica.Serving() && p.replica.Peer().State() == zab.Leading
+}
+
+// end is the end of the process. Silently: its machine is gone, too, so nobody
+// tells those it was connected to.
+func (p *process) end(silently bool) {
+	p.w.tally.Crashes++
+	p.w.trouble.disturb(0)
+	p.w.watcher.gone(p)
+	p.up = false
+	p.life++
+	for _, id := range sortedKeys(p.links) {
+		p.links[id].stream.abandon(silently)
+	}
+	for _, id := range sortedKeys(p.ports) {
+		p.ports[id].stream.abandon(silently)
+	}
+	p.forgetVotes()
+	p.turns.end()
+}
+
+// kill ends the process; what it has written is in its machine's memory.
+func (p *process) kill(why string) {
+	if p.up {
+		p.w.note(p.node, "kill", 0, 0, why)
+		p.end(false)
+		p.mem = p.mem.KillClone()
+	}
+}
+
+// power ends the machine: of what was not synced a part stays.
+func (p *process) power(keep int64, silently bool, why string) {
+	if !p.up {
+		return
+	}
+	p.noteEnd(silently, why)
+	p.loseUnsynced(keep)
+}
+
+// noteEnd is the end of a machine whose power is lost.
+func (p *process) noteEnd(silently bool, why string) {
+	p.w.note(p.node, "power", 0, 0, why)
+	p.end(silently)
+}
+
+// loseUnsynced puts the disk in place that a loss of power leaves at this moment. What
+// was opened on the one before stays there.
+func (p *process) loseUnsynced(keep int64) {
+	p.mem = p.mem.CrashClone(int(keep), int64(p.random.next()>>1))
+}
+
+// flow lets what a cut has stopped move again.
+func (p *process) flow() {
+	for _, id := range sortedKeys(p.links) {
+		p.links[id].stream.move()
+	}
+	for _, id := range sortedKeys(p.ports) {
+		p.ports[id].stream.move()
+	}
+	p.flowVotes()
+}
+
+// delayMs is how long a packet of this server may take: mostly short, now and
+// then long.
+func (p *process) delayMs() int64 {
+	most := int64(p.w.plan.NetMs)
+	if p.random.oneIn(40) {
+		most *= 20
+	}
+	return max(most, p.slowMs)
+}
+
+// sortedKeys are the keys of a map, in order: nothing may depend on that of maps.
+func sortedKeys[K ~uint64 | ~int64 | ~int, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,438 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// addressing is what a server knows of its ensemble outside its data directory:
+// its files, and where everybody is. The shell of production keeps the same.
+type addressing struct {
+	saved, pending    *ensemble.Config // in its files: in force, and proposed last (nil for none)
+	inForce, proposed *ensemble.Config // by which it finds the others
+	home              *ensemble.Member // where it listens
+	moves             int              // how often it was told to listen elsewhere
+}
+
+// listens opens a server's ports when it starts. One that is in its configuration
+// no more listens where it did.
+func (p *process) listens() {
+	p.inForce, p.proposed = p.saved, p.pending
+	if m := p.saved.Member(p.id); m != nil {
+		p.home = m
+	}
+}
+
+// reachesLinks reports whether a server knows where another takes learners.
+func (p *process) reachesLinks(q *process) bool {
+	return p.knows(q, func(m *ensemble.Member) bool { return q.home.Quorum[0] == m.Quorum[0] })
+}
+
+// reachesVotes reports whether a server knows where another takes votes.
+func (p *process) reachesVotes(q *process) bool {
+	return p.knows(q, func(m *ensemble.Member) bool { return q.home.Election[0] == m.Election[0] })
+}
+
+// knows reports whether another server is where a line of its says: that of the
+// configuration in force, or of the proposed one.
+func (p *process) knows(q *process, here func(*ensemble.Member) bool) bool {
+	for _, c := range p.configs() {
+		if c == nil {
+			continue
+		}
+		if m := c.Member(q.id); m != nil && here(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// reconfigured carries out what a step has changed about the ensemble, before
+// the disk learns of the record of the change, as server.reconfigure does.
+func (p *process) reconfigured(e *replica.Ensembles) {
+	if e.Learned != nil {
+		p.proposed = e.Learned
+	}
+	if e.InForce != nil && e.Proposed != nil && e.Proposed.Version > e.InForce.Version {
+		p.putInForce(e.InForce)
+		p.propose(e.Proposed)
+		return
+	}
+	if e.Proposed != nil {
+		p.propose(e.Proposed)
+	}
+	if e.InForce != nil {
+		p.putInForce(e.InForce)
+	}
+}
+
+// propose saves a configuration, unless there is no space for its file: then the
+// server goes on, and starts with the older one the next time.
+func (p *process) propose(c *ensemble.Config) {
+	p.proposed = c
+	p.w.trouble.proposed(p)
+	p.note("proposed", zk.Zxid(c.Version))
+	if !p.turns.full {
+		p.pending = c
+	}
+}
+
+func (p *process) putInForce(c *ensemble.Config) {
+	w := p.w
+	p.inForce, p.proposed = c, nil
+	w.trouble.disturb(0)
+	w.note(p.node, "config", 0, zk.Zxid(c.Version), rolesOf(c))
+	w.fail(w.watcher.order.InForce(p.id, zk.Zxid(c.Version), c.Text()))
+	if c.Version > w.newest {
+		w.newest = c.Version
+		w.tally.Reconfigs++
+	}
+	if !p.turns.full && !p.settings.noReconfig {
+		p.saved = c
+		if p.pending != nil && p.pending.Version <= c.Version {
+			p.pending = nil
+		}
+	}
+	w.trouble.activated(p)
+	m := c.Member(p.id)
+	if m == nil {
+		return
+	}
+	linksMove := m.Quorum[0] != p.home.Quorum[0]
+	votesMove := m.Election[0] != p.home.Election[0]
+	p.home = m
+	if linksMove {
+		for _, id := range sortedKeys(p.links) {
+			if l := p.links[id]; l != nil {
+				l.stream.reset()
+			}
+		}
+	}
+	if votesMove {
+		for _, q := range w.servers {
+			w.pair(p, q).made, w.pair(q, p).made = [2]int{}, [2]int{}
+		}
+	}
+}
+
+// rolesOf names the servers of a configuration, observers in brackets.
+func rolesOf(c *ensemble.Config) string {
+	var names []string
+	for i := range c.Members {
+		name := fmt.Sprint(c.Members[i].ID)
+		if c.Members[i].Observer {
+			name = "[" + name + "]"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+// reconfigures tells the checkers of a reconfig that is logged for the first time.
+func (o *observer) reconfigures(zxid zk.Zxid, t *zk.Txn) {
+	c, err := ensemble.Parse(string(t.Data))
+	if err != nil {
+		o.w.fail(err)
+		return
+	}
+	o.order.Reconfigures(zxid, c.Text(), c.Quorum())
+}
+
+// changing reports whether a change of the ensemble may be on its way: nobody
+// promises that it ends well if its servers lose their disks meanwhile.
+func (t *trouble) changing() bool {
+	for _, c := range t.w.clients {
+		for _, call := range c.program.open {
+			if call.Request.Op == zk.OpReconfig {
+				return true
+			}
+		}
+	}
+	return t.w.nowMs < t.changingMs
+}
+
+// direct is what an operator does when all is repaired, and again when that does not
+// help: a server that was away while
+// all whom it knew moved, or that waits outside while they do, is given the present
+// configuration, and started with it.
+func (w *world) direct() {
+	knows := map[*process]bool{}
+	for again := true; again; {
+		again = false
+		for _, p := range w.servers {
+			if knows[p] {
+				continue
+			}
+			knows[p] = p.inForce.Version == w.newest
+			for _, q := range w.servers {
+				knows[p] = knows[p] || knows[q] && p.counts(q) && p.reachesVotes(q)
+			}
+			again = again || knows[p]
+		}
+	}
+	newest := w.newestConfig()
+	for _, p := range w.servers {
+		if !knows[p] {
+			p.kill("to be given the present configuration")
+			p.saved, p.pending = newest, nil
+			p.start()
+		}
+	}
+}
+
+// counts reports whether one server honours the votes of another.
+func (p *process) counts(q *process) bool {
+	return p.inForce.Participants().Has(q.id) || p.proposed != nil && p.proposed.Participants().Has(q.id)
+}
+
+// owed reports whether a server must serve when all is well. One that is not in
+// the ensemble and has promised an epoch above that of the leader, to one that did
+// not come to lead, waits for the next election: for a member the leader makes space
+// (zab.ReasonNewerPromise), for strangers it does not.
+func (w *world) owed(p *process) bool {
+	leader := w.leader()
+	if leader == nil || !p.up || leader.inForce.Member(p.id) != nil {
+		return true
+	}
+	accepted, _ := p.replica.Peer().Epochs()
+	return accepted <= leader.replica.Epoch()
+}
+
+// newestConfig is the newest one that anybody goes by.
+func (w *world) newestConfig() *ensemble.Config {
+	newest := w.servers[0].inForce
+	for _, p := range w.servers {
+		if p.inForce.Version > newest.Version {
+			newest = p.inForce
+		}
+	}
+	return newest
+}
+
+// spared reports whether everybody can do without what a server has on disk: it
+// has no vote, or two others have one, in every configuration that may count.
+func (w *world) spared(p *process) bool {
+	for _, q := range w.servers {
+		for _, c := range []*ensemble.Config{q.saved, q.pending, q.inForce, q.proposed} {
+			if c == nil {
+				continue
+			}
+			if participants := c.Participants(); participants.Has(p.id) && len(participants) < 3 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// part is what a reconfig wants of a server.
+type part int64
+
+const (
+	partSame part = iota
+	partParticipant
+	partObserver
+	partOut
+	partMoved // it listens elsewhere, and has the part that it had
+
+	partBits          = 3
+	wholeList   int64 = 1 << 40 // the request names all servers, and not those that change
+	wrongNumber int64 = 1 << 41 // it is for another version than the one in force
+	muted       int64 = 1 << 42 // the leader that puts it in force tells clients, and no server
+)
+
+func (p part) String() string {
+	return [...]string{"same", "participant", "observer", "out", "moved", "?", "?", "?"}[p]
+}
+
+// partOf is what N of a FaultReconfig wants of the server at a place.
+func partOf(n int64, place int) part { return part(n >> (partBits * (place - 1)) & (1<<partBits - 1)) }
+
+// partsText names those that change, by place.
+func partsText(n int64) string {
+	text := ""
+	for place := 1; place <= placesMax; place++ {
+		if part := partOf(n, place); part != partSame {
+			text += fmt.Sprintf(" %d=%v", place, part)
+		}
+	}
+	return text
+}
+
+// placesMax is how many servers a plan has at most.
+const placesMax = 12
+
+// drawReconfig draws a reconfig: for one server or for several at once; one in
+// three loses its leader while it is on its way.
+func (p *Plan) drawReconfig(r *random, atMs int64) Fault {
+	f := Fault{AtMs: atMs, Kind: FaultReconfig, A: 1 + r.below(p.Clients)}
+	count := 1
+	switch r.below(4) {
+	case 0:
+		count += r.below(p.servers())
+	case 1: // another ensemble
+		for place := range p.servers() {
+			f.N |= int64([]part{partSame, partParticipant, partParticipant, partOut}[r.below(4)]) << (partBits * place)
+		}
+		count = 0
+	}
+	for range count {
+		place := 1 + r.below(p.servers())
+		shift := partBits * (place - 1)
+		wanted := []part{partParticipant, partParticipant, partParticipant, partObserver, partOut, partOut, partMoved}[r.below(7)]
+		f.N = f.N&^((1<<partBits-1)<<shift) | int64(wanted)<<shift
+	}
+	if r.oneIn(4) {
+		f.N |= wholeList
+	}
+	if r.oneIn(20) {
+		f.N |= wrongNumber
+	}
+	if r.oneIn(2) {
+		f.ForMs = r.between(1, 4*int64(p.StepMs+p.NetMs+p.DiskMs)+10)
+		f.N |= []int64{0, muted}[r.below(2)]
+	}
+	return f
+}
+
+// reconfigs draws the changes of the ensemble, from a branch of their own.
+func (p *Plan) reconfigs(r *random) {
+	if r.oneIn(8) || !p.Reconfig {
+		return
+	}
+	gapMs := []int64{500, 1500, 4000}[r.below(3)]
+	pulses := p.Spares > 1 && r.oneIn(2)
+	for atMs := r.between(1, 2*gapMs); atMs < p.WildMs; atMs += r.between(1, 2*gapMs) {
+		f := p.drawReconfig(r, atMs)
+		if pulses && !r.oneIn(4) {
+			f.N, f.ForMs = p.allSpares(partOut), 0
+			if r.oneIn(2) {
+				f.N, f.ForMs = p.allSpares(partParticipant)|muted, r.between(1, 60)
+			}
+		}
+		p.add(f)
+	}
+}
+
+// allSpares wants the same of all servers that begin outside. That they come in together,
+// and that the leader dies when it has told them alone, is how a new ensemble goes on
+// with what the old one has never received.
+func (p *Plan) allSpares(wanted part) (n int64) {
+	for place := p.Participants + p.Observers; place < p.servers(); place++ {
+		n |= int64(wanted) << (partBits * place)
+	}
+	return n
+}
+
+// reconfigure has a client ask for another ensemble. If the fault lasts, the
+// leader loses power that much later, with all that it has just sent; or that much
+// after it has put the change in force and told nobody but clients: what only the
+// new quorum has is most easily lost then.
+func (t *trouble) reconfigure(f *Fault, c *client) {
+	if c.untilMs > t.w.nowMs || c.machine.State().Final() || t.damagedNow() > 0 {
+		return // it stalls; or a disk that it needs is lost, and no change can succeed
+	}
+	t.w.tally.Asked++
+	t.changingMs = t.w.nowMs + t.w.plan.InitMs + t.w.plan.SyncMs
+	c.program.submit(zk.Request{Op: zk.OpReconfig, Path: zk.ConfigPath, Reconfig: t.w.change(f.N)})
+	switch {
+	case f.ForMs == 0:
+	case f.N&muted != 0:
+		t.mute = f
+	default:
+		t.w.after(f.ForMs, func() { t.endLeader(t.w.leader()) })
+	}
+}
+
+// endLeader takes a leader's power in the middle of a change.
+func (t *trouble) endLeader(p *process) {
+	if p != nil && t.w.wild {
+		p.power(0, true, "with a reconfig on its way")
+		t.bringBack(p, 500+p.random.between(0, 3000))
+	}
+}
+
+// proposed is a server that has a change in its log. The leader that is to be muted
+// soon reaches nobody who votes already: the new ones go on alone with it.
+func (t *trouble) proposed(p *process) {
+	f := t.mute
+	if f == nil || !t.w.wild || p.replica.Peer().State() != zab.Leading {
+		return
+	}
+	participants := p.inForce.Participants()
+	t.w.after(p.random.between(0, 2*int64(t.w.plan.NetMs)), func() {
+		for _, q := range t.w.servers {
+			if q != p && t.mute == f && participants.Has(q.id) {
+				t.cut(p, q, f.ForMs+50)
+			}
+		}
+	})
+}
+
+// activated is a server that puts a configuration in force.
+func (t *trouble) activated(p *process) {
+	f := t.mute
+	if f == nil || !p.leads() || !t.w.wild {
+		return
+	}
+	t.mute = nil
+	for _, q := range t.w.servers {
+		if q != p {
+			t.cut(p, q, f.ForMs+1)
+		}
+	}
+	t.w.after(f.ForMs, func() { t.endLeader(p) })
+}
+
+// change is the request for what the bits of n want. The list of all servers is
+// made from the newest configuration that anybody goes by.
+func (w *world) change(n int64) *zk.Reconfig {
+	newest := w.newestConfig()
+	r := &zk.Reconfig{ConfigID: -1}
+	if n&wrongNumber != 0 {
+		r.ConfigID = newest.Version - 1
+	}
+	var joining, leaving, all []string
+	for _, p := range w.servers {
+		m, wanted := newest.Member(p.id), partOf(n, p.place)
+		observer := wanted == partObserver || wanted == partMoved && m != nil && m.Observer
+		switch {
+		case wanted == partOut:
+			leaving = append(leaving, fmt.Sprint(p.id))
+			continue
+		case wanted == partMoved:
+			p.moves++
+			joining = append(joining, p.line(observer))
+		case wanted != partSame:
+			joining = append(joining, p.line(observer))
+		case m == nil:
+			continue
+		default:
+			observer = m.Observer
+		}
+		all = append(all, p.line(observer))
+	}
+	list := func(lines []string) *string {
+		if len(lines) == 0 {
+			return nil
+		}
+		text := strings.Join(lines, ",")
+		return &text
+	}
+	if n&wholeList != 0 {
+		r.NewMembers = list(all)
+		return r
+	}
+	r.Joining, r.Leaving = list(joining), list(leaving)
+	return r
+}
+
+// line is a server's line in a configuration. Each move takes it to other ports.
+func (p *process) line(observer bool) string {
+	return lineOf(p.w.plan.idOf(p.place), observer, p.moves)
+}

@@ -1,0 +1,293 @@
+package sim
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/check"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// What a disk does wrong beyond losing what was not synced: it changes a byte, it
+// fails to read, it says that it has written and has not, or has elsewhere. What a
+// server promises then:
+//
+//	a byte changed       refused at the next start, wherever the byte is; in the newest
+//	                     segment too, unless the machine has lost power as well
+//	a failed read        the server ends, or does not start, and says why; nothing is
+//	                     taken for missing that could not be read
+//	a bad write, of a    refused at the next start, or the snapshot before and the log
+//	snapshot or epoch    after it are taken
+//	a bad write, of the  the end of the log may be missing, as after a crash: that
+//	log                  cannot be told from one. It costs one disk of a majority
+//
+// In no case is anything served that was not written.
+
+// rot is what is wrong with a server's disk.
+type rot struct {
+	readUntilMs int64 // until when reads may fail
+	readOneIn   int
+	bad         *badWrite // of one of the next writes
+	suspectMs   int64     // until then a write may be bad, or may have been, in whatever life
+	lied        bool      // the end of the log may be missing, and nobody knows yet
+	lost        bool      // the disk is a new one, and has no whole history yet: what is on it counts for nothing
+	random      *random
+}
+
+// badWrite is a write that will be lost, or go elsewhere.
+type badWrite struct {
+	kind   string // what the file's name begins with: log, snapshot, or Epoch in it
+	offset int64  // how far off it goes, 0: nowhere
+}
+
+// failsRead reports whether a read of the disk fails now.
+func (p *process) failsRead(op vfs.Op) bool {
+	r := &p.rot
+	if p.w.nowMs >= r.readUntilMs {
+		return false
+	}
+	switch op.Kind {
+	case vfs.KindRead, vfs.KindOpen, vfs.KindList, vfs.KindStat:
+		if r.random.oneIn(r.readOneIn) {
+			p.w.tally.ReadErrors++
+			return true
+		}
+	}
+	return false
+}
+
+// shifty is a disk that does not write what it says, once in a while.
+type shifty struct {
+	vfs.FS
+	p     *process
+	names map[*shiftyFile]string
+}
+
+// Create implements vfs.FS.
+func (s *shifty) Create(name string) (vfs.File, error) {
+	f, err := s.FS.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	file := &shiftyFile{File: f, disk: s}
+	s.names[file] = name
+	return file, nil
+}
+
+// Rename implements vfs.FS.
+func (s *shifty) Rename(source, target string) error {
+	err := s.FS.Rename(source, target)
+	for file, name := range s.names {
+		if err == nil && name == source {
+			s.names[file] = target
+		}
+	}
+	return err
+}
+
+type shiftyFile struct {
+	vfs.File
+	disk *shifty
+	at   int64
+}
+
+func (f *shiftyFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	f.at += int64(n)
+	return n, err
+}
+
+func (f *shiftyFile) Write(p []byte) (int, error) {
+	at, name, bad := f.at, f.disk.names[f], f.disk.p.rot.bad
+	hits := bad != nil && len(p) > 0 && strings.Contains(filepath.Base(name), bad.kind) && at > 0 == (bad.kind == "log.")
+	var was []byte
+	if hits {
+		was = f.disk.p.onDisk(name, at, len(p))
+	}
+	n, err := f.File.Write(p)
+	f.at += int64(n)
+	if hits && err == nil {
+		f.disk.p.misplace(name, at, p, was)
+	}
+	return n, err
+}
+
+// onDisk is what a file has at a place, zero after its end.
+func (p *process) onDisk(name string, at int64, bytes int) []byte {
+	b := make([]byte, bytes)
+	if f, err := p.mem.Open(name); err == nil {
+		_, _ = f.ReadAt(b, at)
+		_ = f.Close()
+	}
+	return b
+}
+
+func (f *shiftyFile) Close() error {
+	delete(f.disk.names, f)
+	return f.File.Close()
+}
+
+// misplace has a write that was done not be there, but elsewhere in its file, if
+// the fault says so and the file is long enough.
+func (p *process) misplace(name string, at int64, written, was []byte) {
+	bad := p.rot.bad
+	p.rot.bad = nil
+	p.rot.lied = p.rot.lied || bad.kind == "log."
+	p.w.tally.BadWrites++
+	p.w.note(p.node, "bad-write", 0, 0, name)
+	p.overwrite(name, at, written, was)
+	if elsewhere := max(at-bad.offset, 0); bad.offset != 0 {
+		p.overwrite(name, elsewhere, p.onDisk(name, elsewhere, len(written)), written)
+	}
+}
+
+// overwrite changes bytes on the disk from what they are.
+func (p *process) overwrite(name string, at int64, from, to []byte) {
+	for i := range to {
+		if from[i] != to[i] {
+			_ = p.mem.FlipByte(name, at+int64(i), from[i]^to[i])
+		}
+	}
+}
+
+// strikeRot is damage to a server's disk.
+func (t *trouble) strikeRot(f *Fault, p *process) {
+	switch f.Kind {
+	case FaultReadError:
+		p.rot.readUntilMs, p.rot.readOneIn = t.w.nowMs+f.ForMs, int(f.N)
+		if f.N%2 == 0 { // what it reads at its start
+			p.kill("its disk fails")
+			t.bringBack(p, f.ForMs/4)
+		}
+	case FaultFlip, FaultFlipNewest:
+		// Two bytes in the newest segment may look like the end of a crash.
+		if (p.up || f.Kind == FaultFlip) && t.mayDamage(p) {
+			t.flip(p, uint64(f.N), f.Kind == FaultFlipNewest)
+			p.kill("flipped")
+			t.bringBack(p, f.ForMs)
+		}
+	case FaultLostWrite, FaultStrayWrite:
+		if !p.up || !p.serving || !t.mayDamage(p) {
+			return
+		}
+		bad := &badWrite{kind: []string{"log.", "snapshot.", "Epoch"}[f.N%3]}
+		if f.Kind == FaultStrayWrite {
+			bad.offset = 512 * (1 + f.N/3%8)
+		}
+		p.rot.bad, p.rot.suspectMs = bad, t.w.nowMs+f.ForMs
+		t.w.after(f.ForMs, func() {
+			if p.rot.bad == bad {
+				p.rot.bad = nil
+			}
+			t.damaged[p] = p.life // a restart before may not have read it
+			p.kill("a write was bad")
+			t.bringBack(p, 0)
+		})
+	}
+}
+
+// flip changes a byte in a file; in the newest segment of the log, or in any
+// other file.
+func (t *trouble) flip(p *process, number uint64, inNewest bool) {
+	dir := dataDir + "/version-2"
+	names, err := p.mem.List(dir)
+	if err != nil {
+		return
+	}
+	segments, _ := txnlog.Segments(p.mem, dir)
+	newest := ""
+	if n := len(segments); n > 0 {
+		newest = segments[n-1].Name
+	}
+	var files []string
+	for _, name := range names {
+		if (name == newest) == inNewest && !strings.HasSuffix(name, ".tmp") && name != "reserve" {
+			files = append(files, name)
+		}
+	}
+	if len(files) == 0 {
+		return
+	}
+	name := dir + "/" + files[number%uint64(len(files))]
+	info, err := p.mem.Stat(name)
+	if err != nil || info.Size == 0 {
+		return
+	}
+	offset := int64(number >> 8 % uint64(info.Size))
+	if inNewest { // most of it is space that was taken ahead
+		offset = int64(number >> 8 % uint64(max(writtenBytes(p.mem, name, info.Size), 1)))
+	}
+	t.w.note(p.node, "flip", 0, 0, name)
+	_ = p.mem.FlipByte(name, offset, 1<<(number>>40&7))
+}
+
+// writtenBytes is how long a file is without the zeros at its end.
+func writtenBytes(fsys vfs.FS, name string, size int64) int64 {
+	content, err := vfs.ReadFile(fsys, name, size)
+	if err != nil {
+		return 0
+	}
+	return int64(len(strings.TrimRight(string(content), "\x00")))
+}
+
+// tolerated is how many disks may be damaged at once: nobody promises more than to
+// survive the loss of a minority, of whichever configuration.
+func (t *trouble) tolerated() int {
+	if t.w.plan.Reconfig {
+		return 1
+	}
+	return (t.w.plan.Participants - 1) / 2
+}
+
+// damagedNow is how many disks count as damaged: until their servers have started
+// again and serve.
+func (t *trouble) damagedNow() int {
+	for q, life := range t.damaged {
+		if q.serving && q.life > life && t.w.nowMs >= max(q.untilMs, q.rot.suspectMs+1) {
+			delete(t.damaged, q)
+		}
+	}
+	return len(t.damaged)
+}
+
+// mayDamage reports whether a server's disk may be damaged, and notes that it is.
+func (t *trouble) mayDamage(p *process) bool {
+	now := t.damagedNow()
+	if !t.w.spared(p) || t.changing() {
+		return false
+	}
+	if _, is := t.damaged[p]; is {
+		return !p.up // if it is up, what is wrong with it may not be known yet
+	}
+	if now >= max(t.tolerated(), 1) || !p.up || !p.serving {
+		return false // it may hold what few have
+	}
+	t.damaged[p] = p.life
+	return true
+}
+
+// isDamaged reports whether a server may find its disk damaged.
+func (t *trouble) isDamaged(p *process) bool {
+	_, is := t.damaged[p]
+	return is
+}
+
+// errBeyond ends a run in which more is wrong than anybody promises to survive.
+var errBeyond = errors.New("more is wrong than can be survived")
+
+// excused reports whether what is wrong follows from a disk that had not written
+// the end of a log and said so: a majority was none then.
+func (t *trouble) excused(err error) bool {
+	var v *check.Violation
+	if !errors.As(err, &v) || v.Property != "zab" {
+		return false
+	}
+	for _, p := range t.w.servers {
+		if p.rot.lied {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,24 @@
+package sim
+
+// settings are what an operator may have changed in a server's configuration between two
+// starts. They are drawn again at each start but the first, in runs that change them.
+type settings struct {
+	noReconfig    bool // reconfigEnabled=false: what the log says counts all the same
+	historyMax    int
+	forceSnapshot bool
+}
+
+// drawSettings draws from a branch of its own whether the settings change.
+func (p *Plan) drawSettings(r *random) { p.Changing = r.oneIn(3) }
+
+func (p *process) drawSettings() {
+	plan := &p.w.plan
+	p.settings = settings{historyMax: plan.HistoryMax, forceSnapshot: plan.ForceSnapshot || plan.SomeSnapshot && p.place%2 == 1}
+	if !plan.Changing || p.life == 1 {
+		return
+	}
+	r := branch(plan.Seed, "settings", p.place<<20|p.life)
+	p.settings.noReconfig = r.oneIn(3)
+	p.settings.historyMax = []int{plan.HistoryMax, 5, 20, 100}[r.below(4)]
+	p.settings.forceSnapshot = p.settings.forceSnapshot != r.oneIn(6)
+}
