@@ -110,10 +110,11 @@ func TestProbeFailsWhenTheFunctionIsStuck(t *testing.T) {
 
 // TestProbeOfAFrozenProcessTellsTheTruth: the first that it does afterwards is to
 // answer a probe. The clock stands, but for what the test moves, and no timer of it
-// has fired yet.
+// has fired yet. What the Elector is about to do at the first look may be done before the
+// second: its function is not stuck by then.
 func TestProbeOfAFrozenProcessTellsTheTruth(t *testing.T) {
 	c := &frozen{Manual: clock.NewManual(0)}
-	e := newElector(t, electiontest.NewStore(c), election.Options{Once: true, ID: "a", Lease: time.Minute, Clock: c})
+	e := newElector(t, electiontest.NewStore(c), election.Options{Once: true, ID: "a", Lease: time.Minute, EndLimit: 2 * time.Hour, Clock: c})
 	goOn, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- e.Run(t.Context(), func(context.Context, election.Leadership) error { <-goOn; return nil })
