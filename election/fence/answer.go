@@ -23,6 +23,7 @@ const writesMax = time.Second
 type answer struct {
 	http.ResponseWriter
 	lasts bool // an HTTP/1 connection would serve further requests
+	ctx   context.Context
 
 	mu     sync.Mutex
 	begun  bool // its header is on its way
@@ -38,13 +39,17 @@ func (a *answer) writer() http.ResponseWriter {
 	return a.ResponseWriter
 }
 
-// dismissing ends reads and writes when a newer token has come. What it returns is
-// called at the end of the request, and waits until that is done.
+// dismissed reports whether a newer token has come.
+func (a *answer) dismissed() bool { return errors.Is(context.Cause(a.ctx), ErrStale) }
+
+// dismissing ends reads and writes when a newer token has come, which ends ctx. What it
+// returns is called at the end of the request, and waits until that is done.
 func (a *answer) dismissing(ctx context.Context) (end func()) {
+	a.ctx = ctx
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
-		if !errors.Is(context.Cause(ctx), ErrStale) {
+		if !a.dismissed() {
 			return
 		}
 		a.mu.Lock()
@@ -61,11 +66,12 @@ func (a *answer) dismissing(ctx context.Context) (end func()) {
 	}
 }
 
-// begin is called before a header is sent.
+// begin is called before a header is sent. The handler may see the end of its context
+// before the connection has its deadlines.
 func (a *answer) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.begun && a.broken {
+	if !a.begun && a.lasts && a.dismissed() {
 		a.Header().Set("Connection", "close")
 		a.said = true
 	}
