@@ -25,7 +25,6 @@ type LinksOptions struct {
 	// KiB of what is sent, and to take all of it after a Close. 0: 10 s.
 	SilenceMax time.Duration
 	Handler    Handler
-	After      zab.LinkID   // links are numbered from the next one
 	Dial       DialFunc     // nil: net.Dialer
 	Logger     *slog.Logger // nil: slog.Default
 }
@@ -63,6 +62,7 @@ type Links struct {
 	mu struct {
 		sync.Mutex
 		closed  bool
+		port    *port
 		last    zab.LinkID // given last
 		links   map[zab.LinkID]*link
 		running map[*link]struct{} // links too, and what is none yet or not any more
@@ -95,13 +95,40 @@ func NewLinks(o LinksOptions) *Links {
 	l.dialer = dialer{o.Dial, &l.tasks}
 	l.mu.links = make(map[zab.LinkID]*link)
 	l.mu.running = make(map[*link]struct{})
-	l.mu.last = o.After
+	l.Listen(o.Listener)
+	return l
+}
+
+// port is where learners are taken, until it ends.
+type port struct {
+	listener net.Listener
+	end      context.CancelFunc
+}
+
+func (p *port) close() {
+	p.end()
+	p.listener.Close()
+}
+
+// Listen takes learners at another port from now on, and closes the one before. Links
+// stay. After Cut it only closes what it is given.
+func (l *Links) Listen(listener net.Listener) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		listener.Close()
+		return
+	}
+	if l.mu.port != nil {
+		l.mu.port.close()
+	}
+	open, end := context.WithCancel(l.done)
+	l.mu.port = &port{listener, end}
 	l.tasks.Add(1)
 	go func() {
 		defer l.tasks.Done()
-		accept(l.done, o.Listener, o.Logger, l.welcome)
+		accept(open, listener, l.o.Logger, l.welcome)
 	}()
-	return l
 }
 
 // Send puts a message after what was sent on the link before; Flush makes it
@@ -188,17 +215,10 @@ func (l *Links) Cut() {
 	for k := range l.mu.running {
 		k.cut()
 	}
+	l.mu.port.close()
 	l.mu.Unlock()
 	l.end()
-	l.o.Listener.Close()
 	l.lobby.Close()
-}
-
-// Last returns the number given last. After Cut there comes no other.
-func (l *Links) Last() zab.LinkID {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.last
 }
 
 func (l *Links) link(id zab.LinkID) *link {

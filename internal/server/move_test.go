@@ -49,8 +49,8 @@ func TestReconfigMovesEachPortForServersByItself(t *testing.T) {
 	q, e := ports[0], ports[2]
 	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, config(q, e) })
 	for _, to := range [][2]int{{ports[1], e}, {ports[1], ports[3]}, {q, e}} {
-		before, now := config(q, e).Member(1), config(to[0], to[1]).Member(1)
-		if !s.inspect(func(*replica.Replica) { s.move(before, now) }) {
+		now := config(to[0], to[1]).Member(1)
+		if !s.inspect(func(*replica.Replica) { s.movePeers(now) }) {
 			t.Fatal("the loop has ended")
 		}
 		for _, port := range to {
@@ -84,12 +84,51 @@ func TestReconfigProposedAndCommittedInOneStepMovesThePorts(t *testing.T) {
 	})
 	s.inspect(func(*replica.Replica) {
 		s.peers.known.Store(&addressBook{inForce: before})
+		s.peers.home = before.Member(1)
 		s.reconfigure(&replica.Ensembles{Proposed: now, InForce: now})
 	})
 	if !answers(ports[2]) || !answers(ports[3]) {
 		t.Error("nobody listens on the new ports")
 	}
 	eventually(t, "nobody listens on the old ports", func() bool { return !answers(ports[0]) && !answers(ports[1]) })
+}
+
+// A server that was taken out is taken in again, with other ports. Others know it by the
+// proposed configuration alone until that is in force, and it may have what no other has:
+// it listens there as soon as it knows of the proposal.
+func TestServerThatIsTakenInListensWhereItIsLookedFor(t *testing.T) {
+	ports := freePorts(t, 9)
+	in := func(version int64, clients, quorumPort, electionPort int) *ensemble.Config {
+		c, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d;127.0.0.1:%d\nserver.2=127.0.0.1:1:2\nversion=%x", quorumPort, electionPort, clients, version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	out, err := ensemble.Parse("server.2=127.0.0.1:1:2\nversion=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.ID, c.Ensemble = 1, in(1, ports[0], ports[1], ports[2])
+		c.Listener, c.ClientAddr = nil, fmt.Sprintf("127.0.0.1:%d", ports[0])
+	})
+	step := func(what string, e *replica.Ensembles, open, closed []int) {
+		t.Helper()
+		s.inspect(func(*replica.Replica) { s.reconfigure(e) })
+		for _, port := range open {
+			if !answers(port) {
+				t.Errorf("%s: nobody listens on %d", what, port)
+			}
+		}
+		for _, port := range closed {
+			eventually(t, fmt.Sprintf("%s: nobody listens on %d any more", what, port), func() bool { return !answers(port) })
+		}
+	}
+	step("taken out", &replica.Ensembles{InForce: out}, ports[:3], nil)
+	step("proposed", &replica.Ensembles{Proposed: in(3, ports[3], ports[4], ports[5])}, []int{ports[0], ports[4], ports[5]}, ports[1:3])
+	step("a peer's proposal", &replica.Ensembles{Learned: in(4, ports[6], ports[7], ports[8])}, []int{ports[0], ports[7], ports[8]}, ports[4:6])
+	step("in force", &replica.Ensembles{InForce: in(5, ports[3], ports[4], ports[5])}, ports[3:6], []int{ports[0], ports[7], ports[8]})
 }
 
 // What reads from other servers may wait for the loop, which moves the ports: the loop
@@ -118,7 +157,7 @@ func TestReconfigMovesThePortsWhileOtherServersWaitForTheLoop(t *testing.T) {
 	})
 	moved := make(chan struct{})
 	go s.inspect(func(*replica.Replica) {
-		s.move(before.Member(1), now.Member(1))
+		s.movePeers(now.Member(1))
 		close(moved)
 	})
 	select {

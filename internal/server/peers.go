@@ -28,6 +28,9 @@ type peers struct {
 	links  *peernet.Links
 	known  atomic.Pointer[addressBook]
 
+	home      *ensemble.Member // the line by which this server listens for the others, nil if it has none; of the loop
+	clientsAt ensemble.Address // and for clients, if a line says so
+
 	outgoing zab.LinkID // the link to the leader, or the attempt; of the loop
 	up       bool       // it is a link
 
@@ -58,6 +61,15 @@ func (b *addressBook) find(id quorum.ID, of func(*ensemble.Member) []ensemble.Ad
 		}
 	}
 	return all
+}
+
+// line returns the line by which others look for a server: that in the configuration in
+// force, or without one that in the proposed one. Nil if neither names it.
+func (b *addressBook) line(id quorum.ID) *ensemble.Member {
+	if m := b.inForce.Member(id); m != nil || b.proposed == nil {
+		return m
+	}
+	return b.proposed.Member(id)
 }
 
 func electionOf(m *ensemble.Member) []ensemble.Address { return m.Election }
@@ -111,8 +123,12 @@ func (s *Server) connectPeers() error {
 	if s.cfg.Ensemble == nil {
 		return nil
 	}
-	p := &peers{server: s}
-	p.known.Store(&addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending})
+	book := &addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending}
+	p := &peers{server: s, home: book.line(s.cfg.ID)}
+	if p.home != nil {
+		p.clientsAt = p.home.Client
+	}
+	p.known.Store(book)
 	s.peers = p
 	return p.open(s.quorumListener, s.electionListener)
 }
@@ -132,11 +148,8 @@ func (p *peers) openVotes(electionPort net.Listener) error {
 		ID: s.cfg.ID, Listener: electionPort, Addresses: p.electionAddresses, Receive: p.notified,
 		ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
 	}
-	book := p.known.Load()
-	if m := book.inForce.Member(s.cfg.ID); m != nil {
-		o.Advertise = m.Election
-	} else {
-		o.Advertise = book.find(s.cfg.ID, electionOf)
+	if p.home != nil {
+		o.Advertise = p.home.Election
 	}
 	votes, err := peernet.NewVotes(o)
 	if err != nil {
@@ -146,18 +159,12 @@ func (p *peers) openVotes(electionPort net.Listener) error {
 	return nil
 }
 
-// openLinks numbers the links on from those there were: the replica, and what is
-// on its way to and from it, knows them by their numbers alone.
 func (p *peers) openLinks(quorumPort net.Listener) {
 	s := p.server
-	var last zab.LinkID
-	if p.links != nil {
-		last = p.links.Last()
-	}
 	p.links = peernet.NewLinks(peernet.LinksOptions{
 		Listener: quorumPort, DataBytesMax: s.cfg.ReadBytesMax(),
 		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
-		Handler:    p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger, After: last,
+		Handler:    p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
 	})
 }
 

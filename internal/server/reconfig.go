@@ -2,7 +2,6 @@ package server
 
 import (
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
@@ -44,11 +43,16 @@ func (s *Server) putInForce(c *ensemble.Config) {
 	}
 	s.learn(book)
 	s.cfg.Logger.Info("configuration in force", "version", c.Version, "servers", c.Lines())
-	s.move(before.inForce.Member(s.cfg.ID), c.Member(s.cfg.ID))
+	if m := c.Member(s.cfg.ID); m != nil {
+		s.moveClients(m.Client)
+	}
 }
 
 func (s *Server) learn(book *addressBook) {
 	s.peers.known.Store(book)
+	if line := book.line(s.cfg.ID); line != nil {
+		s.movePeers(line)
+	}
 	s.peers.votes.Reconfigured()
 }
 
@@ -63,28 +67,23 @@ func (s *Server) saveEnsemble(c *ensemble.Config, next bool) {
 	}
 }
 
-// move opens other ports if this server's addresses have changed. One that is
-// not in the configuration any more stays where it is.
-func (s *Server) move(before, now *ensemble.Member) {
-	if before == nil || now == nil {
+// moveClients takes clients on another port from now on, if this server's line names
+// another one than before. Those who are here stay.
+func (s *Server) moveClients(a ensemble.Address) {
+	before := s.peers.clientsAt
+	if a.Port == 0 || a == before || s.listener == nil {
 		return
 	}
-	if now.Client.Port != 0 && now.Client != before.Client && s.listener != nil {
-		s.moveClients(now.Client)
+	if before.Port == 0 { // no line has said it yet, the file did
+		s.peers.clientsAt = a
+		return
 	}
-	if !slices.Equal(now.Quorum, before.Quorum) || !slices.Equal(now.Election, before.Election) {
-		s.movePeers(before, now)
-	}
-}
-
-// moveClients takes clients on another port from now on. Those who are here
-// stay.
-func (s *Server) moveClients(a ensemble.Address) {
 	l, err := net.Listen("tcp", a.String())
 	if err != nil {
 		s.cfg.Logger.Error("the new client port cannot be opened, the old one stays open", "address", a.String(), "error", err)
 		return
 	}
+	s.peers.clientsAt = a
 	s.listening.Lock()
 	old := s.listener
 	s.listener = l
@@ -94,15 +93,22 @@ func (s *Server) moveClients(a ensemble.Address) {
 	s.cfg.Logger.Info("clients are served on another port", "address", a.String())
 }
 
-// movePeers opens the ports for servers at other addresses, either or both. All
-// connections to a port that moves begin again; the other stays as it is.
-func (s *Server) movePeers(before, now *ensemble.Member) {
-	quorumPort, err := reopen(s.cfg.QuorumAddr, before.Quorum[0], now.Quorum[0])
+// movePeers listens for servers where a line says, if that is elsewhere: either port, or
+// both. Links stay; votes come by new connections. A server that is in no configuration
+// stays where it was. One that only the proposed configuration names moves at once and not
+// when that is in force: it may have what no other has, and has to be elected for it.
+func (s *Server) movePeers(now *ensemble.Member) {
+	before := s.peers.home
+	if before == nil {
+		s.peers.home = now // the line that it was started without
+		return
+	}
+	quorumPort, err := reopen(s.cfg.QuorumAddr, before.Quorum, now.Quorum)
 	if err != nil {
 		s.cfg.Logger.Error("the new quorum port cannot be opened, the old one stays open", "address", now.Quorum[0].String(), "error", err)
 		return
 	}
-	electionPort, err := reopen(s.cfg.ElectionAddr, before.Election[0], now.Election[0])
+	electionPort, err := reopen(s.cfg.ElectionAddr, before.Election, now.Election)
 	if err != nil {
 		if quorumPort != nil {
 			quorumPort.Close()
@@ -110,15 +116,12 @@ func (s *Server) movePeers(before, now *ensemble.Member) {
 		s.cfg.Logger.Error("the new election port cannot be opened, the old one stays open", "address", now.Election[0].String(), "error", err)
 		return
 	}
+	s.peers.home = now
 	if quorumPort != nil {
-		// Not waited for: what reads them may wait for the disk, or for this loop.
-		old := s.peers.links
-		old.Cut()
-		s.task(old.Shutdown)
-		s.peers.openLinks(quorumPort)
+		s.peers.links.Listen(quorumPort)
 	}
 	if electionPort != nil {
-		s.task(s.peers.votes.Close)
+		s.task(s.peers.votes.Close) // not waited for: what reads votes may wait for this loop
 		if err := s.peers.openVotes(electionPort); err != nil {
 			s.fail(err)
 		}
@@ -127,13 +130,13 @@ func (s *Server) movePeers(before, now *ensemble.Member) {
 
 // reopen listens where a port moves to, on all addresses if it did so before;
 // nil if it stays.
-func reopen(wanted string, before, now ensemble.Address) (net.Listener, error) {
+func reopen(wanted string, before, now []ensemble.Address) (net.Listener, error) {
 	host := ""
 	if !strings.HasPrefix(wanted, ":") {
-		host = now.Host
+		host = now[0].Host
 	}
-	if now.Port == before.Port && (host == "" || now.Host == before.Host) {
+	if now[0].Port == before[0].Port && (host == "" || host == before[0].Host) {
 		return nil, nil
 	}
-	return net.Listen("tcp", ensemble.Address{Host: host, Port: now.Port}.String())
+	return net.Listen("tcp", ensemble.Address{Host: host, Port: now[0].Port}.String())
 }

@@ -57,6 +57,7 @@ func (p *process) knows(q *process, here func(*ensemble.Member) bool) bool {
 func (p *process) reconfigured(e *replica.Ensembles) {
 	if e.Learned != nil {
 		p.proposed = e.Learned
+		p.move()
 	}
 	if e.InForce != nil && e.Proposed != nil && e.Proposed.Version > e.InForce.Version {
 		p.putInForce(e.InForce)
@@ -76,7 +77,8 @@ func (p *process) reconfigured(e *replica.Ensembles) {
 func (p *process) propose(c *ensemble.Config) {
 	p.proposed = c
 	p.w.trouble.proposed(p)
-	p.note("proposed", zk.Zxid(c.Version))
+	p.w.note(p.node, "proposed", 0, zk.Zxid(c.Version), rolesOf(c))
+	p.move()
 	if !p.turns.full {
 		p.pending = c
 	}
@@ -99,23 +101,23 @@ func (p *process) putInForce(c *ensemble.Config) {
 		}
 	}
 	w.trouble.activated(p)
-	m := c.Member(p.id)
+	p.move()
+}
+
+// move listens where others look for this server, as server.movePeers does.
+func (p *process) move() {
+	m := p.inForce.Member(p.id)
+	if m == nil && p.proposed != nil {
+		m = p.proposed.Member(p.id)
+	}
 	if m == nil {
 		return
 	}
-	linksMove := m.Quorum[0] != p.home.Quorum[0]
 	votesMove := m.Election[0] != p.home.Election[0]
 	p.home = m
-	if linksMove {
-		for _, id := range sortedKeys(p.links) {
-			if l := p.links[id]; l != nil {
-				l.stream.reset()
-			}
-		}
-	}
 	if votesMove {
-		for _, q := range w.servers {
-			w.pair(p, q).made, w.pair(q, p).made = [2]int{}, [2]int{}
+		for _, q := range p.w.servers {
+			p.w.pair(p, q).made, p.w.pair(q, p).made = [2]int{}, [2]int{}
 		}
 	}
 }
