@@ -121,6 +121,9 @@ func (r *Replica) electionTick() {
 // WakeMs returns when the replica wants a step at the latest, false if it waits
 // for events alone. A shell gives it a tick now and then besides.
 func (r *Replica) WakeMs() (int64, bool) {
+	if r.watches.Sweeping() {
+		return r.now.MonoMs, true
+	}
 	wakeMs, ok := r.expiryMs()
 	if r.ensemble.standalone() {
 		return wakeMs, ok

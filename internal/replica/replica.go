@@ -264,6 +264,7 @@ func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 	r.tellWhileBehind()
 	r.electionTick()
 	r.stepPeer()
+	r.watches.Sweep()
 	r.clients = nil
 	return &r.effects
 }

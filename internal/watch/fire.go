@@ -37,12 +37,16 @@ func (t *Table) fireAt(r Registry, path string, to []session.ConnID, start int) 
 	told := toldOf(to[start:])
 	kept := s.more[:0]
 	fire := func(w watcher) (stays bool) {
+		waits := t.mu.byConn[w.conn]
+		if !waits.lists(r, s, &w) {
+			return false
+		}
 		if !told.has(w.conn) {
 			to = append(to, w.conn)
 		}
 		if w.modes &^= standard; w.modes == 0 {
 			reg.total--
-			delete(t.mu.byConn[w.conn].paths[r], path)
+			waits.unlist(r, w.at, w.conn)
 		}
 		return w.modes != 0
 	}
@@ -109,7 +113,7 @@ func (t *Table) fireAbove(path string, to []session.ConnID, start int) []session
 			if i >= 0 {
 				w = &s.more[i]
 			}
-			if w.modes&recursive != 0 && !told.has(w.conn) {
+			if w.modes&recursive != 0 && !told.has(w.conn) && t.mu.byConn[w.conn].lists(Data, s, w) {
 				to = append(to, w.conn)
 			}
 		}

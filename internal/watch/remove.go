@@ -32,7 +32,7 @@ func (t *Table) Has(conn session.ConnID, kind zk.WatcherType, path string) bool 
 	defer t.mu.Unlock()
 	for _, p := range placesOf(kind) {
 		if s := t.mu.registries[p.registry].spots[path]; s != nil {
-			if w := s.find(conn); w != nil && w.modes&p.modes != 0 {
+			if w := s.find(conn); w != nil && w.modes&p.modes != 0 && t.mu.byConn[conn].lists(p.registry, s, w) {
 				return true
 			}
 		}

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/session"
@@ -9,7 +8,7 @@ import (
 
 // Counts are the figures of wchs and mntr.
 type Counts struct {
-	Conns, Paths, Data int // of the data registry, as wchs counts
+	Conns, Paths, Data int // of the data registry, as wchs counts; until they are swept, paths of connections that are gone as well
 	All                int // watches in both registries
 }
 
@@ -22,7 +21,7 @@ func (t *Table) Counts() Counts {
 		All: t.mu.registries[Data].total + t.mu.registries[Child].total,
 	}
 	for _, w := range t.mu.byConn {
-		if len(w.paths[Data]) > 0 {
+		if len(w.spots[Data]) > 0 {
 			c.Conns++
 		}
 	}
@@ -35,8 +34,12 @@ func (t *Table) ByConn() map[session.ConnID][]string {
 	defer t.mu.Unlock()
 	out := map[session.ConnID][]string{}
 	for conn, w := range t.mu.byConn {
-		if len(w.paths[Data]) > 0 {
-			out[conn] = slices.Sorted(maps.Keys(w.paths[Data]))
+		var paths []string
+		for _, s := range w.spots[Data] {
+			paths = append(paths, s.path)
+		}
+		if slices.Sort(paths); paths != nil {
+			out[conn] = paths
 		}
 	}
 	return out
@@ -48,11 +51,15 @@ func (t *Table) ByPath() map[string][]session.ConnID {
 	defer t.mu.Unlock()
 	out := map[string][]session.ConnID{}
 	for path, s := range t.mu.registries[Data].spots {
-		conns := []session.ConnID{s.first.conn}
-		for _, w := range s.more {
-			conns = append(conns, w.conn)
+		for i := -1; i < len(s.more); i++ {
+			w := &s.first
+			if i >= 0 {
+				w = &s.more[i]
+			}
+			if t.mu.byConn[w.conn].lists(Data, s, w) {
+				out[path] = append(out[path], w.conn)
+			}
 		}
-		out[path] = conns
 	}
 	return out
 }

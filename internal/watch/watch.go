@@ -9,7 +9,9 @@
 //	          waits.
 //	watch-V3  A recursive watch is only in the data registry: it never learns of
 //	          changed children, but of everything at and below its path.
-//	watch-V4  After Forget nothing of a connection is left.
+//	watch-V4  After Forget nothing of a connection is told or counted. What it leaves
+//	          behind goes by Sweep, and a few at a time with what is added: a
+//	          connection may have a million watches, and nobody waits for them.
 //
 // The table may be used by many goroutines. Whether a connection may see the
 // event (its READ permission) is not decided here.
@@ -44,11 +46,14 @@ const (
 
 // Table holds the watches of all connections.
 type Table struct {
+	portion int // how many watches Forget and Sweep remove
+
 	mu struct {
 		sync.Mutex
 		registries [2]registry
 		byConn     map[session.ConnID]*waits
-		recursive  int // recursive watches in all
+		gone       []gone // in the order in which they were forgotten
+		recursive  int    // recursive watches in all
 	}
 }
 
@@ -61,6 +66,7 @@ type registry struct {
 // spot is one path's watchers. Nearly always there is one, so the first needs
 // no list; where there are tens of thousands, each has its place noted.
 type spot struct {
+	path   string
 	first  watcher
 	more   []watcher
 	places map[session.ConnID]int // of more, when they are more than searchMax
@@ -69,19 +75,28 @@ type spot struct {
 // searchMax is how many watchers are searched one after the other.
 const searchMax = 16
 
+// watcher is one connection at a spot, as long as the connection lists it.
 type watcher struct {
 	conn  session.ConnID
+	at    int32 // where its connection lists the spot
 	modes modes
 }
 
-// waits are the paths of one connection, to find them when it goes.
+// waits are the spots of one connection, to find them when it goes.
 type waits struct {
-	paths [2]map[string]struct{}
+	spots     [2][]*spot
+	recursive int
+}
+
+// gone is what a connection has left behind.
+type gone struct {
+	conn session.ConnID
+	*waits
 }
 
 // New returns an empty table.
 func New() *Table {
-	t := &Table{}
+	t := &Table{portion: sweptAtOnce}
 	t.mu.registries[Data].spots = map[string]*spot{}
 	t.mu.registries[Child].spots = map[string]*spot{}
 	t.mu.byConn = map[session.ConnID]*waits{}
@@ -109,6 +124,7 @@ func (t *Table) AddMode(conn session.ConnID, mode zk.WatchMode, path string) {
 }
 
 func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
+	t.sweep(sweptWithOne)
 	reg := &t.mu.registries[r]
 	w := t.mu.byConn[conn]
 	if w == nil {
@@ -118,22 +134,40 @@ func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
 	s := reg.spots[path]
 	if s == nil {
 		path = strings.Clone(path)
-		s = &spot{}
+		s = &spot{path: path}
 		reg.spots[path] = s
 	}
 	at := s.find(conn)
 	if at == nil {
 		at = s.put(conn)
-		if w.paths[r] == nil {
-			w.paths[r] = map[string]struct{}{}
-		}
-		w.paths[r][strings.Clone(path)] = struct{}{}
+	}
+	if !w.lists(r, s, at) { // it is new, or what the same connection left when it was forgotten
+		at.at, at.modes = int32(len(w.spots[r])), 0
+		w.spots[r] = append(w.spots[r], s)
 		reg.total++
 	}
 	if m == recursive && at.modes&recursive == 0 {
+		w.recursive++
 		t.mu.recursive++
 	}
 	at.modes |= m
+}
+
+// lists reports whether the connection of a watcher has it still.
+func (w *waits) lists(r Registry, s *spot, at *watcher) bool {
+	return w != nil && int(at.at) < len(w.spots[r]) && w.spots[r][at.at] == s
+}
+
+// unlist takes a spot out of the list of a connection; the last one takes its place.
+func (w *waits) unlist(r Registry, at int32, conn session.ConnID) {
+	list := w.spots[r]
+	end := int32(len(list) - 1)
+	if last := list[end]; at != end {
+		list[at] = last
+		last.find(conn).at = at
+	}
+	list[end] = nil
+	w.spots[r] = list[:end]
 }
 
 func (s *spot) find(conn session.ConnID) *watcher {
@@ -191,11 +225,12 @@ func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool
 	if s == nil {
 		return false
 	}
-	at := s.find(conn)
-	if at == nil || at.modes&m == 0 {
+	at, w := s.find(conn), t.mu.byConn[conn]
+	if at == nil || at.modes&m == 0 || !w.lists(r, s, at) {
 		return false
 	}
 	if at.modes&m&recursive != 0 {
+		w.recursive--
 		t.mu.recursive--
 	}
 	at.modes &^= m
@@ -203,9 +238,7 @@ func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool
 		return true
 	}
 	reg.total--
-	if w := t.mu.byConn[conn]; w != nil {
-		delete(w.paths[r], path)
-	}
+	w.unlist(r, at.at, conn)
 	if s.take(conn) {
 		delete(reg.spots, path)
 	}
@@ -240,7 +273,7 @@ func (s *spot) promote() bool {
 	return true
 }
 
-// Forget removes all watches of a connection.
+// Forget ends all watches of a connection, in the same time however many there are.
 func (t *Table) Forget(conn session.ConnID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -248,10 +281,65 @@ func (t *Table) Forget(conn session.ConnID) {
 	if w == nil {
 		return
 	}
-	delete(t.mu.byConn, conn) // first: its notes go as a whole
-	for r := range w.paths {
-		for path := range w.paths[r] {
-			t.drop(Registry(r), path, conn, standard|persistent|recursive)
+	delete(t.mu.byConn, conn)
+	for r := range w.spots {
+		t.mu.registries[r].total -= len(w.spots[r])
+	}
+	t.mu.recursive -= w.recursive
+	t.mu.gone = append(t.mu.gone, gone{conn, w})
+	t.sweep(t.portion)
+}
+
+// How many watches of connections that are gone are removed: with each that is added, so
+// that what is left behind cannot grow without end, by Forget, and by Sweep.
+const (
+	sweptWithOne = 2
+	sweptAtOnce  = 256
+)
+
+// Sweep removes some of what forgotten connections have left behind, and reports whether
+// there is more.
+func (t *Table) Sweep() (more bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sweep(t.portion)
+	return len(t.mu.gone) > 0
+}
+
+// Sweeping reports whether forgotten connections have left something behind.
+func (t *Table) Sweeping() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.mu.gone) > 0
+}
+
+// sweep removes up to n watches.
+func (t *Table) sweep(n int) {
+	for len(t.mu.gone) > 0 {
+		g := &t.mu.gone[0]
+		for r := range g.spots {
+			for len(g.spots[r]) > 0 {
+				if n--; n < 0 {
+					return
+				}
+				end := len(g.spots[r]) - 1
+				t.leave(Registry(r), g.spots[r][end], g.conn)
+				g.spots[r][end] = nil
+				g.spots[r] = g.spots[r][:end]
+			}
 		}
+		t.mu.gone = slices.Delete(t.mu.gone, 0, 1)
+	}
+}
+
+// leave takes a watcher out of a spot, unless it has fired since, or its connection has set
+// it again.
+func (t *Table) leave(r Registry, s *spot, conn session.ConnID) {
+	at := s.find(conn)
+	if at == nil || t.mu.byConn[conn].lists(r, s, at) {
+		return
+	}
+	if s.take(conn) {
+		delete(t.mu.registries[r].spots, s.path)
 	}
 }

@@ -1,8 +1,10 @@
 package watch
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,10 +50,18 @@ func (n *naive) fire(kind zk.EventType, path string) []session.ConnID {
 }
 
 func TestTableEqualsItsNaiveModel(t *testing.T) {
+	for _, portion := range []int{sweptAtOnce, 1, 0} { // what stays behind is as if it were not there
+		table := New()
+		table.portion = portion
+		compare(t, table)
+	}
+}
+
+func compare(t *testing.T, table *Table) {
 	random := rand.New(rand.NewPCG(3, 3))
 	paths := []string{"/", "/a", "/a/b", "/a/b/c", "/d"}
 	kinds := []zk.EventType{zk.EventNodeCreated, zk.EventNodeDeleted, zk.EventNodeDataChanged, zk.EventNodeChildrenChanged}
-	table, model, many := New(), &naive{}, 0
+	model, many, behind := &naive{}, 0, 0
 	for i := range 50000 {
 		conn := session.ConnID(1 + random.IntN(40))
 		path := paths[random.IntN(len(paths))]
@@ -101,16 +111,81 @@ func TestTableEqualsItsNaiveModel(t *testing.T) {
 		}
 		if i%20 == 0 {
 			many += judgePlaces(t, table)
+			judgeReports(t, table, model)
+		}
+		if table.Sweeping() {
+			behind++
 		}
 	}
 	for conn := range session.ConnID(41) {
 		table.Forget(conn)
+	}
+	if behind == 0 && table.portion < sweptAtOnce {
+		t.Error("nothing ever stayed behind")
+	}
+	for table.portion = 7; table.Sweep(); {
 	}
 	if c := table.Counts(); c != (Counts{}) || len(table.mu.byConn) != 0 || table.mu.recursive != 0 {
 		t.Fatalf("something is left: %+v", c)
 	}
 	if many == 0 {
 		t.Error("no path had many watchers")
+	}
+}
+
+// judgeReports compares what is said to wait with the model.
+func judgeReports(t *testing.T, table *Table, model *naive) {
+	t.Helper()
+	byPath, byConn := map[string][]session.ConnID{}, map[session.ConnID][]string{}
+	for _, w := range model.all {
+		if w.r == Data && !slices.Contains(byPath[w.path], w.conn) {
+			byPath[w.path] = append(byPath[w.path], w.conn)
+			byConn[w.conn] = append(byConn[w.conn], w.path)
+		}
+	}
+	gotPath, gotConn := table.ByPath(), table.ByConn()
+	for path := range byPath {
+		slices.Sort(byPath[path])
+		slices.Sort(gotPath[path])
+	}
+	for conn := range byConn {
+		slices.Sort(byConn[conn])
+	}
+	if !maps.EqualFunc(byPath, gotPath, slices.Equal) || !maps.EqualFunc(byConn, gotConn, slices.Equal) {
+		t.Fatalf("%v, %v; the model has %v, %v", gotPath, gotConn, byPath, byConn)
+	}
+}
+
+// A connection with very many watches goes in one moment: Forget removes a portion, the
+// steps after it the rest, and what is added a few.
+func TestForgetTakesNoLongerForManyWatches(t *testing.T) {
+	const many = 20 * sweptAtOnce
+	table := New()
+	for i := range many {
+		table.Add(1, Data, "/a"+strconv.Itoa(i))
+		table.AddMode(1, zk.WatchPersistentRecursive, "/b"+strconv.Itoa(i))
+	}
+	table.Forget(1)
+	if c := table.Counts(); c.All != 0 || c.Data != 0 || c.Conns != 0 || table.mu.recursive != 0 {
+		t.Errorf("%+v after Forget", c)
+	}
+	if left := table.Counts().Paths; left != 2*many-sweptAtOnce {
+		t.Errorf("Forget left %d paths of %d behind", left, 2*many)
+	}
+	if to := table.Fire(zk.EventNodeCreated, "/a1", nil); len(to) != 0 {
+		t.Errorf("%v are told", to)
+	}
+	before := table.Counts().Paths
+	table.Add(2, Data, "/c")
+	if now := table.Counts().Paths; now != before+1-sweptWithOne {
+		t.Errorf("%d paths, then %d with one more", before, now)
+	}
+	steps := 1
+	for table.Sweep() {
+		steps++
+	}
+	if c := table.Counts(); c.Paths != 1 || c.All != 1 || steps > 2*many/sweptAtOnce {
+		t.Errorf("%+v after %d steps", c, steps)
 	}
 }
 
