@@ -25,6 +25,7 @@ var unasserted = map[string]string{
 	"snap-P2":    "a load that cannot keep it returns an error",
 	"snap-P3":    "the decoder has no option that it could ask",
 	"snap-P4":    "a length beyond the limit is an error before memory is taken",
+	"txnlog-L8":  "a read that meets one returns an error",
 	"tree-N1":    "the lock is the replica's, which asserts it where a watch fires (replica-R4)",
 	"tree-N2":    "a replay ends with a digest, and the start says if it differs",
 	"tree-N3":    "as prep-D2: the leader works the digest out without the tree",

@@ -219,6 +219,9 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	if recovered.NeedsSnapshot {
 		r.note("the history rests on the log alone")
 	}
+	if recovered.Replacing {
+		r.note("%s, a leader's state, takes the place of all other snapshots and of the log: the next start finishes that", recovered.Snapshot.Name)
+	}
 	if recovered.Rejoining {
 		r.note("%s", s.RejoiningText())
 	}

@@ -21,6 +21,8 @@
 //	            of anything.
 //	datadir-S6  Snapshots whose log is in a directory of its own are recovered with
 //	            that log or not at all, whatever dataLogDir says.
+//	datadir-S7  A leader's state takes the place of what was here wholly or not at
+//	            all: what comes after it never stands beside a log that ends before it.
 //
 // A Store holds no transaction and no tree. It starts no goroutine and reads no
 // clock; the disk goroutine and a snapshot goroutine of the server may use it at
@@ -272,14 +274,23 @@ func (s *Store) OpenLog(last zk.Zxid) (*txnlog.Log, error) {
 // ReadLog reads the records after after, without a gap, for a learner that is
 // to be synchronized. Records that are being written may or may not be seen.
 func (s *Store) ReadLog(after zk.Zxid) (*txnlog.Reader, error) {
-	return txnlog.NewReader(s.fs, s.logDir, after, s.readOptions())
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return nil, err
+	}
+	options := s.readOptions()
+	for _, file := range files {
+		options.Snapshots = append(options.Snapshots, file.Zxid)
+	}
+	return txnlog.NewReader(s.fs, s.logDir, after, options)
 }
 
 // SnapshotWriter writes one snapshot of the history that was there when it began.
 type SnapshotWriter struct {
 	*snap.Writer
-	store   *Store
-	history int
+	store    *Store
+	history  int
+	replaces bool
 }
 
 // NewSnapshot begins a snapshot of zxid. It may be written beside everything else.
@@ -290,7 +301,7 @@ func (s *Store) NewSnapshot(zxid zk.Zxid) (*SnapshotWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SnapshotWriter{w, s, s.history}, nil
+	return &SnapshotWriter{Writer: w, store: s, history: s.history}, nil
 }
 
 // ErrGivenUp is the error of a snapshot whose history was truncated or replaced while it
@@ -309,7 +320,7 @@ func (w *SnapshotWriter) Commit() error {
 		w.Abort()
 		return fmt.Errorf("write snapshot %s: %w", w.Name(), ErrGivenUp)
 	}
-	return w.Writer.Commit()
+	return w.appear()
 }
 
 func (s *Store) readOptions() txnlog.ReadOptions {

@@ -3,6 +3,7 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -219,6 +220,50 @@ func TestFallingBackOverAGapIsRefused(t *testing.T) {
 	s = open(t, disk)
 	if _, err := s.Recover(newModel); !vfs.IsCorruption(err) || !strings.Contains(err.Error(), "log.15") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A server of ZooKeeper's that was sent a leader's state keeps its log of before: that
+// ends in one epoch, the state is of another, and what comes after of a third. A learner is
+// not given both logs for one history, and neither is a start without the snapshot.
+func TestGapBetweenEpochsIsNoHistory(t *testing.T) {
+	first, second, third := zk.MakeZxid(1, 1), zk.MakeZxid(2, 7), zk.MakeZxid(3, 1)
+	disk := vfs.NewMem()
+	s := open(t, disk)
+	_, err := s.Recover(newModel)
+	must(t, err)
+	must(t, writeSnapshot(s, 0, nil))
+	log, err := s.OpenLog(0)
+	must(t, err)
+	must(t, appendAll(log, zxids(first, first+3)...))
+	must(t, log.Close())
+	history := append(zxids(first, first+3), zxids(second-6, second)...)
+	must(t, writeSnapshot(s, second, history))
+	log, err = s.OpenLog(second)
+	must(t, err)
+	must(t, appendAll(log, zxids(third, third+2)...))
+	must(t, log.Close())
+	must(t, s.Close())
+
+	s = open(t, disk)
+	r, err := s.Recover(newModel)
+	must(t, err)
+	must(t, r.Target.(*model).holds(append(history, zxids(third, third+2)...), third+2))
+	for after, want := range map[zk.Zxid]bool{first: false, first + 3: false, second: true, third: true} {
+		reader, err := s.ReadLog(after)
+		must(t, err)
+		for err == nil {
+			_, err = reader.Next()
+		}
+		if (err == io.EOF) != want || !want && !strings.Contains(err.Error(), "transactions are missing") {
+			t.Errorf("after %s: %v", after, err)
+		}
+		_ = reader.Close()
+	}
+	must(t, s.Close())
+	damage(t, disk, "data/version-2/snapshot.200000007", 200)
+	if _, err := open(t, disk).Recover(newModel); !vfs.IsCorruption(err) {
+		t.Errorf("a start without it: %v", err)
 	}
 }
 

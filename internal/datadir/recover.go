@@ -57,6 +57,11 @@ type Recovered struct {
 	// is, and the server must not vote before SetCurrent. See RejoiningText.
 	Rejoining bool
 	marked    bool // as that, though it may have been told to begin
+
+	// Replacing: the snapshot takes the place of all else here (datadir-S7), which the
+	// next start finishes, or this one has finished.
+	Replacing   bool
+	replacement string // which would, "" for none: it may be missing
 }
 
 // ErrNoHistory marks a refusal because files are there but none can be loaded.
@@ -86,6 +91,9 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 	if r.marked, r.Rejoining, err = s.isRejoining(); err != nil {
 		return nil, err
 	}
+	if r.replacement, err = s.replacing(); err != nil {
+		return nil, err
+	}
 	if err := s.loadSnapshot(r, newTarget); err != nil {
 		return nil, err
 	}
@@ -96,8 +104,11 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 			return r, err
 		}
 	}
-	if err := s.replay(r); err != nil {
-		return nil, errors.Join(append([]error{err}, r.Rejected...)...)
+	r.Replacing = r.Snapshot.Name != "" && r.replacement == replacement(r.Snapshot.Name, r.Info.Bytes, r.Info.Sum)
+	if !r.Replacing { // else the log is of a history that was given up
+		if err := s.replay(r); err != nil {
+			return nil, errors.Join(append([]error{err}, r.Rejected...)...)
+		}
 	}
 	if t, ok := r.Target.(CheckedTarget); ok {
 		if err := t.Check(); err != nil {
@@ -220,6 +231,11 @@ func (s *Store) replay(r *Recovered) error {
 
 // makeDurable makes what was recovered durable (datadir-S3).
 func (s *Store) makeDurable(r *Recovered) error {
+	if r.replacement != "" && !r.Replacing { // it never got its name
+		if err := s.endReplacing(); err != nil {
+			return err
+		}
+	}
 	if r.Fresh || r.Last < 0 || r.marked {
 		beginning, err := s.takeInitialize()
 		if err == nil && beginning {
@@ -229,13 +245,23 @@ func (s *Store) makeDurable(r *Recovered) error {
 			return err
 		}
 	}
-	if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn, s.readOptions()); err != nil {
-		return err
+	if !r.Replacing {
+		if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn, s.readOptions()); err != nil {
+			return err
+		}
 	}
 	if r.Snapshot.Name == "" {
 		return nil
 	}
-	file, err := s.fs.OpenReadWrite(filepath.Join(s.snapDir, r.Snapshot.Name))
+	if err := s.makeSnapshotDurable(r.Snapshot.Name); err != nil || !r.Replacing {
+		return err
+	}
+	return s.replaceBy(r.Snapshot.Name)
+}
+
+// makeSnapshotDurable syncs a snapshot, and its name.
+func (s *Store) makeSnapshotDurable(name string) error {
+	file, err := s.fs.OpenReadWrite(filepath.Join(s.snapDir, name))
 	if err != nil {
 		return err
 	}

@@ -48,57 +48,6 @@ func (s *Store) truncate(last zk.Zxid) error {
 	return txnlog.Truncate(s.fs, s.logDir, last, s.readOptions())
 }
 
-// Replace makes the snapshot of last, which a leader's state was saved as, the
-// whole history: what else is there belongs to one that was given up. Else, if
-// that snapshot rotted, an older one and both logs would pass for one history.
-// The log must be closed. Wherever a crash falls, recovery gives the old history
-// or the new one.
-func (s *Store) Replace(last zk.Zxid) error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	name := snap.Name(last, s.options.Compression)
-	// It was written a moment ago, and the leader waits: it is not read again.
-	s.noteVerified(snap.File{Name: name, Zxid: last}, last)
-	if err := s.truncate(last); err != nil {
-		return err
-	}
-	files, err := snap.Files(s.fs, s.snapDir)
-	if err != nil {
-		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
-	}
-	var old []string
-	for _, file := range files {
-		if file.Name != name { // of another zxid, or of the same with another packing
-			old = append(old, file.Name)
-		}
-	}
-	if err := s.removeAll(s.snapDir, old); err != nil {
-		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
-	}
-	segments, err := txnlog.Segments(s.fs, s.logDir)
-	if err != nil {
-		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
-	}
-	old = old[:0]
-	for _, segment := range segments {
-		old = append(old, segment.Name)
-	}
-	if err := s.removeAll(s.logDir, old); err != nil {
-		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
-	}
-	return nil
-}
-
-// removeAll removes files of a directory, durably.
-func (s *Store) removeAll(dir string, names []string) error {
-	for _, name := range names {
-		if err := s.fs.Remove(filepath.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return s.fs.SyncDir(dir)
-}
-
 // baseFor finds the newest whole snapshot from which the log leads to last
 // without a gap, and the snapshots that are newer than last, or hold something
 // that is: one that was written while the server changed its role.

@@ -346,7 +346,7 @@ func TestListenMovesThePortAndKeepsTheLinks(t *testing.T) {
 	_, first := join(learner, s)
 	before, elsewhere := s.address, listen(t, "127.0.0.1:0")
 	s.Listen(elsewhere)
-	if socket, err := net.Dial("tcp", fmt.Sprintf("%s:%d", before.Host, before.Port)); err == nil {
+	if socket, err := net.Dial("tcp", before.String()); err == nil {
 		socket.Close()
 		t.Error("it listens where it did")
 	}

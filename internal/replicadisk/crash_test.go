@@ -1,12 +1,15 @@
 package replicadisk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -36,6 +39,7 @@ func changes(t testing.TB) []change {
 		replaced("an older one, without a tail", common(), newHistory(t).add(1, 1, 2), zx(1, 3)),
 		replaced("another epoch after the same beginning", common().add(2, 1, 2), common().add(3, 1, 2), zx(2, 1)),
 		replaced("the same, with a snapshot that is newer than the old log's last", common().add(2, 1, 1), common().add(3, 1, 3), zx(1, 2)),
+		replaced("a longer epoch, below one that was given up", common().add(2, 1, 2), newHistory(t).add(1, 1, 6), zx(1, 2)),
 		replaced("nothing but a beginning", common().add(3, 1, 3), newHistory(t).add(1, 1, 1), zx(1, 2), zx(3, 1)),
 	}
 }
@@ -147,11 +151,35 @@ func (c *change) found(m *vfs.Mem) (string, error) {
 		case f.Mismatches != 0:
 			return "", fmt.Errorf("%d digests of the %s history differ", f.Mismatches, which)
 		case again == 1:
-			return which, nil
+			return which, c.goesOn(d, f, which)
 		}
 		m = m.CrashClone(0, 1)
 	}
 	panic("unreachable")
+}
+
+// goesOn lets a server that has recovered one of the histories log what comes next, and
+// reads its log for learners: what it gives them is that history, without a gap, wherever
+// they are.
+func (c *change) goesOn(d *Disk, f *Found, which string) error {
+	history := map[string]*history{"new": c.new, "old": c.old, "between": c.old}[which].upTo(f.Stored.Last)
+	history.add(9, 1, 3)
+	if err := history.log(d, f.Stored.Last); err != nil {
+		return err
+	}
+	for _, at := range append(slices.Clone(c.old.records), c.new.records...) {
+		records, more, ok := d.ReadLog(at.Zxid, history.last())
+		if !ok {
+			continue
+		}
+		from := slices.IndexFunc(history.records, func(r zab.Record) bool { return r.Zxid == records[0].Zxid })
+		if from < 0 || more || !slices.EqualFunc(records, history.records[from:], func(a, b zab.Record) bool {
+			return a.Zxid == b.Zxid && bytes.Equal(a.Payload, b.Payload)
+		}) {
+			return fmt.Errorf("the log that a learner at %s is sent is not the %s history", at.Zxid, which)
+		}
+	}
+	return nil
 }
 
 // which tells the history of what was found: "" if it is none.

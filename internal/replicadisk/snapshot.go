@@ -112,6 +112,9 @@ func (s *Snapshot) SaveTo(st *datadir.Store) (*Saving, error) {
 		s.End()
 		return nil, err
 	}
+	if s.ahead {
+		w.Replaces()
+	}
 	s.Head(w.Encoder)
 	return &Saving{s, w}, nil
 }

@@ -49,6 +49,8 @@ func (d *decoder) load() (Info, error) {
 		}
 	}
 	d.info.Bytes = d.position()
+	d.digest()
+	d.info.Sum = d.sum.Sum32()
 	return d.info, nil
 }
 

@@ -192,6 +192,9 @@ func (e *Encoder) text(s string) {
 	e.buffer = append(e.buffer, s...)
 }
 
+// Sum returns the Adler-32 of what was written, after End: that of Info.
+func (e *Encoder) Sum() uint32 { return e.sum.Sum32() }
+
 // seal writes the checksum of everything before it, earlier seals included.
 func (e *Encoder) seal() {
 	e.digest()

@@ -41,6 +41,8 @@ type Info struct {
 	Nodes    int   `json:"znodes"`
 	Bytes    int64 `json:"bytes"` // before compression
 
+	Sum uint32 `json:"-"` // Adler-32 of all of it, before compression
+
 	DigestZxid zk.Zxid   `json:"digestZxid"` // where the tree had Digest
 	Digest     zk.Digest `json:"digest"`     // version 0: the section is absent (3.5 and older)
 	Last       zk.Zxid   `json:"last"`       // last zxid applied when the writer ended; -1: absent (3.8 and older)

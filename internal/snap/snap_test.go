@@ -126,6 +126,7 @@ func TestWhatWasWrittenIsLoadedInEveryCompression(t *testing.T) {
 		must(t, err)
 		must(t, fill(w.Encoder))
 		must(t, w.Commit())
+		sum := w.Sum()
 		w.Abort()
 		disk = disk.CrashClone(0, 1)
 		files, err := Files(disk, dir)
@@ -148,7 +149,10 @@ node "/😀\xed\xa0\xbd" "` + strings.Repeat("data", 100) + `" 1 {0x0 0x0 0 0 0 
 		if got.String() != want {
 			t.Errorf("%q:\n%s", c, got.String())
 		}
-		if info != (Info{Sessions: 2, ACLs: 2, Nodes: 4, Bytes: info.Bytes, DigestZxid: 0x100000009,
+		if info.Sum != sum {
+			t.Errorf("%q: it sums up to %x, written was %x", c, info.Sum, sum)
+		}
+		if info != (Info{Sessions: 2, ACLs: 2, Nodes: 4, Bytes: info.Bytes, Sum: sum, DigestZxid: 0x100000009,
 			Digest: zk.Digest{Version: 2, Value: 0x1234567890}, Last: 0x10000000a}) {
 			t.Errorf("%q: %+v", c, info)
 		}

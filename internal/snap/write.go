@@ -21,6 +21,8 @@ type Writer struct {
 	temp   string
 	file   vfs.File
 	packer io.WriteCloser
+
+	appeared bool
 }
 
 // Create begins the snapshot of zxid in dir, under a temporary name that other
@@ -106,9 +108,12 @@ func (w *Writer) appear() error {
 	if err := w.fs.Rename(w.temp, filepath.Join(w.dir, w.name)); err != nil {
 		return err
 	}
-	w.temp = ""
+	w.temp, w.appeared = "", true
 	return w.fs.SyncDir(w.dir)
 }
+
+// Appeared reports whether the snapshot has its name, for good or until a crash.
+func (w *Writer) Appeared() bool { return w.appeared }
 
 // Abort gives the snapshot up and removes what was written. After a Commit
 // that succeeded it does nothing.

@@ -22,6 +22,8 @@
 //	           that is full to the last byte.
 //	txnlog-L7  What the file "synced" says was synced is: it is written after
 //	           the sync, and removed before anything is truncated (mark.go).
+//	txnlog-L8  A Reader gives no record after a gap, nor where a snapshot beside the
+//	           log says that there may be one: between two epochs.
 //
 // The package does not know what a transaction says beyond its zxid; it starts
 // no goroutine and reads no clock.

@@ -7,6 +7,7 @@ import (
 	"hash/adler32"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -33,6 +34,10 @@ type Torn struct {
 type ReadOptions struct {
 	PayloadBytesMax int  // 0: PayloadBytesMax
 	AllowGaps       bool // do not refuse a record that does not follow its predecessor
+	// Snapshots are the zxids of those beside the log. One between the last record of an
+	// epoch and the first of another, of neither, may be a leader's state, of which the log
+	// has nothing: ZooKeeper's own servers keep the log of before (txnlog-L8).
+	Snapshots []zk.Zxid
 }
 
 func (o ReadOptions) withDefaults() ReadOptions {
@@ -40,6 +45,12 @@ func (o ReadOptions) withDefaults() ReadOptions {
 		o.PayloadBytesMax = PayloadBytesMax
 	}
 	return o
+}
+
+// between reports whether a snapshot is of neither of two records that come one after the
+// other, but of something between them.
+func (o ReadOptions) between(last, next zk.Zxid) bool {
+	return slices.ContainsFunc(o.Snapshots, func(s zk.Zxid) bool { return last < s && s < next })
 }
 
 // unsyncedMax is how much of the newest segment may lie unsynced, in bytes (txnlog-L5).
@@ -174,7 +185,7 @@ func (r *Reader) admit(zxid zk.Zxid, offset int64) error {
 	// The first record of an epoch follows any: after an end that is perhaps
 	// not torn but damaged it does not show that nothing is missing. MakeDurable cuts
 	// torn ends, so such a one is not ours to expect.
-	lost := r.pending && r.torn.sector && zxid.Epoch() != r.last.Epoch()
+	lost := r.pending && r.torn.sector && zxid.Epoch() != r.last.Epoch() || r.options.between(r.last, zxid)
 	if !r.options.AllowGaps && (lost || !Follows(r.last, zxid)) {
 		if r.pending {
 			return r.corruptAt(r.torn.File, r.torn.Offset, "a record after "+r.last.String(),

@@ -45,6 +45,25 @@ func DropAfter(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error
 	return nil
 }
 
+// Remove removes the log, whatever is in it, for a history that a snapshot holds whole.
+func Remove(fsys vfs.FS, dir string) error {
+	err := dropMark(fsys, dir)
+	if err != nil {
+		return fmt.Errorf("remove transaction log: %w", err)
+	}
+	segments, err := Segments(fsys, dir)
+	for i := 0; err == nil && i < len(segments); i++ {
+		err = fsys.Remove(filepath.Join(dir, segments[i].Name))
+	}
+	if err == nil {
+		err = fsys.SyncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("remove transaction log: %w", err)
+	}
+	return nil
+}
+
 // findEnd returns the last record with a zxid of at most last, with the offset
 // of its end, or a record without a file when there is none.
 func findEnd(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) (Record, error) {

@@ -1,0 +1,121 @@
+package datadir
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// replacingName marks that a snapshot, the one that the file tells, takes the place of
+// all else here (datadir-S7). The mark is there before the snapshot gets its name, and
+// goes when nothing else is left. So a start that finds the snapshot finishes what a crash
+// has interrupted: the old log and what comes after the snapshot would be taken for one
+// history, though all between them is missing. A start that finds the mark without it, or
+// another snapshot of that name, has the old history.
+const replacingName = "replacing"
+
+// replacement is how the mark tells a snapshot.
+func replacement(name string, bytes int64, sum uint32) string {
+	return fmt.Sprintf("%s %d bytes %08x", name, bytes, sum)
+}
+
+// beginReplacing writes the mark, durably.
+func (s *Store) beginReplacing(snapshot string) error {
+	return s.replacePairFile(s.snapDir, replacingName, snapshot+
+		"\nThis snapshot takes the place of all other snapshots here and of the log. The next start finishes that.\n")
+}
+
+// replacing returns which snapshot takes the place of all else, "" for none.
+func (s *Store) replacing() (snapshot string, err error) {
+	snapshot, _, err = readPairFile(s.fs, filepath.Join(s.snapDir, replacingName))
+	return snapshot, err
+}
+
+// endReplacing removes the mark.
+func (s *Store) endReplacing() error {
+	marked, err := vfs.Exists(s.fs, filepath.Join(s.snapDir, replacingName))
+	if err == nil && marked {
+		err = s.removeAll(s.snapDir, []string{replacingName})
+	}
+	return err
+}
+
+// Replaces has the snapshot, of what a leader has sent, take the place of all else here.
+// Replace comes after Commit.
+func (w *SnapshotWriter) Replaces() { w.replaces = true }
+
+// appear gives the snapshot its name. One that replaces the history is marked before, and
+// not any more if it did not get its name.
+func (w *SnapshotWriter) appear() error {
+	if !w.replaces {
+		return w.Writer.Commit()
+	}
+	if err := w.store.beginReplacing(replacement(w.Name(), w.Bytes(), w.Sum())); err != nil {
+		w.Abort()
+		return fmt.Errorf("write snapshot %s: %w", w.Name(), err)
+	}
+	err := w.Writer.Commit()
+	switch {
+	case err == nil:
+		return nil
+	case w.Appeared():
+		return fmt.Errorf("%v", err) // for good: not even a full disk may be tried again
+	}
+	if endErr := w.store.endReplacing(); endErr != nil {
+		return fmt.Errorf("%v; %v", err, endErr)
+	}
+	return err
+}
+
+// Replace makes the snapshot of last, which a leader's state was saved as, the
+// whole history: what else is there belongs to one that was given up. Else, if
+// that snapshot rotted, an older one and both logs would pass for one history.
+// The log must be closed. Wherever a crash falls, recovery gives the old history
+// or the new one.
+func (s *Store) Replace(last zk.Zxid) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	name := snap.Name(last, s.options.Compression)
+	// It was written a moment ago, and the leader waits: it is not read again.
+	s.noteVerified(snap.File{Name: name, Zxid: last}, last)
+	s.history++
+	if err := s.replaceBy(name); err != nil {
+		return fmt.Errorf("replace the history by snapshot %s: %w", last, err)
+	}
+	return nil
+}
+
+// replaceBy removes all but one snapshot, the log with its notes, and then the mark.
+func (s *Store) replaceBy(name string) error {
+	files, err := snap.Files(s.fs, s.snapDir)
+	if err != nil {
+		return err
+	}
+	var old []string
+	for _, file := range files {
+		if file.Name != name { // of another zxid, or of the same with another packing
+			old = append(old, file.Name)
+		}
+	}
+	if err := s.removeAll(s.snapDir, old); err != nil {
+		return err
+	}
+	if err := txnlog.Remove(s.fs, s.logDir); err != nil {
+		return err
+	}
+	return s.endReplacing()
+}
+
+// removeAll removes files of a directory, durably.
+func (s *Store) removeAll(dir string, names []string) error {
+	for _, name := range names {
+		if err := s.fs.Remove(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return s.fs.SyncDir(dir)
+}
