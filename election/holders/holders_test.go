@@ -46,10 +46,15 @@ type cut struct {
 
 type backend = election.Backend
 
+// unanswered is a request that fails after a while.
+func (c *cut) unanswered(ctx context.Context) error {
+	sleep(ctx, time.Second)
+	return errors.New("no answer")
+}
+
 func (c *cut) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	if c.off.Load() {
-		<-ctx.Done()
-		return election.Grant{}, ctx.Err()
+		return election.Grant{}, c.unanswered(ctx)
 	}
 	grant, err := c.backend.Acquire(ctx, claim)
 	time.Sleep(10 * time.Millisecond) // of the bubble's time
@@ -58,16 +63,14 @@ func (c *cut) Acquire(ctx context.Context, claim election.Claim) (election.Grant
 
 func (c *cut) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
 	if c.off.Load() {
-		<-ctx.Done()
-		return election.Grant{}, ctx.Err()
+		return election.Grant{}, c.unanswered(ctx)
 	}
 	return c.backend.Renew(ctx, grant)
 }
 
 func (c *cut) Release(ctx context.Context, grant election.Grant) error {
 	if c.off.Load() {
-		<-ctx.Done()
-		return ctx.Err()
+		return c.unanswered(ctx)
 	}
 	return c.backend.Release(ctx, grant)
 }

@@ -18,10 +18,11 @@ import (
 //	holders-W1  A writer acts only while it holds every place, and a reader only
 //	            while it holds one: so nobody acts beside a writer, whatever
 //	            becomes of candidates.
-//	holders-W2  A reader campaigns for a place only while it holds the gate, and a
-//	            writer holds the gate from before its first place until it has
-//	            acted: so one writer at a time collects places, and none waits
-//	            for readers that came after it had the gate.
+//	holders-W2  A reader campaigns for a place only while it holds the gate, or
+//	            takes that back; and a writer holds the gate from before its
+//	            first place until it has acted: so one writer at a time collects
+//	            places, and none waits for readers that came after it had the
+//	            gate.
 //	holders-W3  At the gate a writer has the higher priority, where the backend
 //	            knows priorities (Traits.Line): it waits for those that act and
 //	            one that is at the gate, and for other writers. Readers wait as
@@ -102,27 +103,41 @@ func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) 
 	waiting, through := context.WithCancel(ctx)
 	defer through()
 	err = gate.Run(waiting, func(atGate context.Context, lead election.Leadership) error {
+		if last != nil && !over(atGate, last.ended) {
+			return nil
+		}
 		last = newReading(ctx, lead.Token())
 		go last.run(places, function)
 		select {
 		case <-last.granted:
-			through()
 		case <-last.ended: // for good
-			through()
 		case <-atGate.Done():
 			if last.withdraw() {
-				last = nil
-			} else {
-				through()
+				return nil
 			}
 		}
+		through()
 		return nil
 	})
 	if last == nil {
 		return err
 	}
 	<-last.ended
+	if last.state.Load() == withdrawn {
+		return err
+	}
 	return last.err
+}
+
+// over waits at the gate for the end of what was begun when this candidate was there
+// before: for as long as it has the gate, or it would pass for stuck.
+func over(atGate context.Context, ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	case <-atGate.Done():
+		return false
+	}
 }
 
 // reading is one try of a reader to have a place.
@@ -162,14 +177,13 @@ func (r *reading) run(places *Candidate, function func(context.Context, Held) er
 	})
 }
 
-// withdraw gives up a reading that has no place yet, and returns when nothing is left of
-// it; or it returns false.
+// withdraw gives up a reading that has no place yet, or returns false. It does not wait
+// until the places know: that is as long as a store does not answer.
 func (r *reading) withdraw() bool {
 	if !r.state.CompareAndSwap(asking, withdrawn) {
 		return false
 	}
 	r.cancel()
-	<-r.ended
 	return true
 }
 
@@ -190,28 +204,35 @@ func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held)
 		}
 		places = append(places, place)
 	}
-	var done *writing
+	var last *writing
+	defer func() { // also after a panic
+		if last != nil {
+			<-last.released
+		}
+	}()
 	waiting, through := context.WithCancel(ctx)
 	defer through()
 	err = gate.Run(waiting, func(atGate context.Context, lead election.Leadership) error {
-		w := newWriting(atGate, lead, len(places))
-		if acted, err := w.run(places, function); !acted {
-			return err
+		if last != nil && !over(atGate, last.released) {
+			return nil
 		}
-		done = w
-		through()
-		return nil
+		last = newWriting(atGate, lead, len(places))
+		err := last.run(places, function)
+		if last.acted {
+			through()
+		}
+		return err
 	})
-	if done == nil {
+	if last == nil || !last.acted {
 		return err
 	}
-	if lost := (*election.LostError)(nil); done.err == nil && errors.As(done.cause, &lost) {
-		return done.cause
+	if lost := (*election.LostError)(nil); last.err == nil && errors.As(last.cause, &lost) {
+		return last.cause
 	}
-	if done.err == nil && ctx.Err() != nil {
+	if last.err == nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return done.err
+	return last.err
 }
 
 // place returns a candidate for one place.

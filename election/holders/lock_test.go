@@ -308,6 +308,66 @@ func TestLockReturnsWhatTheFunctionDoes(t *testing.T) {
 	}
 }
 
+// TestFunctionThatIsOverIsNotStuck: the store is not reached for longer than a lease while
+// a candidate waits at the gate, its function not begun, or after a function that has
+// ended in time. OnStuck would have the program end itself.
+func TestFunctionThatIsOverIsNotStuck(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprintf("writes %v waits %v", writes, waits), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { outage(t, writes, waits) })
+			})
+		}
+	}
+}
+
+func outage(t *testing.T, writes, waits bool) {
+	c, stuck, acted := bubble{time.Now()}, atomic.Int32{}, atomic.Int32{}
+	way := &cut{backend: electiontest.NewStore(c)}
+	lock := func(id string, way election.Backend) *holders.RWLock {
+		l, err := holders.NewRWLock(way, "tables", 1, election.Options{ID: id, Lease: lockLease, Clock: c,
+			OnStuck: func(election.Leadership) { stuck.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	act := func(how func(context.Context, func(context.Context, holders.Held) error) error) {
+		all.Go(func() {
+			_ = how(ctx, func(ctx context.Context, _ holders.Held) error { acted.Add(1); <-ctx.Done(); return nil })
+		})
+		time.Sleep(lockLease)
+	}
+	if waits {
+		act(lock("other", way.backend).Read)
+	}
+	if mine := lock("mine", way); writes {
+		act(mine.Write)
+	} else {
+		act(mine.Read)
+	}
+	way.off.Store(true)
+	time.Sleep(4 * lockLease)
+	way.off.Store(false)
+	time.Sleep(2 * lockLease)
+	view, _ := see(ctx, way.backend, "tables/gate")
+	if n := acted.Load(); n != 1 || (view.Leader == "mine") != waits {
+		t.Errorf("%d functions have begun; %q is at the gate", n, view.Leader)
+	}
+	if n := stuck.Load(); n > 0 {
+		t.Errorf("%d functions are stuck, it is said", n)
+	}
+	cancel()
+	all.Wait()
+	for _, name := range []string{"tables/gate", "tables/places/1"} {
+		if view, _ := see(t.Context(), way.backend, name); view.Leader != "" || len(view.Waiters) > 0 {
+			t.Errorf("%s is left to %q and %v", name, view.Leader, view.Waiters)
+		}
+	}
+}
+
 // TestWriterComesBeforeAReaderAtTheGate, which waits for a place: it lets the writer
 // through and campaigns for no place before it has the gate again.
 func TestWriterComesBeforeAReaderAtTheGate(t *testing.T) {

@@ -16,23 +16,27 @@ type writing struct {
 	all  chan struct{} // closed when every place is held
 	over chan struct{} // closed when the act has ended, or does not begin
 
+	released chan struct{} // closed when no place is held or asked for any more
+
 	mu     sync.Mutex
 	places map[int]election.Leadership // that are held
 	needed int
 	closed bool // nothing is collected any more: all were, or it was given up
 
+	acted      bool  // whether the function was called
 	err, cause error // of the function, and why its context ended
 }
 
 func newWriting(atGate context.Context, lead election.Leadership, places int) *writing {
 	w := &writing{gate: lead, needed: places, places: make(map[int]election.Leadership),
-		all: make(chan struct{}), over: make(chan struct{})}
+		all: make(chan struct{}), over: make(chan struct{}), released: make(chan struct{})}
 	w.ctx, w.end = context.WithCancelCause(atGate)
 	return w
 }
 
-// run reports whether the function was called. An error is why no place can be had.
-func (w *writing) run(places []*election.Elector, function func(context.Context, Held) error) (acted bool, err error) {
+// run returns when the act is over; the places may be released later, for a store that
+// does not answer is no reason to be at the gate. An error is why no place can be had.
+func (w *writing) run(places []*election.Elector, function func(context.Context, Held) error) (err error) {
 	campaign, stop := context.WithCancel(context.WithoutCancel(w.ctx))
 	failed := make(chan error, len(places))
 	var campaigns sync.WaitGroup
@@ -40,8 +44,11 @@ func (w *writing) run(places []*election.Elector, function func(context.Context,
 		w.giveUp()
 		close(w.over)
 		stop()
-		campaigns.Wait()
 		w.end(nil)
+		go func() {
+			campaigns.Wait()
+			close(w.released)
+		}()
 	}()
 	for i, place := range places {
 		campaigns.Go(func() {
@@ -53,12 +60,12 @@ func (w *writing) run(places []*election.Elector, function func(context.Context,
 	}
 	select {
 	case <-w.all:
-		acted = w.act(function)
+		w.act(function)
 	case err = <-failed:
 	case <-w.ctx.Done():
 		// A place that is granted at this moment is released with the others.
 	}
-	return acted, err
+	return err
 }
 
 // hold keeps a place until the act is over, or the place is lost before it has begun. One
@@ -106,7 +113,7 @@ func (w *writing) giveUp() {
 }
 
 // act calls the function, unless a place was lost already.
-func (w *writing) act(function func(context.Context, Held) error) bool {
+func (w *writing) act(function func(context.Context, Held) error) {
 	held := Held{w.gate.Token(), []election.Leadership{w.gate}}
 	w.mu.Lock()
 	for _, lead := range w.places {
@@ -115,8 +122,9 @@ func (w *writing) act(function func(context.Context, Held) error) bool {
 	w.mu.Unlock()
 	ctx := &heldContext{w.ctx, held, w.end}
 	if ctx.Err() != nil {
-		return false
+		return
 	}
+	w.acted = true
 	w.err = function(ctx, held)
 	w.cause = context.Cause(ctx)
 	for _, told := range []error{context.Canceled, context.DeadlineExceeded, w.cause} {
@@ -124,7 +132,6 @@ func (w *writing) act(function func(context.Context, Held) error) bool {
 			w.err = nil // it only says that it was told to end
 		}
 	}
-	return true
 }
 
 // heldContext is the context of a writer. Its Err looks at the clock, as that of a
