@@ -16,7 +16,7 @@ import (
 const writesMax = time.Second
 
 // answer is that of one request. It ends what the server reads from and writes to a
-// client when a newer token has come, which the end of the context does not.
+// client when the fence dismisses it, which the end of the context does not.
 //
 // An HTTP/1 connection to which that was done serves no other request: the deadlines
 // stay with it, and a read that has failed ends the contexts of all that would come.
@@ -39,11 +39,14 @@ func (a *answer) writer() http.ResponseWriter {
 	return a.ResponseWriter
 }
 
-// dismissed reports whether a newer token has come.
-func (a *answer) dismissed() bool { return errors.Is(context.Cause(a.ctx), ErrStale) }
+// dismissed reports whether a newer token has come, or Close.
+func (a *answer) dismissed() bool {
+	cause := context.Cause(a.ctx)
+	return errors.Is(cause, ErrStale) || errors.Is(cause, errClosed)
+}
 
-// dismissing ends reads and writes when a newer token has come, which ends ctx. What it
-// returns is called at the end of the request, and waits until that is done.
+// dismissing ends reads and writes when the fence dismisses the request, which ends ctx.
+// What it returns is called at the end of the request, and waits until that is done.
 func (a *answer) dismissing(ctx context.Context) (end func()) {
 	a.ctx = ctx
 	done := make(chan struct{})

@@ -50,11 +50,16 @@ func Open(path string) (*Fence, error) {
 	return f, nil
 }
 
-// Close lets another process open the file. The fence accepts nothing new from
-// then on. A fence in memory has nothing to close.
+// Close lets another process open the file, when nobody acts any more: it ends the
+// contexts of all acts and waits until they have returned, so it is not called by one
+// of them. The fence accepts no token from then on. A fence in memory has nothing to
+// close.
 func (f *Fence) Close() error {
 	if f.book == nil {
 		return nil
+	}
+	for _, gone := range f.dismissAll() {
+		<-gone
 	}
 	f.book.mu.Lock()
 	defer f.book.mu.Unlock()
@@ -64,6 +69,21 @@ func (f *Fence) Close() error {
 	err := f.book.locked.Close()
 	f.book.locked = nil
 	return err
+}
+
+// dismissAll lets nobody in any more, and returns what is closed when those who are in
+// have left.
+func (f *Fence) dismissAll() (gone []<-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	for _, g := range f.gates {
+		if g.in != nil {
+			g.in.dismiss(errClosed)
+			gone = append(gone, g.in.gone)
+		}
+	}
+	return gone
 }
 
 func openBook(path string) (*book, error) {

@@ -2,12 +2,16 @@ package fence_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
@@ -52,6 +56,53 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 		t.Errorf("seen %d", f.Seen("with \"quotes\"\nand lines"))
 	}
 	check(t, f, "orders", 1<<63+6)
+}
+
+// A server that is told to end, or reads its configuration again, closes its fence while a
+// request is being served: no newer token acts beside that, in whatever process.
+func TestCloseWaitsForThoseWhoAct(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, ctx := filepath.Join(t.TempDir(), "tokens"), t.Context()
+		f, acts := open(t, path), atomic.Bool{}
+		go func() {
+			err := f.Do(ctx, "orders", 5, func(ctx context.Context) error {
+				acts.Store(true)
+				defer acts.Store(false)
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return context.Cause(ctx)
+			})
+			if err == nil || errors.Is(err, fence.ErrStale) {
+				t.Errorf("the context of the act ended with %v", err)
+			}
+		}()
+		synctest.Wait()
+		waited := make(chan error, 1)
+		go func() {
+			time.Sleep(time.Millisecond) // Close has begun
+			waited <- f.Do(ctx, "orders", 6, func(context.Context) error { t.Error("6 acts"); return nil })
+			_ = f.Close()
+			if acts.Load() {
+				t.Error("a second Close has not waited")
+			}
+		}()
+		if err := f.Close(); err != nil || acts.Load() {
+			t.Errorf("Close: %v; 5 acts: %v", err, acts.Load())
+		}
+		if err := <-waited; err == nil || errors.Is(err, fence.ErrStale) {
+			t.Errorf("6 while the fence is being closed: %v", err)
+		}
+		next := open(t, path)
+		check(t, next, "orders", 7)
+		for token := election.Token(5); token < 9; token++ {
+			if err := f.Check("orders", token); err == nil || errors.Is(err, fence.ErrStale) {
+				t.Errorf("token %d was checked by a fence that is closed: %v", token, err)
+			}
+			if err := f.Do(ctx, "orders", token, func(context.Context) error { return nil }); err == nil {
+				t.Errorf("token %d was let in by a fence that is closed", token)
+			}
+		}
+	})
 }
 
 // What was written when the machine stopped is beside the file, and not taken

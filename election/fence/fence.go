@@ -83,8 +83,9 @@ func Check(resource string, seen, token election.Token) error {
 type Fence struct {
 	book *book // nil for memory only
 
-	mu    sync.Mutex
-	gates map[string]*gate
+	mu     sync.Mutex
+	gates  map[string]*gate
+	closed bool
 }
 
 // gate is one resource.
@@ -99,7 +100,7 @@ type party struct {
 	running int
 	gone    chan struct{} // closed when the last one has left
 	ctx     context.Context
-	dismiss context.CancelCauseFunc // a newer token has come
+	dismiss context.CancelCauseFunc // a newer token has come, or Close
 }
 
 // New returns a fence that forgets with the process. It is for resources that
@@ -115,12 +116,21 @@ func (f *Fence) Check(resource string, token election.Token) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.judge(resource, token)
+}
+
+// judge decides about a token that was raised. Mutex mu is held.
+func (f *Fence) judge(resource string, token election.Token) error {
+	if f.closed {
+		return fmt.Errorf("fence %q: %w", resource, errClosed)
+	}
 	return Check(resource, f.gates[resource].seen, token)
 }
 
 // Do runs act if the token is not stale. While it runs no newer token is let
 // in: one that comes ends the context of act, with a *StaleError as its cause,
 // and waits until act has returned. Acts with the same token run side by side.
+// Close ends the context and waits, too.
 func (f *Fence) Do(ctx context.Context, resource string, token election.Token,
 	act func(context.Context) error) error {
 	p, err := f.enter(ctx, resource, token)
@@ -195,10 +205,10 @@ func (f *Fence) enter(ctx context.Context, resource string, token election.Token
 func (f *Fence) join(resource string, token election.Token) (*party, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g := f.gates[resource]
-	if err := Check(resource, g.seen, token); err != nil {
+	if err := f.judge(resource, token); err != nil {
 		return nil, err
 	}
+	g := f.gates[resource]
 	if g.in == nil {
 		g.in = &party{token: token, gone: make(chan struct{})}
 		g.in.ctx, g.in.dismiss = context.WithCancelCause(context.Background())

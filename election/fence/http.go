@@ -21,11 +21,12 @@ const Header = "Conclave-Token"
 //	412 Precondition Failed    the token is stale
 //	428 Precondition Required  there is none
 //	400 Bad Request            it is no number
-//	503 Service Unavailable    the token could not be stored, or older requests
-//	                           did not end while this one waited
+//	503 Service Unavailable    the token could not be stored, older requests
+//	                           did not end while this one waited, or the
+//	                           fence is closed
 //
-// When a newer token comes, the contexts of older requests that are still being
-// served end, so do their reads and soon their writes, and the newer one waits
+// When a newer token comes, or Close, the contexts of older requests that are still being
+// served end, so do their reads and soon their writes, and the newer one, or Close, waits
 // for them. A client that is frozen within a request holds nobody up, as long as
 // http.ResponseController reaches the deadlines of the server. An HTTP/1 connection is
 // closed after a request that was dismissed; the answer is truncated if its header had

@@ -130,12 +130,13 @@ func TestTokenThatCannotBeStoredIsNotAccepted(t *testing.T) {
 }
 
 // A leader is frozen within a request: it sends no more of the body, or reads
-// nothing of the answer. Its kernel keeps the connection.
+// nothing of the answer. Its kernel keeps the connection. Close does not wait for it, either.
 func TestFrozenClientKeepsNoNewerOneOut(t *testing.T) {
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
-		for _, blocks := range []string{"reading", "writing"} {
+		for _, blocks := range []string{"reading", "writing", "reading, closed", "writing, closed"} {
 			t.Run(version+" "+blocks, func(t *testing.T) {
-				f, served := fence.New(), make(chan string, 1)
+				blocks, closed := strings.CutSuffix(blocks, ", closed")
+				f, served := open(t, filepath.Join(t.TempDir(), "tokens")), make(chan string, 1)
 				s := httptest.NewUnstartedServer(f.Handler("r", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if token, _ := fence.TokenOf(r.Context()); token == 2 {
 						return
@@ -167,6 +168,12 @@ func TestFrozenClientKeepsNoNewerOneOut(t *testing.T) {
 				}()
 				if proto := <-served; proto != version {
 					t.Fatal(proto)
+				}
+				if closed {
+					if err := f.Close(); err != nil {
+						t.Error(err)
+					}
+					return
 				}
 				r, _ := http.NewRequestWithContext(fence.WithToken(ctx, 2), http.MethodPut, s.URL, nil)
 				answer, err := c.Do(r)
