@@ -28,6 +28,9 @@ func (b *Backend) Links() (n int) {
 	return n
 }
 
+// Freeze lets this member do nothing until it is thawed.
+func (b *Backend) Freeze(thawed <-chan struct{}) { b.post(func() { <-thawed }) }
+
 // StateFile is where this member keeps its votes.
 func (b *Backend) StateFile() string { return b.store.dir + "/" + stateName }
 

@@ -207,15 +207,17 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, 
 		return nil, err
 	}
 	defer b.forget(serial)
-	patience := time.After(b.options.Lease) // a member that is frozen is not waited for
+	patience, end := context.WithTimeout(ctx, b.options.Lease) // members that are frozen are not waited for
+	defer end()
 	for range questions {
 		select {
 		case <-answer:
-		case <-patience:
+		case <-patience.Done():
 		case <-b.done:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
 		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	var history []election.Tenure
 	err = b.call(ctx, func() {

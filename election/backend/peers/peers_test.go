@@ -228,6 +228,23 @@ func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
 	}
 }
 
+func TestHistoryDoesNotWaitForFrozenMembers(t *testing.T) {
+	g := found(t, 3, nil)
+	acquire(t, g[0], claim("x", "a", 0))
+	for g[0].Links() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	thawed := make(chan struct{})
+	defer close(thawed)
+	g[1].Freeze(thawed)
+	g[2].Freeze(thawed)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if history, err := g[0].History(ctx, "x"); err != nil || len(history) != 1 {
+		t.Errorf("history %v, %v", history, err)
+	}
+}
+
 // broken is a disk that fails with an error when it is set.
 func broken() (disk vfs.FS, set *atomic.Pointer[error]) {
 	set = new(atomic.Pointer[error])
