@@ -29,6 +29,7 @@ var ErrClosed = errors.New("cache: closed")
 type Znode struct {
 	Path string
 	Data []byte
+	// Stat follows the children, too. Aversion may be old: no watch tells of ACLs.
 	Stat zk.Stat
 	// Err is why the znode, which is there, could not be read: zk.ErrNoAuth, or
 	// client.ErrReplyTooLong. Then Data and Stat are empty, and nothing below it is
@@ -54,6 +55,7 @@ type Cache struct {
 	kids    map[string]map[string]bool // names, by parent
 	work    []task                     // in the order in which it came
 	dirty   map[string]bool            // in work because of an event
+	numbers map[string]bool            // in work because of an event of a child
 	more    chan struct{}              // of 1: there is work
 	walk    *walk                      // the newest; nil when it could not be finished
 	round   uint64                     // its number
@@ -72,8 +74,8 @@ func New(ctx context.Context, c *client.Client, path string, o Options) (*Cache,
 	}
 	k := &Cache{client: c, path: path, most: cmp.Or(max(0, o.InFlightMax), inFlightMax), watch: w,
 		ended: make(chan struct{}), barrier: make(chan chan struct{}), znodes: make(map[string]*entry),
-		kids: make(map[string]map[string]bool), dirty: make(map[string]bool), more: make(chan struct{}, 1),
-		first: make(chan struct{}), readers: make(map[*Changes]bool)}
+		kids: make(map[string]map[string]bool), dirty: make(map[string]bool), numbers: make(map[string]bool),
+		more: make(chan struct{}, 1), first: make(chan struct{}), readers: make(map[*Changes]bool)}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.begin()
 	if !c.Go(func(session context.Context) {

@@ -73,7 +73,7 @@ func tree(t *testing.T, c *client.Client, path string) map[string]string {
 		return all
 	}
 	must(t, err)
-	all[path] = fmt.Sprint(string(data), stat.Czxid, stat.Mzxid)
+	all[path] = fmt.Sprint(string(data), stat)
 	names, _, err := c.Children(within(t), path)
 	must(t, err)
 	for _, name := range names {
@@ -86,7 +86,7 @@ func copied(k *Cache) map[string]string {
 	all := map[string]string{}
 	for _, path := range k.Paths() {
 		z, _ := k.Get(path)
-		all[path] = fmt.Sprint(string(z.Data), z.Stat.Czxid, z.Stat.Mzxid)
+		all[path] = fmt.Sprint(string(z.Data), z.Stat)
 		for _, name := range k.Children(path) {
 			if _, ok := k.Get(zk.JoinPath(path, name)); !ok {
 				all[path] += " has lost " + name
@@ -95,6 +95,9 @@ func copied(k *Cache) map[string]string {
 	}
 	return all
 }
+
+// state is what Changes tells of: other numbers follow the children.
+func state(z Znode) string { return fmt.Sprint(string(z.Data), z.Stat.Czxid, z.Stat.Mzxid) }
 
 // TestCopyIsTheTreeAfterSync (cache-C1 to cache-C4): while others write, connections are
 // cut, and events come faster than they are read. What Changes has told is the same.
@@ -123,7 +126,7 @@ func copyIsTheTree(t *testing.T, seed uint64) {
 			return false
 		}
 		if delete(told, one.Path); one.Exists {
-			told[one.Path] = fmt.Sprint(string(one.Znode.Data), one.Znode.Stat.Czxid, one.Znode.Stat.Mzxid)
+			told[one.Path] = state(one.Znode)
 		}
 		return true
 	}
@@ -164,7 +167,11 @@ func copyIsTheTree(t *testing.T, seed uint64) {
 			t.Error("it is not whole after Sync")
 		}
 	}
-	want := copied(k)
+	want := map[string]string{}
+	for _, path := range k.Paths() {
+		z, _ := k.Get(path)
+		want[path] = state(z)
+	}
 	stop()
 	tells.Wait()
 	over, end := context.WithCancel(ctx)
@@ -198,6 +205,30 @@ func TestUnreadableZnodeIsThere(t *testing.T) {
 	if z, ok := k.Get("/top/open"); !ok || z.Err != nil || len(z.Data) != 900 {
 		t.Errorf("%+v, %t", z, ok)
 	}
+}
+
+// TestNumbersOfAParentFollowItsChildren (cache-C3), while nothing else of it changes.
+func TestNumbersOfAParentFollowItsChildren(t *testing.T) {
+	c, ctx := dial(t, serve(t), client.Options{}), within(t)
+	_, _, err := c.Create(ctx, "/top", []byte("1"), client.CreateOptions{})
+	must(t, err)
+	k, err := New(ctx, c, "/top", Options{})
+	must(t, err)
+	defer k.Close()
+	check := func() {
+		t.Helper()
+		must(t, k.Sync(ctx))
+		_, want, err := c.Get(ctx, "/top")
+		must(t, err)
+		if z, _ := k.Get("/top"); z.Stat != want || string(z.Data) != "1" {
+			t.Errorf("the copy has %+v, the tree %+v", z, want)
+		}
+	}
+	_, _, err = c.Create(ctx, "/top/a", nil, client.CreateOptions{})
+	must(t, err)
+	check()
+	must(t, c.Delete(ctx, "/top/a", -1))
+	check()
 }
 
 // TestCopyEndsWithItsSession, and what it has can be read.

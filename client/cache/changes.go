@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Change says that a znode is another one than before, or is there no more.
+// Change says that a znode is another one than before, or has other data, or is there no
+// more. When children come and go, that is told of them, not of their parent.
 type Change struct {
 	Path string
 	// Znode is what the copy has now, if Exists. One that was created and deleted before

@@ -15,11 +15,12 @@
 //	          as far as its newest change, or a little further.
 //	cache-C2  What has changed is read, sooner or later: also what changed while no
 //	          server was reached, and what came faster than it could be read.
-//	cache-C3  After Sync, the copy has all that was committed before Sync was called.
+//	cache-C3  After Sync, the copy has all that was committed before Sync was called, but
+//	          for changes of ACLs, of which no watch tells.
 //	cache-C4  A reader of Changes that is slow sees fewer states of a znode, and always
 //	          the newest one; memory is bounded by the znodes that there are.
 //
-// A recursive watch tells which znodes have changed, and each of those is read again; so
-// servers must know recursive watches (3.6). A copy has the whole part of the tree, with
+// A recursive watch tells which znodes have changed, and each of those is read again, and
+// the Stat of the parent of each that came or went; so servers must know recursive watches (3.6). A copy has the whole part of the tree, with
 // data: choose a path whose znodes fit in memory.
 package cache

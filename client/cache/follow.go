@@ -20,6 +20,7 @@ type task struct {
 	path  string
 	round uint64        // of the newest walk when it was taken
 	walk  *walk         // nil for a read because of an event
+	stat  bool          // only the numbers, because a child came or went
 	done  chan struct{} // of a Sync, instead of a read
 }
 
@@ -122,6 +123,14 @@ func (k *Cache) onEvent(event zk.Event) {
 		k.dirty[event.Path] = true
 		k.push(task{path: event.Path})
 	}
+	// The watch does not tell that the numbers of the parent are others now.
+	if event.Path != k.path && (event.Type == zk.EventNodeCreated || event.Type == zk.EventNodeDeleted) {
+		parent, _ := zk.SplitPath(event.Path)
+		if !k.dirty[parent] && !k.numbers[parent] {
+			k.numbers[parent] = true
+			k.push(task{path: parent, stat: true})
+		}
+	}
 }
 
 // take returns the next tasks, as many as are carried out at once.
@@ -134,6 +143,8 @@ func (k *Cache) take() []task {
 		k.work = k.work[1:]
 		switch {
 		case one.done != nil:
+		case one.stat:
+			delete(k.numbers, one.path)
 		case one.walk == nil:
 			delete(k.dirty, one.path)
 		case one.walk != k.walk:
@@ -154,7 +165,10 @@ func (k *Cache) read(batch []task) {
 			continue
 		}
 		r := zk.Request{Op: zk.OpGetData, Path: one.path}
-		if one.walk != nil {
+		switch {
+		case one.stat:
+			r.Op = zk.OpExists
+		case one.walk != nil:
 			r = zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{r, {Op: zk.OpGetChildren, Path: one.path}}}
 		}
 		var err error
@@ -225,6 +239,8 @@ func (k *Cache) apply(one task, result zk.Result, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
+	case one.stat && err == nil:
+		k.count(one.path, result.Stat)
 	case why != nil:
 		k.set(one, Znode{Path: one.path, Err: why})
 	case err != nil:
@@ -288,6 +304,15 @@ func (k *Cache) set(one task, z Znode) {
 		k.kids[parent][name] = true
 	}
 	k.changed(one.path)
+}
+
+// count takes over the numbers of a znode, which is no change of it. Another state of it
+// is read because of its own event. Mutex mu is held.
+func (k *Cache) count(path string, stat zk.Stat) {
+	e := k.znodes[path]
+	if e != nil && e.Err == nil && e.Stat.Czxid == stat.Czxid && e.Stat.Mzxid == stat.Mzxid {
+		e.Stat = stat
+	}
 }
 
 // remove takes a znode, and all below it, out of the copy. Mutex mu is held.
