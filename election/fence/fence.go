@@ -127,7 +127,7 @@ func (f *Fence) judge(resource string, token election.Token) error {
 	return Check(resource, f.gates[resource].seen, token)
 }
 
-// Do runs act if the token is not stale. While it runs no newer token is let
+// Do runs act if the token is not stale and ctx has not ended. While it runs no newer token is let
 // in: one that comes ends the context of act, with a *StaleError as its cause,
 // and waits until act has returned. Acts with the same token run side by side.
 // Close ends the context and waits, too.
@@ -189,6 +189,9 @@ func (f *Fence) enter(ctx context.Context, resource string, token election.Token
 		return nil, err
 	}
 	for {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("fence %q: %w", resource, context.Cause(ctx))
+		}
 		p, err := f.join(resource, token)
 		if err != nil || p.token == token {
 			return p, err

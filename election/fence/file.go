@@ -70,7 +70,8 @@ func (f *File) Write(ctx context.Context, data []byte, version Version, token el
 // Update replaces the data by what change makes of it; change is called with
 // the lock held and is quick. It returns the new version. ErrStale says that a
 // later leader has written; an error of change comes out as it is. After both
-// nothing was written. After another error nobody knows.
+// nothing was written, nor after the cause of ctx, which has ended before the write.
+// After another error nobody knows.
 func (f *File) Update(ctx context.Context, token election.Token, change func(old []byte) ([]byte, error)) (Version, error) {
 	return f.change(ctx, token, func(old Content) ([]byte, error) { return change(old.Data) })
 }
@@ -91,6 +92,9 @@ func (f *File) change(ctx context.Context, token election.Token, change func(Con
 	data, err := change(old)
 	if err != nil {
 		return 0, err
+	}
+	if ctx.Err() != nil { // as late as it goes: a leader may have been frozen
+		return 0, fmt.Errorf("fence: %s is as it was: %w", f.path, context.Cause(ctx))
 	}
 	next := Content{data, old.Version + 1, token}
 	if err := replace(f.path, encodeFile(next)); err != nil {

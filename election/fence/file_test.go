@@ -126,6 +126,27 @@ func TestDamagedFileIsRefused(t *testing.T) {
 	}
 }
 
+// A leader was frozen until its time was over, and no later one has come yet.
+func TestNothingIsDoneAfterTheEndOfTheContext(t *testing.T) {
+	f := fence.NewFile(filepath.Join(t.TempDir(), "f"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	lost := errors.New("lost")
+	cancel(lost)
+	if _, err := f.Update(ctx, 5, func([]byte) ([]byte, error) { return []byte("late"), nil }); !errors.Is(err, lost) {
+		t.Errorf("Update: %v", err)
+	}
+	if _, err := f.Write(ctx, []byte("late"), 0, 5); !errors.Is(err, lost) {
+		t.Errorf("Write: %v", err)
+	}
+	if c, err := f.Read(); err != nil || c.Version != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	err := fence.New().Do(ctx, "r", 5, func(context.Context) error { t.Error("it acts"); return nil })
+	if !errors.Is(err, lost) {
+		t.Errorf("Do: %v", err)
+	}
+}
+
 func TestLockIsAwaitedUntilTheContextEnds(t *testing.T) {
 	f := fence.NewFile(filepath.Join(t.TempDir(), "f"))
 	ctx, cancel := context.WithCancel(within(t))
