@@ -173,6 +173,9 @@ func (c *client) looks(r *zk.Request, code zk.Code, res *zk.Result) {
 	}
 }
 
+// Reached implements replica.Clients.
+func (s *server) Reached(id session.ConnID) { s.told(id, "own read").say("reached") }
+
 // Notify implements replica.Clients.
 func (s *server) Notify(id session.ConnID, e *zk.Event) {
 	c := s.told(id, "watch event")

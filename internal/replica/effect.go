@@ -18,6 +18,9 @@ type Clients interface {
 	Connected(session.ConnID, *wire.ConnectResponse)
 	// Reply answers a request; result is nil if there is no body.
 	Reply(session.ConnID, wire.ReplyHeader, *zk.Result)
+	// Reached tells a connection that its turn has come for a read that it answers by
+	// itself (Event.Own): what it must see is in the tree.
+	Reached(session.ConnID)
 	// Notify sends a watch event.
 	Notify(session.ConnID, *zk.Event)
 	// Close closes the connection once everything before has been sent.

@@ -15,7 +15,7 @@ type EventKind uint8
 // The kinds of events, and which fields each uses.
 const (
 	EventConnect      EventKind = iota // a handshake: Conn, Connect, Identities
-	EventRequest                       // a request: Conn, Request, Body, Identities, Code if it cannot be decoded
+	EventRequest                       // a request: Conn, Request, Body, Identities, Code if it cannot be decoded; Own: see Clients.Reached
 	EventAuth                          // an auth packet was accepted: Conn, Request, Identities (all of them now)
 	EventTouch                         // a heartbeat: Conn
 	EventDisconnect                    // the connection is gone: Conn
@@ -43,6 +43,7 @@ type Event struct {
 	Full         bool
 	OK           bool
 	Outgoing     bool
+	Own          bool
 	Code         zk.Code
 	Conn         session.ConnID
 	Ticket       zab.Ticket

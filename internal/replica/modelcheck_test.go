@@ -153,6 +153,9 @@ func (m *model) seen(c *modelConn, r zk.Request, res *zk.Result) {
 	}
 }
 
+// Reached implements Clients.
+func (m *model) Reached(id session.ConnID) { m.live(id, "own read") }
+
 // Notify implements Clients.
 func (m *model) Notify(id session.ConnID, e *zk.Event) {
 	c := m.live(id, "event")

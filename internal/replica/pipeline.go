@@ -14,6 +14,7 @@ type parked struct {
 	identities []zk.Identity
 	code       zk.Code
 	fenced     bool // it stands after a sync that was asked for after it came
+	own        bool // a read that its connection answers, see Clients.Reached
 	number     uint64
 }
 
@@ -26,7 +27,7 @@ func (r *Replica) onRequest(e *Event) {
 	c.identities = e.Identities
 	r.touch(c.session)
 	c.asked++
-	r.place(c, parked{request: e.Request, body: e.Body, identities: e.Identities, code: e.Code, number: c.asked})
+	r.place(c, parked{request: e.Request, body: e.Body, identities: e.Identities, code: e.Code, own: e.Own, number: c.asked})
 }
 
 // onAuth takes the new identities of a connection; the reply has its place in
@@ -182,6 +183,10 @@ func (r *Replica) onSynced(*zab.Effect) {
 // at once. After a sync everything stands.
 func (r *Replica) release(w *waiting) {
 	for i := range w.after {
+		if next := r.requests.before(w.conn); w.op == zk.OpSync && next != nil && next.op == zk.OpSync && !next.silent && len(next.after) == 0 {
+			next.after = w.after[i:] // as a whole: thousands of syncs may stand one after the other
+			return
+		}
 		switch {
 		case !r.requests.has(w.conn):
 			return
@@ -217,12 +222,35 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.refuse(c, p, code)
 		return
 	}
+	if p.own {
+		r.inTurn(c, p.number)
+		r.clients.Reached(c.id)
+		return
+	}
+	if !r.mayAnswer(c, req) {
+		r.drop(c)
+		return
+	}
 	var a Answer
 	r.reader.Read(req, Caller{Conn: c.id, Session: c.session.ID, Identities: p.identities}, &a)
 	for i := range a.Events {
 		r.clients.Notify(c.id, &a.Events[i])
 	}
 	r.replyTo(c, p.number, a.Header(req, r.tree.LastZxid()), &a.Result)
+}
+
+// longAnswersMax is the weight of all long answers that are made in one step. Connections
+// leave them to the step only where they are short, but a write before one may have made it
+// long: a few of those are answered, and others lose their connections.
+const longAnswersMax = 4 << 20
+
+func (r *Replica) mayAnswer(c *conn, req *zk.Request) bool {
+	weight := r.reader.Weight(req, c.session.ID)
+	if weight <= LongAnswer {
+		return true
+	}
+	r.longAnswers += weight
+	return r.longAnswers <= longAnswersMax || r.longAnswers == weight
 }
 
 func (r *Replica) refuse(c *conn, p *parked, code zk.Code) {
@@ -235,8 +263,13 @@ func (r *Replica) refuse(c *conn, p *parked, code zk.Code) {
 
 // replyTo gives a connection the reply to one of its requests.
 func (r *Replica) replyTo(c *conn, number uint64, h wire.ReplyHeader, res *zk.Result) {
+	r.inTurn(c, number)
+	r.clients.Reply(c.id, h, res)
+}
+
+// inTurn counts an answer, which must be the next one of its connection.
+func (r *Replica) inTurn(c *conn, number uint64) {
 	c.told++
 	invariant.Check(number == c.told, "replica: a reply passes another one of its connection (replica-R3)")
 	invariant.Check(r.role.service != serviceNone, "replica: a client is answered without a role (replica-R6)")
-	r.clients.Reply(c.id, h, res)
 }

@@ -79,6 +79,40 @@ func (v *Reader) read(req *zk.Request, who Caller, a *Answer) zk.Code {
 	return zk.OK // ping, auth and sasl have nothing more to do here
 }
 
+// LongAnswer is the weight of an answer from which it counts as long.
+const LongAnswer = 16 << 10
+
+// nameWeight is that of a name, or an entry of an ACL, in an answer.
+const nameWeight = 128
+
+// Weight returns about how many bytes the making of an answer to req takes, as the tree is
+// now: it finds the znode, and no more. The tree is locked for reading, or its owner calls.
+func (v *Reader) Weight(req *zk.Request, session zk.SessionID) int {
+	switch req.Op {
+	case zk.OpGetEphemerals:
+		return nameWeight * v.Tree.EphemeralsOf(session)
+	case zk.OpMultiRead:
+		weight := 0
+		for i := range req.Ops {
+			weight += v.Weight(&req.Ops[i], session)
+		}
+		return min(weight, multiReadBytesMax)
+	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL:
+	default:
+		return 0
+	}
+	n, found := v.Tree.Find(req.Path)
+	switch {
+	case !found:
+		return 0
+	case req.Op == zk.OpGetData:
+		return len(n.Data())
+	case req.Op == zk.OpGetACL:
+		return nameWeight * n.ACL().Len()
+	}
+	return nameWeight * n.NumChildren()
+}
+
 // exists sets its watch on a missing znode, too: it waits for the creation.
 func (v *Reader) exists(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	for i := range len(req.Path) {

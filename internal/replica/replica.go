@@ -126,15 +126,16 @@ type Replica struct {
 	full     bool // the disk has no space
 
 	// One step.
-	now     Now
-	steps   uint64
-	clients Clients
-	effects Effects
-	orders  []zab.Event // for the peer, at the end of the step
-	spare   []zab.Event
-	locked  bool // the tree, against readers
-	applied tree.Applied
-	tell    []session.ConnID
+	now         Now
+	steps       uint64
+	longAnswers int // weight of those made in this step
+	clients     Clients
+	effects     Effects
+	orders      []zab.Event // for the peer, at the end of the step
+	spare       []zab.Event
+	locked      bool // the tree, against readers
+	applied     tree.Applied
+	tell        []session.ConnID
 
 	counts Counts
 }
@@ -249,6 +250,7 @@ func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 	r.now, r.clients = now, clients
 	r.effects.reset()
 	r.steps++
+	r.longAnswers = 0
 	if r.steps == 1 && !r.ensemble.standalone() {
 		r.look()
 	}

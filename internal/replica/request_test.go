@@ -152,6 +152,9 @@ func (s *script) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 	s.say("-> %d xid=%d zxid=%d %s%s", id, h.Xid, h.Zxid, h.Code.Error(), body)
 }
 
+// Reached implements Clients.
+func (s *script) Reached(id session.ConnID) { s.say("-> %d reached", id) }
+
 // Notify implements Clients.
 func (s *script) Notify(id session.ConnID, e *zk.Event) {
 	s.say("-> %d event %s %s zxid=%d", id, e.Type, e.Path, e.Zxid)

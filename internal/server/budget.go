@@ -93,15 +93,31 @@ func (b *budget) abandon(t *turn) {
 	b.give()
 }
 
-// admit waits until the budget has a part for a long request. What was gathered goes to
-// the loop before, so that nobody waits for somebody who waits; the client is alive
+// A long answer takes some times its bytes while it is made, before it is counted with
+// what its connection does not read. What all connections together are making is bounded.
+const (
+	answerLong      = 1 << 20  // weight of an answer from which it counts
+	answerBudgetMax = 64 << 20 // of memory
+	answerFactor    = 2        // what an answer takes for each of its bytes
+)
+
+// costOfAnswer returns about what the making of an answer takes in memory, 0 if it is short.
+func costOfAnswer(weight int) int64 {
+	if weight < answerLong {
+		return 0
+	}
+	return min(answerFactor*int64(weight), answerBudgetMax)
+}
+
+// admit waits until a budget has a part for a long request or answer. What was gathered
+// goes to the loop before, so that nobody waits for somebody who waits; the client is alive
 // meanwhile, and the loop is told so.
-func (h *handling) admit(cost int64) bool {
+func (h *handling) admit(b *budget, cost int64) bool {
 	if cost == 0 {
 		return true
 	}
 	s := h.conn.server
-	t := s.requests.ask(cost)
+	t := b.ask(cost)
 	select {
 	case <-t.given:
 		return true
@@ -119,7 +135,7 @@ func (h *handling) admit(cost int64) bool {
 		case <-again.C():
 		case <-s.done.Done():
 			again.Stop()
-			s.requests.abandon(t)
+			b.abandon(t)
 			return false
 		}
 	}

@@ -37,20 +37,21 @@ type handling struct {
 	locked bool   // the tree for reading, and the outbox
 	reads  int    // answered here
 	sent   int    // submitted
+
+	reached bool // all that was committed before this batch came is in the tree
 }
 
 // Writers get their turn behind lockedReads reads, or behind one that may have lasted: a
-// list of more than childrenMany, or what looks at many znodes. The loop answers nothing
-// that is as long, or has more than dataMany bytes.
+// list of more than childrenMany, or what looks at many znodes.
 const (
 	lockedReads  = 64
 	childrenMany = 1000
-	dataMany     = 16 << 10
 )
 
 // long reports whether the last read may have lasted.
 func (h *handling) long() bool {
-	return lasts(h.w.request.Op) || len(h.w.answer.Result.Children) > childrenMany
+	r := &h.w.answer.Result
+	return lasts(h.w.request.Op) || len(r.Children) > childrenMany || len(r.ACL) > childrenMany
 }
 
 // lasts reports whether a read looks at many znodes. It is not for the loop.
@@ -105,17 +106,17 @@ func (h *handling) one(payload []byte) bool {
 	c.server.stats.received.Add(1)
 	_, op, _ := wire.DecodeHeader(payload)
 	cost := costOfRequest(op, len(payload))
-	if !h.admit(cost) {
+	if !h.admit(&c.server.requests, cost) {
 		return false
 	}
-	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSync && !c.server.cfg.LinearizableReads {
-		if h.sent > 0 || c.inFlight.Load() > 0 {
-			if c.behind++; (c.behind > readsBehindMax || lasts(op) || h.answersLong(op, payload)) && !h.awaitLoop() {
+	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSync {
+		if h.busy() || h.mustReach() {
+			if c.behind++; (c.behind > readsBehindMax || lasts(op) || h.answersLong(op, payload)) && !h.reach(op) {
 				c.server.requests.release(cost)
 				return false
 			}
 		}
-		if h.sent == 0 && c.inFlight.Load() == 0 {
+		if !h.busy() && !h.mustReach() {
 			c.behind = 0
 			if h.read(payload) {
 				c.server.requests.release(cost)
@@ -129,6 +130,29 @@ func (h *handling) one(payload []byte) bool {
 	return h.toLoop(payload, op)
 }
 
+// busy reports whether the loop has requests of the connection, or will get some.
+func (h *handling) busy() bool { return h.sent > 0 || h.conn.inFlight.Load() > 0 }
+
+// mustReach reports whether reads of this batch have to wait for the ensemble.
+func (h *handling) mustReach() bool { return h.conn.server.cfg.LinearizableReads && !h.reached }
+
+// reach waits until a read may be answered here. With linearizable reads that is when
+// everything has come that was committed when it was asked for, and the rest of the batch.
+func (h *handling) reach(op zk.Op) bool {
+	if !h.awaitLoop() {
+		return false
+	}
+	if !h.mustReach() {
+		return true
+	}
+	h.w.events = append(h.w.events, replica.Event{
+		Kind: replica.EventRequest, Conn: h.conn.id, Request: &zk.Request{Op: op}, Own: true, Identities: h.conn.identities,
+	})
+	h.sent++
+	h.reached = h.awaitLoop()
+	return h.reached
+}
+
 // readsBehindMax is how many reads of a connection may wait in the loop behind
 // its writes. Their replies, of up to a frame each, come all at once: they must
 // fit in the outbox.
@@ -138,19 +162,18 @@ const readsBehindMax = 32
 // the answers to what comes after a write, of all connections whose writes are committed
 // together: thousands of short ones.
 func (h *handling) answersLong(op zk.Op, payload []byte) bool {
-	r := &h.w.request
 	switch op {
-	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2:
+	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL:
 	default:
 		return false
 	}
+	r := &h.w.request
 	if wire.DecodeRequest(payload, h.conn.server.cfg.ReadBytesMax(), r) != nil {
 		return false
 	}
 	h.lock()
 	defer h.unlock()
-	node, found := h.conn.server.reader.Tree.Find(r.Path)
-	return found && (op == zk.OpGetData && len(node.Data()) > dataMany || op != zk.OpGetData && node.NumChildren() > childrenMany)
+	return h.conn.server.reader.Weight(r, 0) > replica.LongAnswer
 }
 
 // awaitLoop waits until the loop has answered all that it has of the connection.
@@ -177,6 +200,19 @@ func (h *handling) read(payload []byte) bool {
 		h.setWatches(sets)
 	}
 	h.lock()
+	if cost := costOfAnswer(c.server.reader.Weight(&w.request, zk.SessionID(c.sessionID.Load()))); cost > 0 {
+		h.unlock()
+		if !h.admit(&c.server.answers, cost) {
+			c.ended = true // the server ends
+			return true
+		}
+		defer func() { // when the answer is counted with the outbox
+			h.unlock()
+			c.server.relieve()
+			c.server.answers.release(cost)
+		}()
+		h.lock()
+	}
 	if c.out.ended || c.out.over {
 		return true // nobody receives the answer, and no watch may be left behind
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -132,34 +133,135 @@ func TestClientThatReadsAtOnceIsNotDisconnectedForThoseThatDoNot(t *testing.T) {
 // Reads that come after a write are answered by the loop if they are short. A list of
 // thousands, asked for by many, would hold up everybody.
 func TestLongReadsBehindAWriteAreNotForTheLoop(t *testing.T) {
+	for _, linearizable := range []bool{false, true} {
+		t.Run(fmt.Sprint("linearizable: ", linearizable), func(t *testing.T) {
+			s := start(t, vfs.NewMem(), func(c *Config) { c.LinearizableReads = linearizable })
+			setUp := dial(t, s, nil)
+			setUp.do(create("/many", "", 0))
+			setUp.do(create("/long", strings.Repeat("x", replica.LongAnswer+1), 0))
+			m := zk.Request{Op: zk.OpMulti}
+			rights := create("/rights", "", 0)
+			for i := range childrenMany + 1 {
+				m.Ops = append(m.Ops, create(fmt.Sprintf("/many/%04d", i), "", 0))
+				rights.ACL = append(rights.ACL, zk.ACL{Perms: zk.PermRead, Identity: zk.Identity{Scheme: "digest", ID: fmt.Sprintf("u%d:h", i)}})
+			}
+			rights.ACL = append(rights.ACL, zk.OpenACL()...)
+			setUp.do(rights)
+			setUp.do(m)
+			p := dial(t, s, nil)
+			const rounds = 20
+			reads := []zk.Request{
+				{Op: zk.OpGetChildren, Path: "/many"}, {Op: zk.OpGetChildren2, Path: "/many"}, {Op: zk.OpGetData, Path: "/long"}, {Op: zk.OpGetACL, Path: "/rights"},
+			}
+			for i := range rounds {
+				batch := append([]zk.Request{create(fmt.Sprintf("/own%d", i), "", 0)}, reads...)
+				p.send(batch...)
+				for _, r := range batch {
+					if h, _ := p.reply(r.Op); h.Code != zk.OK {
+						t.Fatal(h)
+					}
+				}
+			}
+			want := uint64(rounds + 1) // and the handshake
+			if linearizable {
+				want += rounds // it was asked for when their turn comes, once for all of a batch
+			}
+			s.inspect(func(*replica.Replica) {
+				for _, c := range s.conns.all() {
+					if zk.SessionID(c.sessionID.Load()) == p.id && c.finished != want {
+						t.Errorf("the loop has answered %d requests, not %d", c.finished, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A list is short when it is asked for, and long when its turn comes: the write before it
+// has made it long. The loop makes some such answers in a step, and no more.
+func TestAnswerThatBecomesLongEndsItsConnectionAtMost(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
-	setUp := dial(t, s, nil)
-	setUp.do(create("/many", "", 0))
-	setUp.do(create("/long", strings.Repeat("x", dataMany+1), 0))
-	m := zk.Request{Op: zk.OpMulti}
-	for i := range childrenMany + 1 {
-		m.Ops = append(m.Ops, create(fmt.Sprintf("/many/%04d", i), "", 0))
-	}
-	setUp.do(m)
+	other := dial(t, s, nil)
+	other.do(create("/d", "", 0))
 	p := dial(t, s, nil)
-	const rounds = 20
-	reads := []zk.Request{{Op: zk.OpGetChildren, Path: "/many"}, {Op: zk.OpGetChildren2, Path: "/many"}, {Op: zk.OpGetData, Path: "/long"}}
-	for i := range rounds {
-		batch := append([]zk.Request{create(fmt.Sprintf("/own%d", i), "", 0)}, reads...)
-		p.send(batch...)
-		for _, r := range batch {
-			if h, _ := p.reply(r.Op); h.Code != zk.OK {
-				t.Fatal(h)
-			}
+	m := zk.Request{Op: zk.OpMulti}
+	for i := range 12_000 {
+		m.Ops = append(m.Ops, create(fmt.Sprintf("/d/%d", i), "", 0))
+	}
+	batch := []zk.Request{m}
+	for range readsBehindMax {
+		batch = append(batch, zk.Request{Op: zk.OpGetChildren, Path: "/d"})
+	}
+	p.send(batch...)
+	answers := -1
+	for {
+		frame, err := readFrame(p.socket)
+		if err != nil {
+			break
+		}
+		if len(frame) > 0 {
+			answers++
 		}
 	}
-	s.inspect(func(*replica.Replica) {
-		for _, c := range s.conns.all() {
-			if zk.SessionID(c.sessionID.Load()) == p.id && c.finished != rounds+1 {
-				t.Errorf("the loop has answered %d requests: the handshake and %d writes, and reads", c.finished, rounds)
-			}
-		}
+	if answers < 1 || answers > 4 {
+		t.Errorf("%d lists of %d were answered", answers, readsBehindMax)
+	}
+	if again := dial(t, s, p); again.id != p.id {
+		t.Error("its session has ended")
+	}
+	if code, _ := other.do(zk.Request{Op: zk.OpSetData, Path: "/d", Version: -1}); code != zk.OK {
+		t.Error(code)
+	}
+}
+
+// A long answer waits until others that are being made are done; a short one does not.
+func TestLongAnswersAreMadeWithinABudget(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p, q := dial(t, s, nil), dial(t, s, nil)
+	p.do(create("/long", strings.Repeat("x", answerLong/2), 0))
+	most := s.answers.ask(answerBudgetMax)
+	<-most.given
+	p.send(zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{{Op: zk.OpGetData, Path: "/long"}, {Op: zk.OpGetData, Path: "/long"}}})
+	eventually(t, "the long one waits", func() bool {
+		s.answers.mu.Lock()
+		defer s.answers.mu.Unlock()
+		return len(s.answers.mu.waiting) == 1
 	})
+	if code, _ := q.do(zk.Request{Op: zk.OpGetData, Path: "/long"}); code != zk.OK {
+		t.Error(code)
+	}
+	s.answers.release(answerBudgetMax)
+	if h, _ := p.reply(zk.OpMultiRead); h.Code != zk.OK {
+		t.Error(h)
+	}
+	eventually(t, "the budget is whole again", func() bool {
+		s.answers.mu.Lock()
+		defer s.answers.mu.Unlock()
+		return s.answers.mu.left == answerBudgetMax
+	})
+}
+
+// Syncs that stand one after the other are moved on together: one portion of input has
+// thousands.
+func TestPipelinedSyncsAreMovedOnTogether(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	var requests []zk.Request
+	for range 3500 {
+		requests = append(requests, zk.Request{Op: zk.OpSync, Path: "/"})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p.send(requests...)
+	for range requests {
+		if h, _ := p.reply(zk.OpSync); h.Code != zk.OK {
+			t.Fatal(h)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100<<20 { // a move of each behind each takes a gigabyte
+		t.Errorf("%d MiB were allocated", used>>20)
+	}
 }
 
 // A list of watches is set in portions, and each of them is set or answered by an event.

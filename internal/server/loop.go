@@ -142,6 +142,14 @@ func (d *delivery) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 	}
 }
 
+// Reached implements replica.Clients.
+func (d *delivery) Reached(id session.ConnID) {
+	if c := d.conn(id); c != nil {
+		c.reached()
+		d.wake(c)
+	}
+}
+
 // Notify implements replica.Clients.
 func (d *delivery) Notify(id session.ConnID, e *zk.Event) {
 	if c := d.conn(id); c != nil {

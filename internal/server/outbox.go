@@ -152,6 +152,14 @@ func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) {
 	c.server.relieve()
 }
 
+// reached counts a request that the connection, which waits for its turn, answers itself.
+func (c *conn) reached() {
+	c.out.mu.Lock()
+	c.stats.answered(c.server.reader.Tree.LastZxid(), c.server)
+	c.out.mu.Unlock()
+	c.finish()
+}
+
 // notify sends a watch event.
 func (c *conn) notify(e *zk.Event) {
 	c.out.mu.Lock()

@@ -43,6 +43,7 @@ type Server struct {
 	inFlightBytes atomic.Int64
 	identityBytes atomic.Int64  // of the requests in flight
 	requests      budget        // of long requests
+	answers       budget        // of long answers that are being made
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
 	peersEased    chan struct{} // a token when there is space for more
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
@@ -66,6 +67,7 @@ func New(cfg Config) (*Server, error) {
 	s.done, s.stop = context.WithCancelCause(context.Background())
 	s.inbox.init(s.monoMs)
 	s.requests.init(requestBudgetMax)
+	s.answers.init(answerBudgetMax)
 	s.questions, s.peersEased = make(chan func()), make(chan struct{}, 1)
 	s.conns.init()
 	s.startMs = s.monoMs()

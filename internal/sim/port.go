@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -112,6 +113,11 @@ func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
 func (p *process) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 	h, r = p.mutateAnswer(h, r)
 	p.put(id, func(c *port) { c.mutateReply(wire.AppendReply(nil, h, r)) })
+}
+
+// Reached implements replica.Clients. No connection of a simulation reads by itself.
+func (p *process) Reached(session.ConnID) {
+	p.w.fail(errors.New("a connection is told to read by itself"))
 }
 
 // Notify implements replica.Clients.

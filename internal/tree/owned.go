@@ -79,6 +79,9 @@ func (t *Tree) Ephemerals(session zk.SessionID, prefix string) []string {
 	return paths
 }
 
+// EphemeralsOf returns how many a session owns.
+func (t *Tree) EphemeralsOf(session zk.SessionID) int { return len(t.owned.sessions[session]) }
+
 // OwnsEphemerals reports whether a session owns any.
 func (t *Tree) OwnsEphemerals(session zk.SessionID) bool { return len(t.owned.sessions[session]) > 0 }
 
