@@ -43,6 +43,8 @@ type Order struct {
 type change struct {
 	quorum quorum.Set
 	text   string
+
+	committed bool // it came in force somewhere
 }
 
 // standing is what is known of a server.
@@ -67,7 +69,7 @@ func NewOrder(q quorum.Set) *Order {
 // Reconfigures says that the transaction of a zxid, which somebody logs, changes
 // the ensemble. The text is that of the configuration.
 func (o *Order) Reconfigures(zxid zk.Zxid, text string, next quorum.Set) {
-	o.changes[zxid] = change{next, text}
+	o.changes[zxid] = change{quorum: next, text: text}
 }
 
 // InForce says that a server goes by the configuration of a zxid from now on. One
@@ -83,12 +85,14 @@ func (o *Order) InForce(id quorum.ID, zxid zk.Zxid, text string) error {
 	case c.text != text:
 		return broken(propertyZab, "O8: server %d goes by another configuration than %s has made: %s", id, number(zxid), text)
 	}
-	if _, shown := slices.BinarySearch(o.shown, zxid); shown {
+	if _, shown := slices.BinarySearch(o.shown, zxid); shown || c.committed {
 		return nil
 	}
 	if have, enough := o.committed(zxid); !enough {
 		return broken(propertyZab, "O8: server %d goes by the configuration of %s, which is on the disks of %v only", id, number(zxid), have)
 	}
+	c.committed = true // for good: one of the disks may be about to get a snapshot that holds it
+	o.changes[zxid] = c
 	return nil
 }
 

@@ -158,10 +158,12 @@ func (r *Replica) adoptConfig(text string) {
 }
 
 // learnConfig takes note of a configuration that a peer has in its log and this
-// server has not: only for this election.
+// server has not: only for this election. One that this log has gone past was given up: a
+// later leader had a quorum without it. Its servers must not lead those who know of it
+// now, and who alone could find them.
 func (r *Replica) learnConfig(text string) {
 	c := r.ensemble.read([]byte(text))
-	if !r.ensemble.learn(c) {
+	if c != nil && c.Version <= int64(r.peer.Last()) || !r.ensemble.learn(c) {
 		return
 	}
 	r.effects.Ensembles.Learned = c
