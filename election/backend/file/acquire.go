@@ -134,6 +134,9 @@ func (s *candidate) try() (bool, error) {
 // take turns the lock into a grant: the next token, stored.
 func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) (election.Grant, error) {
 	p := s.place
+	if err := p.dropStates(); err != nil {
+		return election.Grant{}, err
+	}
 	old, err := p.readState()
 	if err != nil {
 		return election.Grant{}, err
@@ -146,13 +149,6 @@ func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) 
 		if err := b.waitOut(ctx, old.lease); err != nil {
 			return election.Grant{}, err
 		}
-		// Others may have led meanwhile, if this lock was taken away as well.
-		if old, err = p.readState(); err != nil {
-			return election.Grant{}, err
-		}
-		if !s.holds() {
-			return election.Grant{}, p.replaced()
-		}
 	}
 	if old.token >= math.MaxInt64 { // as for all backends
 		return election.Grant{}, election.Permanent(fmt.Errorf("file: election %q: no token is left", p.name))
@@ -160,12 +156,12 @@ func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) 
 	next := state{election: p.name, token: old.token + 1, leader: claim.ID, nonce: claim.Nonce,
 		lockID: id, lease: claim.Lease, since: wallNow()}
 	if old.token == 0 { // file-F5
-		next.token = election.Token(max(1, next.since.UnixMilli()))
+		next.token = p.firstToken(next.since)
 		if err := b.waitOut(ctx, time.Millisecond); err != nil { // nobody else has this millisecond
 			return election.Grant{}, err
 		}
 	}
-	if err := p.writeState(next); err != nil {
+	if err := p.writeState(s.lock, next); err != nil {
 		return election.Grant{}, err
 	}
 	sent := b.clock.Now() // before the look: the one that replaces the lock file later waits from then on
@@ -182,8 +178,16 @@ func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) 
 		Lost: s.lost, News: s.news, Files: []*os.File{s.lock}}, nil
 }
 
-func (p place) replaced() error {
-	return fmt.Errorf("file: %s was replaced during the election", p.path(lockFile))
+// firstToken returns the token to begin with where there is no state. Where that
+// alone was lost, the history tells of the tokens that were given out.
+func (p place) firstToken(now time.Time) election.Token {
+	first := election.Token(max(1, now.UnixMilli()))
+	for _, tenure := range p.readHistory() {
+		if tenure.Token < math.MaxInt64 {
+			first = max(first, tenure.Token+1)
+		}
+	}
+	return first
 }
 
 // waitOut waits for a time: until a holder whose lock file was taken away has

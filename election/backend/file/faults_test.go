@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,7 +100,6 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 		"huge":          func(s []byte) []byte { return append(s, make([]byte, 1<<20)...) },
 		"zeros":         func(s []byte) []byte { return make([]byte, len(s)) },
 		"of another":    func([]byte) []byte { return state{election: "other", token: 9}.encode() },
-		"missing":       nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, t.TempDir())
@@ -110,13 +110,8 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if damage == nil {
-				text, err = nil, os.Remove(path)
-			} else {
-				text = damage(text)
-				err = os.WriteFile(path, text, 0o600)
-			}
-			if err != nil {
+			text = damage(text)
+			if err := os.WriteFile(path, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			_, err = b.Acquire(within(t), claim(time.Second))
@@ -171,6 +166,24 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 	}
 	if grant, err := b.Acquire(within(t), claim(time.Second)); err != nil || grant.Token != higher+1 {
 		t.Errorf("the token after that: %d, %v", grant.Token, err)
+	}
+}
+
+// A mistyped token is not the last one of its election.
+func TestRestoreLeavesTokensToGiveOut(t *testing.T) {
+	b := open(t, t.TempDir())
+	first := elect(t, b)
+	for _, token := range []election.Token{restoreMax + 1, math.MaxInt64 - 1, math.MaxInt64, math.MaxUint64} {
+		if err := b.Restore(within(t), "jobs", token); !errors.Is(err, election.ErrPermanent) {
+			t.Errorf("restore to %d: %v", token, err)
+		}
+	}
+	if next := elect(t, b); next != first+1 {
+		t.Errorf("token %d after %d", next, first)
+	}
+	must(t, b.Restore(within(t), "jobs", restoreMax))
+	if next := elect(t, b); next != restoreMax+1 {
+		t.Errorf("token %d after a restore to %d", next, restoreMax)
 	}
 }
 

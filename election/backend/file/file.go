@@ -18,16 +18,20 @@
 //	         others out.
 //	file-F2  A token is on disk, synced with its directory, before it is given
 //	         out. When it cannot be stored nobody leads; no token is given out
-//	         twice.
-//	file-F3  A state file that is damaged or missing is never replaced: the
-//	         error says what to do. Restore sets a token by hand.
+//	         twice. A candidate that is frozen while it takes one stores nothing
+//	         over what was stored since its lock file was removed.
+//	file-F3  A state file that is damaged is never replaced: the error says what
+//	         to do. Restore sets a token by hand.
 //	file-F4  A lock file that was removed and made again, or put back from a copy,
 //	         does not hurry anybody: its next holder waits until the last holder
 //	         has noticed, one lease of that one.
 //	file-F5  The first token of an election is the time in milliseconds since
 //	         1970, and each one after that is higher by one: the tokens of an
 //	         election whose directory was removed, as cleaners of /tmp do it,
-//	         still grow. Its last holder learns of that by its watch.
+//	         still grow. Its last holder learns of that by its watch. Files that
+//	         are removed one by one, in any order and under candidates that put
+//	         some back, are no worse: without a state the election begins like
+//	         that, above the tokens that the history tells of.
 //
 // A holder that is frozen keeps its grant (Traits.Expires is false); it loses
 // it when it is killed. Network file systems are refused, as far as they are
@@ -99,8 +103,8 @@ func (b *Backend) Traits() election.Traits {
 		Guarantees: election.Guarantees{
 			Failover: "there is none: one machine, one directory on a local disk",
 			Clocks:   "none: the kernel frees the lock of a process that has ended",
-			Token: "the state file, synced before it is given out; a lost one elects nobody until it is restored; " +
-				"where the whole directory was lost, the wall clock in milliseconds",
+			Token: "the state file, synced before it is given out; a damaged one elects nobody until it is restored; " +
+				"where it was lost, the wall clock in milliseconds, and more than the history tells of",
 			Renewal: "two looks at files, nothing is written",
 			Waiting: "one file and one watch of a directory",
 			Notice:  "watch",
@@ -156,15 +160,19 @@ func (b *Backend) holder(claim election.Claim) *candidate {
 	return b.holders[claim.Nonce]
 }
 
-// Restore stores a token by hand, after the state file of an election was lost
-// or damaged. Give it at least the greatest token that anybody has ever seen;
+// Restore stores a token by hand, after the state file of an election was damaged
+// or lost. Give it at least the greatest token that anybody has ever seen;
 // the next leader has a greater one. It refuses to lower a token that can be
-// read, and to act while somebody leads: it waits for the end of that until ctx
-// ends.
+// read, one that leaves few after it, and to act while somebody leads: it waits for
+// the end of that until ctx ends.
 func (b *Backend) Restore(ctx context.Context, name string, token election.Token) error {
 	p, err := b.place(name)
 	if err != nil {
 		return err
+	}
+	if token > restoreMax {
+		return election.Permanent(fmt.Errorf("file: restore %q: token %d is above %d, the greatest one that can be restored",
+			name, token, restoreMax))
 	}
 	for {
 		err := p.tryRestore(name, token)
@@ -177,6 +185,10 @@ func (b *Backend) Restore(ctx context.Context, name string, token election.Token
 		}
 	}
 }
+
+// restoreMax is the greatest token that can be restored. It leaves as many after it,
+// for it stays what it is: a mistyped one must not be the last of the election.
+const restoreMax election.Token = 1 << 62
 
 // restorePause is the pause between two tries to restore a token under a leader.
 const restorePause = 50 * time.Millisecond
@@ -197,10 +209,13 @@ func (p place) tryRestore(name string, token election.Token) error {
 func (p place) restore(lock *os.File, name string, token election.Token) error {
 	held, err := tryLock(lock)
 	if err == nil && held && !same(lock, p.path(lockFile)) {
-		held, err = false, errors.New("the lock file was replaced meanwhile")
+		held, err = false, p.replaced()
 	}
 	if err != nil || !held {
 		return fmt.Errorf("file: restore %q: %w (lock: %v)", name, errLed, err)
+	}
+	if err := p.dropStates(); err != nil {
+		return err
 	}
 	old, err := p.readState()
 	if err == nil && old.token > token {
@@ -208,5 +223,5 @@ func (p place) restore(lock *os.File, name string, token election.Token) error {
 			name, old.token, token)
 	}
 	// A last holder that is known is waited for (file-F4).
-	return p.writeState(state{election: name, token: token, lockID: old.lockID, lease: old.lease})
+	return p.writeState(lock, state{election: name, token: token, lockID: old.lockID, lease: old.lease})
 }

@@ -3,8 +3,6 @@ package file
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,9 +46,7 @@ func (p place) writeHistory(history []election.Tenure) {
 
 // replace puts a file in place of another at one stroke.
 func (p place) replace(name string, content []byte) error {
-	var nonce [8]byte
-	_, _ = rand.Read(nonce[:])
-	draft := p.path(name + "." + hex.EncodeToString(nonce[:]) + newSuffix)
+	draft := p.draft(name)
 	err := errors.Join(p.fail(name), os.WriteFile(draft, content, 0o660))
 	if err == nil {
 		err = os.Rename(draft, p.path(name))

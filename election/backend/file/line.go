@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,7 @@ type waiter struct {
 // names returns the names of all entries, in the order of joining.
 func (p place) entries() ([]string, error) {
 	entries, err := os.ReadDir(p.path(lineDir))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, explain("read the line", err)
 	}
 	names := make([]string, 0, len(entries))

@@ -42,9 +42,6 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 // if its entry lives.
 func (p place) view() (election.View, error) {
 	view := election.View{Election: p.name}
-	if !exists(p.path(stateFile)) && !exists(p.path(lockFile)) {
-		return view, nil // nobody has ever campaigned
-	}
 	s, err := p.readState()
 	if err != nil {
 		return view, err

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/conclave-project/conclave/election"
@@ -61,19 +62,15 @@ func (p place) fail(operation string) error {
 	return p.backend.fault(operation)
 }
 
-// prepare makes the election if it does not exist. The state comes before the
-// lock, so that a lock without a state means that a token was lost.
+// prepare makes what is missing of the election but its state, which the first
+// leader writes. It may run while the directory is being removed file by file:
+// whatever is left then is an election that goes on.
 func (p place) prepare() error {
 	if err := makeDir(p.path(lineDir), 0o770); err != nil {
 		return err
 	}
 	if exists(p.path(lockFile)) {
-		return nil // then the state must be there, which its reader checks
-	}
-	if !exists(p.path(stateFile)) {
-		if err := p.create(stateFile, state{election: p.name}.encode()); err != nil {
-			return err
-		}
+		return nil
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:])
@@ -113,12 +110,17 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// draft names a file that nobody else writes.
+func (p place) draft(name string) string {
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:])
+	return p.path(name + "." + hex.EncodeToString(nonce[:]) + newSuffix)
+}
+
 // create makes a file with its content at one stroke, synced. That it exists
 // already is no error: somebody else was faster.
 func (p place) create(name string, content []byte) error {
-	var nonce [8]byte
-	_, _ = rand.Read(nonce[:])
-	draft := p.path(name + "." + hex.EncodeToString(nonce[:]) + newSuffix)
+	draft := p.draft(name)
 	defer func() { _ = os.Remove(draft) }()
 	if err := p.writeSynced(draft, content); err != nil {
 		return err
@@ -149,12 +151,37 @@ func (p place) syncDir() error {
 	return syncDir(p.dir)
 }
 
-// writeState replaces the state. Only the holder of the lock may call it.
-func (p place) writeState(s state) error {
-	draft := p.path(stateFile + newSuffix)
+// dropStates removes the drafts of states. The holder of the lock does it before it
+// reads the state that it will replace: each is of one who held a lock file that has
+// gone, and was frozen (see writeState).
+func (p place) dropStates() error {
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return explain("read the directory", err)
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasPrefix(name, stateFile+".") && strings.HasSuffix(name, newSuffix) {
+			if err := os.Remove(p.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return explain("remove a draft", err)
+			}
+		}
+	}
+	return nil
+}
+
+// writeState replaces the state that the holder of the lock has read after
+// dropStates. One that is frozen on the way, while its lock file is removed and others
+// lead, takes nothing back (file-F2): once its draft is there, either it finds that
+// its lock is not the election's any more, or the next holder finds its draft, and
+// removes it before it reads the state. So no two drafts may have one name.
+func (p place) writeState(lock *os.File, s state) error {
+	draft := p.draft(stateFile)
+	defer func() { _ = os.Remove(draft) }() // the space may be what others wait for
 	if err := p.writeSynced(draft, s.encode()); err != nil {
-		_ = os.Remove(draft) // the space may be what others wait for
 		return err
+	}
+	if !same(lock, p.path(lockFile)) {
+		return p.replaced()
 	}
 	if err := errors.Join(p.fail("rename"), os.Rename(draft, p.path(stateFile))); err != nil {
 		return explain("replace the state", err)
@@ -162,12 +189,16 @@ func (p place) writeState(s state) error {
 	return p.syncDir()
 }
 
+func (p place) replaced() error {
+	return fmt.Errorf("file: %s was removed or replaced during the election", p.path(lockFile))
+}
+
+// readState returns the state, one without a token where nobody has led.
 func (p place) readState() (state, error) {
 	path := p.path(stateFile)
 	text, err := readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("is missing")
-		return state{}, p.unusable(path, err)
+		return state{election: p.name}, nil
 	}
 	if err != nil {
 		return state{}, explain("read the state", err)

@@ -1,9 +1,13 @@
+//go:build unix
+
 package file
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +92,231 @@ func TestCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	_, e := lead("e")
 	if e.Token <= d.Token {
 		t.Errorf("the token of the later leader, %d, is not greater than that of the one before, %d", e.Token, d.Token)
+	}
+}
+
+// The same before anybody has led: A is frozen while it waits for the millisecond of
+// the first token to end.
+func TestFirstCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
+	for what, remove := range map[string]func(path string) error{
+		lockFile:        func(path string) error { return os.Remove(filepath.Join(path, lockFile)) },
+		"the directory": os.RemoveAll,
+	} {
+		t.Run(what, func(t *testing.T) {
+			a := open(t, t.TempDir())
+			stopped := frozenMilli{a.clock, new(atomic.Bool), make(chan struct{}, 1), make(chan struct{})}
+			a.clock = stopped
+			over := make(chan error, 1)
+			first := claim(lease)
+			go func() {
+				_, err := a.Acquire(within(t), first)
+				over <- err
+			}()
+			<-stopped.waits
+			must(t, remove(filepath.Join(a.dir, "jobs")))
+			electSoon(t, open(t, a.dir))
+			d, last := lead(t, a.dir)
+			close(stopped.thaw)
+			if err := <-over; err == nil {
+				t.Error("A leads with a lock that was removed")
+			}
+			goesOn(t, d, last)
+		})
+	}
+}
+
+// frozenMilli is a clock whose first timer of about a millisecond fires when the process goes on.
+type frozenMilli struct {
+	clock.Clock
+	fired *atomic.Bool
+	waits chan struct{}
+	thaw  chan struct{}
+}
+
+func (f frozenMilli) Timer(at clock.Instant) clock.Timer {
+	if d := at.Sub(f.Now()); d <= 0 || d > 3*time.Millisecond/2 || f.fired.Swap(true) {
+		return f.Clock.Timer(at)
+	}
+	f.waits <- struct{}{}
+	return frozenTimer{f.thaw}
+}
+
+// The same while A writes its state: before and after it has looked at its lock, in a
+// new election and in an old one.
+func TestCandidateThatWasFrozenWhileItWritesTakesNoTokenBack(t *testing.T) {
+	for _, operation := range []string{"sync", "rename"} {
+		for _, elections := range []int{0, 1} {
+			a := open(t, t.TempDir())
+			p, err := a.place("jobs")
+			must(t, err)
+			must(t, p.prepare())
+			for range elections {
+				electSoon(t, a)
+			}
+			var d *Backend
+			var last election.Grant
+			a.fault = func(now string) error {
+				if now == operation && d == nil {
+					must(t, os.Remove(p.path(lockFile)))
+					electSoon(t, open(t, a.dir))
+					d, last = lead(t, a.dir)
+				}
+				return nil
+			}
+			if _, err := a.Acquire(within(t), claim(lease)); err == nil {
+				t.Errorf("%s, after %d: A leads with a lock that was removed", operation, elections)
+			}
+			goesOn(t, d, last)
+		}
+	}
+}
+
+// The same when A goes on at the moment when another is about to replace the state:
+// it must not put that one's draft, which may be half written, in place of the state.
+func TestCandidateThatWasFrozenTakesNoDraftOfAnother(t *testing.T) {
+	a := open(t, t.TempDir())
+	first := electSoon(t, a)
+	p, err := a.place("jobs")
+	must(t, err)
+	frozen, thaw, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	a.fault = func(now string) error {
+		if now == "rename" {
+			close(frozen)
+			<-thaw
+		}
+		return nil
+	}
+	old := claim(lease)
+	go func() {
+		_, err := a.Acquire(within(t), old)
+		over <- err
+	}()
+	<-frozen
+	must(t, os.Remove(p.path(lockFile)))
+	d := open(t, a.dir)
+	d.fault = func(now string) error {
+		if now == "rename" {
+			close(thaw)
+			if err := <-over; err == nil {
+				t.Error("A leads with a lock that was removed")
+			}
+			if s, err := p.readState(); err != nil || s.token != first {
+				t.Errorf("A left a state with token %d, %v; expected %d, as it was", s.token, err, first)
+			}
+		}
+		return nil
+	}
+	last, err := d.Acquire(within(t), claim(lease))
+	must(t, err)
+	d.fault = nil
+	goesOn(t, d, last)
+}
+
+func lead(t *testing.T, dir string) (*Backend, election.Grant) {
+	t.Helper()
+	b := open(t, dir)
+	grant, err := b.Acquire(within(t), claim(lease))
+	must(t, err)
+	return b, grant
+}
+
+// electSoon acquires with a short lease, and releases.
+func electSoon(t *testing.T, b *Backend) election.Token {
+	t.Helper()
+	grant, err := b.Acquire(within(t), claim(lease))
+	must(t, err)
+	must(t, b.Release(within(t), grant))
+	return grant.Token
+}
+
+// goesOn checks that a leadership goes on, and that the next one has a higher one.
+func goesOn(t *testing.T, b *Backend, grant election.Grant) {
+	t.Helper()
+	if _, err := b.Renew(within(t), grant); err != nil {
+		t.Errorf("a leader whose lock nobody has touched: %v", err)
+	}
+	must(t, b.Release(within(t), grant))
+	if next := electSoon(t, open(t, b.dir)); next <= grant.Token {
+		t.Errorf("token %d after %d", next, grant.Token)
+	}
+}
+
+// A restore whose process was frozen takes nothing back, either.
+func TestRestoreThatWasFrozenTakesNoTokenBack(t *testing.T) {
+	a := open(t, t.TempDir())
+	first := electSoon(t, a)
+	var d *Backend
+	var last election.Grant
+	a.fault = func(now string) error {
+		if now == "sync" && d == nil {
+			must(t, os.Remove(filepath.Join(a.dir, "jobs", lockFile)))
+			electSoon(t, open(t, a.dir))
+			d, last = lead(t, a.dir)
+		}
+		return nil
+	}
+	if err := a.Restore(within(t), "jobs", first+1); err == nil {
+		t.Error("a token was restored over one that was given out since")
+	}
+	goesOn(t, d, last)
+}
+
+// The files of an election are removed one by one, in any order, while candidates
+// that wait make what they miss (file-F5). Then somebody leads, with a higher token.
+func TestFilesThatAreRemovedOneByOneEndNoElection(t *testing.T) {
+	names := []string{lockFile, stateFile, historyFile, lineDir}
+	var orders [][]string
+	var permute func(order, rest []string)
+	permute = func(order, rest []string) {
+		if len(rest) == 0 {
+			orders = append(orders, order)
+		}
+		for i := range rest {
+			others := append(append([]string{}, rest[:i]...), rest[i+1:]...)
+			permute(append(append([]string{}, order...), rest[i]), others)
+		}
+	}
+	permute(nil, names)
+	for _, order := range orders {
+		for upTo := range names {
+			b := open(t, t.TempDir())
+			p, err := b.place("jobs")
+			must(t, err)
+			waits := 0
+			b.clock = patient{b.clock, &waits}
+			last := elect(t, b)
+			for _, name := range order[:upTo+1] {
+				must(t, os.RemoveAll(p.path(name)))
+				must(t, p.prepare())
+			}
+			if next := elect(t, b); next <= last {
+				t.Errorf("without %v: token %d after %d", order[:upTo+1], next, last)
+			}
+		}
+	}
+}
+
+// A state that is gone, and nothing else, costs the leader its leadership, and
+// nobody a token, though the clock was set back.
+func TestLostStateIsANewElectionAboveItsHistory(t *testing.T) {
+	b := open(t, t.TempDir())
+	const high = 1 << 60
+	must(t, b.Restore(within(t), "jobs", high))
+	grant, err := b.Acquire(within(t), claim(lease))
+	must(t, err)
+	must(t, os.Remove(filepath.Join(b.dir, "jobs", stateFile)))
+	if _, err := b.Renew(within(t), grant); !errors.Is(err, election.ErrLost) {
+		t.Errorf("Renew returned %v", err)
+	}
+	for view, err := range b.Observe(within(t), "jobs") {
+		if err != nil || view.Leader != "" {
+			t.Errorf("an observer sees %+v, %v", view, err)
+		}
+		break
+	}
+	must(t, b.Release(within(t), grant))
+	if next := elect(t, b); next != grant.Token+1 {
+		t.Errorf("token %d after %d", next, grant.Token)
 	}
 }
 

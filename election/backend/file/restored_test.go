@@ -74,7 +74,10 @@ func TestLeaseIsWaitedOutOnceForALockThatIsNotTheLastHolders(t *testing.T) {
 	must(t, err)
 	old.lockID = "0123456789abcdef0123456789abcdef"
 	must(t, os.WriteFile(p.path(lockFile), []byte(old.lockID+"\n"), 0o660))
-	must(t, p.writeState(old))
+	lock, err := p.openLock()
+	must(t, err)
+	must(t, p.writeState(lock, old))
+	must(t, lock.Close())
 	expect("with a state of an older version", 1)
 	expect("and after that", 0)
 }

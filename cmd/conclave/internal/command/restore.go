@@ -17,11 +17,12 @@ func newRestoreToken() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "restore-token NAME --token N",
-		Short: "Set the last token of an election whose state file was lost",
+		Short: "Set the last token of an election whose state file was damaged",
 		Long: `The directory of an election holds the last token that was given out. When
-that file is lost or damaged nobody may lead, for a token would be given out
-twice. This command sets it by hand: to a number that is at least the greatest
-token ever used. It lowers nothing, and refuses while somebody leads.`,
+that file is damaged nobody may lead, for a token would be given out twice.
+This command sets it by hand: to a number that is at least the greatest token
+ever used, and not above 2^62. It lowers nothing, and refuses while somebody
+leads.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := b.only(c, args); err != nil {
 				return err

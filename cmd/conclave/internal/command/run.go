@@ -132,7 +132,7 @@ func runHint(code int) string {
 	case supervise.ExitNotFound, supervise.ExitNotExecutable:
 		return "the command after -- must be a program in PATH or a path to one"
 	case supervise.ExitError:
-		return "is the store there? name it with --store or CONCLAVE_STORE; `conclave restore-token` repairs a lost or damaged state file"
+		return "is the store there? name it with --store or CONCLAVE_STORE; `conclave restore-token` repairs a damaged state file"
 	}
 	return "conclave run --help lists the exit codes"
 }
