@@ -44,12 +44,11 @@ func (t *Tree) QuotaOf(path string) (limited string, ok bool) {
 	if len(t.quotas) == 0 {
 		return "", false
 	}
-	for at := path; at != "/"; at = zk.ParentPath(at) {
-		if _, ok := t.quotas[at]; ok {
-			return at, true
-		}
+	above := t.limited.Above(path, nil)
+	if len(above) == 0 {
+		return "", false
 	}
-	return "", false
+	return above[0], true
 }
 
 // QuotaState returns limits and usage of a path that has a quota.
@@ -86,7 +85,9 @@ func (t *Tree) noteLimits(path string) {
 	}
 	if id, ok := t.find(path); ok {
 		text := t.data(t.nodes.at(id))
-		t.quotas[strings.Clone(limited)] = parseLimits(string(text[:min(len(text), limitsTextMax)]))
+		limited = strings.Clone(limited)
+		t.quotas[limited] = parseLimits(string(text[:min(len(text), limitsTextMax)]))
+		t.limited.Add(limited)
 	}
 }
 
@@ -216,6 +217,7 @@ func (t *Tree) writeAppeared() {
 func (t *Tree) quotaDeleted(path string) {
 	if limited, ok := limitedBy(path, limitsName); ok {
 		delete(t.quotas, limited)
+		t.limited.Remove(limited)
 		t.unlimit(limited)
 		t.writeAbove(limited)
 	}

@@ -30,6 +30,7 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"github.com/conclave-project/conclave/internal/pathset"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -54,6 +55,7 @@ type content struct {
 	acls     aclTable
 	owned    ownedLists
 	quotas   map[string]Limits // the paths that have a quota
+	limited  pathset.Set       // the same
 	appeared []string          // the paths whose usage has appeared in this transaction, to be counted
 	walks    []*Scan           // snapshots under way
 	digest   uint64

@@ -66,7 +66,7 @@ func (t *Table) fireAt(r Registry, path string, to []session.ConnID, start int) 
 		s.notePlaces()
 	}
 	if s.first.conn == 0 && !s.promote() {
-		delete(reg.spots, path)
+		t.remove(r, s)
 	}
 	return to
 }
@@ -101,12 +101,11 @@ func (t *Table) fireAbove(path string, to []session.ConnID, start int) []session
 	if t.mu.recursive == 0 {
 		return to
 	}
-	for path != zk.RootPath && path != "" {
-		path = zk.ParentPath(path)
-		s := t.mu.registries[Data].spots[path]
-		if s == nil {
-			continue
-		}
+	if path == zk.RootPath || path == "" {
+		return to
+	}
+	for _, above := range t.mu.above.Above(zk.ParentPath(path), nil) {
+		s := t.mu.registries[Data].spots[above]
 		told := toldOf(to[start:])
 		for i := -1; i < len(s.more); i++ {
 			w := &s.first

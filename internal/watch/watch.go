@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/conclave-project/conclave/internal/pathset"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -52,8 +53,9 @@ type Table struct {
 		sync.Mutex
 		registries [2]registry
 		byConn     map[session.ConnID]*waits
-		gone       []gone // in the order in which they were forgotten
-		recursive  int    // recursive watches in all
+		gone       []gone      // in the order in which they were forgotten
+		recursive  int         // recursive watches in all
+		above      pathset.Set // where they are, or have been
 	}
 }
 
@@ -70,6 +72,7 @@ type spot struct {
 	first  watcher
 	more   []watcher
 	places map[session.ConnID]int // of more, when they are more than searchMax
+	above  bool                   // it is in the set of those with recursive watches
 }
 
 // searchMax is how many watchers are searched one after the other.
@@ -149,6 +152,9 @@ func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
 	if m == recursive && at.modes&recursive == 0 {
 		w.recursive++
 		t.mu.recursive++
+		if !s.above {
+			s.above = t.mu.above.Add(s.path)
+		}
 	}
 	at.modes |= m
 }
@@ -240,9 +246,17 @@ func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool
 	reg.total--
 	w.unlist(r, at.at, conn)
 	if s.take(conn) {
-		delete(reg.spots, path)
+		t.remove(r, s)
 	}
 	return true
+}
+
+// remove takes out a spot where nobody waits.
+func (t *Table) remove(r Registry, s *spot) {
+	delete(t.mu.registries[r].spots, s.path)
+	if s.above {
+		t.mu.above.Remove(s.path)
+	}
 }
 
 // take removes a watcher; true if it was the last one.
@@ -340,6 +354,6 @@ func (t *Table) leave(r Registry, s *spot, conn session.ConnID) {
 		return
 	}
 	if s.take(conn) {
-		delete(t.mu.registries[r].spots, s.path)
+		t.remove(r, s)
 	}
 }
