@@ -45,3 +45,41 @@ func TestPausesThatDoNotEndKeepNoSession(t *testing.T) {
 		t.Errorf("it has ended after %d ms", nowMs)
 	}
 }
+
+// A machine that is moved stops for a moment, and then for longer than any session may be
+// silent. What its clients and the other servers have sent meanwhile arrives after the step
+// that finds the second pause.
+func TestPauseWithinTheDelayOfAnotherEndsNoLivingSession(t *testing.T) {
+	for _, first := range []int64{0, 1100} {
+		const tickMs, timeoutMs = 2000, 5000
+		r := New(Options{Zab: zab.Options{ID: 1, TickMs: tickMs}, SessionMinMs: 2000, SessionMaxMs: 40000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
+		r.Step(Now{MonoMs: 10}, nil, nobodyThere{})
+		s := r.sessions.Open(7, timeoutMs, 10)
+		nowMs := int64(10)
+		step := func(gapMs int64, heartbeat bool) {
+			batch := []Event{{Kind: EventTick}}
+			if Paused(gapMs, tickMs) {
+				batch = []Event{{Kind: EventPaused}, {Kind: EventTick}} // as the server's loop does
+			}
+			nowMs += gapMs
+			if heartbeat {
+				r.sessions.Touch(s, nowMs+TouchIntervalMs(tickMs)) // one of its own connections, as onTouch does
+			}
+			r.Step(Now{MonoMs: nowMs}, batch, nobodyThere{})
+		}
+		for range 20 {
+			step(500, true)
+		}
+		if first > 0 {
+			step(first, true)
+		}
+		step(9000, false)
+		if r.counts.Expired != 0 {
+			t.Errorf("a pause of %d ms before that of 9000 ms: the session of a living client has ended", first)
+		}
+		if lag := r.pause.lagMs(Now{MonoMs: nowMs}); lag < 9000 {
+			t.Errorf("a pause of %d ms before that of 9000 ms: all that arrived %d ms ago is said to have been looked at", first, lag)
+		}
+		step(1, true)
+	}
+}

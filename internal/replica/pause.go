@@ -7,6 +7,7 @@ package replica
 type pause struct {
 	beganMs int64
 	untilMs int64 // no session ends before; 0 when sessions have been looked at since
+	delays  int   // that have followed each other
 }
 
 // Paused reports whether a process was paused if it has had no step for so long, each
@@ -14,11 +15,20 @@ type pause struct {
 // tick, and at least once a second.
 func Paused(sinceMs, tickMs int64) bool { return sinceMs > min(tickMs/4, 1000)+max(tickMs/4, 1) }
 
-// begin notes a pause between two steps. One pause after the other must not keep the
-// sessions of the dead: the delay is granted again when they were looked at.
-func (p *pause) begin(beganMs, untilMs int64) {
-	if p.untilMs == 0 {
-		*p = pause{beganMs: beganMs, untilMs: untilMs}
+// delaysMax is how many delays may follow each other. One pause after the other must not
+// keep the sessions of the dead: after so many they are looked at.
+const delaysMax = 3
+
+// begin notes a pause between two steps, and delays for so long. A pause that begins
+// within the delay of an earlier one, and lasts beyond it, has a delay of its own: a
+// machine that is moved stops for a moment, and then for long.
+func (p *pause) begin(beganMs, nowMs, delayMs int64) {
+	switch {
+	case p.untilMs == 0:
+		*p = pause{beganMs: beganMs, untilMs: nowMs + delayMs, delays: 1}
+	case nowMs >= p.untilMs && p.delays < delaysMax:
+		p.untilMs = nowMs + delayMs
+		p.delays++
 	}
 }
 

@@ -255,7 +255,7 @@ func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 		r.look()
 	}
 	if len(batch) > 0 && batch[0].Kind == EventPaused {
-		r.pause.begin(beforeMs, now.MonoMs+r.opts.Zab.TickMs)
+		r.pause.begin(beforeMs, now.MonoMs, r.opts.Zab.TickMs)
 		batch = batch[1:]
 	}
 	r.peer.Lag(r.pause.lagMs(now))
