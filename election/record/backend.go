@@ -29,6 +29,8 @@ type Options struct {
 type Backend struct {
 	store   Store
 	options Options
+	life    context.Context // ends with Close
+	end     context.CancelFunc
 
 	mu      sync.Mutex
 	books   map[string]*known // by election
@@ -45,12 +47,16 @@ func New(store Store, options Options) *Backend {
 	if options.Wall == nil {
 		options.Wall = time.Now
 	}
-	return &Backend{store: store, options: options, books: make(map[string]*known), sweepAt: booksMin,
+	b := &Backend{store: store, options: options, books: make(map[string]*known), sweepAt: booksMin,
 		stops: make(map[string]func())}
+	b.life, b.end = context.WithCancel(context.Background())
+	return b
 }
 
-// Close releases the store. Grants that were not released run out.
+// Close releases the store, which is asked for nothing any more: all calls fail with
+// election.ErrClosed, also those under way. Grants that were not released run out.
 func (b *Backend) Close() error {
+	b.end()
 	b.mu.Lock()
 	for _, stop := range b.stops {
 		stop()
@@ -148,7 +154,7 @@ func (b *Backend) see(ctx context.Context, name string, lease time.Duration) (li
 // Elections returns the names of all elections that have a record.
 func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 	var names []string
-	err := bounded(ctx, requestMax, func(ctx context.Context) (err error) {
+	err := b.bounded(ctx, requestMax, func(ctx context.Context) (err error) {
 		names, err = b.store.Names(ctx)
 		return err
 	})

@@ -75,7 +75,7 @@ func (c *call) ask(ctx context.Context, want line.Want) (line.Answer, error) {
 		return c.b.read(ctx, c.name, c.lease)
 	case line.Write:
 		var after string
-		err := bounded(ctx, c.b.limit(c.lease), func(ctx context.Context) (err error) {
+		err := c.b.bounded(ctx, c.b.limit(c.lease), func(ctx context.Context) (err error) {
 			after, err = c.b.store.Write(ctx, c.name, want.Record, want.Version)
 			return err
 		})
@@ -132,13 +132,14 @@ func (c *call) wait(ctx context.Context, want line.Want) (line.Answer, error) {
 	return line.Answer{Kind: line.Woken}, nil
 }
 
-// sleep sleeps until an instant.
+// sleep sleeps until an instant, or Close.
 func (b *Backend) sleep(ctx context.Context, until clock.Instant) {
 	timer := b.options.Clock.Timer(until)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
 	case <-ctx.Done():
+	case <-b.life.Done():
 	}
 }
 
@@ -157,15 +158,26 @@ const (
 // errNoAnswer is what a request ends with that has taken too long.
 var errNoAnswer = errors.New("no answer")
 
+var errClosed = election.Permanent(election.ErrClosed)
+
 // bounded makes one request to the store with a time limit. Every request of
 // this package comes through here.
-func bounded(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
+func (b *Backend) bounded(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	defer context.AfterFunc(b.life, cancel)()
 	_, limited := within.Deadline()
 	invariant.Check(limited && limit > 0, "record-R8: a request without a time limit")
+	if b.life.Err() != nil {
+		return errClosed
+	}
 	err := request(within)
-	if err != nil && within.Err() != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		return nil
+	case b.life.Err() != nil:
+		return fmt.Errorf("%w: %w", errClosed, err)
+	case within.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("%w within %v: %w", errNoAnswer, limit, err)
 	}
 	return err
@@ -173,7 +185,7 @@ func bounded(ctx context.Context, limit time.Duration, request func(context.Cont
 
 // await waits for a change of the record, at most for the limit.
 func (b *Backend) await(ctx context.Context, name, version string, limit, lease time.Duration) error {
-	return bounded(ctx, limit+b.limit(lease), func(ctx context.Context) error {
+	return b.bounded(ctx, limit+b.limit(lease), func(ctx context.Context) error {
 		return b.store.Wait(ctx, name, version, limit)
 	})
 }
@@ -181,7 +193,7 @@ func (b *Backend) await(ctx context.Context, name, version string, limit, lease 
 // read reads the record for a claim of this lease.
 func (b *Backend) read(ctx context.Context, name string, lease time.Duration) (line.Answer, error) {
 	answer := line.Answer{Kind: line.Shown}
-	err := bounded(ctx, b.limit(lease), func(ctx context.Context) (err error) {
+	err := b.bounded(ctx, b.limit(lease), func(ctx context.Context) (err error) {
 		answer.Record, answer.Version, err = b.store.Read(ctx, name)
 		return err
 	})

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math/rand/v2"
 	"time"
@@ -31,6 +32,9 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 				err = b.fail("observe", name, err)
 			}
 			if (first || broken != (err != nil) || !view.Equal(last)) && !yield(view, err) {
+				return
+			}
+			if errors.Is(err, election.ErrClosed) {
 				return
 			}
 			last, first, broken = view, false, err != nil
