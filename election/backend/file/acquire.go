@@ -83,6 +83,9 @@ func (b *Backend) wait(ctx context.Context, s *candidate, claim election.Claim) 
 			// Not later than it was to be: there may be no end of signs.
 			tryAt, pause = min(tryAt, b.clock.Now().Add(s.turn())), hurryMin
 		case <-timer.C():
+			if pause >= patienceBlind { // else the directory may just be being removed
+				s.keepEntry()
+			}
 			if held, err := s.tryInTurn(); err != nil || held {
 				return b.takeIf(ctx, s, claim, err)
 			}
@@ -222,6 +225,7 @@ func (s *candidate) holds() bool { return same(s.lock, s.place.path(lockFile)) }
 func (b *Backend) guard(s *candidate, token election.Token) {
 	signs := b.watch(s.place.dir)
 	defer signs.stop()
+	s.keepEntry()
 	for {
 		if !s.holds() {
 			close(s.lost)
@@ -233,6 +237,7 @@ func (b *Backend) guard(s *candidate, token election.Token) {
 		select {
 		case <-signs.seen:
 		case <-time.After(signs.patience()):
+			s.keepEntry()
 		case <-s.left:
 			return
 		}

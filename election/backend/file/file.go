@@ -6,7 +6,8 @@
 //	billing%2fnightly/
 //	    lock      the candidate that holds the kernel's lock (flock) on it leads
 //	    state     the last token given out, and to whom; checked by a CRC
-//	    line/     one entry for each candidate, locked while it lives
+//	    line/     one entry for each candidate, locked while it lives, and put
+//	              back if it was removed
 //	    history   who led when; beside it come and go what operators ask of a
 //	              leadership (request-42) and which was chosen to lead next
 //

@@ -23,29 +23,52 @@ import (
 type entry struct {
 	file *os.File
 	path string
+	text []byte
 }
 
 // join puts an entry into the line, locked before anybody can see it.
 func (p place) join(claim election.Claim) (*entry, error) {
 	name := fmt.Sprintf("%020d-%s", p.backend.clock.Now(), claim.Nonce)
-	draft := p.path(name + newSuffix)
-	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
-	if err != nil {
-		return nil, explain("join the line", err)
-	}
 	text := fmt.Appendf(nil, "%q %d\n", claim.ID, claim.Priority)
 	if len(claim.Metadata) > 0 {
 		text = append(base64.StdEncoding.AppendEncode(text, claim.Metadata), '\n')
 	}
-	_, errWrite := file.Write(text)
-	_, errLock := tryLock(file)
-	t := &entry{file: file, path: p.path(lineDir, name)}
-	if err := errors.Join(p.fail("join"), errWrite, errLock, os.Rename(draft, t.path)); err != nil {
-		_ = os.Remove(draft)
-		t.leave()
-		return nil, explain("join the line", err)
+	t := &entry{path: p.path(lineDir, name), text: text}
+	if err := p.enter(t); err != nil {
+		return nil, err
 	}
 	return t, nil
+}
+
+// enter puts a new file of the entry into the line.
+func (p place) enter(t *entry) error {
+	draft := p.path(filepath.Base(t.path) + newSuffix)
+	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
+	if err != nil {
+		return explain("join the line", err)
+	}
+	_, errWrite := file.Write(t.text)
+	_, errLock := tryLock(file)
+	if err := errors.Join(p.fail("join"), errWrite, errLock, os.Rename(draft, t.path)); err != nil {
+		_ = os.Remove(draft)
+		_ = os.Remove(t.path)
+		_ = file.Close()
+		return explain("join the line", err)
+	}
+	if t.file != nil {
+		_ = t.file.Close()
+	}
+	t.file = file
+	return nil
+}
+
+// keepEntry puts the entry back where it was removed, with or without its
+// directory: nobody sees a candidate, or a leader, that has none. When that fails
+// it is tried again after a while.
+func (s *candidate) keepEntry() {
+	if t := s.entry; !same(t.file, t.path) && makeDir(s.place.path(lineDir), 0o770) == nil {
+		_ = s.place.enter(t)
+	}
 }
 
 func (t *entry) leave() {
