@@ -264,6 +264,31 @@ func TestPipelinedSyncsAreMovedOnTogether(t *testing.T) {
 	}
 }
 
+// Between the portions of a long list of watches others get their turn: their writes wait
+// for a portion, and not for the list.
+func TestWritersTakeTheirTurnWhileWatchesAreSet(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p, other := dial(t, s, nil), dial(t, s, nil)
+	other.do(create("/o", "", 0))
+	sets := &zk.SetWatches{RelativeZxid: zk.Zxid(1) << 40}
+	for i := range 80 * lockedWatches {
+		sets.Persistent = append(sets.Persistent, fmt.Sprintf("/p%d", i))
+	}
+	p.send(zk.Request{Op: zk.OpSetWatches2, SetWatches: sets})
+	between := 0 // writes that were done when some of the watches were set
+	for set := 0; set < len(sets.Persistent); set = s.Watches().Counts().Data {
+		if set > 0 {
+			between++
+		}
+		if code, _ := other.do(zk.Request{Op: zk.OpSetData, Path: "/o", Version: -1}); code != zk.OK {
+			t.Fatal(code)
+		}
+	}
+	if between < 5 {
+		t.Errorf("%d writes took their turn while %d watches were set", between, len(sets.Persistent))
+	}
+}
+
 // A list of watches is set in portions, and each of them is set or answered by an event.
 func TestLongListOfWatchesIsSetInPortions(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
