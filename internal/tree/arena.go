@@ -4,7 +4,8 @@ import "math/bits"
 
 // The arena hands out blocks of bytes. A block is addressed by a 32-bit number
 // that counts granules of 16 bytes: 32 GiB in all. Blocks come in classes of
-// size. Blocks above the largest class are ordinary slices.
+// size. Blocks above the largest class, and those for which no number is left,
+// are ordinary slices.
 //
 // What is not handed out lies in runs, each as long as it can be: a returned
 // block is joined with the runs before and after it, so that what was many small
@@ -108,8 +109,10 @@ func (a *arena) alloc(n int) uint32 {
 	}
 	class, granules := classOf(n)
 	list := a.nextFilled(class)
+	if list < 0 && !a.addChunk() {
+		return a.allocBig(int(granules) * granule) // as large as others of its class
+	}
 	if list < 0 {
-		a.addChunk()
 		list = chunkClass
 	}
 	block := a.runs[list] - 1
@@ -157,16 +160,23 @@ func (a *arena) free(block uint32, n int) {
 	a.putRun(block, length)
 }
 
-// addChunk adds a chunk that is one run.
-func (a *arena) addChunk() {
+// chunksMax is how many chunks have numbers for their blocks.
+const chunksMax = bigMark / chunkBlocks
+
+// addChunk adds a chunk that is one run; false if there can be no more.
+func (a *arena) addChunk() bool {
 	number := uint32(len(a.chunks))
-	if last := len(a.gone) - 1; last >= 0 {
+	switch last := len(a.gone) - 1; {
+	case last >= 0:
 		number, a.gone = a.gone[last], a.gone[:last]
-	} else {
+	case number == chunksMax:
+		return false
+	default:
 		a.chunks = append(a.chunks, nil)
 	}
 	a.chunks[number] = new(chunk)
 	a.putRun(number*chunkBlocks, chunkBlocks)
+	return true
 }
 
 // nextFilled returns the first list from list on that has runs, or -1.

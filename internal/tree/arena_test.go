@@ -1,8 +1,10 @@
 package tree
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/conclave-project/conclave/zk"
@@ -192,4 +194,37 @@ func TestMemoryOfEveryClassInTurn(t *testing.T) {
 		a.free(b.at, b.n)
 	}
 	checkArena(t, &a, nil)
+}
+
+// After 32 GiB of blocks no number is left for another chunk. A block that comes then is a
+// slice, which others of its class may take over, and a chunk that is free again serves again.
+func TestArenaGoesOnWithoutNumbers(t *testing.T) {
+	var a arena
+	last := a.alloc(classBytes)
+	a.chunks = append(a.chunks, make([]*chunk, chunksMax-1)...) // as if they were full
+	for list := range a.runs {
+		for a.runs[list] != 0 {
+			a.takeRun(a.runs[list] - 1)
+		}
+	}
+	one, two := a.alloc(100), a.alloc(101)
+	if one&bigMark == 0 || two&bigMark == 0 || one == two {
+		t.Fatalf("blocks %x and %x", one, two)
+	}
+	if !a.sameClass(100, 112) {
+		t.Fatal("they are of one class")
+	}
+	copy(a.bytes(one, 112), bytes.Repeat([]byte{7}, 112))
+	if got := a.bytes(two, 101); slices.Contains(got, 7) {
+		t.Error("the blocks are one")
+	}
+	a.free(one, 112)
+	a.free(two, 101)
+	if len(a.big) != 0 {
+		t.Errorf("%d blocks are left", len(a.big))
+	}
+	a.free(last, classBytes)
+	if block := a.alloc(100); block&bigMark != 0 {
+		t.Errorf("block %x, and there is a free one in a chunk", block)
+	}
 }
