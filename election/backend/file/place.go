@@ -243,9 +243,10 @@ func (p place) openLock() (*os.File, error) {
 }
 
 // isFree reports whether nobody has the lock. It shares the lock for the look,
-// as others that look may.
+// as others that look may, and opens it for reading: the end of a look would be
+// a sign to everybody that the lock may be free.
 func (p place) isFree() bool {
-	lock, err := os.OpenFile(p.path(lockFile), os.O_RDWR, 0)
+	lock, err := os.Open(p.path(lockFile))
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}

@@ -1,0 +1,70 @@
+//go:build unix
+
+package file
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+)
+
+// counting is a clock that counts the timers that it gives.
+type counting struct {
+	clock.Clock
+	timers *atomic.Int64
+}
+
+func (c counting) Timer(at clock.Instant) clock.Timer {
+	c.timers.Add(1)
+	return c.Clock.Timer(at)
+}
+
+// Another candidate waits while the nominee warms up. Its looks at the lock are no
+// sign that there is something to look at, to itself or to others.
+func TestWaiterSleepsWhileTheNomineeWarmsUp(t *testing.T) {
+	leader, other, nominee := open(t, t.TempDir()), open(t, t.TempDir()), open(t, t.TempDir())
+	other.dir, nominee.dir = leader.dir, leader.dir
+	grant, err := leader.Acquire(within(t), claim(time.Second))
+	must(t, err)
+	looks := new(atomic.Int64)
+	other.clock = counting{other.clock, looks}
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan struct{}, 2)
+	wait := func(b *Backend) string {
+		c := claim(time.Second)
+		const looksMax = 60 // pauses grow from 2 ms, and there are some signs
+		c.Warm = func(context.Context) error {
+			before := looks.Load()
+			for end := clock.Now().Add(500 * time.Millisecond); clock.Now() < end; time.Sleep(time.Millisecond) {
+				if n := looks.Load() - before; n > looksMax {
+					t.Errorf("%d looks within %v of the warm-up", n, clock.Now().Sub(end.Add(-500*time.Millisecond)))
+					break
+				}
+			}
+			return nil
+		}
+		go func() {
+			_, _ = b.Acquire(ctx, c)
+			left <- struct{}{}
+		}()
+		return c.ID
+	}
+	wait(other)
+	next := wait(nominee)
+	p, err := leader.place("jobs")
+	must(t, err)
+	for ctx := within(t); ; time.Sleep(time.Millisecond) {
+		if waiters, err := p.waiters(); err == nil && len(waiters) == 3 {
+			break
+		}
+		must(t, ctx.Err())
+	}
+	must(t, leader.Nominate(within(t), grant, next))
+	cancel()
+	<-left
+	<-left
+	must(t, leader.Release(within(t), grant))
+}
