@@ -46,6 +46,24 @@ func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
 	}
 }
 
+// The same of answers that are made within the budget of long ones, each by itself.
+func TestPipelinedLongAnswersDoNotOverflowTheOutbox(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBytesMax = 4 << 20 })
+	p := dial(t, s, nil)
+	big(p, "/big", 700_000)
+	var batch []zk.Request
+	for range 60 {
+		batch = append(batch, zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{{Op: zk.OpGetData, Path: "/big"}, {Op: zk.OpGetData, Path: "/big"}}})
+	}
+	first := p.xid + 1
+	p.send(batch...)
+	for i := range batch {
+		if h, res := p.reply(zk.OpMultiRead); h.Xid != first+int32(i) || len(res.Sub) != 2 || len(res.Sub[1].Data) != 700_000 {
+			t.Fatalf("reply %d is %+v with %d parts", i, h, len(res.Sub))
+		}
+	}
+}
+
 // A thousand times the same long znode fit in one short multiRead.
 func TestMultiReadBeyondAllBoundsIsRefused(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)

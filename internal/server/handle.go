@@ -38,6 +38,7 @@ type handling struct {
 	reads  int    // answered here
 	sent   int    // submitted
 
+	crowded bool // a long answer is in the outbox, which is unlocked again
 	reached bool // all that was committed before this batch came is in the tree
 }
 
@@ -80,7 +81,8 @@ func (h *handling) all() bool {
 		if h.owned != nil {
 			h.owned = h.owned[wire.PrefixBytes+n:]
 		}
-		if h.locked && len(h.conn.out.bytes) > outboxCrowded {
+		if h.locked && len(h.conn.out.bytes) > outboxCrowded || h.crowded {
+			h.crowded = false
 			if !h.drain() {
 				return false
 			}
@@ -207,6 +209,7 @@ func (h *handling) read(payload []byte) bool {
 			return true
 		}
 		defer func() { // when the answer is counted with the outbox
+			h.crowded = len(c.out.bytes) > outboxCrowded
 			h.unlock()
 			c.server.relieve()
 			c.server.answers.release(cost)
