@@ -227,12 +227,12 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.clients.Reached(c.id)
 		return
 	}
-	if !r.mayAnswer(c, req) {
+	var a Answer
+	r.reader.Read(req, Caller{Conn: c.id, Session: c.session.ID, Identities: p.identities}, &a)
+	if !r.mayAnswer(a.Weight()) {
 		r.drop(c)
 		return
 	}
-	var a Answer
-	r.reader.Read(req, Caller{Conn: c.id, Session: c.session.ID, Identities: p.identities}, &a)
 	for i := range a.Events {
 		r.clients.Notify(c.id, &a.Events[i])
 	}
@@ -244,8 +244,7 @@ func (r *Replica) answer(c *conn, p *parked) {
 // long: a few of those are answered, and others lose their connections.
 const longAnswersMax = 4 << 20
 
-func (r *Replica) mayAnswer(c *conn, req *zk.Request) bool {
-	weight := r.reader.Weight(req, c.session.ID)
+func (r *Replica) mayAnswer(weight int) bool {
 	if weight <= LongAnswer {
 		return true
 	}

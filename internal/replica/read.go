@@ -42,6 +42,12 @@ func (a *Answer) Header(req *zk.Request, zxid zk.Zxid) wire.ReplyHeader {
 	return wire.ReplyHeader{Xid: req.Xid, Zxid: zxid, Code: a.Code}
 }
 
+// Weight returns about how many bytes the making of the reply takes. See Reader.Weight.
+func (a *Answer) Weight() int {
+	res := &a.Result
+	return len(res.Data) + nameWeight*(len(res.Children)+len(res.ACL))
+}
+
 // Read answers req into a, whose former content is lost but for the space of its
 // slices. The tree is locked for reading, or its owner calls.
 func (v *Reader) Read(req *zk.Request, who Caller, a *Answer) {

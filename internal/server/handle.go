@@ -202,31 +202,60 @@ func (h *handling) read(payload []byte) bool {
 		h.setWatches(sets)
 	}
 	h.lock()
-	if cost := costOfAnswer(c.server.reader.Weight(&w.request, zk.SessionID(c.sessionID.Load()))); cost > 0 {
-		h.unlock()
-		if !h.admit(&c.server.answers, cost) {
-			c.ended = true // the server ends
-			return true
-		}
-		defer func() { // when the answer is counted with the outbox
-			h.crowded = len(c.out.bytes) > outboxCrowded
-			h.unlock()
-			c.server.relieve()
-			c.server.answers.release(cost)
-		}()
-		h.lock()
-	}
 	if c.out.ended || c.out.over {
 		return true // nobody receives the answer, and no watch may be left behind
 	}
-	h.answer()
+	cost := h.costAhead()
+	if cost == 0 {
+		h.answer()
+		cost = costOfAnswer(w.answer.Weight())
+	}
+	if cost == 0 {
+		h.put()
+	} else {
+		h.putLong(cost)
+	}
+	return true
+}
+
+// costAhead is the cost of an answer that takes its memory when the tree is read, and not
+// only as a reply.
+func (h *handling) costAhead() int64 {
+	switch h.w.request.Op {
+	case zk.OpGetEphemerals, zk.OpMultiRead:
+		return costOfAnswer(h.conn.server.reader.Weight(&h.w.request, zk.SessionID(h.conn.sessionID.Load())))
+	}
+	return 0
+}
+
+// putLong answers within the budget of long answers, from the tree as it is then.
+func (h *handling) putLong(cost int64) {
+	c := h.conn
+	h.unlock()
+	if !h.admit(&c.server.answers, cost) {
+		c.ended = true // the server ends
+		return
+	}
+	h.lock()
+	if !c.out.ended && !c.out.over {
+		h.answer()
+		h.put()
+	}
+	h.crowded = len(c.out.bytes) > outboxCrowded
+	h.unlock()
+	c.server.relieve()
+	c.server.answers.release(cost) // it is counted with the outbox now
+}
+
+// put puts the answer into the outbox.
+func (h *handling) put() {
+	c, w := h.conn, h.w
 	o := &c.out
 	o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, c.server.reader.Tree.LastZxid()), &w.answer.Result)
 	c.checkOutbox()
 	h.reads++
 	c.stats.note(&w.request, c.server.reader.Tree.LastZxid(), h.nowMs)
 	c.stats.sent++
-	return true
 }
 
 // answer makes the answer to the request, and puts the events that come before it into the
