@@ -218,11 +218,11 @@ func (h *handling) read(payload []byte) bool {
 	return true
 }
 
-// costAhead is the cost of an answer that takes its memory when the tree is read, and not
-// only as a reply.
+// costAhead is the cost of an answer that takes time or memory when the tree is read, and
+// not only as a reply, as data does.
 func (h *handling) costAhead() int64 {
 	switch h.w.request.Op {
-	case zk.OpGetEphemerals, zk.OpMultiRead:
+	case zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL, zk.OpGetEphemerals, zk.OpMultiRead:
 		return costOfAnswer(h.conn.server.reader.Weight(&h.w.request, zk.SessionID(h.conn.sessionID.Load())))
 	}
 	return 0
