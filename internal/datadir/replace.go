@@ -54,11 +54,13 @@ func (w *SnapshotWriter) appear() error {
 	if !w.replaces {
 		return w.Writer.Commit()
 	}
-	if err := w.store.beginReplacing(replacement(w.Name(), w.Bytes(), w.Sum())); err != nil {
+	err := w.store.beginReplacing(replacement(w.Name(), w.Bytes(), w.Sum()))
+	if err == nil {
+		err = w.Writer.Commit()
+	} else {
 		w.Abort()
-		return fmt.Errorf("write snapshot %s: %w", w.Name(), err)
+		err = fmt.Errorf("write snapshot %s: %w", w.Name(), err)
 	}
-	err := w.Writer.Commit()
 	switch {
 	case err == nil:
 		return nil
