@@ -109,6 +109,9 @@ func (s *Store) replaceBy(name string) error {
 	if err := txnlog.Remove(s.fs, s.logDir); err != nil {
 		return err
 	}
+	if err := s.fillGap(); err != nil {
+		return err
+	}
 	return s.endReplacing()
 }
 

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync/atomic"
 
 	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -57,6 +58,12 @@ type Disk struct {
 	opts  Options
 	store *datadir.Store
 	log   *txnlog.Log
+
+	// gapAt is the last zxid at which the log gave another tree than it was written with:
+	// it lacks a record before. A disk may lose a write in silence, and what the record
+	// changed may have been changed again since. The tree is right then; nobody is sent
+	// that log.
+	gapAt atomic.Int64
 }
 
 // Found is what a recovery has found, for the replica and for the operator.
@@ -152,9 +159,25 @@ func (d *Disk) load() (*Found, error) {
 		return nil, err
 	}
 	t := found.Target.(*target)
+	if err := d.noteGap(t.lastMismatch); err != nil {
+		return nil, err
+	}
 	f := &Found{Store: found, Mismatches: t.mismatches, FirstMismatch: t.firstMismatch}
 	f.State, f.WrongTree = t.State, t.wrong
 	return f, nil
+}
+
+// noteGap keeps in mind what the digests have told of the log, now or at a start before.
+func (d *Disk) noteGap(found zk.Zxid) error {
+	noted, err := d.store.Gap()
+	if err == nil && found > noted {
+		noted, err = found, d.store.NoteGap(found)
+	}
+	d.gapAt.Store(int64(noted))
+	if errors.Is(err, vfs.ErrNoSpace) {
+		return nil // a start that replays the same finds it again
+	}
+	return err
 }
 
 // recent reads the newest records of the log again, as many as are kept in
@@ -164,6 +187,7 @@ func (d *Disk) recent(f *Found) []zab.Record {
 	if after < 0 {
 		return nil
 	}
+	after = max(after, zk.Zxid(d.gapAt.Load())-1)
 	records, err := d.read(after, f.Stored.Last, recentBytesMax)
 	if err != nil || len(records) == 0 || records[len(records)-1].Zxid != f.Stored.Last {
 		return nil
@@ -267,6 +291,9 @@ const (
 // more is true. It is false for ok if the log does not hold it whole, or has too much
 // of it. It may run beside all else.
 func (d *Disk) ReadLog(zxid, to zk.Zxid) (records []zab.Record, more, ok bool) {
+	if zxid < zk.Zxid(d.gapAt.Load()) {
+		return nil, false, false
+	}
 	segments, err := txnlog.Segments(d.fs, d.store.LogDir())
 	if err != nil {
 		return nil, false, false

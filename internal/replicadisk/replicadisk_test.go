@@ -342,3 +342,42 @@ func TestReplaceThatFindsNoSpaceMayBeAskedForAgain(t *testing.T) {
 	_, found := begin(t, mem, options())
 	must(t, h.same(found.State))
 }
+
+// A disk has lost the last record of an epoch in silence, and what it changed was changed
+// again since. The tree is right, and the log lacks a record: no learner is sent it, by
+// this start or by one that begins after it.
+func TestLogThatLacksARecordIsSentToNobody(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	h := newHistory(t).add(1, 1, 4)
+	set := func(zxid zk.Zxid, version int32) {
+		h.decide(zxid, &zk.Txn{Op: zk.OpSetData, Path: "/n1.4", Data: []byte{byte(version)}, Version: version})
+	}
+	must(t, h.log(d, 0))
+	set(zx(1, 5), 1)
+	lost := len(h.records) - 1
+	h.add(2, 1, 1)
+	set(zx(2, 2), 2)
+	h.add(2, 3, 4)
+	gone := &history{t: t, state: h.state, records: slices.Delete(slices.Clone(h.records), lost, lost+1)}
+	must(t, gone.log(d, zx(1, 4)))
+	must(t, d.Close())
+	for start := range 2 {
+		d, f := begin(t, mem, options())
+		if err := h.same(f.State); err != nil || f.WrongTree || (f.Mismatches > 0) != (start == 0) {
+			t.Fatalf("start %d: %v, wrong %t, %d digests differ", start, err, f.WrongTree, f.Mismatches)
+		}
+		for _, r := range f.Stored.Recent {
+			if r.Zxid < zx(2, 1) {
+				t.Errorf("start %d: %s is among the recent records", start, r.Zxid)
+			}
+		}
+		for place, want := range map[zk.Zxid]bool{zx(1, 2): false, zx(1, 4): false, zx(1, 5): false, zx(2, 2): true} {
+			if _, _, ok := d.ReadLog(place, zx(2, 4)); ok != want {
+				t.Errorf("start %d: a learner at %s is sent the log: %t", start, place, ok)
+			}
+		}
+		must(t, h.save(d)) // the next start replays nothing
+		must(t, d.Close())
+	}
+}

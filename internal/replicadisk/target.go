@@ -19,6 +19,7 @@ type target struct {
 	mismatches    int
 	wrong         bool // the last one that was compared differed
 	firstMismatch zk.Zxid
+	lastMismatch  zk.Zxid
 	ring          []zk.Zxid // the zxids before each of the newest records
 	replayed      int
 	last          zk.Zxid
@@ -69,6 +70,7 @@ func (t *target) compare(zxid zk.Zxid, equal bool) {
 	if t.mismatches++; t.mismatches == 1 {
 		t.firstMismatch = zxid
 	}
+	t.lastMismatch = zxid
 }
 
 // Replay implements datadir.Target.
