@@ -47,7 +47,7 @@ func (a *Asked) NotApplied(session zk.SessionID, xid zk.Xid) error {
 // Shown takes a transaction that was shown.
 func (a *Asked) Shown(h *zk.TxnHeader, t *zk.Txn) error {
 	o := origin{h.Session, h.Cxid}
-	if h.Cxid == 0 || t.Op == zk.OpError || failed(t) {
+	if h.Cxid == 0 || ChangesNothing(t) {
 		return nil // the server's own, or nothing has changed
 	}
 	req, sent := a.requests[o]
@@ -70,6 +70,10 @@ func (a *Asked) Happened(session zk.SessionID, xid zk.Xid) (zk.Zxid, bool) {
 	zxid, done := a.happened[origin{session, xid}]
 	return zxid, done
 }
+
+// ChangesNothing reports whether a transaction leaves the tree and the sessions as
+// they are: that of a write that was refused.
+func ChangesNothing(t *zk.Txn) bool { return t.Op == zk.OpError || failed(t) }
 
 // failed reports whether a multi has failed.
 func failed(t *zk.Txn) bool {

@@ -30,7 +30,7 @@ func (m *Model) createSession(h *zk.TxnHeader, t *zk.Txn) error {
 // alive sees that a client's transaction is not one of a session that has ended.
 func (m *Model) alive(h *zk.TxnHeader, t *zk.Txn) error {
 	s := m.sessions[h.Session]
-	if s == nil || s.closed == 0 || h.Cxid == 0 || t.Op == zk.OpError || t.Op == zk.OpCloseSession || failed(t) {
+	if s == nil || s.closed == 0 || h.Cxid == 0 || t.Op == zk.OpCloseSession || ChangesNothing(t) {
 		return nil
 	}
 	return broken(propertyEphemeral, "E6: %s is of session %v, which has ended at %s", number(h.Zxid), h.Session, number(s.closed))

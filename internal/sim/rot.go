@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"encoding/binary"
 	"errors"
 	"path/filepath"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/check"
+	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
@@ -21,7 +23,10 @@ import (
 //	a bad write, of a    refused at the next start, or the snapshot before and the log
 //	snapshot or epoch    after it are taken
 //	a bad write, of the  the end of the log may be missing, as after a crash: that
-//	log                  cannot be told from one. It costs one disk of a majority
+//	log                  cannot be told from one. It costs one disk of a majority.
+//	                     Digests show it once the history goes on after it, unless
+//	                     all that is missing changes nothing: a write that was
+//	                     refused, the last of its epoch. Nothing shows that ever
 //
 // In no case is anything served that was not written.
 
@@ -134,13 +139,35 @@ func (f *shiftyFile) Close() error {
 func (p *process) misplace(name string, at int64, written, was []byte) {
 	bad := p.rot.bad
 	p.rot.bad = nil
-	p.rot.lied = p.rot.lied || bad.kind == "log."
+	if bad.kind == "log." {
+		p.rot.lied = true
+		p.w.trouble.unseen = p.w.trouble.unseen || changesNothing(written)
+	}
 	p.w.tally.BadWrites++
 	p.w.note(p.node, "bad-write", 0, 0, name)
 	p.overwrite(name, at, written, was)
 	if elsewhere := max(at-bad.offset, 0); bad.offset != 0 {
 		p.overwrite(name, elsewhere, p.onDisk(name, elsewhere, len(written)), written)
 	}
+}
+
+// changesNothing reports whether all records of a write to the log leave the tree and
+// the sessions as they are.
+func changesNothing(written []byte) bool {
+	const head, tail = 12, 1 // checksum and length before a record, the mark after it
+	records := 0
+	for ; len(written) > head; records++ {
+		length := int(binary.BigEndian.Uint32(written[8:]))
+		if length == 0 || head+length+tail > len(written) {
+			break // zeros, taken ahead
+		}
+		_, t, _, err := txn.Decode(written[head : head+length])
+		if err != nil || !check.ChangesNothing(&t) {
+			return false
+		}
+		written = written[head+length+tail:]
+	}
+	return records > 0
 }
 
 // overwrite changes bytes on the disk from what they are.
@@ -278,11 +305,15 @@ func (t *trouble) isDamaged(p *process) bool {
 var errBeyond = errors.New("more is wrong than can be survived")
 
 // excused reports whether what is wrong follows from a disk that had not written
-// the end of a log and said so: a majority was none then.
+// the end of a log and said that it had: a majority was none then; or the log lacks,
+// unseen, a record that changes nothing, and so do those who read it there.
 func (t *trouble) excused(err error) bool {
 	var v *check.Violation
 	if !errors.As(err, &v) || v.Property != "zab" {
 		return false
+	}
+	if t.unseen {
+		return true
 	}
 	for _, p := range t.w.servers {
 		if p.rot.lied {

@@ -8,6 +8,7 @@ type trouble struct {
 	epochCrash *Fault           // of the server that notes an epoch next
 	forsaking  forsaking
 	spoilt     bool  // a server's memory was damaged
+	unseen     bool  // a log may lack a record that no digest can show
 	untilMs    int64 // it has been calm since
 	changingMs int64 // until then a change of the ensemble may be on its way
 }
