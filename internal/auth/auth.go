@@ -23,6 +23,8 @@ type Rules struct {
 	SkipACL     bool   // skipACL=yes: everybody may do everything; lists are checked and stored all the same
 	SuperDigest string // the digest identity that is the super user, "" for none
 	NoDigest    bool   // DigestAuthenticationProvider.enabled=false
+	X509        bool   // the names of certificates are identities: clients may speak TLS
+	X509Super   string // X509AuthenticationProvider.superUser: the name that is the super user, "" for none
 }
 
 // Super is the identity that no ACL holds up.
@@ -34,13 +36,15 @@ type scheme struct {
 	authenticated bool                 // counts for the ACL scheme "auth"
 }
 
-// scheme looks a scheme up. x509 and sasl take their places here.
+// scheme looks a scheme up. sasl takes its place here.
 func (r *Rules) scheme(name string) (scheme, bool) {
 	switch name {
 	case "ip":
 		return scheme{valid: validIP}, true
 	case "digest":
 		return scheme{valid: validDigest, authenticated: true}, !r.NoDigest
+	case "x509":
+		return scheme{valid: validName, authenticated: true}, r.X509
 	}
 	return scheme{}, false
 }
@@ -48,14 +52,26 @@ func (r *Rules) scheme(name string) (scheme, bool) {
 // Connected returns the identities every connection starts with.
 func Connected(remoteIP string) []zk.Identity { return []zk.Identity{{Scheme: "ip", ID: remoteIP}} }
 
+// Certified returns the identities that a certificate proves, by its name.
+func (r *Rules) Certified(name string) []zk.Identity {
+	proved := []zk.Identity{{Scheme: "x509", ID: name}}
+	if name == r.X509Super {
+		return append([]zk.Identity{Super}, proved...)
+	}
+	return proved
+}
+
 // Authenticate returns the identities that a credential proves, to be added to
 // those of the connection, or ErrAuthFailed.
 func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([]zk.Identity, error) {
 	if _, ok := r.scheme(name); !ok {
 		return nil, zk.ErrAuthFailed
 	}
-	if name == "ip" {
+	switch name {
+	case "ip":
 		return Connected(remoteIP), nil
+	case "x509":
+		return nil, zk.ErrAuthFailed // proved by a handshake, never by what is said
 	}
 	id := Digest(string(credential))
 	proved := []zk.Identity{{Scheme: "digest", ID: id}}

@@ -49,6 +49,9 @@ func (c *conn) answerCommand(name string) {
 		answer = commands.Answer(c.server, name)
 	}
 	c.socket.Write([]byte(answer))
+	if half, ok := c.socket.(halfCloser); ok {
+		half.CloseWrite()
+	}
 }
 
 // readTraceMask takes the number that follows stmk, eight bytes.

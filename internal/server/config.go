@@ -38,7 +38,11 @@ type PlaceConfig struct {
 	DataDir    string       // snapshots and epochs, in its version-2
 	DataLogDir string       // transaction log; "" is DataDir
 	ClientAddr string       // host:port of the client port; "" opens none
+	SecureAddr string       // host:port of the client port for TLS; "" opens none
 	Listener   net.Listener // instead of ClientAddr, for tests
+	// SecureClients makes the connections of a port for clients speak TLS: of the one
+	// for TLS, and of the other if that serves both. Nil: neither does.
+	SecureClients func(l net.Listener, secure bool) net.Listener
 }
 
 // ClientConfig is about sessions, connections and requests, and what they may do.
@@ -100,6 +104,9 @@ type EnsembleConfig struct {
 	QuorumListener   net.Listener  // instead of QuorumAddr, for tests
 	ElectionListener net.Listener
 	PeerDial         peernet.DialFunc // nil dials; tests cut connections with it
+	// SecurePeers makes the connections of a port for servers speak TLS, as those of
+	// PeerDial do then. Nil: they do not.
+	SecurePeers func(net.Listener) net.Listener
 
 	LinearizableReads bool // conclave.linearizableReads: every read waits for a sync
 	NoClientsOfLeader bool // leaderServes=no

@@ -72,7 +72,7 @@ func newConn(s *Server, socket net.Conn) *conn {
 // serve runs the connection to its end.
 func (c *conn) serve() {
 	defer c.close()
-	if !c.handshake() {
+	if !c.prove() || !c.handshake() {
 		if c.touchedMs.Load() != 0 { // refused: the loop has answered, and closes the socket
 			c.flush()
 			c.input.drain()
@@ -89,6 +89,31 @@ func (c *conn) serve() {
 func (c *conn) close() {
 	c.socket.Close()
 	c.server.inbox.put(replica.Event{Kind: replica.EventDisconnect, Conn: c.id})
+}
+
+// Prover is a connection that shakes hands before its first byte, as one of TLS does.
+type Prover interface {
+	// Prove shakes hands, and returns the name of the certificate that the client has
+	// proved to hold, as Java writes it; "" for none.
+	Prove() (string, error)
+}
+
+// prove shakes hands where the port asks for it. The time before a session bounds it.
+func (c *conn) prove() bool {
+	p, is := c.socket.(Prover)
+	if !is {
+		return true
+	}
+	name, err := p.Prove()
+	if err != nil {
+		c.server.cfg.Logger.Debug("a client's handshake has failed", "client", c.remote, "error", err)
+		return false
+	}
+	if name != "" {
+		c.identities = append(c.identities, c.server.reader.Auth.Certified(name)...)
+		c.identityBytes = int64(identityBytes(c.identities))
+	}
+	return true
 }
 
 // handshake reads the first frame, or a four-letter word, and waits for the

@@ -11,6 +11,7 @@
 //	recover.go      from the files to a replica
 //	server.go       start and end
 //
+//	clientports.go  where clients connect
 //	conns.go        accepts connections, within their limits
 //	conn.go         one connection: handshake, then requests until its end
 //	input.go        the bytes of a connection, without a buffer for idle ones

@@ -22,6 +22,7 @@ type input struct {
 	raw      syscall.RawConn // nil if the socket cannot be polled
 	partial  []byte          // begun, but not whole
 	rest     []byte          // of the scratch buffer: still to be handled
+	aside    int             // for the next read from a socket that cannot be polled
 	poll     func(fd uintptr) bool
 	w        *scratch
 	n        int
@@ -79,7 +80,7 @@ func (in *input) read() (*scratch, error) {
 	}
 	in.n, in.err = 0, nil
 	if in.raw == nil {
-		in.readPlain()
+		in.readAside()
 	} else if err := in.raw.Read(in.poll); err != nil && in.err == nil {
 		in.err = err
 	}
@@ -178,10 +179,28 @@ func (in *input) tryRead(fd uintptr) bool {
 	return true
 }
 
-func (in *input) readPlain() {
-	in.w = in.take()
-	in.n, in.err = in.socket.Read(in.w.buffer[len(in.partial):])
+// readAside reads from a socket that cannot be polled into memory of the connection's
+// own, so that one that waits holds no scratch. The memory grows with what comes at once.
+func (in *input) readAside() {
+	in.aside = min(max(in.aside, asideMin), inputBytes/2)
+	kept := len(in.partial)
+	in.partial = slices.Grow(in.partial, in.aside)
+	n, err := in.socket.Read(in.partial[kept : kept+in.aside])
+	in.partial = in.partial[:kept+max(n, 0)]
+	if n == in.aside {
+		in.aside *= 4
+	} else if n < in.aside/4 {
+		in.aside /= 4
+	}
+	if n > 0 {
+		in.w = in.take()
+		in.partial, in.n, err = in.partial[:kept], n, nil
+	}
+	in.err = err
 }
+
+// asideMin is what an idle connection that cannot be polled has for its next read.
+const asideMin = 512
 
 // keep stores what was not handled until more comes.
 func (in *input) keep(w *scratch) {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"net"
 	"os"
 	"sync"
 	"time"
@@ -200,13 +199,16 @@ func (c *conn) flushFrom(again bool) {
 	}
 }
 
+// halfCloser is a connection of which one direction can be closed.
+type halfCloser interface{ CloseWrite() error }
+
 // hangUp ends a connection when all is sent. What the client has pipelined after
 // the end is read and forgotten: to close a socket with input that was not read
 // resets it, and the reset may overtake the last reply. The client's own end, or
 // the grace, ends the goroutine that reads.
 func (c *conn) hangUp() {
-	tcp, ok := c.socket.(*net.TCPConn)
-	if !ok || c.out.isOver() || tcp.CloseWrite() != nil {
+	half, ok := c.socket.(halfCloser)
+	if !ok || c.out.isOver() || half.CloseWrite() != nil {
 		c.socket.Close()
 		return
 	}

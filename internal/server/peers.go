@@ -28,8 +28,7 @@ type peers struct {
 	links  *peernet.Links
 	known  atomic.Pointer[addressBook]
 
-	home      *ensemble.Member // the line by which this server listens for the others, nil if it has none; of the loop
-	clientsAt ensemble.Address // and for clients, if a line says so
+	home *ensemble.Member // the line by which this server listens for the others, nil if it has none; of the loop
 
 	outgoing zab.LinkID // the link to the leader, or the attempt; of the loop
 	up       bool       // it is a link
@@ -85,15 +84,15 @@ func (s *Server) listenForPeers() error {
 		quorumAddr, electionAddr = m.Quorum[0].String(), m.Election[0].String()
 	}
 	var err error
-	s.quorumListener, err = listenPeers(s.cfg.QuorumListener, s.cfg.QuorumAddr, quorumAddr, "learners", "the first port")
+	s.quorumListener, err = s.listenPeers(s.cfg.QuorumListener, s.cfg.QuorumAddr, quorumAddr, "learners", "the first port")
 	if err != nil {
 		return err
 	}
-	s.electionListener, err = listenPeers(s.cfg.ElectionListener, s.cfg.ElectionAddr, electionAddr, "votes", "the second port")
+	s.electionListener, err = s.listenPeers(s.cfg.ElectionListener, s.cfg.ElectionAddr, electionAddr, "votes", "the second port")
 	return err
 }
 
-func listenPeers(given net.Listener, wanted, configured, what, which string) (net.Listener, error) {
+func (s *Server) listenPeers(given net.Listener, wanted, configured, what, which string) (net.Listener, error) {
 	if given != nil {
 		return given, nil
 	}
@@ -107,7 +106,15 @@ func listenPeers(given net.Listener, wanted, configured, what, which string) (ne
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s on %s (%s of this server's line): %w", what, wanted, which, err)
 	}
-	return l, nil
+	return s.securedPeers(l), nil
+}
+
+// securedPeers returns a listener for servers as the configuration wants it.
+func (s *Server) securedPeers(l net.Listener) net.Listener {
+	if s.cfg.SecurePeers == nil {
+		return l
+	}
+	return s.cfg.SecurePeers(l)
 }
 
 func (s *Server) closePeerListeners() {
@@ -126,7 +133,7 @@ func (s *Server) connectPeers() error {
 	book := &addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending}
 	p := &peers{server: s, home: book.line(s.cfg.ID)}
 	if p.home != nil {
-		p.clientsAt = p.home.Client
+		s.clients[plainPort].line, s.clients[securePort].line = p.home.Client, p.home.Secure
 	}
 	p.known.Store(book)
 	s.peers = p

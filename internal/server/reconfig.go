@@ -44,7 +44,7 @@ func (s *Server) putInForce(c *ensemble.Config) {
 	s.learn(book)
 	s.cfg.Logger.Info("configuration in force", "version", c.Version, "servers", c.Lines())
 	if m := c.Member(s.cfg.ID); m != nil {
-		s.moveClients(m.Client)
+		s.moveClients(m)
 	}
 }
 
@@ -67,32 +67,6 @@ func (s *Server) saveEnsemble(c *ensemble.Config, next bool) {
 	}
 }
 
-// moveClients takes clients on another port from now on, if this server's line names
-// another one than before. Those who are here stay.
-func (s *Server) moveClients(a ensemble.Address) {
-	before := s.peers.clientsAt
-	if a.Port == 0 || a == before || s.listener == nil {
-		return
-	}
-	if before.Port == 0 { // no line has said it yet, the file did
-		s.peers.clientsAt = a
-		return
-	}
-	l, err := net.Listen("tcp", a.String())
-	if err != nil {
-		s.cfg.Logger.Error("the new client port cannot be opened, the old one stays open", "address", a.String(), "error", err)
-		return
-	}
-	s.peers.clientsAt = a
-	s.listening.Lock()
-	old := s.listener
-	s.listener = l
-	s.listening.Unlock()
-	s.task(func() { s.accept(l) })
-	old.Close()
-	s.cfg.Logger.Info("clients are served on another port", "address", a.String())
-}
-
 // movePeers listens for servers where a line says, if that is elsewhere: either port, or
 // both. Links stay; votes come by new connections. A server that is in no configuration
 // stays where it was. One that only the proposed configuration names moves at once and not
@@ -103,12 +77,12 @@ func (s *Server) movePeers(now *ensemble.Member) {
 		s.peers.home = now // the line that it was started without
 		return
 	}
-	quorumPort, err := reopen(s.cfg.QuorumAddr, before.Quorum, now.Quorum)
+	quorumPort, err := s.reopen(s.cfg.QuorumAddr, before.Quorum, now.Quorum)
 	if err != nil {
 		s.cfg.Logger.Error("the new quorum port cannot be opened, the old one stays open", "address", now.Quorum[0].String(), "error", err)
 		return
 	}
-	electionPort, err := reopen(s.cfg.ElectionAddr, before.Election, now.Election)
+	electionPort, err := s.reopen(s.cfg.ElectionAddr, before.Election, now.Election)
 	if err != nil {
 		if quorumPort != nil {
 			quorumPort.Close()
@@ -130,7 +104,7 @@ func (s *Server) movePeers(now *ensemble.Member) {
 
 // reopen listens where a port moves to, on all addresses if it did so before;
 // nil if it stays.
-func reopen(wanted string, before, now []ensemble.Address) (net.Listener, error) {
+func (s *Server) reopen(wanted string, before, now []ensemble.Address) (net.Listener, error) {
 	host := ""
 	if !strings.HasPrefix(wanted, ":") {
 		host = now[0].Host
@@ -138,5 +112,9 @@ func reopen(wanted string, before, now []ensemble.Address) (net.Listener, error)
 	if now[0].Port == before[0].Port && (host == "" || host == before[0].Host) {
 		return nil, nil
 	}
-	return net.Listen("tcp", ensemble.Address{Host: host, Port: now[0].Port}.String())
+	l, err := net.Listen("tcp", ensemble.Address{Host: host, Port: now[0].Port}.String())
+	if err != nil {
+		return nil, err
+	}
+	return s.securedPeers(l), nil
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -17,8 +16,8 @@ type Server struct {
 	cfg                              Config
 	replica                          *replica.Replica
 	reader                           *replica.Reader
-	listening                        sync.Mutex // guards listener once Run runs
-	listener                         net.Listener
+	listening                        sync.Mutex // guards the listeners of clients once Run runs
+	clients                          [clientPorts]clientPort
 	quorumListener, electionListener net.Listener // until Run
 	inbox                            inbox
 	disk                             *disk
@@ -96,17 +95,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Addr is where the server listens for clients; nil if it does not. A reconfig
-// may move it.
-func (s *Server) Addr() net.Addr {
-	s.listening.Lock()
-	defer s.listening.Unlock()
-	if s.listener == nil {
-		return nil
-	}
-	return s.listener.Addr()
-}
-
 // errStopped is why an orderly stop ends the tasks.
 var errStopped = errors.New("server stopped")
 
@@ -119,19 +107,14 @@ func (s *Server) Run(ctx context.Context) error {
 	s.task(s.runDisk)
 	s.task(s.runTicks)
 	s.task(s.runPurges)
-	if s.listener != nil {
-		listener := s.listener
-		s.task(func() { s.accept(listener) })
-	}
+	s.acceptClients()
 	if err := s.connectPeers(); err != nil {
 		s.fail(err)
 	}
 	s.runLoop()
 	s.conns.closeAll()
 	s.peers.close()
-	if s.listener != nil {
-		s.listener.Close()
-	}
+	s.closeClientPorts()
 	s.disk.stop()
 	s.tasks.Wait()
 	if err := context.Cause(s.done); !errors.Is(err, errStopped) {
@@ -154,9 +137,7 @@ func (s *Server) fail(err error) { s.stop(err) }
 
 func (s *Server) close() {
 	s.closed.Do(func() {
-		if s.listener != nil {
-			s.listener.Close()
-		}
+		s.closeClientPorts()
 		s.closePeerListeners()
 		if s.disk != nil {
 			if err := s.disk.data.Close(); err != nil && s.disk.err == nil {
@@ -167,15 +148,8 @@ func (s *Server) close() {
 }
 
 func (s *Server) listen() error {
-	switch {
-	case s.cfg.Listener != nil:
-		s.listener = s.cfg.Listener
-	case s.cfg.ClientAddr != "":
-		l, err := net.Listen("tcp", s.cfg.ClientAddr)
-		if err != nil {
-			return fmt.Errorf("listen for clients on %s (clientPort): %w", s.cfg.ClientAddr, err)
-		}
-		s.listener = l
+	if err := s.listenForClients(); err != nil {
+		return err
 	}
 	return s.listenForPeers()
 }
