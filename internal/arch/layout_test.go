@@ -30,6 +30,7 @@ var layout = map[string]place{
 	"clock":                                 {0, shell},
 	"internal/tracetest":                    {0, shell},
 	"internal/healthcheck":                  {0, shell},
+	"internal/certtest":                     {0, shell},
 	"internal/childtest":                    {0, shell},
 	"internal/wire":                         {1, machine},
 	"internal/txn":                          {1, machine},
@@ -160,5 +161,10 @@ var required = map[string]map[string]string{
 		"github.com/rogpeppe/go-internal":      "tests are shell sessions",
 		"golang.org/x/sys":                     "by go-internal, for tests",
 		"golang.org/x/tools":                   "by go-internal, for tests",
+
+		"github.com/pavlo-v-chernykh/keystore-go/v4": "key stores of Java for TLS, decision 21",
+		"software.sslmate.com/src/go-pkcs12":         "key stores in PKCS#12 for TLS, decision 21",
+		"github.com/youmark/pkcs8":                   "encrypted keys in PEM for TLS, decision 21",
+		"golang.org/x/crypto":                        "by the three before",
 	},
 }

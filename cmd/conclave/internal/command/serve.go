@@ -77,19 +77,25 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	for _, remark := range config.Remarks {
 		logger.Warn(remark)
 	}
+	ports, err := openTLS(config, logger)
+	if err != nil {
+		return err
+	}
 	if v.check {
-		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", config.Server.ClientAddr, config.Server.DataDir, place(&config.Server))
+		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", addresses(config), config.Server.DataDir, place(&config.Server))
 		return nil
 	}
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
 	cfg := config.Server
 	cfg.FS, cfg.Logger = osfs.New(), logger
+	ports.secure(&cfg, config)
 	cfg.Commands = admin.Commands{Version: version, Built: built()}
 	s, err := server.New(cfg)
 	if err != nil {
 		return cli.Failed(err, startHint)
 	}
-	logger.Info("listening", "address", s.Addr().String(), "dir", cfg.DataDir)
+	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
+	defer ports.watch(c.Context())()
 	return serveUntilInterrupted(c.Context(), s, logger)
 }
 

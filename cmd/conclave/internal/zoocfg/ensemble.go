@@ -141,8 +141,14 @@ func (r *reader) oneMember(at Entry, m *ensemble.Member) {
 // clientOf takes the client port of this server's line. Where clientPort says
 // something else, one of the two is a mistake.
 func (r *reader) clientOf(at Entry, m *ensemble.Member) {
-	if m.Secure.Port != 0 {
-		r.problem(at, "a secure client port is refused: "+whyTLS, "")
+	if secure := int(m.Secure.Port); secure != 0 {
+		if r.securePort != 0 && r.securePort != secure {
+			r.problem(at, fmt.Sprintf("secure client port %d is not secureClientPort %d", secure, r.securePort), "")
+			return
+		}
+		if r.securePort = secure; !m.Secure.Wildcard() {
+			r.secureHost = m.Secure.Host
+		}
 	}
 	port := int(m.Client.Port)
 	if port == 0 {

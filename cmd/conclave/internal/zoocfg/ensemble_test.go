@@ -56,20 +56,18 @@ func TestAnEnsembleReachesTheServer(t *testing.T) {
 
 func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 	for lines, want := range map[string]string{
-		"dataDir=/data\ninitLimit=1\n" + servers:                                        "/etc/zoo.cfg: syncLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks after which a silent server is left",
-		"dataDir=/data\nsyncLimit=1\n" + servers:                                        "/etc/zoo.cfg: initLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks that a server has to join its leader",
-		strings.Replace(static, "/data", "/empty", 1) + servers:                         "/empty/myid: is missing: write this server's number N, that of its line server.N, into it",
-		static + strings.Replace(servers, "server.2", "server.9", 1):                    "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:5 and on): a server that is to join needs a line of its own too",
-		static + "clientPort=2181\n" + servers:                                          "/etc/zoo.cfg:7: server.2: client port 2182 is not clientPort 2181",
-		static + "clientPort=2182\nclientPortAddress=127.0.0.1\n" + servers:             "/etc/zoo.cfg:8: server.2: client address 0.0.0.0 is not clientPortAddress 127.0.0.1",
-		static + strings.ReplaceAll(servers, ";2182", ""):                               "/etc/zoo.cfg: clientPort is not set: no client could connect",
-		static + strings.ReplaceAll(servers, ";2182", ";2182;2282"):                     "/etc/zoo.cfg:6: server.2: a secure client port is refused: this version serves no TLS",
-		static + servers + "server.4=d:1:2|e:1:2":                                       "/etc/zoo.cfg:8: server.4: has several addresses: that needs multiAddress.enabled=true",
-		static + "multiAddress.enabled=true\nserver.1=a:1:2\nserver.2=b:1:2|c:1:3;2182": "/etc/zoo.cfg:7: server.2: all addresses of this server must have the same two ports: this version opens one of each",
-		static + servers + "group.1=1:2":                                                "/etc/zoo.cfg:5: server.1: server 3 is in no group: with group or weight lines each participant must be",
-		static + servers + "sslQuorum=true":                                             `/etc/zoo.cfg:8: sslQuorum: "true" is refused: this version has no TLS and no SASL between servers`,
-		static + servers + "portUnification=true":                                       `/etc/zoo.cfg:8: portUnification: "true" is refused: this version has no TLS and no SASL between servers`,
-		static + servers + "quorum.auth.enableSasl=true":                                `/etc/zoo.cfg:8: quorum.auth.enableSasl: "true" is refused: this version has no TLS and no SASL between servers`,
+		"dataDir=/data\ninitLimit=1\n" + servers:                                                "/etc/zoo.cfg: syncLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks after which a silent server is left",
+		"dataDir=/data\nsyncLimit=1\n" + servers:                                                "/etc/zoo.cfg: initLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks that a server has to join its leader",
+		strings.Replace(static, "/data", "/empty", 1) + servers:                                 "/empty/myid: is missing: write this server's number N, that of its line server.N, into it",
+		static + strings.Replace(servers, "server.2", "server.9", 1):                            "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:5 and on): a server that is to join needs a line of its own too",
+		static + "clientPort=2181\n" + servers:                                                  "/etc/zoo.cfg:7: server.2: client port 2182 is not clientPort 2181",
+		static + "clientPort=2182\nclientPortAddress=127.0.0.1\n" + servers:                     "/etc/zoo.cfg:8: server.2: client address 0.0.0.0 is not clientPortAddress 127.0.0.1",
+		static + strings.ReplaceAll(servers, ";2182", ""):                                       "/etc/zoo.cfg: clientPort is not set: no client could connect",
+		static + "secureClientPort=2281\n" + strings.ReplaceAll(servers, ";2182", ";2182;2282"): "/etc/zoo.cfg:7: server.2: secure client port 2282 is not secureClientPort 2281",
+		static + servers + "server.4=d:1:2|e:1:2":                                               "/etc/zoo.cfg:8: server.4: has several addresses: that needs multiAddress.enabled=true",
+		static + "multiAddress.enabled=true\nserver.1=a:1:2\nserver.2=b:1:2|c:1:3;2182":         "/etc/zoo.cfg:7: server.2: all addresses of this server must have the same two ports: this version opens one of each",
+		static + servers + "group.1=1:2":                                                        "/etc/zoo.cfg:5: server.1: server 3 is in no group: with group or weight lines each participant must be",
+		static + servers + "quorum.auth.enableSasl=true":                                        `/etc/zoo.cfg:8: quorum.auth.enableSasl: "true" is refused: this version has no SASL between servers`,
 	} {
 		if _, err := member(t, lines, nil); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)
@@ -87,6 +85,8 @@ func TestWhatAnEnsembleShouldHaveIsRemarked(t *testing.T) {
 		servers + "peerType=observer":                        "/etc/zoo.cfg:8: peerType: is not the role in /etc/zoo.cfg:6, which counts",
 		servers + "sslQuorum=true\nsslQuorum=false":          "/etc/zoo.cfg:9: sslQuorum: stands twice, line 8 is not used",
 		servers + "peerType=participant\nsslQuorum=false":    "",
+		servers + "ssl.quorum.keyStore.location=/k.pem":      "/etc/zoo.cfg:8: ssl.quorum.keyStore.location: has no effect: without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS",
+		servers + "sslQuorum=true\nssl.quorum.crl=false":     "",
 		servers + "observerMasterPort=2191":                  `/etc/zoo.cfg:8: observerMasterPort: "2191" has no effect: this version has no observer masters: observers follow the leader`,
 		servers + "oraclePath=/chassis":                      `/etc/zoo.cfg:8: oraclePath: "/chassis" has no effect: this version asks no oracle`,
 		"standaloneEnabled=false\nserver.2=b:2888:3888;2182": "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, here are 1",

@@ -58,7 +58,7 @@ func (s *setting) asks(value string) bool {
 const (
 	whyLinks     = "links between servers are read and written without waiting for each other"
 	whySync      = "a learner is synchronized from memory, from the log or by a snapshot, whichever is enough"
-	whyPlain     = "this version has no TLS and no SASL between servers"
+	whyPlain     = "this version has no SASL between servers"
 	whyMaster    = "this version has no observer masters: observers follow the leader"
 	whyAddresses = "all addresses of a server are tried"
 	whyOracle    = "this version asks no oracle"
@@ -66,7 +66,8 @@ const (
 	whyThreads   = "there are no pools of threads to size"
 	whyCache     = "replies are read from the tree, there is no cache of them"
 	whyLimits    = "requests are bounded by globalOutstandingLimit and jute.maxbuffer"
-	whyTLS       = "this version serves no TLS"
+	whyTLS       = "Go's own TLS is used"
+	whyRevoked   = "this version asks nobody whether a certificate was revoked"
 	whySASL      = "this version serves no SASL"
 	whyAdmin     = "this version serves no HTTP admin port"
 	whyMetrics   = "this version has no metrics provider; mntr gives the figures"
@@ -80,7 +81,7 @@ const (
 func (r *reader) keys() map[string]setting {
 	table := map[string]setting{}
 	for _, part := range []map[string]setting{
-		r.placeKeys(), r.clientKeys(), r.storageKeys(), r.authKeys(), r.ensembleKeys(), r.tuningKeys(),
+		r.placeKeys(), r.clientKeys(), r.storageKeys(), r.authKeys(), r.ensembleKeys(), r.tlsKeys(), r.tuningKeys(),
 	} {
 		for name, s := range part {
 			table[name] = s
@@ -98,10 +99,8 @@ func (r *reader) placeKeys() map[string]setting {
 		"clientPort":              used(port(&r.clientPort)),
 		"clientPortAddress":       used(text(&r.clientHost)),
 		"clientPortListenBacklog": idle(number[int](nil, -1, math.MaxInt32), "the system's own backlog is used"),
-		"secureClientPort":        refused(port(nil), "0", whyTLS),
-		"secureClientPortAddress": idle(text(nil), whyTLS),
-		"client.portUnification":  later(flag(nil), "false", whyTLS),
-		"client.certReload":       idle(flag(nil), whyTLS),
+		"secureClientPort":        used(port(&r.securePort)),
+		"secureClientPortAddress": used(text(&r.secureHost)),
 		"serverCnxnFactory":       idle(text(nil), whyThreads),
 	}
 }
@@ -179,13 +178,13 @@ func (r *reader) authKeys() map[string]setting {
 		"DigestAuthenticationProvider.superDigest": used(r.superDigest),
 		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.NoDigest)),
 		"DigestAuthenticationProvider.digestAlg":   refused(text(nil), "SHA1|SHA-1", whyDigest),
-		"X509AuthenticationProvider.superUser":     idle(text(nil), whyTLS),
+		"X509AuthenticationProvider.superUser":     used(text(&c.X509Super)),
 		"superUser":                                idle(text(nil), whySASL),
 		"allowSaslFailedClients":                   idle(flag(nil), whySASL),
 		"sessionRequireClientSASLAuth":             refused(flag(nil), "false", whySASL),
 		"enforce.auth.enabled":                     refused(flag(nil), "false", "this version does not enforce a scheme"),
 		"enforce.auth.schemes":                     idle(text(nil), "it has a meaning only with enforce.auth.enabled"),
-		"fips-mode":                                idle(flag(nil), whyTLS),
+		"fips-mode":                                idle(flag(nil), "host names are compared in one way; GODEBUG=fips140=on chooses Go's FIPS module"),
 		"audit.enable":                             later(flag(nil), "false", whyAudit),
 		"kerberos.removeHostFromPrincipal":         idle(flag(nil), whySASL),
 		"kerberos.removeRealmFromPrincipal":        idle(flag(nil), whySASL),
@@ -219,19 +218,16 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"leader.maxConcurrentSnapSyncs": idle(count, whySync),
 		"leader.maxConcurrentDiffSyncs": idle(count, whySync),
 		"forward_learner_requests_to_commit_processor_disabled": idle(flag(nil), whyThreads),
-		"sslQuorum":                               inEnsemble(refused(flag(nil), "false", whyPlain)),
-		"portUnification":                         inEnsemble(refused(flag(nil), "false", whyPlain)),
-		"sslQuorumReloadCertFiles":                idle(flag(nil), whyTLS),
-		"quorum.auth.enableSasl":                  inEnsemble(refused(flag(nil), "false", whyPlain)),
-		"quorum.auth.serverRequireSasl":           inEnsemble(refused(flag(nil), "false", whyPlain)),
-		"quorum.auth.learnerRequireSasl":          inEnsemble(refused(flag(nil), "false", whyPlain)),
-		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress)),
-		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
-		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
-		"oraclePath":                              inEnsemble(later(text(nil), "none", whyOracle)),
-		"conclave.linearizableReads":              used(flag(&c.LinearizableReads)),
-		"conclave.electionFinalizeMs":             used(millis(&c.ElectionFinalize, 0)),
-		"conclave.silenceMs":                      used(millis(&c.SilenceTime, 0)),
+		"quorum.auth.enableSasl":                                inEnsemble(refused(flag(nil), "false", whyPlain)),
+		"quorum.auth.serverRequireSasl":                         inEnsemble(refused(flag(nil), "false", whyPlain)),
+		"quorum.auth.learnerRequireSasl":                        inEnsemble(refused(flag(nil), "false", whyPlain)),
+		"multiAddress.enabled":                                  used(flag(&c.Reconfig.MultiAddress)),
+		"multiAddress.reachabilityCheckEnabled":                 idle(flag(nil), whyAddresses),
+		"multiAddress.reachabilityCheckTimeoutMs":               idle(count, whyAddresses),
+		"oraclePath":                  inEnsemble(later(text(nil), "none", whyOracle)),
+		"conclave.linearizableReads":  used(flag(&c.LinearizableReads)),
+		"conclave.electionFinalizeMs": used(millis(&c.ElectionFinalize, 0)),
+		"conclave.silenceMs":          used(millis(&c.SilenceTime, 0)),
 	}
 }
 
@@ -279,13 +275,12 @@ var families = []struct {
 	setting
 }{
 	{"metricsProvider.", idle(text(nil), whyMetrics)},
-	{"ssl.", idle(text(nil), whyTLS)},
 	{"quorum.", idle(text(nil), whyPlain)},
 	{"admin.", idle(text(nil), whyAdmin)},
 	{"connection_throttle_", idle(text(nil), whyLimits)},
 	{"request_throttle_", idle(text(nil), whyLimits)},
 	{"superUser.", idle(text(nil), whySASL)},
-	{"X509AuthenticationProvider.", idle(text(nil), whyTLS)},
+	{"X509AuthenticationProvider.", idle(text(nil), "it is no setting of ZooKeeper's")},
 	{"sasl.", idle(text(nil), whySASL)},
 	{"authProvider.", setting{read: text(nil), served: builtInProviders, refuse: true,
 		without: "only the schemes world, ip and digest are built in"}},

@@ -19,6 +19,9 @@ import (
 type Config struct {
 	Server server.Config
 
+	ClientTLS TLS // of the ports for clients
+	PeerTLS   TLS // of both ports for servers: Serves is sslQuorum, PlainToo portUnification
+
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
 	Remarks []string
@@ -69,8 +72,10 @@ type reader struct {
 
 	clientPort int
 	clientHost string
-	standalone bool // standaloneEnabled
-	observer   bool // peerType
+	securePort int    // secureClientPort
+	secureHost string // secureClientPortAddress
+	standalone bool   // standaloneEnabled
+	observer   bool   // peerType
 
 	listenOnAll bool // quorumListenOnAllIPs
 
@@ -181,11 +186,13 @@ func (r *reader) finish() {
 	switch {
 	case r.clientPort == 0 && r.clientHost != "":
 		r.missing("clientPort", "is not set though clientPortAddress is")
+	case r.clientPort == 0 && r.securePort != 0:
 	case r.clientPort == 0 && understood:
 		r.missing("clientPort", "is not set: no client could connect")
 	default:
 		c.ClientAddr = net.JoinHostPort(strings.Trim(r.clientHost, "[]"), strconv.Itoa(r.clientPort))
 	}
+	r.tls()
 	r.limits()
 }
 

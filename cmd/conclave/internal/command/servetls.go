@@ -1,0 +1,84 @@
+package command
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// securePorts are the sources of keys and certificates of a server; nil where its ports
+// do not speak TLS.
+type securePorts struct{ clients, peers *secure.Source }
+
+// openTLS reads the files of TLS, for the ports that speak it.
+func openTLS(config *zoocfg.Config, logger *slog.Logger) (*securePorts, error) {
+	p := &securePorts{}
+	var err error
+	if config.ClientTLS.Serves {
+		if p.clients, err = secure.Open(zoocfg.ClientTLS, config.ClientTLS.Settings, true, logger); err != nil {
+			return nil, cli.Usage(configHint, "TLS for clients: %w", err)
+		}
+	}
+	if peers := &config.PeerTLS; config.Server.Ensemble != nil && (peers.Serves || peers.PlainToo) {
+		if p.peers, err = secure.Open(zoocfg.PeerTLS, peers.Settings, true, logger); err != nil {
+			return nil, cli.Usage(configHint, "TLS between servers: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// secure makes a server's ports speak TLS, and what it dials.
+func (p *securePorts) secure(cfg *server.Config, config *zoocfg.Config) {
+	if clients := p.clients; clients != nil {
+		plainToo := config.ClientTLS.PlainToo
+		cfg.SecureClients = func(l net.Listener, secure bool) net.Listener {
+			if secure || plainToo {
+				return clients.Listener(l, !secure)
+			}
+			return l
+		}
+	}
+	if peers := p.peers; peers != nil {
+		plainToo := config.PeerTLS.PlainToo
+		cfg.SecurePeers = func(l net.Listener) net.Listener { return peers.Listener(l, plainToo) }
+		if config.PeerTLS.Serves {
+			cfg.PeerDial = peers.Dial
+		}
+	}
+}
+
+// watch reads files again when they change. What it returns ends that.
+func (p *securePorts) watch(ctx context.Context) func() {
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	for _, source := range []*secure.Source{p.clients, p.peers} {
+		if source != nil {
+			watching.Go(func() { source.Watch(ctx) })
+		}
+	}
+	return func() {
+		stop()
+		watching.Wait()
+	}
+}
+
+// addresses says where a server listens for clients, and in what.
+func addresses(config *zoocfg.Config) string {
+	var all []string
+	if addr := config.Server.ClientAddr; addr != "" && config.ClientTLS.PlainToo {
+		all = append(all, addr+" (plain and TLS)")
+	} else if addr != "" {
+		all = append(all, addr)
+	}
+	if addr := config.Server.SecureAddr; addr != "" {
+		all = append(all, addr+" (TLS)")
+	}
+	return strings.Join(all, " and ")
+}

@@ -1,0 +1,170 @@
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// Listener returns a listener whose connections shake hands with their first Read,
+// Write or Prove. With plainToo, connections that do not begin as TLS does are plain.
+func (s *Source) Listener(l net.Listener, plainToo bool) net.Listener {
+	return &listener{Listener: l, source: s, plainToo: plainToo}
+}
+
+type listener struct {
+	net.Listener
+	source   *Source
+	plainToo bool
+}
+
+// Accept implements net.Listener. It does not wait for a handshake.
+func (l *listener) Accept() (net.Conn, error) {
+	bare, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{Conn: bare, source: l.source, plainToo: l.plainToo}, nil
+}
+
+// Conn is a connection that came in. It is used as any other; deadlines bound the
+// handshake, too, and Close ends it at once, and the other end is not told first.
+type Conn struct {
+	net.Conn
+	source   *Source
+	plainToo bool
+
+	once   sync.Once
+	err    error
+	stream io.ReadWriter            // what is read and written once hands were shaken
+	secure atomic.Pointer[tls.Conn] // nil if it is plain
+}
+
+// errPlain is why a connection ends that does not speak TLS where it must.
+var errPlain = errors.New("a connection without TLS on a port that asks for it")
+
+// tlsHandshake is the first byte of TLS. No message of ZooKeeper's protocols begins with
+// it: each would be 352 MiB long, or of an unknown kind.
+const tlsHandshake = 0x16
+
+func (c *Conn) shake() error {
+	c.once.Do(func() { c.err = c.begin() })
+	return c.err
+}
+
+func (c *Conn) begin() error {
+	head := make([]byte, 1)
+	if _, err := io.ReadFull(c.Conn, head); err != nil {
+		return err
+	}
+	began := &prefixed{Conn: c.Conn, head: head}
+	switch {
+	case head[0] == tlsHandshake:
+		secure := tls.Server(began, c.source.server(hostOf(c.RemoteAddr())))
+		if err := secure.Handshake(); err != nil {
+			return fmt.Errorf("TLS with %s: %w", c.RemoteAddr(), err)
+		}
+		c.secure.Store(secure)
+		c.stream = secure
+	case c.plainToo:
+		c.stream = began
+	default:
+		return errPlain
+	}
+	return nil
+}
+
+// prefixed is a connection of which the first byte was read.
+type prefixed struct {
+	net.Conn
+	head []byte
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.head) > 0 {
+		n := copy(b, p.head)
+		p.head = p.head[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(b []byte) (int, error) {
+	if err := c.shake(); err != nil {
+		return 0, err
+	}
+	return c.stream.Read(b)
+}
+
+// Write implements net.Conn.
+func (c *Conn) Write(b []byte) (int, error) {
+	if err := c.shake(); err != nil {
+		return 0, err
+	}
+	return c.stream.Write(b)
+}
+
+// CloseWrite says that nothing more is sent.
+func (c *Conn) CloseWrite() error {
+	if secure := c.secure.Load(); secure != nil {
+		if err := secure.CloseWrite(); err != nil {
+			return err
+		}
+	}
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// NetConn returns the connection below.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// Prove shakes hands, and returns the name of the certificate that the other end has
+// proved to hold, as Java writes it; "" for none.
+func (c *Conn) Prove() (string, error) {
+	if err := c.shake(); err != nil {
+		return "", err
+	}
+	secure := c.secure.Load()
+	if secure == nil {
+		return "", nil
+	}
+	if shown := secure.ConnectionState().PeerCertificates; len(shown) > 0 {
+		return subject(shown[0]), nil
+	}
+	return "", nil
+}
+
+// Dial connects to host:port and shakes hands.
+func (s *Source) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	bare, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	secure := tls.Client(bare, s.dialer(host, hostOf(bare.RemoteAddr())))
+	if err := secure.HandshakeContext(ctx); err != nil {
+		bare.Close()
+		return nil, fmt.Errorf("TLS with %s: %w", address, err)
+	}
+	return secure, nil
+}
+
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
+}

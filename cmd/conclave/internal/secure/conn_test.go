@@ -1,0 +1,276 @@
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/certtest"
+)
+
+// echo serves what a source makes of a port: the name of who connects, then what it says.
+func echo(t *testing.T, s *Source, plainToo bool) string {
+	t.Helper()
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l := s.Listener(bare, plainToo)
+	var serving sync.WaitGroup
+	t.Cleanup(func() { l.Close(); serving.Wait() })
+	serving.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+				name, err := c.(*Conn).Prove()
+				if err != nil {
+					return
+				}
+				if _, err := io.WriteString(c, name+"\n"); err == nil {
+					_, _ = io.Copy(c, c)
+				}
+				_ = c.(*Conn).CloseWrite()
+			})
+		}
+	})
+	return bare.Addr().String()
+}
+
+// says sends a line and returns what comes back, with the name in front.
+func says(c net.Conn, line string) (string, error) {
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c, line+"\n"); err != nil {
+		return "", err
+	}
+	var got []byte
+	b := make([]byte, 1)
+	for strings.Count(string(got), "\n") < 2 {
+		if _, err := io.ReadFull(c, b); err != nil {
+			return string(got), err
+		}
+		got = append(got, b[0])
+	}
+	return string(got), nil
+}
+
+func open(t *testing.T, s Settings) *Source {
+	t.Helper()
+	source, err := Open("ssl.", s, true, slog.Default())
+	must(t, err)
+	return source
+}
+
+// client is how a Go program connects.
+func client(ca *certtest.Authority, who *certtest.Identity) *tls.Config {
+	c := &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}
+	if who != nil {
+		certificate := who.TLS()
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil }
+	}
+	return c
+}
+
+func TestWhoMayConnect(t *testing.T) {
+	ca, strangers := certtest.New("ca"), certtest.New("strangers")
+	server, member, stranger := ca.Issue("server", "localhost"), ca.Issue("member", "127.0.0.1"), strangers.Issue("stranger", "127.0.0.1")
+	elsewhere := ca.Issue("elsewhere", "192.0.2.1")
+	const refused = "refused"
+	for _, c := range []struct {
+		name   string
+		change func(*Settings)
+		dial   *tls.Config // nil: plain
+		want   string
+	}{
+		{"a member", nil, client(ca, member), "CN=member,O=Conclave"},
+		{"nobody", nil, client(ca, nil), refused},
+		{"a stranger", nil, client(ca, stranger), refused},
+		{"plain", nil, nil, refused},
+		{"nobody where a certificate is wanted", func(s *Settings) { s.ClientAuth = "want" }, client(ca, nil), ""},
+		{"a member there", func(s *Settings) { s.ClientAuth = "want" }, client(ca, member), "CN=member,O=Conclave"},
+		{"a stranger there", func(s *Settings) { s.ClientAuth = "want" }, client(ca, stranger), refused},
+		{"anybody where none is asked for", func(s *Settings) { s.ClientAuth = "none" }, client(ca, stranger), ""},
+		{"from its host", func(s *Settings) { s.ClientHostCheck = true }, client(ca, member), "CN=member,O=Conclave"},
+		{"from another host", func(s *Settings) { s.ClientHostCheck = true }, client(ca, elsewhere), refused},
+		{"from another host, unchecked", func(s *Settings) { s.ClientHostCheck, s.NoHostCheck = true, true }, client(ca, elsewhere), "CN=elsewhere,O=Conclave"},
+		{"1.2 alone", func(s *Settings) { s.Protocols = "TLSv1.2" }, &tls.Config{RootCAs: client(ca, nil).RootCAs, ServerName: "localhost",
+			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{member.TLS()}}, refused},
+		{"1.3 alone", func(s *Settings) { s.Protocols = "TLSv1.3" }, &tls.Config{RootCAs: client(ca, nil).RootCAs, ServerName: "localhost",
+			MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{member.TLS()}}, refused},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := settings(t, t.TempDir(), server, ca)
+			if c.change != nil {
+				c.change(&s)
+			}
+			bare, err := net.Dial("tcp", echo(t, open(t, s), false))
+			must(t, err)
+			defer bare.Close()
+			conn := bare
+			if c.dial != nil {
+				conn = tls.Client(bare, c.dial)
+			}
+			got, err := says(conn, "hello")
+			if c.want == refused {
+				if err == nil {
+					t.Errorf("answered with %q", got)
+				}
+				return
+			}
+			if err != nil || got != c.want+"\nhello\n" {
+				t.Errorf("answered with %q (%v), want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestPortForBoth(t *testing.T) {
+	ca := certtest.New("ca")
+	addr := echo(t, open(t, settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca)), true)
+	for _, c := range []struct {
+		dial *tls.Config
+		want string
+	}{{nil, "\nhello\n"}, {client(ca, ca.Issue("member")), "CN=member,O=Conclave\nhello\n"}} {
+		bare, err := net.Dial("tcp", addr)
+		must(t, err)
+		defer bare.Close()
+		conn := bare
+		if c.dial != nil {
+			conn = tls.Client(bare, c.dial)
+		}
+		if got, err := says(conn, "hello"); got != c.want {
+			t.Errorf("answered with %q (%v), want %q", got, err, c.want)
+		}
+	}
+}
+
+func TestWhomIsDialed(t *testing.T) {
+	ca, strangers := certtest.New("ca"), certtest.New("strangers")
+	me := ca.Issue("me", "127.0.0.1")
+	for _, c := range []struct {
+		name   string
+		server *certtest.Identity
+		change func(*Settings)
+		ok     bool
+	}{
+		{"its address", ca.Issue("server", "127.0.0.1"), nil, true},
+		{"its name", ca.Issue("server", "localhost"), nil, true},
+		{"its common name, where there is no other", ca.Issue("localhost"), nil, true},
+		{"a common name beside others", ca.Issue("localhost", "example.org"), nil, false},
+		{"another host", ca.Issue("server", "example.org"), nil, false},
+		{"another host, unchecked", ca.Issue("server", "example.org"), func(s *Settings) { s.NoHostCheck = true }, true},
+		{"another authority", strangers.Issue("server", "localhost"), nil, false},
+		{"another authority, hosts unchecked", strangers.Issue("server", "localhost"), func(s *Settings) { s.NoHostCheck = true }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			addr := echo(t, open(t, settings(t, t.TempDir(), c.server, ca)), false)
+			s := settings(t, t.TempDir(), me, ca)
+			if c.change != nil {
+				c.change(&s)
+			}
+			_, port, _ := net.SplitHostPort(addr)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			conn, err := open(t, s).Dial(ctx, "tcp", "localhost:"+port)
+			if (err == nil) != c.ok {
+				t.Fatalf("Dial says %v", err)
+			}
+			if err == nil {
+				defer conn.Close()
+				if got, err := says(conn, "hello"); got != "CN=me,O=Conclave\nhello\n" {
+					t.Errorf("answered with %q (%v)", got, err)
+				}
+			}
+		})
+	}
+}
+
+// Connections stay while everything they rest on is exchanged (secure-T3); between the
+// writing of two files that belong together what was read before counts (secure-T2).
+func TestFilesAreReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	older, newer := certtest.New("older"), certtest.New("newer")
+	s := settings(t, dir, older.Issue("server", "localhost"), older)
+	s.Reload = true
+	source := open(t, s)
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { source.Watch(ctx) })
+	t.Cleanup(func() { stop(); watching.Wait() })
+	addr := echo(t, source, false)
+	connect := func(ca *certtest.Authority) (net.Conn, error) {
+		conn, err := tls.Dial("tcp", addr, client(ca, ca.Issue("member")))
+		if err != nil {
+			return nil, err
+		}
+		if got, err := says(conn, "hello"); err != nil || got != "CN=member,O=Conclave\nhello\n" {
+			conn.Close()
+			return nil, errors.Join(err, errors.New(got))
+		}
+		return conn, nil
+	}
+	stays, err := connect(older)
+	must(t, err)
+	defer stays.Close()
+	file(t, dir, "key.pem", []byte("half a fi"))
+	file(t, dir, "trust.pem", trustStore(t, newer, "PEM", ""))
+	before := source.read.Load()
+	time.Sleep(2 * reloadEvery) // what must not happen in it: that half is taken
+	if source.read.Load() != before {
+		t.Error("files that do not fit together were taken")
+	}
+	file(t, dir, "key.pem", keyStore(t, newer.Issue("server", "localhost"), "PEM", ""))
+	for {
+		conn, err := connect(newer)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if conn, err := connect(older); err == nil {
+		conn.Close()
+		t.Error("a certificate of an authority that was taken out is still taken")
+	}
+	if _, err := io.WriteString(stays, "again\n"); err != nil {
+		t.Error(err)
+	}
+	b := make([]byte, 6)
+	if _, err := io.ReadFull(stays, b); err != nil || string(b) != "again\n" {
+		t.Errorf("the connection from before: %q, %v", b, err)
+	}
+}
+
+// A connection that begins and says nothing more holds up no other.
+func TestSilentHandshakesHoldUpNobody(t *testing.T) {
+	ca := certtest.New("ca")
+	addr := echo(t, open(t, settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca)), false)
+	for i := range 50 {
+		silent, err := net.Dial("tcp", addr)
+		must(t, err)
+		defer silent.Close()
+		if i%2 == 0 {
+			_, err = silent.Write([]byte{tlsHandshake, 3})
+			must(t, err)
+		}
+	}
+	conn, err := tls.Dial("tcp", addr, client(ca, ca.Issue("member")))
+	must(t, err)
+	defer conn.Close()
+	if got, err := says(conn, "hello"); err != nil || !strings.HasSuffix(got, "\nhello\n") {
+		t.Errorf("answered with %q, %v", got, err)
+	}
+}

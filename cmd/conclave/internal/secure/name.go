@@ -1,0 +1,79 @@
+package secure
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"strings"
+)
+
+// keywords are the attributes that RFC 2253 has names for (section 2.3).
+var keywords = map[string]string{
+	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.9": "STREET", "2.5.4.10": "O", "2.5.4.11": "OU",
+	"0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",
+}
+
+type attribute struct {
+	Type  asn1.ObjectIdentifier
+	Value asn1.RawValue
+}
+
+// subject writes the name of a certificate as Java's X500Principal.getName does, which
+// stands in ACLs: RFC 2253, the last part first, an attribute without a keyword as the
+// digits of its type and its bytes.
+func subject(c *x509.Certificate) string {
+	var parts []asn1.RawValue
+	if rest, err := asn1.Unmarshal(c.RawSubject, &parts); err != nil || len(rest) > 0 {
+		return c.Subject.String()
+	}
+	names := make([]string, 0, len(parts))
+	for i := len(parts) - 1; i >= 0; i-- {
+		var attributes []attribute
+		if _, err := asn1.UnmarshalWithParams(parts[i].FullBytes, &attributes, "set"); err != nil {
+			return c.Subject.String()
+		}
+		var texts []string
+		for _, a := range attributes {
+			texts = append(texts, a.text())
+		}
+		names = append(names, strings.Join(texts, "+"))
+	}
+	return strings.Join(names, ",")
+}
+
+func (a *attribute) text() string {
+	name, known := keywords[a.Type.String()]
+	var value string
+	if known && printable(a.Value.Tag) {
+		if _, err := asn1.Unmarshal(a.Value.FullBytes, &value); err == nil {
+			return name + "=" + escaped(value)
+		}
+	}
+	if !known {
+		name = a.Type.String()
+	}
+	return name + "=#" + hex.EncodeToString(a.Value.FullBytes)
+}
+
+func printable(tag int) bool {
+	switch tag {
+	case asn1.TagPrintableString, asn1.TagUTF8String, asn1.TagIA5String, asn1.TagT61String, asn1.TagBMPString, asn1.TagGeneralString:
+		return true
+	}
+	return false
+}
+
+// escaped writes a value as RFC 2253 does (section 2.4).
+func escaped(value string) string {
+	var b strings.Builder
+	trimmed := strings.TrimRight(value, " ")
+	for i, r := range value {
+		special := strings.ContainsRune(`,=+<>#;"\`, r)
+		space := r == ' ' && (i == 0 || i >= len(trimmed))
+		if special || space {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
