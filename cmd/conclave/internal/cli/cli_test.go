@@ -46,6 +46,7 @@ func TestStoresAreParsed(t *testing.T) {
 	for text, want := range map[string]Store{
 		"zk://a:1,b:2/app": {Scheme: "zookeeper", URL: "zookeeper://a:1,b:2/app", Servers: "a:1,b:2/app"},
 		"zookeeper://a:1":  {Scheme: "zookeeper", URL: "zookeeper://a:1", Servers: "a:1"},
+		"zk+tls://a:1/x":   {Scheme: "zookeeper", URL: "zookeeper+tls://a:1/x", Servers: "a:1/x", TLS: true},
 		"a:1":              {Scheme: "zookeeper", URL: "zookeeper://a:1", Servers: "a:1"},
 		"file:///var/x%20": {Scheme: "file", URL: "file:///var/x%20", Dir: "/var/x "},
 		"etcd://a:1":       {Scheme: "etcd", URL: "etcd://a:1"},
@@ -54,7 +55,7 @@ func TestStoresAreParsed(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"zk://", "zk:///a", "", "file://host/dir", "file://", "/dir"} {
+	for _, text := range []string{"zk://", "zk:///a", "", "file://host/dir", "file://", "/dir", "zk+tls:///a"} {
 		if got, err := ParseStore(text); err == nil {
 			t.Errorf("%q was taken for %+v", text, got)
 		}
@@ -63,20 +64,20 @@ func TestStoresAreParsed(t *testing.T) {
 
 func TestServersComeFromTheFlagThenTheEnvironmentThenThisMachine(t *testing.T) {
 	t.Setenv(StoreVariable, "")
-	if got, _ := Servers(""); got != DefaultServers {
+	if got, _ := Servers(""); got.Servers != DefaultServers {
 		t.Error(got)
 	}
 	t.Setenv(StoreVariable, "zk://a:1/x")
-	if got, _ := Servers(""); got != "a:1/x" {
+	if got, _ := Servers(""); got.Servers != "a:1/x" {
 		t.Error(got)
 	}
-	if got, _ := Servers("b:2"); got != "b:2" {
+	if got, _ := Servers("b:2"); got.Servers != "b:2" {
 		t.Error(got)
 	}
 	for _, store := range []string{"file:///dir", "etcd://a:1"} {
 		t.Setenv(StoreVariable, store)
 		if got, err := Servers(""); err == nil {
-			t.Errorf("%s was taken for the server %s", store, got)
+			t.Errorf("%s was taken for the server %v", store, got)
 		}
 	}
 	if got := strings.Join(ServerList("a, [::1],b:3/x"), " "); got != "a:2181 [::1]:2181 b:3" {
@@ -94,7 +95,11 @@ func TestACLsAreParsed(t *testing.T) {
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, text := range []string{"", "world", "world:anyone", "world:anyone:x"} {
+	got, err = ParseACL("x509:CN=a,O=b:rw,ip:10.0.0.1:c")
+	if err != nil || len(got) != 2 || got[0].ID != "CN=a,O=b" || got[1].Perms != zk.PermCreate {
+		t.Errorf("an id with commas: %v, %v", got, err)
+	}
+	for _, text := range []string{"", "world", "world:anyone", "world:anyone:x", "x509:CN=a,O=b", "world:anyone:r,"} {
 		if _, err := ParseACL(text); !errors.Is(err, zk.ErrInvalidACL) {
 			t.Errorf("%q: %v", text, err)
 		}

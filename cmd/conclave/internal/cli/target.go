@@ -21,14 +21,16 @@ type Store struct {
 	Scheme  string // "zookeeper", "file" or that of another backend
 	URL     string // with its scheme
 	Servers string // zookeeper: host:port,host:port/chroot
+	TLS     bool   // zookeeper: as zk+tls://
 	Dir     string // file
 }
 
 // storeForms shows the forms of the stores that every command understands.
-const storeForms = "write zk://HOST:PORT[,HOST:PORT...][/CHROOT] for servers, or file:///DIR for a directory of this machine"
+const storeForms = "write zk://HOST:PORT[,HOST:PORT...][/CHROOT] for servers, zk+tls:// for their port with TLS, or file:///DIR for a directory of this machine"
 
 // ParseStore reads SCHEME://REST. A list of servers without a scheme is taken
-// for zookeeper, whose short form is zk, if it looks like one. What stands in the URLs of backends
+// for zookeeper, whose short form is zk, if it looks like one; with +tls after either
+// the servers are spoken to with TLS. What stands in the URLs of backends
 // other than zookeeper and file is for them to check.
 func ParseStore(text string) (Store, error) {
 	scheme, rest, found := strings.Cut(text, "://")
@@ -38,12 +40,16 @@ func ParseStore(text string) (Store, error) {
 		}
 		scheme, rest = "zk", text
 	}
-	switch scheme {
+	short, secure := strings.CutSuffix(scheme, "+tls")
+	switch short {
 	case "zk", "zookeeper":
 		if rest == "" || rest[0] == '/' {
 			return Store{}, Usage(storeForms, "store %q names no server", text)
 		}
-		return Store{Scheme: "zookeeper", URL: "zookeeper://" + rest, Servers: rest}, checkPorts(rest)
+		scheme = strings.Replace(scheme, "zk", "zookeeper", 1)
+		return Store{Scheme: "zookeeper", URL: scheme + "://" + rest, Servers: rest, TLS: secure}, checkPorts(rest)
+	}
+	switch scheme {
 	case "file":
 		u, err := url.Parse(text)
 		if err != nil || u.Host != "" || u.Path == "" {
@@ -59,21 +65,21 @@ const DefaultServers = "127.0.0.1:2181"
 
 // Servers finds the servers to talk to: the flag, else CONCLAVE_STORE, else
 // this machine.
-func Servers(flag string) (string, error) {
+func Servers(flag string) (Store, error) {
 	if flag == "" {
 		flag = os.Getenv(StoreVariable)
 	}
 	if flag == "" {
-		return DefaultServers, nil
+		flag = DefaultServers
 	}
 	store, err := ParseStore(flag)
 	if err != nil {
-		return "", err
+		return Store{}, err
 	}
 	if store.Scheme != "zookeeper" {
-		return "", Usage("name a server with --server HOST:PORT", "store %q has no znodes", flag)
+		return Store{}, Usage("name a server with --server HOST:PORT", "store %q has no znodes", flag)
 	}
-	return store.Servers, checkPorts(store.Servers)
+	return store, nil
 }
 
 func checkPorts(servers string) error {
@@ -118,10 +124,11 @@ var permLetters = map[rune]zk.Perms{
 }
 
 // ParseACL reads entries scheme:id:perms parted by commas, as ZooKeeper's own
-// command line writes them: world:anyone:cdrwa.
+// command line writes them: world:anyone:cdrwa. An id may have commas, as names of
+// certificates do: x509:CN=app,O=Example:cdrwa.
 func ParseACL(text string) ([]zk.ACL, error) {
 	var list []zk.ACL
-	for entry := range strings.SplitSeq(text, ",") {
+	for _, entry := range entries(text) {
 		scheme, rest, ok := strings.Cut(entry, ":")
 		last := strings.LastIndexByte(rest, ':')
 		if !ok || last < 0 {
@@ -138,4 +145,29 @@ func ParseACL(text string) ([]zk.ACL, error) {
 		list = append(list, zk.ACL{Perms: perms, Identity: zk.Identity{Scheme: scheme, ID: rest[:last]}})
 	}
 	return list, nil
+}
+
+// entries splits at the commas that follow an entry's permissions.
+func entries(text string) []string {
+	var all []string
+	entry := ""
+	for i, part := range strings.Split(text, ",") {
+		if i > 0 && whole(entry) {
+			all = append(all, entry)
+			entry = part
+			continue
+		}
+		if i > 0 {
+			entry += ","
+		}
+		entry += part
+	}
+	return append(all, entry)
+}
+
+// whole reports whether a text ends in permissions, after a scheme and an id.
+func whole(text string) bool {
+	_, rest, ok := strings.Cut(text, ":")
+	last := strings.LastIndexByte(rest, ':')
+	return ok && last >= 0 && strings.Trim(rest[last+1:], "cdrwa") == ""
 }

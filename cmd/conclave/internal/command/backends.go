@@ -48,6 +48,7 @@ var linked map[string]Open
 type target struct {
 	cli.Store
 	auth []client.Credential
+	dial dialFunc // of zookeeper, nil without TLS
 }
 
 // backend describes one whose package gives T.
@@ -99,7 +100,7 @@ var backends = []kind{
 	backend[*file.Backend]("file", "file:///var/lib/conclave/elections",
 		"a directory of a local disk, for the processes of one machine", openDir).showsLine(),
 	backend[*queue.Backend]("zookeeper", "zookeeper://zk1:2181,zk2:2181/chroot",
-		"Conclave or Apache ZooKeeper; zk:// for short", openServers).showsLine(),
+		"Conclave or Apache ZooKeeper; zk:// for short, zookeeper+tls:// and zk+tls:// over TLS", openServers).showsLine(),
 	backend[*peers.Backend]("peers", "peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app",
 		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", byURL(peers.Open)).byMembers(),
 	withSDK("etcd", "etcd://etcd1:2379,etcd2:2379/elections",
@@ -186,7 +187,7 @@ func byURL(open Open) opener {
 }
 
 func openServers(_ context.Context, t target) (election.Backend, func() error, error) {
-	b, err := zookeeper.New(t.Servers, zookeeper.Options{Client: client.Options{Auth: t.auth}})
+	b, err := zookeeper.New(t.Servers, zookeeper.Options{Client: client.Options{Auth: t.auth, Dialer: t.dial}})
 	if err != nil {
 		return nil, nil, cli.Usage("write --store zk://HOST:PORT", "%w", err)
 	}

@@ -73,11 +73,14 @@ func (v *bench) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	servers, err := cli.Servers(v.servers)
+	store, err := cli.Servers(v.servers)
 	if err != nil {
 		return err
 	}
-	v.options.Addrs = cli.ServerList(servers)
+	if store.TLS {
+		return cli.Usage("name the servers' port without TLS", "bench speaks no TLS")
+	}
+	v.options.Addrs = cli.ServerList(store.Servers)
 	if len(names) == 0 {
 		names = workloadNames()
 	}

@@ -33,6 +33,7 @@ func (o *outputFlag) printer(c *cobra.Command) (*cli.Printer, error) {
 // connection is the flags of every command that talks to servers.
 type connection struct {
 	outputFlag
+	tlsFlags
 	servers string
 	auth    []string
 	timeout time.Duration
@@ -40,7 +41,8 @@ type connection struct {
 
 func (n *connection) add(c *cobra.Command) {
 	n.outputFlag.add(c)
-	c.Flags().StringVarP(&n.servers, "server", "s", "", "host:port[,host:port...][/chroot] (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
+	n.tlsFlags.add(c)
+	c.Flags().StringVarP(&n.servers, "server", "s", "", "host:port[,host:port...][/chroot], or a URL zk+tls://host:port (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
 	c.Flags().StringArrayVar(&n.auth, "auth", nil, "credential to show, as digest:user:password; may be repeated")
 	c.Flags().DurationVar(&n.timeout, "timeout", 10*time.Second, "how long to wait for a server and for each answer")
 	c.ValidArgsFunction = n.completePath
@@ -61,6 +63,9 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 		return err
 	}
 	options := client.Options{}
+	if options.Dialer, err = n.tlsFlags.dial(servers); err != nil {
+		return err
+	}
 	for _, text := range n.auth {
 		credential, err := cli.ParseAuth(text)
 		if err != nil {
@@ -70,7 +75,7 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 	}
 	ctx, stop := untilHungUp(c.Context())
 	defer stop()
-	conn, err := n.dial(ctx, servers, options)
+	conn, err := n.dial(ctx, servers.Servers, options)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func newDevStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := askAll(c.Context(), a.Servers, timeout)
+			all := askAll(c.Context(), asker{}, a.Servers, timeout)
 			for i := range all {
 				all[i].ID = strconv.Itoa(i + 1)
 				if slices.Contains(a.Down, i+1) {

@@ -98,7 +98,7 @@ func askOthers(ctx context.Context, all []standing, timeout time.Duration) (aske
 			others, ids = append(others, m.client), append(ids, m.id)
 		}
 	}
-	for i, s := range askAll(ctx, others, timeout) {
+	for i, s := range askAll(ctx, asker{}, others, timeout) {
 		if s.ID == "" {
 			s.ID = ids[i]
 		}

@@ -40,6 +40,7 @@ const notServing = "This ZooKeeper instance is not currently serving requests"
 
 func newStatus() *cobra.Command {
 	var output outputFlag
+	var secure tlsFlags
 	var servers string
 	var timeout time.Duration
 	var only bool
@@ -49,7 +50,8 @@ func newStatus() *cobra.Command {
 		Long: `Asks each server with the four-letter words srvr, mntr and conf, so it works
 with any ZooKeeper. The other servers of an ensemble are found, and asked too:
 by conf, or else in the znode /zookeeper/config. What a server does not tell is
-"-": mntr and conf must be on its 4lw.commands.whitelist.
+"-": mntr and conf must be on its 4lw.commands.whitelist. Over TLS (zk+tls://) only
+the servers that are named are asked: others tell their port without it.
 
 LAG is how many transactions a server is behind the leader, IN SYNC how many
 followers a leader has in sync, of all there are, LATENCY the least, the average
@@ -66,8 +68,12 @@ The exit code is 3 if a server does not answer, or serves nobody.`,
 			if err != nil {
 				return err
 			}
-			all := askAll(c.Context(), cli.ServerList(list), timeout)
-			if !only {
+			dial, err := secure.dial(list)
+			if err != nil {
+				return err
+			}
+			all := askAll(c.Context(), asker{dial}, cli.ServerList(list.Servers), timeout)
+			if !only && !list.TLS {
 				var lost []string
 				all, lost = askOthers(c.Context(), all, timeout)
 				remarkLost(c.ErrOrStderr(), lost)
@@ -80,7 +86,8 @@ The exit code is 3 if a server does not answer, or serves nobody.`,
 		},
 	}
 	output.add(c)
-	c.Flags().StringVarP(&servers, "server", "s", "", "host:port[,host:port...] (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
+	secure.add(c)
+	c.Flags().StringVarP(&servers, "server", "s", "", "host:port[,host:port...], or zk+tls://host:port (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for each server")
 	c.Flags().BoolVar(&only, "only", false, "do not look for the other servers of the ensemble")
 	return c
@@ -95,23 +102,23 @@ func remarkLost(w io.Writer, ids []string) {
 }
 
 // askAll asks all servers at once.
-func askAll(ctx context.Context, servers []string, timeout time.Duration) []standing {
+func askAll(ctx context.Context, a asker, servers []string, timeout time.Duration) []standing {
 	all := make([]standing, len(servers))
 	var group sync.WaitGroup
 	for i, server := range servers {
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			all[i] = ask(ctx, server)
+			all[i] = a.ask(ctx, server)
 		})
 	}
 	group.Wait()
 	return all
 }
 
-func ask(ctx context.Context, server string) standing {
+func (a asker) ask(ctx context.Context, server string) standing {
 	s := standing{Server: server}
-	text, err := fourLetterWord(ctx, server, "srvr")
+	text, err := a.fourLetterWord(ctx, server, "srvr")
 	if err != nil {
 		s.Error = err.Error()
 		return s
@@ -140,16 +147,16 @@ func ask(ctx context.Context, server string) standing {
 		}
 		return s
 	}
-	s.askMore(ctx)
+	s.askMore(ctx, a)
 	return s
 }
 
 // askMore sends the commands that a server may refuse.
-func (s *standing) askMore(ctx context.Context) {
+func (s *standing) askMore(ctx context.Context, a asker) {
 	if zxid, err := strconv.ParseUint(strings.TrimPrefix(s.Zxid, "0x"), 16, 64); err == nil {
 		s.Epoch = strconv.FormatUint(zxid>>32, 10)
 	}
-	if text, err := fourLetterWord(ctx, s.Server, "mntr"); err == nil {
+	if text, err := a.fourLetterWord(ctx, s.Server, "mntr"); err == nil {
 		s.Mntr = pairs(text, "\t")
 	}
 	s.Sessions = s.Mntr["zk_global_sessions"]
@@ -160,7 +167,7 @@ func (s *standing) askMore(ctx context.Context) {
 	if participants, err := strconv.Atoi(s.Mntr["zk_quorum_size"]); told && err == nil {
 		s.InSync = synced + "/" + strconv.Itoa(participants-1)
 	}
-	if text, err := fourLetterWord(ctx, s.Server, "conf"); err == nil {
+	if text, err := a.fourLetterWord(ctx, s.Server, "conf"); err == nil {
 		conf := pairs(text, "=")
 		s.ID = conf["serverId"]
 		if s.Mode == "standalone" {
@@ -184,13 +191,23 @@ func pairs(text, sep string) map[string]string {
 	return found
 }
 
+// asker asks servers, over connections without TLS unless it has others.
+type asker struct{ open dialFunc }
+
+func (a asker) dial(ctx context.Context, server string) (net.Conn, error) {
+	if a.open != nil {
+		return a.open(ctx, "tcp", server)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", server)
+}
+
 // answerBytesMax bounds the answer to a four-letter word.
 const answerBytesMax = 1 << 20
 
 // fourLetterWord sends one and returns the answer.
-func fourLetterWord(ctx context.Context, server, name string) (string, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", server)
+func (a asker) fourLetterWord(ctx context.Context, server, name string) (string, error) {
+	conn, err := a.dial(ctx, server)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/command"
+	"github.com/conclave-project/conclave/internal/certtest"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -47,7 +49,7 @@ func Run(t *testing.T, dir, store string, more ...string) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode, "large": large},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode, "large": large, "certificates": certificates},
 		Condition: func(condition string) (bool, error) {
 			if condition != "wholeline" {
 				return false, fmt.Errorf("unknown condition %q", condition)
@@ -98,6 +100,26 @@ func large(ts *testscript.TestScript, neg bool, args []string) {
 	defer c.Cut()
 	_, err = c.Create(args[1], make([]byte, bytes), probe.World, 0)
 	ts.Check(err)
+}
+
+// certificates makes an authority in a directory, and certificates of it for a server on
+// this machine and for a client; and another authority:
+//
+//	certificates DIR
+func certificates(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: certificates DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ca := certtest.New("authority")
+	server, client := ca.Issue("server", "localhost", "127.0.0.1"), ca.Issue("client")
+	for name, content := range map[string][]byte{
+		"ca.pem": ca.PEM(), "other-ca.pem": certtest.New("other").PEM(), "server.pem": append(server.KeyPEM(), server.PEM()...),
+		"client.pem": client.PEM(), "client.key": client.KeyPEM(),
+	} {
+		ts.Check(os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
 }
 
 // exitCode runs a command and checks how it ends:

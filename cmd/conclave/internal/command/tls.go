@@ -1,0 +1,52 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
+	"github.com/spf13/cobra"
+)
+
+// tlsFlags name the files with which servers are spoken to over TLS.
+type tlsFlags struct{ ca, cert, key string }
+
+func (f *tlsFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.ca, "tls-ca", "", "`FILE` with the authorities of servers for zk+tls://: .pem, .p12 or .jks (default $CONCLAVE_TLS_CA, else those of the system)")
+	c.Flags().StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate to show to them, and its key (default $CONCLAVE_TLS_CERT, else none)")
+	c.Flags().StringVar(&f.key, "tls-key", "", "`FILE` in PEM with the key, if it is another (default $CONCLAVE_TLS_KEY); $CONCLAVE_TLS_PASSWORD opens the files")
+}
+
+// dialFunc opens connections.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dial returns how the servers of a store are dialed, nil for one without TLS. Files that
+// change count from the next connection on.
+func (f *tlsFlags) dial(store cli.Store) (dialFunc, error) {
+	if !store.TLS {
+		if *f != (tlsFlags{}) {
+			return nil, cli.Usage("write zk+tls://HOST:PORT, with the port of the servers that speaks TLS", "--tls-ca, --tls-cert and --tls-key are for zk+tls:// alone")
+		}
+		return nil, nil
+	}
+	password := os.Getenv("CONCLAVE_TLS_PASSWORD")
+	settings := secure.Settings{
+		Key: secure.Store{Location: cmp.Or(f.cert, os.Getenv("CONCLAVE_TLS_CERT")), Password: password,
+			KeyLocation: cmp.Or(f.key, os.Getenv("CONCLAVE_TLS_KEY"))},
+		Trust:  secure.Store{Location: cmp.Or(f.ca, os.Getenv("CONCLAVE_TLS_CA")), Password: password},
+		Reload: true,
+	}
+	const hint = "--tls-ca, --tls-cert and --tls-key name the files, or CONCLAVE_TLS_CA, CONCLAVE_TLS_CERT and CONCLAVE_TLS_KEY"
+	if settings.Key.KeyLocation != "" && settings.Key.Location == "" {
+		return nil, cli.Usage(hint, "a key needs its certificate: name that file, too")
+	}
+	source, err := secure.Open("", settings, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, cli.Usage(hint, "%w", err)
+	}
+	return source.Dial, nil
+}
