@@ -183,6 +183,10 @@ func StartAll(ctx context.Context, members ...*Member) error {
 	return nil
 }
 
+// Configure gives every server other lines of zoo.cfg, from its next start on; see
+// EnsembleOptions.Config.
+func (e *Ensemble) Configure(lines []string) { e.options.Config = lines }
+
 // Leader is the running member that says it leads, nil if none does. If several
 // do, as one that was paused may for a moment, it is one with the highest epoch.
 func (e *Ensemble) Leader() *Member {

@@ -1,0 +1,87 @@
+//go:build linux && interop
+
+package ensemble
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/certtest"
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/test/workload"
+)
+
+// secured are the lines of zoo.cfg for the keys and certificates of servers on this
+// machine.
+func secured(t *testing.T, more ...string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	authority := certtest.New("authority")
+	server := authority.Issue("server", "localhost", "127.0.0.1")
+	return append([]string{
+		"ssl.quorum.keyStore.location=" + file("key.pem", append(server.KeyPEM(), server.PEM()...)),
+		"ssl.quorum.trustStore.location=" + file("trust.pem", authority.PEM()),
+	}, more...)
+}
+
+// Apache's servers and ours are one ensemble over TLS: who follows, who leads, and in
+// every role after the leader has died.
+func TestMixturesOverTLS(t *testing.T) {
+	for _, mix := range []struct{ name, kinds string }{
+		{"one of three follows Java 3.9", "G J8 J9"},
+		{"one of three leads", "J8 J9 G"},
+		{"two of three follow Java 3.8", "G G J8"},
+		{"all of three", "G G G"},
+	} {
+		t.Run(mix.name, func(t *testing.T) {
+			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, mix.kinds), Config: secured(t, "sslQuorum=true")})
+			s.startUnder(3)
+			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond, StaleAllowed: true})
+			s.await(200)
+			s.startRest()
+			for _, m := range s.e.Members {
+				everyOperation(t, m)
+			}
+			must(t, s.e.Member(3).Kill())
+			s.leader()
+			s.await(200)
+			s.startRest()
+			s.await(200)
+			s.check()
+			if n := s.lost(); n != 0 {
+				t.Errorf("%d sessions were lost", n)
+			}
+		})
+	}
+}
+
+// An ensemble gets TLS between its servers in three rounds of restarts, while clients
+// work: both are taken, then TLS is dialed, then nothing else is taken.
+func TestRollingChangeToTLS(t *testing.T) {
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G J9 G")})
+	must(t, s.e.Start(t.Context()))
+	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
+	s.await(200)
+	files := secured(t)
+	for _, round := range [][]string{{"portUnification=true"}, {"sslQuorum=true", "portUnification=true"}, {"sslQuorum=true"}} {
+		s.e.Configure(append(round, files...))
+		for _, m := range s.e.Members {
+			must(t, m.Stop())
+			must(t, m.Start(t.Context()))
+			s.awaitRole(m)
+			s.await(100)
+		}
+		t.Logf("%v: led by server %d", round, s.leader().ID)
+	}
+	s.check()
+	if n := s.lost(); n != 0 {
+		t.Errorf("%d sessions were lost", n)
+	}
+}
