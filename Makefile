@@ -99,8 +99,9 @@ fuzz: ## every fuzz target for FUZZTIME=30s each
 	done
 
 .PHONY: interop
-interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C) and directories of Apache ZooKeeper; installs what is missing
+interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C; three of them over TLS too) and directories of Apache ZooKeeper; installs what is missing
 	go run ./test/interop/run
+	go run ./test/interop/run -tls
 
 .PHONY: interop-ensemble
 interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture, under load; rolling replacement; reconfig

@@ -3,7 +3,10 @@
 package gozk
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -35,13 +38,33 @@ func connect(t *testing.T) *zk.Conn {
 // dial returns a client that has a session, and its events.
 func dial(t *testing.T, addr string, timeout time.Duration) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
-	c, events, err := zk.Connect([]string{addr}, timeout, zk.WithLogger(silent{}))
+	c, events, err := zk.Connect([]string{addr}, timeout, zk.WithLogger(silent{}), zk.WithDialer(dialer(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	await(t, "session", func() bool { return c.State() == zk.StateHasSession })
 	return c, events
+}
+
+// dialer connects over TLS where ZK_TLS names certificates.
+func dialer(t *testing.T) zk.Dialer {
+	t.Helper()
+	dir := os.Getenv("ZK_TLS")
+	if dir == "" {
+		return net.DialTimeout
+	}
+	ca, err := os.ReadFile(dir + "/ca.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		t.Fatal("no certificate in ca.pem")
+	}
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, &tls.Config{RootCAs: roots})
+	}
 }
 
 // fresh makes a znode of its own for the test.

@@ -11,6 +11,13 @@ from kazoo.client import KazooClient
 
 ADDRESS = os.environ.get("ZK_ADDRESS", "127.0.0.1:2181")
 WAIT_S = 20
+TLS_DIR = os.environ.get("ZK_TLS")  # certificates, if clients are to speak TLS
+TLS = {
+    "use_ssl": True,
+    "ca": TLS_DIR + "/ca.pem",
+    "certfile": TLS_DIR + "/client.pem",
+    "keyfile": TLS_DIR + "/client.key",
+} if TLS_DIR else {}
 
 
 class Clients:
@@ -20,7 +27,7 @@ class Clients:
         self.made = []
 
     def __call__(self, address=ADDRESS, **options):
-        client = KazooClient(hosts=address, timeout=options.pop("timeout", 8.0), **options)
+        client = KazooClient(hosts=address, timeout=options.pop("timeout", 8.0), **{**TLS, **options})
         client.start(timeout=WAIT_S)
         self.made.append(client)
         return client

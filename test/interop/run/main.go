@@ -55,6 +55,7 @@ func run(ctx context.Context, args []string) int {
 	server := flags.String("server", "", "host:port of a server that runs already; it is not started")
 	ensemble := flags.String("ensemble", "", "comma-separated kinds of an ensemble to start; the clients use the first, which follows")
 	chosen := flags.String("suites", "", "comma-separated suites; empty: all of "+strings.Join(suiteNames(), ","))
+	secure := flags.Bool("tls", false, "clients of Java, Python and Go speak TLS")
 	verbose := flags.Bool("v", false, "print the output of failing suites whole")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -67,13 +68,24 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
+	var files *tlsFiles
+	if *secure {
+		if files, err = makeTLS(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		defer files.remove()
+	}
 	r := &report{out: os.Stdout, verbose: *verbose}
 	for _, s := range suites {
 		if *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), s.name) || len(kinds) > 1 && s.ownServers {
 			continue
 		}
+		if files != nil && !s.tls {
+			continue
+		}
 		started := time.Now()
-		results, err := runSuite(ctx, s, target{kinds, *server})
+		results, err := runSuite(ctx, s, target{kinds, *server, files})
 		r.suite(s.name, results, err, time.Since(started))
 	}
 	return r.finish()
@@ -126,6 +138,7 @@ func checkSuites(chosen string) error {
 type target struct {
 	kinds []servers.Kind // one server, or an ensemble
 	addr  string         // of what runs already
+	tls   *tlsFiles      // nil: plain
 }
 
 // start starts it, unless it runs already, and returns the address for clients
@@ -134,14 +147,15 @@ func (t target) start(ctx context.Context) (addr string, end func() error, err e
 	if t.addr != "" {
 		return t.addr, func() error { return nil }, nil
 	}
+	config := append(t.tls.serverConfig(), serverConfig...)
 	if len(t.kinds) == 1 {
-		s, err := servers.Start(ctx, t.kinds[0], servers.Options{Config: serverConfig, Properties: serverProperties})
+		s, err := servers.Start(ctx, t.kinds[0], servers.Options{Config: config, Properties: serverProperties})
 		if err != nil {
 			return "", nil, err
 		}
 		return s.Addr, s.Stop, nil
 	}
-	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: t.kinds, Config: serverConfig, Properties: serverProperties})
+	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: t.kinds, Config: config, Properties: serverProperties})
 	if err != nil {
 		return "", nil, err
 	}
@@ -185,7 +199,7 @@ func runSuite(ctx context.Context, s suite, t target) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.variables = append(e.variables, "ZK_ADDRESS="+addr)
+	e.variables = append(append(e.variables, "ZK_ADDRESS="+addr), t.tls.variables()...)
 	results, err := s.run(ctx, e)
 	return results, errors.Join(err, end())
 }

@@ -19,6 +19,9 @@ type suite struct {
 	// ownServers: the suite starts servers itself and only needs their kind.
 	ownServers bool
 
+	// tls: its clients can speak TLS.
+	tls bool
+
 	// run runs all tests. The error is for a suite that could not run; a
 	// failing test is a result.
 	run func(ctx context.Context, e *environment) ([]result, error)
@@ -33,9 +36,9 @@ type environment struct {
 // suites in the order in which they run: the quick ones first.
 var suites = []suite{
 	{name: "c", needs: []need{needCC, needZooKeeperC}, run: runC},
-	{name: "go", run: runGo},
-	{name: "python", needs: []need{needVenv}, run: runPython},
-	{name: "java", needs: []need{needJava, needMaven}, run: runJava},
+	{name: "go", tls: true, run: runGo},
+	{name: "python", needs: []need{needVenv}, tls: true, run: runPython},
+	{name: "java", needs: []need{needJava, needMaven}, tls: true, run: runJava},
 	{name: "directories", needs: []need{needJava, needMaven}, ownServers: true, run: runDirectories},
 }
 
