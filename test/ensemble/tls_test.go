@@ -5,6 +5,7 @@ package ensemble
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,61 @@ func secured(t *testing.T, more ...string) []string {
 		"ssl.quorum.keyStore.location=" + file("key.pem", append(server.KeyPEM(), server.PEM()...)),
 		"ssl.quorum.trustStore.location=" + file("trust.pem", authority.PEM()),
 	}, more...)
+}
+
+// exchange puts a file in the place of another.
+func exchange(t *testing.T, path string, content []byte) {
+	t.Helper()
+	must(t, os.WriteFile(path+".new", content, 0o600))
+	must(t, os.Rename(path+".new", path))
+}
+
+// Keys and authorities of all servers are exchanged while they work, and nobody notices:
+// no link ends, nobody is elected. A server that starts then is let in by the new ones.
+func TestCertificatesChangeUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	key, trust := filepath.Join(dir, "key.pem"), filepath.Join(dir, "trust.pem")
+	older, newer := certtest.New("older"), certtest.New("newer")
+	of := func(a *certtest.Authority) []byte {
+		server := a.Issue("server", "localhost", "127.0.0.1")
+		return append(server.KeyPEM(), server.PEM()...)
+	}
+	exchange(t, key, of(older))
+	exchange(t, trust, older.PEM())
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G G G"), Config: []string{"sslQuorum=true", "sslQuorumReloadCertFiles=true",
+		"ssl.quorum.keyStore.location=" + key, "ssl.quorum.trustStore.location=" + trust}})
+	must(t, s.e.Start(t.Context()))
+	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
+	s.await(200)
+	before, err := s.leader().Status()
+	must(t, err)
+	for round, change := range []func(){
+		func() { exchange(t, trust, append(older.PEM(), newer.PEM()...)) },
+		func() { exchange(t, key, of(newer)) },
+		func() { exchange(t, trust, newer.PEM()) },
+	} {
+		change()
+		for _, m := range s.e.Members {
+			waitFor(t, "a server has read the files again", func() bool {
+				return strings.Count(m.Log(), "keys and certificates were read again") > round
+			})
+		}
+		s.await(100)
+	}
+	after, err := s.leader().Status()
+	must(t, err)
+	if before.Zxid>>32 != after.Zxid>>32 {
+		t.Errorf("a leader was elected: epoch %d after %d", after.Zxid>>32, before.Zxid>>32)
+	}
+	m := s.e.Members[0]
+	must(t, m.Kill())
+	must(t, m.Start(t.Context()))
+	s.awaitRole(m)
+	s.await(100)
+	s.check()
+	if n := s.lost(); n != 0 {
+		t.Errorf("%d sessions were lost", n)
+	}
 }
 
 // Apache's servers and ours are one ensemble over TLS: who follows, who leads, and in
