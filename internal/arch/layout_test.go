@@ -165,6 +165,6 @@ var required = map[string]map[string]string{
 		"github.com/pavlo-v-chernykh/keystore-go/v4": "key stores of Java for TLS, decision 21",
 		"software.sslmate.com/src/go-pkcs12":         "key stores in PKCS#12 for TLS, decision 21",
 		"github.com/youmark/pkcs8":                   "encrypted keys in PEM for TLS, decision 21",
-		"golang.org/x/crypto":                        "by the three before",
+		"golang.org/x/crypto":                        "OCSP for TLS, decision 21; and by the three before",
 	},
 }

@@ -31,7 +31,7 @@ type Identity struct {
 func New(name string) *Authority {
 	a := &Authority{Key: newKey()}
 	t := template(name)
-	t.IsCA, t.KeyUsage = true, x509.KeyUsageCertSign|x509.KeyUsageDigitalSignature
+	t.IsCA, t.KeyUsage = true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign|x509.KeyUsageDigitalSignature
 	a.Certificate = sign(t, t, a.Key, a.Key)
 	return a
 }
@@ -39,6 +39,11 @@ func New(name string) *Authority {
 // Issue makes a certificate of the organization Conclave with a common name, for hosts:
 // names or addresses.
 func (a *Authority) Issue(name string, hosts ...string) *Identity {
+	return a.IssueAs(func(*x509.Certificate) {}, name, hosts...)
+}
+
+// IssueAs is Issue, with what is signed changed before.
+func (a *Authority) IssueAs(change func(*x509.Certificate), name string, hosts ...string) *Identity {
 	t, key := template(name), newKey()
 	t.Subject.Organization, t.KeyUsage = []string{"Conclave"}, x509.KeyUsageDigitalSignature
 	for _, host := range hosts {
@@ -48,6 +53,7 @@ func (a *Authority) Issue(name string, hosts ...string) *Identity {
 			t.DNSNames = append(t.DNSNames, host)
 		}
 	}
+	change(t)
 	return &Identity{Key: key, Certificate: sign(t, a.Certificate, key, a.Key), By: a}
 }
 

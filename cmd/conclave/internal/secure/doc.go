@@ -14,6 +14,6 @@
 //
 // Files: settings.go has the keys and what they mean, stores.go reads key and trust
 // stores, source.go keeps what was read and reads it again, verify.go compares
-// certificates with hosts, conn.go has the connections, name.go writes the names of
-// certificates as Java does.
+// certificates with hosts, revocation.go asks whether they were revoked, conn.go has the
+// connections, name.go writes the names of certificates as Java does.
 package secure

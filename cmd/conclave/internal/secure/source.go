@@ -23,6 +23,7 @@ type Source struct {
 	oldest, newest uint16
 	ciphers        []uint16
 	clientAuth     tls.ClientAuthType
+	revocation     *revocation // nil: nobody is asked
 
 	read       atomic.Pointer[material]
 	refreshing sync.Mutex
@@ -67,6 +68,9 @@ func Open(prefix string, settings Settings, serves bool, logger *slog.Logger) (*
 	if serves && settings.Trust.Location == "" && s.clientAuth != tls.NoClientCert {
 		return nil, fmt.Errorf("%strustStore.location is not set: name the file with the authorities of clients' certificates, "+
 			"or set %sclientAuth=none", prefix, prefix)
+	}
+	if settings.CRL || settings.OCSP {
+		s.revocation = &revocation{crl: settings.CRL, ocsp: settings.OCSP}
 	}
 	m, err := s.load()
 	if err != nil {
@@ -184,13 +188,20 @@ func (s *Source) server(remote string) *tls.Config {
 		Certificates: m.keys, ClientCAs: m.roots, ClientAuth: s.clientAuth, MinVersion: s.oldest, MaxVersion: s.newest, CipherSuites: s.ciphers,
 		SessionTicketsDisabled: true, // a ticket would outlive its certificate's authority
 	}
-	if s.settings.ClientHostCheck && !s.settings.NoHostCheck {
-		c.VerifyConnection = func(state tls.ConnectionState) error {
-			if len(state.PeerCertificates) == 0 {
-				return nil // the settings want one and do not need it
-			}
-			return s.isFor(state.PeerCertificates[0], remote, "")
+	checkHost := s.settings.ClientHostCheck && !s.settings.NoHostCheck
+	if !checkHost && s.revocation == nil {
+		return c
+	}
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 || len(state.VerifiedChains) == 0 {
+			return nil // the settings want a certificate and do not need it
 		}
+		if checkHost {
+			if err := s.isFor(state.PeerCertificates[0], remote, ""); err != nil {
+				return err
+			}
+		}
+		return s.notRevoked(state.VerifiedChains[0])
 	}
 	return c
 }
@@ -205,13 +216,24 @@ func (s *Source) dialer(host, remote string) *tls.Config {
 		Certificates: m.keys, ServerName: host, MinVersion: s.oldest, MaxVersion: s.newest, CipherSuites: s.ciphers,
 		InsecureSkipVerify: true, // VerifyConnection does all of it
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if err := m.chain(state.PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
+			chain, err := m.chain(state.PeerCertificates, x509.ExtKeyUsageServerAuth)
+			if err != nil {
 				return err
 			}
-			if s.settings.NoHostCheck {
-				return nil
+			if !s.settings.NoHostCheck {
+				if err := s.isFor(state.PeerCertificates[0], remote, host); err != nil {
+					return err
+				}
 			}
-			return s.isFor(state.PeerCertificates[0], remote, host)
+			return s.notRevoked(chain)
 		},
 	}
+}
+
+// notRevoked asks about a chain, if the settings want that.
+func (s *Source) notRevoked(chain []*x509.Certificate) error {
+	if s.revocation == nil {
+		return nil
+	}
+	return s.revocation.check(chain)
 }

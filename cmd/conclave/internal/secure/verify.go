@@ -11,19 +11,20 @@ import (
 	"time"
 )
 
-// chain verifies certificates up to an authority.
-func (m *material) chain(certificates []*x509.Certificate, usage x509.ExtKeyUsage) error {
+// chain verifies certificates up to an authority, and returns those on the way.
+func (m *material) chain(certificates []*x509.Certificate, usage x509.ExtKeyUsage) ([]*x509.Certificate, error) {
 	if len(certificates) == 0 {
-		return errors.New("the server has shown no certificate")
+		return nil, errors.New("the server has shown no certificate")
 	}
 	options := x509.VerifyOptions{Roots: m.roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{usage}}
 	for _, c := range certificates[1:] {
 		options.Intermediates.AddCert(c)
 	}
-	if _, err := certificates[0].Verify(options); err != nil {
-		return &tls.CertificateVerificationError{UnverifiedCertificates: certificates, Err: err}
+	chains, err := certificates[0].Verify(options)
+	if err != nil {
+		return nil, &tls.CertificateVerificationError{UnverifiedCertificates: certificates, Err: err}
 	}
-	return nil
+	return chains[0], nil
 }
 
 // reverseMax is how long names of an address are looked for.

@@ -67,7 +67,6 @@ const (
 	whyCache     = "replies are read from the tree, there is no cache of them"
 	whyLimits    = "requests are bounded by globalOutstandingLimit and jute.maxbuffer"
 	whyTLS       = "Go's own TLS is used"
-	whyRevoked   = "this version asks nobody whether a certificate was revoked"
 	whySASL      = "this version serves no SASL"
 	whyAdmin     = "this version serves no HTTP admin port"
 	whyMetrics   = "this version has no metrics provider; mntr gives the figures"

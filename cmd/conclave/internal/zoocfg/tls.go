@@ -61,8 +61,8 @@ func (r *reader) family(table map[string]setting, prefix string, s *secure.Setti
 		"hostnameVerification":            used(notFlag(&s.NoHostCheck)),
 		"clientHostnameVerification":      used(flag(&s.ClientHostCheck)),
 		"allowReverseDnsLookup":           used(flag(&s.ReverseDNS)),
-		"crl":                             refused(flag(nil), "false", whyRevoked),
-		"ocsp":                            refused(flag(nil), "false", whyRevoked),
+		"crl":                             used(flag(&s.CRL)),
+		"ocsp":                            used(flag(&s.OCSP)),
 		"context.supplier.class":          refused(text(nil), "none", "there are no Java classes here"),
 		"handshakeDetectionTimeoutMillis": idle(number[int](nil, math.MinInt32, math.MaxInt32), "the first byte shows it, and a handshake ends with the time before a session"),
 	} {

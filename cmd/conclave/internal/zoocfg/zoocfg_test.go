@@ -99,7 +99,6 @@ func TestMistakesAreToldWithFileLineAndNearestKey(t *testing.T) {
 		"snapshot.compression.method=xz":                `zoo.cfg:3: snapshot.compression.method: "xz" is not gz or snappy`,
 		"secureClientPort=2181":                         "zoo.cfg:3: secureClientPort: 2181 is clientPort, too: one port for both is client.portUnification=true with clientPort alone",
 		"secureClientPortAddress=127.0.0.1":             "zoo.cfg: secureClientPort is not set though secureClientPortAddress is",
-		"ssl.crl=true":                                  `zoo.cfg:3: ssl.crl: "true" is refused: this version asks nobody whether a certificate was revoked`,
 		"ssl.keyStor.location=/k":                       "zoo.cfg:3: ssl.keyStor.location: unknown key; did you mean ssl.keyStore.location?",
 		"ssl.context.supplier.class=com.example.A":      `zoo.cfg:3: ssl.context.supplier.class: "com.example.A" is refused: there are no Java classes here`,
 		"authProvider.1=com.example.A":                  `zoo.cfg:3: authProvider.1: "com.example.A" is refused: only the schemes world, ip and digest are built in`,

@@ -1,0 +1,155 @@
+package secure
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/certtest"
+	"golang.org/x/crypto/ocsp"
+)
+
+// registry says which certificates of an authority were revoked, by a list and as a
+// responder.
+type registry struct {
+	t       *testing.T
+	ca      *certtest.Authority
+	url     string
+	revoked atomic.Pointer[big.Int] // the number of one, nil for none
+	asked   atomic.Int64
+	ends    time.Duration // how long what is said is true
+}
+
+func newRegistry(t *testing.T, ca *certtest.Authority) *registry {
+	r := &registry{t: t, ca: ca, ends: time.Hour}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /list", r.list)
+	mux.HandleFunc("POST /ocsp", r.respond)
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	r.url = s.URL
+	return r
+}
+
+func (r *registry) list(w http.ResponseWriter, _ *http.Request) {
+	r.asked.Add(1)
+	template := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(r.ends)}
+	if number := r.revoked.Load(); number != nil {
+		template.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: number, RevocationTime: time.Now()}}
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, template, r.ca.Certificate, r.ca.Key)
+	if err != nil {
+		r.t.Error(err)
+	}
+	_, _ = w.Write(der)
+}
+
+func (r *registry) respond(w http.ResponseWriter, request *http.Request) {
+	r.asked.Add(1)
+	question, err := io.ReadAll(request.Body)
+	if err != nil {
+		return
+	}
+	asked, err := ocsp.ParseRequest(question)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	template := ocsp.Response{Status: ocsp.Good, SerialNumber: asked.SerialNumber, ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(r.ends)}
+	if number := r.revoked.Load(); number != nil && number.Cmp(asked.SerialNumber) == 0 {
+		template.Status, template.RevokedAt = ocsp.Revoked, time.Now()
+	}
+	der, err := ocsp.CreateResponse(r.ca.Certificate, r.ca.Certificate, template, r.ca.Key)
+	if err != nil {
+		r.t.Error(err)
+	}
+	_, _ = w.Write(der)
+}
+
+func TestRevokedCertificatesAreRefused(t *testing.T) {
+	ca := certtest.New("ca")
+	server := ca.Issue("server", "localhost")
+	none := func(r *registry, c *x509.Certificate) {}
+	list := func(r *registry, c *x509.Certificate) { c.CRLDistributionPoints = []string{r.url + "/list"} }
+	responder := func(r *registry, c *x509.Certificate) { c.OCSPServer = []string{r.url + "/ocsp"} }
+	gone := func(r *registry, c *x509.Certificate) { c.OCSPServer = []string{r.url + "/gone"} }
+	both := func(a, b func(*registry, *x509.Certificate)) func(*registry, *x509.Certificate) {
+		return func(r *registry, c *x509.Certificate) { a(r, c); b(r, c) }
+	}
+	for _, c := range []struct {
+		name      string
+		names     func(*registry, *x509.Certificate) // whom the certificate names
+		crl, ocsp bool
+		revoked   bool
+		late      bool // what is said is out of date
+		taken     bool
+	}{
+		{"a good one by list", list, true, false, false, false, true},
+		{"a revoked one by list", list, true, false, true, false, false},
+		{"by a list that is out of date", list, true, false, false, true, false},
+		{"a good one by responder", responder, false, true, false, false, true},
+		{"a revoked one by responder", responder, false, true, true, false, false},
+		{"by a responder that is out of date", responder, false, true, false, true, false},
+		{"one that names nobody", none, true, true, false, false, false},
+		{"one that names a list, and lists are not read", list, false, true, false, false, false},
+		{"a responder that does not answer", gone, false, true, false, false, false},
+		{"a list where the responder does not answer", both(gone, list), true, true, false, false, true},
+		{"revoked in the list where the responder does not answer", both(gone, list), true, true, true, false, false},
+		{"a revoked one, and nobody is asked", list, false, false, true, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRegistry(t, ca)
+			if c.late {
+				r.ends = -time.Minute
+			}
+			member := ca.IssueAs(func(template *x509.Certificate) { c.names(r, template) }, "member")
+			if c.revoked {
+				r.revoked.Store(member.Certificate.SerialNumber)
+			}
+			s := settings(t, t.TempDir(), server, ca)
+			s.CRL, s.OCSP = c.crl, c.ocsp
+			conn, err := tls.Dial("tcp", echo(t, open(t, s), false), client(ca, member))
+			if err == nil { // in TLS 1.3 a client learns later that it was refused
+				defer conn.Close()
+				_, err = says(conn, "hello")
+			}
+			if (err == nil) != c.taken {
+				t.Errorf("the client has %v, taken should be %v", err, c.taken)
+			}
+		})
+	}
+}
+
+// Servers that are dialed are looked at like clients; and what was said is kept.
+func TestRevokedServersAreNotDialed(t *testing.T) {
+	ca := certtest.New("ca")
+	r := newRegistry(t, ca)
+	server := ca.IssueAs(func(c *x509.Certificate) { c.CRLDistributionPoints = []string{r.url + "/list"} }, "server", "localhost")
+	addr := echo(t, open(t, settings(t, t.TempDir(), server, ca)), false)
+	_, port, err := net.SplitHostPort(addr)
+	must(t, err)
+	mine := settings(t, t.TempDir(), ca.Issue("me"), ca)
+	mine.CRL = true
+	source := open(t, mine)
+	for range 3 {
+		conn, err := source.Dial(t.Context(), "tcp", "localhost:"+port)
+		must(t, err)
+		conn.Close()
+	}
+	if n := r.asked.Load(); n != 1 {
+		t.Errorf("the list was read %d times", n)
+	}
+	r.revoked.Store(server.Certificate.SerialNumber)
+	if conn, err := open(t, mine).Dial(t.Context(), "tcp", "localhost:"+port); err == nil {
+		conn.Close()
+		t.Error("a server with a revoked certificate was dialed")
+	}
+}
