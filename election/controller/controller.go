@@ -1,0 +1,202 @@
+// Package controller lets a Kubernetes controller that is built on controller-runtime elect
+// on any backend of Conclave.
+//
+// In goes what ctrl.NewManager takes, out comes a manager. One line changes:
+//
+//	mgr, err := ctrl.NewManager(config, options)
+//	mgr, err := controller.NewManager(config, options, controller.Election{})
+//
+// The zero Election elects on the Lease that the manager used before, so that replicas with
+// and without this line share it during a rollout. What always holds, with LeaderElection
+// set:
+//
+//	controller-N1  Runnables that need leader election, reconcilers above all, run only
+//	               while this manager leads. Their context ends Options.Grace before
+//	               anybody else may lead, with the reason as its cause, and at once when
+//	               a frozen process goes on. Start returns that reason once they have
+//	               ended.
+//	controller-N2  Where they have not ended by then, the process is ended
+//	               (Options.OnStuck can be another way to do that).
+//	controller-N3  The election is released only with LeaderElectionReleaseOnCancel, and
+//	               only after all runnables have ended. Otherwise it runs out.
+//	controller-N4  While another leads, caches, webhooks, probes and runnables that do
+//	               not need leader election run as they do without this package; the
+//	               manager learns of its turn without polling.
+//
+// A manager leads once: as with controller-runtime, the process ends after Start has
+// returned and is started again by Kubernetes. LeadershipFrom gives a reconciler the fencing
+// token of the leadership that it runs in.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/kubernetes"
+	"github.com/conclave-project/conclave/election/controller/internal/lock"
+)
+
+// LeaseDefault is the lease where neither manager.Options.LeaseDuration nor Options.Lease
+// is set: that of controller-runtime.
+const LeaseDefault = 15 * time.Second
+
+// Election is how a manager elects. The zero value elects on a Lease.
+type Election struct {
+	// Backend is where the election is held, under the name LeaderElectionID. Nil is
+	// the Lease of that name in LeaderElectionNamespace, by default the pod's, on the
+	// API server of LeaderElectionConfig, by default the manager's. The caller closes
+	// a Backend of its own after Start has returned.
+	Backend election.Backend
+	// Options of the candidate. Lease may be given as LeaseDuration of the manager's
+	// options, and Grace as what RenewDeadline leaves of it. Once is always set. What
+	// happens is logged by the manager's logger, and told to OnEvent.
+	Options election.Options
+}
+
+// NewManager is manager.New, with another election. The options that only client-go's
+// election could honour are refused: LeaderElectionResourceLockInterface, RetryPeriod, a
+// LeaderElectionResourceLock other than "leases", and with a Backend
+// LeaderElectionNamespace, LeaderElectionLabels and LeaderElectionConfig. Without
+// LeaderElection nothing differs from manager.New, but that bad options are refused all the
+// same.
+func NewManager(config *rest.Config, options manager.Options, e Election) (manager.Manager, error) {
+	if err := check(options, e); err != nil {
+		return nil, fmt.Errorf("controller: %w: %w", election.ErrInvalid, err)
+	}
+	if !options.LeaderElection {
+		return manager.New(config, options)
+	}
+	backend, end := e.Backend, func() error { return nil }
+	if backend == nil {
+		leases, err := leasesOf(config, options)
+		if err != nil {
+			return nil, fmt.Errorf("controller: %w", err)
+		}
+		backend, end = leases, leases.Close
+	}
+	m := &elected{release: options.LeaderElectionReleaseOnCancel, close: end,
+		waits: options.GracefulShutdownTimeout == nil || *options.GracefulShutdownTimeout != 0}
+	m.below(options.BaseContext)
+	var err error
+	if m.lock, err = lock.New(backend, options.LeaderElectionID, candidate(options, e.Options),
+		lock.Options{Finished: true, OnElected: m.begin}); err != nil {
+		return nil, err
+	}
+	options.LeaderElectionResourceLockInterface = m.lock
+	options.LeaderElectionReleaseOnCancel = false // by Start, once all has ended
+	options.LeaseDuration, options.RenewDeadline = nil, nil
+	options.BaseContext = func() context.Context { return m.base }
+	if m.Manager, err = manager.New(config, options); err != nil {
+		return nil, err
+	}
+	return m, m.Add(watch{m})
+}
+
+// candidate fills in what the manager's options say.
+func candidate(options manager.Options, o election.Options) election.Options {
+	switch {
+	case options.LeaseDuration != nil:
+		o.Lease = *options.LeaseDuration
+	case o.Lease == 0:
+		o.Lease = LeaseDefault
+	}
+	if options.RenewDeadline != nil {
+		o.Grace = o.Lease - *options.RenewDeadline
+	}
+	logger := options.Logger
+	if logger.GetSink() == nil {
+		logger = log.Log
+	}
+	o.OnEvent = election.LogEvents(slog.New(logr.ToSlogHandler(logger.WithName("election"))), o.OnEvent)
+	return o
+}
+
+// check says which options cannot be honoured.
+func check(options manager.Options, e Election) error {
+	lease, grace := e.Options.Lease, e.Options.Grace
+	switch kind := options.LeaderElectionResourceLock; {
+	case options.LeaderElectionResourceLockInterface != nil:
+		return errors.New("LeaderElectionResourceLockInterface: the election is held by Election.Backend; leave it out")
+	case options.RetryPeriod != nil:
+		return errors.New("RetryPeriod: a candidate is told of its turn, and renews four times in a lease; leave it out")
+	case kind != "" && kind != resourcelock.LeasesResourceLock:
+		return fmt.Errorf("LeaderElectionResourceLock %q: there is %q alone", kind, resourcelock.LeasesResourceLock)
+	case options.LeaseDuration != nil && lease != 0 && *options.LeaseDuration != lease:
+		return fmt.Errorf("LeaseDuration %v and lease %v: leave one out", *options.LeaseDuration, lease)
+	case options.RenewDeadline != nil && grace != 0:
+		return fmt.Errorf("RenewDeadline %v and grace %v: leave one out", *options.RenewDeadline, grace)
+	}
+	if options.RenewDeadline != nil {
+		if lease = candidateLease(options, lease); *options.RenewDeadline < lease/2 || *options.RenewDeadline >= lease {
+			return fmt.Errorf("RenewDeadline %v: must be from half of the lease, %v, to less than all of it",
+				*options.RenewDeadline, lease/2)
+		}
+	}
+	if options.LeaderElectionReleaseOnCancel && options.GracefulShutdownTimeout != nil && *options.GracefulShutdownTimeout == 0 {
+		return errors.New("LeaderElectionReleaseOnCancel: with a GracefulShutdownTimeout of 0 nothing says that the " +
+			"runnables have ended; leave one of them out")
+	}
+	if e.Backend != nil && (options.LeaderElectionNamespace != "" || options.LeaderElectionLabels != nil || options.LeaderElectionConfig != nil) {
+		return errors.New("LeaderElectionNamespace, LeaderElectionLabels and LeaderElectionConfig are for Leases; " +
+			"give them to Election.Backend, or leave that out")
+	}
+	return nil
+}
+
+func candidateLease(options manager.Options, lease time.Duration) time.Duration {
+	return candidate(manager.Options{LeaseDuration: options.LeaseDuration}, election.Options{Lease: lease}).Lease
+}
+
+// namespaceFile holds the namespace of a pod.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// closer is a backend that is closed after use.
+type closer interface {
+	election.Backend
+	Close() error
+}
+
+// leasesOf returns the backend on the Leases that the manager's own election would use.
+func leasesOf(config *rest.Config, options manager.Options) (closer, error) {
+	if options.LeaderElectionConfig != nil {
+		config = options.LeaderElectionConfig
+	}
+	if config == nil {
+		return nil, errors.New("no rest.Config given")
+	}
+	namespace := options.LeaderElectionNamespace
+	if namespace == "" {
+		text, err := os.ReadFile(namespaceFile)
+		if err != nil {
+			return nil, fmt.Errorf("find the pod's namespace: %w; set LeaderElectionNamespace", err)
+		}
+		namespace = strings.TrimSpace(string(text))
+	}
+	return kubernetes.New(config, kubernetes.Options{Namespace: namespace, Labels: options.LeaderElectionLabels})
+}
+
+type leadershipKey struct{}
+
+// LeadershipFrom returns the leadership in which a runnable or a reconciler of a manager
+// runs, given its context: for the fencing token, or for Ensure before a step that must not
+// be cut short. False: the manager does not elect, or has not been elected yet.
+func LeadershipFrom(ctx context.Context) (election.Leadership, bool) {
+	held, ok := ctx.Value(leadershipKey{}).(*atomic.Pointer[election.Leadership])
+	if !ok || held.Load() == nil {
+		return election.Leadership{}, false
+	}
+	return *held.Load(), true
+}

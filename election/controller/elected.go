@@ -1,0 +1,84 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/controller/internal/lock"
+)
+
+// elected is a manager whose election is ours.
+type elected struct {
+	manager.Manager
+	lock    *lock.Lock
+	release bool         // once all has ended
+	waits   bool         // the manager waits for its runnables
+	close   func() error // of the backend
+
+	// base is above the contexts of all runnables, and ends with the leadership.
+	base   context.Context
+	cancel context.CancelCauseFunc
+	lead   atomic.Pointer[election.Leadership]
+	over   atomic.Pointer[error] // why the leadership is; nil while it is not
+}
+
+// below makes the context of all runnables a child of the user's own, if there is one.
+func (m *elected) below(own manager.BaseContextFunc) {
+	parent := context.Background()
+	if own != nil {
+		parent = own()
+	}
+	m.base, m.cancel = context.WithCancelCause(context.WithValue(parent, leadershipKey{}, &m.lead))
+}
+
+// begin is called with a leadership before the manager learns of it. Its end is that of the
+// manager, also where that had not begun to lead: the process is started again.
+func (m *elected) begin(ctx context.Context, lead election.Leadership) {
+	m.lead.Store(&lead)
+	context.AfterFunc(ctx, func() {
+		why := context.Cause(ctx)
+		m.over.Store(&why)
+		m.cancel(why)
+	})
+}
+
+// why says why the leadership is over: nil when it is not.
+func (m *elected) why() error {
+	if why := m.over.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// Start is manager.Start, which returns when the leadership is over, too, with the reason.
+func (m *elected) Start(ctx context.Context) error {
+	err := m.Manager.Start(ctx)
+	why := m.why() // nil when ctx has ended, or a runnable has failed
+	if !m.waits || errors.Is(err, context.DeadlineExceeded) {
+		m.lock.Stop() // the end of the process is awaited, and forced if need be
+	} else {
+		m.lock.Finish(m.release)
+		err = errors.Join(err, m.close())
+	}
+	if why == nil || errors.Is(err, why) {
+		return err
+	}
+	return errors.Join(fmt.Errorf("controller: the leadership is over: %w", why), err)
+}
+
+// watch is the runnable that makes the manager end when the leadership has.
+type watch struct{ m *elected }
+
+// NeedLeaderElection says that it runs from the beginning, too.
+func (watch) NeedLeaderElection() bool { return false }
+
+// Start waits for the end of the manager or of the leadership.
+func (w watch) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return w.m.why()
+}
