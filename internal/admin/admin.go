@@ -145,12 +145,8 @@ func hash(_ Commands, s *server.Server) string {
 
 func conf(_ Commands, s *server.Server) string {
 	c := s.Config()
-	port := "-1"
-	if a := s.Addr(); a != nil {
-		_, port, _ = net.SplitHostPort(a.String())
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "clientPort=%s\nsecureClientPort=-1\n", port)
+	fmt.Fprintf(&b, "clientPort=%s\nsecureClientPort=%s\n", portOf(s.Addr()), portOf(s.SecureAddr()))
 	fmt.Fprintf(&b, "dataDir=%s\ndataDirSize=%d\n", s.SnapDir(), s.DirBytes(s.SnapDir()))
 	fmt.Fprintf(&b, "dataLogDir=%s\ndataLogSize=%d\n", s.LogDir(), s.DirBytes(s.LogDir()))
 	fmt.Fprintf(&b, "tickTime=%d\nmaxClientCnxns=%d\n", c.TickTime.Milliseconds(), c.ConnsPerIPMax)
@@ -158,6 +154,15 @@ func conf(_ Commands, s *server.Server) string {
 	b.WriteString("clientPortListenBacklog=-1\n")
 	b.WriteString(membership(s))
 	return b.String()
+}
+
+// portOf is the port of an address, -1 for none.
+func portOf(a net.Addr) string {
+	if a == nil {
+		return "-1"
+	}
+	_, port, _ := net.SplitHostPort(a.String())
+	return port
 }
 
 // membership is the part of conf that reports the ensemble. The text of the

@@ -41,6 +41,7 @@ func (c Commands) mntr(s *server.Server) string {
 	put("connection_rejected", st.Rejected)
 	put("connection_request_count", st.Connects)
 	put("auth_failed_count", st.AuthFailed)
+	put("unsuccessful_handshake", st.HandshakesFailed)
 	put("digest_mismatches_count", st.Counts.DigestMismatches)
 	put("stale_sessions_expired", st.Counts.Expired)
 	put("commit_count", st.Counts.Delivered)

@@ -106,7 +106,7 @@ func (c *conn) prove() bool {
 	}
 	name, err := p.Prove()
 	if err != nil {
-		c.server.cfg.Logger.Debug("a client's handshake has failed", "client", c.remote, "error", err)
+		c.server.refusedHandshake(c.remote, err)
 		return false
 	}
 	if name != "" {
@@ -114,6 +114,14 @@ func (c *conn) prove() bool {
 		c.identityBytes = int64(identityBytes(c.identities))
 	}
 	return true
+}
+
+// refusedHandshake counts a handshake that has failed.
+func (s *Server) refusedHandshake(client netip.AddrPort, err error) {
+	s.stats.authFailed.Add(1)
+	if count, tell := s.stats.handshakes.note(s.monoMs()); tell {
+		s.cfg.Logger.Warn("a client's handshake has failed", "client", client, "error", err, "failed", count)
+	}
 }
 
 // handshake reads the first frame, or a four-letter word, and waits for the

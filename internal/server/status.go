@@ -24,7 +24,24 @@ type stats struct {
 	sentGone   atomic.Int64 // by connections that have ended
 	connects   atomic.Int64
 	authFailed atomic.Int64
+	handshakes failures
 	latency    latency
+}
+
+// failures counts handshakes that have failed, and has them logged once a minute: they
+// are strangers', or clients' whose certificates have run out.
+type failures struct {
+	count atomic.Int64
+	toldS atomic.Int64 // when they were logged last, in seconds of the clock; 0: never
+}
+
+// failuresTellS is the time between two lines of the log about failures.
+const failuresTellS = 60
+
+// note counts one. It reports whether it is to be logged, and how many there were.
+func (f *failures) note(nowMs int64) (int64, bool) {
+	count, now, told := f.count.Add(1), max(nowMs/1000, 1), f.toldS.Load()
+	return count, (told == 0 || now-told >= failuresTellS) && f.toldS.CompareAndSwap(told, now)
 }
 
 // latency keeps the shortest, longest and mean time of requests.
@@ -162,6 +179,7 @@ type Status struct {
 	Rejected         int64 // connections beyond the limits
 	Connects         int64 // handshakes
 	AuthFailed       int64
+	HandshakesFailed int64
 	DiskFull         bool
 	SnapshotsFailed  int64
 	SnapshotLast     zk.Zxid
@@ -177,7 +195,7 @@ func (s *Server) Status() Status {
 		ID: s.cfg.ID, Latency: s.stats.latency.report(), Received: s.stats.received.Load(),
 		Sent: s.stats.sentGone.Load(), Outstanding: s.inFlight.Load(),
 		Uptime:   time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
-		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(),
+		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.count.Load(),
 		DiskFull: s.diskFull.Load(), SnapshotsFailed: s.snaps.failed.Load(),
 		SnapshotLast: zk.Zxid(s.snaps.last.Load()), Recovery: s.recovery,
 	}
