@@ -8,9 +8,9 @@
 package auth
 
 import (
-	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/acl"
@@ -25,6 +25,12 @@ type Rules struct {
 	NoDigest    bool   // DigestAuthenticationProvider.enabled=false
 	X509        bool   // the names of certificates are identities: clients may speak TLS
 	X509Super   string // X509AuthenticationProvider.superUser: the name that is the super user, "" for none
+
+	// Enforce are the schemes of enforce.auth.schemes: a connection that has proved no
+	// identity of any of them does nothing but try to. Empty: nobody has to.
+	Enforce []string
+	// Hash is DigestAuthenticationProvider.digestAlg, "" for SHA1. See ValidHash.
+	Hash string
 }
 
 // Super is the identity that no ACL holds up.
@@ -73,7 +79,7 @@ func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([
 	case "x509":
 		return nil, zk.ErrAuthFailed // proved by a handshake, never by what is said
 	}
-	id := Digest(string(credential))
+	id := r.Digest(string(credential))
 	proved := []zk.Identity{{Scheme: "digest", ID: id}}
 	if id == r.SuperDigest {
 		proved = append(proved, Super)
@@ -81,12 +87,30 @@ func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([
 	return proved, nil
 }
 
+// Digest is the identity of a credential under the Rules of a server with SHA1.
+func Digest(credential string) string { return (&Rules{}).Digest(credential) }
+
 // Digest returns the identity of a credential "user:password": the user, and a
 // hash of the whole credential.
-func Digest(credential string) string {
+func (r *Rules) Digest(credential string) string {
 	user, _, _ := strings.Cut(credential, ":")
-	sum := sha1.Sum([]byte(credential))
-	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+	h := newHash(r.Hash)
+	h.Write([]byte(credential)) // never fails
+	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// Admits reports whether a connection with such identities may do what it asks for.
+func (r *Rules) Admits(identities []zk.Identity) bool {
+	if len(r.Enforce) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(identities, func(id zk.Identity) bool { return slices.Contains(r.Enforce, id.Scheme) })
+}
+
+// Knows reports whether a scheme can be proved to a server of these Rules.
+func (r *Rules) Knows(name string) bool {
+	_, ok := r.scheme(name)
+	return ok
 }
 
 // validDigest wants two parts around a colon; trailing empty parts do not

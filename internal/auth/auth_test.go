@@ -114,3 +114,26 @@ func FuzzACLIds(f *testing.F) {
 		validDigest(digest)
 	})
 }
+
+// The hashes are those of openssl dgst -NAME -binary | base64.
+func TestDigestsOfEveryHash(t *testing.T) {
+	for name, want := range map[string]string{
+		"":         "fyVmFCwVbTJYrznoSu1koqYEYF0=",
+		"MD5":      "pasriMfeJxH/y5wk/opUWg==",
+		"SHA-1":    "fyVmFCwVbTJYrznoSu1koqYEYF0=",
+		"SHA-256":  "huAluaVu3uER4LIpielGv9Qqk5x3YVDr6I2R/mXf2wE=",
+		"SHA-512":  "MON49O1q1UU4gzHRH8XFfdstQyTRtQRoDT+8dvk+qrZdXJegJxeoYDJfch4LeWUjXjSWIiqnKXpFYZi7tC1AZw==",
+		"SHA3-256": "ukO6WgYOvbjGYGRnCevsZ2T9tQ3ynirMDLl7Q45X6Rc=",
+	} {
+		if !ValidHash(name) {
+			t.Errorf("%s is not valid", name)
+		}
+		r := Rules{Hash: name}
+		if got := r.Digest("bob:secret"); got != "bob:"+want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if ValidHash("CRC32") {
+		t.Error("CRC32 is valid")
+	}
+}

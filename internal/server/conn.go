@@ -31,6 +31,7 @@ type conn struct {
 
 	identities    []zk.Identity // owned by the goroutine; replaced, never changed
 	identityBytes int64         // of what the client has proved; of the goroutine
+	admitted      bool          // it has proved what the server asks for; of the goroutine
 	charged       atomic.Int64  // bytes of identities with the requests in flight
 
 	sessionID atomic.Int64
@@ -64,6 +65,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{buffer: make([]byte,
 func newConn(s *Server, socket net.Conn) *conn {
 	c := &conn{server: s, socket: socket, remote: remoteAddr(socket), sinceMs: s.monoMs(), resumed: make(chan struct{}, 1)}
 	c.identities = auth.Connected(c.remote.Addr().String())
+	c.admitted = s.cfg.Auth.Admits(c.identities)
 	c.out.conn = c
 	c.input.init(socket, s.cfg.FrameBytesMax)
 	return c
@@ -81,9 +83,23 @@ func (c *conn) serve() {
 	}
 	for !c.ended && c.step() {
 	}
+	if c.ended {
+		c.awaitLast()
+	}
 	if c.ended || c.out.isEnded() {
 		c.input.drain()
 	}
+}
+
+// awaitLast waits until the loop has answered all, and ends the connection with that.
+func (c *conn) awaitLast() {
+	for c.inFlight.Load() > 0 {
+		if !c.await() {
+			return
+		}
+	}
+	c.out.end()
+	c.flush()
 }
 
 func (c *conn) close() {
@@ -112,6 +128,7 @@ func (c *conn) prove() bool {
 	if name != "" {
 		c.identities = append(c.identities, c.server.reader.Auth.Certified(name)...)
 		c.identityBytes = int64(identityBytes(c.identities))
+		c.admitted = c.server.cfg.Auth.Admits(c.identities)
 	}
 	return true
 }

@@ -106,7 +106,11 @@ func (h *handling) drain() bool {
 func (h *handling) one(payload []byte) bool {
 	c := h.conn
 	c.server.stats.received.Add(1)
-	_, op, _ := wire.DecodeHeader(payload)
+	xid, op, _ := wire.DecodeHeader(payload)
+	if !c.admitted && op != zk.OpAuth {
+		h.refuse(xid)
+		return true
+	}
 	cost := costOfRequest(op, len(payload))
 	if !h.admit(&c.server.requests, cost) {
 		return false
@@ -359,6 +363,19 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	return c.identityBytes == 0 || h.sent < submitMax || h.breathe()
 }
 
+// refuse answers a client that must prove who it is first, and has not: with the code that
+// Apache has for it, as the last answer.
+func (h *handling) refuse(xid zk.Xid) {
+	h.unlock()
+	c := h.conn
+	c.server.stats.authFailed.Add(1)
+	c.ended = true
+	h.w.events = append(h.w.events, replica.Event{
+		Kind: replica.EventAuth, Conn: c.id, Request: &zk.Request{Op: zk.OpAuth, Xid: xid}, Code: zk.ErrSessionClosedRequireSASL,
+	})
+	h.sent++
+}
+
 // submitMax is how many requests of a connection that has proved identities, which go with
 // each of them, go to the loop before it looks again whether more may: thousands of
 // requests may come in one portion of input.
@@ -402,6 +419,7 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 		return zk.ErrAuthFailed
 	}
 	c.identities, c.identityBytes = all, int64(bytes)
+	c.admitted = c.server.cfg.Auth.Admits(all)
 	return zk.OK
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -77,4 +78,54 @@ func TestIdentitiesOfRequestsInFlightAreBounded(t *testing.T) {
 		}
 	}
 	eventually(t, "none are in flight", func() bool { return s.identityBytes.Load() == 0 })
+}
+
+// A client that must prove who it is does nothing before it has: not even a ping, and
+// nothing that came with its first request.
+func TestNobodyIsServedWhoHasProvedNothingOfWhatIsEnforced(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Enforce = []string{"x509", "digest"} })
+	for _, op := range []zk.Request{
+		{Op: zk.OpGetData, Path: "/"}, {Op: zk.OpCreate, Path: "/a", ACL: zk.OpenACL()}, {Op: zk.OpPing}, {Op: zk.OpSASL}, {Op: zk.OpCloseSession},
+	} {
+		p := dial(t, s, nil)
+		if code, _ := p.do(op); code != zk.ErrSessionClosedRequireSASL {
+			t.Errorf("%v is answered with %v", op.Op, code)
+		}
+		gone(t, p)
+	}
+	p := dial(t, s, nil)
+	if code, _ := p.do(zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")}); code != zk.OK {
+		t.Fatal(code)
+	}
+	if code, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/a"}); code != zk.ErrNoNode {
+		t.Errorf("who has proved it gets %v: the create of one who had not was done, or this was not", code)
+	}
+}
+
+// Pipelined requests behind one that is refused are not looked at.
+func TestRequestsBehindARefusedOneAreNotDone(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Enforce = []string{"digest"} })
+	p := dial(t, s, nil)
+	var batch []byte
+	batch = wire.AppendRequest(batch, &zk.Request{Op: zk.OpExists, Path: "/", Xid: 1})
+	batch = wire.AppendRequest(batch, &zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret"), Xid: -4})
+	batch = wire.AppendRequest(batch, &zk.Request{Op: zk.OpCreate, Path: "/behind", ACL: zk.OpenACL(), Xid: 2})
+	if _, err := p.socket.Write(batch); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, p)
+	q := dial(t, s, nil)
+	q.do(zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")})
+	if code, _ := q.do(zk.Request{Op: zk.OpExists, Path: "/behind"}); code != zk.ErrNoNode {
+		t.Errorf("the create was done: %v", code)
+	}
+}
+
+// gone waits until the server has closed the connection.
+func gone(t *testing.T, p *peer) {
+	t.Helper()
+	_ = p.socket.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.Copy(io.Discard, p.socket); err != nil {
+		t.Errorf("the connection stays: %v", err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/snap"
 )
 
@@ -72,7 +73,6 @@ const (
 	whyMetrics   = "this version has no metrics provider; mntr gives the figures"
 	whyJava      = "only of the Java process"
 	whyAudit     = "this version writes no audit log"
-	whyDigest    = "this version knows SHA1"
 	whyFormat    = "files are written as ZooKeeper 3.9 writes them by default"
 )
 
@@ -176,13 +176,13 @@ func (r *reader) authKeys() map[string]setting {
 		"skipACL": used(choice(&c.SkipACL, "yes", "no")),
 		"DigestAuthenticationProvider.superDigest": used(r.superDigest),
 		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.NoDigest)),
-		"DigestAuthenticationProvider.digestAlg":   refused(text(nil), "SHA1|SHA-1", whyDigest),
+		"DigestAuthenticationProvider.digestAlg":   used(digestHash(&c.Hash)),
 		"X509AuthenticationProvider.superUser":     used(text(&c.X509Super)),
 		"superUser":                                idle(text(nil), whySASL),
 		"allowSaslFailedClients":                   idle(flag(nil), whySASL),
 		"sessionRequireClientSASLAuth":             refused(flag(nil), "false", whySASL),
-		"enforce.auth.enabled":                     refused(flag(nil), "false", "this version does not enforce a scheme"),
-		"enforce.auth.schemes":                     idle(text(nil), "it has a meaning only with enforce.auth.enabled"),
+		"enforce.auth.enabled":                     used(flag(&r.enforce)),
+		"enforce.auth.schemes":                     used(text(&r.schemes)),
 		"fips-mode":                                idle(flag(nil), "host names are compared in one way; GODEBUG=fips140=on chooses Go's FIPS module"),
 		"audit.enable":                             later(flag(nil), "false", whyAudit),
 		"kerberos.removeHostFromPrincipal":         idle(flag(nil), whySASL),
@@ -313,6 +313,37 @@ func (r *reader) compression(v string) error {
 	}
 	r.out.Server.Compression = c
 	return nil
+}
+
+func digestHash(into *string) func(string) error {
+	return func(v string) error {
+		if !auth.ValidHash(v) {
+			return fmt.Errorf("%q is not known: write SHA1, SHA-256, SHA-512, SHA3-256 or another that Java names so", v)
+		}
+		*into = v
+		return nil
+	}
+}
+
+// enforced takes over the schemes that connections must prove.
+func (r *reader) enforced() {
+	c := &r.out.Server.Auth
+	switch {
+	case !r.enforce && r.schemes != "":
+		e := r.seen["enforce.auth.schemes"]
+		r.remark(&e, "has no effect without enforce.auth.enabled=true")
+	case !r.enforce:
+	case r.schemes == "":
+		r.missing("enforce.auth.schemes", "is not set: name the schemes of which a client must prove one, such as digest,x509")
+	default:
+		for scheme := range strings.SplitSeq(r.schemes, ",") {
+			if scheme = strings.TrimSpace(scheme); !c.Knows(scheme) {
+				r.missing("enforce.auth.schemes", fmt.Sprintf("%q is no scheme of this server: ip and digest are, and x509 where a port for clients speaks TLS", scheme))
+				return
+			}
+			c.Enforce = append(c.Enforce, scheme)
+		}
+	}
 }
 
 func (r *reader) superDigest(v string) error {

@@ -75,6 +75,8 @@ type reader struct {
 	securePort int    // secureClientPort
 	secureHost string // secureClientPortAddress
 	standalone bool   // standaloneEnabled
+	enforce    bool   // enforce.auth.enabled
+	schemes    string // enforce.auth.schemes
 	observer   bool   // peerType
 
 	listenOnAll bool // quorumListenOnAllIPs
@@ -193,6 +195,7 @@ func (r *reader) finish() {
 		c.ClientAddr = net.JoinHostPort(strings.Trim(r.clientHost, "[]"), strconv.Itoa(r.clientPort))
 	}
 	r.tls()
+	r.enforced()
 	r.limits()
 }
 

@@ -207,3 +207,24 @@ func TestEveryKnownKeyIsInTheDocs(t *testing.T) {
 		}
 	}
 }
+
+func TestEnforcedSchemesAreThoseOfThisServer(t *testing.T) {
+	c, err := read(t, "enforce.auth.enabled=true\nenforce.auth.schemes=digest, x509\nclient.portUnification=true\nDigestAuthenticationProvider.digestAlg=SHA-256")
+	if err != nil || !slices.Equal(c.Server.Auth.Enforce, []string{"digest", "x509"}) || c.Server.Auth.Hash != "SHA-256" {
+		t.Errorf("%+v, %v", c.Server.Auth, err)
+	}
+	for lines, want := range map[string]string{
+		"enforce.auth.enabled=true":                            "enforce.auth.schemes is not set: name the schemes of which a client must prove one, such as digest,x509",
+		"enforce.auth.enabled=true\nenforce.auth.schemes=x509": `"x509" is no scheme of this server`,
+		"enforce.auth.enabled=true\nenforce.auth.schemes=digest\nDigestAuthenticationProvider.enabled=false": `"digest" is no scheme of this server`,
+		"DigestAuthenticationProvider.digestAlg=CRC32":                                                       `"CRC32" is not known`,
+	} {
+		if _, err := read(t, lines); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", lines, err, want)
+		}
+	}
+	c, err = read(t, "enforce.auth.schemes=digest")
+	if err != nil || len(c.Remarks) != 1 || !strings.Contains(c.Remarks[0], "has no effect without enforce.auth.enabled") || c.Server.Auth.Enforce != nil {
+		t.Errorf("%q, %v", c.Remarks, err)
+	}
+}
