@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/clientsession"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -15,6 +16,7 @@ type call struct {
 	clientsession.Call
 	done    chan struct{} // one element when completed
 	replied bool
+	bytes   int // of the reply's frame
 	code    zk.Code
 	zxid    zk.Zxid
 	body    []byte // of the reply, until it is decoded
@@ -97,19 +99,36 @@ func (c *call) unreadable() Outcome {
 
 func (c *call) wake() { c.done <- struct{}{} }
 
-// wait waits for the end of the call and returns its error. When ctx ends first
-// the call is cancelled.
-func (c *call) wait(ctx context.Context, client *Client) error {
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		client.mu.Lock()
-		c.ctxErr = ctx.Err()
-		client.step(clientsession.Event{Kind: clientsession.Cancel, Call: &c.Call}, nil)
+// wait waits for the end of the call and returns its error. When ctx ends first, or
+// the patience of a call that has no server, the call is cancelled. p is nil where
+// patience has no end.
+func (c *call) wait(ctx context.Context, client *Client, p *patience) error {
+	for {
+		select {
+		case <-c.done:
+			return c.err
+		case <-ctx.Done():
+			client.mu.Lock()
+			c.cancel(ctx.Err(), client)
+		case <-p.fired():
+			p.stop()
+			client.mu.Lock()
+			if !client.serverless() {
+				client.mu.Unlock()
+				continue
+			}
+			c.cancel(client.noServer(), client)
+		}
 		client.mu.Unlock()
 		<-c.done // completed now, or before and about to be decoded
+		return c.err
 	}
-	return c.err
+}
+
+// cancel ends the call unless it is completed. Client.mu is held.
+func (c *call) cancel(why error, client *Client) {
+	c.ctxErr = why
+	client.step(clientsession.Event{Kind: clientsession.Cancel, Call: &c.Call}, nil)
 }
 
 // submit sends a call, or makes it wait for a connection. Space is not asked
@@ -119,14 +138,19 @@ func (c *Client) submit(call *call) {
 }
 
 // submitWhenSpace submits a call as soon as there is space for it. The error is
-// the context's.
-func (c *Client) submitWhenSpace(ctx context.Context, call *call) error {
+// the context's, or says that the patience of a call without a server has ended.
+func (c *Client) submitWhenSpace(ctx context.Context, call *call, p *patience) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	event := clientsession.Event{Kind: clientsession.Submit, Call: &call.Call}
 	for {
 		c.mu.Lock()
+		if c.serverless() && p.spent() {
+			err := c.noServer()
+			c.mu.Unlock()
+			return err
+		}
 		if !c.full() {
 			c.step(event, nil)
 			c.mu.Unlock()
@@ -139,6 +163,8 @@ func (c *Client) submitWhenSpace(ctx context.Context, call *call) error {
 		c.mu.Unlock()
 		select {
 		case <-space:
+		case <-p.fired():
+			p.stop()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -149,24 +175,40 @@ func (c *Client) submitWhenSpace(ctx context.Context, call *call) error {
 // answer when its connection was lost.
 const resendsMax = 10
 
-// do sends a request and waits for its result. shown is the path for the error.
-// A request that was lost with its connection and surely not applied is sent
-// again (client-A2), but a write only if no Future's was lost that was submitted before:
-// the caller may have it under way, and must not see the later one applied alone. One
-// that was the oldest without an answer each time may be what the connections die of,
-// with all others on them, and is given up in the end.
+// do sends a request, waits for its result, and tells of it. shown is the path for
+// the error.
 func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {
 	if n := requestBytes(r); n > c.options.RequestBytesMax {
 		return zk.Result{}, refusal(r.Op, shown, fmt.Errorf(
 			"request of %d bytes is above the limit of %d (jute.maxbuffer)", n, c.options.RequestBytesMax))
 	}
+	var t tally
+	if c.options.OnEvent == nil {
+		return c.perform(ctx, r, w, shown, &t)
+	}
+	t.began = c.clock.Now()
+	result, err := c.perform(ctx, r, w, shown, &t)
+	c.tellRequest(r, shown, &t, c.errorOf(r, result, err))
+	return result, err
+}
+
+// perform sends a request and waits for its result. A request that was lost with its
+// connection and surely not applied is sent again for as long as RetryFor lets it
+// (client-A2), but a write only if no Future's was lost that was submitted before:
+// the caller may have it under way, and must not see the later one applied alone. One
+// that was the oldest without an answer each time may be what the connections die of,
+// with all others on them, and is given up in the end.
+func (c *Client) perform(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string, t *tally) (zk.Result, error) {
+	p := patience{c: c, ctx: ctx}
+	defer p.stop()
 	for lost := 0; ; {
 		call := c.newCall(r, w)
-		if err := c.submitWhenSpace(ctx, call); err != nil {
+		if err := c.submitWhenSpace(ctx, call, &p); err != nil {
 			c.release(call)
 			return zk.Result{}, &Error{r.Op, shown, err, NotApplied}
 		}
-		err := call.wait(ctx, c)
+		err := call.wait(ctx, c, &p)
+		t.tries, t.bytes = t.tries+1, call.bytes
 		result, outcome, replied, late := call.result, call.outcome, call.replied, call.follows && r.Op.IsWrite()
 		if call.oldest {
 			lost++
@@ -176,11 +218,15 @@ func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, 
 		if err == nil {
 			return result, nil
 		}
-		if !replied && outcome == NotApplied && isLoss(err) && !late && ctx.Err() == nil {
-			if lost <= resendsMax {
+		if !replied && outcome == NotApplied && mayPass(err) && !late && ctx.Err() == nil {
+			switch {
+			case p.spent():
+				err = fmt.Errorf("%w: %w", ErrNotRetried, err)
+			case lost <= resendsMax:
 				continue
+			default:
+				err = fmt.Errorf("the first of its connection to be lost, %d times: %w", lost, err)
 			}
-			err = fmt.Errorf("the first of its connection to be lost, %d times: %w", lost, err)
 		}
 		if armed && w != nil {
 			c.post(clientsession.Event{Kind: clientsession.Unwatch, Watch: w})
@@ -194,6 +240,7 @@ type Future struct {
 	client *Client
 	call   *call
 	shown  string
+	began  clock.Instant // if there is somebody to tell
 }
 
 // Submit sends a request without waiting for its reply. Requests of one
@@ -217,22 +264,33 @@ func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 	c.mapRequest(&r)
 	call := c.newCall(&r, nil)
 	call.future = true
-	if err := c.submitWhenSpace(ctx, call); err != nil {
+	f := &Future{client: c, call: call, shown: shown}
+	if c.options.OnEvent != nil {
+		f.began = c.clock.Now()
+	}
+	if err := c.submitWhenSpace(ctx, call, nil); err != nil {
 		c.release(call)
 		return nil, &Error{r.Op, shown, err, NotApplied}
 	}
-	return &Future{c, call, shown}, nil
+	return f, nil
 }
 
 // Wait returns the request's result, that of a multi also with the error of its
 // first operation that has failed. It may be called once. When ctx ends
 // first, the request is given up; if it was sent, it may still be applied.
 func (f *Future) Wait(ctx context.Context) (zk.Result, error) {
-	err := f.call.wait(ctx, f.client)
+	err := f.call.wait(ctx, f.client, nil)
 	result, outcome, r := f.call.result, f.call.outcome, f.call.Request
+	t := tally{began: f.began, tries: 1, bytes: f.call.bytes}
 	f.client.release(f.call)
 	if err != nil {
-		return result, &Error{r.Op, f.shown, err, outcome}
+		err = &Error{r.Op, f.shown, err, outcome}
+	}
+	if f.client.options.OnEvent != nil {
+		f.client.tellRequest(&r, f.shown, &t, f.client.errorOf(&r, result, err))
+	}
+	if err != nil {
+		return result, err
 	}
 	f.client.unmapResult(&result)
 	return result, f.client.failureOf(&r, result)

@@ -30,8 +30,10 @@ type Client struct {
 	timerMs     int64               // when the timer goroutine wakes
 	space       chan struct{}       // closed when there is space for another request; nil if nobody waits
 	subscribers []*Subscription
-	err         error // why the session has ended
-	cause       error // why the last attempt to reach a server has failed
+	untold      []Event // for Options.OnEvent
+	missed      int     // events for which untold had no space
+	err         error   // why the session has ended
+	cause       error   // why the last attempt to reach a server has failed
 
 	kick   chan struct{} // one element: the timer is to be set again
 	done   chan struct{} // closed at the session's end
@@ -45,6 +47,7 @@ type Client struct {
 	closing sync.Once
 	proving chan struct{} // holds an element while a proof is under way
 	calls   sync.Pool     // of *call
+	toTell  chan struct{} // one element: there is something in untold
 }
 
 // New starts a session with the servers of "host:port,host:port/chroot" and
@@ -75,7 +78,7 @@ func New(servers string, o Options) (*Client, error) {
 		options: o, chroot: chroot, clock: o.clock, servers: list,
 		machine: clientsession.New(config, o.clock.Now().Millis()),
 		kick:    make(chan struct{}, 1), done: make(chan struct{}),
-		proving: make(chan struct{}, 1),
+		proving: make(chan struct{}, 1), toTell: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.work, c.endWork = context.WithCancel(c.ctx)
@@ -83,6 +86,9 @@ func New(servers string, o Options) (*Client, error) {
 		c.submit(c.newCall(authRequest(credential), nil))
 	}
 	c.group.Go(c.keepTime)
+	if o.OnEvent != nil {
+		c.group.Go(c.tellEvents)
+	}
 	return c, nil
 }
 
@@ -244,7 +250,7 @@ func (c *Client) close() error {
 	ended := c.err != nil
 	c.step(clientsession.Event{Kind: clientsession.Close, Call: &last.Call}, nil)
 	c.mu.Unlock()
-	err := last.wait(ctx, c)
+	err := last.wait(ctx, c, nil)
 	c.Detach()
 	if err != nil && !ended {
 		return &Error{zk.OpCloseSession, "", err, last.outcome}

@@ -18,8 +18,8 @@
 //	           zk.Code within.
 //	client-A2  What can be retried without harm is retried: a method whose request
 //	           was lost with its connection and surely not applied waits for
-//	           the next connection and sends it again, until its context ends,
-//	           or until eleven connections were lost while it was the oldest
+//	           the next connection and sends it again, until its context ends
+//	           (or its RetryFor, if it has one), or until eleven connections were lost while it was the oldest
 //	           request without an answer: it may be what ends them. A write
 //	           that was sent and not answered is never repeated, nor one that
 //	           was lost together with one submitted before (Submit): the caller
@@ -32,8 +32,9 @@
 //	           its event even if it happened while no server was reached; a
 //	           persistent watch says where events may be missing (an event of
 //	           type zk.EventNone).
-//	client-A5  No callback of the program runs on the client's goroutines, so no
-//	           program can block it. Close returns when all of them have ended.
+//	client-A5  No callback of the program runs on the goroutines that keep the
+//	           session, so no program can block it: OnEvent has one of its own, and
+//	           those of callers. Close returns when all of them have ended.
 //
 // The decisions are made by internal/clientsession, a machine without clock or
 // sockets; this package moves the bytes.

@@ -41,7 +41,7 @@ func TestWriteThatWasNotAppliedIsNotSent(t *testing.T) {
 		c.step(clientsession.Event{Kind: clientsession.Submit, Call: &call.Call}, nil)
 		c.step(clientsession.Event{Kind: clientsession.Resolved, Addresses: []string{"b:1"}, Found: true}, nil)
 		c.mu.Unlock()
-		err = call.wait(t.Context(), c)
+		err = call.wait(t.Context(), c, nil)
 		if !errors.Is(err, zk.ErrConnectionLoss) || call.outcome != NotApplied {
 			t.Errorf("the write ended with %v, %v", err, call.outcome)
 		}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/clientsession"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -29,6 +31,9 @@ type link struct {
 	dropped bool
 	out     []byte        // frames for the writer
 	outWake chan struct{} // one element: there is something in out
+	began   clock.Instant // the attempt, if there is somebody to tell
+	told    bool          // how the attempt has ended
+	err     error         // by which it has ended
 
 	buffer  []byte // buffer[start:end] was received and not parsed
 	start   int
@@ -43,6 +48,9 @@ func newLink(c *Client, conn int64, address string, waitMs int64) *link {
 	l := &link{c: c, conn: conn, address: address, outWake: make(chan struct{}, 1),
 		wait: time.Duration(waitMs) * time.Millisecond}
 	l.ctx, l.cancel = context.WithCancel(c.ctx)
+	if c.options.OnEvent != nil {
+		l.began = c.clock.Now()
+	}
 	return l
 }
 
@@ -54,6 +62,7 @@ func (l *link) drop() {
 		return
 	}
 	l.dropped, l.out = true, nil
+	l.c.tellConnect(l, cmp.Or(l.err, errGivenUp))
 	l.cancel()
 	if socket := l.socket; socket != nil {
 		l.c.group.Go(func() { _ = socket.Close() })
@@ -91,6 +100,7 @@ func (l *link) lost(err error) {
 	defer l.c.mu.Unlock()
 	if !l.dropped {
 		l.c.cause = fmt.Errorf("server %s: %w", l.address, err)
+		l.err = err
 	}
 	l.c.step(clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err}, nil)
 }
@@ -299,6 +309,7 @@ func (l *link) take(frame []byte, nowMs int64) error {
 	l.c.stepAt(nowMs, e, &l.ready)
 	if len(l.ready) > before {
 		l.ready[before].body, l.ready[before].tooLong = body, l.tooLong
+		l.ready[before].bytes = wire.PrefixBytes + len(frame)
 	}
 	l.tooLong = nil
 	return nil

@@ -50,6 +50,25 @@ type Options struct {
 	// vain. 0 is 100 ms and 5 s; a pause is never above a quarter of the timeout.
 	BackoffMin, BackoffMax time.Duration
 
+	// RetryFor is how long a request may be without a server before it fails with
+	// ErrNotRetried: one that finds none waits so long, and one that was lost with
+	// its connection, and surely not applied, is sent again if there is another
+	// connection in that time. It counts from when the request first has no server; one
+	// that a server has taken waits for the answer. 0 is until the request's context ends;
+	// RetryNever does not wait and sends nothing twice. WithRetryFor sets it for one
+	// request. Those of Submit wait for a server until their context ends, and
+	// are never sent again. A recipe (client/recipes) that waits for something ends
+	// with the first of its requests that has failed.
+	RetryFor time.Duration
+
+	// OnEvent, if not nil, is told of each change of the session's state, each attempt to
+	// reach a server and each request; see Event, LogEvents and package
+	// client/metrics. Of requests it is told by the goroutine that has made them,
+	// before their method returns, so many may call it at once. Of all else it is told by a
+	// goroutine of its own: if it blocks there, it holds up nothing but later events, of
+	// which 256 are kept, and Close and Detach, which wait for it. It must not call those.
+	OnEvent func(Event)
+
 	// RequestBytesMax is the longest request sent, 0 is ZooKeeper's default of
 	// 1 MiB less one byte (jute.maxbuffer). A server answers a longer one by
 	// closing the connection, so it is refused here.

@@ -24,7 +24,7 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 	protected := zk.JoinPath(parent, prefix+name)
 	for {
 		created, stat, err = c.Create(ctx, protected, data, o)
-		if err == nil || OutcomeOf(err) == NotApplied || !isLoss(err) || ctx.Err() != nil {
+		if err == nil || OutcomeOf(err) == NotApplied || !mayPass(err) || ctx.Err() != nil {
 			return created, stat, prefix, err
 		}
 		found, findErr := c.FindProtected(ctx, parent, prefix)

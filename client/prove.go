@@ -60,7 +60,7 @@ func (c *Client) decideNothing(ctx context.Context) error {
 	check := zk.Request{Op: zk.OpCheck, Path: zk.RootPath, Version: -1}
 	for {
 		_, err := c.do(ctx, &zk.Request{Op: zk.OpMulti, Ops: []zk.Request{check}}, nil, "")
-		if !isLoss(err) || ctx.Err() != nil {
+		if !mayPass(err) || ctx.Err() != nil {
 			return err
 		}
 	}

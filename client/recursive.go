@@ -50,7 +50,7 @@ func (c *Client) createParent(ctx context.Context, absolute string, acl []zk.ACL
 		switch {
 		case isCode(err, zk.ErrNodeExists):
 			return nil
-		case isLoss(err) && ctx.Err() == nil:
+		case mayPass(err) && ctx.Err() == nil:
 			continue
 		case isCode(err, zk.ErrNoAuth):
 			look := zk.Request{Op: zk.OpExists, Path: absolute}
@@ -128,7 +128,7 @@ func (d *deletion) deleteRoot(ctx context.Context, root string, version int32) e
 		case err == nil, sent && isCode(err, zk.ErrNoNode):
 			d.tell(1)
 			return nil
-		case !isLoss(err) || ctx.Err() != nil:
+		case !mayPass(err) || ctx.Err() != nil:
 			return err
 		}
 		sent = true
@@ -139,7 +139,7 @@ func (d *deletion) deleteRoot(ctx context.Context, root string, version int32) e
 func (d *deletion) children(ctx context.Context, path string) ([]string, zk.Stat, error) {
 	for {
 		names, stat, err := d.client.Children(ctx, path)
-		if !isLoss(err) || ctx.Err() != nil {
+		if !mayPass(err) || ctx.Err() != nil {
 			return names, stat, err
 		}
 	}
@@ -184,7 +184,7 @@ func (d *deletion) delete(ctx context.Context, path string) error {
 			return nil
 		case isCode(err, zk.ErrNoNode):
 			return nil
-		case !isLoss(err) || ctx.Err() != nil:
+		case !mayPass(err) || ctx.Err() != nil:
 			return err
 		}
 	}

@@ -105,6 +105,7 @@ func (c *Client) sessionEvent(state State, err error) SessionEvent {
 // enterState tells everybody. Client.mu is held.
 func (c *Client) enterState(state State, err error) {
 	event := c.sessionEvent(state, err)
+	c.tellState(event)
 	for _, s := range c.subscribers {
 		s.put(event)
 	}

@@ -145,7 +145,7 @@ func (b *DoubleBarrier) writeRound(ctx context.Context, r round, member string) 
 		switch {
 		case errors.Is(err, zk.ErrBadVersion):
 			return nil
-		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
+		case mayPass(ctx, err):
 		default:
 			return err
 		}

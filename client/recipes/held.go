@@ -44,7 +44,8 @@ const (
 // it from then on.
 func hold(ctx context.Context, p *place) (*Held, error) {
 	h := &Held{place: p, lost: make(chan struct{}), moved: make(chan struct{}, 1)}
-	h.ctx, h.release = context.WithCancel(context.Background())
+	// A lost connection is no lost lock, however the program wants its requests retried.
+	h.ctx, h.release = context.WithCancel(client.WithRetryFor(context.Background(), 0))
 	states := p.c.Subscribe() // before the proof: no change after it is missed
 	context.AfterFunc(h.ctx, states.Close)
 	if err := h.prove(ctx); err != nil {

@@ -125,7 +125,7 @@ func removeWhile(ctx context.Context, c *client.Client, path string, meant func(
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
-		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
+		case mayPass(ctx, err):
 		default:
 			return err
 		}
@@ -222,6 +222,11 @@ func inOrder(names []string) []member {
 	return members
 }
 
+// mayPass reports whether err is a lost connection, and the same may be tried again.
+func mayPass(ctx context.Context, err error) bool {
+	return errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, client.ErrNotRetried) && ctx.Err() == nil
+}
+
 // makeDir makes a directory, and what is missing above it. What is there is left
 // alone: the right to create beside it may be somebody else's.
 func makeDir(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) error {
@@ -248,7 +253,7 @@ func makeOne(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) er
 			return nil
 		case errors.Is(err, zk.ErrUnimplemented) && o.Mode == zk.Container:
 			o.Mode = zk.Persistent
-		case errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil:
+		case mayPass(ctx, err):
 		case errors.Is(err, zk.ErrNoAuth):
 			if _, found, errLook := c.Exists(ctx, dir); errLook == nil && found {
 				return nil

@@ -65,8 +65,8 @@ type Options struct {
 	ACL []zk.ACL
 	// Client is how sessions are opened: credentials, TLS, timeouts. Its
 	// SessionTimeout is that of all elections over this backend; zero is the
-	// lease of the claim for which the session is opened. Resume and
-	// AllowReadOnly are ignored.
+	// lease of the claim for which the session is opened. Resume,
+	// AllowReadOnly and RetryFor are ignored.
 	Client client.Options
 }
 
@@ -88,7 +88,7 @@ func newStore(servers string, options Options) (*store, error) {
 	if err := zk.ValidatePath(options.Root); err != nil || options.Root == "/" {
 		return nil, fmt.Errorf("zookeeper: root %q: not a path below \"/\" (%v)", options.Root, err)
 	}
-	options.Client.Resume, options.Client.AllowReadOnly = nil, false
+	options.Client.Resume, options.Client.AllowReadOnly, options.Client.RetryFor = nil, false, 0
 	s := &store{servers: servers, options: options}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil

@@ -98,7 +98,7 @@ func create(ctx context.Context, c *client.Client, path string, acl []zk.ACL) er
 // lost reports whether only the answer was lost, so that another look is worth
 // it.
 func lost(ctx context.Context, c *client.Client, err error) bool {
-	return errors.Is(err, zk.ErrConnectionLoss) && ctx.Err() == nil && c.Err() == nil
+	return errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, client.ErrNotRetried) && ctx.Err() == nil && c.Err() == nil
 }
 
 // Token returns the token of the claim.

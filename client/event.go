@@ -1,0 +1,208 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// EventKind is what an Event tells of.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// EventState is a change of the session's state: State, Session, Server, and in
+	// Err why the last connection or the session has ended.
+	EventState EventKind = iota + 1
+	// EventConnect is the end of an attempt to reach a server: Server, Duration, and
+	// in Err why it has failed, nil if requests are sent to it from now on.
+	EventConnect
+	// EventRequest is the end of a request: Op, Path, Duration, Tries, RequestBytes,
+	// ReplyBytes and Err. A Future's is told of when Wait returns.
+	EventRequest
+)
+
+// String returns the kind as text.
+func (k EventKind) String() string {
+	switch k {
+	case EventState:
+		return "state"
+	case EventConnect:
+		return "connect"
+	case EventRequest:
+		return "request"
+	}
+	return "unknown"
+}
+
+// Event is what Options.OnEvent is told. Which fields are set depends on the kind.
+type Event struct {
+	Kind    EventKind
+	State   State
+	Session zk.SessionID
+	Server  string // host:port, "" if none is in use
+
+	Op   zk.Op
+	Path string // as the program gave it, "" where the operation has none or several
+
+	// Duration is that of the attempt, or of the request from its call to its
+	// result, waits for a server among it.
+	Duration     time.Duration
+	Tries        int // how often the request was tried, each time on another connection
+	RequestBytes int // of one frame, a few too many at most
+	ReplyBytes   int // of the reply's frame, 0 without a reply
+
+	// Err is nil for success. A request's is what the server answered: of a
+	// znode that does not exist it is zk.ErrNoNode, for Exists too.
+	Err error
+
+	// Missed is how many events were dropped just before this one, because
+	// OnEvent was too slow. Requests are never among them.
+	Missed int
+}
+
+// LogEvents returns a function for Options.OnEvent that logs every event and then
+// calls next, if that is not nil. Of the states, those that work are logged at level
+// Info and the others at Warn; attempts at Debug, and at Warn if they fail; requests at
+// Debug, and at Warn if no server has answered them.
+func LogEvents(logger *slog.Logger, next func(Event)) func(Event) {
+	return func(e Event) {
+		if level := e.level(); logger.Enabled(context.Background(), level) {
+			logger.LogAttrs(context.Background(), level, "client "+e.Kind.String(), e.attrs()...)
+		}
+		if next != nil {
+			next(e)
+		}
+	}
+}
+
+func (e Event) level() slog.Level {
+	switch e.Kind {
+	case EventState:
+		if e.State == Connected || e.State == ReadOnly || e.State == Closed {
+			return slog.LevelInfo
+		}
+		return slog.LevelWarn
+	case EventRequest:
+		if isLoss(e.Err) || isCode(e.Err, zk.ErrSessionExpired) {
+			return slog.LevelWarn
+		}
+	case EventConnect:
+		if e.Err != nil {
+			return slog.LevelWarn
+		}
+	}
+	return slog.LevelDebug
+}
+
+func (e Event) attrs() []slog.Attr {
+	var attrs []slog.Attr
+	switch e.Kind {
+	case EventState:
+		attrs = append(attrs, slog.String("state", e.State.String()), slog.String("session", e.Session.String()),
+			slog.String("server", e.Server))
+	case EventConnect:
+		attrs = append(attrs, slog.String("server", e.Server), slog.Duration("duration", e.Duration))
+	case EventRequest:
+		attrs = append(attrs, slog.String("op", e.Op.String()), slog.String("path", e.Path),
+			slog.Duration("duration", e.Duration), slog.Int("tries", e.Tries),
+			slog.Int("request_bytes", e.RequestBytes), slog.Int("reply_bytes", e.ReplyBytes))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.Any("error", e.Err))
+	}
+	if e.Missed > 0 {
+		attrs = append(attrs, slog.Int("missed", e.Missed))
+	}
+	return attrs
+}
+
+// untoldMax bounds the events that wait for OnEvent.
+const untoldMax = 256
+
+// errGivenUp ends an attempt that nothing has ended on its own: its time was over, the
+// session was refused, or the client was closed.
+var errGivenUp = errors.New("client: the attempt was given up")
+
+// tell puts an event where tellEvents finds it, in place of the oldest if there is no
+// space. Client.mu is held.
+func (c *Client) tell(e Event) {
+	if len(c.untold) == untoldMax {
+		copy(c.untold, c.untold[1:])
+		c.untold = c.untold[:untoldMax-1]
+		c.missed++
+	}
+	c.untold = append(c.untold, e)
+	signal(c.toTell)
+}
+
+// tellState tells of a state, after the attempt that has led to it. Client.mu is held.
+func (c *Client) tellState(e SessionEvent) {
+	if c.options.OnEvent == nil {
+		return
+	}
+	if e.State == Connected || e.State == ReadOnly {
+		c.tellConnect(c.link, nil)
+	}
+	c.tell(Event{Kind: EventState, State: e.State, Session: e.Session, Server: e.Server, Err: e.Err})
+}
+
+// tellConnect tells how an attempt to reach a server has ended, once. Client.mu is held.
+func (c *Client) tellConnect(l *link, err error) {
+	if c.options.OnEvent == nil || l.told {
+		return
+	}
+	l.told = true
+	c.tell(Event{Kind: EventConnect, Server: l.address, Duration: c.clock.Now().Sub(l.began), Err: err})
+}
+
+// tellEvents is the goroutine that tells of connections and states. It ends after the
+// session's last state.
+func (c *Client) tellEvents() {
+	for {
+		c.mu.Lock()
+		events, missed, ended := c.untold, c.missed, c.err != nil
+		c.untold, c.missed = nil, 0
+		c.mu.Unlock()
+		for i, e := range events {
+			if i == 0 {
+				e.Missed = missed
+			}
+			c.options.OnEvent(e)
+		}
+		if len(events) > 0 {
+			continue
+		}
+		if ended {
+			return
+		}
+		<-c.toTell
+	}
+}
+
+// tally is what is counted of a request.
+type tally struct {
+	began clock.Instant // if there is somebody to tell
+	tries int
+	bytes int // of the reply
+}
+
+// tellRequest tells of a request that has ended. There is somebody to tell.
+func (c *Client) tellRequest(r *zk.Request, shown string, t *tally, err error) {
+	c.options.OnEvent(Event{
+		Kind: EventRequest, Op: r.Op, Path: shown, Duration: c.clock.Now().Sub(t.began), Tries: t.tries,
+		RequestBytes: requestBytes(r), ReplyBytes: t.bytes, Err: err,
+	})
+}
+
+// errorOf is the error of a request, a multi's also in its body.
+func (c *Client) errorOf(r *zk.Request, result zk.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.failureOf(r, result)
+}
