@@ -61,7 +61,7 @@ func Connected(remoteIP string) []zk.Identity { return []zk.Identity{{Scheme: "i
 // Certified returns the identities that a certificate proves, by its name.
 func (r *Rules) Certified(name string) []zk.Identity {
 	proved := []zk.Identity{{Scheme: "x509", ID: name}}
-	if name == r.X509Super {
+	if r.X509Super != "" && name == r.X509Super {
 		return append([]zk.Identity{Super}, proved...)
 	}
 	return proved

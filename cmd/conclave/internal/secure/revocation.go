@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -92,6 +93,8 @@ func (r *revocation) askResponder(url string, c, issuer *x509.Certificate) error
 		switch {
 		case err != nil:
 			return time.Time{}, err
+		case said.Certificate != nil && !answersFor(said.Certificate, issuer):
+			return time.Time{}, errors.New("the answer is signed by one that may not sign answers")
 		case !said.NextUpdate.IsZero() && said.NextUpdate.Before(time.Now()):
 			return time.Time{}, errors.New("the answer is out of date")
 		case said.Status == ocsp.Revoked:
@@ -101,6 +104,13 @@ func (r *revocation) askResponder(url string, c, issuer *x509.Certificate) error
 		}
 		return said.NextUpdate, nil
 	})
+}
+
+// answersFor reports whether a certificate may sign answers for an issuer, which has
+// signed it: it is the issuer's own, or made for that (RFC 6960, section 4.2.2.2).
+func answersFor(c, issuer *x509.Certificate) bool {
+	now := time.Now()
+	return c.Equal(issuer) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning) && now.After(c.NotBefore) && now.Before(c.NotAfter)
 }
 
 // readList looks into a list (RFC 5280, section 5).

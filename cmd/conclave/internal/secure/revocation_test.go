@@ -25,7 +25,8 @@ type registry struct {
 	url     string
 	revoked atomic.Pointer[big.Int] // the number of one, nil for none
 	asked   atomic.Int64
-	ends    time.Duration // how long what is said is true
+	ends    time.Duration      // how long what is said is true
+	signer  *certtest.Identity // of answers, in place of the authority
 }
 
 func newRegistry(t *testing.T, ca *certtest.Authority) *registry {
@@ -67,7 +68,12 @@ func (r *registry) respond(w http.ResponseWriter, request *http.Request) {
 	if number := r.revoked.Load(); number != nil && number.Cmp(asked.SerialNumber) == 0 {
 		template.Status, template.RevokedAt = ocsp.Revoked, time.Now()
 	}
-	der, err := ocsp.CreateResponse(r.ca.Certificate, r.ca.Certificate, template, r.ca.Key)
+	by, key := r.ca.Certificate, r.ca.Key
+	if r.signer != nil {
+		by, key = r.signer.Certificate, r.signer.Key
+		template.Certificate = by
+	}
+	der, err := ocsp.CreateResponse(r.ca.Certificate, by, template, key)
 	if err != nil {
 		r.t.Error(err)
 	}
@@ -125,6 +131,30 @@ func TestRevokedCertificatesAreRefused(t *testing.T) {
 				t.Errorf("the client has %v, taken should be %v", err, c.taken)
 			}
 		})
+	}
+}
+
+// A responder may have a certificate of its own, made for that; who has any other of the
+// same authority signs no answers.
+func TestAnswersAreSignedByThoseWhoMay(t *testing.T) {
+	ca := certtest.New("ca")
+	server := ca.Issue("server", "localhost")
+	for name, usage := range map[string][]x509.ExtKeyUsage{
+		"made for it": {x509.ExtKeyUsageOCSPSigning}, "made for clients": {x509.ExtKeyUsageClientAuth}, "made for anything": nil,
+	} {
+		r := newRegistry(t, ca)
+		r.signer = ca.IssueAs(func(c *x509.Certificate) { c.ExtKeyUsage = usage }, "responder")
+		member := ca.IssueAs(func(c *x509.Certificate) { c.OCSPServer = []string{r.url + "/ocsp"} }, "member")
+		s := settings(t, t.TempDir(), server, ca)
+		s.OCSP = true
+		conn, err := tls.Dial("tcp", echo(t, open(t, s), false), client(ca, member))
+		if err == nil {
+			defer conn.Close()
+			_, err = says(conn, "hello")
+		}
+		if (err == nil) != (name == "made for it") {
+			t.Errorf("an answer signed with a certificate %s: %v", name, err)
+		}
 	}
 }
 
