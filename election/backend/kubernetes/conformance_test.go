@@ -142,6 +142,7 @@ func TestWatchesOfManyElectionsShareAConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	options.NoEvents = true // the first may dial while the first watch does, and one of both is closed
 	var dialled atomic.Int64
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialled.Add(1)
@@ -161,5 +162,21 @@ func TestWatchesOfManyElectionsShareAConnection(t *testing.T) {
 	}
 	if got := dialled.Load(); got != 2 {
 		t.Errorf("%d connections for the requests and watches of 50 elections, want 2", got)
+	}
+}
+
+func TestAPIServerTakesEvents(t *testing.T) {
+	s := operator(t, startCluster(t).namespace(t))
+	write(t, s, "demo", held(1), "")
+	for {
+		text, err := s.client.Get().AbsPath("/api/v1/namespaces", s.namespace, "events").
+			Param("fieldSelector", "involvedObject.kind=Lease,involvedObject.name=demo").Do(t.Context()).Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "became leader with token 7") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -36,6 +36,9 @@
 //	               another's is taken for a second more than it says, because
 //	               client-go rounds down.
 //	kubernetes-G6  Whatever is in the Lease beside that is kept as it was.
+//	kubernetes-G7  Events on the Lease say who became leader and who stopped leading,
+//	               and why. They are recorded beside the election, which never waits
+//	               for one, and may be lost.
 //
 // A holder that uses client-go has no fencing token, does not see priorities and
 // honours no request of an operator (who is told so), and is as safe as client-go is: it goes
@@ -48,6 +51,7 @@
 package kubernetes
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -73,6 +77,11 @@ type Options struct {
 	Namespace string
 	// Labels are put on every Lease that is written, beside those it has.
 	Labels map[string]string
+	// NoEvents records no Events on the Leases. Without it, the candidate that takes or releases an
+	// election records who became leader, and who stopped leading and why, as client-go
+	// does, for kubectl describe and get events. That takes the right to create events;
+	// one that is refused, or takes more than 5 s, is dropped. No election waits for it.
+	NoEvents bool
 }
 
 // scheme knows Leases and what comes with a watch.
@@ -126,7 +135,8 @@ func newStore(config *rest.Config, options Options) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	return &store{client: client, watcher: watcher, transports: []*http.Client{transport, streams},
+	eventsCtx, stopEvents := context.WithCancel(context.Background())
+	return &store{silent: options.NoEvents, eventsCtx: eventsCtx, stopEvents: stopEvents, eventsDone: make(chan struct{}), client: client, watcher: watcher, transports: []*http.Client{transport, streams},
 		namespace: options.Namespace, labels: maps.Clone(options.Labels), now: time.Now, done: make(chan struct{}),
 		known: map[string]*coordination.Lease{}, watches: map[string]*watch{}}, nil
 }

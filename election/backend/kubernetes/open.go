@@ -29,6 +29,7 @@ const good = "kubernetes:///, kubernetes://NAMESPACE or kubernetes://NAMESPACE?c
 //	kubeconfig=FILE    another kubeconfig
 //	server=URL         another address of the API server
 //	label=KEY=VALUE    label of the Leases; may be given several times
+//	events=off         record no Events on the Leases
 func Open(_ context.Context, address string) (election.Backend, func() error, error) {
 	config, options, err := parse(address)
 	if err != nil {
@@ -51,7 +52,7 @@ func parse(address string) (*rest.Config, Options, error) {
 		return nil, Options{}, fmt.Errorf("URL %q %w; write %s", u.Redacted(), err, good)
 	}
 	query := u.Query()
-	options := Options{Namespace: u.Host}
+	options := Options{Namespace: u.Host, NoEvents: query.Get("events") == "off"}
 	for _, pair := range query["label"] {
 		key, value, _ := strings.Cut(pair, "=")
 		options.Labels = with(options.Labels, map[string]string{key: value})
@@ -91,8 +92,10 @@ func check(u *url.URL) error {
 	}
 	for key, values := range query {
 		switch {
-		case !slices.Contains([]string{"context", "kubeconfig", "server", "label"}, key):
+		case !slices.Contains([]string{"context", "kubeconfig", "server", "label", "events"}, key):
 			return fmt.Errorf("has the unknown parameter %q", key)
+		case key == "events" && values[0] != "on" && values[0] != "off":
+			return fmt.Errorf("has events=%s, which is on or off", values[0])
 		case key != "label" && (len(values) > 1 || values[0] == ""):
 			return fmt.Errorf("has %d values for %s, or an empty one", len(values), key)
 		}

@@ -21,11 +21,18 @@ contexts:
 current-context: first
 `
 
-func TestURLsAreRead(t *testing.T) {
+// writeKubeconfig returns the name of a kubeconfig.
+func writeKubeconfig(t *testing.T) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+func TestURLsAreRead(t *testing.T) {
+	file := writeKubeconfig(t)
 	t.Setenv("KUBECONFIG", file)
 	tests := []struct{ url, host, namespace, labels string }{
 		{"kubernetes:///", "https://one.example:6443", "jobs", ""},
@@ -56,7 +63,7 @@ func TestURLsAreRead(t *testing.T) {
 func TestBadURLsAreRefusedWithAGoodOne(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
 	for _, url := range []string{"", "http://web", "kubernetes://web/more", "kubernetes://web:80", "kubernetes://me:pw@web",
-		"kubernetes://web?contxt=a", "kubernetes://web?context=", "kubernetes://web?context=a&context=b", "kubernetes://web#a",
+		"kubernetes://web?contxt=a", "kubernetes://web?context=", "kubernetes://web?events=no", "kubernetes://web?context=a&context=b", "kubernetes://web#a",
 		"kubernetes:web", "kubernetes://%zz", "kubernetes://web?a=%zz;"} {
 		_, _, err := Open(context.Background(), url)
 		if err == nil || !strings.Contains(err.Error(), "kubernetes://NAMESPACE") {

@@ -44,11 +44,19 @@ type store struct {
 	// done is closed when the store is.
 	done chan struct{}
 
+	// silent records no Events. Those on their way end with eventsCtx, which stopEvents
+	// ends; eventsDone is closed when the store was closed and the last of them has ended.
+	silent     bool
+	eventsCtx  context.Context
+	stopEvents context.CancelFunc
+	eventsDone chan struct{}
+
 	mu      sync.Mutex
 	known   map[string]*coordination.Lease // by election; never changed in place
 	watches map[string]*watch              // by election
 	closed  bool
-	group   sync.WaitGroup // of the watches' goroutines
+	events  int            // on their way
+	group   sync.WaitGroup // of the goroutines of watches and Events
 }
 
 // close ends all watches and releases the connections.
@@ -64,7 +72,9 @@ func (s *store) close() error {
 			w.idle.Stop()
 		}
 	}
+	open := s.events > 0
 	s.mu.Unlock()
+	s.endEvents(open)
 	s.group.Wait()
 	for _, transport := range s.transports {
 		transport.CloseIdleConnections()
@@ -105,6 +115,7 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	if err := refused(lease, r); err != nil {
 		return "", fmt.Errorf("kubernetes: write Lease %s: %w", s.path(name), err)
 	}
+	before, was := recordOf(lease), markOf(&lease.Spec).Holder
 	if err := put(lease, name, r, s.labels, s.now()); err != nil {
 		return "", fmt.Errorf("kubernetes: write Lease %s: %w", s.path(name), err)
 	}
@@ -119,6 +130,9 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	switch {
 	case err == nil:
 		s.keep(name, written)
+		if !s.silent {
+			s.announce(written, changes(before, r, was, markOf(&lease.Spec).Holder))
+		}
 		return written.ResourceVersion, nil
 	case api.IsConflict(err), api.IsAlreadyExists(err), version != "" && isMissing(err):
 		return "", fmt.Errorf("kubernetes: %s Lease %s: %w", verb, s.path(name), record.ErrConflict)

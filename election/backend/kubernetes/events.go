@@ -1,0 +1,135 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/conclave-project/conclave/election/record"
+)
+
+const (
+	// eventMax is how long one Event may take.
+	eventMax = 5 * time.Second
+	// eventCloseMax is for how long close waits for those on their way.
+	eventCloseMax = time.Second
+	// eventsOpenMax is how many may be on their way; further ones are dropped.
+	eventsOpenMax = 8
+	// eventNameMax leaves space for what makes the name of an Event unique.
+	eventNameMax = 230
+)
+
+// happening is an Event of the core API, as far as we fill it in. The API's own type would
+// bring all of the core's with it.
+type happening struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	InvolvedObject  involved          `json:"involvedObject"`
+	Reason          string            `json:"reason"`
+	Message         string            `json:"message"`
+	Source          map[string]string `json:"source"`
+	FirstTimestamp  meta.Time         `json:"firstTimestamp"`
+	LastTimestamp   meta.Time         `json:"lastTimestamp"`
+	Count           int32             `json:"count"`
+	Type            string            `json:"type"`
+}
+
+type involved struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid"`
+}
+
+// changes says what a write made of an election: nothing unless who leads differs.
+// The names are those of the specs.
+func changes(before, after record.Record, was, is string) []string {
+	if before.Nonce == after.Nonce {
+		return nil
+	}
+	var texts []string
+	if before.Nonce != "" {
+		texts = append(texts, fmt.Sprintf("%s stopped leading (%s)", was, endOf(before, after)))
+	}
+	if after.Nonce != "" {
+		texts = append(texts, fmt.Sprintf("%s became leader with token %d", is, after.Token))
+	}
+	return texts
+}
+
+// endOf returns why the leadership of a record is over, as the history has it.
+func endOf(before, after record.Record) string {
+	for _, tenure := range slices.Backward(after.History) {
+		if tenure.Leader == before.Holder && !tenure.Until.IsZero() && tenure.Reason != "" {
+			return tenure.Reason
+		}
+	}
+	return "unknown"
+}
+
+// announce records Events on a Lease, without waiting: one that does not get through, for want of
+// the right to create Events too, is dropped.
+func (s *store) announce(lease *coordination.Lease, texts []string) {
+	for _, text := range texts {
+		s.mu.Lock()
+		full := s.closed || s.events >= eventsOpenMax
+		if !full {
+			s.events++
+			s.group.Add(1)
+		}
+		s.mu.Unlock()
+		if full {
+			return
+		}
+		go func() {
+			defer s.group.Done()
+			s.post(lease, text)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.events--; s.events == 0 && s.closed {
+				close(s.eventsDone)
+			}
+		}()
+	}
+}
+
+func (s *store) post(lease *coordination.Lease, text string) {
+	now := time.Now()
+	body, err := json.Marshal(happening{
+		TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Event"},
+		ObjectMeta: meta.ObjectMeta{Namespace: s.namespace,
+			Name: fmt.Sprintf("%s.%x", lease.Name[:min(len(lease.Name), eventNameMax)], now.UnixNano())},
+		InvolvedObject: involved{coordination.SchemeGroupVersion.String(), "Lease", s.namespace, lease.Name, lease.UID},
+		Reason:         "LeaderElection", Message: text, Source: map[string]string{"component": "conclave"},
+		FirstTimestamp: meta.NewTime(now), LastTimestamp: meta.NewTime(now), Count: 1, Type: "Normal",
+	})
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.eventsCtx, eventMax)
+	defer cancel()
+	_ = s.watcher.Verb(http.MethodPost).MaxRetries(0).AbsPath("/api/v1/namespaces", s.namespace, "events").
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+}
+
+// endEvents gives those on their way a moment: the last leader's program closes the backend
+// as soon as it has released.
+func (s *store) endEvents(open bool) {
+	if open {
+		timer := time.NewTimer(eventCloseMax)
+		defer timer.Stop()
+		select {
+		case <-s.eventsDone:
+		case <-timer.C:
+		}
+	}
+	s.stopEvents()
+}
