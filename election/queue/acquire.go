@@ -29,8 +29,18 @@ func (b *Backend) Acquire(ctx context.Context, one election.Claim) (election.Gra
 	if err != nil {
 		return election.Grant{}, b.fail("wait in", one.Election, err)
 	}
-	b.group.Go(func() { b.guard(c) })
+	b.begin(c)
 	return grant, nil
+}
+
+// begin guards a holder, unless Close, which waits for all guards, has told it already
+// that it is lost.
+func (b *Backend) begin(c *claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.group.Go(func() { b.guard(c) })
+	}
 }
 
 // guard tells the Elector what the store shows of a holder, until the claim is
