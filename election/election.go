@@ -19,6 +19,10 @@
 //	   warmed up; until then the leader leads on.
 //	6  A candidate that is not healthy neither campaigns nor leads.
 //
+// Programs use New, Elector, Options, Leadership, Token, View and the events. The rest is
+// for authors of backends: Backend, with Claim, Grant, Traits and Guarantees; Nominator
+// and Operator, if the store can do that; Permanent.
+//
 // The package does not stop a function that ignores its context; it reports it
 // (Options.OnStuck). It never compares the clocks of two machines.
 package election

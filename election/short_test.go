@@ -32,6 +32,40 @@ func TestShortEndLimitIsNotWithoutEnd(t *testing.T) {
 	<-done
 }
 
+// TestNegativeEndLimitIsWithoutEnd: a function that goes on for longer than a lease is
+// not reported, and keeps the election.
+func TestNegativeEndLimitIsWithoutEnd(t *testing.T) {
+	const lease = 200 * time.Millisecond
+	var ending, renewed atomic.Int64
+	kept := make(chan struct{})
+	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true, ID: "a", Lease: lease, EndLimit: -1,
+		OnEvent: func(e election.Event) {
+			switch {
+			case e.Kind == election.EventEnding:
+				ending.Store(time.Now().UnixNano())
+			case e.Kind == election.EventStuck, e.Kind == election.EventLost && renewed.Load() < 10:
+				t.Errorf("%v after %d renewals", e.Kind, renewed.Load())
+			case e.Kind == election.EventRenewed && ending.Load() != 0:
+				if renewed.Add(1) == 10 { // more than two leases
+					close(kept)
+				}
+			}
+		}})
+	leads, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.Run(within(t), func(context.Context, election.Leadership) error { close(leads); <-kept; return nil })
+	}()
+	<-leads
+	go func() { _ = e.Resign(within(t)) }()
+	select {
+	case <-kept:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%d renewals while the function ends", renewed.Load())
+	}
+	<-done
+}
+
 // denying is a store that refuses every claim, and counts them.
 type denying struct {
 	election.Backend
