@@ -75,7 +75,7 @@ func led(holder, nonce string, token election.Token, history ...election.Tenure)
 func TestEventsTellWhoLeadsAndWhyOneStopped(t *testing.T) {
 	a, d := newAPIServer(t), &diary{}
 	d.keep(a, nil)
-	s := openStore(t, a)
+	s := openWith(t, a, Options{})
 	now := time.Now()
 	anna := election.Tenure{Leader: "anna", Token: 7, Since: now}
 	version := write(t, s, "demo", led("anna", "n1", 7, anna), "")
@@ -101,7 +101,7 @@ func TestEventsTellWhoLeadsAndWhyOneStopped(t *testing.T) {
 func TestEventIsAboutTheLease(t *testing.T) {
 	a, d := newAPIServer(t), &diary{}
 	d.keep(a, nil)
-	s := openStore(t, a)
+	s := openWith(t, a, Options{})
 	long := strings.Repeat("long-name.", 25) + "a" // 251 characters, a name that an object may have
 	write(t, s, long, led("anna", "n1", 7), "")
 	<-d.wrote
@@ -132,7 +132,7 @@ func TestNoElectionWaitsForAnEvent(t *testing.T) {
 	} {
 		a, d := newAPIServer(t), &diary{}
 		d.keep(a, first)
-		s := openStore(t, a)
+		s := openWith(t, a, Options{})
 		version := ""
 		for token := range election.Token(2 * eventsOpenMax) {
 			r := led("anna", string(rune('a'+token)), token+1)
@@ -161,7 +161,7 @@ func TestEventOfTheLastReleaseOutlivesTheElection(t *testing.T) {
 	a, d := newAPIServer(t), &diary{}
 	release := make(chan struct{})
 	d.keep(a, func(http.ResponseWriter) bool { <-release; return false })
-	s := openStore(t, a)
+	s := openWith(t, a, Options{})
 	write(t, s, "demo", led("anna", "n1", 7), "")
 	<-d.wrote
 	closed := make(chan error, 1)

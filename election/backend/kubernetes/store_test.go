@@ -16,9 +16,15 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
+// openStore returns a store that records no Events: tests count and refuse requests.
 func openStore(t testing.TB, a *apiServer) *store {
 	t.Helper()
-	s, err := newStore(a.config(), Options{Labels: map[string]string{"app": "web"}})
+	return openWith(t, a, Options{Labels: map[string]string{"app": "web"}, NoEvents: true})
+}
+
+func openWith(t testing.TB, a *apiServer, options Options) *store {
+	t.Helper()
+	s, err := newStore(a.config(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
