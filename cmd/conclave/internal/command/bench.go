@@ -104,13 +104,18 @@ func (v *bench) run(c *cobra.Command, names []string) error {
 // after an error.
 func (v *bench) measure(ctx context.Context, progress io.Writer, names []string) (results []benched, err error) {
 	fmt.Fprintf(progress, "making %d znodes of %d bytes on %s\n", v.options.Znodes, v.options.DataBytes, strings.Join(v.options.Addrs, ","))
-	if err := loadgen.Fill(ctx, v.options); err != nil {
+	bar := newBar(progress, 0)
+	end := bar.during(func(since time.Duration) string { return "making znodes: " + seconds(since) })
+	err = loadgen.Fill(ctx, v.options)
+	end()
+	if err != nil {
 		return nil, err
 	}
 	if !v.keep {
 		defer func() {
 			cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 			defer cancel()
+			defer bar.during(func(since time.Duration) string { return "removing znodes: " + seconds(since) })()
 			if failed := loadgen.Clean(cleaning, v.options); err == nil {
 				err = failed
 			}
@@ -120,7 +125,9 @@ func (v *bench) measure(ctx context.Context, progress io.Writer, names []string)
 		o := v.options
 		o.Workload = loadgen.Workload(name)
 		fmt.Fprintf(progress, "%s for %v: %d connections, %d in flight on each\n", name, o.Duration, o.Connections, o.InFlight)
+		end := bar.during(func(since time.Duration) string { return seconds(since) + " of " + o.Duration.String() })
 		r, err := loadgen.Run(ctx, o)
+		end()
 		if err != nil {
 			return results, err
 		}

@@ -60,7 +60,10 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	if cfg.DataDir == "" {
 		return cli.Usage("DIR is dataDir of the configuration; --config names the configuration itself", "which directory?")
 	}
+	var end func()
+	cfg.FS, end = newBar(c.ErrOrStderr(), 0).counted(cfg.FS, cfg.DataDir)
 	report, err := server.Check(cfg)
+	end()
 	if err != nil {
 		return cli.NotFound(err, "DIR is dataDir of the configuration, which holds a directory version-2")
 	}

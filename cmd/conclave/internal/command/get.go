@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"io"
-	"os"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/spf13/cobra"
@@ -67,14 +66,4 @@ func newStat() *cobra.Command {
 	}
 	n.add(c)
 	return c
-}
-
-// isTerminal reports whether a person reads along.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

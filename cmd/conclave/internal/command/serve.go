@@ -66,7 +66,8 @@ the command line wins over the file. docs/configuration.md has every key.`,
 
 func (v *serve) run(c *cobra.Command, args []string) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a log whose reader has gone costs lines, not the server
-	logger, err := v.log.logger(c.ErrOrStderr())
+	bar := newBar(c.ErrOrStderr(), 0)
+	logger, err := v.log.logger(bar)
 	if err != nil {
 		return err
 	}
@@ -87,10 +88,13 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	}
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
 	cfg := config.Server
-	cfg.FS, cfg.Logger = osfs.New(), logger
+	var end func()
+	cfg.FS, end = bar.counted(osfs.New(), cfg.DataDir)
+	cfg.Logger = logger
 	ports.secure(&cfg, config)
 	cfg.Commands = admin.Commands{Version: version, Built: built()}
 	s, err := server.New(cfg)
+	end()
 	if err != nil {
 		return cli.Failed(err, startHint)
 	}

@@ -1,0 +1,154 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// bar is a line of progress on a terminal; elsewhere it shows nothing. Its methods may
+// be called by several goroutines.
+type bar struct {
+	out   io.Writer
+	total int
+
+	mu    sync.Mutex
+	shows bool
+	last  time.Time
+	wrote bool // the line is there
+}
+
+// newBar is the line of a stream, which is the standard error as a rule.
+func newBar(w io.Writer, total int) *bar { return &bar{out: w, total: total, shows: isTerminal(w)} }
+
+// isTerminal reports whether a person reads along.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+const (
+	barWidth   = 30
+	barEvery   = 100 * time.Millisecond // at most
+	barRedrawn = 250 * time.Millisecond // by during
+)
+
+func (b *bar) step(done int, text string) {
+	filled := barWidth * done / max(b.total, 1)
+	b.show(fmt.Sprintf("[%s%s] %d/%d %s", strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, b.total, text))
+}
+
+// show replaces the line, ten times a second at most.
+func (b *bar) show(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.shows || time.Since(b.last) < barEvery {
+		return
+	}
+	b.last, b.wrote = time.Now(), true
+	fmt.Fprintf(b.out, "\r\x1b[K%s", line)
+}
+
+// during shows a line that changes with time, until the function it returns is called.
+func (b *bar) during(line func(since time.Duration) string) (end func()) {
+	if !b.shows {
+		return func() {}
+	}
+	began, stop, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(barRedrawn)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				b.show(line(time.Since(began)))
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+		b.end()
+	})
+}
+
+// Write writes to the stream of the bar what is no progress, in place of the line.
+func (b *bar) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.erase()
+	return b.out.Write(text)
+}
+
+func (b *bar) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.erase()
+}
+
+func (b *bar) erase() {
+	if b.wrote {
+		b.wrote = false
+		fmt.Fprint(b.out, "\r\x1b[K")
+	}
+}
+
+// seconds is a time for people who watch it pass.
+func seconds(d time.Duration) string { return fmt.Sprintf("%d s", int(d.Seconds())) }
+
+// readCounter is a file system that counts the bytes that are read from files opened for
+// reading, as those of a recovery are.
+type readCounter struct {
+	vfs.FS
+	bytes atomic.Int64
+}
+
+func (c *readCounter) Open(name string) (vfs.File, error) {
+	file, err := c.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &countedFile{file, c}, nil
+}
+
+type countedFile struct {
+	vfs.File
+	counter *readCounter
+}
+
+func (f *countedFile) Read(b []byte) (int, error) {
+	n, err := f.File.Read(b)
+	f.counter.bytes.Add(int64(n))
+	return n, err
+}
+
+func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
+	n, err := f.File.ReadAt(b, at)
+	f.counter.bytes.Add(int64(n))
+	return n, err
+}
+
+// counted has the bar tell, on a terminal, how much of a directory is read. It returns
+// the file system to read through.
+func (b *bar) counted(fs vfs.FS, dir string) (through vfs.FS, end func()) {
+	if !b.shows {
+		return fs, func() {}
+	}
+	c := &readCounter{FS: fs}
+	return c, b.during(func(since time.Duration) string {
+		return fmt.Sprintf("reading %s: %d MB, %s", dir, c.bytes.Load()>>20, seconds(since))
+	})
+}
