@@ -43,7 +43,8 @@ func Report(w io.Writer, err error) int {
 	}
 	hint, exit := explain(err)
 	text := strings.TrimRight(err.Error(), "\n")
-	fmt.Fprintf(w, "conclave: %s\nhint: %s\n", strings.ReplaceAll(text, "\n", "\nconclave: "), hint)
+	name := paint(w, red, "conclave:") + " "
+	fmt.Fprintf(w, "%s%s\n%s %s\n", name, strings.ReplaceAll(text, "\n", "\n"+name), paint(w, faint, "hint:"), hint)
 	return exit
 }
 

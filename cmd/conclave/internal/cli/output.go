@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -44,7 +45,8 @@ func (p *Printer) Line(value any, text string) error {
 
 // Table writes rows in columns, the header first.
 func Table(w io.Writer, header []string, rows [][]string) error {
-	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text bytes.Buffer
+	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
 			end := "\t"
@@ -56,7 +58,12 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 			}
 		}
 	}
-	return columns.Flush()
+	if err := columns.Flush(); err != nil {
+		return err
+	}
+	first, rest, _ := strings.Cut(text.String(), "\n")
+	_, err := io.WriteString(w, paint(w, bold, first)+"\n"+rest)
+	return err
 }
 
 // visible replaces what would move the cursor of a terminal: names of znodes

@@ -27,7 +27,7 @@ func (o *outputFlag) printer(c *cobra.Command) (*cli.Printer, error) {
 	if o.form != "text" && o.form != "json" {
 		return nil, cli.Usage("write -o text or -o json", "unknown output form %q", o.form)
 	}
-	return &cli.Printer{Out: c.OutOrStdout(), JSON: o.json || o.form == "json"}, nil
+	return &cli.Printer{Out: colored(c, c.OutOrStdout()), JSON: o.json || o.form == "json"}, nil
 }
 
 // connection is the flags of every command that talks to servers.

@@ -32,7 +32,7 @@ With -o json the numbers come as well, and data that is no text in Base64.`,
 					return err
 				}
 				return s.Answer(znode{args[0], cli.NewData(data), cli.NewStat(stat)}, func(w io.Writer) error {
-					if isTerminal(w) && len(data) > 0 && data[len(data)-1] != '\n' {
+					if cli.IsTerminal(w) && len(data) > 0 && data[len(data)-1] != '\n' {
 						data = append(data, '\n')
 					}
 					_, err := w.Write(data)

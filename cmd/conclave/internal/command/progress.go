@@ -3,12 +3,12 @@ package command
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
@@ -25,17 +25,7 @@ type bar struct {
 }
 
 // newBar is the line of a stream, which is the standard error as a rule.
-func newBar(w io.Writer, total int) *bar { return &bar{out: w, total: total, shows: isTerminal(w)} }
-
-// isTerminal reports whether a person reads along.
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+func newBar(w io.Writer, total int) *bar { return &bar{out: w, total: total, shows: cli.IsTerminal(w)} }
 
 const (
 	barWidth   = 30

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -40,19 +41,20 @@ func execute(args []string) int {
 	if wantsJSON(c) {
 		report = cli.ReportJSON
 	}
+	stderr := colored(c, os.Stderr)
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.err != nil {
 			said := make(chan struct{})
 			go func() {
 				defer close(said)
-				report(os.Stderr, exit.err)
+				report(stderr, exit.err)
 			}()
 			awaitDrained(said)
 		}
 		return exit.code
 	}
-	return report(os.Stderr, usage(err))
+	return report(stderr, usage(err))
 }
 
 // wantsJSON reports whether the flags of a command ask for JSON.
@@ -63,6 +65,27 @@ func wantsJSON(c *cobra.Command) bool {
 		}
 	}
 	return false
+}
+
+// colored is w as the --color of a command says.
+func colored(c *cobra.Command, w io.Writer) io.Writer {
+	when := "auto"
+	if f := c.Flag("color"); f != nil {
+		when = f.Value.String()
+	}
+	return cli.Color(w, when)
+}
+
+// addColor adds --color to all commands.
+func addColor(root *cobra.Command) {
+	when := root.PersistentFlags().String("color", "auto", "bold headers and red errors: auto (on a terminal, unless NO_COLOR is set), always or never")
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(cli.Colors, cobra.ShellCompDirectiveNoFileComp))
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if !slices.Contains(cli.Colors, *when) {
+			return cli.Usage("write --color "+strings.Join(cli.Colors, ", --color "), "unknown --color %q", *when)
+		}
+		return nil
+	}
 }
 
 // exitError carries the exit code of a command that was run.
@@ -86,6 +109,7 @@ func newRoot() *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	addColor(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupServe, Title: "Servers:"},
 		&cobra.Group{ID: groupElect, Title: "Elections:"},
