@@ -81,7 +81,7 @@ func Check(resource string, seen, token election.Token) error {
 // in a file (Open). It may be used by several goroutines. It keeps an entry
 // for each resource for ever, so resources are few, and not named by strangers.
 type Fence struct {
-	book *book // nil for memory only
+	file *tokenFile // nil for memory only
 
 	mu     sync.Mutex
 	gates  map[string]*gate
@@ -163,8 +163,8 @@ func (f *Fence) raise(resource string, token election.Token) error {
 	if token <= f.Seen(resource) {
 		return nil
 	}
-	if f.book != nil {
-		if err := f.book.raise(resource, token); err != nil {
+	if f.file != nil {
+		if err := f.file.raise(resource, token); err != nil {
 			return fmt.Errorf("fence %q: %w", resource, err)
 		}
 	}

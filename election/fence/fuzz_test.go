@@ -27,14 +27,14 @@ func FuzzDecodeFile(f *testing.F) {
 }
 
 func FuzzDecodeBook(f *testing.F) {
-	f.Add(encodeBook(nil))
-	f.Add(encodeBook(map[string]election.Token{"orders": 7, "with \"quotes\"\n": 1<<64 - 1, "": 1}))
+	f.Add(encodeTokens(nil))
+	f.Add(encodeTokens(map[string]election.Token{"orders": 7, "with \"quotes\"\n": 1<<64 - 1, "": 1}))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		tokens, err := decodeBook(text)
+		tokens, err := decodeTokens(text)
 		if err != nil {
 			return
 		}
-		again, err := decodeBook(encodeBook(tokens))
+		again, err := decodeTokens(encodeTokens(tokens))
 		if err != nil || !maps.Equal(again, tokens) {
 			t.Errorf("%q was read as %v, and then as %v, %v", text, tokens, again, err)
 		}

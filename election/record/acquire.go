@@ -11,7 +11,7 @@ import (
 func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.mu.Lock()
-	candidate := b.book(claim.Election).Candidate(claim, rand.Uint64())
+	candidate := b.memory(claim.Election).Candidate(claim, rand.Uint64())
 	b.stops[claim.Nonce] = stop
 	b.mu.Unlock()
 	c := &call{b: b, op: candidate, name: claim.Election, lease: claim.Lease}
@@ -76,5 +76,5 @@ func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
 func (b *Backend) lastWritten(claim election.Claim) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.book(claim.Election).Last(claim.Nonce)
+	return b.memory(claim.Election).Last(claim.Nonce)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/claims"
 )
 
 // Options of a Backend. The zero value is good.
@@ -32,9 +32,9 @@ type Backend struct {
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 
-	mu      sync.Mutex
-	books   map[string]*known // by election
-	sweepAt int               // books, and look which are over
+	mu       sync.Mutex
+	memories map[string]*known // by election
+	sweepAt  int               // memories, and look which are over
 	// stops end what goes on in the background for a claim, by nonce.
 	stops map[string]func()
 }
@@ -47,7 +47,7 @@ func New(store Store, options Options) *Backend {
 	if options.Wall == nil {
 		options.Wall = time.Now
 	}
-	b := &Backend{store: store, options: options, books: make(map[string]*known), sweepAt: booksMin,
+	b := &Backend{store: store, options: options, memories: make(map[string]*known), sweepAt: memoriesMin,
 		stops: make(map[string]func())}
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
@@ -103,52 +103,52 @@ func (b *Backend) fail(what, name string, err error) error {
 
 // known is what this process knows of an election.
 type known struct {
-	*line.Book
+	*claims.Memory
 	usedAt clock.Instant
 }
 
 const (
-	// booksMin is how many elections are known before any is forgotten.
-	booksMin = 1024
-	// bookAge is for how long an election that is over is known after its last use:
+	// memoriesMin is how many elections are known before any is forgotten.
+	memoriesMin = 1024
+	// memoryAge is for how long an election that is over is known after its last use:
 	// far longer than those who observe it pause between two looks.
-	bookAge = time.Minute
+	memoryAge = time.Minute
 )
 
-// book returns that of an election. The caller holds the mutex.
-func (b *Backend) book(name string) *line.Book {
-	now, book := b.now(), b.books[name]
-	if book == nil {
-		if len(b.books) >= b.sweepAt {
+// memory returns that of an election. The caller holds the mutex.
+func (b *Backend) memory(name string) *claims.Memory {
+	now, memory := b.now(), b.memories[name]
+	if memory == nil {
+		if len(b.memories) >= b.sweepAt {
 			b.sweep(now)
 		}
-		book = &known{Book: line.NewBook()}
-		b.books[name] = book
+		memory = &known{Memory: claims.NewMemory()}
+		b.memories[name] = memory
 	}
-	book.usedAt = now
-	return book.Book
+	memory.usedAt = now
+	return memory.Memory
 }
 
 // sweep forgets the elections that are over: they may come and go without end, one for
 // each job. So many more have to come before the next sweep that it costs each of them
 // little.
 func (b *Backend) sweep(now clock.Instant) {
-	maps.DeleteFunc(b.books, func(_ string, book *known) bool {
-		return now >= book.usedAt.Add(bookAge) && book.Over(now)
+	maps.DeleteFunc(b.memories, func(_ string, memory *known) bool {
+		return now >= memory.usedAt.Add(memoryAge) && memory.Over(now)
 	})
-	b.sweepAt = max(booksMin, 2*len(b.books))
+	b.sweepAt = max(memoriesMin, 2*len(b.memories))
 }
 
 // see reads the record and notes what it has seen.
-func (b *Backend) see(ctx context.Context, name string, lease time.Duration) (line.Sight, error) {
+func (b *Backend) see(ctx context.Context, name string, lease time.Duration) (claims.Sight, error) {
 	asked := b.now()
 	answer, err := b.read(ctx, name, lease)
 	if err != nil {
-		return line.Sight{}, err
+		return claims.Sight{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.book(name).See(asked, b.now(), answer.Record, answer.Version), nil
+	return b.memory(name).See(asked, b.now(), answer.Record, answer.Version), nil
 }
 
 // Elections returns the names of all elections that have a record.
@@ -177,7 +177,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, 
 // Ask leaves a request in the record. The holder finds it when it renews.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
 	nobody := election.Claim{Election: name, Lease: observeLimit}
-	if _, err := b.change(ctx, nobody, line.Asking{Request: request.WithID()}); err != nil {
+	if _, err := b.change(ctx, nobody, claims.Asking{Request: request.WithID()}); err != nil {
 		return b.fail("ask the leader of", name, err)
 	}
 	return nil

@@ -9,14 +9,14 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/claims"
 	"github.com/conclave-project/conclave/internal/invariant"
-	"github.com/conclave-project/conclave/internal/line"
 )
 
 // call is an operation on its way: it brings it what it wants of the store.
 type call struct {
 	b     *Backend
-	op    line.Op
+	op    claims.Op
 	name  string
 	lease time.Duration
 	// warm makes a candidate ready, and warmed is closed when it has ended.
@@ -26,31 +26,31 @@ type call struct {
 
 // run returns when the operation is done, or its context has ended. The error is
 // the store's where nobody knows what became of a request.
-func (c *call) run(ctx context.Context) (line.Want, error) {
+func (c *call) run(ctx context.Context) (claims.Want, error) {
 	want := c.step(c.op.Begin)
 	var failed error
-	for want.Kind != line.Done {
+	for want.Kind != claims.Done {
 		answer, err := c.ask(ctx, want)
-		if answer.Kind == line.Shown && ctx.Err() != nil {
+		if answer.Kind == claims.Shown && ctx.Err() != nil {
 			return want, context.Cause(ctx)
 		}
 		if err != nil {
 			failed = err
 		}
 		asked := want.Kind
-		want = c.step(func(now clock.Instant) line.Want { return c.op.Answer(now, answer) })
+		want = c.step(func(now clock.Instant) claims.Want { return c.op.Answer(now, answer) })
 		switch {
-		case want.Kind == line.Done:
+		case want.Kind == claims.Done:
 		case ctx.Err() != nil:
 			return want, cmp.Or(err, context.Cause(ctx))
-		case asked != line.Wait && errors.Is(err, election.ErrPermanent):
+		case asked != claims.Wait && errors.Is(err, election.ErrPermanent):
 			return want, err
 		case want.Warm:
 			c.warmed = make(chan struct{})
 			go c.warmUp(c.warmed)
 		}
 	}
-	if want.Err == line.ErrUnanswered {
+	if want.Err == claims.ErrUnanswered {
 		return want, failed
 	}
 	return want, want.Err
@@ -62,50 +62,50 @@ func (c *call) warmUp(warmed chan struct{}) {
 }
 
 // step moves the operation. Operations of a backend take turns.
-func (c *call) step(move func(now clock.Instant) line.Want) line.Want {
+func (c *call) step(move func(now clock.Instant) claims.Want) claims.Want {
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
 	return move(c.b.now())
 }
 
 // ask brings one want to the store.
-func (c *call) ask(ctx context.Context, want line.Want) (line.Answer, error) {
+func (c *call) ask(ctx context.Context, want claims.Want) (claims.Answer, error) {
 	switch want.Kind {
-	case line.Read:
+	case claims.Read:
 		return c.b.read(ctx, c.name, c.lease)
-	case line.Write:
+	case claims.Write:
 		var after string
 		err := c.b.bounded(ctx, c.b.limit(c.lease), func(ctx context.Context) (err error) {
 			after, err = c.b.store.Write(ctx, c.name, want.Record, want.Version)
 			return err
 		})
 		return written(after, err), err
-	case line.Wait:
+	case claims.Wait:
 		return c.wait(ctx, want)
 	}
 	c.b.sleep(ctx, want.Until)
-	return line.Answer{Kind: line.Woken}, nil
+	return claims.Answer{Kind: claims.Woken}, nil
 }
 
 // written is what a store says of a write.
-func written(version string, err error) line.Answer {
+func written(version string, err error) claims.Answer {
 	var notYet *NotYetError
 	switch {
 	case err == nil:
-		return line.Answer{Kind: line.Written, Version: version}
+		return claims.Answer{Kind: claims.Written, Version: version}
 	case errors.Is(err, ErrConflict):
-		return line.Answer{Kind: line.Conflict}
+		return claims.Answer{Kind: claims.Conflict}
 	case errors.As(err, &notYet):
-		return line.Answer{Kind: line.NotYet, After: notYet.After}
+		return claims.Answer{Kind: claims.NotYet, After: notYet.After}
 	}
-	return line.Answer{}
+	return claims.Answer{}
 }
 
 // wait waits for a change. The end of a warm-up ends it too.
-func (c *call) wait(ctx context.Context, want line.Want) (line.Answer, error) {
+func (c *call) wait(ctx context.Context, want claims.Want) (claims.Answer, error) {
 	limit := want.Until.Sub(c.b.now())
 	if limit <= 0 {
-		return line.Answer{Kind: line.Woken}, nil
+		return claims.Answer{Kind: claims.Woken}, nil
 	}
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -123,13 +123,13 @@ func (c *call) wait(ctx context.Context, want line.Want) (line.Answer, error) {
 	select {
 	case <-warmed:
 		c.warmed = nil
-		return line.Answer{Kind: line.Woken}, nil
+		return claims.Answer{Kind: claims.Woken}, nil
 	default:
 	}
 	if err != nil {
-		return line.Answer{}, err
+		return claims.Answer{}, err
 	}
-	return line.Answer{Kind: line.Woken}, nil
+	return claims.Answer{Kind: claims.Woken}, nil
 }
 
 // sleep sleeps until an instant, or Close.
@@ -191,17 +191,17 @@ func (b *Backend) await(ctx context.Context, name, version string, limit, lease 
 }
 
 // read reads the record for a claim of this lease.
-func (b *Backend) read(ctx context.Context, name string, lease time.Duration) (line.Answer, error) {
-	answer := line.Answer{Kind: line.Shown}
+func (b *Backend) read(ctx context.Context, name string, lease time.Duration) (claims.Answer, error) {
+	answer := claims.Answer{Kind: claims.Shown}
 	err := b.bounded(ctx, b.limit(lease), func(ctx context.Context) (err error) {
 		answer.Record, answer.Version, err = b.store.Read(ctx, name)
 		return err
 	})
-	if err == nil && answer.Record.Token >= line.TokenMax {
+	if err == nil && answer.Record.Token >= claims.TokenMax {
 		err = election.Permanent(fmt.Errorf("its record has the token %d, after which none is left; repair the record", answer.Record.Token))
 	}
 	if err != nil {
-		return line.Answer{}, err
+		return claims.Answer{}, err
 	}
 	answer.Wall = b.wall()
 	if store, ok := b.store.(Incarnated); ok {

@@ -52,7 +52,7 @@ func try(t *testing.T, b *Backend, i int) election.Grant {
 func kept(b *Backend) (claims, stale int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.book("jobs").Claims()
+	return b.memory("jobs").Claims()
 }
 
 // TestClaimsAreForgottenWithoutAStore: one that has written nothing needs no

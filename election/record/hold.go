@@ -5,14 +5,14 @@ import (
 	"fmt"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/claims"
 )
 
 // Renew writes a new heartbeat.
 func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
 	name := grant.Claim.Election
 	b.mu.Lock()
-	renewal := b.book(name).Renewal(grant)
+	renewal := b.memory(name).Renewal(grant)
 	b.mu.Unlock()
 	if renewal == nil {
 		return grant, b.fail("renew", name, fmt.Errorf("%w: released", election.ErrLost))
@@ -29,7 +29,7 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	name := grant.Claim.Election
 	b.mu.Lock()
-	release := b.book(name).Release(grant)
+	release := b.memory(name).Release(grant)
 	stop := b.stops[grant.Claim.Nonce]
 	delete(b.stops, grant.Claim.Nonce)
 	b.mu.Unlock()
@@ -50,20 +50,20 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 // no heartbeat within a lease counts as gone.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	claim := grant.Claim
-	n := &line.Nomination{Nonce: claim.Nonce, ID: id, Until: b.now().Add(grant.Lease)}
+	n := &claims.Nomination{Nonce: claim.Nonce, ID: id, Until: b.now().Add(grant.Lease)}
 	err := b.nominate(ctx, grant, n)
 	if err != nil {
 		// The line is as it was before, as far as the store answers, also when it
 		// was the end of the context that ended the nomination.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.limit(grant.Lease))
 		defer cancel()
-		_, _ = b.change(ctx, claim, line.Withdrawal{Nonce: claim.Nonce})
+		_, _ = b.change(ctx, claim, claims.Withdrawal{Nonce: claim.Nonce})
 		return b.fail("hand over", claim.Election, err)
 	}
 	return nil
 }
 
-func (b *Backend) nominate(ctx context.Context, grant election.Grant, n *line.Nomination) error {
+func (b *Backend) nominate(ctx context.Context, grant election.Grant, n *claims.Nomination) error {
 	for {
 		version, err := b.change(ctx, grant.Claim, n)
 		if err != nil || n.Ready {
@@ -78,9 +78,9 @@ func (b *Backend) nominate(ctx context.Context, grant election.Grant, n *line.No
 
 // change reads, lets the editor say what to write, and writes, until it is done.
 // It returns the version that the editor saw last.
-func (b *Backend) change(ctx context.Context, claim election.Claim, editor line.Editor) (string, error) {
+func (b *Backend) change(ctx context.Context, claim election.Claim, editor claims.Editor) (string, error) {
 	b.mu.Lock()
-	change := b.book(claim.Election).Change(claim.Nonce, editor)
+	change := b.memory(claim.Election).Change(claim.Nonce, editor)
 	b.mu.Unlock()
 	done, err := (&call{b: b, op: change, name: claim.Election, lease: claim.Lease}).run(ctx)
 	return done.Version, err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/claims"
 )
 
 // observeLimit is how long an observer waits at most before it looks again.
@@ -45,7 +45,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 				failures = 0
 				continue
 			}
-			pause := line.RetryPause(failures, observeLimit)
+			pause := claims.RetryPause(failures, observeLimit)
 			failures++
 			b.sleep(ctx, b.now().Add(pause/2+rand.N(pause/2+1))) // the next read tells
 		}
@@ -53,7 +53,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 }
 
 // viewOf returns what people see at now, and when it changes by itself.
-func viewOf(s *line.Sight, name string, now clock.Instant) (election.View, clock.Instant) {
+func viewOf(s *claims.Sight, name string, now clock.Instant) (election.View, clock.Instant) {
 	view := election.View{Election: name, Token: s.Record.Token}
 	again := now.Add(observeLimit)
 	if at := s.VacantAt(); now < at && s.Record.Nonce != "" {

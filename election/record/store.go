@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/claims"
 )
 
 // Store is what this package needs of a store: one small record for each
@@ -73,15 +73,15 @@ var ErrConflict = errors.New("the record has another version")
 // of it than, if it is Incarnated, at Nonce and Incarnation: a Nonce that is neither
 // empty nor that of the record before is a new holder's. Holder, Token, LeaseMs,
 // History and Next are for people.
-type Record = line.Record
+type Record = claims.Record
 
 // Next is the candidate successor: the one place in a record for those who
 // wait, taken by the one of the highest priority.
-type Next = line.Next
+type Next = claims.Next
 
 // States of Next.
 const (
-	StateNominated = line.StateNominated // the holder wants it to lead next
-	StateReady     = line.StateReady     // it has warmed up
-	StateNotReady  = line.StateNotReady  // it could not warm up
+	StateNominated = claims.StateNominated // the holder wants it to lead next
+	StateReady     = claims.StateReady     // it has warmed up
+	StateNotReady  = claims.StateNotReady  // it could not warm up
 )

@@ -68,7 +68,7 @@ var layout = map[string]place{
 	"client/recipes":                        {5, shell},
 	"client/cache":                          {5, shell},
 	"internal/server":                       {6, shell},
-	"internal/line":                         {5, machine},
+	"internal/claims":                       {5, machine},
 	"election/internal/tenures":             {5, shell},
 	"election/record":                       {6, shell},
 	"election/queue":                        {6, shell},
@@ -132,7 +132,7 @@ var excused = map[string]map[string]string{
 	"internal/ensemble": {
 		"net/netip": "a pure function: the text of an address",
 	},
-	"internal/line": {
+	"internal/claims": {
 		"time": "lengths, and the wall clock's time as the shell gives it",
 		"github.com/conclave-project/conclave/clock":    "its noun: instant",
 		"github.com/conclave-project/conclave/election": "its nouns: claim, grant, token, request, history",

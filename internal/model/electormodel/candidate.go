@@ -7,8 +7,8 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/claims"
 	"github.com/conclave-project/conclave/internal/elector"
-	"github.com/conclave-project/conclave/internal/line"
 	"github.com/conclave-project/conclave/internal/model"
 )
 
@@ -17,7 +17,7 @@ import (
 type candidate struct {
 	Name          name
 	Machine       *elector.Machine
-	Book          *line.Book
+	Memory        *claims.Memory
 	Calls         []running
 	Grants        grants
 	NowMs, RateMs int64
@@ -51,8 +51,8 @@ const (
 // running is a call that waits for an answer, or for a time.
 type running struct {
 	call
-	Op    line.Op
-	Kind  line.WantKind
+	Op    claims.Op
+	Kind  claims.WantKind
 	Until clock.Instant
 	// Version is the one whose change ends a Wait.
 	Version string
@@ -100,7 +100,7 @@ func (t *turn) take(event any) {
 	case tick:
 		t.feed(elector.Tick{})
 	case wake:
-		t.answer(e.Call, line.Answer{Kind: line.Woken})
+		t.answer(e.Call, claims.Answer{Kind: claims.Woken})
 	case resign:
 		t.Handle = t.Runs
 		if e.Stale {
@@ -125,7 +125,7 @@ func (t *turn) feed(event elector.Event) {
 		case elector.Acquire:
 			claim := election.Claim{Election: "e", ID: id(t.Name), Nonce: nonce(t.Name, e.Attempt), Lease: leaseMs * time.Millisecond}
 			t.Grants[e.Attempt] = election.Grant{Claim: claim}
-			t.call(call{acquire, e.Attempt, 0}, t.Book.Candidate(claim, 0))
+			t.call(call{acquire, e.Attempt, 0}, t.Memory.Candidate(claim, 0))
 		case elector.Abandon:
 			t.cancel(call{acquire, e.Attempt, 0})
 		case elector.Elect:
@@ -156,7 +156,7 @@ func (t *turn) feed(event elector.Event) {
 
 // renew begins a renewal of a leadership.
 func (t *turn) renew(attempt, number uint64) {
-	if op := t.Book.Renewal(t.Grants[attempt]); op != nil {
+	if op := t.Memory.Renewal(t.Grants[attempt]); op != nil {
 		t.call(call{renew, attempt, number}, op)
 		return
 	}
@@ -165,11 +165,11 @@ func (t *turn) renew(attempt, number uint64) {
 
 func (t *turn) release(attempt, try uint64) {
 	t.cancel(call{acquire, attempt, 0})
-	t.call(call{release, attempt, try}, t.Book.Release(t.Grants[attempt]))
+	t.call(call{release, attempt, try}, t.Memory.Release(t.Grants[attempt]))
 }
 
 // call begins a call.
-func (t *turn) call(c call, op line.Op) {
+func (t *turn) call(c call, op claims.Op) {
 	t.Calls = append(t.Calls, running{call: c, Op: op})
 	t.want(c, op.Begin(t.now()))
 }
@@ -191,8 +191,8 @@ func (t *turn) cancel(c call) {
 	if r == nil {
 		return
 	}
-	if r.Kind == line.Write {
-		r.Op.Answer(t.now(), line.Answer{})
+	if r.Kind == claims.Write {
+		r.Op.Answer(t.now(), claims.Answer{})
 	}
 	t.end(c)
 }
@@ -205,27 +205,27 @@ func (t *turn) end(c call) {
 }
 
 // answer brings a call what it has waited for.
-func (t *turn) answer(c call, a line.Answer) {
+func (t *turn) answer(c call, a claims.Answer) {
 	if r := t.find(c); r != nil {
 		t.want(c, r.Op.Answer(t.now(), a))
 	}
 }
 
 // want does what a call wants next.
-func (t *turn) want(c call, w line.Want) {
+func (t *turn) want(c call, w claims.Want) {
 	r := t.find(c)
 	r.Kind, r.Until, r.Version = w.Kind, w.Until, w.Version
 	switch w.Kind {
-	case line.Done:
+	case claims.Done:
 		t.end(c)
 		t.done(c, w)
-	case line.Read, line.Write:
+	case claims.Read, claims.Write:
 		t.out = append(t.out, ask{From: t.Name, Call: c, Want: w})
 	}
 }
 
 // done tells the machine what has come of a call.
-func (t *turn) done(c call, w line.Want) {
+func (t *turn) done(c call, w claims.Want) {
 	switch {
 	case c.Kind == acquire && w.Err == nil:
 		t.Grants[c.Attempt] = w.Grant

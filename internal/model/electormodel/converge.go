@@ -3,7 +3,7 @@ package electormodel
 import (
 	"fmt"
 
-	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/claims"
 	"github.com/conclave-project/conclave/internal/model"
 )
 
@@ -70,7 +70,7 @@ func (s *system) next(w *model.World, c *candidate, i int) (model.Move, bool) {
 
 // tell is a request as a trace shows it, and tellAnswer an answer.
 func tell(e ask) string {
-	if e.Want.Kind == line.Read {
+	if e.Want.Kind == claims.Read {
 		return fmt.Sprintf("%v: read", e.Call)
 	}
 	return fmt.Sprintf("%v: over version %q write %s", e.Call, e.Want.Version, tellRecord(e.Want.Record))
@@ -80,7 +80,7 @@ func tellAnswer(e answer) string {
 	return fmt.Sprintf("%v: %s version %q %s", e.Call, e.Answer.Kind, e.Answer.Version, tellRecord(e.Answer.Record))
 }
 
-func tellRecord(r line.Record) string {
+func tellRecord(r claims.Record) string {
 	next := ""
 	if r.Next != nil {
 		next = fmt.Sprintf(", next %s heartbeat %d", r.Next.Nonce, r.Next.Heartbeat)

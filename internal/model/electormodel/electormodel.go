@@ -20,8 +20,8 @@ import (
 	"reflect"
 	"strconv"
 
+	"github.com/conclave-project/conclave/internal/claims"
 	"github.com/conclave-project/conclave/internal/elector"
-	"github.com/conclave-project/conclave/internal/line"
 	"github.com/conclave-project/conclave/internal/model"
 )
 
@@ -105,13 +105,13 @@ func New(scope Scope) *model.Model {
 
 func shape() *model.Shape {
 	return &model.Shape{
-		Scratch: []string{"elector.Machine.out", "line.Record.History", "election.Grant.Lost", "election.Grant.News",
+		Scratch: []string{"elector.Machine.out", "claims.Record.History", "election.Grant.Lost", "election.Grant.News",
 			"election.Grant.Files"},
 		Moments: []string{"electormodel.candidate.NowMs", "electormodel.candidate.DeadlineMs", "electormodel.store.NowMs",
 			"electormodel.side.AdoptedMs", "elector.Machine.deadlineMs", "elector.Machine.endSaidMs",
 			"elector.Machine.renewSentMs", "elector.Machine.renewNextMs", "elector.Machine.untilMs", "elector.Machine.provenMs"},
 		Spans: []string{"elector.Config.*", "elector.Machine.leaseMs", "electormodel.candidate.RateMs", "electormodel.store.RateMs",
-			"line.Record.LeaseMs", "line.Next.LeaseMs", "line.Sight.leaseMs"},
+			"claims.Record.LeaseMs", "claims.Next.LeaseMs", "claims.Sight.leaseMs"},
 		PastMs: 1 << 40,
 		Names: map[reflect.Type]func(reflect.Value) (int, uint64){
 			reflect.TypeFor[name]():   func(v reflect.Value) (int, uint64) { return int(v.Int()) - 1, 0 },
@@ -145,7 +145,7 @@ func (s *system) start(w *model.World, n int) {
 	w.Put(s.store(), &store{NowMs: 1_000_000, RateMs: rates[s.n], Sides: []side{{Incarnation: 1}}})
 	for i := range s.n {
 		// No pause between two attempts: the next one would be a step of time later.
-		w.Put(i, &candidate{Name: name(i + 1), NowMs: 1_000_000, RateMs: rates[i], Book: line.NewBook(), Grants: grants{},
+		w.Put(i, &candidate{Name: name(i + 1), NowMs: 1_000_000, RateMs: rates[i], Memory: claims.NewMemory(), Grants: grants{},
 			Machine: elector.New(elector.Config{LeaseMs: leaseMs, GraceMs: 20, EndLimitMs: 40, DriftPercent: drift,
 				ReleaseMs: 40, Forever: true, Seed: 1})})
 	}

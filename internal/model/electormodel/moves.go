@@ -1,7 +1,7 @@
 package electormodel
 
 import (
-	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/claims"
 	"github.com/conclave-project/conclave/internal/model"
 )
 
@@ -87,9 +87,9 @@ func (s *system) due(c *candidate) bool {
 // over reports whether what a call waits for has come.
 func (s *system) over(w *model.World, c *candidate, r *running) bool {
 	switch r.Kind {
-	case line.Pause:
+	case claims.Pause:
 		return r.Until.Millis() <= c.NowMs
-	case line.Wait:
+	case claims.Wait:
 		return r.Until.Millis() <= c.NowMs || s.stored(w).at(c.Name).Version != r.Version
 	}
 	return false

@@ -2,7 +2,7 @@ package electormodel
 
 import (
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/claims"
 	"github.com/conclave-project/conclave/internal/model"
 )
 
@@ -69,21 +69,21 @@ func (m Mutant) ending(t *turn, attempt uint64) {
 func (m Mutant) pass(t *turn) {
 	again := call{renew, t.Runs, 1 << 20}
 	if m == RenewsForEver && t.Told && !t.Frozen && t.find(again) == nil {
-		if op := t.Book.Renewal(t.Grants[t.Runs]); op != nil {
+		if op := t.Memory.Renewal(t.Grants[t.Runs]); op != nil {
 			t.call(again, op)
 		}
 	}
 }
 
 // answer is what a mutant makes of an answer.
-func (m Mutant) answer(t *turn, e answer) line.Answer {
+func (m Mutant) answer(t *turn, e answer) claims.Answer {
 	a, r := e.Answer, t.find(e.Call)
-	mine := a.Kind == line.Shown && a.Record.Nonce == nonce(t.Name, e.Call.Attempt)
+	mine := a.Kind == claims.Shown && a.Record.Nonce == nonce(t.Name, e.Call.Attempt)
 	if m == GrantByReading && mine && r != nil && e.Call.Kind == acquire {
 		g := t.Grants[e.Call.Attempt]
 		g.Token, g.Lease, g.Sent = a.Record.Token, g.Claim.Lease, t.now()
 		t.end(e.Call)
-		t.done(e.Call, line.Want{Grant: g})
+		t.done(e.Call, claims.Want{Grant: g})
 	}
 	return a
 }

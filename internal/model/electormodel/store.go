@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/line"
+	"github.com/conclave-project/conclave/internal/claims"
 )
 
 // store is the store with its clock: a part.
@@ -21,7 +21,7 @@ type store struct {
 
 // side is one history of the record.
 type side struct {
-	Record      line.Record
+	Record      claims.Record
 	Version     string
 	Incarnation int
 	AdoptedMs   int64 // from when on there may be new holders
@@ -34,7 +34,7 @@ type side struct {
 
 // copied is the record as it was.
 type copied struct {
-	Record  line.Record
+	Record  claims.Record
 	Version string
 }
 
@@ -48,13 +48,13 @@ type ask struct {
 	Call call
 	// Mute: nobody waits for the answer any more.
 	Mute bool
-	Want line.Want
+	Want claims.Want
 }
 
 type answer struct {
 	To     name
 	Call   call
-	Answer line.Answer
+	Answer claims.Answer
 }
 
 // The events of a store beside requests.
@@ -106,31 +106,31 @@ func (r *store) at(n name) *side {
 	return &r.Sides[0]
 }
 
-func (r *store) request(e ask, mutant Mutant) line.Answer {
+func (r *store) request(e ask, mutant Mutant) claims.Answer {
 	d := r.at(e.From)
 	incarnation := strconv.Itoa(d.Incarnation)
 	if mutant == NotStrided {
 		incarnation = ""
 	}
-	if e.Want.Kind == line.Read {
-		return line.Answer{Kind: line.Shown, Record: d.Record, Version: d.Version, Incarnation: incarnation}
+	if e.Want.Kind == claims.Read {
+		return claims.Answer{Kind: claims.Shown, Record: d.Record, Version: d.Version, Incarnation: incarnation}
 	}
 	if d.Version != e.Want.Version && mutant != BlindWrites {
-		return line.Answer{Kind: line.Conflict}
+		return claims.Answer{Kind: claims.Conflict}
 	}
 	record := e.Want.Record
 	takes := record.Nonce != "" && record.Nonce != d.Record.Nonce
 	if left := d.AdoptedMs - r.NowMs; takes && (record.Incarnation != incarnation || left > 0) {
-		return line.Answer{Kind: line.NotYet, After: time.Duration(max(left, 0)) * time.Millisecond}
+		return claims.Answer{Kind: claims.NotYet, After: time.Duration(max(left, 0)) * time.Millisecond}
 	}
 	r.set(d, record, takes)
 	if len(r.Sides) > 1 && d == &r.Sides[1] {
-		return line.Answer{} // not confirmed
+		return claims.Answer{} // not confirmed
 	}
-	return line.Answer{Kind: line.Written, Version: d.Version}
+	return claims.Answer{Kind: claims.Written, Version: d.Version}
 }
 
-func (r *store) set(d *side, record line.Record, takes bool) {
+func (r *store) set(d *side, record claims.Record, takes bool) {
 	if d.Led {
 		if len(d.Copies) == copiesMax {
 			d.Copies = d.Copies[:copiesMax-1]

@@ -1,4 +1,4 @@
-package line
+package claims
 
 import (
 	"time"
@@ -12,7 +12,7 @@ import (
 // take or its withdrawal (record-R1), a take waits for the lease to run out (record-R2) and for the
 // successor (record-R3), and nobody writes for another that waits (record-R3).
 func (c *Candidate) checkMove(now clock.Instant, move move, record Record) {
-	seen := &c.book.seen
+	seen := &c.memory.seen
 	next := seen.Record.Next
 	taking := move == take
 	invariant.Check(taking || move == undo || record.Nonce == seen.Record.Nonce && record.Token == seen.Record.Token,

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// book is the file of a Fence, text that a person can read:
+// tokenFile is the file of a Fence, text that a person can read:
 //
 //	conclave fence 1
 //	token 42 "orders"
@@ -24,7 +24,7 @@ import (
 //
 // It is written when a token is raised, that is once for each leadership and
 // resource.
-type book struct {
+type tokenFile struct {
 	path   string
 	locked io.Closer
 
@@ -32,18 +32,18 @@ type book struct {
 	tokens map[string]election.Token
 }
 
-const bookHeader = "conclave fence 1\n"
+const tokensHeader = "conclave fence 1\n"
 
 // Open returns a fence that keeps its tokens in a file, which is made if it
 // does not exist. The file belongs to it until Close: no other process can open
 // it, and a second Open fails. A damaged file is refused.
 func Open(path string) (*Fence, error) {
-	b, err := openBook(path)
+	b, err := openTokens(path)
 	if err != nil {
 		return nil, fmt.Errorf("fence: open %s: %w", path, err)
 	}
 	f := New()
-	f.book = b
+	f.file = b
 	for resource, token := range b.tokens {
 		f.gates[resource] = &gate{seen: token}
 	}
@@ -55,19 +55,19 @@ func Open(path string) (*Fence, error) {
 // of them. The fence accepts no token from then on. A fence in memory has nothing to
 // close.
 func (f *Fence) Close() error {
-	if f.book == nil {
+	if f.file == nil {
 		return nil
 	}
 	for _, gone := range f.dismissAll() {
 		<-gone
 	}
-	f.book.mu.Lock()
-	defer f.book.mu.Unlock()
-	if f.book.locked == nil {
+	f.file.mu.Lock()
+	defer f.file.mu.Unlock()
+	if f.file.locked == nil {
 		return nil
 	}
-	err := f.book.locked.Close()
-	f.book.locked = nil
+	err := f.file.locked.Close()
+	f.file.locked = nil
 	return err
 }
 
@@ -86,7 +86,7 @@ func (f *Fence) dismissAll() (gone []<-chan struct{}) {
 	return gone
 }
 
-func openBook(path string) (*book, error) {
+func openTokens(path string) (*tokenFile, error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("one process at a time may have it open")) // one try
 	locked, err := lock(ctx, path)
@@ -96,19 +96,19 @@ func openBook(path string) (*book, error) {
 	text, err := readFile(path)
 	tokens := make(map[string]election.Token)
 	if err == nil && text != nil {
-		tokens, err = decodeBook(text)
+		tokens, err = decodeTokens(text)
 	}
 	if err != nil {
 		_ = locked.Close()
 		return nil, err
 	}
-	return &book{path: path, locked: locked, tokens: tokens}, nil
+	return &tokenFile{path: path, locked: locked, tokens: tokens}, nil
 }
 
 var errClosed = errors.New("the fence was closed")
 
 // raise stores a token if it is higher than the stored one.
-func (b *book) raise(resource string, token election.Token) error {
+func (b *tokenFile) raise(resource string, token election.Token) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.locked == nil {
@@ -119,16 +119,16 @@ func (b *book) raise(resource string, token election.Token) error {
 	}
 	next := maps.Clone(b.tokens)
 	next[resource] = token
-	if err := replace(b.path, encodeBook(next)); err != nil {
+	if err := replace(b.path, encodeTokens(next)); err != nil {
 		return fmt.Errorf("store token %d: %w", token, err)
 	}
 	b.tokens = next
 	return nil
 }
 
-func encodeBook(tokens map[string]election.Token) []byte {
+func encodeTokens(tokens map[string]election.Token) []byte {
 	var b bytes.Buffer
-	b.WriteString(bookHeader)
+	b.WriteString(tokensHeader)
 	for _, resource := range slices.Sorted(maps.Keys(tokens)) {
 		fmt.Fprintf(&b, "token %d %q\n", tokens[resource], resource)
 	}
@@ -136,15 +136,15 @@ func encodeBook(tokens map[string]election.Token) []byte {
 	return b.Bytes()
 }
 
-// decodeBook takes nothing but what encodeBook has written.
-func decodeBook(text []byte) (map[string]election.Token, error) {
+// decodeTokens takes nothing but what encodeTokens has written.
+func decodeTokens(text []byte) (map[string]election.Token, error) {
 	at := bytes.LastIndex(text, []byte("\ncrc32c ")) + 1
 	sum := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text[:at], castagnoli))
-	if at == 0 || string(text[at:]) != sum || !bytes.HasPrefix(text, []byte(bookHeader)) {
+	if at == 0 || string(text[at:]) != sum || !bytes.HasPrefix(text, []byte(tokensHeader)) {
 		return nil, fmt.Errorf("the file (%d bytes) %w", len(text), errDamaged)
 	}
 	tokens := make(map[string]election.Token)
-	for line := range strings.Lines(string(text[len(bookHeader):at])) {
+	for line := range strings.Lines(string(text[len(tokensHeader):at])) {
 		var token election.Token
 		var resource string
 		if _, err := fmt.Sscanf(line, "token %d %q\n", &token, &resource); err != nil {

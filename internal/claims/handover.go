@@ -1,4 +1,4 @@
-package line
+package claims
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func (n *Nomination) Edit(now clock.Instant, _ time.Time, seen Sight) (Record, b
 	return record.with(&chosen), true, nil
 }
 
-// Withdrawal is the Editor that lets the line be as it was before a nomination.
+// Withdrawal is the Editor that lets the queue be as it was before a nomination.
 type Withdrawal struct{ Nonce string }
 
 // Edit implements Editor.

@@ -1,4 +1,4 @@
-package line
+package claims
 
 import (
 	"math"

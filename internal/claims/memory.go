@@ -1,4 +1,4 @@
-package line
+package claims
 
 import (
 	"slices"
@@ -6,17 +6,17 @@ import (
 	"github.com/conclave-project/conclave/clock"
 )
 
-// Book is what one process knows of one election: what it has seen of the record,
+// Memory is what one process knows of one election: what it has seen of the record,
 // and the claims that it has made, from Acquire to the end of Release.
-type Book struct {
+type Memory struct {
 	seen   Sight
 	claims map[string]*claim // by nonce
 	// stale are the nonces of claims whose release has failed.
 	stale []string
 }
 
-// NewBook returns that of a process that has seen nothing.
-func NewBook() *Book { return &Book{claims: make(map[string]*claim)} }
+// NewMemory returns that of a process that has seen nothing.
+func NewMemory() *Memory { return &Memory{claims: make(map[string]*claim)} }
 
 // claim is what is known of one claim's writes.
 type claim struct {
@@ -40,7 +40,7 @@ type claim struct {
 
 // See notes what the answer has shown to a Read of the instant asked, which arrived
 // at now, and returns what is known with it.
-func (b *Book) See(asked, now clock.Instant, record Record, version string) Sight {
+func (b *Memory) See(asked, now clock.Instant, record Record, version string) Sight {
 	b.seen.see(asked, now, record, version)
 	b.sweep(asked, record, version)
 	return b.seen
@@ -48,7 +48,7 @@ func (b *Book) See(asked, now clock.Instant, record Record, version string) Sigh
 
 // Last is the version that a claim has written last, and false if the record may
 // have changed since.
-func (b *Book) Last(nonce string) (string, bool) {
+func (b *Memory) Last(nonce string) (string, bool) {
 	c := b.claims[nonce]
 	return c.last()
 }
@@ -61,18 +61,18 @@ func (c *claim) last() (string, bool) {
 }
 
 // Claims is how many claims are known, and how many of them could not be released.
-func (b *Book) Claims() (known, stale int) { return len(b.claims), len(b.stale) }
+func (b *Memory) Claims() (known, stale int) { return len(b.claims), len(b.stale) }
 
 // Over reports whether the election is over as far as this process knows: it has no
 // claim in it, and nobody holds it or is to hold it next, or can still do so. Then a new
-// book knows enough.
-func (b *Book) Over(now clock.Instant) bool {
+// memory knows enough.
+func (b *Memory) Over(now clock.Instant) bool {
 	return len(b.claims) == 0 && now >= b.seen.VacantAt() && now >= b.seen.NextGoneAt()
 }
 
 // sweep forgets the claims whose release has failed, once the record shows that
 // nothing of them is left and nothing can come.
-func (b *Book) sweep(asked clock.Instant, record Record, version string) {
+func (b *Memory) sweep(asked clock.Instant, record Record, version string) {
 	if len(b.stale) == 0 {
 		return
 	}

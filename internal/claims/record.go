@@ -1,4 +1,4 @@
-package line
+package claims
 
 import "github.com/conclave-project/conclave/election"
 

@@ -1,4 +1,4 @@
-package line
+package claims
 
 import (
 	"testing"
@@ -78,7 +78,7 @@ func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
 // TestAnswerThatWasOvertakenForgetsNoClaim: the write of a claim that was released in
 // vain may still arrive, whatever a read shows that was asked before it.
 func TestAnswerThatWasOvertakenForgetsNoClaim(t *testing.T) {
-	b := NewBook()
+	b := NewMemory()
 	c := b.Candidate(election.Claim{ID: "a", Nonce: "a", Lease: time.Second}, 0)
 	c.Begin(0)
 	if w := c.Answer(1, Answer{Kind: Shown, Version: "2"}); w.Kind != Write {

@@ -1,4 +1,4 @@
-package line
+package claims
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ type Editor interface {
 // Change reads, lets an Editor say what to write, and writes, until it is done.
 // Want.Version is then that of the record that the Editor has seen last.
 type Change struct {
-	book   *Book
+	memory *Memory
 	own    *claim
 	editor Editor
 	asked  Want
@@ -24,12 +24,12 @@ type Change struct {
 }
 
 // Change changes the record for a claim, "" being nobody's.
-func (b *Book) Change(nonce string, editor Editor) *Change {
+func (b *Memory) Change(nonce string, editor Editor) *Change {
 	own := b.claims[nonce]
 	if own == nil {
 		own = &claim{}
 	}
-	return &Change{book: b, own: own, editor: editor}
+	return &Change{memory: b, own: own, editor: editor}
 }
 
 // Begin looks at the record.
@@ -46,7 +46,7 @@ func (c *Change) Answer(now clock.Instant, a Answer) Want {
 	}
 	switch a.Kind {
 	case Shown:
-		seen := c.book.See(c.sent, now, a.Record, a.Version)
+		seen := c.memory.See(c.sent, now, a.Record, a.Version)
 		record, needed, err := c.editor.Edit(now, a.Wall, seen)
 		if err != nil || !needed {
 			return Want{Version: seen.Version, Err: err}
@@ -63,8 +63,8 @@ func (c *Change) Answer(now clock.Instant, a Answer) Want {
 
 // keep remembers a claim that could not be released.
 func (c *Change) keep(nonce string) {
-	if c.book.claims[nonce] != nil && !slices.Contains(c.book.stale, nonce) {
-		c.book.stale = append(c.book.stale, nonce)
+	if c.memory.claims[nonce] != nil && !slices.Contains(c.memory.stale, nonce) {
+		c.memory.stale = append(c.memory.stale, nonce)
 	}
 }
 

@@ -1,4 +1,4 @@
-package line
+package claims
 
 import (
 	"fmt"
@@ -13,21 +13,21 @@ const conflictsMax = 5
 // Renewal is one call of Renew: it writes a new heartbeat, over what was written last,
 // and only reads when something else was there.
 type Renewal struct {
-	book  *Book
-	own   *claim
-	grant election.Grant
-	tries int
-	asked Want
-	sent  clock.Instant
+	memory *Memory
+	own    *claim
+	grant  election.Grant
+	tries  int
+	asked  Want
+	sent   clock.Instant
 }
 
 // Renewal renews a grant, nil if its claim was released.
-func (b *Book) Renewal(grant election.Grant) *Renewal {
+func (b *Memory) Renewal(grant election.Grant) *Renewal {
 	own := b.claims[grant.Claim.Nonce]
 	if own == nil {
 		return nil
 	}
-	return &Renewal{book: b, own: own, grant: grant}
+	return &Renewal{memory: b, own: own, grant: grant}
 }
 
 // Begin writes, if the record is known.
@@ -38,7 +38,7 @@ func (r *Renewal) Begin(now clock.Instant) Want {
 	}
 	// A process that is the successor in it was silent since it was seen: a heartbeat
 	// would have changed the version.
-	seen := r.book.seen
+	seen := r.memory.seen
 	seen.Record, seen.Version = r.own.record, r.own.version
 	return r.write(now, seen)
 }
@@ -50,7 +50,7 @@ func (r *Renewal) Answer(now clock.Instant, a Answer) Want {
 	}
 	switch a.Kind {
 	case Shown:
-		seen := r.book.See(r.sent, now, a.Record, a.Version)
+		seen := r.memory.See(r.sent, now, a.Record, a.Version)
 		if seen.Record.Nonce != r.grant.Claim.Nonce {
 			return Want{Grant: r.grant, Err: lost(seen.Record)}
 		}
@@ -89,17 +89,17 @@ func lost(record Record) error {
 // is, and makes sure that no write of it can take effect any more (record-R5).
 type Release struct {
 	Change
-	known bool // to the book
+	known bool // to the memory
 }
 
 // Release ends a claim.
-func (b *Book) Release(grant election.Grant) *Release {
+func (b *Memory) Release(grant election.Grant) *Release {
 	own, known := b.claims[grant.Claim.Nonce]
 	if !known { // not ours, or released before
 		own = &claim{}
 	}
 	own.over = true
-	return &Release{Change{book: b, own: own, editor: leaving{own, grant.Claim.Nonce, grant.Ended}}, known}
+	return &Release{Change{memory: b, own: own, editor: leaving{own, grant.Claim.Nonce, grant.Ended}}, known}
 }
 
 // Begin looks at the record, unless the claim has never written.
@@ -117,14 +117,14 @@ func (r *Release) Answer(now clock.Instant, a Answer) Want {
 
 // finish forgets a claim that has gone, and keeps one that could not be released:
 // the caller may ask again, and if not, the next look at the record that shows it gone
-// ends it (Book.sweep).
+// ends it (Memory.sweep).
 func (r *Release) finish(w Want) Want {
 	nonce := r.editor.(leaving).nonce
 	switch {
 	case w.Kind != Done:
 	case w.Err == nil:
 		r.own.checkReleased(w.Version)
-		delete(r.book.claims, nonce)
+		delete(r.memory.claims, nonce)
 	default:
 		r.keep(nonce)
 	}

@@ -29,7 +29,7 @@ func electionsThatAreOverAreForgotten(t *testing.T) {
 	}
 	held := lead("held", 0)
 	most := 0
-	for i := range 10 * booksMin {
+	for i := range 10 * memoriesMin {
 		name := fmt.Sprintf("job/%d", i)
 		grant := lead(name, i+1)
 		grant.Ended = election.ReasonReturned
@@ -40,15 +40,15 @@ func electionsThatAreOverAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.mu.Lock()
-		most = max(most, len(b.books))
+		most = max(most, len(b.memories))
 		b.mu.Unlock()
-		time.Sleep(bookAge / booksMin)
+		time.Sleep(memoryAge / memoriesMin)
 	}
-	if most > 4*booksMin {
-		t.Errorf("%d elections were known at a time, where %d were used in the time for which one is known", most, booksMin)
+	if most > 4*memoriesMin {
+		t.Errorf("%d elections were known at a time, where %d were used in the time for which one is known", most, memoriesMin)
 	}
 	b.mu.Lock()
-	knows := b.books["held"] != nil
+	knows := b.memories["held"] != nil
 	b.mu.Unlock()
 	if !knows {
 		t.Error("the election is forgotten whose leader has not released it")

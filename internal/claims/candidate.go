@@ -1,4 +1,4 @@
-package line
+package claims
 
 import (
 	"time"
@@ -17,10 +17,10 @@ const (
 // Candidate is one call of Acquire: it waits until the election is vacant and its
 // claim first in the queue.
 type Candidate struct {
-	book  *Book
-	claim election.Claim
-	own   *claim
-	seed  uint64
+	memory *Memory
+	claim  election.Claim
+	own    *claim
+	seed   uint64
 
 	asked     Want          // of the store
 	sent      clock.Instant // when
@@ -36,10 +36,10 @@ type Candidate struct {
 
 // Candidate begins a claim. Candidates with different seeds do not come back
 // together; 0 spreads nothing.
-func (b *Book) Candidate(c election.Claim, seed uint64) *Candidate {
+func (b *Memory) Candidate(c election.Claim, seed uint64) *Candidate {
 	own := &claim{}
 	b.claims[c.Nonce] = own
-	return &Candidate{book: b, claim: c, own: own, seed: seed}
+	return &Candidate{memory: b, claim: c, own: own, seed: seed}
 }
 
 // Begin looks at the record.
@@ -135,7 +135,7 @@ func (c *Candidate) wait(now clock.Instant, version string, until clock.Instant)
 
 // look decides by the record as it was read.
 func (c *Candidate) look(now clock.Instant, a Answer) Want {
-	seen := c.book.See(c.sent, now, a.Record, a.Version)
+	seen := c.memory.See(c.sent, now, a.Record, a.Version)
 	if seen.Record.Nonce == c.claim.Nonce {
 		return c.write(now, undo, seen.Record.undone())
 	}
@@ -151,10 +151,10 @@ func (c *Candidate) look(now clock.Instant, a Answer) Want {
 
 // make makes a move.
 func (c *Candidate) make(now clock.Instant, move move, again clock.Instant, a Answer) Want {
-	record := c.book.seen.Record
+	record := c.memory.seen.Record
 	switch next := record.Next; move {
 	case take:
-		record = record.taken(c.claim, c.book.seen.known(a.Incarnation), a.Incarnation, a.Wall)
+		record = record.taken(c.claim, c.memory.seen.known(a.Incarnation), a.Incarnation, a.Wall)
 		record.Heartbeat = c.own.nextHeartbeat(record.Heartbeat)
 	case join:
 		record = record.with(joined(c.claim, next))
@@ -169,7 +169,7 @@ func (c *Candidate) make(now clock.Instant, move move, again clock.Instant, a An
 			c.passed, c.joinAt = true, 0
 		}
 		c.answered, c.failures = now, 0
-		return c.wait(now, c.book.seen.Version, again)
+		return c.wait(now, c.memory.seen.Version, again)
 	}
 	return c.write(now, move, record)
 }
@@ -182,15 +182,15 @@ func (c *Candidate) write(now clock.Instant, move move, record Record) Want {
 	}
 	c.checkMove(now, move, record)
 	c.move = move
-	return c.ask(now, c.own.write(now, record, c.book.seen.Version))
+	return c.ask(now, c.own.write(now, record, c.memory.seen.Version))
 }
 
 // takeTurns lets those who waited together come to the free place one
 // after the other: the first that does spares the others a write (record-R3).
 func (c *Candidate) takeTurns(now clock.Instant) (move, clock.Instant) {
-	free := now >= c.book.seen.NextGoneAt()
+	free := now >= c.memory.seen.NextGoneAt()
 	switch {
-	case !free || !c.passed || c.book.seen.Record.Wanted == c.claim.ID:
+	case !free || !c.passed || c.memory.seen.Record.Wanted == c.claim.ID:
 		return join, now
 	case c.joinAt == 0:
 		c.joinAt = now.Add(c.chance(c.claim.Lease / 8))
@@ -204,7 +204,7 @@ func (c *Candidate) takeTurns(now clock.Instant) (move, clock.Instant) {
 
 // onNomination reports whether the record asks this claim to warm up, once.
 func (c *Candidate) onNomination() bool {
-	next := c.book.seen.Record.Next
+	next := c.memory.seen.Record.Next
 	asked := next != nil && next.Nonce == c.claim.Nonce && next.State == StateNominated && c.warmth == notAsked
 	if asked {
 		c.warmth = warming
