@@ -1,0 +1,35 @@
+// Command curator-after elects one of several processes that bill or report.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"os/signal"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	backend, err := zookeeper.New("127.0.0.1:2181", zookeeper.Options{Root: "/billing"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer backend.Close()
+	elector, err := election.New(backend, "nightly", election.Options{ID: "host-1"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := elector.Run(ctx, bill); err != nil && ctx.Err() == nil {
+		log.Fatal(err)
+	}
+}
+
+func bill(ctx context.Context, lead election.Leadership) error {
+	log.Println("leads with token", lead.Token())
+	<-ctx.Done()
+	return nil
+}
