@@ -45,7 +45,7 @@ type SQL struct {
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
 // NewSQL returns a fence on a table of guard rows, "" being TableDefault. Schema
-// makes the table.
+// makes the table. With MySQL the name of a resource has at most 1,024 bytes.
 func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	if table == "" {
 		table = TableDefault
@@ -65,7 +65,8 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	case SQLite:
 		s.insert = "insert into " + table + " (resource, token, writes) values (?, 0, 0) on conflict do nothing"
 	case MySQL:
-		s.insert = "insert ignore into " + table + " (resource, token, writes) values (?, 0, 0)"
+		// Not "insert ignore", which cuts a name that is too long.
+		s.insert = "insert into " + table + " (resource, token, writes) values (?, 0, 0) on duplicate key update writes = writes"
 	default:
 		return nil, fmt.Errorf("fence: dialect %d: want Postgres, MySQL or SQLite", dialect)
 	}
@@ -88,11 +89,16 @@ func numbered(query string) string {
 func (s *SQL) Schema() string {
 	name := "text"
 	if s.dialect == MySQL {
-		name = "varchar(255) character set utf8mb4 collate utf8mb4_bin"
+		// No text: all its collations of old ignore spaces at the end.
+		name = fmt.Sprintf("varbinary(%d)", mysqlBytesMax)
 	}
 	return "create table if not exists " + s.table +
 		" (resource " + name + " primary key, token bigint not null, writes bigint not null)"
 }
+
+// mysqlBytesMax is the longest name of a resource with MySQL, whose keys have a
+// limit (3,072 bytes in tables of InnoDB).
+const mysqlBytesMax = 1024
 
 // Check accepts the token for the resource within tx, or returns a *StaleError;
 // then tx is to be rolled back. Call it first: what the transaction reads
@@ -107,6 +113,10 @@ func (s *SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token elec
 	}
 	if token > math.MaxInt64 {
 		return fmt.Errorf("fence %q: token %d does not fit into a column of 64 bits", resource, token)
+	}
+	if s.dialect == MySQL && len(resource) > mysqlBytesMax {
+		return fmt.Errorf("fence: resource %.40q...: its name has %d bytes, at most %d are allowed with MySQL; use a sum of it",
+			resource, len(resource), mysqlBytesMax)
 	}
 	accepted, err := s.raise(ctx, tx, resource, token)
 	if err != nil || accepted {

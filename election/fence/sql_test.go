@@ -23,7 +23,7 @@ func TestTableNamesAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(s.Schema(), "create table if not exists app.guards (resource varchar(255)") {
+	if !strings.HasPrefix(s.Schema(), "create table if not exists app.guards (resource varbinary(1024) primary key") {
 		t.Error(s.Schema())
 	}
 }

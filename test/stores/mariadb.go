@@ -17,7 +17,8 @@ func buildMariaDB(ctx context.Context, cache string) error {
 	return debUnpack(ctx, cache, "mariadb-server-core", "libaio1", "libnuma1", "liburing2", "libsnappy1v5")
 }
 
-// startMariaDB runs a server without databases, in which everybody is root.
+// startMariaDB runs a server with one empty database, in which everybody is root.
+// Note["dsn"] is how the driver writes the address of the server.
 func startMariaDB(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(1)
 	if err != nil {
@@ -25,15 +26,26 @@ func startMariaDB(ctx context.Context, cache, dir string) (*Server, error) {
 	}
 	host, port, _ := net.SplitHostPort(addrs[0])
 	root := filepath.Join(cache, "root")
+	libraries := []string{"LD_LIBRARY_PATH=" + filepath.Join(root, "usr", "lib", "x86_64-linux-gnu") + ":" +
+		filepath.Join(root, "lib", "x86_64-linux-gnu")}
 	args := []string{filepath.Join(root, "usr", "sbin", "mariadbd"), "--no-defaults", "--skip-grant-tables",
-		"--datadir=" + dir, "--lc-messages-dir=" + filepath.Join(root, "usr", "share", "mysql"),
-		"--bind-address=" + host, "--port=" + port, "--socket=" + filepath.Join(dir, "socket"),
-		"--pid-file=" + filepath.Join(dir, "pid")}
+		"--datadir=" + dir, "--lc-messages-dir=" + filepath.Join(root, "usr", "share", "mysql")}
 	if os.Getuid() == 0 {
 		args = append(args, "--user=root") // it refuses to be root without being told
 	}
-	libraries := filepath.Join(root, "usr", "lib", "x86_64-linux-gnu") + ":" + filepath.Join(root, "lib", "x86_64-linux-gnu")
-	s := &Server{URL: "root@tcp(" + addrs[0] + ")/", Addr: addrs[0]}
+	// It makes its files and ends: a server that is killed while they are new does
+	// not recover.
+	if err := run(ctx, dir, libraries, args[0], append(args[1:], "--bootstrap")...); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "conclave"), 0o755); err != nil { // a directory is a database
+		return nil, err
+	}
+	args = append(args, "--bind-address="+host, "--port="+port, "--socket="+filepath.Join(dir, "socket"),
+		"--pid-file="+filepath.Join(dir, "pid"),
+		"--log-bin="+filepath.Join(dir, "binlog"), "--binlog-format=MIXED") // as a primary with replicas has it
+	s := &Server{URL: "mysql://root@" + addrs[0] + "/conclave", Addr: addrs[0],
+		Note: map[string]string{"dsn": "root@tcp(" + addrs[0] + ")/"}}
 	return s, s.add(ctx, &process{name: "mariadb", dir: dir, args: args,
-		environment: []string{"LD_LIBRARY_PATH=" + libraries}, answers: listensOn(addrs[0])})
+		environment: libraries, answers: listensOn(addrs[0])})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
 	"github.com/conclave-project/conclave/test/stores"
@@ -48,7 +50,7 @@ func TestPostgresLosesNoUpdate(t *testing.T) {
 func TestMariaDBLosesNoUpdate(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	open := func(rest string) *sql.DB {
-		db, err := sql.Open("mysql", server.URL+rest)
+		db, err := sql.Open("mysql", server.Note["dsn"]+rest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,6 +70,47 @@ func TestMariaDBLosesNoUpdate(t *testing.T) {
 		t.Run(fmt.Sprint("GuardRow", level), func(t *testing.T) { fencetest.Run(t, guarded.guarded) })
 		column := &table{db: found, dialect: fence.MySQL, level: level, busy: busy}
 		t.Run(fmt.Sprint("Column", level), func(t *testing.T) { fencetest.Run(t, column.inColumn) })
+	}
+}
+
+// TestMariaDBKeepsResourcesApart: by their bytes, up to the longest name.
+func TestMariaDBKeepsResourcesApart(t *testing.T) {
+	server := stores.Start(t, "mariadb")
+	ctx := within(t)
+	db, err := sql.Open("mysql", server.Note["dsn"]+"conclave")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	f, err := fence.NewSQL(fence.MySQL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(ctx, f.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	check := func(resource string, token election.Token) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Check(ctx, tx, resource, token); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
+	}
+	long := strings.Repeat("ü", 511)
+	names := []string{"a", "a ", "A", "ä", "a\u0308", long + "yx", long + "yz"}
+	for i, name := range names {
+		if err := check(name, election.Token(100-i)); err != nil {
+			t.Errorf("%.20q with the first token of its own: %v", name, err)
+		}
+		if err := check(name, 1); !errors.Is(err, fence.ErrStale) {
+			t.Errorf("%.20q with a token of before: %v", name, err)
+		}
+	}
+	if err := check(long+"xyz", 1000); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "1024") {
+		t.Errorf("a name that is too long: %v", err)
 	}
 }
 
