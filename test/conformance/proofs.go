@@ -35,6 +35,7 @@ var proofs = []proof{
 	{"consul", []string{"consul", "consul-cluster"}, "election/backend/consul", 45},
 	{"kubernetes", []string{"kubernetes"}, "election/backend/kubernetes", 45},
 	{"postgres", []string{"postgres"}, "election/backend/postgres", 45},
+	{"mysql", []string{"mariadb"}, "election/backend/mysql", 45},
 	{"redis", []string{"redis"}, "election/backend/redis", 45},
 	{"nats", []string{"nats"}, "election/backend/nats", 45},
 	{"dynamodb", []string{"dynamodb"}, "election/backend/dynamodb", 45},
@@ -45,7 +46,7 @@ var proofs = []proof{
 	{"fence", []string{"zookeeper", "postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence election/fence/integration", 0},
 	{"deploy", []string{"kubernetes"}, "examples/deploy", 0},
 	{"commands", []string{"conclave", "zookeeper", "etcd", "consul", "kubernetes", "dynamodb", "azureblob", "s3",
-		"postgres", "redis", "nats"}, "cmd/conclave/conclave-stores", 0},
+		"postgres", "mariadb", "redis", "nats"}, "cmd/conclave/conclave-stores", 0},
 }
 
 // needs returns the names of all stores that the proof's tests start.

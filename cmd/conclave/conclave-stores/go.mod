@@ -10,6 +10,7 @@ require (
 	github.com/conclave-project/conclave/election/backend/dynamodb v0.0.0
 	github.com/conclave-project/conclave/election/backend/etcd v0.0.0
 	github.com/conclave-project/conclave/election/backend/kubernetes v0.0.0
+	github.com/conclave-project/conclave/election/backend/mysql v0.0.0
 	github.com/conclave-project/conclave/election/backend/nats v0.0.0
 	github.com/conclave-project/conclave/election/backend/postgres v0.0.0
 	github.com/conclave-project/conclave/election/backend/redis v0.0.0
@@ -18,6 +19,7 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/internal v1.13.0 // indirect
@@ -52,6 +54,7 @@ require (
 	github.com/fatih/color v1.19.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/dynamodb"
 	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/kubernetes"
+	"github.com/conclave-project/conclave/election/backend/mysql"
 	"github.com/conclave-project/conclave/election/backend/nats"
 	"github.com/conclave-project/conclave/election/backend/postgres"
 	"github.com/conclave-project/conclave/election/backend/redis"
@@ -26,6 +27,7 @@ var openers = map[string]command.Open{
 	"dynamodb":   dynamodb.Open,
 	"etcd":       etcd.Open,
 	"kubernetes": kubernetes.Open,
+	"mysql":      mysql.Open,
 	"nats":       nats.Open,
 	"postgres":   postgres.Open,
 	"redis":      redis.Open,

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/command"
@@ -16,7 +17,7 @@ import (
 func TestElectionScriptsOnRealStores(t *testing.T) {
 	for _, name := range append([]string{"conclave", "zookeeper"}, command.WithSDK()...) {
 		t.Run(name, func(t *testing.T) {
-			server := stores.Start(t, name)
+			server := stores.Start(t, cmp.Or(map[string]string{"mysql": "mariadb"}[name], name))
 			scripts.Run(t, "../internal/command/testdata/election", server.URL, environments(server)[name]...)
 		})
 	}

@@ -117,6 +117,8 @@ var backends = []kind{
 		"objects of a bucket, written on condition; credentials are found as AWS's tools find them"),
 	withSDK("postgres", "postgres://user@db/app",
 		"a table of PostgreSQL; the password and TLS are found as libpq finds them").orAs("postgresql").servedAt("5432"),
+	withSDK("mysql", "mysql://user@db/app?tls=true",
+		"a table of MySQL or MariaDB; the password by MYSQL_PWD").orAs("mariadb").servedAt("3306"),
 	withSDK("redis", "redis://redis1:6379/0",
 		"one primary of Redis, or Valkey; rediss:// with TLS; what a failover can do stands in docs/backends.md").orAs("rediss").servedAt("6379"),
 	withSDK("nats", "nats://nats1:4222,nats2:4222/?replicas=3",

@@ -1,0 +1,487 @@
+//go:build conformance && linux
+
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/test/stores"
+	"github.com/go-sql-driver/mysql"
+)
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func open(t testing.TB, url string) election.Backend {
+	t.Helper()
+	backend, end, err := Open(within(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return backend
+}
+
+var databases atomic.Int64
+
+// newDatabase makes an empty database and returns its URL.
+func newDatabase(t testing.TB, server *stores.Server) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	schema := "mysql://root@" + server.Addr + "/information_schema"
+	// Another start of the server is known by its second.
+	for lookUp(t, schema, "select variable_value >= 2 from global_status where variable_name = 'Uptime'") != "1" {
+		time.Sleep(50 * time.Millisecond)
+	}
+	execute(t, schema, "create database "+name)
+	return "mysql://root@" + server.Addr + "/" + name
+}
+
+// connect returns a pool beside the backend's, with changes to its configuration.
+func connect(t testing.TB, text string, change func(*mysql.Config)) *sql.DB {
+	t.Helper()
+	config, _, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(config)
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// execute runs statements one by one, outside of the backend.
+func execute(t testing.TB, text string, statements ...string) {
+	t.Helper()
+	db := connect(t, text, func(*mysql.Config) {})
+	for _, statement := range statements {
+		if _, err := db.ExecContext(within(t), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	_ = db.Close()
+}
+
+// lookUp returns the one value that a query gives.
+func lookUp(t testing.TB, text, query string) string {
+	t.Helper()
+	db := connect(t, text, func(*mysql.Config) {})
+	defer db.Close()
+	var value string
+	if err := db.QueryRowContext(within(t), query).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return value
+}
+
+func storeOn(t testing.TB, db *sql.DB, options Options) *store {
+	t.Helper()
+	s, err := newStore(db, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func openStore(t testing.TB, text string) *store {
+	t.Helper()
+	_, options, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return storeOn(t, connect(t, text, func(*mysql.Config) {}), options)
+}
+
+func TestMariaDBPassesTheSuite(t *testing.T) {
+	shared := stores.Start(t, "mariadb")
+	serverOf := map[string]*stores.Server{} // by URL; tests run one after the other
+	plain := func(url string) string {
+		before, _, _ := strings.Cut(url, "?")
+		return before
+	}
+	electiontest.Run(t, electiontest.Suite{
+		Open:  open,
+		Store: "MariaDB " + shared.Version,
+		Lease: 2 * time.Second, // commits wait for a disk that others write to
+		URL: func(t testing.TB) string {
+			server, leaseMax := shared, "2m" // for claims that are never renewed
+			if strings.Contains(t.Name(), "Restart") {
+				server, leaseMax = stores.Start(t, "mariadb"), "5s" // with little to recover
+			}
+			url := newDatabase(t, server) + "?lease-max=" + leaseMax
+			serverOf[url] = server
+			return url
+		},
+		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
+			link, err := serverOf[url].Link()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(link.Close)
+			return strings.Replace(url, serverOf[url].Addr, link.Addr, 1), link
+		},
+		Delete: func(t testing.TB, url, name string) {
+			execute(t, plain(url), "delete from conclave_elections where name = '"+name+"'")
+		},
+		Left: func(t testing.TB, url string) int {
+			count, err := strconv.Atoi(lookUp(t, plain(url), "select count(*) from conclave_elections where name <> '' "+
+				"and (json_exists(record, '$.holder') or json_exists(record, '$.next') or json_exists(record, '$.request'))"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return count
+		},
+		Restart: func(t testing.TB, url string) {
+			if err := serverOf[url].Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+func TestMariaDBStore(t *testing.T) {
+	server := stores.Start(t, "mariadb")
+	for _, test := range []struct {
+		name, table string
+		change      func(*mysql.Config)
+	}{
+		{"AsOpenDoes", "", func(*mysql.Config) {}},
+		{"PreparedStatements", "", func(c *mysql.Config) { c.InterpolateParams = false }},
+		{"CountingFoundRows", "", func(c *mysql.Config) { c.ClientFoundRows = true }},
+		{"Serializable", "", func(c *mysql.Config) { c.Params = map[string]string{"tx_isolation": "'SERIALIZABLE'"} }},
+		{"ReadCommitted", "", func(c *mysql.Config) { c.Params = map[string]string{"tx_isolation": "'READ-COMMITTED'"} }},
+		{"StrictAsANSI", "", func(c *mysql.Config) {
+			c.Params = map[string]string{"sql_mode": "'ANSI,TRADITIONAL,NO_BACKSLASH_ESCAPES'"}
+		}},
+		{"OtherTable", "Who `leads`", func(*mysql.Config) {}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := newDatabase(t, server)
+			quoted, err := quoteTable(storeOn(t, nil, Options{Table: test.table}).options.Table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			storetest.Run(t, storetest.Suite{
+				Open: func(t testing.TB) record.Store {
+					return storeOn(t, connect(t, text, test.change), Options{Table: test.table})
+				},
+				Delete: func(t testing.TB, name string) {
+					execute(t, text, "delete from "+quoted+" where name = '"+name+"'")
+				},
+			})
+		})
+	}
+}
+
+// TestNamesAreComparedByTheirBytes: a collation would not know these apart.
+func TestNamesAreComparedByTheirBytes(t *testing.T) {
+	s := openStore(t, newDatabase(t, stores.Start(t, "mariadb")))
+	names := []string{"a", "A", "a ", "á", "ａ", "ß", "ss", "a\u0301"}
+	for i, name := range names {
+		if _, err := s.Write(within(t), name, record.Record{Heartbeat: uint64(i + 1)}, ""); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for i, name := range names {
+		if r, _, err := s.Read(within(t), name); err != nil || r.Heartbeat != uint64(i+1) {
+			t.Errorf("%q: heartbeat %d, not %d: %v", name, r.Heartbeat, i+1, err)
+		}
+	}
+}
+
+// TestRestartInTheMiddleOfALeadership: the leader goes on, and nobody is
+// elected beside it.
+func TestRestartInTheMiddleOfALeadership(t *testing.T) {
+	server := stores.Start(t, "mariadb")
+	url := newDatabase(t, server) + "?lease-max=10s"
+	elector, other := newElector(t, open(t, url), "a"), newElector(t, open(t, url), "b")
+	var leading, both atomic.Int64
+	lead := func(work func(context.Context)) func(context.Context, election.Leadership) error {
+		return func(ctx context.Context, _ election.Leadership) error {
+			both.Store(max(both.Load(), leading.Add(1)))
+			defer leading.Add(-1)
+			work(ctx)
+			return nil
+		}
+	}
+	var group sync.WaitGroup
+	err := elector.Run(within(t), lead(func(ctx context.Context) {
+		server.Crash()
+		if err := server.Revive(t.Context()); err != nil {
+			t.Error(err)
+		}
+		group.Go(func() {
+			if err := other.Run(within(t), lead(func(context.Context) {})); err != nil {
+				t.Error(err)
+			}
+		})
+		select {
+		case <-ctx.Done():
+			t.Errorf("the leader lost the election: %v", context.Cause(ctx))
+		case <-time.After(11 * time.Second): // longer than the lease: it renews
+		}
+	}))
+	if err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	if both.Load() != 1 {
+		t.Errorf("%d led at once", both.Load())
+	}
+}
+
+func newElector(t testing.TB, b election.Backend, id string) *election.Elector {
+	t.Helper()
+	e, err := election.New(b, "e", election.Options{Once: true, ID: id, Lease: 10 * time.Second,
+		Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestNobodyIsElectedByAStoreThatHasForgotten (mysql-M4): the row is taken back to
+// what it was before the grant, as a failover to a replica that lagged behind
+// does, and the server starts again.
+func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
+	server := stores.Start(t, "mariadb")
+	const leaseMax = 5 * time.Second
+	plain := newDatabase(t, server)
+	url := plain + "?lease-max=5s"
+	a, b := open(t, url), open(t, url)
+	if err := a.Release(within(t), acquire(t, a, "a", leaseMax)); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, plain, "create table copy as select * from conclave_elections where name = 'e'")
+	held := acquire(t, a, "a", leaseMax)
+	until := held.Sent.Add(held.Lease)
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, plain, "delete from conclave_elections where name = 'e'", "insert into conclave_elections select * from copy")
+	next := acquire(t, b, "b", leaseMax)
+	if now := clock.Now(); now < until {
+		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
+	}
+	if next.Token <= held.Token {
+		t.Errorf("token %d after %d", next.Token, held.Token)
+	}
+	if _, err := a.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
+		t.Errorf("the renewal of what was forgotten: %v", err)
+	}
+	// Adopted now: the next one does not wait.
+	if err := b.Release(within(t), next); err != nil {
+		t.Fatal(err)
+	}
+	began := clock.Now()
+	acquire(t, a, "c", leaseMax)
+	if took := clock.Now().Sub(began); took > leaseMax/2 {
+		t.Errorf("elected after %v, though nothing was forgotten since", took)
+	}
+}
+
+func acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
+	t.Helper()
+	nonce := newVersion()
+	for range 100 {
+		grant, err := b.Acquire(within(t), election.Claim{Election: "e", ID: id, Nonce: nonce, Lease: lease})
+		if err == nil {
+			return grant
+		}
+		t.Log(err) // a connection that the restart has broken
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("not elected")
+	return election.Grant{}
+}
+
+// TestIncarnationIsThatOfTheStart: it stays when the clock of a session is set,
+// and changes with a restart.
+func TestIncarnationIsThatOfTheStart(t *testing.T) {
+	server := stores.Start(t, "mariadb")
+	text := newDatabase(t, server)
+	db := connect(t, text, func(c *mysql.Config) { c.Params = map[string]string{"timestamp": "86400"} })
+	db.SetMaxOpenConns(1)
+	first := lookUp(t, text, "select "+incarnationSQL)
+	for range 20 {
+		time.Sleep(100 * time.Millisecond) // through two seconds of its clock
+		var again string
+		if err := db.QueryRowContext(within(t), "select "+incarnationSQL).Scan(&again); err != nil || again != first {
+			t.Fatalf("incarnation %s after %s: %v", again, first, err)
+		}
+	}
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again := lookUp(t, text, "select "+incarnationSQL); again == first {
+		t.Errorf("incarnation %s after a restart", again)
+	}
+}
+
+// TestManyMakeTheTableAtOnce: all of them can write soon.
+func TestManyMakeTheTableAtOnce(t *testing.T) {
+	server := stores.Start(t, "mariadb")
+	for round := range 3 {
+		url := newDatabase(t, server) + "?lease-max=1h"
+		var group sync.WaitGroup
+		for i := range 16 {
+			s := openStore(t, url)
+			group.Go(func() {
+				name, r := fmt.Sprint("e", i), record.Record{Nonce: "n"}
+				for {
+					_, err := s.Write(within(t), name, r, "")
+					var notYet *record.NotYetError
+					if errors.Is(err, record.ErrConflict) || errors.As(err, &notYet) && notYet.After <= time.Second {
+						r.Incarnation = s.Incarnation() // the row of the first is about to come
+						continue
+					}
+					if err != nil {
+						t.Errorf("round %d: %v", round, err)
+					}
+					return
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
+// TestConnectionsThatWouldLoseWritesAreRefused (mysql-M5).
+func TestConnectionsThatWouldLoseWritesAreRefused(t *testing.T) {
+	server := stores.Start(t, "mariadb")
+	text := newDatabase(t, server)
+	s := openStore(t, text)
+	version, err := s.Write(within(t), "e", record.Record{Heartbeat: 1}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	off := storeOn(t, connect(t, text, func(c *mysql.Config) { c.Params = map[string]string{"autocommit": "0"} }), Options{})
+	for what, err := range map[string]error{
+		"insert": writeErr(t, off, "other", ""), "update": writeErr(t, off, "e", version), "read": readErr(t, off, "e")} {
+		if !errors.Is(err, errAutocommit) || !errors.Is(err, election.ErrPermanent) {
+			t.Errorf("%s with autocommit off: %v", what, err)
+		}
+	}
+	if r, now, err := s.Read(within(t), "e"); err != nil || now != version || r.Heartbeat != 1 {
+		t.Errorf("after writes with autocommit off: %+v %s %v", r, now, err)
+	}
+	// No lock is left of them.
+	if version, err = s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); err != nil {
+		t.Fatal(err)
+	}
+
+	execute(t, text, "set global read_only = on")
+	if err := readErr(t, s, "e"); !errors.Is(err, errReplica) || errors.Is(err, election.ErrPermanent) {
+		t.Errorf("from a server that is read-only: %v", err)
+	}
+	if open := s.db.Stats().OpenConnections; open != 0 {
+		t.Errorf("%d connections to a server that is read-only are kept", open)
+	}
+	execute(t, text, "set global read_only = off", "set global binlog_format = 'STATEMENT'")
+	if err := readErr(t, openStore(t, text), "e"); !errors.Is(err, errStatement) || !errors.Is(err, election.ErrPermanent) {
+		t.Errorf("with statements in the binary log: %v", err)
+	}
+}
+
+func writeErr(t testing.TB, s *store, name, version string) error {
+	_, err := s.Write(within(t), name, record.Record{Heartbeat: 9}, version)
+	return err
+}
+
+func readErr(t testing.TB, s *store, name string) error {
+	_, _, err := s.Read(within(t), name)
+	return err
+}
+
+// TestStatementThatIsSentTwiceIsWrittenOnce (mysql-M2).
+func TestStatementThatIsSentTwiceIsWrittenOnce(t *testing.T) {
+	s := openStore(t, newDatabase(t, stores.Start(t, "mariadb")))
+	first, err := s.Write(within(t), "e", record.Record{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := s.db.Conn(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	insert := []any{"other", newVersion(), "{}", "", ""}
+	update := []any{newVersion(), "{}", "e", first, "", ""}
+	for what, twice := range map[string]func() (sql.Result, error){
+		"insert": func() (sql.Result, error) { return conn.ExecContext(within(t), s.sql.insert, insert...) },
+		"update": func() (sql.Result, error) { return conn.ExecContext(within(t), s.sql.update, update...) },
+	} {
+		if written, err := changed(twice()); err != nil || !written {
+			t.Errorf("%s: %v, %v", what, written, err)
+		}
+		if written, err := changed(twice()); written || err != nil && !isNumber(err, duplicateEntry) {
+			t.Errorf("%s again: %v, %v", what, written, err)
+		}
+	}
+	for name, version := range map[string]any{"other": insert[1], "e": update[0]} {
+		outcome, err := s.judge(within(t), conn, name, "", first, version.(string))
+		if err != nil || outcome.Version != version {
+			t.Errorf("%s: %+v, %v", name, outcome, err)
+		}
+	}
+}
+
+// TestReplicasGetWhatWasWritten: the binary log has rows, and no condition that a
+// replica would judge.
+func TestReplicasGetWhatWasWritten(t *testing.T) {
+	text := newDatabase(t, stores.Start(t, "mariadb"))
+	s := openStore(t, text)
+	version, err := s.Write(within(t), "e", record.Record{}, "")
+	if err == nil {
+		_, err = s.Write(within(t), "e", record.Record{Heartbeat: 1}, version)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.db.QueryContext(within(t), "show binlog events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	kinds := map[string]int{}
+	for rows.Next() {
+		var log, kind, info string
+		var at, server, end int64
+		if err := rows.Scan(&log, &at, &kind, &server, &end, &info); err != nil {
+			t.Fatal(err)
+		}
+		kinds[kind]++
+		if kind == "Query" && (strings.Contains(info, "update") || strings.Contains(info, "select")) {
+			t.Errorf("the binary log has the statement %s", info)
+		}
+	}
+	if kinds["Write_rows_v1"] != 2 || kinds["Update_rows_v1"] != 1 {
+		t.Errorf("the binary log has %v", kinds)
+	}
+}

@@ -1,0 +1,145 @@
+// Package mysql elects on MySQL, 8.0 and later, and on MariaDB, 10.5 and later.
+//
+// In goes a *sql.DB of github.com/go-sql-driver/mysql, or a URL; every election
+// is one row of a table that any number of elections share:
+//
+//	create table conclave_elections (
+//	    name    varbinary(200) not null primary key,  -- of the election
+//	    version varbinary(32) not null,  -- of the record, random, new with each write
+//	    record  json not null,           -- who leads, with which token, who is next
+//	    changed timestamp(3) not null default current_timestamp(3)  -- for people
+//	) engine=InnoDB
+//
+// The table is made when it is needed; see DDL for those who may not. The name
+// is kept as bytes: a collation would take "Nightly" for "nightly", or a name
+// with a space at its end for one without. What always holds:
+//
+//	mysql-M1  A write is one statement that compares the version and sets the
+//	          record, and that commits by itself. It needs no session and holds
+//	          no lock while a client thinks: a candidate that freezes stops
+//	          nobody.
+//	mysql-M2  A write is sent once, on a connection that is held for it, so
+//	          database/sql has none to try it again on. A proxy may send it twice
+//	          all the same (ProxySQL's query_retries_on_failure): the version is
+//	          random and chosen before, so the second one changes nothing, and a
+//	          look at the row shows that the first one was carried out.
+//	mysql-M3  The clock of the database decides nothing. It fills the column
+//	          "changed", for people; candidates count on their own clocks.
+//	mysql-M4  After a restart, a failover or a restore of the server nobody is
+//	          elected for LeaseMax; leaders whose row is still there go on. So
+//	          what the server has forgotten has run out: commits that
+//	          innodb_flush_log_at_trx_commit has left in memory, or that an
+//	          asynchronous replica has never received. (The row with the empty
+//	          name tells which start of which server has been watched for so
+//	          long. A start is known by its second, so make no table in the first
+//	          second of a server.)
+//	mysql-M5  A connection that would lose writes is refused: of a server that
+//	          is read-only, as replicas are; with autocommit off; or with
+//	          binlog_format=STATEMENT, by which a replica would judge the
+//	          comparison for itself.
+//
+// Not promised: two servers that both take writes, the old primary partitioned
+// with some of the clients, elect one leader each. A failover must stop the
+// old primary first, or make it read-only. Semi-synchronous replication does
+// not stop it: after its timeout a primary goes on alone. In a Galera cluster a
+// write is compared on all nodes and a read waits for what is on its way to its
+// node, but each node counts as a server of its own: let all candidates use one
+// node as long as it lives, as proxies with one writer do. A proxy must not send
+// reads to replicas. Nor is a table promised that an operator drops or truncates
+// under a leader: a table that is made is taken for the first one.
+//
+// Why not GET_LOCK: such a lock ends with its connection, which its holder may
+// notice much later; it is not replicated, and it has no token.
+//
+// The proofs in docs/backends.md are on MariaDB. On MySQL the statements rest on
+// what its reference says.
+//
+// MySQL tells nobody of changes: candidates poll, every 500 ms by default.
+package mysql
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// TableDefault is the name of the table unless another is chosen.
+const TableDefault = "conclave_elections"
+
+const (
+	timeoutDefault = 5 * time.Second
+	pollDefault    = 500 * time.Millisecond
+	leaseMaxMin    = time.Second
+)
+
+// Options of a backend. The zero value is good.
+type Options struct {
+	// Table is the name of the table, which may have a database before it
+	// ("app.elections"). Default TableDefault.
+	Table string
+	// LeaseMax is the longest lease that may be asked for, and for how long
+	// nobody is elected after a restart or failover of the server. All
+	// candidates have to agree on it. Default 15 s, at least 1 s.
+	LeaseMax time.Duration
+	// Timeout is how long one statement may take. Default 5 s.
+	Timeout time.Duration
+	// Poll is the pause between two looks of a candidate that waits, each one
+	// select by primary key. Default 500 ms.
+	Poll time.Duration
+}
+
+// New returns a backend on a database of github.com/go-sql-driver/mysql. It
+// makes no connection before it is used. The database stays the caller's:
+// Close of the backend does not close it.
+func New(db *sql.DB, options Options) (*record.Backend, error) {
+	s, err := newStore(db, options)
+	if err != nil {
+		return nil, err
+	}
+	return record.New(s, record.Options{}), nil
+}
+
+func newStore(db *sql.DB, options Options) (*store, error) {
+	if options.LeaseMax != 0 && options.LeaseMax < leaseMaxMin {
+		return nil, fmt.Errorf("mysql: LeaseMax %v (lease-max in the URL): at least %v is needed, because servers tell their start in seconds",
+			options.LeaseMax, leaseMaxMin)
+	}
+	if options.Timeout < 0 || options.Poll < 0 {
+		return nil, errNegative
+	}
+	if options.Table == "" {
+		options.Table = TableDefault
+	}
+	if options.Timeout == 0 {
+		options.Timeout = timeoutDefault
+	}
+	if options.Poll == 0 {
+		options.Poll = pollDefault
+	}
+	s := &store{db: db, options: options, watch: incarnation.NewWatch(options.LeaseMax)}
+	var err error
+	if s.sql, err = statementsFor(options.Table); err != nil {
+		return nil, fmt.Errorf("mysql: %w", err)
+	}
+	return s, nil
+}
+
+var errNegative = errors.New("mysql: Timeout and Poll must not be negative; leave them out for the defaults")
+
+// Traits names the store and says what it rests on.
+func (s *store) Traits() election.Traits {
+	return election.Traits{Name: "mysql", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
+		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their row is there. " +
+			"An asynchronous replica may forget grants, and so may semi-synchronous replication after its timeout: they have run out " +
+			"by then. An old primary that still takes writes from some clients elects a second leader. Galera: all candidates " +
+			"on one node",
+		Renewal: "1 statement, 1 commit (with sync at innodb_flush_log_at_trx_commit=1)",
+		Waiting: "1 select by primary key per poll",
+		Notice:  "poll every 500 ms, or Options.Poll",
+	}}
+}

@@ -1,0 +1,235 @@
+package mysql
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// store is a record.Store on one table.
+type store struct {
+	db      *sql.DB
+	options Options
+	sql     *statements
+	watch   *incarnation.Watch
+}
+
+var _ record.Incarnated = (*store)(nil)
+
+// row is what a look shows: a record, its version, and the server.
+type row struct {
+	record      record.Record
+	version     string
+	incarnation string
+}
+
+// on runs work on one connection, within the time limit. A connection to a
+// server that takes no writes is closed: a new one may reach the primary.
+func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // back to the pool
+	err = work(ctx, conn)
+	if errors.Is(err, errReplica) || isNumber(err, readOnlyServer, readOnlyMode, readOnlyTransaction) {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which closes it
+	}
+	return err
+}
+
+// Read returns the row of the election. A table that does not exist yet has
+// none.
+func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
+	var seen row
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+		seen, err = s.look(ctx, conn, name)
+		return err
+	})
+	if isNumber(err, noSuchTable) {
+		return record.Record{}, "", nil
+	}
+	if err != nil {
+		return record.Record{}, "", s.explain("read", err)
+	}
+	s.watch.See(seen.incarnation)
+	return seen.record, seen.version, nil
+}
+
+// look reads a row, and refuses a connection on which writes would be lost (mysql-M5).
+func (s *store) look(ctx context.Context, conn *sql.Conn, name string) (row, error) {
+	var seen row
+	var readOnly, autocommit, format, logs, text string
+	err := conn.QueryRowContext(ctx, s.sql.read, name).Scan(&readOnly, &autocommit, &format, &logs, &seen.incarnation, &seen.version, &text)
+	switch {
+	case err != nil:
+		return seen, err
+	case readOnly != "0" && readOnly != "OFF":
+		return seen, errReplica
+	case autocommit != "1":
+		_, err := conn.ExecContext(ctx, "rollback") // a read has begun a transaction
+		return seen, errors.Join(errAutocommit, err)
+	case logs != "0" && format == "STATEMENT":
+		return seen, errStatement
+	}
+	if err := json.Unmarshal([]byte(text), &seen.record); err != nil {
+		return seen, election.Permanent(fmt.Errorf("row %q: %w; delete it, or repair it", name, err))
+	}
+	return seen, nil
+}
+
+// Write puts the record by one statement, and makes the table if there is none.
+func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	return s.watch.Write(ctx, s, name, r, version)
+}
+
+// Put is one compare and set.
+func (s *store) Put(ctx context.Context, name string, r record.Record, version string) (incarnation.Outcome, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return incarnation.Outcome{}, err
+	}
+	next := newVersion()
+	statement, args := s.sql.insert, []any{name, next, string(text), r.Nonce, r.Incarnation}
+	if version != "" {
+		statement, args = s.sql.update, []any{next, string(text), name, version, r.Nonce, r.Incarnation}
+	}
+	put := func() (outcome incarnation.Outcome, err error) {
+		err = s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+			written, err := changed(conn.ExecContext(ctx, statement, args...))
+			if err != nil && !isNumber(err, duplicateEntry) {
+				return err
+			}
+			if written {
+				outcome.Version = next
+				return nil
+			}
+			outcome, err = s.judge(ctx, conn, name, r.Nonce, version, next)
+			return err
+		})
+		return outcome, err
+	}
+	outcome, err := put()
+	if isNumber(err, noSuchTable) { // nothing was written
+		if err := s.makeTable(ctx); err != nil {
+			return outcome, err
+		}
+		outcome, err = put()
+	}
+	if isNumber(err, deadlock) { // it was rolled back
+		return outcome, record.ErrConflict
+	}
+	return outcome, s.explain("write", err)
+}
+
+// changed reports whether a statement has changed a row.
+func changed(result sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows > 0, err
+}
+
+// judge says what became of a write that reports no changed row. No version comes
+// back, so a row that has the one expected had it all the time: the write was
+// refused.
+func (s *store) judge(ctx context.Context, conn *sql.Conn, name, nonce, expected, next string) (incarnation.Outcome, error) {
+	seen, err := s.look(ctx, conn, name)
+	outcome := incarnation.Outcome{Incarnation: seen.incarnation}
+	switch {
+	case err != nil:
+	case seen.version == next:
+		outcome.Version = next
+	default:
+		outcome.Refused = seen.version == expected && nonce != "" && nonce != seen.record.Nonce
+	}
+	return outcome, err
+}
+
+// Incarnation is the server as it was seen last.
+func (s *store) Incarnation() string { return s.watch.Incarnation() }
+
+// Adopt writes the incarnation into the row with the empty name.
+func (s *store) Adopt(ctx context.Context, incarnation string) error {
+	return s.explain("write", s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, s.sql.adopt, newVersion(), incarnation)
+		return err
+	}))
+}
+
+// makeTable makes the table, as others may be doing at the same moment. MySQL
+// cannot make it and fill it at once: a candidate that comes in between waits as
+// after a failover, for a second.
+func (s *store) makeTable(ctx context.Context) error {
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		for _, statement := range s.sql.ddl {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if isNumber(err, tableExists, duplicateEntry) {
+		return nil // somebody else was quicker
+	}
+	return s.explain("make the", err)
+}
+
+// Wait sleeps for the pause between two looks, a little more or less so that
+// candidates that were started together do not stay together.
+func (s *store) Wait(ctx context.Context, _, _ string, limit time.Duration) error {
+	poll := time.Duration((0.9 + mathrand.Float64()/5) * float64(s.options.Poll))
+	timer := time.NewTimer(min(poll, limit))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Names returns the names of all rows.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	var names []string
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		rows, err := conn.QueryContext(ctx, s.sql.names)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }() // Err tells
+		for rows.Next() {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return err
+			}
+			names = append(names, name)
+		}
+		return rows.Err()
+	})
+	if isNumber(err, noSuchTable) {
+		return nil, nil
+	}
+	return names, s.explain("read", err)
+}
+
+// newVersion returns 32 random hexadecimal digits.
+func newVersion() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,68 @@
+//go:build conformance && linux
+
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/test/stores"
+	"github.com/go-sql-driver/mysql"
+)
+
+// TestNoTwoLeadUnderTorture: whatever happens to the server, its memory and the
+// ways to it.
+func TestNoTwoLeadUnderTorture(t *testing.T) {
+	const lease, candidates = time.Second, 10
+	server := stores.Start(t, "mariadb")
+	plain := newDatabase(t, server)
+	links := storetest.Links{Server: server}
+	var addrs []string
+	for range candidates {
+		link, err := server.Link()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(link.Close)
+		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
+	}
+	ddl, err := DDL("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute(t, plain, strings.SplitAfter(strings.TrimSpace(ddl), ";\n")...)
+	faults := links.Faults(lease)
+	beside := connect(t, plain, func(*mysql.Config) {})
+	beside.SetMaxIdleConns(0) // the server is restarted under it
+	put := func(t *testing.T, text string) {
+		if _, err := beside.ExecContext(within(t), "insert into conclave_elections (name, version, record) values ('torture', ?, ?) "+
+			"on duplicate key update version = values(version), record = values(record)", newVersion(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, storetest.OfAFastClock(t))
+	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
+		links.Isolate(func() {
+			var text string
+			err := beside.QueryRowContext(within(t), "select record from conclave_elections where name = 'torture'").Scan(&text)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				t.Fatal(err)
+			}
+			put(t, storetest.WithoutLastGrant(t, text))
+			if err := server.Restart(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
+		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
+			return Open(ctx, strings.Replace(plain, server.Addr, addrs[i], 1)+"?lease-max=1s&poll=100ms")
+		}}.Run(t)
+}
