@@ -130,8 +130,16 @@ func runPython(ctx context.Context, e *environment) ([]result, error) {
 	return parseJUnit([]string{xml}, out, err)
 }
 
-// runJava runs test/interop/java with Maven.
+// runJava runs test/interop/java with Maven, and compiles the program of docs/coming-from
+// that needs a library of its own.
 func runJava(ctx context.Context, e *environment) ([]result, error) {
+	shown, err := e.scratch("comingfrom")
+	if err != nil {
+		return nil, err
+	}
+	if out, err := e.command(ctx, "test/comingfrom/java", "mvn", "-B", "-ntp", "-Dinterop.build="+shown, "compile"); err != nil {
+		return nil, fmt.Errorf("compile the program of docs/coming-from/dynamodb.md: %w\n%s", err, out)
+	}
 	dir, err := e.scratch("java")
 	if err != nil {
 		return nil, err
