@@ -66,3 +66,25 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 			return Open(ctx, strings.Replace(plain, server.Addr, addrs[i], 1)+"?lease-max=1s&poll=100ms")
 		}}.Run(t)
 }
+
+// TestNoMoreHoldThanMay: places and a lock for readers and writers, under kills of
+// the server, cut and slow links.
+func TestNoMoreHoldThanMay(t *testing.T) {
+	const lease, candidates = time.Second, 12
+	server := stores.Start(t, "mariadb")
+	plain := newDatabase(t, server)
+	links := storetest.Links{Server: server}
+	var addrs []string
+	for range candidates {
+		link, err := server.Link()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(link.Close)
+		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
+	}
+	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, LeadersMin: 5,
+		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
+			return Open(ctx, strings.Replace(plain, server.Addr, addrs[i], 1)+"?lease-max=1s&poll=100ms")
+		}}.Holders(t)
+}

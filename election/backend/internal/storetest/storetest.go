@@ -1,6 +1,7 @@
 // Package storetest is what every record.Store is tested with, on a real
 // store: below the suite of package electiontest, which tests elections, it
-// tests compare and set, versions, fresh reads and news.
+// tests compare and set, versions, fresh reads and news; and candidates, places
+// and locks while the store suffers (Torture).
 package storetest
 
 import (

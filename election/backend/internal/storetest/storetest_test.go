@@ -99,3 +99,21 @@ func TestOnlyTheLastGrantIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+func TestMoreHoldersThanMayActAreFound(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		list  []held
+		wrong int
+	}{
+		{"three and one after them", []held{{"a", false, 0, 5}, {"b", false, 1, 5}, {"c", false, 2, 5}, {"d", false, 5, 6}}, 0},
+		{"four", []held{{"a", false, 0, 5}, {"b", false, 1, 5}, {"c", false, 2, 5}, {"d", false, 4, 6}}, 1},
+		{"a writer after a reader", []held{{"a", false, 0, 5}, {"b", true, 5, 6}}, 0},
+		{"a writer beside a reader", []held{{"a", false, 0, 5}, {"b", true, 4, 6}}, 1},
+		{"a reader beside a writer", []held{{"a", true, 0, 5}, {"b", false, 4, 6}}, 1},
+	} {
+		if wrong := tooMany(test.list); len(wrong) != test.wrong {
+			t.Errorf("%s: %q", test.name, wrong)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/holders"
+)
+
+// holdersMax is how many may act at a time in the tests of holders.
+const holdersMax = 3
+
+// held is the time during which somebody considered itself entitled to act.
+type held struct {
+	who      string
+	writes   bool
+	from, to clock.Instant
+}
+
+// holding are those of all candidates.
+type holding struct {
+	mu   sync.Mutex
+	list []held
+}
+
+// tooMany returns what is wrong: more than holdersMax at once, or anybody beside a
+// writer.
+func tooMany(list []held) []string {
+	slices.SortFunc(list, func(a, b held) int { return int(a.from - b.from) })
+	var wrong []string
+	var acting []held
+	for _, next := range list {
+		acting = slices.DeleteFunc(acting, func(one held) bool { return one.to <= next.from })
+		alone := next.writes || slices.ContainsFunc(acting, func(one held) bool { return one.writes })
+		if len(acting) >= holdersMax || alone && len(acting) > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s (writes: %v) acts beside %v", next.who, next.writes, acting))
+		}
+		acting = append(acting, next)
+	}
+	return wrong
+}
+
+// Holders lets candidates hold places, and read and write under a lock, while the
+// store suffers the Faults of x, and looks for more than may act at once.
+// A candidate lives for some leases; one whose link is cut as it ends releases
+// nothing, as if it were killed.
+func (x Torture) Holders(t *testing.T) {
+	if x.Seed == 0 {
+		x.Seed = rand.Uint64()
+	}
+	x.For = x.lasts(t)
+	t.Logf("seed %d, %v", x.Seed, x.For)
+	var places, lock holding
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for i := range x.Candidates {
+		group.Go(func() { x.hold(ctx, t, i, &places, &lock) })
+	}
+	x.suffer(t, &spans{})
+	stop()
+	group.Wait()
+	for name, all := range map[string]*holding{"places": &places, "lock": &lock} {
+		for _, wrong := range tooMany(all.list) {
+			t.Errorf("%s: %s", name, wrong)
+		}
+		t.Logf("%s: %d acted", name, len(all.list))
+		if len(all.list) < x.LeadersMin {
+			t.Errorf("%s: %d show nothing", name, len(all.list))
+		}
+	}
+}
+
+// hold lets one candidate after the other live. Even ones want a place, the others
+// the lock, every fourth of them to write.
+func (x Torture) hold(ctx context.Context, t *testing.T, i int, places, lock *holding) {
+	random := rand.New(rand.NewPCG(x.Seed, uint64(i)))
+	for life := 0; ctx.Err() == nil; life++ {
+		backend, end, err := x.Open(ctx, i)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		one := held{who: fmt.Sprintf("c%d.%d", i, life), writes: i%4 == 1}
+		options := election.Options{ID: one.who, Lease: x.Lease, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond}
+		living, die := context.WithTimeout(ctx, time.Duration(random.Int64N(int64(6*x.Lease))))
+		if i%2 == 0 {
+			candidate, err := holders.New(backend, "places", holdersMax, options)
+			if err != nil {
+				t.Error(err)
+			} else {
+				_ = candidate.Hold(living, func(_ context.Context, place holders.Place) error { // it ends with its life
+					places.act(one, place.Err, x.Lease, random)
+					return nil
+				})
+			}
+		} else if rw, err := holders.NewRWLock(backend, "lock", holdersMax, options); err != nil {
+			t.Error(err)
+		} else {
+			enter := rw.Read
+			if one.writes {
+				enter = rw.Write
+			}
+			_ = enter(living, func(_ context.Context, h holders.Held) error {
+				lock.act(one, h.Err, x.Lease, random)
+				return nil
+			})
+		}
+		die()
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// act asks for a while, as often as it can, whether it may still act.
+func (h *holding) act(one held, err func() error, lease time.Duration, random *rand.Rand) {
+	one.from = clock.Now()
+	until := one.from.Add(time.Duration(random.Int64N(int64(2 * lease))))
+	for now := one.from; err() == nil && now < until; now = clock.Now() {
+		one.to = now
+		time.Sleep(time.Millisecond)
+	}
+	if one.to > one.from {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.list = append(h.list, one)
+	}
+}
