@@ -91,6 +91,13 @@ func parse(text string) (*mysql.Config, Options, error) {
 	config.Logger = &mysql.NopLogger{} // it would write into the program's standard error
 	config.InterpolateParams = true    // one round trip for each statement
 	config.Timeout = timeoutDefault
+	// With this the driver gives each connection a copy of the configuration.
+	// Without, it turns TLS off in the one of all when a server has none, with
+	// tls=preferred: a data race, and the next server is spoken to in the clear.
+	own := func(context.Context, *mysql.Config) error { return nil }
+	if err := config.Apply(mysql.BeforeConnect(own)); err != nil {
+		return nil, options, err
+	}
 	if err := address(config, u, take(settings, "socket")); err != nil {
 		return nil, options, err
 	}
