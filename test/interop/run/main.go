@@ -190,7 +190,7 @@ func runSuite(ctx context.Context, s suite, t target) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &environment{root: root, cache: cache}
+	e := &environment{root: root, cache: cache, tls: t.tls != nil}
 	if s.ownServers {
 		e.variables = append(e.variables, "INTEROP_KIND="+t.kinds[0].Name())
 		return s.run(ctx, e)

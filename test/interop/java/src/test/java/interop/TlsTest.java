@@ -18,10 +18,8 @@ import org.apache.zookeeper.client.ZKClientConfig;
 import org.apache.zookeeper.data.ACL;
 import org.apache.zookeeper.data.Id;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 
-/** Clients that show a certificate, where the suite runs over TLS. */
-@EnabledIfEnvironmentVariable(named = "ZK_TLS", matches = ".+", disabledReason = "the suite runs without TLS")
+/** Clients that show a certificate: run where the suite runs over TLS alone. */
 class TlsTest {
     private static ZooKeeper certified() throws Exception {
         ZKClientConfig config = new ZKClientConfig();
