@@ -134,7 +134,6 @@ type process struct {
 
 	mu         sync.Mutex
 	open       *span
-	spans      *[]span
 	reconciled map[uint64]bool
 }
 

@@ -392,7 +392,7 @@ func TestConnectionsThatWouldLoseWritesAreRefused(t *testing.T) {
 		t.Errorf("after writes with autocommit off: %+v %s %v", r, now, err)
 	}
 	// No lock is left of them.
-	if version, err = s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); err != nil {
+	if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); err != nil {
 		t.Fatal(err)
 	}
 

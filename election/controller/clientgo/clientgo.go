@@ -89,7 +89,7 @@ func withConfig(options election.Options, config leaderelection.LeaderElectionCo
 	least := keep * 100 / time.Duration(90-drift)
 	switch {
 	case config.Coordinated:
-		return options, errors.New("Coordinated: the control plane would choose the leader; leave it out")
+		return options, errors.New("LeaderElectionConfig.Coordinated: the control plane would choose the leader; leave it out")
 	case options.Lease != 0 && options.Lease != config.LeaseDuration:
 		return options, fmt.Errorf("lease %v and LeaseDuration %v: leave Options.Lease out", options.Lease, config.LeaseDuration)
 	case options.Grace != 0:
