@@ -30,7 +30,8 @@ const Key = "conclave-token"
 // context (fence.TokenOf). When a newer one comes, the contexts of older calls
 // that still run end, and the newer one waits for them. Refused calls end with
 //
-//	FailedPrecondition   the token is stale
+//	FailedPrecondition   the token is stale; or it became so, and the handler
+//	                     ended with codes.Canceled: what it had done is done
 //	InvalidArgument      there is none, or it is no number
 //	Unavailable          it could not be stored, or older calls did not end
 //	                     while this one waited
@@ -46,7 +47,8 @@ func UnaryServer(f *fence.Fence, resource string) grpc.UnaryServerInterceptor {
 
 // StreamServer is UnaryServer for streams: the token is that with which the
 // stream was opened. A newer one ends the stream's context, and its RecvMsg and
-// SendMsg with codes.Canceled: a client that says nothing holds nobody up.
+// SendMsg with codes.Canceled: a client that says nothing holds nobody up. The
+// client of such a stream gets a *fence.StaleError.
 func StreamServer(f *fence.Fence, resource string) grpc.StreamServerInterceptor {
 	return func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		return do(s.Context(), f, resource, func(ctx context.Context) error {
@@ -95,12 +97,15 @@ func do(ctx context.Context, f *fence.Fence, resource string, act func(context.C
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	var own error
+	var own, ended error
 	err = f.Do(ctx, resource, token, func(ctx context.Context) error {
-		own = act(fence.WithToken(ctx, token))
+		own, ended = act(fence.WithToken(ctx, token)), context.Cause(ctx)
 		return nil
 	})
 	var stale *fence.StaleError
+	if err == nil && canceled(own) && errors.As(ended, &stale) {
+		err = stale // a newer token has ended what the handler was about
+	}
 	switch {
 	case err == nil:
 		return own
@@ -109,6 +114,11 @@ func do(ctx context.Context, f *fence.Fence, resource string, act func(context.C
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return status.Error(codes.Unavailable, err.Error())
+}
+
+// canceled reports whether a handler has ended because its context did.
+func canceled(err error) bool {
+	return errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
 }
 
 // incoming returns the token of a call.

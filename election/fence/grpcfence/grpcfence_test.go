@@ -72,8 +72,12 @@ var service = grpc.ServiceDesc{
 					return status.FromContextError(s.Context().Err()).Err()
 				}
 				for again := true; again; again = request.Value == withoutEnd {
-					if err := s.SendMsg(server.(*numbers).put(request)); err != nil {
+					err := s.SendMsg(server.(*numbers).put(request))
+					if err != nil && request.Value == withoutEnd {
 						return err
+					}
+					if err != nil {
+						return nil // it is done, though the answer did not leave: no refusal
 					}
 				}
 			}
@@ -174,6 +178,12 @@ func say(ctx context.Context, conn *grpc.ClientConn, value int) (int, error) {
 	}
 	answer := new(wrapperspb.Int64Value)
 	err = s.RecvMsg(answer)
+	switch {
+	case errors.Is(err, io.EOF) && value < 0:
+		return 0, fence.ErrStale // a newer leader came before the number did
+	case errors.Is(err, io.EOF):
+		return value, nil // done, and the answer did not leave in time
+	}
 	return int(answer.Value), err
 }
 
@@ -196,7 +206,8 @@ func TestNewerTokenEndsAnOlderStream(t *testing.T) {
 	if _, err := put(fence.WithToken(ctx, 2), conn, 5); err != nil {
 		t.Error(err)
 	}
-	if err := s.RecvMsg(answer); status.Code(err) != codes.Canceled {
+	var stale *fence.StaleError
+	if err := s.RecvMsg(answer); !errors.As(err, &stale) || stale.Seen != 2 {
 		t.Errorf("the older stream ended with %v", err)
 	}
 }
@@ -221,7 +232,7 @@ func TestSilentStreamKeepsNoNewerTokenOut(t *testing.T) {
 		for err == nil {
 			err = s.RecvMsg(answer)
 		}
-		if status.Code(err) != codes.Canceled {
+		if !errors.Is(err, fence.ErrStale) {
 			t.Errorf("the older stream ended with %v", err)
 		}
 	}
