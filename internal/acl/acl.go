@@ -25,6 +25,7 @@ const entriesShort = 2
 // index is what a long list permits each identity.
 type index struct {
 	exact    map[zk.Identity]zk.Perms
+	schemes  map[string]zk.Perms
 	networks map[netip.Prefix]zk.Perms
 	lengths  []int // of the networks, each once
 }
@@ -39,9 +40,10 @@ func New(entries []zk.ACL) List {
 }
 
 func newIndex(entries []zk.ACL) *index {
-	x := &index{exact: map[zk.Identity]zk.Perms{}, networks: map[netip.Prefix]zk.Perms{}}
+	x := &index{exact: map[zk.Identity]zk.Perms{}, schemes: map[string]zk.Perms{}, networks: map[netip.Prefix]zk.Perms{}}
 	for i := range entries {
 		e := &entries[i]
+		x.schemes[e.Scheme] |= e.Perms
 		if e.Scheme != "ip" {
 			x.exact[e.Identity] |= e.Perms
 			continue
@@ -76,6 +78,20 @@ func (l List) Grants(who zk.Identity) zk.Perms {
 	var perms zk.Perms
 	for i := range l.entries {
 		if l.entries[i].Identity == who {
+			perms |= l.entries[i].Perms
+		}
+	}
+	return perms
+}
+
+// GrantsScheme returns what all entries of a scheme together let their identities do.
+func (l List) GrantsScheme(scheme string) zk.Perms {
+	if l.long != nil {
+		return l.long.schemes[scheme]
+	}
+	var perms zk.Perms
+	for i := range l.entries {
+		if l.entries[i].Scheme == scheme {
 			perms |= l.entries[i].Perms
 		}
 	}

@@ -23,6 +23,7 @@ var layout = map[string]place{
 	"zk":                                    {0, machine},
 	"internal/invariant":                    {0, machine},
 	"internal/jute":                         {0, machine},
+	"internal/sasl":                         {0, machine},
 	"internal/quorum":                       {0, machine},
 	"internal/pathset":                      {0, machine},
 	"election/partition/balance":            {0, machine},
@@ -126,6 +127,10 @@ var excused = map[string]map[string]string{
 		"crypto/sha1": "a pure function: the digest of a password", "crypto/md5": "the same", "crypto/sha256": "the same",
 		"crypto/sha512": "the same", "crypto/sha3": "the same",
 	},
+	"internal/sasl": {
+		"crypto/md5": "a pure function: the digest of a password", "crypto/subtle": "a pure function: compares in constant time",
+		"crypto/rand": "a challenge must be one that nobody foresees",
+	},
 	"internal/acl": {
 		"net/netip": "a pure function: the text of an address",
 	},
@@ -163,6 +168,14 @@ var required = map[string]map[string]string{
 		"golang.org/x/sys":                     "by go-internal, for tests",
 		"golang.org/x/tools":                   "by go-internal, for tests",
 
+		"github.com/jcmturner/gokrb5/v8":             "Kerberos, decision 24",
+		"github.com/jcmturner/gofork":                "its ASN.1, decision 24",
+		"github.com/jcmturner/aescts/v2":             "by gokrb5",
+		"github.com/jcmturner/dnsutils/v2":           "by gokrb5",
+		"github.com/jcmturner/goidentity/v6":         "by gokrb5",
+		"github.com/jcmturner/rpc/v2":                "by gokrb5",
+		"github.com/hashicorp/go-uuid":               "by gokrb5",
+		"golang.org/x/net":                           "by gokrb5",
 		"github.com/pavlo-v-chernykh/keystore-go/v4": "key stores of Java for TLS, decision 21",
 		"software.sslmate.com/src/go-pkcs12":         "key stores in PKCS#12 for TLS, decision 21",
 		"github.com/youmark/pkcs8":                   "encrypted keys in PEM for TLS, decision 21",

@@ -25,6 +25,8 @@ type Rules struct {
 	NoDigest    bool   // DigestAuthenticationProvider.enabled=false
 	X509        bool   // the names of certificates are identities: clients may speak TLS
 	X509Super   string // X509AuthenticationProvider.superUser: the name that is the super user, "" for none
+	SASL        bool   // names that are proved by SASL are identities
+	Principals  Principals
 
 	// Enforce are the schemes of enforce.auth.schemes: a connection that has proved no
 	// identity of any of them does nothing but try to. Empty: nobody has to.
@@ -42,7 +44,7 @@ type scheme struct {
 	authenticated bool                 // counts for the ACL scheme "auth"
 }
 
-// scheme looks a scheme up. sasl takes its place here.
+// scheme looks a scheme up.
 func (r *Rules) scheme(name string) (scheme, bool) {
 	switch name {
 	case "ip":
@@ -51,6 +53,8 @@ func (r *Rules) scheme(name string) (scheme, bool) {
 		return scheme{valid: validDigest, authenticated: true}, !r.NoDigest
 	case "x509":
 		return scheme{valid: validName, authenticated: true}, r.X509
+	case "sasl":
+		return scheme{valid: validPrincipal, authenticated: true}, r.SASL
 	}
 	return scheme{}, false
 }
@@ -76,8 +80,8 @@ func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([
 	switch name {
 	case "ip":
 		return Connected(remoteIP), nil
-	case "x509":
-		return nil, zk.ErrAuthFailed // proved by a handshake, never by what is said
+	case "x509", "sasl":
+		return nil, zk.ErrAuthFailed // proved by an exchange, never by what is said
 	}
 	id := r.Digest(string(credential))
 	proved := []zk.Identity{{Scheme: "digest", ID: id}}
@@ -145,11 +149,27 @@ func (r *Rules) Allow(list acl.List, perm zk.Perms, identities []zk.Identity) bo
 		if id.Scheme == Super.Scheme {
 			return true
 		}
-		if _, ok := r.scheme(id.Scheme); ok && list.Grants(id)&perm != 0 {
+		if _, ok := r.scheme(id.Scheme); ok && r.grants(list, id)&perm != 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// grants returns what a list lets an identity do. Of those of SASL the one named super has
+// what any of them has, and all have what AnyoneAs has.
+func (r *Rules) grants(list acl.List, id zk.Identity) zk.Perms {
+	perms := list.Grants(id)
+	if id.Scheme != "sasl" {
+		return perms
+	}
+	if r.Principals.AnyoneAs != "" {
+		perms |= list.Grants(zk.Identity{Scheme: "sasl", ID: r.Principals.AnyoneAs})
+	}
+	if id.ID == "super" {
+		perms |= list.GrantsScheme("sasl")
+	}
+	return perms
 }
 
 // Fix checks a list that a client wants to set and completes it: duplicates go,

@@ -23,5 +23,6 @@
 //	            left, and no callback will come.
 //
 // The package decides no election and no order. It checks no certificates: for
-// TLS the Listener and the Dial function bring connections that do.
+// TLS the Listener and the Dial function bring connections that do. Proofs are how
+// servers prove by SASL who they are.
 package peernet

@@ -26,6 +26,7 @@ type LinksOptions struct {
 	SilenceMax time.Duration
 	Handler    Handler
 	Dial       DialFunc     // nil: net.Dialer
+	Proofs     *Proofs      // nil: servers prove nothing
 	Logger     *slog.Logger // nil: slog.Default
 }
 
@@ -237,8 +238,14 @@ func (l *Links) welcome(socket net.Conn) {
 	go func() {
 		defer l.tasks.Done()
 		defer l.lobby.Leave(bare(socket))
-		_ = socket.SetReadDeadline(time.Now().Add(l.o.SilenceMax))
-		newLink(l, socket, peerwire.FromLearner).run()
+		admitted, err := l.o.Proofs.accepted(socket, time.Now().Add(l.o.SilenceMax))
+		if err != nil {
+			socket.Close()
+			l.o.Logger.Info("refuse a connection to the quorum port", slog.Any("remote", socket.RemoteAddr()), slog.Any("error", err))
+			return
+		}
+		_ = socket.SetWriteDeadline(time.Time{})
+		newLink(l, admitted, peerwire.FromLearner).run()
 	}()
 }
 

@@ -3,6 +3,7 @@ package peernet
 import (
 	"context"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -80,7 +81,10 @@ func (l *Links) connected(id zab.LinkID, k *link) bool {
 func (l *Links) dial(ctx context.Context, addresses []peerwire.Address) (*link, error) {
 	for pause := pauseMin; ; pause = min(2*pause, connectPause) {
 		attempt, cancel := context.WithTimeout(ctx, attemptMax)
-		socket, err := l.dialer.first(attempt, addresses)
+		socket, at, err := l.dialer.first(attempt, addresses)
+		if err == nil {
+			err = l.proved(attempt, socket, at)
+		}
 		cancel()
 		if err == nil {
 			return newLink(l, socket, peerwire.FromLeader), nil
@@ -89,4 +93,18 @@ func (l *Links) dial(ctx context.Context, addresses []peerwire.Address) (*link, 
 			return nil, err
 		}
 	}
+}
+
+// proved proves who this server is; if it cannot, the connection is closed.
+func (l *Links) proved(ctx context.Context, socket net.Conn, at peerwire.Address) error {
+	defer context.AfterFunc(ctx, func() { bare(socket).Close() })()
+	_ = socket.SetDeadline(time.Now().Add(attemptMax))
+	err := l.o.Proofs.dialed(socket, at.Host)
+	if err == nil {
+		err = socket.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		socket.Close()
+	}
+	return err
 }

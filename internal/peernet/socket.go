@@ -24,18 +24,20 @@ type dialer struct {
 // errNoAddress says that a server's address is not known.
 var errNoAddress = errors.New("peernet: the server has no address")
 
-// first connects to whichever address answers first: a server may have several,
-// and some of them may lie behind a network that is down.
-func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Conn, error) {
+// first connects to whichever address answers first, and says which: a server may have
+// several, and some of them may lie behind a network that is down.
+func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Conn, peerwire.Address, error) {
 	switch len(addresses) {
 	case 0:
-		return nil, errNoAddress
+		return nil, peerwire.Address{}, errNoAddress
 	case 1:
-		return d.one(ctx, addresses[0])
+		socket, err := d.one(ctx, addresses[0])
+		return socket, addresses[0], err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	type answer struct {
 		socket net.Conn
+		from   peerwire.Address
 		err    error
 	}
 	answers := make(chan answer, len(addresses))
@@ -44,7 +46,7 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 		go func() {
 			defer d.tasks.Done()
 			socket, err := d.one(ctx, a)
-			answers <- answer{socket, err}
+			answers <- answer{socket, a, err}
 		}()
 	}
 	var errs []error
@@ -65,10 +67,10 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 				}
 			}
 		}()
-		return a.socket, nil
+		return a.socket, a.from, nil
 	}
 	cancel()
-	return nil, errors.Join(errs...)
+	return nil, peerwire.Address{}, errors.Join(errs...)
 }
 
 func (d dialer) one(ctx context.Context, a peerwire.Address) (net.Conn, error) {

@@ -34,6 +34,7 @@ type VotesOptions struct {
 	// it is, and to take a message (cnxTimeout). 0: 5 s.
 	ConnectTimeout time.Duration
 	Dial           DialFunc     // nil: net.Dialer
+	Proofs         *Proofs      // nil: servers prove nothing
 	Logger         *slog.Logger // nil: slog.Default
 }
 

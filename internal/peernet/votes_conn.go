@@ -44,9 +44,13 @@ func (v *Votes) welcome(socket net.Conn) {
 		defer v.tasks.Done()
 		_ = socket.SetReadDeadline(time.Now().Add(v.o.ConnectTimeout))
 		in, err := readInitial(socket)
+		admitted := socket
+		if err == nil {
+			admitted, err = v.o.Proofs.accepted(socket, time.Now().Add(v.o.ConnectTimeout))
+		}
 		v.lobby.Leave(bare(socket))
 		if err == nil {
-			err = v.introduced(socket, in, place)
+			err = v.introduced(admitted, in, place)
 		}
 		if err != nil {
 			socket.Close()

@@ -84,17 +84,30 @@ func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool)
 // verdict says.
 func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.Address) (peerwire.Verdict, error) {
 	verdict := peerwire.Connected(v.o.ID, p.id)
-	socket, err := v.dialer.first(ctx, addresses)
+	socket, at, err := v.dialer.first(ctx, addresses)
 	if err != nil {
 		return verdict, err
 	}
-	_ = socket.SetWriteDeadline(time.Now().Add(v.o.ConnectTimeout))
-	if _, err := socket.Write(v.initial); err != nil || verdict != peerwire.Keep {
+	_ = socket.SetDeadline(time.Now().Add(v.o.ConnectTimeout))
+	_, err = socket.Write(v.initial)
+	if err == nil {
+		err = v.proved(ctx, socket, at)
+	}
+	if err != nil || verdict != peerwire.Keep {
 		socket.Close()
 		return verdict, err
 	}
 	v.adoptFor(p, socket)
 	return verdict, nil
+}
+
+// proved proves who this server is, unless the attempt ends before.
+func (v *Votes) proved(ctx context.Context, socket net.Conn, at peerwire.Address) error {
+	defer context.AfterFunc(ctx, func() { bare(socket).Close() })()
+	if err := v.o.Proofs.dialed(socket, at.Host); err != nil {
+		return err
+	}
+	return socket.SetReadDeadline(time.Time{})
 }
 
 // adoptFor makes a connection that was dialed that of p, unless p was forgotten

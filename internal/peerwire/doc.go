@@ -4,7 +4,7 @@
 // On the election port go an initial message (initial.go), which of two crossing
 // connections survives (challenge.go), and frames with notifications
 // (notification.go). On the quorum port go packets (packet.go), one after the
-// other without a frame; what a packet carries is a message of package zab, in
+// other without a frame; before both may go proofs of who a server is (proof.go); what a packet carries is a message of package zab, in
 // the forms of message.go. In go byte slices, out come values, and the other
 // way round. What always holds:
 //

@@ -207,8 +207,8 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Zxid: zk.NoZxid, Code: zk.ErrUnimplemented}, nil)
 		r.drop(c) // the session stays
 		return
-	case code == zk.ErrAuthFailed:
-		r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Code: code}, nil)
+	case code == zk.ErrAuthFailed, code == zk.ErrSessionClosedRequireSASL:
+		r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Code: code}, &zk.Result{Op: req.Op})
 		r.drop(c)
 		return
 	case req.Op == zk.OpCloseSession && c.session.Local:

@@ -81,8 +81,10 @@ func (v *Reader) read(req *zk.Request, who Caller, a *Answer) zk.Code {
 		return v.watches(req, who)
 	case zk.OpSetWatches, zk.OpSetWatches2:
 		a.Events = v.setWatches(req.SetWatches, who, a.Events)
+	case zk.OpSASL:
+		a.Result.Data = req.Data // the connection has put the answer there
 	}
-	return zk.OK // ping, auth and sasl have nothing more to do here
+	return zk.OK // ping and auth have nothing more to do here
 }
 
 // LongAnswer is the weight of an answer from which it counts as long.

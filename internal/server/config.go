@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/sasl"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -23,6 +24,11 @@ type Config struct {
 	StorageConfig
 	EnsembleConfig
 	Auth auth.Rules
+
+	// SASL begins an exchange with a client that asks for one, on the goroutine of its
+	// connection. Nil: no client can prove itself so, and none is asked to.
+	SASL         func() sasl.Server
+	SASLOptional bool // allowSaslFailedClients: a client that fails may go on as nobody
 
 	Commands    Commands   // answers four-letter words; nil answers none
 	RoleChanged func(Role) // told by the loop, which waits for it; nil if nobody wants to know
@@ -107,6 +113,11 @@ type EnsembleConfig struct {
 	// SecurePeers makes the connections of a port for servers speak TLS, as those of
 	// PeerDial do then. Nil: they do not.
 	SecurePeers func(net.Listener) net.Listener
+	// PeerProofs is how servers prove to each other who they are. Nil: they do not. Its
+	// Admit is the server's own: with HostOf, a name is that of a server if it is for a
+	// host of the ensemble; without, any that is proved is.
+	PeerProofs *peernet.Proofs
+	HostOf     func(proved string) (host string, ok bool)
 
 	LinearizableReads bool // conclave.linearizableReads: every read waits for a sync
 	NoClientsOfLeader bool // leaderServes=no

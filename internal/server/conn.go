@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/sasl"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -32,6 +33,7 @@ type conn struct {
 	identities    []zk.Identity // owned by the goroutine; replaced, never changed
 	identityBytes int64         // of what the client has proved; of the goroutine
 	admitted      bool          // it has proved what the server asks for; of the goroutine
+	sasl          sasl.Server   // the exchange that the client has begun; of the goroutine
 	charged       atomic.Int64  // bytes of identities with the requests in flight
 
 	sessionID atomic.Int64

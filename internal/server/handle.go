@@ -107,7 +107,7 @@ func (h *handling) one(payload []byte) bool {
 	c := h.conn
 	c.server.stats.received.Add(1)
 	xid, op, _ := wire.DecodeHeader(payload)
-	if !c.admitted && op != zk.OpAuth {
+	if !c.admitted && op != zk.OpAuth && (op != zk.OpSASL || c.server.cfg.SASL == nil) {
 		h.refuse(xid)
 		return true
 	}
@@ -115,7 +115,7 @@ func (h *handling) one(payload []byte) bool {
 	if !h.admit(&c.server.requests, cost) {
 		return false
 	}
-	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSync {
+	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSASL && op != zk.OpSync {
 		if h.busy() || h.mustReach() {
 			if c.behind++; (c.behind > readsBehindMax || lasts(op) || h.answersLong(op, payload)) && !h.reach(op) {
 				c.server.requests.release(cost)
@@ -347,6 +347,9 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	case zk.OpAuth:
 		e.Kind = replica.EventAuth
 		e.Code = c.authenticate(e.Request)
+	case zk.OpSASL:
+		e.Kind = replica.EventAuth
+		e.Code = c.exchange(e.Request)
 	case zk.OpCloseSession:
 		c.ended = true
 	}
@@ -395,6 +398,48 @@ const (
 	identityBytesMax = 8 << 10
 )
 
+// exchange takes a token of SASL, and puts the answer in its place: nil for none. What the
+// exchange proves in the end is the connection's.
+func (c *conn) exchange(r *zk.Request) zk.Code {
+	token := r.Data
+	r.Data = nil
+	serve := c.server.cfg.SASL
+	if serve == nil || r.Op != zk.OpSASL {
+		return zk.OK // a null token tells the client that there is nothing to prove
+	}
+	if c.sasl == nil {
+		c.sasl = serve()
+	}
+	answer, done, err := c.sasl.Next(token)
+	if err == nil && done {
+		name, _ := c.sasl.Names()
+		if code := c.proved(c.server.cfg.Auth.Principals.Proved(name)); code != zk.OK {
+			return code
+		}
+	}
+	if err != nil {
+		return c.failed(err)
+	}
+	r.Data = answer
+	return zk.OK
+}
+
+// failed ends a connection whose client has not proved who it is, unless the rules let it
+// go on without.
+func (c *conn) failed(err error) zk.Code {
+	s := c.server
+	if s.cfg.SASLOptional && c.admitted {
+		s.refusedHandshake(c.remote, err)
+		return zk.OK
+	}
+	s.refusedHandshake(c.remote, err)
+	c.ended = true
+	if !c.admitted {
+		return zk.ErrSessionClosedRequireSASL
+	}
+	return zk.ErrAuthFailed
+}
+
 // authenticate adds what a credential proves to the connection's identities.
 func (c *conn) authenticate(r *zk.Request) zk.Code {
 	proved, err := c.server.reader.Auth.Authenticate(r.Scheme, r.Data, c.remote.Addr().String())
@@ -403,6 +448,11 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 		c.ended = true
 		return zk.ErrAuthFailed
 	}
+	return c.proved(proved)
+}
+
+// proved adds identities to those of the connection.
+func (c *conn) proved(proved []zk.Identity) zk.Code {
 	all := append([]zk.Identity{}, c.identities...)
 	for _, id := range proved {
 		known := false

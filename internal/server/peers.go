@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,6 +70,25 @@ func (b *addressBook) line(id quorum.ID) *ensemble.Member {
 		return m
 	}
 	return b.proposed.Member(id)
+}
+
+// has reports whether a server has a host name, in the configuration in force or in the
+// proposed one.
+func (b *addressBook) has(host string) bool {
+	for _, c := range []*ensemble.Config{b.inForce, b.proposed} {
+		if c == nil {
+			continue
+		}
+		for i := range c.Members {
+			m := &c.Members[i]
+			for _, a := range slices.Concat(m.Quorum, m.Election) {
+				if strings.EqualFold(a.Host, host) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func electionOf(m *ensemble.Member) []ensemble.Address { return m.Election }
@@ -153,7 +173,7 @@ func (p *peers) openVotes(electionPort net.Listener) error {
 	s := p.server
 	o := peernet.VotesOptions{
 		ID: s.cfg.ID, Listener: electionPort, Addresses: p.electionAddresses, Receive: p.notified,
-		ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
+		ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
 	}
 	if p.home != nil {
 		o.Advertise = p.home.Election
@@ -171,8 +191,32 @@ func (p *peers) openLinks(quorumPort net.Listener) {
 	p.links = peernet.NewLinks(peernet.LinksOptions{
 		Listener: quorumPort, DataBytesMax: s.cfg.ReadBytesMax(),
 		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
-		Handler:    p, Dial: s.cfg.PeerDial, Logger: s.cfg.Logger,
+		Handler:    p, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
 	})
+}
+
+// proofs returns how servers prove who they are. A server that acts as another is refused,
+// and so is one with the name of a host that is none of the ensemble's.
+func (p *peers) proofs() *peernet.Proofs {
+	cfg := &p.server.cfg
+	if cfg.PeerProofs == nil {
+		return nil
+	}
+	proofs := *cfg.PeerProofs
+	proofs.Admit = func(proved, acts string) error {
+		if proved != acts {
+			return fmt.Errorf("%s wants to act as %s", proved, acts)
+		}
+		if cfg.HostOf == nil {
+			return nil
+		}
+		host, ok := cfg.HostOf(proved)
+		if !ok || !p.known.Load().has(host) {
+			return fmt.Errorf("%s is no server of the ensemble: SERVICE/HOST@REALM with a host of its configuration is", proved)
+		}
+		return nil
+	}
+	return &proofs
 }
 
 func (p *peers) close() {

@@ -19,12 +19,16 @@ type ReplyHeader struct {
 const ReplyHeaderBytes = 16
 
 // AppendReply appends the frame of a reply. A result whose code is not OK has
-// no body; a nil result has none either.
+// no body, but for a null token of SASL; a nil result has none either.
 func AppendReply(b []byte, h ReplyHeader, r *zk.Result) []byte {
 	b, start := beginFrame(b)
 	b = appendReplyHeader(b, h)
-	if h.Code == zk.OK && r != nil {
+	switch {
+	case r == nil:
+	case h.Code == zk.OK:
 		b = appendResultBody(b, r)
+	case r.Op == zk.OpSASL:
+		b = jute.AppendBytes(b, nil)
 	}
 	return endFrame(b, start)
 }

@@ -82,12 +82,15 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	cfg := config.Server
+	if err := openSASL(&cfg, config, logger); err != nil {
+		return err
+	}
 	if v.check {
 		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", addresses(config), config.Server.DataDir, place(&config.Server))
 		return nil
 	}
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
-	cfg := config.Server
 	var end func()
 	cfg.FS, end = bar.counted(osfs.New(), cfg.DataDir)
 	cfg.Logger = logger

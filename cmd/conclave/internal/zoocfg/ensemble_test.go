@@ -67,7 +67,7 @@ func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 		static + servers + "server.4=d:1:2|e:1:2":                                               "/etc/zoo.cfg:8: server.4: has several addresses: that needs multiAddress.enabled=true",
 		static + "multiAddress.enabled=true\nserver.1=a:1:2\nserver.2=b:1:2|c:1:3;2182":         "/etc/zoo.cfg:7: server.2: all addresses of this server must have the same two ports: this version opens one of each",
 		static + servers + "group.1=1:2":                                                        "/etc/zoo.cfg:5: server.1: server 3 is in no group: with group or weight lines each participant must be",
-		static + servers + "quorum.auth.enableSasl=true":                                        `/etc/zoo.cfg:8: quorum.auth.enableSasl: "true" is refused: this version has no SASL between servers`,
+		static + servers + "quorum.auth.enableSasl=true":                                        `/etc/zoo.cfg:8: quorum.auth.enableSasl: needs a JAAS file: name it with -D java.security.auth.login.config=FILE`,
 	} {
 		if _, err := member(t, lines, nil); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)

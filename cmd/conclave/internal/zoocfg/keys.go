@@ -59,7 +59,6 @@ func (s *setting) asks(value string) bool {
 const (
 	whyLinks     = "links between servers are read and written without waiting for each other"
 	whySync      = "a learner is synchronized from memory, from the log or by a snapshot, whichever is enough"
-	whyPlain     = "this version has no SASL between servers"
 	whyMaster    = "this version has no observer masters: observers follow the leader"
 	whyAddresses = "all addresses of a server are tried"
 	whyOracle    = "this version asks no oracle"
@@ -68,7 +67,7 @@ const (
 	whyCache     = "replies are read from the tree, there is no cache of them"
 	whyLimits    = "requests are bounded by globalOutstandingLimit and jute.maxbuffer"
 	whyTLS       = "Go's own TLS is used"
-	whySASL      = "this version serves no SASL"
+	whyTickets   = "a ticket is asked for again before it ends"
 	whyAdmin     = "this version serves no HTTP admin port"
 	whyMetrics   = "this version has no metrics provider; mntr gives the figures"
 	whyJava      = "only of the Java process"
@@ -80,7 +79,7 @@ const (
 func (r *reader) keys() map[string]setting {
 	table := map[string]setting{}
 	for _, part := range []map[string]setting{
-		r.placeKeys(), r.clientKeys(), r.storageKeys(), r.authKeys(), r.ensembleKeys(), r.tlsKeys(), r.tuningKeys(),
+		r.placeKeys(), r.clientKeys(), r.storageKeys(), r.authKeys(), r.ensembleKeys(), r.tlsKeys(), r.saslKeys(), r.tuningKeys(),
 	} {
 		for name, s := range part {
 			table[name] = s
@@ -178,15 +177,9 @@ func (r *reader) authKeys() map[string]setting {
 		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.NoDigest)),
 		"DigestAuthenticationProvider.digestAlg":   used(digestHash(&c.Hash)),
 		"X509AuthenticationProvider.superUser":     used(text(&c.X509Super)),
-		"superUser":                                idle(text(nil), whySASL),
-		"allowSaslFailedClients":                   idle(flag(nil), whySASL),
-		"sessionRequireClientSASLAuth":             refused(flag(nil), "false", whySASL),
 		"enforce.auth.enabled":                     used(flag(&r.enforce)),
 		"enforce.auth.schemes":                     used(text(&r.schemes)),
-		"fips-mode":                                idle(flag(nil), "host names are compared in one way; GODEBUG=fips140=on chooses Go's FIPS module"),
 		"audit.enable":                             later(flag(nil), "false", whyAudit),
-		"kerberos.removeHostFromPrincipal":         idle(flag(nil), whySASL),
-		"kerberos.removeRealmFromPrincipal":        idle(flag(nil), whySASL),
 	}
 }
 
@@ -217,12 +210,9 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"leader.maxConcurrentSnapSyncs": idle(count, whySync),
 		"leader.maxConcurrentDiffSyncs": idle(count, whySync),
 		"forward_learner_requests_to_commit_processor_disabled": idle(flag(nil), whyThreads),
-		"quorum.auth.enableSasl":                                inEnsemble(refused(flag(nil), "false", whyPlain)),
-		"quorum.auth.serverRequireSasl":                         inEnsemble(refused(flag(nil), "false", whyPlain)),
-		"quorum.auth.learnerRequireSasl":                        inEnsemble(refused(flag(nil), "false", whyPlain)),
-		"multiAddress.enabled":                                  used(flag(&c.Reconfig.MultiAddress)),
-		"multiAddress.reachabilityCheckEnabled":                 idle(flag(nil), whyAddresses),
-		"multiAddress.reachabilityCheckTimeoutMs":               idle(count, whyAddresses),
+		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress)),
+		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
+		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
 		"oraclePath":                  inEnsemble(later(text(nil), "none", whyOracle)),
 		"conclave.linearizableReads":  used(flag(&c.LinearizableReads)),
 		"conclave.electionFinalizeMs": used(millis(&c.ElectionFinalize, 0)),
@@ -268,29 +258,37 @@ func (r *reader) tuningKeys() map[string]setting {
 	}
 }
 
-// families are keys known by how they begin.
-var families = []struct {
+// A family is keys known by how they begin.
+type family struct {
 	prefix string
 	setting
-}{
-	{"metricsProvider.", idle(text(nil), whyMetrics)},
-	{"quorum.", idle(text(nil), whyPlain)},
-	{"admin.", idle(text(nil), whyAdmin)},
-	{"connection_throttle_", idle(text(nil), whyLimits)},
-	{"request_throttle_", idle(text(nil), whyLimits)},
-	{"superUser.", idle(text(nil), whySASL)},
-	{"X509AuthenticationProvider.", idle(text(nil), "it is no setting of ZooKeeper's")},
-	{"sasl.", idle(text(nil), whySASL)},
-	{"authProvider.", setting{read: text(nil), served: builtInProviders, refuse: true,
-		without: "only the schemes world, ip and digest are built in"}},
+}
+
+func (r *reader) keyFamilies() []family {
+	return []family{
+		{"metricsProvider.", idle(text(nil), whyMetrics)},
+		{"admin.", idle(text(nil), whyAdmin)},
+		{"connection_throttle_", idle(text(nil), whyLimits)},
+		{"request_throttle_", idle(text(nil), whyLimits)},
+		{"X509AuthenticationProvider.", idle(text(nil), "it is no setting of ZooKeeper's")},
+		{superUsers, used(r.superUser)},
+		{"authProvider.", setting{read: r.provider, served: builtInProviders, refuse: true,
+			without: "only the schemes world, ip, digest, x509 and sasl are built in"}},
+	}
+}
+
+// provider reads the class of a way to prove who one is.
+func (r *reader) provider(class string) error {
+	r.saslProvider = r.saslProvider || strings.HasSuffix(class, ".SASLAuthenticationProvider")
+	return nil
 }
 
 // builtInMetrics are the providers that come to what mntr shows, or to nothing.
 const builtInMetrics = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider" +
 	"|org.apache.zookeeper.metrics.impl.NullMetricsProvider"
 
-// builtInProviders are the classes that authProvider.N may name because what
-// they do is here anyway, or idles without SASL and TLS.
+// builtInProviders are the classes that authProvider.N may name because what they
+// do is here anyway, where a port speaks TLS or a JAAS file is named.
 const builtInProviders = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.IPAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.SASLAuthenticationProvider" +
@@ -338,7 +336,7 @@ func (r *reader) enforced() {
 	default:
 		for scheme := range strings.SplitSeq(r.schemes, ",") {
 			if scheme = strings.TrimSpace(scheme); !c.Knows(scheme) {
-				r.missing("enforce.auth.schemes", fmt.Sprintf("%q is no scheme of this server: ip and digest are, and x509 where a port for clients speaks TLS", scheme))
+				r.missing("enforce.auth.schemes", fmt.Sprintf("%q is no scheme of this server: ip and digest are, x509 where a port for clients speaks TLS, and sasl where a JAAS file is named", scheme))
 				return
 			}
 			c.Enforce = append(c.Enforce, scheme)

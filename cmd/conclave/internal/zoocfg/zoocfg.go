@@ -21,6 +21,7 @@ type Config struct {
 
 	ClientTLS TLS // of the ports for clients
 	PeerTLS   TLS // of both ports for servers: Serves is sslQuorum, PlainToo portUnification
+	SASL      SASL
 
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
@@ -49,7 +50,7 @@ func (p *Problem) Error() string {
 // *Problem for each setting that cannot be taken.
 func Read(entries []Entry, fsys vfs.FS) (*Config, error) {
 	r := &reader{out: &Config{Server: server.Default()}, fsys: fsys, standalone: true, seen: map[string]Entry{}}
-	r.table = r.keys()
+	r.table, r.families = r.keys(), r.keyFamilies()
 	if at := slices.IndexFunc(entries, func(e Entry) bool { return e.File != "" }); at >= 0 {
 		r.file = entries[at].File
 	}
@@ -63,21 +64,24 @@ func Read(entries []Entry, fsys vfs.FS) (*Config, error) {
 
 // reader is one call of Read.
 type reader struct {
-	out   *Config
-	errs  []error
-	table map[string]setting
-	seen  map[string]Entry // the last entry of each key
-	fsys  vfs.FS
-	file  string // the static file, "" if there is none
+	out      *Config
+	errs     []error
+	table    map[string]setting
+	families []family
+	seen     map[string]Entry // the last entry of each key
+	fsys     vfs.FS
+	file     string // the static file, "" if there is none
 
-	clientPort int
-	clientHost string
-	securePort int    // secureClientPort
-	secureHost string // secureClientPortAddress
-	standalone bool   // standaloneEnabled
-	enforce    bool   // enforce.auth.enabled
-	schemes    string // enforce.auth.schemes
-	observer   bool   // peerType
+	clientPort   int
+	clientHost   string
+	securePort   int    // secureClientPort
+	secureHost   string // secureClientPortAddress
+	standalone   bool   // standaloneEnabled
+	enforce      bool   // enforce.auth.enabled
+	schemes      string // enforce.auth.schemes
+	needSASL     bool   // sessionRequireClientSASLAuth
+	saslProvider bool   // authProvider.N names that of SASL
+	observer     bool   // peerType
 
 	listenOnAll bool // quorumListenOnAllIPs
 
@@ -133,7 +137,7 @@ func (r *reader) lookUp(key string) (setting, bool) {
 	if s, ok := r.table[key]; ok {
 		return s, true
 	}
-	for _, family := range families {
+	for _, family := range r.families {
 		if strings.HasPrefix(key, family.prefix) && len(key) > len(family.prefix) {
 			return family.setting, true
 		}
@@ -195,6 +199,7 @@ func (r *reader) finish() {
 		c.ClientAddr = net.JoinHostPort(strings.Trim(r.clientHost, "[]"), strconv.Itoa(r.clientPort))
 	}
 	r.tls()
+	r.sasl()
 	r.enforced()
 	r.limits()
 }

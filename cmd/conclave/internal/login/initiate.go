@@ -1,0 +1,217 @@
+package login
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/sasl"
+	"github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// initiator returns what begins exchanges in which this side proves to be the principal
+// of a section. Tickets are asked for when they are needed: Kerberos may be down at the
+// start.
+func (f *File) initiator(section string, m *module) (func(string) (sasl.Client, error), error) {
+	conf, err := config.Load(f.settings.krb5Conf())
+	if err != nil {
+		return nil, fmt.Errorf("Kerberos' configuration (java.security.krb5.conf, KRB5_CONFIG): %w", err)
+	}
+	holder := &ticketHolder{conf: conf}
+	if m.on("useTicketCache") {
+		holder.cache = strings.TrimPrefix(m.options["ticketCache"], "FILE:")
+		if holder.cache == "" {
+			holder.cache = strings.TrimPrefix(os.Getenv("KRB5CCNAME"), "FILE:")
+		}
+		if holder.cache == "" {
+			holder.cache = "/tmp/krb5cc_" + strconv.Itoa(os.Getuid())
+		}
+	} else {
+		if holder.name, holder.realm, err = f.principal(section, m); err != nil {
+			return nil, err
+		}
+		if holder.keys, err = f.openKeys(section, m); err != nil {
+			return nil, err
+		}
+	}
+	return func(principal string) (sasl.Client, error) {
+		return &initiating{get: holder.get, to: principal}, nil
+	}, nil
+}
+
+// ticketHolder gets tickets, for many goroutines.
+type ticketHolder struct {
+	conf  *config.Config
+	name  types.PrincipalName
+	realm string
+	keys  *keyTable // nil: tickets come from cache
+	cache string
+
+	mu     sync.Mutex
+	client *client.Client
+	with   any // the keys that client has
+}
+
+// shown is what a service is shown.
+type shown struct {
+	ticket messages.Ticket
+	key    types.EncryptionKey // that both the ticket and this side have
+	name   types.PrincipalName // whose ticket it is
+	realm  string
+}
+
+// get returns a ticket for a service.
+func (h *ticketHolder) get(service string) (shown, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c, err := h.current()
+	if err != nil {
+		return shown{}, err
+	}
+	ticket, key, err := c.GetServiceTicket(service)
+	return shown{ticket, key, c.Credentials.CName(), c.Credentials.Domain()}, err
+}
+
+// current returns a client with the keys of now. Called with mu held.
+func (h *ticketHolder) current() (*client.Client, error) {
+	if h.keys == nil {
+		cache, err := credentials.LoadCCache(h.cache)
+		if err != nil {
+			return nil, fmt.Errorf("ticketCache: %w", err)
+		}
+		return client.NewFromCCache(cache, h.conf, client.DisablePAFXFAST(true))
+	}
+	keys, err := h.keys.get()
+	if err != nil {
+		return nil, err
+	}
+	if h.client == nil || h.with != any(keys) {
+		if h.client != nil {
+			h.client.Destroy()
+		}
+		h.client = client.NewWithKeytab(h.name.PrincipalNameString(), h.realm, keys, h.conf, client.DisablePAFXFAST(true))
+		h.with = keys
+	}
+	return h.client, nil
+}
+
+// initiating is the side that proves who it is.
+type initiating struct {
+	get func(service string) (shown, error)
+	to  string
+
+	next   func(token []byte) ([]byte, bool, error) // nil at the beginning
+	key    types.EncryptionKey
+	flags  byte   // of messages from here
+	number uint64 // of the next one
+	sent   types.Authenticator
+	name   string
+}
+
+func (*initiating) First() bool { return true }
+
+func (i *initiating) Next(token []byte) ([]byte, bool, error) {
+	return guarded(func() ([]byte, bool, error) {
+		step := i.next
+		if step == nil {
+			step = i.show
+		}
+		i.next = over
+		answer, done, err := step(token)
+		if err != nil {
+			err = fmt.Errorf("GSSAPI: %w", err)
+		}
+		return answer, done, err
+	})
+}
+
+// show shows a ticket for the service, and asks it to prove itself, too.
+func (i *initiating) show([]byte) ([]byte, bool, error) {
+	service, _, _ := strings.Cut(i.to, "@")
+	with, err := i.get(service)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := strong(with.key); err != nil {
+		return nil, false, err
+	}
+	who, err := types.NewAuthenticator(with.realm, with.name)
+	if err != nil {
+		return nil, false, err
+	}
+	who.Cksum = types.Checksum{CksumType: 0x8003, Checksum: make([]byte, 24)}
+	const mutual, integrity = 2, 32
+	binary.LittleEndian.PutUint32(who.Cksum.Checksum, 16)
+	binary.LittleEndian.PutUint32(who.Cksum.Checksum[20:], mutual|integrity)
+	req, err := messages.NewAPReq(with.ticket, with.key, who)
+	if err != nil {
+		return nil, false, err
+	}
+	const mutualRequired = 2
+	types.SetFlag(&req.APOptions, mutualRequired)
+	body, err := req.Marshal()
+	if err != nil {
+		return nil, false, err
+	}
+	if i.name, err = textOf(who.CName, who.CRealm); err != nil {
+		return nil, false, err
+	}
+	i.key, i.sent, i.number = with.key, who, uint64(who.SeqNumber)
+	i.next = i.confirm
+	return wrapped(apReq, body), false, nil
+}
+
+// confirm takes the service's proof that it could read the ticket.
+func (i *initiating) confirm(token []byte) ([]byte, bool, error) {
+	body, err := unwrapped(apRep, token)
+	if err != nil {
+		return nil, false, err
+	}
+	var rep messages.APRep
+	if err := rep.Unmarshal(body); err != nil {
+		return nil, false, err
+	}
+	const usage = 12
+	text, err := crypto.DecryptEncPart(rep.EncPart, i.key, usage)
+	if err != nil {
+		return nil, false, err
+	}
+	var part messages.EncAPRepPart
+	if err := part.Unmarshal(text); err != nil {
+		return nil, false, err
+	}
+	if !part.CTime.Equal(i.sent.CTime.Truncate(1e9)) || part.Cusec != i.sent.Cusec {
+		return nil, false, errors.New("the service answers to another ticket")
+	}
+	if len(part.Subkey.KeyValue) > 0 {
+		i.key, i.flags = part.Subkey, acceptorSubkey
+		if err := strong(i.key); err != nil {
+			return nil, false, err
+		}
+	}
+	i.next = i.choose
+	return []byte{}, false, nil
+}
+
+// choose agrees that nothing more is protected, and asks to act as nobody else.
+func (i *initiating) choose(token []byte) ([]byte, bool, error) {
+	offered, err := unsealed(i.key, byAcceptor, token)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(offered) != len(noLayer) || offered[0]&noLayer[0] == 0 {
+		return nil, false, errors.New("the service insists that messages are protected")
+	}
+	answer, err := sealed(i.key, i.flags, i.number, append(bytes.Clone(noLayer), i.name...))
+	return answer, err == nil, err
+}

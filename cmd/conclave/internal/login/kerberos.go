@@ -1,0 +1,101 @@
+package login
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// keyTable is a file with the keys of principals. It is read again when it has changed,
+// as it does when keys are rotated.
+type keyTable struct {
+	path string
+	mu   sync.Mutex
+	read time.Time // when the file that keys has was changed
+	size int64
+	keys *keytab.Keytab
+}
+
+// openKeys reads the key table of a section, so that one that cannot be read is known at
+// the start.
+func (f *File) openKeys(section string, m *module) (*keyTable, error) {
+	path := strings.TrimPrefix(m.options["keyTab"], "FILE:")
+	if !m.on("useKeyTab") || path == "" {
+		return nil, f.wrong(section, "want useKeyTab=true and keyTab=\"FILE\": a server has no other way to its keys")
+	}
+	t := &keyTable{path: path}
+	if _, err := t.get(); err != nil {
+		return nil, f.wrong(section, "%w", err)
+	}
+	return t, nil
+}
+
+func (t *keyTable) get() (*keytab.Keytab, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	info, err := os.Stat(t.path)
+	if err != nil {
+		return nil, fmt.Errorf("keyTab: %w", err)
+	}
+	if t.keys != nil && info.ModTime().Equal(t.read) && info.Size() == t.size {
+		return t.keys, nil
+	}
+	keys, err := load(t.path)
+	if err != nil {
+		return nil, err
+	}
+	t.keys, t.read, t.size = keys, info.ModTime(), info.Size()
+	return keys, nil
+}
+
+func load(path string) (keys *keytab.Keytab, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the library does so at a file that was cut short
+			err = fmt.Errorf("keyTab %s is damaged: %v", path, p)
+		}
+	}()
+	if keys, err = keytab.Load(path); err != nil {
+		return nil, fmt.Errorf("keyTab %s: %w", path, err)
+	}
+	return keys, nil
+}
+
+// principal is the name of a section.
+func (f *File) principal(section string, m *module) (types.PrincipalName, string, error) {
+	name, realm, ok := strings.Cut(m.options["principal"], "@")
+	if !ok || name == "" || realm == "" || strings.Contains(realm, "@") {
+		return types.PrincipalName{}, "", f.wrong(section, "want principal=\"SERVICE/HOST@REALM\", not %q", m.options["principal"])
+	}
+	return types.NewPrincipalName(1, name), realm, nil // 1: KRB_NT_PRINCIPAL
+}
+
+// Krb5Conf is where Kerberos' configuration is.
+func (s *Settings) krb5Conf() string {
+	return cmp.Or(s.Krb5Conf, os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf")
+}
+
+// DefaultRealm returns the realm of names without one; "" if Kerberos is not configured.
+func (s *Settings) DefaultRealm() string {
+	c, err := config.Load(s.krb5Conf())
+	if err != nil {
+		return ""
+	}
+	return c.LibDefaults.DefaultRealm
+}
+
+// guarded makes an error of what the library panics at: tokens come from anybody.
+func guarded(step func() ([]byte, bool, error)) (answer []byte, done bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			answer, done, err = nil, false, fmt.Errorf("%w: %v", errToken, p)
+		}
+	}()
+	return step()
+}

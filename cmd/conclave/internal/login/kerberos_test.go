@@ -1,0 +1,253 @@
+package login
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/sasl"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// A realm has the keys of a service, and gives tickets for it as a KDC does.
+type realm struct {
+	t    testing.TB
+	name string
+	keys *keytab.Keytab
+	path string
+	kind int32
+}
+
+func newRealm(t testing.TB, kind int32) *realm {
+	r := &realm{t: t, name: "EXAMPLE.COM", keys: keytab.New(), path: filepath.Join(t.TempDir(), "zk.keytab"), kind: kind}
+	r.add("zookeeper/h1", 1)
+	return r
+}
+
+func (r *realm) add(principal string, version uint8) {
+	r.t.Helper()
+	if err := r.keys.AddEntry(principal, r.name, "secret", time.Now(), version, r.kind); err != nil {
+		r.t.Fatal(err)
+	}
+	text, err := r.keys.Marshal()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(r.path, text, 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// ticket is what a client gets for a service.
+func (r *realm) ticket(client, service string, version int, until time.Time) shown {
+	r.t.Helper()
+	now := time.Now().UTC()
+	name := types.NewPrincipalName(1, client)
+	t, key, err := messages.NewTicket(name, r.name, types.NewPrincipalName(2, service), r.name, types.NewKrbFlags(), r.keys, r.kind,
+		version, now.Add(-time.Hour), now.Add(-time.Hour), until, until)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return shown{t, key, name, r.name}
+}
+
+func (r *realm) client(with shown) *initiating {
+	return &initiating{to: "zookeeper/h1", get: func(string) (shown, error) { return with, nil }}
+}
+
+// server reads the key table as a section names it.
+func (r *realm) server(principal string) func() sasl.Server {
+	r.t.Helper()
+	path := written(r.t, "jaas.conf", `Server { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true
+		keyTab="`+r.path+`" principal="`+principal+`"; };`)
+	f, err := Open(Settings{File: path, FIPS: true})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	begin, err := f.Server("Server", Clients)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return begin
+}
+
+func soon() time.Time { return time.Now().UTC().Add(time.Hour) }
+
+func TestWhoHasATicketIsAccepted(t *testing.T) {
+	for _, kind := range []int32{17, 18, 19} {
+		r := newRealm(t, kind)
+		for _, principal := range []string{"zookeeper/h1@EXAMPLE.COM", "*"} {
+			s := r.server(principal)()
+			if err := meet(s, r.client(r.ticket("kafka/h2", "zookeeper/h1", 1, soon()))); err != nil {
+				t.Fatalf("type %d, %s: %v", kind, principal, err)
+			}
+			if proved, acts := s.Names(); proved != "kafka/h2@EXAMPLE.COM" || acts != proved {
+				t.Errorf("%s, acts as %s", proved, acts)
+			}
+		}
+	}
+}
+
+func TestNobodyWithoutATicketIsAccepted(t *testing.T) {
+	r := newRealm(t, 18)
+	r.add("other/h1", 1)
+	good := r.ticket("bob", "zookeeper/h1", 1, soon())
+	late := r.ticket("bob", "zookeeper/h1", 1, time.Now().UTC().Add(-time.Hour))
+	others := r.ticket("bob", "other/h1", 1, soon())
+	stolen, odd, abroad := good, r.ticket("bob", "zookeeper/h1", 1, soon()), good
+	stolen.key.KeyValue = bytes.Repeat([]byte{7}, 32)
+	odd.name = types.NewPrincipalName(1, "root")
+	abroad.realm = "OTHER.COM"
+	weak := newRealm(t, 23)
+	for name, c := range map[string]struct {
+		with shown
+		want string
+	}{
+		"late": {late, "not valid"}, "for another service": {others, "not valid"}, "stolen": {stolen, "not valid"},
+		"as root": {odd, "not valid"}, "of another realm": {abroad, "another's"},
+	} {
+		s := r.server("zookeeper/h1@EXAMPLE.COM")()
+		if err := meet(s, r.client(c.with)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if proved, _ := s.Names(); proved != "" {
+			t.Errorf("%s: %s", name, proved)
+		}
+	}
+	if err := meet(weak.server("*")(), weak.client(weak.ticket("bob", "zookeeper/h1", 1, soon()))); err == nil || !strings.Contains(err.Error(), "AES") {
+		t.Errorf("RC4: %v", err)
+	}
+}
+
+// A name whose parts have marks of their own would be written as that of somebody else.
+func TestNamesThatReadAsOthersAreRefused(t *testing.T) {
+	r := newRealm(t, 18)
+	for _, parts := range [][]string{{"kafka/h2"}, {"bob@EXAMPLE.COM"}, {"bob", ""}, {}, {`a\b`}} {
+		with := r.ticket("x", "zookeeper/h1", 1, soon())
+		now := time.Now().UTC()
+		name := types.PrincipalName{NameType: 1, NameString: parts}
+		ticket, key, err := messages.NewTicket(name, r.name, types.NewPrincipalName(2, "zookeeper/h1"), r.name, types.NewKrbFlags(), r.keys, 18, 1,
+			now, now, soon(), soon())
+		if err != nil {
+			t.Fatal(err)
+		}
+		with.ticket, with.key, with.name = ticket, key, name
+		c := r.client(with)
+		token, _, err := c.Next(nil)
+		if err == nil {
+			_, _, err = r.server("*")().Next(token)
+		}
+		if err == nil {
+			t.Errorf("%q is taken", parts)
+		}
+		if text, err := textOf(name, r.name); len(parts) > 0 && err == nil {
+			t.Errorf("%q is written %s", parts, text)
+		}
+	}
+}
+
+func TestATicketIsShownOnce(t *testing.T) {
+	r := newRealm(t, 18)
+	c := r.client(r.ticket("bob", "zookeeper/h1", 1, soon()))
+	token, _, err := c.Next(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := r.server("zookeeper/h1@EXAMPLE.COM")
+	if _, _, err := begin().Next(token); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := begin().Next(token); err == nil || !strings.Contains(err.Error(), "shown before") {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+// Keys are rotated while the server runs.
+func TestNewKeysCountAtOnce(t *testing.T) {
+	r := newRealm(t, 18)
+	begin := r.server("zookeeper/h1@EXAMPLE.COM")
+	r.add("zookeeper/h1", 2)
+	for version := range 2 {
+		if err := meet(begin(), r.client(r.ticket("bob", "zookeeper/h1", version+1, soon()))); err != nil {
+			t.Errorf("version %d: %v", version+1, err)
+		}
+	}
+}
+
+// A client does not accept a service that has not its key.
+func TestServiceProvesItselfToo(t *testing.T) {
+	r, forger := newRealm(t, 18), newRealm(t, 18)
+	c := r.client(r.ticket("bob", "zookeeper/h1", 1, soon()))
+	if _, _, err := c.Next(nil); err != nil {
+		t.Fatal(err)
+	}
+	other := forger.client(forger.ticket("bob", "zookeeper/h1", 1, soon()))
+	token, _, err := other.Next(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, _, err := forger.server("*")().Next(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Next(answer); err == nil {
+		t.Error("it accepts what was said to another")
+	}
+}
+
+// A message of RFC 4121 that was turned, as Windows turns them (section 4.2.5).
+func TestMessagesMayBeTurned(t *testing.T) {
+	key := types.EncryptionKey{KeyType: 18, KeyValue: bytes.Repeat([]byte{1}, 32)}
+	token, err := sealed(key, byAcceptor, 7, []byte("text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := token[sealHeader:]
+	for turn := range 2 * len(body) {
+		b := bytes.Clone(token[:sealHeader])
+		b[6], b[7] = byte(turn>>8), byte(turn)
+		at := len(body) - turn%len(body)
+		b = append(append(b, body[at:]...), body[:at]...)
+		if text, err := unsealed(key, byAcceptor, b); err != nil || string(text) != "text" {
+			t.Fatalf("turned by %d: %q, %v", turn, text, err)
+		}
+	}
+	for at := range token {
+		if at == 6 || at == 7 {
+			continue // how far it is turned is not protected
+		}
+		b := bytes.Clone(token)
+		b[at] ^= 1
+		if text, err := unsealed(key, byAcceptor, b); err == nil {
+			t.Errorf("byte %d changed: %q", at, text)
+		}
+	}
+	if _, err := unsealed(key, 0, token); err == nil {
+		t.Error("its own message comes back, and is taken")
+	}
+}
+
+func FuzzKerberosTokens(f *testing.F) {
+	r := newRealm(f, 18)
+	c := r.client(r.ticket("bob", "zookeeper/h1", 1, soon()))
+	token, _, err := c.Next(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(token)
+	b, _ := hex.DecodeString("60")
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, token []byte) {
+		a := &accepting{keys: &keyTable{path: r.path, keys: r.keys}}
+		if _, done, _ := a.Next(token); done {
+			t.Fatal("one token is a proof")
+		}
+		_, _ = unsealed(types.EncryptionKey{KeyType: 18, KeyValue: bytes.Repeat([]byte{1}, 32)}, 0, token)
+	})
+}

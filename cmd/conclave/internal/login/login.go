@@ -1,0 +1,113 @@
+// Package login makes SASL of the files with which operators of ZooKeeper set it up: a
+// JAAS file, whose sections say how a server proves who it is and which users it knows,
+// and Kerberos' key table and configuration.
+//
+//	jaas.go      the file and its sections
+//	digest.go    sections of DigestLoginModule: DIGEST-MD5
+//	kerberos.go  sections of Krb5LoginModule: the key table, the ticket
+//	accept.go    the side of GSSAPI that learns who the other one is
+//	initiate.go  the side that proves who it is
+//	token.go     their messages (RFC 4121, RFC 4752)
+package login
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/sasl"
+)
+
+// Settings are the keys about SASL that are the same for clients and for servers.
+type Settings struct {
+	File          string // java.security.auth.login.config: the JAAS file, "" if there is none
+	Krb5Conf      string // java.security.krb5.conf, "" for KRB5_CONFIG or /etc/krb5.conf
+	SuperPassword string // SASLAuthenticationProvider.superPassword: of the user super, instead of the file's
+	FIPS          bool   // fips-mode: no DIGEST-MD5
+}
+
+// File is a JAAS file that has been read. Its methods may be used by many goroutines.
+type File struct {
+	settings Settings
+	sections map[string]module
+}
+
+// Open reads the JAAS file that the settings name.
+func Open(s Settings) (*File, error) {
+	text, err := os.ReadFile(s.File)
+	if err != nil {
+		return nil, fmt.Errorf("java.security.auth.login.config: %w", err)
+	}
+	sections, err := parse(s.File, text)
+	if err != nil {
+		return nil, err
+	}
+	return &File{settings: s, sections: sections}, nil
+}
+
+// Has reports whether there is a section of a name.
+func (f *File) Has(section string) bool {
+	_, ok := f.sections[section]
+	return ok
+}
+
+// Service says for what an exchange is: with DIGEST-MD5 both names are part of the proof.
+type Service struct{ digest sasl.Digest }
+
+// The services of a server: its clients, and the other servers.
+var (
+	Clients = Service{sasl.Digest{Protocol: "zookeeper", Host: "zk-sasl-md5"}}
+	Peers   = Service{sasl.Digest{Protocol: "zookeeper-quorum", Host: "zk-quorum-sasl-md5"}}
+)
+
+// Server returns what begins exchanges with those that prove themselves by a section.
+func (f *File) Server(section string, service Service) (func() sasl.Server, error) {
+	m, err := f.section(section)
+	if err != nil {
+		return nil, err
+	}
+	if m.kerberos() {
+		return f.acceptor(section, m)
+	}
+	return f.digestServer(section, m, service)
+}
+
+// Client returns what begins exchanges in which this server proves who it is, to one of
+// a principal such as zkquorum/host@REALM; with DIGEST-MD5 that has no meaning.
+func (f *File) Client(section string, service Service) (func(principal string) (sasl.Client, error), error) {
+	m, err := f.section(section)
+	if err != nil {
+		return nil, err
+	}
+	if m.kerberos() {
+		return f.initiator(section, m)
+	}
+	return f.digestClient(section, m, service)
+}
+
+func (f *File) section(name string) (*module, error) {
+	m, ok := f.sections[name]
+	if !ok {
+		return nil, fmt.Errorf("%s has no section %s", f.settings.File, name)
+	}
+	if !m.kerberos() && !m.digest() {
+		return nil, f.wrong(name, "class %s is not served: DigestLoginModule and Krb5LoginModule are", m.class)
+	}
+	return &m, nil
+}
+
+// wrong says what is wrong with a section.
+func (f *File) wrong(section, format string, args ...any) error {
+	return fmt.Errorf("%s: section %s: %w", f.settings.File, section, fmt.Errorf(format, args...))
+}
+
+// Several classes have the same meaning: that of Apache ZooKeeper, and those of the Java
+// runtimes of Oracle and IBM.
+func (m *module) digest() bool   { return strings.HasSuffix(m.class, ".DigestLoginModule") }
+func (m *module) kerberos() bool { return strings.HasSuffix(m.class, ".Krb5LoginModule") }
+
+// Kerberos reports whether a section uses it.
+func (f *File) Kerberos(section string) bool {
+	m, ok := f.sections[section]
+	return ok && m.kerberos()
+}

@@ -1,0 +1,108 @@
+package zoocfg
+
+import (
+	"github.com/conclave-project/conclave/cmd/conclave/internal/login"
+	"github.com/conclave-project/conclave/internal/auth"
+)
+
+// SASL is what the settings ask for.
+type SASL struct {
+	login.Settings
+	Section      string // sasl.serverconfig: of the JAAS file, for clients
+	Rules        string // security.auth_to_local
+	NeedKerberos bool   // requireKerberosConfig
+
+	Peers PeerSASL
+}
+
+// PeerSASL is how servers prove themselves to each other, if Serves (quorum.auth.enableSasl).
+type PeerSASL struct {
+	Serves         bool
+	ServerMust     bool   // serverRequireSasl: who does not prove itself is refused
+	LearnerMust    bool   // learnerRequireSasl: this server proves itself
+	Principal      string // kerberos.servicePrincipal of other servers, _HOST is their host
+	ServerSection  string // server.saslLoginContext
+	LearnerSection string // learner.saslLoginContext
+}
+
+// superUsers begins the keys superUser.1 and so on.
+const superUsers = "superUser."
+
+// saslKeys are about SASL, for clients and between servers.
+func (r *reader) saslKeys() map[string]setting {
+	s, c := &r.out.SASL, &r.out.Server
+	s.Section, s.Rules, s.FIPS = "Server", "DEFAULT", true
+	s.Peers.Principal, s.Peers.ServerSection, s.Peers.LearnerSection = "zkquorum/localhost", "QuorumServer", "QuorumLearner"
+	names := &c.Auth.Principals
+	return map[string]setting{
+		"java.security.auth.login.config":          used(text(&s.File)),
+		"java.security.krb5.conf":                  used(text(&s.Krb5Conf)),
+		"SASLAuthenticationProvider.superPassword": used(text(&s.SuperPassword)),
+		"fips-mode":                         used(flag(&s.FIPS)),
+		"sasl.serverconfig":                 used(text(&s.Section)),
+		"superUser":                         used(r.superUser),
+		"letAnySaslUserDoX":                 used(text(&names.AnyoneAs)),
+		"kerberos.removeHostFromPrincipal":  used(flag(&names.NoHost)),
+		"kerberos.removeRealmFromPrincipal": used(flag(&names.NoRealm)),
+		"kerberos.canonicalizeHostNames":    refused(flag(nil), "false", "the names of server.N are used as they stand"),
+		"kerberos.minReLoginTimeMs":         idle(millis(nil, 0), whyTickets),
+		"jaasLoginRenew":                    idle(millis(nil, 0), whyTickets),
+		"security.auth_to_local":            used(r.nameRules),
+		"requireKerberosConfig":             used(flag(&s.NeedKerberos)),
+		"allowSaslFailedClients":            used(flag(&c.SASLOptional)),
+		"sessionRequireClientSASLAuth":      used(flag(&r.needSASL)),
+
+		"quorum.auth.enableSasl":                inEnsemble(used(flag(&s.Peers.Serves))),
+		"quorum.auth.serverRequireSasl":         inEnsemble(used(flag(&s.Peers.ServerMust))),
+		"quorum.auth.learnerRequireSasl":        inEnsemble(used(flag(&s.Peers.LearnerMust))),
+		"quorum.auth.kerberos.servicePrincipal": inEnsemble(used(text(&s.Peers.Principal))),
+		"quorum.auth.server.saslLoginContext":   inEnsemble(used(text(&s.Peers.ServerSection))),
+		"quorum.auth.learner.saslLoginContext":  inEnsemble(used(text(&s.Peers.LearnerSection))),
+		"quorum.cnxn.threads.size":              idle(text(nil), whyThreads),
+	}
+}
+
+func (r *reader) superUser(v string) error {
+	if names := &r.out.Server.Auth.Principals; v != "" {
+		names.Supers = append(names.Supers, v)
+	}
+	return nil
+}
+
+func (r *reader) nameRules(v string) error {
+	r.out.SASL.Rules = v
+	_, err := auth.NameRules(v, "")
+	return err
+}
+
+// sasl checks what the keys of SASL say together with the others.
+func (r *reader) sasl() {
+	s, c := &r.out.SASL, &r.out.Server
+	c.Auth.SASL = r.saslProvider || s.File != ""
+	if r.needSASL {
+		c.Auth.Enforce = append(c.Auth.Enforce, "sasl")
+	}
+	if r.needSASL && s.File == "" {
+		r.missing("sessionRequireClientSASLAuth", "nobody could get in: name the JAAS file with -D java.security.auth.login.config=FILE")
+	}
+	peers := &s.Peers
+	if c.Ensemble == nil {
+		*peers = PeerSASL{}
+		return
+	}
+	switch {
+	case !peers.Serves && (peers.ServerMust || peers.LearnerMust):
+		key := "quorum.auth.learnerRequireSasl"
+		if peers.ServerMust {
+			key = "quorum.auth.serverRequireSasl"
+		}
+		r.missing(key, "has no effect without quorum.auth.enableSasl=true, and is no protection")
+	case peers.ServerMust && !peers.LearnerMust:
+		r.missing("quorum.auth.serverRequireSasl", "needs quorum.auth.learnerRequireSasl=true: this server would ask others for what it does not give them")
+	case peers.Serves && s.File == "":
+		r.missing("quorum.auth.enableSasl", "needs a JAAS file: name it with -D java.security.auth.login.config=FILE")
+	case peers.Serves && !peers.ServerMust:
+		e := r.seen["quorum.auth.enableSasl"]
+		r.remark(&e, "other servers may prove themselves, and need not: quorum.auth.serverRequireSasl=true refuses those who do not")
+	}
+}

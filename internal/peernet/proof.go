@@ -1,0 +1,195 @@
+package peernet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/sasl"
+)
+
+// Proofs is how servers prove to each other who they are, by SASL, before anything that
+// they say is accepted: ZooKeeper's quorum.auth. Its functions are called by many
+// goroutines.
+type Proofs struct {
+	// Client begins an exchange in which this server proves who it is, to one that was
+	// dialed by a host name or an address. Nil: it proves nothing.
+	Client func(host string) (sasl.Client, error)
+	// Server begins an exchange with a server that dialed. Nil: none is expected, and
+	// who begins one is cut.
+	Server func() sasl.Server
+	// Must refuses a server that proves nothing.
+	Must bool
+	// Admit judges whether a server that has proved a name is one of the ensemble, and may
+	// act under the other name. Nil: any is.
+	Admit func(proved, acts string) error
+}
+
+// proofRoundsMax is how often an exchange goes to and fro, as in Apache ZooKeeper.
+const proofRoundsMax = 5
+
+var errNotProved = errors.New("peernet: the server has not proved who it is, and must (quorum.auth.serverRequireSasl)")
+
+// dialed proves who this server is to one that it has dialed. The socket has a deadline.
+func (p *Proofs) dialed(socket net.Conn, host string) error {
+	if p == nil || p.Client == nil {
+		return nil
+	}
+	c, err := p.Client(host)
+	if err != nil {
+		return err
+	}
+	if err := prove(socket, c); err != nil {
+		return fmt.Errorf("prove to %s who this server is: %w", host, err)
+	}
+	return nil
+}
+
+func prove(socket net.Conn, c sasl.Client) error {
+	token, done := []byte{}, false
+	var err error
+	if c.First() {
+		if token, _, err = c.Next(nil); err != nil {
+			return err
+		}
+	}
+	for range proofRoundsMax {
+		if err := sendProof(socket, peerwire.ProofGoesOn, token); err != nil {
+			return err
+		}
+		status, said, err := receiveProof(socket)
+		switch {
+		case err != nil:
+			return err
+		case status == peerwire.ProofHolds && done:
+			return nil
+		case status == peerwire.ProofHolds:
+			if token, done, err = c.Next(said); err == nil && (!done || token != nil) {
+				err = errors.New("the other side ends too early")
+			}
+			return err
+		case status != peerwire.ProofGoesOn || done:
+			return errors.New("the other side refuses it")
+		}
+		if token, done, err = c.Next(said); err != nil {
+			return err
+		}
+	}
+	return errors.New("the exchange has no end")
+}
+
+// proofWait is how long a server that need not prove itself has to begin: it does so in
+// the breath in which it says who it is, or not at all. A server of the election port that
+// was dialed back may have nothing to say.
+const proofWait = 500 * time.Millisecond
+
+// accepted lets a server that has dialed prove who it is, and returns the connection as
+// it is to be read from here on. It sets the deadline of the socket, in the end too.
+func (p *Proofs) accepted(socket net.Conn, deadline time.Time) (net.Conn, error) {
+	if err := socket.SetDeadline(deadline); err != nil || p == nil || p.Server == nil {
+		return socket, err
+	}
+	if wait := time.Now().Add(proofWait); !p.Must && wait.Before(deadline) {
+		_ = socket.SetReadDeadline(wait)
+	}
+	var head [peerwire.ProofHeadBytes]byte
+	n, err := io.ReadFull(socket, head[:peerwire.ProofMarkBytes])
+	_ = socket.SetReadDeadline(deadline)
+	if err != nil || !peerwire.IsProof(head[:]) {
+		if p.Must {
+			return nil, errors.Join(errNotProved, err)
+		}
+		return &begun{socket, head[:n:n]}, nil // an error comes again
+	}
+	if err := p.judge(socket, head[:]); err != nil {
+		_ = sendProof(socket, peerwire.ProofRefused, []byte{})
+		return nil, fmt.Errorf("peernet: a server fails to prove who it is: %w", err)
+	}
+	return socket, nil
+}
+
+// judge carries out an exchange whose mark has been read into head.
+func (p *Proofs) judge(socket net.Conn, head []byte) error {
+	s := p.Server()
+	for round := 0; ; round++ {
+		if round > 0 {
+			if _, err := io.ReadFull(socket, head[:peerwire.ProofMarkBytes]); err != nil {
+				return err
+			}
+		}
+		_, token, err := proofAfterMark(socket, head)
+		if err != nil {
+			return err
+		}
+		answer, done, err := s.Next(token)
+		if err == nil && done && p.Admit != nil {
+			err = p.Admit(s.Names())
+		}
+		switch {
+		case err != nil:
+			return err
+		case done:
+			return sendProof(socket, peerwire.ProofHolds, answer)
+		case round == proofRoundsMax:
+			return errors.New("the exchange has no end")
+		}
+		if err := sendProof(socket, peerwire.ProofGoesOn, answer); err != nil {
+			return err
+		}
+	}
+}
+
+func sendProof(socket net.Conn, status peerwire.ProofStatus, token []byte) error {
+	_, err := socket.Write(peerwire.AppendProof(nil, status, token))
+	return err
+}
+
+func receiveProof(socket net.Conn) (peerwire.ProofStatus, []byte, error) {
+	var head [peerwire.ProofHeadBytes]byte
+	if _, err := io.ReadFull(socket, head[:peerwire.ProofMarkBytes]); err != nil {
+		return 0, nil, err
+	}
+	return proofAfterMark(socket, head[:])
+}
+
+// proofAfterMark reads the rest of a proof whose mark is in head. Memory for the token
+// grows with what has come.
+func proofAfterMark(socket net.Conn, head []byte) (peerwire.ProofStatus, []byte, error) {
+	if _, err := io.ReadFull(socket, head[peerwire.ProofMarkBytes:]); err != nil {
+		return 0, nil, err
+	}
+	status, length, err := peerwire.DecodeProofHead(head)
+	if err != nil {
+		return 0, nil, err
+	}
+	token := []byte{}
+	for len(token) < length {
+		at := len(token)
+		token = append(token, make([]byte, min(length-at, frameStep))...)
+		if _, err := io.ReadFull(socket, token[at:]); err != nil {
+			return 0, nil, err
+		}
+	}
+	return status, token, nil
+}
+
+// begun is a connection of which the first bytes were looked at.
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+func (b *begun) Read(into []byte) (int, error) {
+	if len(b.first) == 0 {
+		return b.Conn.Read(into)
+	}
+	n := copy(into, b.first)
+	b.first = b.first[n:]
+	return n, nil
+}
+
+// NetConn returns the connection below, see bare.
+func (b *begun) NetConn() net.Conn { return bare(b.Conn) }

@@ -1,0 +1,141 @@
+package peernet
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/sasl"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+var between = sasl.Digest{Protocol: "zookeeper-quorum", Host: "zk-quorum-sasl-md5"}
+
+// proving are the proofs of a server that has a password, "" for one that proves nothing.
+func proving(password string, must bool) *Proofs {
+	p := &Proofs{Must: must, Server: func() sasl.Server {
+		return sasl.DigestServer(between, func(string) (string, bool) { return "between", true })
+	}}
+	if password != "" {
+		p.Client = func(string) (sasl.Client, error) { return sasl.DigestClient(between, "server", password), nil }
+	}
+	return p
+}
+
+func TestLinksOfServersThatProveThemselves(t *testing.T) {
+	leavesNothing(t)
+	leader := startServer(t, func(o *LinksOptions) { o.Proofs = proving("between", true) })
+	learner := startServer(t, func(o *LinksOptions) { o.Proofs = proving("between", true) })
+	toLeader, toLearner := join(learner, leader)
+	learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: 7})
+	learner.Flush()
+	leader.receives(zab.KindAck, 7)
+	leader.Send(toLearner, proposal(8, "after"))
+	leader.Flush()
+	learner.receives(zab.KindProposal, 8)
+}
+
+// A learner that must prove itself and does not, or not rightly, says nothing that the
+// leader takes.
+func TestLearnersThatProveNothingAreRefused(t *testing.T) {
+	leavesNothing(t)
+	leader := startServer(t, func(o *LinksOptions) { o.Proofs = proving("between", true) })
+	for _, password := range []string{"", "wrong"} {
+		learner := startServer(t, func(o *LinksOptions) { o.Proofs = proving(password, false) })
+		learner.Connect([]peerwire.Address{leader.address}, 300*time.Millisecond)
+		if password == "" { // it takes itself for connected, says something, and is cut
+			up := learner.next("up")
+			learner.Send(up.link, &zab.Message{Kind: zab.KindFollowerInfo})
+			learner.Flush()
+		}
+		learner.next("down")
+	}
+	none(t, "call", leader.calls)
+}
+
+// While not all must, those of before the change go on, and who proves itself does so
+// rightly.
+func TestServersOfBeforeTheChangeAreTakenWhileNotAllMust(t *testing.T) {
+	leavesNothing(t)
+	for _, proofs := range []*Proofs{nil, proving("", false), proving("between", false)} {
+		leader := startServer(t, func(o *LinksOptions) { o.Proofs = proving("between", false) })
+		learner := startServer(t, func(o *LinksOptions) { o.Proofs = proofs })
+		toLeader, _ := join(learner, leader)
+		learner.Send(toLeader, &zab.Message{Kind: zab.KindAck, Zxid: 7})
+		learner.Flush()
+		leader.receives(zab.KindAck, 7)
+	}
+}
+
+func TestVotesOfServersThatProveThemselves(t *testing.T) {
+	for name, c := range map[string]struct{ small, large *Proofs }{
+		"both must":            {proving("between", true), proving("between", true)},
+		"large proves nothing": {proving("", false), nil},
+		"small proves nothing": {nil, proving("", false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t)
+			b := newBook()
+			small := startParticipant(t, 1, b, func(o *VotesOptions) { o.Proofs = c.small })
+			large := startParticipant(t, 2, b, func(o *VotesOptions) { o.Proofs = c.large })
+			small.Send(2, notification(1, 1)) // dials, and is dialed back
+			large.receives(t, 1, 1)
+			large.Send(1, notification(2, 2))
+			small.receives(t, 2, 2)
+		})
+	}
+}
+
+// A stranger that says it is server 3 replaces no connection, and nobody receives it.
+func TestForgedVotesAreNotReceived(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	v := startParticipant(t, 1, b, func(o *VotesOptions) { o.Proofs = proving("between", true) })
+	initial, err := appendInitial(peerwire.Initial{Server: 3, Addresses: []peerwire.Address{v.address}})
+	must(t, err)
+	n := notification(3, 9)
+	frame, err := peerwire.AppendNotification(nil, &n)
+	must(t, err)
+	nonsense := peerwire.AppendProof(nil, peerwire.ProofGoesOn, []byte("nonsense"))
+	claim := peerwire.AppendProof(nil, peerwire.ProofHolds, nil)
+	for _, more := range [][]byte{frame, nonsense, append(claim, frame...)} {
+		socket := dialRaw(t, v.address)
+		_, err = socket.Write(append(append([]byte{}, initial...), more...))
+		must(t, err)
+		_ = socket.CloseWrite() // it may be gone by now
+		_ = socket.SetReadDeadline(time.Now().Add(10 * time.Second))
+		var timeout net.Error
+		if _, err := io.Copy(io.Discard, socket); errors.As(err, &timeout) && timeout.Timeout() {
+			t.Error("the connection stays")
+		}
+	}
+	none(t, "vote", v.notices)
+}
+
+// A server that says nothing in the exchange holds up nobody, and goes.
+func TestSilentProofsEnd(t *testing.T) {
+	a, b := net.Pipe()
+	defer b.Close()
+	if _, err := proving("", true).accepted(a, time.Now().Add(20*time.Millisecond)); err == nil {
+		t.Error("it is taken")
+	}
+}
+
+func FuzzProofs(f *testing.F) {
+	f.Add(peerwire.AppendProof(nil, peerwire.ProofGoesOn, nil))
+	f.Fuzz(func(t *testing.T, said []byte) {
+		a, b := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, b) }()
+		go func() {
+			_, _ = b.Write(said)
+			b.Close()
+		}()
+		if _, err := proving("", true).accepted(a, time.Now().Add(time.Minute)); err == nil {
+			t.Fatal("it is taken")
+		}
+		a.Close()
+	})
+}

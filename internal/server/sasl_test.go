@@ -1,0 +1,140 @@
+package server
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/sasl"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+var digestOfZooKeeper = sasl.Digest{Protocol: "zookeeper", Host: "zk-sasl-md5"}
+
+// saslServer starts a server whose clients may prove that they are bob or root.
+func saslServer(t *testing.T, change func(*Config)) *Server {
+	return start(t, vfs.NewMem(), func(c *Config) {
+		c.Auth.SASL = true
+		c.Auth.Principals.Supers = []string{"root"}
+		c.SASL = func() sasl.Server {
+			return sasl.DigestServer(digestOfZooKeeper, func(user string) (string, bool) {
+				return "secret of " + user, user == "bob" || user == "root"
+			})
+		}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+// prove lets a client prove who it is, and returns the code of the last answer.
+func prove(t *testing.T, p *peer, user, password string) zk.Code {
+	t.Helper()
+	c := sasl.DigestClient(digestOfZooKeeper, user, password)
+	token := []byte{}
+	for {
+		code, res := p.do(zk.Request{Op: zk.OpSASL, Data: token})
+		if code != zk.OK {
+			return code
+		}
+		answer, done, err := c.Next(res.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done {
+			return zk.OK
+		}
+		token = answer
+	}
+}
+
+func TestWhoProvesANameHasIt(t *testing.T) {
+	s := saslServer(t, nil)
+	bob, root, other := dial(t, s, nil), dial(t, s, nil), dial(t, s, nil)
+	if code := prove(t, bob, "bob", "secret of bob"); code != zk.OK {
+		t.Fatal(code)
+	}
+	if code := prove(t, root, "root", "secret of root"); code != zk.OK {
+		t.Fatal(code)
+	}
+	list := []zk.ACL{{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "sasl", ID: "bob"}}}
+	if code, _ := bob.do(zk.Request{Op: zk.OpCreate, Path: "/bobs", ACL: list}); code != zk.OK {
+		t.Fatal(code)
+	}
+	for client, c := range map[*peer]zk.Code{bob: zk.OK, root: zk.OK, other: zk.ErrNoAuth} {
+		if code, _ := client.do(zk.Request{Op: zk.OpGetData, Path: "/bobs"}); code != c {
+			t.Errorf("%v, want %v", code, c)
+		}
+	}
+	if _, res := bob.do(zk.Request{Op: zk.OpWhoAmI}); !bytes.Contains(wire.AppendReply(nil, wire.ReplyHeader{}, &res), []byte("bob")) {
+		t.Error(res.Who)
+	}
+}
+
+func TestWhoProvesNothingIsRefused(t *testing.T) {
+	s := saslServer(t, nil)
+	for _, c := range []struct{ user, password string }{{"bob", "wrong"}, {"alice", "secret of alice"}} {
+		p := dial(t, s, nil)
+		if code := prove(t, p, c.user, c.password); code != zk.ErrAuthFailed {
+			t.Errorf("%s: %v", c.user, code)
+		}
+		gone(t, p)
+	}
+	p := dial(t, s, nil)
+	if code := prove(t, p, "bob", "secret of bob"); code != zk.OK {
+		t.Fatal(code)
+	}
+	if code, _ := p.do(zk.Request{Op: zk.OpSASL, Data: []byte{}}); code != zk.ErrAuthFailed {
+		t.Errorf("another exchange on the same connection: %v", code)
+	}
+	gone(t, p)
+}
+
+// allowSaslFailedClients: a client that fails goes on as nobody, once and for all.
+func TestWhoFailsMayGoOnAsNobody(t *testing.T) {
+	s := saslServer(t, func(c *Config) { c.SASLOptional = true })
+	p := dial(t, s, nil)
+	if code, res := p.do(zk.Request{Op: zk.OpSASL, Data: []byte("nonsense")}); code != zk.OK || res.Data != nil {
+		t.Fatal(code, res.Data)
+	}
+	if code, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/none"}); code != zk.ErrNoNode {
+		t.Error(code)
+	}
+	if code, res := p.do(zk.Request{Op: zk.OpSASL, Data: []byte{}}); code != zk.OK || res.Data != nil {
+		t.Error("it tries again: ", code, res.Data)
+	}
+	if _, res := p.do(zk.Request{Op: zk.OpWhoAmI}); len(res.Who) != 1 {
+		t.Error(res.Who)
+	}
+}
+
+// With sasl enforced nobody is served before the exchange has ended well, not even with
+// allowSaslFailedClients.
+func TestEnforcedSASL(t *testing.T) {
+	s := saslServer(t, func(c *Config) { c.Auth.Enforce, c.SASLOptional = []string{"sasl"}, true })
+	read := zk.Request{Op: zk.OpGetData, Path: "/"}
+	p := dial(t, s, nil)
+	if code, _ := p.do(read); code != zk.ErrSessionClosedRequireSASL {
+		t.Error(code)
+	}
+	p = dial(t, s, nil)
+	if code, res := p.do(zk.Request{Op: zk.OpSASL, Data: []byte{}}); code != zk.OK || len(res.Data) == 0 {
+		t.Fatal(code)
+	}
+	if code, _ := p.do(read); code != zk.ErrSessionClosedRequireSASL {
+		t.Errorf("in the middle of the exchange: %v", code)
+	}
+	p = dial(t, s, nil)
+	if code := prove(t, p, "bob", "wrong"); code != zk.ErrSessionClosedRequireSASL {
+		t.Error(code)
+	}
+	gone(t, p)
+	p = dial(t, s, nil)
+	if code := prove(t, p, "bob", "secret of bob"); code != zk.OK {
+		t.Fatal(code)
+	}
+	if code, _ := p.do(read); code != zk.OK {
+		t.Error(code)
+	}
+}
