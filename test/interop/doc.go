@@ -5,7 +5,7 @@
 // server, runs them all and counts. The Go tests here, under the build tag
 // interop, hand data directories from one server to another: what Apache wrote
 // Conclave serves, and the other way round, with every znode, stat, ACL and
-// session as it was.
+// session as it was. And Apache's client proves who it is by SASL, with a real KDC.
 //
 // The variable INTEROP_KIND names the server that meets Apache: "conclave", if
 // it is not set, or "apache-VERSION".

@@ -163,3 +163,17 @@ func CacheDir() (string, error) {
 	}
 	return dir, nil
 }
+
+// JavaClient returns the command line of a Java program that has a release's client on
+// its class path; args begin with its source file or its class.
+func JavaClient(ctx context.Context, version string, flags, args []string) ([]string, error) {
+	a := apache{version}
+	if err := a.Install(ctx); err != nil {
+		return nil, err
+	}
+	classPath, err := a.classPath()
+	if err != nil {
+		return nil, err
+	}
+	return append(append(append([]string{"java"}, flags...), "-cp", classPath), args...), nil
+}

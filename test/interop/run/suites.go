@@ -40,7 +40,7 @@ var suites = []suite{
 	{name: "go", tls: true, run: runGo},
 	{name: "python", needs: []need{needVenv}, tls: true, run: runPython},
 	{name: "java", needs: []need{needJava, needMaven}, tls: true, run: runJava},
-	{name: "directories", needs: []need{needJava, needMaven}, ownServers: true, run: runDirectories},
+	{name: "directories", needs: []need{needJava, needMaven, needKDC}, ownServers: true, run: runDirectories},
 }
 
 func suiteNames() []string {
@@ -101,7 +101,8 @@ func runGo(ctx context.Context, e *environment) ([]result, error) {
 	return parseGoTest(out, err)
 }
 
-// runDirectories runs the Go tests of test/interop that exchange directories.
+// runDirectories runs the Go tests of test/interop: they exchange directories, and let
+// Java's clients prove who they are.
 func runDirectories(ctx context.Context, e *environment) ([]result, error) {
 	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/interop")
 	return parseGoTest(out, err)
