@@ -14,7 +14,7 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 from kazoo.protocol.states import EventType
-from kazoo.security import make_digest_acl
+from kazoo.security import make_acl, make_digest_acl
 
 from conftest import wait_for
 
@@ -87,6 +87,14 @@ def test_transaction_rolls_back(zk, path):
     results = t.commit()
     assert [type(r) for r in results] == [RolledBackError, NoNodeError, RuntimeInconsistency]
     assert zk.get_children(path) == []
+
+
+def test_sasl(zk, path, connect):
+    app = connect(sasl_options={"mechanism": "DIGEST-MD5", "username": "app", "password": "secret of app"})
+    app.create(path + "/secret", b"x", acl=[make_acl("sasl", "app", all=True)])
+    assert app.get(path + "/secret")[0] == b"x"
+    with pytest.raises(NoAuthError):
+        zk.get(path + "/secret")
 
 
 def test_acls(zk, path, connect):

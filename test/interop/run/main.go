@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -36,10 +37,18 @@ var serverConfig = []string{
 	"tickTime=500",
 	"maxSessionTimeout=20000",
 	"DigestAuthenticationProvider.superDigest=super:/49OUaS/Rm5CIudE7EhYoMwy+PY=",
+	"authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
 }
 
-// serverProperties let containers and TTL znodes go soon.
-var serverProperties = map[string]string{"znode.container.checkIntervalMs": "300"}
+// serverProperties let containers and TTL znodes go soon, and clients prove by SASL that
+// they are those of jaas.conf.
+func serverProperties() (map[string]string, error) {
+	root, err := servers.Root()
+	return map[string]string{
+		"znode.container.checkIntervalMs": "300", "zookeeper.fips-mode": "false",
+		"java.security.auth.login.config": filepath.Join(root, "test/interop/run/jaas.conf"),
+	}, err
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -148,14 +157,18 @@ func (t target) start(ctx context.Context) (addr string, end func() error, err e
 		return t.addr, func() error { return nil }, nil
 	}
 	config := append(t.tls.serverConfig(), serverConfig...)
+	properties, err := serverProperties()
+	if err != nil {
+		return "", nil, err
+	}
 	if len(t.kinds) == 1 {
-		s, err := servers.Start(ctx, t.kinds[0], servers.Options{Config: config, Properties: serverProperties})
+		s, err := servers.Start(ctx, t.kinds[0], servers.Options{Config: config, Properties: properties})
 		if err != nil {
 			return "", nil, err
 		}
 		return s.Addr, s.Stop, nil
 	}
-	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: t.kinds, Config: config, Properties: serverProperties})
+	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: t.kinds, Config: config, Properties: properties})
 	if err != nil {
 		return "", nil, err
 	}
