@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,8 +76,11 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, remark := range config.Remarks {
+	for _, remark := range append(config.Remarks, v.unreadScripts(os.Getenv)...) {
 		logger.Warn(remark)
+	}
+	for _, note := range config.Notes {
+		logger.Info(note)
 	}
 	ports, err := openTLS(config, logger)
 	if err != nil {
@@ -145,7 +149,7 @@ func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries = append(entries, given...)
+	entries = append(append(zoocfg.Environment(os.Getenv), entries...), given...)
 	if v.config == "" && len(args) == 0 {
 		// Without a file the port has ZooKeeper's usual value.
 		entries = append([]zoocfg.Entry{{Key: "clientPort", Value: "2181"}}, entries...)
@@ -153,13 +157,13 @@ func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
 	return readEntries(entries)
 }
 
-// readFile reads the file alone.
+// readFile reads the file and the environment alone.
 func (v *serve) readFile() (*zoocfg.Config, error) {
 	entries, err := v.file()
 	if err != nil {
 		return nil, err
 	}
-	return readEntries(entries)
+	return readEntries(append(zoocfg.Environment(os.Getenv), entries...))
 }
 
 func readEntries(entries []zoocfg.Entry) (*zoocfg.Config, error) {
@@ -184,6 +188,22 @@ func (v *serve) file() ([]zoocfg.Entry, error) {
 		return nil, cli.Usage(configHint, "%w", err)
 	}
 	return entries, nil
+}
+
+// unreadScripts remarks the shell scripts beside the file in which Apache's scripts look
+// for Java's flags, unless somebody has given those.
+func (v *serve) unreadScripts(value func(string) string) (remarks []string) {
+	if v.config == "" || value("SERVER_JVMFLAGS") != "" || value("JVMFLAGS") != "" {
+		return nil
+	}
+	for _, name := range []string{"zookeeper-env.sh", "java.env"} {
+		path := filepath.Join(filepath.Dir(v.config), name)
+		if _, err := os.Stat(path); err == nil {
+			remarks = append(remarks, path+": is a shell script and is not read: if it sets SERVER_JVMFLAGS or JVMFLAGS, "+
+				"run it and export them, or give their -Dzookeeper... as -D")
+		}
+	}
+	return remarks
 }
 
 const configHint = "docs/configuration.md lists every key with its form; `conclave dev` needs no configuration"

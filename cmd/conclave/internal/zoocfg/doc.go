@@ -2,16 +2,17 @@
 // what a server is started with.
 //
 // In go the text of the file, settings from the command line (Apache's -D
-// properties, or its short form "<port> <dataDir> [tickTime [maxClientCnxns]]");
+// properties, or its short form "<port> <dataDir> [tickTime [maxClientCnxns]]"),
+// and the variables with Java's flags that Apache's scripts read;
 // out come a server.Config and remarks for the operator, or errors that name
 // file, line, key and the nearest known key. Files writes an ensemble that has
 // changed back to where it was read. What always holds:
 //
-//	zoocfg-C1  A key that Apache knows is known here. It has an effect, or it
-//	           has none because of how this server is built, or it asks for
-//	           something that this version does not serve: then it is said so,
-//	           and where going on would be less safe than what was asked for, it
-//	           is an error.
+//	zoocfg-C1  A name that Apache knows has a row in the table (keys.go, tls.go,
+//	           environment.go), of which docs/configuration.md is made. It has
+//	           an effect, or it has no meaning because of how this server is
+//	           built, which is noted, or it asks for something that this version
+//	           does not serve, which is an error.
 //	zoocfg-C2  A key that is nearly a known one is an error: Apache would make
 //	           it a property that nobody reads. Other unknown keys are remarks,
 //	           because a file that starts Apache ZooKeeper must start this

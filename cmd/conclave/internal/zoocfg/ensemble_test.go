@@ -68,6 +68,8 @@ func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 		static + "multiAddress.enabled=true\nserver.1=a:1:2\nserver.2=b:1:2|c:1:3;2182":         "/etc/zoo.cfg:7: server.2: all addresses of this server must have the same two ports: this version opens one of each",
 		static + servers + "group.1=1:2":                                                        "/etc/zoo.cfg:5: server.1: server 3 is in no group: with group or weight lines each participant must be",
 		static + servers + "quorum.auth.enableSasl=true":                                        `/etc/zoo.cfg:8: quorum.auth.enableSasl: needs a JAAS file: name it with -D java.security.auth.login.config=FILE`,
+		static + servers + "observerMasterPort=2191":                                            `/etc/zoo.cfg:8: observerMasterPort: "2191" is refused: this version has no observer masters: observers follow the leader`,
+		static + servers + "oraclePath=/chassis":                                                `/etc/zoo.cfg:8: oraclePath: "/chassis" is refused: this version asks no oracle`,
 	} {
 		if _, err := member(t, lines, nil); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)
@@ -87,8 +89,6 @@ func TestWhatAnEnsembleShouldHaveIsRemarked(t *testing.T) {
 		servers + "peerType=participant\nsslQuorum=false":    "",
 		servers + "ssl.quorum.keyStore.location=/k.pem":      "/etc/zoo.cfg:8: ssl.quorum.keyStore.location: has no effect: without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS",
 		servers + "sslQuorum=true\nssl.quorum.crl=false":     "",
-		servers + "observerMasterPort=2191":                  `/etc/zoo.cfg:8: observerMasterPort: "2191" has no effect: this version has no observer masters: observers follow the leader`,
-		servers + "oraclePath=/chassis":                      `/etc/zoo.cfg:8: oraclePath: "/chassis" has no effect: this version asks no oracle`,
 		"standaloneEnabled=false\nserver.2=b:2888:3888;2182": "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, here are 1",
 	} {
 		c, err := member(t, static+lines, nil)

@@ -2,6 +2,7 @@ package zoocfg
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 
@@ -9,31 +10,48 @@ import (
 	"github.com/conclave-project/conclave/internal/snap"
 )
 
-// setting is what one key means here.
+// meaning is what a setting of Apache's is here: one of three, and none is silent.
+type meaning int
+
+const (
+	works     meaning = iota
+	noMeaning         // there is nothing that it could change: it is noted at the start
+	notServed         // this version does not have it: a value that asks for it is refused
+)
+
+// setting is what one key means here: a row of the table, without its name.
 type setting struct {
 	read    func(string) error // checks the value, and takes it if it has an effect
+	initial string             // what counts if it is not given, as docs/configuration.md writes it
+	about   string             // what it does
+	means   meaning            // which of the three it is
 	without string             // why the key has no effect; "" if it has one
-	served  string             // with a value other than this ("|" between several), the key asks for what is not served
-	refuse  bool               // then it is an error and not a remark
+	served  string             // notServed: values ("|" between) that ask for nothing; "" if all ask
+	refuse  bool               // another one is an error and not a remark
 
 	inEnsemble bool // that is so in an ensemble; alone a server has no use for it
+	javaOnly   bool // Apache takes it as a Java property alone, and ignores it in a file
 }
 
 // used has an effect.
-func used(read func(string) error) setting { return setting{read: read} }
+func used(read func(string) error, initial, about string) setting {
+	return setting{read: read, initial: initial, about: about}
+}
 
-// idle is accepted and changes nothing here, and why.
-func idle(read func(string) error, why string) setting { return setting{read: read, without: why} }
+// idle has no meaning here, and why.
+func idle(read func(string) error, why string) setting {
+	return setting{read: read, means: noMeaning, without: why}
+}
 
 // later asks, with another value than served, for what this version does not
 // have yet; the server starts without it and says so.
 func later(read func(string) error, served, what string) setting {
-	return setting{read: read, without: what, served: served}
+	return setting{read: read, means: notServed, without: what, served: served}
 }
 
-// refused is later for what it would be less safe to start without.
+// refused is not served with another value than served, and is an error then.
 func refused(read func(string) error, served, what string) setting {
-	return setting{read: read, without: what, served: served, refuse: true}
+	return setting{read: read, means: notServed, without: what, served: served, refuse: true}
 }
 
 // inEnsemble is s for an ensemble; a standalone server has no use for it.
@@ -42,9 +60,15 @@ func inEnsemble(s setting) setting {
 	return s
 }
 
+// javaOnly is s for what Apache takes as a Java property alone.
+func javaOnly(s setting) setting {
+	s.javaOnly = true
+	return s
+}
+
 // asks reports whether a value asks for what is not served.
 func (s *setting) asks(value string) bool {
-	if s.served == "" {
+	if s.means != notServed {
 		return false
 	}
 	for known := range strings.SplitSeq(s.served, "|") {
@@ -65,25 +89,47 @@ const (
 	whyLoop      = "requests are batched by what has arrived, not by time and number"
 	whyThreads   = "there are no pools of threads to size"
 	whyCache     = "replies are read from the tree, there is no cache of them"
-	whyLimits    = "requests are bounded by globalOutstandingLimit and jute.maxbuffer"
 	whyTLS       = "Go's own TLS is used"
 	whyTickets   = "a ticket is asked for again before it ends"
+	whyKerberos  = "Kerberos is built in"
 	whyAdmin     = "this version serves no HTTP admin port"
 	whyMetrics   = "this version has no metrics provider; mntr gives the figures"
-	whyJava      = "only of the Java process"
+	whyJava      = "there is no Java process"
 	whyAudit     = "this version writes no audit log"
 	whyFormat    = "files are written as ZooKeeper 3.9 writes them by default"
+	whyWatches   = "there is one kind of watch table"
+	whyMoments   = "the election resends when it must, see docs/protocols/fle.md"
+	whyPaths     = "this version keeps no statistics by path"
+	whyClients   = "it is a setting of clients"
+	whyScripts   = "it is for Apache's scripts: name the file with --config"
+	whyLog       = "the log is written to the standard error"
+	whyTests     = "it is for Apache's own tests"
+	whyThrottles = "this version has no throttles of its own beside globalOutstandingLimit"
+	whyMistaken  = "ZooKeeper's documentation names it so, but ZooKeeper does not read that name"
+	whyKeepAlive = "TCP keeps all connections alive"
+	whyNoDelay   = "what is written is sent at once"
 )
 
-// keys is the table of all keys with a name of their own, for one reader.
+// part is one part of the table, as docs/configuration.md has it.
+type part struct {
+	name string
+	rows map[string]setting
+}
+
+// parts is the table of all keys with a name of their own, for one reader.
+func (r *reader) parts() []part {
+	return []part{
+		{"places", r.placeKeys()}, {"clients", r.clientKeys()}, {"limits", r.limitKeys()}, {"auth", r.authKeys()},
+		{"storage", r.storageKeys()}, {"ensemble", r.ensembleKeys()}, {"tls", r.tlsKeys()}, {"sasl", r.saslKeys()},
+		{"tuning", r.tuningKeys()}, {"others", r.otherKeys()},
+	}
+}
+
+// keys joins the parts.
 func (r *reader) keys() map[string]setting {
 	table := map[string]setting{}
-	for _, part := range []map[string]setting{
-		r.placeKeys(), r.clientKeys(), r.storageKeys(), r.authKeys(), r.ensembleKeys(), r.tlsKeys(), r.saslKeys(), r.tuningKeys(),
-	} {
-		for name, s := range part {
-			table[name] = s
-		}
+	for _, part := range r.parts() {
+		maps.Copy(table, part.rows)
 	}
 	return table
 }
@@ -92,13 +138,12 @@ func (r *reader) keys() map[string]setting {
 func (r *reader) placeKeys() map[string]setting {
 	c := &r.out.Server.PlaceConfig
 	return map[string]setting{
-		"dataDir":                 used(text(&c.DataDir)),
-		"dataLogDir":              used(text(&c.DataLogDir)),
-		"clientPort":              used(port(&r.clientPort)),
-		"clientPortAddress":       used(text(&r.clientHost)),
+		"dataDir": used(text(&c.DataDir), "must be set", "directory of snapshots, in its `version-2`"),
+		"dataLogDir": used(text(&c.DataLogDir), "`dataDir`", "directory of the transaction log, in its `version-2`; a disk of its own "+
+			"is faster. A start without the log of its snapshots is [refused](operations.md#where-the-log-is)"),
+		"clientPort":              used(port(&r.clientPort), "must be set", "port for clients; not needed beside `secureClientPort`"),
+		"clientPortAddress":       used(text(&r.clientHost), "all", "address that the port is opened on"),
 		"clientPortListenBacklog": idle(number[int](nil, -1, math.MaxInt32), "the system's own backlog is used"),
-		"secureClientPort":        used(port(&r.securePort)),
-		"secureClientPortAddress": used(text(&r.secureHost)),
 		"serverCnxnFactory":       idle(text(nil), whyThreads),
 	}
 }
@@ -107,37 +152,59 @@ func (r *reader) placeKeys() map[string]setting {
 func (r *reader) clientKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	return map[string]setting{
-		"tickTime":                               used(millis(&c.TickTime, 1)),
-		"minSessionTimeout":                      used(millis(&c.SessionMin, -1)),
-		"maxSessionTimeout":                      used(millis(&c.SessionMax, -1)),
-		"maxClientCnxns":                         used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32)),
-		"maxCnxns":                               used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32)),
-		"jute.maxbuffer":                         used(number(&c.FrameBytesMax, 1, 1<<30)),
-		"jute.maxbuffer.extrasize":               used(number(&c.ExtraBytesMax, 0, 1<<30)),
-		"nio.sessionlessCnxnTimeout":             used(millis(&c.HandshakeTime, 1)),
-		"globalOutstandingLimit":                 used(number(&c.InFlightMax, 1, 1<<20)),
-		"extendedTypesEnabled":                   used(flag(&c.ExtendedTypes)),
+		"tickTime":                               used(millis(&c.TickTime, 1), "3000 ms", "unit of the session timeouts and of expiry"),
+		"minSessionTimeout":                      used(millis(&c.SessionMin, -1), "2 ticks", "the shortest that a client may ask for, ms; -1 is the default"),
+		"maxSessionTimeout":                      used(millis(&c.SessionMax, -1), "20 ticks", "the longest, ms; -1 is the default"),
+		"extendedTypesEnabled":                   used(flag(&c.ExtendedTypes), "false", "TTL znodes. A directory that has some is refused without it"),
 		"emulate353TTLNodes":                     refused(flag(nil), "false", "TTL znodes of ZooKeeper 3.5.3 are not read"),
-		"enforceQuota":                           used(flag(&c.EnforceQuota)),
-		"4lw.commands.whitelist":                 used(r.fourLetterWords),
-		"znode.container.checkIntervalMs":        used(millis(&c.ReapInterval, 1)),
-		"znode.container.maxPerMinute":           used(number(&c.ReapPerMinute, 1, math.MaxInt32)),
-		"znode.container.maxNeverUsedIntervalMs": used(millis(&c.ContainerUnused, 0)),
-		"readonlymode.enabled":                   inEnsemble(used(flag(&c.ReadOnlyMode))),
-		"localSessionsEnabled":                   inEnsemble(used(flag(&c.LocalSessions))),
-		"localSessionsUpgradingEnabled":          inEnsemble(used(flag(&c.UpgradeSessions))),
-		"closeSessionTxn.enabled":                later(flag(nil), "true", whyFormat),
-		"request_stale_connection_check":         idle(flag(nil), whyLimits),
-		"request_stale_latency_check":            idle(flag(nil), whyLimits),
-		"largeRequestMaxBytes":                   idle(number[int64](nil, math.MinInt32, math.MaxInt64), whyLimits),
-		"largeRequestThreshold":                  idle(number[int64](nil, math.MinInt32, math.MaxInt64), whyLimits),
-		"throttled_op_wait_time":                 idle(number[int](nil, 0, math.MaxInt32), whyLimits),
+		"4lw.commands.whitelist":                 used(r.fourLetterWords, "`srvr`", "four-letter words that are answered, `*` for all; `isro` is by itself with `readonlymode.enabled=true`"),
+		"znode.container.checkIntervalMs":        javaOnly(used(millis(&c.ReapInterval, 1), "60000", "how often empty containers and expired TTL znodes are looked for")),
+		"znode.container.maxPerMinute":           javaOnly(used(number(&c.ReapPerMinute, 1, math.MaxInt32), "10000", "how many are deleted a minute")),
+		"znode.container.maxNeverUsedIntervalMs": javaOnly(used(millis(&c.ContainerUnused, 0), "0", "a container that never had a child goes after this; 0 is never")),
+		"readonlymode.enabled":                   javaOnly(inEnsemble(used(flag(&c.ReadOnlyMode), "false", "a server that has found no leader for two seconds serves reads to clients that allow it"))),
+		"localSessionsEnabled":                   inEnsemble(used(flag(&c.LocalSessions), "false", "sessions are known to one server alone, cost no transaction, end with that server's process and own no ephemerals")),
+		"localSessionsUpgradingEnabled":          inEnsemble(used(flag(&c.UpgradeSessions), "false", "such a session becomes one that all servers know when it creates its first ephemeral")),
+		"closeSessionTxn.enabled":                refused(flag(nil), "true", whyFormat),
 		"enableEagerACLCheck":                    idle(flag(nil), "a write is checked once, by the leader"),
-		"watchManagerName":                       idle(text(nil), "there is one kind of watch table"),
-		"bitHashCacheSize":                       idle(number[int](nil, 0, math.MaxInt32), "there is one kind of watch table"),
+		"watchManagerName":                       idle(text(nil), whyWatches),
+		"bitHashCacheSize":                       idle(number[int](nil, 0, math.MaxInt32), whyWatches),
+		"watcherCleanThreshold":                  idle(number[int](nil, math.MinInt32, math.MaxInt32), whyWatches),
+		"watcherCleanIntervalInSeconds":          idle(number[int](nil, math.MinInt32, math.MaxInt32), whyWatches),
+		"watcherCleanThreadsNum":                 idle(number[int](nil, math.MinInt32, math.MaxInt32), whyWatches),
+		"maxInProcessingDeadWatchers":            idle(number[int](nil, math.MinInt32, math.MaxInt32), whyWatches),
 		"maxResponseCacheSize":                   idle(number[int](nil, math.MinInt32, math.MaxInt32), whyCache),
 		"maxGetChildrenResponseCacheSize":        idle(number[int](nil, math.MinInt32, math.MaxInt32), whyCache),
+		"clientTcpKeepAlive":                     idle(flag(nil), whyKeepAlive),
+		"intBufferStartingSizeBytes":             idle(number[int](nil, math.MinInt32, math.MaxInt32), "buffers grow with what is in them"),
 	}
+}
+
+// limitKeys bound what clients may do.
+func (r *reader) limitKeys() map[string]setting {
+	c := &r.out.Server.ClientConfig
+	count := number[int64](nil, math.MinInt32, math.MaxInt64)
+	rows := map[string]setting{
+		"maxClientCnxns":                          used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address; 0 is no limit"),
+		"maxCnxns":                                used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is no limit"),
+		"nio.sessionlessCnxnTimeout":              used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this"),
+		"jute.maxbuffer":                          javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. With the next key also the longest record, path or data on disk and from a leader that can be read, but never less than 2 MiB")),
+		"jute.maxbuffer.extrasize":                used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request"),
+		"globalOutstandingLimit":                  used(number(&c.InFlightMax, 1, 1<<20), "1000", "requests on their way before connections are not read any more"),
+		"enforceQuota":                            used(flag(&c.EnforceQuota), "false", "refuse what goes over a quota instead of logging it"),
+		"connection_throttle_tokens":              refused(count, "0", whyThrottles),
+		"request_throttle_max_requests":           refused(count, "0", whyThrottles),
+		"throttled_op_wait_time":                  refused(count, "0", whyThrottles),
+		"largeRequestThreshold":                   refused(count, "-1|0", whyThrottles),
+		"netty.server.outstandingHandshake.limit": refused(count, "-1|0", whyThrottles),
+	}
+	idles(rows, count, whyThrottles, "connection_throttle_fill_time", "connection_throttle_fill_count", "connection_throttle_freeze_time",
+		"connection_throttle_global_session_weight", "connection_throttle_local_session_weight",
+		"connection_throttle_renew_session_weight", "request_throttle_stall_time", "largeRequestMaxBytes")
+	idles(rows, decimal, whyThrottles, "connection_throttle_drop_increase", "connection_throttle_drop_decrease",
+		"connection_throttle_decrease_ratio")
+	idles(rows, flag(nil), whyThrottles, "connection_throttle_weight_enabled", "request_throttle_drop_stale",
+		"request_stale_connection_check", "request_stale_latency_check", "netty.server.earlyDropSecureConnectionHandshakes")
+	return rows
 }
 
 // storageKeys are about files.
@@ -145,26 +212,26 @@ func (r *reader) storageKeys() map[string]setting {
 	c := &r.out.Server.StorageConfig
 	const kib = 1 << 10
 	return map[string]setting{
-		"preAllocSize":                       used(scaled(&c.PreallocBytes, 0, 1<<31-1, kib)),
-		"snapCount":                          used(number(&c.SnapCount, 2, math.MaxInt32)),
-		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib)),
-		"txnLogSizeLimitInKb":                used(scaled(&c.LogBytesMax, math.MinInt32, 1<<40, kib)),
-		"forceSync":                          used(choice(&c.NoSync, "no", "yes")),
+		"preAllocSize": used(scaled(&c.PreallocBytes, 0, 1<<31-1, kib), "65536 KiB", "the log's file grows by so much at a time"),
+		"snapCount": used(number(&c.SnapCount, 2, math.MaxInt32), "100000", "a snapshot after half to all of so many transactions, by chance, once the log has "+
+			"also grown by a quarter of the last snapshot; restarts do not begin the count again"),
+		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib), "4194304", "or after half to all of so much log; 0 or less is no limit"),
+		"txnLogSizeLimitInKb":                used(scaled(&c.LogBytesMax, math.MinInt32, 1<<40, kib), "-1", "a new log file after so much; 0 or less is no limit"),
+		"forceSync":                          used(choice(&c.NoSync, "no", "yes"), "yes", "`no`: replies do not wait for the disk. A crash of the machine then loses acknowledged writes"),
 		"fsync.warningthresholdms":           idle(number[int64](nil, 0, math.MaxInt32), "a slow sync is seen in mntr"),
-		"autopurge.snapRetainCount":          used(number(&c.PurgeRetain, 0, math.MaxInt32)),
-		"autopurge.purgeInterval":            used(purgeInterval(&c.PurgeInterval)),
-		"digest.enabled":                     used(notFlag(&c.NoDigest)),
-		"serializeLastProcessedZxid.enabled": later(flag(nil), "true", whyFormat),
-		"snapshot.trust.empty":               used(flag(&c.TrustEmpty)),
-		"snapshot.compression.method":        used(r.compression),
-		"db.autocreate":                      used(notFlag(&c.NoAutoCreate)),
-		"datadir.autocreate":                 used(notFlag(&c.NoMkdir)),
-		"commitLogCount":                     used(number(&c.HistoryMax, 0, 1<<20)),
+		"autopurge.snapRetainCount":          used(number(&c.PurgeRetain, 0, math.MaxInt32), "3", "valid snapshots that a purge leaves, 3 at least"),
+		"autopurge.purgeInterval":            used(purgeInterval(&c.PurgeInterval), "0", "hours (or a number and ms, s, m, h, d) between purges; 0 is never"),
+		"digest.enabled":                     used(notFlag(&c.NoDigest), "true", "checksums of the tree in log and snapshot"),
+		"snapshot.trust.empty":               used(flag(&c.TrustEmpty), "false", "start on a log without any snapshot"),
+		"snapshot.compression.method":        used(r.compression, "none", "`gz` or `snappy`"),
+		"db.autocreate":                      used(notFlag(&c.NoAutoCreate), "true", "start an empty tree in an empty directory"),
+		"datadir.autocreate":                 used(notFlag(&c.NoMkdir), "true", "make the directory"),
+		"commitLogCount":                     used(number(&c.HistoryMax, 0, 1<<20), "500", "transactions kept in memory, to synchronize servers that were away for a short time"),
 		"snapshotSizeFactor":                 idle(decimal, whySync),
-		"syncEnabled":                        idle(flag(nil), "an observer keeps its log like any other server"),
 		"flushDelay":                         idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
 		"maxWriteQueuePollTime":              idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
 		"maxBatchSize":                       idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
+		"serializeLastProcessedZxid.enabled": refused(flag(nil), "true", whyFormat),
 	}
 }
 
@@ -172,14 +239,20 @@ func (r *reader) storageKeys() map[string]setting {
 func (r *reader) authKeys() map[string]setting {
 	c := &r.out.Server.Auth
 	return map[string]setting{
-		"skipACL": used(choice(&c.SkipACL, "yes", "no")),
-		"DigestAuthenticationProvider.superDigest": used(r.superDigest),
-		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.NoDigest)),
-		"DigestAuthenticationProvider.digestAlg":   used(digestHash(&c.Hash)),
-		"X509AuthenticationProvider.superUser":     used(text(&c.X509Super)),
-		"enforce.auth.enabled":                     used(flag(&r.enforce)),
-		"enforce.auth.schemes":                     used(text(&r.schemes)),
-		"audit.enable":                             later(flag(nil), "false", whyAudit),
+		"skipACL": used(choice(&c.SkipACL, "yes", "no"), "no", "`yes`: everybody may do everything"),
+		"DigestAuthenticationProvider.superDigest": used(r.superDigest, "none", "`user:hash` of the super user"),
+		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.NoDigest), "true", "the scheme digest"),
+		"DigestAuthenticationProvider.digestAlg": used(digestHash(&c.Hash), "SHA1", "the hash of digests, by Java's name: MD5, SHA-256, SHA-512, "+
+			"SHA3-256 and their kind. All servers of an ensemble need the same; lists that are in the tree keep the hashes that they have"),
+		"X509AuthenticationProvider.superUser":      used(text(&c.X509Super), "none", "the name of a certificate that may do everything"),
+		"enforce.auth.enabled":                      used(flag(&r.enforce), "false", "a client must have proved who it is before it asks for anything else; else its session's connection ends with code -124"),
+		"enforce.auth.schemes":                      used(text(&r.schemes), "none", "of which schemes one is to be proved: `digest`, `x509`, `ip`, `sasl`, with commas between"),
+		"audit.enable":                              refused(flag(nil), "false", whyAudit),
+		"audit.impl.class":                          idle(text(nil), whyAudit),
+		"kinit":                                     idle(text(nil), whyKerberos),
+		"sun.security.jgss.native":                  javaOnly(idle(flag(nil), whyKerberos)),
+		"ensembleAuthName":                          idle(text(nil), "EnsembleAuthenticationProvider is refused"),
+		"IPAuthenticationProvider.usexforwardedfor": idle(flag(nil), whyAdmin),
 	}
 }
 
@@ -189,34 +262,49 @@ func (r *reader) ensembleKeys() map[string]setting {
 	c := &r.out.Server.EnsembleConfig
 	count := number[int](nil, math.MinInt32, math.MaxInt32)
 	return map[string]setting{
-		"initLimit":                     used(number(&c.InitLimit, 0, math.MaxInt32)),
-		"syncLimit":                     used(number(&c.SyncLimit, 0, math.MaxInt32)),
-		"connectToLearnerMasterLimit":   idle(count, "initLimit bounds the connecting too"),
-		"dynamicConfigFile":             used(r.dynamicFile),
-		"standaloneEnabled":             used(flag(&r.standalone)),
-		"reconfigEnabled":               used(flag(&c.ReconfigEnabled)),
-		"peerType":                      used(r.peerType),
-		"electionAlg":                   used(fastElection),
-		"electionPortBindRetry":         idle(count, "a port that cannot be opened ends the start"),
-		"cnxTimeout":                    used(millis(&c.ConnectTime, 1)),
-		"observerMasterPort":            inEnsemble(later(port(nil), "0", whyMaster)),
-		"observer.reconnectDelayMs":     idle(count, "an observer looks for the leader at once"),
-		"observer.election.DelayMs":     idle(count, "an observer looks for the leader at once"),
-		"quorumListenOnAllIPs":          used(flag(&r.listenOnAll)),
-		"leaderServes":                  inEnsemble(used(choice(&c.NoClientsOfLeader, "no", "yes"))),
-		"learner.asyncSending":          idle(flag(nil), whyLinks),
-		"learner.closeSocketAsync":      idle(flag(nil), whyLinks),
-		"leader.closeSocketAsync":       idle(flag(nil), whyLinks),
-		"leader.maxConcurrentSnapSyncs": idle(count, whySync),
-		"leader.maxConcurrentDiffSyncs": idle(count, whySync),
+		"initLimit":                                  used(number(&c.InitLimit, 0, math.MaxInt32), "must be set", "ticks that a server has to find its leader and to take over the leader's state"),
+		"syncLimit":                                  used(number(&c.SyncLimit, 0, math.MaxInt32), "must be set", "ticks after which a silent leader or follower is left"),
+		"version":                                    idle(text(nil), "the end of the dynamic file's name is the version"),
+		"connectToLearnerMasterLimit":                idle(count, "initLimit bounds the connecting too"),
+		"dynamicConfigFile":                          used(r.dynamicFile, "none", "file with the `server.N` lines; the hexadecimal number that its name ends in is their version"),
+		"standaloneEnabled":                          used(flag(&r.standalone), "true", "`false`: a single participant is an ensemble too, and a reconfig may shrink to one"),
+		"reconfigEnabled":                            used(flag(&c.ReconfigEnabled), "false", "whether reconfig is answered at all, and kept in files; one that was made counts in any case; stand-alone there is nothing to change"),
+		"peerType":                                   used(r.peerType, "participant", "the role in the server's line counts; another here is remarked"),
+		"electionAlg":                                used(fastElection, "3", "nothing else is taken"),
+		"electionPortBindRetry":                      idle(count, "a port that cannot be opened ends the start, and what supervises the server tries again"),
+		"cnxTimeout":                                 used(millis(&c.ConnectTime, 1), "5000 ms", "a connection to another server's election port that is not open by then is given up"),
+		"observerMasterPort":                         inEnsemble(refused(port(nil), "0", whyMaster)),
+		"observerMaster.sizeLimit":                   idle(count, whyMaster),
+		"observer.reconnectDelayMs":                  idle(count, "an observer looks for the leader at once"),
+		"observer.election.DelayMs":                  idle(count, "an observer looks for the leader at once"),
+		"syncEnabled":                                idle(flag(nil), "an observer keeps its log like any other server"),
+		"observer.syncEnabled":                       idle(flag(nil), "an observer keeps its log like any other server"),
+		"quorumListenOnAllIPs":                       used(flag(&r.listenOnAll), "false", "open the two ports for servers on all addresses, not on that of the own line"),
+		"leaderServes":                               inEnsemble(used(choice(&c.NoClientsOfLeader, "no", "yes"), "yes", "`no`: a leader takes no clients")),
+		"learner.asyncSending":                       idle(flag(nil), whyLinks),
+		"learner.closeSocketAsync":                   idle(flag(nil), whyLinks),
+		"leader.closeSocketAsync":                    idle(flag(nil), whyLinks),
+		"follower.skipLearnerRequestToNextProcessor": idle(flag(nil), whyLinks),
+		"leader.nodelay":                             javaOnly(idle(flag(nil), whyNoDelay)),
+		"follower.nodelay":                           javaOnly(idle(flag(nil), whyNoDelay)),
+		"tcpKeepAlive":                               idle(flag(nil), whyKeepAlive),
+		"quorumCnxnTimeoutMs":                        idle(count, whyKeepAlive),
+		"leader.maxConcurrentSnapSyncs":              idle(count, whySync),
+		"leader.maxConcurrentDiffSyncs":              idle(count, whySync),
+		"forceSnapshotSync":                          idle(flag(nil), whySync),
+		"leader.maxTimeToWaitForEpoch":               idle(count, "initLimit bounds it"),
+		"leader.ackLoggingFrequency":                 idle(count, "acknowledgements are not logged one by one"),
+		"leaderConnectDelayDuringRetryMs":            idle(count, "a leader that does not answer is asked again when the next vote says so"),
+		"fastleader.minNotificationInterval":         idle(count, whyMoments),
+		"fastleader.maxNotificationInterval":         idle(count, whyMoments),
 		"forward_learner_requests_to_commit_processor_disabled": idle(flag(nil), whyThreads),
-		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress)),
+		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress), "false", "servers may have several addresses; one that has opens its two ports on all, so they are the same for each of them"),
 		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
 		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
-		"oraclePath":                  inEnsemble(later(text(nil), "none", whyOracle)),
-		"conclave.linearizableReads":  used(flag(&c.LinearizableReads)),
-		"conclave.electionFinalizeMs": used(millis(&c.ElectionFinalize, 0)),
-		"conclave.silenceMs":          used(millis(&c.SilenceTime, 0)),
+		"oraclePath":                  inEnsemble(refused(text(nil), "none", whyOracle)),
+		"conclave.linearizableReads":  used(flag(&c.LinearizableReads), "false", "a read sees every write that was acknowledged before it, on whichever server; it costs a round to the leader. Not in Apache ZooKeeper"),
+		"conclave.electionFinalizeMs": used(millis(&c.ElectionFinalize, 0), "0 ms", "how long a server with a quorum of votes waits for a better one. Apache ZooKeeper waits 200"),
+		"conclave.silenceMs":          used(millis(&c.SilenceTime, 0), "0 ms", "a silent leader or follower is left after this, however long a tick is; 0 is `syncLimit` ticks. Not in Apache ZooKeeper"),
 	}
 }
 
@@ -233,28 +321,77 @@ func fastElection(v string) error {
 	return nil
 }
 
-// tuningKeys shape the Java process.
+// tuningKeys shape the Java process, and what shows how it is.
 func (r *reader) tuningKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
-	return map[string]setting{
-		"metricsProvider.className":               later(text(nil), builtInMetrics, whyMetrics),
-		"admin.enableServer":                      later(flag(nil), "false", whyAdmin),
-		"jvm.pause.monitor":                       idle(flag(nil), whyJava),
-		"jvm.pause.info-threshold.ms":             idle(count, whyJava),
-		"jvm.pause.warn-threshold.ms":             idle(count, whyJava),
-		"jvm.pause.sleep.time.ms":                 idle(count, whyJava),
-		"commitProcessor.numWorkerThreads":        idle(count, whyThreads),
-		"commitProcessor.shutdownTimeout":         idle(count, whyThreads),
-		"commitProcessor.maxReadBatchSize":        idle(count, whyThreads),
-		"commitProcessor.maxCommitBatchSize":      idle(count, whyThreads),
-		"nio.numSelectorThreads":                  idle(count, whyThreads),
-		"nio.numWorkerThreads":                    idle(count, whyThreads),
-		"nio.directBufferBytes":                   idle(count, whyThreads),
-		"nio.workerShutdownTimeout":               idle(count, whyThreads),
-		"nio.shutdownTimeout":                     idle(count, whyThreads),
-		"netty.advancedFlowControl.enabled":       idle(flag(nil), whyThreads),
-		"netty.server.outstandingHandshake.limit": idle(count, whyThreads),
-		"requestThrottler.shutdownTimeout":        idle(count, whyThreads),
+	rows := map[string]setting{
+		"metricsProvider.className":         later(text(nil), builtInMetrics, whyMetrics),
+		"admin.enableServer":                later(flag(nil), "false", whyAdmin),
+		"pathStats.enabled":                 idle(flag(nil), whyPaths),
+		"pathStats.sampleRate":              idle(decimal, whyPaths),
+		"messageTracker.Enabled":            idle(flag(nil), "no messages of other servers are kept to be logged"),
+		"messageTracker.BufferSize":         idle(count, "no messages of other servers are kept to be logged"),
+		"jvm.pause.monitor":                 idle(flag(nil), whyJava),
+		"netty.advancedFlowControl.enabled": idle(flag(nil), whyThreads),
+	}
+	idles(rows, count, whyPaths, "pathStats.delay", "pathStats.initialDelay", "pathStats.maxDepth", "pathStats.slotCapacity",
+		"pathStats.slotDuration", "pathStats.topPathMax")
+	idles(rows, count, whyJava, "jvm.pause.info-threshold.ms", "jvm.pause.warn-threshold.ms", "jvm.pause.sleep.time.ms")
+	idles(rows, count, whyThreads, "commitProcessor.numWorkerThreads", "commitProcessor.shutdownTimeout",
+		"commitProcessor.maxReadBatchSize", "commitProcessor.maxCommitBatchSize", "nio.numSelectorThreads",
+		"nio.numWorkerThreads", "nio.directBufferBytes", "nio.shutdownTimeout", "request_throttler.shutdownTimeout")
+	idles(rows, count, whyAdmin, "admin.serverPort", "admin.idleTimeout", "admin.httpVersion", "admin.rateLimiterIntervalInMS")
+	idles(rows, text(nil), whyAdmin, "admin.serverAddress", "admin.commandURL")
+	idles(rows, flag(nil), whyAdmin, "admin.forceHttps", "admin.needClientAuth", "admin.portUnification", "admin.restore.enabled",
+		"admin.snapshot.enabled")
+	idles(rows, count, whyMetrics, "metricsProvider.httpPort", "metricsProvider.httpsPort", "metricsProvider.maxQueueSize",
+		"metricsProvider.numWorkerThreads", "metricsProvider.workerShutdownTimeoutMs", "metricsProvider.httpVersion",
+		"metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds")
+	idles(rows, flag(nil), whyMetrics, "metricsProvider.exportJvmInfo")
+	return rows
+}
+
+// otherKeys are those of clients, of Java and of Apache's tests, which a server may be
+// given, and names that are in Apache's documentation alone.
+func (r *reader) otherKeys() map[string]setting {
+	anything := text(nil)
+	rows := map[string]setting{
+		"com.sun.net.ssl.checkRevocation":              javaOnly(refused(flag(nil), "false", "write ssl.crl=true, or ssl.quorum.crl=true")),
+		"com.sun.security.enableCRLDP":                 javaOnly(idle(flag(nil), "ssl.crl reads the list that the certificate names")),
+		"com.sun.security.onlyCheckRevocationOfEECert": javaOnly(refused(flag(nil), "false", "every certificate that a server or client shows is looked for")),
+		"jdk.tls.rejectClientInitiatedRenegotiation":   javaOnly(idle(flag(nil), "no client may renegotiate")),
+		"java.rmi.server.hostname":                     javaOnly(idle(anything, whyJava)),
+		"hostProvider.dnsSrvRefreshIntervalSeconds":    idle(anything, whyClients),
+	}
+	idles(rows, anything, whyClients, "client.secure", "clientCnxnSocket", "disableAutoWatchReset", "request.timeout", "sasl.client",
+		"sasl.client.allowReverseDnsLookup", "sasl.client.canonicalize.hostname", "sasl.client.username", "sasl.clientconfig",
+		"server.principal", "server.realm", "shuffleDnsResponse")
+	idles(rows, anything, whyTests, "test.allowDiscontinuousProposals", "testingonly.initialZxid", "controllerPort")
+	idles(rows, anything, whyJava, "jmx.log4j.disable", "jmx.log4j.mbean")
+	idles(rows, anything, "the server is a process of its own", "configuration")
+	idles(rows, anything, whyLog, "log.dir", "log.file")
+	idles(rows, anything, whyMistaken, "advancedFlowControlEnabled", "commitProcessor.numWorkerThread", "maxConcurrentDiffSyncs",
+		"maxConcurrentSnapSyncs", "maxTimeToWaitForEpoch", "nio.workerShutdownTimeout")
+	for name, meant := range mistaken {
+		rows[name] = refused(anything, "", whyMistaken+": write "+meant)
+	}
+	return rows
+}
+
+// mistaken are names of limits that are in Apache's documentation alone.
+var mistaken = map[string]string{
+	"connectionDecreaseRatio": "connection_throttle_decrease_ratio", "connectionDropDecrease": "connection_throttle_drop_decrease",
+	"connectionDropIncrease": "connection_throttle_drop_increase", "connectionFreezeTime": "connection_throttle_freeze_time",
+	"connectionMaxTokens": "connection_throttle_tokens", "connectionTokenFillCount": "connection_throttle_fill_count",
+	"connectionTokenFillTime": "connection_throttle_fill_time", "requestStaleConnectionCheck": "request_stale_connection_check",
+	"requestStaleLatencyCheck": "request_stale_latency_check", "requestThrottleDropStale": "request_throttle_drop_stale",
+	"requestThrottleLimit": "request_throttle_max_requests", "requestThrottleStallTime": "request_throttle_stall_time",
+}
+
+// idles adds rows that have no meaning for the same reason.
+func idles(rows map[string]setting, read func(string) error, why string, names ...string) {
+	for _, name := range names {
+		rows[name] = idle(read, why)
 	}
 }
 
@@ -267,13 +404,10 @@ type family struct {
 func (r *reader) keyFamilies() []family {
 	return []family{
 		{"metricsProvider.", idle(text(nil), whyMetrics)},
-		{"admin.", idle(text(nil), whyAdmin)},
-		{"connection_throttle_", idle(text(nil), whyLimits)},
-		{"request_throttle_", idle(text(nil), whyLimits)},
-		{"X509AuthenticationProvider.", idle(text(nil), "it is no setting of ZooKeeper's")},
-		{superUsers, used(r.superUser)},
-		{"authProvider.", setting{read: r.provider, served: builtInProviders, refuse: true,
-			without: "only the schemes world, ip, digest, x509 and sasl are built in"}},
+		{"-", idle(text(nil), whyJava)}, // in SERVER_JVMFLAGS
+		{"com.sun.management.", javaOnly(idle(text(nil), whyJava))},
+		{superUsers, used(r.superUser, "none", "more names that may do everything")},
+		{"authProvider.", refused(r.provider, builtInProviders, "only the schemes world, ip, digest, x509 and sasl are built in")},
 	}
 }
 

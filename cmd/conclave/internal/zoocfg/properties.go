@@ -11,13 +11,16 @@ import (
 // Entry is one setting and where it was given.
 type Entry struct {
 	Key, Value string
-	File       string // as the operator wrote it; "" is the command line
-	Line       int    // of the start of the key, from 1; 0 is the command line
+	File       string // as the operator wrote it, or a variable of the environment; "" is the command line
+	Line       int    // of the start of the key, from 1; 0 if it stands in no file
 }
 
 // where names the place of an entry at the front of a message.
 func (e *Entry) where() string {
-	if e.Line == 0 {
+	switch {
+	case e.Line == 0 && e.File != "":
+		return e.File
+	case e.Line == 0:
 		return "command line"
 	}
 	return fmt.Sprintf("%s:%d", e.File, e.Line)

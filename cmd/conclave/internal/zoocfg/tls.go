@@ -28,14 +28,19 @@ const (
 // tlsKeys say which ports speak TLS, and how.
 func (r *reader) tlsKeys() map[string]setting {
 	clients, peers := &r.out.ClientTLS, &r.out.PeerTLS
+	const reload = "files that change are read again within two seconds, keys and authorities; connections stay. While files do not fit " +
+		"together, what was read before counts, and the log says so. Exchange a file by renaming another over it"
 	table := map[string]setting{
-		"client.portUnification":   used(flag(&clients.PlainToo)),
-		"client.certReload":        used(flag(&clients.Settings.Reload)),
-		"ssl.authProvider":         refused(text(nil), "x509", "a client is known by the name of its certificate, which is x509"),
-		"ssl.sslProvider":          idle(text(nil), whyTLS),
-		"sslQuorum":                inEnsemble(used(flag(&peers.Serves))),
-		"portUnification":          inEnsemble(used(flag(&peers.PlainToo))),
-		"sslQuorumReloadCertFiles": used(flag(&peers.Settings.Reload)),
+		"client.portUnification":  used(flag(&clients.PlainToo), "false", "`clientPort` speaks TLS to clients that begin with it, and plain to others"),
+		"client.certReload":       used(flag(&clients.Settings.Reload), "false", reload),
+		"ssl.authProvider":        refused(text(nil), "x509", "a client is known by the name of its certificate, which is x509"),
+		"secureClientPort":        used(port(&r.securePort), "none", "a port for clients that speaks TLS, beside `clientPort` or alone"),
+		"secureClientPortAddress": used(text(&r.secureHost), "all", "address that it is opened on"),
+		"ssl.sslProvider":         idle(text(nil), whyTLS),
+		"sslQuorum":               inEnsemble(used(flag(&peers.Serves), "false", "the ports for servers speak TLS, and so does what is dialed")),
+		"portUnification": inEnsemble(used(flag(&peers.PlainToo), "false", "those ports take connections with and without TLS. A running ensemble gets TLS in three rounds of restarts: "+
+			"first this alone, then `sslQuorum` beside it, then `sslQuorum` alone")),
+		"sslQuorumReloadCertFiles": used(flag(&peers.Settings.Reload), "false", reload),
 	}
 	r.family(table, ClientTLS, &clients.Settings)
 	r.family(table, PeerTLS, &peers.Settings)
@@ -43,26 +48,33 @@ func (r *reader) tlsKeys() map[string]setting {
 	return table
 }
 
+const (
+	storeType    = "`PEM` (.pem, key and certificates in one file), `JKS` (.jks) or `PKCS12` (.p12). BCFKS is not read"
+	passwordPath = "a file with the password, which counts instead"
+)
+
 // family adds the keys of one family.
 func (r *reader) family(table map[string]setting, prefix string, s *secure.Settings) {
 	for name, setting := range map[string]setting{
-		"protocol":                        used(text(&s.Protocol)),
-		"enabledProtocols":                used(text(&s.Protocols)),
-		"ciphersuites":                    used(text(&s.Ciphers)),
-		"keyStore.location":               used(text(&s.Key.Location)),
-		"keyStore.type":                   used(text(&s.Key.Type)),
-		"keyStore.password":               used(text(&s.Key.Password)),
-		"keyStore.passwordPath":           used(text(&s.Key.PasswordPath)),
-		"trustStore.location":             used(text(&s.Trust.Location)),
-		"trustStore.type":                 used(text(&s.Trust.Type)),
-		"trustStore.password":             used(text(&s.Trust.Password)),
-		"trustStore.passwordPath":         used(text(&s.Trust.PasswordPath)),
-		"clientAuth":                      used(text(&s.ClientAuth)),
-		"hostnameVerification":            used(notFlag(&s.NoHostCheck)),
-		"clientHostnameVerification":      used(flag(&s.ClientHostCheck)),
-		"allowReverseDnsLookup":           used(flag(&s.ReverseDNS)),
-		"crl":                             used(flag(&s.CRL)),
-		"ocsp":                            used(flag(&s.OCSP)),
+		"protocol":                   used(text(&s.Protocol), "TLSv1.3", "the newest version spoken; 1.2 is spoken beside 1.3"),
+		"enabledProtocols":           used(text(&s.Protocols), "TLSv1.2,TLSv1.3", "all of them. Older ones are not served"),
+		"ciphersuites":               used(text(&s.Ciphers), "Go's choice", "suites of TLS 1.2; those of 1.3 are always all of them"),
+		"keyStore.location":          used(text(&s.Key.Location), "must be set", "this server's key and certificate, with those between it and its authority"),
+		"keyStore.type":              used(text(&s.Key.Type), "by the end of the name", storeType),
+		"keyStore.password":          used(text(&s.Key.Password), "empty", "opens the store, and the key in it"),
+		"keyStore.passwordPath":      used(text(&s.Key.PasswordPath), "none", passwordPath),
+		"trustStore.location":        used(text(&s.Trust.Location), "must be set unless nobody is asked for a certificate", "the authorities of the certificates that are accepted"),
+		"trustStore.type":            used(text(&s.Trust.Type), "by the end of the name", storeType),
+		"trustStore.password":        used(text(&s.Trust.Password), "empty", "opens the store"),
+		"trustStore.passwordPath":    used(text(&s.Trust.PasswordPath), "none", passwordPath),
+		"clientAuth":                 used(text(&s.ClientAuth), "need", "who connects must show a certificate (`need`), may (`want`: a bad one is refused), or is not asked (`none`)"),
+		"hostnameVerification":       used(notFlag(&s.NoHostCheck), "true", "the certificate of a server that is dialed is for its address or for its name"),
+		"clientHostnameVerification": used(flag(&s.ClientHostCheck), "false; `ssl.quorum.`: true", "the certificate of who connects is for the address it comes from"),
+		"allowReverseDnsLookup":      used(flag(&s.ReverseDNS), "false", "or for a name of that address"),
+		"crl": used(flag(&s.CRL), "false", "a certificate must not stand in the list of revoked ones that it names (over HTTP); one that names none, "+
+			"or whose list cannot be had, is refused"),
+		"ocsp": used(flag(&s.OCSP), "false", "the responder that it names must call it good. With `crl` too the list counts where no responder answers. "+
+			"Answers are kept for an hour at most"),
 		"context.supplier.class":          refused(text(nil), "none", "there are no Java classes here"),
 		"handshakeDetectionTimeoutMillis": idle(number[int](nil, math.MinInt32, math.MaxInt32), "the first byte shows it, and a handshake ends with the time before a session"),
 	} {

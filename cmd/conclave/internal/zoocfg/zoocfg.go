@@ -26,6 +26,8 @@ type Config struct {
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
 	Remarks []string
+	// Notes are the keys that were given and have no meaning here, and why.
+	Notes []string
 }
 
 // Problem is a setting that cannot be taken.
@@ -51,7 +53,7 @@ func (p *Problem) Error() string {
 func Read(entries []Entry, fsys vfs.FS) (*Config, error) {
 	r := &reader{out: &Config{Server: server.Default()}, fsys: fsys, standalone: true, seen: map[string]Entry{}}
 	r.table, r.families = r.keys(), r.keyFamilies()
-	if at := slices.IndexFunc(entries, func(e Entry) bool { return e.File != "" }); at >= 0 {
+	if at := slices.IndexFunc(entries, func(e Entry) bool { return e.Line != 0 }); at >= 0 {
 		r.file = entries[at].File
 	}
 	for _, e := range entries {
@@ -116,9 +118,15 @@ func (r *reader) take(e Entry) {
 	}
 	if s.inEnsemble {
 		r.inEnsemble = append(r.inEnsemble, e)
-		return
+	} else {
+		r.asked(e, s)
 	}
-	r.asked(e, s)
+	switch {
+	case s.means == noMeaning:
+		r.out.Notes = append(r.out.Notes, e.where()+": "+e.Key+": has no meaning here: "+s.without)
+	case s.javaOnly && s.means == works && e.Line != 0:
+		r.remark(&e, "has an effect here, but not in Apache ZooKeeper, which takes it as a Java property alone, with -D")
+	}
 }
 
 // asked refuses or remarks what asks for what is not served.

@@ -1,0 +1,55 @@
+package zoocfg
+
+import "strings"
+
+// flagVariables hold the flags that Apache's scripts start Java with; of a property that
+// stands in both, the later counts.
+var flagVariables = []string{"SERVER_JVMFLAGS", "JVMFLAGS"}
+
+// noMkdirVariable is set, to anything, where no directory is to be made.
+const noMkdirVariable = "ZOO_DATADIR_AUTOCREATE_DISABLE"
+
+// variables is the table of what Apache's scripts read from the environment.
+func variables() map[string]setting {
+	rows := map[string]setting{
+		noMkdirVariable: used(nil, "not set", "set to anything: as `datadir.autocreate=false`"),
+		"JAVA_HOME":     idle(nil, whyJava),
+		"ZOO_NOEXEC":    idle(nil, "`conclave serve` is the process of the server"),
+	}
+	for _, name := range flagVariables {
+		rows[name] = used(nil, "not set", "settings as `-Dzookeeper.name=value`, with spaces between; the file wins over them. "+
+			"What else is in it is for Java, and noted")
+	}
+	idles(rows, nil, whyJava, "CLASSPATH", "ZK_SERVER_HEAP", "ZOOMAIN", "JMXLOCALONLY", "JMXDISABLE", "JMXPORT", "JMXAUTH",
+		"JMXSSL", "JMXLOG4J", "JMXHOSTNAME")
+	idles(rows, nil, whyClients, "ZK_CLIENT_HEAP", "CLIENT_JVMFLAGS")
+	idles(rows, nil, whyScripts, "ZOOBINDIR", "ZOOKEEPER_PREFIX", "ZOOCFGDIR", "ZOOCFG", "ZOO_DATADIR", "ZOO_DATALOGDIR",
+		"ZOODATADIR", "ZOODATALOGDIR")
+	idles(rows, nil, whyLog, "ZOO_LOG_DIR", "ZOO_LOG_FILE")
+	idles(rows, nil, "what supervises the server knows its process", "ZOOPIDFILE")
+	return rows
+}
+
+// Environment returns the settings that Apache's scripts would start Java with. They
+// stand in front of those of the file, which win. Flags that are no settings of
+// ZooKeeper's keep their dash: they are noted, not refused as mistyped keys.
+func Environment(value func(name string) string) []Entry {
+	var entries []Entry
+	if value(noMkdirVariable) != "" {
+		entries = append(entries, Entry{Key: "datadir.autocreate", Value: "false", File: noMkdirVariable})
+	}
+	table := (&reader{out: &Config{}}).keys()
+	for _, variable := range flagVariables {
+		for _, flag := range strings.Fields(value(variable)) {
+			e := Entry{Key: flag, File: variable}
+			if property, is := strings.CutPrefix(flag, "-D"); is {
+				name, v, _ := strings.Cut(property, "=")
+				if strings.HasPrefix(name, "zookeeper.") || table[name].javaOnly {
+					e.Key, e.Value = name, v
+				}
+			}
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
