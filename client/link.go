@@ -41,6 +41,9 @@ type link struct {
 	skip    int   // bytes of a reply that is too long which are still to come
 	tooLong error // of the reply whose header is taken now
 	greeted bool
+	proof   Proof                // what the server is to learn of this client; nil: nothing
+	token   []byte               // to be sent
+	held    *clientsession.Event // the greeting, while that is under way
 	ready   []*call
 }
 
@@ -109,6 +112,9 @@ func (l *link) lost(err error) {
 func (l *link) open() error {
 	ctx, cancel := context.WithTimeout(l.ctx, l.wait)
 	defer cancel()
+	if err := l.beginProof(ctx); err != nil {
+		return err
+	}
 	socket, err := l.c.dial(ctx, l.address)
 	if err != nil {
 		return err
@@ -183,6 +189,14 @@ func (l *link) read() error {
 		}
 		if err := l.parse(); err != nil {
 			return err
+		}
+		if l.held != nil {
+			if err := l.prove(); err != nil {
+				return err
+			}
+			if err := l.parse(); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -268,7 +282,7 @@ func (l *link) parse() error {
 	now := l.c.clock.Now().Millis()
 	l.c.mu.Lock()
 	var err error
-	for err == nil {
+	for err == nil && l.held == nil {
 		var frame []byte
 		var whole bool
 		if frame, whole, err = l.next(); !whole {
@@ -321,8 +335,13 @@ func (l *link) takeGreeting(frame []byte) error {
 		return err
 	}
 	l.greeted = true
-	l.c.step(clientsession.Event{Kind: clientsession.Greeted, Conn: l.conn, Greeting: clientsession.Greeting{
+	e := clientsession.Event{Kind: clientsession.Greeted, Conn: l.conn, Greeting: clientsession.Greeting{
 		TimeoutMs: r.TimeoutMs, Session: r.Session, Password: r.Password, ReadOnly: r.ReadOnly,
-	}}, nil)
+	}}
+	if l.proof != nil && r.Session != 0 {
+		l.held = &e
+		return nil
+	}
+	l.c.step(e, nil)
 	return nil
 }

@@ -31,6 +31,13 @@ type Options struct {
 	// Auth are credentials to show on every connection, as by AddAuth.
 	Auth []Credential
 
+	// Proof begins an exchange by SASL in which a server, by its host as listed, learns who
+	// this client is, on every connection and before anything else is sent: DigestMD5, or one of
+	// the program's own. It may block until ctx ends, which is with the attempt to connect; an
+	// error ends that, and the next server is tried. If a server refuses the proof, or asks
+	// for none, the session ends with zk.ErrAuthFailed. Nil proves nothing.
+	Proof func(ctx context.Context, host string) (Proof, error)
+
 	// TLS turns on TLS. ServerName is set to each server's name if empty.
 	TLS *tls.Config
 

@@ -16,10 +16,19 @@ import (
 // its address.
 func serveUntil(t *testing.T, fs vfs.FS) (addr string, stop func()) {
 	t.Helper()
+	return serveWith(t, fs, nil)
+}
+
+// serveWith is serveUntil with another configuration.
+func serveWith(t *testing.T, fs vfs.FS, change func(*server.Config)) (addr string, stop func()) {
+	t.Helper()
 	config := server.Default()
 	config.FS, config.DataDir, config.ClientAddr = fs, "data", "127.0.0.1:0"
 	config.TickTime, config.ExtendedTypes, config.PreallocBytes = 500*time.Millisecond, true, 1<<20
 	config.Logger = slog.New(slog.DiscardHandler)
+	if change != nil {
+		change(&config)
+	}
 	s, err := server.New(config)
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

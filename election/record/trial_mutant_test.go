@@ -44,7 +44,7 @@ var trialMutants = []struct {
 	rare   bool
 }{
 	{trialGrantByReading, "grant-by-reading", []string{"token", "beside", "deadline"}, "a write that was applied and not confirmed is taken for granted, as a read shows it", false},
-	{trialDeadlineAfterCallback, "deadline-after-callback", []string{"deadline", "stuck"}, "no timer fires while OnEvent has not returned", false},
+	{trialDeadlineAfterCallback, "deadline-after-callback", []string{"deadline", "stuck", "renewal"}, "no timer fires while OnEvent has not returned", false},
 	{trialRenewalWhileEnding, "renewal-while-ending", []string{"renewal"}, "a grant is renewed until it is released, however long the function takes to end", false},
 	{trialNotStrided, "token-not-strided", []string{"token", "beside"}, "the token after a failover is one more than the last that the store remembers", false},
 	{trialStaleResign, "stale-resign", []string{"resign"}, "the handle of an old leadership ends the present one", false},

@@ -109,6 +109,10 @@ func (m *Machine) diallingDialed(*Event) {
 	m.emit(Effect{Kind: Greet, Conn: m.conn, Greeting: hello, LastZxid: m.LastZxid()})
 }
 
+// greetingRefused ends the session for good, as a credential that is refused does: other
+// servers would refuse it as well.
+func (m *Machine) greetingRefused(*Event) { m.end(AuthFailed, zk.ErrAuthFailed) }
+
 func (m *Machine) greetingGreeted(e *Event) {
 	g := &e.Greeting
 	refused := g.TimeoutMs <= 0 || g.Session == 0

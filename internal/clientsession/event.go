@@ -16,6 +16,7 @@ const (
 	Notified                  // Conn: a notification came, in Watched
 	Flushed                   // Conn: everything sent so far was handed to the socket
 	Lost                      // Conn could not be opened or has ended, by Cause
+	Refused                   // Conn: the server does not accept the client as who it says it is
 	Probed                    // the server at Addresses[0] is read-write if Found
 	Submit                    // Call is to be sent
 	Cancel                    // nobody waits for Call any more

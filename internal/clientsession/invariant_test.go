@@ -18,19 +18,19 @@ func TestEveryEmptyCellIsMeantToBeEmpty(t *testing.T) {
 	)
 	meant := map[phase]map[EventKind]string{
 		pausing: {Resolved: notAsked, Dialed: elsewhere, Greeted: elsewhere, Replied: elsewhere,
-			Notified: elsewhere, Flushed: elsewhere, Lost: elsewhere, Probed: notAsked},
+			Notified: elsewhere, Flushed: elsewhere, Lost: elsewhere, Refused: elsewhere, Probed: notAsked},
 		resolving: {Tick: "the look-up has its own limit", Dialed: elsewhere, Greeted: elsewhere,
-			Replied: elsewhere, Notified: elsewhere, Flushed: elsewhere, Lost: elsewhere, Probed: notAsked,
+			Replied: elsewhere, Notified: elsewhere, Flushed: elsewhere, Lost: elsewhere, Refused: elsewhere, Probed: notAsked,
 			Reseat: asked},
 		dialling: {Resolved: "of a look-up that was overtaken", Greeted: elsewhere, Replied: elsewhere,
-			Notified: elsewhere, Flushed: elsewhere, Probed: notAsked},
+			Notified: elsewhere, Flushed: elsewhere, Refused: elsewhere, Probed: notAsked},
 		greeting: {Resolved: "of a look-up that was overtaken", Dialed: elsewhere, Replied: elsewhere,
 			Notified: elsewhere, Flushed: "the handshake is no call", Probed: notAsked},
-		attached: {Dialed: elsewhere, Greeted: elsewhere},
-		closing: {Resolved: "no other server will be used", Dialed: elsewhere, Greeted: elsewhere,
+		attached: {Dialed: elsewhere, Greeted: elsewhere, Refused: elsewhere},
+		closing: {Resolved: "no other server will be used", Dialed: elsewhere, Greeted: elsewhere, Refused: elsewhere,
 			Probed: "no other server will be used", Reseat: asked},
 		ended: {Tick: "over", Resolved: "over", Dialed: "over", Greeted: "over", Replied: "over",
-			Notified: "over", Flushed: "over", Lost: "over", Probed: "over", Cancel: "all calls are complete",
+			Notified: "over", Flushed: "over", Lost: "over", Refused: "over", Probed: "over", Cancel: "all calls are complete",
 			Unwatch: "all watches have ended", Reseat: "over", Detach: "over"},
 	}
 	for p := range phaseCount {

@@ -131,6 +131,7 @@ var handlers = [phaseCount][kindCount]func(*Machine, *Event){
 	},
 	greeting: {
 		Tick: (*Machine).attemptTick, Greeted: (*Machine).greetingGreeted, Lost: (*Machine).attemptLost,
+		Refused: (*Machine).greetingRefused,
 		Submit: (*Machine).queueCall, Cancel: (*Machine).cancel, Unwatch: (*Machine).unwatch,
 		Reseat: (*Machine).attemptReseat, Close: (*Machine).closeUnattached, Detach: (*Machine).detach,
 	},
@@ -176,7 +177,7 @@ func (m *Machine) Step(nowMs int64, e *Event) []Effect {
 // stale reports whether e comes from a connection that is not the current one.
 func (m *Machine) stale(e *Event) bool {
 	switch e.Kind {
-	case Dialed, Greeted, Replied, Notified, Flushed, Lost:
+	case Dialed, Greeted, Replied, Notified, Flushed, Lost, Refused:
 		return e.Conn != m.conn
 	}
 	return false

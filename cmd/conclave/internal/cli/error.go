@@ -94,7 +94,7 @@ var hints = []struct {
 	{zk.ErrBadVersion, "somebody else changed it: read it again with `conclave stat`, or leave --version out", ExitFailed},
 	{zk.ErrNoAuth, "give the credential that the ACL asks for: --auth digest:USER:PASSWORD", ExitFailed},
 	{zk.ErrAuthFailed, "the server does not know the scheme or refuses the credential: --auth digest:USER:PASSWORD", ExitFailed},
-	{zk.ErrSessionClosedRequireSASL, "the server wants a proof of who you are first: --auth digest:USER:PASSWORD, or a certificate with zk+tls:// and --tls-cert", ExitFailed},
+	{zk.ErrSessionClosedRequireSASL, "the server wants a proof of who you are first: --auth digest:USER:PASSWORD, a certificate with zk+tls:// and --tls-cert, or --jaas FILE", ExitFailed},
 	{zk.ErrInvalidACL, "write an ACL as world:anyone:cdrwa, digest:USER:HASH:cdrwa or auth::cdrwa (with --auth)", ExitUsage},
 	{zk.ErrNoChildrenForEphemerals, "choose a parent that is not ephemeral", ExitFailed},
 	{zk.ErrQuotaExceeded, "the quota of a parent is used up: delete something, or raise it below /zookeeper/quota", ExitFailed},

@@ -47,8 +47,9 @@ var linked map[string]Open
 // target is what names a store on the command line.
 type target struct {
 	cli.Store
-	auth []client.Credential
-	dial dialFunc // of zookeeper, nil without TLS
+	auth  []client.Credential
+	dial  dialFunc  // of zookeeper, nil without TLS
+	proof proofFunc // of zookeeper, nil without SASL
 }
 
 // backend describes one whose package gives T.
@@ -189,7 +190,7 @@ func byURL(open Open) opener {
 }
 
 func openServers(_ context.Context, t target) (election.Backend, func() error, error) {
-	b, err := zookeeper.New(t.Servers, zookeeper.Options{Client: client.Options{Auth: t.auth, Dialer: t.dial}})
+	b, err := zookeeper.New(t.Servers, zookeeper.Options{Client: client.Options{Auth: t.auth, Dialer: t.dial, Proof: t.proof}})
 	if err != nil {
 		return nil, nil, cli.Usage("write --store zk://HOST:PORT", "%w", err)
 	}

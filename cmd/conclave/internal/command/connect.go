@@ -34,6 +34,7 @@ func (o *outputFlag) printer(c *cobra.Command) (*cli.Printer, error) {
 type connection struct {
 	outputFlag
 	tlsFlags
+	saslFlag
 	servers string
 	auth    []string
 	timeout time.Duration
@@ -42,6 +43,7 @@ type connection struct {
 func (n *connection) add(c *cobra.Command) {
 	n.outputFlag.add(c)
 	n.tlsFlags.add(c)
+	n.saslFlag.add(c)
 	c.Flags().StringVarP(&n.servers, "server", "s", "", "host:port[,host:port...][/chroot], or a URL zk+tls://host:port (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
 	c.Flags().StringArrayVar(&n.auth, "auth", nil, "credential to show, as digest:user:password; may be repeated")
 	c.Flags().DurationVar(&n.timeout, "timeout", 10*time.Second, "how long to wait for a server and for each answer")
@@ -64,6 +66,9 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 	}
 	options := client.Options{}
 	if options.Dialer, err = n.tlsFlags.dial(servers); err != nil {
+		return err
+	}
+	if options.Proof, err = n.saslFlag.proof(); err != nil {
 		return err
 	}
 	for _, text := range n.auth {

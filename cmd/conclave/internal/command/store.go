@@ -16,12 +16,14 @@ import (
 // storeFlags name the store of elections.
 type storeFlags struct {
 	tlsFlags
+	saslFlag
 	store string
 	auth  []string
 }
 
 func (s *storeFlags) add(c *cobra.Command) {
 	s.tlsFlags.add(c)
+	s.saslFlag.add(c)
 	c.Flags().StringVar(&s.store, "store", "", "`URL` of the store: zk://host:port[,host:port...][/chroot], file:///dir or one that conclave help run shows (default $CONCLAVE_STORE, else a directory of this machine and user)")
 	c.Flags().StringArrayVar(&s.auth, "auth", nil, "credential to show to ZooKeeper's servers, as digest:user:password; may be repeated")
 	_ = c.RegisterFlagCompletionFunc("store", completeStore)
@@ -81,6 +83,14 @@ func (s *storeFlags) named() (kind, target, error) {
 	}
 	if t.dial, err = s.tlsFlags.dial(t.Store); err != nil {
 		return kind{}, t, err
+	}
+	if s.jaas != "" && k.scheme != "zookeeper" {
+		return kind{}, t, cli.Usage("other stores find their credentials where their own tools do", "--jaas is for ZooKeeper's servers, not for %s", k.scheme)
+	}
+	if k.scheme == "zookeeper" {
+		if t.proof, err = s.saslFlag.proof(); err != nil {
+			return kind{}, t, err
+		}
 	}
 	for _, text := range s.auth {
 		credential, err := cli.ParseAuth(text)

@@ -1,0 +1,40 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"os"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/login"
+	"github.com/spf13/cobra"
+)
+
+// saslFlag names the JAAS file by which ZooKeeper's servers learn who this client is.
+type saslFlag struct{ jaas string }
+
+func (f *saslFlag) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.jaas, "jaas", "", "`FILE` as Java's clients have it, whose section Client proves who this one is to ZooKeeper's servers: DIGEST-MD5 or Kerberos (default $CONCLAVE_JAAS)")
+}
+
+// proofFunc begins a proof to the server of a host.
+type proofFunc = func(ctx context.Context, host string) (client.Proof, error)
+
+// proof returns what the section Client proves, nil without a file.
+func (f *saslFlag) proof() (proofFunc, error) {
+	path := cmp.Or(f.jaas, os.Getenv("CONCLAVE_JAAS"))
+	if path == "" {
+		return nil, nil
+	}
+	const hint = "--jaas or CONCLAVE_JAAS names a file with a section Client; docs/operations.md, \"SASL\", shows one"
+	file, err := login.Open(login.Settings{File: path})
+	if err != nil {
+		return nil, cli.Usage(hint, "%w", err)
+	}
+	begin, err := file.Client("Client", login.Clients)
+	if err != nil {
+		return nil, cli.Usage(hint, "%w", err)
+	}
+	return func(_ context.Context, host string) (client.Proof, error) { return begin("zookeeper/" + host) }, nil
+}
