@@ -162,3 +162,27 @@ func TestEveryKnownDifferenceIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+// An operation without a row would be one of which nobody knows who may do it.
+func TestEveryOperationHasARowInTheMatrix(t *testing.T) {
+	for op := zk.OpCloseSession; op <= zk.OpWhoAmI+100; op++ {
+		row, has := matrixRows[op]
+		if op.Known() != has {
+			t.Errorf("%v: known is %v, and a row is there: %v", op, op.Known(), has)
+		}
+		if has && (row.about == nil) == (row.why == "") {
+			t.Errorf("%v: want requests, or the reason why there are none", op)
+		}
+	}
+	asked := map[zk.Op]int{}
+	for _, s := range matrix().steps {
+		if s.conn == caller {
+			asked[s.op]++
+		}
+	}
+	for op, row := range matrixRows {
+		if row.about != nil && asked[op] < 5*len(granted) {
+			t.Errorf("%v is asked %d times", op, asked[op])
+		}
+	}
+}

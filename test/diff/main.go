@@ -92,6 +92,16 @@ func compare(ctx context.Context, o options) error {
 	defer p.stop()
 	failures, requests := 0, 0
 	start := time.Now()
+	if !o.skipKnown && keep == nil {
+		m := matrix()
+		same, err := p.one(m, nil, o)
+		if err != nil {
+			return fmt.Errorf("matrix of permissions: %w", err)
+		}
+		if requests += len(m.steps); !same {
+			failures++
+		}
+	}
 	for seed := o.first; seed < o.first+uint64(o.seeds) && failures < o.failuresMax; seed++ {
 		if err := ctx.Err(); err != nil {
 			return errors.New("diff: interrupted")

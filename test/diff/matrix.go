@@ -1,0 +1,186 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/conclave-project/conclave/internal/jute"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// matrixRows has a row for each operation that a client may send: the requests about a
+// znode path, which has a child c, that need a permission of one of the two; or why there
+// are none.
+var matrixRows = map[zk.Op]struct {
+	about func(path string) []step
+	why   string
+}{
+	zk.OpCreate:               {about: creating(zk.OpCreate, 0)},
+	zk.OpCreate2:              {about: creating(zk.OpCreate2, 0)},
+	zk.OpCreateContainer:      {about: creating(zk.OpCreateContainer, 4)},
+	zk.OpCreateTTL:            {about: creating(zk.OpCreateTTL, 5)},
+	zk.OpDelete:               {about: deleting},
+	zk.OpExists:               {about: reading(zk.OpExists, []byte{0})},
+	zk.OpGetData:              {about: reading(zk.OpGetData, []byte{0})},
+	zk.OpGetChildren:          {about: reading(zk.OpGetChildren, []byte{0})},
+	zk.OpGetChildren2:         {about: reading(zk.OpGetChildren2, []byte{0})},
+	zk.OpGetACL:               {about: reading(zk.OpGetACL, nil)},
+	zk.OpGetAllChildrenNumber: {about: reading(zk.OpGetAllChildrenNumber, nil)},
+	zk.OpGetEphemerals:        {about: reading(zk.OpGetEphemerals, nil)},
+	zk.OpSync:                 {about: reading(zk.OpSync, nil)},
+	zk.OpSetData:              {about: setting},
+	zk.OpSetACL: {about: func(path string) []step {
+		return []step{alone(pathStep(zk.OpSetACL, path, append(openACL.append(nil), u32(-1)...)))}
+	}},
+	zk.OpMulti: {about: func(path string) []step {
+		var all []step
+		for _, about := range []func(string) []step{
+			creating(zk.OpCreate, 0), creating(zk.OpCreate2, 0), creating(zk.OpCreateContainer, 4), creating(zk.OpCreateTTL, 5), deleting, setting,
+		} {
+			all = append(all, several(zk.OpMulti, about(path)...))
+		}
+		return append(all, several(zk.OpMulti, pathStep(zk.OpCheck, path, u32(0))))
+	}},
+	zk.OpMultiRead: {about: func(path string) []step {
+		return []step{several(zk.OpMultiRead, pathStep(zk.OpGetData, path, []byte{0}), pathStep(zk.OpGetChildren, path, []byte{0}))}
+	}},
+	zk.OpAddWatch: {about: func(path string) []step {
+		return []step{pathStep(zk.OpAddWatch, path, u32(0)), pathStep(zk.OpAddWatch, path, u32(1))}
+	}},
+	zk.OpCheckWatches:  {about: removing(zk.OpCheckWatches)},
+	zk.OpRemoveWatches: {about: removing(zk.OpRemoveWatches)},
+	zk.OpSetWatches:    {about: rearming(zk.OpSetWatches, 3)},
+	zk.OpSetWatches2:   {about: rearming(zk.OpSetWatches2, 5)},
+	zk.OpWhoAmI:        {about: func(string) []step { return []step{{op: zk.OpWhoAmI, text: "whoAmI"}} }},
+	zk.OpReconfig: {about: func(string) []step {
+		b := jute.AppendLong(jute.AppendString(jute.AppendInt(jute.AppendInt(nil, -1), -1), "server.1=127.0.0.1:1:2;3"), -1)
+		return []step{alone(step{op: zk.OpReconfig, body: b, text: "reconfig"})}
+	}},
+
+	zk.OpPing:         {why: "it touches nothing"},
+	zk.OpAuth:         {why: "it is how a permission is come by"},
+	zk.OpSASL:         {why: "the same"},
+	zk.OpCloseSession: {why: "a session is its client's"},
+}
+
+func creating(op zk.Op, flags int32) func(string) []step {
+	return func(path string) []step {
+		return []step{createStep(op, fmt.Sprintf("%s/by-%s", path, op), nil, openACL, flags, 60_000)}
+	}
+}
+
+func deleting(path string) []step { return []step{pathStep(zk.OpDelete, path+"/c", u32(-1))} }
+
+func setting(path string) []step {
+	return []step{pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("x")), u32(-1)...))}
+}
+
+func reading(op zk.Op, more []byte) func(string) []step {
+	return func(path string) []step { return []step{pathStep(op, path, more)} }
+}
+
+// removing looks for watches before and after there are some.
+func removing(op zk.Op) func(string) []step {
+	return func(path string) []step {
+		look := pathStep(op, path, u32(3))
+		return []step{look, pathStep(zk.OpExists, path, []byte{1}), look}
+	}
+}
+
+// rearming sets watches that were missed, and one of each kind that was not.
+func rearming(op zk.Op, lists int) func(string) []step {
+	return func(path string) []step {
+		var all []step
+		for _, back := range []int64{1000, 0} {
+			b := jute.AppendLong(nil, 0)
+			for range lists {
+				b = jute.AppendStrings(b, []string{path})
+			}
+			all = append(all, step{op: op, xid: zk.XidSetWatches, body: b, text: op.String() + " " + path, seen: true, back: back, alone: true})
+		}
+		return all
+	}
+}
+
+// several is a transaction, or several reads.
+func several(op zk.Op, subs ...step) step {
+	s := step{op: op, text: op.String() + " {", alone: true}
+	for _, sub := range subs {
+		s.body = append(header(s.body, sub.op, false, -1), sub.body...)
+		s.text += sub.text + ";"
+	}
+	s.body = header(s.body, -1, true, -1)
+	s.text += "}"
+	return s
+}
+
+// granted are the entries by which somebody may have a permission, or not: the caller is
+// bob, from 127.0.0.1.
+var granted = []struct{ scheme, id string }{
+	{"world", "anyone"}, {"ip", "127.0.0.1"}, {"ip", "10.0.0.0/8"}, {"digest", bobID}, {"digest", aliceID},
+}
+
+// The connections of the matrix.
+const (
+	keeper = iota // makes the znodes, and changes them: the super user
+	caller        // asks, as bob
+)
+
+// matrix is the script that asks for everything with every permission, alone and by every
+// scheme, while watches of the caller are there, and with changes that these would tell.
+func matrix() *script {
+	m := &script{}
+	xids := map[int]zk.Xid{}
+	add := func(conn int, s step) {
+		s.conn = conn
+		if s.kind == stepRequest && s.xid == 0 {
+			xids[conn]++
+			s.xid = xids[conn]
+		}
+		m.steps = append(m.steps, s)
+	}
+	for conn, who := range []string{"super:admin", "bob:secret"} {
+		add(conn, step{kind: stepConnect, timeoutMs: sessionTimeoutMs})
+		b := jute.AppendBytes(jute.AppendString(jute.AppendInt(nil, 0), "digest"), []byte(who))
+		add(conn, step{kind: stepRequest, op: zk.OpAuth, xid: zk.XidAuth, body: b, alone: true, text: "auth " + who})
+	}
+	n := 0
+	for _, g := range granted {
+		for perm := int32(zk.PermRead); perm <= int32(zk.PermAdmin); perm <<= 1 {
+			for op := zk.OpCloseSession; op <= zk.OpWhoAmI; op++ {
+				row := matrixRows[op]
+				if row.about == nil {
+					continue
+				}
+				n++
+				path := fmt.Sprintf("/m%d", n)
+				for _, s := range []step{
+					createStep(zk.OpCreate, path, []byte("data"), aclList{entry(perm, g.scheme, g.id)}, 0, 0),
+					createStep(zk.OpCreate, path+"/c", nil, openACL, 0, 0),
+				} {
+					s.kind = stepRequest
+					s.alone = true
+					add(keeper, s)
+				}
+				for _, s := range row.about(path) {
+					s.kind = stepRequest
+					s.alone = true
+					add(caller, s)
+				}
+				for _, s := range []step{
+					pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("y")), u32(-1)...)),
+					createStep(zk.OpCreate, path+"/d", nil, openACL, 0, 0),
+				} {
+					s.kind = stepRequest
+					s.alone = true
+					add(keeper, s)
+				}
+				after := alone(pathStep(zk.OpExists, "/", []byte{0})) // events come before its answer
+				after.kind = stepRequest
+				add(caller, after)
+			}
+		}
+	}
+	return m
+}
