@@ -124,6 +124,7 @@ func (h *handling) admit(b *budget, cost int64) bool {
 	default:
 	}
 	h.unlock()
+	h.waits++
 	for {
 		h.nowMs = s.monoMs()
 		h.submit()
@@ -141,7 +142,8 @@ func (h *handling) admit(b *budget, cost int64) bool {
 	}
 }
 
-// longs are the long requests of a connection that the loop has. Replies come in the
+// longs are the requests of a connection that the loop has and that hold a part of some
+// limit: the long ones, and all where a throttle is on. Replies come in the
 // order of the requests, so that a request is known by its number on the connection.
 type longs struct {
 	count atomic.Int32
@@ -153,7 +155,9 @@ type longs struct {
 
 type long struct {
 	number uint64
-	cost   int64
+	cost   int64 // of Server.requests
+	large  int64 // of Server.largeBytes
+	slot   bool  // one of Server.slots
 }
 
 // add keeps the part of a request until the loop has answered it.
@@ -165,15 +169,26 @@ func (l *longs) add(one long) {
 }
 
 // answered releases the parts of the requests up to a number.
-func (l *longs) answered(number uint64, b *budget) {
+func (l *longs) answered(number uint64, s *Server) {
 	if l.count.Load() == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.mu.all) > 0 && l.mu.all[0].number <= number {
-		b.release(l.mu.all[0].cost)
+		s.release(&l.mu.all[0])
 		l.mu.all = l.mu.all[1:]
 		l.count.Add(-1)
+	}
+}
+
+// release returns what a request has held.
+func (s *Server) release(held *long) {
+	s.requests.release(held.cost)
+	if held.large > 0 {
+		s.largeBytes.Add(-held.large)
+	}
+	if held.slot {
+		s.slots.release(1)
 	}
 }

@@ -75,6 +75,7 @@ type ClientConfig struct {
 	ReadOnlyMode    bool          // readonlymode.enabled: serve reads while nobody leads
 	LocalSessions   bool          // localSessionsEnabled
 	UpgradeSessions bool          // localSessionsUpgradingEnabled
+	Throttle        ThrottleConfig
 }
 
 // StorageConfig is about files.
@@ -138,7 +139,7 @@ func Default() Config {
 		ClientConfig: ClientConfig{
 			TickTime: 3 * time.Second, ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
 			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000,
-			ReapInterval: time.Minute, ReapPerMinute: 10000,
+			ReapInterval: time.Minute, ReapPerMinute: 10000, Throttle: defaultThrottles(),
 		},
 		StorageConfig: StorageConfig{
 			PreallocBytes: 64 << 20, SnapCount: 100000, SnapBytes: 4 << 30, PurgeRetain: 3, HistoryMax: 500,

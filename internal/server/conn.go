@@ -122,6 +122,14 @@ func (c *conn) prove() bool {
 	if !is {
 		return true
 	}
+	s := c.server
+	if most := s.cfg.Throttle.HandshakesMax; most > 0 {
+		defer s.handshaking.Add(-1)
+		if s.handshaking.Add(1) > int64(most) {
+			s.refused(refusedHandshake, c.remote)
+			return false
+		}
+	}
 	name, err := p.Prove()
 	if err != nil {
 		c.server.refusedHandshake(c.remote, err)
@@ -155,7 +163,7 @@ func (c *conn) handshake() bool {
 		return false
 	}
 	req, err := wire.DecodeConnectRequest(payload)
-	if err != nil || c.server.done.Err() != nil {
+	if err != nil || c.server.done.Err() != nil || !c.mayConnect(req.Session) {
 		return false
 	}
 	c.touchedMs.Store(c.server.monoMs())
@@ -212,7 +220,7 @@ func (c *conn) discharge() {
 // reply is in the outbox.
 func (c *conn) finish() {
 	c.finished++
-	c.longs.answered(c.finished, &c.server.requests)
+	c.longs.answered(c.finished, c.server)
 	if c.inFlight.Add(-1) == 0 {
 		c.discharge()
 	}
@@ -225,7 +233,7 @@ func (s *Server) gone(c *conn) {
 	s.conns.remove(c)
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
 	c.discharge()
-	c.longs.answered(math.MaxUint64, &s.requests)
+	c.longs.answered(math.MaxUint64, s)
 	c.out.remove()
 	c.out.mu.Lock()
 	s.stats.sentGone.Add(c.stats.sent)

@@ -98,6 +98,7 @@ func (s *Server) accept(listener net.Listener) {
 		}
 		c := newConn(s, socket)
 		if !s.conns.add(c, s.cfg.ConnsPerIPMax, s.cfg.ConnsMax) {
+			s.refused(refusedConn, c.remote)
 			reset(socket)
 			continue
 		}

@@ -19,6 +19,7 @@
 //	socket_other.go where that cannot be done
 //	handle.go       one batch of requests of a connection
 //	budget.go       what all long requests together may take
+//	throttle.go     what is refused or waits where ZooKeeper's throttles are on
 //	outbox.go       gathers replies and events of a connection, writes them
 //	laggards.go     whom to disconnect when all outboxes hold too much
 //	commands.go     four-letter words instead of a handshake

@@ -12,7 +12,7 @@ import (
 // the loop has nothing of this connection, the others are submitted together.
 func (c *conn) handle(w *scratch) bool {
 	start := c.server.cfg.Clock.Now()
-	h := handling{conn: c, w: w, nowMs: start.Millis()}
+	h := handling{conn: c, w: w, nowMs: start.Millis(), cameMs: start.Millis()}
 	ok := h.all()
 	h.unlock()
 	c.server.relieve()
@@ -33,12 +33,14 @@ type handling struct {
 	conn   *conn
 	w      *scratch
 	nowMs  int64
+	cameMs int64  // when the batch was read
 	owned  []byte // a copy of the input from here on, for requests that are kept
 	locked bool   // the tree for reading, and the outbox
 	reads  int    // answered here
 	sent   int    // submitted
 
 	crowded bool // a long answer is in the outbox, which is unlocked again
+	waits   int  // for a budget or a turn, since the batch was read
 	reached bool // all that was committed before this batch came is in the tree
 }
 
@@ -111,27 +113,42 @@ func (h *handling) one(payload []byte) bool {
 		h.refuse(xid)
 		return true
 	}
-	cost := costOfRequest(op, len(payload))
-	if !h.admit(&c.server.requests, cost) {
+	var held long
+	if !h.large(&held, len(payload)) {
+		h.answerOnly(xid, zk.ErrThrottledOp)
+		return true
+	}
+	if cost := costOfRequest(op, len(payload)); h.admit(&c.server.requests, cost) {
+		held.cost = cost
+	} else {
+		c.server.release(&held)
 		return false
 	}
 	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSASL && op != zk.OpSync {
 		if h.busy() || h.mustReach() {
 			if c.behind++; (c.behind > readsBehindMax || lasts(op) || h.answersLong(op, payload)) && !h.reach(op) {
-				c.server.requests.release(cost)
+				c.server.release(&held)
 				return false
 			}
 		}
 		if !h.busy() && !h.mustReach() {
 			c.behind = 0
 			if h.read(payload) {
-				c.server.requests.release(cost)
+				c.server.release(&held)
 				return true
 			}
 		}
 	}
-	if cost > 0 {
-		c.longs.add(long{c.begun + uint64(h.sent) + 1, cost})
+	if turned := h.turn(&held, op); turned != turnComes {
+		c.server.release(&held)
+		if turned == turnRefused {
+			h.answerOnly(xid, zk.ErrThrottledOp)
+		}
+		return turned == turnRefused
+	}
+	if held != (long{}) {
+		held.number = c.begun + uint64(h.sent) + 1
+		c.longs.add(held)
 	}
 	return h.toLoop(payload, op)
 }
@@ -369,14 +386,10 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 // refuse answers a client that must prove who it is first, and has not: with the code that
 // Apache has for it, as the last answer.
 func (h *handling) refuse(xid zk.Xid) {
-	h.unlock()
 	c := h.conn
 	c.server.stats.authFailed.Add(1)
 	c.ended = true
-	h.w.events = append(h.w.events, replica.Event{
-		Kind: replica.EventAuth, Conn: c.id, Request: &zk.Request{Op: zk.OpAuth, Xid: xid}, Code: zk.ErrSessionClosedRequireSASL,
-	})
-	h.sent++
+	h.answerOnly(xid, zk.ErrSessionClosedRequireSASL)
 }
 
 // submitMax is how many requests of a connection that has proved identities, which go with

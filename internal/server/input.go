@@ -69,6 +69,17 @@ func (in *input) first() ([]byte, error) {
 	}
 }
 
+// atEnd reports whether the client has closed the connection. Where that cannot be known
+// without reading it is false.
+func (in *input) atEnd() bool {
+	if in.raw == nil {
+		return false
+	}
+	ended := false
+	_ = in.raw.Control(func(fd uintptr) { ended = socketEnded(fd) })
+	return ended
+}
+
 // read waits for input and returns a scratch whose rest holds it, after what
 // was kept. Only when something has come does it take a scratch.
 func (in *input) read() (*scratch, error) {

@@ -40,9 +40,13 @@ type Server struct {
 
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
 	inFlightBytes atomic.Int64
-	identityBytes atomic.Int64  // of the requests in flight
-	requests      budget        // of long requests
-	answers       budget        // of long answers that are being made
+	identityBytes atomic.Int64 // of the requests in flight
+	requests      budget       // of long requests
+	answers       budget       // of long answers that are being made
+	slots         budget       // requests that the loop may have, where a throttle bounds them
+	largeBytes    atomic.Int64 // of large requests
+	handshaking   atomic.Int64 // connections that shake hands for TLS
+	connTokens    connTokens
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
 	peersEased    chan struct{} // a token when there is space for more
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
@@ -67,6 +71,8 @@ func New(cfg Config) (*Server, error) {
 	s.inbox.init(s.monoMs)
 	s.requests.init(requestBudgetMax)
 	s.answers.init(answerBudgetMax)
+	s.slots.init(int64(max(0, cfg.Throttle.RequestsMax)))
+	s.connTokens.init(cfg.Throttle.Conns, s.monoMs())
 	s.questions, s.peersEased = make(chan func()), make(chan struct{}, 1)
 	s.conns.init()
 	s.startMs = s.monoMs()

@@ -11,4 +11,6 @@ var errNotPolled = errors.New("sockets are not polled on this system")
 
 func readSocket(uintptr, []byte) (n int, again bool, err error) { return 0, false, errNotPolled }
 
+func socketEnded(uintptr) bool { return false }
+
 func writeSocket(uintptr, []byte) int { return 0 }

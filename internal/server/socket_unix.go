@@ -21,6 +21,14 @@ func readSocket(fd uintptr, b []byte) (n int, again bool, err error) {
 	}
 }
 
+// socketEnded reports whether the other side has closed and all it sent was read. It
+// waits for nothing and takes nothing away.
+func socketEnded(fd uintptr) bool {
+	var b [1]byte
+	n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return n == 0 && err == nil || errors.Is(err, syscall.ECONNRESET)
+}
+
 // writeSocket writes what the socket takes without waiting.
 func writeSocket(fd uintptr, b []byte) int {
 	n, _ := syscall.Write(int(fd), b)

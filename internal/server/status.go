@@ -25,11 +25,13 @@ type stats struct {
 	connects   atomic.Int64
 	authFailed atomic.Int64
 	handshakes failures
+	refusals   [refusals]failures
+	waits      atomic.Int64 // requests that waited for their turn
 	latency    latency
 }
 
-// failures counts handshakes that have failed, and has them logged once a minute: they
-// are strangers', or clients' whose certificates have run out.
+// failures counts what has failed or was refused, and has it logged once a minute: there
+// may be many strangers, or many clients whose certificates have run out.
 type failures struct {
 	count atomic.Int64
 	toldS atomic.Int64 // when they were logged last, in seconds of the clock; 0: never
@@ -180,6 +182,7 @@ type Status struct {
 	Connects         int64 // handshakes
 	AuthFailed       int64
 	HandshakesFailed int64
+	Refusals         Refusals // by the other limits
 	DiskFull         bool
 	SnapshotsFailed  int64
 	SnapshotLast     zk.Zxid
@@ -197,7 +200,7 @@ func (s *Server) Status() Status {
 		Uptime:   time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
 		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.count.Load(),
 		DiskFull: s.diskFull.Load(), SnapshotsFailed: s.snaps.failed.Load(),
-		SnapshotLast: zk.Zxid(s.snaps.last.Load()), Recovery: s.recovery,
+		Refusals: s.refusalsReport(), SnapshotLast: zk.Zxid(s.snaps.last.Load()), Recovery: s.recovery,
 	}
 	for _, c := range s.conns.all() {
 		c.out.mu.Lock()

@@ -104,7 +104,6 @@ const (
 	whyScripts   = "it is for Apache's scripts: name the file with --config"
 	whyLog       = "the log is written to the standard error"
 	whyTests     = "it is for Apache's own tests"
-	whyThrottles = "this version has no throttles of its own beside globalOutstandingLimit"
 	whyMistaken  = "ZooKeeper's documentation names it so, but ZooKeeper does not read that name"
 	whyKeepAlive = "TCP keeps all connections alive"
 	whyNoDelay   = "what is written is sent at once"
@@ -182,29 +181,55 @@ func (r *reader) clientKeys() map[string]setting {
 // limitKeys bound what clients may do.
 func (r *reader) limitKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
-	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	rows := map[string]setting{
-		"maxClientCnxns":                          used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address; 0 is no limit"),
-		"maxCnxns":                                used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is no limit"),
-		"nio.sessionlessCnxnTimeout":              used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this"),
-		"jute.maxbuffer":                          javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. With the next key also the longest record, path or data on disk and from a leader that can be read, but never less than 2 MiB")),
-		"jute.maxbuffer.extrasize":                used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request"),
-		"globalOutstandingLimit":                  used(number(&c.InFlightMax, 1, 1<<20), "1000", "requests on their way before connections are not read any more"),
-		"enforceQuota":                            used(flag(&c.EnforceQuota), "false", "refuse what goes over a quota instead of logging it"),
-		"connection_throttle_tokens":              refused(count, "0", whyThrottles),
-		"request_throttle_max_requests":           refused(count, "0", whyThrottles),
-		"throttled_op_wait_time":                  refused(count, "0", whyThrottles),
-		"largeRequestThreshold":                   refused(count, "-1|0", whyThrottles),
-		"netty.server.outstandingHandshake.limit": refused(count, "-1|0", whyThrottles),
+		"maxClientCnxns":             used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address; 0 is no limit"),
+		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is no limit"),
+		"nio.sessionlessCnxnTimeout": used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this"),
+		"jute.maxbuffer":             javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. With the next key also the longest record, path or data on disk and from a leader that can be read, but never less than 2 MiB")),
+		"jute.maxbuffer.extrasize":   used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request"),
+		"globalOutstandingLimit":     used(number(&c.InFlightMax, 1, 1<<20), "1000", "requests on their way before connections are not read any more"),
+		"enforceQuota":               used(flag(&c.EnforceQuota), "false", "refuse what goes over a quota instead of logging it"),
 	}
-	idles(rows, count, whyThrottles, "connection_throttle_fill_time", "connection_throttle_fill_count", "connection_throttle_freeze_time",
-		"connection_throttle_global_session_weight", "connection_throttle_local_session_weight",
-		"connection_throttle_renew_session_weight", "request_throttle_stall_time", "largeRequestMaxBytes")
-	idles(rows, decimal, whyThrottles, "connection_throttle_drop_increase", "connection_throttle_drop_decrease",
-		"connection_throttle_decrease_ratio")
-	idles(rows, flag(nil), whyThrottles, "connection_throttle_weight_enabled", "request_throttle_drop_stale",
-		"request_stale_connection_check", "request_stale_latency_check", "netty.server.earlyDropSecureConnectionHandshakes")
+	maps.Copy(rows, r.throttleKeys())
 	return rows
+}
+
+// throttleKeys refuse or delay what is too much at one time. They are off unless they
+// are given.
+func (r *reader) throttleKeys() map[string]setting {
+	t := &r.out.Server.Throttle
+	c := &t.Conns
+	return map[string]setting{
+		"connection_throttle_tokens": used(number(&c.Tokens, 0, 1<<30), "0", "how many clients may connect at one time: each takes a token, and is "+
+			"disconnected if there is none; 0 is no limit"),
+		"connection_throttle_fill_time":  used(millis(&c.FillTime, 1), "1 ms", "after so long tokens come back"),
+		"connection_throttle_fill_count": used(number(&c.FillCount, 1, 1<<30), "1", "so many"),
+		"connection_throttle_freeze_time": used(millis(&c.FreezeTime, -1), "-1", "while tokens lack, a part of the clients is refused by chance, so that "+
+			"those that come again spread; the chance changes no sooner than after so many ms. -1: none is"),
+		"connection_throttle_drop_increase":  used(fraction(&c.DropIncrease), "0.02", "what the chance grows by when there is no token"),
+		"connection_throttle_drop_decrease":  used(fraction(&c.DropDecrease), "0.002", "what it falls by when few tokens are taken"),
+		"connection_throttle_decrease_ratio": used(fraction(&c.DecreaseRatio), "0", "what few is, as a part of all tokens"),
+		"connection_throttle_weight_enabled": used(flag(&c.Weights), "false", "a client takes tokens by the kind of its session; the numbers of tokens above then "+
+			"count new sessions"),
+		"connection_throttle_global_session_weight": used(number(&c.GlobalTakes, 1, 1<<10), "3", "for a new session"),
+		"connection_throttle_renew_session_weight":  used(number(&c.RenewTakes, 1, 1<<10), "2", "for one that is resumed"),
+		"connection_throttle_local_session_weight":  used(number(&c.LocalTakes, 1, 1<<10), "1", "for a new local one"),
+
+		"netty.server.outstandingHandshake.limit": used(number(&t.HandshakesMax, -1, math.MaxInt32), "-1", "handshakes of TLS at one time; a connection "+
+			"beyond is closed. 0 or less is no limit"),
+		"netty.server.earlyDropSecureConnectionHandshakes": idle(flag(nil), "connections are counted before their handshakes"),
+
+		"request_throttle_max_requests": used(number(&t.RequestsMax, 0, 1<<30), "0", "so many writes, and reads that wait for them, are on their way at one time; "+
+			"others wait for their turn, and their connections are not read. Reads that are answered at once do not count. 0 is no limit"),
+		"request_throttle_stall_time":    idle(number[int64](nil, 0, math.MaxInt32), "a request that waits is woken by the one that ends"),
+		"throttled_op_wait_time":         used(millis(&t.WaitMax, 0), "0", "a request that has waited longer for its turn, ms, is answered with -127 and not carried out; 0 is never"),
+		"request_throttle_drop_stale":    used(notFlag(&t.KeepStale), "true", "a request that is stale when it has its turn is dropped with its connection"),
+		"request_stale_connection_check": used(notFlag(&t.KeepGone), "true", "it is stale if its client has gone"),
+		"request_stale_latency_check":    used(flag(&t.SessionStale), "false", "it is stale if it has waited for longer than its session lasts"),
+		"largeRequestThreshold":          used(number(&t.LargeBytes, math.MinInt32, math.MaxInt32), "-1", "a request of more bytes is a large one; 0 or less: none is"),
+		"largeRequestMaxBytes": used(number(&t.LargeBytesMax, 1, 1<<40), "104857600 bytes", "of all large requests together; one beyond is answered with -127 "+
+			"and not carried out"),
+	}
 }
 
 // storageKeys are about files.

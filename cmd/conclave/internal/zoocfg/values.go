@@ -111,6 +111,18 @@ func decode(v string) (int64, error) {
 	return n, nil
 }
 
+// fraction reads a number from 0 to 1.
+func fraction(into *float64) func(string) error {
+	return func(v string) error {
+		n, err := strconv.ParseFloat(v, 64)
+		if err != nil || !(n >= 0 && n <= 1) {
+			return fmt.Errorf("%q is not a number from 0 to 1", v)
+		}
+		*into = n
+		return nil
+	}
+}
+
 // decimal checks a number with or without a fraction.
 func decimal(v string) error {
 	if n, err := strconv.ParseFloat(v, 64); err != nil || math.IsNaN(n) || math.IsInf(n, 0) {

@@ -3,6 +3,7 @@ package zoocfg
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"slices"
@@ -220,6 +221,8 @@ func (r *reader) limits() {
 	c.SnapBytes, c.LogBytesMax = max(0, c.SnapBytes), max(0, c.LogBytesMax)
 	c.SessionMin, c.SessionMax = max(0, c.SessionMin), max(0, c.SessionMax)
 	c.PurgeRetain = max(3, c.PurgeRetain)
+	c.Throttle.HandshakesMax, c.Throttle.LargeBytes = max(0, c.Throttle.HandshakesMax), max(0, c.Throttle.LargeBytes)
+	r.idleThrottles()
 	low, high := c.SessionMin, c.SessionMax
 	if low == 0 {
 		low = 2 * c.TickTime
@@ -234,6 +237,27 @@ func (r *reader) limits() {
 		}
 		r.missing(key, fmt.Sprintf("the shortest session (%d ms) is longer than the longest (%d ms)",
 			low/time.Millisecond, high/time.Millisecond))
+	}
+}
+
+// idleThrottles remarks settings of a throttle that is off.
+func (r *reader) idleThrottles() {
+	t := &r.out.Server.Throttle
+	for _, one := range []struct {
+		prefix, key string
+		on          bool
+	}{
+		{"connection_throttle_", "connection_throttle_tokens", t.Conns.Tokens > 0},
+		{"request_throttle_", "request_throttle_max_requests", t.RequestsMax > 0},
+		{"request_stale_", "request_throttle_max_requests", t.RequestsMax > 0},
+		{"throttled_op_wait_time", "request_throttle_max_requests", t.RequestsMax > 0},
+		{"largeRequestMaxBytes", "largeRequestThreshold", t.LargeBytes > 0},
+	} {
+		for _, name := range slices.Sorted(maps.Keys(r.seen)) {
+			if e := r.seen[name]; !one.on && name != one.key && strings.HasPrefix(name, one.prefix) && r.table[name].means == works {
+				r.remark(&e, "has no effect: %s is not set", one.key)
+			}
+		}
 	}
 }
 
