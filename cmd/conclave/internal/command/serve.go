@@ -57,7 +57,7 @@ the command line wins over the file. docs/configuration.md has every key.`,
 	}
 	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg to read")
 	c.Flags().StringArrayVarP(&v.properties, "define", "D", nil, "name=value: a Java property of ZooKeeper, or any key of zoo.cfg; may be repeated")
-	c.Flags().BoolVar(&v.check, "check", false, "read the configuration, tell what is wrong with it, and do not serve")
+	c.Flags().BoolVar(&v.check, "check", false, "read the configuration, tell what is wrong with it and who could do what, and do not serve")
 	v.log.add(c)
 	for _, s := range settings {
 		c.Flags().String(s.flag, "", s.help)
@@ -92,6 +92,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	}
 	if v.check {
 		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", addresses(config), config.Server.DataDir, place(&config.Server))
+		fmt.Fprint(c.OutOrStdout(), posture(config, &cfg))
 		return nil
 	}
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())

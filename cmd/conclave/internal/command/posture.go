@@ -1,0 +1,220 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// posture says what a configuration comes to for those that reach the server: what is in clear
+// text, who has to prove what, who may do everything, and what bounds them. cfg is what
+// the server would be started with.
+func posture(config *zoocfg.Config, cfg *server.Config) string {
+	var b strings.Builder
+	say := func(what, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", what, fmt.Sprintf(format, args...))
+	}
+	clientsTLS := overTLS(&config.ClientTLS)
+	switch {
+	case cfg.ClientAddr == "":
+	case config.ClientTLS.PlainToo:
+		say("clients", "%s: in clear text, or %s", cfg.ClientAddr, clientsTLS)
+	default:
+		say("clients", "%s: in clear text", cfg.ClientAddr)
+	}
+	if cfg.SecureAddr != "" {
+		say("clients", "%s: %s", cfg.SecureAddr, clientsTLS)
+	}
+	say("identities", "%s", identities(cfg))
+	say("must prove", "%s", mustProve(config, cfg))
+	say("super user", "%s", superUsers(cfg))
+	if cfg.Auth.SkipACL {
+		say("ACLs", "are ignored: every client may do everything (skipACL)")
+	} else {
+		say("ACLs", "are kept")
+	}
+	say("commands", "%s: on the ports for clients, for everybody who reaches them", fourLetters(cfg))
+	servers(say, config, cfg)
+	if cfg.NoSync {
+		say("disk", "a crash of the machine loses acknowledged writes: replies do not wait for the disk (forceSync=no)")
+	} else {
+		say("disk", "replies wait until a write is on disk")
+	}
+	say("limits", "%s", limits(cfg))
+	return b.String()
+}
+
+// overTLS says what a port that speaks TLS wants of who connects.
+func overTLS(t *zoocfg.TLS) string {
+	text := "TLS, "
+	switch strings.ToLower(t.Settings.ClientAuth) {
+	case "none":
+		return text + "no certificate is asked for"
+	case "want":
+		text += "a certificate is asked for, and who has none gets in"
+	default:
+		text += "a certificate is required"
+	}
+	var checks []string
+	if t.Settings.ClientHostCheck && !t.Settings.NoHostCheck {
+		checks = append(checks, "for the address it comes from")
+	}
+	if t.Settings.CRL || t.Settings.OCSP {
+		checks = append(checks, "not revoked")
+	}
+	if len(checks) > 0 {
+		text += " (" + strings.Join(checks, ", ") + ")"
+	}
+	return text
+}
+
+// identities lists the schemes that may stand in ACLs.
+func identities(cfg *server.Config) string {
+	schemes := []string{"world", "ip"}
+	for _, scheme := range []string{"digest", "x509", "sasl"} {
+		if cfg.Auth.Knows(scheme) {
+			schemes = append(schemes, scheme)
+		}
+	}
+	text := strings.Join(schemes, ", ")
+	if cfg.Auth.SASL && cfg.SASL == nil {
+		text += "; but no client can prove itself by sasl"
+	}
+	return text
+}
+
+// mustProve says what a client must have proved before it may ask for anything.
+func mustProve(config *zoocfg.Config, cfg *server.Config) string {
+	for _, scheme := range cfg.Auth.Enforce {
+		if scheme == "ip" {
+			return "nothing: every client has an address, which is an identity of the scheme ip"
+		}
+	}
+	switch {
+	case len(cfg.Auth.Enforce) == 0 && cfg.ClientAddr == "" && certified(&config.ClientTLS):
+		return "nothing but the certificate: every client that has one is served, as far as ACLs let it"
+	case len(cfg.Auth.Enforce) == 0:
+		return "nothing: every client that connects is served, as far as ACLs let it"
+	case len(cfg.Auth.Enforce) == 1:
+		return "an identity of the scheme " + cfg.Auth.Enforce[0]
+	}
+	return "an identity of one of the schemes " + strings.Join(cfg.Auth.Enforce, ", ")
+}
+
+// superUsers names those that no ACL holds up.
+func superUsers(cfg *server.Config) string {
+	var all []string
+	if user, _, has := strings.Cut(cfg.Auth.SuperDigest, ":"); has && cfg.Auth.Knows("digest") {
+		all = append(all, "digest "+user)
+	}
+	if cfg.Auth.X509Super != "" && cfg.Auth.Knows("x509") {
+		all = append(all, "x509 "+cfg.Auth.X509Super)
+	}
+	if cfg.SASL != nil {
+		for _, name := range cfg.Auth.Principals.Supers {
+			all = append(all, "sasl "+name)
+		}
+	}
+	if len(all) == 0 {
+		return "nobody"
+	}
+	return strings.Join(all, "; ")
+}
+
+// fourLetters lists the commands of four letters that are answered.
+func fourLetters(cfg *server.Config) string {
+	all := []string{"srvr"}
+	if cfg.ReadOnlyMode {
+		all = append(all, "isro")
+	}
+	for _, name := range cfg.FourLetterWords {
+		if name == "*" {
+			return "all of four letters"
+		}
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// servers says who may come as another server.
+func servers(say func(what, format string, args ...any), config *zoocfg.Config, cfg *server.Config) {
+	if cfg.Ensemble == nil {
+		say("servers", "none: the server is stand-alone, no port for others is open")
+		return
+	}
+	text := "in clear text"
+	switch peers := &config.PeerTLS; {
+	case peers.PlainToo && peers.Serves:
+		text = "in clear text, or " + overTLS(peers) + "; this server dials with TLS"
+	case peers.PlainToo:
+		text = "in clear text, or " + overTLS(peers) + "; this server dials in clear text"
+	case peers.Serves:
+		text = overTLS(peers)
+	}
+	var proof string
+	switch {
+	case cfg.PeerProofs != nil && cfg.PeerProofs.Must:
+		proof = "who proves by SASL to be one of them"
+	case cfg.PeerProofs != nil:
+		proof = "who says so; SASL proves it for those who use it"
+	case peersCertified(config):
+		proof = "who has a certificate, and says so"
+	default:
+		proof = "who says so: let nobody else reach these ports"
+	}
+	for _, port := range peerPorts(cfg) {
+		say("servers", "%s: %s", port, text)
+	}
+	say("servers", "another server is %s", proof)
+}
+
+// peersCertified reports whether both ports for servers want a certificate.
+func peersCertified(config *zoocfg.Config) bool {
+	return config.PeerTLS.Serves && !config.PeerTLS.PlainToo && certified(&config.PeerTLS)
+}
+
+// certified reports whether who connects over TLS needs a certificate.
+func certified(t *zoocfg.TLS) bool {
+	auth := t.Settings.ClientAuth
+	return !strings.EqualFold(auth, "none") && !strings.EqualFold(auth, "want")
+}
+
+// peerPorts are where this server listens for others.
+func peerPorts(cfg *server.Config) []string {
+	quorum, election := cfg.QuorumAddr, cfg.ElectionAddr
+	if m := cfg.Ensemble.Member(cfg.ID); m != nil && len(m.Quorum) > 0 && len(m.Election) > 0 {
+		if quorum == "" {
+			quorum = m.Quorum[0].String()
+		}
+		if election == "" {
+			election = m.Election[0].String()
+		}
+	}
+	return []string{quorum, election}
+}
+
+// limits are those that are on.
+func limits(cfg *server.Config) string {
+	var all []string
+	say := func(on bool, format string, args ...any) {
+		if on {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	t := &cfg.Throttle
+	say(cfg.ConnsPerIPMax > 0, "%d connections from one address", cfg.ConnsPerIPMax)
+	say(cfg.ConnsMax > 0, "%d in all", cfg.ConnsMax)
+	say(t.Conns.Tokens > 0, "%d clients connect at one time, %d more each %s", t.Conns.Tokens, t.Conns.FillCount, t.Conns.FillTime)
+	say(t.HandshakesMax > 0, "%d handshakes of TLS at one time", t.HandshakesMax)
+	say(true, "%d requests on their way, of %d bytes at most", cfg.InFlightMax, cfg.FrameBytesMax)
+	say(t.RequestsMax > 0, "%d of them with the loop", t.RequestsMax)
+	say(t.LargeBytes > 0, "those of more than %d bytes take %d together", t.LargeBytes, t.LargeBytesMax)
+	say(!cfg.EnforceQuota, "quotas are logged, not enforced")
+	say(cfg.EnforceQuota, "quotas are enforced")
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,119 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
+	"github.com/conclave-project/conclave/internal/peernet"
+	"github.com/conclave-project/conclave/internal/sasl"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+const plainPosture = `clients    :2181: in clear text
+identities world, ip, digest
+must prove nothing: every client that connects is served, as far as ACLs let it
+super user nobody
+ACLs       are kept
+commands   srvr: on the ports for clients, for everybody who reaches them
+servers    none: the server is stand-alone, no port for others is open
+disk       replies wait until a write is on disk
+limits     60 connections from one address; 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
+`
+
+// TestCheckSaysWhoMayDoWhat: each setting changes the lines that it is about, and no other.
+func TestCheckSaysWhoMayDoWhat(t *testing.T) {
+	const ensemble = "initLimit=5\nsyncLimit=5\nserver.1=a:2888:3888;2181\nserver.2=b:2889:3889;2181\nserver.3=c:2890:3890;2181\n"
+	proofs := func(must bool) func(*server.Config) {
+		return func(c *server.Config) { c.PeerProofs = &peernet.Proofs{Must: must} }
+	}
+	for name, c := range map[string]struct {
+		lines  string
+		change func(*server.Config)
+		want   []string // lines that stand instead of those that begin the same
+	}{
+		"nothing":                        {},
+		"super users whom nobody can be": {lines: "X509AuthenticationProvider.superUser=CN=x\nsuperUser=bob"},
+		"TLS on a port of its own": {lines: "secureClientPort=2281\nsuperUser=bob\nX509AuthenticationProvider.superUser=CN=x", want: []string{
+			"clients    :2181: in clear text\nclients    :2281: TLS, a certificate is required",
+			"identities world, ip, digest, x509", "super user x509 CN=x",
+		}},
+		"TLS alone": {lines: "clientPort=0\nsecureClientPort=2281\nssl.clientHostnameVerification=true\nssl.crl=true", want: []string{
+			"clients    :2281: TLS, a certificate is required (for the address it comes from, not revoked)",
+			"identities world, ip, digest, x509",
+			"must prove nothing but the certificate: every client that has one is served, as far as ACLs let it",
+		}},
+		"TLS and not on one port, without certificates": {lines: "client.portUnification=true\nssl.clientAuth=none", want: []string{
+			"clients    :2181: in clear text, or TLS, no certificate is asked for",
+			"identities world, ip, digest, x509",
+		}},
+		"proofs": {lines: "enforce.auth.enabled=true\nenforce.auth.schemes=digest,x509\nclient.portUnification=true\nssl.clientAuth=want\n" +
+			"DigestAuthenticationProvider.superDigest=root:x", want: []string{
+			"clients    :2181: in clear text, or TLS, a certificate is asked for, and who has none gets in",
+			"identities world, ip, digest, x509", "must prove an identity of one of the schemes digest, x509", "super user digest root",
+		}},
+		"a scheme that proves nothing": {lines: "enforce.auth.enabled=true\nenforce.auth.schemes=digest,ip", want: []string{
+			"must prove nothing: every client has an address, which is an identity of the scheme ip"}},
+		"SASL": {lines: "sessionRequireClientSASLAuth=true\njava.security.auth.login.config=/jaas\nsuperUser=bob",
+			change: func(c *server.Config) { c.SASL = func() sasl.Server { return nil } }, want: []string{
+				"identities world, ip, digest, sasl", "must prove an identity of the scheme sasl", "super user sasl bob"}},
+		"SASL that nobody can use": {lines: "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", want: []string{
+			"identities world, ip, digest, sasl; but no client can prove itself by sasl"}},
+		"everybody may do everything": {lines: "skipACL=yes\nforceSync=no\n4lw.commands.whitelist=*", want: []string{
+			"ACLs       are ignored: every client may do everything (skipACL)", "commands   all of four letters: on the ports for clients, for everybody who reaches them",
+			"disk       a crash of the machine loses acknowledged writes: replies do not wait for the disk (forceSync=no)",
+		}},
+		"limits": {lines: "maxClientCnxns=0\nmaxCnxns=9\nconnection_throttle_tokens=5\nrequest_throttle_max_requests=7\nlargeRequestThreshold=99\n" +
+			"netty.server.outstandingHandshake.limit=3\nenforceQuota=true", want: []string{
+			"limits     9 in all; 5 clients connect at one time, 1 more each 1ms; 3 handshakes of TLS at one time; " +
+				"1000 requests on their way, of 1048575 bytes at most; 7 of them with the loop; those of more than 99 bytes take 104857600 together; quotas are enforced"}},
+		"ensemble": {lines: ensemble, want: []string{
+			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is who says so: let nobody else reach these ports"}},
+		"ensemble with TLS": {lines: ensemble + "sslQuorum=true\nreadonlymode.enabled=true\n4lw.commands.whitelist=ruok,isro", want: []string{
+			"commands   srvr isro ruok: on the ports for clients, for everybody who reaches them",
+			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
+				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has a certificate, and says so"}},
+		"ensemble on its way to TLS": {lines: ensemble + "sslQuorum=true\nportUnification=true\nquorumListenOnAllIPs=true\nssl.quorum.clientAuth=none", change: proofs(false), want: []string{
+			"servers    :2889: in clear text, or TLS, no certificate is asked for; this server dials with TLS\n" +
+				"servers    :3889: in clear text, or TLS, no certificate is asked for; this server dials with TLS\n" +
+				"servers    another server is who says so; SASL proves it for those who use it"}},
+		"ensemble with SASL": {lines: ensemble, change: proofs(true), want: []string{
+			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is who proves by SASL to be one of them"}},
+	} {
+		entries, err := zoocfg.Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\n"+c.lines))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem := vfs.NewMem()
+		if err := mem.MkdirAll("/data"); err != nil {
+			t.Fatal(err)
+		}
+		if err := vfs.ReplaceFile(mem, "/data/myid", "/data/myid.tmp", []byte("2")); err != nil {
+			t.Fatal(err)
+		}
+		config, err := zoocfg.Read(entries, mem)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		cfg := config.Server
+		if c.change != nil {
+			c.change(&cfg)
+		}
+		want := plainPosture
+		for _, line := range c.want {
+			begins := line[:strings.Index(line, " ")]
+			lines := strings.SplitAfter(want, "\n")
+			for i := range lines {
+				if strings.HasPrefix(lines[i], begins+" ") {
+					lines[i] = line + "\n"
+				}
+			}
+			want = strings.Join(lines, "")
+		}
+		if got := posture(config, &cfg); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, want)
+		}
+	}
+}
