@@ -115,8 +115,7 @@ func (h *handling) one(payload []byte) bool {
 	}
 	var held long
 	if !h.large(&held, len(payload)) {
-		h.answerOnly(xid, zk.ErrThrottledOp)
-		return true
+		return h.throttle(xid, op)
 	}
 	if cost := costOfRequest(op, len(payload)); h.admit(&c.server.requests, cost) {
 		held.cost = cost
@@ -141,10 +140,7 @@ func (h *handling) one(payload []byte) bool {
 	}
 	if turned := h.turn(&held, op); turned != turnComes {
 		c.server.release(&held)
-		if turned == turnRefused {
-			h.answerOnly(xid, zk.ErrThrottledOp)
-		}
-		return turned == turnRefused
+		return turned == turnRefused && h.throttle(xid, op)
 	}
 	if held != (long{}) {
 		held.number = c.begun + uint64(h.sent) + 1

@@ -258,6 +258,18 @@ func (h *handling) turn(held *long, op zk.Op) turned {
 // that is known without reading what the client has sent.
 func (c *conn) isGone() bool { return c.out.isEnded() || c.input.atEnd() }
 
+// throttle answers that a request was not carried out. Clients do not look at the answer to
+// some, and would take their watches for set: the end of the connection makes them ask
+// again. It returns false then.
+func (h *handling) throttle(xid zk.Xid, op zk.Op) bool {
+	switch op {
+	case zk.OpSetWatches, zk.OpSetWatches2, zk.OpAuth, zk.OpSASL:
+		return false
+	}
+	h.answerOnly(xid, zk.ErrThrottledOp)
+	return true
+}
+
 // answerOnly puts an answer without a body into its place in the order.
 func (h *handling) answerOnly(xid zk.Xid, code zk.Code) {
 	h.unlock()

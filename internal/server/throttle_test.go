@@ -329,6 +329,28 @@ func TestLargeRequestsBeyondTheirLimitAreThrottled(t *testing.T) {
 	until(t, "a large read is counted off", func() bool { return s.largeBytes.Load() == 0 })
 }
 
+// No client looks at the answer to a list of watches: with an error it would take them for
+// set.
+func TestListOfWatchesThatIsRefusedEndsTheConnection(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Throttle.LargeBytes, c.Throttle.LargeBytesMax = 1000, 1500 })
+	p := dial(t, s, nil)
+	sets := &zk.SetWatches{}
+	for range 100 {
+		sets.Exist = append(sets.Exist, "/a-path-of-twenty-bytes")
+	}
+	p.send(zk.Request{Op: zk.OpSetWatches, SetWatches: sets})
+	if err := closes(p.socket); err != nil {
+		t.Error(err)
+	}
+	if n := s.Status().Watches.All; n != 0 {
+		t.Errorf("%d watches are set", n)
+	}
+	if again := dial(t, s, p); again.id != p.id {
+		t.Error("the session went with the connection")
+	}
+	until(t, "nothing is on its way", func() bool { return s.largeBytes.Load() == 0 })
+}
+
 // slowHandshake is a connection whose handshake ends when the gate opens.
 type slowHandshake struct {
 	net.Conn

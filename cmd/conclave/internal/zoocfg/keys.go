@@ -228,7 +228,7 @@ func (r *reader) throttleKeys() map[string]setting {
 		"request_stale_latency_check":    used(flag(&t.SessionStale), "false", "it is stale if it has waited for longer than its session lasts"),
 		"largeRequestThreshold":          used(number(&t.LargeBytes, math.MinInt32, math.MaxInt32), "-1", "a request of more bytes is a large one; 0 or less: none is"),
 		"largeRequestMaxBytes": used(number(&t.LargeBytesMax, 1, 1<<40), "104857600 bytes", "of all large requests together; one beyond is answered with -127 "+
-			"and not carried out"),
+			"and not carried out; a list of watches ends its connection"),
 	}
 }
 
