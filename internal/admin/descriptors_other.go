@@ -2,5 +2,5 @@
 
 package admin
 
-// descriptors is not known on this system.
-func descriptors() (open int, limit uint64) { return 0, 0 }
+// Descriptors is not known on this system.
+func Descriptors() (open int, limit uint64) { return 0, 0 }

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// descriptors returns how many file descriptors are open, where the system
+// Descriptors returns how many file descriptors are open, where the system
 // tells, and how many may be.
-func descriptors() (open int, limit uint64) {
+func Descriptors() (open int, limit uint64) {
 	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
 		open = len(entries)
 	}

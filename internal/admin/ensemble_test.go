@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -176,7 +177,7 @@ func TestLagOfAFollowerIsWhatItHasNotAcknowledged(t *testing.T) {
 		{0x100000005, 0x100000005, 0}, {0x100000005, 0x100000003, 2}, {0x100000005, 0x100000007, 0},
 		{0x200000005, 0x100000009, 5}, {0, 0, 0},
 	} {
-		if got := lag(zk.Zxid(c.committed), zk.Zxid(c.acked)); got != c.want {
+		if got := (&server.Status{Committed: zk.Zxid(c.committed)}).Lag(&zab.Learner{Acked: zk.Zxid(c.acked)}); got != c.want {
 			t.Errorf("%x behind %x: %d, want %d", c.acked, c.committed, got, c.want)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/server"
-	"github.com/conclave-project/conclave/internal/zab"
-	"github.com/conclave-project/conclave/zk"
 )
 
 // mntr prints what a server measures, one key a line. Keys of things that this
@@ -14,7 +12,7 @@ import (
 // value.
 func (c Commands) mntr(s *server.Server) string {
 	st := s.Status()
-	open, limit := descriptors()
+	open, limit := Descriptors()
 	var b strings.Builder
 	put := func(key string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", key, value) }
 	put("version", c.version())
@@ -87,25 +85,14 @@ func ensembleFigures(st *server.Status, put func(key string, value any)) {
 	for _, l := range st.Learners {
 		put(fmt.Sprintf("learner_%d_in_sync", l.Server), oneIf(l.InSync))
 		if !l.Observer {
-			put(fmt.Sprintf("learner_%d_lag", l.Server), lag(st.Committed, l.Acked))
+			put(fmt.Sprintf("learner_%d_lag", l.Server), st.Lag(&l))
 		}
 		put(fmt.Sprintf("learner_%d_heard_ms", l.Server), l.SilentMs)
 	}
 }
 
 func leaderFigures(st *server.Status, put func(key string, value any)) {
-	followers, observers, others := 0, 0, 0
-	for _, l := range st.Learners {
-		switch {
-		case l.Stage != zab.LearnerServing:
-		case l.Observer:
-			observers++
-		case st.Ensemble.Participants().Has(l.Server):
-			followers++
-		default:
-			others++
-		}
-	}
+	followers, observers, others := st.Synced()
 	put("learners", len(st.Learners))
 	put("synced_followers", followers)
 	put("synced_non_voting_followers", others)
@@ -115,15 +102,6 @@ func leaderFigures(st *server.Status, put func(key string, value any)) {
 	put("last_proposal_size", st.ProposalBytes.Last)
 	put("min_proposal_size", st.ProposalBytes.Min)
 	put("max_proposal_size", st.ProposalBytes.Max)
-}
-
-// lag is how many committed transactions a follower has not acknowledged. One
-// that is an epoch behind lags by all of this one.
-func lag(committed, acked zk.Zxid) int64 {
-	if acked.Epoch() != committed.Epoch() {
-		acked = zk.MakeZxid(committed.Epoch(), 0)
-	}
-	return max(0, int64(committed-acked))
 }
 
 // oneIf prints a condition as agents want it: everything is a number to them.

@@ -271,6 +271,7 @@ func (s *Server) commitRecords(ops []diskWork) error {
 		return err
 	}
 	s.disk.sync.note(s.cfg.Clock.Now().Sub(start))
+	s.disk.sync.batches.note(int64(records), 1)
 	s.inFlightBytes.Add(-bytes)
 	s.disk.ease()
 	if ticket != 0 {
@@ -347,9 +348,12 @@ type syncStats struct {
 	mu              sync.Mutex
 	count           int64
 	total, min, max time.Duration
+
+	times, batches distribution
 }
 
 func (t *syncStats) note(d time.Duration) {
+	t.times.noteTime(d, 1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.count == 0 || d < t.min {

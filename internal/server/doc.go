@@ -37,6 +37,7 @@
 //
 //	role.go         the role, as programs and the log are told of it
 //	status.go       what monitoring asks for
+//	meters.go       what metrics ask for beside: times and bytes since the start
 //	digest.go       logs trees that differ
 //	quota.go        logs quotas that are exceeded
 //	heap.go         how much garbage may gather

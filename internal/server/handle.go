@@ -18,8 +18,11 @@ func (c *conn) handle(w *scratch) bool {
 	c.server.relieve()
 	h.submit()
 	c.flush()
+	c.server.meters.bytesReceived.Add(h.received)
 	if h.reads > 0 {
 		took := c.server.cfg.Clock.Now().Sub(start)
+		c.server.meters.reads.noteTime(took, h.reads)
+		c.server.meters.bytesReplied.Add(h.replied)
 		c.server.stats.latency.note(took, h.reads)
 		c.out.mu.Lock()
 		c.stats.latency.note(took.Milliseconds(), int64(h.reads))
@@ -38,6 +41,8 @@ type handling struct {
 	locked bool   // the tree for reading, and the outbox
 	reads  int    // answered here
 	sent   int    // submitted
+
+	received, replied int64 // bytes, for the metrics
 
 	crowded bool // a long answer is in the outbox, which is unlocked again
 	waits   int  // for a budget or a turn, since the batch was read
@@ -108,6 +113,7 @@ func (h *handling) drain() bool {
 func (h *handling) one(payload []byte) bool {
 	c := h.conn
 	c.server.stats.received.Add(1)
+	h.received += int64(wire.PrefixBytes + len(payload))
 	xid, op, _ := wire.DecodeHeader(payload)
 	if !c.admitted && op != zk.OpAuth && (op != zk.OpSASL || c.server.cfg.SASL == nil) {
 		h.refuse(xid)
@@ -268,7 +274,9 @@ func (h *handling) putLong(cost int64) {
 func (h *handling) put() {
 	c, w := h.conn, h.w
 	o := &c.out
+	before := len(o.bytes)
 	o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, c.server.reader.Tree.LastZxid()), &w.answer.Result)
+	h.replied += int64(len(o.bytes) - before)
 	c.checkOutbox()
 	h.reads++
 	c.stats.note(&w.request, c.server.reader.Tree.LastZxid(), h.nowMs)
@@ -281,8 +289,12 @@ func (h *handling) answer() {
 	c, w := h.conn, h.w
 	who := replica.Caller{Conn: c.id, Session: zk.SessionID(c.sessionID.Load()), Identities: c.identities}
 	c.server.reader.Read(&w.request, who, &w.answer)
+	before := len(c.out.bytes)
 	for i := range w.answer.Events {
 		c.out.bytes = wire.AppendEvent(c.out.bytes, &w.answer.Events[i])
+	}
+	if len(w.answer.Events) > 0 {
+		c.server.meters.bytesEvents.Add(int64(len(c.out.bytes) - before))
 	}
 	c.stats.sent += int64(len(w.answer.Events))
 }

@@ -142,7 +142,9 @@ func (c *conn) connected(r *wire.ConnectResponse) {
 func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) {
 	c.out.mu.Lock()
 	if !c.out.ended && !c.out.over {
+		before := len(c.out.bytes)
 		c.out.bytes = wire.AppendReply(c.out.bytes, h, r)
+		c.server.meters.bytesReplied.Add(int64(len(c.out.bytes) - before))
 		c.checkOutbox()
 	}
 	c.stats.answered(h.Zxid, c.server)
@@ -163,7 +165,9 @@ func (c *conn) reached() {
 func (c *conn) notify(e *zk.Event) {
 	c.out.mu.Lock()
 	if !c.out.ended && !c.out.over {
+		before := len(c.out.bytes)
 		c.out.bytes = wire.AppendEvent(c.out.bytes, e)
+		c.server.meters.bytesEvents.Add(int64(len(c.out.bytes) - before))
 		c.checkOutbox()
 	}
 	c.stats.sent++

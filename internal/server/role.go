@@ -108,6 +108,7 @@ func (s *Server) noteStep(effects *replica.Effects) {
 	s.place.mu.Lock()
 	before := s.place.current()
 	if role != before {
+		s.meters.noteRole(before.Mode, role.Mode, s.loopMs)
 		s.place.role, s.place.sinceMs = role, s.loopMs
 	}
 	s.place.mu.Unlock()

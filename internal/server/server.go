@@ -25,6 +25,7 @@ type Server struct {
 	snaps                            *snapshots
 	conns                            conns
 	stats                            stats
+	meters                           meters
 	place                            place
 	startMs                          int64
 	loopMs                           int64 // when the loop began its step; of the loop

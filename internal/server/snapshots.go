@@ -99,6 +99,7 @@ func (s *Server) takeSnapshot(b *replicadisk.Snapshot) {
 		s.fail(fmt.Errorf("snapshot %s: %w", b.Zxid(), err))
 		return
 	}
+	s.meters.snapshots.noteTime(time.Since(start), 1)
 	s.cfg.Logger.Info("snapshot taken", "zxid", b.Zxid().String(), "time", time.Since(start))
 }
 

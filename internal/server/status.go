@@ -147,6 +147,7 @@ func (t *connStats) answered(zxid zk.Zxid, s *Server) {
 	t.respondedMs = nowMs
 	t.latency.note(ms, 1)
 	s.stats.latency.noteMs(ms, 1)
+	s.meters.updates.note(1000*ms, 1)
 }
 
 // Status is what a server says about itself.
@@ -189,6 +190,7 @@ type Status struct {
 	Syncs            int64
 	SyncAvg, SyncMax time.Duration
 	Recovery         Recovery
+	Ended            bool // what the loop owned is not told any more
 }
 
 // Status looks at everything at once. What the loop owns is told only while Run
@@ -209,7 +211,7 @@ func (s *Server) Status() Status {
 		st.Connections++
 	}
 	st.Syncs, st.SyncAvg, st.SyncMax = s.disk.sync.report()
-	s.inspect(func(r *replica.Replica) {
+	st.Ended = !s.inspect(func(r *replica.Replica) {
 		t := r.Tree()
 		st.Last, st.Znodes, st.Ephemerals, st.TextBytes = t.LastZxid(), t.Count(), t.EphemeralCount(), t.TextBytes()
 		st.Sessions, st.Watches, st.Counts = r.Sessions().Count(), r.Watches().Counts(), r.Counts()
@@ -236,6 +238,33 @@ func (st *Status) place(r *replica.Replica) {
 	if p.Phase() != zab.Election {
 		st.Phase += " - " + p.Phase().String()
 	}
+}
+
+// Synced counts a leader's learners that are served: followers with a vote, observers, and
+// followers without one.
+func (st *Status) Synced() (followers, observers, others int) {
+	for _, l := range st.Learners {
+		switch {
+		case l.Stage != zab.LearnerServing:
+		case l.Observer:
+			observers++
+		case st.Ensemble.Participants().Has(l.Server):
+			followers++
+		default:
+			others++
+		}
+	}
+	return followers, observers, others
+}
+
+// Lag is how many committed transactions a follower has not acknowledged. One
+// that is an epoch behind lags by all of this one.
+func (st *Status) Lag(l *zab.Learner) int64 {
+	acked := l.Acked
+	if acked.Epoch() != st.Committed.Epoch() {
+		acked = zk.MakeZxid(st.Committed.Epoch(), 0)
+	}
+	return max(0, int64(st.Committed-acked))
 }
 
 func (t *syncStats) report() (count int64, avg, max time.Duration) {

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// TestMetersCountEachRequestOnceAndItsBytes plays a write, three reads, and a write that a
+// watch is told of.
+func TestMetersCountEachRequestOnceAndItsBytes(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	asked := int64(0)
+	do := func(r zk.Request) {
+		r.Xid = p.xid + 1
+		asked += int64(len(wire.AppendRequest(nil, &r)))
+		p.do(r)
+	}
+	do(create("/m", "", 0))
+	for range 3 {
+		do(zk.Request{Op: zk.OpGetData, Path: "/m", Watch: true})
+	}
+	do(zk.Request{Op: zk.OpSetData, Path: "/m", Data: []byte("data"), Version: -1})
+	event := zk.Event{Type: zk.EventNodeDataChanged, State: zk.StateSyncConnected, Path: "/m"}
+	eventually(t, "all are counted", func() bool {
+		m := s.Meters()
+		return m.Reads.Count == 3 && m.Updates.Count == 2 && m.BytesReceived == asked &&
+			m.BytesEvents == int64(len(wire.AppendEvent(nil, &event))) && m.BytesReplied > 0
+	})
+	m := s.Meters()
+	if m.SyncTimes.Count == 0 || m.Batches.Count != m.SyncTimes.Count || m.Batches.Sum != 3 {
+		t.Errorf("%d syncs, %d batches with %d records", m.SyncTimes.Count, m.Batches.Count, m.Batches.Sum)
+	}
+	s.ResetStats()
+	if got := s.Meters(); got.Reads.Count != 3 || got.BytesReceived != asked {
+		t.Error("a reset has set the meters back")
+	}
+}
+
+func TestTimeWithoutServiceIsMeasuredFromLossToService(t *testing.T) {
+	var m meters
+	m.noteRole(ModeLooking, ModeFollower, 5000) // the start
+	m.noteRole(ModeFollower, ModeLooking, 6000)
+	m.noteRole(ModeLooking, ModeReadOnly, 6100) // readers alone
+	m.noteRole(ModeReadOnly, ModeLooking, 6200)
+	m.noteRole(ModeLooking, ModeLeader, 6300)
+	m.noteRole(ModeLeader, ModeLooking, 7000)
+	m.noteRole(ModeLooking, ModeFollower, 7050)
+	if g := m.gaps.report(); g.Count != 2 || g.Sum != 350_000 {
+		t.Errorf("%d gaps of %d µs", g.Count, g.Sum)
+	}
+	if g := m.leaderGaps.report(); g.Count != 1 || g.Sum != 300_000 {
+		t.Errorf("%d gaps of %d µs before this server led", g.Count, g.Sum)
+	}
+}
+
+func TestMetersAllocateNothing(t *testing.T) {
+	var d distribution
+	if n := testing.AllocsPerRun(100, func() { d.note(1<<50, 3) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if d.now.Buckets[Buckets-1] == 0 {
+		t.Error("what is larger than all buckets is in none")
+	}
+}
