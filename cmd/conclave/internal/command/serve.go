@@ -95,6 +95,11 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		fmt.Fprint(c.OutOrStdout(), posture(config, &cfg))
 		return nil
 	}
+	scraped, err := openMetrics(&config.Metrics)
+	if err != nil {
+		return err
+	}
+	defer scraped.close()
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
 	var end func()
 	cfg.FS, end = bar.counted(osfs.New(), cfg.DataDir)
@@ -107,6 +112,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		return cli.Failed(err, startHint)
 	}
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
+	scraped.serve(s, logger)
 	defer ports.watch(c.Context())()
 	return serveUntilInterrupted(c.Context(), s, logger)
 }

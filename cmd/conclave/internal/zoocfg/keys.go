@@ -93,7 +93,9 @@ const (
 	whyTickets   = "a ticket is asked for again before it ends"
 	whyKerberos  = "Kerberos is built in"
 	whyAdmin     = "this version serves no HTTP admin port"
-	whyMetrics   = "this version has no metrics provider; mntr gives the figures"
+	whyMetrics   = "figures are served to Prometheus and by mntr alone"
+	whyScrape    = "figures are read when they are scraped, there is no queue of them"
+	whyPlain     = "metrics are served over HTTP alone: put a proxy in front"
 	whyJava      = "there is no Java process"
 	whyAudit     = "this version writes no audit log"
 	whyFormat    = "files are written as ZooKeeper 3.9 writes them by default"
@@ -349,8 +351,14 @@ func fastElection(v string) error {
 // tuningKeys shape the Java process, and what shows how it is.
 func (r *reader) tuningKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
+	r.out.Metrics = Metrics{Host: "0.0.0.0", Port: 7000, Process: true}
 	rows := map[string]setting{
-		"metricsProvider.className":         later(text(nil), builtInMetrics, whyMetrics),
+		"metricsProvider.className":         later(r.metricsProvider, builtInMetrics, whyMetrics),
+		"metricsProvider.httpHost":          used(text(&r.out.Metrics.Host), "0.0.0.0", "with the provider for Prometheus: the address on which metrics are served. Everybody who reaches it reads them"),
+		"metricsProvider.httpPort":          used(port(&r.out.Metrics.Port), "7000", "with the provider for Prometheus: the port; 0 is a free one, which the log names"),
+		"metricsProvider.exportJvmInfo":     used(flag(&r.out.Metrics.Process), "true", "with the provider for Prometheus: figures of the process and of the Go runtime beside, in place of Java's"),
+		"metricsProvider.httpsPort":         refused(text(nil), "", whyPlain),
+		"metricsProvider.httpVersion":       idle(text(nil), "HTTP/1.1 is spoken"),
 		"admin.enableServer":                later(flag(nil), "false", whyAdmin),
 		"pathStats.enabled":                 idle(flag(nil), whyPaths),
 		"pathStats.sampleRate":              idle(decimal, whyPaths),
@@ -369,10 +377,9 @@ func (r *reader) tuningKeys() map[string]setting {
 	idles(rows, text(nil), whyAdmin, "admin.serverAddress", "admin.commandURL")
 	idles(rows, flag(nil), whyAdmin, "admin.forceHttps", "admin.needClientAuth", "admin.portUnification", "admin.restore.enabled",
 		"admin.snapshot.enabled")
-	idles(rows, count, whyMetrics, "metricsProvider.httpPort", "metricsProvider.httpsPort", "metricsProvider.maxQueueSize",
-		"metricsProvider.numWorkerThreads", "metricsProvider.workerShutdownTimeoutMs", "metricsProvider.httpVersion",
-		"metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds")
-	idles(rows, flag(nil), whyMetrics, "metricsProvider.exportJvmInfo")
+	idles(rows, count, whyScrape, "metricsProvider.maxQueueSize", "metricsProvider.numWorkerThreads",
+		"metricsProvider.workerShutdownTimeoutMs")
+	idles(rows, count, "quantiles are those of the last ten minutes", "metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds")
 	return rows
 }
 
@@ -428,6 +435,7 @@ type family struct {
 
 func (r *reader) keyFamilies() []family {
 	return []family{
+		{"metricsProvider.ssl.", refused(text(nil), "", whyPlain)},
 		{"metricsProvider.", idle(text(nil), whyMetrics)},
 		{"-", idle(text(nil), whyJava)}, // in SERVER_JVMFLAGS
 		{"com.sun.management.", javaOnly(idle(text(nil), whyJava))},
@@ -442,8 +450,27 @@ func (r *reader) provider(class string) error {
 	return nil
 }
 
-// builtInMetrics are the providers that come to what mntr shows, or to nothing.
-const builtInMetrics = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider" +
+// metricsProvider takes the class to whom the figures go.
+func (r *reader) metricsProvider(class string) error {
+	r.out.Metrics.Serves = class == prometheusProvider
+	return nil
+}
+
+// metrics says what settings of the port are without the provider.
+func (r *reader) metrics() {
+	for _, key := range []string{"metricsProvider.httpHost", "metricsProvider.httpPort", "metricsProvider.exportJvmInfo"} {
+		if e, given := r.seen[key]; given && !r.out.Metrics.Serves {
+			r.remark(&e, "has no effect without metricsProvider.className=%s", prometheusProvider)
+		}
+	}
+}
+
+const prometheusProvider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
+
+// builtInMetrics are the one for Prometheus, and those that come to what mntr shows, or to
+// nothing.
+const builtInMetrics = prometheusProvider +
+	"|org.apache.zookeeper.metrics.impl.DefaultMetricsProvider" +
 	"|org.apache.zookeeper.metrics.impl.NullMetricsProvider"
 
 // builtInProviders are the classes that authProvider.N may name because what they

@@ -23,12 +23,21 @@ type Config struct {
 	ClientTLS TLS // of the ports for clients
 	PeerTLS   TLS // of both ports for servers: Serves is sslQuorum, PlainToo portUnification
 	SASL      SASL
+	Metrics   Metrics
 
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
 	Remarks []string
 	// Notes are the keys that were given and have no meaning here, and why.
 	Notes []string
+}
+
+// Metrics is where Prometheus finds the server's figures, if Serves.
+type Metrics struct {
+	Serves  bool
+	Host    string
+	Port    int
+	Process bool // those of the process, too
 }
 
 // Problem is a setting that cannot be taken.
@@ -211,6 +220,7 @@ func (r *reader) finish() {
 	r.sasl()
 	r.enforced()
 	r.limits()
+	r.metrics()
 }
 
 // limits gives the forms of "none" that keys have their one form, and compares

@@ -1,0 +1,90 @@
+package metrics
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/admin"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// sample is one look at a server.
+type sample struct {
+	server.Status
+	server.Meters
+	version       string
+	opened, limit float64 // file descriptors
+}
+
+// Server is what is looked at: a *server.Server.
+type Server interface {
+	Status() server.Status
+	Meters() server.Meters
+}
+
+// Collector answers scrapes. It may be scraped by several at a time.
+type Collector struct {
+	server  Server
+	version string
+	now     func() time.Time
+
+	windows struct {
+		sync.Mutex
+		of map[string]*window
+	}
+}
+
+// New returns the collector of a server that is, or will be, running: until then a
+// scrape waits. version is that of the program.
+func New(s Server, version string) *Collector {
+	c := &Collector{server: s, version: version, now: time.Now}
+	c.windows.of = map[string]*window{}
+	return c
+}
+
+// Describe describes nothing: which metrics there are depends on the server's role.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+var errEnded = errors.New("metrics: the server has ended")
+
+// Collect looks at the server once.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	s := &sample{Status: c.server.Status(), Meters: c.server.Meters(), version: c.version}
+	if s.Ended {
+		out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(errEnded), errEnded)
+		return
+	}
+	opened, limit := admin.Descriptors()
+	s.opened, s.limit = float64(opened), float64(limit)
+	for i := range names {
+		r := &names[i]
+		switch {
+		case r.value != nil:
+			if v, ok := r.value(s); ok {
+				out <- prometheus.MustNewConstMetric(prometheus.NewDesc(r.name, r.text, nil, nil), r.kind.value(), v)
+			}
+		case r.spread != nil:
+			out <- c.summary(r, r.spread(s))
+		}
+	}
+	own(s, out)
+}
+
+// summary gives a distribution as ZooKeeper's summaries are.
+func (c *Collector) summary(r *name, d *server.Distribution) prometheus.Metric {
+	c.windows.Lock()
+	defer c.windows.Unlock()
+	w := c.windows.of[r.name]
+	if w == nil {
+		w = &window{}
+		c.windows.of[r.name] = w
+	}
+	recent := w.since(d, c.now())
+	quantiles := map[float64]float64{}
+	for _, q := range r.quantiles() {
+		quantiles[q] = quantile(recent, q) / r.unit
+	}
+	return prometheus.MustNewConstSummary(prometheus.NewDesc(r.name, r.text, nil, nil), uint64(d.Count), float64(d.Sum)/r.unit, quantiles)
+}

@@ -1,0 +1,259 @@
+package metrics
+
+import (
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// kind is what a name is in ZooKeeper 3.9.5.
+type kind string
+
+const (
+	gauge    kind = "gauge"
+	counter  kind = "counter"
+	basic    kind = "summary"                // with the median
+	advanced kind = "summary with quantiles" // with those of 0.5, 0.9 and 0.99
+	set      kind = "set"                    // one for each name of something
+)
+
+func (k kind) value() prometheus.ValueType {
+	if k == counter {
+		return prometheus.CounterValue
+	}
+	return prometheus.GaugeValue
+}
+
+// name is a row of the table: served, if value or spread is set, or why not.
+type name struct {
+	name string
+	kind kind
+	text string // what it tells, or why it is not served
+
+	value  func(*sample) (v float64, there bool)
+	spread func(*sample) *server.Distribution
+	unit   float64 // that many of the distribution's make one of the metric's
+}
+
+func (n *name) served() bool { return n.value != nil || n.spread != nil }
+
+func (n *name) quantiles() []float64 {
+	if n.kind == advanced {
+		return []float64{0.5, 0.9, 0.99}
+	}
+	return []float64{0.5}
+}
+
+// Why a name is not served.
+const (
+	whyPool    = "no meaning: requests pass through one loop in batches, and not through queues with threads of their own"
+	whyCache   = "no meaning: there is no cache of replies"
+	whyDead    = "no meaning: a watch goes with its connection at once"
+	whyMasters = "no meaning: there are no observer masters"
+	whyAdmin   = "no meaning: there is no admin port"
+	whyJava    = "no meaning: there is no Java process; `go_gc_duration_seconds` tells of pauses"
+	whyPaths   = "not measured: no statistics by path are kept"
+	whyEnds    = "no meaning: such an error ends the server"
+	whyLater   = "not measured by this version"
+)
+
+// Units of distributions.
+const (
+	ms  = 1000 // that many microseconds
+	one = 1
+)
+
+func number(f func(*sample) float64) func(*sample) (float64, bool) {
+	return func(s *sample) (float64, bool) { return f(s), true }
+}
+
+// leading is f on a leader alone, as in ZooKeeper.
+func leading(f func(*sample) float64) func(*sample) (float64, bool) {
+	return func(s *sample) (float64, bool) {
+		if s.Mode != server.ModeLeader {
+			return 0, false
+		}
+		return f(s), true
+	}
+}
+
+// single is the distribution of something that happens once, at the start.
+func single(v int64) *server.Distribution {
+	d := &server.Distribution{Count: 1, Sum: v}
+	d.Buckets[server.BucketOf(v)] = 1
+	return d
+}
+
+// synced is one of the three counts of a leader.
+func synced(which int) func(*sample) (float64, bool) {
+	return leading(func(s *sample) float64 {
+		followers, observers, others := s.Synced()
+		return float64([]int{followers, observers, others}[which])
+	})
+}
+
+// names has every name of ZooKeeper 3.9.5: metrics-M1.
+var names = []name{
+	{name: "avg_latency", kind: gauge, text: "mean time of a request, ms", value: number(func(s *sample) float64 { return float64(s.Latency.AvgMs) })},
+	{name: "min_latency", kind: gauge, text: "shortest, ms", value: number(func(s *sample) float64 { return float64(s.Latency.MinMs) })},
+	{name: "max_latency", kind: gauge, text: "longest, ms", value: number(func(s *sample) float64 { return float64(s.Latency.MaxMs) })},
+	{name: "packets_received", kind: gauge, text: "requests", value: number(func(s *sample) float64 { return float64(s.Received) })},
+	{name: "packets_sent", kind: gauge, text: "replies and events", value: number(func(s *sample) float64 { return float64(s.Sent) })},
+	{name: "num_alive_connections", kind: gauge, text: "connections of clients", value: number(func(s *sample) float64 { return float64(s.Connections) })},
+	{name: "outstanding_requests", kind: gauge, text: "requests that the loop has not answered", value: number(func(s *sample) float64 { return float64(s.Outstanding) })},
+	{name: "uptime", kind: gauge, text: "ms since the start", value: number(func(s *sample) float64 { return float64(s.Uptime.Milliseconds()) })},
+	{name: "znode_count", kind: gauge, text: "znodes; the root counts twice, as in ZooKeeper", value: number(func(s *sample) float64 { return float64(s.Znodes + 1) })},
+	{name: "watch_count", kind: gauge, text: "watches", value: number(func(s *sample) float64 { return float64(s.Watches.All) })},
+	{name: "ephemerals_count", kind: gauge, text: "ephemeral znodes", value: number(func(s *sample) float64 { return float64(s.Ephemerals) })},
+	{name: "approximate_data_size", kind: gauge, text: "bytes of paths and data", value: number(func(s *sample) float64 { return float64(s.TextBytes) })},
+	{name: "global_sessions", kind: gauge, text: "sessions of the ensemble", value: number(func(s *sample) float64 { return float64(s.Sessions) })},
+	{name: "local_sessions", kind: gauge, text: "local sessions", value: number(func(s *sample) float64 { return float64(s.LocalSessions) })},
+	{name: "open_file_descriptor_count", kind: gauge, text: "open file descriptors", value: number(func(s *sample) float64 { return float64(s.opened) })},
+	{name: "max_file_descriptor_count", kind: gauge, text: "how many may be", value: number(func(s *sample) float64 { return float64(s.limit) })},
+	{name: "auth_failed_count", kind: gauge, text: "authentications that failed", value: number(func(s *sample) float64 { return float64(s.AuthFailed) })},
+	{name: "quorum_size", kind: gauge, text: "participants of the configuration", value: func(s *sample) (float64, bool) { return float64(s.Participants), s.Ensemble != nil }},
+	{name: "learners", kind: gauge, text: "learners linked to this leader", value: leading(func(s *sample) float64 { return float64(len(s.Learners)) })},
+	{name: "synced_followers", kind: gauge, text: "followers with a vote that are served", value: synced(0)},
+	{name: "synced_non_voting_followers", kind: gauge, text: "followers without one", value: synced(2)},
+	{name: "synced_observers", kind: gauge, text: "observers that are served", value: func(s *sample) (float64, bool) {
+		_, observers, _ := s.Synced() // none on a follower, which has no learners
+		return float64(observers), s.Mode == server.ModeLeader || s.Mode == server.ModeFollower
+	}},
+	{name: "pending_syncs", kind: gauge, text: "syncs that this leader has not answered", value: leading(func(s *sample) float64 { return float64(s.PendingSyncs) })},
+	{name: "leader_uptime", kind: gauge, text: "ms since this server leads", value: leading(func(s *sample) float64 { return float64(s.RoleTime.Milliseconds()) })},
+	{name: "last_proposal_size", kind: gauge, text: "bytes of the last proposal", value: leading(func(s *sample) float64 { return float64(s.ProposalBytes.Last) })},
+	{name: "max_proposal_size", kind: gauge, text: "of the longest", value: leading(func(s *sample) float64 { return float64(s.ProposalBytes.Max) })},
+	{name: "min_proposal_size", kind: gauge, text: "of the shortest", value: leading(func(s *sample) float64 { return float64(s.ProposalBytes.Min) })},
+	{name: "connection_drop_probability", kind: gauge, text: "the share of new connections that a throttle refuses now", value: number(func(s *sample) float64 { return float64(s.Refusals.Chance) })},
+	{name: "last_client_response_size", kind: gauge, text: whyLater},
+	{name: "max_client_response_size", kind: gauge, text: whyLater},
+	{name: "min_client_response_size", kind: gauge, text: whyLater},
+	{name: "outstanding_tls_handshake", kind: gauge, text: whyLater},
+	{name: "non_mtls_remote_conn_count", kind: gauge, text: whyLater},
+	{name: "non_mtls_local_conn_count", kind: gauge, text: whyLater},
+	{name: "quota_count_limit_per_namespace", kind: set, text: whyLater},
+	{name: "quota_bytes_limit_per_namespace", kind: set, text: whyLater},
+	{name: "quota_count_usage_per_namespace", kind: set, text: whyLater},
+	{name: "quota_bytes_usage_per_namespace", kind: set, text: whyLater},
+	{name: "fsynctime", kind: basic, text: "syncs of the log, ms", spread: func(s *sample) *server.Distribution { return &s.SyncTimes }, unit: ms},
+	{name: "snapshottime", kind: basic, text: "snapshots written, ms", spread: func(s *sample) *server.Distribution { return &s.Snapshots }, unit: ms},
+	{name: "snapshot_error_count", kind: counter, text: "snapshots that could not be written", value: number(func(s *sample) float64 { return float64(s.SnapshotsFailed) })},
+	{name: "snapshot_rate_limited_count", kind: counter, text: whyAdmin},
+	{name: "restore_time", kind: basic, text: whyAdmin},
+	{name: "restore_error_count", kind: counter, text: whyAdmin},
+	{name: "restore_rate_limited_count", kind: counter, text: whyAdmin},
+	{name: "dbinittime", kind: basic, text: "recovery from the files at the start, ms", spread: func(s *sample) *server.Distribution { return single(s.Recovery.Time.Microseconds()) }, unit: ms},
+	{name: "readlatency", kind: advanced, text: "reads answered from the tree, ms", spread: func(s *sample) *server.Distribution { return &s.Reads }, unit: ms},
+	{name: "updatelatency", kind: advanced, text: "writes and syncs of this server's clients, in whole ms", spread: func(s *sample) *server.Distribution { return &s.Updates }, unit: ms},
+	{name: "propagation_latency", kind: advanced, text: whyLater},
+	{name: "follower_sync_time", kind: basic, text: whyLater},
+	{name: "observer_sync_time", kind: basic, text: whyLater},
+	{name: "election_time", kind: basic, text: whyLater},
+	{name: "looking_count", kind: counter, text: "elections decided", value: number(func(s *sample) float64 { return float64(s.Elections) })},
+	{name: "diff_count", kind: counter, text: whyLater},
+	{name: "snap_count", kind: counter, text: whyLater},
+	{name: "commit_count", kind: counter, text: "transactions delivered", value: number(func(s *sample) float64 { return float64(s.Counts.Delivered) })},
+	{name: "connection_request_count", kind: counter, text: "handshakes", value: number(func(s *sample) float64 { return float64(s.Connects) })},
+	{name: "connection_token_deficit", kind: basic, text: whyLater},
+	{name: "connection_rejected", kind: counter, text: "connections beyond the limits", value: number(func(s *sample) float64 { return float64(s.Rejected) })},
+	{name: "inflight_snap_count", kind: basic, text: whyLater},
+	{name: "inflight_diff_count", kind: basic, text: whyLater},
+	{name: "write_per_namespace", kind: set, text: whyPaths},
+	{name: "read_per_namespace", kind: set, text: whyPaths},
+	{name: "bytes_received_count", kind: counter, text: "bytes of requests", value: number(func(s *sample) float64 { return float64(s.BytesReceived) })},
+	{name: "unrecoverable_error_count", kind: counter, text: whyEnds},
+	{name: "node_created_watch_count", kind: basic, text: whyLater},
+	{name: "node_deleted_watch_count", kind: basic, text: whyLater},
+	{name: "node_changed_watch_count", kind: basic, text: whyLater},
+	{name: "node_children_watch_count", kind: basic, text: whyLater},
+	{name: "add_dead_watcher_stall_time", kind: counter, text: whyDead},
+	{name: "dead_watchers_queued", kind: counter, text: whyDead},
+	{name: "dead_watchers_cleared", kind: counter, text: whyDead},
+	{name: "dead_watchers_cleaner_latency", kind: advanced, text: whyDead},
+	{name: "response_packet_cache_hits", kind: counter, text: whyCache},
+	{name: "response_packet_cache_misses", kind: counter, text: whyCache},
+	{name: "response_packet_get_children_cache_hits", kind: counter, text: whyCache},
+	{name: "response_packet_get_children_cache_misses", kind: counter, text: whyCache},
+	{name: "ensemble_auth_success", kind: counter, text: whyLater},
+	{name: "ensemble_auth_fail", kind: counter, text: whyLater},
+	{name: "ensemble_auth_skip", kind: counter, text: whyLater},
+	{name: "prep_processor_queue_time_ms", kind: advanced, text: whyPool},
+	{name: "prep_processor_queue_size", kind: basic, text: whyPool},
+	{name: "prep_processor_request_queued", kind: counter, text: whyPool},
+	{name: "outstanding_changes_queued", kind: counter, text: whyPool},
+	{name: "outstanding_changes_removed", kind: counter, text: whyPool},
+	{name: "prep_process_time", kind: basic, text: whyPool},
+	{name: "proposal_process_time", kind: basic, text: whyPool},
+	{name: "close_session_prep_time", kind: advanced, text: whyPool},
+	{name: "revalidate_count", kind: counter, text: whyLater},
+	{name: "connection_drop_count", kind: counter, text: whyLater},
+	{name: "connection_revalidate_count", kind: counter, text: whyLater},
+	{name: "sessionless_connections_expired", kind: counter, text: whyLater},
+	{name: "stale_sessions_expired", kind: counter, text: "sessions that the leader has expired", value: number(func(s *sample) float64 { return float64(s.Counts.Expired) })},
+	{name: "unavailable_time", kind: basic, text: "from when no client was served until one could be again, ms", spread: func(s *sample) *server.Distribution { return &s.Unavailable }, unit: ms},
+	{name: "leader_unavailable_time", kind: basic, text: "the same, where this server led afterwards, ms", spread: func(s *sample) *server.Distribution { return &s.LeaderGaps }, unit: ms},
+	{name: "requests_in_session_queue", kind: basic, text: whyPool},
+	{name: "pending_session_queue_size", kind: basic, text: whyPool},
+	{name: "reads_after_write_in_session_queue", kind: basic, text: whyPool},
+	{name: "reads_issued_from_session_queue", kind: basic, text: whyPool},
+	{name: "session_queues_drained", kind: basic, text: whyPool},
+	{name: "time_waiting_empty_pool_in_commit_processor_read_ms", kind: basic, text: whyPool},
+	{name: "write_batch_time_in_commit_processor", kind: basic, text: whyPool},
+	{name: "concurrent_request_processing_in_commit_processor", kind: basic, text: whyPool},
+	{name: "read_commit_proc_req_queued", kind: basic, text: whyPool},
+	{name: "write_commit_proc_req_queued", kind: basic, text: whyPool},
+	{name: "commit_commit_proc_req_queued", kind: basic, text: whyPool},
+	{name: "request_commit_queued", kind: counter, text: whyPool},
+	{name: "read_commit_proc_issued", kind: basic, text: whyPool},
+	{name: "write_commit_proc_issued", kind: basic, text: whyPool},
+	{name: "throttled_ops", kind: counter, text: "requests refused because they had waited too long", value: number(func(s *sample) float64 { return float64(s.Refusals.Waited) })},
+	{name: "read_commitproc_time_ms", kind: advanced, text: whyPool},
+	{name: "write_commitproc_time_ms", kind: advanced, text: whyPool},
+	{name: "local_write_committed_time_ms", kind: advanced, text: whyPool},
+	{name: "server_write_committed_time_ms", kind: advanced, text: whyPool},
+	{name: "commit_process_time", kind: basic, text: whyPool},
+	{name: "om_proposal_process_time_ms", kind: advanced, text: whyMasters},
+	{name: "om_commit_process_time_ms", kind: advanced, text: whyMasters},
+	{name: "read_final_proc_time_ms", kind: advanced, text: whyPool},
+	{name: "write_final_proc_time_ms", kind: advanced, text: whyPool},
+	{name: "proposal_latency", kind: advanced, text: whyLater},
+	{name: "proposal_ack_creation_latency", kind: advanced, text: whyLater},
+	{name: "commit_propagation_latency", kind: advanced, text: whyLater},
+	{name: "learner_proposal_received_count", kind: counter, text: whyLater},
+	{name: "learner_commit_received_count", kind: counter, text: whyLater},
+	{name: "learner_handler_qp_size", kind: set, text: whyPool},
+	{name: "learner_handler_qp_time_ms", kind: set, text: whyPool},
+	{name: "startup_txns_loaded", kind: basic, text: "records of the log replayed at the start", spread: func(s *sample) *server.Distribution { return single(int64(s.Recovery.Records)) }, unit: one},
+	{name: "startup_txns_load_time", kind: basic, text: whyLater},
+	{name: "startup_snap_load_time", kind: basic, text: whyLater},
+	{name: "sync_processor_queue_and_flush_time_ms", kind: advanced, text: whyPool},
+	{name: "sync_processor_queue_size", kind: basic, text: whyPool},
+	{name: "sync_processor_request_queued", kind: counter, text: whyPool},
+	{name: "sync_processor_queue_time_ms", kind: advanced, text: whyPool},
+	{name: "sync_processor_queue_flush_time_ms", kind: advanced, text: whyPool},
+	{name: "sync_process_time", kind: basic, text: whyPool},
+	{name: "sync_processor_batch_size", kind: basic, text: "records of one sync of the log", spread: func(s *sample) *server.Distribution { return &s.Batches }, unit: one},
+	{name: "quorum_ack_latency", kind: advanced, text: whyLater},
+	{name: "ack_latency", kind: set, text: whyLater},
+	{name: "proposal_count", kind: counter, text: "proposals of this server as leader", value: number(func(s *sample) float64 { return float64(s.Counts.Proposed) })},
+	{name: "quit_leading_due_to_disloyal_voter", kind: counter, text: whyLater},
+	{name: "stale_requests", kind: counter, text: whyLater},
+	{name: "stale_requests_dropped", kind: counter, text: "requests dropped because nobody waits for them any more", value: number(func(s *sample) float64 { return float64(s.Refusals.Stale) })},
+	{name: "stale_replies", kind: counter, text: whyLater},
+	{name: "request_throttle_queue_time_ms", kind: advanced, text: whyLater},
+	{name: "request_throttle_wait_count", kind: counter, text: "requests that waited for their turn", value: number(func(s *sample) float64 { return float64(s.Refusals.Waits) })},
+	{name: "large_requests_rejected", kind: counter, text: "large requests refused", value: number(func(s *sample) float64 { return float64(s.Refusals.Large) })},
+	{name: "netty_queued_buffer_capacity", kind: basic, text: whyJava},
+	{name: "digest_mismatches_count", kind: counter, text: "digests of the tree that differed from the log's", value: number(func(s *sample) float64 { return float64(s.Counts.DigestMismatches) })},
+	{name: "learner_request_processor_queue_size", kind: basic, text: whyPool},
+	{name: "unsuccessful_handshake", kind: counter, text: "TLS handshakes that failed", value: number(func(s *sample) float64 { return float64(s.HandshakesFailed) })},
+	{name: "insecure_admin_count", kind: counter, text: whyAdmin},
+	{name: "tls_handshake_exceeded", kind: counter, text: "connections beyond the limit of handshakes under way", value: number(func(s *sample) float64 { return float64(s.Refusals.Handshakes) })},
+	{name: "cnxn_closed_without_zk_server_running", kind: counter, text: whyLater},
+	{name: "skip_learner_request_to_next_processor_count", kind: counter, text: whyPool},
+	{name: "socket_closing_time", kind: basic, text: whyLater},
+	{name: "response_bytes", kind: counter, text: "bytes of replies", value: number(func(s *sample) float64 { return float64(s.BytesReplied) })},
+	{name: "watch_bytes", kind: counter, text: "bytes of watch events", value: number(func(s *sample) float64 { return float64(s.BytesEvents) })},
+	{name: "jvm_pause_time_ms", kind: advanced, text: whyJava},
+	{name: "requests_not_forwarded_to_commit_processor", kind: counter, text: whyPool},
+	{name: "quota_exceeded_error_per_namespace", kind: set, text: whyLater},
+}

@@ -1,0 +1,97 @@
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An ownName is a metric of ours: its name begins with conclave_, times are in seconds.
+type ownName struct {
+	name, text, labels string
+	desc               *prometheus.Desc
+}
+
+func declare(name, text string, labels ...string) *ownName {
+	n := &ownName{name: "conclave_" + name, text: text}
+	for _, l := range labels {
+		n.labels += "`" + l + "` "
+	}
+	n.desc = prometheus.NewDesc(n.name, text, labels, nil)
+	ownNames = append(ownNames, n)
+	return n
+}
+
+// ownNames are all of them, in the order of the docs.
+var ownNames []*ownName
+
+var (
+	ownInfo      = declare("server_info", "1, with what the server is", "version", "mode", "id")
+	ownServing   = declare("server_serving", "1 while clients are served, reading and writing")
+	ownLeader    = declare("server_leader_id", "the leader that this server follows, or itself; 0 while looking")
+	ownEpoch     = declare("server_epoch", "the established epoch; 0 while looking")
+	ownRole      = declare("server_role_seconds", "since the role was taken up")
+	ownSilent    = declare("server_leader_silent_seconds", "since something came from the leader; not on a leader")
+	ownDisk      = declare("server_disk_full", "1 while nothing can be written")
+	ownReaped    = declare("server_reaped_total", "znodes of containers and with a TTL that the leader has deleted")
+	ownInSync    = declare("server_learner_in_sync", "1 if the learner has all that is committed, or nearly; on the leader", "server")
+	ownLag       = declare("server_learner_lag", "committed transactions that a follower has not acknowledged; on the leader", "server")
+	ownQuiet     = declare("server_learner_silent_seconds", "since something came from the learner; on the leader", "server")
+	ownReads     = declare("server_read_seconds", "as readlatency, a histogram")
+	ownUpdates   = declare("server_update_seconds", "as updatelatency, a histogram; in whole ms, those below 1 ms are in the first bucket")
+	ownSyncs     = declare("server_sync_seconds", "as fsynctime, a histogram")
+	ownSnapshots = declare("server_snapshot_seconds", "as snapshottime, a histogram")
+)
+
+// own sends them.
+func own(s *sample, out chan<- prometheus.Metric) {
+	gauge := func(n *ownName, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(n.desc, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(ownInfo, 1, s.version, string(s.Mode), strconv.FormatUint(uint64(s.ID), 10))
+	gauge(ownServing, oneIf(s.Mode != server.ModeLooking && s.Mode != server.ModeReadOnly))
+	gauge(ownRole, s.RoleTime.Seconds())
+	gauge(ownDisk, oneIf(s.DiskFull))
+	out <- prometheus.MustNewConstMetric(ownReaped.desc, prometheus.CounterValue, float64(s.Counts.Reaped))
+	if s.Ensemble != nil {
+		gauge(ownLeader, float64(s.Leader))
+		gauge(ownEpoch, float64(s.Epoch))
+		if s.Mode != server.ModeLeader {
+			gauge(ownSilent, s.LeaderSilent.Seconds())
+		}
+	}
+	for i := range s.Learners {
+		l := &s.Learners[i]
+		id := strconv.FormatUint(uint64(l.Server), 10)
+		gauge(ownInSync, oneIf(l.InSync), id)
+		gauge(ownQuiet, float64(l.SilentMs)/1000, id)
+		if !l.Observer {
+			gauge(ownLag, float64(s.Lag(l)), id)
+		}
+	}
+	for n, d := range map[*ownName]*server.Distribution{ownReads: &s.Reads, ownUpdates: &s.Updates, ownSyncs: &s.SyncTimes, ownSnapshots: &s.Snapshots} {
+		out <- histogram(n.desc, d)
+	}
+}
+
+// histogram gives a distribution of microseconds in seconds, with a bucket for each power
+// of two from 128 µs to 67 s.
+func histogram(desc *prometheus.Desc, d *server.Distribution) prometheus.Metric {
+	const first, last = 7, 26
+	buckets, below, next := map[float64]uint64{}, int64(0), 0
+	for power := first; power <= last; power++ {
+		for ; next < server.BucketOf(1<<power); next++ {
+			below += d.Buckets[next]
+		}
+		buckets[float64(int64(1)<<power)/1e6] = uint64(below)
+	}
+	return prometheus.MustNewConstHistogram(desc, uint64(d.Count), float64(d.Sum)/1e6, buckets)
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
