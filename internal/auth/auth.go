@@ -9,6 +9,7 @@ package auth
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,11 @@ type Rules struct {
 	X509Super   string // X509AuthenticationProvider.superUser: the name that is the super user, "" for none
 	SASL        bool   // names that are proved by SASL are identities
 	Principals  Principals
+
+	// Ensemble lets clients say to which ensemble they want to speak. Ensembles are the
+	// names of this one, empty for any.
+	Ensemble  bool
+	Ensembles []string
 
 	// Enforce are the schemes of enforce.auth.schemes: a connection that has proved no
 	// identity of any of them does nothing but try to. Empty: nobody has to.
@@ -55,6 +61,8 @@ func (r *Rules) scheme(name string) (scheme, bool) {
 		return scheme{valid: validName, authenticated: true}, r.X509
 	case "sasl":
 		return scheme{valid: validPrincipal, authenticated: true}, r.SASL
+	case "ensemble":
+		return scheme{valid: func(string) bool { return false }}, r.Ensemble
 	}
 	return scheme{}, false
 }
@@ -71,8 +79,12 @@ func (r *Rules) Certified(name string) []zk.Identity {
 	return proved
 }
 
+// ErrOtherEnsemble says that a client wants to speak to another ensemble. Its connection
+// is closed without an answer: one would tell it to give up, and not to look further.
+var ErrOtherEnsemble = errors.New("auth: the client wants another ensemble")
+
 // Authenticate returns the identities that a credential proves, to be added to
-// those of the connection, or ErrAuthFailed.
+// those of the connection, or ErrAuthFailed, or ErrOtherEnsemble.
 func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([]zk.Identity, error) {
 	if _, ok := r.scheme(name); !ok {
 		return nil, zk.ErrAuthFailed
@@ -82,6 +94,11 @@ func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([
 		return Connected(remoteIP), nil
 	case "x509", "sasl":
 		return nil, zk.ErrAuthFailed // proved by an exchange, never by what is said
+	case "ensemble":
+		if len(credential) > 0 && len(r.Ensembles) > 0 && !slices.Contains(r.Ensembles, string(credential)) {
+			return nil, ErrOtherEnsemble
+		}
+		return nil, nil
 	}
 	id := r.Digest(string(credential))
 	proved := []zk.Identity{{Scheme: "digest", ID: id}}
@@ -111,10 +128,10 @@ func (r *Rules) Admits(identities []zk.Identity) bool {
 	return slices.ContainsFunc(identities, func(id zk.Identity) bool { return slices.Contains(r.Enforce, id.Scheme) })
 }
 
-// Knows reports whether a scheme can be proved to a server of these Rules.
+// Knows reports whether an identity of a scheme can be proved to a server of these Rules.
 func (r *Rules) Knows(name string) bool {
 	_, ok := r.scheme(name)
-	return ok
+	return ok && name != "ensemble"
 }
 
 // validDigest wants two parts around a colon; trailing empty parts do not

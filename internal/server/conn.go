@@ -34,6 +34,7 @@ type conn struct {
 	identityBytes int64         // of what the client has proved; of the goroutine
 	admitted      bool          // it has proved what the server asks for; of the goroutine
 	sasl          sasl.Server   // the exchange that the client has begun; of the goroutine
+	elsewhere     bool          // the client wants another ensemble; of the goroutine
 	charged       atomic.Int64  // bytes of identities with the requests in flight
 
 	sessionID atomic.Int64

@@ -2,7 +2,9 @@ package server
 
 import (
 	"bytes"
+	"errors"
 
+	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -371,7 +373,9 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	switch op {
 	case zk.OpAuth:
 		e.Kind = replica.EventAuth
-		e.Code = c.authenticate(e.Request)
+		if e.Code = c.authenticate(e.Request); c.elsewhere {
+			return false
+		}
 	case zk.OpSASL:
 		e.Kind = replica.EventAuth
 		e.Code = c.exchange(e.Request)
@@ -467,6 +471,7 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 	if err != nil {
 		c.server.stats.authFailed.Add(1)
 		c.ended = true
+		c.elsewhere = errors.Is(err, auth.ErrOtherEnsemble)
 		return zk.ErrAuthFailed
 	}
 	return c.proved(proved)

@@ -2,6 +2,9 @@ package server
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"syscall"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/sasl"
@@ -136,5 +139,34 @@ func TestEnforcedSASL(t *testing.T) {
 	}
 	if code, _ := p.do(read); code != zk.OK {
 		t.Error(code)
+	}
+}
+
+// ensembleAuthName: a client that was sent to the wrong ensemble, by an old address, say,
+// is cut, and looks further. An answer would end its session.
+func TestClientsOfAnotherEnsembleAreCut(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Ensemble, c.Auth.Ensembles = true, []string{"blue", "old-blue"} })
+	for name, mine := range map[string]bool{"blue": true, "old-blue": true, "": true, "green": false} {
+		p := dial(t, s, nil)
+		request := zk.Request{Op: zk.OpAuth, Scheme: "ensemble", Data: []byte(name)}
+		if mine {
+			if code, _ := p.do(request); code != zk.OK {
+				t.Errorf("%q: %v", name, code)
+			}
+			if _, res := p.do(zk.Request{Op: zk.OpWhoAmI}); len(res.Who) != 1 {
+				t.Errorf("%q proves %v", name, res.Who)
+			}
+			continue
+		}
+		if _, err := p.socket.Write(wire.AppendRequest(nil, &request)); err != nil {
+			t.Fatal(err)
+		}
+		if rest, err := io.ReadAll(p.socket); err != nil && len(rest) == 0 && !errors.Is(err, syscall.ECONNRESET) || len(rest) > 0 {
+			t.Errorf("%q: answered %x, %v", name, rest, err)
+		}
+	}
+	p := dial(t, s, nil)
+	if code, _ := p.do(zk.Request{Op: zk.OpCreate, Path: "/a", ACL: []zk.ACL{{Perms: 1, Identity: zk.Identity{Scheme: "ensemble", ID: "blue"}}}}); code != zk.ErrInvalidACL {
+		t.Errorf("it stands in an ACL: %v", code)
 	}
 }

@@ -278,7 +278,7 @@ func (r *reader) authKeys() map[string]setting {
 		"audit.impl.class":                          idle(text(nil), whyAudit),
 		"kinit":                                     idle(text(nil), whyKerberos),
 		"sun.security.jgss.native":                  javaOnly(idle(flag(nil), whyKerberos)),
-		"ensembleAuthName":                          idle(text(nil), "EnsembleAuthenticationProvider is refused"),
+		"ensembleAuthName":                          used(r.ensembleNames, "any", "names of this ensemble, with commas between, where `EnsembleAuthenticationProvider` is named: a client that asks for another (scheme `ensemble`) is cut"),
 		"IPAuthenticationProvider.usexforwardedfor": idle(flag(nil), whyAdmin),
 	}
 }
@@ -447,6 +447,17 @@ func (r *reader) keyFamilies() []family {
 // provider reads the class of a way to prove who one is.
 func (r *reader) provider(class string) error {
 	r.saslProvider = r.saslProvider || strings.HasSuffix(class, ".SASLAuthenticationProvider")
+	c := &r.out.Server.Auth
+	c.Ensemble = c.Ensemble || strings.HasSuffix(class, ".EnsembleAuthenticationProvider")
+	return nil
+}
+
+func (r *reader) ensembleNames(v string) error {
+	names := &r.out.Server.Auth.Ensembles
+	*names = nil
+	for name := range strings.SplitSeq(v, ",") {
+		*names = append(*names, strings.TrimSpace(name))
+	}
 	return nil
 }
 
@@ -476,6 +487,7 @@ const builtInMetrics = prometheusProvider +
 // builtInProviders are the classes that authProvider.N may name because what they
 // do is here anyway, where a port speaks TLS or a JAAS file is named.
 const builtInProviders = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider" +
+	"|org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.IPAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.SASLAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.X509AuthenticationProvider"
