@@ -132,7 +132,7 @@ var handlers = [phaseCount][kindCount]func(*Machine, *Event){
 	greeting: {
 		Tick: (*Machine).attemptTick, Greeted: (*Machine).greetingGreeted, Lost: (*Machine).attemptLost,
 		Refused: (*Machine).greetingRefused,
-		Submit: (*Machine).queueCall, Cancel: (*Machine).cancel, Unwatch: (*Machine).unwatch,
+		Submit:  (*Machine).queueCall, Cancel: (*Machine).cancel, Unwatch: (*Machine).unwatch,
 		Reseat: (*Machine).attemptReseat, Close: (*Machine).closeUnattached, Detach: (*Machine).detach,
 	},
 	attached: {

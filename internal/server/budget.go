@@ -111,7 +111,8 @@ func costOfAnswer(weight int) int64 {
 
 // admit waits until a budget has a part for a long request or answer. What was gathered
 // goes to the loop before, so that nobody waits for somebody who waits; the client is alive
-// meanwhile, and the loop is told so.
+// meanwhile, and the loop is told so. It is false if the connection has ended: the loop may
+// drop it while it waits, and then answers none of its requests, whose parts others need.
 func (h *handling) admit(b *budget, cost int64) bool {
 	if cost == 0 {
 		return true
@@ -134,6 +135,13 @@ func (h *handling) admit(b *budget, cost int64) bool {
 			again.Stop()
 			return true
 		case <-again.C():
+		case <-h.conn.resumed:
+			again.Stop()
+			if h.conn.out.isEnded() {
+				h.conn.resume() // for those that wait after this
+				b.abandon(t)
+				return false
+			}
 		case <-s.done.Done():
 			again.Stop()
 			b.abandon(t)

@@ -89,6 +89,9 @@ func (c *conn) serve() {
 	if c.ended {
 		c.awaitLast()
 	}
+	if c.out.isEnded() {
+		c.longs.answered(math.MaxUint64, c.server) // the loop has dropped it: no answers come
+	}
 	if c.ended || c.out.isEnded() {
 		c.input.drain()
 	}

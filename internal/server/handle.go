@@ -258,7 +258,7 @@ func (h *handling) putLong(cost int64) {
 	c := h.conn
 	h.unlock()
 	if !h.admit(&c.server.answers, cost) {
-		c.ended = true // the server ends
+		c.ended = true
 		return
 	}
 	h.lock()
