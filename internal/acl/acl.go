@@ -15,6 +15,7 @@ import (
 // goroutines. The zero List has no entries, and keeps nobody out.
 type List struct {
 	entries []zk.ACL
+	bytes   int    // of their texts
 	long    *index // of a list with more entries than entriesShort
 }
 
@@ -33,6 +34,9 @@ type index struct {
 // New returns a list of entries, which must not be changed any more.
 func New(entries []zk.ACL) List {
 	l := List{entries: entries}
+	for i := range entries {
+		l.bytes += len(entries[i].Scheme) + len(entries[i].ID)
+	}
 	if len(entries) > entriesShort {
 		l.long = newIndex(entries)
 	}
@@ -62,6 +66,9 @@ func newIndex(entries []zk.ACL) *index {
 
 // Entries returns the entries, which must not be changed.
 func (l List) Entries() []zk.ACL { return l.entries }
+
+// Bytes returns the length of all texts of the entries.
+func (l List) Bytes() int { return l.bytes }
 
 // Len returns the number of entries.
 func (l List) Len() int { return len(l.entries) }

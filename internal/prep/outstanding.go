@@ -22,6 +22,7 @@ type change struct {
 	before   *change // what path was when this change was decided, nil if as in the tree
 	current  bool    // no later change of the path
 	ends     int64   // in place of a path, the owner whose znodes go with its session
+	made     int64   // bytes of the path, if this makes a znode that goes with a session
 }
 
 // outstanding are the changes that are decided but not applied, in order, by path the
@@ -33,12 +34,13 @@ type outstanding struct {
 	head    int
 	byPath  map[string]*change
 	byOwner map[int64][]*change
+	made    map[int64]int64    // bytes of the paths that are made, by owner
 	ended   map[int64]struct{} // owners whose znodes in the tree are no more, but for those in byPath
 	unused  []*change
 }
 
 func newOutstanding() outstanding {
-	return outstanding{byPath: map[string]*change{}, byOwner: map[int64][]*change{}, ended: map[int64]struct{}{}}
+	return outstanding{byPath: map[string]*change{}, byOwner: map[int64][]*change{}, made: map[int64]int64{}, ended: map[int64]struct{}{}}
 }
 
 func (o *outstanding) size() int { return len(o.queue) - o.head }
@@ -56,6 +58,9 @@ func (o *outstanding) record(c change) *change {
 	o.byPath[c.path] = slot
 	if owner := c.stat.EphemeralOwner; owner != 0 {
 		o.byOwner[owner] = append(o.byOwner[owner], slot)
+	}
+	if c.made != 0 {
+		o.made[c.stat.EphemeralOwner] += c.made
 	}
 	return slot
 }
@@ -80,6 +85,11 @@ func (o *outstanding) release(c *change, first bool) {
 		}
 		if o.byOwner[owner] = left; len(left) == 0 {
 			delete(o.byOwner, owner)
+		}
+	}
+	if owner := c.stat.EphemeralOwner; c.made != 0 {
+		if o.made[owner] -= c.made; o.made[owner] == 0 {
+			delete(o.made, owner)
 		}
 	}
 	*c = change{}
@@ -184,6 +194,9 @@ func fromTree(path string, n tree.Node) change {
 // what it was; not existing counts as nothing.
 func (p *Prep) change(old, c change, zxid zk.Zxid) {
 	c.zxid = zxid
+	if c.exists && !old.exists && c.stat.EphemeralOwner != 0 {
+		c.made = int64(len(c.path))
+	}
 	p.digest += c.checksum() - old.checksum()
 	p.outstanding.record(c)
 }
@@ -193,6 +206,12 @@ func (c *change) checksum() uint64 {
 		return 0
 	}
 	return tree.Checksum(c.path, c.bodySum, &c.stat)
+}
+
+// ephemeralBytes returns about how many bytes the paths have that a session will own: those
+// that it deletes count until they are gone.
+func (p *Prep) ephemeralBytes(session zk.SessionID) int64 {
+	return p.tree.EphemeralBytes(session) + p.outstanding.made[int64(session)]
 }
 
 // ephemerals returns the paths a session will own once all outstanding changes

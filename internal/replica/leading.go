@@ -14,7 +14,9 @@ type leading struct {
 	reapMs    int64   // when to look for containers next
 	// reapCredit is how many may be deleted at once, times a minute's milliseconds.
 	reapCredit int64
+	reapMore   bool                   // there was more to delete than one step takes
 	orphans    []zk.SessionID         // sessions to end at the next tick
+	ends       []zk.SessionID         // sessions whose time is over, to be ended, some in each step
 	ended      map[zk.SessionID]int64 // sessions that have ended, and when, see isLocal
 }
 
@@ -34,7 +36,7 @@ func (l *leading) begin(prep *prep.Prep, last zk.Zxid, reapMs int64, orphans []z
 // leave forgets what was decided.
 func (l *leading) leave() {
 	l.proposals.drop()
-	l.orphans = nil
+	l.orphans, l.ends, l.reapMore = nil, nil, false
 	clear(l.ended)
 }
 
@@ -73,6 +75,18 @@ func (l *leading) takeOrphans() []zk.SessionID {
 	return orphans
 }
 
+// endLater keeps sessions that are to be ended.
+func (l *leading) endLater(ids []zk.SessionID) { l.ends = append(l.ends, ids...) }
+
+// nextEnd takes out the first of them.
+func (l *leading) nextEnd() zk.SessionID {
+	id := l.ends[0]
+	if l.ends = l.ends[1:]; len(l.ends) == 0 {
+		l.ends = nil
+	}
+	return id
+}
+
 // noteEnded remembers a session that has ended.
 func (l *leading) noteEnded(id zk.SessionID, nowMs int64) { l.ended[id] = nowMs }
 
@@ -94,6 +108,9 @@ func (l *leading) forgetEnded(beforeMs int64) {
 // reapDue reports whether it is time to look for what nobody needs any more, and since
 // when the last look was. An interval of 0 is never.
 func (l *leading) reapDue(nowMs, intervalMs int64) (sinceMs int64, due bool) {
+	if l.reapMore {
+		return 0, true
+	}
 	if intervalMs <= 0 || nowMs < l.reapMs {
 		return 0, false
 	}
@@ -113,6 +130,9 @@ func (l *leading) reapLimit(sinceMs, perMinute, intervalMs int64) int {
 	l.reapCredit = min(l.reapCredit, max(minuteMs, intervalMs*perMinute))
 	return limit
 }
+
+// reapAgain lets the next look be at the next tick, if there is more.
+func (l *leading) reapAgain(more bool) { l.reapMore = more }
 
 // reaped counts a znode that was deleted.
 func (l *leading) reaped() { l.reapCredit -= minuteMs }

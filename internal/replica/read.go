@@ -45,7 +45,14 @@ func (a *Answer) Header(req *zk.Request, zxid zk.Zxid) wire.ReplyHeader {
 // Weight returns about how many bytes the making of the reply takes. See Reader.Weight.
 func (a *Answer) Weight() int {
 	res := &a.Result
-	return len(res.Data) + nameWeight*(len(res.Children)+len(res.ACL))
+	weight := len(res.Data) + nameWeight*(len(res.Children)+len(res.ACL))
+	for _, name := range res.Children {
+		weight += len(name)
+	}
+	for i := range res.ACL {
+		weight += len(res.ACL[i].Scheme) + len(res.ACL[i].ID)
+	}
+	return weight
 }
 
 // Read answers req into a, whose former content is lost but for the space of its
@@ -90,7 +97,7 @@ func (v *Reader) read(req *zk.Request, who Caller, a *Answer) zk.Code {
 // LongAnswer is the weight of an answer from which it counts as long.
 const LongAnswer = 16 << 10
 
-// nameWeight is that of a name, or an entry of an ACL, in an answer.
+// nameWeight is that of a name, or an entry of an ACL, in an answer, beside its bytes.
 const nameWeight = 128
 
 // Weight returns about how many bytes the making of an answer to req takes, as the tree is
@@ -98,7 +105,7 @@ const nameWeight = 128
 func (v *Reader) Weight(req *zk.Request, session zk.SessionID) int {
 	switch req.Op {
 	case zk.OpGetEphemerals:
-		return nameWeight * v.Tree.EphemeralsOf(session)
+		return nameWeight*v.Tree.EphemeralsOf(session) + int(v.Tree.EphemeralBytes(session))
 	case zk.OpMultiRead:
 		weight := 0
 		for i := range req.Ops {
@@ -116,9 +123,10 @@ func (v *Reader) Weight(req *zk.Request, session zk.SessionID) int {
 	case req.Op == zk.OpGetData:
 		return len(n.Data())
 	case req.Op == zk.OpGetACL:
-		return nameWeight * n.ACL().Len()
+		list := n.ACL()
+		return nameWeight*list.Len() + list.Bytes()
 	}
-	return nameWeight * n.NumChildren()
+	return nameWeight*n.NumChildren() + int(n.NamesBytes())
 }
 
 // exists sets its watch on a missing znode, too: it waits for the creation.

@@ -19,8 +19,9 @@ func (r *Replica) onTick(*Event) {
 	if !r.leads() {
 		return
 	}
-	for _, id := range r.leading.takeOrphans() {
-		r.closeSession(id)
+	if orphans := r.leading.takeOrphans(); len(orphans) > 0 {
+		r.leading.endLater(orphans)
+		r.endSome()
 	}
 	if sinceMs, due := r.leading.reapDue(r.now.MonoMs, r.opts.ReapIntervalMs); due {
 		r.reap(sinceMs)
@@ -51,8 +52,25 @@ func (r *Replica) expire() {
 	if r.full || !r.leads() {
 		return
 	}
-	for _, id := range r.sessions.Expire(r.lookedAtMs()) {
-		r.counts.Expired++
+	expired := r.sessions.Expire(r.lookedAtMs())
+	r.counts.Expired += int64(len(expired))
+	r.leading.endLater(expired)
+	r.endSome()
+}
+
+// What the end of sessions and the deletions of a look may take of one step, in bytes of
+// paths: nobody is pinged meanwhile. A session counts as sessionBytes at least.
+const (
+	endsBytesMax = 4 << 20
+	sessionBytes = 1 << 10
+)
+
+// endSome decides the ends of sessions, as many as a step has time for. The alarm of the
+// next step is at once if there are more.
+func (r *Replica) endSome() {
+	for bytes := int64(0); len(r.leading.ends) > 0 && bytes < endsBytesMax; {
+		id := r.leading.nextEnd()
+		bytes += sessionBytes + r.tree.EphemeralBytes(id)
 		r.closeSession(id)
 	}
 }
@@ -70,6 +88,9 @@ func (r *Replica) expiryMs() (int64, bool) {
 	atMs, ok := r.locals.NextMs()
 	if !r.full && r.leads() {
 		atMs, ok = earlier(atMs, ok, r.sessions.NextMs)
+		if len(r.leading.ends) > 0 {
+			atMs, ok = r.now.MonoMs, true
+		}
 	}
 	return max(atMs, r.pause.untilMs), ok
 }
@@ -91,7 +112,9 @@ func (r *Replica) closeSession(id zk.SessionID) {
 // one by then.
 func (r *Replica) reap(sinceMs int64) {
 	limit := r.leading.reapLimit(sinceMs, int64(r.opts.ReapPerMinute), r.opts.ReapIntervalMs)
-	for _, path := range r.tree.Reapable(r.now.WallMs, r.opts.ContainerUnusedMs, limit) {
+	bytes := int64(0)
+	for _, path := range r.tree.Reapable(r.now.WallMs, r.opts.ContainerUnusedMs, limit, endsBytesMax) {
+		bytes += int64(len(path))
 		if r.leading.prep.Changing(path) {
 			continue
 		}
@@ -99,6 +122,7 @@ func (r *Replica) reap(sinceMs int64) {
 		r.counts.Reaped++
 		r.decideOwn(0, &zk.Request{Op: zk.OpDeleteContainer, Path: path})
 	}
+	r.leading.reapAgain(bytes >= endsBytesMax)
 }
 
 // onDisk notes whether the disk has space. A server that cannot write has no vote:

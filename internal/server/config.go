@@ -66,6 +66,10 @@ type ClientConfig struct {
 	OutboxBudget   int64         // for all clients together; beyond it those who lag are disconnected
 	InFlightMax    int           // globalOutstandingLimit: requests on their way before connections are not read any more
 
+	// EphemeralBytesMax is how many bytes the paths of one session's ephemerals may have
+	// together (conclave.ephemeralBytesMax); 0 is no limit.
+	EphemeralBytesMax int64
+
 	ExtendedTypes   bool // TTL znodes
 	EnforceQuota    bool
 	FourLetterWords []string      // enabled beside srvr; "*" is all
@@ -138,7 +142,7 @@ func Default() Config {
 	return Config{
 		ClientConfig: ClientConfig{
 			TickTime: 3 * time.Second, ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
-			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000,
+			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 4 << 20,
 			ReapInterval: time.Minute, ReapPerMinute: 10000, Throttle: defaultThrottles(),
 		},
 		StorageConfig: StorageConfig{

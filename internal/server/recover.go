@@ -131,7 +131,7 @@ func (c *Config) replicaOptions() replica.Options {
 			SyncMs: c.silence().Milliseconds(), HistoryMax: c.HistoryMax,
 		},
 		Election:     fle.Config{FinalizeMs: c.ElectionFinalize.Milliseconds(), ResendMinMs: 200, ResendMaxMs: 60_000},
-		Prep:         prep.Options{EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest, TxnBytesMax: c.recordBytesMax()},
+		Prep:         prep.Options{EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest, TxnBytesMax: c.recordBytesMax(), EphemeralBytesMax: c.EphemeralBytesMax},
 		SessionMinMs: int32(c.SessionMin.Milliseconds()), SessionMaxMs: int32(c.SessionMax.Milliseconds()),
 		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader,
 		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.Reconfig, Pending: c.Pending,

@@ -12,12 +12,15 @@ import (
 // leaves by swapping with the last.
 type ownedLists struct {
 	sessions   map[zk.SessionID][]uint32
+	bytes      map[zk.SessionID]int64 // of the paths of those
 	containers []uint32
 	ttls       []uint32
 	ephemerals int
 }
 
-func (o *ownedLists) init() { o.sessions = map[zk.SessionID][]uint32{} }
+func (o *ownedLists) init() {
+	o.sessions, o.bytes = map[zk.SessionID][]uint32{}, map[zk.SessionID]int64{}
+}
 
 // own puts a znode on the list that its stored owner asks for.
 func (t *Tree) own(id uint32) {
@@ -31,6 +34,7 @@ func (t *Tree) own(id uint32) {
 		list := t.owned.sessions[session]
 		n.place = uint32(len(list))
 		t.owned.sessions[session] = append(list, id)
+		t.owned.bytes[session] += t.pathBytes(id)
 		t.owned.ephemerals++
 	case zk.OwnerContainer:
 		n.place = uint32(len(t.owned.containers))
@@ -48,8 +52,10 @@ func (t *Tree) disown(id uint32) {
 		session := zk.SessionID(n.owner)
 		if list := t.leave(t.owned.sessions[session], n.place); len(list) > 0 {
 			t.owned.sessions[session] = list
+			t.owned.bytes[session] -= t.pathBytes(id)
 		} else {
 			delete(t.owned.sessions, session)
+			delete(t.owned.bytes, session)
 		}
 		t.owned.ephemerals--
 	case zk.OwnerContainer:
@@ -82,6 +88,9 @@ func (t *Tree) Ephemerals(session zk.SessionID, prefix string) []string {
 // EphemeralsOf returns how many a session owns.
 func (t *Tree) EphemeralsOf(session zk.SessionID) int { return len(t.owned.sessions[session]) }
 
+// EphemeralBytes returns how many bytes the paths of those have.
+func (t *Tree) EphemeralBytes(session zk.SessionID) int64 { return t.owned.bytes[session] }
+
 // OwnsEphemerals reports whether a session owns any.
 func (t *Tree) OwnsEphemerals(session zk.SessionID) bool { return len(t.owned.sessions[session]) > 0 }
 
@@ -98,23 +107,29 @@ func (t *Tree) EphemeralOwners() []zk.SessionID {
 	return owners
 }
 
-// Reapable returns up to limit paths of containers and TTL znodes that may be
-// deleted at nowMs: no children, and a container that had some, or never had
+// Reapable returns up to limit paths, and not many more than bytesMax bytes of them, of
+// containers and TTL znodes that may be deleted at nowMs: no children, and a container that had some, or never had
 // any for unusedMs (0 is for ever), or a TTL znode unchanged for its TTL.
-func (t *Tree) Reapable(nowMs, unusedMs int64, limit int) []string {
+func (t *Tree) Reapable(nowMs, unusedMs int64, limit int, bytesMax int64) []string {
 	var paths []string
+	add := func(id uint32) {
+		if len(paths) < limit && bytesMax > 0 {
+			path := t.path(id)
+			paths, bytesMax = append(paths, path), bytesMax-int64(len(path))
+		}
+	}
 	for _, id := range t.owned.containers {
 		n := t.nodes.at(id)
 		r := t.restOf(n)
 		used := r.cversion > 0
-		if len(paths) < limit && r.children == 0 && (used || unusedMs > 0 && nowMs-n.mtime > unusedMs) {
-			paths = append(paths, t.path(id))
+		if r.children == 0 && (used || unusedMs > 0 && nowMs-n.mtime > unusedMs) {
+			add(id)
 		}
 	}
 	for _, id := range t.owned.ttls {
 		n := t.nodes.at(id)
-		if r := t.restOf(n); len(paths) < limit && r.children == 0 && nowMs-n.mtime > zk.TTLOf(r.owner) {
-			paths = append(paths, t.path(id))
+		if r := t.restOf(n); r.children == 0 && nowMs-n.mtime > zk.TTLOf(r.owner) {
+			add(id)
 		}
 	}
 	slices.Sort(paths)

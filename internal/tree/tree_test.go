@@ -446,10 +446,10 @@ func TestReapableNamesUnusedContainersAndExpiredTTLs(t *testing.T) {
 	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/used/x", ACL: zk.OpenACL(), ParentCversion: 1})
 	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/used/x"})
 	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/full/x", ACL: zk.OpenACL(), ParentCversion: 1})
-	if got := w.tree.Reapable(2000, 0, 10); !slices.Equal(got, []string{"/ttl", "/used"}) {
+	if got := w.tree.Reapable(2000, 0, 10, 1<<20); !slices.Equal(got, []string{"/ttl", "/used"}) {
 		t.Fatalf("reapable %v", got)
 	}
-	if got := w.tree.Reapable(400_000, 300_000, 10); !slices.Equal(got, []string{"/fresh", "/ttl", "/used"}) {
+	if got := w.tree.Reapable(400_000, 300_000, 10, 1<<20); !slices.Equal(got, []string{"/fresh", "/ttl", "/used"}) {
 		t.Fatalf("reapable later %v", got)
 	}
 }
@@ -593,5 +593,19 @@ func TestPastDigestsAreThoseOfEach128thTransaction(t *testing.T) {
 	past := tree.PastDigests()
 	if len(past) != pastMax || past[0].Zxid != 128*4 || past[pastMax-1] != (PastDigest{128 * (pastMax + 3), tree.Digest().Value}) {
 		t.Errorf("%d digests, from %s to %+v", len(past), past[0].Zxid, past[len(past)-1])
+	}
+}
+
+// A look of the reaper is one step, whatever the names of what it finds are.
+func TestReapableStopsAtSoManyBytes(t *testing.T) {
+	w := newWorld(1)
+	for i := range 30 {
+		path := fmt.Sprintf("/%02d%s", i, strings.Repeat("n", 997))
+		w.apply(1, zk.Txn{Op: zk.OpCreateContainer, Path: path, ACL: zk.OpenACL(), ParentCversion: -1})
+	}
+	for most, want := range map[int64]int{10_000: 10, 10_001: 11, 1 << 30: 30, 0: 0} {
+		if got := len(w.tree.Reapable(1<<40, 1, 100, most)); got != want {
+			t.Errorf("%d of %d bytes, want %d", got, most, want)
+		}
 	}
 }

@@ -37,6 +37,7 @@ type rest struct {
 	cversion   int32
 	children   int32
 	below      int32  // znodes, at any depth
+	names      int64  // bytes of the children's names
 	first      uint32 // head of the children's list
 	counted    int32  // of below, those that a quota of this znode counts, see quota.go
 	bytes      int64  // of data, in what is counted
@@ -187,6 +188,7 @@ func (t *Tree) link(parent, child uint32) {
 	}
 	p.first = child
 	p.children++
+	p.names += int64(t.nameBytes(c))
 	t.countBelow(c, 1)
 }
 
@@ -211,7 +213,16 @@ func (t *Tree) unlink(parent, child uint32) {
 		t.nodes.at(c.next).prev = c.prev
 	}
 	p.children--
+	p.names -= int64(t.nameBytes(c))
 	t.countBelow(c, -1)
+}
+
+// pathBytes returns the length of the full path of a znode other than the root.
+func (t *Tree) pathBytes(id uint32) (bytes int64) {
+	for at := id; at != rootNode; at = t.nodes.at(at).parent {
+		bytes += 1 + int64(t.nameBytes(t.nodes.at(at)))
+	}
+	return bytes
 }
 
 // path builds the full path of a znode.
@@ -219,14 +230,11 @@ func (t *Tree) path(id uint32) string {
 	if id == rootNode {
 		return "/"
 	}
-	size := 0
-	for at := id; at != rootNode; at = t.nodes.at(at).parent {
-		size += 1 + t.nameBytes(t.nodes.at(at))
-	}
+	size := t.pathBytes(id)
 	b := make([]byte, size)
 	for at := id; at != rootNode; at = t.nodes.at(at).parent {
 		name := t.name(t.nodes.at(at))
-		size -= len(name)
+		size -= int64(len(name))
 		copy(b[size:], name)
 		size--
 		b[size] = '/'
@@ -259,6 +267,9 @@ func (n Node) ACL() acl.List { return n.t.acls.list(n.t.restOf(n.t.nodes.at(n.id
 
 // NumChildren returns the number of direct children.
 func (n Node) NumChildren() int { return int(n.t.restOf(n.t.nodes.at(n.id)).children) }
+
+// NamesBytes returns the length of the names of all children.
+func (n Node) NamesBytes() int64 { return n.t.restOf(n.t.nodes.at(n.id)).names }
 
 // BodySum returns the checksum of path and data that the digest rests on.
 func (n Node) BodySum() uint32 { return n.t.nodes.at(n.id).bodySum }

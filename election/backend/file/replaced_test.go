@@ -100,7 +100,7 @@ func TestCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 func TestFirstCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	for what, remove := range map[string]func(path string) error{
 		lockFile:        func(path string) error { return os.Remove(filepath.Join(path, lockFile)) },
-		"the directory": os.RemoveAll,
+		"the directory": removeAll,
 	} {
 		t.Run(what, func(t *testing.T) {
 			a := open(t, t.TempDir())
@@ -286,7 +286,7 @@ func TestFilesThatAreRemovedOneByOneEndNoElection(t *testing.T) {
 			b.clock = patient{b.clock, &waits}
 			last := elect(t, b)
 			for _, name := range order[:upTo+1] {
-				must(t, os.RemoveAll(p.path(name)))
+				must(t, removeAll(p.path(name)))
 				must(t, p.prepare())
 			}
 			if next := elect(t, b); next <= last {

@@ -4,10 +4,12 @@ package file
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,7 +39,7 @@ func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 			}
 			return err
 		},
-		"the line":  func(p place) error { return os.RemoveAll(p.path(lineDir)) },
+		"the line":  func(p place) error { return removeAll(p.path(lineDir)) },
 		"the lock":  func(p place) error { return os.Remove(p.path(lockFile)) },
 		"the state": func(p place) error { return os.Remove(p.path(stateFile)) },
 		// Not at one stroke: the candidates that wait make files meanwhile.
@@ -88,7 +90,7 @@ func TestLeaderWhoseEntryWasRemovedIsSeen(t *testing.T) {
 	leader := claim(lease)
 	grant, err := b.Acquire(within(t), leader)
 	must(t, err)
-	must(t, os.RemoveAll(filepath.Join(b.dir, "jobs", lineDir)))
+	must(t, removeAll(filepath.Join(b.dir, "jobs", lineDir)))
 	awaitView(t, b.dir, "the leader", func(v election.View) bool { return v.Leader == leader.ID })
 	must(t, b.Release(within(t), grant))
 	awaitView(t, b.dir, "nobody", func(v election.View) bool { return v.Leader == "" && len(v.Waiters) == 0 })
@@ -129,6 +131,15 @@ func TestElectionGoesOnAfterItsDirectoryWasRemoved(t *testing.T) {
 		cancel()
 		for range cap(ended) {
 			<-ended
+		}
+	}
+}
+
+// removeAll is os.RemoveAll for a directory in which others make files meanwhile.
+func removeAll(path string) error {
+	for {
+		if err := os.RemoveAll(path); !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
 		}
 	}
 }

@@ -1,0 +1,56 @@
+package prep
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// What the end of a session takes away is bounded: it is decided in one step, and nobody is
+// pinged meanwhile. What is on its way to the tree counts, and what was deleted does not.
+func TestASessionOwnsSoManyBytesOfPaths(t *testing.T) {
+	b := newBench(t, true, Options{EphemeralBytesMax: 1000})
+	long := func(name string, change func(*zk.Request)) zk.Request {
+		return node(name+strings.Repeat("x", 100-len(name)), change)
+	}
+	decide := func(session zk.SessionID, r zk.Request) zk.Code {
+		o := b.origin()
+		o.Session = session
+		txn, _ := b.prep.Decide(&r, o)
+		if txn.Op == zk.OpError {
+			return txn.Code
+		}
+		return zk.OK
+	}
+	for i := range 6 {
+		b.done(long(fmt.Sprintf("/e%d", i), mode(zk.Ephemeral)))
+	}
+	first := long("/e0", op(zk.OpDelete))
+	first.Version = -1
+	b.done(first)
+	for i := range 5 { // not applied yet
+		if code := decide(me, long(fmt.Sprintf("/f%d", i), mode(zk.Ephemeral))); code != zk.OK {
+			t.Fatal(code)
+		}
+	}
+	if code := decide(me, node("/one more", mode(zk.Ephemeral))); code != zk.ErrQuotaExceeded {
+		t.Errorf("beyond 1000 bytes: %v", code)
+	}
+	for what, r := range map[string]zk.Request{
+		"a persistent one": long("/p", mode(zk.Persistent)),
+		"a container":      long("/c", func(r *zk.Request) { r.Op, r.Mode = zk.OpCreateContainer, zk.Container }),
+		"a TTL znode":      long("/t", func(r *zk.Request) { r.Op, r.Mode, r.TTL = zk.OpCreateTTL, zk.PersistentTTL, 1000 }),
+	} {
+		if code := decide(me, r); code != zk.OK {
+			t.Errorf("%s belongs to nobody: %v", what, code)
+		}
+	}
+	if code := decide(me+1, long("/other", mode(zk.Ephemeral))); code != zk.OK {
+		t.Errorf("of another session: %v", code)
+	}
+	if n := b.prep.outstanding.made[int64(me)]; n != 500 {
+		t.Errorf("%d bytes are on their way, 500 are", n)
+	}
+}
