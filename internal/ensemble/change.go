@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,8 @@ type Rules struct {
 //	BadArguments  all else: the form of a line, an address that two servers
 //	              would have, a joining server without a client port, a secure
 //	              client port (no release of Apache's reads one yet), too few
-//	              participants, servers put in or out where groups count
+//	              participants, servers put in or out where groups count, a text
+//	              of more than 200 KiB
 //
 // Whether a change is under way, and whether a quorum of the new configuration
 // follows, is for the caller to know.
@@ -49,7 +51,25 @@ func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code) {
 			return nil, zk.ErrBadArguments
 		}
 	}
+	if !next.canBeRead() {
+		return nil, zk.ErrBadArguments
+	}
 	return next.WithVersion(0), zk.OK
+}
+
+// changeBytesMax is the longest text of a configuration that a reconfig makes. Votes carry
+// it beside the one that it follows, and must fit in a frame of 512 KiB.
+const changeBytesMax = 200 << 10
+
+// canBeRead reports whether every server reads the text of a configuration as it is here.
+// One that is in the log, and that they cannot read, would count on its leader alone.
+func (c *Config) canBeRead() bool {
+	text := c.WithVersion(math.MaxInt64).Text()
+	if len(text) > changeBytesMax {
+		return false
+	}
+	again, err := Parse(text)
+	return err == nil && again.Text() == text
 }
 
 // changed is the new configuration, as far as it can be read.

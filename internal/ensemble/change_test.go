@@ -117,8 +117,8 @@ func TestReconfigFollowsTheRules(t *testing.T) {
 	}
 }
 
-// TestManyServersJoinAtTheCostOfTheirNumber: a request has space for 60,000, and the
-// leader does nothing else meanwhile.
+// TestManyServersJoinAtTheCostOfTheirNumber: a request has space for 60,000, which is
+// refused, but looked at, and the leader does nothing else meanwhile.
 func TestManyServersJoinAtTheCostOfTheirNumber(t *testing.T) {
 	c, err := Parse("server.1=10.0.0.1:1:2;3\nserver.2=10.0.0.2:1:2;3\nversion=100000000")
 	if err != nil {
@@ -132,7 +132,7 @@ func TestManyServersJoinAtTheCostOfTheirNumber(t *testing.T) {
 	text := joining.String()
 	began := time.Now()
 	next, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{ParticipantsMin: 2})
-	if code != zk.OK || len(next.Members) != servers+2 {
+	if code != zk.ErrBadArguments || next != nil {
 		t.Fatalf("%v", code)
 	}
 	if took := time.Since(began); took > 10*time.Second { // some tenths of a second, or an hour

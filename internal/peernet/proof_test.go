@@ -97,8 +97,7 @@ func TestForgedVotesAreNotReceived(t *testing.T) {
 	initial, err := appendInitial(peerwire.Initial{Server: 3, Addresses: []peerwire.Address{v.address}})
 	must(t, err)
 	n := notification(3, 9)
-	frame, err := peerwire.AppendNotification(nil, &n)
-	must(t, err)
+	frame := peerwire.AppendNotification(nil, &n)
 	nonsense := peerwire.AppendProof(nil, peerwire.ProofGoesOn, []byte("nonsense"))
 	claim := peerwire.AppendProof(nil, peerwire.ProofHolds, nil)
 	for _, more := range [][]byte{frame, nonsense, append(claim, frame...)} {

@@ -126,11 +126,7 @@ func (v *Votes) Send(to quorum.ID, n fle.Notification) {
 	if to == v.o.ID {
 		return
 	}
-	frame, err := peerwire.AppendNotification(nil, &n)
-	if err != nil {
-		v.o.Logger.Error("send a vote", slog.Int64("peer", int64(to)), slog.Any("error", err))
-		return
-	}
+	frame := peerwire.AppendNotification(nil, &n)
 	addresses := v.o.Addresses(to)
 	v.mu.Lock()
 	defer v.mu.Unlock()

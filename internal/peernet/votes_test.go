@@ -243,9 +243,7 @@ func dialParticipant(t testing.TB, v *participant, id quorum.ID, advertise ...pe
 
 func (p rawPeer) send(n fle.Notification) {
 	p.t.Helper()
-	b, err := peerwire.AppendNotification(nil, &n)
-	must(p.t, err)
-	_, err = p.Write(b)
+	_, err := p.Write(peerwire.AppendNotification(nil, &n))
 	must(p.t, err)
 }
 

@@ -53,16 +53,19 @@ func ElectionFrameLength(b []byte) (int, error) {
 
 // AppendNotification appends a frame. Without a configuration it takes the form
 // of 40 bytes: a version 2 whose text cannot be parsed ends the receiver of a
-// Java server for good. It refuses a configuration that makes the frame too
-// long.
-func AppendNotification(b []byte, n *fle.Notification) ([]byte, error) {
+// Java server for good. It leaves out the proposed configuration, and then the
+// other, where the frame would be too long: a vote matters more.
+func AppendNotification(b []byte, n *fle.Notification) []byte {
 	length, config := notificationShort, n.Config
 	if config != "" {
-		config += asComment(n.Proposed)
-		length += 4 + len(config)
-	}
-	if length > ElectionFrameMax {
-		return b, fmt.Errorf("peerwire: a configuration of %d bytes does not fit in a notification", len(config))
+		if proposed := asComment(n.Proposed); length+4+len(config)+len(proposed) <= ElectionFrameMax {
+			config += proposed
+		}
+		if length += 4 + len(config); length > ElectionFrameMax {
+			short := *n
+			short.Config, short.Proposed = "", ""
+			return AppendNotification(b, &short)
+		}
 	}
 	b = jute.AppendInt(b, int32(length))
 	b = jute.AppendInt(b, int32(n.State))
@@ -71,10 +74,10 @@ func AppendNotification(b []byte, n *fle.Notification) ([]byte, error) {
 	b = jute.AppendLong(b, n.Round)
 	b = jute.AppendLong(b, n.Epoch)
 	if n.Config == "" {
-		return jute.AppendInt(b, 1), nil // as 3.4.6; the reader looks at the length alone
+		return jute.AppendInt(b, 1) // as 3.4.6; the reader looks at the length alone
 	}
 	b = jute.AppendInt(b, versionWithConfig)
-	return jute.AppendString(b, config), nil
+	return jute.AppendString(b, config)
 }
 
 // asComment is the text of a proposed configuration as it stands after the one

@@ -232,10 +232,7 @@ func TestNotificationsSurviveARoundTrip(t *testing.T) {
 			Config: "server.1=h:1:2:participant;3\nversion=10000000f", ConfigVersion: 0x10000000f},
 		{State: fle.Looking, Vote: fle.Vote{Leader: -1 << 63, Zxid: -1 << 63, Epoch: -1 << 63}, Round: 1},
 	} {
-		b, err := AppendNotification(nil, &n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := AppendNotification(nil, &n)
 		length, err := ElectionFrameLength(b)
 		if err != nil || length != len(b)-4 {
 			t.Fatalf("length %d, %v", length, err)
@@ -244,8 +241,16 @@ func TestNotificationsSurviveARoundTrip(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	if _, err := AppendNotification(nil, &fle.Notification{Config: string(make([]byte, ElectionFrameMax))}); err == nil {
-		t.Error("a frame above the limit was written")
+	// What does not fit is left out: the proposed configuration first.
+	long := string(make([]byte, ElectionFrameMax/2))
+	for _, c := range []struct{ config, proposed, wantConfig, wantProposed string }{
+		{long, "version=2", long, "version=2"}, {long, long, long, ""}, {long + long, "version=2", "", ""},
+	} {
+		b := AppendNotification(nil, &fle.Notification{State: fle.Looking, Round: 7, Config: c.config, Proposed: c.proposed})
+		n, err := DecodeNotification(b[4:])
+		if err != nil || len(b)-4 > ElectionFrameMax || n.Round != 7 || n.Config != c.wantConfig || n.Proposed != c.wantProposed {
+			t.Errorf("%d and %d bytes: a frame of %d, %v, %d and %d", len(c.config), len(c.proposed), len(b), err, len(n.Config), len(n.Proposed))
+		}
 	}
 }
 

@@ -75,10 +75,7 @@ func readVector(t *testing.T, kind string, b []byte) string {
 		if err != nil {
 			t.Fatalf("%x: %v", b, err)
 		}
-		if again, err = AppendNotification(nil, &n); err != nil {
-			t.Fatal(err)
-		}
-		again = again[4:]
+		again = AppendNotification(nil, &n)[4:]
 		text = fmt.Sprintf("%v %q", n, n.Config)
 	default:
 		t.Fatalf("unknown vector %q", kind)

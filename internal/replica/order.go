@@ -105,7 +105,7 @@ func (r *Replica) onLoaded(e *Event) {
 	r.adopt(e.State)
 	r.ensemble.giveUp() // it was in a history that is given up, whatever its number
 	r.tellElection()
-	if c := r.inTree(); c != nil {
+	if c := r.recalled(); c != nil {
 		r.expect(c)
 	}
 	r.putConfig()

@@ -220,8 +220,8 @@ func (r *Replica) proposePending() {
 	r.decideOwn(0, &zk.Request{Op: zk.OpReconfig, Reconfig: &zk.Reconfig{ConfigID: -1, NewMembers: &members}})
 }
 
-// recalled is a reconfig that was logged before a restart and is newer than what is in
-// force: the file that has it was not written, or is gone. Whether it was committed is
+// recalled is a reconfig that was logged before a restart, or came with a snapshot, and is
+// newer than what is in force: the file that has it was not written, or is gone. Whether it was committed is
 // not known, so its quorum counts as well. The number of a first epoch is no reconfig:
 // where there was none, the configuration of the start says where the servers are.
 func (r *Replica) recalled() *ensemble.Config {

@@ -36,11 +36,7 @@ func (p *process) vote(b *replica.OutgoingVote) {
 	if to == nil {
 		return
 	}
-	frame, err := peerwire.AppendNotification(nil, &b.Notification)
-	if err != nil {
-		p.w.fail(fmt.Errorf("server %v: %w", p.node, err))
-		return
-	}
+	frame := peerwire.AppendNotification(nil, &b.Notification)
 	q := p.w.pair(p, to)
 	q.last = frame
 	q.frames = append(q.frames, frame)

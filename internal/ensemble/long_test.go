@@ -1,0 +1,40 @@
+package ensemble
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// What a reconfig makes is read by every server, or is not made: one that its leader alone
+// could read would have it count by another quorum than the others. It also fits in a vote
+// beside the one in force.
+func TestAReconfigThatCannotBeReadIsRefused(t *testing.T) {
+	c, err := Parse("server.1=10.0.0.1:2888:3888:participant;2181\nserver.2=10.0.0.2:2888:3888:participant;2181\nversion=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	observers := func(n int) string {
+		var lines []string
+		for i := range n {
+			lines = append(lines, fmt.Sprintf("server.%d=10.1.%d.%d:1:2:observer;3", 1000+i, i/250, i%250))
+		}
+		return strings.Join(lines, ",")
+	}
+	for n, want := range map[int]zk.Code{3: zk.OK, 4000: zk.OK, 6500: zk.ErrBadArguments, 13000: zk.ErrBadArguments} {
+		joining := observers(n)
+		next, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &joining}, Rules{ParticipantsMin: 2})
+		if code != want {
+			t.Errorf("%d observers: %v, want %v", n, code, want)
+		}
+		if code != zk.OK {
+			continue
+		}
+		text := next.WithVersion(0x7fffffffffffffff).Text()
+		if again, err := Parse(text); err != nil || !again.Equal(next) {
+			t.Errorf("%d observers: %v", n, err)
+		}
+	}
+}
