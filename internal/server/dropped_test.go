@@ -10,7 +10,7 @@ import (
 )
 
 // A connection that waits for its part of the budget, and is dropped meanwhile, since its
-// session goes on elsewhere, gives back what its requests have, which nobody answers; even
+// session goes on elsewhere, returns what its requests have, which nobody answers; even
 // if its client keeps the socket open.
 func TestDroppedConnectionsGiveTheBudgetBack(t *testing.T) {
 	for name, closes := range map[string]bool{"a client that closes": true, "one that does not": false} {

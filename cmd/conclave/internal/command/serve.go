@@ -106,6 +106,10 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	cfg.Logger = logger
 	ports.secure(&cfg, config)
 	cfg.Commands = admin.Commands{Version: version, Built: built()}
+	// From before the port opens: a client may be there, and the operator too, as soon as
+	// it does.
+	ctx, stop := untilInterrupted(c.Context())
+	defer stop()
 	s, err := server.New(cfg)
 	end()
 	if err != nil {
@@ -113,8 +117,8 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	}
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
 	scraped.serve(s, logger)
-	defer ports.watch(c.Context())()
-	return serveUntilInterrupted(c.Context(), s, logger)
+	defer ports.watch(ctx)()
+	return serveUntil(ctx, s, logger)
 }
 
 // place says where among others a server stands, nothing if it is alone.
@@ -131,9 +135,9 @@ func place(cfg *server.Config) string {
 
 const startHint = "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
 
-// serveUntilInterrupted runs a server until a signal asks for its orderly end.
-func serveUntilInterrupted(parent context.Context, s *server.Server, logger *slog.Logger) error {
-	ctx, stop := untilInterrupted(parent)
+// serveUntil runs a server until ctx ends, by a signal that asks for its orderly end.
+func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger) error {
+	ctx, stop := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer stop()
