@@ -66,6 +66,10 @@ type ClientConfig struct {
 	OutboxBudget   int64         // for all clients together; beyond it those who lag are disconnected
 	InFlightMax    int           // globalOutstandingLimit: requests on their way before connections are not read any more
 
+	// WatchBytesMax is how much memory the watches of all clients may take
+	// (conclave.watchBytesMax); 0 is no limit.
+	WatchBytesMax int64
+
 	// EphemeralBytesMax is how many bytes the paths of one session's ephemerals may have
 	// together (conclave.ephemeralBytesMax); 0 is no limit.
 	EphemeralBytesMax int64
@@ -142,7 +146,7 @@ func Default() Config {
 	return Config{
 		ClientConfig: ClientConfig{
 			TickTime: 3 * time.Second, ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
-			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 4 << 20,
+			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 4 << 20, WatchBytesMax: 2 << 30,
 			ReapInterval: time.Minute, ReapPerMinute: 10000, Throttle: defaultThrottles(),
 		},
 		StorageConfig: StorageConfig{

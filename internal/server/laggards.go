@@ -1,6 +1,10 @@
 package server
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/conclave-project/conclave/zk"
+)
 
 // laggards are the connections whose clients have not taken more than outboxCrowded of
 // what they were sent.
@@ -50,6 +54,7 @@ func (l *laggards) worst(nowMs int64) (worst *conn) {
 // relieve disconnects laggards while all outboxes together are beyond their budget. The
 // caller holds no outbox.
 func (s *Server) relieve() {
+	s.relieveWatches()
 	for s.outboxBytes.Load() > s.cfg.OutboxBudget {
 		c := s.laggards.worst(s.monoMs())
 		if c == nil {
@@ -58,5 +63,25 @@ func (s *Server) relieve() {
 		c.out.mu.Lock()
 		c.overrun()
 		c.out.mu.Unlock()
+	}
+}
+
+// relieveWatches disconnects those whose clients watch most, while all watches together
+// take more memory than they may. The caller holds no outbox.
+func (s *Server) relieveWatches() {
+	watches := s.reader.Watches
+	for s.cfg.WatchBytesMax > 0 && watches.Bytes() > s.cfg.WatchBytesMax {
+		id, found := watches.Heaviest()
+		if !found {
+			return
+		}
+		if c := s.conns.get(id); c != nil {
+			c.out.mu.Lock()
+			c.overrun() // no watch is added after this
+			c.out.mu.Unlock()
+			s.cfg.Logger.Warn("disconnected the client with most watches: all together take more than conclave.watchBytesMax",
+				"client", c.remote, "session", zk.SessionID(c.sessionID.Load()), "bytes", s.cfg.WatchBytesMax)
+		}
+		watches.Forget(id)
 	}
 }

@@ -46,7 +46,7 @@ func (t *Table) fireAt(r Registry, path string, to []session.ConnID, start int) 
 		}
 		if w.modes &^= standard; w.modes == 0 {
 			reg.total--
-			waits.unlist(r, w.at, w.conn)
+			t.unlist(waits, r, w.at, w.conn)
 		}
 		return w.modes != 0
 	}

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/conclave-project/conclave/internal/pathset"
 	"github.com/conclave-project/conclave/internal/session"
@@ -47,7 +48,8 @@ const (
 
 // Table holds the watches of all connections.
 type Table struct {
-	portion int // how many watches Forget and Sweep remove
+	portion int          // how many watches Forget and Sweep remove
+	bytes   atomic.Int64 // of memory, about, that all watches take
 
 	mu struct {
 		sync.Mutex
@@ -89,6 +91,34 @@ type watcher struct {
 type waits struct {
 	spots     [2][]*spot
 	recursive int
+	bytes     int64 // of memory, about
+}
+
+// weight is about what a watch takes in memory beside the bytes of its path, where nobody
+// else watches that. It was measured.
+const weight = 350
+
+// weigh adds a watch to what its connection has, or takes it out.
+func (t *Table) weigh(w *waits, s *spot, sign int64) {
+	bytes := sign * (weight + int64(len(s.path)))
+	w.bytes += bytes
+	t.bytes.Add(bytes)
+}
+
+// Bytes returns about what all watches take in memory. It costs next to nothing.
+func (t *Table) Bytes() int64 { return t.bytes.Load() }
+
+// Heaviest returns the connection whose watches take most; false if there are none.
+func (t *Table) Heaviest() (conn session.ConnID, found bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	most := int64(0)
+	for id, w := range t.mu.byConn {
+		if w.bytes > most || w.bytes == most && found && id < conn {
+			conn, most, found = id, w.bytes, true
+		}
+	}
+	return conn, found
 }
 
 // gone is what a connection has left behind.
@@ -148,6 +178,7 @@ func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
 		at.at, at.modes = int32(len(w.spots[r])), 0
 		w.spots[r] = append(w.spots[r], s)
 		reg.total++
+		t.weigh(w, s, 1)
 	}
 	if m == recursive && at.modes&recursive == 0 {
 		w.recursive++
@@ -165,8 +196,9 @@ func (w *waits) lists(r Registry, s *spot, at *watcher) bool {
 }
 
 // unlist takes a spot out of the list of a connection; the last one takes its place.
-func (w *waits) unlist(r Registry, at int32, conn session.ConnID) {
+func (t *Table) unlist(w *waits, r Registry, at int32, conn session.ConnID) {
 	list := w.spots[r]
+	t.weigh(w, list[at], -1)
 	end := int32(len(list) - 1)
 	if last := list[end]; at != end {
 		list[at] = last
@@ -244,7 +276,7 @@ func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool
 		return true
 	}
 	reg.total--
-	w.unlist(r, at.at, conn)
+	t.unlist(w, r, at.at, conn)
 	if s.take(conn) {
 		t.remove(r, s)
 	}
@@ -300,6 +332,7 @@ func (t *Table) Forget(conn session.ConnID) {
 		t.mu.registries[r].total -= len(w.spots[r])
 	}
 	t.mu.recursive -= w.recursive
+	t.bytes.Add(-w.bytes)
 	t.mu.gone = append(t.mu.gone, gone{conn, w})
 	t.sweep(t.portion)
 }
