@@ -129,11 +129,18 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 		}
 		outcome, err = put()
 	}
-	if isNumber(err, deadlock) { // it was rolled back
-		return outcome, record.ErrConflict
+	for range deadlocksMax {
+		if !isNumber(err, deadlock) {
+			break
+		}
+		outcome, err = put() // the one before was rolled back
 	}
 	return outcome, s.explain("write", err)
 }
+
+// deadlocksMax is how often a write that the server rolled back for a deadlock is
+// sent again at once. A deadlock says nothing of the row, so that it is no conflict.
+const deadlocksMax = 3
 
 // changed reports whether a statement has changed a row.
 func changed(result sql.Result, err error) (bool, error) {

@@ -101,11 +101,18 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 		}
 		outcome, err = s.put(ctx, statement, args, version, r.Nonce)
 	}
-	if isState(err, serializationFailure) { // as when the default isolation is not read committed
-		return outcome, record.ErrConflict
+	for range failuresMax {
+		if !isState(err, serializationFailure) { // as when the default isolation is not read committed
+			break
+		}
+		outcome, err = s.put(ctx, statement, args, version, r.Nonce) // the one before was rolled back
 	}
 	return outcome, s.explain("write", err)
 }
+
+// failuresMax is how often a write that the server could not serialize is sent again
+// at once. Such a failure says nothing of the row's version, so that it is no conflict.
+const failuresMax = 3
 
 func (s *store) put(ctx context.Context, statement string, args []any, expected, nonce string) (incarnation.Outcome, error) {
 	ctx, cancel := s.within(ctx)
