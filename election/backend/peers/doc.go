@@ -98,8 +98,10 @@
 // for a moment at every change: Traits.Exclusive is false, tokens grow on one
 // member but fence nothing, Grants say nothing about others.
 //
-// Without Options.TLS everybody who reaches the port can vote. With it, members
-// prove who they are: the certificate of each must be valid for its id.
+// Without Options.TLS everybody who reaches the port can vote, under the id of any
+// member, and can say as that member that this one's directory was replaced: Observe then
+// says so until that member connects again. With it, members prove who they are: the
+// certificate of each must be valid for its id.
 //
 // The line of candidates is what the members tell each other, and their metadata with
 // it, which goes to each member once and not with heartbeats; the successor

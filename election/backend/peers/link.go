@@ -218,13 +218,20 @@ func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, 
 	if err := readJSON(r, &answer); err != nil {
 		return theirs, errors.Join(refused, err)
 	}
-	if answer.Lost {
+	if answer.Lost && identified(refused) {
 		_ = b.call(b.life, func() { b.replaced(theirs.From) })
 	}
 	if answer.Refused != "" {
 		return theirs, errors.Join(refused, fmt.Errorf("%s refuses this member: %s", theirs.From, answer.Refused))
 	}
 	return theirs, refused
+}
+
+// identified reports whether somebody is the member that it says it is, as far as this one
+// can find out, by what judge said of it: of all that is refused, only a directory is
+// judged after the settings and the certificate were right.
+func identified(refused error) bool {
+	return refused == nil || errors.Is(refused, errReplaced) || errors.Is(refused, errTwice)
 }
 
 // helloBytesMax bounds what is read of somebody who is not known yet.
@@ -260,7 +267,8 @@ func (b *Backend) introduceTo(to algo.ID, conn net.Conn, knock bool) error {
 	return writeJSON(conn, h)
 }
 
-// judge says why the other one is not let in, nil if it is.
+// judge says why the other one is not let in, nil if it is. Its directory comes last:
+// see identified.
 func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 	switch {
 	case h.Protocol != protocol:

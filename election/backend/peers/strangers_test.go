@@ -2,6 +2,10 @@ package peers_test
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"io"
 	"net"
 	"path/filepath"
 	"sync"
@@ -10,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/internal/lobby"
 )
@@ -66,4 +71,87 @@ func TestSilentStrangersKeepNoMembersApart(t *testing.T) {
 	if _, err := all[0].Acquire(within, claim("x", "a", 0)); err != nil {
 		t.Fatalf("nobody leads: %v", err)
 	}
+}
+
+// A member acts on what somebody says of its directory only if it lets that one in: a
+// stranger who says that another directory has come in its place does not stop it,
+// neither under a name of its own nor under that of a member.
+func TestStrangerDoesNotSayThatADirectoryWasReplaced(t *testing.T) {
+	authority := newAuthority(t)
+	for _, test := range []struct {
+		name, from string
+		secure     bool
+	}{
+		{"its own name", "stranger", true},
+		{"the name of a member", "b", true},
+		{"its own name without TLS", "stranger", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var members []peers.Member
+			var lease time.Duration
+			g := found(t, 3, func(o *peers.Options) {
+				if members, lease = o.Members, o.Lease; test.secure {
+					o.TLS = authority.member(t, string(o.ID))
+				}
+			})
+			await(t, g[0], "x", whole)
+			conn, err := net.Dial("tcp", members[0].Addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(patience))
+			if test.secure {
+				config := authority.member(t, "stranger")
+				config.ServerName = "a"
+				conn = tls.Client(conn, config)
+			}
+			writeFrame(t, conn, map[string]any{"protocol": "conclave-peers/2", "from": test.from, "to": "a",
+				"members": []string{"a", "b", "c"}, "algorithm": "raft", "leaseMs": lease.Milliseconds(), "birth": "00"})
+			readFrame(t, conn) // its hello
+			if verdict := readFrame(t, conn); verdict["refused"] == nil {
+				t.Fatalf("the stranger is let in: %v", verdict)
+			}
+			writeFrame(t, conn, map[string]any{"refused": "no", "lost": true})
+			_, _ = io.Copy(io.Discard, conn) // until the member has done with it
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for _, err := range g[0].Observe(ctx, "x") {
+				if err != nil {
+					t.Error(err)
+				}
+				break
+			}
+			grant := acquire(t, g[0], claim("x", "a", 0))
+			await(t, g[0], "x", func(v election.View, err error) bool { return err == nil && v.Token == grant.Token })
+		})
+	}
+}
+
+func writeFrame(t *testing.T, w io.Writer, value any) {
+	t.Helper()
+	body, err := json.Marshal(value)
+	if err == nil {
+		_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFrame(t *testing.T, r io.Reader) (value map[string]any) {
+	t.Helper()
+	var length uint32
+	err := binary.Read(r, binary.BigEndian, &length)
+	body := make([]byte, length)
+	if err == nil {
+		_, err = io.ReadFull(r, body)
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &value)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
