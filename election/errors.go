@@ -40,7 +40,8 @@ var (
 	// ErrLeaseTooShort is returned by Leadership.Ensure when no renewal can leave as
 	// much time as was asked for.
 	ErrLeaseTooShort = errors.New("the lease is too short")
-	// ErrNoSpace matches failures for want of disk space.
+	// ErrNoSpace matches failures for want of space, on a disk or where a backend keeps
+	// who waits.
 	ErrNoSpace = errors.New("no space left")
 )
 

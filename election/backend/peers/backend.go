@@ -10,19 +10,21 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Acquire waits until this member leads for the claim.
+// Acquire waits until this member leads for the claim. Its error matches
+// election.ErrNoSpace when so many candidates of this member wait in the election that
+// there is no space for one more: when one of them has gone, there is.
 func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant, error) {
-	if err := election.ValidateName(c.Election); err != nil {
+	if err := checkClaim(c); err != nil {
 		return election.Grant{}, election.Permanent(err)
 	}
 	life, end := context.WithCancel(b.life)
 	defer end()
 	one := &claim{Claim: c, granted: make(chan election.Grant, 1), lost: make(chan struct{}), news: make(chan struct{}, 1),
-		life: life}
+		life: life, bytes: lineBytes(c)}
 	var full error
 	err := b.call(ctx, func() {
 		if full = b.space(c.Election); full == nil {
-			b.contest(c.Election).join(one)
+			full = b.contest(c.Election).join(one)
 		}
 	})
 	if err = errors.Join(err, full); err != nil {
@@ -197,7 +199,7 @@ func (c *contest) warm(nonce string, report func(failed string)) {
 		go func() { // not waited for: the function is the user's
 			failed := ""
 			if err := one.Warm(one.life); err != nil {
-				failed = "the candidate could not warm up: " + err.Error()
+				failed = "the candidate could not warm up: " + shortened(err.Error())
 			}
 			c.b.post(func() {
 				for _, report := range one.warming {

@@ -74,6 +74,7 @@ type claim struct {
 	warming []func(failed string) // who waits for its warm-up
 
 	described bool // the others were told its metadata
+	bytes     int  // that it has in a line
 }
 
 // inform lets the holder ask for what is new.
@@ -313,12 +314,16 @@ func (c *contest) sorted(lines map[algo.ID][]waiting) []candidate {
 	return all
 }
 
-// join adds a claim to the waiters.
-func (c *contest) join(one *claim) {
+// join adds a claim to the waiters, if the line has space for it.
+func (c *contest) join(one *claim) error {
+	if err := c.lineSpace(one); err != nil {
+		return err
+	}
 	c.line = append(c.line, one)
 	c.notice(one.Nonce)
 	c.use()
 	c.touch()
+	return nil
 }
 
 // notice remembers when a waiting claim was first seen.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
@@ -36,6 +37,9 @@ func (b *Backend) StateFile() string { return b.store.dir + "/" + stateName }
 
 // NewOn starts a member on another disk than this machine's.
 func NewOn(options Options, disk vfs.FS) (*Backend, error) { return start(options, disk) }
+
+// FitWaiting is how many such claims may wait.
+func FitWaiting(c election.Claim) int { return lineBytesMax / lineBytes(c) }
 
 // Floor is the term up to which this member votes in no election that is new to it.
 func (b *Backend) Floor() (floor uint64) {

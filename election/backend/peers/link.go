@@ -23,15 +23,21 @@ type link struct {
 	birth string // of its directory
 	conn  net.Conn
 	writer
-	queue  chan []byte // frames that wait to be written
-	ending atomic.Bool // Close waits for it
+	queue  chan [][]byte // the frames of moments that wait to be written
+	behind atomic.Int64  // bytes in the queue; those of the moment that is being written do not count
+	ending atomic.Bool   // Close waits for it
 	closed chan struct{}
 	once   sync.Once
 }
 
-// queueMax bounds the frames that wait for a member. Each carries what all
-// elections had to say at a moment, so that many of them are many moments.
-const queueMax = 256
+// queueMax and queueBytesMax bound the moments that wait for a member. Each has the
+// frames of what all elections had to say at that moment. One moment may have any
+// number: a member that has just connected is told all at once, and would be
+// disconnected each time if that counted.
+const (
+	queueMax      = 256
+	queueBytesMax = 64 << 20
+)
 
 // close ends the connection, for whatever reason.
 func (l *link) close() {
@@ -51,14 +57,28 @@ func (l *link) note(name string, n note) {
 // flush hands what was gathered to the connection, and cuts a member off that
 // does not read (peers-P6).
 func (l *link) flush() {
-	for _, frame := range l.frames() {
-		select {
-		case l.queue <- frame:
-		default:
-			l.close()
-			return
-		}
+	frames := l.frames()
+	if len(frames) == 0 {
+		return
 	}
+	size := bytesOf(frames)
+	if behind := l.behind.Add(size); behind > size && behind > queueBytesMax {
+		l.close()
+		return
+	}
+	select {
+	case l.queue <- frames:
+	default:
+		l.close()
+	}
+}
+
+// bytesOf is how many bytes the frames have together.
+func bytesOf(frames [][]byte) (size int64) {
+	for _, frame := range frames {
+		size += int64(len(frame))
+	}
+	return size
 }
 
 // drainMax is how long Close waits for a member to read what is queued.
@@ -81,22 +101,25 @@ func (l *link) write(pause time.Duration) {
 	idle := time.NewTicker(pause)
 	defer idle.Stop()
 	for {
-		frame := []byte{0, 0, 0, 0}
+		frames := [][]byte{{0, 0, 0, 0}}
 		select {
-		case frame = <-l.queue:
+		case frames = <-l.queue:
+			l.behind.Add(-bytesOf(frames))
 		case <-idle.C:
 		case <-l.closed:
 			return
 		}
-		if frame == nil {
+		if frames == nil {
 			return
 		}
-		if l.ending.Load() {
-			pause = drainMax
-		}
-		_ = l.conn.SetWriteDeadline(time.Now().Add(4 * pause))
-		if _, err := l.conn.Write(frame); err != nil {
-			return
+		for _, frame := range frames {
+			if l.ending.Load() {
+				pause = drainMax
+			}
+			_ = l.conn.SetWriteDeadline(time.Now().Add(4 * pause))
+			if _, err := l.conn.Write(frame); err != nil {
+				return
+			}
 		}
 		idle.Reset(pause)
 	}
@@ -138,7 +161,7 @@ func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 		return err
 	}
 	_ = conn.SetDeadline(time.Time{})
-	l := &link{peer: peer.From, birth: peer.Birth, conn: conn, queue: make(chan []byte, queueMax), closed: make(chan struct{}),
+	l := &link{peer: peer.From, birth: peer.Birth, conn: conn, queue: make(chan [][]byte, queueMax), closed: make(chan struct{}),
 		writer: writer{numbers: make(map[string]uint64)}}
 	if err := b.call(b.life, func() { b.attach(l) }); err != nil {
 		return err
@@ -209,7 +232,7 @@ func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, 
 	refused := b.judge(conn, theirs, dialed)
 	v := verdict{}
 	if refused != nil {
-		v.Refused, v.Lost = refused.Error(), errors.Is(refused, errReplaced)
+		v.Refused, v.Lost = shortened(refused.Error()), errors.Is(refused, errReplaced)
 	}
 	if err := writeJSON(conn, v); err != nil {
 		return theirs, err
@@ -234,8 +257,12 @@ func identified(refused error) bool {
 	return refused == nil || errors.Is(refused, errReplaced) || errors.Is(refused, errTwice)
 }
 
-// helloBytesMax bounds what is read of somebody who is not known yet.
-const helloBytesMax = 128 << 10
+// helloBytesMax bounds what is read of somebody who is not known yet. Of that the ids of
+// all members may have membersBytesMax; two ids, numbers and names are the rest.
+const (
+	helloBytesMax   = 128 << 10
+	membersBytesMax = helloBytesMax - 8<<10
+)
 
 func readJSON(r *bufio.Reader, value any) error {
 	body, err := readFrame(r, helloBytesMax)

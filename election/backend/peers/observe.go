@@ -258,9 +258,15 @@ func (c *contest) learn(history []election.Tenure) {
 // noLeader is the answer of a member that does not lead (any more).
 const noLeader = "nobody leads here"
 
-// Ask tells the leader, wherever it is, what an operator wants.
+// Ask tells the leader, wherever it is, what an operator wants. Each text of the request
+// may have 200 bytes; the error for one that has more matches election.ErrInvalid.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
-	if err := b.askLeader(ctx, name, request.WithID()); err != nil {
+	request = request.WithID()
+	err := checkRequest(request)
+	if err == nil {
+		err = b.askLeader(ctx, name, request)
+	}
+	if err != nil {
 		return fmt.Errorf("peers: ask the leader of %q: %w", name, err)
 	}
 	return nil

@@ -191,6 +191,9 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("two members are called %q", m.ID)
 		}
 	}
+	if err := checkMembers(o.ids()); err != nil {
+		return o, err
+	}
 	if !slices.Contains(o.ids(), o.ID) {
 		return o, fmt.Errorf("this process, %q, is not among the members %v", o.ID, o.ids())
 	}

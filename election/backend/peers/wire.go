@@ -26,7 +26,18 @@ import (
 const (
 	frameBytesMax = 4 << 20
 	frameBytesAim = 256 << 10 // after which the next frame is begun
-	electionsMax  = 100_000   // numbers of elections on a connection, and elections of a member at a time
+	// lineBytesMax is what the candidates of a member that wait in one election may have
+	// as JSON. All of that is made, sent and read again with each change, which must
+	// hold up no heartbeat; and no member writes a frame that another one refuses. For
+	// the last item of a frame begins before frameBytesAim, and has beside the line, at
+	// most: its head (under 1 KiB), a leader and one that has ended, each with an id
+	// (textBytesMax, six times as long where JSON escapes each byte), and the versions
+	// of all members (algo.MembersMax ids of 255 bytes, six times as long): half a MiB
+	// in all. Each member says only its own line: those of several never come together.
+	lineBytesMax  = 1 << 20
+	textBytesMax  = 200     // of an id or a nonce of a claim, and of each text of a request
+	errorBytesMax = 4 << 10 // of an error that another member is told
+	electionsMax  = 100_000 // numbers of elections on a connection, and elections of a member at a time
 
 	itemMessage  = 1
 	itemSaid     = 2
@@ -144,9 +155,7 @@ type writer struct {
 
 // head begins an item.
 func (w *writer) head(kind byte, name string) {
-	if len(w.frame) > frameBytesAim {
-		w.full = append(w.full, w.take())
-	}
+	w.divide()
 	number, known := w.numbers[name]
 	if !known {
 		w.renumber(electionsMax)
@@ -158,6 +167,13 @@ func (w *writer) head(kind byte, name string) {
 	if !known {
 		w.frame = append(w.frame, byte(len(name)))
 		w.frame = append(w.frame, name...)
+	}
+}
+
+// divide begins the next frame where this one is long enough.
+func (w *writer) divide() {
+	if len(w.frame) > frameBytesAim {
+		w.full = append(w.full, w.take())
 	}
 }
 
@@ -183,6 +199,7 @@ func (w *writer) json(kind byte, name string, text []byte) {
 // ask gathers a question of a newcomer, or an answer.
 func (w *writer) ask(q question) {
 	if text, err := json.Marshal(q); err == nil {
+		w.divide()
 		w.frame = append(w.frame, itemAsk)
 		w.frame = binary.AppendUvarint(w.frame, uint64(len(text)))
 		w.frame = append(w.frame, text...)

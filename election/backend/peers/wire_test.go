@@ -3,12 +3,17 @@ package peers
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"math"
+	"net"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/election"
 )
 
 func TestItemsComeBackAsTheyWereWritten(t *testing.T) {
@@ -126,6 +131,128 @@ func TestNumbersAreNeverTooMany(t *testing.T) {
 	for _, frame := range w.frames() {
 		if _, err := d.decode(frame[4:]); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// The most that a member may have to say of an election, at the end of a frame that is
+// almost long enough, is read by the others.
+func TestLongestFrameIsRead(t *testing.T) {
+	long := strings.Repeat("<", textBytesMax) // JSON makes six bytes of each
+	nonce := strings.Repeat("f", textBytesMax)
+	largest := said{Leader: long, Nonce: nonce, Token: math.MaxUint64, SinceMs: math.MinInt64, Version: math.MaxUint64,
+		Ended: &election.Tenure{Leader: long, Token: math.MaxUint64, Since: time.Now(), Until: time.Now(), Reason: "transferred"},
+		Known: make(map[algo.ID]uint64)}
+	for i := range algo.MembersMax {
+		largest.Known[algo.ID(fmt.Sprintf("%03d", i)+strings.Repeat("<", 252))] = math.MaxUint64
+	}
+	one := claim{Claim: election.Claim{ID: long, Nonce: nonce, Priority: 1000}}
+	for size := lineBytes(one.Claim); size < lineBytesMax; size += lineBytes(one.Claim) {
+		largest.Line = append(largest.Line, one.waiting())
+	}
+	text, err := json.Marshal(largest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) < lineBytesMax {
+		t.Fatalf("%d bytes are not the most", len(text))
+	}
+	w := writer{numbers: make(map[string]uint64), frame: make([]byte, frameBytesAim)}
+	w.json(itemSaid, strings.Repeat("n", election.NameBytesMax), text)
+	frames := w.frames()
+	if len(frames) != 1 {
+		t.Fatalf("%d frames", len(frames))
+	}
+	if _, err := readFrame(bytes.NewReader(frames[0]), frameBytesMax); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQuestionsAreAskedInManyFrames(t *testing.T) {
+	w := writer{numbers: make(map[string]uint64)}
+	for range 100_000 {
+		w.ask(question{Round: math.MaxUint64, Answer: true, Term: math.MaxUint64})
+	}
+	for _, frame := range w.frames() {
+		if _, err := readFrame(bytes.NewReader(frame), 2*frameBytesAim); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A hello with the longest ids of members that may be is read.
+func TestLongestHelloIsRead(t *testing.T) {
+	long := func(last int) algo.ID { return algo.ID(strings.Repeat("<", 252) + fmt.Sprintf("%03d", last)) }
+	var ids []algo.ID
+	for checkMembers(append(ids, long(len(ids)))) == nil {
+		ids = append(ids, long(len(ids)))
+	}
+	if len(ids) < 70 || len(ids) >= algo.MembersMax {
+		t.Fatalf("%d members", len(ids))
+	}
+	var b bytes.Buffer
+	if err := writeJSON(&b, hello{protocol, ids[0], ids[1], ids, "lowest", math.MaxInt64, math.MaxUint64,
+		newState("a", nil, 0, 0).Birth, true, true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := readJSON(bufio.NewReader(&b), new(hello)); err != nil {
+		t.Error(err)
+	}
+}
+
+// newLink returns a link that nobody writes yet.
+func newLink(t *testing.T) (*link, net.Conn) {
+	here, there := net.Pipe()
+	t.Cleanup(func() { here.Close(); there.Close() })
+	return &link{conn: here, queue: make(chan [][]byte, queueMax), closed: make(chan struct{}),
+		writer: writer{numbers: make(map[string]uint64)}}, there
+}
+
+func (l *link) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// What a member is told when it connects may be more than what waits for one that does
+// not read: candidates with much metadata, or many elections.
+func TestMemberThatConnectsIsToldAllAtOnce(t *testing.T) {
+	l, there := newLink(t)
+	text := []byte(`"` + strings.Repeat("x", frameBytesAim) + `"`)
+	const items = 2 * queueMax
+	for i := range items {
+		l.json(itemNote, fmt.Sprintf("election/%d", i), text)
+	}
+	l.flush()
+	if l.isClosed() {
+		t.Fatal("it is disconnected before it could read")
+	}
+	go l.write(time.Minute)
+	r := bufio.NewReader(there)
+	for range items {
+		if _, err := readFrame(r, frameBytesMax); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if behind := l.behind.Load(); behind != 0 {
+		t.Errorf("%d bytes wait in an empty queue", behind)
+	}
+}
+
+// A member that does not read is disconnected (peers-P6): by moments, and by their bytes.
+func TestMemberThatDoesNotReadIsDisconnected(t *testing.T) {
+	for size, most := range map[int]int{1: queueMax, frameBytesMax / 2: queueBytesMax / (frameBytesMax / 2)} {
+		l, _ := newLink(t)
+		moments := 0
+		for ; moments <= most && !l.isClosed(); moments++ {
+			l.json(itemNote, "x", make([]byte, size))
+			l.flush()
+		}
+		if !l.isClosed() || moments < most/2 {
+			t.Errorf("after %d moments of %d bytes: disconnected is %v", moments, size, l.isClosed())
 		}
 	}
 }
