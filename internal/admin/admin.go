@@ -1,8 +1,9 @@
 // Package admin answers operators: the four-letter words of ZooKeeper, as text,
-// in the form that its tools and client libraries parse.
+// in the form that its tools and client libraries parse, and the commands of its
+// admin server, as fields for JSON.
 //
-// It only looks: what it tells comes from a server's reports. Which of them
-// are enabled is the server's business.
+// It only looks, and resets figures: what it tells comes from a server's reports. Which
+// of them are enabled is the server's business.
 package admin
 
 import (
@@ -93,7 +94,7 @@ func isro(_ Commands, s *server.Server) string {
 	return "rw"
 }
 
-func (c Commands) srvr(s *server.Server) string { return c.head(s) + figures(s) }
+func (c Commands) srvr(s *server.Server) string { return c.head(s) + totals(s) }
 
 func (c Commands) stat(s *server.Server) string {
 	var b strings.Builder
@@ -101,13 +102,13 @@ func (c Commands) stat(s *server.Server) string {
 	for _, c := range s.Conns() {
 		b.WriteString(line(&c, false))
 	}
-	b.WriteString("\n" + figures(s))
+	b.WriteString("\n" + totals(s))
 	return b.String()
 }
 
-// figures is what srvr and stat have in common. The root counts twice among the
+// totals is what srvr and stat have in common. The root counts twice among the
 // znodes, as ZooKeeper holds it under two names.
-func figures(s *server.Server) string {
+func totals(s *server.Server) string {
 	st := s.Status()
 	var b strings.Builder
 	fmt.Fprintf(&b, "Latency min/avg/max: %d/%s/%d\n", st.Latency.MinMs, decimal(st.Latency.AvgMs), st.Latency.MaxMs)
@@ -118,15 +119,6 @@ func figures(s *server.Server) string {
 		fmt.Fprintf(&b, "Proposal sizes last/min/max: %d/%d/%d\n", p.Last, p.Min, p.Max)
 	}
 	return b.String()
-}
-
-// decimal prints at least one and at most four places.
-func decimal(v float64) string {
-	s := strings.TrimRight(fmt.Sprintf("%.4f", v), "0")
-	if strings.HasSuffix(s, ".") {
-		s += "0"
-	}
-	return s
 }
 
 func dirs(_ Commands, s *server.Server) string {

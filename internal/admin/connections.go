@@ -34,15 +34,15 @@ func opCode(c *server.Conn) string {
 	return "NA"
 }
 
+// interest is what the server waits for on a connection: 1, something to read, all the time
+// once there is a session.
+func interest(c *server.Conn) int { return oneIf(c.Session != 0) }
+
 // line is one connection as stat (brief) and cons (full) show it. The leading
 // space matters to those who parse it.
 func line(c *server.Conn, full bool) string {
-	interest := 1 // a connection is read all the time
-	if c.Session == 0 {
-		interest = 0
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, " /%s[%d](queued=%d,recved=%d,sent=%d", c.Remote, interest, c.Queued, c.Received, c.Sent)
+	fmt.Fprintf(&b, " /%s[%d](queued=%d,recved=%d,sent=%d", c.Remote, interest(c), c.Queued, c.Received, c.Sent)
 	if full && c.Session != 0 {
 		now := time.Now()
 		fmt.Fprintf(&b, ",sid=%s,lop=%s,est=%d,to=%d", c.Session, opCode(c), now.Add(-c.Since).UnixMilli(), c.TimeoutMs)

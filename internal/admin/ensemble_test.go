@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,17 @@ func TestCommandsReportTheRole(t *testing.T) {
 	defer c.Close()
 	if _, _, err := c.Create(ctx, "/a", []byte("data"), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+	alike := func() bool { // one of the followers has acknowledged, the other may be behind
+		for id := 1; id <= 4; id++ {
+			if e.Server(id).Status().Last != e.Server(leader).Status().Last {
+				return false
+			}
+		}
+		return true
+	}
+	for ctx.Err() == nil && !alike() {
+		runtime.Gosched()
 	}
 	for id := 1; id <= 4; id++ {
 		addr, mode := e.Addr(id), "follower"

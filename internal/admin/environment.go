@@ -23,7 +23,7 @@ func environment() [][2]string {
 		{"java.class.path", ""}, {"java.library.path", ""}, {"java.io.tmpdir", os.TempDir()}, {"java.compiler", "none"},
 		{"os.name", runtime.GOOS}, {"os.arch", runtime.GOARCH}, {"os.version", osVersion()},
 		{"user.name", name}, {"user.home", home}, {"user.dir", dir},
-		{"jvm.memory.free", megabytes(total - used)}, {"jvm.memory.max", megabytes(total)}, {"jvm.memory.total", megabytes(total)},
+		{"os.memory.free", megabytes(total - used)}, {"os.memory.max", megabytes(total)}, {"os.memory.total", megabytes(total)},
 	}
 }
 

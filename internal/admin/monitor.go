@@ -7,14 +7,34 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// mntr prints what a server measures, one key a line. Keys of things that this
-// server does not have are left out, as ZooKeeper leaves out gauges without a
-// value.
+// mntr prints what a server measures, one key a line.
 func (c Commands) mntr(s *server.Server) string {
+	var b strings.Builder
+	for _, f := range c.figures(s) {
+		fmt.Fprintf(&b, "zk_%s\t%v\n", f.Name, f.Value)
+	}
+	return b.String()
+}
+
+// decimal is a figure that is not whole.
+type decimal float64
+
+// String prints at least one and at most four places.
+func (d decimal) String() string {
+	s := strings.TrimRight(fmt.Sprintf("%.4f", float64(d)), "0")
+	if strings.HasSuffix(s, ".") {
+		s += "0"
+	}
+	return s
+}
+
+// figures is what a server measures. Those of things that this server does not have are
+// left out, as ZooKeeper leaves out gauges without a value.
+func (c Commands) figures(s *server.Server) Fields {
 	st := s.Status()
 	open, limit := Descriptors()
-	var b strings.Builder
-	put := func(key string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", key, value) }
+	var fields Fields
+	put := fields.put
 	put("version", c.version())
 	put("server_state", st.Mode)
 	if st.Ensemble != nil {
@@ -61,7 +81,7 @@ func (c Commands) mntr(s *server.Server) string {
 	if st.Ensemble != nil {
 		ensembleFigures(&st, put)
 	}
-	return b.String()
+	return fields
 }
 
 // ensembleFigures are those of a server that is not standalone: first under

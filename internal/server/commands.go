@@ -65,7 +65,7 @@ func (c *conn) readTraceMask() bool {
 		}
 		argument = append(argument, more[:n]...)
 	}
-	c.server.traceMask.Store(int64(binary.BigEndian.Uint64(argument)))
+	c.server.SetTraceMask(int64(binary.BigEndian.Uint64(argument)))
 	return true
 }
 
@@ -74,6 +74,9 @@ const traceMaskDefault = 306
 
 // TraceMask returns what stmk has set, or Apache's default. Nothing is traced by it.
 func (s *Server) TraceMask() int64 { return s.traceMask.Load() }
+
+// SetTraceMask is what stmk does.
+func (s *Server) SetTraceMask(mask int64) { s.traceMask.Store(mask) }
 
 // CommandEnabled reports whether a four-letter word is on the whitelist. srvr always
 // is, and isro where a client in read-only mode looks for a server that writes.

@@ -20,6 +20,7 @@ type snapshots struct {
 	due     atomic.Bool
 	busy    atomic.Bool
 	last    atomic.Int64 // zxid of the last one
+	lastMs  atomic.Int64 // when it was whole, by the wall clock; 0 before
 	ready   atomic.Bool
 	failed  atomic.Int64
 	purge   chan struct{}         // a token when old ones should go at once
@@ -110,9 +111,19 @@ func (s *Server) writeSnapshot(b *replicadisk.Snapshot) error {
 		return err
 	}
 	s.snaps.last.Store(int64(b.Zxid()))
+	s.snaps.lastMs.Store(s.cfg.Wall().UnixMilli())
 	s.snaps.size.Store(bytes)
 	s.snaps.ready.Store(true)
 	return nil
+}
+
+// at is when the last one was whole, zero before the first.
+func (s *snapshots) at() time.Time {
+	ms := s.lastMs.Load()
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
 }
 
 // halted is errStopped once the server ends.

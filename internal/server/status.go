@@ -187,6 +187,7 @@ type Status struct {
 	DiskFull         bool
 	SnapshotsFailed  int64
 	SnapshotLast     zk.Zxid
+	SnapshotAt       time.Time // when that one was whole; zero before the first of this process
 	Syncs            int64
 	SyncAvg, SyncMax time.Duration
 	Recovery         Recovery
@@ -202,7 +203,7 @@ func (s *Server) Status() Status {
 		Uptime:   time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
 		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.count.Load(),
 		DiskFull: s.diskFull.Load(), SnapshotsFailed: s.snaps.failed.Load(),
-		Refusals: s.refusalsReport(), SnapshotLast: zk.Zxid(s.snaps.last.Load()), Recovery: s.recovery,
+		Refusals: s.refusalsReport(), SnapshotLast: zk.Zxid(s.snaps.last.Load()), SnapshotAt: s.snaps.at(), Recovery: s.recovery,
 	}
 	for _, c := range s.conns.all() {
 		c.out.mu.Lock()
@@ -299,6 +300,7 @@ func (s *Server) ResetConnStats() {
 type Conn struct {
 	ID             session.ConnID
 	Remote         netip.AddrPort
+	Secure         bool         // on a port that speaks TLS
 	Session        zk.SessionID // 0 before the handshake
 	Queued         int          // requests with the loop
 	Received, Sent int64
@@ -326,6 +328,7 @@ func (s *Server) Conns() []Conn {
 			Since: time.Duration(nowMs-c.sinceMs) * time.Millisecond, LastXid: t.lastXid, LastZxid: t.lastZxid,
 			Responded: time.Duration(nowMs-t.respondedMs) * time.Millisecond,
 		}
+		_, n.Secure = c.socket.(Prover)
 		n.LatencyMs.Last, n.LatencyMs.Min, n.LatencyMs.Max = t.latency.last, t.latency.min, t.latency.max
 		if t.latency.count > 0 {
 			n.LatencyMs.Avg = t.latency.total / t.latency.count

@@ -95,17 +95,18 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		fmt.Fprint(c.OutOrStdout(), posture(config, &cfg))
 		return nil
 	}
-	scraped, err := openMetrics(&config.Metrics)
+	operators, err := openOperatorPorts(config)
 	if err != nil {
 		return err
 	}
-	defer scraped.close()
+	defer operators.close()
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
 	var end func()
 	cfg.FS, end = bar.counted(osfs.New(), cfg.DataDir)
 	cfg.Logger = logger
 	ports.secure(&cfg, config)
-	cfg.Commands = admin.Commands{Version: version, Built: built()}
+	commands := admin.Commands{Version: version, Built: built()}
+	cfg.Commands = commands
 	// From before the port opens: a client may be there, and the operator too, as soon as
 	// it does.
 	ctx, stop := untilInterrupted(c.Context())
@@ -116,7 +117,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		return cli.Failed(err, startHint)
 	}
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
-	scraped.serve(s, logger)
+	operators.serve(s, commands, logger)
 	defer ports.watch(ctx)()
 	return serveUntil(ctx, s, logger)
 }

@@ -183,10 +183,10 @@ type fixed struct{ prometheus.Metric }
 func (f fixed) Describe(chan<- *prometheus.Desc)     {}
 func (f fixed) Collect(out chan<- prometheus.Metric) { out <- f.Metric }
 
-// scrape returns what the endpoint answers, and its lines by name and labels.
-func scrape(t *testing.T, e *Endpoint) (int, string, map[string]string) {
+// scrape returns what the port answers, and its lines by name and labels.
+func scrape(t *testing.T, e *httptest.Server) (int, string, map[string]string) {
 	t.Helper()
-	response, err := http.Get("http://" + e.Addr().String() + "/metrics")
+	response, err := http.Get(e.URL + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,13 +248,9 @@ func TestAScrapeTellsOfAnEnsembleUnderTheNamesOfZooKeeper(t *testing.T) {
 	for ctx.Err() == nil && ensemble.Server(leader).Status().Syncs == 0 {
 		runtime.Gosched()
 	}
-	endpoints := map[int]*Endpoint{}
+	endpoints := map[int]*httptest.Server{}
 	for _, id := range []int{leader, follower} {
-		e, err := Listen("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.Serve(New(ensemble.Server(id), "1.2.3"), id == leader, slog.New(slog.DiscardHandler))
+		e := httptest.NewServer(Handler(New(ensemble.Server(id), "1.2.3"), id == leader, slog.New(slog.DiscardHandler)))
 		defer e.Close()
 		endpoints[id] = e
 	}

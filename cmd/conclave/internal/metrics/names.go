@@ -49,7 +49,7 @@ const (
 	whyCache   = "no meaning: there is no cache of replies"
 	whyDead    = "no meaning: a watch goes with its connection at once"
 	whyMasters = "no meaning: there are no observer masters"
-	whyAdmin   = "no meaning: there is no admin port"
+	whyAdmin   = "no meaning: the admin port has no snapshot, no restore, and nobody proves who he is"
 	whyJava    = "no meaning: there is no Java process; `go_gc_duration_seconds` tells of pauses"
 	whyPaths   = "not measured: no statistics by path are kept"
 	whyEnds    = "no meaning: such an error ends the server"

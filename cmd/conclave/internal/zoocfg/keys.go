@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/auth"
@@ -92,7 +93,8 @@ const (
 	whyTLS       = "Go's own TLS is used"
 	whyTickets   = "a ticket is asked for again before it ends"
 	whyKerberos  = "Kerberos is built in"
-	whyAdmin     = "this version serves no HTTP admin port"
+	whyAdminTLS  = "the admin port speaks HTTP alone: put a proxy in front, or leave it on the loopback"
+	whyCopies    = "the admin port has no snapshot and no restore: docs/operations.md has how to copy a server's data"
 	whyMetrics   = "figures are served to Prometheus and by mntr alone"
 	whyScrape    = "figures are read when they are scraped, there is no queue of them"
 	whyPlain     = "metrics are served over HTTP alone: put a proxy in front"
@@ -122,7 +124,7 @@ func (r *reader) parts() []part {
 	return []part{
 		{"places", r.placeKeys()}, {"clients", r.clientKeys()}, {"limits", r.limitKeys()}, {"auth", r.authKeys()},
 		{"storage", r.storageKeys()}, {"ensemble", r.ensembleKeys()}, {"tls", r.tlsKeys()}, {"sasl", r.saslKeys()},
-		{"tuning", r.tuningKeys()}, {"others", r.otherKeys()},
+		{"admin", r.adminKeys()}, {"tuning", r.tuningKeys()}, {"others", r.otherKeys()},
 	}
 }
 
@@ -281,7 +283,7 @@ func (r *reader) authKeys() map[string]setting {
 		"kinit":                                     idle(text(nil), whyKerberos),
 		"sun.security.jgss.native":                  javaOnly(idle(flag(nil), whyKerberos)),
 		"ensembleAuthName":                          used(r.ensembleNames, "any", "names of this ensemble, with commas between, where `EnsembleAuthenticationProvider` is named: a client that asks for another (scheme `ensemble`) is cut"),
-		"IPAuthenticationProvider.usexforwardedfor": idle(flag(nil), whyAdmin),
+		"IPAuthenticationProvider.usexforwardedfor": idle(flag(nil), "the admin port asks for no address"),
 	}
 }
 
@@ -361,7 +363,6 @@ func (r *reader) tuningKeys() map[string]setting {
 		"metricsProvider.exportJvmInfo":     used(flag(&r.out.Metrics.Process), "true", "with the provider for Prometheus: figures of the process and of the Go runtime beside, in place of Java's"),
 		"metricsProvider.httpsPort":         refused(text(nil), "", whyPlain),
 		"metricsProvider.httpVersion":       idle(text(nil), "HTTP/1.1 is spoken"),
-		"admin.enableServer":                later(flag(nil), "false", whyAdmin),
 		"pathStats.enabled":                 idle(flag(nil), whyPaths),
 		"pathStats.sampleRate":              idle(decimal, whyPaths),
 		"messageTracker.Enabled":            idle(flag(nil), "no messages of other servers are kept to be logged"),
@@ -375,14 +376,51 @@ func (r *reader) tuningKeys() map[string]setting {
 	idles(rows, count, whyThreads, "commitProcessor.numWorkerThreads", "commitProcessor.shutdownTimeout",
 		"commitProcessor.maxReadBatchSize", "commitProcessor.maxCommitBatchSize", "nio.numSelectorThreads",
 		"nio.numWorkerThreads", "nio.directBufferBytes", "nio.shutdownTimeout", "request_throttler.shutdownTimeout")
-	idles(rows, count, whyAdmin, "admin.serverPort", "admin.idleTimeout", "admin.httpVersion", "admin.rateLimiterIntervalInMS")
-	idles(rows, text(nil), whyAdmin, "admin.serverAddress", "admin.commandURL")
-	idles(rows, flag(nil), whyAdmin, "admin.forceHttps", "admin.needClientAuth", "admin.portUnification", "admin.restore.enabled",
-		"admin.snapshot.enabled")
 	idles(rows, count, whyScrape, "metricsProvider.maxQueueSize", "metricsProvider.numWorkerThreads",
 		"metricsProvider.workerShutdownTimeoutMs")
 	idles(rows, count, "quantiles are those of the last ten minutes", "metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds")
 	return rows
+}
+
+// adminKeys are those of the admin server.
+func (r *reader) adminKeys() map[string]setting {
+	a := &r.out.Admin
+	*a = Admin{Host: "127.0.0.1", Port: 8080, Path: "/commands", IdleMs: 30_000}
+	count := number[int64](nil, math.MinInt32, math.MaxInt64)
+	return map[string]setting{
+		"admin.enableServer":            used(flag(&a.Serves), "false", "serve the commands of ZooKeeper's admin server, `/livez`, `/readyz` and `/healthz` over HTTP"),
+		"admin.serverAddress":           used(text(&a.Host), "127.0.0.1", "the address of the admin port. Everybody who reaches it reads what it tells, and may reset figures"),
+		"admin.serverPort":              used(port(&a.Port), "8080", "the admin port; 0 is a free one, which the log names"),
+		"admin.commandURL":              used(r.commandPath, "/commands", "the path of the commands"),
+		"admin.idleTimeout":             used(number(&a.IdleMs, 1, 86_400_000), "30000", "milliseconds after which a connection without a request is closed"),
+		"admin.httpVersion":             idle(count, "HTTP/1.1 is spoken"),
+		"admin.forceHttps":              refused(flag(nil), "false", whyAdminTLS),
+		"admin.needClientAuth":          refused(flag(nil), "false", whyAdminTLS),
+		"admin.portUnification":         refused(flag(nil), "false", whyAdminTLS),
+		"admin.snapshot.enabled":        idle(flag(nil), whyCopies),
+		"admin.restore.enabled":         idle(flag(nil), whyCopies),
+		"admin.rateLimiterIntervalInMS": idle(count, whyCopies),
+	}
+}
+
+// commandPath takes the path under which the admin port has its commands.
+func (r *reader) commandPath(v string) error {
+	if !adminPath.MatchString(v) {
+		return fmt.Errorf("%q is not a path of letters, digits and -_./ such as /commands", v)
+	}
+	r.out.Admin.Path = v
+	return nil
+}
+
+var adminPath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
+
+// admin says what settings of the port are without it.
+func (r *reader) admin() {
+	for _, key := range []string{"admin.serverAddress", "admin.serverPort", "admin.commandURL", "admin.idleTimeout"} {
+		if e, given := r.seen[key]; given && !r.out.Admin.Serves {
+			r.remark(&e, "has no effect without admin.enableServer=true")
+		}
+	}
 }
 
 // otherKeys are those of clients, of Java and of Apache's tests, which a server may be

@@ -24,6 +24,7 @@ type Config struct {
 	PeerTLS   TLS // of both ports for servers: Serves is sslQuorum, PlainToo portUnification
 	SASL      SASL
 	Metrics   Metrics
+	Admin     Admin
 
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
@@ -38,6 +39,15 @@ type Metrics struct {
 	Host    string
 	Port    int
 	Process bool // those of the process, too
+}
+
+// Admin is where operators find the admin server, if Serves.
+type Admin struct {
+	Serves bool
+	Host   string
+	Port   int
+	Path   string // of the commands
+	IdleMs int64  // after which a connection without a request is closed
 }
 
 // Problem is a setting that cannot be taken.
@@ -221,6 +231,7 @@ func (r *reader) finish() {
 	r.enforced()
 	r.limits()
 	r.metrics()
+	r.admin()
 }
 
 // limits gives the forms of "none" that keys have their one form, and compares

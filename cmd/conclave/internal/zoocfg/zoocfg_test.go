@@ -146,13 +146,14 @@ func TestAllMistakesAreToldAtOnce(t *testing.T) {
 
 func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 	for line, want := range map[string]string{
-		"company.owner=me":                "zoo.cfg:3: company.owner: unknown key, it has no effect",
-		"zookeeper.snapCount=7":           "zoo.cfg:3: zookeeper.snapCount: has no effect in a file, as in Apache ZooKeeper, which puts zookeeper. in front itself; write snapCount",
-		"tickTime=1000\ntickTime=2000":    "zoo.cfg:4: tickTime: stands twice, line 3 is not used",
-		"server.1=a:1:2":                  "zoo.cfg:3: server.1: one server is no ensemble, the line is ignored",
-		"admin.enableServer=true":         `zoo.cfg:3: admin.enableServer: "true" has no effect: this version serves no HTTP admin port`,
-		"metricsProvider.className=a.b.C": `zoo.cfg:3: metricsProvider.className: "a.b.C" has no effect: figures are served to Prometheus and by mntr alone`,
-		"metricsProvider.httpPort=7000":   "zoo.cfg:3: metricsProvider.httpPort: has no effect without metricsProvider.className=" + prometheusProvider,
+		"company.owner=me":                               "zoo.cfg:3: company.owner: unknown key, it has no effect",
+		"zookeeper.snapCount=7":                          "zoo.cfg:3: zookeeper.snapCount: has no effect in a file, as in Apache ZooKeeper, which puts zookeeper. in front itself; write snapCount",
+		"tickTime=1000\ntickTime=2000":                   "zoo.cfg:4: tickTime: stands twice, line 3 is not used",
+		"server.1=a:1:2":                                 "zoo.cfg:3: server.1: one server is no ensemble, the line is ignored",
+		"admin.serverPort=8081":                          "zoo.cfg:3: admin.serverPort: has no effect without admin.enableServer=true",
+		"admin.serverPort=8081\nadmin.enableServer=true": "",
+		"metricsProvider.className=a.b.C":                `zoo.cfg:3: metricsProvider.className: "a.b.C" has no effect: figures are served to Prometheus and by mntr alone`,
+		"metricsProvider.httpPort=7000":                  "zoo.cfg:3: metricsProvider.httpPort: has no effect without metricsProvider.className=" + prometheusProvider,
 		"metricsProvider.httpPort=7000\nmetricsProvider.className=" + prometheusProvider: "",
 		"initLimit=10\nsyncLimit=5":                  "",
 		"sslQuorum=true\noraclePath=/x":              "",

@@ -1,0 +1,118 @@
+// Package adminport is ZooKeeper's admin server: the commands of package admin over HTTP, as
+// JSON, and what supervisors ask of a server's health.
+//
+//	adminport-P1  A command is asked for by GET, under the path of the settings. The status is
+//	              200 even where the answer has an error, as in ZooKeeper.
+//	adminport-P2  /livez, /readyz and /healthz have the status 200, or 503 and why.
+//	adminport-P3  No page of another site that an operator's browser shows gets an answer:
+//	              neither by a request of its own, nor by a name of its own for this address.
+//	adminport-P4  However many ask, a bounded number waits for the server, for a bounded time.
+package adminport
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/admin"
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// Bounds of the port.
+const (
+	askingMax  = 8                // who waits for the server at one time
+	answerTime = 10 * time.Second // for which one waits
+)
+
+// Handler answers about a server. root is the path of the commands, such as /commands.
+func Handler(s *server.Server, commands admin.Commands, root string) http.Handler {
+	routes := http.NewServeMux()
+	root = "/" + strings.Trim(root, "/")
+	list := func(w http.ResponseWriter, _ *http.Request) { links(w, root) }
+	routes.HandleFunc("GET "+strings.TrimSuffix(root, "/")+"/{$}", list)
+	if root != "/" {
+		routes.HandleFunc("GET "+root, list)
+	}
+	routes.HandleFunc("GET "+strings.TrimSuffix(root, "/")+"/{name}", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, http.StatusOK, commands.Report(s, r.PathValue("name"), r.URL.Query()))
+	})
+	for name, check := range checks {
+		routes.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { tell(w, check(s)) })
+	}
+	return bounded(routes, answerTime)
+}
+
+// bounded lets a number of requests through at a time, and answers for those that take
+// longer than limit: adminport-P4. They keep their place until they end.
+func bounded(routes http.Handler, limit time.Duration) http.Handler {
+	asking := make(chan struct{}, askingMax)
+	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if why := foreign(r); why != "" {
+			http.Error(w, why, http.StatusForbidden)
+			return
+		}
+		select {
+		case asking <- struct{}{}:
+		default:
+			http.Error(w, "others are asking, and the server has not answered them yet", http.StatusServiceUnavailable)
+			return
+		}
+		defer func() { <-asking }()
+		routes.ServeHTTP(w, r)
+	}), limit, "the server does not answer")
+}
+
+// foreign says why a request is not an operator's own, "" if it may be: adminport-P3.
+func foreign(r *http.Request) string {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "none" && site != "same-origin" {
+		return "a page of another site asks"
+	}
+	if !loopback(r) {
+		return "" // who reaches it over the network may give it any name
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "localhost" {
+		return ""
+	}
+	return fmt.Sprintf("on the loopback this server is called localhost, or by its address, not %q", host)
+}
+
+// loopback reports whether the request came to an address of the loopback.
+func loopback(r *http.Request) bool {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local == nil {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
+
+// answer writes a value as JSON, indented, as ZooKeeper does.
+func answer(w http.ResponseWriter, status int, value any) {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n'))
+}
+
+// links is what a browser gets that asks for no command.
+func links(w http.ResponseWriter, root string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	for _, name := range admin.Reports() {
+		path := html.EscapeString(strings.TrimSuffix(root, "/") + "/" + name)
+		fmt.Fprintf(w, "<a href=\"%s\">%s</a>\n<br/>\n", path, name)
+	}
+}
