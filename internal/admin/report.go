@@ -126,25 +126,20 @@ func Reports() []string {
 func (c Commands) Report(s *server.Server, name string, arguments url.Values) Fields {
 	r := reportOf[name]
 	if r == nil {
-		return ended(nil, name, errors.New("Unknown command: "+name))
+		return ended(nil, name, "Unknown command: "+name)
 	}
 	if !r.always && s.Role().Mode == server.ModeLooking {
-		return ended(nil, name, errNotServing)
+		return ended(nil, name, notServing)
 	}
 	fields, err := r.fields(c, s, arguments)
-	return ended(fields, r.names[0], err)
+	if err != nil {
+		return ended(nil, r.names[0], err.Error())
+	}
+	return ended(fields, r.names[0], nil)
 }
 
-var errNotServing = errors.New(notServing)
-
-func ended(fields Fields, name string, err error) Fields {
-	fields.put("command", name)
-	if err == nil {
-		fields.put("error", nil)
-	} else {
-		fields.put("error", err.Error())
-	}
-	return fields
+func ended(fields Fields, name string, problem any) Fields {
+	return append(fields, Fields{{"command", name}, {"error", problem}}...)
 }
 
 func configuration(_ Commands, s *server.Server) Fields {
