@@ -382,6 +382,23 @@ func TestOneHelloDoesNotUseUpTheEpochs(t *testing.T) {
 	}
 }
 
+// Each of many strangers claims as much as one may, above what the one before claimed.
+func TestManyHellosDoNotUseUpTheEpochs(t *testing.T) {
+	const jump = 1 << 20
+	s := newSolo(t, stored(z(1, 1)))
+	s.step(elected(1))
+	for i := range uint32(64) {
+		stranger := zab.LinkID(200 + i)
+		s.step(up(stranger), on(stranger, zab.Message{Kind: zab.KindObserverInfo, Zxid: z(1+(i+1)*(jump-1), 0),
+			Hello: zab.Hello{Server: quorum.ID(100 + i)}}))
+	}
+	s.step(up(2), hello(2, 1))
+	s.step(s.done())
+	if took, _ := s.p.Epochs(); took < 2 || took > 2+jump {
+		t.Errorf("after the hellos of 64 strangers the leader takes epoch %#x", took)
+	}
+}
+
 // A server that was busy for longer than syncLimit finds that first, and the messages
 // that came meanwhile after it: nobody is silent whose messages wait.
 func TestNobodyIsSilentWhoseMessagesWait(t *testing.T) {

@@ -7,18 +7,20 @@ import (
 
 // epochJumpMax is how far above what the leader has accepted a learner's accepted epoch
 // may be. Each attempt to lead takes one epoch, so that no learner can be as far ahead:
-// 2^20 attempts last for weeks. One packet of a stranger must not use up the epochs of
-// all, which end at epochMax and are on the disks of a quorum as soon as one has begun.
+// 2^20 attempts last for weeks. Strangers must not use up the epochs of all, which end at
+// epochMax and are on the disks of a quorum as soon as one has begun: neither by one packet
+// nor by many, so what counts is what was accepted before the first of them.
 const epochJumpMax = 1 << 20
 
-// leaderHello takes a learner's hello. Its accepted epoch raises the new one,
-// also that of an observer, which does not count for the quorum.
+// leaderHello takes a learner's hello. Its accepted epoch raises the new one, also that of
+// an observer, which does not count for the quorum. Hellos together raise it by
+// epochJumpMax at most in one leadership.
 func (p *Peer) leaderHello(l *link, m *Message) {
 	if m.Hello.ConfigVersion > p.config.Version {
 		p.drop(l) // it knows a newer ensemble; a leader must know it as well
 		return
 	}
-	if m.epochOf() > min(max(p.accepted, p.lead.epoch)+epochJumpMax, epochMax-1) {
+	if m.epochOf() > min(p.accepted+epochJumpMax, epochMax-1) {
 		p.drop(l) // no server of this ensemble
 		return
 	}
