@@ -26,12 +26,16 @@ type outbox struct {
 	conn    *conn
 }
 
-// count keeps the total of all outboxes. Called with mu held.
+// count keeps the total of all outboxes, which may lack up to countStep bytes of each: all
+// cores count in it. Called with mu held.
 func (o *outbox) count() {
-	if !o.out {
-		o.hold(len(o.bytes) + o.flying)
+	if bytes := len(o.bytes) + o.flying; !o.out && (bytes < o.counted || bytes > o.counted+countStep) {
+		o.hold(bytes)
 	}
 }
+
+// countStep is how many bytes an outbox takes before the total learns of them.
+const countStep = 1 << 10
 
 func (o *outbox) hold(bytes int) {
 	s := o.conn.server
