@@ -163,7 +163,7 @@ func TestConnectionsBeyondTheLimitAreToldOfOnce(t *testing.T) {
 	})
 	dial(t, s, nil)
 	for range 3 {
-		if err := closes(knock(t, s)); err != nil {
+		if err := refuses(s); err != nil {
 			t.Error(err)
 		}
 	}
@@ -384,7 +384,7 @@ func TestHandshakesBeyondTheLimitAreRefused(t *testing.T) {
 	knock(t, s)
 	until(t, "two shake hands", func() bool { return s.handshaking.Load() == 2 })
 	for range 2 {
-		if err := closes(knock(t, s)); err != nil {
+		if err := refuses(s); err != nil {
 			t.Error(err)
 		}
 	}
