@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/zk"
 )
 
 // StoreVariable is the environment variable that names the store, or the
@@ -117,57 +115,4 @@ func ParseAuth(text string) (client.Credential, error) {
 		return client.Credential{}, Usage("write --auth digest:USER:PASSWORD", "a credential has no scheme")
 	}
 	return client.Credential{Scheme: scheme, Data: []byte(data)}, nil
-}
-
-var permLetters = map[rune]zk.Perms{
-	'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin,
-}
-
-// ParseACL reads entries scheme:id:perms parted by commas, as ZooKeeper's own
-// command line writes them: world:anyone:cdrwa. An id may have commas, as names of
-// certificates do: x509:CN=app,O=Example:cdrwa.
-func ParseACL(text string) ([]zk.ACL, error) {
-	var list []zk.ACL
-	for _, entry := range entries(text) {
-		scheme, rest, ok := strings.Cut(entry, ":")
-		last := strings.LastIndexByte(rest, ':')
-		if !ok || last < 0 {
-			return nil, fmt.Errorf("%q is not scheme:id:perms: %w", entry, zk.ErrInvalidACL)
-		}
-		var perms zk.Perms
-		for _, letter := range rest[last+1:] {
-			bit, known := permLetters[letter]
-			if !known {
-				return nil, fmt.Errorf("%q in %q is none of c d r w a: %w", letter, entry, zk.ErrInvalidACL)
-			}
-			perms |= bit
-		}
-		list = append(list, zk.ACL{Perms: perms, Identity: zk.Identity{Scheme: scheme, ID: rest[:last]}})
-	}
-	return list, nil
-}
-
-// entries splits at the commas that follow an entry's permissions.
-func entries(text string) []string {
-	var all []string
-	entry := ""
-	for i, part := range strings.Split(text, ",") {
-		if i > 0 && whole(entry) {
-			all = append(all, entry)
-			entry = part
-			continue
-		}
-		if i > 0 {
-			entry += ","
-		}
-		entry += part
-	}
-	return append(all, entry)
-}
-
-// whole reports whether a text ends in permissions, after a scheme and an id.
-func whole(text string) bool {
-	_, rest, ok := strings.Cut(text, ":")
-	last := strings.LastIndexByte(rest, ':')
-	return ok && last >= 0 && strings.Trim(rest[last+1:], "cdrwa") == ""
 }

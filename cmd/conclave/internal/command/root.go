@@ -125,7 +125,8 @@ func newRoot() *cobra.Command {
 	add(groupServe, newDev(), newServe(), newStatus(), newBench(), newSim(), newModel())
 	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
 		newResign(), newTransfer(), newRestoreToken())
-	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch())
+	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch(), newSync(),
+		newACL(), newWhoami())
 	add(groupFiles, newCheck(), newLog())
 	root.AddCommand(newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
