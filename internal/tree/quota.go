@@ -18,6 +18,15 @@ const (
 	statsName  = "zookeeper_stats"
 )
 
+// QuotaZnodes returns the znodes that hold the limits and the usage of an absolute path.
+func QuotaZnodes(limited string) (limits, usage string) {
+	at := zk.QuotaPath
+	if limited != zk.RootPath {
+		at += limited
+	}
+	return at + "/" + limitsName, at + "/" + statsName
+}
+
 // Limits are the quotas of one path; -1 is none. A hard limit takes the soft
 // one's place where it is enforced.
 type Limits struct {
@@ -86,15 +95,21 @@ func (t *Tree) noteLimits(path string) {
 	if id, ok := t.find(path); ok {
 		text := t.data(t.nodes.at(id))
 		limited = strings.Clone(limited)
-		t.quotas[limited] = parseLimits(string(text[:min(len(text), limitsTextMax)]))
+		t.quotas[limited] = ParseLimits(string(text[:min(len(text), limitsTextMax)]))
 		t.limited.Add(limited)
 	}
 }
 
-// parseLimits reads "count=1,bytes=2=;byteHardLimit=3;countHardLimit=4". What
+// Text is the limits as ZooKeeper's own tools write them, and ParseLimits reads them. The
+// second = after the bytes keeps servers of 3.4 from reading what follows.
+func (l Limits) Text() string {
+	return fmt.Sprintf("count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d", l.Count, l.Bytes, l.BytesHard, l.CountHard)
+}
+
+// ParseLimits reads "count=1,bytes=2=;byteHardLimit=3;countHardLimit=4". What
 // it does not know or cannot read it leaves unset, as ZooKeeper does not fail
-// a transaction over it.
-func parseLimits(text string) Limits {
+// a transaction over it. A usage has the same form, without hard limits.
+func ParseLimits(text string) Limits {
 	l := Limits{-1, -1, -1, -1}
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {
 		key, value, _ := strings.Cut(part, "=")

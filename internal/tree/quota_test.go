@@ -236,3 +236,27 @@ func TestLimitsAreReadWhenTheyAreWritten(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 }
+
+// TestLimitsAreWrittenAsZooKeepersToolsWriteThem, with the example of its StatsTrack, in
+// the order of its keys.
+func TestLimitsAreWrittenAsZooKeepersToolsWriteThem(t *testing.T) {
+	for text, limits := range map[string]Limits{
+		"count=4,bytes=5=;byteHardLimit=11;countHardLimit=10":   {4, 5, 10, 11},
+		"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=-1": {-1, -1, -1, -1},
+	} {
+		if got := limits.Text(); got != text {
+			t.Errorf("%+v is written as %q, expected %q", limits, got, text)
+		}
+		if got := ParseLimits(text); got != limits {
+			t.Errorf("%q is read as %+v", text, got)
+		}
+	}
+	for path, want := range map[string]string{
+		"/":    "/zookeeper/quota/zookeeper_limits /zookeeper/quota/zookeeper_stats",
+		"/a/b": "/zookeeper/quota/a/b/zookeeper_limits /zookeeper/quota/a/b/zookeeper_stats",
+	} {
+		if limits, usage := QuotaZnodes(path); limits+" "+usage != want {
+			t.Errorf("%s: %s %s", path, limits, usage)
+		}
+	}
+}

@@ -97,7 +97,7 @@ var hints = []struct {
 	{zk.ErrSessionClosedRequireSASL, "the server wants a proof of who you are first: --auth digest:USER:PASSWORD, a certificate with zk+tls:// and --tls-cert, or --jaas FILE", ExitFailed},
 	{zk.ErrInvalidACL, "write an ACL as world:anyone:cdrwa, digest:USER:HASH:cdrwa or auth::cdrwa (with --auth)", ExitUsage},
 	{zk.ErrNoChildrenForEphemerals, "choose a parent that is not ephemeral", ExitFailed},
-	{zk.ErrQuotaExceeded, "the quota of a parent is used up: delete something, or raise it below /zookeeper/quota", ExitFailed},
+	{zk.ErrQuotaExceeded, "the quota of a parent is used up: delete something, or raise it with `conclave quota set`", ExitFailed},
 	{zk.ErrNotReadOnly, "the server takes no writes now: its disk may be full (`conclave status`), or it is partitioned from its ensemble", ExitFailed},
 	{zk.ErrUnimplemented, "the server does not serve this operation: TTL znodes need extendedTypesEnabled=true there", ExitFailed},
 	{zk.ErrReconfigDisabled, "set reconfigEnabled=true in the server's configuration", ExitFailed},

@@ -126,7 +126,7 @@ func newRoot() *cobra.Command {
 	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
 		newResign(), newTransfer(), newRestoreToken())
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch(), newSync(),
-		newACL(), newWhoami())
+		newACL(), newWhoami(), newQuota())
 	add(groupFiles, newCheck(), newLog())
 	root.AddCommand(newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
@@ -143,7 +143,7 @@ func usage(err error) error {
 	if err == nil || errors.As(err, &own) {
 		return err
 	}
-	for _, start := range []string{"required flag", "if any flags"} {
+	for _, start := range []string{"required flag", "if any flags", "at least one of the flags"} {
 		if strings.HasPrefix(err.Error(), start) {
 			return cli.Usage("conclave --help shows the commands, conclave COMMAND --help what each expects", "%w", err)
 		}
