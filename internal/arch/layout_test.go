@@ -92,6 +92,7 @@ var layout = map[string]place{
 	"election/partition":                    {5, shell},
 	"internal/inprocess":                    {7, shell},
 	"internal/sim":                          {6, storage},
+	"internal/backup":                       {6, shell},
 	"internal/admin":                        {7, shell},
 	"internal/loadgen":                      {5, shell},
 	"internal/model":                        {0, shell},

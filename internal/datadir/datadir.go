@@ -67,6 +67,12 @@ type Options struct {
 	TrustEmpty   bool // zookeeper.snapshot.trust.empty: accept a log without any snapshot
 }
 
+// Directories are the two in which the files are.
+func (o Options) Directories() (snapshots, logs string) {
+	s := newStore(nil, o)
+	return s.snapDir, s.logDir
+}
+
 // Store is an open, locked data directory.
 type Store struct {
 	fs      vfs.FS

@@ -88,7 +88,7 @@ func Open(fsys vfs.FS, opts Options) (*Disk, error) {
 
 // Check says what Open and Recover would do, and changes nothing. See datadir.Check.
 func Check(fsys vfs.FS, opts Options) (*datadir.Report, error) {
-	return datadir.Check(fsys, opts.Store, func() datadir.Target { return newTarget(opts) })
+	return datadir.Check(fsys, opts.Store, func() datadir.Target { return NewTarget(opts) })
 }
 
 // Store is the directory, for purging and reports.
@@ -125,7 +125,7 @@ func (d *Disk) Recover() (*Found, error) {
 	last := max(f.Store.Last, 0)
 	f.Untrusted = f.Store.Last < 0 || f.Store.Rejoining
 	f.Stored.Last = last
-	f.Fuzzy = f.Store.Info.DigestZxid > last || f.Store.Target.(*target).ahead
+	f.Fuzzy = f.Store.Info.DigestZxid > last || f.Store.Target.(*Target).ahead
 	if d.opts.Ensemble && f.Store.Last < 0 {
 		if err := d.store.BeginRejoining(); err != nil {
 			return nil, err
@@ -154,11 +154,11 @@ func (d *Disk) load() (*Found, error) {
 	if err := d.closeLog(); err != nil {
 		return nil, err
 	}
-	found, err := d.store.Recover(func() datadir.Target { return newTarget(d.opts) })
+	found, err := d.store.Recover(func() datadir.Target { return NewTarget(d.opts) })
 	if err != nil {
 		return nil, err
 	}
-	t := found.Target.(*target)
+	t := found.Target.(*Target)
 	if err := d.noteGap(t.lastMismatch); err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (d *Disk) noteGap(found zk.Zxid) error {
 // recent reads the newest records of the log again, as many as are kept in
 // memory. Without them learners are synchronized from the log on disk.
 func (d *Disk) recent(f *Found) []zab.Record {
-	after := f.Store.Target.(*target).firstRecent()
+	after := f.Store.Target.(*Target).firstRecent()
 	if after < 0 {
 		return nil
 	}

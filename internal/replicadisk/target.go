@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// target takes a recovered state, compares digests, and notes where the newest
+// Target takes a recovered state, compares digests, and notes where the newest
 // records begin.
-type target struct {
+type Target struct {
 	*replica.State
 	fuzzy         snap.Info // digests are compared once replay has passed DigestZxid
 	ahead         bool      // by how much is not known: digests count from the first that is equal
@@ -25,22 +25,24 @@ type target struct {
 	last          zk.Zxid
 }
 
-func newTarget(opts Options) *target {
-	t := &target{State: replica.NewState(opts.ExtendedTypes)}
+// NewTarget returns an empty one. Of the options it takes ExtendedTypes, Ensemble and
+// RecentMax.
+func NewTarget(opts Options) *Target {
+	t := &Target{State: replica.NewState(opts.ExtendedTypes)}
 	if opts.Ensemble {
 		t.ring = make([]zk.Zxid, opts.RecentMax)
 	}
 	return t
 }
 
-var _ datadir.LoadedTarget = (*target)(nil)
+var _ datadir.LoadedTarget = (*Target)(nil)
 
-var _ datadir.CheckedTarget = (*target)(nil)
+var _ datadir.CheckedTarget = (*Target)(nil)
 
 // Check implements datadir.CheckedTarget. With extended types off the owner of a TTL
 // znode is a session that nobody has: a leader would end it, and the znode with
 // it, on all servers.
-func (t *target) Check() error {
+func (t *Target) Check() error {
 	if path, ttlMs, ok := t.TTLWithoutSetting(); ok {
 		return fmt.Errorf("znode %s has a TTL of %d ms, and TTL znodes are off: they would be deleted as those of a session that does not exist; "+
 			"set extendedTypesEnabled=true, as it was when it was made (Apache takes it from -Dzookeeper.extendedTypesEnabled=true "+
@@ -52,7 +54,7 @@ func (t *target) Check() error {
 // Loaded implements datadir.LoadedTarget: the snapshot is whole. Its digest is
 // that of the tree at a later zxid, if transactions went on while it was taken.
 // One that came from a leader has none: how far it is ahead nobody has noted.
-func (t *target) Loaded(file snap.File, info snap.Info) {
+func (t *Target) Loaded(file snap.File, info snap.Info) {
 	t.Finish(file.Zxid)
 	t.fuzzy, t.last = info, file.Zxid
 	t.ahead = info.DigestZxid == 0 && file.Zxid > 0
@@ -62,7 +64,7 @@ func (t *target) Loaded(file snap.File, info snap.Info) {
 }
 
 // compare counts a digest that differs.
-func (t *target) compare(zxid zk.Zxid, equal bool) {
+func (t *Target) compare(zxid zk.Zxid, equal bool) {
 	t.wrong = !equal
 	if equal {
 		return
@@ -74,7 +76,7 @@ func (t *target) compare(zxid zk.Zxid, equal bool) {
 }
 
 // Replay implements datadir.Target.
-func (t *target) Replay(zxid zk.Zxid, payload []byte) error {
+func (t *Target) Replay(zxid zk.Zxid, payload []byte) error {
 	h, tx, digest, err := txn.Decode(payload)
 	if err != nil {
 		return err
@@ -94,9 +96,13 @@ func (t *target) Replay(zxid zk.Zxid, payload []byte) error {
 	return nil
 }
 
+// Mismatches returns how many digests differ from what was replayed, and the zxid of the
+// first of them.
+func (t *Target) Mismatches() (n int, first zk.Zxid) { return t.mismatches, t.firstMismatch }
+
 // firstRecent is the zxid after which the newest records begin, -1 if none was
 // replayed.
-func (t *target) firstRecent() zk.Zxid {
+func (t *Target) firstRecent() zk.Zxid {
 	switch {
 	case t.replayed == 0 || len(t.ring) == 0:
 		return zk.NoZxid

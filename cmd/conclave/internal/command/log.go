@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/txn"
@@ -22,6 +23,7 @@ import (
 type logs struct {
 	outputFlag
 	from, to, session string
+	since, until      string
 	path              string
 	data              bool
 	settings          fileSettings
@@ -29,6 +31,7 @@ type logs struct {
 
 	first, last zk.Zxid
 	owner       zk.SessionID
+	begin, end  time.Time // zero: not said
 }
 
 func newLog() *cobra.Command {
@@ -49,6 +52,8 @@ error; damage ends the command with exit code 5.`,
 	v.settings.add(c)
 	c.Flags().StringVar(&v.from, "from", "", "first zxid, as 0x1b0 or decimal")
 	c.Flags().StringVar(&v.to, "to", "", "last zxid")
+	c.Flags().StringVar(&v.since, "since", "", "only those at or after this time, as 2026-11-24T10:00:00Z, or of the last so long, as 2h")
+	c.Flags().StringVar(&v.until, "until", "", "only those before this time, or older than so long")
 	c.Flags().StringVar(&v.session, "session", "", "only those of this session, as 0x100...")
 	c.Flags().StringVar(&v.path, "path", "", "only those that touch this znode or one below it")
 	c.Flags().BoolVar(&v.data, "data", false, "print data as well")
@@ -98,7 +103,26 @@ func (v *logs) parse() error {
 		}
 		*one.into = int64(n)
 	}
-	return nil
+	var err error
+	if v.begin, err = parseTime("--since", v.since); err == nil {
+		v.end, err = parseTime("--until", v.until)
+	}
+	return err
+}
+
+// parseTime reads a time, or how long ago it was; "" is none.
+func parseTime(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return time.Now().Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, cli.Usage("write a time with its zone, as 2026-11-24T10:00:00Z, or how long ago it was, as 2h", "%s %s is no time", flag, text)
+	}
+	return at, nil
 }
 
 // openLogs finds the log files that an argument means, one reader each: a tool
@@ -170,6 +194,9 @@ func (v *logs) record(p *cli.Printer, record *txnlog.Record) error {
 	h, t, digest, err := txn.Decode(record.Payload)
 	if err != nil {
 		return fmt.Errorf("%s at offset %d: %w", record.File, record.Offset, err)
+	}
+	if at := time.UnixMilli(h.Time); at.Before(v.begin) || !v.end.IsZero() && !at.Before(v.end) {
+		return nil
 	}
 	if v.owner != 0 && h.Session != v.owner || v.path != "" && !touches(&t, strings.TrimSuffix(v.path, "/")) {
 		return nil

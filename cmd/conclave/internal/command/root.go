@@ -127,7 +127,7 @@ func newRoot() *cobra.Command {
 		newResign(), newTransfer(), newRestoreToken())
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch(), newSync(),
 		newACL(), newWhoami(), newQuota())
-	add(groupFiles, newCheck(), newLog())
+	add(groupFiles, newCheck(), newLog(), newBackup(), newRestore(), newDiff())
 	root.AddCommand(newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
 	root.SetVersionTemplate("{{.Version}}")

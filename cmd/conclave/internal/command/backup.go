@@ -1,0 +1,437 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/backup"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/conclave-project/conclave/zk"
+	"github.com/spf13/cobra"
+)
+
+func newBackup() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "backup",
+		Short: "Copy the data of a running server, so that any moment can be restored",
+		Long: `A backup is a directory of files that never change: snapshots, and the log
+between them. It grows with every take by what is new, and each state that the
+ensemble passed through since the first one can be restored, by zxid or by time.
+Each file, unpacked with gunzip, is one of ZooKeeper's.`,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: unknownCommand,
+	}
+	c.AddCommand(newBackupTake(), newBackupList(), newBackupVerify(), newBackupPrune())
+	return c
+}
+
+// backupTaking is the flags of `conclave backup take`.
+type backupTaking struct {
+	outputFlag
+	tlsFlags
+	settings    fileSettings
+	dir, logDir string
+	server      string
+	stopped     bool
+	snapshot    bool
+	every, keep time.Duration
+	verify      bool
+	timeout     time.Duration
+}
+
+func newBackupTake() *cobra.Command {
+	v := &backupTaking{}
+	c := &cobra.Command{
+		Use:   "take BACKUP",
+		Short: "Add what is new to a backup",
+		Long: `Copies what the log of a server has got since the last take, and its newest
+snapshot where that is needed, into the directory BACKUP. It runs beside the
+server, on its machine, as often as wanted (from cron, say), and any server of
+the ensemble may do so, Apache's as well.
+
+Only what is committed is taken: the server is asked up to where that is, by the
+four-letter word srvr. With --stopped nobody is asked: that is for a server that
+runs alone, or for the one with the newest data of an ensemble that is stopped.
+
+The exit code is 5 if the data contradicts the backup, or what was written does
+not lead to the same tree.`,
+		Example: `  conclave backup take /backup -c /etc/zookeeper/conf/zoo.cfg
+  conclave backup take /backup --dir /var/lib/zookeeper --server localhost:2181 --keep-for 720h`,
+		Args: takes(0, "BACKUP"),
+		RunE: v.run,
+	}
+	v.outputFlag.add(c)
+	v.tlsFlags.add(c)
+	v.settings.add(c)
+	f := c.Flags()
+	f.StringVar(&v.dir, "dir", "", "dataDir of the server, where --config does not say it")
+	f.StringVar(&v.logDir, "log-dir", "", "dataLogDir, where it is another directory")
+	f.StringVarP(&v.server, "server", "s", "", "host:port of this server (default: the client port of --config on this host)")
+	f.BoolVar(&v.stopped, "stopped", false, "the server is stopped, and all in its log is committed")
+	f.BoolVar(&v.snapshot, "snapshot", false, "copy a snapshot even if the log would do")
+	f.DurationVar(&v.every, "snapshot-every", 24*time.Hour, "copy a newer snapshot when the last is so old: restoring reads the log from there; 0 is never")
+	f.DurationVar(&v.keep, "keep-for", 0, "remove afterwards what no state of the last so long needs; 0 keeps all")
+	f.BoolVar(&v.verify, "verify", true, "load the last state from the backup afterwards and compare its digest; it takes the memory of a server")
+	f.DurationVar(&v.timeout, "timeout", 10*time.Second, "how long to wait for the server")
+	return c
+}
+
+func (v *backupTaking) run(c *cobra.Command, args []string) error {
+	p, err := v.printer(c)
+	if err != nil {
+		return err
+	}
+	if v.every < 0 || v.keep < 0 {
+		return cli.Usage("write for example 24h", "--snapshot-every and --keep-for are not negative")
+	}
+	source, unlock, err := v.source()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ctx, stop := untilHungUp(c.Context())
+	defer stop()
+	place, err := lockBackup(args[0])
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	b, err := backup.Open(ctx, place)
+	if err != nil {
+		return cli.Failed(err, "name a directory that can be read and written")
+	}
+	taken, err := b.Take(ctx, source, backup.Options{Snapshot: v.snapshot, SnapshotEvery: v.every})
+	if err != nil {
+		return explainTake(err)
+	}
+	if err := v.prove(ctx, b, taken); err != nil {
+		return err
+	}
+	if v.keep > 0 {
+		if _, err := b.Prune(ctx, time.Now().Add(-v.keep)); err != nil {
+			return cli.Failed(err, "what was taken is safe; `conclave backup prune` tries it again")
+		}
+	}
+	answer := takenAnswer{taken.Snapshot, append([]string{}, taken.Logs...), taken.Transactions, taken.Bytes, taken.Last.String(), taken.Gap}
+	return p.Answer(answer, func(w io.Writer) error { return takenText(w, &taken) })
+}
+
+// takenAnswer is what a take has added, as JSON.
+type takenAnswer struct {
+	Snapshot     string   `json:"snapshot,omitempty"`
+	Logs         []string `json:"logs"`
+	Transactions int      `json:"transactions"`
+	Bytes        int64    `json:"bytes"`
+	Last         string   `json:"last"` // zxid
+	Gap          bool     `json:"gap,omitempty"`
+}
+
+// source is the directories of the server, and whom to ask what is committed.
+func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
+	cfg, err := v.settings.read()
+	if err != nil {
+		return s, nil, err
+	}
+	if v.dir != "" {
+		cfg.DataDir, cfg.DataLogDir = v.dir, ""
+	}
+	if v.logDir != "" {
+		cfg.DataLogDir = v.logDir
+	}
+	if cfg.DataDir == "" {
+		return s, nil, cli.Usage("--config names the zoo.cfg of the server, --dir its dataDir", "which server?")
+	}
+	s = backup.Source{FS: cfg.FS, BufferBytesMax: cfg.ReadBytesMax(), PayloadBytesMax: cfg.ReadBytesMax(), Now: time.Now}
+	s.SnapDir, s.LogDir = datadir.Options{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir}.Directories()
+	if v.stopped {
+		return v.stoppedSource(s)
+	}
+	address := v.server
+	if address == "" {
+		address = ownAddress(cfg.ClientAddr)
+	}
+	target, err := cli.Servers(address)
+	if err != nil {
+		return s, nil, err
+	}
+	dial, err := v.tlsFlags.dial(target)
+	if err != nil {
+		return s, nil, err
+	}
+	one := cli.ServerList(target.Servers)
+	if len(one) != 1 {
+		return s, nil, cli.Usage("name the server whose directory it is", "--server names %d servers", len(one))
+	}
+	s.Committed = func(ctx context.Context) (zk.Zxid, error) {
+		ctx, cancel := context.WithTimeout(ctx, v.timeout)
+		defer cancel()
+		return committed(ctx, asker{dial}, one[0])
+	}
+	return s, func() {}, nil
+}
+
+// stoppedSource makes sure that the server is stopped, for as long as it is read.
+func (v *backupTaking) stoppedSource(s backup.Source) (backup.Source, func(), error) {
+	lock, err := s.FS.Lock(s.SnapDir)
+	if err != nil {
+		return s, nil, cli.Failed(fmt.Errorf("%s: %w", s.SnapDir, err), "the server runs: leave out --stopped")
+	}
+	s.Committed = func(context.Context) (zk.Zxid, error) { return 1<<63 - 1, nil }
+	return s, func() { _ = lock.Close() }, nil
+}
+
+// ownAddress is how a server is reached from its own machine.
+func ownAddress(listens string) string {
+	host, port, err := net.SplitHostPort(listens)
+	if err != nil {
+		return listens
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// committed asks a server for the last zxid that it has applied. One that serves has
+// applied what is committed alone.
+func committed(ctx context.Context, a asker, address string) (zk.Zxid, error) {
+	text, err := a.fourLetterWord(ctx, address, "srvr")
+	if err != nil {
+		return 0, &cli.Error{Err: fmt.Errorf("ask %s: %w", address, err), Exit: cli.ExitNoServer,
+			Hint: "--server names the server whose directory it is; --stopped if it is stopped"}
+	}
+	said := pairs(text, ": ")
+	switch said["Mode"] {
+	case "leader", "follower", "observer", "standalone":
+	default:
+		return 0, &cli.Error{Err: fmt.Errorf("%s serves nobody (%s)", address, strings.TrimSpace(text)), Exit: cli.ExitNoServer,
+			Hint: "what is committed is known when a leader is elected: try again then"}
+	}
+	zxid, err := strconv.ParseInt(strings.TrimPrefix(said["Zxid"], "0x"), 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s says zxid %q", address, said["Zxid"])
+	}
+	return zk.Zxid(zxid), nil
+}
+
+func lockBackup(dir string) (*backup.Dir, error) {
+	place, err := backup.LockDir(osfs.New(), dir)
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, cli.Failed(err, "another backup is being taken: wait for it")
+	}
+	if err != nil {
+		return nil, cli.Failed(err, "name a directory that can be written")
+	}
+	return place, nil
+}
+
+func explainTake(err error) error {
+	var told *cli.Error
+	switch {
+	case errors.As(err, &told):
+		return err
+	case errors.Is(err, backup.ErrOtherHistory):
+		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "it is of another ensemble, or that was restored or made again since: begin a new backup in an empty directory"}
+	case vfs.IsTooLong(err):
+		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer"}
+	case vfs.IsCorruption(err):
+		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "`conclave check` reads the whole directory; see \"Recovery\" in docs/operations.md"}
+	}
+	return cli.Failed(err, "nothing that was taken before has changed; try again")
+}
+
+// prove loads the end of the backup.
+func (v *backupTaking) prove(ctx context.Context, b *backup.Backup, taken backup.Taken) error {
+	if !v.verify || taken.Snapshot == "" && taken.Transactions == 0 {
+		return nil
+	}
+	state, err := b.Load(ctx, backup.Moment{})
+	if err == nil && state.Mismatches > 0 {
+		err = fmt.Errorf("after %s the tree has not the digest that the leader noted", state.FirstMismatch)
+	}
+	if errors.Is(err, backup.ErrOutside) {
+		return nil // the log does not reach the end of a snapshot that is being overtaken: the next take does
+	}
+	if err != nil {
+		return &cli.Error{Err: fmt.Errorf("verify the backup: %w", err), Exit: cli.ExitDamaged,
+			Hint: "`conclave check` reads the server's directory; take the backup of another server, into a new directory"}
+	}
+	return nil
+}
+
+func takenText(w io.Writer, t *backup.Taken) error {
+	if t.Gap {
+		fmt.Fprintln(w, "the log since the last take was purged: the states between are lost; take more often, or purge less")
+	}
+	if t.Snapshot == "" && t.Transactions == 0 {
+		_, err := fmt.Fprintf(w, "nothing new: the backup ends at zxid %s\n", t.Last)
+		return err
+	}
+	what := fmt.Sprintf("%d transactions", t.Transactions)
+	if t.Snapshot != "" {
+		what = "a snapshot and " + what
+	}
+	_, err := fmt.Fprintf(w, "%s taken, %d bytes: the backup ends at zxid %s\n", what, t.Bytes, t.Last)
+	return err
+}
+
+// readBackup opens a backup to read it.
+func readBackup(ctx context.Context, dir string) (*backup.Backup, error) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, cli.NotFound(errors.Join(fmt.Errorf("%s is no directory", dir), err), "name the directory that `conclave backup take` wrote to")
+	}
+	b, err := backup.Open(ctx, backup.OpenDir(osfs.New(), dir))
+	if err != nil {
+		return nil, cli.Failed(err, "name the directory that `conclave backup take` wrote to")
+	}
+	if len(b.Ranges()) == 0 {
+		return nil, cli.NotFound(fmt.Errorf("%s holds no backup", dir), "name the directory that `conclave backup take` wrote to")
+	}
+	return b, nil
+}
+
+func newBackupList() *cobra.Command {
+	var output outputFlag
+	c := &cobra.Command{
+		Use:   "list BACKUP",
+		Short: "Say which states a backup can restore",
+		Long: `Lists, for each snapshot of the backup, from which moment to which every state
+can be restored. Where a line ends before the next begins, the log was purged
+between two takes. Times are of the transactions, by the leaders' clocks; FROM is
+when the snapshot was copied.`,
+		Args: takes(0, "BACKUP"),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			b, err := readBackup(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			ranges := newRestorable(b.Ranges())
+			return p.Answer(ranges, func(w io.Writer) error {
+				var rows [][]string
+				for _, r := range ranges {
+					rows = append(rows, []string{r.From, r.FromTime, r.To, r.ToTime, strconv.Itoa(r.Files)})
+				}
+				return cli.Table(w, []string{"FROM ZXID", "FROM", "TO ZXID", "TO", "FILES"}, rows)
+			})
+		},
+	}
+	output.add(c)
+	return c
+}
+
+// restorable is a range of moments, as JSON and as text.
+type restorable struct {
+	From     string `json:"from"` // zxid
+	FromTime string `json:"fromTime"`
+	To       string `json:"to"`
+	ToTime   string `json:"toTime"`
+	Files    int    `json:"files"`
+}
+
+func newRestorable(ranges []backup.Range) []restorable {
+	all := make([]restorable, len(ranges))
+	for i, r := range ranges {
+		all[i] = restorable{r.First.String(), cli.Time(r.FirstTime.UnixMilli()), r.Last.String(), cli.Time(r.LastTime.UnixMilli()), r.Files}
+	}
+	return all
+}
+
+func newBackupVerify() *cobra.Command {
+	var output outputFlag
+	c := &cobra.Command{
+		Use:   "verify BACKUP",
+		Short: "Load all of a backup and compare every digest",
+		Long: `Loads every snapshot, replays every transaction, and compares the digest of the
+tree after each with the one that the leader noted. It takes the memory of a
+server. The exit code is 5 if something is damaged.`,
+		Args: takes(0, "BACKUP"),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			b, err := readBackup(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			state, err := b.Verify(c.Context())
+			if err != nil {
+				return &cli.Error{Err: fmt.Errorf("verify %s: %w", args[0], err), Exit: cli.ExitDamaged,
+					Hint: "what is before the damage can be restored; begin a new backup"}
+			}
+			answer := struct {
+				Ranges []restorable `json:"ranges"`
+				Zxid   string       `json:"zxid"`
+				Znodes int          `json:"znodes"`
+			}{newRestorable(b.Ranges()), state.Zxid.String(), state.Tree().Count()}
+			return p.Answer(answer, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "sound: it ends at zxid %s with %d znodes\n", answer.Zxid, answer.Znodes)
+				return err
+			})
+		},
+	}
+	output.add(c)
+	return c
+}
+
+func newBackupPrune() *cobra.Command {
+	var output outputFlag
+	var keep time.Duration
+	c := &cobra.Command{
+		Use:   "prune BACKUP --keep-for TIME",
+		Short: "Remove what no recent state needs",
+		Long: `Removes the files without which every state of the last so long can still be
+restored. The newest snapshot, and the log after it, always stay.`,
+		Args: takes(0, "BACKUP"),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := output.printer(c)
+			if err != nil {
+				return err
+			}
+			if keep <= 0 {
+				return cli.Usage("write for example --keep-for 720h", "--keep-for %v keeps nothing", keep)
+			}
+			if _, err := readBackup(c.Context(), args[0]); err != nil {
+				return err // a directory of something else
+			}
+			place, err := lockBackup(args[0])
+			if err != nil {
+				return err
+			}
+			defer place.Close()
+			b, err := backup.Open(c.Context(), place)
+			if err != nil {
+				return cli.Failed(err, "name a directory that can be written")
+			}
+			removed, err := b.Prune(c.Context(), time.Now().Add(-keep))
+			if err != nil {
+				return cli.Failed(err, "what is left is whole: try again")
+			}
+			answer := struct {
+				Removed []string `json:"removed"`
+			}{append([]string{}, removed...)}
+			return p.Answer(answer, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%d files removed\n", len(removed))
+				return err
+			})
+		},
+	}
+	output.add(c)
+	c.Flags().DurationVar(&keep, "keep-for", 0, "how far back states are wanted, as 720h")
+	_ = c.MarkFlagRequired("keep-for")
+	return c
+}

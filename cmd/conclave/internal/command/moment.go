@@ -1,0 +1,123 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/backup"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/replicadisk"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// parseMoment reads a zxid (0x1b0) or a time (2026-11-24T10:00:00Z); "" is the end.
+func parseMoment(text string) (backup.Moment, error) {
+	if text == "" {
+		return backup.Moment{}, nil
+	}
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil && n > 0 {
+		return backup.Moment{Zxid: zk.Zxid(n)}, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z07:00"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return backup.Moment{Time: at}, nil
+		}
+	}
+	return backup.Moment{}, cli.Usage("write a zxid, as 0x1b0, or a time with its zone, as 2026-11-24T10:00:00Z", "%q is no moment", text)
+}
+
+// loadMoment gives the state of a backup at a moment.
+func loadMoment(ctx context.Context, dir string, m backup.Moment) (*backup.Backup, *backup.State, error) {
+	b, err := readBackup(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := b.Load(ctx, m)
+	if err == nil && state.Mismatches > 0 {
+		err = &vfs.Corruption{File: dir, Expected: "the digest that the leader noted after " + state.FirstMismatch.String(), Found: "another one",
+			Remedy: "restore a moment before it, or take another backup"}
+	}
+	if err == nil {
+		return b, state, nil
+	}
+	failed := &cli.Error{Err: fmt.Errorf("load %s of %s: %w", m, dir, err), Exit: cli.ExitFailed, Hint: "`conclave backup verify` reads all of it"}
+	if errors.Is(err, backup.ErrOutside) {
+		failed.Exit, failed.Hint = cli.ExitNotFound, "`conclave backup list` shows which moments it has"
+	} else if vfs.IsCorruption(err) {
+		failed.Exit = cli.ExitDamaged
+	}
+	return nil, nil, failed
+}
+
+// loadTree gives the tree that an argument means: BACKUP, BACKUP@MOMENT, a data directory,
+// or a snapshot.
+func loadTree(ctx context.Context, settings *fileSettings, argument string) (*tree.Tree, error) {
+	dir, when, _ := strings.Cut(argument, "@")
+	m, err := parseMoment(when)
+	if err != nil {
+		return nil, err
+	}
+	if b, err := readBackup(ctx, dir); err == nil && len(b.Ranges()) > 0 {
+		_, state, err := loadMoment(ctx, dir, m)
+		if err != nil {
+			return nil, err
+		}
+		return state.Tree(), nil
+	}
+	if when != "" {
+		return nil, cli.NotFound(fmt.Errorf("%s holds no backup", dir), "a moment is one of a backup; a data directory or a snapshot has one state")
+	}
+	cfg, err := settings.read()
+	if err != nil {
+		return nil, err
+	}
+	if file, ok := snap.ParseName(filepath.Base(dir)); ok && !isDir(dir) {
+		return loadSnapshotTree(&cfg, filepath.Dir(dir), file)
+	}
+	return loadDirectoryTree(&cfg, dir)
+}
+
+func loadSnapshotTree(cfg *server.Config, dir string, file snap.File) (*tree.Tree, error) {
+	target := replicadisk.NewTarget(replicadisk.Options{ExtendedTypes: true})
+	if _, err := snap.LoadFile(osfs.New(), dir, file, snap.Options{BufferBytesMax: cfg.ReadBytesMax()}, target); err != nil {
+		return nil, unloadable(err)
+	}
+	target.Finish(file.Zxid)
+	return target.Tree(), nil
+}
+
+// loadDirectoryTree gives the state that a start would begin with.
+func loadDirectoryTree(cfg *server.Config, dir string) (*tree.Tree, error) {
+	options := datadir.Options{DataDir: dir, LogDir: cfg.DataLogDir, BufferBytesMax: cfg.ReadBytesMax()}
+	options.Log.PayloadBytesMax = cfg.ReadBytesMax()
+	var last *replicadisk.Target
+	report, err := datadir.Check(osfs.New(), options, func() datadir.Target {
+		last = replicadisk.NewTarget(replicadisk.Options{ExtendedTypes: true})
+		return last
+	})
+	if err != nil {
+		return nil, cli.NotFound(err, "name a backup, a data directory (which holds version-2) or a snapshot.*")
+	}
+	if report.Refusal != "" || last == nil {
+		return nil, unloadable(errors.New(report.Refusal))
+	}
+	if report.Fresh {
+		return nil, cli.NotFound(fmt.Errorf("%s holds no data", dir), "name a backup, a data directory (which holds version-2) or a snapshot.*")
+	}
+	return last.Tree(), nil
+}
+
+func unloadable(err error) error {
+	return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "`conclave check` reads the whole directory; --max-buffer where jute.maxbuffer is set"}
+}

@@ -1,0 +1,115 @@
+package command
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/backup"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/conclave-project/conclave/zk"
+	"github.com/spf13/cobra"
+)
+
+// restoring is the flags of `conclave restore`.
+type restoring struct {
+	connection
+	at              string
+	into, logDir    string
+	path            string
+	dryRun, keepNew bool
+}
+
+func newRestore() *cobra.Command {
+	v := &restoring{}
+	c := &cobra.Command{
+		Use:   "restore BACKUP (--into DIR | --path PATH)",
+		Short: "Restore a moment from a backup: a data directory, or a subtree of a running ensemble",
+		Long: `With --into it makes the data directory of a server. Stop all servers of the
+ensemble, restore the same moment for each into an empty directory, put myid
+beside it, and start them. What is restored begins above every zxid that the backup
+has seen, so it wins against a server that was not restored, and clients that saw
+the end of the old history are let in.
+
+With --path it makes a subtree of a running ensemble what it was: it creates, sets
+and deletes by ordinary transactions, each with the version that it has read, so
+that a change which comes in between is never overwritten: the command then ends,
+and may be run again. Ephemerals are left alone. --dry-run prints what it would
+do.`,
+		Example: `  conclave restore /backup --at 2026-11-24T10:00:00Z --into /var/lib/zookeeper
+  conclave restore /backup --at 0x300000042 --path /app --server host:2181 --dry-run`,
+		Args: takes(0, "BACKUP"),
+		RunE: v.run,
+	}
+	v.connection.add(c)
+	c.ValidArgsFunction = nil
+	f := c.Flags()
+	f.StringVar(&v.at, "at", "", "the moment: a zxid, as 0x1b0, or a time with its zone, as 2026-11-24T10:00:00Z (default: the last)")
+	f.StringVar(&v.into, "into", "", "dataDir of a server, which has no data yet")
+	f.StringVar(&v.logDir, "log-dir", "", "dataLogDir of that server, where it is another directory")
+	f.StringVar(&v.path, "path", "", "the subtree to restore in the ensemble that --server names")
+	f.BoolVar(&v.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	f.BoolVar(&v.keepNew, "keep-new", false, "with --path: delete nothing that the backup does not have")
+	return c
+}
+
+func (v *restoring) run(c *cobra.Command, args []string) error {
+	m, err := parseMoment(v.at)
+	if err != nil {
+		return err
+	}
+	switch {
+	case (v.into == "") == (v.path == ""):
+		return cli.Usage("say --into DIR, or --path PATH", "where to?")
+	case v.into != "":
+		return v.directory(c, args[0], m)
+	case zk.ValidatePath(v.path) != nil || isSystemPath(v.path):
+		return cli.Usage("write for example --path /app", "%q is no path of yours", v.path)
+	}
+	return v.subtree(c, args[0], m)
+}
+
+func isSystemPath(path string) bool { return path == "/zookeeper" || isBelow(path, "/zookeeper") }
+
+func isBelow(path, parent string) bool {
+	return len(path) > len(parent) && path[:len(parent)] == parent && path[len(parent)] == '/'
+}
+
+// directory makes a data directory.
+func (v *restoring) directory(c *cobra.Command, from string, m backup.Moment) error {
+	p, err := v.printer(c)
+	if err != nil {
+		return err
+	}
+	b, state, err := loadMoment(c.Context(), from, m)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Zxid     string `json:"zxid"` // restored
+		Time     string `json:"time,omitempty"`
+		Znodes   int    `json:"znodes"`
+		Sessions int    `json:"sessions"`
+		Begins   string `json:"begins,omitempty"` // the restored server
+		DryRun   bool   `json:"dryRun,omitempty"`
+	}{Zxid: state.Zxid.String(), Znodes: state.Tree().Count(), Sessions: state.Sessions(), DryRun: v.dryRun}
+	if !state.Time.IsZero() {
+		answer.Time = cli.Time(state.Time.UnixMilli())
+	}
+	if !v.dryRun {
+		begins, err := b.Restore(osfs.New(), datadir.Options{DataDir: v.into, LogDir: v.logDir}, state)
+		if err != nil {
+			return cli.Failed(err, "name a directory without data; nothing of what is there was changed")
+		}
+		answer.Begins = begins.String()
+	}
+	return p.Answer(answer, func(w io.Writer) error {
+		verb, after := "restored", fmt.Sprintf("; the server begins at %s", answer.Begins)
+		if v.dryRun {
+			verb, after = "would restore", ""
+		}
+		_, err := fmt.Fprintf(w, "%s zxid %s, %s: %d znodes, %d sessions%s\n", verb, answer.Zxid, answer.Time, answer.Znodes, answer.Sessions, after)
+		return err
+	})
+}

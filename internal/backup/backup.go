@@ -1,0 +1,239 @@
+// Package backup keeps copies of what a server has on disk, from which every state
+// that it passed through can be restored.
+//
+// In go the data directory of a running server and a zxid up to which all is
+// committed; out come pieces: files with a whole snapshot, and files with the log
+// from one zxid to another. Later, in goes a zxid or a time, and out comes the
+// state of that moment. A piece unpacked by gzip is a file of ZooKeeper's.
+//
+// What always holds, by number, so that code and tests can name it:
+//
+//	backup-B1  A piece appears whole or not at all, and never changes. Its name
+//	           says what is in it; nothing else is kept.
+//	backup-B2  No record is in it that was not committed when it was taken.
+//	backup-B3  A state is that of its zxid exactly, or it is refused: no piece is
+//	           continued by one whose first record is not its own last one.
+//	backup-B4  What is restored has a zxid above all that the backup has seen, so that it
+//	           wins every election against a server that was not restored.
+//
+// Several servers of one ensemble may write to one place. The package starts no
+// goroutine and reads no clock.
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Place is where the pieces are: a flat set of files that do not change. One
+// goroutine uses it.
+type Place interface {
+	// List gives the names of all files, in any order.
+	List(ctx context.Context) ([]string, error)
+	// Put makes a file of what write writes. It appears under its name when all of it
+	// is durable, and not at all after an error. It may replace an equal one.
+	Put(ctx context.Context, name string, write func(io.Writer) error) error
+	// Open reads a file. A missing one gives fs.ErrNotExist.
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
+	// Remove deletes a file.
+	Remove(ctx context.Context, name string) error
+}
+
+// Backup is the pieces in a place.
+type Backup struct {
+	place  Place
+	pieces pieces
+}
+
+// Open reads the names of the pieces. Other files are ignored.
+func Open(ctx context.Context, place Place) (*Backup, error) {
+	b := &Backup{place: place}
+	return b, b.reread(ctx)
+}
+
+func (b *Backup) reread(ctx context.Context) error {
+	names, err := b.place.List(ctx)
+	if err != nil {
+		return fmt.Errorf("read backup: %w", err)
+	}
+	b.pieces = b.pieces[:0]
+	for _, name := range names {
+		if p, ok := parsePiece(name); ok {
+			b.pieces = append(b.pieces, p)
+		}
+	}
+	slices.SortFunc(b.pieces, func(a, c piece) int {
+		return cmp.Or(cmp.Compare(a.first, c.first), cmp.Compare(a.last, c.last), cmp.Compare(a.name, c.name))
+	})
+	return nil
+}
+
+// Range is a stretch of the history of which every state can be restored.
+type Range struct {
+	First     zk.Zxid
+	FirstTime time.Time // when the snapshot below it was copied
+	Last      zk.Zxid
+	LastTime  time.Time // of its last transaction
+	Files     int
+}
+
+// Ranges lists what can be restored, from one snapshot each. They overlap.
+func (b *Backup) Ranges() []Range {
+	var ranges []Range
+	for _, base := range b.pieces.snapshots() {
+		r := Range{First: base.last, FirstTime: base.time, Last: base.first, LastTime: base.time, Files: 1}
+		for _, p := range b.pieces.chain(base, maxZxid) {
+			r.Last, r.LastTime = p.last, p.time
+			r.Files++
+		}
+		if r.Last >= r.First {
+			ranges = append(ranges, r)
+		}
+	}
+	return ranges
+}
+
+const maxZxid zk.Zxid = math.MaxInt64
+
+// timeLayout stands in names: in UTC, to the millisecond, as transactions have it.
+const timeLayout = "20060102T150405.000Z"
+
+const (
+	snapshotPrefix = "snapshot-"
+	logPrefix      = "log-"
+	suffix         = ".gz"
+)
+
+// piece is one file, as its name tells.
+type piece struct {
+	name        string
+	log         bool
+	first, last zk.Zxid   // a log has all records after first, up to last; of a snapshot: its own zxid, and from where on it is exact
+	time        time.Time // of the last record; of a snapshot: when it was copied
+}
+
+func newPiece(log bool, first, last zk.Zxid, at time.Time) piece {
+	prefix := snapshotPrefix
+	if log {
+		prefix = logPrefix
+	}
+	at = at.UTC().Truncate(time.Millisecond)
+	name := fmt.Sprintf("%s%016x-%016x-%s%s", prefix, int64(first), int64(last), at.Format(timeLayout), suffix)
+	return piece{name, log, first, last, at}
+}
+
+// parsePiece reads a name that newPiece has made.
+func parsePiece(name string) (piece, bool) {
+	rest, isLog := strings.CutPrefix(name, logPrefix)
+	if !isLog {
+		rest = strings.TrimPrefix(name, snapshotPrefix)
+	}
+	parts := strings.SplitN(strings.TrimSuffix(rest, suffix), "-", 3)
+	if len(parts) != 3 {
+		return piece{}, false
+	}
+	var first, last int64
+	if _, err := fmt.Sscanf(parts[0]+" "+parts[1], "%16x %16x", &first, &last); err != nil || first > last || first < 0 {
+		return piece{}, false
+	}
+	at, err := time.Parse(timeLayout, parts[2])
+	if err != nil {
+		return piece{}, false
+	}
+	p := newPiece(isLog, zk.Zxid(first), zk.Zxid(last), at)
+	return p, p.name == name
+}
+
+// pieces are sorted by their first zxid.
+type pieces []piece
+
+// snapshots lists those that are snapshots, oldest first.
+func (all pieces) snapshots() pieces {
+	return slices.DeleteFunc(slices.Clone(all), func(p piece) bool { return p.log })
+}
+
+// chain lists the logs that lead from a snapshot to a zxid, or as far as they go. Each
+// has the last record of the one before it too: the two are compared when it is read.
+func (all pieces) chain(base piece, to zk.Zxid) pieces {
+	var chain pieces
+	for at := base.first; at < to; {
+		var next *piece
+		for i := range all {
+			p := &all[i]
+			if p.log && p.first <= at && at < p.last && (next == nil || p.last > next.last) {
+				next = p
+			}
+		}
+		if next == nil {
+			break
+		}
+		chain = append(chain, *next)
+		at = next.last
+	}
+	return chain
+}
+
+// end is where the newest snapshot and the logs after it lead: what the next piece is to
+// continue.
+func (all pieces) end() (at zk.Zxid, time time.Time, known bool) {
+	snapshots := all.snapshots()
+	if len(snapshots) == 0 {
+		return 0, time, false
+	}
+	at = snapshots[len(snapshots)-1].first
+	for _, p := range all.chain(snapshots[len(snapshots)-1], maxZxid) {
+		at, time = p.last, p.time
+	}
+	return at, time, true
+}
+
+// newest is the greatest zxid that any piece has.
+func (all pieces) newest() zk.Zxid {
+	var greatest zk.Zxid
+	for _, p := range all {
+		greatest = max(greatest, p.last)
+	}
+	return greatest
+}
+
+// Prune removes the pieces that no state at or after a moment needs, and returns their
+// names. The newest snapshot and what comes after it always stay.
+func (b *Backup) Prune(ctx context.Context, before time.Time) ([]string, error) {
+	var keep *piece
+	for _, p := range b.pieces.snapshots() {
+		if keep == nil || !p.time.After(before) {
+			keep = &p
+		}
+	}
+	if keep == nil {
+		return nil, nil
+	}
+	var removed []string
+	for _, p := range b.pieces {
+		needless := p.name != keep.name && (p.last < keep.first || !p.log && p.first < keep.first)
+		if !needless {
+			continue
+		}
+		if err := b.place.Remove(ctx, p.name); err != nil {
+			return removed, fmt.Errorf("prune backup: %w", err)
+		}
+		removed = append(removed, p.name)
+	}
+	return removed, b.reread(ctx)
+}
+
+// ErrOtherHistory marks a refusal because the backup is of another ensemble, or of a
+// history that was given up since.
+var ErrOtherHistory = errors.New("the backup is of another history")
+
+// ErrOutside marks a moment of which the backup has no state.
+var ErrOutside = errors.New("the backup does not have this moment")

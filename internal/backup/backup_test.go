@@ -1,0 +1,509 @@
+package backup_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/backup"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/inprocess"
+	"github.com/conclave-project/conclave/internal/replicadisk"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// ensemble is three servers on disks in memory, with snapshots all the time.
+type ensemble struct {
+	*inprocess.Ensemble
+	t     *testing.T
+	disks map[int]*vfs.Mem
+}
+
+func launch(t *testing.T, disks map[int]*vfs.Mem) *ensemble {
+	t.Helper()
+	base := server.Default()
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	base.SnapCount, base.ExtendedTypes = 40, true
+	e, err := inprocess.Start(inprocess.Options{Servers: len(disks), Base: base, Change: func(id int, c *server.Config) {
+		c.FS, c.DataDir = disks[id], "/data"
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return &ensemble{e, t, disks}
+}
+
+func begin(t *testing.T) *ensemble {
+	return launch(t, map[int]*vfs.Mem{1: vfs.NewMem(), 2: vfs.NewMem(), 3: vfs.NewMem()})
+}
+
+func (e *ensemble) dial() *client.Client {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := client.Dial(ctx, strings.Join(e.Addrs(), ","), client.Options{RetryFor: time.Minute})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// source is the data of a server that may run.
+func (e *ensemble) source(id int) backup.Source {
+	return backup.Source{
+		FS: e.disks[id], SnapDir: "/data/version-2", LogDir: "/data/version-2", Now: time.Now,
+		Committed: func(context.Context) (zk.Zxid, error) {
+			s := e.Server(id)
+			if s == nil {
+				return 0, errors.New("the server is down")
+			}
+			return s.Status().Last, nil
+		},
+	}
+}
+
+// write changes the tree in every way until it is told to stop.
+func (e *ensemble) write(ctx context.Context, c *client.Client, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	for i := 0; ctx.Err() == nil; i++ {
+		path := fmt.Sprintf("/d%d", random.IntN(8))
+		child := fmt.Sprintf("%s/c%d", path, random.IntN(40))
+		switch random.IntN(6) {
+		case 0:
+			_, _, _ = c.Create(ctx, path, nil, client.CreateOptions{})
+		case 1:
+			mode := []zk.CreateMode{zk.Persistent, zk.Ephemeral}[random.IntN(2)]
+			_, _, _ = c.Create(ctx, child, []byte(strconv.Itoa(i)), client.CreateOptions{Mode: mode})
+		case 2:
+			_, _, _ = c.Create(ctx, path+"/s-", []byte("x"), client.CreateOptions{Mode: zk.PersistentSequential})
+		case 3:
+			_, _ = c.Set(ctx, child, bytes.Repeat([]byte{byte(i)}, random.IntN(200)), -1)
+		case 4:
+			_ = c.Delete(ctx, child, -1)
+		case 5:
+			_, _ = c.Multi(ctx, client.SetOp(path, []byte("m"), -1), client.CreateOp(child, nil, client.CreateOptions{}))
+		}
+	}
+}
+
+// under runs a function while others write.
+func (e *ensemble) under(f func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var writers sync.WaitGroup
+	for i := range 3 {
+		c := e.dial()
+		writers.Go(func() { e.write(ctx, c, uint64(i)) })
+	}
+	f()
+	cancel()
+	writers.Wait()
+}
+
+func open(t *testing.T, place backup.Place) *backup.Backup {
+	t.Helper()
+	b, err := backup.Open(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// digests replays the whole log of a server that purges nothing: the digest after each
+// transaction, by another way than that of a backup.
+func digests(t *testing.T, disk vfs.FS) map[zk.Zxid]zk.Digest {
+	t.Helper()
+	target := replicadisk.NewTarget(replicadisk.Options{ExtendedTypes: true})
+	target.Finish(0)
+	reader, err := txnlog.NewReader(disk, "/data/version-2", 0, txnlog.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	all := map[zk.Zxid]zk.Digest{}
+	for {
+		r, err := reader.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err == nil {
+			err = target.Replay(r.Zxid, r.Payload)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[r.Zxid] = target.Tree().Digest()
+	}
+}
+
+// Backups are taken of two servers in turn, under load, while leaders are killed; then
+// every state that is in reach is restored: its digest is the one that a replay of the
+// whole log has there.
+func TestEveryStateIsRestoredExactly(t *testing.T) {
+	e := begin(t)
+	place := backup.OpenDir(vfs.NewMem(), "/")
+	taken, snapshots := 0, 0
+	take := func(o backup.Options) {
+		b := open(t, place)
+		got, err := b.Take(t.Context(), e.source(1+taken%2), o)
+		if err != nil {
+			t.Fatalf("backup %d: %v", taken, err)
+		}
+		if taken++; got.Snapshot != "" {
+			snapshots++
+		}
+	}
+	e.dial()
+	e.under(func() {
+		for i := range 24 {
+			time.Sleep(60 * time.Millisecond)
+			take(backup.Options{Snapshot: i%8 == 7})
+			if leader := e.Leader(); i%6 == 5 && leader > 0 {
+				if err := e.Kill(leader); err != nil {
+					t.Fatal(err)
+				}
+				if err := e.Start(leader); err != nil {
+					t.Fatal(err)
+				}
+				e.dial()
+			}
+		}
+	})
+	take(backup.Options{})
+	truth := digests(t, e.disks[1])
+	b := open(t, place)
+	ranges := b.Ranges()
+	if len(ranges) < 3 || snapshots < 4 {
+		t.Fatalf("%d snapshots, %v", snapshots, ranges)
+	}
+	last := ranges[len(ranges)-1].Last
+	tried := 0
+	for zxid, digest := range truth {
+		if zxid < ranges[0].First || zxid > last || tried == 150 {
+			continue
+		}
+		tried++
+		state, err := b.Load(t.Context(), backup.Moment{Zxid: zxid})
+		if err != nil {
+			t.Fatalf("%s of %v: %v", zxid, ranges, err)
+		}
+		if got := state.Tree().Digest(); state.Zxid != zxid || got != digest || state.Mismatches > 0 {
+			t.Fatalf("asked for %s: %s with digest %v, expected %v; %d differ", zxid, state.Zxid, got, digest, state.Mismatches)
+		}
+	}
+	if tried < 100 {
+		t.Fatalf("%d states tried", tried)
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is restored on one server wins against two that were not, and clients that saw the
+// end of the old history are let in.
+func TestRestoredServerWins(t *testing.T) {
+	e := begin(t)
+	c := e.dial()
+	mem := vfs.NewMem()
+	place := backup.OpenDir(mem, "/")
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := c.Create(t.Context(), "/kept", []byte("a"), client.CreateOptions{})
+	must(nil, err)
+	must(open(t, place).Take(t.Context(), e.source(1), backup.Options{}))
+	_, _, err = c.Create(t.Context(), "/lost", nil, client.CreateOptions{})
+	must(nil, err)
+	must(c.Set(t.Context(), "/kept", []byte("b"), -1))
+	session := c.Detach()
+	e.Close()
+
+	b := open(t, place)
+	state, err := b.Load(t.Context(), backup.Moment{})
+	must(nil, err)
+	restored := vfs.NewMem()
+	zxid, err := b.Restore(restored, datadir.Options{DataDir: "/data"}, state)
+	must(nil, err)
+	if _, err := b.Restore(restored, datadir.Options{DataDir: "/data"}, state); err == nil || !strings.Contains(err.Error(), "has a history") {
+		t.Errorf("restored over a history: %v", err)
+	}
+	again := launch(t, map[int]*vfs.Mem{1: restored, 2: e.disks[2], 3: e.disks[3]})
+	resumed, err := client.Dial(t.Context(), strings.Join(again.Addrs(), ","), client.Options{Resume: &session})
+	must(nil, err)
+	defer resumed.Close()
+	data, _, err := resumed.Get(t.Context(), "/kept")
+	if err != nil || string(data) != "a" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, _, err := resumed.Get(t.Context(), "/lost"); !errors.Is(err, zk.ErrNoNode) {
+		t.Errorf("the time after the backup is still there: %v", err)
+	}
+	stat, err := resumed.Set(t.Context(), "/kept", []byte("c"), -1)
+	if err != nil || stat.Mzxid <= zxid {
+		t.Errorf("%+v, %v: expected a zxid above %s", stat, err, zxid)
+	}
+}
+
+// history makes a server's data with n transactions and returns its source: the
+// server is stopped.
+func history(t *testing.T, n int) (*ensemble, backup.Source) {
+	t.Helper()
+	e := launch(t, map[int]*vfs.Mem{1: vfs.NewMem()})
+	c := e.dial()
+	for i := range n {
+		if _, _, err := c.Create(t.Context(), fmt.Sprintf("/n%d", i), nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := e.source(1)
+	last := e.Server(1).Status().Last
+	s.Committed = func(context.Context) (zk.Zxid, error) { return last, nil }
+	return e, s
+}
+
+func TestRecordsThatAreNotCommittedAreNotTaken(t *testing.T) {
+	_, s := history(t, 30)
+	s.Committed = func(context.Context) (zk.Zxid, error) { return 12, nil }
+	place := backup.OpenDir(vfs.NewMem(), "/")
+	taken, err := open(t, place).Take(t.Context(), s, backup.Options{})
+	if err != nil || taken.Last != 12 {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	b := open(t, place)
+	if _, err := b.Load(t.Context(), backup.Moment{Zxid: 13}); !errors.Is(err, backup.ErrOutside) {
+		t.Errorf("a state that was not committed: %v", err)
+	}
+	if state, err := b.Load(t.Context(), backup.Moment{}); err != nil || state.Zxid != 12 {
+		t.Errorf("%v, %v", state, err)
+	}
+}
+
+// A log that was purged makes a gap, which a new snapshot ends. What is before it stays
+// in reach, what is in it is refused.
+func TestPurgedLogMakesAGap(t *testing.T) {
+	_, s := history(t, 200)
+	place := backup.OpenDir(vfs.NewMem(), "/")
+	early := s
+	early.Committed = func(context.Context) (zk.Zxid, error) { return 15, nil }
+	if taken, err := open(t, place).Take(t.Context(), early, backup.Options{}); err != nil || taken.Gap {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	segments, err := txnlog.Segments(s.FS, s.LogDir)
+	if err != nil || len(segments) < 3 {
+		t.Fatalf("%v, %v", segments, err)
+	}
+	for _, segment := range segments[:len(segments)-1] {
+		if err := s.FS.Remove(filepath.Join(s.LogDir, segment.Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	taken, err := open(t, place).Take(t.Context(), s, backup.Options{})
+	if err != nil || !taken.Gap || taken.Snapshot == "" {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	b := open(t, place)
+	for zxid, ok := range map[zk.Zxid]bool{15: true, 30: false, taken.Last: true} {
+		state, err := b.Load(t.Context(), backup.Moment{Zxid: zxid})
+		if ok != (err == nil) || !ok && !errors.Is(err, backup.ErrOutside) || ok && state.Zxid != zxid {
+			t.Errorf("%s: %v", zxid, err)
+		}
+	}
+}
+
+// A server whose history contradicts the backup adds nothing to it.
+func TestAnotherHistoryIsRefused(t *testing.T) {
+	_, one := history(t, 20)
+	_, other := history(t, 40)
+	mem := vfs.NewMem()
+	place := backup.OpenDir(mem, "/")
+	if _, err := open(t, place).Take(t.Context(), one, backup.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := mem.List("/")
+	_, err := open(t, place).Take(t.Context(), other, backup.Options{})
+	if !errors.Is(err, backup.ErrOtherHistory) {
+		t.Errorf("taken of another ensemble: %v", err)
+	}
+	if after, _ := mem.List("/"); len(after) != len(before) {
+		t.Errorf("%v became %v", before, after)
+	}
+}
+
+// A moment in time is the state before the first transaction that is later.
+func TestTimesAreMoments(t *testing.T) {
+	e, s := history(t, 3)
+	c := e.dial()
+	place := backup.OpenDir(vfs.NewMem(), "/")
+	s.Committed = e.source(1).Committed
+	if _, err := open(t, place).Take(t.Context(), s, backup.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var times []time.Time
+	for i := range 3 {
+		time.Sleep(20 * time.Millisecond)
+		times = append(times, time.Now())
+		time.Sleep(20 * time.Millisecond)
+		if _, _, err := c.Create(t.Context(), fmt.Sprintf("/t%d", i), nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := open(t, place).Take(t.Context(), s, backup.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, place)
+	for i, at := range times {
+		state, err := b.Load(t.Context(), backup.Moment{Time: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range times {
+			if _, found := state.Tree().Find(fmt.Sprintf("/t%d", j)); found != (j < i) {
+				t.Errorf("at time %d /t%d is there: %v", i, j, found)
+			}
+		}
+	}
+	if _, err := b.Load(t.Context(), backup.Moment{Time: times[0].Add(-time.Hour)}); !errors.Is(err, backup.ErrOutside) {
+		t.Errorf("before the backup: %v", err)
+	}
+}
+
+// Whatever bit of a piece is turned, it is damage, or it changes nothing.
+func TestDamagedPiecesAreRefused(t *testing.T) {
+	_, s := history(t, 90)
+	mem := vfs.NewMem()
+	place := backup.OpenDir(mem, "/")
+	if _, err := open(t, place).Take(t.Context(), s, backup.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	right, err := open(t, place).Load(t.Context(), backup.Moment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, _ := mem.List("/")
+	for _, name := range names {
+		content, err := vfs.ReadFile(mem, "/"+name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := range content {
+			flipped := bytes.Clone(content)
+			flipped[at] ^= 1 << (at % 8)
+			if err := vfs.ReplaceFile(mem, "/"+name, "/t", flipped); err != nil {
+				t.Fatal(err)
+			}
+			state, err := open(t, place).Load(t.Context(), backup.Moment{})
+			if err == nil && (state.Zxid != right.Zxid || state.Tree().Digest() != right.Tree().Digest()) {
+				t.Fatalf("%s with byte %d changed gives another state", name, at)
+			}
+			if err != nil && !vfs.IsCorruption(err) {
+				t.Fatalf("%s with byte %d changed: %v", name, at, err)
+			}
+		}
+		for _, length := range []int{0, len(content) / 2, len(content) - 1} {
+			if err := vfs.ReplaceFile(mem, "/"+name, "/t", content[:length]); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := open(t, place).Load(t.Context(), backup.Moment{}); !vfs.IsCorruption(err) {
+				t.Fatalf("%d bytes of %s: %v", length, name, err)
+			}
+		}
+		if err := vfs.ReplaceFile(mem, "/"+name, "/t", content); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Pruning keeps every state at or after the moment, and what is taken later goes on.
+func TestPruneKeepsWhatIsWanted(t *testing.T) {
+	e, s := history(t, 30)
+	c := e.dial()
+	s.Committed = e.source(1).Committed
+	mem := vfs.NewMem()
+	place := backup.OpenDir(mem, "/")
+	clock := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
+	s.Now = func() time.Time { return clock }
+	for day := range 5 {
+		for i := range 45 {
+			if _, _, err := c.Create(t.Context(), fmt.Sprintf("/d%d-%d", day, i), nil, client.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := open(t, place).Take(t.Context(), s, backup.Options{Snapshot: true}); err != nil {
+			t.Fatal(err)
+		}
+		clock = clock.Add(24 * time.Hour)
+	}
+	b := open(t, place)
+	before := b.Ranges()
+	removed, err := b.Prune(t.Context(), time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC))
+	if err != nil || len(removed) < 3 {
+		t.Fatalf("%v, %v", removed, err)
+	}
+	after := b.Ranges()
+	if len(after) != 3 || after[0] != before[2] {
+		t.Errorf("%v became %v", before, after)
+	}
+	if _, err := b.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if taken, err := b.Take(t.Context(), s, backup.Options{}); err != nil || taken.Gap || taken.Snapshot != "" {
+		t.Errorf("%+v, %v", taken, err)
+	}
+}
+
+// A piece unpacked is a file that a server of ZooKeeper's reads.
+func TestPiecesAreFilesOfZooKeeper(t *testing.T) {
+	_, s := history(t, 30)
+	mem := vfs.NewMem()
+	if _, err := open(t, backup.OpenDir(mem, "/")).Take(t.Context(), s, backup.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	names, _ := mem.List("/")
+	disk := vfs.NewMem()
+	if err := disk.MkdirAll("/data/version-2"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		packed, err := vfs.ReadFile(mem, "/"+name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, rest, _ := strings.Cut(name, "-")
+		zxid, _ := strconv.ParseInt(rest[:16], 16, 64)
+		as := map[string]string{"snapshot": "snapshot.", "log": "log."}[kind] + strconv.FormatInt(zxid, 16)
+		if err := vfs.ReplaceFile(disk, "/data/version-2/"+as, "/data/version-2/t", content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := replicadisk.Check(disk, replicadisk.Options{Store: datadir.Options{DataDir: "/data"}})
+	last, _ := s.Committed(t.Context())
+	if err != nil || !report.Sound() || report.Last != last {
+		t.Errorf("%+v, %v", report, err)
+	}
+}

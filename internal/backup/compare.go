@@ -1,0 +1,82 @@
+package backup
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Difference is one znode in which two trees differ. At least one of the two is there.
+type Difference struct {
+	Path          string
+	Before, After *Znode // nil: it is not there
+	Data, ACL     bool   // they differ
+	Made          bool   // both are there, but made by different transactions
+	Stat          bool   // only numbers differ: versions, times
+}
+
+// Znode is one as a tree has it. It may be kept.
+type Znode struct {
+	Data []byte
+	ACL  []zk.ACL
+	Stat zk.StatPersisted
+}
+
+// Find returns a znode of a tree, nil if it is not there. No other goroutine may use
+// the tree.
+func Find(t *tree.Tree, path string) *Znode {
+	n, ok := t.Find(path)
+	if !ok {
+		return nil
+	}
+	acl := n.ACL()
+	return &Znode{Data: n.Data(), ACL: acl.Entries(), Stat: n.Persisted()}
+}
+
+// Walk calls visit with the paths of a znode and of all below it, parents first, each with
+// its siblings in the order of their names. It does nothing if there is no such znode.
+func Walk(t *tree.Tree, path string, visit func(path string)) {
+	n, ok := t.Find(path)
+	if !ok {
+		return
+	}
+	visit(path)
+	names := n.Children(nil)
+	slices.Sort(names)
+	for _, name := range names {
+		Walk(t, zk.JoinPath(path, name), visit)
+	}
+}
+
+// Compare returns the znodes at and below a path in which two trees differ, by path. No
+// other goroutine may use the trees.
+func Compare(before, after *tree.Tree, path string) []Difference {
+	var found []Difference
+	Walk(before, path, func(p string) {
+		if d, differs := compare(p, Find(before, p), Find(after, p)); differs {
+			found = append(found, d)
+		}
+	})
+	Walk(after, path, func(p string) {
+		if _, there := before.Find(p); !there {
+			found = append(found, Difference{Path: p, After: Find(after, p)})
+		}
+	})
+	slices.SortFunc(found, func(a, b Difference) int { return strings.Compare(a.Path, b.Path) })
+	return found
+}
+
+func compare(path string, a, b *Znode) (d Difference, differs bool) {
+	d = Difference{Path: path, Before: a, After: b}
+	if b == nil {
+		return d, true
+	}
+	d.Data = !bytes.Equal(a.Data, b.Data) || (a.Data == nil) != (b.Data == nil)
+	d.ACL = !slices.Equal(a.ACL, b.ACL)
+	d.Made = a.Stat.Czxid != b.Stat.Czxid
+	d.Stat = !d.Data && !d.ACL && !d.Made && a.Stat != b.Stat
+	return d, d.Data || d.ACL || d.Made || d.Stat
+}

@@ -1,0 +1,351 @@
+package backup
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Moment says which state is meant. The zero value is the last one.
+type Moment struct {
+	// Zxid: after this transaction, or the last one before it; 0: not said.
+	Zxid zk.Zxid
+	// Time: before the first transaction that is later. Zero: not said.
+	Time time.Time
+}
+
+func (m Moment) zxid() zk.Zxid {
+	if m.Zxid == 0 {
+		return maxZxid
+	}
+	return m.Zxid
+}
+
+func (m Moment) String() string {
+	switch {
+	case m.Zxid != 0:
+		return "zxid " + m.Zxid.String()
+	case !m.Time.IsZero():
+		return m.Time.Format(time.RFC3339Nano)
+	}
+	return "the end"
+}
+
+// State is the data of an ensemble at one moment.
+type State struct {
+	*replica.State
+	Zxid         zk.Zxid   // of the last transaction in it
+	Time         time.Time // of that, zero if nothing was replayed
+	Transactions int       // replayed
+	Files        int       // read
+	// Mismatches counts transactions after which the tree had not the digest that the
+	// leader noted: what was backed up was damaged.
+	Mismatches    int
+	FirstMismatch zk.Zxid
+}
+
+// Load gives the state of a moment. It returns ErrOutside for one of which the backup
+// has none, a vfs.Corruption for a damaged piece. It takes the memory of a server.
+func (b *Backup) Load(ctx context.Context, m Moment) (*State, error) {
+	base, err := b.base(m)
+	if err != nil {
+		return nil, err
+	}
+	l := &loading{ctx: ctx, place: b.place, moment: m, base: base}
+	if err := l.snapshot(); err != nil {
+		return nil, fmt.Errorf("load %s: %w", base.name, err)
+	}
+	for _, p := range b.pieces.chain(base, m.zxid()) {
+		if err := l.log(p); err != nil {
+			return nil, fmt.Errorf("load %s: %w", p.name, err)
+		}
+		if l.past {
+			break
+		}
+	}
+	l.state.Mismatches, l.state.FirstMismatch = l.target.Mismatches()
+	if l.state.Zxid < base.last {
+		return nil, fmt.Errorf("%w: the log does not lead from %s to %s, from where on it is whole", ErrOutside, base.name, base.last)
+	}
+	if !l.past && m.Zxid > l.state.Zxid {
+		return nil, fmt.Errorf("%w: it ends at %s", ErrOutside, l.state.Zxid)
+	}
+	return l.state, nil
+}
+
+// base is the newest snapshot from which a moment can be reached.
+func (b *Backup) base(m Moment) (piece, error) {
+	var found piece
+	snapshots := b.pieces.snapshots()
+	for _, p := range snapshots {
+		if p.last <= m.zxid() && (m.Time.IsZero() || !p.time.After(m.Time)) && b.leads(p, p.last) {
+			found = p
+		}
+	}
+	switch {
+	case len(snapshots) == 0:
+		return found, fmt.Errorf("%w: it has no snapshot", ErrOutside)
+	case found.name == "":
+		return found, fmt.Errorf("%w: it begins at %s, %s", ErrOutside, snapshots[0].last, snapshots[0].time.Format(time.RFC3339Nano))
+	}
+	return found, nil
+}
+
+// leads reports whether the logs after a snapshot reach a zxid.
+func (b *Backup) leads(base piece, to zk.Zxid) bool {
+	at := base.first
+	for _, p := range b.pieces.chain(base, to) {
+		at = p.last
+	}
+	return at >= to
+}
+
+// Verify loads every snapshot and every log, and returns the last state. An error says
+// what is damaged, or where a digest differs.
+func (b *Backup) Verify(ctx context.Context) (*State, error) {
+	var last *State
+	ranges := b.Ranges()
+	if len(ranges) == 0 {
+		return nil, fmt.Errorf("%w: it has no snapshot with the log that belongs to it", ErrOutside)
+	}
+	for i := range ranges {
+		to := Moment{Zxid: ranges[i].Last}
+		if i+1 < len(ranges) {
+			to.Zxid = max(ranges[i].First, min(to.Zxid, ranges[i+1].First))
+		}
+		state, err := b.Load(ctx, to)
+		if err != nil {
+			return nil, err
+		}
+		if state.Mismatches > 0 {
+			return nil, fmt.Errorf("after %s the tree is not the one that was backed up: its digest differs", state.FirstMismatch)
+		}
+		last = state
+	}
+	return last, nil
+}
+
+// loading is one call of Load.
+type loading struct {
+	ctx    context.Context
+	place  Place
+	moment Moment
+	base   piece
+
+	target *replicadisk.Target
+	state  *State
+	tail   []byte // the record at state.Zxid
+	past   bool   // the next record is later than the moment
+}
+
+func (l *loading) snapshot() error {
+	l.target = replicadisk.NewTarget(replicadisk.Options{ExtendedTypes: true})
+	file, err := l.open(l.base)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := snap.Load(file, l.base.name, snap.Options{BufferBytesMax: recordBytesMax}, l.target)
+	if err != nil {
+		return err
+	}
+	l.target.Loaded(snap.File{Name: l.base.name, Zxid: l.base.first}, info)
+	l.state = &State{State: l.target.State, Zxid: l.base.first, Files: 1}
+	return nil
+}
+
+// recordBytesMax is more than any setting lets a record or a znode have.
+const recordBytesMax = 1 << 30
+
+// log replays one piece, up to the moment.
+func (l *loading) log(p piece) error {
+	reader, err := l.reader(p)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	l.state.Files++
+	for !l.past {
+		record, err := reader.Next()
+		if err == io.EOF {
+			return l.whole(p, reader.Torn())
+		}
+		if err == nil {
+			err = l.record(&record)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loading) whole(p piece, torn *txnlog.Torn) error {
+	if torn == nil && l.state.Zxid == p.last {
+		return nil
+	}
+	return &vfs.Corruption{File: p.name, Expected: "records up to " + p.last.String(), Found: "the last is " + l.state.Zxid.String(),
+		Remedy: "restore from before it, or from another copy of the backup"}
+}
+
+// record takes one record, in its place.
+func (l *loading) record(r *txnlog.Record) error {
+	switch at := l.state.Zxid; {
+	case r.Zxid < at:
+		return nil
+	case r.Zxid == at:
+		if l.tail != nil && !bytes.Equal(l.tail, r.Payload) {
+			return fmt.Errorf("%w: two pieces have different transactions of %s", ErrOtherHistory, at)
+		}
+		return nil
+	case !txnlog.Follows(at, r.Zxid):
+		return fmt.Errorf("%w: between %s and %s", ErrOutside, at, r.Zxid)
+	}
+	h, _, _, err := txn.Decode(r.Payload)
+	if err != nil {
+		return err
+	}
+	when := time.UnixMilli(h.Time)
+	late := !l.moment.Time.IsZero() && when.After(l.moment.Time) && l.state.Zxid >= l.base.last
+	if l.past = late || r.Zxid > l.moment.zxid(); l.past {
+		return nil
+	}
+	l.tail = append(l.tail[:0], r.Payload...)
+	l.state.Zxid, l.state.Time = r.Zxid, when.UTC()
+	l.state.Transactions++
+	return l.target.Replay(r.Zxid, r.Payload)
+}
+
+// open unpacks a piece.
+func (l *loading) open(p piece) (io.ReadCloser, error) {
+	file, err := l.place.Open(l.ctx, p.name)
+	if err != nil {
+		return nil, err
+	}
+	u := &unpacking{name: p.name}
+	u.place = &remembering{ReadCloser: file}
+	if u.Reader, err = gzip.NewReader(u.place); err != nil {
+		_ = file.Close()
+		return nil, u.judge(err)
+	}
+	return u, nil
+}
+
+// unpacking tells damage from a place that cannot be read.
+type unpacking struct {
+	*gzip.Reader
+	place *remembering
+	name  string
+}
+
+func (u *unpacking) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	return n, u.judge(err)
+}
+
+func (u *unpacking) judge(err error) error {
+	if err == nil || u.place.err != nil || err == io.EOF && u.Reader != nil {
+		return err
+	}
+	return damaged(u.name, err)
+}
+
+func (u *unpacking) Close() error { return u.place.Close() }
+
+// remembering keeps the error with which reading ended, other than at the end.
+type remembering struct {
+	io.ReadCloser
+	err error
+}
+
+func (r *remembering) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
+
+func damaged(name string, err error) error {
+	return &vfs.Corruption{File: name, Expected: "a whole file", Found: err.Error(),
+		Remedy: "restore from before it, or from another copy of the backup"}
+}
+
+// reader reads the records of a piece of the log, which has to fit into memory.
+func (l *loading) reader(p piece) (*txnlog.Reader, error) {
+	file, err := l.open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, pieceBytesMax))
+	if err != nil {
+		return nil, err
+	}
+	disk := vfs.NewMem()
+	segment := txnlog.Segment{Name: txnlog.SegmentName(p.first), First: p.first}
+	if err := disk.MkdirAll("/"); err != nil {
+		return nil, err
+	}
+	to, err := disk.Create("/" + segment.Name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := to.Write(content); err != nil {
+		return nil, err
+	}
+	return txnlog.NewSegmentReader(disk, "/", segment, txnlog.ReadOptions{PayloadBytesMax: recordBytesMax}), to.Close()
+}
+
+// pieceBytesMax is the longest piece of a log that can be one: logBytesMax, and a record.
+const pieceBytesMax = recordBytesMax + 2*logBytesMax
+
+// epochsAbove is how far above the backup what is restored begins (backup-B4): its ensemble
+// may have elected leaders since.
+const epochsAbove = 100
+
+// Restore makes a data directory of a state. It refuses one that has a history. What is
+// restored has the zxid that is returned, which is above all of the backup: the server wins
+// against one that was not restored, and no client has seen a later one.
+func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxid, error) {
+	store, err := datadir.Open(fsys, options)
+	if err != nil {
+		return 0, fmt.Errorf("restore: %w", err)
+	}
+	if err := unused(fsys, store); err != nil {
+		return 0, errors.Join(fmt.Errorf("restore: %w", err), store.Close())
+	}
+	zxid := zk.MakeZxid(max(b.pieces.newest(), s.Zxid).Epoch()+epochsAbove, 0)
+	s.Tree().SetLastZxid(zxid)
+	_, err = replicadisk.Begin(s.Tree(), s.Leases()).Save(store, nil)
+	return zxid, errors.Join(err, store.Close())
+}
+
+// unused refuses directories that any server has written to.
+func unused(fsys vfs.FS, store *datadir.Store) error {
+	for _, dir := range []string{store.SnapDir(), store.LogDir()} {
+		names, err := fsys.List(dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if name != "initialize" {
+				return fmt.Errorf("%s has a history already (%s): name an empty directory, or move what is there away", dir, name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,421 @@
+package backup
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Source is the data of a server, which may run meanwhile.
+type Source struct {
+	FS              vfs.FS
+	SnapDir, LogDir string // the directories version-2
+	BufferBytesMax  int    // longest path or data in a snapshot; 0: ZooKeeper's default
+	PayloadBytesMax int    // longest record of the log; 0: ZooKeeper's default
+
+	// Committed gives a zxid up to which all in the log is committed. It is asked
+	// once the files were listed, so that what the snapshots hold is at or below it.
+	Committed func(context.Context) (zk.Zxid, error)
+	Now       func() time.Time
+}
+
+// Options say what to take.
+type Options struct {
+	// Snapshot takes a whole snapshot even if the log alone would do.
+	Snapshot bool
+	// SnapshotEvery takes one when the newest is older; 0: only when it must.
+	SnapshotEvery time.Duration
+}
+
+// Taken is what Take has added.
+type Taken struct {
+	Snapshot     string // the name of a new one
+	Logs         []string
+	Transactions int
+	Bytes        int64   // as stored
+	Last         zk.Zxid // the backup ends here
+	// Gap: the log that would continue the backup was purged. No state between the end
+	// of what was there and the new snapshot can be restored.
+	Gap bool
+}
+
+// logBytesMax is how long a piece of the log may be, in bytes before compression,
+// and one record: it is held in memory.
+const logBytesMax = 16 << 20
+
+// tries is how often Take begins again when a file was purged under it, or looked
+// damaged because it was being written.
+const tries = 4
+
+// Take adds what is new: the log since the last piece, and a snapshot where that is wanted
+// or the log does not reach back so far. It returns ErrOtherHistory, and adds nothing,
+// when the log contradicts the backup. One Take of a place runs at a time, where the
+// place can see to that.
+func (b *Backup) Take(ctx context.Context, s Source, o Options) (Taken, error) {
+	for try := 1; ; try++ {
+		t := taking{Backup: b, ctx: ctx, source: s, options: o}
+		err := t.run()
+		again := errors.Is(err, fs.ErrNotExist) || vfs.IsCorruption(err)
+		if !again || try == tries {
+			return t.taken, err
+		}
+		if err := b.reread(ctx); err != nil {
+			return t.taken, err
+		}
+	}
+}
+
+// taking is one call of Take.
+type taking struct {
+	*Backup
+	ctx     context.Context
+	source  Source
+	options Options
+	taken   Taken
+
+	snapshots []snap.File // of the source, newest first
+	segments  []txnlog.Segment
+	committed zk.Zxid
+}
+
+func (t *taking) run() error {
+	if err := t.look(); err != nil {
+		return err
+	}
+	from, at, known := t.pieces.end()
+	reach, err := t.reach(from, at, known)
+	if err != nil {
+		return err
+	}
+	if reach == notReached || t.snapshotDue() {
+		base, err := t.takeSnapshot()
+		if err != nil {
+			return err
+		}
+		if reach == notReached {
+			t.taken.Gap = known
+			from = base
+			if reach, err = t.reach(base, time.Time{}, true); err != nil {
+				return err
+			}
+		}
+	}
+	t.taken.Last = from
+	if reach != nothingNew {
+		if err := t.takeLog(from, reach); err != nil {
+			return err
+		}
+	}
+	return t.reread(t.ctx)
+}
+
+// look lists what the server has, and then asks what of it is committed.
+func (t *taking) look() (err error) {
+	s := &t.source
+	if t.snapshots, err = snap.Files(s.FS, s.SnapDir); err != nil {
+		return err
+	}
+	if t.segments, err = txnlog.Segments(s.FS, s.LogDir); err != nil {
+		return fmt.Errorf("list logs: %w", err)
+	}
+	if t.committed, err = s.Committed(t.ctx); err != nil {
+		return fmt.Errorf("what is committed: %w", err)
+	}
+	return nil
+}
+
+// reached is how the log of the source continues a history that ends somewhere.
+type reached int
+
+const (
+	notReached    reached = iota // it begins too late, or there is nothing to continue
+	withRecord                   // it has the last record, and what comes after it
+	withSuccessor                // it has not that one, but the one that comes next
+	nothingNew
+)
+
+// reach finds the place in the log where the history ends. A log that covers the place and
+// has not the record is of another history.
+func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) {
+	if !known {
+		return notReached, nil
+	}
+	if t.committed <= from {
+		return nothingNew, nil
+	}
+	reader, err := t.read(from-1, true)
+	if err != nil {
+		return 0, err
+	}
+	defer reader.Close()
+	record, err := reader.Next()
+	covers := len(t.segments) > 0 && t.segments[0].First <= from
+	switch {
+	case err != nil && err != io.EOF:
+		return 0, err
+	case err == nil && record.Zxid == from:
+		return withRecord, t.sameTime(&record, at)
+	case at.IsZero() && err == nil && txnlog.Follows(from, record.Zxid):
+		return withSuccessor, nil
+	case covers && !at.IsZero():
+		return 0, fmt.Errorf("%w: its last transaction, %s, is not in %s", ErrOtherHistory, from, t.source.LogDir)
+	case err == io.EOF && (len(t.snapshots) == 0 || t.snapshots[0].Zxid <= from):
+		return nothingNew, nil // this server is behind
+	}
+	return notReached, nil
+}
+
+// sameTime compares a record with the last one of the backup, of which the name has the time.
+func (t *taking) sameTime(record *txnlog.Record, at time.Time) error {
+	recorded, err := recordTime(record)
+	if err == nil && !at.IsZero() && !recorded.Equal(at) {
+		err = fmt.Errorf("%w: its last transaction, %s, is of %s, and that in %s of %s", ErrOtherHistory, record.Zxid,
+			at.Format(timeLayout), record.File, recorded.Format(timeLayout))
+	}
+	return err
+}
+
+func recordTime(record *txnlog.Record) (time.Time, error) {
+	h, _, _, err := txn.Decode(record.Payload)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s at offset %d: %w", record.File, record.Offset, err)
+	}
+	return time.UnixMilli(h.Time).UTC(), nil
+}
+
+// read reads the log after a zxid.
+func (t *taking) read(after zk.Zxid, gaps bool) (*txnlog.Reader, error) {
+	options := txnlog.ReadOptions{PayloadBytesMax: t.source.PayloadBytesMax, AllowGaps: gaps}
+	for _, s := range t.snapshots {
+		options.Snapshots = append(options.Snapshots, s.Zxid)
+	}
+	return txnlog.NewReader(t.source.FS, t.source.LogDir, after, options)
+}
+
+// snapshotDue reports whether a snapshot is wanted though the log would do.
+func (t *taking) snapshotDue() bool {
+	snapshots := t.pieces.snapshots()
+	if t.options.Snapshot || len(snapshots) == 0 {
+		return true
+	}
+	newest := snapshots[len(snapshots)-1]
+	return t.options.SnapshotEvery > 0 && t.source.Now().Sub(newest.time) >= t.options.SnapshotEvery &&
+		len(t.snapshots) > 0 && t.snapshots[0].Zxid > newest.first
+}
+
+// takeSnapshot copies the newest snapshot that is whole and returns its zxid.
+func (t *taking) takeSnapshot() (zk.Zxid, error) {
+	var damaged error
+	for _, file := range t.snapshots {
+		if file.Zxid > t.committed {
+			continue
+		}
+		base, err := t.copySnapshot(file)
+		if err == nil || !vfs.IsCorruption(err) {
+			return base, err
+		}
+		damaged = errors.Join(damaged, err)
+	}
+	if damaged != nil {
+		return 0, damaged
+	}
+	return 0, fmt.Errorf("no snapshot in %s is of what is committed (%s)", t.source.SnapDir, t.committed)
+}
+
+// copySnapshot reads a snapshot twice: what it is stands in the name of its copy.
+func (t *taking) copySnapshot(file snap.File) (zk.Zxid, error) {
+	s := &t.source
+	options := snap.Options{BufferBytesMax: s.BufferBytesMax}
+	info, err := snap.Verify(s.FS, s.SnapDir, file, options)
+	if err != nil {
+		return 0, err
+	}
+	piece := newPiece(false, file.Zxid, t.exactFrom(file, &info), s.Now())
+	err = t.place.Put(t.ctx, piece.name, func(w io.Writer) error {
+		counted := &counter{w: w}
+		packed := gzip.NewWriter(counted)
+		copied := &copying{encoder: snap.NewEncoder(packed), sessions: info.Sessions, acls: info.ACLs}
+		if _, err := snap.LoadFile(s.FS, s.SnapDir, file, options, copied); err != nil {
+			return err
+		}
+		if err := copied.end(&info); err != nil {
+			return err
+		}
+		err := packed.Close()
+		t.taken.Bytes += counted.n
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("copy %s: %w", filepath.Join(s.SnapDir, file.Name), err)
+	}
+	t.taken.Snapshot = piece.name
+	return file.Zxid, nil
+}
+
+// exactFrom is the zxid at which nothing can be in a snapshot any more that comes later.
+// A snapshot that came from a leader does not say how far it is ahead; what is
+// committed by now is beyond it.
+func (t *taking) exactFrom(file snap.File, info *snap.Info) zk.Zxid {
+	if info.Digest.Version == 0 || info.Last < 0 {
+		return max(file.Zxid, t.committed)
+	}
+	return max(file.Zxid, info.DigestZxid, info.Last)
+}
+
+// copying is a snap.Sink that writes the same again.
+type copying struct {
+	encoder        *snap.Encoder
+	sessions, acls int
+	begun          bool
+}
+
+func (c *copying) begin() {
+	if !c.begun {
+		c.begun = true
+		_ = c.encoder.Begin(c.sessions, c.acls) // its errors stay
+	}
+}
+
+// Session implements snap.Sink.
+func (c *copying) Session(id zk.SessionID, timeoutMs int32) error {
+	c.begin()
+	return c.encoder.Session(id, timeoutMs)
+}
+
+// ACL implements snap.Sink.
+func (c *copying) ACL(id int64, entries []zk.ACL) error {
+	c.begin()
+	return c.encoder.ACL(id, entries)
+}
+
+// Node implements snap.Sink.
+func (c *copying) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
+	c.begin()
+	return c.encoder.Node(path, data, acl, &stat)
+}
+
+func (c *copying) end(info *snap.Info) error {
+	c.begin()
+	return c.encoder.End(info.DigestZxid, info.Digest, info.Last)
+}
+
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// takeLog copies the log from the record at from, or the one after it, to what is
+// committed, in pieces of which each begins with the last record of the one before.
+func (t *taking) takeLog(from zk.Zxid, reach reached) error {
+	after := from
+	if reach == withRecord {
+		after--
+	}
+	reader, err := t.read(after, false)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	p := packing{from: from}
+	for {
+		record, err := reader.Next()
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if err == io.EOF || record.Zxid > t.committed {
+			return t.putLog(&p)
+		}
+		if p.full() {
+			if err := t.putLog(&p); err != nil {
+				return err
+			}
+			last := p.records[len(p.records)-1]
+			p = packing{from: last.zxid, records: []packed{last}}
+		}
+		p.add(&record)
+	}
+}
+
+// packing is the records of one piece of the log.
+type packing struct {
+	from    zk.Zxid // it has all after this one
+	records []packed
+	bytes   int
+}
+
+type packed struct {
+	zxid    zk.Zxid
+	payload []byte
+}
+
+func (p *packing) add(r *txnlog.Record) {
+	p.records = append(p.records, packed{r.Zxid, bytes.Clone(r.Payload)})
+	p.bytes += len(r.Payload)
+}
+
+func (p *packing) full() bool { return p.bytes >= logBytesMax && len(p.records) > 1 }
+
+// putLog writes a piece of the log, unless it has nothing that the one before has not.
+func (t *taking) putLog(p *packing) error {
+	n := len(p.records)
+	if n == 0 || p.records[n-1].zxid <= t.taken.Last {
+		return nil
+	}
+	last := p.records[n-1]
+	at, err := recordTime(&txnlog.Record{Payload: last.payload, File: last.zxid.String()})
+	if err != nil {
+		return err
+	}
+	segment, err := t.segment(p)
+	if err != nil {
+		return err
+	}
+	piece := newPiece(true, p.from, last.zxid, at)
+	err = t.place.Put(t.ctx, piece.name, func(w io.Writer) error {
+		_, err := w.Write(segment)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("copy the log after %s: %w", p.from, err)
+	}
+	t.taken.Transactions += n
+	if p.records[0].zxid == p.from { // it ends the piece before
+		t.taken.Transactions--
+	}
+	t.taken.Logs = append(t.taken.Logs, piece.name)
+	t.taken.Bytes += int64(len(segment))
+	t.taken.Last = last.zxid
+	return nil
+}
+
+// segment is the records as a file of the log, packed.
+func (t *taking) segment(p *packing) ([]byte, error) {
+	var file bytes.Buffer
+	packed := gzip.NewWriter(&file)
+	w := txnlog.NewWriter(packed)
+	for _, r := range p.records {
+		if err := w.Write(r.payload); err != nil {
+			return nil, err
+		}
+	}
+	err := packed.Close()
+	return file.Bytes(), err
+}
