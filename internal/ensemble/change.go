@@ -38,7 +38,7 @@ func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code) {
 	if request.ConfigID != -1 && request.ConfigID != c.Version {
 		return nil, zk.ErrBadVersion
 	}
-	next, err := c.changed(request)
+	next, err := c.Next(request)
 	switch {
 	case errors.Is(err, errNumber):
 		return nil, zk.ErrMarshalling
@@ -72,8 +72,10 @@ func (c *Config) canBeRead() bool {
 	return err == nil && again.Text() == text
 }
 
-// changed is the new configuration, as far as it can be read.
-func (c *Config) changed(request *zk.Reconfig) (*Config, error) {
+// Next is the configuration that a request asks for, with the version of its text or none,
+// or why there is none such: what Change decides by, without the rules of a server, for
+// those who propose it.
+func (c *Config) Next(request *zk.Reconfig) (*Config, error) {
 	if request.NewMembers != nil {
 		return Parse(strings.ReplaceAll(*request.NewMembers, ",", "\n"))
 	}

@@ -57,26 +57,9 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 	if err != nil {
 		return err
 	}
-	if n.timeout <= 0 {
-		return cli.Usage("write for example --timeout 10s", "--timeout %v leaves no time", n.timeout)
-	}
-	servers, err := cli.Servers(n.servers)
+	servers, options, err := n.options()
 	if err != nil {
 		return err
-	}
-	options := client.Options{}
-	if options.Dialer, err = n.tlsFlags.dial(servers); err != nil {
-		return err
-	}
-	if options.Proof, err = n.saslFlag.proof(); err != nil {
-		return err
-	}
-	for _, text := range n.auth {
-		credential, err := cli.ParseAuth(text)
-		if err != nil {
-			return err
-		}
-		options.Auth = append(options.Auth, credential)
 	}
 	ctx, stop := untilHungUp(c.Context())
 	defer stop()
@@ -88,6 +71,32 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 	// answer has been given by then.
 	defer func() { _ = conn.Close() }()
 	return f(ctx, &session{Client: conn, Printer: printer, timeout: n.timeout})
+}
+
+// options are the servers of a command, and how sessions with them are opened.
+func (n *connection) options() (cli.Store, client.Options, error) {
+	options := client.Options{}
+	if n.timeout <= 0 {
+		return cli.Store{}, options, cli.Usage("write for example --timeout 10s", "--timeout %v leaves no time", n.timeout)
+	}
+	servers, err := cli.Servers(n.servers)
+	if err != nil {
+		return servers, options, err
+	}
+	if options.Dialer, err = n.tlsFlags.dial(servers); err != nil {
+		return servers, options, err
+	}
+	if options.Proof, err = n.saslFlag.proof(); err != nil {
+		return servers, options, err
+	}
+	for _, text := range n.auth {
+		credential, err := cli.ParseAuth(text)
+		if err != nil {
+			return servers, options, err
+		}
+		options.Auth = append(options.Auth, credential)
+	}
+	return servers, options, nil
 }
 
 // dial opens a session. After a second without one it says what is wrong.

@@ -1,0 +1,234 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/inprocess"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/spf13/cobra"
+)
+
+// startServers runs an ensemble until all its servers serve.
+func startServers(t *testing.T, servers, observers int, change func(base *server.Config)) *inprocess.Ensemble {
+	t.Helper()
+	base := devConfig()
+	base.PreallocBytes, base.ReconfigEnabled, base.Auth.SkipACL = 64<<10, true, true
+	if change != nil {
+		change(&base)
+	}
+	e, err := inprocess.Start(inprocess.Options{Servers: servers, Observers: observers, Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	if err := e.Await(ctx, func() bool { return serving(e) }); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// play runs one command within this process.
+func play(t *testing.T, c *cobra.Command, args ...string) (out, said string, err error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	c.SetOut(&stdout)
+	c.SetErr(&stderr)
+	c.SetArgs(args)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err = c.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+// reconfigures runs a reconfig, and returns what it has printed as JSON.
+func reconfigures(t *testing.T, e *inprocess.Ensemble, args ...string) (p changePlan, err error) {
+	t.Helper()
+	out, _, err := play(t, newReconfig(), append(args, "--json", "--server", strings.Join(e.Addrs(), ","))...)
+	if out != "" {
+		if bad := json.Unmarshal([]byte(out), &p); bad != nil {
+			t.Fatalf("%v\n%s", bad, out)
+		}
+	}
+	return p, err
+}
+
+// roles are those of a configuration, by id.
+func roles(c configured) string {
+	var all []string
+	for _, s := range c.Servers {
+		all = append(all, fmt.Sprintf("%d %s", s.ID, s.Role))
+	}
+	return strings.Join(all, ", ")
+}
+
+// follower is the id of one of three servers that does not lead.
+func follower(e *inprocess.Ensemble) string { return fmt.Sprint(e.Leader()%3 + 1) }
+
+func TestReconfigChangesWhoVotes(t *testing.T) {
+	e := startServers(t, 3, 1, nil)
+	at := strings.Join(e.Addrs(), ",")
+	plan, err := reconfigures(t, e, "--promote", "4", "--dry-run")
+	if err != nil || plan.Applied || !plan.Quorum || roles(plan.After) != "1 participant, 2 participant, 3 participant, 4 participant" {
+		t.Fatalf("dry run: %+v, %v", plan, err)
+	}
+	if plan.Before.Quorum != "2 of 3" || plan.After.Quorum != "3 of 4" || plan.After.Client != at {
+		t.Errorf("dry run: %+v", plan)
+	}
+	shown, _, err := play(t, newConfig(), "--server", at)
+	if err != nil || !strings.Contains(shown, "server.4=") || !strings.Contains(shown, ":observer;") || !strings.Contains(shown, "version="+plan.Before.Version+"\n") {
+		t.Fatalf("after the dry run: %s, %v", shown, err)
+	}
+	if shown, _, err = play(t, newConfig(), "--server", e.Addr(1), "--client"); err != nil || shown != at+"\n" {
+		t.Errorf("for clients: %q, %v, expected %q", shown, err, at)
+	}
+
+	plan, err = reconfigures(t, e, "--promote", "4", "--version", plan.Before.Version)
+	if err != nil || !plan.Applied || plan.After.Version == "0" || plan.After.Version == plan.Before.Version {
+		t.Fatalf("promote: %+v, %v", plan, err)
+	}
+	for _, s := range plan.Servers {
+		if !s.InSync || !s.InForce {
+			t.Errorf("promote: %+v", s)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	if err := e.Await(ctx, func() bool { m := e.Server(4).Role().Mode; return m == server.ModeFollower || m == server.ModeLeader }); err != nil {
+		t.Errorf("server 4 is %v", e.Server(4).Role().Mode)
+	}
+
+	one := follower(e)
+	if plan, err = reconfigures(t, e, "--demote", one); err != nil || !strings.Contains(roles(plan.After), one+" observer") {
+		t.Fatalf("demote %s: %+v, %v", one, plan, err)
+	}
+	if _, err = reconfigures(t, e, "--demote", one); exitOf(err) != cli.ExitUsage {
+		t.Errorf("a second time: %v", err)
+	}
+}
+
+func TestReconfigReplacesServers(t *testing.T) {
+	e := startServers(t, 3, 1, nil)
+	one := follower(e)
+	plan, err := reconfigures(t, e, "--remove", one, "--promote", "4")
+	if err != nil || !plan.Applied || strings.Contains(roles(plan.After), one+" ") || len(plan.Servers) != 3 {
+		t.Fatalf("remove %s: %+v, %v", one, plan, err)
+	}
+	line := ""
+	for _, s := range plan.Before.Servers {
+		if fmt.Sprint(s.ID) == one {
+			line = one + "=" + strings.Replace(s.Line, "participant", "observer", 1)
+		}
+	}
+	again, err := reconfigures(t, e, "--add", line)
+	if err != nil || !again.Applied || !strings.Contains(roles(again.After), one+" observer") || again.Before.Version != plan.After.Version {
+		t.Fatalf("add %s: %+v, %v", line, again, err)
+	}
+	// The whole membership from a file: as it was in the beginning.
+	var text string
+	for _, s := range plan.Before.Servers {
+		text += fmt.Sprintf("server.%d=%s\n", s.ID, s.Line)
+	}
+	file := filepath.Join(t.TempDir(), "zoo.cfg.dynamic")
+	if err := os.WriteFile(file, []byte(text+"version=77\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := reconfigures(t, e, "--file", file)
+	if err != nil || !whole.Applied || roles(whole.After) != roles(plan.Before) {
+		t.Fatalf("file: %+v, %v", whole, err)
+	}
+	if same, err := reconfigures(t, e, "--file", file); err != nil || same.Applied {
+		t.Errorf("a second time: %+v, %v", same, err)
+	}
+}
+
+func exitOf(err error) int { return cli.Report(&bytes.Buffer{}, err) }
+
+// TestReconfigWithoutAQuorumIsNotProposed: three servers that nobody has started would
+// join three that serve. The servers refuse it, too.
+func TestReconfigWithoutAQuorumIsNotProposed(t *testing.T) {
+	e := startServers(t, 3, 0, nil)
+	var lines []string
+	for id := 4; id <= 6; id++ {
+		lines = append(lines, "--add", fmt.Sprintf("server.%d=127.0.0.1:1:2;127.0.0.1:%d", id, id))
+	}
+	lines = append(lines, "--timeout", "2s")
+	plan, err := reconfigures(t, e, lines...)
+	if exitOf(err) != cli.ExitFailed || !strings.Contains(err.Error(), "nothing was proposed") || plan.Quorum || plan.Applied {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	for _, s := range plan.Servers {
+		if s.InSync != (s.ID <= 3) || s.InSync == (s.Why != "") {
+			t.Errorf("%+v", s)
+		}
+	}
+	var hinted *cli.Error
+	plan, err = reconfigures(t, e, append(lines, "--force")...)
+	if plan.Applied || !errors.As(err, &hinted) || !strings.Contains(err.Error(), "no quorum of the new configuration is connected") {
+		t.Fatalf("forced: %+v, %v", plan, err)
+	}
+	// A majority that is in sync is enough, but those that are missing are shown.
+	out, _, err := play(t, newReconfig(), "--add", lines[1], "--dry-run", "--timeout", "2s", "--server", e.Addr(1))
+	if err != nil || !strings.Contains(out, "+ server.4=127.0.0.1:1:2:participant;127.0.0.1:4\n") || !strings.Contains(out, "connection refused") {
+		t.Fatalf("%s%v", out, err)
+	}
+	if _, err := reconfigures(t, e, "--remove", "3", "--version", "7"); exitOf(err) != cli.ExitFailed || !strings.Contains(err.Error(), "not 7") {
+		t.Errorf("another version: %v", err)
+	}
+}
+
+// TestReconfigTellsServersOfAnotherEnsemble: what answers at the address of the new server
+// leads an ensemble of its own.
+func TestReconfigTellsServersOfAnotherEnsemble(t *testing.T) {
+	e := startServers(t, 3, 0, nil)
+	other := startServers(t, 3, 0, func(base *server.Config) { base.FourLetterWords = []string{"srvr"} }) // no id is told
+	at := other.Addr(other.Leader())
+	for range 10 { // so that it is not behind
+		if _, _, err := play(t, newConfig(), "--server", at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan, err := reconfigures(t, e, "--add", "server.4=127.0.0.1:1:2;"+at, "--dry-run", "--timeout", "2s")
+	if err != nil || len(plan.Servers) != 4 {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	if s := plan.Servers[3]; s.InSync || s.Mode != "leader" || !strings.Contains(s.Why, "another configuration") {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestReconfigNeedsARight(t *testing.T) {
+	e := startServers(t, 3, 1, func(base *server.Config) { base.Auth.SkipACL = false })
+	var hinted *cli.Error
+	if _, err := reconfigures(t, e, "--promote", "4"); !errors.As(err, &hinted) || !strings.Contains(hinted.Hint, "/zookeeper/config") {
+		t.Errorf("%v", err)
+	}
+	for args, want := range map[string]int{
+		"--remove 9":               cli.ExitUsage,
+		"--promote x":              cli.ExitUsage,
+		"--add server.4=nonsense":  cli.ExitUsage,
+		"--file nowhere":           cli.ExitUsage,
+		"--remove 1 --version zoo": cli.ExitUsage,
+	} {
+		if _, err := reconfigures(t, e, strings.Fields(args)...); exitOf(err) != want {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+func TestStandaloneServerHasNoConfiguration(t *testing.T) {
+	e := startServers(t, 1, 0, nil)
+	if _, _, err := play(t, newConfig(), "--server", e.Addr(1)); exitOf(err) != cli.ExitNotFound {
+		t.Errorf("%v", err)
+	}
+}
