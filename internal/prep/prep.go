@@ -26,6 +26,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -40,6 +41,9 @@ type Options struct {
 	// together, 0 for no limit: the end of a session is one transaction, which every server
 	// decides or applies in one step.
 	EphemeralBytesMax int64
+	// OverQuota counts the requests that a hard quota refuses, by the first name of the path;
+	// nil counts none.
+	OverQuota *tally.Names
 }
 
 // Prep decides requests for one tree.

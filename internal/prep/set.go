@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-project/conclave/internal/acl"
+	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -104,11 +105,20 @@ func (p *Prep) quota(path string, bytes, count int64) error {
 	}
 	limits, usage := p.tree.QuotaState(limited)
 	if count > 0 && limits.CountHard >= 0 && usage.Count+count > limits.CountHard {
+		p.overQuota(path)
 		return fmt.Errorf("%w: %s may have %d znodes", zk.ErrQuotaExceeded, limited, limits.CountHard)
 	}
 	// What adds no bytes may be made even if there are too many already.
 	if bytes != 0 && limits.BytesHard >= 0 && usage.Bytes+bytes > limits.BytesHard {
+		p.overQuota(path)
 		return fmt.Errorf("%w: %s may have %d bytes", zk.ErrQuotaExceeded, limited, limits.BytesHard)
 	}
 	return nil
+}
+
+// overQuota counts a request that is refused.
+func (p *Prep) overQuota(path string) {
+	if p.opts.OverQuota != nil {
+		p.opts.OverQuota.Note(tally.Namespace(path), 1, 0)
+	}
 }

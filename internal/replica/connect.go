@@ -11,8 +11,11 @@ import (
 func (r *Replica) onConnect(e *Event) {
 	c := r.requests.open(e.Conn, e.Identities)
 	switch {
-	case r.role.service == serviceNone, r.opts.NoClientsOfLeader && r.leads():
+	case r.role.service == serviceNone:
+		r.counts.Unserved++
 		r.drop(c) // nobody leads, or this server is not in step yet
+	case r.opts.NoClientsOfLeader && r.leads():
+		r.drop(c)
 	case e.Connect.LastZxidSeen > r.upTo():
 		// The client has seen more than this server: it must look elsewhere.
 		r.drop(c)

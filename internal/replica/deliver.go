@@ -14,17 +14,19 @@ import (
 func (r *Replica) onDeliver(e *zab.Effect) {
 	r.noteConfig(&e.Record)
 	r.lockTree()
-	p := r.delivered(&e.Record)
+	p, own := r.delivered(&e.Record)
 	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (replica-R2)")
 	invariant.Check(p.header.Zxid <= r.peer.Delivered(), "replica: applied before it is committed (replica-R1)")
 	r.tree.Apply(&p.header, &p.txn, &r.applied)
 	r.counts.Delivered++
+	r.measure(&p, own)
 	r.compare(&p)
 	r.effects.OverQuota = append(r.effects.OverQuota, r.applied.OverQuota...)
 	for i := range r.applied.Changes {
 		r.notify(p.header.Zxid, i)
 	}
 	w, mine := r.requests.takeWrite(&p.header)
+	there := r.requests.has(w.conn)
 	switch p.txn.Op {
 	case zk.OpCreateSession:
 		r.sessionCreated(&p, &w)
@@ -34,22 +36,24 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 		r.reply(&p, &w)
 	}
 	if mine {
+		if w.conn != nil && w.op != zk.OpCloseSession && !there {
+			r.counts.StaleReplies++
+		}
 		r.release(&w)
 	}
 	r.attachResumed()
 }
 
-// delivered returns a record as a value: what this server has decided itself it
-// need not decode.
-func (r *Replica) delivered(record *zab.Record) proposal {
-	p, own := r.leading.delivered(record.Zxid)
-	if own {
-		return p
+// delivered returns a record as a value, and whether this server has decided it itself:
+// then it need not decode it.
+func (r *Replica) delivered(record *zab.Record) (p proposal, own bool) {
+	if p, own = r.leading.delivered(record.Zxid); own {
+		return p, true
 	}
 	var err error
 	p.header, p.txn, p.digest, err = txn.Decode(record.Payload)
 	invariant.Check(err == nil, "replica: a committed transaction cannot be read")
-	return p
+	return p, false
 }
 
 // notify tells the connections that wait for a change and may read it.
@@ -57,6 +61,7 @@ func (r *Replica) notify(zxid zk.Zxid, i int) {
 	invariant.Check(r.locked, "replica: a watch fires where readers see the change already (replica-R4)")
 	change := &r.applied.Changes[i]
 	r.tell = r.watches.Fire(change.Type, change.Path, r.tell[:0])
+	r.tallies.fired(change.Type, len(r.tell))
 	event := zk.Event{Type: change.Type, State: zk.StateSyncConnected, Path: change.Path, Zxid: zxid}
 	for _, id := range r.tell {
 		c := r.requests.conns[id]

@@ -138,6 +138,9 @@ func (r *Replica) leads() bool { return r.role.serving() && r.peer.State() == za
 // Leads reports whether this server decides, with clients let in.
 func (r *Replica) Leads() bool { return r.leads() }
 
+// Elections returns how many elections were decided since the start.
+func (r *Replica) Elections() int64 { return r.counts.Elections }
+
 // Leader returns who leads, and false if nobody is known to.
 func (r *Replica) Leader() (quorum.ID, bool) { return r.role.leader, r.role.epoch != 0 }
 

@@ -91,6 +91,7 @@ func (r *Replica) onTouched(e *zab.Effect) {
 // onRevalidate answers a learner to which a client has come with a session.
 // The server that had it before has lost it: its later writes are refused.
 func (r *Replica) onRevalidate(e *zab.Effect) {
+	r.counts.Revalidated++
 	s := r.sessions.Get(e.Session)
 	valid := s != nil && !s.Closing
 	if valid {

@@ -137,12 +137,17 @@ type Replica struct {
 	applied     tree.Applied
 	tell        []session.ConnID
 
-	counts Counts
+	counts  Counts
+	tallies Tallies
 }
 
 // Counts are totals since the start.
 type Counts struct {
 	Proposed, Delivered, Expired, Reaped, DigestMismatches, Elections int64
+
+	Revalidated  int64 // sessions that learners have asked this leader about
+	Unserved     int64 // connections that were closed because this server has no role
+	StaleReplies int64 // writes whose client had gone when they were delivered
 }
 
 // New returns a replica with what recovery has found. A config of nil is that
@@ -215,7 +220,7 @@ func (r *Replica) peerOptions() zab.Options {
 
 func (r *Replica) newPrep() *prep.Prep {
 	o := r.opts.Prep
-	o.Auth = &r.opts.Auth
+	o.Auth, o.OverQuota = &r.opts.Auth, &r.tallies.OverQuota
 	return prep.New(r.tree, o)
 }
 

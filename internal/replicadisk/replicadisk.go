@@ -44,6 +44,8 @@ type Options struct {
 
 	ReadBytesMax   int // how much of the log a learner is sent at most; 0 is 64 MiB
 	PartRecordsMax int // how many records of it at a time, 2 or more; 0 is 8,192
+
+	Loaded func() // is called when a snapshot has been loaded, before the log is replayed; may be nil
 }
 
 const recentMax = 500

@@ -22,13 +22,14 @@ type Target struct {
 	lastMismatch  zk.Zxid
 	ring          []zk.Zxid // the zxids before each of the newest records
 	replayed      int
+	loaded        func()
 	last          zk.Zxid
 }
 
-// NewTarget returns an empty one. Of the options it takes ExtendedTypes, Ensemble and
-// RecentMax.
+// NewTarget returns an empty one. Of the options it takes ExtendedTypes, Ensemble,
+// RecentMax and Loaded.
 func NewTarget(opts Options) *Target {
-	t := &Target{State: replica.NewState(opts.ExtendedTypes)}
+	t := &Target{State: replica.NewState(opts.ExtendedTypes), loaded: opts.Loaded}
 	if opts.Ensemble {
 		t.ring = make([]zk.Zxid, opts.RecentMax)
 	}
@@ -55,6 +56,9 @@ func (t *Target) Check() error {
 // that of the tree at a later zxid, if transactions went on while it was taken.
 // One that came from a leader has none: how far it is ahead nobody has noted.
 func (t *Target) Loaded(file snap.File, info snap.Info) {
+	if t.loaded != nil {
+		defer t.loaded()
+	}
 	t.Finish(file.Zxid)
 	t.fuzzy, t.last = info, file.Zxid
 	t.ahead = info.DigestZxid == 0 && file.Zxid > 0

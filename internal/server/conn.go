@@ -45,13 +45,16 @@ type conn struct {
 	sinceMs   int64         // when it was accepted
 	touchedMs atomic.Int64  // when the loop last learned of it
 	behind    int           // reads that went to the loop since it last had nothing; of the goroutine
+	expired   bool          // it had no session in time; of expireHandshakes
 	ended     bool          // the client closed its session: nothing more is read
 
 	begun    uint64 // requests that went to the loop; of the goroutine
 	finished uint64 // those that it has answered; of the loop
 	longs    longs
 
-	stats connStats // guarded by out.mu
+	stats   connStats  // guarded by out.mu
+	replies replySizes // guarded by out.mu
+	spaces  connSpaces // guarded by out.mu
 }
 
 // scratch is what handling a batch of requests needs. It is shared by all
@@ -124,27 +127,45 @@ type Prover interface {
 func (c *conn) prove() bool {
 	p, is := c.socket.(Prover)
 	if !is {
+		c.noteUncertified()
 		return true
 	}
 	s := c.server
-	if most := s.cfg.Throttle.HandshakesMax; most > 0 {
-		defer s.handshaking.Add(-1)
-		if s.handshaking.Add(1) > int64(most) {
-			s.refused(refusedHandshake, c.remote)
-			return false
-		}
+	defer s.handshaking.Add(-1)
+	if most := s.cfg.Throttle.HandshakesMax; s.handshaking.Add(1) > int64(most) && most > 0 {
+		s.refused(refusedHandshake, c.remote)
+		return false
 	}
 	name, err := p.Prove()
 	if err != nil {
 		c.server.refusedHandshake(c.remote, err)
 		return false
 	}
-	if name != "" {
+	if name == "" {
+		c.noteUncertified()
+	} else {
 		c.identities = append(c.identities, c.server.reader.Auth.Certified(name)...)
 		c.identityBytes = int64(identityBytes(c.identities))
 		c.admitted = c.server.cfg.Auth.Admits(c.identities)
 	}
 	return true
+}
+
+// noteDropped counts a connection that has ended before its session was closed, and not by
+// this server.
+func (c *conn) noteDropped() {
+	if !c.out.isEnded() && c.server.done.Err() == nil {
+		c.server.meters.dropped.Add(1)
+	}
+}
+
+// noteUncertified counts a connection whose client has proved no certificate.
+func (c *conn) noteUncertified() {
+	if c.remote.Addr().IsLoopback() {
+		c.server.meters.plainLocal.Add(1)
+	} else {
+		c.server.meters.plainRemote.Add(1)
+	}
 }
 
 // refusedHandshake counts a handshake that has failed.
@@ -174,6 +195,10 @@ func (c *conn) handshake() bool {
 	c.received()
 	c.begin(1)
 	c.server.stats.connects.Add(1)
+	c.server.noteToken()
+	if req.Session != 0 {
+		c.server.meters.resumed.Add(1)
+	}
 	c.server.inbox.put(replica.Event{Kind: replica.EventConnect, Conn: c.id, Connect: &req, Identities: c.identities})
 	for c.inFlight.Load() > 0 {
 		if !c.await() {
@@ -241,6 +266,7 @@ func (s *Server) gone(c *conn) {
 	c.out.remove()
 	c.out.mu.Lock()
 	s.stats.sentGone.Add(c.stats.sent)
+	c.handOver()
 	c.out.mu.Unlock()
 }
 
@@ -325,6 +351,7 @@ func (c *conn) step() bool {
 	// Waiting for input holds no scratch: most connections are idle.
 	w, err := c.input.read()
 	if err != nil {
+		c.noteDropped()
 		return false
 	}
 	defer scratches.Put(w)

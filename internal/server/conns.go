@@ -128,6 +128,10 @@ func (s *Server) expireHandshakes() {
 	defer s.conns.mu.RUnlock()
 	for _, c := range s.conns.mu.byID {
 		if c.sessionID.Load() == 0 && c.sinceMs < limit {
+			if !c.expired {
+				c.expired = true
+				s.meters.expired.Add(1)
+			}
 			c.socket.Close()
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/replicadisk"
+	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/zab"
 )
@@ -36,6 +37,7 @@ type disk struct {
 type diskWork struct {
 	replica.DiskOp
 	snapshot *replicadisk.Snapshot
+	timed    bool // until the record is durable
 }
 
 // joins reports whether an operation can be part of one write with one sync.
@@ -272,6 +274,7 @@ func (s *Server) commitRecords(ops []diskWork) error {
 	}
 	s.disk.sync.note(s.cfg.Clock.Now().Sub(start))
 	s.disk.sync.batches.note(int64(records), 1)
+	s.noteDurable(ops)
 	s.inFlightBytes.Add(-bytes)
 	s.disk.ease()
 	if ticket != 0 {
@@ -279,6 +282,23 @@ func (s *Server) commitRecords(ops []diskWork) error {
 	}
 	s.snaps.note(records, bytes)
 	return nil
+}
+
+// noteDurable measures how old records are that have become durable.
+func (s *Server) noteDurable(ops []diskWork) {
+	wallMs := int64(0)
+	for i := range ops {
+		op := &ops[i]
+		if op.Kind != replica.DiskAppend || !op.timed {
+			continue
+		}
+		if wallMs == 0 {
+			wallMs = s.cfg.Wall().UnixMilli()
+		}
+		if took := wallMs - txn.TimeMs(op.Payload); took >= 0 {
+			s.meters.ackCreations.note(took, 1)
+		}
+	}
 }
 
 // peerBytesMax is how many bytes may wait for the disk before nothing more is read

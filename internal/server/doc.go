@@ -38,6 +38,8 @@
 //	role.go         the role, as programs and the log are told of it
 //	status.go       what monitoring asks for
 //	meters.go       what metrics ask for beside: times and bytes since the start
+//	meters_clients.go  what connections count by themselves, and quotas, for metrics
+//	meters_peers.go    elections, synchronization, proposals and their acks, for metrics
 //	digest.go       logs trees that differ
 //	quota.go        logs quotas that are exceeded
 //	heap.go         how much garbage may gather

@@ -228,6 +228,7 @@ func (h *handling) read(payload []byte) bool {
 	}
 	h.lock()
 	if c.out.ended || c.out.over {
+		c.server.meters.staleReplies.Add(1)
 		return true // nobody receives the answer, and no watch may be left behind
 	}
 	cost := h.costAhead()
@@ -279,6 +280,8 @@ func (h *handling) put() {
 	before := len(o.bytes)
 	o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, c.server.reader.Tree.LastZxid()), &w.answer.Result)
 	h.replied += int64(len(o.bytes) - before)
+	c.replies.note(len(o.bytes) - before)
+	c.spaces.note(w.request.Path, len(o.bytes)-before, &c.server.meters.spaces)
 	c.checkOutbox()
 	h.reads++
 	c.stats.note(&w.request, c.server.reader.Tree.LastZxid(), h.nowMs)
@@ -468,6 +471,7 @@ func (c *conn) failed(err error) zk.Code {
 // authenticate adds what a credential proves to the connection's identities.
 func (c *conn) authenticate(r *zk.Request) zk.Code {
 	proved, err := c.server.reader.Auth.Authenticate(r.Scheme, r.Data, c.remote.Addr().String())
+	c.server.noteEnsemble(r, err)
 	if err != nil {
 		c.server.stats.authFailed.Add(1)
 		c.ended = true
@@ -475,6 +479,19 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 		return zk.ErrAuthFailed
 	}
 	return c.proved(proved)
+}
+
+// noteEnsemble counts what clients say of the ensemble that they want to speak to.
+func (s *Server) noteEnsemble(r *zk.Request, err error) {
+	switch rules := s.reader.Auth; {
+	case r.Scheme != "ensemble" || !rules.Ensemble:
+	case errors.Is(err, auth.ErrOtherEnsemble):
+		s.meters.otherEnsemble.Add(1)
+	case len(r.Data) == 0 || len(rules.Ensembles) == 0:
+		s.meters.anyEnsemble.Add(1)
+	default:
+		s.meters.ourEnsemble.Add(1)
+	}
 }
 
 // proved adds identities to those of the connection.

@@ -21,12 +21,12 @@ func TestTransactionThatCannotBeReadIsRefused(t *testing.T) {
 			"other op code": {Payload: append(append([]byte{}, good[:28]...), 0, 0, 99, 99), Zxid: 5},
 		} {
 			m.Kind = kind
-			if err := readable(&m); (err == nil) != (name == "good") {
+			if _, err := readable(&m); (err == nil) != (name == "good") {
 				t.Errorf("%v, %s: %v", kind, name, err)
 			}
 		}
 	}
-	if err := readable(&zab.Message{Kind: zab.KindCommit}); err != nil {
+	if _, err := readable(&zab.Message{Kind: zab.KindCommit}); err != nil {
 		t.Error(err)
 	}
 }

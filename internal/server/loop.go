@@ -65,8 +65,9 @@ func (s *Server) persist(ops []replica.DiskOp) {
 	}
 	bytes := int64(0)
 	all := s.spareWork[:0]
+	timed := timed(s.replica)
 	for i := range ops {
-		w := diskWork{DiskOp: ops[i]}
+		w := diskWork{DiskOp: ops[i], timed: timed}
 		if w.Kind == replica.DiskSaveSnapshot {
 			w.snapshot = s.beginSnapshot()
 		}

@@ -1,10 +1,13 @@
 package server
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/tally"
 )
 
 // meters are what only a scrape of the metrics asks for. They count from the start: no
@@ -13,34 +16,91 @@ type meters struct {
 	reads, updates, snapshots, gaps, leaderGaps distribution
 	bytesReceived, bytesReplied, bytesEvents    atomic.Int64
 
-	served bool  // clients have been served before; of the loop
-	idleMs int64 // since when they are not; of the loop
+	elections, followerSyncs, observerSyncs distribution // in milliseconds
+	diffsUnderWay, snapsUnderWay            distribution
+	ackCreations                            distribution // in milliseconds
+	deficits, turns                         distribution
+	diffs, snaps                            atomic.Int64 // learners that were synchronized so
+	plainRemote, plainLocal                 atomic.Int64 // connections without a certificate
+	otherEnsemble, ourEnsemble, anyEnsemble atomic.Int64 // what clients said of it
+	dropped, resumed, expired               atomic.Int64 // connections of clients
+	staleRequests, staleReplies             atomic.Int64
+	repliesMu                               sync.Mutex
+	replies                                 replySizes // of connections that have ended; guarded by repliesMu
+	spaces                                  namespaces
+
+	served bool     // clients have been served before; of the loop
+	idleMs int64    // since when they are not; of the loop
+	way    progress // of the loop
 }
 
 // Meters are a server's totals since its start.
 type Meters struct {
-	Reads       Distribution // of requests that are answered from the tree at once, in microseconds
-	Updates     Distribution // of requests that the loop had, writes and syncs, in microseconds
-	SyncTimes   Distribution // of the log, in microseconds
-	Batches     Distribution // records of each sync
-	Snapshots   Distribution // written, in microseconds
-	Unavailable Distribution // from when no client was served until one could be, in microseconds
-	LeaderGaps  Distribution // those of them after which this server led
+	Reads       tally.Distribution // of requests that are answered from the tree at once, in microseconds
+	Updates     tally.Distribution // of requests that the loop had, writes and syncs, in microseconds
+	SyncTimes   tally.Distribution // of the log, in microseconds
+	Batches     tally.Distribution // records of each sync
+	Snapshots   tally.Distribution // written, in microseconds
+	Unavailable tally.Distribution // from when no client was served until one could be, in microseconds
+	LeaderGaps  tally.Distribution // those of them after which this server led
 
 	BytesReceived int64 // of requests, with their lengths
 	BytesReplied  int64
 	BytesEvents   int64 // of watch events
+
+	ElectionTimes                tally.Distribution // from looking to a leader, in milliseconds
+	FollowerSyncs, ObserverSyncs tally.Distribution // from the leader's history to service, in milliseconds
+	Diffs, Snaps                 int64              // learners that this leader has synchronized so; with TRUNC among the first
+	DiffsUnderWay, SnapsUnderWay tally.Distribution // how many there were when one began or ended
+
+	Proposals, Commits int64                            // received from a leader, in step with it
+	ProposalDelays     tally.Distribution               // from the decision to its arrival, in milliseconds of both wall clocks
+	AckCreations       tally.Distribution               // from the decision to when the record is durable here, likewise
+	AckDelays          map[quorum.ID]tally.Distribution // from the proposal to the follower's ack, in milliseconds
+
+	Deficits                                tally.Distribution // tokens of connecting that were taken when a client came
+	Turns                                   tally.Distribution // waits for a turn where a throttle bounds requests, in milliseconds
+	Handshaking                             int64              // connections that shake hands for TLS now
+	PlainRemote, PlainLocal                 int64              // connections so far that have proved no certificate: of other hosts, of this one
+	OurEnsemble, OtherEnsemble, AnyEnsemble int64              // clients that named this ensemble, another one, or were not asked
+	Dropped                                 int64              // connections that ended before their sessions were closed
+	Resumed                                 int64              // handshakes of clients that have a session
+	Expired                                 int64              // connections that had no session in time
+	StaleRequests, StaleReplies             int64
+	ReplyBytes                              Sizes // of the last reply, the shortest and the longest since the start or a reset
+
+	Tallies replica.Tallies
+	ReadBy  map[string]tally.Named // replies to reads that were answered at once, with their bytes, by the first name of the path
+	Quotas  map[string]Quota
 }
 
-// Meters returns the totals.
+// Quota is what the limited paths of a namespace may have together, and what they have; a
+// limit of -1 is none.
+type Quota struct{ CountMax, BytesMax, Count, Bytes int64 }
+
+// Meters returns the totals. Like Status it waits until Run is running.
 func (s *Server) Meters() Meters {
 	m := &s.meters
-	return Meters{
+	out := Meters{
 		Reads: m.reads.report(), Updates: m.updates.report(), Snapshots: m.snapshots.report(),
 		SyncTimes: s.disk.sync.times.report(), Batches: s.disk.sync.batches.report(),
 		Unavailable: m.gaps.report(), LeaderGaps: m.leaderGaps.report(),
 		BytesReceived: m.bytesReceived.Load(), BytesReplied: m.bytesReplied.Load(), BytesEvents: m.bytesEvents.Load(),
+		ElectionTimes: m.elections.report(), FollowerSyncs: m.followerSyncs.report(), ObserverSyncs: m.observerSyncs.report(),
+		Diffs: m.diffs.Load(), Snaps: m.snaps.Load(), DiffsUnderWay: m.diffsUnderWay.report(), SnapsUnderWay: m.snapsUnderWay.report(),
+		AckCreations: m.ackCreations.report(), Deficits: m.deficits.report(), Turns: m.turns.report(),
+		Handshaking: s.handshaking.Load(), PlainRemote: m.plainRemote.Load(), PlainLocal: m.plainLocal.Load(),
+		OurEnsemble: m.ourEnsemble.Load(), OtherEnsemble: m.otherEnsemble.Load(), AnyEnsemble: m.anyEnsemble.Load(),
+		Dropped: m.dropped.Load(), Resumed: m.resumed.Load(), Expired: m.expired.Load(),
+		StaleRequests: m.staleRequests.Load(), StaleReplies: m.staleReplies.Load(),
 	}
+	s.received.report(&out)
+	s.reportConns(&out)
+	s.inspect(func(r *replica.Replica) {
+		out.Tallies = r.Tallies().Clone()
+		out.Quotas = quotas(r.Tree())
+	})
+	return out
 }
 
 // noteRole measures how long clients were not served. What passes before the first role
@@ -61,52 +121,22 @@ func (m *meters) noteRole(before, now Mode, nowMs int64) {
 	}
 }
 
-// Buckets are so many that whole numbers up to 2^40 find one: four for each power of two,
-// so that a bucket's ends differ by a quarter at most. What is larger is in the last one.
-const Buckets = 4 * 40
-
-// Distribution is how often which whole number was seen, 0 or more.
-type Distribution struct {
-	Count, Sum int64
-	Buckets    [Buckets]int64
-}
-
-// BucketOf returns the bucket of a number; negative ones count as 0.
-func BucketOf(v int64) int {
-	if v < 4 {
-		return int(max(0, v))
-	}
-	power := bits.Len64(uint64(v)) - 1
-	return min(4*(power-1)+int(v>>(power-2)&3), Buckets-1)
-}
-
-// BucketStart returns the least number of a bucket.
-func BucketStart(bucket int) int64 {
-	if bucket < 4 {
-		return int64(bucket)
-	}
-	power := bucket/4 + 1
-	return int64(4+bucket%4) << (power - 2)
-}
-
 // distribution gathers one. Nothing is allocated.
 type distribution struct {
 	mu  sync.Mutex
-	now Distribution
+	now tally.Distribution
 }
 
 // note counts n times the number v.
 func (d *distribution) note(v int64, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.now.Count += int64(n)
-	d.now.Sum += v * int64(n)
-	d.now.Buckets[BucketOf(v)] += int64(n)
+	d.now.Note(v, n)
 }
 
 func (d *distribution) noteTime(t time.Duration, n int) { d.note(t.Microseconds(), n) }
 
-func (d *distribution) report() Distribution {
+func (d *distribution) report() tally.Distribution {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.now

@@ -3,8 +3,10 @@ package server
 import (
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -57,12 +59,62 @@ func TestTimeWithoutServiceIsMeasuredFromLossToService(t *testing.T) {
 	}
 }
 
+func TestLearnersThatAreSynchronizedAreCountedByKind(t *testing.T) {
+	var m meters
+	m.noteSent(1, zab.KindSnap)
+	m.noteSent(2, zab.KindSnap)
+	m.noteSent(3, zab.KindDiff)
+	m.noteSent(4, zab.KindTrunc)
+	m.noteSent(1, zab.KindProposal)
+	m.noteSent(1, zab.KindUpToDate)
+	m.noteSent(1, zab.KindUpToDate) // it is over already
+	m.endSync(2)                    // its link ends
+	m.endSync(3)
+	if snaps, diffs := m.snaps.Load(), m.diffs.Load(); snaps != 2 || diffs != 2 {
+		t.Errorf("%d by snapshots, %d by what they lacked", snaps, diffs)
+	}
+	if d := m.snapsUnderWay.report(); d.Count != 4 || d.Sum != 1+2+1+0 {
+		t.Errorf("snapshots under way: %d in %d", d.Sum, d.Count)
+	}
+	if d := m.diffsUnderWay.report(); d.Count != 3 || d.Sum != 1+2+1 {
+		t.Errorf("others under way: %d in %d", d.Sum, d.Count)
+	}
+}
+
+func TestProgressIsMeasuredInSteps(t *testing.T) {
+	var m meters
+	for _, c := range []struct {
+		state     zab.State
+		phase     zab.Phase
+		elections int64
+		nowMs     int64
+	}{
+		{zab.Looking, zab.Election, 0, 100}, {zab.Following, zab.Discovery, 1, 130}, {zab.Following, zab.Synchronization, 1, 150},
+		{zab.Following, zab.Synchronization, 1, 160}, {zab.Following, zab.Broadcast, 1, 190}, {zab.Following, zab.Broadcast, 1, 300},
+		{zab.Looking, zab.Election, 1, 400}, {zab.Observing, zab.Synchronization, 2, 405}, {zab.Looking, zab.Election, 2, 500},
+		{zab.Observing, zab.Synchronization, 3, 507}, {zab.Observing, zab.Broadcast, 3, 508},
+		{zab.Following, zab.Discovery, 4, 600}, // it looked in between
+		{zab.Leading, zab.Synchronization, 4, 700}, {zab.Leading, zab.Broadcast, 4, 800},
+	} {
+		m.noteProgress(c.state, c.phase, c.elections, c.nowMs)
+	}
+	if d := m.elections.report(); d.Count != 4 || d.Sum != 30+5+7+0 {
+		t.Errorf("%d elections in %d ms", d.Count, d.Sum)
+	}
+	if d := m.followerSyncs.report(); d.Count != 1 || d.Sum != 40 {
+		t.Errorf("%d times as a follower in %d ms", d.Count, d.Sum)
+	}
+	if d := m.observerSyncs.report(); d.Count != 1 || d.Sum != 1 {
+		t.Errorf("%d times as an observer in %d ms", d.Count, d.Sum)
+	}
+}
+
 func TestMetersAllocateNothing(t *testing.T) {
 	var d distribution
 	if n := testing.AllocsPerRun(100, func() { d.note(1<<50, 3) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if d.now.Buckets[Buckets-1] == 0 {
+	if d.now.Buckets[tally.Buckets-1] == 0 {
 		t.Error("what is larger than all buckets is in none")
 	}
 }

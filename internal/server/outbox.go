@@ -149,7 +149,10 @@ func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) {
 		before := len(c.out.bytes)
 		c.out.bytes = wire.AppendReply(c.out.bytes, h, r)
 		c.server.meters.bytesReplied.Add(int64(len(c.out.bytes) - before))
+		c.replies.note(len(c.out.bytes) - before)
 		c.checkOutbox()
+	} else {
+		c.server.meters.staleReplies.Add(1)
 	}
 	c.stats.answered(h.Zxid, c.server)
 	c.out.mu.Unlock()

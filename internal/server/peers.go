@@ -241,6 +241,7 @@ func (p *peers) Up(link zab.LinkID, outgoing bool) {
 
 // Down implements peernet.Handler.
 func (p *peers) Down(link zab.LinkID) {
+	p.server.received.links.Delete(link)
 	p.server.inbox.put(replica.Event{Kind: replica.EventLinkDown, Link: link})
 }
 
@@ -250,32 +251,37 @@ func (p *peers) Down(link zab.LinkID) {
 func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	p.server.awaitDisk()
 	events := make([]replica.Event, 0, len(batch))
+	of := portion{inStep: link == zab.LinkID(p.server.received.leader.Load())}
 	var err error
 	for i := range batch {
-		if err = readable(&batch[i]); err != nil {
+		var timeMs int64
+		if timeMs, err = readable(&batch[i]); err != nil {
 			break
 		}
+		p.arrived(&of, link, &batch[i], timeMs)
 		events = append(events, replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i]})
 	}
+	p.server.received.note(&of)
 	p.server.putFromPeer(events...)
 	return err
 }
 
-// readable says what is wrong with a transaction that a leader has sent.
-func readable(m *zab.Message) error {
+// readable says when a transaction that a leader has sent was decided, in ms since 1970, and
+// what is wrong with it.
+func readable(m *zab.Message) (timeMs int64, err error) {
 	switch m.Kind {
 	case zab.KindProposal, zab.KindInform, zab.KindInformAndActivate:
 	default:
-		return nil
+		return 0, nil
 	}
 	header, _, _, err := txn.Decode(m.Payload)
 	if err == nil && header.Zxid != m.Zxid {
 		err = fmt.Errorf("it says that it is %v", header.Zxid)
 	}
 	if err != nil {
-		return fmt.Errorf("the leader has sent a transaction that this server cannot read, %v: %w; is it of a newer version?", m.Zxid, err)
+		return 0, fmt.Errorf("the leader has sent a transaction that this server cannot read, %v: %w; is it of a newer version?", m.Zxid, err)
 	}
-	return nil
+	return header.Time, nil
 }
 
 // Snapshot implements peernet.Handler.
@@ -299,6 +305,9 @@ func (s *Server) dropStale(batch []replica.Event) {
 	}
 	for i := range batch {
 		e := &batch[i]
+		if e.Kind == replica.EventLinkDown {
+			s.meters.endSync(e.Link)
+		}
 		switch {
 		case e.Kind == replica.EventLinkUp && e.Outgoing && e.Link == p.outgoing:
 			p.up = true
@@ -334,8 +343,10 @@ func (p *peers) carryOut(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectSend:
 		p.links.Send(e.Link, &e.Message)
+		s.meters.noteSent(e.Link, e.Message.Kind)
 	case zab.EffectClose:
 		p.links.Close(e.Link)
+		s.meters.endSync(e.Link)
 	case zab.EffectConnect:
 		p.up = false
 		addresses := p.known.Load().find(e.Server, quorumOf)

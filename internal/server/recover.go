@@ -27,12 +27,21 @@ type Recovery struct {
 	Records          int    // replayed after it
 	DigestMismatches int
 	Time             time.Duration
+	SnapshotTime     time.Duration // until a snapshot was loaded, or none was found
+	LogTime          time.Duration // from then on until the log was replayed
 }
 
 // recover opens the data directory and makes a replica of what it holds.
 func (s *Server) recover() error {
 	start := time.Now()
-	d, err := replicadisk.Open(s.cfg.FS, s.cfg.durableOptions())
+	loaded := start
+	opts := s.cfg.durableOptions()
+	opts.Loaded = func() {
+		if s.replica == nil { // and not at a reload
+			loaded = time.Now()
+		}
+	}
+	d, err := replicadisk.Open(s.cfg.FS, opts)
 	if err != nil {
 		return err
 	}
@@ -41,10 +50,14 @@ func (s *Server) recover() error {
 	if err != nil {
 		return err
 	}
+	replayed := time.Now()
 	s.snaps = newSnapshots(datadir.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N), found.Store)
 	s.replica = replica.New(s.cfg.replicaOptions(), s.cfg.Ensemble, found.Recovered, s.now())
 	s.reader = s.replica.Reader()
-	s.recovery = Recovery{max(found.Store.Last, 0), found.Store.Snapshot.Name, found.Store.Records, found.Mismatches, time.Since(start)}
+	s.recovery = Recovery{
+		max(found.Store.Last, 0), found.Store.Snapshot.Name, found.Store.Records, found.Mismatches, time.Since(start),
+		loaded.Sub(start), replayed.Sub(loaded),
+	}
 	s.reportRecovery(found)
 	if err := s.cfg.agrees(s.replica.LoggedConfig()); err != nil {
 		return err

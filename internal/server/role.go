@@ -102,6 +102,9 @@ func (s *Server) noteStep(effects *replica.Effects) {
 	if len(effects.Left) > 0 {
 		s.snaps.roleEnded()
 	}
+	if p := s.replica.Peer(); s.cfg.Ensemble != nil {
+		s.meters.noteProgress(p.State(), p.Phase(), s.replica.Elections(), s.loopMs)
+	}
 	s.leads.Store(s.replica.Leads())
 	s.serves.Store(s.replica.Serving())
 	role := roleOf(s.replica, s.cfg.ID)
@@ -130,6 +133,7 @@ func (s *Server) noteStep(effects *replica.Effects) {
 	for i := range effects.Disk {
 		if effects.Disk[i].Kind == replica.DiskAppend {
 			s.place.proposals.note(len(effects.Disk[i].Payload))
+			s.received.sent.propose(effects.Disk[i].Zxid, s.loopMs)
 		}
 	}
 }

@@ -26,6 +26,7 @@ type Server struct {
 	conns                            conns
 	stats                            stats
 	meters                           meters
+	received                         received
 	place                            place
 	startMs                          int64
 	loopMs                           int64 // when the loop began its step; of the loop

@@ -283,6 +283,7 @@ func (s *Server) ResetStats() {
 	s.stats.sentGone.Store(0)
 	s.stats.latency.reset()
 	s.place.proposals.reset()
+	s.resetReplies()
 	s.ResetConnStats()
 }
 

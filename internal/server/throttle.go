@@ -142,6 +142,12 @@ func (t *connTokens) state() (chance float64, taken int64) {
 	return t.chance, t.most - t.left
 }
 
+// noteToken measures how many tokens are taken when a client connects.
+func (s *Server) noteToken() {
+	_, taken := s.connTokens.state()
+	s.meters.deficits.note(taken, 1)
+}
+
 // A refusal is why somebody was not served.
 type refusal int
 
@@ -240,13 +246,20 @@ func (h *handling) turn(held *long, op zk.Op) turned {
 		s.stats.waits.Add(1)
 	}
 	if h.waits == 0 {
+		s.meters.turns.note(0, 1)
 		return turnComes
 	}
 	waitedMs := s.monoMs() - h.cameMs
-	switch {
-	case !t.KeepStale && (!t.KeepGone && c.isGone() || t.SessionStale && waitedMs > int64(c.timeoutMs.Load())):
+	stale := !t.KeepGone && c.isGone() || t.SessionStale && waitedMs > int64(c.timeoutMs.Load())
+	if stale && !t.KeepStale {
 		s.refused(refusedStale, c.remote)
 		return turnOver
+	}
+	if stale {
+		s.meters.staleRequests.Add(1)
+	}
+	s.meters.turns.note(waitedMs, 1)
+	switch {
 	case t.WaitMax > 0 && waitedMs > t.WaitMax.Milliseconds():
 		s.refused(refusedWait, c.remote)
 		return turnRefused

@@ -28,6 +28,7 @@ const (
 	headerBytes = 32
 	digestBytes = 12
 	zxidOffset  = 12
+	timeOffset  = 20
 )
 
 // Append appends the bytes of a transaction; a digest of version 0 is left out.
@@ -111,6 +112,16 @@ func Zxid(payload []byte) (zk.Zxid, error) {
 	}
 	d := jute.NewDecoder(payload[zxidOffset:], 0)
 	return zk.Zxid(d.Long()), nil
+}
+
+// TimeMs reads when a transaction was decided, in ms since 1970, without decoding the rest;
+// 0 of what is shorter than a header.
+func TimeMs(payload []byte) int64 {
+	if len(payload) < headerBytes {
+		return 0
+	}
+	d := jute.NewDecoder(payload[timeOffset:], 0)
+	return d.Long()
 }
 
 // Decode reads a whole transaction. Bytes that belong to nothing are an error.

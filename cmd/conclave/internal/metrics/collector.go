@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -66,25 +67,50 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 				out <- prometheus.MustNewConstMetric(prometheus.NewDesc(r.name, r.text, nil, nil), r.kind.value(), v)
 			}
 		case r.spread != nil:
-			out <- c.summary(r, r.spread(s))
+			out <- c.summary(r, "", r.spread(s))
+		case r.of != nil:
+			for _, l := range r.of(s) {
+				out <- c.labelled(r, &l)
+			}
 		}
 	}
 	own(s, out)
 }
 
-// summary gives a distribution as ZooKeeper's summaries are.
-func (c *Collector) summary(r *name, d *server.Distribution) prometheus.Metric {
+// label is that of sets, as in ZooKeeper.
+const label = "key"
+
+// labelled gives one of a set.
+func (c *Collector) labelled(r *name, l *labelled) prometheus.Metric {
+	desc := prometheus.NewDesc(r.name, r.text, []string{label}, nil)
+	switch {
+	case l.spread != nil:
+		return c.summary(r, l.key, l.spread)
+	case summaries[r.name]:
+		return prometheus.MustNewConstSummary(desc, uint64(l.count), float64(l.sum), nil, l.key)
+	case counted[r.name]:
+		return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(l.count), l.key)
+	}
+	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(l.sum), l.key)
+}
+
+// summary gives a distribution as ZooKeeper's summaries are, with a key in a set.
+func (c *Collector) summary(r *name, key string, d *tally.Distribution) prometheus.Metric {
 	c.windows.Lock()
 	defer c.windows.Unlock()
-	w := c.windows.of[r.name]
+	w := c.windows.of[r.name+" "+key]
 	if w == nil {
 		w = &window{}
-		c.windows.of[r.name] = w
+		c.windows.of[r.name+" "+key] = w
 	}
 	recent := w.since(d, c.now())
 	quantiles := map[float64]float64{}
 	for _, q := range r.quantiles() {
 		quantiles[q] = quantile(recent, q) / r.unit
 	}
-	return prometheus.MustNewConstSummary(prometheus.NewDesc(r.name, r.text, nil, nil), uint64(d.Count), float64(d.Sum)/r.unit, quantiles)
+	var labels, keys []string
+	if key != "" {
+		labels, keys = []string{label}, []string{key}
+	}
+	return prometheus.MustNewConstSummary(prometheus.NewDesc(r.name, r.text, labels, nil), uint64(d.Count), float64(d.Sum)/r.unit, quantiles, keys...)
 }

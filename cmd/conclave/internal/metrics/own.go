@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -70,18 +71,18 @@ func own(s *sample, out chan<- prometheus.Metric) {
 			gauge(ownLag, float64(s.Lag(l)), id)
 		}
 	}
-	for n, d := range map[*ownName]*server.Distribution{ownReads: &s.Reads, ownUpdates: &s.Updates, ownSyncs: &s.SyncTimes, ownSnapshots: &s.Snapshots} {
+	for n, d := range map[*ownName]*tally.Distribution{ownReads: &s.Reads, ownUpdates: &s.Updates, ownSyncs: &s.SyncTimes, ownSnapshots: &s.Snapshots} {
 		out <- histogram(n.desc, d)
 	}
 }
 
 // histogram gives a distribution of microseconds in seconds, with a bucket for each power
 // of two from 128 µs to 67 s.
-func histogram(desc *prometheus.Desc, d *server.Distribution) prometheus.Metric {
+func histogram(desc *prometheus.Desc, d *tally.Distribution) prometheus.Metric {
 	const first, last = 7, 26
 	buckets, below, next := map[float64]uint64{}, int64(0), 0
 	for power := first; power <= last; power++ {
-		for ; next < server.BucketOf(1<<power); next++ {
+		for ; next < tally.BucketOf(1<<power); next++ {
 			below += d.Buckets[next]
 		}
 		buckets[float64(int64(1)<<power)/1e6] = uint64(below)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/tally"
 )
 
 // windowTime is how far quantiles look back, as far as those of ZooKeeper's client.
@@ -19,12 +19,12 @@ type window struct{ seen []seen }
 
 type seen struct {
 	at time.Time
-	d  *server.Distribution
+	d  *tally.Distribution
 }
 
 // since returns what was added in the window, and remembers d. What came before the first
 // scrape counts until that is older than the window.
-func (w *window) since(d *server.Distribution, now time.Time) *server.Distribution {
+func (w *window) since(d *tally.Distribution, now time.Time) *tally.Distribution {
 	for len(w.seen) > 1 && now.Sub(w.seen[1].at) >= windowTime {
 		w.seen = w.seen[1:]
 	}
@@ -46,14 +46,14 @@ func (w *window) since(d *server.Distribution, now time.Time) *server.Distributi
 
 // quantile estimates the number below which the share q of them lies: the middle of its
 // bucket. It is NaN where there are none.
-func quantile(d *server.Distribution, q float64) float64 {
+func quantile(d *tally.Distribution, q float64) float64 {
 	if d.Count == 0 {
 		return math.NaN()
 	}
 	rank, below := int64(math.Ceil(q*float64(d.Count))), int64(0)
 	for i, n := range d.Buckets {
 		if below += n; below >= max(1, rank) {
-			return float64(server.BucketStart(i)+server.BucketStart(i+1)-1) / 2
+			return float64(tally.BucketStart(i)+tally.BucketStart(i+1)-1) / 2
 		}
 	}
 	return math.NaN()

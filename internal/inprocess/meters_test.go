@@ -1,0 +1,199 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// The learners' wall clocks are ahead of the leader's by this much: what is measured from a
+// leader's decision by the clocks of both shows it.
+const ahead = time.Hour
+
+// clocks are how far the wall clock of each server is ahead, by its number.
+type clocks [5]atomic.Int64
+
+func meteredEnsemble(t *testing.T, wall *clocks) *Ensemble {
+	t.Helper()
+	base := server.Default()
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	e, err := Start(Options{Servers: 3, Observers: 1, Base: base, Change: func(id int, c *server.Config) {
+		c.Wall = func() time.Time { return time.Now().Add(time.Duration(wall[id].Load())) }
+		c.HistoryMax = 4 // what is further behind than that gets a snapshot, or the log
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// away is whether a sum of n times is what the clocks of two servers differ by.
+func away(sum, n int64) bool {
+	least := n * ahead.Milliseconds()
+	return n > 0 && sum >= least && sum < least+n*60_000
+}
+
+// TestMetersOfAnEnsemble looks at a leader, two followers and an observer after a start and
+// writes.
+func TestMetersOfAnEnsemble(t *testing.T) {
+	var wall clocks
+	e := meteredEnsemble(t, &wall)
+	serve(t, e)
+	leader := lead(t, e)
+	for id := 1; id <= 4; id++ {
+		if id != leader {
+			wall[id].Store(int64(ahead))
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, e.Addr(leader), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const writes = 40
+	for i := range writes {
+		if _, _, err := c.Create(ctx, fmt.Sprint("/n", i), nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	meters := func(id int) server.Meters { return e.Server(id).Meters() }
+	arrived := func() bool {
+		for id := 1; id <= 4; id++ {
+			m := meters(id)
+			if m.Tallies.Decided.Count+m.Tallies.Followed.Count < writes || id != leader && m.Commits < writes || id < 4 && m.AckCreations.Count < writes {
+				return false
+			}
+		}
+		return true
+	}
+	for !arrived() && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		t.Error("not all has arrived")
+	}
+	for id := 1; id <= 4; id++ {
+		m := meters(id)
+		t.Logf("server %d: elected in %d ms, synchronized in %d and %d ms", id, m.ElectionTimes.Sum, m.FollowerSyncs.Sum, m.ObserverSyncs.Sum)
+		if m.ElectionTimes.Count < 1 || m.ElectionTimes.Sum > 60_000*m.ElectionTimes.Count {
+			t.Errorf("server %d: %d elections", id, m.ElectionTimes.Count)
+		}
+		if id == leader {
+			ofLeader(t, &m)
+			continue
+		}
+		if (m.FollowerSyncs.Count == 0) != (id == 4) || (m.ObserverSyncs.Count == 0) != (id != 4) {
+			t.Errorf("server %d was synchronized %d and %d times", id, m.FollowerSyncs.Count, m.ObserverSyncs.Count)
+		}
+		if d := &m.Tallies.Followed; !away(d.Sum, d.Count) {
+			t.Errorf("server %d: %d commits in %d ms", id, d.Count, d.Sum)
+		}
+		if d := &m.ProposalDelays; id < 4 && !away(d.Sum, d.Count) {
+			t.Errorf("server %d: %d proposals in %d ms", id, d.Count, d.Sum)
+		}
+		if d := &m.AckCreations; id < 4 && !away(d.Sum, d.Count) {
+			t.Errorf("server %d: %d acks in %d ms", id, d.Count, d.Sum)
+		}
+		if (m.Proposals < writes) != (id == 4) {
+			t.Errorf("server %d has received %d proposals", id, m.Proposals)
+		}
+	}
+}
+
+func ofLeader(t *testing.T, m *server.Meters) {
+	if m.Diffs+m.Snaps < 3 || m.DiffsUnderWay.Count+m.SnapsUnderWay.Count < 6 {
+		t.Errorf("%d and %d learners were synchronized, seen %d and %d times", m.Diffs, m.Snaps, m.DiffsUnderWay.Count, m.SnapsUnderWay.Count)
+	}
+	if d := &m.Tallies.Decided; d.Count < 40 || d.Sum > d.Count*60_000 || m.Tallies.Followed.Count > d.Count {
+		t.Errorf("%d decided in %d ms", d.Count, d.Sum)
+	}
+	acked := 0
+	for id, d := range m.AckDelays {
+		if d.Count > 0 && d.Sum < 60_000*d.Count {
+			acked++
+		}
+		if id == 4 {
+			t.Error("an observer acknowledges")
+		}
+	}
+	if acked != 2 {
+		t.Errorf("acks of %d followers are timed: %v", acked, m.AckDelays[quorum.ID(1)].Count)
+	}
+}
+
+// A follower that was away gets what it lacks, which is as old as it is, and no measure of
+// anything. A client that moves to it is asked about at the leader, and without a role it
+// closes connections.
+func TestMetersOfAServerThatComesBack(t *testing.T) {
+	e := meteredEnsemble(t, new(clocks))
+	serve(t, e)
+	leader := lead(t, e)
+	follower := leader%3 + 1
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, e.Addr(leader), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	before, revalidated := e.Server(leader).Meters(), e.Server(leader).Status().Counts.Revalidated
+	if err := e.Kill(follower); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		if _, _, err := c.Create(ctx, fmt.Sprint("/n", i), nil, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Start(follower); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, e)
+	m := e.Server(follower).Meters()
+	if m.ProposalDelays.Count > 5 || m.AckCreations.Count > 5 || m.Tallies.Followed.Count > 5 {
+		t.Errorf("what it was synchronized with counts: %d, %d, %d", m.ProposalDelays.Count, m.AckCreations.Count, m.Tallies.Followed.Count)
+	}
+	after := e.Server(leader).Meters()
+	if after.Diffs+after.Snaps != before.Diffs+before.Snaps+1 {
+		t.Errorf("%d and %d learners, before %d and %d", after.Diffs, after.Snaps, before.Diffs, before.Snaps)
+	}
+	session := c.Session()
+	moved, err := client.Dial(ctx, e.Addr(follower), client.Options{Resume: &session})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer moved.Close()
+	if n := e.Server(leader).Status().Counts.Revalidated - revalidated; n != 1 || e.Server(follower).Meters().Resumed != 1 {
+		t.Errorf("the leader was asked %d times", n)
+	}
+	for id := 1; id <= 4; id++ {
+		if id != follower {
+			if err := e.Stop(id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := e.Await(ctx, func() bool { return !e.Server(follower).Serves() }); err != nil {
+		t.Fatal(err)
+	}
+	late, err := client.New(e.Addr(follower), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	for e.Server(follower).Status().Counts.Unserved == 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		t.Error("a server without a role has closed no connection")
+	}
+}

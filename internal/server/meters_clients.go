@@ -1,0 +1,182 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/tally"
+	"github.com/conclave-project/conclave/internal/tree"
+)
+
+// replySizes are the sizes of replies, in bytes; all are 0 before the first.
+type replySizes struct{ last, least, most int32 }
+
+func (z *replySizes) note(bytes int) {
+	n := int32(bytes)
+	if z.last = n; z.least == 0 || n < z.least {
+		z.least = n
+	}
+	z.most = max(z.most, n)
+}
+
+// add takes in those of a connection; newer says that its last reply is the last one.
+func (z *replySizes) add(o *replySizes, newer bool) {
+	if o.last == 0 {
+		return
+	}
+	if newer || z.last == 0 {
+		z.last = o.last
+	}
+	if z.least == 0 || o.least < z.least {
+		z.least = o.least
+	}
+	z.most = max(z.most, o.most)
+}
+
+// sizes gives them as a report does: -1 is none.
+func (z *replySizes) sizes() Sizes {
+	if z.last == 0 {
+		return Sizes{-1, -1, -1}
+	}
+	return Sizes{int(z.last), int(z.least), int(z.most)}
+}
+
+// connSpacesMax is how many namespaces a connection counts by itself. One that reads from
+// more of them hands its counts over whenever it has so many.
+const connSpacesMax = 16
+
+// connSpaces are the reads of one connection by namespace, guarded by its out.mu: cores
+// that answer reads of different connections share none of it.
+type connSpaces []connSpace
+
+type connSpace struct {
+	name string
+	tally.Named
+}
+
+// note counts a read. The last namespace comes first.
+func (c *connSpaces) note(path string, bytes int, all *namespaces) {
+	name := tally.Namespace(path)
+	if name == "" {
+		return
+	}
+	for i := range *c {
+		if n := &(*c)[i]; n.name == name {
+			n.Count++
+			n.Sum += int64(bytes)
+			if i > 0 {
+				(*c)[0], (*c)[i] = (*c)[i], (*c)[0]
+			}
+			return
+		}
+	}
+	if len(*c) >= connSpacesMax {
+		all.take(*c)
+		*c = (*c)[:0]
+	}
+	*c = append(*c, connSpace{string([]byte(name)), tally.Named{Count: 1, Sum: int64(bytes)}})
+}
+
+// namespaces are the reads that connections have handed over.
+type namespaces struct {
+	mu  sync.Mutex
+	now tally.Names
+}
+
+func (n *namespaces) take(c connSpaces) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range c {
+		n.now.Note(c[i].name, c[i].Count, c[i].Sum)
+	}
+}
+
+// handOver adds what a connection that ends has counted to what the server has. Called
+// with out.mu held.
+func (c *conn) handOver() {
+	s := c.server
+	s.meters.spaces.take(c.spaces)
+	c.spaces = nil
+	s.meters.repliesMu.Lock()
+	defer s.meters.repliesMu.Unlock()
+	s.meters.replies.add(&c.replies, true)
+	c.replies = replySizes{}
+}
+
+// reportConns adds up what connections count by themselves.
+func (s *Server) reportConns(out *Meters) {
+	s.meters.repliesMu.Lock()
+	sizes := s.meters.replies
+	s.meters.repliesMu.Unlock()
+	var reads tally.Names
+	s.meters.spaces.mu.Lock()
+	for name, n := range s.meters.spaces.now.All() {
+		reads.Note(name, n.Count, n.Sum)
+	}
+	s.meters.spaces.mu.Unlock()
+	latestMs := int64(-1)
+	for _, c := range s.conns.all() {
+		c.out.mu.Lock()
+		newer := c.stats.respondedMs > latestMs
+		if newer && c.replies.last != 0 {
+			latestMs = c.stats.respondedMs
+		}
+		sizes.add(&c.replies, newer)
+		for i := range c.spaces {
+			reads.Note(c.spaces[i].name, c.spaces[i].Count, c.spaces[i].Sum)
+		}
+		c.out.mu.Unlock()
+	}
+	out.ReplyBytes, out.ReadBy = sizes.sizes(), reads.All()
+}
+
+// resetReplies begins the sizes of replies again.
+func (s *Server) resetReplies() {
+	s.meters.repliesMu.Lock()
+	s.meters.replies = replySizes{}
+	s.meters.repliesMu.Unlock()
+	for _, c := range s.conns.all() {
+		c.out.mu.Lock()
+		c.replies = replySizes{}
+		c.out.mu.Unlock()
+	}
+}
+
+// quotasMax is how many limited paths a report looks at.
+const quotasMax = 10_000
+
+// quotas adds up the quotas of each namespace. A hard limit counts before a soft one.
+func quotas(t *tree.Tree) map[string]Quota {
+	all := map[string]Quota{}
+	paths := t.Quotas()
+	for _, path := range paths[:min(len(paths), quotasMax)] {
+		name := tally.Namespace(path)
+		q, there := all[name]
+		if !there {
+			if len(all) >= tally.NamesMax {
+				continue
+			}
+			q = Quota{CountMax: -1, BytesMax: -1}
+		}
+		limits, usage := t.QuotaState(path)
+		q.CountMax, q.BytesMax = plus(q.CountMax, limits.Count, limits.CountHard), plus(q.BytesMax, limits.Bytes, limits.BytesHard)
+		q.Count += usage.Count
+		q.Bytes += usage.Bytes
+		all[name] = q
+	}
+	return all
+}
+
+// plus adds a limit to others, where -1 is none.
+func plus(sum, soft, hard int64) int64 {
+	limit := hard
+	if limit < 0 {
+		limit = soft
+	}
+	switch {
+	case limit < 0:
+		return sum
+	case sum < 0:
+		return limit
+	}
+	return sum + limit
+}

@@ -1,0 +1,269 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/tally"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// must does a request that is answered with a code.
+func (p *peer) must(code zk.Code, r zk.Request) {
+	p.t.Helper()
+	if got, _ := p.do(r); got != code {
+		p.t.Fatalf("%v of %q: %v, expected %v", r.Op, r.Path, got, code)
+	}
+}
+
+// Two clients watch the same four changes, and a third waits for nothing.
+func TestMetersCountWhoIsToldOfAChange(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	a, b := dial(t, s, nil), dial(t, s, nil)
+	a.must(zk.OK, create("/unseen", "", 0))
+	for _, p := range []*peer{a, b} {
+		p.must(zk.ErrNoNode, zk.Request{Op: zk.OpExists, Path: "/w", Watch: true})
+		p.must(zk.OK, zk.Request{Op: zk.OpGetChildren, Path: "/", Watch: true})
+	}
+	a.must(zk.OK, create("/w", "", 0))
+	for range 2 {
+		for _, p := range []*peer{a, b} {
+			p.must(zk.OK, zk.Request{Op: zk.OpGetData, Path: "/w", Watch: true})
+		}
+		a.must(zk.OK, zk.Request{Op: zk.OpSetData, Path: "/w", Version: -1})
+	}
+	a.must(zk.OK, zk.Request{Op: zk.OpGetData, Path: "/w", Watch: true})
+	a.must(zk.OK, zk.Request{Op: zk.OpDelete, Path: "/w", Version: -1})
+	m := s.Meters().Tallies
+	for name, c := range map[string]struct {
+		of         tally.Distribution
+		count, sum int64
+	}{"created": {m.Created, 1, 2}, "children": {m.Children, 1, 2}, "changed": {m.Changed, 2, 4}, "deleted": {m.Deleted, 1, 1}} {
+		if c.of.Count != c.count || c.of.Sum != c.sum {
+			t.Errorf("%s: %d events for %d clients, expected %d for %d", name, c.of.Count, c.of.Sum, c.count, c.sum)
+		}
+	}
+}
+
+func TestMetersCountByTheFirstNameOfThePath(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.EnforceQuota, c.Auth.SkipACL = true, true })
+	p := dial(t, s, nil)
+	p.must(zk.OK, create("/a", "12345", 0))
+	p.must(zk.OK, create("/a/b", "", 0))
+	p.must(zk.OK, zk.Request{Op: zk.OpMulti, Ops: []zk.Request{create("/c", "123", 0), {Op: zk.OpSetData, Path: "/a", Data: []byte("1"), Version: -1}}})
+	p.must(zk.ErrNoNode, zk.Request{Op: zk.OpSetData, Path: "/none", Version: -1})
+	bytes := int64(0)
+	for _, path := range []string{"/a", "/a/b", "/c", "/a", "/"} {
+		p.send(zk.Request{Op: zk.OpGetData, Path: path})
+		if n := int64(len(p.frame()) + wire.PrefixBytes); path != "/" && path != "/c" {
+			bytes += n
+		}
+	}
+	for i := range connSpacesMax + 3 {
+		p.must(zk.ErrNoNode, zk.Request{Op: zk.OpGetData, Path: fmt.Sprint("/many", i)})
+	}
+	eventually(t, "a connection that ends hands its counts over", func() bool {
+		other := dial(t, s, nil)
+		other.must(zk.ErrNoNode, zk.Request{Op: zk.OpGetData, Path: "/gone"})
+		other.socket.Close()
+		return s.Meters().ReadBy["gone"].Count > 0 && len(s.conns.all()) == 1
+	})
+	m := s.Meters()
+	written := m.Tallies.Written.All()
+	if len(written) != 2 || written["a"] != (tally.Named{Count: 3, Sum: 2 + 5 + 4 + 2 + 1}) || written["c"] != (tally.Named{Count: 1, Sum: 5}) {
+		t.Errorf("written: %v", written)
+	}
+	if m.ReadBy["a"] != (tally.Named{Count: 3, Sum: bytes}) || m.ReadBy["c"].Count != 1 || m.ReadBy["many0"].Count != 1 || len(m.ReadBy) != connSpacesMax+3+3 {
+		t.Errorf("read: %v, %d bytes", m.ReadBy, bytes)
+	}
+	if m.Tallies.Decided.Count != s.Status().Counts.Delivered || m.Tallies.Decided.Sum > 60_000 || m.Tallies.Followed.Count != 0 {
+		t.Errorf("%d decided in %d ms, %d followed", m.Tallies.Decided.Count, m.Tallies.Decided.Sum, m.Tallies.Followed.Count)
+	}
+}
+
+func TestMetersTellOfQuotas(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.EnforceQuota, c.Auth.SkipACL = true, true })
+	p := dial(t, s, nil)
+	for path, limits := range map[string]string{
+		"/q/x": "count=9,bytes=100=;byteHardLimit=-1;countHardLimit=2",
+		"/q/y": "count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=-1",
+	} {
+		p.do(create("/q", "", 0))
+		p.must(zk.OK, create(path, "1234", 0))
+		p.do(create(zk.QuotaPath+"/q", "", 0))
+		p.must(zk.OK, create(zk.QuotaPath+path, "", 0))
+		p.must(zk.OK, create(zk.QuotaPath+path+"/zookeeper_limits", limits, 0))
+		p.must(zk.OK, create(zk.QuotaPath+path+"/zookeeper_stats", "count=0,bytes=0", 0))
+	}
+	p.must(zk.OK, create("/q/x/1", "", 0))
+	for range 2 {
+		p.must(zk.ErrQuotaExceeded, create("/q/x/2", "", 0))
+	}
+	m := s.Meters()
+	if want := (Quota{CountMax: 2 + 5, BytesMax: 100, Count: 3, Bytes: 8}); len(m.Quotas) != 1 || m.Quotas["q"] != want {
+		t.Errorf("%+v, expected %+v", m.Quotas, want)
+	}
+	if over := m.Tallies.OverQuota.All(); len(over) != 1 || over["q"].Count != 2 {
+		t.Errorf("%v", over)
+	}
+}
+
+func TestMetersKeepTheSizesOfReplies(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	if got := s.Meters().ReplyBytes; got != (Sizes{-1, -1, -1}) {
+		t.Errorf("before the first: %v", got)
+	}
+	p := dial(t, s, nil)
+	p.must(zk.OK, create("/long", string(make([]byte, 5000)), 0))
+	var sizes [3]int
+	for i, path := range []string{"/long", "/none", "/"} {
+		p.send(zk.Request{Op: zk.OpGetData, Path: path})
+		sizes[i] = len(p.frame()) + wire.PrefixBytes
+	}
+	want := Sizes{Last: sizes[2], Min: sizes[1], Max: sizes[0]}
+	if got := s.Meters().ReplyBytes; got != want {
+		t.Errorf("%v, expected %v", got, want)
+	}
+	s.ResetConnStats() // crst
+	p.socket.Close()
+	eventually(t, "the connection is gone", func() bool { return len(s.conns.all()) == 0 })
+	if got := s.Meters().ReplyBytes; got.Max != sizes[0] || got.Min != sizes[1] {
+		t.Errorf("after the connection: %v, expected %v", got, want)
+	}
+	s.ResetStats()
+	if got := s.Meters().ReplyBytes; got != (Sizes{-1, -1, -1}) {
+		t.Errorf("after a reset: %v", got)
+	}
+}
+
+func TestMetersCountHowConnectionsBeginAndEnd(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.HandshakeTime, c.Throttle.Conns.Tokens, c.Throttle.Conns.FillTime = time.Second, 100, time.Hour
+		c.Auth.Ensemble, c.Auth.Ensembles = true, []string{"mine"}
+	})
+	silent := knock(t, s)
+	p := dial(t, s, nil)
+	p.socket.Close()
+	until(t, "one is lost", func() bool { return s.Meters().Dropped == 1 })
+	old := dial(t, s, p)
+	again := dial(t, s, p) // the server closes the old one
+	if err := closes(old.socket); err != nil {
+		t.Error(err)
+	}
+	old.socket.Close()
+	until(t, "the old one is gone", func() bool { return len(s.conns.all()) == 2 })
+	again.must(zk.OK, zk.Request{Op: zk.OpCloseSession})
+	for _, name := range []string{"mine", "other", ""} {
+		c := dial(t, s, nil)
+		c.send(zk.Request{Op: zk.OpAuth, Scheme: "ensemble", Data: []byte(name)})
+		if name == "other" {
+			if err := closes(c.socket); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		c.frame()
+	}
+	if err := closes(silent); err != nil {
+		t.Error(err)
+	}
+	m := s.Meters()
+	if m.Resumed != 2 || m.Expired != 1 || m.PlainLocal != 7 || m.PlainRemote != 0 {
+		t.Errorf("%d resumed, %d expired, %d local, %d remote", m.Resumed, m.Expired, m.PlainLocal, m.PlainRemote)
+	}
+	if m.Deficits.Count != 6 || m.Deficits.Sum != 1+2+3+4+5+6 {
+		t.Errorf("%d tokens of %d clients", m.Deficits.Sum, m.Deficits.Count)
+	}
+	if m.OurEnsemble != 1 || m.OtherEnsemble != 1 || m.AnyEnsemble != 1 {
+		t.Errorf("ours %d, others %d, any %d", m.OurEnsemble, m.OtherEnsemble, m.AnyEnsemble)
+	}
+	if m.Dropped != 1 {
+		t.Errorf("%d lost: closed sessions and refused clients are none", m.Dropped)
+	}
+}
+
+func TestMetersTellRemoteClientsFromLocalOnes(t *testing.T) {
+	s := &Server{}
+	for _, addr := range []string{"127.0.0.1:1", "[::1]:1", "10.1.2.3:1"} {
+		(&conn{server: s, remote: netip.MustParseAddrPort(addr)}).noteUncertified()
+	}
+	if l, r := s.meters.plainLocal.Load(), s.meters.plainRemote.Load(); l != 2 || r != 1 {
+		t.Errorf("%d local, %d remote", l, r)
+	}
+}
+
+// A write is on its way to the disk when its client goes.
+func TestMetersCountAnswersThatNobodyTakes(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	p.must(zk.OK, create("/b", "", 0))
+	if n := s.Status().Counts.StaleReplies; n != 0 {
+		t.Errorf("%d answers are counted that were taken", n)
+	}
+	release := hold(t, s)
+	p.send(create("/a", "", 0))
+	until(t, "it is with the loop", func() bool { return s.inFlight.Load() == 1 })
+	p.socket.Close()
+	until(t, "its client has gone", func() bool {
+		s.inbox.mu.Lock()
+		defer s.inbox.mu.Unlock()
+		for _, e := range s.inbox.mu.events {
+			if e.Kind == replica.EventDisconnect {
+				return true
+			}
+		}
+		return false
+	})
+	release()
+	until(t, "the answer is counted", func() bool { return s.Status().Counts.StaleReplies == 1 })
+	if s.meters.staleReplies.Load() != 0 {
+		t.Error("and twice")
+	}
+}
+
+// What a client has pipelined behind the end of its outbox is read, and nobody takes it.
+func TestMetersCountReadsThatNobodyTakes(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	c := s.conns.all()[0]
+	c.out.end()
+	p.send(zk.Request{Op: zk.OpGetData, Path: "/"})
+	until(t, "the answer is counted", func() bool { return s.Meters().StaleReplies == 1 })
+}
+
+func TestMetersTellHowTheStartWentOn(t *testing.T) {
+	disk := vfs.NewMem()
+	s, stop := launch(t, disk, nil)
+	p := dial(t, s, nil)
+	for i := range 100 {
+		p.must(zk.OK, create(fmt.Sprint("/n", i), "", 0))
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, disk, nil)
+	r := again.Status().Recovery
+	if r.Records < 100 || r.LogTime <= 0 || r.SnapshotTime <= 0 || r.LogTime+r.SnapshotTime > r.Time {
+		t.Errorf("%d records in %v, after a snapshot in %v, of %v", r.Records, r.LogTime, r.SnapshotTime, r.Time)
+	}
+}
+
+// One that is closed for it may be found again before the loop has forgotten it.
+func TestAConnectionWithoutASessionIsCountedOnce(t *testing.T) {
+	s := &Server{cfg: Default()}
+	s.conns.init()
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	s.conns.add(&conn{server: s, socket: ours, sinceMs: s.monoMs() - 2*s.cfg.HandshakeTime.Milliseconds()}, 0, 0)
+	s.expireHandshakes()
+	s.expireHandshakes()
+	if n := s.meters.expired.Load(); n != 1 || s.cfg.HandshakeTime <= 0 {
+		t.Errorf("%d are counted", n)
+	}
+}

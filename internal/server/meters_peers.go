@@ -1,0 +1,258 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/tally"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// progress is how far a server has come with finding its place, and the learners that it
+// synchronizes. The loop owns it.
+type progress struct {
+	begun     bool
+	elections int64 // decided
+	looking   bool
+	lookingMs int64 // since when
+	syncing   bool
+	syncMs    int64 // since when the leader's history comes
+
+	learners map[zab.LinkID]zab.Kind // that are being synchronized: KindSnap or KindDiff
+}
+
+// noteProgress measures elections and the synchronization of this server, in the steps of
+// the loop: one that takes no longer than a step counts as 0.
+func (m *meters) noteProgress(state zab.State, phase zab.Phase, elections, nowMs int64) {
+	w := &m.way
+	if !w.begun {
+		w.begun, w.looking, w.lookingMs = true, true, nowMs
+	}
+	if elections > w.elections {
+		took := int64(0)
+		if w.looking {
+			took = nowMs - w.lookingMs
+		}
+		m.elections.note(took, int(elections-w.elections))
+		w.elections, w.looking = elections, false
+	}
+	if state == zab.Looking && !w.looking {
+		w.looking, w.lookingMs = true, nowMs
+	}
+	learns := state == zab.Following || state == zab.Observing
+	switch {
+	case learns && phase == zab.Synchronization:
+		if !w.syncing {
+			w.syncing, w.syncMs = true, nowMs
+		}
+	case learns && phase == zab.Broadcast && w.syncing:
+		w.syncing = false
+		if took := nowMs - w.syncMs; state == zab.Observing {
+			m.observerSyncs.note(took, 1)
+		} else {
+			m.followerSyncs.note(took, 1)
+		}
+	case phase != zab.Broadcast:
+		w.syncing = false
+	}
+}
+
+// noteSent looks at what a leader sends a learner: how it is synchronized, and that it
+// serves its clients from here on. The loop calls it.
+func (m *meters) noteSent(link zab.LinkID, kind zab.Kind) {
+	switch kind {
+	case zab.KindSnap:
+		m.snaps.Add(1)
+		m.beginSync(link, kind)
+	case zab.KindDiff, zab.KindTrunc:
+		m.diffs.Add(1)
+		m.beginSync(link, zab.KindDiff)
+	case zab.KindUpToDate:
+		m.endSync(link)
+	}
+}
+
+func (m *meters) beginSync(link zab.LinkID, kind zab.Kind) {
+	if m.way.learners == nil {
+		m.way.learners = map[zab.LinkID]zab.Kind{}
+	}
+	m.way.learners[link] = kind
+	m.noteUnderWay(kind)
+}
+
+// endSync forgets a learner, if it is being synchronized.
+func (m *meters) endSync(link zab.LinkID) {
+	kind, there := m.way.learners[link]
+	if there {
+		delete(m.way.learners, link)
+		m.noteUnderWay(kind)
+	}
+}
+
+func (m *meters) noteUnderWay(kind zab.Kind) {
+	n := int64(0)
+	for _, k := range m.way.learners {
+		if k == kind {
+			n++
+		}
+	}
+	if kind == zab.KindSnap {
+		m.snapsUnderWay.note(n, 1)
+	} else {
+		m.diffsUnderWay.note(n, 1)
+	}
+}
+
+// received is what is measured of messages from other servers, where they arrive.
+type received struct {
+	leader    atomic.Uint64 // the link of the leader with which this server is in step
+	_         [56]byte      // what follows is written with each portion of messages, by another core than the loop's
+	proposals atomic.Int64
+	commits   atomic.Int64
+	delays    distribution // of proposals, in milliseconds
+	_         [64]byte
+
+	sent proposalTimes
+	acks struct {
+		sync.Mutex
+		of map[quorum.ID]*distribution // by follower, in milliseconds
+	}
+	links sync.Map // zab.LinkID -> *distribution, that of its server
+}
+
+// timedEvery is how many proposals there are for each whose acks are timed, and timedMax
+// how many of those may be on their way: an ack of what is older is not timed.
+const (
+	timedEvery = 8
+	timedMax   = 4096
+)
+
+// proposalTimes are when the last proposals were made whose acks are timed.
+type proposalTimes struct {
+	slots atomic.Pointer[[timedMax]proposalTime] // from the first on
+}
+
+type proposalTime struct{ zxid, ms atomic.Int64 }
+
+// propose remembers a proposal. The loop calls it.
+func (t *proposalTimes) propose(zxid zk.Zxid, nowMs int64) {
+	if zxid%timedEvery != 0 {
+		return
+	}
+	slots := t.slots.Load()
+	if slots == nil {
+		slots = new([timedMax]proposalTime)
+		t.slots.Store(slots)
+	}
+	slot := &slots[zxid/timedEvery%timedMax]
+	slot.zxid.Store(0)
+	slot.ms.Store(nowMs)
+	slot.zxid.Store(int64(zxid))
+}
+
+// since returns how long ago a proposal was made, false if it is not timed.
+func (t *proposalTimes) since(zxid zk.Zxid, nowMs func() int64) (int64, bool) {
+	slots := t.slots.Load()
+	if slots == nil || zxid <= 0 || zxid%timedEvery != 0 {
+		return 0, false
+	}
+	slot := &slots[zxid/timedEvery%timedMax]
+	if slot.zxid.Load() != int64(zxid) {
+		return 0, false
+	}
+	ms := slot.ms.Load()
+	if slot.zxid.Load() != int64(zxid) {
+		return 0, false // it was taken for another one meanwhile
+	}
+	return max(0, nowMs()-ms), true
+}
+
+// portion is what arrived together on a link.
+type portion struct {
+	inStep             bool // with the leader that it came from
+	wallMs             int64
+	proposals, commits int64
+}
+
+// arrived measures one message; timeMs is when its transaction was decided.
+func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int64) {
+	s := p.server
+	switch m.Kind {
+	case zab.KindProposal:
+		if !of.inStep {
+			return // history, which is as old as it is
+		}
+		of.proposals++
+		if of.wallMs == 0 {
+			of.wallMs = s.cfg.Wall().UnixMilli()
+		}
+		if took := of.wallMs - timeMs; took >= 0 {
+			s.received.delays.note(took, 1)
+		}
+	case zab.KindCommit, zab.KindCommitAndActivate, zab.KindInform, zab.KindInformAndActivate:
+		if of.inStep {
+			of.commits++
+		}
+	case zab.KindUpToDate:
+		of.inStep = true
+		s.received.leader.Store(uint64(link))
+	case zab.KindAck:
+		if took, timed := s.received.sent.since(m.Zxid, s.monoMs); timed {
+			if d, ok := s.received.links.Load(link); ok {
+				d.(*distribution).note(took, 1)
+			}
+		}
+	case zab.KindFollowerInfo:
+		p.introduced(link, m.Hello.Server)
+	}
+}
+
+// introduced finds the acks of the server that a link is of. A server of no configuration
+// has none: its acks do not count either.
+func (p *peers) introduced(link zab.LinkID, id quorum.ID) {
+	if p.known.Load().line(id) == nil {
+		return
+	}
+	r := &p.server.received
+	r.acks.Lock()
+	defer r.acks.Unlock()
+	d := r.acks.of[id]
+	if d == nil {
+		if r.acks.of == nil {
+			r.acks.of = map[quorum.ID]*distribution{}
+		}
+		d = &distribution{}
+		r.acks.of[id] = d
+	}
+	r.links.Store(link, d)
+}
+
+// note counts a portion.
+func (r *received) note(of *portion) {
+	if of.proposals > 0 {
+		r.proposals.Add(of.proposals)
+	}
+	if of.commits > 0 {
+		r.commits.Add(of.commits)
+	}
+}
+
+// report adds what was received to a report.
+func (r *received) report(out *Meters) {
+	out.Proposals, out.Commits, out.ProposalDelays = r.proposals.Load(), r.commits.Load(), r.delays.report()
+	r.acks.Lock()
+	defer r.acks.Unlock()
+	out.AckDelays = make(map[quorum.ID]tally.Distribution, len(r.acks.of))
+	for id, d := range r.acks.of {
+		out.AckDelays[id] = d.report()
+	}
+}
+
+// timed reports whether the time until a record is durable is measured: that of one whose
+// ack counts. The loop calls it.
+func timed(r *replica.Replica) bool {
+	return r.Config() != nil && r.Serving() && r.Peer().State() != zab.Observing
+}

@@ -1,0 +1,120 @@
+// Package tally holds the shapes of what is counted for metrics: how often which whole
+// number was seen, and how often which name.
+//
+// Numbers and names go in, totals come out. Nothing here is safe for concurrent use, reads
+// a clock or allocates with each number: the owner of the totals locks them, and says in
+// which unit the numbers are. Everything is bounded: a distribution has a fixed size, and
+// names beyond NamesMax are counted together.
+package tally
+
+import (
+	"math/bits"
+	"strings"
+)
+
+// Buckets are so many that whole numbers up to 2^40 find one: four for each power of two,
+// so that a bucket's ends differ by a quarter at most. What is larger is in the last one.
+const Buckets = 4 * 40
+
+// Distribution is how often which whole number was seen, 0 or more. The zero value has seen
+// none.
+type Distribution struct {
+	Count, Sum int64
+	Buckets    [Buckets]int64
+}
+
+// Note counts n times the number v; a negative one counts as 0 in the buckets.
+func (d *Distribution) Note(v int64, n int) {
+	d.Count += int64(n)
+	d.Sum += v * int64(n)
+	d.Buckets[BucketOf(v)] += int64(n)
+}
+
+// Add counts all that another distribution has seen.
+func (d *Distribution) Add(o *Distribution) {
+	d.Count += o.Count
+	d.Sum += o.Sum
+	for i := range d.Buckets {
+		d.Buckets[i] += o.Buckets[i]
+	}
+}
+
+// BucketOf returns the bucket of a number; negative ones count as 0.
+func BucketOf(v int64) int {
+	if v < 4 {
+		return int(max(0, v))
+	}
+	power := bits.Len64(uint64(v)) - 1
+	return min(4*(power-1)+int(v>>(power-2)&3), Buckets-1)
+}
+
+// BucketStart returns the least number of a bucket.
+func BucketStart(bucket int) int64 {
+	if bucket < 4 {
+		return int64(bucket)
+	}
+	power := bucket/4 + 1
+	return int64(4+bucket%4) << (power - 2)
+}
+
+// NamesMax is how many names are told apart.
+const NamesMax = 1000
+
+// Rest is the name of all those beyond NamesMax. No first name of a path has a slash.
+const Rest = "/"
+
+// Named is how often a name was counted, and the sum of what was counted with it.
+type Named struct{ Count, Sum int64 }
+
+// Names counts by name. The zero value is empty.
+type Names struct{ of map[string]*Named }
+
+// Note counts n more of a name, with a sum of theirs. The name is copied when it is new.
+func (n *Names) Note(name string, count, sum int64) {
+	c := n.of[name]
+	if c == nil && len(n.of) >= NamesMax {
+		name = Rest
+		c = n.of[name]
+	}
+	if c == nil {
+		if n.of == nil {
+			n.of = map[string]*Named{}
+		}
+		c = &Named{}
+		n.of[strings.Clone(name)] = c
+	}
+	c.Count += count
+	c.Sum += sum
+}
+
+// Clone returns a copy that does not change.
+func (n *Names) Clone() Names {
+	out := Names{of: make(map[string]*Named, len(n.of))}
+	for name, c := range n.of {
+		copied := *c
+		out.of[name] = &copied
+	}
+	return out
+}
+
+// All returns a copy of the totals by name.
+func (n *Names) All() map[string]Named {
+	all := make(map[string]Named, len(n.of))
+	for name, c := range n.of {
+		all[name] = *c
+	}
+	return all
+}
+
+// Namespace returns the first name of a path, "" of the root: what ZooKeeper calls its top
+// namespace. It aliases the path.
+func Namespace(path string) string {
+	if path == "" || path[0] != '/' {
+		return ""
+	}
+	name := path[1:]
+	if at := strings.IndexByte(name, '/'); at >= 0 {
+		name = name[:at]
+	}
+	return name
+}

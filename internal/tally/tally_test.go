@@ -1,0 +1,49 @@
+package tally
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestANumberIsInItsBucket(t *testing.T) {
+	for _, v := range []int64{0, 1, 3, 4, 5, 7, 8, 1000, 123456789, 1 << 39} {
+		b := BucketOf(v)
+		if low, high := BucketStart(b), BucketStart(b+1); v < low || v >= high || high-low > max(1, low/4) {
+			t.Errorf("%d is in [%d, %d)", v, low, high)
+		}
+	}
+	if BucketOf(-5) != 0 || BucketOf(1<<62) != Buckets-1 {
+		t.Error("what is beyond the ends is not at the ends")
+	}
+}
+
+func TestDistributionsAddUp(t *testing.T) {
+	var a, b, both Distribution
+	a.Note(3, 2)
+	b.Note(100, 1)
+	both.Note(3, 2)
+	both.Note(100, 1)
+	if a.Add(&b); a != both || a.Count != 3 || a.Sum != 106 {
+		t.Errorf("%d, %d", a.Count, a.Sum)
+	}
+}
+
+func TestNamesBeyondTheLimitAreCountedTogether(t *testing.T) {
+	var n Names
+	for i := range NamesMax + 5 {
+		n.Note(fmt.Sprint("n", i), 1, 10)
+	}
+	n.Note("n0", 1, 10)
+	all := n.All()
+	if len(all) != NamesMax+1 || all[Rest] != (Named{5, 50}) || all["n0"] != (Named{2, 20}) {
+		t.Errorf("%d names, %v, %v", len(all), all[Rest], all["n0"])
+	}
+}
+
+func TestTheNamespaceIsTheFirstName(t *testing.T) {
+	for path, want := range map[string]string{"/": "", "": "", "/a": "a", "/a/b/c": "a", "no": ""} {
+		if got := Namespace(path); got != want {
+			t.Errorf("%q: %q", path, got)
+		}
+	}
+}
