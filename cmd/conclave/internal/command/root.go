@@ -122,11 +122,12 @@ func newRoot() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServe, newDev(), newServe(), newStatus(), newConfig(), newReconfig(), newBench(), newSim(), newModel())
+	add(groupServe, newDev(), newServe(), newStatus(), newConfig(), newReconfig(), newSessions(), newEphemerals(), newWatches(),
+		newBench(), newSim(), newModel())
 	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
 		newResign(), newTransfer(), newRestoreToken())
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch(), newSync(),
-		newACL(), newWhoami(), newQuota())
+		newACL(), newWhoami(), newQuota(), newWhoLocks())
 	add(groupFiles, newCheck(), newLog(), newBackup(), newRestore(), newDiff())
 	root.AddCommand(newVersion(), newMan())
 	root.SetHelpCommand(newHelp())

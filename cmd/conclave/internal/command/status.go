@@ -207,6 +207,11 @@ const answerBytesMax = 1 << 20
 
 // fourLetterWord sends one and returns the answer.
 func (a asker) fourLetterWord(ctx context.Context, server, name string) (string, error) {
+	return a.tell(ctx, server, name, answerBytesMax)
+}
+
+// tell sends a four-letter word and returns the answer, which has at most so many bytes.
+func (a asker) tell(ctx context.Context, server, name string, bytesMax int64) (string, error) {
 	conn, err := a.dial(ctx, server)
 	if err != nil {
 		return "", err
@@ -217,9 +222,12 @@ func (a asker) fourLetterWord(ctx context.Context, server, name string) (string,
 	if _, err := io.WriteString(conn, name); err != nil {
 		return "", fmt.Errorf("ask %s %s: %w", server, name, err)
 	}
-	answer, err := io.ReadAll(io.LimitReader(conn, answerBytesMax))
+	answer, err := io.ReadAll(io.LimitReader(conn, bytesMax+1))
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("ask %s %s: no answer in time", server, name)
+	}
+	if int64(len(answer)) > bytesMax {
+		return "", fmt.Errorf("ask %s %s: the answer is longer than %d bytes", server, name, bytesMax)
 	}
 	if err != nil || len(answer) == 0 {
 		return "", fmt.Errorf("ask %s %s: no answer (%v)", server, name, err)

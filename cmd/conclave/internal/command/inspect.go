@@ -1,0 +1,210 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/zk"
+	"github.com/spf13/cobra"
+)
+
+// inspection is the flags of commands that ask what servers tell operators alone, by
+// four-letter words or on their admin ports.
+type inspection struct {
+	only      bool
+	adminPort int
+}
+
+func (i *inspection) add(c *cobra.Command) {
+	c.Flags().BoolVar(&i.only, "only", false, "do not look for the other servers of the ensemble")
+	c.Flags().IntVar(&i.adminPort, "admin-port", 8080, "port of the admin servers, which are asked where a four-letter word is not allowed; 0 asks none")
+}
+
+// inspecting is the flags of commands that do so and open no session.
+type inspecting struct {
+	outputFlag
+	tlsFlags
+	inspection
+	servers string
+	timeout time.Duration
+}
+
+func (v *inspecting) add(c *cobra.Command) {
+	v.outputFlag.add(c)
+	v.tlsFlags.add(c)
+	v.inspection.add(c)
+	c.Flags().StringVarP(&v.servers, "server", "s", "", "host:port[,host:port...], or zk+tls://host:port (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
+	c.Flags().DurationVar(&v.timeout, "timeout", 10*time.Second, "how long to wait for each server")
+	c.ValidArgsFunction = cobra.NoFileCompletions
+}
+
+// inspector asks the servers of an ensemble.
+type inspector struct {
+	asker
+	servers   []standing // that serve; the leader first
+	adminPort int
+	timeout   time.Duration
+	remarks   io.Writer
+}
+
+// open finds the servers to ask.
+func (v *inspecting) open(c *cobra.Command) (*inspector, *cli.Printer, error) {
+	p, err := v.printer(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := cli.Servers(v.servers)
+	if err != nil {
+		return nil, nil, err
+	}
+	dial, err := v.tlsFlags.dial(store)
+	if err != nil {
+		return nil, nil, err
+	}
+	i, err := v.inspection.find(c, store, dial, v.timeout)
+	return i, p, err
+}
+
+// find asks who serves. A server that does not is named, and it is an error if none does.
+func (i *inspection) find(c *cobra.Command, store cli.Store, dial dialFunc, timeout time.Duration) (*inspector, error) {
+	found := &inspector{asker: asker{dial}, adminPort: i.adminPort, timeout: timeout, remarks: c.ErrOrStderr()}
+	all := askAll(c.Context(), found.asker, cli.ServerList(store.Servers), timeout)
+	if !i.only && !store.TLS {
+		var lost []string
+		all, lost = askOthers(c.Context(), all, timeout)
+		remarkLost(found.remarks, lost)
+	}
+	for _, s := range all {
+		if s.Error == "" {
+			found.servers = append(found.servers, s)
+		} else if len(all) > 1 {
+			fmt.Fprintf(found.remarks, "conclave: not asked: %s: %s\n", s.Server, s.Error)
+		}
+	}
+	if len(found.servers) == 0 {
+		return nil, unanswered(all)
+	}
+	slices.SortStableFunc(found.servers, func(a, b standing) int { return knowsAll(b) - knowsAll(a) })
+	return found, nil
+}
+
+// knowsAll is 1 for a server that knows all sessions, else 0.
+func knowsAll(s standing) int {
+	if s.Mode == "leader" || s.Mode == "standalone" {
+		return 1
+	}
+	return 0
+}
+
+// question is what a server is asked, and how its answer is read.
+type question struct {
+	name   string // the four-letter word
+	report string // the command of the admin server
+	text   func(answer string)
+	json   func(fields map[string]json.RawMessage) error
+}
+
+// toldBytesMax bounds what one server tells: a million watches are some 50 MB.
+const toldBytesMax = 512 << 20
+
+const notAllowed = "is not executed because it is not in the whitelist"
+
+// ask puts a question to one server: as a four-letter word, or to its admin port where that
+// is not allowed.
+func (i *inspector) ask(ctx context.Context, server string, q question) error {
+	ctx, cancel := context.WithTimeout(ctx, i.timeout)
+	defer cancel()
+	answer, err := i.tell(ctx, server, q.name, toldBytesMax)
+	if err != nil {
+		return &cli.Error{Err: err, Exit: cli.ExitNoServer, Hint: "the server has ended the connection: look at its log"}
+	}
+	if !strings.Contains(answer[:min(len(answer), 100)], notAllowed) {
+		q.text(answer)
+		return nil
+	}
+	hint := fmt.Sprintf("add %s to 4lw.commands.whitelist in the zoo.cfg of %s, or set admin.enableServer=true there; --admin-port names its port", q.name, server)
+	if i.adminPort == 0 {
+		return cli.Failed(fmt.Errorf("%s: %s is not on its 4lw.commands.whitelist", server, q.name), hint)
+	}
+	host, _, _ := net.SplitHostPort(server)
+	at := "http://" + net.JoinHostPort(host, strconv.Itoa(i.adminPort)) + "/commands/" + q.report
+	fields, err := fetchReport(ctx, at)
+	if err == nil {
+		err = q.json(fields)
+	}
+	if err != nil {
+		return cli.Failed(fmt.Errorf("%s: %s is not on its 4lw.commands.whitelist, and its admin port does not answer: %w", server, q.name, err), hint)
+	}
+	return nil
+}
+
+// fetchReport asks an admin server.
+func fetchReport(ctx context.Context, at string) (map[string]json.RawMessage, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	fields := map[string]json.RawMessage{}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: status %s", at, answer.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, toldBytesMax)).Decode(&fields); err != nil {
+		return nil, fmt.Errorf("get %s: it is no admin server: %w", at, err)
+	}
+	if problem := string(fields["error"]); problem != "" && problem != "null" {
+		return nil, fmt.Errorf("get %s: %s", at, problem)
+	}
+	return fields, nil
+}
+
+// each asks all servers at once, and returns what went wrong with each.
+func (i *inspector) each(ctx context.Context, q func(at int, server string) question) []error {
+	problems := make([]error, len(i.servers))
+	var all sync.WaitGroup
+	for at, s := range i.servers {
+		all.Go(func() { problems[at] = i.ask(ctx, s.Server, q(at, s.Server)) })
+	}
+	all.Wait()
+	return problems
+}
+
+// sessionNumber reads a session id as an admin server writes it, a number or a text.
+func sessionNumber(text string) (zk.SessionID, error) {
+	text = strings.Trim(text, `"`)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return zk.SessionID(n), nil
+	}
+	n, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not the id of a session", text)
+	}
+	return zk.SessionID(n), nil
+}
+
+// field decodes one field of a report.
+func field(fields map[string]json.RawMessage, name string, into any) error {
+	text, ok := fields[name]
+	if !ok {
+		return errors.New("the report lacks " + name)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/zk"
+	"github.com/spf13/cobra"
+)
+
+// armed is one watch as JSON.
+type armed struct {
+	Path    string `json:"path"`
+	Session string `json:"session"`
+	Server  string `json:"server"`
+}
+
+// watchSum is how many watches one server keeps, as JSON.
+type watchSum struct {
+	Server      string `json:"server"`
+	Connections int64  `json:"connections"`
+	Paths       int64  `json:"paths"`
+	Watches     int64  `json:"watches"`
+}
+
+// watchList is the flags of `conclave watches`.
+type watchList struct {
+	inspecting
+	session string
+	count   bool
+}
+
+func newWatches() *cobra.Command {
+	v := &watchList{}
+	c := &cobra.Command{
+		Use:   "watches [PREFIX]",
+		Short: "List who watches which znodes",
+		Long: `Lists the watches whose paths begin with PREFIX, compared by characters: the path,
+the session that set it, and the server that keeps it, which is the one that the
+client is connected to. As in ZooKeeper these are watches of data and of
+existence, persistent ones among them; those of children alone are not told.
+--count prints sums alone.
+
+Each server is asked wchp, or wchs for sums, by four-letter word or on its admin
+port, and one of both must be allowed: 4lw.commands.whitelist, or
+admin.enableServer=true, in zoo.cfg. Servers copy all their watches to answer.`,
+		Args: takes(1),
+		RunE: v.run,
+	}
+	v.add(c)
+	c.Flags().StringVar(&v.session, "session", "", "only those of this session, as 0x100...")
+	c.Flags().BoolVar(&v.count, "count", false, "how many there are on each server")
+	c.MarkFlagsMutuallyExclusive("session", "count")
+	return c
+}
+
+func (v *watchList) run(c *cobra.Command, args []string) error {
+	wanted, err := wantedSession(v.session)
+	if err != nil {
+		return err
+	}
+	if v.count && len(args) > 0 {
+		return cli.Usage("leave PREFIX or --count out", "--count is of all watches")
+	}
+	i, p, err := v.open(c)
+	if err != nil {
+		return err
+	}
+	if v.count {
+		sums := make([]watchSum, len(i.servers))
+		problems := i.each(c.Context(), func(at int, server string) question {
+			sums[at].Server = server
+			return question{"wchs", "watch_summary", sums[at].text, sums[at].json}
+		})
+		if err := errors.Join(problems...); err != nil {
+			return err
+		}
+		return p.Answer(sums, func(w io.Writer) error { return watchSumTable(w, sums) })
+	}
+	parts := make([][]armed, len(i.servers))
+	problems := i.each(c.Context(), func(at int, server string) question {
+		put := func(path string, id zk.SessionID) {
+			if (v.session == "" || id == wanted) && (len(args) == 0 || strings.HasPrefix(path, args[0])) {
+				parts[at] = append(parts[at], armed{path, id.String(), server})
+			}
+		}
+		return question{"wchp", "watches_by_path", func(answer string) { watchesOf(answer, put) },
+			func(fields map[string]json.RawMessage) error { return watchFields(fields, put) }}
+	})
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	all := slices.Concat([]armed{}, slices.Concat(parts...))
+	slices.SortStableFunc(all, func(a, b armed) int { return strings.Compare(a.Path, b.Path) })
+	return p.Answer(all, func(w io.Writer) error {
+		rows := make([][]string, len(all))
+		for i, one := range all {
+			rows[i] = []string{one.Session, one.Server, one.Path}
+		}
+		return cli.Table(w, []string{"SESSION", "SERVER", "PATH"}, rows)
+	})
+}
+
+// watchesOf reads paths, each with lines of its sessions below it.
+func watchesOf(answer string, put func(path string, id zk.SessionID)) {
+	path := ""
+	for line := range strings.Lines(answer) {
+		line = strings.TrimRight(line, "\n")
+		digits, below := strings.CutPrefix(line, "\t")
+		if !below {
+			path = line
+		} else if id, err := sessionNumber(digits); err == nil {
+			put(path, id)
+		}
+	}
+}
+
+// watchFields reads the same of an admin server.
+func watchFields(fields map[string]json.RawMessage, put func(path string, id zk.SessionID)) error {
+	var byPath map[string][]json.RawMessage
+	if err := field(fields, "path_to_session_ids", &byPath); err != nil {
+		return err
+	}
+	for path, ids := range byPath {
+		for _, text := range ids {
+			id, err := sessionNumber(string(text))
+			if err != nil {
+				return err
+			}
+			put(path, id)
+		}
+	}
+	return nil
+}
+
+// text reads "1 connections watching 2 paths\nTotal watches:2".
+func (s *watchSum) text(answer string) {
+	_, _ = fmt.Sscanf(answer, "%d connections watching %d paths\nTotal watches:%d", &s.Connections, &s.Paths, &s.Watches)
+}
+
+func (s *watchSum) json(fields map[string]json.RawMessage) error {
+	return errors.Join(field(fields, "num_connections", &s.Connections), field(fields, "num_paths", &s.Paths),
+		field(fields, "num_total_watches", &s.Watches))
+}
+
+func watchSumTable(w io.Writer, sums []watchSum) error {
+	rows := make([][]string, len(sums))
+	for i, s := range sums {
+		rows[i] = []string{s.Server, strconv.FormatInt(s.Connections, 10), strconv.FormatInt(s.Paths, 10), strconv.FormatInt(s.Watches, 10)}
+	}
+	return cli.Table(w, []string{"SERVER", "CONNECTIONS", "PATHS", "WATCHES"}, rows)
+}

@@ -1,0 +1,155 @@
+package command
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/zk"
+	"github.com/spf13/cobra"
+)
+
+// contender is who holds a lock or waits for it, as JSON.
+type contender struct {
+	Path    string `json:"path"`
+	Holds   bool   `json:"holds"`
+	Session string `json:"session,omitempty"`
+	Client  string `json:"client,omitempty"`
+	Server  string `json:"server,omitempty"`
+	Since   string `json:"since"`
+
+	sequence int32
+	shares   bool // a reader's share of a lock
+}
+
+// whoLocks is the flags of `conclave who-locks`.
+type whoLocks struct {
+	connection
+	inspection
+}
+
+func newWhoLocks() *cobra.Command {
+	v := &whoLocks{}
+	c := &cobra.Command{
+		Use:   "who-locks PATH",
+		Short: "Print who holds a lock and who waits for it",
+		Long: `Lists the znodes in the directory of a lock or an election whose names end in the
+number that a server has given them, as Curator, kazoo and the client of
+Conclave make them, in their order: the first holds the lock; of a lock for
+readers and writers, all readers before the first writer do. It says since when
+each is there, which session owns it, and where the client of that is connected,
+if the servers tell: cons, by four-letter word or on the admin port. If PATH
+itself is ephemeral, that is the lock.`,
+		Args: takes(0, "PATH"),
+		RunE: v.run,
+	}
+	v.connection.add(c)
+	v.inspection.add(c)
+	return c
+}
+
+func (v *whoLocks) run(c *cobra.Command, args []string) error {
+	return v.session(c, func(ctx context.Context, s *session) error {
+		all, err := contenders(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		if len(all) > 0 {
+			if err := v.locate(c, s, all); err != nil {
+				return err
+			}
+		}
+		return s.Answer(all, func(w io.Writer) error {
+			rows := make([][]string, len(all))
+			for i, one := range all {
+				does := "waits"
+				if one.Holds {
+					does = "holds"
+				}
+				rows[i] = []string{does, dash(one.Session), dash(one.Client), dash(one.Server), one.Since, one.Path}
+			}
+			return cli.Table(w, []string{"DOES", "SESSION", "CLIENT", "SERVER", "SINCE", "ZNODE"}, rows)
+		})
+	})
+}
+
+// locate finds where the clients are.
+func (v *whoLocks) locate(c *cobra.Command, s *session, all []contender) error {
+	store, options, err := v.options()
+	if err != nil {
+		return err
+	}
+	i, err := v.find(c, store, options.Dialer, v.timeout)
+	if err != nil {
+		return err
+	}
+	connections := i.connections(c.Context())
+	for at := range all {
+		for id, one := range connections {
+			if id.String() == all[at].Session {
+				all[at].Client, all[at].Server = one.Client, one.Server
+			}
+		}
+	}
+	return nil
+}
+
+// contenders are those of one directory, in their order.
+func contenders(ctx context.Context, s *session, dir string) ([]contender, error) {
+	asking, cancel := s.within(ctx)
+	defer cancel()
+	stat, err := mustExist(asking, s, dir)
+	if err != nil {
+		return nil, err
+	}
+	if stat.EphemeralOwner != 0 {
+		return []contender{newContender(dir, stat, true)}, nil
+	}
+	names, err := children(ctx, s, dir)
+	if err != nil {
+		return nil, err
+	}
+	all := []contender{}
+	for _, name := range names {
+		sequence, ok := sequenceOf(name)
+		if !ok {
+			continue
+		}
+		asking, cancel := s.within(ctx)
+		stat, found, err := s.Exists(asking, join(dir, name))
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			one := newContender(join(dir, name), stat, false)
+			one.sequence, one.shares = sequence, strings.Contains(name, "__READ__") || strings.Contains(name, "__rlock__")
+			all = append(all, one)
+		}
+	}
+	// The server's counter wraps around, and so does the difference.
+	slices.SortFunc(all, func(a, b contender) int { return int(a.sequence - b.sequence) })
+	for i := range all {
+		all[i].Holds = i == 0 || all[i].shares && all[i-1].Holds && all[i-1].shares
+	}
+	return all, nil
+}
+
+// sequenceOf returns the number at the end of a name, and false if there is none. One that
+// is below zero may have an eleventh character.
+func sequenceOf(name string) (int32, bool) {
+	at := len(name) - zk.SequenceDigits
+	if at > 1 && name[at-1] == '-' && (name[at-2] == '-' || name[at-2] == '_') {
+		at--
+	}
+	if at < 0 {
+		return 0, false
+	}
+	return zk.ParseSequence(name[at:])
+}
+
+func newContender(path string, stat zk.Stat, holds bool) contender {
+	return contender{Path: path, Holds: holds, Session: cli.Owner(stat), Since: cli.Time(stat.Ctime)}
+}
