@@ -17,12 +17,21 @@ type sample struct {
 	server.Meters
 	version       string
 	opened, limit float64 // file descriptors
+	connsMax      int     // connections of clients; 0 is no limit
+	dirs          []dir
 }
+
+// dir is a directory of the server's data.
+type dir struct{ use, path string }
 
 // Server is what is looked at: a *server.Server.
 type Server interface {
 	Status() server.Status
 	Meters() server.Meters
+	Config() server.Config
+	SnapDir() string
+	LogDir() string
+	DirBytes(dir string) int64
 }
 
 // Collector answers scrapes. It may be scraped by several at a time.
@@ -58,7 +67,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	opened, limit := admin.Descriptors()
-	s.opened, s.limit = float64(opened), float64(limit)
+	s.opened, s.limit, s.connsMax = float64(opened), float64(limit), c.server.Config().ConnsMax
+	s.dirs = []dir{{"snapshots", c.server.SnapDir()}, {"log", c.server.LogDir()}}
 	for i := range names {
 		r := &names[i]
 		switch {
@@ -75,6 +85,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	own(s, out)
+	c.disks(s.dirs, out)
 }
 
 // label is that of sets, as in ZooKeeper.

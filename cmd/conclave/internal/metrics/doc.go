@@ -8,7 +8,8 @@
 //	own.go        names of our own beside, and one histogram for each distribution of times
 //	collector.go  a scrape
 //	window.go     quantiles of the last ten minutes
-//	endpoint.go   the port
+//	space_*.go    how much space a disk has
+//	handler.go    what answers scrapes
 //
 // What always holds:
 //

@@ -39,11 +39,29 @@ var (
 	ownInSync    = declare("server_learner_in_sync", "1 if the learner has all that is committed, or nearly; on the leader", "server")
 	ownLag       = declare("server_learner_lag", "committed transactions that a follower has not acknowledged; on the leader", "server")
 	ownQuiet     = declare("server_learner_silent_seconds", "since something came from the learner; on the leader", "server")
+	ownDirBytes  = declare("server_dir_bytes", "bytes of the files in a directory of the server's data: of snapshots, or the log", "dir")
+	ownDiskBytes = declare("server_disk_bytes", "bytes of the disk that a directory is on; on Linux and macOS", "dir")
+	ownDiskFree  = declare("server_disk_free_bytes", "bytes of it that the server may still use", "dir")
+	ownConnsMax  = declare("server_connections_max", "connections that clients may have (maxCnxns); 0 is no limit")
 	ownReads     = declare("server_read_seconds", "as readlatency, a histogram")
 	ownUpdates   = declare("server_update_seconds", "as updatelatency, a histogram; in whole ms, those below 1 ms are in the first bucket")
 	ownSyncs     = declare("server_sync_seconds", "as fsynctime, a histogram")
 	ownSnapshots = declare("server_snapshot_seconds", "as snapshottime, a histogram")
 )
+
+// disks sends how large the directories are, and how much space their disks have.
+func (c *Collector) disks(dirs []dir, out chan<- prometheus.Metric) {
+	send := func(n *ownName, v float64, use string) {
+		out <- prometheus.MustNewConstMetric(n.desc, prometheus.GaugeValue, v, use)
+	}
+	for _, d := range dirs {
+		send(ownDirBytes, float64(c.server.DirBytes(d.path)), d.use)
+		if bytes, free, ok := space(d.path); ok {
+			send(ownDiskBytes, bytes, d.use)
+			send(ownDiskFree, free, d.use)
+		}
+	}
+}
 
 // own sends them.
 func own(s *sample, out chan<- prometheus.Metric) {
@@ -54,6 +72,7 @@ func own(s *sample, out chan<- prometheus.Metric) {
 	gauge(ownServing, oneIf(s.Mode != server.ModeLooking && s.Mode != server.ModeReadOnly))
 	gauge(ownRole, s.RoleTime.Seconds())
 	gauge(ownDisk, oneIf(s.DiskFull))
+	gauge(ownConnsMax, float64(s.connsMax))
 	out <- prometheus.MustNewConstMetric(ownReaped.desc, prometheus.CounterValue, float64(s.Counts.Reaped))
 	if s.Ensemble != nil {
 		gauge(ownLeader, float64(s.Leader))

@@ -18,10 +18,21 @@ import (
 type told struct {
 	status server.Status
 	meters server.Meters
+	dir    string
 }
 
 func (t *told) Status() server.Status { return t.status }
 func (t *told) Meters() server.Meters { return t.meters }
+func (t *told) Config() server.Config {
+	c := server.Default()
+	c.ConnsMax = 123
+	return c
+}
+func (t *told) SnapDir() string { return t.dir }
+func (t *told) LogDir() string  { return t.dir + "/none" }
+func (t *told) DirBytes(dir string) int64 {
+	return map[string]int64{t.SnapDir(): 1111, t.LogDir(): 2222}[dir]
+}
 
 // numberAll gives every counter and distribution of a struct a value of its own, from 1001 on;
 // a distribution has it as sum, of one number.
@@ -116,5 +127,27 @@ func TestEachNameTellsOfItsOwn(t *testing.T) {
 	}
 	if q := value(t, got[`ack_latency{key="2",quantile="0.9"}`]); q < 77*0.8 || q > 77*1.2 {
 		t.Errorf("the quantile of a set is %v in\n%s", q, text)
+	}
+}
+
+func TestASpaceIsThatOfTheDisk(t *testing.T) {
+	s := told{dir: t.TempDir()}
+	port := httptest.NewServer(Handler(New(&s, "1"), false, slog.New(slog.DiscardHandler)))
+	defer port.Close()
+	_, _, got := scrape(t, port)
+	for key, want := range map[string]float64{
+		"conclave_server_connections_max": 123, `conclave_server_dir_bytes{dir="snapshots"}`: 1111, `conclave_server_dir_bytes{dir="log"}`: 2222,
+	} {
+		if value(t, got[key]) != want {
+			t.Errorf("%s is %q, expected %v", key, got[key], want)
+		}
+	}
+	if bytes, free, known := space(s.dir); known && (bytes <= 0 || free <= 0 || free > bytes) {
+		t.Errorf("%v of %v bytes are free", free, bytes)
+	} else if there := value(t, got[`conclave_server_disk_bytes{dir="snapshots"}`]); known && there != bytes {
+		t.Errorf("the disk has %v bytes, expected %v", there, bytes)
+	}
+	if _, there := got[`conclave_server_disk_free_bytes{dir="log"}`]; there {
+		t.Error("a directory that is not there is on a disk")
 	}
 }
