@@ -103,6 +103,10 @@ interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C; three of 
 	go run ./test/interop/run
 	go run ./test/interop/run -tls
 
+.PHONY: monitoring
+monitoring: ## three servers and a real Prometheus: alerts, dashboards, promtool; installs it if it is missing
+	go run ./test/interop/run -suites prometheus
+
 .PHONY: interop-ensemble
 interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture, under load; rolling replacement; reconfig
 	go run ./test/interop/run -ensemble conclave,conclave,conclave

@@ -40,6 +40,7 @@ var suites = []suite{
 	{name: "go", tls: true, run: runGo},
 	{name: "python", needs: []need{needVenv}, tls: true, run: runPython},
 	{name: "java", needs: []need{needJava, needMaven}, tls: true, run: runJava},
+	{name: "prometheus", needs: []need{needPrometheus}, ownServers: true, run: runPrometheus},
 	{name: "directories", needs: []need{needJava, needMaven, needKDC}, ownServers: true, run: runDirectories},
 }
 
@@ -105,6 +106,12 @@ func runGo(ctx context.Context, e *environment) ([]result, error) {
 // Java's clients prove who they are.
 func runDirectories(ctx context.Context, e *environment) ([]result, error) {
 	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/interop")
+	return parseGoTest(out, err)
+}
+
+// runPrometheus has Prometheus scrape three servers: test/monitoring.
+func runPrometheus(ctx context.Context, e *environment) ([]result, error) {
+	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/monitoring")
 	return parseGoTest(out, err)
 }
 
