@@ -99,9 +99,10 @@ fuzz: ## every fuzz target for FUZZTIME=30s each
 	done
 
 .PHONY: interop
-interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C; three of them over TLS too) and directories of Apache ZooKeeper; installs what is missing
+interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C; three of them over TLS too), directories of Apache ZooKeeper, and administrators' commands on its servers; installs what is missing
 	go run ./test/interop/run
 	go run ./test/interop/run -tls
+	go test -tags interop -count=1 -run OnApacheZooKeeper ./cmd/conclave/internal/command
 
 .PHONY: monitoring
 monitoring: ## three servers and a real Prometheus: alerts, dashboards, promtool; installs it if it is missing

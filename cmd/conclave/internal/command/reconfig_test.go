@@ -6,9 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,5 +234,80 @@ func TestStandaloneServerHasNoConfiguration(t *testing.T) {
 	e := startServers(t, 1, 0, nil)
 	if _, _, err := play(t, newConfig(), "--server", e.Addr(1)); exitOf(err) != cli.ExitNotFound {
 		t.Errorf("%v", err)
+	}
+}
+
+// lagging stands before a server: it tells an old zxid as often as said, and no id.
+func lagging(t *testing.T, server string, times int32) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	var told atomic.Int32
+	serve := func(front net.Conn) {
+		defer front.Close()
+		head := make([]byte, 4)
+		if _, err := io.ReadFull(front, head); err != nil {
+			return
+		}
+		switch string(head) {
+		case "conf", "mntr":
+			fmt.Fprintf(front, "%s %s.\n", head, notAllowed)
+			return
+		case "srvr":
+			if told.Add(1) <= times {
+				fmt.Fprint(front, "Zookeeper version: 3.9.5\nZxid: 0x1\nMode: follower\n")
+				return
+			}
+		}
+		back, err := net.Dial("tcp", server)
+		if err != nil {
+			return
+		}
+		defer back.Close()
+		_, _ = back.Write(head)
+		all.Go(func() {
+			_, _ = io.Copy(back, front)
+			back.Close()
+		})
+		_, _ = io.Copy(front, back)
+	}
+	all.Go(func() {
+		for {
+			front, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { serve(front) })
+		}
+	})
+	return l.Addr().String()
+}
+
+// TestReconfigWaitsForAServerThatIsBehind, as long as the timeout lets it.
+func TestReconfigWaitsForAServerThatIsBehind(t *testing.T) {
+	e := startServers(t, 3, 0, nil)
+	for _, test := range []struct {
+		times int32
+		why   string
+	}{{2, ""}, {1 << 30, "it is behind"}} {
+		line := "server.4=127.0.0.1:1:2;" + lagging(t, e.Addr(e.Leader()), test.times)
+		timeout := "30s"
+		if test.why != "" {
+			timeout = "2s"
+		}
+		plan, err := reconfigures(t, e, "--add", line, "--dry-run", "--timeout", timeout)
+		if err != nil || len(plan.Servers) != 4 {
+			t.Fatalf("%+v, %v", plan, err)
+		}
+		if s := plan.Servers[3]; s.Why != test.why || s.InSync != (test.why == "") {
+			t.Errorf("behind %d times: %+v", test.times, s)
+		}
 	}
 }
