@@ -286,7 +286,7 @@ func (s *Server) commitRecords(ops []diskWork) error {
 
 // noteDurable measures how old records are that have become durable.
 func (s *Server) noteDurable(ops []diskWork) {
-	wallMs := int64(0)
+	wallMs, delays := int64(0), run{of: &s.meters.ackCreations}
 	for i := range ops {
 		op := &ops[i]
 		if op.Kind != replica.DiskAppend || !op.timed {
@@ -296,9 +296,10 @@ func (s *Server) noteDurable(ops []diskWork) {
 			wallMs = s.cfg.Wall().UnixMilli()
 		}
 		if took := wallMs - txn.TimeMs(op.Payload); took >= 0 {
-			s.meters.ackCreations.note(took, 1)
+			delays.note(took)
 		}
 	}
+	delays.end()
 }
 
 // peerBytesMax is how many bytes may wait for the disk before nothing more is read

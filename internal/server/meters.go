@@ -134,6 +134,30 @@ func (d *distribution) note(v int64, n int) {
 	d.now.Note(v, n)
 }
 
+// run gathers numbers that are mostly equal to the one before, so that a distribution is
+// locked once for many.
+type run struct {
+	of *distribution
+	v  int64
+	n  int
+}
+
+func (r *run) note(v int64) {
+	if v != r.v {
+		r.end()
+		r.v = v
+	}
+	r.n++
+}
+
+// end counts what is left.
+func (r *run) end() {
+	if r.n > 0 {
+		r.of.note(r.v, r.n)
+		r.n = 0
+	}
+}
+
 func (d *distribution) noteTime(t time.Duration, n int) { d.note(t.Microseconds(), n) }
 
 func (d *distribution) report() tally.Distribution {

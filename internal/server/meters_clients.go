@@ -53,8 +53,19 @@ type connSpace struct {
 	tally.Named
 }
 
-// note counts a read. The last namespace comes first.
+// holds reports whether a path is in the namespace.
+func (s *connSpace) holds(path string) bool {
+	n := len(s.name) + 1
+	return len(path) >= n && path[1:n] == s.name && (len(path) == n || path[n] == '/')
+}
+
+// note counts a read. The last namespace comes first, and mostly it is the one.
 func (c *connSpaces) note(path string, bytes int, all *namespaces) {
+	if len(*c) > 0 && (*c)[0].holds(path) {
+		(*c)[0].Count++
+		(*c)[0].Sum += int64(bytes)
+		return
+	}
 	name := tally.Namespace(path)
 	if name == "" {
 		return

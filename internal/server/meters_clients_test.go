@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"testing"
@@ -195,6 +196,23 @@ func TestMetersTellRemoteClientsFromLocalOnes(t *testing.T) {
 	}
 	if l, r := s.meters.plainLocal.Load(), s.meters.plainRemote.Load(); l != 2 || r != 1 {
 		t.Errorf("%d local, %d remote", l, r)
+	}
+}
+
+// The shortcut for the last namespace must find what the long way finds.
+func TestReadsAreCountedByTheWholeFirstName(t *testing.T) {
+	var c connSpaces
+	var all namespaces
+	for _, path := range []string{"/ab", "/ab/c", "/abc", "/a", "/", "", "/ab/", "/a/b"} {
+		c.note(path, 10, &all)
+	}
+	got := map[string]tally.Named{}
+	for i := range c {
+		got[c[i].name] = c[i].Named
+	}
+	want := map[string]tally.Named{"ab": {Count: 3, Sum: 30}, "abc": {Count: 1, Sum: 10}, "a": {Count: 2, Sum: 20}}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, expected %v", got, want)
 	}
 }
 

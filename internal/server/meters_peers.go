@@ -175,6 +175,7 @@ type portion struct {
 	inStep             bool // with the leader that it came from
 	wallMs             int64
 	proposals, commits int64
+	delays             run
 }
 
 // arrived measures one message; timeMs is when its transaction was decided.
@@ -190,7 +191,7 @@ func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int
 			of.wallMs = s.cfg.Wall().UnixMilli()
 		}
 		if took := of.wallMs - timeMs; took >= 0 {
-			s.received.delays.note(took, 1)
+			of.delays.note(took)
 		}
 	case zab.KindCommit, zab.KindCommitAndActivate, zab.KindInform, zab.KindInformAndActivate:
 		if of.inStep {
@@ -232,6 +233,7 @@ func (p *peers) introduced(link zab.LinkID, id quorum.ID) {
 
 // note counts a portion.
 func (r *received) note(of *portion) {
+	of.delays.end()
 	if of.proposals > 0 {
 		r.proposals.Add(of.proposals)
 	}

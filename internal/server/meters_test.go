@@ -109,6 +109,19 @@ func TestProgressIsMeasuredInSteps(t *testing.T) {
 	}
 }
 
+func TestARunCountsEachNumber(t *testing.T) {
+	var d distribution
+	r := run{of: &d}
+	for _, v := range []int64{0, 0, 7, 7, 7, 0, 3} {
+		r.note(v)
+	}
+	r.end()
+	r.end()
+	if got := d.report(); got.Count != 7 || got.Sum != 24 || got.Buckets[0] != 3 || got.Buckets[tally.BucketOf(7)] != 3 || got.Buckets[3] != 1 {
+		t.Errorf("%d numbers, %d in all", got.Count, got.Sum)
+	}
+}
+
 func TestMetersAllocateNothing(t *testing.T) {
 	var d distribution
 	if n := testing.AllocsPerRun(100, func() { d.note(1<<50, 3) }); n != 0 {

@@ -251,7 +251,7 @@ func (p *peers) Down(link zab.LinkID) {
 func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	p.server.awaitDisk()
 	events := make([]replica.Event, 0, len(batch))
-	of := portion{inStep: link == zab.LinkID(p.server.received.leader.Load())}
+	of := portion{inStep: link == zab.LinkID(p.server.received.leader.Load()), delays: run{of: &p.server.received.delays}}
 	var err error
 	for i := range batch {
 		var timeMs int64
