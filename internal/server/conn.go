@@ -309,10 +309,9 @@ func (c *conn) mayRead() bool {
 // no session.
 func (c *conn) awaitAnswer() bool {
 	s := c.server
-	every := replica.TouchIntervalMs(s.cfg.TickTime.Milliseconds())
 	for {
 		c.touch(s.monoMs())
-		again := s.cfg.Clock.Timer(clock.FromMillis(s.monoMs() + every))
+		again := s.cfg.Clock.Timer(clock.FromMillis(s.monoMs() + c.touchEveryMs()))
 		select {
 		case <-c.resumed:
 			again.Stop()
@@ -328,9 +327,14 @@ func (c *conn) awaitAnswer() bool {
 // touch gives the loop a heartbeat of the client now and then.
 func (c *conn) touch(nowMs int64) {
 	last := c.touchedMs.Load()
-	if nowMs-last >= replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds()) && c.touchedMs.CompareAndSwap(last, nowMs) {
+	if nowMs-last >= c.touchEveryMs() && c.touchedMs.CompareAndSwap(last, nowMs) {
 		c.server.inbox.put(replica.Event{Kind: replica.EventTouch, Conn: c.id})
 	}
+}
+
+// touchEveryMs is how often the loop wants to learn of a client's heartbeats.
+func (c *conn) touchEveryMs() int64 {
+	return replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds())
 }
 
 // uncrowded waits until the outbox is not crowded.

@@ -227,14 +227,18 @@ func (c *conn) hangUp() {
 }
 
 // write sends bytes, however long the client takes: as long as it takes some of them
-// within its session timeout. What one leaves unread is taken from the budget of all.
+// within its session timeout. What one leaves unread is taken from the budget of all. A
+// client that has taken bytes for so long is alive: what it says may wait behind what it
+// reads. What the kernel takes at once, even for a client that is dead, shows nothing.
 func (c *conn) write(bytes []byte) bool {
 	n, err := c.writeNow(bytes)
+	beganMs := c.server.monoMs()
 	for err == nil && n < len(bytes) {
 		c.out.awaits(c)
 		var more int
-		if more, err = c.socket.Write(bytes[n:min(n+writeStep, len(bytes))]); err == nil {
-			c.touch(c.server.monoMs()) // what it says may wait behind what it reads
+		more, err = c.socket.Write(bytes[n:min(n+writeStep, len(bytes))])
+		if nowMs := c.server.monoMs(); err == nil && nowMs-beganMs >= c.touchEveryMs() {
+			c.touch(nowMs)
 		}
 		n += more
 	}

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// opaque hides what a connection is made of, as TLS does.
+type opaque struct{ net.Listener }
+
+func (o opaque) Accept() (net.Conn, error) {
+	socket, err := o.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return struct{ net.Conn }{socket}, nil
+}
+
+// A client that says nothing any more has its session ended, though events are sent to it
+// all the time: its kernel takes them, or it reads them and hangs.
+func TestEventsSentToAClientAreNotItsHeartbeats(t *testing.T) {
+	for name, wrap := range map[string]func(net.Listener, bool) net.Listener{
+		"plain": nil, "as over TLS": func(l net.Listener, _ bool) net.Listener { return opaque{l} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, vfs.NewMem(), func(c *Config) {
+				c.SessionMin, c.SessionMax, c.SecureClients = 400*time.Millisecond, 800*time.Millisecond, wrap
+			})
+			other, hung := dial(t, s, nil), dial(t, s, nil)
+			other.do(create("/watched", "", 0))
+			hung.do(create("/lock", "", zk.Ephemeral))
+			hung.do(zk.Request{Op: zk.OpAddWatch, Path: "/watched", Watches: zk.WatchPersistent})
+			said := time.Now()
+			for i := 0; ; i++ {
+				if code, _ := other.do(zk.Request{Op: zk.OpExists, Path: "/lock"}); code == zk.ErrNoNode {
+					break
+				}
+				if time.Since(said) > 10*time.Second {
+					t.Fatalf("after %d events it has its session still", i)
+				}
+				other.do(zk.Request{Op: zk.OpSetData, Path: "/watched", Data: fmt.Append(nil, i), Version: -1})
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+}
