@@ -122,7 +122,11 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 	case !e.OK:
 		r.refuseSession(w.conn, w.connect)
 	default:
-		s := r.sessions.Open(e.Session, e.TimeoutMs, r.touchedMs())
+		s := r.sessions.Get(e.Session)
+		if s == nil { // its createSession is on its way, and says how long it may be
+			s = r.sessions.Open(e.Session, r.timeout(w.connect.TimeoutMs), r.touchedMs())
+			s.Coming = true
+		}
 		r.closeOld(s)
 		if r.peer.State() == zab.Observing {
 			r.takeAfterSync(w.conn, s, w.connect)
@@ -132,11 +136,11 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 	}
 }
 
-// takeAfterSync is take on an observer, which knows nothing of what is on its way:
-// the leader, which lets no older connection of the session write any more, answers
+// takeAfterSync is take on a server that does not know the zxid of what is on its way, as
+// an observer, or for what it has forwarded: the leader, which lets no older connection of the session write any more, answers
 // a sync when all that it had proposed before is delivered here.
 func (r *Replica) takeAfterSync(c *conn, s *session.Session, req *wire.ConnectRequest) {
-	r.sessions.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
+	r.table(s).Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	c.resuming = s
 	r.askSync(waiting{conn: c, session: s.ID, op: zk.OpSync, silent: true, connect: req}, &parked{body: syncBody})
 }
@@ -146,7 +150,7 @@ func (r *Replica) takeAfterSync(c *conn, s *session.Session, req *wire.ConnectRe
 // read on the new one must not be answered before it: a client that looks for
 // a create whose reply was lost would not find it, and create it twice.
 func (r *Replica) take(c *conn, s *session.Session, req *wire.ConnectRequest, zxid zk.Zxid) {
-	r.sessions.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
+	r.table(s).Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	c.resuming = s
 	r.requests.resume(c, req, zxid)
 	r.attachResumed()
@@ -168,7 +172,7 @@ func (r *Replica) attachResuming(c *conn, req *wire.ConnectRequest) {
 	s := c.resuming
 	switch {
 	case !r.requests.has(c): // gone while it waited
-	case s.Closing || r.sessions.Get(s.ID) != s:
+	case s.Closing || r.table(s).Get(s.ID) != s:
 		r.refuseSession(c, req)
 	default:
 		r.attach(c, s, req)

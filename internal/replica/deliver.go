@@ -73,11 +73,11 @@ func (r *Replica) notify(zxid zk.Zxid, i int) {
 
 // reply answers the request of a transaction.
 func (r *Replica) reply(p *proposal, w *waiting) {
-	if !r.requests.has(w.conn) {
+	if w.op == zk.OpCreateSession {
+		r.notUpgraded(w) // or a handshake, whose session could not be made
 		return
 	}
-	if w.connect != nil {
-		r.drop(w.conn) // its session could not be made
+	if !r.requests.has(w.conn) {
 		return
 	}
 	res := &r.applied.Result

@@ -62,24 +62,32 @@ func (r *Replica) bodyBytesMax() int {
 	return wire.FrameBytesMax
 }
 
-// createForwarded opens a session that a learner has given a number.
+// createForwarded opens a session that a learner has given a number. One that has ended
+// is not made again: others may have what it held, and its client is to learn of that.
 func (r *Replica) createForwarded(q *zab.Request, owner uint64) {
 	timeoutMs := r.opts.SessionMinMs
 	if len(q.Body) >= 4 {
-		timeoutMs = int32(binary.BigEndian.Uint32(q.Body))
+		if asked := int32(binary.BigEndian.Uint32(q.Body)); asked > 0 {
+			timeoutMs = asked
+		}
 	}
-	if r.sessions.Get(q.Session) == nil {
+	asked := &asked{session: q.Session, xid: q.Xid, request: &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)}, owner: owner}
+	s := r.sessions.Get(q.Session)
+	switch {
+	case s != nil && s.Closing, r.leading.hasEnded(q.Session):
+		asked.code = zk.ErrSessionExpired
+	case s == nil:
 		s := r.sessions.Open(q.Session, timeoutMs, r.touchedMs())
 		s.Coming, s.Owner = true, owner
 	}
-	r.decide(&asked{session: q.Session, xid: q.Xid, request: &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)}, owner: owner})
+	r.decide(asked)
 }
 
 // onTouched takes the heartbeats that a learner has gathered. A learner that the
 // client has left may still bring one, with the timeout that it had there.
 func (r *Replica) onTouched(e *zab.Effect) {
 	for _, t := range e.Touches {
-		if s := r.sessions.Get(t.Session); s != nil {
+		if s := r.sessions.Get(t.Session); s != nil && t.TimeoutMs > 0 {
 			if s.Owner == 0 || s.Owner == uint64(e.Link) {
 				s.TimeoutMs = t.TimeoutMs
 			}

@@ -30,9 +30,24 @@ func (r *Replica) resumeLocal(c *conn, req *wire.ConnectRequest) bool {
 	if r.sessions.Get(req.Session) != nil {
 		return false
 	}
-	r.locals.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
-	r.attach(c, s, req)
+	switch {
+	case !r.requests.hasWrites(s.ID):
+		r.locals.Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
+		r.attach(c, s, req)
+	case r.leads():
+		r.take(c, s, req, r.leading.last)
+	default:
+		r.takeAfterSync(c, s, req)
+	}
 	return true
+}
+
+// table is the one that a session is in.
+func (r *Replica) table(s *session.Session) *session.Table {
+	if s.Local {
+		return r.locals
+	}
+	return r.sessions
 }
 
 // closeLocal ends a local session, with its connection.
@@ -58,15 +73,24 @@ func (r *Replica) expireLocals() {
 // The decision falls here, where requests have their order: those after the
 // upgrade are not local any more (ZOOKEEPER-3471).
 func (r *Replica) upgrade(c *conn, req *zk.Request) bool {
-	if !c.session.Local || c.upgrading || !ownsEphemeral(req) {
+	if !c.session.Local || c.session.Upgrading || !ownsEphemeral(req) {
 		return true
 	}
 	if !r.opts.UpgradeSessions {
 		return false
 	}
-	c.upgrading = true
+	c.session.Upgrading = true
 	r.askSession(waiting{conn: c, session: c.session.ID, op: zk.OpCreateSession}, c.session.LongestMs)
 	return true
+}
+
+// notUpgraded ends a local session that cannot be one that all know: the leader has ended
+// it already, and others may have what it held.
+func (r *Replica) notUpgraded(w *waiting) {
+	if r.requests.has(w.conn) {
+		r.drop(w.conn)
+	}
+	r.closeLocal(w.session)
 }
 
 // ownsEphemeral reports whether a request creates an ephemeral, in a multi too
@@ -94,7 +118,11 @@ func (r *Replica) upgraded(s *session.Session) {
 		return
 	}
 	r.sessions.Resume(s, c.id, local.TimeoutMs, r.touchedMs())
-	c.session = s
+	if c.resuming != nil { // it waits for what is on its way
+		c.resuming = s
+	} else {
+		c.session = s
+	}
 	if r.leads() {
 		s.Owner = ownerSelf
 	}

@@ -229,6 +229,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	r.ensemble.leave()
 	r.trust.leave(e, r.now.MonoMs)
 	r.sessions.Reset(r.now.MonoMs)
+	r.locals.RemoveUpgrading() // all may know them by now, and may have seen them end
 	r.effects.Left = append(r.effects.Left, e.Reason)
 	if e.Reload {
 		r.reload()

@@ -99,7 +99,7 @@ func (r *Replica) goesOut(c *conn, p *parked) bool {
 	switch {
 	case !op.Known(), r.role.readOnly():
 		return false
-	case op == zk.OpCloseSession && c.session.Local && !c.upgrading:
+	case op == zk.OpCloseSession && c.session.Local && !c.session.Upgrading:
 		return false
 	case p.code == zk.ErrEphemeralOnLocalSession:
 		return false // the others do not know the session

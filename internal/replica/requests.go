@@ -25,7 +25,6 @@ type conn struct {
 	identities []zk.Identity
 	waits      place            // its last request that is on its way
 	resuming   *session.Session // the session it will be attached to, see resume
-	upgrading  bool             // its local session is on its way to be one that all know
 
 	// Requests that came to the loop are numbered; told is the last one that was
 	// answered.
@@ -98,6 +97,16 @@ func (q *requests) before(c *conn) *waiting {
 
 // addWrite puts a write, or a handshake that makes a session, after those before it.
 func (q *requests) addWrite(w waiting) { wait(&q.writes, w) }
+
+// hasWrites reports whether a write of a session is on its way, of whichever connection.
+func (q *requests) hasWrites(id zk.SessionID) bool {
+	for i := range q.writes.size() {
+		if q.writes.all[q.writes.head+i].session == id {
+			return true
+		}
+	}
+	return false
+}
 
 // addSync puts a sync after those before it.
 func (q *requests) addSync(w waiting) { wait(&q.syncs, w) }

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/replicadisk"
@@ -428,8 +429,7 @@ func (s *server) link(effect *zab.Effect) {
 	}
 	switch effect.Kind {
 	case zab.EffectSend:
-		m := effect.Message
-		e.out.parcels = append(e.out.parcels, parcel{message: &m})
+		e.out.parcels = append(e.out.parcels, parcel{message: s.w.wired(&effect.Message, e.outgoing)})
 	case zab.EffectClose:
 		e.closed = true
 		e.out.parcels = append(e.out.parcels, parcel{closes: true})
@@ -575,6 +575,20 @@ func (l *lane) drop() {
 		l.parcels[i].end()
 	}
 	l.parcels = nil
+}
+
+// wired is what arrives of a message: its bytes lack what has no place in them.
+func (w *world) wired(m *zab.Message, toLeader bool) *zab.Message {
+	from := peerwire.FromLeader
+	if toLeader {
+		from = peerwire.FromLearner
+	}
+	b := peerwire.AppendMessage(nil, m, from)
+	arrives, err := peerwire.DecodeMessage(b, len(b), from)
+	if err != nil {
+		w.t.Fatalf("%v of its own cannot be read: %v", m.Kind, err)
+	}
+	return &arrives
 }
 
 // messageText is a message with what a reader of stories wants to know of it.

@@ -33,6 +33,7 @@ type Session struct {
 	Closing   bool   // a closeSession is on its way
 	Coming    bool   // its createSession is on its way
 	Local     bool   // known to this server alone, see Options of the replica
+	Upgrading bool   // a local one, of which the createSession is on its way
 	Owner     uint64 // who serves its client, in the caller's numbers; 0 is not known
 	ToldMs    int64  // on a learner: when its leader last learned of a heartbeat
 
@@ -219,6 +220,15 @@ func (t *Table) Reset(nowMs int64) {
 		}
 		s.Closing, s.Conn, s.Owner, s.TimeoutMs = false, 0, 0, s.LongestMs
 		t.list(s, nowMs)
+	}
+}
+
+// RemoveUpgrading takes out the local sessions of which the createSession is on its way.
+func (t *Table) RemoveUpgrading() {
+	for id, s := range t.byID {
+		if s.Upgrading {
+			t.Remove(id)
+		}
 	}
 }
 
