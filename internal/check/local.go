@@ -18,7 +18,8 @@ const propertyLocal = "local"
 //	L2  It is upgraded for a client that asks for an ephemeral, where servers do that.
 //	L3  It ends no sooner than its timeout after the last heartbeat that its
 //	    server has had, and no later than a slack after that. One whose upgrade
-//	    somebody has logged may end sooner, with the history that the log is of.
+//	    somebody has logged may end sooner, with the history that the log is of;
+//	    and one whose upgrade may be on its way, with the role of its server.
 //	L4  A client is refused an ephemeral only where servers do not upgrade.
 type Local struct {
 	upgrades bool // servers upgrade
@@ -33,7 +34,8 @@ type private struct {
 	timeoutMs           int64
 	receivedMs, maybeMs int64 // when its server received from its client for certain, and may have
 	over, upgraded      bool  // over: ended, or upgraded
-	logged              bool  // its upgrade
+	ended               bool  // by its server, which need not have known of an upgrade on its way
+	mayEnd              bool  // what has become of its upgrade its server need not know
 }
 
 // NewLocal returns a checker of servers that have given no session.
@@ -57,6 +59,9 @@ func (l *Local) Attached(id zk.SessionID, server quorum.ID, life int, timeoutMs,
 
 // Has reports whether a session was given by one process, and not upgraded.
 func (l *Local) Has(id zk.SessionID) bool { return l.sessions[id] != nil && !l.sessions[id].over }
+
+// Ended reports whether the server of a session has ended it, for itself.
+func (l *Local) Ended(id zk.SessionID) bool { return l.sessions[id] != nil && l.sessions[id].ended }
 
 // Received says that the session's server has received from its client, if sure; or
 // that it may have.
@@ -99,7 +104,15 @@ func (l *Local) Closed(id zk.SessionID) {
 // Logged says that a server has logged a transaction that makes a session.
 func (l *Local) Logged(id zk.SessionID) {
 	if s := l.sessions[id]; s != nil {
-		s.logged = true
+		s.mayEnd = true
+	}
+}
+
+// RoleEnded says that a server has left its role. It may end the sessions of which an
+// upgrade may be on its way: others may have seen them begin and end.
+func (l *Local) RoleEnded(server quorum.ID) {
+	for id, s := range l.sessions {
+		s.mayEnd = s.mayEnd || l.upgrades && s.server == server && l.wants[id]
 	}
 }
 
@@ -128,8 +141,8 @@ func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick b
 		if !here && knows(id) {
 			continue
 		}
-		s.over = !here
-		if silentMs := nowMs - s.receivedMs; !here && !s.logged && silentMs < s.timeoutMs {
+		s.over, s.ended = !here, !here
+		if silentMs := nowMs - s.receivedMs; !here && !s.mayEnd && silentMs < s.timeoutMs {
 			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after its client's last message", server, id, s.timeoutMs, silentMs)
 		}
 		if silentMs := nowMs - s.maybeMs; here && tick && silentMs > s.timeoutMs+slackMs {

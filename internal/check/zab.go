@@ -51,6 +51,7 @@ type change struct {
 type standing struct {
 	history []zk.Zxid
 	before  []zk.Zxid // what a crash may bring back, until the history is durable
+	held    zk.Zxid   // so much of that was durable, and still is
 	shown   int       // so much of the history
 	durable zk.Zxid
 	serving bool
@@ -100,7 +101,9 @@ func (o *Order) InForce(id quorum.ID, zxid zk.Zxid, text string) error {
 func (o *Order) committed(zxid zk.Zxid) (quorum.IDs, bool) {
 	var have quorum.IDs
 	for server, s := range o.servers {
-		if _, had := slices.BinarySearch(s.lost, zxid); had || s.durable >= zxid && s.has(zxid) {
+		_, had := slices.BinarySearch(s.lost, zxid)
+		_, holds := slices.BinarySearch(s.before, zxid)
+		if had || holds && s.held >= zxid || s.durable >= zxid && s.has(zxid) {
 			have.Add(server)
 		}
 	}
@@ -236,7 +239,7 @@ func (o *Order) Copy(id quorum.ID, history []zk.Zxid) {
 // replace gives a server another history, of which a crash may know nothing.
 func (s *standing) replace(history []zk.Zxid) {
 	if s.before == nil {
-		s.before = s.history
+		s.before, s.held = s.history, s.durable
 	}
 	s.history = slices.Clone(history)
 	s.durable = min(s.durable, s.last())

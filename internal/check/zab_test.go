@@ -57,6 +57,9 @@ func TestOrder(t *testing.T) {
 		{"shown on one disk", three + "append 1 1.3\ndurable 1 1.3\nshow 1 1.3", "O6"},
 		{"shown by acks of a disk that was damaged since", three +
 			"append 1 1.3\nappend 2 1.3\ndurable 2 1.3\ndamaged 2\nrecover 2 0.0\ndurable 1 1.3\nshow 1 1.3", ""},
+		{"shown by acks of a server that takes over a snapshot since", three + "append 1 1.3\nappend 2 1.3\ndurable 1 1.3\ndurable 2 1.3\ncopy 2 1 1.3\nshow 1 1.3", ""},
+		{"what a server had not before its snapshot", three + "append 1 1.3\nappend 2 1.3\ndurable 1 1.3\ncopy 2 1 1.3\nshow 1 1.3", "O6"},
+		{"what a server had before a snapshot that is saved", three + "append 1 1.3\nappend 2 1.3\ndurable 1 1.3\ndurable 2 1.3\ncopy 2 1 1.2\ndurable 2 1.2\nshow 1 1.3", "O6"},
 		{"what a damaged disk had not", three + "append 1 1.3\nappend 2 1.3\ndamaged 2\nrecover 2 1.1\ndurable 1 1.3\nshow 1 1.3", "O6"},
 		{"a damaged disk that is filled again", three +
 			"append 1 1.3\nappend 2 1.3\ndurable 2 1.3\ndamaged 2\nrecover 2 1.1\nappend 2 1.2\ndurable 2 1.2\ndurable 1 1.3\nshow 1 1.3", "O6"},

@@ -18,7 +18,7 @@ const readOnlyAfterMs = 2000
 
 // readOnlyTick begins the reading when nobody has led for long enough.
 func (r *Replica) readOnlyTick() {
-	if !r.opts.ReadOnly || r.role.service != serviceNone || r.trust.voteless() || r.role.reloading {
+	if !r.opts.ReadOnly || r.role.service != serviceNone || r.trust.voteless() || r.trust.ahead() || r.role.reloading {
 		return
 	}
 	// The peer may not know yet what the election has decided in this step.

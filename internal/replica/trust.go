@@ -72,6 +72,10 @@ func (t *trust) compared(equal bool) {
 	}
 }
 
+// ahead reports whether the tree may have changes that come after its zxid: readers would
+// see parts of them.
+func (t *trust) ahead() bool { return t.unready || t.tree == likenessFuzzy }
+
 // current notes that everything has come that the tree was ahead by.
 func (t *trust) current() {
 	if t.tree == likenessFuzzy {

@@ -29,6 +29,7 @@ const (
 	ackLater  = "our learner acknowledges no proposal before UPTODATE; Apache's may"
 	pingLater = "our leader pings learners that were sent NEWLEADER; Apache's pings sooner"
 	broken    = "only a leader that breaks the protocol gives this reason"
+	portions  = "an observer gets a long history in portions, and a commit between two of them"
 	vain      = "two epochs in a row that only a server outside the ensemble has promised; internal/zab/paper_test.go has it"
 )
 
@@ -38,7 +39,6 @@ var unmet = map[string]string{
 	"zab: learner agreed PING":                pingLater,
 	"zab: learner syncing COMMITANDACTIVATE":  oneGo,
 	"zab: learner syncing INFORMANDACTIVATE":  oneGo,
-	"zab: learner syncing INFORM":             oneGo,
 	"zab: learner storing COMMIT":             laterOn,
 	"zab: learner storing COMMITANDACTIVATE":  laterOn,
 	"zab: learner ready COMMIT":               laterOn,
@@ -46,7 +46,12 @@ var unmet = map[string]string{
 	"a role ends: illegal message":            broken,
 	"a role ends: gap in proposals":           broken,
 	"a role ends: commit of another proposal": broken,
-	"a role ends: old leader":                 vain,
+}
+
+// seldom are the rows that a few runs of thousands meet, each with what it takes.
+var seldom = map[string]string{
+	"zab: learner syncing INFORM": portions,
+	"a role ends: old leader":     vain,
 }
 
 // numbering gives each row its number.
@@ -134,6 +139,8 @@ func (c *Coverage) Missing() (unexplained, explained []string) {
 		case c.rows[i] > 0:
 		case known:
 			explained = append(explained, name+": "+reason)
+		case seldom[name] != "":
+			explained = append(explained, name+": met seldom, by "+seldom[name])
 		default:
 			unexplained = append(unexplained, name)
 		}

@@ -98,7 +98,8 @@ func (s *touches) connect(p *process, id zk.SessionID) {
 }
 
 // upgraded finds the sessions that were this server's own, and that it knows to be
-// everybody's now: their heartbeats are to be told.
+// everybody's now: their heartbeats are to be told, unless the server had ended the session
+// before it learned of that.
 func (s *touches) upgraded(p *process) {
 	for id, sure := range s.own[p] {
 		zxid, is := s.w.watcher.upgrades[id]
@@ -106,7 +107,7 @@ func (s *touches) upgraded(p *process) {
 			continue
 		}
 		delete(s.own[p], id)
-		if sure && p.serving {
+		if sure && p.serving && !s.w.watcher.local.Ended(id) {
 			s.sure(p, id)
 		} else {
 			s.maybe(p, id)

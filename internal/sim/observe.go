@@ -124,6 +124,7 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	}
 	if len(effects.Left) > 0 {
 		o.touches.left(p)
+		o.local.RoleEnded(p.id)
 	}
 	o.touches.stepped(p, batch, effects)
 	o.ended(p, batch)

@@ -82,6 +82,7 @@ func Draw(seed uint64) Plan {
 	p.memory(branch(seed, "memory", 0))
 	p.drawBytes(branch(seed, "bytes", 0))
 	p.drawSettings(branch(seed, "settings", 0))
+	p.hasty(branch(seed, "hasty", 0))
 	return p
 }
 
