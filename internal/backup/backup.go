@@ -13,8 +13,8 @@
 //	backup-B2  No record is in it that was not committed when it was taken.
 //	backup-B3  A state is that of its zxid exactly, or it is refused: no piece is
 //	           continued by one whose first record is not its own last one.
-//	backup-B4  What is restored has a zxid above all that the backup has seen, so that it
-//	           wins every election against a server that was not restored.
+//	backup-B4  What is restored has a zxid above all that the backup has seen: where it
+//	           takes part, a server that was not restored is not elected.
 //
 // Several servers of one ensemble may write to one place. The package starts no
 // goroutine and reads no clock.
@@ -191,7 +191,12 @@ func (all pieces) end() (at zk.Zxid, time time.Time, known bool) {
 	}
 	at = snapshots[len(snapshots)-1].first
 	for _, p := range all.chain(snapshots[len(snapshots)-1], maxZxid) {
-		at, time = p.last, p.time
+		at = p.last
+	}
+	for _, p := range all {
+		if p.log && p.last == at {
+			time = p.time
+		}
 	}
 	return at, time, true
 }

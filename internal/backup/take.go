@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/snap"
@@ -100,7 +101,7 @@ func (t *taking) run() error {
 		return err
 	}
 	if reach == notReached || t.snapshotDue() {
-		base, err := t.takeSnapshot()
+		base, err := t.takeSnapshot(reach == notReached)
 		if err != nil {
 			return err
 		}
@@ -215,10 +216,16 @@ func (t *taking) snapshotDue() bool {
 		len(t.snapshots) > 0 && t.snapshots[0].Zxid > newest.first
 }
 
-// takeSnapshot copies the newest snapshot that is whole and returns its zxid.
-func (t *taking) takeSnapshot() (zk.Zxid, error) {
+// takeSnapshot copies the newest snapshot that is whole and returns its zxid: in a new
+// backup, or after a gap, one that the log goes on from, if there is one. The last record
+// of the log tells the next take which history it is.
+func (t *taking) takeSnapshot(goesOn bool) (zk.Zxid, error) {
 	var damaged error
-	for _, file := range t.snapshots {
+	files := t.snapshots
+	if goesOn && len(files) > 1 && !t.logAfter(files[0].Zxid) {
+		files = append(slices.Clone(files[1:]), files[0])
+	}
+	for _, file := range files {
 		if file.Zxid > t.committed {
 			continue
 		}
@@ -232,6 +239,17 @@ func (t *taking) takeSnapshot() (zk.Zxid, error) {
 		return 0, damaged
 	}
 	return 0, fmt.Errorf("no snapshot in %s is of what is committed (%s)", t.source.SnapDir, t.committed)
+}
+
+// logAfter reports whether the log has a record after a zxid that is committed.
+func (t *taking) logAfter(zxid zk.Zxid) bool {
+	reader, err := t.read(zxid, true)
+	if err != nil {
+		return false
+	}
+	defer reader.Close()
+	record, err := reader.Next()
+	return err == nil && record.Zxid <= t.committed
 }
 
 // copySnapshot reads a snapshot twice: what it is stands in the name of its copy.

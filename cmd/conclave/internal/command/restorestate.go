@@ -28,9 +28,9 @@ func newRestore() *cobra.Command {
 		Short: "Restore a moment from a backup: a data directory, or a subtree of a running ensemble",
 		Long: `With --into it makes the data directory of a server. Stop all servers of the
 ensemble, restore the same moment for each into an empty directory, put myid
-beside it, and start them. What is restored begins above every zxid that the backup
-has seen, so it wins against a server that was not restored, and clients that saw
-the end of the old history are let in.
+beside it, and start them when all are restored. What is restored begins above every
+zxid that the backup has seen: one server that was forgotten is not elected, and
+clients that saw the end of the old history are let in.
 
 With --path it makes a subtree of a running ensemble what it was: it creates, sets
 and deletes by ordinary transactions, each with the version that it has read, so
