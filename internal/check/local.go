@@ -134,14 +134,18 @@ func (l *Local) Opened(id zk.SessionID) error {
 func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick bool, has, knows func(zk.SessionID) bool) error {
 	for _, id := range slices.Sorted(maps.Keys(l.sessions)) {
 		s := l.sessions[id]
-		if s.over || s.server != server || s.life != life {
+		if s.server != server || s.life != life {
 			continue
 		}
 		here := has(id)
+		s.ended = s.ended || !here && !knows(id)
+		if s.over {
+			continue
+		}
 		if !here && knows(id) {
 			continue
 		}
-		s.over, s.ended = !here, !here
+		s.over = !here
 		if silentMs := nowMs - s.receivedMs; !here && !s.mayEnd && silentMs < s.timeoutMs {
 			return broken(propertyLocal, "L3: server %d ends session %v of %d ms, %d ms after its client's last message", server, id, s.timeoutMs, silentMs)
 		}

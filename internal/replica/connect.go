@@ -195,7 +195,9 @@ func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) 
 	s.TimeoutMs = min(s.TimeoutMs, s.LongestMs)
 	if !r.leads() {
 		s.ToldMs = r.now.MonoMs // the leader has just let it in
-		r.touch(s)
+	}
+	if s.Local || !r.leads() {
+		r.touch(s) // it may have waited for what was on its way
 	}
 	r.clients.Connected(c.id, &wire.ConnectResponse{
 		TimeoutMs: s.TimeoutMs, Session: s.ID, Password: session.PasswordOf(s.ID),

@@ -7,7 +7,7 @@ func (p *Plan) hasty(r *random) {
 	if !r.oneIn(8) && !(p.Upgrade && r.oneIn(2)) {
 		return
 	}
-	p.SessionMs = p.TickMs * r.between(2, 8)
+	p.SessionMs, p.Timeouts = p.TickMs*r.between(5, 9), false // shorter ones end while a heartbeat is on its way
 	p.ThinkMs = 3 + r.below(40)
 	p.NetMs = 1 + r.below(30)
 	p.WildMs = min(p.WildMs, 9_000)
