@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// settleBut lets everything move but the link from one server to another.
-func (p *player) settleBut(from, to int) {
+// quiesceBut lets everything move but the link from one server to another.
+func (p *player) quiesceBut(from, to int) {
 	w := p.w
 	for again := true; again; {
 		again = false
@@ -49,17 +49,17 @@ func TestEndedSessionIsNotMadeAgain(t *testing.T) {
 		connect 2 1 session=S1 timeout=2000
 		request 2 exists /lock watch
 		request 2 create /other x ephemeral`)
-	p.settleBut(1, 2)
+	p.quiesceBut(1, 2)
 	p.run(`connect 3 3 timeout=20000`)
-	p.settleBut(1, 2)
+	p.quiesceBut(1, 2)
 	for range 5 {
 		p.w.tick(500, p.w.all())
 		p.run("touch 2")
 		p.run("touch 3")
-		p.settleBut(1, 2)
+		p.quiesceBut(1, 2)
 	}
 	p.run(`request 3 create /lock other ephemeral`)
-	p.settleBut(1, 2)
+	p.quiesceBut(1, 2)
 	p.w.quiesce()
 	p.run(`connect 4 1 session=S1 timeout=2000`)
 	p.w.quiesce()
