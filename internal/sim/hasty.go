@@ -9,7 +9,7 @@ func (p *Plan) hasty(r *random) {
 	}
 	p.SessionMs, p.Timeouts = p.TickMs*r.between(5, 9), false // shorter ones end while a heartbeat is on its way
 	p.ThinkMs = 3 + r.below(40)
-	p.NetMs = 1 + r.below(30)
+	p.NetMs = 1 + r.below(10)
 	p.WildMs = min(p.WildMs, 9_000)
 	if r.oneIn(2) {
 		p.Faults = nil
