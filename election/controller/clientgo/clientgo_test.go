@@ -100,6 +100,14 @@ func (w *world) lead(ctx context.Context, id string, token election.Token) {
 	w.mu.Unlock()
 }
 
+// finish says that what a leader does is done: ReleaseOnCancel asks for that before the
+// loop is stopped, and the loop does not wait for it.
+func (w *world) finish(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.leads, id)
+}
+
 func (w *world) note(list *[]string, id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,6 +152,7 @@ func TestSuccessorLeadsAtOnceAfterARelease(t *testing.T) {
 		w.leader(1, "a")
 		b := w.start(w.store, "b", true)
 		time.Sleep(time.Minute)
+		w.finish("a")
 		a.stop()
 		if took := w.leader(2, "b"); took > time.Second {
 			t.Errorf("b led %v after a had stopped", took)
