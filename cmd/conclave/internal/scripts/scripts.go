@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,7 +50,7 @@ func Run(t *testing.T, dir, store string, more ...string) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "exitcode": exitCode, "large": large, "certificates": certificates},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "until": until, "exitcode": exitCode, "large": large, "certificates": certificates},
 		Condition: func(condition string) (bool, error) {
 			if condition != "wholeline" {
 				return false, fmt.Errorf("unknown condition %q", condition)
@@ -80,6 +81,25 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		text, err := os.ReadFile(ts.MkAbs(args[0]))
 		if err == nil && strings.Contains(string(text), args[1]) {
+			return
+		}
+	}
+	ts.Fatalf("waited %v in vain for %v", Patience, args)
+}
+
+// until runs a command again and again until a line of its standard output matches, for
+// what another process does when it has the time:
+//
+//	until PATTERN COMMAND...
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND...")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		_ = ts.Exec(args[1], args[2:]...) // it may fail until then
+		if pattern.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
 	}
