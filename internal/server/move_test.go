@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,10 +21,8 @@ import (
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
-	for len(ports) < n {
-		if port := childtest.Port(t); !slices.Contains(ports, port) {
-			ports = append(ports, port)
-		}
+	for range n {
+		ports = append(ports, childtest.Port(t))
 	}
 	return ports
 }
