@@ -34,6 +34,7 @@ var layout = map[string]place{
 	"internal/healthcheck":                  {0, shell},
 	"internal/certtest":                     {0, shell},
 	"internal/childtest":                    {0, shell},
+	"internal/awaittest":                    {0, shell},
 	"internal/wire":                         {1, machine},
 	"internal/txn":                          {1, machine},
 	"internal/session":                      {1, machine},

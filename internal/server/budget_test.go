@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -82,12 +83,12 @@ func TestLongRequestsShareABudget(t *testing.T) {
 			p.socket.Close()
 		}()
 	}
-	for len(s.conns.all()) > 0 {
+	awaittest.Until(t, "all clients have gone", func() bool {
 		if n := s.inFlight.Load(); n > most {
 			t.Fatalf("%d long requests are on their way, the budget has space for %d", n, most)
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return len(s.conns.all()) == 0
+	})
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()
 	if left := s.requests.mu.left; left != requestBudgetMax || len(s.requests.mu.waiting) > 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -29,7 +30,7 @@ func TestContainerThatNeverHadAChildStays(t *testing.T) {
 	contain("/used")
 	p.do(create("/used/child", "", zk.Persistent))
 	p.do(zk.Request{Op: zk.OpDelete, Path: "/used/child", Version: -1})
-	eventually(t, "the other one goes", func() bool {
+	awaittest.Until(t, "the other one goes", func() bool {
 		code, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/used"})
 		return code == zk.ErrNoNode
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -33,17 +34,17 @@ func TestDroppedConnectionsGiveTheBudgetBack(t *testing.T) {
 			}
 			hold.Store(true)
 			go a.send(long(), long(), long())
-			eventually(t, "the third one waits for the budget", func() bool { return s.requests.waiting() == 1 })
+			awaittest.Until(t, "the third one waits for the budget", func() bool { return s.requests.waiting() == 1 })
 			again := make(chan *peer)
 			go func() { again <- dial(t, s, a) }()
-			eventually(t, "the loop has dropped the connection", func() bool { return dropped(s) == 1 })
+			awaittest.Until(t, "the loop has dropped the connection", func() bool { return dropped(s) == 1 })
 			if closes {
 				a.socket.Close()
 			}
 			hold.Store(false)
 			close(gate)
 			b := <-again
-			eventually(t, "the budget is whole again", func() bool { return s.requests.waiting() == 0 && s.requests.left() == requestBudgetMax })
+			awaittest.Until(t, "the budget is whole again", func() bool { return s.requests.waiting() == 0 && s.requests.left() == requestBudgetMax })
 			if code, _ := b.do(zk.Request{Op: zk.OpSetData, Path: "/n", Data: make([]byte, 20_000), Version: -1}); code != zk.OK {
 				t.Error(code)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -19,16 +20,6 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
-
-// eventually waits for a condition that other goroutines bring about.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 15 s: %s", what)
-		}
-	}
-}
 
 // isLog tells operations on the transaction log from those on snapshots.
 func isLog(op vfs.Op) bool { return strings.Contains(op.Name, "/log.") }
@@ -105,7 +96,7 @@ func TestFullDiskRefusesWritesAndTheServiceResumesByItself(t *testing.T) {
 		t.Fatalf("the session did not survive: %v", code)
 	}
 	disk.SetCapacity(-1)
-	eventually(t, "writes are accepted again", func() bool {
+	awaittest.Until(t, "writes are accepted again", func() bool {
 		now.Advance(spaceRetry / 4)
 		silent.do(zk.Request{Op: zk.OpPing})
 		code, _ := a.do(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
@@ -152,7 +143,7 @@ func TestDiskThatFillsUnderLoadLosesNothingAndEndsNothing(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the disk is full", s.diskFull.Load)
+	awaittest.Until(t, "the disk is full", s.diskFull.Load)
 	disk.SetCapacity(-1)
 	all.Wait()
 	if ok.Load()+refused.Load() != clients*writes || s.done.Err() != nil {
@@ -181,14 +172,14 @@ func TestStopWithWritesOnTheirWayEnds(t *testing.T) {
 	p.send(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
 	<-reached
 	p.send(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1}) // after the sync under way
-	eventually(t, "the second write is with the disk", func() bool {
+	awaittest.Until(t, "the second write is with the disk", func() bool {
 		s.disk.mu.Lock()
 		defer s.disk.mu.Unlock()
 		return len(s.disk.mu.work) > 0
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	eventually(t, "the stop has reached the disk", func() bool {
+	awaittest.Until(t, "the stop has reached the disk", func() bool {
 		s.disk.mu.Lock()
 		defer s.disk.mu.Unlock()
 		return s.disk.mu.ended
@@ -296,7 +287,7 @@ func manySnapshots(t *testing.T, disk vfs.FS, change func(*Config)) *Server {
 	p := dial(t, s, nil)
 	p.do(create("/n", "", 0))
 	p.do(create("/large", strings.Repeat("x", 64<<10), 0)) // so that a snapshot takes some space
-	eventually(t, "six snapshots", func() bool {
+	awaittest.Until(t, "six snapshots", func() bool {
 		p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Data: make([]byte, 4000), Version: -1})
 		return len(snapshotsOf(t, s)) >= 6
 	})
@@ -323,7 +314,7 @@ func TestServerThatIsRestartedOftenTakesSnapshots(t *testing.T) {
 		}
 	}
 	s, stop := run(runs, 0)
-	eventually(t, "a snapshot after the first one", func() bool { return snapshotsOf(t, s)[0].Zxid > 0 })
+	awaittest.Until(t, "a snapshot after the first one", func() bool { return snapshotsOf(t, s)[0].Zxid > 0 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +347,7 @@ func TestShareOfTheLogCountsOverRestarts(t *testing.T) {
 func TestPurgeHasATimerOfItsOwn(t *testing.T) {
 	disk, now := vfs.NewMem(), clock.NewManual(0)
 	s := manySnapshots(t, disk, func(c *Config) { c.Clock, c.PurgeInterval = now, time.Hour })
-	eventually(t, "the timer waits for the next hour", func() bool {
+	awaittest.Until(t, "the timer waits for the next hour", func() bool {
 		now.Advance(time.Hour)
 		return len(snapshotsOf(t, s)) == 3
 	})
@@ -367,7 +358,7 @@ func TestPurgeRunsAtTheStart(t *testing.T) {
 	first, stop := launch(t, disk, func(c *Config) { c.SnapCount = 4 })
 	p := dial(t, first, nil)
 	p.do(create("/n", "", 0))
-	eventually(t, "six snapshots", func() bool {
+	awaittest.Until(t, "six snapshots", func() bool {
 		p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
 		return len(snapshotsOf(t, first)) >= 6
 	})
@@ -375,7 +366,7 @@ func TestPurgeRunsAtTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := start(t, disk, func(c *Config) { c.PurgeInterval = time.Hour })
-	eventually(t, "three are left", func() bool { return len(snapshotsOf(t, s)) == 3 })
+	awaittest.Until(t, "three are left", func() bool { return len(snapshotsOf(t, s)) == 3 })
 }
 
 // What autopurge may delete goes when the disk is full, whatever the hour: there
@@ -386,7 +377,7 @@ func TestFullDiskIsFreedOfWhatMayBePurged(t *testing.T) {
 	p := dial(t, s, nil)
 	fills(disk)
 	wasFull := false
-	eventually(t, "the disk was full, and writes are accepted again", func() bool {
+	awaittest.Until(t, "the disk was full, and writes are accepted again", func() bool {
 		code, _ := p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Data: make([]byte, 1000), Version: -1})
 		wasFull = wasFull || code == zk.ErrNotReadOnly || s.diskFull.Load()
 		return wasFull && code == zk.OK && len(snapshotsOf(t, s)) <= 4

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -186,12 +187,12 @@ func TestStuckReaderGoesWithItsSession(t *testing.T) {
 		}
 		return max(1, len(c.out.bytes))
 	}
-	eventually(t, "the writer waits for the client", func() bool { return queued() > 0 })
+	awaittest.Until(t, "the writer waits for the client", func() bool { return queued() > 0 })
 	if n := queued(); n > outboxCrowded+1_000_000 {
 		t.Errorf("%d bytes wait for a client that does not read", n)
 	}
 	dial(t, s, stuck) // takes the session over; the stuck connection must go
-	eventually(t, "the stuck connection has gone", func() bool { return s.conns.get(c.id) == nil })
+	awaittest.Until(t, "the stuck connection has gone", func() bool { return s.conns.get(c.id) == nil })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func TestFailedWriteWakesWhoWaitsForSpace(t *testing.T) {
 		c := newConn(s, server)
 		c.out.bytes = []byte("blocks the writer")
 		go c.flush()
-		eventually(t, "the writer has begun", func() bool {
+		awaittest.Until(t, "the writer has begun", func() bool {
 			c.out.mu.Lock()
 			defer c.out.mu.Unlock()
 			return c.out.writing

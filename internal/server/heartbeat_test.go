@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -28,23 +29,23 @@ func TestEventsSentToAClientAreNotItsHeartbeats(t *testing.T) {
 		"plain": nil, "as over TLS": func(l net.Listener, _ bool) net.Listener { return opaque{l} },
 	} {
 		t.Run(name, func(t *testing.T) {
+			now := clock.NewManual(0)
 			s := start(t, vfs.NewMem(), func(c *Config) {
-				c.SessionMin, c.SessionMax, c.SecureClients = 400*time.Millisecond, 800*time.Millisecond, wrap
+				c.Clock, c.SessionMin, c.SessionMax, c.SecureClients = now, 400*time.Millisecond, 800*time.Millisecond, wrap
 			})
 			other, hung := dial(t, s, nil), dial(t, s, nil)
 			other.do(create("/watched", "", 0))
 			hung.do(create("/lock", "", zk.Ephemeral))
 			hung.do(zk.Request{Op: zk.OpAddWatch, Path: "/watched", Watches: zk.WatchPersistent})
-			said := time.Now()
 			for i := 0; ; i++ {
 				if code, _ := other.do(zk.Request{Op: zk.OpExists, Path: "/lock"}); code == zk.ErrNoNode {
 					break
 				}
-				if time.Since(said) > 10*time.Second {
+				if now.Now() > clock.Instant(10*time.Second) {
 					t.Fatalf("after %d events it has its session still", i)
 				}
 				other.do(zk.Request{Op: zk.OpSetData, Path: "/watched", Data: fmt.Append(nil, i), Version: -1})
-				time.Sleep(20 * time.Millisecond)
+				now.Advance(20 * time.Millisecond)
 			}
 		})
 	}

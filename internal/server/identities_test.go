@@ -3,10 +3,12 @@ package server
 import (
 	"bytes"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -64,8 +66,8 @@ func TestIdentitiesOfRequestsInFlightAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	eventually(t, "as much is in flight as may be", func() bool { return s.identityBytes.Load() > inFlightBytesMax })
-	time.Sleep(100 * time.Millisecond) // for what must not come
+	awaittest.Until(t, "as much is in flight as may be", func() bool { return s.identityBytes.Load() > inFlightBytesMax })
+	awaittest.Until(t, "all wait for the loop: nothing more comes", func() bool { return waitForTheLoop() == clients })
 	if n := s.identityBytes.Load(); n > most {
 		t.Errorf("%d bytes of identities are in flight, %d may be", n, most)
 	}
@@ -77,7 +79,13 @@ func TestIdentitiesOfRequestsInFlightAreBounded(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "none are in flight", func() bool { return s.identityBytes.Load() == 0 })
+	awaittest.Until(t, "none are in flight", func() bool { return s.identityBytes.Load() == 0 })
+}
+
+// waitForTheLoop returns how many connections are not read until the loop has answered.
+func waitForTheLoop() int {
+	stacks := make([]byte, 1<<20)
+	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(".(*conn).awaitAnswer("))
 }
 
 // A client that must prove who it is does nothing before it has: not even a ping, and

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -67,12 +68,10 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	}
 	lagging.send(create("/small", "", 0), r) // after a write: the connection goes on reading
 	p.socket.Close()
-	for wait := time.Now(); len(s.conns.all()) > 0 || s.outboxBytes.Load() > 1<<20; time.Sleep(10 * time.Millisecond) {
+	awaittest.Until(t, "it is disconnected, and what it had not read is gone", func() bool {
 		lagging.socket.Write(wire.AppendRequest(nil, &zk.Request{Op: zk.OpPing, Xid: -2})) // fails once it is disconnected
-		if time.Since(wait) > time.Minute {
-			t.Fatalf("%d connections are still here, outboxes hold %d bytes", len(s.conns.all()), s.outboxBytes.Load())
-		}
-	}
+		return len(s.conns.all()) == 0 && s.outboxBytes.Load() <= 1<<20
+	})
 }
 
 // The server does not read what a client says while it writes a long reply: that the client
@@ -222,7 +221,7 @@ func TestLongAnswersAreMadeWithinABudget(t *testing.T) {
 	most := s.answers.ask(answerBudgetMax)
 	<-most.given
 	p.send(zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{{Op: zk.OpGetData, Path: "/long"}, {Op: zk.OpGetData, Path: "/long"}}})
-	eventually(t, "the long one waits", func() bool {
+	awaittest.Until(t, "the long one waits", func() bool {
 		s.answers.mu.Lock()
 		defer s.answers.mu.Unlock()
 		return len(s.answers.mu.waiting) == 1
@@ -234,7 +233,7 @@ func TestLongAnswersAreMadeWithinABudget(t *testing.T) {
 	if h, _ := p.reply(zk.OpMultiRead); h.Code != zk.OK {
 		t.Error(h)
 	}
-	eventually(t, "the budget is whole again", func() bool {
+	awaittest.Until(t, "the budget is whole again", func() bool {
 		s.answers.mu.Lock()
 		defer s.answers.mu.Unlock()
 		return s.answers.mu.left == answerBudgetMax

@@ -3,6 +3,7 @@ package server
 import (
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -15,7 +16,7 @@ func TestEveryRequestCountsInItsConnectionsLatency(t *testing.T) {
 		p.do(zk.Request{Op: zk.OpGetData, Path: "/l"})
 	}
 	c := s.conns.all()[0]
-	eventually(t, "three reads and a write are counted", func() bool {
+	awaittest.Until(t, "three reads and a write are counted", func() bool {
 		c.out.mu.Lock()
 		defer c.out.mu.Unlock()
 		return c.stats.latency.count == 4

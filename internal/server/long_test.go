@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -105,9 +106,7 @@ func TestWritersTakeTheirTurnBetweenLongReads(t *testing.T) {
 	for range 5 { // the test itself may be late
 		begun := s.stats.received.Load()
 		stranger.send(all...)
-		for s.stats.received.Load() == begun {
-			time.Sleep(time.Millisecond)
-		}
+		awaittest.Until(t, "the first read is there", func() bool { return s.stats.received.Load() > begun })
 		before := s.stats.received.Load()
 		s.reader.Tree.Lock()
 		waited = s.stats.received.Load() - before

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -18,7 +19,7 @@ func TestLongRecordWaitsForSpace(t *testing.T) {
 	p.do(create("/a", "", 0))
 	disk.SetCapacity(disk.Used() + 500_000)
 	p.send(zk.Request{Op: zk.OpSetData, Path: "/a", Data: bytes.Repeat([]byte("x"), 900_000), Version: -1})
-	eventually(t, "the disk is full, or the server has ended", func() bool { return s.diskFull.Load() || s.done.Err() != nil })
+	awaittest.Until(t, "the disk is full, or the server has ended", func() bool { return s.diskFull.Load() || s.done.Err() != nil })
 	if s.done.Err() != nil {
 		t.Fatalf("the server has ended: %v", stop())
 	}

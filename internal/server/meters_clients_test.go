@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -69,7 +70,7 @@ func TestMetersCountByTheFirstNameOfThePath(t *testing.T) {
 	for i := range connSpacesMax + 3 {
 		p.must(zk.ErrNoNode, zk.Request{Op: zk.OpGetData, Path: fmt.Sprint("/many", i)})
 	}
-	eventually(t, "a connection that ends hands its counts over", func() bool {
+	awaittest.Until(t, "a connection that ends hands its counts over", func() bool {
 		other := dial(t, s, nil)
 		other.must(zk.ErrNoNode, zk.Request{Op: zk.OpGetData, Path: "/gone"})
 		other.socket.Close()
@@ -133,7 +134,7 @@ func TestMetersKeepTheSizesOfReplies(t *testing.T) {
 	}
 	s.ResetConnStats() // crst
 	p.socket.Close()
-	eventually(t, "the connection is gone", func() bool { return len(s.conns.all()) == 0 })
+	awaittest.Until(t, "the connection is gone", func() bool { return len(s.conns.all()) == 0 })
 	if got := s.Meters().ReplyBytes; got.Max != sizes[0] || got.Min != sizes[1] {
 		t.Errorf("after the connection: %v, expected %v", got, want)
 	}
@@ -151,14 +152,14 @@ func TestMetersCountHowConnectionsBeginAndEnd(t *testing.T) {
 	silent := knock(t, s)
 	p := dial(t, s, nil)
 	p.socket.Close()
-	until(t, "one is lost", func() bool { return s.Meters().Dropped == 1 })
+	awaittest.Until(t, "one is lost", func() bool { return s.Meters().Dropped == 1 })
 	old := dial(t, s, p)
 	again := dial(t, s, p) // the server closes the old one
 	if err := closes(old.socket); err != nil {
 		t.Error(err)
 	}
 	old.socket.Close()
-	until(t, "the old one is gone", func() bool { return len(s.conns.all()) == 2 })
+	awaittest.Until(t, "the old one is gone", func() bool { return len(s.conns.all()) == 2 })
 	again.must(zk.OK, zk.Request{Op: zk.OpCloseSession})
 	for _, name := range []string{"mine", "other", ""} {
 		c := dial(t, s, nil)
@@ -226,9 +227,9 @@ func TestMetersCountAnswersThatNobodyTakes(t *testing.T) {
 	}
 	release := hold(t, s)
 	p.send(create("/a", "", 0))
-	until(t, "it is with the loop", func() bool { return s.inFlight.Load() == 1 })
+	awaittest.Until(t, "it is with the loop", func() bool { return s.inFlight.Load() == 1 })
 	p.socket.Close()
-	until(t, "its client has gone", func() bool {
+	awaittest.Until(t, "its client has gone", func() bool {
 		s.inbox.mu.Lock()
 		defer s.inbox.mu.Unlock()
 		for _, e := range s.inbox.mu.events {
@@ -239,7 +240,7 @@ func TestMetersCountAnswersThatNobodyTakes(t *testing.T) {
 		return false
 	})
 	release()
-	until(t, "the answer is counted", func() bool { return s.Status().Counts.StaleReplies == 1 })
+	awaittest.Until(t, "the answer is counted", func() bool { return s.Status().Counts.StaleReplies == 1 })
 	if s.meters.staleReplies.Load() != 0 {
 		t.Error("and twice")
 	}
@@ -252,7 +253,7 @@ func TestMetersCountReadsThatNobodyTakes(t *testing.T) {
 	c := s.conns.all()[0]
 	c.out.end()
 	p.send(zk.Request{Op: zk.OpGetData, Path: "/"})
-	until(t, "the answer is counted", func() bool { return s.Meters().StaleReplies == 1 })
+	awaittest.Until(t, "the answer is counted", func() bool { return s.Meters().StaleReplies == 1 })
 }
 
 func TestMetersTellHowTheStartWentOn(t *testing.T) {

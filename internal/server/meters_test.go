@@ -3,6 +3,7 @@ package server
 import (
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -27,7 +28,7 @@ func TestMetersCountEachRequestOnceAndItsBytes(t *testing.T) {
 	}
 	do(zk.Request{Op: zk.OpSetData, Path: "/m", Data: []byte("data"), Version: -1})
 	event := zk.Event{Type: zk.EventNodeDataChanged, State: zk.StateSyncConnected, Path: "/m"}
-	eventually(t, "all are counted", func() bool {
+	awaittest.Until(t, "all are counted", func() bool {
 		m := s.Meters()
 		return m.Reads.Count == 3 && m.Updates.Count == 2 && m.BytesReceived == asked &&
 			m.BytesEvents == int64(len(wire.AppendEvent(nil, &event))) && m.BytesReplied > 0

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
@@ -57,7 +58,7 @@ func TestReconfigMovesEachPortForServersByItself(t *testing.T) {
 		}
 		for i, old := range []int{q, e} {
 			if old != to[i] {
-				eventually(t, fmt.Sprintf("nobody listens on %d any more", old), func() bool { return !answers(old) })
+				awaittest.Until(t, fmt.Sprintf("nobody listens on %d any more", old), func() bool { return !answers(old) })
 			}
 		}
 		q, e = to[0], to[1]
@@ -87,7 +88,7 @@ func TestReconfigProposedAndCommittedInOneStepMovesThePorts(t *testing.T) {
 	if !answers(ports[2]) || !answers(ports[3]) {
 		t.Error("nobody listens on the new ports")
 	}
-	eventually(t, "nobody listens on the old ports", func() bool { return !answers(ports[0]) && !answers(ports[1]) })
+	awaittest.Until(t, "nobody listens on the old ports", func() bool { return !answers(ports[0]) && !answers(ports[1]) })
 }
 
 // A server that was taken out is taken in again, with other ports. Others know it by the
@@ -119,7 +120,7 @@ func TestServerThatIsTakenInListensWhereItIsLookedFor(t *testing.T) {
 			}
 		}
 		for _, port := range closed {
-			eventually(t, fmt.Sprintf("%s: nobody listens on %d any more", what, port), func() bool { return !answers(port) })
+			awaittest.Until(t, fmt.Sprintf("%s: nobody listens on %d any more", what, port), func() bool { return !answers(port) })
 		}
 	}
 	step("taken out", &replica.Ensembles{InForce: out}, ports[:3], nil)
@@ -146,7 +147,7 @@ func TestReconfigMovesThePortsWhileOtherServersWaitForTheLoop(t *testing.T) {
 	}
 	said = peerwire.AppendNotification(said, &fle.Notification{State: fle.Looking, Round: 1, Vote: fle.Vote{Leader: 2}})
 	says(t, ports[1], said)
-	eventually(t, "a link and a vote wait for the loop", func() bool {
+	awaittest.Until(t, "a link and a vote wait for the loop", func() bool {
 		stacks := make([]byte, 1<<20)
 		return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(").putFromPeer(")) == 2
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -64,7 +65,7 @@ func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 	}
 	launchIt(2, noVotesOf1)
 	s3 := launchIt(3, noVotesOf1)
-	eventually(t, "server 3 leads", func() bool { return s3.Leads() })
+	awaittest.Until(t, "server 3 leads", func() bool { return s3.Leads() })
 	s1 := launchIt(1, noVotesOf1)
 	vote := fle.Vote{Leader: 3, Zxid: 0, Epoch: int64(s3.Role().Epoch)}
 	says := func(from int, state fle.State, round int64) replica.Event {
@@ -78,18 +79,18 @@ func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 			return is
 		}
 	}
-	eventually(t, "server 1 has elected server 3", elected(1))
+	awaittest.Until(t, "server 1 has elected server 3", elected(1))
 	s1.inbox.put(says(3, fle.Looking, 2)) // it was started again
-	eventually(t, "server 1 looks", func() (is bool) {
+	awaittest.Until(t, "server 1 looks", func() (is bool) {
 		s1.inspect(func(r *replica.Replica) { is = r.Peer().Quiet() })
 		return is
 	})
 	s1.inspect(func(*replica.Replica) { // the loop gets no time for a moment
 		s1.inbox.put(says(3, fle.Leading, 2), says(2, fle.Following, 2))
 		open()
-		eventually(t, "the connection is up", func() bool { return linkWaits(s1) })
+		awaittest.Until(t, "the connection is up", func() bool { return linkWaits(s1) })
 	})
-	eventually(t, "server 1 follows", s1.Serves)
+	awaittest.Until(t, "server 1 follows", s1.Serves)
 
 	p := dial(t, s1, nil)
 	if code, _ := p.do(create("/lock", "", zk.Ephemeral)); code != zk.OK {
@@ -99,7 +100,7 @@ func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 		t.Fatal("the leader does not know the session")
 	}
 	before := expiresMs(s3, p.id)
-	eventually(t, "the leader learns of the client", func() bool {
+	awaittest.Until(t, "the leader learns of the client", func() bool {
 		p.do(zk.Request{Op: zk.OpExists, Path: "/lock"})
 		return expiresMs(s3, p.id) > before
 	})

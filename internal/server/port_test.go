@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -131,8 +132,8 @@ func TestGarbageHurtsNobody(t *testing.T) {
 		}
 		socket.Close()
 	}
-	eventually(t, "only the healthy client is left", func() bool { return len(s.conns.all()) == 1 })
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
+	awaittest.Until(t, "only the healthy client is left", func() bool { return len(s.conns.all()) == 1 })
+	awaittest.Until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+2 })
 	if n := s.inFlight.Load(); n != 0 {
 		t.Errorf("%d requests are still counted", n)
 	}
@@ -158,7 +159,7 @@ func TestSilentConnectionsCostLittleAndGo(t *testing.T) {
 			socket.Write(append(length(4000), make([]byte, 900)...))
 		}
 	}
-	eventually(t, "all are here", func() bool { return len(s.conns.all()) == many+1 })
+	awaittest.Until(t, "all are here", func() bool { return len(s.conns.all()) == many+1 })
 	runtime.GC()
 	runtime.ReadMemStats(&second)
 	used := int64(second.HeapInuse+second.StackInuse) - int64(first.HeapInuse+first.StackInuse)
@@ -198,9 +199,9 @@ func TestConnectionsBeyondTheLimitsAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			eventually(t, "it is counted", func() bool { return s.conns.rejected.Load() == 1 })
+			awaittest.Until(t, "it is counted", func() bool { return s.conns.rejected.Load() == 1 })
 			a.socket.Close()
-			eventually(t, "the first has gone", func() bool { return len(s.conns.all()) == 1 })
+			awaittest.Until(t, "the first has gone", func() bool { return len(s.conns.all()) == 1 })
 			if again := dial(t, s, a); again.id != a.id {
 				t.Error("no space for one more")
 			}

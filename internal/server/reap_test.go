@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -21,7 +22,7 @@ func TestContainersGoAtTheirOwnInterval(t *testing.T) {
 		p.do(create(path+"/x", "", 0))
 		p.do(zk.Request{Op: zk.OpDelete, Path: path + "/x", Version: -1})
 	}
-	eventually(t, "40 containers are gone", func() bool {
+	awaittest.Until(t, "40 containers are gone", func() bool {
 		_, res := p.do(zk.Request{Op: zk.OpGetChildren, Path: "/"})
 		return len(res.Children) == 1
 	})
@@ -36,7 +37,7 @@ func TestEmptyContainersAndOldTTLZnodesGo(t *testing.T) {
 	p.do(zk.Request{Op: zk.OpCreateTTL, Path: "/t", Mode: zk.PersistentTTL, ACL: zk.OpenACL(), TTL: 1})
 	p.do(create("/c/x", "", 0))
 	p.do(zk.Request{Op: zk.OpDelete, Path: "/c/x", Version: -1})
-	eventually(t, "container and ttl znode gone", func() bool {
+	awaittest.Until(t, "container and ttl znode gone", func() bool {
 		c, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/c"})
 		ttl, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/t"})
 		return c == zk.ErrNoNode && ttl == zk.ErrNoNode

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -195,7 +196,7 @@ func TestSilentSessionExpiresWithItsEphemeralsInOneTransaction(t *testing.T) {
 		a.do(create(fmt.Sprintf("/e%d", i), "", zk.Ephemeral))
 	}
 	b.do(zk.Request{Op: zk.OpAddWatch, Path: "/", Watches: zk.WatchPersistentRecursive})
-	eventually(t, "five ephemerals deleted", func() bool {
+	awaittest.Until(t, "five ephemerals deleted", func() bool {
 		b.do(zk.Request{Op: zk.OpPing}) // its own requests keep b alive, a is silent
 		return len(b.events) >= 5
 	})

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -109,15 +111,6 @@ func hello() []byte {
 	return wire.AppendConnectRequest(nil, &wire.ConnectRequest{TimeoutMs: 5000, Password: make([]byte, 16)})
 }
 
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // hold keeps the loop busy until the function that it returns is called.
 func hold(t *testing.T, s *Server) func() {
 	t.Helper()
@@ -173,25 +166,25 @@ func TestConnectionsBeyondTheLimitAreToldOfOnce(t *testing.T) {
 }
 
 func TestRequestsWaitForTheirTurnAndAreCarriedOut(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.Throttle.RequestsMax = 2 })
+	now := clock.NewManual(0)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Clock, c.Throttle.RequestsMax = now, 2 })
 	a, b := dial(t, s, nil), dial(t, s, nil)
 	release := hold(t, s)
 	a.send(create("/a", "", 0), create("/b", "", 0), create("/c", "", 0), create("/d", "", 0))
-	until(t, "a waits", func() bool { return s.slotsWaiting() == 1 })
+	awaittest.Until(t, "a waits", func() bool { return s.slotsWaiting() == 1 })
 	b.send(create("/e", "", 0), zk.Request{Op: zk.OpGetData, Path: "/a"})
-	until(t, "b waits", func() bool { return s.slotsWaiting() == 2 })
+	awaittest.Until(t, "b waits", func() bool { return s.slotsWaiting() == 2 })
 	if n := s.inFlight.Load(); n != 2 {
 		t.Errorf("%d requests are on their way", n)
 	}
-	for began := s.monoMs(); s.monoMs() < began+5; time.Sleep(time.Millisecond) {
-	}
+	now.Advance(5 * time.Millisecond)
 	release()
 	for i, p := range []*peer{a, a, a, a, b, b} {
 		if h, _ := p.reply(zk.OpCreate); h.Code != zk.OK {
 			t.Errorf("%d: %v", i, h.Code)
 		}
 	}
-	until(t, "all turns are free", func() bool { return s.slotsLeft() == 2 })
+	awaittest.Until(t, "all turns are free", func() bool { return s.slotsLeft() == 2 })
 	if n := s.refusalsReport().Waits; n < 2 {
 		t.Errorf("%d waited", n)
 	}
@@ -218,7 +211,7 @@ func TestReadsAndPingsPassThoseThatWait(t *testing.T) {
 	a, b := dial(t, s, nil), dial(t, s, nil)
 	release := hold(t, s)
 	a.send(create("/a", "", 0))
-	until(t, "the turn is taken", func() bool { return s.slotsLeft() == 0 })
+	awaittest.Until(t, "the turn is taken", func() bool { return s.slotsLeft() == 0 })
 	if code, _ := b.do(zk.Request{Op: zk.OpGetData, Path: "/"}); code != zk.OK {
 		t.Error(code)
 	}
@@ -230,20 +223,19 @@ func TestReadsAndPingsPassThoseThatWait(t *testing.T) {
 }
 
 func TestRequestThatWaitedTooLongIsThrottled(t *testing.T) {
-	log := &logged{}
+	log, now := &logged{}, clock.NewManual(0)
 	s := start(t, vfs.NewMem(), func(c *Config) {
-		c.Throttle.RequestsMax, c.Throttle.WaitMax = 1, time.Millisecond
+		c.Clock, c.Throttle.RequestsMax, c.Throttle.WaitMax = now, 1, time.Millisecond
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))
 	})
 	a, b := dial(t, s, nil), dial(t, s, nil)
 	release := hold(t, s)
 	a.send(create("/a", "", 0))
-	until(t, "the turn is taken", func() bool { return s.slotsLeft() == 0 })
+	awaittest.Until(t, "the turn is taken", func() bool { return s.slotsLeft() == 0 })
 	multi := zk.Request{Op: zk.OpMulti, Ops: []zk.Request{create("/m", "", 0)}}
 	b.send(create("/b", "", 0), multi, zk.Request{Op: zk.OpGetData, Path: "/"})
-	until(t, "b waits", func() bool { return s.slotsWaiting() == 1 })
-	for began := s.monoMs(); s.monoMs() < began+5; time.Sleep(time.Millisecond) {
-	}
+	awaittest.Until(t, "b waits", func() bool { return s.slotsWaiting() == 1 })
+	now.Advance(5 * time.Millisecond)
 	release()
 	if h, _ := a.reply(zk.OpCreate); h.Code != zk.OK {
 		t.Error(h.Code)
@@ -263,7 +255,7 @@ func TestRequestThatWaitedTooLongIsThrottled(t *testing.T) {
 	if n := s.Status().Refusals.Waited; n < 2 || log.count("see throttled_op_wait_time") != 1 {
 		t.Errorf("%d refused, %d lines", n, log.count("see throttled_op_wait_time"))
 	}
-	until(t, "the turn is free", func() bool { return s.slotsLeft() == 1 })
+	awaittest.Until(t, "the turn is free", func() bool { return s.slotsLeft() == 1 })
 }
 
 func TestStaleRequestIsDropped(t *testing.T) {
@@ -282,23 +274,23 @@ func TestStaleRequestIsDropped(t *testing.T) {
 			a, b := dial(t, s, nil), dial(t, s, nil)
 			release := hold(t, s)
 			a.send(create("/a", "", 0))
-			until(t, "the turn is taken", func() bool { return s.slotsLeft() == 0 })
+			awaittest.Until(t, "the turn is taken", func() bool { return s.slotsLeft() == 0 })
 			b.send(create("/b", "", 0))
-			until(t, "b waits", func() bool { return s.slotsWaiting() == 1 })
+			awaittest.Until(t, "b waits", func() bool { return s.slotsWaiting() == 1 })
 			if c.leave {
 				b.socket.Close()
 			}
 			release()
 			a.reply(zk.OpCreate)
 			if c.stale {
-				until(t, "it is dropped", func() bool { return s.refusalsReport().Stale == 1 })
+				awaittest.Until(t, "it is dropped", func() bool { return s.refusalsReport().Stale == 1 })
 			} else {
-				until(t, "it is carried out", func() bool {
+				awaittest.Until(t, "it is carried out", func() bool {
 					code, _ := a.do(zk.Request{Op: zk.OpExists, Path: "/b"})
 					return code == zk.OK
 				})
 			}
-			until(t, "the turn is free", func() bool { return s.slotsLeft() == 1 })
+			awaittest.Until(t, "the turn is free", func() bool { return s.slotsLeft() == 1 })
 			if n := s.Meters().StaleRequests; (n == 1) != (name == "gone, and stale ones are kept") || n > 1 {
 				t.Errorf("%d stale requests were carried out", n)
 			}
@@ -315,9 +307,9 @@ func TestLargeRequestsBeyondTheirLimitAreThrottled(t *testing.T) {
 	large := func(path string) zk.Request { return create(path, strings.Repeat("x", 3000), 0) }
 	release := hold(t, s)
 	a.send(large("/a"))
-	until(t, "a is on its way", func() bool { return s.largeBytes.Load() > 3000 })
+	awaittest.Until(t, "a is on its way", func() bool { return s.largeBytes.Load() > 3000 })
 	b.send(large("/b"), create("/small", "", 0))
-	until(t, "b is refused", func() bool { return s.refusalsReport().Large == 1 })
+	awaittest.Until(t, "b is refused", func() bool { return s.refusalsReport().Large == 1 })
 	release()
 	if h, _ := a.reply(zk.OpCreate); h.Code != zk.OK {
 		t.Error(h.Code)
@@ -327,14 +319,14 @@ func TestLargeRequestsBeyondTheirLimitAreThrottled(t *testing.T) {
 			t.Errorf("%d: %v, want %v", i, h.Code, want)
 		}
 	}
-	until(t, "nothing is on its way", func() bool { return s.largeBytes.Load() == 0 })
+	awaittest.Until(t, "nothing is on its way", func() bool { return s.largeBytes.Load() == 0 })
 	if code, _ := b.do(large("/b")); code != zk.OK {
 		t.Error(code)
 	}
 	if code, _ := b.do(zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{{Op: zk.OpGetData, Path: "/" + strings.Repeat("y", 2000)}}}); code != zk.OK {
 		t.Error(code)
 	}
-	until(t, "a large read is counted off", func() bool { return s.largeBytes.Load() == 0 })
+	awaittest.Until(t, "a large read is counted off", func() bool { return s.largeBytes.Load() == 0 })
 }
 
 // No client looks at the answer to a list of watches: with an error it would take them for
@@ -356,7 +348,7 @@ func TestListOfWatchesThatIsRefusedEndsTheConnection(t *testing.T) {
 	if again := dial(t, s, p); again.id != p.id {
 		t.Error("the session went with the connection")
 	}
-	until(t, "nothing is on its way", func() bool { return s.largeBytes.Load() == 0 })
+	awaittest.Until(t, "nothing is on its way", func() bool { return s.largeBytes.Load() == 0 })
 }
 
 // slowHandshake is a connection whose handshake ends when the gate opens.
@@ -390,7 +382,7 @@ func TestHandshakesBeyondTheLimitAreRefused(t *testing.T) {
 	t.Cleanup(open)
 	first := knock(t, s)
 	knock(t, s)
-	until(t, "two shake hands", func() bool { return s.handshaking.Load() == 2 })
+	awaittest.Until(t, "two shake hands", func() bool { return s.handshaking.Load() == 2 })
 	for range 2 {
 		if err := refuses(s); err != nil {
 			t.Error(err)
@@ -407,5 +399,5 @@ func TestHandshakesBeyondTheLimitAreRefused(t *testing.T) {
 	if _, err := readFrame(first); err != nil {
 		t.Errorf("one that was within the limit: %v", err)
 	}
-	until(t, "nobody shakes hands", func() bool { return s.handshaking.Load() == 0 })
+	awaittest.Until(t, "nobody shakes hands", func() bool { return s.handshaking.Load() == 0 })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -27,7 +28,7 @@ func TestClientsWithTooManyWatchesAreDisconnected(t *testing.T) {
 	}
 	many.send(zk.Request{Op: zk.OpSetWatches, Xid: zk.XidSetWatches, SetWatches: sets})
 	gone(t, many)
-	eventually(t, "its watches are gone", func() bool { return s.reader.Watches.Bytes() < 100_000 })
+	awaittest.Until(t, "its watches are gone", func() bool { return s.reader.Watches.Bytes() < 100_000 })
 	if code, _ := few.do(watch(few, "more")); code != zk.ErrNoNode {
 		t.Errorf("the other client: %v", code)
 	}
