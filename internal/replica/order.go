@@ -212,6 +212,7 @@ func (r *Replica) welcome() {
 
 // lead begins to decide: every session has its full timeout again.
 func (r *Replica) lead(last zk.Zxid) {
+	r.trust.current() // what its snapshot was ahead by was committed, so the one who is elected has it
 	r.sessions.Reset(r.now.MonoMs)
 	r.leading.begin(r.newPrep(), last, r.now.MonoMs+r.opts.ReapIntervalMs, r.findOrphans())
 	r.welcome()

@@ -32,6 +32,7 @@ type client struct {
 
 	conn    int64 // the machine's number of the connection
 	stream  *stream
+	out     []byte // what is to be sent on it, in one step of its own
 	server  quorum.ID
 	greeted bool
 	partial bool      // the server says that it serves reads alone
@@ -228,7 +229,7 @@ func (c *client) hangUp() {
 		c.stream.close()
 		c.stream = nil
 	}
-	c.conn = 0
+	c.conn, c.out = 0, nil
 }
 
 func (c *client) send(r *zk.Request) {
@@ -244,12 +245,25 @@ func (c *client) send(r *zk.Request) {
 		c.pending = append(c.pending, pendingReply{r.Xid, r, c.w.watcher.recent.Floor()})
 	}
 	c.w.note(c.node, "ask", nodeOf(c.server), 0, strconv.Itoa(int(r.Xid))+" "+r.Op.String()+" "+r.Path)
-	conn := c.conn
-	c.stream.send(wire.AppendRequest(nil, c.mutateSend(r)))
-	if c.w.is(SentIsNotSent) {
+	if len(c.out) == 0 {
+		conn := c.conn
+		c.later(0, func() { c.flush(conn) })
+	}
+	c.out = wire.AppendRequest(c.out, c.mutateSend(r))
+}
+
+// flush hands what has gathered to the connection. The machine is told first, as the
+// client does it: what is on its way may be applied before anything else is learned.
+func (c *client) flush(conn int64) {
+	if c.conn != conn {
 		return
 	}
-	c.later(0, func() { c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: conn}) })
+	batch := c.out
+	c.out = nil
+	if !c.w.is(SentIsNotSent) {
+		c.step(clientsession.Event{Kind: clientsession.Flushed, Conn: conn})
+	}
+	c.stream.send(batch)
 }
 
 // read takes whole frames, unless the client stalls.

@@ -139,6 +139,7 @@ func (f *shiftyFile) Close() error {
 func (p *process) misplace(name string, at int64, written, was []byte) {
 	bad := p.rot.bad
 	p.rot.bad = nil
+	p.w.trouble.damaged[p] = p.life // the fault may have been planned in an earlier one
 	if bad.kind == "log." {
 		p.rot.lied = true
 		p.w.trouble.unseen = p.w.trouble.unseen || changesNothing(written)
