@@ -4,11 +4,15 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,21 +20,24 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
+// prefix begins the path of every module of the tree.
+const prefix = "github.com/conclave-project/conclave"
+
 // proved is the version that is made for the proof: in a clone, so nobody sees it.
 const proved = "v0.999.0"
 
 // repository is where the go command looks for the modules.
-const repository = "https://github.com/conclave-project/conclave"
+const repository = "https://" + prefix
 
 // TestOutsidersInstallTheCommandAndElect makes a version in a clone, as `make
 // release` does, lets the go command fetch all its modules by their tags into a
 // module proxy of files, and has somebody outside the tree, with that proxy only,
-// install the command and build a program. What others have written comes from
+// install the command and build a program. What others have written comes through
 // this machine's module cache.
 func TestOutsidersInstallTheCommandAndElect(t *testing.T) {
 	clone := makeVersion(t)
 	away := &outsider{t: t, dir: t.TempDir()}
-	away.env = []string{"GOPROXY=" + fileURL(publish(t, clone)) + "," + fileURL(machineCache(t)), "GOSUMDB=off",
+	away.env = []string{"GOPROXY=" + fileURL(publish(t, clone)) + "," + othersModules(t), "GOSUMDB=off",
 		"GOWORK=off", "GOFLAGS=-modcacherw -trimpath", // so that what others have written is compiled once
 		"GOMODCACHE=" + t.TempDir(), "GOBIN=" + filepath.Join(away.dir, "bin"), "GOPATH=", "CONCLAVE_STORE="}
 	away.write("main.go", "testdata/outside/main.go")
@@ -89,7 +96,7 @@ func publish(t *testing.T, clone string) string {
 	args := []string{"mod", "download"}
 	for tag := range strings.FieldsSeq(tags) {
 		dir := strings.TrimSuffix(strings.TrimSuffix(tag, proved), "/")
-		args = append(args, strings.TrimSuffix("github.com/conclave-project/conclave/"+dir, "/")+"@"+proved)
+		args = append(args, strings.TrimSuffix(prefix+"/"+dir, "/")+"@"+proved)
 	}
 	if len(args) < 10 {
 		t.Fatalf("few modules are tagged: %s", tags)
@@ -101,8 +108,39 @@ func publish(t *testing.T, clone string) string {
 	return filepath.Join(cache, "cache", "download")
 }
 
-func machineCache(t *testing.T) string {
-	return filepath.Join(must(t, nil, ".", "go", "env", "GOMODCACHE"), "cache", "download")
+// othersModules is a module proxy of the machine's module cache, which has the go
+// command fetch what is not there yet: the workspace of the tree may have chosen newer
+// versions than somebody outside does. It has no module of the tree.
+func othersModules(t *testing.T) string {
+	cache := filepath.Join(must(t, nil, ".", "go", "env", "GOMODCACHE"), "cache", "download")
+	away := t.TempDir()
+	var fetching sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		module, file, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/@v/")
+		if !ok || strings.HasPrefix(module, prefix) {
+			http.NotFound(w, r)
+			return
+		}
+		name := filepath.Join(cache, filepath.FromSlash(r.URL.Path))
+		if _, err := os.Stat(name); err != nil && file != "list" {
+			fetching.Lock()
+			out, err := outputWith([]string{"GOWORK=off", "GOFLAGS="}, away, "go", "mod", "download",
+				unescaped(module)+"@"+unescaped(strings.TrimSuffix(file, path.Ext(file))))
+			fetching.Unlock()
+			if err != nil {
+				http.Error(w, out+err.Error(), http.StatusNotFound)
+				return
+			}
+		}
+		http.ServeFile(w, r, name)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// unescaped is a path or version as people write it: a proxy has !a for A.
+func unescaped(escaped string) string {
+	return regexp.MustCompile("![a-z]").ReplaceAllStringFunc(escaped, func(s string) string { return strings.ToUpper(s[1:]) })
 }
 
 func fileURL(path string) string { return "file://" + path }
