@@ -249,6 +249,7 @@ func (h *handling) turn(held *long, op zk.Op) turned {
 		s.meters.turns.note(0, 1)
 		return turnComes
 	}
+	h.unlock() // a request before it may have been answered here, and who is gone is asked of the outbox
 	waitedMs := s.monoMs() - h.cameMs
 	stale := !t.KeepGone && c.isGone() || t.SessionStale && waitedMs > int64(c.timeoutMs.Load())
 	if stale && !t.KeepStale {

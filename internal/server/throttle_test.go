@@ -222,6 +222,27 @@ func TestReadsAndPingsPassThoseThatWait(t *testing.T) {
 	a.reply(zk.OpCreate)
 }
 
+// A request that gets its turn at once may come after one that had to wait, and after a
+// read that was answered here: nobody may hold the tree or an outbox as it asks whether
+// its client has gone.
+func TestTurnBehindAReadHoldsNobodyUp(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Throttle.RequestsMax = 1 })
+	a, b := dial(t, s, nil), dial(t, s, nil)
+	set := zk.Request{Op: zk.OpSetData, Path: "/", Data: []byte("x"), Version: -1}
+	release := hold(t, s)
+	a.send(set)
+	awaittest.Until(t, "the turn is taken", func() bool { return s.slotsLeft() == 0 })
+	b.send(set, zk.Request{Op: zk.OpGetEphemerals, Path: "/"}, zk.Request{Op: zk.OpGetData, Path: "/"}, set)
+	awaittest.Until(t, "b waits", func() bool { return s.slotsWaiting() == 1 })
+	release()
+	a.reply(zk.OpSetData)
+	for _, op := range []zk.Op{zk.OpSetData, zk.OpGetEphemerals, zk.OpGetData, zk.OpSetData} {
+		if h, _ := b.reply(op); h.Code != zk.OK {
+			t.Errorf("%v: %v", op, h.Code)
+		}
+	}
+}
+
 func TestRequestThatWaitedTooLongIsThrottled(t *testing.T) {
 	log, now := &logged{}, clock.NewManual(0)
 	s := start(t, vfs.NewMem(), func(c *Config) {
