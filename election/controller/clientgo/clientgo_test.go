@@ -283,6 +283,7 @@ func TestOtherLeadersAreReported(t *testing.T) {
 		config.Lock = b.lock
 		w.run(b, config)
 		time.Sleep(time.Minute)
+		w.finish("a")
 		a.stop()
 		if took := w.leader(2, "b"); took > time.Second {
 			t.Errorf("b led %v after a had stopped", took)
