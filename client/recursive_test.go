@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,18 +37,7 @@ func suiteRecursive(t *testing.T, addr string) {
 	}
 
 	// 600 more, wide and deep, and connections that break all the time.
-	stop := make(chan struct{})
-	var cutting sync.WaitGroup
-	cutting.Go(func() {
-		for {
-			select {
-			case <-time.After(30 * time.Millisecond):
-				cut(c)
-			case <-stop:
-				return
-			}
-		}
-	})
+	end := cutting(c, 30*time.Millisecond)
 	for i := range 20 {
 		for j := range 29 {
 			_, _, err := c.CreateAll(ctx, fmt.Sprintf("%s/many/%d/%d", top, i, j), nil, CreateOptions{})
@@ -67,8 +55,7 @@ func suiteRecursive(t *testing.T, addr string) {
 		}
 		last = so
 	})
-	close(stop)
-	cutting.Wait()
+	end()
 	must(t, err)
 	if _, found, err := c.Exists(ctx, top); found || err != nil || deleted != last || deleted < 1 {
 		t.Errorf("%d deleted, %d told, still there: %t, %v", deleted, last, found, err)

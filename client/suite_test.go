@@ -60,7 +60,7 @@ func dialed(t *testing.T, servers string, o Options) *Client {
 
 // within is the context of a test that must not hang.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -386,6 +386,28 @@ func cut(c *Client) {
 	}
 }
 
+// cutting cuts the connection of a client again and again, more and more seldom: a machine
+// that is so busy that little is done between two cuts gets on, too.
+func cutting(c *Client, pause time.Duration) (end func()) {
+	stop := make(chan struct{})
+	var cutter sync.WaitGroup
+	cutter.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(pause):
+				cut(c)
+				pause += pause / 100
+			}
+		}
+	})
+	return func() {
+		close(stop)
+		cutter.Wait()
+	}
+}
+
 func suiteResume(t *testing.T, addr string) {
 	c, ctx := dialed(t, addr, Options{}), within(t)
 	top := home(t, c)
@@ -539,18 +561,7 @@ func suiteProtected(t *testing.T, addr string) {
 func suiteOutcomes(t *testing.T, addr string) {
 	c, ctx := dialed(t, addr, Options{BackoffMax: 5 * time.Millisecond}), within(t)
 	top := home(t, c)
-	stop := make(chan struct{})
-	var cutter sync.WaitGroup
-	cutter.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(8 * time.Millisecond):
-				cut(c)
-			}
-		}
-	})
+	end := cutting(c, 8*time.Millisecond)
 	var mu sync.Mutex
 	outcomes := map[string]Outcome{}
 	count := map[Outcome]int{}
@@ -593,8 +604,7 @@ func suiteOutcomes(t *testing.T, addr string) {
 		})
 	}
 	group.Wait()
-	close(stop)
-	cutter.Wait()
+	end()
 	must(t, c.Sync(ctx, top))
 	names, _, err := c.Children(ctx, top)
 	must(t, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -77,10 +78,7 @@ func TestReadThatHasFailedEndsNoLaterWalk(t *testing.T) {
 	must(t, err)
 	defer k.Close()
 	network.arm()
-	for network.isArmed() {
-		must(t, ctx.Err())
-		time.Sleep(time.Millisecond)
-	}
+	awaittest.Until(t, "the walk has lost its connection", func() bool { return !network.isArmed() })
 	must(t, writer.Delete(ctx, "/top/007", -1))
 	for k.Sync(ctx) != nil {
 		must(t, ctx.Err())

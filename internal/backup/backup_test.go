@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/backup"
 	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/inprocess"
@@ -33,21 +35,28 @@ type ensemble struct {
 	*inprocess.Ensemble
 	t     *testing.T
 	disks map[int]*vfs.Mem
+
+	written atomic.Int64 // changes that were acknowledged
+	ahead   atomic.Int64 // of this machine's wall clock is the servers'
 }
+
+func (e *ensemble) wall() time.Time { return time.Now().Add(time.Duration(e.ahead.Load())) }
 
 func launch(t *testing.T, disks map[int]*vfs.Mem) *ensemble {
 	t.Helper()
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
 	base.SnapCount, base.ExtendedTypes, base.HistoryMax = 40, true, 50_000
-	e, err := inprocess.Start(inprocess.Options{Servers: len(disks), Base: base, Change: func(id int, c *server.Config) {
-		c.FS, c.DataDir = disks[id], "/data"
+	e := &ensemble{t: t, disks: disks}
+	servers, err := inprocess.Start(inprocess.Options{Servers: len(disks), Base: base, Change: func(id int, c *server.Config) {
+		c.FS, c.DataDir, c.Wall = disks[id], "/data", e.wall
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Close)
-	return &ensemble{e, t, disks}
+	t.Cleanup(servers.Close)
+	e.Ensemble = servers
+	return e
 }
 
 func begin(t *testing.T) *ensemble {
@@ -69,26 +78,20 @@ func (e *ensemble) dial() *client.Client {
 // served waits until all servers serve.
 func (e *ensemble) served() {
 	e.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		serving := 0
+	awaittest.Until(e.t, "all servers serve", func() bool {
 		for id := range e.disks {
-			if s := e.Server(id); s != nil && s.Role().Mode != server.ModeLooking {
-				serving++
+			if s := e.Server(id); s == nil || s.Role().Mode == server.ModeLooking {
+				return false
 			}
 		}
-		if serving == len(e.disks) {
-			return
-		}
-		if time.Now().After(end) {
-			e.t.Fatal("not all servers serve")
-		}
-	}
+		return true
+	})
 }
 
 // source is the data of a server that may run.
 func (e *ensemble) source(id int) backup.Source {
 	return backup.Source{
-		FS: e.disks[id], SnapDir: "/data/version-2", LogDir: "/data/version-2", Now: time.Now,
+		FS: e.disks[id], SnapDir: "/data/version-2", LogDir: "/data/version-2", Now: e.wall,
 		Committed: func(context.Context) (zk.Zxid, error) {
 			s := e.Server(id)
 			if s == nil {
@@ -105,20 +108,24 @@ func (e *ensemble) write(ctx context.Context, c *client.Client, seed uint64) {
 	for i := 0; ctx.Err() == nil; i++ {
 		path := fmt.Sprintf("/d%d", random.IntN(8))
 		child := fmt.Sprintf("%s/c%d", path, random.IntN(40))
+		var err error
 		switch random.IntN(6) {
 		case 0:
-			_, _, _ = c.Create(ctx, path, nil, client.CreateOptions{})
+			_, _, err = c.Create(ctx, path, nil, client.CreateOptions{})
 		case 1:
 			mode := []zk.CreateMode{zk.Persistent, zk.Ephemeral}[random.IntN(2)]
-			_, _, _ = c.Create(ctx, child, []byte(strconv.Itoa(i)), client.CreateOptions{Mode: mode})
+			_, _, err = c.Create(ctx, child, []byte(strconv.Itoa(i)), client.CreateOptions{Mode: mode})
 		case 2:
-			_, _, _ = c.Create(ctx, path+"/s-", []byte("x"), client.CreateOptions{Mode: zk.PersistentSequential})
+			_, _, err = c.Create(ctx, path+"/s-", []byte("x"), client.CreateOptions{Mode: zk.PersistentSequential})
 		case 3:
-			_, _ = c.Set(ctx, child, bytes.Repeat([]byte{byte(i)}, random.IntN(200)), -1)
+			_, err = c.Set(ctx, child, bytes.Repeat([]byte{byte(i)}, random.IntN(200)), -1)
 		case 4:
-			_ = c.Delete(ctx, child, -1)
+			err = c.Delete(ctx, child, -1)
 		case 5:
-			_, _ = c.Multi(ctx, client.SetOp(path, []byte("m"), -1), client.CreateOp(child, nil, client.CreateOptions{}))
+			_, err = c.Multi(ctx, client.SetOp(path, []byte("m"), -1), client.CreateOp(child, nil, client.CreateOptions{}))
+		}
+		if err == nil {
+			e.written.Add(1)
 		}
 	}
 }
@@ -178,6 +185,7 @@ func digests(t *testing.T, disk vfs.FS) map[zk.Zxid]zk.Digest {
 func TestEveryStateIsRestoredExactly(t *testing.T) {
 	e := begin(t)
 	place := backup.OpenDir(vfs.NewMem(), "/")
+	const changes = 40 // between two backups
 	taken, snapshots := 0, 0
 	take := func(o backup.Options) {
 		b := open(t, place)
@@ -192,7 +200,8 @@ func TestEveryStateIsRestoredExactly(t *testing.T) {
 	e.served()
 	e.under(func() {
 		for i := range 24 {
-			time.Sleep(60 * time.Millisecond)
+			before := e.written.Load()
+			awaittest.Until(t, "the tree has changed", func() bool { return e.written.Load() >= before+changes })
 			take(backup.Options{Snapshot: i%8 == 7})
 			if leader := e.Leader(); i%6 == 5 && leader > 0 {
 				if err := e.Kill(leader); err != nil {
@@ -250,11 +259,10 @@ func TestRestoredServerWins(t *testing.T) {
 	}
 	_, stat, err := c.Create(t.Context(), "/kept", []byte("a"), client.CreateOptions{})
 	must(nil, err)
-	for source := e.source(1); ; time.Sleep(time.Millisecond) { // the client is connected to another, perhaps
-		if last, err := source.Committed(t.Context()); err == nil && last >= stat.Czxid {
-			break
-		}
-	}
+	awaittest.Until(t, "server 1 has it", func() bool { // the client is connected to another, perhaps
+		last, err := e.source(1).Committed(t.Context())
+		return err == nil && last >= stat.Czxid
+	})
 	must(open(t, place).Take(t.Context(), e.source(1), backup.Options{}))
 	_, _, err = c.Create(t.Context(), "/lost", nil, client.CreateOptions{})
 	must(nil, err)
@@ -388,9 +396,9 @@ func TestTimesAreMoments(t *testing.T) {
 	}
 	var times []time.Time
 	for i := range 3 {
-		time.Sleep(20 * time.Millisecond)
-		times = append(times, time.Now())
-		time.Sleep(20 * time.Millisecond)
+		e.ahead.Add(int64(20 * time.Millisecond))
+		times = append(times, e.wall())
+		e.ahead.Add(int64(20 * time.Millisecond))
 		if _, _, err := c.Create(t.Context(), fmt.Sprintf("/t%d", i), nil, client.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
