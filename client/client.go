@@ -101,9 +101,6 @@ func Dial(ctx context.Context, servers string, o Options) (*Client, error) {
 	}
 	if err := c.WaitConnected(ctx); err != nil {
 		c.Close()
-		if c.cause != nil {
-			return nil, fmt.Errorf("client: connecting to %s: %w (last attempt: %w)", servers, err, c.cause)
-		}
 		return nil, fmt.Errorf("client: connecting to %s: %w", servers, err)
 	}
 	return c, nil
@@ -141,7 +138,8 @@ func (c *Client) stopWork(ctx context.Context) {
 }
 
 // WaitConnected waits until the session is attached to a server. It returns
-// the session's error if that has ended, or the context's.
+// the session's error if that has ended, or the context's, with why the last
+// attempt to reach a server has failed.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	s := c.Subscribe()
 	defer s.Close()
@@ -155,9 +153,19 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 				return nil
 			}
 		case <-ctx.Done():
-			return ctx.Err()
+			return c.withCause(ctx.Err())
 		}
 	}
+}
+
+// withCause adds why the last attempt to reach a server has failed, if one has.
+func (c *Client) withCause(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil {
+		return err
+	}
+	return fmt.Errorf("%w (last attempt: %w)", err, c.cause)
 }
 
 // Done is closed when the session has ended: lost, refused or closed.

@@ -28,6 +28,15 @@ func suiteRecursive(t *testing.T, addr string) {
 	_, _, err = c.CreateAll(ctx, sequential+"/below", nil, CreateOptions{})
 	wantCode(t, err, zk.ErrNoChildrenForEphemerals)
 
+	// What is there is left alone, where nobody may create anything.
+	_, _, err = c.CreateAll(ctx, top+"/locked/there", nil, CreateOptions{})
+	must(t, err)
+	locked := []zk.ACL{{Perms: zk.PermAll &^ zk.PermCreate, Identity: zk.Identity{Scheme: "world", ID: "anyone"}}}
+	_, err = c.SetACL(ctx, top+"/locked", locked, -1)
+	must(t, err)
+	must(t, c.createParents(ctx, top+"/locked/there", nil))
+	wantCode(t, c.createParents(ctx, top+"/locked/missing", nil), zk.ErrNoAuth)
+
 	// A chroot that nobody has made, two levels deep.
 	inside := dialed(t, addr+top+"/root/of", Options{})
 	_, _, err = inside.CreateAll(ctx, "/x/y", nil, CreateOptions{})

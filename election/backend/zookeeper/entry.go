@@ -64,18 +64,13 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 // Renew reports whether the session lives.
 func (e *entry) Renew(context.Context) (queue.Lease, error) { return queue.Lease{}, e.session().Err() }
 
-// Enter creates the znode. When the answer is lost it looks whether the znode is
-// there (zookeeper-K4).
+// Enter creates the znode, and what is missing above it. When the answer is lost it looks
+// whether the znode is there (zookeeper-K4).
 func (e *entry) Enter(ctx context.Context) error {
+	data := described{id: e.claim.ID, metadata: e.claim.Metadata}.data()
 	options := client.CreateOptions{Mode: zk.EphemeralSequential, ACL: e.options.ACL}
 	for {
-		path, stat, err := e.session().Create(ctx, zk.JoinPath(e.parent, prefix(e.claim)), described{id: e.claim.ID, metadata: e.claim.Metadata}.data(), options)
-		if errors.Is(err, zk.ErrNoNode) {
-			if err := e.makeParents(ctx, e.session(), e.parent); err != nil {
-				return err
-			}
-			continue
-		}
+		path, stat, err := e.session().CreateAll(ctx, zk.JoinPath(e.parent, prefix(e.claim)), data, options)
 		if err != nil && client.OutcomeOf(err) != client.NotApplied && ctx.Err() == nil {
 			path, stat, err = e.find(ctx)
 			if errors.Is(err, zk.ErrNoNode) {

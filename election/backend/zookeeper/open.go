@@ -120,41 +120,26 @@ func (s *store) session(ctx context.Context, lease time.Duration) (*client.Clien
 	if err != nil {
 		return nil, err
 	}
-	if err := awaitConnected(ctx, c, max(lease, connectPatience)); err != nil {
+	patience := max(lease, connectPatience)
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	switch err := c.WaitConnected(within); {
+	case err == nil:
+		return c, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("connect to %s: %w", s.servers, context.Cause(ctx))
+	case within.Err() != nil:
+		return nil, fmt.Errorf("connect to %s: no server has answered within %v: %v; is one running there?", s.servers, patience, err)
+	default:
 		return nil, fmt.Errorf("connect to %s: %w", s.servers, err)
 	}
-	return c, nil
 }
 
 // connectPatience is the least time that servers are given to answer before it
 // is told that they do not. The client goes on trying.
 const connectPatience = 5 * time.Second
 
-func awaitConnected(ctx context.Context, c *client.Client, patience time.Duration) error {
-	states := c.Subscribe()
-	defer states.Close()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	var last error
-	for {
-		select {
-		case event, ok := <-states.Events():
-			switch {
-			case !ok:
-				return c.Err()
-			case event.State == client.Connected:
-				return nil
-			case event.Err != nil:
-				last = event.Err
-			}
-		case <-timer.C:
-			return fmt.Errorf("no server has answered within %v (%v); is one running there?", patience, last)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
+// open returns the session, a new one if the last is over.
 func (s *store) open(lease time.Duration) (*client.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,4 @@ func TestElectionNeedsNoRightsAboveItsRoot(t *testing.T) {
 	if _, err = b.Acquire(ctx, claim); err != nil {
 		t.Error(err)
 	}
-	if err := s.makeParents(ctx, s.client, "/conclave/elections"); err != nil {
-		t.Errorf("what is there is made: %v", err)
-	}
 }

@@ -2,7 +2,6 @@ package zookeeper
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -74,29 +73,4 @@ func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, reque
 		}
 	}
 	return unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict)
-}
-
-// makeParents makes the election's znode, and what is missing above it. What is
-// there is left alone: the right to create beside it may be somebody else's.
-func (s *store) makeParents(ctx context.Context, c *client.Client, path string) error {
-	for {
-		_, _, err := c.Create(ctx, path, nil, client.CreateOptions{Mode: zk.Persistent, ACL: s.options.ACL})
-		switch {
-		case err == nil, errors.Is(err, zk.ErrNodeExists):
-			return nil
-		case client.OutcomeOf(err) == client.Unknown && ctx.Err() == nil && c.Err() == nil: // again
-		case errors.Is(err, zk.ErrNoNode) && path != zk.RootPath:
-			if err := s.makeParents(ctx, c, zk.ParentPath(path)); err != nil {
-				return err
-			}
-		case errors.Is(err, zk.ErrNoAuth):
-			// Servers look at this right before they look whether it exists.
-			if _, found, errLook := c.Exists(ctx, path); errLook == nil && found {
-				return nil
-			}
-			return err
-		default:
-			return err
-		}
-	}
 }
