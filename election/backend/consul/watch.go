@@ -86,40 +86,27 @@ const guardLimit = 30 * time.Second
 
 // Guard follows the lock and the request.
 func (e *entry) Guard(ctx context.Context, news func()) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 2)
-	follow := func(key string, show func(*api.KVPair) error) { ended <- e.follow(ctx, key, show) }
-	go follow(e.lock, func(pair *api.KVPair) error {
-		if pair == nil || pair.Session != e.sessionID() {
+	lock, request := watched{key: e.lock}, watched{key: e.request}
+	for {
+		held, index, err := e.get(ctx, lock.key, 0, guardLimit)
+		switch {
+		case err != nil:
+			return err
+		case held == nil || held.Session != e.sessionID():
 			return errNotHeld
 		}
-		return nil
-	})
-	go follow(e.request, func(pair *api.KVPair) error {
-		if pair != nil {
+		lock.index = index
+		asked, index, err := e.get(ctx, request.key, 0, guardLimit)
+		switch {
+		case err != nil:
+			return err
+		case asked != nil && index != request.index:
 			news()
 		}
-		return nil
-	})
-	err := <-ended
-	cancel()
-	<-ended
-	return err
-}
-
-// follow shows a key as it is and whenever it may have changed, until the
-// function or the store returns an error.
-func (s *store) follow(ctx context.Context, key string, show func(*api.KVPair) error) error {
-	for index := uint64(0); ; {
-		pair, now, err := s.get(ctx, key, index, guardLimit)
-		if err == nil && now != index {
-			err = show(pair)
-		}
-		if err != nil {
+		request.index = index
+		if err := e.await(ctx, guardLimit, lock, request); err != nil {
 			return err
 		}
-		index = now
 	}
 }
 
