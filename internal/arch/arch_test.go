@@ -170,6 +170,34 @@ func TestFilesNamedInTheDocumentsExist(t *testing.T) {
 	}
 }
 
+// besideFile is a file with the functions to look at in it: `dir/file.go` (`one`, `two`).
+var besideFile = regexp.MustCompile("`((?:[A-Za-z0-9_.-]+/)+[A-Za-z0-9_.-]+\\.go)`\\s\\(([^)]+)\\)")
+
+func TestFunctionsNamedBesideAFileAreInIt(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	identifier := regexp.MustCompile("`([A-Za-z]\\w*)`")
+	count := 0
+	for _, m := range besideFile.FindAllSubmatch(text, -1) {
+		source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(string(m[1]))))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, name := range identifier.FindAllSubmatch(m[2], -1) {
+			count++
+			if !regexp.MustCompile(`(?m)^func (\([^)]+\) )?` + string(name[1]) + `\(`).Match(source) {
+				t.Errorf("ARCHITECTURE.md: %s has no function %s", m[1], name[1])
+			}
+		}
+	}
+	if count < 50 {
+		t.Errorf("only %d functions are named", count)
+	}
+}
+
 var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 
 func TestLinksInTheDocumentsLead(t *testing.T) {
