@@ -59,9 +59,9 @@ type Traits struct {
 	// Expires: a holder that is frozen or partitioned loses its grant when its
 	// lease has passed. Without it the grant lasts as long as the process.
 	Expires bool
-	// Line: a View shows the candidates that wait, and Grant.Rival those that
+	// Waiters: a View shows the candidates that wait, and Grant.Rival those that
 	// outrank the holder, both as far as the backend's documentation says.
-	Line bool
+	Waiters bool
 	// LeaseMin is the shortest lease that makes sense.
 	LeaseMin time.Duration
 	// Guarantees is what people read before they choose a backend.

@@ -100,7 +100,7 @@ type Options struct {
 	MayOverlap bool
 	// Priority is how much this candidate is preferred: a leader hands over to
 	// a waiter whose priority is higher than its own, once that one
-	// has warmed up. 0 to 1000, default 0. Backends whose Traits lack Line do
+	// has warmed up. 0 to 1000, default 0. Backends whose Traits lack Waiters do
 	// not honour it.
 	Priority int
 	// Metadata is what this candidate says of itself to those who observe the

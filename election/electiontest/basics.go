@@ -64,7 +64,7 @@ func testObserve(t *testing.T, s Suite) {
 	}
 	s.awaitView(t, url, "seen", leads("a", first.Token))
 	granted, _ := s.acquiring(t, b, s.newClaim("seen", "b"))
-	if a.Traits().Line {
+	if a.Traits().Waiters {
 		s.awaitView(t, url, "seen", func(v election.View) bool {
 			return v.Leader == "a" && slices.Equal(v.WaiterIDs(), []string{"b"})
 		})

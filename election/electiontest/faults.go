@@ -93,7 +93,7 @@ func testResigned(t *testing.T, s Suite) {
 		if !waiting {
 			await(t, s, other.id+" campaigns", other.campaigning)
 			// The leader knows that it waits: between two leaders the view shows all who do.
-			if s.recorder.report.Traits.Line {
+			if s.recorder.report.Traits.Waiters {
 				s.awaitView(t, url, "resigned", func(v election.View) bool { return v.Leader == leader.id && v.Waits(other.id) })
 			}
 		}
@@ -113,7 +113,7 @@ func testResigned(t *testing.T, s Suite) {
 	}
 }
 
-// nextOf returns which of two is elected next. Where the line is seen it must
+// nextOf returns which of two is elected next. Where waiters are seen it must
 // be the one that waits.
 func (s Suite) nextOf(t *testing.T, resigned, waits *process) *process {
 	t.Helper()
@@ -121,7 +121,7 @@ func (s Suite) nextOf(t *testing.T, resigned, waits *process) *process {
 	case <-waits.elected:
 		return waits
 	case <-resigned.elected:
-		if s.recorder.report.Traits.Line {
+		if s.recorder.report.Traits.Waiters {
 			t.Error("the leader that resigned was elected again before the waiter")
 		}
 		<-resigned.campaigning

@@ -210,7 +210,7 @@ func (s Suite) awaitView(t testing.TB, url, name string, want func(election.View
 // where that cannot be seen.
 func (s Suite) awaitWaiting(t testing.TB, url, name, id string) {
 	t.Helper()
-	if !s.recorder.report.Traits.Line {
+	if !s.recorder.report.Traits.Waiters {
 		return
 	}
 	s.awaitView(t, url, name, func(v election.View) bool { return v.Waits(id) })

@@ -25,7 +25,7 @@ func sees(traits election.Traits, leader election.Waiter, waiters ...election.Wa
 		if v.Err != nil || v.Leader != leader.ID || !bytes.Equal(v.Metadata, leader.Metadata) {
 			return false
 		}
-		return !traits.Line || slices.EqualFunc(v.Waiters, waiters, func(a, b election.Waiter) bool {
+		return !traits.Waiters || slices.EqualFunc(v.Waiters, waiters, func(a, b election.Waiter) bool {
 			return a.ID == b.ID && bytes.Equal(a.Metadata, b.Metadata)
 		})
 	}

@@ -37,7 +37,7 @@ func testRequests(t *testing.T, s Suite) {
 	leader, other := b, a
 	s.awaitView(t, url, "asked", func(v election.View) bool {
 		over := v.Leader != "" && v.Token > first
-		if over && v.Leader == "a" { // nobody is preferred where no line is seen
+		if over && v.Leader == "a" { // nobody is preferred where no waiters are seen
 			leader, other = a, b
 		}
 		return over
@@ -67,7 +67,7 @@ func (s Suite) askAgain(t *testing.T, h *history, op election.Operator, url stri
 	s.awaitWaiting(t, url, "asked", "c")
 	request, in := election.Request{By: "the suite", Transfer: "c"}, s.within(t)
 	for before := leader.events.count(election.EventNominated); leader.events.count(election.EventNominated) == before; {
-		s.ask(t, op, request) // again where the line is not seen
+		s.ask(t, op, request) // again where waiters are not seen
 		time.Sleep(s.Lease / 4)
 		if in.Err() != nil {
 			t.Fatal("c was never nominated")

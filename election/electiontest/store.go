@@ -32,7 +32,7 @@ type lease struct {
 	token   election.Token
 	expires clock.Instant
 	since   time.Time
-	line    []election.Claim // first come, first served
+	queue   []election.Claim // first come, first served
 	nominee nominee
 	request *election.Request
 	history []election.Tenure
@@ -55,9 +55,9 @@ func NewStore(c clock.Clock) *Store {
 	return &Store{clock: c, elections: make(map[string]*lease), changed: make(chan struct{})}
 }
 
-// Traits says: exclusive, with expiry and a line.
+// Traits says: exclusive, with expiry and a queue.
 func (s *Store) Traits() election.Traits {
-	return election.Traits{Name: "memory", Exclusive: true, Expires: true, Line: true, LeaseMin: 10 * time.Millisecond,
+	return election.Traits{Name: "memory", Exclusive: true, Expires: true, Waiters: true, LeaseMin: 10 * time.Millisecond,
 		Guarantees: election.Guarantees{
 			Failover: "none: it lives in one process",
 			Clocks:   "one clock",
@@ -97,10 +97,10 @@ func (s *Store) vacate(l *lease, reason election.Reason) {
 
 // next returns the nonce of the claim that the grant is due to.
 func (l *lease) next() string {
-	if l.nominee.warmed && slices.ContainsFunc(l.line, isClaim(l.nominee.nonce)) {
+	if l.nominee.warmed && slices.ContainsFunc(l.queue, isClaim(l.nominee.nonce)) {
 		return l.nominee.nonce
 	}
-	return l.line[0].Nonce
+	return l.queue[0].Nonce
 }
 
 func isClaim(nonce string) func(election.Claim) bool {
@@ -115,14 +115,14 @@ func (s *Store) Acquire(ctx context.Context, claim election.Claim) (election.Gra
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.at(claim.Election)
-	l.line = append(l.line, claim)
+	l.queue = append(l.queue, claim)
 	if l.holder.Nonce != "" && claim.Priority > l.holder.Priority {
 		l.inform()
 	}
 	s.tell()
 	for {
 		l := s.at(claim.Election)
-		if !slices.ContainsFunc(l.line, isClaim(claim.Nonce)) {
+		if !slices.ContainsFunc(l.queue, isClaim(claim.Nonce)) {
 			return election.Grant{}, errReleased
 		}
 		if l.holder.Nonce == "" && l.next() == claim.Nonce {
@@ -137,7 +137,7 @@ func (s *Store) Acquire(ctx context.Context, claim election.Claim) (election.Gra
 
 // grant makes the first waiter the holder.
 func (s *Store) grant(l *lease, claim election.Claim) election.Grant {
-	l.line = slices.DeleteFunc(l.line, isClaim(claim.Nonce))
+	l.queue = slices.DeleteFunc(l.queue, isClaim(claim.Nonce))
 	l.holder, l.nominee, l.since = claim, nominee{}, time.Now()
 	l.token++
 	l.news = make(chan struct{}, 1)
@@ -149,9 +149,9 @@ func (s *Store) grant(l *lease, claim election.Claim) election.Grant {
 	return election.Grant{Claim: claim, Token: l.token, Sent: sent, Lease: claim.Lease, News: l.news, Rival: l.rival()}
 }
 
-// leave takes a claim out of the line.
+// leave takes a claim out of the queue.
 func (s *Store) leave(l *lease, nonce string) {
-	l.line = slices.DeleteFunc(l.line, isClaim(nonce))
+	l.queue = slices.DeleteFunc(l.queue, isClaim(nonce))
 	if l.nominee.nonce == nonce {
 		l.nominee = nominee{}
 	}
@@ -169,7 +169,7 @@ func (l *lease) inform() {
 // rival returns the id of the highest priority above that of the holder.
 func (l *lease) rival() string {
 	best := l.holder
-	for _, claim := range l.line {
+	for _, claim := range l.queue {
 		if claim.Priority > best.Priority {
 			best = claim
 		}
@@ -243,11 +243,11 @@ func (s *Store) Nominate(ctx context.Context, grant election.Grant, id string) e
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(l.line, func(c election.Claim) bool { return c.ID == id })
+	at := slices.IndexFunc(l.queue, func(c election.Claim) bool { return c.ID == id })
 	if at < 0 {
 		return fmt.Errorf("memory: nominate %q: %w", id, election.ErrNoCandidate)
 	}
-	claim := l.line[at]
+	claim := l.queue[at]
 	l.nominee = nominee{nonce: claim.Nonce}
 	warming, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -349,7 +349,7 @@ func (l *lease) view(name string) election.View {
 	if l.holder.Nonce != "" {
 		view.Since = l.since
 	}
-	for _, claim := range l.line {
+	for _, claim := range l.queue {
 		view.Waiters = append(view.Waiters, election.Waiter{ID: claim.ID, Metadata: claim.Metadata})
 	}
 	return view
@@ -361,7 +361,7 @@ func (s *Store) Len() int {
 	defer s.mu.Unlock()
 	count := 0
 	for _, l := range s.elections {
-		count += len(l.line)
+		count += len(l.queue)
 		if l.holder.Nonce != "" {
 			count++
 		}

@@ -170,7 +170,7 @@ func preferring(s Suite, traits election.Traits, b election.Backend) string {
 	if why := nominating(s, traits, b); why != "" {
 		return why
 	}
-	return unless(traits.Line, "a holder does not see which candidates wait")
+	return unless(traits.Waiters, "a holder does not see which candidates wait")
 }
 
 func operating(_ Suite, _ election.Traits, b election.Backend) string {

@@ -24,7 +24,7 @@ import (
 //	            places, and none waits for readers that came after it had the
 //	            gate.
 //	holders-W3  At the gate a writer has the higher priority, where the backend
-//	            knows priorities (Traits.Line): it waits for those that act and
+//	            knows priorities (Traits.Waiters): it waits for those that act and
 //	            one that is at the gate, and for other writers. Readers wait as
 //	            long as writers keep coming.
 //

@@ -99,7 +99,7 @@ func (b *Backend) Close() error {
 // Traits are those of the store, with what this package brings.
 func (b *Backend) Traits() election.Traits {
 	traits := b.store.Traits()
-	traits.Exclusive, traits.Expires, traits.Line = true, true, true
+	traits.Exclusive, traits.Expires, traits.Waiters = true, true, true
 	return traits
 }
 

@@ -71,7 +71,7 @@ func (b *Backend) Close() error {
 // Traits are those of the store, with what this package brings.
 func (b *Backend) Traits() election.Traits {
 	traits := b.store.Traits()
-	traits.Exclusive, traits.Expires, traits.Line = true, true, true
+	traits.Exclusive, traits.Expires, traits.Waiters = true, true, true
 	const clocks = "rates within Options.ClockDriftPercent (5 %); wall clocks do not matter"
 	const forgets = "the record, and not less than the writer's wall clock in ms; 2^32 more whenever the store may have " +
 		"forgotten some: grows over failovers while clocks agree within 49 days. May go back over a restore from a copy " +

@@ -16,6 +16,7 @@ type allowance struct{ phrase, why string }
 // marks.
 var words = []word{
 	{"in line", "waiting, queued; the next in line is the successor", nil},
+	{"traits line, out of line, line of candidates, line of all candidates, entry in the line, join the line, line is seen", "queue; waiters", nil},
 	{"stand for election, stands for election, stand for the election, stands for the election", "campaign", nil},
 	{"sign of life, signs of life, life sign", "heartbeat; touch of a session", nil},
 	{"beat, beats, beating", "heartbeat", []allowance{

@@ -58,7 +58,7 @@ func (b book) offers(text *strings.Builder) {
 	t.row("backend", "one leader at a time", "the lease expires", "who waits is seen", "transfer to a chosen one",
 		"operators: list, history, requests", "shortest lease")
 	for _, r := range b.backends() {
-		t.row(r.Traits.Name, mark(r.Traits.Exclusive), mark(r.Traits.Expires), mark(r.Traits.Line),
+		t.row(r.Traits.Name, mark(r.Traits.Exclusive), mark(r.Traits.Expires), mark(r.Traits.Waiters),
 			mark(r.Nominator), mark(r.Operator), r.Traits.LeaseMin.String())
 	}
 }
@@ -281,11 +281,11 @@ func (t *table) row(cells ...string) {
 func summary(reports []electiontest.Report) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "BACKEND\tSTORE\tPASSED\tFAILED\tLEFT OUT\tONE LEADER\tEXPIRES\tLINE\tTRANSFER\tOPERATORS")
+	fmt.Fprintln(w, "BACKEND\tSTORE\tPASSED\tFAILED\tLEFT OUT\tONE LEADER\tEXPIRES\tWAITERS\tTRANSFER\tOPERATORS")
 	for _, r := range reports {
 		passed, failed, left := tally(r)
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", r.Traits.Name, r.Store, passed, failed, left,
-			mark(r.Traits.Exclusive), mark(r.Traits.Expires), mark(r.Traits.Line), mark(r.Nominator), mark(r.Operator))
+			mark(r.Traits.Exclusive), mark(r.Traits.Expires), mark(r.Traits.Waiters), mark(r.Nominator), mark(r.Operator))
 	}
 	w.Flush()
 	return text.String()

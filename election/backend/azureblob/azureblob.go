@@ -137,7 +137,7 @@ func New(client *container.Client, options Options) (*Backend, error) {
 
 // Traits says what the backend rests on.
 func (b *Backend) Traits() election.Traits {
-	return election.Traits{Name: "azureblob", Exclusive: true, Expires: true, Line: true, LeaseMin: LeaseMin,
+	return election.Traits{Name: "azureblob", Exclusive: true, Expires: true, Waiters: true, LeaseMin: LeaseMin,
 		Guarantees: election.Guarantees{
 			Failover: "within a region none: an answered request is kept in three copies, leases go with the blob. A failover of " +
 				"the account to its secondary region may forget the last lease and token: two may lead for a lease, tokens " +

@@ -66,7 +66,7 @@ func TestKeysOfDifferentElectionsAreDifferent(t *testing.T) {
 }
 
 func TestLineIsInTheOrderOfComing(t *testing.T) {
-	waiting := line([]*api.KVPair{
+	waiting := inOrder([]*api.KVPair{
 		{Key: "x/0000/d", CreateIndex: 5, Value: queue.Encode(waiter{ID: "put back"})},
 		{Key: "x/0500/c", CreateIndex: 30, Value: queue.Encode(waiter{ID: "third"}), Session: "s3"},
 		{Key: "x/0000/b", CreateIndex: 10, Value: queue.Encode(waiter{ID: "first"}), Session: "s1", ModifyIndex: 11},

@@ -123,7 +123,7 @@ func (e *entry) look(ctx context.Context) (scene, error) {
 	if err != nil {
 		return scene{at: -1}, err
 	}
-	now := scene{lock: results[0], line: line(results[1:])}
+	now := scene{lock: results[0], waiters: inOrder(results[1:])}
 	now.at = now.find(e.waiter)
 	return now, nil
 }
@@ -147,7 +147,7 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 		return queue.Place{Standing: queue.Head}, nil
 	default:
 		e.refused = 0
-		return queue.Place{Standing: queue.Queued, Nomination: now.line[now.at].nomination()}, nil
+		return queue.Place{Standing: queue.Queued, Nomination: now.waiters[now.at].nomination()}, nil
 	}
 	e.token.Store(uint64(token))
 	return queue.Place{Standing: queue.Head, Token: token}, nil

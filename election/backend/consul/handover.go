@@ -15,7 +15,7 @@ import (
 // Waiters yields the waiters. Those of "consul lock" cannot be seen.
 func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 	now, err := e.look(ctx)
-	return queue.Each(e.keys.candidates(e.claim.Election, now.line), err)
+	return queue.Each(e.keys.candidates(e.claim.Election, now.waiters), err)
 }
 
 // Nominate writes the nomination into the key of the waiter and touches the one before it,
@@ -31,11 +31,11 @@ func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nom
 		if at < 0 {
 			return n, election.ErrNoCandidate
 		}
-		one := now.line[at]
+		one := now.waiters[at]
 		one.Round, one.State, one.Error = n.Round, "", ""
 		ops := []*api.KVTxnOp{e.mine(), one.change()}
 		if at > 0 {
-			ops = append(ops, now.line[at-1].change())
+			ops = append(ops, now.waiters[at-1].change())
 		}
 		switch _, failed, err := e.transact(ctx, ops...); {
 		case err != nil || failed < 0:
@@ -65,10 +65,10 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 		return n, errNotHeld
 	case at < 0:
 		return n, election.ErrNoCandidate
-	case now.line[at].Round != n.Round:
+	case now.waiters[at].Round != n.Round:
 		return n, queue.ErrReplaced
 	}
-	return now.line[at].nomination(), nil
+	return now.waiters[at].nomination(), nil
 }
 
 // Promote does nothing: Leave hands the key over.
@@ -77,10 +77,10 @@ func (e *entry) Promote(context.Context, queue.Candidate) error { return nil }
 // Answer writes into the own key, unless there is another nomination by now.
 func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	now, err := e.look(ctx)
-	if err != nil || now.at < 0 || now.line[now.at].Round != n.Round {
+	if err != nil || now.at < 0 || now.waiters[now.at].Round != n.Round {
 		return err
 	}
-	own := now.line[now.at]
+	own := now.waiters[now.at]
 	own.State, own.Error = n.State, n.Error
 	_, failed, err := e.transact(ctx, own.change())
 	if err == nil && failed >= 0 {
@@ -104,7 +104,7 @@ func (e *entry) rival(ctx context.Context) string {
 		return ""
 	}
 	now, _ := e.look(ctx)
-	rival, _ := queue.Rival(e.keys.candidates(name, now.line), e.claim.Priority)
+	rival, _ := queue.Rival(e.keys.candidates(name, now.waiters), e.claim.Priority)
 	return rival.ID
 }
 

@@ -139,7 +139,7 @@ func (s *store) sight(ctx context.Context, name string) (sight queue.Sight, err 
 	sight.History = queue.DecodeHistory(results[1].Value, 0).Tenures
 	waiters, metadata := s.keys.apart(name, results[2:])
 	sight.Holder.Metadata = metadata[sight.Holder.Owner]
-	sight.Waiting = s.keys.candidates(name, line(waiters))
+	sight.Waiting = s.keys.candidates(name, inOrder(waiters))
 	for i, c := range sight.Waiting {
 		sight.Waiting[i].Metadata = metadata[c.Owner]
 	}

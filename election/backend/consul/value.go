@@ -55,9 +55,9 @@ func (t waiter) nomination() queue.Nomination {
 	return queue.Nomination{Round: t.Round, State: t.State, Error: t.Error, Version: t.modified}
 }
 
-// line returns the waiters in the order in which they came. A key without a session is
+// inOrder returns the waiters in the order in which they came. A key without a session is
 // no waiter's: it was put back from a copy, and nothing would ever remove it.
-func line(pairs []*api.KVPair) (waiters []waiter) {
+func inOrder(pairs []*api.KVPair) (waiters []waiter) {
 	pairs = slices.SortedFunc(slices.Values(pairs), func(a, b *api.KVPair) int {
 		return int(int64(a.CreateIndex) - int64(b.CreateIndex))
 	})
@@ -80,12 +80,12 @@ func (k keys) candidates(name string, waiters []waiter) (all []queue.Candidate) 
 // scene is what candidates see: the lock, the waiters, and where the own one is,
 // -1 for nowhere.
 type scene struct {
-	lock *api.KVPair
-	line []waiter
-	at   int
+	lock    *api.KVPair
+	waiters []waiter
+	at      int
 }
 
 // find returns where a waiter is, -1 for nowhere.
 func (n scene) find(key string) int {
-	return slices.IndexFunc(n.line, func(t waiter) bool { return t.key == key })
+	return slices.IndexFunc(n.waiters, func(t waiter) bool { return t.key == key })
 }

@@ -69,10 +69,10 @@ func (s *store) await(ctx context.Context, limit time.Duration, keys ...watched)
 // Wait returns when there is a reason to look again (consul-C5).
 func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
 	now := e.seen
-	own, free := now.line[now.at], now.lock.Session == ""
+	own, free := now.waiters[now.at], now.lock.Session == ""
 	keys := []watched{{own.key, own.modified}, {now.lock.Key, now.lock.ModifyIndex}}
 	if now.at > 0 {
-		before := now.line[now.at-1]
+		before := now.waiters[now.at-1]
 		keys = append(keys, watched{before.key, before.modified})
 		if own.Round == "" || free {
 			keys = keys[2:]

@@ -99,7 +99,7 @@ func New(dir string) (*Backend, error) {
 
 // Traits says: exclusive, without expiry.
 func (b *Backend) Traits() election.Traits {
-	return election.Traits{Name: "file", Exclusive: true, Expires: false, Line: true,
+	return election.Traits{Name: "file", Exclusive: true, Expires: false, Waiters: true,
 		LeaseMin: 100 * time.Millisecond,
 		Guarantees: election.Guarantees{
 			Failover: "there is none: one machine, one directory on a local disk",

@@ -13,7 +13,7 @@ import (
 )
 
 // The history, requests and nominations are for people and for the order of
-// the line. None of them decides who leads, so nothing fails for want of them
+// the queue. None of them decides who leads, so nothing fails for want of them
 // and nothing is synced.
 
 // readHistory returns the latest leaderships, as far as they can be read.

@@ -19,7 +19,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 		}
 		last, first, failed := election.View{Election: name}, true, false
 		for ctx.Err() == nil {
-			signs := b.watch(p.dir, p.path(lineDir))
+			signs := b.watch(p.dir, p.path(queueDir))
 			for again := true; again && ctx.Err() == nil; again = signs.wait(ctx) {
 				view, err := p.view()
 				if err != nil {

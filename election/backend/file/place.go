@@ -20,7 +20,7 @@ import (
 const (
 	lockFile  = "lock"
 	stateFile = "state"
-	lineDir   = "line"
+	queueDir  = "line"
 	newSuffix = ".new" // files that are being written
 
 	historyFile   = "history"  // the latest leaderships, a line each
@@ -66,7 +66,7 @@ func (p place) fail(operation string) error {
 // leader writes. It may run while the directory is being removed file by file:
 // whatever is left then is an election that goes on.
 func (p place) prepare() error {
-	if err := makeDir(p.path(lineDir), 0o770); err != nil {
+	if err := makeDir(p.path(queueDir), 0o770); err != nil {
 		return err
 	}
 	if exists(p.path(lockFile)) {

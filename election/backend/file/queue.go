@@ -26,26 +26,26 @@ type entry struct {
 	text []byte
 }
 
-// join puts an entry into the line, locked before anybody can see it.
+// join puts an entry into the queue, locked before anybody can see it.
 func (p place) join(claim election.Claim) (*entry, error) {
 	name := fmt.Sprintf("%020d-%s", p.backend.clock.Now(), claim.Nonce)
 	text := fmt.Appendf(nil, "%q %d\n", claim.ID, claim.Priority)
 	if len(claim.Metadata) > 0 {
 		text = append(base64.StdEncoding.AppendEncode(text, claim.Metadata), '\n')
 	}
-	t := &entry{path: p.path(lineDir, name), text: text}
+	t := &entry{path: p.path(queueDir, name), text: text}
 	if err := p.enter(t); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// enter puts a new file of the entry into the line.
+// enter puts a new file of the entry into the queue.
 func (p place) enter(t *entry) error {
 	draft := p.path(filepath.Base(t.path) + newSuffix)
 	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
 	if err != nil {
-		return explain("join the line", err)
+		return explain("join the queue", err)
 	}
 	_, errWrite := file.Write(t.text)
 	_, errLock := tryLock(file)
@@ -53,7 +53,7 @@ func (p place) enter(t *entry) error {
 		_ = os.Remove(draft)
 		_ = os.Remove(t.path)
 		_ = file.Close()
-		return explain("join the line", err)
+		return explain("join the queue", err)
 	}
 	if t.file != nil {
 		_ = t.file.Close()
@@ -66,7 +66,7 @@ func (p place) enter(t *entry) error {
 // directory: nobody sees a candidate, or a leader, that has none. When that fails
 // it is tried again after a while.
 func (s *candidate) keepEntry() {
-	if t := s.entry; !same(t.file, t.path) && makeDir(s.place.path(lineDir), 0o770) == nil {
+	if t := s.entry; !same(t.file, t.path) && makeDir(s.place.path(queueDir), 0o770) == nil {
 		_ = s.place.enter(t)
 	}
 }
@@ -84,9 +84,9 @@ type waiter struct {
 
 // names returns the names of all entries, in the order of joining.
 func (p place) entries() ([]string, error) {
-	entries, err := os.ReadDir(p.path(lineDir))
+	entries, err := os.ReadDir(p.path(queueDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, explain("read the line", err)
+		return nil, explain("read the queue", err)
 	}
 	names := make([]string, 0, len(entries))
 	for _, entry := range entries {
@@ -175,7 +175,7 @@ func (p place) sweepDraft(path string) {
 
 // living reads an entry; an entry that can be locked belongs to nobody.
 func (p place) living(name string, try func(*os.File) (bool, error)) (waiter, bool) {
-	file, err := os.Open(p.path(lineDir, name))
+	file, err := os.Open(p.path(queueDir, name))
 	if err != nil {
 		return waiter{}, false
 	}
@@ -195,7 +195,7 @@ func (p place) living(name string, try func(*os.File) (bool, error)) (waiter, bo
 // metadata returns what a candidate says of itself, nil for nothing and for what
 // cannot be read: it is for people.
 func (p place) metadata(w waiter) []byte {
-	text, err := readSmall(p.path(lineDir, w.entry))
+	text, err := readSmall(p.path(queueDir, w.entry))
 	if err != nil {
 		return nil
 	}

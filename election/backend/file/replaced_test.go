@@ -264,7 +264,7 @@ func TestRestoreThatWasFrozenTakesNoTokenBack(t *testing.T) {
 // The files of an election are removed one by one, in any order, while candidates
 // that wait make what they miss (file-F5). Then somebody leads, with a higher token.
 func TestFilesThatAreRemovedOneByOneEndNoElection(t *testing.T) {
-	names := []string{lockFile, stateFile, historyFile, lineDir}
+	names := []string{lockFile, stateFile, historyFile, queueDir}
 	var orders [][]string
 	var permute func(order, rest []string)
 	permute = func(order, rest []string) {

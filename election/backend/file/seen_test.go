@@ -35,11 +35,11 @@ func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 		"entries": func(p place) error {
 			names, err := p.entries()
 			for _, name := range names {
-				must(t, os.Remove(p.path(lineDir, name)))
+				must(t, os.Remove(p.path(queueDir, name)))
 			}
 			return err
 		},
-		"the line":  func(p place) error { return removeAll(p.path(lineDir)) },
+		"the queue": func(p place) error { return removeAll(p.path(queueDir)) },
 		"the lock":  func(p place) error { return os.Remove(p.path(lockFile)) },
 		"the state": func(p place) error { return os.Remove(p.path(stateFile)) },
 		// Not at one stroke: the candidates that wait make files meanwhile.
@@ -90,7 +90,7 @@ func TestLeaderWhoseEntryWasRemovedIsSeen(t *testing.T) {
 	leader := claim(lease)
 	grant, err := b.Acquire(within(t), leader)
 	must(t, err)
-	must(t, removeAll(filepath.Join(b.dir, "jobs", lineDir)))
+	must(t, removeAll(filepath.Join(b.dir, "jobs", queueDir)))
 	awaitView(t, b.dir, "the leader", func(v election.View) bool { return v.Leader == leader.ID })
 	must(t, b.Release(within(t), grant))
 	awaitView(t, b.dir, "nobody", func(v election.View) bool { return v.Leader == "" && len(v.Waiters) == 0 })

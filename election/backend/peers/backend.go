@@ -20,7 +20,7 @@ func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant
 	life, end := context.WithCancel(b.life)
 	defer end()
 	one := &claim{Claim: c, granted: make(chan election.Grant, 1), lost: make(chan struct{}), news: make(chan struct{}, 1),
-		life: life, bytes: lineBytes(c)}
+		life: life, bytes: waitingBytes(c)}
 	var full error
 	err := b.call(ctx, func() {
 		if full = b.space(c.Election); full == nil {
@@ -185,7 +185,7 @@ func (c *contest) nomination(holder string, n *nominee) (ready bool, err error) 
 // loop; an empty text is good. A nomination while it warms up waits for the
 // same.
 func (c *contest) warm(nonce string, report func(failed string)) {
-	for _, one := range c.line {
+	for _, one := range c.queue {
 		if one.Nonce != nonce {
 			continue
 		}
@@ -226,7 +226,7 @@ func (c *contest) checkNominee(member algo.ID) {
 	if n == nil || n.member != member {
 		return
 	}
-	for _, one := range c.others[member].Line {
+	for _, one := range c.others[member].Waiting {
 		if one.Nonce == n.nonce {
 			return
 		}

@@ -38,7 +38,7 @@ type contest struct {
 	sentMs    int64
 	untilMs   int64 // by its own margin for clocks
 
-	line   []*claim // candidates of this member that wait
+	queue  []*claim // candidates of this member that wait
 	holder *claim   // the one that leads
 	first  string   // nonce of the one that a leader stepped down for
 
@@ -53,7 +53,7 @@ type contest struct {
 	metadata map[algo.ID]map[string]string
 	own      said
 	ownSaw   string                // own as it was last told
-	shown    map[algo.ID][]waiting // the lines as the leader knows them
+	shown    map[algo.ID][]waiting // the queues as the leader knows them
 	seen     map[string]uint64     // when each waiting claim was first seen
 	serial   uint64
 
@@ -74,7 +74,7 @@ type claim struct {
 	warming []func(failed string) // who waits for its warm-up
 
 	described bool // the others were told its metadata
-	bytes     int  // that it has in a line
+	bytes     int  // that it has in a queue
 }
 
 // inform lets the holder ask for what is new.
@@ -168,7 +168,7 @@ func (c *contest) updateCandidacy() {
 	if !c.b.head.Founded {
 		return
 	}
-	wants := len(c.line) > 0 || c.holder != nil
+	wants := len(c.queue) > 0 || c.holder != nil
 	laterMs := int64(0)
 	if wants && c.holder == nil && c.outranked() {
 		laterMs = c.b.leaseMs / 4
@@ -192,8 +192,8 @@ func (c *contest) outranked() bool {
 
 // best is the candidate here that comes first.
 func (c *contest) best() *claim {
-	best := c.line[0]
-	for _, one := range c.line {
+	best := c.queue[0]
+	for _, one := range c.queue {
 		if one.Nonce == c.first {
 			return one
 		}
@@ -206,11 +206,11 @@ func (c *contest) best() *claim {
 
 // grant gives the leadership to the first candidate here.
 func (c *contest) grant() {
-	if !c.leads || c.holder != nil || len(c.line) == 0 || c.unsaved() {
+	if !c.leads || c.holder != nil || len(c.queue) == 0 || c.unsaved() {
 		return
 	}
 	one := c.best()
-	c.line = slices.DeleteFunc(c.line, func(other *claim) bool { return other == one })
+	c.queue = slices.DeleteFunc(c.queue, func(other *claim) bool { return other == one })
 	c.first = ""
 	c.holder = one
 	one.sinceMs = time.Now().UnixMilli()
@@ -267,7 +267,7 @@ func (c *contest) abandon(reason string) {
 	if c.holder != nil {
 		return
 	}
-	c.line = nil
+	c.queue = nil
 	c.lost(reason)
 	c.touch()
 }
@@ -290,21 +290,21 @@ func (c *contest) next() *candidate {
 
 // candidates are all waiters as far as this member knows, the next one first.
 func (c *contest) candidates() []candidate {
-	lines := make(map[algo.ID][]waiting, len(c.others)+1)
-	for _, one := range c.line {
-		lines[c.b.options.ID] = append(lines[c.b.options.ID], one.waiting())
+	queues := make(map[algo.ID][]waiting, len(c.others)+1)
+	for _, one := range c.queue {
+		queues[c.b.options.ID] = append(queues[c.b.options.ID], one.waiting())
 	}
 	for member, s := range c.others {
-		lines[member] = s.Line
+		queues[member] = s.Waiting
 	}
-	return c.sorted(lines)
+	return c.sorted(queues)
 }
 
-// sorted puts the lines of the members into one.
-func (c *contest) sorted(lines map[algo.ID][]waiting) []candidate {
+// sorted puts the queues of the members into one.
+func (c *contest) sorted(queues map[algo.ID][]waiting) []candidate {
 	var all []candidate
-	for member, line := range lines {
-		for _, one := range line {
+	for member, queue := range queues {
+		for _, one := range queue {
 			all = append(all, candidate{one, member, c.seen[one.Nonce]})
 		}
 	}
@@ -314,12 +314,12 @@ func (c *contest) sorted(lines map[algo.ID][]waiting) []candidate {
 	return all
 }
 
-// join adds a claim to the waiters, if the line has space for it.
+// join adds a claim to the waiters, if the queue has space for it.
 func (c *contest) join(one *claim) error {
-	if err := c.lineSpace(one); err != nil {
+	if err := c.queueSpace(one); err != nil {
 		return err
 	}
-	c.line = append(c.line, one)
+	c.queue = append(c.queue, one)
 	c.notice(one.Nonce)
 	c.use()
 	c.touch()
@@ -340,9 +340,9 @@ func (c *contest) leave(nonce, reason string) {
 		c.transfer(reason)
 		return
 	}
-	before := len(c.line)
-	c.line = slices.DeleteFunc(c.line, func(one *claim) bool { return one.Nonce == nonce })
-	if len(c.line) != before {
+	before := len(c.queue)
+	c.queue = slices.DeleteFunc(c.queue, func(one *claim) bool { return one.Nonce == nonce })
+	if len(c.queue) != before {
 		c.touch()
 	}
 }
@@ -359,7 +359,7 @@ func (c *contest) receive(from algo.ID, s *said) {
 		c.describe(from, s)
 	}
 	c.others[from] = s
-	for _, one := range s.Line {
+	for _, one := range s.Waiting {
 		c.notice(one.Nonce)
 	}
 	if s.Ended != nil {
@@ -402,14 +402,14 @@ func (c *contest) tell() {
 
 // ownLine puts the candidates here into what is said.
 func (c *contest) ownLine() {
-	var line []waiting
-	for _, one := range c.line {
+	var queue []waiting
+	for _, one := range c.queue {
 		if c.b.joined {
-			line = append(line, one.waiting())
+			queue = append(queue, one.waiting())
 		}
 	}
-	if !slices.Equal(line, c.own.Line) {
-		c.own.Line = line
+	if !slices.Equal(queue, c.own.Waiting) {
+		c.own.Waiting = queue
 		c.b.serial++
 		c.own.Version = c.b.serial
 	}

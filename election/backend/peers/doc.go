@@ -105,7 +105,7 @@
 // says so until that member connects again. With it, members prove who they are: the
 // certificate of each must be valid for its id.
 //
-// The line of candidates is what the members tell each other, and their metadata with
+// The queue of candidates is what the members tell each other, and their metadata with
 // it, which goes to each member once and not with heartbeats; the successor
 // is the one with the highest priority, then the one that was seen first. Of the
 // candidates of one member in one election about 15,000 with short ids may wait, and 800

@@ -39,7 +39,7 @@ func (b *Backend) StateFile() string { return b.store.dir + "/" + stateName }
 func NewOn(options Options, disk vfs.FS) (*Backend, error) { return start(options, disk) }
 
 // FitWaiting is how many such claims may wait.
-func FitWaiting(c election.Claim) int { return lineBytesMax / lineBytes(c) }
+func FitWaiting(c election.Claim) int { return waitingBytesMax / waitingBytes(c) }
 
 // Floor is the term up to which this member votes in no election that is new to it.
 func (b *Backend) Floor() (floor uint64) {

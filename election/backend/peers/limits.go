@@ -11,7 +11,7 @@ import (
 
 // What the callers of this member bring has limits, so that each frame that it makes of
 // that is one which the others take: one that they refuse would end the connection, and
-// with it all elections, again and again (lineBytesMax).
+// with it all elections, again and again (waitingBytesMax).
 
 // checkClaim refuses a claim that no candidate makes. Its error matches
 // election.ErrInvalid.
@@ -54,23 +54,23 @@ func checkMembers(ids []algo.ID) error {
 	return err
 }
 
-// lineBytes is how many bytes of JSON a claim is in a line, with the comma.
-func lineBytes(c election.Claim) int {
+// waitingBytes is how many bytes of JSON a claim is in a queue, with the comma.
+func waitingBytes(c election.Claim) int {
 	encoded, _ := json.Marshal((&claim{Claim: c}).waiting()) // it has nothing that cannot be encoded
 	return len(encoded) + 1
 }
 
-// lineSpace refuses a claim that would make the line here longer than a frame can take
-// along (lineBytesMax). The line has space again when a candidate has left it, to lead
+// queueSpace refuses a claim that would make the queue here longer than a frame can take
+// along (waitingBytesMax). The queue has space again when a candidate has left it, to lead
 // or because it gave up. The error matches election.ErrNoSpace.
-func (c *contest) lineSpace(one *claim) error {
+func (c *contest) queueSpace(one *claim) error {
 	size := one.bytes
-	for _, other := range c.line {
+	for _, other := range c.queue {
 		size += other.bytes
 	}
-	if size > lineBytesMax {
-		return fmt.Errorf("%d candidates of this member wait in the election already, and their line has %w for one more: "+
-			"it may have %d bytes", len(c.line), election.ErrNoSpace, lineBytesMax)
+	if size > waitingBytesMax {
+		return fmt.Errorf("%d candidates of this member wait in the election already, and their queue has %w for one more: "+
+			"it may have %d bytes", len(c.queue), election.ErrNoSpace, waitingBytesMax)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (one *claim) waiting() waiting {
 func (c *contest) named() []*claim {
 	var all []*claim
 	if c.b.joined {
-		all = slices.Clone(c.line)
+		all = slices.Clone(c.queue)
 	}
 	if c.holder != nil {
 		all = append(all, c.holder)
@@ -64,7 +64,7 @@ func (c *contest) onMetadata(from algo.ID, n *note) {
 	}
 	unnamed := len(known)
 	if s := c.others[from]; s != nil {
-		unnamed -= len(s.Line)
+		unnamed -= len(s.Waiting)
 	}
 	if len(n.Metadata) <= election.MetadataMax && unnamed < unnamedMax {
 		known[n.Nonce] = string(n.Metadata)
@@ -85,8 +85,8 @@ func (c *contest) describe(from algo.ID, s *said) {
 		}
 		return kept[nonce]
 	}
-	for i := range s.Line {
-		s.Line[i].metadata = take(s.Line[i].Nonce)
+	for i := range s.Waiting {
+		s.Waiting[i].metadata = take(s.Waiting[i].Nonce)
 	}
 	s.metadata = take(s.Nonce)
 	c.metadata[from] = kept

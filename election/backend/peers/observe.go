@@ -88,22 +88,22 @@ func (c *contest) view() election.View {
 	return v
 }
 
-// show takes over the lines that the leader knows in their present form, or all
+// show takes over the queues that the leader knows in their present form, or all
 // while nobody leads.
 func (c *contest) show() {
 	s := c.leader()
-	lines := make(map[algo.ID][]waiting)
-	take := func(id algo.ID, line []waiting, version uint64) {
+	queues := make(map[algo.ID][]waiting)
+	take := func(id algo.ID, queue []waiting, version uint64) {
 		if s != nil && s != &c.own && s != c.others[id] && s.Known[id] != version {
-			line = c.shown[id]
+			queue = c.shown[id]
 		}
-		lines[id] = line
+		queues[id] = queue
 	}
-	take(c.b.options.ID, c.own.Line, c.own.Version)
+	take(c.b.options.ID, c.own.Waiting, c.own.Version)
 	for id, other := range c.others {
-		take(id, other.Line, other.Version)
+		take(id, other.Waiting, other.Version)
 	}
-	c.shown = lines
+	c.shown = queues
 }
 
 // leader is what the member that leads says of it, nil while nobody leads or it

@@ -196,7 +196,7 @@ func (b *Backend) Close() error {
 
 // Traits says what this backend promises.
 func (b *Backend) Traits() election.Traits {
-	t := election.Traits{Name: "peers", Exclusive: b.algorithm.Exclusive, Expires: true, Line: true,
+	t := election.Traits{Name: "peers", Exclusive: b.algorithm.Exclusive, Expires: true, Waiters: true,
 		LeaseMin: LeaseMin, Guarantees: guarantees}
 	if !b.algorithm.Exclusive {
 		t.Name = "peers/" + b.algorithm.Name

@@ -26,18 +26,18 @@ import (
 const (
 	frameBytesMax = 4 << 20
 	frameBytesAim = 256 << 10 // after which the next frame is begun
-	// lineBytesMax is what the candidates of a member that wait in one election may have
+	// waitingBytesMax is what the candidates of a member that wait in one election may have
 	// as JSON. All of that is made, sent and read again with each change, which must
 	// hold up no heartbeat; and no member writes a frame that another one refuses. For
-	// the last item of a frame begins before frameBytesAim, and has beside the line, at
+	// the last item of a frame begins before frameBytesAim, and has beside the queue, at
 	// most: its head (under 1 KiB), a leader and one that has ended, each with an id
 	// (textBytesMax, six times as long where JSON escapes each byte), and the versions
 	// of all members (algo.MembersMax ids of 255 bytes, six times as long): half a MiB
 	// in all. Each member says only its own line: those of several never come together.
-	lineBytesMax  = 1 << 20
-	textBytesMax  = 200     // of an id or a nonce of a claim, and of each text of a request
-	errorBytesMax = 4 << 10 // of an error that another member is told
-	electionsMax  = 100_000 // numbers of elections on a connection, and elections of a member at a time
+	waitingBytesMax = 1 << 20
+	textBytesMax    = 200     // of an id or a nonce of a claim, and of each text of a request
+	errorBytesMax   = 4 << 10 // of an error that another member is told
+	electionsMax    = 100_000 // numbers of elections on a connection, and elections of a member at a time
 
 	itemMessage  = 1
 	itemSaid     = 2
@@ -94,8 +94,8 @@ type said struct {
 	metadata string         // of Leader; it comes in a note, before this
 	// Ended is its last leadership that has ended.
 	Ended *election.Tenure `json:"ended,omitempty"`
-	// Line holds its candidates that wait, and Version counts its changes.
-	Line    []waiting `json:"line,omitempty"`
+	// Waiting holds its candidates that wait, and Version counts its changes.
+	Waiting []waiting `json:"line,omitempty"`
 	Version uint64    `json:"version,omitempty"`
 	// Known, of the member that leads, is which versions of the others' lines
 	// it knows: observers show no candidate that the leader would ignore.

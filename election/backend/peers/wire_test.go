@@ -147,14 +147,14 @@ func TestLongestFrameIsRead(t *testing.T) {
 		largest.Known[algo.ID(fmt.Sprintf("%03d", i)+strings.Repeat("<", 252))] = math.MaxUint64
 	}
 	one := claim{Claim: election.Claim{ID: long, Nonce: nonce, Priority: 1000}}
-	for size := lineBytes(one.Claim); size < lineBytesMax; size += lineBytes(one.Claim) {
-		largest.Line = append(largest.Line, one.waiting())
+	for size := waitingBytes(one.Claim); size < waitingBytesMax; size += waitingBytes(one.Claim) {
+		largest.Waiting = append(largest.Waiting, one.waiting())
 	}
 	text, err := json.Marshal(largest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(text) < lineBytesMax {
+	if len(text) < waitingBytesMax {
 		t.Fatalf("%d bytes are not the most", len(text))
 	}
 	w := writer{numbers: make(map[string]uint64), frame: make([]byte, frameBytesAim)}

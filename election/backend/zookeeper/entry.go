@@ -34,7 +34,7 @@ type entry struct {
 
 	mu    sync.Mutex
 	last  record // as the latest History has shown it
-	line  slot   // a watch on the queue
+	queue slot   // a watch on the queue
 	rival string // as of the look that left it
 }
 
@@ -47,7 +47,7 @@ type znode struct {
 // Entry returns the znode of a claim.
 func (s *store) Entry(life context.Context, claim election.Claim) queue.Entry {
 	one := slot{life: life}
-	return &entry{store: s, claim: claim, parent: s.parent(claim.Election), own: one, before: one, record: one, line: one}
+	return &entry{store: s, claim: claim, parent: s.parent(claim.Election), own: one, before: one, record: one, queue: one}
 }
 
 func (e *entry) session() *client.Client { return e.client.Load() }

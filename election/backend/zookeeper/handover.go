@@ -103,14 +103,14 @@ func (e *entry) describeAgain(ctx context.Context) {
 func (e *entry) findRival(ctx context.Context) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.line.stands() {
+	if e.queue.stands() {
 		return e.rival
 	}
 	children, _, watch, err := e.session().ChildrenW(ctx, e.parent)
 	if err != nil {
 		return e.rival
 	}
-	e.line.set(watch)
+	e.queue.set(watch)
 	e.rival = ""
 	if best, found := queue.Rival(e.behind(children), e.claim.Priority); found {
 		if data, _, err := e.session().Get(ctx, best.Key); err == nil {

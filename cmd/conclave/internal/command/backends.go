@@ -23,8 +23,8 @@ type kind struct {
 	about   string // what it is, in one line
 	// operator: it answers elections, history, resign and transfer.
 	operator bool
-	// wholeLine: its views show all waiters.
-	wholeLine bool
+	// allWaiters: its views show all waiters.
+	allWaiters bool
 	// membersOnly: its processes are the store, so only candidates can use it.
 	membersOnly bool
 	// port is where its servers listen if a URL names none, "" if URLs do not name servers.
@@ -74,7 +74,7 @@ func withSDK(scheme, example, about string) kind {
 
 // showsLine marks a backend whose views show all waiters.
 func (k kind) showsLine() kind {
-	k.wholeLine = true
+	k.allWaiters = true
 	return k
 }
 
@@ -137,15 +137,15 @@ func WithSDK() []string {
 	return schemes
 }
 
-// ShowsLine reports whether the views of the store that a URL names show all
+// ShowsWaiters reports whether the views of the store that a URL names show all
 // waiters.
-func ShowsLine(url string) (bool, error) {
+func ShowsWaiters(url string) (bool, error) {
 	store, err := cli.ParseStore(url)
 	if err != nil {
 		return false, err
 	}
 	k, err := findBackend(store)
-	return k.wholeLine, err
+	return k.allWaiters, err
 }
 
 // findBackend returns the backend for a URL.

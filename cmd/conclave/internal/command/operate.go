@@ -149,7 +149,7 @@ func (a *asking) before(ctx context.Context, store *opened, to string) (election
 		return now, err
 	case now.Leader == "":
 		return now, nobodyLeads(a.name)
-	case to == "" || !store.wholeLine:
+	case to == "" || !store.allWaiters:
 		return now, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, comingMax)
@@ -186,7 +186,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		}
 		last = v
 		switch {
-		case v.Leader == "" && len(v.Waiters) == 0 && store.wholeLine:
+		case v.Leader == "" && len(v.Waiters) == 0 && store.allWaiters:
 			stop() // a candidate that is not queued by now does not come
 		case v.Leader == "" && vacant == nil:
 			vacant = time.AfterFunc(comingMax, stop)

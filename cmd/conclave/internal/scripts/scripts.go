@@ -55,7 +55,7 @@ func Run(t *testing.T, dir, store string, more ...string) {
 			if condition != "wholeline" {
 				return false, fmt.Errorf("unknown condition %q", condition)
 			}
-			return command.ShowsLine(strings.ReplaceAll(store, "$WORK", "/work"))
+			return command.ShowsWaiters(strings.ReplaceAll(store, "$WORK", "/work"))
 		},
 	})
 }
