@@ -145,3 +145,17 @@ func (s *Server) Proxy(t testing.TB, url string) (string, electiontest.Link) {
 // Link opens a proxy to the store, which can be cut, slowed and healed in each
 // direction by itself. Close it.
 func (s *Server) Link() (*servers.Link, error) { return servers.NewLink(s.Addr) }
+
+// Links returns so many of them, which end with the test.
+func (s *Server) Links(t testing.TB, count int) []*servers.Link {
+	t.Helper()
+	links := make([]*servers.Link, count)
+	for i := range links {
+		var err error
+		if links[i], err = s.Link(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(links[i].Close)
+	}
+	return links
+}

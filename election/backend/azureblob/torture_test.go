@@ -21,16 +21,8 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const candidates = 4
 	server := start(t)
 	url := containers(server)(t) + "&poll=200ms"
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	operator := open(t, url).(*azureblob.Backend) // makes the container
 	url = strings.Replace(url, "create=true", "create=false", 1)
 	faults := links.Faults(azureblob.LeaseMin)
@@ -42,6 +34,6 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: azureblob.LeaseMin, For: 3 * time.Minute,
 		LeadersMin: 4,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return azureblob.Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
+			return azureblob.Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
 		}}.Run(t)
 }

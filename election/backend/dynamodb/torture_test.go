@@ -20,18 +20,10 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	server := stores.Start(t, "dynamodb")
 	open(t, server.URL) // makes the table
 	url := strings.Replace(server.URL, "create=true", "poll=100ms", 1)
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, For: time.Minute, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return dynamodb.Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
+			return dynamodb.Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
 		}}.Run(t)
 }

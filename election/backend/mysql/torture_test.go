@@ -23,16 +23,8 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const lease, candidates = time.Second, 10
 	server := stores.Start(t, "mariadb")
 	plain := newDatabase(t, server)
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	ddl, err := DDL("")
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +55,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(plain, server.Addr, addrs[i], 1)+"?lease-max=1s&poll=100ms")
+			return Open(ctx, strings.Replace(plain, server.Addr, ways[i].Addr, 1)+"?lease-max=1s&poll=100ms")
 		}}.Run(t)
 }
 
@@ -73,18 +65,10 @@ func TestNoMoreHoldThanMay(t *testing.T) {
 	const lease, candidates = time.Second, 12
 	server := stores.Start(t, "mariadb")
 	plain := newDatabase(t, server)
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(plain, server.Addr, addrs[i], 1)+"?lease-max=1s&poll=100ms")
+			return Open(ctx, strings.Replace(plain, server.Addr, ways[i].Addr, 1)+"?lease-max=1s&poll=100ms")
 		}}.Holders(t)
 }

@@ -31,16 +31,8 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 
 func torture(t *testing.T, server *stores.Server, url string, forgets bool) {
 	const lease, candidates = time.Second, 10
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	kv, connection := bucket(t, url), operator(t, url).Conn()
 	faults := links.Faults(lease)
 	if forgets {
@@ -68,6 +60,6 @@ func torture(t *testing.T, server *stores.Server, url string, forgets bool) {
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, strings.TrimPrefix(server.URL, "nats://"), addrs[i], 1))
+			return Open(ctx, strings.Replace(url, strings.TrimPrefix(server.URL, "nats://"), ways[i].Addr, 1))
 		}}.Run(t)
 }

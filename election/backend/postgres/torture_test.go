@@ -21,16 +21,8 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	plain := newDatabase(t, server.URL)
 	url := plain + "&lease-max=1s"
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	ddl, err := DDL("")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +44,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
+			return Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
 		}}.Run(t)
 }
 
@@ -62,18 +54,10 @@ func TestNoMoreHoldThanMay(t *testing.T) {
 	const lease, candidates = time.Second, 12
 	server := stores.Start(t, "postgres")
 	url := newDatabase(t, server.URL) + "&lease-max=1s"
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
+			return Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
 		}}.Holders(t)
 }

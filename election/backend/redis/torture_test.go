@@ -22,16 +22,8 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const lease, candidates = time.Second, 10
 	server := stores.Start(t, "redis")
 	url := newHash(t, server.URL, lease, true)
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	faults := links.Faults(lease)
 	put := func(t *testing.T, text string) {
 		operator(t, url, "hset", keyOf(url), "torture", newVersion()+"  "+text)
@@ -57,6 +49,6 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, BeginAgain: []string{"flush"}, Lease: lease, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, addrs[i], 1))
+			return Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
 		}}.Run(t)
 }

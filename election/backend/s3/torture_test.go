@@ -18,18 +18,10 @@ import (
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const lease, candidates = 2 * time.Second, 5
 	server := stores.Start(t, "s3")
-	links := storetest.Links{Server: server}
-	var addrs []string
-	for range candidates {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		links.Links, addrs = append(links.Links, link), append(addrs, link.Addr)
-	}
+	ways := server.Links(t, candidates)
+	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, For: time.Minute, LeadersMin: 5,
 		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return s3.Open(ctx, strings.Replace(server.URL, server.Addr, addrs[i], 1)+"&poll=100ms")
+			return s3.Open(ctx, strings.Replace(server.URL, server.Addr, ways[i].Addr, 1)+"&poll=100ms")
 		}}.Run(t)
 }

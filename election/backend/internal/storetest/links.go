@@ -30,6 +30,15 @@ type Links struct {
 	Links  []Link
 }
 
+// LinksTo returns the ways to a server, one for each candidate.
+func LinksTo[L Link](server Server, ways []L) Links {
+	links := Links{Server: server}
+	for _, way := range ways {
+		links.Links = append(links.Links, way)
+	}
+	return links
+}
+
 // Isolate cuts all links while work goes on, and closes the connections.
 func (l *Links) Isolate(work func()) {
 	for _, link := range l.Links {
