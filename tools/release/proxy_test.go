@@ -59,6 +59,22 @@ func TestOutsidersInstallTheCommandAndElect(t *testing.T) {
 		t.Errorf("the command on ZooKeeper printed %q", got)
 	}
 	away.becomesStores(etcd.URL)
+	away.manages()
+}
+
+// manages: a controller in a module of its own elects with this election and a clock of its
+// own.
+func (o *outsider) manages() {
+	dir := filepath.Join(o.dir, "manager")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		o.t.Fatal(err)
+	}
+	o.write("manager/main.go", "testdata/outside/manager/main.go")
+	o.sh("cd manager && go mod init example.com/manager && go get github.com/conclave-project/conclave/election/controller@" + proved +
+		" && go get . && go build -o ../bin/manager .")
+	if got := o.sh("bin/manager " + filepath.Join(o.dir, "managed")); got != "manager elected outsider true\nits clock was asked: true" {
+		o.t.Errorf("the controller printed\n%s", got)
+	}
 }
 
 // becomesStores: without conclave-stores, the hint is a line that installs it, and
