@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // told is a hook that writes what it knows to the file, as one line.
@@ -63,10 +64,10 @@ func TestLossIsToldOnceAfterTheCommandHasGone(t *testing.T) {
 			o.Dir, o.Args, o.Lease, o.Grace = t.TempDir(), acting(path), 3*time.Second, 200*time.Millisecond
 			o.OnElected, o.OnLost = told(path), told(path)
 			r := start(t, o)
-			await(t, "command", acts(path, "1"))
+			awaittest.Until(t, "command", acts(path, "1"))
 			test.end(r)
 			lost := "lost:1:" + test.reason
-			await(t, lost, func() bool { return slices.Contains(lines(path), lost) })
+			awaittest.Until(t, lost, func() bool { return slices.Contains(lines(path), lost) })
 			r.signal(syscall.SIGCONT)
 			r.code()
 			all := lines(path)
@@ -105,7 +106,7 @@ func TestFailedHookIsTriedAgainForever(t *testing.T) {
 	tries := path + ".tries"
 	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sh", "-c", "echo command >> " + path + "; sleep 1000"},
 		OnElected: "echo try >> " + tries + "; test $(wc -l < " + tries + ") -gt 2", Forever: true})
-	await(t, "command", acts(path, "command"))
+	awaittest.Until(t, "command", acts(path, "command"))
 	r.signal(syscall.SIGTERM)
 	r.code()
 	if !strings.Contains(r.output.String(), "remark: on-elected ended with code 1") {
@@ -174,12 +175,12 @@ func TestStoppedWhileWaitingAfterALeadershipGivenUp(t *testing.T) {
 	dir, store := t.TempDir(), t.TempDir()
 	path, sign := filepath.Join(dir, "acting"), filepath.Join(dir, "resign")
 	first := start(t, testOrder{Dir: store, Args: acting(path), ResignWhen: sign, Forever: true, Grace: 100 * time.Millisecond})
-	await(t, "first", acts(path, "1"))
+	awaittest.Until(t, "first", acts(path, "1"))
 	second := start(t, testOrder{Dir: store, Args: acting(path)})
-	await(t, "line", func() bool { found, _ := filepath.Glob(store + "/test/line/*"); return len(found) == 2 })
+	awaittest.Until(t, "line", func() bool { found, _ := filepath.Glob(store + "/test/line/*"); return len(found) == 2 })
 	write(t, sign)
-	await(t, "second", acts(path, "2"))
-	await(t, "line", func() bool { found, _ := filepath.Glob(store + "/test/line/*"); return len(found) == 2 })
+	awaittest.Until(t, "second", acts(path, "2"))
+	awaittest.Until(t, "line", func() bool { found, _ := filepath.Glob(store + "/test/line/*"); return len(found) == 2 })
 	first.signal(syscall.SIGTERM)
 	if code := first.code(); code != 128+15 {
 		t.Errorf("code %d\n%s", code, &first.output)
@@ -191,7 +192,7 @@ func TestStoppedWhileWaitingAfterALeadershipGivenUp(t *testing.T) {
 func TestWaitingHasAnEnd(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "acting")
 	first := start(t, testOrder{Dir: dir, Args: acting(path)})
-	await(t, "first", acts(path, "1"))
+	awaittest.Until(t, "first", acts(path, "1"))
 	second := start(t, testOrder{Dir: dir, Wait: 200 * time.Millisecond, Args: []string{"true"}})
 	if code := second.code(); code != supervise.ExitWaited {
 		t.Errorf("code %d, expected %d\n%s", code, supervise.ExitWaited, &second.output)
@@ -216,16 +217,16 @@ func TestUnhealthyLeaderGivesUpAndStaysOut(t *testing.T) {
 	}
 	before, first := actor(path), 0
 	write(t, sign)
-	await(t, "command", func() bool { first = actor(path); return first > before }) // a busy machine may fail a check
+	awaittest.Until(t, "command", func() bool { first = actor(path); return first > before }) // a busy machine may fail a check
 	if err := os.Remove(sign); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "loss", func() bool {
+	awaittest.Until(t, "loss", func() bool {
 		all := lines(path)
 		return len(all) > 0 && strings.HasPrefix(all[len(all)-1], "lost:") && strings.HasSuffix(all[len(all)-1], ":unhealthy")
 	})
 	write(t, sign)
-	await(t, "command again", func() bool { return actor(path) > first })
+	awaittest.Until(t, "command again", func() bool { return actor(path) > first })
 	r.signal(syscall.SIGTERM)
 	r.code()
 }
@@ -242,13 +243,13 @@ func TestHangingHealthCheckIsKilledAndFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checks")
 	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sleep", "1000"}, Forever: true,
 		Health: "echo $$ >> " + path + "; sleep 1000 & wait"})
-	await(t, "three checks", func() bool { return len(lines(path)) >= 3 })
+	awaittest.Until(t, "three checks", func() bool { return len(lines(path)) >= 3 })
 	r.signal(syscall.SIGTERM)
 	if code := r.code(); code != 128+15 {
 		t.Errorf("code %d\n%s", code, &r.output)
 	}
 	for _, pid := range lines(path) {
-		await(t, "end of group "+pid, func() bool { return len(groupOf(t, pid)) == 0 })
+		awaittest.Until(t, "end of group "+pid, func() bool { return len(groupOf(t, pid)) == 0 })
 	}
 }
 
@@ -276,10 +277,10 @@ func TestOrphansAreTakenNoteOf(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "orphans")
 	once := "test -e " + path + " || setsid sh -c 'echo $$ > " + path + "; exec sleep 0.2' &"
 	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sleep", "1000"}, Health: once})
-	await(t, "orphan", func() bool { return len(lines(path)) == 1 })
+	awaittest.Until(t, "orphan", func() bool { return len(lines(path)) == 1 })
 	orphan := "/proc/" + lines(path)[0]
-	await(t, "zombie", func() bool { return zombieOf(orphan, r.pid()) })
-	await(t, "end of the zombie", func() bool { return !zombieOf(orphan, r.pid()) })
+	awaittest.Until(t, "zombie", func() bool { return zombieOf(orphan, r.pid()) })
+	awaittest.Until(t, "end of the zombie", func() bool { return !zombieOf(orphan, r.pid()) })
 }
 
 func zombieOf(process string, parent int) bool {

@@ -167,7 +167,12 @@ type shortening struct {
 func (s shortening) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
 	grant, err := s.Backend.Renew(ctx, grant)
 	grant.Lease = s.lease
-	return grant, errors.Join(err, os.WriteFile(s.file, nil, 0o600))
+	file, errFile := os.OpenFile(s.file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if errFile == nil {
+		_, errFile = file.WriteString("renewed\n")
+		errFile = errors.Join(errFile, file.Close())
+	}
+	return grant, errors.Join(err, errFile)
 }
 
 // shortLease gives a lease of its own, as some stores do.
@@ -314,17 +319,6 @@ func threads(pid int) []string {
 
 // patience is how long a test waits for what must happen, far above what it takes.
 const patience = time.Minute
-
-// await waits until the condition holds.
-func await(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
-		if condition() {
-			return
-		}
-	}
-	t.Fatalf("never came: %s", what)
-}
 
 // lines returns the lines of a file, none when it does not exist. Tokens of the file
 // backend, of thirteen digits, are replaced by their place among them, the lowest by 1.

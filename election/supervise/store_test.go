@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
@@ -60,17 +61,18 @@ func TestNobodyActsBesideANewLeaderOfAStore(t *testing.T) {
 			o := testOrder{Servers: servers, ID: "a", Args: acting(path), Lease: 2 * time.Second,
 				Grace: 200 * time.Millisecond}
 			first := start(t, o)
-			await(t, "first", func() bool { return len(lines(path)) > 0 })
+			awaittest.Until(t, "first", func() bool { return len(lines(path)) > 0 })
 			old := lines(path)[0]
 			second := start(t, o)
 			end(first)
-			await(t, "second", func() bool { all := lines(path); return all[len(all)-1] != old })
+			awaittest.Until(t, "second", func() bool { all := lines(path); return all[len(all)-1] != old })
 			before, _ := strconv.Atoi(old)
 			all := lines(path) // read once: it grows meanwhile
 			if after, _ := strconv.Atoi(all[len(all)-1]); after <= before {
 				t.Errorf("token %d after %d", after, before)
 			}
-			time.Sleep(200 * time.Millisecond)
+			seen := len(all)
+			awaittest.Until(t, "the second acts on", func() bool { return len(lines(path)) > seen+20 })
 			judgeActing(t, path)
 			second.signal(syscall.SIGTERM)
 			second.code()

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestUpgradeUnderAWaitingCandidateChangesNothing: its program is replaced, or removed,
@@ -27,9 +29,9 @@ func TestUpgradeUnderAWaitingCandidateChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := start(t, testOrder{Dir: dir, Args: []string{"sh", "-c", "until [ -e " + end + " ]; do sleep 0.01; done"}})
-			await(t, "the first waits or leads", func() bool { found, _ := filepath.Glob(dir + "/test/line/*"); return len(found) == 1 })
+			awaittest.Until(t, "the first waits or leads", func() bool { found, _ := filepath.Glob(dir + "/test/line/*"); return len(found) == 1 })
 			second := start(t, testOrder{Dir: dir, Args: []string{"sh", "-c", "exit 8"}, program: program})
-			await(t, "the second waits", func() bool { found, _ := filepath.Glob(dir + "/test/line/*"); return len(found) == 2 })
+			awaittest.Until(t, "the second waits", func() bool { found, _ := filepath.Glob(dir + "/test/line/*"); return len(found) == 2 })
 			if err := upgrade(program, next); err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestWhatCannotBeStartedForAMomentEndsNoForeverRun: the worker is removed before its
@@ -38,23 +40,23 @@ func TestWhatCannotBeStartedForAMomentEndsNoForeverRun(t *testing.T) {
 			}
 			first := start(t, testOrder{Dir: dir, Lease: 3 * time.Second,
 				Args: []string{"sh", "-c", "echo acts >> " + acting + "; until [ -e " + end + " ]; do sleep 0.01; done"}})
-			await(t, "the first acts", func() bool { return len(lines(acting)) == 1 })
+			awaittest.Until(t, "the first acts", func() bool { return len(lines(acting)) == 1 })
 			second := start(t, testOrder{Dir: dir, Lease: 3 * time.Second, Args: []string{worker}, Forever: true,
 				Env: []string{"ACTING=" + acting, endEnv + "=" + ends}})
-			await(t, "the second waits", func() bool { found, _ := filepath.Glob(dir + "/test/line/*"); return len(found) == 2 })
+			awaittest.Until(t, "the second waits", func() bool { found, _ := filepath.Glob(dir + "/test/line/*"); return len(found) == 2 })
 			if err := test.breaks(worker, ends); err != nil {
 				t.Fatal(err)
 			}
 			write(t, end)
 			first.code()
-			await(t, "it has led twice in vain", func() bool {
+			awaittest.Until(t, "it has led twice in vain", func() bool {
 				text, _ := os.ReadFile(dir + "/test/history")
 				return strings.Count(string(text), "\n") >= 3
 			})
 			if err := test.heals(worker, ends); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "the worker acts", func() bool { return len(lines(acting)) == 2 })
+			awaittest.Until(t, "the worker acts", func() bool { return len(lines(acting)) == 2 })
 			second.signal(syscall.SIGTERM)
 			second.code()
 			if !strings.Contains(second.output.String(), test.remark) {
