@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestGoexitOfACallbackIsItsFailureAlone, as by FailNow of a test: the next event is
@@ -28,9 +29,7 @@ func TestGoexitOfACallbackIsItsFailureAlone(t *testing.T) {
 		},
 	})
 	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
-		for checks.Load() < 2 && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
+		awaittest.Until(t, "the second check is made", func() bool { return checks.Load() >= 2 || ctx.Err() != nil })
 		return nil
 	})
 	if err != nil {

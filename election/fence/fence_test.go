@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 func within(t *testing.T) context.Context {
@@ -153,9 +154,7 @@ func TestWriterThatWaitedIsJudgedAgain(t *testing.T) {
 	group.Go(func() {
 		middle <- f.Do(ctx, "r", 2, func(context.Context) error { return nil })
 	})
-	for f.Seen("r") != 3 {
-		time.Sleep(time.Millisecond)
-	}
+	awaittest.Until(t, "3 has been seen", func() bool { return f.Seen("r") == 3 })
 	close(leave)
 	if err := <-middle; !errors.Is(err, fence.ErrStale) {
 		t.Errorf("token 2 was let in after 3: %v", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestLeaveEndsThoughTheOtherCannotWarmUp, as when a new version is rolled out that
@@ -26,9 +27,7 @@ func TestLeaveEndsThoughTheOtherCannotWarmUp(t *testing.T) {
 	g.awaitEven("old")
 	broken.Store(true)
 	g.join(store, "new")
-	for tries.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	awaittest.Until(t, "the other has tried to warm up", func() bool { return tries.Load() > 0 })
 	old.Leave()
 	select {
 	case err := <-old.ended:
@@ -67,9 +66,7 @@ func TestMemberThatLeavesIsCheckedForHealth(t *testing.T) {
 	g.join(store, "new")
 	<-warming
 	old.Leave()
-	for len(old.View().Members) != 1 { // it has given its seat up
-		time.Sleep(time.Millisecond)
-	}
+	awaittest.Until(t, "it has given its seat up", func() bool { return len(old.View().Members) == 1 })
 	sick.Store(true)
 	began := time.Now()
 	_ = old.await(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/probe"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // ask returns what the three rules answer, as "leads campaigns alive", and the last
@@ -41,11 +42,7 @@ func newElector(t *testing.T, store election.Backend, o election.Options) *elect
 // until asks again and again until the candidate is in a state.
 func until(t *testing.T, e *election.Elector, state election.State) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); e.Status().State != state; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%v, not %v", e.Status().State, state)
-		}
-	}
+	awaittest.Until(t, "it is "+state.String(), func() bool { return e.Status().State == state })
 }
 
 var (

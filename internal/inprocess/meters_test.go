@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/server"
 )
 
@@ -77,12 +78,7 @@ func TestMetersOfAnEnsemble(t *testing.T) {
 		}
 		return true
 	}
-	for !arrived() && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	if ctx.Err() != nil {
-		t.Error("not all has arrived")
-	}
+	awaittest.Until(t, "all has arrived", arrived)
 	for id := 1; id <= 4; id++ {
 		m := meters(id)
 		t.Logf("server %d: elected in %d ms, synchronized in %d and %d ms", id, m.ElectionTimes.Sum, m.FollowerSyncs.Sum, m.ObserverSyncs.Sum)
@@ -196,10 +192,5 @@ func TestMetersOfAServerThatComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer late.Close()
-	for e.Server(follower).Status().Counts.Unserved == 0 && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	if ctx.Err() != nil {
-		t.Error("a server without a role has closed no connection")
-	}
+	awaittest.Until(t, "a server without a role has closed a connection", func() bool { return e.Server(follower).Status().Counts.Unserved > 0 })
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/peerwire"
 )
 
@@ -23,16 +24,6 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// await waits until a condition holds.
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain waited for: %s", what)
-		}
 	}
 }
 
@@ -63,12 +54,15 @@ func none[T any](t testing.TB, what string, c <-chan T) {
 func leavesNothing(t testing.TB) {
 	t.Cleanup(func() {
 		var left string
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			if left = goroutines(); left == "" {
-				return
+		defer func() {
+			if left != "" {
+				t.Logf("goroutines are left:\n%s", left)
 			}
-		}
-		t.Errorf("goroutines are left:\n%s", left)
+		}()
+		awaittest.Until(t, "no goroutine is left", func() bool {
+			left = goroutines()
+			return left == ""
+		})
 	})
 }
 

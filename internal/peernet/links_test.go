@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/snap"
@@ -288,7 +289,7 @@ func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 		}
 	}()
 	s.next("down")
-	await(t, "the link is forgotten", func() bool {
+	awaittest.Until(t, "the link is forgotten", func() bool {
 		s.Links.mu.Lock()
 		defer s.Links.mu.Unlock()
 		return len(s.Links.mu.running) == 0

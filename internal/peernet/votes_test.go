@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -153,7 +154,7 @@ func TestCrossingDialsEndInOneConnectionPerPairAndAllReceive(t *testing.T) {
 					t.Fatalf("%d received its own vote", v.id)
 				}
 			}
-			await(t, "one connection per pair", func() bool { return paired(participants) })
+			awaittest.Until(t, "one connection per pair", func() bool { return paired(participants) })
 			for _, v := range participants {
 				v.Close()
 			}
@@ -213,7 +214,7 @@ func TestRestartedPeerIsTalkedToAgain(t *testing.T) {
 		stays.Send(first.id, notification(1, 1))
 		first.receives(t, stays.id, 1)
 		first.Close()
-		await(t, "the end of the connection", func() bool { return len(stays.connections()) == 0 })
+		awaittest.Until(t, "the end of the connection", func() bool { return len(stays.connections()) == 0 })
 		stays.Send(first.id, notification(1, 2))
 		get(t, "an attempt that failed", board.tried)
 		second := newParticipant(t, ids[1], board.plug(t, names[1]), b, change)
@@ -334,7 +335,7 @@ func TestStrangersAreReceivedAndAnsweredButNotDialed(t *testing.T) {
 		t.Errorf("round %d: what was sent before it came is dropped", n.Round)
 	}
 	joiner.Close()
-	await(t, "nothing of the stranger", func() bool { return len(v.ids()) == 0 })
+	awaittest.Until(t, "nothing of the stranger", func() bool { return len(v.ids()) == 0 })
 	v.Send(8, notification(5, 4))
 	ends(t, dialParticipant(t, v, 4)) // says no address
 	none(t, "a stranger was dialed", dials)
@@ -344,7 +345,7 @@ func TestStrangersAreReceivedAndAnsweredButNotDialed(t *testing.T) {
 	if a := get(t, "a dial", dials); a != "small:7" {
 		t.Errorf("dialed %s", a)
 	}
-	await(t, "nothing of the stranger", func() bool { return len(v.ids()) == 0 })
+	awaittest.Until(t, "nothing of the stranger", func() bool { return len(v.ids()) == 0 })
 	none(t, "a stranger was dialed twice", dials)
 }
 
@@ -512,7 +513,7 @@ func TestReconfigurationMovesConnections(t *testing.T) {
 	after := newParticipant(t, 3, listen(t, "127.0.0.1:0"), b, nil)
 	b.set(3, after.address)
 	v.Reconfigured()
-	await(t, "the end of the old connection", func() bool { return len(before.connections()) == 0 })
+	awaittest.Until(t, "the end of the old connection", func() bool { return len(before.connections()) == 0 })
 	v.Send(3, notification(5, 2))
 	after.receives(t, 5, 2)
 	if v.connections()[4] != kept {
@@ -521,7 +522,7 @@ func TestReconfigurationMovesConnections(t *testing.T) {
 
 	b.set(3) // it leaves
 	v.Reconfigured()
-	await(t, "the end of the connection", func() bool { return len(after.connections()) == 0 })
+	awaittest.Until(t, "the end of the connection", func() bool { return len(after.connections()) == 0 })
 	v.Send(3, notification(5, 3))
 	none(t, "a message to the server that left", after.notices)
 }
@@ -566,7 +567,7 @@ func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	v.receives(t, 9, 1)
 	big := notification(1, 2)
 	big.Config = strings.Repeat("#", 500_000)
-	await(t, "the end of the connection", func() bool {
+	awaittest.Until(t, "the end of the connection", func() bool {
 		v.Send(9, big)
 		return len(v.connections()) == 0
 	})

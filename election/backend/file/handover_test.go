@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // counting is a clock that counts the timers that it gives.
@@ -56,12 +57,10 @@ func TestWaiterSleepsWhileTheNomineeWarmsUp(t *testing.T) {
 	next := wait(nominee)
 	p, err := leader.place("jobs")
 	must(t, err)
-	for ctx := within(t); ; time.Sleep(time.Millisecond) {
-		if waiters, err := p.waiters(); err == nil && len(waiters) == 3 {
-			break
-		}
-		must(t, ctx.Err())
-	}
+	awaittest.Until(t, "all three are there", func() bool {
+		waiters, err := p.waiters()
+		return err == nil && len(waiters) == 3
+	})
 	must(t, leader.Nominate(within(t), grant, next))
 	cancel()
 	<-left

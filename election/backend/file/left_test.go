@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // A warm-up that ends after its candidate has left, for it ignored its context,
@@ -34,9 +36,7 @@ func TestWarmUpThatOutlivesItsCandidateWritesNothing(t *testing.T) {
 		defer s.warmth.mu.Unlock()
 		return s.warmth.warming
 	}
-	for ctx := within(t); warming(); time.Sleep(time.Millisecond) {
-		must(t, ctx.Err())
-	}
+	awaittest.Until(t, "the warm-up has ended", func() bool { return !warming() })
 	found, err := os.ReadDir(p.dir)
 	must(t, err)
 	for _, file := range found {

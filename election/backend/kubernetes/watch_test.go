@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // long is more than any test waits, and what a Wait without news would take.
@@ -35,13 +36,9 @@ func returned(t testing.TB, ended <-chan error) {
 // watched returns when the server has that many watches begun.
 func watched(t testing.TB, a *apiServer, count int) {
 	t.Helper()
-	for range 1000 {
-		if a.count("GET /apis/coordination.k8s.io/v1/namespaces/default/leases") >= count {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("no %d watches", count)
+	awaittest.Until(t, "the watches have begun", func() bool {
+		return a.count("GET /apis/coordination.k8s.io/v1/namespaces/default/leases") >= count
+	})
 }
 
 func TestWaitEndsWithEachChange(t *testing.T) {
@@ -212,9 +209,7 @@ func TestClosedStoreDoesNotWait(t *testing.T) {
 	s := openStore(t, newAPIServer(t))
 	version := write(t, s, "demo", held(1), "")
 	ended := await(t, s, "demo", version)
-	for !s.awaited("demo") {
-		time.Sleep(time.Millisecond)
-	}
+	awaittest.Until(t, "it waits", func() bool { return s.awaited("demo") })
 	if err := s.close(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/peers"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
@@ -231,9 +232,7 @@ func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
 func TestHistoryDoesNotWaitForFrozenMembers(t *testing.T) {
 	g := found(t, 3, nil)
 	acquire(t, g[0], claim("x", "a", 0))
-	for g[0].Links() < 2 {
-		time.Sleep(time.Millisecond)
-	}
+	awaittest.Until(t, "both others are reached", func() bool { return g[0].Links() >= 2 })
 	thawed := make(chan struct{})
 	defer close(thawed)
 	g[1].Freeze(thawed)

@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/peers"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/lobby"
 )
 
@@ -57,9 +58,7 @@ func TestSilentStrangersKeepNoMembersApart(t *testing.T) {
 			})
 		}
 	}
-	for waiting.Load() < lobby.Max*int64(len(members)) {
-		time.Sleep(time.Millisecond)
-	}
+	awaittest.Until(t, "the strangers are there", func() bool { return waiting.Load() >= lobby.Max*int64(len(members)) })
 	var all []*peers.Backend
 	for i, l := range listeners {
 		id := members[i].ID

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -90,19 +91,17 @@ func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
 // awaitQueue returns the names waiting, of which claim("b") comes after "a".
 func awaitQueue(t testing.TB, c *client.Client, count int) []string {
 	t.Helper()
-	for ctx := within(t); ctx.Err() == nil; {
-		names, _, err := c.Children(ctx, "/conclave/elections/e")
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	var names []string
+	ctx := within(t)
+	awaittest.Until(t, fmt.Sprintf("there are %d candidates", count), func() bool {
+		var err error
+		if names, _, err = c.Children(ctx, "/conclave/elections/e"); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Fatal(err)
 		}
-		if len(names) == count {
-			sortBySequence(names)
-			return names
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("there never were %d candidates", count)
-	return nil
+		return len(names) == count
+	})
+	sortBySequence(names)
+	return names
 }
 
 func sortBySequence(names []string) {

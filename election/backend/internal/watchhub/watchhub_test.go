@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 const far = time.Hour
@@ -62,7 +64,7 @@ func TestWaitEndsWithNewsOfItsNameOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := begin(t, h, "1", is("1"))
-	awaitWaiting(h, 1)
+	awaitWaiting(t, h, 1)
 	s.tell("another", "9")
 	select {
 	case <-second:
@@ -74,7 +76,7 @@ func TestWaitEndsWithNewsOfItsNameOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	third := begin(t, h, "2", never(t))
-	awaitWaiting(h, 1)
+	awaitWaiting(t, h, 1)
 	s.tell("e", "3")
 	if err := <-third; err != nil {
 		t.Fatal(err)
@@ -82,16 +84,13 @@ func TestWaitEndsWithNewsOfItsNameOnly(t *testing.T) {
 }
 
 // awaitWaiting returns when so many waits stand subscribed.
-func awaitWaiting(h *Hub, count int) {
-	for {
+func awaitWaiting(t *testing.T, h *Hub, count int) {
+	t.Helper()
+	awaittest.Until(t, "so many waits stand subscribed", func() bool {
 		h.mu.Lock()
-		waiting := h.waiting
-		h.mu.Unlock()
-		if waiting == count {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer h.mu.Unlock()
+		return h.waiting == count
+	})
 }
 
 func TestChangeBeforeTheSubscriptionEndsTheWait(t *testing.T) {
@@ -118,7 +117,7 @@ func TestWaitWithoutAConnectionIsAPoll(t *testing.T) {
 	<-s.up
 	s.live()
 	waits := begin(t, h, "1", is("1"))
-	awaitWaiting(h, 1)
+	awaitWaiting(t, h, 1)
 	s.fail <- errors.New("cut")
 	if err := <-waits; err != nil {
 		t.Fatal(err)
@@ -147,7 +146,7 @@ func TestNobodyWaitingEndsTheConnection(t *testing.T) {
 	h, s := newSource(t, time.Millisecond)
 	<-begin(t, h, "1", is("1"))
 	<-s.up
-	awaitWaiting(h, 0)
+	awaitWaiting(t, h, 0)
 	ended := h.ended
 	h.rest()
 	<-ended
@@ -169,7 +168,7 @@ func TestClosedConnectionTellsNothing(t *testing.T) {
 	<-s.up
 	s.live()
 	<-first
-	awaitWaiting(h, 0)
+	awaitWaiting(t, h, 0)
 	late := s.tell
 	h.rest()
 	again := begin(t, h, "1", is("1"))
