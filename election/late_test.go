@@ -7,14 +7,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
 )
 
 // deaf answers Acquire with a grant only when told, whatever its context says.
 type deaf struct {
+	clock         clock.Clock
 	asked, answer chan struct{}
 	released      chan string
 
@@ -23,8 +26,8 @@ type deaf struct {
 	held  map[string]bool
 }
 
-func newDeaf() *deaf {
-	return &deaf{asked: make(chan struct{}, 100), answer: make(chan struct{}), released: make(chan string, 1000),
+func newDeaf(c clock.Clock) *deaf {
+	return &deaf{clock: c, asked: make(chan struct{}, 100), answer: make(chan struct{}), released: make(chan string, 1000),
 		held: make(map[string]bool)}
 }
 
@@ -39,11 +42,11 @@ func (d *deaf) Acquire(_ context.Context, claim election.Claim) (election.Grant,
 	defer d.mu.Unlock()
 	d.token++
 	d.held[claim.Nonce] = true
-	return election.Grant{Claim: claim, Token: d.token, Sent: clock.Now(), Lease: claim.Lease}, nil
+	return election.Grant{Claim: claim, Token: d.token, Sent: d.clock.Now(), Lease: claim.Lease}, nil
 }
 
 func (d *deaf) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
-	grant.Sent = clock.Now()
+	grant.Sent = d.clock.Now()
 	return grant, nil
 }
 
@@ -68,14 +71,13 @@ func (d *deaf) holds() int {
 // TestGrantThatComesAfterTheEndIsReleased: Run has given up waiting and is about
 // to return.
 func TestGrantThatComesAfterTheEndIsReleased(t *testing.T) {
-	var all sync.WaitGroup
 	for range 30 {
-		all.Go(func() {
-			d := newDeaf()
-			e, err := election.New(d, "jobs", election.Options{Once: true, Lease: 10 * time.Millisecond, Retry: time.Millisecond})
+		synctest.Test(t, func(t *testing.T) {
+			c := electiontest.VirtualClock(1)
+			d := newDeaf(c)
+			e, err := election.New(d, "jobs", election.Options{Once: true, Lease: 10 * time.Millisecond, Retry: time.Millisecond, Clock: c})
 			if err != nil {
-				t.Error(err)
-				return
+				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(within(t))
 			ended := make(chan error, 1)
@@ -84,8 +86,8 @@ func TestGrantThatComesAfterTheEndIsReleased(t *testing.T) {
 			}()
 			<-d.asked
 			cancel()
-			<-d.released                      // the bare claim; the loop ends with it
-			time.Sleep(20 * time.Millisecond) // so it has ended, or else this was no late grant
+			<-d.released    // the bare claim; the loop ends with it
+			synctest.Wait() // so it has ended, or else this was no late grant
 			close(d.answer)
 			<-ended
 			if d.holds() != 0 {
@@ -93,14 +95,18 @@ func TestGrantThatComesAfterTheEndIsReleased(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
 }
 
 // TestGrantOfAForgottenAttemptIsReleased: an unhealthy candidate has given up
 // the attempt, and the answer comes when nobody remembers it.
 func TestGrantOfAForgottenAttemptIsReleased(t *testing.T) {
-	d := newDeaf()
-	e, sick, _ := mayBeSick(t, d)
+	synctest.Test(t, grantOfAForgottenAttempt)
+}
+
+func grantOfAForgottenAttempt(t *testing.T) {
+	c := electiontest.VirtualClock(1)
+	d := newDeaf(c)
+	e, sick, _ := mayBeSick(t, d, c)
 	ctx, cancel := context.WithCancel(within(t))
 	ended := make(chan error, 1)
 	go func() {
@@ -109,7 +115,7 @@ func TestGrantOfAForgottenAttemptIsReleased(t *testing.T) {
 	<-d.asked
 	sick.Store(true)
 	bare := <-d.released // after 500 ms: the attempt is over, and forgotten at once
-	time.Sleep(20 * time.Millisecond)
+	synctest.Wait()
 	close(d.answer)
 	select {
 	case again := <-d.released:
@@ -125,10 +131,10 @@ func TestGrantOfAForgottenAttemptIsReleased(t *testing.T) {
 
 // mayBeSick returns a candidate that is unhealthy from when sick is set, and what
 // reports each check since.
-func mayBeSick(t *testing.T, b election.Backend) (e *election.Elector, sick *atomic.Bool, checked chan struct{}) {
+func mayBeSick(t *testing.T, b election.Backend, c clock.Clock) (e *election.Elector, sick *atomic.Bool, checked chan struct{}) {
 	t.Helper()
 	sick, checked = new(atomic.Bool), make(chan struct{}, 1000)
-	e, err := election.New(b, "jobs", election.Options{Once: true, Lease: 100 * time.Millisecond, Health: func(context.Context) error {
+	e, err := election.New(b, "jobs", election.Options{Once: true, Lease: 100 * time.Millisecond, Clock: c, Health: func(context.Context) error {
 		if sick.Load() {
 			checked <- struct{}{}
 			return errors.New("sick")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
@@ -88,19 +89,22 @@ func TestFunctionsErrorComesOutOfRunAfterTheRelease(t *testing.T) {
 }
 
 func TestStoppingWaitsForTheFunction(t *testing.T) {
-	ctx, cancel := context.WithCancel(within(t))
-	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true})
-	returned := false
-	err := e.Run(ctx, func(ctx context.Context, _ election.Leadership) error {
-		cancel()
-		<-ctx.Done()
-		time.Sleep(20 * time.Millisecond)
-		returned = true
-		return ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		ctx, cancel := context.WithCancel(within(t))
+		e := elector(t, electiontest.NewStore(c), election.Options{Once: true, Clock: c})
+		returned := false
+		err := e.Run(ctx, func(ctx context.Context, _ election.Leadership) error {
+			cancel()
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			returned = true
+			return ctx.Err()
+		})
+		if !errors.Is(err, context.Canceled) || !returned {
+			t.Errorf("Run returned %v, the function had returned: %v", err, returned)
+		}
 	})
-	if !errors.Is(err, context.Canceled) || !returned {
-		t.Errorf("Run returned %v, the function had returned: %v", err, returned)
-	}
 }
 
 func TestResignWaitsUntilTheElectionIsReleased(t *testing.T) {

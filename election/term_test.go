@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 )
@@ -215,8 +216,8 @@ func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
 // TestContextOfRunIsTheCauseWhileAnAttemptIsAbandoned: an unhealthy candidate
 // that never led returns why it was stopped, not nil.
 func TestContextOfRunIsTheCauseWhileAnAttemptIsAbandoned(t *testing.T) {
-	d := newDeaf()
-	e, sick, checked := mayBeSick(t, d)
+	d := newDeaf(clock.System())
+	e, sick, checked := mayBeSick(t, d, clock.System())
 	ctx, cancel := context.WithCancel(within(t))
 	ran := make(chan error, 1)
 	go func() {

@@ -300,6 +300,16 @@ func readBackup(ctx context.Context, dir string) (*backup.Backup, error) {
 	return b, nil
 }
 
+// readBackup opens a backup for a command that answers about it.
+func (o *outputFlag) readBackup(c *cobra.Command, place string) (*cli.Printer, *backup.Backup, error) {
+	p, err := o.printer(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := readBackup(c.Context(), place)
+	return p, b, err
+}
+
 func newBackupList() *cobra.Command {
 	var output outputFlag
 	c := &cobra.Command{
@@ -311,11 +321,7 @@ between two takes. Times are of the transactions, by the leaders' clocks; FROM i
 when the snapshot was copied.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
-			p, err := output.printer(c)
-			if err != nil {
-				return err
-			}
-			b, err := readBackup(c.Context(), args[0])
+			p, b, err := output.readBackup(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -360,11 +366,7 @@ tree after each with the one that the leader noted. It takes the memory of a
 server. The exit code is 5 if something is damaged.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
-			p, err := output.printer(c)
-			if err != nil {
-				return err
-			}
-			b, err := readBackup(c.Context(), args[0])
+			p, b, err := output.readBackup(c, args[0])
 			if err != nil {
 				return err
 			}
