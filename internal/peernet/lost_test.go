@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -17,10 +18,12 @@ import (
 type lossy struct {
 	net.Conn
 	lost *atomic.Bool
+	took *atomic.Int64 // bytes that were lost
 }
 
 func (l lossy) Write(b []byte) (int, error) {
 	if l.lost.Load() {
+		l.took.Add(int64(len(b)))
 		return len(b), nil
 	}
 	return l.Conn.Write(b)
@@ -43,6 +46,7 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 		return []peerwire.Address{{Host: "127.0.0.1", Port: uint16(listeners[id].Addr().(*net.TCPAddr).Port)}}
 	}
 	var lost atomic.Bool
+	var took atomic.Int64
 	conns := make(chan net.Conn, 10)
 	received := make(chan int64, 10)
 	begin := func(id quorum.ID, dial peernet.DialFunc, receive func(quorum.ID, fle.Notification)) *peernet.Votes {
@@ -59,7 +63,7 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err == nil {
 			conns <- conn
-			conn = lossy{conn, &lost}
+			conn = lossy{conn, &lost, &took}
 		}
 		return conn, err
 	}, func(quorum.ID, fle.Notification) {})
@@ -72,7 +76,7 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 	}
 	lost.Store(true)
 	vote(2)
-	time.Sleep(100 * time.Millisecond)
+	awaittest.Until(t, "the vote is lost", func() bool { return took.Load() > 0 })
 	lost.Store(false)
 	_ = (<-conns).(*net.TCPConn).CloseRead() // as after ETIMEDOUT or a reset: reading fails first
 	select {
