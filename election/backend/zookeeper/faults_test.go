@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,6 +116,7 @@ func sortBySequence(names []string) {
 // tap counts what arrives on a link and can end it after a create was sent.
 type tap struct {
 	bytes     atomic.Int64 // of all that was received but answers to pings
+	answers   atomic.Int64 // how many those are
 	dropAfter atomic.Bool  // the reply to the next create of a candidate is lost
 }
 
@@ -143,6 +145,7 @@ func (c *tapConn) Read(b []byte) (int, error) {
 		}
 		if xid := int32(binary.BigEndian.Uint32(c.unread[4:])); xid != pingXid {
 			c.tap.bytes.Add(int64(size))
+			c.tap.answers.Add(1)
 		}
 		c.unread = c.unread[size:]
 	}
@@ -227,6 +230,10 @@ func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 		}()
 		awaitQueue(t, c, i+2)
 	}
+	// The second has long had all its answers when the last one has come.
+	awaittest.Until(t, "all have had as many answers", func() bool {
+		return !slices.ContainsFunc(taps[2:], func(p *tap) bool { return p.answers.Load() < taps[1].answers.Load() })
+	})
 	awaitQuiet(taps[:])
 	var before [waiting]int64
 	for i := range taps {
