@@ -3,7 +3,6 @@ package azureblob
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -236,7 +236,7 @@ func (c *candidate) warm(ctx context.Context) error {
 // wait returns when it is time to try again. The end of a warm-up ends it too.
 func (c *candidate) wait(ctx context.Context, broken bool) error {
 	poll := c.backend.pollOf(c.lease)
-	d := jitter(poll)
+	d := polling.Jitter(poll)
 	switch {
 	case broken:
 		d = min(retryPause, poll)
@@ -244,7 +244,7 @@ func (c *candidate) wait(ctx context.Context, broken bool) error {
 		d = min(readyPause, poll)
 	}
 	if c.warmth != warming {
-		return pause(ctx, d)
+		return polling.Sleep(ctx, d)
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -257,10 +257,4 @@ func (c *candidate) wait(ctx context.Context, broken bool) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// jitter returns d give or take a tenth, so that candidates that were started
-// together do not stay together.
-func jitter(d time.Duration) time.Duration {
-	return d + time.Duration((rand.Float64()-0.5)/5*float64(d))
 }

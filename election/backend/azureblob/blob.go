@@ -241,15 +241,3 @@ func remaining(ctx context.Context) (context.Context, context.CancelFunc) {
 		cancel(nil)
 	}
 }
-
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

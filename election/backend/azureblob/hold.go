@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -172,7 +173,7 @@ func (b *Backend) nominate(ctx context.Context, name string, n *nomination) erro
 		if err != nil || n.ready {
 			return err
 		}
-		if err := pause(ctx, min(retryPause, b.pollOf(LeaseMin))); err != nil {
+		if err := polling.Sleep(ctx, min(retryPause, b.pollOf(LeaseMin))); err != nil {
 			return err
 		}
 	}

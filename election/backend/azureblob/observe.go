@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
 )
 
 // observeLease is the lease by which an observer chooses its polls.
@@ -33,7 +34,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 				return
 			}
 			last, first, broken = view, false, err != nil
-			_ = pause(ctx, jitter(b.pollOf(observeLease)))
+			_ = polling.Sleep(ctx, polling.Jitter(b.pollOf(observeLease)))
 		}
 	}
 }

@@ -38,7 +38,6 @@ package dynamodb
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -102,21 +101,5 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// pollOf returns the pause between two looks for a leader with such a lease.
-func (o Options) pollOf(lease time.Duration) time.Duration {
-	if o.Poll > 0 {
-		return o.Poll
-	}
-	return min(max(lease/5, 100*time.Millisecond), 5*time.Second)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+// pollLeast is the shortest pause between two looks, unless Options.Poll says otherwise.
+const pollLeast = 100 * time.Millisecond

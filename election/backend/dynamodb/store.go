@@ -8,13 +8,13 @@ import (
 	"fmt"
 	randv2 "math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -30,9 +30,7 @@ const (
 type store struct {
 	client  *dynamodb.Client
 	options Options
-
-	mu     sync.Mutex
-	leases map[string]time.Duration // of the leader last read, by election
+	pace    *polling.Pace
 }
 
 func newStore(client *dynamodb.Client, options Options) (*store, error) {
@@ -40,7 +38,7 @@ func newStore(client *dynamodb.Client, options Options) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store{client: client, options: options, leases: make(map[string]time.Duration)}, nil
+	return &store{client: client, options: options, pace: polling.New(options.Poll, pollLeast)}, nil
 }
 
 // Read gets the item.
@@ -60,7 +58,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	if err != nil {
 		return record.Record{}, "", s.explain("read from", err)
 	}
-	s.noteLease(name, time.Duration(r.LeaseMs)*time.Millisecond)
+	s.pace.Note(name, time.Duration(r.LeaseMs)*time.Millisecond)
 	return r, version, nil
 }
 
@@ -128,31 +126,10 @@ func isOwn(err error, version string) bool {
 	return ok && stored.Value == version
 }
 
-// Wait sleeps for the pause between two looks, a little more or less so that
-// candidates that were started together do not stay together.
+// Wait returns when it is time to look again.
 func (s *store) Wait(ctx context.Context, name, _ string, limit time.Duration) error {
-	s.mu.Lock()
-	lease := s.leases[name]
-	s.mu.Unlock()
-	if lease == 0 {
-		lease = limit
-	}
-	poll := s.options.pollOf(lease)
-	poll += time.Duration((randv2.Float64() - 0.5) / 5 * float64(poll))
-	return pause(ctx, min(poll, limit))
+	return s.pace.Wait(ctx, name, limit)
 }
-
-func (s *store) noteLease(name string, lease time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.leases) >= leasesMax {
-		clear(s.leases) // those in use come back with the next look
-	}
-	s.leases[name] = lease
-}
-
-// leasesMax bounds the elections whose lease is known.
-const leasesMax = 1 << 14
 
 // Names scans the table, page by page.
 func (s *store) Names(ctx context.Context) ([]string, error) {

@@ -153,19 +153,6 @@ func TestItemOfSomethingElseIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestPollsFollowTheLeaseOfTheLeader(t *testing.T) {
-	for _, test := range []struct{ set, lease, want time.Duration }{
-		{0, 10 * time.Second, 2 * time.Second},
-		{0, time.Millisecond, 100 * time.Millisecond},
-		{0, time.Hour, 5 * time.Second},
-		{time.Second, time.Hour, time.Second},
-	} {
-		if got := (Options{Poll: test.set}).pollOf(test.lease); got != test.want {
-			t.Errorf("%+v: %v", test, got)
-		}
-	}
-}
-
 func TestWaitHonoursItsLimitAndItsContext(t *testing.T) {
 	s, err := newStore(nil, Options{Table: "t", Poll: time.Hour})
 	if err != nil {

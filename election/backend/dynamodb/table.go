@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
 )
 
 // tablePoll is how often CreateTable looks whether the table is there. The
@@ -49,7 +51,7 @@ func awaitTable(ctx context.Context, client *dynamodb.Client, options Options) e
 		if err == nil && out.Table.TableStatus == types.TableStatusActive {
 			return checkSchema(out.Table, options)
 		}
-		if err := pause(ctx, tablePoll); err != nil {
+		if err := polling.Sleep(ctx, tablePoll); err != nil {
 			return fmt.Errorf("dynamodb: wait for table %q: %w", options.Table, err)
 		}
 	}

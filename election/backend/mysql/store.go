@@ -9,11 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -199,15 +199,7 @@ func (s *store) makeTable(ctx context.Context) error {
 // Wait sleeps for the pause between two looks, a little more or less so that
 // candidates that were started together do not stay together.
 func (s *store) Wait(ctx context.Context, _, _ string, limit time.Duration) error {
-	poll := time.Duration((0.9 + mathrand.Float64()/5) * float64(s.options.Poll))
-	timer := time.NewTimer(min(poll, limit))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return polling.Sleep(ctx, min(polling.Jitter(s.options.Poll), limit))
 }
 
 // Names returns the names of all rows.

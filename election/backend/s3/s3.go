@@ -31,7 +31,6 @@
 package s3
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -98,21 +97,5 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// pollOf returns the pause between two looks for a leader with such a lease.
-func (o Options) pollOf(lease time.Duration) time.Duration {
-	if o.Poll > 0 {
-		return o.Poll
-	}
-	return min(max(lease/5, 200*time.Millisecond), 5*time.Second)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+// pollLeast is the shortest pause between two looks, unless Options.Poll says otherwise.
+const pollLeast = 200 * time.Millisecond

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	randv2 "math/rand/v2"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -26,12 +26,10 @@ const bytesMax = 1 << 20
 type store struct {
 	client  *s3.Client
 	options Options
+	pace    *polling.Pace
 
 	probing sync.Mutex // one Probe at a time
 	probed  bool
-
-	mu     sync.Mutex
-	leases map[string]time.Duration // of the leader last read, by election
 }
 
 // content is what an object holds.
@@ -45,7 +43,7 @@ func newStore(client *s3.Client, options Options) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store{client: client, options: options, leases: make(map[string]time.Duration)}, nil
+	return &store{client: client, options: options, pace: polling.New(options.Poll, pollLeast)}, nil
 }
 
 // Read gets the object.
@@ -66,7 +64,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	if err != nil {
 		return record.Record{}, "", s.explain("get", key, err)
 	}
-	s.noteLease(name, time.Duration(r.LeaseMs)*time.Millisecond)
+	s.pace.Note(name, time.Duration(r.LeaseMs)*time.Millisecond)
 	return r, aws.ToString(out.ETag), nil
 }
 
@@ -104,31 +102,10 @@ func (s *store) put(ctx context.Context, key string, data []byte, version string
 	return after, nil
 }
 
-// Wait sleeps for the pause between two looks, a little more or less so that
-// candidates that were started together do not stay together.
+// Wait returns when it is time to look again.
 func (s *store) Wait(ctx context.Context, name, _ string, limit time.Duration) error {
-	s.mu.Lock()
-	lease := s.leases[name]
-	s.mu.Unlock()
-	if lease == 0 {
-		lease = limit
-	}
-	poll := s.options.pollOf(lease)
-	poll += time.Duration((randv2.Float64() - 0.5) / 5 * float64(poll))
-	return pause(ctx, min(poll, limit))
+	return s.pace.Wait(ctx, name, limit)
 }
-
-func (s *store) noteLease(name string, lease time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.leases) >= leasesMax {
-		clear(s.leases) // those in use come back with the next look
-	}
-	s.leases[name] = lease
-}
-
-// leasesMax bounds the elections whose lease is known.
-const leasesMax = 1 << 14
 
 // Names lists the objects below the prefix, page by page.
 func (s *store) Names(ctx context.Context) ([]string, error) {
