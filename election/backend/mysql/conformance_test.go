@@ -219,50 +219,10 @@ func TestNamesAreComparedByTheirBytes(t *testing.T) {
 func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	url := newDatabase(t, server) + "?lease-max=10s"
-	elector, other := newElector(t, open(t, url), "a"), newElector(t, open(t, url), "b")
-	var leading, both atomic.Int64
-	lead := func(work func(context.Context)) func(context.Context, election.Leadership) error {
-		return func(ctx context.Context, _ election.Leadership) error {
-			both.Store(max(both.Load(), leading.Add(1)))
-			defer leading.Add(-1)
-			work(ctx)
-			return nil
-		}
-	}
-	var group sync.WaitGroup
-	err := elector.Run(within(t), lead(func(ctx context.Context) {
+	storetest.RestartWhileLeading(t, open(t, url), open(t, url), 10*time.Second, func(ctx context.Context) error {
 		server.Crash()
-		if err := server.Revive(t.Context()); err != nil {
-			t.Error(err)
-		}
-		group.Go(func() {
-			if err := other.Run(within(t), lead(func(context.Context) {})); err != nil {
-				t.Error(err)
-			}
-		})
-		select {
-		case <-ctx.Done():
-			t.Errorf("the leader lost the election: %v", context.Cause(ctx))
-		case <-time.After(11 * time.Second): // longer than the lease: it renews
-		}
-	}))
-	if err != nil {
-		t.Error(err)
-	}
-	group.Wait()
-	if both.Load() != 1 {
-		t.Errorf("%d led at once", both.Load())
-	}
-}
-
-func newElector(t testing.TB, b election.Backend, id string) *election.Elector {
-	t.Helper()
-	e, err := election.New(b, "e", election.Options{Once: true, ID: id, Lease: 10 * time.Second,
-		Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+		return server.Revive(ctx)
+	})
 }
 
 // TestNobodyIsElectedByAStoreThatHasForgotten (mysql-M4): the row is taken back to

@@ -201,54 +201,10 @@ func TestPostgresStore(t *testing.T) {
 func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	url := newDatabase(t, server.URL) + "&lease-max=5s"
-	a, b := open(t, url), open(t, url)
-	elector := newElector(t, a, "a", 4*time.Second)
-	other := newElector(t, b, "b", 4*time.Second)
-	var leading, both atomic.Int64
-	lead := func(work func(context.Context)) func(context.Context, election.Leadership) error {
-		return func(ctx context.Context, _ election.Leadership) error {
-			both.Store(max(both.Load(), leading.Add(1)))
-			defer leading.Add(-1)
-			work(ctx)
-			return nil
-		}
-	}
-	var group sync.WaitGroup
-	restarted := make(chan struct{})
-	err := elector.Run(within(t), lead(func(ctx context.Context) {
-		group.Go(func() {
-			<-restarted
-			if err := other.Run(within(t), lead(func(context.Context) {})); err != nil {
-				t.Error(err)
-			}
-		})
+	storetest.RestartWhileLeading(t, open(t, url), open(t, url), 4*time.Second, func(ctx context.Context) error {
 		server.Crash()
-		if err := server.Revive(t.Context()); err != nil {
-			t.Error(err)
-		}
-		close(restarted)
-		select {
-		case <-ctx.Done():
-			t.Errorf("the leader lost the election: %v", context.Cause(ctx))
-		case <-time.After(5 * time.Second): // longer than the lease: it renews
-		}
-	}))
-	if err != nil {
-		t.Error(err)
-	}
-	group.Wait()
-	if both.Load() != 1 {
-		t.Errorf("%d led at once", both.Load())
-	}
-}
-
-func newElector(t testing.TB, b election.Backend, id string, lease time.Duration) *election.Elector {
-	t.Helper()
-	e, err := election.New(b, "e", election.Options{Once: true, ID: id, Lease: lease, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+		return server.Revive(ctx)
+	})
 }
 
 // TestCommitsSurviveACrashWhereTheDatabaseHasItOff (postgres-P3): the control group, a

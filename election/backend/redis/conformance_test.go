@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -352,51 +351,7 @@ func TestTokensGrowOverAFailoverThoughClocksDiffer(t *testing.T) {
 func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 	server := stores.Start(t, "redis")
 	url := newHash(t, server.URL, 5*time.Second, true)
-	elector, other := newElector(t, open(t, url), "a"), newElector(t, open(t, url), "b")
-	var leading, both atomic.Int64
-	lead := func(work func(context.Context)) func(context.Context, election.Leadership) error {
-		return func(ctx context.Context, _ election.Leadership) error {
-			both.Store(max(both.Load(), leading.Add(1)))
-			defer leading.Add(-1)
-			work(ctx)
-			return nil
-		}
-	}
-	var group sync.WaitGroup
-	restarted := make(chan struct{})
-	err := elector.Run(within(t), lead(func(ctx context.Context) {
-		group.Go(func() {
-			<-restarted
-			if err := other.Run(within(t), lead(func(context.Context) {})); err != nil {
-				t.Error(err)
-			}
-		})
-		if err := server.Restart(within(t)); err != nil {
-			t.Error(err)
-		}
-		close(restarted)
-		select {
-		case <-ctx.Done():
-			t.Errorf("the leader lost the election: %v", context.Cause(ctx))
-		case <-time.After(5 * time.Second): // longer than the lease: it renews
-		}
-	}))
-	if err != nil {
-		t.Error(err)
-	}
-	group.Wait()
-	if both.Load() != 1 {
-		t.Errorf("%d led at once", both.Load())
-	}
-}
-
-func newElector(t testing.TB, b election.Backend, id string) *election.Elector {
-	t.Helper()
-	e, err := election.New(b, "e", election.Options{Once: true, ID: id, Lease: 4 * time.Second, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	storetest.RestartWhileLeading(t, open(t, url), open(t, url), 4*time.Second, server.Restart)
 }
 
 func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
