@@ -60,16 +60,9 @@ func TestAzureBlobBackendPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
 		Store: "Azurite " + strings.TrimPrefix(server.Version, "azurite-"),
 		Lease: azureblob.LeaseMin, Elections: 300,
-		Open: open,
-		URL:  func(t testing.TB) string { return fresh(t) + "&poll=200ms" },
-		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
-			link, err := server.Link()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(link.Close)
-			return strings.Replace(url, server.Addr, link.Addr, 1), link
-		},
+		Open:  open,
+		URL:   func(t testing.TB) string { return fresh(t) + "&poll=200ms" },
+		Proxy: server.Proxy,
 		Delete: func(t testing.TB, url, name string) {
 			lock := operator(t, url).NewBlockBlobClient("elections/" + name + ".lock")
 			leased, err := lease.NewBlobClient(lock, nil)

@@ -52,14 +52,7 @@ func TestDynamoDBBackendPassesTheSuite(t *testing.T) {
 			name := fmt.Sprintf("elections-%d", tables.Add(1))
 			return strings.Replace(server.URL, "conclave-elections", name, 1) + "&poll=100ms"
 		},
-		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
-			link, err := server.Link()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(link.Close)
-			return strings.Replace(url, server.Addr, link.Addr, 1), link
-		},
+		Proxy: server.Proxy,
 		Delete: func(t testing.TB, url, name string) {
 			client, table := operator(t, url)
 			_, err := client.DeleteItem(within(t), &awsdynamodb.DeleteItemInput{TableName: &table,

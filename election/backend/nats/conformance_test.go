@@ -159,14 +159,7 @@ func suite(server *stores.Server, parameters string) electiontest.Suite {
 func TestNATSPassesTheSuite(t *testing.T) {
 	server := stores.Start(t, "nats")
 	s := suite(server, "")
-	s.Proxy = func(t testing.TB, url string) (string, electiontest.Link) {
-		link, err := server.Link()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(link.Close)
-		return strings.Replace(url, server.Addr, link.Addr, 1), link
-	}
+	s.Proxy = server.Proxy
 	electiontest.Run(t, s)
 }
 

@@ -127,12 +127,7 @@ func TestPostgresPassesTheSuite(t *testing.T) {
 			return url
 		},
 		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
-			link, err := serverOf[url].Link()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(link.Close)
-			return strings.Replace(url, serverOf[url].Addr, link.Addr, 1), link
+			return serverOf[url].Proxy(t, url)
 		},
 		Delete: func(t testing.TB, url, name string) {
 			plain, _, _ := strings.Cut(url, "&lease-max")

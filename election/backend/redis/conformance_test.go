@@ -117,14 +117,7 @@ func TestRedisPassesTheSuite(t *testing.T) {
 			}
 			return newHash(t, server.URL, leaseMax, true)
 		},
-		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
-			link, err := server.Link()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(link.Close)
-			return strings.Replace(url, server.Addr, link.Addr, 1), link
-		},
+		Proxy:  server.Proxy,
 		Delete: func(t testing.TB, url, name string) { operator(t, url, "hdel", keyOf(url), name) },
 		Left: func(t testing.TB, url string) int {
 			fields, err := operator(t, url, "hgetall", keyOf(url)).Result()

@@ -53,14 +53,7 @@ func pass(t *testing.T, name, title string) {
 			prefix := fmt.Sprintf("/store-%d?", prefixes.Add(1))
 			return strings.Replace(server.URL, "?", prefix, 1) + "&poll=100ms"
 		},
-		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
-			link, err := server.Link()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(link.Close)
-			return strings.Replace(url, server.Addr, link.Addr, 1), link
-		},
+		Proxy: server.Proxy,
 		Delete: func(t testing.TB, url, name string) {
 			client, bucket, prefix := operator(t, url)
 			key := prefix + "/" + name + ".json"
