@@ -170,10 +170,10 @@ func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) 
 		return withRecord, t.sameTime(&record, at)
 	case at.IsZero() && err == nil && txnlog.Follows(from, record.Zxid):
 		return withSuccessor, nil
-	case covers && !at.IsZero():
-		return 0, fmt.Errorf("%w: its last transaction, %s, is not in %s", ErrOtherHistory, from, t.source.LogDir)
 	case err == io.EOF && (len(t.snapshots) == 0 || t.snapshots[0].Zxid <= from):
-		return nothingNew, nil // this server is behind
+		return nothingNew, nil // this server is behind, or was when its files were looked at
+	case err == nil && covers && !at.IsZero():
+		return 0, fmt.Errorf("%w: its last transaction, %s, is not in %s", ErrOtherHistory, from, t.source.LogDir)
 	}
 	return notReached, nil
 }
