@@ -80,6 +80,7 @@ var layout = map[string]place{
 	"election/backend/peers":                {5, shell},
 	"election/backend/internal/watchhub":    {5, shell},
 	"election/backend/internal/polling":     {0, shell},
+	"election/backend/internal/networkfs":   {0, shell},
 	"election/backend/internal/incarnation": {7, shell},
 	"election/backend/internal/storetest":   {7, shell},
 	"election/backend/internal/overlap":     {6, shell},

@@ -51,6 +51,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/networkfs"
 )
 
 // Backend is a directory of elections. It holds open files and watches while
@@ -225,4 +226,18 @@ func (p place) restore(lock *os.File, name string, token election.Token) error {
 	}
 	// A last holder that is known is waited for (file-F4).
 	return p.writeState(lock, state{election: name, token: token, lockID: old.lockID, lease: old.lease})
+}
+
+// refuseNetwork returns an error for a directory on a network file system: a
+// server that restarts forgets its locks, and two would lead.
+func refuseNetwork(dir string) error {
+	kind, err := networkfs.Shared(dir)
+	if err != nil {
+		return explain("look where the elections are", err)
+	}
+	if kind != "" {
+		return fmt.Errorf("file: %s is on a network file system (%s), whose locks do not hold; "+
+			"use a local directory, or a store such as zk://host:2181", dir, kind)
+	}
+	return nil
 }

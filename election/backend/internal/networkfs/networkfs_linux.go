@@ -1,4 +1,4 @@
-package file
+package networkfs
 
 import (
 	"fmt"
@@ -39,28 +39,26 @@ const fuseMagic = 0x65735546
 // others may be anything: sshfs, s3fs, gcsfuse, GlusterFS.
 var localFuse = []string{"fuseblk", "fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.lxcfs", "fuse.bindfs"}
 
-// refuseNetwork returns an error for a directory on a network file system: a
-// server that restarts forgets its locks, and two would lead.
-func refuseNetwork(dir string) error {
+// Shared returns the kind of the network file system that a directory is on, empty
+// for one of this machine.
+func Shared(dir string) (string, error) {
 	var fs syscall.Statfs_t
 	var at syscall.Stat_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
-		return explain("look at the file system of "+dir, err)
+		return "", fmt.Errorf("look at the file system of %s: %w", dir, err)
 	}
 	if err := syscall.Stat(dir, &at); err != nil {
-		return explain("look at "+dir, err)
+		return "", fmt.Errorf("look at %s: %w", dir, err)
 	}
-	name, shared := networkFS[uint32(fs.Type)]
-	if uint32(fs.Type) == fuseMagic {
-		mounts, _ := os.ReadFile("/proc/self/mountinfo")
-		name = kindOf(string(mounts), uint64(at.Dev))
-		shared = !slices.Contains(localFuse, name)
+	if uint32(fs.Type) != fuseMagic {
+		return networkFS[uint32(fs.Type)], nil
 	}
-	if shared {
-		return fmt.Errorf("file: %s is on a network file system (%s), whose locks do not hold; "+
-			"use a local directory, or a store such as zk://host:2181", dir, name)
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it nobody knows, which is no local disk
+	kind := kindOf(string(mounts), uint64(at.Dev))
+	if slices.Contains(localFuse, kind) {
+		return "", nil
 	}
-	return nil
+	return kind, nil
 }
 
 // kindOf returns the type of the file system with a device, as proc_pid_mountinfo(5)

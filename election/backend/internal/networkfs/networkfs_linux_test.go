@@ -1,6 +1,7 @@
-package file
+package networkfs
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"syscall"
@@ -40,5 +41,15 @@ func TestSharedFileSystemsAreRefused(t *testing.T) {
 	}
 	if kind := kindOf(string(text), uint64(root.Dev)); kind != "proc" {
 		t.Errorf("the file system of /proc is %s", kind)
+	}
+}
+
+// TestLocalDirectoryIsNotShared, nor is one that is not there taken for local.
+func TestLocalDirectoryIsNotShared(t *testing.T) {
+	if kind, err := Shared("/proc"); kind != "" || err != nil {
+		t.Errorf("/proc is shared by %q, %v", kind, err)
+	}
+	if _, err := Shared("/does/not/exist"); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("a directory that is not there: %v", err)
 	}
 }
