@@ -36,6 +36,7 @@ var proofs = []proof{
 	{"kubernetes", []string{"kubernetes"}, "election/backend/kubernetes", 45},
 	{"postgres", []string{"postgres"}, "election/backend/postgres", 45},
 	{"mysql", []string{"mariadb"}, "election/backend/mysql", 45},
+	{"sqlite", nil, "election/backend/sqlite", 45},
 	{"redis", []string{"redis"}, "election/backend/redis", 45},
 	{"nats", []string{"nats"}, "election/backend/nats", 45},
 	{"dynamodb", []string{"dynamodb"}, "election/backend/dynamodb", 45},

@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/postgres"
 	"github.com/conclave-project/conclave/election/backend/redis"
 	"github.com/conclave-project/conclave/election/backend/s3"
+	"github.com/conclave-project/conclave/election/backend/sqlite"
 )
 
 // openers are those of WithSDK, by scheme.
@@ -32,6 +33,7 @@ var openers = map[string]command.Open{
 	"postgres":   postgres.Open,
 	"redis":      redis.Open,
 	"s3":         s3.Open,
+	"sqlite":     sqlite.Open,
 }
 
 func main() { os.Exit(command.Main(openers)) }

@@ -120,6 +120,8 @@ var backends = []kind{
 		"a table of PostgreSQL; the password and TLS are found as libpq finds them").orAs("postgresql").servedAt("5432"),
 	withSDK("mysql", "mysql://user@db/app?tls=true",
 		"a table of MySQL or MariaDB; the password by MYSQL_PWD").orAs("mariadb").servedAt("3306"),
+	withSDK("sqlite", "sqlite:///var/lib/app/elections.db",
+		"a table of a SQLite database on a local disk, for the processes of one machine"),
 	withSDK("redis", "redis://redis1:6379/0",
 		"one primary of Redis, or Valkey; rediss:// with TLS; what a failover can do stands in docs/backends.md").orAs("rediss").servedAt("6379"),
 	withSDK("nats", "nats://nats1:4222,nats2:4222/?replicas=3",

@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// Drivers share no type of errors. Their texts all have SQLite's own messages,
+// which have not changed since version 3.
+
+func says(err error, texts ...string) bool {
+	if err == nil {
+		return false
+	}
+	message := err.Error()
+	for _, text := range texts {
+		if strings.Contains(message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// isBusy reports whether somebody else had the lock.
+func isBusy(err error) bool {
+	return !errors.Is(err, election.ErrPermanent) && says(err, "database is locked", "database table is locked", "database schema is locked", "SQLITE_BUSY")
+}
+
+func isNoTable(err error) bool { return says(err, "no such table") }
+
+// isNested reports whether a transaction was begun within another.
+func isNested(err error) bool { return says(err, "within a transaction") }
+
+// explain says what was being done and what to do about it, and marks what no
+// retry can overcome.
+func (s *store) explain(what string, err error) error {
+	if err == nil || errors.Is(err, record.ErrConflict) {
+		return err
+	}
+	err = fmt.Errorf("%s table %s: %w", what, s.sql.table, err)
+	switch {
+	case errors.Is(err, errMoved):
+	case isBusy(err):
+		return fmt.Errorf("%w; somebody holds a transaction open, or is frozen within one", err)
+	case says(err, "disk is full"):
+		return fmt.Errorf("%w (%w); nobody is elected and no token is lost, free some space", err, election.ErrNoSpace)
+	case says(err, "unable to open database file", "out of memory (14)"), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return election.Permanent(fmt.Errorf("%w; its directory has to exist, and this user to write there", err))
+	case says(err, "readonly database"):
+		return election.Permanent(fmt.Errorf("%w; this user has to write to the file and to its directory", err))
+	case says(err, "file is not a database", "disk image is malformed"):
+		return election.Permanent(fmt.Errorf("%w; name another file, or restore this one while no candidate runs", err))
+	case says(err, "no such column", "has no column named"):
+		return election.Permanent(fmt.Errorf("%w; the table is another one, choose a name with table=NAME", err))
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w; the disk is slow, or somebody holds a transaction open", err)
+	}
+	return err
+}

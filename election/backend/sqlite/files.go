@@ -1,0 +1,130 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/networkfs"
+)
+
+// files are the connections that have served, each with the file that it has open
+// (sqlite-Q4).
+type files struct {
+	mu    sync.Mutex
+	known map[driver.Conn]file
+}
+
+// file is one that a connection has open.
+type file struct {
+	path string
+	info os.FileInfo
+}
+
+// knownMax bounds the connections that are known. Those that still serve come back
+// with their next request.
+const knownMax = 256
+
+func newFiles() *files { return &files{known: make(map[driver.Conn]file)} }
+
+// isKey reports whether a connection can be told from others. Those of a driver that
+// wraps another one may not be.
+func isKey(conn driver.Conn) bool { return conn != nil && reflect.ValueOf(conn).Comparable() }
+
+func (f *files) get(conn driver.Conn) (file, bool) {
+	if !isKey(conn) {
+		return file{}, false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one, ok := f.known[conn]
+	return one, ok
+}
+
+func (f *files) put(conn driver.Conn, one file) {
+	if !isKey(conn) {
+		return // it is looked at each time
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.known) >= knownMax {
+		clear(f.known)
+	}
+	f.known[conn] = one
+}
+
+// errMoved says that a connection has another file open than the database's.
+var errMoved = fmt.Errorf("its file was removed or replaced: %w", driver.ErrBadConn)
+
+// admit returns an error for a connection that must not serve: errMoved for that
+// one, others for every one to this database (sqlite-Q5).
+func (f *files) admit(ctx context.Context, conn *sql.Conn) error {
+	var raw driver.Conn
+	if err := conn.Raw(func(one any) error { raw, _ = one.(driver.Conn); return nil }); err != nil {
+		return err
+	}
+	if one, known := f.get(raw); known {
+		return one.check()
+	}
+	one, err := lookAt(ctx, conn)
+	if err == nil {
+		f.put(raw, one)
+	}
+	return err
+}
+
+// check returns an error if another file has the name by which it was opened.
+func (o file) check() error {
+	now, err := os.Stat(o.path)
+	if err != nil || !os.SameFile(o.info, now) {
+		return errMoved
+	}
+	return nil
+}
+
+// lookAt asks a connection what it has open, and refuses what others could not see
+// or lock.
+func lookAt(ctx context.Context, conn *sql.Conn) (file, error) {
+	var path, mode string
+	if err := conn.QueryRowContext(ctx, "select file from pragma_database_list where name = 'main'").Scan(&path); err != nil {
+		return file{}, err
+	}
+	if path == "" {
+		return file{}, errMemory
+	}
+	if err := conn.QueryRowContext(ctx, "pragma locking_mode").Scan(&mode); err != nil {
+		return file{}, err
+	}
+	if !strings.EqualFold(mode, "normal") {
+		return file{}, errExclusive
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return file{}, fmt.Errorf("%w (%w)", errMoved, err)
+	}
+	return file{path, info}, refuseNetwork(path)
+}
+
+// refuseNetwork returns an error for a database on a network file system.
+func refuseNetwork(path string) error {
+	kind, err := networkfs.Shared(filepath.Dir(path))
+	if err != nil || kind == "" {
+		return err
+	}
+	return election.Permanent(fmt.Errorf("%s is on a network file system (%s), whose locks do not hold; "+
+		"use a file on a local disk, or a store such as zk://host:2181", path, kind))
+}
+
+var (
+	errMemory = election.Permanent(fmt.Errorf("the database is in memory, or a temporary one, which no other process sees; " +
+		"open a file on a local disk"))
+	errExclusive = election.Permanent(fmt.Errorf("the connection has locking_mode=exclusive, so that others could never lock the database; " +
+		"leave the pragma out"))
+)

@@ -1,0 +1,443 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
+		backend, _, err := Open(context.Background(), url)
+		return backend, err
+	}))
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// newURL names a database that does not exist yet.
+func newURL(t testing.TB) string { return "sqlite://" + t.TempDir() + "/elections.db" }
+
+// openStore opens the store of a URL as another process would.
+func openStore(t testing.TB, url string) *store {
+	t.Helper()
+	s, db, err := open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return s
+}
+
+// openDB opens a pool of a program's own, with parameters of the driver.
+func openDB(t testing.TB, url, parameters string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite://")+"?"+parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// storeOn is a store on a pool of a program's own.
+func storeOn(t testing.TB, db *sql.DB) *store {
+	t.Helper()
+	s, err := newStore(db, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func execute(t testing.TB, url string, statements ...string) {
+	t.Helper()
+	db := openDB(t, url, "_pragma=busy_timeout(20000)")
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(within(t), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+func write(t testing.TB, s *store, r record.Record, version string) string {
+	t.Helper()
+	next, err := s.Write(within(t), "e", r, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func TestStore(t *testing.T) {
+	for _, test := range []struct{ name, journal, parameters string }{
+		{"AsOpenDoes", "", ""},
+		{"RollbackJournal", "delete", ""},
+		{"OfAProgram", "", "_pragma=busy_timeout(20000)&_pragma=synchronous(off)"},
+		{"OfAProgramThatNeverWaits", "truncate", "_pragma=busy_timeout(0)"},
+		{"OneConnection", "wal", "_txlock=exclusive"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			url := newURL(t)
+			if test.journal != "" {
+				execute(t, url, "pragma journal_mode = "+test.journal, "create table theirs (a)")
+			}
+			storetest.Run(t, storetest.Suite{
+				Open: func(t testing.TB) record.Store {
+					if test.parameters == "" {
+						return openStore(t, url)
+					}
+					db := openDB(t, url, test.parameters)
+					if test.name == "OneConnection" {
+						db.SetMaxOpenConns(1)
+					}
+					return storeOn(t, db)
+				},
+				Delete: func(t testing.TB, name string) {
+					execute(t, url, "delete from conclave_elections where name = '"+name+"'")
+				},
+			})
+		})
+	}
+}
+
+func TestNamesAreComparedByTheirBytes(t *testing.T) {
+	s := openStore(t, newURL(t))
+	names := []string{"a", "A", "a ", "á", "ａ", "ß", "ss", "a\u0301"}
+	for i, name := range names {
+		if _, err := s.Write(within(t), name, record.Record{Heartbeat: uint64(i + 1)}, ""); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for i, name := range names {
+		if r, _, err := s.Read(within(t), name); err != nil || r.Heartbeat != uint64(i+1) {
+			t.Errorf("%q: heartbeat %d, not %d: %v", name, r.Heartbeat, i+1, err)
+		}
+	}
+}
+
+// TestWhatHasATokenIsSynced (sqlite-Q2), and a program's pragmas stay as they are.
+func TestWhatHasATokenIsSynced(t *testing.T) {
+	url := newURL(t)
+	own := openStore(t, url)
+	write(t, own, record.Record{}, "")
+	for name, test := range map[string]struct {
+		s       *store
+		renewal string
+	}{
+		"of Open":      {own, "1"},
+		"of a program": {storeOn(t, openDB(t, url, "_pragma=synchronous(off)&_pragma=busy_timeout(7777)")), "0"},
+	} {
+		s := test.s
+		s.db.SetMaxOpenConns(1)
+		pragma := func(name string) (value string) {
+			t.Helper()
+			if err := s.db.QueryRowContext(within(t), "pragma "+name).Scan(&value); err != nil {
+				t.Error(err)
+			}
+			return value
+		}
+		before := pragma("synchronous") + " " + pragma("busy_timeout")
+		_, version, err := s.Read(within(t), "e")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			r    record.Record
+			want string
+		}{
+			{record.Record{Nonce: name, Token: 1}, "2"},
+			{record.Record{Nonce: name, Token: 1, Heartbeat: 1}, test.renewal},
+			{record.Record{Nonce: name, Token: 2, Heartbeat: 1}, "2"},
+			{record.Record{Token: 2}, "2"},
+			{record.Record{Token: 2, Heartbeat: 2}, test.renewal},
+		} {
+			got := ""
+			s.begun = func(_ context.Context, conn *sql.Conn) {
+				var busy int64
+				err := conn.QueryRowContext(within(t), "pragma synchronous").Scan(&got)
+				if err == nil {
+					err = conn.QueryRowContext(within(t), "pragma busy_timeout").Scan(&busy)
+				}
+				if err != nil || busy > busyMax.Milliseconds() {
+					t.Errorf("%s: busy_timeout=%d within a write, %v", name, busy, err)
+				}
+			}
+			version = write(t, s, step.r, version)
+			if got != step.want {
+				t.Errorf("%s: %+v is written with synchronous=%s, not %s", name, step.r, got, step.want)
+			}
+		}
+		if after := pragma("synchronous") + " " + pragma("busy_timeout"); after != before {
+			t.Errorf("%s: the pragmas are %s after %s", name, after, before)
+		}
+		s.begun = nil
+		write(t, s, record.Record{}, version)
+	}
+}
+
+// TestConnectionLeftWithinATransactionIsRefused (sqlite-Q1): it would commit nothing.
+func TestConnectionLeftWithinATransactionIsRefused(t *testing.T) {
+	url := newURL(t)
+	other := openStore(t, url)
+	version := write(t, other, record.Record{Heartbeat: 1}, "")
+	for _, begin := range []string{"begin", "savepoint theirs"} {
+		db := openDB(t, url, "")
+		db.SetMaxOpenConns(1)
+		s := storeOn(t, db)
+		if _, err := db.ExecContext(within(t), begin); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version)
+		_, _, readErr := s.Read(within(t), "e")
+		for what, err := range map[string]error{"write": err, "read": readErr} {
+			if !errors.Is(err, errNested) || !errors.Is(err, election.ErrPermanent) || errors.Is(err, record.ErrConflict) {
+				t.Errorf("%s: %s: %v", begin, what, err)
+			}
+		}
+		if _, now, err := other.Read(within(t), "e"); err != nil || now != version {
+			t.Errorf("%s: version %s after %s, %v", begin, now, version, err)
+		}
+	}
+}
+
+// TestLockIsWaitedForAsLongAsTheContextLasts (sqlite-Q3), whatever busy_timeout.
+func TestLockIsWaitedForAsLongAsTheContextLasts(t *testing.T) {
+	for _, journal := range []string{"wal", "delete"} {
+		for _, parameters := range []string{"", "_pragma=busy_timeout(600000)", "_pragma=busy_timeout(0)"} {
+			url := newURL(t)
+			execute(t, url, "pragma journal_mode = "+journal, "create table theirs (a)")
+			s := openStore(t, url)
+			if parameters != "" {
+				s = storeOn(t, openDB(t, url, parameters))
+			}
+			version := write(t, s, record.Record{Heartbeat: 1}, "")
+			theirs := openDB(t, url, "_txlock=exclusive&_pragma=busy_timeout(20000)")
+			tx, err := theirs.BeginTx(within(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			short, cancel := context.WithTimeout(within(t), 150*time.Millisecond)
+			_, err = s.Write(short, "e", record.Record{Heartbeat: 2}, version)
+			cancel()
+			if err == nil || errors.Is(err, record.ErrConflict) || errors.Is(err, election.ErrPermanent) {
+				t.Errorf("%s, %s: a write of a locked database: %v", journal, parameters, err)
+			}
+			wrote := make(chan error, 1)
+			go func() {
+				_, err := s.Write(within(t), "e", record.Record{Heartbeat: 3}, version)
+				wrote <- err
+			}()
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-wrote; err != nil {
+				t.Errorf("%s, %s: a write that waited for the lock: %v", journal, parameters, err)
+			}
+		}
+	}
+}
+
+// TestWriteThatEndsWithItsContextLeavesNoLock: neither a connection in the pool nor
+// another process finds one.
+func TestWriteThatEndsWithItsContextLeavesNoLock(t *testing.T) {
+	url := newURL(t)
+	s := openStore(t, url)
+	version := write(t, s, record.Record{Heartbeat: 1}, "")
+	ctx, cancel := context.WithCancel(within(t))
+	s.begun = func(context.Context, *sql.Conn) { cancel() }
+	if _, err := s.Write(ctx, "e", record.Record{Heartbeat: 2}, version); err == nil || errors.Is(err, record.ErrConflict) {
+		t.Errorf("a write whose context has ended: %v", err)
+	}
+	s.begun = nil
+	for range 2 * connectionsMax {
+		version = write(t, s, record.Record{Heartbeat: 3}, version)
+		version = write(t, openStore(t, url), record.Record{Heartbeat: 4}, version)
+	}
+}
+
+// TestFileThatIsReplacedIsNoticed (sqlite-Q4): those that have the old one open learn.
+func TestFileThatIsReplacedIsNoticed(t *testing.T) {
+	for _, parameters := range []string{"", "_pragma=busy_timeout(100)"} {
+		url := newURL(t)
+		path := strings.TrimPrefix(url, "sqlite://")
+		s := openStore(t, url)
+		if parameters != "" {
+			s = storeOn(t, openDB(t, url, parameters))
+		}
+		version := write(t, s, record.Record{Heartbeat: 1}, "")
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if err := os.Rename(path+suffix, path+".old"+suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version)
+		if !errors.Is(err, errMoved) || errors.Is(err, election.ErrPermanent) || errors.Is(err, record.ErrConflict) {
+			t.Errorf("a write into a file that was removed: %v", err)
+		}
+		other := openStore(t, url)
+		write(t, other, record.Record{Heartbeat: 3}, "")
+		for i := 0; ; i++ {
+			r, _, err := s.Read(within(t), "e")
+			if err == nil {
+				if r.Heartbeat != 3 {
+					t.Errorf("heartbeat %d is read", r.Heartbeat)
+				}
+				break
+			}
+			if !errors.Is(err, errMoved) || i > connectionsMax {
+				t.Fatalf("look %d: %v", i, err)
+			}
+		}
+		if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 4}, version); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("a write over the version of the old file: %v", err)
+		}
+	}
+}
+
+// TestWhatNobodyElseCouldUseIsRefused (sqlite-Q5).
+func TestWhatNobodyElseCouldUseIsRefused(t *testing.T) {
+	url := newURL(t)
+	for source, want := range map[string]error{
+		":memory:":                   errMemory,
+		"":                           errMemory,
+		"file::memory:?cache=shared": errMemory,
+		"file:x?mode=memory":         errMemory,
+		"file:x?vfs=memdb":           nil,
+		"file:" + url[len("sqlite://"):] + "?_pragma=locking_mode(exclusive)": errExclusive,
+	} {
+		db, err := sql.Open("sqlite", source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := storeOn(t, db)
+		for range 2 {
+			_, _, err = s.Read(within(t), "e")
+			if err == nil || want != nil && (!errors.Is(err, want) || !errors.Is(err, election.ErrPermanent)) {
+				t.Errorf("%q: %v", source, err)
+			}
+			if _, err := s.Write(within(t), "e", record.Record{}, ""); err == nil {
+				t.Errorf("%q is written to", source)
+			}
+		}
+		_ = db.Close()
+	}
+}
+
+func TestErrorsAreExplained(t *testing.T) {
+	good, dir := newURL(t), t.TempDir()
+	write(t, openStore(t, good), record.Record{}, "")
+	if err := os.WriteFile(filepath.Join(dir, "text"), []byte(strings.Repeat("no database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	theirs := newURL(t)
+	execute(t, theirs, "create table conclave_elections (name text, owner text)", "insert into conclave_elections values ('e', 'x')")
+	broken := newURL(t)
+	write(t, openStore(t, broken), record.Record{}, "")
+	execute(t, broken, "update conclave_elections set record = 'no JSON'")
+	for what, test := range map[string]struct {
+		s    *store
+		says string
+	}{
+		"no directory":    {openStore(t, "sqlite://"+dir+"/a/b.db"), "directory"},
+		"a directory":     {openStore(t, "sqlite://"+dir), "directory"},
+		"not a database":  {openStore(t, "sqlite://"+dir+"/text"), "another file"},
+		"another table":   {openStore(t, theirs), "table=NAME"},
+		"a broken record": {openStore(t, broken), "repair"},
+		"read-only":       {storeOn(t, openDB(t, good, "mode=ro")), "has to write"},
+	} {
+		_, version, err := test.s.Read(within(t), "e")
+		if err == nil {
+			_, err = test.s.Write(within(t), "e", record.Record{Heartbeat: 1}, version)
+		}
+		if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestURLSaysWhereTheDatabaseIs(t *testing.T) {
+	path, options, err := parse("sqlite:///a%20b/c%3Fd.db?table=who&poll=2s&timeout=3s")
+	if err != nil || path != "/a b/c?d.db" || options != (Options{Table: "who", Poll: 2 * time.Second, Timeout: 3 * time.Second}) {
+		t.Errorf("%q %+v %v", path, options, err)
+	}
+	if _, _, err := parse(URLExample); err != nil {
+		t.Error(err)
+	}
+	dir := t.TempDir()
+	s := openStore(t, "sqlite://"+dir+"/c%3Fd%25e%23%20.db?table=who%22+leads")
+	if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 1}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "c?d%e# .db")); err != nil {
+		t.Error(err)
+	}
+	if r, _, err := s.Read(within(t), "e"); err != nil || r.Heartbeat != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestBadURLsAreRefusedWithAGoodOne(t *testing.T) {
+	for _, url := range []string{
+		"", "elections.db", "mysql:///a.db", "sqlite://a.db", "sqlite://dir/a.db", "sqlite:a.db", "sqlite://", "sqlite:///", "sqlite:///a/",
+		"sqlite:///:memory:", "sqlite://:memory:", "sqlite://u@/a.db", "sqlite:///a.db?table=sqlite_x", "sqlite:///a.db?table=a%3Fb", "sqlite:///a.db?poll=0s",
+		"sqlite:///a.db?poll=2", "sqlite:///a.db?poll=", "sqlite:///a.db?timeout=-1s", "sqlite:///a.db?mode=memory", "sqlite:///a.db?vfs=memdb",
+		"sqlite:///a.db?poll=1s&poll=2s", "sqlite:///a%00.db", "%zz", "sqlite:///a.db?%zz",
+	} {
+		_, _, err := Open(t.Context(), url)
+		if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), URLExample) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	for _, options := range []Options{{Timeout: -1}, {Poll: -1}, {Table: "sqlite_master"}, {Table: strings.Repeat("x", identifierMax+1)}} {
+		if _, err := New(nil, options); err == nil {
+			t.Errorf("%+v: no error", options)
+		}
+	}
+}
+
+// TestManyMakeTheDatabaseAtOnce: all of them can write soon.
+func TestManyMakeTheDatabaseAtOnce(t *testing.T) {
+	for range 3 {
+		url := newURL(t)
+		var wrote atomic.Int64
+		errs := make(chan error)
+		for range 8 {
+			s := openStore(t, url)
+			go func() {
+				_, err := s.Write(within(t), "e", record.Record{}, "")
+				if err == nil {
+					wrote.Add(1)
+				}
+				errs <- err
+			}()
+		}
+		for range 8 {
+			if err := <-errs; err != nil && !errors.Is(err, record.ErrConflict) {
+				t.Error(err)
+			}
+		}
+		if wrote.Load() != 1 {
+			t.Errorf("%d have made the row", wrote.Load())
+		}
+	}
+}

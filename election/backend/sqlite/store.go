@@ -1,0 +1,200 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// store is a record.Store on one table.
+type store struct {
+	db      *sql.DB
+	options Options
+	sql     *statements
+	files   *files
+	// begun, when a test sets it, is called within every transaction.
+	begun func(ctx context.Context, conn *sql.Conn)
+}
+
+var _ record.Store = (*store)(nil)
+
+// on runs work on one connection, within the time limit. What is left in a state
+// that nobody knows is closed.
+func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // back to the pool
+	err = patiently(ctx, conn, func() error {
+		if err := s.files.admit(ctx, conn); err != nil {
+			return err
+		}
+		return work(ctx, conn)
+	})
+	if errors.Is(err, driver.ErrBadConn) {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which closes it
+	}
+	return err
+}
+
+// Read returns the row of the election. A table that does not exist yet has none.
+func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
+	var r record.Record
+	var version string
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+		r, version, err = s.look(ctx, conn, name)
+		return err
+	})
+	return r, version, s.explain("read", err)
+}
+
+// look reads a row as it is now: in a transaction that somebody had left open it
+// would be what it was then.
+func (s *store) look(ctx context.Context, conn *sql.Conn, name string) (r record.Record, version string, err error) {
+	err = transact(ctx, conn, "begin", func() (err error) {
+		r, version, err = s.row(ctx, conn, name)
+		return err
+	})
+	return r, version, err
+}
+
+// row reads a row.
+func (s *store) row(ctx context.Context, conn *sql.Conn, name string) (record.Record, string, error) {
+	var r record.Record
+	var version, text string
+	err := conn.QueryRowContext(ctx, s.sql.read, name).Scan(&version, &text)
+	if errors.Is(err, sql.ErrNoRows) || isNoTable(err) {
+		return r, "", nil
+	}
+	if err != nil {
+		return r, "", err
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return r, "", election.Permanent(fmt.Errorf("row %q: %w; delete it, or repair it", name, err))
+	}
+	return r, version, nil
+}
+
+// Write is one compare and set (sqlite-Q1).
+func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", err
+	}
+	next := newVersion()
+	err = s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		before, now, err := s.look(ctx, conn, name)
+		if err != nil {
+			return err
+		}
+		if now != version {
+			return record.ErrConflict
+		}
+		put := func() error { return s.put(ctx, conn, name, next, string(text), version) }
+		if r.Nonce == before.Nonce && r.Token == before.Token {
+			return put()
+		}
+		return synced(ctx, conn, put) // sqlite-Q2
+	})
+	if err != nil {
+		return "", s.explain("write", err)
+	}
+	return next, nil
+}
+
+// put is the transaction of a write.
+func (s *store) put(ctx context.Context, conn *sql.Conn, name, next, text, version string) error {
+	return transact(ctx, conn, "begin immediate", func() error {
+		if s.begun != nil {
+			s.begun(ctx, conn)
+		}
+		statement, args := s.sql.update, []any{next, text, name, version}
+		if version == "" {
+			if _, err := conn.ExecContext(ctx, s.sql.ddl); err != nil {
+				return err
+			}
+			statement, args = s.sql.insert, []any{name, next, text}
+		}
+		result, err := conn.ExecContext(ctx, statement, args...)
+		if isNoTable(err) {
+			return record.ErrConflict
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := result.RowsAffected()
+		if err == nil && rows == 0 {
+			return record.ErrConflict
+		}
+		return err
+	})
+}
+
+// Wait looks again and again whether the row has another version, a little more or
+// less often, so that candidates that were started together do not stay together.
+func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		var now string
+		err := s.on(within, func(ctx context.Context, conn *sql.Conn) error {
+			err := conn.QueryRowContext(ctx, s.sql.version, name).Scan(&now)
+			if errors.Is(err, sql.ErrNoRows) || isNoTable(err) {
+				return nil
+			}
+			return err
+		})
+		if err == nil && now != version {
+			return nil
+		}
+		// After an error the next look tells, in time: the poll paces it.
+		if polling.Sleep(within, polling.Jitter(s.options.Poll)) != nil || err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Names returns the names of all rows.
+func (s *store) Names(ctx context.Context) ([]string, error) {
+	var names []string
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		names = nil // of a look that was interrupted by a lock
+		rows, err := conn.QueryContext(ctx, s.sql.names)
+		if isNoTable(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }() // Err tells
+		for rows.Next() {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return err
+			}
+			names = append(names, name)
+		}
+		return rows.Err()
+	})
+	return names, s.explain("read", err)
+}
+
+// newVersion returns 32 random hexadecimal digits.
+func newVersion() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+const (
+	// busyMax is how long SQLite itself may wait for a lock: not every driver ends
+	// that wait with the context. The rest of the time we wait.
+	busyMax = 50 * time.Millisecond
+	// pauseMax is the longest pause between two tries for a lock.
+	pauseMax = 20 * time.Millisecond
+	// cleanUpWithin bounds what is done after a context has ended.
+	cleanUpWithin = time.Second
+	// full is pragma synchronous=full.
+	full = 2
+)
+
+// patiently tries work again as long as the database is locked by others and the
+// context lasts (sqlite-Q3). What has met a lock has changed nothing.
+func patiently(ctx context.Context, conn *sql.Conn, work func() error) error {
+	var own int64
+	if err := conn.QueryRowContext(ctx, "pragma busy_timeout").Scan(&own); err != nil {
+		return err
+	}
+	if longest := busyMax.Milliseconds(); own > longest {
+		if err := set(ctx, conn, "busy_timeout", longest); err != nil {
+			return err
+		}
+	}
+	err := work()
+	for wait := time.Millisecond; isBusy(err) && ctx.Err() == nil; wait = min(2*wait, pauseMax) {
+		if polling.Sleep(ctx, wait/2+mathrand.N(wait)) != nil {
+			break
+		}
+		err = work()
+	}
+	if own > busyMax.Milliseconds() {
+		return errors.Join(err, putBack(ctx, conn, "busy_timeout", own))
+	}
+	return err
+}
+
+// set sets a pragma of the connection. Some answer with a row.
+func set(ctx context.Context, conn *sql.Conn, pragma string, value int64) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("pragma %s = %d", pragma, value))
+	return err
+}
+
+// putBack sets what its owner had set. A connection on which that fails is closed.
+func putBack(ctx context.Context, conn *sql.Conn, pragma string, value int64) error {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
+	defer cancel()
+	if err := set(within, conn, pragma, value); err != nil {
+		discard(conn)
+	}
+	return nil
+}
+
+// discard closes a connection: a transaction that it is in is rolled back.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+}
+
+// transact runs work in a transaction of its own.
+func transact(ctx context.Context, conn *sql.Conn, begin string, work func() error) error {
+	if _, err := conn.ExecContext(ctx, begin); err != nil {
+		if isNested(err) {
+			return errNested
+		}
+		return err // none was begun, or the connection is closed with its context
+	}
+	err := work()
+	if err == nil {
+		if _, err = conn.ExecContext(ctx, "commit"); err == nil {
+			return nil
+		}
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
+	defer cancel()
+	if _, failed := conn.ExecContext(within, "rollback"); failed != nil || !isOrdinary(err) {
+		discard(conn)
+	}
+	return err
+}
+
+// isOrdinary reports whether a transaction that ended so leaves a connection that
+// is as good as before.
+func isOrdinary(err error) bool { return errors.Is(err, record.ErrConflict) || isBusy(err) }
+
+// synced runs work on a connection that syncs its commits.
+func synced(ctx context.Context, conn *sql.Conn, work func() error) error {
+	var own int64
+	if err := conn.QueryRowContext(ctx, "pragma synchronous").Scan(&own); err != nil {
+		return err
+	}
+	if own >= full {
+		return work()
+	}
+	if err := set(ctx, conn, "synchronous", full); err != nil {
+		return err
+	}
+	return errors.Join(work(), putBack(ctx, conn, "synchronous", own))
+}
+
+var errNested = election.Permanent(errors.New("a connection of the pool was left within a transaction, so that nothing would be " +
+	"committed; end every transaction before its connection goes back to the pool"))
