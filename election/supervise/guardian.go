@@ -133,14 +133,14 @@ func (g *guardian) hold() status {
 	if g.order.Hooks.Elected != "" {
 		if err := g.run(g.hookTask(true), shell(g.order.Hooks.Elected), g.env("CONCLAVE_EVENT=elected")); err != nil {
 			g.end("returned")
-			return status{Gone: true, Code: ExitError, Failed: "on-elected: " + err.Error()}
+			return status{Gone: true, Code: ExitError, Failed: err.Error(), Hook: true}
 		}
 		if g.reason != "" {
 			return status{Gone: true, Code: g.task.code} // told to end before there was a command
 		}
 		if err := g.task.failure(g.order.Hooks.Limit); err != nil {
 			g.end("returned")
-			return status{Gone: true, Code: ExitError, Failed: "on-elected " + err.Error()}
+			return status{Gone: true, Code: ExitError, Failed: err.Error(), Hook: true}
 		}
 		if g.over() {
 			return notStarted

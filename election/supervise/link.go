@@ -84,8 +84,10 @@ type status struct {
 	Gone bool
 	Code int
 	// Failed says, with Gone, why the command was not started, and Code what
-	// the supervisor shall end with if it does not try again.
+	// the supervisor shall end with if it does not try again. Hook: it is about
+	// OnElected.
 	Failed string
+	Hook   bool
 }
 
 // sender returns what tells the other process.

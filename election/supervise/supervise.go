@@ -68,6 +68,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -109,6 +110,10 @@ const (
 	GraceDefault     = 10 * time.Second
 	HookLimitDefault = 10 * time.Second
 )
+
+// ErrOnElected is what the error of Run is, by errors.Is, if Command.OnElected did not end
+// with code 0 within Command.HookLimit.
+var ErrOnElected = errors.New("on-elected")
 
 // Command is what to run while leading. It inherits, from descriptor 3 on, the
 // lock files of the backend, if it has any: they need not be used, only not be

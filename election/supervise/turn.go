@@ -251,7 +251,11 @@ func (t *turn) onReport(report status, ok bool) {
 		t.killAll()
 	case report.Failed != "":
 		t.gone = true
-		t.inVain(report.Code, errors.New(report.Failed))
+		err := errors.New(report.Failed)
+		if report.Hook {
+			err = fmt.Errorf("%w %w", ErrOnElected, err)
+		}
+		t.inVain(report.Code, err)
 	case report.Gone:
 		s.code, t.gone = report.Code, true
 	case report.Started != 0:

@@ -29,7 +29,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
@@ -109,9 +108,10 @@ type world struct {
 	still    bool  // the last one: nothing is asked for, and all clients live
 }
 
-// Run carries a plan out, and writes its trace to out if that is not nil.
-func Run(plan Plan, out io.Writer) Report {
-	w := newWorld(plan, out)
+// Run carries a plan out, and tells each note of its trace, in their order, if tell is not
+// nil. An error of tell is that of the run, if there is no other.
+func Run(plan Plan, tell func(*Note) error) Report {
+	w := newWorld(plan, tell)
 	w.wild = true
 	w.plant()
 	w.until(plan.WildMs, nil)
@@ -130,8 +130,8 @@ func Run(plan Plan, out io.Writer) Report {
 	}
 }
 
-func newWorld(plan Plan, out io.Writer) *world {
-	w := &world{plan: plan, tracer: newTracer(out), blocked: map[[2]node]int{}, pairs: map[[2]node]*pair{}, coverage: &Coverage{}}
+func newWorld(plan Plan, tell func(*Note) error) *world {
+	w := &world{plan: plan, tracer: newTracer(tell), blocked: map[[2]node]int{}, pairs: map[[2]node]*pair{}, coverage: &Coverage{}}
 	w.trouble = trouble{w: w, damaged: map[*process]int{}}
 	w.config = plan.config()
 	w.watcher = newObserver(w)
@@ -171,7 +171,7 @@ func (w *world) until(untilMs int64, done func() bool) {
 func (w *world) guarded(what func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			if w.tracer.out != nil && !strings.HasPrefix(fmt.Sprint(r), "invariant broken") {
+			if w.tracer.tell != nil && !strings.HasPrefix(fmt.Sprint(r), "invariant broken") {
 				panic(r) // the trace must show where
 			}
 			w.fail(fmt.Errorf("stopped itself: %v", r))

@@ -2,24 +2,35 @@ package sim
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// tracer hashes what happens, and writes it down if somebody wants to read it:
-// one line an event, in fixed columns.
+// Note is one line of a trace: something that happens.
+type Note struct {
+	AtMs   int64  `json:"ms"`            // simulated, since the beginning of the run
+	Who    string `json:"who,omitempty"` // a server (s1), a client (c1), or nobody
+	What   string `json:"what"`
+	Whom   string `json:"whom,omitempty"` // as Who
+	Zxid   string `json:"zxid,omitempty"` // EPOCH.COUNTER, both decimal
+	Detail string `json:"detail,omitempty"`
+}
+
+// String is the note in fixed columns.
 //
 //	  ms  who  what          whom  zxid    detail
 //	1482  s1   send          s3    2.7     PROPOSAL
-//
-// who and whom are a server (s1), a client (c1) or nobody.
+func (n *Note) String() string {
+	return fmt.Sprintf("%8d  %-4s %-13s %-5s %-7s %s", n.AtMs, n.Who, n.What, n.Whom, n.Zxid, n.Detail)
+}
+
+// tracer hashes what happens, and tells it if somebody wants to know.
 type tracer struct {
-	out   io.Writer
+	tell  func(*Note) error
 	hash  uint64
 	lines int
-	err   error // of out
+	err   error // the first of tell
 }
 
 // node names a server, a client, or nobody (0): a server's id may be 0, too.
@@ -44,7 +55,9 @@ func (n node) String() string {
 	return fmt.Sprintf("s%d", n.id())
 }
 
-func newTracer(out io.Writer) *tracer { return &tracer{out: out, hash: 14695981039346656037} }
+func newTracer(tell func(*Note) error) *tracer {
+	return &tracer{tell: tell, hash: 14695981039346656037}
+}
 
 // note adds a line.
 func (t *tracer) note(nowMs int64, who node, what string, whom node, zxid zk.Zxid, detail string) {
@@ -58,14 +71,12 @@ func (t *tracer) note(nowMs int64, who node, what string, whom node, zxid zk.Zxi
 		h = (h ^ uint64(detail[i])) * 1099511628211
 	}
 	t.hash = h
-	if t.out == nil {
+	if t.tell == nil || t.err != nil {
 		return
 	}
-	place := ""
+	n := Note{AtMs: nowMs, Who: who.String(), What: what, Whom: whom.String(), Detail: detail}
 	if zxid > 0 {
-		place = fmt.Sprintf("%d.%d", zxid.Epoch(), zxid.Counter())
+		n.Zxid = fmt.Sprintf("%d.%d", zxid.Epoch(), zxid.Counter())
 	}
-	if _, err := fmt.Fprintf(t.out, "%8d  %-4s %-13s %-5s %-7s %s\n", nowMs, who, what, whom, place, detail); t.err == nil {
-		t.err = err
-	}
+	t.err = t.tell(&n)
 }

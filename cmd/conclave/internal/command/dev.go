@@ -124,7 +124,7 @@ func startFailed(err error) error {
 	if errors.As(err, &own) {
 		return own
 	}
-	return cli.Failed(err, startHint)
+	return cli.Failed(err, startHint(err))
 }
 
 // serving reports whether every running server serves clients.

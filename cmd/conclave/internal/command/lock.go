@@ -60,7 +60,7 @@ func newLock() *cobra.Command {
 			err = v.run(c, command)
 			var exit *exitError
 			if errors.As(err, &exit) && exit.code == supervise.ExitWaited {
-				exit.err = cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, command.Wait), runHint(exit.code))
+				exit.err = cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, command.Wait), runHint(exit.code, exit.err))
 			}
 			return err
 		},

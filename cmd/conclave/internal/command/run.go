@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -111,7 +112,7 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 	code, err := supervise.Run(c.Context(), s.Elector, command)
 	s.close()
 	if err != nil {
-		err = cli.Failed(err, runHint(code))
+		err = cli.Failed(err, runHint(code, err))
 	}
 	return &exitError{code, err}
 }
@@ -123,7 +124,10 @@ func waitLeft(wait, reached time.Duration) time.Duration {
 }
 
 // runHint says what to do about the end of a run.
-func runHint(code int) string {
+func runHint(code int, err error) string {
+	if errors.Is(err, supervise.ErrOnElected) {
+		return "the command is started only after --on-elected has ended with code 0, within --hook-limit"
+	}
 	switch code {
 	case supervise.ExitLost:
 		return "the command was stopped because the leadership ended before it; call again to campaign again, or use conclave run --forever"

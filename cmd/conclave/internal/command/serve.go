@@ -2,8 +2,10 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -114,7 +116,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	s, err := server.New(cfg)
 	end()
 	if err != nil {
-		return cli.Failed(err, startHint)
+		return cli.Failed(err, startHint(err))
 	}
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
 	operators.serve(s, commands, logger)
@@ -134,7 +136,18 @@ func place(cfg *server.Config) string {
 	return fmt.Sprintf(" as server %d of %d, %s", cfg.ID, len(cfg.Ensemble.Members), role)
 }
 
-const startHint = "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
+// startHint says what to do about a server that does not start.
+func startHint(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "another process listens there, perhaps this server already: stop it, or choose another port"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "this machine has no such address: name one that it has, or none for all"
+	case errors.Is(err, fs.ErrPermission):
+		return "run it as the user that owns the data directory; ports below 1024 need a right of their own"
+	}
+	return "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
+}
 
 // serveUntil runs a server until ctx ends, by a signal that asks for its orderly end.
 func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger) error {

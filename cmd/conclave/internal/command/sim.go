@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -136,15 +137,15 @@ func (v *simFlags) run(c *cobra.Command, _ []string) error {
 	debug.SetGCPercent(400) // runs are short and make much garbage
 	switch {
 	case v.plan != "" || c.Flags().Changed("seed"):
-		return v.one(c, mutant)
+		return v.one(c, p, mutant)
 	case v.mutants:
 		return v.hunt(c, p, mutant)
 	}
 	return v.many(c, p, mutant)
 }
 
-// one runs a single plan and prints its trace.
-func (v *simFlags) one(c *cobra.Command, mutant sim.Mutant) error {
+// one runs a single plan and prints its trace: a line, or an object of JSON, for each note.
+func (v *simFlags) one(c *cobra.Command, p *cli.Printer, mutant sim.Mutant) error {
 	plan := sim.Draw(v.seed)
 	if v.plan != "" {
 		content, err := os.ReadFile(v.plan)
@@ -170,13 +171,29 @@ func (v *simFlags) one(c *cobra.Command, mutant sim.Mutant) error {
 			return err
 		}
 	}
-	r := sim.Run(plan, c.OutOrStdout())
+	out := bufio.NewWriter(c.OutOrStdout())
+	r := sim.Run(plan, printing(out, p.JSON))
+	if err := out.Flush(); r.Err == nil {
+		r.Err = err
+	}
 	fmt.Fprintf(c.ErrOrStderr(), "%d servers and %d observers, %d clients, %d faults: %d lines, trace %016x, %.1f s simulated\n",
 		plan.Participants, plan.Observers, plan.Clients, len(plan.Faults), r.Lines, r.Trace, float64(r.AtMs)/1000)
 	if r.Err == nil {
 		return nil
 	}
 	return cli.Failed(fmt.Errorf("seed %d at %d ms: %w", plan.Seed, r.AtMs, r.Err), "docs/simulator.md says how to read the trace; --shrink makes it shorter")
+}
+
+// printing prints each note.
+func printing(w io.Writer, asJSON bool) func(*sim.Note) error {
+	if asJSON {
+		objects := json.NewEncoder(w)
+		return func(n *sim.Note) error { return objects.Encode(n) }
+	}
+	return func(n *sim.Note) error {
+		_, err := fmt.Fprintln(w, n)
+		return err
+	}
 }
 
 // many runs many seeds and counts.
