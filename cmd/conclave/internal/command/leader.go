@@ -116,8 +116,11 @@ func newObserve() *cobra.Command {
 			defer store.close()
 			ctx, stop := untilHungUp(c.Context())
 			defer stop()
+			answered := warnOfSilence(ctx, store.shown, store.addresses)
+			defer answered()
 			told := ""
 			for v, err := range store.Observe(ctx, b.name) {
+				answered()
 				v.Err = err
 				at, text := time.Now(), viewText(v)
 				if text == told && !p.JSON {
