@@ -67,8 +67,8 @@ has its client port is named on the standard error.`,
 					return err
 				}
 				found, lost := describeConfig(config, s.Server())
-				if clients && len(lost) > 0 {
-					remarkLost(c.ErrOrStderr(), lost)
+				if clients {
+					remarkLost(c.ErrOrStderr(), serversText(lost))
 				}
 				text := config.Text()
 				if clients {

@@ -81,7 +81,7 @@ func (i *inspection) find(c *cobra.Command, store cli.Store, dial dialFunc, time
 	found := &inspector{asker: asker{dial}, adminPort: i.adminPort, timeout: timeout, remarks: c.ErrOrStderr()}
 	all := askAll(c.Context(), found.asker, cli.ServerList(store.Servers), timeout)
 	if !i.only && !store.TLS {
-		var lost []string
+		var lost string
 		all, lost = askOthers(c.Context(), all, timeout)
 		remarkLost(found.remarks, lost)
 	}

@@ -77,9 +77,9 @@ func loopback(host string) bool {
 }
 
 // askOthers finds the servers that were not asked, asks them too, and puts all
-// in the order of their numbers. It returns the ids of those beside it of which
-// nobody tells where they serve clients.
-func askOthers(ctx context.Context, all []standing, timeout time.Duration) (asked []standing, lost []string) {
+// in the order of their numbers. It names those beside them of which nobody tells where
+// they serve clients.
+func askOthers(ctx context.Context, all []standing, timeout time.Duration) (asked []standing, lost string) {
 	found := membership(ctx, all, timeout)
 	known := map[string]bool{}
 	for _, s := range all {
@@ -88,12 +88,12 @@ func askOthers(ctx context.Context, all []standing, timeout time.Duration) (aske
 			known["id "+s.ID] = true
 		}
 	}
-	var others, ids []string
+	var others, ids, silent []string
 	for _, m := range found {
 		switch {
 		case known["id "+m.id] || known[m.client]:
 		case m.client == "":
-			lost = append(lost, m.id)
+			silent = append(silent, m.id)
 		default:
 			others, ids = append(others, m.client), append(ids, m.id)
 		}
@@ -112,10 +112,21 @@ func askOthers(ctx context.Context, all []standing, timeout time.Duration) (aske
 		}
 	}
 	slices.SortStableFunc(all, func(a, b standing) int { return number(a.ID) - number(b.ID) })
-	if slices.ContainsFunc(all, func(s standing) bool { return s.ID == "" }) {
-		lost = nil // one of those that were asked may be among them
+	switch n := len(found) - len(all); {
+	case len(silent) == 0 || n <= 0:
+		return all, ""
+	case slices.ContainsFunc(all, func(s standing) bool { return s.ID == "" }):
+		return all, strconv.Itoa(n) + " of the servers " + strings.Join(silent, ", ") // which of them were asked nobody tells
 	}
-	return all, lost
+	return all, serversText(silent)
+}
+
+// serversText names servers by their ids, "" if there are none.
+func serversText(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return "server " + strings.Join(ids, ", ")
 }
 
 // number orders ids; those without one come last.

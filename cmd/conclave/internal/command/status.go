@@ -74,7 +74,7 @@ The exit code is 3 if a server does not answer, or serves nobody.`,
 			}
 			all := askAll(c.Context(), asker{dial}, cli.ServerList(list.Servers), timeout)
 			if !only && !list.TLS {
-				var lost []string
+				var lost string
 				all, lost = askOthers(c.Context(), all, timeout)
 				remarkLost(c.ErrOrStderr(), lost)
 			}
@@ -94,10 +94,10 @@ The exit code is 3 if a server does not answer, or serves nobody.`,
 }
 
 // remarkLost names the servers of the ensemble that could not be asked.
-func remarkLost(w io.Writer, ids []string) {
-	if len(ids) > 0 {
-		fmt.Fprintf(w, "conclave: not shown: server %s, whose client port nobody tells; name all servers with --server, "+
-			"or write the client port behind their lines in zoo.cfg (server.1=host:2888:3888;2181)\n", strings.Join(ids, ", "))
+func remarkLost(w io.Writer, lost string) {
+	if lost != "" {
+		fmt.Fprintf(w, "conclave: not shown: %s, whose client port nobody tells; name all servers with --server, "+
+			"or write the client port behind their lines in zoo.cfg (server.1=host:2888:3888;2181)\n", lost)
 	}
 }
 

@@ -63,11 +63,11 @@ func TestStatusAsJSONHasNumbersWhereTheServerTellsThem(t *testing.T) {
 func TestStatusNamesTheServersThatItCannotFind(t *testing.T) {
 	const text = "server.1=h:1:2\nserver.2=h:3:4\nserver.3=h:5:6"
 	asked := standing{Server: "h:2181", ID: "1", membership: members(text, "h:2181", "2181")}
-	if all, lost := askOthers(t.Context(), []standing{asked}, 0); len(all) != 1 || fmt.Sprint(lost) != "[2 3]" {
+	if all, lost := askOthers(t.Context(), []standing{asked}, 0); len(all) != 1 || lost != "server 2, 3" {
 		t.Errorf("%v, lost %v", all, lost)
 	}
 	asked.ID = "" // it may be any of the three
-	if _, lost := askOthers(t.Context(), []standing{asked}, 0); lost != nil {
+	if _, lost := askOthers(t.Context(), []standing{asked}, 0); lost != "2 of the servers 1, 2, 3" {
 		t.Errorf("lost %v", lost)
 	}
 }
