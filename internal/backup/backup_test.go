@@ -25,6 +25,7 @@ import (
 	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -152,6 +153,18 @@ func open(t *testing.T, place backup.Place) *backup.Backup {
 	return b
 }
 
+// whole returns the disk of a server that has the log from the beginning on: one that a
+// leader has sent its state has not.
+func (e *ensemble) whole(t *testing.T) vfs.FS {
+	for _, disk := range e.disks {
+		if segments, err := txnlog.Segments(disk, "/data/version-2"); err == nil && len(segments) > 0 && segments[0].First == zk.MakeZxid(1, 1) {
+			return disk
+		}
+	}
+	t.Fatal("every server was sent a leader's state")
+	return nil
+}
+
 // digests replays the whole log of a server that purges nothing: the digest after each
 // transaction, by another way than that of a backup.
 func digests(t *testing.T, disk vfs.FS) map[zk.Zxid]zk.Digest {
@@ -215,7 +228,7 @@ func TestEveryStateIsRestoredExactly(t *testing.T) {
 		}
 	})
 	take(backup.Options{})
-	truth := digests(t, e.disks[1])
+	truth := digests(t, e.whole(t))
 	b := open(t, place)
 	ranges := b.Ranges()
 	if len(ranges) < 3 || snapshots < 4 {
@@ -469,6 +482,18 @@ func TestDamagedPiecesAreRefused(t *testing.T) {
 	}
 }
 
+// newestSnapshot returns the zxid of a server's newest snapshot, -1 if it has none.
+func newestSnapshot(t *testing.T, s backup.Source) zk.Zxid {
+	files, err := snap.Files(s.FS, s.SnapDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		return -1
+	}
+	return files[0].Zxid
+}
+
 // Pruning keeps every state at or after the moment, and what is taken later goes on.
 func TestPruneKeepsWhatIsWanted(t *testing.T) {
 	e, s := history(t, 30)
@@ -478,12 +503,15 @@ func TestPruneKeepsWhatIsWanted(t *testing.T) {
 	place := backup.OpenDir(mem, "/")
 	clock := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
 	s.Now = func() time.Time { return clock }
+	newest := newestSnapshot(t, s)
 	for day := range 5 {
 		for i := range 45 {
 			if _, _, err := c.Create(t.Context(), fmt.Sprintf("/d%d-%d", day, i), nil, client.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
+		awaittest.Until(t, "the server has a snapshot of the day", func() bool { return newestSnapshot(t, s) > newest })
+		newest = newestSnapshot(t, s)
 		if _, err := open(t, place).Take(t.Context(), s, backup.Options{Snapshot: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -168,7 +168,7 @@ func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) 
 		return 0, err
 	case err == nil && record.Zxid == from:
 		return withRecord, t.sameTime(&record, at)
-	case at.IsZero() && err == nil && txnlog.Follows(from, record.Zxid):
+	case at.IsZero() && err == nil && t.isNext(from, record.Zxid):
 		return withSuccessor, nil
 	case err == io.EOF && (len(t.snapshots) == 0 || t.snapshots[0].Zxid <= from):
 		return nothingNew, nil // this server is behind, or was when its files were looked at
@@ -176,6 +176,19 @@ func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) 
 		return 0, fmt.Errorf("%w: its last transaction, %s, is not in %s", ErrOtherHistory, from, t.source.LogDir)
 	}
 	return notReached, nil
+}
+
+// isNext reports whether a record comes right after a state whose last transaction the log
+// does not have. The first of a later epoch may come after any end of the one before, of
+// which the log may be purged: it does only while the server keeps that very state, and with
+// it the log from there on, and no state between the two.
+func (t *taking) isNext(from, record zk.Zxid) bool {
+	if record == from+1 {
+		return true
+	}
+	kept := slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return f.Zxid == from })
+	between := slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return from < f.Zxid && f.Zxid < record })
+	return txnlog.Follows(from, record) && kept && !between
 }
 
 // sameTime compares a record with the last one of the backup, of which the name has the time.

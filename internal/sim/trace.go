@@ -9,10 +9,10 @@ import (
 
 // Note is one line of a trace: something that happens.
 type Note struct {
-	AtMs   int64  `json:"ms"`            // simulated, since the beginning of the run
-	Who    string `json:"who,omitempty"` // a server (s1), a client (c1), or nobody
+	AtMs   int64  `json:"ms"`             // simulated, since the beginning of the run
+	Node   string `json:"node,omitempty"` // a server (s1) or a client (c1)
 	What   string `json:"what"`
-	Whom   string `json:"whom,omitempty"` // as Who
+	Peer   string `json:"peer,omitempty"` // the other one, likewise
 	Zxid   string `json:"zxid,omitempty"` // EPOCH.COUNTER, both decimal
 	Detail string `json:"detail,omitempty"`
 }
@@ -22,7 +22,7 @@ type Note struct {
 //	  ms  who  what          whom  zxid    detail
 //	1482  s1   send          s3    2.7     PROPOSAL
 func (n *Note) String() string {
-	return fmt.Sprintf("%8d  %-4s %-13s %-5s %-7s %s", n.AtMs, n.Who, n.What, n.Whom, n.Zxid, n.Detail)
+	return fmt.Sprintf("%8d  %-4s %-13s %-5s %-7s %s", n.AtMs, n.Node, n.What, n.Peer, n.Zxid, n.Detail)
 }
 
 // tracer hashes what happens, and tells it if somebody wants to know.
@@ -74,7 +74,7 @@ func (t *tracer) note(nowMs int64, who node, what string, whom node, zxid zk.Zxi
 	if t.tell == nil || t.err != nil {
 		return
 	}
-	n := Note{AtMs: nowMs, Who: who.String(), What: what, Whom: whom.String(), Detail: detail}
+	n := Note{AtMs: nowMs, Node: who.String(), What: what, Peer: whom.String(), Detail: detail}
 	if zxid > 0 {
 		n.Zxid = fmt.Sprintf("%d.%d", zxid.Epoch(), zxid.Counter())
 	}
