@@ -112,6 +112,17 @@ func (w *world) wrongTree() *process {
 	return nil
 }
 
+// living are the sessions of the clients that are there. One that was asked for by a
+// client that has gone since may begin late.
+func (w *world) living() map[zk.SessionID]bool {
+	all := map[zk.SessionID]bool{}
+	for _, c := range w.clients {
+		id, _ := c.machine.Session()
+		all[id] = true
+	}
+	return all
+}
+
 // unhealed says what is not well yet.
 func (w *world) unhealed() error {
 	if w.asleepMs() > w.nowMs {
@@ -127,7 +138,6 @@ func (w *world) unhealed() error {
 		}
 		ids = append(ids, p.id)
 	}
-	living := map[zk.SessionID]bool{}
 	for _, c := range w.clients {
 		if c.machine.State() != clientsession.Connected || c.program.waiting > 0 {
 			return fmt.Errorf("client %v is %v with %d requests waiting", c.node, c.machine.State(), c.program.waiting)
@@ -135,9 +145,8 @@ func (w *world) unhealed() error {
 		if !c.program.final {
 			return fmt.Errorf("client %v has not written again", c.node)
 		}
-		id, _ := c.machine.Session()
-		living[id] = true
 	}
+	living := w.living()
 	for _, id := range w.watcher.model.Sessions() {
 		if !living[id] {
 			return fmt.Errorf("session %v of a client that is gone has not ended", id)

@@ -199,7 +199,7 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 // expired is a session that a leader ends by itself.
 func (o *observer) expired(p *process, h *zk.TxnHeader) {
 	o.w.tally.Expired++
-	if o.w.still {
+	if o.w.still && o.w.living()[h.Session] {
 		o.w.fail(&check.Violation{Property: "expiry", Detail: "session " + h.Session.String() + " is ended, and its client lives"})
 	}
 	if timeoutMs, known := o.model.TimeoutMs(h.Session); known {
