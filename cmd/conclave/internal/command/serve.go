@@ -92,6 +92,9 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	if err := openSASL(&cfg, config, logger); err != nil {
 		return err
 	}
+	if _, descriptors := admin.Descriptors(); cfg.ConnsMax == 0 {
+		cfg.ConnsMax = connsOf(descriptors)
+	}
 	if v.check {
 		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", addresses(config), config.Server.DataDir, place(&config.Server))
 		fmt.Fprint(c.OutOrStdout(), posture(config, &cfg))
@@ -122,6 +125,19 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	operators.serve(s, commands, logger)
 	defer ports.watch(ctx)()
 	return serveUntil(ctx, s, logger)
+}
+
+// descriptorsKept are the file descriptors that are not for clients: files of the log and of
+// snapshots, other servers, operators. A server that cannot open the next file of its log ends.
+const descriptorsKept = 512
+
+// connsOf returns how many connections clients may have where no setting says so, by the limit
+// of file descriptors; zero, for no limit, where the system tells none.
+func connsOf(descriptors uint64) int {
+	if descriptors == 0 || descriptors > 1<<30 {
+		return 0
+	}
+	return int(max(descriptors/2, descriptors-min(descriptors, descriptorsKept)))
 }
 
 // place says where among others a server stands, nothing if it is alone.

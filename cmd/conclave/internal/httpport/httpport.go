@@ -1,5 +1,13 @@
 // Package httpport is a port of the server for operators and their machines, over HTTP: the
 // one that Prometheus scrapes, and the one of the admin server.
+//
+// In go a handler and how long a connection may be idle. What always holds,
+// also for strangers that reach the port:
+//
+//	httpport-H1  It has a bounded number of connections. One more takes the place of the
+//	             oldest of the host that has most.
+//	httpport-H2  Each request is read and answered within a bounded time. No request has a
+//	             body: a connection whose request has one is closed behind the answer.
 package httpport
 
 import (
@@ -12,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/lobby"
 )
 
 // Port is an open port. A nil Port is none: its methods do nothing.
@@ -22,8 +32,11 @@ type Port struct {
 	ended    chan struct{} // nil before Serve
 }
 
-// headerTime bounds the reading of a request.
-const headerTime = 10 * time.Second
+// Bounds of each request. Handlers bound the time that they work.
+const (
+	readTime   = 10 * time.Second
+	answerTime = 30 * time.Second // from the end of the headers to the last byte of the answer
+)
 
 // Listen opens the port; what names it in errors and in the log. Requests wait until Serve.
 func Listen(what, host string, port int) (*Port, error) {
@@ -31,7 +44,7 @@ func Listen(what, host string, port int) (*Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	return &Port{what: what, listener: listener}, nil
+	return &Port{what: what, listener: &crowded{Listener: listener}}, nil
 }
 
 // Serve answers requests until Close. A connection without one is closed after idle. Errors
@@ -39,8 +52,8 @@ func Listen(what, host string, port int) (*Port, error) {
 func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logger) {
 	p.ended = make(chan struct{})
 	p.http = http.Server{
-		Handler: handler, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
-		ReadHeaderTimeout: headerTime, IdleTimeout: idle, MaxHeaderBytes: 64 << 10,
+		Handler: bodiless(handler), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		ReadTimeout: readTime, WriteTimeout: answerTime, IdleTimeout: idle, MaxHeaderBytes: 64 << 10,
 	}
 	go func() {
 		defer close(p.ended)
@@ -48,6 +61,45 @@ func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logg
 			logger.Error("a port is not served any more", "for", p.what, "error", err)
 		}
 	}()
+}
+
+// bodiless answers without the body of a request, and closes its connection (httpport-H2).
+func bodiless(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+			// Package http would wait for the rest of the body before it answers.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+			r.Body, r.ContentLength = http.NoBody, 0
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// crowded is a listener whose connections are bounded (httpport-H1).
+type crowded struct {
+	net.Listener
+	lobby lobby.Lobby
+}
+
+func (l *crowded) Accept() (net.Conn, error) {
+	socket, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.lobby.Enter(socket)
+	return &member{socket, &l.lobby}, nil
+}
+
+// member is a connection that leaves the others as it is closed.
+type member struct {
+	net.Conn
+	lobby *lobby.Lobby
+}
+
+func (m *member) Close() error {
+	m.lobby.Leave(m.Conn)
+	return m.Conn.Close()
 }
 
 // Addr is where the port is.

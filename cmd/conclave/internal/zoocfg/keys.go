@@ -187,7 +187,7 @@ func (r *reader) limitKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	rows := map[string]setting{
 		"maxClientCnxns":             used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address; 0 is no limit"),
-		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is no limit"),
+		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is as many as the file descriptors leave: 512 of them, but no more than half, are kept for files and servers"),
 		"nio.sessionlessCnxnTimeout": used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this"),
 		"jute.maxbuffer":             javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. With the next key also the longest record, path or data on disk and from a leader that can be read, but never less than 2 MiB")),
 		"jute.maxbuffer.extrasize":   used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request"),

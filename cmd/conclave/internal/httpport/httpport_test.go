@@ -1,0 +1,87 @@
+package httpport
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/lobby"
+)
+
+// serve opens a port that answers everything.
+func serve(t *testing.T) string {
+	t.Helper()
+	p, err := Listen("test", "127.0.0.1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }),
+		time.Hour, slog.New(slog.DiscardHandler))
+	t.Cleanup(p.Close)
+	return p.Addr().String()
+}
+
+// ask sends the head of a request on a connection of its own, and returns that with the
+// answer read.
+func ask(t *testing.T, addr, head string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(readTime / 2)); err != nil { // the answer does not wait for the bound
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, head); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	response, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(response.Body); string(body) != "yes" || err != nil {
+		t.Errorf("answered %q, %v", body, err)
+	}
+	return conn, in
+}
+
+const get = "GET / HTTP/1.1\r\nHost: x\r\n"
+
+// TestRequestWithABodyThatNeverComesKeepsNoConnection: it is answered, and closed at once.
+func TestRequestWithABodyThatNeverComesKeepsNoConnection(t *testing.T) {
+	addr := serve(t)
+	for _, head := range []string{"Content-Length: 1000\r\n", "Transfer-Encoding: chunked\r\n"} {
+		_, in := ask(t, addr, get+head+"\r\n")
+		if _, err := in.ReadByte(); err == nil || strings.Contains(err.Error(), "timeout") {
+			t.Errorf("%q: the connection is open: %v", head, err)
+		}
+	}
+}
+
+// TestConnectionsAreBounded: those that come later take the places of those that came
+// first, and the one in use is answered again.
+func TestConnectionsAreBounded(t *testing.T) {
+	addr := serve(t)
+	first, in := ask(t, addr, get+"\r\n")
+	var last net.Conn
+	for range lobby.Max {
+		last, _ = ask(t, addr, get+"\r\n")
+	}
+	if _, err := in.ReadByte(); err == nil || strings.Contains(err.Error(), "timeout") {
+		t.Errorf("the first of %d connections is open: %v", lobby.Max+1, err)
+	}
+	first.Close()
+	if _, err := io.WriteString(last, get+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := http.ReadResponse(bufio.NewReader(last), nil); err != nil {
+		t.Errorf("the last one is not answered again: %v", err)
+	}
+}
