@@ -31,7 +31,28 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 // it, renames it over name and syncs the directory. On an error before the
 // rename, name is untouched and temp may be left.
 func ReplaceFile(fsys FS, name, temp string, content []byte) error {
-	f, err := fsys.Create(temp)
+	return replace(fsys, fsys.Create, name, temp, content)
+}
+
+// ReplaceFileLike is ReplaceFile with the permissions of another file, like, which may be
+// name itself, where the file system has permissions.
+func ReplaceFileLike(fsys FS, name, temp, like string, content []byte) error {
+	create := fsys.Create
+	if p, ok := fsys.(Permissions); ok {
+		create = func(temp string) (File, error) { return p.CreateLike(temp, like) }
+	}
+	return replace(fsys, create, name, temp, content)
+}
+
+// Permissions is an FS whose files have permissions.
+type Permissions interface {
+	// CreateLike makes an empty file, or empties an existing one, with the permissions
+	// of another file: those of Create where there is none.
+	CreateLike(name, like string) (File, error)
+}
+
+func replace(fsys FS, create func(string) (File, error), name, temp string, content []byte) error {
+	f, err := create(temp)
 	if err != nil {
 		return err
 	}

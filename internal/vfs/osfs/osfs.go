@@ -48,6 +48,30 @@ func open(name string, flag int) (vfs.File, error) {
 	return &file{f}, nil
 }
 
+// CreateLike implements vfs.Permissions. The file has the permissions before it has any
+// content.
+func (FS) CreateLike(name, like string) (vfs.File, error) {
+	mode := os.FileMode(fileMode)
+	info, err := os.Stat(like)
+	switch {
+	case err == nil:
+		mode = info.Mode().Perm()
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, mark(err)
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode&fileMode)
+	if err != nil {
+		return nil, mark(err)
+	}
+	if info != nil {
+		if err := f.Chmod(mode); err != nil {
+			f.Close()
+			return nil, mark(err)
+		}
+	}
+	return &file{f}, nil
+}
+
 // Rename implements vfs.FS.
 func (FS) Rename(source, target string) error { return mark(os.Rename(source, target)) }
 

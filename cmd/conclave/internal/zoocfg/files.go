@@ -72,8 +72,9 @@ func sorted(lines []string) []byte {
 	return []byte(strings.Join(lines, "\n"))
 }
 
+// replace writes a file with the permissions of the static one, which may hold passwords.
 func (f *Files) replace(name string, content []byte) error {
-	return vfs.ReplaceFile(f.fsys, name, name+tempSuffix, content)
+	return vfs.ReplaceFileLike(f.fsys, name, name+tempSuffix, f.static, content)
 }
 
 // pointTo makes the static file name a dynamic one. What is said there now goes
