@@ -83,14 +83,17 @@ func (r *Replica) lookedAtMs() int64 {
 	return r.now.MonoMs
 }
 
-// expiryMs returns when expire has something to do, false for never.
+// expiryMs returns when expire has something to do, false for never. What waits must be
+// looked at first: until then a look for what is over finds nothing.
 func (r *Replica) expiryMs() (int64, bool) {
+	decides := !r.full && r.leads()
 	atMs, ok := r.locals.NextMs()
-	if !r.full && r.leads() {
+	if decides {
 		atMs, ok = earlier(atMs, ok, r.sessions.NextMs)
-		if len(r.leading.ends) > 0 {
-			atMs, ok = r.now.MonoMs, true
-		}
+	}
+	atMs += r.now.MonoMs - r.lookedAtMs()
+	if decides && len(r.leading.ends) > 0 {
+		atMs, ok = r.now.MonoMs, true
 	}
 	return max(atMs, r.pause.untilMs), ok
 }

@@ -33,13 +33,18 @@ func (s *Server) runLoop() {
 		if s.done.Err() != nil {
 			return // nothing leaves after a fatal error (server-H2)
 		}
+		behindMs := s.behind.oldest()
 		work := s.inbox.take()
 		batch := work.events
 		s.taken(batch)
 		s.dropStale(batch)
 		now := s.now()
-		now.ArrivedMs, now.WaitsMs = work.arrivedMs, work.waitsMs
-		if !first && replica.Paused(now.MonoMs-s.loopMs, s.cfg.TickTime.Milliseconds()) {
+		now.ArrivedMs, now.WaitsMs = work.arrivedMs, earliest(work.waitsMs, behindMs)
+		pausedMs := now.MonoMs - s.loopMs
+		if endedMs := s.behind.ended(behindMs); endedMs != 0 {
+			pausedMs = max(pausedMs, now.MonoMs-endedMs)
+		}
+		if !first && replica.Paused(pausedMs, s.cfg.TickTime.Milliseconds()) {
 			batch = slices.Insert(batch, 0, replica.Event{Kind: replica.EventPaused})
 		}
 		s.loopMs = now.MonoMs
@@ -56,6 +61,14 @@ func (s *Server) runLoop() {
 		wake.set(s.replica.WakeMs())
 		clear(batch)
 	}
+}
+
+// earliest returns the earlier of two times, of which zero is none.
+func earliest(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // persist gives operations to the disk.

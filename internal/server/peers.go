@@ -249,6 +249,8 @@ func (p *peers) Down(link zab.LinkID) {
 // nothing more is read, so that the sender has to wait. A transaction that cannot be read
 // ends the link before it gets into the log, which nobody could read then.
 func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
+	p.server.behind.begin(link, p.server.monoMs())
+	defer p.server.behind.end(link)
 	p.server.awaitDisk()
 	events := make([]replica.Event, 0, len(batch))
 	of := portion{inStep: link == zab.LinkID(p.server.received.leader.Load()), delays: run{of: &p.server.received.delays}}

@@ -51,6 +51,7 @@ type Server struct {
 	connTokens    connTokens
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
 	peersEased    chan struct{} // a token when there is space for more
+	behind        behind        // what of them is not even there yet
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
 	laggards      laggards
 	diskFull      atomic.Bool
