@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -29,7 +30,7 @@ func TestASessionOutlivesApacheZooKeeperKilled(t *testing.T) {
 	s, err := servers.Start(t.Context(), servers.Apache(servers.Apache39), servers.Options{})
 	must(t, err)
 	t.Cleanup(func() { s.Kill() })
-	c, ctx := dialed(t, s.Addr, Options{SessionTimeout: 20 * time.Second}), within(t)
+	c, ctx := dialed(t, s.Addr, Options{SessionTimeout: 20 * time.Second}), awaittest.Within(t)
 	path, _, err := c.Create(ctx, "/e-", nil, CreateOptions{Mode: zk.EphemeralSequential})
 	must(t, err)
 	_, _, w, err := c.GetW(ctx, path)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -454,9 +455,9 @@ func TestNamesAreLookedUpAgainForEachRound(t *testing.T) {
 		}
 	}()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	c, err := Dial(within(t), "no-such-host.invalid:1,localhost:"+port, Options{})
+	c, err := Dial(awaittest.Within(t), "no-such-host.invalid:1,localhost:"+port, Options{})
 	must(t, err)
-	if _, err := c.Set(within(t), "/a", nil, -1); err != nil {
+	if _, err := c.Set(awaittest.Within(t), "/a", nil, -1); err != nil {
 		t.Error(err)
 	}
 	must(t, c.Close())

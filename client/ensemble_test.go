@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 )
@@ -16,7 +17,7 @@ func TestTheSuitePassesAgainstEveryRole(t *testing.T) {
 	e, err := inprocess.Start(inprocess.Options{Servers: 3, Observers: 1, Base: base})
 	must(t, err)
 	t.Cleanup(e.Close)
-	must(t, e.Await(within(t), func() bool {
+	must(t, e.Await(awaittest.Within(t), func() bool {
 		for id := 1; id <= e.Size(); id++ {
 			if !e.Server(id).Serves() {
 				return false

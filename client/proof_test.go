@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/sasl"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -34,7 +35,7 @@ func TestEveryConnectionProvesWhoTheClientIs(t *testing.T) {
 		begun++
 		return DigestMD5("bob", "secret")(ctx, host)
 	}})
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	list := []zk.ACL{{Perms: zk.PermAll, Identity: zk.Identity{Scheme: "sasl", ID: "bob"}}}
 	_, _, err := c.Create(ctx, "/bobs", nil, CreateOptions{ACL: list})
 	must(t, err)
@@ -68,9 +69,9 @@ func breakLink(c *Client) {
 func TestAProofThatIsRefusedEndsTheSession(t *testing.T) {
 	plain, _ := serveUntil(t, vfs.NewMem())
 	for name, addr := range map[string]string{"a wrong password": serveUsers(t), "a server without SASL": plain} {
-		c, err := Dial(within(t), addr, Options{Proof: DigestMD5("bob", "wrong")})
+		c, err := Dial(awaittest.Within(t), addr, Options{Proof: DigestMD5("bob", "wrong")})
 		if err == nil {
-			_, err = c.Set(within(t), "/", nil, -1)
+			_, err = c.Set(awaittest.Within(t), "/", nil, -1)
 			c.Close()
 		}
 		if !errors.Is(err, zk.ErrAuthFailed) {
@@ -89,7 +90,7 @@ func TestAProofThatCannotBeMadeIsTriedAgain(t *testing.T) {
 		}
 		return DigestMD5("bob", "secret")(ctx, host)
 	}})
-	if _, err := c.Set(within(t), "/", nil, -1); err != nil {
+	if _, err := c.Set(awaittest.Within(t), "/", nil, -1); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
 
 // suiteRecursive: CreateAll and DeleteRecursive, while connections are cut.
 func suiteRecursive(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{BackoffMax: 20 * time.Millisecond}), within(t)
+	c, ctx := dialed(t, addr, Options{BackoffMax: 20 * time.Millisecond}), awaittest.Within(t)
 	top := home(t, c)
 	path, _, err := c.CreateAll(ctx, top+"/a/b/c/d", []byte("leaf"), CreateOptions{})
 	must(t, err)
@@ -83,7 +84,7 @@ func suiteRecursive(t *testing.T, addr string) {
 // TestOtherErrorsEndADeletion: an ACL that protects one of many.
 func TestOtherErrorsEndADeletion(t *testing.T) {
 	addr, _ := serveUntil(t, vfs.NewMem())
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	for _, path := range []string{"/a/b/c", "/a/b/d"} {
 		_, _, err := c.CreateAll(ctx, path, nil, CreateOptions{})
 		must(t, err)

@@ -1,13 +1,12 @@
 package client
 
 import (
-	"context"
-	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/servertest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -16,32 +15,13 @@ import (
 // its address.
 func serveUntil(t *testing.T, fs vfs.FS) (addr string, stop func()) {
 	t.Helper()
-	return serveWith(t, fs, nil)
+	return serveWith(t, fs, func(*server.Config) {})
 }
 
 // serveWith is serveUntil with another configuration.
 func serveWith(t *testing.T, fs vfs.FS, change func(*server.Config)) (addr string, stop func()) {
 	t.Helper()
-	config := server.Default()
-	config.FS, config.DataDir, config.ClientAddr = fs, "data", "127.0.0.1:0"
-	config.TickTime, config.ExtendedTypes, config.PreallocBytes = 500*time.Millisecond, true, 1<<20
-	config.Logger = slog.New(slog.DiscardHandler)
-	if change != nil {
-		change(&config)
-	}
-	s, err := server.New(config)
-	must(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return s.Addr().String(), stop
+	return servertest.StartUntil(t, func(config *server.Config) { config.FS, config.ExtendedTypes = fs, true }, change)
 }
 
 // The best-known server that calls itself compatible gives such a client a new
@@ -49,7 +29,7 @@ func serveWith(t *testing.T, fs vfs.FS, change func(*server.Config)) (addr strin
 func TestASessionAndItsWatchesSurviveARestartOfTheServer(t *testing.T) {
 	disk := vfs.NewMem()
 	addr, stop := serveUntil(t, disk)
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	_, _, err := c.Create(ctx, top+"/e", nil, CreateOptions{Mode: zk.Ephemeral})
 	must(t, err)

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -50,7 +50,7 @@ func runSuite(t *testing.T, addr string) {
 // dialed returns a client that is closed at the end of the test.
 func dialed(t *testing.T, servers string, o Options) *Client {
 	t.Helper()
-	c, err := Dial(within(t), servers, o)
+	c, err := Dial(awaittest.Within(t), servers, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,17 +58,10 @@ func dialed(t *testing.T, servers string, o Options) *Client {
 	return c
 }
 
-// within is the context of a test that must not hang.
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // home makes a znode of the test's own and returns its path.
 func home(t *testing.T, c *Client) string {
 	t.Helper()
-	path, _, err := c.Create(within(t), "/suite-", nil, CreateOptions{Mode: zk.PersistentSequential})
+	path, _, err := c.Create(awaittest.Within(t), "/suite-", nil, CreateOptions{Mode: zk.PersistentSequential})
 	must(t, err)
 	return path
 }
@@ -103,7 +96,7 @@ func wantEvent(t *testing.T, w *Watch, kind zk.EventType, path string) {
 }
 
 func suiteCreate(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	for mode := zk.Persistent; mode.Valid(); mode++ {
 		o := CreateOptions{Mode: mode}
@@ -134,7 +127,7 @@ func suiteCreate(t *testing.T, addr string) {
 }
 
 func suiteData(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	data, stat, err := c.Get(ctx, top)
 	must(t, err)
@@ -163,7 +156,7 @@ func suiteData(t *testing.T, addr string) {
 }
 
 func suiteChildren(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	for _, name := range []string{"a", "b", "b/c"} {
 		mode := zk.Ephemeral
@@ -195,7 +188,7 @@ func suiteChildren(t *testing.T, addr string) {
 }
 
 func suiteACL(t *testing.T, addr string) {
-	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), within(t)
+	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	must(t, c.AddAuth(ctx, "digest", []byte("bob:secret")))
 	who, err := c.WhoAmI(ctx)
@@ -230,7 +223,7 @@ func suiteACL(t *testing.T, addr string) {
 }
 
 func suiteMulti(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	results, err := c.Multi(ctx,
 		CheckOp(top, 0),
@@ -268,7 +261,7 @@ func suiteMulti(t *testing.T, addr string) {
 }
 
 func suiteOneShot(t *testing.T, addr string) {
-	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), within(t)
+	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	_, found, created, err := c.ExistsW(ctx, top+"/a")
 	if found || err != nil {
@@ -302,7 +295,7 @@ func suiteOneShot(t *testing.T, addr string) {
 // Two clients: servers before 3.9 keep one mode for a connection and a path, so
 // that the second watch would replace the first.
 func suitePersistent(t *testing.T, addr string) {
-	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), within(t)
+	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	plain, err := c.Watch(ctx, top, zk.WatchPersistent)
 	must(t, err)
@@ -332,7 +325,7 @@ func suitePersistent(t *testing.T, addr string) {
 }
 
 func suiteRemoved(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	_, _, data, err := c.GetW(ctx, top)
 	must(t, err)
@@ -348,7 +341,7 @@ func suiteRemoved(t *testing.T, addr string) {
 }
 
 func suiteChroot(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	inside := dialed(t, addr+top, Options{})
 	root, err := inside.Watch(ctx, "/", zk.WatchPersistentRecursive)
@@ -409,7 +402,7 @@ func cutting(c *Client, pause time.Duration) (end func()) {
 }
 
 func suiteResume(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	_, _, err := c.Create(ctx, top+"/e", nil, CreateOptions{Mode: zk.Ephemeral})
 	must(t, err)
@@ -430,7 +423,7 @@ func suiteResume(t *testing.T, addr string) {
 }
 
 func suiteClose(t *testing.T, addr string) {
-	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), within(t)
+	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	_, _, err := c.Create(ctx, top+"/e", nil, CreateOptions{Mode: zk.Ephemeral})
 	must(t, err)
@@ -453,7 +446,7 @@ func suiteClose(t *testing.T, addr string) {
 }
 
 func suiteRearm(t *testing.T, addr string) {
-	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), within(t)
+	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	states := c.Subscribe()
 	session := c.SessionID()
@@ -493,7 +486,7 @@ func suiteRearm(t *testing.T, addr string) {
 }
 
 func suitePipeline(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{InFlightMax: 300}), within(t)
+	c, ctx := dialed(t, addr, Options{InFlightMax: 300}), awaittest.Within(t)
 	top := home(t, c)
 	var futures []*Future
 	for i := range 1000 {
@@ -511,7 +504,7 @@ func suitePipeline(t *testing.T, addr string) {
 }
 
 func suiteGoroutines(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{}), within(t)
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
 	var group sync.WaitGroup
 	for g := range 50 {
@@ -533,7 +526,7 @@ func suiteGoroutines(t *testing.T, addr string) {
 }
 
 func suiteProtected(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{BackoffMax: 20 * time.Millisecond}), within(t)
+	c, ctx := dialed(t, addr, Options{BackoffMax: 20 * time.Millisecond}), awaittest.Within(t)
 	top := home(t, c)
 	o := CreateOptions{Mode: zk.EphemeralSequential}
 	for range 20 {
@@ -559,7 +552,7 @@ func suiteProtected(t *testing.T, addr string) {
 // suiteOutcomes creates znodes of different names while connections are cut, by
 // themselves and pipelined, and then looks which of them are there.
 func suiteOutcomes(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{BackoffMax: 5 * time.Millisecond}), within(t)
+	c, ctx := dialed(t, addr, Options{BackoffMax: 5 * time.Millisecond}), awaittest.Within(t)
 	top := home(t, c)
 	end := cutting(c, 8*time.Millisecond)
 	var mu sync.Mutex
@@ -621,7 +614,7 @@ func suiteOutcomes(t *testing.T, addr string) {
 // there then must never come: a program that looks for a create whose reply was
 // lost would create it twice.
 func suiteFormer(t *testing.T, addr string) {
-	c, ctx := dialed(t, addr, Options{BackoffMin: time.Millisecond, BackoffMax: time.Millisecond}), within(t)
+	c, ctx := dialed(t, addr, Options{BackoffMin: time.Millisecond, BackoffMax: time.Millisecond}), awaittest.Within(t)
 	top := home(t, c)
 	missing := map[string]bool{}
 	for i := range 60 {

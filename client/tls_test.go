@@ -11,6 +11,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 func certificate(t *testing.T, name string) (tls.Certificate, *x509.CertPool) {
@@ -45,9 +47,9 @@ func TestServersAreCheckedByTheNameTheyAreListedBy(t *testing.T) {
 	}()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	o := Options{TLS: &tls.Config{RootCAs: pool}}
-	c, err := Dial(within(t), "localhost:"+port, o)
+	c, err := Dial(awaittest.Within(t), "localhost:"+port, o)
 	must(t, err)
-	_, err = c.Set(within(t), "/a", nil, -1)
+	_, err = c.Set(awaittest.Within(t), "/a", nil, -1)
 	must(t, err)
 	must(t, c.Close())
 

@@ -1,7 +1,6 @@
 package conclavetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,20 +10,14 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
-
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // put writes until it is done: a write whose leader is killed may be lost.
 func put(t *testing.T, c *client.Client, path, data string) {
 	t.Helper()
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	for {
 		_, _, err := c.Create(ctx, path, []byte(data), client.CreateOptions{})
 		if err == nil || errors.Is(err, zk.ErrNodeExists) {
@@ -50,7 +43,7 @@ func TestEnsembleSurvivesEachOfItsServers(t *testing.T) {
 		e.Restart(killed)
 		e.WaitSynced()
 	}
-	children, _, err := c.Children(within(t), "/")
+	children, _, err := c.Children(awaittest.Within(t), "/")
 	if err != nil || len(children) != 9 { // and /zookeeper
 		t.Errorf("%v, %v", children, err)
 	}
@@ -62,7 +55,7 @@ func TestStandAloneServerIsRestartedOnItsDisk(t *testing.T) {
 	put(t, c, "/a", "x")
 	e.Restart(1)
 	e.WaitSynced()
-	if data, _, err := c.Get(within(t), "/a"); err != nil || string(data) != "x" {
+	if data, _, err := c.Get(awaittest.Within(t), "/a"); err != nil || string(data) != "x" {
 		t.Errorf("%q, %v", data, err)
 	}
 }
@@ -72,7 +65,7 @@ func TestObserversServeWithoutAVote(t *testing.T) {
 	if e.Leader() != 1 {
 		t.Fatal("an observer leads")
 	}
-	c, err := client.Dial(within(t), e.Addr(3), client.Options{})
+	c, err := client.Dial(awaittest.Within(t), e.Addr(3), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +89,7 @@ func TestCutLeaderIsReplacedAndComesBack(t *testing.T) {
 	if second == first {
 		t.Fatalf("server %d still leads", first)
 	}
-	c, err := client.Dial(within(t), e.Addr(second), client.Options{})
+	c, err := client.Dial(awaittest.Within(t), e.Addr(second), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +104,7 @@ func TestCutLeaderIsReplacedAndComesBack(t *testing.T) {
 
 func TestExpiredSessionLosesItsEphemeralsAndLearnsOfIt(t *testing.T) {
 	e := Start(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	mine, other := e.Client(t), e.Client(t)
 	if _, _, err := mine.Create(ctx, "/here", nil, client.CreateOptions{Mode: zk.Ephemeral}); err != nil {
 		t.Fatal(err)
@@ -135,7 +128,7 @@ func TestExpiredSessionLosesItsEphemeralsAndLearnsOfIt(t *testing.T) {
 
 func TestClockExpiresSilentSessionsAndKeepsTheOthers(t *testing.T) {
 	e := Start(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	kept := e.Client(t, func(o *client.Options) { o.SessionTimeout = 4 * time.Second })
 	silent, err := client.Dial(ctx, e.Servers(), client.Options{SessionTimeout: 10 * time.Second})
 	if err != nil {
@@ -159,7 +152,7 @@ func TestClockExpiresSilentSessionsAndKeepsTheOthers(t *testing.T) {
 
 func TestClockReapsContainersAndTTLZnodes(t *testing.T) {
 	e := Start(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	c := e.Client(t)
 	if _, _, err := c.Create(ctx, "/old", nil, client.CreateOptions{Mode: zk.PersistentTTL, TTL: time.Minute}); err != nil {
 		t.Fatal(err)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // Candidates that never stop, on servers whose leader is killed again and again:
 // never two lead at a time, and the token only grows.
 func TestElectionsSurviveTheServersLeaders(t *testing.T) {
 	e := Start(t)
-	ctx, stop := context.WithCancel(within(t))
+	ctx, stop := context.WithCancel(awaittest.Within(t))
 	defer stop()
 	var leading, leaderships atomic.Int32
 	var token atomic.Uint64
@@ -74,7 +75,7 @@ func TestMinutesPassWithoutAnElection(t *testing.T) {
 	if now := e.Leader(); now != leader {
 		t.Errorf("server %d leads instead of server %d", now, leader)
 	}
-	if err := c.Sync(within(t), "/"); err != nil {
+	if err := c.Sync(awaittest.Within(t), "/"); err != nil {
 		t.Error(err)
 	}
 }

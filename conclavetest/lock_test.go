@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/client/recipes"
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -16,7 +17,7 @@ func onAFollower(t *testing.T, e *Ensemble) (c *client.Client, cut func()) {
 	t.Helper()
 	leader := e.Leader()
 	follower := leader%3 + 1
-	c, err := client.Dial(within(t), e.Addr(follower), client.Options{SessionTimeout: 2 * e.opts.tick})
+	c, err := client.Dial(awaittest.Within(t), e.Addr(follower), client.Options{SessionTimeout: 2 * e.opts.tick})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,17 +33,17 @@ func onAFollower(t *testing.T, e *Ensemble) (c *client.Client, cut func()) {
 func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
 	e := Start(t)
 	a, cut := onAFollower(t, e)
-	if _, _, err := a.Create(within(t), "/a", nil, client.CreateOptions{Mode: zk.Ephemeral}); err != nil {
+	if _, _, err := a.Create(awaittest.Within(t), "/a", nil, client.CreateOptions{Mode: zk.Ephemeral}); err != nil {
 		t.Fatal(err)
 	}
-	_, found, gone, err := e.Client(t).ExistsW(within(t), "/a")
+	_, found, gone, err := e.Client(t).ExistsW(awaittest.Within(t), "/a")
 	if err != nil || !found {
 		t.Fatal(found, err)
 	}
 	cut()
 	select {
 	case <-gone.Events():
-	case <-within(t).Done():
+	case <-awaittest.Within(t).Done():
 		t.Fatal("the session does not expire")
 	}
 	if until, _ := a.ProvenUntil(); until > clock.Now() {
@@ -56,12 +57,12 @@ func TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt(t *testing.T) {
 	e := Start(t)
 	a, cut := onAFollower(t, e)
 	b := e.Client(t)
-	held, err := recipes.NewLock(a, "/lock", recipes.Options{}).Acquire(within(t))
+	held, err := recipes.NewLock(a, "/lock", recipes.Options{}).Acquire(awaittest.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut()
-	if _, err := recipes.NewLock(b, "/lock", recipes.Options{}).Acquire(within(t)); err != nil {
+	if _, err := recipes.NewLock(b, "/lock", recipes.Options{}).Acquire(awaittest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	if left := held.ProvenUntil().Sub(clock.Now()); left > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // outsider is a clock of a program outside, written with the names of package clock
@@ -38,7 +39,7 @@ func (t *slowTimer) Stop()              { t.timer.Stop() }
 func TestElectorCountsOnTheClockOfAProgramOutside(t *testing.T) {
 	c := &outsider{}
 	e := elector(t, electiontest.NewStore(c), election.Options{Once: true, Lease: time.Minute, Clock: c})
-	err := e.Run(within(t), func(_ context.Context, lead election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(_ context.Context, lead election.Leadership) error {
 		if left := lead.Deadline().Sub(c.Now()); left <= 0 || left > time.Minute {
 			t.Errorf("%v of a minute are left at first", left)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // The function returns the cause of its context, which is no error of its own.
@@ -16,7 +17,7 @@ func TestTransferIsNoErrorOfTheFunction(t *testing.T) {
 	e := elector(t, store, election.Options{Once: true, ID: "a"})
 	ended := leading(t, e)
 	go func() { <-store.asked; store.outcome <- nil }()
-	if err := e.TransferTo(within(t), "b"); err != nil {
+	if err := e.TransferTo(awaittest.Within(t), "b"); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
@@ -51,7 +52,7 @@ func TestPermanentFailureIsNotForgotten(t *testing.T) {
 				return nil
 			}
 		}})
-	err := e.Run(within(t), func(context.Context, election.Leadership) error { return nil })
+	err := e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { return nil })
 	if !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("Run returned %v, which is no ErrPermanent", err)
 	}

@@ -28,7 +28,7 @@ func TestGoexitOfACallbackIsItsFailureAlone(t *testing.T) {
 			return nil
 		},
 	})
-	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		awaittest.Until(t, "the second check is made", func() bool { return checks.Load() >= 2 || ctx.Err() != nil })
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // choosy is a store on which a test says what becomes of a nomination.
@@ -40,7 +41,7 @@ func leading(t *testing.T, e *election.Elector) <-chan error {
 	t.Helper()
 	led, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		ended <- e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 			close(led)
 			<-ctx.Done()
 			return context.Cause(ctx)
@@ -57,11 +58,11 @@ func TestWhoAsksForAnotherComesNext(t *testing.T) {
 	e := elector(t, store, election.Options{Once: true, ID: "a"})
 	ended := leading(t, e)
 	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- e.TransferTo(within(t), "b") }()
+	go func() { first <- e.TransferTo(awaittest.Within(t), "b") }()
 	if id := <-store.asked; id != "b" {
 		t.Fatalf("%q is nominated", id)
 	}
-	go func() { second <- e.TransferTo(within(t), "c") }()
+	go func() { second <- e.TransferTo(awaittest.Within(t), "c") }()
 	store.outcome <- election.ErrNoCandidate
 	if err := <-first; !errors.Is(err, election.ErrNoCandidate) {
 		t.Errorf("the hand-over to nobody returned %v", err)
@@ -82,17 +83,17 @@ func TestWhoAsksForAnotherComesNext(t *testing.T) {
 func TestHandOverThatCannotBe(t *testing.T) {
 	store := newChoosy()
 	e := elector(t, store, election.Options{Once: true, ID: "a"})
-	if err := e.TransferTo(within(t), "b"); !errors.Is(err, election.ErrNotLeader) {
+	if err := e.TransferTo(awaittest.Within(t), "b"); !errors.Is(err, election.ErrNotLeader) {
 		t.Errorf("before it leads: %v", err)
 	}
 	ended := leading(t, e)
-	if err := e.TransferTo(within(t), "a"); err == nil || !strings.Contains(err.Error(), "the leader itself") {
+	if err := e.TransferTo(awaittest.Within(t), "a"); err == nil || !strings.Contains(err.Error(), "the leader itself") {
 		t.Errorf("to itself: %v", err)
 	}
 	lost := make(chan error, 1)
-	go func() { lost <- e.TransferTo(within(t), "b") }()
+	go func() { lost <- e.TransferTo(awaittest.Within(t), "b") }()
 	<-store.asked
-	if err := e.Resign(within(t)); err != nil {
+	if err := e.Resign(awaittest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-lost; !errors.Is(err, election.ErrResigned) || !errors.Is(err, election.ErrNotLeader) {
@@ -100,7 +101,7 @@ func TestHandOverThatCannotBe(t *testing.T) {
 	}
 	<-ended
 	plain := elector(t, struct{ election.Backend }{store}, election.Options{Once: true, ID: "a"})
-	if err := plain.TransferTo(within(t), "b"); !errors.Is(err, errors.ErrUnsupported) {
+	if err := plain.TransferTo(awaittest.Within(t), "b"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("on a backend that cannot: %v", err)
 	}
 }
@@ -118,7 +119,7 @@ func (h hasty) Acquire(ctx context.Context, claim election.Claim) (election.Gran
 func TestRequestThatCameBeforeAcquireReturnedIsHonoured(t *testing.T) {
 	// No renewal comes before the test has given up.
 	e := elector(t, hasty{electiontest.NewStore(nil)}, election.Options{Once: true, ID: "a", Lease: 10 * time.Minute})
-	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, election.ErrResigned) {
 			t.Errorf("the function was told %v", cause)
@@ -140,7 +141,7 @@ func (proven) Renew(_ context.Context, grant election.Grant) (election.Grant, er
 
 func TestRequestOfARenewalThatProvesNoMoreIsHonoured(t *testing.T) {
 	e := elector(t, proven{electiontest.NewStore(nil)}, election.Options{Once: true, ID: "a", Lease: 4 * time.Second})
-	if err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	if err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		<-ctx.Done()
 		return nil
 	}); err != nil {
@@ -165,7 +166,7 @@ func (s slow) Release(ctx context.Context, grant election.Grant) error {
 func TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext(t *testing.T) {
 	store := slow{newChoosy(), make(chan struct{})}
 	e := elector(t, store, election.Options{ID: "a", Lease: time.Second})
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	led, ending, end := make(chan election.Leadership), make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {

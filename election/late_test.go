@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // deaf answers Acquire with a grant only when told, whatever its context says.
@@ -79,7 +80,7 @@ func TestGrantThatComesAfterTheEndIsReleased(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(within(t))
+			ctx, cancel := context.WithCancel(awaittest.Within(t))
 			ended := make(chan error, 1)
 			go func() {
 				ended <- e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
@@ -107,7 +108,7 @@ func grantOfAForgottenAttempt(t *testing.T) {
 	c := electiontest.VirtualClock(1)
 	d := newDeaf(c)
 	e, sick, _ := mayBeSick(t, d, c)
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	ended := make(chan error, 1)
 	go func() {
 		ended <- e.Run(ctx, func(context.Context, election.Leadership) error { return nil })

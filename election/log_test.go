@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 func TestEventsAreLoggedWithTheirReasons(t *testing.T) {
@@ -27,7 +28,7 @@ func TestEventsAreLoggedWithTheirReasons(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	e := elector(t, store, election.Options{Once: true, ID: "a", Lease: 600 * time.Millisecond,
 		OnEvent: election.LogEvents(logger, l.add)})
-	_ = e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	_ = e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		store.Take("jobs")
 		<-ctx.Done()
 		return nil
@@ -53,7 +54,7 @@ func TestContextOfTheFunctionKnowsItsLeadership(t *testing.T) {
 		t.Error("a context of nobody has a leadership")
 	}
 	type key struct{}
-	ctx := context.WithValue(within(t), key{}, "mine")
+	ctx := context.WithValue(awaittest.Within(t), key{}, "mine")
 	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true, ID: "a"})
 	err := e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		deep, cancel := context.WithCancel(ctx)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 func TestMetadataBeyondItsLimitIsRefused(t *testing.T) {
@@ -29,7 +30,7 @@ func TestMetadataIsThatOfTheOptions(t *testing.T) {
 	leader := elector(t, store, election.Options{ID: "a", Metadata: given})
 	given[0] = 'X'
 	leader.Options().Metadata[1] = 'X'
-	err := leader.Try(within(t), func(ctx context.Context, lead election.Leadership) error {
+	err := leader.Try(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
 		lead.Metadata()[2] = 'X'
 		if got := lead.Metadata(); !bytes.Equal(got, want) {
 			t.Errorf("the leadership says %q", got)

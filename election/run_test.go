@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // log keeps the kinds of events.
@@ -62,17 +63,11 @@ func elector(t *testing.T, b election.Backend, o election.Options) *election.Ele
 	return e
 }
 
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func TestFunctionsErrorComesOutOfRunAfterTheRelease(t *testing.T) {
 	store, l := electiontest.NewStore(nil), &log{}
 	own := errors.New("my own")
 	e := elector(t, store, election.Options{ID: "a", OnEvent: l.add})
-	err := e.Run(within(t), func(context.Context, election.Leadership) error { return own })
+	err := e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { return own })
 	if !errors.Is(err, own) {
 		t.Fatalf("Run returned %v", err)
 	}
@@ -80,7 +75,7 @@ func TestFunctionsErrorComesOutOfRunAfterTheRelease(t *testing.T) {
 	if !slices.Equal(l.kinds(), want) {
 		t.Errorf("events %v, expected %v", l.kinds(), want)
 	}
-	for view := range e.Observe(within(t)) {
+	for view := range e.Observe(awaittest.Within(t)) {
 		if view.Leader != "" {
 			t.Errorf("still led by %s", view.Leader)
 		}
@@ -91,7 +86,7 @@ func TestFunctionsErrorComesOutOfRunAfterTheRelease(t *testing.T) {
 func TestStoppingWaitsForTheFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(awaittest.Within(t))
 		e := elector(t, electiontest.NewStore(c), election.Options{Once: true, Clock: c})
 		returned := false
 		err := e.Run(ctx, func(ctx context.Context, _ election.Leadership) error {
@@ -110,12 +105,12 @@ func TestStoppingWaitsForTheFunction(t *testing.T) {
 func TestResignWaitsUntilTheElectionIsReleased(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	e := elector(t, store, election.Options{Once: true})
-	if err := e.Resign(within(t)); !errors.Is(err, election.ErrNotLeader) {
+	if err := e.Resign(awaittest.Within(t)); !errors.Is(err, election.ErrNotLeader) {
 		t.Errorf("without a leadership: %v", err)
 	}
 	leads, ran := make(chan struct{}), make(chan error)
 	go func() {
-		ran <- e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		ran <- e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 			close(leads)
 			<-ctx.Done()
 			if cause := context.Cause(ctx); !errors.Is(cause, election.ErrResigned) {
@@ -125,10 +120,10 @@ func TestResignWaitsUntilTheElectionIsReleased(t *testing.T) {
 		})
 	}()
 	<-leads
-	if err := e.Resign(within(t)); err != nil {
+	if err := e.Resign(awaittest.Within(t)); err != nil {
 		t.Error(err)
 	}
-	for view := range e.Observe(within(t)) {
+	for view := range e.Observe(awaittest.Within(t)) {
 		if view.Leader != "" {
 			t.Errorf("still led by %s", view.Leader)
 		}
@@ -141,7 +136,7 @@ func TestResignWaitsUntilTheElectionIsReleased(t *testing.T) {
 
 func TestOneElectorRunsOnce(t *testing.T) {
 	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true})
-	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		return e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
 	})
 	if !errors.Is(err, election.ErrRunning) {
@@ -152,7 +147,7 @@ func TestOneElectorRunsOnce(t *testing.T) {
 func TestRunThatIsRefusedLeavesNoGoroutine(t *testing.T) {
 	const refused = 100
 	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true, OnEvent: func(election.Event) {}})
-	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		before := runtime.NumGoroutine()
 		for range refused {
 			if err := e.Run(ctx, nil); !errors.Is(err, election.ErrRunning) {
@@ -171,7 +166,7 @@ func TestRunThatIsRefusedLeavesNoGoroutine(t *testing.T) {
 
 func TestOneLostForEveryElected(t *testing.T) {
 	store, l := electiontest.NewStore(nil), &log{}
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	e := elector(t, store, election.Options{OnEvent: l.add, Lease: 80 * time.Millisecond})
 	turns := 0
 	_ = e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
@@ -203,7 +198,7 @@ func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
 	manual := clock.NewManual(clock.Instant(time.Hour))
 	store := electiontest.NewFaulty(electiontest.NewStore(manual))
 	e := elector(t, store, election.Options{Once: true, Clock: frozen{manual}, Lease: 10 * time.Second})
-	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
 		if lead.Err() != nil || ctx.Err() != nil || lead.Remaining() <= 0 {
 			t.Errorf("lost at once: %v, %v", lead.Err(), lead.Remaining())
 		}
@@ -241,7 +236,7 @@ func TestStuckFunctionIsReportedOnce(t *testing.T) {
 	stuck := make(chan election.Token, 10)
 	e := elector(t, store, election.Options{Once: true, OnEvent: l.add, Lease: 100 * time.Millisecond,
 		OnStuck: func(lead election.Leadership) { stuck <- lead.Token() }})
-	err := e.Run(within(t), func(context.Context, election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error {
 		store.Take("jobs")
 		<-stuck
 		return nil
@@ -259,17 +254,17 @@ func TestPanicComesOutOfRunAfterTheRelease(t *testing.T) {
 			t.Errorf("recovered %q", text)
 		}
 		next := elector(t, store, election.Options{Once: true})
-		if err := next.Run(within(t), func(context.Context, election.Leadership) error { return nil }); err != nil {
+		if err := next.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	}()
-	_ = e.Run(within(t), func(context.Context, election.Leadership) error { panic("boom") })
+	_ = e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { panic("boom") })
 	t.Error("Run returned")
 }
 
 func TestGoexitOfTheFunctionEndsTheLeadership(t *testing.T) {
 	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true})
-	err := e.Run(within(t), func(context.Context, election.Leadership) error { runtime.Goexit(); return nil })
+	err := e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { runtime.Goexit(); return nil })
 	if err == nil || !strings.Contains(err.Error(), "Goexit") {
 		t.Errorf("Run returned %v", err)
 	}
@@ -279,7 +274,7 @@ func TestGoexitOfTheFunctionEndsTheLeadership(t *testing.T) {
 func TestResignWhileTheStoreIsPartitionedDoesNotHang(t *testing.T) {
 	store, l := electiontest.NewFaulty(electiontest.NewStore(nil)), &log{}
 	e := elector(t, store, election.Options{Once: true, Lease: 500 * time.Millisecond, OnEvent: l.add})
-	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
 		store.Cut()
 		lead.Resign()
 		<-ctx.Done()
@@ -300,7 +295,7 @@ func (refusing) Acquire(context.Context, election.Claim) (election.Grant, error)
 
 func TestPermanentFailureEndsTheRun(t *testing.T) {
 	e := elector(t, refusing{electiontest.NewStore(nil)}, election.Options{})
-	err := e.Run(within(t), func(context.Context, election.Leadership) error { return nil })
+	err := e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { return nil })
 	if !errors.Is(err, errBroken) || !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("Run returned %v", err)
 	}

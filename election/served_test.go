@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // passing refuses an attempt for good, as it seems, whenever it is told to.
@@ -54,7 +55,7 @@ func TestCandidateOutlivesARefusalOfAStoreThatHasServedIt(t *testing.T) {
 		for _, err := range answers {
 			store.refusals <- err
 		}
-		return e.Run(within(t), lead)
+		return e.Run(awaittest.Within(t), lead)
 	}
 	if err := run(refusal); !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("a refusal of what was never served: %v", err)
@@ -97,7 +98,7 @@ func TestCandidateOutlivesARefusalAfterALongWait(t *testing.T) {
 		store.refusals <- refusal
 		store.refusals <- nil
 		e := elector(t, store, election.Options{Once: true, Clock: clock})
-		err := e.Run(within(t), func(context.Context, election.Leadership) error { return nil })
+		err := e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { return nil })
 		if ended := errors.Is(err, election.ErrPermanent); ended != (waited == time.Second) {
 			t.Errorf("a refusal after %v: %v", waited, err)
 		}

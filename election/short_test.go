@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestShortEndLimitIsNotWithoutEnd: only a negative one is.
@@ -19,10 +20,10 @@ func TestShortEndLimitIsNotWithoutEnd(t *testing.T) {
 	leads, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = e.Run(within(t), func(context.Context, election.Leadership) error { close(leads); <-free; return nil })
+		_ = e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { close(leads); <-free; return nil })
 	}()
 	<-leads
-	go func() { _ = e.Resign(within(t)) }()
+	go func() { _ = e.Resign(awaittest.Within(t)) }()
 	select {
 	case <-stuck:
 	case <-time.After(10 * time.Second):
@@ -54,10 +55,10 @@ func TestNegativeEndLimitIsWithoutEnd(t *testing.T) {
 	leads, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = e.Run(within(t), func(context.Context, election.Leadership) error { close(leads); <-kept; return nil })
+		_ = e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { close(leads); <-kept; return nil })
 	}()
 	<-leads
-	go func() { _ = e.Resign(within(t)) }()
+	go func() { _ = e.Resign(awaittest.Within(t)) }()
 	select {
 	case <-kept:
 	case <-time.After(10 * time.Second):

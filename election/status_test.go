@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 func TestElectorKnowsItsLeadership(t *testing.T) {
@@ -16,7 +17,7 @@ func TestElectorKnowsItsLeadership(t *testing.T) {
 	if lead, ok := e.Leadership(); ok || e.IsLeader() || lead.Token() != 0 {
 		t.Errorf("before Run it leads with token %d", lead.Token())
 	}
-	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
 		mine, ok := e.Leadership()
 		if !ok || mine != lead || !e.IsLeader() {
 			t.Errorf("the function leads, and the Elector says %v, %v", mine, ok)
@@ -39,7 +40,7 @@ func TestZeroLeadershipHasNeverBeen(t *testing.T) {
 	if err := lead.Err(); !errors.Is(err, election.ErrNotLeader) {
 		t.Errorf("Err: %v", err)
 	}
-	if err := lead.Ensure(within(t), 0); !errors.Is(err, election.ErrNotLeader) {
+	if err := lead.Ensure(awaittest.Within(t), 0); !errors.Is(err, election.ErrNotLeader) {
 		t.Errorf("Ensure: %v", err)
 	}
 	if lead.Token() != 0 || lead.ID() != "" || lead.Election() != "" || lead.Lease() != 0 || lead.Remaining() != 0 ||
@@ -54,7 +55,7 @@ func TestZeroLeadershipHasNeverBeen(t *testing.T) {
 func TestEnsureRenewsWhenTooLittleIsLeft(t *testing.T) {
 	c := clock.NewManual(0)
 	e := elector(t, electiontest.NewStore(c), election.Options{Once: true, Lease: 40 * time.Second, Clock: c})
-	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
 		left := func() time.Duration { return lead.End().Sub(c.Now()) }
 		fresh := left()
 		c.Advance(5 * time.Second)
@@ -73,7 +74,7 @@ func TestEnsureRenewsWhenTooLittleIsLeft(t *testing.T) {
 		}
 		lead.Resign()
 		<-ctx.Done()
-		if err := lead.Ensure(within(t), 0); !errors.Is(err, election.ErrResigned) {
+		if err := lead.Ensure(awaittest.Within(t), 0); !errors.Is(err, election.ErrResigned) {
 			t.Errorf("at the end: %v", err)
 		}
 		return nil
@@ -94,7 +95,7 @@ func (deafStore) Renew(ctx context.Context, _ election.Grant) (election.Grant, e
 func TestEnsureWaitsNoLongerThanItsContext(t *testing.T) {
 	c := clock.NewManual(0)
 	e := elector(t, deafStore{electiontest.NewStore(c)}, election.Options{Once: true, Lease: 40 * time.Second, Clock: c})
-	err := e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
 		enough := errors.New("enough")
 		short, cancel := context.WithCancelCause(ctx)
 		time.AfterFunc(10*time.Millisecond, func() { cancel(enough) })

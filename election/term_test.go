@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestBlockedLogDoesNotHoldUpTheEndOfALeadership: OnEvent does not return, as
@@ -33,7 +34,7 @@ func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
 	leads, done := make(chan context.Context, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+		_ = e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 			leads <- ctx
 			<-ctx.Done()
 			return ctx.Err()
@@ -44,7 +45,7 @@ func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
 	<-blocked
 	store.Cut()
 	other := elector(t, inner, election.Options{Once: true, ID: "b", Lease: 400 * time.Millisecond})
-	_ = other.Run(within(t), func(context.Context, election.Leadership) error {
+	_ = other.Run(awaittest.Within(t), func(context.Context, election.Leadership) error {
 		select {
 		case <-old.Done():
 		default:
@@ -65,7 +66,7 @@ func TestBlockedLogHoldsUpTheNextCampaignAndLosesNoEnd(t *testing.T) {
 		<-free
 		l.add(ev)
 	}})
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	ended := make(chan error, 1)
 	go func() {
 		ended <- e.Run(ctx, func(context.Context, election.Leadership) error { turns.Add(1); return nil })
@@ -119,7 +120,7 @@ func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 				o.HealthEvery, o.HealthFailures = 10*time.Millisecond, 2
 			}
 			e := elector(t, store, o)
-			ctx, cancel := context.WithCancel(within(t))
+			ctx, cancel := context.WithCancel(awaittest.Within(t))
 			defer cancel()
 			leads, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			go func() {
@@ -132,12 +133,12 @@ func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 			case "unhealthy":
 				sick.Store(true)
 			case "resigned":
-				go func() { _ = e.Resign(within(t)) }()
+				go func() { _ = e.Resign(awaittest.Within(t)) }()
 			case "stopped":
 				cancel()
 			}
 			other := elector(t, store, election.Options{Once: true, ID: "b", Lease: time.Second})
-			if err := other.Run(within(t), func(_ context.Context, lead election.Leadership) error {
+			if err := other.Run(awaittest.Within(t), func(_ context.Context, lead election.Leadership) error {
 				if took := time.Since(began); took < 300*time.Millisecond {
 					t.Errorf("another leads after %v already: the function had its time", took)
 				}
@@ -163,7 +164,7 @@ func TestStoreThatGoesSilentLeavesATrace(t *testing.T) {
 	l := &log{}
 	e := elector(t, store, election.Options{Once: true, Lease: 400 * time.Millisecond, OnEvent: l.add})
 	var cause error
-	err := e.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		store.Cut()
 		<-ctx.Done()
 		cause = context.Cause(ctx)
@@ -183,7 +184,7 @@ func TestStoreThatGoesSilentLeavesATrace(t *testing.T) {
 // TestResignOfAnOldLeadershipEndsNoOther.
 func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
 	e := elector(t, electiontest.NewStore(nil), election.Options{})
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	var first election.Leadership
 	_ = e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		if first == (election.Leadership{}) {
@@ -200,7 +201,7 @@ func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
 		return nil
 	})
 	// Alone, the old one ends nothing: the leadership is still there for Resign.
-	ctx, cancel = context.WithCancel(within(t))
+	ctx, cancel = context.WithCancel(awaittest.Within(t))
 	defer cancel()
 	_ = e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		first.Resign()
@@ -218,7 +219,7 @@ func TestResignOfAnOldLeadershipEndsNoOther(t *testing.T) {
 func TestContextOfRunIsTheCauseWhileAnAttemptIsAbandoned(t *testing.T) {
 	d := newDeaf(clock.System())
 	e, sick, checked := mayBeSick(t, d, clock.System())
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	ran := make(chan error, 1)
 	go func() {
 		ran <- e.Run(ctx, func(context.Context, election.Leadership) error { return nil })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 func unexpected(t *testing.T) func(context.Context, election.Leadership) error {
@@ -24,7 +25,7 @@ func TestTryLeadsWhenNobodyDoes(t *testing.T) {
 	e := elector(t, electiontest.NewStore(nil), election.Options{ID: "a"})
 	tokens := []election.Token{}
 	for range 2 { // an earlier leadership of its own is in nobody's way
-		err := e.Try(within(t), func(_ context.Context, lead election.Leadership) error {
+		err := e.Try(awaittest.Within(t), func(_ context.Context, lead election.Leadership) error {
 			tokens = append(tokens, lead.Token())
 			return nil
 		})
@@ -42,11 +43,11 @@ func TestTrySaysWhoLeads(t *testing.T) {
 	other := elector(t, store, election.Options{Once: true, ID: "b"})
 	ended := leading(t, other)
 	held := (*election.HeldError)(nil)
-	err := elector(t, store, election.Options{ID: "a"}).Try(within(t), unexpected(t))
+	err := elector(t, store, election.Options{ID: "a"}).Try(awaittest.Within(t), unexpected(t))
 	if !errors.Is(err, election.ErrHeld) || !errors.As(err, &held) || held.View.Leader != "b" || held.View.Token != 1 {
 		t.Errorf("Try: %v", err)
 	}
-	if err := other.Resign(within(t)); err != nil {
+	if err := other.Resign(awaittest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
@@ -67,11 +68,11 @@ func (o outrun) Acquire(ctx context.Context, claim election.Claim) (election.Gra
 func TestTryDoesNotWaitForAFasterCandidate(t *testing.T) {
 	store := outrun{electiontest.NewStore(nil)}
 	e := elector(t, store, election.Options{ID: "a"})
-	err := e.Try(within(t), unexpected(t))
+	err := e.Try(awaittest.Within(t), unexpected(t))
 	if held := (*election.HeldError)(nil); !errors.As(err, &held) || held.View.Leader != "faster" {
 		t.Errorf("Try: %v", err)
 	}
-	if view, err := e.WaitLeader(within(t)); err != nil || len(view.Waiters) != 0 {
+	if view, err := e.WaitLeader(awaittest.Within(t)); err != nil || len(view.Waiters) != 0 {
 		t.Errorf("%v wait after it, %v", view.WaiterIDs(), err)
 	}
 }
@@ -108,7 +109,7 @@ func (s slowAnswer) Observe(ctx context.Context, name string) iter.Seq2[election
 func TestTryIsNotMisledByItsOwnGrant(t *testing.T) {
 	store := slowAnswer{electiontest.NewStore(nil), make(chan struct{}), &sync.Once{}}
 	led := false
-	err := elector(t, store, election.Options{ID: "a"}).Try(within(t), func(context.Context, election.Leadership) error {
+	err := elector(t, store, election.Options{ID: "a"}).Try(awaittest.Within(t), func(context.Context, election.Leadership) error {
 		led = true
 		return nil
 	})
@@ -146,7 +147,7 @@ func TestTryEndsWithTheErrorOfTheStore(t *testing.T) {
 		"for ever": {electiontest.NewStore(nil), nil, election.Permanent(gone)},
 	} {
 		l := &log{}
-		err := elector(t, store, election.Options{ID: "a", OnEvent: l.add}).Try(within(t), unexpected(t))
+		err := elector(t, store, election.Options{ID: "a", OnEvent: l.add}).Try(awaittest.Within(t), unexpected(t))
 		if !errors.Is(err, gone) || errors.Is(err, election.ErrHeld) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -159,7 +160,7 @@ func TestTryEndsWithTheErrorOfTheStore(t *testing.T) {
 func TestTryOfAnUnhealthyCandidateEnds(t *testing.T) {
 	sick := errors.New("sick")
 	e := elector(t, electiontest.NewStore(nil), election.Options{ID: "a", Health: func(context.Context) error { return sick }})
-	if err := e.Try(within(t), unexpected(t)); !errors.Is(err, sick) {
+	if err := e.Try(awaittest.Within(t), unexpected(t)); !errors.Is(err, sick) {
 		t.Errorf("Try: %v", err)
 	}
 }
@@ -170,16 +171,16 @@ func TestWaitersSeeALeadershipBeginAndEnd(t *testing.T) {
 	watcher := elector(t, store, election.Options{ID: "watcher"})
 	views := make(chan string, 2)
 	note := func(view election.View, err error) { views <- fmt.Sprint(view.Leader, view.Token, err) }
-	go func() { note(watcher.WaitLeader(within(t))) }()
+	go func() { note(watcher.WaitLeader(awaittest.Within(t))) }()
 	ended := leading(t, e)
 	if seen := <-views; seen != "a1 <nil>" {
 		t.Errorf("the leader: %s", seen)
 	}
-	if view, err := watcher.WaitEnd(within(t), 0); err != nil || view.Leader != "a" {
+	if view, err := watcher.WaitEnd(awaittest.Within(t), 0); err != nil || view.Leader != "a" {
 		t.Errorf("the end of what was before: %v, %v", view, err)
 	}
-	go func() { note(watcher.WaitEnd(within(t), 1)) }()
-	if err := e.Resign(within(t)); err != nil {
+	go func() { note(watcher.WaitEnd(awaittest.Within(t), 1)) }()
+	if err := e.Resign(awaittest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
@@ -223,7 +224,7 @@ func TestEndOfALeadershipIsNotSeenBeforeItsBeginning(t *testing.T) {
 			one.views[i].Waiters = []election.Waiter{{ID: fmt.Sprint(i)}}
 		}
 		e := elector(t, told{electiontest.NewStore(nil), one.views}, election.Options{ID: "watcher"})
-		view, err := e.WaitEnd(within(t), 7)
+		view, err := e.WaitEnd(awaittest.Within(t), 7)
 		if want := fmt.Sprint(one.end); err != nil || view.Waiters[0].ID != want {
 			t.Errorf("%s: view %v, %v; view %s shows the end", name, view, err, want)
 		}

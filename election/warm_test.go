@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // candidates run against one store, each until the test ends.
@@ -20,7 +21,7 @@ type candidates struct {
 func (c candidates) run(o election.Options) *election.Elector {
 	o.Lease = 500 * time.Millisecond
 	e := elector(c.t, c.store, o)
-	ctx, cancel := context.WithCancel(within(c.t))
+	ctx, cancel := context.WithCancel(awaittest.Within(c.t))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -53,7 +54,7 @@ func TestTransferGoesBeforeARivalThatNeverGetsReady(t *testing.T) {
 	c.run(election.Options{Once: true, ID: "hangs", Priority: 1, Warm: hangs(asked)})
 	<-asked
 	c.run(election.Options{Once: true, ID: "good"})
-	if err := a.TransferTo(within(t), "good"); err != nil {
+	if err := a.TransferTo(awaittest.Within(t), "good"); err != nil {
 		t.Fatal(err)
 	}
 	if id := <-c.leads; id != "good" {
@@ -69,11 +70,11 @@ func TestHandOverHasATimeLimit(t *testing.T) {
 	a := c.run(election.Options{Once: true, ID: "a", WarmLimit: 700 * time.Millisecond})
 	<-c.leads
 	c.run(election.Options{Once: true, ID: "hangs", Warm: hangs(asked)})
-	if err := a.TransferTo(within(t), "hangs"); err == nil || !strings.Contains(err.Error(), "not ready after 700ms") {
+	if err := a.TransferTo(awaittest.Within(t), "hangs"); err == nil || !strings.Contains(err.Error(), "not ready after 700ms") {
 		t.Errorf("the hand-over to one that hangs: %v", err)
 	}
 	c.run(election.Options{Once: true, ID: "good"})
-	if err := a.TransferTo(within(t), "good"); err != nil {
+	if err := a.TransferTo(awaittest.Within(t), "good"); err != nil {
 		t.Fatal(err)
 	}
 	if id := <-c.leads; id != "good" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/conclavetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -46,16 +47,10 @@ func (s *wire) cut() {
 
 func dial(t *testing.T, addr string, o client.Options) *client.Client {
 	t.Helper()
-	c, err := client.Dial(within(t), addr, o)
+	c, err := client.Dial(awaittest.Within(t), addr, o)
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func must(t *testing.T, err error) {
@@ -68,13 +63,13 @@ func must(t *testing.T, err error) {
 // tree reads what is below a path, as text by path.
 func tree(t *testing.T, c *client.Client, path string) map[string]string {
 	all := map[string]string{}
-	data, stat, err := c.Get(within(t), path)
+	data, stat, err := c.Get(awaittest.Within(t), path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return all
 	}
 	must(t, err)
 	all[path] = fmt.Sprint(string(data), stat)
-	names, _, err := c.Children(within(t), path)
+	names, _, err := c.Children(awaittest.Within(t), path)
 	must(t, err)
 	for _, name := range names {
 		maps.Copy(all, tree(t, c, zk.JoinPath(path, name)))
@@ -109,7 +104,7 @@ func TestCopyIsTheTreeAfterSync(t *testing.T) {
 
 func copyIsTheTree(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	addr, ctx, network := serve(t), within(t), &wire{}
+	addr, ctx, network := serve(t), awaittest.Within(t), &wire{}
 	writer := dial(t, addr, client.Options{})
 	reader := dial(t, addr, client.Options{Dialer: network.dial, BackoffMax: 10 * time.Millisecond, WatchQueue: 1 + r.IntN(40)})
 	k, err := New(ctx, reader, "/top", Options{InFlightMax: 1 + r.IntN(20)})
@@ -185,7 +180,7 @@ func copyIsTheTree(t *testing.T, seed uint64) {
 
 // TestUnreadableZnodeIsThere, with the reason, and what is beside it can be read.
 func TestUnreadableZnodeIsThere(t *testing.T) {
-	addr, ctx := serve(t), within(t)
+	addr, ctx := serve(t), awaittest.Within(t)
 	c := dial(t, addr, client.Options{})
 	for _, path := range []string{"/top/open", "/top/closed/below"} {
 		_, _, err := c.CreateAll(ctx, path, make([]byte, len(path)*100), client.CreateOptions{})
@@ -209,7 +204,7 @@ func TestUnreadableZnodeIsThere(t *testing.T) {
 
 // TestNumbersOfAParentFollowItsChildren (cache-C3), while nothing else of it changes.
 func TestNumbersOfAParentFollowItsChildren(t *testing.T) {
-	c, ctx := dial(t, serve(t), client.Options{}), within(t)
+	c, ctx := dial(t, serve(t), client.Options{}), awaittest.Within(t)
 	_, _, err := c.Create(ctx, "/top", []byte("1"), client.CreateOptions{})
 	must(t, err)
 	k, err := New(ctx, c, "/top", Options{})
@@ -233,7 +228,7 @@ func TestNumbersOfAParentFollowItsChildren(t *testing.T) {
 
 // TestCopyEndsWithItsSession, and what it has can be read.
 func TestCopyEndsWithItsSession(t *testing.T) {
-	addr, ctx := serve(t), within(t)
+	addr, ctx := serve(t), awaittest.Within(t)
 	c := dial(t, addr, client.Options{})
 	_, _, err := c.Create(ctx, "/top", []byte("1"), client.CreateOptions{})
 	must(t, err)
@@ -260,7 +255,7 @@ func TestCopyEndsWithItsSession(t *testing.T) {
 // TestNewGivesUpWithItsContext, and Close ends what New has begun.
 func TestNewGivesUpWithItsContext(t *testing.T) {
 	c := dial(t, serve(t), client.Options{})
-	k, err := New(within(t), c, "/top", Options{})
+	k, err := New(awaittest.Within(t), c, "/top", Options{})
 	must(t, err)
 	k.Close()
 	if !errors.Is(k.Err(), ErrClosed) {

@@ -67,7 +67,7 @@ func (c breakable) Write(frames []byte) (int, error) {
 // reads wait for space among those under way. The rest of them goes to the next
 // connection, where another walk begins, and only then the failed ones are collected.
 func TestReadThatHasFailedEndsNoLaterWalk(t *testing.T) {
-	addr, ctx, network := serve(t), within(t), &breaker{}
+	addr, ctx, network := serve(t), awaittest.Within(t), &breaker{}
 	writer := dial(t, addr, client.Options{})
 	reader := dial(t, addr, client.Options{Dialer: network.dial, InFlightMax: 8, BackoffMin: time.Millisecond, BackoffMax: 2 * time.Millisecond})
 	for i := range 100 {

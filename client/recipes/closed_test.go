@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -44,7 +45,7 @@ func TestLockIsLostBeforeItsClientClosesTheSession(t *testing.T) {
 		}}, err
 	}})
 	var err error
-	h, err = NewLock(c, "/lock", Options{}).Acquire(within(t))
+	h, err = NewLock(c, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
 	must(t, c.Close())
 	if !told {

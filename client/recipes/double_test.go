@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -55,7 +56,7 @@ func TestDoubleBarrierBeginsThoughItsBeginningIsLost(t *testing.T) {
 	for i := range 2 {
 		c := dialed(t, addr, o)
 		group.Go(func() {
-			if err := NewDoubleBarrier(c, "/db", 2, Options{}).Enter(within(t)); err != nil {
+			if err := NewDoubleBarrier(c, "/db", 2, Options{}).Enter(awaittest.Within(t)); err != nil {
 				t.Errorf("member %d of 2, both are there: %v", i, err)
 			}
 		})
@@ -95,11 +96,11 @@ func TestDoubleBarrierIsUsedRoundAfterRound(t *testing.T) {
 			b := NewDoubleBarrier(c, "/db", 3, Options{})
 			for round := range int32(rounds) {
 				inside.Add(1)
-				if err := b.Enter(within(t)); err != nil || inside.Load() < 3*(round+1) {
+				if err := b.Enter(awaittest.Within(t)); err != nil || inside.Load() < 3*(round+1) {
 					t.Errorf("member %d entered round %d with %d: %v", i, round, inside.Load()-3*round, err)
 					return
 				}
-				if err := b.Leave(within(t)); err != nil {
+				if err := b.Leave(awaittest.Within(t)); err != nil {
 					t.Errorf("member %d left round %d: %v", i, round, err)
 					return
 				}
@@ -121,7 +122,7 @@ func TestRoundOfADoubleBarrierEndsThoughAMemberDies(t *testing.T) {
 			entered.Add(1)
 			left.Go(func() {
 				b := NewDoubleBarrier(c, "/db", 3, Options{})
-				if err := b.Enter(within(t)); err != nil {
+				if err := b.Enter(awaittest.Within(t)); err != nil {
 					t.Error(err)
 				}
 				entered.Done()
@@ -130,13 +131,13 @@ func TestRoundOfADoubleBarrierEndsThoughAMemberDies(t *testing.T) {
 					c.Close()
 					return
 				}
-				if err := b.Leave(within(t)); err != nil {
+				if err := b.Leave(awaittest.Within(t)); err != nil {
 					t.Errorf("member %d: %v", i, err)
 				}
 			})
 		}
 		left.Wait()
-		names, _, err := dialed(t, addr, client.Options{}).Children(within(t), "/db")
+		names, _, err := dialed(t, addr, client.Options{}).Children(awaittest.Within(t), "/db")
 		if err != nil || len(names) != 0 {
 			t.Errorf("after the death of member %d the barrier holds %q, %v", dying, names, err)
 		}
@@ -170,7 +171,7 @@ func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
 	var group sync.WaitGroup
 	left := func(b *DoubleBarrier, err error) {
 		if err == nil {
-			err = b.Leave(within(t))
+			err = b.Leave(awaittest.Within(t))
 		}
 		if err != nil {
 			t.Error(err)
@@ -179,10 +180,10 @@ func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
 	join := func(c *client.Client, present int) {
 		group.Go(func() {
 			b := NewDoubleBarrier(c, "/db", 3, Options{})
-			left(b, b.Enter(within(t)))
+			left(b, b.Enter(awaittest.Within(t)))
 		})
 		for names := []string(nil); len(names) < present; {
-			names, _, _ = dialed(t, addr, client.Options{}).Children(within(t), "/db")
+			names, _, _ = dialed(t, addr, client.Options{}).Children(awaittest.Within(t), "/db")
 		}
 	}
 	join(dialed(t, addr, client.Options{}), 1)
@@ -191,7 +192,7 @@ func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
 	shut := make(chan struct{})
 	gate.Store(&shut)
 	begins := dialed(t, addr, client.Options{})
-	must(t, NewDoubleBarrier(begins, "/db", 3, Options{}).Enter(within(t)))
+	must(t, NewDoubleBarrier(begins, "/db", 3, Options{}).Enter(awaittest.Within(t)))
 	begins.Close()
 	gate.Store(nil)
 	close(shut)
@@ -201,13 +202,13 @@ func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
 // TestDoubleBarrierLeavesTheDataOfOthersAlone.
 func TestDoubleBarrierLeavesTheDataOfOthersAlone(t *testing.T) {
 	c := dialed(t, serve(t), client.Options{})
-	_, _, err := c.Create(within(t), "/db", []byte("mine"), client.CreateOptions{})
+	_, _, err := c.Create(awaittest.Within(t), "/db", []byte("mine"), client.CreateOptions{})
 	must(t, err)
-	err = NewDoubleBarrier(c, "/db", 1, Options{}).Enter(within(t))
+	err = NewDoubleBarrier(c, "/db", 1, Options{}).Enter(awaittest.Within(t))
 	if err == nil || !strings.Contains(err.Error(), "use a directory of its own") {
 		t.Errorf("entered over the data of somebody else: %v", err)
 	}
-	data, _, err := c.Get(within(t), "/db")
+	data, _, err := c.Get(awaittest.Within(t), "/db")
 	if err != nil || string(data) != "mine" {
 		t.Errorf("the data is %q, %v", data, err)
 	}
@@ -217,12 +218,12 @@ func TestDoubleBarrierLeavesTheDataOfOthersAlone(t *testing.T) {
 func TestItemWhoseTakingWasNotAnsweredMayBeTakenAgain(t *testing.T) {
 	o, _ := eating(eatsOp(zk.OpDelete))
 	q := NewQueue(dialed(t, serve(t), o), "/q", Options{})
-	must(t, q.Put(within(t), []byte("item")))
-	item, err := q.Take(within(t))
+	must(t, q.Put(awaittest.Within(t), []byte("item")))
+	item, err := q.Take(awaittest.Within(t))
 	if string(item) != "item" || client.OutcomeOf(err) != client.Unknown {
 		t.Errorf("%q, %v", item, err)
 	}
-	item, err = q.Take(within(t))
+	item, err = q.Take(awaittest.Within(t))
 	if string(item) != "item" || err != nil {
 		t.Errorf("again: %q, %v", item, err)
 	}
@@ -234,7 +235,7 @@ func TestRecipesNeedNoRightsAboveTheirDirectory(t *testing.T) {
 	addr := serve(t)
 	admin := dialed(t, addr, client.Options{Auth: []client.Credential{{Scheme: "digest", Data: []byte("admin:x")}}})
 	c := dialed(t, addr, client.Options{})
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	for _, path := range []string{"/apps", "/apps/x", "/apps/x/lock"} {
 		_, _, err := admin.Create(ctx, path, nil, client.CreateOptions{})
 		must(t, err)
@@ -294,17 +295,17 @@ func TestBarrierThatWasRaisedAgainStaysThoughTheAnswerOfLowerIsLost(t *testing.T
 	c := dialed(t, addr, client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return answerless{conn, &broken, func() {
-			if err := NewBarrier(other, "/b", Options{}).Wait(within(t)); err != nil {
+			if err := NewBarrier(other, "/b", Options{}).Wait(awaittest.Within(t)); err != nil {
 				t.Error(err)
 			}
-			if err := NewBarrier(other, "/b", Options{}).Raise(within(t)); err != nil {
+			if err := NewBarrier(other, "/b", Options{}).Raise(awaittest.Within(t)); err != nil {
 				t.Error(err)
 			}
 		}, &atomic.Bool{}, make(chan struct{})}, err
 	}})
-	must(t, NewBarrier(c, "/b", Options{}).Raise(within(t)))
-	must(t, NewBarrier(c, "/b", Options{}).Lower(within(t)))
-	if _, found, err := other.Exists(within(t), "/b"); err != nil || !found {
+	must(t, NewBarrier(c, "/b", Options{}).Raise(awaittest.Within(t)))
+	must(t, NewBarrier(c, "/b", Options{}).Lower(awaittest.Within(t)))
+	if _, found, err := other.Exists(awaittest.Within(t), "/b"); err != nil || !found {
 		t.Errorf("the barrier that was raised since is gone, %v", err)
 	}
 }

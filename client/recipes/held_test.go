@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver(t *testing.T) {
 	c := dialed(t, serve(t), client.Options{})
 	l := NewLock(c, "/lock", Options{})
-	_, err := l.line.acquire(within(t), lockKind, func([]member) int {
+	_, err := l.line.acquire(awaittest.Within(t), lockKind, func([]member) int {
 		c.Close()
 		return -1
 	})
@@ -25,12 +26,12 @@ func TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver(t *testing.T) {
 // TestHeldLockIsLostWithItsSession at any moment after Acquire.
 func TestHeldLockIsLostWithItsSession(t *testing.T) {
 	c := dialed(t, serve(t), client.Options{})
-	h, err := NewLock(c, "/lock", Options{}).Acquire(within(t))
+	h, err := NewLock(c, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
 	go c.Close()
 	select {
 	case <-h.Lost():
-	case <-within(t).Done():
+	case <-awaittest.Within(t).Done():
 		t.Error("the session has ended, and the lock is not lost")
 	}
 }
@@ -39,9 +40,9 @@ func TestHeldLockIsLostWithItsSession(t *testing.T) {
 // released is not lost.
 func TestProofsGoOnWhileALockIsHeld(t *testing.T) {
 	c := dialed(t, serve(t), client.Options{})
-	h, err := NewLock(c, "/lock", Options{}).Acquire(within(t))
+	h, err := NewLock(c, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
-	for first, ctx := h.ProvenUntil(), within(t); h.ProvenUntil() <= first; {
+	for first, ctx := h.ProvenUntil(), awaittest.Within(t); h.ProvenUntil() <= first; {
 		select {
 		case <-h.moved: // not read by the keeper of the deadline then, whose timer tells it, too
 		case <-h.Lost():
@@ -50,8 +51,8 @@ func TestProofsGoOnWhileALockIsHeld(t *testing.T) {
 			t.Fatal("nothing proves the session")
 		}
 	}
-	must(t, h.Release(within(t)))
-	must(t, h.Release(within(t)))
+	must(t, h.Release(awaittest.Within(t)))
+	must(t, h.Release(awaittest.Within(t)))
 	must(t, c.Close())
 	select {
 	case <-h.Lost():

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // answerEater passes the create of an item on, and loses its answer with the
@@ -40,8 +41,8 @@ func (e answerEater) Write(b []byte) (int, error) {
 func TestItemIsPutOnce(t *testing.T) {
 	addr := serve(t)
 	taker := NewQueue(dialed(t, addr, client.Options{}), "/queue", Options{})
-	must(t, taker.Put(within(t), []byte("first"))) // makes the directory
-	_, err := taker.Take(within(t))
+	must(t, taker.Put(awaittest.Within(t), []byte("first"))) // makes the directory
+	_, err := taker.Take(awaittest.Within(t))
 	must(t, err)
 	var sent atomic.Bool
 	taken := make(chan struct{})
@@ -58,8 +59,8 @@ func TestItemIsPutOnce(t *testing.T) {
 	}}
 	putter := NewQueue(dialed(t, addr, o), "/queue", Options{})
 	put := make(chan error, 1)
-	go func() { put <- putter.Put(within(t), []byte("payload")) }()
-	item, err := taker.Take(within(t))
+	go func() { put <- putter.Put(awaittest.Within(t), []byte("payload")) }()
+	item, err := taker.Take(awaittest.Within(t))
 	must(t, err)
 	t.Logf("taken: %s", item)
 	close(taken)

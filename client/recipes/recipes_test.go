@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"slices"
 	"sync"
@@ -13,7 +12,9 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/servertest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -39,22 +40,7 @@ func serve(t *testing.T) string { return serveOn(t, vfs.NewMem()) }
 
 func serveOn(t *testing.T, disk vfs.FS) string {
 	t.Helper()
-	config := server.Default()
-	config.FS, config.DataDir, config.ClientAddr = slow{disk}, "data", "127.0.0.1:0"
-	config.TickTime, config.PreallocBytes = 500*time.Millisecond, 1<<20
-	config.Logger = slog.New(slog.DiscardHandler)
-	s, err := server.New(config)
-	must(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return s.Addr().String()
+	return servertest.Start(t, func(config *server.Config) { config.FS = slow{disk} })
 }
 
 // shaky dials like net.Dialer and can cut what it has dialled.
@@ -84,16 +70,10 @@ func (s *shaky) cut() {
 
 func dialed(t *testing.T, addr string, o client.Options) *client.Client {
 	t.Helper()
-	c, err := client.Dial(within(t), addr, o)
+	c, err := client.Dial(awaittest.Within(t), addr, o)
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func must(t *testing.T, err error) {
@@ -107,7 +87,7 @@ func must(t *testing.T, err error) {
 // a time, nobody hangs, tokens only grow, and no orphan stays in the line.
 func TestALockHasOneHolderThoughConnectionsAreCut(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	var holders atomic.Int32
 	var mu sync.Mutex
 	var tokens []zk.Zxid
@@ -157,7 +137,7 @@ func TestALockHasOneHolderThoughConnectionsAreCut(t *testing.T) {
 	if !slices.IsSorted(tokens) || len(tokens) < 30 {
 		t.Errorf("%d tokens: %v", len(tokens), tokens)
 	}
-	names, _, err := dialed(t, addr, client.Options{}).Children(within(t), "/locks/a")
+	names, _, err := dialed(t, addr, client.Options{}).Children(awaittest.Within(t), "/locks/a")
 	if err != nil || len(names) != 0 {
 		t.Errorf("left in the line: %v, %v", names, err)
 	}
@@ -165,7 +145,7 @@ func TestALockHasOneHolderThoughConnectionsAreCut(t *testing.T) {
 
 func TestAWaiterThatGivesUpLeavesTheLine(t *testing.T) {
 	addr := serve(t)
-	c, other, ctx := dialed(t, addr, client.Options{}), dialed(t, addr, client.Options{}), within(t)
+	c, other, ctx := dialed(t, addr, client.Options{}), dialed(t, addr, client.Options{}), awaittest.Within(t)
 	held, err := NewLock(c, "/l", Options{}).Acquire(ctx)
 	must(t, err)
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
@@ -181,7 +161,7 @@ func TestAWaiterThatGivesUpLeavesTheLine(t *testing.T) {
 
 func TestAHolderIsToldOfItsLoss(t *testing.T) {
 	addr := serve(t)
-	c, ctx := dialed(t, addr, client.Options{}), within(t)
+	c, ctx := dialed(t, addr, client.Options{}), awaittest.Within(t)
 	held, err := NewLock(c, "/l", Options{}).Acquire(ctx)
 	must(t, err)
 	must(t, dialed(t, addr, client.Options{}).Delete(ctx, held.Path(), -1))
@@ -193,7 +173,7 @@ func TestAHolderIsToldOfItsLoss(t *testing.T) {
 }
 
 func TestReadersShareAndWritersDoNot(t *testing.T) {
-	c, ctx := dialed(t, serve(t), client.Options{}), within(t)
+	c, ctx := dialed(t, serve(t), client.Options{}), awaittest.Within(t)
 	lock := NewRWLock(c, "/rw", Options{})
 	first, err := lock.AcquireRead(ctx)
 	must(t, err)
@@ -227,7 +207,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 func awaitQueue(t *testing.T, c *client.Client, dir string, count int) {
 	t.Helper()
 	for {
-		names, _, w, err := c.ChildrenW(within(t), dir)
+		names, _, w, err := c.ChildrenW(awaittest.Within(t), dir)
 		must(t, err)
 		if len(names) == count {
 			w.Close()
@@ -239,7 +219,7 @@ func awaitQueue(t *testing.T, c *client.Client, dir string, count int) {
 
 func TestEveryItemOfAQueueIsTakenOnceAndInOrder(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	queue := NewQueue(dialed(t, addr, client.Options{}), "/q/items", Options{})
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -274,7 +254,7 @@ func TestEveryItemOfAQueueIsTakenOnceAndInOrder(t *testing.T) {
 }
 
 func TestABarrierHoldsUntilItIsLowered(t *testing.T) {
-	c, ctx := dialed(t, serve(t), client.Options{}), within(t)
+	c, ctx := dialed(t, serve(t), client.Options{}), awaittest.Within(t)
 	barrier := NewBarrier(c, "/b/x", Options{})
 	must(t, barrier.Wait(ctx))
 	must(t, barrier.Raise(ctx))
@@ -293,7 +273,7 @@ func TestABarrierHoldsUntilItIsLowered(t *testing.T) {
 
 func TestMembersOfADoubleBarrierBeginAndEndTogether(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	var inside, left atomic.Int32
 	var group sync.WaitGroup
 	for range 5 {
@@ -315,7 +295,7 @@ func TestMembersOfADoubleBarrierBeginAndEndTogether(t *testing.T) {
 
 func TestACounterLosesNoAddition(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	var group sync.WaitGroup
 	for range 4 {
 		c := dialed(t, addr, client.Options{})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -44,9 +45,9 @@ func TestLockIsFreeOnceTheServersWriteAgain(t *testing.T) {
 	holder, released := dialCounted(t, addr)
 	waiter, given := dialCounted(t, addr)
 	next := dialed(t, addr, client.Options{})
-	h, err := NewLock(holder, "/lock", Options{}).Acquire(within(t))
+	h, err := NewLock(holder, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
-	waiting, giveUp := context.WithCancel(within(t))
+	waiting, giveUp := context.WithCancel(awaittest.Within(t))
 	defer giveUp()
 	gone := make(chan error, 1)
 	go func() {
@@ -59,7 +60,7 @@ func TestLockIsFreeOnceTheServersWriteAgain(t *testing.T) {
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("the one that gave up: %v", err)
 	}
-	if err := h.Release(within(t)); !errors.Is(err, zk.ErrNotReadOnly) {
+	if err := h.Release(awaittest.Within(t)); !errors.Is(err, zk.ErrNotReadOnly) {
 		t.Errorf("Release on a full disk: %v", err)
 	}
 	for range 3 { // Release's own, and two in the background
@@ -69,7 +70,7 @@ func TestLockIsFreeOnceTheServersWriteAgain(t *testing.T) {
 		await(t, given)
 	}
 	drain(t, disk, next)
-	_, err = NewLock(next, "/lock", Options{}).Acquire(within(t))
+	_, err = NewLock(next, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
 }
 
@@ -79,33 +80,33 @@ func TestLostLockIsFreeThoughItsSessionLives(t *testing.T) {
 	disk := vfs.NewMem()
 	addr := serveOn(t, disk)
 	holder, next := dialed(t, addr, client.Options{}), dialed(t, addr, client.Options{})
-	h, err := NewLock(holder, "/lock", Options{}).Acquire(within(t))
+	h, err := NewLock(holder, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
 	fill(t, disk, next)
 	select {
 	case <-h.Lost():
-	case <-within(t).Done():
+	case <-awaittest.Within(t).Done():
 		t.Fatal("a lock that nobody can prove is not lost")
 	}
 	if err := holder.Err(); err != nil {
 		t.Fatalf("the session has ended, so this shows nothing: %v", err)
 	}
 	drain(t, disk, next)
-	second, err := NewLock(next, "/lock", Options{}).Acquire(within(t))
+	second, err := NewLock(next, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
-	must(t, second.Release(within(t)))
-	_, err = NewLock(holder, "/lock", Options{}).Acquire(within(t))
+	must(t, second.Release(awaittest.Within(t)))
+	_, err = NewLock(holder, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
 }
 
 // fill leaves no space on a disk, until the servers refuse a write.
 func fill(t *testing.T, disk *vfs.Mem, c *client.Client) {
 	t.Helper()
-	_, _, err := c.Create(within(t), "/full", nil, client.CreateOptions{})
+	_, _, err := c.Create(awaittest.Within(t), "/full", nil, client.CreateOptions{})
 	must(t, err)
 	disk.SetCapacity(disk.Used())
 	for err == nil {
-		_, err = c.Set(within(t), "/full", make([]byte, 100_000), -1)
+		_, err = c.Set(awaittest.Within(t), "/full", make([]byte, 100_000), -1)
 	}
 }
 
@@ -113,8 +114,8 @@ func fill(t *testing.T, disk *vfs.Mem, c *client.Client) {
 func drain(t *testing.T, disk *vfs.Mem, c *client.Client) {
 	t.Helper()
 	disk.SetCapacity(-1)
-	_, err := c.Set(within(t), "/full", nil, -1)
-	for ; errors.Is(err, zk.ErrNotReadOnly); _, err = c.Set(within(t), "/full", nil, -1) {
+	_, err := c.Set(awaittest.Within(t), "/full", nil, -1)
+	for ; errors.Is(err, zk.ErrNotReadOnly); _, err = c.Set(awaittest.Within(t), "/full", nil, -1) {
 	}
 	must(t, err)
 }
@@ -123,7 +124,7 @@ func await(t *testing.T, told <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-told:
-	case <-within(t).Done():
+	case <-awaittest.Within(t).Done():
 		t.Fatal("the servers refused once, and were not asked again")
 	}
 }

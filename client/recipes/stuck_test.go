@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -29,22 +30,22 @@ func TestItemThatCannotBeTakenKeepsNoOtherFromBeingTaken(t *testing.T) {
 			if what == "long" {
 				item = make([]byte, 5000)
 			}
-			must(t, NewQueue(putter, dir, Options{}).Put(within(t), []byte("first")))
-			bad, _, err := putter.Create(within(t), dir+"/item-", item,
+			must(t, NewQueue(putter, dir, Options{}).Put(awaittest.Within(t), []byte("first")))
+			bad, _, err := putter.Create(awaittest.Within(t), dir+"/item-", item,
 				client.CreateOptions{Mode: zk.PersistentSequential, ACL: acl})
 			must(t, err)
 			if what == "parent" {
-				_, _, err := putter.Create(within(t), bad+"/below", nil, client.CreateOptions{})
+				_, _, err := putter.Create(awaittest.Within(t), bad+"/below", nil, client.CreateOptions{})
 				must(t, err)
 			}
-			must(t, NewQueue(putter, dir, Options{}).Put(within(t), []byte("last")))
+			must(t, NewQueue(putter, dir, Options{}).Put(awaittest.Within(t), []byte("last")))
 			taker := NewQueue(c, dir, Options{})
 			for _, want := range []string{"first", "last"} {
-				if item, err := taker.Take(within(t)); string(item) != want || err != nil {
+				if item, err := taker.Take(awaittest.Within(t)); string(item) != want || err != nil {
 					t.Fatalf("took %q, %v instead of %q", item, err, want)
 				}
 			}
-			item, err = taker.Take(within(t))
+			item, err = taker.Take(awaittest.Within(t))
 			if item != nil || !errors.Is(err, code) || !strings.Contains(err.Error(), bad) {
 				t.Errorf("took %q, %v of a queue in which nothing but %s is left", item, err, bad)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // shortened is a connection whose server grants a shorter timeout in its handshake,
@@ -45,7 +46,7 @@ func TestHeldLockIsNotProvenLongerThanItsSession(t *testing.T) {
 			last.Store(&conn)
 			return &shortened{Conn: conn, toMs: &toMs}, err
 		}})
-	h, err := NewLock(c, "/lock", Options{}).Acquire(within(t))
+	h, err := NewLock(c, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
 	long := c.Timeout()
 	toMs.Store(int32(long.Milliseconds() / 8))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -21,7 +22,7 @@ func refused(t *testing.T, h *Held, err error, want error) {
 // TestTryAcquireTakesWhatIsFree and leaves nothing behind where it does not.
 func TestTryAcquireTakesWhatIsFree(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	mine, other := dialed(t, addr, client.Options{}), dialed(t, addr, client.Options{})
 	h, err := NewLock(mine, "/lock", Options{}).TryAcquire(ctx)
 	must(t, err)
@@ -42,7 +43,7 @@ func TestTryAcquireTakesWhatIsFree(t *testing.T) {
 
 func TestTryAcquireOfReadersAndWriters(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	one, two := NewRWLock(dialed(t, addr, client.Options{}), "/rw", Options{}), NewRWLock(dialed(t, addr, client.Options{}), "/rw", Options{})
 	r1, err := one.TryAcquireRead(ctx)
 	must(t, err)
@@ -62,7 +63,7 @@ func TestTryAcquireOfReadersAndWriters(t *testing.T) {
 // TestOneOfThoseWhoTryAtOnceAcquires, never two, and never nobody.
 func TestOneOfThoseWhoTryAtOnceAcquires(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	var clients []*client.Client
 	for range 4 {
 		clients = append(clients, dialed(t, addr, client.Options{}))
@@ -94,7 +95,7 @@ func TestOneOfThoseWhoTryAtOnceAcquires(t *testing.T) {
 // TestContextEndsWithTheLock, and says why.
 func TestContextEndsWithTheLock(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	c := dialed(t, addr, client.Options{})
 	h, err := NewLock(c, "/lock", Options{}).Acquire(ctx)
 	must(t, err)
@@ -127,7 +128,7 @@ func TestContextEndsWithTheLock(t *testing.T) {
 // has written since.
 func TestMultiOfALockThatIsLostChangesNothing(t *testing.T) {
 	addr := serve(t)
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	mine, other := dialed(t, addr, client.Options{}), dialed(t, addr, client.Options{})
 	_, _, err := mine.Create(ctx, "/data", []byte("0"), client.CreateOptions{})
 	must(t, err)

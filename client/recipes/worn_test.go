@@ -1,17 +1,16 @@
 package recipes
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/servertest"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -32,17 +31,7 @@ func serveState(t *testing.T, txns ...zk.Txn) string {
 	_, err = replicadisk.Begin(state, nil).Save(disk.Store(), nil)
 	must(t, err)
 	must(t, disk.Close())
-	config := server.Default()
-	config.FS, config.DataDir, config.ClientAddr = fs, "data", "127.0.0.1:0"
-	config.TickTime, config.PreallocBytes = 500*time.Millisecond, 1<<20
-	config.Logger = slog.New(slog.DiscardHandler)
-	s, err := server.New(config)
-	must(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
-	return s.Addr().String()
+	return servertest.Start(t, func(config *server.Config) { config.FS = fs })
 }
 
 // TestNobodyHoldsALockWhoseCounterIsUsedUp: 2^31-1 znodes have been created in its
@@ -53,7 +42,7 @@ func TestNobodyHoldsALockWhoseCounterIsUsedUp(t *testing.T) {
 		zk.Txn{Op: zk.OpCreate, Path: "/lock/x", ACL: zk.OpenACL(), ParentCversion: math.MaxInt32},
 		zk.Txn{Op: zk.OpDelete, Path: "/lock/x"})
 	c := dialed(t, addr, client.Options{})
-	if _, err := NewLock(c, "/lock", Options{}).Acquire(within(t)); !errors.Is(err, zk.ErrBadArguments) {
+	if _, err := NewLock(c, "/lock", Options{}).Acquire(awaittest.Within(t)); !errors.Is(err, zk.ErrBadArguments) {
 		t.Errorf("the lock is held, or: %v", err)
 	}
 }
@@ -66,7 +55,7 @@ func TestCounterGoesOnWhenTheVersionHasWrappedAround(t *testing.T) {
 		zk.Txn{Op: zk.OpSetData, Path: "/n", Data: []byte("5"), Version: math.MaxInt32})
 	n := NewCounter(dialed(t, addr, client.Options{}), "/n", Options{})
 	for want := int64(6); want < 9; want++ {
-		if got, err := n.Add(within(t), 1); got != want || err != nil {
+		if got, err := n.Add(awaittest.Within(t), 1); got != want || err != nil {
 			t.Fatalf("%d, %v; want %d", got, err, want)
 		}
 	}

@@ -4,9 +4,6 @@ package electiontest_test
 
 import (
 	"bytes"
-	"context"
-	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -22,7 +19,7 @@ import (
 	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/server"
-	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/servertest"
 	"github.com/conclave-project/conclave/test/servers"
 )
 
@@ -62,7 +59,8 @@ func TestMutantOfARun(t *testing.T) {
 	if os.Getenv(mutantEnv) == "" {
 		return // election/backend/zookeeper runs the same
 	}
-	electiontest.Run(t, electiontest.Suite{URL: startServer, Lease: 2 * time.Second,
+	electiontest.Run(t, electiontest.Suite{Lease: 2 * time.Second,
+		URL: func(t testing.TB) string { return servertest.Start(t, fastTicks) },
 		Open: func(t testing.TB, url string) election.Backend {
 			b, err := zookeeper.New(url, zookeeper.Options{})
 			if err != nil {
@@ -81,24 +79,8 @@ func TestMutantOfARun(t *testing.T) {
 		}})
 }
 
-func startServer(t testing.TB) string {
-	config := server.Default()
-	config.FS, config.DataDir, config.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
-	config.PreallocBytes, config.TickTime = 1<<20, 100*time.Millisecond
-	config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	s, err := server.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		<-ended
-	})
-	return s.Addr().String()
-}
+// fastTicks lets sessions expire soon.
+func fastTicks(config *server.Config) { config.TickTime = 100 * time.Millisecond }
 
 // triesMax bounds the runs of the suite with one bug. On a busy machine a lease can run
 // out before the strike, and what is left then shows nothing of the bug.

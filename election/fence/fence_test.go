@@ -6,19 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // inMemory is a number behind Do.
 func inMemory(f *fence.Fence) fencetest.Resource {
@@ -84,7 +77,7 @@ func TestRefusalSaysWhy(t *testing.T) {
 }
 
 func TestNewerTokenEndsTheOlderActAndWaitsForIt(t *testing.T) {
-	f, ctx := fence.New(), within(t)
+	f, ctx := fence.New(), awaittest.Within(t)
 	var order []string
 	inside, done := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -111,7 +104,7 @@ func TestNewerTokenEndsTheOlderActAndWaitsForIt(t *testing.T) {
 }
 
 func TestActsWithOneTokenRunSideBySide(t *testing.T) {
-	f, ctx := fence.New(), within(t)
+	f, ctx := fence.New(), awaittest.Within(t)
 	met := make(chan struct{})
 	meet := func(context.Context) error {
 		select {
@@ -136,7 +129,7 @@ func TestActsWithOneTokenRunSideBySide(t *testing.T) {
 // Of three leaders that meet the middle one waits for the first, and is stale
 // before it is let in.
 func TestWriterThatWaitedIsJudgedAgain(t *testing.T) {
-	f, ctx := fence.New(), within(t)
+	f, ctx := fence.New(), awaittest.Within(t)
 	leave, inside, middle := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -164,7 +157,7 @@ func TestWriterThatWaitedIsJudgedAgain(t *testing.T) {
 
 func TestWaitingForAnOlderActEndsWithTheContext(t *testing.T) {
 	f := fence.New()
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	leave, inside := make(chan struct{}), make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -186,7 +179,7 @@ func TestWaitingForAnOlderActEndsWithTheContext(t *testing.T) {
 }
 
 func TestContextCarriesTheToken(t *testing.T) {
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	if _, err := fence.TokenOf(ctx); !errors.Is(err, fence.ErrNoToken) {
 		t.Errorf("no token: %v", err)
 	}

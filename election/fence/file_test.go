@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
@@ -52,7 +53,7 @@ func TestFencedFileLosesNoUpdate(t *testing.T) {
 }
 
 func TestWriteNeedsTheVersionThatWasRead(t *testing.T) {
-	f, ctx := fence.NewFile(filepath.Join(t.TempDir(), "f")), within(t)
+	f, ctx := fence.NewFile(filepath.Join(t.TempDir(), "f")), awaittest.Within(t)
 	if c, err := f.Read(); err != nil || c.Version != 0 || c.Data != nil {
 		t.Fatalf("before the first write: %+v, %v", c, err)
 	}
@@ -83,7 +84,7 @@ func TestWriteNeedsTheVersionThatWasRead(t *testing.T) {
 }
 
 func TestWriteThatWasBrokenOffLeavesTheOldFile(t *testing.T) {
-	path, ctx := filepath.Join(t.TempDir(), "f"), within(t)
+	path, ctx := filepath.Join(t.TempDir(), "f"), awaittest.Within(t)
 	f := fence.NewFile(path)
 	if _, err := f.Write(ctx, []byte("whole"), 0, 1); err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func TestWriteThatWasBrokenOffLeavesTheOldFile(t *testing.T) {
 }
 
 func TestDamagedFileIsRefused(t *testing.T) {
-	path, ctx := filepath.Join(t.TempDir(), "f"), within(t)
+	path, ctx := filepath.Join(t.TempDir(), "f"), awaittest.Within(t)
 	f := fence.NewFile(path)
 	if _, err := f.Write(ctx, []byte("data"), 0, 1); err != nil {
 		t.Fatal(err)
@@ -149,8 +150,8 @@ func TestNothingIsDoneAfterTheEndOfTheContext(t *testing.T) {
 
 func TestLockIsAwaitedUntilTheContextEnds(t *testing.T) {
 	f := fence.NewFile(filepath.Join(t.TempDir(), "f"))
-	ctx, cancel := context.WithCancel(within(t))
-	_, err := f.Update(within(t), 1, func([]byte) ([]byte, error) {
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
+	_, err := f.Update(awaittest.Within(t), 1, func([]byte) ([]byte, error) {
 		cancel()
 		_, err := f.Update(ctx, 1, func([]byte) ([]byte, error) { return nil, nil })
 		if !errors.Is(err, context.Canceled) {

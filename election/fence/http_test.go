@@ -16,6 +16,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // numbers serves a number behind a fence: GET reads it, PUT replaces it.
@@ -122,7 +123,7 @@ func TestTokenThatCannotBeStoredIsNotAccepted(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ctx := fence.WithToken(within(t), 5)
+	ctx := fence.WithToken(awaittest.Within(t), 5)
 	_, err = send(ctx, &http.Client{Transport: &fence.Transport{}}, http.MethodPut, s.URL, "1")
 	if err == nil || !strings.HasPrefix(err.Error(), "503") {
 		t.Errorf("answered %v", err)
@@ -154,7 +155,7 @@ func TestFrozenClientKeepsNoNewerOneOut(t *testing.T) {
 				s.EnableHTTP2 = version == "HTTP/2.0"
 				s.StartTLS()
 				defer s.Close()
-				ctx, cancel := context.WithCancel(within(t))
+				ctx, cancel := context.WithCancel(awaittest.Within(t))
 				defer cancel() // thaws
 				c := &http.Client{Transport: &fence.Transport{Base: s.Client().Transport}}
 				body, more := io.Pipe()
@@ -211,7 +212,7 @@ func TestRequestAfterADismissedOneIsServed(t *testing.T) {
 			})))
 			defer s.Close()
 			ask := func(c *http.Client, token election.Token) {
-				r, _ := http.NewRequestWithContext(within(t), http.MethodGet, s.URL, nil)
+				r, _ := http.NewRequestWithContext(awaittest.Within(t), http.MethodGet, s.URL, nil)
 				r.Header.Set(fence.Header, fmt.Sprint(token))
 				answer, err := c.Do(r)
 				if err != nil {
@@ -248,14 +249,14 @@ func TestTransportSendsTheTokenOfTheLeadership(t *testing.T) {
 	f := fence.New()
 	s := numbers(t, f)
 	c := &http.Client{Transport: &fence.Transport{}}
-	if _, err := send(within(t), c, http.MethodPut, s.URL, "1"); !errors.Is(err, fence.ErrNoToken) {
+	if _, err := send(awaittest.Within(t), c, http.MethodPut, s.URL, "1"); !errors.Is(err, fence.ErrNoToken) {
 		t.Errorf("without a leadership: %v", err)
 	}
 	e, err := election.New(electiontest.NewStore(nil), "number", election.Options{Once: true, ID: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = e.Run(within(t), func(ctx context.Context, lead election.Leadership) error {
+	err = e.Run(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
 		if _, err := send(ctx, c, http.MethodPut, s.URL, "7"); err != nil {
 			t.Error(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // bucket is a store of objects in memory. As in S3, an ETag is a sum of the
@@ -95,7 +96,7 @@ func keep(old []byte) ([]byte, error) { return old, nil }
 // Between a zombie's look at the object and its write a new leader claims the
 // object and changes nothing: the condition must not hold any more.
 func TestConditionHoldsTheTokenThatWasCompared(t *testing.T) {
-	b, ctx := &bucket{}, within(t)
+	b, ctx := &bucket{}, awaittest.Within(t)
 	if err := fence.UpdateObject(ctx, b, "k", 1, func([]byte) ([]byte, error) { return []byte("data"), nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestConditionHoldsTheTokenThatWasCompared(t *testing.T) {
 }
 
 func TestWriteThatWasHiddenByARetryIsNotDoneTwice(t *testing.T) {
-	b, ctx := &bucket{hide: 1}, within(t)
+	b, ctx := &bucket{hide: 1}, awaittest.Within(t)
 	add := func(old []byte) ([]byte, error) { return append(old, 'x'), nil }
 	if err := fence.UpdateObject(ctx, b, "k", 1, add); err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestWriteThatWasHiddenByARetryIsNotDoneTwice(t *testing.T) {
 }
 
 func TestObjectWrittenWithoutAFenceIsTakenOver(t *testing.T) {
-	b, ctx := &bucket{}, within(t)
+	b, ctx := &bucket{}, awaittest.Within(t)
 	if err := b.Put(ctx, "k", []byte("from before\n"), ""); err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,6 @@
 package supervise_test
 
 import (
-	"context"
-	"io"
-	"log/slog"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -14,29 +11,11 @@ import (
 
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/server"
-	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/servertest"
 )
 
-// startServer runs a server on a memory disk until the test ends.
-func startServer(t *testing.T) string {
-	t.Helper()
-	config := server.Default()
-	config.FS, config.DataDir, config.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
-	config.PreallocBytes, config.TickTime = 1<<20, 100*time.Millisecond
-	config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	s, err := server.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		<-ended
-	})
-	return s.Addr().String()
-}
+// fastTicks lets sessions expire soon.
+func fastTicks(config *server.Config) { config.TickTime = 100 * time.Millisecond }
 
 // TestNobodyActsBesideANewLeaderOfAStore: here the lock is on another machine
 // and passes on by itself when the lease has run out, so the command must be
@@ -56,7 +35,7 @@ func TestNobodyActsBesideANewLeaderOfAStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers := startServer(t)
+			servers := servertest.Start(t, fastTicks)
 			path := filepath.Join(t.TempDir(), "acting")
 			o := testOrder{Servers: servers, ID: "a", Args: acting(path), Lease: 2 * time.Second,
 				Grace: 200 * time.Millisecond}

@@ -95,6 +95,7 @@ var layout = map[string]place{
 	"election/fence/znode":                  {6, shell},
 	"election/partition":                    {5, shell},
 	"internal/inprocess":                    {7, shell},
+	"internal/servertest":                   {7, shell},
 	"internal/sim":                          {6, storage},
 	"internal/backup":                       {6, shell},
 	"internal/admin":                        {7, shell},

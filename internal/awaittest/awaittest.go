@@ -10,6 +10,7 @@
 package awaittest
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -28,4 +29,13 @@ func Until(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("waited %v in vain until %s", Patience, what)
 		}
 	}
+}
+
+// Within returns a context that ends after Patience, or with the test: what is asked
+// of a server in it does not hang.
+func Within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	t.Cleanup(cancel)
+	return ctx
 }

@@ -3,20 +3,19 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -54,7 +53,7 @@ func runZooKeeper(t *testing.T, name, title string) {
 		Store: title,
 		URL: func(t testing.TB) string {
 			path := fmt.Sprintf("/store-%d", count.Add(1))
-			if _, _, err := dial(t, server.Addr).Create(within(t), path, nil, client.CreateOptions{}); err != nil {
+			if _, _, err := dial(t, server.Addr).Create(awaittest.Within(t), path, nil, client.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			return server.URL + path
@@ -74,7 +73,7 @@ func runZooKeeper(t *testing.T, name, title string) {
 			return left
 		},
 		Restart: func(t testing.TB, _ string) {
-			if err := server.Restart(within(t)); err != nil {
+			if err := server.Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -84,15 +83,9 @@ func runZooKeeper(t *testing.T, name, title string) {
 // electionsPath is where the backend keeps its elections.
 const electionsPath = "/conclave/elections"
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func dial(t testing.TB, servers string) *client.Client {
 	t.Helper()
-	c, err := client.Dial(within(t), servers, client.Options{})
+	c, err := client.Dial(awaittest.Within(t), servers, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +95,7 @@ func dial(t testing.TB, servers string) *client.Client {
 
 func children(t testing.TB, c *client.Client, path string) []string {
 	t.Helper()
-	names, _, err := c.Children(within(t), path)
+	names, _, err := c.Children(awaittest.Within(t), path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		t.Fatal(err)
 	}
@@ -113,7 +106,7 @@ func children(t testing.TB, c *client.Client, path string) []string {
 // children of.
 func remove(t testing.TB, c *client.Client, path string) {
 	t.Helper()
-	err := c.Delete(within(t), path, -1)
+	err := c.Delete(awaittest.Within(t), path, -1)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) {
 		t.Fatal(err)
 	}

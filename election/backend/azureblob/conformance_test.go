@@ -19,19 +19,15 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/lease"
-
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/azureblob"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		backend, _, err := azureblob.Open(context.Background(), url)
-		return backend, err
-	}))
-}
+func TestMain(m *testing.M) { storetest.Opener(azureblob.Open).Main(m) }
 
 // start runs an emulator, and lets this process and its children use it.
 func start(t testing.TB) *stores.Server {
@@ -69,11 +65,11 @@ func TestAzureBlobBackendPassesTheSuite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = leased.BreakLease(within(t), &lease.BlobBreakOptions{BreakPeriod: new(int32)})
+			_, err = leased.BreakLease(awaittest.Within(t), &lease.BlobBreakOptions{BreakPeriod: new(int32)})
 			if err != nil && !bloberror.HasCode(err, bloberror.LeaseNotPresentWithLeaseOperation) {
 				t.Fatal(err)
 			}
-			if _, err := lock.Delete(within(t), nil); err != nil {
+			if _, err := lock.Delete(awaittest.Within(t), nil); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -86,7 +82,7 @@ func left(t testing.TB, url string) int {
 	client, count := operator(t, url), 0
 	pages := client.NewListBlobsFlatPager(nil)
 	for pages.More() {
-		page, err := pages.NextPage(within(t))
+		page, err := pages.NextPage(awaittest.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +91,7 @@ func left(t testing.TB, url string) int {
 				count++
 			}
 			var text [64 << 10]byte
-			n, err := client.NewBlockBlobClient(*item.Name).DownloadBuffer(within(t), text[:], nil)
+			n, err := client.NewBlockBlobClient(*item.Name).DownloadBuffer(awaittest.Within(t), text[:], nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,13 +102,7 @@ func left(t testing.TB, url string) int {
 }
 
 func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := azureblob.Open(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = end() })
-	return backend
+	return storetest.Opener(azureblob.Open).Open(t, url)
 }
 
 // operator is a client beside all candidates.
@@ -131,12 +121,6 @@ func operator(t testing.TB, text string) *container.Client {
 		t.Fatal(err)
 	}
 	return client
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func TestAzureBlobBackendOnAzurite(t *testing.T) {
@@ -164,7 +148,7 @@ func claim(id string) election.Claim {
 
 func acquire(t testing.TB, b election.Backend, c election.Claim) election.Grant {
 	t.Helper()
-	grant, err := b.Acquire(within(t), c)
+	grant, err := b.Acquire(awaittest.Within(t), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,13 +167,13 @@ func idOf(c election.Claim) *string {
 func testLockIsFencedByTheService(t *testing.T, url string) {
 	backend := open(t, url)
 	old := acquire(t, backend, claim("a"))
-	if err := backend.Release(within(t), old); err != nil {
+	if err := backend.Release(awaittest.Within(t), old); err != nil {
 		t.Fatal(err)
 	}
 	now := acquire(t, backend, claim("b"))
 	lock := operator(t, url).NewBlockBlobClient("elections/e.lock")
 	write := func(id *string) error {
-		_, err := lock.SetMetadata(within(t), map[string]*string{"by": id}, &blob.SetMetadataOptions{
+		_, err := lock.SetMetadata(awaittest.Within(t), map[string]*string{"by": id}, &blob.SetMetadataOptions{
 			AccessConditions: &blob.AccessConditions{LeaseAccessConditions: &blob.LeaseAccessConditions{LeaseID: id}}})
 		return err
 	}
@@ -202,7 +186,7 @@ func testLockIsFencedByTheService(t *testing.T, url string) {
 	if err := write(idOf(now.Claim)); err != nil {
 		t.Errorf("the leader: %v", err)
 	}
-	if _, err := backend.Renew(within(t), election.Grant{Claim: old.Claim, Token: old.Token}); !errors.Is(err, election.ErrLost) {
+	if _, err := backend.Renew(awaittest.Within(t), election.Grant{Claim: old.Claim, Token: old.Token}); !errors.Is(err, election.ErrLost) {
 		t.Errorf("renewing what was released: %v", err)
 	}
 }
@@ -222,10 +206,10 @@ func testGrantWhoseAnswerWasLostIsFoundByAskingAgain(t *testing.T, url string) {
 func testGrantThatNobodyGotIsWithdrawn(t *testing.T, url string) {
 	backend := open(t, url)
 	held := acquire(t, backend, claim("a"))
-	if err := backend.Release(within(t), election.Grant{Claim: held.Claim}); err != nil {
+	if err := backend.Release(awaittest.Within(t), election.Grant{Claim: held.Claim}); err != nil {
 		t.Fatal(err)
 	}
-	history, err := backend.(election.Operator).History(within(t), "e")
+	history, err := backend.(election.Operator).History(awaittest.Within(t), "e")
 	if err != nil || len(history) != 1 || history[0].Reason != "withdrawn" {
 		t.Errorf("history %+v, %v", history, err)
 	}
@@ -238,15 +222,15 @@ func testGrantThatNobodyGotIsWithdrawn(t *testing.T, url string) {
 // holder has stopped.
 func testBreakStopsTheHolderAndWaitsForTheLease(t *testing.T, url string) {
 	backend := open(t, url+"&poll=200ms").(*azureblob.Backend)
-	if _, err := backend.Break(within(t), "e"); !errors.Is(err, election.ErrNoLeader) {
+	if _, err := backend.Break(awaittest.Within(t), "e"); !errors.Is(err, election.ErrNoLeader) {
 		t.Errorf("nothing to break: %v", err)
 	}
 	held := acquire(t, backend, claim("a"))
-	left, err := backend.Break(within(t), "e")
+	left, err := backend.Break(awaittest.Within(t), "e")
 	if err != nil || left < azureblob.LeaseMin-3*time.Second || left > azureblob.LeaseMin {
 		t.Fatalf("%v is left, %v", left, err)
 	}
-	if _, err := backend.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
+	if _, err := backend.Renew(awaittest.Within(t), held); !errors.Is(err, election.ErrLost) {
 		t.Errorf("renewing a broken lease: %v", err)
 	}
 	next := acquire(t, backend, claim("b"))
@@ -271,7 +255,7 @@ func testThirdDoesNotGetBetween(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(within(t))
+	ctx, stop := context.WithCancel(awaittest.Within(t))
 	ended := make(chan int, 1)
 	go func() {
 		tries := 0
@@ -282,10 +266,10 @@ func testThirdDoesNotGetBetween(t *testing.T, url string) {
 		}
 		ended <- tries
 	}()
-	if err := backend.(election.Nominator).Nominate(within(t), held, "chosen"); err != nil {
+	if err := backend.(election.Nominator).Nominate(awaittest.Within(t), held, "chosen"); err != nil {
 		t.Fatal(err)
 	}
-	if err := backend.Release(within(t), held); err != nil {
+	if err := backend.Release(awaittest.Within(t), held); err != nil {
 		t.Fatal(err)
 	}
 	next := <-granted
@@ -297,7 +281,7 @@ func testThirdDoesNotGetBetween(t *testing.T, url string) {
 
 func awaitWaiting(t testing.TB, b election.Backend, id string) {
 	t.Helper()
-	for view := range b.Observe(within(t), "e") {
+	for view := range b.Observe(awaittest.Within(t), "e") {
 		if len(view.Waiters) == 1 && view.Waiters[0].ID == id {
 			return
 		}
@@ -308,29 +292,29 @@ func awaitWaiting(t testing.TB, b election.Backend, id string) {
 func testBlobOfSomethingElseIsNotOverwritten(t *testing.T, url string) {
 	backend := open(t, url)
 	other := operator(t, url).NewBlockBlobClient("elections/e.lock")
-	if _, err := other.UploadBuffer(within(t), []byte("a letter"), &blockblob.UploadBufferOptions{}); err != nil {
+	if _, err := other.UploadBuffer(awaittest.Within(t), []byte("a letter"), &blockblob.UploadBufferOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := backend.Acquire(within(t), claim("a")); !errors.Is(err, election.ErrPermanent) {
+	if _, err := backend.Acquire(awaittest.Within(t), claim("a")); !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("error %v", err)
 	}
-	if err := backend.Release(within(t), election.Grant{Claim: claim("a")}); err != nil {
+	if err := backend.Release(awaittest.Within(t), election.Grant{Claim: claim("a")}); err != nil {
 		t.Error(err)
 	}
 	var text [100]byte
-	if n, err := other.DownloadBuffer(within(t), text[:], nil); err != nil || string(text[:n]) != "a letter" {
+	if n, err := other.DownloadBuffer(awaittest.Within(t), text[:], nil); err != nil || string(text[:n]) != "a letter" {
 		t.Errorf("it reads %q, %v", text[:n], err)
 	}
 }
 
 func testMissingContainerAndWrongKeyAreFinal(t *testing.T, url string) {
 	backend := open(t, strings.Replace(url, "create=true", "create=false", 1))
-	if _, err := backend.Acquire(within(t), claim("a")); !errors.Is(err, election.ErrPermanent) ||
+	if _, err := backend.Acquire(awaittest.Within(t), claim("a")); !errors.Is(err, election.ErrPermanent) ||
 		!strings.Contains(err.Error(), "create=true") {
 		t.Errorf("no container: %v", err)
 	}
 	t.Setenv("AZURE_STORAGE_KEY", base64.StdEncoding.EncodeToString([]byte("another")))
-	_, _, err := azureblob.Open(within(t), url)
+	_, _, err := azureblob.Open(awaittest.Within(t), url)
 	if !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("wrong key: %v", err)
 	}
@@ -344,7 +328,7 @@ func testTaskIsCancelledWhenItsLeaseIsBroken(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = elector.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	err = elector.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		if _, err := backend.Break(ctx, "e"); err != nil {
 			t.Error(err)
 		}

@@ -3,15 +3,14 @@
 package azureblob_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/azureblob"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestNoTwoLeadUnderTorture: the service stalls, ways to it are cut and
@@ -28,12 +27,10 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	faults := links.Faults(azureblob.LeaseMin)
 	delete(faults, "restart")
 	faults["break"] = func(t *testing.T, _ *rand.Rand) {
-		left, err := operator.Break(within(t), "torture")
+		left, err := operator.Break(awaittest.Within(t), "torture")
 		t.Logf("broken, %v left, %v", left, err) // there may be none to break
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: azureblob.LeaseMin, For: 3 * time.Minute,
 		LeadersMin: 4,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return azureblob.Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
-		}}.Run(t)
+		Open:       azureblob.Open, URL: func(i int) string { return strings.Replace(url, server.Addr, ways[i].Addr, 1) }}.Run(t)
 }

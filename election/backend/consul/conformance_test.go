@@ -3,27 +3,24 @@
 package consul_test
 
 import (
-	"context"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/consul"
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
+	"github.com/hashicorp/consul/api"
 )
 
 func TestMain(m *testing.M) {
-	fresh := func(url string) (election.Backend, error) {
-		backend, _, err := consul.Open(context.Background(), url)
-		return backend, err
-	}
+	fresh := storetest.Opener(consul.Open).Fresh
 	if child, code := overlap.Main(fresh); child {
 		os.Exit(code)
 	}
@@ -55,13 +52,7 @@ func server(url string) *stores.Server {
 }
 
 func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := consul.Open(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = end() })
-	return backend
+	return storetest.Opener(consul.Open).Open(t, url)
 }
 
 // operator is a client beside all candidates.
@@ -76,12 +67,6 @@ func operator(t testing.TB, url string) *api.Client {
 	return client
 }
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func TestConsulBackendPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
 		Open: open, URL: start, Lease: lease, Store: "Consul " + stores.Version("consul"), Elections: 1000,
@@ -92,7 +77,7 @@ func TestConsulBackendPassesTheSuite(t *testing.T) {
 		Delete: deleteAll,
 		Left:   left,
 		Restart: func(t testing.TB, url string) {
-			if err := server(url).Restart(within(t)); err != nil {
+			if err := server(url).Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},

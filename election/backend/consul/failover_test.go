@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
+	"github.com/hashicorp/consul/api"
 )
 
 // TestFailoverOfConsulElectsNoTwo freezes and kills whichever server leads
@@ -54,7 +54,7 @@ func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
 // leaderOf returns the name of the server that reports that it leads.
 func leaderOf(t testing.TB, addrs []string) string {
 	t.Helper()
-	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	for ctx := awaittest.Within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		for i, addr := range addrs {
 			if leads(t, addr) {
 				return fmt.Sprint("c", i+1)

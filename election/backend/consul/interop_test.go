@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/consul"
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/hashicorp/consul/api"
 )
 
 // consulLockLease is the most that a killed "consul lock" keeps others out: its
@@ -105,14 +105,14 @@ func link(t testing.TB, url string) (string, overlap.Link) {
 func TestTokensGrowThoughConsulLockDeletesTheKey(t *testing.T) {
 	url := start(t)
 	b, client := open(t, url), operator(t, url)
-	first, err := b.Acquire(within(t), claim("a", time.Minute))
+	first, err := b.Acquire(awaittest.Within(t), claim("a", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Release(within(t), first); err != nil {
+	if err := b.Release(awaittest.Within(t), first); err != nil {
 		t.Fatal(err)
 	}
-	lock := exec.CommandContext(within(t), server(url).Note["consul"], "lock", "-http-addr", server(url).Addr,
+	lock := exec.CommandContext(awaittest.Within(t), server(url).Note["consul"], "lock", "-http-addr", server(url).Addr,
 		"-shell=false", "e", "true")
 	if out, err := lock.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -120,7 +120,7 @@ func TestTokensGrowThoughConsulLockDeletesTheKey(t *testing.T) {
 	if pair, _, err := client.KV().Get("e/.lock", nil); err != nil || pair != nil {
 		t.Fatalf("the key is left: %+v, %v", pair, err)
 	}
-	second, err := b.Acquire(within(t), claim("b", time.Minute))
+	second, err := b.Acquire(awaittest.Within(t), claim("b", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestKeyOfSomethingElseIsLeftAlone(t *testing.T) {
 	if _, err := client.KV().Put(pair, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := open(t, url).Acquire(within(t), claim("a", time.Minute))
+	_, err := open(t, url).Acquire(awaittest.Within(t), claim("a", time.Minute))
 	if !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("Acquire returned %v", err)
 	}
@@ -154,7 +154,7 @@ func TestWaiterThatWasPutBackFromACopyKeepsNobodyOut(t *testing.T) {
 	if _, err := operator(t, url).KV().Put(&api.KVPair{Key: old, Value: []byte(`{"id":"old"}`)}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, url).Acquire(within(t), claim("new", lease)); err != nil {
+	if _, err := open(t, url).Acquire(awaittest.Within(t), claim("new", lease)); err != nil {
 		t.Errorf("nobody can lead after %s: %v", old, err)
 	}
 }

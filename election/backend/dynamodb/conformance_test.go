@@ -17,10 +17,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	awsdynamodb "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/dynamodb"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
@@ -31,10 +32,7 @@ func TestMain(m *testing.M) {
 	} {
 		_ = os.Setenv(name, value) // the processes of the suite inherit it
 	}
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		backend, _, err := dynamodb.Open(context.Background(), url)
-		return backend, err
-	}))
+	storetest.Opener(dynamodb.Open).Main(m)
 }
 
 // lease is short, and the polls are a twentieth: that is what there is to
@@ -55,7 +53,7 @@ func TestDynamoDBBackendPassesTheSuite(t *testing.T) {
 		Proxy: server.Proxy,
 		Delete: func(t testing.TB, url, name string) {
 			client, table := operator(t, url)
-			_, err := client.DeleteItem(within(t), &awsdynamodb.DeleteItemInput{TableName: &table,
+			_, err := client.DeleteItem(awaittest.Within(t), &awsdynamodb.DeleteItemInput{TableName: &table,
 				Key: map[string]types.AttributeValue{"election": &types.AttributeValueMemberS{Value: name}}})
 			if err != nil {
 				t.Fatal(err)
@@ -63,7 +61,7 @@ func TestDynamoDBBackendPassesTheSuite(t *testing.T) {
 		},
 		Left: func(t testing.TB, url string) int {
 			client, table := operator(t, url)
-			out, err := client.Scan(within(t), &awsdynamodb.ScanInput{TableName: &table})
+			out, err := client.Scan(awaittest.Within(t), &awsdynamodb.ScanInput{TableName: &table})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +77,7 @@ func TestDynamoDBBackendPassesTheSuite(t *testing.T) {
 			return count
 		},
 		Restart: func(t testing.TB, _ string) {
-			if err := server.Restart(within(t)); err != nil {
+			if err := server.Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -87,13 +85,7 @@ func TestDynamoDBBackendPassesTheSuite(t *testing.T) {
 }
 
 func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := dynamodb.Open(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = end() })
-	return backend
+	return storetest.Opener(dynamodb.Open).Open(t, url)
 }
 
 // operator is a client beside all candidates, and the table of the URL.
@@ -103,19 +95,13 @@ func operator(t testing.TB, text string) (*awsdynamodb.Client, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := config.LoadDefaultConfig(within(t), config.WithRegion(u.Query().Get("region")))
+	loaded, err := config.LoadDefaultConfig(awaittest.Within(t), config.WithRegion(u.Query().Get("region")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return awsdynamodb.NewFromConfig(loaded, func(o *awsdynamodb.Options) {
 		o.BaseEndpoint = aws.String(u.Query().Get("endpoint"))
 	}), u.Host
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // TestStaleLeaderIsRefusedByTheTransaction: two leaderships write through
@@ -130,7 +116,7 @@ func TestStaleLeaderIsRefusedByTheTransaction(t *testing.T) {
 	}
 	var tokens []election.Token
 	for range 2 {
-		err := elector.Run(within(t), func(_ context.Context, lead election.Leadership) error {
+		err := elector.Run(awaittest.Within(t), func(_ context.Context, lead election.Leadership) error {
 			tokens = append(tokens, lead.Token())
 			return pay(client, table, lead.Token())
 		})

@@ -3,12 +3,10 @@
 package dynamodb_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/dynamodb"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/test/stores"
@@ -23,7 +21,5 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	ways := server.Links(t, candidates)
 	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, For: time.Minute, LeadersMin: 5,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return dynamodb.Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
-		}}.Run(t)
+		Open: dynamodb.Open, URL: func(i int) string { return strings.Replace(url, server.Addr, ways[i].Addr, 1) }}.Run(t)
 }

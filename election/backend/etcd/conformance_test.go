@@ -3,7 +3,6 @@
 package etcd_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -11,22 +10,20 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 func TestMain(m *testing.M) {
-	fresh := func(url string) (election.Backend, error) {
-		backend, _, err := etcd.Open(context.Background(), url)
-		return backend, err
-	}
+	fresh := storetest.Opener(etcd.Open).Fresh
 	if child, code := overlap.Main(fresh); child {
 		os.Exit(code)
 	}
@@ -58,15 +55,7 @@ func server(url string) *stores.Server {
 	return serverOf[url]
 }
 
-func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := etcd.Open(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = end() })
-	return backend
-}
+func open(t testing.TB, url string) election.Backend { return storetest.Opener(etcd.Open).Open(t, url) }
 
 // operator is a client beside all candidates.
 func operator(t testing.TB, url string) *clientv3.Client {
@@ -79,12 +68,6 @@ func operator(t testing.TB, url string) *clientv3.Client {
 	return client
 }
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func TestEtcdBackendPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
 		Open: open, URL: start, Lease: lease, Store: storeName, Elections: 1000,
@@ -95,7 +78,7 @@ func TestEtcdBackendPassesTheSuite(t *testing.T) {
 		Delete: deleteAll,
 		Left:   left,
 		Restart: func(t testing.TB, url string) {
-			if err := server(url).Restart(within(t)); err != nil {
+			if err := server(url).Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -105,12 +88,12 @@ func TestEtcdBackendPassesTheSuite(t *testing.T) {
 // deleteAll takes all of an election away.
 func deleteAll(t testing.TB, url, name string) {
 	for _, prefix := range []string{name + "/", "/conclave/line/" + name + "//"} {
-		if _, err := operator(t, url).Delete(within(t), prefix, clientv3.WithPrefix()); err != nil {
+		if _, err := operator(t, url).Delete(awaittest.Within(t), prefix, clientv3.WithPrefix()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, kind := range []string{"nomination/", "request/", "history/"} {
-		if _, err := operator(t, url).Delete(within(t), "/conclave/"+kind+name); err != nil {
+		if _, err := operator(t, url).Delete(awaittest.Within(t), "/conclave/"+kind+name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,11 +102,11 @@ func deleteAll(t testing.TB, url, name string) {
 // left counts what the store keeps of candidates.
 func left(t testing.TB, url string) int {
 	client := operator(t, url)
-	leases, err := client.Leases(within(t))
+	leases, err := client.Leases(awaittest.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := client.Get(within(t), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	all, err := client.Get(awaittest.Within(t), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +126,7 @@ func claim(id string, lease time.Duration) election.Claim {
 // candidates returns those in the election "e", the first one first.
 func candidates(t testing.TB, c *clientv3.Client) []*mvccpb.KeyValue {
 	t.Helper()
-	answer, err := c.Get(within(t), "e/", clientv3.WithPrefix(),
+	answer, err := c.Get(awaittest.Within(t), "e/", clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		t.Fatal(err)

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/election/backend/internal/overlap"
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/test/stores"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-
-	"github.com/conclave-project/conclave/election/backend/internal/overlap"
-	"github.com/conclave-project/conclave/test/stores"
 )
 
 // TestFailoverOfEtcdElectsNoTwo freezes and kills whichever server leads etcd,
@@ -51,7 +51,7 @@ func TestFailoverOfEtcdElectsNoTwo(t *testing.T) {
 // leaderOf returns the name of the server that leads.
 func leaderOf(t testing.TB, s *stores.Server) string {
 	t.Helper()
-	for ctx := within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	for ctx := awaittest.Within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		for i, addr := range strings.Split(s.Note["addrs"], ",") {
 			if leads(ctx, t, addr) {
 				return fmt.Sprint("e", i+1)

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/etcd"
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // etcdctlLease is that of "etcdctl elect", which has no option for it.
@@ -45,15 +45,15 @@ func TestEtcdPassesTheTestsOfQueues(t *testing.T) {
 			return keys[min(1, len(keys)):]
 		},
 		Remove: func(t testing.TB, url, key string) {
-			if _, err := operator(t, url).Delete(within(t), key); err != nil {
+			if _, err := operator(t, url).Delete(awaittest.Within(t), key); err != nil {
 				t.Fatal(err)
 			}
 		},
 		EndLease: func(t testing.TB, url, key string) {
 			c := operator(t, url)
-			found, err := c.Get(within(t), key)
+			found, err := c.Get(awaittest.Within(t), key)
 			if err == nil {
-				_, err = c.Revoke(within(t), clientv3.LeaseID(found.Kvs[0].Lease))
+				_, err = c.Revoke(awaittest.Within(t), clientv3.LeaseID(found.Kvs[0].Lease))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -70,7 +70,7 @@ func fenced(t testing.TB, url string) func(election.Leadership) error {
 		if err != nil {
 			return err
 		}
-		answer, err := client.Txn(within(t)).If(leads).Then(clientv3.OpPut("written", lead.ID())).Commit()
+		answer, err := client.Txn(awaittest.Within(t)).If(leads).Then(clientv3.OpPut("written", lead.ID())).Commit()
 		if err == nil && !answer.Succeeded {
 			err = queuetest.ErrRefused
 		}
@@ -94,22 +94,22 @@ func TestNomineeDoesNotPassCandidatesOfEtcdctl(t *testing.T) {
 	url := start(t)
 	c := operator(t, url)
 	a := open(t, url).(*queue.Backend)
-	held, err := a.Acquire(within(t), claim("a", time.Minute))
+	held, err := a.Acquire(awaittest.Within(t), claim("a", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	foreign := exec.Command(server(url).Note["etcdctl"], "--endpoints", server(url).Addr, "elect", "e", "x")
 	childtest.Start(t, foreign)
 	awaitQueue(t, c, 2)
-	go func() { _, _ = a.Acquire(within(t), claim("b", time.Minute)) }() // ends with the backend
+	go func() { _, _ = a.Acquire(awaittest.Within(t), claim("b", time.Minute)) }() // ends with the backend
 	awaitQueue(t, c, 3)
-	if err := a.Nominate(within(t), held, "b"); err == nil {
+	if err := a.Nominate(awaittest.Within(t), held, "b"); err == nil {
 		t.Error("b was nominated though x is before it")
 	}
-	if err := a.Nominate(within(t), held, "x"); err != nil {
+	if err := a.Nominate(awaittest.Within(t), held, "x"); err != nil {
 		t.Errorf("x is the successor: %v", err)
 	}
-	if err := a.Nominate(within(t), held, "y"); !errors.Is(err, election.ErrNoCandidate) {
+	if err := a.Nominate(awaittest.Within(t), held, "y"); !errors.Is(err, election.ErrNoCandidate) {
 		t.Errorf("nobody is called y: %v", err)
 	}
 	if queue := awaitQueue(t, c, 3); string(queue[1].Value) != "x" {

@@ -16,13 +16,8 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func open(t testing.TB, dir string) *Backend {
 	t.Helper()
@@ -44,11 +39,11 @@ func claim(lease time.Duration) election.Claim {
 // elect acquires and releases, and returns the token.
 func elect(t testing.TB, b *Backend) election.Token {
 	t.Helper()
-	grant, err := b.Acquire(within(t), claim(time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Release(within(t), grant); err != nil {
+	if err := b.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
 	return grant.Token
@@ -71,10 +66,10 @@ func TestFailingDiskElectsNobodyAndLosesNoToken(t *testing.T) {
 					}
 					return nil
 				}
-				if _, err := b.Acquire(within(t), claim(time.Second)); !errors.Is(err, election.ErrNoSpace) {
+				if _, err := b.Acquire(awaittest.Within(t), claim(time.Second)); !errors.Is(err, election.ErrNoSpace) {
 					t.Fatalf("Acquire returned %v", err)
 				}
-				for view, err := range b.Observe(within(t), "jobs") {
+				for view, err := range b.Observe(awaittest.Within(t), "jobs") {
 					if err != nil || view.Leader != "" || len(view.Waiters) != 0 {
 						t.Errorf("an observer sees %+v, %v", view, err)
 					}
@@ -114,7 +109,7 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 			if err := os.WriteFile(path, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err = b.Acquire(within(t), claim(time.Second))
+			_, err = b.Acquire(awaittest.Within(t), claim(time.Second))
 			if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "Restore") ||
 				!strings.Contains(err.Error(), path) {
 				t.Fatalf("Acquire returned %v", err)
@@ -122,13 +117,13 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 			if now, _ := os.ReadFile(path); string(now) != string(text) {
 				t.Error("the state file was touched")
 			}
-			for _, err := range b.Observe(within(t), "jobs") {
+			for _, err := range b.Observe(awaittest.Within(t), "jobs") {
 				if err == nil {
 					t.Error("an observer sees no error")
 				}
 				break
 			}
-			if err := b.Restore(within(t), "jobs", 100); err != nil {
+			if err := b.Restore(awaittest.Within(t), "jobs", 100); err != nil {
 				t.Fatal(err)
 			}
 			if next := elect(t, b); next != 101 {
@@ -143,11 +138,11 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 	for range 5 {
 		elect(t, b)
 	}
-	if err := b.Restore(within(t), "jobs", 4); err == nil {
+	if err := b.Restore(awaittest.Within(t), "jobs", 4); err == nil {
 		t.Error("the token was lowered")
 	}
 	const higher = 1 << 60
-	grant, err := b.Acquire(within(t), claim(time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,15 +151,15 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 	if err := open(t, b.dir).Restore(over, "jobs", higher); !errors.Is(err, errLed) {
 		t.Errorf("under a leader: %v", err)
 	}
-	if _, err := b.Renew(within(t), grant); err != nil {
+	if _, err := b.Renew(awaittest.Within(t), grant); err != nil {
 		t.Error(err)
 	}
 	restored, other := make(chan error, 1), open(t, b.dir)
-	go func() { restored <- other.Restore(within(t), "jobs", higher) }() // waits for the leader to go
-	if err := errors.Join(b.Release(within(t), grant), <-restored); err != nil {
+	go func() { restored <- other.Restore(awaittest.Within(t), "jobs", higher) }() // waits for the leader to go
+	if err := errors.Join(b.Release(awaittest.Within(t), grant), <-restored); err != nil {
 		t.Error(err)
 	}
-	if grant, err := b.Acquire(within(t), claim(time.Second)); err != nil || grant.Token != higher+1 {
+	if grant, err := b.Acquire(awaittest.Within(t), claim(time.Second)); err != nil || grant.Token != higher+1 {
 		t.Errorf("the token after that: %d, %v", grant.Token, err)
 	}
 }
@@ -174,14 +169,14 @@ func TestRestoreLeavesTokensToGiveOut(t *testing.T) {
 	b := open(t, t.TempDir())
 	first := elect(t, b)
 	for _, token := range []election.Token{restoreMax + 1, math.MaxInt64 - 1, math.MaxInt64, math.MaxUint64} {
-		if err := b.Restore(within(t), "jobs", token); !errors.Is(err, election.ErrPermanent) {
+		if err := b.Restore(awaittest.Within(t), "jobs", token); !errors.Is(err, election.ErrPermanent) {
 			t.Errorf("restore to %d: %v", token, err)
 		}
 	}
 	if next := elect(t, b); next != first+1 {
 		t.Errorf("token %d after %d", next, first)
 	}
-	must(t, b.Restore(within(t), "jobs", restoreMax))
+	must(t, b.Restore(awaittest.Within(t), "jobs", restoreMax))
 	if next := elect(t, b); next != restoreMax+1 {
 		t.Errorf("token %d after a restore to %d", next, restoreMax)
 	}
@@ -213,7 +208,7 @@ func TestRestoreWantsTheLockThatOthersTake(t *testing.T) {
 func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 	b := open(t, t.TempDir())
 	const lease = 400 * time.Millisecond
-	first, err := b.Acquire(within(t), claim(lease))
+	first, err := b.Acquire(awaittest.Within(t), claim(lease))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +216,7 @@ func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 	if err := os.Remove(filepath.Join(b.dir, "jobs", lockFile)); err != nil {
 		t.Fatal(err)
 	}
-	second, err := open(t, b.dir).Acquire(within(t), claim(lease))
+	second, err := open(t, b.dir).Acquire(awaittest.Within(t), claim(lease))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +228,7 @@ func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 	default:
 		t.Error("the first holder was not told")
 	}
-	if _, err := b.Renew(within(t), first); !errors.Is(err, election.ErrLost) {
+	if _, err := b.Renew(awaittest.Within(t), first); !errors.Is(err, election.ErrLost) {
 		t.Errorf("Renew returned %v", err)
 	}
 	if second.Token <= first.Token {
@@ -244,7 +239,7 @@ func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 // TestInheritedLockOutlivesItsHolder: a release does not unlock.
 func TestInheritedLockOutlivesItsHolder(t *testing.T) {
 	b := open(t, t.TempDir())
-	grant, err := b.Acquire(within(t), claim(time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +247,7 @@ func TestInheritedLockOutlivesItsHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Release(within(t), grant); err != nil {
+	if err := b.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -278,7 +273,7 @@ func TestTicketsOfTheDeadAreNotSeenAndSweptAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = dead.file.Close() // as the kernel does it
-	for view := range b.Observe(within(t), "jobs") {
+	for view := range b.Observe(awaittest.Within(t), "jobs") {
 		if len(view.Waiters) != 0 {
 			t.Errorf("dead candidates wait: %v", view.Waiters)
 		}
@@ -362,7 +357,7 @@ func TestFreeLockIsLeftToTheFirstWaiter(t *testing.T) {
 // has become free, and keeps nobody else from leading.
 func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
 	b := open(t, t.TempDir())
-	leader, err := b.Acquire(within(t), claim(time.Second))
+	leader, err := b.Acquire(awaittest.Within(t), claim(time.Second))
 	must(t, err)
 	p, err := b.place("jobs")
 	must(t, err)
@@ -385,7 +380,7 @@ func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
 	if tryFor(2 * turnMax) {
 		t.Fatal("another candidate has the lock of the leader")
 	}
-	must(t, b.Release(within(t), leader))
+	must(t, b.Release(awaittest.Within(t), leader))
 	freed := b.clock.Now()
 	if !tryFor(20 * time.Second) {
 		t.Fatal("a nominee that is frozen keeps everybody from leading")

@@ -28,7 +28,7 @@ func (c counting) Timer(at clock.Instant) clock.Timer {
 func TestWaiterSleepsWhileTheNomineeWarmsUp(t *testing.T) {
 	leader, other, nominee := open(t, t.TempDir()), open(t, t.TempDir()), open(t, t.TempDir())
 	other.dir, nominee.dir = leader.dir, leader.dir
-	grant, err := leader.Acquire(within(t), claim(time.Second))
+	grant, err := leader.Acquire(awaittest.Within(t), claim(time.Second))
 	must(t, err)
 	looks := new(atomic.Int64)
 	other.clock = counting{other.clock, looks}
@@ -61,9 +61,9 @@ func TestWaiterSleepsWhileTheNomineeWarmsUp(t *testing.T) {
 		waiters, err := p.waiters()
 		return err == nil && len(waiters) == 3
 	})
-	must(t, leader.Nominate(within(t), grant, next))
+	must(t, leader.Nominate(awaittest.Within(t), grant, next))
 	cancel()
 	<-left
 	<-left
-	must(t, leader.Release(within(t), grant))
+	must(t, leader.Release(awaittest.Within(t), grant))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // frozen is a clock whose longer timers fire when the process goes on.
@@ -109,7 +110,7 @@ func TestFirstCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 			over := make(chan error, 1)
 			first := claim(lease)
 			go func() {
-				_, err := a.Acquire(within(t), first)
+				_, err := a.Acquire(awaittest.Within(t), first)
 				over <- err
 			}()
 			<-stopped.waits
@@ -163,7 +164,7 @@ func TestCandidateThatWasFrozenWhileItWritesTakesNoTokenBack(t *testing.T) {
 				}
 				return nil
 			}
-			if _, err := a.Acquire(within(t), claim(lease)); err == nil {
+			if _, err := a.Acquire(awaittest.Within(t), claim(lease)); err == nil {
 				t.Errorf("%s, after %d: A leads with a lock that was removed", operation, elections)
 			}
 			goesOn(t, d, last)
@@ -188,7 +189,7 @@ func TestCandidateThatWasFrozenTakesNoDraftOfAnother(t *testing.T) {
 	}
 	old := claim(lease)
 	go func() {
-		_, err := a.Acquire(within(t), old)
+		_, err := a.Acquire(awaittest.Within(t), old)
 		over <- err
 	}()
 	<-frozen
@@ -206,7 +207,7 @@ func TestCandidateThatWasFrozenTakesNoDraftOfAnother(t *testing.T) {
 		}
 		return nil
 	}
-	last, err := d.Acquire(within(t), claim(lease))
+	last, err := d.Acquire(awaittest.Within(t), claim(lease))
 	must(t, err)
 	d.fault = nil
 	goesOn(t, d, last)
@@ -215,7 +216,7 @@ func TestCandidateThatWasFrozenTakesNoDraftOfAnother(t *testing.T) {
 func lead(t *testing.T, dir string) (*Backend, election.Grant) {
 	t.Helper()
 	b := open(t, dir)
-	grant, err := b.Acquire(within(t), claim(lease))
+	grant, err := b.Acquire(awaittest.Within(t), claim(lease))
 	must(t, err)
 	return b, grant
 }
@@ -223,19 +224,19 @@ func lead(t *testing.T, dir string) (*Backend, election.Grant) {
 // electSoon acquires with a short lease, and releases.
 func electSoon(t *testing.T, b *Backend) election.Token {
 	t.Helper()
-	grant, err := b.Acquire(within(t), claim(lease))
+	grant, err := b.Acquire(awaittest.Within(t), claim(lease))
 	must(t, err)
-	must(t, b.Release(within(t), grant))
+	must(t, b.Release(awaittest.Within(t), grant))
 	return grant.Token
 }
 
 // goesOn checks that a leadership goes on, and that the next one has a higher one.
 func goesOn(t *testing.T, b *Backend, grant election.Grant) {
 	t.Helper()
-	if _, err := b.Renew(within(t), grant); err != nil {
+	if _, err := b.Renew(awaittest.Within(t), grant); err != nil {
 		t.Errorf("a leader whose lock nobody has touched: %v", err)
 	}
-	must(t, b.Release(within(t), grant))
+	must(t, b.Release(awaittest.Within(t), grant))
 	if next := electSoon(t, open(t, b.dir)); next <= grant.Token {
 		t.Errorf("token %d after %d", next, grant.Token)
 	}
@@ -255,7 +256,7 @@ func TestRestoreThatWasFrozenTakesNoTokenBack(t *testing.T) {
 		}
 		return nil
 	}
-	if err := a.Restore(within(t), "jobs", first+1); err == nil {
+	if err := a.Restore(awaittest.Within(t), "jobs", first+1); err == nil {
 		t.Error("a token was restored over one that was given out since")
 	}
 	goesOn(t, d, last)
@@ -301,20 +302,20 @@ func TestFilesThatAreRemovedOneByOneEndNoElection(t *testing.T) {
 func TestLostStateIsANewElectionAboveItsHistory(t *testing.T) {
 	b := open(t, t.TempDir())
 	const high = 1 << 60
-	must(t, b.Restore(within(t), "jobs", high))
-	grant, err := b.Acquire(within(t), claim(lease))
+	must(t, b.Restore(awaittest.Within(t), "jobs", high))
+	grant, err := b.Acquire(awaittest.Within(t), claim(lease))
 	must(t, err)
 	must(t, os.Remove(filepath.Join(b.dir, "jobs", stateFile)))
-	if _, err := b.Renew(within(t), grant); !errors.Is(err, election.ErrLost) {
+	if _, err := b.Renew(awaittest.Within(t), grant); !errors.Is(err, election.ErrLost) {
 		t.Errorf("Renew returned %v", err)
 	}
-	for view, err := range b.Observe(within(t), "jobs") {
+	for view, err := range b.Observe(awaittest.Within(t), "jobs") {
 		if err != nil || view.Leader != "" {
 			t.Errorf("an observer sees %+v, %v", view, err)
 		}
 		break
 	}
-	must(t, b.Release(within(t), grant))
+	must(t, b.Release(awaittest.Within(t), grant))
 	if next := elect(t, b); next != grant.Token+1 {
 		t.Errorf("token %d after %d", next, grant.Token)
 	}

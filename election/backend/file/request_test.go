@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestRequestOfALeaderThatHasJustBeenElectedIsNotLost asks as soon as an
@@ -27,13 +28,13 @@ func TestRequestOfALeaderThatHasJustBeenElectedIsNotLost(t *testing.T) {
 		// the directory is the next operation.
 		if view, _ := p.view(); operation == "syncdir" && view.Leader != "" {
 			asked = true
-			if err := operator.Ask(within(t), "jobs", election.Request{Token: view.Token, By: "me"}); err != nil {
+			if err := operator.Ask(awaittest.Within(t), "jobs", election.Request{Token: view.Token, By: "me"}); err != nil {
 				t.Errorf("ask for token %d: %v", view.Token, err)
 			}
 		}
 		return nil
 	}
-	grant, err := b.Acquire(within(t), claim(time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,15 +42,15 @@ func TestRequestOfALeaderThatHasJustBeenElectedIsNotLost(t *testing.T) {
 		t.Fatal("nobody led before Acquire returned")
 	}
 	b.fault = nil
-	if grant, err = b.Renew(within(t), grant); err != nil || grant.Request == nil || grant.Request.By != "me" {
+	if grant, err = b.Renew(awaittest.Within(t), grant); err != nil || grant.Request == nil || grant.Request.By != "me" {
 		t.Errorf("the leader was told of %+v, %v", grant.Request, err)
 	}
 	select {
 	case <-grant.News:
-	case <-within(t).Done():
+	case <-awaittest.Within(t).Done():
 		t.Error("the leader is not told that there are news")
 	}
-	if err := b.Release(within(t), grant); err != nil {
+	if err := b.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -60,11 +61,11 @@ func TestRequestOfALeaderThatHasJustBeenElectedIsNotLost(t *testing.T) {
 func TestLateRequestOfTheLastLeaderReplacesNone(t *testing.T) {
 	b := open(t, t.TempDir())
 	last := elect(t, b)
-	grant, err := b.Acquire(within(t), claim(time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Ask(within(t), "jobs", election.Request{By: "me"}); err != nil {
+	if err := b.Ask(awaittest.Within(t), "jobs", election.Request{By: "me"}); err != nil {
 		t.Fatal(err)
 	}
 	p, err := b.place("jobs")
@@ -74,11 +75,11 @@ func TestLateRequestOfTheLastLeaderReplacesNone(t *testing.T) {
 	if err := p.replace(requestFile(last), []byte(`{"token":1,"by":"late"}`)); err != nil {
 		t.Fatal(err)
 	}
-	grant, err = b.Renew(within(t), grant)
+	grant, err = b.Renew(awaittest.Within(t), grant)
 	if err != nil || grant.Request == nil || grant.Request.By != "me" {
 		t.Errorf("the leader was told of %+v, %v", grant.Request, err)
 	}
-	if err := b.Release(within(t), grant); err != nil {
+	if err := b.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
 	elect(t, b)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // putBack replaces a file by a copy of it, as tar, rsync, or cp and mv do.
@@ -24,10 +25,10 @@ func putBack(t *testing.T, path string) {
 // the lock file that the holder has, and is another file, with a lock of its own.
 func TestLockFileThatWasPutBackFromACopyHurriesNobody(t *testing.T) {
 	b := open(t, t.TempDir())
-	first, err := b.Acquire(within(t), claim(400*time.Millisecond))
+	first, err := b.Acquire(awaittest.Within(t), claim(400*time.Millisecond))
 	must(t, err)
 	putBack(t, filepath.Join(b.dir, "jobs", lockFile))
-	second, err := open(t, b.dir).Acquire(within(t), claim(time.Second))
+	second, err := open(t, b.dir).Acquire(awaittest.Within(t), claim(time.Second))
 	must(t, err)
 	if now, until := clock.Now(), first.Sent.Add(first.Lease); now < until {
 		t.Errorf("another leads %v before the lease of the first holder is over", until.Sub(now))
@@ -90,7 +91,7 @@ func TestRestoreHurriesNobody(t *testing.T) {
 	b.clock = patient{b.clock, &waits}
 	token := elect(t, b)
 	putBack(t, filepath.Join(b.dir, "jobs", lockFile))
-	must(t, b.Restore(within(t), "jobs", token+100))
+	must(t, b.Restore(awaittest.Within(t), "jobs", token+100))
 	if next := elect(t, b); next != token+101 || waits != 1 {
 		t.Errorf("token %d after a restore to %d; %d leases were waited out, expected 1", next, token+100, waits)
 	}

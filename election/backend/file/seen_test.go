@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // awaitView waits until an observer who has just come sees what is expected.
 func awaitView(t *testing.T, dir, what string, expected func(election.View) bool) {
 	t.Helper()
 	var last election.View
-	for view, err := range open(t, dir).Observe(within(t), "jobs") {
+	for view, err := range open(t, dir).Observe(awaittest.Within(t), "jobs") {
 		if last = view; err == nil && expected(view) {
 			return
 		}
@@ -49,12 +50,12 @@ func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 			a, b := open(t, t.TempDir()), open(t, t.TempDir())
 			b.dir = a.dir
 			first, second := claim(lease), claim(lease)
-			grant, err := a.Acquire(within(t), first)
+			grant, err := a.Acquire(awaittest.Within(t), first)
 			must(t, err)
 			acquired := make(chan election.Grant, 1)
 			go func() {
 				for t.Context().Err() == nil { // an attempt may fail in the midst of it
-					grant, err := b.Acquire(within(t), second)
+					grant, err := b.Acquire(awaittest.Within(t), second)
 					if err == nil {
 						acquired <- grant
 						return
@@ -70,16 +71,16 @@ func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 			must(t, err)
 			must(t, remove(p))
 			awaitView(t, a.dir, "b waits again, or leads", waits)
-			must(t, a.Release(within(t), grant))
+			must(t, a.Release(awaittest.Within(t), grant))
 			grant = <-acquired
 			awaitView(t, a.dir, "b leads", func(v election.View) bool {
 				return v.Leader == second.ID && v.Token == grant.Token && len(v.Waiters) == 0
 			})
-			must(t, a.Ask(within(t), "jobs", election.Request{By: "me"}))
-			if grant, err = b.Renew(within(t), grant); err != nil || grant.Request == nil {
+			must(t, a.Ask(awaittest.Within(t), "jobs", election.Request{By: "me"}))
+			if grant, err = b.Renew(awaittest.Within(t), grant); err != nil || grant.Request == nil {
 				t.Errorf("the leader was told of %+v, %v", grant.Request, err)
 			}
-			must(t, b.Release(within(t), grant))
+			must(t, b.Release(awaittest.Within(t), grant))
 		})
 	}
 }
@@ -88,11 +89,11 @@ func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 func TestLeaderWhoseEntryWasRemovedIsSeen(t *testing.T) {
 	b := open(t, t.TempDir())
 	leader := claim(lease)
-	grant, err := b.Acquire(within(t), leader)
+	grant, err := b.Acquire(awaittest.Within(t), leader)
 	must(t, err)
 	must(t, removeAll(filepath.Join(b.dir, "jobs", queueDir)))
 	awaitView(t, b.dir, "the leader", func(v election.View) bool { return v.Leader == leader.ID })
-	must(t, b.Release(within(t), grant))
+	must(t, b.Release(awaittest.Within(t), grant))
 	awaitView(t, b.dir, "nobody", func(v election.View) bool { return v.Leader == "" && len(v.Waiters) == 0 })
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // The last proof of a new grant is the look at the lock file. What comes after
@@ -25,7 +26,7 @@ func TestLeaseCountsFromBeforeTheLastProof(t *testing.T) {
 		}
 		return nil
 	}
-	grant, err := b.Acquire(within(t), claim(time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/file"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
 )
 
@@ -32,7 +32,7 @@ func TestFileBackendPassesTheSuite(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		URL: emptyDir, OpenTroubled: openTroubled, Store: "a directory, local disk",
+		URL: storetest.Dir, OpenTroubled: openTroubled, Store: "a directory, local disk",
 	})
 }
 
@@ -66,18 +66,4 @@ func (d *trouble) fault(operation string) error {
 		return errors.New("the disk does not confirm it")
 	}
 	return nil
-}
-
-// emptyDir is on a disk, except for the test that elects thousands of times:
-// each election waits twice for the disk.
-func emptyDir(t testing.TB) string {
-	if !strings.Contains(t.Name(), "Thousands") {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp("/dev/shm", "conclave-test-")
-	if err != nil {
-		return t.TempDir() // a system without it
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }

@@ -14,34 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/go-sql-driver/mysql"
 )
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := Open(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	return backend
-}
+func open(t testing.TB, url string) election.Backend { return storetest.Opener(Open).Open(t, url) }
 
 var databases atomic.Int64
 
@@ -80,7 +62,7 @@ func execute(t testing.TB, text string, statements ...string) {
 	t.Helper()
 	db := connect(t, text, func(*mysql.Config) {})
 	for _, statement := range statements {
-		if _, err := db.ExecContext(within(t), statement); err != nil {
+		if _, err := db.ExecContext(awaittest.Within(t), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
@@ -93,7 +75,7 @@ func lookUp(t testing.TB, text, query string) string {
 	db := connect(t, text, func(*mysql.Config) {})
 	defer db.Close()
 	var value string
-	if err := db.QueryRowContext(within(t), query).Scan(&value); err != nil {
+	if err := db.QueryRowContext(awaittest.Within(t), query).Scan(&value); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return value
@@ -198,12 +180,12 @@ func TestNamesAreComparedByTheirBytes(t *testing.T) {
 	s := openStore(t, newDatabase(t, stores.Start(t, "mariadb")))
 	names := []string{"a", "A", "a ", "á", "ａ", "ß", "ss", "a\u0301"}
 	for i, name := range names {
-		if _, err := s.Write(within(t), name, record.Record{Heartbeat: uint64(i + 1)}, ""); err != nil {
+		if _, err := s.Write(awaittest.Within(t), name, record.Record{Heartbeat: uint64(i + 1)}, ""); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	for i, name := range names {
-		if r, _, err := s.Read(within(t), name); err != nil || r.Heartbeat != uint64(i+1) {
+		if r, _, err := s.Read(awaittest.Within(t), name); err != nil || r.Heartbeat != uint64(i+1) {
 			t.Errorf("%q: heartbeat %d, not %d: %v", name, r.Heartbeat, i+1, err)
 		}
 	}
@@ -228,51 +210,14 @@ func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	const leaseMax = 5 * time.Second
 	plain := newDatabase(t, server)
 	url := plain + "?lease-max=5s"
-	a, b := open(t, url), open(t, url)
-	if err := a.Release(within(t), acquire(t, a, "a", leaseMax)); err != nil {
-		t.Fatal(err)
-	}
-	execute(t, plain, "create table copy as select * from conclave_elections where name = 'e'")
-	held := acquire(t, a, "a", leaseMax)
-	until := held.Sent.Add(held.Lease)
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	execute(t, plain, "delete from conclave_elections where name = 'e'", "insert into conclave_elections select * from copy")
-	next := acquire(t, b, "b", leaseMax)
-	if now := clock.Now(); now < until {
-		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
-	}
-	if next.Token <= held.Token {
-		t.Errorf("token %d after %d", next.Token, held.Token)
-	}
-	if _, err := a.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
-		t.Errorf("the renewal of what was forgotten: %v", err)
-	}
-	// Adopted now: the next one does not wait.
-	if err := b.Release(within(t), next); err != nil {
-		t.Fatal(err)
-	}
-	began := clock.Now()
-	acquire(t, a, "c", leaseMax)
-	if took := clock.Now().Sub(began); took > leaseMax/2 {
-		t.Errorf("elected after %v, though nothing was forgotten since", took)
-	}
-}
-
-func acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
-	t.Helper()
-	nonce := newVersion()
-	for range 100 {
-		grant, err := b.Acquire(within(t), election.Claim{Election: "e", ID: id, Nonce: nonce, Lease: lease})
-		if err == nil {
-			return grant
+	storetest.Forget(t, open(t, url), open(t, url), leaseMax, func() {
+		execute(t, plain, "create table copy as select * from conclave_elections where name = 'e'")
+	}, func() {
+		if err := server.Restart(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		t.Log(err) // a connection that the restart has broken
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("not elected")
-	return election.Grant{}
+		execute(t, plain, "delete from conclave_elections where name = 'e'", "insert into conclave_elections select * from copy")
+	})
 }
 
 // TestIncarnationIsThatOfTheStart: it stays when the clock of a session is set,
@@ -286,7 +231,7 @@ func TestIncarnationIsThatOfTheStart(t *testing.T) {
 	for range 20 {
 		time.Sleep(100 * time.Millisecond) // through two seconds of its clock
 		var again string
-		if err := db.QueryRowContext(within(t), "select "+incarnationSQL).Scan(&again); err != nil || again != first {
+		if err := db.QueryRowContext(awaittest.Within(t), "select "+incarnationSQL).Scan(&again); err != nil || again != first {
 			t.Fatalf("incarnation %s after %s: %v", again, first, err)
 		}
 	}
@@ -309,7 +254,7 @@ func TestManyMakeTheTableAtOnce(t *testing.T) {
 			group.Go(func() {
 				name, r := fmt.Sprint("e", i), record.Record{Nonce: "n"}
 				for {
-					_, err := s.Write(within(t), name, r, "")
+					_, err := s.Write(awaittest.Within(t), name, r, "")
 					var notYet *record.NotYetError
 					if errors.Is(err, record.ErrConflict) || errors.As(err, &notYet) && notYet.After <= time.Second {
 						r.Incarnation = s.Incarnation() // the row of the first is about to come
@@ -331,7 +276,7 @@ func TestConnectionsThatWouldLoseWritesAreRefused(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	text := newDatabase(t, server)
 	s := openStore(t, text)
-	version, err := s.Write(within(t), "e", record.Record{Heartbeat: 1}, "")
+	version, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 1}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,11 +288,11 @@ func TestConnectionsThatWouldLoseWritesAreRefused(t *testing.T) {
 			t.Errorf("%s with autocommit off: %v", what, err)
 		}
 	}
-	if r, now, err := s.Read(within(t), "e"); err != nil || now != version || r.Heartbeat != 1 {
+	if r, now, err := s.Read(awaittest.Within(t), "e"); err != nil || now != version || r.Heartbeat != 1 {
 		t.Errorf("after writes with autocommit off: %+v %s %v", r, now, err)
 	}
 	// No lock is left of them.
-	if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); err != nil {
+	if _, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 2}, version); err != nil {
 		t.Fatal(err)
 	}
 
@@ -365,23 +310,23 @@ func TestConnectionsThatWouldLoseWritesAreRefused(t *testing.T) {
 }
 
 func writeErr(t testing.TB, s *store, name, version string) error {
-	_, err := s.Write(within(t), name, record.Record{Heartbeat: 9}, version)
+	_, err := s.Write(awaittest.Within(t), name, record.Record{Heartbeat: 9}, version)
 	return err
 }
 
 func readErr(t testing.TB, s *store, name string) error {
-	_, _, err := s.Read(within(t), name)
+	_, _, err := s.Read(awaittest.Within(t), name)
 	return err
 }
 
 // TestStatementThatIsSentTwiceIsWrittenOnce (mysql-M2).
 func TestStatementThatIsSentTwiceIsWrittenOnce(t *testing.T) {
 	s := openStore(t, newDatabase(t, stores.Start(t, "mariadb")))
-	first, err := s.Write(within(t), "e", record.Record{}, "")
+	first, err := s.Write(awaittest.Within(t), "e", record.Record{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := s.db.Conn(within(t))
+	conn, err := s.db.Conn(awaittest.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,8 +334,8 @@ func TestStatementThatIsSentTwiceIsWrittenOnce(t *testing.T) {
 	insert := []any{"other", newVersion(), "{}", "", ""}
 	update := []any{newVersion(), "{}", "e", first, "", ""}
 	for what, twice := range map[string]func() (sql.Result, error){
-		"insert": func() (sql.Result, error) { return conn.ExecContext(within(t), s.sql.insert, insert...) },
-		"update": func() (sql.Result, error) { return conn.ExecContext(within(t), s.sql.update, update...) },
+		"insert": func() (sql.Result, error) { return conn.ExecContext(awaittest.Within(t), s.sql.insert, insert...) },
+		"update": func() (sql.Result, error) { return conn.ExecContext(awaittest.Within(t), s.sql.update, update...) },
 	} {
 		if written, err := changed(twice()); err != nil || !written {
 			t.Errorf("%s: %v, %v", what, written, err)
@@ -400,7 +345,7 @@ func TestStatementThatIsSentTwiceIsWrittenOnce(t *testing.T) {
 		}
 	}
 	for name, version := range map[string]any{"other": insert[1], "e": update[0]} {
-		outcome, err := s.judge(within(t), conn, name, "", first, version.(string))
+		outcome, err := s.judge(awaittest.Within(t), conn, name, "", first, version.(string))
 		if err != nil || outcome.Version != version {
 			t.Errorf("%s: %+v, %v", name, outcome, err)
 		}
@@ -412,14 +357,14 @@ func TestStatementThatIsSentTwiceIsWrittenOnce(t *testing.T) {
 func TestReplicasGetWhatWasWritten(t *testing.T) {
 	text := newDatabase(t, stores.Start(t, "mariadb"))
 	s := openStore(t, text)
-	version, err := s.Write(within(t), "e", record.Record{}, "")
+	version, err := s.Write(awaittest.Within(t), "e", record.Record{}, "")
 	if err == nil {
-		_, err = s.Write(within(t), "e", record.Record{Heartbeat: 1}, version)
+		_, err = s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 1}, version)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := s.db.QueryContext(within(t), "show binlog events")
+	rows, err := s.db.QueryContext(awaittest.Within(t), "show binlog events")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,25 +1,18 @@
 package mysql
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/go-sql-driver/mysql"
 )
 
-func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		backend, _, err := Open(context.Background(), url)
-		return backend, err
-	}))
-}
+func TestMain(m *testing.M) { storetest.Opener(Open).Main(m) }
 
 func TestURLSaysHowToConnect(t *testing.T) {
 	t.Setenv(PasswordVariable, "unused")
@@ -44,26 +37,13 @@ func TestURLSaysHowToConnect(t *testing.T) {
 }
 
 func TestBadURLsAreRefusedWithAGoodOneAndWithoutThePassword(t *testing.T) {
-	for _, url := range []string{
+	storetest.Opener(Open).RefusesURLs(t, URLExample,
 		"postgres://a:secret@b/c", "mysql://a:secret@b:x/c", "mysql://a:secret@ b/c", "mysql://a:secret@b/", "mysql://a:secret@b/c/d",
 		"mysql://:secret@b/c", "mysql://a:secret@/c", "mysql://a:secret@b:1,c:2/d", "mysql://a:secret@b,c/d", "mysql://a:secret@b/c?socket=/s",
 		"mysql://a:secret@b/c?lease-max=10", "mysql://a:secret@b/c?lease-max=-1s", "mysql://a:secret@b/c?poll=0s", "mysql://a:secret@b/c?poll=",
 		"mysql://a:secret@b/c?timeout=x", "mysql://a:secret@b/c?lease-max=999ms", "mysql://a:secret@b/c?table=a.b.c", "mysql://a:secret@b/c?table=.x", "mysql://a:secret@b/c?table=a%3Fb",
 		"mysql://a:secret@b/c?tls=maybe", "mysql://a:secret@b/c?tls=false&tls-ca=/x", "mysql://a:secret@b/c?tls-ca=/does/not/exist",
-		"mysql://a:secret@b/c?tls-cert=/x", "mysql://a:secret@b/c?autocommit=0", "mysql://a:secret@b/c?poll=1s&poll=2s", "mysql://a:secret@b/c?%zz",
-	} {
-		_, _, err := Open(t.Context(), url)
-		switch {
-		case err == nil:
-			t.Errorf("%s: no error", url)
-		case !errors.Is(err, election.ErrPermanent):
-			t.Errorf("%s: not permanent: %v", url, err)
-		case !strings.Contains(err.Error(), URLExample):
-			t.Errorf("%s: no advice: %v", url, err)
-		case strings.Contains(err.Error(), "secret"):
-			t.Errorf("%s: tells the password: %v", url, err)
-		}
-	}
+		"mysql://a:secret@b/c?tls-cert=/x", "mysql://a:secret@b/c?autocommit=0", "mysql://a:secret@b/c?poll=1s&poll=2s", "mysql://a:secret@b/c?%zz")
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {

@@ -3,7 +3,6 @@
 package mysql
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"math/rand/v2"
@@ -11,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/go-sql-driver/mysql"
 )
@@ -34,7 +33,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	beside := connect(t, plain, func(*mysql.Config) {})
 	beside.SetMaxIdleConns(0) // the server is restarted under it
 	put := func(t *testing.T, text string) {
-		if _, err := beside.ExecContext(within(t), "insert into conclave_elections (name, version, record) values ('torture', ?, ?) "+
+		if _, err := beside.ExecContext(awaittest.Within(t), "insert into conclave_elections (name, version, record) values ('torture', ?, ?) "+
 			"on duplicate key update version = values(version), record = values(record)", newVersion(), text); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +42,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
 		links.Isolate(func() {
 			var text string
-			err := beside.QueryRowContext(within(t), "select record from conclave_elections where name = 'torture'").Scan(&text)
+			err := beside.QueryRowContext(awaittest.Within(t), "select record from conclave_elections where name = 'torture'").Scan(&text)
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				t.Fatal(err)
 			}
@@ -54,8 +53,8 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 		})
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(plain, server.Addr, ways[i].Addr, 1)+"?lease-max=1s&poll=100ms")
+		Open: Open, URL: func(i int) string {
+			return strings.Replace(plain, server.Addr, ways[i].Addr, 1) + "?lease-max=1s&poll=100ms"
 		}}.Run(t)
 }
 
@@ -68,7 +67,7 @@ func TestNoMoreHoldThanMay(t *testing.T) {
 	ways := server.Links(t, candidates)
 	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, LeadersMin: 5,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(plain, server.Addr, ways[i].Addr, 1)+"?lease-max=1s&poll=100ms")
+		Open: Open, URL: func(i int) string {
+			return strings.Replace(plain, server.Addr, ways[i].Addr, 1) + "?lease-max=1s&poll=100ms"
 		}}.Holders(t)
 }

@@ -3,7 +3,6 @@
 package nats
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,35 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := Open(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	return backend
-}
+func open(t testing.TB, url string) election.Backend { return storetest.Opener(Open).Open(t, url) }
 
 // operator is a client beside all candidates.
 func operator(t testing.TB, url string) jetstream.JetStream {
@@ -66,7 +47,7 @@ func bucket(t testing.TB, url string) jetstream.KeyValue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := operator(t, url).KeyValue(within(t), target.options.Bucket)
+	kv, err := operator(t, url).KeyValue(awaittest.Within(t), target.options.Bucket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +82,9 @@ func adopt(t testing.TB, url string) {
 	t.Helper()
 	s := openStore(t, url)
 	for range 100 { // a bucket that has just been made has no leader for moments
-		outcome, err := s.Put(within(t), "adopted", record.Record{Nonce: "n"}, "")
+		outcome, err := s.Put(awaittest.Within(t), "adopted", record.Record{Nonce: "n"}, "")
 		if err == nil && outcome.Refused {
-			err = s.Adopt(within(t), outcome.Incarnation)
+			err = s.Adopt(awaittest.Within(t), outcome.Incarnation)
 		}
 		if err == nil {
 			return
@@ -126,19 +107,19 @@ func suite(server *stores.Server, parameters string) electiontest.Suite {
 			return newBucket(t, server.URL, "&lease-max="+leaseMax+parameters)
 		},
 		Delete: func(t testing.TB, url, name string) {
-			if err := bucket(t, url).Delete(within(t), keyOf(name)); err != nil {
+			if err := bucket(t, url).Delete(awaittest.Within(t), keyOf(name)); err != nil {
 				t.Fatal(err)
 			}
 		},
 		Left: func(t testing.TB, url string) int {
 			kv := bucket(t, url)
-			keys, err := kv.Keys(within(t))
+			keys, err := kv.Keys(awaittest.Within(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			count := 0
 			for _, key := range keys {
-				entry, err := kv.Get(within(t), key)
+				entry, err := kv.Get(awaittest.Within(t), key)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -149,7 +130,7 @@ func suite(server *stores.Server, parameters string) electiontest.Suite {
 			return count
 		},
 		Restart: func(t testing.TB, _ string) {
-			if err := server.Restart(within(t)); err != nil {
+			if err := server.Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -176,7 +157,7 @@ func TestNATSStore(t *testing.T) {
 			storetest.Run(t, storetest.Suite{
 				Open: func(t testing.TB) record.Store { return openStore(t, url) },
 				Delete: func(t testing.TB, name string) {
-					if err := bucket(t, url).Delete(within(t), keyOf(name)); err != nil {
+					if err := bucket(t, url).Delete(awaittest.Within(t), keyOf(name)); err != nil {
 						t.Fatal(err)
 					}
 				},
@@ -187,26 +168,11 @@ func TestNATSStore(t *testing.T) {
 	run("ThreeReplicas", newBucket(t, cluster.URL, "&replicas=3"))
 	// A bucket as others make it, with direct reads from any replica.
 	url := fmt.Sprintf("%s/?bucket=foreign", cluster.URL)
-	if _, err := operator(t, url).CreateKeyValue(within(t), jetstream.KeyValueConfig{Bucket: "foreign", Replicas: 3}); err != nil {
+	if _, err := operator(t, url).CreateKeyValue(awaittest.Within(t), jetstream.KeyValueConfig{Bucket: "foreign", Replicas: 3}); err != nil {
 		t.Fatal(err)
 	}
 	adopt(t, url)
 	run("BucketWithDirectReads", url)
-}
-
-func acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
-	t.Helper()
-	nonce := fmt.Sprintf("%032x", buckets.Add(1))
-	for range 100 {
-		grant, err := b.Acquire(within(t), election.Claim{Election: "e", ID: id, Nonce: nonce, Lease: lease})
-		if err == nil {
-			return grant
-		}
-		t.Log(err) // the server has just been restarted
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("not elected")
-	return election.Grant{}
 }
 
 // TestNobodyIsElectedByABucketThatHasForgotten: whatever is lost, the next
@@ -218,15 +184,15 @@ func TestNobodyIsElectedByABucketThatHasForgotten(t *testing.T) {
 		forget func(t *testing.T, server *stores.Server, url string, older []byte)
 	}{
 		{"BucketDeleted", func(t *testing.T, _ *stores.Server, url string, _ []byte) {
-			if err := operator(t, url).DeleteKeyValue(within(t), bucket(t, url).Bucket()); err != nil {
+			if err := operator(t, url).DeleteKeyValue(awaittest.Within(t), bucket(t, url).Bucket()); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		{"RestartedWithOlderData", func(t *testing.T, server *stores.Server, url string, older []byte) {
-			if _, err := bucket(t, url).Put(within(t), "e", older); err != nil {
+			if _, err := bucket(t, url).Put(awaittest.Within(t), "e", older); err != nil {
 				t.Fatal(err)
 			}
-			if err := server.Restart(within(t)); err != nil {
+			if err := server.Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -235,28 +201,14 @@ func TestNobodyIsElectedByABucketThatHasForgotten(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server := stores.Start(t, "nats")
 			url := newBucket(t, server.URL, "&lease-max=3s")
-			a, b := open(t, url), open(t, url)
-			first := acquire(t, a, "a", leaseMax)
-			if err := a.Release(within(t), first); err != nil {
-				t.Fatal(err)
-			}
-			older, err := bucket(t, url).Get(within(t), "e")
-			if err != nil {
-				t.Fatal(err)
-			}
-			held := acquire(t, a, "a", leaseMax)
-			until := held.Sent.Add(held.Lease)
-			c.forget(t, server, url, older.Value())
-			next := acquire(t, b, "b", leaseMax)
-			if now := clock.Now(); now < until {
-				t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
-			}
-			if next.Token <= held.Token {
-				t.Errorf("token %d after %d", next.Token, held.Token)
-			}
-			if _, err := a.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
-				t.Errorf("the renewal of what was forgotten: %v", err)
-			}
+			var older []byte
+			storetest.Forget(t, open(t, url), open(t, url), leaseMax, func() {
+				entry, err := bucket(t, url).Get(awaittest.Within(t), "e")
+				if err != nil {
+					t.Fatal(err)
+				}
+				older = entry.Value()
+			}, func() { c.forget(t, server, url, older) })
 		})
 	}
 }
@@ -265,15 +217,15 @@ func TestNobodyIsElectedByABucketThatHasForgotten(t *testing.T) {
 func TestRevisionsOfARecreatedBucketBeginBeyondTheOldOnes(t *testing.T) {
 	url := newBucket(t, stores.Start(t, "nats").URL, "&lease-max=1s")
 	s := openStore(t, url)
-	version, err := s.Write(within(t), "e", record.Record{Heartbeat: 1}, "")
+	version, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 1}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := operator(t, url).DeleteKeyValue(within(t), bucket(t, url).Bucket()); err != nil {
+	if err := operator(t, url).DeleteKeyValue(awaittest.Within(t), bucket(t, url).Bucket()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		now, err := s.Write(within(t), fmt.Sprint("e", i), record.Record{Heartbeat: 1}, "")
+		now, err := s.Write(awaittest.Within(t), fmt.Sprint("e", i), record.Record{Heartbeat: 1}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +233,7 @@ func TestRevisionsOfARecreatedBucketBeginBeyondTheOldOnes(t *testing.T) {
 			t.Errorf("revision %s after %s", now, version)
 		}
 	}
-	if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, record.ErrConflict) {
+	if _, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("a write over a revision of the old bucket: %v", err)
 	}
 }
@@ -296,17 +248,17 @@ func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 
 func TestBucketsThatCannotServeAreRefused(t *testing.T) {
 	url := stores.Start(t, "nats").URL + "/?bucket=expiring"
-	if _, err := operator(t, url).CreateKeyValue(within(t), jetstream.KeyValueConfig{Bucket: "expiring", TTL: time.Minute}); err != nil {
+	if _, err := operator(t, url).CreateKeyValue(awaittest.Within(t), jetstream.KeyValueConfig{Bucket: "expiring", TTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openStore(t, url).Write(within(t), "e", record.Record{Nonce: "n"}, "")
+	_, err := openStore(t, url).Write(awaittest.Within(t), "e", record.Record{Nonce: "n"}, "")
 	if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "TTL") {
 		t.Errorf("a bucket with a TTL: %v", err)
 	}
-	if _, err := bucket(t, url).PutString(within(t), "damaged", "x"); err != nil {
+	if _, err := bucket(t, url).PutString(awaittest.Within(t), "damaged", "x"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openStore(t, url).Read(within(t), "damaged"); !errors.Is(err, election.ErrPermanent) {
+	if _, _, err := openStore(t, url).Read(awaittest.Within(t), "damaged"); !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("a damaged value: %v", err)
 	}
 }

@@ -1,24 +1,17 @@
 package nats
 
 import (
-	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/record"
 )
 
-func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		backend, _, err := Open(context.Background(), url)
-		return backend, err
-	}))
-}
+func TestMain(m *testing.M) { storetest.Opener(Open).Main(m) }
 
 func TestURLSaysHowToConnect(t *testing.T) {
 	t.Setenv("NATS_CREDS", "/from/the/environment")
@@ -39,23 +32,10 @@ func TestURLSaysHowToConnect(t *testing.T) {
 }
 
 func TestBadURLsAreRefusedWithAGoodOneAndWithoutThePassword(t *testing.T) {
-	for _, url := range []string{
+	storetest.Opener(Open).RefusesURLs(t, "nats:",
 		"mysql://a:secret@b", "a:secret@b", "nats://", "nats://a:secret@b:x", "nats://a:secret@b,,c", "nats://a:secret@b/path",
 		"nats://a:secret@b?replicas=0", "nats://a:secret@b?lease-max=15", "nats://a:secret@b?x=1", "nats://a:secret@b?%zz",
-		"nats://a:secret@b?bucket=a.b",
-	} {
-		_, _, err := Open(t.Context(), url)
-		switch {
-		case err == nil:
-			t.Errorf("%s: no error", url)
-		case !errors.Is(err, election.ErrPermanent):
-			t.Errorf("%s: not permanent: %v", url, err)
-		case !strings.Contains(err.Error(), "nats:"):
-			t.Errorf("%s: says not where: %v", url, err)
-		case strings.Contains(err.Error(), "secret"):
-			t.Errorf("%s: tells the password: %v", url, err)
-		}
-	}
+		"nats://a:secret@b?bucket=a.b")
 }
 
 func TestKeysOfAllNamesAreValidAndDiffer(t *testing.T) {

@@ -3,14 +3,13 @@
 package nats
 
 import (
-	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
@@ -36,14 +35,14 @@ func torture(t *testing.T, server *stores.Server, url string, forgets bool) {
 	kv, connection := bucket(t, url), operator(t, url).Conn()
 	faults := links.Faults(lease)
 	if forgets {
-		if _, err := kv.PutString(within(t), "torture", storetest.OfAFastClock(t)); err != nil {
+		if _, err := kv.PutString(awaittest.Within(t), "torture", storetest.OfAFastClock(t)); err != nil {
 			t.Fatal(err)
 		}
 		faults["forget"] = func(t *testing.T, _ *rand.Rand) { // the last grant
 			links.Isolate(func() {
-				was, err := kv.Get(within(t), "torture")
+				was, err := kv.Get(awaittest.Within(t), "torture")
 				if err == nil {
-					_, err = kv.PutString(within(t), "torture", storetest.WithoutLastGrant(t, string(was.Value())))
+					_, err = kv.PutString(awaittest.Within(t), "torture", storetest.WithoutLastGrant(t, string(was.Value())))
 				}
 				if err != nil {
 					t.Error(err)
@@ -59,7 +58,7 @@ func torture(t *testing.T, server *stores.Server, url string, forgets bool) {
 		}
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, strings.TrimPrefix(server.URL, "nats://"), ways[i].Addr, 1))
+		Open: Open, URL: func(i int) string {
+			return strings.Replace(url, strings.TrimPrefix(server.URL, "nats://"), ways[i].Addr, 1)
 		}}.Run(t)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -50,7 +51,7 @@ var groups struct {
 
 // newGroup founds a group and returns the directory that names it.
 func newGroup(t testing.TB) string {
-	dir := stateDir(t)
+	dir := storetest.Dir(t)
 	g := &group{}
 	var listeners []net.Listener
 	for _, id := range []algo.ID{"a", "b", "c", "d", "e"} {
@@ -98,20 +99,6 @@ func newGroup(t testing.TB) string {
 		groups.byDir = make(map[string]*group)
 	}
 	groups.byDir[dir] = g
-	return dir
-}
-
-// stateDir is on a disk, except for the test that elects thousands of times:
-// each election waits for the disks of a quorum.
-func stateDir(t testing.TB) string {
-	if !strings.Contains(t.Name(), "Thousands") {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp("/dev/shm", "conclave-test-")
-	if err != nil {
-		return t.TempDir() // a system without it
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
 

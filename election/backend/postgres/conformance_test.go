@@ -16,36 +16,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := Open(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	return backend
-}
+func open(t testing.TB, url string) election.Backend { return storetest.Opener(Open).Open(t, url) }
 
 var databases atomic.Int64
 
@@ -65,13 +47,13 @@ func newDatabase(t testing.TB, server string) string {
 // execute runs statements one by one, outside of the backend.
 func execute(t testing.TB, server string, statements ...string) {
 	t.Helper()
-	c, err := pgx.Connect(within(t), server)
+	c, err := pgx.Connect(awaittest.Within(t), server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(within(t))
+	defer c.Close(awaittest.Within(t))
 	for _, statement := range statements {
-		if _, err := c.Exec(within(t), statement); err != nil {
+		if _, err := c.Exec(awaittest.Within(t), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
@@ -80,13 +62,13 @@ func execute(t testing.TB, server string, statements ...string) {
 // lookUp returns the one value that a query gives.
 func lookUp(t testing.TB, server, query string, args ...any) string {
 	t.Helper()
-	c, err := pgx.Connect(within(t), server)
+	c, err := pgx.Connect(awaittest.Within(t), server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(within(t))
+	defer c.Close(awaittest.Within(t))
 	var text string
-	if err := c.QueryRow(within(t), query, args...).Scan(&text); err != nil {
+	if err := c.QueryRow(awaittest.Within(t), query, args...).Scan(&text); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return text
@@ -239,7 +221,7 @@ func TestCommitsSurviveACrashWhereTheDatabaseHasItOff(t *testing.T) {
 func writeStore(t testing.TB, s *store, r record.Record, version string) string {
 	t.Helper()
 	for range 100 {
-		next, err := s.Write(within(t), "e", r, version)
+		next, err := s.Write(awaittest.Within(t), "e", r, version)
 		if err == nil {
 			return next
 		}
@@ -256,7 +238,7 @@ func readStore(t testing.TB, s *store) (record.Record, string) {
 	t.Helper()
 	var last error
 	for range 100 {
-		r, version, err := s.Read(within(t), "e")
+		r, version, err := s.Read(awaittest.Within(t), "e")
 		if err == nil {
 			return r, version
 		}
@@ -275,52 +257,14 @@ func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	const leaseMax = 3 * time.Second
 	url := newDatabase(t, server.URL) + "&lease-max=3s"
 	plain := strings.TrimSuffix(url, "&lease-max=3s")
-	a, b := open(t, url), open(t, url)
-	first := acquire(t, a, "a", leaseMax)
-	if err := a.Release(within(t), first); err != nil {
-		t.Fatal(err)
-	}
-	execute(t, plain, "create table copy as select * from conclave_elections where name = 'e'")
-	held := acquire(t, a, "a", leaseMax)
-	until := held.Sent.Add(held.Lease)
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	execute(t, plain, "delete from conclave_elections where name = 'e'", "insert into conclave_elections select * from copy")
-	next := acquire(t, b, "b", leaseMax)
-	if now := clock.Now(); now < until {
-		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
-	}
-	if next.Token <= held.Token {
-		t.Errorf("token %d after %d", next.Token, held.Token)
-	}
-	if _, err := a.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
-		t.Errorf("the renewal of what was forgotten: %v", err)
-	}
-	// Adopted now: the next one does not wait.
-	if err := b.Release(within(t), next); err != nil {
-		t.Fatal(err)
-	}
-	began := clock.Now()
-	acquire(t, a, "c", leaseMax)
-	if took := clock.Now().Sub(began); took > leaseMax/2 {
-		t.Errorf("elected after %v, though nothing was forgotten since", took)
-	}
-}
-
-func acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
-	t.Helper()
-	nonce := strings.ReplaceAll(newVersion(), "-", "")
-	for range 100 {
-		grant, err := b.Acquire(within(t), election.Claim{Election: "e", ID: id, Nonce: nonce, Lease: lease})
-		if err == nil {
-			return grant
+	storetest.Forget(t, open(t, url), open(t, url), leaseMax, func() {
+		execute(t, plain, "create table copy as select * from conclave_elections where name = 'e'")
+	}, func() {
+		if err := server.Restart(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		t.Log(err) // a connection that the restart has broken
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("not elected")
-	return election.Grant{}
+		execute(t, plain, "delete from conclave_elections where name = 'e'", "insert into conclave_elections select * from copy")
+	})
 }
 
 func TestPromotedStandbyIsAnotherIncarnation(t *testing.T) {
@@ -343,7 +287,7 @@ func TestPrimaryWithoutItsSynchronousStandbyElectsNobody(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	url := newDatabase(t, server.URL)
 	b := open(t, url)
-	if err := b.Release(within(t), acquire(t, b, "before", 4*time.Second)); err != nil {
+	if err := b.Release(awaittest.Within(t), storetest.Acquire(t, b, "before", 4*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, url, "alter system set synchronous_standby_names = 'gone'", "select pg_reload_conf()")
@@ -359,7 +303,7 @@ func TestPrimaryWithoutItsSynchronousStandbyElectsNobody(t *testing.T) {
 		return nil
 	})
 	execute(t, url, "alter system reset synchronous_standby_names", "select pg_reload_conf()")
-	acquire(t, b, "b", 4*time.Second)
+	storetest.Acquire(t, b, "b", 4*time.Second)
 }
 
 // TestManyMakeTheTableAtOnce: nobody sees it half made, and nobody waits.
@@ -373,11 +317,11 @@ func TestManyMakeTheTableAtOnce(t *testing.T) {
 			s := openStore(t, url)
 			group.Go(func() {
 				name, r := fmt.Sprint("e", i), record.Record{Nonce: "n"}
-				_, err := s.Write(within(t), name, r, "")
+				_, err := s.Write(awaittest.Within(t), name, r, "")
 				var notYet *record.NotYetError
 				if errors.As(err, &notYet) && notYet.After == 0 { // it is known now which incarnation it is
 					r.Incarnation = s.Incarnation()
-					_, err = s.Write(within(t), name, r, "")
+					_, err = s.Write(awaittest.Within(t), name, r, "")
 				}
 				if err != nil {
 					t.Errorf("round %d: %v", round, err)
@@ -394,10 +338,10 @@ func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
 	execute(t, url, "create role app login", "revoke all on schema public from public", "grant usage on schema public to app")
 	asApp := strings.Replace(url, "postgres@", "app@", 1)
 	s := openStore(t, asApp)
-	if _, _, err := s.Read(within(t), "e"); err != nil {
+	if _, _, err := s.Read(awaittest.Within(t), "e"); err != nil {
 		t.Errorf("a read without a table: %v", err)
 	}
-	_, err := s.Write(within(t), "e", record.Record{}, "")
+	_, err := s.Write(awaittest.Within(t), "e", record.Record{}, "")
 	if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "create table") {
 		t.Errorf("without the right to make the table: %v", err)
 	}
@@ -406,17 +350,17 @@ func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	execute(t, url, slices.DeleteFunc(strings.Split(ddl, ";\n"), func(s string) bool { return s == "" })...)
-	if _, _, err = s.Read(within(t), "e"); !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "grant select") {
+	if _, _, err = s.Read(awaittest.Within(t), "e"); !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "grant select") {
 		t.Errorf("without the right to read: %v", err)
 	}
 	execute(t, url, "grant select, insert, update on conclave_elections to app")
 	writeStore(t, s, record.Record{}, "") // incarnation and all
-	_, _, err = openStore(t, strings.Replace(asApp, "/test_", "/none_", 1)).Read(within(t), "e")
+	_, _, err = openStore(t, strings.Replace(asApp, "/test_", "/none_", 1)).Read(awaittest.Within(t), "e")
 	if !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("without a database: %v", err)
 	}
 	execute(t, url, "alter database "+strings.Split(strings.Split(url, "/")[3], "?")[0]+" set default_transaction_read_only = on")
-	_, err = openStore(t, asApp).Write(within(t), "other", record.Record{}, "")
+	_, err = openStore(t, asApp).Write(awaittest.Within(t), "other", record.Record{}, "")
 	if !errors.Is(err, errStandby) || errors.Is(err, election.ErrPermanent) {
 		t.Errorf("where nothing may be written: %v", err)
 	}
@@ -431,7 +375,7 @@ func TestPoolsOfTheUserServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	pool, err := pgxpool.New(within(t), url)
+	pool, err := pgxpool.New(awaittest.Within(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -446,15 +390,15 @@ func TestPoolsOfTheUserServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	held := acquire(t, a, "a", 10*time.Second)
+	held := storetest.Acquire(t, a, "a", 10*time.Second)
 	ended := make(chan election.Grant, 1)
-	go func() { ended <- acquire(t, b, "b", 10*time.Second) }()
-	for view := range b.Observe(within(t), "e") {
+	go func() { ended <- storetest.Acquire(t, b, "b", 10*time.Second) }()
+	for view := range b.Observe(awaittest.Within(t), "e") {
 		if slices.Equal(view.WaiterIDs(), []string{"b"}) {
 			break
 		}
 	}
-	if err := a.Release(within(t), held); err != nil {
+	if err := a.Release(awaittest.Within(t), held); err != nil {
 		t.Fatal(err)
 	}
 	if next := <-ended; next.Token <= held.Token {

@@ -3,13 +3,11 @@
 package postgres
 
 import (
-	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/test/stores"
 )
@@ -43,9 +41,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 		})
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: lease, LeadersMin: 5,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
-		}}.Run(t)
+		Open: Open, URL: func(i int) string { return strings.Replace(url, server.Addr, ways[i].Addr, 1) }}.Run(t)
 }
 
 // TestNoMoreHoldThanMay: places and a lock for readers and writers, under kills of
@@ -57,7 +53,5 @@ func TestNoMoreHoldThanMay(t *testing.T) {
 	ways := server.Links(t, candidates)
 	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, LeadersMin: 5,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
-		}}.Holders(t)
+		Open: Open, URL: func(i int) string { return strings.Replace(url, server.Addr, ways[i].Addr, 1) }}.Holders(t)
 }

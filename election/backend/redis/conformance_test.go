@@ -11,34 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/redis/go-redis/v9"
 )
 
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := Open(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	return backend
-}
+func open(t testing.TB, url string) election.Backend { return storetest.Opener(Open).Open(t, url) }
 
 func openStore(t testing.TB, url string) *store {
 	t.Helper()
@@ -67,7 +49,7 @@ func operator(t testing.TB, url string, args ...any) *redis.Cmd {
 	}
 	client := redis.NewClient(config)
 	t.Cleanup(func() { _ = client.Close() })
-	command := client.Do(within(t), args...)
+	command := client.Do(awaittest.Within(t), args...)
 	if command.Err() != nil && !errors.Is(command.Err(), redis.Nil) {
 		t.Fatalf("%v: %v", args, command.Err())
 	}
@@ -90,11 +72,11 @@ func newHash(t testing.TB, server string, leaseMax time.Duration, adopted bool) 
 func adopt(t testing.TB, url string) {
 	t.Helper()
 	s := openStore(t, url)
-	outcome, err := s.Put(within(t), "adopted", record.Record{Nonce: "aa"}, "")
+	outcome, err := s.Put(awaittest.Within(t), "adopted", record.Record{Nonce: "aa"}, "")
 	if err != nil || !outcome.Refused {
 		t.Fatalf("%+v, %v", outcome, err)
 	}
-	if err := s.Adopt(within(t), outcome.Incarnation); err != nil {
+	if err := s.Adopt(awaittest.Within(t), outcome.Incarnation); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -128,7 +110,7 @@ func TestRedisPassesTheSuite(t *testing.T) {
 			return strings.Count(text, `"next":{`) + strings.Count(text, `"holder":"`) + strings.Count(text, `"request":{`)
 		},
 		Restart: func(t testing.TB, _ string) {
-			if err := server.Restart(within(t)); err != nil {
+			if err := server.Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -148,15 +130,6 @@ func TestRedisStore(t *testing.T) {
 	}
 }
 
-func acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
-	t.Helper()
-	grant, err := b.Acquire(within(t), election.Claim{Election: "e", ID: id, Nonce: newVersion(), Lease: lease})
-	if err != nil {
-		t.Fatalf("%s: %v", id, err)
-	}
-	return grant
-}
-
 // TestNobodyIsElectedByAServerThatHasForgotten: whatever the server loses, the
 // next leader comes after the lease that nobody remembers.
 func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
@@ -170,7 +143,7 @@ func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
 		{"RestartedWithoutItsData", func(t *testing.T, server *stores.Server, url string) {
 			operator(t, url, "config", "set", "appendonly", "no") // the log is not read at the next start
 			operator(t, url, "flushall")
-			if err := server.Restart(within(t)); err != nil {
+			if err := server.Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -180,7 +153,7 @@ func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
 			if again := operator(t, url, "hget", keyOf(url), "e").Val(); again == now {
 				t.Fatal("nothing was forgotten")
 			}
-			if err := server.Restart(within(t)); err != nil {
+			if err := server.Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -189,33 +162,9 @@ func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server := stores.Start(t, "redis")
 			url := newHash(t, server.URL, leaseMax, true)
-			a, b := open(t, url), open(t, url)
-			first := acquire(t, a, "a", leaseMax)
-			if err := a.Release(within(t), first); err != nil {
-				t.Fatal(err)
-			}
-			operator(t, url, "hset", keyOf(url), "older", operator(t, url, "hget", keyOf(url), "e").Val())
-			held := acquire(t, a, "a", leaseMax)
-			until := held.Sent.Add(held.Lease)
-			c.forget(t, server, url)
-			next := acquire(t, b, "b", leaseMax)
-			if now := clock.Now(); now < until {
-				t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
-			}
-			if next.Token <= held.Token {
-				t.Errorf("token %d after %d", next.Token, held.Token)
-			}
-			if _, err := a.Renew(within(t), held); !errors.Is(err, election.ErrLost) {
-				t.Errorf("the renewal of what was forgotten: %v", err)
-			}
-			if err := b.Release(within(t), next); err != nil {
-				t.Fatal(err)
-			}
-			began := clock.Now()
-			acquire(t, a, "c", leaseMax)
-			if took := clock.Now().Sub(began); took > leaseMax/2 {
-				t.Errorf("elected after %v, though nothing was forgotten since", took)
-			}
+			storetest.Forget(t, open(t, url), open(t, url), leaseMax, func() {
+				operator(t, url, "hset", keyOf(url), "older", operator(t, url, "hget", keyOf(url), "e").Val())
+			}, func() { c.forget(t, server, url) })
 		})
 	}
 }
@@ -228,31 +177,24 @@ func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
 	url := newHash(t, server.URL, leaseMax, true)
 	replicaURL := strings.Replace(url, server.URL, server.Note["replica"], 1)
 	a := open(t, url)
-	first := acquire(t, a, "a", leaseMax)
-	if err := a.Release(within(t), first); err != nil {
+	first := storetest.Acquire(t, a, "a", leaseMax)
+	if err := a.Release(awaittest.Within(t), first); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := operator(t, url, "wait", "1", "10000").Int(); err != nil || got != 1 {
 		t.Fatalf("%d replicas have it, %v", got, err)
 	}
-	_, _, err := openStore(t, replicaURL).Read(within(t), "e")
+	_, _, err := openStore(t, replicaURL).Read(awaittest.Within(t), "e")
 	if !errors.Is(err, errReplica) {
 		t.Errorf("a read from a replica: %v", err)
 	}
-	if _, err := openStore(t, replicaURL).Write(within(t), "e", record.Record{}, ""); !errors.Is(err, errReplica) {
+	if _, err := openStore(t, replicaURL).Write(awaittest.Within(t), "e", record.Record{}, ""); !errors.Is(err, errReplica) {
 		t.Errorf("a write to a replica: %v", err)
 	}
 	operator(t, replicaURL, "replicaof", "127.0.0.1", "1") // partitioned: it knows nothing of what follows
-	held := acquire(t, a, "a", leaseMax)
-	until := held.Sent.Add(held.Lease)
+	held := storetest.Acquire(t, a, "a", leaseMax)
 	operator(t, replicaURL, "replicaof", "no", "one")
-	next := acquire(t, open(t, replicaURL), "b", leaseMax)
-	if now := clock.Now(); now < until {
-		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
-	}
-	if next.Token <= held.Token {
-		t.Errorf("token %d after %d", next.Token, held.Token)
-	}
+	storetest.NextAfter(t, held, open(t, replicaURL), leaseMax)
 }
 
 // TestWriteThatNoReplicaConfirmsDoesNotCount: so a primary that is partitioned
@@ -270,15 +212,15 @@ func TestWriteThatNoReplicaConfirmsDoesNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer backend.Close()
-	held := acquire(t, backend, "a", 10*time.Second)
+	held := storetest.Acquire(t, backend, "a", 10*time.Second)
 	operator(t, server.Note["replica"], "replicaof", "no", "one")
-	if _, err := backend.Renew(within(t), held); err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
+	if _, err := backend.Renew(awaittest.Within(t), held); err == nil || !strings.Contains(err.Error(), "0 of 1 replicas") {
 		t.Errorf("renewed: %v", err)
 	}
 	_, port, _ := strings.Cut(server.Addr, ":")
 	operator(t, server.Note["replica"], "replicaof", "127.0.0.1", port)
 	for {
-		if _, err := backend.Renew(within(t), held); err == nil {
+		if _, err := backend.Renew(awaittest.Within(t), held); err == nil {
 			break
 		} else if errors.Is(err, election.ErrLost) {
 			t.Fatal(err)
@@ -309,7 +251,7 @@ func TestPrimaryWithoutItsReplicaElectsNobody(t *testing.T) {
 	}
 	_, port, _ := strings.Cut(server.Addr, ":")
 	operator(t, server.Note["replica"], "replicaof", "127.0.0.1", port)
-	acquire(t, backend, "b", lease)
+	storetest.Acquire(t, backend, "b", lease)
 }
 
 // TestTokensGrowOverAFailoverThoughClocksDiffer: a host whose clock was an hour
@@ -319,22 +261,22 @@ func TestTokensGrowOverAFailoverThoughClocksDiffer(t *testing.T) {
 	server := stores.Start(t, "redis")
 	url := newHash(t, server.URL, lease, true)
 	a := open(t, url)
-	first := acquire(t, a, "a", lease)
-	if err := a.Release(within(t), first); err != nil {
+	first := storetest.Acquire(t, a, "a", lease)
+	if err := a.Release(awaittest.Within(t), first); err != nil {
 		t.Fatal(err)
 	}
 	fast := strings.Replace(operator(t, url, "hget", keyOf(url), "e").Val().(string),
 		fmt.Sprintf(`"token":%d`, first.Token), fmt.Sprintf(`"token":%d`, first.Token+3_600_000), 1)
 	operator(t, url, "hset", keyOf(url), "e", "00"+fast[2:]) // in another version
-	held := acquire(t, open(t, url), "a", lease)
+	held := storetest.Acquire(t, open(t, url), "a", lease)
 	if held.Token != first.Token+3_600_001 {
 		t.Fatalf("token %d after %d and an hour", held.Token, first.Token)
 	}
 	operator(t, url, "hset", keyOf(url), "e", "00"+fast[2:]) // as a replica that lagged behind has it
-	if err := server.Restart(within(t)); err != nil {
+	if err := server.Restart(awaittest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
-	if next := acquire(t, open(t, url), "b", lease); next.Token <= held.Token {
+	if next := storetest.Acquire(t, open(t, url), "b", lease); next.Token <= held.Token {
 		t.Errorf("token %d after %d, which was forgotten", next.Token, held.Token)
 	}
 }
@@ -356,22 +298,22 @@ func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
 		return openStore(t, strings.Replace(url, "redis://", "redis://"+credentials+"@", 1))
 	}
 	s := as("app:pw")
-	if _, err := s.Write(within(t), "e", record.Record{}, ""); !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "+info") {
+	if _, err := s.Write(awaittest.Within(t), "e", record.Record{}, ""); !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "+info") {
 		t.Errorf("without the right to INFO: %v", err)
 	}
 	operator(t, url, "acl", "setuser", "app", "+info")
-	if _, err := s.Write(within(t), "e", record.Record{}, ""); err != nil {
+	if _, err := s.Write(awaittest.Within(t), "e", record.Record{}, ""); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := as("app:wrong").Read(within(t), "e"); !errors.Is(err, election.ErrPermanent) {
+	if _, _, err := as("app:wrong").Read(awaittest.Within(t), "e"); !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	operator(t, url, "set", "string", "x")
-	if _, err := openStore(t, server.URL+"?key=string").Write(within(t), "e", record.Record{}, ""); !errors.Is(err, election.ErrPermanent) {
+	if _, err := openStore(t, server.URL+"?key=string").Write(awaittest.Within(t), "e", record.Record{}, ""); !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("on a key of another type: %v", err)
 	}
 	operator(t, url, "hset", key, "damaged", "x")
-	if _, _, err := s.Read(within(t), "damaged"); !errors.Is(err, election.ErrPermanent) {
+	if _, _, err := s.Read(awaittest.Within(t), "damaged"); !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("a damaged field: %v", err)
 	}
 }

@@ -1,24 +1,17 @@
 package redis
 
 import (
-	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/redis/go-redis/v9"
 )
 
-func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		backend, _, err := Open(context.Background(), url)
-		return backend, err
-	}))
-}
+func TestMain(m *testing.M) { storetest.Opener(Open).Main(m) }
 
 func TestURLSaysHowToConnect(t *testing.T) {
 	t.Setenv("REDISCLI_AUTH", "from the environment")
@@ -43,22 +36,9 @@ func TestURLSaysHowToConnect(t *testing.T) {
 }
 
 func TestBadURLsAreRefusedWithAGoodOneAndWithoutThePassword(t *testing.T) {
-	for _, url := range []string{
+	storetest.Opener(Open).RefusesURLs(t, "write for example",
 		"mysql://a:secret@b/c", "redis://a:secret@b:6379/x", "redis://a:secret@b?lease-max=10", "redis://a:secret@b?replicas=-1",
-		"redis://a:secret@b?replicas=x", "redis://a:secret@b?unknown=1", "redis://a:secret@ b", "redis://a:secret@b?master_name=m&nope=1",
-	} {
-		_, _, err := Open(t.Context(), url)
-		switch {
-		case err == nil:
-			t.Errorf("%s: no error", url)
-		case !errors.Is(err, election.ErrPermanent):
-			t.Errorf("%s: not permanent: %v", url, err)
-		case !strings.Contains(err.Error(), "write for example"):
-			t.Errorf("%s: no advice: %v", url, err)
-		case strings.Contains(err.Error(), "secret"):
-			t.Errorf("%s: tells the password: %v", url, err)
-		}
-	}
+		"redis://a:secret@b?replicas=x", "redis://a:secret@b?unknown=1", "redis://a:secret@ b", "redis://a:secret@b?master_name=m&nope=1")
 }
 
 func TestReplicasDoNotGoWithACluster(t *testing.T) {

@@ -3,14 +3,12 @@
 package redis
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/test/stores"
 	"github.com/redis/go-redis/v9"
@@ -48,7 +46,5 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 		})
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, BeginAgain: []string{"flush"}, Lease: lease, LeadersMin: 5,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return Open(ctx, strings.Replace(url, server.Addr, ways[i].Addr, 1))
-		}}.Run(t)
+		Open: Open, URL: func(i int) string { return strings.Replace(url, server.Addr, ways[i].Addr, 1) }}.Run(t)
 }

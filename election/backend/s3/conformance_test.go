@@ -3,7 +3,6 @@
 package s3_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/backend/s3"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
@@ -31,10 +31,7 @@ func TestMain(m *testing.M) {
 	} {
 		_ = os.Setenv(name, value) // the processes of the suite inherit it
 	}
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		backend, _, err := s3.Open(context.Background(), url)
-		return backend, err
-	}))
+	storetest.Opener(s3.Open).Main(m)
 }
 
 func TestS3BackendPassesTheSuiteOnVersityGateway(t *testing.T) { pass(t, "s3", "") }
@@ -57,13 +54,13 @@ func pass(t *testing.T, name, title string) {
 		Delete: func(t testing.TB, url, name string) {
 			client, bucket, prefix := operator(t, url)
 			key := prefix + "/" + name + ".json"
-			if _, err := client.DeleteObject(within(t), &awss3.DeleteObjectInput{Bucket: &bucket, Key: &key}); err != nil {
+			if _, err := client.DeleteObject(awaittest.Within(t), &awss3.DeleteObjectInput{Bucket: &bucket, Key: &key}); err != nil {
 				t.Fatal(err)
 			}
 		},
 		Left: left,
 		Restart: func(t testing.TB, _ string) {
-			if err := server.Restart(within(t)); err != nil {
+			if err := server.Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -73,13 +70,13 @@ func pass(t *testing.T, name, title string) {
 // left counts holders and candidates in all objects of the URL.
 func left(t testing.TB, url string) int {
 	client, bucket, prefix := operator(t, url)
-	objects, err := client.ListObjectsV2(within(t), &awss3.ListObjectsV2Input{Bucket: &bucket, Prefix: &prefix})
+	objects, err := client.ListObjectsV2(awaittest.Within(t), &awss3.ListObjectsV2Input{Bucket: &bucket, Prefix: &prefix})
 	if err != nil {
 		t.Fatal(err)
 	}
 	count := 0
 	for _, object := range objects.Contents {
-		out, err := client.GetObject(within(t), &awss3.GetObjectInput{Bucket: &bucket, Key: object.Key})
+		out, err := client.GetObject(awaittest.Within(t), &awss3.GetObjectInput{Bucket: &bucket, Key: object.Key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,15 +89,7 @@ func left(t testing.TB, url string) int {
 	return count
 }
 
-func open(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := s3.Open(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = end() })
-	return backend
-}
+func open(t testing.TB, url string) election.Backend { return storetest.Opener(s3.Open).Open(t, url) }
 
 // operator is a client beside all candidates, with the bucket and the prefix
 // of the URL.
@@ -110,7 +99,7 @@ func operator(t testing.TB, text string) (client *awss3.Client, bucket, prefix s
 	if err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := config.LoadDefaultConfig(within(t), config.WithRegion(u.Query().Get("region")))
+	loaded, err := config.LoadDefaultConfig(awaittest.Within(t), config.WithRegion(u.Query().Get("region")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,10 +107,4 @@ func operator(t testing.TB, text string) (client *awss3.Client, bucket, prefix s
 		o.UsePathStyle = true
 		o.BaseEndpoint = aws.String(u.Query().Get("endpoint"))
 	}), u.Host, strings.TrimPrefix(u.Path, "/")
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
 }

@@ -3,12 +3,10 @@
 package s3_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/backend/s3"
 	"github.com/conclave-project/conclave/test/stores"
@@ -21,7 +19,5 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	ways := server.Links(t, candidates)
 	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, For: time.Minute, LeadersMin: 5,
-		Open: func(ctx context.Context, i int) (election.Backend, func() error, error) {
-			return s3.Open(ctx, strings.Replace(server.URL, server.Addr, ways[i].Addr, 1)+"&poll=100ms")
-		}}.Run(t)
+		Open: s3.Open, URL: func(i int) string { return strings.Replace(server.URL, server.Addr, ways[i].Addr, 1) + "&poll=100ms" }}.Run(t)
 }

@@ -3,47 +3,26 @@
 package sqlite
 
 import (
-	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 func openBackend(t testing.TB, url string) election.Backend {
-	t.Helper()
-	backend, end, err := Open(within(t), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	return backend
+	return storetest.Opener(Open).Open(t, url)
 }
 
-// emptyFile is on a disk, except for the test that elects thousands of times: each
-// election waits for the disk.
-func emptyFile(t testing.TB) string {
-	if !strings.Contains(t.Name(), "Thousands") {
-		return newURL(t)
-	}
-	dir, err := os.MkdirTemp("/dev/shm", "conclave-test-")
-	if err != nil {
-		return newURL(t) // a system without it
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return "sqlite://" + dir + "/elections.db"
-}
+// emptyFile names a database that does not exist yet.
+func emptyFile(t testing.TB) string { return "sqlite://" + storetest.Dir(t) + "/elections.db" }
 
 func lookUp(t testing.TB, url, query string) string {
 	t.Helper()
 	var value string
-	if err := openDB(t, url, "_pragma=busy_timeout(20000)").QueryRowContext(within(t), query).Scan(&value); err != nil {
+	if err := openDB(t, url, "_pragma=busy_timeout(20000)").QueryRowContext(awaittest.Within(t), query).Scan(&value); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return value

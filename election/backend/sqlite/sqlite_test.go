@@ -13,22 +13,11 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
-	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-func TestMain(m *testing.M) {
-	os.Exit(electiontest.Main(m, func(url string) (election.Backend, error) {
-		backend, _, err := Open(context.Background(), url)
-		return backend, err
-	}))
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
+func TestMain(m *testing.M) { storetest.Opener(Open).Main(m) }
 
 // newURL names a database that does not exist yet.
 func newURL(t testing.TB) string { return "sqlite://" + t.TempDir() + "/elections.db" }
@@ -70,7 +59,7 @@ func execute(t testing.TB, url string, statements ...string) {
 	db := openDB(t, url, "_pragma=busy_timeout(20000)")
 	defer db.Close()
 	for _, statement := range statements {
-		if _, err := db.ExecContext(within(t), statement); err != nil {
+		if _, err := db.ExecContext(awaittest.Within(t), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
@@ -78,7 +67,7 @@ func execute(t testing.TB, url string, statements ...string) {
 
 func write(t testing.TB, s *store, r record.Record, version string) string {
 	t.Helper()
-	next, err := s.Write(within(t), "e", r, version)
+	next, err := s.Write(awaittest.Within(t), "e", r, version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +110,12 @@ func TestNamesAreComparedByTheirBytes(t *testing.T) {
 	s := openStore(t, newURL(t))
 	names := []string{"a", "A", "a ", "á", "ａ", "ß", "ss", "a\u0301"}
 	for i, name := range names {
-		if _, err := s.Write(within(t), name, record.Record{Heartbeat: uint64(i + 1)}, ""); err != nil {
+		if _, err := s.Write(awaittest.Within(t), name, record.Record{Heartbeat: uint64(i + 1)}, ""); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	for i, name := range names {
-		if r, _, err := s.Read(within(t), name); err != nil || r.Heartbeat != uint64(i+1) {
+		if r, _, err := s.Read(awaittest.Within(t), name); err != nil || r.Heartbeat != uint64(i+1) {
 			t.Errorf("%q: heartbeat %d, not %d: %v", name, r.Heartbeat, i+1, err)
 		}
 	}
@@ -148,13 +137,13 @@ func TestWhatHasATokenIsSynced(t *testing.T) {
 		s.db.SetMaxOpenConns(1)
 		pragma := func(name string) (value string) {
 			t.Helper()
-			if err := s.db.QueryRowContext(within(t), "pragma "+name).Scan(&value); err != nil {
+			if err := s.db.QueryRowContext(awaittest.Within(t), "pragma "+name).Scan(&value); err != nil {
 				t.Error(err)
 			}
 			return value
 		}
 		before := pragma("synchronous") + " " + pragma("busy_timeout")
-		_, version, err := s.Read(within(t), "e")
+		_, version, err := s.Read(awaittest.Within(t), "e")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,9 +160,9 @@ func TestWhatHasATokenIsSynced(t *testing.T) {
 			got := ""
 			s.begun = func(_ context.Context, conn *sql.Conn) {
 				var busy int64
-				err := conn.QueryRowContext(within(t), "pragma synchronous").Scan(&got)
+				err := conn.QueryRowContext(awaittest.Within(t), "pragma synchronous").Scan(&got)
 				if err == nil {
-					err = conn.QueryRowContext(within(t), "pragma busy_timeout").Scan(&busy)
+					err = conn.QueryRowContext(awaittest.Within(t), "pragma busy_timeout").Scan(&busy)
 				}
 				if err != nil || busy > busyMax.Milliseconds() {
 					t.Errorf("%s: busy_timeout=%d within a write, %v", name, busy, err)
@@ -201,17 +190,17 @@ func TestConnectionLeftWithinATransactionIsRefused(t *testing.T) {
 		db := openDB(t, url, "")
 		db.SetMaxOpenConns(1)
 		s := storeOn(t, db)
-		if _, err := db.ExecContext(within(t), begin); err != nil {
+		if _, err := db.ExecContext(awaittest.Within(t), begin); err != nil {
 			t.Fatal(err)
 		}
-		_, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version)
-		_, _, readErr := s.Read(within(t), "e")
+		_, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 2}, version)
+		_, _, readErr := s.Read(awaittest.Within(t), "e")
 		for what, err := range map[string]error{"write": err, "read": readErr} {
 			if !errors.Is(err, errNested) || !errors.Is(err, election.ErrPermanent) || errors.Is(err, record.ErrConflict) {
 				t.Errorf("%s: %s: %v", begin, what, err)
 			}
 		}
-		if _, now, err := other.Read(within(t), "e"); err != nil || now != version {
+		if _, now, err := other.Read(awaittest.Within(t), "e"); err != nil || now != version {
 			t.Errorf("%s: version %s after %s, %v", begin, now, version, err)
 		}
 	}
@@ -229,11 +218,11 @@ func TestLockIsWaitedForAsLongAsTheContextLasts(t *testing.T) {
 			}
 			version := write(t, s, record.Record{Heartbeat: 1}, "")
 			theirs := openDB(t, url, "_txlock=exclusive&_pragma=busy_timeout(20000)")
-			tx, err := theirs.BeginTx(within(t), nil)
+			tx, err := theirs.BeginTx(awaittest.Within(t), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			short, cancel := context.WithTimeout(within(t), 150*time.Millisecond)
+			short, cancel := context.WithTimeout(awaittest.Within(t), 150*time.Millisecond)
 			_, err = s.Write(short, "e", record.Record{Heartbeat: 2}, version)
 			cancel()
 			if err == nil || errors.Is(err, record.ErrConflict) || errors.Is(err, election.ErrPermanent) {
@@ -241,7 +230,7 @@ func TestLockIsWaitedForAsLongAsTheContextLasts(t *testing.T) {
 			}
 			wrote := make(chan error, 1)
 			go func() {
-				_, err := s.Write(within(t), "e", record.Record{Heartbeat: 3}, version)
+				_, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 3}, version)
 				wrote <- err
 			}()
 			if err := tx.Rollback(); err != nil {
@@ -260,7 +249,7 @@ func TestWriteThatEndsWithItsContextLeavesNoLock(t *testing.T) {
 	url := newURL(t)
 	s := openStore(t, url)
 	version := write(t, s, record.Record{Heartbeat: 1}, "")
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	s.begun = func(context.Context, *sql.Conn) { cancel() }
 	if _, err := s.Write(ctx, "e", record.Record{Heartbeat: 2}, version); err == nil || errors.Is(err, record.ErrConflict) {
 		t.Errorf("a write whose context has ended: %v", err)
@@ -287,14 +276,14 @@ func TestFileThatIsReplacedIsNoticed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version)
+		_, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 2}, version)
 		if !errors.Is(err, errMoved) || errors.Is(err, election.ErrPermanent) || errors.Is(err, record.ErrConflict) {
 			t.Errorf("a write into a file that was removed: %v", err)
 		}
 		other := openStore(t, url)
 		write(t, other, record.Record{Heartbeat: 3}, "")
 		for i := 0; ; i++ {
-			r, _, err := s.Read(within(t), "e")
+			r, _, err := s.Read(awaittest.Within(t), "e")
 			if err == nil {
 				if r.Heartbeat != 3 {
 					t.Errorf("heartbeat %d is read", r.Heartbeat)
@@ -305,7 +294,7 @@ func TestFileThatIsReplacedIsNoticed(t *testing.T) {
 				t.Fatalf("look %d: %v", i, err)
 			}
 		}
-		if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 4}, version); !errors.Is(err, record.ErrConflict) {
+		if _, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 4}, version); !errors.Is(err, record.ErrConflict) {
 			t.Errorf("a write over the version of the old file: %v", err)
 		}
 	}
@@ -328,11 +317,11 @@ func TestWhatNobodyElseCouldUseIsRefused(t *testing.T) {
 		}
 		s := storeOn(t, db)
 		for range 2 {
-			_, _, err = s.Read(within(t), "e")
+			_, _, err = s.Read(awaittest.Within(t), "e")
 			if err == nil || want != nil && (!errors.Is(err, want) || !errors.Is(err, election.ErrPermanent)) {
 				t.Errorf("%q: %v", source, err)
 			}
-			if _, err := s.Write(within(t), "e", record.Record{}, ""); err == nil {
+			if _, err := s.Write(awaittest.Within(t), "e", record.Record{}, ""); err == nil {
 				t.Errorf("%q is written to", source)
 			}
 		}
@@ -362,9 +351,9 @@ func TestErrorsAreExplained(t *testing.T) {
 		"a broken record": {openStore(t, broken), "repair"},
 		"read-only":       {storeOn(t, openDB(t, good, "mode=ro")), "has to write"},
 	} {
-		_, version, err := test.s.Read(within(t), "e")
+		_, version, err := test.s.Read(awaittest.Within(t), "e")
 		if err == nil {
-			_, err = test.s.Write(within(t), "e", record.Record{Heartbeat: 1}, version)
+			_, err = test.s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 1}, version)
 		}
 		if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", what, err)
@@ -382,13 +371,13 @@ func TestURLSaysWhereTheDatabaseIs(t *testing.T) {
 	}
 	dir := t.TempDir()
 	s := openStore(t, "sqlite://"+dir+"/c%3Fd%25e%23%20.db?table=who%22+leads")
-	if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 1}, ""); err != nil {
+	if _, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 1}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "c?d%e# .db")); err != nil {
 		t.Error(err)
 	}
-	if r, _, err := s.Read(within(t), "e"); err != nil || r.Heartbeat != 1 {
+	if r, _, err := s.Read(awaittest.Within(t), "e"); err != nil || r.Heartbeat != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -424,7 +413,7 @@ func TestManyMakeTheDatabaseAtOnce(t *testing.T) {
 		for range 8 {
 			s := openStore(t, url)
 			go func() {
-				_, err := s.Write(within(t), "e", record.Record{}, "")
+				_, err := s.Write(awaittest.Within(t), "e", record.Record{}, "")
 				if err == nil {
 					wrote.Add(1)
 				}

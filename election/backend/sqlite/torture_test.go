@@ -4,7 +4,6 @@ package sqlite
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // writerVariable makes a test's process a writer of the database that it names.
@@ -30,9 +30,9 @@ func TestWriter(t *testing.T) {
 	s := openStore(t, url)
 	fmt.Println("writes")
 	for version, i := "", uint64(0); ; i++ {
-		next, err := s.Write(within(t), "writer", record.Record{Token: election.Token(i), Heartbeat: i}, version)
+		next, err := s.Write(awaittest.Within(t), "writer", record.Record{Token: election.Token(i), Heartbeat: i}, version)
 		if err != nil {
-			_, next, _ = s.Read(within(t), "writer")
+			_, next, _ = s.Read(awaittest.Within(t), "writer")
 		}
 		version = next
 	}
@@ -63,7 +63,7 @@ func faults(url string, lease time.Duration) map[string]func(*testing.T, *rand.R
 	}
 	return map[string]func(*testing.T, *rand.Rand){
 		"lock": func(t *testing.T, random *rand.Rand) {
-			tx, err := openDB(t, url, "_txlock=exclusive&_pragma=busy_timeout(20000)").BeginTx(within(t), nil)
+			tx, err := openDB(t, url, "_txlock=exclusive&_pragma=busy_timeout(20000)").BeginTx(awaittest.Within(t), nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -79,11 +79,11 @@ func faults(url string, lease time.Duration) map[string]func(*testing.T, *rand.R
 			awhile(random)
 		}),
 		"checkpoint": func(t *testing.T, _ *rand.Rand) {
-			_, _ = openDB(t, url, "_pragma=busy_timeout(200)").ExecContext(within(t), "pragma wal_checkpoint(truncate)") // if nobody reads
+			_, _ = openDB(t, url, "_pragma=busy_timeout(200)").ExecContext(awaittest.Within(t), "pragma wal_checkpoint(truncate)") // if nobody reads
 		},
 		"journal": func(t *testing.T, random *rand.Rand) {
 			mode := []string{"wal", "delete", "truncate"}[random.IntN(3)]
-			_, _ = openDB(t, url, "_pragma=busy_timeout(200)").ExecContext(within(t), "pragma journal_mode = "+mode) // if nobody is connected
+			_, _ = openDB(t, url, "_pragma=busy_timeout(200)").ExecContext(awaittest.Within(t), "pragma journal_mode = "+mode) // if nobody is connected
 		},
 	}
 }
@@ -92,11 +92,11 @@ func tortureOf(t *testing.T, candidates int) storetest.Torture {
 	const lease = time.Second
 	url := newURL(t)
 	s := openStore(t, url)
-	if _, err := s.Write(within(t), "torture", record.Record{Token: election.Token(time.Now().Add(time.Hour).UnixMilli())}, ""); err != nil {
+	if _, err := s.Write(awaittest.Within(t), "torture", record.Record{Token: election.Token(time.Now().Add(time.Hour).UnixMilli())}, ""); err != nil {
 		t.Fatal(err) // as a fast clock leaves it
 	}
 	return storetest.Torture{Candidates: candidates, Faults: faults(url, lease), Lease: lease, LeadersMin: 5,
-		Open: func(ctx context.Context, _ int) (election.Backend, func() error, error) { return Open(ctx, url) }}
+		Open: Open, URL: func(int) string { return url }}
 }
 
 // TestNoTwoLeadUnderTorture: whatever happens to the file and those who write to it.

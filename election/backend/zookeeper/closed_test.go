@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestCloseLetsTheSessionOfALeaderExpire: its function goes on, and may until its
@@ -13,7 +14,7 @@ import (
 func TestCloseLetsTheSessionOfALeaderExpire(t *testing.T) {
 	addr := startServerFor(t, 10*time.Second)
 	first, second := open(t, addr), open(t, addr)
-	held, err := first.Acquire(within(t), claim("a", 4*time.Second))
+	held, err := first.Acquire(awaittest.Within(t), claim("a", 4*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func TestCloseLetsTheSessionOfALeaderExpire(t *testing.T) {
 	default:
 		t.Error("the leader was not told")
 	}
-	if _, err := second.Acquire(within(t), claim("b", 4*time.Second)); err != nil {
+	if _, err := second.Acquire(awaittest.Within(t), claim("b", 4*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if early := held.Sent.Add(held.Lease).Sub(clock.Now()); early > 0 {

@@ -23,7 +23,7 @@ import (
 // freshChroot returns a maker of empty stores on one server.
 func freshChroot(t testing.TB, addr string) func(testing.TB) string {
 	var count atomic.Int64
-	c, err := client.Dial(within(t), addr, client.Options{})
+	c, err := client.Dial(awaittest.Within(t), addr, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,17 +31,11 @@ func freshChroot(t testing.TB, addr string) func(testing.TB) string {
 	return func(t testing.TB) string {
 		t.Helper()
 		path := fmt.Sprintf("/store-%d", count.Add(1))
-		if _, _, err := c.Create(within(t), path, nil, client.CreateOptions{}); err != nil {
+		if _, _, err := c.Create(awaittest.Within(t), path, nil, client.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		return addr + path
 	}
-}
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func claim(id string, lease time.Duration) election.Claim {
@@ -51,7 +45,7 @@ func claim(id string, lease time.Duration) election.Claim {
 
 func operator(t testing.TB, addr string) *client.Client {
 	t.Helper()
-	c, err := client.Dial(within(t), addr, client.Options{})
+	c, err := client.Dial(awaittest.Within(t), addr, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,13 +62,13 @@ func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
 	}
 	c := operator(t, addr)
 	began := time.Now()
-	err = elector.Run(within(t), func(ctx context.Context, _ election.Leadership) error {
+	err = elector.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
 		names, _, err := c.Children(ctx, "/conclave/elections/e")
 		if err != nil || len(names) != 1 {
 			t.Errorf("queue %v, %v", names, err)
 		}
 		// Not with the leadership's context: that may end before the reply comes.
-		if err := c.Delete(within(t), "/conclave/elections/e/"+names[0], -1); err != nil {
+		if err := c.Delete(awaittest.Within(t), "/conclave/elections/e/"+names[0], -1); err != nil {
 			t.Error(err)
 		}
 		<-ctx.Done()
@@ -93,7 +87,7 @@ func TestLeaderWhoseZnodeIsDeletedStepsDown(t *testing.T) {
 func awaitQueue(t testing.TB, c *client.Client, count int) []string {
 	t.Helper()
 	var names []string
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	awaittest.Until(t, fmt.Sprintf("there are %d candidates", count), func() bool {
 		var err error
 		if names, _, err = c.Children(ctx, "/conclave/elections/e"); err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -178,15 +172,15 @@ func openTapped(t testing.TB, addr string) (*queue.Backend, *tap) {
 func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
 	addr := startServer(t)
 	a, p := openTapped(t, addr)
-	first, err := a.Acquire(within(t), claim("x", 10*time.Second)) // makes the parents
+	first, err := a.Acquire(awaittest.Within(t), claim("x", 10*time.Second)) // makes the parents
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Release(within(t), first); err != nil {
+	if err := a.Release(awaittest.Within(t), first); err != nil {
 		t.Fatal(err)
 	}
 	p.dropAfter.Store(true)
-	grant, err := a.Acquire(within(t), claim("a", 10*time.Second))
+	grant, err := a.Acquire(awaittest.Within(t), claim("a", 10*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +189,7 @@ func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
 	}
 	c := operator(t, addr)
 	awaitQueue(t, c, 1)
-	if err := a.Release(within(t), grant); err != nil {
+	if err := a.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
 	awaitQueue(t, c, 0)
@@ -206,11 +200,11 @@ func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 	addr := startServerFor(t, time.Minute) // that none expires on a busy machine
 	const waiting = 1000
 	leader := open(t, addr)
-	held, err := leader.Acquire(within(t), claim("leader", time.Minute))
+	held, err := leader.Acquire(awaittest.Within(t), claim("leader", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.Dial(within(t), addr, client.Options{SessionTimeout: time.Minute})
+	c, err := client.Dial(awaittest.Within(t), addr, client.Options{SessionTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +233,7 @@ func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 	for i := range taps {
 		before[i] = taps[i].bytes.Load()
 	}
-	if err := leader.Release(within(t), held); err != nil {
+	if err := leader.Release(awaittest.Within(t), held); err != nil {
 		t.Fatal(err)
 	}
 	if first := <-granted; first != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -56,7 +57,7 @@ func TestTransferPassesThoseBetween(t *testing.T) {
 	if first := <-led; first != "a" {
 		t.Fatalf("%s leads first", first)
 	}
-	if err := electors["a"].TransferTo(within(t), "d"); err != nil {
+	if err := electors["a"].TransferTo(awaittest.Within(t), "d"); err != nil {
 		t.Fatal(err)
 	}
 	if next := <-led; next != "d" {
@@ -66,7 +67,7 @@ func TestTransferPassesThoseBetween(t *testing.T) {
 	leader := "d"
 	for range 3 {
 		awaitQueue(t, operator(t, addr), 4) // the one that was taken out has come back
-		if err := electors[leader].Resign(within(t)); err != nil {
+		if err := electors[leader].Resign(awaittest.Within(t)); err != nil {
 			t.Fatal(err)
 		}
 		leader = <-led
@@ -86,18 +87,18 @@ func TestTransferDoesNotPassOtherClients(t *testing.T) {
 	electors, led := queued(t, addr, "a")
 	<-led
 	curator := "/conclave/elections/e/_c_00000000-0000-0000-0000-000000000000-latch-"
-	if _, _, err := c.Create(within(t), curator, []byte("curator"), client.CreateOptions{Mode: zk.EphemeralSequential}); err != nil {
+	if _, _, err := c.Create(awaittest.Within(t), curator, []byte("curator"), client.CreateOptions{Mode: zk.EphemeralSequential}); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		_, _ = open(t, addr).Acquire(t.Context(), claim("z", 20*time.Second))
 	}()
 	awaitQueue(t, c, 3)
-	err := electors["a"].TransferTo(within(t), "z")
+	err := electors["a"].TransferTo(awaittest.Within(t), "z")
 	if err == nil || !strings.Contains(err.Error(), "other clients") {
 		t.Errorf("TransferTo returned %v", err)
 	}
-	if err := electors["a"].TransferTo(within(t), "nobody"); !errors.Is(err, election.ErrNoCandidate) {
+	if err := electors["a"].TransferTo(awaittest.Within(t), "nobody"); !errors.Is(err, election.ErrNoCandidate) {
 		t.Errorf("TransferTo nobody returned %v", err)
 	}
 	select {
@@ -113,23 +114,23 @@ func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
 	addr := startServer(t)
 	c := operator(t, addr)
 	for _, path := range []string{"/conclave", "/conclave/elections", "/conclave/elections/e"} {
-		if _, _, err := c.Create(within(t), path, []byte("somebody's"), client.CreateOptions{}); err != nil {
+		if _, _, err := c.Create(awaittest.Within(t), path, []byte("somebody's"), client.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b := open(t, addr)
-	grant, err := b.Acquire(within(t), claim("a", 20*time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim("a", 20*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Release(within(t), grant); err != nil {
+	if err := b.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
-	data, _, err := c.Get(within(t), "/conclave/elections/e")
+	data, _, err := c.Get(awaittest.Within(t), "/conclave/elections/e")
 	if err != nil || string(data) != "somebody's" {
 		t.Errorf("the data is %q, %v", data, err)
 	}
-	if _, err := b.(*queue.Backend).History(within(t), "e"); err == nil {
+	if _, err := b.(*queue.Backend).History(awaittest.Within(t), "e"); err == nil {
 		t.Error("a history was made up")
 	}
 }
@@ -140,7 +141,7 @@ func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
 func TestMetadataOutlivesALeaderThatKnowsNone(t *testing.T) {
 	addr := startServer(t)
 	c, b := operator(t, addr), open(t, addr)
-	grant, err := b.Acquire(within(t), claim("a", 20*time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim("a", 20*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,23 +149,23 @@ func TestMetadataOutlivesALeaderThatKnowsNone(t *testing.T) {
 	next.Metadata = []byte("10.0.0.7\n\xff")
 	led := make(chan error, 1)
 	go func() {
-		_, err := open(t, addr).Acquire(within(t), next)
+		_, err := open(t, addr).Acquire(awaittest.Within(t), next)
 		led <- err
 	}()
 	path := "/conclave/elections/e/" + awaitQueue(t, c, 2)[1]
 	awaitData(t, c, path, "b\n\n"+string(next.Metadata))
-	if _, err := c.Set(within(t), path, []byte("b\nnominated"), -1); err != nil {
+	if _, err := c.Set(awaittest.Within(t), path, []byte("b\nnominated"), -1); err != nil {
 		t.Fatal(err)
 	}
 	awaitData(t, c, path, "b\nready")
-	if err := b.Release(within(t), grant); err != nil {
+	if err := b.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-led; err != nil {
 		t.Fatal(err)
 	}
 	awaitData(t, c, path, "b\nready\n"+string(next.Metadata))
-	for view := range b.Observe(within(t), "e") {
+	for view := range b.Observe(awaittest.Within(t), "e") {
 		if view.Leader != "b" || string(view.Metadata) != string(next.Metadata) {
 			t.Errorf("an observer sees %+v", view)
 		}
@@ -176,7 +177,7 @@ func TestMetadataOutlivesALeaderThatKnowsNone(t *testing.T) {
 func awaitData(t *testing.T, c *client.Client, path, want string) {
 	t.Helper()
 	last := ""
-	for ctx := within(t); ctx.Err() == nil; {
+	for ctx := awaittest.Within(t); ctx.Err() == nil; {
 		data, _, err := c.Get(ctx, path)
 		if err != nil {
 			t.Fatal(err)

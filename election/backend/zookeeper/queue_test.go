@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -15,7 +16,7 @@ func TestZooKeeperPassesTheTestsOfQueues(t *testing.T) {
 	queuetest.Run(t, queuetest.Store{
 		URL: startServer, Open: open,
 		Waiting: func(t testing.TB, addr string) []string {
-			names, _, err := operator(t, addr).Children(within(t), path)
+			names, _, err := operator(t, addr).Children(awaittest.Within(t), path)
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {
 				t.Fatal(err)
 			}
@@ -23,7 +24,7 @@ func TestZooKeeperPassesTheTestsOfQueues(t *testing.T) {
 			return names[min(1, len(names)):]
 		},
 		Remove: func(t testing.TB, addr, name string) {
-			if err := operator(t, addr).Delete(within(t), path+"/"+name, -1); err != nil {
+			if err := operator(t, addr).Delete(awaittest.Within(t), path+"/"+name, -1); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // shortened is a connection whose server grants a shorter timeout in its handshake,
@@ -45,7 +46,7 @@ func TestLeadershipEndsWhenItsSessionGetsShorter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer backend.Close()
-	grant, err := backend.Acquire(within(t), claim("a", 4*time.Second))
+	grant, err := backend.Acquire(awaittest.Within(t), claim("a", 4*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestLeadershipEndsWhenItsSessionGetsShorter(t *testing.T) {
 	(*last.Load()).Close()
 	select {
 	case <-grant.Lost:
-	case <-within(t).Done():
+	case <-awaittest.Within(t).Done():
 		t.Fatal("a leadership whose session got shorter goes on")
 	}
 	if left := grant.Sent.Add(grant.Lease).Sub(clock.Now()); left < 0 {

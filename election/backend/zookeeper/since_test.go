@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -13,20 +14,20 @@ import (
 func TestNobodyIsSeenLeadingSinceItWaited(t *testing.T) {
 	addr := startServer(t)
 	b := open(t, addr)
-	grant, err := b.Acquire(within(t), claim("a", 20*time.Second))
+	grant, err := b.Acquire(awaittest.Within(t), claim("a", 20*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Release(within(t), grant); err != nil {
+	if err := b.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
 	// A candidate of ours that leads by now and has not noted it.
-	_, _, err = operator(t, addr).Create(within(t), "/conclave/elections/e/_c_6ba7b810-9dad-11d1-80b4-00c04fd430c8-p0-latch-",
+	_, _, err = operator(t, addr).Create(awaittest.Within(t), "/conclave/elections/e/_c_6ba7b810-9dad-11d1-80b4-00c04fd430c8-p0-latch-",
 		[]byte("late"), client.CreateOptions{Mode: zk.EphemeralSequential})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for view, err := range b.Observe(within(t), "e") {
+	for view, err := range b.Observe(awaittest.Within(t), "e") {
 		if err != nil || view.Leader != "late" || !view.Since.IsZero() {
 			t.Errorf("%q is seen leading since %v, %v", view.Leader, view.Since, err)
 		}

@@ -2,8 +2,6 @@ package zookeeper_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -15,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/internal/server"
-	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/servertest"
 )
 
 // childMain, if not nil, reports whether this process is a child of another kind
@@ -39,23 +37,9 @@ func startServer(t testing.TB) string { return startServerFor(t, 0) }
 // startServerFor is startServer with another longest session.
 func startServerFor(t testing.TB, sessionMax time.Duration) string {
 	t.Helper()
-	config := server.Default()
-	config.FS, config.DataDir, config.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
-	config.PreallocBytes, config.TickTime, config.ConnsPerIPMax = 1<<20, 100*time.Millisecond, 0
-	config.SessionMax = sessionMax
-	config.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	s, err := server.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		<-ended
+	return servertest.Start(t, func(config *server.Config) {
+		config.TickTime, config.ConnsPerIPMax, config.SessionMax = 100*time.Millisecond, 0, sessionMax
 	})
-	return s.Addr().String()
 }
 
 func open(t testing.TB, url string) election.Backend {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestCloseEndsWarmUps: what a program does to get ready is told to end with its
@@ -14,7 +15,7 @@ import (
 func TestCloseEndsWarmUps(t *testing.T) {
 	addr := startServer(t)
 	a, b := open(t, addr), open(t, addr)
-	first, err := a.Acquire(within(t), claim("a", 20*time.Second))
+	first, err := a.Acquire(awaittest.Within(t), claim("a", 20*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,9 +27,9 @@ func TestCloseEndsWarmUps(t *testing.T) {
 		close(ended)
 		return nil
 	}
-	go func() { _, _ = b.Acquire(within(t), next) }()
+	go func() { _, _ = b.Acquire(awaittest.Within(t), next) }()
 	awaitQueue(t, operator(t, addr), 2)
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
 	defer cancel()
 	go func() { _ = a.(election.Nominator).Nominate(ctx, first, "b") }()
 	<-warming

@@ -6,8 +6,12 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/fence"
+	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/election/fence/grpcfence"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -15,11 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/fence"
-	"github.com/conclave-project/conclave/election/fence/fencetest"
-	"github.com/conclave-project/conclave/election/fence/grpcfence"
 )
 
 // numbers is a service with one number: Put replaces it if the request is not
@@ -121,12 +120,6 @@ func put(ctx context.Context, conn *grpc.ClientConn, value int) (int, error) {
 	return int(answer.Value), err
 }
 
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func TestCallsLoseNoUpdate(t *testing.T) {
 	fencetest.Run(t, func(t *testing.T) fencetest.Resource {
 		f := fence.New()
@@ -193,7 +186,7 @@ func watch(ctx context.Context, conn *grpc.ClientConn) (grpc.ClientStream, error
 
 // A stream that an older leader keeps open ends when a newer one comes.
 func TestNewerTokenEndsAnOlderStream(t *testing.T) {
-	f, ctx := fence.New(), within(t)
+	f, ctx := fence.New(), awaittest.Within(t)
 	conn := serve(t, f)
 	s, err := watch(fence.WithToken(ctx, 1), conn)
 	if err != nil {
@@ -216,7 +209,7 @@ func TestNewerTokenEndsAnOlderStream(t *testing.T) {
 // or frozen.
 func TestSilentStreamKeepsNoNewerTokenOut(t *testing.T) {
 	for _, first := range []int64{3, withoutEnd} {
-		f, ctx := fence.New(), within(t)
+		f, ctx := fence.New(), awaittest.Within(t)
 		conn := serve(t, f)
 		s, err := watch(fence.WithToken(ctx, 1), conn)
 		if err != nil {
@@ -239,7 +232,7 @@ func TestSilentStreamKeepsNoNewerTokenOut(t *testing.T) {
 }
 
 func TestRefusalsHaveTheirCodes(t *testing.T) {
-	f, ctx := fence.New(), within(t)
+	f, ctx := fence.New(), awaittest.Within(t)
 	conn := serve(t, f)
 	if _, err := put(ctx, conn, 1); !errors.Is(err, fence.ErrNoToken) {
 		t.Errorf("a client without a token: %v", err)
@@ -273,7 +266,7 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 // stand beside that of the leadership.
 func TestTokenIsSentOnce(t *testing.T) {
 	f := fence.New()
-	ctx := metadata.AppendToOutgoingContext(within(t), grpcfence.Key, "99", "other", "kept")
+	ctx := metadata.AppendToOutgoingContext(awaittest.Within(t), grpcfence.Key, "99", "other", "kept")
 	conn := serve(t, f)
 	if _, err := put(fence.WithToken(ctx, 7), conn, 1); err != nil || f.Seen("number") != 7 {
 		t.Errorf("seen %d, %v", f.Seen("number"), err)

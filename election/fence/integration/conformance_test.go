@@ -17,14 +17,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
-	_ "github.com/jackc/pgx/v5/stdlib"
-
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
 var levels = []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable}
@@ -57,7 +57,7 @@ func TestMariaDBLosesNoUpdate(t *testing.T) {
 		t.Cleanup(func() { _ = db.Close() })
 		return db
 	}
-	if _, err := open("").ExecContext(within(t), "create database fence"); err != nil {
+	if _, err := open("").ExecContext(awaittest.Within(t), "create database fence"); err != nil {
 		t.Fatal(err)
 	}
 	busy := func(err error) bool {
@@ -76,7 +76,7 @@ func TestMariaDBLosesNoUpdate(t *testing.T) {
 // TestMariaDBKeepsResourcesApart: by their bytes, up to the longest name.
 func TestMariaDBKeepsResourcesApart(t *testing.T) {
 	server := stores.Start(t, "mariadb")
-	ctx := within(t)
+	ctx := awaittest.Within(t)
 	db, err := sql.Open("mysql", server.Note["dsn"]+"conclave")
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestAzuriteLosesNoUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.CreateContainer(within(t), "fence", nil); err != nil {
+	if _, err := client.CreateContainer(awaittest.Within(t), "fence", nil); err != nil {
 		t.Fatal(err)
 	}
 	var made atomic.Int32

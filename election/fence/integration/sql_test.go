@@ -13,15 +13,9 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
-
+	"github.com/conclave-project/conclave/internal/awaittest"
 	_ "modernc.org/sqlite"
 )
-
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // begin starts a transaction of a test's level.
 type begin func(ctx context.Context) (*sql.Tx, error)
@@ -154,7 +148,7 @@ func TestSQLiteLosesNoUpdate(t *testing.T) {
 // A transaction that was refused leaves nothing, neither does one that was not
 // committed.
 func TestGuardGoesWithItsTransaction(t *testing.T) {
-	db, ctx := openSQLite(t), within(t)
+	db, ctx := openSQLite(t), awaittest.Within(t)
 	f, err := fence.NewSQL(fence.SQLite, "guards")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/conclavetest"
@@ -14,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/fencetest"
 	"github.com/conclave-project/conclave/election/fence/znode"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -74,15 +74,9 @@ func TestGuardInConclaveLosesNoUpdate(t *testing.T) {
 	fencetest.Run(t, numbers(t, func() *client.Client { return e.Client(t) }))
 }
 
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // A whole multi of a zombie is refused, with all that is in it.
 func TestMultiOfAZombieChangesNothing(t *testing.T) {
-	e, ctx := conclavetest.Start(t, conclavetest.Servers(1)), within(t)
+	e, ctx := conclavetest.Start(t, conclavetest.Servers(1)), awaittest.Within(t)
 	c := e.Client(t)
 	old, err := znode.Claim(ctx, c, "/guard", 33, nil)
 	if err != nil {
@@ -120,7 +114,7 @@ func TestMultiOfAZombieChangesNothing(t *testing.T) {
 }
 
 func TestGuardThatHoldsSomethingElseIsRefused(t *testing.T) {
-	e, ctx := conclavetest.Start(t, conclavetest.Servers(1)), within(t)
+	e, ctx := conclavetest.Start(t, conclavetest.Servers(1)), awaittest.Within(t)
 	c := e.Client(t)
 	if _, _, err := c.Create(ctx, "/guard", []byte("configuration"), client.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -2,11 +2,14 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // WithoutLastGrant returns the JSON of a record as a copy has it that lacks the last
@@ -44,4 +47,43 @@ func marshal(t testing.TB, r record.Record) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// Forget has candidate "a" lead by one backend, the store forget that grant, and
+// candidate "b" lead by the other: no sooner than the forgotten lease has ended, and
+// with a higher token. Remember is called before the grant, for a copy to go back to.
+func Forget(t *testing.T, a, b election.Backend, leaseMax time.Duration, remember, forget func()) {
+	t.Helper()
+	if err := a.Release(awaittest.Within(t), Acquire(t, a, "a", leaseMax)); err != nil {
+		t.Fatal(err)
+	}
+	remember()
+	held := Acquire(t, a, "a", leaseMax)
+	forget()
+	next := NextAfter(t, held, b, leaseMax)
+	if _, err := a.Renew(awaittest.Within(t), held); !errors.Is(err, election.ErrLost) {
+		t.Errorf("the renewal of what was forgotten: %v", err)
+	}
+	// Adopted now: the next one does not wait.
+	if err := b.Release(awaittest.Within(t), next); err != nil {
+		t.Fatal(err)
+	}
+	began := clock.Now()
+	Acquire(t, a, "c", leaseMax)
+	if took := clock.Now().Sub(began); took > leaseMax/2 {
+		t.Errorf("elected after %v, though nothing was forgotten since", took)
+	}
+}
+
+// NextAfter has candidate "b" lead by a backend whose store has forgotten a grant.
+func NextAfter(t *testing.T, held election.Grant, b election.Backend, leaseMax time.Duration) election.Grant {
+	t.Helper()
+	next := Acquire(t, b, "b", leaseMax)
+	if now, until := clock.Now(), held.Sent.Add(held.Lease); now < until {
+		t.Errorf("elected %v before the lease that was forgotten had run out", until.Sub(now))
+	}
+	if next.Token <= held.Token {
+		t.Errorf("token %d after %d", next.Token, held.Token)
+	}
+	return next
 }

@@ -52,11 +52,7 @@ func tooMany(list []held) []string {
 // A candidate lives for some leases; one whose link is cut as it ends releases
 // nothing, as if it were killed.
 func (x Torture) Holders(t *testing.T) {
-	if x.Seed == 0 {
-		x.Seed = rand.Uint64()
-	}
-	x.For = x.lasts(t)
-	t.Logf("seed %d, %v", x.Seed, x.For)
+	x.draw(t)
 	var places, lock holding
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -77,46 +73,37 @@ func (x Torture) Holders(t *testing.T) {
 	}
 }
 
-// hold lets one candidate after the other live. Even ones want a place, the others
-// the lock, every fourth of them to write.
+// hold lets one candidate after the other hold something. Even ones want a place, the
+// others the lock, every fourth of them to write.
 func (x Torture) hold(ctx context.Context, t *testing.T, i int, places, lock *holding) {
-	random := rand.New(rand.NewPCG(x.Seed, uint64(i)))
-	for life := 0; ctx.Err() == nil; life++ {
-		backend, end, err := x.Open(ctx, i)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		one := held{who: fmt.Sprintf("c%d.%d", i, life), writes: i%4 == 1}
-		options := election.Options{ID: one.who, Lease: x.Lease, Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond}
-		living, die := context.WithTimeout(ctx, time.Duration(random.Int64N(int64(6*x.Lease))))
+	x.lives(ctx, t, i, 6, func(living context.Context, random *rand.Rand, backend election.Backend, options election.Options) {
+		one := held{who: options.ID, writes: i%4 == 1}
 		if i%2 == 0 {
 			candidate, err := holders.New(backend, "places", holdersMax, options)
 			if err != nil {
 				t.Error(err)
-			} else {
-				_ = candidate.Hold(living, func(_ context.Context, place holders.Place) error { // it ends with its life
-					places.act(one, place.Err, x.Lease, random)
-					return nil
-				})
+				return
 			}
-		} else if rw, err := holders.NewRWLock(backend, "lock", holdersMax, options); err != nil {
-			t.Error(err)
-		} else {
-			enter := rw.Read
-			if one.writes {
-				enter = rw.Write
-			}
-			_ = enter(living, func(_ context.Context, h holders.Held) error {
-				lock.act(one, h.Err, x.Lease, random)
+			_ = candidate.Hold(living, func(_ context.Context, place holders.Place) error { // it ends with its life
+				places.act(one, place.Err, x.Lease, random)
 				return nil
 			})
+			return
 		}
-		die()
-		if err := end(); err != nil {
+		rw, err := holders.NewRWLock(backend, "lock", holdersMax, options)
+		if err != nil {
 			t.Error(err)
+			return
 		}
-	}
+		enter := rw.Read
+		if one.writes {
+			enter = rw.Write
+		}
+		_ = enter(living, func(_ context.Context, h holders.Held) error {
+			lock.act(one, h.Err, x.Lease, random)
+			return nil
+		})
+	})
 }
 
 // act asks for a while, as often as it can, whether it may still act.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
-
 	"github.com/conclave-project/conclave/election/record"
 )
 
@@ -42,10 +41,11 @@ func TestMemoryStorePasses(t *testing.T) {
 func TestTortureOfMemory(t *testing.T) {
 	m := record.NewMemory(nil)
 	Torture{Candidates: 3, Lease: 200 * time.Millisecond, LeadersMin: 3, For: time.Second,
-		Open: func(context.Context, int) (election.Backend, func() error, error) {
+		Open: func(context.Context, string) (election.Backend, func() error, error) {
 			b := record.New(m, record.Options{})
 			return b, b.Close, nil
 		},
+		URL:    func(int) string { return "" },
 		Faults: map[string]func(*testing.T, *rand.Rand){"nothing": func(*testing.T, *rand.Rand) {}}}.Run(t)
 }
 

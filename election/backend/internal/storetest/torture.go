@@ -20,9 +20,10 @@ import (
 type Torture struct {
 	// Candidates is how many there are at a time.
 	Candidates int
-	// Open opens a backend for a candidate, 0 to Candidates-1, as a new process
-	// would, and returns what closes it.
-	Open func(ctx context.Context, candidate int) (election.Backend, func() error, error)
+	// Open opens a backend for a candidate as a new process would.
+	Open Opener
+	// URL is that of the store for a candidate, 0 to Candidates-1.
+	URL func(candidate int) string
 	// Faults are what may happen, by name. Each returns when it is over.
 	Faults map[string]func(t *testing.T, random *rand.Rand)
 	// BeginAgain are those Faults after which the store knows nothing of the election,
@@ -57,6 +58,15 @@ func (x Torture) lasts(t *testing.T) time.Duration {
 		t.Fatalf("%s: %v", TortureVariable, err)
 	}
 	return long
+}
+
+// draw chooses what was left open, and logs it.
+func (x *Torture) draw(t *testing.T) {
+	if x.Seed == 0 {
+		x.Seed = rand.Uint64()
+	}
+	x.For = x.lasts(t)
+	t.Logf("seed %d, %v", x.Seed, x.For)
 }
 
 // span is the time during which somebody considered itself leader.
@@ -121,11 +131,7 @@ func (b *spans) judge() []string {
 
 // Run runs it.
 func (x Torture) Run(t *testing.T) {
-	if x.Seed == 0 {
-		x.Seed = rand.Uint64()
-	}
-	x.For = x.lasts(t)
-	t.Logf("seed %d, %v", x.Seed, x.For)
+	x.draw(t)
 	all := &spans{}
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -145,29 +151,36 @@ func (x Torture) Run(t *testing.T) {
 	}
 }
 
-// campaign lets one candidate after the other live.
-func (x Torture) campaign(ctx context.Context, t *testing.T, all *spans, i int) {
+// lives lets one candidate after the other live, each for up to so many leases, until the
+// context ends.
+func (x Torture) lives(ctx context.Context, t *testing.T, i, leasesMax int, live func(context.Context, *rand.Rand, election.Backend, election.Options)) {
 	random := rand.New(rand.NewPCG(x.Seed, uint64(i)))
 	for life := 0; ctx.Err() == nil; life++ {
-		backend, end, err := x.Open(ctx, i)
+		backend, end, err := x.Open(ctx, x.URL(i))
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		id := fmt.Sprintf("c%d.%d", i, life)
-		elector, err := election.New(backend, "torture", election.Options{ID: id, Lease: x.Lease,
+		living, die := context.WithTimeout(ctx, time.Duration(random.Int64N(int64(leasesMax)*int64(x.Lease))))
+		live(living, random, backend, election.Options{ID: fmt.Sprintf("c%d.%d", i, life), Lease: x.Lease,
 			Retry: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		living, die := context.WithTimeout(ctx, time.Duration(random.Int64N(int64(3*x.Lease))))
-		_ = elector.Run(living, x.lead(all, id, random)) // it ends with its life
 		die()
 		if err := end(); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// campaign lets one candidate after the other campaign.
+func (x Torture) campaign(ctx context.Context, t *testing.T, all *spans, i int) {
+	x.lives(ctx, t, i, 3, func(living context.Context, random *rand.Rand, backend election.Backend, options election.Options) {
+		elector, err := election.New(backend, "torture", options)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = elector.Run(living, x.lead(all, options.ID, random)) // it ends with its life
+	})
 }
 
 // lead returns what a leader does: for a while it asks, as often as it can, whether

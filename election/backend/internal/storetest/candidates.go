@@ -1,0 +1,100 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
+)
+
+// Opener is the function Open of a backend's package.
+type Opener func(ctx context.Context, url string) (election.Backend, func() error, error)
+
+// Open opens a backend until the test ends.
+func (o Opener) Open(t testing.TB, url string) election.Backend {
+	t.Helper()
+	backend, end, err := o(awaittest.Within(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return backend
+}
+
+// Fresh opens a backend as a new process does, until that ends.
+func (o Opener) Fresh(url string) (election.Backend, error) {
+	backend, _, err := o(context.Background(), url)
+	return backend, err
+}
+
+// Main is TestMain of a package that runs the suite of elections.
+func (o Opener) Main(m *testing.M) { os.Exit(electiontest.Main(m, o.Fresh)) }
+
+// RefusesURLs fails the test if one of the URLs, each with the password "secret", is not
+// refused for good, without the password and with advice.
+func (o Opener) RefusesURLs(t *testing.T, advice string, urls ...string) {
+	t.Helper()
+	for _, url := range urls {
+		_, _, err := o(t.Context(), url)
+		switch {
+		case err == nil:
+			t.Errorf("%s: no error", url)
+		case !errors.Is(err, election.ErrPermanent):
+			t.Errorf("%s: not permanent: %v", url, err)
+		case !strings.Contains(err.Error(), advice):
+			t.Errorf("%s: no advice: %v", url, err)
+		case strings.Contains(err.Error(), "secret"):
+			t.Errorf("%s: tells the password: %v", url, err)
+		}
+	}
+}
+
+// acquireTries is how often a candidate asks a store that has just been restarted, and
+// acquirePause the time between two.
+const (
+	acquireTries = 100
+	acquirePause = 50 * time.Millisecond
+)
+
+// Acquire returns the grant of a candidate that campaigns in the election "e" until it
+// leads, over connections that a restart has broken.
+func Acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
+	t.Helper()
+	nonce := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
+	for range acquireTries {
+		grant, err := b.Acquire(awaittest.Within(t), election.Claim{Election: "e", ID: id, Nonce: nonce, Lease: lease})
+		if err == nil {
+			return grant
+		}
+		t.Log(err)
+		time.Sleep(acquirePause)
+	}
+	t.Fatalf("%s is not elected", id)
+	return election.Grant{}
+}
+
+// Dir returns an empty directory for one test of the suite of elections: on a disk,
+// except for the test that elects thousands of times, which would wait for it as often.
+func Dir(t testing.TB) string {
+	if !strings.Contains(t.Name(), "Thousands") {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "conclave-test-")
+	if err != nil {
+		return t.TempDir() // a system without it
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

@@ -1,0 +1,52 @@
+// Package servertest is for tests: it runs one server alone, in the test's own process.
+//
+// In go changes of its configuration; out comes the address for clients. The server
+// keeps its data on a memory disk unless a change says otherwise, logs nothing, and ends
+// with the test. For an ensemble there is package inprocess.
+package servertest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// Start runs a server until the test ends.
+func Start(t testing.TB, changes ...func(*server.Config)) (addr string) {
+	t.Helper()
+	addr, _ = StartUntil(t, changes...)
+	return addr
+}
+
+// StartUntil runs a server until the test ends or stop is called, which returns when the
+// server has ended.
+func StartUntil(t testing.TB, changes ...func(*server.Config)) (addr string, stop func()) {
+	t.Helper()
+	config := server.Default()
+	config.FS, config.DataDir, config.ClientAddr = vfs.NewMem(), "data", "127.0.0.1:0"
+	config.TickTime, config.PreallocBytes = 500*time.Millisecond, 1<<20
+	config.Logger = slog.New(slog.DiscardHandler)
+	for _, change := range changes {
+		change(&config)
+	}
+	s, err := server.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return s.Addr().String(), stop
+}
