@@ -31,8 +31,8 @@ func (r *Replica) onTick(*Event) {
 // tellWhileBehind has a learner that is behind with its work say by itself that it is
 // there: the leader's pings wait with the rest.
 func (r *Replica) tellWhileBehind() {
-	halfMs := r.opts.Zab.TickMs / 2
-	if r.now.WaitsMs != 0 && r.now.MonoMs-r.now.WaitsMs > halfMs && r.now.MonoMs-r.touches.toldMs > halfMs && r.peer.State() != zab.Leading {
+	pingMs := r.opts.Zab.PingMs()
+	if r.now.WaitsMs != 0 && r.now.MonoMs-r.now.WaitsMs > pingMs && r.now.MonoMs-r.touches.toldMs > pingMs && r.peer.State() != zab.Leading {
 		r.tellTouches()
 	}
 }

@@ -55,8 +55,22 @@ func (w *world) converge() {
 	if w.err == nil && branch(w.plan.Seed, "still", 0).oneIn(3) {
 		w.note(0, "STILL", 0, 0, "")
 		w.still = true
+		before, ends := w.elections(), w.tally.Crashes
 		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
+		if n := w.elections() - before; n > 0 && w.tally.Crashes == ends && w.err == nil {
+			w.fail(fmt.Errorf("liveness: %d elections while nothing happens", n))
+		}
 	}
+}
+
+// elections is how many the servers that run have decided, each for itself.
+func (w *world) elections() (n int64) {
+	for _, p := range w.servers {
+		if p.replica != nil {
+			n += p.replica.Elections()
+		}
+	}
+	return n
 }
 
 // limitMs is how long an ensemble may take to come to rest: several elections,

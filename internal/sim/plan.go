@@ -83,8 +83,19 @@ func Draw(seed uint64) Plan {
 	p.drawBytes(branch(seed, "bytes", 0))
 	p.drawSettings(branch(seed, "settings", 0))
 	p.hasty(branch(seed, "hasty", 0))
+	p.silence(branch(seed, "silence", 0))
 	return p
 }
+
+// silence draws, for some runs, that a server is taken for silent within a tick, as
+// conclave.silenceMs allows: between half a tick and one, and longer than a packet may take.
+func (p *Plan) silence(r *random) {
+	if r.oneIn(10) {
+		p.SyncMs = max(silenceMin, r.between(p.TickMs/2, p.TickMs))
+	}
+}
+
+const silenceMin = 400
 
 func (p *Plan) settings(r *random) {
 	p.TickMs = []int64{100, 200, 200, 400, 1000}[r.below(5)]

@@ -493,3 +493,27 @@ func TestNewLeaderWaitsForASnapshotThatMoves(t *testing.T) {
 		t.Error("the leader has given up")
 	}
 }
+
+// What counts as silence may be less than a tick: a ping that is late is no reason to leave
+// a leader. An ensemble of three was idle, and elected every few seconds.
+func TestPingsComeThriceWithinWhatIsSilence(t *testing.T) {
+	for _, test := range []struct{ tickMs, syncMs, most int64 }{
+		{2000, 1000, 1000 / 3}, {2000, 500, 500 / 3}, {2000, 10_000, 1000}, {200, 1000, 100}, {2, 1, 1}} {
+		options := zab.Options{TickMs: test.tickMs, SyncMs: test.syncMs}
+		if ms := options.PingMs(); ms < 1 || ms > test.most {
+			t.Errorf("tick %d, silence %d: a ping each %d ms, not %d", test.tickMs, test.syncMs, ms, test.most)
+		}
+	}
+	const silenceMs = 60 // of a tick of 200 ms
+	s := newSoloOf(t, zab.Options{SyncMs: silenceMs}, stored(z(1, 1)))
+	s.leads()
+	for range 10 {
+		sent := ""
+		for range silenceMs / 2 {
+			sent += s.step(s.wait(1), on(2, zab.Message{Kind: zab.KindPing, Zxid: z(2, 0)}))
+		}
+		if !strings.Contains(sent, "PING") || s.p.State() != zab.Leading {
+			t.Fatalf("within half of what is silence the leader, %v, has sent %q", s.p.State(), sent)
+		}
+	}
+}

@@ -181,7 +181,7 @@ func (p *Peer) leaderStored(op operation) {
 	case op.kind == EffectSetCurrent:
 		p.phase = Synchronization
 		p.lead.enter(leaderSyncing, p.nowMs)
-		p.lead.pingMs = p.nowMs + p.opts.TickMs/2
+		p.lead.pingMs = p.nowMs + p.opts.PingMs()
 		for _, l := range slices.Clone(p.lead.links) {
 			if l.stage == linkAgreed {
 				p.synchronize(l)
@@ -207,7 +207,7 @@ func (p *Peer) leaderTick() {
 		}
 	}
 	if ld.stage >= leaderSyncing && p.nowMs >= ld.pingMs {
-		ld.pingMs = p.nowMs + p.opts.TickMs/2
+		ld.pingMs = p.nowMs + p.opts.PingMs()
 		for _, l := range ld.links {
 			p.ping(l)
 		}

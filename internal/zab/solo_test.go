@@ -22,7 +22,10 @@ func newSolo(t *testing.T, stored zab.Stored) *solo {
 }
 
 func newSoloOf(t *testing.T, o zab.Options, stored zab.Stored) *solo {
-	o.ID, o.TickMs, o.InitMs, o.SyncMs = 1, 200, 2000, 1000
+	o.ID, o.TickMs, o.InitMs = 1, 200, 2000
+	if o.SyncMs == 0 {
+		o.SyncMs = 1000
+	}
 	return &solo{t: t, p: zab.New(o, zab.Config{Quorum: quorum.NewMajority(1, 2, 3)}, stored)}
 }
 

@@ -68,7 +68,7 @@ const (
 type Options struct {
 	ID            quorum.ID
 	Observer      bool  // takes part, does not vote
-	TickMs        int64 // pings go out twice a tick
+	TickMs        int64 // pings go out twice a tick, or more often: see PingMs
 	InitMs        int64 // limit for each step of discovery and synchronization
 	SyncMs        int64 // limit for silence afterwards
 	DivergedMs    int64 // when this server gave up a role because of its tree; 0: never
@@ -80,6 +80,11 @@ type Options struct {
 	Met           func(Row) // for proofs: is told of each row of the tables that has a handler and is used; nil in production
 	Solo          bool      // standalone: leads from the start, without an election or an epoch of its own
 }
+
+// PingMs is the time between two pings of a leader, and between two messages in which a
+// learner that is behind says that it is there: as in ZooKeeper, but three within what
+// counts as silence, so that one that is late is no election.
+func (o *Options) PingMs() int64 { return max(1, min(o.TickMs/2, o.SyncMs/3)) }
 
 // historyMax is ZooKeeper's commitLogCount; counterMax is never proposed: the
 // next would carry into the epoch (ZOOKEEPER-1277).
