@@ -25,6 +25,9 @@ type Ensemble struct {
 	// go out as well.
 	SeenVersion int64
 	SeenConfig  string
+	// Fixed: this server takes part in no change of the ensemble (reconfigEnabled is
+	// off). It adopts a newer configuration only if a quorum of Committed has it.
+	Fixed bool
 }
 
 // Event is something that happened. One is given at a time.

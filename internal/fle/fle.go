@@ -52,10 +52,11 @@ type Machine struct {
 	established    tally // of servers that follow or lead, of any round
 	resendMs       int64 // when the proposal is sent again
 	resendGapMs    int64
-	finalizeMs     int64 // when the quorum is final; 0 without one
-	roundEndMs     int64 // when the round is given up; 0 unless a change of the ensemble is proposed
-	adopted        int64 // highest version that Adopt was said for
-	learnedVersion int64 // highest version that Learned was said for in this election
+	finalizeMs     int64               // when the quorum is final; 0 without one
+	roundEndMs     int64               // when the round is given up; 0 unless a change of the ensemble is proposed
+	adopted        int64               // highest version that Adopt was said for
+	reported       map[quorum.ID]int64 // versions that participants have, of a fixed ensemble
+	learnedVersion int64               // highest version that Learned was said for in this election
 
 	// While following, leading or observing.
 	current      Vote

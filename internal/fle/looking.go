@@ -155,12 +155,32 @@ func (m *Machine) roundBound(sender State) int64 {
 // Once per version, so that a text which cannot be used does not block the
 // election.
 func (m *Machine) adopt(from quorum.ID, n *Notification) bool {
-	if m.state != Looking || n.ConfigVersion <= max(m.ensemble.Version, m.adopted) {
+	if m.state != Looking || n.ConfigVersion <= max(m.ensemble.Version, m.adopted) || m.ensemble.Fixed && !m.quorumHas(from, n.ConfigVersion) {
 		return false
 	}
 	m.adopted = n.ConfigVersion
 	m.out = append(m.out, Adopt{from, n.ConfigVersion, n.Config})
 	return true
+}
+
+// quorumHas notes that a server has a configuration of this version, and reports whether this
+// server and others that have one as new are a quorum of the configuration in force. A
+// single server, perhaps of another ensemble, must not change a fixed one.
+func (m *Machine) quorumHas(from quorum.ID, version int64) bool {
+	if m.reported == nil {
+		m.reported = make(map[quorum.ID]int64)
+	}
+	participants := m.ensemble.Committed.Participants()
+	if participants.Has(from) {
+		m.reported[from] = version
+	}
+	have := quorum.MakeIDs()
+	for _, id := range participants {
+		if id == m.cfg.ID || m.reported[id] >= version {
+			have.Add(id)
+		}
+	}
+	return m.ensemble.Committed.Enough(have)
 }
 
 // learnConfig reports a configuration that is proposed in the log of a participant. The

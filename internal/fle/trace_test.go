@@ -65,6 +65,8 @@ func (s *script) command(fields []string) {
 		s.ensemble.Seen = s.set(fields[1:])
 	case "version": // version N: of the configuration
 		s.ensemble.Version = s.number(fields[1])
+	case "fixed": // of the ensemble of servers made from here on
+		s.ensemble.Fixed = true
 	case "servers", "observers": // servers ID...: new machines, also after a crash
 		for i := range fields[1:] {
 			cfg := s.cfg

@@ -84,7 +84,7 @@ func (e *ensembleState) numbered(epoch zk.Zxid) *ensemble.Config {
 
 // forElection is the configuration as the election sees it.
 func (e *ensembleState) forElection() fle.Ensemble {
-	f := fle.Ensemble{Committed: e.inForce.Quorum(), Version: e.inForce.Version, Config: e.inForce.Text()}
+	f := fle.Ensemble{Committed: e.inForce.Quorum(), Version: e.inForce.Version, Config: e.inForce.Text(), Fixed: !e.enabled}
 	if e.next != nil && e.next.Version > e.inForce.Version {
 		f.Seen, f.SeenVersion, f.SeenConfig = e.next.Quorum(), e.next.Version, e.next.Text()
 	}

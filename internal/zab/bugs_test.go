@@ -259,12 +259,14 @@ func TestZK1699AReconfigNeedsBothQuorums(t *testing.T) {
 }
 
 // A learner that comes back has one link: an ack on its way on the old one may be
-// for a record that is truncated now.
-func TestTheOldLinkOfALearnerIsClosedAtItsHello(t *testing.T) {
+// for a record that is truncated now. A hello alone does not close the old one: anybody may
+// send that in the name of a learner.
+func TestTheOldLinkOfALearnerIsClosedBeforeItsHistoryIsChanged(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
-	s.want("close link 2; link 5 <- LEADERINFO epoch=1", up(5),
+	s.want("link 5 <- LEADERINFO epoch=1", up(5),
 		on(5, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 2}}))
+	s.want("close link 2; link 5 <- DIFF 0.0; link 5 <- NEWLEADER epoch=1", ackEpoch(5, 0, 0))
 	s.step(propose(z(1, 1))...)
 	s.step(s.done())
 	s.want("", ack(2, z(1, 1)))
@@ -363,22 +365,49 @@ func TestServerThatClaimsNothingIsSentEverything(t *testing.T) {
 // last epoch but one. A leader that trusted it would be elected again in the last one, a
 // quorum would store that, and nobody could lead any more, not even after a restart.
 func TestOneHelloDoesNotUseUpTheEpochs(t *testing.T) {
-	const jump = 1 << 20
+	const jump, step = 1 << 20, 1024
 	for _, c := range []struct {
-		accepted uint32
-		trusted  bool
-	}{{2 + jump, true}, {3 + jump, false}, {0x7ffffffe, false}, {0x7fffffff, false}} {
+		accepted       uint32
+		leaves, gather bool
+	}{{2 + step, true, true}, {3 + step, false, true}, {2 + jump, false, true}, {3 + jump, false, false}, {0x7ffffffe, false, false}, {0x7fffffff, false, false}} {
 		s := newSolo(t, stored(z(1, 1)))
 		s.leads()
+		s.serveFor(initMs)
 		s.step(up(3), hello(3, c.accepted))
-		if left := s.p.State() != zab.Leading; left != c.trusted {
+		if left := s.p.State() != zab.Leading; left != c.leaves {
 			t.Errorf("a learner has accepted %#x: the leader of epoch 2 has left: %v", c.accepted, left)
 		}
 		s = newSolo(t, stored(z(1, 1)))
 		s.step(elected(1), up(2), hello(2, c.accepted-1))
-		if took, _ := s.p.Epochs(); !c.trusted && took != 1 || c.trusted && s.step(s.done()) == "" {
+		if took, _ := s.p.Epochs(); !c.gather && took != 1 || c.gather && s.step(s.done()) == "" {
 			t.Errorf("a learner has accepted %#x: the leader that gathers takes %#x", c.accepted-1, took)
 		}
+	}
+}
+
+// A stranger says hello again and again, in the name of a follower that has promised a later
+// epoch. No leader ends before it has served for as long as an election may take, and the
+// epoch of the next one is not far above.
+func TestHellosOfStrangersEndNoLeadershipSoon(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	s.leads()
+	before, _ := s.p.Epochs()
+	for i := range uint32(initMs/100 - 1) {
+		stranger := zab.LinkID(200 + i)
+		s.step(up(stranger), on(stranger, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(before+i*100, 0), Hello: zab.Hello{Server: 3}}))
+		s.serveFor(100)
+		if s.p.State() != zab.Leading {
+			t.Fatalf("hello %d has ended the leadership", i)
+		}
+	}
+	s.serveFor(100)
+	s.step(up(3), hello(3, before+1))
+	if s.p.State() == zab.Leading {
+		t.Error("a participant whose promise is later can never follow")
+	}
+	s.step(elected(1), up(4), hello(2, before))
+	if took, _ := s.p.Epochs(); took > before+2000 {
+		t.Errorf("after the hellos the leader takes epoch %d, %d before", took, before)
 	}
 }
 

@@ -2,6 +2,7 @@ package zab
 
 import (
 	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -11,6 +12,10 @@ import (
 // epochMax and are on the disks of a quorum as soon as one has begun: neither by one packet
 // nor by many, so what counts is what was accepted before the first of them.
 const epochJumpMax = 1 << 20
+
+// MayBegin reports whether servers of this ensemble may have begun an epoch, by what this
+// one has accepted.
+func (p *Peer) MayBegin(epoch uint32) bool { return epoch <= min(p.accepted+epochJumpMax, epochMax) }
 
 // leaderHello takes a learner's hello. Its accepted epoch raises the new one, also that of
 // an observer, which does not count for the quorum. Hellos together raise it by
@@ -28,13 +33,8 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.drop(l) // two servers with one number: its acks would count as the leader's own
 		return
 	}
-	for _, old := range p.lead.links {
-		if old != l && old.server >= 0 && old.stage > linkHello && old.server == m.Hello.Server {
-			// One link a server: an ack of the old one, on its way still, could
-			// be for a record that the learner is about to truncate.
-			p.drop(old)
-			break
-		}
+	if p.lead.stage < leaderComparing {
+		p.dropOlder(l, m.Hello.Server)
 	}
 	l.server, l.observer, l.accepted = m.Hello.Server, m.Kind == KindObserverInfo, m.epochOf()
 	l.stage = linkGreeted
@@ -44,19 +44,41 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.tryEpoch()
 		return
 	}
-	if !l.observer && p.electors().Participants().Has(l.server) {
+	if !l.observer && p.electors().Participants().Has(l.server) && l.accepted <= p.lead.epoch+promiseJumpMax {
 		p.promised = max(p.promised, l.accepted)
 	}
-	if p.promised > p.lead.epoch {
-		// It has promised an epoch, to a leader that did not come to lead, and
-		// could never follow this one: ZooKeeper's ensemble would stay one
-		// server short until the next election. So let that be now; the next
-		// epoch of this server is above the promise, for any follower.
+	if p.yields() {
 		p.leave(ReasonNewerPromise)
 		return
 	}
 	if p.lead.stage >= leaderComparing {
 		p.askEpoch(l)
+	}
+}
+
+// promiseJumpMax bounds how far a promise may be above the epoch of a leader that leaves for
+// it: servers promise one epoch after the other to leaders that do not come to lead.
+const promiseJumpMax = 1024
+
+// yields reports whether the leader leaves because a participant has promised a later epoch,
+// to a leader that did not come to lead. It could never follow this one: ZooKeeper's
+// ensemble would stay one server short until the next election. So let that be now; the next
+// epoch of this server is above the promise, for any follower. It has served for as long as
+// an election may take before that: a stranger that sends hellos in the name of others must
+// not end one leadership after the other.
+func (p *Peer) yields() bool {
+	ld := p.lead
+	return ld.epoch < p.promised && ld.stage == leaderServing && p.nowMs-ld.sinceMs >= p.opts.InitMs
+}
+
+// dropOlder ends the link that a server had before this one. One link a server: an ack of
+// the old one, on its way still, could be for a record that the learner is about to truncate.
+func (p *Peer) dropOlder(l *link, server quorum.ID) {
+	for _, old := range p.lead.links {
+		if old != l && old.server >= 0 && old.stage > linkHello && old.server == server {
+			p.drop(old)
+			return
+		}
 	}
 }
 
@@ -85,6 +107,7 @@ func (p *Peer) askEpoch(l *link) {
 // committed one. Afterwards a quorum has confirmed the leader's, so what a late
 // learner has more was never committed, and it is truncated.
 func (p *Peer) leaderAckEpoch(l *link, m *Message) {
+	p.dropOlder(l, l.server)
 	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
 	l.needsAll = l.peer == 0 && m.Epoch != 0
 	switch p.lead.stage {

@@ -22,7 +22,7 @@ func newSolo(t *testing.T, stored zab.Stored) *solo {
 }
 
 func newSoloOf(t *testing.T, o zab.Options, stored zab.Stored) *solo {
-	o.ID, o.TickMs, o.InitMs = 1, 200, 2000
+	o.ID, o.TickMs, o.InitMs = 1, 200, initMs
 	if o.SyncMs == 0 {
 		o.SyncMs = 1000
 	}
@@ -74,6 +74,16 @@ func (s *solo) want(effects string, events ...zab.Event) {
 func (s *solo) wait(ms int64) zab.Event {
 	s.nowMs += ms
 	return zab.Event{Kind: zab.EventTick}
+}
+
+// initMs is how long an election may take.
+const initMs = 2000
+
+// serveFor lets time pass for a leader that a follower on link 2 pings.
+func (s *solo) serveFor(ms int64) {
+	for range ms / 100 {
+		s.step(s.wait(100), on(2, zab.Message{Kind: zab.KindPing, Zxid: z(2, 0)}))
+	}
 }
 
 // done is the completion of everything asked of the disk so far.
