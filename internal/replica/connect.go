@@ -76,16 +76,16 @@ func (r *Replica) askSession(w waiting, timeoutMs int32) {
 	r.decideOwn(w.session, &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)})
 }
 
-// resume attaches a session to a new connection. The old connection goes first,
-// even if the password is wrong, as in ZooKeeper. On a learner the leader
-// decides.
+// resume attaches a session to a new connection. The old connection goes first, unless the
+// password is wrong: in ZooKeeper then too, and anybody who has seen the owner of an
+// ephemeral keeps its client from its work. On a learner the leader decides.
 func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
-	s := r.sessions.Get(req.Session)
-	r.closeOld(s)
 	if !session.PasswordMatches(req.Session, req.Password) {
 		r.refuseSession(c, req)
 		return
 	}
+	s := r.sessions.Get(req.Session)
+	r.closeOld(s)
 	if !r.leads() {
 		r.requests.revalidate(c, req)
 		r.order(zab.Event{Kind: zab.EventRevalidate, Session: req.Session, TimeoutMs: r.renegotiate(s, req.TimeoutMs)})

@@ -9,7 +9,7 @@ import (
 // behind knows since when messages of other servers wait to be handed to the loop: while
 // the disk or the loop has too much to do. Among them may be heartbeats of sessions, which
 // must not end meanwhile. What it holds up counts as silence of the other servers all the
-// same: a leader whose disk stands still gives up its role.
+// same: a leader whose disk is stalled gives up its role.
 type behind struct {
 	mu     sync.Mutex
 	waitMs map[zab.LinkID]int64 // since when the batch of a link waits

@@ -14,11 +14,14 @@ import (
 const openACL uint32 = 0
 
 // aclTable stores each distinct list once. Lists are never changed; one that no
-// znode refers to any more is dropped and its number given again.
+// znode refers to any more is dropped and its number given again, but not while a scan is
+// under way: its reader has the lists of the beginning, and would take the one that had the
+// number then (ZooKeeper's servers do not set it again when they replay a create).
 type aclTable struct {
 	lists  []aclList
 	byKey  map[string]uint32
 	unused []uint32
+	held   []uint32 // dropped during a scan
 }
 
 type aclList struct {
@@ -55,8 +58,8 @@ func (a *aclTable) add(entries []zk.ACL) uint32 {
 	return id
 }
 
-// release takes one user away.
-func (a *aclTable) release(id uint32) {
+// release takes one user away, perhaps during a scan.
+func (a *aclTable) release(id uint32, scanned bool) {
 	if id == openACL {
 		return
 	}
@@ -66,7 +69,17 @@ func (a *aclTable) release(id uint32) {
 	}
 	delete(a.byKey, l.key)
 	*l = aclList{}
+	if scanned {
+		a.held = append(a.held, id)
+		return
+	}
 	a.unused = append(a.unused, id)
+}
+
+// unhold lets the numbers be given again that were dropped during scans: all are over.
+func (a *aclTable) unhold() {
+	a.unused = append(a.unused, a.held...)
+	a.held = nil
 }
 
 func (a *aclTable) list(id uint32) acl.List { return a.lists[id].list }

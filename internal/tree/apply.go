@@ -211,7 +211,7 @@ func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
 func (t *Tree) setACL(n *znode, entries []zk.ACL) {
 	old := t.restOf(n).acl
 	t.useACL(n, t.acls.add(entries)) // first: the same list must not be dropped between
-	t.acls.release(old)
+	t.acls.release(old, len(t.walks) > 0)
 }
 
 // applyCloseSession deletes the ephemerals the transaction names, and then

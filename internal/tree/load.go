@@ -76,7 +76,7 @@ func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.S
 	l.t.disown(id)
 	l.t.setData(n, data)
 	n.bodySum = bodySum(path, data)
-	l.t.acls.release(l.t.restOf(n).acl)
+	l.t.acls.release(l.t.restOf(n).acl, false)
 	l.t.useACL(n, acl)
 	l.t.setStat(n, &s)
 	l.t.own(id)
@@ -86,7 +86,7 @@ func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.S
 // Finish ends the loading: the tree contains all transactions up to last.
 func (l *Loader) Finish(last zk.Zxid) {
 	for _, id := range l.held {
-		l.t.acls.release(id)
+		l.t.acls.release(id, false)
 	}
 	l.t.findQuotas()
 	l.t.last = last

@@ -50,6 +50,9 @@ func (s *Scan) End() {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
 	s.t.walks = slices.DeleteFunc(s.t.walks, func(other *Scan) bool { return other == s })
+	if len(s.t.walks) == 0 {
+		s.t.acls.unhold()
+	}
 }
 
 // Cut tells that the tree became another one before the walk was over: what it

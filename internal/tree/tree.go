@@ -211,7 +211,7 @@ func (t *Tree) remove(id uint32, path string) {
 	t.leaveWalks(id)
 	t.unlink(n.parent, id)
 	t.textSize -= int64(len(path)) + int64(n.dataBytes())
-	t.acls.release(t.restOf(n).acl)
+	t.acls.release(t.restOf(n).acl, len(t.walks) > 0)
 	t.blocks.free(n.block, t.blockBytes(n))
 	if n.rest != 0 {
 		t.rests.give(n.rest)

@@ -569,6 +569,9 @@ func (r *reader) enforced() {
 		e := r.seen["enforce.auth.schemes"]
 		r.remark(&e, "has no effect without enforce.auth.enabled=true")
 	case !r.enforce:
+	case r.needSASL: // as in Apache: a proof by another scheme does not do
+		e := r.seen["enforce.auth.enabled"]
+		r.remark(&e, "has no effect beside sessionRequireClientSASLAuth=true, which lets in who proves a name by SASL, and nobody else")
 	case r.schemes == "":
 		r.missing("enforce.auth.schemes", "is not set: name the schemes of which a client must prove one, such as digest,x509")
 	default:

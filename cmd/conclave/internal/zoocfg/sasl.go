@@ -50,7 +50,7 @@ func (r *reader) saslKeys() map[string]setting {
 		"security.auth_to_local":            used(r.nameRules, "DEFAULT", "rules that make short names of Kerberos' names"),
 		"requireKerberosConfig":             used(flag(&s.NeedKerberos), "false", "the start is refused without a default realm"),
 		"allowSaslFailedClients":            used(flag(&c.SASLOptional), "false", "a client that fails goes on as nobody, unless it must prove itself"),
-		"sessionRequireClientSASLAuth":      used(flag(&r.needSASL), "false", "a client does nothing before it has proved who it is; `enforce.auth.schemes` with `sasl` among others means any of them"),
+		"sessionRequireClientSASLAuth":      used(flag(&r.needSASL), "false", "a client does nothing before it has proved who it is by SASL; `enforce.auth.*` has no effect then"),
 
 		"quorum.auth.enableSasl":                inEnsemble(used(flag(&s.Peers.Serves), "false", "servers may prove themselves to each other")),
 		"quorum.auth.serverRequireSasl":         inEnsemble(used(flag(&s.Peers.ServerMust), "false", "this server takes no other. A running ensemble gets there in three rounds of restarts, one for each of the three keys")),
@@ -80,7 +80,7 @@ func (r *reader) sasl() {
 	s, c := &r.out.SASL, &r.out.Server
 	c.Auth.SASL = r.saslProvider || s.File != ""
 	if r.needSASL {
-		c.Auth.Enforce = append(c.Auth.Enforce, "sasl")
+		c.Auth.Enforce = []string{"sasl"}
 	}
 	if r.needSASL && s.File == "" {
 		r.missing("sessionRequireClientSASLAuth", "nobody could get in: name the JAAS file with -D java.security.auth.login.config=FILE")

@@ -232,3 +232,14 @@ func TestEnforcedSchemesAreThoseOfThisServer(t *testing.T) {
 		t.Errorf("%q, %v", c.Remarks, err)
 	}
 }
+
+// The older key beside the newer ones, as a migration leaves it: "addauth digest anything"
+// must not be enough.
+func TestSessionsThatRequireSASLAreNotOpenedByOtherSchemes(t *testing.T) {
+	c, err := read(t, "sessionRequireClientSASLAuth=true\njava.security.auth.login.config=/etc/jaas.conf\n"+
+		"enforce.auth.enabled=true\nenforce.auth.schemes=digest")
+	if err != nil || !slices.Equal(c.Server.Auth.Enforce, []string{"sasl"}) ||
+		!slices.ContainsFunc(c.Remarks, func(r string) bool { return strings.Contains(r, "has no effect beside sessionRequireClientSASLAuth") }) {
+		t.Errorf("%+v, remarks %q, %v", c.Server.Auth.Enforce, c.Remarks, err)
+	}
+}
