@@ -4,8 +4,8 @@
 // In go a handler and how long a connection may be idle. What always holds,
 // also for strangers that reach the port:
 //
-//	httpport-H1  It has a bounded number of connections. One more takes the place of the
-//	             oldest of the host that has most.
+//	httpport-H1  It has a bounded number of connections. One more takes the place of
+//	             another, or is closed (package lobby).
 //	httpport-H2  Each request is read and answered within a bounded time. No request has a
 //	             body: a connection whose request has one is closed behind the answer.
 package httpport
@@ -83,12 +83,16 @@ type crowded struct {
 }
 
 func (l *crowded) Accept() (net.Conn, error) {
-	socket, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		socket, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.lobby.Enter(socket) {
+			return &member{socket, &l.lobby}, nil
+		}
+		socket.Close()
 	}
-	l.lobby.Enter(socket)
-	return &member{socket, &l.lobby}, nil
 }
 
 // member is a connection that leaves the others as it is closed.
