@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/session"
@@ -28,37 +29,51 @@ func (t *Table) Counts() Counts {
 	return c
 }
 
-// ByConn returns the paths each connection waits on in the data registry.
+// reportMax is how many watches a report reads while it keeps all others out.
+const reportMax = 4096
+
+// ByConn returns the paths each connection waits on in the data registry. It is read in
+// portions, so that nothing waits for long: changes meanwhile may be in it or not.
 func (t *Table) ByConn() map[session.ConnID][]string {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	conns := slices.Collect(maps.Keys(t.mu.byConn))
+	t.mu.Unlock()
 	out := map[session.ConnID][]string{}
-	for conn, w := range t.mu.byConn {
+	for _, conn := range conns {
 		var paths []string
-		for _, s := range w.spots[Data] {
-			paths = append(paths, s.path)
+		for more := true; more; {
+			paths, more = t.pathsOf(conn, paths)
 		}
 		if slices.Sort(paths); paths != nil {
-			out[conn] = paths
+			out[conn] = slices.Compact(paths) // a list that shrinks moves its last ones
 		}
 	}
 	return out
 }
 
-// ByPath returns who waits on each path of the data registry.
-func (t *Table) ByPath() map[string][]session.ConnID {
+// pathsOf adds a portion of the paths of a connection to those that were read, and reports
+// whether there are more.
+func (t *Table) pathsOf(conn session.ConnID, paths []string) ([]string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	w := t.mu.byConn[conn]
+	if w == nil {
+		return paths, false
+	}
+	spots := w.spots[Data]
+	end := min(len(paths)+reportMax, len(spots))
+	for i := len(paths); i < end; i++ {
+		paths = append(paths, spots[i].path)
+	}
+	return paths, end < len(spots)
+}
+
+// ByPath returns who waits on each path of the data registry, as ByConn.
+func (t *Table) ByPath() map[string][]session.ConnID {
 	out := map[string][]session.ConnID{}
-	for path, s := range t.mu.registries[Data].spots {
-		for i := -1; i < len(s.more); i++ {
-			w := &s.first
-			if i >= 0 {
-				w = &s.more[i]
-			}
-			if t.mu.byConn[w.conn].lists(Data, s, w) {
-				out[path] = append(out[path], w.conn)
-			}
+	for conn, paths := range t.ByConn() {
+		for _, path := range paths {
+			out[path] = append(out[path], conn)
 		}
 	}
 	return out
