@@ -56,9 +56,10 @@ type Incarnated interface {
 	Incarnation() string
 }
 
-// NotYetError is what Write returns for a new holder when the store has put
-// nothing and will not for now: it may have forgotten a grant whose lease still
-// lasts. It is no failure; the candidate looks again after the time.
+// NotYetError is what Write returns when the store has put nothing and will not for
+// now. A new holder is told so by a store that may have forgotten a grant whose lease
+// still lasts, anybody by one that takes few writes in a time. It is no failure; a
+// candidate looks again after the time.
 type NotYetError struct{ After time.Duration }
 
 func (e *NotYetError) Error() string {

@@ -58,7 +58,7 @@ func (r *Renewal) Answer(now clock.Instant, a Answer) Want {
 	case Written:
 		r.grant.Sent = r.sent
 		return Want{Grant: r.asked.Record.grant(r.grant)}
-	case Conflict, NotYet: // NotYet is said of a record that has gone with its store: look again
+	case Conflict, NotYet: // NotYet is said of a record that has gone with its store, or had too many writes: look again
 		if r.tries++; r.tries < conflictsMax {
 			return r.Begin(now)
 		}

@@ -41,12 +41,13 @@ var proofs = []proof{
 	{"nats", []string{"nats"}, "election/backend/nats", 45},
 	{"dynamodb", []string{"dynamodb"}, "election/backend/dynamodb", 45},
 	{"s3", []string{"s3", "minio"}, "election/backend/s3", 45},
+	{"gcs", []string{"gcs"}, "election/backend/gcs", 120},
 	{"azureblob", []string{"azureblob"}, "election/backend/azureblob", 180},
 	{"file", nil, "election/backend/file", 45},
 	{"peers", nil, "election/backend/peers", 45},
 	{"fence", []string{"zookeeper", "postgres", "mariadb", "s3", "minio", "azureblob"}, "election/fence election/fence/integration", 0},
 	{"deploy", []string{"kubernetes"}, "examples/deploy", 0},
-	{"commands", []string{"conclave", "zookeeper", "etcd", "consul", "kubernetes", "dynamodb", "azureblob", "s3",
+	{"commands", []string{"conclave", "zookeeper", "etcd", "consul", "kubernetes", "dynamodb", "azureblob", "s3", "gcs",
 		"postgres", "mariadb", "redis", "nats"}, "cmd/conclave/conclave-stores", 0},
 }
 

@@ -61,6 +61,7 @@ var registrations = []func(register func(recipe)){
 	registerConsul,
 	registerDynamoDB,
 	registerEtcd,
+	registerGCS,
 	registerKubernetes,
 	registerMariaDB,
 	registerNATS,

@@ -1,0 +1,137 @@
+package gcs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+
+	"github.com/conclave-project/conclave/election"
+)
+
+// URLExample is a URL that Open takes.
+const URLExample = "gs://my-bucket/elections"
+
+// Open returns the backend of a URL:
+//
+//	gs://BUCKET[/PREFIX][?endpoint=URL][&anonymous=true][&poll=2s]
+//
+// Credentials are Google's Application Default Credentials: the file that
+// GOOGLE_APPLICATION_CREDENTIALS names (the key of a service account, or the
+// configuration of a workload identity federation), that of gcloud auth
+// application-default login, or the service account of the machine, the Pod or the
+// function, from the metadata server. With anonymous=true there are none. Endpoint is
+// a private way to the service, or an emulator; one without TLS is taken with
+// anonymous=true alone. The function returned closes connections; it may be called once
+// nothing of the backend runs.
+func Open(ctx context.Context, text string) (election.Backend, func() error, error) {
+	target, err := parseURL(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	connections := newTransport()
+	client := &http.Client{Transport: connections}
+	if !target.anonymous {
+		source, err := findCredentials(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("gcs: no credentials: %w (%s, or add anonymous=true to the URL for an emulator)", err, hintCredentials)
+		}
+		client.Transport = &transport{tokens: &tokens{source: source}, base: connections}
+	}
+	backend, err := New(client, target.options)
+	if err != nil {
+		return nil, nil, err
+	}
+	return backend, func() error { connections.CloseIdleConnections(); return nil }, nil
+}
+
+// newTransport speaks HTTP/1.1: a request that gets no answer in time then closes its
+// connection, and the next one goes over another.
+func newTransport() *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, Protocols: protocols,
+		TLSHandshakeTimeout: 5 * time.Second, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8}
+}
+
+// findCredentials returns the source of tokens that the environment names. It outlives
+// the context of the search.
+func findCredentials(ctx context.Context) (oauth2.TokenSource, error) {
+	type found struct {
+		credentials *google.Credentials
+		err         error
+	}
+	done := make(chan found, 1)
+	go func() { // it asks the network whether there is a metadata server, without a context
+		within := context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, &http.Client{Timeout: fetchWithin})
+		credentials, err := google.FindDefaultCredentialsWithParams(within, google.CredentialsParams{
+			Scopes: []string{Scope}, EarlyTokenRefresh: earlyToken})
+		done <- found{credentials, err}
+	}()
+	select {
+	case f := <-done:
+		if f.err != nil {
+			return nil, f.err
+		}
+		return f.credentials.TokenSource, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// target is what a URL says.
+type target struct {
+	options   Options
+	anonymous bool
+}
+
+func parseURL(text string) (target, error) {
+	var t target
+	bad := func(format string, args ...any) (target, error) {
+		return t, fmt.Errorf("gcs: %q: %w; write for example %s", text, fmt.Errorf(format, args...), URLExample)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return bad("not a URL")
+	case u.Scheme != "gs":
+		return bad("the scheme is not gs")
+	case u.Host == "" || u.Port() != "":
+		return bad("it names no bucket (the address of an emulator goes into ?endpoint=)")
+	case u.User != nil:
+		return bad("credentials are not taken from a URL, but from the environment")
+	}
+	t.options = Options{Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/")}
+	for name, values := range u.Query() {
+		value := values[len(values)-1]
+		switch name {
+		case "endpoint":
+			t.options.Endpoint = value
+		case "anonymous":
+			t.anonymous, err = strconv.ParseBool(value)
+		case "poll":
+			t.options.Poll, err = time.ParseDuration(value)
+		default:
+			return bad("unknown parameter %q", name)
+		}
+		if err != nil {
+			return bad("parameter %s: %w", name, err)
+		}
+	}
+	if t.options, err = t.options.validate(); err != nil {
+		return bad("%w", err)
+	}
+	if strings.HasPrefix(t.options.Endpoint, "http:") && !t.anonymous {
+		return bad("%w", errors.New("credentials are not sent without TLS; write endpoint=https://..., or add anonymous=true for an emulator"))
+	}
+	return t, nil
+}

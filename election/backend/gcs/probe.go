@@ -1,0 +1,59 @@
+package gcs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// ErrConditions is what Probe finds: the store takes conditional writes and ignores
+// their conditions.
+var ErrConditions = errors.New("the store does not honour ifGenerationMatch on writes, so everybody would lead; " +
+	"use Google Cloud Storage, or an emulator that does")
+
+// Probe makes sure that the store refuses a write whose condition does not hold: it
+// tries to replace an object that there is not, of a random name in the prefix, and
+// deletes it if the store has made it. It costs one request. A backend does so by
+// itself before its first write. The error is ErrConditions, or one of the request.
+func Probe(ctx context.Context, client *http.Client, options Options) error {
+	s, err := newStore(client, options)
+	if err != nil {
+		return err
+	}
+	return s.probe(ctx)
+}
+
+// probeOnce probes until the store has passed (gcs-G6).
+func (s *store) probeOnce(ctx context.Context) error {
+	s.probing.Lock()
+	defer s.probing.Unlock()
+	if s.probed {
+		return nil
+	}
+	if err := s.probe(ctx); err != nil {
+		return err
+	}
+	s.probed = true
+	return nil
+}
+
+// generationOfNone is one that no object has: the service counts microseconds since 1970.
+const generationOfNone = "1"
+
+func (s *store) probe(ctx context.Context) error {
+	key := s.options.probeKey()
+	_, err := s.put(ctx, key, []byte("{}"), generationOfNone)
+	switch {
+	case errors.Is(err, record.ErrConflict):
+		return nil
+	case err != nil:
+		return fmt.Errorf("probe the store: %w", err)
+	}
+	_ = s.api.remove(ctx, key) // what is left of it is in nobody's way
+	return election.Permanent(fmt.Errorf("probe the store: bucket %q accepted a write of %s although its "+
+		"ifGenerationMatch forbade it: %w", s.options.Bucket, key, ErrConditions))
+}

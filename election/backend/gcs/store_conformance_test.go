@@ -1,0 +1,116 @@
+//go:build linux && conformance
+
+package gcs
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/test/stores"
+)
+
+func TestStoreOnFakeGCSServer(t *testing.T) {
+	server := stores.Start(t, "gcs")
+	storetest.Run(t, storetest.Suite{
+		Open: func(t testing.TB) record.Store { return storeAt(t, server, server.Addr) },
+		Delete: func(t testing.TB, name string) {
+			s := storeAt(t, server, server.Addr)
+			if err := s.api.remove(t.Context(), s.options.keyOf(name)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+// storeAt is a store on a server that is reached by the given address.
+func storeAt(t testing.TB, server *stores.Server, addr string) *store {
+	t.Helper()
+	target, err := parseURL(strings.Replace(server.URL, server.Addr, addr, 1) + "&poll=50ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newStore(&http.Client{Transport: newTransport()}, target.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestEmulatorHonoursConditionsAtOnce: of many that make or replace one object at the
+// same time, each over a connection of its own, one succeeds.
+func TestEmulatorHonoursConditionsAtOnce(t *testing.T) {
+	const writers, rounds = 16, 100
+	server := stores.Start(t, "gcs")
+	var all [writers]*store
+	for i := range all {
+		all[i] = storeAt(t, server, server.Addr)
+	}
+	generation := "0"
+	for round := range rounds {
+		var group sync.WaitGroup
+		var made [writers]string
+		for i, s := range all {
+			group.Go(func() {
+				after, err := s.api.insert(t.Context(), "at-once", []byte("{}"), generation)
+				if err != nil && !isRefused(err) {
+					t.Error(err)
+				}
+				made[i] = after
+			})
+		}
+		group.Wait()
+		won := strings.Fields(strings.Join(made[:], " "))
+		if len(won) != 1 {
+			t.Fatalf("round %d: %d writes over generation %s: %q", round, len(won), generation, won)
+		}
+		generation = won[0]
+	}
+}
+
+// TestWriteWhoseAnswerIsLostIsNoConflict: nobody knows, and the next read tells.
+func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
+	server := stores.Start(t, "gcs")
+	link, err := server.Link()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	direct, far := storeAt(t, server, server.Addr), storeAt(t, server, link.Addr)
+	far.probed = true
+	version, err := direct.Write(t.Context(), "e", record.Record{Heartbeat: 1}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := far.Read(t.Context(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	link.Delay(0, time.Minute) // of replies
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err = far.Write(ctx, "e", record.Record{Heartbeat: 2}, version)
+	var notYet *record.NotYetError
+	if err == nil || errors.Is(err, record.ErrConflict) || errors.As(err, &notYet) {
+		t.Errorf("the write returned %v", err)
+	}
+	patient, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r, now, err := direct.Read(patient, "e")
+	for err == nil && now == version { // it is on its way
+		r, now, err = direct.Read(patient, "e")
+	}
+	if err != nil || r.Heartbeat != 2 {
+		t.Fatalf("read %+v, %v", r, err)
+	}
+	link.Reset()
+	link.Heal()
+	if _, err := far.Write(t.Context(), "e", record.Record{Heartbeat: 3}, version); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("a write over the version before: %v", err)
+	}
+}
