@@ -107,8 +107,8 @@ type Options struct {
 	// election, an address or a version: any bytes, up to MetadataMax (4 KiB). It is
 	// shown while this candidate waits and leads (View), and decides nothing. It is
 	// the same for as long as the Elector lives. Stores that keep an election in one
-	// record (Kubernetes, DynamoDB, S3, PostgreSQL, Redis, NATS) write it with every
-	// renewal; the others once.
+	// record (Kubernetes, DynamoDB, S3, Google Cloud Storage, SQL, Redis, NATS) write
+	// it with every renewal; the others once.
 	Metadata []byte
 	// Warm makes this candidate ready to lead, caches filled and connections
 	// open. It is called when this candidate is the next to lead by a

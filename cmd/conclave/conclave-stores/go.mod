@@ -9,6 +9,7 @@ require (
 	github.com/conclave-project/conclave/election/backend/consul v0.0.0
 	github.com/conclave-project/conclave/election/backend/dynamodb v0.0.0
 	github.com/conclave-project/conclave/election/backend/etcd v0.0.0
+	github.com/conclave-project/conclave/election/backend/gcs v0.0.0
 	github.com/conclave-project/conclave/election/backend/kubernetes v0.0.0
 	github.com/conclave-project/conclave/election/backend/mysql v0.0.0
 	github.com/conclave-project/conclave/election/backend/nats v0.0.0
@@ -20,6 +21,7 @@ require (
 )
 
 require (
+	cloud.google.com/go/compute/metadata v0.9.0 // indirect
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.3 // indirect
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0 // indirect

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/consul"
 	"github.com/conclave-project/conclave/election/backend/dynamodb"
 	"github.com/conclave-project/conclave/election/backend/etcd"
+	"github.com/conclave-project/conclave/election/backend/gcs"
 	"github.com/conclave-project/conclave/election/backend/kubernetes"
 	"github.com/conclave-project/conclave/election/backend/mysql"
 	"github.com/conclave-project/conclave/election/backend/nats"
@@ -27,6 +28,7 @@ var openers = map[string]command.Open{
 	"consul":     consul.Open,
 	"dynamodb":   dynamodb.Open,
 	"etcd":       etcd.Open,
+	"gs":         gcs.Open,
 	"kubernetes": kubernetes.Open,
 	"mysql":      mysql.Open,
 	"nats":       nats.Open,

@@ -21,7 +21,7 @@ func TestElectionScriptsOnRealStores(t *testing.T) {
 				scripts.Run(t, "../internal/command/testdata/election", "sqlite://"+t.TempDir()+"/elections.db")
 				return
 			}
-			server := stores.Start(t, cmp.Or(map[string]string{"mysql": "mariadb"}[name], name))
+			server := stores.Start(t, cmp.Or(map[string]string{"mysql": "mariadb", "gs": "gcs"}[name], name))
 			scripts.Run(t, "../internal/command/testdata/election", server.URL, environments(server)[name]...)
 		})
 	}
@@ -34,6 +34,7 @@ func environments(server *stores.Server) map[string][]string {
 		"azureblob": {"AZURE_STORAGE_KEY=" + server.Note["key"], "LEASE=15s", "LONG=25s"},
 		"dynamodb": {"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true",
 			"LEASE=10s", "LONG=14s"}, // a JVM on a busy machine
+		"gs": {"LEASE=10s", "LONG=14s"},
 		"s3": {"AWS_ACCESS_KEY_ID=conclave-test", "AWS_SECRET_ACCESS_KEY=conclave-test-secret", "AWS_EC2_METADATA_DISABLED=true"},
 	}
 }

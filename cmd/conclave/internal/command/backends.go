@@ -116,6 +116,8 @@ var backends = []kind{
 		"the lease of a blob, 15 s to 60 s; credentials are found as the az command finds them"),
 	withSDK("s3", "s3://my-bucket/elections?region=eu-central-1",
 		"objects of a bucket, written on condition; credentials are found as AWS's tools find them"),
+	withSDK("gs", "gs://my-bucket/elections",
+		"objects of a bucket of Google Cloud Storage, leases from 10 s; credentials are found as Google's tools find them"),
 	withSDK("postgres", "postgres://user@db/app",
 		"a table of PostgreSQL; the password and TLS are found as libpq finds them").orAs("postgresql").servedAt("5432"),
 	withSDK("mysql", "mysql://user@db/app?tls=true",
