@@ -24,7 +24,7 @@ type service struct {
 	perSecond bool // takes one write per second and object, as the service does
 	deaf      bool // ignores conditions
 	// meddle, if not nil, may answer in place of the service, before or after it.
-	meddle func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request))
+	meddle meddling
 
 	mu         sync.Mutex
 	objects    map[string]object
@@ -32,6 +32,9 @@ type service struct {
 	requests   []string // method and path
 	limited    int      // answered with 429
 }
+
+// meddling answers a request; serve is what the service would do.
+type meddling func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)
 
 type object struct {
 	data       []byte

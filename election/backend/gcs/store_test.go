@@ -63,7 +63,7 @@ func TestErrorsOfWritesAreToldApart(t *testing.T) {
 		{503, "backendError", "", false, false, false},
 	} {
 		v := newService()
-		v.meddle = func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter, *http.Request)) {
+		v.meddle = func(w http.ResponseWriter, _ *http.Request, _ http.HandlerFunc) {
 			w.Header().Set("Location", "/elsewhere")
 			if test.reason == "" {
 				http.Error(w, test.message, test.status)
@@ -94,7 +94,7 @@ func TestWriteThatIsAnsweredWith5xxMayHaveTakenEffect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.meddle = func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request)) {
+	v.meddle = func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		serve(httptest.NewRecorder(), r)
 		refuse(w, 503, "backendError", "Backend Error")
 	}
@@ -249,7 +249,7 @@ func TestObjectOfSomethingElseIsNotOverwritten(t *testing.T) {
 func TestAnswersOfSomethingElseAreNoGenerations(t *testing.T) {
 	for _, generation := range []string{"", "0", "-5", "x", "99999999999999999999"} {
 		v := newService()
-		v.meddle = func(w http.ResponseWriter, r *http.Request, _ func(http.ResponseWriter, *http.Request)) {
+		v.meddle = func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
 			w.Header().Set("X-Goog-Generation", generation)
 			_, _ = io.WriteString(w, `{"record":{},"generation":"`+generation+`"}`)
 		}

@@ -104,7 +104,7 @@ func authorized(t *testing.T, give http.HandlerFunc) (endpoint, tokens string, g
 	t.Helper()
 	given = new(atomic.Int64)
 	v := newService()
-	v.meddle = func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request)) {
+	v.meddle = func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 		if r.Header.Get("Authorization") != "Bearer good" {
 			refuse(w, 401, "authError", "Invalid Credentials")
 			return
