@@ -174,7 +174,9 @@ func notWaiting(now election.View, to string) error {
 }
 
 // await returns the view in which the leadership has passed on: to the wanted
-// candidate, or to anybody, or to nobody if nobody comes within comingMax.
+// candidate, or to anybody, or to nobody if nobody comes within comingMax. Where the
+// store shows the successor alone, and it is there, it comes: it may look at the
+// store only every few seconds, and is seen no more once it is gone.
 func (a *asking) await(ctx context.Context, store *opened, before election.View, to string) (election.View, error) {
 	looking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -188,6 +190,11 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		switch {
 		case v.Leader == "" && len(v.Waiters) == 0 && store.allWaiters:
 			stop() // a candidate that is not queued by now does not come
+		case v.Leader == "" && len(v.Waiters) > 0 && !store.allWaiters:
+			if vacant != nil {
+				vacant.Stop()
+				vacant = nil
+			}
 		case v.Leader == "" && vacant == nil:
 			vacant = time.AfterFunc(comingMax, stop)
 			defer vacant.Stop()

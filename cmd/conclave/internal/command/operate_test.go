@@ -6,6 +6,8 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
@@ -43,5 +45,65 @@ func TestBackendWithoutOperatorIsToldFromThoseWith(t *testing.T) {
 	}
 	if backend[plain]("plain", "", "", nil).operator {
 		t.Error("the plain backend was taken for one that answers operators")
+	}
+}
+
+// shown is a backend that shows one view after the other.
+type shown struct {
+	plain
+	views []timedView
+}
+
+type timedView struct {
+	after time.Duration
+	view  election.View
+}
+
+func (s shown) Observe(ctx context.Context, _ string) iter.Seq2[election.View, error] {
+	return func(yield func(election.View, error) bool) {
+		for _, next := range s.views {
+			select {
+			case <-time.After(next.after):
+			case <-ctx.Done():
+				return
+			}
+			if !yield(next.view, nil) {
+				return
+			}
+		}
+		<-ctx.Done()
+	}
+}
+
+// TestSuccessorThatLooksRarelyIsWaitedFor: one on a store that is polled takes an election
+// that was released with its next look, which is up to 5 s later. Nobody is waited for
+// that is not there.
+func TestSuccessorThatLooksRarelyIsWaitedFor(t *testing.T) {
+	anna := election.View{Leader: "anna", Token: 1}
+	vacant, waiting := election.View{Token: 1}, election.View{Token: 1, Waiters: []election.Waiter{{ID: "bert"}}}
+	bert := election.View{Leader: "bert", Token: 2}
+	for _, test := range []struct {
+		name   string
+		views  []timedView
+		to     string
+		leader string
+		within time.Duration
+	}{
+		{"a successor that is there", []timedView{{0, anna}, {0, waiting}, {5 * time.Second, bert}}, "bert", "bert", 5 * time.Second},
+		{"one that comes", []timedView{{0, anna}, {0, vacant}, {time.Second, waiting}, {5 * time.Second, bert}}, "", "bert", 6 * time.Second},
+		{"none", []timedView{{0, anna}, {0, vacant}, {time.Minute, bert}}, "", "", comingMax},
+		{"one that goes", []timedView{{0, waiting}, {time.Second, vacant}, {time.Minute, bert}}, "", "", time.Second + comingMax},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				began := time.Now()
+				after, err := (&asking{timeout: 30 * time.Second}).await(ctx, &opened{Backend: shown{views: test.views}}, anna, test.to)
+				if took := time.Since(began); err != nil || after.Leader != test.leader || took != test.within {
+					t.Errorf("%+v, %v after %v", after, err, took)
+				}
+			})
+		})
 	}
 }
