@@ -3,14 +3,15 @@
 // In goes an HTTP client that adds credentials, and a bucket, out comes an
 // election.Backend. Each election is one object, PREFIX/NAME.json, of what package
 // record keeps. It takes four calls of the JSON API, over net/http: get, insert, list,
-// and delete for what Probe has left; Open alone needs golang.org/x/oauth2.
+// and delete for what Probe has left. Open finds credentials by golang.org/x/oauth2.
 //
 // What always holds:
 //
 //	gcs-G1  An object is made with ifGenerationMatch=0 and changed with
 //	        ifGenerationMatch on the generation that was read; nothing else is
-//	        ever written to it. A generation never comes back, also not after the
-//	        object or the bucket was deleted and made again.
+//	        ever written to it. A generation does not come back: the service
+//	        counts microseconds since 1970, also for an object or a bucket that
+//	        was deleted and made again.
 //	gcs-G2  It is never deleted. Releasing an election is one more conditional
 //	        write.
 //	gcs-G3  A write is sent once, but for gcs-G4: the second try after a lost

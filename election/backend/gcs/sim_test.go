@@ -82,7 +82,7 @@ func TestNoTwoLeadOnAServiceThatAnswersBadly(t *testing.T) {
 	var v *service
 	simulate := func(t *testing.T, damage bool, meddle func(operator *record.Backend, rng *rand.Rand)) {
 		electiontest.Simulate(t, electiontest.Simulation{
-			Elections: 500, Damage: damage,
+			Elections: 300, Damage: damage,
 			Begin: func() func(*electiontest.BadLink) election.Backend {
 				v = newService()
 				v.meddle = overloaded(rand.New(rand.NewPCG(1, 2)))
