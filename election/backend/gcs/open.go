@@ -108,6 +108,7 @@ func parseURL(text string) (target, error) {
 	case u.Host == "" || u.Port() != "":
 		return bad("it names no bucket (the address of an emulator goes into ?endpoint=)")
 	case u.User != nil:
+		text = u.Redacted()
 		return bad("credentials are not taken from a URL, but from the environment")
 	}
 	t.options = Options{Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/")}
