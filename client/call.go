@@ -179,8 +179,7 @@ const resendsMax = 10
 // the error.
 func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {
 	if n := requestBytes(r); n > c.options.RequestBytesMax {
-		return zk.Result{}, refusal(r.Op, shown, fmt.Errorf(
-			"request of %d bytes is above the limit of %d (jute.maxbuffer)", n, c.options.RequestBytesMax))
+		return zk.Result{}, &Error{r.Op, shown, &tooLong{n, c.options.RequestBytesMax}, NotApplied}
 	}
 	var t tally
 	if c.options.OnEvent == nil {
@@ -258,8 +257,7 @@ func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 		return nil, refusal(r.Op, shown, err)
 	}
 	if n := requestBytes(&r); n > c.options.RequestBytesMax {
-		return nil, refusal(r.Op, shown, fmt.Errorf("request of %d bytes is above the limit of %d (jute.maxbuffer)",
-			n, c.options.RequestBytesMax))
+		return nil, &Error{r.Op, shown, &tooLong{n, c.options.RequestBytesMax}, NotApplied}
 	}
 	c.mapRequest(&r)
 	call := c.newCall(&r, nil)

@@ -38,7 +38,7 @@ type Error struct {
 // Error tells what was done, to what, why it failed, and, where it is in
 // doubt, what has become of it.
 func (e *Error) Error() string {
-	text := e.Op.String()
+	text := called(e.Op)
 	if e.Path != "" {
 		text += " " + e.Path
 	}
@@ -51,6 +51,18 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// called is an operation as a program calls it: those that only the protocol tells
+// apart have one name.
+func called(op zk.Op) string {
+	switch op {
+	case zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
+		op = zk.OpCreate
+	case zk.OpGetChildren2:
+		op = zk.OpGetChildren
+	}
+	return op.String()
+}
 
 // OutcomeOf tells what err says about the effect of the request that returned
 // it: Applied for nil, Unknown if err is not from this package.
@@ -69,6 +81,19 @@ func OutcomeOf(err error) Outcome {
 func refusal(op zk.Op, path string, err error) error {
 	return &Error{op, path, fmt.Errorf("%w: %w", zk.ErrBadArguments, err), NotApplied}
 }
+
+// ErrRequestTooLong is why a request was not sent that is longer than
+// Options.RequestBytesMax.
+var ErrRequestTooLong = errors.New("client: request is too long (Options.RequestBytesMax)")
+
+// tooLong is ErrRequestTooLong with the numbers.
+type tooLong struct{ bytes, most int }
+
+func (e *tooLong) Error() string {
+	return fmt.Sprintf("the request has %d bytes, and the most is %d (jute.maxbuffer)", e.bytes, e.most)
+}
+
+func (e *tooLong) Unwrap() []error { return []error{ErrRequestTooLong, zk.ErrBadArguments} }
 
 // ErrReplyTooLong is why a request has failed whose reply is longer than
 // Options.ReplyBytesMax. The other requests of the client are not concerned.
