@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,7 +111,7 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = b.Acquire(awaittest.Within(t), claim(time.Second))
-			if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "Restore") ||
+			if !errors.Is(err, election.ErrPermanent) || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "Restore") ||
 				!strings.Contains(err.Error(), path) {
 				t.Fatalf("Acquire returned %v", err)
 			}
@@ -122,6 +123,9 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 					t.Error("an observer sees no error")
 				}
 				break
+			}
+			if names, err := b.Elections(awaittest.Within(t)); err != nil || !slices.Equal(names, []string{"jobs"}) {
+				t.Errorf("the elections are %v (%v)", names, err)
 			}
 			if err := b.Restore(awaittest.Within(t), "jobs", 100); err != nil {
 				t.Fatal(err)

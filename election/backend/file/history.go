@@ -109,8 +109,10 @@ func (b *Backend) Elections(context.Context) ([]string, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := decodeState(text); err == nil {
+		if s, err := decodeState(text); err == nil && escape(s.election) == entry.Name() {
 			names = append(names, s.election)
+		} else if name, whole := unescape(entry.Name()); whole {
+			names = append(names, name) // damaged: looking at it tells why
 		}
 	}
 	slices.Sort(names)

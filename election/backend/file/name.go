@@ -3,7 +3,10 @@ package file
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"strings"
+
+	"github.com/conclave-project/conclave/election"
 )
 
 // Longest file name made of the name itself, and how much of a longer one is
@@ -37,4 +40,10 @@ func escape(name string) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return b.String()[:prefixMax] + "%%" + hex.EncodeToString(sum[:])
+}
+
+// unescape returns the name of which a file name was made, if that has it whole.
+func unescape(file string) (name string, whole bool) {
+	name, err := url.PathUnescape(file)
+	return name, err == nil && escape(name) == file && election.ValidateName(name) == nil
 }

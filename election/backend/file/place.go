@@ -205,7 +205,7 @@ func (p place) readState() (state, error) {
 	}
 	s, err := decodeState(text)
 	if err == nil && s.election != p.name {
-		err = fmt.Errorf("belongs to election %q", s.election)
+		err = fmt.Errorf("%w: it belongs to election %q", ErrDamaged, s.election)
 	}
 	if err != nil {
 		return state{}, p.unusable(path, err)
@@ -216,9 +216,8 @@ func (p place) readState() (state, error) {
 // unusable says that the last token is unknown, and what to do about it.
 func (p place) unusable(path string, err error) error {
 	return election.Permanent(fmt.Errorf("file: election %q: state file %s %w; "+
-		"the tokens given out so far are unknown, so nobody can be elected safely. "+
-		"Put the file back from a backup that is not older than the last election, or find the greatest "+
-		"token ever used and set it with the Restore function of the file backend", p.name, path, err))
+		"nobody can be elected as long as the last token is unknown: put the file back from a copy that is not "+
+		"older than the last election, or set the greatest token that was ever used (Restore)", p.name, path, err))
 }
 
 func readSmall(path string) ([]byte, error) {

@@ -41,7 +41,9 @@ const stateBytesMax = 8192
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-var errDamaged = errors.New("is damaged")
+// ErrDamaged is found in the error of a campaign whose election has a damaged state file:
+// Restore repairs that.
+var ErrDamaged = errors.New("is damaged")
 
 func (s state) encode() []byte {
 	var b strings.Builder
@@ -59,20 +61,20 @@ func orDash(text string) string {
 	return text
 }
 
-// decodeState returns the state or an error that wraps errDamaged and says
+// decodeState returns the state or an error that wraps ErrDamaged and says
 // what is wrong where.
 func decodeState(text []byte) (state, error) {
 	if len(text) > stateBytesMax {
-		return state{}, fmt.Errorf("%w: it has more than %d bytes", errDamaged, stateBytesMax)
+		return state{}, fmt.Errorf("%w: it has more than %d bytes", ErrDamaged, stateBytesMax)
 	}
 	at := strings.LastIndex(string(text), "\ncrc32c ") + 1
 	if at == 0 {
-		return state{}, fmt.Errorf("%w: its checksum is missing (%d bytes)", errDamaged, len(text))
+		return state{}, fmt.Errorf("%w: its checksum is missing (%d bytes)", ErrDamaged, len(text))
 	}
 	found := string(text[at:])
 	expected := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text[:at], castagnoli))
 	if found != expected {
-		return state{}, fmt.Errorf("%w: at offset %d: expected %q, found %q", errDamaged, at, expected, found)
+		return state{}, fmt.Errorf("%w: at offset %d: expected %q, found %q", ErrDamaged, at, expected, found)
 	}
 	return parseLines(strings.Split(string(text[:at]), "\n"))
 }
@@ -80,13 +82,13 @@ func decodeState(text []byte) (state, error) {
 func parseLines(lines []string) (s state, err error) {
 	keys := []string{"election", "token", "leader", "nonce", "lock", "lease-ms", "since"}
 	if len(lines) != len(keys)+2 || lines[0] != stateHeader {
-		return s, fmt.Errorf("%w: it does not begin with %q and %d lines", errDamaged, stateHeader, len(keys))
+		return s, fmt.Errorf("%w: it does not begin with %q and %d lines", ErrDamaged, stateHeader, len(keys))
 	}
 	values := make([]string, len(keys))
 	for i, key := range keys {
 		found, value, _ := strings.Cut(lines[i+1], " ")
 		if found != key {
-			return s, fmt.Errorf("%w: line %d: expected %q, found %q", errDamaged, i+2, key, found)
+			return s, fmt.Errorf("%w: line %d: expected %q, found %q", ErrDamaged, i+2, key, found)
 		}
 		values[i] = value
 	}
@@ -97,7 +99,7 @@ func parseLines(lines []string) (s state, err error) {
 	s.leader, errLeader = strconv.Unquote(values[2])
 	s.since, errSince = time.Parse(time.RFC3339Nano, values[6])
 	if err := errors.Join(errElection, errToken, errLeader, errLease, errSince); err != nil {
-		return s, fmt.Errorf("%w: %v", errDamaged, err)
+		return s, fmt.Errorf("%w: %v", ErrDamaged, err)
 	}
 	s.token = election.Token(token)
 	s.nonce = strings.TrimPrefix(values[3], "-")
