@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
@@ -110,10 +111,26 @@ func (n *connection) dial(ctx context.Context, servers string, options client.Op
 	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return conn, err
 	}
+	hint := cli.NoServerHint
 	if refusal := refused(ctx, addresses); refusal != nil {
 		err = refusal
+	} else {
+		hint = noSessionHint
+		err = fmt.Errorf("no session within %v%s", n.timeout, lastAttempt(err))
 	}
-	return nil, &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, err), Exit: cli.ExitNoServer, Hint: cli.NoServerHint}
+	return nil, &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, err), Exit: cli.ExitNoServer, Hint: hint}
+}
+
+// noSessionHint is what to do when servers accept connections and nothing more.
+const noSessionHint = "something listens there and gives no session: servers without a quorum do that; `conclave status` shows how they are"
+
+// lastAttempt is why the client's last attempt to open a session has failed, as far as it knows.
+func lastAttempt(err error) string {
+	_, why, found := strings.Cut(err.Error(), "(last attempt: ")
+	if !found {
+		return ""
+	}
+	return ": " + strings.TrimSuffix(why, ")")
 }
 
 // session is a connected client and where its answers go.

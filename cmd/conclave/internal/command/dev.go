@@ -193,11 +193,16 @@ func (v *dev) place() (dir string, remove func(), err error) {
 		}
 		return dir, func() {}, err
 	}
-	dir, err = os.MkdirTemp("", "conclave-dev-")
+	removeLeft()
+	dir, err = os.MkdirTemp("", devPrefix)
 	if err != nil {
 		return "", nil, cli.Failed(fmt.Errorf("make a directory for the data: %w", err), "name one with --dir")
 	}
-	return dir, func() { os.RemoveAll(dir) }, nil
+	free := func() {}
+	if lock, err := osfs.New().Lock(dir); err == nil {
+		free = func() { _ = lock.Close() }
+	}
+	return dir, func() { os.RemoveAll(dir); free() }, nil
 }
 
 // devShape is what a directory says of its ensemble. Servers whose data is
@@ -245,7 +250,7 @@ Type into another terminal:
   %[5]s status
 %[6]s  %[5]s get /hello
   %[5]s watch -r /
-  %[5]s run --election demo -- sh -c 'echo leading with $CONCLAVE_TOKEN; sleep 30'
+  %[5]s run demo -- sh -c 'echo leading with $CONCLAVE_TOKEN; sleep 30'
 
 Ctrl-C ends all.
 

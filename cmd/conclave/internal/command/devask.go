@@ -27,19 +27,20 @@ type devTarget struct {
 // addDevControls adds the subcommands that ask a running dev.
 func addDevControls(parent *cobra.Command) {
 	type control struct {
-		use, short string
-		ids        []string // needed
-		more       int      // allowed beside them
+		use, short, example string
+
+		ids  []string // needed
+		more int      // allowed beside them
 	}
 	for _, k := range []control{
-		{"kill ID...", "End servers at once, as a crash does; \"leader\" is the one that leads", []string{"ID"}, devServersMax - 1},
-		{"start ID...", "Start servers that were killed", []string{"ID"}, devServersMax - 1},
-		{"cut ID ID", "Let nothing pass between two servers", []string{"ID", "ID"}, 0},
-		{"heal", "End all cuts", nil, 0},
+		{"kill ID...", "End servers at once, as a crash does; \"leader\" is the one that leads", "  conclave dev kill leader\n  conclave dev kill 1 2", []string{"ID"}, devServersMax - 1},
+		{"start ID...", "Start servers that were killed", "  conclave dev start 1 2", []string{"ID"}, devServersMax - 1},
+		{"cut ID ID", "Let nothing pass between two servers", "  conclave dev cut 1 3", []string{"ID", "ID"}, 0},
+		{"heal", "End all cuts", "  conclave dev heal", nil, 0},
 	} {
 		var t devTarget
 		c := &cobra.Command{Use: k.use, Short: k.short, Args: takes(k.more, k.ids...),
-			ValidArgsFunction: t.completeIDs}
+			ValidArgsFunction: t.completeIDs, Example: k.example}
 		c.RunE = func(c *cobra.Command, args []string) error {
 			ids, err := serverIDs(args)
 			if err != nil {
@@ -65,7 +66,9 @@ func newDevStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Ask all servers of a running dev how they are",
-		Args:  takes(0),
+		Example: `  conclave dev status
+  conclave dev status --port 2181 -o json`,
+		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := output.printer(c)
 			if err != nil {
@@ -105,15 +108,22 @@ func (t *devTarget) add(c *cobra.Command) {
 	c.Flags().IntVar(&t.port, "port", 0, "the dev that has this client port, if several run")
 }
 
-// completeIDs offers the numbers of the servers that are not named yet.
-func (t *devTarget) completeIDs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeIDs offers the servers that are not named yet: to start those that are down,
+// for the rest those that run, the leader by that name too.
+func (t *devTarget) completeIDs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	a, err := t.ask(devAsk{Do: "describe"})
+	if err != nil || c.Name() == "heal" || c.Name() == "cut" && len(args) == 2 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	var ids []string
-	if a, err := t.ask(devAsk{Do: "describe"}); err == nil {
-		for i := range a.Servers {
-			if id := strconv.Itoa(i + 1); !slices.Contains(args, id) {
-				ids = append(ids, id)
-			}
+	for i := range a.Servers {
+		down := slices.Contains(a.Down, i+1)
+		if id := strconv.Itoa(i + 1); !slices.Contains(args, id) && down == (c.Name() == "start") {
+			ids = append(ids, id)
 		}
+	}
+	if c.Name() == "kill" && !slices.Contains(args, "leader") {
+		ids = append(ids, "leader")
 	}
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }

@@ -145,10 +145,24 @@ func (o *opened) unanswered(err error) error {
 	case !silent && o.scheme == "zookeeper":
 		return err
 	case !silent:
-		return cli.Failed(err, "is it the right store? --store or CONCLAVE_STORE names it, as in "+o.example)
+		return cli.Failed(err, "is it the right store, and may you use it? --store or CONCLAVE_STORE names it, as in "+o.example+o.credentials())
+	case o.scheme == "zookeeper":
+		return &cli.Error{Err: err, Exit: cli.ExitNoServer, Hint: noSessionHint}
 	}
 	return &cli.Error{Err: err, Exit: cli.ExitNoServer,
 		Hint: "the store does not answer: is it there? --store or CONCLAVE_STORE names it, as in " + o.example}
+}
+
+// credentials says where those of a store come from, "" where about does not say it.
+func (k kind) credentials() string {
+	for part := range strings.SplitSeq(k.about, "; ") {
+		for _, means := range []string{"credentials", "password", "token", "found as", "as whom"} {
+			if strings.Contains(part, means) {
+				return "; " + part
+			}
+		}
+	}
+	return ""
 }
 
 // addresses returns the host:port of the servers that a URL names, nil where it
