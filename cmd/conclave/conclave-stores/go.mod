@@ -17,6 +17,7 @@ require (
 	github.com/conclave-project/conclave/election/backend/redis v0.0.0
 	github.com/conclave-project/conclave/election/backend/s3 v0.0.0
 	github.com/conclave-project/conclave/election/backend/sqlite v0.0.0
+	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rogpeppe/go-internal v1.16.0
 )
 
@@ -107,7 +108,6 @@ require (
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/common v0.70.0 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
-	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect

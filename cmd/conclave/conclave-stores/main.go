@@ -20,6 +20,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/redis"
 	"github.com/conclave-project/conclave/election/backend/s3"
 	"github.com/conclave-project/conclave/election/backend/sqlite"
+	redislog "github.com/redis/go-redis/v9/logging"
 )
 
 // openers are those of WithSDK, by scheme.
@@ -38,4 +39,7 @@ var openers = map[string]command.Open{
 	"sqlite":     sqlite.Open,
 }
 
-func main() { os.Exit(command.Main(openers)) }
+func main() {
+	redislog.Disable() // what concerns the user comes back as an error
+	os.Exit(command.Main(openers))
+}

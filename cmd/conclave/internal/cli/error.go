@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
@@ -42,7 +43,7 @@ func Report(w io.Writer, err error) int {
 		return ExitOK
 	}
 	hint, exit := explain(err)
-	text := strings.TrimRight(err.Error(), "\n")
+	text := shown(err)
 	name := paint(w, red, "conclave:") + " "
 	fmt.Fprintf(w, "%s%s\n%s %s\n", name, strings.ReplaceAll(text, "\n", "\n"+name), paint(w, faint, "hint:"), hint)
 	return exit
@@ -60,8 +61,18 @@ func ReportJSON(w io.Writer, err error) int {
 		Error string `json:"error"`
 		Hint  string `json:"hint"`
 		Exit  int    `json:"exit"`
-	}{strings.TrimRight(err.Error(), "\n"), hint, exit})
+	}{shown(err), hint, exit})
 	return exit
+}
+
+// shown is the text of an error for people, to whom the package that it comes from is no
+// news.
+func shown(err error) string {
+	text := strings.TrimRight(err.Error(), "\n")
+	for _, name := range []string{"supervise: ", "client: ", "file: "} {
+		text = strings.TrimPrefix(text, name)
+	}
+	return text
 }
 
 // explain finds the hint and the exit code of an error.
@@ -101,10 +112,13 @@ var hints = []struct {
 	{zk.ErrNotReadOnly, "the server takes no writes now: its disk may be full (`conclave status`), or it is partitioned from its ensemble", ExitFailed},
 	{zk.ErrUnimplemented, "the server does not serve this operation: TTL znodes need extendedTypesEnabled=true there", ExitFailed},
 	{zk.ErrReconfigDisabled, "set reconfigEnabled=true in the server's configuration", ExitFailed},
+	{client.ErrRequestTooLong, "znodes are meant to be small: store a reference to what is larger, or split it", ExitFailed},
+	{client.ErrReplyTooLong, "`conclave stat` shows how much the znode holds: read it in parts, or from another program", ExitFailed},
 	{zk.ErrBadArguments, "paths begin with / and have no empty, . or .. segments; conclave COMMAND --help shows the rest", ExitUsage},
 	{zk.ErrSessionExpired, "the server forgot the session because it received nothing for too long: try again", ExitNoServer},
 	{zk.ErrConnectionLoss, NoServerHint, ExitNoServer},
 	{context.DeadlineExceeded, NoServerHint, ExitNoServer},
+	{fs.ErrPermission, "run it as the user to whom the files belong", ExitFailed},
 	{context.Canceled, "it was interrupted; call it again", ExitFailed},
 }
 

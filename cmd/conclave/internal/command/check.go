@@ -1,8 +1,10 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -17,6 +19,8 @@ func newCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Verify a data directory without changing it",
+		Example: `  conclave check /var/lib/zookeeper
+  conclave check --config /etc/zookeeper/zoo.cfg`,
 		Long: `Reads every snapshot and every log of a data directory to its last byte, and
 says what a start would do. DIR is dataDir of the configuration: the directory
 that holds version-2. Nothing is written; beside a running server the end of
@@ -64,7 +68,10 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	cfg.FS, end = newBar(c.ErrOrStderr(), 0).counted(cfg.FS, cfg.DataDir)
 	report, err := server.Check(cfg)
 	end()
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return err
+	case err != nil:
 		return cli.NotFound(err, "DIR is dataDir of the configuration, which holds a directory version-2")
 	}
 	if err := p.Answer(report, func(w io.Writer) error { return checkText(w, report) }); err != nil {

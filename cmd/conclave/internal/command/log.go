@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -129,7 +130,10 @@ func parseTime(flag, text string) (time.Time, error) {
 // that looks at damage must not stop at a gap between files.
 func (v *logs) openLogs(arg string) ([]*txnlog.Reader, error) {
 	info, err := os.Stat(arg)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, err
+	case err != nil:
 		return nil, cli.NotFound(fmt.Errorf("open log: %w", err), "name a data directory or a file log.*")
 	}
 	options := txnlog.ReadOptions{AllowGaps: true, PayloadBytesMax: v.bytesMax}
@@ -146,7 +150,10 @@ func (v *logs) openLogs(arg string) ([]*txnlog.Reader, error) {
 		dir = inner
 	}
 	segments, err := txnlog.Segments(osfs.New(), dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, err
+	case err != nil:
 		return nil, cli.Failed(err, "name a data directory or a file log.*")
 	}
 	if len(segments) == 0 {

@@ -105,6 +105,12 @@ func (r *reporter) describe(e election.Event) string {
 			return fmt.Sprintf("handing over came to nothing: %v", e.Err)
 		}
 		return "the next one is ready, handing over"
+	case election.EventRenewFailed:
+		return fmt.Sprintf("cannot renew: %v", e.Err)
+	case election.EventCampaignFailed:
+		return fmt.Sprintf("cannot campaign: %v", e.Err)
+	case election.EventReleaseFailed:
+		return fmt.Sprintf("cannot release: %v", e.Err)
 	case election.EventHealthFailed:
 		return fmt.Sprintf("not healthy: %v", e.Err)
 	case election.EventStuck:

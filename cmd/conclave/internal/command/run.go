@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/file"
 	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/spf13/cobra"
 )
@@ -108,7 +109,11 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 		return err
 	}
 	command.Wait = waitLeft(command.Wait, time.Since(began))
-	command.OnRemark = s.news.remark
+	command.OnRemark = func(err error) {
+		if v.forever || !errors.Is(err, supervise.ErrOnElected) { // else it is what the run ends with
+			s.news.remark(err)
+		}
+	}
 	code, err := supervise.Run(c.Context(), s.Elector, command)
 	s.close()
 	if err != nil {
@@ -128,6 +133,9 @@ func runHint(code int, err error) string {
 	if errors.Is(err, supervise.ErrOnElected) {
 		return "the command is started only after --on-elected has ended with code 0, within --hook-limit"
 	}
+	if errors.Is(err, file.ErrDamaged) {
+		return "`conclave restore-token NAME --token N` goes on above N, the greatest token that was ever used"
+	}
 	switch code {
 	case supervise.ExitLost:
 		return "the command was stopped because the leadership ended before it; call again to campaign again, or use conclave run --forever"
@@ -136,7 +144,7 @@ func runHint(code int, err error) string {
 	case supervise.ExitNotFound, supervise.ExitNotExecutable:
 		return "the command after -- must be a program in PATH or a path to one"
 	case supervise.ExitError:
-		return "is the store there? name it with --store or CONCLAVE_STORE; `conclave restore-token` repairs a damaged state file"
+		return "is it the right store, and may you use it? --store or CONCLAVE_STORE names it"
 	}
 	return "conclave run --help lists the exit codes"
 }

@@ -154,11 +154,19 @@ func (b *electionFlags) take(c *cobra.Command, args []string) ([]string, error) 
 
 // only is take for commands without further arguments.
 func (b *electionFlags) only(c *cobra.Command, args []string) error {
+	if b.name != "" && len(args) > 0 {
+		return b.twice(args[0])
+	}
 	rest, err := b.take(c, args)
 	if err == nil && len(rest) > 0 {
 		err = cli.Usage(c.CommandPath()+" --help shows what it takes", "%q is one argument too many", rest[0])
 	}
 	return err
+}
+
+// twice is the error of a command line that names an election with a flag and without.
+func (b *electionFlags) twice(other string) error {
+	return cli.Usage("name it once: as the first argument or with --election", "two elections are named, %q and %q", other, b.name)
 }
 
 // takeCommand makes what stands before the two dashes the name of the election
@@ -173,7 +181,7 @@ func (b *electionFlags) takeCommand(c *cobra.Command, args []string) ([]string, 
 		named, command = nil, args
 	}
 	if len(named) > 0 && b.name != "" {
-		return nil, cli.Usage("name it once: before the dashes or with --election", "two elections are named, %q and %q", named[0], b.name)
+		return nil, b.twice(named[0])
 	}
 	if len(named) > 1 {
 		return nil, cli.Usage(hint, "%q is neither an election nor a command", named[1])
