@@ -23,8 +23,10 @@ func newACL() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "acl",
 		Short: "Print or replace who may do what with a znode",
-		Args:  takes(0),
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: `  conclave acl get /app
+  conclave acl set /app world:anyone:r auth::cdrwa --auth digest:bob:secret`,
+		Args: takes(0),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newACLGet(), newACLSet())
 	return c
@@ -35,6 +37,8 @@ func newACLGet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get PATH",
 		Short: "Print who may do what with a znode",
+		Example: `  conclave acl get /app
+  conclave acl get /app -o json`,
 		Long: `Prints the access control list of a znode, one entry scheme:id:perms a line, as
 acl set takes them: create, delete, read, write, admin (which is to replace the
 list). A server shows the hash in digest entries to those alone who may change

@@ -24,6 +24,8 @@ func newBackup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup",
 		Short: "Copy the data of a running server, so that any moment can be restored",
+		Example: `  conclave backup take /backup --server zk1:2181
+  conclave backup list /backup`,
 		Long: `A backup is a directory of files that never change: snapshots, and the log
 between them. It grows with every take by what is new, and each state that the
 ensemble passed through since the first one can be restored, by zxid or by time.
@@ -313,8 +315,9 @@ func (o *outputFlag) readBackup(c *cobra.Command, place string) (*cli.Printer, *
 func newBackupList() *cobra.Command {
 	var output outputFlag
 	c := &cobra.Command{
-		Use:   "list BACKUP",
-		Short: "Say which states a backup can restore",
+		Use:     "list BACKUP",
+		Short:   "Say which states a backup can restore",
+		Example: `  conclave backup list /backup`,
 		Long: `Lists, for each snapshot of the backup, from which moment to which every state
 can be restored. Where a line ends before the next begins, the log was purged
 between two takes. Times are of the transactions, by the leaders' clocks; FROM is
@@ -359,8 +362,9 @@ func newRestorable(ranges []backup.Range) []restorable {
 func newBackupVerify() *cobra.Command {
 	var output outputFlag
 	c := &cobra.Command{
-		Use:   "verify BACKUP",
-		Short: "Load all of a backup and compare every digest",
+		Use:     "verify BACKUP",
+		Short:   "Load all of a backup and compare every digest",
+		Example: `  conclave backup verify /backup`,
 		Long: `Loads every snapshot, replays every transaction, and compares the digest of the
 tree after each with the one that the leader noted. It takes the memory of a
 server. The exit code is 5 if something is damaged.`,
@@ -394,8 +398,9 @@ func newBackupPrune() *cobra.Command {
 	var output outputFlag
 	var keep time.Duration
 	c := &cobra.Command{
-		Use:   "prune BACKUP --keep-for TIME",
-		Short: "Remove what no recent state needs",
+		Use:     "prune BACKUP --keep-for TIME",
+		Short:   "Remove what no recent state needs",
+		Example: `  conclave backup prune /backup --keep-for 720h`,
 		Long: `Removes the files without which every state of the last so long can still be
 restored. The newest snapshot, and the log after it, always stay.`,
 		Args: takes(0, "BACKUP"),

@@ -53,6 +53,8 @@ func newConfig() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Print the configuration of the ensemble that is in force",
+		Example: `  conclave config --server zk1:2181
+  conclave config --client`,
 		Long: `Prints who the servers of the ensemble are, one line server.N= each as a dynamic
 configuration file has it, and the version, which a reconfig changes. With
 --client it prints what --server and other clients take instead: host:port of

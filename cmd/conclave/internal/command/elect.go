@@ -18,6 +18,8 @@ func newElect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "elect NAME",
 		Short: "Stand for an election, and lead until interrupted",
+		Example: `  conclave elect billing/nightly --id host1
+  conclave elect billing/nightly --forever --store zk://zk1:2181,zk2:2181`,
 		Long: `Waits, prints the token when this process leads, and keeps the
 leadership until it is interrupted. It is for trying elections out; to have
 something done by the leader, use conclave run.`,

@@ -24,6 +24,8 @@ func newElections() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "elections [PREFIX]",
 		Short: "List the elections of a store",
+		Example: `  conclave elections
+  conclave elections billing/ --store zk://zk1:2181`,
 		Long: `Lists the elections that the store knows, those without a leader included, with
 who leads, since when, the token, and how many are seen waiting. PREFIX leaves
 out those whose names begin otherwise.`,
@@ -143,6 +145,8 @@ func newHistory() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history NAME",
 		Short: "Print who led an election, when, and why it ended",
+		Example: `  conclave history billing/nightly
+  conclave history billing/nightly -n 5 -o json`,
 		Long: fmt.Sprintf(`Prints the latest leaderships, oldest first: at least the last %d of them. Times
 are by the clocks of the candidates that wrote them. Why a leadership ended:
 

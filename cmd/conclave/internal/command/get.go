@@ -20,6 +20,8 @@ func newGet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get PATH",
 		Short: "Print the data of a znode",
+		Example: `  conclave get /app/config
+  conclave get /app/config -o json`,
 		Long: `Prints the data of a znode byte by byte; a terminal gets a line end after it.
 With -o json the numbers come as well, and data that is no text in Base64.`,
 		Args: takes(0, "PATH"),
@@ -48,9 +50,10 @@ With -o json the numbers come as well, and data that is no text in Base64.`,
 func newStat() *cobra.Command {
 	var n connection
 	c := &cobra.Command{
-		Use:   "stat PATH",
-		Short: "Print the numbers of a znode",
-		Args:  takes(0, "PATH"),
+		Use:     "stat PATH",
+		Short:   "Print the metadata of a znode",
+		Example: `  conclave stat /app/config`,
+		Args:    takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return n.session(c, func(ctx context.Context, s *session) error {
 				ctx, cancel := s.within(ctx)

@@ -64,6 +64,8 @@ func newLeader() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "leader NAME",
 		Short: "Print who leads an election",
+		Example: `  conclave leader billing/nightly
+  conclave leader billing/nightly -o json | jq -r .leader`,
 		RunE: func(c *cobra.Command, args []string) error {
 			p, store, err := b.toPrint(c, args, &output)
 			if err != nil {
@@ -108,6 +110,8 @@ func newObserve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "observe NAME",
 		Short: "Print every change of an election until interrupted",
+		Example: `  conclave observe billing/nightly
+  conclave observe billing/nightly -o json | while read -r change; do echo "$change"; done`,
 		RunE: func(c *cobra.Command, args []string) error {
 			p, store, err := b.toPrint(c, args, &output)
 			if err != nil {

@@ -31,7 +31,10 @@ func newLs() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls [PATH]",
 		Short: "List the children of a znode",
-		Args:  takes(1),
+		Example: `  conclave ls
+  conclave ls /app -l
+  conclave ls /app -r --server zk1:2181`,
+		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			root := zk.RootPath
 			if len(args) == 1 {
@@ -42,7 +45,7 @@ func newLs() *cobra.Command {
 	}
 	v.add(c)
 	c.Flags().BoolVarP(&v.recursive, "recursive", "r", false, "everything below PATH, as paths")
-	c.Flags().BoolVarP(&v.long, "long", "l", false, "numbers of each znode as well")
+	c.Flags().BoolVarP(&v.long, "long", "l", false, "the metadata of each znode as well")
 	return c
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 func TestEveryCommandHasAManPage(t *testing.T) {
@@ -35,6 +37,24 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 			t.Errorf("conclave-run.1 lacks %q (%v)", want, err)
 		}
 	}
+}
+
+func TestEveryCommandHasAnExampleOfItself(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.HasParent() && c.Name() != "help" && !strings.Contains(c.Example, "  "+c.CommandPath()) {
+			t.Errorf("%s has no example of its own: %q", c.CommandPath(), c.Example)
+		}
+		for line := range strings.Lines(c.Long + "\n" + c.Example) {
+			if len(line) > 121 {
+				t.Errorf("%s: %d columns: %s", c.CommandPath(), len(line)-1, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot())
 }
 
 func TestManPagesEscapeWhatManWouldTakeForItsOwn(t *testing.T) {

@@ -46,6 +46,8 @@ func newResign() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resign NAME",
 		Short: "Ask the leader of an election to give up",
+		Example: `  conclave resign billing/nightly
+  conclave resign billing/nightly --no-wait`,
 		Long: `Leaves a request for the leader, which ends its work and hands the election
 to the successor, and waits until that has happened. A command under conclave
 run is told to end (SIGTERM) and has its --grace for it; then conclave run ends

@@ -31,8 +31,10 @@ func newQuota() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quota",
 		Short: "Print, set or remove limits of how much is below a znode",
-		Args:  takes(0),
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: `  conclave quota set /app --count 1000 --bytes-hard 1000000
+  conclave quota get`,
+		Args: takes(0),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newQuotaGet(), newQuotaSet(), newQuotaRm())
 	return c
@@ -66,6 +68,8 @@ func newQuotaGet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get [PATH]",
 		Short: "Print limits and what is used of them",
+		Example: `  conclave quota get
+  conclave quota get /app -o json`,
 		Long: `Prints how many znodes there are at and below PATH, how many bytes of data they
 have together, and the limits of both; without PATH those of all paths that have
 a quota. A write beyond a soft limit is logged by the servers, and one beyond a

@@ -16,8 +16,9 @@ func newRestoreToken() *cobra.Command {
 	var token uint64
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use:   "restore-token NAME --token N",
-		Short: "Set the last token of an election whose state file was damaged",
+		Use:     "restore-token NAME --token N",
+		Short:   "Set the last token of an election whose state file was damaged",
+		Example: `  conclave restore-token billing/nightly --token 1795376556156`,
 		Long: `The directory of an election holds the last token that was given out. When
 that file is damaged nobody may lead, for a token would be given out twice.
 This command sets it by hand: to a number that is at least the greatest token

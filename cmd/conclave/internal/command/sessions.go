@@ -184,6 +184,8 @@ func newSessions() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sessions",
 		Short: "List the sessions of an ensemble, and where their clients are",
+		Example: `  conclave sessions
+  conclave sessions --server zk1:2181 -o json`,
 		Long: `Lists all sessions: their timeout, the address of the client and the server it is
 connected to, since when, how many requests it has sent on that connection, and
 how many ephemeral znodes it has. A session without a connection expires unless
@@ -261,6 +263,8 @@ func newEphemerals() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ephemerals [PREFIX]",
 		Short: "List ephemeral znodes and the sessions that own them",
+		Example: `  conclave ephemerals /app
+  conclave ephemerals --session 0x100a2b3c4d50000`,
 		Long: `Lists the ephemeral znodes whose paths begin with PREFIX, compared by characters,
 in the order of their paths, and the session that owns each. Paths are those of
 the servers, whatever chroot is named.

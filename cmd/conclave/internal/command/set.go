@@ -18,8 +18,10 @@ func newSet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set PATH DATA",
 		Short: "Replace the data of a znode",
-		Long:  "Replaces the data of a znode. DATA of - is read from the standard input.",
-		Args:  takes(0, "PATH", "DATA"),
+		Example: `  conclave set /app/config '{"workers": 5}' --version 3
+  conclave set /app/config - <config.json`,
+		Long: "Replaces the data of a znode. DATA of - is read from the standard input.",
+		Args: takes(0, "PATH", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {
 			data, err := readData(c, args[1])
 			if err != nil {
@@ -72,6 +74,9 @@ func newCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create PATH [DATA]",
 		Short: "Create a znode",
+		Example: `  conclave create /app/config '{"workers": 4}' -p
+  conclave create /app/queue/task- -S
+  conclave create /app/here -e        # as long as it runs`,
 		Long: `Creates a znode and prints its path. DATA of - is read from the standard input.
 
 An ephemeral znode lives as long as the session that made it: the command

@@ -47,6 +47,9 @@ func newStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Ask servers how they are",
+		Example: `  conclave status
+  conclave status --server zk1:2181,zk2:2181,zk3:2181
+  conclave status -o json`,
 		Long: `Asks each server with the four-letter words srvr, mntr and conf, so it works
 with any ZooKeeper. The other servers of an ensemble are found, and asked too:
 by conf, or else in the znode /zookeeper/config. What a server does not tell is

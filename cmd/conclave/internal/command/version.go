@@ -62,7 +62,9 @@ func newVersion() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  takes(0),
+		Example: `  conclave version
+  conclave version -o json`,
+		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := output.printer(c)
 			if err != nil {

@@ -25,6 +25,8 @@ func newWatch() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch PATH",
 		Short: "Print what happens to a znode until interrupted",
+		Example: `  conclave watch /app/config
+  conclave watch -r /app -o json`,
 		Long: `Prints one line for each event. The znode need not exist. The event None says
 that events may be missing at this point, because the connection was lost.`,
 		Args: takes(0, "PATH"),

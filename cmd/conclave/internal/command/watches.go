@@ -41,6 +41,8 @@ func newWatches() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watches [PREFIX]",
 		Short: "List who watches which znodes",
+		Example: `  conclave watches /app
+  conclave watches --count`,
 		Long: `Lists the watches whose paths begin with PREFIX, compared by characters: the path,
 the session that set it, and the server that keeps it, which is the one that the
 client is connected to. As in ZooKeeper these are watches of data and of

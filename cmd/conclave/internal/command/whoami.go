@@ -20,6 +20,8 @@ func newWhoami() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "whoami",
 		Short: "Print who the server takes this client for",
+		Example: `  conclave whoami --auth digest:bob:secret
+  conclave whoami --server zk+tls://zk1:2281 --tls-cert me.pem`,
 		Long: `Prints the identities that the connection has proved, scheme:id, one a line: its
 address, and what --auth, --jaas and a certificate show. Access control lists
 are compared with them. Servers know it since ZooKeeper 3.7.`,
@@ -52,8 +54,9 @@ are compared with them. Servers know it since ZooKeeper 3.7.`,
 func newSync() *cobra.Command {
 	var n connection
 	c := &cobra.Command{
-		Use:   "sync [PATH]",
-		Short: "Wait until a server has what its leader had when it was asked",
+		Use:     "sync [PATH]",
+		Short:   "Wait until a server has what its leader had when it was asked",
+		Example: `  conclave sync --server zk2:2181 && conclave get /app/config --server zk2:2181`,
 		Long: `Waits until the server in use has applied everything that its leader had
 committed when it was asked. Reads by that server that begin afterwards show it.
 It is the whole tree that is waited for, whatever PATH is.`,

@@ -35,6 +35,8 @@ func newWhoLocks() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "who-locks PATH",
 		Short: "Print who holds a lock and who waits for it",
+		Example: `  conclave who-locks /locks/nightly
+  conclave who-locks /conclave/elections/billing/nightly`,
 		Long: `Lists the znodes in the directory of a lock or an election whose names end in the
 number that a server has given them, as Curator, kazoo and the client of
 Conclave make them, in their order: the first holds the lock; of a lock for
