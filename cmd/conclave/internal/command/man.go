@@ -55,14 +55,21 @@ func manPage(c *cobra.Command) string {
 	p.section("NAME")
 	p.line("%s \\- %s", roff(manName(c)), roff(c.Short))
 	p.section("SYNOPSIS")
-	p.line("\\fB%s\\fR%s", roff(c.CommandPath()), roff(strings.TrimPrefix(c.UseLine(), c.CommandPath())))
+	p.line("\\fB%s\\fR%s", roff(c.CommandPath()), roff(manUse(c)))
 	p.section("DESCRIPTION")
-	if c.Long == "" {
-		p.text(c.Short + ".")
+	about, codes, _ := strings.Cut(c.Long, exitCodes)
+	if about == "" {
+		about = c.Short + "."
 	}
-	p.text(c.Long)
+	p.text(about)
 	p.commands(c)
 	p.flags("OPTIONS", c.LocalFlags())
+	p.section("EXIT STATUS")
+	if codes == "" {
+		codes = manCodes
+	}
+	p.text(strings.ReplaceAll(strings.TrimSpace(codes), "; ", ";\n"))
+	p.environment(c)
 	if c.HasExample() {
 		p.section("EXAMPLES")
 		p.text(c.Example)
@@ -70,6 +77,39 @@ func manPage(c *cobra.Command) string {
 	p.section("SEE ALSO")
 	p.line("%s", roff(strings.Join(manOthers(c), ", ")))
 	return p.String()
+}
+
+const (
+	// exitCodes begins the paragraph about them in the long texts.
+	exitCodes = "Exit codes:"
+	manCodes  = "0 done; 1 failed, or refused by the server; 2 wrong command line or configuration; " +
+		"3 no server or store was reached, or the connection was lost; 4 not found; 5 damage found."
+)
+
+// manUse is what follows the name of a command in its synopsis.
+func manUse(c *cobra.Command) string {
+	use := strings.TrimPrefix(c.UseLine(), c.CommandPath())
+	if c.HasAvailableSubCommands() && !strings.Contains(use, "COMMAND") {
+		use += " [COMMAND]"
+	}
+	return strings.ReplaceAll(use, "[flags]", "[OPTION...]")
+}
+
+// environment lists the variables that stand for flags of a command.
+func (p *manWriter) environment(c *cobra.Command) {
+	p.section("ENVIRONMENT")
+	for _, one := range []struct{ flag, name, about string }{
+		{"server", cli.StoreVariable, "the servers, unless --server names them"},
+		{"store", cli.StoreVariable, "the store of elections, unless --store names it"},
+		{"tls-ca", "CONCLAVE_TLS_CA, CONCLAVE_TLS_CERT, CONCLAVE_TLS_KEY", "the files of --tls-ca, --tls-cert and --tls-key"},
+		{"tls-ca", "CONCLAVE_TLS_PASSWORD", "opens those files"},
+		{"jaas", "CONCLAVE_JAAS", "the file of --jaas"},
+		{"color", "NO_COLOR", "no colors, unless --color always asks for them"},
+	} {
+		if c.Flag(one.flag) != nil {
+			p.defined(one.name, one.about)
+		}
+	}
 }
 
 // manOthers are the pages above a command and below it.
@@ -92,28 +132,71 @@ func (p *manWriter) line(format string, a ...any) { fmt.Fprintf(p, format+"\n", 
 
 func (p *manWriter) section(name string) { p.line(".SH %s", name) }
 
-// text writes paragraphs. Lines that begin with spaces stay as they are.
+// text writes paragraphs. Lines that begin with spaces stay as they are, but for a list of
+// terms, each with lines further in that say what it is.
 func (p *manWriter) text(text string) {
-	asIs := false
-	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-		line = strings.TrimRight(line, "\n")
-		indented := strings.HasPrefix(line, "  ")
-		switch {
-		case indented && !asIs:
-			p.line(".PP\n.nf\n.RS")
-		case asIs && !indented:
-			p.line(".RE\n.fi\n.PP")
-		case line == "":
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for first := true; len(lines) > 0; {
+		n := 1
+		for n < len(lines) && manKind(lines[n]) == manKind(lines[0]) {
+			n++
+		}
+		block := lines[:n]
+		lines = lines[n:]
+		if block[0] == "" {
+			continue
+		}
+		if !first {
 			p.line(".PP")
 		}
-		asIs = indented
-		if line != "" {
-			p.line("%s", roff(strings.TrimPrefix(line, "  ")))
+		first = false
+		p.block(block)
+	}
+}
+
+// manKind tells empty lines, indented ones and those of a paragraph apart.
+func manKind(line string) int {
+	switch {
+	case line == "":
+		return 0
+	case strings.HasPrefix(line, "  "):
+		return 1
+	}
+	return 2
+}
+
+func (p *manWriter) block(lines []string) {
+	switch {
+	case manKind(lines[0]) == 2:
+		for _, line := range lines {
+			p.line("%s", roff(line))
 		}
+		return
+	case isDeeper(lines[len(lines)-1]) && !isDeeper(lines[0]):
+		for _, line := range lines {
+			if isDeeper(line) {
+				p.line("%s", roff(strings.TrimSpace(line)))
+			} else {
+				p.term(strings.TrimSpace(line))
+			}
+		}
+		return
 	}
-	if asIs {
-		p.line(".RE\n.fi")
+	p.line(".nf\n.RS")
+	for _, line := range lines {
+		p.line("%s", roff(strings.TrimPrefix(line, "  ")))
 	}
+	p.line(".RE\n.fi")
+}
+
+func isDeeper(line string) bool { return strings.HasPrefix(line, "      ") }
+
+// term begins an entry of a list; what follows says what it is.
+func (p *manWriter) term(name string) { p.line(".TP\n\\fB%s\\fR", roff(name)) }
+
+func (p *manWriter) defined(name, about string) {
+	p.term(name)
+	p.line("%s", roff(about))
 }
 
 func (p *manWriter) commands(c *cobra.Command) {
@@ -123,7 +206,7 @@ func (p *manWriter) commands(c *cobra.Command) {
 	p.section("COMMANDS")
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
-			p.line(".TP\n\\fB%s\\fR\n%s", roff(sub.Name()), roff(sub.Short))
+			p.defined(sub.Name(), sub.Short)
 		}
 	}
 }

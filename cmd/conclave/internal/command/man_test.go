@@ -29,7 +29,10 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 	run, err := os.ReadFile(filepath.Join(dir, "conclave-run.1"))
 	for _, want := range []string{
 		".SH NAME\nconclave\\-run \\- Run a command while this process leads\n",
-		".nf\n.RS\nfile:///var/lib/conclave/elections\n", // a list stays a list
+		"conclave run\\fR NAME [OPTION...] \\-\\- COMMAND",
+		".TP\n\\fBfile:///var/lib/conclave/elections\\fR\na directory of a local disk",
+		".SH EXIT STATUS\nthat of the command, or 128",
+		".SH ENVIRONMENT\n.TP\n\\fBCONCLAVE_STORE\\fR\n",
 		"\n.TP\n\\fB\\-\\-forever\\fR\n",
 		".SH SEE ALSO\nconclave(1)\n",
 	} {
