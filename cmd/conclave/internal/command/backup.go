@@ -112,11 +112,16 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Failed(err, "name a directory that can be read and written")
 	}
+	end := whileDoing(c, "copying")
 	taken, err := b.Take(ctx, source, backup.Options{Snapshot: v.snapshot, SnapshotEvery: v.every})
+	end()
 	if err != nil {
 		return explainTake(err)
 	}
-	if err := v.prove(ctx, b, taken); err != nil {
+	end = whileDoing(c, "verifying what was copied")
+	err = v.prove(ctx, b, taken)
+	end()
+	if err != nil {
 		return err
 	}
 	if v.keep > 0 {
@@ -374,7 +379,9 @@ server. The exit code is 5 if something is damaged.`,
 			if err != nil {
 				return err
 			}
+			end := whileDoing(c, "verifying "+args[0])
 			state, err := b.Verify(c.Context())
+			end()
 			if err != nil {
 				return &cli.Error{Err: fmt.Errorf("verify %s: %w", args[0], err), Exit: cli.ExitDamaged,
 					Hint: "what is before the damage can be restored; begin a new backup"}

@@ -64,6 +64,8 @@ func (v *differing) run(c *cobra.Command, args []string) error {
 	if err := zk.ValidatePath(v.path); err != nil {
 		return cli.Usage("write for example --path /app", "--path %q is no path of a znode", v.path)
 	}
+	end := whileDoing(c, "loading")
+	defer end()
 	a, err := loadTree(c.Context(), &v.settings, args[0])
 	if err != nil {
 		return err
@@ -72,6 +74,7 @@ func (v *differing) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	end()
 	n := 0
 	for _, d := range backup.Compare(a, b, v.path) {
 		if d.Stat && !v.stats {

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ func newLs() *cobra.Command {
 			if len(args) == 1 {
 				root = args[0]
 			}
-			return v.session(c, func(ctx context.Context, s *session) error { return v.run(ctx, s, root) })
+			return v.session(c, func(ctx context.Context, s *session) error { return v.run(ctx, s, root, newBar(c.ErrOrStderr(), 0)) })
 		},
 	}
 	v.add(c)
@@ -49,7 +50,7 @@ func newLs() *cobra.Command {
 	return c
 }
 
-func (v *ls) run(ctx context.Context, s *session, root string) error {
+func (v *ls) run(ctx context.Context, s *session, root string, bar *bar) error {
 	found := []listed{}
 	err := walk(ctx, s, root, v.recursive, func(path string) error {
 		one := listed{Path: path}
@@ -64,8 +65,10 @@ func (v *ls) run(ctx context.Context, s *session, root string) error {
 			one.Stat, one.stat = &text, stat
 		}
 		found = append(found, one)
+		bar.show(fmt.Sprintf("%d znodes", len(found)))
 		return nil
 	})
+	bar.end()
 	if err != nil {
 		return err
 	}

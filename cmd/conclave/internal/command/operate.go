@@ -127,7 +127,9 @@ func (a *asking) ask(c *cobra.Command, to string) error {
 	case a.noWait:
 		return a.answer(p, before, nil)
 	}
+	end := whileDoing(c, "waiting until "+cli.Visible(before.Leader)+" has given "+a.name+" up")
 	after, err := a.await(ctx, store, before, to)
+	end()
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/spf13/cobra"
 )
 
 // bar is a line of progress on a terminal; elsewhere it shows nothing. Its methods may
@@ -73,6 +74,12 @@ func (b *bar) during(line func(since time.Duration) string) (end func()) {
 		<-stopped
 		b.end()
 	})
+}
+
+// whileDoing shows on a terminal what a command does, and for how long, until the function
+// that it returns is called, which has to be before anything else is written there.
+func whileDoing(c *cobra.Command, what string) (end func()) {
+	return newBar(c.ErrOrStderr(), 0).during(func(since time.Duration) string { return what + ", " + seconds(since) })
 }
 
 // Write writes to the stream of the bar what is no progress, in place of the line.

@@ -97,7 +97,10 @@ func (v *reconfig) run(c *cobra.Command, _ []string) error {
 			return err
 		}
 		looks := &looker{options: options, named: cli.ServerList(servers.Servers), asked: s.Server(), timeout: v.timeout, current: p.current}
-		if p.Servers, err = looks.all(ctx, s, p.next); err != nil {
+		end := whileDoing(c, "asking the servers")
+		p.Servers, err = looks.all(ctx, s, p.next)
+		end()
+		if err != nil {
 			return err
 		}
 		p.Quorum = p.next.Quorum().Enough(inSync(p.Servers))
@@ -284,7 +287,9 @@ func (v *reconfig) apply(ctx context.Context, c *cobra.Command, s *session, p *c
 	}
 	waiting, stop := context.WithTimeout(ctx, v.wait)
 	defer stop()
+	end := whileDoing(c, "waiting until all servers have it in force")
 	version, late := looks.await(waiting, p.next, p.Servers)
+	end()
 	if version == 0 && lost {
 		return reconfigRefused(err)
 	}

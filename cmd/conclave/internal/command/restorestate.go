@@ -82,7 +82,9 @@ func (v *restoring) directory(c *cobra.Command, from string, m backup.Moment) er
 	if err != nil {
 		return err
 	}
+	end := whileDoing(c, "loading "+from)
 	b, state, err := loadMoment(c.Context(), from, m)
+	end()
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,9 @@ func (v *restoring) directory(c *cobra.Command, from string, m backup.Moment) er
 		answer.Time = cli.Time(state.Time.UnixMilli())
 	}
 	if !v.dryRun {
+		end := whileDoing(c, "writing "+v.into)
 		begins, err := b.Restore(osfs.New(), datadir.Options{DataDir: v.into, LogDir: v.logDir}, state)
+		end()
 		if err != nil {
 			return cli.Failed(err, "name a directory without data; nothing of what is there was changed")
 		}

@@ -20,7 +20,9 @@ import (
 
 // subtree makes a subtree of an ensemble what it was.
 func (v *restoring) subtree(c *cobra.Command, from string, m backup.Moment) error {
+	end := whileDoing(c, "loading "+from)
 	_, state, err := loadMoment(c.Context(), from, m)
+	end()
 	if err != nil {
 		return err
 	}
@@ -29,7 +31,10 @@ func (v *restoring) subtree(c *cobra.Command, from string, m backup.Moment) erro
 	}
 	return v.session(c, func(ctx context.Context, s *session) error {
 		p := &replanting{ctx: ctx, session: s, was: state.Tree()}
-		if err := p.plan(v.path, v.keepNew); err != nil {
+		end := whileDoing(c, "reading "+v.path)
+		err := p.plan(v.path, v.keepNew)
+		end()
+		if err != nil {
 			return err
 		}
 		for i := range p.steps {

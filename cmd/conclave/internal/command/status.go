@@ -262,7 +262,7 @@ func compare(all []standing) {
 }
 
 var statusHeader = []string{
-	"SERVER", "ID", "ROLE", "EPOCH", "ZXID", "LAG", "IN SYNC", "SESSIONS", "CONNECTIONS", "ZNODES", "LATENCY MS", "VERSION",
+	"SERVER", "ID", "ROLE", "EPOCH", "ZXID", "LAG", "IN SYNC", "SESSIONS", "CLIENTS", "ZNODES", "LATENCY MS", "VERSION",
 }
 
 func statusTable(w io.Writer, all []standing) error {
@@ -273,7 +273,7 @@ func statusTable(w io.Writer, all []standing) error {
 			role = "no answer"
 		}
 		rows[i] = []string{
-			s.Server, s.ID, role, s.Epoch, s.Zxid, s.Lag, s.InSync, s.Sessions, s.Connections, s.Znodes, s.Latency, shortVersion(s.Version),
+			s.Server, s.ID, role, s.Epoch, s.Zxid, s.Lag, s.InSync, s.Sessions, s.Connections, s.Znodes, shortLatency(s.Latency), shortVersion(s.Version),
 		}
 		for j := range rows[i] {
 			rows[i][j] = dash(rows[i][j])
@@ -282,9 +282,26 @@ func statusTable(w io.Writer, all []standing) error {
 	return cli.Table(w, statusHeader, rows)
 }
 
-// shortVersion leaves out the revision that ZooKeeper puts after its number.
+// shortLatency rounds the average of min/avg/max to a digit behind the point.
+func shortLatency(text string) string {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return text
+	}
+	average, err := strconv.ParseFloat(parts[1], 64)
+	if err != nil {
+		return text
+	}
+	return fmt.Sprintf("%s/%.1f/%s", parts[0], average, parts[2])
+}
+
+// shortVersion leaves out the revision that ZooKeeper puts after its number, and the
+// version of ZooKeeper that a server of Conclave's says it is like.
 func shortVersion(version string) string {
 	number, rest, _ := strings.Cut(version, "-")
+	if strings.HasPrefix(rest, "conclave-") {
+		return rest
+	}
 	if len(rest) == 40 {
 		return number
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -69,5 +70,22 @@ func TestStatusNamesTheServersThatItCannotFind(t *testing.T) {
 	asked.ID = "" // it may be any of the three
 	if _, lost := askOthers(t.Context(), []standing{asked}, 0); lost != "2 of the servers 1, 2, 3" {
 		t.Errorf("lost %v", lost)
+	}
+}
+
+func TestStatusFitsIn120Columns(t *testing.T) {
+	one := standing{Server: "zk1.internal:2181", ID: "1", Mode: "follower", Epoch: "12", Zxid: "0xc0000a4b1", Lag: "0", InSync: "",
+		Sessions: "1200", Connections: "400", Znodes: "120034", Latency: "0/0.5366/184", Version: "3.9.5-conclave-0.1.0"}
+	var text strings.Builder
+	if err := statusTable(&text, []standing{one}); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if len(line) > 121 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	if !strings.HasSuffix(text.String(), " 0/0.5/184   conclave-0.1.0\n") {
+		t.Errorf("%s", text.String())
 	}
 }
