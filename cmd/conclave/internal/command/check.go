@@ -74,7 +74,7 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	case err != nil:
 		return cli.NotFound(err, "DIR is dataDir of the configuration, which holds a directory version-2")
 	}
-	if err := p.Answer(report, func(w io.Writer) error { return checkText(w, report) }); err != nil {
+	if err := p.Answer(newChecked(report), func(w io.Writer) error { return checkText(w, report) }); err != nil {
 		return err
 	}
 	if report.Sound() {

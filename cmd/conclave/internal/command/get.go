@@ -47,6 +47,12 @@ With -o json the numbers come as well, and data that is no text in Base64.`,
 	return c
 }
 
+// znodeStat is a znode and its metadata as JSON.
+type znodeStat struct {
+	Path string   `json:"path"`
+	Stat cli.Stat `json:"stat"`
+}
+
 func newStat() *cobra.Command {
 	var n connection
 	c := &cobra.Command{
@@ -62,8 +68,8 @@ func newStat() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				text := cli.NewStat(stat)
-				return s.Answer(text, text.Text)
+				one := znodeStat{args[0], cli.NewStat(stat)}
+				return s.Answer(one, one.Stat.Text)
 			})
 		},
 	}

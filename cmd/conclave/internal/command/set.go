@@ -34,7 +34,7 @@ func newSet() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.Answer(cli.NewStat(stat), func(w io.Writer) error {
+				return s.Answer(znodeStat{args[0], cli.NewStat(stat)}, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%s version %d\n", args[0], stat.Version)
 					return err
 				})
@@ -142,10 +142,7 @@ func (v *create) run(ctx context.Context, s *session, path string, data []byte, 
 	if err != nil {
 		return err
 	}
-	err = s.Line(struct {
-		Path string   `json:"path"`
-		Stat cli.Stat `json:"stat"`
-	}{created, cli.NewStat(stat)}, created)
+	err = s.Line(znodeStat{created, cli.NewStat(stat)}, created)
 	if err != nil || !v.ephemeral {
 		return err
 	}
