@@ -32,8 +32,14 @@ func main() {
 	}
 }
 
+// dialMax is how long to wait for a server.
+const dialMax = 10 * time.Second
+
 func run(ctx context.Context, servers string, hold time.Duration, out io.Writer) error {
-	c, err := client.Dial(ctx, servers, client.Options{})
+	fmt.Fprintf(out, "connecting to %s\n", servers)
+	dial, cancel := context.WithTimeout(ctx, dialMax)
+	defer cancel()
+	c, err := client.Dial(dial, servers, client.Options{})
 	if err != nil {
 		return err
 	}
@@ -43,7 +49,7 @@ func run(ctx context.Context, servers string, hold time.Duration, out io.Writer)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "held with token %d: the resource that is acted upon can refuse a smaller one\n", held.Token())
+	fmt.Fprintf(out, "held with token %d: the resource that is acted upon can refuse a lower one\n", held.Token())
 	select {
 	case <-time.After(hold):
 	case <-held.Lost():

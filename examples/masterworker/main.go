@@ -72,6 +72,7 @@ func run(ctx context.Context, servers string, args []string, takes time.Duration
 	if play == nil {
 		return fmt.Errorf("role %q: say master, worker, or client with its tasks", role)
 	}
+	fmt.Fprintf(out, "connecting to %s\n", servers)
 	c, err := client.Dial(ctx, servers, client.Options{SessionTimeout: 5 * time.Second})
 	if err != nil {
 		return err

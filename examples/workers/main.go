@@ -47,6 +47,7 @@ func main() {
 }
 
 func run(ctx context.Context, servers string, out io.Writer) error {
+	fmt.Fprintf(out, "connecting to %s\n", servers)
 	c, err := client.Dial(ctx, servers, client.Options{SessionTimeout: 5 * time.Second})
 	if err != nil {
 		return err

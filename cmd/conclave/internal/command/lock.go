@@ -41,7 +41,7 @@ func newLock() *cobra.Command {
 		Short: "Run a command once, while nobody else does",
 		Long:  lockLong,
 		Example: `  conclave lock migrations -- ./migrate up
-  conclave lock cleanup --no-wait -- ./cleanup
+  conclave lock cleanup --no-wait -q -- ./cleanup     # as flock -n: nothing is said if it is held
   conclave lock nightly/report --wait 1m --store zk://zk1:2181 -- ./report`,
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
@@ -60,7 +60,12 @@ func newLock() *cobra.Command {
 			err = v.run(c, command)
 			var exit *exitError
 			if errors.As(err, &exit) && exit.code == supervise.ExitWaited {
-				exit.err = cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, command.Wait), runHint(exit.code, exit.err))
+				err = &cli.Error{Err: fmt.Errorf("lock %s: not acquired within %v", v.name, command.Wait),
+					Hint: runHint(exit.code, exit.err), Exit: exit.code}
+			}
+			var own *cli.Error
+			if v.quiet && errors.As(err, &own) && own.Exit == supervise.ExitWaited {
+				return &exitError{code: own.Exit} // a cron job that skips its turn writes no mail
 			}
 			return err
 		},
