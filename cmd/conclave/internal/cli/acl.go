@@ -14,7 +14,7 @@ var permLetters = map[rune]zk.Perms{
 // permOrder is the order in which ZooKeeper's own command line writes permissions.
 const permOrder = "cdrwa"
 
-// ParseACL reads entries scheme:id:perms parted by commas, as ZooKeeper's own
+// ParseACL reads entries scheme:id:perms separated by commas, as ZooKeeper's own
 // command line writes them: world:anyone:cdrwa. An id may have commas, as names of
 // certificates do: x509:CN=app,O=Example:cdrwa.
 func ParseACL(text string) ([]zk.ACL, error) {
