@@ -14,10 +14,10 @@ const completeMax = 800 * time.Millisecond
 
 // complete offers the elections of the store. Stores that cannot be asked offer
 // nothing: a shell that completes shows no errors.
-func (b *electionFlags) complete(_ *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+func (s *storeFlags) complete(_ *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeMax)
 	defer cancel()
-	store, names, err := b.names(ctx)
+	store, names, err := s.names(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

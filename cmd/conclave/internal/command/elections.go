@@ -53,6 +53,12 @@ out those whose names begin otherwise.`,
 	s.add(c)
 	output.add(c)
 	addTimeout(c, &timeout)
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return s.complete(c, args, start)
+	}
 	return c
 }
 

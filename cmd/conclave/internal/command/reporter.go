@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -16,6 +17,7 @@ const newsMax = 64
 // the queue full are dropped.
 type reporter struct {
 	lease time.Duration // asked for
+	times bool          // lines begin with the time
 	sick  string        // what the last health check said that failed
 	lines chan string
 	done  chan struct{}
@@ -75,6 +77,9 @@ func (r *reporter) event(e election.Event) {
 func (r *reporter) remark(err error) { r.say("conclave: " + err.Error()) }
 
 func (r *reporter) say(line string) {
+	if r.times {
+		line = cli.Time(time.Now().UnixMilli()) + " " + line
+	}
 	select {
 	case r.lines <- line:
 	default:

@@ -203,6 +203,7 @@ type candidate struct {
 	priority int
 	metadata string
 	quiet    bool
+	times    bool
 	connect  time.Duration // 0 is without end
 	slow     time.Duration // the same for servers that do not refuse connections, if it is longer
 	// holderEnds: a leader that is seen before the candidate begins ends the command.
@@ -219,6 +220,7 @@ func (v *candidate) add(c *cobra.Command) {
 	c.Flags().StringVar(&v.metadata, "metadata", "", fmt.Sprintf("what conclave leader and observe show beside the id, an address for example, up to %d bytes", election.MetadataMax))
 	c.Flags().DurationVar(&v.connect, "connect-timeout", 0, "how long to try to reach the store before the command ends with code 3, 0 without end")
 	c.Flags().BoolVarP(&v.quiet, "quiet", "q", false, "say nothing about the election on the standard error")
+	c.Flags().BoolVar(&v.times, "timestamps", false, "begin what is said about the election with the time, where no journal does that")
 }
 
 // elector makes the candidate.
@@ -242,6 +244,7 @@ func (v *candidate) elector(c *cobra.Command) (*running, error) {
 		v.lease = max(v.lease, b.Traits().LeaseMin)
 	}
 	news := newReporter(c.ErrOrStderr(), v.quiet, v.lease)
+	news.times = v.times
 	options := v.options
 	options.ID, options.Lease, options.Priority, options.OnEvent = v.id, v.lease, v.priority, news.event
 	options.Metadata = []byte(v.metadata)
