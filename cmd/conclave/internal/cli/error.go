@@ -113,7 +113,7 @@ var hints = []struct {
 	{zk.ErrUnimplemented, "the server does not serve this operation: TTL znodes need extendedTypesEnabled=true there", ExitFailed},
 	{zk.ErrReconfigDisabled, "set reconfigEnabled=true in the server's configuration", ExitFailed},
 	{client.ErrRequestTooLong, "znodes are meant to be small: store a reference to what is larger, or split it", ExitFailed},
-	{client.ErrReplyTooLong, "`conclave stat` shows how much the znode holds: read it in parts, or from another program", ExitFailed},
+	{client.ErrReplyTooLong, "`conclave stat` shows how many children and bytes the znode has; no more than 256 MiB come in one reply", ExitFailed},
 	{zk.ErrBadArguments, "paths begin with / and have no empty, . or .. segments; conclave COMMAND --help shows the rest", ExitUsage},
 	{zk.ErrSessionExpired, "the server forgot the session because it received nothing for too long: try again", ExitNoServer},
 	{zk.ErrConnectionLoss, NoServerHint, ExitNoServer},

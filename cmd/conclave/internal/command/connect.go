@@ -74,9 +74,12 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 	return f(ctx, &session{Client: conn, Printer: printer, timeout: n.timeout})
 }
 
+// replyBytesMax is above the names of any directory that a server keeps well.
+const replyBytesMax = 256 << 20
+
 // options are the servers of a command, and how sessions with them are opened.
 func (n *connection) options() (cli.Store, client.Options, error) {
-	options := client.Options{}
+	options := client.Options{ReplyBytesMax: replyBytesMax}
 	if n.timeout <= 0 {
 		return cli.Store{}, options, cli.Usage("write for example --timeout 10s", "--timeout %v leaves no time", n.timeout)
 	}
