@@ -13,7 +13,8 @@
 //	secure-T3  No connection ends because files have changed.
 //
 // Files: settings.go has the keys and what they mean, stores.go reads key and trust
-// stores, source.go keeps what was read and reads it again, verify.go compares
-// certificates with hosts, revocation.go asks whether they were revoked, conn.go has the
-// connections, name.go writes the names of certificates as Java does.
+// stores, damage.go refuses those that are damaged before they do harm, source.go keeps
+// what was read and reads it again, verify.go compares certificates with hosts,
+// revocation.go asks whether they were revoked, conn.go has the connections, name.go
+// writes the names of certificates as Java does.
 package secure

@@ -82,7 +82,8 @@ func (s *Store) form(content []byte) (string, error) {
 }
 
 // keys reads the private keys of a key store with their certificates.
-func (s *Store) keys() ([]tls.Certificate, error) {
+func (s *Store) keys() (keys []tls.Certificate, err error) {
+	defer s.damaged(&err)
 	content, password, err := s.content()
 	if err != nil {
 		return nil, err
@@ -91,7 +92,6 @@ func (s *Store) keys() ([]tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	var keys []tls.Certificate
 	switch form {
 	case "PEM":
 		keys, err = keysOfPEM(content, password)
@@ -159,6 +159,9 @@ func privateKey(block *pem.Block, password string) (crypto.PrivateKey, error) {
 	case "EC PRIVATE KEY":
 		return x509.ParseECPrivateKey(block.Bytes)
 	case "ENCRYPTED PRIVATE KEY":
+		if err := boundedKey(block.Bytes); err != nil {
+			return nil, err
+		}
 		key, err := pkcs8.ParsePKCS8PrivateKey(block.Bytes, []byte(password))
 		if err != nil {
 			return nil, fmt.Errorf("its private key is not opened by the password: %w", err)
@@ -170,8 +173,11 @@ func privateKey(block *pem.Block, password string) (crypto.PrivateKey, error) {
 
 func openJKS(content []byte, password string) (keystore.KeyStore, []string, error) {
 	store := keystore.New()
+	if err := wholeJKS(content, password); err != nil {
+		return store, nil, err
+	}
 	if err := store.Load(bytes.NewReader(content), []byte(password)); err != nil {
-		return store, nil, fmt.Errorf("it is not opened by the password: %w", err)
+		return store, nil, err
 	}
 	aliases := store.Aliases()
 	slices.Sort(aliases)
@@ -210,6 +216,9 @@ func keysOfJKS(content []byte, password string) ([]tls.Certificate, error) {
 }
 
 func keysOfPKCS12(content []byte, password string) ([]tls.Certificate, error) {
+	if err := boundedPKCS12(content); err != nil {
+		return nil, err
+	}
 	key, leaf, authorities, err := pkcs12.DecodeChain(content, password)
 	if err != nil {
 		return nil, err
@@ -222,7 +231,8 @@ func keysOfPKCS12(content []byte, password string) ([]tls.Certificate, error) {
 }
 
 // authorities reads the certificates of a trust store.
-func (s *Store) authorities() ([]*x509.Certificate, error) {
+func (s *Store) authorities() (all []*x509.Certificate, err error) {
+	defer s.damaged(&err)
 	content, password, err := s.content()
 	if err != nil {
 		return nil, err
@@ -231,14 +241,13 @@ func (s *Store) authorities() ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*x509.Certificate
 	switch form {
 	case "PEM":
 		all, err = authoritiesOfPEM(content)
 	case "JKS":
 		all, err = authoritiesOfJKS(content, password)
 	case "PKCS12":
-		all, err = pkcs12.DecodeTrustStore(content, password)
+		all, err = authoritiesOfPKCS12(content, password)
 	}
 	if err == nil && len(all) == 0 {
 		err = errors.New("there is no certificate in it")
@@ -283,4 +292,11 @@ func authoritiesOfJKS(content []byte, password string) (all []*x509.Certificate,
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+func authoritiesOfPKCS12(content []byte, password string) ([]*x509.Certificate, error) {
+	if err := boundedPKCS12(content); err != nil {
+		return nil, err
+	}
+	return pkcs12.DecodeTrustStore(content, password)
 }

@@ -1,0 +1,122 @@
+package secure
+
+import (
+	"crypto/sha1" // what a JKS ends with
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+)
+
+// damaged makes an error of what a library panics at in a file. It is deferred.
+func (s *Store) damaged(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s is damaged: %v", s.Location, p)
+	}
+}
+
+var errPassword = errors.New("it is not opened by the password, or it is damaged")
+
+// wholeJKS compares a JKS with the digest at its end, which rests on the password. The
+// library does so last, and takes memory by every length that it finds before.
+func wholeJKS(content []byte, password string) error {
+	at := len(content) - sha1.Size
+	if at < 0 {
+		return errPassword
+	}
+	digest := sha1.New()
+	for _, b := range []byte(password) {
+		digest.Write([]byte{0, b})
+	}
+	digest.Write([]byte("Mighty Aphrodite"))
+	digest.Write(content[:at])
+	if string(digest.Sum(nil)) != string(content[at:]) {
+		return errPassword
+	}
+	return nil
+}
+
+const (
+	roundsMax = 5_000_000 // of PBKDF2: as Java takes of a PKCS12
+	scryptMax = 1 << 19   // N*r*p of scrypt, 64 MiB: four times what OpenSSL writes
+)
+
+var (
+	oidPBES2  = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}
+	oidPBKDF2 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
+	oidPBMAC1 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 14}
+	oidScrypt = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11591, 4, 11}
+)
+
+// boundedKey looks at what it takes to try a password on a key of PKCS8.
+func boundedKey(der []byte) error {
+	var key struct{ Algorithm pkix.AlgorithmIdentifier }
+	if _, err := asn1.Unmarshal(der, &key); err != nil || !key.Algorithm.Algorithm.Equal(oidPBES2) {
+		return nil // the library says what it is
+	}
+	return boundedWork(key.Algorithm.Parameters)
+}
+
+// boundedPKCS12 does so for a PKCS12. What else is in it was made by somebody who knows
+// the password: the library asks this digest first.
+func boundedPKCS12(content []byte) error {
+	var store struct {
+		Version  int
+		AuthSafe asn1.RawValue
+		MAC      struct {
+			Digest struct {
+				Algorithm pkix.AlgorithmIdentifier
+				Digest    []byte
+			}
+			Salt  []byte
+			Count int `asn1:"optional,default:1"`
+		} `asn1:"optional"`
+	}
+	if _, err := asn1.Unmarshal(content, &store); err != nil {
+		return nil
+	}
+	if algorithm := store.MAC.Digest.Algorithm; algorithm.Algorithm.Equal(oidPBMAC1) {
+		return boundedWork(algorithm.Parameters)
+	}
+	return boundedRounds(store.MAC.Count)
+}
+
+// boundedWork looks at parameters that begin with how a key is made of a password (RFC
+// 8018, RFC 7914).
+func boundedWork(parameters asn1.RawValue) error {
+	var first struct{ KDF pkix.AlgorithmIdentifier }
+	if _, err := asn1.Unmarshal(parameters.FullBytes, &first); err != nil {
+		return nil
+	}
+	text := first.KDF.Parameters.FullBytes
+	switch {
+	case first.KDF.Algorithm.Equal(oidPBKDF2):
+		var p struct {
+			Salt  []byte
+			Count int
+		}
+		if _, err := asn1.Unmarshal(text, &p); err != nil {
+			return nil
+		}
+		return boundedRounds(p.Count)
+	case first.KDF.Algorithm.Equal(oidScrypt):
+		var p struct {
+			Salt    []byte
+			N, R, P int
+		}
+		if _, err := asn1.Unmarshal(text, &p); err != nil {
+			return nil
+		}
+		if max(p.N, p.R, p.P) > scryptMax || p.N*p.R*p.P > scryptMax {
+			return fmt.Errorf("it asks for scrypt with N=%d, r=%d, p=%d, which takes too much memory: it is damaged, or encrypt it again", p.N, p.R, p.P)
+		}
+	}
+	return nil
+}
+
+func boundedRounds(n int) error {
+	if n > roundsMax {
+		return fmt.Errorf("it asks for %d rounds of PBKDF2, and %d are the most: it is damaged, or encrypt it again", n, roundsMax)
+	}
+	return nil
+}
