@@ -36,11 +36,12 @@ type answer struct {
 }
 
 const (
-	askMax       = 5 * time.Second // for one question
-	answerMax    = 16 << 20        // bytes of one answer
-	answerKeep   = time.Hour       // how long an answer is kept at most
-	silenceKeep  = 5 * time.Second // how long one that does not answer is not asked again
-	answersMax   = 4096            // answers kept at a time
+	askMax       = 5 * time.Second  // for one question
+	answerMax    = 16 << 20         // bytes of one answer
+	answerKeep   = time.Hour        // how long an answer is kept at most
+	silenceKeep  = 5 * time.Second  // how long one that does not answer is not asked again
+	answersMax   = 4096             // answers kept at a time
+	clockSkew    = 15 * time.Minute // between us and those who answer, Java's
 	ocspRequests = "application/ocsp-request"
 )
 
@@ -95,15 +96,35 @@ func (r *revocation) askResponder(url string, c, issuer *x509.Certificate) error
 			return time.Time{}, err
 		case said.Certificate != nil && !answersFor(said.Certificate, issuer):
 			return time.Time{}, errors.New("the answer is signed by one that may not sign answers")
-		case !said.NextUpdate.IsZero() && said.NextUpdate.Before(time.Now()):
-			return time.Time{}, errors.New("the answer is out of date")
-		case said.Status == ocsp.Revoked:
-			return said.NextUpdate, errRevoked
-		case said.Status != ocsp.Good:
-			return time.Time{}, errors.New("the responder does not know it")
 		}
-		return said.NextUpdate, nil
+		until := said.NextUpdate
+		if until.IsZero() {
+			until = said.ThisUpdate.Add(clockSkew) // there is a newer answer at any time
+		}
+		if err := inTime(said.ThisUpdate, until); err != nil {
+			return time.Time{}, fmt.Errorf("the answer %w", err)
+		}
+		switch said.Status {
+		case ocsp.Good:
+			return until, nil
+		case ocsp.Revoked:
+			return until, errRevoked
+		}
+		return time.Time{}, errors.New("the responder does not know it")
 	})
+}
+
+// inTime refuses what is not true yet, or no longer: anybody on the way can play back
+// what was true once.
+func inTime(from, until time.Time) error {
+	now := time.Now()
+	switch {
+	case now.Before(from.Add(-clockSkew)):
+		return fmt.Errorf("is of %v, which is still to come", from)
+	case now.After(until):
+		return errors.New("is out of date")
+	}
+	return nil
 }
 
 // answersFor reports whether a certificate may sign answers for an issuer, which has
@@ -117,11 +138,11 @@ func answersFor(c, issuer *x509.Certificate) bool {
 func (r *revocation) readList(url string, c, issuer *x509.Certificate) error {
 	return r.ask(url, nil, func(content []byte) (time.Time, error) {
 		list, err := x509.ParseRevocationList(content)
-		switch {
-		case err != nil:
+		if err != nil {
 			return time.Time{}, err
-		case list.NextUpdate.Before(time.Now()):
-			return time.Time{}, errors.New("the list is out of date")
+		}
+		if err := inTime(list.ThisUpdate, list.NextUpdate); err != nil {
+			return time.Time{}, fmt.Errorf("the list %w", err)
 		}
 		if err := list.CheckSignatureFrom(issuer); err != nil {
 			return time.Time{}, err

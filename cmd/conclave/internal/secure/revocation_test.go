@@ -25,12 +25,13 @@ type registry struct {
 	url     string
 	revoked atomic.Pointer[big.Int] // the number of one, nil for none
 	asked   atomic.Int64
-	ends    time.Duration      // how long what is said is true
+	since   time.Duration      // how long what is said has been true
+	ends    time.Duration      // how long it is true from now on; 0 says nothing of it
 	signer  *certtest.Identity // of answers, in place of the authority
 }
 
 func newRegistry(t *testing.T, ca *certtest.Authority) *registry {
-	r := &registry{t: t, ca: ca, ends: time.Hour}
+	r := &registry{t: t, ca: ca, since: time.Hour, ends: time.Hour}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /list", r.list)
 	mux.HandleFunc("POST /ocsp", r.respond)
@@ -42,7 +43,7 @@ func newRegistry(t *testing.T, ca *certtest.Authority) *registry {
 
 func (r *registry) list(w http.ResponseWriter, _ *http.Request) {
 	r.asked.Add(1)
-	template := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(r.ends)}
+	template := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-r.since), NextUpdate: time.Now().Add(r.ends)}
 	if number := r.revoked.Load(); number != nil {
 		template.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: number, RevocationTime: time.Now()}}
 	}
@@ -64,7 +65,10 @@ func (r *registry) respond(w http.ResponseWriter, request *http.Request) {
 		r.t.Error(err)
 		return
 	}
-	template := ocsp.Response{Status: ocsp.Good, SerialNumber: asked.SerialNumber, ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(r.ends)}
+	template := ocsp.Response{Status: ocsp.Good, SerialNumber: asked.SerialNumber, ThisUpdate: time.Now().Add(-r.since)}
+	if r.ends != 0 {
+		template.NextUpdate = time.Now().Add(r.ends)
+	}
 	if number := r.revoked.Load(); number != nil && number.Cmp(asked.SerialNumber) == 0 {
 		template.Status, template.RevokedAt = ocsp.Revoked, time.Now()
 	}
@@ -131,6 +135,42 @@ func TestRevokedCertificatesAreRefused(t *testing.T) {
 				t.Errorf("the client has %v, taken should be %v", err, c.taken)
 			}
 		})
+	}
+}
+
+// An answer that was true once can be played back by anybody on the way: it counts in its
+// time alone, which is short where the answer does not say when it ends.
+func TestAnswersCountInTheirTime(t *testing.T) {
+	ca := certtest.New("ca")
+	for _, c := range []struct {
+		name        string
+		since, ends time.Duration
+		list, taken bool
+	}{
+		{"of now, without an end", time.Minute, 0, false, true},
+		{"of an hour ago, without an end", time.Hour, 0, false, false},
+		{"of two years ago, without an end", 2 * 365 * 24 * time.Hour, 0, false, false},
+		{"of two years ago, until now", 2 * 365 * 24 * time.Hour, time.Hour, false, true},
+		{"of a clock that is fast", -time.Minute, time.Hour, false, true},
+		{"of tomorrow", -24 * time.Hour, 48 * time.Hour, false, false},
+		{"of tomorrow, without an end", -24 * time.Hour, 0, false, false},
+		{"a list of a clock that is fast", -time.Minute, time.Hour, true, true},
+		{"a list of tomorrow", -24 * time.Hour, 48 * time.Hour, true, false},
+	} {
+		registry := newRegistry(t, ca)
+		registry.since, registry.ends = c.since, c.ends
+		member := ca.IssueAs(func(template *x509.Certificate) {
+			template.CRLDistributionPoints, template.OCSPServer = []string{registry.url + "/list"}, []string{registry.url + "/ocsp"}
+		}, "member")
+		r := &revocation{crl: c.list, ocsp: !c.list}
+		if err := r.check([]*x509.Certificate{member.Certificate, ca.Certificate}); (err == nil) != c.taken {
+			t.Errorf("an answer %s: %v", c.name, err)
+		}
+		for _, a := range r.answers {
+			if latest := time.Now().Add(max(c.ends, clockSkew-c.since)); a.until.After(latest) {
+				t.Errorf("an answer %s is kept until %v, which is after %v", c.name, a.until, latest)
+			}
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (r *reader) family(table map[string]setting, prefix string, s *secure.Setti
 		"crl": used(flag(&s.CRL), "false", "a certificate must not stand in the list of revoked ones that it names (over HTTP); one that names none, "+
 			"or whose list cannot be had, is refused"),
 		"ocsp": used(flag(&s.OCSP), "false", "the responder that it names must call it good. With `crl` too the list counts where no responder answers. "+
-			"Answers are kept for an hour at most"),
+			"An answer that names no end ends 15 minutes after it was made. Answers are kept for an hour at most"),
 		"context.supplier.class":          refused(text(nil), "none", "there are no Java classes here"),
 		"handshakeDetectionTimeoutMillis": idle(number[int](nil, math.MinInt32, math.MaxInt32), "the first byte shows it, and a handshake ends with the time before a session"),
 	} {
