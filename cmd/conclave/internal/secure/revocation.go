@@ -147,6 +147,13 @@ func (r *revocation) readList(url string, c, issuer *x509.Certificate) error {
 		if err := list.CheckSignatureFrom(issuer); err != nil {
 			return time.Time{}, err
 		}
+		scope, err := scopeOf(list)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if !scope.covers(c) {
+			return time.Time{}, errors.New("the list is one of other certificates")
+		}
 		for _, entry := range list.RevokedCertificateEntries {
 			if entry.SerialNumber.Cmp(c.SerialNumber) == 0 {
 				return list.NextUpdate, errRevoked

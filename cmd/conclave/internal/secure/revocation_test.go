@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"io"
 	"math/big"
 	"net"
@@ -28,6 +30,8 @@ type registry struct {
 	since   time.Duration      // how long what is said has been true
 	ends    time.Duration      // how long it is true from now on; 0 says nothing of it
 	signer  *certtest.Identity // of answers, in place of the authority
+	of      []pkix.Extension   // of the list
+	ofEntry []pkix.Extension   // of an entry of another certificate, if there are any
 }
 
 func newRegistry(t *testing.T, ca *certtest.Authority) *registry {
@@ -46,6 +50,11 @@ func (r *registry) list(w http.ResponseWriter, _ *http.Request) {
 	template := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-r.since), NextUpdate: time.Now().Add(r.ends)}
 	if number := r.revoked.Load(); number != nil {
 		template.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: number, RevocationTime: time.Now()}}
+	}
+	template.ExtraExtensions = r.of
+	if r.ofEntry != nil {
+		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: big.NewInt(1), RevocationTime: time.Now(), ExtraExtensions: r.ofEntry})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, template, r.ca.Certificate, r.ca.Key)
 	if err != nil {
@@ -169,6 +178,60 @@ func TestAnswersCountInTheirTime(t *testing.T) {
 		for _, a := range r.answers {
 			if latest := time.Now().Add(max(c.ends, clockSkew-c.since)); a.until.After(latest) {
 				t.Errorf("an answer %s is kept until %v, which is after %v", c.name, a.until, latest)
+			}
+		}
+	}
+}
+
+// An authority may sign lists of parts of its certificates, and anybody on the way can
+// give the one in place of the other.
+func TestListsOfOtherCertificatesClearNone(t *testing.T) {
+	ca := certtest.New("ca")
+	point := func(names ...asn1.RawValue) (p pointName) { p.Full = names; return p }
+	url := func(s string) asn1.RawValue {
+		return asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: []byte(s)}
+	}
+	const list = "ldap://list"
+	issuing, delta, unknown, issuer := asn1.ObjectIdentifier{2, 5, 29, 28}, asn1.ObjectIdentifier{2, 5, 29, 27}, asn1.ObjectIdentifier{1, 2, 3},
+		asn1.ObjectIdentifier{2, 5, 29, 29}
+	scoped := func(s scope) []pkix.Extension {
+		value, err := asn1.Marshal(s)
+		must(t, err)
+		return []pkix.Extension{{Id: issuing, Critical: true, Value: value}}
+	}
+	null := []byte{5, 0}
+	for _, c := range []struct {
+		name         string
+		of, ofEntry  []pkix.Extension
+		member, ofCA bool // whether a certificate of a member, and of an authority, is taken
+	}{
+		{"of all", nil, nil, true, true},
+		{"of members", scoped(scope{Users: true}), nil, true, false},
+		{"of authorities", scoped(scope{Authorities: true}), nil, false, true},
+		{"of authorities, with a mark that is not critical", []pkix.Extension{{Id: issuing, Value: scoped(scope{Authorities: true})[0].Value}}, nil, false, true},
+		{"of attributes", scoped(scope{Attributes: true}), nil, false, false},
+		{"for a reason", scoped(scope{Reasons: asn1.BitString{Bytes: []byte{64}, BitLength: 2}}), nil, false, false},
+		{"of several issuers", scoped(scope{Indirect: true}), nil, false, false},
+		{"from where it is", scoped(scope{Point: point(url("http://other"), url(list))}), nil, true, true},
+		{"from elsewhere", scoped(scope{Point: point(url("http://other"))}), nil, false, false},
+		{"from a relative name", scoped(scope{Point: pointName{Relative: asn1.RawValue{Class: 2, Tag: 1, IsCompound: true, Bytes: null}}}), nil, false, false},
+		{"of a scope that cannot be read", []pkix.Extension{{Id: issuing, Critical: true, Value: null}}, nil, false, false},
+		{"of what has changed", []pkix.Extension{{Id: delta, Critical: true, Value: []byte{2, 1, 6}}}, nil, false, false},
+		{"of what has changed, with a mark that is not critical", []pkix.Extension{{Id: delta, Value: []byte{2, 1, 6}}}, nil, false, false},
+		{"with something unknown", []pkix.Extension{{Id: unknown, Value: null}}, nil, true, true},
+		{"with something unknown that is critical", []pkix.Extension{{Id: unknown, Critical: true, Value: null}}, nil, false, false},
+		{"with an entry that has something unknown", nil, []pkix.Extension{{Id: unknown, Value: null}}, true, true},
+		{"with an entry of another issuer", nil, []pkix.Extension{{Id: issuer, Critical: true, Value: null}}, false, false},
+	} {
+		registry := newRegistry(t, ca)
+		registry.of, registry.ofEntry = c.of, c.ofEntry
+		for name, as := range map[string]struct{ authority, taken bool }{"a member": {false, c.member}, "an authority": {true, c.ofCA}} {
+			who := ca.IssueAs(func(template *x509.Certificate) {
+				template.CRLDistributionPoints, template.IsCA = []string{registry.url + "/list", list}, as.authority
+			}, name)
+			err := (&revocation{crl: true}).check([]*x509.Certificate{who.Certificate, ca.Certificate})
+			if (err == nil) != as.taken {
+				t.Errorf("%s by a list %s: %v", name, c.name, err)
 			}
 		}
 	}

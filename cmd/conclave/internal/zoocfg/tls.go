@@ -72,7 +72,7 @@ func (r *reader) family(table map[string]setting, prefix string, s *secure.Setti
 		"clientHostnameVerification": used(flag(&s.ClientHostCheck), "false; `ssl.quorum.`: true", "the certificate of who connects is for the address it comes from"),
 		"allowReverseDnsLookup":      used(flag(&s.ReverseDNS), "false", "or for a name of that address"),
 		"crl": used(flag(&s.CRL), "false", "a certificate must not stand in the list of revoked ones that it names (over HTTP); one that names none, "+
-			"or whose list cannot be had, is refused"),
+			"or whose list cannot be had, is out of date or is one of other certificates, is refused"),
 		"ocsp": used(flag(&s.OCSP), "false", "the responder that it names must call it good. With `crl` too the list counts where no responder answers. "+
 			"An answer that names no end ends 15 minutes after it was made. Answers are kept for an hour at most"),
 		"context.supplier.class":          refused(text(nil), "none", "there are no Java classes here"),

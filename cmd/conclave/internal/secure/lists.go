@@ -1,0 +1,74 @@
+package secure
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// scope is of which certificates a list is: its issuingDistributionPoint (RFC 5280,
+// section 5.2.5). The zero scope is that of a list of all.
+type scope struct {
+	Point       pointName      `asn1:"optional,tag:0"` // where it is; none is anywhere
+	Users       bool           `asn1:"optional,tag:1"` // none of authorities
+	Authorities bool           `asn1:"optional,tag:2"` // those of authorities alone
+	Reasons     asn1.BitString `asn1:"optional,tag:3"` // those revoked for these alone
+	Indirect    bool           `asn1:"optional,tag:4"` // those of other issuers, too
+	Attributes  bool           `asn1:"optional,tag:5"` // certificates of another kind alone
+}
+
+// pointName is the place of a list: a name of several kinds, or one that goes on from its
+// issuer's.
+type pointName struct {
+	Full     []asn1.RawValue `asn1:"optional,tag:0"`
+	Relative asn1.RawValue   `asn1:"optional,tag:1"`
+}
+
+var (
+	oidScope = asn1.ObjectIdentifier{2, 5, 29, 28}
+	oidDelta = asn1.ObjectIdentifier{2, 5, 29, 27}
+)
+
+// scopeOf returns the scope of a list. One that is to be understood in a way that is not
+// known here is refused, as the authority wants it (section 5.2).
+func scopeOf(list *x509.RevocationList) (scope, error) {
+	var s scope
+	for _, e := range list.Extensions {
+		switch {
+		case e.Id.Equal(oidScope):
+			if rest, err := asn1.Unmarshal(e.Value, &s); err != nil || len(rest) > 0 {
+				return s, errors.New("the list does not say of which certificates it is")
+			}
+		case e.Id.Equal(oidDelta):
+			return s, errors.New("the list has only what has changed since another one")
+		case e.Critical:
+			return s, fmt.Errorf("the list has a critical extension %v, which is not known", e.Id)
+		}
+	}
+	for i := range list.RevokedCertificateEntries {
+		for _, e := range list.RevokedCertificateEntries[i].Extensions {
+			if e.Critical {
+				return s, fmt.Errorf("the list has an entry with a critical extension %v, which is not known", e.Id)
+			}
+		}
+	}
+	return s, nil
+}
+
+// covers reports whether a list of a scope has to have a certificate if it is revoked.
+// Lists of a part of the reasons are not put together, and other issuers are not looked
+// for.
+func (s *scope) covers(c *x509.Certificate) bool {
+	switch {
+	case s.Users && c.IsCA, s.Authorities && !c.IsCA, s.Attributes, s.Reasons.Bytes != nil, s.Indirect, s.Point.Relative.Bytes != nil:
+		return false
+	case s.Point.Full == nil:
+		return true
+	}
+	return slices.ContainsFunc(s.Point.Full, func(name asn1.RawValue) bool {
+		const url = 6
+		return name.Class == asn1.ClassContextSpecific && name.Tag == url && slices.Contains(c.CRLDistributionPoints, string(name.Bytes))
+	})
+}
