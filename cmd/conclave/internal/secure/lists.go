@@ -6,7 +6,45 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
+
+// readList looks into a list (RFC 5280, section 5).
+func (r *revocation) readList(url string, c, issuer *x509.Certificate) error {
+	says, err := r.ask(url, nil, issuer, func(content []byte) (verdict, time.Time, error) {
+		list, err := x509.ParseRevocationList(content)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		if err := inTime(list.ThisUpdate, list.NextUpdate); err != nil {
+			return nil, time.Time{}, fmt.Errorf("the list %w", err)
+		}
+		if err := list.CheckSignatureFrom(issuer); err != nil {
+			return nil, time.Time{}, err
+		}
+		scope, err := scopeOf(list)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		revoked := make(map[string]struct{}, len(list.RevokedCertificateEntries))
+		for i := range list.RevokedCertificateEntries {
+			revoked[string(list.RevokedCertificateEntries[i].SerialNumber.Bytes())] = struct{}{}
+		}
+		return func(c *x509.Certificate) error {
+			if !scope.covers(c) {
+				return errors.New("the list is one of other certificates")
+			}
+			if _, is := revoked[string(c.SerialNumber.Bytes())]; is {
+				return errRevoked
+			}
+			return nil
+		}, list.NextUpdate, nil
+	})
+	if err != nil {
+		return err
+	}
+	return says(c)
+}
 
 // scope is of which certificates a list is: its issuingDistributionPoint (RFC 5280,
 // section 5.2.5). The zero scope is that of a list of all.

@@ -1,16 +1,10 @@
 package secure
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,26 +18,15 @@ type revocation struct {
 	crl, ocsp bool
 
 	mu      sync.Mutex
-	answers map[string]*answer // by what was asked
+	answers map[answerKey]*answer
 }
 
-// answer is what somebody has said, until it is to be asked again.
-type answer struct {
-	sync.Mutex
-	bytes []byte
-	err   error // there is none: nobody has answered
-	until time.Time
-}
+// verdict is what an answer says of a certificate: nil if it is good, errRevoked, or that
+// it says nothing of it.
+type verdict func(c *x509.Certificate) error
 
-const (
-	askMax       = 5 * time.Second  // for one question
-	answerMax    = 16 << 20         // bytes of one answer
-	answerKeep   = time.Hour        // how long an answer is kept at most
-	silenceKeep  = 5 * time.Second  // how long one that does not answer is not asked again
-	answersMax   = 4096             // answers kept at a time
-	clockSkew    = 15 * time.Minute // between us and those who answer, Java's
-	ocspRequests = "application/ocsp-request"
-)
+// clockSkew is how far the clocks of those who answer may be ahead, Java's.
+const clockSkew = 15 * time.Minute
 
 // check looks at all certificates of a chain but the authority at its end.
 func (r *revocation) check(chain []*x509.Certificate) error {
@@ -89,29 +72,35 @@ func (r *revocation) askResponder(url string, c, issuer *x509.Certificate) error
 	if err != nil {
 		return err
 	}
-	return r.ask(url, question, func(content []byte) (time.Time, error) {
+	says, err := r.ask(url, question, issuer, func(content []byte) (verdict, time.Time, error) {
 		said, err := ocsp.ParseResponseForCert(content, c, issuer)
-		switch {
-		case err != nil:
-			return time.Time{}, err
-		case said.Certificate != nil && !answersFor(said.Certificate, issuer):
-			return time.Time{}, errors.New("the answer is signed by one that may not sign answers")
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		if said.Certificate != nil && !answersFor(said.Certificate, issuer) {
+			return nil, time.Time{}, errors.New("the answer is signed by one that may not sign answers")
 		}
 		until := said.NextUpdate
 		if until.IsZero() {
 			until = said.ThisUpdate.Add(clockSkew) // there is a newer answer at any time
 		}
 		if err := inTime(said.ThisUpdate, until); err != nil {
-			return time.Time{}, fmt.Errorf("the answer %w", err)
+			return nil, time.Time{}, fmt.Errorf("the answer %w", err)
 		}
+		var status error
 		switch said.Status {
 		case ocsp.Good:
-			return until, nil
 		case ocsp.Revoked:
-			return until, errRevoked
+			status = errRevoked
+		default:
+			return nil, time.Time{}, errors.New("the responder does not know it")
 		}
-		return time.Time{}, errors.New("the responder does not know it")
+		return func(*x509.Certificate) error { return status }, until, nil // the question has the certificate's number
 	})
+	if err != nil {
+		return err
+	}
+	return says(c)
 }
 
 // inTime refuses what is not true yet, or no longer: anybody on the way can play back
@@ -132,110 +121,4 @@ func inTime(from, until time.Time) error {
 func answersFor(c, issuer *x509.Certificate) bool {
 	now := time.Now()
 	return c.Equal(issuer) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning) && now.After(c.NotBefore) && now.Before(c.NotAfter)
-}
-
-// readList looks into a list (RFC 5280, section 5).
-func (r *revocation) readList(url string, c, issuer *x509.Certificate) error {
-	return r.ask(url, nil, func(content []byte) (time.Time, error) {
-		list, err := x509.ParseRevocationList(content)
-		if err != nil {
-			return time.Time{}, err
-		}
-		if err := inTime(list.ThisUpdate, list.NextUpdate); err != nil {
-			return time.Time{}, fmt.Errorf("the list %w", err)
-		}
-		if err := list.CheckSignatureFrom(issuer); err != nil {
-			return time.Time{}, err
-		}
-		scope, err := scopeOf(list)
-		if err != nil {
-			return time.Time{}, err
-		}
-		if !scope.covers(c) {
-			return time.Time{}, errors.New("the list is one of other certificates")
-		}
-		for _, entry := range list.RevokedCertificateEntries {
-			if entry.SerialNumber.Cmp(c.SerialNumber) == 0 {
-				return list.NextUpdate, errRevoked
-			}
-		}
-		return list.NextUpdate, nil
-	})
-}
-
-// ask gives what a URL says to read, which returns when it ends to be true. What was said
-// before counts until then; several that ask for the same wait for one answer.
-func (r *revocation) ask(url string, question []byte, read func([]byte) (time.Time, error)) error {
-	a := r.kept(url, question)
-	a.Lock()
-	defer a.Unlock()
-	if time.Now().Before(a.until) {
-		if a.err != nil {
-			return a.err
-		}
-		_, err := read(a.bytes)
-		return err
-	}
-	content, err := fetch(url, question)
-	if a.err = err; err != nil {
-		a.until = time.Now().Add(silenceKeep)
-		return err
-	}
-	until, err := read(content)
-	if err != nil && !errors.Is(err, errRevoked) {
-		return fmt.Errorf("%s: %w", url, err)
-	}
-	if latest := time.Now().Add(answerKeep); until.IsZero() || until.After(latest) {
-		until = latest
-	}
-	a.bytes, a.until = content, until
-	return err
-}
-
-// kept returns the place of an answer.
-func (r *revocation) kept(url string, question []byte) *answer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.answers == nil || len(r.answers) >= answersMax {
-		r.answers = map[string]*answer{}
-	}
-	sum := sha256.Sum256(question)
-	key := url + "\x00" + string(sum[:])
-	if r.answers[key] == nil {
-		r.answers[key] = &answer{}
-	}
-	return r.answers[key]
-}
-
-// fetch gets a URL, or posts a question to it.
-func fetch(url string, question []byte) ([]byte, error) {
-	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		return nil, fmt.Errorf("%s is no URL of http", url)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), askMax)
-	defer cancel()
-	method := http.MethodGet
-	if question != nil {
-		method = http.MethodPost
-	}
-	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(question))
-	if err != nil {
-		return nil, err
-	}
-	if question != nil {
-		request.Header.Set("Content-Type", ocspRequests)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers with %s", url, response.Status)
-	}
-	content, err := io.ReadAll(io.LimitReader(response.Body, answerMax+1))
-	if err == nil && len(content) > answerMax {
-		err = fmt.Errorf("%s answers with more than %d bytes", url, answerMax)
-	}
-	return content, err
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ type registry struct {
 	signer  *certtest.Identity // of answers, in place of the authority
 	of      []pkix.Extension   // of the list
 	ofEntry []pkix.Extension   // of an entry of another certificate, if there are any
+	others  int                // entries of others
 }
 
 func newRegistry(t *testing.T, ca *certtest.Authority) *registry {
@@ -55,6 +57,10 @@ func (r *registry) list(w http.ResponseWriter, _ *http.Request) {
 	if r.ofEntry != nil {
 		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries,
 			x509.RevocationListEntry{SerialNumber: big.NewInt(1), RevocationTime: time.Now(), ExtraExtensions: r.ofEntry})
+	}
+	for i := range r.others {
+		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: big.NewInt(int64(i) + 1), RevocationTime: time.Now()})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, template, r.ca.Certificate, r.ca.Key)
 	if err != nil {
@@ -176,7 +182,7 @@ func TestAnswersCountInTheirTime(t *testing.T) {
 			t.Errorf("an answer %s: %v", c.name, err)
 		}
 		for _, a := range r.answers {
-			if latest := time.Now().Add(max(c.ends, clockSkew-c.since)); a.until.After(latest) {
+			if latest := time.Now().Add(max(c.ends, clockSkew-c.since)); c.taken && a.until.After(latest) {
 				t.Errorf("an answer %s is kept until %v, which is after %v", c.name, a.until, latest)
 			}
 		}
@@ -234,6 +240,50 @@ func TestListsOfOtherCertificatesClearNone(t *testing.T) {
 				t.Errorf("%s by a list %s: %v", name, c.name, err)
 			}
 		}
+	}
+}
+
+// A list is read once, however many connect: with every handshake it would hold up all
+// others for as long as it is long. One that is refused is not asked for each time, too.
+func TestListsAreReadOnce(t *testing.T) {
+	ca := certtest.New("ca")
+	const entries = 2000
+	for name, since := range map[string]time.Duration{"good": time.Hour, "refused": -24 * time.Hour} {
+		registry := newRegistry(t, ca)
+		registry.others, registry.since, registry.ends = entries, since, 48*time.Hour
+		member := ca.IssueAs(func(c *x509.Certificate) { c.CRLDistributionPoints = []string{registry.url + "/list"} }, "member")
+		chain := []*x509.Certificate{member.Certificate, ca.Certificate}
+		r, began := &revocation{crl: true}, time.Now()
+		var first sync.WaitGroup
+		for range 8 {
+			first.Go(func() {
+				if err := r.check(chain); (err == nil) != (name == "good") {
+					t.Errorf("a list that is %s: %v", name, err)
+				}
+			})
+		}
+		first.Wait()
+		each := testing.AllocsPerRun(5, func() { _ = r.check(chain) })
+		if each > entries/10 {
+			t.Errorf("a list of %d that is %s takes %v allocations with each handshake", entries, name, each)
+		}
+		if n := registry.asked.Load(); n != 1 && time.Since(began) < silenceKeep {
+			t.Errorf("a list that is %s was asked for %d times", name, n)
+		}
+	}
+}
+
+// Two authorities may name one place; what the one has signed says nothing of the other.
+func TestListIsOfItsSigner(t *testing.T) {
+	ca, other := certtest.New("ca"), certtest.New("ca")
+	registry := newRegistry(t, ca)
+	r := &revocation{crl: true}
+	names := func(c *x509.Certificate) { c.CRLDistributionPoints = []string{registry.url + "/list"} }
+	if err := r.check([]*x509.Certificate{ca.IssueAs(names, "member").Certificate, ca.Certificate}); err != nil {
+		t.Error(err)
+	}
+	if err := r.check([]*x509.Certificate{other.IssueAs(names, "member").Certificate, other.Certificate}); err == nil {
+		t.Error("a list of another authority counts")
 	}
 }
 
