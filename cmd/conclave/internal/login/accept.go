@@ -80,6 +80,9 @@ func (a *accepting) ticket(token []byte) ([]byte, bool, error) {
 	if err := req.Unmarshal(body); err != nil {
 		return nil, false, err
 	}
+	if err := strong(req.Ticket.EncPart.EType); err != nil {
+		return nil, false, err
+	}
 	keys, err := a.keys.get()
 	if err != nil {
 		return nil, false, err
@@ -106,7 +109,7 @@ func (a *accepting) ticket(token []byte) ([]byte, bool, error) {
 	if len(who.SubKey.KeyValue) > 0 {
 		a.key = who.SubKey
 	}
-	if err := strong(a.key); err != nil {
+	if err := strong(t.Key.KeyType, a.key.KeyType); err != nil {
 		return nil, false, err
 	}
 	const mutual = 2

@@ -142,7 +142,7 @@ func (i *initiating) show([]byte) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if err := strong(with.key); err != nil {
+	if err := strong(with.ticket.EncPart.EType, with.key.KeyType); err != nil {
 		return nil, false, err
 	}
 	who, err := types.NewAuthenticator(with.realm, with.name)
@@ -195,7 +195,7 @@ func (i *initiating) confirm(token []byte) ([]byte, bool, error) {
 	}
 	if len(part.Subkey.KeyValue) > 0 {
 		i.key, i.flags = part.Subkey, acceptorSubkey
-		if err := strong(i.key); err != nil {
+		if err := strong(i.key.KeyType); err != nil {
 			return nil, false, err
 		}
 	}

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/sasl"
+	"github.com/jcmturner/gofork/encoding/asn1"
+	"github.com/jcmturner/gokrb5/v8/asn1tools"
+	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
@@ -122,6 +125,104 @@ func TestNobodyWithoutATicketIsAccepted(t *testing.T) {
 	}
 	if err := meet(weak.server("*")(), weak.client(weak.ticket("bob", "zookeeper/h1", 1, soon()))); err == nil || !strings.Contains(err.Error(), "AES") {
 		t.Errorf("RC4: %v", err)
+	}
+}
+
+// sealedTicket is a ticket of one type for a key of another.
+func (r *realm) sealedTicket(kind int32, key types.EncryptionKey) shown {
+	r.t.Helper()
+	with, now := r.ticket("bob", "zookeeper/h1", 1, soon()), time.Now().UTC()
+	text, err := asn1.Marshal(messages.EncTicketPart{Flags: types.NewKrbFlags(), Key: key, CRealm: r.name, CName: with.name,
+		AuthTime: now, StartTime: now.Add(-time.Hour), EndTime: soon(), RenewTill: soon()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	own, _, err := r.keys.GetEncryptionKey(with.ticket.SName, r.name, 1, kind)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	const ofTicket, usage = 3, 2
+	if with.ticket.EncPart, err = crypto.GetEncryptedData(asn1tools.AddASNAppTag(text, ofTicket), own, usage, 1); err != nil {
+		r.t.Fatal(err)
+	}
+	with.key = key
+	return with
+}
+
+// asks is the first token of a client that takes a key of its own, by its own rules.
+func (s shown) asks(t *testing.T, own types.EncryptionKey) []byte {
+	t.Helper()
+	who, err := types.NewAuthenticator(s.realm, s.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who.Cksum, who.SubKey = types.Checksum{CksumType: 0x8003, Checksum: make([]byte, 24)}, own
+	req, err := messages.NewAPReq(s.ticket, s.key, who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := req.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wrapped(apReq, body)
+}
+
+// A key table of Windows has keys of RC4 beside the others. One who knows that of the
+// service makes tickets for anybody: a good key around one changes nothing.
+func TestWeakEncryptionIsRefusedWhereverItIs(t *testing.T) {
+	const weak, good = 23, 18
+	r := newRealm(t, good)
+	r.kind = weak
+	r.add("zookeeper/h1", 1)
+	r.kind = good
+	key := func(kind int32) types.EncryptionKey {
+		return types.EncryptionKey{KeyType: kind, KeyValue: bytes.Repeat([]byte{1}, map[int32]int{0: 0, weak: 16, good: 32}[kind])}
+	}
+	for _, c := range []struct{ ticket, session, own int32 }{
+		{good, good, 0}, {good, good, good}, {weak, good, 0}, {weak, weak, good}, {weak, good, good}, {good, weak, good}, {good, weak, 0}, {good, good, weak},
+	} {
+		with := r.sealedTicket(c.ticket, key(c.session))
+		taken := c.ticket != weak && c.session != weak && c.own != weak
+		_, _, err := r.server("zookeeper/h1@EXAMPLE.COM")().Next(with.asks(t, key(c.own)))
+		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "AES is served") {
+			t.Errorf("a service takes type %d, with a key of type %d, and %d: %v", c.ticket, c.session, c.own, err)
+		}
+		if c.own != 0 {
+			continue
+		}
+		_, _, err = r.client(with).Next(nil)
+		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "AES is served") {
+			t.Errorf("a client shows type %d, with a key of type %d: %v", c.ticket, c.session, err)
+		}
+	}
+}
+
+// The service may take a key, too.
+func TestWeakKeyOfTheServiceIsRefused(t *testing.T) {
+	r := newRealm(t, 18)
+	for kind, size := range map[int32]int{18: 32, 23: 16} {
+		c := r.client(r.ticket("bob", "zookeeper/h1", 1, soon()))
+		if _, _, err := c.Next(nil); err != nil {
+			t.Fatal(err)
+		}
+		part, err := asn1.Marshal(messages.EncAPRepPart{CTime: c.sent.CTime, Cusec: c.sent.Cusec,
+			Subkey: types.EncryptionKey{KeyType: kind, KeyValue: make([]byte, size)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const ofPart, ofReply, usage = 27, 15, 12
+		secret, err := crypto.GetEncryptedData(asn1tools.AddASNAppTag(part, ofPart), c.key, usage, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := asn1.Marshal(messages.APRep{PVNO: 5, MsgType: 15, EncPart: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = c.Next(wrapped(apRep, asn1tools.AddASNAppTag(reply, ofReply))); (err == nil) != (kind == 18) {
+			t.Errorf("type %d: %v", kind, err)
+		}
 	}
 }
 

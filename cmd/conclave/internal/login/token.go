@@ -142,11 +142,14 @@ func unsealed(key types.EncryptionKey, side byte, token []byte) ([]byte, error) 
 // further, and so no message is taken.
 var noLayer = []byte{1, 0, 0, 0}
 
-// strong refuses the encryptions of former times: their messages have another form.
-func strong(key types.EncryptionKey) error {
+// strong refuses the encryptions of former times, of a ticket and of each key: their
+// messages have another form, and a ticket is as good as the weakest of them.
+func strong(types ...int32) error {
 	const oldest, newest = 17, 20 // aes128-cts-hmac-sha1-96 to aes256-cts-hmac-sha384-192
-	if key.KeyType < oldest || key.KeyType > newest {
-		return fmt.Errorf("the ticket is encrypted with type %d: AES is served, types 17 to 20", key.KeyType)
+	for _, t := range types {
+		if t < oldest || t > newest {
+			return fmt.Errorf("the ticket, or a key with it, is of encryption type %d: AES is served, types 17 to 20", t)
+		}
 	}
 	return nil
 }
