@@ -22,7 +22,9 @@ func (m *module) on(option string) bool { return strings.EqualFold(m.options[opt
 //	    user_bob="secret";
 //	};
 //
-// A section has one module here: with several Java would ask one after the other.
+// A section has one module here: with several Java would ask one after the other. Errors
+// have the line and what is wanted there, and nothing of what is there: in a file that is
+// nearly right it may be a password.
 func parse(file string, text []byte) (map[string]module, error) {
 	p := parser{file: file, rest: []rune(string(text)), line: 1}
 	sections := map[string]module{}
@@ -52,7 +54,7 @@ func (p *parser) section(name string) (module, error) {
 	switch control, _ := p.next(); strings.ToLower(control) {
 	case "required", "requisite", "sufficient", "optional":
 	default:
-		return m, p.wrong("section %s: want a class and one of required, requisite, sufficient and optional, not %q", name, control)
+		return m, p.wrong("section %s: want a class and one of required, requisite, sufficient and optional", name)
 	}
 	for {
 		option, ok := p.next()
@@ -70,10 +72,10 @@ func (p *parser) section(name string) (module, error) {
 		}
 		value, ok := p.next()
 		if !ok || p.marks && strings.Contains("{};=", value) {
-			return m, p.wrong("section %s: option %s has no value", name, option)
+			return m, p.wrong("section %s: an option has no value", name)
 		}
 		if strings.Contains(value, "${") {
-			return m, p.wrong("section %s: option %s: %s is not replaced, there are no properties of Java here: write the value", name, option, value)
+			return m, p.wrong("section %s: ${ of an option is not replaced, there are no properties of Java here: write the value", name)
 		}
 		m.options[option] = value
 	}
@@ -97,7 +99,7 @@ func (p *parser) wrong(format string, args ...any) error {
 
 func (p *parser) expect(mark string) error {
 	if got, _ := p.next(); got != mark || !p.marks {
-		return p.wrong("want %s, not %q", mark, got)
+		return p.wrong("want %s", mark)
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package login
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +59,7 @@ func TestWhatIsWrongWithAFileIsSaidWithItsLine(t *testing.T) {
 		"Server":                                     `jaas.conf:1: want {`,
 		"Server {\n a.B required x=1;\n}":            `jaas.conf:3: want ;`,
 		"Server {\n a.B x=1;};":                      `jaas.conf:2: section Server: want a class and one of required`,
-		"S { a.B required x=;};":                     `jaas.conf:1: section S: option x has no value`,
+		"S { a.B required x=;};":                     `jaas.conf:1: section S: an option has no value`,
 		"S { a.B required x \n y=1;};":               `jaas.conf:2: want =`,
 		"S { a.B required x=\"1;};":                  `jaas.conf:1: a text has no end`,
 		"S { a.B required x=1":                       `jaas.conf:1: section S has no end`,
@@ -68,6 +70,44 @@ func TestWhatIsWrongWithAFileIsSaidWithItsLine(t *testing.T) {
 	} {
 		if _, err := parse("jaas.conf", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A file that is nearly right has a password where something else is wanted. What is said
+// of it goes to a journal.
+func TestPasswordsOfFilesThatAreWrongAreNotTold(t *testing.T) {
+	const password = "CANARY"
+	tried := func(text string) {
+		sections, err := parse("jaas.conf", []byte(text))
+		if err == nil {
+			f := &File{settings: Settings{File: "jaas.conf"}, sections: sections}
+			_, server := f.Server("Server", Clients)
+			_, client := f.Client("Server", Peers)
+			err = errors.Join(server, client)
+		}
+		for at := range len(password) - 2 {
+			if err != nil && strings.Contains(err.Error(), password[at:at+3]) {
+				t.Errorf("of %q is told: %v", text, err)
+				return
+			}
+		}
+	}
+	for _, good := range []string{
+		"Server { a.DigestLoginModule required user_bob=\"" + password + "\" user_al=" + password + "; };",
+		"Server {\n a.DigestLoginModule required\n username=bob\n password='" + password + "';\n};\nClient { a.B required; };",
+	} {
+		tried(good)
+		for at := range good {
+			tried(good[:at])
+			tried(good[:at] + good[at+1:])
+			for _, mark := range []string{" ", "\n", "{", "}", ";", "=", "\"", "'", "${", "//", "};", "}; x {", "x=", "\\"} {
+				tried(good[:at] + mark + good[at:])
+			}
+		}
+		parts := strings.Fields(good)
+		for at := range parts {
+			tried(strings.Join(slices.Delete(slices.Clone(parts), at, at+1), " "))
 		}
 	}
 }
