@@ -12,7 +12,7 @@ import (
 // Principals say which identity of the scheme sasl a name becomes that was proved. The
 // zero Principals take every name as it is.
 type Principals struct {
-	Rules    []NameRule // security.auth_to_local; none take a name as it is
+	Rules    []NameRule // security.auth_to_local; without any all names stay as they are
 	NoHost   bool       // kerberos.removeHostFromPrincipal
 	NoRealm  bool       // kerberos.removeRealmFromPrincipal
 	Supers   []string   // superUser, superUser.N: the identities that are the super user
@@ -52,9 +52,6 @@ func (p *Principals) identity(name string) string {
 }
 
 func (p *Principals) short(parts *nameParts) (string, bool) {
-	if len(p.Rules) == 0 {
-		return parts.service, true
-	}
 	for i := range p.Rules {
 		short, applies := p.Rules[i].apply(parts)
 		if applies {

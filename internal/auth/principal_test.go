@@ -28,7 +28,10 @@ func TestNamesBecomeIdentitiesByTheRules(t *testing.T) {
 		{"RULE:[1:$1]s/(b)(o)/$2$1/ DEFAULT", true, true, "bobby@OTHER.COM", "obbby"},
 		{"RULE:[1:$1](a.*)\nRULE:[1:x$1]", true, true, "bob@OTHER.COM", "xbob"},
 		{"RULE:[1:$1@$0]", true, true, "bob@OTHER.COM", "bob@OTHER.COM"}, // not a short name: the rule fails
-		{"", true, true, "kafka/h1@ANY.COM", "kafka"},
+		{"", true, true, "kafka/h1@EXAMPLE.COM", "kafka/h1@EXAMPLE.COM"}, // no rules, so none applies
+		{"", true, true, "admin@OTHER.COM", "admin@OTHER.COM"},
+		{" ", false, true, "admin@OTHER.COM", "admin@OTHER.COM"},
+		{"", true, true, "bob", "bob"},
 	} {
 		rules, err := NameRules(c.rules, "EXAMPLE.COM")
 		if err != nil {

@@ -47,7 +47,7 @@ func (r *reader) saslKeys() map[string]setting {
 		"kerberos.canonicalizeHostNames":    refused(flag(nil), "false", "the names of server.N are used as they stand"),
 		"kerberos.minReLoginTimeMs":         idle(millis(nil, 0), whyTickets),
 		"jaasLoginRenew":                    idle(millis(nil, 0), whyTickets),
-		"security.auth_to_local":            used(r.nameRules, "DEFAULT", "rules that make short names of Kerberos' names"),
+		"security.auth_to_local":            used(r.nameRules, "DEFAULT", "rules that make short names of Kerberos' names. A name that none is for stays as it is"),
 		"requireKerberosConfig":             used(flag(&s.NeedKerberos), "false", "the start is refused without a default realm"),
 		"allowSaslFailedClients":            used(flag(&c.SASLOptional), "false", "a client that fails goes on as nobody, unless it must prove itself"),
 		"sessionRequireClientSASLAuth":      used(flag(&r.needSASL), "false", "a client does nothing before it has proved who it is by SASL; `enforce.auth.*` has no effect then"),
